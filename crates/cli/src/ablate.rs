@@ -9,7 +9,7 @@ use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::Plan;
 
 use crate::args::AblateArgs;
-use crate::jobs::run_at_once;
+use crate::jobs::run_concurrently;
 use crate::output::print;
 use crate::progress::{Countdown, Reporter};
 use crate::run::{
@@ -183,7 +183,7 @@ impl RunContext<'_> {
             outcome
         };
         let jobs = self.args.run.jobs;
-        for (task, outcome) in run_at_once(&tasks, jobs, || self.reporter.is_interrupted(), run) {
+        for (task, outcome) in run_concurrently(&tasks, jobs, || self.reporter.is_interrupted(), run) {
             let number = tasks[task].0;
             outcomes[number] = match outcome? {
                 Ok(record) => finished(record, &point.configs[number]),

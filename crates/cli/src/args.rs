@@ -275,16 +275,16 @@ pub(crate) struct LifeArgs {
     #[arg(long, value_name = "N", default_value = "1")]
     pub(crate) seeds: std::num::NonZeroU32,
     /// Standard deviation of the cycles that a block endures, as a share of the rated cycles
-    #[arg(long, value_name = "SHARE", default_value_t = Endurance::DEFAULT_ASSUMPTION.spread)]
+    #[arg(long, value_name = "SHARE", default_value_t = Endurance::DEFAULT_ENDURANCE.spread)]
     spread: f64,
     /// Share of the blocks that fail early, at any moment of the rated life
-    #[arg(long, value_name = "SHARE", default_value_t = Endurance::DEFAULT_ASSUMPTION.early_share)]
+    #[arg(long, value_name = "SHARE", default_value_t = Endurance::DEFAULT_ENDURANCE.early_share)]
     early_share: f64,
     /// Share of the blocks that fail by a program; the others fail by an erase
-    #[arg(long, value_name = "SHARE", default_value_t = Endurance::DEFAULT_ASSUMPTION.program_share)]
+    #[arg(long, value_name = "SHARE", default_value_t = Endurance::DEFAULT_ENDURANCE.program_share)]
     program_share: f64,
     /// The drive has ended when this share of its spare blocks is left
-    #[arg(long, value_name = "SHARE", default_value_t = Endurance::DEFAULT_ASSUMPTION.spare_minimum)]
+    #[arg(long, value_name = "SHARE", default_value_t = Endurance::DEFAULT_ENDURANCE.spare_minimum)]
     spare_minimum: f64,
     /// Do not fill the new drive first: what the input never writes stays spare space, and the drive lives longer
     #[arg(long)]
@@ -1077,14 +1077,14 @@ mod tests {
 
     /// Regression: examples used `zipf:a=0.9`, a key that no generator has.
     #[test]
-    fn every_spec_in_the_help_examples_parses() {
+    fn every_workload_and_setting_in_help_examples_parses() {
         use wearwell_config::Config;
         use wearwell_replay::input::Input;
         let (workloads, contents, settings) =
             (example_values_of("--workload"), example_values_of("--content"), example_values_of("--set"));
         assert!(workloads.len() > 2 && !contents.is_empty() && !settings.is_empty());
         for spec in workloads {
-            Input::generated(&spec).unwrap_or_else(|error| panic!("{spec}: {error}"));
+            Input::of_generator_spec(&spec).unwrap_or_else(|error| panic!("{spec}: {error}"));
         }
         for spec in contents {
             spec.parse::<wearwell_replay::content_model::ContentModelSpec>()

@@ -12,10 +12,10 @@ use crate::parquet_file::parquet_bytes;
 /// An output to which a table of results is written, and the file format of the table: CSV or Parquet.
 pub(crate) struct DataOutput {
     output: Output,
-    form: TableForm,
+    file_format: TableFileFormat,
 }
 
-enum TableForm {
+enum TableFileFormat {
     Csv,
     Parquet,
 }
@@ -26,7 +26,7 @@ impl DataOutput {
     /// # Errors
     /// As [`Output::for_path`].
     pub(crate) fn csv(path: &Path, overwrite: &OverwriteRule<'_>) -> Result<Self, Failure> {
-        Ok(Self { output: Output::for_path(path, overwrite)?, form: TableForm::Csv })
+        Ok(Self { output: Output::for_path(path, overwrite)?, file_format: TableFileFormat::Csv })
     }
 
     /// Returns an output that writes a table as Parquet, which is not text, to `path`, after checking that `path` can
@@ -41,7 +41,7 @@ impl DataOutput {
                 "standard output is a terminal, which cannot show Parquet: name a file, or pipe it to a program",
             ));
         }
-        Ok(Self { output, form: TableForm::Parquet })
+        Ok(Self { output, file_format: TableFileFormat::Parquet })
     }
 
     /// Returns an output that writes a table to `path`, as Parquet if its name ends in `.parquet`, else as CSV, after
@@ -64,9 +64,9 @@ impl DataOutput {
     /// # Errors
     /// The error of the operating system, with the path, or a number that Parquet cannot hold.
     pub(crate) fn write(&self, table: &DataTable) -> Result<(), Failure> {
-        match self.form {
-            TableForm::Csv => self.output.write(&table.to_csv()),
-            TableForm::Parquet => {
+        match self.file_format {
+            TableFileFormat::Csv => self.output.write(&table.to_csv()),
+            TableFileFormat::Parquet => {
                 let bytes = parquet_bytes(table).map_err(|error| Failure::of_run(&error))?;
                 self.output.write_bytes(&bytes)
             }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use wearwell_serve::image::{self, AuditReport, CopyChanges, ImageError, Specification, Verdict};
+use wearwell_serve::image::{self, AuditReport, CopyChanges, ImageError, ImageSpecification, Verdict};
 
 use crate::args::{CopyArgs, CreateArgs, RepairArgs};
 use crate::output::print;
@@ -14,7 +14,7 @@ use crate::{Failure, Outcome};
 
 pub(crate) fn create(args: &CreateArgs) -> Result<Outcome, Failure> {
     let live = &args.live;
-    let specification = Specification {
+    let specification = ImageSpecification {
         design: live.design.clone(),
         config: read_config(live.config.as_deref(), &live.all_settings())?,
         size_bytes: live.size,
@@ -100,7 +100,7 @@ pub(crate) fn repair(args: &RepairArgs) -> Result<Outcome, Failure> {
         text,
         "{place}: {} records of metadata were repaired, {} pages were read, {} logical pages are lost",
         report.repaired_records,
-        report.read_pages,
+        report.verified_pages,
         report.lost_pages.len()
     );
     print(&text)?;
@@ -143,7 +143,7 @@ pub(crate) fn upgrade(directory: &Path) -> Result<Outcome, Failure> {
         "{}: {} is an image of format version {} now\n",
         directory.display(),
         superblock.design,
-        image::layout::VERSION
+        image::layout::FORMAT_VERSION
     ))?;
     Ok(Outcome::Done)
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Calls `run` for every task, `at_once` tasks at a time, and starts no further task when `is_ended` returns true.
 /// Returns the index and outcome of each task that was started, in the order of the tasks.
-pub(crate) fn run_at_once<T: Sync, R: Send>(
+pub(crate) fn run_concurrently<T: Sync, R: Send>(
     tasks: &[T],
     at_once: Option<NonZeroUsize>,
     is_ended: impl Fn() -> bool + Sync,

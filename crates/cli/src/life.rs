@@ -11,7 +11,7 @@ use wearwell_replay::replay::Plan;
 
 use crate::args::LifeArgs;
 use crate::data_output::DataOutput;
-use crate::jobs::run_at_once;
+use crate::jobs::run_concurrently;
 use crate::output::{OverwriteRule, print};
 use crate::progress::Reporter;
 use crate::run::{
@@ -22,7 +22,7 @@ use crate::{Failure, Outcome};
 
 /// Number of cells of the block map (chart of the blocks' state) in the HTML page of a life. The number does not depend
 /// on how many drives are simulated, because `--resume` finds finished lives by their settings, and this is a setting.
-const BLOCK_MAP_CELLS: u32 = 512;
+const LIFE_BLOCK_MAP_CELLS: u32 = 512;
 
 /// One simulated drive that is to be worn out.
 struct LifeTask {
@@ -30,7 +30,7 @@ struct LifeTask {
     /// The input that wears out the drive; a generated input has its own seed for each drive.
     input: Input,
     /// Index of the record to which the drive's life is added.
-    record_index: usize,
+    life_record_index: usize,
     label: String,
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
         return Err(Failure::of_usage(sentence));
     }
     refuse_ignored_settings(&config, &args.designs, &args.run)?;
-    let opened = life_source(args, &config)?.open()?;
+    let opened = life_input_source(args, &config)?.open()?;
     let plan = checked_plan(&config, &opened.input, None, &args.designs)?;
     let (mut records, mut tasks) = (Vec::new(), Vec::new());
     for design in &args.designs {
@@ -63,14 +63,14 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
             for seed in (config.seed()..).take(args.seeds.get() as usize) {
                 let mut settings = leveling.as_settings(plan.resolved().endurance_cycles);
                 settings.push(format!("replay.seed={seed}"));
-                settings.extend(timeline_setting(&args.run, &config, BLOCK_MAP_CELLS));
+                settings.extend(timeline_setting(&args.run, &config, LIFE_BLOCK_MAP_CELLS));
                 let config = config_with(&args.run, &settings)?;
-                let input = match life_source(args, &config)? {
+                let input = match life_input_source(args, &config)? {
                     InputSource::Generated(input) => input,
                     InputSource::Trace(..) => opened.input.clone(),
                 };
                 let label = format!("{design} {} {seed}", leveling.name());
-                tasks.push(LifeTask { config, input, record_index: records.len(), label });
+                tasks.push(LifeTask { config, input, life_record_index: records.len(), label });
             }
             let record = plan.life_record(design, leveling, endurance);
             records.push(LifeRecord { is_filled: !args.empty, scale_to_bytes: args.run.scale_to, ..record });
@@ -86,7 +86,7 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
     write_lives(args, records, &outputs, curves.as_ref())
 }
 
-fn life_source(args: &LifeArgs, config: &Config) -> Result<InputSource, Failure> {
+fn life_input_source(args: &LifeArgs, config: &Config) -> Result<InputSource, Failure> {
     let mut sources = input_sources(args.trace.iter(), &args.run, config)?;
     Ok(sources.pop().expect("the command line has one input"))
 }
@@ -105,9 +105,9 @@ fn wear_out_drives(
     records: &mut [LifeRecord],
 ) -> Result<(), Failure> {
     let templates = &*records;
-    let run = |task: &LifeTask| wear_out_drive(task, &templates[task.record_index], context);
-    for (number, outcome) in run_at_once(tasks, jobs, || context.reporter.is_interrupted(), run) {
-        records[tasks[number].record_index].add_lives_of(outcome?);
+    let run = |task: &LifeTask| wear_out_drive(task, &templates[task.life_record_index], context);
+    for (number, outcome) in run_concurrently(tasks, jobs, || context.reporter.is_interrupted(), run) {
+        records[tasks[number].life_record_index].add_lives_of(outcome?);
     }
     Ok(())
 }

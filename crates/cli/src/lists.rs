@@ -27,7 +27,7 @@ pub(crate) fn devices_text() -> String {
             .to_owned();
     for device in preset::all_presets() {
         let gib = device.geometry.physical_bytes() as f64 / (1u64 << 30) as f64;
-        let _ = writeln!(text, "{:12} {gib:.0} GiB; {}", device.name, device.source);
+        let _ = writeln!(text, "{:12} {gib:.0} GiB; {}", device.name, device.source_of_figures);
     }
     text
 }

@@ -74,7 +74,8 @@ enum ProfileSource<'a> {
 fn profile_sources(args: &ProfileArgs) -> Result<Vec<ProfileSource<'_>>, Failure> {
     match &args.workload {
         Some(spec) => {
-            let input = Input::generated(spec).map_err(|error| Failure::of_usage(error.to_string()))?;
+            let input =
+                Input::of_generator_spec(spec).map_err(|error| Failure::of_usage(error.to_string()))?;
             Ok(vec![ProfileSource::Generated(input)])
         }
         None => Ok(args.paths.iter().map(|path| ProfileSource::Path(path)).collect()),

@@ -129,7 +129,7 @@ impl Reporter {
 pub(crate) struct Countdown<'a> {
     reporter: &'a Reporter,
     start_time: Instant,
-    state: Mutex<RemainingRuns>,
+    remaining_runs: Mutex<RemainingRuns>,
 }
 
 struct RemainingRuns {
@@ -145,7 +145,7 @@ impl<'a> Countdown<'a> {
         Self {
             reporter,
             start_time,
-            state: Mutex::new(RemainingRuns {
+            remaining_runs: Mutex::new(RemainingRuns {
                 finished_runs: 0,
                 total_runs: total,
                 last_line_time: start_time,
@@ -156,11 +156,11 @@ impl<'a> Countdown<'a> {
     /// Removes a run from the countdown's total because its result is already known. It took no time, so it must not
     /// affect the estimate.
     pub(crate) fn exclude_known_run(&self) {
-        self.state.lock().expect("no thread panicked").total_runs -= 1;
+        self.remaining_runs.lock().expect("no thread panicked").total_runs -= 1;
     }
 
     pub(crate) fn count_finished_run(&self) {
-        let mut state = self.state.lock().expect("no thread panicked");
+        let mut state = self.remaining_runs.lock().expect("no thread panicked");
         let RemainingRuns { finished_runs: done, total_runs: total, last_line_time: last_line } = &mut *state;
         *done += 1;
         if last_line.elapsed() >= PROGRESS_LINE_INTERVAL {

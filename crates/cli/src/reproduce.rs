@@ -34,7 +34,7 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<Outcome, Failure> {
         }
     }
     if let Some(document) = &args.summary {
-        summarise_all(args, document)?;
+        write_summary_of_all_papers(args, document)?;
     }
     Ok(Outcome::Done)
 }
@@ -82,7 +82,7 @@ fn run_experiments(
 
 /// Writes the summary of all papers into a document, from the quick records in `papers` and the full ones in
 /// `papers/full`.
-fn summarise_all(args: &ReproduceArgs, document: &Path) -> Result<(), Failure> {
+fn write_summary_of_all_papers(args: &ReproduceArgs, document: &Path) -> Result<(), Failure> {
     let out = results_folder(args);
     let papers = if args.full { out.parent().unwrap_or(Path::new("")).to_owned() } else { out };
     let records: Result<Vec<PaperResults>, Failure> =

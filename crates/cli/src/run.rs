@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use wearwell_config::{Config, TIMELINE_CELLS_MAX};
+use wearwell_config::{Config, MAX_BLOCK_MAP_CELLS};
 use wearwell_replay::data_table::DataTable;
 use wearwell_replay::input::Input;
 use wearwell_replay::kept::{ResultFolder, StorableResult};
@@ -15,7 +15,7 @@ use wearwell_replay::report::Comparison;
 use crate::args::{CompareArgs, ReplayArgs, ReportArgs, ResultArgs, RunArgs};
 use crate::data_output::DataOutput;
 use crate::input::TraceFile;
-use crate::jobs::run_at_once;
+use crate::jobs::run_concurrently;
 use crate::output::{Output, OverwriteRule, print};
 use crate::progress::Reporter;
 use crate::{Failure, Outcome};
@@ -105,7 +105,7 @@ pub(crate) struct Outputs {
     page_output: Option<Output>,
     /// Whether a result of the command, such as JSON or CSV, is written to standard output, so that no table is printed
     /// there.
-    stdout_is_taken: bool,
+    stdout_has_result: bool,
 }
 
 impl Outputs {
@@ -149,11 +149,11 @@ impl Outputs {
         let overwrite = OverwriteRule { inputs, force: report.force };
         let at = |path: Option<&Path>| path.map(|path| Output::for_path(path, &overwrite)).transpose();
         let (json, page) = (at(json)?, at(report.page.as_deref())?);
-        Ok(Self { json_output: json, table_outputs: Vec::new(), page_output: page, stdout_is_taken: false })
+        Ok(Self { json_output: json, table_outputs: Vec::new(), page_output: page, stdout_has_result: false })
     }
 
     pub(crate) fn has_stdout_result(&self) -> bool {
-        self.stdout_is_taken
+        self.stdout_has_result
             || [&self.json_output, &self.page_output].into_iter().flatten().any(Output::is_standard)
             || self.table_outputs.iter().any(DataOutput::is_standard)
     }
@@ -205,7 +205,7 @@ fn run_designs_on_inputs<'a>(
     perfetto: Option<&PerfettoOutput>,
 ) -> Result<FinishedRuns, Failure> {
     let mut outputs = Outputs::of_run_args(args, traces.clone())?;
-    outputs.stdout_is_taken = perfetto.is_some_and(|perfetto| perfetto.output.is_standard());
+    outputs.stdout_has_result = perfetto.is_some_and(|perfetto| perfetto.output.is_standard());
     let config = config_of_args(args)?;
     let variants: Vec<DesignVariant> = designs.iter().map(|text| DesignVariant::parse(text)).collect();
     let named: Vec<String> = variants.iter().map(|variant| variant.design.clone()).collect();
@@ -235,13 +235,13 @@ fn run_designs_on_inputs<'a>(
 
 /// Number of cells of the block maps (charts of the blocks' state) in an HTML page: the total over all runs of the
 /// page, and the least per run.
-const BLOCK_MAP_CELLS: [usize; 2] = [8192, 64];
+const BLOCK_MAP_CELLS_TOTAL_AND_MIN: [usize; 2] = [8192, 64];
 
 /// Returns the number of cells per run of the block map (a chart of the blocks' state); it decreases with the number of
 /// runs on the page.
 fn block_map_cells_per_run(runs: usize) -> u32 {
-    let [of_all, least] = BLOCK_MAP_CELLS;
-    (of_all / runs.max(1)).clamp(least, TIMELINE_CELLS_MAX as usize) as u32
+    let [of_all, least] = BLOCK_MAP_CELLS_TOTAL_AND_MIN;
+    (of_all / runs.max(1)).clamp(least, MAX_BLOCK_MAP_CELLS as usize) as u32
 }
 
 /// Returns the setting that records the block map (a chart of the blocks' state) for the HTML page; `None` if the user
@@ -401,7 +401,7 @@ pub(crate) fn input_sources<'a>(
     config: &Config,
 ) -> Result<Vec<InputSource>, Failure> {
     if let Some(spec) = &args.workload {
-        let input = Input::generated_with_seed(spec, config.seed())
+        let input = Input::of_generator_spec_with_seed(spec, config.seed())
             .map_err(|error| Failure::of_usage(error.to_string()))?;
         return Ok(vec![InputSource::Generated(input)]);
     }
@@ -443,7 +443,7 @@ fn run_input(
         let variant = configurations.configs[*number].run_label(settings);
         Ok((RunRecord { variant, ..record }.scaled_to(args.scale_to), trace))
     };
-    for (_, outcome) in run_at_once(&configurations.runs, args.jobs, || reporter.is_interrupted(), run) {
+    for (_, outcome) in run_concurrently(&configurations.runs, args.jobs, || reporter.is_interrupted(), run) {
         let (record, trace) = outcome.map_err(|error: ReplayError| replay_failure(&error))?;
         comparison.runs.push(record);
         if let (Some(perfetto), Some(trace)) = (perfetto, trace) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tracing::{error, error_span, info, warn};
 use wearwell::Device;
 use wearwell_replay::page;
-use wearwell_serve::dashboard::SharedLook;
+use wearwell_serve::dashboard::SharedPageAssets;
 use wearwell_serve::image::{
     self, Access, Backing, CopyOnWrite, Durability, FileNand, Files, Image, ImageError, OpenReport,
 };
@@ -141,8 +141,8 @@ fn serve_memory(args: &ServeArgs, signals: &Signals) -> Result<(), Failure> {
     let live = &args.live;
     let config = read_config(live.config.as_deref(), &live.all_settings())?;
     let usage = |error: &dyn std::fmt::Display| Failure::of_usage(error.to_string());
-    let specification =
-        memory::Specification::new(&live.design, config, live.size).map_err(|error| usage(&error))?;
+    let specification = memory::MemoryDeviceSpecification::new(&live.design, config, live.size)
+        .map_err(|error| usage(&error))?;
     let device = specification.build().map_err(|error| usage(&error))?;
     let listening_sockets = ListeningSockets::bind(args)?;
     let device = log_losses_and_start_recording(device, &specification.config.to_toml(), args)?;
@@ -182,7 +182,7 @@ fn serve_images<B: Backing + Send + 'static>(
 ) -> Result<(), Failure> {
     let images = args.images();
     require_different_names(&images)?;
-    let mut failures = ImageFailures { image_count: images.len(), failures: Vec::new() };
+    let mut failures = ImageFailures { requested_image_count: images.len(), failures: Vec::new() };
     // Images are locked before sockets are bound: the error that an image is in use says more than that its socket is.
     let lock = |image: NamedImage| {
         let files = Files::open(&image.directory, mode.access).map_err(|error| image_failure(&error))?;
@@ -192,7 +192,7 @@ fn serve_images<B: Backing + Send + 'static>(
         .into_iter()
         .filter_map(|image| failures.keep_failure(&image.name.clone(), lock(image)))
         .collect();
-    failures.require_any(&locked)?;
+    failures.require_remaining_image(&locked)?;
     let listening_sockets = ListeningSockets::bind(args)?;
     let open = |image: &NamedImage, files| {
         let _logged_as = error_span!("engine", export = image.name).entered();
@@ -206,7 +206,7 @@ fn serve_images<B: Backing + Send + 'static>(
         .into_iter()
         .filter_map(|(image, files)| failures.keep_failure(&image.name, open(&image, files)))
         .collect();
-    failures.require_any(&devices)?;
+    failures.require_remaining_image(&devices)?;
     for (name, device) in serve_until_signal(devices, listening_sockets, args, signals)? {
         let closed = device.map_err(|error| server_failure(&error)).and_then(|mut device| {
             end_recording(&mut device)?;
@@ -214,7 +214,7 @@ fn serve_images<B: Backing + Send + 'static>(
         });
         failures.keep_failure(&name, closed);
     }
-    failures.take_result()
+    failures.take_first_failure()
 }
 
 fn require_different_names(images: &[NamedImage]) -> Result<(), Failure> {
@@ -231,7 +231,7 @@ fn require_different_names(images: &[NamedImage]) -> Result<(), Failure> {
 /// Failures of images that were to be served.
 struct ImageFailures {
     /// Number of images that were to be served.
-    image_count: usize,
+    requested_image_count: usize,
     failures: Vec<Failure>,
 }
 
@@ -240,25 +240,28 @@ impl ImageFailures {
     /// because the server continues with the other images.
     fn keep_failure<T>(&mut self, name: &str, outcome: Result<T, Failure>) -> Option<T> {
         let keep = |failure: Failure| {
-            let failure =
-                if self.image_count > 1 { failure.with_export_name(name).log_message() } else { failure };
+            let failure = if self.requested_image_count > 1 {
+                failure.with_export_name(name).log_message()
+            } else {
+                failure
+            };
             self.failures.push(failure);
         };
         outcome.map_err(keep).ok()
     }
 
     /// Returns an error that ends the command if no image is left that can be served.
-    fn require_any<T>(&mut self, left: &[T]) -> Result<(), Failure> {
-        if left.is_empty() { self.take_result() } else { Ok(()) }
+    fn require_remaining_image<T>(&mut self, left: &[T]) -> Result<(), Failure> {
+        if left.is_empty() { self.take_first_failure() } else { Ok(()) }
     }
 
     /// Returns the first failure with the number of all, or `Ok` if there was none.
-    fn take_result(&mut self) -> Result<(), Failure> {
+    fn take_first_failure(&mut self) -> Result<(), Failure> {
         let count = self.failures.len();
         match std::mem::take(&mut self.failures).into_iter().next() {
             None => Ok(()),
-            Some(first) if self.image_count == 1 => Err(first),
-            Some(first) => Err(first.with_failure_count(count, self.image_count)),
+            Some(first) if self.requested_image_count == 1 => Err(first),
+            Some(first) => Err(first.with_failure_count(count, self.requested_image_count)),
         }
     }
 }
@@ -286,7 +289,7 @@ fn open_rescued_view(directory: &Path, refusal: &ImageError) -> Result<Image<Cop
     warn!(
         "{}: rescued; {} logical pages cannot be proven and are read as errors",
         directory.display(),
-        image.report.unproven.len()
+        image.report.unproven_lpns.len()
     );
     Ok(image)
 }
@@ -297,10 +300,10 @@ fn device_of_image<B: Backing + Send + 'static>(
     image: Image<B>,
     args: &ServeArgs,
 ) -> Result<FlashDevice<FileNand<B>>, Failure> {
-    let (identity, config) = (image.identity(), image.config.clone());
+    let (identity, config) = (image.identity(), image.config_toml.clone());
     let device = FlashDevice::new(image.device, identity).map_err(|error| device_failure(&error))?;
     let device = if args.medium.is_read_only() { device.into_read_only() } else { device };
-    log_losses_and_start_recording(device.refuse_unproven(image.report.unproven), &config, args)
+    log_losses_and_start_recording(device.refuse_unproven_pages(image.report.unproven_lpns), &config, args)
 }
 
 /// Logs the logical pages that are known to be lost, and begins a recording if the options name one.
@@ -312,7 +315,7 @@ fn log_losses_and_start_recording<N: Medium>(
     device.log_known_damage();
     if let Some(path) = &args.record {
         let provenance = recording_provenance(&device.identity().design, config);
-        device.record_to(path, &provenance).map_err(|error| device_failure(&error))?;
+        device.record_trace_to(path, &provenance).map_err(|error| device_failure(&error))?;
     }
     Ok(device)
 }
@@ -461,7 +464,7 @@ fn start_listening<N: Medium>(
         info!("metrics at http://{address}/metrics");
     }
     for bound in listening_sockets.dashboard {
-        let look = SharedLook { style: page::style_sheet(), script: page::drawing_script() };
+        let look = SharedPageAssets { style: page::style_sheet(), script: page::drawing_script() };
         let address = server.open_dashboard_on(bound, &look)?;
         info!("dashboard at http://{address}/");
     }

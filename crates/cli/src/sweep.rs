@@ -9,7 +9,7 @@ use wearwell_replay::report::Comparison;
 use wearwell_replay::sweep::{FailedRun, SweepFile, Swept};
 
 use crate::args::SweepArgs;
-use crate::jobs::run_at_once;
+use crate::jobs::run_concurrently;
 use crate::output::print;
 use crate::progress::{Countdown, Reporter};
 use crate::run::{Configurations, DesignVariant, InputSource, Outputs, open_result_folder};
@@ -117,7 +117,7 @@ fn sweep_inputs(sweep: &SweepFile, args: &SweepArgs, configs: &[Config]) -> Resu
     }
     for spec in &sweep.workloads {
         for &seed in &seeds {
-            let input = Input::generated_with_seed(spec, seed)
+            let input = Input::of_generator_spec_with_seed(spec, seed)
                 .map_err(|error| Failure::of_usage(error.to_string()))?;
             let (name, input) = (input.name(), InputSource::Generated(input));
             sources.push(SweepInput { name, input, seed: Some(seed) });
@@ -137,14 +137,14 @@ struct RunContext<'a> {
 }
 
 /// One run of a sweep: index of its configuration, name of the design, settings that distinguish it.
-type SweepTask = (usize, String, String);
+type ConfigIndexDesignSettings = (usize, String, String);
 
 impl RunContext<'_> {
     /// Runs all configurations of the sweep on one input until ctrl-C. A run that fails is recorded, and the others
     /// continue.
     fn sweep_input(&self, source: &SweepInput, swept: &mut Swept) {
-        let tasks: Vec<SweepTask> = source.runs_of(self.configurations).cloned().collect();
-        let failed = |task: &SweepTask, error: String| FailedRun {
+        let tasks: Vec<ConfigIndexDesignSettings> = source.runs_of(self.configurations).cloned().collect();
+        let failed = |task: &ConfigIndexDesignSettings, error: String| FailedRun {
             trace: source.name.clone(),
             design: task.1.clone(),
             variant: self.configurations.configs[task.0].run_label(&task.2),
@@ -159,7 +159,7 @@ impl RunContext<'_> {
             }
         };
         let plans = self.plans_of_configurations(&opened.input, &tasks);
-        let run = |task: &SweepTask| {
+        let run = |task: &ConfigIndexDesignSettings| {
             let outcome = match &plans[task.0] {
                 Some(Ok(plan)) => self.load_or_execute_run(plan, task),
                 Some(Err(error)) => Err(error.clone()),
@@ -168,7 +168,7 @@ impl RunContext<'_> {
             outcome.map_err(|error| failed(task, error))
         };
         let is_ended = || self.reporter.is_interrupted();
-        for (_, outcome) in run_at_once(&tasks, self.args.jobs, is_ended, run) {
+        for (_, outcome) in run_concurrently(&tasks, self.args.jobs, is_ended, run) {
             swept.add_outcome(outcome);
         }
     }
@@ -178,7 +178,7 @@ impl RunContext<'_> {
     fn plans_of_configurations<'a>(
         &'a self,
         input: &'a Input,
-        tasks: &[SweepTask],
+        tasks: &[ConfigIndexDesignSettings],
     ) -> Vec<Option<Result<Plan<'a>, String>>> {
         let mut plans: Vec<Option<Result<Plan<'_>, String>>> = Vec::new();
         for (number, config) in self.configurations.configs.iter().enumerate() {
@@ -194,7 +194,7 @@ impl RunContext<'_> {
     fn load_or_execute_run(
         &self,
         plan: &Plan<'_>,
-        (number, design, settings): &SweepTask,
+        (number, design, settings): &ConfigIndexDesignSettings,
     ) -> Result<RunRecord, String> {
         let variant = self.configurations.configs[*number].run_label(settings);
         let key = plan.run_key(design);

@@ -87,17 +87,17 @@ fn inherited_socket(
 
 /// Reports to systemd that the server is ready, with a status line.
 pub(crate) fn notify_ready(status: &str) {
-    notify_states(&format!("READY=1\n{}", status_line(status)));
+    send_notifications_or_log(&format!("READY=1\n{}", status_line(status)));
 }
 
 /// Reports to systemd that the server is ending, with a status line.
 pub(crate) fn notify_stopping(status: &str) {
-    notify_states(&format!("STOPPING=1\n{}", status_line(status)));
+    send_notifications_or_log(&format!("STOPPING=1\n{}", status_line(status)));
 }
 
 /// Reports a status line to systemd that describes what the server is doing.
 pub(crate) fn notify_status(status: &str) {
-    notify_states(&status_line(status));
+    send_notifications_or_log(&status_line(status));
 }
 
 /// Returns the systemd status line for a status text, with line breaks (which a name or path may contain) replaced by
@@ -106,15 +106,15 @@ fn status_line(status: &str) -> String {
     format!("STATUS={}\n", status.replace('\n', " "))
 }
 
-fn notify_states(states: &str) {
-    if let Err(error) = send_states(states) {
+fn send_notifications_or_log(states: &str) {
+    if let Err(error) = send_notifications(states) {
         debug!("systemd could not be notified: {error}");
     }
 }
 
 /// Sends notifications such as `READY=1` or `STATUS=...` to the socket that systemd names in `NOTIFY_SOCKET`; does
 /// nothing if there is none. An abstract socket address begins with `@`.
-fn send_states(states: &str) -> io::Result<()> {
+fn send_notifications(states: &str) -> io::Result<()> {
     let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return Ok(()) };
     let address = match name.as_bytes() {
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,

@@ -23,7 +23,7 @@ pub(crate) fn top(args: &TopArgs) -> Result<Outcome, Failure> {
     loop {
         std::thread::sleep(Duration::from_secs_f64(args.interval));
         let now = DeviceReading::read_from(&mut device)?;
-        let text = now.text_since(&before);
+        let text = now.activity_text_since(&before);
         // A terminal shows one page that is replaced; other outputs get one page after the other.
         let shown = if is_terminal { visible_part(&text, terminal_size()) } else { format!("{text}\n") };
         let mut out = std::io::stdout().lock();
@@ -68,7 +68,7 @@ fn visible_part(text: &str, (columns, rows): (usize, usize)) -> String {
 
 /// A connection to the control socket of a running `wearwell serve`.
 struct ControlConnection {
-    lines: BufReader<UnixStream>,
+    socket_reader: BufReader<UnixStream>,
     socket_name: String,
     /// Name of the export to which commands are addressed; `None` if the server has only one.
     export: Option<String>,
@@ -80,7 +80,7 @@ impl ControlConnection {
         let socket = UnixStream::connect(path).map_err(|error| {
             Failure::of_usage(format!("{name}: {error}; start the server with --control {name}"))
         })?;
-        Ok(Self { lines: BufReader::new(socket), socket_name: name, export })
+        Ok(Self { socket_reader: BufReader::new(socket), socket_name: name, export })
     }
 
     fn request_figures(&mut self, command: &str) -> Result<Value, Failure> {
@@ -98,8 +98,8 @@ impl ControlConnection {
             command["export"] = export.clone().into();
         }
         let mut reply = String::new();
-        let asked = writeln!(self.lines.get_mut(), "{command}");
-        let answered = asked.and_then(|()| self.lines.read_line(&mut reply));
+        let asked = writeln!(self.socket_reader.get_mut(), "{command}");
+        let answered = asked.and_then(|()| self.socket_reader.read_line(&mut reply));
         match (answered, serde_json::from_str::<Value>(&reply)) {
             (Ok(_), Ok(reply)) => Ok(reply),
             _ => Err(self.connection_ended_failure()),
@@ -135,7 +135,7 @@ impl DeviceReading {
     }
 
     /// Returns one page of text about the device's activity since the earlier moment `before`.
-    fn text_since(&self, before: &Self) -> String {
+    fn activity_text_since(&self, before: &Self) -> String {
         let seconds = (self.read_time - before.read_time).as_secs_f64();
         let since = |name: &str| self.counter_value(name) - before.counter_value(name);
         let rate = |name: &str| since(name) / seconds;
@@ -194,15 +194,15 @@ impl DeviceReading {
             "power",
             format!(
                 "{}, {}",
-                count_with_unit(&health("power_cycles"), "cycle"),
-                count_with_unit(&health("unsafe_shutdowns"), "unsafe shutdown")
+                count_with_noun(&health("power_cycles"), "cycle"),
+                count_with_noun(&health("unsafe_shutdowns"), "unsafe shutdown")
             ),
         );
         text
     }
 }
 
-fn count_with_unit(count: &Value, name: &str) -> String {
+fn count_with_noun(count: &Value, name: &str) -> String {
     format!("{count} {name}{}", if *count == 1 { "" } else { "s" })
 }
 

@@ -35,15 +35,16 @@ pub(crate) fn trace(command: &TraceCommand) -> Result<Outcome, Failure> {
 
 /// The statistics of several traces. Traces that cannot be read are reported and left out.
 struct TraceInfos {
-    readable: Vec<(String, TraceInfo)>,
-    unreadable: usize,
+    trace_infos: Vec<(String, TraceInfo)>,
+    unreadable_traces: usize,
     /// Whether the user named exactly one trace on the command line.
-    single: bool,
+    is_single_trace: bool,
 }
 
 impl TraceInfos {
     fn of_traces(traces: &[PathBuf], options: &OpenOptions) -> Self {
-        let mut infos = Self { readable: Vec::new(), unreadable: 0, single: traces.len() == 1 };
+        let mut infos =
+            Self { trace_infos: Vec::new(), unreadable_traces: 0, is_single_trace: traces.len() == 1 };
         for path in traces {
             let info = TraceFile::open_repeatable(path, options).and_then(|file| {
                 let info = TraceInfo::of_file(&file.path, &file.options);
@@ -51,10 +52,10 @@ impl TraceInfos {
                 Ok((file.options.name_of(path), info))
             });
             match info {
-                Ok(info) => infos.readable.push(info),
+                Ok(info) => infos.trace_infos.push(info),
                 Err(failure) => {
                     eprintln!("wearwell: {}", failure.message);
-                    infos.unreadable += 1;
+                    infos.unreadable_traces += 1;
                 }
             }
         }
@@ -64,11 +65,11 @@ impl TraceInfos {
     /// Returns one JSON object for a single trace, or a list of objects with their paths for several.
     fn to_json(&self) -> Result<String, Failure> {
         let whole = |value: serde_json::Result<String>| value.map_err(|error| Failure::of_run(&error));
-        if let ([(_, info)], true) = (&self.readable[..], self.single) {
+        if let ([(_, info)], true) = (&self.trace_infos[..], self.is_single_trace) {
             return Ok(whole(serde_json::to_string_pretty(info))? + "\n");
         }
         let mut list = Vec::new();
-        for (path, info) in &self.readable {
+        for (path, info) in &self.trace_infos {
             let mut value = serde_json::to_value(info).map_err(|error| Failure::of_run(&error))?;
             value["path"] = path.as_str().into();
             list.push(value);
@@ -78,7 +79,7 @@ impl TraceInfos {
 
     fn to_text(&self) -> String {
         let mut text = String::new();
-        for (path, info) in &self.readable {
+        for (path, info) in &self.trace_infos {
             let _ = writeln!(text, "{path}");
             for (name, value) in info_rows(info) {
                 let _ = writeln!(text, "  {name:24} {value}");
@@ -88,10 +89,11 @@ impl TraceInfos {
     }
 
     fn outcome(&self) -> Result<Outcome, Failure> {
-        if self.readable.is_empty() {
+        if self.trace_infos.is_empty() {
             return Err(Failure::no_replayable_input());
         }
-        let is_whole = self.unreadable == 0 && self.readable.iter().all(|(_, info)| info.damage.is_none());
+        let is_whole =
+            self.unreadable_traces == 0 && self.trace_infos.iter().all(|(_, info)| info.damage.is_none());
         Ok(if is_whole { Outcome::Done } else { Outcome::Partial })
     }
 }
@@ -189,7 +191,7 @@ fn convert_into(from: &TraceFile, to: &Path, is_csv: bool, provenance: &str) -> 
     eprintln!(
         "{} requests, {} bad lines skipped",
         with_thousands_separators(requests as f64, 0),
-        reader.rejected().count
+        reader.rejected().rejected_count
     );
     Ok(Outcome::Done)
 }

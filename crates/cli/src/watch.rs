@@ -25,7 +25,7 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<Outcome, Failure> {
         .map_err(|error| replay_failure(&error))?;
     output.write(&page::html_page(&walk))?;
     if !args.quiet && !output.is_standard() {
-        print(&page_made_line(&walk, &args.out))?;
+        print(&written_page_line(&walk, &args.out))?;
     }
     Ok(Outcome::Done)
 }
@@ -50,14 +50,14 @@ fn watch_input(args: &WatchArgs, config: &Config, design: &str) -> Result<InputS
         Some(spec) => spec.clone(),
         None => default_workload(config, design).map_err(|error| Failure::of_usage(error.to_string()))?,
     };
-    let input = Input::generated_with_seed(&spec, config.seed())
+    let input = Input::of_generator_spec_with_seed(&spec, config.seed())
         .map_err(|error| Failure::of_usage(error.to_string()))?;
     Ok(InputSource::Generated(input))
 }
 
 /// Returns the line that `wearwell watch` prints about the HTML page that it has written: its path and its number of
 /// steps, the design, and the flash pages of the drive.
-fn page_made_line(walk: &Walkthrough, path: &Path) -> String {
+fn written_page_line(walk: &Walkthrough, path: &Path) -> String {
     format!(
         "{}: {} steps of {} on {} flash pages\n",
         path.display(),

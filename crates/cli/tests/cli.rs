@@ -349,7 +349,7 @@ fn sweep_tables_fit_a_terminal() {
 /// Regression: 32,029 unique pages were reported as "compressed in chunks" although they were only overwritten while
 /// they waited in the chunk buffer.
 #[test]
-fn pages_replaced_in_the_chunk_buffer_are_not_called_compressed() {
+fn pages_overwritten_in_the_compression_buffer_are_not_reported_as_compressed() {
     let fixture = Fixture::new(0);
     let header = fs::read_to_string(fixture.file("trace.csv")).unwrap();
     let rows: Vec<String> = (0..9).map(|k| format!("{k},W,0,4096,0,,\n")).collect();
@@ -365,7 +365,7 @@ fn pages_replaced_in_the_chunk_buffer_are_not_called_compressed() {
 }
 
 #[test]
-fn a_larger_drive_lives_longer_at_the_same_rate() {
+fn a_larger_drive_lives_longer_at_the_same_write_rate() {
     let load = "uniform:write=1.0,pages=3000,requests=20000,rate=100";
     let json = output_of_status(DONE, &["replay", "--workload", load, "--scale-to", "1TiB", "--json", "-"]);
     let lifetime = only_run(&json)["lifetime"].clone();

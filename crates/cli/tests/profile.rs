@@ -88,7 +88,7 @@ fn the_profile_of_two_file_versions_measures_their_deltas() {
 /// Tolerance: two standard deviations of 200,000 draws are 0.2 points, and fitting the content pool and the repeats
 /// adds less than half a point.
 #[test]
-fn the_content_line_of_a_profile_equals_the_model_that_generated_the_workload() {
+fn the_content_model_in_a_profile_equals_the_one_that_generated_the_workload() {
     let workload = format!("{WORKLOAD}+dup:share=0.3,compress=0.4,delta=0.2");
     let profile = json_of(&["profile", "--workload", &workload]);
     assert_near(number_at(&profile, "/content/duplicate_share"), 0.3, 0.005);
@@ -107,7 +107,7 @@ fn the_content_line_of_a_profile_equals_the_model_that_generated_the_workload() 
 /// Runs the mechanisms on a workload with the printed content line, drawn with another seed. Their counts must be
 /// within 5 % of those on the original workload.
 #[test]
-fn a_replay_with_the_profiled_content_line_counts_the_same() {
+fn a_replay_with_the_profiled_content_model_saves_as_many_writes() {
     let replay = |workload: &str, design: &str, count: &str| {
         let run = json_of(&["replay", "--workload", workload, "--design", design]);
         number_at(&run, &format!("/runs/0/writes_by_form/{count}"))

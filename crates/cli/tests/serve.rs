@@ -186,7 +186,7 @@ fn a_recording_replays_to_the_same_counts_on_the_command_line() {
 }
 
 #[test]
-fn top_prints_plain_pages_into_a_pipe() {
+fn top_prints_text_without_escape_codes_into_a_pipe() {
     let server = Server::start(&["--quiet"]);
     let mut client = server.client();
     (0..64).for_each(|page| write_page(&mut client, page, &[1; PAGE]));

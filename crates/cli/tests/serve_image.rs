@@ -269,8 +269,8 @@ fn a_refused_image_is_rescued_for_reading_and_not_changed() {
     assert_eq!(end(server, "-TERM").status.code(), Some(0));
     let superblock = std::fs::read(bench.file("image/superblock")).unwrap();
     let layout = Layout::new(&Superblock::decode(&superblock).unwrap());
-    let first = layout.oob_at(Ppn(0));
-    let copy = layout.mirror_at(ImageFile::Flash, first);
+    let first = layout.oob_record_offset(Ppn(0));
+    let copy = layout.mirror_offset(ImageFile::Flash, first);
     for (name, at) in [("image/flash", first as usize), ("image/mirror", copy as usize)] {
         let mut bytes = std::fs::read(bench.file(name)).unwrap();
         bytes[at..at + 20 * RECORD_BYTES].fill(7);

@@ -10,16 +10,16 @@ use wearwell::gc::GcOptions;
 use wearwell::mapping::{CachedOptions, JournalOptions};
 use wearwell::nand::{FlashTiming, Geometry};
 use wearwell::sharing::counts::ReferenceCountForm;
-use wearwell::sharing::reverse_map::{ENTRY_BYTES, ReverseMapPart, SEGMENT_BYTES};
+use wearwell::sharing::reverse_map::{DEFAULT_SEGMENT_BYTES, ENTRY_BYTES, ReverseMapPart};
 
 /// Default size of the reverse map's NVRAM as a share of the flash: 80 MiB for 36 GiB, as in Remap-SSD's standard
 /// configuration.
-const NVRAM_SHARE_OF_FLASH: f64 = 80.0 / (36.0 * 1024.0);
+const REVERSE_MAP_SHARE_OF_FLASH: f64 = 80.0 / (36.0 * 1024.0);
 
 /// Least number of NVRAM segments of the reverse map where no size is configured; without it a tiny device would have
 /// too few.
-const MIN_NVRAM_SEGMENTS: u64 = 16;
-const MIN_LOG_PAGES: u64 = 4;
+const MIN_REVERSE_MAP_SEGMENTS: u64 = 16;
+const MIN_REVERSE_MAP_LOG_PAGES: u64 = 4;
 
 /// Kinds of reverse maps (which logical pages share a flash page), named after the variants in the Remap-SSD paper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -76,7 +76,7 @@ impl Default for RemapConfig {
         Self {
             reverse_map: ReverseMapName::default(),
             size_mib: None,
-            segment_bytes: SEGMENT_BYTES,
+            segment_bytes: DEFAULT_SEGMENT_BYTES,
             dedup: true,
             index_entries: None,
             index_share: None,
@@ -89,14 +89,15 @@ impl Default for RemapConfig {
 
 /// Least number of entries of a content index (fingerprint to stored page) that is sized by the drive: as many as the
 /// Recyclable SSD's fingerprint store has.
-const MIN_INDEX_ENTRIES: u32 = 1 << 17;
+const MIN_CONTENT_INDEX_ENTRIES: u32 = 1 << 17;
 
 impl RemapConfig {
     /// Returns how many reverse-map entries the NVRAM or log of the configured size holds, without segment headers.
     /// Also used for reverse maps that have no limit.
     pub fn reverse_map_capacity_entries(&self, geometry: &Geometry) -> u64 {
         let flash_bytes = geometry.pages() as f64 * geometry.page_bytes as f64;
-        let bytes = self.size_mib.map_or(flash_bytes * NVRAM_SHARE_OF_FLASH, |mib| mib * 1024.0 * 1024.0);
+        let bytes =
+            self.size_mib.map_or(flash_bytes * REVERSE_MAP_SHARE_OF_FLASH, |mib| mib * 1024.0 * 1024.0);
         bytes as u64 / ENTRY_BYTES
     }
 
@@ -119,12 +120,14 @@ impl RemapConfig {
     pub(super) fn reverse_map_part(&self, name: ReverseMapName, geometry: &Geometry) -> ReverseMapPart {
         let flash_bytes = geometry.pages() as f64 * geometry.page_bytes as f64;
         let segment_bytes = self.segment_bytes.max(1) as u64;
-        let scaled = (flash_bytes * NVRAM_SHARE_OF_FLASH) as u64;
+        let scaled = (flash_bytes * REVERSE_MAP_SHARE_OF_FLASH) as u64;
         let wanted = self.size_mib.map(|mib| (mib * 1024.0 * 1024.0) as u64);
-        let nvram_bytes =
-            wanted.unwrap_or(scaled.max(MIN_NVRAM_SEGMENTS * segment_bytes)) / segment_bytes * segment_bytes;
+        let nvram_bytes = wanted.unwrap_or(scaled.max(MIN_REVERSE_MAP_SEGMENTS * segment_bytes))
+            / segment_bytes
+            * segment_bytes;
         let page_bytes = geometry.page_bytes as u64;
-        let log_pages = (wanted.unwrap_or(scaled.max(MIN_LOG_PAGES * page_bytes)) / page_bytes) as u32;
+        let log_pages =
+            (wanted.unwrap_or(scaled.max(MIN_REVERSE_MAP_LOG_PAGES * page_bytes)) / page_bytes) as u32;
         match name {
             ReverseMapName::Segments => {
                 ReverseMapPart::Segments { nvram_bytes, segment_bytes: self.segment_bytes }
@@ -139,7 +142,7 @@ impl RemapConfig {
     /// Returns the options of deduplication: the size of its content index, and whether hits are verified.
     pub(super) fn dedup_options(&self, logical_pages: u32) -> DedupOptions {
         let by_share = self.index_share.map(|share| (f64::from(logical_pages) * share) as u32);
-        let limited = by_share.map(|entries| entries.max(MIN_INDEX_ENTRIES));
+        let limited = by_share.map(|entries| entries.max(MIN_CONTENT_INDEX_ENTRIES));
         let capacity_entries = self.index_entries.or(limited.filter(|&entries| entries < logical_pages));
         DedupOptions { capacity_entries, verify_on_hit: self.verify_on_hit }
     }

@@ -10,7 +10,7 @@ use std::fmt;
 use wearwell::design::{MappingPart, Parts};
 use wearwell::validity::ValidityPart;
 
-use super::resolve::AUTO_PRESET;
+use super::resolve::AUTO_SIZED_PRESET_NAME;
 use super::{
     Arrival, Config, ContentConfig, LifetimeConfig, LifetimeSchemes, Mode, Policy, Precondition,
     PreconditionConfig, ReplayConfig, TimingConfig,
@@ -91,7 +91,7 @@ fn has_event_engine(config: &Config, _: &DesignWithParts<'_>) -> bool {
 
 /// Returns whether the device has the size that its configuration keys set, instead of being resized to the input.
 fn has_fixed_size(config: &Config, _: &DesignWithParts<'_>) -> bool {
-    let is_auto = config.device.preset.as_deref().is_none_or(|name| name == AUTO_PRESET);
+    let is_auto = config.device.preset.as_deref().is_none_or(|name| name == AUTO_SIZED_PRESET_NAME);
     config.device.fit.is_none() && (!is_auto || config.device.logical_pages.is_some())
 }
 
@@ -243,7 +243,7 @@ type SettingCheck = (&'static str, fn(&Config) -> bool);
 
 /// Settings that a life (`wearwell life`: a trace repeated until the drive is worn out) ignores. A life starts with a
 /// new drive and has no clock except the times of the input.
-const IGNORED_BY_LIFE: [SettingCheck; 9] = [
+const SETTINGS_IGNORED_BY_LIFE: [SettingCheck; 9] = [
     ("timing", |config| config.timing != TimingConfig::default()),
     ("recovery.after_run", |config| config.recovery.after_run),
     ("recovery.after_requests", |config| config.recovery.after_requests.is_some()),
@@ -256,7 +256,7 @@ const IGNORED_BY_LIFE: [SettingCheck; 9] = [
 ];
 
 /// Settings that are ignored on a drive that a program controls step by step, which has neither clock nor input.
-const IGNORED_BY_STEPS: [SettingCheck; 8] = [
+const SETTINGS_IGNORED_WHEN_STEPPING: [SettingCheck; 8] = [
     ("timing.mode", |config| config.timing.mode != Mode::default()),
     ("recovery.after_run", |config| config.recovery.after_run),
     ("recovery.after_requests", |config| config.recovery.after_requests.is_some()),
@@ -272,14 +272,17 @@ const IGNORED_BY_STEPS: [SettingCheck; 8] = [
 impl Config {
     /// Returns a section or key of this configuration that would be ignored on a drive that a program controls step by
     /// step, if there is one.
-    pub fn key_ignored_by_steps(&self) -> Option<&'static str> {
-        IGNORED_BY_STEPS.iter().find(|(_, is_asked_for)| is_asked_for(self)).map(|&(name, _)| name)
+    pub fn setting_ignored_when_stepping(&self) -> Option<&'static str> {
+        SETTINGS_IGNORED_WHEN_STEPPING
+            .iter()
+            .find(|(_, is_asked_for)| is_asked_for(self))
+            .map(|&(name, _)| name)
     }
 
     /// Returns a section or key of this configuration that a life (a trace repeated until the drive is worn out) would
     /// ignore, set by file or by setting.
-    pub fn key_ignored_by_life(&self) -> Option<&'static str> {
-        IGNORED_BY_LIFE.iter().find(|(_, is_asked_for)| is_asked_for(self)).map(|&(name, _)| name)
+    pub fn setting_ignored_by_life(&self) -> Option<&'static str> {
+        SETTINGS_IGNORED_BY_LIFE.iter().find(|(_, is_asked_for)| is_asked_for(self)).map(|&(name, _)| name)
     }
 
     /// Returns which of these settings (`section.key=value`) are ignored by runs of these designs.
@@ -336,7 +339,7 @@ mod tests {
             let settings: Vec<String> = settings.iter().map(|&text| text.to_owned()).collect();
             Config::from_text_and_settings(Some(("drive.toml", file)), &settings)
                 .unwrap()
-                .key_ignored_by_life()
+                .setting_ignored_by_life()
         };
         assert_eq!(of("", &["wear.dynamic=true", "replay.seed=3", "replay.time_scale=2.0"]), None);
         assert_eq!(of("[precondition]\nmode = 'steady'", &[]), Some("precondition"));
@@ -348,7 +351,9 @@ mod tests {
     #[test]
     fn settings_without_effect_on_a_drive_operated_step_by_step_are_reported() {
         let of = |setting: &str| {
-            Config::from_text_and_settings(None, &[setting.to_owned()]).unwrap().key_ignored_by_steps()
+            Config::from_text_and_settings(None, &[setting.to_owned()])
+                .unwrap()
+                .setting_ignored_when_stepping()
         };
         for used in ["gc.policy=fifo", "replay.seed=3", "device.wear_out=true", "timing.delta_encode_us=5.0"]
         {

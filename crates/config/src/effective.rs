@@ -17,7 +17,7 @@ impl Config {
     #[must_use]
     pub fn with_effective_values(&self, resolved: &ResolvedDevice, arrival: Arrival) -> Self {
         let mut config = self.clone();
-        config.device = self.device.effective(resolved);
+        config.device = self.device.with_effective_values(resolved);
         config.origins = Origins::default();
         config.device.striping = Some(self.striping_name());
         config.replay.arrival = arrival;
@@ -29,7 +29,7 @@ impl Config {
         if self.gc.policy == Policy::DChoices {
             config.gc.d = Some(self.gc.random_victim_candidates());
         }
-        config.precondition = self.precondition.effective();
+        config.precondition = self.precondition.with_effective_values();
         config.replay.seed = Some(self.seed());
         config.replay.time_scale = Some(self.replay.time_scale());
         if arrival == Arrival::Closed {
@@ -40,7 +40,7 @@ impl Config {
 }
 
 impl DeviceConfig {
-    fn effective(&self, resolved: &ResolvedDevice) -> Self {
+    fn with_effective_values(&self, resolved: &ResolvedDevice) -> Self {
         let Geometry {
             channels,
             dies_per_channel,
@@ -85,7 +85,7 @@ impl DeviceConfig {
 impl PreconditionConfig {
     /// Returns the amount of random overwrites that preconditioning makes after the first GC, in units of the physical
     /// capacity.
-    pub fn overwrite_capacities(&self) -> f64 {
+    pub fn overwrites_in_capacities(&self) -> f64 {
         self.overwrite.unwrap_or(match self.mode {
             Precondition::Steady => 1.0,
             Precondition::Constructed | Precondition::InUse => 0.1,
@@ -98,14 +98,14 @@ impl PreconditionConfig {
         self.share.unwrap_or(0.5)
     }
 
-    fn effective(&self) -> Self {
+    fn with_effective_values(&self) -> Self {
         let is_aged = self.mode == Precondition::Aged;
         let overwrites = matches!(
             self.mode,
             Precondition::Steady | Precondition::Constructed | Precondition::InUse | Precondition::Random
         );
         Self {
-            overwrite: if overwrites { Some(self.overwrite_capacities()) } else { self.overwrite },
+            overwrite: if overwrites { Some(self.overwrites_in_capacities()) } else { self.overwrite },
             share: if is_aged && self.trace.is_none() { Some(self.aging_share()) } else { self.share },
             filled: if is_aged { Some(self.filled == Some(true)) } else { self.filled },
             ..self.clone()

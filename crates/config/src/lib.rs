@@ -39,13 +39,13 @@ pub use resolve::{ResolvedDevice, blocks_kept_by_gc};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 pub use timing::{Mode, TimingConfig};
-use wearwell::store::{Striping, TieBreak};
+use wearwell::store::{GreedyTieBreak, Striping};
 
 /// Digest of the source code of this crate, without comments and layout. It is a part of the keys of stored results,
 /// because a change of default values in this crate changes what a run does.
 pub const CODE_DIGEST: &str = env!("CODE_DIGEST");
 /// Largest number of cells in the block map (chart of the blocks' state) of a timeline.
-pub const TIMELINE_CELLS_MAX: u32 = 4096;
+pub const MAX_BLOCK_MAP_CELLS: u32 = 4096;
 
 /// A configuration as written by the user; an absent key keeps its default.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -216,7 +216,7 @@ pub enum TiesName {
     Newest,
 }
 
-impl From<TiesName> for TieBreak {
+impl From<TiesName> for GreedyTieBreak {
     fn from(name: TiesName) -> Self {
         match name {
             TiesName::Oldest => Self::Oldest,

@@ -94,7 +94,7 @@ impl LifetimeConfig {
 
     /// Returns the options of lifetime management on a device with these content mechanisms; `None` if nothing is
     /// managed.
-    fn managed_options(&self, content: &ContentParts) -> Option<LifetimeOptions> {
+    fn lifetime_options_for_mechanisms(&self, content: &ContentParts) -> Option<LifetimeOptions> {
         let (schemes, energy) = (ContentSchemes::of_design(content), self.energy_model());
         if self.schemes == LifetimeSchemes::Best {
             let options = LifetimeOptions::without_target(schemes, self.epoch_writes, &energy);
@@ -116,7 +116,7 @@ impl LifetimeConfig {
 
     /// Returns the content mechanisms that the lifetime schemes need: the options of deduplication (`None` if unused),
     /// and whether compression is needed.
-    pub(super) fn needed_mechanisms(&self) -> (Option<DedupOptions>, bool) {
+    pub(super) fn needed_dedup_and_compression(&self) -> (Option<DedupOptions>, bool) {
         let kinds = self.paper_configuration().map(|configuration| {
             let options = LifetimeOptions::of_paper(configuration, &self.energy_model());
             options.schemes.iter().map(|scheme| scheme.kind).collect::<Vec<_>>()
@@ -133,7 +133,7 @@ impl Config {
     /// and `wearwell` and on designs with `parts.content` set, because a design of another paper stays as that paper
     /// describes it.
     pub fn lifetime_options(&self, design: &str, content: &ContentParts) -> Option<LifetimeOptions> {
-        let options = self.lifetime.managed_options(content)?;
+        let options = self.lifetime.lifetime_options_for_mechanisms(content)?;
         let is_chosen = self.parts.content.is_some() || matches!(design, "integrated" | "wearwell");
         let is_switched = is_chosen && !options.schemes.is_empty();
         (self.lifetime.schemes != LifetimeSchemes::Integrated || is_switched).then_some(options)

@@ -21,7 +21,7 @@ use super::{Config, RemapConfig, ResolvedDevice};
 
 /// Number of logical pages per entry of the cache of an L2P map on flash, where the configuration sets no number of
 /// entries.
-const PAGES_PER_CACHE_ENTRY: u32 = 32;
+const DEFAULT_PAGES_PER_CACHE_ENTRY: u32 = 32;
 
 /// Options of an L2P map on flash; an absent value is the design's own.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -200,7 +200,7 @@ impl GeckoConfig {
 }
 
 impl ValidityConfig {
-    fn replace_part(&self, own: ValidityPart, gecko: GeckoOptions) -> ValidityPart {
+    fn validity_part_or_own(&self, own: ValidityPart, gecko: GeckoOptions) -> ValidityPart {
         let batch = self.batch;
         match self.kind {
             None if matches!(own, ValidityPart::Bitmap(_)) => {
@@ -253,7 +253,7 @@ impl MappingConfig {
 
 /// Entries of the content index (fingerprint to stored page) per exported page on the design wearwell. At this share
 /// the index takes a sixteenth of a page map's RAM.
-const WEARWELL_INDEX_SHARE: f64 = 1.0 / 64.0;
+const WEARWELL_INDEX_ENTRIES_PER_PAGE: f64 = 1.0 / 64.0;
 
 /// Minimum number of entries of the L2P map's cache on the design wearwell (one MiB of RAM). A drive of at most 512 MiB
 /// therefore caches its whole map and writes no translation page.
@@ -264,7 +264,9 @@ impl Config {
     /// has of its own ([`Self::least_cache_entries`]).
     pub(super) fn cache_entries(&self, own_least: Option<u32>, resolved: &ResolvedDevice) -> u32 {
         let least = self.mapping.least_cache_entries.or(own_least).unwrap_or(1).min(resolved.logical_pages);
-        self.mapping.cache_entries.unwrap_or((resolved.logical_pages / PAGES_PER_CACHE_ENTRY).max(least))
+        self.mapping
+            .cache_entries
+            .unwrap_or((resolved.logical_pages / DEFAULT_PAGES_PER_CACHE_ENTRY).max(least))
     }
 
     /// Returns the least number of entries of the L2P map's cache that a design has by default
@@ -276,12 +278,12 @@ impl Config {
     /// Returns the number of entries of delta encoding's table of access counts (to find hot pages) on a design with a
     /// map on flash.
     pub(super) fn access_count_entries(resolved: &ResolvedDevice) -> u32 {
-        (resolved.logical_pages / PAGES_PER_CACHE_ENTRY).max(1)
+        (resolved.logical_pages / DEFAULT_PAGES_PER_CACHE_ENTRY).max(1)
     }
 
     /// Returns how many inner nodes of the tree that locates translation pages are cached in RAM.
-    pub(super) fn cached_nodes(&self, resolved: &ResolvedDevice) -> u32 {
-        self.mapping.cached_nodes.unwrap_or_else(|| inner_node_count(resolved))
+    pub(super) fn cached_directory_nodes(&self, resolved: &ResolvedDevice) -> u32 {
+        self.mapping.cached_nodes.unwrap_or_else(|| directory_inner_node_count(resolved))
     }
 
     /// Returns the parts (map, page validity, ...) of a design that differs from others in its metadata on flash
@@ -291,7 +293,7 @@ impl Config {
         let gc = resolved.gc_options;
         let cache_entries = self.cache_entries(Self::least_cache_entries(design), resolved);
         let gecko = self.gecko.gecko_options(&resolved.geometry);
-        let cached_nodes = self.cached_nodes(resolved);
+        let cached_nodes = self.cached_directory_nodes(resolved);
         let tree = UFtlOptions { cache_entries, cached_nodes };
         let mut parts = match design {
             "dftl" => {
@@ -308,7 +310,7 @@ impl Config {
         if let MappingPart::Cached(own) = parts.mapping {
             parts.mapping = MappingPart::Cached(self.mapping.demand_paged_options(own, cached_nodes));
         }
-        parts.validity = self.validity.replace_part(parts.validity, gecko);
+        parts.validity = self.validity.validity_part_or_own(parts.validity, gecko);
         parts.persistence = match self.recovery.by {
             None => parts.persistence,
             Some(RecoveryName::Battery) => Persistence::BatteryFlush,
@@ -333,7 +335,7 @@ impl Config {
         if self.recycle.history.is_none() {
             recycle.options.history = HistoryScope::Store;
         }
-        let index_share = self.remap.index_share.or(Some(WEARWELL_INDEX_SHARE));
+        let index_share = self.remap.index_share.or(Some(WEARWELL_INDEX_ENTRIES_PER_PAGE));
         let remap = RemapConfig { index_share, ..self.remap.clone() };
         let options = WearwellOptions {
             cache_entries,
@@ -347,7 +349,7 @@ impl Config {
 
     /// Returns the GC options `own` of a design with the configured way of collecting metadata blocks; without such a
     /// setting, `own` is unchanged.
-    pub fn metadata_gc(&self, own: GcOptions) -> GcOptions {
+    pub fn gc_with_metadata_policy(&self, own: GcOptions) -> GcOptions {
         let share = self.gc.metadata_share;
         let metadata = match (self.gc.metadata, own.metadata_gc) {
             (Some(MetadataName::Greedy), _) | (None, MetadataGc::Greedy) => MetadataGc::Greedy,
@@ -364,7 +366,7 @@ impl Config {
 
 /// Returns the number of inner nodes of the directory tree over all translation pages. A node holds as many addresses
 /// as a translation page.
-fn inner_node_count(resolved: &ResolvedDevice) -> u32 {
+fn directory_inner_node_count(resolved: &ResolvedDevice) -> u32 {
     let addresses = resolved.geometry.page_bytes / 4;
     resolved.logical_pages.div_ceil(addresses).div_ceil(addresses)
 }

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Config;
-use crate::resolve::AUTO_PRESET;
+use crate::resolve::AUTO_SIZED_PRESET_NAME;
 
 /// Kind of place (file, command line, preset and so on) in which a setting got its value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -143,7 +143,7 @@ impl Config {
     }
 
     fn preset_name(&self) -> &str {
-        self.device.preset.as_deref().unwrap_or(AUTO_PRESET)
+        self.device.preset.as_deref().unwrap_or(AUTO_SIZED_PRESET_NAME)
     }
 
     /// Returns where a run took the value of an absent setting from; `None` if it is the default.
@@ -162,7 +162,9 @@ impl Config {
             "buffer.pages" if effective.buffer.pages != Some(0) => derived("device.page_bytes"),
             "precondition.overwrite" => derived("precondition.mode"),
             "replay.arrival" => input,
-            "device.preset" if self.preset_name() != AUTO_PRESET => Some(Origin::of_kind(Source::Set)),
+            "device.preset" if self.preset_name() != AUTO_SIZED_PRESET_NAME => {
+                Some(Origin::of_kind(Source::Set))
+            }
             "device.preset"
             | "device.reserve_blocks"
             | "device.factory_bad_share"

@@ -371,7 +371,7 @@ impl Config {
             makes_checkpoints: true,
             ..eager
         };
-        let nodes = self.cached_nodes(resolved);
+        let nodes = self.cached_directory_nodes(resolved);
         match name {
             MapName::Flat => MappingPart::Flat,
             MapName::Cached => MappingPart::Cached(self.mapping.demand_paged_options(eager, nodes)),
@@ -398,7 +398,7 @@ impl Config {
     /// # Panics
     /// Never: the parts of a design have names.
     pub fn all_parts(&self, design: &str) -> Result<PartsConfig, ConfigError> {
-        let resolved = Self::default().resolve_device(LARGE_DRIVE_PAGES)?;
+        let resolved = Self::default().resolve_device(LARGE_DRIVE_FOOTPRINT_PAGES)?;
         let mut file = toml_sections_of(&self.design_parts(design, &resolved)?, resolved.logical_pages);
         let parts = file.remove("parts").expect("a design has parts");
         Ok(parts.try_into().expect("parts have the names of the section"))
@@ -411,7 +411,7 @@ impl Config {
     /// [`ConfigError::UnknownName`].
     pub fn design_as_toml(design: &str) -> Result<String, ConfigError> {
         let config = Self::default();
-        let resolved = config.resolve_device(LARGE_DRIVE_PAGES)?;
+        let resolved = config.resolve_device(LARGE_DRIVE_FOOTPRINT_PAGES)?;
         let parts = config.design_parts(design, &resolved)?;
         let known = design::ALL.iter().find(|known| known.name == design);
         let source = known.map_or("", |known| known.source);
@@ -429,7 +429,7 @@ impl Config {
 }
 
 /// Footprint (touched pages of 4 KiB) of a drive so large that no option is at its minimum value.
-const LARGE_DRIVE_PAGES: u64 = 1 << 24;
+const LARGE_DRIVE_FOOTPRINT_PAGES: u64 = 1 << 24;
 
 /// Returns the name of a design's part as a TOML value of a configuration file.
 fn toml_name_of(name: impl Serialize) -> toml::Value {

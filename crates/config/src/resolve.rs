@@ -14,7 +14,7 @@ use super::{
     Arrival, BufferOrder, Config, ConfigError, GcConfig, HistoryName, Mode, Policy, RecyclePolicy, SpareOf,
     StripingName,
 };
-use crate::TIMELINE_CELLS_MAX;
+use crate::MAX_BLOCK_MAP_CELLS;
 
 /// A device as a run uses it, with every absent value filled in.
 #[derive(Clone, PartialEq, Debug)]
@@ -45,7 +45,7 @@ impl ResolvedDevice {
 }
 
 /// Name of the preset whose device is sized to the workload.
-pub(super) const AUTO_PRESET: &str = "auto";
+pub(super) const AUTO_SIZED_PRESET_NAME: &str = "auto";
 
 impl Config {
     /// Returns the seed of all random choices of the run (default 1).
@@ -78,9 +78,12 @@ impl Config {
         self.require_values_in_range()?;
         self.require_timing_for_throttling()?;
         self.require_map_for_journal()?;
-        let name = self.device.preset.as_deref().unwrap_or(AUTO_PRESET);
-        let device =
-            if name == AUTO_PRESET { auto_device(footprint_pages) } else { device_preset_named(name)? };
+        let name = self.device.preset.as_deref().unwrap_or(AUTO_SIZED_PRESET_NAME);
+        let device = if name == AUTO_SIZED_PRESET_NAME {
+            auto_device(footprint_pages)
+        } else {
+            device_preset_named(name)?
+        };
         let geometry = self.configured_geometry(&device.geometry).checked()?;
         let fit = self.device.fit.or(self.is_sized_to_input().then_some(1.0));
         let spare = self.device.over_provisioning.unwrap_or(device.over_provisioning);
@@ -113,7 +116,7 @@ impl Config {
                  larger (device.logical_pages, device.page_bytes)"
             ))
         })?;
-        if let Some(asked) = self.device.fit.filter(|_| name != AUTO_PRESET) {
+        if let Some(asked) = self.device.fit.filter(|_| name != AUTO_SIZED_PRESET_NAME) {
             require_reachable_fit(
                 name,
                 asked,
@@ -121,7 +124,7 @@ impl Config {
                 logical * u64::from(geometry.page_bytes) / 4096,
             )?;
         }
-        let gc = self.gc_options(&geometry, device.gc_free_share)?;
+        let gc = self.gc_options(&geometry, device.gc_start_free_share)?;
         Ok(ResolvedDevice {
             preset_name: name.to_owned(),
             flash_timing: self.flash_timing(device.timing),
@@ -135,21 +138,21 @@ impl Config {
 
     /// Returns whether the number of blocks of the device is computed from the pages that the input touches.
     pub(super) fn is_sized_to_input(&self) -> bool {
-        let name = self.device.preset.as_deref().unwrap_or(AUTO_PRESET);
-        self.device.fit.is_some() || name == AUTO_PRESET && self.device.logical_pages.is_none()
+        let name = self.device.preset.as_deref().unwrap_or(AUTO_SIZED_PRESET_NAME);
+        self.device.fit.is_some() || name == AUTO_SIZED_PRESET_NAME && self.device.logical_pages.is_none()
     }
 
     /// Refuses configuration values out of their range, for numbers that no other check covers.
     fn require_values_in_range(&self) -> Result<(), ConfigError> {
-        const LONGEST_US: f64 = 1e9;
+        const MAX_TIME_SETTING: f64 = 1e9;
         let (device, timing) = (&self.device, &self.timing);
         let replay = &self.replay;
         let count = |value: Option<u32>| value.map(f64::from);
         let any = f64::from(u32::MAX);
         let bounds = [
-            ("device.read_us", device.read_us, 0.0, LONGEST_US),
-            ("device.program_us", device.program_us, 0.0, LONGEST_US),
-            ("device.erase_us", device.erase_us, 0.0, LONGEST_US),
+            ("device.read_us", device.read_us, 0.0, MAX_TIME_SETTING),
+            ("device.program_us", device.program_us, 0.0, MAX_TIME_SETTING),
+            ("device.erase_us", device.erase_us, 0.0, MAX_TIME_SETTING),
             ("device.channel_mb_per_s", device.channel_mb_per_s, 0.001, 1e6),
             ("device.factory_bad_share", device.factory_bad_share, 0.0, 0.2),
             ("device.over_provisioning", device.over_provisioning, 0.005, 4.0),
@@ -171,22 +174,22 @@ impl Config {
             ("mapping.least_cache_entries", count(self.mapping.least_cache_entries), 1.0, any),
             ("mapping.dirty_share", self.mapping.dirty_share, 0.0, 1.0),
             ("mapping.cached_nodes", count(self.mapping.cached_nodes), 1.0, any),
-            ("timing.suspend_overhead_us", Some(timing.suspend_overhead_us), 0.0, LONGEST_US),
-            ("timing.controller_overhead_us", Some(timing.controller_overhead_us), 0.0, LONGEST_US),
-            ("timing.hash_us", Some(timing.hash_us), 0.0, LONGEST_US),
-            ("timing.delta_encode_us", Some(timing.delta_encode_us), 0.0, LONGEST_US),
-            ("timing.delta_decode_us", Some(timing.delta_decode_us), 0.0, LONGEST_US),
-            ("timing.compress_us", Some(timing.compress_us), 0.0, LONGEST_US),
-            ("timing.decompress_us", Some(timing.decompress_us), 0.0, LONGEST_US),
-            ("timing.nvram_read_ns", Some(timing.nvram_read_ns), 0.0, LONGEST_US),
-            ("timing.nvram_write_ns", Some(timing.nvram_write_ns), 0.0, LONGEST_US),
+            ("timing.suspend_overhead_us", Some(timing.suspend_overhead_us), 0.0, MAX_TIME_SETTING),
+            ("timing.controller_overhead_us", Some(timing.controller_overhead_us), 0.0, MAX_TIME_SETTING),
+            ("timing.hash_us", Some(timing.hash_us), 0.0, MAX_TIME_SETTING),
+            ("timing.delta_encode_us", Some(timing.delta_encode_us), 0.0, MAX_TIME_SETTING),
+            ("timing.delta_decode_us", Some(timing.delta_decode_us), 0.0, MAX_TIME_SETTING),
+            ("timing.compress_us", Some(timing.compress_us), 0.0, MAX_TIME_SETTING),
+            ("timing.decompress_us", Some(timing.decompress_us), 0.0, MAX_TIME_SETTING),
+            ("timing.nvram_read_ns", Some(timing.nvram_read_ns), 0.0, MAX_TIME_SETTING),
+            ("timing.nvram_write_ns", Some(timing.nvram_write_ns), 0.0, MAX_TIME_SETTING),
             ("precondition.overwrite", self.precondition.overwrite, 0.0, 1e6),
             ("precondition.share", self.precondition.share, 1e-9, 1.0 - 1e-9),
             ("precondition.bound_share", self.precondition.bound_share, 0.0, 1.0),
             ("replay.queue_depth", count(replay.queue_depth), 1.0, any),
             ("replay.requests", replay.requests.map(|requests| requests as f64), 1.0, f64::INFINITY),
             ("replay.time_scale", replay.time_scale, 0.0, 1e9),
-            ("replay.timeline_cells", count(replay.timeline_cells), 1.0, f64::from(TIMELINE_CELLS_MAX)),
+            ("replay.timeline_cells", count(replay.timeline_cells), 1.0, f64::from(MAX_BLOCK_MAP_CELLS)),
             ("lifetime.epoch_s", count(Some(self.lifetime.epoch_s)), 1.0, 1e9),
             ("lifetime.epoch_writes", count(Some(self.lifetime.epoch_writes)), 1.0, any),
             ("lifetime.target_years", Some(self.lifetime.target_years), 0.001, 1e4),
@@ -300,7 +303,7 @@ impl Config {
     }
 
     fn gc_free_share(&self, device: &preset::DevicePreset) -> f64 {
-        self.gc.free_share.unwrap_or(device.gc_free_share)
+        self.gc.free_share.unwrap_or(device.gc_start_free_share)
     }
 
     /// Returns the geometry with enough blocks per plane to export `footprint / fit` pages, and how many of these
@@ -360,7 +363,7 @@ impl Config {
             }
             "delta" => self.delta.delta_parts(gc, self.delta_design(resolved)),
             "integrated" => {
-                let (dedup, compresses) = self.lifetime.needed_mechanisms();
+                let (dedup, compresses) = self.lifetime.needed_dedup_and_compression();
                 design::integrated(gc, dedup, compresses)
             }
             other => self.metadata_parts(other, resolved).ok_or_else(|| {
@@ -368,7 +371,7 @@ impl Config {
             })?,
         };
         self.replace_parts(&mut parts, resolved);
-        parts.gc = self.metadata_gc(parts.gc);
+        parts.gc = self.gc_with_metadata_policy(parts.gc);
         parts.block_survey = self.recovery.blocks.block_survey();
         if let (Some(delta), MappingPart::Cached(_)) = (&mut parts.content.delta, parts.mapping)
             && design != "delta"
@@ -460,7 +463,7 @@ fn device_preset_named(name: &str) -> Result<preset::DevicePreset, ConfigError> 
         ConfigError::unknown_name(
             "device",
             name,
-            [AUTO_PRESET].into_iter().chain(presets.iter().map(|device| device.name)),
+            [AUTO_SIZED_PRESET_NAME].into_iter().chain(presets.iter().map(|device| device.name)),
         )
     })
 }
@@ -470,20 +473,21 @@ fn device_preset_named(name: &str) -> Result<preset::DevicePreset, ConfigError> 
 /// collect.
 fn auto_device(footprint_pages: u64) -> preset::DevicePreset {
     /// Number of blocks of each plane of the `auto` drive, so that 15 % of spare space is several blocks.
-    const POOL_BLOCKS: u64 = 64;
+    const AUTO_BLOCKS_PER_PLANE: u64 = 64;
     let model = preset::preset_by_name("lx-40g").expect("the preset is in the list");
     let pages_per_block = model.geometry.pages_per_block as u64;
-    let is_large = footprint_pages >= 4 * POOL_BLOCKS * pages_per_block;
-    let fitting = (footprint_pages / POOL_BLOCKS).max(1).next_power_of_two().clamp(4, pages_per_block);
+    let is_large = footprint_pages >= 4 * AUTO_BLOCKS_PER_PLANE * pages_per_block;
+    let fitting =
+        (footprint_pages / AUTO_BLOCKS_PER_PLANE).max(1).next_power_of_two().clamp(4, pages_per_block);
     let geometry = Geometry {
         channels: if is_large { 2 } else { 1 },
         dies_per_channel: if is_large { 2 } else { 1 },
         planes_per_die: 1,
-        blocks_per_plane: POOL_BLOCKS as u32,
+        blocks_per_plane: AUTO_BLOCKS_PER_PLANE as u32,
         pages_per_block: if is_large { pages_per_block } else { fitting } as u32,
         ..model.geometry
     };
-    preset::DevicePreset { name: AUTO_PRESET, geometry, gc_free_share: 0.0, ..model }
+    preset::DevicePreset { name: AUTO_SIZED_PRESET_NAME, geometry, gc_start_free_share: 0.0, ..model }
 }
 
 /// Returns the share of the physical pages that is exported, given the over-provisioning `spare` and what it refers to.
@@ -504,12 +508,12 @@ fn exported_share(spare: f64, of: SpareOf) -> Result<f64, ConfigError> {
 /// space. On average half of each is unwritten, but some of their pages become invalid before the blocks are full.
 /// Measured with uniform writes to 5,000 to 1,000,000 pages at 7, 15 and 28 % of spare space: parts of 0.60 to 0.76
 /// make the write amplification equal to the theoretical one.
-const UNWRITTEN_OPEN_BLOCKS: f64 = 0.65;
+const UNWRITTEN_OPEN_BLOCKS_PER_PLANE: f64 = 0.65;
 
 /// Returns how many blocks of each pool (a plane, or the planes of a superblock) hold no data: those that GC keeps
 /// free, and the unwritten part of the open blocks.
 pub fn blocks_kept_by_gc(low_blocks: u32) -> f64 {
-    f64::from(low_blocks) + 1.0 + UNWRITTEN_OPEN_BLOCKS
+    f64::from(low_blocks) + 1.0 + UNWRITTEN_OPEN_BLOCKS_PER_PLANE
 }
 
 /// The requirements to which a device is resized: touched pages, their share of the exported pages, exported share, and

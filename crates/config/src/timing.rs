@@ -70,9 +70,9 @@ impl Default for TimingConfig {
         Self {
             mode: Mode::None,
             read_priority: options.read_priority,
-            gc_yields: options.gc_yields,
+            gc_yields: options.gc_yields_to_host,
             gc_backlog_ops: None,
-            gc_holds_reads: options.gc_holds_reads,
+            gc_holds_reads: options.gc_delays_reads,
             blocking_gc: options.blocking_gc,
             suspend: false,
             suspend_overhead_us: 20.0,
@@ -118,9 +118,9 @@ impl TimingConfig {
             + work.decompressed_pages as f64 * self.decompress_us;
         let nvram_ns = work.nvram_written_bytes as f64 / f64::from(NVRAM_LINE_BYTES) * self.nvram_write_ns;
         ControllerWork {
-            parallel_ns: ((hash_us + delta_us + compression_us) * 1000.0) as u64,
-            codec_ns: (delta_us * 1000.0) as u64,
-            nvram_ns: nvram_ns as u64,
+            parallel_work_ns: ((hash_us + delta_us + compression_us) * 1000.0) as u64,
+            codec_work_ns: (delta_us * 1000.0) as u64,
+            nvram_store_ns: nvram_ns as u64,
         }
     }
 
@@ -138,24 +138,24 @@ impl TimingConfig {
         let ns = |us: f64| (us * 1000.0).round() as u64;
         TimingOptions {
             read_priority: self.read_priority || self.suspend,
-            gc_yields: self.gc_yields,
-            gc_backlog_ops: self.gc_backlog_ops.unwrap_or(u32::MAX),
+            gc_yields_to_host: self.gc_yields,
+            max_gc_backlog_ops: self.gc_backlog_ops.unwrap_or(u32::MAX),
             free_blocks: self
                 .gc_backlog_ops
                 .is_none()
                 .then(|| self.free_blocks_per_array(geometry, low_blocks)),
-            gc_holds_reads: self.gc_holds_reads,
+            gc_delays_reads: self.gc_holds_reads,
             blocking_gc: self.blocking_gc,
             suspension: self.suspend.then(|| SuspensionOptions {
-                overhead_ns: ns(self.suspend_overhead_us),
-                max_per_op: self.suspend_max,
+                resume_overhead_ns: ns(self.suspend_overhead_us),
+                max_suspensions_per_op: self.suspend_max,
             }),
             multi_plane: self.multi_plane,
             independent_planes: self.independent_planes,
             controller_overhead_ns: ns(self.controller_overhead_us),
             codec_units: self.delta_codec_units as usize,
             nvram_line_read_ps: ns(self.nvram_read_ns),
-            buffered_writes: self.buffered_writes as usize,
+            max_buffered_writes: self.buffered_writes as usize,
             ..TimingOptions::default()
         }
     }

@@ -67,7 +67,7 @@ fn fitted_drive_settings(setting: &ExperimentSetting, scale: f64) -> Vec<String>
 
 /// GC policy in the experiments with deltas: the victim is the block with the most invalid data, of pages or of deltas
 /// (Delta-FTL, section 3.6), so invalid deltas count, too. For pages alone this is the greedy policy.
-const COUNTS_DEAD_DELTAS: &str = "gc.policy=dead-bytes";
+const DEAD_BYTES_GC_SETTING: &str = "gc.policy=dead-bytes";
 
 fn content_model_setting(ratio: &str) -> String {
     format!("content.model=unique:delta={ratio}")
@@ -96,7 +96,7 @@ const LOAD_VARIATIONS: [(&str, &str); 6] = [
 /// Sizes of the table of access counts that are compared, in logical pages per table entry.
 const PAGES_PER_HEAT_ENTRY: [f64; 4] = [256.0, 64.0, 16.0, 4.0];
 /// Suspected causes of differences that are removed from the runs on two traces, and the settings that remove them.
-const REMOVED_CAUSES: [(&str, &[&str]); 3] = [
+const REMOVED_DIFFERENCE_CAUSES: [(&str, &[&str]); 3] = [
     ("codec", &[CODEC_FREE_SETTINGS[0], CODEC_FREE_SETTINGS[1]]),
     ("scan", &[NO_SCAN_SETTING]),
     ("both", &[CODEC_FREE_SETTINGS[0], CODEC_FREE_SETTINGS[1], NO_SCAN_SETTING]),
@@ -124,9 +124,9 @@ const JOURNAL_MERGE_PAGES: [Option<u32>; 4] = [None, Some(4), Some(16), Some(64)
 const MAP_PAGES_PER_CACHE_ENTRY: u64 = 32;
 const MAP_PAGES_PER_HEAT_ENTRY: u64 = 16;
 /// Number of eight-byte records that fit in a journal page of 4 KiB after its header.
-const RECORDS_PER_PAGE: f64 = 510.0;
+const JOURNAL_RECORDS_PER_PAGE: f64 = 510.0;
 /// Compression ratios (Rc) of the runs on [`EXAMINED_TRACES`] and of the load variations.
-const EXTREME_RATIOS: [&str; 2] = ["0.50", "0.20"];
+const EXTREME_COMPRESSION_RATIOS: [&str; 2] = ["0.50", "0.20"];
 /// Traces on which the codec's times and the scan for cold pages are removed: the one with the most writes and the one
 /// with the most deltas.
 const EXAMINED_TRACES: [(&str, &str); 2] = [("F1", "f1"), ("C8", "c8")];
@@ -169,7 +169,7 @@ pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     experiments.extend(heat_table_experiments(setting, scale));
     experiments.extend(delta_load_experiments(setting));
     if setting.size == Size::Quick {
-        experiments.extend(cause_experiments(setting, scale));
+        experiments.extend(difference_cause_experiments(setting, scale));
         experiments.extend(journal_experiments(setting));
     }
     experiments
@@ -178,7 +178,7 @@ pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
 /// Returns scaled-down experiments that remove suspected causes of differences from the Delta-FTL paper: other sizes of
 /// the table of access counts for all traces, and no scan for cold pages on drives that hold little more than the
 /// trace.
-fn cause_experiments(setting: &ExperimentSetting, scale: f64) -> Vec<Experiment> {
+fn difference_cause_experiments(setting: &ExperimentSetting, scale: f64) -> Vec<Experiment> {
     let mut experiments = Vec::new();
     for (trace, name) in TRACES {
         let (counted, size) = setting.traces.source_of(name, &format!(",seed={}", setting.seed), scale);
@@ -220,7 +220,7 @@ fn journal_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
         ]));
         settings.extend(to_owned_strings(&[
             "timing.mode=none",
-            COUNTS_DEAD_DELTAS,
+            DEAD_BYTES_GC_SETTING,
             "recovery.after_run=true",
         ]));
         settings.push(format!("delta.cache_entries={}", pages / MAP_PAGES_PER_CACHE_ENTRY));
@@ -245,8 +245,8 @@ fn removed_cause_experiments(setting: &ExperimentSetting, scale: f64) -> Vec<Exp
     let mut experiments = Vec::new();
     for (trace, name) in EXAMINED_TRACES {
         let (counted, size) = setting.traces.source_of(name, &format!(",seed={}", setting.seed), scale);
-        for (what, without) in REMOVED_CAUSES {
-            for ratio in EXTREME_RATIOS {
+        for (what, without) in REMOVED_DIFFERENCE_CAUSES {
+            for ratio in EXTREME_COMPRESSION_RATIOS {
                 let (source, settings) = with_delta_content(&counted, ratio, &drive_settings(setting, size));
                 let settings = [settings, to_owned_strings(without)].concat();
                 let name = format!("{trace}/{ratio}-without-{what}");
@@ -313,12 +313,12 @@ fn delta_load_spec(setting: &ExperimentSetting, pages: u64, requests: f64, keys:
 /// compression ratios.
 struct DeltaLoadRun<'a> {
     name: String,
-    spare: &'a str,
+    spare_share: &'a str,
     keys: String,
     /// Settings of both the baseline and the delta design. Settings in `delta_settings` are for the delta design only.
     settings: Vec<String>,
     delta_settings: Vec<String>,
-    ratios: &'a [&'a str],
+    delta_ratios: &'a [&'a str],
 }
 
 fn delta_load_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
@@ -341,11 +341,11 @@ fn delta_load_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
             let name = format!("set/{drive}-{level}");
             let of = |name: String, of_delta: Vec<String>, ratios| DeltaLoadRun {
                 name,
-                spare,
+                spare_share: spare,
                 keys: keys.clone(),
                 settings: settings.clone(),
                 delta_settings: of_delta,
-                ratios,
+                delta_ratios: ratios,
             };
             runs.push(of(name.clone(), Vec::new(), &COMPRESSION_RATIOS[..]));
             if level == "busy" {
@@ -362,17 +362,18 @@ fn delta_load_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     }
     let counted = |name: String, spare, keys: &str, ratios| DeltaLoadRun {
         name,
-        spare,
+        spare_share: spare,
         keys: keys.to_owned(),
         settings: vec!["timing.mode=none".to_owned()],
         delta_settings: Vec::new(),
-        ratios,
+        delta_ratios: ratios,
     };
     runs.extend(
         SPARE_SHARES.map(|spare| counted(format!("set/spare-{spare}"), spare, "", &COMPRESSION_RATIOS[..])),
     );
     runs.extend(
-        LOAD_VARIATIONS.map(|(name, keys)| counted(format!("set/{name}"), "0.3", keys, &EXTREME_RATIOS[..])),
+        LOAD_VARIATIONS
+            .map(|(name, keys)| counted(format!("set/{name}"), "0.3", keys, &EXTREME_COMPRESSION_RATIOS[..])),
     );
     runs.iter().flat_map(|run| delta_load_run_experiments(setting, scale, run)).collect()
 }
@@ -382,11 +383,11 @@ fn delta_load_run_experiments(
     scale: f64,
     run: &DeltaLoadRun<'_>,
 ) -> Vec<Experiment> {
-    let spare: f64 = run.spare.parse().expect("a share");
+    let spare: f64 = run.spare_share.parse().expect("a share");
     let pages = DriveShape::of(scale).logical_pages(spare) - 1;
     let load = delta_load_spec(setting, pages, 10e6 * scale, &run.keys);
     let mut settings = drive_settings(setting, scale);
-    settings.push(format!("device.over_provisioning={}", run.spare));
+    settings.push(format!("device.over_provisioning={}", run.spare_share));
     settings.push("device.over_provisioning_of=physical".to_owned());
     settings.extend_from_slice(&run.settings);
     let mut experiments = Vec::new();
@@ -396,9 +397,9 @@ fn delta_load_run_experiments(
         let name = format!("{}/baseline", run.name);
         experiments.push(Experiment::new_replay(name, (source, scale), "page-map", settings.clone()));
     }
-    for ratio in run.ratios {
+    for ratio in run.delta_ratios {
         let source = RequestSource::Generated(format!("{load}+unique:delta={ratio}"));
-        let of_delta = [run.delta_settings.clone(), vec![COUNTS_DEAD_DELTAS.to_owned()]].concat();
+        let of_delta = [run.delta_settings.clone(), vec![DEAD_BYTES_GC_SETTING.to_owned()]].concat();
         let settings = [settings.clone(), of_delta].concat();
         experiments.push(Experiment::new_replay(
             format!("{}/{ratio}", run.name),
@@ -417,7 +418,7 @@ fn with_delta_content(
     ratio: &str,
     settings: &[String],
 ) -> (RequestSource, Vec<String>) {
-    let settings = [settings, &[COUNTS_DEAD_DELTAS.to_owned()]].concat();
+    let settings = [settings, &[DEAD_BYTES_GC_SETTING.to_owned()]].concat();
     match source {
         RequestSource::Substitute(spec) => {
             (RequestSource::Substitute(format!("{spec}+unique:delta={ratio}")), settings)
@@ -431,9 +432,11 @@ fn synthetic_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
         Size::Quick => 0.02,
         Size::Full => 0.2,
     };
-    let settings =
-        [drive_settings(setting, scale), vec!["timing.mode=none".to_owned(), COUNTS_DEAD_DELTAS.to_owned()]]
-            .concat();
+    let settings = [
+        drive_settings(setting, scale),
+        vec!["timing.mode=none".to_owned(), DEAD_BYTES_GC_SETTING.to_owned()],
+    ]
+    .concat();
     let one = |skew: &str, ratio: &str| {
         let (pages, requests) = (4e6 * scale, 16e6 * scale);
         let load = format!(
@@ -454,18 +457,18 @@ type Result<T> = std::result::Result<T, String>;
 /// experiment is about the row.
 pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
     Some(match id {
-        "DF-08" => trace_table(runs, "F1"),
-        "DF-09" => trace_table(runs, "F2"),
-        "DF-10" => trace_table(runs, "C3"),
-        "DF-11" => trace_table(runs, "C8"),
-        "DF-12" => trace_table(runs, "DAP"),
-        "DF-13" => trace_table(runs, "MSN"),
+        "DF-08" => trace_table_values(runs, "F1"),
+        "DF-09" => trace_table_values(runs, "F2"),
+        "DF-10" => trace_table_values(runs, "C3"),
+        "DF-11" => trace_table_values(runs, "C8"),
+        "DF-12" => trace_table_values(runs, "DAP"),
+        "DF-13" => trace_table_values(runs, "MSN"),
         "DF-14" => means_on_both_drives(runs, "0.50", gc_count_percent),
         "DF-15" => means_on_both_drives(runs, "0.35", gc_count_percent),
         "DF-16" => means_on_both_drives(runs, "0.20", gc_count_percent),
         "DF-17" => values_on_both_drives(runs, "C3", "0.20", gc_count_percent),
         "DF-18" => values_on_both_drives(runs, "F1", "0.50", gc_count_percent),
-        "DF-20" => foreground_is_monotone(runs),
+        "DF-20" => foreground_writes_are_monotone(runs),
         "DF-21" => delta_write_shares(runs),
         "DF-22" => freed_pages_per_trace(runs),
         "DF-23" => traces_with_highest_gains(runs),
@@ -506,7 +509,7 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
         "DF-35" => saved_latencies_of_trace_sets(runs),
         "DF-36" => delta_load_read_latencies(runs),
         "DF-37" => collections_by_spare_share(runs),
-        "DF-38" => values_of_variations(runs),
+        "DF-38" => values_by_load_variation(runs),
         "DF-39" => values_by_heat_table_size(runs),
         "DF-40" => latency_without_codec_or_scan(runs),
         "DF-41" => formula_and_run_values(runs),
@@ -620,10 +623,10 @@ fn collections_by_spare_share(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn values_of_variations(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn values_by_load_variation(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
     for (name, _) in LOAD_VARIATIONS {
-        for ratio in EXTREME_RATIOS {
+        for ratio in EXTREME_COMPRESSION_RATIOS {
             let (run, baseline) = delta_load_run_and_baseline(runs, name, ratio)?;
             values.push(Value::new(format!("{name}, Rc {ratio}"), gc_count_percent(run, baseline)));
         }
@@ -650,12 +653,12 @@ fn values_by_heat_table_size(runs: &ExperimentRecords) -> Result<Vec<Value>> {
 fn latency_without_codec_or_scan(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
     for (trace, _) in EXAMINED_TRACES {
-        for ratio in EXTREME_RATIOS {
+        for ratio in EXTREME_COMPRESSION_RATIOS {
             let baseline = runs.run_named(&format!("{trace}/baseline"))?;
             let whole = runs.run_named(&format!("{trace}/{ratio}"))?;
             let all = -write_latency_saved_percent(whole, baseline);
             values.push(Value::new(format!("{trace} {ratio}: write latency"), all));
-            for (what, _) in REMOVED_CAUSES {
+            for (what, _) in REMOVED_DIFFERENCE_CAUSES {
                 let run = runs.run_named(&format!("{trace}/{ratio}-without-{what}"))?;
                 let without = -write_latency_saved_percent(run, baseline);
                 values.push(Value::new(format!("{trace} {ratio}: without {what}"), without));
@@ -716,13 +719,13 @@ fn journal_costs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
         add("moved by collection", per_thousand(run.figure("parts.translation_copies")));
         add("at power loss, pages", run.required_figure("recovery.battery_programs")?);
         // Each delta of a host write is one record of the delta table. Deltas that GC moves are not counted.
-        let deltas = run.figure("parts.deltas_committed") / RECORDS_PER_PAGE;
+        let deltas = run.figure("parts.deltas_committed") / JOURNAL_RECORDS_PER_PAGE;
         add("delta table, counted", per_thousand(deltas));
     }
     Ok(values)
 }
 
-fn trace_table(runs: &ExperimentRecords, trace: &str) -> Result<Vec<Value>> {
+fn trace_table_values(runs: &ExperimentRecords, trace: &str) -> Result<Vec<Value>> {
     let run = runs.run_named(&format!("{trace}/counts"))?;
     let millions = |figure: &str| run.extrapolated_figure(figure) / 1e6;
     Ok(vec![
@@ -853,7 +856,7 @@ fn is_decreasing(values: &[f64]) -> bool {
     values.windows(2).all(|pair| pair[1] < pair[0])
 }
 
-fn foreground_is_monotone(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn foreground_writes_are_monotone(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let of = |skew: &str, ratio: &str| runs.run_named(&format!("synthetic/{skew}-{ratio}"));
     let by_ratio: Result<Vec<f64>> =
         COMPRESSION_RATIOS.iter().map(|ratio| Ok(host_programs_per_write(of("0.9", ratio)?))).collect();

@@ -68,7 +68,7 @@ impl RequestSource {
     fn input(&self) -> Result<Input, String> {
         match self {
             Self::Generated(spec) | Self::Substitute(spec) => {
-                Input::generated(spec).map_err(|error| format!("workload not available: {error}"))
+                Input::of_generator_spec(spec).map_err(|error| format!("workload not available: {error}"))
             }
             Self::Original(path) => Ok(Input::Trace { path: path.clone(), options: OpenOptions::default() }),
         }
@@ -105,7 +105,7 @@ pub struct Experiment {
 }
 
 /// Maximum number of points of a recorded progress curve.
-pub const CURVE_POINTS: usize = 200;
+pub const MAX_CURVE_POINTS: usize = 200;
 
 impl Experiment {
     /// Creates an experiment that replays the input on a design with these settings.
@@ -162,7 +162,7 @@ impl Experiment {
         };
         let (name, input, scale, curve) =
             (&self.name, self.source.name(), self.input_share, self.has_progress_curve);
-        code::digest(&format!("{name}\n{kind} {bytes} {input}\n{scale}\n{work}\n{curve}"))
+        code::short_sha256(&format!("{name}\n{kind} {bytes} {input}\n{scale}\n{work}\n{curve}"))
     }
 
     /// Returns whether the experiment's input is the paper's original trace file.
@@ -338,7 +338,7 @@ pub struct Record {
 
 /// Fields of a replay's record that are not taken as figures, because they are not numbers, repeat others, or differ
 /// between machines.
-const OMITTED_FIELDS: [&str; 9] = [
+const NON_FIGURE_FIELDS: [&str; 9] = [
     "bytes",
     "config",
     "service",
@@ -354,7 +354,7 @@ impl Record {
     /// Returns a digest of all figures of the record, which changes with any bit of any of them.
     pub fn figures_digest(&self) -> String {
         let lines = self.figures.iter().map(|(name, value)| format!("{name} {:016x}\n", value.to_bits()));
-        code::digest(&lines.collect::<String>())
+        code::short_sha256(&lines.collect::<String>())
     }
 
     fn set_figures(&mut self, run: &RunRecord) {
@@ -362,7 +362,7 @@ impl Record {
         self.notes.clone_from(&run.notes);
         let value = serde_json::to_value(run).expect("records are plain data");
         let serde_json::Value::Object(fields) = value else { unreachable!("a record has fields") };
-        for (name, value) in fields.iter().filter(|(name, _)| !OMITTED_FIELDS.contains(&name.as_str())) {
+        for (name, value) in fields.iter().filter(|(name, _)| !NON_FIGURE_FIELDS.contains(&name.as_str())) {
             add_flattened_numbers(name, value, &mut self.figures);
         }
         self.figures.retain(|name, _| !(name.starts_with("phases.") && name.ends_with(".host_bytes")));
@@ -437,7 +437,7 @@ impl Record {
 
 impl Record {
     fn add_curve_figures(&mut self, run: &RunRecord) {
-        for (k, point) in run.series.iter().take(CURVE_POINTS).enumerate() {
+        for (k, point) in run.series.iter().take(MAX_CURVE_POINTS).enumerate() {
             let pages = point.host_page_writes + point.host_page_remaps;
             self.figures.insert(format!("curve.{k}.device_s"), point.device_s);
             self.figures.insert(format!("curve.{k}.host_pages"), pages as f64);

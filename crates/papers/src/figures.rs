@@ -38,7 +38,7 @@ struct ComparisonFigurePlan {
     name: &'static str,
     title: &'static str,
     axis: &'static str,
-    rows: &'static [(&'static str, &'static str)],
+    labels_and_row_ids: &'static [(&'static str, &'static str)],
 }
 
 const COMPARISON_FIGURES: [ComparisonFigurePlan; 15] = [
@@ -46,7 +46,7 @@ const COMPARISON_FIGURES: [ComparisonFigurePlan; 15] = [
         name: "lx-fig10",
         title: "Recyclable SSD, Fig. 10: write reduction",
         axis: "writes saved, %",
-        rows: &[
+        labels_and_row_ids: &[
             ("64K", "LX-20"),
             ("128K", "LX-21"),
             ("256K", "LX-22"),
@@ -59,31 +59,31 @@ const COMPARISON_FIGURES: [ComparisonFigurePlan; 15] = [
         name: "lx-fig11",
         title: "Recyclable SSD, Fig. 11: block erases",
         axis: "erases, % of the baseline",
-        rows: &[("web", "LX-25"), ("mail", "LX-26")],
+        labels_and_row_ids: &[("web", "LX-25"), ("mail", "LX-26")],
     },
     ComparisonFigurePlan {
         name: "lx-fig12",
         title: "Recyclable SSD, Fig. 12: response time",
         axis: "change against the baseline, %",
-        rows: &[("LRU", "LX-28"), ("PROB", "LX-29")],
+        labels_and_row_ids: &[("LRU", "LX-28"), ("PROB", "LX-29")],
     },
     ComparisonFigurePlan {
         name: "lx-fig13",
         title: "Recyclable SSD, Fig. 13: fingerprint comparisons",
         axis: "mean comparisons",
-        rows: &[("PROB", "LX-31"), ("PROB+FL", "LX-33")],
+        labels_and_row_ids: &[("PROB", "LX-31"), ("PROB+FL", "LX-33")],
     },
     ComparisonFigurePlan {
         name: "lx-fig14",
         title: "Recyclable SSD, Fig. 14: recycled share of recyclable pages",
         axis: "recycled, %",
-        rows: &[("greedy", "LX-36"), ("RC-GC", "LX-37")],
+        labels_and_row_ids: &[("greedy", "LX-36"), ("RC-GC", "LX-37")],
     },
     ComparisonFigurePlan {
         name: "df-fig6",
         title: "Delta-FTL, Fig. 6: garbage collections",
         axis: "collections, % of the baseline",
-        rows: &[
+        labels_and_row_ids: &[
             ("Rc 0.50", "DF-14"),
             ("Rc 0.35", "DF-15"),
             ("Rc 0.20", "DF-16"),
@@ -95,55 +95,55 @@ const COMPARISON_FIGURES: [ComparisonFigurePlan; 15] = [
         name: "df-fig9",
         title: "Delta-FTL, Fig. 9: invalid pages per victim",
         axis: "pages",
-        rows: &[("", "DF-22")],
+        labels_and_row_ids: &[("", "DF-22")],
     },
     ComparisonFigurePlan {
         name: "df-fig12",
         title: "Delta-FTL, Fig. 12: write latency",
         axis: "reduction, %",
-        rows: &[("Rc", "DF-26")],
+        labels_and_row_ids: &[("Rc", "DF-26")],
     },
     ComparisonFigurePlan {
         name: "df-fig14",
         title: "Delta-FTL, Fig. 14: raw read latency",
         axis: "increase, %",
-        rows: &[("Rc", "DF-28"), ("0.50", "DF-29")],
+        labels_and_row_ids: &[("Rc", "DF-28"), ("0.50", "DF-29")],
     },
     ComparisonFigurePlan {
         name: "rm-fig5b",
         title: "Remap-SSD, Fig. 5b: performance of Opt over NoRemap",
         axis: "times",
-        rows: &[("", "RM-15")],
+        labels_and_row_ids: &[("", "RM-15")],
     },
     ComparisonFigurePlan {
         name: "rm-fig5c",
         title: "Remap-SSD, Fig. 5c: write amplification of Opt below NoRemap",
         axis: "reduction, %",
-        rows: &[("", "RM-16")],
+        labels_and_row_ids: &[("", "RM-16")],
     },
     ComparisonFigurePlan {
         name: "rm-sizes",
         title: "Remap-SSD, 5.2: performance over the logs",
         axis: "gain, %",
-        rows: &[("40 MB", "RM-20"), ("80 MB", "RM-21"), ("120 MB", "RM-22")],
+        labels_and_row_ids: &[("40 MB", "RM-20"), ("80 MB", "RM-21"), ("120 MB", "RM-22")],
     },
     ComparisonFigurePlan {
         name: "rm-fig6",
         title: "Remap-SSD, Fig. 6: performance over the logs, FIU traces",
         axis: "gain, %",
-        rows: &[("FLog", "RM-24"), ("NLog", "RM-25")],
+        labels_and_row_ids: &[("FLog", "RM-24"), ("NLog", "RM-25")],
     },
     ComparisonFigurePlan {
         name: "rm-fig9",
         title: "Remap-SSD, Fig. 9: F2FS, performance over the logs",
         axis: "gain, %",
-        rows: &[("phase 1", "RM-41"), ("phase 3", "RM-42")],
+        labels_and_row_ids: &[("phase 1", "RM-41"), ("phase 3", "RM-42")],
     },
     ComparisonFigurePlan {
         name: "il-table1",
         title: "Integrated lifetime management, Table I: lifetimes",
         axis: "years",
-        rows: &[("WKSN", "IL-01"), ("Media", "IL-02"), ("DVMT", "IL-03")],
+        labels_and_row_ids: &[("WKSN", "IL-01"), ("Media", "IL-02"), ("DVMT", "IL-03")],
     },
 ];
 
@@ -312,8 +312,11 @@ pub fn draw_figures(targets: &Targets, results: &Results) -> Vec<DrawnFigure> {
     let of_paper = COMPARISON_FIGURES.iter().filter(|plan| plan.name.starts_with(&prefix));
     let own = OWN_VALUE_FIGURES.iter().filter(|plan| plan.name.starts_with(&prefix));
     let compared = of_paper.filter_map(|plan| {
-        let bars: Vec<BarGroup> =
-            plan.rows.iter().flat_map(|(label, id)| bar_groups_of_row(targets, results, label, id)).collect();
+        let bars: Vec<BarGroup> = plan
+            .labels_and_row_ids
+            .iter()
+            .flat_map(|(label, id)| bar_groups_of_row(targets, results, label, id))
+            .collect();
         (!bars.is_empty()).then(|| DrawnFigure {
             name: plan.name,
             title: plan.title,
@@ -360,7 +363,7 @@ fn bar_groups_of_row(targets: &Targets, results: &Results, label: &str, id: &str
     else {
         return Vec::new();
     };
-    let group = |reported: &super::target::Reported| {
+    let group = |reported: &super::target::ReportedValue| {
         let ours = row.ours.iter().find(|value| value.of == reported.of)?.value;
         let (low, high) = reported.range_bounds();
         let label = format!("{label} {}", reported.of).trim().to_owned();

@@ -31,7 +31,7 @@ const BLOCK_PAGES: u64 = 128;
 /// R: logical pages in percent of the physical pages.
 const UTILISATION_PERCENT: u32 = 70;
 /// Number of flash pages per entry of the cached mapping table: C = 2^19 entries for 2^29 pages.
-const PAGES_PER_ENTRY: u64 = 1024;
+const PAGES_PER_CACHE_ENTRY: u64 = 1024;
 /// Size of the larger mapping cache in the GeckoFTL paper's Figure 14, as a multiple of the default cache: 68 MiB / 4
 /// MiB.
 const LARGE_CACHE_FACTOR: u64 = 17;
@@ -43,7 +43,7 @@ const PARTS_PER_BITMAP: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 const BLOCK_SIZES: [u64; 6] = [32, 64, 128, 256, 512, 1024];
 /// Pages per part if the validity bitmap of a block is divided into parts, of the size that the GeckoFTL paper calls
 /// balanced.
-const PART_PAGES: u64 = 32;
+const PAGES_PER_BITMAP_PART: u64 = 32;
 const UTILISATION_PERCENTS: [u32; 5] = [50, 70, 80, 85, 90];
 const FTLS: [(&str, &str); 5] = [
     ("DFTL", "dftl"),
@@ -60,14 +60,14 @@ struct RandomWriteLoad {
     block_pages: u64,
     /// R: logical pages in percent of the physical pages of the device.
     utilisation_percent: u32,
-    writes: u64,
+    host_writes: u64,
     /// Size of the cached mapping table, as a multiple of the GeckoFTL paper's.
     cache_factor: u64,
 }
 
 impl RandomWriteLoad {
     fn of(setting: &ExperimentSetting) -> Self {
-        let (blocks, writes) = match setting.size {
+        let (blocks, host_writes) = match setting.size {
             Size::Quick => (1 << 14, 1_000_000),
             Size::Full => (PAPER_BLOCKS, 50_000_000),
         };
@@ -75,7 +75,7 @@ impl RandomWriteLoad {
             blocks,
             block_pages: BLOCK_PAGES,
             utilisation_percent: UTILISATION_PERCENT,
-            writes,
+            host_writes,
             cache_factor: 1,
         }
     }
@@ -85,7 +85,7 @@ impl RandomWriteLoad {
     }
 
     fn cache_entries(self) -> u64 {
-        self.cache_factor * self.pages() / PAGES_PER_ENTRY
+        self.cache_factor * self.pages() / PAGES_PER_CACHE_ENTRY
     }
 
     fn experiment(
@@ -97,7 +97,7 @@ impl RandomWriteLoad {
     ) -> Experiment {
         let logical = self.pages() * u64::from(self.utilisation_percent) / 100;
         let load =
-            format!("uniform:write=1.0,pages={logical},requests={},seed={}", self.writes, setting.seed);
+            format!("uniform:write=1.0,pages={logical},requests={},seed={}", self.host_writes, setting.seed);
         let settings = [
             "device.preset=gk-2t".to_owned(),
             format!("device.blocks_per_plane={}", self.blocks),
@@ -117,13 +117,13 @@ impl RandomWriteLoad {
 const FIGURE_11_BLOCKS: [u64; 3] = [1 << 12, 1 << 16, 1 << 18];
 /// Number of blocks of a device on which the last level of Logarithmic Gecko (page validity on flash) is less full than
 /// on the device of the other experiments: about half as full on a logarithmic scale.
-const BLOCKS_BETWEEN_LEVELS: u64 = 11_584;
+const BLOCKS_WITH_HALF_FULL_LEVEL: u64 = 11_584;
 /// Number of host writes per block after which Logarithmic Gecko (page validity on flash) uses all its levels.
-const WRITES_PER_BLOCK: u64 = 10;
+const HOST_WRITES_PER_BLOCK: u64 = 10;
 /// Number of blocks of the devices (128 GiB) on which power is lost and recovery is executed. Power is lost after half
 /// of the host writes, when every part of the mapping cache has been replaced several times.
-const RECOVERED_BLOCKS: u64 = 1 << 18;
-const RECOVERED_WRITES: u64 = 2_000_000;
+const RECOVERY_DEVICE_BLOCKS: u64 = 1 << 18;
+const RECOVERY_RUN_HOST_WRITES: u64 = 2_000_000;
 
 /// Returns all experiments for the GeckoFTL paper (GK).
 pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
@@ -156,13 +156,13 @@ fn cause_experiments(setting: &ExperimentSetting, load: RandomWriteLoad) -> Vec<
         experiments.push(gecko(load, format!("T={ratio}/pairwise"), &[&ratio_setting, pairwise]));
     }
     for blocks in FIGURE_11_BLOCKS {
-        let writes = load.writes.max(WRITES_PER_BLOCK * blocks);
-        let load = RandomWriteLoad { blocks, writes, ..load };
+        let writes = load.host_writes.max(HOST_WRITES_PER_BLOCK * blocks);
+        let load = RandomWriteLoad { blocks, host_writes: writes, ..load };
         experiments.push(gecko(load, format!("K={blocks}/pairwise"), &[pairwise]));
     }
-    let between = RandomWriteLoad { blocks: BLOCKS_BETWEEN_LEVELS, ..load };
-    experiments.push(gecko(between, format!("K={BLOCKS_BETWEEN_LEVELS}"), &[]));
-    experiments.push(gecko(between, format!("K={BLOCKS_BETWEEN_LEVELS}/pairwise"), &[pairwise]));
+    let between = RandomWriteLoad { blocks: BLOCKS_WITH_HALF_FULL_LEVEL, ..load };
+    experiments.push(gecko(between, format!("K={BLOCKS_WITH_HALF_FULL_LEVEL}"), &[]));
+    experiments.push(gecko(between, format!("K={BLOCKS_WITH_HALF_FULL_LEVEL}/pairwise"), &[pairwise]));
     experiments
 }
 
@@ -199,13 +199,17 @@ fn validity_store_experiments(setting: &ExperimentSetting, load: RandomWriteLoad
     {
         experiments.push(gecko(
             RandomWriteLoad { utilisation_percent: utilisation, ..load },
-            format!("R={}", fraction_of_percent(utilisation)),
+            format!("R={}", percent_to_fraction(utilisation)),
             &[],
         ));
     }
     for blocks in FIGURE_11_BLOCKS {
-        let writes = load.writes.max(WRITES_PER_BLOCK * blocks);
-        experiments.push(gecko(RandomWriteLoad { blocks, writes, ..load }, format!("K={blocks}"), &[]));
+        let writes = load.host_writes.max(HOST_WRITES_PER_BLOCK * blocks);
+        experiments.push(gecko(
+            RandomWriteLoad { blocks, host_writes: writes, ..load },
+            format!("K={blocks}"),
+            &[],
+        ));
     }
     let small = RandomWriteLoad { blocks: 1 << 12, ..load };
     experiments.push(small.experiment(setting, "bitmap/K=4096".into(), "u-ftl", &[at_once]));
@@ -224,7 +228,7 @@ fn block_size_experiments(setting: &ExperimentSetting, load: RandomWriteLoad) ->
     let blocks = sweep_blocks(load);
     let mut experiments = Vec::new();
     for block_pages in BLOCK_SIZES {
-        let parts = format!("gecko.parts={}", block_pages / PART_PAGES);
+        let parts = format!("gecko.parts={}", block_pages / PAGES_PER_BITMAP_PART);
         let mut add = |name: &str, blocks: u64, parts: &str| {
             let load = RandomWriteLoad { blocks, block_pages, ..load };
             let name = format!("{name}/B={block_pages}");
@@ -252,23 +256,24 @@ fn figure_14_experiments(setting: &ExperimentSetting, load: RandomWriteLoad) -> 
 /// Returns the experiments with a recovery in the middle of a run, and one that runs IB-FTL until its log of invalid
 /// pages has been cleaned several times.
 fn recovery_experiments(setting: &ExperimentSetting, load: RandomWriteLoad) -> Vec<Experiment> {
-    let cut = format!("recovery.after_requests={}", load.writes / 2);
+    let cut = format!("recovery.after_requests={}", load.host_writes / 2);
     let small = RandomWriteLoad { blocks: load.blocks / 4, ..load };
     let invalid = small.pages() * u64::from(100 - UTILISATION_PERCENT) / 100;
-    let log = RandomWriteLoad { writes: 12 * invalid, ..small };
+    let log = RandomWriteLoad { host_writes: 12 * invalid, ..small };
     let mut experiments = vec![
         load.experiment(setting, "GeckoFTL/recovered".into(), "geckoftl", &[&cut]),
         log.experiment(setting, "IB-FTL/log".into(), "ib-ftl", &[]),
     ];
-    let executed = RandomWriteLoad { blocks: RECOVERED_BLOCKS, writes: RECOVERED_WRITES, ..load };
-    let cut = format!("recovery.after_requests={}", RECOVERED_WRITES / 2);
+    let executed =
+        RandomWriteLoad { blocks: RECOVERY_DEVICE_BLOCKS, host_writes: RECOVERY_RUN_HOST_WRITES, ..load };
+    let cut = format!("recovery.after_requests={}", RECOVERY_RUN_HOST_WRITES / 2);
     for (name, design) in FTLS {
         experiments.push(executed.experiment(setting, format!("recovery/{name}"), design, &[&cut]));
     }
     experiments
 }
 
-fn fraction_of_percent(percent: u32) -> f64 {
+fn percent_to_fraction(percent: u32) -> f64 {
     f64::from(percent) / 100.0
 }
 
@@ -288,23 +293,23 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
         "GK-25" => cost_of_balanced_parts(runs),
         "GK-26" => costs_by_part_count(runs),
         "GK-27" => cost_growth_with_capacity(runs),
-        "GK-29" => over_provisioning(runs),
+        "GK-29" => validity_costs_by_utilisation(runs),
         "GK-35" => gecko_recovery(runs),
-        "GK-36" => recoveries_of_all(runs),
-        "GK-37" => log_recovery(runs),
-        "GK-38" => block_scan(runs),
-        "GK-39" => recovery_saved(runs),
-        "GK-41" => data_writes(runs),
+        "GK-36" => recovery_times_of_all_designs(runs),
+        "GK-37" => invalid_page_log_recovery(runs),
+        "GK-38" => recovery_share_of_block_scan(runs),
+        "GK-39" => recovery_time_saved(runs),
+        "GK-41" => data_programs_by_design(runs),
         "GK-42" => map_cost_of_similar_designs(runs),
-        "GK-43" => map_highest(runs),
+        "GK-43" => highest_map_costs(runs),
         "GK-44" => checkpoint_cost(runs),
         "GK-45" => validity_costs(runs),
-        "GK-46" => metadata_collected(runs),
+        "GK-46" => costs_with_metadata_collected(runs),
         "GK-48" => map_cost_small_and_large_cache(runs),
         "GK-49" => design_with_least_cost(runs),
         "GK-51" => multi_way_merge_costs(runs),
         "GK-52" => gecko_space_ratios(runs),
-        "GK-55" => backward_reads(runs),
+        "GK-55" => backward_scan_spare_reads(runs),
         "GK-56" => recovery_corrections(runs),
         "GK-59" => log_cleaning_costs(runs),
         _ => return None,
@@ -322,7 +327,7 @@ fn device_capacity_value(run: ExperimentRun<'_>) -> Value {
     Value::new("device, GiB", bytes / f64::from(1 << 30))
 }
 
-fn per_write(run: ExperimentRun<'_>, figure: &str) -> f64 {
+fn figure_per_host_write(run: ExperimentRun<'_>, figure: &str) -> f64 {
     run.figure(figure) / run.figure("host_page_writes")
 }
 
@@ -330,7 +335,10 @@ fn per_write(run: ExperimentRun<'_>, figure: &str) -> f64 {
 /// GeckoFTL paper's measure).
 fn cost_of_causes(run: ExperimentRun<'_>, causes: &[&str]) -> f64 {
     let of = |what: &str| -> f64 {
-        causes.iter().map(|cause| per_write(run, &format!("{what}_by_cause.{cause}"))).sum::<f64>()
+        causes
+            .iter()
+            .map(|cause| figure_per_host_write(run, &format!("{what}_by_cause.{cause}")))
+            .sum::<f64>()
     };
     of("programs") + of("reads") / PROGRAM_TO_READ_RATIO
 }
@@ -346,15 +354,16 @@ fn map_cost(run: ExperimentRun<'_>) -> f64 {
 /// Returns the cost of updating translation pages, each by one read and one program: programs plus a tenth of the
 /// reads, per host write.
 fn synchronisation_cost(run: ExperimentRun<'_>) -> f64 {
-    let writes =
-        per_write(run, "programs_by_cause.translation") + per_write(run, "programs_by_cause.checkpoint");
+    let writes = figure_per_host_write(run, "programs_by_cause.translation")
+        + figure_per_host_write(run, "programs_by_cause.checkpoint");
     writes * (1.0 + 1.0 / PROGRAM_TO_READ_RATIO)
 }
 
 /// Returns the cost of GC's copies of metadata pages, each by one read and one program: programs plus a tenth of the
 /// reads, per host write.
 fn metadata_copy_cost(run: ExperimentRun<'_>) -> f64 {
-    let copies = per_write(run, "parts.translation_copies") + per_write(run, "parts.validity_copies");
+    let copies = figure_per_host_write(run, "parts.translation_copies")
+        + figure_per_host_write(run, "parts.validity_copies");
     copies * (1.0 + 1.0 / PROGRAM_TO_READ_RATIO)
 }
 
@@ -386,7 +395,7 @@ fn bitmap_operations(runs: &ExperimentRecords) -> Result<Vec<Value>> {
 
 fn bitmap_operations_per_10000_writes(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let run = runs.run_named("bitmap")?;
-    let of = |figure: &str| 10_000.0 * per_write(run, figure);
+    let of = |figure: &str| 10_000.0 * figure_per_host_write(run, figure);
     Ok(vec![
         Value::new("reads", of("reads_by_cause.validity")),
         Value::new("writes", of("programs_by_cause.validity")),
@@ -396,15 +405,15 @@ fn bitmap_operations_per_10000_writes(runs: &ExperimentRecords) -> Result<Vec<Va
 
 /// Returns the flash reads for merges of Logarithmic Gecko (page validity on flash): all reads for page validity except
 /// those of queries.
-fn merge_reads(run: ExperimentRun<'_>) -> f64 {
+fn gecko_merge_reads(run: ExperimentRun<'_>) -> f64 {
     run.figure("reads_by_cause.validity") - run.figure("parts.gecko_query_reads")
 }
 
 /// Returns the cost of page validity without the reads of GC queries: programs plus a tenth of the reads, per host
 /// write.
-fn update_cost(run: ExperimentRun<'_>) -> f64 {
-    per_write(run, "programs_by_cause.validity")
-        + merge_reads(run) / run.figure("host_page_writes") / PROGRAM_TO_READ_RATIO
+fn validity_update_cost(run: ExperimentRun<'_>) -> f64 {
+    figure_per_host_write(run, "programs_by_cause.validity")
+        + gecko_merge_reads(run) / run.figure("host_page_writes") / PROGRAM_TO_READ_RATIO
 }
 
 fn gecko_operations(runs: &ExperimentRecords) -> Result<Vec<Value>> {
@@ -413,7 +422,7 @@ fn gecko_operations(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let updates = run.required_figure("parts.gecko_reports")? + run.figure("parts.gecko_markers");
     let bound = 2.0 * levels / run.required_figure("parts.gecko_buffer_entries")?;
     let writes = run.programs_by_cause("validity") / updates;
-    let reads = merge_reads(run) / updates;
+    let reads = gecko_merge_reads(run) / updates;
     let per_query = run.figure("parts.gecko_query_reads") / run.required_figure("parts.gecko_queries")?;
     Ok(vec![
         statement_value("updates within the bound", writes <= bound && reads <= bound),
@@ -423,8 +432,8 @@ fn gecko_operations(runs: &ExperimentRecords) -> Result<Vec<Value>> {
         Value::new("bound of each", bound),
         Value::new("reads per query", per_query),
         Value::new("levels", levels),
-        Value::new("writes per host write", per_write(run, "programs_by_cause.validity")),
-        Value::new("query reads per host write", per_write(run, "parts.gecko_query_reads")),
+        Value::new("writes per host write", figure_per_host_write(run, "programs_by_cause.validity")),
+        Value::new("query reads per host write", figure_per_host_write(run, "parts.gecko_query_reads")),
         device_capacity_value(run),
     ])
 }
@@ -433,13 +442,13 @@ fn run_of_size_ratio(runs: &ExperimentRecords, ratio: u32) -> Result<ExperimentR
     if ratio == 2 { runs.run_named("GeckoFTL") } else { runs.run_named(&format!("T={ratio}")) }
 }
 
-fn ratio_costs(runs: &ExperimentRecords) -> Result<Vec<(u32, f64)>> {
+fn validity_cost_per_size_ratio(runs: &ExperimentRecords) -> Result<Vec<(u32, f64)>> {
     SIZE_RATIOS.into_iter().map(|ratio| Ok((ratio, validity_cost(run_of_size_ratio(runs, ratio)?)))).collect()
 }
 
 fn validity_costs_by_size_ratio(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let bitmap = runs.run_named("bitmap")?;
-    let (costs, bitmap_cost) = (ratio_costs(runs)?, validity_cost(bitmap));
+    let (costs, bitmap_cost) = (validity_cost_per_size_ratio(runs)?, validity_cost(bitmap));
     let mut values = vec![statement_value("for every T", costs.iter().all(|&(_, cost)| cost < bitmap_cost))];
     values.extend(costs.iter().map(|(ratio, cost)| Value::new(format!("T = {ratio}"), *cost)));
     values.extend([Value::new("bitmap", bitmap_cost), device_capacity_value(bitmap)]);
@@ -447,7 +456,7 @@ fn validity_costs_by_size_ratio(runs: &ExperimentRecords) -> Result<Vec<Value>> 
 }
 
 fn best_size_ratio(runs: &ExperimentRecords) -> Result<Vec<Value>> {
-    let costs = ratio_costs(runs)?;
+    let costs = validity_cost_per_size_ratio(runs)?;
     let best = costs.iter().min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0.0, |&(ratio, _)| f64::from(ratio));
     Ok(vec![Value::new("T", best), device_capacity_value(run_of_size_ratio(runs, 2)?)])
 }
@@ -476,16 +485,16 @@ fn block_sweep(runs: &ExperimentRecords, name: &str) -> Result<BlockSweep> {
     let all: Vec<ExperimentRun<'_>> = BLOCK_SIZES.iter().map(of).collect::<Result<_>>()?;
     Ok(BlockSweep {
         total_costs: all.iter().map(|run| validity_cost(*run)).collect(),
-        costs_without_queries: all.iter().map(|run| update_cost(*run)).collect(),
+        costs_without_queries: all.iter().map(|run| validity_update_cost(*run)).collect(),
     })
 }
 
-fn by_block_size<'a>(what: &'a str, costs: &'a [f64]) -> impl Iterator<Item = Value> + 'a {
+fn values_by_block_size<'a>(what: &'a str, costs: &'a [f64]) -> impl Iterator<Item = Value> + 'a {
     BLOCK_SIZES.iter().zip(costs).map(move |(pages, cost)| Value::new(format!("{what}B = {pages}"), *cost))
 }
 
 /// Returns, from the costs for all block sizes, those for the GeckoFTL paper's block size and all larger ones.
-fn from_paper_on(costs: &[f64]) -> &[f64] {
+fn from_paper_block_size(costs: &[f64]) -> &[f64] {
     &costs[BLOCK_SIZES.iter().position(|&pages| pages == BLOCK_PAGES).unwrap_or(0)..]
 }
 
@@ -503,10 +512,10 @@ fn growth_with_block_size(runs: &ExperimentRecords) -> Result<Vec<Value>> {
         .zip(all.windows(2))
         .map(|(pages, cost)| Value::new(format!("B = {} over B = {}", pages[1], pages[0]), cost[1] / cost[0]))
         .collect();
-    let large = from_paper_on(&all);
+    let large = from_paper_block_size(&all);
     values.push(Value::new("B = 1024 over B = 128", large[large.len() - 1] / large[0]));
-    values.extend(by_block_size("", &all));
-    values.extend(by_block_size("without queries, ", &updates));
+    values.extend(values_by_block_size("", &all));
+    values.extend(values_by_block_size("without queries, ", &updates));
     values.push(Value::new("blocks", runs.run_named("whole/B=128")?.figure("device.physical_pages") / 128.0));
     Ok(values)
 }
@@ -514,15 +523,16 @@ fn growth_with_block_size(runs: &ExperimentRecords) -> Result<Vec<Value>> {
 fn cost_of_balanced_parts(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let (growing, same) =
         (block_sweep(runs, "parts of 32")?, block_sweep(runs, "parts of 32, same capacity")?);
-    let spread = |of: &str, costs: &[f64]| Value::new(of, largest_over_smallest(from_paper_on(costs)));
+    let spread =
+        |of: &str, costs: &[f64]| Value::new(of, largest_over_smallest(from_paper_block_size(costs)));
     let mut values = vec![
         spread("largest over smallest", &growing.total_costs),
         spread("without queries", &growing.costs_without_queries),
         spread("without queries, same capacity", &same.costs_without_queries),
     ];
-    values.extend(by_block_size("", &growing.total_costs));
-    values.extend(by_block_size("without queries, ", &growing.costs_without_queries));
-    values.extend(by_block_size("without queries, same capacity, ", &same.costs_without_queries));
+    values.extend(values_by_block_size("", &growing.total_costs));
+    values.extend(values_by_block_size("without queries, ", &growing.costs_without_queries));
+    values.extend(values_by_block_size("without queries, same capacity, ", &same.costs_without_queries));
     values.push(Value::new(
         "blocks",
         runs.run_named("parts of 32/B=128")?.figure("device.physical_pages") / 128.0,
@@ -544,7 +554,7 @@ fn costs_by_part_count(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     values.extend(costs.iter().map(|(parts, cost)| Value::new(format!("S = {parts}"), *cost)));
     let updates: Vec<(u32, f64)> = PARTS_PER_BITMAP
         .into_iter()
-        .map(|parts| Ok((parts, update_cost(run_of(parts)?))))
+        .map(|parts| Ok((parts, validity_update_cost(run_of(parts)?))))
         .collect::<Result<_>>()?;
     let best = updates.iter().map(|&(_, cost)| cost).fold(f64::MAX, f64::min);
     let last = updates.last().map_or(f64::NAN, |&(_, cost)| cost);
@@ -578,16 +588,17 @@ fn cost_growth_with_capacity(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn over_provisioning(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn validity_costs_by_utilisation(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let run_of = |utilisation: u32| match utilisation {
         UTILISATION_PERCENT => runs.run_named("GeckoFTL"),
-        _ => runs.run_named(&format!("R={}", fraction_of_percent(utilisation))),
+        _ => runs.run_named(&format!("R={}", percent_to_fraction(utilisation))),
     };
     let all: Vec<(f64, ExperimentRun<'_>)> = UTILISATION_PERCENTS
         .into_iter()
-        .map(|one| Ok((fraction_of_percent(one), run_of(one)?)))
+        .map(|one| Ok((percent_to_fraction(one), run_of(one)?)))
         .collect::<Result<_>>()?;
-    let reads: Vec<f64> = all.iter().map(|(_, run)| per_write(*run, "parts.gecko_query_reads")).collect();
+    let reads: Vec<f64> =
+        all.iter().map(|(_, run)| figure_per_host_write(*run, "parts.gecko_query_reads")).collect();
     let costs: Vec<f64> = all.iter().map(|(_, run)| validity_cost(*run)).collect();
     let rise = costs[costs.len() - 1] - costs[0];
     let bitmap = validity_cost(runs.run_named("bitmap")?);
@@ -603,7 +614,7 @@ fn over_provisioning(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     };
     values.extend(points("", &costs));
     values.extend(points("query reads, ", &reads));
-    let updates: Vec<f64> = all.iter().map(|(_, run)| update_cost(*run)).collect();
+    let updates: Vec<f64> = all.iter().map(|(_, run)| validity_update_cost(*run)).collect();
     values.extend(points("without queries, ", &updates));
     let rise = updates[updates.len() - 1] - updates[0];
     values.push(Value::new("rise without queries, % of the bitmap's", 100.0 * rise / bitmap));
@@ -649,7 +660,7 @@ const RECOVERY_STEPS: [&str; 7] = [
     "synchronisation",
 ];
 
-fn executed_steps(run: ExperimentRun<'_>) -> impl Iterator<Item = Value> + '_ {
+fn executed_recovery_steps(run: ExperimentRun<'_>) -> impl Iterator<Item = Value> + '_ {
     RECOVERY_STEPS
         .into_iter()
         .map(move |step| Value::new(format!("executed, {step}"), recovery_step_s(run, step)))
@@ -663,25 +674,25 @@ fn formula_values(id: &str) -> Vec<Value> {
 
 /// Returns the size of the device on which recoveries are executed, as parameters of the formulas for RAM and recovery
 /// time.
-fn recovered_scale() -> MetadataScale {
-    let pages = (RECOVERED_BLOCKS * BLOCK_PAGES) as f64;
+fn recovery_device_scale() -> MetadataScale {
+    let pages = (RECOVERY_DEVICE_BLOCKS * BLOCK_PAGES) as f64;
     let bytes = pages * 4096.0;
-    MetadataScale { cache_entries: pages / PAGES_PER_ENTRY as f64, ..MetadataScale::of_capacity(bytes) }
+    MetadataScale { cache_entries: pages / PAGES_PER_CACHE_ENTRY as f64, ..MetadataScale::of_capacity(bytes) }
 }
 
 fn gecko_recovery(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let run = recovery_run_of(runs, MetadataDesign::GeckoFtl)?;
-    let of_formula = recovered_scale().recovery_steps(MetadataDesign::GeckoFtl);
+    let of_formula = recovery_device_scale().recovery_steps(MetadataDesign::GeckoFtl);
     let mut values = formula_values("GK-35");
     values.extend(of_formula.into_iter().map(|(step, s)| Value::new(format!("formula, {step}"), s)));
-    values.extend(executed_steps(run));
+    values.extend(executed_recovery_steps(run));
     values.push(Value::new("executed, all", executed_recovery_s(runs, MetadataDesign::GeckoFtl)?));
     values.push(device_capacity_value(run));
     Ok(values)
 }
 
-fn recoveries_of_all(runs: &ExperimentRecords) -> Result<Vec<Value>> {
-    let of_formula = |design: MetadataDesign| recovered_scale().recovery_s(design);
+fn recovery_times_of_all_designs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+    let of_formula = |design: MetadataDesign| recovery_device_scale().recovery_s(design);
     let executed: Vec<(MetadataDesign, f64)> = MetadataDesign::ALL
         .into_iter()
         .map(|design| Ok((design, executed_recovery_s(runs, design)?)))
@@ -701,7 +712,7 @@ fn recoveries_of_all(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn log_recovery(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn invalid_page_log_recovery(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let run = recovery_run_of(runs, MetadataDesign::IbFtl)?;
     let all = executed_recovery_s(runs, MetadataDesign::IbFtl)?;
     // IB-FTL's log is read in the step that restores its chains and the erase times of blocks; the valid counts follow
@@ -709,13 +720,13 @@ fn log_recovery(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let both = recovery_step_s(run, "validity directories") + recovery_step_s(run, "synchronisation");
     let mut values = formula_values("GK-37");
     values.insert(0, statement_value("executed", both > 0.5 * all));
-    values.extend(executed_steps(run));
+    values.extend(executed_recovery_steps(run));
     values.push(Value::new("executed, all", all));
     values.push(device_capacity_value(run));
     Ok(values)
 }
 
-fn block_scan(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn recovery_share_of_block_scan(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let run = recovery_run_of(runs, MetadataDesign::GeckoFtl)?;
     let all = executed_recovery_s(runs, MetadataDesign::GeckoFtl)?;
     let blocks = recovery_step_s(run, "blocks");
@@ -732,7 +743,7 @@ fn block_scan(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn recovery_saved(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn recovery_time_saved(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let (gecko, lazy) = (
         executed_recovery_s(runs, MetadataDesign::GeckoFtl)?,
         recovery_run_of(runs, MetadataDesign::LazyFtl)?,
@@ -747,7 +758,7 @@ fn recovery_saved(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn data_writes(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn data_programs_by_design(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = value_per_design(runs, data_programs)?;
     values.insert(0, Value::new("largest over smallest", largest_over_smallest_value(&values)));
     values.push(device_capacity_value(runs.run_named("GeckoFTL")?));
@@ -768,7 +779,7 @@ fn map_cost_of_similar_designs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn map_highest(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn highest_map_costs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = value_per_design(runs, map_cost)?;
     let is_bound = |value: &&Value| ["LazyFTL", "IB-FTL"].contains(&value.of.as_str());
     let least_bound = values.iter().filter(is_bound).map(|value| value.value).fold(f64::MAX, f64::min);
@@ -812,10 +823,10 @@ fn validity_costs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
 
 /// Returns the cost of all flash operations: programs plus a tenth of the reads, per host write.
 fn total_cost(run: ExperimentRun<'_>) -> f64 {
-    per_write(run, "programs") + per_write(run, "reads") / PROGRAM_TO_READ_RATIO
+    figure_per_host_write(run, "programs") + figure_per_host_write(run, "reads") / PROGRAM_TO_READ_RATIO
 }
 
-fn metadata_collected(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn costs_with_metadata_collected(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let (spared, greedy) = (runs.run_named("GeckoFTL")?, runs.run_named("GeckoFTL/metadata collected")?);
     let mut values = vec![
         statement_value("costs more", total_cost(greedy) > total_cost(spared)),
@@ -859,7 +870,7 @@ fn design_with_least_cost(runs: &ExperimentRecords) -> Result<Vec<Value>> {
 
 fn multi_way_merge_costs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let (multi, pair) = (runs.run_named("GeckoFTL")?, runs.run_named("pairwise")?);
-    let writes = |run: ExperimentRun<'_>| per_write(run, "programs_by_cause.validity");
+    let writes = |run: ExperimentRun<'_>| figure_per_host_write(run, "programs_by_cause.validity");
     Ok(vec![
         Value::new("ratio", writes(multi) / writes(pair)),
         Value::new("multi-way, writes", writes(multi)),
@@ -884,7 +895,7 @@ fn gecko_space_ratios(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn backward_reads(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn backward_scan_spare_reads(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let run = runs.run_named("GeckoFTL/recovered")?;
     let reads = run.required_figure("recovery.steps.changed entries.spare_reads")?;
     Ok(vec![

@@ -51,15 +51,15 @@ const SCHEMES: [&str; 5] = ["baseline", "throttling", "compression", "dedup", "i
 /// Number of reads per write in the generated substitutes.
 const READS_PER_WRITE: f64 = 0.3;
 /// Writes per second of the synthetic load: 1.97 MB/s, 1.5 times what the drive's target lifetime allows without GC.
-const SYNTHETIC_RATE: f64 = 480.0;
+const SYNTHETIC_WRITES_PER_S: f64 = 480.0;
 /// Writes per second of the control load: 0.98 MB/s, less than the drive's target lifetime allows.
-const CONTROL_RATE: f64 = 240.0;
+const CONTROL_WRITES_PER_S: f64 = 240.0;
 /// Number of page addresses of the synthetic loads at full size. It is most of the drive, so that GC runs.
 const SYNTHETIC_PAGES: f64 = 14e6;
 
 /// Name of the runs of compression on a drive [`ROOMY_DRIVE_FACTOR`] times as large, which can take the same number of bytes in its
 /// life and never needs GC.
-const NEVER_COLLECTED: &str = "compression, never collected";
+const UNCOLLECTED_COMPRESSION_RUN: &str = "compression, never collected";
 const ROOMY_DRIVE_FACTOR: u32 = 15;
 
 /// Shares of the writes that repeat an earlier page content, in variants of Media's substitute (0.003): one less and
@@ -155,8 +155,8 @@ pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     let mut experiments: Vec<Experiment> =
         TRACES.into_iter().flat_map(|trace| trace_experiments(setting, trace)).collect();
     for scheme in ["throttling", "integrated"] {
-        let load = format!("rate={SYNTHETIC_RATE}+dup:share=0.05,compress=0.95");
-        let gap_scale = request_gap_scale(SYNTHETIC_RATE, 1.0, (0.0, 0.0));
+        let load = format!("rate={SYNTHETIC_WRITES_PER_S}+dup:share=0.05,compress=0.95");
+        let gap_scale = request_gap_scale(SYNTHETIC_WRITES_PER_S, 1.0, (0.0, 0.0));
         experiments.push(synthetic_experiment(
             setting,
             "synthetic",
@@ -167,8 +167,8 @@ pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     }
     for answer in [AcknowledgeMoment::EqualBuffers, AcknowledgeMoment::UntilProgrammed] {
         for scheme in SCHEMES {
-            let load = format!("rate={CONTROL_RATE}+unique");
-            let gap_scale = request_gap_scale(CONTROL_RATE, 1.0, (answer.write_response_s(), 0.0));
+            let load = format!("rate={CONTROL_WRITES_PER_S}+unique");
+            let gap_scale = request_gap_scale(CONTROL_WRITES_PER_S, 1.0, (answer.write_response_s(), 0.0));
             experiments.push(synthetic_experiment(
                 setting,
                 "control",
@@ -216,7 +216,7 @@ fn trace_experiments(setting: &ExperimentSetting, trace: Trace) -> Vec<Experimen
     if trace.name != "WKSN" {
         let blocks = format!("device.blocks_per_plane={}", 8192.0 * scale * f64::from(ROOMY_DRIVE_FACTOR));
         let cycles = format!("device.endurance_cycles={}", 3000.0 / scale / f64::from(ROOMY_DRIVE_FACTOR));
-        add(NEVER_COLLECTED, "compression", AcknowledgeMoment::EqualBuffers, &[&blocks, &cycles]);
+        add(UNCOLLECTED_COMPRESSION_RUN, "compression", AcknowledgeMoment::EqualBuffers, &[&blocks, &cycles]);
     }
     if trace.name == "Media" && setting.size == Size::Quick {
         for share in REPEATED_WRITE_SHARES {
@@ -281,7 +281,7 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
         "IL-05" => energy_saved_values(runs, "WKSN", 1.0),
         "IL-06" => energy_saved_values(runs, "DVMT", -1.0),
         "IL-07" => management_decisions(runs),
-        "IL-08" => throttled_responses(runs),
+        "IL-08" => throttled_response_times(runs),
         "IL-16" => target_lifetime_values(runs),
         "IL-18" => greatest_gains(runs),
         _ => return None,
@@ -309,9 +309,11 @@ fn lifetime_values(runs: &ExperimentRecords, trace: &str) -> Result<Vec<Value>> 
     values.extend(of("programs per host write, ", programs_per_write)?);
     values.extend(of("erases per block, ", |run| run.figure("lifetime.mean_erases_per_block"))?);
     if trace != "WKSN" {
-        let run = run(NEVER_COLLECTED)?;
-        values
-            .push(Value::new(format!("programs per host write, {NEVER_COLLECTED}"), programs_per_write(run)));
+        let run = run(UNCOLLECTED_COMPRESSION_RUN)?;
+        values.push(Value::new(
+            format!("programs per host write, {UNCOLLECTED_COMPRESSION_RUN}"),
+            programs_per_write(run),
+        ));
     }
     values.push(Value::new("first epoch included, throttling", whole_run(run("throttling")?)));
     values.push(Value::new("first epoch included, integrated", whole_run(run("integrated")?)));
@@ -369,7 +371,7 @@ fn values_of_response_times(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn throttled_responses(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn throttled_response_times(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
     for scheme in ["throttling", "integrated"] {
         values.push(Value::new(

@@ -64,7 +64,7 @@ impl Trace {
 }
 
 /// Index in `TRACES` of mail, the only trace that writes more than the Recyclable SSD paper's drive holds.
-const MAIL: usize = 1;
+const MAIL_TRACE_INDEX: usize = 1;
 
 /// The three sizes of the fingerprint store (of dead pages) in the Recyclable SSD paper: name and number of entries.
 const FINGERPRINT_STORES: [(&str, f64); 3] = [("64k", 65_536.0), ("128k", 131_072.0), ("256k", 262_144.0)];
@@ -73,7 +73,7 @@ const DEFAULT_STORE_ENTRIES: f64 = FINGERPRINT_STORES[1].1;
 
 /// Age at which an entry is removed from the fingerprint store in the runs `128k-leaving`, in flash programs per entry
 /// of the store.
-const ENTRY_LIFE_PROGRAMS: f64 = 4.0;
+const STORE_ENTRY_LIFE_PROGRAMS: f64 = 4.0;
 
 /// Pages of the write buffer in Figure 5 (4 MiB) of the Recyclable SSD paper, which does not state its size.
 const BUFFER_PAGES: f64 = 1024.0;
@@ -124,10 +124,10 @@ fn other_store_variants(scale: f64) -> Vec<Variant> {
 
 /// Returns the variant (design with settings) with the default fingerprint store in which entries are removed when they
 /// are old.
-fn leaving_entries_variant(scale: f64) -> Variant {
+fn aged_entry_removal_variant(scale: f64) -> Variant {
     let life = format!(
         "recycle.refresh_age_programs={}",
-        (ENTRY_LIFE_PROGRAMS * DEFAULT_STORE_ENTRIES * scale).round()
+        (STORE_ENTRY_LIFE_PROGRAMS * DEFAULT_STORE_ENTRIES * scale).round()
     );
     recyclable_variant(
         "128k-leaving",
@@ -217,7 +217,7 @@ fn trace_experiments(setting: &ExperimentSetting, trace: &Trace, scale: f64) -> 
     let input = source("reads=figures,");
     let scale = input.1;
     let blocks = BLOCKS_PER_PLANE * scale;
-    let sized = blocks * trace.writes_million() / TRACES[MAIL].writes_million();
+    let sized = blocks * trace.writes_million() / TRACES[MAIL_TRACE_INDEX].writes_million();
     let mut experiments =
         vec![Experiment::new_request_count(format!("{}/counts", trace.short_name), input.clone())];
     let mut add = |kind: &str, input: &(RequestSource, f64), base: Vec<String>, variants: Vec<Variant>| {
@@ -233,7 +233,7 @@ fn trace_experiments(setting: &ExperimentSetting, trace: &Trace, scale: f64) -> 
     };
     for (kind, blocks) in [("", blocks), ("sized-", sized)] {
         add(kind, &input, drive_settings(setting, blocks), common_variants(scale));
-        add(kind, &input, drive_settings(setting, blocks), vec![leaving_entries_variant(scale)]);
+        add(kind, &input, drive_settings(setting, blocks), vec![aged_entry_removal_variant(scale)]);
         // For homes, Figure 11 has the default store only.
         if kind.is_empty() || trace.short_name != "homes" {
             add(kind, &input, drive_settings(setting, blocks), other_store_variants(scale));
@@ -337,7 +337,7 @@ fn predicted_load_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     // On a filled drive there are fewer dead pages than that store has entries; this store has fewer entries than there
     // are dead pages.
     let small = store_entries_setting(pages / 20.0, 1.0);
-    let life = format!("recycle.refresh_age_programs={}", (ENTRY_LIFE_PROGRAMS * pages / 20.0).round());
+    let life = format!("recycle.refresh_age_programs={}", (STORE_ENTRY_LIFE_PROGRAMS * pages / 20.0).round());
     let small_prob = [small.as_str(), "recycle.policy=prob"];
     let small_lru = [small.as_str(), "recycle.policy=lru"];
     let prob = [standard.as_str(), "recycle.policy=prob"];
@@ -422,9 +422,9 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
 fn measure_trace_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
     let traces = ["homes", "mail", "web"];
     Some(match id {
-        "LX-02" => trace_table(runs, "homes"),
-        "LX-03" => trace_table(runs, "mail"),
-        "LX-04" => trace_table(runs, "web"),
+        "LX-02" => trace_table_values(runs, "homes"),
+        "LX-03" => trace_table_values(runs, "mail"),
+        "LX-04" => trace_table_values(runs, "web"),
         "LX-07" => {
             value_per_trace(runs, &traces, "counts", |run| pages_to_gib(run.extrapolated_figure("recycled")))
         }
@@ -463,13 +463,13 @@ fn measure_store_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Va
             .map(with_other_drive_states(runs, &["homes"])),
         "LX-19" => value_per_trace(runs, &["web"], "infinite", reduction)
             .map(with_other_drive_states(runs, &["web"])),
-        "LX-20" => with_shown_variants(
+        "LX-20" => with_unjudged_variants(
             runs,
             value_per_trace(runs, &traces, "64k", reduction),
             &[("64k-lru", "LRU")],
             reduction,
         ),
-        "LX-21" => with_shown_variants(
+        "LX-21" => with_unjudged_variants(
             runs,
             value_per_trace(runs, &traces, "128k", reduction),
             &[
@@ -482,7 +482,7 @@ fn measure_store_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Va
             ],
             reduction,
         ),
-        "LX-22" => with_shown_variants(
+        "LX-22" => with_unjudged_variants(
             runs,
             value_per_trace(runs, &traces, "256k", reduction),
             &[("256k-lru", "LRU")],
@@ -504,17 +504,17 @@ fn measure_store_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Va
                 .concat()
         }),
         "LX-29" => response_time_changes(runs, "timed-prob", 1.0)
-            .map(|values| [values, response_times_of_variants(runs, &PROB_RESPONSES, 1.0)].concat()),
+            .map(|values| [values, response_times_of_variants(runs, &PROB_RESPONSE_VARIANTS, 1.0)].concat()),
         "LX-30" => response_time_changes(runs, "timed-prob", -1.0)
-            .map(|values| [values, response_times_of_variants(runs, &PROB_RESPONSES, -1.0)].concat()),
-        "LX-31" => with_shown_variants(
+            .map(|values| [values, response_times_of_variants(runs, &PROB_RESPONSE_VARIANTS, -1.0)].concat()),
+        "LX-31" => with_unjudged_variants(
             runs,
             value_per_trace(runs, &traces, "128k", mean_comparisons),
             &[("128k-lru", "LRU"), ("128k-leaving", "leaving")],
             mean_comparisons,
         ),
         "LX-32" => {
-            value_per_trace_against_baseline(runs, "128k", "128k-fl", comparisons_saved).map(|values| {
+            value_per_trace_against_baseline(runs, "128k", "128k-fl", store_comparisons_saved).map(|values| {
                 [
                     values,
                     named_value_against_baseline(
@@ -522,14 +522,14 @@ fn measure_store_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Va
                         "runs-128k",
                         "runs-128k-fl",
                         "in runs",
-                        comparisons_saved,
+                        store_comparisons_saved,
                     ),
                 ]
                 .concat()
             })
         }
         "LX-33" => value_per_trace(runs, &["web"], "128k-fl", mean_comparisons),
-        "LX-34" => comparison_order(runs),
+        "LX-34" => mean_comparisons_by_policy(runs),
         "LX-36" => recycled_share_per_trace(runs, "sized-128k"),
         "LX-37" => recycled_share_per_trace(runs, "sized-128k-rc-gc"),
         "LX-38" => {
@@ -591,7 +591,7 @@ fn measure_policy_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<V
                 ("neighbours return together", "runs/prob", "runs/fl"),
                 ("pages return alone", "alike/prob", "alike/fl"),
             ],
-            comparisons_saved,
+            store_comparisons_saved,
         ),
         "LX-43" => values_of_compared_runs(
             runs,
@@ -633,7 +633,7 @@ fn value_per_trace_against_baseline(
     TRACES.iter().map(of).collect()
 }
 
-fn trace_table(runs: &ExperimentRecords, trace: &str) -> Result<Vec<Value>> {
+fn trace_table_values(runs: &ExperimentRecords, trace: &str) -> Result<Vec<Value>> {
     let counts = runs.run_named(&format!("{trace}/table-counts"))?;
     let millions = |figure: &str| counts.extrapolated_figure(figure) / 1e6;
     Ok(vec![
@@ -693,7 +693,7 @@ fn erases_percent_of_baseline(run: ExperimentRun<'_>, baseline: ExperimentRun<'_
 
 /// Adds the values of other variants (designs with settings), which are shown but not judged; none for a variant that
 /// was not run.
-fn with_shown_variants(
+fn with_unjudged_variants(
     runs: &ExperimentRecords,
     values: Result<Vec<Value>>,
     others: &[(&str, &str)],
@@ -771,7 +771,7 @@ fn recycling_gain_percent(baseline: ExperimentRun<'_>, run: ExperimentRun<'_>) -
     to_percent(recycled_pages(run) / recycled_pages(baseline) - 1.0)
 }
 
-fn comparisons_saved(baseline: ExperimentRun<'_>, run: ExperimentRun<'_>) -> f64 {
+fn store_comparisons_saved(baseline: ExperimentRun<'_>, run: ExperimentRun<'_>) -> f64 {
     to_percent(1.0 - mean_comparisons(run) / mean_comparisons(baseline))
 }
 
@@ -871,7 +871,7 @@ fn erases_by_store_size(runs: &ExperimentRecords, trace: &str, stores: &[&str]) 
 
 /// Variants (designs with settings) whose response times are shown next to those of the store with the Recyclable SSD
 /// paper's eviction policy (PROB).
-const PROB_RESPONSES: [(&str, &str); 4] = [
+const PROB_RESPONSE_VARIANTS: [(&str, &str); 4] = [
     ("timed-unhashed-prob", "without hash"),
     ("timed-infinite", "infinite"),
     ("timed-unhashed-infinite", "infinite without hash"),
@@ -935,7 +935,7 @@ fn values_of_response_times(
     TRACES.iter().map(of).collect()
 }
 
-fn comparison_order(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn mean_comparisons_by_policy(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     [("LRU", "lru"), ("PROB", "prob"), ("PROB+FL", "fl")]
         .into_iter()
         .map(|(name, variant)| {

@@ -10,7 +10,7 @@ use super::figures::DrawnFigure;
 use super::results::{Results, Row};
 use super::summary;
 use super::tally::ResultCounts;
-use super::target::{Difference, Evidence, Reported, Target, Targets};
+use super::target::{Difference, Evidence, ReportedValue, Target, Targets};
 use super::verdict::{Outcome, Value, deviation_percent};
 
 /// First line of every generated page of results.
@@ -151,7 +151,7 @@ fn escape_html(text: &str) -> String {
 /// count as results.
 fn css_class_of(target: &Target, row: &Row) -> &'static str {
     let verdict = row.judge(target);
-    if !verdict.evidence.is_some_and(Evidence::is_result) {
+    if !verdict.evidence.is_some_and(Evidence::counts_as_reproduced) {
         return "";
     }
     match verdict.outcome {
@@ -317,7 +317,7 @@ pub(super) fn values_text(target: &Target, values: &[Value]) -> String {
 /// Returns, as text, the ratio of Wearwell's value to each reported number. For a range, the text states whether
 /// Wearwell's value is inside or how far outside.
 fn ratios_text(target: &Target, values: &[Value]) -> String {
-    let ratio = |reported: &Reported| {
+    let ratio = |reported: &ReportedValue| {
         let ours = values.iter().find(|value| value.of == reported.of)?.value;
         match (reported.value, reported.low.or(reported.high)) {
             (Some(value), _) if value != 0.0 => Some(format!("{:.3}", ours / value)),

@@ -122,9 +122,13 @@ pub fn run_jobs(
     let is_wanted = |record: &Record| wanted.iter().any(|job| job.experiment.digest() == record.key);
     let may_stand = |record: &Record| record.code == code || record.quick_digest.is_some();
     results.experiments.retain(|record| is_wanted(record) && may_stand(record));
-    let task = |job| Task { job, older_record: results.record_of_digest(&job.experiment.digest()).cloned() };
-    let is_done = |task: &Task| task.older_record.as_ref().is_some_and(|record| record.code == code);
-    let to_do: Vec<Task> = wanted.iter().map(task).filter(|task| !is_done(task)).collect();
+    let task = |job| ExperimentTask {
+        job,
+        older_record: results.record_of_digest(&job.experiment.digest()).cloned(),
+    };
+    let is_done =
+        |task: &ExperimentTask| task.older_record.as_ref().is_some_and(|record| record.code == code);
+    let to_do: Vec<ExperimentTask> = wanted.iter().map(task).filter(|task| !is_done(task)).collect();
     let quick = quick_results_for(paper, options.size, &options.folder);
     let mut write = |results: &mut Results| {
         let place = |name: &str| wanted.iter().position(|job| job.experiment.name == name);
@@ -132,7 +136,7 @@ pub fn run_jobs(
         results.evaluate(paper, quick.as_ref());
         write_file_atomically(&options.folder.join("results.json"), &results.to_json())
     };
-    results.partial = !run_at_once(&to_do, options.parallel_runs, &mut results, observer, &mut write)?;
+    results.partial = !run_concurrently(&to_do, options.parallel_runs, &mut results, observer, &mut write)?;
     write(&mut results)?;
     write_result_pages(&results, paper, &options.folder)?;
     Ok(results)
@@ -140,12 +144,12 @@ pub fn run_jobs(
 
 /// An experiment that is to be run because the current code has not run it, with its record by older code if there is
 /// one.
-struct Task<'a> {
+struct ExperimentTask<'a> {
     job: &'a ExperimentJob,
     older_record: Option<Record>,
 }
 
-impl Task<'_> {
+impl ExperimentTask<'_> {
     fn name(&self) -> &str {
         &self.job.experiment.name
     }
@@ -172,8 +176,8 @@ enum WorkerMessage {
 
 /// Runs the experiments, `at_once` of them at a time; returns false if the observer ended the run. Experiments that
 /// finish after that are still recorded.
-fn run_at_once(
-    to_do: &[Task],
+fn run_concurrently(
+    to_do: &[ExperimentTask],
     at_once: usize,
     results: &mut Results,
     observer: &mut dyn SessionObserver,
@@ -184,7 +188,7 @@ fn run_at_once(
     std::thread::scope(|scope| {
         for k in 0..at_once.clamp(1, to_do.len().max(1)) {
             let (sender, next, is_ended) = (sender.clone(), &next, &is_ended);
-            let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
+            let thread = std::thread::Builder::new().stack_size(WORKER_STACK_BYTES);
             match thread.spawn_scoped(scope, move || run_tasks_of_thread(to_do, next, is_ended, &sender)) {
                 Err(error) if k == 0 => return Err(error),
                 // The record is the same with fewer threads.
@@ -200,11 +204,11 @@ fn run_at_once(
 }
 
 /// Stack size of the threads that run experiments, bytes: as large as that of the main thread usually is.
-const STACK_BYTES: usize = 8 << 20;
+const WORKER_STACK_BYTES: usize = 8 << 20;
 
 /// Runs experiments of the list one after the other, in one of several threads, until none is left or the run is ended.
 fn run_tasks_of_thread(
-    to_do: &[Task],
+    to_do: &[ExperimentTask],
     next: &AtomicUsize,
     is_ended: &AtomicBool,
     reports: &Sender<WorkerMessage>,
@@ -234,7 +238,7 @@ fn run_tasks_of_thread(
 /// Handles messages of the threads that run experiments until all have ended; returns false if the observer ended the
 /// run. After an error the function returns, and the threads end because nobody receives their messages.
 fn handle_worker_messages(
-    to_do: &[Task],
+    to_do: &[ExperimentTask],
     reports: Receiver<WorkerMessage>,
     is_ended: &AtomicBool,
     results: &mut Results,

@@ -21,7 +21,7 @@ use wearwell_trace::{Op, Request};
 use super::experiment::MissingRecord;
 
 /// Number of classes of page popularity and of page version, which have four bits each.
-const CLASS_COUNT: usize = 16;
+const PAGE_CLASS_COUNT: usize = 16;
 /// Number of requests between two reports of progress.
 const REQUESTS_PER_REPORT: u64 = 1 << 16;
 
@@ -31,8 +31,8 @@ type FastMap<K, V> = HashMap<K, V, FxBuildHasher>;
 #[derive(Clone, Copy, Debug)]
 struct PageVersion {
     content: Option<Fingerprint>,
-    address: u32,
-    reads: u8,
+    address_index: u32,
+    read_count: u8,
 }
 
 #[derive(Debug, Default)]
@@ -48,18 +48,18 @@ struct AddressState {
 #[derive(Debug, Default)]
 struct TraceCounter {
     page_versions: Vec<PageVersion>,
-    address_numbers: FastMap<(u32, u64), u32>,
-    addresses: Vec<AddressState>,
-    dead_by_content: FastMap<Fingerprint, Vec<u32>>,
-    reads: u64,
-    writes: u64,
+    address_indexes: FastMap<(u32, u64), u32>,
+    address_states: Vec<AddressState>,
+    dead_pages_by_content: FastMap<Fingerprint, Vec<u32>>,
+    read_requests: u64,
+    write_requests: u64,
     pages_written: u64,
-    recycled: u64,
+    recycled_pages: u64,
     first_request_ns: u64,
     last_request_ns: u64,
-    dead_by_popularity: [u64; CLASS_COUNT],
-    recycled_by_popularity: [u64; CLASS_COUNT],
-    recycled_by_version: [u64; CLASS_COUNT],
+    dead_pages_by_popularity: [u64; PAGE_CLASS_COUNT],
+    recycled_pages_by_popularity: [u64; PAGE_CLASS_COUNT],
+    recycled_pages_by_version: [u64; PAGE_CLASS_COUNT],
 }
 
 /// Counts the requests and pages of an input, and how many dead pages were recycled (written again with equal content),
@@ -91,17 +91,17 @@ pub fn count_requests(
 
 impl TraceCounter {
     fn count_request(&mut self, request: &Request) {
-        if self.reads + self.writes == 0 {
+        if self.read_requests + self.write_requests == 0 {
             self.first_request_ns = request.time_ns;
         }
         self.last_request_ns = request.time_ns;
         match request.op {
             Op::Read => {
-                self.reads += 1;
+                self.read_requests += 1;
                 request.pages().for_each(|page| self.count_page_read(request.device, page));
             }
             Op::Write => {
-                self.writes += 1;
+                self.write_requests += 1;
                 for (k, page) in request.pages().enumerate() {
                     let content = request.content.get(k).map(|content| content.fingerprint);
                     self.count_page_write(request.device, page, content);
@@ -112,27 +112,27 @@ impl TraceCounter {
     }
 
     fn count_page_read(&mut self, device: u32, page: u64) {
-        let Some(&address) = self.address_numbers.get(&(device, page)) else { return };
-        if let Some(valid) = self.addresses[address as usize].valid_page_index {
-            let reads = &mut self.page_versions[valid as usize].reads;
-            *reads = (*reads + 1).min(CLASS_COUNT as u8 - 1);
+        let Some(&address) = self.address_indexes.get(&(device, page)) else { return };
+        if let Some(valid) = self.address_states[address as usize].valid_page_index {
+            let reads = &mut self.page_versions[valid as usize].read_count;
+            *reads = (*reads + 1).min(PAGE_CLASS_COUNT as u8 - 1);
         }
     }
 
     fn count_page_write(&mut self, device: u32, page: u64, content: Option<Fingerprint>) {
         self.pages_written += 1;
-        let next = self.addresses.len() as u32;
-        let address = *self.address_numbers.entry((device, page)).or_insert(next);
+        let next = self.address_states.len() as u32;
+        let address = *self.address_indexes.entry((device, page)).or_insert(next);
         if address == next {
-            self.addresses.push(AddressState::default());
+            self.address_states.push(AddressState::default());
         }
         // The content is looked up before the old version dies, as in the paper's write path.
         let page = self.recycle_dead_page(content).unwrap_or_else(|| {
-            self.page_versions.push(PageVersion { content, address, reads: 0 });
+            self.page_versions.push(PageVersion { content, address_index: address, read_count: 0 });
             self.page_versions.len() as u32 - 1
         });
-        self.page_versions[page as usize].address = address;
-        if let Some(old) = self.addresses[address as usize].valid_page_index.replace(page) {
+        self.page_versions[page as usize].address_index = address;
+        if let Some(old) = self.address_states[address as usize].valid_page_index.replace(page) {
             self.record_dead_page(address, old);
         }
     }
@@ -140,50 +140,50 @@ impl TraceCounter {
     /// Recycles a dead page version with this content: removes the newest one from its address's list and returns its
     /// index. `None` if there is none.
     fn recycle_dead_page(&mut self, content: Option<Fingerprint>) -> Option<u32> {
-        let page = self.dead_by_content.get_mut(&content?)?.pop()?;
-        let PageVersion { address, reads, .. } = self.page_versions[page as usize];
-        let dead = &mut self.addresses[address as usize].dead_page_indexes;
+        let page = self.dead_pages_by_content.get_mut(&content?)?.pop()?;
+        let PageVersion { address_index: address, read_count: reads, .. } = self.page_versions[page as usize];
+        let dead = &mut self.address_states[address as usize].dead_page_indexes;
         let at = dead.iter().rposition(|&other| other == page).expect("a dead page is in its list");
         let newer = dead.len() - 1 - at;
         dead.remove(at);
-        self.recycled += 1;
-        self.recycled_by_popularity[reads as usize] += 1;
-        self.recycled_by_version[(CLASS_COUNT - 1).saturating_sub(newer)] += 1;
+        self.recycled_pages += 1;
+        self.recycled_pages_by_popularity[reads as usize] += 1;
+        self.recycled_pages_by_version[(PAGE_CLASS_COUNT - 1).saturating_sub(newer)] += 1;
         Some(page)
     }
 
     fn record_dead_page(&mut self, address: u32, page: u32) {
-        let PageVersion { content, reads, .. } = self.page_versions[page as usize];
-        let address = &mut self.addresses[address as usize];
+        let PageVersion { content, read_count: reads, .. } = self.page_versions[page as usize];
+        let address = &mut self.address_states[address as usize];
         address.overwrites += 1;
         address.dead_page_indexes.push(page);
-        self.dead_by_popularity[reads as usize] += 1;
+        self.dead_pages_by_popularity[reads as usize] += 1;
         if let Some(content) = content {
-            self.dead_by_content.entry(content).or_default().push(page);
+            self.dead_pages_by_content.entry(content).or_default().push(page);
         }
     }
 
     fn figures(&self, requests: u64) -> BTreeMap<String, f64> {
-        let overwrites: u64 = self.addresses.iter().map(|address| address.overwrites).sum();
-        let overwritten = self.addresses.iter().filter(|address| address.overwrites > 0).count();
+        let overwrites: u64 = self.address_states.iter().map(|address| address.overwrites).sum();
+        let overwritten = self.address_states.iter().filter(|address| address.overwrites > 0).count();
         let mut figures = BTreeMap::from([
             ("requests".to_owned(), requests as f64),
-            ("reads".to_owned(), self.reads as f64),
-            ("writes".to_owned(), self.writes as f64),
+            ("reads".to_owned(), self.read_requests as f64),
+            ("writes".to_owned(), self.write_requests as f64),
             ("pages_written".to_owned(), self.pages_written as f64),
-            ("addresses".to_owned(), self.addresses.len() as f64),
+            ("addresses".to_owned(), self.address_states.len() as f64),
             ("invalid".to_owned(), overwrites as f64),
             ("overwritten_addresses".to_owned(), overwritten as f64),
-            ("recycled".to_owned(), self.recycled as f64),
+            ("recycled".to_owned(), self.recycled_pages as f64),
             (
                 "duration_s".to_owned(),
                 self.last_request_ns.saturating_sub(self.first_request_ns) as f64 / 1e9,
             ),
         ]);
         let histograms = [
-            ("invalid_by_popularity", &self.dead_by_popularity),
-            ("recycled_by_popularity", &self.recycled_by_popularity),
-            ("recycled_by_version", &self.recycled_by_version),
+            ("invalid_by_popularity", &self.dead_pages_by_popularity),
+            ("recycled_by_popularity", &self.recycled_pages_by_popularity),
+            ("recycled_by_version", &self.recycled_pages_by_version),
         ];
         for (name, histogram) in histograms {
             for (class, &count) in histogram.iter().enumerate().filter(|(_, count)| **count > 0) {

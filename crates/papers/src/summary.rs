@@ -7,7 +7,9 @@
 use super::render::{explains_a_differing_row, markdown_table, values_text};
 use super::results::{Results, Row};
 use super::tally::ResultCounts;
-use super::target::{Difference, Headline, Paper, Statement, Support, Target, Targets, matches_pattern};
+use super::target::{
+    Difference, Headline, Paper, ReasonSupport, Statement, Target, Targets, matches_pattern,
+};
 use super::verdict::Value;
 
 /// One line of the summary: a claim of the paper's abstract, with Wearwell's result.
@@ -106,14 +108,14 @@ const UNTESTED_MARK: &str = "**Untested.**";
 /// of the paper that contradict each other.
 pub fn support_of(difference: &Difference, results: &Results) -> String {
     match difference.support() {
-        Support::Tested => tested_by_sentence(difference, results),
-        Support::Contradiction => {
+        ReasonSupport::Tested => tested_by_sentence(difference, results),
+        ReasonSupport::Contradiction => {
             let place = |statement: &Statement| format!("{}: {}", statement.place, statement.says);
             let places: Vec<String> = difference.contradiction.iter().map(place).collect();
             format!("Contradiction within the paper: {}.", places.join("; "))
         }
-        Support::NoFigure => "Nothing to compare in size.".to_owned(),
-        Support::Untested => UNTESTED_MARK.to_owned(),
+        ReasonSupport::NoFigure => "Nothing to compare in size.".to_owned(),
+        ReasonSupport::Untested => UNTESTED_MARK.to_owned(),
     }
 }
 
@@ -139,24 +141,24 @@ pub fn tested_reasons_sentence(targets: &Targets, results: &Results) -> String {
         .differences
         .iter()
         .filter(|difference| explains_a_differing_row(targets, results, difference));
-    let standings: Vec<Support> = used.map(Difference::support).collect();
+    let standings: Vec<ReasonSupport> = used.map(Difference::support).collect();
     if standings.is_empty() {
         return String::new();
     }
-    let count = |standing: Support| standings.iter().filter(|&&other| other == standing).count();
-    let contradictions = match count(Support::Contradiction) {
+    let count = |standing: ReasonSupport| standings.iter().filter(|&&other| other == standing).count();
+    let contradictions = match count(ReasonSupport::Contradiction) {
         0 => String::new(),
         1 => " 1 a contradiction within the paper,".to_owned(),
         count => format!(" {count} contradictions within the paper,"),
     };
-    let no_figure = match count(Support::NoFigure) {
+    let no_figure = match count(ReasonSupport::NoFigure) {
         0 => String::new(),
         count => format!(" {count} where the paper gives no figure to compare,"),
     };
     format!(
         "Reasons for rows that differ: {} tested by an experiment that takes the cause away,{contradictions}{no_figure} {} untested.",
-        count(Support::Tested),
-        count(Support::Untested)
+        count(ReasonSupport::Tested),
+        count(ReasonSupport::Untested)
     )
 }
 
@@ -189,7 +191,7 @@ fn summary_block(records: &[PaperResults]) -> String {
             parts.push(counts_line("Full", &format!("../papers/full/{paper}/RESULTS.md"), &targets, full));
         }
         parts.push("\n".to_owned());
-        parts.push(counts_table(&targets, quick, full.as_ref()));
+        parts.push(claims_table(&targets, quick, full.as_ref()));
         parts.concat()
     };
     let papers: Vec<String> = records.iter().map(paper).collect();
@@ -204,7 +206,7 @@ fn counts_line(size: &str, page: &str, targets: &Targets, results: &Results) -> 
 
 /// Returns the table of the abstract's claims with Wearwell's results. The reason of a difference is taken from the
 /// full-size results if they exist.
-fn counts_table(targets: &Targets, quick: &Results, full: Option<&Results>) -> String {
+fn claims_table(targets: &Targets, quick: &Results, full: Option<&Results>) -> String {
     let of_quick = headline_lines(targets, quick);
     let of_full = full.map(|full| headline_lines(targets, full)).unwrap_or_default();
     let row = |(k, quick): (usize, &SummaryLine)| {

@@ -13,32 +13,32 @@ use super::verdict::{Outcome, Verdict};
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ComparedCounts {
     /// Number of Wearwell's results that agree with the reported ones.
-    pub agreeing: usize,
+    pub agreeing_results: usize,
     /// Number of Wearwell's results that only have the reported direction.
-    pub direction_only: usize,
+    pub direction_only_results: usize,
     /// Number of Wearwell's results that neither agree nor have the reported direction.
-    pub missed: usize,
+    pub missed_results: usize,
 }
 
 impl ComparedCounts {
     /// Returns the number of compared results, whatever the outcome (agreeing, only the direction, missed).
     pub fn total_compared(self) -> usize {
-        self.agreeing + self.direction_only + self.missed
+        self.agreeing_results + self.direction_only_results + self.missed_results
     }
 
     fn count_outcome(&mut self, outcome: &Outcome) {
         match outcome {
-            Outcome::DirectionOnly => self.direction_only += 1,
-            Outcome::Missed(_) => self.missed += 1,
-            _ => self.agreeing += 1,
+            Outcome::DirectionOnly => self.direction_only_results += 1,
+            Outcome::Missed(_) => self.missed_results += 1,
+            _ => self.agreeing_results += 1,
         }
     }
 
     fn to_text(self, agree: &str, missed: &str) -> String {
         let parts = [
-            (self.agreeing, agree),
-            (self.direction_only, "in the reported direction only"),
-            (self.missed, missed),
+            (self.agreeing_results, agree),
+            (self.direction_only_results, "in the reported direction only"),
+            (self.missed_results, missed),
         ];
         let parts = parts.iter().filter(|(count, _)| *count > 0);
         parts.map(|(count, name)| format!("{count} {name}")).collect::<Vec<_>>().join(", ")
@@ -123,8 +123,8 @@ impl ResultCounts {
 
     /// Returns the number of reported results with which Wearwell's agree, on the basis of an execution on the paper's
     /// own kind of input.
-    pub fn reproduced(&self) -> usize {
-        self.measured.agreeing + self.executed.agreeing
+    pub fn reproduced_count(&self) -> usize {
+        self.measured.agreeing_results + self.executed.agreeing_results
     }
 
     /// Returns the counts of a paper's rows (reported results) as sentences: first the rows that count as results of

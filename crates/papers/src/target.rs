@@ -144,7 +144,7 @@ pub struct Statement {
 
 /// How well the reason for a difference between Wearwell and the paper is supported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Support {
+pub enum ReasonSupport {
     /// Experiments removed the suspected cause of the difference and so tested the reason.
     Tested,
     /// The reason for the difference is a contradiction within the paper.
@@ -157,15 +157,15 @@ pub enum Support {
 
 impl Difference {
     /// Returns how well the reason for the difference is supported. A test refuses reasons with two kinds of support.
-    pub fn support(&self) -> Support {
+    pub fn support(&self) -> ReasonSupport {
         if !self.tested_by.is_empty() {
-            Support::Tested
+            ReasonSupport::Tested
         } else if !self.contradiction.is_empty() {
-            Support::Contradiction
+            ReasonSupport::Contradiction
         } else if self.has_no_figure {
-            Support::NoFigure
+            ReasonSupport::NoFigure
         } else {
-            Support::Untested
+            ReasonSupport::Untested
         }
     }
 }
@@ -223,7 +223,7 @@ pub struct Target {
     /// Conditions under which the paper measured the result: traces, design, settings.
     pub configuration: String,
     /// What is needed to measure the reported result again.
-    pub class: Class,
+    pub class: NeededInput,
     /// On what Wearwell's values for this result are based. A test refuses a result without it, and such a result
     /// counts in no category.
     pub evidence: Option<Evidence>,
@@ -241,7 +241,7 @@ pub struct Target {
     pub reported: String,
     /// The reported figures of the result as numbers.
     #[serde(default)]
-    pub values: Vec<Reported>,
+    pub values: Vec<ReportedValue>,
     /// Values measured by Wearwell that are shown with the row (reported result) but not judged, with the reason.
     #[serde(default)]
     pub beside: Vec<ShownOnly>,
@@ -264,7 +264,7 @@ pub struct Target {
 /// What is needed to measure a reported result again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
-pub enum Class {
+pub enum NeededInput {
     /// A closed form: the result follows by arithmetic from the paper's parameters.
     Cf,
     /// A synthetic load is needed to measure the result.
@@ -277,7 +277,7 @@ pub enum Class {
     Priv,
 }
 
-impl Class {
+impl NeededInput {
     /// Returns in words what is needed to measure the reported result again.
     pub fn describe(self) -> &'static str {
         match self {
@@ -326,7 +326,7 @@ impl Evidence {
     }
 
     /// Returns whether agreement of a value with this evidence counts as reproduced.
-    pub fn is_result(self) -> bool {
+    pub fn counts_as_reproduced(self) -> bool {
         matches!(self, Self::Measured | Self::Executed)
     }
 }
@@ -358,7 +358,7 @@ pub(super) fn matches_pattern(pattern: &str, text: &str) -> bool {
 /// A number or range that the paper reports.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Reported {
+pub struct ReportedValue {
     /// Name of the trace, size or variant to which the reported number belongs; empty if the result has only one
     /// number.
     pub of: String,
@@ -375,7 +375,7 @@ pub struct Reported {
     pub given: bool,
 }
 
-impl Reported {
+impl ReportedValue {
     /// Returns the ends of the reported range, or the reported number twice; an open end is infinite.
     pub fn range_bounds(&self) -> (f64, f64) {
         let low = self.low.or(self.value).unwrap_or(f64::NEG_INFINITY);
@@ -388,7 +388,7 @@ impl Reported {
 #[serde(deny_unknown_fields)]
 pub struct Comparison {
     /// Kind of the comparison: by printed digits, within a percentage, by range, direction or order.
-    pub kind: Kind,
+    pub kind: ComparisonKind,
     /// Deviation up to which a value of Wearwell's counts as reproduced, percent of the reported value. For an
     /// ordering: least amount by which each value must be smaller than the preceding one, percent of the preceding one.
     #[serde(default)]
@@ -405,7 +405,7 @@ pub struct Comparison {
 /// Kinds of comparison with a reported value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum ComparisonKind {
     /// Wearwell's value must be equal to the reported one when rounded to the printed digits.
     Digits,
     /// Wearwell's value must be within a percentage of the reported one.
@@ -453,9 +453,9 @@ impl Target {
 
     /// Returns the first of these names of Wearwell's values that the target (reported result) does not mention,
     /// neither for the comparison nor as only shown. `None` for a target without a comparison.
-    pub fn first_unmentioned<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    pub fn first_unmentioned_value<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
         let is_judged = |of: &str| self.values.iter().any(|reported| reported.of == of);
-        let compares = self.compare.kind != Kind::Context;
+        let compares = self.compare.kind != ComparisonKind::Context;
         names.into_iter().find(|of| compares && !is_judged(of) && self.reason_not_judged(of).is_none())
     }
 }

@@ -11,7 +11,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::target::{Class, Evidence, Kind, Reported, Target};
+use super::target::{ComparisonKind, Evidence, NeededInput, ReportedValue, Target};
 
 /// A value that Wearwell measured or computed for a row (reported result) of a paper, with its name in the target.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -54,7 +54,7 @@ pub struct GivenDeviation {
     /// that agreement is no evidence), in percent of the paper's value.
     pub largest_deviation_percent: f64,
     /// Whether Wearwell's values are within the tolerance for figures from which the load is generated.
-    pub is_met: bool,
+    pub is_within_tolerance: bool,
 }
 
 /// Result of comparing Wearwell's values of a row (reported result) with the reported ones.
@@ -106,7 +106,7 @@ impl fmt::Display for Verdict {
         self.write_outcome(f)?;
         if let Some(given) = self.given_deviation {
             let percent = round_up_percent(given.largest_deviation_percent);
-            let words = if given.is_met { "within" } else { "missed by" };
+            let words = if given.is_within_tolerance { "within" } else { "missed by" };
             write!(f, "; given values {words} {percent} %")?;
         }
         if !self.repeated_rows.is_empty() {
@@ -137,7 +137,7 @@ impl Verdict {
     /// Writes the outcome of the comparison in words. The word `reproduced` is used only for an execution on the
     /// paper's kind of input.
     fn write_outcome(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_result = self.evidence.is_some_and(Evidence::is_result);
+        let is_result = self.evidence.is_some_and(Evidence::counts_as_reproduced);
         let agrees = if is_result && !self.is_substitute { "reproduced" } else { "agrees" };
         let missed = if is_result { "not reproduced" } else { "disagrees" };
         match &self.outcome {
@@ -169,9 +169,11 @@ fn round_up_percent(percent: f64) -> f64 {
 /// counts as not run if the target does not mention one of Wearwell's values, because that value may be the one to be
 /// judged.
 pub fn judge_values(target: &Target, ours: &[Value], substitute: bool) -> Verdict {
-    let is_given = |reported: &&Reported| substitute && reported.given;
-    let (given, judged): (Vec<&Reported>, Vec<&Reported>) = target.values.iter().partition(is_given);
-    let outcome = if let Some(of) = target.first_unmentioned(ours.iter().map(|value| value.of.as_str())) {
+    let is_given = |reported: &&ReportedValue| substitute && reported.given;
+    let (given, judged): (Vec<&ReportedValue>, Vec<&ReportedValue>) =
+        target.values.iter().partition(is_given);
+    let outcome = if let Some(of) = target.first_unmentioned_value(ours.iter().map(|value| value.of.as_str()))
+    {
         Outcome::NotRun(format!("the target does not mention the value `{of}`"))
     } else if substitute && (target.given_to_substitute || !given.is_empty() && judged.is_empty()) {
         Outcome::GivenAsInput
@@ -191,24 +193,24 @@ pub fn judge_values(target: &Target, ours: &[Value], substitute: bool) -> Verdic
 
 /// Compares Wearwell's values with those reported figures from which the load that replaces a trace is generated. A
 /// figure for which Wearwell has no value counts as missed by 100 %.
-fn given_deviation(target: &Target, given: &[&Reported], ours: &[Value]) -> Option<GivenDeviation> {
-    let deviation = |reported: &&Reported| {
+fn given_deviation(target: &Target, given: &[&ReportedValue], ours: &[Value]) -> Option<GivenDeviation> {
+    let deviation = |reported: &&ReportedValue| {
         let ours = ours.iter().find(|value| value.of == reported.of);
         ours.map_or(100.0, |value| deviation_percent(reported, value.value))
     };
     let percent = given.iter().map(deviation).reduce(f64::max)?;
     Some(GivenDeviation {
         largest_deviation_percent: percent,
-        is_met: percent <= target.compare.given_percent,
+        is_within_tolerance: percent <= target.compare.given_percent,
     })
 }
 
 /// Returns the verdict about a row (reported result) for which Wearwell has no values.
 pub fn not_run_verdict(target: &Target, why: &str) -> Verdict {
     let outcome = match (target.compare.kind, target.class) {
-        (Kind::Context, _) => Outcome::ContextOnly,
+        (ComparisonKind::Context, _) => Outcome::ContextOnly,
         _ if !target.not_reproducible.is_empty() => Outcome::NotReproducible(target.not_reproducible.clone()),
-        (_, Class::Priv) if why.is_empty() => {
+        (_, NeededInput::Priv) if why.is_empty() => {
             Outcome::NotReproducible("only the authors have the traces".into())
         }
         _ if why.is_empty() => {
@@ -227,8 +229,8 @@ pub fn not_run_verdict(target: &Target, why: &str) -> Verdict {
     }
 }
 
-fn compare_values(target: &Target, judged: &[&Reported], ours: &[Value]) -> Outcome {
-    if target.compare.kind == Kind::Context {
+fn compare_values(target: &Target, judged: &[&ReportedValue], ours: &[Value]) -> Outcome {
+    if target.compare.kind == ComparisonKind::Context {
         return Outcome::ContextOnly;
     }
     let mut pairs = Vec::new();
@@ -243,37 +245,40 @@ fn compare_values(target: &Target, judged: &[&Reported], ours: &[Value]) -> Outc
         return Outcome::NotRun("the target names no value".into());
     }
     match target.compare.kind {
-        Kind::Digits => compare_printed_digits(&pairs),
-        Kind::Within | Kind::Range => compare_deviation(target, &pairs),
-        Kind::Direction if has_reported_direction(target, &pairs) => Outcome::DirectionOnly,
-        Kind::Ordering if values_decrease(target, &pairs) => Outcome::StatementHolds,
-        Kind::Holds if pairs.iter().all(|(_, ours)| *ours >= 1.0) => Outcome::StatementHolds,
-        Kind::Direction | Kind::Ordering | Kind::Holds | Kind::Context => Outcome::Missed(None),
+        ComparisonKind::Digits => compare_printed_digits(&pairs),
+        ComparisonKind::Within | ComparisonKind::Range => compare_deviation(target, &pairs),
+        ComparisonKind::Direction if has_reported_direction(target, &pairs) => Outcome::DirectionOnly,
+        ComparisonKind::Ordering if values_decrease(target, &pairs) => Outcome::StatementHolds,
+        ComparisonKind::Holds if pairs.iter().all(|(_, ours)| *ours >= 1.0) => Outcome::StatementHolds,
+        ComparisonKind::Direction
+        | ComparisonKind::Ordering
+        | ComparisonKind::Holds
+        | ComparisonKind::Context => Outcome::Missed(None),
     }
 }
 
 /// Returns whether each value of Wearwell is smaller than the preceding one by at least the margin that the target
 /// (reported result) states.
-fn values_decrease(target: &Target, pairs: &[(&Reported, f64)]) -> bool {
+fn values_decrease(target: &Target, pairs: &[(&ReportedValue, f64)]) -> bool {
     let left = 1.0 - target.compare.percent / 100.0;
     pairs.windows(2).all(|pair| pair[1].1 < pair[0].1 && pair[1].1 <= pair[0].1 * left)
 }
 
-fn reported_name(reported: &Reported) -> &str {
+fn reported_name(reported: &ReportedValue) -> &str {
     if reported.of.is_empty() { "the value" } else { &reported.of }
 }
 
 /// Returns the deviation of Wearwell's value from the nearest reported value, percent of the latter; 0 inside a
 /// reported range, infinite if the nearest reported value is 0.
-pub fn deviation_percent(reported: &Reported, ours: f64) -> f64 {
+pub fn deviation_percent(reported: &ReportedValue, ours: f64) -> f64 {
     let (low, high) = reported.range_bounds();
     let nearest = ours.clamp(low, high);
     let distance = (ours - nearest).abs();
     if distance == 0.0 { 0.0 } else { 100.0 * distance / nearest.abs() }
 }
 
-fn compare_printed_digits(pairs: &[(&Reported, f64)]) -> Outcome {
-    let is_equal = |(reported, ours): &(&Reported, f64)| match (reported.digits, reported.value) {
+fn compare_printed_digits(pairs: &[(&ReportedValue, f64)]) -> Outcome {
+    let is_equal = |(reported, ours): &(&ReportedValue, f64)| match (reported.digits, reported.value) {
         (Some(digits), Some(value)) => rounds_to(*ours, value, digits),
         _ => deviation_percent(reported, *ours) == 0.0,
     };
@@ -286,10 +291,10 @@ fn rounds_to(ours: f64, printed: f64, digits: u32) -> bool {
     (ours - printed).abs() <= half_unit * (1.0 + 1e-9)
 }
 
-fn compare_deviation(target: &Target, pairs: &[(&Reported, f64)]) -> Outcome {
+fn compare_deviation(target: &Target, pairs: &[(&ReportedValue, f64)]) -> Outcome {
     let worst = largest_deviation(pairs);
     match worst {
-        Some(0.0) if target.compare.kind == Kind::Range => Outcome::InsideRange,
+        Some(0.0) if target.compare.kind == ComparisonKind::Range => Outcome::InsideRange,
         Some(percent) if percent <= target.compare.percent => Outcome::WithinTolerance(percent),
         _ if has_reported_direction(target, pairs) => Outcome::DirectionOnly,
         _ => Outcome::Missed(worst),
@@ -298,14 +303,14 @@ fn compare_deviation(target: &Target, pairs: &[(&Reported, f64)]) -> Outcome {
 
 /// Returns the largest deviation of Wearwell's values from the reported ones, percent; `None` if it is infinite because
 /// 0 was reported.
-fn largest_deviation(pairs: &[(&Reported, f64)]) -> Option<f64> {
+fn largest_deviation(pairs: &[(&ReportedValue, f64)]) -> Option<f64> {
     let deviations = pairs.iter().map(|(reported, ours)| deviation_percent(reported, *ours));
     deviations.reduce(f64::max).filter(|percent| percent.is_finite())
 }
 
 /// Returns whether each value of Wearwell is on the same side of `neutral` (the value that means no effect) as the
 /// reported one.
-fn has_reported_direction(target: &Target, pairs: &[(&Reported, f64)]) -> bool {
+fn has_reported_direction(target: &Target, pairs: &[(&ReportedValue, f64)]) -> bool {
     let Some(neutral) = target.compare.neutral else { return false };
     pairs.iter().all(|(reported, ours)| {
         let (low, high) = reported.range_bounds();

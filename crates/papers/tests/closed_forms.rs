@@ -3,7 +3,7 @@
 use wearwell_papers::Paper;
 use wearwell_papers::closed_forms::metadata::recovery_row_values;
 use wearwell_papers::closed_forms::{chunk_write_share, packed_pages_per_delta, row_values};
-use wearwell_papers::target::Class;
+use wearwell_papers::target::NeededInput;
 use wearwell_papers::verdict::Value;
 
 /// Returns the formula's values of a row: its closed form, or the formula that is shown beside values of executed runs.
@@ -215,13 +215,13 @@ fn ram_formulas_of_the_geckoftl_paper_equal_what_the_engine_reports() {
     };
 
     let lazy = report(&design::lazyftl(gc, 512));
-    is(lazy["cached mapping table"], scale.cache_bytes());
-    is(lazy["global mapping directory"], scale.directory_bytes());
-    is(lazy["page validity bitmap"], scale.bitmap_bytes());
+    is(lazy["cached mapping table"], scale.mapping_cache_bytes());
+    is(lazy["global mapping directory"], scale.translation_directory_bytes());
+    is(lazy["page validity bitmap"], scale.validity_bitmap_bytes());
     // State and kind of a block take a third byte.
-    is(lazy["block table"], 1.5 * scale.counter_bytes());
+    is(lazy["block table"], 1.5 * scale.valid_page_counter_bytes());
     let micro = report(&design::uftl(gc, tree));
-    is(micro["validity bitmap directory"], scale.bitmap_bytes() / 4096.0 * 4.0);
+    is(micro["validity bitmap directory"], scale.validity_bitmap_bytes() / 4096.0 * 4.0);
     // The root, and the one inner node that there is.
     is(micro["root and cached nodes of the tree"], 2.0 * 4096.0);
     let index = report(&design::ibftl(gc, tree));
@@ -258,7 +258,7 @@ fn every_row_declared_as_closed_form_has_computed_values() {
     const SOURCE: &str = include_str!("closed_forms.rs");
     let mut found = 0;
     for paper in Paper::ALL {
-        for target in paper.targets().rows.iter().filter(|row| row.class == Class::Cf) {
+        for target in paper.targets().rows.iter().filter(|row| row.class == NeededInput::Cf) {
             assert!(formula_values(&target.id).is_some(), "{} has no closed form", target.id);
             let asserted = format!("(\"{}\"", target.id);
             assert!(SOURCE.contains(&asserted), "{}: no test here compares its values", target.id);

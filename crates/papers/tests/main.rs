@@ -5,7 +5,7 @@ mod reproduce;
 
 /// A file that is not named above would not be compiled, and its tests would not run.
 #[test]
-fn every_file_of_tests_is_part_of_the_program() {
+fn every_test_file_is_compiled_into_the_test_program() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let program = include_str!("main.rs");
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -20,7 +20,7 @@ fn every_file_of_tests_is_part_of_the_program() {
 
 /// `Cargo.toml` says that the library has no tests of its own: one in it would not run.
 #[test]
-fn the_library_has_no_tests_of_its_own() {
+fn the_source_folder_of_the_papers_crate_has_no_tests() {
     let mut folders = vec![std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
     while let Some(folder) = folders.pop() {
         for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {

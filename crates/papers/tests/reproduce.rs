@@ -10,7 +10,8 @@ use wearwell_papers::experiment::{Experiment, ExperimentRecords, ExperimentWork,
 use wearwell_papers::results::Row;
 use wearwell_papers::tally::{ComparedCounts, ResultCounts};
 use wearwell_papers::target::{
-    Class, Difference, Evidence, Kind, Reported, ShownOnly, Support, Target, Targets,
+    ComparisonKind, Difference, Evidence, NeededInput, ReasonSupport, ReportedValue, ShownOnly, Target,
+    Targets,
 };
 use wearwell_papers::verdict::{self, Outcome, Value};
 use wearwell_papers::{
@@ -49,18 +50,18 @@ fn every_target_has_a_valid_comparison() {
         assert_eq!(names.len(), values.len(), "{id} names a value twice");
         assert_eq!(
             values.is_empty(),
-            compare.kind == Kind::Context,
+            compare.kind == ComparisonKind::Context,
             "{id} has values exactly if they are compared"
         );
         for value in values {
             let has_number = value.value.is_some() || value.low.is_some() || value.high.is_some();
-            assert_eq!(has_number, compare.kind != Kind::Ordering, "{id} {}", value.of);
+            assert_eq!(has_number, compare.kind != ComparisonKind::Ordering, "{id} {}", value.of);
             assert!(
                 value.low.is_none_or(|low| value.high.is_none_or(|high| low <= high)),
                 "{id} is upside down"
             );
         }
-        assert!(compare.kind != Kind::Within || compare.percent > 0.0, "{id} tolerates nothing");
+        assert!(compare.kind != ComparisonKind::Within || compare.percent > 0.0, "{id} tolerates nothing");
     }
 }
 
@@ -109,7 +110,7 @@ fn the_declared_evidence_of_a_row_matches_how_its_values_are_computed() {
 
 /// Returns whether a reported range is so wide that it excludes hardly any value: one end is open or zero, or one end
 /// is ten times the other.
-fn is_wide_range(reported: &Reported) -> bool {
+fn is_wide_range(reported: &ReportedValue) -> bool {
     let (low, high) = reported.range_bounds();
     let has_range = reported.low.is_some() || reported.high.is_some();
     has_range && (low.is_infinite() || high.is_infinite() || low == 0.0 || low > 0.0 && high >= 10.0 * low)
@@ -118,8 +119,8 @@ fn is_wide_range(reported: &Reported) -> bool {
 #[test]
 fn targets_with_wide_tolerance_state_what_would_fail_them() {
     for target in Paper::ALL.into_iter().flat_map(|paper| paper.targets().rows) {
-        let counts = target.evidence.is_some_and(Evidence::is_result);
-        let is_compared = matches!(target.compare.kind, Kind::Within | Kind::Range);
+        let counts = target.evidence.is_some_and(Evidence::counts_as_reproduced);
+        let is_compared = matches!(target.compare.kind, ComparisonKind::Within | ComparisonKind::Range);
         if counts && is_compared && target.values.iter().any(is_wide_range) {
             assert!(!target.fails_if.is_empty(), "{}: what would miss this band?", target.id);
         }
@@ -153,7 +154,7 @@ fn rows_that_judge_values_of_other_rows_are_declared_as_repeats() {
             let numbers: Vec<u64> =
                 numbers.filter(|&bits| bits != 1f64.to_bits() && bits != 0f64.to_bits()).collect();
             // A single figure of two formulas may be equal by chance.
-            let is_result = target.evidence.is_some_and(Evidence::is_result);
+            let is_result = target.evidence.is_some_and(Evidence::counts_as_reproduced);
             if is_result || numbers.len() > 1 { numbers } else { Vec::new() }
         };
         for (k, row) in results.rows.iter().enumerate() {
@@ -221,8 +222,8 @@ fn every_row_has_measured_values_or_a_reason_for_none() {
         for target in paper.targets().rows {
             let is_computed = closed_forms::row_values(&target.id).is_some();
             let is_measured = measure_row(paper, &target.id, &runs).is_some();
-            let has_reason = target.compare.kind == Kind::Context
-                || target.class == Class::Priv
+            let has_reason = target.compare.kind == ComparisonKind::Context
+                || target.class == NeededInput::Priv
                 || UNMEASURED_ROWS.contains(&target.id.as_str());
             assert!(is_computed || is_measured || has_reason, "{} is forgotten", target.id);
             assert!(!(is_computed && is_measured), "{} is both computed and measured", target.id);
@@ -280,7 +281,7 @@ fn every_measured_value_is_judged_or_shown() {
             let computed = closed_forms::row_values(&target.id).map(Ok);
             let Some(Ok(ours)) = computed.or_else(|| measure_row(paper, &target.id, &runs)) else { continue };
             let names = || ours.iter().map(|value| value.of.as_str());
-            if let Some(of) = target.first_unmentioned(names()) {
+            if let Some(of) = target.first_unmentioned_value(names()) {
                 panic!("{} measures `{of}` and neither judges it nor sets it beside", target.id);
             }
             let is_shown = |of: &str| {
@@ -394,7 +395,7 @@ fn a_verdict_within_tolerance_quotes_the_largest_deviation() {
 }
 
 #[test]
-fn a_value_on_the_reported_side_of_neutral_is_direction_only() {
+fn a_value_that_misses_the_tolerance_but_has_the_reported_direction_is_direction_only() {
     let normalised = parsed_target(
         "values = [{ value = 58.0 }]\ncompare = { kind = \"within\", percent = 10.0, neutral = 100.0 }",
     );
@@ -522,9 +523,11 @@ fn the_summary_counts_rows_by_their_evidence() {
     let mut results = Results::without_rows(Paper::Gk, Size::Quick, 1);
     results.evaluate(Paper::Gk, None);
     let tally = ResultCounts::of_results(&Paper::Gk.targets(), &results);
-    assert_eq!((tally.reproduced(), tally.measured.total_compared()), (0, 0), "nothing was run");
+    assert_eq!((tally.reproduced_count(), tally.measured.total_compared()), (0, 0), "nothing was run");
     assert!(
-        tally.arithmetic.agreeing > 10 && tally.formula.agreeing > 5 && tally.unclassified == 0,
+        tally.arithmetic.agreeing_results > 10
+            && tally.formula.agreeing_results > 5
+            && tally.unclassified == 0,
         "{tally:?}"
     );
     let counted = [tally.formula, tally.arithmetic, tally.cannot_fail].map(ComparedCounts::total_compared);
@@ -541,7 +544,7 @@ fn rows_without_values_state_the_reason() {
         "not run: design x not available"
     );
     let mut private = public;
-    private.class = Class::Priv;
+    private.class = NeededInput::Priv;
     assert!(matches!(verdict::not_run_verdict(&private, "").outcome, Outcome::NotReproducible(_)));
     assert!(matches!(
         verdict::not_run_verdict(&private, "design x not available").outcome,
@@ -862,7 +865,7 @@ fn reasons_for_differences_name_the_experiments_that_tested_them() {
                 }
                 let differs =
                     |row: &String| render::differing_rows(&targets, &results).any(|other| other == row);
-                if difference.support() == Support::Untested && difference.rows.iter().any(differs) {
+                if difference.support() == ReasonSupport::Untested && difference.rows.iter().any(differs) {
                     assert!(
                         page.contains(&format!("{} **Untested.**", difference.why)),
                         "{}",
@@ -890,7 +893,7 @@ fn assert_single_ground(targets: &Targets, difference: &Difference) {
     }
     for row in rows.iter().filter(|_| *has_no_figure) {
         let kind = targets.target_with_id(row).map(|target| target.compare.kind);
-        assert_eq!(kind, Some(Kind::Direction), "{row} compares more than a direction");
+        assert_eq!(kind, Some(ComparisonKind::Direction), "{row} compares more than a direction");
     }
 }
 

@@ -52,7 +52,9 @@ impl Configuration {
 pub(crate) fn devices() -> Vec<(&'static str, &'static str)> {
     let auto = ("auto", "a small drive with the timing of lx-40g, sized to the input; the default");
     let presets = preset::all_presets();
-    std::iter::once(auto).chain(presets.iter().map(|device| (device.name, device.source))).collect()
+    std::iter::once(auto)
+        .chain(presets.iter().map(|device| (device.name, device.source_of_figures)))
+        .collect()
 }
 
 /// Returns the designs: name, source, what is modelled, what is not modelled.
@@ -63,11 +65,11 @@ pub(crate) fn designs() -> Vec<(&'static str, &'static str, &'static str, &'stat
 }
 
 /// Kinds of names that Python code checks itself (device, design, executor), for the message of `unknown_name`.
-const KINDS: [&str; 3] = ["device", "design", "executor"];
+const NAME_KINDS: [&str; 3] = ["device", "design", "executor"];
 
 /// Returns the error about an unknown name; the message suggests the most similar known name.
 #[pyfunction]
 pub(crate) fn unknown_name(what: &str, name: &str, known: Vec<String>) -> PyErr {
-    let what = KINDS.into_iter().find(|kind| *kind == what).unwrap_or("name");
+    let what = NAME_KINDS.into_iter().find(|kind| *kind == what).unwrap_or("name");
     refusal_error(ConfigError::unknown_name(what, name, known.iter().map(String::as_str)))
 }

@@ -87,14 +87,14 @@ fn outcome_named(name: &str) -> PyResult<CutOutcome> {
 
 /// A column of a table for Python: name, bytes of the values, type of the values in `NumPy`'s notation, and for codes
 /// their names (else empty).
-pub(crate) type Column<'py> = (&'static str, Bound<'py, PyBytes>, &'static str, Vec<&'static str>);
+pub(crate) type NumpyColumn<'py> = (&'static str, Bound<'py, PyBytes>, &'static str, Vec<&'static str>);
 
 pub(crate) fn code_column<'py>(
     py: Python<'py>,
     name: &'static str,
     values: impl Iterator<Item = u8>,
     names: Vec<&'static str>,
-) -> Column<'py> {
+) -> NumpyColumn<'py> {
     (name, PyBytes::new(py, &values.collect::<Vec<_>>()), "u1", names)
 }
 
@@ -103,14 +103,14 @@ pub(crate) fn number_column<'py>(
     py: Python<'py>,
     name: &'static str,
     values: impl Iterator<Item = Option<u32>>,
-) -> Column<'py> {
+) -> NumpyColumn<'py> {
     let bytes: Vec<u8> = values.flat_map(|value| value.map_or(-1, i64::from).to_le_bytes()).collect();
     (name, PyBytes::new(py, &bytes), "<i8", Vec::new())
 }
 
 /// A flash operation of a request, for Python: kind, cause, plane, count (more than 1 for a series of copies or NVRAM
 /// lines).
-type Operation = (&'static str, &'static str, u32, u32);
+type KindCausePlaneCount = (&'static str, &'static str, u32, u32);
 
 /// A simulated drive that serves requests from Python.
 #[pyclass(module = "wearwell._native")]
@@ -251,7 +251,7 @@ impl Device {
         let report = self.call_engine(Engine::recover)?;
         self.nand_mut().restore_power(None);
         let cost = |cost: RecoveryStepCost| json!({ "spare_reads": cost.spare_reads, "page_reads": cost.page_reads, "programs": cost.programs });
-        let steps = report.steps.by_name().map(|(name, step)| (name.replace(' ', "_"), cost(step)));
+        let steps = report.steps.named_step_costs().map(|(name, step)| (name.replace(' ', "_"), cost(step)));
         Ok(json!({
             "reads": report.page_and_spare_reads,
             "erases": report.repeated_erases,
@@ -304,7 +304,7 @@ impl Device {
     }
 
     /// Returns the flash operations of the drive's last request, in order.
-    fn operations(&self) -> Vec<Operation> {
+    fn operations(&self) -> Vec<KindCausePlaneCount> {
         let kind = |kind: OpKind| match kind {
             OpKind::Read => "read",
             OpKind::Program => "program",
@@ -313,11 +313,11 @@ impl Device {
             OpKind::Scan => "nvram-scan",
         };
         let operations = self.engine.flash_ops().iter().chain(self.engine.deferred_ops());
-        operations.map(|op| (kind(op.kind), op.cause.name(), op.plane.0, op.count)).collect()
+        operations.map(|op| (kind(op.kind), op.cause.name(), op.plane.0, op.copy_or_line_count)).collect()
     }
 
     /// Returns the drive's state as three lists of columns: of all flash pages, of all blocks and of all logical pages.
-    fn view<'py>(&mut self, py: Python<'py>) -> PyResult<[Vec<Column<'py>>; 3]> {
+    fn view<'py>(&mut self, py: Python<'py>) -> PyResult<[Vec<NumpyColumn<'py>>; 3]> {
         self.require_power()?;
         let view = self.engine.flash_view().map_err(|error| engine_exception(&error))?;
         let block_pages = self.block_pages();

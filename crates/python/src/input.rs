@@ -81,7 +81,7 @@ impl Input {
     /// Creates the input from the specification of a generator or of a host model.
     #[staticmethod]
     fn workload(spec: &str) -> PyResult<Self> {
-        ReplayInput::generated(spec).map_err(refusal_error)?;
+        ReplayInput::of_generator_spec(spec).map_err(refusal_error)?;
         Ok(Self::of(InputSource::Workload(spec.to_owned())))
     }
 
@@ -140,7 +140,7 @@ impl Input {
             InputSource::Trace { path, options, .. } => {
                 Ok(ReplayInput::Trace { path: path.clone(), options: options.clone() })
             }
-            InputSource::Workload(spec) => ReplayInput::generated(spec).map_err(refusal_error),
+            InputSource::Workload(spec) => ReplayInput::of_generator_spec(spec).map_err(refusal_error),
         }
     }
 
@@ -155,7 +155,7 @@ impl Input {
     ) -> PyResult<T> {
         let input = match &self.source {
             InputSource::Workload(spec) => {
-                ReplayInput::generated_with_seed(spec, config.seed()).map_err(refusal_error)?
+                ReplayInput::of_generator_spec_with_seed(spec, config.seed()).map_err(refusal_error)?
             }
             InputSource::Trace { .. } => self.without_run_seed()?,
         };

@@ -11,7 +11,7 @@ use pyo3::types::PyBytes;
 use wearwell::address::BlockId;
 use wearwell::gc::{ChooseVictim, UserVictimPolicy, VictimCandidate, VictimCandidates};
 
-use crate::device::{Column, PAGE_KINDS, code_column, code_of, names_of_codes, number_column};
+use crate::device::{NumpyColumn, PAGE_KINDS, code_column, code_of, names_of_codes, number_column};
 
 /// The exception that a GC victim policy in Python has raised, if there is one.
 #[derive(Clone, Default)]
@@ -69,7 +69,7 @@ impl ChooseVictim for PythonPolicy {
     }
 }
 
-fn candidate_columns<'py>(py: Python<'py>, rows: &[VictimCandidate]) -> Vec<Column<'py>> {
+fn candidate_columns<'py>(py: Python<'py>, rows: &[VictimCandidate]) -> Vec<NumpyColumn<'py>> {
     let column = |name, value: fn(&VictimCandidate) -> u32| {
         number_column(py, name, rows.iter().map(|row| Some(value(row))))
     };

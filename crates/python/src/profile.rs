@@ -17,7 +17,7 @@ use crate::refusal_error;
 use crate::watch::ProgressWatch;
 
 /// Largest value of `sample`, where one of `sample` pages and contents is profiled: the smallest sample.
-const SAMPLE_MAX: u64 = 1_000_000;
+const MAX_SAMPLE_DIVISOR: u64 = 1_000_000;
 
 fn parse_profile(profile: &str) -> PyResult<Profile> {
     serde_json::from_str(profile).map_err(|error| {
@@ -29,12 +29,14 @@ fn to_json(profile: &Profile) -> String {
     serde_json::to_string(profile).expect("a profile is plain data")
 }
 
-/// Returns an error if `sample` is out of range: one of `sample` pages is profiled, 1 to [`SAMPLE_MAX`].
+/// Returns an error if `sample` is out of range: one of `sample` pages is profiled, 1 to [`MAX_SAMPLE_DIVISOR`].
 fn require_valid_sample(sample: u64) -> PyResult<()> {
-    if (1..=SAMPLE_MAX).contains(&sample) {
+    if (1..=MAX_SAMPLE_DIVISOR).contains(&sample) {
         return Ok(());
     }
-    Err(refusal_error(format!("sample is {sample}: give 1 to {SAMPLE_MAX}, to profile one of so many pages")))
+    Err(refusal_error(format!(
+        "sample is {sample}: give 1 to {MAX_SAMPLE_DIVISOR}, to profile one of so many pages"
+    )))
 }
 
 /// Profiles an input by `measure`, which reports its progress to Python under the name `profile`. Returns the profile

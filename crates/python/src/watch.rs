@@ -11,12 +11,12 @@ use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use wearwell_replay::replay::{Progress, RunPhase};
 
-const CHECK_INTERVAL: Duration = Duration::from_millis(50);
+const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Checks for signals, and calls a Python function with the progress of the run.
 pub(crate) struct ProgressWatch {
     on_progress: Option<Py<PyAny>>,
-    last_check: Option<Instant>,
+    last_signal_check: Option<Instant>,
     /// Exception that ended the run whose progress is reported. Ctrl-C is not stored here, because it only makes the
     /// result partial.
     progress_exception: Option<PyErr>,
@@ -24,7 +24,7 @@ pub(crate) struct ProgressWatch {
 
 impl ProgressWatch {
     pub(crate) fn new(on_progress: Option<Py<PyAny>>) -> Self {
-        Self { on_progress, last_check: None, progress_exception: None }
+        Self { on_progress, last_signal_check: None, progress_exception: None }
     }
 
     pub(crate) fn report_progress(
@@ -36,7 +36,7 @@ impl ProgressWatch {
 
     /// Checks for signals and reports the progress of a phase that has this name.
     pub(crate) fn report_phase_progress(&mut self, phase: &str, done: u64, total: u64) -> ControlFlow<()> {
-        if self.last_check.is_some_and(|last_look| last_look.elapsed() < CHECK_INTERVAL) {
+        if self.last_signal_check.is_some_and(|last_look| last_look.elapsed() < SIGNAL_CHECK_INTERVAL) {
             return ControlFlow::Continue(());
         }
         let last_look = Python::attach(|py| {
@@ -46,7 +46,7 @@ impl ProgressWatch {
                 |error| if is_interrupt(py, &error) { Ok(ControlFlow::Break(())) } else { Err(error) },
             )
         });
-        self.last_check = Some(Instant::now());
+        self.last_signal_check = Some(Instant::now());
         last_look.unwrap_or_else(|error| {
             self.progress_exception = Some(error);
             ControlFlow::Break(())

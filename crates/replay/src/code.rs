@@ -6,11 +6,11 @@ use sha2::{Digest, Sha256};
 /// and this crate, without comments and layout. A change of any of them may have changed every figure.
 pub fn code_digest_of_runs() -> String {
     let around = [wearwell_trace::CODE_DIGEST, wearwell_config::CODE_DIGEST, env!("CODE_DIGEST")].join("-");
-    format!("{}-{}", wearwell::CODE_DIGEST, digest(&around))
+    format!("{}-{}", wearwell::CODE_DIGEST, short_sha256(&around))
 }
 
 /// Returns the first 64 bits of the SHA-256 of `text`, in hexadecimal.
-pub fn digest(text: &str) -> String {
+pub fn short_sha256(text: &str) -> String {
     let digest = Sha256::digest(text);
     format!("{:016x}", u64::from_be_bytes(std::array::from_fn(|k| digest[k])))
 }

@@ -43,7 +43,7 @@ const CONTENT_NUMBER_MASK: u64 = (1 << CONTENT_NUMBER_BITS) - 1;
 const MIN_SIZE_RATIO: f64 = 0.01;
 /// Number of bits that the version of a page has in a content's number, whose other bits are the page number. After
 /// 2^20 versions the contents of a page repeat.
-const VERSION_BITS: u32 = CONTENT_NUMBER_BITS - u32::BITS;
+const PAGE_VERSION_BITS: u32 = CONTENT_NUMBER_BITS - u32::BITS;
 
 /// Content models and their keys, for parsing and help.
 pub const CONTENT_MODEL_GRAMMAR: SpecGrammar = SpecGrammar {
@@ -308,13 +308,13 @@ pub struct ContentModel {
     repeat_probability: EventProbability,
     silent_probability: EventProbability,
     /// Number of versions that the current request goes back on each of its pages; 0 if it writes new versions.
-    versions_back: u32,
+    request_versions_back: u32,
     /// For each page the number of versions (contents) created and the version that the page holds, for the source
     /// `Reverts`.
     page_versions: PageValues,
     /// The first distinct contents, oldest first, from which duplicates are drawn.
     duplicate_pool: Vec<u64>,
-    rank_distribution: Zipf,
+    pool_rank_distribution: Zipf,
     compressed_sizes: Option<SizeQuantiles>,
     delta_sizes: Option<SizeQuantiles>,
     /// Content that each page holds; present only if silent writes or deltas need it.
@@ -330,7 +330,7 @@ impl ContentModel {
             ContentSource::Reverts { share, .. } => (share, 0),
             _ => (0.0, 0),
         };
-        let rank_distribution = match spec.source {
+        let pool_rank_distribution = match spec.source {
             ContentSource::Zipf { a, contents } => Zipf::new(contents, a),
             ContentSource::Duplicates { theta, .. } => Zipf::new(1, theta),
             ContentSource::Unique | ContentSource::Same | ContentSource::Reverts { .. } => Zipf::new(1, 0.0),
@@ -342,10 +342,10 @@ impl ContentModel {
             created_contents: 0,
             repeat_probability: EventProbability::new(share),
             silent_probability: EventProbability::new(spec.silent_share),
-            versions_back: 0,
+            request_versions_back: 0,
             page_versions: PageValues::default(),
             duplicate_pool: Vec::with_capacity(pool),
-            rank_distribution,
+            pool_rank_distribution,
             compressed_sizes: spec.compress_ratio.map(SizeQuantiles::new),
             delta_sizes: spec.delta_ratio.map(SizeQuantiles::new),
             current_contents: (spec.silent_share > 0.0 || spec.delta_ratio.is_some())
@@ -376,7 +376,8 @@ impl ContentModel {
                 !self.seed ^ self.written_pages.wrapping_mul(GOLDEN_RATIO_64),
             ));
             let goes_back = self.repeat_probability.is_drawn(&mut rng);
-            self.versions_back = if goes_back { (1 + rng.next_u64().trailing_zeros()).min(depth) } else { 0 };
+            self.request_versions_back =
+                if goes_back { (1 + rng.next_u64().trailing_zeros()).min(depth) } else { 0 };
         }
         for page in pages {
             into.push(self.describe_write(page));
@@ -467,12 +468,12 @@ impl ContentModel {
             ContentSource::Unique => self.create_content(page),
             ContentSource::Same => self.fingerprint(0, self.seed),
             ContentSource::Zipf { .. } => {
-                let rank = self.rank_distribution.draw(rng);
+                let rank = self.pool_rank_distribution.draw(rng);
                 self.fingerprint(rank, rank)
             }
             ContentSource::Duplicates { .. } => {
                 if !self.duplicate_pool.is_empty() && self.repeat_probability.is_drawn(rng) {
-                    return self.duplicate_pool[self.rank_distribution.draw(rng) as usize - 1];
+                    return self.duplicate_pool[self.pool_rank_distribution.draw(rng) as usize - 1];
                 }
                 let new = self.create_content(page);
                 self.add_to_pool(new);
@@ -487,11 +488,11 @@ impl ContentModel {
     fn earlier_version(&mut self, page: u64) -> u64 {
         let known = self.page_versions.get(page).unwrap_or(0);
         let (made, held) = (known >> 32, known & u64::from(u32::MAX));
-        let older = held.saturating_sub(u64::from(self.versions_back));
-        let is_new = self.versions_back == 0 || older == 0;
+        let older = held.saturating_sub(u64::from(self.request_versions_back));
+        let is_new = self.request_versions_back == 0 || older == 0;
         let (made, held) = if is_new { (made + 1, made + 1) } else { (made, older) };
         self.page_versions.set(page, made << 32 | held);
-        let number = page << VERSION_BITS | held & ((1 << VERSION_BITS) - 1);
+        let number = page << PAGE_VERSION_BITS | held & ((1 << PAGE_VERSION_BITS) - 1);
         self.fingerprint(number & CONTENT_NUMBER_MASK, number)
     }
 
@@ -514,7 +515,7 @@ impl ContentModel {
         }
         self.duplicate_pool.push(content);
         if len.is_power_of_two() || len == pool {
-            self.rank_distribution = Zipf::new(len, theta);
+            self.pool_rank_distribution = Zipf::new(len, theta);
         }
     }
 
@@ -594,7 +595,7 @@ fn normal_quantile(p: f64) -> f64 {
     f64::midpoint(low, high)
 }
 
-const EXTENT_PAGES: usize = 4096;
+const PAGES_PER_EXTENT: usize = 4096;
 
 /// Table with a number for each written page, such as the content that the page holds; 0 means no value. Extents are
 /// allocated at their first write, so that a sparse trace over a large address space takes little memory.
@@ -606,22 +607,22 @@ struct PageValues {
 impl PageValues {
     #[inline]
     fn get(&self, page: u64) -> Option<u64> {
-        let extent = self.extents.get(page as usize / EXTENT_PAGES)?.as_ref()?;
-        Some(extent[page as usize % EXTENT_PAGES]).filter(|content| *content != 0)
+        let extent = self.extents.get(page as usize / PAGES_PER_EXTENT)?.as_ref()?;
+        Some(extent[page as usize % PAGES_PER_EXTENT]).filter(|content| *content != 0)
     }
 
     fn set(&mut self, page: u64, content: u64) {
-        let extent = page as usize / EXTENT_PAGES;
+        let extent = page as usize / PAGES_PER_EXTENT;
         if extent >= self.extents.len() {
             self.extents.resize(extent + 1, None);
         }
-        let pages = self.extents[extent].get_or_insert_with(|| vec![0; EXTENT_PAGES].into());
-        pages[page as usize % EXTENT_PAGES] = content;
+        let pages = self.extents[extent].get_or_insert_with(|| vec![0; PAGES_PER_EXTENT].into());
+        pages[page as usize % PAGES_PER_EXTENT] = content;
     }
 
     fn clear(&mut self, page: u64) {
-        if let Some(Some(extent)) = self.extents.get_mut(page as usize / EXTENT_PAGES) {
-            extent[page as usize % EXTENT_PAGES] = 0;
+        if let Some(Some(extent)) = self.extents.get_mut(page as usize / PAGES_PER_EXTENT) {
+            extent[page as usize % PAGES_PER_EXTENT] = 0;
         }
     }
 }

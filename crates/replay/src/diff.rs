@@ -21,7 +21,7 @@ use crate::report::aligned_text;
 
 /// Names of the fields that describe what was run, such as the design and its settings, at any depth of the record; all
 /// other fields are results.
-const CAUSE_FIELDS: [&str; 12] = [
+const RUN_DESCRIPTION_FIELDS: [&str; 12] = [
     "config",
     "design",
     "device",
@@ -212,7 +212,8 @@ impl RunPair {
                 origins: [&a, &b].map(|fields| origin_of(field, fields)),
             })
         });
-        let (causes, results) = differences.partition(|difference| is_cause_field(&difference.field));
+        let (causes, results) =
+            differences.partition(|difference| is_run_description_field(&difference.field));
         Self { title, causes, results }
     }
 
@@ -258,15 +259,15 @@ impl Difference {
 /// Returns the text of a table cell: short texts unchanged, numbers with six significant digits, and of a list its
 /// length.
 fn value_text(value: Option<&Value>) -> String {
-    const LONGEST: usize = 24;
+    const MAX_CELL_CHARS: usize = 24;
     match value {
         None | Some(Value::Null) => "-".to_owned(),
         Some(Value::Array(entries)) => match entries.len() {
             1 => "1 entry".to_owned(),
             count => format!("{count} entries"),
         },
-        Some(Value::String(text)) if text.chars().count() > LONGEST => {
-            text.chars().take(LONGEST - 3).chain("...".chars()).collect()
+        Some(Value::String(text)) if text.chars().count() > MAX_CELL_CHARS => {
+            text.chars().take(MAX_CELL_CHARS - 3).chain("...".chars()).collect()
         }
         Some(Value::String(text)) => text.clone(),
         Some(Value::Number(number)) => number
@@ -289,8 +290,8 @@ fn are_equal_within(a: Option<&Value>, b: Option<&Value>, within: f64) -> bool {
     }
 }
 
-fn is_cause_field(field: &str) -> bool {
-    field.split('.').any(|name| CAUSE_FIELDS.contains(&name))
+fn is_run_description_field(field: &str) -> bool {
+    field.split('.').any(|name| RUN_DESCRIPTION_FIELDS.contains(&name))
 }
 
 /// Prefix of those fields of a record that hold where the values of the settings in `config` come from.

@@ -52,7 +52,7 @@ impl Input {
     ///
     /// # Errors
     /// [`SpecError`] if `spec` is valid in neither grammar.
-    pub fn generated(spec: &str) -> Result<Self, SpecError> {
+    pub fn of_generator_spec(spec: &str) -> Result<Self, SpecError> {
         if hosts::HostModelSpec::is_named_by(spec) {
             return Ok(Self::Host(Box::new(spec.parse()?)));
         }
@@ -64,17 +64,17 @@ impl Input {
     ///
     /// # Errors
     /// As [`Self::generated`].
-    pub fn generated_with_seed(spec: &str, seed: u64) -> Result<Self, SpecError> {
+    pub fn of_generator_spec_with_seed(spec: &str, seed: u64) -> Result<Self, SpecError> {
         let (generator, content) = spec.split_once('+').map_or((spec, None), |(a, b)| (a, Some(b)));
         let names_seed = generator
             .split_once(':')
             .is_some_and(|(_, keys)| keys.split(',').any(|pair| pair.trim_start().starts_with("seed=")));
         if names_seed {
-            return Self::generated(spec);
+            return Self::of_generator_spec(spec);
         }
         let separator = if generator.contains(':') { ',' } else { ':' };
         let content = content.map_or_else(String::new, |content| format!("+{content}"));
-        Self::generated(&format!("{generator}{separator}seed={seed}{content}"))
+        Self::of_generator_spec(&format!("{generator}{separator}seed={seed}{content}"))
     }
 
     /// Opens the input at its first request.
@@ -116,7 +116,7 @@ impl Input {
             (survey.is_timed, survey.first_request_ns) = (false, None);
         }
         match self {
-            Self::Workload(spec) => survey.count_workload(spec),
+            Self::Workload(spec) => survey.set_workload_extent(spec),
             Self::Host(_) => {
                 survey.add_input(self, None)?;
                 survey.footprint_pages = survey.end_bytes.div_ceil(wearwell_trace::PAGE_BYTES);
@@ -145,9 +145,9 @@ impl RequestTotals {
     /// Returns the totals of the requests that this specification generates; a process computes them once per
     /// specification and then reuses them.
     fn of_host_model(spec: &hosts::HostModelSpec) -> Self {
-        static KNOWN: Mutex<BTreeMap<String, RequestTotals>> = Mutex::new(BTreeMap::new());
+        static TOTALS_BY_SPEC: Mutex<BTreeMap<String, RequestTotals>> = Mutex::new(BTreeMap::new());
         let name = spec.to_string();
-        if let Some(extent) = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(&name) {
+        if let Some(extent) = TOTALS_BY_SPEC.lock().unwrap_or_else(PoisonError::into_inner).get(&name) {
             return *extent;
         }
         let mut survey = InputSurvey::default();
@@ -158,7 +158,7 @@ impl RequestTotals {
         }
         let extent =
             Self { requests: survey.requests, end_bytes: survey.end_bytes, is_timed: survey.is_timed };
-        KNOWN.lock().unwrap_or_else(PoisonError::into_inner).insert(name, extent);
+        TOTALS_BY_SPEC.lock().unwrap_or_else(PoisonError::into_inner).insert(name, extent);
         extent
     }
 }
@@ -198,7 +198,7 @@ impl OpenInput {
     /// Returns the number of lines of the trace file that were skipped as invalid.
     pub fn rejected_lines(&self) -> u64 {
         match self {
-            Self::Trace(reader) => reader.rejected().count,
+            Self::Trace(reader) => reader.rejected().rejected_count,
             Self::Workload(_) | Self::Host(_) => 0,
         }
     }
@@ -230,11 +230,11 @@ pub struct InputSurvey {
     /// Table that maps the pages touched by a trace to dense page numbers; for traces only.
     pub footprint: Option<Arc<Footprint>>,
     /// Device number of the last request of the input.
-    last_device: Option<u32>,
+    last_device_number: Option<u32>,
 }
 
 impl InputSurvey {
-    fn count_workload(&mut self, spec: &WorkloadSpec) {
+    fn set_workload_extent(&mut self, spec: &WorkloadSpec) {
         self.requests = spec.requests;
         self.footprint_pages = spec.working_set_pages;
         self.end_bytes = self.end_bytes.max(spec.working_set_pages * wearwell_trace::PAGE_BYTES);
@@ -269,7 +269,9 @@ impl InputSurvey {
                     self.unsorted_times = self.unsorted_times.max(requests.unsorted_times());
                     return Ok(());
                 }
-                Err(error) if error.requests_before().is_some_and(|before| before > 0) => return Ok(()),
+                Err(error) if error.requests_before_damage().is_some_and(|before| before > 0) => {
+                    return Ok(());
+                }
                 Err(error) => return Err(error),
             }
             if let Some(builder) = &mut builder {
@@ -284,7 +286,7 @@ impl InputSurvey {
         self.last_request_ns = request.time_ns;
         self.is_timed |= *self.first_request_ns.get_or_insert(request.time_ns) != request.time_ns;
         if request.len_bytes > 0 {
-            let before = self.last_device.replace(request.device);
+            let before = self.last_device_number.replace(request.device);
             self.has_several_devices |= before.is_some_and(|before| before != request.device);
             let source_end = request.source_pages().end * wearwell_trace::PAGE_BYTES;
             self.end_bytes = self.end_bytes.max(request.end_bytes()).max(source_end);

@@ -30,7 +30,7 @@ pub(crate) struct LifetimeManagement {
     /// Bytes that could still be programmed at the start of the measured part of the run.
     endurance_bytes_at_start: u64,
     /// Total time for which throttling delayed host writes, nanoseconds.
-    throttled_ns: u64,
+    total_throttle_delay_ns: u64,
     throttled_writes: u64,
     epochs: u64,
     throttled_epochs: u64,
@@ -63,7 +63,7 @@ impl LifetimeManagement {
             endurance_bytes_at_start: endurance_bytes_left(geometry, endurance_cycles, erases_before_run),
             controller: LifetimeController::new(options),
             endurance_cycles,
-            throttled_ns: 0,
+            total_throttle_delay_ns: 0,
             throttled_writes: 0,
             epochs: 0,
             throttled_epochs: 0,
@@ -92,7 +92,7 @@ impl LifetimeManagement {
             match self.controller.delay_ns(now_ns, flash_bytes) {
                 delay_ns if is_write && delay_ns > 0 => {
                     now_ns = now_ns.saturating_add(delay_ns);
-                    self.throttled_ns += delay_ns;
+                    self.total_throttle_delay_ns += delay_ns;
                 }
                 _ => break,
             }
@@ -149,7 +149,7 @@ impl LifetimeManagement {
             host_bytes: stats.host_page_writes * page_bytes,
             stored_bytes: stored_pages * page_bytes,
             flash_bytes: programmed_bytes(device),
-            throttled_ns: self.throttled_ns,
+            throttled_ns: self.total_throttle_delay_ns,
         };
         // A block that is full and not erased yet has used its cycle, so programs count if they are more than the
         // erases.
@@ -158,7 +158,7 @@ impl LifetimeManagement {
             .min(self.endurance_bytes_at_start.saturating_sub(activity.flash_bytes));
         let schemes = self.controller.options().schemes.iter();
         let schemes = schemes.map(|scheme| device.ftl().scheme_bytes(scheme.kind)).collect();
-        LifetimeCounters { activity, remaining_endurance_bytes: remaining_bytes, schemes }
+        LifetimeCounters { activity, remaining_endurance_bytes: remaining_bytes, scheme_bytes: schemes }
     }
 
     /// Returns for how many nanoseconds throttling would delay a write that arrived at `now_ns`, after the last request
@@ -189,7 +189,7 @@ impl LifetimeManagement {
             record.years_after_first_epoch =
                 years_by_programs(device, self.endurance_cycles, programs, elapsed_s);
         }
-        record.held_s = self.throttled_ns as f64 / 1e9;
+        record.held_s = self.total_throttle_delay_ns as f64 / 1e9;
         record.held_writes = self.throttled_writes;
         record.epochs = self.epochs;
         record.throttled_epochs = self.throttled_epochs;

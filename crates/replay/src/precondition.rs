@@ -35,11 +35,11 @@ fn unique_content(page: u64, pass: u64) -> Descriptor {
 pub type OnPreconditionStep<'a> = &'a mut dyn FnMut(u64, u64) -> ControlFlow<()>;
 
 /// Preconditioning steps between two calls of the progress callback.
-const STEPS_PER_REPORT: u64 = 1 << 16;
+const STEPS_PER_PROGRESS_REPORT: u64 = 1 << 16;
 
-/// Calls the progress callback of preconditioning once every [`STEPS_PER_REPORT`] steps.
+/// Calls the progress callback of preconditioning once every [`STEPS_PER_PROGRESS_REPORT`] steps.
 fn report_step(on_step: OnPreconditionStep<'_>, done: u64, total: u64) -> ControlFlow<()> {
-    if done.is_multiple_of(STEPS_PER_REPORT) { on_step(done, total) } else { Continue(()) }
+    if done.is_multiple_of(STEPS_PER_PROGRESS_REPORT) { on_step(done, total) } else { Continue(()) }
 }
 
 /// Writes every exported page once, in order, each with different content.
@@ -107,7 +107,7 @@ pub fn construct_and_overwrite<N: Nand>(
 ///
 /// # Errors
 /// Errors of the device.
-pub fn bring_into_use<N: Nand>(
+pub fn bring_into_used_state<N: Nand>(
     device: &mut Device<N>,
     capacities: f64,
     seed: u64,
@@ -158,7 +158,7 @@ fn overwrite_with_samples<N: Nand>(
     let mut written = 0;
     while device.ftl().stats().gc_victims == before {
         if written == MAX_CAPACITIES_WITHOUT_GC * physical {
-            return Err(Error::InvalidOptions(NEVER_COLLECTS_MESSAGE.into()));
+            return Err(Error::InvalidOptions(GC_NEVER_STARTS_MESSAGE.into()));
         }
         if report_step(on_step, written, physical + more).is_break() {
             return Ok(Break(()));
@@ -222,7 +222,7 @@ pub fn write_partial_chunks<N: Nand>(device: &mut Device<N>) -> Result<(), Error
 ///
 /// # Errors
 /// Errors of the device.
-pub fn bind_at_random<N: Nand>(
+pub fn remap_random_pages<N: Nand>(
     device: &mut Device<N>,
     entries: u64,
     seed: u64,
@@ -233,7 +233,7 @@ pub fn bind_at_random<N: Nand>(
     let page_bytes = device.ftl().store().geometry().page_bytes as u64;
     let refused = device.ftl().stats().demoted_by_full_reverse_map;
     let mut tried = 0;
-    while device.ftl().can_bind()
+    while device.ftl().can_share_pages()
         && device.ftl().valid_reverse_map_entries() < entries
         && device.ftl().stats().demoted_by_full_reverse_map == refused
         && tried < MAX_CAPACITIES_WITHOUT_GC * pages
@@ -253,7 +253,7 @@ pub fn bind_at_random<N: Nand>(
 
 /// Physical capacities of overwrites without a garbage collection after which collection is assumed never to start.
 const MAX_CAPACITIES_WITHOUT_GC: u64 = 64;
-const NEVER_COLLECTS_MESSAGE: &str = "precondition.mode steady or random: the write buffer absorbs nearly all writes, so garbage \
+const GC_NEVER_STARTS_MESSAGE: &str = "precondition.mode steady or random: the write buffer absorbs nearly all writes, so garbage \
     collection never starts; use fill, or fewer buffer.pages";
 
 fn overwrite_page<N: Nand>(
@@ -330,7 +330,7 @@ fn build_block<N: Nand>(ftl: &mut Ftl<N>, pool: u32, valid: u32, pages: &mut Pag
     let mut placed = lpns.into_iter().peekable();
     for offset in 0..block_pages {
         let is_due = (offset + 1) * valid / block_pages > offset * valid / block_pages;
-        let lpn = placed.peek().copied().unwrap_or_else(|| pages.peek());
+        let lpn = placed.peek().copied().unwrap_or_else(|| pages.peek_page());
         let is_valid = placed.next_if(|_| is_due).is_some();
         let page = if is_valid { u64::from(lpn.0) } else { u64::from(offset) | 1 << 39 };
         ftl.construct_page(pool, lpn, is_valid, unique_content(page, 0))?;
@@ -355,7 +355,7 @@ impl PageOrder {
     }
 
     fn next(&mut self) -> Option<Lpn> {
-        let page = (self.next_index < self.permutation.domain_size()).then(|| self.peek())?;
+        let page = (self.next_index < self.permutation.domain_size()).then(|| self.peek_page())?;
         self.next_index += 1;
         Some(page)
     }
@@ -367,23 +367,23 @@ impl PageOrder {
     }
 
     /// Returns the logical page that [`Self::next`] returns next; there must be one.
-    fn peek(&self) -> Lpn {
+    fn peek_page(&self) -> Lpn {
         Lpn(self.permutation.apply(self.next_index) as u32)
     }
 }
 
 /// Space that metadata (map and page validity on flash) occupies in a plane, or the planes of a superblock, in the
 /// steady state.
-struct MetadataRoom {
+struct MetadataSpace {
     /// Number of open blocks for metadata: one for each stream of metadata writes (map, page validity).
-    open_blocks: u32,
+    open_metadata_blocks: u32,
     /// Number of blocks that hold only metadata (map and page validity on flash).
     metadata_blocks: u32,
     /// Metadata pages in blocks that GC collects like data blocks, with the same share of valid pages.
-    collected_pages: u64,
+    metadata_pages_in_data_blocks: u64,
 }
 
-impl MetadataRoom {
+impl MetadataSpace {
     /// Estimates the space that metadata on flash occupies in the steady state.
     ///
     /// Metadata that GC collects like data takes its number of pages, with the mean share of valid pages of data
@@ -394,18 +394,18 @@ impl MetadataRoom {
     fn estimate<N: Nand>(ftl: &Ftl<N>) -> Self {
         let pools = ftl.store().pools();
         let block_pages = ftl.store().data_pages();
-        let pages = ftl.metadata_pages().div_ceil(u64::from(pools));
-        let open_blocks = u32::from(pages > 0) + u32::from(ftl.validity().is_on_flash());
+        let pages = ftl.max_metadata_pages().div_ceil(u64::from(pools));
+        let open_metadata_blocks = u32::from(pages > 0) + u32::from(ftl.validity().is_on_flash());
         if ftl.gc_options().metadata_gc == MetadataGc::Greedy {
-            return Self { open_blocks, metadata_blocks: 0, collected_pages: pages };
+            return Self { open_metadata_blocks, metadata_blocks: 0, metadata_pages_in_data_blocks: pages };
         }
         let of_map = ftl.mapping().metadata_pages().div_ceil(u64::from(pools)).min(pages);
         let waiting: f64 = (1..=block_pages).map(|left| 1.0 / f64::from(left)).sum();
         let room = of_map as f64 * waiting + (pages - of_map) as f64;
         Self {
-            open_blocks,
+            open_metadata_blocks,
             metadata_blocks: (room / f64::from(block_pages)).ceil() as u32,
-            collected_pages: 0,
+            metadata_pages_in_data_blocks: 0,
         }
     }
 }
@@ -416,20 +416,20 @@ struct PoolPlan {
     closed_blocks: u32,
     /// Cumulative share of the pool's closed blocks by number of valid pages; index 0 is for blocks without valid
     /// pages.
-    cumulative_shares: Vec<f64>,
+    cumulative_valid_count_shares: Vec<f64>,
 }
 
 impl PoolPlan {
     fn of_pool<N: Nand>(ftl: &Ftl<N>, pool: u32) -> Result<Self, Error> {
         let store = ftl.store();
         let (block_pages, free) = (store.data_pages(), store.free_blocks(pool));
-        let metadata = MetadataRoom::estimate(ftl);
+        let metadata = MetadataSpace::estimate(ftl);
         // Besides closed blocks a pool has the free blocks that GC keeps, and the open block of each stream.
         let kept_free = ftl.gc_options().low_free_blocks + 1;
-        let streams = 2 + metadata.open_blocks;
+        let streams = 2 + metadata.open_metadata_blocks;
         let closed_blocks = free.saturating_sub(kept_free + streams + metadata.metadata_blocks);
         let valid = ftl.logical_pages() as u64 / u64::from(store.pools());
-        let collected = valid + metadata.collected_pages;
+        let collected = valid + metadata.metadata_pages_in_data_blocks;
         if valid == 0 || collected >= u64::from(closed_blocks) * u64::from(block_pages) {
             return Err(Error::InvalidOptions(format!(
                 "precondition.mode constructed: pool {pool} has {free} blocks of {block_pages} pages, too few for \
@@ -450,7 +450,7 @@ impl PoolPlan {
             sum += share;
             sum
         });
-        Ok(Self { closed_blocks, cumulative_shares: cumulative.collect() })
+        Ok(Self { closed_blocks, cumulative_valid_count_shares: cumulative.collect() })
     }
 
     /// Returns the number of valid pages of the next block that is constructed, chosen from the predicted distribution
@@ -459,7 +459,8 @@ impl PoolPlan {
     /// worth of pages, and distort the write amplification of the next writes.
     fn draw_valid_pages(&self, multiple: f64) -> u32 {
         let draw = multiple.fract();
-        self.cumulative_shares.partition_point(|&share| share < draw).min(self.cumulative_shares.len() - 1)
-            as u32
+        self.cumulative_valid_count_shares
+            .partition_point(|&share| share < draw)
+            .min(self.cumulative_valid_count_shares.len() - 1) as u32
     }
 }

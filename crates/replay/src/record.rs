@@ -393,7 +393,7 @@ impl From<LatencySummary> for Latency {
     fn from(summary: LatencySummary) -> Self {
         let us = |ns: u64| ns as f64 / 1000.0;
         Self {
-            count: summary.count,
+            count: summary.request_count,
             mean: summary.mean_ns / 1000.0,
             p50: us(summary.p50_ns),
             p90: us(summary.p90_ns),

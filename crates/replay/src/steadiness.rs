@@ -19,10 +19,10 @@ use crate::record::SeriesPoint;
 /// Number of windows into which the measured part is cut to judge steadiness, each of equally many requests.
 const WINDOW_COUNT: usize = 10;
 /// Largest allowed difference of a window's write amplification from the mean of all windows, as a share of the mean.
-const DEVIATION_MAX: f64 = 0.05;
+const MAX_RELATIVE_DEVIATION: f64 = 0.05;
 /// Largest allowed rise or fall of write amplification over the measured part, as a share of its mean. It is taken from
 /// a straight line fitted to the windows.
-const SLOPE_MAX: f64 = 0.02;
+const MAX_RELATIVE_RISE: f64 = 0.02;
 
 /// How steady write amplification was in the measured part, and the totals of its steady part.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -140,7 +140,9 @@ impl AmplificationTrend {
     }
 
     fn is_steady(&self) -> bool {
-        self.deviation <= DEVIATION_MAX && self.slope.abs() <= SLOPE_MAX && self.min_window_erases > 0
+        self.deviation <= MAX_RELATIVE_DEVIATION
+            && self.slope.abs() <= MAX_RELATIVE_RISE
+            && self.min_window_erases > 0
     }
 }
 
@@ -202,7 +204,7 @@ mod tests {
         let slow = Steadiness::of_samples(&points, 4_096_000);
         let shape = AmplificationTrend::of_counters(&points).unwrap();
         assert!(
-            shape.deviation < DEVIATION_MAX && shape.slope > SLOPE_MAX,
+            shape.deviation < MAX_RELATIVE_DEVIATION && shape.slope > MAX_RELATIVE_RISE,
             "{:?}",
             (shape.deviation, shape.slope)
         );

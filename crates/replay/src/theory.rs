@@ -198,7 +198,7 @@ fn d_choices_mean_valid_pages(victim_valid: f64, u: f64, pages_per_block: usize,
     let (mut above, mut sum) = (0.0, 0.0);
     for i in (1..=pages_per_block).rev() {
         let rate = (b - victim_valid) * i as f64 / (u * b);
-        above = share_at_least(above, rate, choices);
+        above = share_with_min_valid_pages(above, rate, choices);
         sum += above;
     }
     sum
@@ -208,7 +208,7 @@ fn d_choices_mean_valid_pages(victim_valid: f64, u: f64, pages_per_block: usize,
 /// from the share `above` with at least `i + 1`: the `s` in `[above, 1]` with `rate (s - above) = 1 - s^choices`.
 /// Newton's method from the right end never overshoots, because the difference of the two sides is increasing and
 /// convex in `s`.
-fn share_at_least(above: f64, rate: f64, choices: u32) -> f64 {
+fn share_with_min_valid_pages(above: f64, rate: f64, choices: u32) -> f64 {
     let d = f64::from(choices);
     let mut s = 1.0;
     for _ in 0..60 {
@@ -253,16 +253,16 @@ pub fn lazy_syncs_per_dirty_insert(dirty_per_translation_page: f64) -> f64 {
 
 /// Returns the write amplification caused by lazy translation: `I (1 + 1/delta) / (1 + C/TPT)`.
 ///
-/// `inserts_per_host_write` is `I`, the dirty inserts per host write: 1, or the write amplification of collection if
+/// `dirty_inserts_per_host_write` is `I`, the dirty inserts per host write: 1, or the write amplification of collection if
 /// migrations insert too. `write_read_cost_ratio` is `delta`, the cost of a program divided by that of a read: a
 /// synchronisation reads the old translation page and programs the new one. `dirty_per_translation_page` is `C/TPT`,
 /// the dirty cached entries divided by the translation pages.
 pub fn lazy_translation_write_amplification(
-    inserts_per_host_write: f64,
+    dirty_inserts_per_host_write: f64,
     write_read_cost_ratio: f64,
     dirty_per_translation_page: f64,
 ) -> f64 {
-    inserts_per_host_write
+    dirty_inserts_per_host_write
         * (1.0 + 1.0 / write_read_cost_ratio)
         * lazy_syncs_per_dirty_insert(dirty_per_translation_page)
 }
@@ -310,8 +310,9 @@ pub fn zipf_dedup_steady_state(a: f64, contents_per_page: f64) -> ZipfContentSte
 /// Returns the mean of `f` over the unit interval by the midpoint rule, which never evaluates the end points. For the
 /// smooth functions of [`zipf_dedup_steady_state`] the error is far below 1e-6.
 fn mean_over_unit_interval(f: impl Fn(f64) -> f64) -> f64 {
-    const STEPS: u32 = 1 << 14;
-    (0..STEPS).map(|i| f((f64::from(i) + 0.5) / f64::from(STEPS))).sum::<f64>() / f64::from(STEPS)
+    const INTEGRATION_STEPS: u32 = 1 << 14;
+    (0..INTEGRATION_STEPS).map(|i| f((f64::from(i) + 0.5) / f64::from(INTEGRATION_STEPS))).sum::<f64>()
+        / f64::from(INTEGRATION_STEPS)
 }
 
 /// Returns the flash programs per host write with deduplication: only misses are programmed, and the device is emptier

@@ -18,7 +18,7 @@ use wearwell::nand::{Nand as _, SimNand};
 use wearwell::stats::nonzero_counts_by_cause;
 use wearwell::store::{BlockState, Store};
 use wearwell::timing::{LatencySummary, RequestKind, Timing};
-use wearwell_config::TIMELINE_CELLS_MAX;
+use wearwell_config::MAX_BLOCK_MAP_CELLS;
 
 use crate::record::SeriesPoint;
 
@@ -116,7 +116,8 @@ impl From<EraseHistogram> for WearHistogram {
 impl WindowLatency {
     fn of_histogram(histogram: &Histogram<u64>) -> Option<Self> {
         let us = |ns: u64| ns as f64 / 1000.0;
-        let LatencySummary { count, p50_ns, p99_ns, p999_ns, max_ns, .. } = LatencySummary::of(histogram);
+        let LatencySummary { request_count: count, p50_ns, p99_ns, p999_ns, max_ns, .. } =
+            LatencySummary::of(histogram);
         (count > 0).then(|| Self {
             count,
             p50: us(p50_ns),
@@ -224,7 +225,7 @@ impl TimelineRecorder {
     /// Creates a timeline recorder for a drive of `blocks` blocks, whose block maps have at most `cells` cells.
     pub(crate) fn new(cells: u32, blocks: u32) -> Self {
         Self {
-            blocks_per_cell: block_map::blocks_per_cell(blocks, cells.min(TIMELINE_CELLS_MAX)),
+            blocks_per_cell: block_map::blocks_per_cell(blocks, cells.min(MAX_BLOCK_MAP_CELLS)),
             windows: BoundedSamples::new(MAX_WINDOWS, TimelineWindow::merge_latencies_of),
             frames: BoundedSamples::new(MAX_FRAMES, |_, _| ()),
             latencies_before: [None, None],

@@ -22,7 +22,7 @@ fn pages_per_delta(ratio: f64, open_pages: u32) -> f64 {
     ];
     let config = Config::from_text_and_settings(None, &settings).expect("settings exist");
     let load = format!("uniform:pages=20000,requests=120000+unique:delta={ratio}");
-    let input = Input::generated(&load).expect("a load");
+    let input = Input::of_generator_spec(&load).expect("a load");
     let plan = Plan::new(&config, &input).expect("it fits");
     let run = plan.run("delta", &mut |_| Continue(())).expect("it runs");
     run.parts["delta_pages_committed"] / run.parts["deltas_committed"]

@@ -17,6 +17,7 @@ fn every_workload_in_the_workloads_document_parses() {
     let specs: Vec<&str> = document.lines().filter_map(spec_of).collect();
     assert_eq!(specs.len(), 3, "commands on the page");
     for spec in specs {
-        wearwell_replay::input::Input::generated(spec).unwrap_or_else(|error| panic!("{spec}: {error}"));
+        wearwell_replay::input::Input::of_generator_spec(spec)
+            .unwrap_or_else(|error| panic!("{spec}: {error}"));
     }
 }

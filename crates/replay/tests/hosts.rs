@@ -139,7 +139,7 @@ fn a_printed_host_model_specification_parses_to_the_same_model() {
 
 #[test]
 fn wrong_host_model_specifications_are_refused() {
-    let refused = |spec: &str| Input::generated(spec).unwrap_err().to_string();
+    let refused = |spec: &str| Input::of_generator_spec(spec).unwrap_err().to_string();
     assert!(refused("sqlite-wall:entries=5").contains("did you mean `sqlite-wal`"));
     assert!(refused("unifrom:pages=5").contains("did you mean `uniform`"));
     assert!(refused("sqlite-wal:entires=5").contains("did you mean `entries`"));
@@ -151,7 +151,7 @@ fn wrong_host_model_specifications_are_refused() {
         "fiu-mail+dup:share=0.5",
         "c3:scale=2",
     ] {
-        assert!(Input::generated(spec).is_err(), "{spec}");
+        assert!(Input::of_generator_spec(spec).is_err(), "{spec}");
     }
     assert!(matches!("uniform".parse::<HostModelSpec>(), Err(SpecError::UnknownKind { .. })));
 }
@@ -587,7 +587,7 @@ fn lifetime_substitutes_write_and_compress_at_the_published_rates() {
 
 #[test]
 fn host_models_replay_on_every_design_with_a_note_that_they_are_models() {
-    let input = Input::generated("f2fs-clean:segments=64,files=400,ops=300").unwrap();
+    let input = Input::of_generator_spec("f2fs-clean:segments=64,files=400,ops=300").unwrap();
     let requests = requests_of("f2fs-clean:segments=64,files=400,ops=300");
     for design in ["page-map", "recyclable", "dftl"] {
         let record = run_input(&config_of_settings(&["device.over_provisioning=0.2"]), &input, design);

@@ -116,7 +116,7 @@ fn static_leveling_lengthens_the_life_of_a_drive_with_cold_data() {
         let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
         run_life(&drive_config(200, &settings), &skewed, "page-map", EQUAL_ENDURANCE)
     };
-    let [none, dynamic, leveled, pooled] = Leveling::COMPARED.map(with);
+    let [none, dynamic, leveled, pooled] = Leveling::COMPARED_KINDS.map(with);
     for (name, life) in [("none", &none), ("dynamic", &dynamic), ("static", &leveled), ("dual pool", &pooled)]
     {
         println!("{name}: {} bytes, {} programs to level", life.host_bytes, life.leveling_programs);

@@ -274,7 +274,7 @@ fn preconditioning_binds_the_requested_share_of_reverse_map_entries() {
         );
         assert!(device.ftl().stats().total_programs() > u64::from(device.ftl().logical_pages()));
         let wanted = entries * 7 / 10;
-        let _ = precondition::bind_at_random(&mut device, wanted, 2, &mut go_on).unwrap();
+        let _ = precondition::remap_random_pages(&mut device, wanted, 2, &mut go_on).unwrap();
         let (held, refused) =
             (device.ftl().valid_reverse_map_entries(), device.ftl().stats().demoted_by_full_reverse_map);
         if map == "segments" {
@@ -286,6 +286,6 @@ fn preconditioning_binds_the_requested_share_of_reverse_map_entries() {
     }
     let config = Config::from_text_and_settings(None, &["device.preset=lab-8g".to_owned()]).unwrap();
     let mut device = device_of_config(&config, "page-map");
-    let _ = precondition::bind_at_random(&mut device, 10, 2, &mut |_, _| Continue(())).unwrap();
+    let _ = precondition::remap_random_pages(&mut device, 10, 2, &mut |_, _| Continue(())).unwrap();
     assert_eq!(device.ftl().stats().total_programs(), 0, "a design that cannot bind is left alone");
 }

@@ -129,7 +129,7 @@ fn new_drive(design: &str, parts: &[String]) -> Device<SimNand> {
     let config = config_of_settings(&settings);
     let resolved = config.resolve_device(u64::from(PAGES)).unwrap();
     let parts = config.design_parts(design, &resolved).unwrap();
-    let (generation, packed) = (parts.content.delta.is_some(), parts.recovers_packed_pages());
+    let (generation, packed) = (parts.content.delta.is_some(), parts.recovery_reads_packed_pages());
     let retain = RetainedFields {
         sequence_numbers: true,
         generations: generation,

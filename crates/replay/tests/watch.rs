@@ -82,7 +82,7 @@ fn free_pages(picture: &DriveState) -> Vec<bool> {
 
 /// Records a walk, and compares its record with the state and the counters of the engine after every step.
 fn walk_compared_with_engine(name: &str, config: &Config, extent: WatchedExtent) -> Walkthrough {
-    let input = Input::generated(&default_workload(config, name).unwrap()).unwrap();
+    let input = Input::of_generator_spec(&default_workload(config, name).unwrap()).unwrap();
     let (mut counts, mut views, mut counted) = (CountsByCause::default(), Vec::new(), Vec::new());
     let mut on_step = |step: &Step, device: &mut _| {
         counts.add_events(&step.events);
@@ -150,7 +150,7 @@ fn a_watch_record_shows_the_mechanism_of_each_design() {
         ("wearwell", &[Mark::Bind, Mark::Chunk, Mark::Delta, Mark::Metadata]),
     ] {
         let config = config_of_settings(&[]);
-        let input = Input::generated(&default_workload(&config, name).unwrap()).unwrap();
+        let input = Input::of_generator_spec(&default_workload(&config, name).unwrap()).unwrap();
         let walk =
             walkthrough(&config, name, &input, WatchedExtent { requests: 200, cut_after: None }).unwrap();
         for &mark in marks {
@@ -173,9 +173,10 @@ fn a_recorded_gc_victim_has_the_best_figure_of_its_candidates() {
     ] {
         for name in ["page-map", "recyclable", "delta"] {
             let config = config_of_settings(&[&format!("gc.policy={policy}")]);
-            let input =
-                Input::generated("zipf:theta=0.8,pages=40,trim=0.04+revert:share=0.3,depth=3,delta=0.4")
-                    .unwrap();
+            let input = Input::of_generator_spec(
+                "zipf:theta=0.8,pages=40,trim=0.04+revert:share=0.3,depth=3,delta=0.4",
+            )
+            .unwrap();
             let walk =
                 walkthrough(&config, name, &input, WatchedExtent { requests: 400, cut_after: None }).unwrap();
             let mut by_policy = 0;
@@ -205,7 +206,7 @@ fn a_recorded_gc_victim_has_the_best_figure_of_its_candidates() {
 fn a_watch_record_that_is_too_large_is_refused() {
     let small = WatchedExtent { requests: 10, cut_after: None };
     let of = |settings: &[&str], workload: &str, extent: WatchedExtent| {
-        let input = Input::generated(workload).unwrap();
+        let input = Input::of_generator_spec(workload).unwrap();
         walkthrough(&config_of_settings(settings), "page-map", &input, extent).unwrap_err().to_string()
     };
     let too_many = WatchedExtent { requests: REQUESTS_MAX + 1, ..small };
@@ -226,7 +227,7 @@ fn a_watch_record_that_is_too_large_is_refused() {
 fn a_watch_record_has_the_counters_of_a_replay() {
     for name in ["page-map", "recyclable", "remap", "delta"] {
         let spec = "zipf:theta=0.8,pages=40,read=0.08,trim=0.04+dup:share=0.3,pool=12,delta=0.25";
-        let input = Input::generated(spec).unwrap();
+        let input = Input::of_generator_spec(spec).unwrap();
         let walk = walkthrough(
             &config_of_settings(&[]),
             name,

@@ -25,9 +25,10 @@ use tracing::{Span, debug, info, warn};
 
 use crate::budget::{ANSWER_TIMEOUT, MemoryBudget, MemoryClaim, UNCLAIMED_MAX_BYTES};
 use crate::device::{BlockDevice, DeviceError};
-use crate::engine::{Engine, Progress, Work};
+use crate::engine::{Engine, StepProgress, Work};
 use crate::nbd::{
-    Decoded, Decoder, Execution, Export, Negotiated, Negotiation, Outcome, Reply, StepOutcome, TlsPolicy,
+    DecodedInput, Export, Negotiated, Negotiation, NegotiationState, Reply, RequestDecoder, RequestExecution,
+    StepOutcome, TlsPolicy,
 };
 use crate::rate::RateLimit;
 use crate::socket::Socket;
@@ -208,25 +209,25 @@ fn negotiate(
         input.extend(&buffer[..count]);
         let (taken, outcome) = negotiation.advance(&input, &mut reply);
         input.drain(..taken);
-        if outcome != Outcome::Continues {
+        if outcome != NegotiationState::Continues {
             { socket }.write_all(&reply)?;
             reply.clear();
         }
         match outcome {
-            Outcome::Continues => continue,
-            Outcome::StartsTls => {
+            NegotiationState::Continues => continue,
+            NegotiationState::StartsTls => {
                 // What came before the handshake was not encrypted, whoever sent it.
                 let Some(tls) = security.tls().filter(|_| input.is_empty()) else { return Ok(None) };
                 socket.encrypt(tls, deadline)?;
                 debug!("the connection is encrypted");
                 continue;
             }
-            Outcome::Agreed(_) | Outcome::Ended => {}
+            NegotiationState::Agreed(_) | NegotiationState::Ended => {}
         }
         socket.set_read_timeout(None)?;
         socket.set_write_timeout(None)?;
         return Ok(match outcome {
-            Outcome::Agreed(negotiated) => Some((negotiated, input)),
+            NegotiationState::Agreed(negotiated) => Some((negotiated, input)),
             _ => None,
         });
     }
@@ -308,7 +309,7 @@ impl SharedConnection {
 
 /// A request from the time when it is received until its reply is encoded.
 struct PendingRequest {
-    execution: Execution,
+    execution: RequestExecution,
     is_read: bool,
     footprint_bytes: usize,
     /// Outcome of the last step; `None` while the request has steps left.
@@ -345,9 +346,9 @@ impl<D: BlockDevice> Work<D> for RequestBatch {
 
     /// Executes requests of the batch in order, up to [`STEP_MAX_BYTES`] of data, so that requests of other connections are
     /// not delayed for long.
-    fn step(&mut self, device: &mut D) -> Progress {
+    fn step(&mut self, device: &mut D) -> StepProgress {
         let _logged_as = self.shared.log_span.enter();
-        let mut progress = Progress::default();
+        let mut progress = StepProgress::default();
         let mut left_bytes = STEP_MAX_BYTES;
         let is_gone = self.shared.in_flight.is_client_gone();
         for pending in &mut self.requests {
@@ -406,7 +407,7 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
     /// Reads requests from the socket and queues them for the engine, until the client disconnects or sends bytes that
     /// are no request.
     fn receive_requests(&self, early: Vec<u8>, buffer: Vec<u8>) -> io::Result<ConnectionEnd> {
-        let mut decoder = Decoder::of(self.negotiated.headers);
+        let mut decoder = RequestDecoder::of(self.negotiated.headers);
         let mut buffers =
             ReceiveBuffers { current_buffer: Arc::new(buffer), earlier_buffers: VecDeque::new() };
         // Claim on the memory budget for the payload that is arriving, and the deadline by which all of it has to
@@ -464,7 +465,7 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
     /// `None` if it continues.
     fn decode_and_queue(
         &self,
-        decoder: &mut Decoder,
+        decoder: &mut RequestDecoder,
         buffer: &Arc<Vec<u8>>,
         count: usize,
         claim: &mut Option<MemoryClaim>,
@@ -481,10 +482,10 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
             };
             at += taken;
             match found {
-                Decoded::Incomplete => {}
-                Decoded::Request(request) => {
+                DecodedInput::Incomplete => {}
+                DecodedInput::Request(request) => {
                     let (bytes, is_read) = (request.footprint_bytes(), request.is_read());
-                    let execution = Execution::of(request, &self.target.export, self.negotiated);
+                    let execution = RequestExecution::of(request, &self.target.export, self.negotiated);
                     if let Some(moment) = self.target.rate_limit.book(execution.transferred_bytes()) {
                         // Requests that may be executed already are queued before the wait for the rate limit.
                         end = self.queue_requests(&mut requests, footprint_bytes, claim);
@@ -503,8 +504,8 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
                         last_step: None,
                     });
                 }
-                Decoded::Disconnect => end = Some(ConnectionEnd::Disconnected),
-                Decoded::Garbage => end = Some(ConnectionEnd::Garbage),
+                DecodedInput::Disconnect => end = Some(ConnectionEnd::Disconnected),
+                DecodedInput::Garbage => end = Some(ConnectionEnd::Garbage),
             }
         }
         self.queue_requests(&mut requests, footprint_bytes, claim).or(end)

@@ -57,16 +57,16 @@ pub enum DeviceError {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OsRefusal {
     /// Error message: which operation failed on which file, why, and what the server does now.
-    pub sentence: String,
+    pub message: String,
     /// Whether the only reason is that the disk is full, or that a quota or size limit is reached.
-    pub is_full: bool,
+    pub is_disk_full: bool,
     /// Whether the failed operation cannot be repeated before the image is opened again.
-    pub is_final: bool,
+    pub needs_reopen: bool,
 }
 
 impl From<OsRefusal> for DeviceError {
     fn from(refused: OsRefusal) -> Self {
-        if refused.is_full { Self::Full(refused.sentence) } else { Self::Failed(refused.sentence) }
+        if refused.is_disk_full { Self::Full(refused.message) } else { Self::Failed(refused.message) }
     }
 }
 
@@ -124,7 +124,7 @@ impl From<wearwell::Error> for DeviceError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Extent {
     /// Length of the extent, bytes.
-    pub len: u64,
+    pub len_bytes: u64,
     /// Way in which all pages of the extent are stored.
     pub state: PageState,
 }
@@ -194,7 +194,7 @@ pub trait BlockDevice: Send + 'static {
 
 /// Counts of commands and bytes of the clients of a device, since the server started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct HostCommands {
+pub struct HostCommandCounts {
     /// Number of read commands of clients.
     pub reads: u64,
     /// Number of write commands of clients, zeroes included.
@@ -213,7 +213,7 @@ pub struct HostCommands {
 
 /// Facts about a drive for its health report: design, rated endurance, and numbers of starts and unclean ends.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Identity {
+pub struct DriveIdentity {
     /// Name of the design of the drive.
     pub design: String,
     /// Program/erase cycles for which a block is rated.
@@ -237,9 +237,9 @@ pub(crate) fn lost_page_sentence(lpn: Lpn, ppn: Ppn, page_bytes: u64) -> String 
 #[derive(Debug)]
 pub struct FlashDevice<N> {
     device: Device<N>,
-    identity: Identity,
+    identity: DriveIdentity,
     page_buffer: Box<[u8]>,
-    host_commands: HostCommands,
+    host_commands: HostCommandCounts,
     recorder: Option<Recorder>,
     /// Whether the device refuses all requests that would change it.
     is_read_only: bool,
@@ -252,7 +252,7 @@ pub struct FlashDevice<N> {
 }
 
 /// Most lost logical pages that are logged at once; `scrub` of the control socket lists more.
-const LOGGED_LOSSES_MAX: usize = 100;
+const LOGGED_LOST_PAGES_MAX: usize = 100;
 
 /// Damage of a device that was logged already, so that it is not logged again.
 #[derive(Debug, Default)]
@@ -266,9 +266,9 @@ struct LoggedDamage {
 /// Progress of the scrub that reads pages of flash in idle time.
 #[derive(Debug)]
 struct IdleScrub {
-    next_page: Ppn,
+    next_scrubbed_page: Ppn,
     /// Counts of client commands at the last step: if they changed, the device is not idle.
-    commands_at_last_step: HostCommands,
+    commands_at_last_step: HostCommandCounts,
 }
 
 /// Most bytes of zeros that are written to the engine in one write.
@@ -280,7 +280,7 @@ impl<N: Medium> FlashDevice<N> {
     ///
     /// # Errors
     /// [`DeviceError::Invalid`] if the medium keeps no bytes.
-    pub fn new(device: Device<N>, identity: Identity) -> Result<Self, DeviceError> {
+    pub fn new(device: Device<N>, identity: DriveIdentity) -> Result<Self, DeviceError> {
         if !device.ftl().store().nand().keeps_bytes() {
             return Err(DeviceError::Invalid(
                 "the medium keeps fingerprints instead of page bytes, so that it cannot be served: make it with \
@@ -290,13 +290,16 @@ impl<N: Medium> FlashDevice<N> {
         let page_bytes = device.ftl().store().geometry().page_bytes as usize;
         Ok(Self {
             page_buffer: vec![0; page_bytes].into(),
-            host_commands: HostCommands::default(),
+            host_commands: HostCommandCounts::default(),
             recorder: None,
             is_read_only: false,
             unproven_lpns: BTreeSet::new(),
             logged_refusal: None,
             logged_damage: LoggedDamage::default(),
-            idle_scrub: IdleScrub { next_page: Ppn(0), commands_at_last_step: HostCommands::default() },
+            idle_scrub: IdleScrub {
+                next_scrubbed_page: Ppn(0),
+                commands_at_last_step: HostCommandCounts::default(),
+            },
             device,
             identity,
         })
@@ -311,7 +314,7 @@ impl<N: Medium> FlashDevice<N> {
     /// Refuses reads of logical pages whose newest version cannot be proven: those that a rescue left out
     /// ([`OpenReport::unproven`](crate::image::OpenReport::unproven)).
     #[must_use]
-    pub fn refuse_unproven(self, unproven: BTreeSet<Lpn>) -> Self {
+    pub fn refuse_unproven_pages(self, unproven: BTreeSet<Lpn>) -> Self {
         Self { unproven_lpns: unproven, ..self }
     }
 
@@ -343,7 +346,7 @@ impl<N: Medium> FlashDevice<N> {
     pub fn log_known_damage(&mut self) {
         self.logged_damage = LoggedDamage::default();
         // Pages found unreadable while the device was opened are reported by their logical pages.
-        let _ = self.device.ftl_mut().store_mut().take_found_unreadable();
+        let _ = self.device.ftl_mut().store_mut().take_found_unreadable_pages();
         self.log_new_damage();
     }
 
@@ -375,8 +378,8 @@ impl<N: Medium> FlashDevice<N> {
     pub fn scrub_if_idle(&mut self, most_pages: u32) -> Result<(), DeviceError> {
         let commands = std::mem::replace(&mut self.idle_scrub.commands_at_last_step, self.host_commands);
         if commands == self.host_commands {
-            let next = self.scrub(self.idle_scrub.next_page, most_pages)?.next_page;
-            self.idle_scrub.next_page = next.unwrap_or(Ppn(0));
+            let next = self.scrub(self.idle_scrub.next_scrubbed_page, most_pages)?.next_page;
+            self.idle_scrub.next_scrubbed_page = next.unwrap_or(Ppn(0));
         }
         Ok(())
     }
@@ -386,18 +389,18 @@ impl<N: Medium> FlashDevice<N> {
     fn log_new_damage(&mut self) {
         let ftl = self.device.ftl_mut();
         self.logged_damage.media_errors = ftl.stats().media_errors;
-        let found = ftl.store_mut().take_found_unreadable();
+        let found = ftl.store_mut().take_found_unreadable_pages();
         let lost = ftl.lost_logical_pages();
         let page_bytes = self.page_bytes();
         let new: Vec<_> =
             lost.iter().filter(|(lpn, _)| !self.logged_damage.lost_lpns.contains(lpn)).collect();
-        for &&(lpn, ppn) in new.iter().take(LOGGED_LOSSES_MAX) {
+        for &&(lpn, ppn) in new.iter().take(LOGGED_LOST_PAGES_MAX) {
             // GC may have moved the lost page already.
             let ppn = if let [only] = found[..] { only } else { ppn };
             error!("media error: {}", lost_page_sentence(lpn, ppn, page_bytes));
         }
-        if new.len() > LOGGED_LOSSES_MAX {
-            error!("media error: {} more logical pages are lost", new.len() - LOGGED_LOSSES_MAX);
+        if new.len() > LOGGED_LOST_PAGES_MAX {
+            error!("media error: {} more logical pages are lost", new.len() - LOGGED_LOST_PAGES_MAX);
         }
         if new.is_empty() {
             for ppn in found {
@@ -412,7 +415,7 @@ impl<N: Medium> FlashDevice<N> {
     /// # Errors
     /// [`DeviceError::Invalid`] if the device has other pages than traces have (4 KiB); [`DeviceError::Failed`] if the
     /// file cannot be written.
-    pub fn record_to(&mut self, path: &Path, provenance: &str) -> Result<(), DeviceError> {
+    pub fn record_trace_to(&mut self, path: &Path, provenance: &str) -> Result<(), DeviceError> {
         if self.page_buffer.len() as u64 != wearwell_trace::PAGE_BYTES {
             return Err(DeviceError::Invalid(format!(
                 "a recording holds pages of 4096 bytes and the device has pages of {}: set device.page_bytes=4096",
@@ -456,17 +459,17 @@ impl<N: Medium> FlashDevice<N> {
     }
 
     /// Returns the message of the last write that the operating system refused; `None` if writes succeed again.
-    pub fn failure(&self) -> Option<&str> {
-        self.medium().last_refusal().map(|refused| refused.sentence.as_str())
+    pub fn write_failure_message(&self) -> Option<&str> {
+        self.medium().last_refusal().map(|refused| refused.message.as_str())
     }
 
     /// Returns the design, the rated endurance, and the numbers of starts and ends of the device.
-    pub fn identity(&self) -> &Identity {
+    pub fn identity(&self) -> &DriveIdentity {
         &self.identity
     }
 
     /// Returns the counts of client commands since the server started.
-    pub fn commands(&self) -> HostCommands {
+    pub fn host_command_counts(&self) -> HostCommandCounts {
         self.host_commands
     }
 
@@ -531,7 +534,7 @@ impl<N: Medium> FlashDevice<N> {
         let refused = self.medium().last_refusal().cloned();
         if refused != self.logged_refusal {
             if let Some(refused) = &refused {
-                error!("{}", refused.sentence);
+                error!("{}", refused.message);
             } else {
                 info!("the host takes writes again; nothing was lost");
             }
@@ -595,10 +598,10 @@ impl<N: Medium> FlashDevice<N> {
     /// Erases some of the blocks that hold no valid page (at most `BLOCKS_PER_SLICE`), and returns their space to the file
     /// system.
     fn punch_dead_blocks(&mut self) -> Result<(), DeviceError> {
-        const BLOCKS_PER_SLICE: u32 = 128;
+        const ERASED_BLOCKS_MAX: u32 = 128;
         self.run_changing_operation(|device| {
             device.ftl_mut().store_mut().nand_mut().set_punch_erased_blocks(true);
-            let erased = device.ftl_mut().erase_dead_blocks(BLOCKS_PER_SLICE);
+            let erased = device.ftl_mut().erase_dead_blocks(ERASED_BLOCKS_MAX);
             device.ftl_mut().store_mut().nand_mut().set_punch_erased_blocks(false);
             erased.map(drop)
         })
@@ -747,6 +750,6 @@ impl<N: Medium> BlockDevice for FlashDevice<N> {
         while end < offset + len && self.page_state_at(end) == state {
             end += page_bytes;
         }
-        Extent { len: len.min(end - offset), state }
+        Extent { len_bytes: len.min(end - offset), state }
     }
 }

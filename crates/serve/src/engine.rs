@@ -16,7 +16,7 @@
 //! for it.
 //!
 //! A panic of the device means a broken invariant: it is caught on whatever thread it happens, the device is dropped,
-//! nothing is served any more, and [`EngineThread::join`] returns [`Stopped`].
+//! nothing is served any more, and [`EngineThread::join`] returns [`EngineStopped`].
 
 use std::collections::VecDeque;
 use std::panic::{self, AssertUnwindSafe};
@@ -30,7 +30,7 @@ use crate::device::{BlockDevice, DeviceError};
 
 /// What is left to do after one step of a piece of work: whether there is another step, and whether a flush is needed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Progress {
+pub struct StepProgress {
     /// Whether the work has another step.
     pub has_more: bool,
     /// Whether the work may be answered only after a flush of the device.
@@ -52,7 +52,7 @@ pub trait Work<D>: Send {
     }
 
     /// Executes the next step of the work on the device.
-    fn step(&mut self, device: &mut D) -> Progress;
+    fn step(&mut self, device: &mut D) -> StepProgress;
 
     /// Answers the requests that the last step finished. `settled` is the outcome of the round: of its flush, or of its
     /// write of deferred operations.
@@ -65,7 +65,7 @@ pub trait Work<D>: Send {
     "the device has stopped, because the server ends or an invariant of its engine is broken (the log of the server \
      says which): start the server again"
 )]
-pub struct Stopped;
+pub struct EngineStopped;
 
 /// A handle to the engine of a device, with which threads queue work for the device.
 #[derive(Debug)]
@@ -89,10 +89,10 @@ impl<D: BlockDevice> Engine<D> {
             waiting_work: VecDeque::new(),
             stepped_work: Vec::new(),
         };
-        let state = State {
+        let state = EngineState {
             arrived_work: VecDeque::new(),
             idle_device: Some(Box::new(rounds)),
-            phase: Phase::Serving,
+            phase: EnginePhase::Serving,
         };
         let shared = Arc::new(SharedEngine { state: Mutex::new(state), wake: Condvar::new() });
         let engine = Self { shared: Arc::clone(&shared) };
@@ -103,21 +103,21 @@ impl<D: BlockDevice> Engine<D> {
     }
 
     /// Whether the engine accepts and executes work. When the engine ends, this becomes false before any work is
-    /// refused with [`Stopped`].
+    /// refused with [`EngineStopped`].
     pub fn is_alive(&self) -> bool {
-        self.shared.state().phase == Phase::Serving
+        self.shared.state().phase == EnginePhase::Serving
     }
 
     /// Queues work, and executes it at once if it is short and no other thread uses the device.
     ///
     /// # Errors
-    /// [`Stopped`] if the engine has ended, or ends by a panic of the device at this work; the work is dropped.
-    pub fn submit(&self, work: impl Work<D> + 'static) -> Result<(), Stopped> {
+    /// [`EngineStopped`] if the engine has ended, or ends by a panic of the device at this work; the work is dropped.
+    pub fn submit(&self, work: impl Work<D> + 'static) -> Result<(), EngineStopped> {
         let is_short = work.is_short();
         let mut state = self.shared.state();
-        if state.phase != Phase::Serving {
+        if state.phase != EnginePhase::Serving {
             drop(state);
-            return Err(Stopped);
+            return Err(EngineStopped);
         }
         state.arrived_work.push_back(Box::new(work));
         if !is_short && state.idle_device.is_some() {
@@ -135,14 +135,14 @@ impl<D: BlockDevice> Engine<D> {
     /// Queues a job of one step and waits for the value that it returns.
     ///
     /// # Errors
-    /// [`Stopped`] if the engine has ended, or ends by a panic of the device at this job.
+    /// [`EngineStopped`] if the engine has ended, or ends by a panic of the device at this job.
     pub fn run_and_wait<T: Send + 'static>(
         &self,
         job: impl FnOnce(&mut D) -> T + Send + 'static,
-    ) -> Result<T, Stopped> {
+    ) -> Result<T, EngineStopped> {
         let (answer, result) = mpsc::channel();
         self.submit(AwaitedJob { job: Some(job), result: None, result_sender: answer })?;
-        result.recv().map_err(|_| Stopped)
+        result.recv().map_err(|_| EngineStopped)
     }
 }
 
@@ -154,9 +154,9 @@ struct AwaitedJob<F, T> {
 }
 
 impl<D, T: Send, F: FnOnce(&mut D) -> T + Send> Work<D> for AwaitedJob<F, T> {
-    fn step(&mut self, device: &mut D) -> Progress {
+    fn step(&mut self, device: &mut D) -> StepProgress {
         self.result = self.job.take().map(|job| job(device));
-        Progress::default()
+        StepProgress::default()
     }
 
     fn answer(&mut self, _: &Result<(), DeviceError>) {
@@ -173,7 +173,7 @@ impl<D, T: Send, F: FnOnce(&mut D) -> T + Send> Work<D> for AwaitedJob<F, T> {
 pub struct EngineThread<D> {
     shared: Arc<SharedEngine<D>>,
     /// The engine thread; `None` once it is joined.
-    thread: Option<JoinHandle<Result<EndedDevice<D>, Stopped>>>,
+    thread: Option<JoinHandle<Result<EndedDevice<D>, EngineStopped>>>,
 }
 
 /// A device whose engine has ended, and the outcome of the last flush.
@@ -184,11 +184,11 @@ impl<D: BlockDevice> EngineThread<D> {
     /// the flush.
     ///
     /// # Errors
-    /// [`Stopped`] if the device panicked; it is lost then.
-    pub fn join(mut self) -> Result<EndedDevice<D>, Stopped> {
+    /// [`EngineStopped`] if the device panicked; it is lost then.
+    pub fn join(mut self) -> Result<EndedDevice<D>, EngineStopped> {
         let thread = self.thread.take().expect("only this function takes it");
         drop(self);
-        thread.join().map_err(|_| Stopped)?
+        thread.join().map_err(|_| EngineStopped)?
     }
 }
 
@@ -202,13 +202,13 @@ impl<D> Drop for EngineThread<D> {
 /// State that all handles to an engine share with its thread.
 #[derive(Debug)]
 struct SharedEngine<D> {
-    state: Mutex<State<D>>,
+    state: Mutex<EngineState<D>>,
     /// Wakes the engine thread when work may wait for it, or the engine stops.
     wake: Condvar,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Phase {
+enum EnginePhase {
     Serving,
     /// No work is accepted any more; queued work is still executed.
     Stopping,
@@ -217,20 +217,20 @@ enum Phase {
 }
 
 /// Queue of new work, and the device while no thread uses it.
-struct State<D> {
+struct EngineState<D> {
     arrived_work: VecDeque<Box<dyn Work<D>>>,
     /// The device, while no thread uses it; `None` while a thread executes a round, and after the end.
     idle_device: Option<Box<RoundExecutor<D>>>,
-    phase: Phase,
+    phase: EnginePhase,
 }
 
-impl<D> std::fmt::Debug for State<D> {
+impl<D> std::fmt::Debug for EngineState<D> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("State").field("phase", &self.phase).finish_non_exhaustive()
     }
 }
 
-impl<D> State<D> {
+impl<D> EngineState<D> {
     /// Takes the device, together with all work that waits for it; `None` if a thread uses the device.
     fn take_device(&mut self) -> Option<Box<RoundExecutor<D>>> {
         let mut rounds = self.idle_device.take()?;
@@ -246,14 +246,14 @@ impl<D> State<D> {
     }
 
     fn stop(&mut self) {
-        if self.phase == Phase::Serving {
-            self.phase = Phase::Stopping;
+        if self.phase == EnginePhase::Serving {
+            self.phase = EnginePhase::Stopping;
         }
     }
 }
 
 impl<D> SharedEngine<D> {
-    fn state(&self) -> MutexGuard<'_, State<D>> {
+    fn state(&self) -> MutexGuard<'_, EngineState<D>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -263,35 +263,35 @@ impl<D: BlockDevice> SharedEngine<D> {
     /// Returns whether the engine thread has to be woken, because work is left or the engine stops.
     ///
     /// # Errors
-    /// [`Stopped`] if the device panicked. It is dropped with all work that was not answered.
-    fn execute_round(&self, mut rounds: Box<RoundExecutor<D>>) -> Result<bool, Stopped> {
+    /// [`EngineStopped`] if the device panicked. It is dropped with all work that was not answered.
+    fn execute_round(&self, mut rounds: Box<RoundExecutor<D>>) -> Result<bool, EngineStopped> {
         // What a panic leaves behind is dropped unseen.
         let outcome = panic::catch_unwind(AssertUnwindSafe(|| rounds.run_round()));
         let mut state = self.state();
         if outcome.is_ok() {
             state.idle_device = Some(rounds);
-            return Ok(state.has_work_while_idle() || state.phase != Phase::Serving);
+            return Ok(state.has_work_while_idle() || state.phase != EnginePhase::Serving);
         }
-        state.phase = Phase::Ended;
+        state.phase = EnginePhase::Ended;
         let unanswered = std::mem::take(&mut state.arrived_work);
         drop(state);
         self.wake.notify_one();
         drop((unanswered, rounds));
-        Err(Stopped)
+        Err(EngineStopped)
     }
 
     /// Runs the engine thread: executes the work that other threads leave, until the engine is stopped. Returns the
     /// device and the outcome of a last flush.
-    fn run(&self) -> Result<EndedDevice<D>, Stopped> {
+    fn run(&self) -> Result<EndedDevice<D>, EngineStopped> {
         loop {
-            let is_idle = |state: &mut State<D>| match state.phase {
-                Phase::Serving => !state.has_work_while_idle(),
-                Phase::Stopping => state.idle_device.is_none(),
-                Phase::Ended => false,
+            let is_idle = |state: &mut EngineState<D>| match state.phase {
+                EnginePhase::Serving => !state.has_work_while_idle(),
+                EnginePhase::Stopping => state.idle_device.is_none(),
+                EnginePhase::Ended => false,
             };
             let waited = self.wake.wait_while(self.state(), is_idle);
             let mut state = waited.unwrap_or_else(PoisonError::into_inner);
-            let rounds = state.take_device().ok_or(Stopped)?;
+            let rounds = state.take_device().ok_or(EngineStopped)?;
             drop(state);
             if rounds.waiting_work.is_empty() {
                 return Ok(rounds.into_flushed_device());
@@ -392,7 +392,7 @@ mod tests {
             Ok(())
         }
         fn extent(&mut self, _: u64, len: u64) -> Extent {
-            Extent { len, state: PageState::Hole }
+            Extent { len_bytes: len, state: PageState::Hole }
         }
     }
 
@@ -418,13 +418,13 @@ mod tests {
             self.is_short
         }
 
-        fn step(&mut self, device: &mut RecordingDevice) -> Progress {
+        fn step(&mut self, device: &mut RecordingDevice) -> StepProgress {
             device.recorded_calls.push(self.name.into());
             if let Some(meanwhile) = self.during_first_step.take() {
                 meanwhile();
             }
             self.steps_left -= 1;
-            Progress { has_more: self.steps_left > 0, wants_flush: self.wants_flush }
+            StepProgress { has_more: self.steps_left > 0, wants_flush: self.wants_flush }
         }
 
         fn answer(&mut self, settled: &Result<(), DeviceError>) {
@@ -560,10 +560,10 @@ mod tests {
         };
         let broken =
             RecordedWork { during_first_step: Some(Box::new(meanwhile)), ..rig.short_work("broken") };
-        assert_eq!(rig.engine.submit(broken), Err(Stopped));
+        assert_eq!(rig.engine.submit(broken), Err(EngineStopped));
         assert!(!rig.engine.is_alive());
-        assert_eq!(rig.engine.run_and_wait(|_| ()), Err(Stopped));
-        assert_eq!(rig.thread.join().map(|_| ()), Err(Stopped));
+        assert_eq!(rig.engine.run_and_wait(|_| ()), Err(EngineStopped));
+        assert_eq!(rig.thread.join().map(|_| ()), Err(EngineStopped));
         drop(rig.execution_sender);
         assert_eq!(rig.execution_receiver.iter().count(), 0, "the work that waited is dropped");
     }
@@ -574,6 +574,6 @@ mod tests {
         let engine = rig.engine.clone();
         rig.engine.submit(RecordedWork { is_short: false, ..rig.short_work("queued") }).unwrap();
         assert_eq!(rig.end_and_return_calls(), ["queued"]);
-        assert_eq!(engine.run_and_wait(|_| ()), Err(Stopped));
+        assert_eq!(engine.run_and_wait(|_| ()), Err(EngineStopped));
     }
 }

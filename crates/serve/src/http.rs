@@ -29,7 +29,7 @@ const SECURITY_HEADERS: &str = "Content-Security-Policy: default-src 'none'; scr
      Connection: close\r\n";
 
 /// Content type of an answer that is a sentence for people.
-const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
+const PLAIN_TEXT_CONTENT_TYPE: &str = "text/plain; charset=utf-8";
 
 /// A valid GET or HEAD request.
 #[derive(PartialEq, Eq, Debug)]
@@ -111,7 +111,7 @@ impl Answer {
 
     /// Returns an answer with an error status and a sentence that says why and what to do.
     pub(crate) fn refusal(status: &'static str, sentence: &str) -> Self {
-        Self { status, content_type: PLAIN_TEXT, body: format!("{sentence}\n") }
+        Self { status, content_type: PLAIN_TEXT_CONTENT_TYPE, body: format!("{sentence}\n") }
     }
 
     /// Encodes the answer: its header, and its body unless the request was HEAD.

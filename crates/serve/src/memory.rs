@@ -4,12 +4,12 @@ use wearwell::nand::{RetainedFields, SimNand};
 use wearwell::{Device, DeviceOptions};
 use wearwell_config::{Config, ConfigError};
 
-use crate::device::{DeviceError, FlashDevice, Identity};
+use crate::device::{DeviceError, DriveIdentity, FlashDevice};
 use crate::specification::make_config_explicit;
 
 /// Design and configuration of a live device in memory.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Specification {
+pub struct MemoryDeviceSpecification {
     /// Name of the design of the device.
     pub design: String,
     /// Geometry and options of the device. Every value that was derived from a size is explicit here, so that a replay
@@ -17,7 +17,7 @@ pub struct Specification {
     pub config: Config,
 }
 
-impl Specification {
+impl MemoryDeviceSpecification {
     /// Makes the specification of a device that exports `size_bytes`, or, if that is `None`, the size of the preset
     /// that the configuration names.
     ///
@@ -42,7 +42,7 @@ impl Specification {
         let nand = SimNand::new(resolved.geometry, RetainedFields::ALL).with_nvram(nvram_bytes);
         let options = DeviceOptions { buffer: self.config.configured_buffer() };
         let device = Device::new(nand, resolved.logical_pages, &parts, options)?;
-        let identity = Identity {
+        let identity = DriveIdentity {
             design: self.design.clone(),
             endurance_cycles: resolved.endurance_cycles,
             power_cycles: 1,

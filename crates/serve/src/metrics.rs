@@ -23,7 +23,7 @@ use crate::http::{self, Answer};
 use crate::server::{BoundListener, ServeError, Server};
 use crate::socket::{Address, Socket};
 
-const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const METRICS_CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Way in which a metric is divided into time series: by no label, or by the label named here.
 enum SeriesLabel {
@@ -241,7 +241,7 @@ fn serve_scrape<N: Medium>(
     if report.0.is_empty() {
         return Ok(());
     }
-    let answer = Answer::ok(CONTENT_TYPE, report.encode_text().map_err(io::Error::other)?);
+    let answer = Answer::ok(METRICS_CONTENT_TYPE, report.encode_text().map_err(io::Error::other)?);
     http::send_answer(socket, &request, &answer)
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A request is *booked* when it has arrived. It is executed when the time that all requests booked before it take at
 //! the rate has passed. So requests are executed in the order of arrival, a request may be of any size, and in the long
-//! run the rate is exact. Unused time is saved up to [`SAVED_TIME_MAX`], so that a few requests at once need not wait. The
+//! run the rate is exact. Unused time is saved up to [`BURST_TIME_MAX`], so that a few requests at once need not wait. The
 //! thread of a connection waits itself and books no other request meanwhile, so connections take turns.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::limits::Limits;
 
 /// Most unused time that a rate limit saves for later requests, so that a few requests in a burst need not wait.
-const SAVED_TIME_MAX: Duration = Duration::from_millis(100);
+const BURST_TIME_MAX: Duration = Duration::from_millis(100);
 
 /// One rate limit (of bytes or of requests). Times are durations since a moment that the caller chooses, the same for
 /// all calls.
@@ -30,7 +30,7 @@ impl Rate {
 
     /// Books `amount` (bytes or requests) and returns the time from which on the request may be executed.
     fn book(&mut self, now: Duration, amount: u64) -> Duration {
-        let begin = self.booked_until.max(now.saturating_sub(SAVED_TIME_MAX));
+        let begin = self.booked_until.max(now.saturating_sub(BURST_TIME_MAX));
         let nanoseconds = u128::from(amount) * 1_000_000_000 / u128::from(self.units_per_second);
         self.booked_until = begin + Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX));
         begin
@@ -175,7 +175,7 @@ mod tests {
         assert!(rate.book(FIRST_ARRIVAL, 1 << 20) <= FIRST_ARRIVAL);
         assert_eq!(
             rate.book(FIRST_ARRIVAL, 1),
-            FIRST_ARRIVAL.saturating_sub(SAVED_TIME_MAX) + Duration::from_secs(1 << 20)
+            FIRST_ARRIVAL.saturating_sub(BURST_TIME_MAX) + Duration::from_secs(1 << 20)
         );
         assert!(rate.book(FIRST_ARRIVAL, u64::MAX) > FIRST_ARRIVAL);
     }

@@ -36,7 +36,7 @@ pub struct Recorder {
     request_buffer: Request,
     request_count: u64,
     /// Reason for which the recording ended early; `None` while the file can be written.
-    failure: Option<String>,
+    write_failure_message: Option<String>,
 }
 
 impl std::fmt::Debug for Recorder {
@@ -74,14 +74,14 @@ impl Recorder {
             started: Instant::now(),
             request_buffer: Request::default(),
             request_count: 0,
-            failure: None,
+            write_failure_message: None,
         })
     }
 
     /// Appends an operation to the recording. If the file cannot be written, the recording ends with this operation,
     /// and [`Recorder::finish`] returns the error.
     pub(crate) fn record(&mut self, op: Op, offset: u64, len: u64, more: OperationDetails<'_>) {
-        if self.failure.is_some() {
+        if self.write_failure_message.is_some() {
             return;
         }
         let request = &mut self.request_buffer;
@@ -101,7 +101,7 @@ impl Recorder {
             }
         };
         self.request_count += 1;
-        self.failure = written.err();
+        self.write_failure_message = written.err();
     }
 
     /// Completes the trace file and returns the number of requests in it.
@@ -109,7 +109,7 @@ impl Recorder {
     /// # Errors
     /// [`DeviceError::Failed`] if the file could not be written, now or before; the recording ends at that request.
     pub fn finish(mut self) -> Result<u64, DeviceError> {
-        let finished = match (self.failure.take(), &mut self.trace_writer) {
+        let finished = match (self.write_failure_message.take(), &mut self.trace_writer) {
             (Some(reason), _) => Err(reason),
             (None, RecordingWriter::Native(writer)) => writer.finish().map_err(|error| error.to_string()),
             (None, RecordingWriter::Capture(capture)) => {
@@ -132,8 +132,8 @@ fn descriptor_of_page(page: &[u8]) -> Descriptor {
 /// Writer of a capture: a text file of operations (`.ops`), and a file with the bytes of each distinct page (`.pages`).
 /// The operations refer to pages by number: the position of the page in the second file.
 struct Capture {
-    ops: BufWriter<File>,
-    pages: BufWriter<File>,
+    operation_file: BufWriter<File>,
+    page_file: BufWriter<File>,
     page_numbers: HashMap<[u8; 16], u32>,
 }
 
@@ -144,7 +144,7 @@ impl Capture {
         ops.write_all(b"# blkcap v1 page=4096 bytes in .pages\n")?;
         // Page number 0 is the page of zeros.
         pages.write_all(&[0; PAGE_BYTES as usize])?;
-        Ok(Self { ops, pages, page_numbers: HashMap::new() })
+        Ok(Self { operation_file: ops, page_file: pages, page_numbers: HashMap::new() })
     }
 
     fn write(&mut self, request: &Request, bytes: &[u8]) -> io::Result<()> {
@@ -153,7 +153,7 @@ impl Capture {
             Op::Write => 'W',
             Op::Trim => 'D',
             Op::Zero => 'Z',
-            Op::Flush => return writeln!(self.ops, "F {}", request.time_ns / 1000),
+            Op::Flush => return writeln!(self.operation_file, "F {}", request.time_ns / 1000),
             Op::Remap(_) | Op::Phase => {
                 return Err(io::Error::other(
                     "a capture with bytes cannot hold a remap; record to a .wwt file",
@@ -161,12 +161,12 @@ impl Capture {
             }
         };
         let (first, pages) = (request.offset_bytes / PAGE_BYTES, request.len_bytes / PAGE_BYTES);
-        write!(self.ops, "{letter} {} {first} {pages}", request.time_ns / 1000)?;
+        write!(self.operation_file, "{letter} {} {first} {pages}", request.time_ns / 1000)?;
         for page in bytes.chunks_exact(PAGE_BYTES as usize) {
             let number = self.store_page_once(page)?;
-            write!(self.ops, " {number}")?;
+            write!(self.operation_file, " {number}")?;
         }
-        writeln!(self.ops)
+        writeln!(self.operation_file)
     }
 
     fn store_page_once(&mut self, page: &[u8]) -> io::Result<u32> {
@@ -176,14 +176,14 @@ impl Capture {
         let next = self.page_numbers.len() as u32 + 1;
         let number = *self.page_numbers.entry(page_digest(page)).or_insert(next);
         if number == next {
-            self.pages.write_all(page)?;
+            self.page_file.write_all(page)?;
         }
         Ok(number)
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        self.ops.flush()?;
-        self.pages.flush()
+        self.operation_file.flush()?;
+        self.page_file.flush()
     }
 }
 

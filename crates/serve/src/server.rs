@@ -18,7 +18,7 @@ use tracing::{debug, error_span, field, warn};
 use crate::budget::MemoryBudget;
 use crate::connection::{self, ExportTarget, STACK_BYTES, TlsMode};
 use crate::device::{BlockDevice, DeviceError};
-use crate::engine::{Engine, EngineThread, Stopped};
+use crate::engine::{Engine, EngineStopped, EngineThread};
 use crate::limits::Limits;
 use crate::nbd::Export;
 use crate::rate::RateLimit;
@@ -29,7 +29,7 @@ use crate::tls::Tls;
 /// once.
 pub const CONNECTIONS_MAX: usize = 1024;
 /// Number that the next connection gets in log events.
-static NEXT_CONNECTION: AtomicU64 = AtomicU64::new(1);
+static NEXT_CONNECTION_NUMBER: AtomicU64 = AtomicU64::new(1);
 /// Time for which a stopping server waits until clients have received the replies to their requests.
 const STOP_GRACE_TIME: Duration = Duration::from_secs(5);
 
@@ -53,7 +53,7 @@ pub enum ServeError {
         "the device stopped because an invariant of the engine is broken; the panic message on standard error says \
          which: please report it with that message, and start the server again"
     )]
-    Broken(#[from] Stopped),
+    Broken(#[from] EngineStopped),
     /// The flush at the end of the server failed.
     #[error(
         "the flush at the end of the server failed, so that writes since the last successful flush may be lost: {0}; \
@@ -147,7 +147,7 @@ pub struct Server<D> {
     /// of its own.
     reports_export_names: bool,
     connections_max: usize,
-    budget: Arc<MemoryBudget>,
+    request_memory_budget: Arc<MemoryBudget>,
     tls: Option<Tls>,
     open_sockets: Vec<OpenSocket>,
 }
@@ -177,7 +177,7 @@ impl<D: BlockDevice> Server<D> {
             engine_threads,
             reports_export_names: true,
             connections_max: limits.max_connections,
-            budget: Arc::new(MemoryBudget::of(limits.request_memory_bytes)),
+            request_memory_budget: Arc::new(MemoryBudget::of(limits.request_memory_bytes)),
             tls: None,
             open_sockets: Vec::new(),
         }
@@ -224,7 +224,7 @@ impl<D: BlockDevice> Server<D> {
     /// # Errors
     /// [`ServeError::Listen`].
     pub fn open_nbd_on(&mut self, bound: BoundListener) -> Result<Address, ServeError> {
-        let (targets, budget) = (Arc::clone(&self.export_targets), Arc::clone(&self.budget));
+        let (targets, budget) = (Arc::clone(&self.export_targets), Arc::clone(&self.request_memory_budget));
         let security = match (self.tls.clone(), &bound.address) {
             (None, _) => TlsMode::None,
             (Some(tls), Address::Unix(_)) => TlsMode::Offered(tls),
@@ -359,18 +359,18 @@ fn accept_all(
 /// Whether an error of `accept` is temporary, so that the socket still listens: the client has disconnected already, or
 /// the process has no free file descriptor.
 fn is_temporary_accept_error(error: &io::Error) -> bool {
-    const OUT_OF_DESCRIPTORS: [i32; 2] = [23, 24];
+    const OUT_OF_DESCRIPTORS_ERRNOS: [i32; 2] = [23, 24];
     let of_client =
         [io::ErrorKind::ConnectionAborted, io::ErrorKind::ConnectionReset, io::ErrorKind::Interrupted];
     of_client.contains(&error.kind())
-        || error.raw_os_error().is_some_and(|number| OUT_OF_DESCRIPTORS.contains(&number))
+        || error.raw_os_error().is_some_and(|number| OUT_OF_DESCRIPTORS_ERRNOS.contains(&number))
 }
 
 /// The connected clients of one listening socket, with their limit.
 #[derive(Debug)]
 struct Clients {
-    most: usize,
-    sockets: Mutex<OpenClients>,
+    max_clients: usize,
+    open_clients: Mutex<OpenClients>,
     client_left: Condvar,
 }
 
@@ -381,12 +381,12 @@ struct OpenClients {
 }
 
 impl Clients {
-    fn with_limit(most: usize) -> Self {
-        Self { most, sockets: Mutex::default(), client_left: Condvar::new() }
+    fn with_limit(max_clients: usize) -> Self {
+        Self { max_clients, open_clients: Mutex::default(), client_left: Condvar::new() }
     }
 
     fn sockets(&self) -> MutexGuard<'_, OpenClients> {
-        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open_clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Serves a client on a thread of its own, unless the limit of clients is reached.
@@ -401,10 +401,10 @@ impl Clients {
         let socket = Arc::new(socket);
         let number = {
             let mut sockets = self.sockets();
-            if sockets.open_sockets.len() >= self.most {
+            if sockets.open_sockets.len() >= self.max_clients {
                 return Err(io::Error::other(format!(
                     "the limit of connected clients, {}, is reached",
-                    self.most
+                    self.max_clients
                 )));
             }
             sockets.last_client_number += 1;
@@ -418,7 +418,7 @@ impl Clients {
         thread.spawn(move || {
             let _leave = leave;
             // The name of the export is added to the span once it is known.
-            let connection = NEXT_CONNECTION.fetch_add(1, Ordering::Relaxed);
+            let connection = NEXT_CONNECTION_NUMBER.fetch_add(1, Ordering::Relaxed);
             let span = error_span!("connection", number = connection, export = field::Empty);
             span.in_scope(|| {
                 debug!("accepted");

@@ -54,12 +54,12 @@ impl Default for SocketMode {
 /// permissions are changed would be connected already. Linux gives the file the permissions of the socket, without
 /// those that the umask of the process removes. The umask is left alone, because other threads create files.
 fn bind_unix_with_mode(path: &Path, SocketMode(mode): SocketMode) -> io::Result<UnixListener> {
-    const BACKLOG: i32 = 128;
+    const ACCEPT_BACKLOG: i32 = 128;
     let socket =
         rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     rustix::fs::fchmod(&socket, Mode::from_raw_mode(mode))?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-    rustix::net::listen(&socket, BACKLOG)?;
+    rustix::net::listen(&socket, ACCEPT_BACKLOG)?;
     let permissions = std::fs::symlink_metadata(path)?.permissions();
     if permissions.mode() & 0o777 != mode {
         std::fs::set_permissions(path, Permissions::from_mode(mode))?;

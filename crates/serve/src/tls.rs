@@ -116,12 +116,12 @@ mod with_tls {
                     return Err(io::ErrorKind::TimedOut.into());
                 }
                 stream.set_read_timeout(Some(left))?;
-                session.send_pending(stream)?;
+                session.send_pending_tls_messages(stream)?;
                 if session.state().is_handshaking() && session.receive_and_decrypt(stream)? == 0 {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
             }
-            session.send_pending(stream)?;
+            session.send_pending_tls_messages(stream)?;
             Ok(session)
         }
     }
@@ -199,7 +199,7 @@ mod with_tls {
             if let Err(error) = state.process_new_packets() {
                 drop(state);
                 // The client is told why, if it listens.
-                let _ = self.send_pending(stream);
+                let _ = self.send_pending_tls_messages(stream);
                 return Err(io::Error::new(io::ErrorKind::InvalidData, error));
             }
             Ok(taken)
@@ -219,11 +219,11 @@ mod with_tls {
         pub(crate) fn send_tls_close(&self, stream: &Stream) {
             self.state().send_close_notify();
             // The client may be gone.
-            let _ = self.send_pending(stream);
+            let _ = self.send_pending_tls_messages(stream);
         }
 
         /// Sends the bytes that the TLS protocol produced by itself, such as handshake messages.
-        fn send_pending(&self, stream: &Stream) -> io::Result<()> {
+        fn send_pending_tls_messages(&self, stream: &Stream) -> io::Result<()> {
             let _sending = self.send_lock.lock().unwrap_or_else(PoisonError::into_inner);
             self.send_encrypted(stream)
         }

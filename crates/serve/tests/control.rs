@@ -183,8 +183,11 @@ fn counters_on_the_control_socket_equal_those_of_the_engine() {
 #[test]
 fn the_health_command_uses_the_names_and_units_of_an_nvme_health_log() {
     let settings = ["device.endurance_cycles=100"];
-    let specification =
-        wearwell_serve::memory::Specification::new("page-map", common::config(&settings), Some(8 * MIB));
+    let specification = wearwell_serve::memory::MemoryDeviceSpecification::new(
+        "page-map",
+        common::config(&settings),
+        Some(8 * MIB),
+    );
     let served = Served::of(specification.unwrap().build().unwrap());
     let (mut client, mut control) = (served.client(), Control::of(&served));
     let fresh = control.ask(&json!({ "command": "health" }));

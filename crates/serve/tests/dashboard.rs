@@ -10,7 +10,7 @@ use common::{Client, DESIGNS, MIB, PAGE, Random, Served, specification};
 use serde_json::Value;
 use wearwell::nand::SimNand;
 use wearwell_replay::page;
-use wearwell_serve::dashboard::{SharedLook, WATCHERS_MAX};
+use wearwell_serve::dashboard::{SNAPSHOT_CLIENTS_MAX, SharedPageAssets};
 use wearwell_serve::{Address, FlashDevice, Limits, Medium, NamedDevice, Server};
 
 use crate::common;
@@ -19,8 +19,8 @@ const SCRIPT: &str = "<script>alert(1)</script>";
 /// Longest time for which a test waits for the next snapshot of a small device on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-fn look() -> SharedLook {
-    SharedLook { style: page::style_sheet(), script: page::drawing_script() }
+fn look() -> SharedPageAssets {
+    SharedPageAssets { style: page::style_sheet(), script: page::drawing_script() }
 }
 
 fn open<N: Medium>(server: &mut Server<FlashDevice<N>>) -> SocketAddr {
@@ -388,7 +388,7 @@ fn dashboard_clients_share_one_snapshot_and_none_is_made_without_clients() {
 
 #[test]
 fn a_dashboard_client_beyond_the_limit_is_refused_with_a_sentence() {
-    for most in [2, WATCHERS_MAX] {
+    for most in [2, SNAPSHOT_CLIENTS_MAX] {
         let limits = Limits { max_connections: if most == 2 { 2 } else { 1024 }, ..Limits::default() };
         let (server, address) = drives(&["drive"], limits);
         let mut watchers: Vec<Watcher> = (0..most).map(|_| watch(address)).collect();

@@ -213,7 +213,7 @@ impl BlockDevice for Fragile {
         Ok(())
     }
     fn extent(&mut self, _: u64, len: u64) -> Extent {
-        Extent { len, state: PageState::Stored }
+        Extent { len_bytes: len, state: PageState::Stored }
     }
 }
 

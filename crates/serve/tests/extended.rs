@@ -4,7 +4,9 @@ use common::client::*;
 use common::{DESIGNS, MIB, PAGE, Random, Served};
 use wearwell::page_state::PageState;
 use wearwell_serve::device::Extent;
-use wearwell_serve::nbd::{Contexts, Decoded, Decoder, Execution, Export, Headers, Negotiated, StepOutcome};
+use wearwell_serve::nbd::{
+    Contexts, DecodedInput, Export, Headers, Negotiated, RequestDecoder, RequestExecution, StepOutcome,
+};
 use wearwell_serve::{BlockDevice, DeviceError};
 
 use crate::common;
@@ -111,22 +113,22 @@ impl BlockDevice for Endless {
     }
     fn extent(&mut self, _: u64, len: u64) -> Extent {
         self.longest = self.longest.max(len);
-        Extent { len, state: PageState::Hole }
+        Extent { len_bytes: len, state: PageState::Hole }
     }
 }
 
 /// Starts the execution of one request with an extended header.
-fn execution(device: &impl BlockDevice, command: u16, flags: u16, offset: u64, len: u64) -> Execution {
+fn execution(device: &impl BlockDevice, command: u16, flags: u16, offset: u64, len: u64) -> RequestExecution {
     let agreed = Negotiated {
         headers: Headers::Extended,
         contexts: Contexts { allocation: true, page_state: true },
         ..Negotiated::default()
     };
     let bytes = extended_bytes(command, flags, 1, offset, len);
-    let (_, Decoded::Request(request)) = Decoder::of(agreed.headers).decode_next(&bytes) else {
+    let (_, DecodedInput::Request(request)) = RequestDecoder::of(agreed.headers).decode_next(&bytes) else {
         panic!("it is a request")
     };
-    Execution::of(request, &Export::of(device, "drive", ""), agreed)
+    RequestExecution::of(request, &Export::of(device, "drive", ""), agreed)
 }
 
 #[test]

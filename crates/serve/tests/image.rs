@@ -15,13 +15,13 @@ use wearwell_config::Config;
 use wearwell_serve::Medium as _;
 use wearwell_serve::image::layout::Superblock;
 use wearwell_serve::image::{
-    Backing as _, Durability, Files, Image, ImageError, ImageFile, OpenOptions, Specification, Verdict,
-    audit, audit_of, create, create_on,
+    Backing as _, Durability, Files, Image, ImageError, ImageFile, ImageSpecification, OpenOptions, Verdict,
+    audit, audit_backing, create, create_on,
 };
 
 use crate::image_support;
 
-fn new_image(specification: &Specification) -> MemoryFiles {
+fn new_image(specification: &ImageSpecification) -> MemoryFiles {
     let mut files = MemoryFiles::default();
     let superblock = specification.build_superblock(7).expect("the device fits");
     create_on(&mut files, &superblock).expect("memory takes everything");
@@ -33,10 +33,10 @@ fn open(files: MemoryFiles, options: OpenOptions) -> Image<MemoryFiles> {
 }
 
 /// Returns the device of `specification` over simulated flash, to be compared with the device of the image.
-fn simulated(specification: &Specification) -> Device<SimNand> {
+fn simulated(specification: &ImageSpecification) -> Device<SimNand> {
     let superblock: Superblock = specification.build_superblock(7).expect("the device fits");
-    let config =
-        Config::from_text_and_settings(Some(("superblock", &superblock.config)), &[]).expect("it was pinned");
+    let config = Config::from_text_and_settings(Some(("superblock", &superblock.config_toml)), &[])
+        .expect("it was pinned");
     let resolved = config.resolve_device(1).expect("it was resolved before");
     let parts: Parts = config.design_parts(&superblock.design, &resolved).expect("a known design");
     let parts = parts.without_battery().expect("it was served");
@@ -155,8 +155,8 @@ fn every_flash_state_after_a_power_cut_equals_the_state_read_back_from_the_image
 }
 
 fn device_over<N: wearwell::nand::Nand>(nand: N, superblock: &Superblock) -> Device<N> {
-    let config =
-        Config::from_text_and_settings(Some(("superblock", &superblock.config)), &[]).expect("it was pinned");
+    let config = Config::from_text_and_settings(Some(("superblock", &superblock.config_toml)), &[])
+        .expect("it was pinned");
     let resolved = config.resolve_device(1).expect("it was resolved before");
     let parts = config.design_parts(&superblock.design, &resolved).expect("a known design");
     let parts = parts.without_battery().expect("it was served");
@@ -242,9 +242,9 @@ fn a_full_disk_under_an_image_delays_writes_and_loses_no_data() {
                     );
                     let nand = image.device.ftl_mut().store_mut().nand_mut();
                     if let Err(refused) = nand.write_deferred() {
-                        let sentence = refused.sentence;
+                        let sentence = refused.message;
                         assert!(
-                            refused.is_full && sentence.contains("cannot write file `flash`"),
+                            refused.is_disk_full && sentence.contains("cannot write file `flash`"),
                             "{sentence}"
                         );
                         break;
@@ -257,7 +257,7 @@ fn a_full_disk_under_an_image_delays_writes_and_loses_no_data() {
 
                 let files =
                     MemoryFiles { refuse_from: None, ..image.device.ftl().store().nand().backing().clone() };
-                assert_eq!(audit_of(files.clone()).expect("an image").verdict, Verdict::Unclean);
+                assert_eq!(audit_backing(files.clone()).expect("an image").verdict, Verdict::Unclean);
                 let mut ended = open(files, PROCESS);
                 assert_eq!(
                     oracle.clone().judge(&mut ended.device),
@@ -439,7 +439,7 @@ fn trimmed_space_of_an_image_is_returned_to_the_file_system() {
 
 #[test]
 fn designs_and_settings_that_need_hardware_an_image_lacks_are_refused() {
-    let refused = |specification: Specification| {
+    let refused = |specification: ImageSpecification| {
         specification.build_superblock(7).expect_err("it has no meaning for an image").to_string()
     };
     let lazy = refused(specification("u-ftl", 4096));
@@ -453,14 +453,14 @@ fn designs_and_settings_that_need_hardware_an_image_lacks_are_refused() {
     assert!(spare.contains("64 spare bytes"), "{spare}");
     let worn = refused(with_settings("page-map", 4096, &["device.wear_out=true"]));
     assert!(worn.contains("device.wear_out has no meaning"), "{worn}");
-    let sizeless = Specification {
+    let sizeless = ImageSpecification {
         design: "page-map".into(),
         config: Config::default(),
         size_bytes: None,
         durability: Durability::Process,
     };
     assert!(refused(sizeless).contains("give a size"));
-    let odd = Specification {
+    let odd = ImageSpecification {
         design: "page-map".into(),
         config: Config::default(),
         size_bytes: Some(5000),
@@ -473,7 +473,7 @@ fn designs_and_settings_that_need_hardware_an_image_lacks_are_refused() {
 fn the_size_of_an_image_is_its_exported_capacity() {
     for design in DESIGNS {
         let config = Config::default();
-        let specification = Specification {
+        let specification = ImageSpecification {
             design: design.into(),
             config,
             size_bytes: Some(64 << 20),

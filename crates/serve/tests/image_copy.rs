@@ -148,7 +148,9 @@ fn damage(written: &Written, page: u64) {
     let wanted = &written.bytes[(page * PAGE_BYTES) as usize..((page + 1) * PAGE_BYTES) as usize];
     let mut flash = fs::read(written.image.join("flash")).expect("readable");
     let mut struck = false;
-    for data in flash[layout.data_at(wearwell::address::Ppn(0)) as usize..].chunks_mut(PAGE_BYTES as usize) {
+    for data in
+        flash[layout.data_offset(wearwell::address::Ppn(0)) as usize..].chunks_mut(PAGE_BYTES as usize)
+    {
         if data == wanted {
             data[100] ^= 1;
             struck = true;
@@ -169,7 +171,7 @@ fn an_image_repair_restores_metadata_and_lists_lost_pages() {
     let to = written.path("repaired");
     let report = repair(&written.image, Some(&to)).expect("there is a copy of it");
     let lost: Vec<u64> = report.lost_pages.iter().map(|(lpn, _)| u64::from(lpn.0)).collect();
-    assert!(report.repaired_records > 0 && report.read_pages > 50 && lost.contains(&page), "{report:?}");
+    assert!(report.repaired_records > 0 && report.verified_pages > 50 && lost.contains(&page), "{report:?}");
     assert!(!written.image.join("nvram").exists(), "the original is as it was");
     let audited = audit(&to).expect("an image");
     assert_eq!((audited.verdict, audited.repairable_records), (Verdict::Corrupt, 0));

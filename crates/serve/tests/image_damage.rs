@@ -13,10 +13,10 @@ use image_support::{
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::Ppn;
-use wearwell_serve::image::journal::Record;
+use wearwell_serve::image::journal::JournalRecord;
 use wearwell_serve::image::layout::{Layout, Superblock};
 use wearwell_serve::image::{
-    Backing as _, Image, ImageFile, OpenOptions, Verdict, audit_of, close, create_on,
+    Backing as _, Image, ImageFile, OpenOptions, Verdict, audit_backing, close, create_on,
 };
 
 use crate::image_support;
@@ -70,7 +70,7 @@ fn closed(image: Image<MemoryFiles>) -> MemoryFiles {
     device.ftl_mut().store_mut().nand_mut().backing_mut().on_last_sync = Some(kept);
     close(device).expect("memory takes everything");
     let files = shared.lock().expect("nobody failed").clone();
-    assert_eq!(audit_of(files.clone()).expect("an image").verdict, Verdict::Clean);
+    assert_eq!(audit_backing(files.clone()).expect("an image").verdict, Verdict::Clean);
     files
 }
 
@@ -89,7 +89,7 @@ struct Tally {
 /// damage if a read finds some.
 fn judge(files: MemoryFiles, oracle: &Oracle, what: &str, tally: &mut Tally) {
     tally.faults += 1;
-    let audited = audit_of(files.clone());
+    let audited = audit_backing(files.clone());
     let mut image = match Image::open_on(files, PROCESS) {
         Ok(image) => image,
         Err(error) => {
@@ -111,7 +111,7 @@ fn judge(files: MemoryFiles, oracle: &Oracle, what: &str, tally: &mut Tally) {
         tally.pages += violations.len() as u32;
     }
     // What one copy lacked has both again.
-    let again = audit_of(image.into_backing()).expect("an image");
+    let again = audit_backing(image.into_backing()).expect("an image");
     assert_eq!(again.repairable_records, 0, "{what}: opening repairs");
 }
 
@@ -256,7 +256,8 @@ fn regions(worked: &Worked) -> Vec<Region> {
     let whole = |name, file, has_copy| Region { name, file, range: 0..len(file), has_copy };
     let layout = &worked.layout;
     let [oob, spare, data] =
-        [layout.oob_at(Ppn(0)), layout.spare_at(Ppn(0)), layout.data_at(Ppn(0))].map(|at| at as usize);
+        [layout.oob_record_offset(Ppn(0)), layout.spare_area_offset(Ppn(0)), layout.data_offset(Ppn(0))]
+            .map(|at| at as usize);
     let part = |name, range, has_copy| Region { name, file: ImageFile::Flash, range, has_copy };
     vec![
         whole("superblock", ImageFile::Superblock, true),
@@ -366,7 +367,7 @@ fn a_change_of_any_byte_in_a_small_image_record_is_detected() {
     for end in [End::Killed, End::Closed] {
         let worked = worked_on("page-map", PROCESS, end);
         let mut tally = Tally::default();
-        let first = worked.layout.oob_at(Ppn(0)) as usize;
+        let first = worked.layout.oob_record_offset(Ppn(0)) as usize;
         for (file, range) in [
             (ImageFile::Flash, first..first + 64),
             (ImageFile::Superblock, 0..105),
@@ -391,13 +392,17 @@ fn an_image_with_both_copies_of_metadata_damaged_is_refused_with_a_sentence() {
     let worked = worked_on("remap", PROCESS, End::Closed);
     let both = |file: ImageFile, at: u64, files: &mut MemoryFiles| {
         files.bytes_mut(file)[at as usize] ^= 1;
-        let copy = worked.layout.mirror_at(file, at);
+        let copy = worked.layout.mirror_offset(file, at);
         files.bytes_mut(ImageFile::Mirror)[copy as usize] ^= 1;
     };
     let refusal = |files: MemoryFiles| match Image::open_on(files.clone(), PROCESS) {
         Ok(_) => String::new(),
         Err(error) => {
-            assert_eq!(audit_of(files).map(|report| report.verdict).ok(), Some(Verdict::Corrupt), "{error}");
+            assert_eq!(
+                audit_backing(files).map(|report| report.verdict).ok(),
+                Some(Verdict::Corrupt),
+                "{error}"
+            );
             error.to_string()
         }
     };
@@ -433,8 +438,8 @@ fn record_ends(worked: &Worked) -> Vec<u64> {
     let area = |number: u64| {
         let mut at = number * layout.journal_area_bytes();
         let mut ends = vec![at];
-        let mut found: Vec<Record> = Vec::new();
-        while let Some(record) = Record::decode(layout, at, &journal[at as usize..]) {
+        let mut found: Vec<JournalRecord> = Vec::new();
+        while let Some(record) = JournalRecord::decode(layout, at, &journal[at as usize..]) {
             if found.last().is_some_and(|last| last.generation != record.generation) {
                 break;
             }
@@ -460,11 +465,11 @@ fn an_image_with_forged_nvram_words_is_refused_without_a_panic() {
             let forged = next_record(&worked, index, at);
             for (file, at) in [
                 (ImageFile::Journal, at),
-                (ImageFile::Mirror, worked.layout.mirror_at(ImageFile::Journal, at)),
+                (ImageFile::Mirror, worked.layout.mirror_offset(ImageFile::Journal, at)),
             ] {
                 files.bytes_mut(file)[at as usize..at as usize + forged.len()].copy_from_slice(&forged);
             }
-            let audited = audit_of(files.clone()).expect("it can be looked at");
+            let audited = audit_backing(files.clone()).expect("it can be looked at");
             if let Err(error) = Image::open_on(files, PROCESS) {
                 assert_eq!(audited.verdict, Verdict::Corrupt, "{design} word {index}: {error}");
                 assert!(error.to_string().contains("restore from a copy"), "{design} word {index}: {error}");
@@ -480,8 +485,8 @@ fn next_record(worked: &Worked, index: u64, at: u64) -> Vec<u8> {
     let (layout, journal) = (&worked.layout, worked.files.bytes(ImageFile::Journal));
     let ends = record_ends(worked);
     let begin = ends[ends.len() - 2];
-    let last = Record::decode(layout, begin, &journal[begin as usize..]).expect("the last record");
-    let record = Record {
+    let last = JournalRecord::decode(layout, begin, &journal[begin as usize..]).expect("the last record");
+    let record = JournalRecord {
         record_number: last.record_number + 1,
         word_changes: vec![(index, 3 << (index % 40))],
         ..last

@@ -7,13 +7,13 @@ use image_support::{
 };
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use wearwell_serve::image::{Image, Specification, Verdict, audit_of, create_on};
+use wearwell_serve::image::{Image, ImageSpecification, Verdict, audit_backing, create_on};
 
 use crate::image_support;
 
 /// Repeats for `cycles` cycles: host operations on an image, a simulated crash of the server machine, and a comparison
 /// of all pages with the oracle. Returns the numbers of pages compared, torn pages found, and erases.
-fn survive(specification: &Specification, seed: u64, cycles: u64, flushes: bool) -> (u64, u64, u64) {
+fn survive(specification: &ImageSpecification, seed: u64, cycles: u64, flushes: bool) -> (u64, u64, u64) {
     let design = &specification.design;
     let mut files = MemoryFiles::default();
     let superblock = specification.build_superblock(7).expect("the device fits");
@@ -44,7 +44,7 @@ fn survive(specification: &Specification, seed: u64, cycles: u64, flushes: bool)
         files = image.into_backing();
         files.lose_host(&mut random);
         if cycle % 8 == 0 {
-            let report = audit_of(files.clone()).expect("an image");
+            let report = audit_backing(files.clone()).expect("an image");
             assert_eq!((report.verdict, report.findings), (Verdict::Unclean, vec![]), "{design} seed {seed}");
         }
         if random.random_range(0..4) == 0 {
@@ -92,7 +92,7 @@ fn old_data_does_not_reappear_after_a_crash_while_erases_wait_for_a_sync() {
     }
 }
 
-fn grouped(design: &str) -> Specification {
+fn grouped(design: &str) -> ImageSpecification {
     with_settings(design, 1024, &["device.blocks_per_plane=26", "gc.low_blocks=5"])
 }
 

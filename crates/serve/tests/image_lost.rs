@@ -13,11 +13,11 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use serde_json::Value as Json;
 use wearwell::Device;
 use wearwell::address::{Lpn, Ppn};
-use wearwell::nand::{Fragile as _, Nand};
+use wearwell::nand::{FaultInjectable as _, Nand};
 use wearwell_serve::FlashDevice;
 use wearwell_serve::control::answer;
 use wearwell_serve::image::layout::{Layout, OobSlot, Superblock};
-use wearwell_serve::image::{Image, ImageFile, Verdict, audit_of, create_on};
+use wearwell_serve::image::{Image, ImageFile, Verdict, audit_backing, create_on};
 
 use crate::common::log::Lines;
 use crate::image_support;
@@ -99,7 +99,7 @@ fn damage(files: &mut MemoryFiles, model: &mut Model, design: &str, share: u64) 
     let pages = layout.geometry.pages();
     for k in 0.. {
         let ppn = Ppn(model.random.random_range(0..pages) as u32);
-        let at = layout.data_at(ppn) + model.random.random_range(0..PAGE_BYTES);
+        let at = layout.data_offset(ppn) + model.random.random_range(0..PAGE_BYTES);
         files.bytes_mut(ImageFile::Flash)[at as usize] ^= 0x10;
         if k + 1 >= pages / share {
             let lost = model.compare(&mut reopen(files.clone(), design).device, design);
@@ -129,7 +129,7 @@ fn outlive(design: &str, seed: u64, share: u64) -> usize {
         assert_eq!(model.compare(&mut image.device, &what), lost, "{what}");
         files = image.into_backing();
     }
-    let audited = audit_of(files.clone()).expect("it can be looked at");
+    let audited = audit_backing(files.clone()).expect("it can be looked at");
     let named: BTreeSet<u64> = audited.lost_pages.iter().map(|(lpn, _)| u64::from(lpn.0)).collect();
     assert_eq!((audited.verdict, &named), (Verdict::Corrupt, &lost), "{what}: {:?}", audited.findings);
     let first = lost.first().expect("a page is lost");
@@ -148,7 +148,7 @@ fn outlive(design: &str, seed: u64, share: u64) -> usize {
     }
     assert_eq!(model.compare(&mut image.device, &what), BTreeSet::new(), "{what}");
     image.device.flush().expect("nothing is lost");
-    let audited = audit_of(image.into_backing()).expect("it can be looked at");
+    let audited = audit_backing(image.into_backing()).expect("it can be looked at");
     assert!(audited.lost_pages.is_empty(), "{what}: {:?}", audited.findings);
     lost.len()
 }
@@ -159,14 +159,18 @@ fn assert_old_readers_find_damage(files: &MemoryFiles, lost: &[(Lpn, Ppn)]) {
     let flash = files.bytes(ImageFile::Flash);
     let layout = Layout::new(&Superblock::decode(files.bytes(ImageFile::Superblock)).expect("it is whole"));
     for &(_, ppn) in lost {
-        let record = flash[layout.oob_at(ppn) as usize..].first_chunk().expect("a record");
+        let record = flash[layout.oob_record_offset(ppn) as usize..].first_chunk().expect("a record");
         let OobSlot::Record(record) = layout.decode_oob(ppn, record) else {
             panic!("page {ppn} has no record")
         };
-        let mut bytes = flash[layout.data_at(ppn) as usize..][..PAGE_BYTES as usize].to_vec();
-        bytes.extend(&flash[layout.spare_at(ppn) as usize..][..usize::from(record.spare_bytes)]);
+        let mut bytes = flash[layout.data_offset(ppn) as usize..][..PAGE_BYTES as usize].to_vec();
+        bytes.extend(&flash[layout.spare_area_offset(ppn) as usize..][..usize::from(record.spare_bytes)]);
         assert!(!record.is_lost || bytes[..PAGE_BYTES as usize].iter().all(|&byte| byte == 0), "page {ppn}");
-        assert_ne!(layout.page_crc(ppn, record.epoch, &bytes, &[]), record.data_crc, "page {ppn}");
+        assert_ne!(
+            layout.page_crc(ppn, record.block_erase_count, &bytes, &[]),
+            record.data_crc,
+            "page {ppn}"
+        );
     }
 }
 
@@ -197,13 +201,13 @@ fn damaged_spare_areas_do_not_stop_garbage_collection() {
         let mut image = reopen(files, design);
         let mut damaged = 0;
         for ppn in (0..layout.geometry.pages() as u32).map(Ppn) {
-            let needed = image.device.ftl_mut().may_be_needed(ppn).expect("a medium with power");
+            let needed = image.device.ftl_mut().may_hold_needed_data(ppn).expect("a medium with power");
             let flash =
                 image.device.ftl_mut().store_mut().nand_mut().backing_mut().bytes_mut(ImageFile::Flash);
-            let spare = layout.spare_at(ppn) as usize;
+            let spare = layout.spare_area_offset(ppn) as usize;
             if needed && flash[spare..spare + 64].iter().any(|&byte| byte != 0) {
                 flash[spare + 9] ^= 1;
-                flash[layout.data_at(ppn) as usize] ^= 1;
+                flash[layout.data_offset(ppn) as usize] ^= 1;
                 damaged += 1;
             }
         }
@@ -272,7 +276,7 @@ fn damaged_unseen(
     let identity = device.identity().clone();
     let mut device = device.into_device();
     let pages = device.ftl().store().geometry().pages() as u32;
-    let needed = |ppn: &Ppn| device.ftl_mut().may_be_needed(*ppn) == Ok(true);
+    let needed = |ppn: &Ppn| device.ftl_mut().may_hold_needed_data(*ppn) == Ok(true);
     let ppn = (40..pages).map(Ppn).find(needed).expect("some page is needed");
     device.ftl_mut().store_mut().nand_mut().make_uncorrectable(ppn);
     // Another device over the same files reads every page.

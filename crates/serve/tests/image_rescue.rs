@@ -9,7 +9,7 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::{Lpn, Ppn};
 use wearwell::page_state::PageState;
-use wearwell_serve::image::layout::{OobSlot, RECORD_BYTES, SECTOR_WORDS};
+use wearwell_serve::image::layout::{OobSlot, RECORD_BYTES, STATE_SECTOR_WORDS};
 use wearwell_serve::image::{FileNand, Image, ImageError, ImageFile};
 use wearwell_serve::{BlockDevice, DeviceError, FlashDevice};
 
@@ -24,9 +24,9 @@ type Rescued = FlashDevice<FileNand<MemoryFiles>>;
 
 fn rescue(files: MemoryFiles) -> Result<Rescued, ImageError> {
     let image = Image::rescue_on(files)?;
-    let (identity, unproven) = (image.identity(), image.report.unproven.clone());
+    let (identity, unproven) = (image.identity(), image.report.unproven_lpns.clone());
     let device = FlashDevice::new(image.device, identity).expect("it keeps bytes");
-    Ok(device.into_read_only().refuse_unproven(unproven))
+    Ok(device.into_read_only().refuse_unproven_pages(unproven))
 }
 
 /// Compares all readable pages with what was written last, and returns the pages that cannot be read.
@@ -43,14 +43,14 @@ fn lost(device: &mut Rescued, oracle: &Oracle, what: &str) -> BTreeSet<u64> {
 impl Worked {
     /// Damages both copies of a piece of metadata: in its own file and in the mirror.
     fn destroy(&self, files: &mut MemoryFiles, file: ImageFile, at: u64, len: u64) {
-        let copy = self.layout.mirror_at(file, at);
+        let copy = self.layout.mirror_offset(file, at);
         for (file, at) in [(file, at), (ImageFile::Mirror, copy)] {
             files.bytes_mut(file)[at as usize..(at + len) as usize].fill(0x5a);
         }
     }
 
     fn is_programmed(&self, ppn: Ppn) -> bool {
-        let at = self.layout.oob_at(ppn) as usize;
+        let at = self.layout.oob_record_offset(ppn) as usize;
         let bytes = &self.files.bytes(ImageFile::Flash)[at..at + RECORD_BYTES];
         matches!(self.layout.decode_oob(ppn, bytes.try_into().expect("so long")), OobSlot::Record(_))
     }
@@ -61,7 +61,8 @@ impl Worked {
         let sectors = (0..self.layout.sector_count()).map(|index| (ImageFile::Nvram, index * SECTOR, SECTOR));
         let pages = (0..self.layout.geometry.pages() as u32).step_by(3).map(Ppn);
         let oobs = pages.filter(|&ppn| self.is_programmed(ppn));
-        let oobs = oobs.map(|ppn| (ImageFile::Flash, self.layout.oob_at(ppn), RECORD_BYTES as u64));
+        let oobs =
+            oobs.map(|ppn| (ImageFile::Flash, self.layout.oob_record_offset(ppn), RECORD_BYTES as u64));
         let journal = (0..self.layout.journal_bytes()).step_by(2048).map(|at| (ImageFile::Journal, at, 256));
         sectors.chain(oobs).chain(journal).collect()
     }
@@ -111,7 +112,10 @@ fn a_rescue_returns_only_newest_versions_whatever_metadata_is_damaged() {
                 let what = format!("{design} {options:?} {end:?}: {file:?} from byte {at}");
                 let lost = tally.add(&worked, files, &what);
                 if file == ImageFile::Nvram && RESCUED.contains(&design) {
-                    assert!(lost.is_none_or(|lost| lost <= SECTOR_WORDS), "{what}: {lost:?} pages are lost");
+                    assert!(
+                        lost.is_none_or(|lost| lost <= STATE_SECTOR_WORDS),
+                        "{what}: {lost:?} pages are lost"
+                    );
                 }
                 if file == ImageFile::Flash && design == "page-map" {
                     assert!(lost.is_none_or(|lost| lost <= 1), "{what}: {lost:?} pages are lost");

@@ -72,8 +72,9 @@ fn requests_beyond_a_rate_limit_wait_and_are_answered_when_the_server_stops() {
             (0..60).map(|sector| client.request(WRITE, 0, sector * 512, 512, &[7; 512])).collect();
         wait_until_limited(&limited.control(), 1);
         // Without the end of the limit this would take a minute at least, and a client waits for 30 seconds.
-        let stopping =
-            std::thread::spawn(move || limited.server.stop().map(|device| device.commands().writes));
+        let stopping = std::thread::spawn(move || {
+            limited.server.stop().map(|device| device.host_command_counts().writes)
+        });
         let mut answered: Vec<u64> = Vec::new();
         while let Ok(bytes) = client.try_bytes(16) {
             assert_eq!(bytes[..8], [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0], "a success");

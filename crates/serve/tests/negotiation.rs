@@ -2,7 +2,7 @@
 
 use common::client::*;
 use common::{MIB, Served};
-use wearwell_serve::nbd::{Contexts, Export, Headers, Negotiation, Outcome};
+use wearwell_serve::nbd::{Contexts, Export, Headers, Negotiation, NegotiationState};
 
 use crate::common;
 
@@ -230,10 +230,10 @@ fn nbd_negotiation_does_not_depend_on_how_bytes_are_split() {
     ]
     .concat();
     let run = |step: usize| {
-        let (mut reply, mut buffer, mut outcome) = (Vec::new(), Vec::new(), Outcome::Continues);
+        let (mut reply, mut buffer, mut outcome) = (Vec::new(), Vec::new(), NegotiationState::Continues);
         let mut negotiation = Negotiation::new(vec![&export], &mut reply);
         let mut pieces = input.chunks(step);
-        while outcome == Outcome::Continues {
+        while outcome == NegotiationState::Continues {
             buffer.extend(pieces.next().expect("the negotiation ends before its input"));
             let (taken, now) = negotiation.advance(&buffer, &mut reply);
             buffer.drain(..taken);
@@ -245,7 +245,7 @@ fn nbd_negotiation_does_not_depend_on_how_bytes_are_split() {
     let whole = run(input.len());
     assert_eq!(whole.2, b"first request");
     assert!(
-        matches!(whole.1, Outcome::Agreed(agreed) if agreed.headers == Headers::Structured && agreed.contexts == Contexts { allocation: true, page_state: false })
+        matches!(whole.1, NegotiationState::Agreed(agreed) if agreed.headers == Headers::Structured && agreed.contexts == Contexts { allocation: true, page_state: false })
     );
     for step in [1, 7, 4096] {
         assert!(run(step) == whole, "in pieces of {step} bytes");

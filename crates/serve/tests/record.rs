@@ -11,7 +11,7 @@ use wearwell_config::Config;
 use wearwell_replay::input::Input;
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::Plan;
-use wearwell_serve::memory::Specification;
+use wearwell_serve::memory::MemoryDeviceSpecification;
 use wearwell_trace::OpenOptions;
 
 use crate::common;
@@ -80,11 +80,11 @@ fn live(stats: &Stats) -> [Counts; 3] {
 }
 
 fn assert_replays_alike(design: &str, settings: &[&str], file: &str, remaps: bool) {
-    let specification = Specification::new(design, config(settings), Some(SIZE)).unwrap();
+    let specification = MemoryDeviceSpecification::new(design, config(settings), Some(SIZE)).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(file);
     let mut device = specification.build().unwrap();
-    device.record_to(&path, &specification.config.to_toml()).unwrap();
+    device.record_trace_to(&path, &specification.config.to_toml()).unwrap();
     let served = Served::of(device);
     let control = served.control();
     // So many that something is left to collect where equal pages are stored once and compressed.
@@ -131,13 +131,13 @@ fn a_failed_recording_is_reported_and_the_device_continues() {
     let specification = common::specification("page-map", SIZE);
     let folder = tempfile::tempdir().unwrap();
     let mut device = specification.build().unwrap();
-    let error = device.record_to(&folder.path().join("no/such/folder.wwt"), "").unwrap_err();
+    let error = device.record_trace_to(&folder.path().join("no/such/folder.wwt"), "").unwrap_err();
     assert!(error.to_string().contains("folder.wwt"), "{error}");
     assert!(
         Path::new("/dev/full").exists(),
         "this test writes to /dev/full, which this system does not have"
     );
-    device.record_to(Path::new("/dev/full"), "").unwrap();
+    device.record_trace_to(Path::new("/dev/full"), "").unwrap();
     let served = Served::of(device);
     let mut client = served.client();
     // Frames leave the recorder when they are full.

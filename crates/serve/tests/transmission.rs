@@ -4,7 +4,7 @@ use common::client::*;
 use common::{DESIGNS, MIB, PAGE, Random, Served, config};
 use wearwell::page_state::PageState;
 use wearwell_serve::device::Extent;
-use wearwell_serve::memory::Specification;
+use wearwell_serve::memory::MemoryDeviceSpecification;
 use wearwell_serve::{Address, BlockDevice, DeviceError, ServeError, Server};
 
 use crate::common;
@@ -307,7 +307,7 @@ fn a_flush_makes_acknowledged_writes_of_all_connections_durable() {
 #[test]
 fn a_device_with_a_write_buffer_can_be_served() {
     let settings = ["buffer.pages=64"];
-    let specification = Specification::new("page-map", config(&settings), Some(SIZE)).unwrap();
+    let specification = MemoryDeviceSpecification::new("page-map", config(&settings), Some(SIZE)).unwrap();
     let served = Served::of(specification.build().unwrap());
     let mut client = served.client();
     client.write(0, &[1; 4096]);
@@ -363,7 +363,7 @@ impl BlockDevice for Broken {
         Ok(())
     }
     fn extent(&mut self, _: u64, len: u64) -> Extent {
-        Extent { len, state: PageState::Stored }
+        Extent { len_bytes: len, state: PageState::Stored }
     }
 }
 

@@ -58,7 +58,7 @@ pub(crate) struct FileEntry {
     pub(crate) exists: bool,
     /// Length of the file, bytes. The length of a write-ahead log is rounded up to whole groups of frames (frames whose
     /// headers share a page).
-    pub(crate) len: u64,
+    pub(crate) len_bytes: u64,
     chunks: Vec<u16>,
 }
 
@@ -172,7 +172,7 @@ impl Directory {
         for entry in &self.entries {
             bytes.extend(u32::from(entry.exists).to_le_bytes());
             bytes.extend((entry.chunks.len() as u32).to_le_bytes());
-            bytes.extend(entry.len.to_le_bytes());
+            bytes.extend(entry.len_bytes.to_le_bytes());
         }
         let chunks = self.entries.iter().flat_map(|entry| &entry.chunks);
         bytes.extend(chunks.flat_map(|chunk| chunk.to_le_bytes()));
@@ -212,7 +212,7 @@ impl Directory {
             let entry = self.entry_mut(kind);
             entry.exists = numbers.u32() != 0;
             let count = numbers.u32();
-            entry.len = numbers.u64();
+            entry.len_bytes = numbers.u64();
             count
         });
         if counts.iter().map(|&count| count as usize).sum::<usize>() > self.taken_chunks.len() {
@@ -273,7 +273,7 @@ mod tests {
         assert!(directory.assign_chunks(FileKind::Database, (3 << 16) + 1, 0).expect("there is room"));
         assert!(!directory.assign_chunks(FileKind::Database, 4 << 16, 0).expect("it has it"));
         *directory.entry_mut(FileKind::Wal) =
-            FileEntry { exists: true, len: 77, ..directory.entry(FileKind::Wal).clone() };
+            FileEntry { exists: true, len_bytes: 77, ..directory.entry(FileKind::Wal).clone() };
         directory.wal_page_bytes = 8192;
         directory
     }

@@ -129,14 +129,14 @@ pub const IOCAP_POWERSAFE_OVERWRITE: c_int = 0x1000;
 
 /// The table of `SQLite`'s functions that `SQLite` passes to an extension.
 #[derive(Clone, Copy, Debug)]
-pub struct Routines(*const *const c_void);
+pub struct SqliteFunctions(*const *const c_void);
 
 // SAFETY: the table is a constant of the SQLite library and is only read.
-unsafe impl Send for Routines {}
+unsafe impl Send for SqliteFunctions {}
 // SAFETY: as above.
-unsafe impl Sync for Routines {}
+unsafe impl Sync for SqliteFunctions {}
 
-impl Routines {
+impl SqliteFunctions {
     /// Wraps the table of routines, which is the third argument of an extension's entry point.
     ///
     /// # Safety

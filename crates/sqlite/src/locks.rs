@@ -184,20 +184,20 @@ mod tests {
     #[test]
     fn a_wal_index_lock_has_one_writer_or_many_readers() {
         const EXCLUSIVE_LOCK: c_int = 8;
-        const LOCK: c_int = 2;
+        const ACQUIRE_LOCK: c_int = 2;
         let (mut locks, mut a, mut b) =
             (ShmLocks::default(), HeldShmLocks::default(), HeldShmLocks::default());
         let mut change =
             |held: &mut HeldShmLocks, first, count, flags| locks.change_locks(held, first, count, flags);
-        assert_eq!(change(&mut a, 3, 1, LOCK | shm::SHM_SHARED), Ok(()));
-        assert_eq!(change(&mut a, 3, 1, LOCK | shm::SHM_SHARED), Ok(()));
-        assert_eq!(change(&mut b, 3, 1, LOCK | shm::SHM_SHARED), Ok(()));
-        assert_eq!(change(&mut b, 0, 8, LOCK | EXCLUSIVE_LOCK), Err(LockBusy));
-        assert_eq!(change(&mut b, 4, 4, LOCK | EXCLUSIVE_LOCK), Ok(()));
-        assert_eq!(change(&mut a, 4, 1, LOCK | shm::SHM_SHARED), Err(LockBusy));
+        assert_eq!(change(&mut a, 3, 1, ACQUIRE_LOCK | shm::SHM_SHARED), Ok(()));
+        assert_eq!(change(&mut a, 3, 1, ACQUIRE_LOCK | shm::SHM_SHARED), Ok(()));
+        assert_eq!(change(&mut b, 3, 1, ACQUIRE_LOCK | shm::SHM_SHARED), Ok(()));
+        assert_eq!(change(&mut b, 0, 8, ACQUIRE_LOCK | EXCLUSIVE_LOCK), Err(LockBusy));
+        assert_eq!(change(&mut b, 4, 4, ACQUIRE_LOCK | EXCLUSIVE_LOCK), Ok(()));
+        assert_eq!(change(&mut a, 4, 1, ACQUIRE_LOCK | shm::SHM_SHARED), Err(LockBusy));
         assert_eq!(change(&mut a, 3, 1, shm::SHM_UNLOCK | shm::SHM_SHARED), Ok(()));
         assert_eq!(change(&mut b, 4, 4, shm::SHM_UNLOCK | EXCLUSIVE_LOCK), Ok(()));
         assert_eq!(change(&mut b, 3, 1, shm::SHM_UNLOCK | shm::SHM_SHARED), Ok(()));
-        assert_eq!(change(&mut a, 0, 8, LOCK | EXCLUSIVE_LOCK), Ok(()));
+        assert_eq!(change(&mut a, 0, 8, ACQUIRE_LOCK | EXCLUSIVE_LOCK), Ok(()));
     }
 }

@@ -28,13 +28,13 @@ pub(crate) const URI_PARAMETERS: [&str; 9] =
 #[derive(Clone, Debug)]
 pub enum Backend {
     /// A device in this process with simulated flash in memory.
-    Memory(memory::Specification),
+    Memory(memory::MemoryDeviceSpecification),
     /// A device in this process whose flash is stored in an image (a directory of files).
     Image {
         /// Directory that holds the image of the device.
         directory: PathBuf,
         /// Specification of the image that is created if the directory does not exist; `None`: the image must exist.
-        new: Option<image::Specification>,
+        new: Option<image::ImageSpecification>,
     },
     /// The device of a running `wearwell serve`.
     Server {
@@ -72,10 +72,13 @@ impl Options {
             parameter("set").iter().flat_map(|text| text.split(',')).map(str::to_owned).collect();
         let config = Config::from_text_and_settings(None, &settings)?;
         let backend = match (is_memory, parameter("image"), parameter("nbd"), parameter("control")) {
-            (true, None, None, None) => Backend::Memory(memory::Specification::new(&design, config, size)?),
+            (true, None, None, None) => {
+                Backend::Memory(memory::MemoryDeviceSpecification::new(&design, config, size)?)
+            }
             (false, Some(directory), None, None) => {
                 let durability = parse_durability(parameter("durability").as_deref())?;
-                let specification = image::Specification { design, config, size_bytes: size, durability };
+                let specification =
+                    image::ImageSpecification { design, config, size_bytes: size, durability };
                 Backend::Image { directory: directory.into(), new: size.map(|_| specification) }
             }
             (false, None, Some(nbd), Some(control)) => {

@@ -26,7 +26,7 @@ use crate::error::Error;
 /// Longest payload of one NBD request, bytes; longer reads and writes are split.
 const PAYLOAD_MAX_BYTES: usize = 1 << 20;
 /// Longest time for which the client waits for a server's answer to a request.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+const SERVER_REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A drive on the device of a running server: connections to its NBD socket and its control socket, and the lock on the
 /// device.
@@ -169,8 +169,8 @@ fn lock_device_of_socket(socket: &Path) -> Result<DeviceLock, Error> {
 
 fn connect_with_timeout(path: &Path) -> io::Result<UnixStream> {
     let stream = UnixStream::connect(path)?;
-    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
-    stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
+    stream.set_read_timeout(Some(SERVER_REPLY_TIMEOUT))?;
+    stream.set_write_timeout(Some(SERVER_REPLY_TIMEOUT))?;
     Ok(stream)
 }
 

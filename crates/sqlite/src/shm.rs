@@ -8,7 +8,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
 /// Alignment of a region of the wal-index's memory, bytes; `SQLite` stores 64-bit words in it.
-const ALIGNMENT: usize = 16;
+const REGION_ALIGNMENT_BYTES: usize = 16;
 
 /// One region of the wal-index (shared memory of the write-ahead log), initially all zeroes.
 #[derive(Debug)]
@@ -23,7 +23,8 @@ unsafe impl Send for ShmRegion {}
 impl ShmRegion {
     /// Allocates a region of `bytes` bytes for the wal-index; `None` if there is no memory or `bytes` is 0.
     pub(crate) fn new(bytes: usize) -> Option<Self> {
-        let layout = Layout::from_size_align(bytes, ALIGNMENT).ok().filter(|layout| layout.size() > 0)?;
+        let layout =
+            Layout::from_size_align(bytes, REGION_ALIGNMENT_BYTES).ok().filter(|layout| layout.size() > 0)?;
         // SAFETY: the size of the layout is not zero.
         let start = NonNull::new(unsafe { alloc_zeroed(layout) })?;
         Some(Self { start, layout })

@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use crate::database::Database;
 use crate::directory::FileKind;
 use crate::error::Error;
-use crate::ffi::{self, IoMethods, Routines, Vfs, code};
+use crate::ffi::{self, IoMethods, SqliteFunctions, Vfs, code};
 use crate::locks::{HeldShmLocks, LockBusy, level};
 use crate::options::Options;
 use crate::shm::ShmRegion;
@@ -30,7 +30,7 @@ const PATH_BYTES_MAX: c_int = 1024;
 
 /// Functions that `SQLite` passed when it loaded the extension.
 struct SqliteHost {
-    routines: Routines,
+    sqlite_routines: SqliteFunctions,
     /// The default VFS of `SQLite`, used for temporary files, randomness, time and loading of libraries.
     default_vfs: *mut Vfs,
 }
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn sqlite3_wearwellsqlite_init(
     table: *const c_void,
 ) -> c_int {
     // SAFETY: the table is SQLite's.
-    let routines = unsafe { Routines::new(table) };
+    let routines = unsafe { SqliteFunctions::new(table) };
     // SAFETY: the name ends with a zero.
     if !unsafe { routines.vfs_find(VFS_NAME.as_ptr()) }.is_null() {
         return code::OK_LOAD_PERMANENTLY;
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn sqlite3_wearwellsqlite_init(
     if default.is_null() {
         return code::ERROR;
     }
-    SQLITE_HOST.get_or_init(|| SqliteHost { routines, default_vfs: default });
+    SQLITE_HOST.get_or_init(|| SqliteHost { sqlite_routines: routines, default_vfs: default });
     // SAFETY: the default VFS was just found.
     let vfs = Box::leak(Box::new(vfs_with_fallback(unsafe { &*default })));
     // SAFETY: the VFS is leaked, so it lives as long as the process, and nobody else has its address.
@@ -165,7 +165,7 @@ fn log_error(error: &Error, operation: c_int) -> c_int {
     };
     if let Ok(text) = CString::new(format!("wearwell: {error}")) {
         // SAFETY: the text ends with a zero.
-        unsafe { sqlite_host().routines.log(code, text.as_ptr()) };
+        unsafe { sqlite_host().sqlite_routines.log(code, text.as_ptr()) };
     }
     code
 }
@@ -179,11 +179,11 @@ fn run_guarded(operation: c_int, body: impl FnOnce() -> Result<c_int, Error>) ->
     }
 }
 
-/// Converts a text of `SQLite`; null and invalid UTF-8 become an empty text.
+/// Returns a C string that `SQLite` passed as a `&str`; an empty one for null and for invalid UTF-8.
 ///
 /// # Safety
 /// `text` is null, or ends with a zero and does not change during `'a`.
-unsafe fn text_of<'a>(text: *const c_char) -> &'a str {
+unsafe fn str_of_c_string<'a>(text: *const c_char) -> &'a str {
     if text.is_null() {
         return "";
     }
@@ -224,7 +224,7 @@ unsafe extern "C" fn open(
     unsafe { (*file).methods = ptr::null() };
     let opened = catch_unwind(|| {
         // SAFETY: the name of a database ends with a zero, and has the parameters of its URI.
-        let path = unsafe { text_of(name) };
+        let path = unsafe { str_of_c_string(name) };
         // SAFETY: as above.
         open_database_file(
             kind,
@@ -260,17 +260,17 @@ unsafe extern "C" fn open(
 unsafe fn uri_parameter(name: *const c_char, key: &str) -> Option<String> {
     let key = CString::new(key).ok()?;
     // SAFETY: the name is one of `xOpen`, the key ends with a zero.
-    let value = unsafe { sqlite_host().routines.uri_parameter(name, key.as_ptr()) };
+    let value = unsafe { sqlite_host().sqlite_routines.uri_parameter(name, key.as_ptr()) };
     // SAFETY: a parameter ends with a zero.
-    (!value.is_null()).then(|| unsafe { text_of(value) }.to_owned())
+    (!value.is_null()).then(|| unsafe { str_of_c_string(value) }.to_owned())
 }
 
-/// Opens a file of a database. `None` if the file does not exist and `creates` is false.
+/// Opens a file of a database. `None` if the file does not exist and `may_create` is false.
 fn open_database_file(
     kind: FileKind,
     path: &str,
     parameter: impl Fn(&str) -> Option<String>,
-    creates: bool,
+    may_create: bool,
 ) -> Result<Option<OpenFileState>, Error> {
     let database = match kind {
         FileKind::Database => Database::open(path, &Options::from_uri_parameters(parameter)?)?,
@@ -281,7 +281,7 @@ fn open_database_file(
         }
     };
     let is_there = database.lock_state().map(|mut state| {
-        if creates {
+        if may_create {
             state.volume.create(kind);
         }
         state.volume.exists(kind)
@@ -398,7 +398,7 @@ unsafe extern "C" fn file_control(file: *mut ffi::File, operation: c_int, argume
     }
     let texts = argument.cast::<*mut c_char>();
     // SAFETY: the argument of a pragma is an array of texts: answer, name, argument, ...
-    let name = unsafe { text_of(*texts.add(1)) };
+    let name = unsafe { str_of_c_string(*texts.add(1)) };
     if !name.eq_ignore_ascii_case(STATS_PRAGMA.to_str().unwrap_or_default()) {
         return code::NOTFOUND;
     }
@@ -407,7 +407,7 @@ unsafe extern "C" fn file_control(file: *mut ffi::File, operation: c_int, argume
         let stats = unsafe { file_state(file) }.database.lock_state()?.volume.stats()?;
         let answer = CString::new(stats.to_string()).unwrap_or_default();
         // SAFETY: the answer ends with a zero; SQLite frees the copy.
-        unsafe { *texts = sqlite_host().routines.copy_text(answer.as_ptr()) };
+        unsafe { *texts = sqlite_host().sqlite_routines.copy_text(answer.as_ptr()) };
         Ok(code::OK)
     })
 }
@@ -425,8 +425,8 @@ unsafe extern "C" fn device_characteristics(_file: *mut ffi::File) -> c_int {
 
 unsafe extern "C" fn shm_map(
     file: *mut ffi::File,
-    index: c_int,
-    bytes: c_int,
+    region_index: c_int,
+    region_bytes: c_int,
     extends: c_int,
     start: *mut *mut c_void,
 ) -> c_int {
@@ -438,11 +438,11 @@ unsafe extern "C" fn shm_map(
             handle.has_mapped_shm = true;
             state.shm_users += 1;
         }
-        while state.shm_regions.len() <= index as usize && extends != 0 {
-            let Some(region) = ShmRegion::new(bytes as usize) else { return Ok(code::NOMEM) };
+        while state.shm_regions.len() <= region_index as usize && extends != 0 {
+            let Some(region) = ShmRegion::new(region_bytes as usize) else { return Ok(code::NOMEM) };
             state.shm_regions.push(region);
         }
-        let found = state.shm_regions.get(index as usize);
+        let found = state.shm_regions.get(region_index as usize);
         let found = found.map_or(ptr::null_mut(), |region| region.start_address().as_ptr().cast());
         // SAFETY: SQLite gives a pointer to write to.
         unsafe { *start = found };
@@ -490,7 +490,7 @@ fn unmap_shm(handle: &mut OpenFileState) {
 unsafe extern "C" fn delete(_vfs: *mut Vfs, name: *const c_char, _syncs_directory: c_int) -> c_int {
     run_guarded(code::IOERR_DELETE, || {
         // SAFETY: a name ends with a zero.
-        let Some((database, kind)) = Database::find_open_file(unsafe { text_of(name) }) else {
+        let Some((database, kind)) = Database::find_open_file(unsafe { str_of_c_string(name) }) else {
             return Ok(code::IOERR_DELETE_NOENT);
         };
         let was_there = database.lock_state().and_then(|mut state| state.volume.delete(kind));
@@ -502,7 +502,7 @@ unsafe extern "C" fn delete(_vfs: *mut Vfs, name: *const c_char, _syncs_director
 unsafe extern "C" fn access(_vfs: *mut Vfs, name: *const c_char, _flags: c_int, found: *mut c_int) -> c_int {
     run_guarded(code::IOERR, || {
         // SAFETY: a name ends with a zero.
-        let file = Database::find_open_file(unsafe { text_of(name) });
+        let file = Database::find_open_file(unsafe { str_of_c_string(name) });
         let is_there = match file {
             Some((database, kind)) => {
                 let is_there = database.lock_state().map(|state| {
@@ -524,15 +524,15 @@ unsafe extern "C" fn access(_vfs: *mut Vfs, name: *const c_char, _flags: c_int, 
 unsafe extern "C" fn full_pathname(
     _vfs: *mut Vfs,
     name: *const c_char,
-    room: c_int,
+    buffer_bytes: c_int,
     into: *mut c_char,
 ) -> c_int {
     // SAFETY: a name ends with a zero.
     let name = unsafe { CStr::from_ptr(name) }.to_bytes_with_nul();
-    if name.len() > room as usize {
+    if name.len() > buffer_bytes as usize {
         return code::CANTOPEN;
     }
-    // SAFETY: SQLite gives `room` bytes, which are enough, and which are not those of the name.
+    // SAFETY: SQLite gives `buffer_bytes` bytes, which are enough, and which are not those of the name.
     unsafe { ptr::copy_nonoverlapping(name.as_ptr().cast(), into, name.len()) };
     code::OK
 }

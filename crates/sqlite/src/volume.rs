@@ -59,7 +59,7 @@ pub struct Counters {
 struct WalRead {
     /// Device address of this frame payload, bytes.
     device_address: u64,
-    bytes: Vec<u8>,
+    payload: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -77,7 +77,7 @@ pub struct Volume {
     partial_pages: BTreeMap<u64, PartialPage>,
     wal_len: u64,
     /// Length that the database will have after a checkpoint of the whole log, bytes.
-    len_after_checkpoint: u64,
+    database_len_after_checkpoint: u64,
     last_wal_read: Option<WalRead>,
     remaps_checkpoints: bool,
     counters: Counters,
@@ -95,12 +95,12 @@ impl Volume {
         drive.read(0, &mut page)?;
         let directory = Directory::decode(&page, capacity_bytes)?.unwrap_or(empty);
         Ok(Self {
-            wal_len: directory.entry(FileKind::Wal).len,
+            wal_len: directory.entry(FileKind::Wal).len_bytes,
             drive,
             directory,
             is_directory_dirty: false,
             partial_pages: BTreeMap::new(),
-            len_after_checkpoint: 0,
+            database_len_after_checkpoint: 0,
             last_wal_read: None,
             remaps_checkpoints: remaps,
             counters: Counters::default(),
@@ -159,7 +159,7 @@ impl Volume {
     pub(crate) fn len(&self, kind: FileKind) -> u64 {
         match kind {
             FileKind::Wal => self.wal_len,
-            FileKind::Database | FileKind::Journal => self.directory.entry(kind).len,
+            FileKind::Database | FileKind::Journal => self.directory.entry(kind).len_bytes,
         }
     }
 
@@ -175,7 +175,7 @@ impl Volume {
             let piece = place.unwrap_or(ContiguousRange {
                 stored_offset: u64::MAX,
                 len_bytes: u64::MAX,
-                is_partial: true,
+                is_partial_page: true,
             });
             let end = body.len().min(done.saturating_add(piece.len_bytes.min(usize::MAX as u64) as usize));
             self.read_contiguous(kind, piece, &mut body[done..end])?;
@@ -195,17 +195,18 @@ impl Volume {
             return Ok(());
         };
         self.drive.read(at, into)?;
-        self.overlay_partial(at, into);
-        let is_payload = kind == FileKind::Wal && !piece.is_partial && piece.len_bytes == into.len() as u64;
+        self.overlay_partial_pages(at, into);
+        let is_payload =
+            kind == FileKind::Wal && !piece.is_partial_page && piece.len_bytes == into.len() as u64;
         if is_payload && self.is_whole_pages(into.len()) {
-            self.last_wal_read = Some(WalRead { device_address: at, bytes: into.to_vec() });
+            self.last_wal_read = Some(WalRead { device_address: at, payload: into.to_vec() });
         }
         Ok(())
     }
 
     /// Copies the bytes of partially written pages in memory over the bytes read from the device at address `at`,
     /// because they are newer.
-    fn overlay_partial(&self, at: u64, into: &mut [u8]) {
+    fn overlay_partial_pages(&self, at: u64, into: &mut [u8]) {
         let block_bytes = u64::from(self.block_bytes());
         let end = at + into.len() as u64;
         for (&page_at, page) in self.partial_pages.range(at / block_bytes * block_bytes..end) {
@@ -233,7 +234,7 @@ impl Volume {
             FileKind::Database | FileKind::Journal => Some(ContiguousRange {
                 stored_offset: offset,
                 len_bytes: chunk_bytes - offset % chunk_bytes,
-                is_partial: kind == FileKind::Journal,
+                is_partial_page: kind == FileKind::Journal,
             }),
         }
     }
@@ -263,13 +264,13 @@ impl Volume {
             bytes.map_or(0, |&bytes| u32::from_be_bytes(bytes))
         };
         match (offset, header.len() as u64) {
-            (0, WAL_HEADER_BYTES) => self.note_wal_page_size(number(8)),
+            (0, WAL_HEADER_BYTES) => self.set_wal_page_bytes(number(8)),
             (1.., FRAME_HEADER_BYTES) => {
                 let end = u64::from(number(0)) * u64::from(self.directory.wal_page_bytes);
-                if end > self.len_after_checkpoint {
+                if end > self.database_len_after_checkpoint {
                     self.directory
                         .require_free_chunks(self.directory.missing_chunks(FileKind::Database, end))?;
-                    self.len_after_checkpoint = end;
+                    self.database_len_after_checkpoint = end;
                 }
             }
             _ => {}
@@ -277,8 +278,8 @@ impl Volume {
         Ok(())
     }
 
-    fn note_wal_page_size(&mut self, page_bytes: u32) {
-        self.len_after_checkpoint = 0;
+    fn set_wal_page_bytes(&mut self, page_bytes: u32) {
+        self.database_len_after_checkpoint = 0;
         if page_bytes != self.directory.wal_page_bytes {
             self.directory.wal_page_bytes = page_bytes;
             self.wal_len = 0;
@@ -294,13 +295,15 @@ impl Volume {
     ) -> Result<(), Error> {
         let end = piece.stored_offset + bytes.len() as u64;
         let kept = match kind {
-            FileKind::Wal => self.directory.missing_chunks(FileKind::Database, self.len_after_checkpoint),
+            FileKind::Wal => {
+                self.directory.missing_chunks(FileKind::Database, self.database_len_after_checkpoint)
+            }
             FileKind::Database | FileKind::Journal => 0,
         };
         self.is_directory_dirty |= self.directory.assign_chunks(kind, end, kept)?;
         let at = self.directory.device_address(kind, piece.stored_offset).expect("room was made");
         match kind {
-            _ if piece.is_partial => self.write_to_partial_pages(at, bytes),
+            _ if piece.is_partial_page => self.write_to_partial_pages(at, bytes),
             FileKind::Database => self.write_database(at, bytes),
             FileKind::Journal | FileKind::Wal => self.write_wal_payload(at, bytes),
         }
@@ -317,7 +320,7 @@ impl Volume {
     fn write_database(&mut self, at: u64, bytes: &[u8]) -> Result<(), Error> {
         self.counters.database_writes += 1;
         let source =
-            self.last_wal_read.as_ref().filter(|read| read.bytes == bytes).map(|read| read.device_address);
+            self.last_wal_read.as_ref().filter(|read| read.payload == bytes).map(|read| read.device_address);
         let Some(source) = source.filter(|_| at.is_multiple_of(u64::from(self.block_bytes()))) else {
             return self.drive.write(at, bytes);
         };
@@ -380,13 +383,14 @@ impl Volume {
     fn set_len(&mut self, kind: FileKind, len: u64) {
         let recorded = if kind == FileKind::Wal {
             self.wal_len = len;
-            self.wal_layout().map_or(0, |layout| layout.log_bytes_of_groups(layout.group_count(len)))
+            self.wal_layout()
+                .map_or(0, |layout| layout.log_bytes_of_frame_groups(layout.frame_group_count(len)))
         } else {
             len
         };
         let entry = self.directory.entry_mut(kind);
-        self.is_directory_dirty |= entry.len != recorded;
-        entry.len = recorded;
+        self.is_directory_dirty |= entry.len_bytes != recorded;
+        entry.len_bytes = recorded;
     }
 
     /// Sets the length of a database's file, in bytes. Chunks (runs of device pages) that the file no longer needs are
@@ -420,8 +424,8 @@ impl Volume {
         if given_up.is_empty() { Ok(()) } else { self.free_chunks(given_up) }
     }
 
-    /// Makes a directory without these chunks (runs of device pages) durable, then frees the chunks and trims their
-    /// contents.
+    /// Frees chunks (runs of device pages) that no file of the volume contains any more: first writes the volume's
+    /// directory without them durably to the device, then trims them.
     fn free_chunks(&mut self, chunks: Vec<u16>) -> Result<(), Error> {
         self.write_directory()?;
         self.drive.flush()?;

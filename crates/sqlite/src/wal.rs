@@ -33,7 +33,7 @@ pub(crate) struct ContiguousRange {
     pub(crate) len_bytes: u64,
     /// Whether the contiguous range is smaller than device pages, so that it is collected in memory before it is
     /// written to the device.
-    pub(crate) is_partial: bool,
+    pub(crate) is_partial_page: bool,
 }
 
 /// Rule by which headers and database pages of a write-ahead log are placed on the device, for one size of database
@@ -57,7 +57,7 @@ impl WalLayout {
         FRAME_HEADER_BYTES + self.page_bytes
     }
 
-    fn group_bytes(self) -> u64 {
+    fn stored_group_bytes(self) -> u64 {
         (1 + FRAMES_PER_GROUP) * self.slot_bytes
     }
 
@@ -68,42 +68,42 @@ impl WalLayout {
             return ContiguousRange {
                 stored_offset: offset,
                 len_bytes: WAL_HEADER_BYTES - offset,
-                is_partial: true,
+                is_partial_page: true,
             };
         };
         let (frame, within) = (behind / self.frame_bytes(), behind % self.frame_bytes());
-        let (group, k) = (frame / FRAMES_PER_GROUP * self.group_bytes(), frame % FRAMES_PER_GROUP);
+        let (group, k) = (frame / FRAMES_PER_GROUP * self.stored_group_bytes(), frame % FRAMES_PER_GROUP);
         match within.checked_sub(FRAME_HEADER_BYTES) {
             None => ContiguousRange {
                 stored_offset: group + WAL_HEADER_BYTES + k * FRAME_HEADER_BYTES + within,
                 len_bytes: FRAME_HEADER_BYTES - within,
-                is_partial: true,
+                is_partial_page: true,
             },
             Some(within) => ContiguousRange {
                 stored_offset: group + (1 + k) * self.slot_bytes + within,
                 len_bytes: self.page_bytes - within,
-                is_partial: false,
+                is_partial_page: false,
             },
         }
     }
 
     /// Returns the number of groups (frames whose headers share a slot) that a log of `len` bytes occupies, a partly
     /// filled one included.
-    pub(crate) fn group_count(self, len: u64) -> u64 {
+    pub(crate) fn frame_group_count(self, len: u64) -> u64 {
         len.saturating_sub(WAL_HEADER_BYTES)
             .div_ceil(self.frame_bytes() * FRAMES_PER_GROUP)
             .max(u64::from(len > 0))
     }
 
     /// Returns the length of a log whose `groups` groups of frames (frames whose headers share a slot) are full, bytes.
-    pub(crate) fn log_bytes_of_groups(self, groups: u64) -> u64 {
+    pub(crate) fn log_bytes_of_frame_groups(self, groups: u64) -> u64 {
         if groups == 0 { 0 } else { WAL_HEADER_BYTES + groups * FRAMES_PER_GROUP * self.frame_bytes() }
     }
 
     /// Returns the number of bytes of device pages that a log of `len` bytes occupies, with its separate pages for
     /// headers.
     pub(crate) fn stored_log_bytes(self, len: u64) -> u64 {
-        self.group_count(len) * self.group_bytes()
+        self.frame_group_count(len) * self.stored_group_bytes()
     }
 }
 
@@ -119,11 +119,11 @@ mod tests {
     fn every_byte_of_a_write_ahead_log_has_one_device_address() {
         for (page_bytes, block_bytes) in [(512, 4096), (4096, 4096), (16384, 4096), (4096, 16384)] {
             let layout = WalLayout::new(page_bytes, block_bytes);
-            let len = layout.log_bytes_of_groups(3);
+            let len = layout.log_bytes_of_frame_groups(3);
             let (mut offset, mut ends, mut payloads) = (0, BTreeSet::new(), 0);
             while offset < len {
                 let piece = layout.contiguous_range_at(offset);
-                if !piece.is_partial {
+                if !piece.is_partial_page {
                     assert_eq!(piece.stored_offset % u64::from(block_bytes), 0);
                     payloads += 1;
                 }
@@ -159,8 +159,8 @@ mod tests {
     #[test]
     fn write_ahead_log_lengths_are_rounded_up_to_frame_groups() {
         let layout = WalLayout::new(4096, 4096);
-        assert_eq!([0, 1, 32, 33].map(|len| layout.group_count(len)), [0, 1, 1, 1]);
-        assert_eq!(layout.group_count(layout.log_bytes_of_groups(2)), 2);
-        assert_eq!(layout.group_count(layout.log_bytes_of_groups(2) + 1), 3);
+        assert_eq!([0, 1, 32, 33].map(|len| layout.frame_group_count(len)), [0, 1, 1, 1]);
+        assert_eq!(layout.frame_group_count(layout.log_bytes_of_frame_groups(2)), 2);
+        assert_eq!(layout.frame_group_count(layout.log_bytes_of_frame_groups(2) + 1), 3);
     }
 }

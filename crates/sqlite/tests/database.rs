@@ -13,7 +13,8 @@ fn checkpoint(connection: &Connection) {
     assert_eq!(busy, 0);
 }
 
-/// Does the work of [`churn`] in a database of `SQLite`'s default VFS, and returns its rows.
+/// Returns the expected rows after `transactions` transactions of [`churn`]: makes the same changes in an in-memory
+/// database of `SQLite`, without Wearwell's VFS.
 fn model(transactions: u64) -> Vec<(i64, Vec<u8>)> {
     let plain = Connection::open_in_memory().expect("there is memory");
     churn(&plain, 7, transactions);
@@ -238,7 +239,8 @@ fn sqlite_works_on_the_device_of_a_running_server() {
     let folder = tempfile::tempdir().expect("there is room for a folder");
     let config =
         Config::from_text_and_settings(None, &["remap.dedup=false".to_owned()]).expect("it is valid");
-    let specification = memory::Specification::new("remap", config, Some(32 << 20)).expect("it is possible");
+    let specification =
+        memory::MemoryDeviceSpecification::new("remap", config, Some(32 << 20)).expect("it is possible");
     let device = specification.build().expect("it fits");
     let mut server: Server<FlashDevice<_>> = Server::start(device, "drive", "a test drive");
     let socket = |name: &str| folder.path().join(name);

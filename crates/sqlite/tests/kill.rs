@@ -18,14 +18,14 @@ use std::time::Duration;
 use common::{Random, open, require_integrity};
 use rusqlite::Connection;
 use wearwell_config::Config;
-use wearwell_serve::image::{self, Durability, Specification};
+use wearwell_serve::image::{self, Durability, ImageSpecification};
 
 use crate::common;
 
 const SLOTS: u64 = 300;
 const CHILD: &str = "WEARWELL_SQLITE_CHILD";
 
-/// Small, so that garbage collection is at work and the log is checkpointed all the time.
+/// Configuration of a device so small that garbage collection and checkpoints of the write-ahead log run all the time.
 const SETTINGS: [&str; 7] = [
     "device.channels=1",
     "device.dies_per_channel=1",
@@ -148,7 +148,7 @@ fn environment(name: &str, default: u64) -> u64 {
 
 fn create(directory: &Path) {
     let settings: Vec<String> = SETTINGS.iter().map(|&setting| setting.to_owned()).collect();
-    let specification = Specification {
+    let specification = ImageSpecification {
         design: std::env::var("WEARWELL_KILL_DESIGN").unwrap_or_else(|_| "remap".into()),
         config: Config::from_text_and_settings(None, &settings).expect("the settings are valid"),
         size_bytes: None,

@@ -127,7 +127,7 @@ pub enum TraceError {
 impl TraceError {
     /// Returns the number of requests read before the damage if this error is [`Self::TruncatedOrCorrupt`]; `None` for
     /// other errors.
-    pub fn requests_before(&self) -> Option<u64> {
+    pub fn requests_before_damage(&self) -> Option<u64> {
         match self {
             Self::TruncatedOrCorrupt { requests, .. } => Some(*requests),
             _ => None,
@@ -158,19 +158,19 @@ impl ParseRefusal {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RejectedRecords {
     /// Number of refused lines or records of the trace.
-    pub count: u64,
-    /// Error messages of the first refused lines or records, at most [`Self::MAX_MESSAGES`].
+    pub rejected_count: u64,
+    /// Error messages of the first refused lines or records, at most [`Self::KEPT_MESSAGES_MAX`].
     pub first_messages: Vec<String>,
 }
 
 impl RejectedRecords {
     /// Maximum number of error messages of refused lines that are kept; further refused lines are only counted.
-    pub const MAX_MESSAGES: usize = 5;
+    pub const KEPT_MESSAGES_MAX: usize = 5;
 
     #[cfg(feature = "readers")]
     pub(crate) fn add_error(&mut self, error: &TraceError) {
-        self.count += 1;
-        if self.first_messages.len() < Self::MAX_MESSAGES {
+        self.rejected_count += 1;
+        if self.first_messages.len() < Self::KEPT_MESSAGES_MAX {
             self.first_messages.push(error.to_string());
         }
     }

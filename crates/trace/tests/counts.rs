@@ -88,11 +88,11 @@ fn a_footprint_numbers_the_touched_pages_in_address_order() {
     let rows = "0,W,4096000,4096,0,\n1,R,20480,8192,0,\n2,T,0,40960,0,\n3,F,0,0,0,\n4,Z,100,1,3,\n";
     let footprint = Footprint::of_trace(open_csv_rows(rows).as_mut()).unwrap();
     assert_eq!(footprint.page_count(), 4);
-    let dense: Vec<_> = [5, 6, 1000].into_iter().map(|page| footprint.dense_page(0, page)).collect();
+    let dense: Vec<_> = [5, 6, 1000].into_iter().map(|page| footprint.compacted_page(0, page)).collect();
     assert_eq!(dense, [Some(0), Some(1), Some(2)]);
-    assert_eq!(footprint.dense_page(3, 0), Some(3));
+    assert_eq!(footprint.compacted_page(3, 0), Some(3));
     for (device, page) in [(0, 0), (0, 4), (0, 7), (0, 999), (0, 1001), (3, 1), (2, 5), (4, 0)] {
-        assert_eq!(footprint.dense_page(device, page), None);
+        assert_eq!(footprint.compacted_page(device, page), None);
     }
 }
 

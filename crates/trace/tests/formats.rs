@@ -338,7 +338,12 @@ fn a_truncated_binary_trace_reports_the_requests_before_the_cut() {
         bytes.extend(&fixture.bytes[..fixture.bytes.len().min(15)]);
         let (requests, end) = read_all(&bytes, &fixture.options);
         assert_eq!(requests.len(), fixture.rows.len(), "{}", fixture.name);
-        assert_eq!(end.unwrap_err().requests_before(), Some(fixture.rows.len() as u64), "{}", fixture.name);
+        assert_eq!(
+            end.unwrap_err().requests_before_damage(),
+            Some(fixture.rows.len() as u64),
+            "{}",
+            fixture.name
+        );
     }
 }
 
@@ -350,14 +355,14 @@ fn a_truncated_compressed_trace_delivers_its_whole_requests() {
     for packed in [gzip(text.as_bytes()), zstd(text.as_bytes()), xz(text.as_bytes())] {
         let (requests, end) = read_all(&packed[..packed.len() * 2 / 3], &OpenOptions::default());
         let error = end.unwrap_err();
-        assert_eq!(error.requests_before(), Some(requests.len() as u64), "{error}");
+        assert_eq!(error.requests_before_damage(), Some(requests.len() as u64), "{error}");
         assert!(error.to_string().contains(&format!("after {} requests", requests.len())), "{error}");
         assert!((20_000..50_000).contains(&requests.len()), "{}", requests.len());
     }
     let small = gzip(&fixture("msr").bytes);
     let error = read_all(&small[..small.len() - 4], &OpenOptions::default()).1.unwrap_err();
     assert_eq!(
-        error.requests_before(),
+        error.requests_before_damage(),
         Some(10),
         "even when the damage lies within the bytes used for detection"
     );

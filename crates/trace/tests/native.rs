@@ -134,7 +134,7 @@ fn every_truncation_of_a_native_trace_is_detected() {
     for len in 8..file.len() {
         let (read, end) = read_all(&file[..len], &OpenOptions::default());
         let error = end.expect_err("a cut file must not look whole");
-        assert_eq!(error.requests_before(), Some(read.len() as u64), "{error}");
+        assert_eq!(error.requests_before_damage(), Some(read.len() as u64), "{error}");
         assert!(read == requests[..read.len()]);
     }
 }
@@ -146,7 +146,7 @@ fn a_native_trace_cut_between_frames_delivers_the_frames_before() {
     let (read, end) = read_all(&file[..file.len() - 100], &OpenOptions::default());
     assert!(read.len() > 10_000 && read.len() < requests.len(), "{}", read.len());
     assert!(read == requests[..read.len()]);
-    assert_eq!(end.unwrap_err().requests_before(), Some(read.len() as u64));
+    assert_eq!(end.unwrap_err().requests_before_damage(), Some(read.len() as u64));
     let (read, end) = read_all(&file[..file.len() - 44], &OpenOptions::default());
     assert!(read == requests && end.is_err(), "without its end record a whole trace counts as cut");
 }

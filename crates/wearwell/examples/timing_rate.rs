@@ -40,12 +40,19 @@ fn geometry() -> Geometry {
 
 fn op(die: u32, kind: OpKind, cause: Cause) -> FlashOp {
     let bytes = if kind == OpKind::Erase { 0 } else { PAGE_BYTES };
-    FlashOp { plane: PlaneId(die), kind, cause, dependency_distance: 0, transfer_bytes: bytes, count: 1 }
+    FlashOp {
+        plane: PlaneId(die),
+        kind,
+        cause,
+        dependency_distance: 0,
+        transfer_bytes: bytes,
+        copy_or_line_count: 1,
+    }
 }
 
 /// Returns the operations of one collection on `die`, followed by a host program.
 fn write_with_collection(die: u32) -> Vec<FlashOp> {
-    let copies = FlashOp { count: COPIES_PER_COLLECTION, ..op(die, OpKind::Copies, Cause::Gc) };
+    let copies = FlashOp { copy_or_line_count: COPIES_PER_COLLECTION, ..op(die, OpKind::Copies, Cause::Gc) };
     vec![copies, op(die, OpKind::Erase, Cause::Gc), op(die, OpKind::Program, Cause::Host)]
 }
 
@@ -179,7 +186,7 @@ fn main() {
     let requests =
         std::env::args().nth(1).map_or(2_000_000, |text| text.parse().expect("a number of requests"));
     let plain = &TimingOptions::default();
-    let suspend = Some(SuspensionOptions { overhead_ns: 20_000, max_per_op: 4 });
+    let suspend = Some(SuspensionOptions { resume_overhead_ns: 20_000, max_suspensions_per_op: 4 });
     let suspending = &TimingOptions { suspension: suspend, ..plain.clone() };
     let (open, closed): (Drive, Drive) = (open_loop, closed_loop);
     let cases = [

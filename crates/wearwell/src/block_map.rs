@@ -18,9 +18,9 @@ use crate::store::{BlockState, Store};
 /// Largest number of bins of an [`EraseHistogram`] (erase counts of blocks).
 pub const HISTOGRAM_BINS_MAX: u32 = 40;
 /// Number of steps in which a cell of the block map (a few blocks) states the shares of its valid and invalid pages.
-const SHARE_STEPS: u64 = 15;
+const PAGE_SHARE_STEPS: u64 = 15;
 /// Value of a cell of the block map (a few blocks) whose blocks are all retired.
-const RETIRED_CODE: u64 = 15;
+const RETIRED_CELL_CODE: u64 = 15;
 /// Digits of the base64url alphabet, by value; a cell of the block map is written as two of them.
 const BASE64URL_DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
@@ -48,32 +48,32 @@ pub fn append_cells<N: Nand>(
 fn encode_cell<N: Nand>(store: &Store<N>, blocks: Range<u32>) -> u64 {
     let of_cell = u64::from(blocks.end - blocks.start);
     let (table, mut valid, mut programmed) = (store.blocks(), 0, 0);
-    let mut of_code = [0u32; RETIRED_CODE as usize + 1];
+    let mut of_code = [0u32; RETIRED_CELL_CODE as usize + 1];
     for block in blocks.map(BlockId) {
         match table.state(block) {
             BlockState::Free | BlockState::Erasing => {}
-            BlockState::Retired => of_code[RETIRED_CODE as usize] += 1,
+            BlockState::Retired => of_code[RETIRED_CELL_CODE as usize] += 1,
             BlockState::Open | BlockState::Closed => {
-                of_code[kind_code(table.kind(block))] += 1;
+                of_code[page_kind_code(table.kind(block))] += 1;
                 valid += u64::from(table.valid_pages(block));
                 programmed += u64::from(store.nand().programmed_pages(block));
             }
         }
     }
-    if u64::from(of_code[RETIRED_CODE as usize]) == of_cell {
-        return RETIRED_CODE;
+    if u64::from(of_code[RETIRED_CELL_CODE as usize]) == of_cell {
+        return RETIRED_CELL_CODE;
     }
     let pages = of_cell * u64::from(store.geometry().block_pages());
-    let steps = |count: u64| (2 * count * SHARE_STEPS + pages) / (2 * pages);
-    let programmed = steps(programmed).min(SHARE_STEPS);
+    let steps = |count: u64| (2 * count * PAGE_SHARE_STEPS + pages) / (2 * pages);
+    let programmed = steps(programmed).min(PAGE_SHARE_STEPS);
     let valid = steps(valid).min(programmed);
-    let commonest = (1..RETIRED_CODE as usize).rev().max_by_key(|&code| of_code[code]).unwrap_or(0);
+    let commonest = (1..RETIRED_CELL_CODE as usize).rev().max_by_key(|&code| of_code[code]).unwrap_or(0);
     let kind = if of_code[commonest] > 0 { commonest as u64 } else { 0 };
     valid << 8 | (programmed - valid) << 4 | kind
 }
 
 /// Returns the code, 1 to 6, by which a cell of the block map states that most of its blocks hold pages of this kind.
-fn kind_code(kind: PageKind) -> usize {
+fn page_kind_code(kind: PageKind) -> usize {
     match kind {
         PageKind::Data | PageKind::Head | PageKind::Tail => 1,
         PageKind::Translation => 2,

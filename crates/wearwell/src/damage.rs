@@ -34,7 +34,7 @@ impl<N: Nand> Ftl<N> {
         let mut page = vec![0; self.store.geometry().page_bytes as usize];
         let (mut next, mut read_pages) = (first.0, 0);
         while next < end && read_pages < most_pages {
-            if self.may_be_needed(Ppn(next))? {
+            if self.may_hold_needed_data(Ppn(next))? {
                 read_pages += 1;
                 match self.store.read(Ppn(next), &mut page, Cause::Scrub) {
                     Err(error) if error.is_media_error() => {}
@@ -51,7 +51,7 @@ impl<N: Nand> Ftl<N> {
     ///
     /// # Errors
     /// Power loss.
-    pub fn may_be_needed(&mut self, ppn: Ppn) -> Result<bool> {
+    pub fn may_hold_needed_data(&mut self, ppn: Ppn) -> Result<bool> {
         let block = self.store.block_of(ppn);
         if !matches!(self.store.blocks().state(block), BlockState::Open | BlockState::Closed) {
             return Ok(false);
@@ -71,7 +71,7 @@ impl<N: Nand> Ftl<N> {
             PageKind::Validity => Stream::Validity,
             PageKind::Head | PageKind::Tail => unreachable!("they describe blocks of other pages"),
         };
-        Ok(self.owns_metadata(stream, self.store.owner_in_oob(ppn).0, ppn))
+        Ok(self.is_current_metadata_page(stream, self.store.owner_in_oob(ppn).0, ppn))
     }
 
     fn is_programmed(&mut self, block: BlockId, ppn: Ppn) -> Result<bool> {
@@ -79,7 +79,7 @@ impl<N: Nand> Ftl<N> {
             return Ok(false);
         }
         let mut pages = vec![ppn];
-        self.store.nand_mut().retain_readable(&mut pages)?;
+        self.store.nand_mut().retain_readable_pages(&mut pages)?;
         Ok(!pages.is_empty())
     }
 

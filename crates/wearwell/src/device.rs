@@ -138,7 +138,7 @@ impl<N: Nand> Device<N> {
     /// Returns the flash operations of the last host request; empty unless
     /// [`FlashOpList::set_collecting_ops`](crate::stats::FlashOpList::set_collecting_ops) is on.
     pub fn flash_ops(&self) -> &[FlashOp] {
-        self.ftl.store().flash_ops.as_slice()
+        self.ftl.store().flash_ops.request_ops()
     }
 
     /// Returns the deferred flash operations of the last host request: those that the FTL started on its own and for
@@ -167,7 +167,7 @@ impl<N: Nand> Device<N> {
             match data {
                 HostData::Descriptors(descriptors) => {
                     let content = Content::Descriptor(descriptors[k.min(descriptors.len() - 1)]);
-                    self.write_piece(piece.lpn, PageData::from_content(content), piece.mask)?;
+                    self.write_page_sectors(piece.lpn, PageData::from_content(content), piece.mask)?;
                 }
                 HostData::Bytes(bytes) => self.write_bytes(piece, bytes)?,
             }
@@ -183,7 +183,7 @@ impl<N: Nand> Device<N> {
         }
         let mut page: Box<[u8]> = vec![0; self.page_scratch.len()].into();
         page[piece.from_in_page..piece.end_in_page].copy_from_slice(part);
-        self.write_piece(piece.lpn, PageData::Bytes(page), piece.mask)
+        self.write_page_sectors(piece.lpn, PageData::Bytes(page), piece.mask)
     }
 
     /// Executes a host write of one whole page whose content `descriptor` describes: a faster path for the replay of
@@ -197,7 +197,11 @@ impl<N: Nand> Device<N> {
         if self.buffer.is_off() {
             return self.ftl.write(lpn, content);
         }
-        self.write_piece(lpn, PageData::from_content(content), SectorMask::range(0, self.page_sectors()))
+        self.write_page_sectors(
+            lpn,
+            PageData::from_content(content),
+            SectorMask::range(0, self.sectors_per_page()),
+        )
     }
 
     /// Whether [`Device::write_pages`] is faster than repeated [`Device::write_page`] for the design of this drive.
@@ -222,9 +226,9 @@ impl<N: Nand> Device<N> {
         refused.map_or((lpns.len(), Ok(())), |(written, error)| (written, Err(error)))
     }
 
-    fn write_piece(&mut self, lpn: Lpn, data: PageData, mask: SectorMask) -> Result<()> {
+    fn write_page_sectors(&mut self, lpn: Lpn, data: PageData, mask: SectorMask) -> Result<()> {
         if self.buffer.is_off() {
-            return self.store_page(lpn, &data, mask);
+            return self.write_page_to_ftl(lpn, &data, mask);
         }
         if self.buffer.is_full_for(lpn) {
             self.evict_page()?;
@@ -235,17 +239,17 @@ impl<N: Nand> Device<N> {
 
     /// Evicts the oldest page from the write buffer and writes it to the FTL.
     fn evict_page(&mut self) -> Result<()> {
-        let page = self.buffer.take_oldest();
-        self.write_partial_pages(page)
+        let page = self.buffer.take_next_to_evict();
+        self.write_evicted_page(page)
     }
 
     /// Writes a page evicted from the write buffer to the FTL. If that fails, the page returns to the buffer, because
     /// its write was acknowledged. Exception: the buffer has only some sectors of the page, and its other sectors are
     /// uncorrectable on flash. Then the buffered sectors are dropped, so that they do not block all later evictions.
     /// The logical page reads as lost until it is overwritten as a whole.
-    fn write_partial_pages(&mut self, page: Option<BufferedPage>) -> Result<()> {
+    fn write_evicted_page(&mut self, page: Option<BufferedPage>) -> Result<()> {
         let Some(page) = page else { return Ok(()) };
-        match self.store_page(page.lpn, &page.data, page.written_sectors) {
+        match self.write_page_to_ftl(page.lpn, &page.data, page.written_sectors) {
             Err(Error::LogicalPageLost { .. }) => Ok(()),
             stored => {
                 if stored.is_err() {
@@ -258,8 +262,8 @@ impl<N: Nand> Device<N> {
 
     /// Writes the sectors of `lpn` in `mask` to the FTL, as a whole page. If `mask` is not the whole page, reads its
     /// other sectors from flash first.
-    fn store_page(&mut self, lpn: Lpn, data: &PageData, mask: SectorMask) -> Result<()> {
-        if mask.is_full(self.page_sectors()) {
+    fn write_page_to_ftl(&mut self, lpn: Lpn, data: &PageData, mask: SectorMask) -> Result<()> {
+        if mask.is_full(self.sectors_per_page()) {
             return self.ftl.write(lpn, data.content());
         }
         let whole = self.complete_partial_page(lpn, data, mask)?;
@@ -314,7 +318,7 @@ impl<N: Nand> Device<N> {
         let mut page = std::mem::take(&mut self.page_scratch);
         let read = self.ftl.read(piece.lpn, if wanted { &mut page } else { &mut [] });
         if wanted {
-            self.overlay_buffered(piece.lpn, &mut page);
+            self.overlay_buffered_sectors(piece.lpn, &mut page);
             into[piece.from_in_request..piece.from_in_request + piece.end_in_page - piece.from_in_page]
                 .copy_from_slice(&page[piece.from_in_page..piece.end_in_page]);
         }
@@ -323,7 +327,7 @@ impl<N: Nand> Device<N> {
     }
 
     /// Overwrites in `page`, the content of `lpn` as read from flash, the sectors that are in the write buffer.
-    fn overlay_buffered(&self, lpn: Lpn, page: &mut Box<[u8]>) {
+    fn overlay_buffered_sectors(&self, lpn: Lpn, page: &mut Box<[u8]>) {
         let Some(buffered) = self.buffer.get(lpn) else { return };
         let mut merged = PageData::Bytes(std::mem::take(page));
         merged.overlay(&buffered.data, buffered.written_sectors);
@@ -367,20 +371,20 @@ impl<N: Nand> Device<N> {
         self.require_valid_range(source_offset, len)?;
         let page = |offset: u64| (offset / page_bytes) as u32;
         let (target, source, pages) = (page(target_offset), page(source_offset), page(len));
-        self.write_out_range(target, pages)?;
-        self.write_out_range(source, pages)?;
+        self.write_out_buffered_range(target, pages)?;
+        self.write_out_buffered_range(source, pages)?;
         self.ftl.remap_pages(Lpn(target), Lpn(source), pages, mode)
     }
 
     /// Writes the pages of the write buffer that are among the `pages` logical pages from `first` on to the FTL, and
     /// removes them from the buffer.
-    fn write_out_range(&mut self, first: u32, pages: u32) -> Result<()> {
+    fn write_out_buffered_range(&mut self, first: u32, pages: u32) -> Result<()> {
         if self.buffer.len() == 0 {
             return Ok(());
         }
         for lpn in (first..first + pages).map(Lpn) {
             let page = self.buffer.remove(lpn);
-            self.write_partial_pages(page)?;
+            self.write_evicted_page(page)?;
         }
         Ok(())
     }
@@ -415,7 +419,7 @@ impl<N: Nand> Device<N> {
         self.ftl.recover()
     }
 
-    fn page_sectors(&self) -> u32 {
+    fn sectors_per_page(&self) -> u32 {
         (self.page_bytes / SECTOR_BYTES) as u32
     }
 

@@ -110,7 +110,7 @@ impl<N: Nand> Ftl<N> {
     pub fn flash_view(&mut self) -> Result<FlashView> {
         let map = self.read_whole_map().map_err(Error::Damaged)?;
         let mut pages = self.pages_by_spare_areas()?;
-        self.count_logical_pages(&map, &mut pages);
+        self.count_mapped_logical_pages(&map, &mut pages);
         for (ppn, page) in (0..).map(Ppn).zip(&mut pages) {
             if page.state == FlashPageState::Invalid {
                 page.state = self.state_of_programmed_page(ppn, page);
@@ -141,7 +141,7 @@ impl<N: Nand> Ftl<N> {
             }
             let first = geometry.first_page(block);
             for ppn in (first.0..first.0 + geometry.block_pages()).map(Ppn) {
-                pages[ppn.index()] = match self.store.nand_mut().probe(ppn) {
+                pages[ppn.index()] = match self.store.nand_mut().probe_page(ppn) {
                     Ok(None) => FlashPage::default(),
                     Ok(Some(Oob { kind, owner, .. })) => FlashPage {
                         state: FlashPageState::Invalid,
@@ -159,7 +159,7 @@ impl<N: Nand> Ftl<N> {
         Ok(pages)
     }
 
-    fn count_logical_pages(&self, map: &[Unit], pages: &mut [FlashPage]) {
+    fn count_mapped_logical_pages(&self, map: &[Unit], pages: &mut [FlashPage]) {
         let physical_pages = self.store.geometry().pages();
         for unit in map.iter().filter_map(|unit| unit.to_option()) {
             match &self.chunks {
@@ -177,7 +177,7 @@ impl<N: Nand> Ftl<N> {
     /// Returns the state of a programmed flash page: valid, recyclable or invalid. Not for pages of deltas and
     /// compressed chunks; [`Self::mark_live_packed_pages`] finds their state.
     fn state_of_programmed_page(&self, ppn: Ppn, page: &FlashPage) -> FlashPageState {
-        let owns = |stream| page.owner.is_some_and(|owner| self.owns_metadata(stream, owner, ppn));
+        let owns = |stream| page.owner.is_some_and(|owner| self.is_current_metadata_page(stream, owner, ppn));
         let is_valid = match page.kind {
             Some(PageKind::Data) => page.mapped_logical_pages > 0,
             Some(PageKind::Translation) => owns(Stream::Translation),

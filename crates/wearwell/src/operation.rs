@@ -114,7 +114,7 @@ pub struct FlashOp {
     /// Bytes transferred over the channel: 0 for an erase, only the bytes of the spare area for a read of a spare area.
     pub transfer_bytes: u32,
     /// Number of page copies in a batch, or of NVRAM lines in a scan; 1 for all other kinds of operations.
-    pub count: u32,
+    pub copy_or_line_count: u32,
 }
 
 impl FlashOp {
@@ -129,7 +129,7 @@ impl FlashOp {
     #[inline]
     pub fn flash_operation_count(&self) -> u64 {
         match self.kind {
-            OpKind::Copies => 2 * u64::from(self.count),
+            OpKind::Copies => 2 * u64::from(self.copy_or_line_count),
             OpKind::Scan => 0,
             OpKind::Read | OpKind::Program | OpKind::Erase => 1,
         }
@@ -145,7 +145,7 @@ impl FlashOp {
             cause: Cause::RemapLog,
             dependency_distance: 0,
             transfer_bytes: NVRAM_LINE_BYTES,
-            count: u32::try_from(lines).unwrap_or(u32::MAX),
+            copy_or_line_count: u32::try_from(lines).unwrap_or(u32::MAX),
         }
     }
 
@@ -158,7 +158,7 @@ impl FlashOp {
 
     /// Returns the read and the program that make up each page copy of this batch.
     pub fn copy_read_and_program(&self) -> [FlashOp; 2] {
-        let read = FlashOp { kind: OpKind::Read, dependency_distance: 0, count: 1, ..*self };
+        let read = FlashOp { kind: OpKind::Read, dependency_distance: 0, copy_or_line_count: 1, ..*self };
         [read, FlashOp { kind: OpKind::Program, dependency_distance: 1, ..read }]
     }
 }

@@ -84,7 +84,7 @@ impl<N: Nand> Ftl<N> {
     /// Returns the percentage of the spare blocks that are still good. Spare blocks are those that the device has in
     /// addition to the blocks that the logical pages fill. 100 on a device without bad blocks, 0 if no good block is
     /// spare. `bad_blocks` is the number of bad blocks of the device.
-    pub fn spare_percent(&self, bad_blocks: u32) -> f64 {
+    pub fn available_spare_percent(&self, bad_blocks: u32) -> f64 {
         let geometry = self.store.geometry();
         let blocks = geometry.blocks() as f64;
         let needed = (self.logical_pages as u64).div_ceil(geometry.block_pages() as u64) as f64;
@@ -114,7 +114,7 @@ mod tests {
     use crate::sharing::reverse_map::ReverseMapPart;
 
     #[test]
-    fn the_page_state_query_reports_holes_stored_and_shared_pages_without_counting_reads() {
+    fn the_page_state_query_reports_unmapped_stored_and_shared_pages_without_counting_reads() {
         let geometry = Geometry {
             channels: 1,
             dies_per_channel: 1,
@@ -144,6 +144,6 @@ mod tests {
         assert_eq!(*device.ftl().stats(), before);
         device.trim(512, 512).expect("it is in range");
         assert_eq!(states(&device), [PageState::Hole, PageState::Hole, PageState::Stored]);
-        assert!((device.ftl().spare_percent(0) - 100.0).abs() < f64::EPSILON);
+        assert!((device.ftl().available_spare_percent(0) - 100.0).abs() < f64::EPSILON);
     }
 }

@@ -264,12 +264,12 @@ impl FlashOpList {
     /// Appends a flash operation to the list of the request, or to the list of deferred operations if
     /// [`Self::set_deferring`] is set.
     #[inline]
-    pub(crate) fn push(&mut self, op: FlashOp) {
+    pub(crate) fn push_op(&mut self, op: FlashOp) {
         if self.is_deferring { self.deferred.push(op) } else { self.ops.push(op) }
     }
 
     /// Records the page of the flash operation pushed last; must be called twice for each copy of a batch.
-    pub(crate) fn push_page(&mut self, place: FlashOpPage) {
+    pub(crate) fn push_op_page(&mut self, place: FlashOpPage) {
         self.recorded_pages[usize::from(self.is_deferring)].push(place);
     }
 
@@ -285,7 +285,7 @@ impl FlashOpList {
     }
 
     /// Returns the flash operations of the request since the last [`FlashOpList::clear`], in the order of issue.
-    pub fn as_slice(&self) -> &[FlashOp] {
+    pub fn request_ops(&self) -> &[FlashOp] {
         &self.ops
     }
 

@@ -118,7 +118,7 @@ pub(crate) struct WriteBuffer {
     free_slots: Vec<u32>,
     probation_list: LruList,
     protected_list: LruList,
-    absorbed: u64,
+    absorbed_writes: u64,
 }
 
 impl WriteBuffer {
@@ -131,7 +131,7 @@ impl WriteBuffer {
             free_slots: Vec::new(),
             probation_list: LruList::default(),
             protected_list: LruList::default(),
-            absorbed: 0,
+            absorbed_writes: 0,
         }
     }
 
@@ -142,7 +142,7 @@ impl WriteBuffer {
 
     /// Returns the number of page writes that the write buffer absorbed, because it already held their page.
     pub(crate) fn absorbed_writes(&self) -> u64 {
-        self.absorbed
+        self.absorbed_writes
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -163,9 +163,9 @@ impl WriteBuffer {
     /// have made room: [`WriteBuffer::is_full_for`] is false.
     pub(crate) fn insert_or_merge(&mut self, lpn: Lpn, data: PageData, mask: SectorMask) {
         if let Some(&slot) = self.slot_of_lpn.get(&lpn) {
-            self.absorbed += 1;
+            self.absorbed_writes += 1;
             self.merge(slot, data, mask);
-            self.protect_rewritten(slot);
+            self.protect_rewritten_page(slot);
             return;
         }
         let slot = self.insert(BufferedPage { lpn, data, written_sectors: mask, is_protected: false });
@@ -204,7 +204,7 @@ impl WriteBuffer {
         self.slots[slot as usize].as_mut().expect("an indexed slot is in use")
     }
 
-    fn protect_rewritten(&mut self, slot: u32) {
+    fn protect_rewritten_page(&mut self, slot: u32) {
         if self.options.policy == BufferPolicy::Fifo {
             return;
         }
@@ -222,7 +222,7 @@ impl WriteBuffer {
     }
 
     /// Removes and returns the page that the write buffer evicts next.
-    pub(crate) fn take_oldest(&mut self) -> Option<BufferedPage> {
+    pub(crate) fn take_next_to_evict(&mut self) -> Option<BufferedPage> {
         let slot = self.probation_list.oldest().or_else(|| self.protected_list.oldest())?;
         Some(self.remove_slot(slot))
     }

@@ -107,7 +107,7 @@ impl Rig {
     }
 
     fn oob(&mut self, ppn: Ppn) -> Option<Oob> {
-        self.ftl.store_mut().nand_mut().probe(ppn).expect("a healthy medium reads")
+        self.ftl.store_mut().nand_mut().probe_page(ppn).expect("a healthy medium reads")
     }
 
     /// Returns the flash page of the newest program of `lpn`.
@@ -306,7 +306,7 @@ fn a_backward_scan_does_not_restore_a_version_that_no_translation_page_ever_name
 /// invalidation report is lost with the buffer. The earlier version of the translation page, which is kept until the
 /// buffer is written, still names it.
 #[test]
-fn a_backward_scan_does_not_restore_a_place_named_only_by_an_older_translation_page() {
+fn a_backward_scan_does_not_restore_a_ppn_named_only_by_an_older_translation_page() {
     let mut rig = Rig::recovering();
     rig.leave_behind();
     let earlier = rig.place(A);
@@ -370,7 +370,7 @@ fn a_backward_scan_can_be_repeated_with_the_same_result() {
 /// many moments of a running device. C is the number of cache entries, K of blocks, V of buffer entries, TPT of
 /// translation pages.
 #[test]
-fn a_backward_scan_and_its_correction_read_no_more_than_the_papers_bounds() {
+fn a_backward_scan_and_its_correction_read_no_more_than_the_geckoftl_bounds() {
     const ENTRIES: u32 = 512;
     let gecko = GeckoOptions { size_ratio: 2, parts_per_block: 4, merge_mode: MergeMode::MultiWay };
     let parts = geckoftl(GcOptions::default(), GeckoFtlOptions { cache_entries: ENTRIES, gecko });

@@ -167,7 +167,7 @@ fn reading_a_chunk_member_reads_its_whole_chunk() {
 /// Requirement I20: while deduplication is off, nothing is added to the content index, but contents that die are
 /// removed from it. A naive index binds to dead contents later.
 #[test]
-fn a_content_index_that_is_off_still_drops_contents_that_die() {
+fn a_switched_off_deduplication_index_still_drops_contents_without_a_valid_page() {
     let mut device = device(true);
     let (old, new) = (page(1, 100), page(2, 100));
     (0..4).for_each(|lpn| write(&mut device, lpn, &page(10 + lpn, 100)));

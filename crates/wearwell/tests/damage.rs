@@ -11,7 +11,7 @@ use common::{
 };
 use wearwell::address::{Lpn, Ppn, RemapMode};
 use wearwell::device::{HostData, SECTOR_BYTES};
-use wearwell::nand::{Fragile, Nand, SimNand};
+use wearwell::nand::{FaultInjectable, Nand, SimNand};
 use wearwell::write_buffer::BufferOptions;
 use wearwell::{Device, Error};
 
@@ -63,7 +63,7 @@ impl Witness {
         let pages = device.ftl().store().geometry().pages();
         let ppn = Ppn(random.below(pages) as u32);
         let nand = device.ftl_mut().store_mut().nand_mut();
-        let oob = nand.probe(ppn).ok().flatten()?;
+        let oob = nand.probe_page(ppn).ok().flatten()?;
         oob.kind.is_host_data().then_some(ppn)
     }
 
@@ -337,8 +337,8 @@ fn with_lost_translation_pages_writes_fail_with_an_error_and_reads_continue() {
 fn current_translation_page(device: &mut Device<SimNand>) -> Option<Ppn> {
     let pages = device.ftl().store().geometry().pages() as u32;
     (0..pages).map(Ppn).find(|&ppn| {
-        let found = device.ftl_mut().store_mut().nand_mut().probe(ppn).ok().flatten();
+        let found = device.ftl_mut().store_mut().nand_mut().probe_page(ppn).ok().flatten();
         found.is_some_and(|oob| oob.kind == wearwell::nand::PageKind::Translation)
-            && device.ftl_mut().may_be_needed(ppn) == Ok(true)
+            && device.ftl_mut().may_hold_needed_data(ppn) == Ok(true)
     })
 }

@@ -15,7 +15,7 @@ use common::{
 use wearwell::address::{Lpn, Ppn, RemapMode};
 use wearwell::design::Persistence;
 use wearwell::device::HostData;
-use wearwell::nand::{CutOutcome, Fragile, Nand};
+use wearwell::nand::{CutOutcome, FaultInjectable, Nand};
 use wearwell::{Device, Error, Result};
 
 use crate::common;
@@ -264,11 +264,11 @@ impl Scenario<'_> {
     /// that shares content without comparing it, makes the damage known to the device at once.
     fn damage(&self, device: &mut Cuttable, random: &mut Random) -> Option<u32> {
         let ppn = Ppn(random.below(self.world.geometry.pages()) as u32);
-        let oob = device.ftl_mut().store_mut().nand_mut().probe(ppn).ok().flatten();
+        let oob = device.ftl_mut().store_mut().nand_mut().probe_page(ppn).ok().flatten();
         let oob = oob.filter(|oob| oob.kind.is_host_data())?;
         let recycle = self.design.parts.content.recycle.as_ref();
         let is_blind = recycle.is_some_and(|recycle| !recycle.verify_on_hit);
-        if is_blind && device.ftl_mut().may_be_needed(ppn) != Ok(true) {
+        if is_blind && device.ftl_mut().may_hold_needed_data(ppn) != Ok(true) {
             return None;
         }
         device.ftl_mut().store_mut().nand_mut().make_uncorrectable(ppn);

@@ -610,7 +610,7 @@ fn a_delta_over_a_shared_base_belongs_to_one_logical_page() {
 /// A bind programs nothing on flash that is newer than a delta. If only the map is durable, a page that is bound to its
 /// former base must not get its old delta back.
 #[test]
-fn recovery_does_not_restore_a_delta_that_a_bind_replaced() {
+fn recovery_does_not_restore_a_delta_whose_page_was_remapped_to_its_former_base() {
     let mut drive = Drive::with_sharing_and_map_in_nvram(ReferenceCountForm::Sparse, None);
     let bytes = PAGE as u64;
     let remap = |drive: &mut Drive, target: u64, source: u64| {
@@ -708,7 +708,7 @@ fn a_full_device_serves_requests_without_delta_merges() {
 /// A capture may contain the bytes of some pages and only the sizes of others. Whatever is packed and merged together,
 /// a page written with bytes reads as it was written.
 #[test]
-fn pages_with_bytes_survive_packing_with_pages_of_descriptors() {
+fn pages_written_with_bytes_survive_packing_with_deltas_of_which_only_the_size_is_known() {
     let design =
         DeltaDesign { cold_scan_interval_writes: 16, delta_area_share: 1.0, ..DeltaDesign::default() };
     for seed in 0..20 {

@@ -240,7 +240,8 @@ fn pages_reported_written_by_a_batch_survive_every_power_cut() {
             audit(&mut device);
             for (&lpn, before) in acknowledged.iter().zip(places) {
                 let found = place_of(&device, lpn);
-                let spare = device.ftl_mut().store_mut().nand_mut().probe(found).expect("it is readable");
+                let spare =
+                    device.ftl_mut().store_mut().nand_mut().probe_page(found).expect("it is readable");
                 let number = spare.expect("it is programmed").sequence;
                 assert!(
                     found == before || number == cut_program,
@@ -385,7 +386,7 @@ fn lazy_and_eager_maps_agree_after_all_dirty_entries_are_written() {
 /// Requirement E3: without reads every dead page has recycle probability 0, so a block's dirtiness is its number of
 /// invalid pages. RC-GC and greedy then execute the same operations, ties included.
 #[test]
-fn recycling_aware_gc_without_reads_is_greedy() {
+fn recycling_aware_gc_without_reads_programs_like_greedy_gc() {
     let log_of = |world: &World, victims, entries, seed| {
         let parts = recycling(gc(victims), StorePolicy::Probability, entries);
         let mut device = device(world, &parts, BUFFERS[0], Recording::new(full_medium(world)));
@@ -497,8 +498,8 @@ impl Nand for PageByPage {
     fn read_spare(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
         self.0.read_spare(ppn, into)
     }
-    fn probe(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {
-        self.0.probe(ppn)
+    fn probe_page(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {
+        self.0.probe_page(ppn)
     }
     fn erase(&mut self, block: BlockId) -> Result<(), NandError> {
         self.0.erase(block)
@@ -546,7 +547,7 @@ fn contents(nand: &mut SimNand) -> Vec<(Option<Oob>, Vec<u8>, u32)> {
     let geometry = nand.geometry().clone();
     let mut pages = Vec::new();
     for ppn in (0..geometry.pages() as u32).map(Ppn) {
-        let oob = nand.probe(ppn).expect("a healthy medium reads");
+        let oob = nand.probe_page(ppn).expect("a healthy medium reads");
         let mut bytes = Vec::new();
         if nand.has_bytes(ppn) {
             bytes.resize(geometry.page_bytes as usize, 0);
@@ -611,7 +612,7 @@ fn count(log: &[RecordedOp]) -> u64 {
 /// page.
 #[test]
 fn a_bulk_copy_stops_at_an_unreadable_page_like_single_copies() {
-    use wearwell::nand::Fragile;
+    use wearwell::nand::FaultInjectable;
     let world = worlds().into_iter().find(|world| world.name == "slc").expect("a known world");
     let mut bulk = SimNand::new(world.geometry.clone(), RetainedFields::ALL);
     for ppn in 0..6 {
@@ -638,7 +639,7 @@ fn a_bulk_copy_stops_at_an_unreadable_page_like_single_copies() {
     assert_eq!(bulk.copy(run, &mut page), outcome);
     assert_eq!(by_page.copy(run, &mut page), outcome);
     for ppn in [16, 17, 18].map(Ppn) {
-        assert_eq!(bulk.probe(ppn), by_page.probe(ppn));
+        assert_eq!(bulk.probe_page(ppn), by_page.probe_page(ppn));
     }
 }
 
@@ -695,9 +696,9 @@ fn versions_of_metadata_pages_read_as_they_were_programmed() {
                     let places = (below(with_spare / 4)..with_spare / 4).step_by(1 + below(40));
                     let words = places.map(|at| PageWord { index: at as u32, value: below(1 << 32) as u32 });
                     let words: Vec<PageWord> = words.collect();
-                    nand.program_changed(to, oob, base, &words).expect("it is erased");
+                    nand.program_changed_page(to, oob, base, &words).expect("it is erased");
                     for word in words {
-                        word.exchange_in(&mut bytes);
+                        word.swap_into_page(&mut bytes);
                     }
                     bytes
                 }
@@ -843,7 +844,7 @@ impl Twins {
 /// page. Three properties of contents that a trace does not contain are avoided: how two equal pages compress together,
 /// how a page differs from a version before the last, and the sizes of a page that is remapped by writing it.
 #[test]
-fn bytes_and_descriptors_give_the_same_counters() {
+fn writes_of_bytes_and_of_content_descriptors_give_the_same_counters() {
     for (number, design) in (0u64..).zip(designs()) {
         let content = &design.parts.content;
         let sizes_matter = content.delta.is_some() || content.chunks.is_some();

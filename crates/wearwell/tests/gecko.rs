@@ -78,7 +78,8 @@ fn a_burst_of_invalid_pages_becomes_a_gecko_run_of_several_pages() {
                 rig.update(&mut random);
             }
             rig.settle_with_questions(&mut random);
-            longest = longest.max(rig.gecko.run_sizes().next().map_or(0, |(_, _, pages)| pages));
+            longest =
+                longest.max(rig.gecko.level_entries_pages_of_runs().next().map_or(0, |(_, _, pages)| pages));
         }
         assert!(longest > 1);
         rig.check_scan();
@@ -125,10 +126,11 @@ fn without_key_collisions_gecko_runs_follow_a_binary_counter() {
             };
             assert_eq!(rig.programs() - programs, 1 + merged, "{mode:?}: pages written by flush {flush}");
             assert_eq!(rig.reads() - reads, merged, "{mode:?}: pages read by flush {flush}");
-            let levels: Vec<u32> = rig.gecko.run_sizes().map(|(level, _, _)| level).collect();
+            let levels: Vec<u32> =
+                rig.gecko.level_entries_pages_of_runs().map(|(level, _, _)| level).collect();
             let digits: Vec<u32> = (0..8).filter(|level| flush >> level & 1 == 1).collect();
             assert_eq!(levels, digits, "{mode:?}: levels after flush {flush}");
-            assert!(rig.gecko.run_sizes().all(|(level, _, pages)| pages == 1 << level));
+            assert!(rig.gecko.level_entries_pages_of_runs().all(|(level, _, pages)| pages == 1 << level));
         }
         rig.check_scan();
     }
@@ -207,7 +209,7 @@ fn a_gecko_flush_on_a_full_device_fails_and_can_be_repeated() {
     let mut rig = Rig::new(&geometry, options_of(2, 4, MergeMode::MultiWay));
     let append = |store: &mut Store<_>| {
         let content = Content::Descriptor(Descriptor::of_fingerprint(Fingerprint(1)));
-        store.append(Stream::Host, 0, 0, content, Fingerprint(1), Cause::Host)
+        store.append_page(Stream::Host, 0, 0, content, Fingerprint(1), Cause::Host)
     };
     let places: Vec<Ppn> = (0..24).map(|_| append(&mut rig.store).expect("24 pages")).collect();
     for page in [1, 2, 9, 21] {
@@ -219,7 +221,7 @@ fn a_gecko_flush_on_a_full_device_fails_and_can_be_repeated() {
         rig.check_scan();
     }
     rig.open(5);
-    places[..4].iter().for_each(|&page| rig.store.discard(page));
+    places[..4].iter().for_each(|&page| rig.store.discard_page(page));
     rig.store.erase(BlockId(0), Cause::Gc).expect("healthy");
     assert!(rig.settle_step() && !rig.settle_step());
     assert_eq!((rig.programs(), rig.gecko.unflushed_report_count()), (1, 1));

@@ -127,14 +127,14 @@ fn a_block_tail_of_an_earlier_use_of_the_block_is_ignored() {
         for block in 0..14 {
             let last = Ppn((block + 1) * pages - 1);
             let nand = drive.device.ftl_mut().store_mut().nand_mut();
-            if nand.probe(last) != Ok(None) {
+            if nand.probe_page(last) != Ok(None) {
                 let mut bytes = vec![0; PAGE_BYTES as usize];
                 let oob = nand.read(last, &mut bytes).expect("a healthy medium reads");
                 assert_eq!(oob.kind, PageKind::Tail);
                 tails[block as usize] = Some((oob, bytes));
                 continue;
             }
-            let is_full = nand.probe(Ppn(last.0 - 1)) != Ok(None);
+            let is_full = nand.probe_page(Ppn(last.0 - 1)) != Ok(None);
             let Some((oob, bytes)) = tails[block as usize].as_ref().filter(|_| is_full) else { continue };
             let mut copy = drive.clone();
             let sequence = copy.device.ftl().store().last_sequence() + 1;

@@ -301,7 +301,7 @@ fn schemes() -> impl Strategy<Value = Vec<SchemeEstimate>> {
 proptest! {
     /// More capacity never enables more schemes, and never starts throttling.
     #[test]
-    fn more_capacity_never_enables_more_schemes_or_throttling(
+    fn more_write_capacity_per_epoch_never_enables_more_schemes_or_throttling(
         schemes in schemes(), demand in 1.0..1e12_f64, share in 0.001..3.0_f64, more in 1.0..3.0_f64,
     ) {
         let tight = decide_schemes(&schemes, demand, demand * share);
@@ -506,7 +506,11 @@ proptest! {
 /// Returns the counters of a device whose remaining bytes give each of the paper's epochs a capacity of 1 MiB.
 fn device(activity: WriteActivity, schemes: Vec<SchemeBytes>) -> LifetimeCounters {
     let budget_bytes = 525_600 << 20;
-    LifetimeCounters { activity, remaining_endurance_bytes: budget_bytes - activity.flash_bytes, schemes }
+    LifetimeCounters {
+        activity,
+        remaining_endurance_bytes: budget_bytes - activity.flash_bytes,
+        scheme_bytes: schemes,
+    }
 }
 
 fn wrote(bytes: u64) -> WriteActivity {
@@ -534,7 +538,7 @@ fn lifetime_management_decides_once_per_epoch_at_its_first_request() {
 }
 
 #[test]
-fn without_history_no_scheme_runs_and_no_write_is_throttled() {
+fn without_write_history_no_scheme_runs_and_no_write_is_throttled() {
     for configuration in [PaperConfiguration::Integrated, PaperConfiguration::Throttling] {
         let mut lifetime = manager(configuration);
         let schemes = vec![SchemeBytes::default(); lifetime.options().schemes.len()];
@@ -655,7 +659,8 @@ fn a_scheme_is_switched_off_and_on_with_its_observed_savings() {
 #[test]
 fn throttling_slows_a_worn_out_device_and_does_not_stop_it() {
     let mut lifetime = manager(PaperConfiguration::Throttling);
-    let worn = LifetimeCounters { activity: wrote(1 << 40), remaining_endurance_bytes: 0, schemes: vec![] };
+    let worn =
+        LifetimeCounters { activity: wrote(1 << 40), remaining_endurance_bytes: 0, scheme_bytes: vec![] };
     lifetime.advance_to(0, &worn);
     let busy = LifetimeCounters { activity: wrote((1 << 40) + 4096), ..worn };
     lifetime.advance_to(EPOCH_NS, &busy);

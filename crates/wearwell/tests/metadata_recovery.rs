@@ -54,7 +54,7 @@ fn of_dftl() -> Parts {
 
 /// Returns the duration of a recovery in seconds if operations are executed one after the other at the paper's times.
 fn seconds(report: &RecoveryReport) -> f64 {
-    let steps = report.steps.by_name();
+    let steps = report.steps.named_step_costs();
     let sum = |of: fn(&RecoveryStepCost) -> u64| steps.iter().map(|(_, cost)| of(cost)).sum::<u64>() as f64;
     sum(|cost| cost.spare_reads) * 3e-6
         + sum(|cost| cost.page_reads) * 1e-4
@@ -71,7 +71,7 @@ fn the_battery_of_dftl_saves_the_page_validity_bitmap() {
     assert!(report.battery_programs >= BITMAP_PAGES, "{} battery programs", report.battery_programs);
     assert_eq!(steps.recount_valid_pages.page_reads, BITMAP_PAGES, "the bitmap is read once");
     let device_pages = u64::from(BLOCKS * BLOCK_PAGES);
-    let spare_reads: u64 = steps.by_name().iter().map(|(_, cost)| cost.spare_reads).sum();
+    let spare_reads: u64 = steps.named_step_costs().iter().map(|(_, cost)| cost.spare_reads).sum();
     // One per block and per metadata page, and those of the binary search in open blocks.
     assert!(spare_reads < device_pages / 10, "{spare_reads} spare areas of {device_pages} pages");
     let by_recovery = report.page_and_spare_reads - report.battery_reads;
@@ -109,7 +109,7 @@ fn recovery_of_ib_ftl_reads_its_validity_log_once() {
     let mut ftl = used(&ibftl(GcOptions::default(), options));
     let report = recover(&mut ftl);
     let AnyValidity::Log(log) = ftl.validity() else { panic!("IB-FTL has a log") };
-    let log_pages = u64::from(log.log_pages());
+    let log_pages = u64::from(log.log_page_count());
     assert!(log_pages > 20, "{log_pages} pages of the log");
     assert_eq!(report.steps.recount_valid_pages.page_reads, 0, "the counts follow from what was read before");
     // The following synchronisation may write pages of the log.

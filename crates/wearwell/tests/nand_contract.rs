@@ -4,8 +4,8 @@
 use wearwell::address::{BlockId, Lpn, Ppn};
 use wearwell::data::{Content, Descriptor, Fingerprint};
 use wearwell::nand::{
-    CopyRun, CutOutcome, FaultPlan, Faulty, Fragile, Geometry, Nand, NandError, Oob, PageKind, PowerCut,
-    RecordedOp, Recording, RetainedFields, SimNand, WearFailure, WearLimit,
+    CopyRun, CutOutcome, FaultInjectable, FaultPlan, Faulty, Geometry, Nand, NandError, Oob, PageKind,
+    PowerCut, RecordedOp, Recording, RetainedFields, SimNand, WearFailure, WearLimit,
 };
 
 const FIRST: BlockId = BlockId(0);
@@ -175,12 +175,12 @@ fn the_medium_panics_at_a_copy_run_from_two_blocks() {
 }
 
 #[test]
-fn a_torn_page_is_uncorrectable_and_consumed() {
+fn a_torn_page_is_uncorrectable_and_the_next_program_goes_to_the_page_after_it() {
     let mut nand = medium();
     program(&mut nand, 0).unwrap();
     nand.tear_program(Ppn(1));
     assert_eq!(read(&mut nand, 1), Err(NandError::Uncorrectable(Ppn(1))));
-    assert_eq!(nand.probe(Ppn(1)), Err(NandError::Uncorrectable(Ppn(1))));
+    assert_eq!(nand.probe_page(Ppn(1)), Err(NandError::Uncorrectable(Ppn(1))));
     assert_eq!(read(&mut nand, 0), Ok(vec![0; 512]), "its neighbour is unharmed");
     program(&mut nand, 2).unwrap();
     nand.erase(FIRST).unwrap();
@@ -196,7 +196,7 @@ fn the_spare_area_of_a_damaged_page_is_readable() {
     program(&mut nand, 1).unwrap();
     nand.make_uncorrectable(Ppn(1));
     assert_eq!(read(&mut nand, 1), Err(NandError::Uncorrectable(Ppn(1))));
-    let oob = nand.probe(Ppn(1)).unwrap().expect("it is programmed");
+    let oob = nand.probe_page(Ppn(1)).unwrap().expect("it is programmed");
     assert_eq!(nand.read_spare(Ppn(1), &mut []), Ok(oob));
     assert_eq!(read(&mut nand, 0), Ok(vec![0; 512]), "its neighbour is unharmed");
     assert!(nand.lost_pages().is_empty(), "nobody declared it lost");
@@ -210,7 +210,7 @@ fn the_spare_area_of_a_damaged_page_is_readable() {
 fn a_page_programmed_as_lost_keeps_its_oob_and_reads_as_uncorrectable() {
     let mut nand = medium();
     program(&mut nand, 0).unwrap();
-    let oob = nand.probe(Ppn(0)).unwrap().expect("it is programmed");
+    let oob = nand.probe_page(Ppn(0)).unwrap().expect("it is programmed");
     nand.program_lost(Ppn(1), oob, &[7; 4]).unwrap();
     assert_eq!(read(&mut nand, 1), Err(NandError::Uncorrectable(Ppn(1))));
     let mut spare = [0; 4];
@@ -241,12 +241,12 @@ fn a_half_erased_block_is_unreadable_until_it_is_erased() {
     nand.tear_erase(FIRST);
     assert_eq!(read(&mut nand, 0), Err(NandError::Uncorrectable(Ppn(0))));
     assert_eq!(
-        nand.probe(Ppn(3)),
+        nand.probe_page(Ppn(3)),
         Err(NandError::Uncorrectable(Ppn(3))),
         "no page of it is known to be erased"
     );
     nand.erase(FIRST).unwrap();
-    assert_eq!(nand.probe(Ppn(3)), Ok(None));
+    assert_eq!(nand.probe_page(Ppn(3)), Ok(None));
     program(&mut nand, 0).unwrap();
 }
 
@@ -254,14 +254,14 @@ fn a_half_erased_block_is_unreadable_until_it_is_erased() {
 fn a_probe_may_read_an_erased_page() {
     let mut nand = medium();
     program(&mut nand, 0).unwrap();
-    assert_eq!(nand.probe(Ppn(0)), Ok(Some(oob(PageKind::Data, 0))));
-    assert_eq!(nand.probe(Ppn(1)), Ok(None));
+    assert_eq!(nand.probe_page(Ppn(0)), Ok(Some(oob(PageKind::Data, 0))));
+    assert_eq!(nand.probe_page(Ppn(1)), Ok(None));
 }
 
 #[test]
 #[should_panic(expected = "probe of page 0 in a bad block")]
 fn the_medium_panics_at_a_probe_of_a_bad_block() {
-    let _ = medium().with_factory_bad([FIRST]).probe(Ppn(0));
+    let _ = medium().with_factory_bad([FIRST]).probe_page(Ppn(0));
 }
 
 #[test]
@@ -316,7 +316,7 @@ fn a_power_cut_leaves_the_flash_in_the_requested_state() {
         assert_eq!(read(&mut nand, 0), Err(NandError::PowerLost), "nothing works without power");
         assert_eq!(nand.erase(FIRST), Err(NandError::PowerLost));
         nand.restore_power(Some(0));
-        let left = nand.probe(Ppn(1));
+        let left = nand.probe_page(Ppn(1));
         match outcome {
             CutOutcome::Before => assert_eq!(left, Ok(None)),
             CutOutcome::Torn => assert_eq!(left, Err(NandError::Uncorrectable(Ppn(1)))),
@@ -324,7 +324,7 @@ fn a_power_cut_leaves_the_flash_in_the_requested_state() {
         }
         assert_eq!(nand.erase(FIRST), Err(NandError::PowerLost));
         nand.restore_power(None);
-        let left = nand.probe(Ppn(0));
+        let left = nand.probe_page(Ppn(0));
         match outcome {
             CutOutcome::Before => assert_eq!(left, Ok(Some(oob(PageKind::Data, 0)))),
             CutOutcome::Torn => assert_eq!(left, Err(NandError::Uncorrectable(Ppn(0)))),
@@ -343,7 +343,7 @@ fn a_recording_medium_lists_programs_and_erases_in_order() {
 }
 
 #[test]
-fn a_medium_without_bytes_keeps_descriptors_and_all_metadata() {
+fn a_medium_without_host_data_bytes_keeps_descriptors_and_all_metadata() {
     let mut nand = SimNand::new(
         medium().geometry().clone(),
         RetainedFields { data_bytes: false, ..RetainedFields::ALL },
@@ -359,7 +359,7 @@ fn a_medium_without_bytes_keeps_descriptors_and_all_metadata() {
 /// Pages of deltas and chunks are host data, but a recovery reads in them which logical pages they hold. A medium without
 /// bytes keeps them if it is asked to, through copies of its own and of a wrapper, until their block is erased.
 #[test]
-fn a_medium_without_bytes_may_keep_pages_of_deltas_and_chunks() {
+fn a_medium_without_host_data_bytes_may_keep_pages_of_deltas_and_chunks() {
     let geometry = medium().geometry().clone();
     let mut page = [0; 512 + 12];
     page[3..9].copy_from_slice(&[1, 0, 2, 3, 0, 4]);

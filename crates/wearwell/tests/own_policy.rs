@@ -66,7 +66,7 @@ fn operations(mut ftl: Ftl<SimNand>) -> Vec<FlashOp> {
         let pages = if random.below(5) == 0 { 500 } else { 100 };
         ftl.write(Lpn(random.below(pages) as u32), content()).unwrap();
     }
-    ftl.store().flash_ops.as_slice().to_vec()
+    ftl.store().flash_ops.request_ops().to_vec()
 }
 
 #[test]

@@ -521,6 +521,6 @@ fn designs_with_a_map_in_nvram_lose_no_durable_write_at_any_power_cut() {
 }
 
 #[test]
-fn mixtures_of_parts_lose_no_durable_write_at_any_power_cut() {
+fn designs_that_combine_content_mechanisms_lose_no_durable_write_at_any_power_cut() {
     every_cut_of("mixture");
 }

@@ -157,7 +157,7 @@ fn recycling_programs_content_that_only_a_valid_page_has() {
 /// Requirement R24: of two dead pages with equal content, the fingerprint store holds the one with the greater
 /// probability.
 #[test]
-fn of_dead_pages_with_equal_content_the_store_holds_the_one_with_greater_recycle_probability() {
+fn of_dead_pages_with_equal_content_the_fingerprint_store_holds_the_one_with_greater_recycle_probability() {
     let mut drive = drive(VictimPolicy::Greedy);
     drive.write(0, 5);
     drive.write(1, 5);
@@ -336,7 +336,7 @@ fn aged_fingerprint_store_entries_are_evicted_first() {
 /// Requirement R28: pages that were never read all have probability 0, so their version decides which is evicted, then
 /// recency.
 #[test]
-fn of_never_read_dead_pages_the_newer_version_stays_in_the_store() {
+fn of_never_read_dead_pages_the_newer_version_stays_in_the_fingerprint_store() {
     let gc = GcOptions::default();
     let mut drive = Drive::new(&parts(gc, StorePolicy::Probability, Some(2)));
     // Two versions of page 0 die, and one of page 1: the oldest version of page 0 has the smallest version number.

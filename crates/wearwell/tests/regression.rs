@@ -261,7 +261,7 @@ fn dirtiness_before_the_stop(choice: &VictimChoice, block_pages: u32) -> f64 {
 /// Bug: RC-GC took the number of invalid pages of a block for the upper bound of its dirtiness, and ended its search
 /// too early in designs with deltas: a page of deltas that is valid may be nearly dead.
 #[test]
-fn rc_gc_collects_blocks_of_dead_deltas() {
+fn recycling_aware_gc_collects_blocks_of_dead_deltas() {
     let geometry = geometry_without_superblocks([1, 48, 8, 4096]);
     let mut parts = parts("mixture cached recycle+delta");
     parts.mapping = MappingPart::Flat;

@@ -254,7 +254,7 @@ fn remaps_of_partial_pages_or_beyond_the_end_are_refused() {
 }
 
 #[test]
-fn a_demoted_remap_costs_a_read_and_a_program_per_page() {
+fn a_remap_executed_as_writes_costs_a_read_and_a_program_per_page() {
     let mut pair = Pair::holding(&[1, 2, 3], 0);
     let before = pair.device.ftl().stats().clone();
     pair.remap(10, 0, 3, Relocate);

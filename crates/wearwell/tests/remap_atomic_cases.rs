@@ -214,7 +214,7 @@ fn an_atomic_remap_command_without_room_is_refused_and_changes_nothing() {
 /// If a source page has the maximum number of referrers, it is written once more before the command. A naive
 /// implementation writes that page as a part of the command, while the others are bound.
 #[test]
-fn a_remap_source_with_the_most_referrers_is_written_once_more_before_the_command() {
+fn a_remap_source_with_the_maximum_of_referrers_is_written_once_more_before_the_command() {
     let nvram_bytes = 4096;
     for part in [
         ReverseMapPart::Segments { nvram_bytes, segment_bytes: 96 },

@@ -21,7 +21,7 @@ use crate::common;
 /// Requirement M14: a page with the maximum number of referrers is written once more. Naive implementation: the
 /// sixteenth referrer overflows the four-bit counter, and the page dies with fifteen referrers left.
 #[test]
-fn m14_content_of_a_page_with_the_most_referrers_is_written_once_more() {
+fn m14_content_of_a_page_with_the_maximum_of_referrers_is_written_once_more() {
     for part in nvram_reverse_maps() {
         let mut drive = DriveOptions::with_reverse_map(part).build_drive();
         drive.write(0, 7);
@@ -41,7 +41,7 @@ fn m14_content_of_a_page_with_the_most_referrers_is_written_once_more() {
 /// Requirement M14: a demotion of a remap to a write is counted once. Naive implementation: the write finds its own
 /// content in the index of deduplication, and is demoted again, so that one page counts as two demotions.
 #[test]
-fn m14_a_demoted_remap_is_counted_once_with_deduplication() {
+fn m14_a_remap_executed_as_a_write_is_counted_once_with_deduplication() {
     for part in nvram_reverse_maps() {
         let mut drive = DriveOptions { dedup: true, ..DriveOptions::with_reverse_map(part) }.build_drive();
         drive.write(0, 7);
@@ -54,7 +54,7 @@ fn m14_a_demoted_remap_is_counted_once_with_deduplication() {
 /// Requirement M14: binds stop at the watermark of the reverse map. Naive implementation: entries are recorded until
 /// none is left, and garbage collection has no room for those that it must record again.
 #[test]
-fn m14_binds_stop_at_the_reverse_map_watermark_or_before_and_are_counted() {
+fn m14_remaps_become_writes_at_the_reverse_map_watermark_or_before_and_are_counted() {
     let nvram_bytes = 64 * ENTRY_BYTES;
     for (part, capacity) in [
         (segment_reverse_map(nvram_bytes), 48),
@@ -176,7 +176,7 @@ fn m28_a_buffered_write_of_a_remap_target_does_not_undo_the_remap() {
 /// Requirement M29: the index names the new copy of a page with the maximum number of referrers. Naive implementation:
 /// it still names the old page, and every later write of the content is demoted.
 #[test]
-fn m29_the_second_copy_of_a_page_with_the_most_referrers_serves_later_writes() {
+fn m29_the_second_copy_of_a_page_with_the_maximum_of_referrers_serves_later_writes() {
     for part in nvram_reverse_maps() {
         let build = DriveOptions {
             dedup: true,
@@ -206,7 +206,7 @@ fn m33_a_reverse_map_sequence_number_beyond_its_field_is_refused() {
 
 /// Requirement M36: a group of entries may have many segments. Naive implementation: a group is one segment.
 #[test]
-fn m36_a_group_of_reverse_map_entries_may_have_many_segments() {
+fn m36_the_reverse_map_entries_of_a_block_may_fill_many_segments() {
     let scene = |drive: &mut Drive| {
         fill_block_0(drive);
         (4..60).for_each(|lpn| drive.remap(lpn, lpn % 4, Copy));

@@ -21,7 +21,7 @@ use crate::common;
 /// Requirement M22: a write after the bind wins. Naive implementation: entries are replayed after the scan, whatever
 /// was written after them.
 #[test]
-fn m22_recovery_prefers_a_write_that_is_newer_than_a_bind() {
+fn m22_recovery_prefers_a_write_that_is_newer_than_a_remap() {
     for part in nvram_reverse_maps() {
         let mut drive = DriveOptions::with_reverse_map(part).build_drive();
         fill_block_0(&mut drive);
@@ -243,7 +243,7 @@ fn m27_chains_and_circles_of_relocations_are_recovered() {
 /// Requirement M30: no bind is lost at any cut during GC. Naive implementation: the old group of entries is zeroed, or
 /// the block erased, before the new entries are durable, and a power loss in between loses an acknowledged bind.
 #[test]
-fn m30_no_bind_is_lost_at_any_power_cut_during_gc() {
+fn m30_no_remapped_page_is_lost_at_any_power_cut_during_gc() {
     for part in nvram_reverse_maps() {
         let scene = |drive: &mut Drive| {
             fill_block_0(drive);
@@ -346,7 +346,7 @@ fn m21_recovery_prefers_gc_copies_to_the_pages_of_their_victim() {
 /// Requirement M23: pages of open blocks, and binds to them, are found. Naive implementation: recovery only reads the
 /// metadata of closed blocks, and forgets the pages of open blocks and the binds to them.
 #[test]
-fn m23_recovery_finds_pages_of_open_blocks_and_binds_to_them() {
+fn m23_recovery_finds_pages_of_open_blocks_and_remaps_to_them() {
     for part in nvram_reverse_maps() {
         let mut drive = DriveOptions::with_reverse_map(part).build_drive();
         (0..3).for_each(|lpn| drive.write(lpn, 1 + lpn as u8));
@@ -420,7 +420,7 @@ fn m32_power_losses_make_no_nvram_segment_unusable() {
 /// superblock although the FTL has none, and are lost with the erase of a neighbour; or by block although a superblock
 /// is erased as a whole, and then occupy one segment per plane.
 #[test]
-fn m34_a_group_of_reverse_map_entries_belongs_to_one_erase_unit() {
+fn m34_the_reverse_map_entries_of_a_chain_belong_to_one_erase_unit() {
     let planes = geometry_without_superblocks([2, 10, 4, PAGE_BYTES as u32]);
     let superblocks = Geometry { superblock_planes: 2, ..planes.clone() };
     for (geometry, heads) in [(planes, 2), (superblocks, 1)] {

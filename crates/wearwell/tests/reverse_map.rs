@@ -14,8 +14,8 @@ use wearwell::address::{BlockId, Lpn, Ppn};
 use wearwell::nand::{CutOutcome, Geometry, PowerCut, RetainedFields, SimNand};
 use wearwell::operation::Cause;
 use wearwell::sharing::reverse_map::{
-    AnyReverseMap, ENTRY_BYTES, EntryLiveness, MAX_SEQUENCE, NvramSegments, ReverseMap, ReverseMapEntry,
-    ReverseMapPart, SEGMENT_BYTES,
+    AnyReverseMap, DEFAULT_SEGMENT_BYTES, ENTRY_BYTES, EntryLiveness, MAX_SEQUENCE, NvramSegments,
+    ReverseMap, ReverseMapEntry, ReverseMapPart,
 };
 use wearwell::store::{BlockState, FreeBlockOrder, PageCopies, Store, Stream};
 use wearwell::{Error, Result};
@@ -143,7 +143,7 @@ impl World {
             self.io.copy_pages(moves, Stream::RemapLog, 0, Cause::RemapLog, &mut to)?;
             owners.iter().zip(to).for_each(|(id, to)| self.map.relocate_metadata_page(id.0, to));
             for ppn in from {
-                self.io.discard(ppn);
+                self.io.discard_page(ppn);
             }
             self.io.erase(victim, Cause::RemapLog)?;
         }
@@ -175,8 +175,8 @@ impl World {
             let (owned, counted) =
                 (found.iter().filter(owned).count() as u32, self.io.blocks().valid_pages(block));
             let first = Ppn(block.0 * BLOCK_PAGES);
-            (counted..owned).for_each(|_| self.io.revive(first));
-            (owned..counted).for_each(|_| self.io.discard(first));
+            (counted..owned).for_each(|_| self.io.revive_page(first));
+            (owned..counted).for_each(|_| self.io.discard_page(first));
         }
     }
 
@@ -198,7 +198,7 @@ impl World {
     /// Removes the bind (mapping without a program) of a logical page from the model and the reverse map.
     fn unbind(&mut self, lpn: Lpn) {
         if let Some((place, _)) = self.model.binds.remove(&lpn) {
-            self.map.mark_superseded(&mut self.io, lpn, place);
+            self.map.mark_bind_superseded(&mut self.io, lpn, place);
         }
     }
 
@@ -262,7 +262,7 @@ impl World {
         } else {
             self.store_copies(block);
         }
-        self.map.block_erased(&mut self.io, block)
+        self.map.drop_entries_of_block(&mut self.io, block)
     }
 
     fn move_entries(&mut self, block: BlockId) -> Result<()> {
@@ -347,7 +347,7 @@ impl World {
 
     fn recover(&mut self) -> Result<()> {
         let pages = self.scan()?;
-        self.map.adopt_pages(&pages);
+        self.map.adopt_log_pages(&pages);
         let found = self.map.recover(&mut self.io)?;
         self.count_valid(&pages);
         let distinct = found.iter().map(key).collect::<BTreeSet<_>>().len();
@@ -358,7 +358,7 @@ impl World {
         for entry in found.iter().filter(|entry| entry.place.is_some()) {
             let newest = self.model.binds.get(&entry.lpn).is_some_and(|bind| bind.1 == entry.sequence);
             if !newest {
-                self.map.mark_superseded(&mut self.io, entry.lpn, entry.place.expect("filtered"));
+                self.map.mark_bind_superseded(&mut self.io, entry.lpn, entry.place.expect("filtered"));
             }
         }
         self.map.check().expect("the part's own rules hold");
@@ -433,7 +433,7 @@ fn every_reverse_map_survives_a_power_cut_at_every_nvram_store() {
 }
 
 #[test]
-fn recovery_adopts_a_stale_group_of_entries_and_the_next_erase_frees_it() {
+fn recovery_adopts_stale_reverse_map_entries_of_a_block_and_its_next_erase_frees_them() {
     let part = segments(1024, 64);
     let mut world = World::new(part, 1, None, CutOutcome::Before);
     let bind = |lpn, place, sequence| ReverseMapEntry {
@@ -456,7 +456,7 @@ fn recovery_adopts_a_stale_group_of_entries_and_the_next_erase_frees_it() {
     let mut found = Vec::new();
     world.map.entries_of_block(&mut world.io, BlockId(1), &mut found).unwrap();
     assert_eq!(found.iter().map(|entry| entry.sequence).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 50]);
-    world.map.block_erased(&mut world.io, BlockId(1)).unwrap();
+    world.map.drop_entries_of_block(&mut world.io, BlockId(1)).unwrap();
     assert_eq!(free(&world), 16);
     assert!(world.io.nvram().iter().all(|&word| word == 0));
 }
@@ -480,12 +480,13 @@ fn reverse_map_entries_and_segments_have_the_papers_sizes() {
     assert_eq!(GIB / PAGE_BYTES * ENTRY_BYTES, 4 << 20, "entries for 1 GiB of duplicates");
     let nvram = 1 << 20;
     let nand = SimNand::new(geometry(), RetainedFields::default()).with_nvram(nvram);
-    let map = NvramSegments::new(&Store::new(nand, FreeBlockOrder::Fifo), nvram, SEGMENT_BYTES).unwrap();
+    let map =
+        NvramSegments::new(&Store::new(nand, FreeBlockOrder::Fifo), nvram, DEFAULT_SEGMENT_BYTES).unwrap();
     let per_gib = map.capacity_entries() * (GIB / nvram) * PAGE_BYTES;
     assert_eq!(per_gib, 252 * GIB, "duplicates that 1 GiB of NVRAM serves, heads included");
     assert_eq!(GIB / ENTRY_BYTES * PAGE_BYTES, 256 * GIB, "the same without heads");
-    assert_eq!((map.segment_entries() + 1) * 100, 64 * 100);
-    let overhead_percent = 100.0 / (map.segment_entries() + 1) as f64;
+    assert_eq!((map.entries_per_segment() + 1) * 100, 64 * 100);
+    let overhead_percent = 100.0 / (map.entries_per_segment() + 1) as f64;
     assert!((overhead_percent - 1.5625).abs() < 1e-12, "segment heads take {overhead_percent} %");
 }
 
@@ -514,7 +515,7 @@ fn fill(io: &mut Store<SimNand>, map: &mut AnyReverseMap, block: u32, count: u32
 /// Paper figure RM-43: bytes of NVRAM and pages of flash read for one victim with 50 entries, while there are `others`
 /// other entries. Only segments are independent of their number.
 #[test]
-fn only_with_nvram_segments_a_victim_scan_is_independent_of_other_entries() {
+fn only_with_nvram_segments_a_victim_scan_is_independent_of_entries_of_other_blocks() {
     let costs = |part, others: u32| {
         let (mut io, mut map) = fresh(part, 64);
         fill(&mut io, &mut map, 5, 50);
@@ -528,7 +529,7 @@ fn only_with_nvram_segments_a_victim_scan_is_independent_of_other_entries() {
     };
     for others in [1000, 10_000, 20_000] {
         let entries = 50 + others as u64;
-        assert_eq!(costs(segments(1 << 20, SEGMENT_BYTES), others), (1024, 0));
+        assert_eq!(costs(segments(1 << 20, DEFAULT_SEGMENT_BYTES), others), (1024, 0));
         assert_eq!(costs(ReverseMapPart::NvramLog { nvram_bytes: 1 << 20 }, others), (16 * entries, 0));
         // A full buffer is only flushed at the next entry.
         let pages = (entries - 1) / 256;
@@ -539,8 +540,8 @@ fn only_with_nvram_segments_a_victim_scan_is_independent_of_other_entries() {
 
 /// Paper figure RM-36: the largest group of the paper, 117 KiB, is scanned in 94 us, at 50 ns per 64 bytes.
 #[test]
-fn scanning_the_largest_group_of_the_remap_ssd_paper_takes_94_us() {
-    let (mut io, mut map) = fresh(segments(1 << 20, SEGMENT_BYTES), 8);
+fn scanning_the_most_entries_of_a_block_in_the_remap_ssd_paper_takes_94_us() {
+    let (mut io, mut map) = fresh(segments(1 << 20, DEFAULT_SEGMENT_BYTES), 8);
     fill(&mut io, &mut map, 3, 117 * 63);
     let before = io.stats.controller_work.nvram_read_bytes;
     map.entries_of_block(&mut io, BlockId(3), &mut Vec::new()).unwrap();
@@ -551,7 +552,7 @@ fn scanning_the_largest_group_of_the_remap_ssd_paper_takes_94_us() {
 
 /// Paper figure RM-29: each group leaves half a segment unused on average, so larger segments waste more.
 #[test]
-fn groups_of_reverse_map_entries_leave_half_a_segment_unused_on_average() {
+fn the_reverse_map_entries_of_a_block_leave_half_a_segment_unused_on_average() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(29);
     for segment_bytes in [256, 1024, 4096] {
         let entries = segment_bytes / 16 - 1;
@@ -587,7 +588,7 @@ fn an_interrupted_flush_of_the_reverse_map_log_is_finished_by_recovery() {
             world.record(bind(page_entries)).expect_err("power is cut");
             world.io.nand_mut().restore_power(None);
             let pages = world.scan().expect("power is on");
-            world.map.adopt_pages(&pages);
+            world.map.adopt_log_pages(&pages);
             let found = world.map.recover(&mut world.io).expect("power is on");
             let last_survives =
                 cut == 2 * page_entries as u64 + 2 && outcome == CutOutcome::AfterUnacknowledged;

@@ -8,7 +8,7 @@ use wearwell::design::{Parts, integrated, page_map};
 use wearwell::device::HostData;
 use wearwell::gc::GcOptions;
 use wearwell::lifetime::SchemeKind;
-use wearwell::nand::{Fragile, Nand, Oob, RetainedFields, SimNand};
+use wearwell::nand::{FaultInjectable, Nand, Oob, RetainedFields, SimNand};
 use wearwell::operation::Cause;
 use wearwell::{Device, DeviceOptions};
 
@@ -73,7 +73,7 @@ fn a_write_repairs_an_unreadable_page_with_the_same_content() {
     write(&mut device, 3, 7);
     let nand = device.ftl_mut().store_mut().nand_mut();
     let holds_it = |oob: Oob| oob.kind.is_host_data() && oob.owner == 3;
-    let page = (0..96).map(Ppn).find(|&ppn| nand.probe(ppn).ok().flatten().is_some_and(holds_it));
+    let page = (0..96).map(Ppn).find(|&ppn| nand.probe_page(ppn).ok().flatten().is_some_and(holds_it));
     nand.make_uncorrectable(page.expect("the page was programmed"));
     write(&mut device, 3, 7);
     assert_eq!((counts(&device).0, counts(&device).2), (2, 0));

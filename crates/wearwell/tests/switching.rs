@@ -184,7 +184,7 @@ impl Drive {
             let counters = LifetimeCounters {
                 activity: WriteActivity::default(),
                 remaining_endurance_bytes: 0,
-                schemes,
+                scheme_bytes: schemes,
             };
             let decided = lifetime.advance_to(ftl.stats().host_page_writes, &counters);
             assert!(decided.is_some(), "an epoch has as many writes as it is long");
@@ -399,7 +399,7 @@ fn schemes_that_share_the_hash_are_switched_together() {
         let counters = |schemes| LifetimeCounters {
             activity: WriteActivity::default(),
             remaining_endurance_bytes: 0,
-            schemes,
+            scheme_bytes: schemes,
         };
         lifetime.advance_to(0, &counters(vec![SchemeBytes::default(); 2]));
         lifetime.advance_to(1000, &counters(savings.map(seen).to_vec()));
@@ -425,7 +425,7 @@ fn delta_encoding_runs_beside_compression_only_if_deltas_are_smaller() {
         let counters = |schemes| LifetimeCounters {
             activity: WriteActivity::default(),
             remaining_endurance_bytes: 0,
-            schemes,
+            scheme_bytes: schemes,
         };
         lifetime.advance_to(0, &counters(vec![SchemeBytes::default(); 2]));
         // Half of the pages become deltas.
@@ -459,7 +459,7 @@ fn the_integrated_papers_configuration_has_two_schemes_and_begins_with_none_runn
     let nothing = LifetimeCounters {
         activity: WriteActivity::default(),
         remaining_endurance_bytes: 1,
-        schemes: vec![SchemeBytes::default(); 2],
+        scheme_bytes: vec![SchemeBytes::default(); 2],
     };
     assert_eq!(lifetime.advance_to(0, &nothing), Some(EpochDecision::default()));
     assert_eq!(lifetime.running_schemes(), ContentSchemes::NONE);

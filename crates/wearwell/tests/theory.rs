@@ -16,7 +16,7 @@
 use wearwell::address::Lpn;
 use wearwell::data::{Descriptor, Fingerprint, mix_bits};
 use wearwell::design::{DftlOptions, GeckoFtlOptions, Parts, dftl, geckoftl, page_map};
-use wearwell::gc::{GcOptions, TieBreak, VictimPolicy};
+use wearwell::gc::{GcOptions, GreedyTieBreak, VictimPolicy};
 use wearwell::mapping::AnyMapping;
 use wearwell::nand::{Geometry, RetainedFields, SimNand};
 use wearwell::operation::Cause;
@@ -222,7 +222,7 @@ fn write_amplification_of_greedy_gc_follows_the_mean_field_model() {
 /// reached this count first holds the colder pages, so that collecting it costs less.
 #[test]
 fn collecting_the_oldest_of_equal_victims_costs_less_under_skewed_writes() {
-    let [newest, oldest] = [TieBreak::Newest, TieBreak::Oldest].map(|ties| {
+    let [newest, oldest] = [GreedyTieBreak::Newest, GreedyTieBreak::Oldest].map(|ties| {
         let mut run = Run::new(
             [2048, 64, 4096],
             0.15,
@@ -267,7 +267,7 @@ fn write_amplification_of_d_choices_gc_follows_its_mean_field_model() {
 /// The formula ignores GC: the map entries of one victim's copies exceed the cache for a moment. So blocks are small
 /// here, and translation pages are many (128 entries each), to keep the excess at a few percent of the cache.
 #[test]
-fn translation_traffic_of_dftl_follows_cache_over_translation_pages() {
+fn translation_traffic_of_dftl_follows_cache_entries_per_translation_page() {
     let layout = [8192, 16, 512];
     for entries_per_page in [0.5, 1.43, 4.0] {
         let tpt = (8192.0 * 16.0 / 1.28 / 128.0_f64).ceil();
@@ -284,7 +284,7 @@ fn translation_traffic_of_dftl_follows_cache_over_translation_pages() {
 /// reads nothing. Checkpoints write entries that would soon be evicted anyway, so they are counted with the rest and
 /// add nothing.
 #[test]
-fn translation_traffic_of_a_lazy_map_follows_cache_over_translation_pages() {
+fn translation_traffic_of_a_lazy_map_follows_cache_entries_per_translation_page() {
     let layout = [8192, 16, 512];
     for entries_per_page in [0.5, 1.43, 4.0] {
         let tpt = (8192.0 * 16.0 / 1.28 / 128.0_f64).ceil();

@@ -42,7 +42,14 @@ fn geometry(channels: u32, dies_per_channel: u32, planes_per_die: u32) -> Geomet
 
 fn op(kind: OpKind, cause: Cause, plane: u32) -> FlashOp {
     let bytes = if kind == OpKind::Erase { 0 } else { 4096 };
-    FlashOp { plane: PlaneId(plane), kind, cause, dependency_distance: 0, transfer_bytes: bytes, count: 1 }
+    FlashOp {
+        plane: PlaneId(plane),
+        kind,
+        cause,
+        dependency_distance: 0,
+        transfer_bytes: bytes,
+        copy_or_line_count: 1,
+    }
 }
 
 fn read(plane: u32) -> FlashOp {
@@ -66,7 +73,13 @@ fn keeping() -> TimingOptions {
 }
 
 fn suspending(overhead_ns: u64, max_per_op: u32) -> TimingOptions {
-    TimingOptions { suspension: Some(SuspensionOptions { overhead_ns, max_per_op }), ..keeping() }
+    TimingOptions {
+        suspension: Some(SuspensionOptions {
+            resume_overhead_ns: overhead_ns,
+            max_suspensions_per_op: max_per_op,
+        }),
+        ..keeping()
+    }
 }
 
 type Script<'a> = &'a [(u64, &'a [FlashOp])];
@@ -169,7 +182,7 @@ fn the_open_loop_option_changes_no_completion_time() {
 /// `n` deltas pending on one chip take `n` times the longest of 25 us of sensing, 40 us of transfer, and the encoding
 /// time at 304, 619 and 934 MHz. Without a limit on codec units all deltas are encoded in parallel.
 #[test]
-fn each_delta_pending_on_one_chip_takes_the_time_of_its_longest_phase() {
+fn deltas_pending_on_one_chip_each_take_the_longest_of_sensing_transfer_and_encoding() {
     let flash = FlashTiming { read_ns: 25_000, transfer_ps_per_byte: 40_000_000 / 4096, ..FLASH };
     let count = 2000;
     for mode in [TimingMode::Timeline, TimingMode::Event] {
@@ -177,7 +190,8 @@ fn each_delta_pending_on_one_chip_takes_the_time_of_its_longest_phase() {
             let options = TimingOptions { codec_units, independent_planes: true, ..keeping() };
             let mut timing = Timing::new(mode, &geometry(1, 1, 4), flash, options);
             let codec_ns = (encode_us * 1000.0) as u64;
-            let work = ControllerWork { parallel_ns: codec_ns, codec_ns, nvram_ns: 0 };
+            let work =
+                ControllerWork { parallel_work_ns: codec_ns, codec_work_ns: codec_ns, nvram_store_ns: 0 };
             for plane in (0..4).cycle().take(count) {
                 timing.submit_with_work(RequestKind::Write, 0, work, &[read(plane)]);
             }
@@ -203,7 +217,11 @@ fn each_delta_pending_on_one_chip_takes_the_time_of_its_longest_phase() {
 fn controller_work_of_requests_overlaps_and_their_nvram_work_does_not() {
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let mut timing = Timing::new(mode, &geometry(1, 1, 1), FLASH, keeping());
-        let work = |own_ns, nvram_ns| ControllerWork { parallel_ns: own_ns, nvram_ns, codec_ns: 0 };
+        let work = |own_ns, nvram_ns| ControllerWork {
+            parallel_work_ns: own_ns,
+            nvram_store_ns: nvram_ns,
+            codec_work_ns: 0,
+        };
         for (arrival_ns, work) in [
             (0, work(500, 0)),
             (0, work(500, 0)),
@@ -270,7 +288,7 @@ fn a_read_arriving_during_a_program_transfer_suspends_the_program_when_its_cell_
 }
 
 #[test]
-fn reads_go_before_queued_writes() {
+fn reads_are_served_before_queued_writes() {
     let script: Script = &[(0, &[program(0)]), (1, &[program(0)]), (2, &[read(0)])];
     let one_die = geometry(1, 1, 1);
     let first = X + P;
@@ -305,16 +323,16 @@ fn background_gc_yields_to_host_operations_between_pages() {
 
 #[test]
 fn background_gc_without_yielding_is_not_interrupted_by_host_operations() {
-    let options = TimingOptions { gc_yields: false, ..keeping() };
+    let options = TimingOptions { gc_yields_to_host: false, ..keeping() };
     let copies = 3 * (R + X + X + P);
     // The read still has priority over all queued operations; the write waits for all copies.
     assert_eq!(copies_and_host(options), [0, copies + (R + X) + (X + P), R + X + R + X]);
 }
 
 #[test]
-fn a_gc_backlog_above_its_bound_goes_before_reads() {
+fn a_gc_backlog_above_its_bound_is_served_before_reads() {
     // Five operations are queued after the first; background work is served until three are left.
-    let options = TimingOptions { gc_backlog_ops: 3, gc_holds_reads: true, ..keeping() };
+    let options = TimingOptions { max_gc_backlog_ops: 3, gc_delays_reads: true, ..keeping() };
     let ahead = (R + X) + (X + P) + (R + X);
     assert_eq!(copies_and_host(options), [0, ahead + (R + X) + (X + P), ahead + (R + X)]);
 }
@@ -327,7 +345,7 @@ fn a_gc_backlog_above_its_bound_alternates_with_reads() {
     // for one operation.
     let copies = [gc(OpKind::Read, 0), after(1, gc(OpKind::Program, 0))].repeat(40);
     let script: Script = &[(0, &copies), (10, &[read(0)]), (10, &[read(0)])];
-    let options = TimingOptions { gc_backlog_ops: 1, ..keeping() };
+    let options = TimingOptions { max_gc_backlog_ops: 1, ..keeping() };
     let first = (R + X) + (R + X);
     assert_eq!(times(&geometry(1, 1, 1), options, script)[1..], [first, first + (X + P) + (R + X)]);
 }
@@ -376,7 +394,7 @@ fn reads_do_not_suspend_a_gc_backlog_above_its_bound() {
     let erases = [gc(OpKind::Erase, 0); 3];
     let script: Script = &[(0, &erases), (10, &[read(0)])];
     let one_die = geometry(1, 1, 1);
-    let strict = TimingOptions { gc_backlog_ops: 1, gc_holds_reads: true, ..suspending(0, 8) };
+    let strict = TimingOptions { max_gc_backlog_ops: 1, gc_delays_reads: true, ..suspending(0, 8) };
     assert_eq!(times(&one_die, strict, script)[1], 2 * E + R + X);
     assert_eq!(times(&one_die, suspending(0, 8), script)[1], 10 + R + X);
 }
@@ -440,7 +458,7 @@ fn operations_of_a_multi_plane_group_share_the_cell_time() {
 
 #[test]
 fn a_timed_write_buffer_acknowledges_writes_at_once_until_it_is_full() {
-    let options = TimingOptions { buffered_writes: 2, controller_overhead_ns: 100, ..keeping() };
+    let options = TimingOptions { max_buffered_writes: 2, controller_overhead_ns: 100, ..keeping() };
     let write = [program(0)];
     let script: Script = &[(0, &write), (0, &write), (0, &write), (0, &write)];
     let found = times(&geometry(1, 1, 1), options, script);
@@ -451,7 +469,7 @@ fn a_timed_write_buffer_acknowledges_writes_at_once_until_it_is_full() {
 #[test]
 fn a_timed_flush_waits_for_the_writes_acknowledged_before_it() {
     let flush_ns = |buffered_writes: usize| {
-        let options = TimingOptions { buffered_writes, ..keeping() };
+        let options = TimingOptions { max_buffered_writes: buffered_writes, ..keeping() };
         let mut timing = Timing::new(TimingMode::Event, &geometry(1, 1, 1), FLASH, options);
         for kind in [RequestKind::Write, RequestKind::Write, RequestKind::Flush, RequestKind::Write] {
             let ops: &[FlashOp] = if kind == RequestKind::Flush { &[] } else { &[program(0)] };
@@ -488,7 +506,7 @@ fn at_queue_depth_one_throughput_is_one_over_latency() {
         }
         assert_eq!(timing.now_ns(), 1000 * (R + X));
         let summary = LatencySummary::of(timing.latency_histogram(RequestKind::Read));
-        assert_eq!(summary.count, 1000);
+        assert_eq!(summary.request_count, 1000);
         assert!((summary.mean_ns / (R + X) as f64 - 1.0).abs() < 0.001);
     }
 }
@@ -517,7 +535,7 @@ fn random_list(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
 fn random_copies(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     let source = rng.random_range(0..planes);
     let mut copies = gc(OpKind::Copies, source);
-    copies.count = rng.random_range(1..9);
+    copies.copy_or_line_count = rng.random_range(1..9);
     if rng.random_bool(0.2) {
         copies.transfer_bytes /= 2;
     }
@@ -531,7 +549,7 @@ fn random_copies(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     if rng.random_bool(0.5) {
         program.plane = PlaneId(rng.random_range(0..planes));
     }
-    [read, program].repeat(copies.count as usize)
+    [read, program].repeat(copies.copy_or_line_count as usize)
 }
 
 /// Returns copies mixed with random operations; no operation depends on a batch of copies.
@@ -590,17 +608,19 @@ fn random_scans(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
 
 fn random_options(rng: &mut Xoshiro256PlusPlus) -> TimingOptions {
     let read_priority = rng.random_bool(0.7);
-    let suspend =
-        SuspensionOptions { overhead_ns: rng.random_range(0..30_000), max_per_op: rng.random_range(0..4) };
+    let suspend = SuspensionOptions {
+        resume_overhead_ns: rng.random_range(0..30_000),
+        max_suspensions_per_op: rng.random_range(0..4),
+    };
     TimingOptions {
         read_priority,
-        gc_yields: rng.random_bool(0.7),
-        gc_backlog_ops: [1, 4, u32::MAX][rng.random_range(0..3)],
+        gc_yields_to_host: rng.random_bool(0.7),
+        max_gc_backlog_ops: [1, 4, u32::MAX][rng.random_range(0..3)],
         free_blocks: rng.random_bool(0.5).then(|| FreeBlocksPerArray {
             blocks: rng.random_range(0..3),
             pages_per_block: 1 << rng.random_range(0..4),
         }),
-        gc_holds_reads: rng.random_bool(0.5),
+        gc_delays_reads: rng.random_bool(0.5),
         suspension: (read_priority && rng.random_bool(0.6)).then_some(suspend),
         multi_plane: rng.random_bool(0.4),
         independent_planes: rng.random_bool(0.2),
@@ -701,7 +721,7 @@ fn gc_copies_wait_for_the_scan_of_the_reverse_map_log() {
     let lines = 20_000;
     let scan_ns = lines * 50;
     let scan = FlashOp::nvram_scan(Some(PlaneId(0)), lines * u64::from(NVRAM_LINE_BYTES));
-    let copies = FlashOp { count: 3, ..gc(OpKind::Copies, 0) };
+    let copies = FlashOp { copy_or_line_count: 3, ..gc(OpKind::Copies, 0) };
     let collection = [scan, copies, gc(OpKind::Erase, 0)];
     let copied_ns = 3 * (R + 2 * X + P) + E;
     for mode in [TimingMode::Timeline, TimingMode::Event] {
@@ -731,7 +751,7 @@ fn gc_copies_wait_for_the_scan_of_the_reverse_map_log() {
 fn gc_copies_wait_for_the_reads_of_a_reverse_map_log_on_flash() {
     let page = |plane| op(OpKind::Read, Cause::RemapLog, plane);
     let scan = FlashOp::nvram_scan(Some(PlaneId(0)), u64::from(NVRAM_LINE_BYTES));
-    let list = [page(0), page(1), page(1), scan, FlashOp { count: 2, ..gc(OpKind::Copies, 0) }];
+    let list = [page(0), page(1), page(1), scan, FlashOp { copy_or_line_count: 2, ..gc(OpKind::Copies, 0) }];
     let read_ns = 2 * (R + X) + 50;
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let mut timing = Timing::new(mode, &geometry(2, 1, 1), FLASH, keeping());
@@ -747,7 +767,8 @@ fn foreground_gc_scans_the_reverse_map_before_it_copies() {
     let options = TimingOptions { blocking_gc: true, ..keeping() };
     let scan = FlashOp::nvram_scan(Some(PlaneId(0)), u64::from(NVRAM_LINE_BYTES) * 1000);
     let log_read = op(OpKind::Read, Cause::RemapLog, 0);
-    let collection = [log_read, scan, FlashOp { count: 2, ..gc(OpKind::Copies, 0) }, gc(OpKind::Erase, 0)];
+    let collection =
+        [log_read, scan, FlashOp { copy_or_line_count: 2, ..gc(OpKind::Copies, 0) }, gc(OpKind::Erase, 0)];
     let list = [&collection[..], &collection[..], &[program(1)]].concat();
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let done = times_in(mode, &geometry(2, 1, 1), options.clone(), &[(0, &list)]);
@@ -761,7 +782,7 @@ fn foreground_gc_scans_the_reverse_map_before_it_copies() {
 #[test]
 fn an_nvram_scan_delays_other_scans_and_stores() {
     let scan = |plane| FlashOp::nvram_scan(Some(PlaneId(plane)), u64::from(NVRAM_LINE_BYTES) * 10_000);
-    let store = ControllerWork { parallel_ns: 0, nvram_ns: 125, codec_ns: 0 };
+    let store = ControllerWork { parallel_work_ns: 0, nvram_store_ns: 125, codec_work_ns: 0 };
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let mut timing = Timing::new(mode, &geometry(2, 1, 1), FLASH, keeping());
         timing.submit(RequestKind::Write, 0, &[scan(0)]);
@@ -779,7 +800,7 @@ fn an_nvram_scan_delays_other_scans_and_stores() {
 /// work.
 #[test]
 fn an_nvram_scan_waits_for_the_previous_collection_of_its_pool() {
-    let copies = FlashOp { count: 4, ..gc(OpKind::Copies, 0) };
+    let copies = FlashOp { copy_or_line_count: 4, ..gc(OpKind::Copies, 0) };
     let scan = FlashOp::nvram_scan(Some(PlaneId(0)), u64::from(NVRAM_LINE_BYTES) * 1000);
     let mut timing = Timing::new(TimingMode::Event, &geometry(1, 1, 1), FLASH, keeping());
     timing.submit(RequestKind::Write, 0, &[copies, gc(OpKind::Erase, 0)]);

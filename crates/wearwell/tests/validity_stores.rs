@@ -106,16 +106,16 @@ fn opening_a_block_drops_the_buffered_invalid_page_reports_of_it() {
         let mut io = Store::new(sim(geometry), FreeBlockOrder::Fifo);
         // More reports than a log page holds, so that some of them find the buffer full.
         (0..64).for_each(|page| store.invalidate(Ppn(page)));
-        store.block_opened(BlockId(7));
+        store.record_block_opened(BlockId(7));
         let mut live = Vec::new();
-        store.live_pages(&mut io, BlockId(7), &mut live).expect("no fault");
+        store.append_valid_pages(&mut io, BlockId(7), &mut live).expect("no fault");
         assert_eq!(live, (56..64).map(Ppn).collect::<Vec<_>>());
         while store.write_deferred(&mut io).expect("no fault") {}
         live.clear();
-        store.live_pages(&mut io, BlockId(7), &mut live).expect("no fault");
+        store.append_valid_pages(&mut io, BlockId(7), &mut live).expect("no fault");
         assert_eq!(live, (56..64).map(Ppn).collect::<Vec<_>>());
         live.clear();
-        store.live_pages(&mut io, BlockId(6), &mut live).expect("no fault");
+        store.append_valid_pages(&mut io, BlockId(6), &mut live).expect("no fault");
         assert!(live.is_empty());
     }
     let geometry = geometry([1, 64, 8, 512]);
@@ -125,7 +125,7 @@ fn opening_a_block_drops_the_buffered_invalid_page_reports_of_it() {
 }
 
 #[test]
-fn a_validity_log_entry_reinserted_by_cleaning_hides_no_newer_entry() {
+fn a_validity_log_entry_appended_again_by_cleaning_hides_no_newer_entry() {
     let geometry = geometry([1, 64, 8, 512]);
     let mut io = Store::new(sim(&geometry), FreeBlockOrder::Fifo);
     let mut log = log(&geometry, 42);
@@ -140,14 +140,14 @@ fn a_validity_log_entry_reinserted_by_cleaning_hides_no_newer_entry() {
         let cleaned = log.counts().cleaned_pages;
         while log.counts().cleaned_pages < cleaned + 1 {
             let block = others.next().expect("endless");
-            log.block_opened(block);
+            log.record_block_opened(block);
             (0..8).for_each(|page| log.invalidate(Ppn(block.0 * 8 + page)));
             write_deferred(&mut log);
         }
     }
     assert!(log.counts().reinserted_entries > 0);
     let mut live = Vec::new();
-    log.live_pages(&mut io, BlockId(1), &mut live).expect("no fault");
+    log.append_valid_pages(&mut io, BlockId(1), &mut live).expect("no fault");
     let expected: Vec<Ppn> = (8..16).map(Ppn).filter(|ppn| !dead.contains(ppn)).collect();
     assert_eq!(live, expected);
 }
@@ -171,11 +171,11 @@ fn a_validity_log_query_reads_each_page_of_a_chain_once() {
     log.invalidate(Ppn(5));
     let before = io.stats.reads[Cause::Validity as usize];
     let mut live = Vec::new();
-    log.live_pages(&mut io, BlockId(0), &mut live).expect("no fault");
+    log.append_valid_pages(&mut io, BlockId(0), &mut live).expect("no fault");
     assert_eq!(live, [Ppn(6), Ppn(7)]);
     assert_eq!(io.stats.reads[Cause::Validity as usize] - before, 2);
-    log.block_opened(BlockId(0));
-    log.live_pages(&mut io, BlockId(0), &mut live).expect("no fault");
+    log.record_block_opened(BlockId(0));
+    log.append_valid_pages(&mut io, BlockId(0), &mut live).expect("no fault");
     assert_eq!(io.stats.reads[Cause::Validity as usize] - before, 2, "an empty chain costs nothing");
 }
 
@@ -290,13 +290,17 @@ fn recovered_log<N: Nand>(log: &mut ValidityLog, io: &mut Store<N>, opened_at: &
     )
     .expect("no fault");
     let reads = io.stats.reads[Cause::Validity as usize] - before;
-    assert_eq!(reads, u64::from(log.log_pages()), "recovery reads each page of the log once");
+    assert_eq!(reads, u64::from(log.log_page_count()), "recovery reads each page of the log once");
     let mut scanned = vec![false; pages];
     log.for_each_invalid_block(io, |block, words| set_pages(block, words, block_pages, &mut scanned))
         .expect("no fault");
     assert_eq!(told, scanned);
     let reads = io.stats.reads[Cause::Validity as usize] - before;
-    assert_eq!(reads, u64::from(log.log_pages()), "the scan after a recovery does not read the log again");
+    assert_eq!(
+        reads,
+        u64::from(log.log_page_count()),
+        "the scan after a recovery does not read the log again"
+    );
     let mut read_again = vec![false; pages];
     log.for_each_invalid_block(io, |block, words| set_pages(block, words, block_pages, &mut read_again))
         .expect("no fault");
@@ -324,7 +328,7 @@ fn queried<N: Nand>(store: &mut impl Validity, io: &mut Store<N>) -> Vec<bool> {
     let mut dead = vec![true; io.geometry().pages() as usize];
     let mut live = Vec::new();
     for block in (0..io.geometry().blocks()).map(BlockId) {
-        store.live_pages(io, block, &mut live).expect("no fault");
+        store.append_valid_pages(io, block, &mut live).expect("no fault");
     }
     for ppn in live {
         dead[ppn.index()] = false;
@@ -424,7 +428,7 @@ fn the_battery_also_clears_validity_bits_of_blocks_opened_since_their_last_repor
     assert!(before.bitmap_pages() > 1);
     before.invalidate(Ppn(3));
     while before.write_deferred(&mut io).expect("no fault") {}
-    before.block_opened(BlockId(0));
+    before.record_block_opened(BlockId(0));
     before.invalidate(Ppn(11_000));
     while before.write_back(&mut io).expect("the battery lasts") {}
     let known = recovered_bitmap(&mut bitmap(&geometry, 0), &mut io);

@@ -20,7 +20,7 @@ const ADDRESS_BYTES: f64 = 4.0;
 const MAP_ENTRY_BYTES: f64 = 8.0;
 /// Size of an entry of IB-FTL's log of invalid pages, bytes: a page address, a timestamp, a pointer to the preceding
 /// entry.
-const LOG_ENTRY_BYTES: f64 = 12.0;
+const INVALID_PAGE_LOG_ENTRY_BYTES: f64 = 12.0;
 /// Share of the cached mapping entries that may be dirty in LazyFTL and IB-FTL.
 const DIRTY_ENTRY_SHARE: f64 = 0.1;
 
@@ -74,41 +74,41 @@ impl MetadataScale {
     }
 
     /// Returns the size of the RAM directory of translation pages, bytes.
-    pub fn directory_bytes(self) -> f64 {
+    pub fn translation_directory_bytes(self) -> f64 {
         self.translation_pages() * ADDRESS_BYTES
     }
 
     /// Returns the size of a validity bitmap with one bit per physical page, bytes.
-    pub fn bitmap_bytes(self) -> f64 {
+    pub fn validity_bitmap_bytes(self) -> f64 {
         self.physical_pages() / 8.0
     }
 
     /// Returns the size of the counters of valid pages, one per block, bytes.
-    pub fn counter_bytes(self) -> f64 {
+    pub fn valid_page_counter_bytes(self) -> f64 {
         2.0 * self.blocks
     }
 
     /// Returns the size of the cached mapping table, bytes.
-    pub fn cache_bytes(self) -> f64 {
+    pub fn mapping_cache_bytes(self) -> f64 {
         self.cache_entries * MAP_ENTRY_BYTES
     }
 
     /// Returns V, the number of entries in the RAM buffer of Logarithmic Gecko (page validity on flash), if a block's
     /// bitmap is divided into `parts` parts.
-    pub fn buffer_entries(self, parts: f64) -> f64 {
+    pub fn gecko_buffer_entries(self, parts: f64) -> f64 {
         8.0 * PAGE_BYTES / (8.0 * ADDRESS_BYTES + self.block_pages / parts)
     }
 
     /// Returns L, the number of levels of Logarithmic Gecko (page validity on flash), for validity bitmaps of whole
     /// blocks.
     pub fn gecko_levels(self) -> f64 {
-        (self.blocks / self.buffer_entries(1.0)).log2().ceil()
+        (self.blocks / self.gecko_buffer_entries(1.0)).log2().ceil()
     }
 
     /// Returns the number of flash pages in all runs (sorted levels) of Logarithmic Gecko (page validity on flash):
     /// twice the pages of the largest run.
     pub fn gecko_pages(self) -> f64 {
-        2.0 * self.blocks / self.buffer_entries(1.0)
+        2.0 * self.blocks / self.gecko_buffer_entries(1.0)
     }
 
     /// Returns the size of the RAM directories of the runs (sorted levels) of Logarithmic Gecko (page validity on
@@ -125,28 +125,34 @@ impl MetadataScale {
 
     /// Returns the number of pages of IB-FTL's log of invalid pages, which has twice as many entries as there can be
     /// invalid pages.
-    pub fn log_pages(self) -> f64 {
+    pub fn invalid_page_log_pages(self) -> f64 {
         let invalid = self.physical_pages() * (1.0 - self.utilisation);
-        (2.0 * invalid / (PAGE_BYTES / LOG_ENTRY_BYTES).floor()).ceil()
+        (2.0 * invalid / (PAGE_BYTES / INVALID_PAGE_LOG_ENTRY_BYTES).floor()).ceil()
     }
 
     /// Returns the RAM that an FTL design needs in addition to the cached mapping table, bytes.
     pub fn ram_bytes(self, design: MetadataDesign) -> f64 {
         match design {
-            MetadataDesign::Dftl | MetadataDesign::LazyFtl => self.bitmap_bytes() + self.directory_bytes(),
+            MetadataDesign::Dftl | MetadataDesign::LazyFtl => {
+                self.validity_bitmap_bytes() + self.translation_directory_bytes()
+            }
             // The root of the tree takes one page. The directory of the bitmap has an address for every page of the
             // bitmap.
             MetadataDesign::UFtl => {
-                self.counter_bytes() + self.bitmap_bytes() / PAGE_BYTES * ADDRESS_BYTES + PAGE_BYTES
+                self.valid_page_counter_bytes()
+                    + self.validity_bitmap_bytes() / PAGE_BYTES * ADDRESS_BYTES
+                    + PAGE_BYTES
             }
             // Per block: the head of its chain in the log, and the timestamp of its last erase.
-            MetadataDesign::IbFtl => self.counter_bytes() + 2.0 * ADDRESS_BYTES * self.blocks + PAGE_BYTES,
-            MetadataDesign::GeckoFtl => self.counter_bytes() + self.gecko_ram_without_counters(),
+            MetadataDesign::IbFtl => {
+                self.valid_page_counter_bytes() + 2.0 * ADDRESS_BYTES * self.blocks + PAGE_BYTES
+            }
+            MetadataDesign::GeckoFtl => self.valid_page_counter_bytes() + self.gecko_ram_without_counters(),
         }
     }
 
     fn gecko_ram_without_counters(self) -> f64 {
-        self.directory_bytes() + self.gecko_directory_bytes() + self.gecko_buffer_bytes()
+        self.translation_directory_bytes() + self.gecko_directory_bytes() + self.gecko_buffer_bytes()
     }
 
     /// Returns the steps of an FTL design's recovery and their durations, seconds; flash operations are executed one
@@ -158,7 +164,7 @@ impl MetadataScale {
         let backward = |entries: f64| ("changed entries", 2.0 * entries * SPARE_AREA_READ_S);
         let synchronisation =
             ("synchronisation", dirty.min(self.translation_pages()) * (PAGE_READ_S + PROGRAM_S));
-        let bitmap_pages = self.bitmap_bytes() / PAGE_BYTES;
+        let bitmap_pages = self.validity_bitmap_bytes() / PAGE_BYTES;
         match design {
             MetadataDesign::LazyFtl => vec![
                 blocks,
@@ -172,22 +178,27 @@ impl MetadataScale {
                 blocks,
                 directory,
                 ("bitmap", bitmap_pages * PAGE_READ_S),
-                ("cache", self.cache_bytes() / PAGE_BYTES * PAGE_READ_S),
+                ("cache", self.mapping_cache_bytes() / PAGE_BYTES * PAGE_READ_S),
             ],
             MetadataDesign::UFtl => vec![
                 blocks,
                 ("bitmap directory", bitmap_pages * SPARE_AREA_READ_S),
                 ("valid counts", bitmap_pages * PAGE_READ_S),
-                ("cache", self.cache_bytes() / PAGE_BYTES * PAGE_READ_S),
+                ("cache", self.mapping_cache_bytes() / PAGE_BYTES * PAGE_READ_S),
             ],
             MetadataDesign::IbFtl => {
-                vec![blocks, ("log", self.log_pages() * PAGE_READ_S), backward(dirty), synchronisation]
+                vec![
+                    blocks,
+                    ("log", self.invalid_page_log_pages() * PAGE_READ_S),
+                    backward(dirty),
+                    synchronisation,
+                ]
             }
             MetadataDesign::GeckoFtl => vec![
                 blocks,
                 directory,
                 ("run directories", self.gecko_pages() * SPARE_AREA_READ_S),
-                ("buffer", 2.0 * self.buffer_entries(4.0) * PAGE_READ_S),
+                ("buffer", 2.0 * self.gecko_buffer_entries(4.0) * PAGE_READ_S),
                 ("valid counts", self.gecko_pages() * PAGE_READ_S),
                 backward(self.cache_entries),
             ],
@@ -241,7 +252,7 @@ pub fn read_slowdown(read_amplification: f64, reads_per_write: f64, write_amplif
 /// costs as much in Logarithmic Gecko as in a validity bitmap on flash. With `cost` writes per entry and level this is
 /// the case when `cost L / V = 1`.
 pub fn capacity_doublings_until_equal_cost(scale: MetadataScale, parts: f64, cost: f64) -> f64 {
-    let entries = scale.buffer_entries(parts);
+    let entries = scale.gecko_buffer_entries(parts);
     let levels = entries / cost;
     levels + (entries / parts).log2() - scale.blocks.log2()
 }
@@ -251,7 +262,7 @@ fn paper_scale() -> MetadataScale {
 }
 
 /// Device capacities of the GeckoFTL paper's Figure 1, with their names.
-const CAPACITIES: [(&str, f64); 8] = [
+const FIGURE_1_CAPACITIES: [(&str, f64); 8] = [
     ("64 GiB", 64.0 * GIB),
     ("128 GiB", 128.0 * GIB),
     ("256 GiB", 256.0 * GIB),
@@ -264,14 +275,14 @@ const CAPACITIES: [(&str, f64); 8] = [
 
 /// Returns RAM (bytes) and recovery time (seconds) of an FTL design at each capacity of the GeckoFTL paper's Figure 1.
 fn ram_and_recovery_by_capacity(design: MetadataDesign) -> impl Iterator<Item = (f64, f64)> {
-    CAPACITIES.into_iter().map(move |(_, bytes)| {
+    FIGURE_1_CAPACITIES.into_iter().map(move |(_, bytes)| {
         let scale = MetadataScale::of_capacity(bytes);
         (scale.ram_bytes(design), scale.recovery_s(design))
     })
 }
 
 fn capacity_curve_values(design: MetadataDesign) -> Vec<Value> {
-    let name = |k: usize, what: &str| format!("{} {what}", CAPACITIES[k].0);
+    let name = |k: usize, what: &str| format!("{} {what}", FIGURE_1_CAPACITIES[k].0);
     let ram = ram_and_recovery_by_capacity(design)
         .enumerate()
         .map(|(k, (ram, _))| Value::new(name(k, "RAM MiB"), ram / MIB));
@@ -295,7 +306,7 @@ fn capacity_growth_values() -> Vec<Value> {
 
 /// Returns the RAM of an FTL design including the mapping cache of 4 MiB, MiB.
 fn ram_with_cache_mib(design: MetadataDesign) -> f64 {
-    (paper_scale().ram_bytes(design) + paper_scale().cache_bytes()) / MIB
+    (paper_scale().ram_bytes(design) + paper_scale().mapping_cache_bytes()) / MIB
 }
 
 fn ram_of_all_designs() -> Vec<Value> {
@@ -314,9 +325,9 @@ fn implemented_geckoftl_mib() -> f64 {
     let device = preset::preset_by_name("gk-2t").expect("the paper's device is a preset");
     let of_part = implemented_gecko_bytes(&device.geometry);
     (of_part
-        + paper_scale().directory_bytes()
-        + 1.5 * paper_scale().counter_bytes()
-        + paper_scale().cache_bytes())
+        + paper_scale().translation_directory_bytes()
+        + 1.5 * paper_scale().valid_page_counter_bytes()
+        + paper_scale().mapping_cache_bytes())
         / MIB
 }
 
@@ -364,7 +375,7 @@ fn ram_saved() -> Vec<Value> {
     ])
 }
 
-fn log_dominance_values() -> Vec<Value> {
+fn invalid_page_log_dominance_values() -> Vec<Value> {
     let steps = paper_scale().recovery_steps(MetadataDesign::IbFtl);
     let both = step_duration_s(&steps, "log") + step_duration_s(&steps, "synchronisation");
     let claim = named_values([(
@@ -374,7 +385,7 @@ fn log_dominance_values() -> Vec<Value> {
     concatenated(claim, recovery_step_values(MetadataDesign::IbFtl))
 }
 
-fn scan_dominance_values() -> Vec<Value> {
+fn recovery_scan_dominance_values() -> Vec<Value> {
     let steps = paper_scale().recovery_steps(MetadataDesign::GeckoFtl);
     let share = step_duration_s(&steps, "blocks") / paper_scale().recovery_s(MetadataDesign::GeckoFtl);
     named_values([
@@ -385,9 +396,9 @@ fn scan_dominance_values() -> Vec<Value> {
 
 /// Returns, for GeckoFTL and u-FTL, whether the counters of valid pages take more than half of the RAM that is not the
 /// cached mapping table.
-fn counter_dominance_values() -> Vec<Value> {
+fn valid_counter_dominance_values() -> Vec<Value> {
     let of = |design: MetadataDesign| {
-        statement_value(paper_scale().counter_bytes() > 0.5 * paper_scale().ram_bytes(design))
+        statement_value(paper_scale().valid_page_counter_bytes() > 0.5 * paper_scale().ram_bytes(design))
     };
     named_values([("GeckoFTL", of(MetadataDesign::GeckoFtl)), ("u-FTL", of(MetadataDesign::UFtl))])
 }
@@ -398,7 +409,7 @@ fn figure_14_ram() -> Vec<Value> {
     let of = |design: MetadataDesign, cache_mib: f64, counters: f64| {
         (paper_scale().ram_bytes(design) - counters) / MIB + cache_mib
     };
-    let counters = paper_scale().counter_bytes();
+    let counters = paper_scale().valid_page_counter_bytes();
     named_values([
         ("DFTL", of(MetadataDesign::Dftl, 4.0, 0.0)),
         ("u-FTL", of(MetadataDesign::UFtl, 68.0, counters)),
@@ -427,8 +438,8 @@ pub fn recovery_row_values(id: &str) -> Option<Vec<Value>> {
         "GK-36" => MetadataDesign::ALL
             .map(|design| Value::new(design.name(), paper_scale().recovery_s(design)))
             .to_vec(),
-        "GK-37" => log_dominance_values(),
-        "GK-38" => scan_dominance_values(),
+        "GK-37" => invalid_page_log_dominance_values(),
+        "GK-38" => recovery_scan_dominance_values(),
         "GK-39" => recovery_time_saved(),
         _ => return None,
     })
@@ -450,15 +461,20 @@ pub(super) fn row_values(id: &str) -> Option<Vec<Value>> {
         "GK-03" => capacity_growth_values(),
         "GK-04" => capacity_curve_values(MetadataDesign::GeckoFtl),
         "GK-05" => one_value(scale.translation_table_bytes() / GIB),
-        "GK-06" => one_value(scale.directory_bytes() / MIB),
-        "GK-07" => one_value(scale.bitmap_bytes() / MIB),
-        "GK-08" => one_value(scale.bitmap_bytes() / scale.directory_bytes()),
+        "GK-06" => one_value(scale.translation_directory_bytes() / MIB),
+        "GK-07" => one_value(scale.validity_bitmap_bytes() / MIB),
+        "GK-08" => one_value(scale.validity_bitmap_bytes() / scale.translation_directory_bytes()),
         "GK-09" => {
-            let share = |others: f64| to_percent(scale.bitmap_bytes() / (scale.bitmap_bytes() + others));
+            let share = |others: f64| {
+                to_percent(scale.validity_bitmap_bytes() / (scale.validity_bitmap_bytes() + others))
+            };
             named_values([
-                ("bitmap and directory", share(scale.directory_bytes())),
-                ("with the cache", share(scale.directory_bytes() + scale.cache_bytes())),
-                ("with counters, without cache", share(scale.directory_bytes() + scale.counter_bytes())),
+                ("bitmap and directory", share(scale.translation_directory_bytes())),
+                ("with the cache", share(scale.translation_directory_bytes() + scale.mapping_cache_bytes())),
+                (
+                    "with counters, without cache",
+                    share(scale.translation_directory_bytes() + scale.valid_page_counter_bytes()),
+                ),
             ])
         }
         "GK-10" => one_value(scale.physical_pages() * SPARE_AREA_READ_S / 60.0),
@@ -468,9 +484,9 @@ pub(super) fn row_values(id: &str) -> Option<Vec<Value>> {
         }
         "GK-12" => one_value(scale.translation_pages() * PAGE_READ_S),
         "GK-13" => one_value(PAGE_READ_S / 32.0 * 1e6),
-        "GK-14" => one_value(scale.cache_bytes() / MAP_ENTRY_BYTES),
+        "GK-14" => one_value(scale.mapping_cache_bytes() / MAP_ENTRY_BYTES),
         "GK-15" => one_value(scale.block_pages / (8.0 * ADDRESS_BYTES)),
-        "GK-17" => named_values([("MiB", scale.bitmap_bytes() / MIB)]),
+        "GK-17" => named_values([("MiB", scale.validity_bitmap_bytes() / MIB)]),
         "GK-20" => {
             let writes = theory::large_block_write_amplification(scale.utilisation);
             let with_queries = theory::flash_bitmap_write_amplification(
@@ -494,7 +510,7 @@ pub(super) fn row_values(id: &str) -> Option<Vec<Value>> {
             ("GeckoFTL, MiB", ram_with_cache_mib(MetadataDesign::GeckoFtl)),
             ("as built, MiB", implemented_geckoftl_mib()),
         ]),
-        "GK-34" => counter_dominance_values(),
+        "GK-34" => valid_counter_dominance_values(),
         "GK-40" => ram_saved(),
         "GK-47" => figure_14_ram(),
         "GK-50" => named_values([
@@ -506,9 +522,9 @@ pub(super) fn row_values(id: &str) -> Option<Vec<Value>> {
             ("directories, MiB", scale.gecko_directory_bytes() / MIB),
             ("buffers, KiB", scale.gecko_buffer_bytes() / KIB),
         ]),
-        "GK-54" => {
-            one_value((2.0 * scale.cache_entries / scale.block_pages).ceil().max(scale.buffer_entries(4.0)))
-        }
+        "GK-54" => one_value(
+            (2.0 * scale.cache_entries / scale.block_pages).ceil().max(scale.gecko_buffer_entries(4.0)),
+        ),
         "GK-57" => one_value(1000.0 / scale.block_pages),
         // Minimum, maximum and mean of two statistics, the counter of erases, and the position of the scan.
         "GK-58" => one_value(6.0 * ADDRESS_BYTES + ADDRESS_BYTES + ADDRESS_BYTES),

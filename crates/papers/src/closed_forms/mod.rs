@@ -33,7 +33,7 @@ pub struct TraceTable {
     /// Share of the trace's requests that are writes.
     pub write_share: f64,
     /// Number of distinct page addresses in the trace.
-    pub addresses: f64,
+    pub distinct_addresses: f64,
 }
 
 impl TraceTable {
@@ -45,7 +45,7 @@ impl TraceTable {
     /// Returns the number of writes in the trace that invalidate an older version: all except the first to each
     /// address.
     pub fn overwrites(self) -> f64 {
-        self.writes() - self.addresses
+        self.writes() - self.distinct_addresses
     }
 
     /// Returns the share of the trace's writes that are overwrites (LX, III-B).
@@ -66,7 +66,7 @@ pub fn fingerprint_store_bytes(entries: f64) -> f64 {
 }
 
 /// Returns the duration of a computation of `cycles` clock cycles at `mhz` MHz, microseconds (DF, Table 1).
-pub fn cycles_us(cycles: f64, mhz: f64) -> f64 {
+pub fn cycles_to_us(cycles: f64, mhz: f64) -> f64 {
     cycles / mhz
 }
 
@@ -115,7 +115,7 @@ pub fn pages_saved(overwrites: f64, ratio: f64) -> f64 {
 /// Returns the GC frequency with delta encoding relative to that without: consumption `1 - Pc + Pc Rc` over gain `1 -
 /// Pc`, with the share Pc of delta writes and the compression ratio Rc (DF, expression 7). Only blocks with invalid
 /// pages are counted, and the area of whole pages must dominate that of deltas.
-pub fn collection_frequency(delta_share: f64, ratio: f64) -> f64 {
+pub fn relative_gc_frequency(delta_share: f64, ratio: f64) -> f64 {
     theory::delta_programs_per_host_write(delta_share, ratio) / (1.0 - delta_share)
 }
 
@@ -131,10 +131,10 @@ pub fn read_latency_factor(double_share: f64) -> f64 {
 /// Sizes of deltas are Gaussian with mean `ratio` and a quarter of it as standard deviation; each delta has a header of
 /// 6 bytes and each page one of 2. Simulated with a fixed seed; the standard error is less than 0.002.
 pub fn packed_pages_per_delta(ratio: f64) -> f64 {
-    const DELTAS: u32 = 200_000;
+    const SIMULATED_DELTAS: u32 = 200_000;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let (mut pages, mut left) = (0u32, 0.0);
-    for _ in 0..DELTAS {
+    for _ in 0..SIMULATED_DELTAS {
         let share = (ratio * (1.0 + gaussian(&mut random) / 4.0)).clamp(0.01, 1.0);
         let bytes = (share * PAGE_BYTES + 6.0).min(PAGE_BYTES - 2.0);
         if bytes > left {
@@ -143,7 +143,7 @@ pub fn packed_pages_per_delta(ratio: f64) -> f64 {
         }
         left -= bytes;
     }
-    f64::from(pages) / f64::from(DELTAS)
+    f64::from(pages) / f64::from(SIMULATED_DELTAS)
 }
 
 /// Draws a standard normal variate by the method of Box and Muller.
@@ -163,7 +163,7 @@ pub fn segment_header_share(segment_bytes: f64) -> f64 {
 }
 
 /// Returns the size of the NVRAM entries that map an amount of duplicate data, bytes (RM, section 4.6).
-pub fn entries_for_duplicates(duplicate_bytes: f64) -> f64 {
+pub fn nvram_bytes_for_duplicates(duplicate_bytes: f64) -> f64 {
     duplicate_bytes / PAGE_BYTES * REMAP_ENTRY_BYTES
 }
 
@@ -242,15 +242,15 @@ pub fn decide_by_algorithm_1(
 
 /// Returns how often Wearwell's lifetime management decides as Algorithm 1 of the paper (IL) does, over a grid of
 /// ratios, energies and demands, percent.
-pub fn decisions_that_agree() -> f64 {
-    const RATIOS: [f64; 6] = [0.25, 0.5, 0.75, 0.99, 1.0, 1.05];
-    const OVERHEADS: [f64; 5] = [0.0, 0.0145, 0.132, 0.264, 0.6];
-    const DEMANDS: [f64; 6] = [0.5, 0.99, 1.0, 1.3, 2.0, 20.0];
-    let schemes = || RATIOS.iter().flat_map(|&d| OVERHEADS.map(|e| (d, d + e)));
+pub fn agreeing_decisions_percent() -> f64 {
+    const WRITE_RATIOS: [f64; 6] = [0.25, 0.5, 0.75, 0.99, 1.0, 1.05];
+    const ENERGY_OVERHEADS: [f64; 5] = [0.0, 0.0145, 0.132, 0.264, 0.6];
+    const WRITE_DEMANDS: [f64; 6] = [0.5, 0.99, 1.0, 1.3, 2.0, 20.0];
+    let schemes = || WRITE_RATIOS.iter().flat_map(|&d| ENERGY_OVERHEADS.map(|e| (d, d + e)));
     let (mut agree, mut all) = (0.0, 0.0);
     for (dedup, compression, demand) in schemes()
         .flat_map(|dedup| schemes().map(move |compression| (dedup, compression)))
-        .flat_map(|(dedup, compression)| DEMANDS.map(|demand| (dedup, compression, demand)))
+        .flat_map(|(dedup, compression)| WRITE_DEMANDS.map(|demand| (dedup, compression, demand)))
     {
         let estimates = [dedup, compression].map(|(write_ratio, energy_ratio)| SchemeEstimate {
             written_share: write_ratio,
@@ -286,9 +286,9 @@ mod rows {
     /// FIU traces of the Recyclable SSD paper (LX): name, row of Table I, and the amount of recyclable data in GB
     /// (section III-B).
     const FIU_TRACES: [(&str, TraceTable, f64); 3] = [
-        ("homes", TraceTable { requests: 9.3e6, write_share: 0.938, addresses: 2.4e6 }, 2.8),
-        ("mail", TraceTable { requests: 16.3e6, write_share: 0.753, addresses: 1.2e6 }, 7.4),
-        ("web", TraceTable { requests: 5.9e6, write_share: 0.825, addresses: 0.8e6 }, 2.5),
+        ("homes", TraceTable { requests: 9.3e6, write_share: 0.938, distinct_addresses: 2.4e6 }, 2.8),
+        ("mail", TraceTable { requests: 16.3e6, write_share: 0.753, distinct_addresses: 1.2e6 }, 7.4),
+        ("web", TraceTable { requests: 5.9e6, write_share: 0.825, distinct_addresses: 0.8e6 }, 2.5),
     ];
 
     fn value_per_trace(value: impl Fn(TraceTable, f64) -> f64) -> Vec<Value> {
@@ -329,11 +329,11 @@ mod rows {
     const COMPRESS_CYCLES: f64 = 27_212.0;
     const DECOMPRESS_CYCLES: f64 = 6_737.0;
     const PROGRAM_US: f64 = 200.0;
-    const RATIOS: [(&str, f64); 3] = [("0.50", 0.50), ("0.35", 0.35), ("0.20", 0.20)];
+    const COMPRESSION_RATIOS: [(&str, f64); 3] = [("0.50", 0.50), ("0.35", 0.35), ("0.20", 0.20)];
     const DELTA_SHARES: [f64; 3] = [0.2, 0.5, 0.8];
 
-    fn pipeline(mhz: f64) -> DeltaPipeline {
-        DeltaPipeline { read_us: 25.0, bus_us: 40.0, encode_us: cycles_us(COMPRESS_CYCLES, mhz) }
+    fn delta_pipeline_at(mhz: f64) -> DeltaPipeline {
+        DeltaPipeline { read_us: 25.0, bus_us: 40.0, encode_us: cycles_to_us(COMPRESS_CYCLES, mhz) }
     }
 
     fn value_per_clock(value: impl Fn(f64) -> f64) -> Vec<Value> {
@@ -345,26 +345,26 @@ mod rows {
         let cell = |(name, ratio): (&str, f64), share: f64| {
             Value::new(format!("Rc {name} Pc {share}"), value(share, ratio))
         };
-        RATIOS.iter().flat_map(|&ratio| DELTA_SHARES.map(|share| cell(ratio, share))).collect()
+        COMPRESSION_RATIOS.iter().flat_map(|&ratio| DELTA_SHARES.map(|share| cell(ratio, share))).collect()
     }
 
     pub(super) fn df_row(id: &str) -> Option<Vec<Value>> {
         Some(match id {
-            "DF-01" => value_per_clock(|mhz| cycles_us(COMPRESS_CYCLES, mhz)),
-            "DF-02" => value_per_clock(|mhz| cycles_us(DECOMPRESS_CYCLES, mhz)),
-            "DF-03" => value_per_clock(|mhz| pipeline(mhz).overhead_in_programs(PROGRAM_US)),
-            "DF-04" => value_per_clock(|mhz| pipeline(mhz).viable_compression_ratio(PROGRAM_US)),
+            "DF-01" => value_per_clock(|mhz| cycles_to_us(COMPRESS_CYCLES, mhz)),
+            "DF-02" => value_per_clock(|mhz| cycles_to_us(DECOMPRESS_CYCLES, mhz)),
+            "DF-03" => value_per_clock(|mhz| delta_pipeline_at(mhz).overhead_in_programs(PROGRAM_US)),
+            "DF-04" => value_per_clock(|mhz| delta_pipeline_at(mhz).viable_compression_ratio(PROGRAM_US)),
             "DF-05" => one_value(2f64.powi(31) * PAGE_BYTES / TIB),
             "DF-06" => named_values([
                 ("once", pages_saved(1.0, 0.25)),
                 ("four times", pages_saved(4.0, 0.25)),
                 ("spare space", 0.25),
             ]),
-            "DF-07" => value_per_clock(|mhz| statement_value(pipeline(mhz).is_bound_by_encoder())),
+            "DF-07" => value_per_clock(|mhz| statement_value(delta_pipeline_at(mhz).is_bound_by_encoder())),
             "DF-19" => value_per_share_and_ratio(theory::delta_programs_per_host_write),
             "DF-30" => one_value(to_percent(read_latency_factor(0.107) - 1.0)),
             "DF-31" => overhead_at_tested_ratios(),
-            "DF-32" => value_per_share_and_ratio(collection_frequency),
+            "DF-32" => value_per_share_and_ratio(relative_gc_frequency),
             "DF-33" => {
                 let exported = 64.0 * (1.0 - 0.30);
                 named_values([("exported", exported), ("threshold", exported * 0.10)])
@@ -376,10 +376,11 @@ mod rows {
     /// Returns, for each compression ratio tested in the Delta-FTL paper, whether deltas cost no additional time even
     /// at the slowest clock, and the pages used per delta when deltas are packed.
     fn overhead_at_tested_ratios() -> Vec<Value> {
-        let slowest = pipeline(ENCODER_CLOCKS_MHZ[0].1).viable_compression_ratio(PROGRAM_US);
-        let ideal = RATIOS.map(|(name, ratio)| Value::new(name, statement_value(ratio < slowest)));
-        let packed =
-            RATIOS.map(|(name, ratio)| Value::new(format!("packed {name}"), packed_pages_per_delta(ratio)));
+        let slowest = delta_pipeline_at(ENCODER_CLOCKS_MHZ[0].1).viable_compression_ratio(PROGRAM_US);
+        let ideal =
+            COMPRESSION_RATIOS.map(|(name, ratio)| Value::new(name, statement_value(ratio < slowest)));
+        let packed = COMPRESSION_RATIOS
+            .map(|(name, ratio)| Value::new(format!("packed {name}"), packed_pages_per_delta(ratio)));
         [ideal, packed].concat()
     }
 
@@ -393,7 +394,7 @@ mod rows {
         bytes / (1.0 - segment_header_share(SEGMENT_BYTES))
     }
 
-    fn log_bytes(remapped_share: f64) -> f64 {
+    fn remap_log_bytes(remapped_share: f64) -> f64 {
         LOGICAL_BYTES / PAGE_BYTES * remapped_share * 12.0
     }
 
@@ -406,13 +407,13 @@ mod rows {
     }
 
     pub(super) fn rm_row(id: &str) -> Option<Vec<Value>> {
-        let duplicates_of = |nvram_bytes: f64| nvram_bytes / entries_for_duplicates(1.0);
+        let duplicates_of = |nvram_bytes: f64| nvram_bytes / nvram_bytes_for_duplicates(1.0);
         let superblocks = 36.0 * GIB / (SUPERBLOCK_PAGES * PAGE_BYTES);
         let tail_pages = SUPERBLOCK_PAGES * 12.0 / PAGE_BYTES;
         Some(match id {
             "RM-01" => one_value(to_percent(per_page_table_bytes(1.0, 32.0))),
-            "RM-02" => one_value(log_bytes(0.05) / MIB),
-            "RM-03" => one_value(log_bytes(0.20) / GIB),
+            "RM-02" => one_value(remap_log_bytes(0.05) / MIB),
+            "RM-03" => one_value(remap_log_bytes(0.20) / GIB),
             "RM-04" => named_values([
                 ("NVRAM 40 MiB", nvram_scan_ms(40.0 * MIB, 50.0)),
                 ("NVRAM 640 MiB", nvram_scan_ms(640.0 * MIB, 50.0)),
@@ -420,7 +421,7 @@ mod rows {
                 ("flash 640 MiB", flash_scan_ms(640.0 * MIB, 32.0, 50.0)),
             ]),
             "RM-05" => {
-                let entries = entries_for_duplicates(GIB);
+                let entries = nvram_bytes_for_duplicates(GIB);
                 named_values([
                     ("entries", entries / MIB),
                     ("with heads", with_segment_headers(entries) / MIB),
@@ -435,7 +436,7 @@ mod rows {
                 ("256 B", to_percent(segment_header_share(256.0))),
                 ("8 KiB", to_percent(segment_header_share(8.0 * KIB))),
             ]),
-            "RM-08" => one_value(to_percent(NVRAM_TO_FLASH_BIT_COST * entries_for_duplicates(1.0))),
+            "RM-08" => one_value(to_percent(NVRAM_TO_FLASH_BIT_COST * nvram_bytes_for_duplicates(1.0))),
             "RM-09" => one_value(NVRAM_TO_FLASH_BIT_COST),
             "RM-10" => named_values(
                 [("4 bits", 4.0), ("1 bit", 1.0)]
@@ -510,7 +511,7 @@ mod rows {
                 ("MB/s", target / 1e6),
                 ("epochs", 5.0 * theory::DAYS_PER_YEAR * 86_400.0 / EPOCH_S),
             ]),
-            "IL-17" => named_values([("agree", decisions_that_agree())]),
+            "IL-17" => named_values([("agree", agreeing_decisions_percent())]),
             "IL-14" => named_values(
                 [("WKSN", 6.8), ("Media", 3.8), ("DVMT", 3.04)]
                     .map(|(name, years)| (name, bytes_per_s_for_lifetime(budget, years) / 1e6)),

@@ -14,12 +14,12 @@ use crate::experiment::ExperimentWork;
 
 /// Setting of the erase time for the scaled-down device: superblocks have a sixteenth of the pages, so an erase takes a
 /// sixteenth of 5 ms.
-const ERASE_TO_SCALE: &str = "device.erase_us=312.5";
+const SCALED_ERASE_TIME_SETTING: &str = "device.erase_us=312.5";
 /// Setting of the erase time for the scaled-down drive of the Remap-SSD paper's Figure 6, whose superblocks have a 32nd
 /// of the pages: a 32nd of 5 ms.
-const LARGE_ERASE_TO_SCALE: &str = "device.erase_us=156.25";
+const LARGE_DRIVE_ERASE_TIME_SETTING: &str = "device.erase_us=156.25";
 /// Setting of the default program time of the SSD emulator FEMU; the Remap-SSD paper states 500 us.
-const FAST_PROGRAM: &str = "device.program_us=200";
+const FEMU_PROGRAM_TIME_SETTING: &str = "device.program_us=200";
 /// Factor on the NVRAM size with which the scaled-down device's NVRAM segments leave as much space for entries as those
 /// of the Remap-SSD paper: they waste 9 % instead of 2.3 %.
 const USABLE_NVRAM_FACTOR: f64 = 0.977 / 0.91;
@@ -168,7 +168,7 @@ impl CauseExperiments<'_> {
             for mb in REVERSE_MAP_MB {
                 for (scheme, _) in REVERSE_MAP_KINDS {
                     let room = usable_nvram_setting(mb);
-                    let mut settings = vec![ERASE_TO_SCALE, FAST_PROGRAM];
+                    let mut settings = vec![SCALED_ERASE_TIME_SETTING, FEMU_PROGRAM_TIME_SETTING];
                     if scheme == "segments" {
                         settings.push(&room);
                     }
@@ -182,7 +182,7 @@ impl CauseExperiments<'_> {
             self.with_changed_settings(&format!("random writes/{scheme}-120"), &as_name, &[setting])
         };
         for (scheme, _) in REVERSE_MAP_KINDS {
-            all.push(of_random("to-scale", scheme, ERASE_TO_SCALE));
+            all.push(of_random("to-scale", scheme, SCALED_ERASE_TIME_SETTING));
             all.push(of_random("four-die", scheme, "device.superblock_planes=4"));
         }
         for (scheme, _) in &REVERSE_MAP_KINDS[..2] {
@@ -206,7 +206,7 @@ impl CauseExperiments<'_> {
             };
             for (scheme, _) in REVERSE_MAP_KINDS {
                 let name = format!("{scheme}-640");
-                all.push(changed(&name, "to-scale", &[LARGE_ERASE_TO_SCALE]));
+                all.push(changed(&name, "to-scale", &[LARGE_DRIVE_ERASE_TIME_SETTING]));
                 all.push(changed(&name, "unbound", &["precondition.bound_share=0"]));
             }
             for mb in &LARGE_DRIVE_REVERSE_MAP_MB[..2] {

@@ -13,7 +13,7 @@
 mod causes;
 
 use super::experiment::{
-    CURVE_POINTS, Experiment, ExperimentRecords, ExperimentRun, ExperimentSetting, RequestSource, Size,
+    Experiment, ExperimentRecords, ExperimentRun, ExperimentSetting, MAX_CURVE_POINTS, RequestSource, Size,
 };
 use super::verdict::Value;
 
@@ -108,7 +108,7 @@ pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
 fn deduplication_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     let ScaledDrive { scale, logical_pages: logical, settings } = scaled_drive(setting);
     let state = ["precondition.mode=aged", "precondition.filled=true"].map(str::to_owned).to_vec();
-    let base = [settings, state, segment_setting(setting.size)].concat();
+    let base = [settings, state, nvram_segment_size_setting(setting.size)].concat();
     let mut experiments = Vec::new();
     for name in LOADS {
         let input = (load_source(name, logical, 0.7, setting.seed), scale);
@@ -149,7 +149,7 @@ fn deduplication_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
 
 /// Returns the setting for the size of NVRAM segments: the Remap-SSD paper's 1 KiB, or less if superblocks are scaled
 /// down.
-fn segment_setting(size: Size) -> Vec<String> {
+fn nvram_segment_size_setting(size: Size) -> Vec<String> {
     match size {
         Size::Quick => vec!["remap.segment_bytes=256".to_owned()],
         Size::Full => Vec::new(),
@@ -209,7 +209,8 @@ fn trace_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
             "precondition.mode=random".to_owned(),
             "precondition.bound_share=0.7".to_owned(),
         ];
-        let base = [scaled_drive(setting).settings, segment_setting(setting.size), drive.to_vec()].concat();
+        let base = [scaled_drive(setting).settings, nvram_segment_size_setting(setting.size), drive.to_vec()]
+            .concat();
         let mut add = |variant: &str, design, extra: Vec<String>| {
             let input = (source.clone(), scale);
             let name = format!("{trace}/{variant}");
@@ -232,7 +233,7 @@ fn case_study_experiments(setting: &ExperimentSetting, name: &str, spec: &str) -
     let ScaledDrive { scale, settings, .. } = scaled_drive(setting);
     let one = |variant: &str, design, remap: &str, extra: Vec<String>| {
         let source = RequestSource::Substitute(format!("{spec},remap={remap},seed={}", setting.seed));
-        let settings = [settings.clone(), segment_setting(setting.size), extra].concat();
+        let settings = [settings.clone(), nvram_segment_size_setting(setting.size), extra].concat();
         Experiment::new_replay(format!("{name}/{variant}"), (source, scale), design, settings)
     };
     let mut experiments = vec![one("noremap", "page-map", "off", vec![])];
@@ -279,12 +280,16 @@ type Result<T> = std::result::Result<T, String>;
 pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
     let row = measure_any_row(id, runs)?;
     let is_of_traces = ["RM-24", "RM-25", "RM-26", "RM-27", "RM-28"].contains(&id);
-    Some(if is_of_traces { row.and_then(|values| require_duplicates(runs).map(|()| values)) } else { row })
+    Some(if is_of_traces {
+        row.and_then(|values| require_duplicates_in_traces(runs).map(|()| values))
+    } else {
+        row
+    })
 }
 
 /// Returns an error if the traces have hardly any duplicates. Rows (reported results) about deduplicated traces mean
 /// nothing then.
-fn require_duplicates(runs: &ExperimentRecords) -> Result<()> {
+fn require_duplicates_in_traces(runs: &ExperimentRecords) -> Result<()> {
     for trace in ["homes", "mail"] {
         let opt = runs.run_named(&format!("{trace}/opt"))?;
         if opt.figure("writes_by_form.deduplicated") < 0.01 * opt.figure("host_page_writes") {
@@ -323,7 +328,7 @@ fn measure_any_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
         }),
         "RM-23" => REVERSE_MAP_MB
             .iter()
-            .map(|&mb| Ok(Value::new(format!("{mb} MB"), extra_amplification(runs, mb)?)))
+            .map(|&mb| Ok(Value::new(format!("{mb} MB"), extra_write_amplification_percent(runs, mb)?)))
             .collect(),
         "RM-24" => gains_by_reverse_map_size(runs, "flog"),
         "RM-25" => gains_by_reverse_map_size(runs, "nlog"),
@@ -339,7 +344,7 @@ fn measure_any_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
             .map(|(name, scheme)| {
                 Ok(Value::new(
                     *name,
-                    mean_ratio(
+                    mean_ratio_to_baseline(
                         runs,
                         &["homes", "mail"],
                         &format!("{scheme}-320"),
@@ -351,14 +356,16 @@ fn measure_any_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
             .collect(),
         "RM-29" => segment_size_values(runs),
         "RM-33" => Ok(vec![]).and_then(|_: Vec<Value>| {
-            let left = mean_ratio(runs, &SQLITE_TESTS, "segments", "noremap", |run| run.figure("programs"))?;
+            let left = mean_ratio_to_baseline(runs, &SQLITE_TESTS, "segments", "noremap", |run| {
+                run.figure("programs")
+            })?;
             Ok(vec![Value::new("", 100.0 * (1.0 - left))])
         }),
         "RM-34" => gains_over_logs(|scheme| {
-            mean_ratio(runs, &SQLITE_TESTS, "segments", scheme, requests_per_s_after_first_erase)
+            mean_ratio_to_baseline(runs, &SQLITE_TESTS, "segments", scheme, requests_per_s_after_first_erase)
         }),
         "RM-36" => largest_group(runs),
-        "RM-37" => rates_after_first_erase(runs),
+        "RM-37" => host_page_rates_after_first_erase(runs),
         "RM-38" => SQLITE_TESTS
             .iter()
             .map(|test| {
@@ -370,9 +377,9 @@ fn measure_any_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
             .collect(),
         "RM-39" => phase_gain(runs, "noremap", 1),
         "RM-40" => phase_gain(runs, "noremap", 2),
-        "RM-41" => gains_over_logs(|scheme| phase_ratio(runs, scheme, 0)),
-        "RM-42" => gains_over_logs(|scheme| phase_ratio(runs, scheme, 2)),
-        "RM-43" => losses_by_reverse_map(runs),
+        "RM-41" => gains_over_logs(|scheme| phase_duration_ratio(runs, scheme, 0)),
+        "RM-42" => gains_over_logs(|scheme| phase_duration_ratio(runs, scheme, 2)),
+        "RM-43" => performance_losses_by_reverse_map(runs),
         _ => return None,
     })
 }
@@ -404,7 +411,7 @@ fn ratio_to_baseline(
         / value(runs.run_named(&format!("{of}/{baseline}"))?))
 }
 
-fn mean_ratio(
+fn mean_ratio_to_baseline(
     runs: &ExperimentRecords,
     of: &[&str],
     variant: &str,
@@ -454,20 +461,26 @@ fn gains_over_logs(ratio: impl Fn(&str) -> Result<f64>) -> Result<Vec<Value>> {
 
 fn mean_gains_over_logs(runs: &ExperimentRecords, of: &[&str], mb: u32) -> Result<Vec<Value>> {
     gains_over_logs(|scheme| {
-        mean_ratio(runs, of, &format!("segments-{mb}"), &format!("{scheme}-{mb}"), requests_per_s)
+        mean_ratio_to_baseline(runs, of, &format!("segments-{mb}"), &format!("{scheme}-{mb}"), requests_per_s)
     })
 }
 
-fn extra_amplification(runs: &ExperimentRecords, mb: u32) -> Result<f64> {
+fn extra_write_amplification_percent(runs: &ExperimentRecords, mb: u32) -> Result<f64> {
     let over = |scheme: &str| {
-        mean_ratio(runs, &LOADS, &format!("segments-{mb}"), &format!("{scheme}-{mb}"), write_amplification)
+        mean_ratio_to_baseline(
+            runs,
+            &LOADS,
+            &format!("segments-{mb}"),
+            &format!("{scheme}-{mb}"),
+            write_amplification,
+        )
     };
     Ok(100.0 * (f64::midpoint(over("flog")?, over("nlog")?) - 1.0))
 }
 
 fn gains_by_reverse_map_size(runs: &ExperimentRecords, scheme: &str) -> Result<Vec<Value>> {
     let of = |mb: &u32| {
-        let gain = mean_ratio(
+        let gain = mean_ratio_to_baseline(
             runs,
             &["homes", "mail"],
             &format!("segments-{mb}"),
@@ -512,7 +525,7 @@ fn largest_group(runs: &ExperimentRecords) -> Result<Vec<Value>> {
 
 /// Returns the host pages written or remapped per second after Remap-SSD's first erase, with Remap-SSD and without
 /// remaps, and which is faster. The window is a tenth of Remap-SSD's run, as shown by the paper's Figure 8b.
-fn rates_after_first_erase(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn host_page_rates_after_first_erase(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let (remap, none) = (runs.run_named("fillseq/segments")?, runs.run_named("fillseq/noremap")?);
     let from = remap.required_figure("first_erase.device_s")?;
     let to = from + 0.1 * remap.required_figure("timing.device_s")?;
@@ -535,7 +548,7 @@ fn host_pages_until(run: ExperimentRun<'_>, device_s: f64) -> f64 {
     let point =
         |k: usize| (run.figure(&format!("curve.{k}.device_s")), run.figure(&format!("curve.{k}.host_pages")));
     let mut last = (0.0, 0.0);
-    for next in (0..CURVE_POINTS).map(point).filter(|point| point.0 > 0.0) {
+    for next in (0..MAX_CURVE_POINTS).map(point).filter(|point| point.0 > 0.0) {
         if next.0 >= device_s {
             return last.1 + (next.1 - last.1) * (device_s - last.0) / (next.0 - last.0);
         }
@@ -550,18 +563,18 @@ fn phase_duration_s(run: ExperimentRun<'_>, phase: usize) -> f64 {
     if phase == 0 { end(0) } else { end(phase) - end(phase - 1) }
 }
 
-fn phase_ratio(runs: &ExperimentRecords, baseline: &str, phase: usize) -> Result<f64> {
+fn phase_duration_ratio(runs: &ExperimentRecords, baseline: &str, phase: usize) -> Result<f64> {
     ratio_to_baseline(runs, "f2fs", baseline, "segments", |run| phase_duration_s(run, phase))
 }
 
 /// Returns how much faster a phase of the F2FS load is with Remap-SSD than with the reference, percent.
 fn phase_gain(runs: &ExperimentRecords, baseline: &str, phase: usize) -> Result<Vec<Value>> {
-    Ok(vec![Value::new("", 100.0 * (phase_ratio(runs, baseline, phase)? - 1.0))])
+    Ok(vec![Value::new("", 100.0 * (phase_duration_ratio(runs, baseline, phase)? - 1.0))])
 }
 
 /// Returns the performance lost relative to `Opt` (ideal reverse map), percent, for reverse maps so large that hardly
 /// any remap is executed as a write. What remains is the cost of scans.
-fn losses_by_reverse_map(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn performance_losses_by_reverse_map(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let opt = requests_per_s(runs.run_named("random writes/opt")?);
     let lost = |scheme: &str| -> Result<Vec<f64>> {
         let of = |mb: &u32| {

@@ -10,7 +10,7 @@ pub fn data_table(ablations: &[Ablation]) -> DataTable {
     let of_subset = ["subset", "refused"].map(|title| DataColumn::new(title, CellKind::Text));
     let mut table = DataTable::new(of_subset.into_iter().chain(run_data_columns()).collect());
     for ablation in ablations {
-        for row in ablation.subsets.iter().filter_map(|subset| row_of(ablation, subset)) {
+        for row in ablation.subsets.iter().filter_map(|subset| subset_row(ablation, subset)) {
             table.push(row);
         }
     }
@@ -18,11 +18,11 @@ pub fn data_table(ablations: &[Ablation]) -> DataTable {
 }
 
 /// Returns the row of a subset of the mechanisms; `None` if the subset was neither run nor refused.
-fn row_of(ablation: &Ablation, subset: &SubsetRun) -> Option<Vec<Cell>> {
+fn subset_row(ablation: &Ablation, subset: &SubsetRun) -> Option<Vec<Cell>> {
     let of_run = match (&subset.run, &subset.refused) {
         (Some(run), _) => run_data_cells(run),
         (None, Some(_)) => {
-            run_data_columns().iter().map(|column| known_of_refused(ablation, &column.title)).collect()
+            run_data_columns().iter().map(|column| cell_of_refused_subset(ablation, &column.title)).collect()
         }
         (None, None) => return None,
     };
@@ -31,7 +31,7 @@ fn row_of(ablation: &Ablation, subset: &SubsetRun) -> Option<Vec<Cell>> {
 
 /// Returns the table cell in the column `title` for a subset of mechanisms that the engine refused: input, design and
 /// version are known, and the cells of all other columns are empty.
-fn known_of_refused(ablation: &Ablation, title: &str) -> Cell {
+fn cell_of_refused_subset(ablation: &Ablation, title: &str) -> Cell {
     match title {
         "trace" => ablation.input.clone().into(),
         "design" => ablation.design.clone().into(),

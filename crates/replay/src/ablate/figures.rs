@@ -101,8 +101,8 @@ pub struct Overlap {
 /// The values of a figure for all subsets of the content mechanisms.
 pub(super) struct FigureValues<'a> {
     figure: &'a AblationFigure,
-    game: CooperativeGame,
-    is_unsteady: Vec<bool>,
+    subset_game: CooperativeGame,
+    is_subset_unsteady: Vec<bool>,
 }
 
 impl<'a> FigureValues<'a> {
@@ -113,14 +113,14 @@ impl<'a> FigureValues<'a> {
             subsets.iter().map(|subset| subset.run.as_ref().filter(|run| !run.partial)).collect();
         let column = figure.figure_column();
         let values = runs.iter().map(|run| run.and_then(|run| column.figure_of(run))).collect();
-        let is_unsteady =
+        let is_subset_unsteady =
             runs.iter().map(|run| run.is_some_and(|run| column.needs_unsteady_mark(run))).collect();
-        Self { figure, game: CooperativeGame::of_subset_values(values), is_unsteady }
+        Self { figure, subset_game: CooperativeGame::of_subset_values(values), is_subset_unsteady }
     }
 
     pub(super) fn gains(&self, mechanisms: &[ContentName], subsets: &[SubsetRun]) -> FigureGains {
-        let (all, numbered) = (self.is_unsteady.len() - 1, || mechanisms.iter().copied().enumerate());
-        let game = &self.game;
+        let (all, numbered) = (self.is_subset_unsteady.len() - 1, || mechanisms.iter().copied().enumerate());
+        let game = &self.subset_game;
         let gain = |(player, mechanism): (usize, ContentName)| Gain {
             mechanism,
             alone: self.change_over_subsets(game.gain_alone(player), &[0, 1 << player]),
@@ -147,7 +147,7 @@ impl<'a> FigureValues<'a> {
         let sign = if self.figure.more_is_better { -1.0 } else { 1.0 };
         let ((first_player, first), (second_player, second)) = (one, other);
         let (a, b) = (1 << first_player, 1 << second_player);
-        let interaction = self.game.interaction(first_player, second_player);
+        let interaction = self.subset_game.interaction(first_player, second_player);
         Overlap {
             first,
             second,
@@ -157,8 +157,8 @@ impl<'a> FigureValues<'a> {
 
     fn change_over_subsets(&self, absolute: Option<f64>, subsets: &[usize]) -> Option<Change> {
         let absolute = absolute?;
-        let baseline = self.game.empty_subset_value().filter(|&baseline| baseline != 0.0);
-        let is_from_unsteady_run = subsets.iter().any(|&subset| self.is_unsteady[subset]);
+        let baseline = self.subset_game.empty_subset_value().filter(|&baseline| baseline != 0.0);
+        let is_from_unsteady_run = subsets.iter().any(|&subset| self.is_subset_unsteady[subset]);
         Some(Change {
             absolute,
             relative: baseline.map(|baseline| absolute / baseline),
@@ -167,14 +167,14 @@ impl<'a> FigureValues<'a> {
     }
 
     fn change_over_all_subsets(&self, absolute: Option<f64>) -> Option<Change> {
-        let all: Vec<usize> = (0..self.is_unsteady.len()).collect();
+        let all: Vec<usize> = (0..self.is_subset_unsteady.len()).collect();
         self.change_over_subsets(absolute, &all)
     }
 
     /// Returns why Shapley values of a figure are missing: the first subset of mechanisms without the figure. `None` if
     /// no subset lacks it, or if all do.
     fn why_no_shapley(&self, subsets: &[SubsetRun]) -> Option<String> {
-        let values = self.game.subset_values();
+        let values = self.subset_game.subset_values();
         let lacking = values.iter().position(Option::is_none)?;
         values.iter().any(Option::is_some).then(|| subsets[lacking].why_missing())
     }

@@ -50,12 +50,16 @@ pub(super) const MSN_CFS: GeneratorKind = GeneratorKind {
 
 /// Returns the facts of a trace from its row of Table 4 of the Delta-FTL paper: millions of reads and writes, and
 /// hours. The share of writes that go to new addresses is not in the table; it is assumed.
-const fn trace_facts(name: &'static str, [reads, writes, hours]: [f64; 3], new_addresses: f64) -> TraceFacts {
+const fn trace_facts(
+    name: &'static str,
+    [reads, writes, hours]: [f64; 3],
+    new_address_share: f64,
+) -> TraceFacts {
     TraceFacts {
         name,
         reads: reads * 1e6,
         writes: writes * 1e6,
-        distinct_addresses: writes * 1e6 * new_addresses,
+        distinct_addresses: writes * 1e6 * new_address_share,
         duration_s: hours * 3600.0,
     }
 }

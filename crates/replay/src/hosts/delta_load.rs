@@ -51,7 +51,7 @@ pub(super) struct DeltaLoad {
     hot_write_probability: EventProbability,
     hot_read_probability: EventProbability,
     mean_gap_ns: f64,
-    time_ns: f64,
+    arrival_time_ns: f64,
     /// Page numbers of the pages that are hot (overwritten often) at present.
     hot_pages: Vec<u64>,
     /// Index, in the list of hot pages, of the page that has been hot (often overwritten) for longest, which is
@@ -64,15 +64,15 @@ pub(super) struct DeltaLoad {
     /// Number of pages that have become hot (often overwritten) so far.
     heated_pages: u64,
     overwrites_while_hot: u64,
-    hot_writes: u64,
+    hot_page_overwrites: u64,
 }
 
 impl DeltaLoad {
     pub(super) fn new(keys: &SpecValues, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
-        let pages = keys.integer("pages", 16..=u64::from(u32::MAX))?;
-        let rate = keys.number("rate", 0.0..=1e9)?;
-        let hot_pages = ((pages as f64 * keys.number("hot", 0.0..=0.9)?) as u64).max(1);
-        let order = Permutation::new(pages, keys.integer("seed", 0..=u64::MAX)?);
+        let pages = keys.integer_of_key("pages", 16..=u64::from(u32::MAX))?;
+        let rate = keys.number_of_key("rate", 0.0..=1e9)?;
+        let hot_pages = ((pages as f64 * keys.number_of_key("hot", 0.0..=0.9)?) as u64).max(1);
+        let order = Permutation::new(pages, keys.integer_of_key("seed", 0..=u64::MAX)?);
         let hot: Vec<u64> = (0..hot_pages).map(|rank| order.apply(rank)).collect();
         let mut is_hot = vec![false; pages as usize];
         for &page in &hot {
@@ -85,14 +85,14 @@ impl DeltaLoad {
             oldest_hot_index: 0,
             heating_order: order,
             volume_pages: pages,
-            requests_left: keys.integer("requests", 0..=u64::MAX)?,
-            write_probability: EventProbability::new(keys.number("write", 0.0..=1.0)?),
-            hot_write_probability: EventProbability::new(keys.number("deltas", 0.0..=1.0)?),
-            hot_read_probability: EventProbability::new(keys.number("hot_reads", 0.0..=1.0)?),
+            requests_left: keys.integer_of_key("requests", 0..=u64::MAX)?,
+            write_probability: EventProbability::new(keys.number_of_key("write", 0.0..=1.0)?),
+            hot_write_probability: EventProbability::new(keys.number_of_key("deltas", 0.0..=1.0)?),
+            hot_read_probability: EventProbability::new(keys.number_of_key("hot_reads", 0.0..=1.0)?),
             mean_gap_ns: if rate > 0.0 { 1e9 / rate } else { 0.0 },
-            time_ns: 0.0,
-            overwrites_while_hot: keys.integer("life", 1..=u64::MAX)?,
-            hot_writes: 0,
+            arrival_time_ns: 0.0,
+            overwrites_while_hot: keys.integer_of_key("life", 1..=u64::MAX)?,
+            hot_page_overwrites: 0,
             random,
         })
     }
@@ -112,8 +112,8 @@ impl DeltaLoad {
     /// Counts an overwrite of a hot page. After every `overwrites_while_hot` such overwrites, the page that has been
     /// hot for longest becomes cold, and the next page of `heating_order` becomes hot.
     fn count_hot_write(&mut self) {
-        self.hot_writes += 1;
-        if !self.hot_writes.is_multiple_of(self.overwrites_while_hot) {
+        self.hot_page_overwrites += 1;
+        if !self.hot_page_overwrites.is_multiple_of(self.overwrites_while_hot) {
             return;
         }
         // The order is a permutation, so the next page can already be hot only if nearly all pages are.
@@ -133,9 +133,9 @@ impl HostModel for DeltaLoad {
         }
         self.requests_left -= 1;
         if self.mean_gap_ns > 0.0 {
-            self.time_ns += exponential_draw(&mut self.random, self.mean_gap_ns);
+            self.arrival_time_ns += exponential_draw(&mut self.random, self.mean_gap_ns);
         }
-        script.set_arrival_time(self.time_ns as u64);
+        script.set_arrival_time(self.arrival_time_ns as u64);
         if self.write_probability.is_drawn(&mut self.random) {
             let is_hot = self.hot_write_probability.is_drawn(&mut self.random);
             let page = self.draw_page(is_hot);

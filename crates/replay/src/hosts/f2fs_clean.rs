@@ -62,8 +62,8 @@ pub(super) const KIND: GeneratorKind = GeneratorKind {
 
 /// Number of page overwrites by the database load between two syncs, each of which writes the inodes of the changed
 /// files.
-const SYNC_STEPS: u64 = 32;
-const SEGMENT_BLOCKS: u32 = 512;
+const STEPS_BETWEEN_SYNCS: u64 = 32;
+const BLOCKS_PER_SEGMENT: u32 = 512;
 /// Number of free segments below which F2FS's cleaner starts: one for each log, and two to move blocks into.
 const RESERVE_SEGMENTS: usize = 6;
 
@@ -101,9 +101,9 @@ struct File {
 /// The main area of the simulated file system: its segments of 512 blocks, and the file that owns each block.
 #[derive(Debug)]
 struct MainArea {
-    owners: Vec<Option<BlockOwner>>,
-    valid_counts: Vec<u32>,
-    states: Vec<SegmentState>,
+    block_owners: Vec<Option<BlockOwner>>,
+    segment_valid_counts: Vec<u32>,
+    segment_states: Vec<SegmentState>,
     free_segments: VecDeque<u32>,
     /// Block to which each log of the file system appends next; `None` if the log needs a new segment.
     log_heads: [Option<u32>; 4],
@@ -113,9 +113,9 @@ struct MainArea {
 impl MainArea {
     fn new(segments: u32) -> Self {
         Self {
-            owners: vec![None; (segments * SEGMENT_BLOCKS) as usize],
-            valid_counts: vec![0; segments as usize],
-            states: vec![SegmentState::Free; segments as usize],
+            block_owners: vec![None; (segments * BLOCKS_PER_SEGMENT) as usize],
+            segment_valid_counts: vec![0; segments as usize],
+            segment_states: vec![SegmentState::Free; segments as usize],
             free_segments: (0..segments).collect(),
             log_heads: [None; 4],
             valid_block_count: 0,
@@ -123,13 +123,13 @@ impl MainArea {
     }
 
     fn append(&mut self, log: AppendLog, owner: BlockOwner) -> u32 {
-        let block = self.log_heads[log as usize].unwrap_or_else(|| self.open_segment() * SEGMENT_BLOCKS);
-        let segment = (block / SEGMENT_BLOCKS) as usize;
-        let is_last = (block + 1).is_multiple_of(SEGMENT_BLOCKS);
+        let block = self.log_heads[log as usize].unwrap_or_else(|| self.open_segment() * BLOCKS_PER_SEGMENT);
+        let segment = (block / BLOCKS_PER_SEGMENT) as usize;
+        let is_last = (block + 1).is_multiple_of(BLOCKS_PER_SEGMENT);
         self.log_heads[log as usize] = (!is_last).then_some(block + 1);
-        self.states[segment] = if is_last { SegmentState::Closed } else { SegmentState::Open };
-        self.owners[block as usize] = Some(owner);
-        self.valid_counts[segment] += 1;
+        self.segment_states[segment] = if is_last { SegmentState::Closed } else { SegmentState::Open };
+        self.block_owners[block as usize] = Some(owner);
+        self.segment_valid_counts[segment] += 1;
         self.valid_block_count += 1;
         block
     }
@@ -139,8 +139,8 @@ impl MainArea {
     }
 
     fn invalidate(&mut self, block: u32) {
-        self.owners[block as usize] = None;
-        self.valid_counts[(block / SEGMENT_BLOCKS) as usize] -= 1;
+        self.block_owners[block as usize] = None;
+        self.segment_valid_counts[(block / BLOCKS_PER_SEGMENT) as usize] -= 1;
         self.valid_block_count -= 1;
     }
 
@@ -148,10 +148,12 @@ impl MainArea {
     /// any.
     fn choose_victim(&self) -> Option<u32> {
         let dirty = |segment: &u32| {
-            self.states[*segment as usize] == SegmentState::Closed
-                && self.valid_counts[*segment as usize] < SEGMENT_BLOCKS
+            self.segment_states[*segment as usize] == SegmentState::Closed
+                && self.segment_valid_counts[*segment as usize] < BLOCKS_PER_SEGMENT
         };
-        (0..self.states.len() as u32).filter(dirty).min_by_key(|&segment| self.valid_counts[segment as usize])
+        (0..self.segment_states.len() as u32)
+            .filter(dirty)
+            .min_by_key(|&segment| self.segment_valid_counts[segment as usize])
     }
 }
 
@@ -171,7 +173,7 @@ struct DatabasePages {
     page_scatter: Permutation,
     /// Files that changed since the last sync of the database.
     dirty_files: BTreeSet<u32>,
-    step_count: u64,
+    load_steps_done: u64,
 }
 
 impl DatabasePages {
@@ -183,7 +185,7 @@ impl DatabasePages {
         });
         let file_starts = starts.collect();
         let (page_ranks, page_scatter) = (Zipf::new(total, theta), Permutation::new(total, seed));
-        Self { file_starts, page_ranks, page_scatter, dirty_files: BTreeSet::new(), step_count: 0 }
+        Self { file_starts, page_ranks, page_scatter, dirty_files: BTreeSet::new(), load_steps_done: 0 }
     }
 
     /// Draws a popular page of the database; returns its file and its page number in the file.
@@ -205,12 +207,12 @@ pub(super) struct F2fsClean {
     seed: u64,
     steps_per_load: u64,
     copy_method: CopyMethod,
-    progress: Progress,
+    progress: LoadPhase,
 }
 
 /// Progress of a host model through its phases: creating files, load, cleaning, load again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Progress {
+enum LoadPhase {
     Creating { next: u32 },
     Loading { left: u64, again: bool },
     Cleaning,
@@ -219,14 +221,14 @@ enum Progress {
 
 impl F2fsClean {
     pub(super) fn new(keys: &SpecValues, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
-        let segments = keys.integer("segments", 64..=65_536)?;
-        let files = keys.integer("files", 1..=10_000_000)?;
-        let mean = keys.integer("mean", 1..=65_536)?;
-        let append = keys.integer("append", 1..=65_536)?;
-        let theta = keys.number("theta", 0.0..=2.0)?;
-        let serves_files = keys.is_first_of("load", ["fileserver", "ycsb"], "fileserver or ycsb")?;
+        let segments = keys.integer_of_key("segments", 64..=65_536)?;
+        let files = keys.integer_of_key("files", 1..=10_000_000)?;
+        let mean = keys.integer_of_key("mean", 1..=65_536)?;
+        let append = keys.integer_of_key("append", 1..=65_536)?;
+        let theta = keys.number_of_key("theta", 0.0..=2.0)?;
+        let serves_files = keys.is_first_of_words("load", ["fileserver", "ycsb"], "fileserver or ycsb")?;
         let filled = files * (mean + append + 1);
-        if filled * 10 > segments * u64::from(SEGMENT_BLOCKS) * 8 {
+        if filled * 10 > segments * u64::from(BLOCKS_PER_SEGMENT) * 8 {
             return Err(SpecError::ConflictingKeys(format!(
                 "{files} files of {mean} pages and an append fill more than 0.8 of {segments} segments: set fewer \
                  files, a smaller mean or more segments"
@@ -242,10 +244,10 @@ impl F2fsClean {
             } else {
                 FileSystemLoad::Ycsb { theta, pages: None }
             },
-            seed: keys.integer("seed", 0..=u64::MAX)?,
-            steps_per_load: keys.integer("ops", 0..=1_000_000_000)?,
+            seed: keys.integer_of_key("seed", 0..=u64::MAX)?,
+            steps_per_load: keys.integer_of_key("ops", 0..=1_000_000_000)?,
             copy_method: if keys.is_on("remap")? { CopyMethod::Remapped } else { CopyMethod::ReadAndWritten },
-            progress: Progress::Creating { next: 0 },
+            progress: LoadPhase::Creating { next: 0 },
         })
     }
 
@@ -261,8 +263,8 @@ impl F2fsClean {
                     pages.get_or_insert_with(|| DatabasePages::of_files(&self.files, *theta, self.seed));
                 let (file, index) = pages.draw_page(&mut self.random);
                 pages.dirty_files.insert(file);
-                pages.step_count += 1;
-                let is_sync = pages.step_count.is_multiple_of(SYNC_STEPS);
+                pages.load_steps_done += 1;
+                let is_sync = pages.load_steps_done.is_multiple_of(STEPS_BETWEEN_SYNCS);
                 let dirty = if is_sync { std::mem::take(&mut pages.dirty_files) } else { BTreeSet::new() };
                 self.overwrite_page(file, index, script);
                 for file in dirty {
@@ -286,7 +288,7 @@ impl F2fsClean {
     }
 
     fn overwrite_page(&mut self, file: u32, index: u32, script: &mut RequestScript) {
-        self.make_room(1, script);
+        self.clean_until_free(1, script);
         self.main_area.invalidate(self.files[file as usize].blocks[index as usize]);
         let block = self.main_area.append(AppendLog::Data, BlockOwner { file, index_in_file: Some(index) });
         self.files[file as usize].blocks[index as usize] = block;
@@ -305,9 +307,9 @@ impl F2fsClean {
     /// Appends pages to a file and writes its inode. Stops at 0.85 of the volume, where the file system would report
     /// that it is full.
     fn extend_file(&mut self, file: u32, pages: u64, script: &mut RequestScript) {
-        let limit = self.main_area.owners.len() as u64 * 85 / 100;
+        let limit = self.main_area.block_owners.len() as u64 * 85 / 100;
         let pages = pages.min(limit.saturating_sub(self.main_area.valid_block_count));
-        self.make_room(pages, script);
+        self.clean_until_free(pages, script);
         let start = self.files[file as usize].blocks.len();
         for index in start as u32..start as u32 + pages as u32 {
             let block =
@@ -321,7 +323,7 @@ impl F2fsClean {
     }
 
     fn write_inode(&mut self, file: u32, script: &mut RequestScript) {
-        self.make_room(1, script);
+        self.clean_until_free(1, script);
         if let Some(old) = self.files[file as usize].inode.take() {
             self.main_area.invalidate(old);
         }
@@ -332,8 +334,8 @@ impl F2fsClean {
 
     /// Cleans segments until `pages` pages can be written without using the reserve segments, or nothing is left to
     /// clean.
-    fn make_room(&mut self, pages: u64, script: &mut RequestScript) {
-        let wanted = RESERVE_SEGMENTS + (pages / u64::from(SEGMENT_BLOCKS)) as usize;
+    fn clean_until_free(&mut self, pages: u64, script: &mut RequestScript) {
+        let wanted = RESERVE_SEGMENTS + (pages / u64::from(BLOCKS_PER_SEGMENT)) as usize;
         while self.main_area.free_segments.len() < wanted {
             let Some(victim) = self.main_area.choose_victim() else { return };
             self.clean_segment(victim, script);
@@ -342,10 +344,10 @@ impl F2fsClean {
 
     /// Moves the valid blocks of a segment to other segments, and discards the segment.
     fn clean_segment(&mut self, segment: u32, script: &mut RequestScript) {
-        let first = segment * SEGMENT_BLOCKS;
+        let first = segment * BLOCKS_PER_SEGMENT;
         let mut moves: Vec<(u32, u32)> = Vec::new();
-        for block in first..first + SEGMENT_BLOCKS {
-            let Some(owner) = self.main_area.owners[block as usize] else { continue };
+        for block in first..first + BLOCKS_PER_SEGMENT {
+            let Some(owner) = self.main_area.block_owners[block as usize] else { continue };
             self.main_area.invalidate(block);
             moves.push((self.move_block(owner), block));
         }
@@ -354,8 +356,8 @@ impl F2fsClean {
             let (target, source) = (u64::from(target), u64::from(source));
             script.plan_copy(target, source, run.len() as u64, RemapMode::Relocate, self.copy_method);
         }
-        script.plan_trim(u64::from(first), u64::from(SEGMENT_BLOCKS));
-        self.main_area.states[segment as usize] = SegmentState::Free;
+        script.plan_trim(u64::from(first), u64::from(BLOCKS_PER_SEGMENT));
+        self.main_area.segment_states[segment as usize] = SegmentState::Free;
         self.main_area.free_segments.push_back(segment);
     }
 
@@ -372,31 +374,31 @@ impl F2fsClean {
 
     /// Performs one more step of the current phase (creating files, load, cleaning), or begins the next phase; returns
     /// the new progress.
-    fn advance_phase(&mut self, script: &mut RequestScript) -> Progress {
+    fn advance_phase(&mut self, script: &mut RequestScript) -> LoadPhase {
         match self.progress {
-            Progress::Creating { next } if next as usize == self.files.len() => {
-                Progress::Loading { left: self.steps_per_load, again: false }
+            LoadPhase::Creating { next } if next as usize == self.files.len() => {
+                LoadPhase::Loading { left: self.steps_per_load, again: false }
             }
-            Progress::Creating { next } => {
+            LoadPhase::Creating { next } => {
                 self.replace_file(next, script);
-                Progress::Creating { next: next + 1 }
+                LoadPhase::Creating { next: next + 1 }
             }
-            Progress::Loading { left: 0, again: false } => {
+            LoadPhase::Loading { left: 0, again: false } => {
                 script.plan_phase_mark();
-                Progress::Cleaning
+                LoadPhase::Cleaning
             }
-            Progress::Loading { left: 0, again: true } | Progress::Done => Progress::Done,
-            Progress::Loading { left, again } => {
+            LoadPhase::Loading { left: 0, again: true } | LoadPhase::Done => LoadPhase::Done,
+            LoadPhase::Loading { left, again } => {
                 self.perform_load_step(script);
-                Progress::Loading { left: left - 1, again }
+                LoadPhase::Loading { left: left - 1, again }
             }
-            Progress::Cleaning => {
+            LoadPhase::Cleaning => {
                 let Some(victim) = self.main_area.choose_victim() else {
                     script.plan_phase_mark();
-                    return Progress::Loading { left: self.steps_per_load, again: true };
+                    return LoadPhase::Loading { left: self.steps_per_load, again: true };
                 };
                 self.clean_segment(victim, script);
-                Progress::Cleaning
+                LoadPhase::Cleaning
             }
         }
     }
@@ -404,7 +406,7 @@ impl F2fsClean {
 
 impl HostModel for F2fsClean {
     fn plan_next_steps(&mut self, script: &mut RequestScript) {
-        while script.is_empty() && self.progress != Progress::Done {
+        while script.is_empty() && self.progress != LoadPhase::Done {
             self.progress = self.advance_phase(script);
         }
     }
@@ -424,13 +426,13 @@ mod tests {
     /// block, and the list of blocks of each file.
     fn check_block_ownership(model: &F2fsClean) {
         let area = &model.main_area;
-        for (segment, &valid) in area.valid_counts.iter().enumerate() {
-            let first = segment * SEGMENT_BLOCKS as usize;
-            let owners = &area.owners[first..first + SEGMENT_BLOCKS as usize];
+        for (segment, &valid) in area.segment_valid_counts.iter().enumerate() {
+            let first = segment * BLOCKS_PER_SEGMENT as usize;
+            let owners = &area.block_owners[first..first + BLOCKS_PER_SEGMENT as usize];
             assert_eq!(owners.iter().flatten().count(), valid as usize);
-            assert!(area.states[segment] != SegmentState::Free || valid == 0);
+            assert!(area.segment_states[segment] != SegmentState::Free || valid == 0);
         }
-        let owner_of = |block: u32| area.owners[block as usize];
+        let owner_of = |block: u32| area.block_owners[block as usize];
         let mut live = 0;
         for (file, number) in model.files.iter().zip(0..) {
             for (&block, index) in file.blocks.iter().zip(0..) {
@@ -456,19 +458,20 @@ mod tests {
                 RequestScript::new(ContentModel::new(&ContentModelSpec::new(ContentSource::Unique), 1));
             let mut request = Request::default();
             let (mut cleaned, mut was_dirty) = (false, false);
-            while model.progress != Progress::Done {
-                let is_cleaning = model.progress == Progress::Cleaning;
+            while model.progress != LoadPhase::Done {
+                let is_cleaning = model.progress == LoadPhase::Cleaning;
                 was_dirty |= is_cleaning && model.main_area.choose_victim().is_some();
                 model.progress = model.advance_phase(&mut script);
                 while script.next_request(&mut request) {}
                 if is_cleaning {
                     check_block_ownership(&model);
                 }
-                if is_cleaning && model.progress != Progress::Cleaning {
+                if is_cleaning && model.progress != LoadPhase::Cleaning {
                     cleaned = true;
-                    let invalid = |segment: usize| SEGMENT_BLOCKS - model.main_area.valid_counts[segment];
-                    let closed =
-                        (0..64).filter(|&segment| model.main_area.states[segment] == SegmentState::Closed);
+                    let invalid =
+                        |segment: usize| BLOCKS_PER_SEGMENT - model.main_area.segment_valid_counts[segment];
+                    let closed = (0..64)
+                        .filter(|&segment| model.main_area.segment_states[segment] == SegmentState::Closed);
                     assert_eq!(closed.map(invalid).sum::<u32>(), 0, "{load}");
                 }
             }

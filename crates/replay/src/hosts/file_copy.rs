@@ -34,52 +34,52 @@ pub(super) struct FileCopy {
     copies_wanted: u64,
     copy_method: CopyMethod,
     /// Number of the copy of the file tree that is being written; 0 is the original.
-    current_copy: u64,
+    current_copy_number: u64,
     /// Index of the next file of the tree to write or copy.
-    next_file: usize,
+    next_file_index: usize,
     /// First page of the next file, counted from the start of its copy of the tree.
-    next_page: u64,
+    next_file_start_page: u64,
 }
 
 impl FileCopy {
     pub(super) fn new(keys: &SpecValues, mut random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
-        let mean = keys.integer("mean", 1..=65_536)?;
-        let files = keys.integer("files", 1..=10_000_000)?;
+        let mean = keys.integer_of_key("mean", 1..=65_536)?;
+        let files = keys.integer_of_key("files", 1..=10_000_000)?;
         let sizes: Vec<u64> = (0..files).map(|_| draw_file_pages(&mut random, mean)).collect();
         Ok(Self {
             tree_pages: sizes.iter().sum(),
             file_page_counts: sizes,
-            copies_wanted: keys.integer("copies", 0..=1000)?,
+            copies_wanted: keys.integer_of_key("copies", 0..=1000)?,
             copy_method: if keys.is_on("remap")? { CopyMethod::Remapped } else { CopyMethod::ReadAndWritten },
-            current_copy: 0,
-            next_file: 0,
-            next_page: 0,
+            current_copy_number: 0,
+            next_file_index: 0,
+            next_file_start_page: 0,
         })
     }
 }
 
 impl HostModel for FileCopy {
     fn plan_next_steps(&mut self, script: &mut RequestScript) {
-        if self.next_file == self.file_page_counts.len() {
-            (self.next_file, self.next_page) = (0, 0);
-            self.current_copy += 1;
-            if self.current_copy <= self.copies_wanted {
+        if self.next_file_index == self.file_page_counts.len() {
+            (self.next_file_index, self.next_file_start_page) = (0, 0);
+            self.current_copy_number += 1;
+            if self.current_copy_number <= self.copies_wanted {
                 script.plan_phase_mark();
             }
         }
-        if self.current_copy > self.copies_wanted {
+        if self.current_copy_number > self.copies_wanted {
             // Marks the model as ended for all further calls.
-            self.next_file = self.file_page_counts.len();
+            self.next_file_index = self.file_page_counts.len();
             return;
         }
-        let pages = self.file_page_counts[self.next_file];
-        if self.current_copy == 0 {
-            script.plan_write(self.next_page, pages);
+        let pages = self.file_page_counts[self.next_file_index];
+        if self.current_copy_number == 0 {
+            script.plan_write(self.next_file_start_page, pages);
         } else {
-            let target = self.current_copy * self.tree_pages + self.next_page;
-            script.plan_copy(target, self.next_page, pages, RemapMode::Copy, self.copy_method);
+            let target = self.current_copy_number * self.tree_pages + self.next_file_start_page;
+            script.plan_copy(target, self.next_file_start_page, pages, RemapMode::Copy, self.copy_method);
         }
-        self.next_page += pages;
-        self.next_file += 1;
+        self.next_file_start_page += pages;
+        self.next_file_index += 1;
     }
 }

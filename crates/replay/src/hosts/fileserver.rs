@@ -38,21 +38,21 @@ pub(super) struct Fileserver {
     slot_pages: u64,
     mean_file_pages: u64,
     append_pages: u64,
-    created_files: usize,
-    loops_left: u64,
+    initial_files_created: usize,
+    load_loops_left: u64,
 }
 
 impl Fileserver {
     pub(super) fn new(keys: &SpecValues, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
-        let mean = keys.integer("mean", 1..=65_536)?;
+        let mean = keys.integer_of_key("mean", 1..=65_536)?;
         Ok(Self {
             random,
-            slot_file_pages: vec![0; keys.integer("files", 1..=10_000_000)? as usize],
+            slot_file_pages: vec![0; keys.integer_of_key("files", 1..=10_000_000)? as usize],
             slot_pages: 4 * mean,
             mean_file_pages: mean,
-            append_pages: keys.integer("append", 1..=65_536)?,
-            created_files: 0,
-            loops_left: keys.integer("loops", 0..=1_000_000_000)?,
+            append_pages: keys.integer_of_key("append", 1..=65_536)?,
+            initial_files_created: 0,
+            load_loops_left: keys.integer_of_key("loops", 0..=1_000_000_000)?,
         })
     }
 
@@ -92,13 +92,13 @@ impl Fileserver {
 
 impl HostModel for Fileserver {
     fn plan_next_steps(&mut self, script: &mut RequestScript) {
-        if self.created_files < self.slot_file_pages.len() * 4 / 5 {
-            self.create_file(self.created_files, script);
-            self.created_files += 1;
+        if self.initial_files_created < self.slot_file_pages.len() * 4 / 5 {
+            self.create_file(self.initial_files_created, script);
+            self.initial_files_created += 1;
             return;
         }
-        while script.is_empty() && self.loops_left > 0 {
-            self.loops_left -= 1;
+        while script.is_empty() && self.load_loops_left > 0 {
+            self.load_loops_left -= 1;
             let slot = self.draw_slot(false);
             self.create_file(slot, script);
             let slot = self.draw_slot(true);

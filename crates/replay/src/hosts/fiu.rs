@@ -190,15 +190,15 @@ pub(super) fn substitute_generator(
     random: Xoshiro256PlusPlus,
 ) -> Result<RecurringContent, SpecError> {
     let facts = TRACES.iter().find(|facts| facts.name == kind).expect("a row for each kind");
-    let scale = keys.number("scale", 0.0001..=1.0)?;
+    let scale = keys.number_of_key("scale", 0.0001..=1.0)?;
     let scaled = |count: f64| ((count * scale).round() as u64).max(1);
     let [requests, write_share, addresses] = facts.requests_write_share_addresses;
     let writes = scaled(requests * write_share);
     let addresses = scaled(addresses).min(writes);
     let overwrites = (writes - addresses) as f64;
     let returns = (facts.recyclable_gb / facts.invalid_gb * overwrites).round() as u64;
-    let repeated = (keys.number("duplicates", 0.0..=1.0)? * writes as f64).round() as u64;
-    let takes_table = keys.is_first_of("reads", ["table", "figures"], "table or figures")?;
+    let repeated = (keys.number_of_key("duplicates", 0.0..=1.0)? * writes as f64).round() as u64;
+    let takes_table = keys.is_first_of_words("reads", ["table", "figures"], "table or figures")?;
     let (shares, probabilities) =
         (facts.read_popularity.shares_by_read_count(), facts.read_popularity.return_probabilities());
     let plan = RecurringPlan {
@@ -208,16 +208,16 @@ pub(super) fn substitute_generator(
         reads: takes_table.then(|| scaled(requests * (1.0 - write_share))),
         duration_s: TWO_WEEKS_S * scale,
         dead_content_writes: returns,
-        live_repeats: repeated.saturating_sub(returns),
-        share_before_first_return: keys.number("from", 0.0..=1.0)?,
-        newest_four_share: facts.newest_four_returns_share,
+        live_content_writes: repeated.saturating_sub(returns),
+        share_before_first_return: keys.number_of_key("from", 0.0..=1.0)?,
+        newest_four_return_share: facts.newest_four_returns_share,
         // A page that returned is invalidated again, with its reads. So the fresh pages have the remaining shares.
         fresh_read_counts: std::array::from_fn(|reads| shares[reads] * (1.0 - probabilities[reads])),
         returning_read_counts: std::array::from_fn(|reads| shares[reads] * probabilities[reads]),
-        has_class_per_address: false,
-        return_run_addresses: keys.integer("run", 1..=1024)?,
-        zipf_theta: keys.number("theta", 0.0..=2.0)?,
-        seed: keys.integer("seed", 0..=u64::MAX)?,
+        has_read_count_per_address: false,
+        return_run_addresses: keys.integer_of_key("run", 1..=1024)?,
+        zipf_theta: keys.number_of_key("theta", 0.0..=2.0)?,
+        seed: keys.integer_of_key("seed", 0..=u64::MAX)?,
     };
     Ok(RecurringContent::new(&plan, random))
 }

@@ -18,16 +18,24 @@ impl<'a> SpecValues<'a> {
         Self { options }
     }
 
-    pub(super) fn integer(&self, key: &'static str, bounds: RangeInclusive<u64>) -> Result<u64, SpecError> {
+    pub(super) fn integer_of_key(
+        &self,
+        key: &'static str,
+        bounds: RangeInclusive<u64>,
+    ) -> Result<u64, SpecError> {
         self.options.integer_value(key, bounds).map(|value| value.expect(COMPLETE_SPEC_MESSAGE))
     }
 
-    pub(super) fn number(&self, key: &'static str, bounds: RangeInclusive<f64>) -> Result<f64, SpecError> {
+    pub(super) fn number_of_key(
+        &self,
+        key: &'static str,
+        bounds: RangeInclusive<f64>,
+    ) -> Result<f64, SpecError> {
         self.options.number_value(key, bounds).map(|value| value.expect(COMPLETE_SPEC_MESSAGE))
     }
 
     /// Whether the value of `key` is the first of two allowed words; any third word is an error.
-    pub(super) fn is_first_of(
+    pub(super) fn is_first_of_words(
         &self,
         key: &'static str,
         [first, second]: [&str; 2],
@@ -42,6 +50,6 @@ impl<'a> SpecValues<'a> {
 
     /// Returns whether the value of `key` is `on`; the only other value is `off`.
     pub(super) fn is_on(&self, key: &'static str) -> Result<bool, SpecError> {
-        self.is_first_of(key, ["on", "off"], "on or off")
+        self.is_first_of_words(key, ["on", "off"], "on or off")
     }
 }

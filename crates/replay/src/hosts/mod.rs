@@ -135,7 +135,7 @@ impl HostModelSpec {
     fn build_generator(&self) -> Result<HostGenerator, SpecError> {
         let options = SpecOptions::parse(&self.spec_text, &HOST_GRAMMAR)?;
         let keys = SpecValues::new(&options);
-        let seed = keys.integer("seed", 0..=u64::MAX)?;
+        let seed = keys.integer_of_key("seed", 0..=u64::MAX)?;
         let model = build_model(options.kind, &keys, Xoshiro256PlusPlus::seed_from_u64(seed))?;
         let content = match (self.content_model, options.kind) {
             (Some(content), _) => content,

@@ -45,11 +45,11 @@ impl Oltp {
     pub(super) fn new(keys: &SpecValues, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
         Ok(Self {
             random,
-            data_pages: keys.integer("pages", 1..=u64::from(u32::MAX))?,
-            log_slots: keys.integer("log", LOG_WRITE_PAGES..=1 << 24)? / LOG_WRITE_PAGES,
-            reads_per_round: keys.integer("reads", 0..=1_000_000)?,
-            writes_per_round: keys.integer("writes", 0..=1_000_000)?,
-            rounds: keys.integer("rounds", 0..=1_000_000_000)?,
+            data_pages: keys.integer_of_key("pages", 1..=u64::from(u32::MAX))?,
+            log_slots: keys.integer_of_key("log", LOG_WRITE_PAGES..=1 << 24)? / LOG_WRITE_PAGES,
+            reads_per_round: keys.integer_of_key("reads", 0..=1_000_000)?,
+            writes_per_round: keys.integer_of_key("writes", 0..=1_000_000)?,
+            rounds: keys.integer_of_key("rounds", 0..=1_000_000_000)?,
             is_loaded: false,
             rounds_done: 0,
         })

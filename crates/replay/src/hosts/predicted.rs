@@ -43,11 +43,11 @@ pub(super) fn predicted_load(
     keys: &SpecValues,
     random: Xoshiro256PlusPlus,
 ) -> Result<RecurringContent, SpecError> {
-    let writes = keys.integer("writes", 2..=1 << 40)?;
-    let addresses = keys.integer("pages", 1..=1 << 31)?.min(writes / 2);
-    let popular = keys.number("popular", 0.0..=1.0)?;
-    let reads = keys.integer("reads", 1..=READ_COUNT_CLASSES as u64 - 1)? as usize;
-    let share = |key| keys.number(key, 0.0..=1.0);
+    let writes = keys.integer_of_key("writes", 2..=1 << 40)?;
+    let addresses = keys.integer_of_key("pages", 1..=1 << 31)?.min(writes / 2);
+    let popular = keys.number_of_key("popular", 0.0..=1.0)?;
+    let reads = keys.integer_of_key("reads", 1..=READ_COUNT_CLASSES as u64 - 1)? as usize;
+    let share = |key| keys.number_of_key(key, 0.0..=1.0);
     let (popular_return, other_return) = (share("popular_return")?, share("other_return")?);
     let returning = [popular * popular_return, (1.0 - popular) * other_return];
     let by_class = |read: f64, unread: f64| {
@@ -63,16 +63,16 @@ pub(super) fn predicted_load(
         reads: None,
         duration_s: writes as f64 * 1e-3,
         dead_content_writes: (returning.iter().sum::<f64>() * overwrites).round() as u64,
-        live_repeats: 0,
+        live_content_writes: 0,
         share_before_first_return: share("from")?,
-        newest_four_share: share("newest")?,
+        newest_four_return_share: share("newest")?,
         // A page that returned is invalidated again, with its reads. So the fresh pages have the remaining shares.
         fresh_read_counts: by_class(popular - returning[0], 1.0 - popular - returning[1]),
         returning_read_counts: by_class(returning[0], returning[1]),
-        has_class_per_address: true,
-        return_run_addresses: keys.integer("run", 1..=1024)?,
-        zipf_theta: keys.number("theta", 0.0..=2.0)?,
-        seed: keys.integer("seed", 0..=u64::MAX)?,
+        has_read_count_per_address: true,
+        return_run_addresses: keys.integer_of_key("run", 1..=1024)?,
+        zipf_theta: keys.number_of_key("theta", 0.0..=2.0)?,
+        seed: keys.integer_of_key("seed", 0..=u64::MAX)?,
     };
     Ok(RecurringContent::new(&plan, random))
 }

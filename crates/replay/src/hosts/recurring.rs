@@ -33,9 +33,9 @@ pub(super) const READ_COUNT_CLASSES: usize = 16;
 const MAX_DEAD_VERSIONS: usize = 16;
 /// Number of dead versions (overwritten contents) of an address that count as its newest: versions 15 to 12 in the
 /// numbering of the Recyclable SSD paper.
-const NEWEST_VERSIONS: usize = 4;
+const NEWEST_DEAD_VERSIONS: usize = 4;
 /// Number of addresses that are tried before a return (the write of a dead content) is postponed.
-const ADDRESS_TRIES: usize = 64;
+const MAX_RETURN_ADDRESS_TRIES: usize = 64;
 
 /// A share for each class of page versions, that is for each number of reads.
 pub(super) type SharesByReadCount = [f64; READ_COUNT_CLASSES];
@@ -56,18 +56,18 @@ pub(super) struct RecurringPlan {
     /// Number of writes whose content is dead: it was overwritten before, and is now written again.
     pub dead_content_writes: u64,
     /// Number of writes that repeat the content of a valid page; not counted as returns.
-    pub live_repeats: u64,
+    pub live_content_writes: u64,
     /// Share of the requests before the first return (write of a dead content).
     pub share_before_first_return: f64,
     /// Share of the returns (writes of a dead content) that write one of the four newest dead versions of their
     /// address.
-    pub newest_four_share: f64,
+    pub newest_four_return_share: f64,
     /// Share of each class (number of reads) among page versions with new content, which are not returns of a dead one.
     pub fresh_read_counts: SharesByReadCount,
     /// Share of each class (number of reads) among returns (writes of a dead content).
     pub returning_read_counts: SharesByReadCount,
     /// Whether all versions (contents) of an address have one class (number of reads).
-    pub has_class_per_address: bool,
+    pub has_read_count_per_address: bool,
     /// Number of neighbouring addresses whose newest dead versions are written again one after the other; 1 = single
     /// returns.
     pub return_run_addresses: u64,
@@ -130,14 +130,14 @@ pub(super) struct RecurringContent {
     first_overwrite_deck: EventDeck,
     /// Number of first overwrites of an address that are postponed: the deck dealt them when every written address had
     /// been overwritten already. They are made as soon as a new address is written.
-    owed_first_overwrites: u64,
+    postponed_first_overwrites: u64,
     /// Number of addresses that the host model has written so far; addresses are numbered in the order of their first
     /// write.
     written_addresses: u64,
     /// Number of addresses that the host model has overwritten so far.
-    overwritten_count: u64,
+    overwritten_addresses_so_far: u64,
     address_ranks: Zipf,
-    address_places: Permutation,
+    address_permutation: Permutation,
     pending_reads: PendingReads,
     contents: PageContents,
 }
@@ -159,11 +159,11 @@ impl RecurringContent {
                 wanted_cards: overwritten,
                 cards_left: plan.writes - plan.distinct_addresses,
             },
-            owed_first_overwrites: 0,
+            postponed_first_overwrites: 0,
             written_addresses: 0,
-            overwritten_count: 0,
+            overwritten_addresses_so_far: 0,
             address_ranks: Zipf::new(overwritten, plan.zipf_theta),
-            address_places: Permutation::new(plan.distinct_addresses, plan.seed),
+            address_permutation: Permutation::new(plan.distinct_addresses, plan.seed),
             pending_reads: PendingReads::new(plan.distinct_addresses, reads, needed),
             contents: PageContents::new(plan, total_requests, content_seed),
             random,
@@ -173,15 +173,15 @@ impl RecurringContent {
     /// Returns the address that the next overwrite writes: one that was overwritten before, or one for its first
     /// overwrite.
     fn draw_overwrite_address(&mut self) -> u64 {
-        let must = self.overwritten_count + self.owed_first_overwrites == 0;
+        let must = self.overwritten_addresses_so_far + self.postponed_first_overwrites == 0;
         let is_first = self.first_overwrite_deck.deal_card(must, &mut self.random);
-        self.owed_first_overwrites += u64::from(is_first);
-        if self.owed_first_overwrites > 0 && self.overwritten_count < self.written_addresses {
-            self.owed_first_overwrites -= 1;
-            self.overwritten_count += 1;
-            return self.overwritten_count - 1;
+        self.postponed_first_overwrites += u64::from(is_first);
+        if self.postponed_first_overwrites > 0 && self.overwritten_addresses_so_far < self.written_addresses {
+            self.postponed_first_overwrites -= 1;
+            self.overwritten_addresses_so_far += 1;
+            return self.overwritten_addresses_so_far - 1;
         }
-        draw_popular_address(&self.address_ranks, self.overwritten_count, &mut self.random)
+        draw_popular_address(&self.address_ranks, self.overwritten_addresses_so_far, &mut self.random)
     }
 
     fn plan_content_write(&mut self, script: &mut RequestScript) {
@@ -189,26 +189,31 @@ impl RecurringContent {
         let is_first = self.first_write_deck.deal_card(self.written_addresses == 0, &mut self.random);
         let address = if is_first { self.written_addresses } else { self.draw_overwrite_address() };
         self.written_addresses += u64::from(is_first);
-        for _ in 0..self.pending_reads.take_pending(address) {
+        for _ in 0..self.pending_reads.take_pending_reads(address) {
             self.plan_content_read(address, script);
         }
         let known = KnownAddresses {
-            ranks: &self.address_ranks,
-            overwritten: self.overwritten_count,
-            places: &self.address_places,
+            address_popularity: &self.address_ranks,
+            overwritten_address_count: self.overwritten_addresses_so_far,
+            page_of_address: &self.address_permutation,
         };
-        let content =
-            self.contents.next_content(address, is_first, self.requests_done, known, &mut self.random);
-        if content.is_fresh {
+        let content = self.contents.next_written_version(
+            address,
+            is_first,
+            self.requests_done,
+            known,
+            &mut self.random,
+        );
+        if content.is_not_returned {
             self.pending_reads.add_version_reads(address, content.read_count_class, &mut self.random);
         }
         self.set_next_arrival(script);
-        script.plan_known_write(self.address_places.apply(address), Fingerprint(content.content_number));
+        script.plan_known_write(self.address_permutation.apply(address), Fingerprint(content.content_number));
     }
 
     fn plan_content_read(&mut self, address: u64, script: &mut RequestScript) {
         self.set_next_arrival(script);
-        script.plan_read(self.address_places.apply(address), 1);
+        script.plan_read(self.address_permutation.apply(address), 1);
     }
 
     fn set_next_arrival(&mut self, script: &mut RequestScript) {
@@ -228,13 +233,17 @@ impl HostModel for RecurringContent {
     fn plan_next_steps(&mut self, script: &mut RequestScript) {
         if self.writes_left > 0 {
             self.plan_content_write(script);
-            while let Some(address) = self.pending_reads.next_due_address(&mut self.random) {
+            while let Some(address) = self.pending_reads.next_address_to_read(&mut self.random) {
                 self.plan_content_read(address, script);
             }
         } else if self.requests_done < self.total_requests {
-            let waiting = self.pending_reads.next_pending_address(&mut self.random);
+            let waiting = self.pending_reads.next_pending_read_address(&mut self.random);
             let address = waiting.unwrap_or_else(|| {
-                draw_popular_address(&self.address_ranks, self.overwritten_count.max(1), &mut self.random)
+                draw_popular_address(
+                    &self.address_ranks,
+                    self.overwritten_addresses_so_far.max(1),
+                    &mut self.random,
+                )
             });
             self.plan_content_read(address, script);
         }
@@ -248,24 +257,24 @@ struct PendingReads {
     /// is exactly the planned number of reads.
     read_sample_deck: EventDeck,
     /// Number of pending reads of the present version (content) of each address.
-    pending_by_address: Vec<u8>,
+    pending_reads_by_address: Vec<u8>,
     /// One address for each pending read of a present version (content). May also contain addresses of reads that are
     /// no longer pending, which are skipped when they are drawn.
-    read_addresses: Vec<u32>,
-    pending_count: u64,
+    pending_read_addresses: Vec<u32>,
+    pending_read_count: u64,
     /// Number of pending reads above which reads are sent. Keeping this many pending spreads the reads of a page
     /// version over its life.
-    kept_pending: u64,
+    min_pending_reads: u64,
 }
 
 impl PendingReads {
     fn new(addresses: u64, reads: u64, needed: u64) -> Self {
         Self {
             read_sample_deck: EventDeck { wanted_cards: reads.min(needed), cards_left: needed },
-            pending_by_address: vec![0; addresses as usize],
-            read_addresses: Vec::new(),
-            pending_count: 0,
-            kept_pending: reads / 20,
+            pending_reads_by_address: vec![0; addresses as usize],
+            pending_read_addresses: Vec::new(),
+            pending_read_count: 0,
+            min_pending_reads: reads / 20,
         }
     }
 
@@ -273,32 +282,36 @@ impl PendingReads {
     fn add_version_reads(&mut self, address: u64, class: u8, random: &mut Xoshiro256PlusPlus) {
         let cards = u64::from(class).min(self.read_sample_deck.cards_left);
         let reads = (0..cards).filter(|_| self.read_sample_deck.deal_card(false, random)).count();
-        self.pending_by_address[address as usize] = reads as u8;
-        self.pending_count += reads as u64;
-        self.read_addresses.extend(std::iter::repeat_n(address as u32, reads));
+        self.pending_reads_by_address[address as usize] = reads as u8;
+        self.pending_read_count += reads as u64;
+        self.pending_read_addresses.extend(std::iter::repeat_n(address as u32, reads));
     }
 
     /// Removes the pending reads of the present version (content) of `address`, and returns their number.
-    fn take_pending(&mut self, address: u64) -> u8 {
-        let rest = std::mem::take(&mut self.pending_by_address[address as usize]);
-        self.pending_count -= u64::from(rest);
+    fn take_pending_reads(&mut self, address: u64) -> u8 {
+        let rest = std::mem::take(&mut self.pending_reads_by_address[address as usize]);
+        self.pending_read_count -= u64::from(rest);
         rest
     }
 
     /// Returns an address to read now, if more reads are pending than the backlog that is kept; otherwise `None`.
-    fn next_due_address(&mut self, random: &mut Xoshiro256PlusPlus) -> Option<u64> {
-        if self.pending_count > self.kept_pending { self.next_pending_address(random) } else { None }
+    fn next_address_to_read(&mut self, random: &mut Xoshiro256PlusPlus) -> Option<u64> {
+        if self.pending_read_count > self.min_pending_reads {
+            self.next_pending_read_address(random)
+        } else {
+            None
+        }
     }
 
-    fn next_pending_address(&mut self, random: &mut Xoshiro256PlusPlus) -> Option<u64> {
-        while self.pending_count > 0 && !self.read_addresses.is_empty() {
+    fn next_pending_read_address(&mut self, random: &mut Xoshiro256PlusPlus) -> Option<u64> {
+        while self.pending_read_count > 0 && !self.pending_read_addresses.is_empty() {
             let address = self
-                .read_addresses
-                .swap_remove(uniform_below(random, self.read_addresses.len() as u64) as usize);
-            let unread = &mut self.pending_by_address[address as usize];
+                .pending_read_addresses
+                .swap_remove(uniform_below(random, self.pending_read_addresses.len() as u64) as usize);
+            let unread = &mut self.pending_reads_by_address[address as usize];
             if *unread > 0 {
                 *unread -= 1;
-                self.pending_count -= 1;
+                self.pending_read_count -= 1;
                 return Some(u64::from(address));
             }
         }
@@ -312,16 +325,16 @@ struct ContentVersion {
     /// Number of the content; 0 = none.
     content_number: u64,
     read_count_class: u8,
-    is_fresh: bool,
+    is_not_returned: bool,
 }
 
 /// The addresses that have been overwritten so far, with the Zipf law by which popular ones are drawn and their page
 /// numbers.
 #[derive(Clone, Copy)]
 struct KnownAddresses<'a> {
-    ranks: &'a Zipf,
-    overwritten: u64,
-    places: &'a Permutation,
+    address_popularity: &'a Zipf,
+    overwritten_address_count: u64,
+    page_of_address: &'a Permutation,
 }
 
 /// The present and dead versions (contents) of every address, from which the content of each write is chosen. A write
@@ -339,13 +352,13 @@ struct PageContents {
     live_repeat_deck: EventDeck,
     /// Writes of a dead content ("returns") that are due but for which no dead version was found yet: class (number of
     /// reads) of the version, and whether it must be among the newest of its address.
-    due_returns: Vec<(u8, bool)>,
+    unserved_returns: Vec<(u8, bool)>,
     present_versions: Vec<ContentVersion>,
     /// Dead versions (overwritten contents) of each address, oldest first.
     dead_versions: Vec<Vec<ContentVersion>>,
     /// The page after that of the last return (write of a dead content), and how many further pages of its run of
     /// neighbours are to return.
-    return_run: Option<(u64, u64)>,
+    return_run_next_page_left: Option<(u64, u64)>,
     created_contents: u64,
     seed: u64,
 }
@@ -358,13 +371,13 @@ impl PageContents {
             return_deck: None,
             overwrites_left: plan.writes - plan.distinct_addresses,
             live_repeat_deck: EventDeck {
-                wanted_cards: plan.live_repeats,
+                wanted_cards: plan.live_content_writes,
                 cards_left: plan.writes - plan.dead_content_writes,
             },
-            due_returns: Vec::new(),
+            unserved_returns: Vec::new(),
             present_versions: vec![ContentVersion::default(); plan.distinct_addresses as usize],
             dead_versions: vec![Vec::new(); plan.distinct_addresses as usize],
-            return_run: None,
+            return_run_next_page_left: None,
             created_contents: 0,
             seed,
         }
@@ -372,7 +385,7 @@ impl PageContents {
 
     /// Returns the content that request number `done` writes to `address`; the content that the address held becomes
     /// dead.
-    fn next_content(
+    fn next_written_version(
         &mut self,
         address: u64,
         is_first: bool,
@@ -380,7 +393,7 @@ impl PageContents {
         known: KnownAddresses<'_>,
         random: &mut Xoshiro256PlusPlus,
     ) -> ContentVersion {
-        let returned = if is_first { None } else { self.next_return(done, known, random) };
+        let returned = if is_first { None } else { self.take_returning_version(done, known, random) };
         let version = returned.unwrap_or_else(|| self.new_version(address, known, random));
         let held = std::mem::replace(&mut self.present_versions[address as usize], version);
         if held.content_number != 0 {
@@ -395,7 +408,7 @@ impl PageContents {
 
     /// If this overwrite is to write a dead content again, removes and returns that dead version; otherwise returns
     /// `None`.
-    fn next_return(
+    fn take_returning_version(
         &mut self,
         done: u64,
         known: KnownAddresses<'_>,
@@ -410,7 +423,7 @@ impl PageContents {
         let deck = self.return_deck.get_or_insert(EventDeck { wanted_cards: wanted, cards_left: left });
         if deck.deal_card(false, random) {
             let class = draw_read_count_class(&self.plan.returning_read_counts, random);
-            self.due_returns.push((class, uniform_unit(random) < self.plan.newest_four_share));
+            self.unserved_returns.push((class, uniform_unit(random) < self.plan.newest_four_return_share));
         }
         self.continue_return_run(known).or_else(|| self.find_due_return(known, random))
     }
@@ -418,17 +431,17 @@ impl PageContents {
     /// Removes and returns the newest dead version of the page next to the last return (write of a dead content). It
     /// serves a return that is due, so that contents of neighbouring pages return together.
     fn continue_return_run(&mut self, known: KnownAddresses<'_>) -> Option<ContentVersion> {
-        let (place, left) = self.return_run?;
-        if self.due_returns.is_empty() {
+        let (place, left) = self.return_run_next_page_left?;
+        if self.unserved_returns.is_empty() {
             return None;
         }
-        self.return_run = (left > 1).then_some((place + 1, left - 1));
-        if place >= known.places.domain_size() {
+        self.return_run_next_page_left = (left > 1).then_some((place + 1, left - 1));
+        if place >= known.page_of_address.domain_size() {
             return None;
         }
-        let version = self.dead_versions[known.places.invert(place) as usize].pop()?;
-        self.due_returns.pop();
-        Some(ContentVersion { is_fresh: false, ..version })
+        let version = self.dead_versions[known.page_of_address.invert(place) as usize].pop()?;
+        self.unserved_returns.pop();
+        Some(ContentVersion { is_not_returned: false, ..version })
     }
 
     /// Removes and returns a dead version (overwritten content) that can serve one of the due returns: it has the class
@@ -438,25 +451,25 @@ impl PageContents {
         known: KnownAddresses<'_>,
         random: &mut Xoshiro256PlusPlus,
     ) -> Option<ContentVersion> {
-        let at = uniform_below(random, self.due_returns.len().max(1) as u64) as usize;
-        let &(class, is_new) = self.due_returns.get(at)?;
-        for _ in 0..ADDRESS_TRIES {
-            let address = known.ranks.draw(random) - 1;
-            if address >= known.overwritten {
+        let at = uniform_below(random, self.unserved_returns.len().max(1) as u64) as usize;
+        let &(class, is_new) = self.unserved_returns.get(at)?;
+        for _ in 0..MAX_RETURN_ADDRESS_TRIES {
+            let address = known.address_popularity.draw(random) - 1;
+            if address >= known.overwritten_address_count {
                 continue;
             }
             let dead = &mut self.dead_versions[address as usize];
-            let older = dead.len() - dead.len().min(NEWEST_VERSIONS);
+            let older = dead.len() - dead.len().min(NEWEST_DEAD_VERSIONS);
             let range = if is_new { older..dead.len() } else { 0..older };
             let of_class = |&k: &usize| dead[k].read_count_class == class;
             let count = range.clone().filter(of_class).count() as u64;
             if count > 0 {
                 let k = range.filter(of_class).nth(uniform_below(random, count) as usize).expect("counted");
                 let version = dead.remove(k);
-                self.due_returns.swap_remove(at);
-                self.return_run = (self.plan.return_run_addresses > 1)
-                    .then(|| (known.places.apply(address) + 1, self.plan.return_run_addresses - 1));
-                return Some(ContentVersion { is_fresh: false, ..version });
+                self.unserved_returns.swap_remove(at);
+                self.return_run_next_page_left = (self.plan.return_run_addresses > 1)
+                    .then(|| (known.page_of_address.apply(address) + 1, self.plan.return_run_addresses - 1));
+                return Some(ContentVersion { is_not_returned: false, ..version });
             }
         }
         None
@@ -474,13 +487,13 @@ impl PageContents {
             // A bijection of the number, so that contents never collide.
             mix_bits(self.created_contents ^ self.seed)
         });
-        let class = if self.plan.has_class_per_address {
+        let class = if self.plan.has_read_count_per_address {
             let mut of_address = rand::SeedableRng::seed_from_u64(mix_bits(address ^ self.seed));
             draw_read_count_class(&self.plan.fresh_read_counts, &mut of_address)
         } else {
             draw_read_count_class(&self.plan.fresh_read_counts, random)
         };
-        ContentVersion { content_number: number, read_count_class: class, is_fresh: true }
+        ContentVersion { content_number: number, read_count_class: class, is_not_returned: true }
     }
 
     /// Returns the content of a valid page, if this write is to repeat one, else `None`. Pages are chosen by the
@@ -496,7 +509,8 @@ impl PageContents {
         {
             return None;
         }
-        let source = draw_popular_address(known.ranks, known.overwritten.max(1), random);
+        let source =
+            draw_popular_address(known.address_popularity, known.overwritten_address_count.max(1), random);
         let content = self.present_versions[source as usize].content_number;
         (content != 0).then_some(content)
     }

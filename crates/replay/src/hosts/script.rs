@@ -159,7 +159,7 @@ impl RequestScript {
             return false;
         };
         into.clear_optional_fields();
-        into.set_common_fields(time_ns, op_of(step), first * PAGE_BYTES, pages * PAGE_BYTES);
+        into.set_common_fields(time_ns, request_op_of_step(step), first * PAGE_BYTES, pages * PAGE_BYTES);
         let range = first..first + pages;
         match step {
             PlannedStep::Write => self.content_model.describe_pages(range.clone(), &mut into.content),
@@ -197,7 +197,7 @@ impl RequestScript {
     }
 }
 
-fn op_of(step: PlannedStep) -> Op {
+fn request_op_of_step(step: PlannedStep) -> Op {
     match step {
         PlannedStep::Read => Op::Read,
         PlannedStep::Write | PlannedStep::WriteKnown(_) | PlannedStep::WriteCopy { .. } => Op::Write,

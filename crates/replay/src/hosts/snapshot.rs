@@ -39,7 +39,7 @@ pub(super) struct Snapshot {
     snapshot_count: u64,
     overwrites_per_snapshot: u64,
     page_ranks: Zipf,
-    page_places: Permutation,
+    page_permutation: Permutation,
     copy_method: CopyMethod,
     is_filled: bool,
     snapshots_taken: u64,
@@ -48,14 +48,14 @@ pub(super) struct Snapshot {
 
 impl Snapshot {
     pub(super) fn new(keys: &SpecValues, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
-        let pages = keys.integer("pages", 1..=1 << 24)?;
+        let pages = keys.integer_of_key("pages", 1..=1 << 24)?;
         Ok(Self {
             random,
             volume_pages: pages,
-            snapshot_count: keys.integer("snapshots", 0..=1000)?,
-            overwrites_per_snapshot: keys.integer("overwrites", 0..=1_000_000_000)?,
-            page_ranks: Zipf::new(pages, keys.number("theta", 0.0..=2.0)?),
-            page_places: Permutation::new(pages, keys.integer("seed", 0..=u64::MAX)?),
+            snapshot_count: keys.integer_of_key("snapshots", 0..=1000)?,
+            overwrites_per_snapshot: keys.integer_of_key("overwrites", 0..=1_000_000_000)?,
+            page_ranks: Zipf::new(pages, keys.number_of_key("theta", 0.0..=2.0)?),
+            page_permutation: Permutation::new(pages, keys.integer_of_key("seed", 0..=u64::MAX)?),
             copy_method: if keys.is_on("remap")? { CopyMethod::Remapped } else { CopyMethod::ReadAndWritten },
             is_filled: false,
             snapshots_taken: 0,
@@ -71,7 +71,7 @@ impl HostModel for Snapshot {
         } else if self.overwrites_left > 0 {
             self.overwrites_left -= 1;
             let rank = self.page_ranks.draw(&mut self.random) - 1;
-            script.plan_write(self.page_places.apply(rank), 1);
+            script.plan_write(self.page_permutation.apply(rank), 1);
         } else if self.snapshots_taken < self.snapshot_count {
             self.snapshots_taken += 1;
             self.overwrites_left = self.overwrites_per_snapshot;

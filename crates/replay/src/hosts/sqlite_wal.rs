@@ -117,11 +117,11 @@ struct RowPages {
 struct Database {
     page_count: u64,
     row_shape: RowShape,
-    rows: Vec<Option<RowPages>>,
+    row_pages_by_key: Vec<Option<RowPages>>,
     last_table_leaf: u32,
     rows_in_last_leaf: u64,
-    index_leaves: Vec<u32>,
-    index_leaf_entries: u64,
+    index_leaf_pages: Vec<u32>,
+    entries_per_index_leaf: u64,
     key_count: u64,
 }
 
@@ -142,7 +142,7 @@ impl Database {
         touched: &mut Vec<u32>,
     ) -> [Option<u32>; 2] {
         touched.push(0);
-        let replaced = self.rows[key as usize];
+        let replaced = self.row_pages_by_key[key as usize];
         touched.extend(replaced.map(|row| row.leaf_page));
         let overflow = match replaced {
             Some(row) => row.first_overflow_page,
@@ -155,18 +155,18 @@ impl Database {
         }
         self.rows_in_last_leaf += 1;
         touched.push(self.last_table_leaf);
-        self.rows[key as usize] =
+        self.row_pages_by_key[key as usize] =
             Some(RowPages { first_overflow_page: overflow, leaf_page: self.last_table_leaf });
         if replaced.is_none() {
             self.key_count += 1;
-            if self.key_count > self.index_leaves.len() as u64 * self.index_leaf_entries {
+            if self.key_count > self.index_leaf_pages.len() as u64 * self.entries_per_index_leaf {
                 let leaf = self.allocate_pages(1);
-                self.index_leaves.push(leaf);
+                self.index_leaf_pages.push(leaf);
             }
         }
-        let leaves = self.index_leaves.len();
+        let leaves = self.index_leaf_pages.len();
         let leaf = random.map_or(leaves - 1, |random| uniform_below(random, leaves as u64) as usize);
-        let index_leaf = self.index_leaves[leaf];
+        let index_leaf = self.index_leaf_pages[leaf];
         touched.push(index_leaf);
         [replaced.map(|row| row.leaf_page), Some(index_leaf)]
     }
@@ -176,10 +176,10 @@ impl Database {
 #[derive(Debug)]
 pub(super) struct SqliteWal {
     random: Xoshiro256PlusPlus,
-    is_random: bool,
+    has_random_keys: bool,
     values_to_write: u64,
     values_per_transaction: u64,
-    checkpoint_frames: u64,
+    frames_per_checkpoint: u64,
     copy_method: CopyMethod,
     remap_mode: RemapMode,
     values_written: u64,
@@ -190,7 +190,7 @@ pub(super) struct SqliteWal {
     log_frame_pages: Vec<u32>,
     /// Number of complete groups of log frames (frames whose headers share a page) that were written to the log.
     full_groups_written: u64,
-    changed_pages: Vec<u32>,
+    transaction_changed_pages: Vec<u32>,
     cache: PageCache,
 }
 
@@ -200,37 +200,37 @@ struct PageCache {
     capacity_pages: u64,
     /// Number of pages of the database file at the last checkpoint; pages with higher numbers are only in the
     /// write-ahead log.
-    applied_pages: u64,
+    checkpointed_pages: u64,
     logged_pages: FxHashSet<u32>,
 }
 
 impl PageCache {
-    fn is_miss(&self, page: u32, random: &mut Xoshiro256PlusPlus) -> bool {
-        let is_only_applied = u64::from(page) < self.applied_pages && !self.logged_pages.contains(&page);
+    fn is_cache_miss(&self, page: u32, random: &mut Xoshiro256PlusPlus) -> bool {
+        let is_only_applied = u64::from(page) < self.checkpointed_pages && !self.logged_pages.contains(&page);
         is_only_applied
-            && self.capacity_pages < self.applied_pages
-            && uniform_below(random, self.applied_pages) >= self.capacity_pages
+            && self.capacity_pages < self.checkpointed_pages
+            && uniform_below(random, self.checkpointed_pages) >= self.capacity_pages
     }
 }
 
 impl SqliteWal {
     pub(super) fn new(keys: &SpecValues, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
-        let is_random = keys.is_first_of("order", ["random", "sequential"], "random or sequential")?;
-        let relocates = keys.is_first_of("mode", ["relocate", "copy"], "copy or relocate")?;
-        let entries = keys.integer("entries", 1..=100_000_000)?;
-        let batch = keys.integer("batch", 1..=10_000)?;
-        let checkpoint_frames = keys.integer("checkpoint", 1..=1_000_000)?;
-        let shape = RowShape::of_value_bytes(keys.integer("value", 1..=1 << 20)?);
+        let is_random = keys.is_first_of_words("order", ["random", "sequential"], "random or sequential")?;
+        let relocates = keys.is_first_of_words("mode", ["relocate", "copy"], "copy or relocate")?;
+        let entries = keys.integer_of_key("entries", 1..=100_000_000)?;
+        let batch = keys.integer_of_key("batch", 1..=10_000)?;
+        let checkpoint_frames = keys.integer_of_key("checkpoint", 1..=1_000_000)?;
+        let shape = RowShape::of_value_bytes(keys.integer_of_key("value", 1..=1 << 20)?);
         let per_leaf = (PAGE_BYTES - 8) / INDEX_ENTRY_BYTES;
         let most_frames = checkpoint_frames + batch * (shape.overflow_pages + 4);
         let database = Database {
             page_count: 3,
             row_shape: shape,
-            rows: vec![None; entries as usize],
+            row_pages_by_key: vec![None; entries as usize],
             last_table_leaf: 1,
             rows_in_last_leaf: 0,
-            index_leaves: vec![2],
-            index_leaf_entries: if is_random {
+            index_leaf_pages: vec![2],
+            entries_per_index_leaf: if is_random {
                 (per_leaf as f64 * RANDOM_LEAF_FILL_SHARE) as u64
             } else {
                 per_leaf
@@ -239,10 +239,10 @@ impl SqliteWal {
         };
         Ok(Self {
             random,
-            is_random,
+            has_random_keys: is_random,
             values_to_write: entries,
             values_per_transaction: batch,
-            checkpoint_frames,
+            frames_per_checkpoint: checkpoint_frames,
             copy_method: if keys.is_on("remap")? { CopyMethod::Remapped } else { CopyMethod::Written },
             remap_mode: if relocates { RemapMode::Relocate } else { RemapMode::Copy },
             values_written: 0,
@@ -250,27 +250,27 @@ impl SqliteWal {
             database_first_page: most_frames + most_frames.div_ceil(FRAMES_PER_HEADER_PAGE),
             log_frame_pages: Vec::new(),
             full_groups_written: 0,
-            changed_pages: Vec::new(),
+            transaction_changed_pages: Vec::new(),
             cache: PageCache {
-                capacity_pages: keys.integer("cache", 0..=u64::from(u32::MAX))?,
-                applied_pages: 0,
+                capacity_pages: keys.integer_of_key("cache", 0..=u64::from(u32::MAX))?,
+                checkpointed_pages: 0,
                 logged_pages: FxHashSet::default(),
             },
         })
     }
 
     fn run_transaction(&mut self, script: &mut RequestScript) {
-        self.changed_pages.clear();
+        self.transaction_changed_pages.clear();
         for _ in 0..self.values_per_transaction.min(self.values_to_write - self.values_written) {
-            let key = if self.is_random {
+            let key = if self.has_random_keys {
                 uniform_below(&mut self.random, self.values_to_write)
             } else {
                 self.values_written
             };
-            let random = self.is_random.then_some(&mut self.random);
-            let leaves = self.database.store_value(key, random, &mut self.changed_pages);
+            let random = self.has_random_keys.then_some(&mut self.random);
+            let leaves = self.database.store_value(key, random, &mut self.transaction_changed_pages);
             for leaf in leaves.into_iter().flatten() {
-                if self.is_random && self.cache.is_miss(leaf, &mut self.random) {
+                if self.has_random_keys && self.cache.is_cache_miss(leaf, &mut self.random) {
                     script.plan_read(self.database_first_page + u64::from(leaf), 1);
                 }
                 self.cache.logged_pages.insert(leaf);
@@ -278,9 +278,9 @@ impl SqliteWal {
             self.values_written += 1;
         }
         // A transaction logs each page once, however often it changes the page.
-        self.changed_pages.sort_unstable();
-        self.changed_pages.dedup();
-        self.log_frame_pages.extend_from_slice(&self.changed_pages);
+        self.transaction_changed_pages.sort_unstable();
+        self.transaction_changed_pages.dedup();
+        self.log_frame_pages.extend_from_slice(&self.transaction_changed_pages);
     }
 
     /// Writes complete groups of log frames (frames whose headers share a page) from the page cache to the log.
@@ -321,7 +321,7 @@ impl SqliteWal {
         self.log_frame_pages.clear();
         self.full_groups_written = 0;
         self.cache.logged_pages.clear();
-        self.cache.applied_pages = self.database.page_count;
+        self.cache.checkpointed_pages = self.database.page_count;
     }
 }
 
@@ -335,7 +335,7 @@ impl HostModel for SqliteWal {
         while script.is_empty() && self.values_written < self.values_to_write {
             self.run_transaction(script);
             self.write_full_groups(script);
-            if self.log_frame_pages.len() as u64 >= self.checkpoint_frames
+            if self.log_frame_pages.len() as u64 >= self.frames_per_checkpoint
                 || self.values_written == self.values_to_write
             {
                 self.run_checkpoint(script);

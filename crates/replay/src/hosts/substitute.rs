@@ -65,7 +65,7 @@ pub(super) struct SubstituteGenerator {
     written_addresses: u64,
     address_ranks: Zipf,
     has_popular_reads: bool,
-    address_places: Permutation,
+    address_permutation: Permutation,
 }
 
 impl SubstituteGenerator {
@@ -74,8 +74,8 @@ impl SubstituteGenerator {
         keys: &SpecValues,
         mut random: Xoshiro256PlusPlus,
     ) -> Result<Self, SpecError> {
-        let scale = keys.number("scale", 0.0001..=1.0)?;
-        let theta = keys.number("theta", 0.0..=2.0)?;
+        let scale = keys.number_of_key("scale", 0.0001..=1.0)?;
+        let theta = keys.number_of_key("theta", 0.0..=2.0)?;
         let scaled = |count: f64| ((count * scale).round() as u64).max(1);
         let (reads, writes) = (scaled(facts.reads), scaled(facts.writes));
         let addresses = scaled(facts.distinct_addresses).min(writes);
@@ -91,8 +91,12 @@ impl SubstituteGenerator {
             requests_done: 0,
             written_addresses: 0,
             address_ranks: Zipf::new(addresses, theta),
-            has_popular_reads: keys.is_first_of("reads", ["popular", "uniform"], "popular or uniform")?,
-            address_places: Permutation::new(addresses, keys.integer("seed", 0..=u64::MAX)?),
+            has_popular_reads: keys.is_first_of_words(
+                "reads",
+                ["popular", "uniform"],
+                "popular or uniform",
+            )?,
+            address_permutation: Permutation::new(addresses, keys.integer_of_key("seed", 0..=u64::MAX)?),
             random,
         })
     }
@@ -113,7 +117,7 @@ impl SubstituteGenerator {
         let is_first = self.first_write_deck.deal_card(self.written_addresses == 0, &mut self.random);
         let address = if is_first { self.written_addresses } else { self.draw_popular_address() };
         self.written_addresses += u64::from(is_first);
-        let page = self.address_places.apply(address);
+        let page = self.address_permutation.apply(address);
         script.plan_write(page, 1);
     }
 }
@@ -134,7 +138,7 @@ impl HostModel for SubstituteGenerator {
             } else {
                 uniform_below(&mut self.random, self.written_addresses)
             };
-            script.plan_read(self.address_places.apply(address), 1);
+            script.plan_read(self.address_permutation.apply(address), 1);
         }
     }
 }

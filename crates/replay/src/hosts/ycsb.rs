@@ -40,7 +40,7 @@ const RECORDS_PER_PAGE: u64 = 4;
 pub(super) struct Ycsb {
     random: Xoshiro256PlusPlus,
     record_ranks: Zipf,
-    record_places: Permutation,
+    record_permutation: Permutation,
     total_updates: u64,
     updates_per_checkpoint: u64,
     journal_pages: u64,
@@ -54,15 +54,15 @@ pub(super) struct Ycsb {
 
 impl Ycsb {
     pub(super) fn new(keys: &SpecValues, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
-        let records = keys.integer("records", 1..=1_000_000_000)?;
+        let records = keys.integer_of_key("records", 1..=1_000_000_000)?;
         let leaves = records.div_ceil(RECORDS_PER_PAGE) as u32;
         Ok(Self {
             random,
-            record_ranks: Zipf::new(records, keys.number("theta", 0.0..=2.0)?),
-            record_places: Permutation::new(records, keys.integer("seed", 0..=u64::MAX)?),
-            total_updates: keys.integer("updates", 0..=1_000_000_000_000)?,
-            updates_per_checkpoint: keys.integer("checkpoint", 1..=1_000_000_000)?,
-            journal_pages: keys.integer("journal", 1..=1 << 24)?,
+            record_ranks: Zipf::new(records, keys.number_of_key("theta", 0.0..=2.0)?),
+            record_permutation: Permutation::new(records, keys.integer_of_key("seed", 0..=u64::MAX)?),
+            total_updates: keys.integer_of_key("updates", 0..=1_000_000_000_000)?,
+            updates_per_checkpoint: keys.integer_of_key("checkpoint", 1..=1_000_000_000)?,
+            journal_pages: keys.integer_of_key("journal", 1..=1 << 24)?,
             is_loaded: false,
             updates_issued: 0,
             leaf_pages: (0..leaves).collect(),
@@ -73,7 +73,7 @@ impl Ycsb {
     }
 
     fn plan_update(&mut self, script: &mut RequestScript) {
-        let record = self.record_places.apply(self.record_ranks.draw(&mut self.random) - 1);
+        let record = self.record_permutation.apply(self.record_ranks.draw(&mut self.random) - 1);
         self.dirty_leaves.insert((record / RECORDS_PER_PAGE) as u32);
         self.updates_issued += 1;
         if self.updates_issued.is_multiple_of(RECORDS_PER_PAGE) {

@@ -74,29 +74,29 @@ impl LifeRecord {
 /// Returns the states of the drives of all lives at regular intervals of host bytes: at most [`MAX_CURVE_MOMENTS`]
 /// states, and no closer together than the recorded states of any life.
 fn curve_points(lives: &[Life]) -> Vec<CurvePoint> {
-    let Some(last) = last_moment(lives) else { return Vec::new() };
-    let spacing = lives.iter().map(max_spacing_bytes).max().unwrap_or(0);
+    let Some(last) = curve_end_host_bytes(lives) else { return Vec::new() };
+    let spacing = lives.iter().map(max_bytes_between_points).max().unwrap_or(0);
     let step = last.div_ceil(MAX_CURVE_MOMENTS).max(spacing).max(1);
-    let mut courses: Vec<LifeCourse<'_>> = lives.iter().map(LifeCourse::of_life).collect();
+    let mut courses: Vec<LifeReader<'_>> = lives.iter().map(LifeReader::of_life).collect();
     let moments = (1..last.div_ceil(step)).map(|number| number * step).chain([last]);
     moments.map(|host_bytes| curve_point_at(&mut courses, host_bytes)).collect()
 }
 
 /// Returns the host bytes at which the curves stop: the smallest host bytes of an interrupted life, or without one
 /// those of the longest life.
-fn last_moment(lives: &[Life]) -> Option<u64> {
+fn curve_end_host_bytes(lives: &[Life]) -> Option<u64> {
     let interrupted = lives.iter().filter(|life| life.end == End::Interrupted);
     let first_interrupted = interrupted.map(|life| life.host_bytes).min();
     first_interrupted.or_else(|| lives.iter().map(|life| life.host_bytes).max()).filter(|&last| last > 0)
 }
 
 /// Returns the largest number of host bytes between two successive recorded states of a life.
-fn max_spacing_bytes(life: &Life) -> u64 {
+fn max_bytes_between_points(life: &Life) -> u64 {
     let gaps = life.series.windows(2).map(|pair| pair[1].host_bytes - pair[0].host_bytes);
     gaps.max().unwrap_or(0)
 }
 
-fn curve_point_at(courses: &mut [LifeCourse<'_>], host_bytes: u64) -> CurvePoint {
+fn curve_point_at(courses: &mut [LifeReader<'_>], host_bytes: u64) -> CurvePoint {
     let states: Vec<DriveMoment> = courses.iter_mut().map(|course| course.advance_to(host_bytes)).collect();
     let of = |figure: fn(&DriveMoment) -> f64| {
         Estimate::of_values(states.iter().map(|state| Some(figure(state)))).expect("there is a life")
@@ -116,7 +116,7 @@ fn curve_point_at(courses: &mut [LifeCourse<'_>], host_bytes: u64) -> CurvePoint
 #[derive(Clone, Copy)]
 struct DriveMoment {
     host_bytes: f64,
-    programs: f64,
+    page_programs: f64,
     mean_erases: f64,
     max_erases: f64,
     spare_share: f64,
@@ -126,7 +126,7 @@ struct DriveMoment {
 impl DriveMoment {
     const NEW_DRIVE: Self = Self {
         host_bytes: 0.0,
-        programs: 0.0,
+        page_programs: 0.0,
         mean_erases: 0.0,
         max_erases: 0.0,
         spare_share: 1.0,
@@ -138,7 +138,7 @@ impl DriveMoment {
     fn of_point(point: &LifePoint) -> Self {
         Self {
             host_bytes: point.host_bytes as f64,
-            programs: point.programs as f64,
+            page_programs: point.programs as f64,
             mean_erases: point.mean_erases,
             max_erases: point.max_erases.into(),
             spare_share: point.spare,
@@ -148,21 +148,27 @@ impl DriveMoment {
 }
 
 /// Reader of one life's recorded states, which are visited in order from the beginning of the life.
-struct LifeCourse<'a> {
+struct LifeReader<'a> {
     life: &'a Life,
     page_bytes: f64,
     /// Smallest number of host bytes in an interval for which write amplification is computed.
     min_interval_bytes: f64,
     /// Host bytes and programs at the beginning of the interval over which write amplification is computed next.
-    interval_start: [f64; 2],
+    interval_start_bytes_programs: [f64; 2],
     write_amplification: f64,
 }
 
-impl<'a> LifeCourse<'a> {
+impl<'a> LifeReader<'a> {
     fn of_life(life: &'a Life) -> Self {
         let page_bytes = life.media_bytes as f64 / life.programs().max(1) as f64;
-        let min_interval_bytes = (0.5 * max_spacing_bytes(life) as f64).max(1.0);
-        Self { life, page_bytes, min_interval_bytes, interval_start: [0.0; 2], write_amplification: 1.0 }
+        let min_interval_bytes = (0.5 * max_bytes_between_points(life) as f64).max(1.0);
+        Self {
+            life,
+            page_bytes,
+            min_interval_bytes,
+            interval_start_bytes_programs: [0.0; 2],
+            write_amplification: 1.0,
+        }
     }
 
     fn has_ended_by(&self, host_bytes: u64) -> bool {
@@ -174,11 +180,11 @@ impl<'a> LifeCourse<'a> {
     /// garbage collection would dominate it, the value of the previous interval is kept.
     fn advance_to(&mut self, host_bytes: u64) -> DriveMoment {
         let state = self.state_at(host_bytes.min(self.life.host_bytes) as f64);
-        let [bytes, programs] = self.interval_start;
+        let [bytes, programs] = self.interval_start_bytes_programs;
         let written = state.host_bytes - bytes;
         if written >= self.min_interval_bytes {
-            self.write_amplification = (state.programs - programs) * self.page_bytes / written;
-            self.interval_start = [state.host_bytes, state.programs];
+            self.write_amplification = (state.page_programs - programs) * self.page_bytes / written;
+            self.interval_start_bytes_programs = [state.host_bytes, state.page_programs];
         }
         DriveMoment { write_amplification: self.write_amplification, ..state }
     }
@@ -198,7 +204,7 @@ impl<'a> LifeCourse<'a> {
         let between = |of: fn(&DriveMoment) -> f64| of(&before) + share * (of(&next) - of(&before));
         DriveMoment {
             host_bytes,
-            programs: between(|state| state.programs),
+            page_programs: between(|state| state.page_programs),
             mean_erases: between(|state| state.mean_erases),
             max_erases: between(|state| state.max_erases),
             spare_share: between(|state| state.spare_share),

@@ -49,14 +49,14 @@ pub struct Endurance {
 
 impl Default for Endurance {
     fn default() -> Self {
-        Self::DEFAULT_ASSUMPTION
+        Self::DEFAULT_ENDURANCE
     }
 }
 
 impl Endurance {
     /// Default distribution of endurance and end of a drive: a standard deviation of a tenth of the rated cycles; one
     /// early failure per thousand blocks; the end when 10 % of the spare blocks are left.
-    pub const DEFAULT_ASSUMPTION: Self =
+    pub const DEFAULT_ENDURANCE: Self =
         Self { spread: 0.1, early_share: 0.001, program_share: 0.5, spare_minimum: 0.1 };
 
     /// Returns a sentence on the first value of the endurance distribution that is out of its range; `None` if all are
@@ -94,7 +94,7 @@ impl Endurance {
 
 /// Returns the share of the rated cycles of all blocks that a drive uses until `most_failed` of its blocks have failed,
 /// if all blocks wear evenly.
-pub(crate) fn usable_endurance(limits: &[WearLimit], most_failed: u64, rated_cycles: u32) -> f64 {
+pub(crate) fn usable_endurance_share(limits: &[WearLimit], most_failed: u64, rated_cycles: u32) -> f64 {
     let mut cycles: Vec<u32> = limits.iter().map(|limit| limit.erase_cycles).collect();
     cycles.sort_unstable();
     let last = (most_failed as usize).clamp(1, cycles.len()) - 1;
@@ -296,7 +296,7 @@ pub enum Leveling {
 
 impl Leveling {
     /// All kinds of wear leveling, without the configured one, for comparison.
-    pub const COMPARED: [Self; 4] = [Self::None, Self::Dynamic, Self::Static, Self::DualPool];
+    pub const COMPARED_KINDS: [Self; 4] = [Self::None, Self::Dynamic, Self::Static, Self::DualPool];
 
     /// Returns the name of this kind of wear leveling, as on the command line.
     pub fn name(self) -> &'static str {
@@ -314,7 +314,7 @@ impl Leveling {
     /// # Errors
     /// [`ConfigError::UnknownName`], with the most similar name as a suggestion.
     pub fn from_name(name: &str) -> Result<Self, ConfigError> {
-        let known = [Self::Configured].into_iter().chain(Self::COMPARED);
+        let known = [Self::Configured].into_iter().chain(Self::COMPARED_KINDS);
         let found = known.clone().find(|leveling| leveling.name() == name);
         found.ok_or_else(|| ConfigError::unknown_name("wear leveling", name, known.map(Self::name)))
     }
@@ -370,17 +370,17 @@ impl Estimate {
 /// Returns the quantile of Student's t distribution for a two-sided 95 % interval and `freedom` degrees of freedom. For
 /// more than 30 it returns the quantile of the normal distribution, which is at most 4 % too small.
 fn student_t_95(freedom: usize) -> f64 {
-    const QUANTILES: [f64; 30] = [
+    const STUDENT_T_QUANTILES: [f64; 30] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
         2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048,
         2.045, 2.042,
     ];
-    QUANTILES.get(freedom - 1).copied().unwrap_or(1.96)
+    STUDENT_T_QUANTILES.get(freedom - 1).copied().unwrap_or(1.96)
 }
 
 /// Returns a sentence on the first section or key of a configuration that a life would ignore; `None` if it uses all.
 pub fn first_ignored_setting(config: &Config) -> Option<String> {
-    let ignored = config.key_ignored_by_life()?;
+    let ignored = config.setting_ignored_by_life()?;
     Some(format!(
         "{ignored} has no effect on a life, which begins with a new drive, filled or --empty, and has no clock but the \
          input's"

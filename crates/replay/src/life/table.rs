@@ -32,7 +32,7 @@ pub(crate) fn to_lives_table(records: &[LifeRecord]) -> Option<LivesTable> {
     rows.push(table_row(total[0].title, &records, |record| figure_cell(record, &total[0])));
     if records.len() > 1 {
         rows.push(table_row("  over that of the first column", &records, |record| {
-            ratio_to_first(record, first)
+            lifetime_ratio_to_first(record, first)
         }));
     }
     let is_shown = |figure: &&LifeFigure| {
@@ -41,8 +41,8 @@ pub(crate) fn to_lives_table(records: &[LifeRecord]) -> Option<LivesTable> {
     for figure in gains.iter().filter(is_shown) {
         rows.push(table_row(figure.title, &records, |record| figure_cell(record, figure)));
     }
-    rows.push(table_row("end", &records, ends_cell));
-    Some(LivesTable { preamble: preamble(first), rows, notes: notes_below_table(&records) })
+    rows.push(table_row("end", &records, end_reasons_cell));
+    Some(LivesTable { preamble: drive_description(first), rows, notes: notes_below_table(&records) })
 }
 
 fn owned_text(text: &str) -> String {
@@ -54,7 +54,7 @@ fn table_row(title: &str, records: &[&LifeRecord], cell: impl Fn(&LifeRecord) ->
 }
 
 /// Returns the host bytes of a drive until its end, divided by those of the first drive.
-fn ratio_to_first(record: &LifeRecord, first: &LifeRecord) -> String {
+fn lifetime_ratio_to_first(record: &LifeRecord, first: &LifeRecord) -> String {
     let bytes = |record: &LifeRecord| {
         let has_ended = record.lives.iter().all(|life| life.end != End::Interrupted);
         record.host_bytes().filter(|_| has_ended).map(|estimate| estimate.mean)
@@ -133,7 +133,7 @@ const LIFE_FIGURES: &[LifeFigure] = &[
     life_figure("  the most worn block", 0, |_, life| Some(life.wear.most.into())),
     LifeFigure {
         is_always_shown: false,
-        ..life_figure("copied by wear leveling, % of programs", 2, copied_percent)
+        ..life_figure("copied by wear leveling, % of programs", 2, leveling_programs_percent)
     },
     LifeFigure { is_always_shown: false, ..life_figure("RAM of wear leveling, KiB", 1, leveling_ram_kib) },
     life_figure("simulation, CPU s", 1, |_, life| Some(life.cpu_seconds)),
@@ -141,7 +141,7 @@ const LIFE_FIGURES: &[LifeFigure] = &[
 
 /// Returns the page programs made by wear leveling, in percent of all page programs. Returns `None` if the
 /// configuration chooses the wear leveling and it has none.
-fn copied_percent(record: &LifeRecord, life: &Life) -> Option<f64> {
+fn leveling_programs_percent(record: &LifeRecord, life: &Life) -> Option<f64> {
     let is_asked = record.leveling != Leveling::Configured || record.leveling_ram_bytes > 0;
     is_asked.then(|| 100.0 * life.leveling_programs as f64 / life.programs().max(1) as f64)
 }
@@ -167,7 +167,7 @@ fn figure_cell(record: &LifeRecord, figure: &LifeFigure) -> String {
     }
 }
 
-fn ends_cell(record: &LifeRecord) -> String {
+fn end_reasons_cell(record: &LifeRecord) -> String {
     let count = |end: End| record.lives.iter().filter(|life| life.end == end).count();
     let named = [(End::Spare, "spare gone"), (End::Full, "full"), (End::Interrupted, "INTERRUPTED")];
     let said: Vec<String> = named
@@ -182,7 +182,7 @@ fn ends_cell(record: &LifeRecord) -> String {
     said.join(", ")
 }
 
-fn preamble(record: &LifeRecord) -> String {
+fn drive_description(record: &LifeRecord) -> String {
     let mib = |bytes: u64| bytes as f64 / 1_048_576.0;
     let endurance = &record.endurance;
     format!(
@@ -193,7 +193,7 @@ fn preamble(record: &LifeRecord) -> String {
         if record.is_filled { "filled first" } else { "empty: what the input never writes is spare space" },
         mib(record.physical_bytes),
         mib(record.exported_bytes),
-        over_provisioning(record) * 100.0,
+        configured_over_provisioning(record) * 100.0,
         record.rated_cycles,
         endurance.spread * 100.0,
         endurance.early_share * 100.0,
@@ -203,7 +203,7 @@ fn preamble(record: &LifeRecord) -> String {
 
 /// Returns the configured over-provisioning (spare / exported bytes). Excludes the blocks that garbage collection keeps
 /// free, which are added to a drive that is sized to the input.
-fn over_provisioning(record: &LifeRecord) -> f64 {
+fn configured_over_provisioning(record: &LifeRecord) -> f64 {
     let device = &record.config.device;
     let counts = [
         device.channels,

@@ -33,7 +33,7 @@ impl HtmlReport for Comparison {
             first += runs.len();
             format!(
                 "<section>\n{}{}</section>\n",
-                answer_html(runs),
+                main_result_html(runs),
                 charts_element_of_runs(numbers) + &details_of_runs(runs)
             )
         };
@@ -63,7 +63,7 @@ pub(super) fn page_title(what: &str, inputs: impl Iterator<Item = String>) -> St
 
 /// Returns the first section of a page of runs: a sentence with the result, and a table of the figures that decide
 /// between the runs.
-fn answer_html(runs: &[RunRecord]) -> String {
+fn main_result_html(runs: &[RunRecord]) -> String {
     let refs: Vec<&RunRecord> = runs.iter().collect();
     html_heading(&runs[0].trace.path)
         + &html_element("p", "lead", &lead_sentence(runs))

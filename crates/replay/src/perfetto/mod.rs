@@ -111,9 +111,9 @@ impl RunTrace {
             self.add_die(packets, process, die, &ops);
         }
         // After the dies, because an arrow leads from the operation of a die to its transfer.
-        ops.sort_unstable_by_key(|op| op.transfer_ns);
+        ops.sort_unstable_by_key(|op| op.transfer_span_ns);
         for op in ops {
-            if let Some((start_ns, end_ns)) = op.transfer_ns {
+            if let Some((start_ns, end_ns)) = op.transfer_span_ns {
                 packets.add_slice(transfers, &self.transfer_slice(op, start_ns, end_ns));
             }
         }
@@ -149,7 +149,7 @@ impl RunTrace {
             while let Some(reads) = groups.next_if(|group| group[0].start_ns < slice.end_ns) {
                 meanwhile.push(self.group_slice(reads));
             }
-            packets.add_slice(track, &slice.split_by_suspensions(&group[0].suspended_ns, meanwhile));
+            packets.add_slice(track, &slice.split_by_suspensions(&group[0].suspension_spans_ns, meanwhile));
         }
     }
 
@@ -174,8 +174,8 @@ impl RunTrace {
         slice.arguments.push(("cause", SliceArgument::Text(op.op.cause.name())));
         slice.arguments.extend(op.request_number.map(|request| ("request", SliceArgument::Number(request))));
         slice.arguments.push(("waited_ns", SliceArgument::Number(op.start_ns - op.submitted_ns)));
-        slice.arguments.extend(self.place_arguments(op));
-        let ends_here = op.transfer_ns.is_none();
+        slice.arguments.extend(self.address_arguments(op));
+        let ends_here = op.transfer_span_ns.is_none();
         if ends_here {
             slice.ending_flow_ids.push(op.op_number);
         } else {
@@ -197,7 +197,7 @@ impl RunTrace {
     }
 
     /// Returns the arguments that say where an operation takes place and what is stored there.
-    fn place_arguments(&self, op: &TracedOp) -> Vec<(&'static str, SliceArgument)> {
+    fn address_arguments(&self, op: &TracedOp) -> Vec<(&'static str, SliceArgument)> {
         let number = |value: u32| SliceArgument::Number(u64::from(value));
         let mut arguments = vec![("plane", number(op.op.plane.0))];
         let Some(place) = op.page else { return arguments };

@@ -14,14 +14,14 @@ pub(super) type TrackId = u64;
 const SEQUENCE_ID: u64 = 1;
 /// Packet flag of the Perfetto trace: the packet resets the table of interned names, so that the names of the sequence
 /// start here.
-const FLAG_NAMES_START: u64 = 1;
+const FLAG_INTERNED_NAMES_START: u64 = 1;
 /// Packet flag: the packet refers to interned names.
-const FLAG_NEEDS_NAMES: u64 = 2;
+const FLAG_NEEDS_INTERNED_NAMES: u64 = 2;
 
 /// Value of the field `type` of a Perfetto track event that begins a slice.
 const EVENT_SLICE_BEGIN: u64 = 1;
 const EVENT_SLICE_END: u64 = 2;
-const EVENT_COUNTER: u64 = 4;
+const EVENT_COUNTER_VALUE: u64 = 4;
 
 /// Value of a named argument that the viewer shows with a slice.
 #[derive(Clone, Debug)]
@@ -173,7 +173,7 @@ impl TracePackets {
         self.events.sort_by_key(|event| event.0);
         let mut trace = ProtobufMessage::default();
         for (number, descriptor) in self.tracks.iter().enumerate() {
-            let flags = if number == 0 { FLAG_NAMES_START } else { FLAG_NEEDS_NAMES };
+            let flags = if number == 0 { FLAG_INTERNED_NAMES_START } else { FLAG_NEEDS_INTERNED_NAMES };
             let packet = ProtobufMessage::default()
                 .with_varint(10, SEQUENCE_ID)
                 .with_varint(13, flags)
@@ -216,14 +216,14 @@ impl EventWriter {
                 ProtobufMessage::default().with_varint(9, EVENT_SLICE_END).with_varint(11, *track)
             }
             TrackEvent::Value(track, value) => ProtobufMessage::default()
-                .with_varint(9, EVENT_COUNTER)
+                .with_varint(9, EVENT_COUNTER_VALUE)
                 .with_varint(11, *track)
                 .with_double(44, *value),
         };
         let packet = ProtobufMessage::default()
             .with_varint(8, time_ns)
             .with_varint(10, SEQUENCE_ID)
-            .with_varint(13, FLAG_NEEDS_NAMES);
+            .with_varint(13, FLAG_NEEDS_INTERNED_NAMES);
         let packet = if interned.is_empty() { packet } else { packet.with_message(12, &interned) };
         packet.with_message(11, &event)
     }

@@ -48,13 +48,14 @@ struct CopyCount {
     max_live_pages: u32,
     /// Number of times that a page received the content while no page held it: programs that it needs if deduplication
     /// finds every live copy.
-    first_copies: u32,
+    copies_without_live_page: u32,
 }
 
 impl CopyCount {
     /// Counts a page that receives the content.
     fn add_copy(&mut self) {
-        self.first_copies = self.first_copies.saturating_add(u32::from(self.live_pages == 0));
+        self.copies_without_live_page =
+            self.copies_without_live_page.saturating_add(u32::from(self.live_pages == 0));
         self.live_pages = self.live_pages.saturating_add(1);
         self.max_live_pages = self.max_live_pages.max(self.live_pages);
     }
@@ -84,33 +85,33 @@ struct ContentEntry {
     compressed_bytes: u16,
     /// Number of distinct contents that occurred in the input before this content first did, estimated from the sample
     /// size at that time.
-    first_ordinal: u32,
+    distinct_contents_before: u32,
 }
 
 /// Counts of the page contents in a sample.
 pub(super) struct ContentCounts {
     entries: FxHashMap<u64, ContentEntry>,
     pub(super) sample: HashSample,
-    entries_max: usize,
+    max_entries: usize,
     pages: u64,
     zero_pages: u64,
     zero_copies: CopyCount,
-    next_ordinal: u32,
+    distinct_contents_so_far: u32,
     /// Number of pages that repeat an earlier content, by the number n of distinct contents that had occurred by then:
     /// element k counts those with n from 2^k to 2^(k + 1) - 1.
     repeats_by_octave: [u64; 32],
 }
 
 impl ContentCounts {
-    pub(super) fn new(sample: HashSample, entries_max: usize) -> Self {
+    pub(super) fn new(sample: HashSample, max_entries: usize) -> Self {
         Self {
             entries: FxHashMap::default(),
             sample,
-            entries_max,
+            max_entries,
             pages: 0,
             zero_pages: 0,
             zero_copies: CopyCount::default(),
-            next_ordinal: 0,
+            distinct_contents_so_far: 0,
             repeats_by_octave: [0; 32],
         }
     }
@@ -129,10 +130,11 @@ impl ContentCounts {
         if let Some(entry) = self.entries.get_mut(&content.0) {
             entry.occurrences = entry.occurrences.saturating_add(1);
             entry.copies.add_copy();
-            self.repeats_by_octave[self.next_ordinal.max(1).ilog2() as usize] += self.sample.sampled_one_of;
+            self.repeats_by_octave[self.distinct_contents_so_far.max(1).ilog2() as usize] +=
+                self.sample.sampled_one_of;
             return;
         }
-        if self.entries.len() == self.entries_max {
+        if self.entries.len() == self.max_entries {
             self.sample = self.sample.half_of_sample();
             let sample = self.sample;
             self.entries.retain(|&content, _| sample.contains(content));
@@ -140,9 +142,9 @@ impl ContentCounts {
                 return;
             }
         }
-        let ordinal = self.next_ordinal;
+        let ordinal = self.distinct_contents_so_far;
         let weight = u32::try_from(self.sample.sampled_one_of).unwrap_or(u32::MAX);
-        self.next_ordinal = self.next_ordinal.saturating_add(weight);
+        self.distinct_contents_so_far = self.distinct_contents_so_far.saturating_add(weight);
         let mut copies = CopyCount::default();
         copies.add_copy();
         self.entries.insert(
@@ -151,7 +153,7 @@ impl ContentCounts {
                 copies,
                 occurrences: 1,
                 compressed_bytes: compressed_bytes(),
-                first_ordinal: ordinal,
+                distinct_contents_before: ordinal,
             },
         );
     }
@@ -177,7 +179,7 @@ impl ContentCounts {
             } else {
                 u64::from(entry.occurrences)
             };
-            first += u64::from(entry.copies.first_copies);
+            first += u64::from(entry.copies.copies_without_live_page);
             most_live += u64::from(entry.copies.max_live_pages);
         }
         let nonzero_share = 1.0 - figures.zero_share;
@@ -188,7 +190,7 @@ impl ContentCounts {
         };
         let known_share = known as f64 / seen.max(1) as f64;
         IdealSavings {
-            held_content_share: saved(first, self.zero_copies.first_copies),
+            held_content_share: saved(first, self.zero_copies.copies_without_live_page),
             dead_content_share: saved(most_live, self.zero_copies.max_live_pages),
             compression_saving_share: figures
                 .compressed
@@ -244,7 +246,7 @@ impl ContentCounts {
             .entries
             .values()
             .filter(|entry| entry.occurrences > 1)
-            .map(|entry| (entry.first_ordinal, entry.occurrences - 1))
+            .map(|entry| (entry.distinct_contents_before, entry.occurrences - 1))
             .collect();
         repeated.sort_unstable();
         let total: u64 = repeated.iter().map(|&(_, times)| u64::from(times)).sum();
@@ -254,7 +256,8 @@ impl ContentCounts {
             inside as f64 >= 0.99 * total as f64
         });
         let pool = last.map_or(1, |&(ordinal, _)| u64::from(ordinal) + 1);
-        let inside = self.entries.values().filter(|entry| u64::from(entry.first_ordinal) < pool).count();
+        let inside =
+            self.entries.values().filter(|entry| u64::from(entry.distinct_contents_before) < pool).count();
         let counts: Vec<u32> = repeated.iter().map(|&(_, times)| times).collect();
         (zipf_theta_of_growing_items(&counts, &self.growth_stages(pool, inside as u64)), pool)
     }

@@ -107,19 +107,19 @@ pub struct Profiler {
     traffic: TrafficCounts,
     deltas: SizeHistogram,
     /// Number of page writes whose content is known to be equal to the old content of the page.
-    empty_deltas: u64,
-    last_pages: RecentlyWrittenPages,
+    unchanged_page_writes: u64,
+    recently_written_pages: RecentlyWrittenPages,
     /// Number of page writes that replace a page that still waits in the chunk buffer of compression, so that the
     /// earlier write needs no program.
-    replaced_in_buffer: u64,
+    writes_replaced_in_buffer: u64,
     /// Whether the input moves contents by remap requests, which are not followed.
     has_remaps: bool,
     /// Number of pages of the profiled files that have an old version.
     pages_with_old_version: u64,
     /// Number of pages of the profiled files that equal their old version.
-    unchanged_pages: u64,
+    unchanged_file_pages: u64,
     /// Number of page writes whose content is unknown.
-    unknown_pages: u64,
+    unknown_content_writes: u64,
 }
 
 impl std::fmt::Debug for Profiler {
@@ -150,13 +150,13 @@ impl Profiler {
             page_writes: PageWriteCounts::new(sample, entries_max),
             traffic: TrafficCounts::default(),
             deltas: SizeHistogram::default(),
-            empty_deltas: 0,
-            last_pages: RecentlyWrittenPages::default(),
-            replaced_in_buffer: 0,
+            unchanged_page_writes: 0,
+            recently_written_pages: RecentlyWrittenPages::default(),
+            writes_replaced_in_buffer: 0,
             has_remaps: false,
             pages_with_old_version: 0,
-            unchanged_pages: 0,
-            unknown_pages: 0,
+            unchanged_file_pages: 0,
+            unknown_content_writes: 0,
         }
     }
 
@@ -187,10 +187,10 @@ impl Profiler {
                 .map(|descriptor| descriptor.fingerprint)
                 .or_else(|| bytes.map(|bytes| fingerprint_of(bytes)));
             let before = self.page_writes.add_write(request.device, page, request.time_ns, fingerprint);
-            self.replaced_in_buffer +=
-                u64::from(self.last_pages.add_page(pages::page_key(request.device, page)));
+            self.writes_replaced_in_buffer +=
+                u64::from(self.recently_written_pages.add_page(pages::page_key(request.device, page)));
             let Some(fingerprint) = fingerprint else {
-                self.unknown_pages += 1;
+                self.unknown_content_writes += 1;
                 self.remove_copy(before);
                 continue;
             };
@@ -204,7 +204,7 @@ impl Profiler {
             let delta = descriptor.map_or(Descriptor::UNKNOWN_SIZE, |descriptor| descriptor.delta_bytes);
             match delta {
                 Descriptor::UNKNOWN_SIZE => {}
-                0 => self.empty_deltas += 1,
+                0 => self.unchanged_page_writes += 1,
                 _ => self.deltas.add_pages(delta, 1),
             }
         }
@@ -223,7 +223,7 @@ impl Profiler {
         let Some(old) = old else { return };
         self.pages_with_old_version += 1;
         if page == old {
-            self.unchanged_pages += 1;
+            self.unchanged_file_pages += 1;
         } else if self.contents.sample.contains(fingerprint.0) {
             self.deltas.add_pages(delta_len(page, old) as u16, 1);
         }
@@ -240,7 +240,7 @@ impl Profiler {
         let rewrites = self.page_writes.rewrite_figures(self.traffic.has_times());
         let unchanged_share = match self.pages_with_old_version {
             0 => self.page_writes.silent_share(),
-            versions => Some(self.unchanged_pages as f64 / versions as f64),
+            versions => Some(self.unchanged_file_pages as f64 / versions as f64),
         };
         let silent = if is_trace { unchanged_share } else { unchanged_share.filter(|share| *share > 0.0) };
         let content_line = content
@@ -250,9 +250,9 @@ impl Profiler {
         let workload_line = traffic
             .as_ref()
             .map(|traffic| spell::workload_specification(traffic, skew.as_ref(), content_line.as_deref()));
-        let savings = content
-            .as_ref()
-            .map_or_else(Vec::new, |content| self.saving_bounds(content, delta.as_ref(), rewrites.as_ref()));
+        let savings = content.as_ref().map_or_else(Vec::new, |content| {
+            self.max_savings_by_mechanism(content, delta.as_ref(), rewrites.as_ref())
+        });
         let mut profile = Profile {
             input,
             partial: false,
@@ -276,7 +276,7 @@ impl Profiler {
 
     /// Returns what each content mechanism by itself could save of the page writes. Files are written once, so that
     /// there is no dead page to recycle.
-    fn saving_bounds(
+    fn max_savings_by_mechanism(
         &self,
         content: &ContentFigures,
         delta: Option<&SizeShares>,
@@ -293,9 +293,10 @@ impl Profiler {
             [ideal.held_content_share, ideal.dead_content_share]
         };
         let pages = content.pages as f64;
-        let replaced = self.replaced_in_buffer as f64 / pages;
-        let compressed =
-            ideal.compression_saving_share.map(|packed| savings::compression_bound(packed, replaced));
+        let replaced = self.writes_replaced_in_buffer as f64 / pages;
+        let compressed = ideal
+            .compression_saving_share
+            .map(|packed| savings::max_compression_saving_share(packed, replaced));
         let saving = |mechanism, at_most: Option<f64>, at_most_error: f64| Saving {
             mechanism,
             at_most: at_most.map(|share| share.clamp(0.0, 1.0)),
@@ -305,17 +306,17 @@ impl Profiler {
         vec![
             saving(ContentName::RECYCLE, rewrites.map(|_| dead), content.duplicate_share_error),
             saving(ContentName::DEDUP, Some(held), content.duplicate_share_error),
-            saving(ContentName::DELTA, self.delta_bound(content.pages, delta), 0.0),
+            saving(ContentName::DELTA, self.max_delta_saving_share(content.pages, delta), 0.0),
             saving(ContentName::COMPRESS, compressed, content.compressed_mean_error),
         ]
     }
 
     /// Returns the largest share of the page writes that delta encoding could save; `None` if no difference between
     /// successive versions is known.
-    fn delta_bound(&self, pages: u64, delta: Option<&SizeShares>) -> Option<f64> {
+    fn max_delta_saving_share(&self, pages: u64, delta: Option<&SizeShares>) -> Option<f64> {
         let (changed, unchanged) = match (self.pages_with_old_version, delta) {
-            (0, delta) => (delta.map_or(0, |delta| delta.pages), self.empty_deltas),
-            (versions, _) => (versions - self.unchanged_pages, self.unchanged_pages),
+            (0, delta) => (delta.map_or(0, |delta| delta.pages), self.unchanged_page_writes),
+            (versions, _) => (versions - self.unchanged_file_pages, self.unchanged_file_pages),
         };
         let left_out = delta.map_or(0.0, |delta| 1.0 - delta.mean) * changed as f64 + unchanged as f64;
         (changed + unchanged > 0).then(|| left_out / pages as f64)
@@ -329,8 +330,8 @@ impl Profiler {
                     "the trace does not know what was written: profile the files or the disk image instead"
                         .into(),
                 );
-            } else if self.unknown_pages > 0 {
-                notes.push(format!("{} pages were written without content", self.unknown_pages));
+            } else if self.unknown_content_writes > 0 {
+                notes.push(format!("{} pages were written without content", self.unknown_content_writes));
             }
             if traffic.unsorted_times > 0 {
                 notes.push(format!(

@@ -59,7 +59,7 @@ pub struct SkewFigures {
 struct PageEntry {
     write_count: u32,
     last_write_number: u64,
-    last_ns: u64,
+    last_write_ns: u64,
     /// Fingerprint of the page's content, plus one; 0 if it is unknown.
     held_content_plus_one: u64,
 }
@@ -68,26 +68,26 @@ struct PageEntry {
 pub(super) struct PageWriteCounts {
     entries: FxHashMap<u64, PageEntry>,
     pub(super) sample: HashSample,
-    entries_max: usize,
+    max_entries: usize,
     total_writes: u64,
     write_intervals: LogHistogram,
     intervals_ns: LogHistogram,
     /// Overwrites of sampled pages whose old and new content are known.
-    known_overwrites: u64,
+    known_content_overwrites: u64,
     /// Overwrites of sampled pages that write the content that the page already holds.
     silent_overwrites: u64,
 }
 
 impl PageWriteCounts {
-    pub(super) fn new(sample: HashSample, entries_max: usize) -> Self {
+    pub(super) fn new(sample: HashSample, max_entries: usize) -> Self {
         Self {
             entries: FxHashMap::default(),
             sample,
-            entries_max,
+            max_entries,
             total_writes: 0,
             write_intervals: LogHistogram::default(),
             intervals_ns: LogHistogram::default(),
-            known_overwrites: 0,
+            known_content_overwrites: 0,
             silent_overwrites: 0,
         }
     }
@@ -116,15 +116,15 @@ impl PageWriteCounts {
         let before = entry.held_content_plus_one;
         if entry.write_count > 0 {
             self.write_intervals.add_value(now - entry.last_write_number, weight);
-            self.intervals_ns.add_value(time_ns.saturating_sub(entry.last_ns), weight);
+            self.intervals_ns.add_value(time_ns.saturating_sub(entry.last_write_ns), weight);
             let is_known = held != 0 && before != 0;
-            self.known_overwrites += weight * u64::from(is_known);
+            self.known_content_overwrites += weight * u64::from(is_known);
             self.silent_overwrites += weight * u64::from(is_known && held == before);
         }
         *entry = PageEntry {
             write_count: entry.write_count.saturating_add(1),
             last_write_number: now,
-            last_ns: time_ns,
+            last_write_ns: time_ns,
             held_content_plus_one: held,
         };
         stored_fingerprint(before)
@@ -147,7 +147,7 @@ impl PageWriteCounts {
     /// Adds a table entry for a page of the sample. If the table is full the sample is halved first; returns false if
     /// the page is then outside the sample.
     fn insert_page(&mut self, key: u64) -> bool {
-        if self.entries.len() == self.entries_max {
+        if self.entries.len() == self.max_entries {
             self.sample = self.sample.half_of_sample();
             let sample = self.sample;
             self.entries.retain(|&key, _| sample.contains(key));
@@ -157,7 +157,7 @@ impl PageWriteCounts {
         }
         self.entries.insert(
             key,
-            PageEntry { write_count: 0, last_write_number: 0, last_ns: 0, held_content_plus_one: 0 },
+            PageEntry { write_count: 0, last_write_number: 0, last_write_ns: 0, held_content_plus_one: 0 },
         );
         true
     }
@@ -182,7 +182,8 @@ impl PageWriteCounts {
     /// Returns the share of overwrites that do not change the content of their page; `None` if no overwrite has known
     /// old and new content.
     pub(super) fn silent_share(&self) -> Option<f64> {
-        (self.known_overwrites > 0).then(|| self.silent_overwrites as f64 / self.known_overwrites as f64)
+        (self.known_content_overwrites > 0)
+            .then(|| self.silent_overwrites as f64 / self.known_content_overwrites as f64)
     }
 
     pub(super) fn rewrite_figures(&self, has_times: bool) -> Option<RewriteFigures> {
@@ -229,13 +230,13 @@ impl PageWriteCounts {
             .into_iter()
             .map(|share| {
                 let hottest = (share * items as f64).ceil();
-                (top_share(&counts, share) - harmonic_sum(hottest as u64, theta) / all).abs()
+                (most_written_pages_share(&counts, share) - harmonic_sum(hottest as u64, theta) / all).abs()
             })
             .fold(0.0, f64::max);
         Some(SkewFigures {
-            top_1_percent: top_share(&counts, 0.01),
-            top_10_percent: top_share(&counts, 0.1),
-            top_20_percent: top_share(&counts, 0.2),
+            top_1_percent: most_written_pages_share(&counts, 0.01),
+            top_10_percent: most_written_pages_share(&counts, 0.1),
+            top_20_percent: most_written_pages_share(&counts, 0.2),
             top_20_percent_error: if self.sample.sampled_one_of > 1 {
                 self.top_share_error(0.2)
             } else {
@@ -257,7 +258,7 @@ impl PageWriteCounts {
             .iter_mut()
             .map(|counts| {
                 counts.sort_unstable_by(|a, b| b.cmp(a));
-                top_share(counts, share)
+                most_written_pages_share(counts, share)
             })
             .collect();
         let groups = ERROR_GROUPS as f64;
@@ -279,7 +280,7 @@ fn stored_fingerprint(held: u64) -> Option<Fingerprint> {
 
 /// Returns the share of all writes that the most written `share` of the pages receives; `counts` is sorted in
 /// descending order.
-fn top_share(counts: &[u32], share: f64) -> f64 {
+fn most_written_pages_share(counts: &[u32], share: f64) -> f64 {
     let sum = |counts: &[u32]| counts.iter().map(|&count| f64::from(count)).sum::<f64>();
     let hottest = (share * counts.len() as f64).ceil() as usize;
     if counts.is_empty() { 0.0 } else { sum(&counts[..hottest]) / sum(counts) }

@@ -81,7 +81,7 @@ impl RecentlyWrittenPages {
 /// Returns an upper bound of the share of page writes that compression saves. `packed` is the share that packing
 /// without loss would save, `replaced_in_buffer` the share of writes that a later write may replace in the chunk
 /// buffer. A flash page holds at most four members of a chunk, which limits the share too.
-pub(super) fn compression_bound(packed: f64, replaced_in_buffer: f64) -> f64 {
+pub(super) fn max_compression_saving_share(packed: f64, replaced_in_buffer: f64) -> f64 {
     let members = wearwell::content::compress::CHUNK_MEMBERS as f64;
     (replaced_in_buffer + packed).min(replaced_in_buffer + (1.0 - replaced_in_buffer) * (1.0 - 1.0 / members))
 }
@@ -199,8 +199,8 @@ mod tests {
 
     #[test]
     fn the_compression_bound_packs_at_most_four_pages_into_a_flash_page() {
-        assert!((compression_bound(0.9, 0.0) - 0.75).abs() < 1e-12);
-        assert!((compression_bound(0.4, 0.0) - 0.4).abs() < 1e-12);
-        assert!((compression_bound(0.9, 0.2) - 0.8).abs() < 1e-12);
+        assert!((max_compression_saving_share(0.9, 0.0) - 0.75).abs() < 1e-12);
+        assert!((max_compression_saving_share(0.4, 0.0) - 0.4).abs() < 1e-12);
+        assert!((max_compression_saving_share(0.9, 0.2) - 0.8).abs() < 1e-12);
     }
 }

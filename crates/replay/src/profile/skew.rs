@@ -54,12 +54,12 @@ fn coincidence_probability(theta: f64, stages: &[(u64, f64)]) -> f64 {
 /// Returns the sum of `k^-theta` for `k` from 1 to `items`: exact for the first thousand terms, by an integral for the
 /// others.
 pub(super) fn harmonic_sum(items: u64, theta: f64) -> f64 {
-    const EXACT_TERMS: u64 = 1000;
-    let sum: f64 = (1..=items.min(EXACT_TERMS)).map(|k| (k as f64).powf(-theta)).sum();
-    if items <= EXACT_TERMS {
+    const EXACT_HARMONIC_TERMS: u64 = 1000;
+    let sum: f64 = (1..=items.min(EXACT_HARMONIC_TERMS)).map(|k| (k as f64).powf(-theta)).sum();
+    if items <= EXACT_HARMONIC_TERMS {
         return sum;
     }
-    let (from, to) = (EXACT_TERMS as f64 + 0.5, items as f64 + 0.5);
+    let (from, to) = (EXACT_HARMONIC_TERMS as f64 + 0.5, items as f64 + 0.5);
     let power = 1.0 - theta;
     let integral =
         if power.abs() < 1e-9 { (to / from).ln() } else { (to.powf(power) - from.powf(power)) / power };

@@ -76,7 +76,7 @@ pub fn profile_requests(
         match requests.next_request(&mut request) {
             Ok(true) => profiler.add_request(&request),
             Ok(false) => break,
-            Err(error) if error.requests_before().is_some_and(|before| before > 0) => {
+            Err(error) if error.requests_before_damage().is_some_and(|before| before > 0) => {
                 notes.push(format!("DAMAGED: {error}"));
                 partial = true;
                 break;

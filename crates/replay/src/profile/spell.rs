@@ -16,7 +16,7 @@ use super::traffic::TrafficFigures;
 const UNIFORM_THETA_MAX: f64 = 0.05;
 const SEQUENTIAL_SHARE_MIN: f64 = 0.9;
 /// Largest pool (number of contents among which repeated writes choose) that the content model accepts.
-const POOL_MAX: u64 = 1 << 26;
+const MAX_DUPLICATE_POOL_CONTENTS: u64 = 1 << 26;
 
 /// Returns the specification for `--content` of a content model whose contents have the figures of a profile.
 pub(super) fn content_specification(
@@ -36,7 +36,7 @@ pub(super) fn content_specification(
         format!(
             "dup:share={share:.4},theta={:.2},pool={},",
             content.duplicate_theta,
-            content.duplicate_pool.clamp(1, POOL_MAX)
+            content.duplicate_pool.clamp(1, MAX_DUPLICATE_POOL_CONTENTS)
         )
     };
     let mut ratio = |name: &str, sizes: &SizeShares| {

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 use wearwell_trace::{Op, PAGE_BYTES, Request};
 
 /// Largest number of request sizes that a profile lists individually; all others are summarised by their mean.
-const SIZES_LISTED: usize = 8;
+const MAX_LISTED_REQUEST_SIZES: usize = 8;
 
 /// Figures on the requests of an input.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -165,7 +165,7 @@ impl TrafficCounts {
         let mut sizes: Vec<(u64, u64)> =
             self.requests_by_page_count.iter().map(|(&pages, &count)| (pages, count)).collect();
         sizes.sort_by_key(|&(pages, count)| (u64::MAX - count, pages));
-        let others = sizes.split_off(sizes.len().min(SIZES_LISTED));
+        let others = sizes.split_off(sizes.len().min(MAX_LISTED_REQUEST_SIZES));
         let of = |(pages, count)| SizeShare { pages, share: fraction(count, total) };
         let count: u64 = others.iter().map(|other| other.1).sum();
         let pages: u64 = others.iter().map(|other| other.0 * other.1).sum();

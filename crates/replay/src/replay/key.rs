@@ -32,7 +32,7 @@ impl Plan<'_> {
         let (made_by, input, read) =
             (code::code_digest_of_runs(), self.input.name(), self.describe_input_file());
         let settings = config.to_toml();
-        code::digest(&format!("{made_by}\n{input}\n{read}\n{design}\n{more}\n{settings}"))
+        code::short_sha256(&format!("{made_by}\n{input}\n{read}\n{design}\n{more}\n{settings}"))
     }
 
     /// Returns a description of the input's file and of how it is read, as a part of a result's key. Generators have

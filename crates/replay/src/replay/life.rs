@@ -25,12 +25,12 @@ use crate::{precondition, process};
 /// dropped.
 const SERIES_POINTS_MAX: usize = 400;
 /// Range of mean erases per block from which the lifetime is extrapolated: a drive that was filled in order is steady
-/// after about ten erases per block. If these would be a large part of the rated cycles, [`EXTRAPOLATION_SHARES`]
+/// after about ten erases per block. If these would be a large part of the rated cycles, [`EXTRAPOLATION_ENDURANCE_SHARES`]
 /// applies.
 const EXTRAPOLATION_ERASES: [f64; 2] = [15.0, 30.0];
 /// Range of the share of the rated cycles from which the lifetime is extrapolated, if its erases are fewer than
 /// [`EXTRAPOLATION_ERASES`].
-const EXTRAPOLATION_SHARES: [f64; 2] = [0.1, 0.2];
+const EXTRAPOLATION_ENDURANCE_SHARES: [f64; 2] = [0.1, 0.2];
 
 impl Plan<'_> {
     /// Creates a record without lives, for drives of `design` that are filled before the first request.
@@ -73,7 +73,7 @@ impl Plan<'_> {
             record.endurance.draw_wear_limits(resolved.geometry.blocks(), resolved.endurance_cycles, seed);
         let mut living = LifeSimulation::new(run, &record.endurance);
         living.usable_endurance =
-            life::usable_endurance(&limits, living.failed_blocks_at_end, resolved.endurance_cycles);
+            life::usable_endurance_share(&limits, living.failed_blocks_at_end, resolved.endurance_cycles);
         living.run.device.ftl_mut().store_mut().nand_mut().set_wear_limits(limits);
         let end = living.wear_out(record.is_filled, on_progress)?;
         let mut life = living.finish_life(end);
@@ -136,11 +136,11 @@ struct LifeSimulation<'a> {
     /// Number of host bytes between two points of the series that records the drive's life.
     series_interval_bytes: u64,
     /// Number of host bytes at which the next point of the drive's series is recorded.
-    next_point_bytes: u64,
+    next_series_point_bytes: u64,
     /// Number of host bytes between two samples of the timeline.
-    sample_interval_bytes: u64,
+    timeline_interval_bytes: u64,
     /// Number of host bytes at which the timeline is sampled next.
-    next_sample_bytes: u64,
+    next_timeline_sample_bytes: u64,
 }
 
 impl<'a> LifeSimulation<'a> {
@@ -166,9 +166,9 @@ impl<'a> LifeSimulation<'a> {
             elapsed_s: 0.0,
             series: Vec::new(),
             series_interval_bytes,
-            next_point_bytes: 0,
-            sample_interval_bytes: series_interval_bytes,
-            next_sample_bytes: 0,
+            next_series_point_bytes: 0,
+            timeline_interval_bytes: series_interval_bytes,
+            next_timeline_sample_bytes: 0,
             run,
         }
     }
@@ -224,10 +224,10 @@ impl<'a> LifeSimulation<'a> {
             let (executed, outcome) = self.run.execute_batch(&batch[..read]);
             self.requests += executed as u64;
             self.host_bytes += batch[..executed].iter().map(written_bytes).sum::<u64>();
-            if self.host_bytes >= self.next_point_bytes {
+            if self.host_bytes >= self.next_series_point_bytes {
                 self.record_life_point();
             }
-            if self.host_bytes >= self.next_sample_bytes {
+            if self.host_bytes >= self.next_timeline_sample_bytes {
                 self.sample_life_timeline();
             }
             match outcome {
@@ -280,10 +280,10 @@ impl<'a> LifeSimulation<'a> {
     /// Adds the drive's present state to the series of its life, and records whether the range for the extrapolation
     /// starts or ends here.
     fn record_life_point(&mut self) {
-        self.next_point_bytes = self.host_bytes + self.series_interval_bytes;
+        self.next_series_point_bytes = self.host_bytes + self.series_interval_bytes;
         let mean_erases = self.mean_erases_per_block();
         let rated = self.rated_erases / self.physical_blocks;
-        let shares = EXTRAPOLATION_SHARES.map(|share| share * rated);
+        let shares = EXTRAPOLATION_ENDURANCE_SHARES.map(|share| share * rated);
         for (noted, (erases, share)) in
             self.extrapolation_range.iter_mut().zip(EXTRAPOLATION_ERASES.into_iter().zip(shares))
         {
@@ -306,7 +306,7 @@ impl<'a> LifeSimulation<'a> {
     }
 
     fn sample_life_timeline(&mut self) {
-        self.next_sample_bytes = self.host_bytes + self.sample_interval_bytes;
+        self.next_timeline_sample_bytes = self.host_bytes + self.timeline_interval_bytes;
         self.run.sample_timeline(&self.life_counters());
     }
 

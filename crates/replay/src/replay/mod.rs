@@ -213,7 +213,7 @@ struct CountersBefore {
     /// Total of the controller's work (hashing, deltas, compression) up to the current request.
     controller_work: ControllerWorkCounts,
     /// Page writes that the write buffer absorbed before the measured part of the run.
-    absorbed_writes: u64,
+    buffer_absorbed_writes: u64,
     /// Writes of parts of pages before the measured part of the run.
     partial_writes: PartialWrites,
 }
@@ -225,7 +225,7 @@ impl<'a> Run<'a> {
         let carries_bytes = matches!(plan.input, Input::Trace { options, .. } if options.reads_payloads);
         let sequence = plan.config.recovery.is_executed();
         let generation = sequence && parts.content.delta.is_some();
-        let packed = sequence && parts.recovers_packed_pages();
+        let packed = sequence && parts.recovery_reads_packed_pages();
         let retain = RetainedFields {
             data_bytes: carries_bytes,
             sequence_numbers: sequence,
@@ -280,7 +280,7 @@ impl<'a> Run<'a> {
                 total_requests: total,
             })
         };
-        let capacities = config.overwrite_capacities();
+        let capacities = config.overwrites_in_capacities();
         let flow = match config.mode {
             Precondition::Aged if config.filled == Some(true) => {
                 precondition::fill_sequentially(device, &mut step)?
@@ -296,7 +296,7 @@ impl<'a> Run<'a> {
                 precondition::construct_and_overwrite(device, capacities, seed, &mut step)?
             }
             Precondition::InUse => {
-                let flow = precondition::bring_into_use(device, capacities, seed, &mut step)?;
+                let flow = precondition::bring_into_used_state(device, capacities, seed, &mut step)?;
                 flow.map_continue(|settled| self.observations.precondition_steadiness = settled)
             }
         };
@@ -307,7 +307,7 @@ impl<'a> Run<'a> {
             (Continue(()), _) => None,
         };
         if ended.is_none() {
-            self.bind_pages_at_random(on_progress)?;
+            self.remap_pages_at_random(on_progress)?;
         }
         precondition::write_partial_chunks(&mut self.device)?;
         if !self.plan.config.buffer.keep_at_end {
@@ -315,14 +315,14 @@ impl<'a> Run<'a> {
         }
         self.device.ftl_mut().clear_stats();
         self.counters_before.controller_work = ControllerWorkCounts::default();
-        self.counters_before.absorbed_writes = self.device.absorbed_writes();
+        self.counters_before.buffer_absorbed_writes = self.device.absorbed_writes();
         self.counters_before.partial_writes = self.device.partial_writes();
         Ok(ended)
     }
 
     /// Executes random remaps until the reverse map is filled to the share `precondition.bound_share`; does nothing
     /// without that setting.
-    fn bind_pages_at_random(&mut self, on_progress: OnProgress<'_>) -> Result<(), ReplayError> {
+    fn remap_pages_at_random(&mut self, on_progress: OnProgress<'_>) -> Result<(), ReplayError> {
         let config = self.plan.config;
         let Some(share) = config.precondition.bound_share else { return Ok(()) };
         let entries = config.remap.reverse_map_capacity_entries(&self.plan.resolved.geometry) as f64 * share;
@@ -334,7 +334,7 @@ impl<'a> Run<'a> {
             })
         };
         // An interruption is noticed in the next phase.
-        let _ = precondition::bind_at_random(
+        let _ = precondition::remap_random_pages(
             &mut self.device,
             entries as u64,
             mix_bits(mix_bits(config.seed())),

@@ -81,8 +81,11 @@ impl Run<'_> {
             page_reads: stats.total_reads() - before.total_reads() - spare_reads - report.battery_reads,
             programs: stats.total_programs() - before.total_programs() - report.battery_programs,
         };
-        let steps =
-            report.steps.by_name().into_iter().filter(|(_, cost)| *cost != RecoveryStepCost::default());
+        let steps = report
+            .steps
+            .named_step_costs()
+            .into_iter()
+            .filter(|(_, cost)| *cost != RecoveryStepCost::default());
         Ok(RecoveryRecord {
             total: costs.cost_with_time(&total),
             battery_programs: report.battery_programs,
@@ -109,7 +112,8 @@ impl Run<'_> {
             host_page_reads: stats.host_page_reads,
             host_page_trims: stats.host_page_trims,
             host_page_remaps: self.requested_counts.remapped_pages,
-            buffer_absorbed_writes: self.device.absorbed_writes() - self.counters_before.absorbed_writes,
+            buffer_absorbed_writes: self.device.absorbed_writes()
+                - self.counters_before.buffer_absorbed_writes,
             recycled_writes: stats.recycled_writes,
             writes_by_form: writes_by_form(&stats),
             write_reduction: write_reduction(&stats),
@@ -325,7 +329,7 @@ impl Run<'_> {
     fn write_until_programmed_us(&self) -> f64 {
         let (Some(timing), Some(gathered)) = (&self.timing, &self.chunk_response_times) else { return 0.0 };
         let answered = LatencySummary::of(timing.latency_histogram(RequestKind::Write));
-        gathered.mean_until_programmed_us(answered.mean_ns / 1e3, answered.count)
+        gathered.mean_until_programmed_us(answered.mean_ns / 1e3, answered.request_count)
     }
 
     /// Returns the duration of the measured part, seconds: in open loop that of the trace, scaled by

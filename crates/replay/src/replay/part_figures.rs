@@ -99,7 +99,7 @@ fn validity_figures(validity: &AnyValidity) -> Vec<PartFigure> {
 
 fn validity_log_figures(log: &ValidityLog) -> [PartFigure; 4] {
     [
-        ("log_pages", f64::from(log.log_pages())),
+        ("log_pages", f64::from(log.log_page_count())),
         ("log_page_entries", f64::from(log.entries_per_log_page())),
         ("log_reports", log.counts().invalid_page_reports as f64),
         ("log_reinserted", log.counts().reinserted_entries as f64),
@@ -115,8 +115,8 @@ fn gecko_figures(gecko: &Gecko) -> [PartFigure; 9] {
         ("gecko_query_reads", counts.query_reads as f64),
         ("gecko_levels", f64::from(gecko.max_levels())),
         ("gecko_buffer_entries", f64::from(gecko.buffer_entries())),
-        ("gecko_runs", gecko.run_sizes().count() as f64),
-        ("gecko_pages", gecko.run_sizes().map(|(_, _, pages)| f64::from(pages)).sum()),
+        ("gecko_runs", gecko.level_entries_pages_of_runs().count() as f64),
+        ("gecko_pages", gecko.level_entries_pages_of_runs().map(|(_, _, pages)| f64::from(pages)).sum()),
         ("gecko_largest_run_pages", f64::from(gecko.largest_run_pages())),
     ]
 }

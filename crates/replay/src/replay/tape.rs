@@ -189,7 +189,9 @@ impl RunTraceRecorder {
         let Range { start, end } = self.window_ns;
         let overlaps = |from: u64, to: u64| from < end && to > start;
         self.trace.ops.extend(ended.ops.into_iter().filter(|op| overlaps(op.start_ns, op.end_ns)));
-        self.trace.scans.extend(ended.scans.into_iter().filter(|&(from, to)| overlaps(from, to)));
+        self.trace
+            .scans
+            .extend(ended.nvram_scan_spans_ns.into_iter().filter(|&(from, to)| overlaps(from, to)));
         let size = self.trace.ops.len() + self.trace.requests.len();
         if size >= MAX_TRACED_OPS && !self.trace.is_truncated {
             self.trace.is_truncated = true;

@@ -1,7 +1,7 @@
 //! Sentences about collections: why GC ran, which victim it took, from which candidates, and what it moved.
 
 use wearwell::gc::VictimPolicy;
-use wearwell::store::TieBreak;
+use wearwell::store::GreedyTieBreak;
 
 use super::record::{CandidateRow, EventRow};
 use super::sentences::{BeforeAndAfter, block_list, joined_list, with_plural};
@@ -141,7 +141,7 @@ impl GcCollection<'_> {
         let tie = if equal == 0 || !is_by_valid {
             String::new()
         } else {
-            let which = if scene.tie_break == TieBreak::Oldest { "first" } else { "last" };
+            let which = if scene.tie_break == GreedyTieBreak::Oldest { "first" } else { "last" };
             let others = with_plural(equal as u64, "other block");
             let verb = if equal == 1 { "has" } else { "have" };
             format!(" ({others} {verb} as few; of equal blocks GC takes the one whose count fell {which})")

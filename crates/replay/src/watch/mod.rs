@@ -118,7 +118,7 @@ fn refuse_ignored_settings(config: &Config) -> Result<(), ConfigError> {
         ..config.replay.clone()
     };
     let rest = Config { replay, content: ContentConfig::default(), ..config.clone() };
-    match rest.key_ignored_by_steps() {
+    match rest.setting_ignored_when_stepping() {
         None => Ok(()),
         Some(name) => Err(ConfigError::InvalidValue(format!(
             "{name} has no effect on a drive that is followed step by step: leave it out"

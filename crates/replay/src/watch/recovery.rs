@@ -155,6 +155,6 @@ fn step_cost_sentences(report: &RecoveryReport) -> Vec<String> {
             .collect();
         (!parts.is_empty()).then(|| format!("{name}: {}", parts.join(", ")))
     };
-    let costs: Vec<String> = report.steps.by_name().into_iter().filter_map(cost).collect();
+    let costs: Vec<String> = report.steps.named_step_costs().into_iter().filter_map(cost).collect();
     if costs.is_empty() { Vec::new() } else { vec![format!("Its steps: {}.", costs.join("; "))] }
 }

@@ -7,7 +7,7 @@ use wearwell::design::Persistence;
 use wearwell::nand::PageKind;
 use wearwell::page_state::PageState;
 use wearwell::recovery::RecoveryReport;
-use wearwell::store::TieBreak;
+use wearwell::store::GreedyTieBreak;
 use wearwell_trace::{Op, Request};
 
 use super::collection::{self, GcCollection};
@@ -38,7 +38,7 @@ pub(super) struct BeforeAndAfter<'a> {
     pub(super) drive: &'a Drive,
     pub(super) before: &'a DriveState,
     pub(super) after: &'a DriveState,
-    pub(super) tie_break: TieBreak,
+    pub(super) tie_break: GreedyTieBreak,
 }
 
 /// Returns a count with its noun, in the plural unless the count is 1.

@@ -134,7 +134,7 @@ fn run_design(settings: &[&str], load: &str, design: &str) -> RunRecord {
     let settings: Vec<String> =
         ["precondition.mode=none"].iter().chain(settings).map(|&setting| setting.to_owned()).collect();
     let config = Config::from_text_and_settings(None, &settings).expect("settings exist");
-    let input = Input::generated(load).expect("a load");
+    let input = Input::of_generator_spec(load).expect("a load");
     let plan = Plan::new(&config, &input).expect("it fits");
     plan.run(design, &mut |_| ControlFlow::Continue(())).expect("it runs")
 }

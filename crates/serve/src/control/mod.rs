@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use crate::connection::ExportTarget;
 use crate::device::{BlockDevice, FlashDevice, Medium};
-use crate::engine::{Engine, Stopped};
+use crate::engine::{Engine, EngineStopped};
 use crate::server::{BoundListener, ServeError, Server};
 use crate::socket::{Address, Socket};
 
@@ -92,12 +92,12 @@ fn serve_control_client<N: Medium>(
 /// Executes a command line on the device of the export that it names, and returns the answer.
 ///
 /// # Errors
-/// [`Stopped`] if the only device of the server has stopped.
+/// [`EngineStopped`] if the only device of the server has stopped.
 fn execute_line<N: Medium>(
     export: Option<&str>,
     line: Vec<u8>,
     targets: &[ExportTarget<FlashDevice<N>>],
-) -> Result<String, Stopped> {
+) -> Result<String, EngineStopped> {
     if commands::is_exports_command(&line) {
         return Ok(exports_answer(targets).to_string());
     }
@@ -114,7 +114,7 @@ fn execute_line<N: Medium>(
         target.engine.run_and_wait(move |device| answer(&line, device))
     };
     match answered {
-        Err(Stopped) if targets.len() > 1 => Ok(commands::error_answer(&format!(
+        Err(EngineStopped) if targets.len() > 1 => Ok(commands::error_answer(&format!(
             "the device of export `{}` has stopped, because an invariant of its engine is broken (the log of the \
              server says which): start the server again",
             target.export.name
@@ -149,7 +149,7 @@ fn unknown_export_answer<D>(export: Option<&str>, targets: &[ExportTarget<D>]) -
 }
 
 /// Runs a whole scrub of a device, a slice of flash pages at a time, and returns the answer.
-fn run_scrub<N: Medium>(engine: &Engine<FlashDevice<N>>) -> Result<String, Stopped> {
+fn run_scrub<N: Medium>(engine: &Engine<FlashDevice<N>>) -> Result<String, EngineStopped> {
     let mut scrub = commands::Scrub::default();
     while !scrub.is_finished() {
         scrub = engine.run_and_wait(move |device| {

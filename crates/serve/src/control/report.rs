@@ -19,7 +19,7 @@ const SPARE_THRESHOLD_PERCENT: u64 = 10;
 pub(crate) fn stats_answer<N: Medium>(device: &FlashDevice<N>) -> Value {
     let ftl = device.device().ftl();
     let stats = ftl.stats();
-    let commands = device.commands();
+    let commands = device.host_command_counts();
     let ram = device.device().ram_bytes();
     json!({
         "design": device.identity().design,
@@ -72,17 +72,17 @@ pub(crate) fn health_with_wear<N: Medium>(device: &mut FlashDevice<N>, wear: &We
     let lost = device.lost_logical_pages().len();
     let device = &*device;
     let ftl = device.device().ftl();
-    let (identity, commands, stats) = (device.identity(), device.commands(), ftl.stats());
+    let (identity, commands, stats) = (device.identity(), device.host_command_counts(), ftl.stats());
     let page_bytes = u64::from(ftl.store().geometry().page_bytes);
     let blocks = ftl.store().geometry().blocks();
-    let spare_percent = ftl.spare_percent(wear.bad_blocks) as u64;
+    let spare_percent = ftl.available_spare_percent(wear.bad_blocks) as u64;
     let used = 100.0 * wear.mean_erase_count() / f64::from(identity.endurance_cycles.max(1));
     let is_short_of_spare = spare_percent < SPARE_THRESHOLD_PERCENT;
     let is_damaged = stats.media_errors > 0 || lost > 0 || device.unproven_logical_pages() > 0;
-    let is_unreliable = device.failure().is_some() || is_damaged;
+    let is_unreliable = device.write_failure_message().is_some() || is_damaged;
     json!({
         "critical_warning": u64::from(is_short_of_spare) | u64::from(is_unreliable) << 2,
-        "failure": device.failure(),
+        "failure": device.write_failure_message(),
         "avail_spare": spare_percent,
         "spare_thresh": SPARE_THRESHOLD_PERCENT,
         "percent_used": (used.ceil() as u64).min(255),

@@ -3,7 +3,7 @@
 //! `GET /` is the page, `/dashboard.css` and `/dashboard.js` are its style and script, `/exports` lists the devices as
 //! JSON, and `/events/N` reports on the device of export N as server-sent events: one snapshot per second (`feed`,
 //! `snapshot`). The style and the functions that draw charts are those of the HTML reports. They belong to the crate
-//! that makes reports, and the program that starts the server passes them in as a [`SharedLook`], so that this crate needs no
+//! that makes reports, and the program that starts the server passes them in as a [`SharedPageAssets`], so that this crate needs no
 //! simulator.
 //!
 //! The dashboard has no authentication. It can only be read, and only by this machine: it listens on loopback. A
@@ -30,7 +30,7 @@ use crate::socket::{Address, Socket};
 
 /// Most dashboard clients that receive snapshots of a device at a time; a further client is refused with HTTP status
 /// 503.
-pub const WATCHERS_MAX: usize = 256;
+pub const SNAPSHOT_CLIENTS_MAX: usize = 256;
 /// Most simultaneous HTTP connections to the dashboard that receive no snapshots, only single answers.
 const OTHER_CONNECTIONS_MAX: usize = 64;
 /// Size of the send buffer, bytes, that the operating system keeps for a client that does not receive snapshots fast
@@ -43,7 +43,7 @@ const SCRIPT_JS: &str = include_str!("dashboard.js");
 
 /// Style and scripts that the dashboard shares with the HTML pages of results.
 #[derive(Clone, Debug, Default)]
-pub struct SharedLook {
+pub struct SharedPageAssets {
     /// CSS style sheet that the dashboard shares with the HTML reports.
     pub style: String,
     /// Functions and classes in JavaScript that make elements, charts and maps of blocks.
@@ -55,7 +55,11 @@ impl<N: Medium> Server<FlashDevice<N>> {
     ///
     /// # Errors
     /// [`ServeError::Listen`], also for an address that other machines reach.
-    pub fn open_dashboard(&mut self, address: &Address, look: &SharedLook) -> Result<Address, ServeError> {
+    pub fn open_dashboard(
+        &mut self,
+        address: &Address,
+        look: &SharedPageAssets,
+    ) -> Result<Address, ServeError> {
         self.open_dashboard_on(BoundListener::listen_at(address)?, look)
     }
 
@@ -66,13 +70,13 @@ impl<N: Medium> Server<FlashDevice<N>> {
     pub fn open_dashboard_on(
         &mut self,
         bound: BoundListener,
-        look: &SharedLook,
+        look: &SharedPageAssets,
     ) -> Result<Address, ServeError> {
-        let watchers_max = WATCHERS_MAX.min(self.connections_max());
+        let watchers_max = SNAPSHOT_CLIENTS_MAX.min(self.connections_max());
         let site = DashboardSite {
             targets: Arc::clone(self.targets()),
             feed: SnapshotFeed::start(Arc::clone(self.targets())),
-            watcher_limit: ClientLimit { used_places: Arc::default(), max_places: watchers_max },
+            snapshot_client_limit: ClientLimit { used_slots: Arc::default(), max_slots: watchers_max },
             style: Arc::from(format!("{}{STYLE_CSS}", look.style)),
             script: Arc::from(format!("{}{SCRIPT_JS}", look.script)),
         };
@@ -87,7 +91,7 @@ impl<N: Medium> Server<FlashDevice<N>> {
 struct DashboardSite<N: Medium> {
     targets: Arc<[ExportTarget<FlashDevice<N>>]>,
     feed: SnapshotFeed,
-    watcher_limit: ClientLimit,
+    snapshot_client_limit: ClientLimit,
     style: Arc<str>,
     script: Arc<str>,
 }
@@ -97,7 +101,7 @@ impl<N: Medium> Clone for DashboardSite<N> {
         Self {
             targets: Arc::clone(&self.targets),
             feed: self.feed.clone(),
-            watcher_limit: self.watcher_limit.clone(),
+            snapshot_client_limit: self.snapshot_client_limit.clone(),
             style: Arc::clone(&self.style),
             script: Arc::clone(&self.script),
         }
@@ -112,7 +116,7 @@ impl<N: Medium> DashboardSite<N> {
             Ok(DashboardAnswer::Events { .. }) if request.is_head() => {
                 http::begin_unbounded_answer(socket, EVENT_STREAM_TYPE)
             }
-            Ok(DashboardAnswer::Events { export, place }) => self.serve_events(socket, export, place),
+            Ok(DashboardAnswer::Events { export, place }) => self.serve_event_stream(socket, export, place),
         }
     }
 
@@ -128,11 +132,11 @@ impl<N: Medium> DashboardSite<N> {
             "/dashboard.css" => whole("text/css; charset=utf-8", &self.style),
             "/dashboard.js" => whole("text/javascript; charset=utf-8", &self.script),
             "/exports" => whole("application/json", &control::exports_answer(&self.targets).to_string()),
-            path => self.begin_events(path),
+            path => self.begin_event_stream(path),
         }
     }
 
-    fn begin_events(&self, path: &str) -> Result<DashboardAnswer, Answer> {
+    fn begin_event_stream(&self, path: &str) -> Result<DashboardAnswer, Answer> {
         let number = path.strip_prefix("/events/").and_then(|number| number.parse().ok());
         let found = number.and_then(|export: usize| Some((export, self.targets.get(export)?)));
         let Some((export, target)) = found else {
@@ -142,8 +146,8 @@ impl<N: Medium> DashboardSite<N> {
             let sentence = "the device has stopped, because an invariant of its engine is broken (the log of the server says which): start the server again";
             return Err(Answer::refusal("503 Service Unavailable", sentence));
         }
-        let Some(place) = self.watcher_limit.take_slot() else {
-            let max_places = self.watcher_limit.max_places;
+        let Some(place) = self.snapshot_client_limit.take_slot() else {
+            let max_places = self.snapshot_client_limit.max_slots;
             let sentence = format!(
                 "the limit of clients that look at the dashboard, {max_places}, is reached: close one of them"
             );
@@ -154,7 +158,7 @@ impl<N: Medium> DashboardSite<N> {
 
     /// Adds a client to those that receive snapshots of export number `export`, and waits until the client disconnects.
     /// Another thread (the snapshot feed) takes and sends the snapshots.
-    fn serve_events(&self, socket: &Arc<Socket>, export: usize, place: ClientSlot) -> io::Result<()> {
+    fn serve_event_stream(&self, socket: &Arc<Socket>, export: usize, place: ClientSlot) -> io::Result<()> {
         socket.set_send_buffer_bytes(SEND_BUFFER_BYTES)?;
         http::begin_unbounded_answer(socket, EVENT_STREAM_TYPE)?;
         socket.set_read_timeout(None)?;
@@ -181,17 +185,17 @@ enum DashboardAnswer {
 /// Limit on the number of clients that receive snapshots.
 #[derive(Clone)]
 struct ClientLimit {
-    used_places: Arc<AtomicUsize>,
-    max_places: usize,
+    used_slots: Arc<AtomicUsize>,
+    max_slots: usize,
 }
 
 impl ClientLimit {
     /// Takes one of the places for clients, which is free again when the returned slot is dropped. `None` if all places
     /// are taken.
     fn take_slot(&self) -> Option<ClientSlot> {
-        let more = |used_places| (used_places < self.max_places).then_some(used_places + 1);
-        self.used_places.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
-        Some(ClientSlot(Arc::clone(&self.used_places)))
+        let more = |used_places| (used_places < self.max_slots).then_some(used_places + 1);
+        self.used_slots.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
+        Some(ClientSlot(Arc::clone(&self.used_slots)))
     }
 }
 

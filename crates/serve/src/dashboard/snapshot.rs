@@ -11,7 +11,7 @@ use wearwell::block_map::{self, EraseHistogram};
 
 use crate::control::report::{self, WearReport};
 use crate::device::{FlashDevice, Medium};
-use crate::engine::{Engine, Stopped};
+use crate::engine::{Engine, EngineStopped};
 
 /// Most cells of the block map, two bytes each. On a device with more blocks, several consecutive blocks share a cell.
 const MAP_CELLS_MAX: u32 = 2048;
@@ -31,10 +31,10 @@ pub(super) struct Snapshot {
 /// Takes a snapshot of the device of `engine`.
 ///
 /// # Errors
-/// [`Stopped`] if the engine has ended.
-pub(super) fn take_snapshot<N: Medium>(engine: &Engine<FlashDevice<N>>) -> Result<Snapshot, Stopped> {
+/// [`EngineStopped`] if the engine has ended.
+pub(super) fn take_snapshot<N: Medium>(engine: &Engine<FlashDevice<N>>) -> Result<Snapshot, EngineStopped> {
     let mut survey = engine.run_and_wait(|device| BlockSurvey::begin_survey(device))?;
-    while survey.next_block < survey.blocks {
+    while survey.next_block_to_survey < survey.block_count {
         survey = engine.run_and_wait(move |device| {
             survey.continue_survey(device);
             survey
@@ -47,7 +47,8 @@ impl Snapshot {
     /// Encodes the snapshot as one line of JSON. `at_s` is the time at which it was taken, in seconds since the
     /// dashboard was opened.
     pub(super) fn to_json(&self, at_s: f64) -> String {
-        let BlockSurvey { blocks, blocks_per_cell, map_cells: cells, wear, .. } = &self.block_survey;
+        let BlockSurvey { block_count: blocks, blocks_per_cell, map_cells: cells, wear, .. } =
+            &self.block_survey;
         let EraseHistogram { first_bin_erases: first_erases, erases_per_bin, blocks_per_bin: by_erases } =
             EraseHistogram::of_erase_counts(wear.erase_counts.iter().copied());
         json!({
@@ -69,10 +70,10 @@ impl Snapshot {
 
 /// Progress of the examination of a device's blocks for a snapshot: block map and wear of the blocks so far.
 struct BlockSurvey {
-    blocks: u32,
+    block_count: u32,
     blocks_per_cell: u32,
     /// First block of the next slice.
-    next_block: u32,
+    next_block_to_survey: u32,
     map_cells: String,
     wear: WearReport,
     engine_time: Duration,
@@ -83,9 +84,9 @@ impl BlockSurvey {
     fn begin_survey<N: Medium>(device: &FlashDevice<N>) -> Self {
         let blocks = device.device().ftl().store().geometry().blocks();
         let mut survey = Self {
-            blocks,
+            block_count: blocks,
             blocks_per_cell: block_map::blocks_per_cell(blocks, MAP_CELLS_MAX),
-            next_block: 0,
+            next_block_to_survey: 0,
             map_cells: String::new(),
             wear: WearReport::default(),
             engine_time: Duration::ZERO,
@@ -98,11 +99,17 @@ impl BlockSurvey {
     fn continue_survey<N: Medium>(&mut self, device: &FlashDevice<N>) {
         let began = Instant::now();
         let cells = (BLOCKS_PER_SLICE / self.blocks_per_cell).max(1);
-        let end = self.next_block.saturating_add(cells * self.blocks_per_cell).min(self.blocks);
+        let end =
+            self.next_block_to_survey.saturating_add(cells * self.blocks_per_cell).min(self.block_count);
         let store = device.device().ftl().store();
-        block_map::append_cells(store, self.next_block..end, self.blocks_per_cell, &mut self.map_cells);
-        self.wear.add_blocks(device, self.next_block..end);
-        self.next_block = end;
+        block_map::append_cells(
+            store,
+            self.next_block_to_survey..end,
+            self.blocks_per_cell,
+            &mut self.map_cells,
+        );
+        self.wear.add_blocks(device, self.next_block_to_survey..end);
+        self.next_block_to_survey = end;
         self.engine_time += began.elapsed();
     }
 

@@ -10,7 +10,7 @@ use super::backing::{Access, Backing, CopyOnWrite, Files};
 use super::error::ImageError;
 use super::layout::{Session, Superblock};
 use super::nand::FileNand;
-use super::{FoundImage, Loading, RecoveredDevice, recover, report_panic_as_damage};
+use super::{FoundImage, LoadMode, RecoveredDevice, recover, report_panic_as_damage};
 use crate::device::lost_page_sentence;
 
 /// Verdict of an audit, from best to worst.
@@ -56,25 +56,25 @@ pub struct AuditReport {
 /// [`ImageError`] if the image cannot be audited: there is none, its format has another version, it is in use, or it
 /// cannot be read.
 pub fn audit(directory: &Path) -> Result<AuditReport, ImageError> {
-    audit_of(Files::open(directory, Access::Read)?)
+    audit_backing(Files::open(directory, Access::Read)?)
 }
 
 /// Audits the image in the files of `backing` as [`audit`] does, and changes none of them.
 ///
 /// # Errors
 /// As [`audit`].
-pub fn audit_of(backing: impl Backing) -> Result<AuditReport, ImageError> {
-    match report_panic_as_damage(|| examine(backing)) {
+pub fn audit_backing(backing: impl Backing) -> Result<AuditReport, ImageError> {
+    match report_panic_as_damage(|| examine_image(backing)) {
         Err(ImageError::Damaged { findings }) => Ok(corrupt_report(findings)),
         examined => examined,
     }
 }
 
-fn examine(backing: impl Backing) -> Result<AuditReport, ImageError> {
+fn examine_image(backing: impl Backing) -> Result<AuditReport, ImageError> {
     let mut view = CopyOnWrite::new(backing);
     let found = FoundImage::read(&mut view, false)?;
     let (opened, layout, superblock) = (found.open_report(), found.layout.clone(), found.superblock.clone());
-    let loaded = found.load(&mut view, Loading { verifies_all: true, rescues: false })?;
+    let loaded = found.load(&mut view, LoadMode { verifies_all: true, rescues: false })?;
     let repaired = opened.repaired_records + loaded.repaired_records;
     let mut report = AuditReport {
         verdict: if opened.was_unclean || repaired > 0 { Verdict::Unclean } else { Verdict::Clean },
@@ -94,8 +94,9 @@ fn examine(backing: impl Backing) -> Result<AuditReport, ImageError> {
             Ok(RecoveredDevice { mut device, recovery, .. }) => {
                 report.mapped_pages = Some(recovery.mapped_pages);
                 report.lost_pages = lost_pages(&mut device, &damaged);
-                let dead =
-                    damaged.into_iter().filter(|&ppn| device.ftl_mut().may_be_needed(ppn) == Ok(false));
+                let dead = damaged
+                    .into_iter()
+                    .filter(|&ppn| device.ftl_mut().may_hold_needed_data(ppn) == Ok(false));
                 report.findings.extend(loss_sentences(&report.lost_pages, &superblock));
                 report.findings.extend(
                     dead.map(|ppn| format!("flash page {ppn} is damaged; no logical page needs its data")),
@@ -115,7 +116,7 @@ fn examine(backing: impl Backing) -> Result<AuditReport, ImageError> {
 /// in earlier sessions.
 fn lost_pages<B: Backing>(device: &mut Device<FileNand<B>>, damaged: &[Ppn]) -> Vec<(Lpn, Ppn)> {
     for &ppn in damaged {
-        device.ftl_mut().store_mut().report_unreadable(ppn);
+        device.ftl_mut().store_mut().report_unreadable_page(ppn);
     }
     device.ftl_mut().lost_logical_pages()
 }

@@ -125,7 +125,7 @@ pub trait Backing {
 }
 
 /// Reads the first `most` bytes of a file, or all of a shorter one.
-pub(super) fn read_front(backing: &impl Backing, file: ImageFile, most: u64) -> io::Result<Vec<u8>> {
+pub(super) fn read_prefix(backing: &impl Backing, file: ImageFile, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; backing.len(file)?.min(most) as usize];
     backing.read(file, &mut bytes, 0)?;
     Ok(bytes)
@@ -253,7 +253,7 @@ impl Files {
         File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
     }
 
-    fn file(&self, file: ImageFile) -> &File {
+    fn handle_of(&self, file: ImageFile) -> &File {
         &self.open_files[file as usize]
     }
 }
@@ -351,22 +351,22 @@ pub(super) fn require_file_size(bytes: u64) -> Result<(), ImageError> {
 impl Drop for Files {
     fn drop(&mut self) {
         // If this fails, closing the file unlocks it.
-        let _ = rustix::fs::flock(self.file(ImageFile::Superblock), FlockOperation::Unlock);
+        let _ = rustix::fs::flock(self.handle_of(ImageFile::Superblock), FlockOperation::Unlock);
     }
 }
 
 impl Backing for Files {
     fn read(&self, file: ImageFile, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-        self.file(file).read_exact_at(bytes, offset)
+        self.handle_of(file).read_exact_at(bytes, offset)
     }
 
     fn write(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.file(file).write_all_at(bytes, offset)
+        self.handle_of(file).write_all_at(bytes, offset)
     }
 
     fn read_parts(&self, file: ImageFile, parts: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<()> {
         let wanted: usize = parts.iter().map(|part| part.len()).sum();
-        match rustix::io::preadv(self.file(file), parts, offset) {
+        match rustix::io::preadv(self.handle_of(file), parts, offset) {
             Ok(count) if count == wanted => Ok(()),
             // Interrupted, or fewer bytes than asked for: read part by part.
             _ => {
@@ -382,7 +382,7 @@ impl Backing for Files {
 
     /// Syncs the files in parallel: a disk that gets several flush requests at once can serve them by one flush.
     fn sync_all(&mut self, files: &[ImageFile]) -> Result<(), (ImageFile, io::Error)> {
-        let sync = |file: ImageFile| self.file(file).sync_data().map_err(|error| (file, error));
+        let sync = |file: ImageFile| self.handle_of(file).sync_data().map_err(|error| (file, error));
         let Some((&last, others)) = files.split_last() else { return Ok(()) };
         thread::scope(|scope| {
             let others: Vec<_> = others.iter().map(|&file| scope.spawn(move || sync(file))).collect();
@@ -404,20 +404,20 @@ impl Backing for Files {
 
     fn punch_hole(&mut self, file: ImageFile, offset: u64, len: u64) -> io::Result<()> {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        Ok(rustix::fs::fallocate(self.file(file), flags, offset, len)?)
+        Ok(rustix::fs::fallocate(self.handle_of(file), flags, offset, len)?)
     }
 
     fn copy_to(&self, directory: &Path) -> io::Result<Files> {
-        copy_files(&ImageFile::ALL.map(|file| (file, self.file(file))), directory)?;
+        copy_files(&ImageFile::ALL.map(|file| (file, self.handle_of(file))), directory)?;
         Files::open(directory, Access::Write).map_err(io::Error::other)
     }
 
     fn len(&self, file: ImageFile) -> io::Result<u64> {
-        Ok(self.file(file).metadata()?.len())
+        Ok(self.handle_of(file).metadata()?.len())
     }
 
     fn sync(&mut self, file: ImageFile) -> io::Result<()> {
-        self.file(file).sync_data()
+        self.handle_of(file).sync_data()
     }
 
     fn path_for_messages(&self, file: ImageFile) -> String {
@@ -528,7 +528,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("image");
         let files = Files::create(&path).unwrap();
-        let of_the_child = files.file(ImageFile::Superblock).try_clone().unwrap();
+        let of_the_child = files.handle_of(ImageFile::Superblock).try_clone().unwrap();
         assert!(matches!(Files::open(&path, Access::Write), Err(ImageError::Locked { .. })));
         drop(files);
         Files::open(&path, Access::Write).expect("nobody uses it");

@@ -14,7 +14,7 @@ use wearwell::page_state::PageState;
 use wearwell_config::Config;
 
 use super::backing::{Access, Backing, CopyOnWrite, Files, ImageFile};
-use super::create::{Specification, create};
+use super::create::{ImageSpecification, create};
 use super::error::ImageError;
 use super::layout::Durability;
 use super::nand::FileNand;
@@ -42,17 +42,17 @@ pub(super) fn copy_files(from: &[(ImageFile, &File)], to: &Path) -> io::Result<(
 
 /// Copies the parts of a file that hold data; the rest becomes holes.
 fn copy_sparse(original: &File, copy: &File) -> io::Result<()> {
-    const PIECE_BYTES: u64 = 1 << 20;
+    const COPY_PIECE_BYTES: u64 = 1 << 20;
     let len = original.metadata()?.len();
     copy.set_len(len)?;
-    let mut piece = vec![0; PIECE_BYTES as usize];
+    let mut piece = vec![0; COPY_PIECE_BYTES as usize];
     let mut at = 0;
     while at < len {
         // An error means that no data follows. A file system without holes reports all of the file as data.
         let Ok(begin) = rustix::fs::seek(original, SeekFrom::Data(at)) else { break };
         let end = rustix::fs::seek(original, SeekFrom::Hole(begin))?.min(len);
-        for from in (begin..end).step_by(PIECE_BYTES as usize) {
-            let part = &mut piece[..(end - from).min(PIECE_BYTES) as usize];
+        for from in (begin..end).step_by(COPY_PIECE_BYTES as usize) {
+            let part = &mut piece[..(end - from).min(COPY_PIECE_BYTES) as usize];
             original.read_exact_at(part, from)?;
             copy.write_all_at(part, from)?;
         }
@@ -67,7 +67,7 @@ pub struct RepairReport {
     /// Number of metadata records and sectors that were rewritten from their second copies.
     pub repaired_records: u64,
     /// Number of flash pages that were read and verified by their checksums.
-    pub read_pages: u64,
+    pub verified_pages: u64,
     /// Logical pages that are lost, each with the flash page that cannot be read.
     pub lost_pages: Vec<(Lpn, Ppn)>,
     page_bytes: u64,
@@ -99,7 +99,7 @@ pub fn repair(directory: &Path, copy: Option<&Path>) -> Result<RepairReport, Ima
     let read_pages = scrub(&mut image.device)?;
     let report = RepairReport {
         repaired_records: image.report.repaired_records,
-        read_pages,
+        verified_pages: read_pages,
         lost_pages: image.device.ftl_mut().lost_logical_pages(),
         page_bytes: image.superblock.geometry.page_bytes.into(),
     };
@@ -109,10 +109,10 @@ pub fn repair(directory: &Path, copy: Option<&Path>) -> Result<RepairReport, Ima
 
 /// Reads every flash page that is in use, and returns their number.
 fn scrub<B: Backing>(device: &mut Device<FileNand<B>>) -> Result<u64, ImageError> {
-    const PAGES_PER_SLICE: u32 = 1024;
+    const SCRUB_PAGES_PER_STEP: u32 = 1024;
     let (mut next, mut read_pages) = (Some(Ppn(0)), 0);
     while let Some(first) = next {
-        let scrubbed = device.ftl_mut().scrub(first, PAGES_PER_SLICE)?;
+        let scrubbed = device.ftl_mut().scrub(first, SCRUB_PAGES_PER_STEP)?;
         read_pages += u64::from(scrubbed.read_pages);
         next = scrubbed.next_page;
     }
@@ -194,13 +194,13 @@ pub fn copy(
 fn changed_specification<B: Backing>(
     original: &Image<B>,
     changes: &CopyChanges,
-) -> Result<Specification, ImageError> {
+) -> Result<ImageSpecification, ImageError> {
     let superblock = &original.superblock;
-    let mut config = Config::from_text_and_settings(Some(("superblock", &superblock.config)), &[])?;
+    let mut config = Config::from_text_and_settings(Some(("superblock", &superblock.config_toml)), &[])?;
     config.device.blocks_per_plane = None;
     config.device.logical_pages = None;
     let config = Config::from_text_and_settings(Some(("superblock", &config.to_toml())), &changes.settings)?;
-    Ok(Specification {
+    Ok(ImageSpecification {
         design: changes.design.clone().unwrap_or_else(|| superblock.design.clone()),
         config,
         size_bytes: Some(changes.size_bytes.unwrap_or(original.device.capacity_bytes())),

@@ -10,14 +10,14 @@ use wearwell_config::Config;
 use super::backing::{Backing, Files, ImageFile, require_file_size};
 use super::error::ImageError;
 use super::journal::Journal;
-use super::layout::{BlockHealth, BlockRecord, Durability, Layout, SECTOR_BYTES, Session, Superblock};
-use super::sides::SIDES;
-use super::{io_error, parts_of};
+use super::layout::{BlockHealth, BlockRecord, Durability, Layout, STATE_SECTOR_BYTES, Session, Superblock};
+use super::sides::METADATA_COPIES;
+use super::{device_parts_of, io_error};
 use crate::specification::make_config_explicit;
 
 /// Design, configuration, size and durability of a new image.
 #[derive(Clone, Debug)]
-pub struct Specification {
+pub struct ImageSpecification {
     /// Name of the design of the device.
     pub design: String,
     /// Configuration of the device and the design. The preset `auto` needs a size.
@@ -28,7 +28,7 @@ pub struct Specification {
     pub durability: Durability,
 }
 
-impl Specification {
+impl ImageSpecification {
     /// Makes the superblock (header) of a new image.
     ///
     /// # Errors
@@ -46,9 +46,9 @@ impl Specification {
             salt,
             durability: self.durability,
             design: self.design.clone(),
-            config: config.to_toml(),
+            config_toml: config.to_toml(),
         };
-        let (parts, _) = parts_of(&config, &superblock)?;
+        let (parts, _) = device_parts_of(&config, &superblock)?;
         let geometry = superblock.geometry.clone();
         let nvram_bytes = parts.nvram_bytes_with_map(&geometry, superblock.logical_pages);
         superblock.nvram_words = nvram_bytes / 8;
@@ -65,7 +65,7 @@ impl Specification {
 ///
 /// # Errors
 /// Errors of [`Specification::build_superblock`] and [`Files::create`]; [`ImageError::Io`].
-pub fn create(directory: &Path, specification: &Specification) -> Result<Superblock, ImageError> {
+pub fn create(directory: &Path, specification: &ImageSpecification) -> Result<Superblock, ImageError> {
     create_with_progress(directory, specification, &mut |_, _| {})
 }
 
@@ -76,7 +76,7 @@ pub fn create(directory: &Path, specification: &Specification) -> Result<Superbl
 /// As [`create`].
 pub fn create_with_progress(
     directory: &Path,
-    specification: &Specification,
+    specification: &ImageSpecification,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Superblock, ImageError> {
     let salt = RandomState::new().hash_one(std::process::id());
@@ -113,10 +113,10 @@ fn write_image_files(
     let blocks = u64::from(layout.geometry.blocks());
     let mut state = vec![0; layout.nvram_words as usize];
     state.resize((layout.nvram_words + blocks) as usize, fresh.encode());
-    let session = Session { is_clean: true, durability: superblock.durability, ..Session::default() };
+    let session = Session { was_closed: true, durability: superblock.durability, ..Session::default() };
     let mut writer = MetadataWriter { backing, layout: &layout, written_bytes: 0, progress };
     writer.write_zeros()?;
-    writer.write_state(&Journal::with_state_words(state))?;
+    writer.write_state_words(&Journal::with_state_words(state))?;
     writer.write_both_copies(ImageFile::Session, &session.encode(superblock.salt), 0)?;
     // The last byte is written, so that the file has its full length and pages that were never programmed take no
     // space.
@@ -177,7 +177,7 @@ impl<B: Backing> MetadataWriter<'_, B> {
 
     fn write_both_copies(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> Result<(), ImageError> {
         const PROGRESS_EVERY_PIECES: u64 = 1 << 12;
-        for side in SIDES {
+        for side in METADATA_COPIES {
             let (file, offset) = side.location_of(self.layout, file, offset);
             self.write(file, bytes, offset)?;
         }
@@ -208,12 +208,12 @@ impl<B: Backing> MetadataWriter<'_, B> {
     }
 
     /// Writes all sectors of state words (NVRAM and blocks), and the first record of the journal.
-    fn write_state(&mut self, journal: &Journal) -> Result<(), ImageError> {
-        const SECTORS_AT_ONCE: usize = METADATA_PIECE_BYTES / SECTOR_BYTES;
-        for from in (0..self.layout.sector_count()).step_by(SECTORS_AT_ONCE) {
-            let to = self.layout.sector_count().min(from + SECTORS_AT_ONCE as u64);
+    fn write_state_words(&mut self, journal: &Journal) -> Result<(), ImageError> {
+        const SECTORS_PER_WRITE: usize = METADATA_PIECE_BYTES / STATE_SECTOR_BYTES;
+        for from in (0..self.layout.sector_count()).step_by(SECTORS_PER_WRITE) {
+            let to = self.layout.sector_count().min(from + SECTORS_PER_WRITE as u64);
             let bytes = journal.encode_sectors(self.layout, from, to);
-            self.write_both_copies(ImageFile::Nvram, &bytes, from * SECTOR_BYTES as u64)?;
+            self.write_both_copies(ImageFile::Nvram, &bytes, from * STATE_SECTOR_BYTES as u64)?;
         }
         self.write_both_copies(ImageFile::Journal, &Journal::first_record(self.layout), 0)
     }

@@ -10,7 +10,7 @@ use super::layout::RECORD_BYTES;
 
 /// Waiting programs of pages that are adjacent in the flash file.
 #[derive(Debug, Default)]
-pub(super) struct Run {
+pub(super) struct PageRun {
     first_page: u32,
     page_bytes: usize,
     /// Whether the run's pages hold metadata of the engine, whose data is stored twice.
@@ -24,7 +24,7 @@ pub(super) struct Run {
     pub(super) oob_records: Vec<u8>,
 }
 
-impl Run {
+impl PageRun {
     pub(super) fn first_page(&self) -> Ppn {
         Ppn(self.first_page)
     }
@@ -80,18 +80,18 @@ impl Run {
 /// Buffers of runs (adjacent pages) that were written, kept for later runs: allocating fresh memory costs as much as
 /// the copy into it.
 #[derive(Debug, Default)]
-pub(super) struct RunBuffers(Vec<Run>);
+pub(super) struct RunBuffers(Vec<PageRun>);
 
 impl RunBuffers {
     /// Most runs (groups of adjacent pages) whose buffers are kept for later runs.
-    const KEPT_RUNS_MAX: usize = 32;
+    const KEPT_RUN_BUFFERS_MAX: usize = 32;
 
-    fn take_run(&mut self, first: Ppn, page_bytes: usize, is_metadata: bool) -> Run {
-        Run { first_page: first.0, page_bytes, is_metadata, ..self.0.pop().unwrap_or_default() }
+    fn take_run(&mut self, first: Ppn, page_bytes: usize, is_metadata: bool) -> PageRun {
+        PageRun { first_page: first.0, page_bytes, is_metadata, ..self.0.pop().unwrap_or_default() }
     }
 
-    fn return_run(&mut self, mut run: Run) {
-        if self.0.len() < Self::KEPT_RUNS_MAX {
+    fn return_run(&mut self, mut run: PageRun) {
+        if self.0.len() < Self::KEPT_RUN_BUFFERS_MAX {
             run.clear();
             self.0.push(run);
         }
@@ -100,7 +100,7 @@ impl RunBuffers {
 
 /// A page that is to be programmed, with its data, spare bytes and encoded OOB record.
 #[derive(Clone, Copy)]
-pub(super) struct Page<'a> {
+pub(super) struct PageProgram<'a> {
     pub(super) data: &'a [u8],
     /// Spare bytes that the engine stores with the page.
     pub(super) spare: &'a [u8],
@@ -118,10 +118,10 @@ pub(super) struct WordChanges(Vec<(u64, u64)>);
 impl WordChanges {
     /// Number of latest changes that are searched for a change of the same word. A few suffice: the state word of a
     /// block changes with each of its pages, together with few other words.
-    const SEARCHED_CHANGES: usize = 4;
+    const SEARCHED_WORD_CHANGES: usize = 4;
 
     pub(super) fn set(&mut self, index: u64, word: u64) {
-        let mut latest = self.0.iter_mut().rev().take(Self::SEARCHED_CHANGES);
+        let mut latest = self.0.iter_mut().rev().take(Self::SEARCHED_WORD_CHANGES);
         match latest.find(|change| change.0 == index) {
             Some(change) => change.1 = word,
             None => self.0.push((index, word)),
@@ -151,8 +151,8 @@ impl WordChanges {
 #[derive(Debug, Default)]
 pub(super) struct Epoch {
     /// Number of the journal record that will make the operations of the epoch valid.
-    pub(super) journal_record: u64,
-    runs: Vec<Run>,
+    pub(super) journal_record_number: u64,
+    runs: Vec<PageRun>,
     /// State words (NVRAM and blocks) that the epoch changes.
     pub(super) word_changes: WordChanges,
     /// Erased blocks whose space in the flash file is returned to the file system.
@@ -164,8 +164,8 @@ pub(super) struct Epoch {
 }
 
 impl Epoch {
-    pub(super) fn new(journal_record: u64) -> Self {
-        Self { journal_record, ..Self::default() }
+    pub(super) fn new(journal_record_number: u64) -> Self {
+        Self { journal_record_number, ..Self::default() }
     }
 
     /// Whether the epoch (batch of operations) is empty.
@@ -174,12 +174,18 @@ impl Epoch {
     }
 
     /// Returns the waiting programs of the epoch, in runs of adjacent pages.
-    pub(super) fn runs(&self) -> impl Iterator<Item = &Run> {
+    pub(super) fn runs(&self) -> impl Iterator<Item = &PageRun> {
         self.runs.iter().filter(|run| run.page_count() > 0)
     }
 
     /// Returns the run whose next page is `ppn`. If there is none in this epoch, a new run is begun with it.
-    fn run_at(&mut self, ppn: Ppn, page_bytes: usize, is_metadata: bool, room: &mut RunBuffers) -> &mut Run {
+    fn run_at(
+        &mut self,
+        ppn: Ppn,
+        page_bytes: usize,
+        is_metadata: bool,
+        room: &mut RunBuffers,
+    ) -> &mut PageRun {
         let continued = self.runs.iter().rposition(|run| run.is_continued_by(ppn, is_metadata));
         let at = continued.unwrap_or_else(|| {
             self.runs.push(room.take_run(ppn, page_bytes, is_metadata));
@@ -222,7 +228,7 @@ impl Epoch {
     }
 
     /// Adds the program of a page to the epoch (batch of operations), in a run with its neighbours if there is one.
-    pub(super) fn add_program(&mut self, ppn: Ppn, page: &Page<'_>, room: &mut RunBuffers) {
+    pub(super) fn add_program(&mut self, ppn: Ppn, page: &PageProgram<'_>, room: &mut RunBuffers) {
         let run = self.run_at(ppn, page.data.len(), page.is_metadata, room);
         run.reserve_data(1).copy_from_slice(page.data);
         run.push_page(page.spare, page.spare_stride, &page.oob_record);
@@ -253,10 +259,10 @@ mod tests {
     use super::*;
 
     const PAGE_BYTES: usize = 4;
-    const RECORD: [u8; RECORD_BYTES] = [7; RECORD_BYTES];
+    const OOB_RECORD: [u8; RECORD_BYTES] = [7; RECORD_BYTES];
 
-    fn page<'a>(data: &'a [u8; PAGE_BYTES], spare: &'a [u8]) -> Page<'a> {
-        Page { data, spare, spare_stride: 2, oob_record: RECORD, is_metadata: false }
+    fn page<'a>(data: &'a [u8; PAGE_BYTES], spare: &'a [u8]) -> PageProgram<'a> {
+        PageProgram { data, spare, spare_stride: 2, oob_record: OOB_RECORD, is_metadata: false }
     }
 
     #[test]
@@ -289,11 +295,11 @@ mod tests {
         epoch.reserve_pages(Ppn(3), 2, PAGE_BYTES, &mut room).copy_from_slice(b"3333four");
         assert!(epoch.is_empty() && epoch.runs().next().is_none(), "nothing is programmed yet");
         assert_eq!(epoch.reserved_data(Ppn(3)), b"3333");
-        epoch.add_reserved_page(Ppn(3), &RECORD);
+        epoch.add_reserved_page(Ppn(3), &OOB_RECORD);
         assert_eq!(epoch.find_page(Ppn(3), 2), Some((&b"3333"[..], &b""[..])));
         assert_eq!((epoch.find_page(Ppn(4), 2), epoch.reserved_data(Ppn(4))), (None, &b"four"[..]));
         assert_eq!(epoch.program_bytes, PAGE_BYTES);
-        assert_eq!(epoch.runs().map(Run::data).collect::<Vec<_>>(), [b"3333"]);
+        assert_eq!(epoch.runs().map(PageRun::data).collect::<Vec<_>>(), [b"3333"]);
     }
 
     #[test]

@@ -20,19 +20,19 @@ use std::collections::BTreeMap;
 
 use super::backing::{Backing, ImageFile};
 use super::layout::{
-    JOURNAL_ENTRY_BYTES, Layout, RECORD_BYTES, SECTOR_BYTES, SECTOR_WORDS, Sector, checksum, put_u32,
-    put_u64, u32_at, u64_at,
+    JOURNAL_ENTRY_BYTES, Layout, RECORD_BYTES, STATE_SECTOR_BYTES, STATE_SECTOR_WORDS, StateSector, checksum,
+    put_u32, put_u64, u32_at, u64_at,
 };
-use super::sides::{SIDES, Side};
+use super::sides::{METADATA_COPIES, MetadataCopy};
 
 /// Fewest sectors of state words that are rewritten together, except when the journal turns (begins its other area).
-const SECTORS_AT_ONCE: u64 = 16;
+const REWRITTEN_SECTORS_MIN: u64 = 16;
 /// Alignment of journal records, bytes: each record begins at a multiple of it.
 const RECORD_ALIGNMENT_BYTES: usize = RECORD_BYTES;
 
 /// A journal record: the state words that an epoch (a batch of operations) changed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Record {
+pub struct JournalRecord {
     /// Generation of the journal: the number of times that it had turned to its other area when the record was written.
     pub generation: u64,
     /// Number of the record; records are numbered consecutively.
@@ -44,7 +44,7 @@ pub struct Record {
     pub word_changes: Vec<(u64, u64)>,
 }
 
-impl Record {
+impl JournalRecord {
     /// Encodes the record, which begins at byte `at` of the journal.
     pub fn encode(&self, layout: &Layout, at: u64) -> Vec<u8> {
         let len = RECORD_BYTES + self.word_changes.len() * JOURNAL_ENTRY_BYTES;
@@ -114,7 +114,7 @@ pub(super) struct PreparedAppend {
     pub(super) begins_other_area: bool,
     /// Offset in the file `journal`, and bytes, of the encoded record.
     pub(super) record_write: (u64, Vec<u8>),
-    record: Record,
+    record: JournalRecord,
     /// Offset of the next record in its area, bytes, and number of sectors rewritten in the generation, both after the
     /// record is written.
     next_record_offset: u64,
@@ -144,7 +144,7 @@ impl Journal {
 
     /// Encodes the first record of a new image's journal, which changes no state word.
     pub(super) fn first_record(layout: &Layout) -> Vec<u8> {
-        Record::default().encode(layout, 0)
+        JournalRecord::default().encode(layout, 0)
     }
 
     /// Prepares the journal record that sets the state words `words`, and the sectors that have to be rewritten before
@@ -163,13 +163,17 @@ impl Journal {
         let turns = self.next_record_offset + len > layout.journal_area_bytes();
         let generation = self.generation + u64::from(turns);
         let at = if turns { 0 } else { self.next_record_offset };
-        let due = if turns { layout.sector_count() } else { self.due_sectors(layout) };
+        let due = if turns { layout.sector_count() } else { self.required_rewritten_sectors(layout) };
         let sectors = (due > self.rewritten_sectors).then(|| {
-            let offset = self.rewritten_sectors * SECTOR_BYTES as u64;
+            let offset = self.rewritten_sectors * STATE_SECTOR_BYTES as u64;
             (offset, self.encode_sectors(layout, self.rewritten_sectors, due))
         });
-        let record =
-            Record { generation, record_number: number, synced_record_number: synced, word_changes: words };
+        let record = JournalRecord {
+            generation,
+            record_number: number,
+            synced_record_number: synced,
+            word_changes: words,
+        };
         let place = (generation % 2) * layout.journal_area_bytes() + at;
         let swept = if turns { 0 } else { due.max(self.rewritten_sectors) };
         PreparedAppend {
@@ -186,7 +190,12 @@ impl Journal {
     pub(super) fn note_appended(&mut self, append: PreparedAppend) {
         let PreparedAppend {
             record:
-                Record { generation, record_number: number, synced_record_number: synced, word_changes: words },
+                JournalRecord {
+                    generation,
+                    record_number: number,
+                    synced_record_number: synced,
+                    word_changes: words,
+                },
             next_record_offset: at,
             rewritten_sectors: swept,
             ..
@@ -200,22 +209,25 @@ impl Journal {
 
     /// Returns the number of sectors of state words that must have been rewritten since the current area was begun. The
     /// pace is such that all sectors are rewritten when the area is half full.
-    fn due_sectors(&self, layout: &Layout) -> u64 {
+    fn required_rewritten_sectors(&self, layout: &Layout) -> u64 {
         let due = (layout.sector_count() * 2 * self.next_record_offset / layout.journal_area_bytes())
             .min(layout.sector_count());
-        if due >= self.rewritten_sectors + SECTORS_AT_ONCE { due } else { self.rewritten_sectors }
+        if due >= self.rewritten_sectors + REWRITTEN_SECTORS_MIN { due } else { self.rewritten_sectors }
     }
 
     /// Encodes the sectors `from..to` of the file `nvram` with the present state words.
     pub(super) fn encode_sectors(&self, layout: &Layout, from: u64, to: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
         for index in from..to {
-            let mut words = [0; SECTOR_WORDS];
-            let first = index as usize * SECTOR_WORDS;
-            let present = &self.state_words[first..self.state_words.len().min(first + SECTOR_WORDS)];
+            let mut words = [0; STATE_SECTOR_WORDS];
+            let first = index as usize * STATE_SECTOR_WORDS;
+            let present = &self.state_words[first..self.state_words.len().min(first + STATE_SECTOR_WORDS)];
             words[..present.len()].copy_from_slice(present);
-            let sector =
-                Sector { generation: self.generation, last_journal_record: self.last_record_number, words };
+            let sector = StateSector {
+                generation: self.generation,
+                last_journal_record: self.last_record_number,
+                words,
+            };
             bytes.extend_from_slice(&layout.encode_sector(index, &sector));
         }
         bytes
@@ -232,7 +244,7 @@ pub(super) struct FoundJournal {
     pub(super) repaired_records: u64,
     /// Number of a journal record, if records are missing: all records from this number on were found. `None`: no
     /// record is missing.
-    complete_from: Option<u64>,
+    complete_from_record: Option<u64>,
 }
 
 impl FoundJournal {
@@ -249,9 +261,9 @@ impl FoundJournal {
 
     /// Whether a sector of state words (NVRAM and states of blocks) agrees with this journal. Its generation must be that of
     /// the journal or the one before, and the last record whose changes it holds must have been found in the journal.
-    pub(super) fn accepts_sector(&self, sector: &Sector) -> bool {
+    pub(super) fn accepts_sector(&self, sector: &StateSector) -> bool {
         let Journal { generation, last_record_number: number, .. } = self.journal;
-        if let Some(first) = self.complete_from {
+        if let Some(first) = self.complete_from_record {
             return (first..=number + 1).contains(&(sector.last_journal_record + 1));
         }
         sector.last_journal_record <= number
@@ -280,7 +292,7 @@ impl FoundJournal {
 /// Consecutive records found in one of the two areas of the journal.
 #[derive(Default)]
 struct FoundArea {
-    records: Vec<Record>,
+    records: Vec<JournalRecord>,
     /// Bytes that the records occupy in the area.
     used_bytes: u64,
     repaired_records: u64,
@@ -318,7 +330,7 @@ pub(super) fn read(backing: &mut impl Backing, layout: &Layout) -> Result<FoundJ
     let repaired = before.repaired_records + now.repaired_records;
     let older = if begin.generation > 0 { before.records } else { Vec::new() };
     let words = older.into_iter().chain(now.records).flat_map(|record| record.word_changes).collect();
-    Ok(FoundJournal { journal, word_changes: words, repaired_records: repaired, complete_from: None })
+    Ok(FoundJournal { journal, word_changes: words, repaired_records: repaired, complete_from_record: None })
 }
 
 /// Reads what is left of a journal of which records are missing in both copies: the newest records without a gap.
@@ -332,7 +344,7 @@ pub(super) fn salvage_newest_records(backing: &impl Backing, layout: &Layout, la
     let last = newest.first().map(|&record| record.clone()).unwrap_or_default();
     // `at` is the end of the area, so that the next record begins another generation.
     let at = layout.journal_area_bytes();
-    let Record { generation, synced_record_number: synced, .. } = last;
+    let JournalRecord { generation, synced_record_number: synced, .. } = last;
     let journal = Journal {
         state_words: Vec::new(),
         generation,
@@ -342,16 +354,21 @@ pub(super) fn salvage_newest_records(backing: &impl Backing, layout: &Layout, la
         rewritten_sectors: 0,
     };
     let words = newest.into_iter().rev().flat_map(|record| record.word_changes.iter().copied()).collect();
-    FoundJournal { journal, word_changes: words, repaired_records: 0, complete_from: Some(complete_from) }
+    FoundJournal {
+        journal,
+        word_changes: words,
+        repaired_records: 0,
+        complete_from_record: Some(complete_from),
+    }
 }
 
 /// Returns every whole record of either copy of the journal, by number.
-fn all_records(backing: &impl Backing, layout: &Layout) -> BTreeMap<u64, Record> {
-    let mut records = BTreeMap::<u64, Record>::new();
-    for side in SIDES {
-        let bytes = whole_journal(backing, layout, side);
+fn all_records(backing: &impl Backing, layout: &Layout) -> BTreeMap<u64, JournalRecord> {
+    let mut records = BTreeMap::<u64, JournalRecord>::new();
+    for side in METADATA_COPIES {
+        let bytes = read_journal_copy(backing, layout, side);
         for at in (0..bytes.len()).step_by(RECORD_ALIGNMENT_BYTES) {
-            let Some(record) = Record::decode(layout, at as u64, &bytes[at..]) else { continue };
+            let Some(record) = JournalRecord::decode(layout, at as u64, &bytes[at..]) else { continue };
             if records.get(&record.record_number).is_none_or(|known| known.generation < record.generation) {
                 records.insert(record.record_number, record);
             }
@@ -361,7 +378,7 @@ fn all_records(backing: &impl Backing, layout: &Layout) -> BTreeMap<u64, Record>
 }
 
 /// Reads one copy of the whole journal, with zeros where it cannot be read.
-fn whole_journal(backing: &impl Backing, layout: &Layout, side: Side) -> Vec<u8> {
+fn read_journal_copy(backing: &impl Backing, layout: &Layout, side: MetadataCopy) -> Vec<u8> {
     const PIECE_BYTES: usize = 4096;
     let mut bytes = vec![0; layout.journal_bytes() as usize];
     for (at, piece) in (0..).step_by(PIECE_BYTES).zip(bytes.chunks_mut(PIECE_BYTES)) {
@@ -378,16 +395,16 @@ fn read_area(backing: &mut impl Backing, layout: &Layout, number: u64) -> Result
     loop {
         let at = begin + area.used_bytes;
         let expected = area.records.last().map(|record| (record.generation, record.record_number + 1));
-        let is_next = |record: &Record| match expected {
+        let is_next = |record: &JournalRecord| match expected {
             None => record.generation % 2 == number,
             Some(expected) => (record.generation, record.record_number) == expected,
         };
-        let copies = SIDES.map(|side| read_record(backing, layout, side, at, end).filter(is_next));
+        let copies = METADATA_COPIES.map(|side| read_record(backing, layout, side, at, end).filter(is_next));
         let Some(record) = copies.iter().flatten().max_by_key(|record| record.generation).cloned() else {
             break;
         };
         let bytes = record.encode(layout, at);
-        for (side, copy) in SIDES.into_iter().zip(&copies) {
+        for (side, copy) in METADATA_COPIES.into_iter().zip(&copies) {
             if copy.as_ref() != Some(&record) {
                 side.repair(backing, layout, ImageFile::Journal, &bytes, at);
                 area.repaired_records += 1;
@@ -405,18 +422,24 @@ fn read_area(backing: &mut impl Backing, layout: &Layout, number: u64) -> Result
     }
 }
 
-fn read_record(backing: &impl Backing, layout: &Layout, side: Side, at: u64, end: u64) -> Option<Record> {
+fn read_record(
+    backing: &impl Backing,
+    layout: &Layout,
+    side: MetadataCopy,
+    at: u64,
+    end: u64,
+) -> Option<JournalRecord> {
     let mut bytes = vec![0; RECORD_BYTES];
     if at + bytes.len() as u64 > end || !side.read(backing, layout, ImageFile::Journal, &mut bytes, at) {
         return None;
     }
-    let len = Record::record_len_bytes(&bytes)?;
+    let len = JournalRecord::record_len_bytes(&bytes)?;
     if len as u64 > end - at {
         return None;
     }
     bytes.resize(len, 0);
     let is_read = side.read(backing, layout, ImageFile::Journal, &mut bytes, at);
-    is_read.then(|| Record::decode(layout, at, &bytes)).flatten()
+    is_read.then(|| JournalRecord::decode(layout, at, &bytes)).flatten()
 }
 
 /// Whether a valid journal record that is newer than `last`, of the same generation, follows anywhere in `rest`. `last`
@@ -425,15 +448,15 @@ fn has_later_record(
     backing: &impl Backing,
     layout: &Layout,
     rest: std::ops::Range<u64>,
-    last: &Record,
+    last: &JournalRecord,
 ) -> bool {
     let mut bytes = vec![0; (rest.end - rest.start) as usize];
-    SIDES.into_iter().any(|side| {
+    METADATA_COPIES.into_iter().any(|side| {
         side.read(backing, layout, ImageFile::Journal, &mut bytes, rest.start)
             && (0..bytes.len()).step_by(RECORD_ALIGNMENT_BYTES).any(|from| {
                 let bytes = &bytes[from..];
                 let could_be = u64_at(bytes, 16) == last.generation && u64_at(bytes, 24) > last.record_number;
-                could_be && Record::decode(layout, rest.start + from as u64, bytes).is_some()
+                could_be && JournalRecord::decode(layout, rest.start + from as u64, bytes).is_some()
             })
     })
 }

@@ -20,9 +20,9 @@ use wearwell::nand::{Geometry, Oob, PageKind};
 use super::backing::ImageFile;
 
 /// First bytes of an image's superblock (header).
-pub const MAGIC: [u8; 8] = *b"WEARWELL";
+pub const SUPERBLOCK_MAGIC: [u8; 8] = *b"WEARWELL";
 /// Version of the image format that this code reads and writes.
-pub const VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 2;
 /// Bytes of the superblock (header of an image) before the text of the configuration.
 pub const SUPERBLOCK_BYTES: usize = 4096;
 /// Longest configuration text in a superblock, bytes.
@@ -30,16 +30,16 @@ pub const MAX_CONFIG_BYTES: u32 = 1 << 20;
 /// Bytes of the OOB record of a page, of the session record, and of the header of a journal record.
 pub const RECORD_BYTES: usize = 64;
 /// Bytes of a sector of state words (NVRAM and blocks).
-pub const SECTOR_BYTES: usize = 512;
+pub const STATE_SECTOR_BYTES: usize = 512;
 /// Number of state words (8 bytes each) in a sector.
-pub const SECTOR_WORDS: usize = (SECTOR_BYTES - SECTOR_HEAD_BYTES) / 8;
-const SECTOR_HEAD_BYTES: usize = 24;
+pub const STATE_SECTOR_WORDS: usize = (STATE_SECTOR_BYTES - STATE_SECTOR_HEADER_BYTES) / 8;
+const STATE_SECTOR_HEADER_BYTES: usize = 24;
 /// Bytes of an entry of a journal record: index and value of a state word.
 pub const JOURNAL_ENTRY_BYTES: usize = 16;
 /// Number of changed state words (8 bytes each) after which an epoch (batch of operations) is ended. The operation that
 /// exceeds the number may add a few more words.
-pub const EPOCH_WORDS_MAX: u64 = 1 << 14;
-/// Most state words that may be added to an epoch beyond [`EPOCH_WORDS_MAX`].
+pub const EPOCH_CHANGED_WORDS_MAX: u64 = 1 << 14;
+/// Most state words that may be added to an epoch beyond [`EPOCH_CHANGED_WORDS_MAX`].
 const EPOCH_WORDS_EXCESS_MAX: u64 = 1 << 11;
 /// Longest name of a design, bytes.
 const DESIGN_NAME_BYTES_MAX: usize = 32;
@@ -62,7 +62,7 @@ pub struct Superblock {
     /// Name of the design of the device.
     pub design: String,
     /// The resolved configuration of the device, as TOML.
-    pub config: String,
+    pub config_toml: String,
 }
 
 /// Reason why bytes are no superblock (image header) of this format version.
@@ -128,11 +128,13 @@ impl Superblock {
     /// # Panics
     /// If the design's name is longer than 32 bytes or the configuration longer than [`MAX_CONFIG_BYTES`].
     pub fn encode(&self) -> Vec<u8> {
-        assert!(self.design.len() <= DESIGN_NAME_BYTES_MAX && self.config.len() <= MAX_CONFIG_BYTES as usize);
+        assert!(
+            self.design.len() <= DESIGN_NAME_BYTES_MAX && self.config_toml.len() <= MAX_CONFIG_BYTES as usize
+        );
         let mut bytes = vec![0; SUPERBLOCK_BYTES];
-        bytes[..8].copy_from_slice(&MAGIC);
-        put_u32(&mut bytes, 8, VERSION);
-        put_u32(&mut bytes, 16, self.config.len() as u32);
+        bytes[..8].copy_from_slice(&SUPERBLOCK_MAGIC);
+        put_u32(&mut bytes, 8, FORMAT_VERSION);
+        put_u32(&mut bytes, 16, self.config_toml.len() as u32);
         put_u32(&mut bytes, 20, self.logical_pages);
         let Geometry {
             channels,
@@ -153,8 +155,8 @@ impl Superblock {
         put_u64(&mut bytes, 64, self.salt);
         bytes[72..72 + self.design.len()].copy_from_slice(self.design.as_bytes());
         bytes[104] = self.durability.code();
-        bytes.extend_from_slice(self.config.as_bytes());
-        let crc = Self::superblock_crc(VERSION, &bytes);
+        bytes.extend_from_slice(self.config_toml.as_bytes());
+        let crc = Self::superblock_crc(FORMAT_VERSION, &bytes);
         put_u32(&mut bytes, 12, crc);
         bytes
     }
@@ -170,12 +172,12 @@ impl Superblock {
     /// # Errors
     /// [`SuperblockError`]: the reason why the bytes are no superblock.
     pub fn decode(bytes: &[u8]) -> Result<Self, SuperblockError> {
-        Self::decode_as(VERSION, bytes)
+        Self::decode_as(FORMAT_VERSION, bytes)
     }
 
     /// Decodes the superblock file, as [`Superblock::decode`] does, as one of format version `version`.
     pub(super) fn decode_as(version: u32, bytes: &[u8]) -> Result<Self, SuperblockError> {
-        if bytes.len() < 12 || bytes[..8] != MAGIC {
+        if bytes.len() < 12 || bytes[..8] != SUPERBLOCK_MAGIC {
             return Err(SuperblockError::Magic);
         }
         if bytes.len() < SUPERBLOCK_BYTES {
@@ -215,7 +217,7 @@ impl Superblock {
             salt: u64_at(bytes, 64),
             durability: Durability::from_code(bytes[104])?,
             design: String::from_utf8(name.to_vec()).ok()?,
-            config: String::from_utf8(config.to_vec()).ok()?,
+            config_toml: String::from_utf8(config.to_vec()).ok()?,
         };
         let is_possible = config.len() == u32_at(bytes, 16) as usize
             && superblock.nvram_words <= 1 << 40
@@ -234,17 +236,17 @@ pub struct Layout {
     pub salt: u64,
     /// Number of words of NVRAM in the image, 8 bytes each.
     pub nvram_words: u64,
-    oob_at: u64,
-    spare_at: u64,
-    data_at: u64,
+    oob_records_offset: u64,
+    spare_areas_offset: u64,
+    page_data_offset: u64,
     /// Offset in the mirror of the copy of the session file.
-    session_copy_at: u64,
+    session_copy_offset: u64,
     /// Offset in the mirror of the copy of the NVRAM file.
-    nvram_copy_at: u64,
+    nvram_copy_offset: u64,
     /// Offset in the mirror of the copy of the journal.
-    journal_copy_at: u64,
+    journal_copy_offset: u64,
     /// Offset in the mirror of the copy of the metadata in the flash file.
-    flash_copy_at: u64,
+    flash_metadata_copy_offset: u64,
 }
 
 /// Health of a block: whether it can be programmed or erased.
@@ -300,20 +302,20 @@ impl BlockRecord {
 
 /// A sector of the file `nvram`: consecutive state words with their version.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Sector {
+pub struct StateSector {
     /// Generation of the journal in which the sector was written: how often the journal had begun its other area.
     pub generation: u64,
     /// Number of the last journal record whose changes the sector contains.
     pub last_journal_record: u64,
     /// State words of the sector. In the last sector of the file, unused words are 0.
-    pub words: [u64; SECTOR_WORDS],
+    pub words: [u64; STATE_SECTOR_WORDS],
 }
 
 /// OOB record of a page in the flash file: the engine's OOB, and checksums of the page's data and spare bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OobRecord {
     /// Epoch of the block (its erase count) when the page was programmed.
-    pub epoch: u32,
+    pub block_erase_count: u32,
     /// The OOB that the engine wrote; `None` for a page that is consumed and unreadable (torn).
     pub oob: Option<Oob>,
     /// Number of bytes that are stored in the page's spare area.
@@ -327,13 +329,21 @@ pub struct OobRecord {
     /// the lost data belonged.
     pub is_lost: bool,
     /// Number of the journal record that counts the page as programmed; 0 in pages that format version 1 wrote.
-    pub journal_record: u64,
+    pub journal_record_number: u64,
 }
 
 impl OobRecord {
     /// Makes the OOB record of a page that is consumed and unreadable (torn).
-    pub fn torn(epoch: u32, journal_record: u64) -> Self {
-        Self { epoch, oob: None, spare_bytes: 0, data_crc: 0, spare_crc: 0, is_lost: false, journal_record }
+    pub fn torn(block_erase_count: u32, journal_record_number: u64) -> Self {
+        Self {
+            block_erase_count,
+            oob: None,
+            spare_bytes: 0,
+            data_crc: 0,
+            spare_crc: 0,
+            is_lost: false,
+            journal_record_number,
+        }
     }
 }
 
@@ -358,29 +368,29 @@ impl Layout {
         let spare_at = oob_at + (pages * RECORD_BYTES as u64).next_multiple_of(REGION_ALIGNMENT_BYTES);
         let data_at =
             spare_at + (pages * spare_stride_bytes_of(&geometry)).next_multiple_of(REGION_ALIGNMENT_BYTES);
-        let text_bytes = (SUPERBLOCK_BYTES + superblock.config.len()) as u64;
+        let text_bytes = (SUPERBLOCK_BYTES + superblock.config_toml.len()) as u64;
         let session_copy_at = text_bytes.next_multiple_of(REGION_ALIGNMENT_BYTES);
         let mut layout = Self {
             salt: superblock.salt,
             nvram_words: superblock.nvram_words,
             geometry,
-            oob_at,
-            spare_at,
-            data_at,
-            session_copy_at,
-            nvram_copy_at: session_copy_at + REGION_ALIGNMENT_BYTES,
-            journal_copy_at: 0,
-            flash_copy_at: 0,
+            oob_records_offset: oob_at,
+            spare_areas_offset: spare_at,
+            page_data_offset: data_at,
+            session_copy_offset: session_copy_at,
+            nvram_copy_offset: session_copy_at + REGION_ALIGNMENT_BYTES,
+            journal_copy_offset: 0,
+            flash_metadata_copy_offset: 0,
         };
-        layout.journal_copy_at =
-            layout.nvram_copy_at + layout.nvram_bytes().next_multiple_of(REGION_ALIGNMENT_BYTES);
-        layout.flash_copy_at = layout.journal_copy_at + layout.journal_bytes();
+        layout.journal_copy_offset =
+            layout.nvram_copy_offset + layout.nvram_bytes().next_multiple_of(REGION_ALIGNMENT_BYTES);
+        layout.flash_metadata_copy_offset = layout.journal_copy_offset + layout.journal_bytes();
         layout
     }
 
     /// Returns the length of the flash file, bytes.
     pub fn flash_bytes(&self) -> u64 {
-        self.data_at + self.geometry.physical_bytes()
+        self.page_data_offset + self.geometry.physical_bytes()
     }
 
     /// Returns the number of state words (8 bytes each): those of the NVRAM, then one for each block.
@@ -395,19 +405,19 @@ impl Layout {
 
     /// Returns the number of sectors of state words in the file `nvram`.
     pub fn sector_count(&self) -> u64 {
-        self.state_word_count().div_ceil(SECTOR_WORDS as u64)
+        self.state_word_count().div_ceil(STATE_SECTOR_WORDS as u64)
     }
 
     /// Returns the length of the NVRAM file, bytes.
     pub fn nvram_bytes(&self) -> u64 {
-        self.sector_count() * SECTOR_BYTES as u64
+        self.sector_count() * STATE_SECTOR_BYTES as u64
     }
 
     /// Returns the length, in bytes, of each of the two areas of the journal. It is at least twice the longest record,
     /// so that a record fits. It is at least half the length of all sectors, so that the sectors rewritten during one
     /// pass over an area are not many more bytes than the records of that pass.
     pub fn journal_area_bytes(&self) -> u64 {
-        let words = self.state_word_count().min(EPOCH_WORDS_MAX + EPOCH_WORDS_EXCESS_MAX);
+        let words = self.state_word_count().min(EPOCH_CHANGED_WORDS_MAX + EPOCH_WORDS_EXCESS_MAX);
         let longest_bytes = RECORD_BYTES as u64 + words * JOURNAL_ENTRY_BYTES as u64;
         (2 * longest_bytes).max(self.nvram_bytes() / 2).next_multiple_of(REGION_ALIGNMENT_BYTES)
     }
@@ -422,14 +432,14 @@ impl Layout {
     ///
     /// # Panics
     /// If `file` is the mirror itself.
-    pub fn mirror_at(&self, file: ImageFile, offset: u64) -> u64 {
+    pub fn mirror_offset(&self, file: ImageFile, offset: u64) -> u64 {
         offset
             + match file {
                 ImageFile::Superblock => 0,
-                ImageFile::Session => self.session_copy_at,
-                ImageFile::Nvram => self.nvram_copy_at,
-                ImageFile::Journal => self.journal_copy_at,
-                ImageFile::Flash => self.flash_copy_at,
+                ImageFile::Session => self.session_copy_offset,
+                ImageFile::Nvram => self.nvram_copy_offset,
+                ImageFile::Journal => self.journal_copy_offset,
+                ImageFile::Flash => self.flash_metadata_copy_offset,
                 ImageFile::Mirror => panic!("the mirror has no copy"),
             }
     }
@@ -442,22 +452,22 @@ impl Layout {
     /// Returns the length, in bytes, of the part of the flash file before the spare areas: the OOB records, and the
     /// reserved space before them.
     pub fn metadata_bytes(&self) -> u64 {
-        self.spare_at
+        self.spare_areas_offset
     }
 
     /// Returns the offset of a page's OOB record in the flash file.
-    pub fn oob_at(&self, ppn: Ppn) -> u64 {
-        self.oob_at + u64::from(ppn.0) * RECORD_BYTES as u64
+    pub fn oob_record_offset(&self, ppn: Ppn) -> u64 {
+        self.oob_records_offset + u64::from(ppn.0) * RECORD_BYTES as u64
     }
 
     /// Returns the offset of a page's spare bytes in the flash file.
-    pub fn spare_at(&self, ppn: Ppn) -> u64 {
-        self.spare_at + u64::from(ppn.0) * spare_stride_bytes_of(&self.geometry)
+    pub fn spare_area_offset(&self, ppn: Ppn) -> u64 {
+        self.spare_areas_offset + u64::from(ppn.0) * spare_stride_bytes_of(&self.geometry)
     }
 
     /// Returns the offset of a page's data in the flash file.
-    pub fn data_at(&self, ppn: Ppn) -> u64 {
-        self.data_at + u64::from(ppn.0) * u64::from(self.geometry.page_bytes)
+    pub fn data_offset(&self, ppn: Ppn) -> u64 {
+        self.page_data_offset + u64::from(ppn.0) * u64::from(self.geometry.page_bytes)
     }
 
     /// Encodes the OOB record of page `ppn`.
@@ -465,12 +475,12 @@ impl Layout {
         let mut bytes = [0; RECORD_BYTES];
         bytes[4] = 2;
         bytes[6..8].copy_from_slice(&record.spare_bytes.to_le_bytes());
-        put_u32(&mut bytes, 8, record.epoch);
+        put_u32(&mut bytes, 8, record.block_erase_count);
         put_u32(&mut bytes, 12, ppn.0);
         put_u32(&mut bytes, 20, record.data_crc);
         put_u32(&mut bytes, 48, record.spare_crc);
         bytes[52] = u8::from(record.is_lost);
-        put_u64(&mut bytes, 56, record.journal_record);
+        put_u64(&mut bytes, 56, record.journal_record_number);
         if let Some(oob) = record.oob {
             bytes[4] = 1;
             bytes[5] = page_kind_code(oob.kind);
@@ -479,7 +489,7 @@ impl Layout {
             put_u64(&mut bytes, 32, oob.generation);
             put_u64(&mut bytes, 40, oob.fingerprint.0);
         }
-        write_record_checksum(&mut bytes, self.salt, self.oob_at(ppn));
+        write_record_checksum(&mut bytes, self.salt, self.oob_record_offset(ppn));
         bytes
     }
 
@@ -492,7 +502,7 @@ impl Layout {
     }
 
     fn decode_record(&self, ppn: Ppn, bytes: &[u8; RECORD_BYTES]) -> Option<OobRecord> {
-        if !has_valid_checksum(bytes, self.salt, self.oob_at(ppn)) || u32_at(bytes, 12) != ppn.0 {
+        if !has_valid_checksum(bytes, self.salt, self.oob_record_offset(ppn)) || u32_at(bytes, 12) != ppn.0 {
             return None;
         }
         let oob = match bytes[4] {
@@ -509,13 +519,13 @@ impl Layout {
         let spare_bytes = u16::from_le_bytes([bytes[6], bytes[7]]);
         let is_possible = u64::from(spare_bytes) <= spare_stride_bytes_of(&self.geometry);
         is_possible.then(|| OobRecord {
-            epoch: u32_at(bytes, 8),
+            block_erase_count: u32_at(bytes, 8),
             oob,
             spare_bytes,
             data_crc: u32_at(bytes, 20),
             spare_crc: u32_at(bytes, 48),
             is_lost: bytes[52] == 1,
-            journal_record: u64_at(bytes, 56),
+            journal_record_number: u64_at(bytes, 56),
         })
     }
 
@@ -533,16 +543,16 @@ impl Layout {
 
     /// Whether `spare` matches the checksum of the spare bytes in an OOB record.
     pub fn is_spare_whole(&self, ppn: Ppn, record: &OobRecord, spare: &[u8]) -> bool {
-        spare.is_empty() || self.spare_crc(ppn, record.epoch, spare) == record.spare_crc
+        spare.is_empty() || self.spare_crc(ppn, record.block_erase_count, spare) == record.spare_crc
     }
 
     /// Encodes sector number `index` of the file `nvram`, with its checksum.
-    pub fn encode_sector(&self, index: u64, sector: &Sector) -> [u8; SECTOR_BYTES] {
-        let mut bytes = [0; SECTOR_BYTES];
+    pub fn encode_sector(&self, index: u64, sector: &StateSector) -> [u8; STATE_SECTOR_BYTES] {
+        let mut bytes = [0; STATE_SECTOR_BYTES];
         put_u64(&mut bytes, 8, sector.generation);
         put_u64(&mut bytes, 16, sector.last_journal_record);
         for (k, &word) in sector.words.iter().enumerate() {
-            put_u64(&mut bytes, SECTOR_HEAD_BYTES + 8 * k, word);
+            put_u64(&mut bytes, STATE_SECTOR_HEADER_BYTES + 8 * k, word);
         }
         let crc = checksum(self.salt, index, &bytes[4..]);
         put_u32(&mut bytes, 0, crc);
@@ -550,10 +560,10 @@ impl Layout {
     }
 
     /// Decodes sector number `index` of the file `nvram`; `None` if its checksum is wrong.
-    pub fn decode_sector(&self, index: u64, bytes: &[u8; SECTOR_BYTES]) -> Option<Sector> {
+    pub fn decode_sector(&self, index: u64, bytes: &[u8; STATE_SECTOR_BYTES]) -> Option<StateSector> {
         let is_whole = u32_at(bytes, 0) == checksum(self.salt, index, &bytes[4..]) && u32_at(bytes, 4) == 0;
-        let word = |k| u64_at(bytes, SECTOR_HEAD_BYTES + 8 * k);
-        is_whole.then(|| Sector {
+        let word = |k| u64_at(bytes, STATE_SECTOR_HEADER_BYTES + 8 * k);
+        is_whole.then(|| StateSector {
             generation: u64_at(bytes, 8),
             last_journal_record: u64_at(bytes, 16),
             words: std::array::from_fn(word),
@@ -621,7 +631,7 @@ impl Durability {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Session {
     /// Whether the session closed the image.
-    pub is_clean: bool,
+    pub was_closed: bool,
     /// Durability of the session.
     pub durability: Durability,
     /// Identifier of the boot of the server machine in which the session ran; zeros if unknown.
@@ -629,7 +639,7 @@ pub struct Session {
     /// Number of earlier sessions of the image that did not end cleanly, without this session.
     pub unsafe_shutdowns: u64,
     /// Number of sessions of the image so far, this session included.
-    pub sessions: u64,
+    pub session_count: u64,
     /// Number of the journal's last record, if the session closed the image.
     pub last_journal_record: u64,
 }
@@ -638,11 +648,11 @@ impl Session {
     /// Encodes the session record, which is the file `session`.
     pub fn encode(&self, salt: u64) -> [u8; RECORD_BYTES] {
         let mut bytes = [0; RECORD_BYTES];
-        bytes[4] = u8::from(self.is_clean);
+        bytes[4] = u8::from(self.was_closed);
         bytes[5] = self.durability.code();
         put_u64(&mut bytes, 8, self.unsafe_shutdowns);
         bytes[16..32].copy_from_slice(&self.boot_id);
-        put_u64(&mut bytes, 32, self.sessions);
+        put_u64(&mut bytes, 32, self.session_count);
         put_u64(&mut bytes, 40, self.last_journal_record);
         write_record_checksum(&mut bytes, salt, 0);
         bytes
@@ -652,11 +662,11 @@ impl Session {
     pub fn decode(bytes: &[u8; RECORD_BYTES], salt: u64) -> Option<Self> {
         let durability = Durability::from_code(bytes[5])?;
         (has_valid_checksum(bytes, salt, 0) && bytes[4] <= 1).then(|| Self {
-            is_clean: bytes[4] == 1,
+            was_closed: bytes[4] == 1,
             durability,
             boot_id: bytes[16..32].try_into().expect("sixteen bytes"),
             unsafe_shutdowns: u64_at(bytes, 8),
-            sessions: u64_at(bytes, 32),
+            session_count: u64_at(bytes, 32),
             last_journal_record: u64_at(bytes, 40),
         })
     }

@@ -20,37 +20,38 @@ use std::io;
 
 use wearwell::address::{BlockId, Ppn};
 use wearwell::data::{Content, Descriptor};
-use wearwell::nand::{Fragile, Nand, Oob, PageKind, RetainedFields, SimNand};
+use wearwell::nand::{FaultInjectable, Nand, Oob, PageKind, RetainedFields, SimNand};
 
 use super::backing::{Backing, ImageFile};
 use super::journal::{self, Journal};
 use super::layout::{
-    BlockHealth, BlockRecord, Layout, OobRecord, OobSlot, RECORD_BYTES, SECTOR_BYTES, SECTOR_WORDS, Sector,
+    BlockHealth, BlockRecord, Layout, OobRecord, OobSlot, RECORD_BYTES, STATE_SECTOR_BYTES,
+    STATE_SECTOR_WORDS, StateSector,
 };
-use super::sides::{PageToVerify, SIDES, Side, read_page};
+use super::sides::{METADATA_COPIES, MetadataCopy, PageToVerify, read_page};
 
 /// Number of sectors of state words that are read in one read.
-const SECTORS_AT_ONCE: u64 = 256;
+const SECTORS_PER_READ: u64 = 256;
 
 /// How an image is loaded: what must be undamaged in its files, and what happens at damage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Expectation {
     /// Number of a journal record: everything up to this record was certainly on the disk. `u64::MAX` if no page can be
     /// half programmed.
-    pub(super) whole_up_to_record: u64,
+    pub(super) durable_up_to_record: u64,
     /// Whether the data of every page is read and verified by its checksum.
     pub(super) verifies_all_data: bool,
     /// Logical pages that the image exports.
     pub(super) logical_pages: u32,
     /// Whether metadata that is damaged in both copies is left out; otherwise loading stops at the first damage.
-    pub(super) rescues: bool,
+    pub(super) skips_damaged_metadata: bool,
 }
 
 /// Metadata that is damaged in both copies and was left out of the loaded state.
 #[derive(Debug, Default)]
-pub(super) struct LeftOut {
+pub(super) struct SkippedMetadata {
     /// Indices of state words (NVRAM and blocks) whose newest value is unknown; they are loaded as 0.
-    pub(super) words: BTreeSet<u64>,
+    pub(super) state_words: BTreeSet<u64>,
     /// Blocks whose state word was left out, each with the kind of its pages, if any page can be read.
     pub(super) blocks: Vec<(BlockId, Option<PageKind>)>,
     /// Pages without a usable OOB record, each with the kind of the other pages of its block, if any can be read.
@@ -65,7 +66,7 @@ pub(super) struct PageChecksum {
 }
 
 /// State of the flash as loaded from the files of an image, with the damage found and the repairs that are left to do.
-pub(super) struct Loaded {
+pub(super) struct LoadedFlash {
     pub(super) model: SimNand,
     pub(super) page_checksums: Vec<PageChecksum>,
     pub(super) journal: Journal,
@@ -76,7 +77,7 @@ pub(super) struct Loaded {
     /// Damage of metadata that no copy repairs, one sentence per place.
     pub(super) findings: Vec<String>,
     /// The damaged state words, blocks and pages that were left out. Empty unless the image is rescued.
-    pub(super) left_out: LeftOut,
+    pub(super) left_out: SkippedMetadata,
     /// Number of pages whose data was compared with its checksum.
     pub(super) verified_pages: u64,
     /// Metadata records and sectors that were repaired from their other copy.
@@ -107,27 +108,27 @@ pub(super) fn load(
     layout: &Layout,
     journal: journal::FoundJournal,
     expectation: Expectation,
-) -> io::Result<Loaded> {
+) -> io::Result<LoadedFlash> {
     let geometry = layout.geometry.clone();
     let retain = RetainedFields { data_bytes: false, packed_bytes: false, ..RetainedFields::ALL };
     let mut loader = Loader {
         expectation,
         layout,
         backing,
-        last_number: journal.last_record_number(),
-        loaded: Loaded {
+        last_journal_record_number: journal.last_record_number(),
+        loaded: LoadedFlash {
             model: SimNand::new(geometry.clone(), retain).with_nvram(layout.nvram_words * 8),
             page_checksums: vec![PageChecksum::default(); geometry.pages() as usize],
             journal: Journal::default(),
             torn_pages: Vec::new(),
             damaged_pages: Vec::new(),
             findings: Vec::new(),
-            left_out: LeftOut::default(),
+            left_out: SkippedMetadata::default(),
             verified_pages: 0,
             repaired_records: journal.repaired_records,
         },
     };
-    loader.load_state(journal);
+    loader.load_state_words(journal);
     if loader.continues_after_damage() {
         (0..geometry.blocks()).map(BlockId).try_for_each(|id| loader.load_block(id))?;
     }
@@ -139,8 +140,8 @@ struct Loader<'a, B> {
     layout: &'a Layout,
     backing: &'a mut B,
     /// Number of the journal's last record.
-    last_number: u64,
-    loaded: Loaded,
+    last_journal_record_number: u64,
+    loaded: LoadedFlash,
 }
 
 impl<B: Backing> Loader<'_, B> {
@@ -150,36 +151,38 @@ impl<B: Backing> Loader<'_, B> {
 
     /// Whether loading an image continues: no damage was found so far, or the image is being rescued.
     fn continues_after_damage(&self) -> bool {
-        self.expectation.rescues || self.loaded.findings.is_empty()
+        self.expectation.skips_damaged_metadata || self.loaded.findings.is_empty()
     }
 
     /// Whether a crash of the server machine may have left a page half programmed. `number` is that of the journal
     /// record for which the page was programmed.
-    fn may_be_half_done(&self, number: u64) -> bool {
-        number > self.expectation.whole_up_to_record
+    fn may_be_half_programmed(&self, number: u64) -> bool {
+        number > self.expectation.durable_up_to_record
     }
 
     /// Loads all state words (NVRAM and blocks) from their sectors, and applies the changes of the journal's records.
-    fn load_state(&mut self, journal: journal::FoundJournal) {
+    fn load_state_words(&mut self, journal: journal::FoundJournal) {
         let (mut state, mut generations) = (Vec::new(), Vec::new());
-        for from in (0..self.layout.sector_count()).step_by(SECTORS_AT_ONCE as usize) {
+        for from in (0..self.layout.sector_count()).step_by(SECTORS_PER_READ as usize) {
             let (count, at) =
-                (SECTORS_AT_ONCE.min(self.layout.sector_count() - from), from * SECTOR_BYTES as u64);
-            let sides =
-                SIDES.map(|side| self.read_entries_of_copy(side, ImageFile::Nvram, at, count as usize));
+                (SECTORS_PER_READ.min(self.layout.sector_count() - from), from * STATE_SECTOR_BYTES as u64);
+            let sides = METADATA_COPIES
+                .map(|side| self.read_entries_of_copy(side, ImageFile::Nvram, at, count as usize));
             for k in 0..count {
                 let copies = sides.each_ref().map(|side| side[k as usize]);
                 let sector = self.choose_sector(from + k, &copies, &journal);
                 if sector.is_none() {
-                    let first = (from + k) * SECTOR_WORDS as u64;
-                    self.loaded.left_out.words.extend(first..first + SECTOR_WORDS as u64);
+                    let first = (from + k) * STATE_SECTOR_WORDS as u64;
+                    self.loaded.left_out.state_words.extend(first..first + STATE_SECTOR_WORDS as u64);
                 }
-                state.extend_from_slice(sector.as_ref().map_or(&[0; SECTOR_WORDS], |sector| &sector.words));
+                state.extend_from_slice(
+                    sector.as_ref().map_or(&[0; STATE_SECTOR_WORDS], |sector| &sector.words),
+                );
                 generations.push(sector.map_or(0, |sector| sector.generation));
             }
         }
         state.truncate(self.layout.state_word_count() as usize);
-        let left_out = &mut self.loaded.left_out.words;
+        let left_out = &mut self.loaded.left_out.state_words;
         left_out.split_off(&self.layout.state_word_count());
         for index in journal.changed_words() {
             left_out.remove(&index);
@@ -195,7 +198,7 @@ impl<B: Backing> Loader<'_, B> {
     /// 0xff, which is neither a valid record nor blank.
     fn read_entries_of_copy<const BYTES: usize>(
         &self,
-        side: Side,
+        side: MetadataCopy,
         file: ImageFile,
         at: u64,
         count: usize,
@@ -217,9 +220,9 @@ impl<B: Backing> Loader<'_, B> {
     fn choose_sector(
         &mut self,
         index: u64,
-        copies: &[[u8; SECTOR_BYTES]; 2],
+        copies: &[[u8; STATE_SECTOR_BYTES]; 2],
         journal: &journal::FoundJournal,
-    ) -> Option<Sector> {
+    ) -> Option<StateSector> {
         let accepted = copies.each_ref().map(|bytes| {
             self.layout.decode_sector(index, bytes).filter(|sector| journal.accepts_sector(sector))
         });
@@ -233,9 +236,9 @@ impl<B: Backing> Loader<'_, B> {
             return None;
         };
         let bytes = self.layout.encode_sector(index, sector);
-        for (side, copy) in SIDES.into_iter().zip(copies) {
+        for (side, copy) in METADATA_COPIES.into_iter().zip(copies) {
             if *copy != bytes {
-                let at = index * SECTOR_BYTES as u64;
+                let at = index * STATE_SECTOR_BYTES as u64;
                 side.repair(self.backing, self.layout, ImageFile::Nvram, &bytes, at);
                 self.loaded.repaired_records += 1;
             }
@@ -247,14 +250,14 @@ impl<B: Backing> Loader<'_, B> {
         let index = self.layout.block_word_index(id);
         let word = self.loaded.journal.state_words()[index as usize];
         let pages = self.layout.geometry.block_pages();
-        let is_left_out = self.loaded.left_out.words.contains(&index);
+        let is_left_out = self.loaded.left_out.state_words.contains(&index);
         let record =
             BlockRecord::decode(word).filter(|record| record.programmed_pages <= pages && !is_left_out);
         let Some(record) = record else {
             if !is_left_out {
                 self.add_finding(format!("the state word of block {id} is invalid: {word:#x}"));
             }
-            return if self.expectation.rescues { self.rescue_block(id) } else { Ok(()) };
+            return if self.expectation.skips_damaged_metadata { self.rescue_block(id) } else { Ok(()) };
         };
         if record.health == BlockHealth::Bad {
             self.loaded.model.set_erase_count(id, record.erase_count);
@@ -262,7 +265,7 @@ impl<B: Backing> Loader<'_, B> {
             return Ok(());
         }
         let mut block = self.read_block(id, record);
-        self.find_damage(&mut block);
+        self.remove_damaged_oob_records(&mut block);
         if self.continues_after_damage() {
             self.load_into_model(&block)?;
         }
@@ -274,9 +277,9 @@ impl<B: Backing> Loader<'_, B> {
     /// pages.
     fn rescue_block(&mut self, id: BlockId) -> io::Result<()> {
         let (first, count) = (self.layout.geometry.first_page(id), self.layout.geometry.block_pages());
-        let at = self.layout.oob_at(first);
+        let at = self.layout.oob_record_offset(first);
         let sides: [Vec<[u8; RECORD_BYTES]>; 2] =
-            SIDES.map(|side| self.read_entries_of_copy(side, ImageFile::Flash, at, count as usize));
+            METADATA_COPIES.map(|side| self.read_entries_of_copy(side, ImageFile::Flash, at, count as usize));
         let slots =
             |k: usize| sides.each_ref().map(|side| self.layout.decode_oob(Ppn(first.0 + k as u32), &side[k]));
         let records = |k: usize| {
@@ -285,16 +288,17 @@ impl<B: Backing> Loader<'_, B> {
                 .filter_map(|slot| if let OobSlot::Record(record) = slot { Some(record) } else { None })
         };
         let pages = 0..count as usize;
-        let erases = pages.clone().flat_map(records).map(|record| record.epoch).max().unwrap_or(0);
+        let erases =
+            pages.clone().flat_map(records).map(|record| record.block_erase_count).max().unwrap_or(0);
         let is_used = |k: &usize| {
             slots(*k).iter().all(|slot| *slot == OobSlot::Damaged)
-                || records(*k).any(|record| record.epoch == erases)
+                || records(*k).any(|record| record.block_erase_count == erases)
         };
         let programmed = pages.rev().find(is_used).map_or(0, |last| last as u32 + 1);
         let record =
             BlockRecord { health: BlockHealth::Good, erase_count: erases, programmed_pages: programmed };
         let mut block = self.read_block(id, record);
-        self.find_damage(&mut block);
+        self.remove_damaged_oob_records(&mut block);
         self.loaded.left_out.blocks.push((id, page_kind_of_block(&block)));
         self.load_into_model(&block)
     }
@@ -302,8 +306,9 @@ impl<B: Backing> Loader<'_, B> {
     /// Reads the OOB records of a block's present epoch, each from a copy that is whole.
     fn read_block(&mut self, id: BlockId, record: BlockRecord) -> FoundBlock {
         let (first, count) = (self.layout.geometry.first_page(id), self.layout.geometry.block_pages());
-        let at = self.layout.oob_at(first);
-        let sides = SIDES.map(|side| self.read_entries_of_copy(side, ImageFile::Flash, at, count as usize));
+        let at = self.layout.oob_record_offset(first);
+        let sides =
+            METADATA_COPIES.map(|side| self.read_entries_of_copy(side, ImageFile::Flash, at, count as usize));
         let page = |k: u32| {
             let ppn = Ppn(first.0 + k);
             let copies = sides.each_ref().map(|side| side[k as usize]);
@@ -322,10 +327,12 @@ impl<B: Backing> Loader<'_, B> {
         block: BlockRecord,
     ) -> Option<OobRecord> {
         let slots = copies.each_ref().map(|bytes| self.layout.decode_oob(ppn, bytes));
-        let next_number = self.last_number + 1;
-        let is_known = |record: &OobRecord| record.journal_record <= next_number;
+        let next_number = self.last_journal_record_number + 1;
+        let is_known = |record: &OobRecord| record.journal_record_number <= next_number;
         let current = |slot: &OobSlot| match slot {
-            OobSlot::Record(record) if record.epoch == block.erase_count && is_known(record) => Some(*record),
+            OobSlot::Record(record) if record.block_erase_count == block.erase_count && is_known(record) => {
+                Some(*record)
+            }
             _ => None,
         };
         let found = slots.each_ref().map(current);
@@ -335,13 +342,13 @@ impl<B: Backing> Loader<'_, B> {
         if chosen.is_none() && k >= block.programmed_pages && slots.iter().all(is_beyond) {
             self.add_finding(format!(
                 "page {ppn} was programmed after record {} of the journal, which is its last one",
-                self.last_number
+                self.last_journal_record_number
             ));
         }
         let is_wrong = |slot: &OobSlot| match slot {
             OobSlot::Blank => false,
             OobSlot::Damaged => true,
-            OobSlot::Record(record) => record.epoch > block.erase_count || !is_known(record),
+            OobSlot::Record(record) => record.block_erase_count > block.erase_count || !is_known(record),
         };
         let bytes = match &chosen {
             Some(record) => self.layout.encode_oob(ppn, record),
@@ -350,9 +357,15 @@ impl<B: Backing> Loader<'_, B> {
                 slots.iter().position(|slot| !is_wrong(slot)).map_or([0; RECORD_BYTES], |side| copies[side])
             }
         };
-        for ((side, copy), slot) in SIDES.into_iter().zip(copies).zip(&slots) {
+        for ((side, copy), slot) in METADATA_COPIES.into_iter().zip(copies).zip(&slots) {
             if *copy != bytes && (chosen.is_some() || is_wrong(slot)) {
-                side.repair(self.backing, self.layout, ImageFile::Flash, &bytes, self.layout.oob_at(ppn));
+                side.repair(
+                    self.backing,
+                    self.layout,
+                    ImageFile::Flash,
+                    &bytes,
+                    self.layout.oob_record_offset(ppn),
+                );
                 self.loaded.repaired_records += 1;
             }
         }
@@ -361,7 +374,7 @@ impl<B: Backing> Loader<'_, B> {
 
     /// Reports OOB records of a block that are missing or contradict other metadata as damage, and removes the
     /// contradicting ones from the block.
-    fn find_damage(&mut self, block: &mut FoundBlock) {
+    fn remove_damaged_oob_records(&mut self, block: &mut FoundBlock) {
         let first = self.layout.geometry.first_page(block.id).0;
         let kind = page_kind_of_block(block);
         for k in 0..block.pages.len() {
@@ -372,7 +385,7 @@ impl<B: Backing> Loader<'_, B> {
                     Some(format!("both copies of the OOB of page {ppn} in block {} are damaged", block.id))
                 }
                 None => None,
-                Some(record) => self.contradiction(ppn, record, is_counted, kind, block.id),
+                Some(record) => self.describe_contradiction(ppn, record, is_counted, kind, block.id),
             };
             if let Some(sentence) = contradiction {
                 self.add_finding(sentence);
@@ -383,7 +396,7 @@ impl<B: Backing> Loader<'_, B> {
     }
 
     /// Returns a sentence that states how a page's OOB record contradicts other metadata; `None` if it does not.
-    fn contradiction(
+    fn describe_contradiction(
         &self,
         ppn: Ppn,
         record: &OobRecord,
@@ -391,10 +404,10 @@ impl<B: Backing> Loader<'_, B> {
         kind: Option<PageKind>,
         block: BlockId,
     ) -> Option<String> {
-        if !is_counted && record.journal_record <= self.last_number {
+        if !is_counted && record.journal_record_number <= self.last_journal_record_number {
             return Some(format!(
                 "page {ppn} was programmed for record {} of the journal, which does not count it",
-                record.journal_record
+                record.journal_record_number
             ));
         }
         let oob = record.oob?;
@@ -431,7 +444,7 @@ impl<B: Backing> Loader<'_, B> {
 
     fn load_page_into_model(&mut self, ppn: Ppn, record: &OobRecord, oob: Oob) -> io::Result<()> {
         if !self.is_loaded_as_programmed(ppn, record, &oob)? {
-            self.load_as_torn(ppn, record.epoch);
+            self.load_as_torn(ppn, record.block_erase_count);
             return Ok(());
         }
         let OobRecord { data_crc, spare_bytes, is_lost, .. } = *record;
@@ -456,7 +469,7 @@ impl<B: Backing> Loader<'_, B> {
     /// if all pages are verified. If they differ, a page that may be torn is not loaded; any other page is loaded and
     /// recorded as damaged.
     fn is_loaded_as_programmed(&mut self, ppn: Ppn, record: &OobRecord, oob: &Oob) -> io::Result<bool> {
-        let may_be_torn = self.may_be_half_done(record.journal_record);
+        let may_be_torn = self.may_be_half_programmed(record.journal_record_number);
         if !may_be_torn && !self.expectation.verifies_all_data {
             return Ok(true);
         }
@@ -467,7 +480,7 @@ impl<B: Backing> Loader<'_, B> {
         self.loaded.verified_pages += 1;
         let page = PageToVerify {
             ppn,
-            epoch: record.epoch,
+            block_erase_count: record.block_erase_count,
             data_crc: record.data_crc,
             spare_bytes: record.spare_bytes,
             is_metadata: !oob.kind.is_host_data(),
@@ -497,8 +510,8 @@ pub(super) fn read_spare(
     if spare.is_empty() {
         return Some(spare);
     }
-    let at = layout.spare_at(ppn);
-    let mut sides = SIDES.into_iter();
+    let at = layout.spare_area_offset(ppn);
+    let mut sides = METADATA_COPIES.into_iter();
     let is_found = sides.any(|side| {
         side.read(backing, layout, ImageFile::Flash, &mut spare, at)
             && layout.is_spare_whole(ppn, record, &spare)

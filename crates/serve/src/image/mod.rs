@@ -33,20 +33,20 @@ use std::collections::BTreeSet;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 
-pub use audit::{AuditReport, Verdict, audit, audit_of};
-use backing::read_front;
+pub use audit::{AuditReport, Verdict, audit, audit_backing};
+use backing::read_prefix;
 pub use backing::{Access, Backing, CopyOnWrite, Files, ImageFile};
 pub use copy::{CopyChanges, CopyReport, RepairReport, copy, repair};
-pub use create::{Specification, create, create_on, create_with_progress};
+pub use create::{ImageSpecification, create, create_on, create_with_progress};
 pub use error::ImageError;
 pub use layout::Durability;
 use layout::{
-    Layout, MAX_CONFIG_BYTES, RECORD_BYTES, SECTOR_WORDS, SUPERBLOCK_BYTES, Session, Superblock,
-    SuperblockError, VERSION,
+    FORMAT_VERSION, Layout, MAX_CONFIG_BYTES, RECORD_BYTES, STATE_SECTOR_WORDS, SUPERBLOCK_BYTES, Session,
+    Superblock, SuperblockError,
 };
-use load::{Expectation, Loaded, load};
+use load::{Expectation, LoadedFlash, load};
 pub use nand::FileNand;
-use sides::{SIDES, Side};
+use sides::{METADATA_COPIES, MetadataCopy};
 pub use upgrade::{upgrade, upgrade_on};
 use wearwell::address::Lpn;
 use wearwell::design::Parts;
@@ -55,7 +55,7 @@ use wearwell::store::GC_RESERVE_BLOCKS;
 use wearwell::{Device, DeviceOptions};
 use wearwell_config::Config;
 
-use crate::device::Identity;
+use crate::device::DriveIdentity;
 
 /// Options with which an image is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -80,15 +80,15 @@ pub struct OpenReport {
     /// Sessions in the life of the image that did not end cleanly.
     pub unsafe_shutdowns: u64,
     /// Sessions in the life of the image, this session included.
-    pub sessions: u64,
+    pub session_count: u64,
     /// Report of the engine's recovery of the device.
     pub recovery: RecoveryReport,
     /// Metadata that is damaged in both copies, one sentence for each place. Empty unless the image is rescued.
     pub findings: Vec<String>,
     /// Logical pages whose newest version cannot be proven. Empty unless the image is rescued. The device reads them as
     /// zeros, so a server has to refuse reads of them
-    /// ([`FlashDevice::refuse_unproven`](crate::FlashDevice::refuse_unproven)).
-    pub unproven: BTreeSet<Lpn>,
+    /// ([`FlashDevice::refuse_unproven_pages`](crate::FlashDevice::refuse_unproven)).
+    pub unproven_lpns: BTreeSet<Lpn>,
 }
 
 /// An open image: a device over the files of the image.
@@ -101,7 +101,7 @@ pub struct Image<B: Backing = Files> {
     /// What opening the image found and repaired.
     pub report: OpenReport,
     /// The configuration in force, as TOML. A replay with it does the same flash operations.
-    pub config: String,
+    pub config_toml: String,
     endurance_cycles: u32,
 }
 
@@ -144,9 +144,9 @@ impl<B: Backing> Image<B> {
         let mut report = found.open_report();
         let superblock = found.superblock.clone();
         let layout = found.layout.clone();
-        let mut loaded = found.load(&mut backing, Loading { verifies_all: false, rescues })?;
+        let mut loaded = found.load(&mut backing, LoadMode { verifies_all: false, rescues })?;
         if rescues {
-            report.unproven = rescue::leave_out_unproven(&mut loaded, &superblock, &layout)?;
+            report.unproven_lpns = rescue::leave_out_unproven(&mut loaded, &superblock, &layout)?;
             report.findings = std::mem::take(&mut loaded.findings);
         } else if !loaded.findings.is_empty() {
             return Err(ImageError::Damaged { findings: loaded.findings });
@@ -155,20 +155,20 @@ impl<B: Backing> Image<B> {
         report.torn_pages = torn.len() as u64;
         report.repaired_records += loaded.repaired_records;
         let session = Session {
-            is_clean: false,
+            was_closed: false,
             durability: options.durability.unwrap_or(superblock.durability),
             boot_id: current_boot_id(),
             unsafe_shutdowns: report.unsafe_shutdowns,
-            sessions: report.sessions,
+            session_count: report.session_count,
             last_journal_record: 0,
         };
         let mut nand = FileNand::new(backing, layout, loaded, session);
         // The half-programmed pages are sealed before the session begins: after that no recovery would look for them.
-        let repaired = torn.into_iter().try_for_each(|(ppn, epoch)| nand.seal_torn(ppn, epoch));
+        let repaired = torn.into_iter().try_for_each(|(ppn, epoch)| nand.mark_page_torn(ppn, epoch));
         repaired.and_then(|()| nand.begin_session()).map_err(|_| medium_failure(&nand))?;
         let RecoveredDevice { device, recovery, config, endurance_cycles } = recover(nand, &superblock)?;
         report.recovery = recovery;
-        Ok(Self { device, superblock, report, config, endurance_cycles })
+        Ok(Self { device, superblock, report, config_toml: config, endurance_cycles })
     }
 
     /// Writes all data and metadata to the files and records that the image was closed.
@@ -180,11 +180,11 @@ impl<B: Backing> Image<B> {
     }
 
     /// Returns design, rated endurance, and numbers of starts and unclean ends of the device.
-    pub fn identity(&self) -> Identity {
-        Identity {
+    pub fn identity(&self) -> DriveIdentity {
+        DriveIdentity {
             design: self.superblock.design.clone(),
             endurance_cycles: self.endurance_cycles,
-            power_cycles: self.report.sessions,
+            power_cycles: self.report.session_count,
             unsafe_shutdowns: self.report.unsafe_shutdowns,
         }
     }
@@ -202,7 +202,7 @@ impl<B: Backing> Image<B> {
 pub fn close<B: Backing>(mut device: Device<FileNand<B>>) -> Result<(), ImageError> {
     let flushed = device.flush();
     let nand = device.ftl_mut().store_mut().nand_mut();
-    if nand.failure().is_none() {
+    if nand.failure_message().is_none() {
         flushed?;
     }
     nand.end_session().map_err(|_| medium_failure(nand))
@@ -213,7 +213,7 @@ pub fn close<B: Backing>(mut device: Device<FileNand<B>>) -> Result<(), ImageErr
 /// # Errors
 /// [`ImageError::Config`].
 fn config_of(superblock: &Superblock) -> Result<Config, ImageError> {
-    let mut config = Config::from_text_and_settings(Some(("superblock", &superblock.config)), &[])?;
+    let mut config = Config::from_text_and_settings(Some(("superblock", &superblock.config_toml)), &[])?;
     // Images whose configuration does not name the minimum were made before there was one.
     config.mapping.least_cache_entries.get_or_insert(1);
     Ok(config)
@@ -223,7 +223,7 @@ fn config_of(superblock: &Superblock) -> Result<Config, ImageError> {
 ///
 /// # Errors
 /// [`ImageError::Config`], and [`ImageError::Device`] for a design that needs a battery.
-fn parts_of(config: &Config, superblock: &Superblock) -> Result<(Parts, u32), ImageError> {
+fn device_parts_of(config: &Config, superblock: &Superblock) -> Result<(Parts, u32), ImageError> {
     let resolved = config.resolve_device(u64::from(superblock.logical_pages))?;
     if resolved.geometry != superblock.geometry || resolved.logical_pages != superblock.logical_pages {
         return Err(ImageError::Setting(
@@ -238,7 +238,9 @@ fn parts_of(config: &Config, superblock: &Superblock) -> Result<(Parts, u32), Im
 
 fn medium_failure<B: Backing>(nand: &FileNand<B>) -> ImageError {
     ImageError::Setting(
-        nand.failure().unwrap_or("its files could not be read or written; open the image again").to_owned(),
+        nand.failure_message()
+            .unwrap_or("its files could not be read or written; open the image again")
+            .to_owned(),
     )
 }
 
@@ -267,7 +269,7 @@ fn recover<B: Backing>(
     superblock: &Superblock,
 ) -> Result<RecoveredDevice<B>, ImageError> {
     let mut config = config_of(superblock)?;
-    let (mut parts, endurance_cycles) = parts_of(&config, superblock)?;
+    let (mut parts, endurance_cycles) = device_parts_of(&config, superblock)?;
     // Designs with compressed chunks are excluded: their chunk numbers become free only by erases.
     match nand.durability() {
         _ if parts.content.chunks.is_some() => {}
@@ -280,7 +282,7 @@ fn recover<B: Backing>(
     }
     let options = DeviceOptions { buffer: config.configured_buffer() };
     let mut device = Device::new(nand, superblock.logical_pages, &parts, options)?;
-    let recovery = device.recover().map_err(|error| match device.ftl().store().nand().failure() {
+    let recovery = device.recover().map_err(|error| match device.ftl().store().nand().failure_message() {
         Some(failure) => ImageError::Setting(failure.to_owned()),
         None => error.into(),
     })?;
@@ -291,10 +293,10 @@ fn recover<B: Backing>(
 /// one sync. It is an eighth of the spare blocks, which costs little write amplification, and at most 32 blocks in all
 /// pools.
 fn free_blocks_for_erase_groups(superblock: &Superblock) -> u32 {
-    const MOST_OF_ALL_POOLS: u32 = 32;
+    const FREE_BLOCKS_MAX: u32 = 32;
     let Superblock { geometry, logical_pages, .. } = superblock;
     let spare = geometry.blocks().saturating_sub(logical_pages.div_ceil(geometry.block_pages()));
-    spare.div_ceil(8).min(MOST_OF_ALL_POOLS) / geometry.pools()
+    spare.div_ceil(8).min(FREE_BLOCKS_MAX) / geometry.pools()
 }
 
 fn io_error<'a>(
@@ -314,7 +316,7 @@ fn current_boot_id() -> [u8; 16] {
 
 /// How much of an image is read when it is loaded, and how damage is handled.
 #[derive(Clone, Copy)]
-struct Loading {
+struct LoadMode {
     /// Whether the data of all pages is compared with its checksum.
     verifies_all: bool,
     /// Whether metadata that is damaged in both copies is left out, instead of being an error.
@@ -345,7 +347,7 @@ impl FoundImage {
         } else {
             journal::read(backing, &layout).map_err(damaged)?
         };
-        if session.is_clean && session.last_journal_record > journal.last_record_number() {
+        if session.was_closed && session.last_journal_record > journal.last_record_number() {
             return Err(damaged(format!(
                 "both copies of the journal lack their end: the last record found is {}, but the image was closed \
                  after record {}",
@@ -354,41 +356,42 @@ impl FoundImage {
             )));
         }
         // A later session may have begun and left no session record.
-        session.is_clean &= session.last_journal_record == journal.last_record_number();
+        session.was_closed &= session.last_journal_record == journal.last_record_number();
         let boot = current_boot_id();
         let is_other_boot = session.boot_id != boot && session.boot_id != [0; 16] && boot != [0; 16];
-        let host_restarted = !session.is_clean && session.durability == Durability::Process && is_other_boot;
+        let host_restarted =
+            !session.was_closed && session.durability == Durability::Process && is_other_boot;
         let repaired = of_superblock + of_session;
         Ok(Self { superblock, layout, session, journal, host_restarted, repaired_records: repaired })
     }
 
     fn open_report(&self) -> OpenReport {
         OpenReport {
-            was_unclean: !self.session.is_clean,
+            was_unclean: !self.session.was_closed,
             host_restarted: self.host_restarted,
-            unsafe_shutdowns: self.session.unsafe_shutdowns + u64::from(!self.session.is_clean),
-            sessions: self.session.sessions + 1,
+            unsafe_shutdowns: self.session.unsafe_shutdowns + u64::from(!self.session.was_closed),
+            session_count: self.session.session_count + 1,
             repaired_records: self.repaired_records,
             ..OpenReport::default()
         }
     }
 
     /// Loads the state of the flash, with a list of the damage that cannot be repaired.
-    fn load(self, backing: &mut impl Backing, loading: Loading) -> Result<Loaded, ImageError> {
-        let Loading { verifies_all, rescues } = loading;
+    fn load(self, backing: &mut impl Backing, loading: LoadMode) -> Result<LoadedFlash, ImageError> {
+        let LoadMode { verifies_all, rescues } = loading;
         let Self { superblock, layout, session, journal, host_restarted, .. } = self;
-        let is_host = !session.is_clean && session.durability == Durability::Host;
+        let is_host = !session.was_closed && session.durability == Durability::Host;
         let whole_up_to = if is_host || host_restarted { journal.synced_record_number() } else { u64::MAX };
         let logical_pages = superblock.logical_pages;
         let expectation = Expectation {
-            whole_up_to_record: whole_up_to,
+            durable_up_to_record: whole_up_to,
             verifies_all_data: verifies_all,
             logical_pages,
-            rescues,
+            skips_damaged_metadata: rescues,
         };
         let loaded = load(backing, &layout, journal, expectation);
         let mut loaded = loaded.map_err(io_error(backing, "read", ImageFile::Flash))?;
-        if session.is_clean {
+        if session.was_closed {
             loaded.journal.note_synced();
         }
         Ok(loaded)
@@ -398,10 +401,10 @@ impl FoundImage {
 /// Refuses a superblock that names much more NVRAM than its design needs: loading that NVRAM would use up time and memory
 /// before a contradiction is found.
 fn require_plausible_nvram(superblock: &Superblock) -> Result<(), ImageError> {
-    let (parts, _) = parts_of(&config_of(superblock)?, superblock)?;
+    let (parts, _) = device_parts_of(&config_of(superblock)?, superblock)?;
     let needed_bytes = parts.nvram_bytes_with_map(&superblock.geometry, superblock.logical_pages);
     // Another version of Wearwell may need less or more, but not twice as much.
-    if superblock.nvram_words <= needed_bytes / 4 + SECTOR_WORDS as u64 {
+    if superblock.nvram_words <= needed_bytes / 4 + STATE_SECTOR_WORDS as u64 {
         return Ok(());
     }
     let finding = format!(
@@ -417,11 +420,11 @@ fn require_plausible_nvram(superblock: &Superblock) -> Result<(), ImageError> {
 /// changed its superblock yet.
 fn read_superblock(backing: &mut impl Backing) -> Result<(Superblock, u64), ImageError> {
     let most = SUPERBLOCK_BYTES as u64 + u64::from(MAX_CONFIG_BYTES);
-    let home = read_front(backing, ImageFile::Superblock, most);
+    let home = read_prefix(backing, ImageFile::Superblock, most);
     let home = home.map_err(io_error(backing, "read", ImageFile::Superblock))?;
-    let mirror = read_front(backing, ImageFile::Mirror, most).unwrap_or_default();
+    let mirror = read_prefix(backing, ImageFile::Mirror, most).unwrap_or_default();
     if Superblock::decode_as(1, &home).is_ok() {
-        return Err(ImageError::Version { found: 1, known: VERSION });
+        return Err(ImageError::Version { found: 1, known: FORMAT_VERSION });
     }
     let found = [Superblock::decode(&home), Superblock::decode(&mirror)];
     let superblock = match &found {
@@ -429,7 +432,7 @@ fn read_superblock(backing: &mut impl Backing) -> Result<(Superblock, u64), Imag
         [Ok(home), Ok(mirror)] if home != mirror && !is_of_this_image(backing, home) => mirror.clone(),
         [Ok(superblock), _] | [Err(_), Ok(superblock)] => superblock.clone(),
         [Err(SuperblockError::Version(found)), _] => {
-            return Err(ImageError::Version { found: *found, known: VERSION });
+            return Err(ImageError::Version { found: *found, known: FORMAT_VERSION });
         }
         [Err(SuperblockError::Magic), _] if home.is_empty() && mirror.is_empty() => {
             return Err(ImageError::NoImage { path: backing.path_for_messages(ImageFile::Superblock) });
@@ -442,7 +445,7 @@ fn read_superblock(backing: &mut impl Backing) -> Result<(Superblock, u64), Imag
     };
     let (bytes, layout) = (superblock.encode(), Layout::new(&superblock));
     let mut repaired = 0;
-    for (side, found) in SIDES.into_iter().zip(found) {
+    for (side, found) in METADATA_COPIES.into_iter().zip(found) {
         if found.as_ref() != Ok(&superblock) {
             side.repair(backing, &layout, ImageFile::Superblock, &bytes, 0);
             repaired += 1;
@@ -455,10 +458,10 @@ fn read_superblock(backing: &mut impl Backing) -> Result<(Superblock, u64), Imag
 /// superblock's salt.
 fn is_of_this_image(backing: &impl Backing, superblock: &Superblock) -> bool {
     let layout = Layout::new(superblock);
-    SIDES.into_iter().any(|side| read_session_of(backing, &layout, side).is_some())
+    METADATA_COPIES.into_iter().any(|side| read_session_copy(backing, &layout, side).is_some())
 }
 
-fn read_session_of(backing: &impl Backing, layout: &Layout, side: Side) -> Option<Session> {
+fn read_session_copy(backing: &impl Backing, layout: &Layout, side: MetadataCopy) -> Option<Session> {
     let mut bytes = [0; RECORD_BYTES];
     let is_read = side.read(backing, layout, ImageFile::Session, &mut bytes, 0);
     is_read.then(|| Session::decode(&bytes, layout.salt)).flatten()
@@ -480,12 +483,14 @@ fn extend_short_flash_file(backing: &mut impl Backing, layout: &Layout) -> Resul
 /// statistics.
 fn read_session(backing: &mut impl Backing, layout: &Layout) -> (Session, u64) {
     let file = ImageFile::Session;
-    let found = SIDES.map(|side| read_session_of(backing, layout, side));
-    let newest =
-        found.into_iter().flatten().max_by_key(|session| (session.sessions, session.last_journal_record));
+    let found = METADATA_COPIES.map(|side| read_session_copy(backing, layout, side));
+    let newest = found
+        .into_iter()
+        .flatten()
+        .max_by_key(|session| (session.session_count, session.last_journal_record));
     let session = newest.unwrap_or(Session { durability: Durability::Host, ..Session::default() });
     let mut repaired = 0;
-    for (side, found) in SIDES.into_iter().zip(found) {
+    for (side, found) in METADATA_COPIES.into_iter().zip(found) {
         if found != Some(session) {
             side.repair(backing, layout, file, &session.encode(layout.salt), 0);
             repaired += 1;

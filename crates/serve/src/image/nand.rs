@@ -34,23 +34,24 @@ use std::path::Path;
 
 use wearwell::address::{BlockId, Ppn};
 use wearwell::data::{Content, Descriptor, Fingerprint};
-use wearwell::nand::{CopyRun, Fragile, Geometry, Nand, NandError, Oob, SimNand};
+use wearwell::nand::{CopyRun, FaultInjectable, Geometry, Nand, NandError, Oob, SimNand};
 
 use super::backing::{Backing, Files, ImageFile};
-use super::epoch::{Epoch, Page, RunBuffers};
+use super::epoch::{Epoch, PageProgram, RunBuffers};
 use super::journal::Journal;
 use super::layout::{
-    BlockHealth, BlockRecord, Durability, EPOCH_WORDS_MAX, Layout, OobRecord, OobSlot, RECORD_BYTES, Session,
+    BlockHealth, BlockRecord, Durability, EPOCH_CHANGED_WORDS_MAX, Layout, OobRecord, OobSlot, RECORD_BYTES,
+    Session,
 };
-use super::load::{Loaded, PageChecksum, read_spare};
-use super::sides::{PageToVerify, SIDES, is_local_read_error, read_page};
+use super::load::{LoadedFlash, PageChecksum, read_spare};
+use super::sides::{METADATA_COPIES, PageToVerify, is_local_read_error, read_page};
 use crate::device::{Medium, OsRefusal};
 
 /// Most flash pages that are read from the file in one read.
-const RUN_PAGES_MAX: usize = 256;
+const PAGES_PER_READ_MAX: usize = 256;
 /// Bytes of waiting page programs after which all waiting operations are written to the files. While the operating
 /// system refuses writes, more may wait.
-const WAITING_MAX_BYTES: usize = 2 << 20;
+const WAITING_PROGRAM_BYTES_MAX: usize = 2 << 20;
 /// Number of waiting epochs (batches of operations) after which all waiting epochs are written to the files.
 const WAITING_EPOCHS_MAX: usize = 8;
 /// Bytes of written pages after which the disk is asked to begin writing them, ahead of the next sync, in a `host`
@@ -72,10 +73,10 @@ pub struct FileNand<B = Files> {
     session: Session,
     /// Waiting operations in batches (epochs), oldest first. New operations are added to the last epoch; there is
     /// always one.
-    epochs: VecDeque<Epoch>,
+    waiting_epochs: VecDeque<Epoch>,
     run_buffers: RunBuffers,
     /// Bytes of the pages whose programs wait to be written.
-    waiting_bytes: usize,
+    waiting_program_bytes: usize,
     /// Blocks whose erase waits in the last epoch (batch of waiting operations). A program of such a block begins
     /// another epoch.
     waiting_erases: WaitingErases,
@@ -83,7 +84,7 @@ pub struct FileNand<B = Files> {
     /// Blocks that hold metadata of the engine, whose data is stored twice.
     metadata_blocks: BTreeSet<u32>,
     /// For each file, whether it was written to since its last sync.
-    unsynced: [bool; ImageFile::ALL.len()],
+    has_unsynced_writes: [bool; ImageFile::ALL.len()],
     last_refusal: Option<OsRefusal>,
     damaged_ppns: BTreeSet<u32>,
     /// Whether the file space of blocks erased at present is returned to the file system (by punching holes).
@@ -121,8 +122,8 @@ impl WaitingErases {
 }
 
 impl<B: Backing> FileNand<B> {
-    pub(super) fn new(backing: B, layout: Layout, loaded: Loaded, session: Session) -> Self {
-        let Loaded { model, page_checksums: guards, journal, .. } = loaded;
+    pub(super) fn new(backing: B, layout: Layout, loaded: LoadedFlash, session: Session) -> Self {
+        let LoadedFlash { model, page_checksums: guards, journal, .. } = loaded;
         let of_pool = vec![0; layout.geometry.pools() as usize];
         let mut nand = Self {
             backing,
@@ -130,13 +131,13 @@ impl<B: Backing> FileNand<B> {
             model,
             page_checksums: guards,
             session,
-            epochs: VecDeque::from([Epoch::new(journal.last_record_number() + 1)]),
+            waiting_epochs: VecDeque::from([Epoch::new(journal.last_record_number() + 1)]),
             run_buffers: RunBuffers::default(),
-            waiting_bytes: 0,
+            waiting_program_bytes: 0,
             waiting_erases: WaitingErases { blocks_per_pool: of_pool, ..WaitingErases::default() },
             journal,
             metadata_blocks: BTreeSet::new(),
-            unsynced: [true; ImageFile::ALL.len()],
+            has_unsynced_writes: [true; ImageFile::ALL.len()],
             last_refusal: None,
             damaged_ppns: BTreeSet::new(),
             punches_erased_blocks: false,
@@ -161,7 +162,7 @@ impl<B: Backing> FileNand<B> {
             }
             // All pages of a block are of one kind.
             let mut pages = (first.0..first.0 + record.programmed_pages).map(Ppn);
-            let readable = pages.find_map(|ppn| self.model.probe(ppn).ok().flatten());
+            let readable = pages.find_map(|ppn| self.model.probe_page(ppn).ok().flatten());
             if readable.is_some_and(|oob| !oob.kind.is_host_data()) {
                 self.metadata_blocks.insert(block.0);
             }
@@ -213,7 +214,7 @@ impl<B: Backing> FileNand<B> {
         self.sync()?;
         self.write_now(|nand| {
             nand.sync_files(&MEDIUM_FILES)?;
-            nand.session.is_clean = true;
+            nand.session.was_closed = true;
             nand.session.last_journal_record = nand.journal.last_record_number();
             nand.write_session()
         })
@@ -227,7 +228,7 @@ impl<B: Backing> FileNand<B> {
 
     /// Marks a page torn (consumed and unreadable) in the files, after a crash of the host machine left it half
     /// programmed.
-    pub(super) fn seal_torn(&mut self, ppn: Ppn, epoch: u32) -> Result<(), NandError> {
+    pub(super) fn mark_page_torn(&mut self, ppn: Ppn, epoch: u32) -> Result<(), NandError> {
         self.write_now(|nand| nand.write_torn(ppn, epoch))
     }
 
@@ -248,8 +249,8 @@ impl<B: Backing> FileNand<B> {
 
     /// Returns the message of the operating system's last refusal; `None` if a write succeeded since, or nothing was
     /// refused.
-    pub fn failure(&self) -> Option<&str> {
-        self.last_refusal.as_ref().map(|refused| refused.sentence.as_str())
+    pub fn failure_message(&self) -> Option<&str> {
+        self.last_refusal.as_ref().map(|refused| refused.message.as_str())
     }
 
     /// Runs `work`, which writes to files immediately. A refusal of the operating system is kept as the failure of the
@@ -276,17 +277,21 @@ impl<B: Backing> FileNand<B> {
         } else {
             "it is tried again with the next request that writes"
         };
-        OsRefusal { sentence: format!("cannot {doing} {place}: {error}; {advice}"), is_full, is_final }
+        OsRefusal {
+            message: format!("cannot {doing} {place}: {error}; {advice}"),
+            is_disk_full: is_full,
+            needs_reopen: is_final,
+        }
     }
 
     fn write(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> Result<(), OsRefusal> {
-        self.unsynced[file as usize] = true;
+        self.has_unsynced_writes[file as usize] = true;
         self.backing.write(file, bytes, offset).map_err(|error| self.refusal_of("write", file, &error))
     }
 
     /// Writes metadata to both copies: its own file and the mirror.
     fn write_both_copies(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> Result<(), OsRefusal> {
-        SIDES.into_iter().try_for_each(|side| {
+        METADATA_COPIES.into_iter().try_for_each(|side| {
             let (file, offset) = side.location_of(&self.layout, file, offset);
             self.write(file, bytes, offset)
         })
@@ -294,10 +299,11 @@ impl<B: Backing> FileNand<B> {
 
     /// Syncs those of the files that were written to since their last sync.
     fn sync_files(&mut self, files: &[ImageFile]) -> Result<(), OsRefusal> {
-        let written: Vec<_> = files.iter().copied().filter(|&file| self.unsynced[file as usize]).collect();
+        let written: Vec<_> =
+            files.iter().copied().filter(|&file| self.has_unsynced_writes[file as usize]).collect();
         self.backing.sync_all(&written).map_err(|(file, error)| self.refusal_of("sync", file, &error))?;
         for file in written {
-            self.unsynced[file as usize] = false;
+            self.has_unsynced_writes[file as usize] = false;
         }
         Ok(())
     }
@@ -310,11 +316,11 @@ impl<B: Backing> FileNand<B> {
     fn write_torn(&mut self, ppn: Ppn, epoch: u32) -> Result<(), OsRefusal> {
         let record = OobRecord::torn(epoch, self.journal.last_record_number() + 1);
         let bytes = self.layout.encode_oob(ppn, &record);
-        self.write_both_copies(ImageFile::Flash, &bytes, self.layout.oob_at(ppn))
+        self.write_both_copies(ImageFile::Flash, &bytes, self.layout.oob_record_offset(ppn))
     }
 
     fn last_epoch(&mut self) -> &mut Epoch {
-        self.epochs.back_mut().expect("there is always one")
+        self.waiting_epochs.back_mut().expect("there is always one")
     }
 
     /// Ends the open epoch (batch of waiting operations) and begins another. Later operations are written after all
@@ -322,8 +328,8 @@ impl<B: Backing> FileNand<B> {
     fn end_epoch(&mut self) {
         let last = self.last_epoch();
         if !last.is_empty() {
-            let next = Epoch::new(last.journal_record + 1);
-            self.epochs.push_back(next);
+            let next = Epoch::new(last.journal_record_number + 1);
+            self.waiting_epochs.push_back(next);
         }
         self.waiting_erases.clear();
     }
@@ -331,15 +337,15 @@ impl<B: Backing> FileNand<B> {
     /// Writes the waiting operations to the files: all complete epochs (batches), and the open one. In a `host` session
     /// only the programs of the open epoch are written, since its journal record would need a sync that was not asked
     /// for.
-    fn write_waiting(&mut self) -> Result<(), OsRefusal> {
-        if let Some(refused) = self.last_refusal.as_ref().filter(|refused| refused.is_final) {
+    fn write_waiting_operations(&mut self) -> Result<(), OsRefusal> {
+        if let Some(refused) = self.last_refusal.as_ref().filter(|refused| refused.needs_reopen) {
             return Err(refused.clone());
         }
-        while self.epochs.len() > 1 {
-            let epoch = self.epochs.pop_front().expect("there are two");
+        while self.waiting_epochs.len() > 1 {
+            let epoch = self.waiting_epochs.pop_front().expect("there are two");
             self.write_epoch(epoch, true)?;
         }
-        let open = self.epochs.pop_front().expect("there is always one");
+        let open = self.waiting_epochs.pop_front().expect("there is always one");
         let is_whole = self.durability() == Durability::Process;
         self.write_epoch(open, is_whole)?;
         if is_whole {
@@ -353,18 +359,18 @@ impl<B: Backing> FileNand<B> {
     fn write_epoch(&mut self, mut epoch: Epoch, is_whole: bool) -> Result<(), OsRefusal> {
         let mut written = self.write_programs(&epoch);
         if written.is_ok() {
-            self.waiting_bytes -= epoch.program_bytes;
+            self.waiting_program_bytes -= epoch.program_bytes;
             self.note_written_bytes(epoch.program_bytes);
             epoch.remove_programs(&mut self.run_buffers);
             if is_whole && !epoch.is_empty() {
                 written = self.write_journal_record(&epoch);
                 if written.is_ok() {
-                    epoch = Epoch::new(epoch.journal_record + 1);
+                    epoch = Epoch::new(epoch.journal_record_number + 1);
                 }
             }
         }
-        if self.epochs.is_empty() || !epoch.is_empty() {
-            self.epochs.push_front(epoch);
+        if self.waiting_epochs.is_empty() || !epoch.is_empty() {
+            self.waiting_epochs.push_front(epoch);
         }
         written
     }
@@ -383,9 +389,13 @@ impl<B: Backing> FileNand<B> {
     fn write_programs(&mut self, epoch: &Epoch) -> Result<(), OsRefusal> {
         for run in epoch.runs() {
             if let Some(spare) = run.spare() {
-                self.write_both_copies(ImageFile::Flash, spare, self.layout.spare_at(run.first_page()))?;
+                self.write_both_copies(
+                    ImageFile::Flash,
+                    spare,
+                    self.layout.spare_area_offset(run.first_page()),
+                )?;
             }
-            let at = self.layout.data_at(run.first_page());
+            let at = self.layout.data_offset(run.first_page());
             if run.is_metadata {
                 self.write_both_copies(ImageFile::Flash, run.data(), at)?;
             } else {
@@ -393,7 +403,11 @@ impl<B: Backing> FileNand<B> {
             }
         }
         epoch.runs().try_for_each(|run| {
-            self.write_both_copies(ImageFile::Flash, &run.oob_records, self.layout.oob_at(run.first_page()))
+            self.write_both_copies(
+                ImageFile::Flash,
+                &run.oob_records,
+                self.layout.oob_record_offset(run.first_page()),
+            )
         })
     }
 
@@ -402,7 +416,7 @@ impl<B: Backing> FileNand<B> {
     fn write_journal_record(&mut self, epoch: &Epoch) -> Result<(), OsRefusal> {
         let syncs = self.durability() == Durability::Host;
         assert_eq!(
-            epoch.journal_record,
+            epoch.journal_record_number,
             self.journal.last_record_number() + 1,
             "each epoch has one record of the journal"
         );
@@ -427,12 +441,12 @@ impl<B: Backing> FileNand<B> {
 
     /// Returns the space of the blocks that the epoch erased to the file system (punches holes).
     fn punch_erased_blocks(&mut self, epoch: &Epoch) {
-        let homes = epoch.blocks_to_punch.iter().map(|&block| (SIDES[0], block));
-        let copies = epoch.mirror_blocks_to_punch.iter().map(|&block| (SIDES[1], block));
+        let homes = epoch.blocks_to_punch.iter().map(|&block| (METADATA_COPIES[0], block));
+        let copies = epoch.mirror_blocks_to_punch.iter().map(|&block| (METADATA_COPIES[1], block));
         for (side, block) in homes.chain(copies) {
             let first = self.layout.geometry.first_page(block);
-            let end = self.layout.data_at(Ppn(first.0 + self.layout.geometry.block_pages()));
-            let from = self.layout.data_at(first);
+            let end = self.layout.data_offset(Ppn(first.0 + self.layout.geometry.block_pages()));
+            let from = self.layout.data_offset(first);
             let (file, at) = side.location_of(&self.layout, ImageFile::Flash, from);
             // A file system that cannot punch holes keeps the space.
             let _ = self.backing.punch_hole(file, at, end - from);
@@ -441,13 +455,14 @@ impl<B: Backing> FileNand<B> {
 
     /// Writes all waiting operations if too many wait. Called after each operation that was added.
     fn write_if_too_many_wait(&mut self) {
-        if self.last_epoch().word_changes.len() as u64 > EPOCH_WORDS_MAX {
+        if self.last_epoch().word_changes.len() as u64 > EPOCH_CHANGED_WORDS_MAX {
             self.end_epoch();
         }
-        let is_too_much = self.waiting_bytes > WAITING_MAX_BYTES || self.epochs.len() > WAITING_EPOCHS_MAX;
+        let is_too_much = self.waiting_program_bytes > WAITING_PROGRAM_BYTES_MAX
+            || self.waiting_epochs.len() > WAITING_EPOCHS_MAX;
         if is_too_much && self.last_refusal.is_none() {
             // The next `write_deferred` reports the refusal.
-            let written = self.write_waiting();
+            let written = self.write_waiting_operations();
             let _ = self.note_refusal(written);
         }
     }
@@ -470,15 +485,16 @@ impl<B: Backing> FileNand<B> {
         if is_metadata {
             self.metadata_blocks.insert(block.0);
         }
-        record.journal_record = self.last_epoch().journal_record;
-        let page = Page {
+        record.journal_record_number = self.last_epoch().journal_record_number;
+        let page = PageProgram {
             data,
             spare,
             spare_stride: self.layout.spare_stride_bytes(),
             oob_record: self.layout.encode_oob(ppn, &record),
             is_metadata,
         };
-        let (epoch, room) = (self.epochs.back_mut().expect("there is always one"), &mut self.run_buffers);
+        let (epoch, room) =
+            (self.waiting_epochs.back_mut().expect("there is always one"), &mut self.run_buffers);
         epoch.add_program(ppn, &page, room);
         self.note_program(ppn, &record);
     }
@@ -489,7 +505,7 @@ impl<B: Backing> FileNand<B> {
         let block = self.block_of(ppn);
         let (index, word) = (self.layout.block_word_index(block), self.block_record(block).encode());
         self.last_epoch().word_changes.set(index, word);
-        self.waiting_bytes += self.layout.geometry.page_bytes as usize;
+        self.waiting_program_bytes += self.layout.geometry.page_bytes as usize;
         self.page_checksums[ppn.index()] =
             PageChecksum { data_crc: record.data_crc, spare_bytes: record.spare_bytes };
     }
@@ -507,21 +523,24 @@ impl<B: Backing> FileNand<B> {
     fn oob_record_of(&self, ppn: Ppn, oob: Oob, data: &[u8], spare: &[u8]) -> OobRecord {
         let epoch = self.model.erase_count(self.block_of(ppn));
         OobRecord {
-            epoch,
+            block_erase_count: epoch,
             oob: Some(oob),
             spare_bytes: spare.len() as u16,
             data_crc: self.layout.page_crc(ppn, epoch, data, spare),
             spare_crc: if spare.is_empty() { 0 } else { self.layout.spare_crc(ppn, epoch, spare) },
             is_lost: false,
-            journal_record: 0,
+            journal_record_number: 0,
         }
     }
 
     fn find_waiting_page(&self, ppn: Ppn) -> Option<(&[u8], &[u8])> {
-        if self.waiting_bytes == 0 {
+        if self.waiting_program_bytes == 0 {
             return None;
         }
-        self.epochs.iter().rev().find_map(|epoch| epoch.find_page(ppn, self.layout.spare_stride_bytes()))
+        self.waiting_epochs
+            .iter()
+            .rev()
+            .find_map(|epoch| epoch.find_page(ppn, self.layout.spare_stride_bytes()))
     }
 
     /// Handles a read that the operating system refused. If only this place of the file is unreadable, the page is
@@ -538,13 +557,13 @@ impl<B: Backing> FileNand<B> {
     /// Reads the OOB record of a programmed page from whichever of its two copies is valid; `None` if neither is.
     fn load_oob_record(&self, ppn: Ppn) -> Option<OobRecord> {
         let epoch = self.model.erase_count(self.block_of(ppn));
-        SIDES.into_iter().find_map(|side| {
-            let (mut bytes, at) = ([0; RECORD_BYTES], self.layout.oob_at(ppn));
+        METADATA_COPIES.into_iter().find_map(|side| {
+            let (mut bytes, at) = ([0; RECORD_BYTES], self.layout.oob_record_offset(ppn));
             if !side.read(&self.backing, &self.layout, ImageFile::Flash, &mut bytes, at) {
                 return None;
             }
             match self.layout.decode_oob(ppn, &bytes) {
-                OobSlot::Record(record) if record.epoch == epoch => Some(record),
+                OobSlot::Record(record) if record.block_erase_count == epoch => Some(record),
                 OobSlot::Record(_) | OobSlot::Blank | OobSlot::Damaged => None,
             }
         })
@@ -576,7 +595,7 @@ impl<B: Backing> FileNand<B> {
         let block = self.block_of(ppn);
         let page = PageToVerify {
             ppn,
-            epoch: self.model.erase_count(block),
+            block_erase_count: self.model.erase_count(block),
             data_crc,
             spare_bytes,
             is_metadata: self.metadata_blocks.contains(&block.0),
@@ -604,7 +623,7 @@ impl<B: Backing> FileNand<B> {
 
     /// Verifies data that was read of a page without spare bytes by the page's checksum, and records the page as
     /// damaged if they differ.
-    fn verify(&mut self, ppn: Ppn, data: &[u8]) -> Result<(), NandError> {
+    fn verify_page_data(&mut self, ppn: Ppn, data: &[u8]) -> Result<(), NandError> {
         if self.matches_checksum(ppn, data, &[]) { Ok(()) } else { Err(self.note_damage(ppn)) }
     }
 
@@ -620,7 +639,7 @@ impl<B: Backing> FileNand<B> {
     /// not even the first can.
     fn count_jointly_readable(&self, pages: &[Ppn]) -> usize {
         let first = pages[0].0;
-        let follow = (first..).zip(pages).take(RUN_PAGES_MAX);
+        let follow = (first..).zip(pages).take(PAGES_PER_READ_MAX);
         follow
             .take_while(|&(expected, &ppn)| expected == ppn.0 && self.is_readable_with_neighbours(ppn))
             .count()
@@ -648,9 +667,10 @@ impl<B: Backing> FileNand<B> {
         let to = Ppn(run.first_destination.0 + pages.start as u32);
         self.order_after_erases(self.block_of(to), false);
         let page_bytes = self.layout.geometry.page_bytes as usize;
-        let (epoch, room) = (self.epochs.back_mut().expect("there is always one"), &mut self.run_buffers);
+        let (epoch, room) =
+            (self.waiting_epochs.back_mut().expect("there is always one"), &mut self.run_buffers);
         let place = epoch.reserve_pages(to, pages.len(), page_bytes, room);
-        let at = self.layout.data_at(run.source_pages[pages.start]);
+        let at = self.layout.data_offset(run.source_pages[pages.start]);
         self.backing.read(ImageFile::Flash, place, at).is_ok()
     }
 
@@ -658,13 +678,15 @@ impl<B: Backing> FileNand<B> {
     /// into the write buffer.
     fn program_copy(&mut self, run: &CopyRun<'_>, k: usize) -> Result<(), NandError> {
         let (from, to, oob) = self.begin_copy(run, k)?;
-        let last = self.epochs.back().expect("there is always one");
+        let last = self.waiting_epochs.back().expect("there is always one");
         let data = last.reserved_data(to);
         if !self.matches_checksum(from, data, &[]) {
             return Err(self.note_damage(from));
         }
-        let record =
-            OobRecord { journal_record: last.journal_record, ..self.oob_record_of(to, oob, data, &[]) };
+        let record = OobRecord {
+            journal_record_number: last.journal_record_number,
+            ..self.oob_record_of(to, oob, data, &[])
+        };
         self.model.program(to, oob, Content::Descriptor(Descriptor::of_fingerprint(oob.fingerprint)))?;
         let bytes = self.layout.encode_oob(to, &record);
         self.last_epoch().add_reserved_page(to, &bytes);
@@ -689,12 +711,12 @@ impl<B: Backing> FileNand<B> {
             } else {
                 let run = done..done + count;
                 let mut slices: Vec<_> = run.clone().map(|at| IoSliceMut::new(take(at))).collect();
-                let at = self.layout.data_at(sorted[done]);
+                let at = self.layout.data_offset(sorted[done]);
                 let read = self.backing.read_parts(ImageFile::Flash, &mut slices, at);
                 read.map_err(|error| self.handle_refused_read(sorted[done], &error))?;
                 for (&ppn, data) in sorted[run].iter().zip(&slices) {
                     self.model.read(ppn, &mut [])?;
-                    self.verify(ppn, data)?;
+                    self.verify_page_data(ppn, data)?;
                 }
             }
             done += count;
@@ -712,7 +734,7 @@ impl<B: Backing> FileNand<B> {
 
 impl<B: Backing + Send + 'static> Medium for FileNand<B> {
     fn write_deferred(&mut self) -> Result<(), OsRefusal> {
-        let written = self.write_waiting();
+        let written = self.write_waiting_operations();
         self.note_refusal(written)
     }
 
@@ -726,15 +748,15 @@ impl<B: Backing + Send + 'static> Medium for FileNand<B> {
 
     /// Copies the files of the image; the copy is an image that was closed cleanly.
     fn copy_to(&mut self, directory: &Path) -> io::Result<()> {
-        self.write_deferred().map_err(|refused| io::Error::other(refused.sentence))?;
+        self.write_deferred().map_err(|refused| io::Error::other(refused.message))?;
         let mut copy = self.backing.copy_to(directory)?;
         let session = Session {
-            is_clean: true,
+            was_closed: true,
             last_journal_record: self.journal.last_record_number(),
             ..self.session
         };
         let bytes = session.encode(self.layout.salt);
-        for side in SIDES {
+        for side in METADATA_COPIES {
             let (file, offset) = side.location_of(&self.layout, ImageFile::Session, 0);
             copy.write(file, &bytes, offset)?;
             copy.sync(file)?;
@@ -767,13 +789,13 @@ impl<B: Backing> Nand for FileNand<B> {
         let data_crc = !self.layout.page_crc(ppn, epoch, &data, spare);
         let spare_crc = if spare.is_empty() { 0 } else { self.layout.spare_crc(ppn, epoch, spare) };
         let record = OobRecord {
-            epoch,
+            block_erase_count: epoch,
             oob: Some(oob),
             spare_bytes,
             data_crc,
             spare_crc,
             is_lost: true,
-            journal_record: 0,
+            journal_record_number: 0,
         };
         self.add_program(ppn, record, &data, spare);
         self.write_if_too_many_wait();
@@ -801,9 +823,9 @@ impl<B: Backing> Nand for FileNand<B> {
             return Ok(oob);
         }
         if into.len() == self.layout.geometry.page_bytes as usize && self.is_readable_with_neighbours(ppn) {
-            let read = self.backing.read(ImageFile::Flash, into, self.layout.data_at(ppn));
+            let read = self.backing.read(ImageFile::Flash, into, self.layout.data_offset(ppn));
             read.map_err(|error| self.handle_refused_read(ppn, &error))?;
-            self.verify(ppn, into)?;
+            self.verify_page_data(ppn, into)?;
             return Ok(oob);
         }
         let bytes = self.load_page(ppn)?;
@@ -851,8 +873,8 @@ impl<B: Backing> Nand for FileNand<B> {
         (done, outcome)
     }
 
-    fn probe(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {
-        self.model.probe(ppn)
+    fn probe_page(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {
+        self.model.probe_page(ppn)
     }
 
     fn erase(&mut self, block: BlockId) -> Result<(), NandError> {
@@ -924,7 +946,7 @@ impl<B: Backing> Nand for FileNand<B> {
         if self.durability() == Durability::Host {
             self.end_epoch();
         }
-        self.write_now(Self::write_waiting)
+        self.write_now(Self::write_waiting_operations)
     }
 
     fn fence(&mut self) -> Result<(), NandError> {
@@ -939,13 +961,13 @@ impl<B: Backing> Nand for FileNand<B> {
 }
 
 /// Puts the flash on purpose into the states in which a power cut may leave it, for tests.
-impl<B: Backing> Fragile for FileNand<B> {
+impl<B: Backing> FaultInjectable for FileNand<B> {
     fn tear_program(&mut self, ppn: Ppn) {
         self.model.tear_program(ppn);
         let epoch = self.model.erase_count(self.block_of(ppn));
         // The next sync reports a refusal of the operating system.
         let _ = self.write_now(|nand| {
-            nand.write_waiting()?;
+            nand.write_waiting_operations()?;
             nand.write_torn(ppn, epoch)
         });
     }
@@ -958,15 +980,15 @@ impl<B: Backing> Fragile for FileNand<B> {
             nand.end_epoch();
             nand.last_epoch().word_changes.set(index, record.encode());
             nand.end_epoch();
-            nand.write_waiting()
+            nand.write_waiting_operations()
         });
     }
 
     /// Makes a page unreadable: flips a bit in the first byte of its data in the file.
     fn make_uncorrectable(&mut self, ppn: Ppn) {
-        let (mut byte, at) = ([0], self.layout.data_at(ppn));
+        let (mut byte, at) = ([0], self.layout.data_offset(ppn));
         let _ = self.write_now(|nand| {
-            nand.write_waiting()?;
+            nand.write_waiting_operations()?;
             let read = nand.backing.read(ImageFile::Flash, &mut byte, at);
             read.map_err(|error| nand.refusal_of("read", ImageFile::Flash, &error))?;
             byte[0] ^= 1;

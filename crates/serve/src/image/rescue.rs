@@ -28,22 +28,22 @@ use wearwell::design::{MappingPart, Parts, Persistence};
 use wearwell::nand::{Nand as _, Oob, PageKind, SimNand};
 
 use super::backing::{Backing, ImageFile};
+use super::device_parts_of;
 use super::error::ImageError;
-use super::layout::{Layout, OobSlot, RECORD_BYTES, SECTOR_BYTES, Session, Superblock};
-use super::load::{LeftOut, Loaded};
-use super::parts_of;
-use super::sides::SIDES;
+use super::layout::{Layout, OobSlot, RECORD_BYTES, STATE_SECTOR_BYTES, Session, Superblock};
+use super::load::{LoadedFlash, SkippedMetadata};
+use super::sides::METADATA_COPIES;
 
 /// Returns the highest journal record number that other metadata names (session record, sectors, OOB records). An OOB
 /// record counts with its number minus one, because its page may have been programmed for a record that was never
 /// written.
 pub(super) fn newest_record_number(backing: &impl Backing, layout: &Layout, session: &Session) -> u64 {
-    let of_session = if session.is_clean { session.last_journal_record } else { 0 };
+    let of_session = if session.was_closed { session.last_journal_record } else { 0 };
     let sectors = (0..layout.sector_count()).filter_map(|index| {
-        let numbers = SIDES.map(|side| {
-            let mut bytes = [0; SECTOR_BYTES];
+        let numbers = METADATA_COPIES.map(|side| {
+            let mut bytes = [0; STATE_SECTOR_BYTES];
             let is_read =
-                side.read(backing, layout, ImageFile::Nvram, &mut bytes, index * SECTOR_BYTES as u64);
+                side.read(backing, layout, ImageFile::Nvram, &mut bytes, index * STATE_SECTOR_BYTES as u64);
             is_read
                 .then(|| layout.decode_sector(index, &bytes))
                 .flatten()
@@ -52,11 +52,12 @@ pub(super) fn newest_record_number(backing: &impl Backing, layout: &Layout, sess
         numbers.into_iter().flatten().max()
     });
     let pages = (0..layout.geometry.pages() as u32).map(Ppn).filter_map(|ppn| {
-        let numbers = SIDES.map(|side| {
+        let numbers = METADATA_COPIES.map(|side| {
             let mut bytes = [0; RECORD_BYTES];
-            let is_read = side.read(backing, layout, ImageFile::Flash, &mut bytes, layout.oob_at(ppn));
+            let is_read =
+                side.read(backing, layout, ImageFile::Flash, &mut bytes, layout.oob_record_offset(ppn));
             match layout.decode_oob(ppn, &bytes) {
-                OobSlot::Record(record) if is_read => record.journal_record.saturating_sub(1),
+                OobSlot::Record(record) if is_read => record.journal_record_number.saturating_sub(1),
                 _ => 0,
             }
         });
@@ -70,12 +71,12 @@ pub(super) fn newest_record_number(backing: &impl Backing, layout: &Layout, sess
 /// # Errors
 /// [`ImageError::Lost`] if no logical page is proven.
 pub(super) fn leave_out_unproven(
-    loaded: &mut Loaded,
+    loaded: &mut LoadedFlash,
     superblock: &Superblock,
     layout: &Layout,
 ) -> Result<BTreeSet<Lpn>, ImageError> {
     let config = super::config_of(superblock)?;
-    let (parts, _) = parts_of(&config, superblock)?;
+    let (parts, _) = device_parts_of(&config, superblock)?;
     if let Some(reason) = reason_against_rescue(&parts, &loaded.left_out, layout) {
         let findings = std::iter::once(reason.to_owned()).chain(loaded.findings.iter().cloned()).collect();
         return Err(ImageError::Lost { findings });
@@ -107,15 +108,15 @@ fn has_flat_map_in_nvram(parts: &Parts) -> bool {
 
 /// Whether a page of this kind may be missing from the loaded state, or a loaded page of this kind may have been erased
 /// since.
-fn may_lack_page_kind(left_out: &LeftOut, kind: PageKind) -> bool {
+fn may_lack_page_kind(left_out: &SkippedMetadata, kind: PageKind) -> bool {
     let is_missing = left_out.pages.iter().any(|&(_, found)| found.is_none_or(|found| found == kind));
     is_missing || left_out.blocks.iter().any(|&(_, found)| found == Some(kind))
 }
 
 /// Returns the reason why no logical page of a damaged image can be proven, or `None` if some can.
-fn reason_against_rescue(parts: &Parts, left_out: &LeftOut, layout: &Layout) -> Option<&'static str> {
-    let lacks_nvram = left_out.words.range(..layout.nvram_words).next().is_some();
-    let lacks_any = !left_out.words.is_empty() || !left_out.pages.is_empty();
+fn reason_against_rescue(parts: &Parts, left_out: &SkippedMetadata, layout: &Layout) -> Option<&'static str> {
+    let lacks_nvram = left_out.state_words.range(..layout.nvram_words).next().is_some();
+    let lacks_any = !left_out.state_words.is_empty() || !left_out.pages.is_empty();
     if parts.persistence != Persistence::NvramMap && lacks_any {
         return Some(
             "its map follows from all pages of flash, and the newest page of any logical page may be missing",
@@ -143,7 +144,7 @@ fn oob_of(model: &mut SimNand, layout: &Layout, ppn: Ppn) -> Option<Oob> {
     if model.is_bad(block) {
         return None;
     }
-    model.probe(ppn).ok().flatten()
+    model.probe_page(ppn).ok().flatten()
 }
 
 /// The L2P map in NVRAM of a design with a flat map: the last words of the NVRAM, one for each logical page.
@@ -159,9 +160,15 @@ impl FlatMap<'_> {
     }
 
     /// Whether the map entry of a logical page is the newest one, and the page or chunk that it names was found.
-    fn is_proven(&self, lpn: Lpn, model: &mut SimNand, left_out: &LeftOut, chunks: &BTreeSet<u32>) -> bool {
+    fn is_proven(
+        &self,
+        lpn: Lpn,
+        model: &mut SimNand,
+        left_out: &SkippedMetadata,
+        chunks: &BTreeSet<u32>,
+    ) -> bool {
         let index = self.map_word_index(lpn);
-        if left_out.words.contains(&index) {
+        if left_out.state_words.contains(&index) {
             return false;
         }
         let Some(unit) = model.nvram()[index as usize].checked_sub(1) else { return true };

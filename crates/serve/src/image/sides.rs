@@ -13,7 +13,7 @@ use super::layout::Layout;
 
 /// One of the two copies of metadata.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Side {
+pub(super) enum MetadataCopy {
     /// The copy of the metadata in its own file.
     Home,
     /// The copy of the metadata in the file `mirror`.
@@ -21,17 +21,17 @@ pub(super) enum Side {
 }
 
 /// Both copies of metadata, in the order in which they are written.
-pub(super) const SIDES: [Side; 2] = [Side::Home, Side::Mirror];
+pub(super) const METADATA_COPIES: [MetadataCopy; 2] = [MetadataCopy::Home, MetadataCopy::Mirror];
 
 /// `EIO`, the error of a disk that cannot read or write.
 const INPUT_OUTPUT_ERROR: i32 = 5;
 
-impl Side {
+impl MetadataCopy {
     /// Returns the file and offset in which this copy of the metadata at `offset` of `file` is stored.
     pub(super) fn location_of(self, layout: &Layout, file: ImageFile, offset: u64) -> (ImageFile, u64) {
         match self {
             Self::Home => (file, offset),
-            Self::Mirror => (ImageFile::Mirror, layout.mirror_at(file, offset)),
+            Self::Mirror => (ImageFile::Mirror, layout.mirror_offset(file, offset)),
         }
     }
 
@@ -69,7 +69,7 @@ impl Side {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageToVerify {
     pub(super) ppn: Ppn,
-    pub(super) epoch: u32,
+    pub(super) block_erase_count: u32,
     pub(super) data_crc: u32,
     pub(super) spare_bytes: u16,
     /// Whether the page holds metadata of the engine, whose data is stored twice.
@@ -88,13 +88,15 @@ pub(super) fn read_page(
 ) -> io::Result<Option<Vec<u8>>> {
     let page_bytes = layout.geometry.page_bytes as usize;
     let mut bytes = vec![0; page_bytes + usize::from(page.spare_bytes)];
-    let (data_at, spare_at) = (layout.data_at(page.ppn), layout.spare_at(page.ppn));
-    let data_sides = if page.is_metadata { &SIDES[..] } else { &SIDES[..1] };
-    let spare_sides = if page.spare_bytes > 0 { &SIDES[..] } else { &SIDES[..1] };
+    let (data_at, spare_at) = (layout.data_offset(page.ppn), layout.spare_area_offset(page.ppn));
+    let data_sides = if page.is_metadata { &METADATA_COPIES[..] } else { &METADATA_COPIES[..1] };
+    let spare_sides = if page.spare_bytes > 0 { &METADATA_COPIES[..] } else { &METADATA_COPIES[..1] };
     for &data_side in data_sides {
         let (file, at) = data_side.location_of(layout, ImageFile::Flash, data_at);
         match backing.read(file, &mut bytes[..page_bytes], at) {
-            Err(error) if data_side == Side::Home && !is_local_read_error(&error) => return Err(error),
+            Err(error) if data_side == MetadataCopy::Home && !is_local_read_error(&error) => {
+                return Err(error);
+            }
             Err(_) => continue,
             Ok(()) => {}
         }
@@ -103,15 +105,15 @@ pub(super) fn read_page(
             if !spare.is_empty() && !spare_side.read(backing, layout, ImageFile::Flash, spare, spare_at) {
                 continue;
             }
-            if layout.page_crc(page.ppn, page.epoch, &bytes, &[]) != page.data_crc {
+            if layout.page_crc(page.ppn, page.block_erase_count, &bytes, &[]) != page.data_crc {
                 continue;
             }
             let (data, spare) = bytes.split_at(page_bytes);
-            if data_side == Side::Mirror {
-                Side::Home.repair(backing, layout, ImageFile::Flash, data, data_at);
+            if data_side == MetadataCopy::Mirror {
+                MetadataCopy::Home.repair(backing, layout, ImageFile::Flash, data, data_at);
             }
-            if spare_side == Side::Mirror {
-                Side::Home.repair(backing, layout, ImageFile::Flash, spare, spare_at);
+            if spare_side == MetadataCopy::Mirror {
+                MetadataCopy::Home.repair(backing, layout, ImageFile::Flash, spare, spare_at);
             }
             return Ok(Some(bytes));
         }

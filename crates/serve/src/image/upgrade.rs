@@ -10,15 +10,15 @@ use std::path::Path;
 
 use wearwell::address::Ppn;
 
-use super::backing::{Access, Backing, CopyOnWrite, Files, ImageFile, read_front};
+use super::backing::{Access, Backing, CopyOnWrite, Files, ImageFile, read_prefix};
 use super::create::finish_upgrade;
 use super::error::ImageError;
 use super::journal::Journal;
 use super::layout::{
-    Layout, MAX_CONFIG_BYTES, OobRecord, RECORD_BYTES, SUPERBLOCK_BYTES, Session, Superblock,
-    SuperblockError, VERSION,
+    FORMAT_VERSION, Layout, MAX_CONFIG_BYTES, OobRecord, RECORD_BYTES, SUPERBLOCK_BYTES, Session, Superblock,
+    SuperblockError,
 };
-use super::sides::Side;
+use super::sides::MetadataCopy;
 use super::{Image, OpenOptions, close, io_error, version1};
 
 /// Upgrades the image in a directory from version 1 of the format to version 2. Takes time in proportion to the
@@ -58,9 +58,9 @@ fn convert_to_version_2(backing: &mut impl Backing) -> Result<Superblock, ImageE
     }
     let journal = Journal::with_state_words(image.state_words);
     let sectors = journal.encode_sectors(&layout, 0, layout.sector_count());
-    let unclean = u64::from(!image.session.is_clean);
+    let unclean = u64::from(!image.session.was_closed);
     let unsafe_shutdowns = image.session.unsafe_shutdowns + unclean;
-    let session = Session { is_clean: true, unsafe_shutdowns, last_journal_record: 0, ..image.session };
+    let session = Session { was_closed: true, unsafe_shutdowns, last_journal_record: 0, ..image.session };
     for (file, bytes) in [
         (ImageFile::Nvram, sectors),
         (ImageFile::Journal, Journal::first_record(&layout)),
@@ -75,12 +75,12 @@ fn convert_to_version_2(backing: &mut impl Backing) -> Result<Superblock, ImageE
 fn read_superblock(backing: &impl Backing) -> Result<Superblock, ImageError> {
     let file = ImageFile::Superblock;
     let most = SUPERBLOCK_BYTES as u64 + u64::from(MAX_CONFIG_BYTES);
-    let bytes = read_front(backing, file, most).map_err(io_error(backing, "read", file))?;
+    let bytes = read_prefix(backing, file, most).map_err(io_error(backing, "read", file))?;
     Superblock::decode_as(1, &bytes).map_err(|wrong| match wrong {
-        SuperblockError::Version(VERSION) => {
-            ImageError::Setting(format!("it has format version {VERSION} already, and needs no upgrade"))
-        }
-        SuperblockError::Version(found) => ImageError::Version { found, known: VERSION },
+        SuperblockError::Version(FORMAT_VERSION) => ImageError::Setting(format!(
+            "it has format version {FORMAT_VERSION} already, and needs no upgrade"
+        )),
+        SuperblockError::Version(found) => ImageError::Version { found, known: FORMAT_VERSION },
         SuperblockError::Magic | SuperblockError::Damaged => {
             ImageError::Damaged { findings: vec!["its superblock is damaged".into()] }
         }
@@ -94,7 +94,7 @@ fn write_mirror_copy(
     bytes: &[u8],
     offset: u64,
 ) -> Result<(), ImageError> {
-    let (mirror, at) = Side::Mirror.location_of(layout, file, offset);
+    let (mirror, at) = MetadataCopy::Mirror.location_of(layout, file, offset);
     backing.write(mirror, bytes, at).map_err(io_error(backing, "write", mirror))
 }
 
@@ -106,11 +106,14 @@ fn copy_page_to_mirror(
     page: Option<&OobRecord>,
 ) -> Result<(), ImageError> {
     let oob = page.map_or([0; RECORD_BYTES], |page| layout.encode_oob(ppn, page));
-    write_mirror_copy(backing, layout, ImageFile::Flash, &oob, layout.oob_at(ppn))?;
+    write_mirror_copy(backing, layout, ImageFile::Flash, &oob, layout.oob_record_offset(ppn))?;
     let Some(page) = page else { return Ok(()) };
     let is_metadata = page.oob.is_some_and(|oob| !oob.kind.is_host_data());
     let data_bytes = if is_metadata { layout.geometry.page_bytes as usize } else { 0 };
-    let parts = [(layout.spare_at(ppn), usize::from(page.spare_bytes)), (layout.data_at(ppn), data_bytes)];
+    let parts = [
+        (layout.spare_area_offset(ppn), usize::from(page.spare_bytes)),
+        (layout.data_offset(ppn), data_bytes),
+    ];
     for (at, len) in parts.into_iter().filter(|&(_, len)| len > 0) {
         let mut bytes = vec![0; len];
         let read = backing.read(ImageFile::Flash, &mut bytes, at);

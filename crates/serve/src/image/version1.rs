@@ -5,14 +5,14 @@ use std::io;
 
 use wearwell::address::{BlockId, Ppn};
 
-use super::backing::{Backing, ImageFile, read_front};
+use super::backing::{Backing, ImageFile, read_prefix};
 use super::layout::{
     BlockHealth, BlockRecord, Durability, Layout, OobRecord, OobSlot, RECORD_BYTES, Session, checksum,
     has_valid_checksum, u32_at, u64_at,
 };
 
 /// Bytes of an NVRAM word with its checksum in format version 1. An entry of its journal has the same length.
-const WORD_BYTES: usize = 16;
+const CHECKED_WORD_BYTES: usize = 16;
 
 /// Contents of an image of format version 1, with unfinished operations of an unclean last session completed or marked
 /// torn.
@@ -53,11 +53,13 @@ pub(super) fn read(backing: &impl Backing, layout: &Layout) -> io::Result<Versio
         Some(session) => image.session = session,
         None => image.findings.push("its session record is damaged".into()),
     }
-    let is_host = !image.session.is_clean && image.session.durability == Durability::Host;
+    let is_host = !image.session.was_closed && image.session.durability == Durability::Host;
     let batch = if is_host { read_batch(backing, layout)? } else { None };
     let whole_up_to = match &batch {
         Some(batch) => batch.synced_sequence,
-        None if is_host || (!image.session.is_clean && image.session.boot_id != super::current_boot_id()) => {
+        None if is_host
+            || (!image.session.was_closed && image.session.boot_id != super::current_boot_id()) =>
+        {
             0
         }
         None => u64::MAX,
@@ -85,29 +87,29 @@ pub(super) fn read(backing: &impl Backing, layout: &Layout) -> io::Result<Versio
 }
 
 fn read_batch(backing: &impl Backing, layout: &Layout) -> io::Result<Option<JournalBatch>> {
-    let most = RECORD_BYTES as u64 + layout.state_word_count() * WORD_BYTES as u64;
-    let bytes = read_front(backing, ImageFile::Journal, most)?;
+    let most = RECORD_BYTES as u64 + layout.state_word_count() * CHECKED_WORD_BYTES as u64;
+    let bytes = read_prefix(backing, ImageFile::Journal, most)?;
     Ok(decode_batch(&bytes, layout))
 }
 
 fn decode_batch(bytes: &[u8], layout: &Layout) -> Option<JournalBatch> {
     let head: &[u8; RECORD_BYTES] = bytes.first_chunk()?;
     let count = usize::try_from(u64_at(head, 8)).ok()?;
-    let entries = bytes[RECORD_BYTES..].get(..count.checked_mul(WORD_BYTES)?)?;
+    let entries = bytes[RECORD_BYTES..].get(..count.checked_mul(CHECKED_WORD_BYTES)?)?;
     if !has_valid_checksum(head, layout.salt, 1) || u32_at(head, 24) != checksum(layout.salt, 0, entries) {
         return None;
     }
     let words: Vec<_> =
-        entries.chunks_exact(WORD_BYTES).map(|entry| (u64_at(entry, 0), u64_at(entry, 8))).collect();
+        entries.chunks_exact(CHECKED_WORD_BYTES).map(|entry| (u64_at(entry, 0), u64_at(entry, 8))).collect();
     let is_possible = words.iter().all(|&(index, _)| index < layout.state_word_count());
     is_possible.then(|| JournalBatch { synced_sequence: u64_at(head, 16), word_changes: words })
 }
 
 impl Version1Image {
     fn read_words(&mut self, backing: &impl Backing, layout: &Layout) -> io::Result<()> {
-        let mut bytes = vec![0; layout.nvram_words as usize * WORD_BYTES];
+        let mut bytes = vec![0; layout.nvram_words as usize * CHECKED_WORD_BYTES];
         backing.read(ImageFile::Nvram, &mut bytes, 0)?;
-        for (index, bytes) in (0..).zip(bytes.chunks_exact(WORD_BYTES)) {
+        for (index, bytes) in (0..).zip(bytes.chunks_exact(CHECKED_WORD_BYTES)) {
             let crc = checksum(layout.salt, index, &bytes[..8]);
             if (u32_at(bytes, 8), u32_at(bytes, 12)) != (crc, !crc) {
                 self.findings.push(format!("word {index} of the NVRAM is damaged"));
@@ -139,14 +141,14 @@ impl Version1Image {
         let index = layout.block_word_index(block) as usize;
         let first = layout.geometry.first_page(block);
         let mut bytes = vec![0; layout.geometry.block_pages() as usize * RECORD_BYTES];
-        backing.read(ImageFile::Flash, &mut bytes, layout.oob_at(first))?;
+        backing.read(ImageFile::Flash, &mut bytes, layout.oob_record_offset(first))?;
         let Some(record) = BlockRecord::decode(self.state_words[index]) else { return Ok(()) };
         let mut pages = Vec::new();
         for (k, bytes) in (0..).zip(bytes.as_chunks().0) {
             let ppn = Ppn(first.0 + k);
             pages.push(match layout.decode_oob(ppn, bytes) {
-                OobSlot::Record(page) if page.epoch == record.erase_count => Some(page),
-                OobSlot::Record(page) if page.epoch < record.erase_count => None,
+                OobSlot::Record(page) if page.block_erase_count == record.erase_count => Some(page),
+                OobSlot::Record(page) if page.block_erase_count < record.erase_count => None,
                 OobSlot::Blank => None,
                 OobSlot::Damaged | OobSlot::Record(_) => {
                     self.findings.push(format!("the OOB of page {ppn} in block {block} is damaged"));
@@ -185,14 +187,14 @@ impl Version1Image {
 fn matches_checksum(backing: &impl Backing, layout: &Layout, ppn: Ppn, page: &OobRecord) -> io::Result<bool> {
     let mut data = vec![0; layout.geometry.page_bytes as usize];
     let mut spare = vec![0; usize::from(page.spare_bytes)];
-    backing.read(ImageFile::Flash, &mut data, layout.data_at(ppn))?;
+    backing.read(ImageFile::Flash, &mut data, layout.data_offset(ppn))?;
     if !spare.is_empty() {
-        backing.read(ImageFile::Flash, &mut spare, layout.spare_at(ppn))?;
+        backing.read(ImageFile::Flash, &mut spare, layout.spare_area_offset(ppn))?;
     }
     if page.is_lost {
         return Ok(layout.is_spare_whole(ppn, page, &spare));
     }
-    Ok(layout.page_crc(ppn, page.epoch, &data, &spare) == page.data_crc)
+    Ok(layout.page_crc(ppn, page.block_erase_count, &data, &spare) == page.data_crc)
 }
 
 fn decode_block(layout: &Layout, block: u32, bytes: &[u8; RECORD_BYTES]) -> Option<BlockRecord> {

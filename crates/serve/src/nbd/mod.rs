@@ -2,12 +2,12 @@
 //!
 //! [`Negotiation`] and [`Decoder`] are state machines over bytes: they take the bytes that arrived and return what they
 //! mean, so that a test or a fuzzer drives them as a socket does. [`wire`] has the constants of the protocol.
-//! [`Request::into_checked_action`] decides whether a request may be executed. [`Execution`] executes it in steps and returns the
+//! [`Request::into_checked_action`] decides whether a request may be executed. [`RequestExecution`] executes it in steps and returns the
 //! reply as bytes. The memory that a client can make them hold is bounded: by [`OPTION_MAX_BYTES`] while options are
 //! negotiated, by [`PAYLOAD_MAX_BYTES`] afterwards.
 //!
 //! Supported: fixed newstyle, structured replies, extended headers (lengths of 64 bits for all requests without data), the
-//! metadata contexts `base:allocation` and [`STATE_CONTEXT`], of which a block status may select some, and TLS where it is
+//! metadata contexts `base:allocation` and [`PAGE_STATE_CONTEXT`], of which a block status may select some, and TLS where it is
 //! offered. Whatever length a client names, a request is executed in steps of bounded time and memory.
 
 mod negotiation;
@@ -15,9 +15,9 @@ mod reply;
 mod request;
 pub mod wire;
 
-pub use negotiation::{Contexts, Headers, Negotiated, Negotiation, Outcome, TlsPolicy};
-pub use reply::{Execution, Reply, StepOutcome, execute};
-pub use request::{Action, Decoded, Decoder, Payload, Refusal, Request};
+pub use negotiation::{Contexts, Headers, Negotiated, Negotiation, NegotiationState, TlsPolicy};
+pub use reply::{Reply, RequestExecution, StepOutcome, execute};
+pub use request::{Action, DecodedInput, Payload, Refusal, Request, RequestDecoder};
 
 use crate::device::BlockDevice;
 
@@ -26,10 +26,10 @@ pub const PAYLOAD_MAX_BYTES: u32 = 32 << 20;
 /// Longest data of a negotiation option, bytes; longer data is skipped and the option refused.
 pub const OPTION_MAX_BYTES: u32 = 64 << 10;
 /// Minimum block size of an export, bytes. Requests of clients that negotiated block sizes have to be aligned to it.
-pub const SECTOR_BYTES: u32 = 512;
+pub const MINIMUM_BLOCK_BYTES: u32 = 512;
 /// Name of Wearwell's own NBD metadata context, which reports how each page is stored; `docs/serve-protocol.md` lists
 /// its values.
-pub const STATE_CONTEXT: &str = "x-wearwell:page-state";
+pub const PAGE_STATE_CONTEXT: &str = "x-wearwell:page-state";
 /// Name of the standard NBD metadata context, which reports holes.
 pub const ALLOCATION_CONTEXT: &str = "base:allocation";
 
@@ -77,6 +77,6 @@ impl Export {
 
 /// Numbers that this server gives to the metadata contexts in block-status replies.
 mod context {
-    pub const ALLOCATION_ID: u32 = 1;
-    pub const STATE_ID: u32 = 2;
+    pub const ALLOCATION_CONTEXT_ID: u32 = 1;
+    pub const PAGE_STATE_CONTEXT_ID: u32 = 2;
 }

@@ -1,10 +1,11 @@
 //! Fixed newstyle negotiation of NBD, from the first byte to the choice of an export, as a state machine over bytes.
 
 use super::wire::{
-    FIXED_NEWSTYLE, GREETING_MAGIC, NO_ZEROES, OPTION_MAGIC, REPLY_MAGIC, answer, info, option,
+    FIXED_NEWSTYLE, GREETING_MAGIC, NO_ZEROES, OPTION_MAGIC, OPTION_REPLY_MAGIC, answer, info, option,
 };
 use super::{
-    ALLOCATION_CONTEXT, Export, OPTION_MAX_BYTES, PAYLOAD_MAX_BYTES, SECTOR_BYTES, STATE_CONTEXT, context,
+    ALLOCATION_CONTEXT, Export, MINIMUM_BLOCK_BYTES, OPTION_MAX_BYTES, PAGE_STATE_CONTEXT, PAYLOAD_MAX_BYTES,
+    context,
 };
 
 /// Longest option data, bytes, that is skipped. If an option announces more, the connection is closed.
@@ -49,7 +50,7 @@ impl Headers {
 pub struct Contexts {
     /// The standard context `base:allocation`.
     pub allocation: bool,
-    /// Wearwell's own context, [`STATE_CONTEXT`].
+    /// Wearwell's own context, [`PAGE_STATE_CONTEXT`].
     pub page_state: bool,
 }
 
@@ -62,7 +63,7 @@ impl Contexts {
 
 /// State of an NBD negotiation after the bytes so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
+pub enum NegotiationState {
     /// The negotiation is not finished: more bytes are needed.
     Continues,
     /// The client chose an export: the next byte belongs to the transmission phase.
@@ -125,61 +126,63 @@ impl<'a> Negotiation<'a> {
     /// Processes the complete options at the front of `input` and appends the replies to `reply`. Returns the number of
     /// bytes processed, and the state of the negotiation. The caller passes the remaining bytes again, followed by
     /// newly received ones; at most one option of [`OPTION_MAX_BYTES`] remains.
-    pub fn advance(&mut self, input: &[u8], reply: &mut Vec<u8>) -> (usize, Outcome) {
+    pub fn advance(&mut self, input: &[u8], reply: &mut Vec<u8>) -> (usize, NegotiationState) {
         let mut taken = 0;
         loop {
             let rest = &input[taken..];
             let skipped = (self.skipped_bytes_left as usize).min(rest.len());
             let (used, outcome) = if self.skipped_bytes_left > 0 && skipped > 0 {
                 self.skipped_bytes_left -= skipped as u32;
-                (skipped, Outcome::Continues)
+                (skipped, NegotiationState::Continues)
             } else if self.has_client_flags {
                 self.take_option(rest, reply)
             } else {
                 self.take_client_flags(rest)
             };
             taken += used;
-            if used == 0 || outcome != Outcome::Continues {
+            if used == 0 || outcome != NegotiationState::Continues {
                 return (taken, outcome);
             }
         }
     }
 
-    fn take_client_flags(&mut self, input: &[u8]) -> (usize, Outcome) {
+    fn take_client_flags(&mut self, input: &[u8]) -> (usize, NegotiationState) {
         let Some(flags) = input.first_chunk().map(|&bytes| u32::from_be_bytes(bytes)) else {
-            return (0, Outcome::Continues);
+            return (0, NegotiationState::Continues);
         };
         if flags & !(FIXED_NEWSTYLE | NO_ZEROES) != 0 {
-            return (4, Outcome::Ended);
+            return (4, NegotiationState::Ended);
         }
         self.omits_zero_padding = flags & NO_ZEROES != 0;
         self.has_client_flags = true;
-        (4, Outcome::Continues)
+        (4, NegotiationState::Continues)
     }
 
-    fn take_option(&mut self, input: &[u8], reply: &mut Vec<u8>) -> (usize, Outcome) {
-        let Some(head) = input.first_chunk::<OPTION_HEADER_BYTES>() else { return (0, Outcome::Continues) };
+    fn take_option(&mut self, input: &[u8], reply: &mut Vec<u8>) -> (usize, NegotiationState) {
+        let Some(head) = input.first_chunk::<OPTION_HEADER_BYTES>() else {
+            return (0, NegotiationState::Continues);
+        };
         let word = |at: usize| u32::from_be_bytes(head[at..at + 4].try_into().expect("four bytes"));
         let (number, len) = (word(8), word(12));
         if head[..8] != OPTION_MAGIC.to_be_bytes() || len > SKIPPED_OPTION_MAX_BYTES {
-            return (input.len(), Outcome::Ended);
+            return (input.len(), NegotiationState::Ended);
         }
         if len > OPTION_MAX_BYTES {
             self.skipped_bytes_left = len;
             append_option_reply(reply, number, answer::ERR_TOO_BIG, b"an option has at most 64 KiB of data");
-            return (OPTION_HEADER_BYTES, Outcome::Continues);
+            return (OPTION_HEADER_BYTES, NegotiationState::Continues);
         }
         let Some(data) = input[OPTION_HEADER_BYTES..].get(..len as usize) else {
-            return (0, Outcome::Continues);
+            return (0, NegotiationState::Continues);
         };
         (OPTION_HEADER_BYTES + data.len(), self.answer_option(number, data, reply))
     }
 
-    fn answer_option(&mut self, number: u32, data: &[u8], reply: &mut Vec<u8>) -> Outcome {
+    fn answer_option(&mut self, number: u32, data: &[u8], reply: &mut Vec<u8>) -> NegotiationState {
         let lacks_tls = self.tls_policy == TlsPolicy::Required && !self.is_encrypted;
         match number {
             option::STARTTLS | option::ABORT => {}
-            option::EXPORT_NAME if lacks_tls => return Outcome::Ended,
+            option::EXPORT_NAME if lacks_tls => return NegotiationState::Ended,
             _ if lacks_tls => {
                 append_option_reply(
                     reply,
@@ -187,7 +190,7 @@ impl<'a> Negotiation<'a> {
                     answer::ERR_TLS_REQD,
                     b"this server requires TLS: negotiate it first (NBD_OPT_STARTTLS)",
                 );
-                return Outcome::Continues;
+                return NegotiationState::Continues;
             }
             _ => {}
         }
@@ -195,7 +198,7 @@ impl<'a> Negotiation<'a> {
             option::EXPORT_NAME => return self.answer_export_name(data, reply),
             option::ABORT => {
                 append_option_reply(reply, number, answer::ACK, &[]);
-                return Outcome::Ended;
+                return NegotiationState::Ended;
             }
             option::GO | option::INFO => return self.answer_info_or_go(number, data, reply),
             option::LIST => self.list_exports(data, reply),
@@ -213,7 +216,7 @@ impl<'a> Negotiation<'a> {
                 );
             }
         }
-        Outcome::Continues
+        NegotiationState::Continues
     }
 
     /// Answers the options that choose the form of the headers. Extended headers imply structured replies, and there is
@@ -236,7 +239,7 @@ impl<'a> Negotiation<'a> {
 
     /// Answers `NBD_OPT_STARTTLS`. If TLS is offered, the negotiation begins anew: what was agreed on before may come
     /// from an attacker.
-    fn start_tls(&mut self, data: &[u8], reply: &mut Vec<u8>) -> Outcome {
+    fn start_tls(&mut self, data: &[u8], reply: &mut Vec<u8>) -> NegotiationState {
         let refusal: Option<(u32, &[u8])> = match self.tls_policy {
             TlsPolicy::Refused => Some((
                 answer::ERR_POLICY,
@@ -248,12 +251,12 @@ impl<'a> Negotiation<'a> {
         };
         if let Some((kind, sentence)) = refusal {
             append_option_reply(reply, option::STARTTLS, kind, sentence);
-            return Outcome::Continues;
+            return NegotiationState::Continues;
         }
         append_option_reply(reply, option::STARTTLS, answer::ACK, &[]);
         self.negotiated = Negotiated::default();
         self.is_encrypted = true;
-        Outcome::StartsTls
+        NegotiationState::StartsTls
     }
 
     /// Returns the index of the export with this name. An empty name means the only export of a server that has one.
@@ -265,7 +268,7 @@ impl<'a> Negotiation<'a> {
     }
 
     /// Appends the error reply to an option that names an unknown export.
-    fn refuse_name(&self, number: u32, name: &[u8], reply: &mut Vec<u8>) {
+    fn refuse_export_name(&self, number: u32, name: &[u8], reply: &mut Vec<u8>) {
         let sentence: &[u8] = match (name, self.exports.len()) {
             (_, 0) => b"every device of this server has stopped; the log of the server says why",
             (b"", _) => b"this server has several exports: choose one of them by its name",
@@ -284,11 +287,11 @@ impl<'a> Negotiation<'a> {
 
     /// Answers `NBD_OPT_EXPORT_NAME`, the oldest way to choose an export. It has no error reply, so an unknown name
     /// ends the connection, and so does a client with extended headers, which may not use it.
-    fn answer_export_name(&mut self, name: &[u8], reply: &mut Vec<u8>) -> Outcome {
+    fn answer_export_name(&mut self, name: &[u8], reply: &mut Vec<u8>) -> NegotiationState {
         if self.negotiated.headers == Headers::Extended {
-            return Outcome::Ended;
+            return NegotiationState::Ended;
         }
-        let Some(chosen) = self.find_export(name) else { return Outcome::Ended };
+        let Some(chosen) = self.find_export(name) else { return NegotiationState::Ended };
         self.choose_export(chosen);
         let export = self.exports[chosen];
         reply.extend(export.capacity_bytes.to_be_bytes());
@@ -296,7 +299,7 @@ impl<'a> Negotiation<'a> {
         if !self.omits_zero_padding {
             reply.extend([0; 124]);
         }
-        Outcome::Agreed(self.negotiated)
+        NegotiationState::Agreed(self.negotiated)
     }
 
     fn list_exports(&self, data: &[u8], reply: &mut Vec<u8>) {
@@ -311,7 +314,7 @@ impl<'a> Negotiation<'a> {
         append_option_reply(reply, option::LIST, answer::ACK, &[]);
     }
 
-    fn answer_info_or_go(&mut self, number: u32, data: &[u8], reply: &mut Vec<u8>) -> Outcome {
+    fn answer_info_or_go(&mut self, number: u32, data: &[u8], reply: &mut Vec<u8>) -> NegotiationState {
         let Some((name, wanted)) = parse_info_request(data) else {
             append_option_reply(
                 reply,
@@ -319,11 +322,11 @@ impl<'a> Negotiation<'a> {
                 answer::ERR_INVALID,
                 b"the option data is malformed: an export name and a list of information types are expected",
             );
-            return Outcome::Continues;
+            return NegotiationState::Continues;
         };
         let Some(chosen) = self.find_export(name) else {
-            self.refuse_name(number, name, reply);
-            return Outcome::Continues;
+            self.refuse_export_name(number, name, reply);
+            return NegotiationState::Continues;
         };
         let export = self.exports[chosen];
         let has_contexts = chosen == self.negotiated.export_index && !self.negotiated.contexts.is_empty();
@@ -339,16 +342,17 @@ impl<'a> Negotiation<'a> {
             append_info_reply(reply, number, info::DESCRIPTION, export.description.as_bytes());
         }
         if wants(info::BLOCK_SIZE) {
-            let sizes = [SECTOR_BYTES, export.block_bytes, PAYLOAD_MAX_BYTES].map(u32::to_be_bytes).concat();
+            let sizes =
+                [MINIMUM_BLOCK_BYTES, export.block_bytes, PAYLOAD_MAX_BYTES].map(u32::to_be_bytes).concat();
             append_info_reply(reply, number, info::BLOCK_SIZE, &sizes);
         }
         append_option_reply(reply, number, answer::ACK, &[]);
         if number == option::INFO {
-            return Outcome::Continues;
+            return NegotiationState::Continues;
         }
         self.choose_export(chosen);
         self.negotiated.has_block_sizes = wants(info::BLOCK_SIZE);
-        Outcome::Agreed(self.negotiated)
+        NegotiationState::Agreed(self.negotiated)
     }
 
     /// Answers the options that list or set metadata contexts. If a query lists, a namespace such as `base:` matches
@@ -374,11 +378,16 @@ impl<'a> Negotiation<'a> {
                 b"the option data is malformed: an export name and a list of queries are expected",
             );
         };
-        let Some(chosen) = self.find_export(name) else { return self.refuse_name(number, name, reply) };
+        let Some(chosen) = self.find_export(name) else {
+            return self.refuse_export_name(number, name, reply);
+        };
         if sets {
             self.negotiated.export_index = chosen;
         }
-        let known = [(context::ALLOCATION_ID, ALLOCATION_CONTEXT), (context::STATE_ID, STATE_CONTEXT)];
+        let known = [
+            (context::ALLOCATION_CONTEXT_ID, ALLOCATION_CONTEXT),
+            (context::PAGE_STATE_CONTEXT_ID, PAGE_STATE_CONTEXT),
+        ];
         for (id, name) in known {
             let namespace = &name.as_bytes()[..=name.find(':').expect("names have a namespace")];
             let fits = |query: &&[u8]| *query == name.as_bytes() || !sets && *query == namespace;
@@ -386,8 +395,8 @@ impl<'a> Negotiation<'a> {
                 continue;
             }
             if sets {
-                self.negotiated.contexts.allocation |= id == context::ALLOCATION_ID;
-                self.negotiated.contexts.page_state |= id == context::STATE_ID;
+                self.negotiated.contexts.allocation |= id == context::ALLOCATION_CONTEXT_ID;
+                self.negotiated.contexts.page_state |= id == context::PAGE_STATE_CONTEXT_ID;
             }
             let id = if sets { id } else { 0 };
             append_option_reply(
@@ -403,7 +412,7 @@ impl<'a> Negotiation<'a> {
 
 /// Appends one reply to an option: its header and `data`.
 fn append_option_reply(reply: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
-    reply.extend(REPLY_MAGIC.to_be_bytes());
+    reply.extend(OPTION_REPLY_MAGIC.to_be_bytes());
     for word in [option, kind, data.len() as u32] {
         reply.extend(word.to_be_bytes());
     }

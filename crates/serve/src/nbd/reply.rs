@@ -10,17 +10,18 @@ use wearwell::page_state::PageState;
 use super::negotiation::{Contexts, Headers, Negotiated};
 use super::request::{Action, Refusal, Request};
 use super::wire::{
-    EXTENDED_REPLY_MAGIC, REPLY_FLAG_DONE, SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC, chunk, errno,
+    EXTENDED_REPLY_MAGIC, LAST_CHUNK_FLAG, SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC, chunk, errno,
 };
 use super::{Export, context};
 use crate::device::{BlockDevice, DeviceError};
 
 /// Most extents of one metadata context in a block-status reply.
-const EXTENTS_MAX: usize = 4096;
+const EXTENTS_PER_CONTEXT_MAX: usize = 4096;
 /// Bytes of the header of an extended chunk, the longest header of a reply.
 const EXTENDED_HEADER_BYTES: usize = 32;
 /// Longest block-status reply, bytes.
-pub(super) const BLOCK_STATUS_MAX_BYTES: usize = 2 * (EXTENDED_HEADER_BYTES + 8 + 16 * EXTENTS_MAX);
+pub(super) const BLOCK_STATUS_MAX_BYTES: usize =
+    2 * (EXTENDED_HEADER_BYTES + 8 + 16 * EXTENTS_PER_CONTEXT_MAX);
 
 /// Most bytes of a trim that are executed in one step, before requests of other connections.
 const TRIM_STEP_BYTES: u64 = 16 << 20;
@@ -42,7 +43,7 @@ impl Reply {
         &self.buffer[..self.len]
     }
 
-    /// Returns the buffer in which the reply was built, so that [`Execution::step`] of another request can reuse it.
+    /// Returns the buffer in which the reply was built, so that [`RequestExecution::step`] of another request can reuse it.
     pub fn into_buffer(self) -> Vec<u8> {
         self.buffer
     }
@@ -79,22 +80,22 @@ pub enum StepOutcome {
 
 /// An NBD request that is being executed in steps.
 #[derive(Debug)]
-pub struct Execution {
+pub struct RequestExecution {
     form: ReplyForm,
-    wants_chunks: bool,
+    needs_chunked_reply: bool,
     /// The part of the request that is not executed yet; an error if the request was refused.
     remaining_action: Result<Action, Refusal>,
     /// What a block status found in the steps so far.
     status_scan: Option<Box<StatusScan>>,
 }
 
-impl Execution {
+impl RequestExecution {
     /// Checks an NBD request against its export and prepares its execution.
     pub fn of(request: Request, export: &Export, negotiated: Negotiated) -> Self {
         let headers = negotiated.headers;
         Self {
             form: ReplyForm { headers, cookie: request.cookie, offset: request.offset },
-            wants_chunks: match headers {
+            needs_chunked_reply: match headers {
                 Headers::Simple => false,
                 Headers::Structured => request.needs_chunked_reply(),
                 Headers::Extended => true,
@@ -143,7 +144,7 @@ impl Execution {
     /// `outcome`.
     pub fn final_reply(&self, outcome: &Result<(), DeviceError>) -> Reply {
         match outcome {
-            Ok(()) if self.wants_chunks => self.form.chunk_with_capacity(chunk::NONE, 0, 0).into(),
+            Ok(()) if self.needs_chunked_reply => self.form.chunk_with_capacity(chunk::NONE, 0, 0).into(),
             Ok(()) => simple_reply(0, self.form.cookie).into(),
             Err(error) => self.error_reply(&error.into()),
         }
@@ -177,7 +178,7 @@ impl Execution {
             }
             Action::Status { offset, len, only_first, contexts } => {
                 let scan = self.status_scan.get_or_insert_with(|| Box::new(StatusScan::of(*contexts)));
-                let limit = if *only_first { 1 } else { EXTENTS_MAX };
+                let limit = if *only_first { 1 } else { EXTENTS_PER_CONTEXT_MAX };
                 let bytes = scan.advance(device, *offset, *len, limit);
                 (*offset, *len) = (*offset + bytes, *len - bytes);
                 if *len > 0 && !scan.is_full() {
@@ -227,7 +228,7 @@ pub fn execute(
     export: &Export,
     negotiated: Negotiated,
 ) -> Vec<u8> {
-    let mut execution = Execution::of(request, export, negotiated);
+    let mut execution = RequestExecution::of(request, export, negotiated);
     let outcome = loop {
         match execution.step(device, Vec::new) {
             StepOutcome::More => {}
@@ -274,7 +275,7 @@ impl ReplyForm {
         let magic = if is_extended { EXTENDED_REPLY_MAGIC } else { STRUCTURED_REPLY_MAGIC };
         let mut head = Vec::with_capacity(EXTENDED_HEADER_BYTES + capacity);
         head.extend(magic.to_be_bytes());
-        head.extend(REPLY_FLAG_DONE.to_be_bytes());
+        head.extend(LAST_CHUNK_FLAG.to_be_bytes());
         head.extend(kind.to_be_bytes());
         head.extend(self.cookie.to_be_bytes());
         if is_extended {
@@ -354,8 +355,9 @@ struct StatusScan(Vec<ContextExtents>);
 impl StatusScan {
     fn of(contexts: Contexts) -> Self {
         let allocation =
-            contexts.allocation.then(|| ContextExtents::of(context::ALLOCATION_ID, allocation_value));
-        let state = contexts.page_state.then(|| ContextExtents::of(context::STATE_ID, page_state_value));
+            contexts.allocation.then(|| ContextExtents::of(context::ALLOCATION_CONTEXT_ID, allocation_value));
+        let state =
+            contexts.page_state.then(|| ContextExtents::of(context::PAGE_STATE_CONTEXT_ID, page_state_value));
         Self(allocation.into_iter().chain(state).collect())
     }
 
@@ -366,11 +368,11 @@ impl StatusScan {
         let mut done = 0;
         while done < most && !self.is_full() {
             let extent = device.extent(offset + done, most - done);
-            assert!(extent.len > 0, "an extent has a byte at least");
+            assert!(extent.len_bytes > 0, "an extent has a byte at least");
             for context in &mut self.0 {
-                context.push(extent.len, extent.state, limit);
+                context.push(extent.len_bytes, extent.state, limit);
             }
-            done += extent.len;
+            done += extent.len_bytes;
         }
         done
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::negotiation::{Contexts, Headers, Negotiated};
 use super::wire::{EXTENDED_REQUEST_MAGIC, REQUEST_MAGIC, command, command_flag as flag, errno};
-use super::{Export, PAYLOAD_MAX_BYTES, SECTOR_BYTES, context};
+use super::{Export, MINIMUM_BLOCK_BYTES, PAYLOAD_MAX_BYTES, context};
 
 const COMPACT_HEADER_BYTES: usize = 28;
 const EXTENDED_HEADER_BYTES: usize = 32;
@@ -79,7 +79,7 @@ pub struct Request {
 
 /// What [`Decoder::decode_next`] decoded from the bytes of a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Decoded {
+pub enum DecodedInput {
     /// The request is not complete: more bytes are needed.
     Incomplete,
     /// A complete request. Its payload is missing if it is longer than the limit or does not belong to the command;
@@ -95,7 +95,7 @@ pub enum Decoded {
 /// Splits the byte stream of an NBD client into requests. Holds at most one payload, whose buffer grows as bytes
 /// arrive.
 #[derive(Clone, Debug, Default)]
-pub struct Decoder {
+pub struct RequestDecoder {
     has_extended_headers: bool,
     header: [u8; EXTENDED_HEADER_BYTES],
     /// Bytes of the header of the next request that have arrived.
@@ -107,7 +107,7 @@ pub struct Decoder {
     last_request_bytes: usize,
 }
 
-impl Decoder {
+impl RequestDecoder {
     /// Makes a decoder of requests whose headers have the negotiated form. [`Decoder::default`] decodes compact ones.
     pub fn of(headers: Headers) -> Self {
         Self { has_extended_headers: headers == Headers::Extended, ..Self::default() }
@@ -115,18 +115,18 @@ impl Decoder {
 
     /// Takes bytes from the front of `input` up to the end of the first request. Returns the number of bytes taken, and
     /// what was decoded.
-    pub fn decode_next(&mut self, input: &[u8]) -> (usize, Decoded) {
+    pub fn decode_next(&mut self, input: &[u8]) -> (usize, DecodedInput) {
         let mut taken = 0;
         if self.pending_request.is_none() {
             taken = (self.header_bytes() - self.header_bytes_arrived).min(input.len());
             self.header[self.header_bytes_arrived..][..taken].copy_from_slice(&input[..taken]);
             self.header_bytes_arrived += taken;
             if self.header_bytes_arrived < self.header_bytes() {
-                return (taken, Decoded::Incomplete);
+                return (taken, DecodedInput::Incomplete);
             }
             self.header_bytes_arrived = 0;
             let Some(mut request) = self.decode_header(&self.header) else {
-                return (taken, Decoded::Garbage);
+                return (taken, DecodedInput::Garbage);
             };
             self.missing_payload_bytes = if self.has_payload(&request) { request.len as usize } else { 0 };
             if request.keeps_payload() {
@@ -147,17 +147,21 @@ impl Decoder {
             request.payload.arrived_bytes().extend(payload);
         }
         if self.missing_payload_bytes > 0 {
-            return (taken, Decoded::Incomplete);
+            return (taken, DecodedInput::Incomplete);
         }
         let request = self.pending_request.take().expect("a request was pending");
         self.last_request_bytes = self.header_bytes() + request.payload.len();
         let is_last = request.command == command::DISCONNECT;
-        (taken, if is_last { Decoded::Disconnect } else { Decoded::Request(request) })
+        (taken, if is_last { DecodedInput::Disconnect } else { DecodedInput::Request(request) })
     }
 
     /// As [`Decoder::decode_next`], for the bytes `range` of a buffer. If the whole payload of a write is in this range, it is
     /// not copied: the request refers to the buffer.
-    pub fn decode_next_shared(&mut self, buffer: &Arc<Vec<u8>>, range: Range<usize>) -> (usize, Decoded) {
+    pub fn decode_next_shared(
+        &mut self,
+        buffer: &Arc<Vec<u8>>,
+        range: Range<usize>,
+    ) -> (usize, DecodedInput) {
         let input = &buffer[range.clone()];
         if self.is_between_requests()
             && let Some(mut request) = self.decode_header(input)
@@ -171,7 +175,7 @@ impl Decoder {
             let taken = self.header_bytes() + range.len();
             self.last_request_bytes = taken;
             request.payload = Payload(PayloadBytes::Part { buffer: Arc::clone(buffer), range });
-            return (taken, Decoded::Request(request));
+            return (taken, DecodedInput::Request(request));
         }
         self.decode_next(input)
     }
@@ -298,13 +302,13 @@ impl Request {
 
     /// Returns the bytes of memory that this request and its reply occupy together.
     pub fn footprint_bytes(&self) -> usize {
-        const OVERHEAD_BYTES: usize = 512;
+        const REQUEST_OVERHEAD_BYTES: usize = 512;
         let reply = match self.command {
             command::READ => self.len.min(PAYLOAD_MAX_BYTES.into()) as usize,
             command::BLOCK_STATUS => super::reply::BLOCK_STATUS_MAX_BYTES,
             _ => 0,
         };
-        OVERHEAD_BYTES + self.payload.len() + reply
+        REQUEST_OVERHEAD_BYTES + self.payload.len() + reply
     }
 
     /// Whether the reply to this command consists of structured chunks, if structured replies were negotiated.
@@ -330,7 +334,7 @@ impl Request {
             )));
         }
         check_range(command, offset, len, export.capacity_bytes)?;
-        let unit = if agreed.has_block_sizes { SECTOR_BYTES } else { 1 };
+        let unit = if agreed.has_block_sizes { MINIMUM_BLOCK_BYTES } else { 1 };
         if !offset.is_multiple_of(unit.into()) || !len.is_multiple_of(unit.into()) {
             return Err(Refusal::invalid(format!(
                 "the request of {len} bytes at byte {offset} is not aligned: use multiples of the minimum block \
@@ -381,10 +385,10 @@ impl Request {
         for id in ids.chunks_exact(4) {
             let id = u32::from_be_bytes(id.try_into().expect("four bytes"));
             match id {
-                context::ALLOCATION_ID if agreed.contexts.allocation && !selected.allocation => {
+                context::ALLOCATION_CONTEXT_ID if agreed.contexts.allocation && !selected.allocation => {
                     selected.allocation = true;
                 }
-                context::STATE_ID if agreed.contexts.page_state && !selected.page_state => {
+                context::PAGE_STATE_CONTEXT_ID if agreed.contexts.page_state && !selected.page_state => {
                     selected.page_state = true;
                 }
                 _ => {
@@ -471,7 +475,7 @@ mod tests {
     /// Decodes `stream` from consecutive buffers that end at the positions `ends`, and returns the requests. `shares`:
     /// whether payloads may refer to a buffer.
     fn decode_split_stream_of(headers: Headers, stream: &[u8], ends: &[usize], shares: bool) -> Vec<Request> {
-        let (mut decoder, mut requests, mut from) = (Decoder::of(headers), Vec::new(), 0);
+        let (mut decoder, mut requests, mut from) = (RequestDecoder::of(headers), Vec::new(), 0);
         for &end in ends {
             let buffer = Arc::new(stream[from..end].to_vec());
             let mut at = 0;
@@ -483,8 +487,8 @@ mod tests {
                 };
                 at += taken;
                 match decoded {
-                    Decoded::Request(request) => requests.push(request),
-                    other => assert_eq!((other, at), (Decoded::Incomplete, buffer.len())),
+                    DecodedInput::Request(request) => requests.push(request),
+                    other => assert_eq!((other, at), (DecodedInput::Incomplete, buffer.len())),
                 }
             }
             from = end;
@@ -535,15 +539,17 @@ mod tests {
 
     #[test]
     fn an_extended_request_with_another_magic_or_an_endless_payload_is_garbage() {
-        let decode = |headers, bytes: &[u8]| Decoder::of(headers).decode_next(bytes).1;
+        let decode = |headers, bytes: &[u8]| RequestDecoder::of(headers).decode_next(bytes).1;
         let compact = [encoded_request(command::READ, 0), vec![0; 4]].concat();
-        assert_eq!(decode(Headers::Extended, &compact), Decoded::Garbage);
+        assert_eq!(decode(Headers::Extended, &compact), DecodedInput::Garbage);
         let read = extended_request(command::READ, 0, 512);
-        assert_eq!(decode(Headers::Simple, &read), Decoded::Garbage);
+        assert_eq!(decode(Headers::Simple, &read), DecodedInput::Garbage);
         let limit = u64::from(PAYLOAD_MAX_BYTES);
-        for (len, expected) in
-            [(limit, Decoded::Incomplete), (limit + 1, Decoded::Garbage), (u64::MAX, Decoded::Garbage)]
-        {
+        for (len, expected) in [
+            (limit, DecodedInput::Incomplete),
+            (limit + 1, DecodedInput::Garbage),
+            (u64::MAX, DecodedInput::Garbage),
+        ] {
             for command in [command::WRITE, command::READ, command::BLOCK_STATUS] {
                 let mut bytes = extended_request(command, 0, len);
                 bytes[4..6].copy_from_slice(&flag::PAYLOAD_LEN.to_be_bytes());
@@ -568,7 +574,7 @@ mod tests {
 
     #[test]
     fn a_socket_read_ends_with_a_request_if_requests_have_equal_lengths() {
-        let mut decoder = Decoder::default();
+        let mut decoder = RequestDecoder::default();
         assert_eq!(decoder.next_read_bytes(300), 300, "nothing is known yet");
         let stream = encoded_request(command::WRITE, 72).repeat(4);
         let buffer = Arc::new(stream);
@@ -576,7 +582,7 @@ mod tests {
         assert_eq!(decoder.decode_next_shared(&buffer, 100..250).0, 100);
         assert_eq!(decoder.next_read_bytes(300), 300, "three requests");
         assert_eq!(decoder.next_read_bytes(299), 200, "two requests");
-        assert_eq!(decoder.decode_next_shared(&buffer, 200..250), (50, Decoded::Incomplete));
+        assert_eq!(decoder.decode_next_shared(&buffer, 200..250), (50, DecodedInput::Incomplete));
         assert_eq!(decoder.next_read_bytes(299), 250, "the rest of one, and two");
         assert_eq!(decoder.next_read_bytes(149), 149, "no other is whole");
         assert_eq!(decoder.next_read_bytes(49), 49, "not even the rest of one is");

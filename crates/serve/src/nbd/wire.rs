@@ -6,7 +6,7 @@
 
 pub const GREETING_MAGIC: u64 = u64::from_be_bytes(*b"NBDMAGIC");
 pub const OPTION_MAGIC: u64 = u64::from_be_bytes(*b"IHAVEOPT");
-pub const REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
+pub const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
 
 /// Handshake flag of server and client: the negotiation is fixed newstyle.
 pub const FIXED_NEWSTYLE: u32 = 1 << 0;
@@ -19,7 +19,7 @@ pub const STRUCTURED_REPLY_MAGIC: u32 = 0x668e_33ef;
 pub const EXTENDED_REQUEST_MAGIC: u32 = 0x21e4_1c71;
 pub const EXTENDED_REPLY_MAGIC: u32 = 0x6e8a_278c;
 /// Flag of the last chunk of a reply, structured or extended.
-pub const REPLY_FLAG_DONE: u16 = 1;
+pub const LAST_CHUNK_FLAG: u16 = 1;
 
 /// Numbers of the options that a client sends in the negotiation (`NBD_OPT_*`).
 pub mod option {

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 pub use client::Client;
 use wearwell::nand::SimNand;
 use wearwell_config::Config;
-use wearwell_serve::device::HostCommands;
+use wearwell_serve::device::HostCommandCounts;
 use wearwell_serve::image::{self, FileNand};
-use wearwell_serve::memory::Specification;
+use wearwell_serve::memory::MemoryDeviceSpecification;
 use wearwell_serve::{Address, FlashDevice, Medium, Server};
 
 /// Designs that the tests serve.
@@ -31,8 +31,8 @@ pub fn config(settings: &[&str]) -> Config {
     Config::from_text_and_settings(None, &settings).expect("the settings are valid")
 }
 
-pub fn specification(design: &str, size_bytes: u64) -> Specification {
-    Specification::new(design, config(&[]), Some(size_bytes)).expect("it is possible")
+pub fn specification(design: &str, size_bytes: u64) -> MemoryDeviceSpecification {
+    MemoryDeviceSpecification::new(design, config(&[]), Some(size_bytes)).expect("it is possible")
 }
 
 impl Served {
@@ -59,7 +59,7 @@ impl Served<FileNand> {
     pub fn on_image(design: &str, size_bytes: u64) -> Self {
         let folder = tempfile::tempdir().expect("there is room for a folder");
         let path = folder.path().join("image");
-        let specification = image::Specification {
+        let specification = image::ImageSpecification {
             design: design.to_owned(),
             config: config(&[]),
             size_bytes: Some(size_bytes),
@@ -104,9 +104,9 @@ impl<N: Medium> Served<N> {
     }
 
     /// Ends the server and returns the operations that its device executed. Checks that the device passes the audit.
-    pub fn end(self) -> HostCommands {
+    pub fn end(self) -> HostCommandCounts {
         let device = self.server.stop().expect("the engine is sound");
-        let commands = device.commands();
+        let commands = device.host_command_counts();
         device.into_device().ftl_mut().check().expect("every law holds");
         commands
     }

@@ -12,7 +12,7 @@ use wearwell::nand::Nand;
 use wearwell::{Device, Result};
 use wearwell_config::Config;
 use wearwell_serve::Medium as _;
-use wearwell_serve::image::{Backing, Durability, FileNand, ImageFile, OpenOptions, Specification};
+use wearwell_serve::image::{Backing, Durability, FileNand, ImageFile, ImageSpecification, OpenOptions};
 
 use crate::versions;
 pub use crate::versions::{NOTHING, SHARED, Value, page_of};
@@ -26,12 +26,12 @@ pub const PROCESS: OpenOptions = OpenOptions { durability: Some(Durability::Proc
 pub const HOST: OpenOptions = OpenOptions { durability: Some(Durability::Host) };
 
 /// Returns the specification of a device of some hundred pages, so that garbage collection is always at work.
-pub fn specification(design: &str, page_bytes: u32) -> Specification {
+pub fn specification(design: &str, page_bytes: u32) -> ImageSpecification {
     with_settings(design, page_bytes, &[])
 }
 
 /// Returns the specification of a device of some hundred pages, as [`specification`] does, with additional settings.
-pub fn with_settings(design: &str, page_bytes: u32, more: &[&str]) -> Specification {
+pub fn with_settings(design: &str, page_bytes: u32, more: &[&str]) -> ImageSpecification {
     let page_bytes = format!("device.page_bytes={page_bytes}");
     let settings = [
         "device.channels=1",
@@ -46,7 +46,12 @@ pub fn with_settings(design: &str, page_bytes: u32, more: &[&str]) -> Specificat
     ];
     let settings: Vec<String> = settings.iter().chain(more).map(|&setting| setting.to_owned()).collect();
     let config = Config::from_text_and_settings(None, &settings).expect("the settings exist");
-    Specification { design: design.to_owned(), config, size_bytes: None, durability: Durability::Process }
+    ImageSpecification {
+        design: design.to_owned(),
+        config,
+        size_bytes: None,
+        durability: Durability::Process,
+    }
 }
 
 pub const SECTOR: u64 = 512;

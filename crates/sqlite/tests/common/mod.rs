@@ -14,7 +14,7 @@ type EntryPoint = unsafe extern "C" fn(
     *const ffi::sqlite3_api_routines,
 ) -> std::ffi::c_int;
 
-/// Registers the VFS as `SQLite` does when it loads the extension.
+/// Registers Wearwell's VFS with the `SQLite` library of this process, as `SQLite` does when it loads the extension.
 pub fn register() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -28,7 +28,7 @@ pub fn register() {
     });
 }
 
-/// Opens a database by the VFS under test.
+/// Opens the database `name` with Wearwell's VFS and these URI parameters.
 pub fn try_open(name: &str, parameters: &str) -> rusqlite::Result<Connection> {
     register();
     let uri = format!("file:{name}?vfs=wearwell&{parameters}");
@@ -41,7 +41,8 @@ pub fn open(name: &str, parameters: &str) -> Connection {
     try_open(name, parameters).unwrap_or_else(|error| panic!("{name} with {parameters}: {error}"))
 }
 
-/// Returns the URI parameters of an image that is created if it does not exist.
+/// Returns the URI parameters of a database whose simulated device is stored in the image file `image` in `directory`,
+/// which is created (128 MiB) if it does not exist. `more` is appended to the parameters.
 pub fn image(directory: &Path, more: &str) -> String {
     format!("image={}&size=128MiB{more}", directory.join("image").display())
 }

@@ -2,7 +2,7 @@
 
 use crate::error::ParseRefusal;
 use crate::read::fields::{CommaFields, checked_product};
-use crate::read::{LineFormat, Parsed};
+use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, Request};
 
 pub(crate) struct Alibaba;
@@ -11,7 +11,7 @@ impl LineFormat for Alibaba {
     const FORMAT: Format = Format::Alibaba;
     const MAY_HAVE_HEADER: bool = true;
 
-    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
+    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
         let mut fields = CommaFields::new(line);
         into.device = fields.next_u32("a device number")?;
         let opcode = fields.next_field();
@@ -31,6 +31,6 @@ impl LineFormat for Alibaba {
             offset,
             len,
         );
-        Ok(Parsed::Request)
+        Ok(ParseOutcome::Request)
     }
 }

@@ -7,7 +7,7 @@
 use crate::error::ParseRefusal;
 use crate::read::fields::{BlankFields, Field};
 use crate::read::open::BlockLayerStage;
-use crate::read::{LineFormat, Parsed};
+use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, Request};
 
 pub(crate) struct Blkparse {
@@ -24,11 +24,11 @@ impl Blkparse {
 impl LineFormat for Blkparse {
     const FORMAT: Format = Format::Blkparse;
 
-    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
+    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
         let mut fields = BlankFields::new(line);
         let device = fields.next_field();
         if self.events_seen && !device.text.contains(&b',') {
-            return Ok(Parsed::Other); // the summary
+            return Ok(ParseOutcome::Other); // the summary
         }
         into.device = parse_device_number(device)?;
         fields.next_number("a processor number")?;
@@ -38,13 +38,13 @@ impl LineFormat for Blkparse {
         let action = fields.next_word("an action letter")?;
         self.events_seen = true;
         if action.text != self.accepted_stage.blkparse_letter().as_bytes() {
-            return Ok(Parsed::Other);
+            return Ok(ParseOutcome::Other);
         }
         parse_event(&mut fields, into)
     }
 }
 
-fn parse_event(fields: &mut BlankFields<'_>, into: &mut Request) -> Result<Parsed, ParseRefusal> {
+fn parse_event(fields: &mut BlankFields<'_>, into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
     let rwbs = fields.next_word("operation letters")?;
     let sector = fields.next_field();
     let plus = fields.next_field();
@@ -62,7 +62,7 @@ fn parse_event(fields: &mut BlankFields<'_>, into: &mut Request) -> Result<Parse
     if into.op == Op::Flush {
         into.offset_bytes = 0;
     }
-    Ok(if op.is_some() { Parsed::Request } else { Parsed::Other })
+    Ok(if op.is_some() { ParseOutcome::Request } else { ParseOutcome::Other })
 }
 
 /// Returns the operation of a block layer event from its RWBS field; `None` if it moves no data (pass-through commands,

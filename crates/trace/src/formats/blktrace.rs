@@ -8,7 +8,7 @@
 use crate::error::ParseRefusal;
 use crate::read::fields::checked_product;
 use crate::read::open::BlockLayerStage;
-use crate::read::{Parsed, RecordFormat};
+use crate::read::{ParseOutcome, RecordFormat};
 use crate::{Format, Op, Request, SECTOR_BYTES};
 
 const HEADER_BYTES: usize = 48;
@@ -31,7 +31,7 @@ impl Blktrace {
     }
 
     pub(crate) fn matches_signature(head: &[u8]) -> bool {
-        head.len() >= HEADER_BYTES && ByteOrder::of(head).is_some()
+        head.len() >= HEADER_BYTES && ByteOrder::of_record(head).is_some()
     }
 }
 
@@ -42,7 +42,7 @@ enum ByteOrder {
 }
 
 impl ByteOrder {
-    fn of(record: &[u8]) -> Option<Self> {
+    fn of_record(record: &[u8]) -> Option<Self> {
         let magic: [u8; 4] = record[..4].try_into().expect("four bytes");
         let is_magic = |word: u32| word & !0xff == MAGIC;
         if is_magic(u32::from_le_bytes(magic)) {
@@ -69,20 +69,20 @@ impl RecordFormat for Blktrace {
 
     fn record_len(&mut self, head: &[u8]) -> Result<usize, ParseRefusal> {
         let order =
-            ByteOrder::of(head).ok_or(ParseRefusal::of_whole_record("the magic number 0x656174xx"))?;
+            ByteOrder::of_record(head).ok_or(ParseRefusal::of_whole_record("the magic number 0x656174xx"))?;
         Ok(HEADER_BYTES + order.read_number(head, 46, 2) as usize)
     }
 
-    fn parse(&mut self, record: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
-        let order =
-            ByteOrder::of(record).ok_or(ParseRefusal::of_whole_record("the magic number 0x656174xx"))?;
+    fn parse(&mut self, record: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
+        let order = ByteOrder::of_record(record)
+            .ok_or(ParseRefusal::of_whole_record("the magic number 0x656174xx"))?;
         let action = order.read_number(record, 28, 4) as u32;
         let len = order.read_number(record, 24, 4);
         let notice = action & (CATEGORY_NOTIFY | CATEGORY_PASS_THROUGH) != 0;
         let Some(op) = operation_of_action(action, len)
             .filter(|_| !notice && action & 0xffff == action_code_of_stage(self.accepted_stage))
         else {
-            return Ok(Parsed::Other);
+            return Ok(ParseOutcome::Other);
         };
         let sector = order.read_number(record, 16, 8);
         let offset = if op == Op::Flush {
@@ -92,7 +92,7 @@ impl RecordFormat for Blktrace {
         };
         into.set_common_fields(order.read_number(record, 8, 8), op, offset, len);
         into.device = order.read_number(record, 36, 4) as u32;
-        Ok(Parsed::Request)
+        Ok(ParseOutcome::Request)
     }
 }
 

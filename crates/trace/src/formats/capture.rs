@@ -9,7 +9,7 @@ use wearwell::data::{Descriptor, Fingerprint};
 use crate::error::ParseRefusal;
 use crate::read::fields::{BlankFields, Field, checked_product};
 use crate::read::sidecar::CaptureSidecars;
-use crate::read::{LineFormat, Parsed};
+use crate::read::{LineFormat, ParseOutcome};
 use crate::request::REQUEST_MAX_BYTES;
 use crate::{Format, Op, PAGE_BYTES, Request};
 
@@ -19,25 +19,25 @@ const PAGE_SIZE_WORD: &[u8] = b"page=4096";
 
 #[derive(Default)]
 pub(crate) struct Capture {
-    titled: bool,
+    has_read_header: bool,
     sidecars: CaptureSidecars,
 }
 
 impl Capture {
     pub(crate) fn new(sidecars: CaptureSidecars) -> Self {
-        Self { titled: false, sidecars }
+        Self { has_read_header: false, sidecars }
     }
 
-    fn parse_header(&mut self, line: &[u8]) -> Result<Parsed, ParseRefusal> {
-        if !self.titled {
+    fn parse_header(&mut self, line: &[u8]) -> Result<ParseOutcome, ParseRefusal> {
+        if !self.has_read_header {
             let page_size =
                 line.strip_prefix(CAPTURE_SIGNATURE).and_then(|rest| rest.split(|&byte| byte == b' ').next());
             if page_size != Some(PAGE_SIZE_WORD) {
                 return Err(ParseRefusal::of_whole_record("`# blkcap v1 page=4096`"));
             }
-            self.titled = true;
+            self.has_read_header = true;
         }
-        Ok(Parsed::Other)
+        Ok(ParseOutcome::Other)
     }
 
     fn parse_address(fields: &mut BlankFields<'_>, into: &mut Request) -> Result<u64, ParseRefusal> {
@@ -93,8 +93,8 @@ fn append_content_ids(field: Field<'_>, left: u64, into: &mut Vec<Descriptor>) -
 impl LineFormat for Capture {
     const FORMAT: Format = Format::Capture;
 
-    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
-        if line.starts_with(b"#") || !self.titled {
+    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
+        if line.starts_with(b"#") || !self.has_read_header {
             return self.parse_header(line);
         }
         let mut fields = BlankFields::new(line);
@@ -105,7 +105,7 @@ impl LineFormat for Capture {
             b"Z" => Op::Zero,
             b"D" => Op::Trim,
             b"F" => Op::Flush,
-            b"M" => return Ok(Parsed::Other),
+            b"M" => return Ok(ParseOutcome::Other),
             _ => return kind.refuse("W, R, Z, D, F or M"),
         };
         let time_us = fields.next_number("a time in microseconds")?;
@@ -118,6 +118,6 @@ impl LineFormat for Capture {
             }
         }
         fields.require_end("no further columns")?;
-        Ok(Parsed::Request)
+        Ok(ParseOutcome::Request)
     }
 }

@@ -13,7 +13,7 @@ use wearwell::data::{Descriptor, Fingerprint};
 
 use crate::error::{ParseRefusal, TraceError};
 use crate::read::fields::{BlankFields, CommaFields, Field};
-use crate::read::{LineFormat, Parsed};
+use crate::read::{LineFormat, ParseOutcome};
 use crate::write::{TraceWriter, check_writable};
 use crate::{Format, Op, Request};
 
@@ -33,7 +33,7 @@ enum Columns {
 }
 
 impl Columns {
-    fn of(title: &[u8]) -> Result<Self, ParseRefusal> {
+    fn of_header(title: &[u8]) -> Result<Self, ParseRefusal> {
         match title {
             _ if title == HEADER.as_bytes() => Ok(Self::All),
             _ if title == HEADER_WITHOUT_SOURCE.as_bytes() => Ok(Self::WithoutSource),
@@ -46,17 +46,17 @@ impl Csv {
     /// Returns whether a file that begins with this line is Wearwell's CSV. Later lines are not examined here, so that
     /// a bad line is reported as an error with its number.
     pub(crate) fn matches_header(line: &[u8]) -> bool {
-        Columns::of(line).is_ok()
+        Columns::of_header(line).is_ok()
     }
 }
 
 impl LineFormat for Csv {
     const FORMAT: Format = Format::Csv;
 
-    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
+    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
         let Some(columns) = self.columns else {
-            self.columns = Some(Columns::of(line)?);
-            return Ok(Parsed::Other);
+            self.columns = Some(Columns::of_header(line)?);
+            return Ok(ParseOutcome::Other);
         };
         let mut fields = CommaFields::new(line);
         into.time_ns = fields.next_number("a time in nanoseconds")?;
@@ -79,7 +79,7 @@ impl LineFormat for Csv {
         }
         fields.require_end("as many columns as the header")?;
         parse_content(fingerprints, into)?;
-        Ok(Parsed::Request)
+        Ok(ParseOutcome::Request)
     }
 }
 
@@ -127,12 +127,12 @@ fn parse_descriptor(item: Field<'_>) -> Result<Descriptor, ParseRefusal> {
     let value = fingerprint.parse_hex("a hexadecimal fingerprint")?;
     Ok(Descriptor {
         fingerprint: Fingerprint(value),
-        compressed_bytes: parse_size(compressed)?,
-        delta_bytes: parse_size(delta)?,
+        compressed_bytes: parse_descriptor_size(compressed)?,
+        delta_bytes: parse_descriptor_size(delta)?,
     })
 }
 
-fn parse_size(field: Field<'_>) -> Result<u16, ParseRefusal> {
+fn parse_descriptor_size(field: Field<'_>) -> Result<u16, ParseRefusal> {
     if field.text.is_empty() {
         return Ok(Descriptor::UNKNOWN_SIZE);
     }
@@ -166,7 +166,7 @@ impl<W: Write> TraceWriter for CsvWriter<W> {
         write!(self.out, "{time_ns},{},{offset_bytes},{len_bytes},{device},", op.csv_letter())?;
         for (index, descriptor) in content.iter().enumerate() {
             let blank = if index == 0 { "" } else { " " };
-            write!(self.out, "{blank}{:x}{}", descriptor.fingerprint.0, sizes_text(*descriptor))?;
+            write!(self.out, "{blank}{:x}{}", descriptor.fingerprint.0, descriptor_sizes_text(*descriptor))?;
         }
         match op {
             Op::Remap(_) => writeln!(self.out, ",{}", request.source_offset_bytes)?,
@@ -181,7 +181,7 @@ impl<W: Write> TraceWriter for CsvWriter<W> {
     }
 }
 
-fn sizes_text(descriptor: Descriptor) -> String {
+fn descriptor_sizes_text(descriptor: Descriptor) -> String {
     let known = |size: u16| if size == Descriptor::UNKNOWN_SIZE { String::new() } else { size.to_string() };
     match (known(descriptor.compressed_bytes), known(descriptor.delta_bytes)) {
         (compressed, delta) if delta.is_empty() && compressed.is_empty() => String::new(),

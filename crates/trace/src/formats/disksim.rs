@@ -6,7 +6,7 @@
 
 use crate::error::ParseRefusal;
 use crate::read::fields::BlankFields;
-use crate::read::{LineFormat, Parsed};
+use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, Request};
 
 pub(crate) struct DiskSim;
@@ -14,7 +14,7 @@ pub(crate) struct DiskSim;
 impl LineFormat for DiskSim {
     const FORMAT: Format = Format::DiskSim;
 
-    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
+    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
         let mut fields = BlankFields::new(line);
         let time_ns =
             fields.next_word("a time in milliseconds")?.parse_decimal(6, "a time in milliseconds")?;
@@ -24,7 +24,7 @@ impl LineFormat for DiskSim {
         fields.require_end("five columns")?;
         into.op = if flags & 1 == 1 { Op::Read } else { Op::Write };
         into.time_ns = time_ns;
-        Ok(Parsed::Request)
+        Ok(ParseOutcome::Request)
     }
 }
 

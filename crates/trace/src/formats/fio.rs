@@ -8,37 +8,37 @@ use rustc_hash::FxHashMap;
 
 use crate::error::ParseRefusal;
 use crate::read::fields::{BlankFields, Field, checked_product};
-use crate::read::{LineFormat, Parsed};
+use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, Request};
 
 /// Maximum number of file names that an I/O log of fio may contain, more than any job has. This bounds the memory for
 /// the names.
-const FILES_MAX: usize = 1 << 12;
+const FILE_NAMES_MAX: usize = 1 << 12;
 /// Longest file name that is accepted in an I/O log of fio, bytes; no operating system allows a longer one.
 const FILE_NAME_MAX_BYTES: usize = 4096;
 
 #[derive(Default)]
 pub(crate) struct FioLog {
-    version: u8,
-    waited_us: u64,
+    log_version: u8,
+    summed_waits_us: u64,
     device_by_file_name: FxHashMap<Vec<u8>, u32>,
 }
 
 impl FioLog {
-    fn parse_header(&mut self, line: &[u8]) -> Result<Parsed, ParseRefusal> {
-        self.version = match line.trim_ascii() {
+    fn parse_header(&mut self, line: &[u8]) -> Result<ParseOutcome, ParseRefusal> {
+        self.log_version = match line.trim_ascii() {
             b"fio version 2 iolog" => 2,
             b"fio version 3 iolog" => 3,
             _ => return Err(ParseRefusal::of_whole_record("`fio version 2 iolog` or `fio version 3 iolog`")),
         };
-        Ok(Parsed::Other)
+        Ok(ParseOutcome::Other)
     }
 
     fn device_of_file(&mut self, name: Field<'_>) -> Result<u32, ParseRefusal> {
         if let Some(&device) = self.device_by_file_name.get(name.text) {
             return Ok(device);
         }
-        if self.device_by_file_name.len() == FILES_MAX || name.text.len() > FILE_NAME_MAX_BYTES {
+        if self.device_by_file_name.len() == FILE_NAMES_MAX || name.text.len() > FILE_NAME_MAX_BYTES {
             return name.refuse("at most 4096 files with names of at most 4096 bytes");
         }
         let device = self.device_by_file_name.len() as u32;
@@ -46,34 +46,34 @@ impl FioLog {
         Ok(device)
     }
 
-    fn add_wait(&mut self, fields: &mut BlankFields<'_>) -> Result<Parsed, ParseRefusal> {
+    fn add_wait(&mut self, fields: &mut BlankFields<'_>) -> Result<ParseOutcome, ParseRefusal> {
         let waited = fields.next_number("a wait in microseconds")?;
-        self.waited_us = self
-            .waited_us
+        self.summed_waits_us = self
+            .summed_waits_us
             .checked_add(waited)
             .ok_or(ParseRefusal::of_whole_record("waits whose sum fits"))?;
-        Ok(Parsed::Other)
+        Ok(ParseOutcome::Other)
     }
 }
 
 impl LineFormat for FioLog {
     const FORMAT: Format = Format::Fio;
 
-    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
-        if self.version == 0 {
+    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
+        if self.log_version == 0 {
             return self.parse_header(line);
         }
         let mut fields = BlankFields::new(line);
-        let time_us = match self.version {
+        let time_us = match self.log_version {
             3 => fields.next_number("a timestamp in microseconds")?,
-            _ => self.waited_us,
+            _ => self.summed_waits_us,
         };
         into.time_ns = checked_product(time_us, 1000, 0, "a time that fits")?;
         let file = fields.next_word("a file name")?;
         let action = fields.next_word("an action")?;
         into.op = match action.text {
-            b"add" | b"open" | b"close" => return Ok(Parsed::Other),
-            b"wait" if self.version == 2 => return self.add_wait(&mut fields),
+            b"add" | b"open" | b"close" => return Ok(ParseOutcome::Other),
+            b"wait" if self.log_version == 2 => return self.add_wait(&mut fields),
             b"read" => Op::Read,
             b"write" => Op::Write,
             b"trim" => Op::Trim,
@@ -86,6 +86,6 @@ impl LineFormat for FioLog {
             into.offset_bytes = fields.next_number("an offset in bytes")?;
             into.len_bytes = fields.next_number("a length in bytes")?;
         }
-        Ok(Parsed::Request)
+        Ok(ParseOutcome::Request)
     }
 }

@@ -13,7 +13,7 @@ use wearwell::data::{Descriptor, Fingerprint};
 use super::blkparse::pack_device;
 use crate::error::ParseRefusal;
 use crate::read::fields::{BlankFields, Field, Fields, TabFields};
-use crate::read::{LineFormat, Parsed};
+use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, PAGE_BYTES, Request, SECTOR_BYTES};
 
 /// MD5 digest of 4096 zero bytes.
@@ -24,17 +24,17 @@ const MD5_HEX_DIGITS: usize = 32;
 
 #[derive(Default)]
 pub(crate) struct Fiu {
-    digests: Vec<u64>,
-    started: bool,
+    digest_halves: Vec<u64>,
+    has_read_line: bool,
 }
 
 impl LineFormat for Fiu {
     const FORMAT: Format = Format::Fiu;
 
-    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
-        let first = !std::mem::replace(&mut self.started, true);
+    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
+        let first = !std::mem::replace(&mut self.has_read_line, true);
         if first && line.starts_with(b"\t") {
-            return Ok(Parsed::Other); // the header of the tab-separated variant
+            return Ok(ParseOutcome::Other); // the header of the tab-separated variant
         }
         if memchr::memchr(b'\t', line).is_some() {
             self.parse_columns(TabFields::new(line), into)
@@ -49,7 +49,7 @@ impl Fiu {
         &mut self,
         mut fields: Fields<'_, SEPARATOR>,
         into: &mut Request,
-    ) -> Result<Parsed, ParseRefusal> {
+    ) -> Result<ParseOutcome, ParseRefusal> {
         let digests = fields.last_field();
         let minor = fields.last_field().parse_u32("a minor device number")?;
         let major = fields.last_field().parse_u32("a major device number")?;
@@ -65,11 +65,11 @@ impl Fiu {
         into.time_ns = parse_time_ns(fields)?;
         let unit_bytes = self.parse_digests(digests, into.len_bytes)?;
         self.append_descriptors(unit_bytes, into);
-        Ok(Parsed::Request)
+        Ok(ParseOutcome::Request)
     }
 
-    /// Parses the MD5 digests of a request into `self.digests` and returns how many bytes each digest covers (4096 or
-    /// 512).
+    /// Parses the MD5 digests of a request, stores the first half of each in `self.digest_halves`, and returns how many
+    /// bytes each digest covers (4096 or 512).
     fn parse_digests(&mut self, field: Field<'_>, len_bytes: u64) -> Result<u64, ParseRefusal> {
         let digits = field.text.len();
         let count = (digits / MD5_HEX_DIGITS) as u64;
@@ -78,13 +78,13 @@ impl Fiu {
         let (Some(unit_bytes), 0) = (unit_bytes.filter(|_| count > 0), digits % MD5_HEX_DIGITS) else {
             return field.refuse("one MD5 of 32 digits for every 4096 or every 512 bytes");
         };
-        self.digests.clear();
+        self.digest_halves.clear();
         for start in (0..digits).step_by(MD5_HEX_DIGITS) {
             let digest = Field {
                 text: &field.text[start..start + MD5_HEX_DIGITS],
                 byte_offset: field.byte_offset + start,
             };
-            self.digests.push(first_half_of_digest(digest)?);
+            self.digest_halves.push(first_half_of_digest(digest)?);
         }
         Ok(unit_bytes)
     }
@@ -101,7 +101,7 @@ impl Fiu {
             let whole = units.len() as u64 * unit_bytes == PAGE_BYTES && to - from == PAGE_BYTES;
             let place = if whole { 0 } else { ((from - page_start) << 32) | ((from - start) % unit_bytes) };
             into.content.push(Descriptor::of_fingerprint(page_fingerprint(
-                &self.digests[units],
+                &self.digest_halves[units],
                 whole,
                 place,
             )));

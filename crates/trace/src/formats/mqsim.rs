@@ -8,7 +8,7 @@ use super::disksim::parse_address;
 use crate::error::ParseRefusal;
 use crate::read::fields::BlankFields;
 use crate::read::open::TimeUnit;
-use crate::read::{LineFormat, Parsed};
+use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, Request};
 
 pub(crate) struct MqSim {
@@ -18,7 +18,7 @@ pub(crate) struct MqSim {
 impl LineFormat for MqSim {
     const FORMAT: Format = Format::MqSim;
 
-    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
+    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
         let mut fields = BlankFields::new(line);
         let time = fields.next_number("an integer time")?;
         into.time_ns = self.time_unit.to_ns(time).ok_or(ParseRefusal::of_whole_record("a time that fits"))?;
@@ -30,6 +30,6 @@ impl LineFormat for MqSim {
             _ => return kind.refuse("type 0 (write) or 1 (read)"),
         };
         fields.require_end("five columns")?;
-        Ok(Parsed::Request)
+        Ok(ParseOutcome::Request)
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::error::ParseRefusal;
 use crate::read::fields::{CommaFields, checked_product};
-use crate::read::{LineFormat, Parsed};
+use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, Request};
 
 pub(crate) struct Msr;
@@ -15,7 +15,7 @@ impl LineFormat for Msr {
     const MAY_HAVE_HEADER: bool = true;
 
     #[inline]
-    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
+    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
         let mut fields = CommaFields::new(line);
         let time = fields.next_number("a timestamp in units of 100 ns")?;
         fields.next_word("a host name")?;
@@ -31,6 +31,6 @@ impl LineFormat for Msr {
         fields.next_number("a response time")?;
         fields.require_end("seven columns")?;
         into.set_common_fields(checked_product(time, 100, 0, "a timestamp that fits")?, op, offset, len);
-        Ok(Parsed::Request)
+        Ok(ParseOutcome::Request)
     }
 }

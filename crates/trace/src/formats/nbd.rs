@@ -4,7 +4,7 @@
 //! contains neither times nor payload, so every request gets time 0. Flags for forced unit access are ignored.
 
 use crate::error::ParseRefusal;
-use crate::read::{Parsed, RecordFormat};
+use crate::read::{ParseOutcome, RecordFormat};
 use crate::{Format, Op, Request};
 
 const REQUEST_MAGIC: [u8; 4] = [0x25, 0x60, 0x95, 0x13];
@@ -32,9 +32,9 @@ impl RecordFormat for Nbd {
         }
     }
 
-    fn parse(&mut self, record: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
+    fn parse(&mut self, record: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
         if record.len() == REPLY_BYTES {
-            return Ok(Parsed::Other);
+            return Ok(ParseOutcome::Other);
         }
         let be = |at: usize, len: usize| {
             record[at..at + len].iter().fold(0, |value, &byte| value << 8 | u64::from(byte))
@@ -45,13 +45,13 @@ impl RecordFormat for Nbd {
             3 => Op::Flush,
             4 => Op::Trim,
             6 => Op::Zero,
-            2 | 5 | 7 | 8 => return Ok(Parsed::Other), // disconnect, cache, block status, resize
+            2 | 5 | 7 | 8 => return Ok(ParseOutcome::Other), // disconnect, cache, block status, resize
             _ => return Err(ParseRefusal::of_whole_record("a command number of at most 8")),
         };
         match op {
             Op::Flush => into.set_common_fields(0, op, 0, 0),
             _ => into.set_common_fields(0, op, be(16, 8), be(24, 4)),
         }
-        Ok(Parsed::Request)
+        Ok(ParseOutcome::Request)
     }
 }

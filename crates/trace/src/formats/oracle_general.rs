@@ -9,7 +9,7 @@ use super::vscsi::read_little_endian;
 use crate::error::ParseRefusal;
 use crate::read::fields::checked_product;
 use crate::read::open::AssumedOp;
-use crate::read::{Parsed, RecordFormat};
+use crate::read::{ParseOutcome, RecordFormat};
 use crate::{Format, Op, Request, SECTOR_BYTES};
 
 pub(crate) struct OracleGeneral {
@@ -24,7 +24,7 @@ impl RecordFormat for OracleGeneral {
         Ok(Self::HEAD_BYTES)
     }
 
-    fn parse(&mut self, record: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
+    fn parse(&mut self, record: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
         let op = match self.assumed_op {
             AssumedOp::Reads => Op::Read,
             AssumedOp::Writes => Op::Write,
@@ -41,6 +41,6 @@ impl RecordFormat for OracleGeneral {
             offset,
             read_little_endian(record, 12, 4),
         );
-        Ok(Parsed::Request)
+        Ok(ParseOutcome::Request)
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::error::ParseRefusal;
 use crate::read::fields::CommaFields;
-use crate::read::{LineFormat, Parsed};
+use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, Request};
 
 pub(crate) struct Spc;
@@ -14,7 +14,7 @@ impl LineFormat for Spc {
     const FORMAT: Format = Format::Spc;
     const MAY_HAVE_HEADER: bool = true;
 
-    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
+    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
         let mut fields = CommaFields::new(line);
         into.device = fields.next_u32("a storage unit number")?;
         let offset = fields.next_field().parse_sectors("a block address")?;
@@ -27,6 +27,6 @@ impl LineFormat for Spc {
         };
         let time = fields.next_word("a time in seconds")?.parse_decimal(9, "a time in seconds")?;
         into.set_common_fields(time, op, offset, len);
-        Ok(Parsed::Request)
+        Ok(ParseOutcome::Request)
     }
 }

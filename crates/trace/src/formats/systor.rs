@@ -5,21 +5,21 @@
 
 use crate::error::ParseRefusal;
 use crate::read::fields::CommaFields;
-use crate::read::{LineFormat, Parsed};
+use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, Request};
 
 #[derive(Default)]
 pub(crate) struct Systor {
-    started: bool,
+    has_read_line: bool,
 }
 
 impl LineFormat for Systor {
     const FORMAT: Format = Format::Systor;
 
-    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
-        let first = !std::mem::replace(&mut self.started, true);
+    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
+        let first = !std::mem::replace(&mut self.has_read_line, true);
         if first && line.starts_with(b"Timestamp,Response,IOType,LUN") {
-            return Ok(Parsed::Other);
+            return Ok(ParseOutcome::Other);
         }
         let mut fields = CommaFields::new(line);
         let time_ns = fields.next_word("a time in seconds")?.parse_decimal(9, "a time in seconds")?;
@@ -35,6 +35,6 @@ impl LineFormat for Systor {
         let len = fields.next_number("a size in bytes")?;
         fields.require_end("six columns")?;
         into.set_common_fields(time_ns, op, offset, len);
-        Ok(Parsed::Request)
+        Ok(ParseOutcome::Request)
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::error::ParseRefusal;
 use crate::read::fields::{CommaFields, checked_product};
-use crate::read::{LineFormat, Parsed};
+use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, Request};
 
 pub(crate) struct Tencent;
@@ -14,7 +14,7 @@ impl LineFormat for Tencent {
     const FORMAT: Format = Format::Tencent;
     const MAY_HAVE_HEADER: bool = true;
 
-    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
+    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
         let mut fields = CommaFields::new(line);
         let seconds = fields.next_number("a time in seconds")?;
         let offset = fields.next_field().parse_sectors("an offset in sectors")?;
@@ -29,6 +29,6 @@ impl LineFormat for Tencent {
         fields.require_end("five columns")?;
         let time_ns = checked_product(seconds, 1_000_000_000, 0, "a time that fits")?;
         into.set_common_fields(time_ns, op, offset, len);
-        Ok(Parsed::Request)
+        Ok(ParseOutcome::Request)
     }
 }

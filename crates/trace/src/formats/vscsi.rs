@@ -8,7 +8,7 @@
 
 use crate::error::ParseRefusal;
 use crate::read::fields::checked_product;
-use crate::read::{Parsed, RecordFormat};
+use crate::read::{ParseOutcome, RecordFormat};
 use crate::{Format, Op, Request, SECTOR_BYTES};
 
 /// Layout of a vSCSI trace record of one version: offsets of its fields, in bytes.
@@ -16,19 +16,31 @@ use crate::{Format, Op, Request, SECTOR_BYTES};
 struct RecordLayout {
     version: u8,
     record_bytes: usize,
-    length_offset: usize,
-    command_offset: usize,
-    block_offset: usize,
+    length_field_offset: usize,
+    command_field_offset: usize,
+    block_field_offset: usize,
 }
 
-const LAYOUTS: [RecordLayout; 2] = [
-    RecordLayout { version: 1, record_bytes: 32, length_offset: 4, command_offset: 12, block_offset: 16 },
-    RecordLayout { version: 2, record_bytes: 40, length_offset: 8, command_offset: 0, block_offset: 16 },
+const RECORD_LAYOUTS: [RecordLayout; 2] = [
+    RecordLayout {
+        version: 1,
+        record_bytes: 32,
+        length_field_offset: 4,
+        command_field_offset: 12,
+        block_field_offset: 16,
+    },
+    RecordLayout {
+        version: 2,
+        record_bytes: 40,
+        length_field_offset: 8,
+        command_field_offset: 0,
+        block_field_offset: 16,
+    },
 ];
 
 impl RecordLayout {
     fn fits_record(self, record: &[u8]) -> bool {
-        record.len() >= self.record_bytes && record[self.command_offset + 3] == self.version
+        record.len() >= self.record_bytes && record[self.command_field_offset + 3] == self.version
     }
 }
 
@@ -41,7 +53,7 @@ impl Vscsi {
     /// Returns whether the first record of a file, and the second if there is one, have the same known version of the
     /// vSCSI trace format.
     pub(crate) fn matches_version(head: &[u8]) -> bool {
-        LAYOUTS.iter().any(|layout| {
+        RECORD_LAYOUTS.iter().any(|layout| {
             let second = head.get(layout.record_bytes..).unwrap_or_default();
             layout.fits_record(head) && (second.is_empty() || layout.fits_record(second))
         })
@@ -55,30 +67,31 @@ impl RecordFormat for Vscsi {
     fn record_len(&mut self, head: &[u8]) -> Result<usize, ParseRefusal> {
         // The head is shorter than a v2 record, so `Layout::fits` cannot be used: compare the version only, which is
         // inside the head.
-        let of_version = |layout: &&RecordLayout| head[layout.command_offset + 3] == layout.version;
-        let layout = self.layout.or_else(|| LAYOUTS.iter().find(of_version).copied());
+        let of_version = |layout: &&RecordLayout| head[layout.command_field_offset + 3] == layout.version;
+        let layout = self.layout.or_else(|| RECORD_LAYOUTS.iter().find(of_version).copied());
         self.layout = layout;
         layout
             .map(|layout| layout.record_bytes)
             .ok_or(ParseRefusal::of_whole_record("a record of version 1 or 2"))
     }
 
-    fn parse(&mut self, record: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
+    fn parse(&mut self, record: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
         let layout = self.layout.expect("the length was asked for first");
         if !layout.fits_record(record) {
             return Err(ParseRefusal::of_whole_record("a record of the same version as the first"));
         }
-        let Some(op) = operation_of_scsi_command(read_little_endian(record, layout.command_offset, 2)) else {
-            return Ok(Parsed::Other);
+        let Some(op) = operation_of_scsi_command(read_little_endian(record, layout.command_field_offset, 2))
+        else {
+            return Ok(ParseOutcome::Other);
         };
         let time_ns = checked_product(
-            read_little_endian(record, layout.block_offset + 8, 8),
+            read_little_endian(record, layout.block_field_offset + 8, 8),
             1000,
             0,
             "a time that fits",
         )?;
         let offset = checked_product(
-            read_little_endian(record, layout.block_offset, 8),
+            read_little_endian(record, layout.block_field_offset, 8),
             SECTOR_BYTES,
             0,
             "a block number below 2^55",
@@ -89,10 +102,10 @@ impl RecordFormat for Vscsi {
                 time_ns,
                 op,
                 offset,
-                read_little_endian(record, layout.length_offset, 4),
+                read_little_endian(record, layout.length_field_offset, 4),
             ),
         }
-        Ok(Parsed::Request)
+        Ok(ParseOutcome::Request)
     }
 }
 

@@ -7,7 +7,7 @@
 use crate::error::ParseRefusal;
 use crate::read::fields::BlankFields;
 use crate::read::open::BlockLayerStage;
-use crate::read::{LineFormat, Parsed};
+use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, Request};
 
 /// Offset in bytes, as text in a trace line, that marks the end of the setup phase: minus 16,384 sectors.
@@ -20,7 +20,7 @@ pub(crate) struct Wiscsee {
 impl LineFormat for Wiscsee {
     const FORMAT: Format = Format::Wiscsee;
 
-    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
+    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
         let mut fields = BlankFields::new(line);
         fields.next_number("a process number")?;
         let action = fields.next_field();
@@ -38,12 +38,12 @@ impl LineFormat for Wiscsee {
         };
         let offset = fields.next_field();
         if !wanted || offset.text == SETUP_END_OFFSET {
-            return Ok(Parsed::Other);
+            return Ok(ParseOutcome::Other);
         }
         let offset = offset.parse_number("an offset in bytes")?;
         let len = fields.next_number("a size in bytes")?;
         let time_ns = fields.next_word("a time in seconds")?.parse_decimal(9, "a time in seconds")?;
         into.set_common_fields(time_ns, op, offset, len);
-        Ok(Parsed::Request)
+        Ok(ParseOutcome::Request)
     }
 }

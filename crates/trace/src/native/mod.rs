@@ -35,7 +35,7 @@ const FRAME_MAX_RECORDS: u32 = 1 << 16;
 /// Maximum number of 4-KiB pages that one request may touch: 1 GiB that starts inside a page.
 pub(crate) const MAX_REQUEST_PAGES: u64 = (1 << 18) + 1;
 /// Maximum number of distinct page contents in a trace (1 TiB of pages). This bounds the reader's memory.
-const CONTENTS_MAX: usize = 1 << 28;
+const DISTINCT_CONTENTS_MAX: usize = 1 << 28;
 
 /// Flags in the first byte of a request's record: which fields follow. The low three bits are the operation, see
 /// [`code`].
@@ -43,19 +43,19 @@ mod head {
     pub const HAS_DEVICE: u8 = 1 << 3;
     pub const HAS_LENGTH: u8 = 1 << 4;
     pub const HAS_CONTENT: u8 = 1 << 5;
-    pub const HAS_DELTAS: u8 = 1 << 6;
-    pub const HAS_BYTES: u8 = 1 << 7;
+    pub const HAS_DELTA_SIZES: u8 = 1 << 6;
+    pub const IS_IN_BYTES: u8 = 1 << 7;
 }
 
 /// Numbers of the operations (read, write, ...) in the low three bits of a record's first byte.
 mod code {
-    pub const READ: u8 = 0;
-    pub const WRITE: u8 = 1;
-    pub const TRIM: u8 = 2;
-    pub const ZERO: u8 = 3;
-    pub const FLUSH: u8 = 4;
-    pub const REMAP_COPY: u8 = 5;
-    pub const REMAP_RELOCATE: u8 = 6;
+    pub const OP_READ: u8 = 0;
+    pub const OP_WRITE: u8 = 1;
+    pub const OP_TRIM: u8 = 2;
+    pub const OP_ZERO: u8 = 3;
+    pub const OP_FLUSH: u8 = 4;
+    pub const OP_REMAP_COPY: u8 = 5;
+    pub const OP_REMAP_RELOCATE: u8 = 6;
     /// Number in place of the operation in a record that is no request to the device but a mark (e.g. the beginning of
     /// a phase). The number after it states which mark.
     pub const MARK: u8 = 7;
@@ -70,11 +70,11 @@ mod run {
     pub const NEW_CONTENTS: u64 = 0;
     /// Contents that occur for the first time, whose fingerprints count up from the fingerprint of the last new
     /// content.
-    pub const NEW_CONSECUTIVE: u64 = 1;
+    pub const NEW_CONSECUTIVE_CONTENTS: u64 = 1;
     /// Contents that have occurred before in the trace, with consecutive content numbers.
-    pub const KNOWN_RANGE: u64 = 2;
+    pub const KNOWN_CONSECUTIVE_CONTENTS: u64 = 2;
     /// One content that has occurred before in the trace, repeated.
-    pub const KNOWN_REPEATED: u64 = 3;
+    pub const KNOWN_REPEATED_CONTENT: u64 = 3;
 }
 
 /// Fields of the preceding record in the file. The next record stores its differences to them. All are zero at the
@@ -82,7 +82,7 @@ mod run {
 #[derive(Clone, Copy, Default)]
 struct PreviousRecord {
     time_ns: u64,
-    end_bytes: u64,
+    end_offset_bytes: u64,
     len_bytes: u64,
     device: u32,
 }

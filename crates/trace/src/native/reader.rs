@@ -6,9 +6,9 @@ use wearwell::address::RemapMode;
 use wearwell::data::{Descriptor, Fingerprint};
 
 use super::{
-    CONTENTS_MAX, FORMAT_VERSION, FRAME_HEADER_BYTES, FRAME_KIND_END, FRAME_KIND_RECORDS, FRAME_MAX_RECORDS,
-    HEADER_BYTES, MAGIC, MAX_REQUEST_PAGES, PROVENANCE_MAX_BYTES, PreviousRecord, code, frame_checksum, head,
-    run,
+    DISTINCT_CONTENTS_MAX, FORMAT_VERSION, FRAME_HEADER_BYTES, FRAME_KIND_END, FRAME_KIND_RECORDS,
+    FRAME_MAX_RECORDS, HEADER_BYTES, MAGIC, MAX_REQUEST_PAGES, PROVENANCE_MAX_BYTES, PreviousRecord, code,
+    frame_checksum, head, run,
 };
 use crate::error::{ParseRefusal, RejectedRecords};
 use crate::read::ReadCounters;
@@ -17,7 +17,7 @@ use crate::request::check_limits;
 use crate::{Format, Op, PAGE_BYTES, Request, TraceError, TraceReader};
 
 /// Payload bytes of the file's end record: numbers of requests, of pages with content and of distinct contents.
-const END_PAYLOAD_BYTES: usize = 24;
+const END_RECORD_PAYLOAD_BYTES: usize = 24;
 /// Longest frame (compressed group of records) that is accepted, bytes.
 const FRAME_MAX_BYTES: usize = 8 << 20;
 /// Mask of the bits of a record's first byte that hold the operation.
@@ -79,7 +79,9 @@ impl NativeReader {
     #[cold]
     fn next_frame(&mut self) -> Result<bool, TraceError> {
         if self.next_byte != self.frame_bytes.len() {
-            return Err(self.counters.corrupt_error(corrupt("extra bytes after the last record of a frame")));
+            return Err(self
+                .counters
+                .corrupt_error(corrupt_data_error("extra bytes after the last record of a frame")));
         }
         while self.records_left == 0 && !self.has_ended {
             self.read_frame().map_err(|error| self.counters.corrupt_error(error))?;
@@ -96,22 +98,22 @@ impl NativeReader {
             ));
         };
         self.source.consume(FRAME_HEADER_BYTES);
-        let [kind, records, raw_len, stored_len, sum] = words(&header);
+        let [kind, records, raw_len, stored_len, sum] = little_endian_words(&header);
         if stored_len as usize > FRAME_MAX_BYTES
             || raw_len as usize > FRAME_MAX_BYTES
             || records > FRAME_MAX_RECORDS
         {
-            return Err(corrupt("a frame larger than 8 MiB or 65,536 records"));
+            return Err(corrupt_data_error("a frame larger than 8 MiB or 65,536 records"));
         }
         self.stored_payload.clear();
         self.source.read_exact(stored_len as usize, &mut self.stored_payload)?;
         if frame_checksum([&header[..16], &self.stored_payload]) != sum {
-            return Err(corrupt("the checksum of a frame does not match"));
+            return Err(corrupt_data_error("the checksum of a frame does not match"));
         }
         match kind {
             FRAME_KIND_RECORDS => self.decompress_frame(records, raw_len as usize),
             FRAME_KIND_END => self.check_end_record(),
-            _ => Err(corrupt("a frame of unknown kind")),
+            _ => Err(corrupt_data_error("a frame of unknown kind")),
         }
     }
 
@@ -120,7 +122,7 @@ impl NativeReader {
         self.frame_bytes.reserve(raw_len);
         self.decompressor.decompress_to_buffer(&self.stored_payload, &mut self.frame_bytes)?;
         if self.frame_bytes.len() != raw_len || records == 0 {
-            return Err(corrupt("the length of a frame does not match"));
+            return Err(corrupt_data_error("the length of a frame does not match"));
         }
         (self.next_byte, self.records_left, self.previous) = (0, records, PreviousRecord::default());
         Ok(())
@@ -130,27 +132,27 @@ impl NativeReader {
         let counts =
             [self.counters.delivered_requests, self.content_pages, self.contents.known_contents.len() as u64];
         let expected: Vec<u8> = counts.iter().flat_map(|count| count.to_le_bytes()).collect();
-        if self.stored_payload.len() != END_PAYLOAD_BYTES || self.stored_payload != expected {
-            return Err(corrupt(
+        if self.stored_payload.len() != END_RECORD_PAYLOAD_BYTES || self.stored_payload != expected {
+            return Err(corrupt_data_error(
                 "the counts of the end record do not match the requests and contents that were read",
             ));
         }
         if !self.source.peek(1)?.is_empty() {
-            return Err(corrupt("extra bytes after the end record"));
+            return Err(corrupt_data_error("extra bytes after the end record"));
         }
         self.has_ended = true;
         Ok(())
     }
 
     #[inline]
-    fn record(&mut self, into: &mut Request) -> Result<(), ParseRefusal> {
-        let mut cursor = Cursor { raw: &self.frame_bytes, at: self.next_byte };
+    fn read_record(&mut self, into: &mut Request) -> Result<(), ParseRefusal> {
+        let mut cursor = Cursor { frame_bytes: &self.frame_bytes, at: self.next_byte };
         let head = cursor.byte()?;
         let previous = self.previous;
-        let unit = if head & head::HAS_BYTES == 0 { PAGE_BYTES } else { 1 };
-        into.op = op(head);
+        let unit = if head & head::IS_IN_BYTES == 0 { PAGE_BYTES } else { 1 };
+        into.op = op_of_code(head);
         into.time_ns = previous.time_ns.wrapping_add(unzigzag(cursor.varint()?));
-        let offset = (previous.end_bytes / unit).wrapping_add(unzigzag(cursor.varint()?));
+        let offset = (previous.end_offset_bytes / unit).wrapping_add(unzigzag(cursor.varint()?));
         into.offset_bytes =
             offset.checked_mul(unit).ok_or(ParseRefusal::of_whole_record("an offset that fits"))?;
         into.len_bytes = previous.len_bytes;
@@ -168,7 +170,7 @@ impl NativeReader {
                 .map_err(|_| ParseRefusal::of_whole_record("a device number of 32 bits"))?;
         }
         match head & OP_MASK {
-            code::REMAP_COPY | code::REMAP_RELOCATE => {
+            code::OP_REMAP_COPY | code::OP_REMAP_RELOCATE => {
                 let source = (into.offset_bytes / unit).wrapping_add(unzigzag(cursor.varint()?));
                 into.source_offset_bytes =
                     source.checked_mul(unit).ok_or(ParseRefusal::of_whole_record("a source that fits"))?;
@@ -179,12 +181,12 @@ impl NativeReader {
             _ => {}
         }
         check_limits(into).map_err(ParseRefusal::of_whole_record)?;
-        self.previous = PreviousRecord::after(into);
+        self.previous = PreviousRecord::of_request(into);
         if head & head::HAS_CONTENT != 0 {
             self.contents.read(&mut cursor, into)?;
             self.content_pages += into.content.len() as u64;
-            if head & head::HAS_DELTAS != 0 {
-                read_deltas(&mut cursor, &mut into.content)?;
+            if head & head::HAS_DELTA_SIZES != 0 {
+                read_delta_sizes(&mut cursor, &mut into.content)?;
             }
         }
         self.next_byte = cursor.at;
@@ -198,7 +200,7 @@ impl TraceReader for NativeReader {
             return Ok(false);
         }
         into.clear_optional_fields();
-        if let Err(bad) = self.record(into) {
+        if let Err(bad) = self.read_record(into) {
             return Err(TraceError::BadRecord {
                 file: self.counters.file.clone(),
                 record: self.counters.delivered_requests + 1,
@@ -228,11 +230,11 @@ impl TraceReader for NativeReader {
     }
 }
 
-fn corrupt(message: &str) -> Error {
+fn corrupt_data_error(message: &str) -> Error {
     Error::new(ErrorKind::InvalidData, message)
 }
 
-fn words<const N: usize>(bytes: &[u8]) -> [u32; N] {
+fn little_endian_words<const N: usize>(bytes: &[u8]) -> [u32; N] {
     std::array::from_fn(|index| {
         u32::from_le_bytes(bytes[index * 4..index * 4 + 4].try_into().expect("four bytes"))
     })
@@ -242,43 +244,44 @@ fn words<const N: usize>(bytes: &[u8]) -> [u32; N] {
 fn read_header(source: &mut DecompressedStream) -> Result<String, Error> {
     let mut header = Vec::new();
     source.read_exact(HEADER_BYTES, &mut header)?;
-    let [version_and_flags, page_bytes, provenance_len] = words(&header[8..]);
+    let [version_and_flags, page_bytes, provenance_len] = little_endian_words(&header[8..]);
     if !matches_signature(&header) {
-        return Err(corrupt("the file does not start as a native trace"));
+        return Err(corrupt_data_error("the file does not start as a native trace"));
     }
     if version_and_flags != u32::from(FORMAT_VERSION) || u64::from(page_bytes) != PAGE_BYTES {
-        return Err(corrupt(
+        return Err(corrupt_data_error(
             "a format version, flags or page size that this version of Wearwell cannot read",
         ));
     }
     if provenance_len as usize > PROVENANCE_MAX_BYTES {
-        return Err(corrupt("a provenance longer than 64 KiB"));
+        return Err(corrupt_data_error("a provenance longer than 64 KiB"));
     }
     source.read_exact(provenance_len as usize + 4, &mut header)?;
     let (body, sum) = header.split_at(header.len() - 4);
     if frame_checksum([body, &[]]).to_le_bytes() != sum {
-        return Err(corrupt("the checksum of the header does not match"));
+        return Err(corrupt_data_error("the checksum of the header does not match"));
     }
-    String::from_utf8(body[HEADER_BYTES..].to_vec()).map_err(|_| corrupt("a provenance that is not UTF-8"))
+    String::from_utf8(body[HEADER_BYTES..].to_vec())
+        .map_err(|_| corrupt_data_error("a provenance that is not UTF-8"))
 }
 
 #[inline]
-fn op(number: u8) -> Op {
+fn op_of_code(number: u8) -> Op {
     match number & OP_MASK {
-        code::READ => Op::Read,
-        code::WRITE => Op::Write,
-        code::TRIM => Op::Trim,
-        code::ZERO => Op::Zero,
-        code::FLUSH => Op::Flush,
-        code::REMAP_COPY => Op::Remap(RemapMode::Copy),
-        code::REMAP_RELOCATE => Op::Remap(RemapMode::Relocate),
+        code::OP_READ => Op::Read,
+        code::OP_WRITE => Op::Write,
+        code::OP_TRIM => Op::Trim,
+        code::OP_ZERO => Op::Zero,
+        code::OP_FLUSH => Op::Flush,
+        code::OP_REMAP_COPY => Op::Remap(RemapMode::Copy),
+        code::OP_REMAP_RELOCATE => Op::Remap(RemapMode::Relocate),
         _ => Op::Phase,
     }
 }
 
 /// Read position in the decompressed bytes of a frame (group of records).
 struct Cursor<'a> {
-    raw: &'a [u8],
+    frame_bytes: &'a [u8],
     at: usize,
 }
 
@@ -286,7 +289,7 @@ impl Cursor<'_> {
     #[inline]
     fn byte(&mut self) -> Result<u8, ParseRefusal> {
         let byte = *self
-            .raw
+            .frame_bytes
             .get(self.at)
             .ok_or(ParseRefusal::of_whole_record("a record that ends inside its frame"))?;
         self.at += 1;
@@ -312,7 +315,7 @@ impl Cursor<'_> {
 
     #[inline]
     fn bytes<const N: usize>(&mut self) -> Result<[u8; N], ParseRefusal> {
-        let bytes = self.raw.get(self.at..self.at + N).and_then(|bytes| bytes.try_into().ok());
+        let bytes = self.frame_bytes.get(self.at..self.at + N).and_then(|bytes| bytes.try_into().ok());
         self.at += N;
         bytes.ok_or(ParseRefusal::of_whole_record("a record that ends inside its frame"))
     }
@@ -345,28 +348,28 @@ impl KnownContents {
         cursor: &mut Cursor<'_>,
         into: &mut Vec<Descriptor>,
     ) -> Result<(), ParseRefusal> {
-        if kind == run::NEW_CONTENTS || kind == run::NEW_CONSECUTIVE {
-            return self.read_new(kind, count, cursor, into);
+        if kind == run::NEW_CONTENTS || kind == run::NEW_CONSECUTIVE_CONTENTS {
+            return self.read_new_contents(kind, count, cursor, into);
         }
         let first = (self.last_content_number + 1).wrapping_add(unzigzag(cursor.varint()?));
-        let step = u64::from(kind == run::KNOWN_RANGE);
+        let step = u64::from(kind == run::KNOWN_CONSECUTIVE_CONTENTS);
         self.last_content_number = first.saturating_add((count - 1) * step);
         let known_contents = self.known_contents.len() as u64;
         if first >= known_contents || self.last_content_number >= known_contents {
             return Err(ParseRefusal::of_whole_record("the number of a content that has occurred"));
         }
-        into.extend((0..count).map(|index| self.descriptor((first + index * step) as usize)));
+        into.extend((0..count).map(|index| self.known_descriptor((first + index * step) as usize)));
         Ok(())
     }
 
-    fn read_new(
+    fn read_new_contents(
         &mut self,
         kind: u64,
         count: u64,
         cursor: &mut Cursor<'_>,
         into: &mut Vec<Descriptor>,
     ) -> Result<(), ParseRefusal> {
-        if self.known_contents.len() + count as usize > CONTENTS_MAX {
+        if self.known_contents.len() + count as usize > DISTINCT_CONTENTS_MAX {
             return Err(ParseRefusal::of_whole_record("at most 2^28 distinct contents"));
         }
         for _ in 0..count {
@@ -376,20 +379,20 @@ impl KnownContents {
                 _ => newest.wrapping_add(1),
             };
             self.known_contents.push((Fingerprint(fingerprint), u16::from_le_bytes(cursor.bytes()?)));
-            into.push(self.descriptor(self.known_contents.len() - 1));
+            into.push(self.known_descriptor(self.known_contents.len() - 1));
         }
         self.last_content_number = self.known_contents.len() as u64 - 1;
         Ok(())
     }
 
     #[inline]
-    fn descriptor(&self, id: usize) -> Descriptor {
+    fn known_descriptor(&self, id: usize) -> Descriptor {
         let (fingerprint, compressed_bytes) = self.known_contents[id];
         Descriptor { fingerprint, compressed_bytes, delta_bytes: Descriptor::UNKNOWN_SIZE }
     }
 }
 
-fn read_deltas(cursor: &mut Cursor<'_>, content: &mut [Descriptor]) -> Result<(), ParseRefusal> {
+fn read_delta_sizes(cursor: &mut Cursor<'_>, content: &mut [Descriptor]) -> Result<(), ParseRefusal> {
     for descriptor in content {
         descriptor.delta_bytes = u16::from_le_bytes(cursor.bytes()?);
     }
@@ -408,7 +411,7 @@ mod tests {
     use super::unzigzag;
 
     #[test]
-    fn zigzag_is_its_own_inverse_at_the_edges() {
+    fn zigzag_decoding_inverts_encoding_also_at_the_limits() {
         for value in [0, 1, u64::MAX, i64::MAX as u64, 1 << 63] {
             assert_eq!(unzigzag(zigzag(value)), value);
         }

@@ -7,9 +7,9 @@ use wearwell::address::RemapMode;
 use wearwell::data::{Descriptor, Fingerprint};
 
 use super::{
-    CONTENTS_MAX, FORMAT_VERSION, FRAME_HEADER_BYTES, FRAME_KIND_END, FRAME_KIND_RECORDS, FRAME_MAX_RECORDS,
-    FRAME_TARGET_BYTES, HEADER_BYTES, MAGIC, PROVENANCE_MAX_BYTES, PreviousRecord, code, frame_checksum,
-    head, run, zigzag,
+    DISTINCT_CONTENTS_MAX, FORMAT_VERSION, FRAME_HEADER_BYTES, FRAME_KIND_END, FRAME_KIND_RECORDS,
+    FRAME_MAX_RECORDS, FRAME_TARGET_BYTES, HEADER_BYTES, MAGIC, PROVENANCE_MAX_BYTES, PreviousRecord, code,
+    frame_checksum, head, run, zigzag,
 };
 use crate::write::{TraceWriter, check_writable};
 use crate::{Op, PAGE_BYTES, Request, TraceError};
@@ -21,7 +21,7 @@ const ZSTD_LEVEL: i32 = 3;
 pub struct NativeWriter<W> {
     out: W,
     frame_bytes: Vec<u8>,
-    frame_records: u32,
+    frame_record_count: u32,
     previous: PreviousRecord,
     contents: ContentNumbers,
     written_requests: u64,
@@ -46,7 +46,7 @@ impl<W: Write> NativeWriter<W> {
         Ok(Self {
             out,
             frame_bytes: Vec::with_capacity(FRAME_TARGET_BYTES * 2),
-            frame_records: 0,
+            frame_record_count: 0,
             previous: PreviousRecord::default(),
             contents: ContentNumbers::default(),
             written_requests: 0,
@@ -58,9 +58,9 @@ impl<W: Write> NativeWriter<W> {
     fn put_record(&mut self, request: &Request) {
         let previous = self.previous;
         let unit = unit_bytes(request);
-        self.frame_bytes.push(head_byte(request, previous));
+        self.frame_bytes.push(record_head_byte(request, previous));
         put_varint(&mut self.frame_bytes, zigzag(request.time_ns.wrapping_sub(previous.time_ns)));
-        let moved = (request.offset_bytes / unit).wrapping_sub(previous.end_bytes / unit);
+        let moved = (request.offset_bytes / unit).wrapping_sub(previous.end_offset_bytes / unit);
         put_varint(&mut self.frame_bytes, zigzag(moved));
         if request.len_bytes != previous.len_bytes {
             put_varint(&mut self.frame_bytes, request.len_bytes / unit);
@@ -76,33 +76,33 @@ impl<W: Write> NativeWriter<W> {
             Op::Phase => put_varint(&mut self.frame_bytes, code::MARK_PHASE),
             _ => {}
         }
-        self.previous = PreviousRecord::after(request);
+        self.previous = PreviousRecord::of_request(request);
     }
 
-    fn put_content(&mut self, content: &[Descriptor]) {
+    fn put_page_contents(&mut self, content: &[Descriptor]) {
         self.content_pages += content.len() as u64;
         self.contents.put_contents(content, &mut self.frame_bytes);
-        if has_deltas(content) {
+        if has_delta_sizes(content) {
             self.frame_bytes
                 .extend(content.iter().flat_map(|descriptor| descriptor.delta_bytes.to_le_bytes()));
         }
     }
 
     fn end_frame(&mut self) -> io::Result<()> {
-        if self.frame_records > 0 {
+        if self.frame_record_count > 0 {
             let stored = self.compressor.compress(&self.frame_bytes)?;
             let raw_len = self.frame_bytes.len();
             self.put_frame(FRAME_KIND_RECORDS, raw_len, &stored)?;
         }
         self.frame_bytes.clear();
-        self.frame_records = 0;
+        self.frame_record_count = 0;
         self.previous = PreviousRecord::default();
         Ok(())
     }
 
     fn put_frame(&mut self, kind: u32, raw_len: usize, stored: &[u8]) -> io::Result<()> {
         let mut header = Vec::with_capacity(FRAME_HEADER_BYTES);
-        for word in [kind, self.frame_records, raw_len as u32, stored.len() as u32] {
+        for word in [kind, self.frame_record_count, raw_len as u32, stored.len() as u32] {
             header.extend(word.to_le_bytes());
         }
         let sum = frame_checksum([&header, stored]);
@@ -116,16 +116,16 @@ impl<W: Write> TraceWriter for NativeWriter<W> {
     fn write(&mut self, request: &Request) -> Result<(), TraceError> {
         self.written_requests += 1;
         check_writable(request, self.written_requests)?;
-        if self.contents.known_contents.len() + request.content.len() > CONTENTS_MAX {
+        if self.contents.number_by_content.len() + request.content.len() > DISTINCT_CONTENTS_MAX {
             let reason = "the trace has more than 2^28 distinct contents";
             return Err(TraceError::UnwritableRequest { request: self.written_requests, reason });
         }
         self.put_record(request);
         if !request.content.is_empty() {
-            self.put_content(&request.content);
+            self.put_page_contents(&request.content);
         }
-        self.frame_records += 1;
-        if self.frame_bytes.len() >= FRAME_TARGET_BYTES || self.frame_records == FRAME_MAX_RECORDS {
+        self.frame_record_count += 1;
+        if self.frame_bytes.len() >= FRAME_TARGET_BYTES || self.frame_record_count == FRAME_MAX_RECORDS {
             self.end_frame()?;
         }
         Ok(())
@@ -133,7 +133,8 @@ impl<W: Write> TraceWriter for NativeWriter<W> {
 
     fn finish(&mut self) -> Result<u64, TraceError> {
         self.end_frame()?;
-        let counts = [self.written_requests, self.content_pages, self.contents.known_contents.len() as u64];
+        let counts =
+            [self.written_requests, self.content_pages, self.contents.number_by_content.len() as u64];
         let payload: Vec<u8> = counts.iter().flat_map(|count| count.to_le_bytes()).collect();
         self.put_frame(FRAME_KIND_END, payload.len(), &payload)?;
         self.out.flush()?;
@@ -143,10 +144,10 @@ impl<W: Write> TraceWriter for NativeWriter<W> {
 
 impl PreviousRecord {
     #[inline]
-    pub(super) fn after(request: &Request) -> Self {
+    pub(super) fn of_request(request: &Request) -> Self {
         Self {
             time_ns: request.time_ns,
-            end_bytes: request.offset_bytes + request.len_bytes,
+            end_offset_bytes: request.offset_bytes + request.len_bytes,
             len_bytes: request.len_bytes,
             device: request.device,
         }
@@ -174,30 +175,30 @@ fn unit_bytes(request: &Request) -> u64 {
     if whole { PAGE_BYTES } else { 1 }
 }
 
-fn head_byte(request: &Request, previous: PreviousRecord) -> u8 {
+fn record_head_byte(request: &Request, previous: PreviousRecord) -> u8 {
     let flag = |set: bool, bit: u8| if set { bit } else { 0 };
     op_code(request.op)
         | flag(request.device != previous.device, head::HAS_DEVICE)
         | flag(request.len_bytes != previous.len_bytes, head::HAS_LENGTH)
         | flag(!request.content.is_empty(), head::HAS_CONTENT)
-        | flag(has_deltas(&request.content), head::HAS_DELTAS)
-        | flag(unit_bytes(request) == 1, head::HAS_BYTES)
+        | flag(has_delta_sizes(&request.content), head::HAS_DELTA_SIZES)
+        | flag(unit_bytes(request) == 1, head::IS_IN_BYTES)
 }
 
 fn op_code(op: Op) -> u8 {
     match op {
-        Op::Read => code::READ,
-        Op::Write => code::WRITE,
-        Op::Trim => code::TRIM,
-        Op::Zero => code::ZERO,
-        Op::Flush => code::FLUSH,
-        Op::Remap(RemapMode::Copy) => code::REMAP_COPY,
-        Op::Remap(RemapMode::Relocate) => code::REMAP_RELOCATE,
+        Op::Read => code::OP_READ,
+        Op::Write => code::OP_WRITE,
+        Op::Trim => code::OP_TRIM,
+        Op::Zero => code::OP_ZERO,
+        Op::Flush => code::OP_FLUSH,
+        Op::Remap(RemapMode::Copy) => code::OP_REMAP_COPY,
+        Op::Remap(RemapMode::Relocate) => code::OP_REMAP_RELOCATE,
         Op::Phase => code::MARK,
     }
 }
 
-fn has_deltas(content: &[Descriptor]) -> bool {
+fn has_delta_sizes(content: &[Descriptor]) -> bool {
     content.iter().any(|descriptor| descriptor.delta_bytes != Descriptor::UNKNOWN_SIZE)
 }
 
@@ -212,32 +213,41 @@ fn put_varint(into: &mut Vec<u8>, mut value: u64) {
 /// A run of page contents (sequence that is encoded as one) to which further contents can still be added.
 #[derive(Clone, Copy)]
 struct ContentRun {
-    kind: u64,
-    first: u32,
-    count: u64,
+    run_kind: u64,
+    first_content_number: u32,
+    content_count: u64,
 }
 
 impl ContentRun {
     /// Adds one page content to the run if it continues the run; returns whether it was added.
     fn extend_with(&mut self, kind: u64, id: u32) -> bool {
-        let follows = match (self.kind, kind) {
-            (run::NEW_CONTENTS, run::NEW_CONTENTS) | (run::NEW_CONSECUTIVE, run::NEW_CONSECUTIVE) => true,
-            (run::KNOWN_RANGE, run::KNOWN_RANGE) if u64::from(id) == u64::from(self.first) + self.count => {
+        let follows = match (self.run_kind, kind) {
+            (run::NEW_CONTENTS, run::NEW_CONTENTS)
+            | (run::NEW_CONSECUTIVE_CONTENTS, run::NEW_CONSECUTIVE_CONTENTS) => true,
+            (run::KNOWN_CONSECUTIVE_CONTENTS, run::KNOWN_CONSECUTIVE_CONTENTS)
+                if u64::from(id) == u64::from(self.first_content_number) + self.content_count =>
+            {
                 true
             }
-            (run::KNOWN_RANGE, run::KNOWN_RANGE) if self.count == 1 && id == self.first => {
-                self.kind = run::KNOWN_REPEATED;
+            (run::KNOWN_CONSECUTIVE_CONTENTS, run::KNOWN_CONSECUTIVE_CONTENTS)
+                if self.content_count == 1 && id == self.first_content_number =>
+            {
+                self.run_kind = run::KNOWN_REPEATED_CONTENT;
                 true
             }
-            (run::KNOWN_REPEATED, run::KNOWN_RANGE) => id == self.first,
+            (run::KNOWN_REPEATED_CONTENT, run::KNOWN_CONSECUTIVE_CONTENTS) => id == self.first_content_number,
             _ => false,
         };
-        self.count += u64::from(follows);
+        self.content_count += u64::from(follows);
         follows
     }
 
     fn last_content_number(self) -> u32 {
-        if self.kind == run::KNOWN_REPEATED { self.first } else { self.first + (self.count - 1) as u32 }
+        if self.run_kind == run::KNOWN_REPEATED_CONTENT {
+            self.first_content_number
+        } else {
+            self.first_content_number + (self.content_count - 1) as u32
+        }
     }
 }
 
@@ -245,35 +255,44 @@ impl ContentRun {
 /// but different compressed sizes get different numbers, so that the file keeps both sizes.
 #[derive(Default)]
 struct ContentNumbers {
-    known_contents: FxHashMap<(Fingerprint, u16), u32>,
+    number_by_content: FxHashMap<(Fingerprint, u16), u32>,
     newest_fingerprint: u64,
     last_content_number: u32,
     /// Encoded fingerprints and compressed sizes of those page contents in the current run (sequence of contents) that
     /// occur for the first time.
-    new_contents: Vec<u8>,
+    encoded_new_contents: Vec<u8>,
 }
 
 impl ContentNumbers {
     fn put_contents(&mut self, content: &[Descriptor], into: &mut Vec<u8>) {
         let mut current: Option<ContentRun> = None;
         for descriptor in content {
-            let (kind, id) = self.classify(*descriptor);
+            let (kind, id) = self.run_kind_and_content_number(*descriptor);
             if !current.as_mut().is_some_and(|run| run.extend_with(kind, id)) {
-                self.put_run(current.replace(ContentRun { kind, first: id, count: 1 }), into);
+                self.put_run(
+                    current.replace(ContentRun {
+                        run_kind: kind,
+                        first_content_number: id,
+                        content_count: 1,
+                    }),
+                    into,
+                );
             }
             self.put_new_content(kind, *descriptor);
         }
         self.put_run(current, into);
     }
 
-    fn classify(&mut self, descriptor: Descriptor) -> (u64, u32) {
-        let next = self.known_contents.len() as u32;
-        let id =
-            *self.known_contents.entry((descriptor.fingerprint, descriptor.compressed_bytes)).or_insert(next);
+    fn run_kind_and_content_number(&mut self, descriptor: Descriptor) -> (u64, u32) {
+        let next = self.number_by_content.len() as u32;
+        let id = *self
+            .number_by_content
+            .entry((descriptor.fingerprint, descriptor.compressed_bytes))
+            .or_insert(next);
         let follows = descriptor.fingerprint.0 == self.newest_fingerprint.wrapping_add(1);
         let kind = match id == next {
-            false => run::KNOWN_RANGE,
-            true if follows => run::NEW_CONSECUTIVE,
+            false => run::KNOWN_CONSECUTIVE_CONTENTS,
+            true if follows => run::NEW_CONSECUTIVE_CONTENTS,
             true => run::NEW_CONTENTS,
         };
         (kind, id)
@@ -281,24 +300,26 @@ impl ContentNumbers {
 
     fn put_new_content(&mut self, kind: u64, descriptor: Descriptor) {
         if kind == run::NEW_CONTENTS {
-            self.new_contents.extend(descriptor.fingerprint.0.to_le_bytes());
+            self.encoded_new_contents.extend(descriptor.fingerprint.0.to_le_bytes());
         }
-        if kind == run::NEW_CONTENTS || kind == run::NEW_CONSECUTIVE {
-            self.new_contents.extend(descriptor.compressed_bytes.to_le_bytes());
+        if kind == run::NEW_CONTENTS || kind == run::NEW_CONSECUTIVE_CONTENTS {
+            self.encoded_new_contents.extend(descriptor.compressed_bytes.to_le_bytes());
             self.newest_fingerprint = descriptor.fingerprint.0;
         }
     }
 
     fn put_run(&mut self, run: Option<ContentRun>, into: &mut Vec<u8>) {
         let Some(run) = run else { return };
-        put_varint(into, (run.count - 1) << 2 | run.kind);
-        if run.kind == run::KNOWN_RANGE || run.kind == run::KNOWN_REPEATED {
+        put_varint(into, (run.content_count - 1) << 2 | run.run_kind);
+        if run.run_kind == run::KNOWN_CONSECUTIVE_CONTENTS || run.run_kind == run::KNOWN_REPEATED_CONTENT {
             put_varint(
                 into,
-                zigzag(u64::from(run.first).wrapping_sub(u64::from(self.last_content_number) + 1)),
+                zigzag(
+                    u64::from(run.first_content_number).wrapping_sub(u64::from(self.last_content_number) + 1),
+                ),
             );
         }
-        into.append(&mut self.new_contents);
+        into.append(&mut self.encoded_new_contents);
         self.last_content_number = run.last_content_number();
     }
 }

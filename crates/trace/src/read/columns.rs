@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use crate::error::ParseRefusal;
 use crate::read::fields::{Field, Fields, checked_product};
-use crate::read::{LineFormat, Parsed};
+use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, Request, SECTOR_BYTES};
 
 /// Description of a CSV's columns, parsed from a text such as `t=1,op=2,offset=3,length=4`. Column numbers in the text
@@ -26,8 +26,7 @@ pub struct CsvColumns {
     /// Unit of addresses and lengths in the CSV, in bytes: 1, or the size of a 512-byte sector.
     address_unit_bytes: u64,
     separator: Separator,
-    /// Words that the operation column contains for a write, a read and a trim in addition to the usual ones, e.g. `0`
-    /// and `1`.
+    /// Word that means a write in the operation column of the CSV, in addition to the usual words; e.g. `1`.
     write_word: Option<String>,
     read_word: Option<String>,
     trim_word: Option<String>,
@@ -148,7 +147,7 @@ impl CsvColumns {
         &self,
         line: &[u8],
         into: &mut Request,
-    ) -> Result<Parsed, ParseRefusal> {
+    ) -> Result<ParseOutcome, ParseRefusal> {
         let mut found = [Field { text: b"", byte_offset: line.len() }; COLUMNS_MAX];
         let last = [
             self.time_column,
@@ -180,7 +179,7 @@ impl CsvColumns {
         into.device =
             self.device_column.map_or(Ok(0), |column| found[column].parse_u32("a device number"))?;
         into.set_common_fields(time_ns, op, offset, len);
-        Ok(Parsed::Request)
+        Ok(ParseOutcome::Request)
     }
 
     fn parse_op(&self, field: Field<'_>) -> Result<Op, ParseRefusal> {
@@ -216,7 +215,7 @@ impl LineFormat for CsvColumns {
     const FORMAT: Format = Format::Columns;
     const MAY_HAVE_HEADER: bool = true;
 
-    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal> {
+    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
         match self.separator {
             Separator::Comma => self.parse_fields::<b','>(line, into),
             Separator::Semicolon => self.parse_fields::<b';'>(line, into),

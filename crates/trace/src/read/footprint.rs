@@ -12,17 +12,17 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
-use crate::read::chunk::{GROUP_PAGES, PageGroup, group_numbers, mask_of_low_bits, page_mask_in_group};
+use crate::read::chunk::{PAGES_PER_GROUP, PageGroup, group_numbers, mask_of_low_bits, page_mask_in_group};
 use crate::{Op, PAGE_BYTES, Request, TraceError, TraceReader};
 
-/// Bit mask of those of 64 neighbouring pages that the trace touches. The field `rank` is the number of pages that the
-/// trace touches before these 64, in order of address.
+/// Bit mask of those of 64 neighbouring pages that the trace touches, with the number of touched pages at lower
+/// addresses.
 #[derive(Clone, Copy, Debug)]
 struct PageGroupMask {
     group_number: u64,
     touched_mask: u64,
     device: u32,
-    touched_before: u32,
+    touched_pages_before: u32,
 }
 
 /// The set of pages that a trace touches, numbered without gaps in order of address.
@@ -65,13 +65,13 @@ impl FootprintBuilder {
             group_number: id.number,
             touched_mask: bits,
             device: id.device,
-            touched_before: 0,
+            touched_pages_before: 0,
         };
         let mut chunks: Vec<PageGroupMask> = self.masks_by_group.into_iter().map(unranked).collect();
         chunks.sort_unstable_by_key(|chunk| (chunk.device, chunk.group_number));
         let mut pages = 0_u32;
         for chunk in &mut chunks {
-            chunk.touched_before = pages;
+            chunk.touched_pages_before = pages;
             pages = pages.checked_add(chunk.touched_mask.count_ones()).ok_or(TraceError::TooManyPages)?;
         }
         Ok(Footprint { touched_groups: chunks, touched_pages: pages })
@@ -100,7 +100,7 @@ impl Footprint {
 
     /// Returns the number of a page among the touched pages of the trace, in order of address; `None` if the trace does
     /// not touch it.
-    pub fn dense_page(&self, device: u32, page: u64) -> Option<u32> {
+    pub fn compacted_page(&self, device: u32, page: u64) -> Option<u32> {
         let (rank, touched) = self.rank_of_page(device, page);
         touched.then_some(rank)
     }
@@ -108,15 +108,15 @@ impl Footprint {
     /// Returns the number of touched pages before `page` and whether `page` itself is touched, by binary search over
     /// groups of 64 pages.
     fn rank_of_page(&self, device: u32, page: u64) -> (u32, bool) {
-        let (number, bit) = (page / GROUP_PAGES, page % GROUP_PAGES);
+        let (number, bit) = (page / PAGES_PER_GROUP, page % PAGES_PER_GROUP);
         let key = (device, number);
         let at = self.touched_groups.partition_point(|chunk| (chunk.device, chunk.group_number) < key);
         match self.touched_groups.get(at) {
             Some(chunk) if (chunk.device, chunk.group_number) == key => (
-                chunk.touched_before + (chunk.touched_mask & mask_of_low_bits(bit)).count_ones(),
+                chunk.touched_pages_before + (chunk.touched_mask & mask_of_low_bits(bit)).count_ones(),
                 chunk.touched_mask >> bit & 1 == 1,
             ),
-            Some(chunk) => (chunk.touched_before, false),
+            Some(chunk) => (chunk.touched_pages_before, false),
             None => (self.touched_pages, false),
         }
     }

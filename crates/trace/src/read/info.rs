@@ -148,7 +148,7 @@ impl TraceInfo {
             match reader.next(&mut request) {
                 Ok(true) => count.count_request(&request),
                 Ok(false) => break None,
-                Err(error) if error.requests_before().is_some() => break Some(error.to_string()),
+                Err(error) if error.requests_before_damage().is_some() => break Some(error.to_string()),
                 Err(error) => return Err(error),
             }
         };
@@ -202,17 +202,17 @@ struct TraceCounter {
     requests: ByOp,
     pages: ByOp,
     page_groups: FxHashMap<PageGroup, PageGroupState>,
-    contents: FxHashSet<Fingerprint>,
+    distinct_contents: FxHashSet<Fingerprint>,
     devices: FxHashSet<u32>,
     written_bytes: u64,
     distinct_pages_written: u64,
     overwritten_pages: u64,
-    known: u64,
+    known_content_pages: u64,
     duplicate_pages: u64,
     silent_pages: u64,
     zero_pages: u64,
     duration_ns: u64,
-    previous_ns: u64,
+    previous_request_ns: u64,
     unsorted_requests: u64,
     empty_request_count: u64,
     sub_sector_request_count: u64,
@@ -225,8 +225,8 @@ impl TraceCounter {
         *self.requests.count_of(request.op) += 1;
         *self.pages.count_of(request.op) += pages.end - pages.start;
         self.duration_ns = self.duration_ns.max(request.time_ns);
-        self.unsorted_requests += u64::from(request.time_ns < self.previous_ns);
-        self.previous_ns = request.time_ns;
+        self.unsorted_requests += u64::from(request.time_ns < self.previous_request_ns);
+        self.previous_request_ns = request.time_ns;
         self.empty_request_count +=
             u64::from(request.len_bytes == 0 && !matches!(request.op, Op::Flush | Op::Phase));
         let is_whole_sectors = (request.offset_bytes | request.len_bytes).is_multiple_of(SECTOR_BYTES);
@@ -241,7 +241,7 @@ impl TraceCounter {
         }
         match request.op {
             Op::Write => self.count_write(request),
-            Op::Trim | Op::Zero => self.discard(request),
+            Op::Trim | Op::Zero => self.discard_pages(request),
             Op::Remap(mode) => self.move_contents(request, mode),
             Op::Read | Op::Flush | Op::Phase => {}
         }
@@ -312,11 +312,11 @@ impl TraceCounter {
         let chunk = self.page_groups.entry(id).or_default();
         let held = chunk.fingerprints.get_or_insert_with(|| Box::new([Fingerprint::default(); 64]));
         let known = chunk.known_mask >> bit & 1 == 1;
-        self.known += 1;
+        self.known_content_pages += 1;
         self.silent_pages += u64::from(known && held[bit as usize] == fingerprint);
         held[bit as usize] = fingerprint;
         chunk.known_mask |= 1 << bit;
-        let repeated = !self.contents.insert(fingerprint);
+        let repeated = !self.distinct_contents.insert(fingerprint);
         let zero = fingerprint == Fingerprint::ZERO_PAGE;
         self.duplicate_pages += u64::from(repeated && !zero);
         self.zero_pages += u64::from(zero);
@@ -324,7 +324,7 @@ impl TraceCounter {
 
     /// Marks the pages that a trim or zeroing covers entirely as holding no data. If its range has more groups of 64
     /// pages than were ever written, the loop visits the written groups instead of the range.
-    fn discard(&mut self, request: &Request) {
+    fn discard_pages(&mut self, request: &Request) {
         let pages = request.whole_pages();
         let range = group_numbers(&pages);
         let clear = |chunk: &mut PageGroupState, number| {
@@ -359,14 +359,14 @@ impl TraceCounter {
             unique_pages_written: self.distinct_pages_written,
             over_share: fraction(self.overwritten_pages, written),
             rewritten_share: fraction(written - self.distinct_pages_written, written),
-            content: (self.known > 0).then(|| self.content_info(written)),
+            content: (self.known_content_pages > 0).then(|| self.content_info(written)),
             duration_ns: self.duration_ns,
             max_end_bytes: self.max_end_bytes,
             devices: self.devices.len() as u64,
             unsorted_times: self.unsorted_requests.max(reader.unsorted_times()),
             empty_requests: self.empty_request_count,
             sub_sector_requests: self.sub_sector_request_count,
-            rejected: reader.rejected().count,
+            rejected: reader.rejected().rejected_count,
             rejected_first: reader.rejected().first_messages.clone(),
             damage,
         }
@@ -374,8 +374,8 @@ impl TraceCounter {
 
     fn content_info(&self, written: u64) -> ContentInfo {
         ContentInfo {
-            known_pages: self.known,
-            distinct: self.contents.len() as u64,
+            known_pages: self.known_content_pages,
+            distinct: self.distinct_contents.len() as u64,
             duplicate_share: fraction(self.duplicate_pages, written),
             silent_share: fraction(self.silent_pages, written),
             zero_share: fraction(self.zero_pages, written),

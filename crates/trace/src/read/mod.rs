@@ -61,7 +61,7 @@ pub trait TraceReader: Send {
 
 /// Result of parsing one line or record of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Parsed {
+pub(crate) enum ParseOutcome {
     /// The line or record was a request, whose fields have been filled in. Its time is not yet relative to the first
     /// request.
     Request,
@@ -76,7 +76,7 @@ pub(crate) trait LineFormat: Send {
     /// Whether files of this trace format may begin with a line that names the columns.
     const MAY_HAVE_HEADER: bool = false;
 
-    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal>;
+    fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal>;
 }
 
 /// Parser of one record of a trace in a binary format.
@@ -90,7 +90,7 @@ pub(crate) trait RecordFormat: Send {
     /// because the start of the next record is unknown.
     fn record_len(&mut self, head: &[u8]) -> Result<usize, ParseRefusal>;
 
-    fn parse(&mut self, record: &[u8], into: &mut Request) -> Result<Parsed, ParseRefusal>;
+    fn parse(&mut self, record: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal>;
 }
 
 /// Counters that every trace reader keeps about its file: delivered requests, refused lines, start time.
@@ -98,21 +98,21 @@ pub(crate) struct ReadCounters {
     pub file: String,
     pub delivered_requests: u64,
     pub rejected: RejectedRecords,
-    skip_bad: bool,
+    skips_bad_lines: bool,
     first_request_ns: Option<u64>,
-    /// Time of the preceding request as in the file, nanoseconds. The field `unsorted` counts the requests whose time
-    /// is earlier than that of the preceding request.
+    /// Time of the preceding request as stored in the file, nanoseconds; requests with an earlier time are counted as
+    /// unsorted.
     previous_request_ns: u64,
     unsorted_requests: u64,
 }
 
 impl ReadCounters {
-    pub(crate) fn new(file: String, skip_bad: bool) -> Self {
+    pub(crate) fn new(file: String, skips_bad_lines: bool) -> Self {
         Self {
             file,
             delivered_requests: 0,
             rejected: RejectedRecords::default(),
-            skip_bad,
+            skips_bad_lines,
             first_request_ns: None,
             previous_request_ns: 0,
             unsorted_requests: 0,
@@ -134,7 +134,7 @@ impl ReadCounters {
 
     /// Counts a bad line or record if the user lets them be skipped; otherwise returns the error, which ends the trace.
     pub(crate) fn count_rejected(&mut self, error: TraceError) -> Result<(), TraceError> {
-        if !self.skip_bad {
+        if !self.skips_bad_lines {
             return Err(error);
         }
         self.rejected.add_error(&error);
@@ -209,8 +209,8 @@ impl<F: LineFormat> TraceReader for TextReader<F> {
             into.clear_optional_fields();
             let parsed = self.format.parse(line, into);
             let accepted = match parsed {
-                Ok(Parsed::Request) => self.counters.accept_request(into),
-                Ok(Parsed::Other) => continue,
+                Ok(ParseOutcome::Request) => self.counters.accept_request(into),
+                Ok(ParseOutcome::Other) => continue,
                 Err(_) if is_first && is_header::<F>(line) => continue,
                 Err(bad) => Err(bad),
             };
@@ -294,8 +294,8 @@ impl<F: RecordFormat> TraceReader for BinaryReader<F> {
             into.clear_optional_fields();
             let record = self.source.peek(len).map_err(|error| self.counters.corrupt_error(error))?;
             let accepted = match self.format.parse(record, into) {
-                Ok(Parsed::Request) => self.counters.accept_request(into).map(|()| true),
-                Ok(Parsed::Other) => Ok(false),
+                Ok(ParseOutcome::Request) => self.counters.accept_request(into).map(|()| true),
+                Ok(ParseOutcome::Other) => Ok(false),
                 Err(bad) => Err(bad),
             };
             if let Err(bad) = accepted {

@@ -43,8 +43,9 @@ impl CaptureSidecars {
                 return Err(io::Error::new(io::ErrorKind::NotFound, message));
             }
         }
-        let sizes =
-            find_sidecar(path, "psz").map(|file| read_sizes(open_decompressed(&file)?)).transpose()?;
+        let sizes = find_sidecar(path, "psz")
+            .map(|file| read_compressed_sizes(open_decompressed(&file)?))
+            .transpose()?;
         let deltas = find_sidecar(path, "wdelta").map(|file| open_decompressed(&file)).transpose()?;
         let pages = match find_sidecar(path, "pages") {
             _ if !with_bytes => None,
@@ -70,7 +71,7 @@ impl CaptureSidecars {
         content: &mut [Descriptor],
         bytes: &mut Vec<u8>,
     ) -> Result<(), &'static str> {
-        self.append_bytes(content, bytes)?;
+        self.append_page_contents(content, bytes)?;
         for descriptor in content.iter_mut() {
             let id = descriptor.fingerprint.0 as usize;
             descriptor.compressed_bytes =
@@ -90,7 +91,11 @@ impl CaptureSidecars {
 
     /// Appends the contents of all pages of a write to `bytes`, or of none if one is missing, because a request has
     /// bytes for its whole length.
-    fn append_bytes(&mut self, content: &[Descriptor], bytes: &mut Vec<u8>) -> Result<(), &'static str> {
+    fn append_page_contents(
+        &mut self,
+        content: &[Descriptor],
+        bytes: &mut Vec<u8>,
+    ) -> Result<(), &'static str> {
         let Some(pages) = &mut self.content_bytes else { return Ok(()) };
         for descriptor in content {
             if !pages.append_content(descriptor.fingerprint.0 as usize, bytes)? {
@@ -121,7 +126,7 @@ pub fn sidecar_files_of(path: &Path) -> Vec<PathBuf> {
 }
 
 /// Reads the LZ4 sizes of all distinct page contents of a capture and skips their zstd sizes.
-fn read_sizes(input: Box<dyn Read + Send>) -> io::Result<Vec<u16>> {
+fn read_compressed_sizes(input: Box<dyn Read + Send>) -> io::Result<Vec<u16>> {
     let mut source = DecompressedStream::new(input);
     let mut sizes = Vec::new();
     while sizes.len() < CONTENT_SIZES_MAX {
@@ -135,24 +140,24 @@ fn read_sizes(input: Box<dyn Read + Send>) -> io::Result<Vec<u16>> {
 /// Bytes of the distinct page contents of a capture. Their file is read in order of content ids, only as far as needed.
 struct ContentBytes {
     source: DecompressedStream,
-    packed_ends: Vec<usize>,
+    packed_content_ends: Vec<usize>,
     packed_contents: Vec<u8>,
     page_buffer: Vec<u8>,
 }
 
 impl ContentBytes {
     fn new(source: DecompressedStream) -> Self {
-        Self { source, packed_ends: vec![0], packed_contents: Vec::new(), page_buffer: Vec::new() }
+        Self { source, packed_content_ends: vec![0], packed_contents: Vec::new(), page_buffer: Vec::new() }
     }
 
     /// Appends the bytes of page content `id` to `into`; returns false if the file ends before that content.
     fn append_content(&mut self, id: usize, into: &mut Vec<u8>) -> Result<bool, &'static str> {
-        while self.packed_ends.len() <= id + 1 {
+        while self.packed_content_ends.len() <= id + 1 {
             if !self.read_next_content().map_err(|_| "a readable .pages file")? {
                 return Ok(false);
             }
         }
-        let packed = &self.packed_contents[self.packed_ends[id]..self.packed_ends[id + 1]];
+        let packed = &self.packed_contents[self.packed_content_ends[id]..self.packed_content_ends[id + 1]];
         let page = lz4_flex::block::decompress(packed, PAGE_BYTES as usize).expect("it was compressed here");
         into.extend_from_slice(&page);
         Ok(true)
@@ -165,7 +170,7 @@ impl ContentBytes {
         self.page_buffer.clear();
         self.source.read_exact(PAGE_BYTES as usize, &mut self.page_buffer)?;
         self.packed_contents.extend_from_slice(&lz4_flex::block::compress(&self.page_buffer));
-        self.packed_ends.push(self.packed_contents.len());
+        self.packed_content_ends.push(self.packed_contents.len());
         Ok(true)
     }
 }

@@ -17,7 +17,7 @@ use liblzma::stream::{CONCATENATED, Stream};
 pub const LINE_MAX_BYTES: usize = 1 << 20;
 /// Bytes requested per read of the trace file: large enough to amortise the system call, small enough to stay in the L2
 /// cache.
-const READ_BYTES: usize = 128 << 10;
+const BYTES_PER_READ: usize = 128 << 10;
 /// Largest window that is accepted in a zstd file, log2 of bytes; Wearwell's captures use 2^27.
 const ZSTD_WINDOW_LOG_MAX: u32 = 29;
 /// Maximum memory that decompression of an xz file may use, bytes.
@@ -153,7 +153,7 @@ impl DecompressedStream {
     pub(crate) fn read_exact(&mut self, len: usize, into: &mut Vec<u8>) -> io::Result<()> {
         let mut left = len;
         while left > 0 {
-            let chunk = self.peek(left.min(READ_BYTES))?;
+            let chunk = self.peek(left.min(BYTES_PER_READ))?;
             if chunk.is_empty() {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
@@ -216,7 +216,7 @@ impl DecompressedStream {
         self.buffer.copy_within(self.unread_start..self.unread_end, 0);
         self.unread_end -= self.unread_start;
         self.unread_start = 0;
-        let limit = self.buffer.len().min(self.unread_end + READ_BYTES);
+        let limit = self.buffer.len().min(self.unread_end + BYTES_PER_READ);
         loop {
             match self.input.read(&mut self.buffer[self.unread_end..limit]) {
                 Ok(count) => {

@@ -32,7 +32,7 @@ impl<N: Nand> Ftl<N> {
             .try_for_each(|block| self.check_block_of_lazy_map(block, &mapped, &hidden));
         (self.store.stats, self.store.flash_ops) = (stats, ops);
         outcome?;
-        self.check_states()
+        self.check_block_states()
     }
 
     fn mapped_pages(&self, map: &[Unit]) -> Result<FxHashSet<Ppn>, String> {
@@ -88,8 +88,8 @@ impl<N: Nand> Ftl<N> {
         let first = self.store.geometry().first_page(block).0;
         let pages: Vec<Ppn> = (first..first + self.store.geometry().block_pages()).map(Ppn).collect();
         match self.store.blocks().kind(block) {
-            PageKind::Translation => self.check_metadata_count(block, Stream::Translation, &pages),
-            PageKind::Validity => self.check_metadata_count(block, Stream::Validity, &pages),
+            PageKind::Translation => self.check_valid_metadata_count(block, Stream::Translation, &pages),
+            PageKind::Validity => self.check_valid_metadata_count(block, Stream::Validity, &pages),
             PageKind::Data => {
                 let mut live = Vec::new();
                 self.live_pages(block, &mut live).map_err(|error| error.to_string())?;
@@ -105,10 +105,15 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    fn check_metadata_count(&self, block: BlockId, stream: Stream, pages: &[Ppn]) -> Result<(), String> {
+    fn check_valid_metadata_count(
+        &self,
+        block: BlockId,
+        stream: Stream,
+        pages: &[Ppn],
+    ) -> Result<(), String> {
         let held = self.store.retained_pages_in(block);
         let in_use = |&&ppn: &&Ppn| {
-            self.owns_metadata(stream, self.store.owner_in_oob(ppn).0, ppn) || held.contains(&ppn)
+            self.is_current_metadata_page(stream, self.store.owner_in_oob(ppn).0, ppn) || held.contains(&ppn)
         };
         let used = pages.iter().filter(in_use).count() as u32;
         let counted = self.store.blocks().valid_pages(block);
@@ -132,13 +137,13 @@ impl<N: Nand> Ftl<N> {
         }
         let counted = self.store.blocks().valid_pages(block);
         let needed = pages.iter().filter(|&ppn| mapped.contains(ppn) || hidden.contains(ppn)).count() as u32;
-        if counted < needed && !self.has_recovered || counted < live.len() as u32 {
+        if counted < needed && !self.has_recovered_by_backward_scan || counted < live.len() as u32 {
             return Err(format!(
                 "block {block} counts {counted} valid pages; {needed} are needed, and its validity store names {}",
                 live.len()
             ));
         }
-        if self.has_recovered {
+        if self.has_recovered_by_backward_scan {
             return Ok(());
         }
         let superfluous = live.iter().find(|ppn| !mapped.contains(ppn) && !hidden.contains(ppn));

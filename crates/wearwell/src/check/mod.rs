@@ -139,7 +139,7 @@ impl<N: Nand> Ftl<N> {
             ));
         }
         let is_bound = self.sharing.as_ref().is_some_and(|sharing| sharing.is_bound(lpn));
-        let writer = self.chunks.as_ref().map(|stage| stage.writer_of(unit));
+        let writer = self.chunks.as_ref().map(|stage| stage.writer_lpn_of(unit));
         if is_bound || writer == Some(lpn) {
             return Ok(());
         }
@@ -168,7 +168,7 @@ impl<N: Nand> Ftl<N> {
         let blocks = self.store.blocks();
         let mut total = 0;
         for block in (0..blocks.len()).map(BlockId) {
-            let counted = self.count_valid(block, valid);
+            let counted = self.count_valid_pages(block, valid);
             if counted != blocks.valid_pages(block) {
                 return Err(format!(
                     "block {block} counts {} valid pages, but has {counted}",
@@ -194,18 +194,18 @@ impl<N: Nand> Ftl<N> {
         // the bound at most by the difference.
         let not_stored = (self.logical_pages as u64).saturating_sub(mapped + packed);
         let spared = if self.validity.is_on_flash() { not_stored } else { 0 };
-        let most = self.metadata_pages() + packed + spared;
+        let most = self.max_metadata_pages() + packed + spared;
         if total < mapped || metadata > most {
             return Err(format!(
                 "{total} pages are marked valid, but only {mapped} are mapped and at most {most} hold metadata"
             ));
         }
-        self.check_states()
+        self.check_block_states()
     }
 
     /// Checks that the blocks marked as free are those in the pools of free blocks, and the blocks marked as open are
     /// those that the streams of writes fill.
-    fn check_states(&self) -> Result<(), String> {
+    fn check_block_states(&self) -> Result<(), String> {
         let blocks = self.store.blocks();
         let free = blocks.blocks_by_state()[BlockState::Free as usize];
         if free != self.store.total_free_blocks() {
@@ -232,7 +232,7 @@ impl<N: Nand> Ftl<N> {
         })
     }
 
-    fn count_valid(&self, block: BlockId, valid: &PageSet) -> u32 {
+    fn count_valid_pages(&self, block: BlockId, valid: &PageSet) -> u32 {
         let first = self.store.geometry().first_page(block);
         let pages = self.store.geometry().block_pages();
         match self.store.blocks().kind(block) {
@@ -240,15 +240,15 @@ impl<N: Nand> Ftl<N> {
                 (first.0..first.0 + pages).filter(|&ppn| valid.contains(Ppn(ppn))).count() as u32
             }
             PageKind::Delta | PageKind::Chunk => self.live_packed_pages(block).len() as u32,
-            PageKind::Translation => self.count_metadata(Stream::Translation, first, pages),
-            PageKind::RemapLog => self.count_metadata(Stream::RemapLog, first, pages),
-            PageKind::Validity => self.count_metadata(Stream::Validity, first, pages),
+            PageKind::Translation => self.count_current_metadata_pages(Stream::Translation, first, pages),
+            PageKind::RemapLog => self.count_current_metadata_pages(Stream::RemapLog, first, pages),
+            PageKind::Validity => self.count_current_metadata_pages(Stream::Validity, first, pages),
             PageKind::Head | PageKind::Tail => unreachable!("they describe blocks of other pages"),
         }
     }
 
-    fn count_metadata(&self, stream: Stream, first: Ppn, pages: u32) -> u32 {
-        let current = |&ppn: &Ppn| self.owns_metadata(stream, self.store.owner_in_oob(ppn).0, ppn);
+    fn count_current_metadata_pages(&self, stream: Stream, first: Ppn, pages: u32) -> u32 {
+        let current = |&ppn: &Ppn| self.is_current_metadata_page(stream, self.store.owner_in_oob(ppn).0, ppn);
         (first.0..first.0 + pages).map(Ppn).filter(current).count() as u32
     }
 
@@ -282,14 +282,14 @@ impl<N: Nand> Ftl<N> {
         let Some(sharing) = &self.sharing else { return Ok(()) };
         sharing.reverse_map.check()?;
         let bound = (0..self.logical_pages).filter(|&lpn| sharing.is_bound(Lpn(lpn))).count() as u64;
-        let valid = sharing.reverse_map.valid_entries();
+        let valid = sharing.reverse_map.valid_entry_count();
         if valid < bound {
             return Err(format!(
                 "{bound} logical pages are bound, but only {valid} reverse-map entries are valid"
             ));
         }
         let Some(index) = &sharing.content_index else { return Ok(()) };
-        for unit in index.units() {
+        for unit in index.indexed_units() {
             let is_live = match &self.chunks {
                 Some(stage) if !is_flash_page(unit, self.store.geometry().pages()) => {
                     stage.is_member_live(unit)
@@ -306,9 +306,10 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Checks that recovery would rebuild the L2P table that is in RAM, for designs that rebuild it from flash pages
-    /// and reverse-map entries. The newest page or entry that names a logical page must give its place. Each bound
-    /// logical page (mapped without a program) must be found by an entry, and no unmapped one may be found. Trims that
-    /// a design does not record are not checked, nor are media without sequence numbers.
+    /// and reverse-map entries. For each mapped logical page, the newest flash page or entry that names it must give
+    /// the flash page in the table. Each bound logical page (mapped without a program) must be found by an entry, and
+    /// no unmapped one may be found. Trims that a design does not record are not checked, nor are media without
+    /// sequence numbers.
     fn check_recovery_evidence(&mut self, map: &[Unit]) -> Result<(), String> {
         let records_trims = self.persistence.replays_reverse_map_entries();
         if !records_trims && self.persistence != Persistence::OobScan {
@@ -322,7 +323,7 @@ impl<N: Nand> Ftl<N> {
         for block in good.collect::<Vec<_>>() {
             let first = self.store.geometry().first_page(block).0;
             for ppn in (first..first + self.store.geometry().block_pages()).map(Ppn) {
-                let Ok(Some(oob)) = self.store.nand_mut().probe(ppn) else { continue };
+                let Ok(Some(oob)) = self.store.nand_mut().probe_page(ppn) else { continue };
                 if oob.sequence == 0 {
                     return Ok(());
                 }
@@ -373,7 +374,7 @@ mod tests {
     use crate::sharing::reverse_map::ReverseMapPart;
 
     /// Returns a device on which pages were shared and trimmed, and on which garbage was collected.
-    fn used_device(parts: &crate::design::Parts) -> Ftl<SimNand> {
+    fn device_with_shared_pages(parts: &crate::design::Parts) -> Ftl<SimNand> {
         let geometry = Geometry {
             channels: 1,
             dies_per_channel: 1,
@@ -406,7 +407,7 @@ mod tests {
             dedup: None,
             atomic_commands: false,
         };
-        used_device(&remap(GcOptions::default(), sharing))
+        device_with_shared_pages(&remap(GcOptions::default(), sharing))
     }
 
     /// Asserts that the audit of the FTL detects the change that `damage` makes, with a message that contains `words`.
@@ -416,14 +417,14 @@ mod tests {
         assert!(found.contains(words), "{found}");
     }
 
-    fn unit_of(ftl: &mut Ftl<SimNand>, lpn: u32) -> Unit {
+    fn mapped_unit(ftl: &mut Ftl<SimNand>, lpn: u32) -> Unit {
         ftl.mapping.peek(&mut ftl.store, Lpn(lpn)).expect("a flat map").expect("it is mapped")
     }
 
     #[test]
     fn the_audit_notices_a_wrong_reference_count() {
         assert_audit_notices("which counts", device_with_remaps(), |ftl| {
-            let unit = unit_of(ftl, 15);
+            let unit = mapped_unit(ftl, 15);
             ftl.sharing.as_mut().expect("it shares").reference_counts.add_referrer(unit);
         });
     }
@@ -431,7 +432,7 @@ mod tests {
     #[test]
     fn the_audit_notices_a_mapped_page_that_is_marked_invalid() {
         assert_audit_notices("is not valid", device_with_remaps(), |ftl| {
-            let unit = unit_of(ftl, 4);
+            let unit = mapped_unit(ftl, 4);
             ftl.validity.mark_invalid(Ppn(unit.0));
         });
     }
@@ -452,7 +453,7 @@ mod tests {
             ftl.store.stats.programs[Cause::Host as usize] -= 1;
             ftl.store.stats.host_page_writes -= 1;
         });
-        let ftl = used_device(&page_map(GcOptions::default()));
+        let ftl = device_with_shared_pages(&page_map(GcOptions::default()));
         assert_audit_notices("pages are programmed", ftl, |ftl| {
             ftl.store.stats.programs[Cause::RemapLog as usize] += 1;
         });
@@ -487,7 +488,7 @@ mod tests {
             // Pretends that every bind was superseded.
             for entry in reverse.all_entries(store) {
                 if let Some(place) = entry.place.filter(|&place| map.get(entry.lpn) == Some(place.into())) {
-                    reverse.mark_superseded(store, entry.lpn, place);
+                    reverse.mark_bind_superseded(store, entry.lpn, place);
                 }
             }
         });

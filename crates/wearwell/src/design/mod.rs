@@ -241,8 +241,8 @@ impl Parts {
                  only when it writes a translation page: choose parts.map=flat or cached".into(),
             ));
         }
-        self.check_survival()?;
-        self.check_validity()?;
+        self.check_content_state_recovery()?;
+        self.check_page_validity_recovery()?;
         let is_backward = matches!(self.persistence, Persistence::BackwardScan { .. });
         if is_backward && !matches!(self.mapping, MappingPart::Cached(_)) {
             return Err(Error::InvalidOptions(
@@ -281,7 +281,7 @@ impl Parts {
         }
         self.check_nvram_map()?;
         self.check_journal()?;
-        self.check_survey()?;
+        self.check_block_survey()?;
         if self.gc.metadata_gc != MetadataGc::Greedy && self.gc.policy != VictimPolicy::Greedy {
             return Err(Error::InvalidOptions(
                 "GC can spare metadata blocks only with the greedy victim policy: choose gc.policy=greedy, or \
@@ -293,7 +293,7 @@ impl Parts {
 
     /// Checks that recovery can rebuild the state that the design's content mechanisms keep in RAM, or that RAM
     /// survives a power loss.
-    fn check_survival(&self) -> Result<()> {
+    fn check_content_state_recovery(&self) -> Result<()> {
         let ContentParts { recycle, sharing, delta, chunks, stateless_mechanisms: _ } = &self.content;
         let mechanisms = [recycle.is_some(), sharing.is_some(), delta.is_some(), chunks.is_some()];
         let is_rebuilt = match self.persistence {
@@ -316,7 +316,7 @@ impl Parts {
 
     /// Checks that page validity on flash is combined with a recovery that keeps the reports of invalid pages, or that
     /// derives them from the map on flash.
-    fn check_validity(&self) -> Result<()> {
+    fn check_page_validity_recovery(&self) -> Result<()> {
         let has_map_alone =
             matches!(self.mapping, MappingPart::Cached(_)) && !self.content.has_placing_mechanism();
         let is_followed = match self.persistence {
@@ -373,7 +373,7 @@ impl Parts {
         ))
     }
 
-    fn check_survey(&self) -> Result<()> {
+    fn check_block_survey(&self) -> Result<()> {
         let ContentParts { recycle, delta, chunks, sharing: _, stateless_mechanisms: _ } = &self.content;
         let reads_blocks = matches!(self.persistence, Persistence::OobScan | Persistence::NvramEntries);
         let has_other_pages = recycle.is_some() || delta.is_some() || chunks.is_some();
@@ -399,7 +399,7 @@ impl Parts {
     /// Returns whether a recovery of the design reads which logical pages are in packed pages (deltas, chunks). The
     /// flash model must then keep these pages ([`RetainedFields::packed_bytes`]). A battery that keeps RAM makes that
     /// unnecessary.
-    pub fn recovers_packed_pages(&self) -> bool {
+    pub fn recovery_reads_packed_pages(&self) -> bool {
         let packs = self.content.delta.is_some() || self.content.chunks.is_some();
         packs && self.persistence != Persistence::BatteryRam
     }

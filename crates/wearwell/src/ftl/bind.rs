@@ -97,7 +97,7 @@ impl<N: Nand> Ftl<N> {
         let fingerprint = self.fingerprint_of_unit(unit);
         let Self { sharing, store, chunks, .. } = self;
         let Some(sharing) = sharing else { return false };
-        sharing.clear_bound(store, lpn, unit);
+        sharing.unmark_bound(store, lpn, unit);
         if sharing.reference_counts.remove_referrer(unit) {
             return true;
         }

@@ -26,7 +26,7 @@ impl<N: Nand> Ftl<N> {
         descriptor: Descriptor,
     ) -> Result<()> {
         let (content, fingerprint) = (Content::Descriptor(descriptor), descriptor.fingerprint);
-        let ppn = self.store.append(Stream::Host, pool, lpn.0, content, fingerprint, Cause::Host)?;
+        let ppn = self.store.append_page(Stream::Host, pool, lpn.0, content, fingerprint, Cause::Host)?;
         if !is_valid {
             return self.construct_dead_page(ppn);
         }
@@ -46,7 +46,7 @@ impl<N: Nand> Ftl<N> {
 
     fn construct_dead_page(&mut self, ppn: Ppn) -> Result<()> {
         if !self.validity.is_on_flash() {
-            self.store.discard(ppn);
+            self.store.discard_page(ppn);
             return Ok(());
         }
         self.invalidate_page(ppn);

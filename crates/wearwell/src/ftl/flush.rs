@@ -19,7 +19,7 @@ impl<N: Nand> Ftl<N> {
     pub fn flush(&mut self) -> Result<()> {
         self.retry_after_program_failure(Self::write_buffered_chunk)?;
         if self.persistence == Persistence::NvramMap {
-            self.retry_after_program_failure(Self::write_staged_deltas)?;
+            self.retry_after_program_failure(Self::write_buffered_deltas)?;
         }
         self.store.nand_mut().sync()?;
         if let Some(stage) = &mut self.chunks {
@@ -52,7 +52,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     fn try_write_back(&mut self) -> Result<()> {
-        self.write_staged_deltas()?;
+        self.write_buffered_deltas()?;
         // If nothing must be written, no room is made, because recovery repeats this function when the store's state is
         // only partly rebuilt.
         while self.mapping.has_unwritten_changes() {
@@ -68,7 +68,7 @@ impl<N: Nand> Ftl<N> {
                 break;
             }
             self.store.flash_ops.record_metadata_reason(MetadataReason::WriteBack);
-            self.validity.flush(&mut self.store)?;
+            self.validity.flush_buffer(&mut self.store)?;
             self.write_deferred_validity()?;
         }
         Ok(())
@@ -78,15 +78,15 @@ impl<N: Nand> Ftl<N> {
     /// are more, the RAM buffer of the validity store on flash is written, and they are no longer needed (GeckoFTL,
     /// appendix C.2.2). The maximum is the number of invalidation reports that this buffer holds, which bounds what
     /// recovery reads, but at most 1/64 of the device's pages.
-    pub(crate) fn max_retained_pages(&self) -> usize {
+    pub(crate) fn max_retained_translation_pages(&self) -> usize {
         let spared = (self.store.geometry().pages() / 64).max(1);
-        u64::from(self.validity.entries_per_flush()).min(spared) as usize
+        u64::from(self.validity.reports_per_flush()).min(spared) as usize
     }
 
     /// Returns the maximum number of page programs between two writes of the RAM buffer of the validity store on flash.
     /// Recovery reads only the newest pages, and would miss invalidation reports that stayed in the buffer longer.
-    pub(crate) fn max_programs_between_flushes(&self) -> u64 {
-        4 * u64::from(self.validity.entries_per_flush())
+    pub(crate) fn max_programs_between_validity_flushes(&self) -> u64 {
+        4 * u64::from(self.validity.reports_per_flush())
     }
 
     /// Configures the block store to report newly opened blocks if page validity is on flash, and to retain superseded

@@ -75,7 +75,7 @@ pub struct Ftl<N> {
     /// late) explains; this can be so after a recovery. If GC then finds no victim, it counts valid pages anew.
     pub(crate) valid_counts_are_upper_bounds: bool,
     /// Whether this device has run a recovery by backward scan; audits then accept valid counts that are too high.
-    pub(crate) has_recovered: bool,
+    pub(crate) has_recovered_by_backward_scan: bool,
     /// Whether the battery has written RAM contents to flash after a power failure from which recovery has not finished
     /// yet.
     pub(crate) battery_has_saved: bool,
@@ -87,9 +87,9 @@ pub struct Ftl<N> {
 pub(crate) struct FlushLimits {
     /// Maximum number of superseded versions of translation pages that are retained before the RAM buffer of the
     /// validity store is written.
-    pub(crate) max_retained_pages: usize,
+    pub(crate) max_retained_translation_pages: usize,
     /// Maximum number of page programs between two writes of the RAM buffer of the validity store.
-    pub(crate) max_programs_between_flushes: u64,
+    pub(crate) max_programs_between_validity_flushes: u64,
 }
 
 impl<N: Nand> Ftl<N> {
@@ -143,20 +143,20 @@ impl<N: Nand> Ftl<N> {
             scheme_counters: SchemeCounters::default(),
             logical_pages,
             valid_counts_are_upper_bounds: false,
-            has_recovered: false,
+            has_recovered_by_backward_scan: false,
             battery_has_saved: false,
         };
         ftl.flush_limits = FlushLimits {
-            max_retained_pages: ftl.max_retained_pages(),
-            max_programs_between_flushes: ftl.max_programs_between_flushes(),
+            max_retained_translation_pages: ftl.max_retained_translation_pages(),
+            max_programs_between_validity_flushes: ftl.max_programs_between_validity_flushes(),
         };
         ftl.configure_store_reports();
         let spare_pages = ftl.require_spare_space()?;
         if let Some(cached) = ftl.mapping.as_demand_paged_mut() {
-            cached.limit_unidentified_pages(spare_pages);
+            cached.limit_unidentified_invalid_pages(spare_pages);
         }
         if let Some(stage) = &mut ftl.delta {
-            stage.set_page_limit(spare_pages);
+            stage.set_delta_page_limit(spare_pages);
             if parts.persistence != Persistence::BatteryRam {
                 stage.limit_deltas_to_spare_area(ftl.store.geometry().spare_bytes);
             }
@@ -209,7 +209,7 @@ impl<N: Nand> Ftl<N> {
     fn require_spare_space(&self) -> Result<u64> {
         let good = self.store.total_free_blocks() as u64;
         let block_pages = self.store.data_pages() as u64;
-        let metadata = self.metadata_pages();
+        let metadata = self.max_metadata_pages();
         let pools = self.store.pools() as u64;
         let reserve =
             (pools * self.reserved_blocks_per_pool() * block_pages + metadata + 1).min(good * block_pages);
@@ -227,22 +227,25 @@ impl<N: Nand> Ftl<N> {
     /// pages at once, for which the rest of an open block may be too small.
     pub fn reserved_blocks_per_pool(&self) -> u64 {
         let open_blocks = 1
-            + u64::from(self.metadata_pages() > self.validity.max_metadata_pages())
+            + u64::from(self.max_metadata_pages() > self.validity.max_metadata_pages())
             + u64::from(self.mapping.pages_per_update() > 1)
             + u64::from(self.delta.is_some())
             + 2 * u64::from(self.chunks.is_some())
-            + u64::from(self.validity.is_on_flash() || self.battery_saves_bitmap())
+            + u64::from(self.validity.is_on_flash() || self.battery_saves_validity_bitmap())
             + u64::from(self.collector.options.wear.dual_pool_gap_erases > 0);
         GC_RESERVE_BLOCKS as u64 + open_blocks
     }
 
     /// Returns the maximum number of flash pages that metadata can occupy, including superseded versions of translation
     /// pages that are retained for recovery.
-    pub fn metadata_pages(&self) -> u64 {
+    pub fn max_metadata_pages(&self) -> u64 {
         let log = self.sharing.as_ref().map_or(0, |sharing| sharing.reverse_map.metadata_pages());
-        let held =
-            if self.persistence.compares_map_versions() { self.max_retained_pages() as u64 } else { 0 };
-        let bitmap = if self.battery_saves_bitmap() {
+        let held = if self.persistence.compares_map_versions() {
+            self.max_retained_translation_pages() as u64
+        } else {
+            0
+        };
+        let bitmap = if self.battery_saves_validity_bitmap() {
             RamBitmap::pages_of_saved_copy(self.store.geometry()).into()
         } else {
             0
@@ -333,14 +336,14 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns whether this design can map logical pages to stored pages without a program (deduplication or remap
     /// commands).
-    pub fn can_bind(&self) -> bool {
+    pub fn can_share_pages(&self) -> bool {
         self.sharing.as_ref().is_some_and(|sharing| sharing.can_bind())
     }
 
     /// Returns the number of reverse-map entries (records of binds and trims) that are not superseded; 0 without a
     /// reverse map.
     pub fn valid_reverse_map_entries(&self) -> u64 {
-        self.sharing.as_ref().map_or(0, |sharing| sharing.reverse_map.valid_entries())
+        self.sharing.as_ref().map_or(0, |sharing| sharing.reverse_map.valid_entry_count())
     }
 
     /// Returns whether the logical page `lpn` is mapped, as far as the map entries in RAM show it.

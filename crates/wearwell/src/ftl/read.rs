@@ -46,7 +46,7 @@ impl<N: Nand> Ftl<N> {
         let is_direct = matches!(self.mapping, AnyMapping::Flat(_))
             && self.delta.is_none()
             && self.chunks.is_none()
-            && self.metadata_pages() == 0;
+            && self.max_metadata_pages() == 0;
         let mut places = Vec::new();
         let mut done = 0;
         while done < into.len() / page_bytes {

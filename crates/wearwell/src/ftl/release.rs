@@ -53,7 +53,7 @@ impl<N: Nand> Ftl<N> {
     pub(crate) fn invalidate_page(&mut self, page: Ppn) {
         self.report_opened_blocks();
         self.validity.invalidate(page);
-        self.store.discard(page);
+        self.store.discard_page(page);
     }
 
     /// Reports newly opened blocks to a validity store on flash, which then discards the invalid pages that it recorded
@@ -64,14 +64,14 @@ impl<N: Nand> Ftl<N> {
     #[inline]
     pub(crate) fn report_opened_blocks(&mut self) {
         while let Some(block) = self.store.take_opened_block() {
-            self.validity.block_opened(block);
+            self.validity.record_block_opened(block);
         }
     }
 
     /// Invalidates the physical pages that a lazy map (which identifies invalid pages late) has found to be superseded.
     pub(crate) fn invalidate_identified_pages(&mut self) {
         while let AnyMapping::Cached(cached) = &mut self.mapping
-            && let Some(IdentifiedInvalidPage { ppn, is_certain }) = cached.take_identified()
+            && let Some(IdentifiedInvalidPage { ppn, is_certain }) = cached.take_identified_invalid_page()
         {
             if is_certain {
                 self.invalidate_page(ppn);

@@ -81,7 +81,7 @@ impl<N: Nand> Ftl<N> {
         }
         let last = Lpn(remap.first_target.max(remap.first_source).0.saturating_add(remap.page_count - 1));
         self.require_in_range(last)?;
-        while let Some(source) = self.saturated_source(remap) {
+        while let Some(source) = self.source_at_referrer_limit(remap) {
             self.store.stats.binds_demoted_by_saturation += 1;
             self.rewrite_unshared(source)?;
         }
@@ -93,7 +93,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns the first source page of the command whose physical page would get more referrers (logical pages mapped
     /// to it) than are allowed; the referrers that earlier sources of the command add are counted.
-    fn saturated_source(&self, remap: RemapRanges) -> Option<Lpn> {
+    fn source_at_referrer_limit(&self, remap: RemapRanges) -> Option<Lpn> {
         let sharing = self.sharing.as_ref()?;
         let mut added: HashMap<Unit, u32, FxBuildHasher> = HashMap::default();
         remap.sources().find(|&source| {
@@ -119,7 +119,7 @@ impl<N: Nand> Ftl<N> {
         let Self { sharing, mapping, store, .. } = self;
         let Some(sharing) = sharing else { unreachable!("only sharing has atomic commands") };
         let places: Vec<Option<Ppn>> = places.iter().map(|place| place.map(|unit| Ppn(unit.0))).collect();
-        if !sharing.admit_command(mapping, store, &places)? {
+        if !sharing.admit_remap_command(mapping, store, &places)? {
             store.stats.refused_remap_commands += 1;
             return Err(Error::NotAtomic { pages: remap.page_count });
         }
@@ -128,7 +128,7 @@ impl<N: Nand> Ftl<N> {
             let source = (place.is_some() && remap.deallocates_source(source)).then_some(source);
             entries.push(ReverseMapEntry { lpn, place, source, sequence: store.next_sequence() });
         }
-        sharing.record_command(
+        sharing.record_remap_command(
             store,
             RemapCommand { first_target: remap.first_target, target_pages: remap.page_count },
             &entries,

@@ -21,7 +21,7 @@ impl<N: Nand> Ftl<N> {
     pub(crate) fn make_room_for_write(&mut self) -> Result<u32> {
         let pool = self.store.peek_pool(Stream::Host);
         if self.store.free_blocks(pool) <= self.collector.options.low_free_blocks {
-            self.collect_until_not_low(pool)?;
+            self.collect_until_free_blocks_suffice(pool)?;
         }
         self.make_room_for_metadata()?;
         if self.can_take_host_page(pool) {
@@ -44,7 +44,7 @@ impl<N: Nand> Ftl<N> {
             let victims = self.store.stats.gc_victims;
             for _ in 0..self.store.pools() {
                 let pool = self.store.advance_pool(Stream::Host);
-                self.collect_until_not_low(pool)?;
+                self.collect_until_free_blocks_suffice(pool)?;
                 self.make_room_for_metadata()?;
                 if self.can_take_host_page(pool) {
                     return Ok(pool);
@@ -56,7 +56,7 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    fn collect_until_not_low(&mut self, pool: u32) -> Result<()> {
+    fn collect_until_free_blocks_suffice(&mut self, pool: u32) -> Result<()> {
         while self.store.free_blocks(pool) <= self.collector.options.low_free_blocks {
             if !self.collect(pool)? {
                 break;
@@ -72,13 +72,13 @@ impl<N: Nand> Ftl<N> {
         if self.validity.is_on_flash() {
             self.write_deferred_metadata()?;
         } else if self.mapping.pages_per_update() > 0 {
-            self.make_room_for_translation()?;
+            self.make_room_for_translation_pages()?;
         }
         let log_pages = self.sharing.as_ref().map_or(0, |sharing| sharing.reverse_map.pages_per_record());
         if log_pages > 0 { self.require_room_for_metadata(Stream::RemapLog, log_pages) } else { Ok(()) }
     }
 
-    fn make_room_for_translation(&mut self) -> Result<()> {
+    fn make_room_for_translation_pages(&mut self) -> Result<()> {
         let pages = self.mapping.pages_per_update();
         loop {
             self.require_room_for_metadata(Stream::Translation, pages)?;
@@ -96,7 +96,7 @@ impl<N: Nand> Ftl<N> {
         let (of_map, of_validity) =
             (self.mapping.pages_per_update(), self.validity.pages_per_deferred_write());
         loop {
-            self.ensure_metadata_pages(of_map, of_validity)?;
+            self.ensure_room_for_metadata_pages(of_map, of_validity)?;
             if self.write_deferred_validity_step()? {
                 continue;
             }
@@ -125,15 +125,16 @@ impl<N: Nand> Ftl<N> {
         let is_due = self.persistence.compares_map_versions() && self.is_validity_flush_due(durable_until);
         if is_due {
             self.store.flash_ops.record_metadata_reason(MetadataReason::ValidityDue);
-            self.validity.flush(&mut self.store)?;
+            self.validity.flush_buffer(&mut self.store)?;
         }
         Ok(is_due)
     }
 
     #[inline(always)]
     fn is_validity_flush_due(&self, durable_until: u64) -> bool {
-        self.store.retained_version_count() > self.flush_limits.max_retained_pages
-            || (self.store.last_sequence() - durable_until > self.flush_limits.max_programs_between_flushes
+        self.store.retained_version_count() > self.flush_limits.max_retained_translation_pages
+            || (self.store.last_sequence() - durable_until
+                > self.flush_limits.max_programs_between_validity_flushes
                 && self.validity.has_unwritten_records())
     }
 
@@ -149,7 +150,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     #[inline]
-    fn ensure_metadata_pages(&mut self, of_map: u32, of_validity: u32) -> Result<()> {
+    fn ensure_room_for_metadata_pages(&mut self, of_map: u32, of_validity: u32) -> Result<()> {
         let fits = (of_map == 0 || self.store.fits_open_block(Stream::Translation, of_map))
             && self.store.fits_open_block(Stream::Validity, of_validity);
         if fits { Ok(()) } else { self.make_room_for_map_and_validity(of_map, of_validity) }
@@ -176,7 +177,7 @@ impl<N: Nand> Ftl<N> {
         }
         // The block is opened here, so that the host page of this request cannot use it and leave GC without its
         // reserve.
-        self.store.open_block_ahead(stream)
+        self.store.open_block_in_advance(stream)
     }
 
     /// Makes room for `pages` pages of `stream` (deltas or compressed chunks), which host writes fill in addition to
@@ -185,10 +186,10 @@ impl<N: Nand> Ftl<N> {
         loop {
             for _ in 0..self.store.pools() {
                 let pool = self.store.advance_pool(stream);
-                if self.store.free_pages_in(stream, pool) < pages {
-                    self.collect_until_not_low(pool)?;
+                if self.store.free_pages_above_reserve(stream, pool) < pages {
+                    self.collect_until_free_blocks_suffice(pool)?;
                 }
-                if self.store.free_pages_in(stream, pool) >= pages {
+                if self.store.free_pages_above_reserve(stream, pool) >= pages {
                     return Ok(pool);
                 }
             }

@@ -84,7 +84,7 @@ impl<N: Nand> Ftl<N> {
             self.store.prefetch_valid_counts(old());
         }
         old().for_each(|page| bitmap.mark_invalid(page));
-        old().for_each(|page| self.store.discard(page));
+        old().for_each(|page| self.store.discard_page(page));
         self.store.stats.host_page_writes += places.len() as u64;
     }
 }

@@ -36,7 +36,7 @@ impl<N: Nand> Ftl<N> {
     #[inline(always)]
     pub fn write(&mut self, lpn: Lpn, content: Content<'_>) -> Result<()> {
         match self.try_write(lpn, content) {
-            Err(Error::Full { .. }) => self.write_again(lpn, content),
+            Err(Error::Full { .. }) => self.retry_write(lpn, content),
             outcome => outcome,
         }
     }
@@ -45,7 +45,7 @@ impl<N: Nand> Ftl<N> {
     /// [`Ftl::retry_after_program_failure`].
     #[cold]
     #[inline(never)]
-    fn write_again(&mut self, lpn: Lpn, content: Content<'_>) -> Result<()> {
+    fn retry_write(&mut self, lpn: Lpn, content: Content<'_>) -> Result<()> {
         if !self.store.take_program_failed() {
             return Err(self.store.device_full_error());
         }
@@ -89,7 +89,7 @@ impl<N: Nand> Ftl<N> {
         content: Content<'_>,
         fingerprint: Fingerprint,
     ) -> Result<()> {
-        let ppn = self.store.append(Stream::Host, pool, lpn.0, content, fingerprint, Cause::Host)?;
+        let ppn = self.store.append_page(Stream::Host, pool, lpn.0, content, fingerprint, Cause::Host)?;
         self.validity.mark_valid(ppn);
         let old = match self.mapping.update(&mut self.store, lpn, Some(ppn.into())) {
             Ok(old) => old,

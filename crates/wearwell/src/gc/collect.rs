@@ -43,7 +43,7 @@ impl<N: Nand> Ftl<N> {
     /// Collects one GC victim of `pool` (set of planes), and moves a block if wear leveling requires it. Returns
     /// `false` if GC can free no page.
     pub(crate) fn collect(&mut self, pool: u32) -> Result<bool> {
-        self.write_back_crowded_map()?;
+        self.write_back_map_if_nvram_nearly_full()?;
         let before =
             self.store.flash_ops.is_recording_events().then(|| self.collector.victim_chooser.clone());
         let Some((victim, rule)) = self.choose_collectable_victim(pool)? else { return Ok(false) };
@@ -81,8 +81,12 @@ impl<N: Nand> Ftl<N> {
         let Self { store, recycle, delta, .. } = self;
         let (blocks, now) = (store.blocks(), store.last_sequence());
         let figures: Vec<(BlockId, f64)> = if rule == VictimRule::Policy {
-            let dirtiness =
-                Dirtiness::new(chooser.policy(), store.geometry(), recycle.as_deref(), delta.as_deref());
+            let dirtiness = DirtinessCalculator::new(
+                chooser.policy(),
+                store.geometry(),
+                recycle.as_deref(),
+                delta.as_deref(),
+            );
             chooser.candidate_figures(blocks, pool, now, |block, invalid| {
                 dirtiness.weighted_dead_pages(block, invalid)
             })
@@ -102,7 +106,7 @@ impl<N: Nand> Ftl<N> {
         };
         let is_listed = |closed: &BlockId| {
             *closed == block
-                || (blocks.is_candidate(*closed) && blocks.valid_pages(*closed) < blocks.block_pages())
+                || (blocks.is_gc_candidate(*closed) && blocks.valid_pages(*closed) < blocks.block_pages())
         };
         let candidates = blocks.blocks_of_pool(pool).filter(is_listed).map(figures_of).collect();
         let choice = VictimChoice { pool, free_blocks: store.free_blocks(pool), block, rule, candidates };
@@ -136,7 +140,7 @@ impl<N: Nand> Ftl<N> {
     /// Writes translation pages if NVRAM has too little room for the map changes that a collection causes. Stops when
     /// these pages would need the blocks reserved for GC.
     #[inline]
-    fn write_back_crowded_map(&mut self) -> Result<()> {
+    fn write_back_map_if_nvram_nearly_full(&mut self) -> Result<()> {
         let pages = self.mapping.pages_per_update();
         while self.mapping.is_nvram_nearly_full() && self.store.has_room_for_pages(Stream::Translation, pages)
         {
@@ -208,12 +212,12 @@ impl<N: Nand> Ftl<N> {
         if let MetadataGc::WhenEmpty { max_metadata_share: share } = collector.options.metadata_gc {
             let blocks = store.blocks_mut();
             let is_over = f64::from(blocks.metadata_blocks()) > share * f64::from(blocks.len());
-            let forced = if is_over { blocks.emptiest_metadata(pool) } else { None };
+            let forced = if is_over { blocks.emptiest_metadata_block(pool) } else { None };
             return Ok(forced
                 .map(by(VictimRule::MetadataShare))
                 .or(own)
                 .or_else(|| blocks.block_with_fewest_valid(pool).map(by(VictimRule::EmptyMetadata)))
-                .or_else(|| blocks.emptiest_metadata(pool).map(by(VictimRule::OnlyMetadata))));
+                .or_else(|| blocks.emptiest_metadata_block(pool).map(by(VictimRule::OnlyMetadata))));
         }
         if own.is_some() {
             return Ok(own);
@@ -224,7 +228,8 @@ impl<N: Nand> Ftl<N> {
         }
         let (geometry, now) = (store.geometry().clone(), store.last_sequence());
         let chooser = &mut collector.victim_chooser;
-        let dirtiness = Dirtiness::new(chooser.policy(), &geometry, recycle.as_deref(), delta.as_deref());
+        let dirtiness =
+            DirtinessCalculator::new(chooser.policy(), &geometry, recycle.as_deref(), delta.as_deref());
         let has_deltas = dirtiness.delta.is_some();
         let weigh = |block, invalid| dirtiness.weighted_dead_pages(block, invalid);
         Ok(chooser.choose(store.blocks_mut(), pool, now, has_deltas, weigh).map(by(VictimRule::Policy)))
@@ -319,7 +324,7 @@ impl<N: Nand> Ftl<N> {
             stage.block_erased(victim);
         }
         match &mut self.sharing {
-            Some(sharing) => sharing.reverse_map.block_erased(&mut self.store, victim),
+            Some(sharing) => sharing.reverse_map.drop_entries_of_block(&mut self.store, victim),
             None => Ok(()),
         }
     }
@@ -371,14 +376,14 @@ impl<N: Nand> Ftl<N> {
         if !self.validity.is_on_flash() {
             let (first, count) =
                 (self.store.geometry().first_page(victim), self.store.geometry().block_pages());
-            self.validity.collect_valid(first, count, pages);
+            self.validity.collect_valid_pages(first, count, pages);
             return Ok(());
         }
         self.report_opened_blocks();
-        self.validity.live_pages(&mut self.store, victim, pages)?;
+        self.validity.append_valid_pages(&mut self.store, victim, pages)?;
         // Pages that were never programmed or are torn belong to no logical page. The copy reads the spare areas of the
         // other pages anyway.
-        Ok(self.store.nand_mut().retain_readable(pages)?)
+        Ok(self.store.nand_mut().retain_readable_pages(pages)?)
     }
 
     /// Returns the pages of a block of packed pages (deltas or compressed chunks) that still hold live data, as the
@@ -412,11 +417,11 @@ impl<N: Nand> Ftl<N> {
             let lpn = store.owner_in_oob(ppn);
             let superseded = mapping.is_superseded(lpn, ppn);
             if superseded {
-                store.note_spare_read(ppn, Cause::Gc);
+                store.record_spare_read(ppn, Cause::Gc);
                 batch.superseded_lpns.push(lpn);
                 if !validity.is_on_flash() {
                     validity.mark_invalid(ppn);
-                    store.discard(ppn);
+                    store.discard_page(ppn);
                 }
             }
             !superseded
@@ -483,7 +488,7 @@ impl<N: Nand> Ftl<N> {
         let held = self.store.retained_pages_in(victim);
         for ppn in (first..first + self.store.geometry().block_pages()).map(Ppn) {
             let id = self.store.owner_in_oob(ppn);
-            if self.owns_metadata(stream, id.0, ppn) || held.contains(&ppn) {
+            if self.is_current_metadata_page(stream, id.0, ppn) || held.contains(&ppn) {
                 batch.source_pages.push(ppn);
                 batch.owners.push(id);
             }
@@ -496,7 +501,7 @@ impl<N: Nand> Ftl<N> {
                     sharing.reverse_map.relocate_metadata_page(id.0, to);
                 }
                 _ if stream == Stream::Validity => self.validity.relocate_metadata_page(id.0, from, to),
-                _ if self.store.move_retained(from, to) => {}
+                _ if self.store.move_retained_version(from, to) => {}
                 _ => self.mapping.relocate_metadata_page(id.0, to),
             }
         }
@@ -513,7 +518,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns whether the flash page `ppn` is the current copy of metadata page `id`. `stream` says which kind of page
     /// this is: translation page, validity page, or page of the reverse map's log.
-    pub(crate) fn owns_metadata(&self, stream: Stream, id: u32, ppn: Ppn) -> bool {
+    pub(crate) fn is_current_metadata_page(&self, stream: Stream, id: u32, ppn: Ppn) -> bool {
         match &self.sharing {
             Some(sharing) if stream == Stream::RemapLog => sharing.reverse_map.owns_metadata_page(id, ppn),
             _ if stream == Stream::Validity => self.validity.owns_metadata_page(id, ppn),
@@ -544,13 +549,13 @@ impl<N: Nand> Ftl<N> {
 /// Computes the dirtiness of a block for the victim policy: the weighted number of its dead pages. A dead page weighs
 /// less if its content may be revived, and a page of deltas counts by the share of its deltas that is dead. Page
 /// validity is not queried, because that may cost flash reads.
-struct Dirtiness<'a> {
+struct DirtinessCalculator<'a> {
     geometry: &'a Geometry,
     recycle: Option<&'a RecycleState>,
     delta: Option<&'a DeltaState>,
 }
 
-impl<'a> Dirtiness<'a> {
+impl<'a> DirtinessCalculator<'a> {
     fn new(
         policy: VictimPolicy,
         geometry: &'a Geometry,

@@ -69,7 +69,7 @@ pub(crate) struct DualPool {
     wear_of_block: Vec<BlockWear>,
     hot_queues: Vec<BlockQueues>,
     cold_queues: Vec<BlockQueues>,
-    pool_count: u32,
+    plane_set_count: u32,
 }
 
 impl DualPool {
@@ -87,7 +87,7 @@ impl DualPool {
             wear_of_block: (0..blocks).map(|block| entry(BlockId(block))).collect(),
             hot_queues: vec![BlockQueues::default(); pools as usize],
             cold_queues: vec![BlockQueues::default(); pools as usize],
-            pool_count: pools,
+            plane_set_count: pools,
         };
         let in_use = |&block: &BlockId| store.blocks().state(block) != BlockState::Retired;
         (0..blocks).map(BlockId).filter(in_use).for_each(|block| new.insert(block));
@@ -95,7 +95,7 @@ impl DualPool {
     }
 
     fn queues_of_block(&mut self, block: BlockId) -> (&mut BlockQueues, BlockWear) {
-        let (entry, pool) = (self.wear_of_block[block.index()], (block.0 % self.pool_count) as usize);
+        let (entry, pool) = (self.wear_of_block[block.index()], (block.0 % self.plane_set_count) as usize);
         (if entry.is_hot { &mut self.hot_queues[pool] } else { &mut self.cold_queues[pool] }, entry)
     }
 
@@ -127,7 +127,7 @@ impl DualPool {
         entry.erases = store.nand().erase_count(block);
         entry.effective_erases += 1;
         self.insert(block);
-        self.apply_resize_rules(block.0 % self.pool_count);
+        self.apply_resize_rules(block.0 % self.plane_set_count);
     }
 
     fn apply_resize_rules(&mut self, pool: u32) {
@@ -164,7 +164,7 @@ impl DualPool {
         }
         let most = erases.checked_sub(self.threshold_erases)?;
         loop {
-            let pool = (worn.0 % self.pool_count) as usize;
+            let pool = (worn.0 % self.plane_set_count) as usize;
             let behind =
                 self.cold_queues[pool].by_erases.range(..(most, BlockId(0))).map(|&(_, block)| block);
             let mut settled = behind.filter(|&block| {
@@ -213,7 +213,7 @@ mod tests {
             wear_of_block: entries,
             hot_queues: vec![BlockQueues::default()],
             cold_queues: vec![BlockQueues::default()],
-            pool_count: 1,
+            plane_set_count: 1,
         };
         (0..8).map(BlockId).for_each(|block| pools.insert(block));
         pools

@@ -19,7 +19,7 @@ use wear_scan::WearScan;
 use crate::address::{BlockId, Lpn, Ppn};
 use crate::error::{Error, Result};
 use crate::nand::Nand;
-pub use crate::store::TieBreak;
+pub use crate::store::GreedyTieBreak;
 use crate::store::{BlockState, FreeBlockOrder, GC_RESERVE_BLOCKS, Store};
 
 /// Options of garbage collection and wear leveling of a device.
@@ -37,7 +37,7 @@ pub struct GcOptions {
     /// Number of free blocks below which GC collects a pool (set of planes) in idle time; 0 means no background GC.
     pub background_free_blocks: u32,
     /// Rule by which the greedy policy chooses among several blocks with the fewest valid pages.
-    pub tie_break: TieBreak,
+    pub tie_break: GreedyTieBreak,
     /// Rule by which GC collects blocks of metadata (translation pages, page validity).
     pub metadata_gc: MetadataGc,
     /// Options of wear leveling.
@@ -53,7 +53,7 @@ impl Default for GcOptions {
             low_free_blocks: GC_RESERVE_BLOCKS + 1,
             urgent_free_blocks: GC_RESERVE_BLOCKS,
             background_free_blocks: 0,
-            tie_break: TieBreak::default(),
+            tie_break: GreedyTieBreak::default(),
             metadata_gc: MetadataGc::default(),
             wear: WearOptions::default(),
             seed: 1,

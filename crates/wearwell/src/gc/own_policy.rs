@@ -88,7 +88,9 @@ impl VictimCandidates<'_> {
     /// invalid page.
     pub fn contains(&self, block: BlockId) -> bool {
         let is_of_pool = block.0 < self.blocks.len() && block.0 % self.blocks.pools() == self.pool;
-        is_of_pool && self.blocks.is_candidate(block) && self.blocks.valid_pages(block) < self.block_pages()
+        is_of_pool
+            && self.blocks.is_gc_candidate(block)
+            && self.blocks.valid_pages(block) < self.block_pages()
     }
 }
 

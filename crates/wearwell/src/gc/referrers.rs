@@ -64,7 +64,7 @@ impl<N: Nand> Ftl<N> {
         let Self { sharing, store, .. } = self;
         let Some(sharing) = sharing else { return Ok(()) };
         for (&from, &to) in batch.source_pages.iter().zip(&batch.destination_pages) {
-            sharing.reference_counts.relocate(from.into(), to.into());
+            sharing.reference_counts.move_count(from.into(), to.into());
         }
         if let Some(index) = &mut sharing.content_index {
             let content = |&to: &Ppn| store.nand().fingerprint(to);
@@ -86,7 +86,7 @@ impl<N: Nand> Ftl<N> {
             };
             // Pages that were not copied because power was lost keep their entries.
             let Some(&to) = batch.destination_pages.get(at) else { return Ok(()) };
-            self.renew_entry(entry, to, batch.owners[at], is_recordable)
+            self.renew_reverse_map_entry(entry, to, batch.owners[at], is_recordable)
         });
         if let Some(sharing) = &mut self.sharing {
             sharing.victim_entries = entries;
@@ -97,7 +97,7 @@ impl<N: Nand> Ftl<N> {
     /// Renews the reverse-map entry `entry`, whose page GC copied to `to`. No new entry is needed if its logical page
     /// is `owner`, which the OOB of the copy names. If the reverse map has no room (`is_recordable` is false), the
     /// logical page gets a copy of its own instead.
-    fn renew_entry(
+    fn renew_reverse_map_entry(
         &mut self,
         entry: ReverseMapEntry,
         to: Ppn,
@@ -107,7 +107,7 @@ impl<N: Nand> Ftl<N> {
         let Self { sharing, mapping, store, .. } = self;
         let (Some(sharing), Some(place)) = (sharing, entry.place) else { return Ok(()) };
         let pool = store.pool_of(store.block_of(to));
-        sharing.clear_bound(store, entry.lpn, place.into());
+        sharing.unmark_bound(store, entry.lpn, place.into());
         if owner != entry.lpn {
             if is_recordable {
                 // With its new sequence number the entry would also deallocate a source page that was written again
@@ -151,7 +151,8 @@ impl<N: Nand> Ftl<N> {
         let fingerprint = self.store.nand().fingerprint(at);
         match self.store.read(at, &mut page, Cause::Gc) {
             Err(error) if error.is_media_error() => {
-                let ppn = self.store.append_lost(Stream::Gc, pool, lpn.0, &[], fingerprint, Cause::Gc)?;
+                let ppn =
+                    self.store.append_lost_page(Stream::Gc, pool, lpn.0, &[], fingerprint, Cause::Gc)?;
                 self.map_to_own_copy(lpn, ppn);
             }
             read => {
@@ -195,7 +196,7 @@ impl<N: Nand> Ftl<N> {
         content: Content<'_>,
         fingerprint: Fingerprint,
     ) -> Result<()> {
-        let ppn = self.store.append(Stream::Gc, pool, lpn.0, content, fingerprint, Cause::Gc)?;
+        let ppn = self.store.append_page(Stream::Gc, pool, lpn.0, content, fingerprint, Cause::Gc)?;
         self.map_to_own_copy(lpn, ppn);
         Ok(())
     }

@@ -75,7 +75,7 @@ impl VictimChooser {
             VictimPolicy::CostBenefit => cost_benefit_victim(blocks, pool, now),
             VictimPolicy::DChoices { choices: d } => self.best_of_random_blocks(blocks, pool, d),
             VictimPolicy::Fifo => {
-                blocks.oldest_closed(pool).filter(|_| blocks.block_with_fewest_valid(pool).is_some())
+                blocks.oldest_closed_block(pool).filter(|_| blocks.block_with_fewest_valid(pool).is_some())
             }
             VictimPolicy::DeadBytes => block_with_most_dead_bytes(blocks, pool, dirtiness),
             VictimPolicy::RecycleAware => dirtiest_block(blocks, pool, has_deltas, dirtiness),
@@ -95,7 +95,7 @@ impl VictimChooser {
     ) -> Vec<(BlockId, f64)> {
         let valid = |block: BlockId| (block, f64::from(blocks.valid_pages(block)));
         let invalid = |block: BlockId| blocks.block_pages() - blocks.valid_pages(block);
-        let closed = blocks.blocks_of_pool(pool).filter(|&block| blocks.is_candidate(block));
+        let closed = blocks.blocks_of_pool(pool).filter(|&block| blocks.is_gc_candidate(block));
         match self.policy {
             VictimPolicy::Greedy => closed.map(valid).collect(),
             VictimPolicy::CostBenefit => {
@@ -108,7 +108,7 @@ impl VictimChooser {
                 closed.map(|block| (block, blocks.closed_at_sequence(block) as f64)).collect()
             }
             VictimPolicy::DeadBytes => {
-                closed.map(|block| (block, dead_pages(blocks, block, &dirtiness))).collect()
+                closed.map(|block| (block, weighted_dead_pages(blocks, block, &dirtiness))).collect()
             }
             VictimPolicy::RecycleAware => {
                 closed.map(|block| (block, dirtiness(block, invalid(block)))).collect()
@@ -161,8 +161,8 @@ fn block_with_most_dead_bytes(
     dirtiness: impl Fn(BlockId, u32) -> f64,
 ) -> Option<BlockId> {
     let gain = |block: BlockId| {
-        let dead = dead_pages(blocks, block, &dirtiness);
-        frees_a_page(blocks, block, dead).then_some((dead, block))
+        let dead = weighted_dead_pages(blocks, block, &dirtiness);
+        collection_frees_page(blocks, block, dead).then_some((dead, block))
     };
     let closed = blocks.blocks_of_pool(pool).filter(|&block| blocks.state(block) == BlockState::Closed);
     let best = closed.filter_map(gain).max_by(|(a, x), (b, y)| a.total_cmp(b).then(y.cmp(x)));
@@ -173,13 +173,13 @@ fn block_with_most_dead_bytes(
 /// sure to free a page. It is if the block has an invalid page, or if more than half of its deltas are dead. Reason: if
 /// deltas are packed anew without splitting, any two consecutive pages hold more than one page of bytes, so `live`
 /// pages of live bytes need at most `2 live + 1` pages.
-fn frees_a_page(blocks: &BlockTable, block: BlockId, dead: f64) -> bool {
+fn collection_frees_page(blocks: &BlockTable, block: BlockId, dead: f64) -> bool {
     let pages = f64::from(blocks.block_pages());
     blocks.valid_pages(block) < blocks.block_pages() || 2.0 * (pages - dead) + 2.0 < pages
 }
 
 /// Returns the number of dead pages of `block`; a page of deltas counts by the share of its bytes that is dead.
-fn dead_pages(blocks: &BlockTable, block: BlockId, dirtiness: &impl Fn(BlockId, u32) -> f64) -> f64 {
+fn weighted_dead_pages(blocks: &BlockTable, block: BlockId, dirtiness: &impl Fn(BlockId, u32) -> f64) -> f64 {
     let invalid = blocks.block_pages() - blocks.valid_pages(block);
     if blocks.kind(block) == PageKind::Delta { dirtiness(block, invalid) } else { f64::from(invalid) }
 }
@@ -206,7 +206,7 @@ fn dirtiest_block(
     for block in blocks.closed_blocks_by_valid_count(pool) {
         if max_possible_dirtiness(blocks, block) > best.0 {
             let weight = dirtiness(block, invalid(block));
-            if weight > best.0 && frees_a_page(blocks, block, weight) {
+            if weight > best.0 && collection_frees_page(blocks, block, weight) {
                 best = (weight, block);
             }
         } else if !has_deltas {

@@ -67,7 +67,7 @@ impl WearScan {
         if matches!(store.blocks().state(block), BlockState::Free | BlockState::Retired) {
             return;
         }
-        store.note_spare_read(store.geometry().first_page(block), Cause::Wear);
+        store.record_spare_read(store.geometry().first_page(block), Cause::Wear);
         let erases = store.nand().erase_count(block);
         self.round_max_erases = self.round_max_erases.max(erases);
         let most = self.round_max_erases.max(self.last_round_max_erases);

@@ -20,28 +20,28 @@ pub const HISTORY_EPOCHS: usize = 10;
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct EpochAverage {
     /// Values to be averaged, one for each of the last epochs, oldest first.
-    values: Vec<f64>,
+    epoch_values: Vec<f64>,
 }
 
 impl EpochAverage {
     /// Adds the value of the newest epoch to the history; drops the oldest value if there are more than
     /// [`HISTORY_EPOCHS`].
     pub fn push_epoch(&mut self, value: f64) {
-        if self.values.len() == HISTORY_EPOCHS {
-            self.values.remove(0);
+        if self.epoch_values.len() == HISTORY_EPOCHS {
+            self.epoch_values.remove(0);
         }
-        self.values.push(value);
+        self.epoch_values.push(value);
     }
 
     /// Drops from the history the values of all epochs except the newest.
-    pub fn keep_newest(&mut self) {
-        self.values.drain(..self.values.len().saturating_sub(1));
+    pub fn keep_newest_epoch(&mut self) {
+        self.epoch_values.drain(..self.epoch_values.len().saturating_sub(1));
     }
 
     /// Returns the weighted average over the epochs in the history; `None` before the first epoch. The newest epoch
     /// always has weight 10, the one before it 9, and so on, even if there are fewer than ten epochs.
     pub fn average(&self) -> Option<f64> {
-        let newest_first = self.values.iter().rev();
+        let newest_first = self.epoch_values.iter().rev();
         let weights = (1..=HISTORY_EPOCHS).rev().map(|weight| weight as f64);
         let (sum, total) = newest_first
             .zip(weights)

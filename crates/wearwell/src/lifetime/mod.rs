@@ -105,7 +105,7 @@ pub enum EpochLength {
 impl EpochLength {
     /// Returns the length of the epoch in the unit of the time passed to [`LifetimeController::advance_to`]:
     /// nanoseconds, or page writes.
-    fn ticks(self) -> u64 {
+    fn length_ticks(self) -> u64 {
         match self {
             Self::Seconds(seconds) => u64::from(seconds) * 1_000_000_000,
             Self::HostWrites(writes) => u64::from(writes),
@@ -178,7 +178,7 @@ pub struct LifetimeCounters {
     /// Bytes offered to and left over by each lifetime scheme (such as compression), in the order of
     /// [`LifetimeOptions::schemes`]. A running scheme is measured on all pages that earlier schemes leave over, the
     /// others on a sample of them.
-    pub schemes: Vec<SchemeBytes>,
+    pub scheme_bytes: Vec<SchemeBytes>,
 }
 
 /// Lifetime manager of one device: decides at each epoch which schemes (such as compression) run and whether writes are
@@ -190,7 +190,7 @@ pub struct LifetimeController {
     /// Number of the epoch for which the last decision was made; `None` before the first.
     decided_epoch: Option<u64>,
     /// Time of the last decision, in nanoseconds or page writes; `last_counters` holds the counters at that time.
-    decision_time: u64,
+    decision_time_ticks: u64,
     last_counters: LifetimeCounters,
     demand_history: EpochAverage,
     write_ratios: Vec<WriteRatioEstimate>,
@@ -204,7 +204,7 @@ impl LifetimeController {
     /// # Panics
     /// If an epoch has length 0, or if writes are to be throttled and epochs are not counted in time.
     pub fn new(options: LifetimeOptions) -> Self {
-        let epoch_ticks = options.epoch.ticks();
+        let epoch_ticks = options.epoch.length_ticks();
         assert!(
             epoch_ticks > 0,
             "the epoch has no length: set lifetime.epoch_s or lifetime.epoch_writes above 0"
@@ -214,7 +214,7 @@ impl LifetimeController {
         Self {
             epoch_ticks,
             decided_epoch: None,
-            decision_time: 0,
+            decision_time_ticks: 0,
             last_counters: LifetimeCounters::default(),
             demand_history: EpochAverage::default(),
             write_ratios: vec![WriteRatioEstimate::default(); options.schemes.len()],
@@ -270,13 +270,13 @@ impl LifetimeController {
             return None;
         }
         let epoch = self.epoch_at(now);
-        assert_eq!(counters.schemes.len(), self.write_ratios.len(), "one observation per scheme");
+        assert_eq!(counters.scheme_bytes.len(), self.write_ratios.len(), "one observation per scheme");
         self.record_history(epoch, now, counters);
         let left = self.options.target_epochs().saturating_sub(epoch);
         self.decision = self.decide_epoch(epoch_capacity_bytes(counters.remaining_endurance_bytes, left));
         self.set_throttle(epoch * self.epoch_ticks, counters.activity.flash_bytes);
         self.decided_epoch = Some(epoch);
-        (self.decision_time, self.last_counters) = (now, counters.clone());
+        (self.decision_time_ticks, self.last_counters) = (now, counters.clone());
         Some(self.decision)
     }
 
@@ -292,16 +292,16 @@ impl LifetimeController {
     fn record_history(&mut self, epoch: u64, now: u64, counters: &LifetimeCounters) {
         let Some(decided) = self.decided_epoch else { return };
         let activity = counters.activity.since(&self.last_counters.activity);
-        let demand_bytes = activity.demand_bytes(now - self.decision_time, self.epoch_ticks);
+        let demand_bytes = activity.demand_bytes(now - self.decision_time_ticks, self.epoch_ticks);
         for _ in decided..epoch.min(decided + demand::HISTORY_EPOCHS as u64) {
             self.demand_history.push_epoch(demand_bytes);
         }
-        let observed = counters.schemes.iter().zip(&self.last_counters.schemes);
+        let observed = counters.scheme_bytes.iter().zip(&self.last_counters.scheme_bytes);
         let is_best = self.options.choice == SchemeChoice::Best;
         for (at, (ratio, (now, before))) in self.write_ratios.iter_mut().zip(observed).enumerate() {
             ratio.push_epoch(now.since(before));
             if is_best && self.decision.enabled_schemes.contains(at) {
-                ratio.keep_newest();
+                ratio.keep_newest_epoch();
             }
         }
     }

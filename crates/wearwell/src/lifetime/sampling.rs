@@ -126,9 +126,9 @@ impl WriteRatioEstimate {
     }
 
     /// Drops from the history the bytes of all epochs except the newest.
-    pub fn keep_newest(&mut self) {
+    pub fn keep_newest_epoch(&mut self) {
         let Self { offered_bytes, kept_bytes, scheme_programmed_bytes: own, untried_bytes: untried } = self;
-        [offered_bytes, kept_bytes, own, untried].into_iter().for_each(EpochAverage::keep_newest);
+        [offered_bytes, kept_bytes, own, untried].into_iter().for_each(EpochAverage::keep_newest_epoch);
     }
 
     /// Returns the predicted write ratio of a lifetime scheme (bytes kept over bytes offered); `None` before the first

@@ -36,10 +36,10 @@ pub(super) trait QueuePositions {
 pub(super) struct LruQueue {
     /// Ring buffer of the LRU queue: the slot number of each position in the queue, at the index position modulo
     /// length. The length is a power of two.
-    queue: Vec<u32>,
+    slot_ring: Vec<u32>,
     first_position: u64,
     end_position: u64,
-    len: u32,
+    slot_count: u32,
     /// Queue position of the mark, which separates earlier uses of cache slots from later ones. The position belongs to
     /// no slot. Slots at earlier positions were not pushed or touched since the mark was set.
     mark_position: u64,
@@ -48,10 +48,10 @@ pub(super) struct LruQueue {
 impl Default for LruQueue {
     fn default() -> Self {
         Self {
-            queue: vec![0; MIN_QUEUE_POSITIONS],
+            slot_ring: vec![0; MIN_QUEUE_POSITIONS],
             first_position: 0,
             end_position: 0,
-            len: 0,
+            slot_count: 0,
             mark_position: 0,
         }
     }
@@ -59,31 +59,31 @@ impl Default for LruQueue {
 
 impl LruQueue {
     pub(super) fn len(&self) -> u32 {
-        self.len
+        self.slot_count
     }
 
     #[inline]
     fn queue_index_of(&self, place: u64) -> usize {
-        place as usize & (self.queue.len() - 1)
+        place as usize & (self.slot_ring.len() - 1)
     }
 
     #[inline]
     fn slot_at_position(&self, place: u64) -> u32 {
-        self.queue[self.queue_index_of(place)]
+        self.slot_ring[self.queue_index_of(place)]
     }
 
     /// Returns the least recently used cache slot of the LRU queue: the one that was pushed or touched longest ago;
     /// `None` if the queue is empty.
     #[inline]
-    pub(super) fn oldest(&self) -> Option<u32> {
-        (self.len > 0).then(|| self.slot_at_position(self.first_position))
+    pub(super) fn oldest_slot(&self) -> Option<u32> {
+        (self.slot_count > 0).then(|| self.slot_at_position(self.first_position))
     }
 
     /// Returns the least recently used cache slot of the LRU queue, if that slot was not pushed or touched since the
     /// last [`LruQueue::set_mark`]; otherwise `None`.
     #[inline]
-    pub(super) fn oldest_if_before_mark(&self) -> Option<u32> {
-        self.oldest().filter(|_| self.first_position < self.mark_position)
+    pub(super) fn oldest_slot_before_mark(&self) -> Option<u32> {
+        self.oldest_slot().filter(|_| self.first_position < self.mark_position)
     }
 
     /// Sets the mark of the LRU queue, which separates earlier from later uses, after the newest cache slot: all slots
@@ -91,7 +91,7 @@ impl LruQueue {
     pub(super) fn set_mark(&mut self, slots: &mut impl QueuePositions) {
         self.ensure_room(slots);
         self.append_mark();
-        if self.len == 0 {
+        if self.slot_count == 0 {
             self.first_position = self.end_position;
         }
     }
@@ -116,12 +116,12 @@ impl LruQueue {
     pub(super) fn push(&mut self, slots: &mut impl QueuePositions, slot: u32) {
         self.ensure_room(slots);
         self.append_slot(slots, slot);
-        self.len += 1;
+        self.slot_count += 1;
     }
 
     #[inline]
     fn ensure_room(&mut self, slots: &mut impl QueuePositions) {
-        if self.end_position - self.first_position == self.queue.len() as u64 {
+        if self.end_position - self.first_position == self.slot_ring.len() as u64 {
             self.compact_or_grow(slots);
         }
     }
@@ -129,7 +129,7 @@ impl LruQueue {
     #[inline]
     fn append_slot(&mut self, slots: &mut impl QueuePositions, slot: u32) {
         let at = self.queue_index_of(self.end_position);
-        self.queue[at] = slot;
+        self.slot_ring[at] = slot;
         slots.set_position(slot, self.end_position as QueuePosition);
         self.end_position += 1;
     }
@@ -146,7 +146,7 @@ impl LruQueue {
     #[inline]
     pub(super) fn make_position_obsolete(&mut self, slots: &mut impl QueuePositions, slot: u32) {
         slots.set_position(slot, slots.position_of(slot) ^ OBSOLETE_FLIP_BIT);
-        self.len -= 1;
+        self.slot_count -= 1;
     }
 
     /// Advances the first position of the LRU queue past obsolete positions, so that it belongs to the least recently
@@ -174,7 +174,7 @@ impl LruQueue {
     /// doubles the queue if that would free too few.
     #[cold]
     fn compact_or_grow(&mut self, slots: &mut impl QueuePositions) {
-        if self.len as usize > self.queue.len() / 2 {
+        if self.slot_count as usize > self.slot_ring.len() / 2 {
             self.double_queue();
         } else {
             self.drop_obsolete_positions(slots);
@@ -182,12 +182,12 @@ impl LruQueue {
     }
 
     fn double_queue(&mut self) {
-        let (places, longer) = (self.first_position..self.end_position, 2 * self.queue.len());
+        let (places, longer) = (self.first_position..self.end_position, 2 * self.slot_ring.len());
         let slots: Vec<u32> = places.clone().map(|place| self.slot_at_position(place)).collect();
-        self.queue = vec![0; longer];
+        self.slot_ring = vec![0; longer];
         for (place, slot) in places.zip(slots) {
             let at = self.queue_index_of(place);
-            self.queue[at] = slot;
+            self.slot_ring[at] = slot;
         }
     }
 
@@ -253,15 +253,15 @@ mod tests {
                     Some(_) => order.touch(&mut places, slot),
                 }
                 model.push(slot);
-                assert_eq!((order.oldest(), order.len()), (model.first().copied(), model.len() as u32));
-                assert_eq!(order.oldest_if_before_mark(), marked.first().copied());
-                assert!(order.queue.len() <= super::MIN_QUEUE_POSITIONS.max(4 * slots as usize));
+                assert_eq!((order.oldest_slot(), order.len()), (model.first().copied(), model.len() as u32));
+                assert_eq!(order.oldest_slot_before_mark(), marked.first().copied());
+                assert!(order.slot_ring.len() <= super::MIN_QUEUE_POSITIONS.max(4 * slots as usize));
             }
             for slot in model {
-                assert_eq!(order.oldest(), Some(slot));
+                assert_eq!(order.oldest_slot(), Some(slot));
                 order.remove(&mut places, slot);
             }
-            assert_eq!((order.oldest(), order.len()), (None, 0));
+            assert_eq!((order.oldest_slot(), order.len()), (None, 0));
         }
     }
 }

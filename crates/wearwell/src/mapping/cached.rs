@@ -140,8 +140,8 @@ pub struct DemandPagedMap {
     cache: EntryCache,
     /// Invalid pages that the map found when it wrote translation pages, until the FTL takes them and updates page
     /// validity.
-    identified: Vec<IdentifiedInvalidPage>,
-    max_unidentified_pages: u32,
+    identified_invalid_pages: Vec<IdentifiedInvalidPage>,
+    max_unidentified_invalid_pages: u32,
     pages_per_update: u32,
     changes_since_checkpoint: u32,
     is_in_checkpoint: bool,
@@ -179,8 +179,8 @@ impl DemandPagedMap {
             pages_per_update: if writes { table.pages_per_write() } else { 0 },
             cache: EntryCache::new(entries, table.translation_pages(), table.entries_per_page()),
             table,
-            identified: Vec::new(),
-            max_unidentified_pages: u32::MAX,
+            identified_invalid_pages: Vec::new(),
+            max_unidentified_invalid_pages: u32::MAX,
             changes_since_checkpoint: 0,
             is_in_checkpoint: false,
             has_written_page_since_checkpoint: false,
@@ -275,28 +275,28 @@ impl DemandPagedMap {
 
     /// Limits the number of unidentified invalid pages (overwritten, but not yet reported as invalid) to `pages`,
     /// because the device has no spare room for more.
-    pub(crate) fn limit_unidentified_pages(&mut self, pages: u64) {
-        self.max_unidentified_pages = u32::try_from(pages).unwrap_or(u32::MAX);
+    pub(crate) fn limit_unidentified_invalid_pages(&mut self, pages: u64) {
+        self.max_unidentified_invalid_pages = u32::try_from(pages).unwrap_or(u32::MAX);
     }
 
     /// Removes and returns one of the invalid pages that the map found when it wrote translation pages; `None` if there
     /// is none.
     #[inline]
-    pub(crate) fn take_identified(&mut self) -> Option<IdentifiedInvalidPage> {
-        self.identified.pop()
+    pub(crate) fn take_identified_invalid_page(&mut self) -> Option<IdentifiedInvalidPage> {
+        self.identified_invalid_pages.pop()
     }
 
     /// Drops the map's cache of entries and its directory of translation pages, as a loss of RAM does. The copy of the
     /// dirty entries in NVRAM stays.
     pub(crate) fn drop_ram_state(&mut self) {
-        let (logical_pages, hidden_limit) = (self.logical_pages(), self.max_unidentified_pages);
+        let (logical_pages, hidden_limit) = (self.logical_pages(), self.max_unidentified_invalid_pages);
         let (pages_per_update, mut in_nvram) = (self.pages_per_update, self.dirty_nvram_entries.take());
         if let Some(in_nvram) = &mut in_nvram {
             in_nvram.drop_ram_state();
         }
         let new = Self::new(logical_pages, self.table.page_bytes(), self.options);
         *self = Self {
-            max_unidentified_pages: hidden_limit,
+            max_unidentified_invalid_pages: hidden_limit,
             pages_per_update,
             dirty_nvram_entries: in_nvram,
             ..new
@@ -307,7 +307,7 @@ impl DemandPagedMap {
     ///
     /// # Errors
     /// [`Error::Damaged`] for a word with an impossible logical page, or with one that another word has too.
-    pub(crate) fn reload_dirty<N: Nand>(&mut self, io: &Store<N>) -> Result<()> {
+    pub(crate) fn reload_dirty_entries<N: Nand>(&mut self, io: &Store<N>) -> Result<()> {
         let logical_pages = self.logical_pages();
         let Some(in_nvram) = &mut self.dirty_nvram_entries else {
             unreachable!("only what is in NVRAM is reloaded")
@@ -421,7 +421,7 @@ impl DemandPagedMap {
     }
 
     /// Returns the locations (flash pages or chunk members) that all dirty entries of the cache of map entries name.
-    pub(crate) fn dirty_units(&self) -> Vec<Unit> {
+    pub(crate) fn units_of_dirty_entries(&self) -> Vec<Unit> {
         (0..self.table.translation_pages())
             .flat_map(|id| self.cache.dirty_slots_of_page(id).map(|slot| self.cache.entry(slot).unit))
             .collect()
@@ -429,7 +429,7 @@ impl DemandPagedMap {
 
     /// Restores in the cache a dirty map entry that recovery found in the map's journal: the table on flash lacks the
     /// change, and no earlier version of the logical page is still counted as valid.
-    pub(crate) fn restore_journalled(&mut self, lpn: Lpn, unit: Unit) {
+    pub(crate) fn restore_journalled_entry(&mut self, lpn: Lpn, unit: Unit) {
         self.cache.insert_dirty(lpn, unit, false);
     }
 
@@ -481,7 +481,7 @@ impl DemandPagedMap {
             self.evict(io)?;
         }
         let unit = self.read_entry_from_flash(io, lpn)?;
-        self.count_change();
+        self.count_entry_change();
         Ok(self.cache.insert(lpn, unit))
     }
 
@@ -542,7 +542,7 @@ impl DemandPagedMap {
         let mut changes = 0;
         // Invalid pages found here are reported only if the new version is written: after a failure they are found
         // again.
-        let told = self.identified.len();
+        let told = self.identified_invalid_pages.len();
         for (slot, word) in self.cache.dirty_slots_of_page(id).zip(self.table.loaded_words_mut()) {
             let entry = self.cache.entry(slot);
             let on_flash = Unit(std::mem::replace(&mut word.value, entry.unit.0));
@@ -550,8 +550,8 @@ impl DemandPagedMap {
             if entry.hides_unidentified_page && on_flash != entry.unit && on_flash.to_option().is_some() {
                 let (ppn, is_certain) = (Ppn(on_flash.0), !entry.is_identification_uncertain);
                 self.counts.uncertain_reads += u64::from(!is_certain);
-                if is_certain || does_oob_name(io, ppn, entry.lpn)? {
-                    self.identified.push(IdentifiedInvalidPage { ppn, is_certain });
+                if is_certain || is_owner_in_oob(io, ppn, entry.lpn)? {
+                    self.identified_invalid_pages.push(IdentifiedInvalidPage { ppn, is_certain });
                 }
             }
         }
@@ -560,7 +560,7 @@ impl DemandPagedMap {
         } else if let Err(error) =
             self.table.write_translation_page(io, id, self.sequence_for_spare_area(), cause)
         {
-            self.identified.truncate(told);
+            self.identified_invalid_pages.truncate(told);
             return Err(error);
         }
         self.has_written_page_since_checkpoint |= changes > 0;
@@ -648,7 +648,7 @@ impl DemandPagedMap {
     }
 
     #[inline]
-    fn count_change(&mut self) {
+    fn count_entry_change(&mut self) {
         self.changes_since_checkpoint += 1;
     }
 
@@ -656,14 +656,14 @@ impl DemandPagedMap {
     fn set_entry_unit(&mut self, slot: CacheSlot, unit: Unit) -> Unit {
         let (old, was_clean) = self.cache.set_unit(slot, unit);
         self.counts.dirty_inserts += u64::from(was_clean);
-        self.count_change();
+        self.count_entry_change();
         old
     }
 
     #[inline]
     fn insert_dirty(&mut self, lpn: Lpn, unit: Unit, hides_unidentified_page: bool) {
         self.counts.dirty_inserts += 1;
-        self.count_change();
+        self.count_entry_change();
         self.cache.insert_dirty(lpn, unit, hides_unidentified_page);
     }
 
@@ -700,7 +700,7 @@ impl DemandPagedMap {
     fn is_bound_exceeded(&self) -> bool {
         let dirty_limit = self.options.max_dirty_entries.unwrap_or(u32::MAX);
         self.cache.dirty_entries() > dirty_limit
-            || self.cache.unidentified_pages() > self.max_unidentified_pages
+            || self.cache.unidentified_invalid_pages() > self.max_unidentified_invalid_pages
             || self.is_nvram_nearly_full()
     }
 
@@ -751,7 +751,7 @@ impl DemandPagedMap {
 
 /// Whether the spare area of the data page at `page` still names `lpn` as owner. If not, the page was erased and reused
 /// since it was reported as invalid.
-pub(crate) fn does_oob_name<N: Nand>(io: &mut Store<N>, page: Ppn, lpn: Lpn) -> Result<bool> {
+pub(crate) fn is_owner_in_oob<N: Nand>(io: &mut Store<N>, page: Ppn, lpn: Lpn) -> Result<bool> {
     let found = io.read_spare_if_readable(page, Cause::Translation)?;
     Ok(found.is_some_and(|oob| oob.kind == PageKind::Data && oob.owner == lpn.0))
 }
@@ -815,7 +815,7 @@ impl Mapping for DemandPagedMap {
         }
         if !dropped.is_empty() {
             self.table.write_translation_page(io, id, self.sequence_for_spare_area(), Cause::Translation)?;
-            self.identified.extend(dropped);
+            self.identified_invalid_pages.extend(dropped);
         }
         for lpn in lpns {
             if let Some(slot) = self.cache.find_slot(lpn) {
@@ -902,7 +902,7 @@ impl Mapping for DemandPagedMap {
 
     fn write_back<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         io.flash_ops.record_metadata_reason(MetadataReason::WriteBack);
-        match self.cache.first_dirty_page() {
+        match self.cache.first_dirty_translation_page() {
             Some(id) => self.synchronise_translation_page(io, id, Cause::Translation).map(|()| true),
             None => self.table.write_tree_node(io, Cause::Translation),
         }

@@ -59,8 +59,8 @@ pub(super) struct CachedEntry {
 pub(super) struct EntryCache {
     slots: Vec<CachedEntry>,
     free_slots: Vec<CacheSlot>,
-    index: ChainedIndex,
-    recency: LruQueue,
+    slot_index: ChainedIndex,
+    entries_by_use: LruQueue,
     /// Dirty map entries as an LRU queue, in order of their last change. Its mark, set by the last checkpoint,
     /// separates older from newer changes.
     dirty_entries_by_change: LruQueue,
@@ -69,8 +69,8 @@ pub(super) struct EntryCache {
     /// not lists through the slots: a page that is written has many dirty entries, and their cache misses overlap.
     dirty_slots_by_page: Vec<Vec<CacheSlot>>,
     /// Number of a translation page; all translation pages with smaller numbers have no dirty entry in the cache.
-    first_maybe_dirty_page: u32,
-    unidentified_pages: u32,
+    first_maybe_dirty_translation_page: u32,
+    unidentified_invalid_pages: u32,
 }
 
 impl CachedEntry {
@@ -123,20 +123,20 @@ impl EntryCache {
         Self {
             slots: Vec::new(),
             free_slots: Vec::new(),
-            index: ChainedIndex::with_capacity(entries as usize),
-            recency: LruQueue::default(),
+            slot_index: ChainedIndex::with_capacity(entries as usize),
+            entries_by_use: LruQueue::default(),
             dirty_entries_by_change: LruQueue::default(),
             entries_per_page_divider: Divider::new(entries_per_page),
             dirty_slots_by_page: vec![Vec::new(); translation_pages as usize],
-            first_maybe_dirty_page: 0,
-            unidentified_pages: 0,
+            first_maybe_dirty_translation_page: 0,
+            unidentified_invalid_pages: 0,
         }
     }
 
     /// Returns the number of map entries in the cache.
     #[inline]
     pub(super) fn len(&self) -> usize {
-        self.index.len()
+        self.slot_index.len()
     }
 
     /// Returns the number of dirty map entries in the cache.
@@ -148,21 +148,21 @@ impl EntryCache {
     /// Returns the number of cached map entries with [`CachedEntry::hides_unidentified_page`] set: for each, one
     /// invalid flash page is still counted as valid.
     #[inline]
-    pub(super) fn unidentified_pages(&self) -> u32 {
-        self.unidentified_pages
+    pub(super) fn unidentified_invalid_pages(&self) -> u32 {
+        self.unidentified_invalid_pages
     }
 
     #[inline]
     pub(super) fn find_slot(&self, lpn: Lpn) -> Option<CacheSlot> {
-        self.index.find(&self.slots, lpn.0)
+        self.slot_index.find(&self.slots, lpn.0)
     }
 
     /// Prefetches what evicting the `count` least recently used map entries will access (see
     /// [`crate::tables::prefetch`]). Returns the translation pages of those entries that are dirty.
     pub(super) fn prefetch_oldest(&self, count: usize) -> ArrayVec<u32, PREFETCHED_PAGES> {
-        let oldest = || self.recency.oldest_slots(count).map(|slot| self.entry(slot));
+        let oldest = || self.entries_by_use.oldest_slots(count).map(|slot| self.entry(slot));
         pull_into_cache(oldest().map(|entry| entry.lpn.0.into()));
-        self.index.prefetch(&self.slots, self.slots.len(), oldest().map(|entry| entry.lpn.0));
+        self.slot_index.prefetch(&self.slots, self.slots.len(), oldest().map(|entry| entry.lpn.0));
         let dirty = oldest().filter(|entry| entry.is_dirty);
         let pages: ArrayVec<u32, PREFETCHED_PAGES> =
             dirty.map(|entry| self.translation_page_of(entry.lpn)).take(PREFETCHED_PAGES).collect();
@@ -173,7 +173,7 @@ impl EntryCache {
     /// Prefetches the cached map entries of `lpns`, which are about to get new locations (see
     /// [`crate::tables::prefetch`]).
     pub(super) fn prefetch(&self, lpns: &[Lpn]) {
-        self.index.prefetch(&self.slots, self.slots.len(), lpns.iter().map(|lpn| lpn.0));
+        self.slot_index.prefetch(&self.slots, self.slots.len(), lpns.iter().map(|lpn| lpn.0));
         self.prefetch_dirty_slots(lpns.iter().map(|&lpn| self.translation_page_of(lpn)));
     }
 
@@ -191,7 +191,7 @@ impl EntryCache {
     /// Records a use of the map entry in cache slot `slot`, which becomes the most recently used one.
     #[inline]
     pub(super) fn touch(&mut self, slot: CacheSlot) {
-        self.recency.touch(&mut QueueEntries::<USE_QUEUE>(&mut self.slots), slot);
+        self.entries_by_use.touch(&mut QueueEntries::<USE_QUEUE>(&mut self.slots), slot);
     }
 
     /// Inserts into the cache a clean map entry of a logical page that is not cached.
@@ -202,13 +202,13 @@ impl EntryCache {
     /// Inserts into the cache a dirty map entry of a logical page that is not cached. `hides_unidentified_page`: an
     /// earlier version of the logical page is still counted as valid.
     pub(super) fn insert_dirty(&mut self, lpn: Lpn, unit: Unit, hides_unidentified_page: bool) -> CacheSlot {
-        self.unidentified_pages += u32::from(hides_unidentified_page);
+        self.unidentified_invalid_pages += u32::from(hides_unidentified_page);
         let slot = self.insert_entry(CachedEntry {
             is_dirty: true,
             hides_unidentified_page,
             ..CachedEntry::new_clean(lpn, unit)
         });
-        self.link_dirty(slot, lpn);
+        self.link_dirty_entry(slot, lpn);
         slot
     }
 
@@ -218,8 +218,8 @@ impl EntryCache {
         let place = &mut self.slots[slot as usize];
         // The slot's void positions in the orders must not become valid, so the stored position numbers stay.
         *place = CachedEntry { queue_positions: place.queue_positions, ..entry };
-        self.index.insert(&mut self.slots, slot);
-        self.recency.push(&mut QueueEntries::<USE_QUEUE>(&mut self.slots), slot);
+        self.slot_index.insert(&mut self.slots, slot);
+        self.entries_by_use.push(&mut QueueEntries::<USE_QUEUE>(&mut self.slots), slot);
         slot
     }
 
@@ -232,7 +232,7 @@ impl EntryCache {
     /// Returns the cache slot of the least recently used map entry; `None` if the cache is empty.
     #[inline]
     pub(super) fn least_recently_used(&self) -> Option<CacheSlot> {
-        self.recency.oldest()
+        self.entries_by_use.oldest_slot()
     }
 
     /// Removes a clean map entry from the cache.
@@ -240,8 +240,8 @@ impl EntryCache {
     pub(super) fn remove(&mut self, slot: CacheSlot) {
         let CachedEntry { lpn, is_dirty, .. } = *self.entry(slot);
         assert!(!is_dirty, "the entry of {lpn} would be lost");
-        self.recency.remove(&mut QueueEntries::<USE_QUEUE>(&mut self.slots), slot);
-        self.index.remove(&mut self.slots, slot);
+        self.entries_by_use.remove(&mut QueueEntries::<USE_QUEUE>(&mut self.slots), slot);
+        self.slot_index.remove(&mut self.slots, slot);
         self.free_slots.push(slot);
     }
 
@@ -255,7 +255,7 @@ impl EntryCache {
         if was_clean {
             let lpn = entry.lpn;
             entry.is_dirty = true;
-            self.link_dirty(slot, lpn);
+            self.link_dirty_entry(slot, lpn);
         } else {
             self.dirty_entries_by_change.touch(&mut QueueEntries::<CHANGE_QUEUE>(&mut self.slots), slot);
         }
@@ -265,9 +265,9 @@ impl EntryCache {
     /// Adds the map entry of `lpn`, in cache slot `slot`, to the list of dirty entries of its translation page, as the
     /// most recently changed one.
     #[inline(always)]
-    fn link_dirty(&mut self, slot: CacheSlot, lpn: Lpn) {
+    fn link_dirty_entry(&mut self, slot: CacheSlot, lpn: Lpn) {
         let page = self.translation_page_of(lpn);
-        self.first_maybe_dirty_page = self.first_maybe_dirty_page.min(page);
+        self.first_maybe_dirty_translation_page = self.first_maybe_dirty_translation_page.min(page);
         self.dirty_slots_by_page[page as usize].push(slot);
         self.dirty_entries_by_change.push(&mut QueueEntries::<CHANGE_QUEUE>(&mut self.slots), slot);
     }
@@ -276,8 +276,8 @@ impl EntryCache {
     /// logical page is still counted as valid. Also updates the number of entries with this flag.
     pub(super) fn set_hides_unidentified_page(&mut self, slot: CacheSlot, hides: bool) {
         let entry = &mut self.slots[slot as usize];
-        self.unidentified_pages -= u32::from(entry.hides_unidentified_page);
-        self.unidentified_pages += u32::from(hides);
+        self.unidentified_invalid_pages -= u32::from(entry.hides_unidentified_page);
+        self.unidentified_invalid_pages += u32::from(hides);
         entry.hides_unidentified_page = hides;
     }
 
@@ -299,11 +299,11 @@ impl EntryCache {
 
     /// Returns the number of the first translation page that has a dirty entry in the cache; `None` if there is none.
     /// O(1), amortised over a write-back of all pages.
-    pub(super) fn first_dirty_page(&mut self) -> Option<u32> {
+    pub(super) fn first_dirty_translation_page(&mut self) -> Option<u32> {
         let pages = self.dirty_slots_by_page.len() as u32;
-        let found = (self.first_maybe_dirty_page..pages)
+        let found = (self.first_maybe_dirty_translation_page..pages)
             .find(|&page| !self.dirty_slots_by_page[page as usize].is_empty());
-        self.first_maybe_dirty_page = found.unwrap_or(pages);
+        self.first_maybe_dirty_translation_page = found.unwrap_or(pages);
         found
     }
 
@@ -319,7 +319,7 @@ impl EntryCache {
             self.dirty_entries_by_change
                 .make_position_obsolete(&mut QueueEntries::<CHANGE_QUEUE>(&mut self.slots), slot);
             let entry = &mut self.slots[slot as usize];
-            self.unidentified_pages -= u32::from(entry.hides_unidentified_page);
+            self.unidentified_invalid_pages -= u32::from(entry.hides_unidentified_page);
             (entry.is_dirty, entry.hides_unidentified_page, entry.is_identification_uncertain) =
                 (false, false, false);
         }
@@ -329,13 +329,13 @@ impl EntryCache {
 
     /// Returns the cache slot of the dirty map entry whose last change is longest ago; `None` if no entry is dirty.
     pub(super) fn least_recently_changed(&self) -> Option<CacheSlot> {
-        self.dirty_entries_by_change.oldest()
+        self.dirty_entries_by_change.oldest_slot()
     }
 
     /// Returns the cache slot of the dirty map entry whose last change is longest ago, if that change was before the
     /// last checkpoint of the map (early write of entries that are dirty for long); otherwise `None`.
     pub(super) fn oldest_change_before_checkpoint(&self) -> Option<CacheSlot> {
-        self.dirty_entries_by_change.oldest_if_before_mark()
+        self.dirty_entries_by_change.oldest_slot_before_mark()
     }
 
     /// Ends a checkpoint of the map: sets the mark after all changes of map entries so far. The next checkpoint writes

@@ -24,7 +24,7 @@ pub struct RamMap {
 /// its logical page plus one, or 0 if the logical page is unmapped.
 #[derive(Clone, Debug)]
 struct NvramCopy {
-    first_word: usize,
+    first_nvram_word: usize,
     /// Logical pages that GC moved and whose words in NVRAM still hold the old location.
     moved_lpns: Vec<Lpn>,
 }
@@ -48,7 +48,10 @@ impl RamMap {
                  medium with more NVRAM"
             )));
         }
-        Ok(Self { nvram_copy: Some(NvramCopy { first_word, moved_lpns: Vec::new() }), ..Self::new(pages) })
+        Ok(Self {
+            nvram_copy: Some(NvramCopy { first_nvram_word: first_word, moved_lpns: Vec::new() }),
+            ..Self::new(pages)
+        })
     }
 
     /// Loads the L2P table in RAM from its copy in NVRAM, after a power loss. `is_place` tells whether a number is a
@@ -63,7 +66,7 @@ impl RamMap {
     ) -> Result<()> {
         let mirror = self.nvram_copy.as_mut().expect("only a mirrored table is reloaded");
         mirror.moved_lpns.clear();
-        let words = &io.nvram()[mirror.first_word..];
+        let words = &io.nvram()[mirror.first_nvram_word..];
         for (lpn, &word) in words.iter().take(self.table.len()).enumerate() {
             let unit = match word.checked_sub(1) {
                 None => Unit::NONE,
@@ -83,8 +86,10 @@ impl RamMap {
 
     fn store_in_nvram_copy<N: Nand>(&self, io: &mut Store<N>, lpn: Lpn, place: Option<Unit>) -> Result<()> {
         match &self.nvram_copy {
-            Some(mirror) => io
-                .store_nvram_word(mirror.first_word + lpn.index(), place.map_or(0, |unit| unit.0 as u64 + 1)),
+            Some(mirror) => io.store_nvram_word(
+                mirror.first_nvram_word + lpn.index(),
+                place.map_or(0, |unit| unit.0 as u64 + 1),
+            ),
             None => Ok(()),
         }
     }

@@ -41,10 +41,10 @@ use crate::operation::Cause;
 use crate::store::{Store, Stream};
 
 /// Bytes of a record in the journal of map changes: logical page (4) and location (4).
-const RECORD_BYTES: usize = 8;
+const JOURNAL_RECORD_BYTES: usize = 8;
 /// Bytes of the header of a page of the map's journal: its serial number (8), and the first serial number that is not
 /// merged with the translation pages yet (8).
-const HEADER_BYTES: usize = 16;
+const JOURNAL_HEADER_BYTES: usize = 16;
 /// Number of pages of the map's journal beyond [`JournalOptions::max_pages`], kept for the pages that the capacitor
 /// writes if power is lost while a merge is due.
 const CAPACITOR_RESERVE_PAGES: u32 = 2;
@@ -71,21 +71,21 @@ pub struct JournalCounts {
 
 /// A record of the map's journal: a logical page and its new location; [`Unit::NONE`] if the logical page was
 /// deallocated.
-type Record = (Lpn, Unit);
+type MapChangeRecord = (Lpn, Unit);
 
 /// Decoded content of a page of the map's journal.
 struct JournalPage {
     serial_number: u64,
     first_unmerged_serial: u64,
-    records: Vec<Record>,
+    records: Vec<MapChangeRecord>,
 }
 
 /// Progress of a merge of the map's journal with the translation pages.
 #[derive(Clone, Copy, Debug)]
-struct Merge {
+struct MergeProgress {
     /// Number of the first translation page that the merge of the journal has not visited yet. Of those before it, all
     /// that had dirty entries are written.
-    next_page: u32,
+    next_translation_page: u32,
     /// Serial number after the last journal page that the merge makes obsolete.
     end_serial: u64,
 }
@@ -97,7 +97,7 @@ struct Journal {
     options: JournalOptions,
     page_bytes: usize,
     /// Journal records of map changes that are not on flash yet, oldest first.
-    buffered_records: Vec<Record>,
+    buffered_records: Vec<MapChangeRecord>,
     /// PPN of each live page of the map's journal, at the index serial number modulo length; [`Ppn::NONE`] if there is
     /// none.
     page_ppns: Vec<Ppn>,
@@ -109,7 +109,7 @@ struct Journal {
     /// Horizon (serial number of the first journal page that is not merged with the translation pages yet) as the
     /// newest journal page on flash states it.
     written_first_unmerged_serial: u64,
-    merge: Option<Merge>,
+    merge: Option<MergeProgress>,
     counts: JournalCounts,
 }
 
@@ -130,7 +130,7 @@ impl Journal {
     }
 
     fn records_per_page(&self) -> usize {
-        (self.page_bytes - HEADER_BYTES) / RECORD_BYTES
+        (self.page_bytes - JOURNAL_HEADER_BYTES) / JOURNAL_RECORD_BYTES
     }
 
     fn page_slot_of(&self, serial: u64) -> usize {
@@ -160,9 +160,11 @@ impl Journal {
 
     /// Returns the merge of the map's journal that is in progress, or a new one if the journal has reached its maximum
     /// length; `None` if no merge is due.
-    fn due_merge(&self) -> Option<Merge> {
+    fn due_merge(&self) -> Option<MergeProgress> {
         let is_due = self.live_pages() >= u64::from(self.options.max_pages);
-        self.merge.or_else(|| is_due.then_some(Merge { next_page: 0, end_serial: self.next_serial }))
+        self.merge.or_else(|| {
+            is_due.then_some(MergeProgress { next_translation_page: 0, end_serial: self.next_serial })
+        })
     }
 
     /// Writes the oldest buffered records of map changes to a new journal page, as many as fit. `first_id` is the
@@ -173,8 +175,14 @@ impl Journal {
         let page = self.encode(&self.buffered_records[..written]);
         let pool = io.pool_with_most_free_blocks(Stream::Translation);
         let (content, id) = (Content::Bytes(&page), first_id + slot as u32);
-        let place =
-            io.append(Stream::Translation, pool, id, content, Fingerprint::default(), Cause::Translation)?;
+        let place = io.append_page(
+            Stream::Translation,
+            pool,
+            id,
+            content,
+            Fingerprint::default(),
+            Cause::Translation,
+        )?;
         self.page_ppns[slot] = place;
         self.written_first_unmerged_serial = self.first_unmerged_serial;
         self.next_serial += 1;
@@ -183,7 +191,7 @@ impl Journal {
         Ok(())
     }
 
-    fn encode(&self, records: &[Record]) -> Vec<u8> {
+    fn encode(&self, records: &[MapChangeRecord]) -> Vec<u8> {
         let mut page = Vec::with_capacity(self.page_bytes);
         page.extend_from_slice(&self.next_serial.to_le_bytes());
         page.extend_from_slice(&self.first_unmerged_serial.to_le_bytes());
@@ -200,7 +208,7 @@ impl Journal {
     fn finish_merge<N: Nand>(&mut self, io: &mut Store<N>, end: u64) {
         for serial in self.first_unmerged_serial..end {
             let slot = self.page_slot_of(serial);
-            io.discard_metadata(std::mem::replace(&mut self.page_ppns[slot], Ppn::NONE));
+            io.discard_metadata_page(std::mem::replace(&mut self.page_ppns[slot], Ppn::NONE));
         }
         self.first_unmerged_serial = end;
         self.merge = None;
@@ -215,7 +223,7 @@ impl Journal {
         io: &mut Store<N>,
         found: &[Ppn],
         newest: Ppn,
-    ) -> Result<Vec<Record>> {
+    ) -> Result<Vec<MapChangeRecord>> {
         let mut bytes = vec![0; self.page_bytes];
         io.read(newest, &mut bytes, Cause::Recovery)?;
         let last = decode_journal_page(&bytes);
@@ -242,9 +250,10 @@ impl Journal {
 fn decode_journal_page(page: &[u8]) -> JournalPage {
     let word = |at: usize| u32::from_le_bytes(page[at..at + 4].try_into().expect("four bytes"));
     let number = |at: usize| u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"));
-    let end = HEADER_BYTES + (page.len() - HEADER_BYTES) / RECORD_BYTES * RECORD_BYTES;
-    let records = (HEADER_BYTES..end)
-        .step_by(RECORD_BYTES)
+    let end = JOURNAL_HEADER_BYTES
+        + (page.len() - JOURNAL_HEADER_BYTES) / JOURNAL_RECORD_BYTES * JOURNAL_RECORD_BYTES;
+    let records = (JOURNAL_HEADER_BYTES..end)
+        .step_by(JOURNAL_RECORD_BYTES)
         .map(|at| (Lpn(word(at)), Unit(word(at + 4))))
         .take_while(|&(lpn, _)| lpn != Lpn(u32::MAX));
     JournalPage { serial_number: number(0), first_unmerged_serial: number(8), records: records.collect() }
@@ -330,11 +339,13 @@ impl JournalledMap {
 
     /// Writes the next translation page of a merge of the map's journal. If none with dirty entries is left, ends the
     /// merge and returns `false`.
-    fn merge_step<N: Nand>(&mut self, io: &mut Store<N>, merge: Merge) -> Result<bool> {
+    fn merge_step<N: Nand>(&mut self, io: &mut Store<N>, merge: MergeProgress) -> Result<bool> {
         io.flash_ops.record_metadata_reason(MetadataReason::JournalMerge);
-        if let Some(id) = self.demand_paged_map.synchronise_next_dirty_page(io, merge.next_page)? {
+        if let Some(id) =
+            self.demand_paged_map.synchronise_next_dirty_page(io, merge.next_translation_page)?
+        {
             self.journal.counts.merged_pages += 1;
-            self.journal.merge = Some(Merge { next_page: id + 1, ..merge });
+            self.journal.merge = Some(MergeProgress { next_translation_page: id + 1, ..merge });
             return Ok(true);
         }
         self.journal.finish_merge(io, merge.end_serial);

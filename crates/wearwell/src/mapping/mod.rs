@@ -18,7 +18,7 @@ mod nvram_entries;
 mod translation_table;
 
 pub use cached::{CachedOptions, DemandPagedMap, InvalidPageIdentification, MapCacheCounts};
-pub(crate) use cached::{IdentifiedInvalidPage, does_oob_name};
+pub(crate) use cached::{IdentifiedInvalidPage, is_owner_in_oob};
 pub use flat::RamMap;
 pub use journal::{JournalCounts, JournalOptions, JournalledMap};
 pub(crate) use nvram_entries::nvram_words_needed;

@@ -46,7 +46,7 @@ pub(crate) fn nvram_words_needed(
 #[derive(Clone, Debug)]
 pub(super) struct NvramEntries {
     first_word: usize,
-    word_count: u32,
+    nvram_word_count: u32,
     /// NVRAM word of the map entry in each cache slot; [`NO_WORD`] if the entry has none.
     word_by_slot: Vec<u32>,
     vacant_words: Vec<u32>,
@@ -82,7 +82,7 @@ impl NvramEntries {
         let words = words as u32;
         Ok(Self {
             first_word,
-            word_count: words,
+            nvram_word_count: words,
             word_by_slot: Vec::new(),
             vacant_words: (0..words).rev().collect(),
             min_vacant_words: if is_whole { 0 } else { half_of_moves as u32 },
@@ -94,7 +94,7 @@ impl NvramEntries {
     /// a recovery assigns them to entries again.
     pub(super) fn drop_ram_state(&mut self) {
         self.word_by_slot.clear();
-        self.vacant_words = (0..self.word_count).rev().collect();
+        self.vacant_words = (0..self.nvram_word_count).rev().collect();
         self.moved_lpns.clear();
     }
 
@@ -104,7 +104,7 @@ impl NvramEntries {
         &self,
         io: &'a Store<N>,
     ) -> impl Iterator<Item = (u32, Option<(Lpn, Unit)>)> + use<'a, N> {
-        let words = &io.nvram()[self.first_word..self.first_word + self.word_count as usize];
+        let words = &io.nvram()[self.first_word..self.first_word + self.nvram_word_count as usize];
         (0..).zip(words.iter().map(|&word| decode_entry(word)))
     }
 
@@ -165,12 +165,13 @@ impl NvramEntries {
 
     /// Rebuilds the list of free NVRAM words, after recovery has assigned all words in use to map entries.
     pub(super) fn rebuild_free_list(&mut self) {
-        let mut is_taken = vec![false; self.word_count as usize];
+        let mut is_taken = vec![false; self.nvram_word_count as usize];
         self.word_by_slot
             .iter()
             .filter(|&&word| word != NO_WORD)
             .for_each(|&word| is_taken[word as usize] = true);
-        self.vacant_words = (0..self.word_count).rev().filter(|&word| !is_taken[word as usize]).collect();
+        self.vacant_words =
+            (0..self.nvram_word_count).rev().filter(|&word| !is_taken[word as usize]).collect();
     }
 
     /// Reads from NVRAM the dirty map entry of cache slot `slot`, as (logical page, location); `None` if the entry has
@@ -184,7 +185,7 @@ impl NvramEntries {
 
     /// Returns the number of NVRAM words that hold dirty map entries now.
     pub(super) fn used_words(&self) -> u32 {
-        self.word_count - self.vacant_words.len() as u32
+        self.nvram_word_count - self.vacant_words.len() as u32
     }
 
     fn word_of_slot(&self, slot: u32) -> u32 {

@@ -9,7 +9,7 @@
 //! The spare area of a translation page may hold a note of the map: a sequence number that recovery needs
 //! ([`TranslationTable::write_translation_page`]).
 //!
-//! Old versions of translation pages are discarded through [`Store::discard_metadata`], or retained by the store as
+//! Old versions of translation pages are discarded through [`Store::discard_metadata_page`], or retained by the store as
 //! long as a recovery may have to compare them.
 
 use crate::address::{Address, Lpn, Ppn, Unit};
@@ -46,9 +46,9 @@ struct DirectoryTree {
     addresses_per_node: u32,
     /// PPN of each inner node of the directory tree; [`Ppn::NONE`] if it was never written.
     node_ppns: Vec<Ppn>,
-    is_cached: Vec<bool>,
-    is_changed: Vec<bool>,
-    recency: LruList,
+    is_node_cached: Vec<bool>,
+    is_node_changed: Vec<bool>,
+    cached_nodes_by_use: LruList,
 }
 
 /// L2P table on flash: translation pages by page number, with the directory of their PPNs.
@@ -56,8 +56,8 @@ struct DirectoryTree {
 pub(super) struct TranslationTable {
     logical_pages: u32,
     entries_per_page: u32,
-    directory: Vec<Ppn>,
-    nodes: Option<DirectoryTree>,
+    translation_page_ppns: Vec<Ppn>,
+    directory_tree: Option<DirectoryTree>,
     page_bytes: u32,
     /// Map entries of the translation page that was loaded last, as (index in the page, value); only those that the
     /// last [`TranslationTable::load_entries`] requested.
@@ -71,7 +71,7 @@ impl TranslationTable {
     pub(super) fn new(logical_pages: u32, page_bytes: u32, part: DirectoryPart) -> Self {
         let entries_per_page = page_bytes / TABLE_ENTRY_BYTES;
         let pages = logical_pages.div_ceil(entries_per_page);
-        let nodes = match part {
+        let directory_tree = match part {
             DirectoryPart::Ram => None,
             DirectoryPart::Tree { cached_nodes } => {
                 let nodes = pages.div_ceil(entries_per_page) as usize;
@@ -79,17 +79,17 @@ impl TranslationTable {
                     max_cached_nodes: cached_nodes.max(1),
                     addresses_per_node: entries_per_page,
                     node_ppns: vec![Ppn::NONE; nodes],
-                    is_cached: vec![false; nodes],
-                    is_changed: vec![false; nodes],
-                    recency: LruList::default(),
+                    is_node_cached: vec![false; nodes],
+                    is_node_changed: vec![false; nodes],
+                    cached_nodes_by_use: LruList::default(),
                 })
             }
         };
         Self {
             logical_pages,
             entries_per_page,
-            directory: vec![Ppn::NONE; pages as usize],
-            nodes,
+            translation_page_ppns: vec![Ppn::NONE; pages as usize],
+            directory_tree,
             page_bytes,
             loaded_words: Vec::new(),
         }
@@ -97,18 +97,19 @@ impl TranslationTable {
 
     /// Returns the number of translation pages of the whole L2P table.
     pub(super) fn translation_pages(&self) -> u32 {
-        self.directory.len() as u32
+        self.translation_page_ppns.len() as u32
     }
 
     /// Returns the number of translation pages and directory nodes of the whole L2P table on flash.
     pub(super) fn metadata_pages(&self) -> u64 {
-        self.directory.len() as u64 + self.nodes.as_ref().map_or(0, |nodes| nodes.node_ppns.len() as u64)
+        self.translation_page_ppns.len() as u64
+            + self.directory_tree.as_ref().map_or(0, |nodes| nodes.node_ppns.len() as u64)
     }
 
     /// Returns the maximum number of pages that one write of a translation page appends: the translation page, and a
     /// directory node that is evicted from the cache.
     pub(super) fn pages_per_write(&self) -> u32 {
-        1 + u32::from(self.nodes.is_some())
+        1 + u32::from(self.directory_tree.is_some())
     }
 
     pub(super) fn page_bytes(&self) -> u32 {
@@ -141,7 +142,7 @@ impl TranslationTable {
         for lpn in lpns {
             self.loaded_words.push(PageWord { index: lpn.0 - first, value: Unit::NONE.0 });
         }
-        match self.directory[id as usize].to_option() {
+        match self.translation_page_ppns[id as usize].to_option() {
             Some(place) => io.read_words(place, &mut self.loaded_words, cause),
             None => Ok(()),
         }
@@ -187,21 +188,29 @@ impl TranslationTable {
         if let Some(note) = note {
             self.loaded_words.extend_from_slice(&self.sequence_words(note));
         }
-        let written = match self.directory[id as usize].to_option() {
+        let written = match self.translation_page_ppns[id as usize].to_option() {
             Some(base) => io.append_changed_page(Stream::Translation, id, (base, &self.loaded_words), cause),
-            None => self.append_first(io, id, note.is_some(), cause),
+            None => self.append_first_version(io, id, note.is_some(), cause),
         };
         self.loaded_words.truncate(entries);
-        if let Some(old) = std::mem::replace(&mut self.directory[id as usize], written?).to_option() {
-            io.retain_or_discard(old);
+        if let Some(old) =
+            std::mem::replace(&mut self.translation_page_ppns[id as usize], written?).to_option()
+        {
+            io.retain_or_discard_version(old);
         }
         self.mark_node_changed(id);
         Ok(())
     }
 
     #[cold]
-    fn append_first<N: Nand>(&self, io: &mut Store<N>, id: u32, has_note: bool, cause: Cause) -> Result<Ppn> {
-        append_metadata_page(io, id, &self.first_version(has_note), cause)
+    fn append_first_version<N: Nand>(
+        &self,
+        io: &mut Store<N>,
+        id: u32,
+        has_note: bool,
+        cause: Cause,
+    ) -> Result<Ppn> {
+        append_metadata_page(io, id, &self.encode_first_version(has_note), cause)
     }
 
     /// Returns `note`, the sequence number that recovery needs, as two 4-byte words to be written at the beginning of
@@ -217,11 +226,11 @@ impl TranslationTable {
 
     /// Returns the bytes of the first version of a translation page, with a spare area if `has_note` (a sequence number
     /// for recovery is stored there). The loaded entries have their locations; all others are unmapped.
-    fn first_version(&self, has_note: bool) -> Vec<u8> {
+    fn encode_first_version(&self, has_note: bool) -> Vec<u8> {
         let note_bytes = if has_note { SPARE_SEQUENCE_BYTES } else { 0 };
         let mut page = vec![0xff; self.page_bytes as usize + note_bytes];
         for word in &self.loaded_words {
-            word.exchange_in(&mut page);
+            word.swap_into_page(&mut page);
         }
         page
     }
@@ -230,55 +239,55 @@ impl TranslationTable {
     /// reads it from flash.
     #[inline]
     fn fetch_node<N: Nand>(&mut self, io: &mut Store<N>, id: u32, cause: Cause) -> Result<()> {
-        if self.nodes.is_none() { Ok(()) } else { self.fetch_node_of_tree(io, id, cause) }
+        if self.directory_tree.is_none() { Ok(()) } else { self.fetch_node_of_tree(io, id, cause) }
     }
 
     #[cold]
     fn fetch_node_of_tree<N: Nand>(&mut self, io: &mut Store<N>, id: u32, cause: Cause) -> Result<()> {
-        let nodes = self.nodes.as_mut().expect("this is a tree");
+        let nodes = self.directory_tree.as_mut().expect("this is a tree");
         let node = (id / nodes.addresses_per_node) as usize;
-        if nodes.is_cached[node] {
-            nodes.recency.touch(node as u32);
+        if nodes.is_node_cached[node] {
+            nodes.cached_nodes_by_use.touch(node as u32);
             return Ok(());
         }
-        if nodes.recency.len() >= nodes.max_cached_nodes {
-            let leaving = nodes.recency.oldest().expect("a full cache has an oldest node");
+        if nodes.cached_nodes_by_use.len() >= nodes.max_cached_nodes {
+            let leaving = nodes.cached_nodes_by_use.oldest().expect("a full cache has an oldest node");
             self.write_node(io, leaving, cause)?;
-            let nodes = self.nodes.as_mut().expect("this is a tree");
-            nodes.recency.remove(leaving);
-            nodes.is_cached[leaving as usize] = false;
+            let nodes = self.directory_tree.as_mut().expect("this is a tree");
+            nodes.cached_nodes_by_use.remove(leaving);
+            nodes.is_node_cached[leaving as usize] = false;
         }
-        let nodes = self.nodes.as_mut().expect("this is a tree");
+        let nodes = self.directory_tree.as_mut().expect("this is a tree");
         if let Some(place) = nodes.node_ppns[node].to_option() {
             io.read(place, &mut [], cause)?;
         }
-        nodes.is_cached[node] = true;
-        nodes.recency.push(node as u32);
+        nodes.is_node_cached[node] = true;
+        nodes.cached_nodes_by_use.push(node as u32);
         Ok(())
     }
 
     fn mark_node_changed(&mut self, id: u32) {
-        if let Some(nodes) = &mut self.nodes {
+        if let Some(nodes) = &mut self.directory_tree {
             let node = (id / nodes.addresses_per_node) as usize;
-            nodes.is_changed[node] = true;
+            nodes.is_node_changed[node] = true;
         }
     }
 
     fn write_node<N: Nand>(&mut self, io: &mut Store<N>, node: u32, cause: Cause) -> Result<()> {
-        let Some(nodes) = &mut self.nodes else { return Ok(()) };
-        if !nodes.is_changed[node as usize] {
+        let Some(nodes) = &mut self.directory_tree else { return Ok(()) };
+        if !nodes.is_node_changed[node as usize] {
             return Ok(());
         }
         let first = (node * nodes.addresses_per_node) as usize;
-        let last = (first + nodes.addresses_per_node as usize).min(self.directory.len());
+        let last = (first + nodes.addresses_per_node as usize).min(self.translation_page_ppns.len());
         let mut page = vec![0xff; self.page_bytes as usize];
-        for (bytes, place) in page.chunks_exact_mut(4).zip(&self.directory[first..last]) {
+        for (bytes, place) in page.chunks_exact_mut(4).zip(&self.translation_page_ppns[first..last]) {
             bytes.copy_from_slice(&place.0.to_le_bytes());
         }
-        let place = append_metadata_page(io, self.directory.len() as u32 + node, &page, cause)?;
-        nodes.is_changed[node as usize] = false;
+        let place = append_metadata_page(io, self.translation_page_ppns.len() as u32 + node, &page, cause)?;
+        nodes.is_node_changed[node as usize] = false;
         if let Some(old) = std::mem::replace(&mut nodes.node_ppns[node as usize], place).to_option() {
-            io.discard_metadata(old);
+            io.discard_metadata_page(old);
         }
         Ok(())
     }
@@ -286,8 +295,10 @@ impl TranslationTable {
     /// Writes to flash one node of the directory of translation pages that was changed since it was last written;
     /// returns `false` if there is none.
     pub(super) fn write_tree_node<N: Nand>(&mut self, io: &mut Store<N>, cause: Cause) -> Result<bool> {
-        let changed =
-            self.nodes.as_ref().and_then(|nodes| nodes.is_changed.iter().position(|&changed| changed));
+        let changed = self
+            .directory_tree
+            .as_ref()
+            .and_then(|nodes| nodes.is_node_changed.iter().position(|&changed| changed));
         match changed {
             Some(node) => self.write_node(io, node as u32, cause).map(|()| true),
             None => Ok(false),
@@ -295,7 +306,7 @@ impl TranslationTable {
     }
 
     pub(super) fn has_dirty_tree_node(&self) -> bool {
-        self.nodes.as_ref().is_some_and(|nodes| nodes.is_changed.contains(&true))
+        self.directory_tree.as_ref().is_some_and(|nodes| nodes.is_node_changed.contains(&true))
     }
 
     /// Whether `ppn` is the current version of metadata page `id` of the map: translation page `id` or, with a number
@@ -305,37 +316,37 @@ impl TranslationTable {
     }
 
     fn metadata_page_ppn(&self, id: u32) -> Option<Ppn> {
-        let below_nodes = self.directory.get(id as usize).copied();
+        let below_nodes = self.translation_page_ppns.get(id as usize).copied();
         below_nodes.or_else(|| {
-            let node = id as usize - self.directory.len();
-            self.nodes.as_ref()?.node_ppns.get(node).copied()
+            let node = id as usize - self.translation_page_ppns.len();
+            self.directory_tree.as_ref()?.node_ppns.get(node).copied()
         })
     }
 
     /// Records that metadata page `id` of the map is at another PPN now: translation page `id` or, with a number after
     /// those, a node of the directory tree.
     pub(super) fn set_ppn(&mut self, id: u32, place: Ppn) {
-        if let Some(slot) = self.directory.get_mut(id as usize) {
+        if let Some(slot) = self.translation_page_ppns.get_mut(id as usize) {
             *slot = place;
             self.mark_node_changed(id);
             return;
         }
-        let node = id as usize - self.directory.len();
-        if let Some(slot) = self.nodes.as_mut().and_then(|nodes| nodes.node_ppns.get_mut(node)) {
+        let node = id as usize - self.translation_page_ppns.len();
+        if let Some(slot) = self.directory_tree.as_mut().and_then(|nodes| nodes.node_ppns.get_mut(node)) {
             *slot = place;
         }
     }
 
     /// Returns the PPN of translation page `id`; `None` if it was never written.
     pub(super) fn ppn_of(&self, id: u32) -> Option<Ppn> {
-        self.directory[id as usize].to_option()
+        self.translation_page_ppns[id as usize].to_option()
     }
 
     /// Returns the bytes of controller RAM of the directory of translation pages, after the name of this structure in
     /// reports.
     pub(super) fn ram_bytes(&self) -> (&'static str, u64) {
-        match &self.nodes {
-            None => ("global mapping directory", self.directory.len() as u64 * 4),
+        match &self.directory_tree {
+            None => ("global mapping directory", self.translation_page_ppns.len() as u64 * 4),
             Some(nodes) => {
                 let cached = u64::from(nodes.max_cached_nodes).min(nodes.node_ppns.len() as u64);
                 ("root and cached nodes of the tree", (1 + cached) * u64::from(self.page_bytes()))
@@ -346,7 +357,7 @@ impl TranslationTable {
 
 fn append_metadata_page<N: Nand>(io: &mut Store<N>, id: u32, page: &[u8], cause: Cause) -> Result<Ppn> {
     let pool = io.pool_with_most_free_blocks(Stream::Translation);
-    io.append(Stream::Translation, pool, id, Content::Bytes(page), Fingerprint::default(), cause)
+    io.append_page(Stream::Translation, pool, id, Content::Bytes(page), Fingerprint::default(), cause)
 }
 
 /// Returns the sequence number that the spare area of a translation page holds for recovery. `page_and_spare` ends with

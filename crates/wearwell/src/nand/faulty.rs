@@ -3,7 +3,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::{Fragile, Nand, NandError, Oob, PageWord};
+use super::{FaultInjectable, Nand, NandError, Oob, PageWord};
 use crate::address::{BlockId, Ppn};
 use crate::data::Content;
 
@@ -27,7 +27,7 @@ pub struct Faulty<N> {
     random: Xoshiro256PlusPlus,
 }
 
-impl<N: Fragile> Faulty<N> {
+impl<N: FaultInjectable> Faulty<N> {
     /// Wraps the flash medium `inner`; its failures follow `plan` and are drawn with the random seed `seed`.
     pub fn new(inner: N, plan: FaultPlan, seed: u64) -> Self {
         Self { inner, plan, failure_count: 0, random: Xoshiro256PlusPlus::seed_from_u64(seed) }
@@ -62,21 +62,21 @@ impl<N: Fragile> Faulty<N> {
     }
 }
 
-impl<N: Fragile> Nand for Faulty<N> {
+impl<N: FaultInjectable> Nand for Faulty<N> {
     delegate_queries!();
 
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
         self.program_or_fail(ppn, |inner| inner.program(ppn, oob, content))
     }
 
-    fn program_changed(
+    fn program_changed_page(
         &mut self,
         ppn: Ppn,
         oob: Oob,
         base: Ppn,
         words: &[PageWord],
     ) -> Result<(), NandError> {
-        self.program_or_fail(ppn, |inner| inner.program_changed(ppn, oob, base, words))
+        self.program_or_fail(ppn, |inner| inner.program_changed_page(ppn, oob, base, words))
     }
 
     fn program_lost(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
@@ -99,8 +99,8 @@ impl<N: Fragile> Nand for Faulty<N> {
         self.inner.store_nvram_word(index, word)
     }
 
-    fn probe(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {
-        self.inner.probe(ppn)
+    fn probe_page(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {
+        self.inner.probe_page(ppn)
     }
 
     fn erase(&mut self, block: BlockId) -> Result<(), NandError> {
@@ -111,7 +111,7 @@ impl<N: Fragile> Nand for Faulty<N> {
     }
 }
 
-impl<N: Fragile> Fragile for Faulty<N> {
+impl<N: FaultInjectable> FaultInjectable for Faulty<N> {
     fn tear_program(&mut self, ppn: Ppn) {
         self.inner.tear_program(ppn);
     }

@@ -256,7 +256,7 @@ impl PageWord {
     /// Writes this word of four bytes into `bytes`, the content of a page. Returns the word that was there before.
     #[inline]
     #[expect(clippy::return_self_not_must_use, reason = "most callers only put the word there")]
-    pub fn exchange_in(self, bytes: &mut [u8]) -> Self {
+    pub fn swap_into_page(self, bytes: &mut [u8]) -> Self {
         let old = Self::read_from(bytes, self.index);
         bytes[self.byte_range()].copy_from_slice(&self.value.to_le_bytes());
         old
@@ -383,7 +383,7 @@ pub trait Nand {
     /// # Errors
     /// As [`Nand::read`].
     fn read_words(&mut self, ppn: Ppn, words: &mut [PageWord]) -> Result<(), NandError> {
-        let mut page = self.blank_page();
+        let mut page = self.zeroed_page_buffer();
         self.read(ppn, &mut page)?;
         for word in words {
             *word = PageWord::read_from(&page, word.index);
@@ -402,24 +402,24 @@ pub trait Nand {
     ///
     /// # Errors
     /// As [`Nand::program`].
-    fn program_changed(
+    fn program_changed_page(
         &mut self,
         ppn: Ppn,
         oob: Oob,
         base: Ppn,
         words: &[PageWord],
     ) -> Result<(), NandError> {
-        let mut page = self.blank_page();
+        let mut page = self.zeroed_page_buffer();
         self.read(base, &mut page)?;
         for word in words {
-            word.exchange_in(&mut page);
+            word.swap_into_page(&mut page);
         }
         let bytes = without_blank_spare(&page, self.geometry().page_bytes as usize);
         self.program(ppn, oob, Content::Bytes(bytes))
     }
 
     /// Returns a buffer of zeros that has the length of a page with its spare area.
-    fn blank_page(&self) -> Vec<u8> {
+    fn zeroed_page_buffer(&self) -> Vec<u8> {
         vec![0; (self.geometry().page_bytes + self.geometry().spare_bytes) as usize]
     }
 
@@ -462,16 +462,16 @@ pub trait Nand {
     ///
     /// # Errors
     /// [`NandError::Uncorrectable`] for a torn page, [`NandError::PowerLost`].
-    fn probe(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError>;
+    fn probe_page(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError>;
 
     /// Removes from the list `pages`, all of one good block, those that are erased or have unreadable spare areas.
     /// Costs one read of each spare area.
     ///
     /// # Errors
     /// [`NandError::PowerLost`].
-    fn retain_readable(&mut self, pages: &mut Vec<Ppn>) -> Result<(), NandError> {
+    fn retain_readable_pages(&mut self, pages: &mut Vec<Ppn>) -> Result<(), NandError> {
         let mut outcome = Ok(());
-        pages.retain(|&ppn| match self.probe(ppn) {
+        pages.retain(|&ppn| match self.probe_page(ppn) {
             Ok(found) => found.is_some(),
             Err(NandError::Uncorrectable(_)) => false,
             Err(error) => {
@@ -583,7 +583,7 @@ fn without_blank_spare(bytes: &[u8], page_bytes: usize) -> &[u8] {
 }
 
 /// A flash medium that tests can put into the states that a power cut or a failed operation leaves.
-pub trait Fragile: Nand {
+pub trait FaultInjectable: Nand {
     /// Marks the page at `ppn`, the next one of its block, as programmed but unreadable, as an interrupted or failed
     /// program leaves it.
     fn tear_program(&mut self, ppn: Ppn);

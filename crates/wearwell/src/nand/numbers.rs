@@ -24,7 +24,7 @@ pub(super) struct SequenceNumbers {
 const COPY_BIT: u32 = 1 << 31;
 /// Value in place of a difference of sequence numbers that is too large to be stored. The numbers of such a page are in
 /// a map, in full.
-const TOO_FAR: u32 = COPY_BIT - 1;
+const DIFFERENCE_TOO_LARGE: u32 = COPY_BIT - 1;
 
 /// Sequence numbers and generations (numbers of the programs that first wrote the content) of all pages.
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ impl PageSequenceNumbers {
         }
         let keeps_generations = self.sequence_minus_generation.len() > 0;
         let is_copy = generation != sequence;
-        let fits = |difference: &u64| *difference < u64::from(TOO_FAR);
+        let fits = |difference: &u64| *difference < u64::from(DIFFERENCE_TOO_LARGE);
         let since_base = sequence.checked_sub(self.block_base_sequence[block]).filter(fits);
         let age = sequence.checked_sub(generation).filter(fits);
         match (since_base, age) {
@@ -76,7 +76,7 @@ impl PageSequenceNumbers {
                 self.sequence_since_base.set(ppn as usize, since_base as u32 | mark);
             }
             _ => {
-                self.sequence_since_base.set(ppn as usize, TOO_FAR);
+                self.sequence_since_base.set(ppn as usize, DIFFERENCE_TOO_LARGE);
                 self.numbers_in_full.insert(ppn, numbers);
             }
         }
@@ -86,7 +86,7 @@ impl PageSequenceNumbers {
     /// generation is not kept.
     pub(super) fn numbers_of(&self, ppn: u32, block: usize) -> SequenceNumbers {
         let since_base = self.sequence_since_base.get(ppn as usize);
-        if since_base == TOO_FAR {
+        if since_base == DIFFERENCE_TOO_LARGE {
             return self.numbers_in_full[&ppn];
         }
         let sequence = self.block_base_sequence[block] + u64::from(since_base & !COPY_BIT);
@@ -122,8 +122,8 @@ mod tests {
         let written = [
             numbers(1 << 40, 1 << 40),
             numbers((1 << 40) + 5, 7),
-            numbers((1 << 40) + u64::from(TOO_FAR) - 1, (1 << 40) + 1),
-            numbers((1 << 40) + u64::from(TOO_FAR), (1 << 40) + u64::from(TOO_FAR)),
+            numbers((1 << 40) + u64::from(DIFFERENCE_TOO_LARGE) - 1, (1 << 40) + 1),
+            numbers((1 << 40) + u64::from(DIFFERENCE_TOO_LARGE), (1 << 40) + u64::from(DIFFERENCE_TOO_LARGE)),
             numbers((1 << 40) + far + 9, (1 << 40) + 8),
             numbers(3, 3),
         ];

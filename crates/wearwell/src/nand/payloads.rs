@@ -24,7 +24,7 @@ type VersionSlot = u32;
 
 /// Index that means "none": the row of a block without stored bytes, the version of a page without bytes, or what the
 /// newest version of a page lacks (a newer version, a difference list).
-const NONE: u32 = 0;
+const NO_INDEX: u32 = 0;
 
 /// Number of 4-byte words at the beginning of the spare area that [`PageVersion`] stores in full for every version of a
 /// page. A map on flash stores a number there that differs in each version of its pages.
@@ -50,7 +50,7 @@ struct PageVersion {
 
 impl PageVersion {
     fn newest(frame: FrameNumber, user_count: u32, spare_head: [u32; SPARE_HEAD_WORDS]) -> Self {
-        Self { frame, newer_version: NONE, difference_list: NONE, user_count, spare_head }
+        Self { frame, newer_version: NO_INDEX, difference_list: NO_INDEX, user_count, spare_head }
     }
 }
 
@@ -86,7 +86,7 @@ impl PagePayloads {
             block_pages,
             page_words: geometry.page_bytes / size_of::<u32>() as u32,
             row_of_block: DenseTable::zeroed(geometry.blocks() as usize),
-            version_of_page: vec![NONE; block_pages as usize],
+            version_of_page: vec![NO_INDEX; block_pages as usize],
             free_rows: Vec::new(),
             versions: vec![PageVersion::newest(0, 0, [0; SPARE_HEAD_WORDS])],
             free_version_slots: Vec::new(),
@@ -98,7 +98,7 @@ impl PagePayloads {
 
     /// Whether the simulated flash holds bytes for the page.
     pub(super) fn has_bytes(&self, page: PageLocation) -> bool {
-        self.version_slot_of(page) != NONE
+        self.version_slot_of(page) != NO_INDEX
     }
 
     /// Stores the bytes of a flash page that is being programmed.
@@ -114,7 +114,7 @@ impl PagePayloads {
     /// `from`, if there are any.
     pub(super) fn store_copy(&mut self, page: PageLocation, from: PageLocation) {
         let slot = self.version_slot_of(from);
-        if slot != NONE {
+        if slot != NO_INDEX {
             self.version_mut(slot).user_count += 1;
             self.set_version_of(page, slot);
         }
@@ -125,9 +125,9 @@ impl PagePayloads {
     #[inline]
     pub(super) fn store_changed(&mut self, page: PageLocation, base: PageLocation, words: &[PageWord]) {
         let old = self.version_slot_of(base);
-        assert!(old != NONE, "page {} is changed after its bytes were dropped", base.ppn);
+        assert!(old != NO_INDEX, "page {} is changed after its bytes were dropped", base.ppn);
         let PageVersion { frame, newer_version: newer, spare_head: mut head, .. } = *self.version(old);
-        if newer != NONE {
+        if newer != NO_INDEX {
             return self.store_changed_in_full(page, old, words);
         }
         let list = self.free_difference_lists.pop().unwrap_or_else(|| self.new_difference_list());
@@ -142,7 +142,7 @@ impl PagePayloads {
         for &word in words {
             match spare_head_index(word.index, self.page_words) {
                 Some(at) => head[at] = word.value,
-                None => replaced.push(word.exchange_in(bytes)),
+                None => replaced.push(word.swap_into_page(bytes)),
             }
         }
         // Two users: the page, and the older version made from it.
@@ -160,7 +160,7 @@ impl PagePayloads {
         let mut bytes = vec![0; self.frames.get(frame).len()];
         self.copy_version_to(base, &mut bytes);
         for word in words {
-            word.exchange_in(&mut bytes);
+            word.swap_into_page(&mut bytes);
         }
         self.frames.get_mut(frame).copy_from_slice(&bytes);
         let head = self.spare_head_of(&bytes);
@@ -171,10 +171,10 @@ impl PagePayloads {
     /// Copies the stored bytes of a flash page, followed by zeros, into `into`; returns `false` if the page has none.
     pub(super) fn read(&self, page: PageLocation, into: &mut [u8]) -> bool {
         let slot = self.version_slot_of(page);
-        if slot != NONE {
+        if slot != NO_INDEX {
             self.copy_version_to(slot, into);
         }
-        slot != NONE
+        slot != NO_INDEX
     }
 
     /// Passes the stored bytes of a flash page, without its spare area, to the function `look`. Returns `false` if the
@@ -189,7 +189,7 @@ impl PagePayloads {
         let slot = self.version_slot_of(page);
         match self.newest_bytes(slot) {
             Some(bytes) => look(&bytes[..self.page_words as usize * size_of::<u32>()]),
-            None if slot == NONE => return false,
+            None if slot == NO_INDEX => return false,
             None => {
                 self.copy_version_to(slot, scratch);
                 look(scratch);
@@ -203,7 +203,7 @@ impl PagePayloads {
     #[inline]
     pub(super) fn read_words(&self, page: PageLocation, words: &mut [PageWord]) -> bool {
         let slot = self.version_slot_of(page);
-        if slot == NONE {
+        if slot == NO_INDEX {
             return false;
         }
         let newest = self.newest_bytes(slot);
@@ -229,7 +229,7 @@ impl PagePayloads {
             let words = rest.by_ref().take(count);
             match bytes {
                 Some(bytes) => words.for_each(|word| *word = PageWord::read_from(bytes, word.index)),
-                None if slot == NONE => words.for_each(drop),
+                None if slot == NO_INDEX => words.for_each(drop),
                 None => words.for_each(|word| word.value = self.word_of_version(slot, word.index)),
             }
         }
@@ -251,7 +251,7 @@ impl PagePayloads {
 
     fn drop_page_bytes(&mut self, page: PageLocation) {
         let row = self.row_of_block.get(page.block as usize);
-        if row != NONE {
+        if row != NO_INDEX {
             self.clear_row_entry(self.row_index(row, page.offset));
         }
     }
@@ -259,18 +259,18 @@ impl PagePayloads {
     /// Drops the stored bytes of all pages of a block, because the block is erased.
     pub(super) fn drop_block(&mut self, block: BlockId) {
         let row = self.row_of_block.get(block.index());
-        if row == NONE {
+        if row == NO_INDEX {
             return;
         }
         for offset in 0..self.block_pages {
             self.clear_row_entry(self.row_index(row, offset));
         }
-        self.row_of_block.set(block.index(), NONE);
+        self.row_of_block.set(block.index(), NO_INDEX);
         self.free_rows.push(row);
     }
 
     fn clear_row_entry(&mut self, at: usize) {
-        let slot = std::mem::replace(&mut self.version_of_page[at], NONE);
+        let slot = std::mem::replace(&mut self.version_of_page[at], NO_INDEX);
         self.release_version_user(slot);
     }
 
@@ -282,7 +282,7 @@ impl PagePayloads {
     #[inline]
     fn version_slot_of(&self, page: PageLocation) -> VersionSlot {
         match self.row_of_block.get(page.block as usize) {
-            NONE => NONE,
+            NO_INDEX => NO_INDEX,
             row => self.version_of_page[self.row_index(row, page.offset)],
         }
     }
@@ -290,7 +290,7 @@ impl PagePayloads {
     #[inline]
     fn set_version_of(&mut self, page: PageLocation, slot: VersionSlot) {
         let mut row = self.row_of_block.get(page.block as usize);
-        if row == NONE {
+        if row == NO_INDEX {
             row = self.free_rows.pop().unwrap_or_else(|| self.new_row());
             self.row_of_block.set(page.block as usize, row);
         }
@@ -301,7 +301,7 @@ impl PagePayloads {
     #[cold]
     fn new_row(&mut self) -> u32 {
         let row = self.version_of_page.len() / self.block_pages as usize;
-        self.version_of_page.resize(self.version_of_page.len() + self.block_pages as usize, NONE);
+        self.version_of_page.resize(self.version_of_page.len() + self.block_pages as usize, NO_INDEX);
         row as u32
     }
 
@@ -339,18 +339,18 @@ impl PagePayloads {
     /// Removes one user (a flash page, or an older version) from a stored page version. A version without users is
     /// dropped, which removes one user from the newer version.
     fn release_version_user(&mut self, mut slot: VersionSlot) {
-        while slot != NONE {
+        while slot != NO_INDEX {
             let version = self.version_mut(slot);
             version.user_count -= 1;
             if version.user_count > 0 {
                 return;
             }
-            let newer = std::mem::replace(&mut version.newer_version, NONE);
-            if newer == NONE {
+            let newer = std::mem::replace(&mut version.newer_version, NO_INDEX);
+            if newer == NO_INDEX {
                 let frame = version.frame;
                 self.frames.free_frame(frame);
             } else {
-                let list = std::mem::replace(&mut version.difference_list, NONE);
+                let list = std::mem::replace(&mut version.difference_list, NO_INDEX);
                 self.difference_lists[list as usize].clear();
                 self.free_difference_lists.push(list);
             }
@@ -361,7 +361,7 @@ impl PagePayloads {
 
     fn copy_version_to(&self, slot: VersionSlot, into: &mut [u8]) {
         let version = self.version(slot);
-        if version.newer_version == NONE {
+        if version.newer_version == NO_INDEX {
             copy_padded(self.frames.get(version.frame), into);
         } else {
             self.copy_version_to(version.newer_version, into);
@@ -370,7 +370,7 @@ impl PagePayloads {
             (self.page_words..).zip(version.spare_head).map(|(index, value)| PageWord { index, value });
         for word in self.difference_words(version).iter().copied().chain(head) {
             if into.len() >= word.byte_range().end {
-                word.exchange_in(into);
+                word.swap_into_page(into);
             }
         }
     }
@@ -393,7 +393,7 @@ impl PagePayloads {
     #[inline]
     fn newest_bytes(&self, slot: VersionSlot) -> Option<&[u8]> {
         let version = self.version(slot);
-        (slot != NONE && version.newer_version == NONE).then(|| self.frames.get(version.frame))
+        (slot != NO_INDEX && version.newer_version == NO_INDEX).then(|| self.frames.get(version.frame))
     }
 
     fn word_of_version(&self, mut slot: VersionSlot, index: u32) -> u32 {

@@ -4,7 +4,7 @@
 //! flash holds. From then on every operation returns [`NandError::PowerLost`] until [`PowerCut::restore_power`].
 //! Running a scenario with a cut at operation 0, 1, 2, ... visits every state that a loss of power can leave.
 
-use super::{Fragile, Nand, NandError, Oob, PageWord};
+use super::{FaultInjectable, Nand, NandError, Oob, PageWord};
 use crate::address::{BlockId, Ppn};
 use crate::data::Content;
 
@@ -35,7 +35,7 @@ pub struct PowerCut<N> {
     has_lost_power: bool,
 }
 
-impl<N: Fragile> PowerCut<N> {
+impl<N: FaultInjectable> PowerCut<N> {
     /// Wraps the flash medium `inner`. Power is cut at the program, erase or NVRAM store with number
     /// `cut_at_operation`, counted from 0. With `None` power is never cut, and operations are only counted.
     pub fn new(inner: N, cut_at_operation: Option<u64>, cut_outcome: CutOutcome) -> Self {
@@ -83,7 +83,7 @@ impl<N: Fragile> PowerCut<N> {
     }
 
     /// Counts a program, erase or NVRAM store. Returns whether power is cut at this operation.
-    fn count_operation(&mut self) -> Result<bool, NandError> {
+    fn count_and_check_cut(&mut self) -> Result<bool, NandError> {
         if self.has_lost_power {
             return Err(NandError::PowerLost);
         }
@@ -97,7 +97,7 @@ impl<N: Fragile> PowerCut<N> {
         ppn: Ppn,
         program: impl FnOnce(&mut N) -> Result<(), NandError>,
     ) -> Result<(), NandError> {
-        if !self.count_operation()? {
+        if !self.count_and_check_cut()? {
             return program(&mut self.inner);
         }
         match self.cut_outcome {
@@ -113,21 +113,21 @@ impl<N: Fragile> PowerCut<N> {
     }
 }
 
-impl<N: Fragile> Nand for PowerCut<N> {
+impl<N: FaultInjectable> Nand for PowerCut<N> {
     delegate_queries!();
 
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
         self.program_or_cut(ppn, |inner| inner.program(ppn, oob, content))
     }
 
-    fn program_changed(
+    fn program_changed_page(
         &mut self,
         ppn: Ppn,
         oob: Oob,
         base: Ppn,
         words: &[PageWord],
     ) -> Result<(), NandError> {
-        self.program_or_cut(ppn, |inner| inner.program_changed(ppn, oob, base, words))
+        self.program_or_cut(ppn, |inner| inner.program_changed_page(ppn, oob, base, words))
     }
 
     fn program_lost(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
@@ -151,7 +151,7 @@ impl<N: Fragile> Nand for PowerCut<N> {
 
     /// Stores 8 bytes of NVRAM atomically. An interrupted store has no effect, also with [`CutOutcome::Torn`].
     fn store_nvram_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
-        if !self.count_operation()? {
+        if !self.count_and_check_cut()? {
             return self.inner.store_nvram_word(index, word);
         }
         if self.cut_outcome == CutOutcome::AfterUnacknowledged {
@@ -160,13 +160,13 @@ impl<N: Fragile> Nand for PowerCut<N> {
         Err(NandError::PowerLost)
     }
 
-    fn probe(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {
+    fn probe_page(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {
         self.require_power()?;
-        self.inner.probe(ppn)
+        self.inner.probe_page(ppn)
     }
 
     fn erase(&mut self, block: BlockId) -> Result<(), NandError> {
-        if !self.count_operation()? {
+        if !self.count_and_check_cut()? {
             return self.inner.erase(block);
         }
         match self.cut_outcome {
@@ -178,7 +178,7 @@ impl<N: Fragile> Nand for PowerCut<N> {
     }
 }
 
-impl<N: Fragile> Fragile for PowerCut<N> {
+impl<N: FaultInjectable> FaultInjectable for PowerCut<N> {
     fn tear_program(&mut self, ppn: Ppn) {
         self.inner.tear_program(ppn);
     }

@@ -11,7 +11,7 @@ pub struct DevicePreset {
     /// Name by which the device is selected on the command line.
     pub name: &'static str,
     /// One sentence that says what the device is and where its figures come from.
-    pub source: &'static str,
+    pub source_of_figures: &'static str,
     /// Geometry of the device.
     pub geometry: Geometry,
     /// Datasheet timing of the device's flash.
@@ -21,7 +21,7 @@ pub struct DevicePreset {
     /// Over-provisioning with which the device is sold: (physical - logical) / logical pages.
     pub over_provisioning: f64,
     /// Share of blocks that must be free; with fewer, garbage collection starts.
-    pub gc_free_share: f64,
+    pub gc_start_free_share: f64,
 }
 
 /// Returns a device geometry without superblocks. `counts` has the number of channels, dies per channel, planes per
@@ -67,16 +67,16 @@ fn paper_presets() -> Vec<DevicePreset> {
     vec![
         DevicePreset {
             name: "lx-40g",
-            source: "Recyclable SSD (LX), Table II: 10 chips x 8 planes x 2048 blocks x 64 pages of 4 KiB, 25/200/1500 us, 15 % spare, GC below 5 % free; one chip per channel and 100 MB/s are ours",
+            source_of_figures: "Recyclable SSD (LX), Table II: 10 chips x 8 planes x 2048 blocks x 64 pages of 4 KiB, 25/200/1500 us, 15 % spare, GC below 5 % free; one chip per channel and 100 MB/s are ours",
             geometry: geometry_of_counts([10, 1, 8, 2048, 64], 4096, 128),
             timing: flash_timing(25, 200, 1500, 100),
             endurance_cycles: 10_000,
             over_provisioning: 0.15,
-            gc_free_share: 0.05,
+            gc_start_free_share: 0.05,
         },
         DevicePreset {
             name: "df-64g",
-            source: "Delta-FTL (DF), section 5.1: 16 chips x 4 planes of 1 GiB, 4-KiB pages, 25/200/1500 us, 40 us per page on the bus, 30 % spare read as logical = 0.7 physical, GC below 10 % of exported; 64 pages per block is ours",
+            source_of_figures: "Delta-FTL (DF), section 5.1: 16 chips x 4 planes of 1 GiB, 4-KiB pages, 25/200/1500 us, 40 us per page on the bus, 30 % spare read as logical = 0.7 physical, GC below 10 % of exported; 64 pages per block is ours",
             geometry: geometry_of_counts([16, 1, 4, 4096, 64], 4096, 128),
             timing: FlashTiming {
                 read_ns: 25_000,
@@ -86,11 +86,11 @@ fn paper_presets() -> Vec<DevicePreset> {
             },
             endurance_cycles: 3_000,
             over_provisioning: 0.3 / 0.7,
-            gc_free_share: 0.07,
+            gc_start_free_share: 0.07,
         },
         DevicePreset {
             name: "rm-36g",
-            source: "Remap-SSD (RM), section 5.1 (FEMU): 16 dies x 1 plane, 1024 pages of 4 KiB per block, 32 GiB logical + 4 GiB, superblocks over all dies, 50/500/5000 us; 8 channels at 800 MB/s are ours",
+            source_of_figures: "Remap-SSD (RM), section 5.1 (FEMU): 16 dies x 1 plane, 1024 pages of 4 KiB per block, 32 GiB logical + 4 GiB, superblocks over all dies, 50/500/5000 us; 8 channels at 800 MB/s are ours",
             geometry: Geometry {
                 superblock_planes: 16,
                 ..geometry_of_counts([8, 2, 1, 576, 1024], 4096, 128)
@@ -98,25 +98,25 @@ fn paper_presets() -> Vec<DevicePreset> {
             timing: flash_timing(50, 500, 5000, 800),
             endurance_cycles: 3_000,
             over_provisioning: 0.125,
-            gc_free_share: 0.02,
+            gc_start_free_share: 0.02,
         },
         DevicePreset {
             name: "il-64g",
-            source: "Integrated lifetime management (IL), section IV: 64 GiB, 128 pages of 4 KiB per block, tPROG 600 us, 3000 cycles; 8 channels x 2 dies, 50/600/3000 us, 400 MB/s and 7 % spare are ours",
+            source_of_figures: "Integrated lifetime management (IL), section IV: 64 GiB, 128 pages of 4 KiB per block, tPROG 600 us, 3000 cycles; 8 channels x 2 dies, 50/600/3000 us, 400 MB/s and 7 % spare are ours",
             geometry: geometry_of_counts([8, 2, 1, 8192, 128], 4096, 128),
             timing: flash_timing(50, 600, 3000, 400),
             endurance_cycles: 3_000,
             over_provisioning: 0.07,
-            gc_free_share: 0.01,
+            gc_start_free_share: 0.01,
         },
         DevicePreset {
             name: "gk-2t",
-            source: "GeckoFTL (GK), section 5: 2^22 blocks x 128 pages of 4 KiB = 2 TiB, logical = 0.7 physical, read 100 us, write 1 ms; one frontier per stream as the paper's model has; 2-ms erase and 400 MB/s are ours",
+            source_of_figures: "GeckoFTL (GK), section 5: 2^22 blocks x 128 pages of 4 KiB = 2 TiB, logical = 0.7 physical, read 100 us, write 1 ms; one frontier per stream as the paper's model has; 2-ms erase and 400 MB/s are ours",
             geometry: geometry_of_counts([1, 1, 1, 1 << 22, 128], 4096, 128),
             timing: flash_timing(100, 1000, 2000, 400),
             endurance_cycles: 3_000,
             over_provisioning: 0.3 / 0.7,
-            gc_free_share: 0.0,
+            gc_start_free_share: 0.0,
         },
     ]
 }
@@ -125,21 +125,21 @@ fn modern_drive_presets() -> Vec<DevicePreset> {
     vec![
         DevicePreset {
             name: "tlc-1t",
-            source: "a TLC NVMe drive of the 2020s, 1 TiB raw: 8 channels x 4 dies x 2 planes, 512-page blocks of 16 KiB; tR 50 us, tPROG 600 us, tBERS 3.5 ms and 1200 MB/s are typical of published 96- to 176-layer TLC parts (ISSCC 2018-2021 papers), 3000 cycles",
+            source_of_figures: "a TLC NVMe drive of the 2020s, 1 TiB raw: 8 channels x 4 dies x 2 planes, 512-page blocks of 16 KiB; tR 50 us, tPROG 600 us, tBERS 3.5 ms and 1200 MB/s are typical of published 96- to 176-layer TLC parts (ISSCC 2018-2021 papers), 3000 cycles",
             geometry: geometry_of_counts([8, 4, 2, 2048, 512], 16384, 1952),
             timing: flash_timing(50, 600, 3500, 1200),
             endurance_cycles: 3_000,
             over_provisioning: 0.07,
-            gc_free_share: 0.01,
+            gc_start_free_share: 0.01,
         },
         DevicePreset {
             name: "qlc-2t",
-            source: "a QLC NVMe drive of the 2020s, 2 TiB raw: 8 channels x 4 dies x 4 planes, 1024-page blocks of 16 KiB; tR 110 us, tPROG 2.0 ms, tBERS 8 ms and 1200 MB/s are typical of published 96- to 144-layer QLC parts (ISSCC 2019-2021 papers), 1000 cycles",
+            source_of_figures: "a QLC NVMe drive of the 2020s, 2 TiB raw: 8 channels x 4 dies x 4 planes, 1024-page blocks of 16 KiB; tR 110 us, tPROG 2.0 ms, tBERS 8 ms and 1200 MB/s are typical of published 96- to 144-layer QLC parts (ISSCC 2019-2021 papers), 1000 cycles",
             geometry: geometry_of_counts([8, 4, 4, 1024, 1024], 16384, 1952),
             timing: flash_timing(110, 2000, 8000, 1200),
             endurance_cycles: 1_000,
             over_provisioning: 0.07,
-            gc_free_share: 0.01,
+            gc_start_free_share: 0.01,
         },
     ]
 }
@@ -151,7 +151,7 @@ fn laboratory_presets() -> Vec<DevicePreset> {
         .into_iter()
         .map(|(name, blocks, size)| DevicePreset {
             name,
-            source: match size {
+            source_of_figures: match size {
                 "8 GiB" => "8 GiB, one plane, 128 pages of 4 KiB per block: one frontier per stream, the shape of the closed forms",
                 "64 GiB" => "64 GiB, otherwise as lab-8g",
                 "512 GiB" => "512 GiB, otherwise as lab-8g",
@@ -161,16 +161,16 @@ fn laboratory_presets() -> Vec<DevicePreset> {
             timing: flash_timing(45, 400, 3500, 400),
             endurance_cycles: 3_000,
             over_provisioning: 0.15,
-            gc_free_share: 0.0,
+            gc_start_free_share: 0.0,
         })
         .chain([DevicePreset {
             name: "bench-8g",
-            source: "8 GiB over 8 channels x 8 dies: 16384 blocks of 128 pages of 4 KiB, 45/400/3500 us, 400 MB/s; the benchmark device",
+            source_of_figures: "8 GiB over 8 channels x 8 dies: 16384 blocks of 128 pages of 4 KiB, 45/400/3500 us, 400 MB/s; the benchmark device",
             geometry: geometry_of_counts([8, 8, 1, 256, 128], 4096, 128),
             timing: flash_timing(45, 400, 3500, 400),
             endurance_cycles: 3_000,
             over_provisioning: 0.15,
-            gc_free_share: 0.0,
+            gc_start_free_share: 0.0,
         }])
         .collect()
 }

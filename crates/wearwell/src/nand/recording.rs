@@ -1,6 +1,6 @@
 //! A log of programs and erases, for tests: two designs behave equally if their logs are equal.
 
-use super::{Fragile, Nand, NandError, Oob, PageWord};
+use super::{FaultInjectable, Nand, NandError, Oob, PageWord};
 use crate::address::{BlockId, Ppn};
 use crate::data::Content;
 
@@ -44,7 +44,7 @@ impl<N: Nand> Nand for Recording<N> {
         self.log.push(RecordedOp::Program(ppn, oob.owner));
         self.inner.program(ppn, oob, content)
     }
-    fn program_changed(
+    fn program_changed_page(
         &mut self,
         ppn: Ppn,
         oob: Oob,
@@ -52,7 +52,7 @@ impl<N: Nand> Nand for Recording<N> {
         words: &[PageWord],
     ) -> Result<(), NandError> {
         self.log.push(RecordedOp::Program(ppn, oob.owner));
-        self.inner.program_changed(ppn, oob, base, words)
+        self.inner.program_changed_page(ppn, oob, base, words)
     }
     fn program_lost(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
         self.log.push(RecordedOp::Program(ppn, oob.owner));
@@ -70,8 +70,8 @@ impl<N: Nand> Nand for Recording<N> {
     fn store_nvram_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
         self.inner.store_nvram_word(index, word)
     }
-    fn probe(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {
-        self.inner.probe(ppn)
+    fn probe_page(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {
+        self.inner.probe_page(ppn)
     }
     fn erase(&mut self, block: BlockId) -> Result<(), NandError> {
         self.log.push(RecordedOp::Erase(block));
@@ -79,7 +79,7 @@ impl<N: Nand> Nand for Recording<N> {
     }
 }
 
-impl<N: Fragile> Fragile for Recording<N> {
+impl<N: FaultInjectable> FaultInjectable for Recording<N> {
     fn tear_program(&mut self, ppn: Ppn) {
         self.inner.tear_program(ppn);
     }

@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 use super::numbers::{PageSequenceNumbers, SequenceNumbers};
 use super::packed::PackedPages;
 use super::payloads::{PageLocation, PagePayloads};
-use super::{CopyRun, Fragile, Geometry, Nand, NandError, Oob, PageKind, PageWord, ProgramRun};
+use super::{CopyRun, FaultInjectable, Geometry, Nand, NandError, Oob, PageKind, PageWord, ProgramRun};
 use crate::address::{BlockId, Lpn, Ppn};
 use crate::data::{Content, Fingerprint};
 use crate::divide::Divider;
@@ -115,7 +115,7 @@ struct BlockState {
 }
 
 /// Number of page owners in 64 bytes, a cache line of most processors.
-const OWNERS_PER_LINE: usize = 16;
+const OWNERS_PER_CACHE_LINE: usize = 16;
 
 /// Reason why a page of the simulated flash cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -336,14 +336,14 @@ impl SimNand {
     }
 
     #[inline]
-    fn claim_pages(&mut self, ppn: Ppn, count: u32) -> Result<usize, NandError> {
+    fn start_program(&mut self, ppn: Ppn, count: u32) -> Result<usize, NandError> {
         let place = self.page_location(ppn);
-        self.claim_pages_at(place, count)?;
+        self.start_program_at(place, count)?;
         Ok(place.block as usize)
     }
 
     #[inline]
-    fn claim_pages_at(&mut self, first: PageLocation, count: u32) -> Result<(), NandError> {
+    fn start_program_at(&mut self, first: PageLocation, count: u32) -> Result<(), NandError> {
         let PageLocation { block, offset, .. } = first;
         let row = &mut self.block_states[block as usize];
         let next = row.programmed_pages as u32;
@@ -372,7 +372,7 @@ impl SimNand {
     }
 
     #[inline]
-    fn require_kind(&mut self, block: usize, kind: PageKind, ppn: Ppn) {
+    fn require_kind_of_block(&mut self, block: usize, kind: PageKind, ppn: Ppn) {
         if kind.describes_block() {
             return self.record_description_page(block, ppn.0 - block as u32 * self.block_pages, kind);
         }
@@ -487,8 +487,8 @@ impl Nand for SimNand {
 
     #[inline(always)]
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
-        let block = self.claim_pages(ppn, 1)?;
-        self.require_kind(block, oob.kind, ppn);
+        let block = self.start_program(ppn, 1)?;
+        self.require_kind_of_block(block, oob.kind, ppn);
         self.store_page(ppn, &oob, &content);
         Ok(())
     }
@@ -521,11 +521,11 @@ impl Nand for SimNand {
     /// Programs consecutive pages; the programming rules of NAND are checked once per call instead of once per page.
     #[inline]
     fn program_run(&mut self, run: ProgramRun<'_>) -> (usize, Result<(), NandError>) {
-        let block = match self.claim_pages(run.first_page, run.owners.len() as u32) {
+        let block = match self.start_program(run.first_page, run.owners.len() as u32) {
             Ok(block) => block,
             Err(error) => return (0, Err(error)),
         };
-        self.require_kind(block, PageKind::Data, run.first_page);
+        self.require_kind_of_block(block, PageKind::Data, run.first_page);
         self.page_owners.set_consecutive(run.first_page.index(), run.owners.iter().map(|lpn| lpn.0));
         if !self.keeps_owner_only {
             run.pages().for_each(|(ppn, oob)| {
@@ -591,7 +591,7 @@ impl Nand for SimNand {
         }
     }
 
-    fn program_changed(
+    fn program_changed_page(
         &mut self,
         ppn: Ppn,
         oob: Oob,
@@ -601,8 +601,8 @@ impl Nand for SimNand {
         let (place, base_place) = (self.page_location(ppn), self.location_of_programmed(base));
         let (block, offset) = (place.block as usize, place.offset);
         self.require_readable(base, base_place.block as usize)?;
-        self.claim_pages_at(place, 1)?;
-        self.require_kind(block, oob.kind, ppn);
+        self.start_program_at(place, 1)?;
+        self.require_kind_of_block(block, oob.kind, ppn);
         self.page_owners.set(ppn.index(), oob.owner);
         self.store_sequence_and_fingerprint(ppn, (block, offset), &oob);
         self.page_payloads.store_changed(place, base_place, words);
@@ -623,12 +623,12 @@ impl Nand for SimNand {
             let readable = CopyRun { source_pages: &run.source_pages[..k], ..run };
             return (self.copy(readable, &mut []).0, Err(error));
         }
-        let block = match self.claim_pages(run.first_destination, run.source_pages.len() as u32) {
+        let block = match self.start_program(run.first_destination, run.source_pages.len() as u32) {
             Ok(block) => block,
             Err(error) => return (0, Err(error)),
         };
         let kind = self.kind_of(last, source);
-        self.require_kind(block, kind, run.first_destination);
+        self.require_kind_of_block(block, kind, run.first_destination);
         self.copy_oobs(&run);
         if self.keeps_bytes_of(kind) {
             self.copy_bytes(&run, kind);
@@ -636,14 +636,14 @@ impl Nand for SimNand {
         (run.source_pages.len(), Ok(()))
     }
 
-    fn probe(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {
+    fn probe_page(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {
         let (block, offset) = self.block_and_offset(ppn);
         assert!(self.block_states[block].health != BlockHealth::Bad, "probe of page {ppn} in a bad block");
         self.require_readable_spare(ppn, block)?;
         Ok((offset < self.block_states[block].programmed_pages as u32).then(|| self.oob_of(ppn, block)))
     }
 
-    fn retain_readable(&mut self, pages: &mut Vec<Ppn>) -> Result<(), NandError> {
+    fn retain_readable_pages(&mut self, pages: &mut Vec<Ppn>) -> Result<(), NandError> {
         let Some(&first) = pages.first() else { return Ok(()) };
         let (block, offset) = self.block_and_offset(first);
         let row = &self.block_states[block];
@@ -732,7 +732,7 @@ impl Nand for SimNand {
     #[inline]
     fn prefetch_block(&self, block: BlockId) {
         let first = self.geometry.first_page(block).index();
-        let owners = (first..first + self.geometry.block_pages() as usize).step_by(OWNERS_PER_LINE);
+        let owners = (first..first + self.geometry.block_pages() as usize).step_by(OWNERS_PER_CACHE_LINE);
         let cycles = self.wear_limits.get(block.index()).map_or(0, |limit| limit.erase_cycles);
         let row = self.block_states[block.index()].erase_count;
         pull_into_cache(self.page_owners.get_each(owners).chain([cycles, row]).map(u64::from));
@@ -759,10 +759,10 @@ impl Nand for SimNand {
     }
 }
 
-impl Fragile for SimNand {
+impl FaultInjectable for SimNand {
     fn tear_program(&mut self, ppn: Ppn) {
         // A worn-out block refuses the program, but consumes the page too.
-        let _ = self.claim_pages(ppn, 1);
+        let _ = self.start_program(ppn, 1);
         self.damaged_pages.insert(ppn.0, Damage::Torn);
     }
 

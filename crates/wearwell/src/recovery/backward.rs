@@ -30,7 +30,7 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use super::Ftl;
 use crate::address::{Address, BlockId, Lpn, Ppn, Unit};
 use crate::error::{Error, Result};
-use crate::mapping::{AnyMapping, DemandPagedMap, does_oob_name};
+use crate::mapping::{AnyMapping, DemandPagedMap, is_owner_in_oob};
 use crate::nand::{Nand, NandError, Oob, PageKind};
 use crate::operation::Cause;
 use crate::store::{FoundBlock, Stream};
@@ -76,7 +76,7 @@ pub struct RecoverySteps {
 impl RecoverySteps {
     /// Returns the cost (flash operations) of each step of recovery with the step's name, in the order in which the
     /// steps run.
-    pub fn by_name(&self) -> [(&'static str, RecoveryStepCost); 9] {
+    pub fn named_step_costs(&self) -> [(&'static str, RecoveryStepCost); 9] {
         [
             ("blocks", self.find_blocks),
             ("block tails", self.read_tails),
@@ -112,7 +112,7 @@ struct TranslationPageVersion {
 /// Result of steps 1 to 3 of recovery: the blocks and pages found by reading the first page of every block and the
 /// spare areas of all metadata pages.
 #[derive(Default)]
-struct Survey {
+struct FlashSurvey {
     data_blocks: Vec<DataBlock>,
     metadata_blocks: Vec<(BlockId, PageKind)>,
     /// Versions of each translation page (and tree node of the map) that recovery found, by page number; oldest version
@@ -121,7 +121,7 @@ struct Survey {
     validity_pages: Vec<(Ppn, Oob)>,
 }
 
-impl Survey {
+impl FlashSurvey {
     /// Returns for each block, by block number, the sequence number of the last program before the block was opened for
     /// data; `u64::MAX` if the block holds no data. The result is a table, because it is queried once per entry of a
     /// validity log.
@@ -164,10 +164,10 @@ impl<N: Nand> Ftl<N> {
     /// Recovers a device with a lazy map (which identifies invalid pages late) from flash alone, as GeckoRec does:
     /// scans data pages backwards in time for the map changes that translation pages do not contain yet. If
     /// `synchronises`, these changes are written to translation pages before the device accepts requests.
-    pub(super) fn rebuild_backward(&mut self, synchronises: bool) -> Result<RecoverySteps> {
-        self.has_recovered = true;
+    pub(super) fn rebuild_by_backward_scan(&mut self, synchronises: bool) -> Result<RecoverySteps> {
+        self.has_recovered_by_backward_scan = true;
         let mut steps = RecoverySteps::default();
-        let survey = self.survey(&mut steps)?;
+        let survey = self.survey_flash(&mut steps)?;
         let mut changes = RecoveredChanges::default();
         self.count_step_cost(&mut steps.restore_map_entries, |ftl| {
             ftl.scan_data_pages_backward(&survey, &mut changes)
@@ -187,9 +187,9 @@ impl<N: Nand> Ftl<N> {
     /// and validity pages from the spare areas of these pages, and then the valid counts of blocks from page validity.
     pub(super) fn rebuild_directories(&mut self) -> Result<RecoverySteps> {
         let mut steps = RecoverySteps::default();
-        let survey = self.survey(&mut steps)?;
-        if self.battery_saves_bitmap() {
-            self.count_step_cost(&mut steps.recount_valid_pages, |ftl| ftl.load_bitmap(&survey))?;
+        let survey = self.survey_flash(&mut steps)?;
+        if self.battery_saves_validity_bitmap() {
+            self.count_step_cost(&mut steps.recount_valid_pages, |ftl| ftl.load_validity_bitmap(&survey))?;
             self.set_victim_policy(self.collector.options.policy);
         } else {
             self.restore_victim_policy_state(&mut steps)?;
@@ -198,12 +198,13 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Loads the validity bitmap that the battery saved to flash, and sets the valid counts of blocks from the bitmap.
-    fn load_bitmap(&mut self, survey: &Survey) -> Result<()> {
-        self.validity = AnyValidity::Ram(RamBitmap::load(&mut self.store, &survey.validity_pages)?);
+    fn load_validity_bitmap(&mut self, survey: &FlashSurvey) -> Result<()> {
+        self.validity =
+            AnyValidity::Ram(RamBitmap::load_from_flash(&mut self.store, &survey.validity_pages)?);
         let block_pages = self.store.geometry().block_pages();
         for data in &survey.data_blocks {
             let first = self.store.geometry().first_page(data.block);
-            let valid = self.validity.count_valid(first, block_pages);
+            let valid = self.validity.count_valid_pages(first, block_pages);
             self.store.set_valid_pages(data.block, valid);
         }
         Ok(())
@@ -211,8 +212,8 @@ impl<N: Nand> Ftl<N> {
 
     /// Executes steps 1 to 3 of recovery: restores block states, the directory of translation pages, and page validity
     /// as far as it is stored on flash.
-    fn survey(&mut self, steps: &mut RecoverySteps) -> Result<Survey> {
-        let mut survey = Survey::default();
+    fn survey_flash(&mut self, steps: &mut RecoverySteps) -> Result<FlashSurvey> {
+        let mut survey = FlashSurvey::default();
         self.store.drop_ram_state();
         self.count_step_cost(&mut steps.find_blocks, |ftl| ftl.survey_blocks(&mut survey))?;
         self.count_step_cost(&mut steps.rebuild_directory, |ftl| {
@@ -226,7 +227,7 @@ impl<N: Nand> Ftl<N> {
             ftl.adopt_validity_pages(&survey.validity_pages);
             Ok(())
         })?;
-        self.adopt_directory(&survey);
+        self.adopt_translation_directory(&survey);
         Ok(survey)
     }
 
@@ -259,7 +260,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Executes step 1 of recovery: reads the first page of every block. Registers free blocks and data blocks with the
     /// block table; blocks of metadata are registered when their pages are read.
-    fn survey_blocks(&mut self, survey: &mut Survey) -> Result<()> {
+    fn survey_blocks(&mut self, survey: &mut FlashSurvey) -> Result<()> {
         let mut damaged = Vec::new();
         for block in (0..self.store.geometry().blocks()).map(BlockId) {
             if self.store.nand().is_bad(block) {
@@ -290,11 +291,11 @@ impl<N: Nand> Ftl<N> {
 
     /// Determines the kind of pages in `block`, whose first page is unreadable because its program or the block's erase
     /// was interrupted. Erases the block if none of its pages is readable.
-    fn survey_damaged_block(&mut self, block: BlockId, survey: &mut Survey) -> Result<()> {
+    fn survey_damaged_block(&mut self, block: BlockId, survey: &mut FlashSurvey) -> Result<()> {
         let mut first_readable = None;
         self.scan_block(block, &mut |_, oob| first_readable = first_readable.or(Some(oob)))?;
         match first_readable {
-            None => return self.store.erase_unreadable(block),
+            None => return self.store.erase_unreadable_block(block),
             Some(oob) if oob.kind == PageKind::Data => {
                 survey.data_blocks.push(data_block_from_first_oob(block, &oob));
             }
@@ -305,7 +306,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Executes steps 2 and 3 of recovery for the metadata pages of one kind (translation or validity pages): reads the
     /// spare areas of all pages of this kind.
-    fn survey_metadata(&mut self, survey: &mut Survey, kind: PageKind) -> Result<()> {
+    fn survey_metadata(&mut self, survey: &mut FlashSurvey, kind: PageKind) -> Result<()> {
         let of_kind: Vec<BlockId> = survey
             .metadata_blocks
             .iter()
@@ -334,7 +335,7 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    fn adopt_directory(&mut self, survey: &Survey) {
+    fn adopt_translation_directory(&mut self, survey: &FlashSurvey) {
         let AnyMapping::Cached(cached) = &mut self.mapping else { unreachable!("the map is on flash") };
         cached.drop_ram_state();
         for &id in survey.translation_page_versions.keys() {
@@ -356,8 +357,12 @@ impl<N: Nand> Ftl<N> {
 
     /// Executes steps 6 and 7 of recovery: reads the spare areas of data pages, newest page first, and collects map
     /// changes. Stops at the sequence number up to which flash holds all map changes.
-    fn scan_data_pages_backward(&mut self, survey: &Survey, changes: &mut RecoveredChanges) -> Result<()> {
-        let until = self.changes_durable_until(survey)?;
+    fn scan_data_pages_backward(
+        &mut self,
+        survey: &FlashSurvey,
+        changes: &mut RecoveredChanges,
+    ) -> Result<()> {
+        let until = self.sequence_of_durable_changes(survey)?;
         let mut heap: BinaryHeap<BackwardScanItem> = (0..survey.data_blocks.len())
             .map(|index| BackwardScanItem {
                 sequence: survey.data_blocks[index].newest_sequence_bound,
@@ -375,7 +380,7 @@ impl<N: Nand> Ftl<N> {
                 None => survey.data_blocks[next.data_block_index].programmed_pages,
                 Some(left) => {
                     let ppn = Ppn(first.0 + left - 1);
-                    self.record_page_version(survey, changes, &mut newest, ppn, next.sequence);
+                    self.record_data_page_version(survey, changes, &mut newest, ppn, next.sequence);
                     left - 1
                 }
             };
@@ -387,7 +392,7 @@ impl<N: Nand> Ftl<N> {
     /// Returns the sequence number up to which flash holds all map changes, and all reports that replaced page versions
     /// are invalid. The number is stored in the newest translation page that was written before the validity buffer was
     /// last written, or in the newest of all translation pages if page validity is rebuilt from the map.
-    fn changes_durable_until(&mut self, survey: &Survey) -> Result<u64> {
+    fn sequence_of_durable_changes(&mut self, survey: &FlashSurvey) -> Result<u64> {
         let AnyMapping::Cached(cached) = &mut self.mapping else { unreachable!("the map is on flash") };
         let pages = cached.translation_pages();
         let since =
@@ -489,9 +494,9 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    fn record_page_version(
+    fn record_data_page_version(
         &mut self,
-        survey: &Survey,
+        survey: &FlashSurvey,
         changes: &mut RecoveredChanges,
         newest: &mut HashMap<Lpn, Ppn>,
         ppn: Ppn,
@@ -523,13 +528,13 @@ impl<N: Nand> Ftl<N> {
 
     /// Executes step 4 of recovery: restores the reports that were lost with the RAM buffer of the validity store. They
     /// are the reports of pages invalidated and of blocks opened since the buffer was last written to flash.
-    fn restore_validity_buffer(&mut self, survey: &Survey, changes: &RecoveredChanges) -> Result<()> {
+    fn restore_validity_buffer(&mut self, survey: &FlashSurvey, changes: &RecoveredChanges) -> Result<()> {
         if !self.validity.is_on_flash() {
             return Ok(());
         }
         let since = self.validity.durable_until_sequence();
         for data in survey.data_blocks.iter().filter(|data| data.first_sequence > since) {
-            self.validity.block_opened(data.block);
+            self.validity.record_block_opened(data.block);
         }
         let current: HashMap<Lpn, Ppn> = changes.map_entries.iter().copied().collect();
         for &ppn in &changes.superseded_pages {
@@ -574,7 +579,7 @@ impl<N: Nand> Ftl<N> {
                     continue;
                 };
                 let today = current.get(&lpn).copied().or(newest[k].1.to_option().map(|unit| Ppn(unit.0)));
-                if today != Some(old) && does_oob_name(&mut self.store, old, lpn)? {
+                if today != Some(old) && is_owner_in_oob(&mut self.store, old, lpn)? {
                     self.validity.invalidate(old);
                 }
             }
@@ -638,7 +643,7 @@ impl<N: Nand> Ftl<N> {
                 mark_mapped_page_valid(&mut self.store, &mut self.validity, cached, lpn, Ppn(unit.0))?;
             }
         }
-        for unit in cached.dirty_units() {
+        for unit in cached.units_of_dirty_entries() {
             if !self.validity.is_valid(Ppn(unit.0)) {
                 self.validity.mark_valid(Ppn(unit.0));
                 self.store.adopt_valid_page(Ppn(unit.0));
@@ -659,7 +664,7 @@ fn mark_mapped_page_valid<N: Nand>(
     ppn: Ppn,
 ) -> Result<()> {
     let is_current = cached.cached_unit(lpn).is_none_or(|unit| unit == ppn.into());
-    if is_current || does_oob_name(store, ppn, lpn)? {
+    if is_current || is_owner_in_oob(store, ppn, lpn)? {
         validity.mark_valid(ppn);
         store.adopt_valid_page(ppn);
     }

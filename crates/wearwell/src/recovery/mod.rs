@@ -105,12 +105,12 @@ impl<N: Nand> Ftl<N> {
         match self.persistence {
             Persistence::OobScan => report.mapped_pages = self.rebuild_from_pages(&mut report.steps)?,
             Persistence::NvramEntries => {
-                report.mapped_pages = self.rebuild_from_pages_and_entries(&mut report.steps)?;
+                report.mapped_pages = self.rebuild_from_pages_and_reverse_map(&mut report.steps)?;
             }
             Persistence::NvramMap => report.mapped_pages = self.rebuild_from_nvram_map(&mut report.steps)?,
             Persistence::BatteryRam => self.resume_with_kept_ram()?,
             Persistence::BatteryFlush => {
-                self.save_on_battery()?;
+                self.save_ram_on_battery()?;
                 report.battery_programs = self.store.stats.total_programs() - before.total_programs();
                 report.battery_reads = self.store.stats.total_reads() - before.total_reads();
                 if self.has_placing_mechanism() {
@@ -121,7 +121,7 @@ impl<N: Nand> Ftl<N> {
                 self.battery_has_saved = false;
             }
             Persistence::BackwardScan { writes_map_before_requests: synchronises } => {
-                report.steps = self.rebuild_backward(synchronises)?;
+                report.steps = self.rebuild_by_backward_scan(synchronises)?;
             }
         }
         report.page_and_spare_reads = self.store.stats.total_reads() - before.total_reads();
@@ -156,11 +156,11 @@ impl<N: Nand> Ftl<N> {
     /// Writes RAM contents that are not on flash yet to flash on battery power; these writes are counted like any
     /// others. Does so only once: if power fails again during recovery, RAM holds nothing new, and what was saved is
     /// still on flash.
-    fn save_on_battery(&mut self) -> Result<()> {
+    fn save_ram_on_battery(&mut self) -> Result<()> {
         if !self.battery_has_saved {
-            self.write_back_on_battery()?;
-            if self.battery_saves_bitmap() {
-                self.retry_after_program_failure(Self::save_bitmap)?;
+            self.write_back_map_on_battery()?;
+            if self.battery_saves_validity_bitmap() {
+                self.retry_after_program_failure(Self::save_validity_bitmap)?;
             }
             self.battery_has_saved = true;
         }
@@ -170,14 +170,14 @@ impl<N: Nand> Ftl<N> {
     /// Returns whether the battery saves the bitmap of page validity in addition to the L2P map (DFTL, as GeckoFTL
     /// describes it). This is so if page validity is in RAM and no content mechanism keeps state of its own. To restore
     /// state of content mechanisms, recovery has to scan all spare areas, which also rebuilds the bitmap.
-    pub(crate) fn battery_saves_bitmap(&self) -> bool {
+    pub(crate) fn battery_saves_validity_bitmap(&self) -> bool {
         let by_battery = self.persistence == Persistence::BatteryFlush;
         by_battery && !self.validity.is_on_flash() && !self.has_placing_mechanism()
     }
 
     /// Saves the bitmap of page validity to flash. Before that, makes room for the bitmap's pages and writes the map,
     /// because garbage collection changes both map and bitmap.
-    fn save_bitmap(&mut self) -> Result<()> {
+    fn save_validity_bitmap(&mut self) -> Result<()> {
         self.require_room_for_metadata(
             Stream::Validity,
             RamBitmap::pages_of_saved_copy(self.store.geometry()),
@@ -193,10 +193,10 @@ impl<N: Nand> Ftl<N> {
         let Some(bitmap) = validity.as_ram_bitmap_mut() else {
             unreachable!("only a bitmap in RAM is saved")
         };
-        bitmap.save(store)
+        bitmap.save_to_flash(store)
     }
 
-    fn write_back_on_battery(&mut self) -> Result<()> {
+    fn write_back_map_on_battery(&mut self) -> Result<()> {
         self.store.reconcile_with_flash()?;
         if self.validity.is_on_flash() {
             self.report_opened_blocks();
@@ -257,7 +257,7 @@ impl<N: Nand> Ftl<N> {
     /// Rebuilds map and sharing state from the OOB of every page and from the entries of the reverse map, in the order
     /// of their sequence numbers. A reverse-map entry is valid if the page that it names still exists and was
     /// programmed before the entry was recorded.
-    fn rebuild_from_pages_and_entries(&mut self, steps: &mut RecoverySteps) -> Result<u64> {
+    fn rebuild_from_pages_and_reverse_map(&mut self, steps: &mut RecoverySteps) -> Result<u64> {
         let mut newest = NewestVersions::new(self.logical_pages as usize);
         let mut programmed = vec![0; self.store.geometry().pages() as usize];
         let mut log_pages = BTreeMap::<u32, (u64, Ppn)>::new();
@@ -280,14 +280,14 @@ impl<N: Nand> Ftl<N> {
         let log_pages: Vec<(u32, Ppn)> = log_pages.into_iter().map(|(id, (_, ppn))| (id, ppn)).collect();
         let sharing = self.sharing.as_mut().expect("only sharing records entries");
         sharing.drop_ram_state();
-        sharing.reverse_map.adopt_pages(&log_pages);
+        sharing.reverse_map.adopt_log_pages(&log_pages);
         let entries = sharing.reverse_map.recover(&mut self.store)?;
         let bound = apply_reverse_map_entries(&mut newest, &entries, &programmed);
         self.store.continue_sequence_after(entries.iter().map(|entry| entry.sequence).max().unwrap_or(0));
         let mapped = self.restore_shared_map(&newest, &bound);
         self.mark_superseded_entries(&entries);
         for (id, ppn) in log_pages {
-            if self.owns_metadata(Stream::RemapLog, id, ppn) {
+            if self.is_current_metadata_page(Stream::RemapLog, id, ppn) {
                 self.store.adopt_valid_page(ppn);
             }
         }
@@ -330,7 +330,7 @@ impl<N: Nand> Ftl<N> {
             .collect::<Vec<_>>()
         {
             if let Some(place) = entry.place {
-                sharing.reverse_map.mark_superseded(store, entry.lpn, place);
+                sharing.reverse_map.mark_bind_superseded(store, entry.lpn, place);
             }
         }
     }
@@ -374,7 +374,7 @@ impl<N: Nand> Ftl<N> {
             .iter()
             .filter_map(|place| place.to_option())
             .for_each(|place| self.store.adopt_valid_page(place));
-        self.replay_journal(of_journal, &mut data)?;
+        self.replay_map_journal(of_journal, &mut data)?;
         let mapped = self.mark_valid_pages(data.iter().map(|&(_, ppn)| ppn));
         self.rebuild_deltas(delta_pages, &data.into_iter().collect())?;
         Ok(mapped)
@@ -383,7 +383,7 @@ impl<N: Nand> Ftl<N> {
     /// Replays the journal of a map on flash during recovery; `found` are the journal pages that recovery found. Map
     /// entries of the journal replace those of the translation pages in `data`, and become dirty entries of the map
     /// cache.
-    fn replay_journal(&mut self, found: &[Ppn], data: &mut Vec<(Lpn, Ppn)>) -> Result<()> {
+    fn replay_map_journal(&mut self, found: &[Ppn], data: &mut Vec<(Lpn, Ppn)>) -> Result<()> {
         let AnyMapping::Journalled(map) = &mut self.mapping else { return Ok(()) };
         let newer = map.replay_journal(&mut self.store, found)?;
         map.live_journal_pages().for_each(|place| self.store.adopt_valid_page(place));
@@ -395,7 +395,7 @@ impl<N: Nand> Ftl<N> {
                 None => places.remove(&lpn),
             };
             if of_table != place {
-                map.demand_paged_map_mut().restore_journalled(lpn, unit);
+                map.demand_paged_map_mut().restore_journalled_entry(lpn, unit);
             }
         }
         data.extend(places);
@@ -442,7 +442,7 @@ mod tests {
     };
 
     /// Returns designs whose recovery reads pages of deltas and chunks to learn which logical pages these hold.
-    fn packing_designs() -> Vec<(&'static str, Parts)> {
+    fn delta_and_chunk_designs() -> Vec<(&'static str, Parts)> {
         let (gc, cache) = (GcOptions::default(), CachedOptions::of_entries(32));
         let dedup = DedupOptions { capacity_entries: None, verify_on_hit: true };
         let gecko = GeckoOptions { size_ratio: 2, parts_per_block: 1, merge_mode: MergeMode::MultiWay };
@@ -462,7 +462,7 @@ mod tests {
         ]
     }
 
-    fn medium(parts: &Parts, retain: RetainedFields) -> SimNand {
+    fn new_medium(parts: &Parts, retain: RetainedFields) -> SimNand {
         let geometry = Geometry {
             channels: 1,
             dies_per_channel: 1,
@@ -513,10 +513,10 @@ mod tests {
     #[test]
     fn pages_stored_as_content_descriptors_survive_a_power_loss() {
         let without_bytes = RetainedFields { data_bytes: false, ..RetainedFields::ALL };
-        for (name, parts) in packing_designs() {
-            assert!(parts.recovers_packed_pages(), "{name}");
+        for (name, parts) in delta_and_chunk_designs() {
+            assert!(parts.recovery_reads_packed_pages(), "{name}");
             let recovered = [without_bytes, RetainedFields::ALL].map(|retain| {
-                let mut ftl = Ftl::new(medium(&parts, retain), LOGICAL_PAGES, &parts).expect("it fits");
+                let mut ftl = Ftl::new(new_medium(&parts, retain), LOGICAL_PAGES, &parts).expect("it fits");
                 let mut held = vec![None; LOGICAL_PAGES as usize];
                 for loss in 0..40 {
                     (0..200).for_each(|k| execute_request(&mut ftl, &mut held, 200 * loss + k));

@@ -106,7 +106,7 @@ impl<N: Nand> Ftl<N> {
         let since = self.validity.durable_until_sequence();
         for (block, opened_at) in (0..).map(BlockId).zip(self.sequences_before_opening()) {
             if opened_at != u64::MAX && opened_at >= since {
-                self.validity.block_opened(block);
+                self.validity.record_block_opened(block);
             }
         }
         let mut invalid = HashMap::<BlockId, Vec<u64>, FxBuildHasher>::default();
@@ -174,7 +174,7 @@ impl<N: Nand> Ftl<N> {
                         store.adopt_valid_page(ppn);
                     }
                 }
-                cached.reload_dirty(store)
+                cached.reload_dirty_entries(store)
             }
             AnyMapping::Journalled(_) => unreachable!("a journal is no part of such a design"),
         }
@@ -284,7 +284,7 @@ impl<N: Nand> Ftl<N> {
 
     fn adopt_referrer(&mut self, lpn: Lpn, unit: Unit, is_first: bool) -> Result<()> {
         let writer = match &self.chunks {
-            Some(stage) if !is_flash_page(unit, self.store.geometry().pages()) => stage.writer_of(unit),
+            Some(stage) if !is_flash_page(unit, self.store.geometry().pages()) => stage.writer_lpn_of(unit),
             _ => self.store.owner_in_oob(Ppn(unit.0)),
         };
         // If pages are shared, the reverse map also records the owners of revived pages.

@@ -69,7 +69,7 @@ impl<N: Nand> Ftl<N> {
             for block in
                 (0..blocks).map(BlockId).filter(|&block| !ftl.store.nand().is_bad(block)).collect::<Vec<_>>()
             {
-                match ftl.store.read_head(block)? {
+                match ftl.store.read_head_page(block)? {
                     HeadReadResult::Erased => {}
                     HeadReadResult::Unreadable => to_scan.push(block),
                     HeadReadResult::Intact(head) => heads.push(head),
@@ -104,7 +104,7 @@ impl<N: Nand> Ftl<N> {
         head: &HeadPage,
         page: &mut impl FnMut(Ppn, FoundPage),
     ) -> Result<Option<FoundBlock>> {
-        let Some(tail) = self.store.read_tail(head)? else { return Ok(None) };
+        let Some(tail) = self.store.read_tail_pages(head)? else { return Ok(None) };
         for entry in &tail.entries {
             page(entry.ppn, FoundPage { kind: head.kind, owner: entry.owner, sequence: entry.sequence });
         }
@@ -130,7 +130,7 @@ impl<N: Nand> Ftl<N> {
 
     fn register_found_block(&mut self, block: BlockId, found: FoundBlock) -> Result<()> {
         if found.programmed_pages > 0 && found.kind.is_none() {
-            return self.store.erase_unreadable(block);
+            return self.store.erase_unreadable_block(block);
         }
         self.store.adopt_block(block, found);
         Ok(())

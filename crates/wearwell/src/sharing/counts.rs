@@ -36,7 +36,7 @@ pub struct ReferenceCounts {
     /// pages per byte; empty in the sparse form.
     extra_referrers_by_page: DenseTable<u8>,
     extra_referrers_by_unit: HashMap<Unit, u8, FxBuildHasher>,
-    dense_pages: u32,
+    densely_counted_pages: u32,
 }
 
 impl ReferenceCounts {
@@ -46,22 +46,22 @@ impl ReferenceCounts {
         Self {
             extra_referrers_by_page: DenseTable::zeroed(dense_pages.div_ceil(2) as usize),
             extra_referrers_by_unit: HashMap::default(),
-            dense_pages: dense_pages as u32,
+            densely_counted_pages: dense_pages as u32,
         }
     }
 
     /// Returns the number of referrers of `unit` (logical pages mapped to it) beyond the first.
     #[inline]
     pub fn referrers_beyond_first(&self, unit: Unit) -> u32 {
-        if unit.0 < self.dense_pages {
-            return (self.extra_referrers_by_page.get(unit.index() / 2) >> Self::bit_offset(unit) & 15)
+        if unit.0 < self.densely_counted_pages {
+            return (self.extra_referrers_by_page.get(unit.index() / 2) >> Self::bit_offset_in_byte(unit) & 15)
                 as u32;
         }
         self.extra_referrers_by_unit.get(&unit).map_or(0, |&extra| extra as u32)
     }
 
     #[inline]
-    fn bit_offset(unit: Unit) -> u32 {
+    fn bit_offset_in_byte(unit: Unit) -> u32 {
         4 * (unit.0 & 1)
     }
 
@@ -93,7 +93,7 @@ impl ReferenceCounts {
     /// Moves the reference count of the unit (physical page or chunk member) `from` to the unit `to`, after GC moved
     /// the content.
     #[inline]
-    pub fn relocate(&mut self, from: Unit, to: Unit) {
+    pub fn move_count(&mut self, from: Unit, to: Unit) {
         let extra = self.referrers_beyond_first(from);
         if extra > 0 {
             self.set_extra_referrers(from, 0);
@@ -102,8 +102,8 @@ impl ReferenceCounts {
     }
 
     fn set_extra_referrers(&mut self, unit: Unit, extra: u32) {
-        if unit.0 < self.dense_pages {
-            let shift = Self::bit_offset(unit);
+        if unit.0 < self.densely_counted_pages {
+            let shift = Self::bit_offset_in_byte(unit);
             let byte = self.extra_referrers_by_page.get(unit.index() / 2);
             self.extra_referrers_by_page
                 .set(unit.index() / 2, byte & !(15 << shift) | (extra as u8) << shift);

@@ -45,7 +45,7 @@ pub struct SharingDesign {
 }
 
 impl SharingDesign {
-    fn entry_form(&self) -> EntryLayout {
+    fn entry_layout(&self) -> EntryLayout {
         if self.atomic_commands { EntryLayout::WithCommand } else { EntryLayout::Single }
     }
 }
@@ -65,7 +65,7 @@ pub(crate) struct Sharing {
     pub(crate) design: SharingDesign,
     /// Lower bound of the sequence numbers at which the blocks in use were opened: all pages in use are newer. A bound
     /// that is too low only keeps tombstones (records of trims) longer.
-    oldest_opening_sequence: u64,
+    oldest_block_opening_sequence: u64,
     /// Reverse-map entries of the current GC victim. The vector is kept between collections so that it need not be
     /// allocated again.
     pub(crate) victim_entries: Vec<ReverseMapEntry>,
@@ -77,7 +77,7 @@ impl Sharing {
     pub(crate) fn new<N: Nand>(store: &Store<N>, logical_pages: u32, design: SharingDesign) -> Result<Self> {
         Ok(Self {
             reference_counts: ReferenceCounts::new(design.reference_counts, store.geometry().pages()),
-            reverse_map: AnyReverseMap::with_entry_layout(design.reverse_map, design.entry_form(), store)?,
+            reverse_map: AnyReverseMap::with_entry_layout(design.reverse_map, design.entry_layout(), store)?,
             bound_lpns: PageSet::new(logical_pages as u64),
             // Without a reverse map no page can be bound, so there is no content index.
             content_index: design
@@ -86,7 +86,7 @@ impl Sharing {
                 .map(|dedup| ContentIndex::new(dedup.capacity_entries, logical_pages)),
             is_deduplication_on: true,
             design,
-            oldest_opening_sequence: 0,
+            oldest_block_opening_sequence: 0,
             victim_entries: Vec::new(),
             can_record_victim_entries: true,
         })
@@ -121,7 +121,10 @@ impl Sharing {
     /// Whether the reverse map has room for one more entry from a host request; see [`ReverseMap::admit_entry`].
     pub(crate) fn admit_entry<N: Nand>(&mut self, mapping: &AnyMapping, io: &mut Store<N>) -> Result<bool> {
         let Self {
-            reverse_map: reverse, bound_lpns: bound, oldest_opening_sequence: oldest_evidence, ..
+            reverse_map: reverse,
+            bound_lpns: bound,
+            oldest_block_opening_sequence: oldest_evidence,
+            ..
         } = self;
         reverse.admit_entry(io, &|entry| entry_liveness(mapping, bound, *oldest_evidence, entry))
     }
@@ -135,27 +138,33 @@ impl Sharing {
         entry: ReverseMapEntry,
     ) -> Result<()> {
         let Self {
-            reverse_map: reverse, bound_lpns: bound, oldest_opening_sequence: oldest_evidence, ..
+            reverse_map: reverse,
+            bound_lpns: bound,
+            oldest_block_opening_sequence: oldest_evidence,
+            ..
         } = self;
         reverse.record_entry(io, entry, &|entry| entry_liveness(mapping, bound, *oldest_evidence, entry))
     }
 
     /// Whether the reverse map can record an atomic remap command with one entry for each of the physical pages
     /// `places`; see [`ReverseMap::admit_command`].
-    pub(crate) fn admit_command<N: Nand>(
+    pub(crate) fn admit_remap_command<N: Nand>(
         &mut self,
         mapping: &AnyMapping,
         io: &mut Store<N>,
         places: &[Option<Ppn>],
     ) -> Result<bool> {
         let Self {
-            reverse_map: reverse, bound_lpns: bound, oldest_opening_sequence: oldest_evidence, ..
+            reverse_map: reverse,
+            bound_lpns: bound,
+            oldest_block_opening_sequence: oldest_evidence,
+            ..
         } = self;
         reverse.admit_command(io, places, &|entry| entry_liveness(mapping, bound, *oldest_evidence, entry))
     }
 
     /// Records the entries of an atomic remap command in the reverse map; see [`ReverseMap::record_command`].
-    pub(crate) fn record_command<N: Nand>(
+    pub(crate) fn record_remap_command<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         command: RemapCommand,
@@ -167,7 +176,7 @@ impl Sharing {
     /// Returns which meanings of a reverse-map entry still hold: its bind (mapping without a program), its tombstone
     /// (record of a trim), both or neither.
     pub(crate) fn liveness_of(&self, mapping: &AnyMapping, entry: &ReverseMapEntry) -> EntryLiveness {
-        entry_liveness(mapping, &self.bound_lpns, self.oldest_opening_sequence, entry)
+        entry_liveness(mapping, &self.bound_lpns, self.oldest_block_opening_sequence, entry)
     }
 
     /// Loads the reverse-map entries of `block` for GC, without the binds and tombstones (records of trims) that are
@@ -180,9 +189,12 @@ impl Sharing {
     ) -> Result<()> {
         let mut entries = std::mem::take(&mut self.victim_entries);
         entries.clear();
-        self.oldest_opening_sequence = io.blocks_mut().oldest_opening_sequence();
+        self.oldest_block_opening_sequence = io.blocks_mut().oldest_opening_sequence();
         let Self {
-            reverse_map: reverse, bound_lpns: bound, oldest_opening_sequence: oldest_evidence, ..
+            reverse_map: reverse,
+            bound_lpns: bound,
+            oldest_block_opening_sequence: oldest_evidence,
+            ..
         } = self;
         let needed = |entry: &ReverseMapEntry| entry_liveness(mapping, bound, *oldest_evidence, entry);
         self.can_record_victim_entries = reverse.make_room_for_victim(io, block, &needed)?;
@@ -228,16 +240,16 @@ impl Sharing {
 
     /// Removes the mark of `lpn` as bound (mapped without a program), if it has the mark, because `lpn` is no longer
     /// mapped to `place`. Marks the reverse-map entry of that bind as superseded.
-    pub(crate) fn clear_bound<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Unit) {
+    pub(crate) fn unmark_bound<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Unit) {
         if self.bound_lpns.remove(Ppn(lpn.0)) {
-            self.reverse_map.mark_superseded(io, lpn, Ppn(place.0));
+            self.reverse_map.mark_bind_superseded(io, lpn, Ppn(place.0));
         }
     }
 
     pub(crate) fn drop_ram_state(&mut self) {
         self.reference_counts.clear();
         self.bound_lpns = self.bound_lpns.empty_of_same_size();
-        self.oldest_opening_sequence = 0;
+        self.oldest_block_opening_sequence = 0;
         if let Some(index) = &mut self.content_index {
             index.clear();
         }
@@ -246,7 +258,7 @@ impl Sharing {
     /// Replaces the reverse map by an empty one, after a power loss in which its entries in RAM were lost.
     pub(crate) fn clear_reverse_map<N: Nand>(&mut self, store: &Store<N>) -> Result<()> {
         self.reverse_map =
-            AnyReverseMap::with_entry_layout(self.design.reverse_map, self.design.entry_form(), store)?;
+            AnyReverseMap::with_entry_layout(self.design.reverse_map, self.design.entry_layout(), store)?;
         Ok(())
     }
 

@@ -6,7 +6,7 @@
 //! search meets it. After each choice the limit is lowered to two more than the chosen count, so nearly all
 //! invalidations add nothing to a list. When the lists are empty, one scan of the pool's counts sets a new limit. The
 //! choice is exact, because every closed block with a count up to the limit is on its list. Of several blocks with the
-//! fewest valid pages, [`TieBreak`] takes the one that has been on the list for longest, or for shortest.
+//! fewest valid pages, [`GreedyTieBreak`] takes the one that has been on the list for longest, or for shortest.
 //!
 //! A metadata block does not lower the limit. Its pages become invalid much sooner than data, so it is chosen when
 //! nearly empty, and its count says nothing about that of the next data block. With the limit that low, every second
@@ -53,7 +53,7 @@ impl BlockState {
 
 /// Which block GC collects if several have the fewest valid pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum TieBreak {
+pub enum GreedyTieBreak {
     /// Of several blocks with equally few valid pages, GC collects the one whose valid count fell to this number last.
     #[default]
     Newest,
@@ -82,7 +82,7 @@ struct VictimCandidates {
 
 impl VictimCandidates {
     #[inline]
-    fn push(&mut self, block: BlockId, valid: u16) {
+    fn push_candidate(&mut self, block: BlockId, valid: u16) {
         if self.lists_by_valid_count.len() <= valid as usize {
             self.lists_by_valid_count.resize_with(valid as usize + 1, VecDeque::new);
         }
@@ -94,7 +94,7 @@ impl VictimCandidates {
     /// Lowers the maximum valid count of the blocks on the lists of GC candidates to `limit`, and empties the lists of
     /// greater valid counts. Ignores a `limit` above the present maximum, because not all blocks between the two are
     /// listed.
-    fn lower_limit(&mut self, limit: u16) {
+    fn reduce_max_valid_count(&mut self, limit: u16) {
         if limit >= self.max_listed_valid_count {
             return;
         }
@@ -126,17 +126,17 @@ fn closed_valid_counts(state: &[BlockState], valid: &[u16]) -> impl Iterator<Ite
 pub struct BlockTable {
     block_pages: u16,
     pools: u32,
-    state: Vec<BlockState>,
-    kind: Vec<PageKind>,
+    block_states: Vec<BlockState>,
+    page_kinds: Vec<PageKind>,
     valid_counts: Vec<u16>,
     /// Sequence number of the last page program or reverse-map (P2L) entry before each block was opened.
     opened_at_sequence: Vec<u64>,
     closed_at_sequence: Vec<u64>,
-    candidates: Vec<VictimCandidates>,
+    candidates_by_pool: Vec<VictimCandidates>,
     /// Upper bound, over all pools (sets of planes), of the valid counts of the blocks on the lists of GC candidates.
     /// One comparison with this bound shows for nearly every discarded page that the lists do not change.
     highest_candidate_limit: u16,
-    tie_break: TieBreak,
+    tie_break: GreedyTieBreak,
     /// Whether metadata blocks become candidates of garbage collection only when they have no valid page.
     excludes_nonempty_metadata: bool,
     metadata_blocks: u32,
@@ -154,13 +154,13 @@ impl BlockTable {
         Self {
             block_pages: block_pages as u16,
             pools,
-            state: vec![BlockState::Free; blocks],
-            kind: vec![PageKind::Data; blocks],
+            block_states: vec![BlockState::Free; blocks],
+            page_kinds: vec![PageKind::Data; blocks],
             valid_counts: vec![0; blocks],
             opened_at_sequence: vec![0; blocks],
             closed_at_sequence: vec![0; blocks],
-            tie_break: TieBreak::default(),
-            candidates: vec![VictimCandidates::default(); pools as usize],
+            tie_break: GreedyTieBreak::default(),
+            candidates_by_pool: vec![VictimCandidates::default(); pools as usize],
             highest_candidate_limit: 0,
             excludes_nonempty_metadata: false,
             metadata_blocks: 0,
@@ -171,12 +171,12 @@ impl BlockTable {
 
     /// Returns the number of FTL blocks of the device, bad ones included.
     pub fn len(&self) -> u32 {
-        self.state.len() as u32
+        self.block_states.len() as u32
     }
 
     /// Whether the device has no block; always false.
     pub fn is_empty(&self) -> bool {
-        self.state.is_empty()
+        self.block_states.is_empty()
     }
 
     /// Returns the number of pages of a block that can be valid: all except its head and tail pages, which describe the
@@ -193,19 +193,19 @@ impl BlockTable {
 
     /// Returns the blocks of a pool (set of planes that share their blocks).
     pub fn blocks_of_pool(&self, pool: u32) -> impl Iterator<Item = BlockId> + use<> {
-        (pool..self.state.len() as u32).step_by(self.pools as usize).map(BlockId)
+        (pool..self.block_states.len() as u32).step_by(self.pools as usize).map(BlockId)
     }
 
     /// Returns the state of a block: free, open, closed, erasing or retired.
     #[inline]
     pub fn state(&self, block: BlockId) -> BlockState {
-        self.state[block.index()]
+        self.block_states[block.index()]
     }
 
     /// Returns the kind of the pages in a block that is open or closed.
     #[inline]
     pub fn kind(&self, block: BlockId) -> PageKind {
-        self.kind[block.index()]
+        self.page_kinds[block.index()]
     }
 
     /// Returns the number of valid pages of a block; with a lazy L2P map it is an upper bound.
@@ -251,35 +251,35 @@ impl BlockTable {
 
     pub(super) fn set_free(&mut self, block: BlockId) {
         assert_eq!(self.valid_counts[block.index()], 0, "a free block has no valid page");
-        self.state[block.index()] = BlockState::Free;
+        self.block_states[block.index()] = BlockState::Free;
     }
 
     pub(super) fn set_erasing(&mut self, block: BlockId) {
         // An erase that a power loss interrupted is repeated, so the block may be in this state already.
-        if self.state[block.index()] != BlockState::Erasing {
-            self.metadata_blocks -= u32::from(!self.kind[block.index()].is_host_data());
+        if self.block_states[block.index()] != BlockState::Erasing {
+            self.metadata_blocks -= u32::from(!self.page_kinds[block.index()].is_host_data());
         }
-        self.state[block.index()] = BlockState::Erasing;
+        self.block_states[block.index()] = BlockState::Erasing;
     }
 
     pub(super) fn set_open(&mut self, block: BlockId, kind: PageKind, sequence: u64) {
-        assert_eq!(self.state[block.index()], BlockState::Free, "only a free block can be opened");
+        assert_eq!(self.block_states[block.index()], BlockState::Free, "only a free block can be opened");
         self.opened_at_sequence[block.index()] = sequence;
-        self.state[block.index()] = BlockState::Open;
-        self.kind[block.index()] = kind;
+        self.block_states[block.index()] = BlockState::Open;
+        self.page_kinds[block.index()] = kind;
         self.metadata_blocks += u32::from(!kind.is_host_data());
         if let Some(order) = &mut self.opening_order {
             order.push(Reverse((sequence, block)));
             // Obsolete entries accumulate after the entry of a block that is never collected. So the order is dropped
             // here and rebuilt when it is needed.
-            if order.len() > 2 * self.state.len() {
+            if order.len() > 2 * self.block_states.len() {
                 self.opening_order = None;
             }
         }
     }
 
     /// Sets which of several blocks with equally few valid pages GC chooses. Must be called before any block is closed.
-    pub(crate) fn set_tie_break(&mut self, ties: TieBreak) {
+    pub(crate) fn set_tie_break(&mut self, ties: GreedyTieBreak) {
         self.tie_break = ties;
     }
 
@@ -299,7 +299,7 @@ impl BlockTable {
 
     /// Returns the closed metadata block in `pool` (set of planes) with the fewest valid pages; `None` if all pages of
     /// all such blocks are valid. O(blocks of the pool).
-    pub fn emptiest_metadata(&self, pool: u32) -> Option<BlockId> {
+    pub fn emptiest_metadata_block(&self, pool: u32) -> Option<BlockId> {
         self.blocks_of_pool(pool)
             .filter(|&b| self.state(b) == BlockState::Closed && !self.kind(b).is_host_data())
             .filter(|&b| self.valid_counts[b.index()] < self.block_pages)
@@ -309,17 +309,17 @@ impl BlockTable {
     /// Whether GC may collect the block: it is closed and, if [`BlockTable::exclude_nonempty_metadata`] is set, holds
     /// host data or no valid page.
     #[inline]
-    pub(crate) fn is_candidate(&self, block: BlockId) -> bool {
-        self.state[block.index()] == BlockState::Closed
+    pub(crate) fn is_gc_candidate(&self, block: BlockId) -> bool {
+        self.block_states[block.index()] == BlockState::Closed
             && !(self.excludes_nonempty_metadata
-                && !self.kind[block.index()].is_host_data()
+                && !self.page_kinds[block.index()].is_host_data()
                 && self.valid_counts[block.index()] > 0)
     }
 
     pub(super) fn close(&mut self, block: BlockId, sequence: u64) {
-        self.state[block.index()] = BlockState::Closed;
+        self.block_states[block.index()] = BlockState::Closed;
         self.closed_at_sequence[block.index()] = sequence;
-        self.list_candidate(block);
+        self.add_to_candidate_list(block);
         if !self.closing_order.is_empty() {
             let pool = self.pool_of(block);
             self.closing_order[pool as usize].push_back((block, sequence));
@@ -338,8 +338,8 @@ impl BlockTable {
 
     /// Returns the block of `pool` (set of planes) that was closed earliest, for FIFO cleaning; `None` if no block is
     /// closed or the order of closing is not tracked. Amortised O(1).
-    pub fn oldest_closed(&mut self, pool: u32) -> Option<BlockId> {
-        let Self { closing_order, state, closed_at_sequence: closed_at, .. } = self;
+    pub fn oldest_closed_block(&mut self, pool: u32) -> Option<BlockId> {
+        let Self { closing_order, block_states: state, closed_at_sequence: closed_at, .. } = self;
         let order = closing_order.get_mut(pool as usize)?;
         while let Some(&(block, sequence)) = order.front() {
             if state[block.index()] == BlockState::Closed && closed_at[block.index()] == sequence {
@@ -352,10 +352,10 @@ impl BlockTable {
 
     pub(super) fn retire(&mut self, block: BlockId) {
         assert_eq!(self.valid_counts[block.index()], 0, "a retired block has no valid page");
-        if self.state[block.index()] == BlockState::Closed {
-            self.metadata_blocks -= u32::from(!self.kind[block.index()].is_host_data());
+        if self.block_states[block.index()] == BlockState::Closed {
+            self.metadata_blocks -= u32::from(!self.page_kinds[block.index()].is_host_data());
         }
-        self.state[block.index()] = BlockState::Retired;
+        self.block_states[block.index()] = BlockState::Retired;
     }
 
     #[inline]
@@ -366,14 +366,14 @@ impl BlockTable {
     /// Sets the valid page count of a block to the number that recovery found.
     pub(super) fn set_valid_pages(&mut self, block: BlockId, valid: u32) {
         self.valid_counts[block.index()] = valid as u16;
-        self.list_candidate(block);
+        self.add_to_candidate_list(block);
     }
 
     /// Counts an invalid page of the block as valid again, and puts the block on the list of GC candidates with its new
     /// count.
     pub(super) fn restore_valid_page(&mut self, block: BlockId) {
         self.valid_counts[block.index()] += 1;
-        self.list_candidate(block);
+        self.add_to_candidate_list(block);
     }
 
     #[inline]
@@ -382,7 +382,7 @@ impl BlockTable {
         assert!(*valid as u32 >= count, "block {block} has fewer than {count} valid pages to discard");
         *valid -= count as u16;
         if *valid <= self.highest_candidate_limit {
-            self.list_candidate(block);
+            self.add_to_candidate_list(block);
         }
     }
 
@@ -391,16 +391,18 @@ impl BlockTable {
         if self.pools == 1 { 0 } else { block.0 % self.pools }
     }
 
-    fn list_candidate(&mut self, block: BlockId) {
+    fn add_to_candidate_list(&mut self, block: BlockId) {
         let valid = self.valid_counts[block.index()];
         let pool = self.pool_of(block);
-        if valid > self.candidates[pool as usize].max_listed_valid_count || !self.is_candidate(block) {
+        if valid > self.candidates_by_pool[pool as usize].max_listed_valid_count
+            || !self.is_gc_candidate(block)
+        {
             return;
         }
-        let candidates = &mut self.candidates[pool as usize];
-        candidates.push(block, valid);
+        let candidates = &mut self.candidates_by_pool[pool as usize];
+        candidates.push_candidate(block, valid);
         // Blocks whose valid counts rise and fall leave obsolete entries on the lists; a rebuild bounds their number.
-        if candidates.list_entries > 4 * (self.state.len() as u32 / self.pools) + 64 {
+        if candidates.list_entries > 4 * (self.block_states.len() as u32 / self.pools) + 64 {
             self.rebuild_candidates(pool);
         }
     }
@@ -411,18 +413,18 @@ impl BlockTable {
         let mut found = Vec::new();
         self.collect_candidates_up_to(pool, limit, &mut found);
         // Of several blocks with the same count, the first that the scan finds is chosen first.
-        if self.tie_break == TieBreak::Newest {
+        if self.tie_break == GreedyTieBreak::Newest {
             found.reverse();
         }
-        let candidates = &mut self.candidates[pool as usize];
+        let candidates = &mut self.candidates_by_pool[pool as usize];
         candidates.clear();
         candidates.max_listed_valid_count = limit;
         candidates.lowest_nonempty_list = limit;
         candidates.unsorted_valid_counts = 0..limit + 1;
         self.highest_candidate_limit = self.highest_candidate_limit.max(limit);
-        let candidates = &mut self.candidates[pool as usize];
+        let candidates = &mut self.candidates_by_pool[pool as usize];
         for block in found {
-            candidates.push(block, self.valid_counts[block.index()]);
+            candidates.push_candidate(block, self.valid_counts[block.index()]);
         }
     }
 
@@ -431,10 +433,10 @@ impl BlockTable {
     /// written for vector instructions: a simulated life of zipf writes takes 0.7 of the time of plain loops.
     fn fewest_valid_pages(&self, pool: u32) -> Option<u16> {
         if self.pools > 1 || self.excludes_nonempty_metadata {
-            let candidates = self.blocks_of_pool(pool).filter(|&block| self.is_candidate(block));
+            let candidates = self.blocks_of_pool(pool).filter(|&block| self.is_gc_candidate(block));
             return candidates.map(|block| self.valid_counts[block.index()]).min();
         }
-        let least = closed_valid_counts(&self.state, &self.valid_counts).min();
+        let least = closed_valid_counts(&self.block_states, &self.valid_counts).min();
         least.filter(|&least| least < u16::MAX)
     }
 
@@ -442,12 +444,12 @@ impl BlockTable {
     /// their block numbers.
     fn collect_candidates_up_to(&self, pool: u32, limit: u16, found: &mut Vec<BlockId>) {
         if self.pools > 1 || self.excludes_nonempty_metadata {
-            let candidates = self.blocks_of_pool(pool).filter(|&block| self.is_candidate(block));
+            let candidates = self.blocks_of_pool(pool).filter(|&block| self.is_gc_candidate(block));
             return found.extend(candidates.filter(|block| self.valid_counts[block.index()] <= limit));
         }
         for (first, (state, valid)) in (0..)
             .step_by(SCAN_CHUNK_BLOCKS)
-            .zip(self.state.chunks(SCAN_CHUNK_BLOCKS).zip(self.valid_counts.chunks(SCAN_CHUNK_BLOCKS)))
+            .zip(self.block_states.chunks(SCAN_CHUNK_BLOCKS).zip(self.valid_counts.chunks(SCAN_CHUNK_BLOCKS)))
         {
             if closed_valid_counts(state, valid).min().is_some_and(|least| least <= limit) {
                 let blocks =
@@ -465,16 +467,17 @@ impl BlockTable {
             self.best_listed_candidate(pool)
         })?;
         let valid = self.valid_counts[found.index()];
-        if self.kind[found.index()].is_host_data() {
-            self.candidates[pool as usize].lower_limit(valid.saturating_add(CANDIDATE_LIMIT_MARGIN));
+        if self.page_kinds[found.index()].is_host_data() {
+            self.candidates_by_pool[pool as usize]
+                .reduce_max_valid_count(valid.saturating_add(CANDIDATE_LIMIT_MARGIN));
         }
         (valid < self.block_pages).then_some(found)
     }
 
     fn best_listed_candidate(&mut self, pool: u32) -> Option<BlockId> {
         let Self {
-            candidates,
-            state,
+            candidates_by_pool: candidates,
+            block_states: state,
             valid_counts: valid,
             closed_at_sequence: closed_at,
             tie_break: ties,
@@ -483,7 +486,7 @@ impl BlockTable {
         let candidates = &mut candidates[pool as usize];
         while (candidates.lowest_nonempty_list as usize) < candidates.lists_by_valid_count.len() {
             let list = &mut candidates.lists_by_valid_count[candidates.lowest_nonempty_list as usize];
-            if *ties == TieBreak::Oldest
+            if *ties == GreedyTieBreak::Oldest
                 && candidates.unsorted_valid_counts.contains(&candidates.lowest_nonempty_list)
             {
                 let before = list.len();
@@ -493,8 +496,8 @@ impl BlockTable {
                 candidates.unsorted_valid_counts.start = candidates.lowest_nonempty_list + 1;
             }
             while let Some(&block) = match ties {
-                TieBreak::Newest => list.back(),
-                TieBreak::Oldest => list.front(),
+                GreedyTieBreak::Newest => list.back(),
+                GreedyTieBreak::Oldest => list.front(),
             } {
                 if state[block.index()] == BlockState::Closed
                     && valid[block.index()] == candidates.lowest_nonempty_list
@@ -502,8 +505,8 @@ impl BlockTable {
                     return Some(block);
                 }
                 match ties {
-                    TieBreak::Newest => list.pop_back(),
-                    TieBreak::Oldest => list.pop_front(),
+                    GreedyTieBreak::Newest => list.pop_back(),
+                    GreedyTieBreak::Oldest => list.pop_front(),
                 };
                 candidates.list_entries -= 1;
             }
@@ -525,14 +528,14 @@ impl BlockTable {
     /// blocks. For audits.
     pub fn blocks_by_state(&self) -> [u32; 5] {
         let mut census = [0; 5];
-        self.state.iter().for_each(|&state| census[state as usize] += 1);
+        self.block_states.iter().for_each(|&state| census[state as usize] += 1);
         census
     }
 
     /// Returns the bytes of controller RAM for the states of blocks: per block two for the valid count and one for
     /// state and kind.
     pub fn ram_bytes(&self) -> u64 {
-        3 * self.state.len() as u64
+        3 * self.block_states.len() as u64
     }
 }
 
@@ -542,7 +545,7 @@ mod tests {
 
     /// Returns a block table in which blocks 0, 1 and 2 of 8 pages were closed in this order, all pages valid, and
     /// block 3 is free.
-    fn table_of_three_full_blocks(ties: TieBreak) -> BlockTable {
+    fn table_of_three_full_blocks(ties: GreedyTieBreak) -> BlockTable {
         let mut table = BlockTable::new(4, 8, 1);
         table.set_tie_break(ties);
         for block in (0..3).map(BlockId) {
@@ -555,7 +558,8 @@ mod tests {
 
     #[test]
     fn greedy_gc_takes_the_oldest_or_newest_of_equal_blocks_as_configured() {
-        for (ties, after_a_scan, by_reach) in [(TieBreak::Oldest, 0, 2), (TieBreak::Newest, 0, 1)] {
+        for (ties, after_a_scan, by_reach) in [(GreedyTieBreak::Oldest, 0, 2), (GreedyTieBreak::Newest, 0, 1)]
+        {
             // The first search scans: it knows the blocks only by the time at which they were closed.
             let mut table = table_of_three_full_blocks(ties);
             for block in [2, 0, 1] {

@@ -77,7 +77,7 @@ impl<N: Nand> Store<N> {
         self.stats.programs[cause as usize] += programs as u64;
         self.blocks.add_valid_pages(block, copied as u32);
         places.extend((next.0..next.0 + copied as u32).map(Ppn));
-        self.note_copies(pages.source_pages, next, programs, cause);
+        self.record_copy_ops(pages.source_pages, next, programs, cause);
         self.advance_open_block(index, programs as u32);
         match outcome {
             Ok(()) => Ok(copied),
@@ -92,7 +92,7 @@ impl<N: Nand> Store<N> {
                 if failed_program > 0 {
                     self.interrupted_programs.push(Ppn(next.0 + copied as u32));
                 }
-                self.ledger.interrupted_operations += u64::from(error == NandError::PowerLost);
+                self.counter_audit.interrupted_operations += u64::from(error == NandError::PowerLost);
                 Err(error.into())
             }
         }
@@ -100,14 +100,14 @@ impl<N: Nand> Store<N> {
 
     /// Adds `count` page copies to the list of flash operations for the timing model: as a single operation if source
     /// and destination are in one plane.
-    fn note_copies(&mut self, from: &[Ppn], to: Ppn, count: usize, cause: Cause) {
+    fn record_copy_ops(&mut self, from: &[Ppn], to: Ppn, count: usize, cause: Cause) {
         if !self.flash_ops.is_collecting_ops() || count == 0 {
             return;
         }
         if self.flash_ops.is_recording_pages() {
             for (&from, to) in from[..count].iter().zip(to.0..) {
-                self.note_operation_page(OpKind::Read, from);
-                self.note_operation_page(OpKind::Program, Ppn(to));
+                self.record_operation_page(OpKind::Read, from);
+                self.record_operation_page(OpKind::Program, Ppn(to));
             }
         }
         if self.flash_ops.is_recording_events() {
@@ -115,7 +115,7 @@ impl<N: Nand> Store<N> {
                 self.flash_ops.record_event(|| FtlEvent::Copy { from, to, cause });
             }
         }
-        let (source, target) = (self.first_plane(from[0]), self.first_plane(to));
+        let (source, target) = (self.first_plane_of_block(from[0]), self.first_plane_of_block(to));
         let (bytes, stripe) = (self.geometry.page_bytes, self.geometry.superblock_planes);
         let copies = FlashOp {
             plane: source,
@@ -123,23 +123,23 @@ impl<N: Nand> Store<N> {
             cause,
             dependency_distance: 0,
             transfer_bytes: bytes,
-            count: count as u32,
+            copy_or_line_count: count as u32,
         };
         if stripe == 1 && source == target {
-            return self.flash_ops.push(copies);
+            return self.flash_ops.push_op(copies);
         }
         let [read, program] = copies.copy_read_and_program();
         let pages = self.geometry.block_pages();
         let (source_start, target_start) = (self.block_of(from[0]).0 * pages, self.block_of(to).0 * pages);
         let plane = |first: PlaneId, offset: u32| PlaneId(first.0 + offset % stripe);
         for (from, to) in from[..count].iter().zip(to.0..) {
-            self.flash_ops.push(FlashOp { plane: plane(source, from.0 - source_start), ..read });
-            self.flash_ops.push(FlashOp { plane: plane(target, to - target_start), ..program });
+            self.flash_ops.push_op(FlashOp { plane: plane(source, from.0 - source_start), ..read });
+            self.flash_ops.push_op(FlashOp { plane: plane(target, to - target_start), ..program });
         }
     }
 
     /// Returns the plane that holds the first page of the block of `ppn`.
-    fn first_plane(&self, ppn: Ppn) -> PlaneId {
+    fn first_plane_of_block(&self, ppn: Ppn) -> PlaneId {
         self.geometry.plane_of(self.block_of(ppn), 0)
     }
 }

@@ -28,7 +28,7 @@ use crate::operation::{Cause, OpKind};
 /// Bytes that a tail page, at the end of a block, has for each page that it lists: owner (4) and sequence number (8).
 pub const TAIL_ENTRY_BYTES: u32 = 12;
 /// Minimum number of data pages in a block: with a single one, collecting a block would free nothing.
-const LEAST_DATA_PAGES: u32 = 2;
+const MIN_DATA_PAGES_PER_BLOCK: u32 = 2;
 /// Value of the owner field in a tail page (list of the pages of a block) for a page that cannot be read; no page of
 /// data or metadata has this owner.
 const UNREADABLE_PAGE_OWNER: u32 = u32::MAX;
@@ -58,7 +58,7 @@ impl HeadTailLayout {
         // The smallest t with t * per_page >= rest - t.
         let tail_pages = rest.div_ceil(per_page + 1);
         let data_pages = rest - tail_pages;
-        if data_pages < LEAST_DATA_PAGES {
+        if data_pages < MIN_DATA_PAGES_PER_BLOCK {
             return Err(Error::InvalidOptions(format!(
                 "head and tail pages leave only {data_pages} of the {block_pages} pages of a block for data: give \
                  blocks at least 4 pages (device.pages_per_block), or set recovery.blocks=oob-scan"
@@ -159,7 +159,7 @@ impl<N: Nand> Store<N> {
 
     /// Programs the head page of `block`, which describes the block, after it was opened for the write stream `stream`.
     /// Returns `false` if the program failed; the block is then condemned (to be retired) and closed.
-    pub(super) fn write_head(&mut self, index: usize, stream: Stream, block: BlockId) -> Result<bool> {
+    pub(super) fn write_head_page(&mut self, index: usize, stream: Stream, block: BlockId) -> Result<bool> {
         self.last_sequence += 1;
         let sequence = self.last_sequence;
         let kind = stream.kind();
@@ -183,26 +183,26 @@ impl<N: Nand> Store<N> {
 
     /// Programs the tail pages (lists of a block's pages) of all full blocks that lack them. A block in which a program
     /// failed gets none, because it will be retired.
-    pub(super) fn write_tails(&mut self) -> Result<()> {
+    pub(super) fn write_pending_tails(&mut self) -> Result<()> {
         while let Some(block) = self.blocks_without_tail.pop() {
             if !self.nand.is_condemned(block) {
-                self.write_tail(block)?;
+                self.write_tail_pages(block)?;
             }
         }
         Ok(())
     }
 
-    fn write_tail(&mut self, block: BlockId) -> Result<()> {
+    fn write_tail_pages(&mut self, block: BlockId) -> Result<()> {
         let Some(HeadTailLayout { data_pages, tail_pages }) = self.head_tail else { return Ok(()) };
         let first = self.first_data_page(block);
-        let Some(head) = self.probe_page(self.geometry.first_page(block))? else { return Ok(()) };
+        let Some(head) = self.oob_without_read(self.geometry.first_page(block))? else { return Ok(()) };
         let mut page = vec![0; self.geometry.page_bytes as usize];
         let per_page = self.geometry.page_bytes / TAIL_ENTRY_BYTES;
         for number in 0..tail_pages {
             page.fill(0);
             let from = number * per_page;
             for (k, bytes) in (from..data_pages).zip(page.chunks_exact_mut(TAIL_ENTRY_BYTES as usize)) {
-                let found = self.probe_page(Ppn(first.0 + k))?;
+                let found = self.oob_without_read(Ppn(first.0 + k))?;
                 let (owner, sequence) =
                     found.map_or((UNREADABLE_PAGE_OWNER, 0), |oob| (oob.owner, oob.sequence));
                 bytes[..4].copy_from_slice(&owner.to_le_bytes());
@@ -226,8 +226,8 @@ impl<N: Nand> Store<N> {
 
     /// Returns the OOB of a page whose block has no tail pages (lists of its OOBs) yet; `None` if the OOB is
     /// unreadable. A controller keeps these OOBs in RAM until the tail is written, so this is no flash operation.
-    fn probe_page(&mut self, ppn: Ppn) -> Result<Option<Oob>> {
-        match self.nand.probe(ppn) {
+    fn oob_without_read(&mut self, ppn: Ppn) -> Result<Option<Oob>> {
+        match self.nand.probe_page(ppn) {
             Ok(found) => Ok(found),
             Err(NandError::Uncorrectable(_)) => Ok(None),
             Err(error) => Err(error.into()),
@@ -238,12 +238,12 @@ impl<N: Nand> Store<N> {
     fn program_head_or_tail_page(&mut self, ppn: Ppn, oob: Oob, page: &[u8]) -> Result<bool> {
         let outcome = self.nand.program(ppn, oob, Content::Bytes(page));
         self.stats.programs[Cause::BlockMetadata as usize] += 1;
-        self.note_operation(OpKind::Program, ppn, Cause::BlockMetadata);
+        self.record_operation(OpKind::Program, ppn, Cause::BlockMetadata);
         match outcome {
             Ok(()) => Ok(true),
             Err(NandError::ProgramFailed(_)) => Ok(false),
             Err(error) => {
-                self.ledger.interrupted_operations += 1;
+                self.counter_audit.interrupted_operations += 1;
                 Err(error.into())
             }
         }
@@ -264,12 +264,12 @@ impl<N: Nand> Store<N> {
         let Some(HeadTailLayout { tail_pages, .. }) = self.head_tail else { return };
         if let Some(at) = self.blocks_without_tail.iter().position(|&due| due == block) {
             self.blocks_without_tail.swap_remove(at);
-            self.ledger.unwritten_tails += u64::from(tail_pages);
+            self.counter_audit.unwritten_tail_pages += u64::from(tail_pages);
         }
     }
 
     /// Reads, during recovery, the head page (description) of a block that is not bad. Costs one page read.
-    pub(crate) fn read_head(&mut self, block: BlockId) -> Result<HeadReadResult> {
+    pub(crate) fn read_head_page(&mut self, block: BlockId) -> Result<HeadReadResult> {
         let ppn = self.geometry.first_page(block);
         let Some(oob) = self.read_head_or_tail_page(ppn)? else { return Ok(HeadReadResult::Erased) };
         let head =
@@ -280,7 +280,7 @@ impl<N: Nand> Store<N> {
     /// Reads, during recovery, the tail pages of a block, which list owner and sequence number of its data pages. Costs
     /// one page read per tail page, up to the first that is missing. Returns `None` if a tail page is missing or
     /// unreadable, or if the tail does not belong to `head` because it is from before the last erase.
-    pub(crate) fn read_tail(&mut self, head: &HeadPage) -> Result<Option<TailPages>> {
+    pub(crate) fn read_tail_pages(&mut self, head: &HeadPage) -> Result<Option<TailPages>> {
         let Some(HeadTailLayout { data_pages, tail_pages }) = self.head_tail else { return Ok(None) };
         let first = self.first_data_page(head.block);
         let per_page = self.geometry.page_bytes / TAIL_ENTRY_BYTES;
@@ -314,7 +314,7 @@ impl<N: Nand> Store<N> {
     fn read_head_or_tail_page(&mut self, ppn: Ppn) -> Result<Option<Option<Oob>>> {
         self.stats.reads[Cause::Recovery as usize] += 1;
         self.flash_ops.record_event(|| FtlEvent::Read { ppn, cause: Cause::Recovery, is_spare_only: false });
-        match self.nand.probe(ppn) {
+        match self.nand.probe_page(ppn) {
             Ok(None) => return Ok(None),
             Ok(Some(oob)) if !oob.kind.describes_block() => return Ok(Some(None)),
             Ok(Some(_)) => {}

@@ -17,11 +17,11 @@ impl<N: Nand> Store<N> {
 
     /// Retains an old version of a translation page if [`Store::retain_translation_versions`] was called, otherwise
     /// discards it. A retained version counts as a valid page, so that its block is not erased.
-    pub(crate) fn retain_or_discard(&mut self, ppn: Ppn) {
+    pub(crate) fn retain_or_discard_version(&mut self, ppn: Ppn) {
         if self.retains_translation_versions {
             self.retained_versions.push_back((self.last_sequence, ppn));
         } else {
-            self.discard_metadata(ppn);
+            self.discard_metadata_page(ppn);
         }
     }
 
@@ -39,7 +39,7 @@ impl<N: Nand> Store<N> {
 
     /// Records that GC moved the retained old version of a translation page from `from` to `to`. Returns `false` if no
     /// version is retained at `from`.
-    pub(crate) fn move_retained(&mut self, from: Ppn, to: Ppn) -> bool {
+    pub(crate) fn move_retained_version(&mut self, from: Ppn, to: Ppn) -> bool {
         let held = self.retained_versions.iter_mut().find(|(_, held)| *held == from);
         held.map(|(_, place)| *place = to).is_some()
     }
@@ -59,7 +59,7 @@ impl<N: Nand> Store<N> {
         let pages: Vec<Ppn> = self.retained_versions.drain(..released).map(|(_, ppn)| ppn).collect();
         self.nand.drop_metadata_bytes(&pages);
         for ppn in pages {
-            self.discard(ppn);
+            self.discard_page(ppn);
         }
     }
 

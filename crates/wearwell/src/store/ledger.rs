@@ -18,11 +18,11 @@ pub(crate) struct CounterAudit {
     /// Sum of the erase counts of all blocks when the store was created and counting began. The next field is the
     /// number of programmed pages at that time, because the medium may hold data already.
     pub(super) initial_erases: u64,
-    pub(super) initial_programs: u64,
+    pub(super) initial_programmed_pages: u64,
     /// Number of programs and erases that were counted although a loss of power interrupted or prevented them.
     pub(super) interrupted_operations: u64,
     /// Number of tail pages (lists of a block's OOBs) that were never written, because their block was erased first.
-    pub(super) unwritten_tails: u64,
+    pub(super) unwritten_tail_pages: u64,
     /// Whether a recovery took place since counting began; it may have closed blocks that were not full.
     pub(super) has_recovered: bool,
 }
@@ -31,9 +31,9 @@ impl<N: Nand> Store<N> {
     /// Sets the counters of flash operations to zero and keeps their sums for the audit. Erase counts of blocks are
     /// unchanged.
     pub(crate) fn clear_stats(&mut self) {
-        self.ledger.cleared_programs += self.stats.total_programs();
-        self.ledger.cleared_erases += self.stats.total_erases();
-        self.ledger.cleared_retired_blocks += self.stats.retired_blocks;
+        self.counter_audit.cleared_programs += self.stats.total_programs();
+        self.counter_audit.cleared_erases += self.stats.total_erases();
+        self.counter_audit.cleared_retired_blocks += self.stats.retired_blocks;
         self.stats = Stats::default();
     }
 
@@ -47,11 +47,11 @@ impl<N: Nand> Store<N> {
             cleared_erases: erases,
             cleared_retired_blocks: retired_blocks,
             initial_erases: first_wear,
-            initial_programs: first_programs,
+            initial_programmed_pages: first_programs,
             interrupted_operations: cut,
-            unwritten_tails: unwritten,
+            unwritten_tail_pages: unwritten,
             has_recovered: recovered,
-        } = self.ledger;
+        } = self.counter_audit;
         let programs = first_programs + programs + self.stats.total_programs();
         let erases = (erases + self.stats.total_erases()) / self.geometry.superblock_planes as u64;
         let retired = retired_blocks + self.stats.retired_blocks;
@@ -95,6 +95,6 @@ impl<N: Nand> Store<N> {
         }
         let first = self.geometry.first_page(block).0;
         let pages = (first..first + self.geometry.block_pages()).map(Ppn);
-        pages.take_while(|&ppn| self.nand.probe(ppn) != Ok(None)).count() as u64
+        pages.take_while(|&ppn| self.nand.probe_page(ppn) != Ok(None)).count() as u64
     }
 }

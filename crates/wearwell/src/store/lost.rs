@@ -31,35 +31,35 @@ impl<N: Nand> Store<N> {
     /// Handles a failed read of `ppn` and returns the error for the caller. If the page is uncorrectable, the read is
     /// counted and the page is recorded as unreadable.
     #[cold]
-    pub(super) fn note_read_failure(&mut self, ppn: Ppn, error: NandError, cause: Cause) -> Error {
+    pub(super) fn record_read_failure(&mut self, ppn: Ppn, error: NandError, cause: Cause) -> Error {
         if matches!(error, NandError::Uncorrectable(_)) {
             self.stats.reads[cause as usize] += 1;
-            self.note_operation(OpKind::Read, ppn, cause);
-            self.note_unreadable(ppn);
+            self.record_operation(OpKind::Read, ppn, cause);
+            self.record_unreadable_page(ppn);
         }
         error.into()
     }
 
     /// Records that the data of the page in use at `ppn` cannot be read, for callers that read the medium without the
     /// store.
-    pub fn report_unreadable(&mut self, ppn: Ppn) {
-        self.note_unreadable(ppn);
+    pub fn report_unreadable_page(&mut self, ppn: Ppn) {
+        self.record_unreadable_page(ppn);
     }
 
-    fn note_unreadable(&mut self, ppn: Ppn) {
+    fn record_unreadable_page(&mut self, ppn: Ppn) {
         if self.unreadable_pages.insert(ppn) {
             self.stats.media_errors += 1;
-            self.found_unreadable.push(ppn);
+            self.found_unreadable_pages.push(ppn);
         }
     }
 
     /// Returns the pages found unreadable since the last call, in the order in which they were found.
-    pub fn take_found_unreadable(&mut self) -> Vec<Ppn> {
-        std::mem::take(&mut self.found_unreadable)
+    pub fn take_found_unreadable_pages(&mut self) -> Vec<Ppn> {
+        std::mem::take(&mut self.found_unreadable_pages)
     }
 
     /// Removes the pages of `block`, which is erased or retired, from the list of unreadable pages.
-    pub(super) fn forget_unreadable(&mut self, block: BlockId) {
+    pub(super) fn remove_unreadable_pages_of(&mut self, block: BlockId) {
         if !self.unreadable_pages.is_empty() {
             let (first, pages) = (self.geometry.first_page(block).0, self.geometry.block_pages());
             self.unreadable_pages.retain(|ppn| !(first..first + pages).contains(&ppn.0));
@@ -68,7 +68,7 @@ impl<N: Nand> Store<N> {
 
     /// Replaces, in a recovery, the list of unreadable pages by the pages that were programmed as lost, which the
     /// medium knows.
-    pub(super) fn reload_unreadable(&mut self) {
+    pub(super) fn reload_unreadable_pages(&mut self) {
         self.unreadable_pages = self.nand.lost_pages().into_iter().collect();
     }
 
@@ -78,7 +78,7 @@ impl<N: Nand> Store<N> {
     ///
     /// # Errors
     /// As [`Store::append`].
-    pub(crate) fn append_lost(
+    pub(crate) fn append_lost_page(
         &mut self,
         stream: Stream,
         pool: u32,
@@ -107,7 +107,7 @@ impl<N: Nand> Store<N> {
         cause: Cause,
         places: &mut Vec<Ppn>,
     ) -> Result<usize> {
-        self.note_unreadable(from);
+        self.record_unreadable_page(from);
         let mut spare = vec![0; self.geometry.spare_bytes as usize];
         let oob = match self.nand.read_spare(from, &mut spare) {
             // The FTL's bytes in the spare area are unreadable too; the OOB is readable.
@@ -117,7 +117,7 @@ impl<N: Nand> Store<N> {
             }
             read => read?,
         };
-        self.note_operation(OpKind::Read, from, cause);
+        self.record_operation(OpKind::Read, from, cause);
         self.last_sequence += 1;
         let oob = Oob { owner: owner.0, sequence: self.last_sequence, ..oob };
         let place = self.program_page_as_lost(index, oob, &spare, cause)?;
@@ -132,7 +132,7 @@ impl<N: Nand> Store<N> {
     /// [`NandError::Uncorrectable`] if the spare area is unreadable too, power loss.
     pub(crate) fn read_spare_bytes(&mut self, ppn: Ppn, into: &mut [u8], cause: Cause) -> Result<Oob> {
         let oob = self.nand.read_spare(ppn, into)?;
-        self.note_spare_read(ppn, cause);
+        self.record_spare_read(ppn, cause);
         Ok(oob)
     }
 

@@ -34,7 +34,7 @@ mod runs;
 mod takeover;
 mod turns;
 
-pub use block_table::{BlockState, BlockTable, TieBreak};
+pub use block_table::{BlockState, BlockTable, GreedyTieBreak};
 pub use copies::PageCopies;
 pub use free_pool::FreeBlockOrder;
 use free_pool::FreeBlockQueue;
@@ -135,19 +135,19 @@ impl Frontier {
 pub struct Store<N> {
     nand: N,
     geometry: Geometry,
-    divider: Divider,
+    block_divider: Divider,
     pools: u32,
     blocks: BlockTable,
-    free: Vec<FreeBlockQueue>,
+    free_block_queues: Vec<FreeBlockQueue>,
     /// Open block of each stream of writes in each pool (set of planes), at index `stream * pools + pool`;
     /// [`Frontier::NONE`] if there is none.
     frontiers: Vec<Frontier>,
     /// Partly filled blocks that were set aside, at the same index as the open block that replaces them. When this open
     /// block is full, its write stream continues in the parked block.
-    parked: Vec<Frontier>,
+    parked_blocks: Vec<Frontier>,
     /// For each stream of writes, the pools (sets of planes) where it has an open block.
-    open_pools: [Vec<u32>; Stream::STREAM_COUNT],
-    turns: PoolRotation,
+    pools_with_open_block: [Vec<u32>; Stream::STREAM_COUNT],
+    pool_rotation: PoolRotation,
     last_sequence: u64,
     retains_translation_versions: bool,
     /// Old versions of translation pages retained for a recovery, oldest first, each with the sequence number of the
@@ -159,8 +159,8 @@ pub struct Store<N> {
     /// Pages in use that are known to be unreadable: a read failed, or they were programmed as lost, so that every read
     /// of them fails.
     unreadable_pages: FxHashSet<Ppn>,
-    /// Pages found unreadable since the last call of [`Store::take_found_unreadable`].
-    found_unreadable: Vec<Ppn>,
+    /// Pages found unreadable since the last call of [`Store::take_found_unreadable_pages`].
+    found_unreadable_pages: Vec<Ppn>,
     /// Division of blocks into a head page and tail pages, which describe the block, and data pages between; `None` if
     /// blocks have only data pages.
     head_tail: Option<HeadTailLayout>,
@@ -172,7 +172,7 @@ pub struct Store<N> {
     has_program_failed: bool,
     /// Counters of flash operations and events, since they were last cleared.
     pub stats: Stats,
-    ledger: CounterAudit,
+    counter_audit: CounterAudit,
     /// Flash operations of the current request, to which the timing model assigns times.
     pub flash_ops: FlashOpList,
     page_buffer: Vec<u8>,
@@ -201,34 +201,34 @@ impl<N: Nand> Store<N> {
         let data_pages = head_tail.map_or(geometry.block_pages(), |parts| parts.data_pages);
         let page = vec![0; (geometry.page_bytes + geometry.spare_bytes) as usize];
         let mut store = Self {
-            divider: Divider::new(geometry.block_pages()),
+            block_divider: Divider::new(geometry.block_pages()),
             pools,
             blocks: BlockTable::new(geometry.blocks(), data_pages, pools),
-            free: (0..pools).map(|_| FreeBlockQueue::new(order)).collect(),
+            free_block_queues: (0..pools).map(|_| FreeBlockQueue::new(order)).collect(),
             frontiers: vec![Frontier::NONE; Stream::STREAM_COUNT * pools as usize],
-            parked: vec![Frontier::NONE; Stream::STREAM_COUNT * pools as usize],
-            open_pools: Default::default(),
-            turns: PoolRotation::new(&geometry),
+            parked_blocks: vec![Frontier::NONE; Stream::STREAM_COUNT * pools as usize],
+            pools_with_open_block: Default::default(),
+            pool_rotation: PoolRotation::new(&geometry),
             last_sequence: 0,
             retains_translation_versions: false,
             retained_versions: VecDeque::new(),
             interrupted_programs: Vec::new(),
             unreadable_pages: FxHashSet::default(),
-            found_unreadable: Vec::new(),
+            found_unreadable_pages: Vec::new(),
             head_tail,
             blocks_without_tail: Vec::new(),
             opened_data_blocks: None,
             has_program_failed: false,
             stats: Stats::default(),
-            ledger: CounterAudit::default(),
+            counter_audit: CounterAudit::default(),
             flash_ops: FlashOpList::default(),
             page_buffer: page,
             geometry,
             nand,
         };
         store.adopt_erased_blocks();
-        store.ledger.initial_erases = store.total_erase_count();
-        store.ledger.initial_programs = store.programmed_pages();
+        store.counter_audit.initial_erases = store.total_erase_count();
+        store.counter_audit.initial_programmed_pages = store.programmed_pages();
         store
     }
 
@@ -239,10 +239,10 @@ impl<N: Nand> Store<N> {
     }
 
     fn return_to_free_pool(&mut self, block: BlockId) {
-        self.forget_unreadable(block);
+        self.remove_unreadable_pages_of(block);
         self.blocks.set_free(block);
         let (wear, pool) = (self.nand.erase_count(block), self.pool_of(block));
-        self.free[pool as usize].insert(block, wear);
+        self.free_block_queues[pool as usize].insert(block, wear);
     }
 
     /// Returns the geometry of the device.
@@ -283,7 +283,7 @@ impl<N: Nand> Store<N> {
     /// Returns the block that holds a page.
     #[inline]
     pub fn block_of(&self, ppn: Ppn) -> BlockId {
-        BlockId(self.divider.quotient(ppn.0))
+        BlockId(self.block_divider.quotient(ppn.0))
     }
 
     /// Returns the pool (set of planes that share their blocks) of a block.
@@ -306,12 +306,12 @@ impl<N: Nand> Store<N> {
     /// Returns the number of free blocks in a pool (set of planes that share their blocks).
     #[inline]
     pub fn free_blocks(&self, pool: u32) -> u32 {
-        self.free[pool as usize].len()
+        self.free_block_queues[pool as usize].len()
     }
 
     /// Returns the number of free blocks of the device.
     pub fn total_free_blocks(&self) -> u32 {
-        self.free.iter().map(FreeBlockQueue::len).sum()
+        self.free_block_queues.iter().map(FreeBlockQueue::len).sum()
     }
 
     /// Returns [`Error::Full`] with the number of free blocks of the device, for a request that finds no free block.
@@ -322,7 +322,7 @@ impl<N: Nand> Store<N> {
     /// Returns the number of unprogrammed pages of all open blocks. Blocks that were set aside partly filled (parked)
     /// are included.
     pub fn open_pages_left(&self) -> u64 {
-        self.frontiers.iter().chain(&self.parked).map(|f| f.pages_left as u64).sum()
+        self.frontiers.iter().chain(&self.parked_blocks).map(|f| f.pages_left as u64).sum()
     }
 
     /// Returns the number of pages that a stream of writes can append in `pool` (set of planes) before it needs a new
@@ -334,7 +334,7 @@ impl<N: Nand> Store<N> {
 
     /// Returns the number of pages that a stream of writes can append in `pool` (set of planes) without using the free
     /// blocks reserved for garbage collection.
-    pub(crate) fn free_pages_in(&self, stream: Stream, pool: u32) -> u32 {
+    pub(crate) fn free_pages_above_reserve(&self, stream: Stream, pool: u32) -> u32 {
         let spare_blocks = self.free_blocks(pool).saturating_sub(GC_RESERVE_BLOCKS);
         self.open_block_pages_left(stream, pool) + spare_blocks * self.data_pages()
     }
@@ -344,20 +344,20 @@ impl<N: Nand> Store<N> {
     /// returns. O(1) if they fit the stream's only open block, as is usual; O(pools) if room is short.
     #[inline]
     pub(crate) fn has_room_for_pages(&self, stream: Stream, pages: u32) -> bool {
-        self.fits_open_block(stream, pages) || self.has_room_anywhere(stream, pages)
+        self.fits_open_block(stream, pages) || self.has_room_in_all_pools(stream, pages)
     }
 
     /// Whether a stream of writes has exactly one open block and `pages` pages fit into it.
     #[inline]
     pub(crate) fn fits_open_block(&self, stream: Stream, pages: u32) -> bool {
-        let open = self.open_pools[stream as usize].as_slice();
+        let open = self.pools_with_open_block[stream as usize].as_slice();
         matches!(open, &[pool] if self.open_block_pages_left(stream, pool) >= pages)
     }
 
-    fn has_room_anywhere(&self, stream: Stream, pages: u32) -> bool {
+    fn has_room_in_all_pools(&self, stream: Stream, pages: u32) -> bool {
         let mut room = 0;
         (0..self.pools).any(|pool| {
-            room += self.free_pages_in(stream, pool);
+            room += self.free_pages_above_reserve(stream, pool);
             room >= pages
         })
     }
@@ -366,33 +366,33 @@ impl<N: Nand> Store<N> {
     /// successive calls visit all pools in turn.
     #[inline]
     pub fn advance_pool(&mut self, stream: Stream) -> u32 {
-        self.turns.advance_pool(stream)
+        self.pool_rotation.advance_pool(stream)
     }
 
     /// Sets the order in which, from this call on, successive pages of every stream of writes visit the pools (sets of
     /// planes).
     pub fn set_striping(&mut self, striping: Striping) {
-        self.turns.set_striping(striping, &self.geometry);
+        self.pool_rotation.set_striping(striping, &self.geometry);
     }
 
     /// Undoes one [`Store::advance_pool`] that returned `pool` (set of planes), because the page is not written after
     /// all: the write stream's next page goes to `pool`.
     #[inline]
     pub(crate) fn restore_next_pool(&mut self, stream: Stream, pool: u32) {
-        self.turns.set_next_pool(stream, pool);
+        self.pool_rotation.set_next_pool(stream, pool);
     }
 
     /// Returns the pool (set of planes) for the write stream's next page, without advancing to the following pool.
     #[inline]
     pub fn peek_pool(&self, stream: Stream) -> u32 {
-        self.turns.next_pool(stream)
+        self.pool_rotation.next_pool(stream)
     }
 
     /// Returns the pool (set of planes) with the most free blocks, for the write stream's next page: of the pools in
     /// which the stream has an open block, or of all pools if it has none. O(1) for a stream with one open block.
     pub fn pool_with_most_free_blocks(&self, stream: Stream) -> u32 {
         let free_and_first = |&pool: &u32| (self.free_blocks(pool), u32::MAX - pool);
-        let richest = match self.open_pools[stream as usize].as_slice() {
+        let richest = match self.pools_with_open_block[stream as usize].as_slice() {
             [] => (0..self.pools).max_by_key(free_and_first),
             &[only] => Some(only),
             open => open.iter().copied().max_by_key(free_and_first),
@@ -408,7 +408,7 @@ impl<N: Nand> Store<N> {
     fn set_frontier(&mut self, index: usize, frontier: Frontier) {
         self.frontiers[index] = frontier;
         let pools = self.pools as usize;
-        let (open, pool) = (&mut self.open_pools[index / pools], (index % pools) as u32);
+        let (open, pool) = (&mut self.pools_with_open_block[index / pools], (index % pools) as u32);
         let listed = open.iter().position(|&listed| listed == pool);
         match listed {
             Some(at) if frontier.pages_left == 0 => drop(open.swap_remove(at)),
@@ -426,7 +426,7 @@ impl<N: Nand> Store<N> {
     /// # Errors
     /// [`Error::Full`] if the pool has no block left, power loss.
     #[inline(always)]
-    pub fn append(
+    pub fn append_page(
         &mut self,
         stream: Stream,
         pool: u32,
@@ -445,7 +445,7 @@ impl<N: Nand> Store<N> {
     }
 
     /// Appends a metadata page to the write stream `stream`. The page equals the page at `base` except for `words` of
-    /// four bytes ([`Nand::program_changed`]). Returns its PPN. A failed program is repeated in a new block.
+    /// four bytes ([`Nand::program_changed_page`]). Returns its PPN. A failed program is repeated in a new block.
     ///
     /// # Errors
     /// As [`Store::append`].
@@ -460,9 +460,9 @@ impl<N: Nand> Store<N> {
         let fingerprint = Fingerprint::default();
         loop {
             let (index, oob) = self.prepare_program(stream, pool, owner, fingerprint)?;
-            let outcome = self.nand.program_changed(self.frontiers[index].next_page, oob, base, words);
+            let outcome = self.nand.program_changed_page(self.frontiers[index].next_page, oob, base, words);
             if let Err(error @ NandError::Uncorrectable(_)) = outcome {
-                return Err(self.note_read_failure(base, error, cause));
+                return Err(self.record_read_failure(base, error, cause));
             }
             if let Some(place) = self.finish_program(index, outcome, cause)? {
                 return Ok(place);
@@ -500,7 +500,7 @@ impl<N: Nand> Store<N> {
     ) -> Result<Option<Ppn>> {
         let Frontier { block, next_page: next, .. } = self.frontiers[index];
         self.stats.programs[cause as usize] += 1;
-        self.note_operation(OpKind::Program, next, cause);
+        self.record_operation(OpKind::Program, next, cause);
         match outcome {
             Ok(()) => {
                 self.blocks.add_valid_pages(block, 1);
@@ -522,7 +522,7 @@ impl<N: Nand> Store<N> {
             return Ok(());
         }
         self.interrupted_programs.push(next);
-        self.ledger.interrupted_operations += 1;
+        self.counter_audit.interrupted_operations += 1;
         Err(error.into())
     }
 
@@ -551,11 +551,11 @@ impl<N: Nand> Store<N> {
         if self.head_tail.is_none() {
             return self.open_next_free_block(stream, pool).map(drop);
         }
-        self.write_tails()?;
+        self.write_pending_tails()?;
         let index = self.frontier_index(stream, pool);
         loop {
             let block = self.open_next_free_block(stream, pool)?;
-            if self.write_head(index, stream, block)? {
+            if self.write_head_page(index, stream, block)? {
                 return Ok(());
             }
         }
@@ -563,7 +563,7 @@ impl<N: Nand> Store<N> {
 
     fn open_next_free_block(&mut self, stream: Stream, pool: u32) -> Result<BlockId> {
         let worn = stream == Stream::Gc;
-        let Some(block) = self.free[pool as usize].take_next(worn) else {
+        let Some(block) = self.free_block_queues[pool as usize].take_next_block(worn) else {
             return Err(self.device_full_error());
         };
         self.make_open_block(stream, block);
@@ -598,7 +598,7 @@ impl<N: Nand> Store<N> {
 
     /// Opens a block for the next page of a stream of writes, in the pool of [`Store::pool_with_most_free_blocks`], if
     /// the stream has no open block there.
-    pub(crate) fn open_block_ahead(&mut self, stream: Stream) -> Result<()> {
+    pub(crate) fn open_block_in_advance(&mut self, stream: Stream) -> Result<()> {
         let pool = self.pool_with_most_free_blocks(stream);
         if self.open_block_pages_left(stream, pool) > 0 {
             Ok(())
@@ -640,7 +640,7 @@ impl<N: Nand> Store<N> {
 
     /// Counts the page at `ppn` as invalid: lowers the valid count of its block. O(1), one random access.
     #[inline]
-    pub fn discard(&mut self, ppn: Ppn) {
+    pub fn discard_page(&mut self, ppn: Ppn) {
         let block = self.block_of(ppn);
         self.blocks.remove_valid_pages(block, 1);
     }
@@ -652,14 +652,14 @@ impl<N: Nand> Store<N> {
 
     /// Counts the metadata page at `ppn` as invalid, and allows the simulation to drop its bytes: the page will not be
     /// read again.
-    pub fn discard_metadata(&mut self, ppn: Ppn) {
+    pub fn discard_metadata_page(&mut self, ppn: Ppn) {
         self.nand.drop_metadata_bytes(&[ppn]);
-        self.discard(ppn);
+        self.discard_page(ppn);
     }
 
     /// Counts an invalid page as valid again; its block must not have been erased since it became invalid.
     #[inline]
-    pub fn revive(&mut self, ppn: Ppn) {
+    pub fn revive_page(&mut self, ppn: Ppn) {
         let block = self.block_of(ppn);
         self.blocks.restore_valid_page(block);
     }
@@ -671,9 +671,9 @@ impl<N: Nand> Store<N> {
     /// Uncorrectable page, power loss.
     #[inline]
     pub fn read(&mut self, ppn: Ppn, into: &mut [u8], cause: Cause) -> Result<Oob> {
-        let oob = self.nand.read(ppn, into).map_err(|error| self.note_read_failure(ppn, error, cause))?;
+        let oob = self.nand.read(ppn, into).map_err(|error| self.record_read_failure(ppn, error, cause))?;
         self.stats.reads[cause as usize] += 1;
-        self.note_operation(OpKind::Read, ppn, cause);
+        self.record_operation(OpKind::Read, ppn, cause);
         Ok(oob)
     }
 
@@ -682,8 +682,8 @@ impl<N: Nand> Store<N> {
     pub(crate) fn read_pages(&mut self, pages: &[Ppn], into: &mut [u8]) -> (usize, Result<()>) {
         let (done, outcome) = self.nand.read_pages(pages, into);
         self.stats.reads[Cause::Host as usize] += done as u64;
-        pages[..done].iter().for_each(|&ppn| self.note_operation(OpKind::Read, ppn, Cause::Host));
-        (done, outcome.map_err(|error| self.note_read_failure(pages[done], error, Cause::Host)))
+        pages[..done].iter().for_each(|&ppn| self.record_operation(OpKind::Read, ppn, Cause::Host));
+        (done, outcome.map_err(|error| self.record_read_failure(pages[done], error, Cause::Host)))
     }
 
     /// Reads a metadata page and passes its bytes to the function `look`, without copying them if the medium has them
@@ -698,9 +698,11 @@ impl<N: Nand> Store<N> {
         look: &mut dyn FnMut(&[u8]),
         cause: Cause,
     ) -> Result<()> {
-        self.nand.inspect_page(ppn, page, look).map_err(|error| self.note_read_failure(ppn, error, cause))?;
+        self.nand
+            .inspect_page(ppn, page, look)
+            .map_err(|error| self.record_read_failure(ppn, error, cause))?;
         self.stats.reads[cause as usize] += 1;
-        self.note_operation(OpKind::Read, ppn, cause);
+        self.record_operation(OpKind::Read, ppn, cause);
         Ok(())
     }
 
@@ -710,9 +712,9 @@ impl<N: Nand> Store<N> {
     /// # Errors
     /// Uncorrectable page, power loss.
     pub(crate) fn read_words(&mut self, ppn: Ppn, words: &mut [PageWord], cause: Cause) -> Result<()> {
-        self.nand.read_words(ppn, words).map_err(|error| self.note_read_failure(ppn, error, cause))?;
+        self.nand.read_words(ppn, words).map_err(|error| self.record_read_failure(ppn, error, cause))?;
         self.stats.reads[cause as usize] += 1;
-        self.note_operation(OpKind::Read, ppn, cause);
+        self.record_operation(OpKind::Read, ppn, cause);
         Ok(())
     }
 
@@ -722,7 +724,7 @@ impl<N: Nand> Store<N> {
     /// Uncorrectable page, power loss.
     pub fn read_spare(&mut self, ppn: Ppn, cause: Cause) -> Result<Oob> {
         let oob = self.nand.read_spare(ppn, &mut [])?;
-        self.note_spare_read(ppn, cause);
+        self.record_spare_read(ppn, cause);
         Ok(oob)
     }
 
@@ -735,19 +737,19 @@ impl<N: Nand> Store<N> {
         if self.nand.is_bad(self.block_of(ppn)) {
             return Ok(None);
         }
-        self.note_spare_read(ppn, cause);
-        match self.nand.probe(ppn) {
+        self.record_spare_read(ppn, cause);
+        match self.nand.probe_page(ppn) {
             Ok(found) => Ok(found),
             Err(NandError::Uncorrectable(_)) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
-    pub(crate) fn note_spare_read(&mut self, ppn: Ppn, cause: Cause) {
+    pub(crate) fn record_spare_read(&mut self, ppn: Ppn, cause: Cause) {
         self.stats.reads[cause as usize] += 1;
         self.stats.spare_reads[cause as usize] += 1;
         let bytes = self.geometry.spare_bytes;
-        self.note_bytes(OpKind::Read, ppn, cause, bytes);
+        self.record_operation_of_bytes(OpKind::Read, ppn, cause, bytes);
     }
 
     /// Reads a page's spare area during recovery and returns its OOB; `None` if the page is erased.
@@ -758,7 +760,7 @@ impl<N: Nand> Store<N> {
         self.flash_ops.record_event(|| FtlEvent::Read { ppn, cause: Cause::Recovery, is_spare_only: true });
         self.stats.reads[Cause::Recovery as usize] += 1;
         self.stats.spare_reads[Cause::Recovery as usize] += 1;
-        Ok(self.nand.probe(ppn)?)
+        Ok(self.nand.probe_page(ppn)?)
     }
 
     /// Returns the NVRAM of the medium, in words of 8 bytes.
@@ -780,20 +782,20 @@ impl<N: Nand> Store<N> {
     /// Counts and times a scan of `bytes` bytes of NVRAM for which no GC victim waits (log cleaning, recovery). The
     /// caller reads the words themselves through [`Store::nvram`].
     pub fn charge_nvram_scan(&mut self, bytes: u64) {
-        self.note_scan(None, bytes);
+        self.record_nvram_scan(None, bytes);
     }
 
     /// Counts and times a scan of `bytes` bytes of NVRAM for the referrers of `victim` (the logical pages mapped to its
     /// pages). In the timing model the victim's copies wait for the scan, and for the log pages that were read just
     /// before.
     pub fn charge_referrer_scan(&mut self, victim: BlockId, bytes: u64) {
-        self.note_scan(Some(self.geometry.plane_of(victim, 0)), bytes);
+        self.record_nvram_scan(Some(self.geometry.plane_of(victim, 0)), bytes);
     }
 
-    fn note_scan(&mut self, plane: Option<PlaneId>, bytes: u64) {
+    fn record_nvram_scan(&mut self, plane: Option<PlaneId>, bytes: u64) {
         self.stats.controller_work.nvram_read_bytes += bytes;
         if self.flash_ops.is_collecting_ops() {
-            self.flash_ops.push(FlashOp::nvram_scan(plane, bytes));
+            self.flash_ops.push_op(FlashOp::nvram_scan(plane, bytes));
         }
     }
 
@@ -823,7 +825,7 @@ impl<N: Nand> Store<N> {
         assert_eq!(self.blocks.valid_pages(block), 0, "erase of block {block} with valid pages");
         self.drop_scheduled_tail(block);
         if self.nand.is_condemned(block) {
-            self.retire(block);
+            self.retire_block(block);
             return Ok(());
         }
         self.blocks.set_erasing(block);
@@ -832,21 +834,21 @@ impl<N: Nand> Store<N> {
         self.flash_ops.record_event(|| FtlEvent::Erase { block, cause });
         let first = self.geometry.first_page(block);
         for plane in 0..self.geometry.superblock_planes {
-            self.note_bytes(OpKind::Erase, Ppn(first.0 + plane), cause, 0);
+            self.record_operation_of_bytes(OpKind::Erase, Ppn(first.0 + plane), cause, 0);
         }
         match outcome {
             Ok(()) => self.return_to_free_pool(block),
-            Err(NandError::EraseFailed(_)) => self.retire(block),
+            Err(NandError::EraseFailed(_)) => self.retire_block(block),
             Err(error) => {
-                self.ledger.interrupted_operations += 1;
+                self.counter_audit.interrupted_operations += 1;
                 return Err(error.into());
             }
         }
         Ok(())
     }
 
-    fn retire(&mut self, block: BlockId) {
-        self.forget_unreadable(block);
+    fn retire_block(&mut self, block: BlockId) {
+        self.remove_unreadable_pages_of(block);
         self.nand.mark_bad(block);
         self.remove_from_service(block);
         self.stats.retired_blocks += 1;
@@ -856,33 +858,33 @@ impl<N: Nand> Store<N> {
     /// life.
     fn remove_from_service(&mut self, block: BlockId) {
         self.blocks.retire(block);
-        self.turns.record_lost_block(self.pool_of(block));
+        self.pool_rotation.record_retired_block(self.pool_of(block));
     }
 
     #[inline]
-    fn note_operation(&mut self, kind: OpKind, ppn: Ppn, cause: Cause) {
+    fn record_operation(&mut self, kind: OpKind, ppn: Ppn, cause: Cause) {
         if self.flash_ops.is_collecting_ops() {
-            self.note_bytes(kind, ppn, cause, self.geometry.page_bytes);
+            self.record_operation_of_bytes(kind, ppn, cause, self.geometry.page_bytes);
         }
     }
 
     #[inline]
-    fn note_bytes(&mut self, kind: OpKind, ppn: Ppn, cause: Cause, bytes: u32) {
+    fn record_operation_of_bytes(&mut self, kind: OpKind, ppn: Ppn, cause: Cause, bytes: u32) {
         if !self.flash_ops.is_collecting_ops() {
             return;
         }
         let after = if kind == OpKind::Program { self.flash_ops.dependency_on_last_read() } else { 0 };
         let plane = self.plane_of(ppn);
-        self.flash_ops.push(FlashOp {
+        self.flash_ops.push_op(FlashOp {
             plane,
             kind,
             cause,
             dependency_distance: after,
             transfer_bytes: bytes,
-            count: 1,
+            copy_or_line_count: 1,
         });
         if self.flash_ops.is_recording_pages() {
-            self.note_operation_page(kind, ppn);
+            self.record_operation_page(kind, ppn);
         }
         let is_spare_only = bytes < self.geometry.page_bytes;
         match kind {
@@ -896,9 +898,9 @@ impl<N: Nand> Store<N> {
 
     /// Adds to the list of flash operations the page, page kind and owner of the operation that was added last.
     #[cold]
-    fn note_operation_page(&mut self, kind: OpKind, ppn: Ppn) {
+    fn record_operation_page(&mut self, kind: OpKind, ppn: Ppn) {
         let owner = if kind == OpKind::Erase { u32::MAX } else { self.nand.owner(ppn) };
-        self.flash_ops.push_page(FlashOpPage { ppn, kind: self.blocks.kind(self.block_of(ppn)), owner });
+        self.flash_ops.push_op_page(FlashOpPage { ppn, kind: self.blocks.kind(self.block_of(ppn)), owner });
     }
 
     /// Returns the LPN that the OOB of the page at `ppn` names, without a flash operation.
@@ -910,7 +912,7 @@ impl<N: Nand> Store<N> {
     /// Returns the open blocks, each with the stream of writes that fills it. Blocks that were set aside partly filled
     /// (parked) are included.
     pub(crate) fn open_blocks_by_stream(&self) -> impl Iterator<Item = (Stream, BlockId)> + '_ {
-        let open = self.frontiers.iter().enumerate().chain(self.parked.iter().enumerate());
+        let open = self.frontiers.iter().enumerate().chain(self.parked_blocks.iter().enumerate());
         let stream = |index: usize| Stream::ALL[index / self.pools as usize];
         open.filter(|(_, f)| f.pages_left > 0).map(move |(index, f)| (stream(index), f.block))
     }
@@ -919,7 +921,7 @@ impl<N: Nand> Store<N> {
     /// (parked) are included. For audits.
     pub(crate) fn programmed_pages_of_open_blocks(&self) -> impl Iterator<Item = (BlockId, u32)> + '_ {
         let programmed = |f: &Frontier| f.next_page.0 - self.geometry.first_page(f.block).0;
-        let open = self.frontiers.iter().chain(&self.parked);
+        let open = self.frontiers.iter().chain(&self.parked_blocks);
         open.filter(|f| f.pages_left > 0).map(move |f| (f.block, programmed(f)))
     }
 }

@@ -14,7 +14,7 @@ impl<N: Nand> Store<N> {
     /// Whether the write stream has a parked block in the pool (set of planes): a partly filled block that was set
     /// aside while the stream fills another one.
     pub(crate) fn has_parked_block(&self, stream: Stream, pool: u32) -> bool {
-        self.parked[self.frontier_index(stream, pool)].pages_left > 0
+        self.parked_blocks[self.frontier_index(stream, pool)].pages_left > 0
     }
 
     /// Opens the free block `block` for the next pages of the write stream `stream`, and parks the stream's open block
@@ -27,19 +27,19 @@ impl<N: Nand> Store<N> {
         let pool = self.pool_of(block);
         assert!(!self.has_parked_block(stream, pool), "pool {pool} has parked a block of {stream:?} already");
         if self.head_tail.is_some() {
-            self.write_tails()?;
+            self.write_pending_tails()?;
         }
-        let is_free = self.free[pool as usize].remove(block, self.nand.erase_count(block));
+        let is_free = self.free_block_queues[pool as usize].remove(block, self.nand.erase_count(block));
         assert!(is_free, "block {block} cannot be opened: it is not free");
         let index = self.frontier_index(stream, pool);
-        self.parked[index] = self.frontiers[index];
+        self.parked_blocks[index] = self.frontiers[index];
         self.make_open_block(stream, block);
-        if self.head_tail.is_some() { self.write_head(index, stream, block).map(drop) } else { Ok(()) }
+        if self.head_tail.is_some() { self.write_head_page(index, stream, block).map(drop) } else { Ok(()) }
     }
 
     /// Removes and returns the block that was parked (set aside partly filled) for the write stream and pool (set of
     /// planes) at `index` of the open blocks; [`Frontier::NONE`] if none is parked.
     pub(super) fn unpark_block(&mut self, index: usize) -> Frontier {
-        std::mem::replace(&mut self.parked[index], Frontier::NONE)
+        std::mem::replace(&mut self.parked_blocks[index], Frontier::NONE)
     }
 }

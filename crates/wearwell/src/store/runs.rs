@@ -59,7 +59,7 @@ impl<N: Nand> Store<N> {
         if self.flash_ops.is_collecting_ops() {
             (next.0..)
                 .take(issued)
-                .for_each(|ppn| self.note_operation(OpKind::Program, Ppn(ppn), Cause::Host));
+                .for_each(|ppn| self.record_operation(OpKind::Program, Ppn(ppn), Cause::Host));
         }
         self.blocks.add_valid_pages(block, programmed as u32);
         self.advance_open_block(index, programmed as u32);

@@ -27,18 +27,18 @@ impl<N: Nand> Store<N> {
     /// the blocks one by one.
     pub(crate) fn drop_ram_state(&mut self) {
         self.blocks = BlockTable::new(self.geometry.blocks(), self.data_pages(), self.pools);
-        self.free.iter_mut().for_each(FreeBlockQueue::clear);
+        self.free_block_queues.iter_mut().for_each(FreeBlockQueue::clear);
         self.frontiers.fill(Frontier::NONE);
-        self.parked.fill(Frontier::NONE);
-        self.open_pools.iter_mut().for_each(Vec::clear);
-        self.turns.restart();
+        self.parked_blocks.fill(Frontier::NONE);
+        self.pools_with_open_block.iter_mut().for_each(Vec::clear);
+        self.pool_rotation.restart();
         self.last_sequence = 0;
         self.retained_versions.clear();
         self.interrupted_programs.clear();
-        self.reload_unreadable();
+        self.reload_unreadable_pages();
         self.blocks_without_tail.clear();
         self.opened_data_blocks.iter_mut().for_each(Vec::clear);
-        self.ledger.has_recovered = true;
+        self.counter_audit.has_recovered = true;
     }
 
     /// Enters a block in the state in which recovery found it into the tables in RAM. A partly programmed block becomes
@@ -111,7 +111,7 @@ impl<N: Nand> Store<N> {
 
     /// Erases a block of which recovery could read no page. The block is free afterwards, or retired if the erase
     /// fails.
-    pub(crate) fn erase_unreadable(&mut self, block: BlockId) -> Result<()> {
+    pub(crate) fn erase_unreadable_block(&mut self, block: BlockId) -> Result<()> {
         self.adopt_block(
             block,
             FoundBlock {
@@ -154,7 +154,7 @@ impl<N: Nand> Store<N> {
     /// # Errors
     /// Power loss.
     pub(crate) fn reconcile_with_flash(&mut self) -> Result<()> {
-        self.ledger.has_recovered = true;
+        self.counter_audit.has_recovered = true;
         for index in 0..self.frontiers.len() {
             self.reconcile_frontier(index);
         }
@@ -170,7 +170,7 @@ impl<N: Nand> Store<N> {
     /// block. Clears the list of interrupted programs.
     pub(crate) fn take_interrupted_pages(&mut self) -> Vec<(PageKind, Ppn)> {
         let mut pages = std::mem::take(&mut self.interrupted_programs);
-        pages.retain(|&ppn| self.nand.probe(ppn) != Ok(None));
+        pages.retain(|&ppn| self.nand.probe_page(ppn) != Ok(None));
         pages.into_iter().map(|ppn| (self.blocks.kind(self.block_of(ppn)), ppn)).collect()
     }
 
@@ -182,7 +182,7 @@ impl<N: Nand> Store<N> {
             return;
         }
         let first = self.geometry.first_page(block);
-        while next > first && self.nand.probe(Ppn(next.0 - 1)) == Ok(None) {
+        while next > first && self.nand.probe_page(Ppn(next.0 - 1)) == Ok(None) {
             next.0 -= 1;
             left += 1;
         }

@@ -68,14 +68,14 @@ pub(super) struct PoolRotation {
     stride: PoolStride,
     next_pools: [u32; Stream::STREAM_COUNT],
     /// Number of blocks that each pool (set of planes) has lost because they were retired.
-    lost_blocks: Vec<u32>,
+    retired_blocks_by_pool: Vec<u32>,
     /// Skip counter of each pool (set of planes) in each write stream, at index `stream * pools + pool`, by which a
     /// pool with retired blocks gets fewer pages. It grows by the pool's number of lost blocks at each turn; at a
     /// skipped turn it falls by the pool's initial number of blocks.
-    skip_debt: Vec<u32>,
+    skip_counters: Vec<u32>,
     /// Whether any pool (set of planes) has lost a block to retirement; if not, one addition finds the pool of the next
     /// page.
-    has_lost_block: bool,
+    has_retired_block: bool,
 }
 
 impl PoolRotation {
@@ -86,18 +86,18 @@ impl PoolRotation {
             blocks_per_pool: geometry.blocks() / pools,
             stride: PoolStride::new(Striping::default(), geometry),
             next_pools: [0; Stream::STREAM_COUNT],
-            lost_blocks: vec![0; pools as usize],
-            skip_debt: vec![0; Stream::STREAM_COUNT * pools as usize],
-            has_lost_block: false,
+            retired_blocks_by_pool: vec![0; pools as usize],
+            skip_counters: vec![0; Stream::STREAM_COUNT * pools as usize],
+            has_retired_block: false,
         }
     }
 
     /// Starts again with the first pool (set of planes) for every write stream, and with no block lost.
     pub(super) fn restart(&mut self) {
         self.next_pools = [0; Stream::STREAM_COUNT];
-        self.lost_blocks.fill(0);
-        self.skip_debt.fill(0);
-        self.has_lost_block = false;
+        self.retired_blocks_by_pool.fill(0);
+        self.skip_counters.fill(0);
+        self.has_retired_block = false;
     }
 
     pub(super) fn set_striping(&mut self, striping: Striping, geometry: &Geometry) {
@@ -105,9 +105,9 @@ impl PoolRotation {
     }
 
     /// Records that `pool` (set of planes) has lost a block, so that the pool is skipped at times.
-    pub(super) fn record_lost_block(&mut self, pool: u32) {
-        self.lost_blocks[pool as usize] += 1;
-        self.has_lost_block = true;
+    pub(super) fn record_retired_block(&mut self, pool: u32) {
+        self.retired_blocks_by_pool[pool as usize] += 1;
+        self.has_retired_block = true;
     }
 
     #[inline]
@@ -120,8 +120,11 @@ impl PoolRotation {
     #[inline]
     pub(super) fn advance_pool(&mut self, stream: Stream) -> u32 {
         let pool = self.next_pools[stream as usize];
-        self.next_pools[stream as usize] =
-            if self.has_lost_block { self.next_pool_with_room(stream, pool) } else { self.pool_after(pool) };
+        self.next_pools[stream as usize] = if self.has_retired_block {
+            self.next_pool_with_room(stream, pool)
+        } else {
+            self.pool_after(pool)
+        };
         pool
     }
 
@@ -141,8 +144,8 @@ impl PoolRotation {
     fn next_pool_with_room(&mut self, stream: Stream, pool: u32) -> u32 {
         let mut next = self.pool_after(pool);
         for _ in 0..self.pools {
-            let skip_debt = &mut self.skip_debt[stream as usize * self.pools as usize + next as usize];
-            *skip_debt += self.lost_blocks[next as usize];
+            let skip_debt = &mut self.skip_counters[stream as usize * self.pools as usize + next as usize];
+            *skip_debt += self.retired_blocks_by_pool[next as usize];
             if *skip_debt < self.blocks_per_pool {
                 break;
             }
@@ -186,17 +189,17 @@ mod tests {
     #[test]
     fn a_pool_receives_host_pages_in_proportion_to_its_blocks() {
         let mut turns = rotation_of_four_pools(8);
-        (0..2).for_each(|_| turns.record_lost_block(1));
-        (0..4).for_each(|_| turns.record_lost_block(2));
+        (0..2).for_each(|_| turns.record_retired_block(1));
+        (0..4).for_each(|_| turns.record_retired_block(2));
         assert_eq!(pages_per_pool(&mut turns, 8 + 6 + 4 + 8), [8, 6, 4, 8]);
     }
 
     #[test]
     fn pools_without_blocks_are_skipped_and_choosing_among_only_such_pools_terminates() {
         let mut turns = rotation_of_four_pools(2);
-        (0..2).for_each(|_| turns.record_lost_block(3));
+        (0..2).for_each(|_| turns.record_retired_block(3));
         assert_eq!(pages_per_pool(&mut turns, 30), [10, 10, 10, 0]);
-        (0..3).for_each(|pool| (0..2).for_each(|_| turns.record_lost_block(pool)));
+        (0..3).for_each(|pool| (0..2).for_each(|_| turns.record_retired_block(pool)));
         assert_eq!(pages_per_pool(&mut turns, 30).iter().sum::<u32>(), 30);
     }
 }

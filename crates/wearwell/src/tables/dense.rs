@@ -52,7 +52,7 @@ macro_rules! word {
 word!(u8, u32, u64);
 
 /// Minimum size in bytes of a table of integers that gets a memory mapping of its own; smaller tables are on the heap.
-const MAPPED_BYTES: usize = 1 << 20;
+const MIN_MAPPED_TABLE_BYTES: usize = 1 << 20;
 
 /// Memory of a table of integers: on the heap if small, otherwise a mapping of its own.
 enum Memory {
@@ -62,7 +62,7 @@ enum Memory {
 
 impl Memory {
     fn zeroed(bytes: usize) -> Self {
-        if bytes < MAPPED_BYTES {
+        if bytes < MIN_MAPPED_TABLE_BYTES {
             return Self::Heap(vec![0; bytes].into());
         }
         let memory = MmapMut::map_anon(bytes).expect(

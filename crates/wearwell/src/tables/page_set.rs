@@ -34,7 +34,7 @@ fn masked_words(first: Ppn, count: u32) -> impl Iterator<Item = MaskedWord> {
 /// Calls `found` in order for the pages whose bits are set in `word`, the 64-bit word at index `at` of a page set's
 /// bitmap.
 #[inline]
-fn each_page(at: usize, mut word: u64, mut found: impl FnMut(Ppn)) {
+fn for_each_page(at: usize, mut word: u64, mut found: impl FnMut(Ppn)) {
     while word != 0 {
         found(Ppn(at as u32 * 64 + word.trailing_zeros()));
         word &= word - 1;
@@ -65,12 +65,12 @@ impl PageSet {
 
     #[inline]
     pub(crate) fn insert(&mut self, ppn: Ppn) {
-        self.insert_new(ppn);
+        self.insert_if_absent(ppn);
     }
 
     /// Inserts a flash page into the set; returns `true` if the page was not in the set before.
     #[inline]
-    pub(crate) fn insert_new(&mut self, ppn: Ppn) -> bool {
+    pub(crate) fn insert_if_absent(&mut self, ppn: Ppn) -> bool {
         let (at, bit) = (ppn.index() / 64, 1 << (ppn.0 % 64));
         let word = self.words.get(at);
         self.words.set(at, word | bit);
@@ -105,9 +105,9 @@ impl PageSet {
 
     /// Appends to `out` those of the `count` flash pages from `first` on that are in the set, in order. O(count / 64 +
     /// found).
-    pub(crate) fn append_members(&self, first: Ppn, count: u32, out: &mut Vec<Ppn>) {
+    pub(crate) fn append_pages_in_range(&self, first: Ppn, count: u32, out: &mut Vec<Ppn>) {
         for part in masked_words(first, count) {
-            each_page(part.word_index, self.words.get(part.word_index) & part.mask, |ppn| out.push(ppn));
+            for_each_page(part.word_index, self.words.get(part.word_index) & part.mask, |ppn| out.push(ppn));
         }
     }
 
@@ -116,7 +116,7 @@ impl PageSet {
     pub(crate) fn remove_if(&mut self, first: Ppn, count: u32, mut leaves: impl FnMut(Ppn) -> bool) {
         for part in masked_words(first, count) {
             let mut word = self.words.get(part.word_index);
-            each_page(part.word_index, word & part.mask, |ppn| {
+            for_each_page(part.word_index, word & part.mask, |ppn| {
                 word &= !(u64::from(leaves(ppn)) << (ppn.0 % 64));
             });
             self.words.set(part.word_index, word);
@@ -162,9 +162,9 @@ mod tests {
         for (first, count) in [(0, 0), (0, 1), (0, 64), (5, 59), (5, 60), (63, 2), (70, 130), (128, 64)] {
             let (mut by_range, mut by_page) = (PageSet::new(256), PageSet::new(256));
             by_range.insert_range(Ppn(first), count);
-            (first..first + count).for_each(|ppn| assert!(by_page.insert_new(Ppn(ppn))));
+            (first..first + count).for_each(|ppn| assert!(by_page.insert_if_absent(Ppn(ppn))));
             let mut found = Vec::new();
-            by_range.append_members(Ppn(0), 256, &mut found);
+            by_range.append_pages_in_range(Ppn(0), 256, &mut found);
             assert!(found.iter().copied().eq((first..first + count).map(Ppn)));
             assert_eq!((by_range.len(), by_page.len()), (count as u64, count as u64));
             assert_eq!(by_range.is_disjoint(Ppn(first), count), count == 0);

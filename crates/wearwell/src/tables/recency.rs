@@ -1,8 +1,8 @@
 //! Lists of numbered slots in order of use, linked by index: O(1) to move a slot, no allocation once grown.
 
-const NIL: u32 = u32::MAX;
+const NO_SLOT: u32 = u32::MAX;
 
-/// Neighbours of a cache slot on a doubly linked LRU list; [`NIL`] at an end.
+/// Neighbours of a cache slot on a doubly linked LRU list; [`NO_SLOT`] at an end.
 #[derive(Clone, Copy, Debug)]
 struct ListLinks {
     newer_slot: u32,
@@ -10,7 +10,7 @@ struct ListLinks {
 }
 
 impl ListLinks {
-    const NONE: Self = Self { newer_slot: NIL, older_slot: NIL };
+    const NONE: Self = Self { newer_slot: NO_SLOT, older_slot: NO_SLOT };
 }
 
 /// LRU list of slots (cache entries numbered from 0), doubly linked. A slot is on the list at most once.
@@ -24,7 +24,7 @@ pub(crate) struct LruList {
 
 impl Default for LruList {
     fn default() -> Self {
-        Self { links: Vec::new(), newest_slot: NIL, oldest_slot: NIL, len: 0 }
+        Self { links: Vec::new(), newest_slot: NO_SLOT, oldest_slot: NO_SLOT, len: 0 }
     }
 }
 
@@ -55,9 +55,9 @@ impl LruList {
     pub(crate) fn push(&mut self, slot: u32) {
         self.grow_to(slot);
         let older = std::mem::replace(&mut self.newest_slot, slot);
-        self.links[slot as usize] = ListLinks { newer_slot: NIL, older_slot: older };
+        self.links[slot as usize] = ListLinks { newer_slot: NO_SLOT, older_slot: older };
         match older {
-            NIL => self.oldest_slot = slot,
+            NO_SLOT => self.oldest_slot = slot,
             older => self.links[older as usize].newer_slot = slot,
         }
         self.len += 1;
@@ -67,9 +67,9 @@ impl LruList {
     pub(crate) fn push_oldest(&mut self, slot: u32) {
         self.grow_to(slot);
         let newer = std::mem::replace(&mut self.oldest_slot, slot);
-        self.links[slot as usize] = ListLinks { newer_slot: newer, older_slot: NIL };
+        self.links[slot as usize] = ListLinks { newer_slot: newer, older_slot: NO_SLOT };
         match newer {
-            NIL => self.newest_slot = slot,
+            NO_SLOT => self.newest_slot = slot,
             newer => self.links[newer as usize].older_slot = slot,
         }
         self.len += 1;
@@ -79,11 +79,11 @@ impl LruList {
     pub(crate) fn remove(&mut self, slot: u32) {
         let ListLinks { newer_slot: newer, older_slot: older } = self.links[slot as usize];
         match newer {
-            NIL => self.newest_slot = older,
+            NO_SLOT => self.newest_slot = older,
             newer => self.links[newer as usize].older_slot = older,
         }
         match older {
-            NIL => self.oldest_slot = newer,
+            NO_SLOT => self.oldest_slot = newer,
             older => self.links[older as usize].newer_slot = newer,
         }
         self.len -= 1;
@@ -100,5 +100,5 @@ impl LruList {
 }
 
 fn slot_option(slot: u32) -> Option<u32> {
-    (slot != NIL).then_some(slot)
+    (slot != NO_SLOT).then_some(slot)
 }

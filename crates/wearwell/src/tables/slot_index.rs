@@ -8,7 +8,7 @@
 use crate::tables::prefetch::pull_into_cache;
 
 /// Number that means "no slot" (table entry) in a hash index.
-const NIL: u32 = u32::MAX;
+const NO_SLOT: u32 = u32::MAX;
 /// Minimum number of hash chains of an index.
 const MIN_CHAINS: usize = 8;
 
@@ -32,7 +32,7 @@ pub(crate) trait ChainedSlots {
 /// link of each slot. A slot's key must not be changed while the slot is in the index.
 #[derive(Clone, Debug)]
 pub(crate) struct ChainedIndex {
-    /// First slot (numbered table entry) of each hash chain; [`NIL`] if the chain is empty.
+    /// First slot (numbered table entry) of each hash chain; [`NO_SLOT`] if the chain is empty.
     chain_heads: Vec<u32>,
     len: usize,
     /// Number of lower bits of a 64-bit hash that are dropped to get the number of a hash chain.
@@ -43,7 +43,7 @@ impl ChainedIndex {
     /// Creates an empty hash index with two chains for each of `capacity` slots.
     pub(crate) fn with_capacity(capacity: usize) -> Self {
         let chains = (2 * capacity).next_power_of_two().max(MIN_CHAINS);
-        Self { chain_heads: vec![NIL; chains], len: 0, hash_shift: u64::BITS - chains.ilog2() }
+        Self { chain_heads: vec![NO_SLOT; chains], len: 0, hash_shift: u64::BITS - chains.ilog2() }
     }
 
     /// Returns the number of slots in the hash index.
@@ -62,7 +62,7 @@ impl ChainedIndex {
     #[inline]
     pub(crate) fn find(&self, slots: &impl ChainedSlots, key: u32) -> Option<u32> {
         let mut slot = self.chain_heads[self.chain_of_key(key)];
-        while slot != NIL {
+        while slot != NO_SLOT {
             if slots.key_of(slot) == key {
                 return Some(slot);
             }
@@ -108,8 +108,8 @@ impl ChainedIndex {
     fn double_chains(&mut self, slots: &mut impl ChainedSlots) {
         let chains = 2 * self.chain_heads.len();
         self.hash_shift -= 1;
-        for mut slot in std::mem::replace(&mut self.chain_heads, vec![NIL; chains]) {
-            while slot != NIL {
+        for mut slot in std::mem::replace(&mut self.chain_heads, vec![NO_SLOT; chains]) {
+            while slot != NO_SLOT {
                 let next = slots.next_in_chain(slot);
                 self.link_into_chain(slots, slot);
                 slot = next;
@@ -121,11 +121,11 @@ impl ChainedIndex {
     #[inline]
     pub(crate) fn remove(&mut self, slots: &mut impl ChainedSlots, slot: u32) {
         let (chain, next) = (self.chain_of_key(slots.key_of(slot)), slots.next_in_chain(slot));
-        let (mut before, mut at) = (NIL, self.chain_heads[chain]);
+        let (mut before, mut at) = (NO_SLOT, self.chain_heads[chain]);
         while at != slot {
             (before, at) = (at, slots.next_in_chain(at));
         }
-        if before == NIL {
+        if before == NO_SLOT {
             self.chain_heads[chain] = next;
         } else {
             slots.set_next_in_chain(before, next);
@@ -135,7 +135,7 @@ impl ChainedIndex {
 
     /// Removes all slots from the hash index.
     fn clear(&mut self) {
-        self.chain_heads.fill(NIL);
+        self.chain_heads.fill(NO_SLOT);
         self.len = 0;
     }
 }
@@ -185,7 +185,7 @@ impl SlotIndex {
     #[inline]
     pub(crate) fn insert(&mut self, key: u32, slot: u32) {
         if self.nodes.len() <= slot as usize {
-            self.nodes.resize(slot as usize + 1, ChainNode { key: 0, next_slot: NIL });
+            self.nodes.resize(slot as usize + 1, ChainNode { key: 0, next_slot: NO_SLOT });
         }
         self.nodes[slot as usize].key = key;
         self.chains.insert(&mut self.nodes, slot);

@@ -88,12 +88,12 @@ pub(super) struct FlashArray {
     /// Number of background operations that were served while the next host write was waiting, so that erases keep pace
     /// with writes ([`FreeBlocksPerArray`]).
     background_ops_before_write: u32,
-    pub(super) channel: u32,
+    pub(super) channel_index: u32,
     /// Number of times that the running or suspended program or erase has been suspended so far.
     pub(super) suspension_count: u32,
     /// Whether the running operation must not be suspended for host reads, because the backlog of background work was
     /// too large when it started.
-    pub(super) must_finish: bool,
+    pub(super) must_not_suspend: bool,
     /// Start of the array phase (tPROG or tBERS) of the running program or erase, nanoseconds.
     pub(super) array_phase_start_ns: u64,
     pub(super) array_phase_end_ns: u64,
@@ -104,21 +104,21 @@ pub(super) struct FlashArray {
 }
 
 impl FlashArray {
-    pub(super) fn new(channel: u32, options: &TimingOptions) -> Self {
+    pub(super) fn new(channel_index: u32, options: &TimingOptions) -> Self {
         Self {
             running_group: OpGroup::NONE,
             suspended_group: OpGroup::NONE,
             queues: std::array::from_fn(|_| OpQueue::new()),
             steps_ahead: StepsAhead::default(),
-            backlog_bound_ops: options.gc_backlog_ops,
+            backlog_bound_ops: options.max_gc_backlog_ops,
             free_blocks: options.free_blocks,
             gained_pages: 0,
-            may_delay_reads: options.gc_holds_reads,
+            may_delay_reads: options.gc_delays_reads,
             last_op_was_read: false,
             background_ops_before_write: 0,
-            channel,
+            channel_index,
             suspension_count: 0,
-            must_finish: false,
+            must_not_suspend: false,
             array_phase_start_ns: 0,
             array_phase_end_ns: 0,
             suspended_remaining_ns: 0,
@@ -130,7 +130,7 @@ impl FlashArray {
     /// Returns the number of background operations queued on the array that have not started, and how many of them are
     /// erases.
     #[inline(always)]
-    fn background_backlog(&self) -> (u32, u32) {
+    fn queued_background_ops_and_erases(&self) -> (u32, u32) {
         let at_work = |group: OpGroup| {
             if group.queue_index == BACKGROUND_QUEUE { u32::from(group.op_count) } else { 0 }
         };
@@ -142,7 +142,7 @@ impl FlashArray {
 
     /// Appends an operation to a queue of the array (die or plane); returns its position in the queue.
     #[inline(always)]
-    pub(super) fn push(&mut self, op: QueuedOp, queue: u8) -> u32 {
+    pub(super) fn push_op(&mut self, op: QueuedOp, queue: u8) -> u32 {
         if let (BACKGROUND_QUEUE, Some(free)) = (queue, self.free_blocks) {
             self.gained_pages += match op.kind {
                 OpKind::Erase => i64::from(free.pages_per_block),
@@ -224,7 +224,7 @@ impl FlashArray {
             && self.suspended_group.is_present()
             && (behind || self.queues[READ_QUEUE as usize].is_empty())
         {
-            self.must_finish = behind;
+            self.must_not_suspend = behind;
             return self.resume(index, shared);
         }
         match self.choose_queue::<PLAIN>(behind) {
@@ -245,25 +245,29 @@ impl FlashArray {
     /// free blocks never delays reads.
     #[inline(always)]
     fn is_delaying_reads(&self) -> bool {
-        self.may_delay_reads && self.background_backlog().0 > self.backlog_bound_ops
+        self.may_delay_reads && self.queued_background_ops_and_erases().0 > self.backlog_bound_ops
     }
 
     /// Whether the array serves background work before host writes, because too much of it is queued, or because there
     /// is no erased page for host writes.
     #[inline(always)]
     fn serves_background_first<const PLAIN: bool>(&self) -> bool {
-        let (ops, erases) = self.backlog_while_idle::<PLAIN>();
+        let (ops, erases) = self.idle_background_ops_and_erases::<PLAIN>();
         ops > self.backlog_bound_ops
             || erases > 0
                 && self.free_blocks.is_some_and(|free| free.are_used_up(ops, erases, self.gained_pages))
     }
 
-    /// Returns [`FlashArray::background_backlog`] (queued background operations, and erases among them) while no operation runs. A
+    /// Returns [`FlashArray::queued_background_ops_and_erases`] (queued background operations, and erases among them) while no operation runs. A
     /// plain array (without suspension) skips the test for suspended operations.
     #[inline(always)]
-    fn backlog_while_idle<const PLAIN: bool>(&self) -> (u32, u32) {
+    fn idle_background_ops_and_erases<const PLAIN: bool>(&self) -> (u32, u32) {
         let background = &self.queues[BACKGROUND_QUEUE as usize];
-        if PLAIN { (background.op_count(), background.erase_count()) } else { self.background_backlog() }
+        if PLAIN {
+            (background.op_count(), background.erase_count())
+        } else {
+            self.queued_background_ops_and_erases()
+        }
     }
 
     #[inline(always)]
@@ -287,7 +291,7 @@ impl FlashArray {
     /// background work that has to precede the write.
     #[inline(always)]
     fn choose_write_or_background<const PLAIN: bool>(&mut self) -> u8 {
-        let (ops, erases) = self.backlog_while_idle::<PLAIN>();
+        let (ops, erases) = self.idle_background_ops_and_erases::<PLAIN>();
         let due = match self.free_blocks {
             Some(free) if erases > 0 => free.background_ops_per_write(ops, erases, self.gained_pages),
             _ => 0,
@@ -327,7 +331,7 @@ impl FlashArray {
         }
         if !PLAIN {
             self.suspension_count = 0;
-            self.must_finish = behind;
+            self.must_not_suspend = behind;
         }
         if kind == OpKind::Program {
             if queue == WRITE_QUEUE {
@@ -370,7 +374,7 @@ impl FlashArray {
         if PLAIN {
             return self.book_transfer(index, shared);
         }
-        let channel = &shared.channels[self.channel as usize];
+        let channel = &shared.channels[self.channel_index as usize];
         if channel.free_at_ns <= shared.now_ns() && !channel.is_contended {
             self.start_transfer(index, shared);
         } else {
@@ -379,14 +383,14 @@ impl FlashArray {
     }
 
     fn wait_for_channel(&self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
-        let channel = &mut shared.channels[self.channel as usize];
+        let channel = &mut shared.channels[self.channel_index as usize];
         let urgent = self.running_group.queue_index == READ_QUEUE;
         let queue = if urgent { &mut channel.urgent_arrays } else { &mut channel.waiting_arrays };
         queue.push_back(index);
         if !channel.is_contended {
             channel.is_contended = true;
             let free_at = channel.free_at_ns;
-            shared.events.set_channel_free(self.channel, free_at);
+            shared.events.set_channel_free_event(self.channel_index, free_at);
         }
     }
 
@@ -395,7 +399,7 @@ impl FlashArray {
     pub(super) fn start_transfer(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
         let transfer_ns = u64::from(self.running_group.transfer_ns);
         let end = shared.now_ns() + transfer_ns;
-        let channel = &mut shared.channels[self.channel as usize];
+        let channel = &mut shared.channels[self.channel_index as usize];
         channel.busy_ns += transfer_ns;
         channel.free_at_ns = end;
         let OpGroup { queue_index: queue, transfer_index: cursor, .. } = self.running_group;
@@ -441,12 +445,12 @@ impl FlashArray {
     fn book_page_copy(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
         let (moment, ns) = (shared.current_position, u64::from(self.running_group.transfer_ns));
         let FlashTiming { read_ns, program_ns, .. } = shared.flash_timing;
-        let channel = &mut shared.channels[self.channel as usize];
+        let channel = &mut shared.channels[self.channel_index as usize];
         let begins_at = channel.book_copy_transfers(index, ns, moment, &mut shared.events);
         let may_give_way = |steps| !self.may_delay_reads || !self.exceeds_bound_after_steps(steps);
         self.steps_ahead =
             StepsAhead { has_stepped_to_program: may_give_way(1), has_stepped_to_read: may_give_way(2) };
-        self.queues[BACKGROUND_QUEUE as usize].pop_copy();
+        self.queues[BACKGROUND_QUEUE as usize].pop_page_copy();
         shared.completed_ops += 2;
         shared.events.set_array_event(index, EventClass::ReadSensed, begins_at + ns + program_ns + read_ns);
     }
@@ -456,7 +460,7 @@ impl FlashArray {
     #[inline(always)]
     fn book_transfer(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
         let (moment, ns) = (shared.current_position, u64::from(self.running_group.transfer_ns));
-        let channel = &mut shared.channels[self.channel as usize];
+        let channel = &mut shared.channels[self.channel_index as usize];
         let urgent = self.running_group.queue_index == READ_QUEUE;
         let begins_at = if urgent {
             channel.book_urgent_transfer(index, ns, moment, &shared.flash_timing, &mut shared.events)
@@ -542,7 +546,7 @@ impl FlashArray {
     /// Gives background work its usual priority again after [`FlashArray::prioritise_background`], because no scan of
     /// NVRAM waits for it any more.
     pub(super) fn restore_background_priority(&mut self, options: &TimingOptions) {
-        self.backlog_bound_ops = options.gc_backlog_ops;
+        self.backlog_bound_ops = options.max_gc_backlog_ops;
     }
 
     /// Confirms the steps of a series of copies that the array took ahead of the simulated time, because the time has
@@ -576,7 +580,7 @@ impl FlashArray {
         if reads_later {
             self.undo_step_ahead(shared);
         }
-        let channel = &mut shared.channels[self.channel as usize];
+        let channel = &mut shared.channels[self.channel_index as usize];
         let moved_at =
             if program { channel.withdraw_second_transfer(index, moment, &mut shared.events) } else { None };
         if let Some(moved_at) = moved_at {
@@ -601,7 +605,7 @@ impl FlashArray {
             return;
         }
         if let Some(suspend) = shared.options.suspension {
-            self.try_suspend_up_to(index, suspend.max_per_op, shared);
+            self.try_suspend_up_to(index, suspend.max_suspensions_per_op, shared);
         }
     }
 
@@ -626,7 +630,7 @@ impl FlashArray {
     /// Handles the start of an array phase (tPROG or tBERS) while host reads wait: suspends the operation, or schedules
     /// the end of the phase.
     pub(super) fn handle_phase_start(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
-        let max_per_op = shared.options.suspension.map_or(0, |suspend| suspend.max_per_op);
+        let max_per_op = shared.options.suspension.map_or(0, |suspend| suspend.max_suspensions_per_op);
         if self.may_suspend(max_per_op, shared) {
             self.suspend(index, shared);
         } else {
@@ -646,7 +650,7 @@ impl FlashArray {
             && self.array_phase_end_ns != shared.now_ns()
             && !self.queues[READ_QUEUE as usize].is_empty()
             && self.suspension_count < max_per_op
-            && !self.must_finish
+            && !self.must_not_suspend
             && !self.is_delaying_reads()
     }
 
@@ -683,7 +687,7 @@ impl FlashArray {
         self.last_op_was_read = false;
         let OpGroup { queue_index: queue, op_count: count, .. } = self.running_group;
         shared.observer.ops_resumed((index, queue), count, shared.current_position.time_ns());
-        let overhead = shared.options.suspension.map_or(0, |suspend| suspend.overhead_ns);
+        let overhead = shared.options.suspension.map_or(0, |suspend| suspend.resume_overhead_ns);
         let class = self.phase_end_class();
         self.start_array_phase::<false>(
             index,

@@ -65,7 +65,7 @@ struct ArrayBookings {
 /// number of their array (die or plane).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct EventPosition {
-    key: u64,
+    time_and_class_key: u64,
     subject_number: u32,
 }
 
@@ -73,20 +73,20 @@ impl EventPosition {
     /// Returns the position of an event in the order of simulated events.
     #[inline(always)]
     pub(super) fn of_event(time: u64, class: EventClass, subject_number: u32) -> Self {
-        Self { key: event_key(class, time), subject_number }
+        Self { time_and_class_key: event_key(class, time), subject_number }
     }
 
     /// Returns the position, in the order of simulated events, of a request that arrives at `time`: after all events of
     /// that time.
     #[inline(always)]
     pub(super) fn of_arrival(time: u64) -> Self {
-        Self { key: last_key_at(time), subject_number: u32::MAX }
+        Self { time_and_class_key: last_key_at(time), subject_number: u32::MAX }
     }
 
     /// Returns the time of this position in the order of simulated events, nanoseconds.
     #[inline(always)]
     pub(super) fn time_ns(self) -> u64 {
-        time_of_key(self.key)
+        time_of_key(self.time_and_class_key)
     }
 
     /// Returns the greatest event key that an array in group number `eight` of eight arrays can have at or before this
@@ -95,9 +95,9 @@ impl EventPosition {
     #[inline(always)]
     fn last_key_in_group(self, eight: u32) -> u64 {
         match (self.subject_number / 8).cmp(&eight) {
-            Ordering::Less => self.key.saturating_sub(1),
-            Ordering::Equal => self.key | u64::from(self.subject_number % 8),
-            Ordering::Greater => self.key | 7,
+            Ordering::Less => self.time_and_class_key.saturating_sub(1),
+            Ordering::Equal => self.time_and_class_key | u64::from(self.subject_number % 8),
+            Ordering::Greater => self.time_and_class_key | 7,
         }
     }
 }
@@ -123,7 +123,7 @@ impl Channel {
     /// total duration of these transfers, nanoseconds.
     #[inline(always)]
     fn postpone_unrequested_transfers(&self, ns: u64, moment: EventPosition, events: &mut EventQueue) -> u64 {
-        if self.max_second_request_key < moment.key {
+        if self.max_second_request_key < moment.time_and_class_key {
             return 0;
         }
         let mut later_ns = 0;
@@ -210,7 +210,7 @@ impl Channel {
         let others =
             (self.first_array..).zip(self.array_bookings.iter().flat_map(|lanes| lanes.second_request_keys));
         for (other, _) in others.filter(|&(_, other_asked_at)| other_asked_at > requested_at) {
-            events.postpone(other, -ns.cast_signed());
+            events.postpone_array_event(other, -ns.cast_signed());
         }
         self.busy_ns -= ns;
         self.free_at_ns -= ns;
@@ -248,7 +248,7 @@ impl Channel {
                     *requested_at += ns << NON_TIME_KEY_BITS;
                     self.max_second_request_key = self.max_second_request_key.max(*requested_at);
                 } else {
-                    events.postpone(8 * eight + place as u32, ns.cast_signed());
+                    events.postpone_array_event(8 * eight + place as u32, ns.cast_signed());
                 }
             }
         }

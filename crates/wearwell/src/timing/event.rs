@@ -53,7 +53,7 @@ use super::codec::CodecUnits;
 use super::event_queue::{EventClass, EventQueue, MAX_ARRIVAL_NS, TimingEvent};
 use super::latency::LatencyRecords;
 use super::nvram::NvramTiming;
-use super::op_queue::{END_OF_LIST, OpRole, QueuedOp, SCAN_WAITER, WaitingOp, WaitingOps};
+use super::op_queue::{END_OF_LIST, OpRole, QueuedOp, SCAN_WAITER_QUEUE, WaitingOp, WaitingOps};
 use super::scans::{NvramScan, NvramScans};
 use super::trace::TimingObserver;
 use super::{ArrayLayout, ControllerWork, FlashTiming, RequestKind, TimingOptions};
@@ -64,7 +64,9 @@ pub(super) fn expand_copies(ops: &[FlashOp]) -> Vec<FlashOp> {
     let (mut single, mut places) = (Vec::new(), Vec::<usize>::with_capacity(ops.len()));
     for op in ops {
         match (op.kind, op.dependency_distance as usize) {
-            (OpKind::Copies, _) => (0..op.count).for_each(|_| single.extend(op.copy_read_and_program())),
+            (OpKind::Copies, _) => {
+                (0..op.copy_or_line_count).for_each(|_| single.extend(op.copy_read_and_program()))
+            }
             (_, 0) => single.push(*op),
             (_, back) => {
                 let distance = single.len() - places[places.len() - back];
@@ -97,10 +99,10 @@ struct Request {
     arrival_ns: u64,
     request_number: u64,
     /// Controller time between the end of the request's flash operations and the answer to the host, nanoseconds.
-    overhead_ns: u64,
+    controller_overhead_ns: u64,
     /// Part of the request's controller time during which the request needs a codec unit (encoder and decoder of
     /// deltas), nanoseconds.
-    codec_ns: u64,
+    codec_work_ns: u64,
     /// Number of unfinished flash operations and NVRAM scans for which the request waits. For a flush, unfinished
     /// earlier writes count too.
     pending_ops: u32,
@@ -123,16 +125,16 @@ struct WaitingFlush {
 
 #[derive(Clone, Debug)]
 pub(super) struct EventEngine<T> {
-    layout: ArrayLayout,
-    nvram: NvramTiming,
-    scans: NvramScans,
+    array_layout: ArrayLayout,
+    nvram_timing: NvramTiming,
+    nvram_scans: NvramScans,
     /// Number of the last NVRAM scan in the list of operations being admitted, which holds back the background
     /// operations after it.
     preceding_scan: Option<u32>,
     /// Whether the device supports neither suspension nor multi-plane operations. The engine then takes a faster path:
     /// see [`super::array`].
     is_plain_device: bool,
-    shared_state: EngineState<T>,
+    engine_state: EngineState<T>,
     /// Arrays (dies or planes) of the device, a multiple of eight per channel, of which the last may be unused.
     arrays: Vec<FlashArray>,
     /// Numbers of the arrays (dies or planes) that exist. The other array numbers only fill up groups of eight.
@@ -161,33 +163,33 @@ pub(super) struct EventEngine<T> {
 // Interface to [`super::Timing`].
 impl<T: TimingObserver> EventEngine<T> {
     pub(super) fn new(layout: &ArrayLayout, flash: FlashTiming, options: TimingOptions) -> Self {
-        let (layout, real_arrays) = layout.with_channels_padded_to_eights();
-        let per_channel = layout.array_count() / layout.channel_count;
+        let (array_layout, real_arrays) = layout.with_channels_padded_to_eights();
+        let per_channel = array_layout.array_count() / array_layout.channel_count;
         Self {
             real_arrays,
             is_plain_device: options.suspension.is_none() && !options.multi_plane,
-            arrays: layout
+            arrays: array_layout
                 .channel_of_array
                 .iter()
                 .map(|&channel| FlashArray::new(channel, &options))
                 .collect(),
-            nvram: NvramTiming::new(&options),
-            scans: NvramScans::default(),
+            nvram_timing: NvramTiming::new(&options),
+            nvram_scans: NvramScans::default(),
             preceding_scan: None,
             request_latencies: LatencyRecords::new(options.keep_completions),
             codec_units: CodecUnits::new(options.codec_units),
-            shared_state: EngineState {
+            engine_state: EngineState {
                 current_position: EventPosition::of_arrival(0),
-                events: EventQueue::new(layout.array_count(), layout.channel_count),
-                channels: (0..layout.channel_count)
+                events: EventQueue::new(array_layout.array_count(), array_layout.channel_count),
+                channels: (0..array_layout.channel_count)
                     .map(|channel| Channel::new((channel * per_channel) as u32, per_channel))
                     .collect(),
                 completed_ops: 0,
                 flash_timing: flash,
                 options,
-                observer: T::of_arrays(layout.array_count()),
+                observer: T::for_arrays(array_layout.array_count()),
             },
-            layout,
+            array_layout,
             waiting_ops: WaitingOps::new(),
             requests: Vec::new(),
             free_request_slots: Vec::new(),
@@ -211,10 +213,10 @@ impl<T: TimingObserver> EventEngine<T> {
         let arrival_ns = arrival_ns.min(MAX_ARRIVAL_NS);
         self.advance_to(arrival_ns);
         let number = self.request_latencies.next_request_number();
-        let overhead = self.shared_state.options.controller_overhead_ns
-            + work.parallel_ns
-            + self.nvram.book_stores(self.shared_state.now_ns(), work.nvram_ns);
-        let slot = self.open_request(kind, arrival_ns, number, [overhead, work.codec_ns]);
+        let overhead = self.engine_state.options.controller_overhead_ns
+            + work.parallel_work_ns
+            + self.nvram_timing.book_stores(self.engine_state.now_ns(), work.nvram_store_ns);
+        let slot = self.open_request(kind, arrival_ns, number, [overhead, work.codec_work_ns]);
         self.unanswered_requests += 1;
         if kind == RequestKind::Flush {
             self.make_flush_wait(slot);
@@ -242,12 +244,12 @@ impl<T: TimingObserver> EventEngine<T> {
         } else {
             self.run_until_request_completes::<false>();
         }
-        Some(self.shared_state.now_ns())
+        Some(self.engine_state.now_ns())
     }
 
     pub(super) fn complete_until(&mut self, to: u64) -> bool {
         while self.unanswered_requests > 0 {
-            let Some(event) = self.shared_state.events.pop_until(to) else { return false };
+            let Some(event) = self.engine_state.events.pop_event_until(to) else { return false };
             if self.is_plain() { self.handle_event::<true>(event) } else { self.handle_event::<false>(event) }
         }
         true
@@ -256,7 +258,7 @@ impl<T: TimingObserver> EventEngine<T> {
     pub(super) fn run_to_completion(&mut self) -> u64 {
         self.run_until(u64::MAX);
         debug_assert_eq!(self.unanswered_requests, 0, "requests are unanswered at the end");
-        self.shared_state.now_ns()
+        self.engine_state.now_ns()
     }
 
     pub(super) fn outstanding_requests(&self) -> usize {
@@ -264,28 +266,28 @@ impl<T: TimingObserver> EventEngine<T> {
     }
 
     pub(super) fn now_ns(&self) -> u64 {
-        self.shared_state.now_ns()
+        self.engine_state.now_ns()
     }
 
     pub(super) fn completed_ops(&self) -> u64 {
-        self.shared_state.completed_ops
+        self.engine_state.completed_ops
     }
 
     pub(super) fn array_busy_ns(&self) -> Vec<u64> {
         let running = |array: &FlashArray| {
-            if array.busy_since_ns == NOT_BUSY { 0 } else { self.shared_state.now_ns() - array.busy_since_ns }
+            if array.busy_since_ns == NOT_BUSY { 0 } else { self.engine_state.now_ns() - array.busy_since_ns }
         };
         let real = self.real_arrays.iter().map(|&index| &self.arrays[index as usize]);
         real.map(|array| array.busy_ns + running(array)).collect()
     }
 
     pub(super) fn channel_busy_ns(&self) -> Vec<u64> {
-        self.shared_state.channels.iter().map(|channel| channel.busy_ns).collect()
+        self.engine_state.channels.iter().map(|channel| channel.busy_ns).collect()
     }
 
     /// Returns the observer that records single flash operations.
     pub(super) fn observer_mut(&mut self) -> &mut T {
-        &mut self.shared_state.observer
+        &mut self.engine_state.observer
     }
 
     pub(super) fn latency_records(&self) -> &LatencyRecords {
@@ -311,10 +313,10 @@ impl<T: TimingObserver> EventEngine<T> {
     /// request end before it.
     #[inline(always)]
     fn advance_to(&mut self, to: u64) {
-        if self.shared_state.events.may_be_due(to) {
+        if self.engine_state.events.may_have_due_event(to) {
             self.run_until(to);
         }
-        self.shared_state.current_position = EventPosition::of_arrival(self.shared_state.now_ns().max(to));
+        self.engine_state.current_position = EventPosition::of_arrival(self.engine_state.now_ns().max(to));
     }
 
     fn run_until(&mut self, to: u64) {
@@ -326,7 +328,7 @@ impl<T: TimingObserver> EventEngine<T> {
     }
 
     fn handle_events_until<const PLAIN: bool>(&mut self, to: u64) {
-        while let Some(event) = self.shared_state.events.pop_until(to) {
+        while let Some(event) = self.engine_state.events.pop_event_until(to) {
             self.handle_event::<PLAIN>(event);
         }
     }
@@ -335,7 +337,8 @@ impl<T: TimingObserver> EventEngine<T> {
     fn run_until_request_completes<const PLAIN: bool>(&mut self) {
         let before = self.unanswered_requests;
         while self.unanswered_requests == before {
-            let event = self.shared_state.events.pop_until(u64::MAX).expect("outstanding work has an event");
+            let event =
+                self.engine_state.events.pop_event_until(u64::MAX).expect("outstanding work has an event");
             self.handle_event::<PLAIN>(event);
         }
     }
@@ -343,11 +346,11 @@ impl<T: TimingObserver> EventEngine<T> {
     #[inline(always)]
     fn handle_event<const PLAIN: bool>(&mut self, event: TimingEvent) {
         let TimingEvent { time_ns: time, class, subject_number: subject } = event;
-        self.shared_state.current_position = EventPosition::of_event(time, class, subject);
+        self.engine_state.current_position = EventPosition::of_event(time, class, subject);
         match class {
             EventClass::ReadSensed => {
                 let array = &mut self.arrays[subject as usize];
-                array.finish_sensing::<PLAIN>(subject, &mut self.shared_state);
+                array.finish_sensing::<PLAIN>(subject, &mut self.engine_state);
             }
             _ if PLAIN && class.is_of_array() => self.finish_last_op::<PLAIN>(subject),
             EventClass::Transferred => self.handle_transfer_end(subject),
@@ -365,9 +368,9 @@ impl<T: TimingObserver> EventEngine<T> {
     fn admit_submission(&mut self, ops: &[FlashOp], request: Option<u32>) {
         if T::RECORDS_STEPS {
             let number = request.map(|slot| self.requests[slot as usize].request_number);
-            self.shared_state.observer.ops_submitted(
+            self.engine_state.observer.ops_submitted(
                 number,
-                self.shared_state.current_position.time_ns(),
+                self.engine_state.current_position.time_ns(),
                 ops,
             );
         }
@@ -380,13 +383,13 @@ impl<T: TimingObserver> EventEngine<T> {
             {
                 self.admit_op(op, request);
             }
-            _ => self.admit_list(ops, request),
+            _ => self.admit_op_list(ops, request),
         }
         self.wake_arrays();
     }
 
-    fn admit_list(&mut self, ops: &[FlashOp], request: Option<u32>) {
-        let TimingOptions { multi_plane, blocking_gc, .. } = self.shared_state.options;
+    fn admit_op_list(&mut self, ops: &[FlashOp], request: Option<u32>) {
+        let TimingOptions { multi_plane, blocking_gc, .. } = self.engine_state.options;
         let must_be_single = |op: &FlashOp| {
             let waited_for = request.is_some() && !op.is_background();
             op.kind == OpKind::Copies && (multi_plane || blocking_gc || waited_for)
@@ -400,11 +403,11 @@ impl<T: TimingObserver> EventEngine<T> {
 
     fn admit_ops(&mut self, ops: &[FlashOp], request: Option<u32>) {
         self.admitted_destinations.clear();
-        if self.shared_state.options.blocking_gc && request.is_some() {
+        if self.engine_state.options.blocking_gc && request.is_some() {
             self.mark_non_blocking_ops(ops);
         }
         for op in ops {
-            self.shared_state.observer.op_admitted(op);
+            self.engine_state.observer.op_admitted(op);
             let listed = match op.kind {
                 OpKind::Copies => self.admit_copies(op),
                 OpKind::Scan => self.admit_scan(op, &ops[..self.admitted_destinations.len()], request),
@@ -417,9 +420,9 @@ impl<T: TimingObserver> EventEngine<T> {
 
     /// Queues a batch of page copies, for which no request waits, as one queue entry.
     fn admit_copies(&mut self, copies: &FlashOp) -> OpDestination {
-        let array = self.layout.planes[copies.plane.index()].array;
-        let queue = self.queue_of(OpKind::Read, true);
-        let op = QueuedOp::copy_series(copies.count, self.transfer_ns(copies));
+        let array = self.array_layout.planes[copies.plane.index()].array_number;
+        let queue = self.queue_index_for(OpKind::Read, true);
+        let op = QueuedOp::copy_series(copies.copy_or_line_count, self.transfer_ns(copies));
         self.enqueue_after_scan(op, array, queue)
     }
 
@@ -428,22 +431,22 @@ impl<T: TimingObserver> EventEngine<T> {
     #[inline(always)]
     fn enqueue_after_scan(&mut self, op: QueuedOp, array: u32, queue: u8) -> OpDestination {
         match self.preceding_scan {
-            None => self.enqueue(op, array, queue),
-            Some(scan) => self.hold_for_scan(scan, op, array, queue),
+            None => self.enqueue_op(op, array, queue),
+            Some(scan) => self.hold_op_for_scan(scan, op, array, queue),
         }
     }
 
     #[inline(always)]
     fn transfer_ns(&self, op: &FlashOp) -> u32 {
-        self.shared_state.flash_timing.transfer_ns(op.transfer_bytes).min(u64::from(u32::MAX)) as u32
+        self.engine_state.flash_timing.transfer_ns(op.transfer_bytes).min(u64::from(u32::MAX)) as u32
     }
 
     #[inline(always)]
     fn admit_op(&mut self, flash_op: &FlashOp, request: Option<u32>) -> OpDestination {
         let background = request.is_none() || flash_op.is_background();
-        let place = self.layout.planes[flash_op.plane.index()];
-        let (array, queue) = (place.array, self.queue_of(flash_op.kind, background));
-        let role = self.role_of(background || flash_op.reads_reverse_map_log(), request);
+        let place = self.array_layout.planes[flash_op.plane.index()];
+        let (array, queue) = (place.array_number, self.queue_index_for(flash_op.kind, background));
+        let role = self.op_role(background || flash_op.reads_reverse_map_log(), request);
         let role = if role == OpRole::Background && !background { OpRole::Awaited } else { role };
         let op = QueuedOp {
             first_waiter: END_OF_LIST,
@@ -457,42 +460,47 @@ impl<T: TimingObserver> EventEngine<T> {
             role,
             plane_in_die: place.plane_in_die,
         };
-        let held = op.role != OpRole::Background && self.count_for_request(op);
+        let held = op.role != OpRole::Background && self.count_op_for_request(op);
         if flash_op.dependency_distance > 0 {
-            return self.admit_after(
+            return self.admit_after_predecessor(
                 flash_op.dependency_distance,
-                WaitingOp { op, array, queue, next_waiter: END_OF_LIST },
+                WaitingOp { op, array, queue_index: queue, next_waiter: END_OF_LIST },
             );
         }
         if held {
-            return self.hold_for_foreground_gc(WaitingOp { op, array, queue, next_waiter: END_OF_LIST });
+            return self.hold_for_foreground_gc(WaitingOp {
+                op,
+                array,
+                queue_index: queue,
+                next_waiter: END_OF_LIST,
+            });
         }
         if background && !flash_op.reads_reverse_map_log() {
             return self.enqueue_after_scan(op, array, queue);
         }
-        self.enqueue(op, array, queue)
+        self.enqueue_op(op, array, queue)
     }
 
     /// Admits an operation that must wait for its predecessor, the operation `back` positions earlier in the list.
     #[inline(always)]
-    fn admit_after(&mut self, back: u16, mut waiter: WaitingOp) -> OpDestination {
+    fn admit_after_predecessor(&mut self, back: u16, mut waiter: WaitingOp) -> OpDestination {
         let predecessor = self.admitted_destinations[self.admitted_destinations.len() - back as usize];
         if let OpDestination::Queued { array, queue, .. } = predecessor
-            && (array, queue) == (waiter.array, waiter.queue)
-            && !self.shared_state.options.multi_plane
+            && (array, queue) == (waiter.array, waiter.queue_index)
+            && !self.engine_state.options.multi_plane
         {
-            return self.enqueue(waiter.op, array, queue);
+            return self.enqueue_op(waiter.op, array, queue);
         }
         if let (OpDestination::HeldByScan { array, queue, .. }, Some(scan)) =
             (predecessor, self.preceding_scan)
-            && (array, queue) == (waiter.array, waiter.queue)
-            && !self.shared_state.options.multi_plane
+            && (array, queue) == (waiter.array, waiter.queue_index)
+            && !self.engine_state.options.multi_plane
         {
-            return self.hold_for_scan(scan, waiter.op, array, queue);
+            return self.hold_op_for_scan(scan, waiter.op, array, queue);
         }
         waiter.next_waiter = *self.first_waiter_of(predecessor);
         let id = self.waiting_ops.insert(waiter);
-        self.shared_state.observer.op_held(id);
+        self.engine_state.observer.op_held(id);
         *self.first_waiter_of(predecessor) = id;
         OpDestination::Waiting(id)
     }
@@ -515,24 +523,24 @@ impl<T: TimingObserver> EventEngine<T> {
         let slot = waiter.op.request_or_further_ops as usize;
         waiter.next_waiter = self.requests[slot].first_held_op;
         let id = self.waiting_ops.insert(waiter);
-        self.shared_state.observer.op_held(id);
+        self.engine_state.observer.op_held(id);
         self.requests[slot].first_held_op = id;
         OpDestination::Waiting(id)
     }
 
     #[inline(always)]
-    fn queue_of(&self, kind: OpKind, background: bool) -> u8 {
+    fn queue_index_for(&self, kind: OpKind, background: bool) -> u8 {
         match background {
-            true if self.shared_state.options.gc_yields => BACKGROUND_QUEUE,
-            false if self.shared_state.options.read_priority && kind == OpKind::Read => READ_QUEUE,
+            true if self.engine_state.options.gc_yields_to_host => BACKGROUND_QUEUE,
+            false if self.engine_state.options.read_priority && kind == OpKind::Read => READ_QUEUE,
             _ => WRITE_QUEUE,
         }
     }
 
     #[inline(always)]
-    fn role_of(&self, background: bool, request: Option<u32>) -> OpRole {
+    fn op_role(&self, background: bool, request: Option<u32>) -> OpRole {
         let blocking = || {
-            self.shared_state.options.blocking_gc
+            self.engine_state.options.blocking_gc
                 && request.is_some()
                 && !self.must_not_block_host[self.admitted_destinations.len()]
         };
@@ -546,7 +554,7 @@ impl<T: TimingObserver> EventEngine<T> {
     /// Adds an operation to the counts of its host request. Returns whether the operation must be held back until the
     /// request's foreground GC has finished.
     #[inline(always)]
-    fn count_for_request(&mut self, op: QueuedOp) -> bool {
+    fn count_op_for_request(&mut self, op: QueuedOp) -> bool {
         let request = &mut self.requests[op.request_or_further_ops as usize];
         if op.role == OpRole::Awaited {
             request.pending_ops += 1;
@@ -575,17 +583,17 @@ impl<T: TimingObserver> EventEngine<T> {
     /// Appends an operation that need not wait for another to a queue of its array (die or plane). Notes the array for
     /// [`Self::wake_arrays`] if it may start the operation, or suspend another for it.
     #[inline(always)]
-    fn enqueue(&mut self, op: QueuedOp, array_index: u32, queue: u8) -> OpDestination {
+    fn enqueue_op(&mut self, op: QueuedOp, array_index: u32, queue: u8) -> OpDestination {
         let is_plain = self.is_plain();
         let array = &mut self.arrays[array_index as usize];
-        self.shared_state.observer.op_queued((array_index, queue), 1 + op.further_ops());
-        let index = array.push(op, queue);
+        self.engine_state.observer.op_queued((array_index, queue), 1 + op.further_ops());
+        let index = array.push_op(op, queue);
         if is_plain && queue != BACKGROUND_QUEUE {
-            array.undo_steps_after_arrival(array_index, &mut self.shared_state);
+            array.undo_steps_after_arrival(array_index, &mut self.engine_state);
         }
         if index == 0
             && (!array.running_group.is_present()
-                || (queue == READ_QUEUE && self.shared_state.options.suspension.is_some()))
+                || (queue == READ_QUEUE && self.engine_state.options.suspension.is_some()))
         {
             self.arrays_to_wake.push(array_index);
         }
@@ -594,15 +602,15 @@ impl<T: TimingObserver> EventEngine<T> {
 
     /// Queues the operations of a linked list that were held back, in the order in which they were added. The head of
     /// the list is the latest.
-    fn release_list(&mut self, list: u32) {
+    fn enqueue_held_ops(&mut self, list: u32) {
         let mut id = self.waiting_ops.reverse_list(list);
         while id != END_OF_LIST {
-            let WaitingOp { op, array, queue, next_waiter: next } = self.waiting_ops.remove(id);
-            if queue == SCAN_WAITER {
+            let WaitingOp { op, array, queue_index: queue, next_waiter: next } = self.waiting_ops.remove(id);
+            if queue == SCAN_WAITER_QUEUE {
                 self.finish_scan_predecessor(array);
             } else {
-                self.shared_state.observer.op_released(id);
-                self.enqueue(op, array, queue);
+                self.engine_state.observer.op_released(id);
+                self.enqueue_op(op, array, queue);
             }
             id = next;
         }
@@ -625,9 +633,9 @@ impl<T: TimingObserver> EventEngine<T> {
         for &index in &self.arrays_to_wake {
             let array = &mut self.arrays[index as usize];
             if array.running_group.is_present() {
-                array.try_suspend::<PLAIN>(index, &mut self.shared_state);
+                array.try_suspend::<PLAIN>(index, &mut self.engine_state);
             } else {
-                array.start_next_op::<PLAIN>(index, &mut self.shared_state);
+                array.start_next_op::<PLAIN>(index, &mut self.engine_state);
             }
         }
         self.arrays_to_wake.clear();
@@ -639,8 +647,8 @@ impl<T: TimingObserver> EventEngine<T> {
     /// Admits a scan of NVRAM. The scan waits for those flash reads of the reverse-map log that precede it in the list.
     #[inline(never)]
     fn admit_scan(&mut self, scan: &FlashOp, before: &[FlashOp], request: Option<u32>) -> OpDestination {
-        let arrays = self.layout.arrays_of_block(scan.plane);
-        let number = self.scans.push(*scan, arrays, request.unwrap_or(END_OF_LIST));
+        let arrays = self.array_layout.arrays_of_block(scan.plane);
+        let number = self.nvram_scans.add_scan(*scan, arrays, request.unwrap_or(END_OF_LIST));
         if let Some(slot) = request {
             self.requests[slot as usize].pending_ops += 1;
         }
@@ -659,17 +667,17 @@ impl<T: TimingObserver> EventEngine<T> {
         let id = self.waiting_ops.insert(WaitingOp {
             op: QueuedOp::SCAN_PLACEHOLDER,
             array: scan,
-            queue: SCAN_WAITER,
+            queue_index: SCAN_WAITER_QUEUE,
             next_waiter: next,
         });
         *self.first_waiter_of(predecessor) = id;
-        self.scans.get_mut(scan).pending_ops += 1;
+        self.nvram_scans.get_mut(scan).pending_ops += 1;
     }
 
-    fn hold_for_scan(&mut self, scan: u32, op: QueuedOp, array: u32, queue: u8) -> OpDestination {
-        let held = &mut self.scans.get_mut(scan).first_held_op;
-        let id = self.waiting_ops.insert(WaitingOp { op, array, queue, next_waiter: *held });
-        self.shared_state.observer.op_held(id);
+    fn hold_op_for_scan(&mut self, scan: u32, op: QueuedOp, array: u32, queue: u8) -> OpDestination {
+        let held = &mut self.nvram_scans.get_mut(scan).first_held_op;
+        let id = self.waiting_ops.insert(WaitingOp { op, array, queue_index: queue, next_waiter: *held });
+        self.engine_state.observer.op_held(id);
         *held = id;
         OpDestination::HeldByScan { id, array, queue }
     }
@@ -677,17 +685,17 @@ impl<T: TimingObserver> EventEngine<T> {
     /// Notes that one of the operations for which a scan of NVRAM waits has completed, and starts the scan if it can.
     #[inline(never)]
     fn finish_scan_predecessor(&mut self, scan: u32) {
-        self.scans.get_mut(scan).pending_ops -= 1;
+        self.nvram_scans.get_mut(scan).pending_ops -= 1;
         self.advance_scan(scan);
     }
 
     /// Advances an NVRAM scan, if it is the next one for its arrays (dies or planes): makes it wait for the background
     /// work queued there, or books it on the NVRAM if there is none.
     fn advance_scan(&mut self, number: u32) {
-        if !self.scans.can_book(number) {
+        if !self.nvram_scans.can_book_scan(number) {
             return;
         }
-        let NvramScan { op, victim_arrays: arrays, .. } = self.scans.get_mut(number).clone();
+        let NvramScan { scan_op: op, victim_arrays: arrays, .. } = self.nvram_scans.get_mut(number).clone();
         for &array in &arrays {
             let queue = &self.arrays[array as usize].queues[BACKGROUND_QUEUE as usize];
             if !queue.is_empty() {
@@ -698,22 +706,22 @@ impl<T: TimingObserver> EventEngine<T> {
                 );
             }
         }
-        let waits = self.scans.get_mut(number).pending_ops > 0;
+        let waits = self.nvram_scans.get_mut(number).pending_ops > 0;
         for array in arrays {
             let array = &mut self.arrays[array as usize];
             if waits {
                 array.prioritise_background();
             } else {
-                array.restore_background_priority(&self.shared_state.options);
+                array.restore_background_priority(&self.engine_state.options);
             }
         }
         if waits {
             return;
         }
-        self.scans.get_mut(number).is_booked = true;
-        let end = self.nvram.book_scan(&op, self.shared_state.now_ns());
-        self.shared_state.observer.nvram_scanned((end - self.nvram.scan_ns(&op), end));
-        self.shared_state.events.push_scan_end(number, end);
+        self.nvram_scans.get_mut(number).is_booked = true;
+        let end = self.nvram_timing.book_scan(&op, self.engine_state.now_ns());
+        self.engine_state.observer.nvram_scanned((end - self.nvram_timing.scan_ns(&op), end));
+        self.engine_state.events.schedule_scan_end(number, end);
     }
 
     /// Handles the end of a scan of NVRAM: queues the operations that the scan held back, and advances the next scan
@@ -721,12 +729,12 @@ impl<T: TimingObserver> EventEngine<T> {
     #[inline(never)]
     fn handle_scan_end(&mut self, number: u32) {
         let NvramScan { victim_arrays: arrays, request_slot: request, first_held_op: held, .. } =
-            self.scans.remove(number);
-        self.release_list(held);
+            self.nvram_scans.remove(number);
+        self.enqueue_held_ops(held);
         if request != END_OF_LIST {
             self.finish_awaited_op(request);
         }
-        if let Some(next) = self.scans.first_on_array(arrays.first().copied()) {
+        if let Some(next) = self.nvram_scans.first_scan_on_array(arrays.first().copied()) {
             self.advance_scan(next);
         }
         self.wake_arrays();
@@ -740,8 +748,8 @@ impl<T: TimingObserver> EventEngine<T> {
         for _ in 1..self.arrays[index as usize].running_group.op_count {
             let op = self.arrays[index as usize].pop_group_member::<false>();
             let queue = self.arrays[index as usize].running_group.queue_index;
-            self.shared_state.observer.op_ended((index, queue), self.shared_state.current_position.time_ns());
-            self.shared_state.completed_ops += 1;
+            self.engine_state.observer.op_ended((index, queue), self.engine_state.current_position.time_ns());
+            self.engine_state.completed_ops += 1;
             self.complete_op(op);
         }
         self.finish_last_op::<false>(index);
@@ -756,17 +764,17 @@ impl<T: TimingObserver> EventEngine<T> {
             return self.finish_last_op::<false>(index);
         }
         if array.is_in_array_phase() {
-            return array.handle_phase_start(index, &mut self.shared_state);
+            return array.handle_phase_start(index, &mut self.engine_state);
         }
         if array.running_group.kind == OpKind::Program {
-            return array.request_channel::<false>(index, &mut self.shared_state);
+            return array.request_channel::<false>(index, &mut self.engine_state);
         }
         let op = array.pop_group_member::<false>();
-        self.shared_state
+        self.engine_state
             .observer
-            .op_ended((index, array.running_group.queue_index), self.shared_state.current_position.time_ns());
-        array.request_channel::<false>(index, &mut self.shared_state);
-        self.shared_state.completed_ops += 1;
+            .op_ended((index, array.running_group.queue_index), self.engine_state.current_position.time_ns());
+        array.request_channel::<false>(index, &mut self.engine_state);
+        self.engine_state.completed_ops += 1;
         self.complete_op(op);
         self.wake_arrays();
     }
@@ -778,29 +786,29 @@ impl<T: TimingObserver> EventEngine<T> {
         let array = &mut self.arrays[index as usize];
         array.confirm_steps_ahead();
         let op = array.pop_group_member::<PLAIN>();
-        self.shared_state
+        self.engine_state
             .observer
-            .op_ended((index, array.running_group.queue_index), self.shared_state.current_position.time_ns());
-        self.shared_state.completed_ops += 1;
+            .op_ended((index, array.running_group.queue_index), self.engine_state.current_position.time_ns());
+        self.engine_state.completed_ops += 1;
         // Completed operations of the same group may have queued work on other arrays, which must start in order.
         if op.has_no_waiters() && (PLAIN || self.arrays_to_wake.is_empty()) {
-            return array.start_next_op::<PLAIN>(index, &mut self.shared_state);
+            return array.start_next_op::<PLAIN>(index, &mut self.engine_state);
         }
         self.complete_op(op);
-        self.arrays[index as usize].start_next_op::<PLAIN>(index, &mut self.shared_state);
+        self.arrays[index as usize].start_next_op::<PLAIN>(index, &mut self.engine_state);
         self.wake_arrays();
     }
 
     fn handle_channel_free(&mut self, channel_index: u32) {
-        let channel = &mut self.shared_state.channels[channel_index as usize];
+        let channel = &mut self.engine_state.channels[channel_index as usize];
         let next = channel.urgent_arrays.pop_front().or_else(|| channel.waiting_arrays.pop_front());
         let next = next.expect("a channel reports only to those who wait");
-        self.arrays[next as usize].start_transfer(next, &mut self.shared_state);
-        let channel = &mut self.shared_state.channels[channel_index as usize];
+        self.arrays[next as usize].start_transfer(next, &mut self.engine_state);
+        let channel = &mut self.engine_state.channels[channel_index as usize];
         channel.is_contended = !(channel.urgent_arrays.is_empty() && channel.waiting_arrays.is_empty());
         if channel.is_contended {
             let free_at = channel.free_at_ns;
-            self.shared_state.events.set_channel_free(channel_index, free_at);
+            self.engine_state.events.set_channel_free_event(channel_index, free_at);
         }
     }
 }
@@ -811,7 +819,7 @@ impl<T: TimingObserver> EventEngine<T> {
     fn complete_op(&mut self, op: QueuedOp) {
         let QueuedOp { first_waiter: waiters, request_or_further_ops: request, role, .. } = op;
         if waiters != END_OF_LIST {
-            self.release_list(waiters);
+            self.enqueue_held_ops(waiters);
         }
         match role {
             OpRole::Background => {}
@@ -834,7 +842,7 @@ impl<T: TimingObserver> EventEngine<T> {
         request.pending_blocking_ops -= 1;
         if request.pending_blocking_ops == 0 {
             let held = std::mem::replace(&mut request.first_held_op, END_OF_LIST);
-            self.release_list(held);
+            self.enqueue_held_ops(held);
         }
     }
 
@@ -849,8 +857,8 @@ impl<T: TimingObserver> EventEngine<T> {
         let request = Request {
             arrival_ns: arrival,
             request_number: number,
-            overhead_ns: overhead,
-            codec_ns,
+            controller_overhead_ns: overhead,
+            codec_work_ns: codec_ns,
             pending_ops: 0,
             pending_blocking_ops: 0,
             first_held_op: END_OF_LIST,
@@ -867,13 +875,13 @@ impl<T: TimingObserver> EventEngine<T> {
 
     #[inline(always)]
     fn uses_write_buffer(&self, kind: RequestKind) -> bool {
-        kind == RequestKind::Write && self.shared_state.options.buffered_writes > 0
+        kind == RequestKind::Write && self.engine_state.options.max_buffered_writes > 0
     }
 
     /// Puts a host write that has to be programmed into the write buffer and acknowledges it. If the buffer is full,
     /// the write waits for a place.
     fn buffer_write(&mut self, slot: u32) {
-        if self.buffered_write_count < self.shared_state.options.buffered_writes {
+        if self.buffered_write_count < self.engine_state.options.max_buffered_writes {
             self.buffered_write_count += 1;
             self.acknowledge(slot);
         } else {
@@ -933,12 +941,12 @@ impl<T: TimingObserver> EventEngine<T> {
     /// Answers a host request after its controller overhead, and after its wait for a codec unit if it needs one.
     #[inline(always)]
     fn acknowledge(&mut self, slot: u32) {
-        match self.requests[slot as usize].overhead_ns {
+        match self.requests[slot as usize].controller_overhead_ns {
             0 => self.record_answer(slot),
             overhead => {
-                let now = self.shared_state.now_ns();
-                let wait = self.codec_units.book_work(now, self.requests[slot as usize].codec_ns);
-                self.shared_state.events.push_answer(slot, now + overhead + wait);
+                let now = self.engine_state.now_ns();
+                let wait = self.codec_units.book_work(now, self.requests[slot as usize].codec_work_ns);
+                self.engine_state.events.schedule_answer(slot, now + overhead + wait);
             }
         }
     }
@@ -949,12 +957,12 @@ impl<T: TimingObserver> EventEngine<T> {
         request.is_acknowledged = true;
         let Request { kind, request_number: number, arrival_ns: arrival, pending_ops: pending, .. } =
             *request;
-        self.shared_state.observer.request_answered(
+        self.engine_state.observer.request_answered(
             number,
             kind,
-            (arrival, self.shared_state.current_position.time_ns()),
+            (arrival, self.engine_state.current_position.time_ns()),
         );
-        self.request_latencies.record_completion(kind, number, arrival, self.shared_state.now_ns());
+        self.request_latencies.record_completion(kind, number, arrival, self.engine_state.now_ns());
         self.unanswered_requests -= 1;
         if pending == 0 {
             self.free_request_slots.push(slot);

@@ -2,7 +2,7 @@
 //!
 //! An array (die or plane) waits for one thing at a time: the end of a read, of a transfer, of a program. So each array
 //! has one next event, stored as a number that it may replace or postpone; there are no void or cancelled events. The
-//! earliest event is found by a [`Tournament`]: the least in each group of eight, then the least of eight such groups.
+//! earliest event is found by a [`EventTournament`]: the least in each group of eight, then the least of eight such groups.
 //! Removing the earliest event plays two rounds, each a minimum of eight numbers without branches. Setting an event is
 //! a comparison with the least of its eight, which rarely changes. The next array is thus known while the current event
 //! is still being handled. This matters more than the number of instructions, because the state of the next array is at
@@ -54,7 +54,7 @@ impl EventClass {
 
     /// Returns the class that is encoded in the key of an event of an array (die or plane).
     #[inline(always)]
-    fn of_key(key: u64) -> Self {
+    fn class_of_key(key: u64) -> Self {
         match key >> 3 & 3 {
             0 => Self::ReadSensed,
             1 => Self::Transferred,
@@ -75,7 +75,7 @@ pub(super) struct TimingEvent {
 }
 
 /// Bit that is set in the number of an NVRAM scan where numbers of requests and scans are stored together.
-const SCAN_BIT: u32 = 1 << 31;
+const SCAN_NUMBER_BIT: u32 = 1 << 31;
 
 /// Number of low bits in an event key that do not encode the time: the event class and the position in a group of eight
 /// arrays.
@@ -111,9 +111,9 @@ pub(super) fn time_of_key(key: u64) -> u64 {
 /// its position among the eight.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-struct EightKeys([u64; 8]);
+struct EightEventKeys([u64; 8]);
 
-impl EightKeys {
+impl EightEventKeys {
     const EMPTY: Self = Self([u64::MAX; 8]);
 
     /// Returns the least of eight event keys. The minimum is computed as a tree, with few dependent steps and no
@@ -127,20 +127,20 @@ impl EightKeys {
 
 /// Event keys (times and classes) of the next events of 64 arrays or channels.
 #[derive(Clone, Debug)]
-struct KeyGroup {
-    groups_of_eight: [EightKeys; 8],
+struct EventKeysOf64 {
+    groups_of_eight: [EightEventKeys; 8],
     /// Least event key (time and class) in each of the eight groups of eight arrays or channels.
     least_keys_of_eights: [u64; 8],
     /// Least event key in each of the eight groups of eight arrays or channels, with the number of the group in the
     /// position bits of the key.
-    least_keys_with_group: EightKeys,
+    least_keys_with_group: EightEventKeys,
 }
 
-impl KeyGroup {
+impl EventKeysOf64 {
     const EMPTY: Self = Self {
-        groups_of_eight: [EightKeys::EMPTY; 8],
+        groups_of_eight: [EightEventKeys::EMPTY; 8],
         least_keys_of_eights: [u64::MAX; 8],
-        least_keys_with_group: EightKeys::EMPTY,
+        least_keys_with_group: EightEventKeys::EMPTY,
     };
 
     /// Sets the key (time and class) of the next event of an array or channel. Returns whether the least key in its
@@ -173,18 +173,18 @@ impl KeyGroup {
 
 /// Search structure for the earliest of many events: finds the array or channel with the least event key.
 #[derive(Clone, Debug)]
-struct Tournament {
-    groups_of_64: Vec<KeyGroup>,
+struct EventTournament {
+    groups_of_64: Vec<EventKeysOf64>,
     /// Least event key of all arrays or channels; the position bits of the key are undefined.
     least_event_key: u64,
     /// Number of the array or channel with the earliest event. Stored so that it is known before that event is handled.
     earliest_subject: u32,
 }
 
-impl Tournament {
+impl EventTournament {
     fn new(subjects: usize) -> Self {
         Self {
-            groups_of_64: vec![KeyGroup::EMPTY; subjects.div_ceil(64).max(1)],
+            groups_of_64: vec![EventKeysOf64::EMPTY; subjects.div_ceil(64).max(1)],
             least_event_key: u64::MAX,
             earliest_subject: 0,
         }
@@ -237,7 +237,7 @@ impl Tournament {
     fn update_earliest(&mut self) {
         let group =
             if let [_] = self.groups_of_64[..] { 0 } else { group_with_earliest_event(&self.groups_of_64) };
-        let KeyGroup { least_keys_of_eights, least_keys_with_group, .. } = &self.groups_of_64[group];
+        let EventKeysOf64 { least_keys_of_eights, least_keys_with_group, .. } = &self.groups_of_64[group];
         self.least_event_key = least_keys_with_group.least_key();
         let eight = (self.least_event_key % 8) as usize;
         self.earliest_subject = (64 * group + 8 * eight) as u32 + (least_keys_of_eights[eight] % 8) as u32;
@@ -247,7 +247,7 @@ impl Tournament {
 /// Returns the index of the group of 64 arrays or channels with the earliest event; the first such group if several are
 /// equal.
 #[inline(never)]
-fn group_with_earliest_event(groups: &[KeyGroup]) -> usize {
+fn group_with_earliest_event(groups: &[EventKeysOf64]) -> usize {
     let keys = groups.iter().map(|group| group.least_keys_with_group.least_key() & !7);
     keys.enumerate().min_by_key(|&(_, key)| key).map_or(0, |(index, _)| index)
 }
@@ -256,9 +256,9 @@ fn group_with_earliest_event(groups: &[KeyGroup]) -> usize {
 #[derive(Clone, Debug)]
 pub(super) struct EventQueue {
     /// Next event of each array (die or plane).
-    array_events: Tournament,
+    array_events: EventTournament,
     /// For each channel for which a transfer waits, the time at which the channel becomes free.
-    channel_free_events: Tournament,
+    channel_free_events: EventTournament,
     /// Times at which the controller answers host requests and at which NVRAM scans end, each with the number of the
     /// request or scan. They are kept in a heap, because there are few.
     answers_and_scan_ends: BinaryHeap<Reverse<(u64, u32)>>,
@@ -270,8 +270,8 @@ pub(super) struct EventQueue {
 impl EventQueue {
     pub(super) fn new(arrays: usize, channels: usize) -> Self {
         Self {
-            array_events: Tournament::new(arrays),
-            channel_free_events: Tournament::new(channels),
+            array_events: EventTournament::new(arrays),
+            channel_free_events: EventTournament::new(channels),
             answers_and_scan_ends: BinaryHeap::new(),
             next_non_array_key: u64::MAX,
         }
@@ -292,7 +292,7 @@ impl EventQueue {
     /// Postpones the next event of an array (die or plane) by `ns` nanoseconds, or moves it forward in time if `ns` is
     /// negative. The event must exist.
     #[inline(always)]
-    pub(super) fn postpone(&mut self, array: u32, ns: i64) {
+    pub(super) fn postpone_array_event(&mut self, array: u32, ns: i64) {
         self.array_events.set_event_key(
             array,
             self.array_events.key_of_subject(array).wrapping_add_signed(ns << NON_TIME_KEY_BITS),
@@ -335,20 +335,20 @@ impl EventQueue {
     }
 
     /// Schedules the event that a channel becomes free while a transfer waits for it.
-    pub(super) fn set_channel_free(&mut self, channel: u32, time: u64) {
+    pub(super) fn set_channel_free_event(&mut self, channel: u32, time: u64) {
         self.channel_free_events.set_event_key(channel, time << NON_TIME_KEY_BITS);
         self.update_non_array_key();
     }
 
     /// Schedules the controller's answer to a request at `time`.
-    pub(super) fn push_answer(&mut self, request: u32, time: u64) {
+    pub(super) fn schedule_answer(&mut self, request: u32, time: u64) {
         self.answers_and_scan_ends.push(Reverse((time, request)));
         self.update_non_array_key();
     }
 
     /// Schedules the end of an NVRAM scan.
-    pub(super) fn push_scan_end(&mut self, scan: u32, time: u64) {
-        self.push_answer(scan | SCAN_BIT, time);
+    pub(super) fn schedule_scan_end(&mut self, scan: u32, time: u64) {
+        self.schedule_answer(scan | SCAN_NUMBER_BIT, time);
     }
 
     /// Recomputes the least key that an event of an array can have without preceding the next event of a channel,
@@ -364,14 +364,14 @@ impl EventQueue {
 
     /// Whether an event may be due at time `limit` or before. `false` is certain, `true` is not.
     #[inline(always)]
-    pub(super) fn may_be_due(&self, limit: u64) -> bool {
+    pub(super) fn may_have_due_event(&self, limit: u64) -> bool {
         self.array_events.least_event_key.min(self.next_non_array_key)
             <= (limit.min(MAX_EVENT_NS) + 1) << NON_TIME_KEY_BITS
     }
 
     /// Removes and returns the earliest event of the simulation, if it is due at time `limit` or before.
     #[inline(always)]
-    pub(super) fn pop_until(&mut self, limit: u64) -> Option<TimingEvent> {
+    pub(super) fn pop_event_until(&mut self, limit: u64) -> Option<TimingEvent> {
         let least = self.array_events.least_event_key;
         if least >= self.next_non_array_key {
             return self.pop_non_array_event(limit);
@@ -381,7 +381,7 @@ impl EventQueue {
             return None;
         }
         let subject = self.array_events.pop_earliest();
-        Some(TimingEvent { time_ns: time, class: EventClass::of_key(least), subject_number: subject })
+        Some(TimingEvent { time_ns: time, class: EventClass::class_of_key(least), subject_number: subject })
     }
 
     #[inline(never)]
@@ -399,9 +399,9 @@ impl EventQueue {
             }
         } else {
             self.answers_and_scan_ends.pop();
-            let is_scan = answer.1 & SCAN_BIT != 0;
+            let is_scan = answer.1 & SCAN_NUMBER_BIT != 0;
             let class = if is_scan { EventClass::Scanned } else { EventClass::Acknowledged };
-            TimingEvent { time_ns: answer.0, class, subject_number: answer.1 & !SCAN_BIT }
+            TimingEvent { time_ns: answer.0, class, subject_number: answer.1 & !SCAN_NUMBER_BIT }
         };
         self.update_non_array_key();
         Some(event)
@@ -418,7 +418,7 @@ mod tests {
     fn pop_all_until(queue: &mut EventQueue, limit: u64) -> Vec<(u64, EventClass, u32)> {
         let next = || {
             queue
-                .pop_until(limit)
+                .pop_event_until(limit)
                 .map(|TimingEvent { time_ns: time, class, subject_number: subject }| (time, class, subject))
         };
         std::iter::from_fn(next).collect()
@@ -427,15 +427,15 @@ mod tests {
     #[test]
     fn timing_events_are_ordered_by_time_then_class_then_subject() {
         let mut queue = EventQueue::new(64, 8);
-        queue.push_answer(3, 5);
-        queue.push_answer(2, 5);
+        queue.schedule_answer(3, 5);
+        queue.schedule_answer(2, 5);
         queue.set_array_event(0, Erased, 5);
         queue.set_array_event(62, ReadSensed, 5);
         queue.set_array_event(1, ReadSensed, 5);
         queue.set_array_event(33, ReadSensed, 3);
         queue.set_array_event(4, Programmed, 4);
-        queue.set_channel_free(7, 5);
-        queue.set_channel_free(6, 5);
+        queue.set_channel_free_event(7, 5);
+        queue.set_channel_free_event(6, 5);
         let expected = [
             (3, ReadSensed, 33),
             (4, Programmed, 4),
@@ -448,19 +448,19 @@ mod tests {
             (5, Acknowledged, 3),
         ];
         assert_eq!(pop_all_until(&mut queue, 5), expected);
-        assert!(!queue.may_be_due(1 << 50));
+        assert!(!queue.may_have_due_event(1 << 50));
     }
 
     #[test]
     fn the_event_queue_returns_no_event_that_is_not_due() {
         let mut queue = EventQueue::new(1, 1);
         queue.set_array_event(0, Programmed, 10);
-        queue.push_answer(0, 10);
-        queue.set_channel_free(0, 10);
-        assert_eq!(queue.pop_until(9), None);
-        assert!(queue.may_be_due(10));
+        queue.schedule_answer(0, 10);
+        queue.set_channel_free_event(0, 10);
+        assert_eq!(queue.pop_event_until(9), None);
+        assert!(queue.may_have_due_event(10));
         assert_eq!(pop_all_until(&mut queue, 10).len(), 3);
-        assert_eq!(queue.pop_until(u64::MAX), None);
+        assert_eq!(queue.pop_event_until(u64::MAX), None);
     }
 
     #[test]
@@ -469,8 +469,8 @@ mod tests {
         queue.set_array_event(17, Programmed, 10);
         queue.set_array_event(17, Transferred, 7);
         queue.set_array_event(3, Programmed, 8);
-        queue.postpone(17, 4);
-        queue.postpone(17, -2);
+        queue.postpone_array_event(17, 4);
+        queue.postpone_array_event(17, -2);
         assert_eq!(queue.next_event_ns(17), 9);
         assert_eq!(pop_all_until(&mut queue, u64::MAX), [(8, Programmed, 3), (9, Transferred, 17)]);
     }
@@ -487,12 +487,12 @@ mod tests {
             };
             for _ in 0..5000 {
                 let (array, time) = (draw(arrays) as usize, draw(300));
-                let class = EventClass::of_key(draw(4) << 3);
+                let class = EventClass::class_of_key(draw(4) << 3);
                 queue.set_array_event(array as u32, class, time);
                 expected[array] = Some((time, class as u8, array as u32));
                 if draw(3) == 0 {
                     let first = expected.iter().copied().flatten().min();
-                    let next = queue.pop_until(u64::MAX).expect("one was set");
+                    let next = queue.pop_event_until(u64::MAX).expect("one was set");
                     assert_eq!(Some((next.time_ns, next.class as u8, next.subject_number)), first);
                     expected[next.subject_number as usize] = None;
                 }

@@ -25,7 +25,7 @@ pub struct Completion {
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct LatencySummary {
     /// Number of requests in the distribution.
-    pub count: u64,
+    pub request_count: u64,
     /// Mean latency, nanoseconds.
     pub mean_ns: f64,
     /// Median latency, nanoseconds.
@@ -49,7 +49,7 @@ impl LatencySummary {
             return Self::default();
         }
         Self {
-            count: histogram.len(),
+            request_count: histogram.len(),
             mean_ns: histogram.mean(),
             p50_ns: histogram.value_at_quantile(0.5),
             p90_ns: histogram.value_at_quantile(0.9),
@@ -80,7 +80,7 @@ impl LatencyTotal {
 #[derive(Clone, Debug)]
 pub(super) struct LatencyRecords {
     histograms: [Histogram<u64>; RequestKind::COUNT],
-    totals: [LatencyTotal; RequestKind::COUNT],
+    exact_totals: [LatencyTotal; RequestKind::COUNT],
     completions: Option<Vec<Completion>>,
     submitted_requests: u64,
     /// Simulated time if timing is off ([`super::TimingMode::None`]), nanoseconds; the other engines have clocks of
@@ -93,7 +93,7 @@ impl LatencyRecords {
         let empty = || Histogram::new_with_max(MAX_LATENCY_NS, 3).expect("bounds are constants");
         Self {
             histograms: std::array::from_fn(|_| empty()),
-            totals: Default::default(),
+            exact_totals: Default::default(),
             completions: keep_completions.then(Vec::new),
             submitted_requests: 0,
             now_ns: 0,
@@ -108,7 +108,7 @@ impl LatencyRecords {
     }
 
     /// Records a request that completes at its arrival, because timing is off. Returns the number of the request.
-    pub(super) fn record_untimed(&mut self, kind: RequestKind, arrival_ns: u64) -> u64 {
+    pub(super) fn record_untimed_request(&mut self, kind: RequestKind, arrival_ns: u64) -> u64 {
         self.now_ns = self.now_ns.max(arrival_ns);
         let number = self.next_request_number();
         self.record_completion(kind, number, arrival_ns, arrival_ns);
@@ -119,7 +119,7 @@ impl LatencyRecords {
     pub(super) fn record_completion(&mut self, kind: RequestKind, request: u64, arrival_ns: u64, at_ns: u64) {
         let latency_ns = at_ns - arrival_ns;
         self.histograms[kind as usize].saturating_record(latency_ns);
-        self.totals[kind as usize].add_latency(latency_ns);
+        self.exact_totals[kind as usize].add_latency(latency_ns);
         if let Some(completions) = &mut self.completions {
             completions.push(Completion { request_number: request, completed_at_ns: at_ns, latency_ns });
         }
@@ -132,11 +132,12 @@ impl LatencyRecords {
     /// Summarises the latencies of one request kind. Percentiles are from the histogram, but at most the exact maximum;
     /// mean and maximum are exact.
     pub(super) fn latency_summary(&self, kind: RequestKind) -> LatencySummary {
-        let (binned, total) = (LatencySummary::of(self.histogram(kind)), self.totals[kind as usize]);
-        let mean_ns = if binned.count == 0 { 0.0 } else { total.sum_ns as f64 / binned.count as f64 };
+        let (binned, total) = (LatencySummary::of(self.histogram(kind)), self.exact_totals[kind as usize]);
+        let mean_ns =
+            if binned.request_count == 0 { 0.0 } else { total.sum_ns as f64 / binned.request_count as f64 };
         let max_ns = total.max_ns;
         LatencySummary {
-            count: binned.count,
+            request_count: binned.request_count,
             mean_ns,
             p50_ns: binned.p50_ns.min(max_ns),
             p90_ns: binned.p90_ns.min(max_ns),

@@ -105,10 +105,10 @@ pub enum TimingMode {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SuspensionOptions {
     /// Time added to the remaining tPROG or tBERS each time that a suspended program or erase resumes, nanoseconds.
-    pub overhead_ns: u64,
+    pub resume_overhead_ns: u64,
     /// Maximum number of suspensions of one program or erase (or multi-plane group). After that, host reads wait until
     /// the operation ends.
-    pub max_per_op: u32,
+    pub max_suspensions_per_op: u32,
 }
 
 /// How the device schedules flash operations. The timeline engine has neither queues nor priorities. Of these options
@@ -121,10 +121,10 @@ pub struct TimingOptions {
     pub read_priority: bool,
     /// Whether background work starts only when no host work waits for the same array (die or plane). If false, it is
     /// queued with host writes in order of arrival.
-    pub gc_yields: bool,
+    pub gc_yields_to_host: bool,
     /// Number of background operations queued on one array (die or plane) beyond which they are served before host
     /// writes, and alternate with host reads that have priority.
-    pub gc_backlog_ops: u32,
+    pub max_gc_backlog_ops: u32,
     /// Free blocks that the FTL keeps per array (die or plane), which determine how urgent background work is. While
     /// the array has no erased page, background work is served before host writes. While it has few, some background
     /// work is served before each host write. This is needed because the FTL counts a block as free when it starts to
@@ -133,7 +133,7 @@ pub struct TimingOptions {
     /// Whether background operations in excess of `gc_backlog_ops` are served before host reads, too, and are not
     /// suspended. The collection of a large block then delays reads until it ends. No drive does this, because reads
     /// need no free block.
-    pub gc_holds_reads: bool,
+    pub gc_delays_reads: bool,
     /// Whether GC is foreground GC: the operations of a request start only after the background operations in its list
     /// have finished.
     pub blocking_gc: bool,
@@ -154,7 +154,7 @@ pub struct TimingOptions {
     /// Size of the write buffer: number of writes that may be acknowledged before they are programmed. 0 means that a
     /// write is acknowledged when it is programmed. When the buffer is full, each write whose flash operations finish
     /// lets one more write be acknowledged. A flush completes when all earlier writes are programmed.
-    pub buffered_writes: usize,
+    pub max_buffered_writes: usize,
     /// Whether the completion time of every request is kept for [`Timing::take_completions`] (24 bytes per request).
     pub keep_completions: bool,
     /// Whether requests arrive independently of completions, so that [`Timing::outstanding_requests`] and
@@ -217,10 +217,10 @@ impl Default for TimingOptions {
     fn default() -> Self {
         Self {
             read_priority: true,
-            gc_yields: true,
-            gc_backlog_ops: u32::MAX,
+            gc_yields_to_host: true,
+            max_gc_backlog_ops: u32::MAX,
             free_blocks: None,
-            gc_holds_reads: false,
+            gc_delays_reads: false,
             blocking_gc: false,
             suspension: None,
             multi_plane: false,
@@ -228,7 +228,7 @@ impl Default for TimingOptions {
             controller_overhead_ns: 0,
             codec_units: 0,
             nvram_line_read_ps: 50_000,
-            buffered_writes: 0,
+            max_buffered_writes: 0,
             keep_completions: false,
             open_loop: false,
             records_trace: false,
@@ -240,7 +240,7 @@ impl Default for TimingOptions {
 /// die.
 #[derive(Clone, Copy, Debug)]
 struct PlaneLocation {
-    array: u32,
+    array_number: u32,
     /// Number of the plane within its die, modulo 64. Operations on different planes are recognised by it.
     plane_in_die: u8,
 }
@@ -262,7 +262,7 @@ impl ArrayLayout {
     fn new(geometry: &Geometry, independent_planes: bool) -> Self {
         let planes_per_array = if independent_planes { 1 } else { geometry.planes_per_die };
         let place = |plane| PlaneLocation {
-            array: plane / planes_per_array,
+            array_number: plane / planes_per_array,
             plane_in_die: (plane % geometry.planes_per_die % 64) as u8,
         };
         let channel = |array| geometry.channel_of(PlaneId(array * planes_per_array));
@@ -279,7 +279,7 @@ impl ArrayLayout {
     fn arrays_of_block(&self, plane: PlaneId) -> Vec<u32> {
         let Some(first) = plane.to_option() else { return Vec::new() };
         let planes = &self.planes[first.index()..first.index() + self.planes_per_block];
-        let mut arrays: Vec<u32> = planes.iter().map(|place| place.array).collect();
+        let mut arrays: Vec<u32> = planes.iter().map(|place| place.array_number).collect();
         arrays.dedup();
         arrays
     }
@@ -294,7 +294,10 @@ impl ArrayLayout {
             .zip(&self.channel_of_array)
             .map(|(array, channel)| channel * stride + array % there_are)
             .collect();
-        let place = |&place: &PlaneLocation| PlaneLocation { array: numbers[place.array as usize], ..place };
+        let place = |&place: &PlaneLocation| PlaneLocation {
+            array_number: numbers[place.array_number as usize],
+            ..place
+        };
         let layout = Self {
             planes: self.planes.iter().map(place).collect(),
             channel_of_array: (0..self.channel_count as u32)
@@ -316,13 +319,13 @@ impl ArrayLayout {
 pub struct ControllerWork {
     /// Controller work of the request that can be done in parallel to that of other requests (hashing, encoding),
     /// nanoseconds. Delays only this request.
-    pub parallel_ns: u64,
+    pub parallel_work_ns: u64,
     /// Time of the request's stores to NVRAM, nanoseconds. There is one NVRAM, so the stores wait for those of other
     /// requests and for a running scan.
-    pub nvram_ns: u64,
+    pub nvram_store_ns: u64,
     /// Time to encode and decode the request's deltas, after its flash operations, nanoseconds. A part of
-    /// `parallel_ns`. If [`TimingOptions::codec_units`] is set, requests wait for a free codec unit.
-    pub codec_ns: u64,
+    /// `parallel_work_ns`. If [`TimingOptions::codec_units`] is set, requests wait for a free codec unit.
+    pub codec_work_ns: u64,
 }
 
 /// Timing engine: computes the times of host requests from their flash operations. All times are nanoseconds since the
@@ -388,7 +391,7 @@ impl Timing {
         ops: &[FlashOp],
     ) -> u64 {
         match &mut self.engine {
-            Engine::None(ledger) => ledger.record_untimed(kind, arrival_ns),
+            Engine::None(ledger) => ledger.record_untimed_request(kind, arrival_ns),
             Engine::Timeline(engine) => engine.submit(kind, arrival_ns, work, ops),
             Engine::Event(engine) => engine.submit(kind, arrival_ns, work, ops),
             Engine::Traced(engine) => engine.submit(kind, arrival_ns, work, ops),

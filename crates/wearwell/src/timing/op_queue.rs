@@ -16,7 +16,7 @@ use crate::operation::OpKind;
 pub(super) const END_OF_LIST: u32 = u32::MAX;
 
 /// Value of [`WaitingOp::queue`] that marks the waiting entry as a scan of NVRAM instead of a flash operation.
-pub(super) const SCAN_WAITER: u8 = 3;
+pub(super) const SCAN_WAITER_QUEUE: u8 = 3;
 
 /// How the completion of a flash operation affects the host request in whose list it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -222,7 +222,7 @@ impl OpQueue {
     /// Removes one page copy (a read and its program) from the series of copies at the front of the queue. The series
     /// must have further operations.
     #[inline(always)]
-    pub(super) fn pop_copy(&mut self) {
+    pub(super) fn pop_page_copy(&mut self) {
         self.queued_ops -= 2;
         self.front.request_or_further_ops -= 2;
     }
@@ -256,10 +256,10 @@ impl OpQueue {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WaitingOp {
     pub(super) op: QueuedOp,
-    /// Number of the array (die or plane) whose queue the operation will join. If `queue` is [`SCAN_WAITER`], the
+    /// Number of the array (die or plane) whose queue the operation will join. If `queue` is [`SCAN_WAITER_QUEUE`], the
     /// number of the NVRAM scan.
     pub(super) array: u32,
-    pub(super) queue: u8,
+    pub(super) queue_index: u8,
     /// Next element of the linked list to which this operation belongs. A list has the operations that wait for one
     /// operation, request or scan, or the free slots of the slab.
     pub(super) next_waiter: u32,

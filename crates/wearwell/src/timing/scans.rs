@@ -14,7 +14,7 @@ use crate::operation::FlashOp;
 /// One unfinished scan of NVRAM, by which GC searches for the referrers of a victim block.
 #[derive(Clone, Debug)]
 pub(super) struct NvramScan {
-    pub(super) op: FlashOp,
+    pub(super) scan_op: FlashOp,
     /// Arrays (dies or planes) that hold the victim block for which the scan searches.
     pub(super) victim_arrays: Vec<u32>,
     /// Slot number of the host request that waits for the scan of NVRAM; [`END_OF_LIST`] if no request waits.
@@ -37,9 +37,9 @@ pub(super) struct NvramScans {
 
 impl NvramScans {
     /// Adds a scan of NVRAM; returns its number.
-    pub(super) fn push(&mut self, op: FlashOp, arrays: Vec<u32>, request: u32) -> u32 {
+    pub(super) fn add_scan(&mut self, op: FlashOp, arrays: Vec<u32>, request: u32) -> u32 {
         let scan = Some(NvramScan {
-            op,
+            scan_op: op,
             victim_arrays: arrays,
             request_slot: request,
             pending_ops: 0,
@@ -69,15 +69,15 @@ impl NvramScans {
 
     /// Whether scan `number` of NVRAM can be given its time: no flash operation precedes it, it is not booked already,
     /// and it is the earliest scan for its arrays (dies or planes).
-    pub(super) fn can_book(&mut self, number: u32) -> bool {
+    pub(super) fn can_book_scan(&mut self, number: u32) -> bool {
         let &mut NvramScan { pending_ops: pending, is_booked, victim_arrays: ref arrays, .. } =
             self.get_mut(number);
         let first_array = arrays.first().copied();
-        pending == 0 && !is_booked && self.first_on_array(first_array) == Some(number)
+        pending == 0 && !is_booked && self.first_scan_on_array(first_array) == Some(number)
     }
 
     /// Returns the number of the earliest unfinished NVRAM scan whose victim block begins on array `first_array`.
-    pub(super) fn first_on_array(&self, first_array: Option<u32>) -> Option<u32> {
+    pub(super) fn first_scan_on_array(&self, first_array: Option<u32>) -> Option<u32> {
         let is_there = |&&number: &&u32| {
             let scan = self.scans_by_number[number as usize].as_ref();
             scan.is_some_and(|scan| scan.victim_arrays.first().copied() == first_array)

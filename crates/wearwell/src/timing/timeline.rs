@@ -57,7 +57,9 @@ struct DeviceTimelines {
 
 impl DeviceTimelines {
     fn new(layout: &ArrayLayout, flash: FlashTiming) -> Self {
-        let lanes_of = |place: &PlaneLocation| [place.array, layout.channel_of_array[place.array as usize]];
+        let lanes_of = |place: &PlaneLocation| {
+            [place.array_number, layout.channel_of_array[place.array_number as usize]]
+        };
         Self {
             array_and_channel_of_plane: layout.planes.iter().map(lanes_of).collect(),
             layout: layout.clone(),
@@ -107,7 +109,7 @@ impl DeviceTimelines {
         self.book_op(&program, read_end);
         let FlashTiming { read_ns, program_ns, .. } = self.flash;
         let transfer = self.flash.transfer_ns(read.transfer_bytes);
-        let (more, copy) = (u64::from(copies.count - 1), read_ns + 2 * transfer + program_ns);
+        let (more, copy) = (u64::from(copies.copy_or_line_count - 1), read_ns + 2 * transfer + program_ns);
         let (array, channel) = self.timelines_of(&read);
         debug_assert_eq!(channel.free_at_ns + program_ns, array.free_at_ns, "a program was booked last");
         array.free_at_ns += more * copy;
@@ -164,9 +166,10 @@ impl TimelineEngine {
     ) -> u64 {
         let number = self.request_latencies.next_request_number();
         self.current_ns = self.current_ns.max(arrival_ns);
-        let overhead_ns = work.parallel_ns + self.nvram.book_stores(self.current_ns, work.nvram_ns);
+        let overhead_ns =
+            work.parallel_work_ns + self.nvram.book_stores(self.current_ns, work.nvram_store_ns);
         let flash_end = self.book_ops(ops);
-        let wait_ns = self.codec_units.book_work(flash_end, work.codec_ns);
+        let wait_ns = self.codec_units.book_work(flash_end, work.codec_work_ns);
         let end = flash_end + self.controller_overhead_ns + overhead_ns + wait_ns;
         self.request_latencies.record_completion(kind, number, arrival_ns, end);
         self.last_completion_ns = self.last_completion_ns.max(end);
@@ -185,10 +188,10 @@ impl TimelineEngine {
 
     /// Removes the completion times that have passed, and returns those of unfinished requests.
     #[inline]
-    fn prune_unfinished(&mut self) -> &mut UnfinishedRequests {
+    fn prune_completed_requests(&mut self) -> &mut UnfinishedRequests {
         let unfinished =
             self.unfinished_requests.as_mut().expect("in open loop nobody asks for unfinished requests");
-        while unfinished.pop_until(self.current_ns).is_some() {}
+        while unfinished.pop_earliest_until(self.current_ns).is_some() {}
         unfinished
     }
 
@@ -244,7 +247,7 @@ impl TimelineEngine {
 
     #[inline]
     pub(super) fn complete_next_request(&mut self) -> Option<u64> {
-        self.current_ns = self.prune_unfinished().pop_until(u64::MAX)?;
+        self.current_ns = self.prune_completed_requests().pop_earliest_until(u64::MAX)?;
         Some(self.current_ns)
     }
 
@@ -263,7 +266,7 @@ impl TimelineEngine {
 
     #[inline]
     pub(super) fn outstanding_requests(&mut self) -> usize {
-        self.prune_unfinished().len()
+        self.prune_completed_requests().len()
     }
 
     #[inline]

@@ -32,7 +32,7 @@ pub(super) trait TimingObserver: Clone + Debug {
     const RECORDS_STEPS: bool;
 
     /// Creates the observer of an event engine that has `arrays` arrays (dies or planes).
-    fn of_arrays(arrays: usize) -> Self;
+    fn for_arrays(arrays: usize) -> Self;
     /// Called when a list of flash operations is submitted at time `now`: by the request with this number, or in the
     /// background if it is `None`.
     fn ops_submitted(&mut self, _request: Option<u64>, _now: u64, _ops: &[FlashOp]) {}
@@ -68,7 +68,7 @@ pub(super) struct NoObserver;
 impl TimingObserver for NoObserver {
     const RECORDS_STEPS: bool = false;
 
-    fn of_arrays(_: usize) -> Self {
+    fn for_arrays(_: usize) -> Self {
         Self
     }
 }
@@ -95,10 +95,10 @@ pub struct TracedOp {
     pub end_ns: u64,
     /// Start and end of the flash operation's transfer on the channel, nanoseconds since the start of the run; absent
     /// for an erase.
-    pub transfer_ns: Option<(u64, u64)>,
+    pub transfer_span_ns: Option<(u64, u64)>,
     /// Start and end of each period in which the program or erase was suspended for host reads, nanoseconds since the
     /// start of the run.
-    pub suspended_ns: Vec<(u64, u64)>,
+    pub suspension_spans_ns: Vec<(u64, u64)>,
 }
 
 /// One host request that was answered.
@@ -122,7 +122,7 @@ pub struct TimingTrace {
     /// Host requests that were answered, in the order of their answers.
     pub requests: Vec<TracedRequest>,
     /// Start and end of each scan of NVRAM that was booked, nanoseconds since the start of the run.
-    pub scans: Vec<(u64, u64)>,
+    pub nvram_scan_spans_ns: Vec<(u64, u64)>,
 }
 
 /// Observer of the event engine that records every flash operation.
@@ -166,7 +166,7 @@ impl OpTracer {
 impl TimingObserver for OpTracer {
     const RECORDS_STEPS: bool = true;
 
-    fn of_arrays(arrays: usize) -> Self {
+    fn for_arrays(arrays: usize) -> Self {
         Self {
             unfinished_ops: FxHashMap::default(),
             queued_op_numbers: vec![Default::default(); arrays],
@@ -191,8 +191,8 @@ impl TimingObserver for OpTracer {
                 submitted_ns: now,
                 start_ns: now,
                 end_ns: now,
-                transfer_ns: None,
-                suspended_ns: Vec::new(),
+                transfer_span_ns: None,
+                suspension_spans_ns: Vec::new(),
             };
             self.unfinished_ops.insert(self.submitted_op_count, traced);
             self.submitted_op_count += 1;
@@ -224,16 +224,16 @@ impl TimingObserver for OpTracer {
     fn op_transferred(&mut self, (array, queue): QueueId, member: u8, span: TimeSpan) {
         let number = self.queued_op_numbers[array as usize][queue as usize][usize::from(member)];
         let op = self.unfinished_ops.get_mut(&number).expect("a queued operation has not ended");
-        op.transfer_ns = Some(span);
+        op.transfer_span_ns = Some(span);
     }
 
     fn ops_suspended(&mut self, queue: QueueId, count: u8, now: u64) {
-        self.for_each_front_op(queue, count, |op| op.suspended_ns.push((now, now)));
+        self.for_each_front_op(queue, count, |op| op.suspension_spans_ns.push((now, now)));
     }
 
     fn ops_resumed(&mut self, queue: QueueId, count: u8, now: u64) {
         self.for_each_front_op(queue, count, |op| {
-            op.suspended_ns.last_mut().expect("only a suspended operation is resumed").1 = now;
+            op.suspension_spans_ns.last_mut().expect("only a suspended operation is resumed").1 = now;
         });
     }
 
@@ -245,7 +245,7 @@ impl TimingObserver for OpTracer {
     }
 
     fn nvram_scanned(&mut self, span: TimeSpan) {
-        self.finished_trace.scans.push(span);
+        self.finished_trace.nvram_scan_spans_ns.push(span);
     }
 
     fn request_answered(&mut self, number: u64, kind: RequestKind, (arrival_ns, answered_ns): TimeSpan) {

@@ -10,7 +10,7 @@
 
 /// Minimum number of completion times that are moved at once from the unsorted to the sorted list (all of them, if
 /// there are fewer).
-const MIN_MOVED_TIMES: usize = 64;
+const MIN_MOVED_COMPLETION_TIMES: usize = 64;
 
 /// Completion times of unfinished requests, the earliest ones sorted.
 #[derive(Clone, Default, Debug)]
@@ -45,14 +45,14 @@ impl UnfinishedRequests {
     #[inline]
     pub(super) fn earliest_completion(&mut self) -> Option<u64> {
         if self.sorted_earliest.is_empty() {
-            self.refill_sorted();
+            self.refill_sorted_earliest();
         }
         self.sorted_earliest.last().copied()
     }
 
     /// Removes and returns the earliest completion time of an unfinished request, if it is not later than time `to`.
     #[inline]
-    pub(super) fn pop_until(&mut self, to: u64) -> Option<u64> {
+    pub(super) fn pop_earliest_until(&mut self, to: u64) -> Option<u64> {
         let first = self.earliest_completion().filter(|&first| first <= to)?;
         self.sorted_earliest.pop();
         Some(first)
@@ -60,9 +60,9 @@ impl UnfinishedRequests {
 
     /// Moves the earliest completion times from the unsorted to the sorted list. An eighth of the times is moved, so
     /// that a long list is not scanned too often.
-    fn refill_sorted(&mut self) {
+    fn refill_sorted_earliest(&mut self) {
         let count = self.unsorted_later.len();
-        let stay = count - (count / 8).max(MIN_MOVED_TIMES).min(count);
+        let stay = count - (count / 8).max(MIN_MOVED_COMPLETION_TIMES).min(count);
         if stay > 0 {
             self.unsorted_later.select_nth_unstable_by(stay, |a, b| b.cmp(a));
         }
@@ -92,12 +92,12 @@ mod tests {
                 }
                 now += rng.random_range(0..steps * 10);
                 model.retain(|&end| end > now);
-                while times.pop_until(now).is_some() {}
+                while times.pop_earliest_until(now).is_some() {}
                 model.sort_unstable();
                 assert_eq!((times.earliest_completion(), times.len()), (model.first().copied(), model.len()));
             }
             model.sort_unstable();
-            assert!(model.iter().all(|&end| times.pop_until(end) == Some(end)));
+            assert!(model.iter().all(|&end| times.pop_earliest_until(end) == Some(end)));
             assert_eq!(times.len(), 0);
         }
     }

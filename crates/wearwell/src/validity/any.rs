@@ -77,7 +77,7 @@ impl AnyValidity {
     /// Returns the number of reported invalid pages after which the record of invalid pages writes its buffer in RAM to
     /// flash; 1 if it has no buffer.
     #[inline]
-    pub(crate) fn entries_per_flush(&self) -> u32 {
+    pub(crate) fn reports_per_flush(&self) -> u32 {
         match self {
             Self::Ram(_) | Self::Bitmap(_) => 1,
             Self::Log(log) => log.entries_per_log_page(),
@@ -103,10 +103,10 @@ impl AnyValidity {
     pub(crate) fn write_deferred_in_construction<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         /// Minimum number of invalid pages, waiting in RAM for their bits in the bitmap on flash, at which a bitmap
         /// page is written with the bits of all that wait for it. Each write searches all waiting pages.
-        const MIN_WAITING_REPORTS: usize = 1 << 14;
+        const MIN_WAITING_INVALID_PAGES: usize = 1 << 14;
         match self {
             Self::Ram(_) | Self::Gecko(_) => Ok(()),
-            Self::Bitmap(bitmap) if bitmap.waiting_reports() < MIN_WAITING_REPORTS => Ok(()),
+            Self::Bitmap(bitmap) if bitmap.waiting_report_count() < MIN_WAITING_INVALID_PAGES => Ok(()),
             Self::Bitmap(bitmap) => bitmap.write_back(io).map(drop),
             Self::Log(_) => self.write_all_deferred(io),
         }
@@ -141,7 +141,7 @@ impl AnyValidity {
     /// Writes the buffered records of invalid pages to flash although they do not fill a page. Logarithmic Gecko only
     /// requests the write. A page may be written even without new records, because it advances
     /// [`AnyValidity::durable_until_sequence`], which recovery reads from flash.
-    pub(crate) fn flush<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+    pub(crate) fn flush_buffer<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         match self {
             Self::Ram(_) => Ok(()),
             Self::Bitmap(bitmap) => bitmap.write_back(io).map(drop),
@@ -162,7 +162,7 @@ impl AnyValidity {
         pages: &[(Ppn, Oob)],
         opened_at: impl Fn(BlockId) -> u64,
     ) -> Result<()> {
-        on_flash!(self, store => store.forget_revived(), in RAM _bitmap => {});
+        on_flash!(self, store => store.drop_revived_pages(), in RAM _bitmap => {});
         match self {
             Self::Ram(bitmap) => *bitmap = RamBitmap::new(io.geometry().pages()),
             Self::Bitmap(bitmap) => bitmap.recover(pages),
@@ -195,14 +195,19 @@ impl Validity for AnyValidity {
         on_flash!(self, store => store.invalidate(ppn), in RAM bitmap => bitmap.mark_invalid(ppn));
     }
 
-    fn block_opened(&mut self, block: BlockId) {
-        on_flash!(self, store => store.block_opened(block), in RAM _bitmap => {});
+    fn record_block_opened(&mut self, block: BlockId) {
+        on_flash!(self, store => store.record_block_opened(block), in RAM _bitmap => {});
     }
 
-    fn live_pages<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Ppn>) -> Result<()> {
-        on_flash!(self, store => store.live_pages(io, block, out), in RAM bitmap => {
+    fn append_valid_pages<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        block: BlockId,
+        out: &mut Vec<Ppn>,
+    ) -> Result<()> {
+        on_flash!(self, store => store.append_valid_pages(io, block, out), in RAM bitmap => {
             let (first, pages) = (io.geometry().first_page(block), io.geometry().block_pages());
-            bitmap.collect_valid(first, pages, out);
+            bitmap.collect_valid_pages(first, pages, out);
             Ok(())
         })
     }
@@ -300,12 +305,12 @@ impl AnyValidity {
     }
 
     /// Appends to `out` the valid pages among `count` pages from `first` on. Panics if validity is recorded on flash.
-    pub(crate) fn collect_valid(&self, first: Ppn, count: u32, out: &mut Vec<Ppn>) {
-        self.ram_bitmap().collect_valid(first, count, out);
+    pub(crate) fn collect_valid_pages(&self, first: Ppn, count: u32, out: &mut Vec<Ppn>) {
+        self.ram_bitmap().collect_valid_pages(first, count, out);
     }
 
     /// Returns the number of valid pages among `count` pages from `first` on. Panics if validity is recorded on flash.
-    pub(crate) fn count_valid(&self, first: Ppn, count: u32) -> u32 {
-        self.ram_bitmap().count_valid(first, count)
+    pub(crate) fn count_valid_pages(&self, first: Ppn, count: u32) -> u32 {
+        self.ram_bitmap().count_valid_pages(first, count)
     }
 }

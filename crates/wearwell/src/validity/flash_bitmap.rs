@@ -67,11 +67,11 @@ pub struct FlashBitmap {
     block_divider: Divider,
     /// Bits per slot. A slot holds the validity bits of one block, or of one part of a block if a block has more pages
     /// than a bitmap page has bits.
-    slot_bits: u32,
+    bits_per_slot: u32,
     slots_per_block: u32,
-    slots_per_page: u32,
+    slots_per_bitmap_page: u32,
     /// PPN of each page of the validity bitmap; [`Ppn::NONE`] if it was never written.
-    directory: Vec<Ppn>,
+    bitmap_page_ppns: Vec<Ppn>,
     /// For each block (or part of a large block), whether its bits on flash are obsolete, because they are older than
     /// the last opening of the block. Obsolete bits count as zeros.
     obsolete_slots: Vec<bool>,
@@ -88,18 +88,19 @@ impl FlashBitmap {
     pub fn new(geometry: &Geometry, options: BitmapOptions) -> Self {
         let (blocks, block_pages) = (geometry.blocks(), geometry.block_pages());
         let page_bits = geometry.page_bytes * 8;
-        let slot_bits = block_pages.min(page_bits);
-        let (slots_per_block, slots_per_page) = (block_pages.div_ceil(slot_bits), page_bits / slot_bits);
+        let bits_per_slot = block_pages.min(page_bits);
+        let (slots_per_block, slots_per_bitmap_page) =
+            (block_pages.div_ceil(bits_per_slot), page_bits / bits_per_slot);
         let slots = blocks * slots_per_block;
         Self {
             options,
             blocks,
             block_pages,
             block_divider: Divider::new(block_pages),
-            slot_bits,
+            bits_per_slot,
             slots_per_block,
-            slots_per_page,
-            directory: vec![Ppn::NONE; slots.div_ceil(slots_per_page) as usize],
+            slots_per_bitmap_page,
+            bitmap_page_ppns: vec![Ppn::NONE; slots.div_ceil(slots_per_bitmap_page) as usize],
             obsolete_slots: vec![false; slots as usize],
             obsolete_search_start: 0,
             waiting_invalid_pages: VecDeque::new(),
@@ -109,11 +110,11 @@ impl FlashBitmap {
 
     /// Returns the number of pages of the validity bitmap of the whole device.
     pub fn bitmap_pages(&self) -> u32 {
-        self.directory.len() as u32
+        self.bitmap_page_ppns.len() as u32
     }
 
     /// Returns the number of invalid pages whose bits [`Validity::write_deferred`] has not set on flash yet.
-    pub fn waiting_reports(&self) -> usize {
+    pub fn waiting_report_count(&self) -> usize {
         self.waiting_invalid_pages.len()
     }
 
@@ -121,14 +122,14 @@ impl FlashBitmap {
     /// pages of the bitmap that a scan of the flash found. Performs no flash operation. Reports that were only in RAM
     /// are lost: see [`FlashBitmap::write_back`].
     pub fn recover(&mut self, pages: &[(Ppn, Oob)]) {
-        let mut newest = vec![0; self.directory.len()];
-        self.directory.fill(Ppn::NONE);
+        let mut newest = vec![0; self.bitmap_page_ppns.len()];
+        self.bitmap_page_ppns.fill(Ppn::NONE);
         self.obsolete_slots.fill(false);
         self.waiting_invalid_pages.clear();
         for &(ppn, oob) in pages {
             let id = oob.owner as usize;
             if oob.sequence > newest[id] {
-                (self.directory[id], newest[id]) = (ppn, oob.sequence);
+                (self.bitmap_page_ppns[id], newest[id]) = (ppn, oob.sequence);
             }
         }
     }
@@ -195,43 +196,43 @@ impl FlashBitmap {
         let (part, bit) = if self.slots_per_block == 1 {
             (0, offset)
         } else {
-            (offset / self.slot_bits, offset % self.slot_bits)
+            (offset / self.bits_per_slot, offset % self.bits_per_slot)
         };
         let slot = block * self.slots_per_block + part;
-        let id = slot / self.slots_per_page;
+        let id = slot / self.slots_per_bitmap_page;
         BitPosition {
             bitmap_page_number: id,
-            bit_in_page: (slot - id * self.slots_per_page) * self.slot_bits + bit,
+            bit_in_page: (slot - id * self.slots_per_bitmap_page) * self.bits_per_slot + bit,
         }
     }
 
     /// Returns the range of slots (ranges of bits, one per block or part of a block) on page `id` of the validity
     /// bitmap.
-    fn slots_of_page(&self, id: u32) -> std::ops::Range<usize> {
-        let first = (id * self.slots_per_page) as usize;
-        first..(first + self.slots_per_page as usize).min(self.obsolete_slots.len())
+    fn slots_of_bitmap_page(&self, id: u32) -> std::ops::Range<usize> {
+        let first = (id * self.slots_per_bitmap_page) as usize;
+        first..(first + self.slots_per_bitmap_page as usize).min(self.obsolete_slots.len())
     }
 
     /// Returns the number of the first page of the validity bitmap on flash that has obsolete bits (older than the last
     /// opening of their block). A bitmap page that was never written holds zeros and is not returned.
     fn first_page_with_obsolete_bits(&self) -> Option<u32> {
         (self.obsolete_search_start..self.bitmap_pages()).find(|&id| {
-            self.directory[id as usize].to_option().is_some()
-                && self.obsolete_slots[self.slots_of_page(id)].contains(&true)
+            self.bitmap_page_ppns[id as usize].to_option().is_some()
+                && self.obsolete_slots[self.slots_of_bitmap_page(id)].contains(&true)
         })
     }
 
     /// Reads page `id` of the validity bitmap into the page buffer in RAM and zeroes its obsolete bits (older than the
     /// last opening of their block). Costs one flash read, or none if the bitmap page was never written.
     fn load_bitmap_page<N: Nand>(&mut self, io: &mut Store<N>, id: u32) -> Result<()> {
-        let Some(place) = self.directory[id as usize].to_option() else {
+        let Some(place) = self.bitmap_page_ppns[id as usize].to_option() else {
             self.page_buffer.fill(0);
             return Ok(());
         };
         io.read(place, &mut self.page_buffer, Cause::Validity)?;
-        for (k, slot) in (0..).zip(self.slots_of_page(id)) {
+        for (k, slot) in (0..).zip(self.slots_of_bitmap_page(id)) {
             if self.obsolete_slots[slot] {
-                clear_bits(&mut self.page_buffer, k * self.slot_bits, self.slot_bits);
+                clear_bits(&mut self.page_buffer, k * self.bits_per_slot, self.bits_per_slot);
             }
         }
         Ok(())
@@ -263,13 +264,13 @@ impl FlashBitmap {
         let pool = io.pool_with_most_free_blocks(Stream::Validity);
         let content = Content::Bytes(&self.page_buffer);
         let place =
-            io.append(Stream::Validity, pool, id, content, Fingerprint::default(), Cause::Validity)?;
-        let old = std::mem::replace(&mut self.directory[id as usize], place);
-        let slots = self.slots_of_page(id);
+            io.append_page(Stream::Validity, pool, id, content, Fingerprint::default(), Cause::Validity)?;
+        let old = std::mem::replace(&mut self.bitmap_page_ppns[id as usize], place);
+        let slots = self.slots_of_bitmap_page(id);
         self.obsolete_slots[slots].fill(false);
         self.drop_waiting_reports(id, all);
         if let Some(old) = old.to_option() {
-            io.discard(old);
+            io.discard_page(old);
         }
         Ok(())
     }
@@ -293,19 +294,24 @@ impl Validity for FlashBitmap {
 
     /// Marks the bits of the block on flash as obsolete and drops the block's invalid pages that wait in RAM. O(waiting
     /// pages).
-    fn block_opened(&mut self, block: BlockId) {
+    fn record_block_opened(&mut self, block: BlockId) {
         let first = block.0 * self.slots_per_block;
         self.obsolete_slots[first as usize..(first + self.slots_per_block) as usize].fill(true);
-        self.obsolete_search_start = self.obsolete_search_start.min(first / self.slots_per_page);
+        self.obsolete_search_start = self.obsolete_search_start.min(first / self.slots_per_bitmap_page);
         self.waiting_invalid_pages.retain(|&ppn| self.block_divider.quotient(ppn.0) != block.0);
     }
 
     /// Appends the valid pages of the block to `out`. Reads each page of the validity bitmap that has bits of the
     /// block, usually one, unless the block's bits on flash are obsolete.
-    fn live_pages<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Ppn>) -> Result<()> {
+    fn append_valid_pages<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        block: BlockId,
+        out: &mut Vec<Ppn>,
+    ) -> Result<()> {
         let pages = block.0 * self.block_pages..(block.0 + 1) * self.block_pages;
         for part in 0..self.slots_per_block {
-            let first = pages.start + part * self.slot_bits;
+            let first = pages.start + part * self.bits_per_slot;
             let id = self.bit_position(Ppn(first)).bitmap_page_number;
             if self.obsolete_slots[(block.0 * self.slots_per_block + part) as usize] {
                 self.page_buffer.fill(0);
@@ -313,7 +319,7 @@ impl Validity for FlashBitmap {
                 self.load_bitmap_page(io, id)?;
             }
             self.apply_waiting_reports(id);
-            let count = self.slot_bits.min(pages.end - first);
+            let count = self.bits_per_slot.min(pages.end - first);
             out.extend(
                 (first..first + count)
                     .map(Ppn)
@@ -338,7 +344,7 @@ impl Validity for FlashBitmap {
     }
 
     fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
-        self.directory.get(id as usize) == Some(&ppn)
+        self.bitmap_page_ppns.get(id as usize) == Some(&ppn)
     }
 
     fn relocate_metadata_page(&mut self, id: u32, from: Ppn, to: Ppn) {
@@ -346,7 +352,7 @@ impl Validity for FlashBitmap {
             self.owns_metadata_page(id, from),
             "GC moved page {from}, which is not the current version of page {id} of the validity bitmap"
         );
-        self.directory[id as usize] = to;
+        self.bitmap_page_ppns[id as usize] = to;
     }
 
     fn pages_per_deferred_write(&self) -> u32 {
@@ -356,14 +362,14 @@ impl Validity for FlashBitmap {
     /// Returns the maximum number of flash pages of the validity bitmap: every bitmap page once, and one more while a
     /// new version is written, because the old version is discarded in the same call.
     fn max_metadata_pages(&self) -> u64 {
-        self.directory.len() as u64 + 1
+        self.bitmap_page_ppns.len() as u64 + 1
     }
 
     /// Returns the bytes of RAM for the validity bitmap on flash, by data structure. Invalid pages that wait for their
     /// bits to be set are not listed: in practice there is one.
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         vec![
-            ("validity bitmap directory", self.directory.len() as u64 * DIRECTORY_ENTRY_BYTES),
+            ("validity bitmap directory", self.bitmap_page_ppns.len() as u64 * DIRECTORY_ENTRY_BYTES),
             ("void bitmap blocks", self.obsolete_slots.len().div_ceil(8) as u64),
             ("validity bitmap buffer", self.page_buffer.len() as u64),
         ]

@@ -99,23 +99,23 @@ pub struct ValidityLog {
     device_pages: u64,
     block_pages: u32,
     block_divider: Divider,
-    log_page_entries: u32,
+    entries_per_log_page: u32,
     /// Number of successive log pages that positions of log entries distinguish: a power of two greater than the length
     /// of the log in pages. A position contains the page number modulo this number.
-    ring_pages: u32,
+    distinguished_page_numbers: u32,
     /// For each block, the position in the log of its newest entry (invalid page), the head of its chain;
     /// [`END_OF_CHAIN`] if the block has none.
     chain_heads: Vec<u32>,
     /// For each block, how often it was opened for data, modulo 2^32. Log entries from before the last opening are
     /// obsolete.
-    block_openings: Vec<u32>,
+    opening_counts: Vec<u32>,
     /// For each block, the number of its log entries in force (made since the block was opened).
-    /// [`ValidityLog::limit_pages`] needs their sum. A controller has the counts in its table of valid counts.
+    /// [`ValidityLog::max_uncleaned_pages`] needs their sum. A controller has the counts in its table of valid counts.
     block_entries_in_force: Vec<u32>,
     entries_in_force: u64,
     /// PPNs of the validity log's pages, oldest first. Those that are cleaned come first; they are discarded when the
     /// buffer is written next.
-    directory: VecDeque<Ppn>,
+    log_page_ppns: VecDeque<Ppn>,
     /// Number of the oldest page of the validity log, the first in `directory`.
     oldest_page_number: u32,
     cleaned_pages_to_discard: u32,
@@ -124,7 +124,7 @@ pub struct ValidityLog {
     has_reinserted_entries: bool,
     cleaning_page_buffer: Vec<u8>,
     /// Entries (invalid pages) that will be written as the next page of the validity log.
-    buffer: Vec<LogEntry>,
+    buffered_entries: Vec<LogEntry>,
     /// Number of entries in `buffer` that are new reports of invalid pages. The other entries were appended again by
     /// cleaning.
     buffered_reports: u32,
@@ -165,19 +165,19 @@ impl ValidityLog {
             device_pages: pages,
             block_pages: geometry.block_pages(),
             block_divider: Divider::new(geometry.block_pages()),
-            log_page_entries: page_entries,
-            ring_pages: ring as u32,
+            entries_per_log_page: page_entries,
+            distinguished_page_numbers: ring as u32,
             chain_heads: vec![END_OF_CHAIN; blocks],
-            block_openings: vec![0; blocks],
+            opening_counts: vec![0; blocks],
             block_entries_in_force: vec![0; blocks],
             entries_in_force: 0,
-            directory: VecDeque::new(),
+            log_page_ppns: VecDeque::new(),
             oldest_page_number: FIRST_LOG_PAGE_NUMBER,
             cleaned_pages_to_discard: 0,
             cleaning_cursor: 0,
             has_reinserted_entries: false,
             cleaning_page_buffer: page.clone(),
-            buffer: Vec::with_capacity(page_entries as usize),
+            buffered_entries: Vec::with_capacity(page_entries as usize),
             buffered_reports: 0,
             waiting_invalid_pages: VecDeque::new(),
             durable_before_sequence: 0,
@@ -189,12 +189,12 @@ impl ValidityLog {
 
     /// Returns the number of entries (invalid pages) on a page of the validity log (V).
     pub fn entries_per_log_page(&self) -> u32 {
-        self.log_page_entries
+        self.entries_per_log_page
     }
 
     /// Returns the number of flash pages of the validity log, including cleaned pages that are not discarded yet.
-    pub fn log_pages(&self) -> u32 {
-        self.directory.len() as u32
+    pub fn log_page_count(&self) -> u32 {
+        self.log_page_ppns.len() as u32
     }
 
     /// Returns the number of entries of the validity log in force: those whose block was not opened since they were
@@ -237,7 +237,7 @@ impl ValidityLog {
         opened_at: impl Fn(BlockId) -> u64,
         invalid: impl FnMut(BlockId, &[u64]),
     ) -> Result<()> {
-        self.forget_ram_state();
+        self.drop_ram_state();
         let mut copies = HashMap::<u32, (u64, Ppn), FxBuildHasher>::default();
         for &(ppn, oob) in pages {
             let newest = copies.entry(oob.owner).or_insert((0, ppn));
@@ -253,7 +253,7 @@ impl ValidityLog {
             let oob = io.read(place, &mut self.page_buffer, Cause::Validity)?;
             let head = *head.get_or_insert_with(|| LogPageHead::read_from(&self.page_buffer));
             self.durable_before_sequence = head.durable_before_sequence;
-            self.directory.push_front(place);
+            self.log_page_ppns.push_front(place);
             self.oldest_page_number = number;
             self.adopt_entries(oob.generation, &opened_at, &mut known, &mut dead);
             if number == head.oldest_page_number {
@@ -261,7 +261,7 @@ impl ValidityLog {
             }
             number = number.wrapping_sub(1);
         }
-        self.report_dead_pages(&dead, invalid);
+        self.report_invalid_pages(&dead, invalid);
         self.recovered_invalid_pages = Some(dead);
         Ok(())
     }
@@ -281,10 +281,13 @@ impl ValidityLog {
             Some(dead) => dead,
             None => self.read_invalid_pages(io)?,
         };
-        let buffered =
-            self.buffer.iter().filter(|entry| self.is_in_force(entry)).map(|entry| entry.invalid_page);
+        let buffered = self
+            .buffered_entries
+            .iter()
+            .filter(|entry| self.is_in_force(entry))
+            .map(|entry| entry.invalid_page);
         buffered.chain(self.waiting_invalid_pages.iter().copied()).for_each(|ppn| dead.insert(ppn));
-        self.report_dead_pages(&dead, invalid);
+        self.report_invalid_pages(&dead, invalid);
         Ok(())
     }
 
@@ -292,9 +295,10 @@ impl ValidityLog {
     /// their block was opened, are ignored.
     fn read_invalid_pages<N: Nand>(&mut self, io: &mut Store<N>) -> Result<PageSet> {
         let mut dead = PageSet::new(self.device_pages);
-        for index in self.cleaned_pages_to_discard as usize..self.directory.len() {
-            io.read(self.directory[index], &mut self.page_buffer, Cause::Validity)?;
-            let entries = (0..self.log_page_entries).map(|slot| LogEntry::read_from(&self.page_buffer, slot));
+        for index in self.cleaned_pages_to_discard as usize..self.log_page_ppns.len() {
+            io.read(self.log_page_ppns[index], &mut self.page_buffer, Cause::Validity)?;
+            let entries =
+                (0..self.entries_per_log_page).map(|slot| LogEntry::read_from(&self.page_buffer, slot));
             entries.filter(|entry| self.is_in_force(entry)).for_each(|entry| dead.insert(entry.invalid_page));
         }
         Ok(dead)
@@ -315,7 +319,7 @@ impl ValidityLog {
     /// Any error of the flash.
     pub fn write_back<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         self.buffer_waiting_reports();
-        let unwritten = !self.buffer.is_empty();
+        let unwritten = !self.buffered_entries.is_empty();
         if unwritten {
             self.flush_buffer(io)?;
         }
@@ -332,12 +336,12 @@ impl ValidityLog {
         self.flush_buffer(io)
     }
 
-    fn forget_ram_state(&mut self) {
+    fn drop_ram_state(&mut self) {
         self.chain_heads.fill(END_OF_CHAIN);
-        self.block_openings.fill(0);
+        self.opening_counts.fill(0);
         self.block_entries_in_force.fill(0);
-        self.directory.clear();
-        self.buffer.clear();
+        self.log_page_ppns.clear();
+        self.buffered_entries.clear();
         self.buffered_reports = 0;
         self.waiting_invalid_pages.clear();
         (self.entries_in_force, self.durable_before_sequence, self.oldest_page_number) =
@@ -356,7 +360,7 @@ impl ValidityLog {
         known: &mut [bool],
         dead: &mut PageSet,
     ) {
-        for slot in (0..self.log_page_entries).rev() {
+        for slot in (0..self.entries_per_log_page).rev() {
             let entry = LogEntry::read_from(&self.page_buffer, slot);
             if entry.invalid_page.to_option().is_none() {
                 continue;
@@ -365,8 +369,8 @@ impl ValidityLog {
             let in_force = flushed_at > opened_at(block);
             let first = !std::mem::replace(&mut known[block.index()], true);
             if first {
-                self.block_openings[block.index()] =
-                    if in_force { entry.block_openings } else { entry.block_openings.wrapping_add(1) };
+                self.opening_counts[block.index()] =
+                    if in_force { entry.opening_count } else { entry.opening_count.wrapping_add(1) };
             }
             if first && in_force {
                 self.chain_heads[block.index()] = self.entry_position(self.oldest_page_number, slot);
@@ -379,13 +383,13 @@ impl ValidityLog {
         }
     }
 
-    fn report_dead_pages(&self, dead: &PageSet, mut invalid: impl FnMut(BlockId, &[u64])) {
+    fn report_invalid_pages(&self, dead: &PageSet, mut invalid: impl FnMut(BlockId, &[u64])) {
         let mut words = vec![0_u64; self.block_pages.div_ceil(64) as usize];
         let mut found = Vec::new();
         for block in (0..self.chain_heads.len() as u32).map(BlockId) {
             let first = Ppn(block.0 * self.block_pages);
             found.clear();
-            dead.append_members(first, self.block_pages, &mut found);
+            dead.append_pages_in_range(first, self.block_pages, &mut found);
             if found.is_empty() {
                 continue;
             }
@@ -404,18 +408,18 @@ impl ValidityLog {
 
     fn is_in_force(&self, entry: &LogEntry) -> bool {
         entry.invalid_page.to_option().is_some()
-            && entry.block_openings == self.block_openings[self.block_of(entry.invalid_page).index()]
+            && entry.opening_count == self.opening_counts[self.block_of(entry.invalid_page).index()]
     }
 
     /// Returns the number that the next page of the validity log will have.
     #[inline]
     fn next_page_number(&self) -> u32 {
-        self.oldest_page_number.wrapping_add(self.log_pages())
+        self.oldest_page_number.wrapping_add(self.log_page_count())
     }
 
     #[inline]
     fn entry_position(&self, number: u32, slot: u32) -> u32 {
-        (number & (self.ring_pages - 1)) * self.log_page_entries + slot
+        (number & (self.distinguished_page_numbers - 1)) * self.entries_per_log_page + slot
     }
 
     /// Returns the distance in the log, in entries and around the ring, from the first entry of the oldest page that
@@ -426,35 +430,35 @@ impl ValidityLog {
         if position >= start {
             position - start
         } else {
-            position + (self.ring_pages * self.log_page_entries - start)
+            position + (self.distinguished_page_numbers * self.entries_per_log_page - start)
         }
     }
 
     /// Returns the number of pages of the validity log that were not cleaned.
     fn uncleaned_pages(&self) -> u32 {
-        self.log_pages() - self.cleaned_pages_to_discard
+        self.log_page_count() - self.cleaned_pages_to_discard
     }
 
     /// Returns the number of uncleaned pages of the validity log beyond which its oldest page is cleaned.
-    fn limit_pages(&self) -> u64 {
-        (2 * self.entries_in_force.max(self.options.spare_pages)).div_ceil(self.log_page_entries as u64)
+    fn max_uncleaned_pages(&self) -> u64 {
+        (2 * self.entries_in_force.max(self.options.spare_pages)).div_ceil(self.entries_per_log_page as u64)
     }
 
     #[inline]
     fn is_buffer_full(&self) -> bool {
-        self.buffer.len() == self.log_page_entries as usize
+        self.buffered_entries.len() == self.entries_per_log_page as usize
     }
 
     /// Adds an entry for the invalid page `ppn` to the buffer of the log. The entry becomes the head of the chain of
     /// its block.
     #[inline]
     fn add_to_chain(&mut self, ppn: Ppn) {
-        let position = self.entry_position(self.next_page_number(), self.buffer.len() as u32);
+        let position = self.entry_position(self.next_page_number(), self.buffered_entries.len() as u32);
         let block = self.block_of(ppn).index();
         let previous = std::mem::replace(&mut self.chain_heads[block], position);
-        self.buffer.push(LogEntry {
+        self.buffered_entries.push(LogEntry {
             invalid_page: ppn,
-            block_openings: self.block_openings[block],
+            opening_count: self.opening_counts[block],
             previous_position: previous,
         });
     }
@@ -491,33 +495,36 @@ impl ValidityLog {
         let oldest = self.oldest_page_number.wrapping_add(self.cleaned_pages_to_discard);
         LogPageHead { durable_before_sequence: durable_until, oldest_page_number: oldest }
             .write_to(&mut self.page_buffer);
-        for slot in 0..self.log_page_entries {
-            let entry = self.buffer.get(slot as usize).filter(|entry| self.is_in_force(entry));
+        for slot in 0..self.entries_per_log_page {
+            let entry = self.buffered_entries.get(slot as usize).filter(|entry| self.is_in_force(entry));
             entry.copied().unwrap_or(LogEntry::BLANK).write_to(&mut self.page_buffer, slot);
         }
         let (pool, content) =
             (io.pool_with_most_free_blocks(Stream::Validity), Content::Bytes(&self.page_buffer));
         let number = self.next_page_number();
         let place =
-            io.append(Stream::Validity, pool, number, content, Fingerprint::default(), Cause::Validity)?;
-        self.directory.push_back(place);
-        assert!(self.log_pages() < self.ring_pages, "the log is longer than its positions can tell apart");
-        self.buffer.clear();
+            io.append_page(Stream::Validity, pool, number, content, Fingerprint::default(), Cause::Validity)?;
+        self.log_page_ppns.push_back(place);
+        assert!(
+            self.log_page_count() < self.distinguished_page_numbers,
+            "the log is longer than its positions can tell apart"
+        );
+        self.buffered_entries.clear();
         self.buffered_reports = 0;
         self.has_reinserted_entries = false;
         self.durable_before_sequence = durable_until;
         self.counts.written_pages += 1;
         self.recovered_invalid_pages = None;
         for _ in 0..std::mem::take(&mut self.cleaned_pages_to_discard) {
-            self.discard_oldest(io);
+            self.discard_oldest_page(io);
         }
         Ok(())
     }
 
-    fn discard_oldest<N: Nand>(&mut self, io: &mut Store<N>) {
-        let place = self.directory.pop_front().expect("a cleaned page is in the directory");
+    fn discard_oldest_page<N: Nand>(&mut self, io: &mut Store<N>) {
+        let place = self.log_page_ppns.pop_front().expect("a cleaned page is in the directory");
         self.oldest_page_number = self.oldest_page_number.wrapping_add(1);
-        io.discard(place);
+        io.discard_page(place);
     }
 
     /// Cleans the oldest page of the validity log: appends its entries in force (whose block was not opened since) to
@@ -526,13 +533,13 @@ impl ValidityLog {
         self.recovered_invalid_pages = None;
         if self.cleaning_cursor == 0 {
             io.read(
-                self.directory[self.cleaned_pages_to_discard as usize],
+                self.log_page_ppns[self.cleaned_pages_to_discard as usize],
                 &mut self.cleaning_page_buffer,
                 Cause::Validity,
             )?;
             self.has_reinserted_entries = false;
         }
-        while self.cleaning_cursor < self.log_page_entries && !self.is_buffer_full() {
+        while self.cleaning_cursor < self.entries_per_log_page && !self.is_buffer_full() {
             let entry = LogEntry::read_from(&self.cleaning_page_buffer, self.cleaning_cursor);
             self.cleaning_cursor += 1;
             if self.is_in_force(&entry) {
@@ -541,7 +548,7 @@ impl ValidityLog {
                 self.counts.reinserted_entries += 1;
             }
         }
-        if self.cleaning_cursor == self.log_page_entries {
+        if self.cleaning_cursor == self.entries_per_log_page {
             self.finish_cleaning(io);
         }
         Ok(())
@@ -553,7 +560,7 @@ impl ValidityLog {
         if self.has_reinserted_entries || self.cleaned_pages_to_discard > 0 {
             self.cleaned_pages_to_discard += 1;
         } else {
-            self.discard_oldest(io);
+            self.discard_oldest_page(io);
         }
     }
 
@@ -565,8 +572,8 @@ impl ValidityLog {
         block: BlockId,
         invalid: &mut [u64],
     ) -> Result<()> {
-        let on_flash = self.uncleaned_pages() * self.log_page_entries;
-        let mut younger = on_flash + self.buffer.len() as u32;
+        let on_flash = self.uncleaned_pages() * self.entries_per_log_page;
+        let mut younger = on_flash + self.buffered_entries.len() as u32;
         let mut loaded = END_OF_CHAIN;
         let mut position = self.chain_heads[block.index()];
         while position != END_OF_CHAIN {
@@ -576,18 +583,18 @@ impl ValidityLog {
             }
             younger = age;
             let entry = if age >= on_flash {
-                self.buffer[(age - on_flash) as usize]
+                self.buffered_entries[(age - on_flash) as usize]
             } else {
-                let page = age / self.log_page_entries;
+                let page = age / self.entries_per_log_page;
                 if page != loaded {
                     io.read(
-                        self.directory[(self.cleaned_pages_to_discard + page) as usize],
+                        self.log_page_ppns[(self.cleaned_pages_to_discard + page) as usize],
                         &mut self.page_buffer,
                         Cause::Validity,
                     )?;
                     loaded = page;
                 }
-                LogEntry::read_from(&self.page_buffer, age % self.log_page_entries)
+                LogEntry::read_from(&self.page_buffer, age % self.entries_per_log_page)
             };
             debug_assert!(self.is_in_force(&entry), "the chain of block {block} names {entry:?}");
             set_bit(invalid, entry.invalid_page.0 - block.0 * self.block_pages);
@@ -612,9 +619,9 @@ impl Validity for ValidityLog {
 
     /// Makes all entries of the block in the validity log obsolete, because the block was opened for data. O(reports
     /// that wait for the buffer).
-    fn block_opened(&mut self, block: BlockId) {
+    fn record_block_opened(&mut self, block: BlockId) {
         let index = block.index();
-        self.block_openings[index] = self.block_openings[index].wrapping_add(1);
+        self.opening_counts[index] = self.opening_counts[index].wrapping_add(1);
         self.chain_heads[index] = END_OF_CHAIN;
         self.entries_in_force -= std::mem::take(&mut self.block_entries_in_force[index]) as u64;
         if let Some(dead) = &mut self.recovered_invalid_pages {
@@ -624,7 +631,12 @@ impl Validity for ValidityLog {
     }
 
     /// Appends the block's valid pages to `out`. Reads each log page that has entries of the block's chain once.
-    fn live_pages<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Ppn>) -> Result<()> {
+    fn append_valid_pages<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        block: BlockId,
+        out: &mut Vec<Ppn>,
+    ) -> Result<()> {
         let first = block.0 * self.block_pages;
         let mut invalid = vec![0; self.block_pages.div_ceil(64) as usize];
         self.mark_chain_pages(io, block, &mut invalid)?;
@@ -646,7 +658,7 @@ impl Validity for ValidityLog {
             self.flush_buffer(io)?;
             return Ok(true);
         }
-        if self.uncleaned_pages() as u64 > self.limit_pages() {
+        if self.uncleaned_pages() as u64 > self.max_uncleaned_pages() {
             self.clean_oldest_page(io)?;
             return Ok(true);
         }
@@ -654,7 +666,7 @@ impl Validity for ValidityLog {
     }
 
     fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
-        self.directory.get(id.wrapping_sub(self.oldest_page_number) as usize) == Some(&ppn)
+        self.log_page_ppns.get(id.wrapping_sub(self.oldest_page_number) as usize) == Some(&ppn)
     }
 
     fn relocate_metadata_page(&mut self, id: u32, from: Ppn, to: Ppn) {
@@ -662,7 +674,7 @@ impl Validity for ValidityLog {
             self.owns_metadata_page(id, from),
             "GC moved page {from}, which is not page {id} of the validity log"
         );
-        self.directory[id.wrapping_sub(self.oldest_page_number) as usize] = to;
+        self.log_page_ppns[id.wrapping_sub(self.oldest_page_number) as usize] = to;
     }
 
     fn pages_per_deferred_write(&self) -> u32 {
@@ -682,7 +694,7 @@ impl Validity for ValidityLog {
     /// and the d unmapped pages occupy no flash. Entries of pages reported twice, after a recovery, make the log longer
     /// by two pages per V of them until their blocks are opened.
     fn max_metadata_pages(&self) -> u64 {
-        (2 * self.options.spare_pages).div_ceil(self.log_page_entries as u64) + MAX_PAGES_BEYOND_LIMIT
+        (2 * self.options.spare_pages).div_ceil(self.entries_per_log_page as u64) + MAX_PAGES_BEYOND_LIMIT
     }
 
     /// Returns the bytes of RAM of the validity log, by data structure. The buffer is three pages: the next page of the
@@ -691,7 +703,7 @@ impl Validity for ValidityLog {
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("validity chain heads", self.chain_heads.len() as u64 * 4),
-            ("validity erase stamps", self.block_openings.len() as u64 * 4),
+            ("validity erase stamps", self.opening_counts.len() as u64 * 4),
             ("validity log directory", self.max_metadata_pages() * 4),
             ("validity log buffer", 3 * self.page_buffer.len() as u64),
         ]

@@ -17,19 +17,19 @@ pub(super) struct LogEntry {
     pub(super) invalid_page: Ppn,
     /// How often the page's block had been opened when the log entry was made. The next opening makes the entry
     /// obsolete.
-    pub(super) block_openings: u32,
+    pub(super) opening_count: u32,
     /// Position in the log of the previous entry of the same block, or [`END_OF_CHAIN`].
     pub(super) previous_position: u32,
 }
 
 impl LogEntry {
     pub(super) const BLANK: Self =
-        Self { invalid_page: Ppn::NONE, block_openings: 0, previous_position: END_OF_CHAIN };
+        Self { invalid_page: Ppn::NONE, opening_count: 0, previous_position: END_OF_CHAIN };
 
     pub(super) fn write_to(self, page: &mut [u8], slot: u32) {
         let bytes = &mut page[(slot as usize + 1) * LOG_ENTRY_BYTES..][..LOG_ENTRY_BYTES];
         bytes[..4].copy_from_slice(&self.invalid_page.0.to_le_bytes());
-        bytes[4..8].copy_from_slice(&self.block_openings.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.opening_count.to_le_bytes());
         bytes[8..].copy_from_slice(&self.previous_position.to_le_bytes());
     }
 
@@ -37,7 +37,7 @@ impl LogEntry {
         let at = (slot as usize + 1) * LOG_ENTRY_BYTES;
         Self {
             invalid_page: Ppn(read_u32(page, at)),
-            block_openings: read_u32(page, at + 4),
+            opening_count: read_u32(page, at + 4),
             previous_position: read_u32(page, at + 8),
         }
     }

@@ -7,11 +7,11 @@
 //!
 //! A validity store on flash is notified of three events. A page became invalid ([`Validity::invalidate`], no flash
 //! operation). A block was opened for data, which voids everything recorded about its pages before
-//! ([`Validity::block_opened`]). The device has room for one of its own pages ([`Validity::write_deferred`]). It
+//! ([`Validity::record_block_opened`]). The device has room for one of its own pages ([`Validity::write_deferred`]). It
 //! answers one query, at the cost of flash reads: which pages of a block were not reported as invalid since the block
 //! was opened ([`Validity::live_pages`]).
 //!
-//! Invariant: between [`Validity::block_opened`] and the erase of a block, a page is reported as invalid at most once,
+//! Invariant: between [`Validity::record_block_opened`] and the erase of a block, a page is reported as invalid at most once,
 //! unless power was lost. After a recovery it may be reported again, which changes nothing. Pages that recycling makes
 //! valid again are recorded separately ([`WithRevivedPages`]). Pages that pack several pieces of data (deltas,
 //! compressed chunks) are not recorded at all: the table of the delta or chunk mechanism tells whether it still needs
@@ -45,14 +45,19 @@ pub trait Validity {
 
     /// Records that `block` was opened for data. From then on all its pages count as valid until they are reported as
     /// invalid.
-    fn block_opened(&mut self, block: BlockId);
+    fn record_block_opened(&mut self, block: BlockId);
 
     /// Appends to `out`, in ascending order, the pages of `block` that were not reported as invalid since the block was
     /// opened. Pages that are not programmed yet are included.
     ///
     /// # Errors
     /// Any error of the flash.
-    fn live_pages<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Ppn>) -> Result<()>;
+    fn append_valid_pages<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        block: BlockId,
+        out: &mut Vec<Ppn>,
+    ) -> Result<()>;
 
     /// Executes one step of the flash writes that the record of invalid pages has deferred. A step appends at most one
     /// flash page. Returns `false` if there was nothing to do.

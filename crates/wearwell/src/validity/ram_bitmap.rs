@@ -74,12 +74,12 @@ impl RamBitmap {
 
     /// Appends to `out`, in ascending order, those of `count` pages from `first` on that are valid. O(count / 64 +
     /// found).
-    pub fn collect_valid(&self, first: Ppn, count: u32, out: &mut Vec<Ppn>) {
-        self.valid_pages.append_members(first, count, out);
+    pub fn collect_valid_pages(&self, first: Ppn, count: u32, out: &mut Vec<Ppn>) {
+        self.valid_pages.append_pages_in_range(first, count, out);
     }
 
     /// Returns how many of `count` pages from `first` on are valid in the bitmap in RAM.
-    pub fn count_valid(&self, first: Ppn, count: u32) -> u32 {
+    pub fn count_valid_pages(&self, first: Ppn, count: u32) -> u32 {
         (first.0..first.0 + count).filter(|&ppn| self.is_valid(Ppn(ppn))).count() as u32
     }
 
@@ -95,7 +95,7 @@ impl RamBitmap {
     ///
     /// # Errors
     /// [`Error::Full`](crate::Error::Full) if a failed program used up the room.
-    pub(crate) fn save<N: Nand>(&self, io: &mut Store<N>) -> Result<()> {
+    pub(crate) fn save_to_flash<N: Nand>(&self, io: &mut Store<N>) -> Result<()> {
         let page_bytes = io.geometry().page_bytes as usize;
         let (mut page, mut places) = (vec![0; page_bytes], Vec::new());
         let mut outcome = Ok(());
@@ -103,7 +103,8 @@ impl RamBitmap {
         for id in 0..Self::pages_of_saved_copy(io.geometry()) {
             self.valid_pages.copy_bitmap_to(id as usize * page_bytes, &mut page);
             let (pool, content) = (io.pool_with_most_free_blocks(Stream::Validity), Content::Bytes(&page));
-            match io.append(Stream::Validity, pool, id, content, Fingerprint::default(), Cause::Validity) {
+            match io.append_page(Stream::Validity, pool, id, content, Fingerprint::default(), Cause::Validity)
+            {
                 Ok(place) => places.push(place),
                 Err(error) => {
                     outcome = Err(error);
@@ -112,7 +113,7 @@ impl RamBitmap {
             }
         }
         for place in places {
-            io.discard(place);
+            io.discard_page(place);
         }
         outcome
     }
@@ -125,7 +126,7 @@ impl RamBitmap {
     ///
     /// # Panics
     /// If a page of the copy is missing: the battery writes all of them before power is gone.
-    pub(crate) fn load<N: Nand>(io: &mut Store<N>, pages: &[(Ppn, Oob)]) -> Result<Self> {
+    pub(crate) fn load_from_flash<N: Nand>(io: &mut Store<N>, pages: &[(Ppn, Oob)]) -> Result<Self> {
         let mut newest = vec![(0, Ppn::NONE); Self::pages_of_saved_copy(io.geometry()) as usize];
         for &(ppn, oob) in pages {
             let known = &mut newest[oob.owner as usize];

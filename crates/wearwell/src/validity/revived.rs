@@ -26,7 +26,7 @@ const REVIVED_PAGE_BYTES: u64 = 8;
 #[derive(Clone, Debug)]
 pub struct WithRevivedPages<V> {
     validity_store: V,
-    revived: BTreeSet<Ppn>,
+    revived_pages: BTreeSet<Ppn>,
     /// Largest number of revived pages (invalid pages that became valid again) that existed at the same time.
     max_revived_pages: usize,
     block_pages: u32,
@@ -36,7 +36,7 @@ impl<V> WithRevivedPages<V> {
     pub(super) fn new(validity_store: V, geometry: &Geometry) -> Self {
         Self {
             validity_store,
-            revived: BTreeSet::new(),
+            revived_pages: BTreeSet::new(),
             max_revived_pages: 0,
             block_pages: geometry.block_pages(),
         }
@@ -44,24 +44,24 @@ impl<V> WithRevivedPages<V> {
 
     /// Marks an invalid page as valid again, by adding it to the set of revived pages in RAM.
     pub(super) fn revive(&mut self, ppn: Ppn) {
-        let is_new = self.revived.insert(ppn);
+        let is_new = self.revived_pages.insert(ppn);
         assert!(is_new, "page {ppn} is revived though it is valid");
-        self.max_revived_pages = self.max_revived_pages.max(self.revived.len());
+        self.max_revived_pages = self.max_revived_pages.max(self.revived_pages.len());
     }
 
     /// Drops the set of revived pages (invalid pages that became valid again), as a loss of RAM does.
-    pub(super) fn forget_revived(&mut self) {
-        self.revived.clear();
+    pub(super) fn drop_revived_pages(&mut self) {
+        self.revived_pages.clear();
     }
 
-    fn first_page(&self, block: BlockId) -> Ppn {
+    fn first_page_of_block(&self, block: BlockId) -> Ppn {
         Ppn(block.0 * self.block_pages)
     }
 
     /// Returns the revived pages (invalid pages that became valid again) of a block, in ascending order.
-    fn revived_in(&self, block: BlockId) -> impl Iterator<Item = Ppn> {
-        let first = self.first_page(block);
-        self.revived.range(first..=Ppn(first.0 + (self.block_pages - 1))).copied()
+    fn revived_pages_of_block(&self, block: BlockId) -> impl Iterator<Item = Ppn> {
+        let first = self.first_page_of_block(block);
+        self.revived_pages.range(first..=Ppn(first.0 + (self.block_pages - 1))).copied()
     }
 }
 
@@ -84,25 +84,30 @@ impl<V: Validity> Validity for WithRevivedPages<V> {
     /// pages in RAM; otherwise it is reported to the record on flash. O(log revived pages).
     #[inline]
     fn invalidate(&mut self, ppn: Ppn) {
-        if self.revived.is_empty() || !self.revived.remove(&ppn) {
+        if self.revived_pages.is_empty() || !self.revived_pages.remove(&ppn) {
             self.validity_store.invalidate(ppn);
         }
     }
 
-    fn block_opened(&mut self, block: BlockId) {
-        if !self.revived.is_empty() {
-            let gone: Vec<Ppn> = self.revived_in(block).collect();
+    fn record_block_opened(&mut self, block: BlockId) {
+        if !self.revived_pages.is_empty() {
+            let gone: Vec<Ppn> = self.revived_pages_of_block(block).collect();
             for ppn in gone {
-                self.revived.remove(&ppn);
+                self.revived_pages.remove(&ppn);
             }
         }
-        self.validity_store.block_opened(block);
+        self.validity_store.record_block_opened(block);
     }
 
-    fn live_pages<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Ppn>) -> Result<()> {
+    fn append_valid_pages<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        block: BlockId,
+        out: &mut Vec<Ppn>,
+    ) -> Result<()> {
         let before = out.len();
-        self.validity_store.live_pages(io, block, out)?;
-        out.extend(self.revived_in(block));
+        self.validity_store.append_valid_pages(io, block, out)?;
+        out.extend(self.revived_pages_of_block(block));
         out[before..].sort_unstable();
         Ok(())
     }

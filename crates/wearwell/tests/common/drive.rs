@@ -188,7 +188,7 @@ impl Drive {
         let nand = self.device.ftl_mut().store_mut().nand_mut();
         let pages = nand.geometry().block_pages();
         let pages = (block * pages..(block + 1) * pages).map(Ppn);
-        pages.map_while(|ppn| nand.probe(ppn).ok().flatten()).map(|oob| oob.owner).collect()
+        pages.map_while(|ppn| nand.probe_page(ppn).ok().flatten()).map(|oob| oob.owner).collect()
     }
 
     /// Zeroes the NVRAM segments of a block on the medium, without informing the reverse map.

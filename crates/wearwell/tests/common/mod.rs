@@ -84,7 +84,7 @@ pub fn tolerable_block_failures(world: &World, parts: &Parts) -> u32 {
     let (per_pool, block_pages) = (world.geometry.blocks_per_plane, world.geometry.block_pages());
     let flawless = roomy_device(world, parts, BUFFERS[0], full_medium(world));
     let data = flawless.ftl().logical_pages().div_ceil(block_pages * world.geometry.pools());
-    let metadata = flawless.ftl().metadata_pages().div_ceil(u64::from(block_pages)) as u32;
+    let metadata = flawless.ftl().max_metadata_pages().div_ceil(u64::from(block_pages)) as u32;
     let kept = flawless.ftl().reserved_blocks_per_pool() as u32 + 2;
     per_pool.saturating_sub(data + metadata + kept)
 }

@@ -165,7 +165,7 @@ impl Manager {
         let kinds =
             self.lifetime.options().schemes.iter().map(|scheme| ftl.scheme_bytes(scheme.kind)).collect();
         let counters =
-            LifetimeCounters { activity, remaining_endurance_bytes: remaining_bytes, schemes: kinds };
+            LifetimeCounters { activity, remaining_endurance_bytes: remaining_bytes, scheme_bytes: kinds };
         let now = request * Self::SECONDS_PER_REQUEST * 1_000_000_000;
         let decision = self.lifetime.advance_to(now, &counters)?;
         ftl.switch_schemes(self.lifetime.running_schemes()).expect("there is room");
@@ -301,7 +301,7 @@ fn differences_on(world: &str, one: &Variant, other: &Variant, load: Load) -> St
 /// With all content mechanisms off and a cache for the whole map, two causes are left: page validity on flash, and the
 /// reads by which delta encoding learns while it is off what it would save.
 #[test]
-fn wearwell_without_content_mechanisms_and_with_its_map_cached_equals_page_map() {
+fn wearwell_without_content_mechanisms_and_with_its_map_cached_runs_the_operations_of_page_map() {
     let other = plain(page_map(GcOptions::default()));
     let validity_in_ram = |parts: Parts| Parts { validity: ValidityPart::Ram, ..parts };
     let equal = without_samples(validity_in_ram(composed(u32::MAX)));
@@ -322,7 +322,7 @@ fn wearwell_without_content_mechanisms_and_with_its_map_cached_equals_page_map()
 
 /// A remap command binds pages even while deduplication is off, and a page map has to write them.
 #[test]
-fn remap_commands_bind_pages_even_while_deduplication_is_off() {
+fn remap_commands_share_pages_even_while_deduplication_is_off() {
     let parts = without_samples(Parts { validity: ValidityPart::Ram, ..composed(u32::MAX) });
     let other = plain(page_map(GcOptions::default()));
     let load = Load { remaps: true, ..FEW_CONTENTS };
@@ -341,7 +341,7 @@ fn published_geckoftl() -> Parts {
 /// left alone until they are empty, invalid pages are identified late, recovery is from flash alone, and no NVRAM for
 /// dirty entries can run short. Each is exchanged in turn.
 #[test]
-fn wearwell_without_content_mechanisms_equals_geckoftl_with_an_eager_map() {
+fn wearwell_without_content_mechanisms_runs_the_operations_of_geckoftl_with_an_eager_map() {
     let on_battery = |parts: Parts| Parts { persistence: Persistence::BatteryRam, ..parts };
     let eager = |parts: Parts| {
         let mapping = MappingPart::Cached(CachedOptions::of_entries(FEW_ENTRIES));
@@ -414,7 +414,7 @@ fn remap_ssd(reverse_map: ReverseMapPart) -> Variant {
 }
 
 #[test]
-fn wearwell_with_only_deduplication_on_a_flat_map_equals_remap() {
+fn wearwell_with_only_deduplication_on_a_flat_map_runs_the_operations_of_the_remap_design() {
     let flat = without_samples(Parts { persistence: Persistence::NvramMap, ..on_a_battery() });
     let segments = ReverseMapPart::Segments { nvram_bytes: NVRAM_BYTES / 2, segment_bytes: 64 };
     for reverse_map in [ReverseMapPart::Ideal, segments] {
@@ -430,7 +430,7 @@ fn wearwell_with_only_deduplication_on_a_flat_map_equals_remap() {
 }
 
 #[test]
-fn wearwell_with_only_recycling_on_a_battery_equals_recyclable() {
+fn wearwell_with_only_recycling_on_a_battery_runs_the_operations_of_the_recyclable_design() {
     let other = plain(recyclable(GcOptions::default(), options().0));
     assert_equal(&only(&[Recycle], without_samples(on_a_battery())), &other, FEW_CONTENTS);
     let composed = only(&[Recycle], composed(FEW_ENTRIES));
@@ -443,7 +443,7 @@ fn wearwell_with_only_recycling_on_a_battery_equals_recyclable() {
 
 /// Compression keeps open blocks even while it is off, so there is less spare space, and deltas may take less of it.
 #[test]
-fn wearwell_with_only_deltas_on_a_battery_equals_delta() {
+fn wearwell_with_only_deltas_on_a_battery_runs_the_operations_of_the_delta_design() {
     let other = plain(delta(GcOptions::default(), options().1, None));
     assert_equal(&only(&[Delta], without_chunks(on_a_battery())), &other, FEW_CONTENTS);
     let found = differences_on("tiny", &only(&[Delta], on_a_battery()), &other, FEW_CONTENTS);
@@ -474,7 +474,7 @@ fn wearwell_with_only_deltas_on_a_battery_equals_delta() {
 
 /// Delta encoding keeps an open block even while it is off, so there is less spare space, and chunks may waste less.
 #[test]
-fn wearwell_with_only_deduplication_and_compression_equals_integrated() {
+fn wearwell_with_only_deduplication_and_compression_runs_the_operations_of_the_integrated_design() {
     let managed = |parts: Parts| Variant { parts, running: Running::Managed };
     let other = managed(integrated(GcOptions::default(), Some(DEDUP), true));
     let load = Load { remaps: false, ..MANY_CONTENTS };

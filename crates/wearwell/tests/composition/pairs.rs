@@ -21,7 +21,7 @@ use super::rig::{
 /// Note 1: a duplicate, a remap and a revival all end in a bind. It programs nothing and leaves one entry in the reverse
 /// map.
 #[test]
-fn duplicates_remaps_and_revivals_all_cause_a_bind_without_a_program() {
+fn duplicates_remaps_and_revivals_all_map_a_stored_page_without_a_program() {
     let bound_by = |bind: fn(&mut Rig)| {
         let mut rig = Rig::new(&mixture(&[Dedup]));
         rig.write(0, &noise(1));
@@ -148,7 +148,7 @@ fn gecko_gets_one_report_of_a_shared_page_when_its_last_referrer_is_gone() {
 /// Note 6: with an eager map, a write whose entry is not cached reads one translation page to find the page that it
 /// replaces. A change that a bind made in the cache is durable, although no programmed page records it.
 #[test]
-fn an_eager_map_reads_a_translation_page_for_a_write_that_misses_and_keeps_its_binds() {
+fn an_eager_map_reads_a_translation_page_for_a_write_that_misses_the_map_cache_and_keeps_shared_pages() {
     let mut rig = Rig::new(&without_battery(on_flash(4, mixture(&[Dedup]))));
     rig.write(0, &noise(1));
     rig.push_out_entries();
@@ -396,7 +396,7 @@ fn compression_does_not_enlarge_the_l2p_map() {
 
 /// Note 20: data, deltas, chunks, translation pages and page validity fill blocks of their own in the full mixture.
 #[test]
-fn each_block_holds_one_kind_of_page_in_the_full_mixture() {
+fn each_block_holds_one_kind_of_page_with_all_content_mechanisms() {
     let mut rig = Rig::new(&composed(&SchemeKind::ALL));
     for round in 0..60 {
         (0..4).for_each(|lpn| rig.write(lpn, &light(100 * round + u64::from(lpn))));

@@ -143,7 +143,7 @@ impl<N: Nand> Rig<N> {
 
     pub fn open(&mut self, block: u32) {
         self.note(Report::Opened(block));
-        self.gecko.block_opened(BlockId(block));
+        self.gecko.record_block_opened(BlockId(block));
         self.shadow.open(block);
     }
 
@@ -172,7 +172,9 @@ impl<N: Nand> Rig<N> {
     /// Queries the live pages of a block and compares the answer; returns the pages read.
     pub fn ask(&mut self, block: u32) -> u64 {
         let (before, mut live) = (self.reads(), Vec::new());
-        self.gecko.live_pages(&mut self.store, BlockId(block), &mut live).expect("the flash is healthy");
+        self.gecko
+            .append_valid_pages(&mut self.store, BlockId(block), &mut live)
+            .expect("the flash is healthy");
         let live: Vec<u32> = live.into_iter().map(|ppn| ppn.0).collect();
         assert_eq!(live, self.shadow.live(block), "live pages of block {block}: {:?}", self.options);
         let reads = self.reads() - before;
@@ -202,7 +204,8 @@ impl<N: Nand> Rig<N> {
             worked = true;
         }
         if worked {
-            let levels: Vec<u32> = self.gecko.run_sizes().map(|(level, _, _)| level).collect();
+            let levels: Vec<u32> =
+                self.gecko.level_entries_pages_of_runs().map(|(level, _, _)| level).collect();
             assert!(levels.is_sorted_by(|newer, older| newer < older), "levels at rest: {levels:?}");
             self.note_rest();
         }
@@ -284,7 +287,7 @@ impl<N: Nand> Rig<N> {
         self.store.copy_pages(moves, Stream::Validity, pool, Cause::Gc, &mut places).expect("there is room");
         for ((&from, owner), &to) in owned.iter().zip(owners).zip(&places) {
             self.gecko.relocate_metadata_page(owner.0, from, to);
-            self.store.discard(from);
+            self.store.discard_page(from);
         }
         owned.len()
     }
@@ -302,8 +305,8 @@ impl<N: Nand> Rig<N> {
                 self.gecko.owns_metadata_page(oob.owner, ppn),
                 recovered.owns_metadata_page(oob.owner, ppn),
             ) {
-                (true, false) => self.store.discard(ppn),
-                (false, true) => self.store.revive(ppn),
+                (true, false) => self.store.discard_page(ppn),
+                (false, true) => self.store.revive_page(ppn),
                 _ => {}
             }
         }
@@ -415,6 +418,6 @@ pub fn scan<N: Nand>(gecko: &Gecko, store: &mut Store<N>) -> Vec<(u32, Vec<u32>)
 /// Returns every readable page of Logarithmic Gecko, as a scan after a power cut finds it.
 pub fn pages_on_flash<N: Nand>(nand: &mut N) -> Vec<(Ppn, Oob)> {
     let pages = nand.geometry().pages() as u32;
-    let readable = |ppn| Some((ppn, nand.probe(ppn).ok().flatten()?));
+    let readable = |ppn| Some((ppn, nand.probe_page(ppn).ok().flatten()?));
     (0..pages).map(Ppn).filter_map(readable).filter(|(_, oob)| oob.kind == PageKind::Validity).collect()
 }

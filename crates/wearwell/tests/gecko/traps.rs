@@ -96,12 +96,16 @@ fn a_gecko_merge_into_a_lower_level_obsoletes_its_inputs() {
         rig.invalidate(block * BLOCK_PAGES + 3);
         rig.write_deferred();
     }
-    assert_eq!(rig.gecko.run_sizes().map(|(level, _, _)| level).collect::<Vec<_>>(), [1]);
+    assert_eq!(rig.gecko.level_entries_pages_of_runs().map(|(level, _, _)| level).collect::<Vec<_>>(), [1]);
     for block in 0..blocks {
         rig.open(block);
         rig.write_deferred();
     }
-    assert_eq!(rig.gecko.run_sizes().collect::<Vec<_>>(), [(0, 0, 1)], "nothing is left to say");
+    assert_eq!(
+        rig.gecko.level_entries_pages_of_runs().collect::<Vec<_>>(),
+        [(0, 0, 1)],
+        "nothing is left to say"
+    );
 
     let naive = newest_per_level(complete_runs(&mut rig));
     assert_eq!(naive.len() as u32, blocks, "the naive rule brings back what the markers voided");
@@ -125,15 +129,21 @@ fn a_gecko_merge_into_a_higher_level_obsoletes_its_inputs() {
         rig.invalidate(block * BLOCK_PAGES + 3);
         rig.write_deferred();
     }
-    assert_eq!(rig.gecko.run_sizes().map(|(level, _, _)| level).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(
+        rig.gecko.level_entries_pages_of_runs().map(|(level, _, _)| level).collect::<Vec<_>>(),
+        [0, 1]
+    );
     let voided = 3 * buffer - 1;
     rig.open(voided);
     for block in 3 * buffer..4 * buffer - 1 {
         rig.invalidate(block * BLOCK_PAGES + 3);
     }
     rig.write_deferred();
-    let levels: Vec<u32> = rig.gecko.run_sizes().map(|(level, _, _)| level).collect();
-    assert_eq!(levels, [2 - u32::from(rig.gecko.run_sizes().next().expect("a run").1 <= 3 * buffer)]);
+    let levels: Vec<u32> = rig.gecko.level_entries_pages_of_runs().map(|(level, _, _)| level).collect();
+    assert_eq!(
+        levels,
+        [2 - u32::from(rig.gecko.level_entries_pages_of_runs().next().expect("a run").1 <= 3 * buffer)]
+    );
 
     let naive = newest_per_level(complete_runs(&mut rig));
     assert_eq!(naive.get(&voided), Some(&8), "the naive rule believes the third flush");
@@ -272,7 +282,7 @@ fn gecko_run_directories_of_several_pages_are_recovered() {
     }
     rig.gecko.request_flush();
     rig.write_deferred();
-    let (_, entries, pages) = rig.gecko.run_sizes().next().expect("a run");
+    let (_, entries, pages) = rig.gecko.level_entries_pages_of_runs().next().expect("a run");
     assert!(pages > entries.div_ceil(100) + 1, "a directory of several pages");
     let store = Store::new(rig.store.into_nand(), FreeBlockOrder::Fifo);
     rig.store = store;
@@ -282,6 +292,6 @@ fn gecko_run_directories_of_several_pages_are_recovered() {
     assert!(reads < 2 * pages as u64);
     let mut live = Vec::new();
     let mut gecko = gecko;
-    gecko.live_pages(&mut rig.store, BlockId(1234), &mut live).expect("healthy");
+    gecko.append_valid_pages(&mut rig.store, BlockId(1234), &mut live).expect("healthy");
     assert_eq!(live.into_iter().map(|ppn| ppn.0).collect::<Vec<_>>(), rig.shadow.live(1234));
 }

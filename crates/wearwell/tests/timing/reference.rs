@@ -82,14 +82,16 @@ fn one_by_one(list: &[FlashOp]) -> Vec<FlashOp> {
     let mut ops: Vec<FlashOp> = Vec::new();
     for (index, op) in list.iter().enumerate() {
         if op.kind == OpKind::Copies {
-            for _ in 0..op.count {
+            for _ in 0..op.copy_or_line_count {
                 ops.push(FlashOp { kind: OpKind::Read, dependency_distance: 0, ..*op });
                 ops.push(FlashOp { kind: OpKind::Program, dependency_distance: 1, ..*op });
             }
         } else {
             let between = &list[index - op.dependency_distance as usize..index];
-            let inserted: u32 =
-                between.iter().map(|op| if op.kind == OpKind::Copies { 2 * op.count - 1 } else { 0 }).sum();
+            let inserted: u32 = between
+                .iter()
+                .map(|op| if op.kind == OpKind::Copies { 2 * op.copy_or_line_count - 1 } else { 0 })
+                .sum();
             ops.push(FlashOp { dependency_distance: op.dependency_distance + inserted as u16, ..*op });
         }
     }
@@ -207,7 +209,7 @@ impl Reference {
 
     fn read_nvram(&mut self) {
         let scan = self.reading[0];
-        let lines = self.ops[scan].flash.count as u64;
+        let lines = self.ops[scan].flash.copy_or_line_count as u64;
         self.at(lines * self.options.nvram_line_read_ps / 1000, SCANNED, scan);
     }
 
@@ -228,7 +230,7 @@ impl Reference {
         let urgent = flash.kind == OpKind::Read && self.options.read_priority;
         let queue = match flash.is_background() {
             _ if flash.kind == OpKind::Scan => usize::MAX,
-            true if self.options.gc_yields => 2,
+            true if self.options.gc_yields_to_host => 2,
             false if urgent => 0,
             _ => 1,
         };
@@ -309,12 +311,12 @@ impl Reference {
     }
 
     fn exceeds_bound(&self, array: usize) -> bool {
-        let bound = if self.is_hurried(array) { 0 } else { self.options.gc_backlog_ops as usize };
+        let bound = if self.is_hurried(array) { 0 } else { self.options.max_gc_backlog_ops as usize };
         self.arrays[array].queues[2].len() > bound
     }
 
     fn holds_reads(&self, array: usize) -> bool {
-        self.options.gc_holds_reads && self.exceeds_bound(array)
+        self.options.gc_delays_reads && self.exceeds_bound(array)
     }
 
     fn behind(&self, array: usize) -> bool {
@@ -357,7 +359,7 @@ impl Reference {
             return self.consider_suspension(index);
         }
         if !array.suspended.is_empty() && (behind || array.queues[0].is_empty()) {
-            let overhead = self.options.suspension.unwrap().overhead_ns;
+            let overhead = self.options.suspension.unwrap().resume_overhead_ns;
             array.running = std::mem::take(&mut array.suspended);
             array.must_finish = behind;
             array.read_was_last = false;
@@ -388,7 +390,7 @@ impl Reference {
         let array = &mut self.arrays[index];
         let Some(end) = array.phase.filter(|&end| end > self.now) else { return };
         if !array.queues[0].is_empty()
-            && array.suspensions < suspend.max_per_op
+            && array.suspensions < suspend.max_suspensions_per_op
             && !behind
             && !array.must_finish
         {

@@ -31,7 +31,7 @@ pub fn check(
     assert_eq!(busy, timing.array_busy_ns(), "{options:?}");
     let channel_of = |op: &TracedOp| shape.channel_of(op.op.plane);
     let transfers =
-        |channel| ops.iter().filter(move |op| channel_of(op) == channel).filter_map(|op| op.transfer_ns);
+        |channel| ops.iter().filter(move |op| channel_of(op) == channel).filter_map(|op| op.transfer_span_ns);
     let busy: Vec<u64> = (0..shape.channels).map(|channel| length(transfers(channel).collect())).collect();
     assert_eq!(busy, timing.channel_busy_ns(), "{options:?}");
 }
@@ -42,15 +42,15 @@ fn duration((start, end): Span) -> u64 {
 
 /// Returns the end of an operation that runs alone, computed from its start and its transfer.
 fn expected_end(op: &TracedOp, flash: FlashTiming, options: &TimingOptions) -> u64 {
-    let (start, end) = op.transfer_ns.unwrap_or((op.start_ns, op.start_ns));
+    let (start, end) = op.transfer_span_ns.unwrap_or((op.start_ns, op.start_ns));
     assert_eq!(
-        op.transfer_ns.map(duration),
+        op.transfer_span_ns.map(duration),
         (op.op.kind != OpKind::Erase).then(|| flash.transfer_ns(op.op.transfer_bytes))
     );
     let earliest = if op.op.kind == OpKind::Read { op.start_ns + flash.read_ns } else { op.start_ns };
     assert!(op.submitted_ns <= op.start_ns && earliest <= start, "{op:?}");
-    let overhead_ns = options.suspension.map_or(0, |suspend| suspend.overhead_ns);
-    let suspended_ns: u64 = op.suspended_ns.iter().map(|&period| duration(period) + overhead_ns).sum();
+    let overhead_ns = options.suspension.map_or(0, |suspend| suspend.resume_overhead_ns);
+    let suspended_ns: u64 = op.suspension_spans_ns.iter().map(|&period| duration(period) + overhead_ns).sum();
     match op.op.kind {
         OpKind::Read => end,
         OpKind::Program => end + flash.program_ns + suspended_ns,
@@ -61,7 +61,7 @@ fn expected_end(op: &TracedOp, flash: FlashTiming, options: &TimingOptions) -> u
 /// Returns the time for which an array (die or plane) is busy with its operations. Operations run one after the other
 /// or together in one multi-plane group; host reads also run while another operation is suspended.
 fn busy_of<'a>(ops: impl Iterator<Item = &'a TracedOp> + Clone) -> u64 {
-    let suspensions: Vec<Span> = ops.clone().flat_map(|op| op.suspended_ns.clone()).collect();
+    let suspensions: Vec<Span> = ops.clone().flat_map(|op| op.suspension_spans_ns.clone()).collect();
     let is_nested = |op: &TracedOp| {
         op.op.kind == OpKind::Read
             && suspensions.iter().any(|&(start, end)| start <= op.start_ns && op.end_ns <= end)

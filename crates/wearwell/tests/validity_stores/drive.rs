@@ -221,7 +221,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         }
         let block = self.free.pop_front().expect("collection keeps a free block");
         (self.open, self.next) = (block, 0);
-        self.validity.block_opened(block);
+        self.validity.record_block_opened(block);
         self.opened_at[block.index()] = self.io.last_sequence();
         self.dead_pages[block.index()] = 0;
         self.pages_of(block).for_each(|ppn| self.reported_at[ppn.index()] = None);
@@ -248,7 +248,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
     fn ask(&mut self, block: BlockId) -> Result<Vec<Ppn>> {
         let mut live = Vec::new();
         self.queries += 1;
-        self.validity.live_pages(&mut self.io, block, &mut live)?;
+        self.validity.append_valid_pages(&mut self.io, block, &mut live)?;
         let mut expected = self.pages_of(block).filter(|ppn| self.reported_at[ppn.index()].is_none());
         assert!(live.iter().copied().eq(expected.by_ref()), "block {block}: {live:?}");
         Ok(live)
@@ -307,7 +307,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         let outcome = self.io.copy_pages(moves, Stream::Validity, pool, Cause::Gc, &mut places);
         for ((&from, owner), to) in from.iter().zip(owners).zip(places) {
             self.validity.relocate_metadata_page(owner.0, from, to);
-            self.io.discard(from);
+            self.io.discard_page(from);
         }
         outcome
     }
@@ -343,8 +343,8 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         let old = std::mem::replace(&mut self.validity, recovered);
         for &(ppn, oob) in found {
             match (old.owns_metadata_page(oob.owner, ppn), self.validity.owns_metadata_page(oob.owner, ppn)) {
-                (true, false) => self.io.discard(ppn),
-                (false, true) => self.io.revive(ppn),
+                (true, false) => self.io.discard_page(ppn),
+                (false, true) => self.io.revive_page(ppn),
                 (true, true) | (false, false) => {}
             }
         }
@@ -363,7 +363,7 @@ impl<V: StoreUnderTest> Drive<PowerCut<SimNand>, V> {
                 BlockState::Free | BlockState::Erasing | BlockState::Retired => continue,
             };
             let last = Ppn(self.geometry.first_page(block).0 + self.geometry.block_pages() - left - 1);
-            if self.io.nand_mut().probe(last) == Ok(None) {
+            if self.io.nand_mut().probe_page(last) == Ok(None) {
                 let oob = Oob {
                     kind: PageKind::Validity,
                     owner: 0,

@@ -32,7 +32,7 @@ pub(super) const WHOLE_PAGE_MARK: u16 = u16::MAX;
 
 /// Minimum length at which the list of wasteful compressed chunks (those with more flash pages than live members) is
 /// pruned.
-pub(super) const MIN_WASTEFUL_LIST_TO_PRUNE: u64 = 64;
+pub(super) const PRUNED_WASTEFUL_LIST_MIN_LEN: u64 = 64;
 
 /// A stored chunk: up to four logical pages compressed together (its members), and the flash pages that hold them. The
 /// structure is small, because every fourth host write creates one and frees another at a random place.
@@ -40,7 +40,7 @@ pub(super) const MIN_WASTEFUL_LIST_TO_PRUNE: u64 = 64;
 pub(super) struct Chunk {
     pub(super) fingerprints: [Fingerprint; CHUNK_MEMBERS],
     /// Logical page whose write became each member of the compressed chunk; [`Lpn::NONE`] after the last member.
-    pub(super) writers: [Lpn; CHUNK_MEMBERS],
+    pub(super) writer_lpns: [Lpn; CHUNK_MEMBERS],
     /// Flash pages that hold the compressed chunk, in order; [`Ppn::NONE`] after the last one.
     pub(super) pages: [Ppn; CHUNK_MEMBERS - 1],
     pub(super) compressed_bytes: [u16; CHUNK_MEMBERS],
@@ -53,7 +53,7 @@ const _: () = assert!(size_of::<Chunk>() == 72);
 impl Chunk {
     pub(super) const EMPTY: Self = Self {
         fingerprints: [Fingerprint(0); CHUNK_MEMBERS],
-        writers: [Lpn::NONE; CHUNK_MEMBERS],
+        writer_lpns: [Lpn::NONE; CHUNK_MEMBERS],
         pages: [Ppn::NONE; CHUNK_MEMBERS - 1],
         compressed_bytes: [0; CHUNK_MEMBERS],
         live_mask: 0,
@@ -65,7 +65,7 @@ impl Chunk {
         let mut chunk = Self::EMPTY;
         for (k, ChunkMember { fingerprint, lpn, compressed_bytes }) in members.enumerate() {
             chunk.fingerprints[k] = fingerprint;
-            chunk.writers[k] = lpn;
+            chunk.writer_lpns[k] = lpn;
             chunk.compressed_bytes[k] = compressed_bytes;
         }
         chunk
@@ -73,17 +73,17 @@ impl Chunk {
 
     /// Returns the number of members (logical pages) compressed into the chunk, live or dead.
     pub(super) fn member_count(&self) -> usize {
-        self.writers.iter().take_while(|lpn| **lpn != Lpn::NONE).count()
+        self.writer_lpns.iter().take_while(|lpn| **lpn != Lpn::NONE).count()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.writers[0] == Lpn::NONE
+        self.writer_lpns[0] == Lpn::NONE
     }
 
     pub(super) fn member(&self, k: usize) -> ChunkMember {
         ChunkMember {
             fingerprint: self.fingerprints[k],
-            lpn: self.writers[k],
+            lpn: self.writer_lpns[k],
             compressed_bytes: self.compressed_bytes[k],
         }
     }

@@ -19,7 +19,7 @@ impl<N: Nand> Ftl<N> {
     /// are within their space limit. Rewrites the live members as plain pages.
     #[inline]
     pub(crate) fn split_wasteful_chunks(&mut self) -> Result<()> {
-        if self.chunks.as_ref().is_some_and(|stage| stage.exceeds_page_limit()) {
+        if self.chunks.as_ref().is_some_and(|stage| stage.exceeds_excess_page_limit()) {
             self.split_until_within_limit()
         } else {
             Ok(())
@@ -28,12 +28,12 @@ impl<N: Nand> Ftl<N> {
 
     #[cold]
     fn split_until_within_limit(&mut self) -> Result<()> {
-        while self.chunks.as_ref().is_some_and(|stage| stage.exceeds_page_limit()) {
+        while self.chunks.as_ref().is_some_and(|stage| stage.exceeds_excess_page_limit()) {
             // Room is made first, for as many members as such a chunk can have, because making it may repack chunks.
             let pool = self.make_room_for_pages(Stream::Host, CHUNK_MEMBERS as u32 - 2)?;
             let Some(number) = self.chunks.as_mut().and_then(next_chunk_to_split) else { return Ok(()) };
             for (unit, page) in self.load_members(number, Cause::Content)? {
-                let ppn = self.append_uncompressed(&page, Stream::Host, pool, Cause::Content)?;
+                let ppn = self.append_uncompressed_page(&page, Stream::Host, pool, Cause::Content)?;
                 self.move_chunk_member(unit, ppn.into())?;
             }
             self.chunks.as_mut().expect("asked above").statistics.split_chunks += 1;
@@ -64,7 +64,7 @@ impl<N: Nand> Ftl<N> {
     /// Changes the map of every logical page that is mapped to the compressed chunk member `from` to `to`, which holds
     /// equal content. Then drops `from`.
     fn move_chunk_member(&mut self, from: Unit, to: Unit) -> Result<()> {
-        let writer = self.chunks.as_ref().expect("only members move one by one").writer_of(from);
+        let writer = self.chunks.as_ref().expect("only members move one by one").writer_lpn_of(from);
         let fingerprint = self.fingerprint_of_unit(from);
         let Self { sharing, mapping, store, .. } = self;
         let mut writer_refers = true;
@@ -75,14 +75,14 @@ impl<N: Nand> Ftl<N> {
             let binders = ideal.entries_at(Ppn(from.0));
             writer_refers = binders.len() as u32 <= sharing.reference_counts.referrers_beyond_first(from);
             for entry in binders {
-                sharing.clear_bound(store, entry.lpn, from);
+                sharing.unmark_bound(store, entry.lpn, from);
                 mapping.relocate(entry.lpn, to);
                 sharing.mark_bound(entry.lpn);
                 let entry =
                     ReverseMapEntry { place: Some(Ppn(to.0)), sequence: store.next_sequence(), ..entry };
                 sharing.record_entry(mapping, store, entry)?;
             }
-            sharing.reference_counts.relocate(from, to);
+            sharing.reference_counts.move_count(from, to);
             if let Some(index) = &mut sharing.content_index {
                 index.relocate(fingerprint, from, to);
             }
@@ -94,8 +94,9 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Moves the flash pages of compressed chunks out of a victim block. Chunks with all members live are copied as
-    /// they are. The live members of other chunks are packed anew if that takes no more pages than it frees here.
+    /// Moves the flash pages of compressed chunks out of a victim block. A chunk with dead members is packed anew from
+    /// its live ones if these are no more than the pages of the chunk in the victim; all other pages are copied as they
+    /// are.
     pub(crate) fn move_chunks(&mut self, victim: BlockId, pool: u32, cause: Cause) -> Result<()> {
         let pages = self.live_packed_pages(victim);
         let numbers = self.chunks_to_repack(&pages, pool);
@@ -118,9 +119,9 @@ impl<N: Nand> Ftl<N> {
         outcome
     }
 
-    /// Returns the numbers of those compressed chunks in the victim's `pages` that GC packs anew. Their members may
-    /// become plain pages, for which the open block of GC copies must have room: the reserve block is enough for one
-    /// stream only.
+    /// Returns the numbers of the compressed chunks that GC packs anew: those with dead members, and with at most as
+    /// many live members as flash pages among the victim's `pages`. At most as many members are chosen as the open
+    /// block for GC copies has free pages, because each of them may become a plain page.
     fn chunks_to_repack(&self, pages: &[Ppn], pool: u32) -> Vec<u32> {
         let stage = self.chunks.as_ref().expect("only the chunk stage has such pages");
         let mut numbers: Vec<u32> = pages.iter().map(|&ppn| self.store.owner_in_oob(ppn).0).collect();
@@ -171,7 +172,7 @@ impl<N: Nand> Ftl<N> {
             }
         } else {
             for (page, &unit) in pending.iter().zip(&units) {
-                let ppn = self.append_uncompressed(page, Stream::Gc, pool, cause)?;
+                let ppn = self.append_uncompressed_page(page, Stream::Gc, pool, cause)?;
                 self.move_chunk_member(unit, ppn.into())?;
             }
         }
@@ -184,7 +185,7 @@ impl<N: Nand> Ftl<N> {
 /// the one that became so last. Removes chunks that stopped being wasteful from the end of the list. `None` if the
 /// excess is within its limit or the list is empty.
 fn next_chunk_to_split(stage: &mut Box<CompressionState>) -> Option<u32> {
-    while stage.exceeds_page_limit() {
+    while stage.exceeds_excess_page_limit() {
         let number = *stage.wasteful_chunks.last()?;
         if stage.chunks[number as usize].excess_pages() > 0 {
             return Some(number);

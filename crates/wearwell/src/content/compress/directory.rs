@@ -20,12 +20,12 @@ use crate::data::Fingerprint;
 /// Bytes of the directory of a compressed chunk in the spare area of each of its pages.
 pub(crate) const DIRECTORY_BYTES: usize = 64;
 /// Bytes of one member's compressed size, as stored at the beginning of the pages of a chunk without compressed bytes.
-const MEMBER_SIZE_BYTES: usize = 2;
+const MEMBER_SIZE_FIELD_BYTES: usize = 2;
 
 /// The directory of a compressed chunk, as stored in the spare area of one of its pages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ChunkDirectory {
-    pub(crate) birth_sequence: u64,
+    pub(crate) creation_sequence_number: u64,
     pub(crate) page_index: u8,
     pub(crate) page_count: u8,
     /// Size of the compressed bytes of the whole chunk; 0 if only sizes of its members are known.
@@ -53,7 +53,7 @@ impl ChunkDirectory {
     /// Encodes the directory for the spare area of a page of the compressed chunk.
     pub(super) fn encode_spare(&self) -> [u8; DIRECTORY_BYTES] {
         let mut bytes = [0; DIRECTORY_BYTES];
-        bytes[..8].copy_from_slice(&self.birth_sequence.to_le_bytes());
+        bytes[..8].copy_from_slice(&self.creation_sequence_number.to_le_bytes());
         bytes[8..12].copy_from_slice(&self.compressed_bytes.to_le_bytes());
         bytes[12..15].copy_from_slice(&[self.page_index, self.page_count, self.members.len() as u8]);
         for (k, ChunkMember { lpn, fingerprint, .. }) in self.members.iter().enumerate() {
@@ -69,10 +69,11 @@ impl ChunkDirectory {
         let (data, bytes) = whole_page.split_at_checked(whole_page.len().checked_sub(DIRECTORY_BYTES)?)?;
         let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
-        let size_of = |member: usize| match (u32_at(8), data.as_chunks::<MEMBER_SIZE_BYTES>().0.get(member)) {
-            (0, Some(&size)) => u16::from_le_bytes(size),
-            _ => 0,
-        };
+        let size_of =
+            |member: usize| match (u32_at(8), data.as_chunks::<MEMBER_SIZE_FIELD_BYTES>().0.get(member)) {
+                (0, Some(&size)) => u16::from_le_bytes(size),
+                _ => 0,
+            };
         let (page, pages, members) = (bytes[12], bytes[13], bytes[14] as usize);
         let is_possible = u64_at(0) > 0
             && page < pages
@@ -80,7 +81,7 @@ impl ChunkDirectory {
             && members <= CHUNK_MEMBERS
             && bytes[15] == 0;
         is_possible.then(|| Self {
-            birth_sequence: u64_at(0),
+            creation_sequence_number: u64_at(0),
             page_index: page,
             page_count: pages,
             compressed_bytes: u32_at(8),
@@ -102,7 +103,7 @@ pub(crate) struct RecoveredChunks {
     /// turn.
     chunks_by_number: HashMap<u32, Vec<RecoveredChunk>, FxBuildHasher>,
     /// For each chunk number, the largest sequence number of its flash pages whose directory cannot be read.
-    youngest_unreadable: HashMap<u32, u64, FxBuildHasher>,
+    newest_unreadable_sequence: HashMap<u32, u64, FxBuildHasher>,
 }
 
 /// What recovery has found of one compressed chunk: its directory and the newest copy of each of its pages.
@@ -111,13 +112,13 @@ pub(crate) struct RecoveredChunk {
     pub(crate) directory: ChunkDirectory,
     /// For each page of the compressed chunk, the newest copy that recovery found: its sequence number and flash page
     /// ([`Ppn::NONE`] if no copy was found).
-    pages: Vec<(u64, Ppn)>,
+    newest_page_copies: Vec<(u64, Ppn)>,
 }
 
 impl RecoveredChunk {
     /// Returns the flash pages of the compressed chunk in order; [`Ppn::NONE`] for a page that recovery did not find.
     pub(crate) fn pages(&self) -> impl Iterator<Item = Ppn> + '_ {
-        self.pages.iter().map(|&(_, ppn)| ppn)
+        self.newest_page_copies.iter().map(|&(_, ppn)| ppn)
     }
 
     fn has_all_pages(&self) -> bool {
@@ -132,13 +133,13 @@ impl RecoveredChunks {
         let of_number = self.chunks_by_number.entry(number).or_default();
         let at = of_number
             .iter()
-            .position(|found| found.directory.birth_sequence == directory.birth_sequence)
+            .position(|found| found.directory.creation_sequence_number == directory.creation_sequence_number)
             .unwrap_or_else(|| {
                 let pages = vec![(0, Ppn::NONE); directory.page_count as usize];
-                of_number.push(RecoveredChunk { directory: directory.clone(), pages });
+                of_number.push(RecoveredChunk { directory: directory.clone(), newest_page_copies: pages });
                 of_number.len() - 1
             });
-        if let Some(page) = of_number[at].pages.get_mut(directory.page_index as usize) {
+        if let Some(page) = of_number[at].newest_page_copies.get_mut(directory.page_index as usize) {
             *page = (*page).max((sequence, ppn));
         }
     }
@@ -146,7 +147,7 @@ impl RecoveredChunks {
     /// Adds a flash page of the compressed chunk `number` whose directory cannot be read. `sequence` is the sequence
     /// number of its program.
     pub(crate) fn add_unreadable_page(&mut self, number: u32, sequence: u64) {
-        let youngest = self.youngest_unreadable.entry(number).or_default();
+        let youngest = self.newest_unreadable_sequence.entry(number).or_default();
         *youngest = sequence.max(*youngest);
     }
 
@@ -159,11 +160,11 @@ impl RecoveredChunks {
         let youngest = found
             .into_iter()
             .filter(RecoveredChunk::has_all_pages)
-            .max_by_key(|found| found.directory.birth_sequence)?;
+            .max_by_key(|found| found.directory.creation_sequence_number)?;
         let may_be_outdated = self
-            .youngest_unreadable
+            .newest_unreadable_sequence
             .get(&number)
-            .is_some_and(|&sequence| sequence > youngest.directory.birth_sequence);
+            .is_some_and(|&sequence| sequence > youngest.directory.creation_sequence_number);
         (!may_be_outdated).then_some(youngest)
     }
 }

@@ -30,7 +30,7 @@ mod write;
 pub(crate) use stage::CompressionState;
 pub(crate) use write::Compression;
 
-/// Number of members (logical pages compressed together) in a full chunk (paper, section III-A).
+/// Number of members (logical pages compressed together) in a full chunk (Lee et al., DATE 2013, section III-A).
 pub const CHUNK_MEMBERS: usize = 4;
 
 /// Bytes of controller RAM for a compressed chunk's directory: three flash pages, four logical pages, live mask.

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashSet;
 
-use super::chunk::{Chunk, MIN_WASTEFUL_LIST_TO_PRUNE, PendingPage};
+use super::chunk::{Chunk, PRUNED_WASTEFUL_LIST_MIN_LEN, PendingPage};
 use super::{CHUNK_MEMBERS, CHUNK_RAM_BYTES, CompressionStatistics};
 use crate::address::{Lpn, Ppn, Unit};
 use crate::content::compress::directory::RecoveredChunks;
@@ -16,11 +16,11 @@ use crate::tables::prefetch::pull_into_cache;
 /// list of wasteful chunks.
 #[derive(Clone, Debug)]
 pub(crate) struct CompressionState {
-    pub(super) pending: Vec<PendingPage>,
+    pub(super) pending_pages: Vec<PendingPage>,
     pub(super) chunks: Vec<Chunk>,
     /// Size of the compressed bytes of each chunk, by chunk number. 0 (or no element) if the bytes of a member are not
     /// known, because a capture may contain only the sizes of some pages.
-    pub(super) payload_bytes: Vec<u32>,
+    pub(super) chunk_payload_bytes: Vec<u32>,
     pub(super) free_chunk_numbers: Vec<u32>,
     /// Numbers of freed compressed chunks that must not be used again before the medium is synced, because a map on the
     /// medium may still name the old chunk.
@@ -34,7 +34,7 @@ pub(crate) struct CompressionState {
     /// Numbers of compressed chunks with more flash pages than live members, in the order in which they became so. May
     /// also contain chunks that were wasteful only earlier.
     pub(super) wasteful_chunks: Vec<u32>,
-    pub(crate) is_on: bool,
+    pub(crate) is_enabled: bool,
     pub(crate) statistics: CompressionStatistics,
 }
 
@@ -51,9 +51,9 @@ impl CompressionState {
             )));
         }
         Ok(Self {
-            pending: Vec::new(),
+            pending_pages: Vec::new(),
             chunks: Vec::new(),
-            payload_bytes: Vec::new(),
+            chunk_payload_bytes: Vec::new(),
             free_chunk_numbers: Vec::new(),
             numbers_freed_since_sync: Vec::new(),
             holds_freed_numbers_until_sync: false,
@@ -62,19 +62,19 @@ impl CompressionState {
             excess_pages: 0,
             max_excess_pages: 0,
             wasteful_chunks: Vec::new(),
-            is_on: true,
+            is_enabled: true,
             statistics: CompressionStatistics::default(),
         })
     }
 
-    /// Switches on that the numbers of freed compressed chunks stay unused until the medium is next synced. Needed if
-    /// the map is stored on the medium: its latest stores may be lost while the flash pages are not.
+    /// Makes the numbers of freed compressed chunks stay unused until the medium is next synced. Needed if the L2P
+    /// table is stored on the medium: after a crash it may still map logical pages to the freed chunk.
     pub(crate) fn hold_freed_numbers_until_sync(&mut self) {
         self.holds_freed_numbers_until_sync = true;
     }
 
-    /// Makes the numbers of freed compressed chunks usable again, after the medium was synced. Every erase syncs. Until
-    /// then the freed chunks still occupy flash pages of their own, so the numbers do not run out.
+    /// Makes the numbers of freed compressed chunks usable again; called after a flush or an erase has synced the
+    /// medium.
     pub(crate) fn release_freed_numbers(&mut self) {
         self.free_chunk_numbers.append(&mut self.numbers_freed_since_sync);
     }
@@ -88,7 +88,7 @@ impl CompressionState {
     /// Adds the compressed chunk `number`, which has just come to have more flash pages than live members, to the list
     /// of wasteful chunks. Prunes the list before stale elements become the majority.
     pub(super) fn add_wasteful_chunk(&mut self, number: u32) {
-        if self.wasteful_chunks.len() as u64 > 2 * self.excess_pages + MIN_WASTEFUL_LIST_TO_PRUNE {
+        if self.wasteful_chunks.len() as u64 > 2 * self.excess_pages + PRUNED_WASTEFUL_LIST_MIN_LEN {
             self.prune_wasteful_list();
         }
         self.wasteful_chunks.push(number);
@@ -106,7 +106,7 @@ impl CompressionState {
     }
 
     #[inline]
-    pub(super) fn exceeds_page_limit(&self) -> bool {
+    pub(super) fn exceeds_excess_page_limit(&self) -> bool {
         self.excess_pages > self.max_excess_pages
     }
 
@@ -138,13 +138,13 @@ impl CompressionState {
     /// their cache misses overlap ([`crate::tables::prefetch`]).
     pub(crate) fn prefetch_member_drops(&self, units: impl Iterator<Item = Unit>) {
         let chunks = units.map(|unit| &self.chunks[self.chunk_and_member_of(unit).0 as usize]);
-        pull_into_cache(chunks.map(|chunk| u64::from(chunk.live_mask) + u64::from(chunk.writers[0].0)));
+        pull_into_cache(chunks.map(|chunk| u64::from(chunk.live_mask) + u64::from(chunk.writer_lpns[0].0)));
     }
 
     /// Returns the logical page whose write was stored as the member `unit` of a compressed chunk.
-    pub(crate) fn writer_of(&self, unit: Unit) -> Lpn {
+    pub(crate) fn writer_lpn_of(&self, unit: Unit) -> Lpn {
         let (chunk, member) = self.chunk_and_member_of(unit);
-        self.chunks[chunk as usize].writers[member]
+        self.chunks[chunk as usize].writer_lpns[member]
     }
 
     pub(super) fn allocate_chunk(&mut self, chunk: Chunk, payload_bytes: u32) -> u32 {
@@ -159,20 +159,20 @@ impl CompressionState {
 
     pub(super) fn set_payload_bytes(&mut self, number: u32, bytes: u32) {
         let at = number as usize;
-        if bytes > 0 && at >= self.payload_bytes.len() {
-            self.payload_bytes.resize(at + 1, 0);
+        if bytes > 0 && at >= self.chunk_payload_bytes.len() {
+            self.chunk_payload_bytes.resize(at + 1, 0);
         }
-        if let Some(known) = self.payload_bytes.get_mut(at) {
+        if let Some(known) = self.chunk_payload_bytes.get_mut(at) {
             *known = bytes;
         }
     }
 
     pub(super) fn payload_bytes_of(&self, number: u32) -> u32 {
-        self.payload_bytes.get(number as usize).copied().unwrap_or(0)
+        self.chunk_payload_bytes.get(number as usize).copied().unwrap_or(0)
     }
 
     pub(super) fn pending_page(&self, lpn: Lpn) -> Option<&PendingPage> {
-        self.pending.iter().find(|page| page.lpn == lpn)
+        self.pending_pages.iter().find(|page| page.lpn == lpn)
     }
 
     pub(crate) fn pending_fingerprint(&self, lpn: Lpn) -> Option<Fingerprint> {
@@ -180,7 +180,7 @@ impl CompressionState {
     }
 
     pub(crate) fn pending_page_count(&self) -> usize {
-        self.pending.len()
+        self.pending_pages.len()
     }
 
     /// Returns the flash pages of all compressed chunks.
@@ -204,9 +204,9 @@ impl CompressionState {
         mapped: impl Iterator<Item = Unit>,
         mut found: RecoveredChunks,
     ) -> Result<()> {
-        self.pending.clear();
+        self.pending_pages.clear();
         self.chunks.clear();
-        self.payload_bytes.clear();
+        self.chunk_payload_bytes.clear();
         self.numbers_freed_since_sync.clear();
         for unit in mapped {
             let (number, member) = self.chunk_and_member_of(unit);
@@ -272,10 +272,10 @@ impl CompressionState {
             ));
         }
         let twice = self
-            .pending
+            .pending_pages
             .iter()
             .enumerate()
-            .find(|(k, page)| self.pending[..*k].iter().any(|p| p.lpn == page.lpn));
+            .find(|(k, page)| self.pending_pages[..*k].iter().any(|p| p.lpn == page.lpn));
         twice.map_or(Ok(()), |(_, page)| {
             Err(format!("logical page {} is twice in the chunk buffer", page.lpn))
         })

@@ -37,7 +37,7 @@ impl ContentStage for Compression {
     }
 
     fn is_on<N: Nand>(ftl: &Ftl<N>) -> bool {
-        ftl.chunks.as_ref().is_some_and(|stage| stage.is_on)
+        ftl.chunks.as_ref().is_some_and(|stage| stage.is_enabled)
     }
 
     fn write_buffered<N: Nand>(ftl: &mut Ftl<N>) -> Result<()> {
@@ -46,14 +46,14 @@ impl ContentStage for Compression {
 
     fn set_on<N: Nand>(ftl: &mut Ftl<N>, is_on: bool) {
         if let Some(stage) = &mut ftl.chunks {
-            stage.is_on = is_on;
+            stage.is_enabled = is_on;
         }
     }
 
     #[inline(always)]
     fn offer_write<N: Nand>(ftl: &mut Ftl<N>, write: &HostWrite<'_>) -> Result<bool> {
         let Some(stage) = &ftl.chunks else { return Ok(false) };
-        if !stage.is_on {
+        if !stage.is_enabled {
             ftl.sample_for_compression(&write.content);
             return Ok(false);
         }
@@ -90,15 +90,15 @@ impl<N: Nand> Ftl<N> {
             is_lost: false,
         };
         let mut stage = self.chunks.as_mut().expect("only the chunk stage takes pages");
-        let before = stage.pending.iter().position(|pending| pending.lpn == lpn);
-        if before.is_none() && stage.pending.len() == CHUNK_MEMBERS {
+        let before = stage.pending_pages.iter().position(|pending| pending.lpn == lpn);
+        if before.is_none() && stage.pending_pages.len() == CHUNK_MEMBERS {
             // Power was lost while the full buffer was being written.
             self.write_buffered_chunk()?;
             stage = self.chunks.as_mut().expect("asked above");
         }
-        let replaced = before.map(|at| stage.pending.remove(at));
-        stage.pending.push(page);
-        let is_full = stage.pending.len() == CHUNK_MEMBERS;
+        let replaced = before.map(|at| stage.pending_pages.remove(at));
+        stage.pending_pages.push(page);
+        let is_full = stage.pending_pages.len() == CHUNK_MEMBERS;
         self.store.stats.host_page_writes += 1;
         self.store.stats.packed_writes += 1;
         if is_full {
@@ -113,8 +113,8 @@ impl<N: Nand> Ftl<N> {
         self.store.stats.host_page_writes -= 1;
         self.store.stats.packed_writes -= 1;
         let stage = self.chunks.as_mut().expect("only the chunk stage takes pages");
-        stage.pending.retain(|pending| pending.lpn != lpn);
-        stage.pending.extend(replaced);
+        stage.pending_pages.retain(|pending| pending.lpn != lpn);
+        stage.pending_pages.extend(replaced);
     }
 
     /// Whether the newest content of `lpn` is in the RAM buffer of the next compressed chunk.
@@ -128,7 +128,7 @@ impl<N: Nand> Ftl<N> {
     #[inline]
     pub(crate) fn drop_buffered_page(&mut self, lpn: Lpn) {
         if let Some(stage) = &mut self.chunks {
-            stage.pending.retain(|pending| pending.lpn != lpn);
+            stage.pending_pages.retain(|pending| pending.lpn != lpn);
         }
     }
 
@@ -146,23 +146,23 @@ impl<N: Nand> Ftl<N> {
     /// plain pages if compression saves no flash page.
     pub(crate) fn write_buffered_chunk(&mut self) -> Result<()> {
         let Some(stage) = &self.chunks else { return Ok(()) };
-        if stage.pending.is_empty() {
+        if stage.pending_pages.is_empty() {
             return Ok(());
         }
-        self.store.stats.controller_work.compressed_pages += stage.pending.len() as u64;
-        let (pages, payload) = compress_chunk(&stage.pending, stage.page_bytes);
-        if pages >= stage.pending.len() {
+        self.store.stats.controller_work.compressed_pages += stage.pending_pages.len() as u64;
+        let (pages, payload) = compress_chunk(&stage.pending_pages, stage.page_bytes);
+        if pages >= stage.pending_pages.len() {
             return self.write_pending_as_plain_pages();
         }
         let pool = self.make_room_for_pages(Stream::Chunk, pages as u32)?;
         let stage = self.chunks.as_mut().expect("asked above");
-        let mut members = std::mem::take(&mut stage.pending);
+        let mut members = std::mem::take(&mut stage.pending_pages);
         let stored = self.append_chunk(&members, pages, &payload, pool, Cause::Content);
         let stage = self.chunks.as_mut().expect("asked above");
         let number = match stored {
             Ok(number) => number,
             Err(error) => {
-                stage.pending = members;
+                stage.pending_pages = members;
                 return Err(error);
             }
         };
@@ -181,7 +181,7 @@ impl<N: Nand> Ftl<N> {
             self.index_content(member.fingerprint, unit);
         }
         members.clear();
-        self.chunks.as_mut().expect("asked above").pending = members;
+        self.chunks.as_mut().expect("asked above").pending_pages = members;
         Ok(())
     }
 
@@ -194,14 +194,14 @@ impl<N: Nand> Ftl<N> {
             self.release_chunk_member(unit);
         }
         members.drain(..from);
-        self.chunks.as_mut().expect("asked above").pending = members;
+        self.chunks.as_mut().expect("asked above").pending_pages = members;
     }
 
     /// Writes the pages of the chunk buffer to flash as plain pages, because compression would not save a flash page.
     fn write_pending_as_plain_pages(&mut self) -> Result<()> {
-        while let Some(page) = self.chunks.as_ref().and_then(|stage| stage.pending.first()).cloned() {
+        while let Some(page) = self.chunks.as_ref().and_then(|stage| stage.pending_pages.first()).cloned() {
             let pool = self.make_room_for_write()?;
-            let ppn = self.append_uncompressed(&page, Stream::Host, pool, Cause::Host)?;
+            let ppn = self.append_uncompressed_page(&page, Stream::Host, pool, Cause::Host)?;
             match self.change_map(page.lpn, Some(ppn.into())) {
                 Ok(old) => self.release_reference(page.lpn, old),
                 Err(error) => {
@@ -213,13 +213,13 @@ impl<N: Nand> Ftl<N> {
             self.index_content(page.fingerprint, ppn.into());
             self.store.stats.packed_writes -= 1;
             let stage = self.chunks.as_mut().expect("asked above");
-            stage.pending.remove(0);
+            stage.pending_pages.remove(0);
             stage.statistics.incompressible_pages += 1;
         }
         Ok(())
     }
 
-    pub(super) fn append_uncompressed(
+    pub(super) fn append_uncompressed_page(
         &mut self,
         page: &PendingPage,
         stream: Stream,
@@ -228,10 +228,10 @@ impl<N: Nand> Ftl<N> {
     ) -> Result<Ppn> {
         let (lpn, fingerprint) = (page.lpn.0, page.fingerprint);
         let ppn = if page.is_lost {
-            self.store.append_lost(stream, pool, lpn, &[], fingerprint, cause)?
+            self.store.append_lost_page(stream, pool, lpn, &[], fingerprint, cause)?
         } else {
             let content = Content::of_page(&page.bytes, fingerprint);
-            self.store.append(stream, pool, lpn, content, fingerprint, cause)?
+            self.store.append_page(stream, pool, lpn, content, fingerprint, cause)?
         };
         self.validity.mark_valid(ppn);
         Ok(ppn)
@@ -258,7 +258,7 @@ impl<N: Nand> Ftl<N> {
         self.mapping.store_moves_in_nvram(&mut self.store)?;
         let is_kept = !payload.is_empty() || self.store.nand().keeps_bytes_of(PageKind::Chunk);
         let mut directory = is_kept.then(|| ChunkDirectory {
-            birth_sequence: self.store.last_sequence() + 1,
+            creation_sequence_number: self.store.last_sequence() + 1,
             page_index: 0,
             page_count: pages as u8,
             compressed_bytes: payload.len() as u32,
@@ -272,7 +272,8 @@ impl<N: Nand> Ftl<N> {
                 self.encode_chunk_page(directory, payload)
             });
             let content = Content::of_page(&page, Fingerprint::default());
-            match self.store.append(Stream::Chunk, pool, number, content, Fingerprint::default(), cause) {
+            match self.store.append_page(Stream::Chunk, pool, number, content, Fingerprint::default(), cause)
+            {
                 Ok(ppn) => self.chunks.as_mut().expect("asked above").chunks[number as usize].pages[k] = ppn,
                 Err(error) => {
                     self.free_chunk(number);
@@ -304,7 +305,7 @@ impl<N: Nand> Ftl<N> {
         } else {
             stage.free_chunk_numbers.push(number);
         }
-        chunk.pages().iter().for_each(|&ppn| store.discard(ppn));
+        chunk.pages().iter().for_each(|&ppn| store.discard_page(ppn));
     }
 
     /// Marks the compressed chunk member `unit`, whose last referring logical page is gone, as dead. Frees the chunk

@@ -79,7 +79,7 @@ struct ClockHand {
 }
 
 impl ClockHand {
-    fn for_buckets(bucket_count: usize) -> Self {
+    fn clock_hand_for(bucket_count: usize) -> Self {
         let line_count = bucket_count.div_ceil(WORDS_PER_LINE);
         // Multiples of the golden ratio are evenly spread over a circle, however many there are.
         let golden = ((line_count as f64 * 0.618_033_988_75) as usize).max(1);
@@ -117,7 +117,7 @@ pub(super) struct BoundedIndex {
 impl BoundedIndex {
     pub(super) fn new(capacity_entries: u32) -> Self {
         let bucket_words = DenseTable::zeroed(grown_table_len(0));
-        let clock_hand = ClockHand::for_buckets(bucket_words.len());
+        let clock_hand = ClockHand::clock_hand_for(bucket_words.len());
         Self { bucket_words, entry_count: 0, capacity_entries, clock_hand }
     }
 
@@ -131,7 +131,7 @@ impl BoundedIndex {
     }
 
     #[inline]
-    fn word(&self, bucket: usize) -> IndexWord {
+    fn word_in_bucket(&self, bucket: usize) -> IndexWord {
         IndexWord(self.bucket_words.get(bucket))
     }
 
@@ -155,7 +155,7 @@ impl BoundedIndex {
                 || IndexWord(word).tag() == tag && is_it(IndexWord(word).unit())
         };
         let bucket = self.bucket_words.find_cyclic_from(self.home_bucket(tag), ends);
-        if self.word(bucket) == IndexWord::EMPTY {
+        if self.word_in_bucket(bucket) == IndexWord::EMPTY {
             SearchResult::Gap(bucket)
         } else {
             SearchResult::Found(bucket)
@@ -176,7 +176,7 @@ impl BoundedIndex {
     /// accepts the unit.
     #[inline]
     pub(super) fn peek(&self, hash: u64, is_it: impl Fn(Unit) -> bool) -> Option<Unit> {
-        self.bucket_of(hash, is_it).map(|bucket| self.word(bucket).unit())
+        self.bucket_of(hash, is_it).map(|bucket| self.word_in_bucket(bucket).unit())
     }
 
     /// Returns the unit (page or member of a compressed chunk) in the content-index entry with this hash, if `is_it`
@@ -184,7 +184,7 @@ impl BoundedIndex {
     #[inline]
     pub(super) fn find(&mut self, hash: u64, is_it: impl Fn(Unit) -> bool) -> Option<Unit> {
         let bucket = self.bucket_of(hash, is_it)?;
-        let word = self.word(bucket);
+        let word = self.word_in_bucket(bucket);
         self.bucket_words.set(bucket, word.0 | IndexWord::HIT_BIT);
         Some(word.unit())
     }
@@ -196,7 +196,8 @@ impl BoundedIndex {
         // most two lines.
         let at_home = |hash| {
             let home = self.home_bucket(hash_tag(hash));
-            self.word(home).0 ^ self.word((home + WORDS_PER_LINE).min(self.bucket_words.len() - 1)).0
+            self.word_in_bucket(home).0
+                ^ self.word_in_bucket((home + WORDS_PER_LINE).min(self.bucket_words.len() - 1)).0
         };
         pull_into_cache(hashes.map(at_home));
     }
@@ -213,7 +214,7 @@ impl BoundedIndex {
             return;
         }
         let word = IndexWord::new(tag, unit);
-        if self.has_room() {
+        if self.has_room_for_entry() {
             self.bucket_words.set(gap, word.0);
         } else {
             self.make_room_for_entry();
@@ -225,7 +226,7 @@ impl BoundedIndex {
     /// Whether one more entry fits in the content index. The hash table is filled to at most 75 %, so that a search for
     /// a missing content ends after eight buckets on average, in one or two cache lines.
     #[inline]
-    fn has_room(&self) -> bool {
+    fn has_room_for_entry(&self) -> bool {
         self.entry_count < self.capacity_entries
             && (self.entry_count as usize) < self.bucket_words.len() / 4 * 3
     }
@@ -241,14 +242,14 @@ impl BoundedIndex {
     }
 
     fn set_unit_in_bucket(&mut self, bucket: usize, unit: Unit) {
-        let word = self.word(bucket);
+        let word = self.word_in_bucket(bucket);
         self.bucket_words.set(bucket, IndexWord::new(word.tag(), unit).0 | word.0 & IndexWord::HIT_BIT);
     }
 
     fn grow_table(&mut self) {
         let longer = DenseTable::zeroed(grown_table_len(self.bucket_words.len()));
         let shorter = std::mem::replace(&mut self.bucket_words, longer);
-        self.clock_hand = ClockHand::for_buckets(self.bucket_words.len());
+        self.clock_hand = ClockHand::clock_hand_for(self.bucket_words.len());
         let words = (0..shorter.len()).map(|bucket| IndexWord(shorter.get(bucket)));
         words.filter(|&word| word != IndexWord::EMPTY).for_each(|word| self.insert_word(word));
     }
@@ -263,7 +264,7 @@ impl BoundedIndex {
         loop {
             let bucket = self.clock_hand.current_bucket;
             self.clock_hand.advance_to_next_bucket();
-            let word = self.word(bucket);
+            let word = self.word_in_bucket(bucket);
             if word != IndexWord::EMPTY && !word.is_hit() {
                 return self.empty_bucket(bucket);
             }
@@ -277,7 +278,7 @@ impl BoundedIndex {
         let (mut gap, mut at) = (bucket, bucket);
         loop {
             at = self.bucket_after(at);
-            let word = self.word(at);
+            let word = self.word_in_bucket(at);
             if word == IndexWord::EMPTY {
                 break;
             }
@@ -310,8 +311,8 @@ impl BoundedIndex {
     }
 
     /// Returns the units (pages and members of compressed chunks) of all content-index entries.
-    pub(super) fn units(&self) -> impl Iterator<Item = Unit> + '_ {
-        let words = (0..self.bucket_words.len()).map(|bucket| self.word(bucket));
+    pub(super) fn indexed_units(&self) -> impl Iterator<Item = Unit> + '_ {
+        let words = (0..self.bucket_words.len()).map(|bucket| self.word_in_bucket(bucket));
         words.filter(|&word| word != IndexWord::EMPTY).map(IndexWord::unit)
     }
 }
@@ -330,15 +331,16 @@ mod tests {
     /// Returns the length of the longest run of full buckets in the hash table of `index`, which bounds the length of a
     /// search.
     fn longest_full_run(index: &BoundedIndex) -> usize {
-        let taken: Vec<bool> =
-            (0..index.bucket_words.len()).map(|bucket| index.word(bucket) != IndexWord::EMPTY).collect();
+        let taken: Vec<bool> = (0..index.bucket_words.len())
+            .map(|bucket| index.word_in_bucket(bucket) != IndexWord::EMPTY)
+            .collect();
         taken.split(|&taken| !taken).map(<[bool]>::len).max().unwrap_or(0)
     }
 
     #[test]
     fn the_clock_hand_of_the_content_index_passes_every_bucket_once_per_round() {
         for buckets in [16, 24, 36, 54, 81, 1_000, 4_099] {
-            let mut clock_hand = ClockHand::for_buckets(buckets);
+            let mut clock_hand = ClockHand::clock_hand_for(buckets);
             let mut seen = vec![0; buckets];
             for _ in 0..buckets {
                 seen[clock_hand.current_bucket] += 1;

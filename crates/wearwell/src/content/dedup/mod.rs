@@ -166,8 +166,8 @@ impl ContentIndex {
     }
 
     /// Returns all units (pages and members of compressed chunks) in the content index; used by audits.
-    pub(crate) fn units(&self) -> Vec<Unit> {
-        delegate!(&self.form, index => index.units().collect())
+    pub(crate) fn indexed_units(&self) -> Vec<Unit> {
+        delegate!(&self.form, index => index.indexed_units().collect())
     }
 
     /// Whether the content index finds `unit` (page or member of a compressed chunk) by its content; used by audits.
@@ -222,7 +222,7 @@ mod tests {
             }
             assert_eq!(delegate!(&index.form, index => index.len()) as usize, model.len());
         }
-        let mut units = index.units();
+        let mut units = index.indexed_units();
         let mut expected: Vec<Unit> = model.into_values().collect();
         units.sort_unstable_by_key(|unit| unit.0);
         expected.sort_unstable_by_key(|unit| unit.0);
@@ -274,7 +274,7 @@ mod tests {
         let known = |range: std::ops::RangeInclusive<u64>| {
             range.filter(|&k| index.has_entry_for(Fingerprint(k), Unit(k as u32))).count()
         };
-        assert_eq!(index.units().len(), 100);
+        assert_eq!(index.indexed_units().len(), 100);
         assert!(known(51..=100) < 25, "{} of those without a hit are left", known(51..=100));
         assert!(known(1..=50) > 35, "{} of those with a hit are left", known(1..=50));
     }

@@ -29,17 +29,17 @@ const LAST_TAG_WORD: usize = 7;
 /// lines begin (two bits per entry).
 const FIRST_DISTANCE_BIT: u32 = 32;
 /// Largest value of the stored distance of an index entry from its home line. This value means "three lines or more".
-const MAX_STORED_DISTANCE: usize = 3;
+const MAX_STORED_DISTANCE_LINES: usize = 3;
 /// An overflow count of 1, shifted to the bits of the count in the last word of a line of the hash table. The count is
 /// the number of entries stored in a later line because this one was full.
-const OVERFLOW_ONE: u64 = 1 << 56;
-const OVERFLOW_MINUS_ONE: u64 = OVERFLOW_ONE.wrapping_neg();
+const OVERFLOW_COUNT_ONE: u64 = 1 << 56;
+const OVERFLOW_COUNT_MINUS_ONE: u64 = OVERFLOW_COUNT_ONE.wrapping_neg();
 /// Largest overflow count of a line of the hash table (entries stored in a later line because this one was full). With
 /// random hashes at most some dozens of entries overflow one line. If a client chose contents whose hashes collide, the
 /// entries beyond this count are not inserted.
-const MAX_OVERFLOW: u64 = u64::MAX / OVERFLOW_ONE;
+const MAX_OVERFLOW_COUNT: u64 = u64::MAX / OVERFLOW_COUNT_ONE;
 /// Tag that marks a slot in a line of the hash table as free.
-const FREE_TAG: u8 = 0;
+const FREE_SLOT_TAG: u8 = 0;
 
 /// Returns the number of lines of a hash table for `entries` entries, such that the table is at most 75 % full. A sixth
 /// of the lines have overflowed then. At 80 % a quarter have, and writes with deduplication take 5 to 8 % longer.
@@ -51,7 +51,7 @@ fn lines_for_entries(entries: u32) -> usize {
 /// mark of a free slot.
 #[inline]
 fn hash_tag(hash: u64) -> u8 {
-    (hash as u8).max(FREE_TAG + 1)
+    (hash as u8).max(FREE_SLOT_TAG + 1)
 }
 
 /// Compares each byte of `word` with `tag`. In the result, the lowest bit of each byte that equals `tag` is set.
@@ -69,7 +69,7 @@ struct SlotSet(u64);
 impl SlotSet {
     /// Returns the slots of a line of the hash table whose entries have this tag (byte of the hash).
     #[inline]
-    fn with_tag([first, last]: [u64; 2], tag: u8) -> Self {
+    fn slots_with_tag([first, last]: [u64; 2], tag: u8) -> Self {
         Self(mark_equal_bytes(first, tag) | (mark_equal_bytes(last, tag) & 0x0101_0101) << 1)
     }
 }
@@ -104,7 +104,7 @@ fn pop_lowest_bit(bits: &mut u64) -> Option<usize> {
 #[derive(Clone, Copy)]
 struct EntryPosition {
     line: usize,
-    place: usize,
+    slot: usize,
 }
 
 /// A content index (hash table of stored contents for deduplication) with room for every unit (page or member of a
@@ -155,39 +155,40 @@ impl FullSizeIndex {
     }
 
     #[inline]
-    fn unit_at(&self, EntryPosition { line, place }: EntryPosition) -> Unit {
+    fn unit_at(&self, EntryPosition { line, slot: place }: EntryPosition) -> Unit {
         Unit((self.table_words.get(line * WORDS_PER_LINE + place / 2) >> (place % 2 * 32)) as u32)
     }
 
     #[inline]
-    fn set_unit(&mut self, EntryPosition { line, place }: EntryPosition, unit: Unit) {
+    fn set_unit(&mut self, EntryPosition { line, slot: place }: EntryPosition, unit: Unit) {
         let (at, shift) = (line * WORDS_PER_LINE + place / 2, place % 2 * 32);
         let others = self.table_words.get(at) & !(u64::from(u32::MAX) << shift);
         self.table_words.set(at, others | u64::from(unit.0) << shift);
     }
 
     #[inline]
-    fn set_tag(&mut self, EntryPosition { line, place }: EntryPosition, tag: u8) {
+    fn set_tag(&mut self, EntryPosition { line, slot: place }: EntryPosition, tag: u8) {
         let (at, shift) = (line * WORDS_PER_LINE + FIRST_TAG_WORD + place / 8, place % 8 * 8);
         let others = self.table_words.get(at) & !(u64::from(u8::MAX) << shift);
         self.table_words.set(at, others | u64::from(tag) << shift);
     }
 
-    fn tag_at(&self, EntryPosition { line, place }: EntryPosition) -> u8 {
+    fn tag_at(&self, EntryPosition { line, slot: place }: EntryPosition) -> u8 {
         (self.tag_words(line)[place / 8] >> (place % 8 * 8)) as u8
     }
 
     /// Returns the stored distance of an index entry from its home line of the hash table, in lines. 3 means three
     /// lines or more.
-    fn stored_distance_lines(&self, EntryPosition { line, place }: EntryPosition) -> usize {
-        (self.tag_words(line)[1] >> (FIRST_DISTANCE_BIT as usize + 2 * place)) as usize & MAX_STORED_DISTANCE
+    fn stored_distance_lines(&self, EntryPosition { line, slot: place }: EntryPosition) -> usize {
+        (self.tag_words(line)[1] >> (FIRST_DISTANCE_BIT as usize + 2 * place)) as usize
+            & MAX_STORED_DISTANCE_LINES
     }
 
     #[inline]
-    fn set_distance(&mut self, EntryPosition { line, place }: EntryPosition, distance: usize) {
+    fn set_distance(&mut self, EntryPosition { line, slot: place }: EntryPosition, distance: usize) {
         let (at, shift) = (line * WORDS_PER_LINE + LAST_TAG_WORD, FIRST_DISTANCE_BIT as usize + 2 * place);
-        let others = self.table_words.get(at) & !((MAX_STORED_DISTANCE as u64) << shift);
-        self.table_words.set(at, others | (distance.min(MAX_STORED_DISTANCE) as u64) << shift);
+        let others = self.table_words.get(at) & !((MAX_STORED_DISTANCE_LINES as u64) << shift);
+        self.table_words.set(at, others | (distance.min(MAX_STORED_DISTANCE_LINES) as u64) << shift);
     }
 
     /// Stores a content-index entry in the free slot `spot` of the hash table, with its distance from its home line in
@@ -203,7 +204,7 @@ impl FullSizeIndex {
 
     #[inline]
     fn free_slot(&mut self, spot: EntryPosition) {
-        self.set_tag(spot, FREE_TAG);
+        self.set_tag(spot, FREE_SLOT_TAG);
         self.set_distance(spot, 0);
     }
 
@@ -227,12 +228,12 @@ impl FullSizeIndex {
         let mut line = self.home_line(hash);
         loop {
             let tags = self.tag_words(line);
-            let mut spots =
-                SlotSet::with_tag(tags, hash_tag(hash)).map(|place| EntryPosition { line, place });
+            let mut spots = SlotSet::slots_with_tag(tags, hash_tag(hash))
+                .map(|place| EntryPosition { line, slot: place });
             if let Some(spot) = spots.find(|&spot| is_it(self.unit_at(spot))) {
                 return Some(spot);
             }
-            if tags[1] < OVERFLOW_ONE {
+            if tags[1] < OVERFLOW_COUNT_ONE {
                 return None;
             }
             line = self.line_after(line);
@@ -267,7 +268,7 @@ impl FullSizeIndex {
             self.max_units
         );
         let Some((spot, distance)) = self.find_free_slot(hash) else { return };
-        self.add_to_overflow_counts(self.home_line(hash), spot.line, OVERFLOW_ONE);
+        self.add_to_overflow_counts(self.home_line(hash), spot.line, OVERFLOW_COUNT_ONE);
         self.store_entry(spot, hash_tag(hash), unit, distance);
         self.entry_count += 1;
     }
@@ -280,10 +281,10 @@ impl FullSizeIndex {
         let (mut line, mut distance) = (self.home_line(hash), 0);
         loop {
             let tags = self.tag_words(line);
-            if let Some(place) = SlotSet::with_tag(tags, FREE_TAG).next() {
-                return Some((EntryPosition { line, place }, distance));
+            if let Some(place) = SlotSet::slots_with_tag(tags, FREE_SLOT_TAG).next() {
+                return Some((EntryPosition { line, slot: place }, distance));
             }
-            if tags[1] / OVERFLOW_ONE == MAX_OVERFLOW {
+            if tags[1] / OVERFLOW_COUNT_ONE == MAX_OVERFLOW_COUNT {
                 return None;
             }
             (line, distance) = (self.line_after(line), distance + 1);
@@ -295,7 +296,7 @@ impl FullSizeIndex {
     #[inline]
     pub(super) fn remove(&mut self, hash: u64, unit: Unit, hash_of: impl Fn(Unit) -> u64) {
         let Some(spot) = self.search(hash, |other| other == unit) else { return };
-        self.add_to_overflow_counts(self.home_line(hash), spot.line, OVERFLOW_MINUS_ONE);
+        self.add_to_overflow_counts(self.home_line(hash), spot.line, OVERFLOW_COUNT_MINUS_ONE);
         self.entry_count -= 1;
         self.close_gap(spot, hash_of);
     }
@@ -305,10 +306,10 @@ impl FullSizeIndex {
     #[inline]
     fn close_gap(&mut self, mut gap: EntryPosition, hash_of: impl Fn(Unit) -> u64) {
         self.free_slot(gap);
-        while self.tag_words(gap.line)[1] >= OVERFLOW_ONE {
+        while self.tag_words(gap.line)[1] >= OVERFLOW_COUNT_ONE {
             let (from, distance) = self.nearest_overflowed_entry(gap.line, &hash_of);
             self.store_entry(gap, self.tag_at(from), self.unit_at(from), distance);
-            self.add_to_overflow_counts(gap.line, from.line, OVERFLOW_MINUS_ONE);
+            self.add_to_overflow_counts(gap.line, from.line, OVERFLOW_COUNT_MINUS_ONE);
             self.free_slot(from);
             gap = from;
         }
@@ -321,7 +322,7 @@ impl FullSizeIndex {
         let (mut at, mut away) = (self.line_after(line), 1);
         loop {
             for place in overflowed_slots(self.tag_words(at)) {
-                let spot = EntryPosition { line: at, place };
+                let spot = EntryPosition { line: at, slot: place };
                 if let Some(distance) = self.true_distance_lines(spot, &hash_of).checked_sub(away) {
                     return (spot, distance);
                 }
@@ -339,7 +340,9 @@ impl FullSizeIndex {
     #[inline]
     fn true_distance_lines(&self, spot: EntryPosition, hash_of: impl Fn(Unit) -> u64) -> usize {
         match self.stored_distance_lines(spot) {
-            MAX_STORED_DISTANCE => self.lines_between(self.home_line(hash_of(self.unit_at(spot))), spot.line),
+            MAX_STORED_DISTANCE_LINES => {
+                self.lines_between(self.home_line(hash_of(self.unit_at(spot))), spot.line)
+            }
             distance => distance,
         }
     }
@@ -358,10 +361,10 @@ impl FullSizeIndex {
     }
 
     /// Returns the units (pages and members of compressed chunks) of all content-index entries.
-    pub(super) fn units(&self) -> impl Iterator<Item = Unit> + '_ {
+    pub(super) fn indexed_units(&self) -> impl Iterator<Item = Unit> + '_ {
         let spots = (0..self.line_count())
-            .flat_map(|line| (0..ENTRIES_PER_LINE).map(move |place| EntryPosition { line, place }));
-        spots.filter(|spot| self.tag_at(*spot) != FREE_TAG).map(|spot| self.unit_at(spot))
+            .flat_map(|line| (0..ENTRIES_PER_LINE).map(move |place| EntryPosition { line, slot: place }));
+        spots.filter(|spot| self.tag_at(*spot) != FREE_SLOT_TAG).map(|spot| self.unit_at(spot))
     }
 }
 
@@ -383,7 +386,7 @@ mod tests {
             index.remove(gone, unit(gone), |unit| unit.0.into());
             let behind = |line: usize| hashes.len().saturating_sub(ENTRIES_PER_LINE * (line + 1)) as u64;
             assert!(
-                (0..5).all(|line| index.tag_words(line)[1] / OVERFLOW_ONE == behind(line)),
+                (0..5).all(|line| index.tag_words(line)[1] / OVERFLOW_COUNT_ONE == behind(line)),
                 "{} are left",
                 hashes.len()
             );
@@ -403,7 +406,7 @@ mod tests {
         let mut index = FullSizeIndex::new(9000);
         let unit = |hash: u64| Unit(hash as u32);
         (1..=600).for_each(|hash| index.insert(hash, unit(hash), |other| other == unit(hash)));
-        let most = ENTRIES_PER_LINE as u64 + MAX_OVERFLOW;
+        let most = ENTRIES_PER_LINE as u64 + MAX_OVERFLOW_COUNT;
         assert_eq!(u64::from(index.len()), most);
         let is_known = |hash: u64| index.peek(hash, |other| other == unit(hash)).is_some();
         assert!((1..=600).all(|hash| is_known(hash) == (hash <= most)));
@@ -423,7 +426,7 @@ mod tests {
         ] {
             assert_eq!(mark_equal_bytes(word, tag), expected, "{word:x}");
         }
-        let places: Vec<usize> = SlotSet::with_tag([5 << 56 | 5, 5 << 24 | 5 << 40], 5).collect();
+        let places: Vec<usize> = SlotSet::slots_with_tag([5 << 56 | 5, 5 << 24 | 5 << 40], 5).collect();
         assert_eq!(places, [0, 11, 7]);
     }
 }

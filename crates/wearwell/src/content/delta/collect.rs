@@ -59,7 +59,7 @@ impl<N: Nand> Ftl<N> {
         if self.persistence == Persistence::NvramMap
             && let Some(at) = self.delta.as_ref().and_then(|stage| stage.buffer.first_nonempty_page())
         {
-            self.commit_deltas_in(at, pool, cause)?;
+            self.commit_buffer_page_in_pool(at, pool, cause)?;
         }
         let pages = self.live_packed_pages(victim);
         let mut packer = self.repacking_buffer_for(&pages);
@@ -72,7 +72,7 @@ impl<N: Nand> Ftl<N> {
                 loaded => loaded?,
             };
             for delta in deltas {
-                if packer.page_with_room(delta.bytes as usize).is_none() {
+                if packer.page_with_room(delta.delta_bytes as usize).is_none() {
                     self.write_compacted_page(&mut packer, pool, cause)?;
                 }
                 packer.push(0, delta);
@@ -108,7 +108,7 @@ impl<N: Nand> Ftl<N> {
         let lpns = self.current_deltas_in(ppn);
         let (spare, count) = (self.delta_owners_for_spare(&lpns), lpns.len() as u32);
         let fingerprint = Fingerprint::default();
-        let to = self.store.append_lost(Stream::Delta, pool, count, &spare, fingerprint, cause)?;
+        let to = self.store.append_lost_page(Stream::Delta, pool, count, &spare, fingerprint, cause)?;
         self.note_written_deltas(to, &lpns);
         for lpn in lpns {
             self.move_delta(lpn, to);
@@ -144,7 +144,7 @@ impl<N: Nand> Ftl<N> {
         let load = |lpn: Lpn| {
             let place = stage.delta_locations[&lpn];
             let payload = ranges.get(&lpn).map_or_else(Vec::new, |range| bytes[range.clone()].to_vec());
-            BufferedDelta { lpn, bytes: place.bytes, fingerprint: place.fingerprint, payload }
+            BufferedDelta { lpn, delta_bytes: place.delta_bytes, fingerprint: place.fingerprint, payload }
         };
         Ok(self.current_deltas_in(ppn).into_iter().map(load).collect())
     }
@@ -153,7 +153,7 @@ impl<N: Nand> Ftl<N> {
         let page = packer.open_page(0).encode(self.store.geometry().page_bytes as usize);
         let lpns: Vec<Lpn> = packer.open_page(0).deltas().iter().map(|delta| delta.lpn).collect();
         let ppn = self.append_deltas(pool, &lpns, page, cause)?;
-        packer.empty_page(0).into_iter().for_each(|delta| self.move_delta(delta.lpn, ppn));
+        packer.take_page_deltas(0).into_iter().for_each(|delta| self.move_delta(delta.lpn, ppn));
         self.delta.as_mut().expect("asked above").statistics.compacted_pages += 1;
         self.charge_for_stored_deltas();
         Ok(())

@@ -49,35 +49,37 @@ struct HeatEntry {
 /// Table of access counts of recently accessed logical pages, as a segmented LRU list.
 #[derive(Clone, Debug)]
 pub struct HeatTable {
-    index: HashTable<u32>,
+    slots_by_lpn: HashTable<u32>,
     entries: Vec<HeatEntry>,
     free_slots: Vec<u32>,
-    probationary: LruList,
-    protected: LruList,
-    capacity: u32,
+    probationary_segment: LruList,
+    protected_segment: LruList,
+    capacity_entries: u32,
 }
 
 impl HeatTable {
     /// Creates an empty table of access counts with at most `capacity` entries, up to half of them protected. With
     /// capacity 0 no page is ever hot.
-    pub fn new(capacity: u32) -> Self {
+    pub fn new(capacity_entries: u32) -> Self {
         Self {
-            index: HashTable::new(),
+            slots_by_lpn: HashTable::new(),
             entries: Vec::new(),
             free_slots: Vec::new(),
-            probationary: LruList::default(),
-            protected: LruList::default(),
-            capacity,
+            probationary_segment: LruList::default(),
+            protected_segment: LruList::default(),
+            capacity_entries,
         }
     }
 
     fn slot_of(&self, lpn: Lpn) -> Option<u32> {
-        self.index.find(mix_bits(lpn.0 as u64), |&slot| self.entries[slot as usize].lpn == lpn).copied()
+        self.slots_by_lpn
+            .find(mix_bits(lpn.0 as u64), |&slot| self.entries[slot as usize].lpn == lpn)
+            .copied()
     }
 
     /// Counts a host access to `lpn` and returns the access counts of `lpn`, including this access.
     pub fn count_access(&mut self, lpn: Lpn, access: AccessKind) -> AccessCounts {
-        if self.capacity == 0 {
+        if self.capacity_entries == 0 {
             return AccessCounts::default();
         }
         let slot = match self.slot_of(lpn) {
@@ -104,8 +106,8 @@ impl HeatTable {
     /// entries that will be evicted for them, so that their cache misses overlap ([`crate::tables::prefetch`]).
     pub(crate) fn prefetch(&self, lpns: &[Lpn]) {
         pull_into_cache(lpns.iter().filter_map(|&lpn| self.slot_of(lpn)).map(u64::from));
-        if self.index.len() + lpns.len() > self.capacity as usize {
-            let leaving = self.probationary.oldest_first().take(lpns.len());
+        if self.slots_by_lpn.len() + lpns.len() > self.capacity_entries as usize {
+            let leaving = self.probationary_segment.oldest_first().take(lpns.len());
             let pages = leaving.map(|slot| self.entries[slot as usize].lpn);
             pull_into_cache(pages.filter_map(|lpn| self.slot_of(lpn)).map(u64::from));
         }
@@ -113,22 +115,22 @@ impl HeatTable {
 
     fn promote_entry(&mut self, slot: u32) {
         if self.entries[slot as usize].is_protected {
-            return self.protected.touch(slot);
+            return self.protected_segment.touch(slot);
         }
-        self.probationary.remove(slot);
-        self.protected.push(slot);
+        self.probationary_segment.remove(slot);
+        self.protected_segment.push(slot);
         self.entries[slot as usize].is_protected = true;
-        if self.protected.len() > self.capacity / 2
-            && let Some(cold) = self.protected.oldest()
+        if self.protected_segment.len() > self.capacity_entries / 2
+            && let Some(cold) = self.protected_segment.oldest()
         {
-            self.protected.remove(cold);
-            self.probationary.push(cold);
+            self.protected_segment.remove(cold);
+            self.probationary_segment.push(cold);
             self.entries[cold as usize].is_protected = false;
         }
     }
 
     fn insert_entry(&mut self, lpn: Lpn) -> u32 {
-        if self.index.len() >= self.capacity as usize {
+        if self.slots_by_lpn.len() >= self.capacity_entries as usize {
             self.evict_entry();
         }
         let entry = HeatEntry { lpn, heat: AccessCounts::default(), is_protected: false };
@@ -138,23 +140,27 @@ impl HeatTable {
         } else {
             self.entries[slot as usize] = entry;
         }
-        let Self { index, entries, .. } = self;
+        let Self { slots_by_lpn: index, entries, .. } = self;
         index.insert_unique(mix_bits(lpn.0 as u64), slot, |&slot| {
             mix_bits(entries[slot as usize].lpn.0 as u64)
         });
-        self.probationary.push(slot);
+        self.probationary_segment.push(slot);
         slot
     }
 
     fn evict_entry(&mut self) {
-        let slot = self.probationary.oldest().or(self.protected.oldest()).expect("a full table has an entry");
+        let slot = self
+            .probationary_segment
+            .oldest()
+            .or(self.protected_segment.oldest())
+            .expect("a full table has an entry");
         if self.entries[slot as usize].is_protected {
-            self.protected.remove(slot);
+            self.protected_segment.remove(slot);
         } else {
-            self.probationary.remove(slot);
+            self.probationary_segment.remove(slot);
         }
         let lpn = self.entries[slot as usize].lpn;
-        let entry = self.index.find_entry(mix_bits(lpn.0 as u64), |&other| other == slot);
+        let entry = self.slots_by_lpn.find_entry(mix_bits(lpn.0 as u64), |&other| other == slot);
         entry.expect("an entry is in the index").remove();
         self.free_slots.push(slot);
     }
@@ -170,16 +176,16 @@ impl HeatTable {
 
     /// Returns the number of logical pages that have access counts in the table.
     pub fn len(&self) -> usize {
-        self.index.len()
+        self.slots_by_lpn.len()
     }
 
     /// Whether no logical page has access counts in the table.
     pub fn is_empty(&self) -> bool {
-        self.index.is_empty()
+        self.slots_by_lpn.is_empty()
     }
 
     /// Returns the bytes of RAM that the controller of a real drive needs for the table of access counts.
     pub fn ram_bytes(&self) -> u64 {
-        HEAT_ENTRY_BYTES * self.capacity.min(self.entries.len() as u32) as u64
+        HEAT_ENTRY_BYTES * self.capacity_entries.min(self.entries.len() as u32) as u64
     }
 }

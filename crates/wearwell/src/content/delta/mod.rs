@@ -122,7 +122,7 @@ pub struct DeltaStatistics {
 pub(crate) struct DeltaLocation {
     /// Flash page that holds the delta; `None` while the delta is in the RAM buffer.
     flash_page: Option<Ppn>,
-    bytes: u16,
+    delta_bytes: u16,
     fingerprint: Fingerprint,
     /// Whether the bytes of the delta exist; `false` if only its size is known. Both can occur, because a capture may
     /// keep the bytes of some pages and only describe others.
@@ -140,7 +140,7 @@ impl DeltaLocation {
         let described = placeholder_fingerprint(delta);
         let otherwise = if delta.is_empty() { of_base } else { Fingerprint::default() };
         let fingerprint = described.unwrap_or(otherwise);
-        Self { flash_page: None, bytes: bytes as u16, fingerprint, has_bytes: described.is_none() }
+        Self { flash_page: None, delta_bytes: bytes as u16, fingerprint, has_bytes: described.is_none() }
     }
 }
 
@@ -150,7 +150,7 @@ impl DeltaLocation {
 struct DeltaPage {
     lpns: Vec<Lpn>,
     live_deltas: u32,
-    dead_bytes: u32,
+    obsolete_delta_bytes: u32,
 }
 
 /// State of delta encoding: table of deltas, RAM buffer of deltas, log of flash pages with deltas, and access counts.
@@ -183,7 +183,7 @@ pub(crate) struct DeltaState {
     page_bytes: u32,
     writes_until_scan: u32,
     /// Number of eligible host writes that bypassed delta encoding since its deltas were last found to save too little.
-    bypassed_since_verdict: u64,
+    writes_bypassed_since_rejection: u64,
     pub(crate) statistics: DeltaStatistics,
 }
 
@@ -235,14 +235,14 @@ impl DeltaState {
             max_deltas_per_page: usize::MAX,
             page_bytes: store.geometry().page_bytes,
             writes_until_scan: design.cold_scan_interval_writes,
-            bypassed_since_verdict: 0,
+            writes_bypassed_since_rejection: 0,
             statistics: DeltaStatistics::default(),
             design,
         }
     }
 
     /// Limits the number of flash pages of deltas to [`DeltaDesign::delta_area_share`] of `spare_pages`.
-    pub(crate) fn set_page_limit(&mut self, spare_pages: u64) {
+    pub(crate) fn set_delta_page_limit(&mut self, spare_pages: u64) {
         self.max_delta_pages = (spare_pages as f64 * self.design.delta_area_share) as u64;
     }
 
@@ -329,11 +329,11 @@ impl DeltaState {
     /// again.
     fn accepts_deltas(&mut self) -> bool {
         if !self.are_deltas_small_enough() {
-            self.bypassed_since_verdict += 1;
-            if self.bypassed_since_verdict < WRITES_UNTIL_RETRY {
+            self.writes_bypassed_since_rejection += 1;
+            if self.writes_bypassed_since_rejection < WRITES_UNTIL_RETRY {
                 return false;
             }
-            (self.bypassed_since_verdict, self.averaged_pages) = (0, 0);
+            (self.writes_bypassed_since_rejection, self.averaged_pages) = (0, 0);
         }
         self.has_space_for_delta_page()
     }
@@ -346,10 +346,10 @@ impl DeltaState {
     /// Returns the number of flash pages (0 or 1) that delta encoding would have written because of it.
     fn pack_into_trial_buffer(&mut self, delta: &BufferedDelta) -> u64 {
         self.trial_buffer.remove(delta.lpn);
-        let free = self.trial_buffer.page_with_room(delta.bytes.into());
+        let free = self.trial_buffer.page_with_room(delta.delta_bytes.into());
         let at = free.unwrap_or_else(|| self.trial_buffer.fullest_page());
         if free.is_none() {
-            self.trial_buffer.empty_page(at);
+            self.trial_buffer.take_page_deltas(at);
         }
         self.trial_buffer.push(at, BufferedDelta { payload: Vec::new(), ..*delta });
         u64::from(free.is_none())
@@ -388,7 +388,7 @@ impl DeltaState {
     /// Returns the logical pages that the next scan for write-cold pages examines: those with current deltas in the
     /// oldest flash pages of the log of deltas. Every write of a logical page moves its delta to the end of the log, so
     /// these are the longest unwritten. The examined flash pages move to the end, too.
-    fn oldest_deltas(&mut self) -> Vec<Lpn> {
+    fn next_lpns_to_scan(&mut self) -> Vec<Lpn> {
         let mut oldest = Vec::new();
         for _ in 0..self.page_log.len() {
             if oldest.len() >= self.design.cold_scan_entries as usize {
@@ -414,7 +414,7 @@ impl DeltaState {
 
     /// Appends the flash page of deltas `ppn` to the log of such pages. First removes the pages without current deltas
     /// from the log if they are the larger part.
-    fn log_page(&mut self, ppn: Ppn) {
+    fn append_to_page_log(&mut self, ppn: Ppn) {
         if self.page_log.len() > 2 * self.live_delta_pages.len() + 64 {
             let (pages, mut seen) = (&self.live_delta_pages, HashSet::<Ppn, FxBuildHasher>::default());
             self.page_log.retain(|ppn| pages.contains_key(ppn) && seen.insert(*ppn));
@@ -461,7 +461,9 @@ impl DeltaState {
     /// Returns the share (0 to 1) of the flash page `ppn` that obsolete deltas occupy; 0 if the page holds no current
     /// delta.
     pub(crate) fn dead_delta_share(&self, ppn: Ppn) -> f64 {
-        self.live_delta_pages.get(&ppn).map_or(0.0, |page| page.dead_bytes as f64 / self.page_bytes as f64)
+        self.live_delta_pages
+            .get(&ppn)
+            .map_or(0.0, |page| page.obsolete_delta_bytes as f64 / self.page_bytes as f64)
     }
 
     /// Resets the state of delta encoding after a power loss in which its RAM was lost. Statistics and limits are kept.
@@ -490,15 +492,15 @@ impl DeltaState {
         let place = self.delta_locations.get_mut(&lpn).expect("a written delta is in the table");
         place.flash_page = Some(ppn);
         if !self.live_delta_pages.contains_key(&ppn) {
-            self.log_page(ppn);
+            self.append_to_page_log(ppn);
         }
         let page = self.live_delta_pages.entry(ppn).or_default();
         page.lpns.push(lpn);
         page.live_deltas += 1;
     }
 
-    fn exceeds_page(&self, ppn: Ppn, live_bytes: u32) -> bool {
-        let dead_bytes = self.live_delta_pages.get(&ppn).map_or(0, |page| page.dead_bytes);
+    fn deltas_exceed_page(&self, ppn: Ppn, live_bytes: u32) -> bool {
+        let dead_bytes = self.live_delta_pages.get(&ppn).map_or(0, |page| page.obsolete_delta_bytes);
         (live_bytes + dead_bytes) as usize > self.page_bytes as usize
     }
 
@@ -514,7 +516,7 @@ impl DeltaState {
             match place.flash_page {
                 Some(ppn) => {
                     *live.entry(ppn).or_default() += 1;
-                    *bytes.entry(ppn).or_default() += place.bytes as u32;
+                    *bytes.entry(ppn).or_default() += place.delta_bytes as u32;
                 }
                 None if self.buffer.buffered_delta(lpn).is_none() => {
                     return Err(format!(
@@ -534,7 +536,7 @@ impl DeltaState {
                 stray.lpn
             ));
         }
-        if let Some((ppn, bytes)) = bytes.iter().find(|&(ppn, bytes)| self.exceeds_page(*ppn, *bytes)) {
+        if let Some((ppn, bytes)) = bytes.iter().find(|&(ppn, bytes)| self.deltas_exceed_page(*ppn, *bytes)) {
             return Err(format!(
                 "flash page {ppn} of deltas has {bytes} live bytes, more than fit into a page"
             ));
@@ -576,7 +578,7 @@ impl<N: Nand> Ftl<N> {
             return Ok(false);
         }
         let base = if is_eligible { self.base_of_delta(lpn)? } else { None };
-        let Some(base) = base.filter(|_| self.is_open_for_deltas()) else {
+        let Some(base) = base.filter(|_| self.admits_delta_write()) else {
             self.count_scheme_outcome(SchemeKind::Delta, SchemeOutcome::NotTried);
             return Ok(false);
         };
@@ -585,13 +587,14 @@ impl<N: Nand> Ftl<N> {
             self.count_scheme_outcome(SchemeKind::Delta, SchemeOutcome::PassedOn);
             return Ok(false);
         };
-        let at = self.open_page_for(delta.bytes as usize)?;
+        let at = self.buffer_page_for_delta(delta.delta_bytes as usize)?;
         self.drop_delta(lpn);
         let stage = self.delta.as_mut().expect("asked above");
         let has_bytes = matches!(content, Content::Bytes(_));
-        stage
-            .delta_locations
-            .insert(lpn, DeltaLocation { flash_page: None, bytes: delta.bytes, fingerprint, has_bytes });
+        stage.delta_locations.insert(
+            lpn,
+            DeltaLocation { flash_page: None, delta_bytes: delta.delta_bytes, fingerprint, has_bytes },
+        );
         stage.buffer.push(at, delta);
         self.count_scheme_outcome(SchemeKind::Delta, SchemeOutcome::Served);
         self.store.stats.host_page_writes += 1;
@@ -639,7 +642,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Whether host writes may become deltas now: delta encoding saves enough at present and has space for another
     /// flash page of deltas. If not, counts an eligible host write as stored whole.
-    fn is_open_for_deltas(&mut self) -> bool {
+    fn admits_delta_write(&mut self) -> bool {
         let stage = self.delta.as_mut().expect("only the delta stage asks");
         let is_open = stage.accepts_deltas();
         stage.statistics.hot_writes_stored_whole += u64::from(!is_open);
@@ -681,7 +684,7 @@ impl<N: Nand> Ftl<N> {
         let stage = self.delta.as_ref().expect("only the delta stage encodes");
         Ok(stage.is_delta_small_enough(bytes).then_some(BufferedDelta {
             lpn,
-            bytes: bytes as u16,
+            delta_bytes: bytes as u16,
             fingerprint,
             payload,
         }))
@@ -710,35 +713,35 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns the index of a page of the RAM buffer with room for a delta of `bytes` bytes. If there is none, writes
     /// the fullest page to flash and returns its index.
-    fn open_page_for(&mut self, bytes: usize) -> Result<usize> {
+    fn buffer_page_for_delta(&mut self, bytes: usize) -> Result<usize> {
         let buffer = &self.delta.as_ref().expect("only the delta stage packs").buffer;
         if let Some(at) = buffer.page_with_room(bytes) {
             return Ok(at);
         }
         let at = buffer.fullest_page();
-        self.commit_deltas(at)?;
+        self.commit_buffer_page(at)?;
         Ok(at)
     }
 
     /// Makes room for a flash page of deltas and programs page `at` of the RAM buffer of deltas.
-    fn commit_deltas(&mut self, at: usize) -> Result<()> {
+    fn commit_buffer_page(&mut self, at: usize) -> Result<()> {
         let pool = self.make_room_for_pages(Stream::Delta, 1)?;
         // Making room may have merged the logical pages whose deltas were staged here.
         let stage = self.delta.as_ref().expect("only the delta stage commits");
         if stage.buffer.open_page(at).deltas().is_empty() {
             return Ok(());
         }
-        self.commit_deltas_in(at, pool, Cause::Content)
+        self.commit_buffer_page_in_pool(at, pool, Cause::Content)
     }
 
     /// Programs page `at` of the RAM buffer of deltas in `pool` (set of planes), which must have room for it.
-    fn commit_deltas_in(&mut self, at: usize, pool: u32, cause: Cause) -> Result<()> {
+    fn commit_buffer_page_in_pool(&mut self, at: usize, pool: u32, cause: Cause) -> Result<()> {
         let stage = self.delta.as_ref().expect("only the delta stage commits");
         let page = stage.buffer.open_page(at).encode(self.store.geometry().page_bytes as usize);
         let lpns: Vec<Lpn> = stage.buffer.open_page(at).deltas().iter().map(|delta| delta.lpn).collect();
         let ppn = self.append_deltas(pool, &lpns, page, cause)?;
         let stage = self.delta.as_mut().expect("only the delta stage commits");
-        let deltas = stage.buffer.empty_page(at);
+        let deltas = stage.buffer.take_page_deltas(at);
         stage.count_committed_page(deltas.len());
         for delta in deltas {
             stage.record_stored_delta(delta.lpn, ppn);
@@ -753,7 +756,8 @@ impl<N: Nand> Ftl<N> {
         self.mapping.store_moves_in_nvram(&mut self.store)?;
         page.extend(self.delta_owners_for_spare(lpns));
         let (content, count) = (Content::Bytes(&page), lpns.len() as u32);
-        let ppn = self.store.append(Stream::Delta, pool, count, content, Fingerprint::default(), cause)?;
+        let ppn =
+            self.store.append_page(Stream::Delta, pool, count, content, Fingerprint::default(), cause)?;
         self.note_written_deltas(ppn, lpns);
         Ok(ppn)
     }
@@ -781,10 +785,10 @@ impl<N: Nand> Ftl<N> {
         };
         let page = stage.live_delta_pages.get_mut(&ppn).expect("a stored delta has a page");
         page.live_deltas -= 1;
-        page.dead_bytes += place.bytes as u32;
+        page.obsolete_delta_bytes += place.delta_bytes as u32;
         if page.live_deltas == 0 {
             stage.live_delta_pages.remove(&ppn);
-            store.discard(ppn);
+            store.discard_page(ppn);
         }
     }
 
@@ -856,7 +860,7 @@ impl<N: Nand> Ftl<N> {
             return Ok(());
         }
         stage.writes_until_scan = stage.design.cold_scan_interval_writes;
-        let oldest = stage.oldest_deltas();
+        let oldest = stage.next_lpns_to_scan();
         self.run_deferred(|ftl| ftl.merge_cold_pages(&oldest))
     }
 
@@ -945,11 +949,11 @@ impl<N: Nand> Ftl<N> {
             .expect("the caller checked that the logical page has a fingerprint");
         let ppn = match read {
             // If base or delta cannot be read, the logical page is lost.
-            Err(_) if is_lost => self.store.append_lost(stream, pool, lpn.0, &[], fingerprint, cause)?,
+            Err(_) if is_lost => self.store.append_lost_page(stream, pool, lpn.0, &[], fingerprint, cause)?,
             read => {
                 read?;
                 let content = Content::of_page(if has_bytes { &page } else { &[] }, fingerprint);
-                self.store.append(stream, pool, lpn.0, content, fingerprint, cause)?
+                self.store.append_page(stream, pool, lpn.0, content, fingerprint, cause)?
             }
         };
         self.mapping.relocate(lpn, ppn.into());
@@ -971,9 +975,9 @@ impl<N: Nand> Ftl<N> {
 
     /// Writes all deltas in the RAM buffer to flash. The capacitor powers this at a power loss; it is also done at a
     /// shutdown.
-    pub(crate) fn write_staged_deltas(&mut self) -> Result<()> {
+    pub(crate) fn write_buffered_deltas(&mut self) -> Result<()> {
         while let Some(at) = self.delta.as_ref().and_then(|stage| stage.buffer.first_nonempty_page()) {
-            self.commit_deltas(at)?;
+            self.commit_buffer_page(at)?;
         }
         Ok(())
     }

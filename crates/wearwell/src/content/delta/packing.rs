@@ -24,16 +24,16 @@ use crate::data::Fingerprint;
 /// Bytes of the field at the beginning of a flash page of deltas that holds their number.
 pub const DELTA_COUNT_BYTES: usize = 2;
 /// Bytes per delta in the header of a flash page of deltas: logical page and end of the delta.
-pub const DIRECTORY_LINE_BYTES: usize = 6;
+pub const DIRECTORY_ENTRY_BYTES: usize = 6;
 
 /// Bytes of the header of the list of logical pages in the spare area of a flash page of deltas.
-const OWNER_LIST_HEAD_BYTES: usize = 4;
+const OWNER_LIST_HEADER_BYTES: usize = 4;
 /// Bytes of one logical page number in the spare area of a flash page of deltas.
-const OWNER_BYTES: usize = 4;
+const OWNER_LPN_BYTES: usize = 4;
 
 /// Returns the maximum number of logical pages that the spare area of a flash page of deltas can list.
 pub fn max_deltas_in_spare(spare_bytes: u32) -> usize {
-    (spare_bytes as usize).saturating_sub(OWNER_LIST_HEAD_BYTES) / OWNER_BYTES
+    (spare_bytes as usize).saturating_sub(OWNER_LIST_HEADER_BYTES) / OWNER_LPN_BYTES
 }
 
 /// Encodes the list of logical pages in the spare area of a flash page of deltas: their number (2 bytes), zeros (2
@@ -42,7 +42,7 @@ pub fn encode_delta_owners(lpns: &[Lpn], spare_bytes: u32) -> Vec<u8> {
     if lpns.len() > max_deltas_in_spare(spare_bytes) {
         return Vec::new();
     }
-    let mut spare = vec![0; OWNER_LIST_HEAD_BYTES];
+    let mut spare = vec![0; OWNER_LIST_HEADER_BYTES];
     spare[..2].copy_from_slice(&(lpns.len() as u16).to_le_bytes());
     spare.extend(lpns.iter().flat_map(|lpn| lpn.0.to_le_bytes()));
     spare
@@ -51,9 +51,9 @@ pub fn encode_delta_owners(lpns: &[Lpn], spare_bytes: u32) -> Vec<u8> {
 /// Decodes the list of logical pages in the spare area of a flash page of deltas. `None` if the spare area holds no
 /// such list.
 pub fn decode_delta_owners(spare: &[u8]) -> Option<Vec<Lpn>> {
-    let head = spare.get(..OWNER_LIST_HEAD_BYTES)?;
+    let head = spare.get(..OWNER_LIST_HEADER_BYTES)?;
     let count = usize::from(u16::from_le_bytes([head[0], head[1]]));
-    let lpns = spare.get(OWNER_LIST_HEAD_BYTES..OWNER_LIST_HEAD_BYTES + count * OWNER_BYTES)?;
+    let lpns = spare.get(OWNER_LIST_HEADER_BYTES..OWNER_LIST_HEADER_BYTES + count * OWNER_LPN_BYTES)?;
     let is_list = count > 0 && head[2..] == [0, 0];
     let lpns = lpns.as_chunks().0.iter().map(|&bytes| Lpn(u32::from_le_bytes(bytes)));
     is_list.then(|| lpns.collect())
@@ -61,13 +61,13 @@ pub fn decode_delta_owners(spare: &[u8]) -> Option<Vec<Lpn>> {
 
 /// Bytes in which a placeholder delta (one of which only the size is known) holds the fingerprint of the resulting
 /// content.
-const FINGERPRINT_RANGE: Range<usize> = 1..9;
+const PLACEHOLDER_FINGERPRINT_RANGE: Range<usize> = 1..9;
 
 /// Returns the placeholder that is written for a delta of which only the size, `bytes` bytes, is known: zeros, and the
 /// `fingerprint` of the resulting content if there is room for it.
 pub fn placeholder_delta(bytes: usize, fingerprint: Fingerprint) -> Vec<u8> {
     let mut delta = vec![0; bytes];
-    if let Some(place) = delta.get_mut(FINGERPRINT_RANGE) {
+    if let Some(place) = delta.get_mut(PLACEHOLDER_FINGERPRINT_RANGE) {
         place.copy_from_slice(&fingerprint.0.to_le_bytes());
     }
     delta
@@ -77,7 +77,7 @@ pub fn placeholder_delta(bytes: usize, fingerprint: Fingerprint) -> Vec<u8> {
 /// short to hold one. `None` for a delta with real bytes.
 pub fn placeholder_fingerprint(delta: &[u8]) -> Option<Fingerprint> {
     let is_described = *delta.first()? == 0;
-    let kept = delta.get(FINGERPRINT_RANGE).and_then(|bytes| bytes.try_into().ok());
+    let kept = delta.get(PLACEHOLDER_FINGERPRINT_RANGE).and_then(|bytes| bytes.try_into().ok());
     is_described.then(|| kept.map_or(Fingerprint::default(), |bytes| Fingerprint(u64::from_le_bytes(bytes))))
 }
 
@@ -87,7 +87,7 @@ pub struct BufferedDelta {
     /// Logical page whose new content the delta encodes.
     pub lpn: Lpn,
     /// Size of the buffered delta, bytes.
-    pub bytes: u16,
+    pub delta_bytes: u16,
     /// Fingerprint of the content that results from applying the delta to its base (the stored page).
     pub fingerprint: Fingerprint,
     /// Bytes of the delta. If only its size is known, the placeholder that [`placeholder_delta`] returns; empty on a
@@ -97,7 +97,7 @@ pub struct BufferedDelta {
 
 impl BufferedDelta {
     fn packed_bytes(&self) -> usize {
-        self.bytes as usize + DIRECTORY_LINE_BYTES
+        self.delta_bytes as usize + DIRECTORY_ENTRY_BYTES
     }
 }
 
@@ -134,14 +134,14 @@ impl OpenDeltaPage {
     pub fn encode(&self, page_bytes: usize) -> Vec<u8> {
         let mut page = Vec::with_capacity(page_bytes);
         page.extend_from_slice(&(self.deltas.len() as u16).to_le_bytes());
-        let mut end = DELTA_COUNT_BYTES + DIRECTORY_LINE_BYTES * self.deltas.len();
+        let mut end = DELTA_COUNT_BYTES + DIRECTORY_ENTRY_BYTES * self.deltas.len();
         for delta in &self.deltas {
-            end += delta.bytes as usize;
+            end += delta.delta_bytes as usize;
             page.extend_from_slice(&delta.lpn.0.to_le_bytes());
             page.extend_from_slice(&(end as u16).to_le_bytes());
         }
         for delta in &self.deltas {
-            let end = page.len() + delta.bytes as usize;
+            let end = page.len() + delta.delta_bytes as usize;
             page.extend_from_slice(&delta.payload);
             page.resize(end, 0);
         }
@@ -155,10 +155,10 @@ impl OpenDeltaPage {
 /// header is malformed.
 pub fn decode_delta_page_header(page: &[u8]) -> Option<Vec<(Lpn, Range<usize>)>> {
     let count = u16::from_le_bytes(page.get(..DELTA_COUNT_BYTES)?.try_into().ok()?) as usize;
-    let lines = page.get(DELTA_COUNT_BYTES..DELTA_COUNT_BYTES + DIRECTORY_LINE_BYTES * count)?;
+    let lines = page.get(DELTA_COUNT_BYTES..DELTA_COUNT_BYTES + DIRECTORY_ENTRY_BYTES * count)?;
     let mut start = DELTA_COUNT_BYTES + lines.len();
     let mut found = Vec::with_capacity(count);
-    for line in lines.chunks_exact(DIRECTORY_LINE_BYTES) {
+    for line in lines.chunks_exact(DIRECTORY_ENTRY_BYTES) {
         let lpn = Lpn(u32::from_le_bytes(line[..4].try_into().ok()?));
         let end = u16::from_le_bytes(line[4..].try_into().ok()?) as usize;
         if end < start || end > page.len() {
@@ -172,7 +172,7 @@ pub fn decode_delta_page_header(page: &[u8]) -> Option<Vec<(Lpn, Range<usize>)>>
 
 /// Maximum number of bytes at the beginning of a flash page that are filled with deltas: the header stores the end of a
 /// delta in 16 bits.
-const FILLED_MAX_BYTES: u32 = u16::MAX as u32;
+const MAX_FILLED_PAGE_BYTES: u32 = u16::MAX as u32;
 
 /// The RAM buffer of deltas (temp buffer of the Delta-FTL paper): pages that are being filled with deltas.
 #[derive(Clone, Debug)]
@@ -188,7 +188,7 @@ impl DeltaTempBuffer {
     pub fn new(pages: u32, page_bytes: u32) -> Self {
         let open_pages = vec![OpenDeltaPage::default(); pages.max(1) as usize];
         Self {
-            page_bytes: page_bytes.min(FILLED_MAX_BYTES) as usize,
+            page_bytes: page_bytes.min(MAX_FILLED_PAGE_BYTES) as usize,
             max_deltas_per_page: usize::MAX,
             open_pages,
         }
@@ -202,14 +202,14 @@ impl DeltaTempBuffer {
 
     /// Whether a delta of `bytes` bytes, with the page header, fits in an otherwise empty flash page.
     pub fn fits_in_page(&self, bytes: usize) -> bool {
-        DELTA_COUNT_BYTES + DIRECTORY_LINE_BYTES + bytes <= self.page_bytes
+        DELTA_COUNT_BYTES + DIRECTORY_ENTRY_BYTES + bytes <= self.page_bytes
     }
 
     /// Returns the index of the page of the RAM buffer into which a delta of `bytes` bytes is packed: the fullest page
     /// that has room. `None` if no page has room, so that one must be written to flash first
     /// ([`DeltaTempBuffer::fullest_page`]).
     pub fn page_with_room(&self, bytes: usize) -> Option<usize> {
-        let needed = bytes + DIRECTORY_LINE_BYTES;
+        let needed = bytes + DIRECTORY_ENTRY_BYTES;
         let fits = |page: &OpenDeltaPage| {
             page.free_bytes(self.page_bytes) >= needed && page.deltas.len() < self.max_deltas_per_page
         };
@@ -252,7 +252,7 @@ impl DeltaTempBuffer {
 
     /// Empties page `at` of the RAM buffer of deltas, after the page was programmed to flash. Returns the deltas that
     /// were in it.
-    pub fn empty_page(&mut self, at: usize) -> Vec<BufferedDelta> {
+    pub fn take_page_deltas(&mut self, at: usize) -> Vec<BufferedDelta> {
         std::mem::take(&mut self.open_pages[at]).deltas
     }
 
@@ -280,14 +280,18 @@ mod tests {
         let mut buffer = DeltaTempBuffer::new(1, page_bytes);
         let mut expected = Vec::new();
         for lpn in (0..).map(Lpn) {
-            let free = buffer.open_page(0).free_bytes(buffer.page_bytes).saturating_sub(DIRECTORY_LINE_BYTES);
+            let free =
+                buffer.open_page(0).free_bytes(buffer.page_bytes).saturating_sub(DIRECTORY_ENTRY_BYTES);
             let bytes = free.min(30_000) as u16;
             if bytes == 0 {
                 break;
             }
             let payload = vec![lpn.0 as u8 + 1; bytes.into()];
             expected.push((lpn, payload.clone()));
-            buffer.push(0, BufferedDelta { lpn, bytes, fingerprint: Fingerprint::default(), payload });
+            buffer.push(
+                0,
+                BufferedDelta { lpn, delta_bytes: bytes, fingerprint: Fingerprint::default(), payload },
+            );
         }
         let page = buffer.open_page(0).encode(page_bytes as usize);
         let decoded = decode_delta_page_header(&page).expect("it was encoded here");
@@ -300,7 +304,8 @@ mod tests {
     fn a_placeholder_delta_is_distinguished_from_a_compressed_difference() {
         let fingerprint = Fingerprint(0x0123_4567_89ab_cdef);
         for bytes in 1..40 {
-            let kept = if bytes < FINGERPRINT_RANGE.end { Fingerprint::default() } else { fingerprint };
+            let kept =
+                if bytes < PLACEHOLDER_FINGERPRINT_RANGE.end { Fingerprint::default() } else { fingerprint };
             let delta = placeholder_delta(bytes, fingerprint);
             assert_eq!((delta.len(), placeholder_fingerprint(&delta)), (bytes, Some(kept)));
         }

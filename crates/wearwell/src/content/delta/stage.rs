@@ -31,7 +31,7 @@ impl ContentStage for DeltaEncoding {
     }
 
     fn write_buffered<N: Nand>(ftl: &mut Ftl<N>) -> Result<()> {
-        ftl.retry_after_program_failure(Ftl::write_staged_deltas)
+        ftl.retry_after_program_failure(Ftl::write_buffered_deltas)
     }
 
     fn set_on<N: Nand>(ftl: &mut Ftl<N>, is_on: bool) {

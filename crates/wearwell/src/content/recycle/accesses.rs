@@ -68,7 +68,7 @@ impl ReadCounts {
         match self {
             Self::AllPages(counters) => counters.count_read(ppn),
             Self::RecentPages(counters) => {
-                counters.set(ppn, (counters.read_count(ppn) + 1).min(MAX_READ_COUNT));
+                counters.set_read_count(ppn, (counters.read_count(ppn) + 1).min(MAX_READ_COUNT));
             }
         }
     }
@@ -97,7 +97,7 @@ impl ReadCounts {
     /// them was read.
     pub(super) fn are_unread(&self, first: Ppn, count: u32) -> bool {
         match self {
-            Self::AllPages(counters) => counters.are_zero(first, count),
+            Self::AllPages(counters) => counters.are_counts_zero(first, count),
             Self::RecentPages(counters) => {
                 (first.0..first.0 + count).all(|ppn| counters.read_count(Ppn(ppn)) == 0)
             }
@@ -113,7 +113,7 @@ impl ReadCounts {
                 counters.reset(from);
                 counters.reset(to);
                 if count > 0 {
-                    counters.set(to, count);
+                    counters.set_read_count(to, count);
                 }
             }
         }
@@ -152,7 +152,7 @@ impl RecentReadCounters {
     }
 
     #[inline]
-    fn set(&mut self, ppn: Ppn, count: u8) {
+    fn set_read_count(&mut self, ppn: Ppn, count: u8) {
         let place = self.index_of(ppn);
         self.counted_pages[place] = (ppn, count);
     }
@@ -211,7 +211,7 @@ impl DenseReadCounters {
     /// Resets the read counts of the `count` physical pages from `first` on to 0. O(count / 2) if one of them may have
     /// been read.
     fn reset_range(&mut self, first: Ppn, count: u32) {
-        if self.are_zero(first, count) {
+        if self.are_counts_zero(first, count) {
             return;
         }
         let end = first.0 + count;
@@ -226,7 +226,7 @@ impl DenseReadCounters {
 
     /// Whether no read of the `count` physical pages from `first` on is counted. May return `false` although none of
     /// them was read, if a page whose counter is in the same cache lines was. O(count / 8192).
-    fn are_zero(&self, first: Ppn, count: u32) -> bool {
+    fn are_counts_zero(&self, first: Ppn, count: u32) -> bool {
         let lines = first.0 / PAGES_PER_COUNTER_LINE..(first.0 + count).div_ceil(PAGES_PER_COUNTER_LINE);
         self.lines_with_reads.is_disjoint(Ppn(lines.start), lines.len() as u32)
     }
@@ -283,14 +283,14 @@ mod tests {
                 (0..400).all(|page| (accesses.read_count(Ppn(page)) == 0) == inside.contains(&page)),
                 "{count} from {first}"
             );
-            assert!(!accesses.are_zero(Ppn(0), 400) || count == 400);
+            assert!(!accesses.are_counts_zero(Ppn(0), 400) || count == 400);
             inside.for_each(|page| accesses.count_read(Ppn(page)));
             assert!(
                 (0..400).all(|page| accesses.read_count(Ppn(page)) == 1),
                 "{count} from {first}, counted again"
             );
         }
-        assert!(DenseReadCounters::new(400).are_zero(Ppn(1), 300));
+        assert!(DenseReadCounters::new(400).are_counts_zero(Ppn(1), 300));
     }
 
     #[test]

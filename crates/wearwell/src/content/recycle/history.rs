@@ -278,7 +278,7 @@ impl DeadPageLists {
     /// valid page of `lpn`, if there is one. Returns the next older dead page of `lpn`.
     #[inline]
     pub(super) fn push_dead(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) -> Option<Ppn> {
-        assert!(self.dead_page_set.insert_new(ppn), "page {ppn} of logical page {lpn} dies twice");
+        assert!(self.dead_page_set.insert_if_absent(ppn), "page {ppn} of logical page {lpn} dies twice");
         self.dead_page_count += 1;
         if self.heads == ListHeads::InMap {
             return self.push_at_head(lpn, ppn);
@@ -389,7 +389,7 @@ impl DeadPageLists {
 
     /// Appends to `out` the dead (invalid, not erased) pages among the `count` physical pages from `first` on.
     pub(super) fn collect_dead(&self, first: Ppn, count: u32, out: &mut Vec<Ppn>) {
-        self.dead_page_set.append_members(first, count, out);
+        self.dead_page_set.append_pages_in_range(first, count, out);
     }
 
     /// Returns every dead (invalid, not erased) page of the device in page order. Scans all pages.
@@ -461,7 +461,7 @@ mod tests {
     use super::*;
 
     /// Returns the dead pages of `lpn`, newest first; `valid` is its valid page.
-    fn dead_version_numbers(history: &DeadPageLists, lpn: u32, valid: Option<Ppn>) -> Vec<u32> {
+    fn dead_page_numbers(history: &DeadPageLists, lpn: u32, valid: Option<Ppn>) -> Vec<u32> {
         history.dead_versions(Lpn(lpn), valid).map(|ppn| ppn.0).collect()
     }
 
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_page_can_be_removed_from_any_position_of_its_history() {
+    fn a_dead_page_can_be_removed_from_any_position_of_the_list_of_its_logical_page() {
         for (gone, is_trimmed) in [(0, false), (1, false), (2, false), (0, true), (1, true), (2, true)] {
             let mut history = history_of_overwrites(4, 1);
             let mut expected: Vec<u32> = [2, 1, 0].into_iter().filter(|&p| p != gone).collect();
@@ -491,7 +491,7 @@ mod tests {
                 expected.insert(0, 3);
             }
             history.remove_dead(Lpn(1), Ppn(gone));
-            assert_eq!(dead_version_numbers(&history, 1, valid), expected);
+            assert_eq!(dead_page_numbers(&history, 1, valid), expected);
             assert!(!history.is_dead(Ppn(gone)));
             history.check(|lpn| valid.filter(|_| lpn == Lpn(1))).unwrap();
         }
@@ -512,7 +512,7 @@ mod tests {
         history.unassign_store_slot(Ppn(1));
         history.remove_dead(Lpn(0), Ppn(1));
         assert_eq!(
-            (history.version_position(Ppn(0)), dead_version_numbers(&history, 0, Some(Ppn(4)))),
+            (history.version_position(Ppn(0)), dead_page_numbers(&history, 0, Some(Ppn(4)))),
             (2, vec![3, 2, 0])
         );
         history.check(map).unwrap();
@@ -525,21 +525,21 @@ mod tests {
     }
 
     #[test]
-    fn a_page_history_continues_after_a_trim_and_follows_a_copy() {
+    fn a_list_of_dead_pages_continues_after_a_trim_and_follows_a_gc_copy() {
         let mut history = DeadPageLists::new(ListHeads::AtValidPages, 4, 1);
         history.set_valid_page(Lpn(0), Ppn(0));
         assert_eq!(history.push_dead(Lpn(0), Ppn(0), None), None);
         history.check(|_| None).unwrap();
         history.set_valid_page(Lpn(0), Ppn(1));
         history.relocate_heads(&[Ppn(1)], &[Ppn(2)]);
-        assert_eq!(dead_version_numbers(&history, 0, Some(Ppn(2))), [0]);
+        assert_eq!(dead_page_numbers(&history, 0, Some(Ppn(2))), [0]);
         history.check(|_| Some(Ppn(2))).unwrap();
     }
 
     /// Invalidates physical pages 0 and 2 of logical page 0 and physical page 1 of logical page 1, while the valid
     /// pages are arbitrary.
     #[test]
-    fn page_histories_with_heads_in_the_map_need_no_valid_page() {
+    fn dead_page_lists_with_heads_in_the_hash_map_need_no_valid_page() {
         let mut history = DeadPageLists::new(ListHeads::InMap, 4, 2);
         (0..3).for_each(|p| history.set_valid_page(Lpn(0), Ppn(p)));
         assert_eq!(history.push_dead(Lpn(0), Ppn(0), Some(Ppn(3))), None);
@@ -548,7 +548,7 @@ mod tests {
         assert_eq!(history.push_dead(Lpn(0), Ppn(2), None), Some(Ppn(0)));
         history.check(|_| Some(Ppn(3))).unwrap();
         assert_eq!(
-            (dead_version_numbers(&history, 0, Some(Ppn(3))), dead_version_numbers(&history, 1, None)),
+            (dead_page_numbers(&history, 0, Some(Ppn(3))), dead_page_numbers(&history, 1, None)),
             (vec![2, 0], vec![1])
         );
         assert_eq!((history.version_position(Ppn(0)), history.version_position(Ppn(2))), (1, 0));

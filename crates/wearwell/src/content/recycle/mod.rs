@@ -366,7 +366,7 @@ impl Recycler {
 
     /// Revives the dead page `ppn`, as [`Recycler::revive`], on a device that has a reverse map. Stores no owner,
     /// because the reverse map records which logical pages are mapped to `ppn`.
-    pub(crate) fn revive_bound(&mut self, ppn: Ppn, former_owner: Lpn) {
+    pub(crate) fn revive_without_owner(&mut self, ppn: Ppn, former_owner: Lpn) {
         self.remove_dead_page(former_owner, ppn);
         self.owners.remove_owner(ppn);
     }
@@ -412,10 +412,10 @@ impl Recycler {
             return self.forget_valid_page(lpn, ppn, successor);
         }
         if let Some(older) = self.history.push_dead(lpn, ppn, successor) {
-            self.update_levels_from(older, 1);
+            self.update_probability_levels(older, 1);
         }
         self.offer_to_store(
-            DeadPageCandidate { ppn, fingerprint, accesses: self.read_counts.read_count(ppn) },
+            DeadPageCandidate { ppn, fingerprint, read_count: self.read_counts.read_count(ppn) },
             0,
         );
     }
@@ -427,9 +427,9 @@ impl Recycler {
         if self.unhashed_pages.contains(ppn) {
             return true;
         }
-        let candidate = DeadPageCandidate { ppn, fingerprint, accesses: self.read_counts.read_count(ppn) };
+        let candidate = DeadPageCandidate { ppn, fingerprint, read_count: self.read_counts.read_count(ppn) };
         let refuses = self.store.find_slot(fingerprint).is_none()
-            && !self.store.has_room_at_level(self.store_level(candidate, 0));
+            && !self.store.has_room_at_level(self.level_in_store(candidate, 0));
         self.statistics.refused_pages += u64::from(refuses);
         refuses
     }
@@ -448,7 +448,7 @@ impl Recycler {
             return self.forget_valid_page(lpn, ppn, successor);
         }
         if let Some(older) = self.history.push_dead(lpn, ppn, successor) {
-            self.update_levels_from(older, 1);
+            self.update_probability_levels(older, 1);
         }
     }
 
@@ -512,7 +512,7 @@ impl Recycler {
         let Some(slot) = self.history.store_slot(ppn) else { return };
         self.statistics.expired_entries += 1;
         let heir = self.store.remove(&mut self.history, slot);
-        self.promote_twin(heir);
+        self.promote_duplicate(heir);
         self.note_if_evicted(ppn);
     }
 
@@ -654,7 +654,7 @@ impl Recycler {
         if !self.raise_to_best_rank(ppn) {
             self.statistics.fast_loaded_pages += 1;
             self.offer_to_store(
-                DeadPageCandidate { ppn, fingerprint, accesses: MAX_READ_COUNT },
+                DeadPageCandidate { ppn, fingerprint, read_count: MAX_READ_COUNT },
                 self.history.version_position(ppn),
             );
         }
@@ -665,7 +665,7 @@ impl Recycler {
     /// steps along the list of dead pages.
     pub fn recycle_probability(&self, ppn: Ppn) -> f64 {
         if let Some(level) = self.entry_level(ppn) {
-            return self.probability.level_probability(level);
+            return self.probability.probability_at_level(level);
         }
         let accesses = self.effective_read_count(ppn);
         if accesses == 0 || !self.history.is_dead(ppn) {
@@ -736,7 +736,7 @@ impl Recycler {
         if self.history.store_slot(ppn).is_none() {
             let accesses = self.read_counts.read_count(ppn);
             self.offer_to_store(
-                DeadPageCandidate { ppn, fingerprint, accesses },
+                DeadPageCandidate { ppn, fingerprint, read_count: accesses },
                 self.history.version_position(ppn),
             );
         }
@@ -748,7 +748,7 @@ impl Recycler {
         self.policy = policy;
         let Self { store, history, probability, .. } = self;
         store.set_capacity_and_levels(history, capacity_entries, |history, page| {
-            level_under_policy(policy, probability, page.accesses, history.version_position(page.ppn))
+            level_under_policy(policy, probability, page.read_count, history.version_position(page.ppn))
         });
         self.collect_evicted();
     }
@@ -797,17 +797,20 @@ impl Recycler {
 
     /// Returns the entries of the fingerprint store (index of dead pages); the entry to be evicted last comes first.
     pub fn entries(&self) -> impl Iterator<Item = FingerprintStoreEntry> + '_ {
-        self.store.entries().map(|DeadPageCandidate { ppn, fingerprint, accesses }| FingerprintStoreEntry {
-            ppn,
-            fingerprint,
-            probability: self.probability.page_probability(accesses, self.history.version_position(ppn)),
+        self.store.entries().map(|DeadPageCandidate { ppn, fingerprint, read_count: accesses }| {
+            FingerprintStoreEntry {
+                ppn,
+                fingerprint,
+                probability: self.probability.page_probability(accesses, self.history.version_position(ppn)),
+            }
         })
     }
 
     /// Returns the RAM that the controller of a real drive needs for recycling, as one pair of name and bytes per
     /// structure. History, read counts and owners need a battery; the fingerprint store (index of dead pages) does not.
     pub fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        let entries: u64 = self.store.capacity().unwrap_or(self.store.len() + self.store.twin_count()).into();
+        let entries: u64 =
+            self.store.capacity().unwrap_or(self.store.len() + self.store.duplicate_count()).into();
         let (listed, heads) = match self.history_scope {
             HistoryScope::AllPages => {
                 let logical_pages: u64 = self.history.logical_pages().into();
@@ -852,7 +855,7 @@ impl Recycler {
         }
         self.store.check(&self.history, |candidate| {
             let dead = self.history.is_dead(candidate.ppn);
-            dead.then(|| self.store_level(candidate, self.history.version_position(candidate.ppn)))
+            dead.then(|| self.level_in_store(candidate, self.history.version_position(candidate.ppn)))
         })
     }
 
@@ -865,27 +868,27 @@ impl Recycler {
         if let Some(older) = self.history.next_older(ppn) {
             let position = self.history.version_position(ppn);
             self.history.remove_dead(owner, ppn);
-            self.update_levels_from(older, position);
+            self.update_probability_levels(older, position);
         } else {
             self.history.remove_dead(owner, ppn);
         }
-        self.promote_twin(heir);
+        self.promote_duplicate(heir);
     }
 
     /// Makes a duplicate (dead page with the content of an entry) an entry of the fingerprint store, after the entry
     /// was removed. `heir` is the slot of the duplicate; `None` if there is none.
     #[inline]
-    fn promote_twin(&mut self, heir: Option<u32>) {
+    fn promote_duplicate(&mut self, heir: Option<u32>) {
         if let Some(slot) = heir {
             let candidate = self.store.page_in_slot(slot);
-            let level = self.store_level(candidate, self.history.version_position(candidate.ppn));
+            let level = self.level_in_store(candidate, self.history.version_position(candidate.ppn));
             self.store.add_to_eviction_order(slot, level);
         }
     }
 
     /// Updates the probability levels of the dead page `page` and of the older dead pages of its logical page, after
     /// their positions (numbers of newer dead versions) changed. The new position of `page` is `first`.
-    fn update_levels_from(&mut self, page: Ppn, first: u8) {
+    fn update_probability_levels(&mut self, page: Ppn, first: u8) {
         if self.policy == StorePolicy::Lru {
             return;
         }
@@ -903,8 +906,8 @@ impl Recycler {
     /// Returns the level at which the fingerprint store orders a dead page under its policy. `position` is the page's
     /// number of newer dead versions.
     #[inline]
-    fn store_level(&self, candidate: DeadPageCandidate, position: u8) -> u8 {
-        level_under_policy(self.policy, &self.probability, candidate.accesses, position)
+    fn level_in_store(&self, candidate: DeadPageCandidate, position: u8) -> u8 {
+        level_under_policy(self.policy, &self.probability, candidate.read_count, position)
     }
 
     /// Offers a dead page to the fingerprint store, unless its content was not hashed. `position` is the page's number
@@ -914,7 +917,7 @@ impl Recycler {
         if self.unhashed_pages.contains(candidate.ppn) {
             return;
         }
-        let level = self.store_level(candidate, position);
+        let level = self.level_in_store(candidate, position);
         if let Some(rival) = self.store.find_slot(candidate.fingerprint) {
             self.resolve_duplicate(rival, candidate, level);
             return;
@@ -938,13 +941,13 @@ impl Recycler {
     fn resolve_duplicate(&mut self, rival: u32, candidate: DeadPageCandidate, level: u8) {
         self.statistics.duplicate_contents += 1;
         let entry = self.store.page_in_slot(rival);
-        let newcomer_wins = self.level_by_probability(candidate.ppn, candidate.accesses)
-            >= self.level_by_probability(entry.ppn, entry.accesses);
+        let newcomer_wins = self.level_by_probability(candidate.ppn, candidate.read_count)
+            >= self.level_by_probability(entry.ppn, entry.read_count);
         if newcomer_wins {
-            self.store.replace_rival(&mut self.history, rival, candidate, level);
+            self.store.replace_equal_entry(&mut self.history, rival, candidate, level);
             return self.note_if_evicted(entry.ppn);
         }
-        self.store.keep_rival(&mut self.history, rival, candidate);
+        self.store.keep_equal_entry(&mut self.history, rival, candidate);
         self.note_if_evicted(candidate.ppn);
         if self.policy == StorePolicy::Lru {
             self.store.make_most_recent(rival);
@@ -965,8 +968,11 @@ impl Recycler {
     /// not in the store. A duplicate (page with the content of an entry) does not move: its entry has equal content.
     fn raise_to_best_rank(&mut self, ppn: Ppn) -> bool {
         let Some(slot) = self.history.store_slot(ppn) else { return false };
-        let raised =
-            self.store.raise_to_best(slot, MAX_READ_COUNT, self.level_by_probability(ppn, MAX_READ_COUNT));
+        let raised = self.store.raise_to_best_rank(
+            slot,
+            MAX_READ_COUNT,
+            self.level_by_probability(ppn, MAX_READ_COUNT),
+        );
         self.statistics.raised_by_fast_loading += u64::from(raised);
         true
     }

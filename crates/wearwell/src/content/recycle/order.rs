@@ -19,7 +19,7 @@
 /// likely to be recycled.
 pub(super) const PROBABILITY_LEVELS: usize = 256;
 
-const CHUNK_POSITIONS: usize = 256;
+const LOG_CHUNK_POSITIONS: usize = 256;
 const BLANK_SLOT: u32 = u32::MAX;
 
 /// The entries of the fingerprint store (index of dead pages) that have one probability level, as an append-only log of
@@ -40,7 +40,7 @@ impl LevelQueue {
     #[inline]
     fn append_slot(&mut self, slot: u32) -> u32 {
         let place = self.slot_log.len();
-        if place.is_multiple_of(CHUNK_POSITIONS) {
+        if place.is_multiple_of(LOG_CHUNK_POSITIONS) {
             self.blanks_per_chunk.push(0);
         }
         self.slot_log.push(slot);
@@ -56,7 +56,7 @@ impl LevelQueue {
     fn remove(&mut self, ticket: u32) {
         let place = self.log_index(ticket);
         self.slot_log[place] = BLANK_SLOT;
-        self.blanks_per_chunk[place / CHUNK_POSITIONS] += 1;
+        self.blanks_per_chunk[place / LOG_CHUNK_POSITIONS] += 1;
         if place == self.oldest_index {
             self.skip_blanks();
         }
@@ -67,7 +67,7 @@ impl LevelQueue {
         while self.slot_log.get(self.oldest_index) == Some(&BLANK_SLOT) {
             self.oldest_index += 1;
         }
-        if self.oldest_index > self.slot_log.len() / 2 + CHUNK_POSITIONS {
+        if self.oldest_index > self.slot_log.len() / 2 + LOG_CHUNK_POSITIONS {
             self.drop_first_chunks();
         }
     }
@@ -76,11 +76,11 @@ impl LevelQueue {
     /// They contain only blanks (positions of removed entries).
     #[cold]
     fn drop_first_chunks(&mut self) {
-        let chunks = self.oldest_index / CHUNK_POSITIONS;
+        let chunks = self.oldest_index / LOG_CHUNK_POSITIONS;
         self.blanks_per_chunk.drain(..chunks);
-        self.slot_log.drain(..chunks * CHUNK_POSITIONS);
-        self.oldest_index -= chunks * CHUNK_POSITIONS;
-        self.first_ticket = self.first_ticket.wrapping_add((chunks * CHUNK_POSITIONS) as u32);
+        self.slot_log.drain(..chunks * LOG_CHUNK_POSITIONS);
+        self.oldest_index -= chunks * LOG_CHUNK_POSITIONS;
+        self.first_ticket = self.first_ticket.wrapping_add((chunks * LOG_CHUNK_POSITIONS) as u32);
     }
 
     /// Returns the log of a probability level (store slots) from the oldest entry on, blanks (positions of removed
@@ -93,16 +93,16 @@ impl LevelQueue {
     /// (log position).
     fn count_newer_than(&self, ticket: u32) -> u32 {
         let place = self.log_index(ticket);
-        let chunk_end = ((place / CHUNK_POSITIONS + 1) * CHUNK_POSITIONS).min(self.slot_log.len());
+        let chunk_end = ((place / LOG_CHUNK_POSITIONS + 1) * LOG_CHUNK_POSITIONS).min(self.slot_log.len());
         let beside = self.slot_log[place + 1..chunk_end].iter().filter(|&&slot| slot != BLANK_SLOT).count();
         let blanks: u32 =
-            self.blanks_per_chunk[place / CHUNK_POSITIONS + 1..].iter().map(|&count| count as u32).sum();
+            self.blanks_per_chunk[place / LOG_CHUNK_POSITIONS + 1..].iter().map(|&count| count as u32).sum();
         (beside + self.slot_log.len() - chunk_end) as u32 - blanks
     }
 
     #[inline]
     fn is_sparse(&self, live: u32) -> bool {
-        self.slot_log.len() - self.oldest_index > 4 * (live as usize + CHUNK_POSITIONS)
+        self.slot_log.len() - self.oldest_index > 4 * (live as usize + LOG_CHUNK_POSITIONS)
     }
 
     fn live_slots(&self) -> impl DoubleEndedIterator<Item = u32> + '_ {
@@ -111,7 +111,7 @@ impl LevelQueue {
 
     fn check(&self, live: u32) -> Result<(), String> {
         let blanks = |places: &[u32]| places.iter().filter(|&&slot| slot == BLANK_SLOT).count();
-        let counted = || self.slot_log.chunks(CHUNK_POSITIONS).map(|chunk| blanks(chunk) as u16);
+        let counted = || self.slot_log.chunks(LOG_CHUNK_POSITIONS).map(|chunk| blanks(chunk) as u16);
         // Most levels are empty, and a comparison of two empty vectors in memory is far from free.
         if !self.blanks_per_chunk.iter().copied().eq(counted())
             || self.slot_log.len() - blanks(&self.slot_log) != live as usize
@@ -217,7 +217,7 @@ impl EvictionOrder {
 
     /// Returns the slots of all entries of the fingerprint store (index of dead pages); the entry to be evicted first
     /// comes first.
-    pub(super) fn in_eviction_order(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(super) fn slots_in_eviction_order(&self) -> impl Iterator<Item = u32> + '_ {
         let levels = std::iter::successors(self.lowest_occupied_level_from(0), |&level| {
             self.lowest_occupied_level_from(level + 1)
         });
@@ -293,14 +293,14 @@ mod tests {
                 let sorted = naive.slots_best_first();
                 assert_eq!(order.slots_best_first().collect::<Vec<_>>(), sorted);
                 assert_eq!(order.first_to_evict().map(|(_, slot)| slot), sorted.last().copied());
-                assert!(order.in_eviction_order().eq(sorted.iter().rev().copied()));
+                assert!(order.slots_in_eviction_order().eq(sorted.iter().rev().copied()));
                 for (before, &slot) in (1..).zip(&sorted) {
                     let level = naive.0.iter().find(|entry| entry.2 == slot).unwrap().0;
                     assert_eq!(order.eviction_rank(level, tickets[slot as usize]), before);
                 }
             }
         }
-        assert!(naive.0.len() > 3 * CHUNK_POSITIONS, "the queues must span several chunks");
+        assert!(naive.0.len() > 3 * LOG_CHUNK_POSITIONS, "the queues must span several chunks");
     }
 
     #[test]
@@ -314,7 +314,7 @@ mod tests {
                 order.compact_level(5, |slot, ticket| tickets[slot as usize] = ticket);
             }
         }
-        assert!(order.queues[5].slot_log.len() <= 4 * (CHUNK_POSITIONS + 1));
+        assert!(order.queues[5].slot_log.len() <= 4 * (LOG_CHUNK_POSITIONS + 1));
         assert_eq!((order.first_to_evict(), order.eviction_rank(5, tickets[0])), (Some((5, 0)), 1));
     }
 }

@@ -23,17 +23,17 @@ use super::accesses::MAX_READ_COUNT;
 /// more than 15 newer dead versions has position 15, too. The recycle probability decreases with the position.
 pub const MAX_VERSION_POSITION: u8 = 15;
 
-const VALUES_PER_OBSERVATION: usize = 16;
+const CAPPED_COUNT_VALUES: usize = 16;
 
 /// Tables of recycle probability and level (rank of that probability, 0 to 255) for each pair of read count and
 /// position among the dead versions of a logical page.
 #[derive(Clone, Debug)]
 pub struct ProbabilityTable {
-    probabilities: [[f64; VALUES_PER_OBSERVATION]; VALUES_PER_OBSERVATION],
-    levels: [[u8; VALUES_PER_OBSERVATION]; VALUES_PER_OBSERVATION],
+    probabilities: [[f64; CAPPED_COUNT_VALUES]; CAPPED_COUNT_VALUES],
+    levels: [[u8; CAPPED_COUNT_VALUES]; CAPPED_COUNT_VALUES],
     /// Recycle probability of each probability level. The level is the rank, by recycle probability, of a pair of read
     /// count and position among all 256 pairs.
-    probability_of_level: [f64; VALUES_PER_OBSERVATION * VALUES_PER_OBSERVATION],
+    probability_of_level: [f64; CAPPED_COUNT_VALUES * CAPPED_COUNT_VALUES],
 }
 
 impl ProbabilityTable {
@@ -48,14 +48,14 @@ impl ProbabilityTable {
             "alpha is {alpha} and beta is {beta}, which give no order of pages: alpha must be above 0, beta from 0 \
              to below 1"
         );
-        let mut probabilities = [[0.0; VALUES_PER_OBSERVATION]; VALUES_PER_OBSERVATION];
+        let mut probabilities = [[0.0; CAPPED_COUNT_VALUES]; CAPPED_COUNT_VALUES];
         for (accesses, row) in (0u8..).zip(&mut probabilities) {
             for (position, cell) in (0u8..).zip(row) {
                 *cell = initial_probability(alpha, accesses) * (1.0 - beta).powi(i32::from(position));
             }
         }
         let levels = rank_probabilities(&probabilities);
-        let mut probability_of_level = [0.0; VALUES_PER_OBSERVATION * VALUES_PER_OBSERVATION];
+        let mut probability_of_level = [0.0; CAPPED_COUNT_VALUES * CAPPED_COUNT_VALUES];
         for (levels, probabilities) in levels.iter().zip(&probabilities) {
             for (&level, &probability) in levels.iter().zip(probabilities) {
                 probability_of_level[level as usize] = probability;
@@ -74,7 +74,7 @@ impl ProbabilityTable {
     /// Returns the recycle probability of a dead page whose probability level is `level` (0 to 255; 255 is the most
     /// probable).
     #[inline]
-    pub fn level_probability(&self, level: u8) -> f64 {
+    pub fn probability_at_level(&self, level: u8) -> f64 {
         self.probability_of_level[level as usize]
     }
 
@@ -95,13 +95,13 @@ fn initial_probability(alpha: f64, accesses: u8) -> f64 {
 }
 
 fn rank_probabilities(
-    probabilities: &[[f64; VALUES_PER_OBSERVATION]; VALUES_PER_OBSERVATION],
-) -> [[u8; VALUES_PER_OBSERVATION]; VALUES_PER_OBSERVATION] {
-    let mut cases: Vec<(usize, usize)> = (0..VALUES_PER_OBSERVATION * VALUES_PER_OBSERVATION)
-        .map(|i| (i / VALUES_PER_OBSERVATION, i % VALUES_PER_OBSERVATION))
+    probabilities: &[[f64; CAPPED_COUNT_VALUES]; CAPPED_COUNT_VALUES],
+) -> [[u8; CAPPED_COUNT_VALUES]; CAPPED_COUNT_VALUES] {
+    let mut cases: Vec<(usize, usize)> = (0..CAPPED_COUNT_VALUES * CAPPED_COUNT_VALUES)
+        .map(|i| (i / CAPPED_COUNT_VALUES, i % CAPPED_COUNT_VALUES))
         .collect();
     cases.sort_by(|&(a, i), &(b, j)| probabilities[a][i].total_cmp(&probabilities[b][j]).then(j.cmp(&i)));
-    let mut levels = [[0; VALUES_PER_OBSERVATION]; VALUES_PER_OBSERVATION];
+    let mut levels = [[0; CAPPED_COUNT_VALUES]; CAPPED_COUNT_VALUES];
     for (level, (accesses, position)) in (0u8..=255).zip(cases) {
         levels[accesses][position] = level;
     }
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn initial_recycle_probabilities_with_alpha_10_percent_are_the_papers() {
+    fn initial_recycle_probabilities_with_alpha_10_percent_equal_those_of_the_paper() {
         let expected = [
             0.0, 0.0315, 0.0661, 0.1042, 0.1461, 0.1922, 0.2428, 0.2986, 0.3599, 0.4274, 0.5016, 0.5832,
             0.6730, 0.7718, 0.8805, 1.0,
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn initial_recycle_probabilities_with_alpha_15_percent_are_the_papers() {
+    fn initial_recycle_probabilities_with_alpha_15_percent_equal_those_of_the_paper() {
         let expected = [
             0.0, 0.0210, 0.0452, 0.0730, 0.1049, 0.1417, 0.1840, 0.2326, 0.2885, 0.3528, 0.4267, 0.5118,
             0.6095, 0.7220, 0.8513, 1.0,
@@ -171,7 +171,7 @@ mod tests {
             for position in 0..16u8 {
                 let key = (table.page_probability(accesses, position), 15 - position);
                 let level = table.level_of_page(accesses, position);
-                assert_eq!(table.level_probability(level).to_bits(), key.0.to_bits());
+                assert_eq!(table.probability_at_level(level).to_bits(), key.0.to_bits());
                 assert!(by_level[level as usize].replace(key).is_none());
             }
         }

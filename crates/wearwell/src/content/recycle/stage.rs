@@ -217,7 +217,7 @@ impl<N: Nand> Ftl<N> {
             return false;
         }
         let former = stage.recycler.owner(ppn, self.store.owner_in_oob(ppn));
-        stage.recycler.revive_bound(ppn, former);
+        stage.recycler.revive_without_owner(ppn, former);
         self.revalidate_page(ppn);
         self.index_content(self.store.nand().fingerprint(ppn), unit);
         true
@@ -225,7 +225,7 @@ impl<N: Nand> Ftl<N> {
 
     fn revalidate_page(&mut self, dead: Ppn) {
         self.validity.revive(dead);
-        self.store.revive(dead);
+        self.store.revive_page(dead);
     }
 
     /// Executes fast loading after a recycled write: inserts the newest dead pages of logical pages near `owner` into

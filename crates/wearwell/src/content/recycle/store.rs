@@ -36,7 +36,7 @@ pub(super) struct DeadPageCandidate {
     pub(super) fingerprint: Fingerprint,
     /// Number of reads from which the recycle probability is computed: the reads of the page, or
     /// [`super::MAX_READ_COUNT`] if the page was fast-loaded.
-    pub(super) accesses: u8,
+    pub(super) read_count: u8,
 }
 
 /// Outcome of offering a dead page to the fingerprint store.
@@ -56,7 +56,7 @@ pub(super) enum AdmissionOutcome {
 enum SlotState {
     Free,
     Entry,
-    Twin,
+    Duplicate,
 }
 
 /// A slot of the fingerprint store. Holds an entry, or a duplicate (a further dead page with the content of an entry).
@@ -66,18 +66,18 @@ enum SlotState {
 struct StoreSlot {
     fingerprint: Fingerprint,
     ppn: Ppn,
-    ticket: u32,
+    eviction_order_ticket: u32,
     /// Value of the store's counter of level changes when the entry in the slot was inserted or last changed its
     /// probability level. The counter wraps around.
     level_change_stamp: u32,
     /// For an entry: slot of the next entry in its hash bucket. For a duplicate (dead page with the content of an
     /// entry): slot of the page before it in the chain of pages with equal content.
-    link: u32,
+    linked_slot: u32,
     /// Next slot in the chain of dead pages with equal content. The chain begins with the fingerprint-store entry; its
     /// duplicates follow.
-    next_twin: u32,
+    next_duplicate: u32,
     level: u8,
-    accesses: u8,
+    read_count: u8,
     state: SlotState,
 }
 
@@ -87,12 +87,12 @@ impl StoreSlot {
     const FREE: Self = Self {
         fingerprint: Fingerprint::ZERO_PAGE,
         ppn: Ppn::NONE,
-        ticket: 0,
+        eviction_order_ticket: 0,
         level_change_stamp: 0,
-        link: NO_SLOT,
-        next_twin: NO_SLOT,
+        linked_slot: NO_SLOT,
+        next_duplicate: NO_SLOT,
         level: 0,
-        accesses: 0,
+        read_count: 0,
         state: SlotState::Free,
     };
 }
@@ -137,7 +137,7 @@ impl FingerprintStore {
     }
 
     /// Returns the number of duplicates in the fingerprint store: dead pages whose content equals that of an entry.
-    pub(super) fn twin_count(&self) -> u32 {
+    pub(super) fn duplicate_count(&self) -> u32 {
         (self.slots.len() - self.free_slots.len()) as u32 - self.entry_count
     }
 
@@ -150,21 +150,21 @@ impl FingerprintStore {
     pub(super) fn find_slot(&self, fingerprint: Fingerprint) -> Option<u32> {
         let mut at = self.buckets.first_slot(fingerprint);
         while at != NO_SLOT && self.slots[at as usize].fingerprint != fingerprint {
-            at = self.slots[at as usize].link;
+            at = self.slots[at as usize].linked_slot;
         }
         (at != NO_SLOT).then_some(at)
     }
 
     #[inline]
     pub(super) fn page_in_slot(&self, slot: u32) -> DeadPageCandidate {
-        let StoreSlot { ppn, fingerprint, accesses, .. } = self.slots[slot as usize];
-        DeadPageCandidate { ppn, fingerprint, accesses }
+        let StoreSlot { ppn, fingerprint, read_count: accesses, .. } = self.slots[slot as usize];
+        DeadPageCandidate { ppn, fingerprint, read_count: accesses }
     }
 
     /// Returns the number of reads from which the recycle probability of the dead page in `slot` is computed.
     #[inline]
     pub(super) fn read_count(&self, slot: u32) -> u8 {
-        self.slots[slot as usize].accesses
+        self.slots[slot as usize].read_count
     }
 
     /// Returns the probability level of the entry of the fingerprint store (index of dead pages) in `slot`; `None` for
@@ -179,7 +179,7 @@ impl FingerprintStore {
     /// being the last to be evicted.
     pub(super) fn eviction_rank(&self, slot: u32) -> u32 {
         let slot = &self.slots[slot as usize];
-        self.order.eviction_rank(slot.level, slot.ticket)
+        self.order.eviction_rank(slot.level, slot.eviction_order_ticket)
     }
 
     /// Advances the cyclic scan for pages that are too old to the next slot of the fingerprint store. Returns the dead
@@ -232,7 +232,7 @@ impl FingerprintStore {
 
     /// Replaces the entry of the fingerprint store (index of dead pages) in slot `rival` by `candidate`, a dead page of
     /// equal content. An unbounded store keeps the replaced page as a duplicate, chained to the new entry.
-    pub(super) fn replace_rival(
+    pub(super) fn replace_equal_entry(
         &mut self,
         history: &mut DeadPageLists,
         rival: u32,
@@ -244,8 +244,8 @@ impl FingerprintStore {
         self.fill_slot(history, slot, candidate);
         self.move_index_entry(rival, slot);
         if self.capacity.is_none() {
-            self.slots[rival as usize].state = SlotState::Twin;
-            self.link_twins(slot, rival);
+            self.slots[rival as usize].state = SlotState::Duplicate;
+            self.link_duplicates(slot, rival);
         } else {
             self.release_slot(history, rival);
         }
@@ -255,7 +255,7 @@ impl FingerprintStore {
     /// Keeps the entry of the fingerprint store (index of dead pages) in slot `rival` rather than `candidate`, a dead
     /// page of equal content. An unbounded store adds `candidate` as a duplicate, chained to the entry; a bounded store
     /// drops it.
-    pub(super) fn keep_rival(
+    pub(super) fn keep_equal_entry(
         &mut self,
         history: &mut DeadPageLists,
         rival: u32,
@@ -264,8 +264,8 @@ impl FingerprintStore {
         if self.capacity.is_none() {
             let slot = self.take_free_slot();
             self.fill_slot(history, slot, candidate);
-            self.link_twins(slot, self.slots[rival as usize].next_twin);
-            self.link_twins(rival, slot);
+            self.link_duplicates(slot, self.slots[rival as usize].next_duplicate);
+            self.link_duplicates(rival, slot);
         }
     }
 
@@ -290,10 +290,10 @@ impl FingerprintStore {
     /// Sets the read count of the entry of the fingerprint store (index of dead pages) in `slot` to `accesses` and
     /// makes it the most recent one of probability level `level`. Returns `false` for a duplicate (page with the
     /// content of an entry), which does not change.
-    pub(super) fn raise_to_best(&mut self, slot: u32, accesses: u8, level: u8) -> bool {
+    pub(super) fn raise_to_best_rank(&mut self, slot: u32, accesses: u8, level: u8) -> bool {
         let is_entry = self.slots[slot as usize].state == SlotState::Entry;
         if is_entry {
-            self.slots[slot as usize].accesses = accesses;
+            self.slots[slot as usize].read_count = accesses;
             self.remove_from_eviction_order(slot);
             self.add_to_eviction_order(slot, level);
         }
@@ -305,10 +305,11 @@ impl FingerprintStore {
     /// [`FingerprintStore::add_to_eviction_order`] for that slot; until then it has no level.
     #[inline]
     pub(super) fn remove(&mut self, history: &mut DeadPageLists, slot: u32) -> Option<u32> {
-        let StoreSlot { state: standing, link, next_twin: below, .. } = self.slots[slot as usize];
+        let StoreSlot { state: standing, linked_slot: link, next_duplicate: below, .. } =
+            self.slots[slot as usize];
         let mut heir = None;
-        if standing == SlotState::Twin {
-            self.link_twins(link, below);
+        if standing == SlotState::Duplicate {
+            self.link_duplicates(link, below);
         } else if below == NO_SLOT {
             self.remove_from_eviction_order(slot);
             self.remove_from_index(slot);
@@ -327,7 +328,8 @@ impl FingerprintStore {
     pub(super) fn add_to_eviction_order(&mut self, slot: u32, level: u8) {
         let ticket = self.order.push(level, slot);
         let entry = &mut self.slots[slot as usize];
-        (entry.level, entry.ticket, entry.level_change_stamp) = (level, ticket, self.level_change_clock);
+        (entry.level, entry.eviction_order_ticket, entry.level_change_stamp) =
+            (level, ticket, self.level_change_clock);
         entry.state = SlotState::Entry;
         self.level_change_clock = self.level_change_clock.wrapping_add(1);
     }
@@ -335,9 +337,9 @@ impl FingerprintStore {
     /// Reads the slots `slots` of the fingerprint store and their positions in the eviction order, which a change of
     /// their probability levels will need, so that the cache misses overlap ([`crate::tables::prefetch`]).
     pub(super) fn prefetch_order_positions(&self, slots: &[u32]) {
-        pull_into_cache(slots.iter().map(|&slot| self.slots[slot as usize].ticket.into()));
+        pull_into_cache(slots.iter().map(|&slot| self.slots[slot as usize].eviction_order_ticket.into()));
         pull_into_cache(slots.iter().map(|&slot| {
-            let StoreSlot { level, ticket, .. } = self.slots[slot as usize];
+            let StoreSlot { level, eviction_order_ticket: ticket, .. } = self.slots[slot as usize];
             self.order.slot_of(level, ticket).into()
         }));
     }
@@ -354,7 +356,7 @@ impl FingerprintStore {
         let heads = contents.map(|content| self.buckets.first_slot(content));
         pull_into_cache(heads.clone().map(u64::from));
         pull_into_cache(
-            heads.filter(|&head| head != NO_SLOT).map(|head| self.slots[head as usize].link.into()),
+            heads.filter(|&head| head != NO_SLOT).map(|head| self.slots[head as usize].linked_slot.into()),
         );
     }
 
@@ -364,7 +366,7 @@ impl FingerprintStore {
         let Some(capacity) = self.capacity else { return };
         let evictions = count.saturating_sub((capacity - self.len()) as usize);
         let worst: ArrayVec<u32, PREFETCHED_WRITES> =
-            self.order.in_eviction_order().take(evictions.min(PREFETCHED_WRITES)).collect();
+            self.order.slots_in_eviction_order().take(evictions.min(PREFETCHED_WRITES)).collect();
         self.prefetch_contents(&worst);
         history.prefetch_displaced_links(&worst);
         history.prefetch_links(worst.iter().map(|&slot| self.slots[slot as usize].ppn));
@@ -386,7 +388,7 @@ impl FingerprintStore {
         level_of: impl Fn(&DeadPageLists, DeadPageCandidate) -> u8,
     ) {
         if capacity.is_some() {
-            self.drop_twins(history);
+            self.drop_duplicates(history);
         }
         let mut entries: Vec<u32> = self.order.slots_best_first().collect();
         entries.sort_unstable_by_key(|&slot| {
@@ -396,7 +398,7 @@ impl FingerprintStore {
         for slot in entries {
             let level = level_of(history, self.page_in_slot(slot));
             self.slots[slot as usize].level = level;
-            self.slots[slot as usize].ticket = self.order.push(level, slot);
+            self.slots[slot as usize].eviction_order_ticket = self.order.push(level, slot);
         }
         self.capacity = capacity;
         while capacity.is_some_and(|capacity| self.len() > capacity) {
@@ -428,7 +430,7 @@ impl FingerprintStore {
 
     #[inline]
     fn remove_from_eviction_order(&mut self, slot: u32) {
-        let StoreSlot { level, ticket, .. } = self.slots[slot as usize];
+        let StoreSlot { level, eviction_order_ticket: ticket, .. } = self.slots[slot as usize];
         if self.order.remove(level, ticket) {
             self.compact_order_level(level);
         }
@@ -436,7 +438,8 @@ impl FingerprintStore {
 
     #[cold]
     fn compact_order_level(&mut self, level: u8) {
-        self.order.compact_level(level, |slot, ticket| self.slots[slot as usize].ticket = ticket);
+        self.order
+            .compact_level(level, |slot, ticket| self.slots[slot as usize].eviction_order_ticket = ticket);
     }
 
     #[inline]
@@ -451,9 +454,14 @@ impl FingerprintStore {
     /// duplicate (without a level) until [`FingerprintStore::add_to_eviction_order`] makes it an entry.
     #[inline]
     fn fill_slot(&mut self, history: &mut DeadPageLists, slot: u32, candidate: DeadPageCandidate) {
-        let DeadPageCandidate { ppn, fingerprint, accesses } = candidate;
-        self.slots[slot as usize] =
-            StoreSlot { fingerprint, ppn, accesses, state: SlotState::Twin, ..StoreSlot::FREE };
+        let DeadPageCandidate { ppn, fingerprint, read_count: accesses } = candidate;
+        self.slots[slot as usize] = StoreSlot {
+            fingerprint,
+            ppn,
+            read_count: accesses,
+            state: SlotState::Duplicate,
+            ..StoreSlot::FREE
+        };
         history.assign_store_slot(ppn, slot);
     }
 
@@ -477,7 +485,7 @@ impl FingerprintStore {
             self.grow_buckets();
         }
         let entry = &mut self.slots[slot as usize];
-        entry.link = self.buckets.replace_first_slot(entry.fingerprint, slot);
+        entry.linked_slot = self.buckets.replace_first_slot(entry.fingerprint, slot);
     }
 
     /// Doubles the number of hash buckets of the fingerprint store (index of dead pages) and distributes the entries
@@ -486,17 +494,18 @@ impl FingerprintStore {
     fn grow_buckets(&mut self) {
         self.buckets = self.buckets.with_twice_the_buckets();
         let entries = (0..).zip(&mut self.slots).filter(|(_, slot)| slot.state == SlotState::Entry);
-        entries.for_each(|(at, slot)| slot.link = self.buckets.replace_first_slot(slot.fingerprint, at));
+        entries
+            .for_each(|(at, slot)| slot.linked_slot = self.buckets.replace_first_slot(slot.fingerprint, at));
     }
 
     #[inline]
     fn remove_from_index(&mut self, slot: u32) {
         self.entry_count -= 1;
-        self.redirect_bucket_link(slot, self.slots[slot as usize].link);
+        self.redirect_bucket_link(slot, self.slots[slot as usize].linked_slot);
     }
 
     fn move_index_entry(&mut self, from: u32, to: u32) {
-        self.slots[to as usize].link = self.slots[from as usize].link;
+        self.slots[to as usize].linked_slot = self.slots[from as usize].linked_slot;
         self.redirect_bucket_link(from, to);
     }
 
@@ -510,23 +519,23 @@ impl FingerprintStore {
             self.buckets.replace_first_slot(fingerprint, to);
             return;
         }
-        while self.slots[at as usize].link != slot {
-            at = self.slots[at as usize].link;
+        while self.slots[at as usize].linked_slot != slot {
+            at = self.slots[at as usize].linked_slot;
         }
-        self.slots[at as usize].link = to;
+        self.slots[at as usize].linked_slot = to;
     }
 
-    fn link_twins(&mut self, above: u32, below: u32) {
-        self.slots[above as usize].next_twin = below;
+    fn link_duplicates(&mut self, above: u32, below: u32) {
+        self.slots[above as usize].next_duplicate = below;
         if below != NO_SLOT {
-            self.slots[below as usize].link = above;
+            self.slots[below as usize].linked_slot = above;
         }
     }
 
-    fn drop_twins(&mut self, history: &mut DeadPageLists) {
+    fn drop_duplicates(&mut self, history: &mut DeadPageLists) {
         for slot in 0..self.slots.len() as u32 {
-            self.slots[slot as usize].next_twin = NO_SLOT;
-            if self.slots[slot as usize].state == SlotState::Twin {
+            self.slots[slot as usize].next_duplicate = NO_SLOT;
+            if self.slots[slot as usize].state == SlotState::Duplicate {
                 self.release_slot(history, slot);
             }
         }
@@ -556,10 +565,10 @@ impl FingerprintStore {
                 self.len()
             ));
         }
-        if self.capacity.is_some() && self.twin_count() > 0 {
+        if self.capacity.is_some() && self.duplicate_count() > 0 {
             return Err(format!(
                 "the fingerprint store is bounded, but holds {} duplicate contents",
-                self.twin_count()
+                self.duplicate_count()
             ));
         }
         let mut chained = 0;
@@ -620,7 +629,7 @@ impl FingerprintStore {
                 ));
             }
             length += 1;
-            at = self.slots[at as usize].next_twin;
+            at = self.slots[at as usize].next_duplicate;
         }
         Ok(length)
     }

@@ -36,8 +36,9 @@ use hashbrown::{HashMap, HashSet};
 use rustc_hash::FxBuildHasher;
 
 use super::{
-    BlockId, EntryLayout, EntryLiveness, GroupSizeHistogram, LivenessOf, Lpn, MAX_FILL_PERCENT_FOR_BINDS,
-    Ppn, RemapCommand, ReverseMap, ReverseMapEntry, require_device_fits_log, still_needed, torn_commands,
+    BlockId, EntriesPerBlockHistogram, EntryLayout, EntryLiveness, LivenessOf, Lpn,
+    MAX_FILL_PERCENT_FOR_BINDS, Ppn, RemapCommand, ReverseMap, ReverseMapEntry, entries_to_keep,
+    incomplete_commands, require_device_fits_log,
 };
 use crate::data::{Content, Fingerprint};
 use crate::error::{Error, Result};
@@ -48,7 +49,7 @@ use crate::store::{Store, Stream};
 
 /// Minimum number of pages of a flash log: one that is being written while the page that it replaces still exists, and
 /// one more.
-const MIN_PAGES: u64 = 2;
+const MIN_LOG_PAGES: u64 = 2;
 /// Divisor of the flash log's capacity (in reverse-map entries). To make room for an entry of the host, the oldest page
 /// of the log is cleaned only if more entries than this quotient can be freed.
 const MIN_CLEANING_GAIN_DIVISOR: u64 = 20;
@@ -65,9 +66,9 @@ struct BlockEntries {
 /// a buffer of one page in NVRAM (Remap-SSD-FLog in the Remap-SSD paper).
 #[derive(Clone, Debug)]
 pub struct FlashLog {
-    form: EntryLayout,
+    entry_layout: EntryLayout,
     entries_per_page: u32,
-    log_pages: u32,
+    max_log_pages: u32,
     /// Number of the oldest live page of the flash log. Log pages are numbered in the order of writing.
     oldest_page_number: u32,
     /// Flash pages (PPNs) that hold the live pages of the log, oldest first.
@@ -75,12 +76,12 @@ pub struct FlashLog {
     /// Number of reverse-map entries in the NVRAM buffer, which are not yet on flash.
     buffered_entries: u32,
     /// Reverse-map entries grouped by block; the last group holds the tombstones (records of trims).
-    groups: Vec<BlockEntries>,
-    sizes: GroupSizeHistogram,
+    entries_by_block: Vec<BlockEntries>,
+    entries_per_block_histogram: EntriesPerBlockHistogram,
     indexed_entries: u32,
     /// Number of superseded entries that are still in the log, for each bind (pair of logical and physical page); if a
     /// bind has several entries, its oldest ones are superseded.
-    superseded_by_bind: HashMap<(Lpn, Ppn), u32, FxBuildHasher>,
+    superseded_entries_by_bind: HashMap<(Lpn, Ppn), u32, FxBuildHasher>,
     superseded_entries: u32,
     /// Number of tombstones (records of trims) that may have become unnecessary since they were last examined.
     doubtful_tombstones: u32,
@@ -115,23 +116,23 @@ impl FlashLog {
             )));
         }
         require_device_fits_log(pages)?;
-        if !(MIN_PAGES..pages).contains(&log_pages) {
+        if !(MIN_LOG_PAGES..pages).contains(&log_pages) {
             return Err(Error::InvalidOptions(format!(
                 "the flash log of the reverse map has {log_pages} pages on a device of {pages} pages: set \
-                 remap.size_mib so that it has at least {MIN_PAGES} and fewer than the device"
+                 remap.size_mib so that it has at least {MIN_LOG_PAGES} and fewer than the device"
             )));
         }
         Ok(Self {
-            form,
+            entry_layout: form,
             entries_per_page: page_bytes / form.entry_bytes() as u32,
-            log_pages: log_pages as u32,
+            max_log_pages: log_pages as u32,
             oldest_page_number: 0,
             live_page_ppns: VecDeque::new(),
             buffered_entries: 0,
-            groups: vec![BlockEntries::default(); io.geometry().blocks() as usize + 1],
-            sizes: GroupSizeHistogram::default(),
+            entries_by_block: vec![BlockEntries::default(); io.geometry().blocks() as usize + 1],
+            entries_per_block_histogram: EntriesPerBlockHistogram::default(),
             indexed_entries: 0,
-            superseded_by_bind: HashMap::default(),
+            superseded_entries_by_bind: HashMap::default(),
             superseded_entries: 0,
             doubtful_tombstones: 0,
             surveyed_pages: Vec::new(),
@@ -141,9 +142,9 @@ impl FlashLog {
 
     fn clear_index(&mut self) {
         self.live_page_ppns.clear();
-        self.groups.iter_mut().for_each(|group| *group = BlockEntries::default());
-        self.sizes = GroupSizeHistogram::default();
-        self.superseded_by_bind.clear();
+        self.entries_by_block.iter_mut().for_each(|group| *group = BlockEntries::default());
+        self.entries_per_block_histogram = EntriesPerBlockHistogram::default();
+        self.superseded_entries_by_bind.clear();
         (self.buffered_entries, self.indexed_entries, self.superseded_entries, self.doubtful_tombstones) =
             (0, 0, 0, 0);
     }
@@ -156,7 +157,7 @@ impl FlashLog {
     /// Returns the maximum number of reverse-map entries that the flash log and its buffer can hold; one page is kept
     /// free for cleaning.
     pub fn capacity_entries(&self) -> u64 {
-        self.log_pages as u64 * self.entries_per_page as u64
+        self.max_log_pages as u64 * self.entries_per_page as u64
     }
 
     /// Returns the number of live pages (programmed and not yet cleaned) of the flash log of reverse-map entries.
@@ -175,10 +176,10 @@ impl FlashLog {
     }
 
     fn tombstone_group_index(&self) -> usize {
-        self.groups.len() - 1
+        self.entries_by_block.len() - 1
     }
 
-    fn group_of<N: Nand>(&self, io: &Store<N>, entry: &ReverseMapEntry) -> usize {
+    fn group_index_of<N: Nand>(&self, io: &Store<N>, entry: &ReverseMapEntry) -> usize {
         entry.place.map_or(self.tombstone_group_index(), |place| io.block_of(place).index())
     }
 
@@ -188,7 +189,7 @@ impl FlashLog {
     }
 
     /// Returns the index of the NVRAM word (8 bytes) that holds the number of the oldest live log page.
-    fn word_of_oldest_page_number(&self) -> usize {
+    fn oldest_page_number_word_index(&self) -> usize {
         self.page_buffer.len() / 8
     }
 
@@ -199,13 +200,14 @@ impl FlashLog {
         io: &Store<N>,
         slot: u32,
     ) -> Option<(ReverseMapEntry, Option<RemapCommand>)> {
-        let (words, command) = self.form.split_words(&io.nvram()[self.first_word_of_slot(slot)..])?;
+        let (words, command) =
+            self.entry_layout.split_entry_words(&io.nvram()[self.first_word_of_slot(slot)..])?;
         Some((ReverseMapEntry::decode_in_log(words)?, command))
     }
 
     /// Returns the index of the first NVRAM word (8 bytes) of a slot of the entry buffer.
     fn first_word_of_slot(&self, slot: u32) -> usize {
-        slot as usize * self.form.entry_words()
+        slot as usize * self.entry_layout.words_per_entry()
     }
 
     fn buffer_entry<N: Nand>(
@@ -215,9 +217,9 @@ impl FlashLog {
         command: Option<RemapCommand>,
     ) -> Result<()> {
         if self.buffered_entries == self.entries_per_page {
-            self.flush(io)?;
+            self.flush_buffer(io)?;
         }
-        self.form.store_entry(
+        self.entry_layout.store_entry(
             io,
             self.first_word_of_slot(self.buffered_entries),
             entry.encode_in_log(),
@@ -230,17 +232,17 @@ impl FlashLog {
 
     /// Adds a reverse-map entry of log page `id` to the index by block, under the block whose page the entry names.
     fn index_entry<N: Nand>(&mut self, io: &Store<N>, id: u32, entry: ReverseMapEntry) {
-        let index = self.group_of(io, &entry);
-        let group = &mut self.groups[index].entries;
+        let index = self.group_index_of(io, &entry);
+        let group = &mut self.entries_by_block[index].entries;
         group.push_back((id, entry));
-        self.sizes.update_size(group.len() as u32 - 1, group.len() as u32);
+        self.entries_per_block_histogram.update_count(group.len() as u32 - 1, group.len() as u32);
         self.indexed_entries += 1;
     }
 
     /// Returns the number of flash pages that the reverse-map log can append without using the free block that GC keeps
     /// for its copies.
     fn appendable_pages<N: Nand>(io: &Store<N>) -> u64 {
-        io.free_pages_in(Stream::RemapLog, io.pool_with_most_free_blocks(Stream::RemapLog)) as u64
+        io.free_pages_above_reserve(Stream::RemapLog, io.pool_with_most_free_blocks(Stream::RemapLog)) as u64
     }
 
     fn copy_nvram_to_page_buffer<N: Nand>(&mut self, io: &Store<N>) {
@@ -250,19 +252,19 @@ impl FlashLog {
     }
 
     /// Programs the NVRAM buffer of reverse-map entries as the next page of the flash log, then zeroes the buffer.
-    fn flush<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+    fn flush_buffer<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         self.copy_nvram_to_page_buffer(io);
         io.flash_ops.record_metadata_reason(MetadataReason::LogBufferFull);
         let pool = io.pool_with_most_free_blocks(Stream::RemapLog);
         let (id, content) = (self.next_page_number(), Content::Bytes(&self.page_buffer));
         let place =
-            io.append(Stream::RemapLog, pool, id, content, Fingerprint::default(), Cause::RemapLog)?;
+            io.append_page(Stream::RemapLog, pool, id, content, Fingerprint::default(), Cause::RemapLog)?;
         self.live_page_ppns.push_back(place);
         self.zero_buffer(io)
     }
 
     fn zero_buffer<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        for at in 0..self.word_of_oldest_page_number() {
+        for at in 0..self.oldest_page_number_word_index() {
             if io.nvram()[at] != 0 {
                 io.store_nvram_word(at, 0)?;
             }
@@ -274,26 +276,27 @@ impl FlashLog {
     /// Decodes the reverse-map entries of the log page that was read last, from the read buffer.
     fn entries_in_page_buffer(&self) -> impl Iterator<Item = ReverseMapEntry> + '_ {
         let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
-        let slots = self.page_buffer.chunks_exact(self.form.entry_bytes() as usize);
+        let slots = self.page_buffer.chunks_exact(self.entry_layout.entry_bytes() as usize);
         slots.map_while(move |slot| {
             let words: ArrayVec<u64, 3> = slot.as_chunks().0.iter().map(word).collect();
-            ReverseMapEntry::decode_in_log(self.form.split_words(&words)?.0)
+            ReverseMapEntry::decode_in_log(self.entry_layout.split_entry_words(&words)?.0)
         })
     }
 
     /// Cleans the oldest page of the flash log: appends copies of those of its entries that are still needed to the
     /// log, and discards the page. Costs one page read and at most one program.
-    fn clean_oldest<N: Nand>(&mut self, io: &mut Store<N>, needed: LivenessOf<'_>) -> Result<()> {
+    fn clean_oldest_page<N: Nand>(&mut self, io: &mut Store<N>, needed: LivenessOf<'_>) -> Result<()> {
         let Some(&place) = self.live_page_ppns.front() else { return Ok(()) };
         io.read(place, &mut self.page_buffer, Cause::RemapLog)?;
         let mut groups: Vec<usize> =
-            self.entries_in_page_buffer().map(|entry| self.group_of(io, &entry)).collect();
+            self.entries_in_page_buffer().map(|entry| self.group_index_of(io, &entry)).collect();
         groups.sort_unstable();
         groups.dedup();
         let id = self.oldest_page_number;
         let in_page = |&&(page, _): &&(u32, ReverseMapEntry)| page == id;
-        let of_group =
-            |&index: &usize| self.groups[index].entries.iter().take_while(in_page).map(|&(_, entry)| entry);
+        let of_group = |&index: &usize| {
+            self.entries_by_block[index].entries.iter().take_while(in_page).map(|&(_, entry)| entry)
+        };
         let entries: Vec<ReverseMapEntry> = groups.iter().flat_map(of_group).collect();
         let dropped = self.take_superseded(io, &entries);
         let need = |entry: &ReverseMapEntry| {
@@ -304,15 +307,15 @@ impl FlashLog {
                 ..need
             }
         };
-        for rest in still_needed(&entries, &need).into_iter().flatten() {
+        for rest in entries_to_keep(&entries, &need).into_iter().flatten() {
             self.buffer_entry(io, rest, None)?;
         }
-        io.store_nvram_word(self.word_of_oldest_page_number(), id.wrapping_add(1) as u64)?;
+        io.store_nvram_word(self.oldest_page_number_word_index(), id.wrapping_add(1) as u64)?;
         self.oldest_page_number = id.wrapping_add(1);
         self.live_page_ppns.pop_front();
-        io.discard(place);
+        io.discard_page(place);
         for index in groups {
-            self.remove_page_from_group(index, id);
+            self.remove_page_from_index(index, id);
         }
         Ok(())
     }
@@ -327,13 +330,13 @@ impl FlashLog {
         let mut taken = HashSet::default();
         for entry in entries {
             let Some(place) = entry.place else { continue };
-            let Some(count) = self.superseded_by_bind.get_mut(&(entry.lpn, place)) else { continue };
+            let Some(count) = self.superseded_entries_by_bind.get_mut(&(entry.lpn, place)) else { continue };
             *count -= 1;
             if *count == 0 {
-                self.superseded_by_bind.remove(&(entry.lpn, place));
+                self.superseded_entries_by_bind.remove(&(entry.lpn, place));
             }
-            let index = self.group_of(io, entry);
-            self.groups[index].superseded_entries -= 1;
+            let index = self.group_index_of(io, entry);
+            self.entries_by_block[index].superseded_entries -= 1;
             self.superseded_entries -= 1;
             taken.insert((entry.lpn, entry.place, entry.sequence));
         }
@@ -342,14 +345,14 @@ impl FlashLog {
 
     /// Removes the reverse-map entries of log page `id`, the oldest page, from the entries of block number `index` (or
     /// from the tombstones, records of trims) in the index by block.
-    fn remove_page_from_group(&mut self, index: usize, id: u32) {
-        let group = &mut self.groups[index].entries;
+    fn remove_page_from_index(&mut self, index: usize, id: u32) {
+        let group = &mut self.entries_by_block[index].entries;
         let before = group.len() as u32;
         while group.front().is_some_and(|&(page, _)| page == id) {
             group.pop_front();
         }
         let after = group.len() as u32;
-        self.sizes.update_size(before, after);
+        self.entries_per_block_histogram.update_count(before, after);
         self.indexed_entries -= before - after;
         if index == self.tombstone_group_index() {
             self.doubtful_tombstones = self.doubtful_tombstones.saturating_sub(before - after);
@@ -359,7 +362,7 @@ impl FlashLog {
     /// Returns the number of entries that cleaning the flash log can free: superseded and dropped ones, and tombstones
     /// (records of trims) that may be unnecessary.
     fn reclaimable_entries(&self) -> u64 {
-        self.used_entries() - self.valid_entries() + self.doubtful_tombstones as u64
+        self.used_entries() - self.valid_entry_count() + self.doubtful_tombstones as u64
     }
 
     fn max_entries_for_binds(&self) -> u64 {
@@ -370,11 +373,11 @@ impl FlashLog {
     /// one for the new entry, and enough for GC to record once more all entries of the block that has the most, the new
     /// entry included.
     fn free_entries_needed_for_bind(&self) -> u64 {
-        1 + (self.sizes.largest_size() as u64 + 1)
+        1 + (self.entries_per_block_histogram.largest_count() as u64 + 1)
     }
 
     fn has_room_for_bind(&self) -> bool {
-        self.valid_entries() < self.max_entries_for_binds()
+        self.valid_entry_count() < self.max_entries_for_binds()
             && self.free_entries() >= self.free_entries_needed_for_bind()
     }
 
@@ -391,7 +394,11 @@ impl FlashLog {
         if flushed || self.buffered_entries == 0 {
             return self.zero_buffer(io);
         }
-        if self.form == EntryLayout::WithCommand { self.discard_torn_command(io, &buffered) } else { Ok(()) }
+        if self.entry_layout == EntryLayout::WithCommand {
+            self.discard_torn_command(io, &buffered)
+        } else {
+            Ok(())
+        }
     }
 
     /// Zeroes the entries of an incomplete atomic remap command in the NVRAM buffer, the youngest first. Also zeroes a
@@ -402,14 +409,14 @@ impl FlashLog {
         buffered: &[(ReverseMapEntry, Option<RemapCommand>)],
     ) -> Result<()> {
         if self.buffered_entries < self.entries_per_page {
-            self.form.zero_entry(io, self.first_word_of_slot(self.buffered_entries))?;
+            self.entry_layout.zero_entry(io, self.first_word_of_slot(self.buffered_entries))?;
         }
-        let torn = torn_commands(buffered);
+        let torn = incomplete_commands(buffered);
         let is_torn = |&(entry, command): &(ReverseMapEntry, Option<RemapCommand>)| {
             command.is_some_and(|command| torn.contains(&command.first_sequence(&entry)))
         };
         while self.buffered_entries > 0 && is_torn(&buffered[self.buffered_entries as usize - 1]) {
-            self.form.zero_entry(io, self.first_word_of_slot(self.buffered_entries - 1))?;
+            self.entry_layout.zero_entry(io, self.first_word_of_slot(self.buffered_entries - 1))?;
             self.buffered_entries -= 1;
         }
         Ok(())
@@ -418,7 +425,7 @@ impl FlashLog {
 
 /// Removes the older copy of each reverse-map entry that is in the flash log twice. A tombstone (record of a trim) also
 /// counts as a copy of the relocation entry from which cleaning derived it.
-fn remove_older_copies(entries: &mut Vec<(u32, ReverseMapEntry)>) {
+fn remove_older_entry_copies(entries: &mut Vec<(u32, ReverseMapEntry)>) {
     let mut seen: HashSet<(Lpn, Option<Ppn>, u64), FxBuildHasher> = HashSet::default();
     entries.reverse();
     entries.retain(|(_, entry)| {
@@ -434,7 +441,7 @@ impl ReverseMap for FlashLog {
         if !self.has_room_for_bind()
             && self.reclaimable_entries() > self.capacity_entries() / MIN_CLEANING_GAIN_DIVISOR
         {
-            self.clean_oldest(io, needed)?;
+            self.clean_oldest_page(io, needed)?;
         }
         Ok(self.has_room_for_bind())
     }
@@ -445,9 +452,9 @@ impl ReverseMap for FlashLog {
         block: BlockId,
         needed: LivenessOf<'_>,
     ) -> Result<bool> {
-        let entries = self.groups[block.index()].entries.len() as u64;
+        let entries = self.entries_by_block[block.index()].entries.len() as u64;
         if self.free_entries() < entries && self.reclaimable_entries() > 0 && Self::appendable_pages(io) > 0 {
-            self.clean_oldest(io, needed)?;
+            self.clean_oldest_page(io, needed)?;
         }
         let filled_pages =
             (self.buffered_entries as u64 + entries).saturating_sub(1) / self.entries_per_page as u64;
@@ -477,20 +484,21 @@ impl ReverseMap for FlashLog {
     ) -> Result<bool> {
         let count = places.len() as u64;
         let admits = |log: &Self| {
-            log.valid_entries() + count <= log.max_entries_for_binds()
-                && log.free_entries() >= count + u64::from(log.sizes.largest_size()) + count
+            log.valid_entry_count() + count <= log.max_entries_for_binds()
+                && log.free_entries()
+                    >= count + u64::from(log.entries_per_block_histogram.largest_count()) + count
         };
-        if self.form == EntryLayout::Single || count > u64::from(self.entries_per_page) {
+        if self.entry_layout == EntryLayout::Single || count > u64::from(self.entries_per_page) {
             return Ok(false);
         }
         if !admits(self) && self.reclaimable_entries() > 0 {
-            self.clean_oldest(io, needed)?;
+            self.clean_oldest_page(io, needed)?;
         }
         if !admits(self) {
             return Ok(false);
         }
         if u64::from(self.buffered_entries) + count > u64::from(self.entries_per_page) {
-            self.flush(io)?;
+            self.flush_buffer(io)?;
         }
         // The page that was flushed early counts as a full page of the log.
         Ok(admits(self))
@@ -509,12 +517,12 @@ impl ReverseMap for FlashLog {
         entries.iter().try_for_each(|&entry| self.buffer_entry(io, entry, Some(command)))
     }
 
-    fn mark_superseded<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn) {
-        let group = &mut self.groups[io.block_of(place).index()];
+    fn mark_bind_superseded<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn) {
+        let group = &mut self.entries_by_block[io.block_of(place).index()];
         group.superseded_entries += 1;
         let recorded = group.entries.len() as u32;
         assert!(group.superseded_entries <= recorded, "the bind of page {lpn} to {place} was never recorded");
-        *self.superseded_by_bind.entry((lpn, place)).or_default() += 1;
+        *self.superseded_entries_by_bind.entry((lpn, place)).or_default() += 1;
         self.superseded_entries += 1;
     }
 
@@ -528,34 +536,34 @@ impl ReverseMap for FlashLog {
             io.read(place, &mut [], Cause::RemapLog)?;
         }
         if self.used_entries() > 0 {
-            io.charge_referrer_scan(block, self.buffered_entries as u64 * self.form.entry_bytes());
+            io.charge_referrer_scan(block, self.buffered_entries as u64 * self.entry_layout.entry_bytes());
         }
-        out.extend(self.groups[block.index()].entries.iter().map(|&(_, entry)| entry));
+        out.extend(self.entries_by_block[block.index()].entries.iter().map(|&(_, entry)| entry));
         Ok(())
     }
 
-    fn block_erased<N: Nand>(&mut self, _: &mut Store<N>, block: BlockId) -> Result<()> {
+    fn drop_entries_of_block<N: Nand>(&mut self, _: &mut Store<N>, block: BlockId) -> Result<()> {
         let BlockEntries { entries, superseded_entries: superseded } =
-            std::mem::take(&mut self.groups[block.index()]);
-        self.sizes.update_size(entries.len() as u32, 0);
+            std::mem::take(&mut self.entries_by_block[block.index()]);
+        self.entries_per_block_histogram.update_count(entries.len() as u32, 0);
         self.indexed_entries -= entries.len() as u32;
         self.superseded_entries -= superseded;
         for (_, entry) in entries {
             let place = entry.place.expect("an entry of a block names a page");
-            self.superseded_by_bind.remove(&(entry.lpn, place));
+            self.superseded_entries_by_bind.remove(&(entry.lpn, place));
         }
-        self.doubtful_tombstones = self.groups[self.tombstone_group_index()].entries.len() as u32;
+        self.doubtful_tombstones = self.entries_by_block[self.tombstone_group_index()].entries.len() as u32;
         Ok(())
     }
 
-    fn adopt_pages(&mut self, pages: &[(u32, Ppn)]) {
+    fn adopt_log_pages(&mut self, pages: &[(u32, Ppn)]) {
         self.surveyed_pages = pages.to_vec();
     }
 
     fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<ReverseMapEntry>> {
         self.clear_index();
         let found: HashMap<u32, Ppn, FxBuildHasher> = self.surveyed_pages.drain(..).collect();
-        self.oldest_page_number = io.nvram()[self.word_of_oldest_page_number()] as u32;
+        self.oldest_page_number = io.nvram()[self.oldest_page_number_word_index()] as u32;
         let mut entries = Vec::new();
         while let Some(&place) = found.get(&self.next_page_number()) {
             io.read(place, &mut self.page_buffer, Cause::Recovery)?;
@@ -566,19 +574,19 @@ impl ReverseMap for FlashLog {
         self.recover_buffer(io)?;
         let buffered = (0..self.buffered_entries).filter_map(|slot| self.buffered_entry(io, slot));
         entries.extend(buffered.map(|(entry, _)| (self.next_page_number(), entry)));
-        remove_older_copies(&mut entries);
+        remove_older_entry_copies(&mut entries);
         for &(id, entry) in &entries {
             self.index_entry(io, id, entry);
         }
-        self.doubtful_tombstones = self.groups[self.tombstone_group_index()].entries.len() as u32;
+        self.doubtful_tombstones = self.entries_by_block[self.tombstone_group_index()].entries.len() as u32;
         Ok(entries.into_iter().map(|(_, entry)| entry).collect())
     }
 
     fn all_entries<N: Nand>(&self, _: &Store<N>) -> Vec<ReverseMapEntry> {
-        self.groups.iter().flat_map(|group| group.entries.iter().map(|&(_, entry)| entry)).collect()
+        self.entries_by_block.iter().flat_map(|group| group.entries.iter().map(|&(_, entry)| entry)).collect()
     }
 
-    fn valid_entries(&self) -> u64 {
+    fn valid_entry_count(&self) -> u64 {
         (self.indexed_entries - self.superseded_entries) as u64
     }
 
@@ -588,7 +596,7 @@ impl ReverseMap for FlashLog {
     }
 
     fn metadata_pages(&self) -> u64 {
-        self.log_pages as u64
+        self.max_log_pages as u64
     }
 
     fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
@@ -603,15 +611,15 @@ impl ReverseMap for FlashLog {
     /// not counted: only the simulation has it.
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         vec![
-            ("reverse map log directory", self.log_pages as u64 * 4),
+            ("reverse map log directory", self.max_log_pages as u64 * 4),
             ("reverse map log buffer (NVRAM)", self.page_buffer.len() as u64 + 8),
         ]
     }
 
     fn check(&self) -> std::result::Result<(), String> {
-        let live: usize = self.groups.iter().map(|group| group.entries.len()).sum();
-        let superseded: u32 = self.groups.iter().map(|group| group.superseded_entries).sum();
-        let named: u32 = self.superseded_by_bind.values().sum();
+        let live: usize = self.entries_by_block.iter().map(|group| group.entries.len()).sum();
+        let superseded: u32 = self.entries_by_block.iter().map(|group| group.superseded_entries).sum();
+        let named: u32 = self.superseded_entries_by_bind.values().sum();
         let counted = (self.indexed_entries as usize, self.superseded_entries, self.superseded_entries);
         if (live, superseded, named) != counted || live as u64 > self.used_entries() {
             return Err(format!(
@@ -619,17 +627,17 @@ impl ReverseMap for FlashLog {
                  group and {named} by bind, but the totals differ"
             ));
         }
-        if self.live_pages() > self.log_pages || self.buffered_entries > self.entries_per_page {
+        if self.live_pages() > self.max_log_pages || self.buffered_entries > self.entries_per_page {
             return Err(format!(
                 "audit of the flash log: {} live pages where {} are the maximum, or {} entries in the buffer are \
                  more than a page holds",
                 self.live_pages(),
-                self.log_pages,
+                self.max_log_pages,
                 self.buffered_entries
             ));
         }
-        let largest = self.groups.iter().map(|group| group.entries.len()).max();
-        let known = self.sizes.largest_size() as usize;
+        let largest = self.entries_by_block.iter().map(|group| group.entries.len()).max();
+        let known = self.entries_per_block_histogram.largest_count() as usize;
         if largest == Some(known) {
             Ok(())
         } else {

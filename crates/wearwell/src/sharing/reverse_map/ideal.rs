@@ -62,7 +62,7 @@ pub struct IdealReverseMap {
     /// Lists of two or more binders (logical pages bound to one physical page), oldest first. Lists that are not in use
     /// are empty.
     binder_lists: Vec<Vec<Binder>>,
-    free_lists: Vec<usize>,
+    free_list_indices: Vec<usize>,
     /// Physical pages to which logical pages are bound, so that a query for a whole block reads only a few words of
     /// this bitmap. Members of compressed chunks are not included.
     bound_pages: PageSet,
@@ -76,14 +76,14 @@ impl IdealReverseMap {
         Self {
             binders: HashMap::default(),
             binder_lists: Vec::new(),
-            free_lists: Vec::new(),
+            free_list_indices: Vec::new(),
             bound_pages: PageSet::new(physical_pages),
             physical_pages,
             entry_count: 0,
         }
     }
 
-    fn is_page(&self, place: Ppn) -> bool {
+    fn is_physical_page(&self, place: Ppn) -> bool {
         u64::from(place.0) < self.physical_pages
     }
 
@@ -103,7 +103,7 @@ impl IdealReverseMap {
     /// Removes the record of the physical page `place`, to which no logical page is bound any more.
     fn remove_unbound_page(&mut self, place: Ppn) {
         self.binders.remove(&place);
-        if self.is_page(place) {
+        if self.is_physical_page(place) {
             self.bound_pages.remove(place);
         }
     }
@@ -115,7 +115,7 @@ impl IdealReverseMap {
             self.binder_lists[list].push(binder);
             return first;
         }
-        let list = self.free_lists.pop().unwrap_or(self.binder_lists.len());
+        let list = self.free_list_indices.pop().unwrap_or(self.binder_lists.len());
         if list == self.binder_lists.len() {
             self.binder_lists.push(Vec::new());
         }
@@ -132,7 +132,7 @@ impl IdealReverseMap {
         self.binder_lists[list].remove(at);
         let [one] = self.binder_lists[list][..] else { return Some(binder) };
         self.binder_lists[list].clear();
-        self.free_lists.push(list);
+        self.free_list_indices.push(list);
         Some(one)
     }
 }
@@ -155,14 +155,14 @@ impl ReverseMap for IdealReverseMap {
                 self.binders.insert(place, several);
             }
             self.entry_count += 1;
-            if self.is_page(place) {
+            if self.is_physical_page(place) {
                 self.bound_pages.insert(place);
             }
         }
         Ok(())
     }
 
-    fn mark_superseded<N: Nand>(&mut self, _: &mut Store<N>, lpn: Lpn, place: Ppn) {
+    fn mark_bind_superseded<N: Nand>(&mut self, _: &mut Store<N>, lpn: Lpn, place: Ppn) {
         let binder = self.binders[&place];
         match self.remove_binder(binder, lpn) {
             Some(binder) => _ = self.binders.insert(place, binder),
@@ -178,7 +178,7 @@ impl ReverseMap for IdealReverseMap {
         out: &mut Vec<ReverseMapEntry>,
     ) -> Result<()> {
         let mut places = Vec::new();
-        self.bound_pages.append_members(
+        self.bound_pages.append_pages_in_range(
             io.geometry().first_page(block),
             io.geometry().block_pages(),
             &mut places,
@@ -187,7 +187,7 @@ impl ReverseMap for IdealReverseMap {
         Ok(())
     }
 
-    fn block_erased<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()> {
+    fn drop_entries_of_block<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()> {
         let is_free =
             self.bound_pages.is_disjoint(io.geometry().first_page(block), io.geometry().block_pages());
         assert!(is_free, "a page of erased block {block} is still bound");
@@ -202,7 +202,7 @@ impl ReverseMap for IdealReverseMap {
         self.binders.keys().flat_map(|&place| self.entries_at(place)).collect()
     }
 
-    fn valid_entries(&self) -> u64 {
+    fn valid_entry_count(&self) -> u64 {
         self.entry_count
     }
 
@@ -218,7 +218,7 @@ impl ReverseMap for IdealReverseMap {
                 self.entry_count
             ));
         }
-        let of_pages = self.binders.keys().filter(|&&place| self.is_page(place));
+        let of_pages = self.binders.keys().filter(|&&place| self.is_physical_page(place));
         let marked = of_pages.clone().filter(|&&place| self.bound_pages.contains(place)).count();
         if (marked, marked as u64) == (of_pages.count(), self.bound_pages.len()) {
             Ok(())

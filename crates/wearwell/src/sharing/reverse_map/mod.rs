@@ -53,7 +53,7 @@ use hashbrown::{HashMap, HashSet};
 pub use ideal::IdealReverseMap;
 pub use nvram_log::NvramLog;
 use rustc_hash::FxBuildHasher;
-pub use segments::{NvramSegments, SEGMENT_BYTES};
+pub use segments::{DEFAULT_SEGMENT_BYTES, NvramSegments};
 
 use crate::address::{BlockId, Lpn, Ppn};
 use crate::error::{Error, Result};
@@ -85,11 +85,11 @@ pub const COMMAND_ENTRY_BYTES: u64 = 24;
 const MAX_FILL_PERCENT_FOR_BINDS: u64 = 95;
 
 const TORN_BIT: u64 = 1;
-const OFFSET_BITS: u32 = 21;
+const PAGE_OFFSET_BITS: u32 = 21;
 const SEQUENCE_BITS: u32 = 42;
 const LPN_BITS: u32 = 31;
 /// Page offset with all bits one, which marks a reverse-map entry as a tombstone (record of a trim): it names no page.
-const NO_OFFSET: u64 = (1 << OFFSET_BITS) - 1;
+const NO_PAGE_OFFSET: u64 = (1 << PAGE_OFFSET_BITS) - 1;
 /// Source LPN with all bits one, which marks a reverse-map entry without a source.
 const NO_LPN: u64 = (1 << LPN_BITS) - 1;
 
@@ -118,11 +118,11 @@ impl ReverseMapEntry {
             fits(self.lpn) && self.source.is_none_or(fits),
             "{self:?} has a page number that does not fit 31 bits"
         );
-        let offset = self.place.map_or(NO_OFFSET, |place| (place.0 - first.0) as u64);
+        let offset = self.place.map_or(NO_PAGE_OFFSET, |place| (place.0 - first.0) as u64);
         let source = self.source.map_or(NO_LPN, |lpn| lpn.0 as u64);
         let flag = u64::from(self.source.is_some());
         [
-            TORN_BIT | offset << 1 | self.sequence << (1 + OFFSET_BITS),
+            TORN_BIT | offset << 1 | self.sequence << (1 + PAGE_OFFSET_BITS),
             TORN_BIT | (self.lpn.0 as u64) << 1 | flag << (1 + LPN_BITS) | source << (2 + LPN_BITS),
         ]
     }
@@ -133,13 +133,13 @@ impl ReverseMapEntry {
         if words[0] & words[1] & TORN_BIT == 0 {
             return None;
         }
-        let offset = words[0] >> 1 & NO_OFFSET;
+        let offset = words[0] >> 1 & NO_PAGE_OFFSET;
         let source = words[1] >> (2 + LPN_BITS) & NO_LPN;
         Some(Self {
             lpn: Lpn((words[1] >> 1 & NO_LPN) as u32),
-            place: (offset != NO_OFFSET).then(|| Ppn(first.0 + offset as u32)),
+            place: (offset != NO_PAGE_OFFSET).then(|| Ppn(first.0 + offset as u32)),
             source: (source != NO_LPN).then_some(Lpn(source as u32)),
-            sequence: words[0] >> (1 + OFFSET_BITS),
+            sequence: words[0] >> (1 + PAGE_OFFSET_BITS),
         })
     }
 }
@@ -200,13 +200,13 @@ impl EntryLayout {
         }
     }
 
-    fn entry_words(self) -> usize {
+    fn words_per_entry(self) -> usize {
         self.entry_bytes() as usize / 8
     }
 
     /// Returns the bytes of NVRAM that the reverse map needs in addition to its entries: with atomic commands 8, for
     /// the sequence number up to which all commands count as complete (the vouched number), otherwise 0.
-    fn vouched_number_bytes(self) -> u64 {
+    fn complete_until_number_bytes(self) -> u64 {
         match self {
             Self::Single => 0,
             Self::WithCommand => 8,
@@ -233,8 +233,8 @@ impl EntryLayout {
 
     /// Splits the words of a reverse-map entry into the first two, still encoded, and the atomic command in the third.
     /// Returns `None` if a word lacks its torn bit (an interrupted store).
-    fn split_words(self, words: &[u64]) -> Option<([u64; 2], Option<RemapCommand>)> {
-        let words = &words[..self.entry_words()];
+    fn split_entry_words(self, words: &[u64]) -> Option<([u64; 2], Option<RemapCommand>)> {
+        let words = &words[..self.words_per_entry()];
         let is_intact = words.iter().all(|word| word & TORN_BIT != 0);
         is_intact.then(|| ([words[0], words[1]], words.get(2).and_then(|&word| RemapCommand::decode(word))))
     }
@@ -242,7 +242,7 @@ impl EntryLayout {
     /// Zeroes a reverse-map entry in NVRAM, its last word first, so that an interrupted zeroing never leaves an intact
     /// entry.
     fn zero_entry<N: Nand>(self, io: &mut Store<N>, at: usize) -> Result<()> {
-        for at in (at..at + self.entry_words()).rev() {
+        for at in (at..at + self.words_per_entry()).rev() {
             if io.nvram()[at] != 0 {
                 io.store_nvram_word(at, 0)?;
             }
@@ -254,31 +254,31 @@ impl EntryLayout {
 /// State of the atomic remap commands in a reverse map: the sequence numbers up to which commands count as complete and
 /// at which the newest command begins.
 #[derive(Clone, Copy, Debug, Default)]
-struct CommandState {
+struct RemapCommandState {
     form: EntryLayout,
     /// Index of the NVRAM word with the vouched number: the sequence number up to which all atomic commands count as
     /// complete.
-    vouched_word_index: usize,
-    vouched_sequence: u64,
+    complete_until_word_index: usize,
+    commands_complete_until: u64,
     /// Sequence number of the first entry of the newest recorded atomic command; it identifies the command.
     newest_command_sequence: u64,
 }
 
-impl CommandState {
-    fn new(form: EntryLayout, vouched_word_index: usize) -> Self {
-        Self { form, vouched_word_index, ..Self::default() }
+impl RemapCommandState {
+    fn new(form: EntryLayout, complete_until_word_index: usize) -> Self {
+        Self { form, complete_until_word_index, ..Self::default() }
     }
 
     /// Stores the current sequence number in NVRAM, as the number up to which all atomic remap commands count as
     /// complete. Must be called before reverse-map entries are dropped, so that a command with dropped entries is not
     /// taken for incomplete.
-    fn vouch_for_commands<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        if self.newest_command_sequence <= self.vouched_sequence {
+    fn declare_commands_complete<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+        if self.newest_command_sequence <= self.commands_complete_until {
             return Ok(());
         }
         let number = io.last_sequence();
-        io.store_nvram_word(self.vouched_word_index, number)?;
-        self.vouched_sequence = number;
+        io.store_nvram_word(self.complete_until_word_index, number)?;
+        self.commands_complete_until = number;
         Ok(())
     }
 
@@ -293,13 +293,13 @@ impl CommandState {
         if self.form == EntryLayout::Single {
             return HashSet::default();
         }
-        self.vouched_sequence = io.nvram()[self.vouched_word_index];
-        io.continue_sequence_after(self.vouched_sequence);
+        self.commands_complete_until = io.nvram()[self.complete_until_word_index];
+        io.continue_sequence_after(self.commands_complete_until);
         let unsure = |&&(entry, command): &&(ReverseMapEntry, Option<RemapCommand>)| {
-            command.is_some_and(|command| command.first_sequence(&entry) > self.vouched_sequence)
+            command.is_some_and(|command| command.first_sequence(&entry) > self.commands_complete_until)
         };
         let unsure: Vec<_> = recorded.iter().filter(unsure).copied().collect();
-        let torn = torn_commands(&unsure);
+        let torn = incomplete_commands(&unsure);
         let numbers =
             unsure.iter().filter_map(|(entry, command)| Some(command.as_ref()?.first_sequence(entry)));
         self.newest_command_sequence = numbers.filter(|number| !torn.contains(number)).max().unwrap_or(0);
@@ -309,7 +309,7 @@ impl CommandState {
 
 /// Returns the numbers of the incomplete atomic commands: those of which an entry is missing in `recorded`, the intact
 /// reverse-map entries with their commands.
-fn torn_commands(recorded: &[(ReverseMapEntry, Option<RemapCommand>)]) -> HashSet<u64, FxBuildHasher> {
+fn incomplete_commands(recorded: &[(ReverseMapEntry, Option<RemapCommand>)]) -> HashSet<u64, FxBuildHasher> {
     let mut found: HashMap<u64, (RemapCommand, HashSet<Lpn, FxBuildHasher>), FxBuildHasher> =
         HashMap::default();
     for &(entry, command) in recorded {
@@ -428,7 +428,7 @@ pub type LivenessOf<'a> = &'a dyn Fn(&ReverseMapEntry) -> EntryLiveness;
 /// Returns for each of the reverse-map `entries` what compaction must keep of it; `None` for nothing. Of several
 /// entries of one bind (mapping without a program), or several tombstones (records of trims) of one range, only the
 /// newest is kept. An older relocation may still be kept as the tombstone of its source.
-fn still_needed(entries: &[ReverseMapEntry], needed: LivenessOf<'_>) -> Vec<Option<ReverseMapEntry>> {
+fn entries_to_keep(entries: &[ReverseMapEntry], needed: LivenessOf<'_>) -> Vec<Option<ReverseMapEntry>> {
     let mut newest: HashMap<(Lpn, Option<Ppn>), u64, FxBuildHasher> = HashMap::default();
     for entry in entries {
         let sequence = newest.entry((entry.lpn, entry.place)).or_default();
@@ -458,31 +458,31 @@ fn still_needed(entries: &[ReverseMapEntry], needed: LivenessOf<'_>) -> Vec<Opti
 /// Histogram of the number of reverse-map entries (or NVRAM segments) per block, from which the largest number is
 /// known. A change costs amortised O(1).
 #[derive(Clone, Debug, Default)]
-struct GroupSizeHistogram {
+struct EntriesPerBlockHistogram {
     /// Number of blocks that have `k + 1` reverse-map entries (or NVRAM segments), at index `k`; the last number is
     /// never 0.
-    blocks_by_size: Vec<u32>,
+    blocks_by_count: Vec<u32>,
 }
 
-impl GroupSizeHistogram {
-    fn largest_size(&self) -> u32 {
-        self.blocks_by_size.len() as u32
+impl EntriesPerBlockHistogram {
+    fn largest_count(&self) -> u32 {
+        self.blocks_by_count.len() as u32
     }
 
     /// Updates the histogram for one block whose number of entries (or segments) changed from `before` to `after`.
-    fn update_size(&mut self, before: u32, after: u32) {
+    fn update_count(&mut self, before: u32, after: u32) {
         if before == after {
             return;
         }
         if after > 0 {
-            self.blocks_by_size.resize(self.blocks_by_size.len().max(after as usize), 0);
-            self.blocks_by_size[after as usize - 1] += 1;
+            self.blocks_by_count.resize(self.blocks_by_count.len().max(after as usize), 0);
+            self.blocks_by_count[after as usize - 1] += 1;
         }
         if before > 0 {
-            self.blocks_by_size[before as usize - 1] -= 1;
+            self.blocks_by_count[before as usize - 1] -= 1;
         }
-        while self.blocks_by_size.last() == Some(&0) {
-            self.blocks_by_size.pop();
+        while self.blocks_by_count.last() == Some(&0) {
+            self.blocks_by_count.pop();
         }
     }
 }
@@ -557,7 +557,7 @@ pub trait ReverseMap {
 
     /// Marks the reverse-map entry of a bind (mapping without a program) as superseded: `lpn` is no longer bound to
     /// `place`. Its tombstone (record of a trim) may still be needed.
-    fn mark_superseded<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn);
+    fn mark_bind_superseded<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn);
 
     /// Appends to `out` every reverse-map entry of `block`, superseded ones included, in the order of recording.
     /// Charges the reads of NVRAM or flash that a controller needs to find them.
@@ -576,16 +576,16 @@ pub trait ReverseMap {
     ///
     /// # Errors
     /// Errors of the medium.
-    fn block_erased<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()>;
+    fn drop_entries_of_block<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()>;
 
     /// Passes to the reverse map the pages of its log that recovery found on flash, as `(page number, PPN)`; of several
     /// copies of a page only the newest. Must be called before [`ReverseMap::recover`]. After that,
     /// [`ReverseMap::owns_metadata_page`] tells which of these pages are live.
-    fn adopt_pages(&mut self, _: &[(u32, Ppn)]) {}
+    fn adopt_log_pages(&mut self, _: &[(u32, Ppn)]) {}
 
     /// Rebuilds the RAM state of the reverse map from its non-volatile entries and returns every intact entry, some
     /// perhaps twice. All count as needed at first. The caller reports each bind that no longer holds with
-    /// [`ReverseMap::mark_superseded`].
+    /// [`ReverseMap::mark_bind_superseded`].
     ///
     /// # Errors
     /// Errors of the medium.
@@ -596,7 +596,7 @@ pub trait ReverseMap {
 
     /// Returns the number of reverse-map entries that are not marked as superseded (bind no longer current), tombstones
     /// (records of trims) included.
-    fn valid_entries(&self) -> u64;
+    fn valid_entry_count(&self) -> u64;
 
     /// Returns the maximum number of flash pages that one [`ReverseMap::admit_entry`] or [`ReverseMap::record_entry`]
     /// may append; 0 for reverse maps without pages on flash.
@@ -780,8 +780,8 @@ impl ReverseMap for AnyReverseMap {
             "{command:?} is recorded, but the design has no reverse map",
         ))
     }
-    fn mark_superseded<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn) {
-        delegate!(self, m => m.mark_superseded(io, lpn, place), else ());
+    fn mark_bind_superseded<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn) {
+        delegate!(self, m => m.mark_bind_superseded(io, lpn, place), else ());
     }
     fn entries_of_block<N: Nand>(
         &mut self,
@@ -791,11 +791,11 @@ impl ReverseMap for AnyReverseMap {
     ) -> Result<()> {
         delegate!(self, m => m.entries_of_block(io, block, out), else Ok(()))
     }
-    fn block_erased<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()> {
-        delegate!(self, m => m.block_erased(io, block), else Ok(()))
+    fn drop_entries_of_block<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()> {
+        delegate!(self, m => m.drop_entries_of_block(io, block), else Ok(()))
     }
-    fn adopt_pages(&mut self, pages: &[(u32, Ppn)]) {
-        delegate!(self, m => m.adopt_pages(pages), else ());
+    fn adopt_log_pages(&mut self, pages: &[(u32, Ppn)]) {
+        delegate!(self, m => m.adopt_log_pages(pages), else ());
     }
     fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<ReverseMapEntry>> {
         delegate!(self, m => m.recover(io), else Ok(Vec::new()))
@@ -803,8 +803,8 @@ impl ReverseMap for AnyReverseMap {
     fn all_entries<N: Nand>(&self, io: &Store<N>) -> Vec<ReverseMapEntry> {
         delegate!(self, m => m.all_entries(io), else Vec::new())
     }
-    fn valid_entries(&self) -> u64 {
-        delegate!(self, m => m.valid_entries(), else 0)
+    fn valid_entry_count(&self) -> u64 {
+        delegate!(self, m => m.valid_entry_count(), else 0)
     }
     fn pages_per_record(&self) -> u32 {
         delegate!(self, m => m.pages_per_record(), else 0)
@@ -834,7 +834,7 @@ mod tests {
     /// range's first page, and the next recovery mapped the rest of the range again. Found by a crash of the server
     /// machine under an image of design `remap`.
     #[test]
-    fn a_tombstone_of_a_range_outlives_a_newer_one_of_its_first_page() {
+    fn the_tombstone_of_a_trimmed_range_outlives_a_newer_one_of_its_first_page() {
         let tombstone = |last: Option<u32>, sequence| ReverseMapEntry {
             lpn: Lpn(139),
             place: None,
@@ -844,7 +844,7 @@ mod tests {
         let needed = |_: &ReverseMapEntry| EntryLiveness { is_bind_live: false, is_tombstone_needed: true };
         let range = tombstone(Some(141), 1);
         let [first, again] = [tombstone(None, 2), tombstone(None, 3)];
-        let kept = still_needed(&[range, first, again], &needed);
+        let kept = entries_to_keep(&[range, first, again], &needed);
         assert_eq!(kept, [Some(range), None, Some(again)]);
     }
 
@@ -878,12 +878,12 @@ mod tests {
             is_tombstone_needed: entry.source.is_some(),
         };
         let buried = ReverseMapEntry { lpn: Lpn(7), place: None, source: None, sequence: 2 };
-        let kept = still_needed(&entries, &need);
+        let kept = entries_to_keep(&entries, &need);
         assert_eq!(kept, [Some(buried), Some(entry(3, Some(8))), None, None]);
     }
 
     #[test]
-    fn reverse_map_logs_refuse_devices_above_one_tebibyte_with_a_sentence() {
+    fn reverse_map_logs_refuse_devices_above_one_tebibyte_with_an_error_message() {
         assert!(require_device_fits_log(MAX_LOG_PAGES).is_ok());
         let Err(Error::InvalidOptions(sentence)) = require_device_fits_log(1 << 28) else {
             panic!("28 bits do not do")
@@ -892,12 +892,12 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_reverse_map_group_is_tracked_as_groups_change() {
-        let mut sizes = GroupSizeHistogram::default();
+    fn the_histogram_tracks_the_largest_number_of_reverse_map_entries_per_block() {
+        let mut sizes = EntriesPerBlockHistogram::default();
         let steps = [(0, 3, 3), (0, 1, 3), (3, 4, 4), (4, 2, 2), (2, 0, 1), (1, 0, 0)];
         for (before, after, largest) in steps {
-            sizes.update_size(before, after);
-            assert_eq!(sizes.largest_size(), largest);
+            sizes.update_count(before, after);
+            assert_eq!(sizes.largest_count(), largest);
         }
     }
 }

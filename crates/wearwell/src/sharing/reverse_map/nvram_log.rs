@@ -24,8 +24,8 @@
 //! of the reused block. They are older than its pages, so the engine ignores them.
 
 use super::{
-    BlockId, CommandState, EntryLayout, GroupSizeHistogram, LivenessOf, Lpn, MAX_FILL_PERCENT_FOR_BINDS, Ppn,
-    RemapCommand, ReverseMap, ReverseMapEntry, require_device_fits_log, still_needed,
+    BlockId, EntriesPerBlockHistogram, EntryLayout, LivenessOf, Lpn, MAX_FILL_PERCENT_FOR_BINDS, Ppn,
+    RemapCommand, RemapCommandState, ReverseMap, ReverseMapEntry, entries_to_keep, require_device_fits_log,
 };
 use crate::error::{Error, Result};
 use crate::nand::Nand;
@@ -52,14 +52,14 @@ struct BlockEntrySlots {
 /// ring of entry slots in the order of recording.
 #[derive(Clone, Debug)]
 pub struct NvramLog {
-    commands: CommandState,
+    command_state: RemapCommandState,
     slot_count: u32,
     /// Slot of the oldest reverse-map entry in the NVRAM log, which is a ring.
     oldest_slot: u32,
     used_slots: u32,
     /// Reverse-map entries grouped by block; the last group holds the tombstones (records of trims).
-    groups: Vec<BlockEntrySlots>,
-    sizes: GroupSizeHistogram,
+    entry_slots_by_block: Vec<BlockEntrySlots>,
+    entries_per_block_histogram: EntriesPerBlockHistogram,
     /// For each slot of the NVRAM log, whether the index by block has its reverse-map entry; `false` if the slot is
     /// empty or the block that the entry names was erased.
     is_slot_indexed: Vec<bool>,
@@ -85,7 +85,7 @@ impl NvramLog {
     /// Those of [`NvramLog::new`].
     pub fn with_entry_layout<N: Nand>(io: &Store<N>, nvram_bytes: u64, form: EntryLayout) -> Result<Self> {
         let (present, pages) = (io.nvram().len() as u64 * 8, io.geometry().pages());
-        let slots = nvram_bytes.saturating_sub(form.vouched_number_bytes()) / form.entry_bytes();
+        let slots = nvram_bytes.saturating_sub(form.complete_until_number_bytes()) / form.entry_bytes();
         if present < nvram_bytes {
             let sentence = format!(
                 "the reverse map needs {nvram_bytes} bytes of NVRAM, but the medium has only {present}: use a medium \
@@ -98,16 +98,16 @@ impl NvramLog {
             return Err(Error::InvalidOptions(format!(
                 "an NVRAM log of {nvram_bytes} bytes is not possible: set remap.size_mib so that the log has {} \
                  bytes to 64 GiB",
-                MIN_SLOTS * form.entry_bytes() + form.vouched_number_bytes()
+                MIN_SLOTS * form.entry_bytes() + form.complete_until_number_bytes()
             )));
         }
         let mut log = Self {
-            commands: CommandState::new(form, slots as usize * form.entry_words()),
+            command_state: RemapCommandState::new(form, slots as usize * form.words_per_entry()),
             slot_count: slots as u32,
             oldest_slot: 0,
             used_slots: 0,
-            groups: vec![BlockEntrySlots::default(); io.geometry().blocks() as usize + 1],
-            sizes: GroupSizeHistogram::default(),
+            entry_slots_by_block: vec![BlockEntrySlots::default(); io.geometry().blocks() as usize + 1],
+            entries_per_block_histogram: EntriesPerBlockHistogram::default(),
             is_slot_indexed: vec![false; slots as usize],
             indexed_entries: 0,
             superseded_entries: 0,
@@ -118,8 +118,8 @@ impl NvramLog {
     }
 
     fn clear_index(&mut self) {
-        self.groups.iter_mut().for_each(|group| *group = BlockEntrySlots::default());
-        self.sizes = GroupSizeHistogram::default();
+        self.entry_slots_by_block.iter_mut().for_each(|group| *group = BlockEntrySlots::default());
+        self.entries_per_block_histogram = EntriesPerBlockHistogram::default();
         self.is_slot_indexed.fill(false);
         (
             self.oldest_slot,
@@ -135,7 +135,7 @@ impl NvramLog {
         self.slot_count - GAP_SLOTS
     }
 
-    fn current_entries(&self) -> u32 {
+    fn current_entry_count(&self) -> u32 {
         self.indexed_entries - self.superseded_entries
     }
 
@@ -149,10 +149,10 @@ impl NvramLog {
     }
 
     fn tombstone_group_index(&self) -> usize {
-        self.groups.len() - 1
+        self.entry_slots_by_block.len() - 1
     }
 
-    fn group_of<N: Nand>(&self, io: &Store<N>, entry: &ReverseMapEntry) -> usize {
+    fn group_index_of<N: Nand>(&self, io: &Store<N>, entry: &ReverseMapEntry) -> usize {
         entry.place.map_or(self.tombstone_group_index(), |place| io.block_of(place).index())
     }
 
@@ -163,7 +163,7 @@ impl NvramLog {
 
     /// Returns the index of the first NVRAM word (8 bytes) of an entry slot.
     fn first_word_of_slot(&self, slot: u32) -> usize {
-        slot as usize * self.commands.form.entry_words()
+        slot as usize * self.command_state.form.words_per_entry()
     }
 
     /// Decodes the reverse-map entry in `slot` of the NVRAM log, with the atomic remap command to which it belongs, if
@@ -174,7 +174,7 @@ impl NvramLog {
         slot: u32,
     ) -> Option<(ReverseMapEntry, Option<RemapCommand>)> {
         let (words, command) =
-            self.commands.form.split_words(&io.nvram()[self.first_word_of_slot(slot)..])?;
+            self.command_state.form.split_entry_words(&io.nvram()[self.first_word_of_slot(slot)..])?;
         Some((ReverseMapEntry::decode_in_log(words)?, command))
     }
 
@@ -183,17 +183,22 @@ impl NvramLog {
     }
 
     fn used_bytes(&self) -> u64 {
-        self.used_slots as u64 * self.commands.form.entry_bytes()
+        self.used_slots as u64 * self.command_state.form.entry_bytes()
     }
 
-    fn append<N: Nand>(
+    fn append_entry<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         entry: ReverseMapEntry,
         command: Option<RemapCommand>,
     ) -> Result<()> {
         let slot = self.slot_of_kth_entry(self.used_slots);
-        self.commands.form.store_entry(io, self.first_word_of_slot(slot), entry.encode_in_log(), command)?;
+        self.command_state.form.store_entry(
+            io,
+            self.first_word_of_slot(slot),
+            entry.encode_in_log(),
+            command,
+        )?;
         self.used_slots += 1;
         self.index_entry(io, slot, &entry);
         Ok(())
@@ -202,17 +207,17 @@ impl NvramLog {
     /// Adds the reverse-map entry in `slot` of the NVRAM log to the index by block, under the block whose page the
     /// entry names.
     fn index_entry<N: Nand>(&mut self, io: &Store<N>, slot: u32, entry: &ReverseMapEntry) {
-        let index = self.group_of(io, entry);
-        self.groups[index].entry_slots.push(slot);
-        let size = self.groups[index].entry_slots.len() as u32;
-        self.sizes.update_size(size - 1, size);
+        let index = self.group_index_of(io, entry);
+        self.entry_slots_by_block[index].entry_slots.push(slot);
+        let size = self.entry_slots_by_block[index].entry_slots.len() as u32;
+        self.entries_per_block_histogram.update_count(size - 1, size);
         self.is_slot_indexed[slot as usize] = true;
         self.indexed_entries += 1;
     }
 
     fn zero_slot<N: Nand>(&self, io: &mut Store<N>, slot: u32) -> Result<()> {
-        let words =
-            self.first_word_of_slot(slot)..self.first_word_of_slot(slot) + self.commands.form.entry_words();
+        let words = self.first_word_of_slot(slot)
+            ..self.first_word_of_slot(slot) + self.command_state.form.words_per_entry();
         for at in words {
             if io.nvram()[at] != 0 {
                 io.store_nvram_word(at, 0)?;
@@ -226,7 +231,7 @@ impl NvramLog {
     fn discard_torn_commands<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         let recorded: Vec<_> =
             (0..self.used_slots).filter_map(|k| self.decode_slot(io, self.slot_of_kth_entry(k))).collect();
-        let torn = self.commands.recover(io, &recorded);
+        let torn = self.command_state.recover(io, &recorded);
         let is_torn = |(entry, command): (ReverseMapEntry, Option<RemapCommand>)| {
             command.is_some_and(|command| torn.contains(&command.first_sequence(&entry)))
         };
@@ -241,10 +246,10 @@ impl NvramLog {
 
     /// Removes the reverse-map entries of block number `index` (or the tombstones, records of trims) from index and
     /// counts. Their slots in the NVRAM log stay in use until the next cleaning.
-    fn drop_group(&mut self, index: usize) {
+    fn drop_block_from_index(&mut self, index: usize) {
         let BlockEntrySlots { entry_slots: slots, superseded_entries: superseded } =
-            std::mem::take(&mut self.groups[index]);
-        self.sizes.update_size(slots.len() as u32, 0);
+            std::mem::take(&mut self.entry_slots_by_block[index]);
+        self.entries_per_block_histogram.update_count(slots.len() as u32, 0);
         self.indexed_entries -= slots.len() as u32;
         self.superseded_entries -= superseded;
         for slot in slots {
@@ -254,20 +259,20 @@ impl NvramLog {
 
     /// Compacts the NVRAM log in one pass over all slots in use: appends a copy of each entry that is still needed
     /// after the youngest entry, and zeroes the old slot.
-    fn clean<N: Nand>(&mut self, io: &mut Store<N>, needed: LivenessOf<'_>) -> Result<()> {
+    fn compact_log<N: Nand>(&mut self, io: &mut Store<N>, needed: LivenessOf<'_>) -> Result<()> {
         io.charge_nvram_scan(self.used_bytes());
-        self.commands.vouch_for_commands(io)?;
+        self.command_state.declare_commands_complete(io)?;
         let run: Vec<u32> = (0..self.used_slots).map(|k| self.slot_of_kth_entry(k)).collect();
         let live: Vec<u32> =
             run.iter().copied().filter(|&slot| self.is_slot_indexed[slot as usize]).collect();
         let entries: Vec<ReverseMapEntry> = live.iter().map(|&slot| self.entry_in_slot(io, slot)).collect();
-        let mut rests = live.into_iter().zip(still_needed(&entries, needed)).peekable();
-        (0..self.groups.len()).for_each(|index| self.drop_group(index));
+        let mut rests = live.into_iter().zip(entries_to_keep(&entries, needed)).peekable();
+        (0..self.entry_slots_by_block.len()).for_each(|index| self.drop_block_from_index(index));
         for slot in run {
             if let Some((_, rest)) = rests.next_if(|&(live, _)| live == slot) {
-                rest.map_or(Ok(()), |rest| self.append(io, rest, None))?;
+                rest.map_or(Ok(()), |rest| self.append_entry(io, rest, None))?;
             }
-            self.zero_oldest(io)?;
+            self.zero_oldest_entry(io)?;
         }
         self.doubtful_tombstones = 0;
         Ok(())
@@ -286,12 +291,12 @@ impl NvramLog {
         );
         let buried = young.place.is_none() && old.source == Some(young.lpn);
         if old == young || (buried && old.sequence == young.sequence) {
-            self.zero_oldest(io)?;
+            self.zero_oldest_entry(io)?;
         }
         Ok(())
     }
 
-    fn zero_oldest<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+    fn zero_oldest_entry<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         self.zero_slot(io, self.oldest_slot)?;
         self.oldest_slot = self.slot_of_kth_entry(1);
         self.used_slots -= 1;
@@ -301,14 +306,14 @@ impl NvramLog {
     /// Returns the number of slots that cleaning the NVRAM log can free: those of superseded and dropped entries, and
     /// those of tombstones (records of trims) that may be unnecessary.
     fn reclaimable_slots(&self) -> u32 {
-        self.used_slots - self.current_entries() + self.doubtful_tombstones
+        self.used_slots - self.current_entry_count() + self.doubtful_tombstones
     }
 
     /// Returns the number of free slots of the NVRAM log without which the host may not bind (map without a program):
     /// one for the new entry, and enough for GC to record once more all entries of the block that has the most, the new
     /// entry included.
     fn free_slots_needed_for_bind(&self) -> u32 {
-        1 + self.sizes.largest_size() + 1
+        1 + self.entries_per_block_histogram.largest_count() + 1
     }
 
     fn max_entries_for_binds(&self) -> u32 {
@@ -316,7 +321,7 @@ impl NvramLog {
     }
 
     fn has_room_for_bind(&self) -> bool {
-        self.current_entries() < self.max_entries_for_binds()
+        self.current_entry_count() < self.max_entries_for_binds()
             && self.free_slots() >= self.free_slots_needed_for_bind()
     }
 }
@@ -325,7 +330,7 @@ impl ReverseMap for NvramLog {
     fn admit_entry<N: Nand>(&mut self, io: &mut Store<N>, needed: LivenessOf<'_>) -> Result<bool> {
         if !self.has_room_for_bind() && self.reclaimable_slots() > self.slot_count / MIN_CLEANING_GAIN_DIVISOR
         {
-            self.clean(io, needed)?;
+            self.compact_log(io, needed)?;
         }
         Ok(self.has_room_for_bind())
     }
@@ -336,9 +341,11 @@ impl ReverseMap for NvramLog {
         block: BlockId,
         needed: LivenessOf<'_>,
     ) -> Result<bool> {
-        let fits = |log: &Self| log.free_slots() as usize >= log.groups[block.index()].entry_slots.len();
+        let fits = |log: &Self| {
+            log.free_slots() as usize >= log.entry_slots_by_block[block.index()].entry_slots.len()
+        };
         if !fits(self) && self.reclaimable_slots() > 0 {
-            self.clean(io, needed)?;
+            self.compact_log(io, needed)?;
         }
         Ok(fits(self))
     }
@@ -355,7 +362,7 @@ impl ReverseMap for NvramLog {
             self.free_slots() > 0,
             "the NVRAM log is full: the caller must call admit_entry or make_room_for_victim before it records an entry"
         );
-        self.append(io, entry, None)
+        self.append_entry(io, entry, None)
     }
 
     fn admit_command<N: Nand>(
@@ -366,14 +373,15 @@ impl ReverseMap for NvramLog {
     ) -> Result<bool> {
         let count = places.len() as u64;
         let admits = |log: &Self| {
-            u64::from(log.current_entries()) + count <= u64::from(log.max_entries_for_binds())
-                && u64::from(log.free_slots()) >= count + u64::from(log.sizes.largest_size()) + count
+            u64::from(log.current_entry_count()) + count <= u64::from(log.max_entries_for_binds())
+                && u64::from(log.free_slots())
+                    >= count + u64::from(log.entries_per_block_histogram.largest_count()) + count
         };
-        if self.commands.form == EntryLayout::Single {
+        if self.command_state.form == EntryLayout::Single {
             return Ok(false);
         }
         if !admits(self) && self.reclaimable_slots() > 0 {
-            self.clean(io, needed)?;
+            self.compact_log(io, needed)?;
         }
         Ok(admits(self))
     }
@@ -384,13 +392,13 @@ impl ReverseMap for NvramLog {
         command: RemapCommand,
         entries: &[ReverseMapEntry],
     ) -> Result<()> {
-        entries.iter().try_for_each(|&entry| self.append(io, entry, Some(command)))?;
-        self.commands.newest_command_sequence = entries.first().map_or(0, |entry| entry.sequence);
+        entries.iter().try_for_each(|&entry| self.append_entry(io, entry, Some(command)))?;
+        self.command_state.newest_command_sequence = entries.first().map_or(0, |entry| entry.sequence);
         Ok(())
     }
 
-    fn mark_superseded<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn) {
-        let group = &mut self.groups[io.block_of(place).index()];
+    fn mark_bind_superseded<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn) {
+        let group = &mut self.entry_slots_by_block[io.block_of(place).index()];
         group.superseded_entries += 1;
         let recorded = group.entry_slots.len() as u32;
         assert!(group.superseded_entries <= recorded, "the bind of page {lpn} to {place} was never recorded");
@@ -406,19 +414,25 @@ impl ReverseMap for NvramLog {
         if self.used_slots > 0 {
             io.charge_referrer_scan(block, self.used_bytes());
         }
-        out.extend(self.groups[block.index()].entry_slots.iter().map(|&slot| self.entry_in_slot(io, slot)));
+        out.extend(
+            self.entry_slots_by_block[block.index()]
+                .entry_slots
+                .iter()
+                .map(|&slot| self.entry_in_slot(io, slot)),
+        );
         Ok(())
     }
 
-    fn block_erased<N: Nand>(&mut self, _: &mut Store<N>, block: BlockId) -> Result<()> {
-        self.drop_group(block.index());
-        self.doubtful_tombstones = self.groups[self.tombstone_group_index()].entry_slots.len() as u32;
+    fn drop_entries_of_block<N: Nand>(&mut self, _: &mut Store<N>, block: BlockId) -> Result<()> {
+        self.drop_block_from_index(block.index());
+        self.doubtful_tombstones =
+            self.entry_slots_by_block[self.tombstone_group_index()].entry_slots.len() as u32;
         Ok(())
     }
 
     fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<ReverseMapEntry>> {
         self.clear_index();
-        io.charge_nvram_scan(self.slot_count as u64 * self.commands.form.entry_bytes());
+        io.charge_nvram_scan(self.slot_count as u64 * self.command_state.form.entry_bytes());
         for slot in 0..self.slot_count {
             if self.decode_slot(io, slot).is_none() {
                 self.zero_slot(io, slot)?;
@@ -440,7 +454,8 @@ impl ReverseMap for NvramLog {
             self.index_entry(io, slot, &entry);
             entries.push(entry);
         }
-        self.doubtful_tombstones = self.groups[self.tombstone_group_index()].entry_slots.len() as u32;
+        self.doubtful_tombstones =
+            self.entry_slots_by_block[self.tombstone_group_index()].entry_slots.len() as u32;
         Ok(entries)
     }
 
@@ -448,19 +463,19 @@ impl ReverseMap for NvramLog {
         (0..self.used_slots).map(|k| self.entry_in_slot(io, self.slot_of_kth_entry(k))).collect()
     }
 
-    fn valid_entries(&self) -> u64 {
-        self.current_entries() as u64
+    fn valid_entry_count(&self) -> u64 {
+        self.current_entry_count() as u64
     }
 
     /// Returns the bytes of NVRAM of the reverse-map log. The index by block is not counted: only the simulation has
     /// it.
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        vec![("reverse map log (NVRAM)", self.slot_count as u64 * self.commands.form.entry_bytes())]
+        vec![("reverse map log (NVRAM)", self.slot_count as u64 * self.command_state.form.entry_bytes())]
     }
 
     fn check(&self) -> std::result::Result<(), String> {
-        let live: usize = self.groups.iter().map(|group| group.entry_slots.len()).sum();
-        let superseded: u32 = self.groups.iter().map(|group| group.superseded_entries).sum();
+        let live: usize = self.entry_slots_by_block.iter().map(|group| group.entry_slots.len()).sum();
+        let superseded: u32 = self.entry_slots_by_block.iter().map(|group| group.superseded_entries).sum();
         let bits = self.is_slot_indexed.iter().filter(|&&live| live).count();
         if (live, superseded) != (self.indexed_entries as usize, self.superseded_entries)
             || bits != live
@@ -477,8 +492,8 @@ impl ReverseMap for NvramLog {
                 self.used_slots, self.slot_count
             ));
         }
-        let largest = self.groups.iter().map(|group| group.entry_slots.len()).max();
-        let known = self.sizes.largest_size() as usize;
+        let largest = self.entry_slots_by_block.iter().map(|group| group.entry_slots.len()).max();
+        let known = self.entries_per_block_histogram.largest_count() as usize;
         if largest == Some(known) {
             Ok(())
         } else {

@@ -52,8 +52,8 @@ use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
 use super::{
-    BlockId, CommandState, EntryLayout, GroupSizeHistogram, LivenessOf, Lpn, MAX_FILL_PERCENT_FOR_BINDS, Ppn,
-    RemapCommand, ReverseMap, ReverseMapEntry, still_needed,
+    BlockId, EntriesPerBlockHistogram, EntryLayout, LivenessOf, Lpn, MAX_FILL_PERCENT_FOR_BINDS, Ppn,
+    RemapCommand, RemapCommandState, ReverseMap, ReverseMapEntry, entries_to_keep,
 };
 use crate::address::Address;
 use crate::error::{Error, Result};
@@ -61,14 +61,14 @@ use crate::nand::Nand;
 use crate::store::Store;
 
 /// Default size of an NVRAM segment of reverse-map entries, bytes.
-pub const SEGMENT_BYTES: u32 = 1024;
+pub const DEFAULT_SEGMENT_BYTES: u32 = 1024;
 
 /// Maximum number of blocks, in addition to the first, whose chains a GC victim's entries join when they are recorded
 /// once more. Each of these blocks may need one more NVRAM segment.
-const EXTRA_DESTINATION_GROUPS: u32 = 2;
+const EXTRA_DESTINATION_BLOCKS: u32 = 2;
 /// Minimum number of NVRAM segments with which any entry can be recorded: one for the entry, one to record it once
-/// more, and one for each of [`EXTRA_DESTINATION_GROUPS`].
-const MIN_SEGMENTS: u64 = 2 + EXTRA_DESTINATION_GROUPS as u64;
+/// more, and one for each of [`EXTRA_DESTINATION_BLOCKS`].
+const MIN_SEGMENTS: u64 = 2 + EXTRA_DESTINATION_BLOCKS as u64;
 
 const TORN_BIT: u64 = 1;
 const CHAIN_POSITION_BITS: u32 = 21;
@@ -133,7 +133,7 @@ struct SegmentChain {
 #[derive(Clone, Debug)]
 pub struct NvramSegments {
     segment_bytes: u32,
-    commands: CommandState,
+    command_state: RemapCommandState,
     /// Number of NVRAM segments of the device, free ones included.
     segment_count: u32,
     /// Bitmap of the NVRAM segments in use (Remap-SSD's SV-bitmap).
@@ -142,9 +142,9 @@ pub struct NvramSegments {
     /// Index of the word, in the bitmap of NVRAM segments in use, where the search for a free segment continues.
     free_search_word: usize,
     /// Chain of NVRAM segments of each block; the last one holds the tombstones (records of trims).
-    groups: Vec<SegmentChain>,
+    chains_by_block: Vec<SegmentChain>,
     /// Histogram of the lengths of the blocks' chains of NVRAM segments, in segments.
-    sizes: GroupSizeHistogram,
+    chain_length_histogram: EntriesPerBlockHistogram,
     entry_count: u64,
     superseded_entries: u64,
     /// Whether a tombstone (record of a trim) may have become unnecessary since tombstones were last compacted.
@@ -174,20 +174,21 @@ impl NvramSegments {
         segment_bytes: u32,
         form: EntryLayout,
     ) -> Result<Self> {
-        let segments = nvram_bytes.saturating_sub(form.vouched_number_bytes()) / segment_bytes.max(1) as u64;
+        let segments =
+            nvram_bytes.saturating_sub(form.complete_until_number_bytes()) / segment_bytes.max(1) as u64;
         if let Some(sentence) = Self::size_problem(io, nvram_bytes, (segment_bytes, form), segments) {
             return Err(Error::InvalidOptions(sentence));
         }
         let blocks = io.geometry().blocks() as usize;
         let mut map = Self {
             segment_bytes,
-            commands: CommandState::new(form, (segments * segment_bytes as u64 / 8) as usize),
+            command_state: RemapCommandState::new(form, (segments * segment_bytes as u64 / 8) as usize),
             segment_count: segments as u32,
             used_segments_bitmap: Vec::new(),
             free_segments: 0,
             free_search_word: 0,
-            groups: vec![SegmentChain::default(); blocks + 1],
-            sizes: GroupSizeHistogram::default(),
+            chains_by_block: vec![SegmentChain::default(); blocks + 1],
+            chain_length_histogram: EntriesPerBlockHistogram::default(),
             entry_count: 0,
             superseded_entries: 0,
             tombstones_may_expire: false,
@@ -234,20 +235,20 @@ impl NvramSegments {
             *self.used_segments_bitmap.last_mut().expect("there are segments") = u64::MAX << (64 - beyond);
         }
         (self.free_segments, self.free_search_word) = (self.segment_count, 0);
-        self.groups.fill(SegmentChain::default());
-        self.sizes = GroupSizeHistogram::default();
+        self.chains_by_block.fill(SegmentChain::default());
+        self.chain_length_histogram = EntriesPerBlockHistogram::default();
         (self.entry_count, self.superseded_entries) = (0, 0);
         (self.tombstones_may_expire, self.may_compaction_free_segment) = (true, true);
     }
 
     /// Returns the number of reverse-map entries that fit in one NVRAM segment.
-    pub fn segment_entries(&self) -> u32 {
-        self.segment_bytes / self.commands.form.entry_bytes() as u32 - 1
+    pub fn entries_per_segment(&self) -> u32 {
+        self.segment_bytes / self.command_state.form.entry_bytes() as u32 - 1
     }
 
     /// Returns the number of reverse-map entries that fit in all NVRAM segments together.
     pub fn capacity_entries(&self) -> u64 {
-        self.segment_count as u64 * self.segment_entries() as u64
+        self.segment_count as u64 * self.entries_per_segment() as u64
     }
 
     /// Returns the number of NVRAM segments that hold no entries.
@@ -256,40 +257,41 @@ impl NvramSegments {
     }
 
     fn tombstone_chain_index(&self) -> usize {
-        self.groups.len() - 1
+        self.chains_by_block.len() - 1
     }
 
-    fn group_of(&self, block: Option<BlockId>) -> usize {
+    fn chain_index_of(&self, block: Option<BlockId>) -> usize {
         block.map_or(self.tombstone_chain_index(), BlockId::index)
     }
 
-    fn owner(&self, group: usize) -> BlockId {
+    fn owner_of_chain(&self, group: usize) -> BlockId {
         if group == self.tombstone_chain_index() { BlockId::NONE } else { BlockId(group as u32) }
     }
 
     /// Returns the number of NVRAM segments that `entries` entries of one block need.
     fn segments_for(&self, entries: u32) -> u32 {
-        entries.div_ceil(self.segment_entries())
+        entries.div_ceil(self.entries_per_segment())
     }
 
     fn chain_segments(&self, group: usize) -> u32 {
-        self.segments_for(self.groups[group].entry_count)
+        self.segments_for(self.chains_by_block[group].entry_count)
     }
 
     /// Returns the number of free NVRAM segments without which the host may not bind (map without a program): one for
     /// the new entry, enough to copy the longest chain (entries of one block), which this entry may have lengthened,
-    /// and one for each of [`EXTRA_DESTINATION_GROUPS`].
+    /// and one for each of [`EXTRA_DESTINATION_BLOCKS`].
     fn free_segments_needed_for_bind(&self) -> u32 {
-        1 + (self.sizes.largest_size() + 1) + EXTRA_DESTINATION_GROUPS
+        1 + (self.chain_length_histogram.largest_count() + 1) + EXTRA_DESTINATION_BLOCKS
     }
 
     fn max_entries_for_binds(&self) -> u64 {
         self.capacity_entries() * MAX_FILL_PERCENT_FOR_BINDS / 100
     }
 
-    fn replace(&mut self, group: usize, new: SegmentChain) {
-        let old = std::mem::replace(&mut self.groups[group], new);
-        self.sizes.update_size(self.segments_for(old.entry_count), self.segments_for(new.entry_count));
+    fn replace_chain(&mut self, group: usize, new: SegmentChain) {
+        let old = std::mem::replace(&mut self.chains_by_block[group], new);
+        self.chain_length_histogram
+            .update_count(self.segments_for(old.entry_count), self.segments_for(new.entry_count));
         self.entry_count = self.entry_count + new.entry_count as u64 - old.entry_count as u64;
         self.superseded_entries =
             self.superseded_entries + new.superseded_entries as u64 - old.superseded_entries as u64;
@@ -297,7 +299,7 @@ impl NvramSegments {
 
     fn first_word_of_slot(&self, segment: u32, slot: u32) -> usize {
         segment as usize * (self.segment_bytes as usize / 8)
-            + slot as usize * self.commands.form.entry_words()
+            + slot as usize * self.command_state.form.words_per_entry()
     }
 
     fn read_segment_head<N: Nand>(&self, io: &Store<N>, segment: u32) -> Option<SegmentHead> {
@@ -314,8 +316,10 @@ impl NvramSegments {
         (segment, slot): (u32, u32),
         first: Ppn,
     ) -> Option<(ReverseMapEntry, Option<RemapCommand>)> {
-        let (words, command) =
-            self.commands.form.split_words(&io.nvram()[self.first_word_of_slot(segment, slot)..])?;
+        let (words, command) = self
+            .command_state
+            .form
+            .split_entry_words(&io.nvram()[self.first_word_of_slot(segment, slot)..])?;
         Some((ReverseMapEntry::decode(words, first)?, command))
     }
 
@@ -330,7 +334,7 @@ impl NvramSegments {
         self.read_segment_head(io, segment).expect("a segment in use has a head").next_segment
     }
 
-    fn link<N: Nand>(&self, io: &mut Store<N>, segment: u32, next: Option<u32>) -> Result<()> {
+    fn link_next_segment<N: Nand>(&self, io: &mut Store<N>, segment: u32, next: Option<u32>) -> Result<()> {
         let head = self.read_segment_head(io, segment).expect("a segment in use has a head");
         io.store_nvram_word(
             self.first_word_of_slot(segment, 0) + 1,
@@ -349,20 +353,20 @@ impl NvramSegments {
         }
         let segment = self.free_search_word as u32 * 64
             + self.used_segments_bitmap[self.free_search_word].trailing_ones();
-        self.mark_used(segment);
+        self.mark_segment_used(segment);
         segment
     }
 
-    fn mark_used(&mut self, segment: u32) {
+    fn mark_segment_used(&mut self, segment: u32) {
         self.used_segments_bitmap[segment as usize / 64] |= 1 << (segment % 64);
         self.free_segments -= 1;
     }
 
-    fn is_used(&self, segment: u32) -> bool {
+    fn is_segment_used(&self, segment: u32) -> bool {
         self.used_segments_bitmap[segment as usize / 64] >> (segment % 64) & 1 == 1
     }
 
-    fn release(&mut self, segment: u32) {
+    fn release_segment(&mut self, segment: u32) {
         self.used_segments_bitmap[segment as usize / 64] &= !(1 << (segment % 64));
         self.free_segments += 1;
     }
@@ -376,12 +380,12 @@ impl NvramSegments {
         (entry, command): (ReverseMapEntry, Option<RemapCommand>),
         sequence: u64,
     ) -> Result<()> {
-        let slot = group.entry_count % self.segment_entries();
+        let slot = group.entry_count % self.entries_per_segment();
         if slot == 0 {
             self.append_segment(io, (owner, group), sequence)?;
         }
         let words = entry.encode(Self::first_page_of_owner(io, owner));
-        self.commands.form.store_entry(
+        self.command_state.form.store_entry(
             io,
             self.first_word_of_slot(group.last_segment, 1 + slot),
             words,
@@ -398,13 +402,13 @@ impl NvramSegments {
         sequence: u64,
     ) -> Result<()> {
         let segment = self.take_free_segment();
-        let number = group.entry_count / self.segment_entries();
+        let number = group.entry_count / self.entries_per_segment();
         let head = SegmentHead { owner, position_in_chain: number, sequence, next_segment: None }.encode();
         let at = self.first_word_of_slot(segment, 0);
         io.store_nvram_word(at + 1, head[1])?;
         io.store_nvram_word(at, head[0])?;
         if number > 0 {
-            self.link(io, group.last_segment, Some(segment))?;
+            self.link_next_segment(io, group.last_segment, Some(segment))?;
         } else {
             group.first_segment = segment;
         }
@@ -419,10 +423,10 @@ impl NvramSegments {
         entry: ReverseMapEntry,
         command: Option<RemapCommand>,
     ) -> Result<()> {
-        let mut group = self.groups[index];
-        let opens = group.entry_count.is_multiple_of(self.segment_entries());
-        self.append_entry(io, (self.owner(index), &mut group), (entry, command), entry.sequence)?;
-        self.replace(index, group);
+        let mut group = self.chains_by_block[index];
+        let opens = group.entry_count.is_multiple_of(self.entries_per_segment());
+        self.append_entry(io, (self.owner_of_chain(index), &mut group), (entry, command), entry.sequence)?;
+        self.replace_chain(index, group);
         if opens && index == self.tombstone_chain_index() {
             (self.tombstones_may_expire, self.may_compaction_free_segment) = (true, true);
         }
@@ -430,17 +434,17 @@ impl NvramSegments {
     }
 
     /// Returns the bytes of NVRAM that a scan of the segments of block number `index` reads.
-    fn group_bytes(&self, index: usize) -> u64 {
+    fn chain_bytes(&self, index: usize) -> u64 {
         self.chain_segments(index) as u64 * self.segment_bytes as u64
     }
 
     fn read_chain_entries<N: Nand>(&self, io: &Store<N>, index: usize, out: &mut Vec<ReverseMapEntry>) {
-        let group = self.groups[index];
-        let owner = self.owner(index);
+        let group = self.chains_by_block[index];
+        let owner = self.owner_of_chain(index);
         let first = Self::first_page_of_owner(io, owner);
         let (mut segment, mut left) = (group.first_segment, group.entry_count);
         while left > 0 {
-            let count = left.min(self.segment_entries());
+            let count = left.min(self.entries_per_segment());
             let entry =
                 |slot| self.decode_slot(io, (segment, slot), first).expect("a counted entry is intact").0;
             out.extend((1..=count).map(entry));
@@ -456,12 +460,12 @@ impl NvramSegments {
     /// Frees the chain of `segments` NVRAM segments that begins with `first`. Zeroing its first head makes the whole
     /// chain garbage for recovery.
     fn free_chain<N: Nand>(&mut self, io: &mut Store<N>, first: u32, segments: u32) -> Result<()> {
-        self.commands.vouch_for_commands(io)?;
+        self.command_state.declare_commands_complete(io)?;
         let mut at = Some(first).filter(|_| segments > 0);
         while let Some(segment) = at {
             at = self.following_segment(io, segment);
             self.zero_segment(io, segment)?;
-            self.release(segment);
+            self.release_segment(segment);
         }
         Ok(())
     }
@@ -494,10 +498,10 @@ impl NvramSegments {
         if !self.may_compaction_free_segment {
             return None;
         }
-        let worth = |&index: &usize| self.is_worth_compacting(&self.groups[index]);
+        let worth = |&index: &usize| self.is_worth_compacting(&self.chains_by_block[index]);
         let best = (0..self.tombstone_chain_index())
             .filter(worth)
-            .max_by_key(|&index| self.groups[index].superseded_entries);
+            .max_by_key(|&index| self.chains_by_block[index].superseded_entries);
         let chosen = best.or(self.tombstones_may_expire.then_some(self.tombstone_chain_index()));
         self.may_compaction_free_segment = chosen.is_some();
         chosen
@@ -513,7 +517,7 @@ impl NvramSegments {
     ) -> Result<bool> {
         while !enough(self) {
             let Some(index) = self.choose_chain_to_compact() else { return Ok(false) };
-            self.compact(io, index, needed)?;
+            self.compact_chain(io, index, needed)?;
         }
         Ok(true)
     }
@@ -521,15 +525,20 @@ impl NvramSegments {
     /// Compacts the NVRAM segments of block number `index` (active GC): copies entries that are still needed to a new
     /// chain, records tombstones for the sources of superseded relocations, and frees the old chain. If that would free
     /// no segment, only updates the count of superseded entries.
-    fn compact<N: Nand>(&mut self, io: &mut Store<N>, index: usize, needed: LivenessOf<'_>) -> Result<()> {
+    fn compact_chain<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        index: usize,
+        needed: LivenessOf<'_>,
+    ) -> Result<()> {
         let tombstones = self.tombstone_chain_index();
         self.tombstones_may_expire &= index != tombstones;
-        let old = self.groups[index];
+        let old = self.chains_by_block[index];
         let mut entries = Vec::new();
-        io.charge_nvram_scan(self.group_bytes(index));
+        io.charge_nvram_scan(self.chain_bytes(index));
         self.read_chain_entries(io, index, &mut entries);
         let needed_entries: Vec<ReverseMapEntry> =
-            still_needed(&entries, needed).into_iter().flatten().collect();
+            entries_to_keep(&entries, needed).into_iter().flatten().collect();
         let superseded = old.entry_count - needed_entries.len() as u32;
         let (kept, buried): (Vec<_>, Vec<_>) =
             needed_entries.into_iter().partition(|entry| entry.place.is_some() || index == tombstones);
@@ -539,7 +548,7 @@ impl NvramSegments {
         if opened >= before || opened > self.free_segments {
             let superseded_at_futile_compaction =
                 if opened >= before { superseded } else { old.superseded_at_futile_compaction };
-            self.replace(
+            self.replace_chain(
                 index,
                 SegmentChain { superseded_entries: superseded, superseded_at_futile_compaction, ..old },
             );
@@ -553,28 +562,28 @@ impl NvramSegments {
         let sequence = io.last_sequence().max(old_head.sequence + 1);
         let mut new = SegmentChain::default();
         for entry in kept {
-            self.append_entry(io, (self.owner(index), &mut new), (entry, None), sequence)?;
+            self.append_entry(io, (self.owner_of_chain(index), &mut new), (entry, None), sequence)?;
         }
         self.free_chain(io, old.first_segment, before)?;
-        self.replace(index, new);
+        self.replace_chain(index, new);
         Ok(())
     }
 
     /// Returns the number of NVRAM segments that `more` further entries open in a block's chain.
     fn segments_opened_by(&self, group: usize, more: u32) -> u32 {
-        self.segments_for(self.groups[group].entry_count + more) - self.chain_segments(group)
+        self.segments_for(self.chains_by_block[group].entry_count + more) - self.chain_segments(group)
     }
 
     /// Finds, during recovery, the first segment of each block's chain in NVRAM, as `(sequence number, segment)`. Of
     /// two first segments of one block the older is taken, because the younger one begins an unfinished copy.
-    fn first_heads<N: Nand>(&self, io: &Store<N>) -> Vec<Option<(u64, u32)>> {
-        let mut firsts: Vec<Option<(u64, u32)>> = vec![None; self.groups.len()];
+    fn first_segments_of_chains<N: Nand>(&self, io: &Store<N>) -> Vec<Option<(u64, u32)>> {
+        let mut firsts: Vec<Option<(u64, u32)>> = vec![None; self.chains_by_block.len()];
         for segment in 0..self.segment_count {
             let Some(head) = self.read_segment_head(io, segment).filter(|head| head.position_in_chain == 0)
             else {
                 continue;
             };
-            let first = &mut firsts[self.group_of(head.owner.to_option())];
+            let first = &mut firsts[self.chain_index_of(head.owner.to_option())];
             let found = (head.sequence, segment);
             *first = Some(first.map_or(found, |known| known.min(found)));
         }
@@ -584,9 +593,9 @@ impl NvramSegments {
     /// Zeroes the words of a torn entry that follows the `count` intact entries of an NVRAM segment. With two-word
     /// entries this is not needed: the next entry overwrites word 0 before word 1 counts. With three words, an old word
     /// could complete the next entry.
-    fn zero_torn<N: Nand>(&self, io: &mut Store<N>, segment: u32, count: u32) -> Result<()> {
-        let form = self.commands.form;
-        if form == EntryLayout::Single || count == self.segment_entries() {
+    fn zero_torn_entry<N: Nand>(&self, io: &mut Store<N>, segment: u32, count: u32) -> Result<()> {
+        let form = self.command_state.form;
+        if form == EntryLayout::Single || count == self.entries_per_segment() {
             return Ok(());
         }
         form.zero_entry(io, self.first_word_of_slot(segment, 1 + count))
@@ -602,22 +611,22 @@ impl NvramSegments {
         let mut slots = Vec::new();
         for (index, first) in firsts.iter().enumerate() {
             if let &Some((_, first)) = first {
-                self.collect_slots(io, self.owner(index), first, &mut slots);
+                self.collect_entry_slots(io, self.owner_of_chain(index), first, &mut slots);
             }
         }
         let recorded: Vec<_> = slots.iter().map(|&(_, recorded)| recorded).collect();
-        let torn = self.commands.recover(io, &recorded);
+        let torn = self.command_state.recover(io, &recorded);
         let is_torn = |(entry, command): &(ReverseMapEntry, Option<RemapCommand>)| {
             command.is_some_and(|command| torn.contains(&command.first_sequence(entry)))
         };
         slots.retain(|(_, recorded)| is_torn(recorded));
         slots.sort_unstable_by_key(|(_, (entry, _))| u64::MAX - entry.sequence);
-        slots.iter().try_for_each(|&(at, _)| self.commands.form.zero_entry(io, at))
+        slots.iter().try_for_each(|&(at, _)| self.command_state.form.zero_entry(io, at))
     }
 
     /// Appends to `slots` each intact reverse-map entry of the chain of NVRAM segments that begins with `first`, with
     /// the index of its first NVRAM word.
-    fn collect_slots<N: Nand>(
+    fn collect_entry_slots<N: Nand>(
         &self,
         io: &Store<N>,
         owner: BlockId,
@@ -634,7 +643,7 @@ impl NvramSegments {
                     self.decode_slot(io, (segment, slot), first_page)?,
                 ))
             };
-            slots.extend((1..=self.segment_entries()).map_while(intact));
+            slots.extend((1..=self.entries_per_segment()).map_while(intact));
             if slots.len() == before {
                 return;
             }
@@ -649,36 +658,36 @@ impl NvramSegments {
         let mut at = first;
         loop {
             let intact = |&slot: &u32| self.decode_slot(io, (at, slot), Ppn(0)).is_some();
-            let count = (1..=self.segment_entries()).take_while(intact).count() as u32;
-            self.zero_torn(io, at, count)?;
+            let count = (1..=self.entries_per_segment()).take_while(intact).count() as u32;
+            self.zero_torn_entry(io, at, count)?;
             if count == 0 {
                 break;
             }
-            self.mark_used(at);
+            self.mark_segment_used(at);
             (group.last_segment, group.entry_count) = (at, group.entry_count + count);
             let Some(next) = self.following_segment(io, at) else { break };
             let head = self.read_segment_head(io, next).expect("links lead to heads");
             assert_eq!(
                 head.owner,
-                self.owner(index),
+                self.owner_of_chain(index),
                 "NVRAM segment {next} is linked to the chain of another block"
             );
             at = next;
         }
         if group.entry_count > 0 && group.last_segment != at {
-            self.link(io, group.last_segment, None)?;
+            self.link_next_segment(io, group.last_segment, None)?;
         }
-        self.replace(index, group);
+        self.replace_chain(index, group);
         Ok(())
     }
 }
 
 impl ReverseMap for NvramSegments {
     fn admit_entry<N: Nand>(&mut self, io: &mut Store<N>, needed: LivenessOf<'_>) -> Result<bool> {
-        if self.valid_entries() >= self.max_entries_for_binds() && self.tombstones_may_expire {
-            self.compact(io, self.tombstone_chain_index(), needed)?;
+        if self.valid_entry_count() >= self.max_entries_for_binds() && self.tombstones_may_expire {
+            self.compact_chain(io, self.tombstone_chain_index(), needed)?;
         }
-        Ok(self.valid_entries() < self.max_entries_for_binds()
+        Ok(self.valid_entry_count() < self.max_entries_for_binds()
             && self
                 .compact_until(io, needed, |map| map.free_segments >= map.free_segments_needed_for_bind())?)
     }
@@ -691,8 +700,8 @@ impl ReverseMap for NvramSegments {
     ) -> Result<bool> {
         let index = block.index();
         self.compact_until(io, needed, |map| {
-            map.groups[index].entry_count == 0
-                || map.free_segments >= map.chain_segments(index) + EXTRA_DESTINATION_GROUPS
+            map.chains_by_block[index].entry_count == 0
+                || map.free_segments >= map.chain_segments(index) + EXTRA_DESTINATION_BLOCKS
         })
     }
 
@@ -704,7 +713,7 @@ impl ReverseMap for NvramSegments {
         entry: ReverseMapEntry,
         _: LivenessOf<'_>,
     ) -> Result<()> {
-        let index = self.group_of(entry.place.map(|place| io.block_of(place)));
+        let index = self.chain_index_of(entry.place.map(|place| io.block_of(place)));
         self.append_entry_to_chain(io, index, entry, None)
     }
 
@@ -714,18 +723,18 @@ impl ReverseMap for NvramSegments {
         places: &[Option<Ppn>],
         needed: LivenessOf<'_>,
     ) -> Result<bool> {
-        let after = self.valid_entries() + places.len() as u64;
+        let after = self.valid_entry_count() + places.len() as u64;
         if after > self.max_entries_for_binds() && self.tombstones_may_expire {
-            self.compact(io, self.tombstone_chain_index(), needed)?;
+            self.compact_chain(io, self.tombstone_chain_index(), needed)?;
         }
-        if self.commands.form == EntryLayout::Single
-            || self.valid_entries() + places.len() as u64 > self.max_entries_for_binds()
+        if self.command_state.form == EntryLayout::Single
+            || self.valid_entry_count() + places.len() as u64 > self.max_entries_for_binds()
         {
             return Ok(false);
         }
         let mut counts: HashMap<usize, u32, FxBuildHasher> = HashMap::default();
         for place in places {
-            *counts.entry(self.group_of(place.map(|place| io.block_of(place)))).or_default() += 1;
+            *counts.entry(self.chain_index_of(place.map(|place| io.block_of(place)))).or_default() += 1;
         }
         self.compact_until(io, needed, |map| {
             let grown = |(&group, &count): (&usize, &u32)| {
@@ -733,8 +742,9 @@ impl ReverseMap for NvramSegments {
             };
             let opened: u32 =
                 counts.iter().map(|(&group, &count)| map.segments_opened_by(group, count)).sum();
-            let largest = counts.iter().map(grown).max().unwrap_or(0).max(map.sizes.largest_size());
-            map.free_segments >= opened + largest + EXTRA_DESTINATION_GROUPS
+            let largest =
+                counts.iter().map(grown).max().unwrap_or(0).max(map.chain_length_histogram.largest_count());
+            map.free_segments >= opened + largest + EXTRA_DESTINATION_BLOCKS
         })
     }
 
@@ -745,24 +755,24 @@ impl ReverseMap for NvramSegments {
         entries: &[ReverseMapEntry],
     ) -> Result<()> {
         for &entry in entries {
-            let index = self.group_of(entry.place.map(|place| io.block_of(place)));
+            let index = self.chain_index_of(entry.place.map(|place| io.block_of(place)));
             self.append_entry_to_chain(io, index, entry, Some(command))?;
         }
-        self.commands.newest_command_sequence = entries.first().map_or(0, |entry| entry.sequence);
+        self.command_state.newest_command_sequence = entries.first().map_or(0, |entry| entry.sequence);
         Ok(())
     }
 
-    fn mark_superseded<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn) {
+    fn mark_bind_superseded<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn) {
         let index = io.block_of(place).index();
         let group = SegmentChain {
-            superseded_entries: self.groups[index].superseded_entries + 1,
-            ..self.groups[index]
+            superseded_entries: self.chains_by_block[index].superseded_entries + 1,
+            ..self.chains_by_block[index]
         };
         assert!(
             group.superseded_entries <= group.entry_count,
             "the bind of page {lpn} to {place} was never recorded"
         );
-        self.replace(index, group);
+        self.replace_chain(index, group);
         self.may_compaction_free_segment |= self.is_worth_compacting(&group);
     }
 
@@ -772,7 +782,7 @@ impl ReverseMap for NvramSegments {
         block: BlockId,
         out: &mut Vec<ReverseMapEntry>,
     ) -> Result<()> {
-        let bytes = self.group_bytes(block.index());
+        let bytes = self.chain_bytes(block.index());
         if bytes > 0 {
             io.charge_referrer_scan(block, bytes);
         }
@@ -780,10 +790,10 @@ impl ReverseMap for NvramSegments {
         Ok(())
     }
 
-    fn block_erased<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()> {
+    fn drop_entries_of_block<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()> {
         let index = block.index();
-        self.free_chain(io, self.groups[index].first_segment, self.chain_segments(index))?;
-        self.replace(index, SegmentChain::default());
+        self.free_chain(io, self.chains_by_block[index].first_segment, self.chain_segments(index))?;
+        self.replace_chain(index, SegmentChain::default());
         (self.tombstones_may_expire, self.may_compaction_free_segment) = (true, true);
         Ok(())
     }
@@ -791,8 +801,8 @@ impl ReverseMap for NvramSegments {
     fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<ReverseMapEntry>> {
         self.clear_ram_state();
         io.charge_nvram_scan(self.segment_count as u64 * self.segment_bytes as u64);
-        let firsts = self.first_heads(io);
-        if self.commands.form == EntryLayout::WithCommand {
+        let firsts = self.first_segments_of_chains(io);
+        if self.command_state.form == EntryLayout::WithCommand {
             self.discard_torn_commands(io, &firsts)?;
         }
         for (index, first) in firsts.into_iter().enumerate() {
@@ -800,7 +810,7 @@ impl ReverseMap for NvramSegments {
                 self.adopt_chain(io, index, first)?;
             }
         }
-        for segment in (0..self.segment_count).filter(|&segment| !self.is_used(segment)) {
+        for segment in (0..self.segment_count).filter(|&segment| !self.is_segment_used(segment)) {
             self.zero_segment(io, segment)?;
         }
         Ok(self.all_entries(io))
@@ -808,25 +818,25 @@ impl ReverseMap for NvramSegments {
 
     fn all_entries<N: Nand>(&self, io: &Store<N>) -> Vec<ReverseMapEntry> {
         let mut entries = Vec::new();
-        (0..self.groups.len()).for_each(|index| self.read_chain_entries(io, index, &mut entries));
+        (0..self.chains_by_block.len()).for_each(|index| self.read_chain_entries(io, index, &mut entries));
         entries
     }
 
-    fn valid_entries(&self) -> u64 {
+    fn valid_entry_count(&self) -> u64 {
         self.entry_count - self.superseded_entries
     }
 
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("segment bitmap", self.used_segments_bitmap.len() as u64 * 8),
-            ("segment groups", self.groups.len() as u64 * CHAIN_RAM_BYTES),
+            ("segment groups", self.chains_by_block.len() as u64 * CHAIN_RAM_BYTES),
             ("reverse map segments (NVRAM)", self.segment_count as u64 * self.segment_bytes as u64),
         ]
     }
 
     fn check(&self) -> std::result::Result<(), String> {
         let bits: u32 = self.used_segments_bitmap.iter().map(|word| word.count_zeros()).sum();
-        let sizes: u32 = (0..self.groups.len()).map(|group| self.chain_segments(group)).sum();
+        let sizes: u32 = (0..self.chains_by_block.len()).map(|group| self.chain_segments(group)).sum();
         if bits != self.free_segments || sizes + self.free_segments != self.segment_count {
             let (free, segments) = (self.free_segments, self.segment_count);
             return Err(format!(
@@ -834,14 +844,16 @@ impl ReverseMap for NvramSegments {
                  free, and {bits} bits of the bitmap are free"
             ));
         }
-        if let Some(group) = self.groups.iter().position(|group| group.superseded_entries > group.entry_count)
+        if let Some(group) =
+            self.chains_by_block.iter().position(|group| group.superseded_entries > group.entry_count)
         {
             return Err(format!(
                 "audit of the NVRAM segments: group {group} has more superseded entries than entries"
             ));
         }
-        let sum =
-            |of: fn(&SegmentChain) -> u32| self.groups.iter().map(|group| of(group) as u64).sum::<u64>();
+        let sum = |of: fn(&SegmentChain) -> u32| {
+            self.chains_by_block.iter().map(|group| of(group) as u64).sum::<u64>()
+        };
         let (entries, superseded) = (sum(|group| group.entry_count), sum(|group| group.superseded_entries));
         if (entries, superseded) != (self.entry_count, self.superseded_entries) {
             return Err(format!(
@@ -849,8 +861,8 @@ impl ReverseMap for NvramSegments {
                  superseded, but the totals differ"
             ));
         }
-        let largest = (0..self.groups.len()).map(|group| self.chain_segments(group)).max();
-        if largest == Some(self.sizes.largest_size()) {
+        let largest = (0..self.chains_by_block.len()).map(|group| self.chain_segments(group)).max();
+        if largest == Some(self.chain_length_histogram.largest_count()) {
             Ok(())
         } else {
             Err(format!(

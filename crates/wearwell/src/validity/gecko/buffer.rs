@@ -10,7 +10,7 @@ use crate::tables::SlotIndex;
 
 #[derive(Clone, Debug)]
 pub(super) struct GeckoBuffer {
-    keys: Vec<u32>,
+    entry_keys: Vec<u32>,
     /// Bitmaps of invalid pages of the buffered Gecko entries (each covers a part of a block), all of one size, in the
     /// order of `keys`, followed by zeros.
     bitmaps: Vec<u8>,
@@ -25,7 +25,7 @@ impl GeckoBuffer {
     pub(super) fn new(layout: &GeckoLayout) -> Self {
         let capacity = layout.buffer_entries as usize;
         Self {
-            keys: Vec::with_capacity(capacity),
+            entry_keys: Vec::with_capacity(capacity),
             bitmaps: vec![0; capacity * layout.part_bitmap_bytes()],
             part_bitmap_bytes: layout.part_bitmap_bytes(),
             slot_by_key: SlotIndex::with_capacity(capacity),
@@ -43,9 +43,9 @@ impl GeckoBuffer {
         if let Some(slot) = self.find_slot(key) {
             return slot;
         }
-        let slot = self.keys.len() as u32;
-        self.keys.push(key);
-        let bytes = self.keys.len() * self.part_bitmap_bytes;
+        let slot = self.entry_keys.len() as u32;
+        self.entry_keys.push(key);
+        let bytes = self.entry_keys.len() * self.part_bitmap_bytes;
         if self.bitmaps.len() < bytes {
             self.bitmaps.resize(2 * bytes, 0);
         }
@@ -75,15 +75,15 @@ impl GeckoBuffer {
 
     fn remove_entry(&mut self, key: u32) {
         let Some(slot) = self.slot_by_key.remove(key) else { return };
-        let last = self.keys.len() as u32 - 1;
+        let last = self.entry_keys.len() as u32 - 1;
         let of_last = self.bitmap_byte_range(last as usize);
         if slot != last {
-            let moved = self.keys[last as usize];
+            let moved = self.entry_keys[last as usize];
             self.slot_by_key.remove(moved);
             self.slot_by_key.insert(moved, slot);
             self.bitmaps.copy_within(of_last.clone(), slot as usize * self.part_bitmap_bytes);
         }
-        self.keys.swap_remove(slot as usize);
+        self.entry_keys.swap_remove(slot as usize);
         self.bitmaps[of_last].fill(0);
     }
 
@@ -116,7 +116,7 @@ impl GeckoBuffer {
     /// as a run.
     pub(super) fn to_frozen(&self) -> FrozenBuffer {
         // Key and slot in one number, because sorting is most of the cost of a flush.
-        let keyed = self.keys.iter().zip(0u64..).map(|(&key, slot)| u64::from(key) << 32 | slot);
+        let keyed = self.entry_keys.iter().zip(0u64..).map(|(&key, slot)| u64::from(key) << 32 | slot);
         let mut order: Vec<u64> = keyed.collect();
         order.sort_unstable();
         let stride = self.part_bitmap_bytes + super::layout::GECKO_KEY_BYTES;
@@ -133,12 +133,12 @@ impl GeckoBuffer {
     /// was built in a known state) is reallocated, because clearing a large table at every flush costs as much as its
     /// size.
     pub(super) fn clear(&mut self, layout: &GeckoLayout) {
-        if self.keys.capacity() > 16 * layout.buffer_entries as usize {
+        if self.entry_keys.capacity() > 16 * layout.buffer_entries as usize {
             *self = Self::new(layout);
         }
-        let used = self.keys.len() * self.part_bitmap_bytes;
+        let used = self.entry_keys.len() * self.part_bitmap_bytes;
         self.bitmaps[..used].fill(0);
-        self.keys.clear();
+        self.entry_keys.clear();
         self.slot_by_key.clear();
         self.report_count = 0;
     }

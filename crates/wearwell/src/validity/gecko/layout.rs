@@ -111,7 +111,7 @@ impl GeckoLayout {
     }
 
     /// Returns the number of 64-bit words of the bitmap of invalid pages of a whole block.
-    pub(super) fn block_words(&self) -> usize {
+    pub(super) fn words_per_block_bitmap(&self) -> usize {
         self.block_pages.div_ceil(64) as usize
     }
 
@@ -179,14 +179,14 @@ impl GeckoLayout {
 
     /// Returns the number of pages with entries of a sorted run of the Gecko LSM tree that has `entries` entries. Pages
     /// that hold only the directory of the run are not counted.
-    pub(super) fn entry_pages(&self, entries: u32) -> u32 {
+    pub(super) fn pages_with_entries(&self, entries: u32) -> u32 {
         entries.div_ceil(self.entries_per_page)
     }
 
     /// Returns the number of pages of a sorted run of the Gecko LSM tree that has `entries` entries, including pages
     /// that hold only the directory of the run.
     pub(super) fn run_pages(&self, entries: u32) -> u32 {
-        let full = self.entry_pages(entries);
+        let full = self.pages_with_entries(entries);
         let in_last = entries - full.saturating_sub(1) * self.entries_per_page;
         let room = self.free_page_bytes(in_last);
         let directory = full as usize * GECKO_KEY_BYTES;
@@ -390,7 +390,7 @@ impl RunPageDraft {
 
     /// Appends as many of these Gecko LSM entries as fit to the page. Returns the number of entries appended, and their
     /// bytes.
-    pub(super) fn push(&mut self, entries: &[u8], layout: &GeckoLayout) -> (u32, usize) {
+    pub(super) fn push_entries(&mut self, entries: &[u8], layout: &GeckoLayout) -> (u32, usize) {
         let count =
             ((entries.len() / layout.entry_bytes) as u32).min(layout.entries_per_page - self.entry_count);
         let bytes = count as usize * layout.entry_bytes;
@@ -403,7 +403,7 @@ impl RunPageDraft {
         (count, bytes)
     }
 
-    pub(super) fn put_header(&mut self, index: u32, last: bool) {
+    pub(super) fn write_header(&mut self, index: u32, last: bool) {
         write_bytes_at(&mut self.bytes, 0, &index.to_le_bytes());
         write_bytes_at(&mut self.bytes, 4, &(self.entry_count as u16).to_le_bytes());
         write_bytes_at(&mut self.bytes, 6, &u16::from(last).to_le_bytes());
@@ -412,7 +412,7 @@ impl RunPageDraft {
     /// Writes to the page, after its entries, as many `keys` of the run's directory as fit. Also writes the summary
     /// `end` of the run, if all keys and the summary fit. Returns the number of keys written, and whether this is the
     /// last page of the run.
-    pub(super) fn put_directory(
+    pub(super) fn write_directory(
         &mut self,
         keys: &[u32],
         end: &RunPostamble,

@@ -130,7 +130,7 @@ impl MergedEntries {
     }
 
     /// Marks the first `bytes` bytes of the merged entries returned by [`MergedEntries::next_entries`] as consumed.
-    pub(super) fn consume(&mut self, bytes: usize) {
+    pub(super) fn consume_bytes(&mut self, bytes: usize) {
         self.consumed_bytes += bytes;
     }
 
@@ -170,8 +170,8 @@ impl MergedEntries {
             }
             let drops_markers = self.drops_erase_markers && age == oldest;
             let pair = MergePair {
-                newer: &self.merged_batch,
-                older,
+                newer_entries: &self.merged_batch,
+                older_entries: older,
                 obsolete_below_key: input.obsolete_below_key,
                 drops_erase_markers: drops_markers,
             };
@@ -183,8 +183,8 @@ impl MergedEntries {
 
 /// Two lists of Gecko LSM entries to be merged, a newer and an older one, each sorted by key.
 struct MergePair<'a> {
-    newer: &'a [u8],
-    older: &'a [u8],
+    newer_entries: &'a [u8],
+    older_entries: &'a [u8],
     /// Key below which entries of the older list are obsolete, because a list merged earlier, which is newer, holds the
     /// erase marker of their block.
     obsolete_below_key: u32,
@@ -211,8 +211,12 @@ impl MergePair<'_> {
     /// and both candidates for the next entry are loaded before it is known which one is needed. An erase marker is
     /// rare enough for a branch.
     fn merge_8_byte_entries(self, layout: &GeckoLayout, into: &mut Vec<u8>) -> u32 {
-        let Self { newer, older, obsolete_below_key: mut obsolete_below, drops_erase_markers: drops_markers } =
-            self;
+        let Self {
+            newer_entries: newer,
+            older_entries: older,
+            obsolete_below_key: mut obsolete_below,
+            drops_erase_markers: drops_markers,
+        } = self;
         into.resize(newer.len() + older.len(), 0);
         let (newer, older): (&[EntryWord], &[EntryWord]) = (newer.as_chunks().0, older.as_chunks().0);
         let joined: &mut [EntryWord] = into.as_chunks_mut().0;
@@ -256,8 +260,8 @@ impl MergePair<'_> {
 
     fn merge_entries_of_any_size(self, layout: &GeckoLayout, into: &mut Vec<u8>) -> u32 {
         let Self {
-            newer,
-            mut older,
+            newer_entries: newer,
+            older_entries: mut older,
             obsolete_below_key: mut obsolete_below,
             drops_erase_markers: drops_markers,
         } = self;
@@ -368,11 +372,11 @@ impl RunMerge {
             if next.is_empty() {
                 return Ok(true);
             }
-            let taken = self.writer.push(next, layout);
+            let taken = self.writer.push_entries(next, layout);
             if taken == 0 {
                 return Ok(false);
             }
-            self.merged_entries.consume(taken);
+            self.merged_entries.consume_bytes(taken);
         }
     }
 }

@@ -161,7 +161,7 @@ impl Gecko {
             next_run_number: 0,
             next_flush_number: 1,
             page_buffer: layout.blank_page(),
-            invalid_bitmap: vec![0; layout.block_words()],
+            invalid_bitmap: vec![0; layout.words_per_block_bitmap()],
             counts: GeckoCounts::default(),
             layout,
         })
@@ -196,7 +196,7 @@ impl Gecko {
     /// Returns the maximum number of levels of the merge tree that can hold a run (the paper's L, section 3.2): one for
     /// each power of T up to the size of a run with an entry for every part of every block.
     pub fn max_levels(&self) -> u32 {
-        self.level_of_size(self.layout.max_run_size_in_buffers()) + 1
+        self.level_of_run_size(self.layout.max_run_size_in_buffers()) + 1
     }
 
     /// Returns the maximum number of pages of a sorted run of the Gecko LSM tree: that of a run with an entry for every
@@ -206,8 +206,8 @@ impl Gecko {
     }
 
     /// Returns level, entries and pages of each complete sorted run of the Gecko LSM tree on flash, newest first.
-    pub fn run_sizes(&self) -> impl Iterator<Item = (u32, u32, u32)> + '_ {
-        self.runs.iter().map(|run| (self.level_of(run), run.entry_count, run.page_ppns.len() as u32))
+    pub fn level_entries_pages_of_runs(&self) -> impl Iterator<Item = (u32, u32, u32)> + '_ {
+        self.runs.iter().map(|run| (self.level_of_run(run), run.entry_count, run.page_ppns.len() as u32))
     }
 
     /// Requests a flush of the buffer of the Gecko LSM tree whatever it holds; [`Validity::write_deferred`] executes
@@ -237,7 +237,7 @@ impl Gecko {
     /// # Errors
     /// Any error of the flash.
     pub fn invalid_pages_for_audit<N: Nand>(&self, io: &mut Store<N>, block: BlockId) -> Result<Vec<Ppn>> {
-        let mut invalid = vec![0; self.layout.block_words()];
+        let mut invalid = vec![0; self.layout.words_per_block_bitmap()];
         let mut page = self.layout.blank_page();
         self.mark_invalid_pages_of(block, &mut invalid, |place, look| {
             Ok(io.nand_mut().inspect_page(place, &mut page, look)?)
@@ -305,17 +305,17 @@ impl Gecko {
         io.nand().peek_words(&pages, &mut words);
     }
 
-    fn level_of_size(&self, units: u32) -> u32 {
+    fn level_of_run_size(&self, units: u32) -> u32 {
         units.ilog(self.options.size_ratio)
     }
 
-    fn level_of(&self, run: &GeckoRun) -> u32 {
-        self.level_of_size(self.layout.run_size_in_buffers(run.entry_count))
+    fn level_of_run(&self, run: &GeckoRun) -> u32 {
+        self.level_of_run_size(self.layout.run_size_in_buffers(run.entry_count))
     }
 
     fn set_runs(&mut self, runs: Vec<GeckoRun>) {
         self.next_pair_to_merge =
-            runs.windows(2).position(|pair| self.level_of(&pair[0]) >= self.level_of(&pair[1]));
+            runs.windows(2).position(|pair| self.level_of_run(&pair[0]) >= self.level_of_run(&pair[1]));
         self.runs = runs;
     }
 
@@ -381,7 +381,7 @@ impl Gecko {
         let flush = self.flush_in_progress.as_ref().expect("a buffer was frozen");
         let mut units = self.layout.run_size_in_buffers(flush.frozen_buffer.len());
         let joins = |run: &&GeckoRun| {
-            let reached = self.level_of(run) <= self.level_of_size(units);
+            let reached = self.level_of_run(run) <= self.level_of_run_size(units);
             units += self.layout.run_size_in_buffers(run.entry_count);
             reached
         };
@@ -409,10 +409,10 @@ impl Gecko {
     fn finish_merge<N: Nand>(&mut self, io: &mut Store<N>, merge: RunMerge) {
         let RunMerge { input_runs: inputs, includes_buffer: flushes, writer, .. } = merge;
         let at = inputs.start;
-        let output = writer.finish(&self.layout);
+        let output = writer.into_finished_run(&self.layout);
         let mut runs = std::mem::take(&mut self.runs);
         for replaced in runs.splice(inputs, [output]) {
-            replaced.page_ppns.into_iter().for_each(|place| io.discard(place));
+            replaced.page_ppns.into_iter().for_each(|place| io.discard_page(place));
         }
         self.set_runs(runs);
         if flushes {
@@ -429,7 +429,7 @@ impl Gecko {
     }
 
     fn has_run_page(&self, id: u32, ppn: Ppn) -> bool {
-        let run = self.runs.iter().find(|run| run.number == id);
+        let run = self.runs.iter().find(|run| run.run_number == id);
         run.is_some_and(|run| run.page_ppns.contains(&ppn))
     }
 }
@@ -442,12 +442,17 @@ impl Validity for Gecko {
         self.counts.invalid_page_reports += 1;
     }
 
-    fn block_opened(&mut self, block: BlockId) {
+    fn record_block_opened(&mut self, block: BlockId) {
         self.counts.erase_markers += 1;
         self.buffer.add_erase_marker(block, &self.layout);
     }
 
-    fn live_pages<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Ppn>) -> Result<()> {
+    fn append_valid_pages<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        block: BlockId,
+        out: &mut Vec<Ppn>,
+    ) -> Result<()> {
         let (mut page, mut invalid) =
             (std::mem::take(&mut self.page_buffer), std::mem::take(&mut self.invalid_bitmap));
         invalid.fill(0);
@@ -483,7 +488,8 @@ impl Validity for Gecko {
     }
 
     fn relocate_metadata_page(&mut self, id: u32, from: Ppn, to: Ppn) {
-        let of_run = self.runs.iter_mut().find(|run| run.number == id).map(|run| run.relocate_page(from, to));
+        let of_run =
+            self.runs.iter_mut().find(|run| run.run_number == id).map(|run| run.relocate_page(from, to));
         let moved = of_run.unwrap_or_else(|| {
             let unfinished = self.merge_in_progress.as_mut().map(|merge| &mut merge.writer);
             unfinished.is_some_and(|writer| writer.number() == id && writer.relocate_page(from, to))

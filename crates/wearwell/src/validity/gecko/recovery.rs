@@ -34,13 +34,13 @@ impl Gecko {
             complete.extend(read_run(io, &self.layout, number, places)?);
         }
         let runs = sort_runs_newest_first(drop_obsolete_runs(complete)?);
-        self.forget_ram_state();
+        self.drop_ram_state();
         self.next_flush_number = runs.first().map_or(1, |run| run.coverage.last_flush + 1);
         self.set_runs(runs);
         Ok(())
     }
 
-    fn forget_ram_state(&mut self) {
+    fn drop_ram_state(&mut self) {
         self.buffer.clear(&self.layout);
         self.flush_requested = false;
         self.flush_in_progress = None;
@@ -50,7 +50,7 @@ impl Gecko {
     /// Returns the run number and PPN of every flash page of the complete sorted runs of the Gecko LSM tree. After a
     /// recovery, all other validity pages are obsolete.
     pub fn live_run_pages(&self) -> impl Iterator<Item = (u32, Ppn)> + '_ {
-        self.runs.iter().flat_map(|run| run.page_ppns.iter().map(|&place| (run.number, place)))
+        self.runs.iter().flat_map(|run| run.page_ppns.iter().map(|&place| (run.run_number, place)))
     }
 
     /// Calls `each` for every block with an invalid page, ascending, with its bitmap (bit k of word k / 64 is page k; 1
@@ -69,7 +69,7 @@ impl Gecko {
             [&buffer].into_iter().chain(self.flush_in_progress.iter().map(|f| &f.frozen_buffer)).collect();
         let mut merged =
             MergedEntries::new(buffers.into_iter(), 0..self.runs.len(), true, Cause::Recovery, layout);
-        let mut invalid = vec![0; layout.block_words()];
+        let mut invalid = vec![0; layout.words_per_block_bitmap()];
         let mut current = None;
         loop {
             let entries = merged.next_entries(io, &self.runs, layout)?;
@@ -87,7 +87,7 @@ impl Gecko {
                 layout.mark_invalid_part(slot, &entry[GECKO_KEY_BYTES..], &mut invalid);
             }
             let taken = entries.len();
-            merged.consume(taken);
+            merged.consume_bytes(taken);
         }
         if let Some(done) = current {
             each(done, &invalid);
@@ -132,7 +132,7 @@ fn read_run<N: Nand>(
             header.page_index
         )));
     }
-    let with_entries = layout.entry_pages(entries) as usize;
+    let with_entries = layout.pages_with_entries(entries) as usize;
     let mut first_keys = Vec::with_capacity(with_entries);
     let mut before = layout.blank_page();
     for &place in &places[with_entries.saturating_sub(1)..last as usize] {
@@ -140,7 +140,14 @@ fn read_run<N: Nand>(
         append_directory_keys(&before, with_entries - first_keys.len(), layout, &mut first_keys);
     }
     append_directory_keys(&page, with_entries - first_keys.len(), layout, &mut first_keys);
-    Ok(Some(GeckoRun { number, entry_count: entries, coverage, page_ppns: places, first_keys, last_key }))
+    Ok(Some(GeckoRun {
+        run_number: number,
+        entry_count: entries,
+        coverage,
+        page_ppns: places,
+        first_keys,
+        last_key,
+    }))
 }
 
 /// Drops every run of the Gecko LSM tree that is obsolete, because another run covers the same flushes of the buffer.
@@ -157,7 +164,7 @@ fn drop_obsolete_runs(mut complete: Vec<GeckoRun>) -> Result<Vec<GeckoRun>> {
             return Err(Error::Damaged(format!(
                 "page validity (Logarithmic Gecko): run {} begins with buffer flush {}, but the older runs end with \
                  flush {covered}: a run between them is missing or doubled",
-                run.number, run.coverage.first_flush
+                run.run_number, run.coverage.first_flush
             )));
         }
         kept.push(run);

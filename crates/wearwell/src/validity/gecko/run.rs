@@ -13,7 +13,7 @@ use crate::store::{Store, Stream};
 #[derive(Clone, Debug)]
 pub(super) struct GeckoRun {
     /// Number of the run of the Gecko LSM tree: the owner in the OOB of the run's pages.
-    pub(super) number: u32,
+    pub(super) run_number: u32,
     pub(super) entry_count: u32,
     pub(super) coverage: FlushCoverage,
     /// PPN of each page of the sorted run of the Gecko LSM tree.
@@ -73,7 +73,7 @@ pub(super) struct RunWriter {
 impl RunWriter {
     pub(super) fn new(number: u32, coverage: FlushCoverage, layout: &GeckoLayout) -> Self {
         let unfinished_run = GeckoRun {
-            number,
+            run_number: number,
             entry_count: 0,
             coverage,
             page_ppns: Vec::new(),
@@ -85,9 +85,9 @@ impl RunWriter {
 
     /// Adds as many of these Gecko LSM entries as fit to the current page of the run. Returns the number of bytes
     /// added.
-    pub(super) fn push(&mut self, entries: &[u8], layout: &GeckoLayout) -> usize {
+    pub(super) fn push_entries(&mut self, entries: &[u8], layout: &GeckoLayout) -> usize {
         let is_first = self.page_draft.entry_count == 0;
-        let (count, bytes) = self.page_draft.push(entries, layout);
+        let (count, bytes) = self.page_draft.push_entries(entries, layout);
         if count > 0 {
             if is_first {
                 self.unfinished_run.first_keys.push(key_at(entries, 0));
@@ -107,42 +107,42 @@ impl RunWriter {
         layout: &GeckoLayout,
     ) -> Result<bool> {
         self.page_draft.zero_unused_bytes(layout);
-        let (keys, last) = if exhausted { self.put_directory(layout) } else { (0, false) };
-        self.page_draft.put_header(self.unfinished_run.page_ppns.len() as u32, last);
+        let (keys, last) = if exhausted { self.write_directory(layout) } else { (0, false) };
+        self.page_draft.write_header(self.unfinished_run.page_ppns.len() as u32, last);
         let pool = io.pool_with_most_free_blocks(Stream::Validity);
         let content = Content::Bytes(&self.page_draft.bytes);
-        let number = self.unfinished_run.number;
+        let number = self.unfinished_run.run_number;
         let place =
-            io.append(Stream::Validity, pool, number, content, Fingerprint::default(), Cause::Validity)?;
+            io.append_page(Stream::Validity, pool, number, content, Fingerprint::default(), Cause::Validity)?;
         self.unfinished_run.page_ppns.push(place);
         self.directory_keys_written += keys;
         self.page_draft.entry_count = 0;
         Ok(last)
     }
 
-    fn put_directory(&mut self, layout: &GeckoLayout) -> (usize, bool) {
+    fn write_directory(&mut self, layout: &GeckoLayout) -> (usize, bool) {
         let GeckoRun { entry_count: entries, last_key, coverage, .. } = self.unfinished_run;
         let keys = &self.unfinished_run.first_keys[self.directory_keys_written..];
-        self.page_draft.put_directory(
+        self.page_draft.write_directory(
             keys,
             &RunPostamble { entry_count: entries, last_key, coverage },
             layout,
         )
     }
 
-    pub(super) fn finish(self, layout: &GeckoLayout) -> GeckoRun {
+    pub(super) fn into_finished_run(self, layout: &GeckoLayout) -> GeckoRun {
         let run = self.unfinished_run;
         assert_eq!(
             run.page_ppns.len() as u32,
             layout.run_pages(run.entry_count),
             "pages of run {}",
-            run.number
+            run.run_number
         );
         run
     }
 
     pub(super) fn number(&self) -> u32 {
-        self.unfinished_run.number
+        self.unfinished_run.run_number
     }
 
     pub(super) fn page_ppns(&self) -> &[Ppn] {

@@ -1,6 +1,7 @@
 //! Gives the crate the digest of the code that makes figures.
 
-/// Sources that make no figure of a record: pages, folders of finished results, and what is worked out of several records.
+/// Sources that make no figure of a record: pages, folders of finished results, and what is worked out of several
+/// records.
 const MAKES_NO_FIGURE: [&str; 3] = ["src/report.rs", "src/kept.rs", "src/ablate"];
 
 fn main() {

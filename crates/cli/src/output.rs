@@ -1,11 +1,11 @@
 //! Writes results to standard output and to files.
 //!
 //! A result must not be lost and must not destroy other data. All commands that write a file follow one rule
-//! ([`OverwriteRule`]): the file is new or empty, unless `--force` allows to replace it, and it is never one of the inputs.
-//! A regular file is replaced as a whole, so that a reader sees either the old or the new result. Any other file (a
-//! pipe, a terminal, `/dev/null`) is written through and never replaced. It is no error if the reader of a pipe closes
-//! it early. Folders of results (`reproduce --out`, `man`, `--resume`) contain nothing else, so their files are
-//! replaced without `--force`.
+//! ([`OverwriteRule`]): the file is new or empty, unless `--force` allows to replace it, and it is never one of the
+//! inputs. A regular file is replaced as a whole, so that a reader sees either the old or the new result. Any other
+//! file (a pipe, a terminal, `/dev/null`) is written through and never replaced. It is no error if the reader of a
+//! pipe closes it early. Folders of results (`reproduce --out`, `man`, `--resume`) contain nothing else, so their
+//! files are replaced without `--force`.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};

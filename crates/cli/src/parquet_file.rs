@@ -1,8 +1,9 @@
-//! Writes a table of results as a Parquet file, which pandas, polars, R and `DuckDB` read with the types of its columns.
+//! Writes a table of results as a Parquet file, which pandas, polars, R and `DuckDB` read with the types of its
+//! columns.
 //!
 //! Every column is optional: an empty cell is a null. Whole numbers are INT64, real numbers DOUBLE, texts UTF8, flags
-//! BOOLEAN. All rows are one row group, not compressed, because tables of results are small. The low-level writer of the
-//! crate `parquet` suffices for flat tables, so its Arrow interface is not compiled.
+//! BOOLEAN. All rows are one row group, not compressed, because tables of results are small. The low-level writer of
+//! the crate `parquet` suffices for flat tables, so its Arrow interface is not compiled.
 
 use std::sync::Arc;
 

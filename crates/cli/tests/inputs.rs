@@ -1,4 +1,5 @@
-//! What users have as inputs: pipes, columns of their own, odd and wrong files. Each case ends with a figure or a sentence.
+//! What users have as inputs: pipes, columns of their own, odd and wrong files. Each case ends with a figure or a
+//! sentence.
 
 use std::fs;
 use std::io::Write as _;

@@ -22,8 +22,8 @@ struct EffectRule {
     key: &'static str,
     /// Keys of the section to which this rule does not apply.
     excepted_keys: &'static [&'static str],
-    /// Whether a run of this design with this configuration reads the setting of the rule. A setting that no run reads is
-    /// refused.
+    /// Whether a run of this design with this configuration reads the setting of the rule. A setting that no run reads
+    /// is refused.
     is_used: fn(&Config, &DesignWithParts<'_>) -> bool,
     /// The condition under which the rule's setting has an effect, in words, for the error message.
     effect_condition: &'static str,

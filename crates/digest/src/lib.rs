@@ -1,9 +1,9 @@
 //! Digests the sources of a crate while it is built, so that a record of results can name the code that made it.
 //!
 //! Unit tests, lines that are only a comment, blank lines and indentation are left out, because they change no result.
-//! Paths are left out, too, so that a checkout and a packaged crate have the same digest. Each crate whose code affects results
-//! calls [`export_source_digest`] in its build script and reads the digest from the environment variable `CODE_DIGEST` when it is
-//! compiled.
+//! Paths are left out, too, so that a checkout and a packaged crate have the same digest. Each crate whose code
+//! affects results calls [`export_source_digest`] in its build script and reads the digest from the environment
+//! variable `CODE_DIGEST` when it is compiled.
 
 #![forbid(unsafe_code)]
 

@@ -119,8 +119,8 @@ const NO_SCAN_SETTING: &str = "delta.scan_interval_writes=0";
 const PAGES_PER_SMALL_HEAT_ENTRY: f64 = PAGES_PER_HEAT_ENTRY[1];
 /// Numbers of journal pages after which the journal of map changes is merged with the L2P table; `None`: no journal.
 const JOURNAL_MERGE_PAGES: [Option<u32>; 4] = [None, Some(4), Some(16), Some(64)];
-/// Number of logical pages per entry of the mapping cache in the experiments with journals; [`MAP_PAGES_PER_HEAT_ENTRY`]
-/// is the corresponding ratio for the table of access counts.
+/// Number of logical pages per entry of the mapping cache in the experiments with journals;
+/// [`MAP_PAGES_PER_HEAT_ENTRY`] is the corresponding ratio for the table of access counts.
 const MAP_PAGES_PER_CACHE_ENTRY: u64 = 32;
 const MAP_PAGES_PER_HEAT_ENTRY: u64 = 16;
 /// Number of eight-byte records that fit in a journal page of 4 KiB after its header.

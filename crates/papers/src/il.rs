@@ -57,8 +57,8 @@ const CONTROL_WRITES_PER_S: f64 = 240.0;
 /// Number of page addresses of the synthetic loads at full size. It is most of the drive, so that GC runs.
 const SYNTHETIC_PAGES: f64 = 14e6;
 
-/// Name of the runs of compression on a drive [`ROOMY_DRIVE_FACTOR`] times as large, which can take the same number of bytes in its
-/// life and never needs GC.
+/// Name of the runs of compression on a drive [`ROOMY_DRIVE_FACTOR`] times as large, which can take the same number of
+/// bytes in its life and never needs GC.
 const UNCOLLECTED_COMPRESSION_RUN: &str = "compression, never collected";
 const ROOMY_DRIVE_FACTOR: u32 = 15;
 

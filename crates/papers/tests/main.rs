@@ -1,4 +1,5 @@
-//! Tests of papers measured again, in one program. Each file is a module; `cargo test -p wearwell-papers FILE::` runs one.
+//! Tests of papers measured again, in one program. Each file is a module; `cargo test -p wearwell-papers FILE::` runs
+//! one.
 
 mod closed_forms;
 mod reproduce;

@@ -1,9 +1,9 @@
-//! A table of captures and designs: `captures [--sizes] FILE...` replays each request list (`NAME.ops.zst`, with the page
-//! files beside it) through every content design and prints Markdown.
+//! A table of captures and designs: `captures [--sizes] FILE...` replays each request list (`NAME.ops.zst`, with the
+//! page files beside it) through every content design and prints Markdown.
 //!
 //! Pages are replayed as the bytes that were written, so hashes, deltas and compression are real; with `--sizes` by the
-//! identities and sizes that the capture knows of every page. Devices are sized to the trace (preset `auto`), empty at the
-//! start, timed by events, arrivals as recorded.
+//! identities and sizes that the capture knows of every page. Devices are sized to the trace (preset `auto`), empty at
+//! the start, timed by events, arrivals as recorded.
 
 use std::ops::ControlFlow::Continue;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,11 @@
-//! A table of traces and of the designs whose subject is metadata: `metadata FILE-OR-FOLDER...` replays each trace through
-//! the five designs that `GeckoFTL` compares, cuts power behind its last request, recovers, and prints Markdown.
+//! A table of traces and of the designs whose subject is metadata: `metadata FILE-OR-FOLDER...` replays each trace
+//! through the five designs that `GeckoFTL` compares, cuts power behind its last request, recovers, and prints
+//! Markdown.
 //!
-//! The device is the paper's (128 pages of 4 KiB per block, 70 % exported, one cached entry to 1024 pages) in the steady
-//! state of uniform writes, as large as the trace needs and 512 blocks at the least: the trace writes on a full device.
-//! RAM is what the parts report, recovery is executed and its flash operations are priced one after the other. Where a
-//! battery is assumed, the pages that it wrote are named.
+//! The device is the paper's (128 pages of 4 KiB per block, 70 % exported, one cached entry to 1024 pages) in the
+//! steady state of uniform writes, as large as the trace needs and 512 blocks at the least: the trace writes on a full
+//! device. RAM is what the parts report, recovery is executed and its flash operations are priced one after the other.
+//! Where a battery is assumed, the pages that it wrote are named.
 
 use std::ops::ControlFlow::Continue;
 use std::path::{Path, PathBuf};

@@ -8,8 +8,8 @@
 //! Modelled:
 //! - *which* content a page gets: all contents unique; all equal; a share of duplicates with zipf popularity over the
 //!   first `pool` distinct contents; independent zipf draws over a set of contents (the literal reading of Remap-SSD's
-//!   content generator, whose closed form is [`crate::theory::zipf_dedup_steady_state`]); or requests that write back an earlier
-//!   version of all their pages (spatial locality of content). Silent writes can be added to each of these;
+//!   content generator, whose closed form is [`crate::theory::zipf_dedup_steady_state`]); or requests that write back
+//!   an earlier version of all their pages (spatial locality of content). Silent writes can be added to each of these;
 //! - *how compressible* it is: a Gaussian ratio per page or per chunk of pages, clipped to `[0.01, 1]`;
 //! - *how much it differs* from the earlier version: a Gaussian ratio per overwrite (Delta-FTL's model; its paper does
 //!   not print sigma, and the default here is a quarter of the mean).

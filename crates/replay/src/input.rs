@@ -59,11 +59,11 @@ impl Input {
         spec.parse().map(|spec| Self::Workload(Box::new(spec))).map_err(suggest_from_both_grammars)
     }
 
-    /// Returns the generator or host model that `spec` names, as [`Self::generated`]; `seed` is used if the
+    /// Returns the generator or host model that `spec` names, as [`Self::of_generator_spec`]; `seed` is used if the
     /// specification contains none.
     ///
     /// # Errors
-    /// As [`Self::generated`].
+    /// As [`Self::of_generator_spec`].
     pub fn of_generator_spec_with_seed(spec: &str, seed: u64) -> Result<Self, SpecError> {
         let (generator, content) = spec.split_once('+').map_or((spec, None), |(a, b)| (a, Some(b)));
         let names_seed = generator

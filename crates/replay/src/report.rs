@@ -103,7 +103,7 @@ fn split_to_line_width<'a>(runs: &'a [RunRecord], said: &[&str]) -> Vec<Vec<&'a 
 
 /// Returns the columns of run records in a typed table: first facts that distinguish runs, then figures.
 pub(crate) fn run_data_columns() -> Vec<DataColumn> {
-    let facts = FACT_COLUMNS.iter().map(|&(title, kind, _)| DataColumn::new(title, kind));
+    let facts = RUN_FACT_COLUMNS.iter().map(|&(title, kind, _)| DataColumn::new(title, kind));
     facts
         .chain(data_table_columns().map(|column| DataColumn::new(column.key, column.figure.kind())))
         .collect()
@@ -111,7 +111,7 @@ pub(crate) fn run_data_columns() -> Vec<DataColumn> {
 
 /// Returns the cells of a run, in the order of [`run_data_columns`].
 pub(crate) fn run_data_cells(run: &RunRecord) -> Vec<Cell> {
-    let facts = FACT_COLUMNS.iter().map(|(_, _, value)| value(run));
+    let facts = RUN_FACT_COLUMNS.iter().map(|(_, _, value)| value(run));
     facts.chain(data_table_columns().map(|column| column.figure.typed_cell(run))).collect()
 }
 
@@ -123,9 +123,9 @@ pub(crate) fn figure_cell(run: &RunRecord, title: &str) -> String {
 
 /// A fact that distinguishes runs (such as design or device): its title and kind in a typed table, and a function that
 /// returns it.
-type Fact = (&'static str, CellKind, fn(&RunRecord) -> Cell);
+type RunFact = (&'static str, CellKind, fn(&RunRecord) -> Cell);
 
-const FACT_COLUMNS: &[Fact] = &[
+const RUN_FACT_COLUMNS: &[RunFact] = &[
     ("trace", CellKind::Text, |run| run.trace.path.clone().into()),
     ("design", CellKind::Text, |run| run.design.clone().into()),
     ("variant", CellKind::Text, |run| run.variant.clone().into()),

@@ -253,10 +253,10 @@ pub fn lazy_syncs_per_dirty_insert(dirty_per_translation_page: f64) -> f64 {
 
 /// Returns the write amplification caused by lazy translation: `I (1 + 1/delta) / (1 + C/TPT)`.
 ///
-/// `dirty_inserts_per_host_write` is `I`, the dirty inserts per host write: 1, or the write amplification of collection if
-/// migrations insert too. `write_read_cost_ratio` is `delta`, the cost of a program divided by that of a read: a
-/// synchronisation reads the old translation page and programs the new one. `dirty_per_translation_page` is `C/TPT`,
-/// the dirty cached entries divided by the translation pages.
+/// `dirty_inserts_per_host_write` is `I`, the dirty inserts per host write: 1, or the write amplification of
+/// collection if migrations insert too. `write_read_cost_ratio` is `delta`, the cost of a program divided by that of a
+/// read: a synchronisation reads the old translation page and programs the new one. `dirty_per_translation_page` is
+/// `C/TPT`, the dirty cached entries divided by the translation pages.
 pub fn lazy_translation_write_amplification(
     dirty_inserts_per_host_write: f64,
     write_read_cost_ratio: f64,

@@ -196,8 +196,8 @@ impl<T> BoundedSamples<T> {
         }
     }
 
-    /// Returns the stored samples with `last`, the sample at the end of the run. `is_same` returns whether the last
-    /// stored sample is of the same moment, and is replaced by it.
+    /// Returns the stored samples, and `last`, the sample at the end of the run, after them. `last` replaces the stored
+    /// sample before it if `is_same` finds that both are of the same moment, or if no further sample may be stored.
     fn into_samples_with_last(mut self, last: T, is_same: impl Fn(&T, &T) -> bool) -> Vec<T> {
         let mut last = last;
         let is_replaced = self.kept_samples.last().is_some_and(|kept_samples| is_same(kept_samples, &last));
@@ -211,7 +211,7 @@ impl<T> BoundedSamples<T> {
     }
 }
 
-/// Records a [`Timeline`] during a run.
+/// Samples a drive's counters, latencies and block maps during a run, for its [`Timeline`].
 #[derive(Debug)]
 pub(crate) struct TimelineRecorder {
     blocks_per_cell: u32,

@@ -12,7 +12,7 @@ use wearwell_replay::record::RunRecord;
 use crate::common::{config_of_settings, generated_input, run_input, small_device_config};
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/composition.md");
-/// Heading in the document after which the test writes the table of mixtures.
+/// Heading in `docs/composition.md` after which the table of mixtures of mechanisms stands.
 const TABLE_HEADING: &str = "## The table";
 
 const MECHANISMS: [&str; 4] = ["recycle", "dedup", "delta", "compress"];

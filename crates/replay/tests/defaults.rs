@@ -14,8 +14,8 @@ use wearwell_trace::Op;
 
 use crate::common;
 
-/// Replays a workload with settings over the defaults; other than in the other tests, the precondition is the default
-/// one too.
+/// Replays a workload on the default configuration, changed only by `settings`. Unless `settings` change it, the drive
+/// gets the default preconditioning, which other tests switch off.
 fn run_with_settings(settings: &[&str], load: &str, design: &str) -> RunRecord {
     let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
     let config = Config::from_text_and_settings(None, &settings).unwrap();

@@ -352,7 +352,7 @@ fn the_fileserver_model_has_the_operation_mix_of_filebench() {
     assert_eq!(deletes, 20_000, "every loop deletes a file and creates none over another");
 }
 
-/// Figures of a stream of requests that are published for the traces.
+/// Figures of a stream of requests, of the kinds that papers publish for their traces.
 struct TraceFigures {
     reads: f64,
     writes: f64,
@@ -404,7 +404,7 @@ fn assert_within(what: &str, measured: f64, published: f64, tolerance: f64) {
 }
 
 /// Published figures of the FIU traces: requests, write share, unique pages, overwrite share, recyclable GB, invalid
-/// GB, and share of recyclable pages among the newest four of their list (LX-02 to LX-15).
+/// GB, and share of recyclable writes whose dead page is among the four that died last at its address (LX-02 to LX-15).
 const FIU_FIGURES: [(&str, [f64; 7]); 3] = [
     ("fiu-homes", [9.3e6, 0.938, 2.4e6, 0.725, 2.8, 24.1, 0.791]),
     ("fiu-mail", [16.3e6, 0.753, 1.2e6, 0.902, 7.4, 42.2, 0.596]),

@@ -325,7 +325,8 @@ fn write_amplification_along_a_life_adds_up_to_that_of_the_whole() {
     assert!(record.curves.iter().all(|point| point.spare.half_width.is_none()), "one drive has no interval");
 }
 
-/// Makes a life with a point every ten bytes, whose spare blocks failed at a constant rate.
+/// Makes the record of a drive's life with a curve point every ten host bytes, whose spare blocks failed at a constant
+/// rate.
 fn life_with_linear_wear(host_bytes: u64, end: End) -> Life {
     let point = |bytes: u64| LifePoint {
         host_bytes: bytes,

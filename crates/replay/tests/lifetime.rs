@@ -14,8 +14,8 @@ use wearwell_replay::record::RunRecord;
 
 use crate::common;
 
-/// Settings of the scaled device. Epochs are a tenth of the paper's, so that the first epoch, in which no scheme is
-/// measured yet, is a small part of a run.
+/// Settings of the integrated lifetime paper's device, scaled down. Epochs are a tenth as long as in the paper, so that
+/// the first epoch, in which no scheme is measured yet, is a small part of a run.
 const SCALED_DEVICE: [&str; 6] = [
     "lifetime.epoch_s=30",
     "device.preset=il-64g",
@@ -24,8 +24,8 @@ const SCALED_DEVICE: [&str; 6] = [
     "timing.mode=event",
     "replay.arrival=think",
 ];
-/// Flash pages per second that the new device can program for five years: all its pages times its rated cycles, divided
-/// by the time.
+/// Flash pages per second that the scaled device, when new, can program for five years: all its pages times its rated
+/// cycles, divided by five years.
 const ALLOWED_PAGES_PER_S: f64 = (16 * 32 * 128) as f64 * 768_000.0 / (5.0 * 365.0 * 86_400.0);
 
 fn run_scaled_device(schemes: &str, settings: &[&str], spec: &str) -> RunRecord {

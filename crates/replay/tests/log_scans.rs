@@ -7,9 +7,9 @@ use wearwell_replay::record::RunRecord;
 
 use crate::common;
 
-/// The drive of the Remap-SSD paper (36 GiB), scaled to 1/16: a quarter of the superblocks, a quarter of the pages in
-/// each, and a reverse-map log of 120 MB / 16 in NVRAM. A scan of the log takes 6 ms. When a scan starts, each die has
-/// at most two programs left to execute, which take much less.
+/// Settings of the Remap-SSD paper's drive (36 GiB), scaled to 1/16: a quarter of the superblocks, a quarter of the
+/// pages in each, and a reverse-map log of 120 MB / 16 in NVRAM. A scan of the log takes 6 ms. When a scan starts, each
+/// die has at most two programs left to execute, which take much less time than the scan.
 const DRIVE: [&str; 5] = [
     "device.preset=rm-36g",
     "device.blocks_per_plane=144",

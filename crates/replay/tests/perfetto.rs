@@ -132,8 +132,8 @@ struct Decoded {
     counters: Vec<(String, u64, f64)>,
 }
 
-/// Numbers of the fields of interned data by which events refer to the names of categories, slices, arguments and
-/// texts.
+/// Protobuf field number of the table of category names, to which events refer by index (interned data). The constants
+/// after this one are the field numbers for slice names, argument names and argument texts.
 const CATEGORY_NAMES_FIELD: u64 = 1;
 const SLICE_NAMES_FIELD: u64 = 2;
 const ARGUMENT_NAMES_FIELD: u64 = 3;

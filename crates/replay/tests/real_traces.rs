@@ -180,7 +180,7 @@ fn run_f2fs_trace(design: &str, settings: &[&str]) -> RunRecord {
     run_input(&config, &Input::Trace { path, options: OpenOptions::default() }, design)
 }
 
-/// Number of pages that F2FS itself counted as moved ("fs gc data") while the capture was made.
+/// Number of pages that F2FS itself counted as moved ("fs gc data") while the replayed trace was captured.
 const MOVED_PAGES: u64 = 134_575;
 
 #[test]

@@ -83,8 +83,8 @@ fn run_with_power_loss(
     Plan::new(&config, &input)?.run(design, &mut |_| Continue(()))
 }
 
-/// Checks that a design finishes its run after a loss of power at each of the [`CUT_AFTER_REQUESTS`], with and without a content
-/// model.
+/// Checks that a design finishes its run after a loss of power at each of the [`CUT_AFTER_REQUESTS`], with and without
+/// a content model.
 fn assert_survives_power_loss(design: &str, parts: &[String]) {
     for (cut, content) in
         CUT_AFTER_REQUESTS.into_iter().flat_map(|cut| CONTENT_MODELS.map(|content| (cut, content)))

@@ -9,7 +9,7 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Default of the memory budget, bytes: as much may large requests of all connections hold together.
+/// Default of the memory budget, bytes: the most that the large requests of all connections may hold together.
 pub const DEFAULT_MEMORY_BUDGET_BYTES: usize = 256 << 20;
 /// Bytes that one connection may hold without a claim on the shared memory budget.
 pub(crate) const UNCLAIMED_MAX_BYTES: usize = 1 << 20;
@@ -23,12 +23,12 @@ pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) struct MemoryBudget {
     max_bytes: usize,
     used_bytes: Mutex<usize>,
-    released: Condvar,
+    bytes_released: Condvar,
 }
 
 impl MemoryBudget {
     pub(crate) fn of(max_bytes: usize) -> Self {
-        Self { max_bytes, used_bytes: Mutex::new(0), released: Condvar::new() }
+        Self { max_bytes, used_bytes: Mutex::new(0), bytes_released: Condvar::new() }
     }
 
     /// Waits until `bytes` of the memory budget are free, and takes them. A claim larger than the whole budget is
@@ -36,7 +36,7 @@ impl MemoryBudget {
     pub(crate) fn claim(self: &Arc<Self>, bytes: usize) -> MemoryClaim {
         let used = self.used_bytes.lock().unwrap_or_else(PoisonError::into_inner);
         let is_too_much = |used: &mut usize| *used > 0 && *used + bytes > self.max_bytes;
-        let waited = self.released.wait_while(used, is_too_much);
+        let waited = self.bytes_released.wait_while(used, is_too_much);
         *waited.unwrap_or_else(PoisonError::into_inner) += bytes;
         MemoryClaim { budget: Arc::clone(self), claimed_bytes: bytes }
     }
@@ -52,7 +52,7 @@ pub(crate) struct MemoryClaim {
 impl Drop for MemoryClaim {
     fn drop(&mut self) {
         *self.budget.used_bytes.lock().unwrap_or_else(PoisonError::into_inner) -= self.claimed_bytes;
-        self.budget.released.notify_all();
+        self.budget.bytes_released.notify_all();
     }
 }
 

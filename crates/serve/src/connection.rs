@@ -41,8 +41,8 @@ const NEGOTIATION_TIMEOUT: Duration = Duration::from_secs(30);
 /// Size of the receive buffer of a connection, bytes: the most that one read from the socket returns. Two writes of 128
 /// KiB fit with their headers.
 const RECEIVE_BUFFER_BYTES: usize = 260 << 10;
-/// Fewest bytes of one read from which the payloads of writes stay in the receive buffer. Payloads of a smaller read
-/// are copied, so that the buffer is free for the next read.
+/// Smallest read from the socket, bytes, of which the payloads of write requests stay in the receive buffer. Payloads
+/// of a smaller read are copied, so that the buffer is free for the next read.
 const SHARED_PAYLOADS_LEAST_BYTES: usize = 64 << 10;
 /// Most bytes of requests and their replies that one connection queues to the engine as one batch.
 const BATCH_MAX_BYTES: usize = 8 << 20;
@@ -54,10 +54,11 @@ const DIRECTLY_SENT_MAX_BYTES: usize = 64 << 10;
 /// Most bytes of requests of one connection that the engine executes in one step, before it executes requests of other
 /// connections.
 const STEP_MAX_BYTES: u64 = 2 << 20;
-/// Number of the next connection. The engine executes requests with the same number in their order.
-static NEXT_SOURCE: AtomicU64 = AtomicU64::new(0);
+/// Number that the next connection gets. The engine executes requests of one connection (with equal numbers) in their
+/// order.
+static NEXT_CONNECTION_NUMBER: AtomicU64 = AtomicU64::new(0);
 /// Stack size, in bytes, of threads that never use a device and have their buffers on the heap.
-pub(crate) const STACK_BYTES: usize = 256 << 10;
+pub(crate) const SMALL_THREAD_STACK_BYTES: usize = 256 << 10;
 
 /// An export with the engine that executes its requests and the rate limit of its clients.
 #[derive(Debug)]
@@ -160,7 +161,7 @@ fn run_transmission<D: BlockDevice>(
 ) -> io::Result<ConnectionEnd> {
     let (replies, to_send) = mpsc::channel();
     let shared = Arc::new(SharedConnection {
-        source_number: NEXT_SOURCE.fetch_add(1, Ordering::Relaxed),
+        connection_number: NEXT_CONNECTION_NUMBER.fetch_add(1, Ordering::Relaxed),
         log_span: Span::current(),
         socket: Arc::clone(socket),
         in_flight: InFlight::default(),
@@ -172,7 +173,7 @@ fn run_transmission<D: BlockDevice>(
         // The writer ends when the last request of this client has been answered, so it must not hold the sending end
         // itself.
         let (shared, socket) = (Arc::downgrade(&shared), Arc::clone(socket));
-        let thread = thread::Builder::new().name("replies".into()).stack_size(STACK_BYTES);
+        let thread = thread::Builder::new().name("replies".into()).stack_size(SMALL_THREAD_STACK_BYTES);
         thread.spawn(move || send_replies(&shared, &socket, &to_send))?
     };
     let session = RequestReceiver { budget, target, negotiated, shared };
@@ -250,19 +251,20 @@ struct ReplyBuffers(Mutex<Vec<Vec<u8>>>);
 
 impl ReplyBuffers {
     /// Most bytes of reply buffers that a connection keeps.
-    const KEPT_MAX_BYTES: usize = 4 << 20;
+    const KEPT_BUFFERS_MAX_BYTES: usize = 4 << 20;
 
     fn take_buffer(&self) -> Vec<u8> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
 
-    /// Keeps the buffers of large replies for later replies, up to [`Self::KEPT_MAX_BYTES`].
+    /// Keeps the buffers of large replies for later replies, up to [`Self::KEPT_BUFFERS_MAX_BYTES`].
     fn keep_buffers(&self, replies: Vec<Reply>) {
         const KEPT_BUFFER_LEAST_BYTES: usize = 4096;
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut bytes: usize = kept.iter().map(Vec::len).sum();
         for buffer in replies.into_iter().map(Reply::into_buffer) {
-            if buffer.len() >= KEPT_BUFFER_LEAST_BYTES && bytes + buffer.len() <= Self::KEPT_MAX_BYTES {
+            if buffer.len() >= KEPT_BUFFER_LEAST_BYTES && bytes + buffer.len() <= Self::KEPT_BUFFERS_MAX_BYTES
+            {
                 bytes += buffer.len();
                 kept.push(buffer);
             }
@@ -272,7 +274,7 @@ impl ReplyBuffers {
 
 /// State of one connection that its requests, its receiving thread and its writer thread share.
 struct SharedConnection {
-    source_number: u64,
+    connection_number: u64,
     /// Span of the connection, for log events.
     log_span: Span,
     socket: Arc<Socket>,
@@ -337,15 +339,15 @@ impl Drop for RequestBatch {
 
 impl<D: BlockDevice> Work<D> for RequestBatch {
     fn source(&self) -> Option<u64> {
-        Some(self.shared.source_number)
+        Some(self.shared.connection_number)
     }
 
     fn is_short(&self) -> bool {
         self.requests.iter().all(|request| request.footprint_bytes <= SHORT_REQUEST_MAX_BYTES)
     }
 
-    /// Executes requests of the batch in order, up to [`STEP_MAX_BYTES`] of data, so that requests of other connections are
-    /// not delayed for long.
+    /// Executes requests of the batch in order, up to [`STEP_MAX_BYTES`] of data, so that requests of other
+    /// connections are not delayed for long.
     fn step(&mut self, device: &mut D) -> StepProgress {
         let _logged_as = self.shared.log_span.enter();
         let mut progress = StepProgress::default();
@@ -602,7 +604,7 @@ fn send_replies(shared: &Weak<SharedConnection>, socket: &Socket, replies: &Rece
 #[derive(Debug, Default)]
 struct InFlight {
     in_flight_bytes: Mutex<usize>,
-    released: Condvar,
+    bytes_released: Condvar,
     /// Whether a reply could not be sent. If so, further replies of this connection are not needed.
     has_client_gone: AtomicBool,
 }
@@ -613,7 +615,7 @@ impl InFlight {
     fn add_in_flight(&self, bytes: usize) {
         let in_use = self.in_flight_bytes.lock().unwrap_or_else(PoisonError::into_inner);
         let is_too_much = |in_use: &mut usize| *in_use > 0 && *in_use + bytes > IN_FLIGHT_MAX_BYTES;
-        let waited = self.released.wait_while(in_use, is_too_much);
+        let waited = self.bytes_released.wait_while(in_use, is_too_much);
         *waited.unwrap_or_else(PoisonError::into_inner) += bytes;
     }
 
@@ -627,6 +629,6 @@ impl InFlight {
 
     fn remove_in_flight(&self, bytes: usize) {
         *self.in_flight_bytes.lock().unwrap_or_else(PoisonError::into_inner) -= bytes;
-        self.released.notify_one();
+        self.bytes_released.notify_one();
     }
 }

@@ -312,7 +312,7 @@ impl<N: Medium> FlashDevice<N> {
     }
 
     /// Refuses reads of logical pages whose newest version cannot be proven: those that a rescue left out
-    /// ([`OpenReport::unproven`](crate::image::OpenReport::unproven)).
+    /// ([`OpenReport::unproven_lpns`](crate::image::OpenReport::unproven_lpns)).
     #[must_use]
     pub fn refuse_unproven_pages(self, unproven: BTreeSet<Lpn>) -> Self {
         Self { unproven_lpns: unproven, ..self }
@@ -595,8 +595,8 @@ impl<N: Medium> FlashDevice<N> {
         if self.recorder.is_none() { self.punch_dead_blocks() } else { Ok(()) }
     }
 
-    /// Erases some of the blocks that hold no valid page (at most `BLOCKS_PER_SLICE`), and returns their space to the file
-    /// system.
+    /// Erases some of the blocks that hold no valid page (at most `BLOCKS_PER_SLICE`), and returns their space to the
+    /// file system.
     fn punch_dead_blocks(&mut self) -> Result<(), DeviceError> {
         const ERASED_BLOCKS_MAX: u32 = 128;
         self.run_changing_operation(|device| {

@@ -1,8 +1,8 @@
 //! HTTP for the metrics and the dashboard: one GET or HEAD request per connection, and no request body.
 //!
-//! A request is at most [`REQUEST_HEADER_MAX_BYTES`] and must arrive within [`ANSWER_TIMEOUT`]. The client has the same time to
-//! accept the answer. So a client that is silent or slow occupies the thread of its connection for that time, and
-//! nothing else waits for it. Requests that are malformed or not GET or HEAD are refused here.
+//! A request is at most [`REQUEST_HEADER_MAX_BYTES`] and must arrive within [`ANSWER_TIMEOUT`]. The client has the
+//! same time to accept the answer. So a client that is silent or slow occupies the thread of its connection for that
+//! time, and nothing else waits for it. Requests that are malformed or not GET or HEAD are refused here.
 //!
 //! Every answer has headers by which a browser gives its content to no other site: it may not be framed, read or
 //! included by another page, nor be interpreted as another type, and a page loads only what this server has.

@@ -1,10 +1,11 @@
 //! The live device: the Wearwell engine as a block device that other programs attach over NBD.
 //!
-//! The path of a request: [`server`] accepts clients; [`nbd`] decodes their bytes into requests; [`engine`] executes the
-//! requests, one thread at a time; [`device`] completes partial pages and calls the engine.
+//! The path of a request: [`server`] accepts clients; [`nbd`] decodes their bytes into requests; [`engine`] executes
+//! the requests, one thread at a time; [`device`] completes partial pages and calls the engine.
 //! [`control`] is a second socket for commands that NBD does not have, [`metrics`] exports the counters to Prometheus,
-//! and [`dashboard`] shows the device in a browser. The flash is in memory ([`memory`]) or in the files of an image ([`image`]). Every operation can be
-//! recorded as a trace ([`record`]); a replay of that trace does the same flash operations.
+//! and [`dashboard`] shows the device in a browser. The flash is in memory ([`memory`]) or in the files of an image
+//! ([`image`]). Every operation can be recorded as a trace ([`record`]); a replay of that trace does the same flash
+//! operations.
 //!
 //! Events for the operator are `tracing` events in the span of a connection or of an engine, and the span names the
 //! export. The program that starts the server decides where the events are written.

@@ -2,8 +2,8 @@
 //!
 //! A request is *booked* when it has arrived. It is executed when the time that all requests booked before it take at
 //! the rate has passed. So requests are executed in the order of arrival, a request may be of any size, and in the long
-//! run the rate is exact. Unused time is saved up to [`BURST_TIME_MAX`], so that a few requests at once need not wait. The
-//! thread of a connection waits itself and books no other request meanwhile, so connections take turns.
+//! run the rate is exact. Unused time is saved up to [`BURST_TIME_MAX`], so that a few requests at once need not wait.
+//! The thread of a connection waits itself and books no other request meanwhile, so connections take turns.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

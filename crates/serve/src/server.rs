@@ -16,7 +16,7 @@ use std::time::Duration;
 use tracing::{debug, error_span, field, warn};
 
 use crate::budget::MemoryBudget;
-use crate::connection::{self, ExportTarget, STACK_BYTES, TlsMode};
+use crate::connection::{self, ExportTarget, SMALL_THREAD_STACK_BYTES, TlsMode};
 use crate::device::{BlockDevice, DeviceError};
 use crate::engine::{Engine, EngineStopped, EngineThread};
 use crate::limits::Limits;
@@ -263,7 +263,7 @@ impl<D: BlockDevice> Server<D> {
         let acceptor = {
             let (listener, clients) = (Arc::clone(&listener), Arc::clone(&clients));
             let at = address.clone();
-            let thread = thread::Builder::new().name("listener".into()).stack_size(STACK_BYTES);
+            let thread = thread::Builder::new().name("listener".into()).stack_size(SMALL_THREAD_STACK_BYTES);
             let turned_away = move |why: &str| warn!("{at}: a client was turned away: {why}");
             thread.spawn(move || accept_all(&listener, &clients, &serve, &turned_away)).map_err(failed)?
         };

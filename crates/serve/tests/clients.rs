@@ -1,5 +1,5 @@
-//! Real clients against the server: fio, nbdcopy, qemu-img, qemu-io, libnbd. `examples/live/install.sh` installs them; a
-//! missing one fails its test with a sentence. What needs root and loop devices is in `examples/live/`.
+//! Real clients against the server: fio, nbdcopy, qemu-img, qemu-io, libnbd. `examples/live/install.sh` installs them;
+//! a missing one fails its test with a sentence. What needs root and loop devices is in `examples/live/`.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

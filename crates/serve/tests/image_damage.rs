@@ -520,8 +520,8 @@ fn files_of_another_image_are_detected_as_damage() {
     assert!(!matches!(opened, Ok(violations) if violations == 0), "two files of another image are too many");
 }
 
-/// Regression, found by fuzzing: a superblock with a valid checksum that names a terabyte of NVRAM kept the server busy for
-/// minutes, and took gigabytes of RAM.
+/// Regression, found by fuzzing: a superblock with a valid checksum that names a terabyte of NVRAM kept the server
+/// busy for minutes, and took gigabytes of RAM.
 #[test]
 fn a_superblock_that_names_far_too_much_nvram_is_refused_at_once() {
     let worked = worked_on("page-map", PROCESS, End::Closed);

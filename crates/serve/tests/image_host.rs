@@ -1,5 +1,5 @@
-//! The host ends: of every sector that was written since the last sync any state may be on the disk, independently of all
-//! others. A `host` session still holds every page to its last flushed version or a later one, design by design.
+//! The host ends: of every sector that was written since the last sync any state may be on the disk, independently of
+//! all others. A `host` session still holds every page to its last flushed version or a later one, design by design.
 
 use image_support::{
     DESIGNS, HOST, MemoryFiles, Op, Oracle, PROCESS, Script, perform, specification, with_settings,

@@ -1,10 +1,11 @@
 //! `kill -9` at any instant, against the exact oracle.
 //!
-//! The writer is this test's own executable, started again: it opens the image and works until it is killed. It tells over
-//! a pipe what it is about to do and what it has done, so the oracle knows what was issued and what was acknowledged.
+//! The writer is this test's own executable, started again: it opens the image and works until it is killed. It tells
+//! over a pipe what it is about to do and what it has done, so the oracle knows what was issued and what was
+//! acknowledged.
 //!
-//! `WEARWELL_KILL_CYCLES=430` kills it so often for each design, `WEARWELL_KILL_DESIGNS=wearwell,mixture-flat` chooses the
-//! designs.
+//! `WEARWELL_KILL_CYCLES=430` kills it so often for each design, `WEARWELL_KILL_DESIGNS=wearwell,mixture-flat` chooses
+//! the designs.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;

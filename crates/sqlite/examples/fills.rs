@@ -4,11 +4,13 @@
 //! cargo run --release -p wearwell-sqlite --example fills [-- SCALE [WORKLOAD...]]
 //! ```
 //!
-//! Every workload runs on each design with the same seed, on a device that database and log fill to three quarters; afterwards the
-//! database is checked (`integrity_check`) and compared row by row with that of the first run. `SCALE` 0.1 writes a tenth of the rows.
+//! Every workload runs on each design with the same seed, on a device that database and log fill to three quarters;
+//! afterwards the database is checked (`integrity_check`) and compared row by row with that of the first run. `SCALE`
+//! 0.1 writes a tenth of the rows.
 //!
-//! Settings of the paper and of `db_bench_sqlite3`: pages of 4 KiB, `synchronous=NORMAL`, one table with a 16-byte key and a
-//! value that is half random, `REPLACE` by prepared statement, `locking_mode=exclusive`, checkpoints every 1000 pages.
+//! Settings of the paper and of `db_bench_sqlite3`: pages of 4 KiB, `synchronous=NORMAL`, one table with a 16-byte key
+//! and a value that is half random, `REPLACE` by prepared statement, `locking_mode=exclusive`, checkpoints every 1000
+//! pages.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -47,8 +49,8 @@ struct Device {
     parameters: &'static str,
 }
 
-/// The first is what the others are held against. `remap` alone finds equal contents by itself; that is switched off in the
-/// rows that ask what the host's remaps are worth.
+/// The first is what the others are held against. `remap` alone finds equal contents by itself; that is switched off
+/// in the rows that ask what the host's remaps are worth.
 const DEVICES: [Device; 6] = [
     Device { name: "remap, remap=off", parameters: "design=remap&set=remap.dedup=false&remap=off" },
     Device { name: "remap, remap=on", parameters: "design=remap&set=remap.dedup=false&remap=on" },

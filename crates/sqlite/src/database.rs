@@ -23,8 +23,8 @@ pub(crate) struct DatabaseState {
 /// A database that is open in this process, shared by all connections to it.
 pub(crate) struct Database {
     name: String,
-    /// Text that identifies the database's device ([`Options::device_identity`]). Connections that name the same device have
-    /// the same text.
+    /// Text that identifies the database's device ([`Options::device_identity`]). Connections that name the same
+    /// device have the same text.
     device_identity: String,
     state: Mutex<DatabaseState>,
 }

@@ -1,5 +1,5 @@
-//! Our declarations of the C interface against those made from the bundled `SQLite`'s header. The places in the table of routines
-//! are proven by every other test, which go through all of them.
+//! Our declarations of the C interface against those made from the bundled `SQLite`'s header. The places in the table
+//! of routines are proven by every other test, which go through all of them.
 
 use std::mem::offset_of;
 

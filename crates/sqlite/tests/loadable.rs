@@ -1,5 +1,5 @@
-//! The shared library, loaded as `SQLite` loads any extension. Alone in its process, since the other tests register the VFS
-//! without loading it.
+//! The shared library, loaded as `SQLite` loads any extension. Alone in its process, since the other tests register
+//! the VFS without loading it.
 
 use rusqlite::{Connection, OpenFlags};
 

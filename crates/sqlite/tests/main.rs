@@ -1,5 +1,5 @@
-//! Tests of the extension of `SQLite`, in one program: the engine is compiled and optimised for all of them once. Each file is
-//! a module; `cargo test -p wearwell-sqlite FILE::` runs one.
+//! Tests of the extension of `SQLite`, in one program: the engine is compiled and optimised for all of them once. Each
+//! file is a module; `cargo test -p wearwell-sqlite FILE::` runs one.
 
 mod common;
 mod database;

@@ -1,4 +1,5 @@
-//! Tests of readers and writers of traces, in one program. Each file is a module; `cargo test -p wearwell-trace FILE::` runs one.
+//! Tests of readers and writers of traces, in one program. Each file is a module; `cargo test -p wearwell-trace
+//! FILE::` runs one.
 
 mod counts;
 mod fixtures;

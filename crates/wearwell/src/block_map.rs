@@ -1,9 +1,9 @@
 //! Block map of a drive in text of bounded length, and the histogram of its blocks' erases: for reports and displays.
 //!
 //! Consecutive blocks share a *cell* of the map. A cell is a number of 12 bits, written as two base64url digits: the
-//! high four bits are the valid pages and the middle four the invalid pages, both in fifteenths of the cell's pages; the
-//! low four state what most blocks in use hold. 0 is nothing (all are free), 1 data, 2 translation pages, 3 deltas, 4
-//! compressed chunks, 5 the remap log, 6 page validity; 15 means that all blocks are retired.
+//! high four bits are the valid pages and the middle four the invalid pages, both in fifteenths of the cell's pages;
+//! the low four state what most blocks in use hold. 0 is nothing (all are free), 1 data, 2 translation pages, 3
+//! deltas, 4 compressed chunks, 5 the remap log, 6 page validity; 15 means that all blocks are retired.
 //!
 //! The map shows what the controller's block table counts, which is an upper bound of the valid pages if page validity
 //! is on flash. [`flash_view`](crate::flash_view) is exact, but has to read the whole L2P table. Nothing here costs a

@@ -38,8 +38,8 @@
 //!
 //! # A design from parts
 //!
-//! A [`design`] is a value: exchange a part of a named one, and build a drive of it. What does not go together is refused with a
-//! sentence.
+//! A [`design`] is a value: exchange a part of a named one, and build a drive of it. What does not go together is
+//! refused with a sentence.
 //!
 //! ```
 //! use wearwell::content::dedup::DedupOptions;
@@ -59,8 +59,8 @@
 //! let refused = Device::new(nand(), 1000, &parts, DeviceOptions::default()).unwrap_err();
 //! assert!(refused.to_string().contains("keep RAM on a battery"), "{refused}");
 //!
-//! parts.persistence = parts.default_persistence(); // what such parts survive a loss of power by in the papers: a battery
-//! Device::new(nand(), 1000, &parts, DeviceOptions::default()).expect("now they go together");
+//! parts.persistence = parts.default_persistence(); // what such parts survive a loss of power by in the papers: a
+//! battery Device::new(nand(), 1000, &parts, DeviceOptions::default()).expect("now they go together");
 //! ```
 //!
 //! # A loss of power, and recovery

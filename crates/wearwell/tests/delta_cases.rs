@@ -632,8 +632,8 @@ fn recovery_does_not_restore_a_delta_whose_page_was_remapped_to_its_former_base(
     assert!(drive.read_bytes(0) == page(0, 3, 200), "the content of the base, and not that of the delta");
 }
 
-/// Bug: recovery gave a delta with bytes the fingerprint of the zero page, and the merge of that delta stored the merged
-/// page under it. A write of zeros was then bound to the merged page, unless hits are verified.
+/// Bug: recovery gave a delta with bytes the fingerprint of the zero page, and the merge of that delta stored the
+/// merged page under it. A write of zeros was then bound to the merged page, unless hits are verified.
 #[test]
 fn a_page_merged_after_a_power_loss_has_the_fingerprint_of_its_bytes() {
     let dedup = DedupOptions { capacity_entries: None, verify_on_hit: false };

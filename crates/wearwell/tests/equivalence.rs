@@ -839,10 +839,10 @@ impl Twins {
     }
 }
 
-/// The same requests with bytes and with descriptors give the same counters, on every design and world, each pair with one
-/// of the buffers (in long explorations with every buffer). Requests are whole pages, because a descriptor stands for one
-/// page. Three properties of contents that a trace does not contain are avoided: how two equal pages compress together,
-/// how a page differs from a version before the last, and the sizes of a page that is remapped by writing it.
+/// The same requests with bytes and with descriptors give the same counters, on every design and world, each pair with
+/// one of the buffers (in long explorations with every buffer). Requests are whole pages, because a descriptor stands
+/// for one page. Three properties of contents that a trace does not contain are avoided: how two equal pages compress
+/// together, how a page differs from a version before the last, and the sizes of a page that is remapped by writing it.
 #[test]
 fn writes_of_bytes_and_of_content_descriptors_give_the_same_counters() {
     for (number, design) in (0u64..).zip(designs()) {

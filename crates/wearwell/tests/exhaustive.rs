@@ -1,5 +1,6 @@
-//! Tests all sequences of some operations on devices that are so small and full that garbage collection always runs: four
-//! operations, and five if they begin with one of a third of the operations (each design with others); six with `just soak`.
+//! Tests all sequences of some operations on devices that are so small and full that garbage collection always runs:
+//! four operations, and five if they begin with one of a third of the operations (each design with others); six with
+//! `just soak`.
 //!
 //! There are two logical pages, contents A and B, reads and trims, and with a write buffer of one page also flushes.
 //! (Without a buffer a flush does nothing.) The sequences form a tree. Each node is a copy of the device; it is audited

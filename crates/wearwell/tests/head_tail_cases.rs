@@ -203,7 +203,8 @@ fn head_tail_recovery_reads_one_head_per_superblock_and_48_tail_pages_per_full_o
     assert!(steps.scan_open_blocks.spare_reads <= 16384 && steps.scan_open_blocks.page_reads == 0);
 }
 
-/// Paper figure RM-45 at full size, 36 GiB: `cargo test --release -p wearwell head_tail_cases:: -- --ignored --nocapture`
+/// Paper figure RM-45 at full size, 36 GiB: `cargo test --release -p wearwell head_tail_cases:: -- --ignored
+/// --nocapture`
 #[test]
 #[ignore = "takes half a gigabyte"]
 fn head_tail_recovery_of_36_gib_reads_as_many_pages_as_in_the_paper() {

@@ -356,8 +356,8 @@ fn a_medium_without_host_data_bytes_keeps_descriptors_and_all_metadata() {
     assert!(!nand.keeps_bytes());
 }
 
-/// Pages of deltas and chunks are host data, but a recovery reads in them which logical pages they hold. A medium without
-/// bytes keeps them if it is asked to, through copies of its own and of a wrapper, until their block is erased.
+/// Pages of deltas and chunks are host data, but a recovery reads in them which logical pages they hold. A medium
+/// without bytes keeps them if it is asked to, through copies of its own and of a wrapper, until their block is erased.
 #[test]
 fn a_medium_without_host_data_bytes_may_keep_pages_of_deltas_and_chunks() {
     let geometry = medium().geometry().clone();

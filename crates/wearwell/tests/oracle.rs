@@ -3,8 +3,8 @@
 //!
 //! More than a million operations per design, distributed over the worlds: writes of whole pages and of sectors, reads,
 //! trims, flushes, changes of victim policy and fingerprint store, and for mixtures switches of content schemes.
-//! `just soak` runs all of them, `cargo test` an eighth on most worlds (on the others some designs would hardly collect or
-//! share anything).
+//! `just soak` runs all of them, `cargo test` an eighth on most worlds (on the others some designs would hardly
+//! collect or share anything).
 //! The bytes of every read are compared, and the audit runs after every operation. On the two worlds of several hundred
 //! pages it runs after every operation for the first thousand of each run, then after every 16th.
 

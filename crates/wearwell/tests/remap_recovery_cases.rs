@@ -2,8 +2,8 @@
 //! recovery may find.
 //!
 //! Each test states what a naive implementation does, and fails on it. M20 and the like are numbers of requirements.
-//! Unless a case concerns a single reverse map, its test runs on each that is in NVRAM. [`run_with_every_power_cut`] cuts power at
-//! every program, erase and store of a step; [`Drive::lose_power`] loses power between steps.
+//! Unless a case concerns a single reverse map, its test runs on each that is in NVRAM. [`run_with_every_power_cut`]
+//! cuts power at every program, erase and store of a step; [`Drive::lose_power`] loses power between steps.
 
 use common::drive::{
     Drive, DriveOptions, LOGICAL_PAGES, PAGE_BYTES, SEGMENT_BYTES, fill_block_0, nvram_reverse_maps,

@@ -143,8 +143,8 @@ impl Run {
         }
     }
 
-    /// Overwrites pages drawn by the load, `warm` times the logical size, then measures write amplification while it overwrites
-    /// `stretch` times the logical size.
+    /// Overwrites pages drawn by the load, `warm` times the logical size, then measures write amplification while it
+    /// overwrites `stretch` times the logical size.
     fn measure(&mut self, warm: f64, stretch: f64) -> Measured {
         #[expect(clippy::cast_sign_loss)]
         let pages = |times: f64| (self.logical as f64 * times) as u64;

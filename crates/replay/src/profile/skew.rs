@@ -14,9 +14,9 @@ pub(super) fn zipf_theta_of_counts(counts: &[u32], items: u64) -> f64 {
     zipf_theta_of_growing_items(counts, &[(items, 1.0)])
 }
 
-/// Returns the zipf exponent of counts of draws per item as [`zipf_theta_of_counts`] does, but for a number of items that
-/// grows during the draws. Each of the `stages` is (items, share): that share of the draws was made among the first
-/// `items` items. Two draws of different stages can coincide among the items of the smaller stage.
+/// Returns the zipf exponent of counts of draws per item as [`zipf_theta_of_counts`] does, but for a number of items
+/// that grows during the draws. Each of the `stages` is (items, share): that share of the draws was made among the
+/// first `items` items. Two draws of different stages can coincide among the items of the smaller stage.
 pub(super) fn zipf_theta_of_growing_items(counts: &[u32], stages: &[(u64, f64)]) -> f64 {
     let draws: f64 = counts.iter().map(|&count| f64::from(count)).sum();
     let pairs: f64 = counts.iter().map(|&count| f64::from(count) * (f64::from(count) - 1.0)).sum();

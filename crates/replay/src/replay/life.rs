@@ -25,8 +25,8 @@ use crate::{precondition, process};
 /// dropped.
 const SERIES_POINTS_MAX: usize = 400;
 /// Range of mean erases per block from which the lifetime is extrapolated: a drive that was filled in order is steady
-/// after about ten erases per block. If these would be a large part of the rated cycles, [`EXTRAPOLATION_ENDURANCE_SHARES`]
-/// applies.
+/// after about ten erases per block. If these would be a large part of the rated cycles,
+/// [`EXTRAPOLATION_ENDURANCE_SHARES`] applies.
 const EXTRAPOLATION_ERASES: [f64; 2] = [15.0, 30.0];
 /// Range of the share of the rated cycles from which the lifetime is extrapolated, if its erases are fewer than
 /// [`EXTRAPOLATION_ERASES`].

@@ -637,8 +637,8 @@ impl<'a> Run<'a> {
         [stats.host_page_reads, stats.unwritten_page_reads]
     }
 
-    /// Whether the host has read at least one page since the counts `before` (from [`Self::page_read_counts`]), and none of
-    /// the pages read held data.
+    /// Whether the host has read at least one page since the counts `before` (from [`Self::page_read_counts`]), and
+    /// none of the pages read held data.
     #[inline]
     fn reads_were_unwritten(&self, before: [u64; 2]) -> bool {
         let [read, unwritten] = self.page_read_counts();

@@ -322,7 +322,7 @@ impl Run<'_> {
             managed.add_to_record(&self.device, &mut record);
         }
         record.write_until_programmed_us = self.write_until_programmed_us();
-        record.energy_uj_per_page = self.energy_uj() / page_writes_at_least_one(self.device.ftl().stats());
+        record.energy_uj_per_page = self.energy_uj() / nonzero_page_writes(self.device.ftl().stats());
         record
     }
 
@@ -521,7 +521,7 @@ impl Run<'_> {
     }
 }
 
-fn page_writes_at_least_one(stats: &Stats) -> f64 {
+fn nonzero_page_writes(stats: &Stats) -> f64 {
     stats.host_page_writes.max(1) as f64
 }
 
@@ -544,5 +544,5 @@ fn writes_by_form(stats: &Stats) -> BTreeMap<String, u64> {
 /// section V-B).
 fn write_reduction(stats: &Stats) -> f64 {
     let programs = stats.programs[Cause::Host as usize] + stats.programs[Cause::Content as usize];
-    1.0 - programs as f64 / page_writes_at_least_one(stats)
+    1.0 - programs as f64 / nonzero_page_writes(stats)
 }

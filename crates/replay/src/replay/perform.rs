@@ -53,7 +53,7 @@ pub(crate) struct RequestExecutor {
 }
 
 impl RequestExecutor {
-    /// Creates the executor of a host's requests on `device`; `zeroes` sets what write-zeroes requests do.
+    /// Creates the executor of a host's requests on `device`; `write_zeroes_mode` sets what write-zeroes requests do.
     pub(crate) fn of_device<N: Nand>(device: &Device<N>, write_zeroes_mode: Zeroes) -> Self {
         Self {
             has_content_stage: device.ftl().has_content_stage(),

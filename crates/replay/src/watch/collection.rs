@@ -30,7 +30,8 @@ pub(super) fn ranking_figure_name(policy: VictimPolicy) -> &'static str {
     }
 }
 
-/// Returns which block a victim policy takes, as a phrase that follows "takes".
+/// Returns which block a victim policy takes, as the end of a sentence ("The victim policy fifo takes" "the block that
+/// was filled first").
 fn criterion_phrase(policy: &str) -> &'static str {
     match policy {
         "cost-benefit" => {
@@ -130,7 +131,8 @@ impl GcCollection<'_> {
         format!("{rule} {}", self.victim_sentence(scene))
     }
 
-    /// Returns a sentence on which block is the victim, and how many other candidates had as few valid pages.
+    /// Returns a sentence on which block is the victim and how many valid pages it has. Where the fewest valid pages
+    /// decide, the sentence also states how many other candidates have as few.
     fn victim_sentence(&self, scene: &BeforeAndAfter<'_>) -> String {
         let valid_of = |row: &CandidateRow| row.1;
         let Some(victim) = self.candidates.iter().find(|row| row.0 == self.victim_block) else {

@@ -108,7 +108,8 @@ pub fn walkthrough_with_step_callback(
     Ok(walk)
 }
 
-/// Returns an error for a setting that has no effect on a walk, which has no clock and starts with a new drive.
+/// Returns an error for a setting that has no effect on a step-by-step run (`wearwell watch`), which has no clock and
+/// starts with a new drive.
 fn refuse_ignored_settings(config: &Config) -> Result<(), ConfigError> {
     let ReplayConfig { seed, requests: _, zeroes: _, .. } = config.replay;
     let replay = ReplayConfig {

@@ -129,7 +129,7 @@ fn walk_notes(
         ));
     }
     let looks_at_content = parts.content != ContentParts::default();
-    if load.lacks_content && looks_at_content {
+    if load.has_generated_content && looks_at_content {
         let model = config.content.model.as_deref().unwrap_or("unique");
         notes.push(format!("The input brings no content for its writes: the model {model} gives it."));
     }

@@ -97,7 +97,7 @@ pub(super) fn recovery_sentences(
     });
     sentences.extend(step_cost_sentences(report));
     if report.mapped_pages > 0 {
-        sentences.push(format!("Afterwards {} mapped.", logical_pages_are(report.mapped_pages)));
+        sentences.push(format!("Afterwards {} mapped.", page_count_with_verb(report.mapped_pages)));
     }
     sentences.extend(changed_page_sentences(scene));
     sentences
@@ -139,7 +139,7 @@ fn changed_page_sentences(scene: &BeforeAndAfter<'_>) -> Vec<String> {
     }
 }
 
-fn logical_pages_are(pages: u64) -> String {
+fn page_count_with_verb(pages: u64) -> String {
     format!("{} {}", with_plural(pages, "logical page"), if pages == 1 { "is" } else { "are" })
 }
 

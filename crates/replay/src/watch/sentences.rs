@@ -209,7 +209,7 @@ impl SentenceWriter<'_> {
             Op::Flush => self.describe_flush(),
             Op::Phase => unreachable!("phases are left out"),
         }
-        self.describe_other_pages(first, end, request.op);
+        self.describe_flushed_pages(first, end, request.op);
         self.describe_delta_pages(&others);
         title
     }
@@ -378,7 +378,7 @@ impl SentenceWriter<'_> {
 
     fn add_marks_of_lpn(&mut self, lpn: u32) {
         let row = &self.scene.after.map[lpn as usize];
-        if self.is_bound(lpn) {
+        if self.is_mapped_without_program(lpn) {
             self.marks.insert(Mark::Bind);
         }
         if self.scene.after.form_of_lpn(lpn) == PageState::Delta
@@ -389,7 +389,7 @@ impl SentenceWriter<'_> {
     }
 
     /// Whether the request mapped `lpn` to a flash page without programming it.
-    fn is_bound(&self, lpn: u32) -> bool {
+    fn is_mapped_without_program(&self, lpn: u32) -> bool {
         let row = &self.scene.after.map[lpn as usize];
         let Some(place) = row.2.first() else { return false };
         let is_written = self.events.iter().any(|event| match event {
@@ -415,8 +415,10 @@ impl SentenceWriter<'_> {
                 )
             }
             (PageState::Delta, [base, further @ ..]) => self.delta_sentence(lpn, *base, further),
-            (PageState::Packed, pages) if !self.is_bound(lpn) => self.chunk_sentence(lpn, pages),
-            (_, [place, ..]) if self.is_bound(lpn) => self.bind_sentence(lpn, *place),
+            (PageState::Packed, pages) if !self.is_mapped_without_program(lpn) => {
+                self.chunk_sentence(lpn, pages)
+            }
+            (_, [place, ..]) if self.is_mapped_without_program(lpn) => self.bind_sentence(lpn, *place),
             (_, [place, ..]) if scene.before.map[lpn as usize] == *row => {
                 format!(
                     "Logical page {lpn} already has this content in {}: its map entry stays, and nothing is programmed.",
@@ -518,7 +520,7 @@ impl SentenceWriter<'_> {
 
     /// Adds a sentence about logical pages outside the request that waited in RAM and were written to flash in the
     /// step.
-    fn describe_other_pages(&mut self, first: u32, end: u32, op: Op) {
+    fn describe_flushed_pages(&mut self, first: u32, end: u32, op: Op) {
         let scene = self.scene;
         let is_of_request = |lpn: u32| (first..end).contains(&lpn) && op != Op::Flush;
         let was_waiting = |lpn: &u32| {

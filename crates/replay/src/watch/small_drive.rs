@@ -17,14 +17,15 @@ pub(super) type SmallDrive = Device<PowerCut<SimNand>>;
 
 /// Number of blocks per plane with which the search for the smallest drive that the engine accepts begins.
 const BLOCKS_PER_PLANE_MIN: u32 = 4;
-/// Number of blocks per plane beyond those without which the engine refuses the drive, so that GC finds invalid pages.
-const SPARE_BLOCKS_PER_PLANE: u32 = 1;
+/// Number of blocks per plane that are added to the smallest drive that the engine accepts, so that GC finds blocks
+/// with invalid pages.
+const EXTRA_BLOCKS_PER_PLANE: u32 = 1;
 /// Number of entries in the cache of a map on flash; so few that the cache cannot hold the whole map.
 const MAP_CACHE_ENTRIES: u32 = 16;
 /// Number of entries in the fingerprint store of recycling, which holds fingerprints of dead pages.
 const FINGERPRINT_STORE_ENTRIES: u32 = 24;
-/// Bytes of a page of a drive with a map on flash whose requests have no content: the smallest possible, so that fewer
-/// map entries fit into a translation page.
+/// Page size of a small drive with its map on flash, bytes: the smallest possible, so that few map entries fit into a
+/// translation page. Used for generated workloads on designs without a content mechanism.
 const SMALLEST_PAGE_BYTES: u32 = 512;
 
 /// Page size (bytes) and block size (pages) of a small drive that suit a design.
@@ -35,8 +36,8 @@ pub(super) struct DriveSizes {
 }
 
 impl DriveSizes {
-    /// Returns the sizes that suit a design of these parts. Pages may be smaller than those of the input only if
-    /// `is_scaled`.
+    /// Returns the page and block sizes that suit a design of these parts. `is_scaled` is whether the requests are
+    /// converted to the drive's page size, so that its pages may be smaller than those of the input.
     pub(super) fn for_parts(parts: &Parts, is_scaled: bool) -> Self {
         let content = &parts.content;
         let is_small =
@@ -65,7 +66,8 @@ pub(super) fn with_small_drive_settings(config: &Config, form: DriveSizes) -> Co
     config
 }
 
-/// The drive of a walk, with the resolved configuration and the design parts from which it was built.
+/// The drive of a step-by-step run (`wearwell watch`), with the resolved configuration and the design parts from which
+/// it was built.
 pub(super) struct SmallDriveSetup {
     pub(super) device: SmallDrive,
     pub(super) resolved: ResolvedDevice,
@@ -88,7 +90,7 @@ pub(super) fn new_small_drive(
     }
     if !is_sized {
         config.device.blocks_per_plane =
-            Some(fewest_blocks_per_plane(&config, design, pages)? + SPARE_BLOCKS_PER_PLANE);
+            Some(fewest_blocks_per_plane(&config, design, pages)? + EXTRA_BLOCKS_PER_PLANE);
     }
     build_drive(&config, design, pages)?.map_err(|error| ConfigError::InvalidValue(error.to_string()))
 }

@@ -88,9 +88,9 @@ pub struct Zipf {
     height_max: f64,
     /// Length of the interval from which values of the Zipf law's integral are drawn.
     height_range: f64,
-    /// Largest difference by which a rank may exceed the drawn point and be accepted without evaluating the Zipf law's
-    /// integral.
-    sure_distance: f64,
+    /// Largest difference by which a rank may exceed the drawn real number that was rounded to it, and be accepted
+    /// without evaluating the Zipf law's integral.
+    max_accepted_distance: f64,
 }
 
 impl Zipf {
@@ -106,11 +106,11 @@ impl Zipf {
             inverse_one_minus_theta: 1.0 / q,
             height_max: 0.0,
             height_range: 0.0,
-            sure_distance: 0.0,
+            max_accepted_distance: 0.0,
         };
         zipf.height_max = zipf.weight_integral(n as f64 + 0.5);
         zipf.height_range = zipf.height_max - (zipf.weight_integral(1.5) - 1.0);
-        zipf.sure_distance =
+        zipf.max_accepted_distance =
             2.0 - zipf.inverse_weight_integral(zipf.weight_integral(2.5) - zipf.rank_weight(2.0));
         zipf
     }
@@ -122,7 +122,7 @@ impl Zipf {
             let height = self.height_max - uniform_unit(rng) * self.height_range;
             let x = self.inverse_weight_integral(height);
             let rank = nearest_rank(x).clamp(1, self.rank_count);
-            if rank as f64 - x <= self.sure_distance || self.accepts_height(rank as f64, height) {
+            if rank as f64 - x <= self.max_accepted_distance || self.accepts_height(rank as f64, height) {
                 return rank;
             }
         }

@@ -275,13 +275,13 @@ struct ArrivalClock {
     rng: Xoshiro256PlusPlus,
     arrival: ArrivalProcess,
     issued_requests: u64,
-    burst_time_ns: f64,
+    time_within_bursts_ns: f64,
 }
 
 impl ArrivalClock {
     fn new(arrival: ArrivalProcess, seed: u64) -> Self {
         let rng = Xoshiro256PlusPlus::seed_from_u64(mix_bits(seed ^ ARRIVAL_SEED_SALT));
-        Self { rng, arrival, issued_requests: 0, burst_time_ns: 0.0 }
+        Self { rng, arrival, issued_requests: 0, time_within_bursts_ns: 0.0 }
     }
 
     /// Returns the arrival time of the next request, in nanoseconds since the first request, which arrives at 0.
@@ -305,8 +305,8 @@ impl ArrivalClock {
     /// Returns the time of this request in nanoseconds, not counting the silences between bursts, and advances it by an
     /// exponentially distributed gap for the next request.
     fn next_exponential_ns(&mut self, rate: f64) -> f64 {
-        let now = self.burst_time_ns;
-        self.burst_time_ns += draw::exponential_draw(&mut self.rng, 1e9 / rate);
+        let now = self.time_within_bursts_ns;
+        self.time_within_bursts_ns += draw::exponential_draw(&mut self.rng, 1e9 / rate);
         now
     }
 }

@@ -21,7 +21,7 @@ const ROUND_MULTIPLIER: u64 = 0xd6e8_feb8_6659_fd93;
 pub struct Permutation {
     domain_len: u64,
     left_bits: u32,
-    right_size: u64,
+    right_half_values: u64,
     round_keys: [u64; ROUNDS],
 }
 
@@ -39,7 +39,7 @@ impl Permutation {
             key = mix_bits(key.wrapping_add(0x9e37_79b9_7f4a_7c15));
             key
         });
-        Self { domain_len, left_bits, right_size: domain_len.div_ceil(1 << left_bits), round_keys }
+        Self { domain_len, left_bits, right_half_values: domain_len.div_ceil(1 << left_bits), round_keys }
     }
 
     /// Returns `n`, the number of permuted numbers.
@@ -77,9 +77,9 @@ impl Permutation {
     fn permute_once(&self, at: u64) -> u64 {
         let (mut left, mut right) = self.split_halves(at);
         for keys in self.round_keys.chunks_exact(2) {
-            right += self.row_shift(left, keys[0]);
-            right -= if right >= self.right_size { self.right_size } else { 0 };
-            left ^= self.left_mask(right, keys[1]);
+            right += self.right_half_offset(left, keys[0]);
+            right -= if right >= self.right_half_values { self.right_half_values } else { 0 };
+            left ^= self.left_half_mask(right, keys[1]);
         }
         (right << self.left_bits) | left
     }
@@ -88,9 +88,9 @@ impl Permutation {
     fn invert_once(&self, at: u64) -> u64 {
         let (mut left, mut right) = self.split_halves(at);
         for keys in self.round_keys.chunks_exact(2).rev() {
-            left ^= self.left_mask(right, keys[1]);
-            right += self.right_size - self.row_shift(left, keys[0]);
-            right -= if right >= self.right_size { self.right_size } else { 0 };
+            left ^= self.left_half_mask(right, keys[1]);
+            right += self.right_half_values - self.right_half_offset(left, keys[0]);
+            right -= if right >= self.right_half_values { self.right_half_values } else { 0 };
         }
         (right << self.left_bits) | left
     }
@@ -100,22 +100,23 @@ impl Permutation {
         (at & ((1 << self.left_bits) - 1), at >> self.left_bits)
     }
 
-    /// Returns a hash of the pair's left half, a number in `0..rows`, by multiply-shift (`rows` is less than 2^25).
+    /// Returns the number that a round adds to the right half of a permuted number: a hash of the left half, less than
+    /// `right_half_values` (which is less than 2^25), by multiply-shift.
     #[inline]
-    fn row_shift(&self, left: u64, key: u64) -> u64 {
-        (round_hash(left, key) * self.right_size) >> 32
+    fn right_half_offset(&self, left: u64, key: u64) -> u64 {
+        (round_hash(left, key) * self.right_half_values) >> 32
     }
 
-    /// Returns a hash of the pair's right half with as many bits as the left half has: the uppermost bits of the round
-    /// hash.
+    /// Returns the mask that a round XORs into the left half of a permuted number: a hash of the right half, with as
+    /// many bits as the left half has (the uppermost bits of the round hash).
     #[inline]
-    fn left_mask(&self, right: u64, key: u64) -> u64 {
+    fn left_half_mask(&self, right: u64, key: u64) -> u64 {
         round_hash(right, key) >> (32 - self.left_bits)
     }
 }
 
-/// Returns a 32-bit hash of one half of the pair: the upper half of a 64-bit product, which depends on every bit of
-/// `half` (less than 2^25).
+/// Returns a 32-bit hash of one half of a permuted number: the upper half of a 64-bit product, which depends on every
+/// bit of `half` (less than 2^25).
 #[inline]
 fn round_hash(half: u64, key: u64) -> u64 {
     (half ^ key).wrapping_mul(ROUND_MULTIPLIER) >> 32

@@ -26,8 +26,8 @@ pub fn config_of_settings(settings: &[&str]) -> Config {
     Config::from_text_and_settings(None, &settings).unwrap()
 }
 
-/// Makes the configuration of the small device ([`SMALL_DEVICE`]) with `settings`. If they contain a preset, it replaces the
-/// small device.
+/// Makes the configuration of the small device ([`SMALL_DEVICE`]) with `settings`. If they contain a preset, it
+/// replaces the small device.
 pub fn small_device_config(settings: &[&str]) -> Config {
     let own_device = settings.iter().any(|setting| setting.starts_with("device.preset"));
     let device: &[&str] = if own_device { &[] } else { &SMALL_DEVICE };

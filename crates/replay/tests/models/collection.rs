@@ -17,7 +17,8 @@ pub enum Cleaning {
     Fifo,
 }
 
-/// Event on a flash page or block of the model, for the models of metadata.
+/// Event on a page or block of the model drive, from which the models of metadata (map, page validity) compute their
+/// flash operations.
 #[derive(Clone, Copy)]
 pub enum Event {
     /// A logical page was written to a new flash page, by the host or as a copy.

@@ -201,8 +201,8 @@ fn remove_erase_flags(run: &mut SortedRun) {
     run.retain(|entry| entry.1.bitmap != 0);
 }
 
-/// Number of logical pages written after the fill and before the measurement ([`WARM_UP_MULTIPLE`]) and during it ([`MEASURED_MULTIPLE`]),
-/// as multiples of the logical size.
+/// Number of page writes between the fill and the measurement, as a multiple of the number of logical pages. During the
+/// measurement it is [`MEASURED_MULTIPLE`].
 const WARM_UP_MULTIPLE: f64 = 1.5;
 const MEASURED_MULTIPLE: f64 = 2.0;
 

@@ -6,7 +6,7 @@ use wearwell::design::Parts;
 use wearwell::nand::{Geometry, SimNand};
 use wearwell::{Device, DeviceOptions};
 
-/// Page size of the papers, bytes.
+/// Page size in the papers that the models follow, bytes.
 pub const PAGE_BYTES: u32 = 4096;
 
 /// Random number generator `xorshift64*` (Vigna, 2016), which the engine does not use.
@@ -58,7 +58,7 @@ pub fn one_pool_geometry(blocks: u32, block_pages: u32) -> Geometry {
     }
 }
 
-/// A device of the engine to which a test reads and writes page by page.
+/// A device of the engine that a test reads and writes page by page.
 pub struct Drive {
     pub device: Device<SimNand>,
 }

@@ -18,7 +18,7 @@ use super::load::{Drive, PAGE_BYTES, Random, one_pool_geometry};
 const PAGE: usize = PAGE_BYTES as usize;
 const COUNT_BYTES: usize = 2;
 const DELTA_HEADER_BYTES: usize = 6;
-/// Size of the largest delta that fits into a flash page beside its own header and the count, bytes.
+/// Size of the largest delta that fits into a flash page beside its own header and the page's count of deltas, bytes.
 const LARGEST_DELTA_BYTES: usize = PAGE - COUNT_BYTES - DELTA_HEADER_BYTES;
 
 /// A page of deltas that is packed by next fit: a delta that does not fit closes the page and begins the next one.
@@ -112,7 +112,8 @@ fn page_descriptor(number: u64, delta_bytes: Option<usize>) -> Descriptor {
     Descriptor { delta_bytes, ..Descriptor::of_fingerprint(Fingerprint(1 + number)) }
 }
 
-/// Returns the pages of deltas per delta, and its standard error as an estimate of the long run.
+/// Measures the flash pages written per delta on the engine, for deltas of `ratio` of a page on average. Returns the
+/// mean, and its standard error as an estimate of the long run.
 fn measure_pages_per_delta(ratio: f64) -> (f64, f64) {
     let sizes = delta_size_probabilities(ratio);
     let cumulative: Vec<f64> = sizes

@@ -66,8 +66,8 @@ pub(crate) fn health<N: Medium>(device: &mut FlashDevice<N>) -> Value {
     health_with_wear(device, &wear)
 }
 
-/// Returns the health log, as [`health`] does, from wear that was determined before. Takes constant time, but time in
-/// proportion to the logical pages if any page is lost.
+/// Returns the health log, as [`health`] does, from wear that was determined before. Takes constant time if no page is
+/// lost, and otherwise time in proportion to the number of logical pages.
 pub(crate) fn health_with_wear<N: Medium>(device: &mut FlashDevice<N>, wear: &WearReport) -> Value {
     let lost = device.lost_logical_pages().len();
     let device = &*device;

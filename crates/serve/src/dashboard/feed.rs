@@ -3,8 +3,8 @@
 //!
 //! The price of a client is one write that does not block; the price of a device is one snapshot however many clients
 //! look at it, and nothing while nobody does. A client that does not take an event is sent no other until it has, and
-//! is disconnected after [`EVENT_TIMEOUT`]. So memory per client is bounded, and a slow client delays neither the device nor
-//! other clients.
+//! is disconnected after [`EVENT_TIMEOUT`]. So memory per client is bounded, and a slow client delays neither the
+//! device nor other clients.
 //!
 //! The thread ends when the listening socket is closed and all clients are disconnected, because both hold the channel
 //! by which watchers arrive.
@@ -23,17 +23,17 @@ use crate::connection::ExportTarget;
 use crate::device::{FlashDevice, Medium};
 use crate::socket::Socket;
 
-/// Shortest time from one snapshot to the next.
+/// Shortest time from one dashboard snapshot of the devices to the next.
 const SNAPSHOT_INTERVAL_MIN: Duration = Duration::from_secs(1);
-/// Longest time from one snapshot to the next.
+/// Longest time from one dashboard snapshot of the devices to the next.
 const SNAPSHOT_INTERVAL_MAX: Duration = Duration::from_secs(10);
-/// Snapshots may take one part in this many of an engine's time. If they take more, they are made less often, down to
-/// one per [`SNAPSHOT_INTERVAL_MAX`].
+/// Quotient of an engine's time and the part of it that dashboard snapshots may take. If they take more, they are made
+/// less often, down to one per [`SNAPSHOT_INTERVAL_MAX`].
 const SNAPSHOT_TIME_DIVISOR: u32 = 100;
-/// Number of recent snapshots of which the shortest time counts as the cost of a snapshot: other programs on the
-/// processor only make a snapshot slower.
+/// Number of recent snapshots. The shortest of their times counts as the cost of a snapshot, because other programs on
+/// the processor only make snapshots slower.
 const RECENT_SNAPSHOTS: usize = 8;
-/// Longest time that a client may take to receive an event. After that it is disconnected.
+/// Longest time that a dashboard client may take to receive an event (a snapshot). After that it is disconnected.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A dashboard client that receives snapshots of one device. It is disconnected when this is dropped.
@@ -42,7 +42,7 @@ pub(super) struct SnapshotClient {
     socket: Arc<Socket>,
     /// Slot of the client among all dashboard clients. The thread of its connection owns the slot.
     client_slot: Weak<ClientSlot>,
-    /// The event that is being sent, and the number of its bytes that the client's socket has accepted.
+    /// The dashboard event that is being sent; the client's socket has accepted its first `sent_bytes` bytes.
     event: Arc<str>,
     sent_bytes: usize,
     /// Time at which sending of the event began.
@@ -83,7 +83,7 @@ impl Drop for SnapshotClient {
     }
 }
 
-/// A handle to the thread that sends snapshots.
+/// A handle to the thread that sends snapshots of the devices to dashboard clients.
 #[derive(Clone)]
 pub(super) struct SnapshotFeed(Sender<SnapshotClient>);
 
@@ -116,7 +116,7 @@ impl SnapshotFeed {
     }
 }
 
-/// State of the thread that sends snapshots.
+/// State of the thread that sends snapshots of the devices to dashboard clients.
 struct SnapshotSender<N: Medium> {
     targets: Arc<[ExportTarget<FlashDevice<N>>]>,
     new_watchers: Receiver<SnapshotClient>,

@@ -3,8 +3,8 @@
 //! `GET /` is the page, `/dashboard.css` and `/dashboard.js` are its style and script, `/exports` lists the devices as
 //! JSON, and `/events/N` reports on the device of export N as server-sent events: one snapshot per second (`feed`,
 //! `snapshot`). The style and the functions that draw charts are those of the HTML reports. They belong to the crate
-//! that makes reports, and the program that starts the server passes them in as a [`SharedPageAssets`], so that this crate needs no
-//! simulator.
+//! that makes reports, and the program that starts the server passes them in as a [`SharedPageAssets`], so that this
+//! crate needs no simulator.
 //!
 //! The dashboard has no authentication. It can only be read, and only by this machine: it listens on loopback. A
 //! browser on this machine also shows pages of strangers, and two checks keep them out. A request whose `Host` is not

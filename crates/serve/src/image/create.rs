@@ -64,7 +64,7 @@ impl ImageSpecification {
 /// the image cannot be finished, the files that were created are removed.
 ///
 /// # Errors
-/// Errors of [`Specification::build_superblock`] and [`Files::create`]; [`ImageError::Io`].
+/// Errors of [`ImageSpecification::build_superblock`] and [`Files::create`]; [`ImageError::Io`].
 pub fn create(directory: &Path, specification: &ImageSpecification) -> Result<Superblock, ImageError> {
     create_with_progress(directory, specification, &mut |_, _| {})
 }

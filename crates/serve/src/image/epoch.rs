@@ -206,8 +206,8 @@ impl Epoch {
         self.run_at(first, page_bytes, false, room).reserve_data(count)
     }
 
-    /// Returns the data in the space that [`Epoch::reserve_pages`] reserved for page `ppn`, which must be the next page to be
-    /// added.
+    /// Returns the data in the space that [`Epoch::reserve_pages`] reserved for page `ppn`, which must be the next
+    /// page to be added.
     pub(super) fn reserved_data(&self, ppn: Ppn) -> &[u8] {
         let run = self
             .runs

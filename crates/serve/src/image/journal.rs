@@ -259,8 +259,9 @@ impl FoundJournal {
         self.journal.synced_record_number
     }
 
-    /// Whether a sector of state words (NVRAM and states of blocks) agrees with this journal. Its generation must be that of
-    /// the journal or the one before, and the last record whose changes it holds must have been found in the journal.
+    /// Whether a sector of state words (NVRAM and states of blocks) agrees with this journal. Its generation must be
+    /// that of the journal or the one before, and the last record whose changes it holds must have been found in the
+    /// journal.
     pub(super) fn accepts_sector(&self, sector: &StateSector) -> bool {
         let Journal { generation, last_record_number: number, .. } = self.journal;
         if let Some(first) = self.complete_from_record {

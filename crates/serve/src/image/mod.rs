@@ -87,7 +87,7 @@ pub struct OpenReport {
     pub findings: Vec<String>,
     /// Logical pages whose newest version cannot be proven. Empty unless the image is rescued. The device reads them as
     /// zeros, so a server has to refuse reads of them
-    /// ([`FlashDevice::refuse_unproven_pages`](crate::FlashDevice::refuse_unproven)).
+    /// ([`FlashDevice::refuse_unproven_pages`](crate::FlashDevice::refuse_unproven_pages)).
     pub unproven_lpns: BTreeSet<Lpn>,
 }
 
@@ -398,8 +398,8 @@ impl FoundImage {
     }
 }
 
-/// Refuses a superblock that names much more NVRAM than its design needs: loading that NVRAM would use up time and memory
-/// before a contradiction is found.
+/// Refuses a superblock that names much more NVRAM than its design needs: loading that NVRAM would use up time and
+/// memory before a contradiction is found.
 fn require_plausible_nvram(superblock: &Superblock) -> Result<(), ImageError> {
     let (parts, _) = device_parts_of(&config_of(superblock)?, superblock)?;
     let needed_bytes = parts.nvram_bytes_with_map(&superblock.geometry, superblock.logical_pages);

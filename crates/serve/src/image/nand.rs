@@ -12,15 +12,15 @@
 //! is called before requests are acknowledged. Programs of adjacent pages of a block become one write of data and one
 //! of OOB records. All data is written before all OOB records, and all of these before the one [`Journal`] record that
 //! makes them valid, together with the NVRAM words and erases of the batch. What may rely on an erase ends the epoch
-//! before it is added: a program of the erased block, and one of metadata. The price is a copy of every page in RAM, and
-//! that the order of programs within one epoch is not kept, which recovery tolerates.
+//! before it is added: a program of the erased block, and one of metadata. The price is a copy of every page in RAM,
+//! and that the order of programs within one epoch is not kept, which recovery tolerates.
 //!
 //! In a `host` session the flash file is synced before the journal record is written, and the journal after it, so that
-//! nothing on the disk needs data that an erase destroys. An erase does not make a sync: one sync is made for those that
-//! wait when the epoch ends, or when more blocks wait than [`FileNand::set_max_waiting_erases`] allows. The states in which a crash of the host machine may
-//! leave programs since the last sync are described in `load`. The mirror is synced when the journal turns (begins its
-//! other area) and when the image is closed: after a crash of the host machine it may lag, and is repaired when the
-//! image is opened.
+//! nothing on the disk needs data that an erase destroys. An erase does not make a sync: one sync is made for those
+//! that wait when the epoch ends, or when more blocks wait than [`FileNand::set_max_waiting_erases`] allows. The
+//! states in which a crash of the host machine may leave programs since the last sync are described in `load`. The
+//! mirror is synced when the journal turns (begins its other area) and when the image is closed: after a crash of the
+//! host machine it may lag, and is repaired when the image is opened.
 //!
 //! The engine never sees that the operating system refuses a write (disk full, for example): the epochs wait, and
 //! [`FileNand::write_deferred`] returns the reason and tries again at its next call. A sync that failed cannot be
@@ -661,8 +661,9 @@ impl<B: Backing> FileNand<B> {
         self.program_page(to, oob, data, spare)
     }
 
-    /// Reads the source pages `pages` of a copy run, adjacent in the file and plain ([`FileNand::is_readable_with_neighbours`]), into the
-    /// buffer from which their copies will be written. Returns whether they could be read.
+    /// Reads the source pages `pages` of a copy run, adjacent in the file and plain
+    /// ([`FileNand::is_readable_with_neighbours`]), into the buffer from which their copies will be written. Returns
+    /// whether they could be read.
     fn read_copy_sources(&mut self, run: &CopyRun<'_>, pages: &Range<usize>) -> bool {
         let to = Ppn(run.first_destination.0 + pages.start as u32);
         self.order_after_erases(self.block_of(to), false);
@@ -674,8 +675,8 @@ impl<B: Backing> FileNand<B> {
         self.backing.read(ImageFile::Flash, place, at).is_ok()
     }
 
-    /// Verifies and programs the copy of page number `k` of a run, after [`FileNand::read_copy_sources`] has read its data
-    /// into the write buffer.
+    /// Verifies and programs the copy of page number `k` of a run, after [`FileNand::read_copy_sources`] has read its
+    /// data into the write buffer.
     fn program_copy(&mut self, run: &CopyRun<'_>, k: usize) -> Result<(), NandError> {
         let (from, to, oob) = self.begin_copy(run, k)?;
         let last = self.waiting_epochs.back().expect("there is always one");

@@ -1,14 +1,14 @@
 //! The NBD protocol as bytes, without sockets.
 //!
-//! [`Negotiation`] and [`Decoder`] are state machines over bytes: they take the bytes that arrived and return what they
+//! [`Negotiation`] and [`RequestDecoder`] are state machines over bytes: they take the bytes that arrived and return what they
 //! mean, so that a test or a fuzzer drives them as a socket does. [`wire`] has the constants of the protocol.
-//! [`Request::into_checked_action`] decides whether a request may be executed. [`RequestExecution`] executes it in steps and returns the
-//! reply as bytes. The memory that a client can make them hold is bounded: by [`OPTION_MAX_BYTES`] while options are
-//! negotiated, by [`PAYLOAD_MAX_BYTES`] afterwards.
+//! [`Request::into_checked_action`] decides whether a request may be executed. [`RequestExecution`] executes it in
+//! steps and returns the reply as bytes. The memory that a client can make them hold is bounded: by
+//! [`OPTION_MAX_BYTES`] while options are negotiated, by [`PAYLOAD_MAX_BYTES`] afterwards.
 //!
-//! Supported: fixed newstyle, structured replies, extended headers (lengths of 64 bits for all requests without data), the
-//! metadata contexts `base:allocation` and [`PAGE_STATE_CONTEXT`], of which a block status may select some, and TLS where it is
-//! offered. Whatever length a client names, a request is executed in steps of bounded time and memory.
+//! Supported: fixed newstyle, structured replies, extended headers (lengths of 64 bits for all requests without data),
+//! the metadata contexts `base:allocation` and [`PAGE_STATE_CONTEXT`], of which a block status may select some, and
+//! TLS where it is offered. Whatever length a client names, a request is executed in steps of bounded time and memory.
 
 mod negotiation;
 mod reply;

@@ -43,7 +43,8 @@ impl Reply {
         &self.buffer[..self.len]
     }
 
-    /// Returns the buffer in which the reply was built, so that [`RequestExecution::step`] of another request can reuse it.
+    /// Returns the buffer in which the reply was built, so that [`RequestExecution::step`] of another request can
+    /// reuse it.
     pub fn into_buffer(self) -> Vec<u8> {
         self.buffer
     }
@@ -121,7 +122,8 @@ impl RequestExecution {
         }
     }
 
-    /// Returns the bytes of data that the request reads or stores, as counted by the rate limit; 0 for a refused request.
+    /// Returns the bytes of data that the request reads or stores, as counted by the rate limit; 0 for a refused
+    /// request.
     pub fn transferred_bytes(&self) -> u64 {
         match &self.remaining_action {
             Ok(Action::Read { len, .. }) => (*len).into(),

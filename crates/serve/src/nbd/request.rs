@@ -14,7 +14,8 @@ const STATUS_PAYLOAD_MAX_BYTES: u32 = 8 + 2 * 4;
 /// Most bytes that are allocated for a payload before its bytes arrive. The buffer grows as they arrive.
 const PAYLOAD_PREALLOCATION_MAX_BYTES: usize = 256 << 10;
 
-/// Data of a write request, or the contexts that a block status selects: an own buffer, or a part of the receive buffer in which the request arrived with others.
+/// Data of a write request, or the contexts that a block status selects: an own buffer, or a part of the receive
+/// buffer in which the request arrived with others.
 #[derive(Clone, Debug)]
 pub struct Payload(PayloadBytes);
 
@@ -77,7 +78,7 @@ pub struct Request {
     payload: Payload,
 }
 
-/// What [`Decoder::decode_next`] decoded from the bytes of a client.
+/// What [`RequestDecoder::decode_next`] decoded from the bytes of a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DecodedInput {
     /// The request is not complete: more bytes are needed.
@@ -108,7 +109,7 @@ pub struct RequestDecoder {
 }
 
 impl RequestDecoder {
-    /// Makes a decoder of requests whose headers have the negotiated form. [`Decoder::default`] decodes compact ones.
+    /// Makes a decoder of requests whose headers have the negotiated form. [`RequestDecoder::default`] decodes compact ones.
     pub fn of(headers: Headers) -> Self {
         Self { has_extended_headers: headers == Headers::Extended, ..Self::default() }
     }
@@ -155,8 +156,8 @@ impl RequestDecoder {
         (taken, if is_last { DecodedInput::Disconnect } else { DecodedInput::Request(request) })
     }
 
-    /// As [`Decoder::decode_next`], for the bytes `range` of a buffer. If the whole payload of a write is in this range, it is
-    /// not copied: the request refers to the buffer.
+    /// As [`RequestDecoder::decode_next`], for the bytes `range` of a buffer. If the whole payload of a write is in this
+    /// range, it is not copied: the request refers to the buffer.
     pub fn decode_next_shared(
         &mut self,
         buffer: &Arc<Vec<u8>>,
@@ -220,9 +221,9 @@ impl RequestDecoder {
         if self.has_extended_headers { request.has_payload_flag() } else { request.command == command::WRITE }
     }
 
-    /// Decodes the header at the front of `input`; the request's payload is empty. `None` if the header is not complete,
-    /// if the bytes are no request, or if they announce a payload that is too long to be skipped: with extended headers
-    /// the protocol wants such a client to be disconnected.
+    /// Decodes the header at the front of `input`; the request's payload is empty. `None` if the header is not
+    /// complete, if the bytes are no request, or if they announce a payload that is too long to be skipped: with
+    /// extended headers the protocol wants such a client to be disconnected.
     fn decode_header(&self, input: &[u8]) -> Option<Request> {
         let (magic, len_bytes) =
             if self.has_extended_headers { (EXTENDED_REQUEST_MAGIC, 8) } else { (REQUEST_MAGIC, 4) };

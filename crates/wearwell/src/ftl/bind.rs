@@ -1,9 +1,9 @@
 //! Binds: map a logical page to content that is stored already, without a program.
 //!
-//! [`Ftl::bind`] records the bind in the reverse map, changes the map entry, and releases the page that it named before.
-//! What makes the bind durable depends on the design ([`Persistence`](crate::design::Persistence)): the reverse-map
-//! entry, once `Sharing::record_entry` has stored it in NVRAM or on flash (`sharing/reverse_map/`); or, on a map in
-//! NVRAM, the NVRAM word of the map entry, once the map is changed; or a battery that keeps RAM.
+//! [`Ftl::bind`] records the bind in the reverse map, changes the map entry, and releases the page that it named
+//! before. What makes the bind durable depends on the design ([`Persistence`](crate::design::Persistence)): the
+//! reverse-map entry, once `Sharing::record_entry` has stored it in NVRAM or on flash (`sharing/reverse_map/`); or, on
+//! a map in NVRAM, the NVRAM word of the map entry, once the map is changed; or a battery that keeps RAM.
 
 use crate::address::{Lpn, Ppn, Unit, is_flash_page};
 use crate::data::Content;

@@ -6,12 +6,12 @@
 //! all dirty entries of its translation page at once. A page moved by GC becomes a dirty entry like any write. Not
 //! kept: the segmented LRU; plain LRU is what the closed form of its translation traffic describes.
 //!
-//! When does the map report the page that a write replaces as invalid? [`InvalidPageIdentification`] has two choices. `OnUpdate`
-//! reads the table at a write that misses the cache. `AtSynchronisation` (Dayan, Bonnet, Idreos, "GeckoFTL: Scalable
-//! Flash Translation Techniques For Very Large Flash Devices", SIGMOD 2016, section 4.1) saves that read. The entry
-//! notes that the location named on flash is an *unidentified invalid page*, and the next write of the translation page
-//! finds it. GC queries [`Mapping::is_superseded`] before it moves a page. The price: valid counts are upper bounds,
-//! too high by at most one page per dirty entry, and the engine has to bound that excess.
+//! When does the map report the page that a write replaces as invalid? [`InvalidPageIdentification`] has two choices.
+//! `OnUpdate` reads the table at a write that misses the cache. `AtSynchronisation` (Dayan, Bonnet, Idreos, "GeckoFTL:
+//! Scalable Flash Translation Techniques For Very Large Flash Devices", SIGMOD 2016, section 4.1) saves that read. The
+//! entry notes that the location named on flash is an *unidentified invalid page*, and the next write of the
+//! translation page finds it. GC queries [`Mapping::is_superseded`] before it moves a page. The price: valid counts
+//! are upper bounds, too high by at most one page per dirty entry, and the engine has to bound that excess.
 //!
 //! Entries of pages moved by GC may exceed the cache's capacity for a moment, because GC must not write translation
 //! pages while it needs the last free pages itself. The engine evicts the excess as soon as it has room. The excess is

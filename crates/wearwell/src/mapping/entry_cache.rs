@@ -2,9 +2,9 @@
 //!
 //! Three orders run through the entries. Recency of use decides which entry is evicted. Recency of the last change,
 //! kept for the dirty entries, decides which are written early (by checkpoints, or because too many are dirty). And
-//! each translation page has an array of its dirty entries, because it is written with all of them. The second order must
-//! differ from the first: an entry that is read often but was changed long ago is recent in the first and old in the
-//! second, and a recovery that searches for changes depends on the change only.
+//! each translation page has an array of its dirty entries, because it is written with all of them. The second order
+//! must differ from the first: an entry that is read often but was changed long ago is recent in the first and old in
+//! the second, and a recovery that searches for changes depends on the change only.
 //!
 //! Everything is O(1), except walks over the dirty entries of one translation page.
 

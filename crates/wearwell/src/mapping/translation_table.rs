@@ -9,8 +9,8 @@
 //! The spare area of a translation page may hold a note of the map: a sequence number that recovery needs
 //! ([`TranslationTable::write_translation_page`]).
 //!
-//! Old versions of translation pages are discarded through [`Store::discard_metadata_page`], or retained by the store as
-//! long as a recovery may have to compare them.
+//! Old versions of translation pages are discarded through [`Store::discard_metadata_page`], or retained by the store
+//! as long as a recovery may have to compare them.
 
 use crate::address::{Address, Lpn, Ppn, Unit};
 use crate::data::{Content, Fingerprint};

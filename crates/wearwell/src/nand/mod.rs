@@ -4,7 +4,7 @@
 //! panicking, because a violation is a bug of the FTL and never a condition to handle:
 //!
 //! - pages of a block are programmed in order, each once between erases;
-//! - an erased page is not read (except by [`Nand::probe`], for recovery);
+//! - an erased page is not read (except by [`Nand::probe_page`], for recovery);
 //! - a bad block is neither programmed nor erased, nor is one that was condemned after a failed program;
 //! - the OOB is written once, together with its page.
 //!

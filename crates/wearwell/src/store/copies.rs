@@ -24,8 +24,8 @@ impl<N: Nand> Store<N> {
     /// The copy of a page that cannot be read is programmed as lost (`lost.rs`).
     ///
     /// # Errors
-    /// Those of [`Store::append`]. Also an uncorrectable page, if the spare area of a source page is unreadable, which
-    /// never happens to a valid page.
+    /// Those of [`Store::append_page`]. Also an uncorrectable page, if the spare area of a source page is unreadable,
+    /// which never happens to a valid page.
     pub fn copy_pages(
         &mut self,
         pages: PageCopies<'_>,

@@ -9,8 +9,8 @@ use crate::address::{BlockId, Ppn};
 use crate::nand::Nand;
 
 impl<N: Nand> Store<N> {
-    /// Makes the store retain old versions of translation pages until [`Store::discard_retained_versions`] discards them: a
-    /// recovery compares them with the newer versions (GeckoFTL, appendix C.2.2).
+    /// Makes the store retain old versions of translation pages until [`Store::discard_retained_versions`] discards
+    /// them: a recovery compares them with the newer versions (GeckoFTL, appendix C.2.2).
     pub(crate) fn retain_translation_versions(&mut self) {
         self.retains_translation_versions = true;
     }

@@ -258,8 +258,8 @@ impl FlashArray {
                 && self.free_blocks.is_some_and(|free| free.are_used_up(ops, erases, self.gained_pages))
     }
 
-    /// Returns [`FlashArray::queued_background_ops_and_erases`] (queued background operations, and erases among them) while no operation runs. A
-    /// plain array (without suspension) skips the test for suspended operations.
+    /// Returns [`FlashArray::queued_background_ops_and_erases`] (queued background operations, and erases among them)
+    /// while no operation runs. A plain array (without suspension) skips the test for suspended operations.
     #[inline(always)]
     fn idle_background_ops_and_erases<const PLAIN: bool>(&self) -> (u32, u32) {
         let background = &self.queues[BACKGROUND_QUEUE as usize];

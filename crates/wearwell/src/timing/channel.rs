@@ -13,7 +13,8 @@
 //! A copy books both its transfers at once. The second will only be requested when the first ends; until then every
 //! other request precedes it, and it can be withdrawn. Each transfer on a busy channel overtakes some of these second
 //! transfers. Which ones is unpredictable, so their times are changed without branches: eight arrays at a time, where
-//! those not concerned are postponed by 0 ([`ArrayBookings`]). A linked list of them cost as much as the events that it saved.
+//! those not concerned are postponed by 0 ([`ArrayBookings`]). A linked list of them cost as much as the events that
+//! it saved.
 //!
 //! Invariant of bookings: transfers that have not begun follow each other without a gap, reads with priority first,
 //! then in the order in which they were, or will be, requested. An array's next event comes after the last of its

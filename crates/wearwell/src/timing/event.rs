@@ -31,8 +31,8 @@
 //! ([`super::channel`]). An array that works through a series of copies needs one event from the end of one read to the
 //! end of the next ([`super::array`]): it takes the steps in between ahead of the clock, and undoes them if a host
 //! operation must be served in between. A copy then costs one event instead of three and a wait. The price: the state
-//! of running operations is partly implicit (`Channel::free_at_ns`, `FlashArray::array_phase_start_ns`, `FlashArray::ahead`),
-//! and a transfer that overtakes others must postpone their arrays' next events.
+//! of running operations is partly implicit (`Channel::free_at_ns`, `FlashArray::array_phase_start_ns`,
+//! `FlashArray::ahead`), and a transfer that overtakes others must postpone their arrays' next events.
 //!
 //! Arrays are numbered in groups of eight: every channel has a multiple of eight numbers, of which the last may be
 //! unused, so that eight arrays of one channel are processed at a time ([`super::event_queue`], [`super::channel`]).

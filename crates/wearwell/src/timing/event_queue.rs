@@ -2,11 +2,11 @@
 //!
 //! An array (die or plane) waits for one thing at a time: the end of a read, of a transfer, of a program. So each array
 //! has one next event, stored as a number that it may replace or postpone; there are no void or cancelled events. The
-//! earliest event is found by a [`EventTournament`]: the least in each group of eight, then the least of eight such groups.
-//! Removing the earliest event plays two rounds, each a minimum of eight numbers without branches. Setting an event is
-//! a comparison with the least of its eight, which rarely changes. The next array is thus known while the current event
-//! is still being handled. This matters more than the number of instructions, because the state of the next array is at
-//! a random address in memory.
+//! earliest event is found by a [`EventTournament`]: the least in each group of eight, then the least of eight such
+//! groups. Removing the earliest event plays two rounds, each a minimum of eight numbers without branches. Setting an
+//! event is a comparison with the least of its eight, which rarely changes. The next array is thus known while the
+//! current event is still being handled. This matters more than the number of instructions, because the state of the
+//! next array is at a random address in memory.
 //!
 //! Sorted rings, one per class of events, are as slow, and they keep an overtaken event until its old time comes.
 //! Binary heaps are slower. The price of the tournament: with more than 64 arrays, one more round per further 64 arrays

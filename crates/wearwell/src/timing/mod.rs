@@ -29,7 +29,7 @@
 //! - A scan starts after the flash reads of its own log, and after all earlier collections on the arrays (dies or
 //!   planes) of its victim: one victim is collected at a time. While a scan waits, background work has priority on
 //!   those arrays.
-//! - There is one NVRAM. Scans and stores ([`ControllerWork::nvram_ns`]) use it in the order in which they become
+//! - There is one NVRAM. Scans and stores ([`ControllerWork::nvram_store_ns`]) use it in the order in which they become
 //!   ready, so a scan delays later stores and other scans.
 //! - The request whose list contains the scan waits for it.
 //!
@@ -146,7 +146,7 @@ pub struct TimingOptions {
     pub independent_planes: bool,
     /// Controller time added to every request, nanoseconds.
     pub controller_overhead_ns: u64,
-    /// Number of units that encode and decode deltas ([`ControllerWork::codec_ns`]); 0 means no limit.
+    /// Number of units that encode and decode deltas ([`ControllerWork::codec_work_ns`]); 0 means no limit.
     pub codec_units: usize,
     /// Time in which a scan of NVRAM reads one line of [`NVRAM_LINE_BYTES`](crate::operation::NVRAM_LINE_BYTES),
     /// picoseconds.

@@ -9,13 +9,13 @@
 //! operation). A block was opened for data, which voids everything recorded about its pages before
 //! ([`Validity::record_block_opened`]). The device has room for one of its own pages ([`Validity::write_deferred`]). It
 //! answers one query, at the cost of flash reads: which pages of a block were not reported as invalid since the block
-//! was opened ([`Validity::live_pages`]).
+//! was opened ([`Validity::append_valid_pages`]).
 //!
-//! Invariant: between [`Validity::record_block_opened`] and the erase of a block, a page is reported as invalid at most once,
-//! unless power was lost. After a recovery it may be reported again, which changes nothing. Pages that recycling makes
-//! valid again are recorded separately ([`WithRevivedPages`]). Pages that pack several pieces of data (deltas,
-//! compressed chunks) are not recorded at all: the table of the delta or chunk mechanism tells whether it still needs
-//! them.
+//! Invariant: between [`Validity::record_block_opened`] and the erase of a block, a page is reported as invalid at
+//! most once, unless power was lost. After a recovery it may be reported again, which changes nothing. Pages that
+//! recycling makes valid again are recorded separately ([`WithRevivedPages`]). Pages that pack several pieces of data
+//! (deltas, compressed chunks) are not recorded at all: the table of the delta or chunk mechanism tells whether it
+//! still needs them.
 
 mod any;
 mod flash_bitmap;

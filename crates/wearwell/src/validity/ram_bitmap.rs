@@ -90,8 +90,8 @@ impl RamBitmap {
     }
 
     /// Writes the whole validity bitmap from RAM to flash, as a battery does when power fails. There must be free flash
-    /// pages for the copy ([`RamBitmap::pages_of_saved_copy`]). GC must not run before [`RamBitmap::load`], because the flash
-    /// pages of the copy count as invalid at once.
+    /// pages for the copy ([`RamBitmap::pages_of_saved_copy`]). GC must not run before [`RamBitmap::load`], because
+    /// the flash pages of the copy count as invalid at once.
     ///
     /// # Errors
     /// [`Error::Full`](crate::Error::Full) if a failed program used up the room.

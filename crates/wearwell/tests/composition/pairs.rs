@@ -1,5 +1,5 @@
-//! What each pair of mechanisms promises beyond losing nothing: which of them serves a write, what stays valid for whom,
-//! what is counted, and what it costs.
+//! What each pair of mechanisms promises beyond losing nothing: which of them serves a write, what stays valid for
+//! whom, what is counted, and what it costs.
 
 use SchemeKind::{Compression, Dedup, Delta, Recycle};
 use wearwell::design::Parts;
@@ -18,8 +18,8 @@ use super::rig::{
     Rig, composed, gecko, in_gecko, light, mixture, noise, on_flash, page, refusal, without_battery,
 };
 
-/// Note 1: a duplicate, a remap and a revival all end in a bind. It programs nothing and leaves one entry in the reverse
-/// map.
+/// Note 1: a duplicate, a remap and a revival all end in a bind. It programs nothing and leaves one entry in the
+/// reverse map.
 #[test]
 fn duplicates_remaps_and_revivals_all_map_a_stored_page_without_a_program() {
     let bound_by = |bind: fn(&mut Rig)| {
@@ -293,8 +293,8 @@ fn recycling_aware_gc_avoids_blocks_with_pages_likely_to_be_revived() {
     assert_eq!(victim_of(VictimPolicy::RecycleAware), [0, 1]);
 }
 
-/// Note 15: a delta over a member costs a read of the whole chunk to make, and again to read. Where the map is in NVRAM,
-/// a delta has to name its base by the generation of a page, and a member is no base.
+/// Note 15: a delta over a member costs a read of the whole chunk to make, and again to read. Where the map is in
+/// NVRAM, a delta has to name its base by the generation of a page, and a member is no base.
 #[test]
 fn a_chunk_member_as_delta_base_costs_chunk_reads_and_is_refused_with_a_map_in_nvram() {
     let mut rig = Rig::new(&mixture(&[Delta, Compression]));

@@ -54,9 +54,9 @@ fn a_revived_page_replaces_an_older_version_buffered_for_a_chunk() {
     }
 }
 
-/// T3, recycling and sharing: a page that logical page 0 wrote is revived for page 1. The reverse map knows page 1 as its
-/// referrer, and recycling's table of owners knows nothing. If collection asked that table, it would move the page for
-/// page 0, which has other content by now.
+/// T3, recycling and sharing: a page that logical page 0 wrote is revived for page 1. The reverse map knows page 1 as
+/// its referrer, and recycling's table of owners knows nothing. If collection asked that table, it would move the page
+/// for page 0, which has other content by now.
 #[test]
 fn gc_moves_a_revived_page_for_the_pages_that_share_it() {
     for parts in [mixture(&[Dedup, Recycle]), composed(&[Dedup, Recycle])] {
@@ -80,9 +80,9 @@ fn gc_moves_a_revived_page_for_the_pages_that_share_it() {
     }
 }
 
-/// T4, deltas and recycling or sharing: page 1 has a delta over a page that page 0 wrote. Collection merges the base, as
-/// the delta has become cold. If it took the logical page in the spare area, it would combine the base of page 1 with the
-/// delta of page 0.
+/// T4, deltas and recycling or sharing: page 1 has a delta over a page that page 0 wrote. Collection merges the base,
+/// as the delta has become cold. If it took the logical page in the spare area, it would combine the base of page 1
+/// with the delta of page 0.
 #[test]
 fn gc_merges_a_delta_base_with_the_delta_of_its_referrer() {
     for kinds in [[Dedup, Delta], [Recycle, Delta]] {
@@ -110,8 +110,8 @@ fn gc_merges_a_delta_base_with_the_delta_of_its_referrer() {
     }
 }
 
-/// T5, deltas and compression: the base of a delta is a member of a chunk. Its number is no flash page. Encoding, reading
-/// and merging have to decompress the chunk.
+/// T5, deltas and compression: the base of a delta is a member of a chunk. Its number is no flash page. Encoding,
+/// reading and merging have to decompress the chunk.
 #[test]
 fn a_delta_over_a_chunk_member_is_read_and_merged_from_the_chunk() {
     let mut rig = Rig::new(&mixture(&[Delta, Compression]));
@@ -133,8 +133,8 @@ fn a_delta_over_a_chunk_member_is_read_and_merged_from_the_chunk() {
     rig.expect_all();
 }
 
-/// T6, recycling and compression: reads and fast loading meet logical pages that are members of chunks, whose numbers are
-/// no flash pages of which recycling could count reads or list dead versions.
+/// T6, recycling and compression: reads and fast loading meet logical pages that are members of chunks, whose numbers
+/// are no flash pages of which recycling could count reads or list dead versions.
 #[test]
 fn recycling_never_takes_a_chunk_member_for_a_flash_page() {
     let mut rig = Rig::new(&mixture(&[Recycle, Compression]));
@@ -242,9 +242,9 @@ fn a_shared_page_dies_with_its_last_referrer_even_if_no_map_entry_is_cached() {
     }
 }
 
-/// T10, binds and Logarithmic Gecko: the test "the spare area names a logical page that is mapped elsewhere, so the page
-/// is invalid" holds for written pages only. A page that was revived or shared is valid while anybody refers to it, for
-/// collection as well as for recovery.
+/// T10, binds and Logarithmic Gecko: the test "the spare area names a logical page that is mapped elsewhere, so the
+/// page is invalid" holds for written pages only. A page that was revived or shared is valid while anybody refers to
+/// it, for collection as well as for recovery.
 #[test]
 fn gc_and_recovery_find_owners_by_referrers_and_not_by_the_spare_area() {
     for kinds in [&[Recycle][..], &[Dedup], &[Dedup, Recycle]] {

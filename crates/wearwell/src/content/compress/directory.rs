@@ -5,8 +5,8 @@
 //! chunk's first page, which distinguishes two chunks with one number), compressed bytes (4), number of this page (1),
 //! pages (1), members (1), zero (1), four logical pages (4 each), four fingerprints (8 each).
 //!
-//! A chunk of which a simulation knows only sizes has no compressed bytes (0 in the directory). Its pages begin with the
-//! compressed sizes of its members (2 bytes each) instead: they are what is known of its content, and packing the
+//! A chunk of which a simulation knows only sizes has no compressed bytes (0 in the directory). Its pages begin with
+//! the compressed sizes of its members (2 bytes each) instead: they are what is known of its content, and packing the
 //! members again needs them.
 
 use hashbrown::HashMap;

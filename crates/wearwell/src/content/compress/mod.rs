@@ -14,7 +14,8 @@
 //!   bytes.
 //! - The directory of a chunk (its logical pages, sizes) is counted as battery-backed RAM of the controller. It is also
 //!   written to the spare areas of the chunk's pages (`directory.rs`), from which a device without a battery recovers
-//!   it. A simulation without bytes writes it only if its medium keeps it ([`crate::nand::RetainedFields::packed_bytes`]).
+//!   it. A simulation without bytes writes it only if its medium keeps it
+//!   ([`crate::nand::RetainedFields::packed_bytes`]).
 //! - The pages of a chunk stay valid until its last member dies. Chunks with fewer live members than pages waste space;
 //!   when they waste more than the spare space allows, the next write splits one first.
 //!

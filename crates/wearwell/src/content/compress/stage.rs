@@ -28,7 +28,8 @@ pub(crate) struct CompressionState {
     pub(super) holds_freed_numbers_until_sync: bool,
     pub(super) first_member_unit: u32,
     pub(super) page_bytes: u32,
-    /// Sum over all chunks of the flash pages beyond the number of live members. The maximum allowed is `max_excess_pages`.
+    /// Sum over all chunks of the flash pages beyond the number of live members. The maximum allowed is
+    /// `max_excess_pages`.
     pub(super) excess_pages: u64,
     pub(super) max_excess_pages: u64,
     /// Numbers of compressed chunks with more flash pages than live members, in the order in which they became so. May

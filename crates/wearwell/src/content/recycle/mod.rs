@@ -15,7 +15,8 @@
 //!    [`Recycler::page_programmed`]. Then [`Recycler::page_invalidated`] for the previous page, if there was one, with
 //!    the new one as its successor.
 //! 2. After a hit, fast loading: [`Recycler::neighbours_to_load`] of the page's former owner, one spare-area read and
-//!    one [`Recycler::offer_fast_loaded_page`] for each page returned. No page may die, be revived or be erased in between.
+//!    one [`Recycler::offer_fast_loaded_page`] for each page returned. No page may die, be revived or be erased in
+//!    between.
 //! 3. Trim: [`Recycler::page_invalidated`] without a successor. The page stays in its list and can be recycled.
 //! 4. Host read: [`Recycler::count_read`] for the valid page that was read.
 //! 5. GC: [`Recycler::page_moved`] for each copied valid page; [`Recycler::block_erased`] (or [`Recycler::page_erased`]

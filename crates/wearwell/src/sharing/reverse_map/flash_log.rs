@@ -26,8 +26,8 @@
 //! # Room for GC
 //!
 //! As in the NVRAM log, the entries of the largest block must fit once more. Entries recorded by GC may program one
-//! page per [`FlashLog::entries_per_page`] of them. There must be room for these pages without the block that GC keeps for
-//! its copies.
+//! page per [`FlashLog::entries_per_page`] of them. There must be room for these pages without the block that GC keeps
+//! for its copies.
 
 use std::collections::VecDeque;
 

@@ -73,7 +73,7 @@ pub struct Request {
     command: u16,
     flags: u16,
     pub(super) offset: u64,
-    /// Length of the payload if flag `PAYLOAD_LEN` is set, else of the range; both for a compact write.
+    /// Length of the payload if flag `PAYLOAD_LEN` is set, else of the range; both for a write.
     len: u64,
     payload: Payload,
 }
@@ -216,9 +216,10 @@ impl RequestDecoder {
         if self.has_extended_headers { EXTENDED_HEADER_BYTES } else { COMPACT_HEADER_BYTES }
     }
 
-    /// Whether as many bytes as the request's length follow its header.
+    /// Whether as many bytes as the request's length follow its header. They always follow a write: a client with
+    /// extended headers has to say so by the flag, but those of qemu 10 send the data without it.
     fn has_payload(&self, request: &Request) -> bool {
-        if self.has_extended_headers { request.has_payload_flag() } else { request.command == command::WRITE }
+        request.command == command::WRITE || self.has_extended_headers && request.has_payload_flag()
     }
 
     /// Decodes the header at the front of `input`; the request's payload is empty. `None` if the header is not
@@ -407,11 +408,6 @@ impl Request {
         let payload = if agreed.headers == Headers::Extended { flag::PAYLOAD_LEN } else { 0 };
         let of_command = match self.command {
             command::READ if agreed.headers.has_chunks() => flag::DF,
-            command::WRITE if payload != 0 && !self.has_payload_flag() => {
-                return Err(Refusal::invalid(
-                    "a write with extended headers needs the flag PAYLOAD_LEN, because it has a payload",
-                ));
-            }
             command::WRITE => payload,
             command::READ | command::FLUSH | command::TRIM | command::CACHE => 0,
             command::WRITE_ZEROES => flag::NO_HOLE | flag::FAST_ZERO,
@@ -515,7 +511,7 @@ mod tests {
         let parts = [
             (command::WRITE, flag::PAYLOAD_LEN, 40),
             (command::TRIM, 0, 1 << 63),
-            (command::WRITE, 0, 40),
+            (command::WRITE, 0, 0),
             (command::FLUSH, flag::PAYLOAD_LEN, 30),
             (command::BLOCK_STATUS, flag::PAYLOAD_LEN, 16),
             (command::BLOCK_STATUS, flag::PAYLOAD_LEN, 17),

@@ -48,7 +48,7 @@ pub mod answer {
     pub const ERR_TLS_REQD: u32 = ERROR | 5;
     pub const ERR_UNKNOWN: u32 = ERROR | 6;
     pub const ERR_TOO_BIG: u32 = ERROR | 9;
-    pub const ERR_EXT_HEADER_REQD: u32 = ERROR | 10;
+    pub const ERR_EXT_HEADER_REQD: u32 = ERROR | 0xa;
 }
 
 /// Types of information in a reply to `NBD_OPT_INFO` or `NBD_OPT_GO` (`NBD_INFO_*`).

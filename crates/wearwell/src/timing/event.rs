@@ -65,7 +65,7 @@ pub(super) fn expand_copies(ops: &[FlashOp]) -> Vec<FlashOp> {
     for op in ops {
         match (op.kind, op.dependency_distance as usize) {
             (OpKind::Copies, _) => {
-                (0..op.copy_or_line_count).for_each(|_| single.extend(op.copy_read_and_program()))
+                (0..op.copy_or_line_count).for_each(|_| single.extend(op.copy_read_and_program()));
             }
             (_, 0) => single.push(*op),
             (_, back) => {

@@ -501,8 +501,8 @@ class TimingConfig(Section):
     table 1, at 619 MHz)."""
     gc_backlog_ops: int | None
     """Number of queued background operations per die above which background work is served before host
-    writes. Absent: before host writes while the die has no erased page, and a share of it before each host
-    write while erased pages are few."""
+    writes. Absent: background work is served before host writes while the die has no erased page; while it
+    has few, a part of the background work is served before each host write."""
     gc_holds_reads: bool
     """With more than `gc_backlog_ops` queued operations, serve background work before host reads too."""
     gc_yields: bool
@@ -1238,8 +1238,8 @@ class Endurance(Section):
     """How many program/erase cycles the blocks of a drive endure, and when the drive has ended."""
 
     early_share: float
-    """Share of the blocks that fail early, after a number of program/erase cycles drawn uniformly from the
-    rated cycles."""
+    """Share of the blocks that fail early, each after a number of program/erase cycles drawn uniformly
+    between 0 and the rated cycles."""
     program_share: float
     """Share of the blocks whose first failed operation is a program; the first failed operation of all others
     is an erase."""
@@ -1251,7 +1251,8 @@ class Endurance(Section):
 
 
 class LifeEstimates(Section):
-    """Figures of whole lives, over the drives of all seeds."""
+    """Lifetime and write amplification of a drive over its whole life, each as an estimate over the drives of
+    all seeds."""
 
     _sections = {
         "first_failure_bytes": Estimate,
@@ -1364,7 +1365,8 @@ class Life(Section):
 
 
 class LifeRecord(Section):
-    """Simulated lives of drives that differ only in their seed, and what they have in common."""
+    """Simulated lives of drives that differ only in their seed, with the input, design, configuration and
+    endurance that they share."""
 
     _sections = {
         "config": Config,

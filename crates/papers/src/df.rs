@@ -672,9 +672,10 @@ fn latency_without_codec_or_scan(runs: &ExperimentRecords) -> Result<Vec<Value>>
     Ok(values)
 }
 
-/// Compares runs with the Delta-FTL paper's formulas. Foreground writes (programs per host write) are compared with 1 -
-/// Pc + Pc Rc, both with the ratio Rc and with the pages used per delta. GC counts relative to the baseline are
-/// compared with expression 4 (consumption over gain).
+/// Compares runs with the Delta-FTL paper's formulas, in which Pc is the share of writes that are stored as deltas and
+/// Rc the size of a delta in pages. Programs per host write are compared with 1 - Pc + Pc Rc, once with the configured
+/// Rc and once with the flash pages that were used per delta. GC counts relative to the baseline are compared with the
+/// paper's expression 4 (consumption over gain).
 fn formula_and_run_values(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
     let drives = DELTA_LOAD_DRIVES.map(|(drive, _)| format!("set/{drive}-light"));

@@ -55,7 +55,8 @@ pub struct ResultCounts {
     /// Comparisons of results that are based on executed runs with generated loads that replace a trace or an
     /// application.
     pub substitute: ComparedCounts,
-    /// Comparisons of results that are based on mechanisms of the code that were executed without a run of a design.
+    /// Comparisons of results that come from executing the code of one mechanism alone, without replaying an input
+    /// through a design.
     pub executed: ComparedCounts,
     /// Comparisons of results that are based on formulas, without an executed design.
     pub formula: ComparedCounts,

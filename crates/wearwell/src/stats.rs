@@ -268,7 +268,8 @@ impl FlashOpList {
         if self.is_deferring { self.deferred.push(op) } else { self.ops.push(op) }
     }
 
-    /// Records the page of the flash operation pushed last; must be called twice for each copy of a batch.
+    /// Records a page on which the flash operation pushed last works. A batch of page copies records two pages for each
+    /// copy: the source, then the destination.
     pub(crate) fn push_op_page(&mut self, place: FlashOpPage) {
         self.recorded_pages[usize::from(self.is_deferring)].push(place);
     }

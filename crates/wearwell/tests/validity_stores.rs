@@ -203,7 +203,8 @@ fn the_validity_log_stays_within_its_size_with_at_most_one_reinsertion_per_entry
     }
 }
 
-/// Returns the number of entries inserted again per report, over several times the logical pages; prints the costs.
+/// Overwrites logical pages, eight times as many as the drive has. Returns how many entries of the log cleaning
+/// inserted again per page that was reported invalid, and prints the costs with `what` as their name.
 fn measure_insertions(what: &str, drive: &mut Drive<SimNand, ValidityLog>) -> f64 {
     drive.validity.clear_counts();
     drive.most_held = 0;

@@ -82,8 +82,9 @@ impl PageSequenceNumbers {
         }
     }
 
-    /// Returns the sequence number and generation of page `ppn` in `block`. The generation is 0 for a copy whose
-    /// generation is not kept.
+    /// Returns the sequence number of page `ppn` in `block` (the order of its program) and its generation (the order of
+    /// the program that first wrote its content, which copies inherit). The generation is 0 for a copy whose generation
+    /// is not kept.
     pub(super) fn numbers_of(&self, ppn: u32, block: usize) -> SequenceNumbers {
         let since_base = self.sequence_since_base.get(ppn as usize);
         if since_base == DIFFERENCE_TOO_LARGE {

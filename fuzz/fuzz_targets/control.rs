@@ -8,12 +8,12 @@ use libfuzzer_sys::fuzz_target;
 use wearwell::nand::SimNand;
 use wearwell_config::Config;
 use wearwell_serve::control::answer;
-use wearwell_serve::memory::Specification;
+use wearwell_serve::memory::MemoryDeviceSpecification;
 use wearwell_serve::{BlockDevice as _, FlashDevice};
 
 fn device() -> FlashDevice<SimNand> {
     let specification =
-        Specification::new("remap", Config::default(), Some(1 << 20)).expect("it is possible");
+        MemoryDeviceSpecification::new("remap", Config::default(), Some(1 << 20)).expect("it is possible");
     let mut device = specification.build().expect("it fits");
     for page in 0..128_u64 {
         device.write(page * 4096, &[page as u8 + 1; 4096]).expect("there is room");

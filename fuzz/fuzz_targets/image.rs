@@ -17,10 +17,10 @@ use wearwell::address::Ppn;
 use wearwell::device::HostData;
 use wearwell::nand::{Geometry, Nand};
 use wearwell_config::Config;
-use wearwell_serve::image::journal::Record;
+use wearwell_serve::image::journal::JournalRecord;
 use wearwell_serve::image::layout::{BlockRecord, Layout, OobSlot, Session, Superblock};
 use wearwell_serve::image::{
-    Backing, Durability, Image, ImageFile, OpenOptions, Specification, Verdict, audit_of, create_on,
+    Backing, Durability, Image, ImageFile, ImageSpecification, OpenOptions, Verdict, audit_backing, create_on,
 };
 
 /// Returns the layout of a small device, as which the input is decoded.
@@ -42,7 +42,7 @@ fn layout() -> Layout {
         durability: Default::default(),
         salt: 7,
         design: "page-map".into(),
-        config: String::new(),
+        config_toml: String::new(),
     })
 }
 
@@ -89,8 +89,8 @@ fn decode_records(data: &[u8]) {
         let _ = Layout::new(&superblock).flash_bytes();
         assert_eq!(Superblock::decode(&superblock.encode()).as_ref(), Ok(&superblock));
     }
-    if let Some(record) = Record::decode(&layout(), 0, &sealed_bytes(data)) {
-        assert_eq!(Record::decode(&layout(), 0, &record.encode(&layout(), 0)), Some(record));
+    if let Some(record) = JournalRecord::decode(&layout(), 0, &sealed_bytes(data)) {
+        assert_eq!(JournalRecord::decode(&layout(), 0, &record.encode(&layout(), 0)), Some(record));
     }
     if let Some(bytes) = sealed_bytes(data).first_chunk()
         && let Some(sector) = layout().decode_sector(0, bytes)
@@ -99,7 +99,7 @@ fn decode_records(data: &[u8]) {
     }
     let (Some(record), layout) = (data.first_chunk::<64>(), layout()) else { return };
     let page = Ppn(u32::from(record[1]) % 32);
-    for record in [*record, sealed(*record, 7, layout.oob_at(page))] {
+    for record in [*record, sealed(*record, 7, layout.oob_record_offset(page))] {
         if let OobSlot::Record(oob) = layout.decode_oob(page, &record) {
             let again = layout.encode_oob(page, &oob);
             assert_eq!(layout.decode_oob(page, &again), OobSlot::Record(oob));
@@ -185,7 +185,8 @@ fn worked_on(design: &str, durability: Durability) -> Memory {
     ];
     let config =
         Config::from_text_and_settings(None, &settings.map(str::to_owned)).expect("the settings exist");
-    let specification = Specification { design: design.to_owned(), config, size_bytes: None, durability };
+    let specification =
+        ImageSpecification { design: design.to_owned(), config, size_bytes: None, durability };
     let mut files = Memory::default();
     create_on(&mut files, &specification.build_superblock(7).expect("it fits"))
         .expect("memory takes everything");
@@ -281,7 +282,7 @@ fn open_damaged(data: &[u8]) {
     let is_honest = damages.iter().all(|damage| !damage.is_sealed);
     let is_exact = is_honest && damages.len() <= 1;
     IS_OPENING.store(true, Relaxed);
-    let audited = audit_of(files.clone());
+    let audited = audit_backing(files.clone());
     let opened = Image::open_on(files, OpenOptions::default());
     IS_OPENING.store(false, Relaxed);
     match opened {

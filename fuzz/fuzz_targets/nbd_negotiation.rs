@@ -6,12 +6,12 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wearwell_serve::nbd::{Export, Negotiation, OPTION_MAX_BYTES, Outcome};
+use wearwell_serve::nbd::{Export, Negotiation, NegotiationState, OPTION_MAX_BYTES};
 
 /// Most bytes of reply per byte of input: an option of 16 bytes may ask for all information about the export.
 const REPLY_PER_BYTE: usize = 64;
 
-fn negotiate(input: &[u8], piece_bytes: usize) -> (Vec<u8>, Outcome, usize) {
+fn negotiate(input: &[u8], piece_bytes: usize) -> (Vec<u8>, NegotiationState, usize) {
     let export = Export {
         name: "drive".into(),
         description: "a drive".into(),
@@ -26,12 +26,12 @@ fn negotiate(input: &[u8], piece_bytes: usize) -> (Vec<u8>, Outcome, usize) {
         let (used, outcome) = negotiation.advance(&waiting, &mut reply);
         taken += used;
         waiting.drain(..used);
-        assert!(waiting.len() <= OPTION_MAX_BYTES as usize + 16 || outcome != Outcome::Continues);
-        if outcome != Outcome::Continues {
+        assert!(waiting.len() <= OPTION_MAX_BYTES as usize + 16 || outcome != NegotiationState::Continues);
+        if outcome != NegotiationState::Continues {
             return (reply, outcome, taken);
         }
     }
-    (reply, Outcome::Continues, taken)
+    (reply, NegotiationState::Continues, taken)
 }
 
 fuzz_target!(|input: &[u8]| {
@@ -41,5 +41,5 @@ fuzz_target!(|input: &[u8]| {
     let (again, same, taken_again) = negotiate(input, 1 + cut as usize);
     assert!(again == reply && same == outcome);
     // What is no option ends the connection, and with it whatever was there.
-    assert!(taken == taken_again || outcome == Outcome::Ended);
+    assert!(taken == taken_again || outcome == NegotiationState::Ended);
 });

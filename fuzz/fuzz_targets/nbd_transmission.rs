@@ -13,10 +13,10 @@ use libfuzzer_sys::fuzz_target;
 use wearwell::nand::SimNand;
 use wearwell_config::Config;
 use wearwell_serve::FlashDevice;
-use wearwell_serve::memory::Specification;
+use wearwell_serve::memory::MemoryDeviceSpecification;
 use wearwell_serve::nbd::wire::EXTENDED_REPLY_MAGIC;
 use wearwell_serve::nbd::{
-    Contexts, Decoded, Decoder, Export, Headers, Negotiated, PAYLOAD_MAX_BYTES, execute,
+    Contexts, DecodedInput, Export, Headers, Negotiated, PAYLOAD_MAX_BYTES, RequestDecoder, execute,
 };
 
 const DESIGNS: [&str; 4] = ["page-map", "recyclable", "remap", "integrated"];
@@ -25,7 +25,7 @@ const SIZE: u64 = 1 << 20;
 fn devices() -> Vec<FlashDevice<SimNand>> {
     let device = |design| {
         let specification =
-            Specification::new(design, Config::default(), Some(SIZE)).expect("it is possible");
+            MemoryDeviceSpecification::new(design, Config::default(), Some(SIZE)).expect("it is possible");
         specification.build().expect("it fits")
     };
     DESIGNS.into_iter().map(device).collect()
@@ -39,11 +39,11 @@ thread_local! {
 /// Decodes the first request of `buffer[at..]` twice, with its payload copied and with its payload shared with the
 /// buffer, and checks that the results are equal.
 fn decode(
-    copying: &mut Decoder,
-    sharing: &mut Decoder,
+    copying: &mut RequestDecoder,
+    sharing: &mut RequestDecoder,
     buffer: &Arc<Vec<u8>>,
     at: usize,
-) -> (usize, Decoded) {
+) -> (usize, DecodedInput) {
     let (taken, decoded) = sharing.decode_next_shared(buffer, at..buffer.len());
     let (same, copied) = copying.decode_next(&buffer[at..]);
     assert!(taken > 0, "a decoder that takes nothing never ends");
@@ -53,7 +53,7 @@ fn decode(
 
 fn run(device: &mut FlashDevice<SimNand>, agreed: Negotiated, piece_bytes: usize, input: &[u8]) {
     let export = Export::of(device, "drive", "");
-    let (mut copying, mut sharing) = (Decoder::of(agreed.headers), Decoder::of(agreed.headers));
+    let (mut copying, mut sharing) = (RequestDecoder::of(agreed.headers), RequestDecoder::of(agreed.headers));
     for piece in input.chunks(piece_bytes) {
         let buffer = Arc::new(piece.to_vec());
         let mut at = 0;
@@ -61,8 +61,8 @@ fn run(device: &mut FlashDevice<SimNand>, agreed: Negotiated, piece_bytes: usize
             let (taken, decoded) = decode(&mut copying, &mut sharing, &buffer, at);
             at += taken;
             match decoded {
-                Decoded::Incomplete => {}
-                Decoded::Request(request) => {
+                DecodedInput::Incomplete => {}
+                DecodedInput::Request(request) => {
                     let footprint = request.footprint_bytes();
                     let reply = execute(device, request, &export, agreed);
                     assert!(reply.len() >= 16 && reply.len() <= footprint + 4096, "{} bytes", reply.len());
@@ -70,7 +70,7 @@ fn run(device: &mut FlashDevice<SimNand>, agreed: Negotiated, piece_bytes: usize
                     let is_extended = reply[..4] == EXTENDED_REPLY_MAGIC.to_be_bytes();
                     assert_eq!(is_extended, agreed.headers == Headers::Extended, "the form of the reply");
                 }
-                Decoded::Disconnect | Decoded::Garbage => return,
+                DecodedInput::Disconnect | DecodedInput::Garbage => return,
             }
         }
     }

@@ -423,7 +423,7 @@ mod tests {
 
     #[test]
     fn the_audit_notices_a_wrong_reference_count() {
-        assert_audit_notices("which counts", device_with_remaps(), |ftl| {
+        assert_audit_notices("but its reference count is", device_with_remaps(), |ftl| {
             let unit = mapped_unit(ftl, 15);
             ftl.sharing.as_mut().expect("it shares").reference_counts.add_referrer(unit);
         });
@@ -431,7 +431,7 @@ mod tests {
 
     #[test]
     fn the_audit_notices_a_mapped_page_that_is_marked_invalid() {
-        assert_audit_notices("is not valid", device_with_remaps(), |ftl| {
+        assert_audit_notices("which is not marked valid", device_with_remaps(), |ftl| {
             let unit = mapped_unit(ftl, 4);
             ftl.validity.mark_invalid(Ppn(unit.0));
         });
@@ -461,22 +461,26 @@ mod tests {
 
     #[test]
     fn the_audit_notices_a_wrong_count_of_erases_also_after_a_reset() {
-        assert_audit_notices("blocks were worn", device_with_remaps(), |ftl| {
+        assert_audit_notices("the erase counts of the medium grew by", device_with_remaps(), |ftl| {
             ftl.store.stats.erases[Cause::Gc as usize] += 1;
         });
         let mut ftl = device_with_remaps();
         ftl.clear_stats();
         assert_eq!(ftl.check(), Ok(()));
-        assert_audit_notices("blocks were worn", ftl, |ftl| {
+        assert_audit_notices("the erase counts of the medium grew by", ftl, |ftl| {
             ftl.store.stats.erases[Cause::Wear as usize] += 1;
         });
     }
 
     #[test]
     fn the_audit_notices_a_bound_page_without_a_reverse_map_entry() {
-        assert_audit_notices("is bound: true, by an entry: false", device_with_remaps(), |ftl| {
-            ftl.sharing.as_mut().expect("it shares").mark_bound(Lpn(4));
-        });
+        assert_audit_notices(
+            "it is bound in RAM: true, but bound by a reverse-map entry: false",
+            device_with_remaps(),
+            |ftl| {
+                ftl.sharing.as_mut().expect("it shares").mark_bound(Lpn(4));
+            },
+        );
     }
 
     #[test]
@@ -496,7 +500,7 @@ mod tests {
 
     #[test]
     fn the_audit_notices_a_trimmed_page_without_a_tombstone() {
-        assert_audit_notices("and recovery would find it", device_with_remaps(), |ftl| {
+        assert_audit_notices("but recovery would find it", device_with_remaps(), |ftl| {
             let old = ftl.change_map(Lpn(4), None).expect("a flat map");
             ftl.release_reference(Lpn(4), old);
         });

@@ -503,6 +503,6 @@ mod tests {
         acceptor.join().expect("it only ends");
         let lines: Vec<String> = told.iter().collect();
         assert_eq!(lines.len(), 2, "{lines:?}");
-        assert!(lines[0].starts_with("1024 are connected"), "{lines:?}");
+        assert!(lines[0].starts_with("the limit of connected clients, 1024, is reached"), "{lines:?}");
     }
 }

@@ -167,7 +167,7 @@ fn a_refused_request_is_logged_at_debug_level() {
     assert_eq!(reply[4..8], [0, 0, 0, 22], "EINVAL");
     drop(client);
     let lines = server.end();
-    let refusal = only(&lines, "a request is refused: 4096 bytes at byte 4278190080 are beyond");
+    let refusal = only(&lines, "a request is refused: 4096 bytes at byte 4278190080 reach beyond");
     assert!(refusal.contains(" DEBUG ") && refusal.contains("export=\"disk\""), "{refusal}");
     assert!(refusal.contains("connection{number=") && refusal.ends_with("errno=22"), "{refusal}");
 }

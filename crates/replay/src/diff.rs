@@ -433,9 +433,9 @@ mod tests {
     #[test]
     fn diff_error_names_the_file_that_is_no_result() {
         let refused = |text| ResultFile::parse("y.json", text).expect_err("no result").to_string();
-        assert!(refused("{").starts_with("y.json: not JSON"));
-        assert!(refused("{}").starts_with("y.json: no list of runs"));
-        assert!(refused(r#"{"runs": 3}"#).starts_with("y.json: no list of runs"));
+        assert!(refused("{").starts_with("y.json: the file is not JSON"));
+        assert!(refused("{}").starts_with("y.json: JSON without a list of results"));
+        assert!(refused(r#"{"runs": 3}"#).starts_with("y.json: JSON without a list of results"));
         let lives = parse_results(r#"{"drives": []}"#);
         assert!(matches!(
             Diff::of_files(parse_results(RUN_JSON), lives, 0.0),

@@ -396,7 +396,7 @@ low_blocks = 5
     #[test]
     fn errors_in_a_sweep_file_name_the_line_or_key() {
         let error = |file: &str| SweepFile::from_text("sweep.toml", file).unwrap_err().to_string();
-        assert!(error("[gc]\npolicy = 'fifo'\n").contains("needs traces or workloads"));
+        assert!(error("[gc]\npolicy = 'fifo'\n").contains("names no input"));
         let workload = "[sweep]\nworkloads = ['uniform:pages=9']\n";
         assert!(error(&format!("{workload}[gc]\n\npolice = 'fifo'\n")).starts_with("sweep.toml:5"));
         assert!(error(&format!("{workload}designs = []\n")).contains("empty list"));

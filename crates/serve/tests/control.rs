@@ -119,8 +119,8 @@ fn invalid_control_commands_are_refused_with_a_sentence_and_change_nothing() {
     control.is_refused("{\"command\": \"remap\"}", "ranges");
     control.is_refused("{\"command\": \"stats\", \"verbose\": true}", "verbose");
     control.is_refused(&"[".repeat(100_000), "not a command");
-    control.is_refused(&range(512, 0, PAGE), "whole pages");
-    control.is_refused(&range(0, PAGE, 100), "whole pages");
+    control.is_refused(&range(512, 0, PAGE), "multiples of the page size");
+    control.is_refused(&range(0, PAGE, 100), "multiples of the page size");
     control.is_refused(&range(8 * MIB, 0, PAGE), "beyond");
     control.is_refused(&range(0, u64::MAX - 4095, PAGE), "beyond");
     control.is_refused(&range(0, 0, 1 << 40), "1 GiB");
@@ -131,7 +131,7 @@ fn invalid_control_commands_are_refused_with_a_sentence_and_change_nothing() {
         { "target": 1, "source": 0, "len": PAGE },
         { "target": 5 * MIB, "source": 0, "len": PAGE },
     ] });
-    let reply = control.is_refused(&some_bad.to_string(), "whole pages");
+    let reply = control.is_refused(&some_bad.to_string(), "multiples of the page size");
     assert_eq!(reply["ranges"], 1, "it says how far it came");
     assert!(client.read(4 * MIB, 4096) == bytes[..4096]);
     assert_eq!(client.read(5 * MIB, 4096), [0; 4096]);

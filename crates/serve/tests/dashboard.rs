@@ -196,7 +196,10 @@ fn the_dashboard_refuses_requests_other_than_get_and_head() {
         for path in ["/", "/exports", "/events/0"] {
             let (head, body) = ask(address, &format!("{method} {path}"), &["Host: localhost"]);
             assert!(head.starts_with("HTTP/1.1 405 Method Not Allowed\r\n"), "{method}: {head}");
-            assert!(head.contains("\r\nAllow: GET, HEAD\r\n") && body.ends_with("here\n"), "{head}{body}");
+            assert!(
+                head.contains("\r\nAllow: GET, HEAD\r\n") && body.ends_with("over HTTP\n"),
+                "{head}{body}"
+            );
         }
     }
     served.stop();

@@ -472,7 +472,10 @@ fn an_image_with_forged_nvram_words_is_refused_without_a_panic() {
             let audited = audit_backing(files.clone()).expect("it can be looked at");
             if let Err(error) = Image::open_on(files, PROCESS) {
                 assert_eq!(audited.verdict, Verdict::Corrupt, "{design} word {index}: {error}");
-                assert!(error.to_string().contains("restore from a copy"), "{design} word {index}: {error}");
+                assert!(
+                    error.to_string().contains("restore the device from a copy"),
+                    "{design} word {index}: {error}"
+                );
                 contradictions += u32::from(error.to_string().contains("contradict"));
             }
         }

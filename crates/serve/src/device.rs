@@ -595,7 +595,7 @@ impl<N: Medium> FlashDevice<N> {
         if self.recorder.is_none() { self.punch_dead_blocks() } else { Ok(()) }
     }
 
-    /// Erases some of the blocks that hold no valid page (at most `BLOCKS_PER_SLICE`), and returns their space to the
+    /// Erases some of the blocks that hold no valid page (at most `ERASED_BLOCKS_MAX`), and returns their space to the
     /// file system.
     fn punch_dead_blocks(&mut self) -> Result<(), DeviceError> {
         const ERASED_BLOCKS_MAX: u32 = 128;

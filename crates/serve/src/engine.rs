@@ -226,7 +226,7 @@ struct EngineState<D> {
 
 impl<D> std::fmt::Debug for EngineState<D> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("State").field("phase", &self.phase).finish_non_exhaustive()
+        f.debug_struct("EngineState").field("phase", &self.phase).finish_non_exhaustive()
     }
 }
 

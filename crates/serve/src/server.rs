@@ -247,7 +247,7 @@ impl<D: BlockDevice> Server<D> {
         self.accept_clients_up_to(self.connections_max, bound, serve)
     }
 
-    /// As [`Self::accept_clients`], for at most `most` simultaneous clients.
+    /// As [`Self::accept_clients`], for at most `max_clients` simultaneous clients.
     ///
     /// # Errors
     /// [`ServeError::Listen`].

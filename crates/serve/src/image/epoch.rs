@@ -1,8 +1,9 @@
 //! Epoch: a batch of flash and NVRAM operations that wait to be written to the files of an image together.
 //!
 //! Within an epoch all programs are written first, then one journal record with every state word that the epoch
-//! changes: words of the NVRAM, erases and marks of blocks. Pages that are adjacent in the flash file are one [`Run`],
-//! which is one write of data and one of OOB records. Epochs are written one after the other, each as a whole.
+//! changes: words of the NVRAM, erases and marks of blocks. Pages that are adjacent in the flash file are one
+//! [`PageRun`], which is one write of data and one of OOB records. Epochs are written one after the other, each as a
+//! whole.
 
 use wearwell::address::{BlockId, Ppn};
 

@@ -25,7 +25,7 @@
 //! The engine never sees that the operating system refuses a write (disk full, for example): the epochs wait, and
 //! [`FileNand::write_deferred`] returns the reason and tries again at its next call. A sync that failed cannot be
 //! repeated, since the operating system may have dropped the data: from then on nothing is written until the image is
-//! opened again ([`FileNand::failure`]), and a read returns what was written, or an error.
+//! opened again ([`FileNand::failure_message`]), and a read returns what was written, or an error.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, IoSliceMut};

@@ -94,26 +94,23 @@ pub fn option_bytes(number: u32, data: &[u8]) -> Vec<u8> {
 }
 
 pub fn request_bytes(command: u16, flags: u16, cookie: u64, offset: u64, len: u32) -> Vec<u8> {
-    [
-        &0x2560_9513_u32.to_be_bytes()[..],
-        &flags.to_be_bytes(),
-        &command.to_be_bytes(),
-        &cookie.to_be_bytes(),
-        &offset.to_be_bytes(),
-        &len.to_be_bytes(),
-    ]
-    .concat()
+    header_bytes(0x2560_9513, command, flags, cookie, offset, &len.to_be_bytes())
 }
 
 /// As [`request_bytes`], with an extended header.
 pub fn extended_bytes(command: u16, flags: u16, cookie: u64, offset: u64, len: u64) -> Vec<u8> {
+    header_bytes(0x21e4_1c71, command, flags, cookie, offset, &len.to_be_bytes())
+}
+
+/// Returns the header of a request. The two forms of headers differ in their magic number and the size of their length.
+fn header_bytes(magic: u32, command: u16, flags: u16, cookie: u64, offset: u64, len: &[u8]) -> Vec<u8> {
     [
-        &0x21e4_1c71_u32.to_be_bytes()[..],
+        &magic.to_be_bytes()[..],
         &flags.to_be_bytes(),
         &command.to_be_bytes(),
         &cookie.to_be_bytes(),
         &offset.to_be_bytes(),
-        &len.to_be_bytes(),
+        len,
     ]
     .concat()
 }

@@ -34,11 +34,11 @@ const SPARE_HEAD_WORDS: usize = 2;
 struct PageVersion {
     /// Frame (memory for one page) with the bytes of this page version in full. Valid only for the newest version.
     frame: FrameNumber,
-    /// Slot number of the newer version of the page, which was made from this one and took over its bytes; [`NONE`] for
-    /// the newest version.
+    /// Slot number of the newer version of the page, which was made from this one and took over its bytes; [`NO_INDEX`]
+    /// for the newest version.
     newer_version: VersionSlot,
-    /// Index of the list of 4-byte words in which this page version differs from the newer one; [`NONE`] for the newest
-    /// version.
+    /// Index of the list of 4-byte words in which this page version differs from the newer one; [`NO_INDEX`] for the
+    /// newest version.
     difference_list: u32,
     /// Number of flash pages that have this version as content, plus the number of older versions that are stored as
     /// differences from it.
@@ -61,8 +61,8 @@ pub(super) struct PagePayloads {
     block_pages: u32,
     /// Number of 4-byte words of a page without its spare area.
     page_words: u32,
-    /// For each block that has pages with bytes, the number of the table row with the versions of its pages; [`NONE`]
-    /// for the other blocks.
+    /// For each block that has pages with bytes, the number of the table row with the versions of its pages;
+    /// [`NO_INDEX`] for the other blocks.
     row_of_block: DenseTable<u32>,
     /// For each page, the slot number of the version with its content. The pages of a block are one row, and the rows
     /// follow one another. The first row belongs to no block.

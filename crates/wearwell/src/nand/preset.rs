@@ -1,7 +1,7 @@
 //! Named devices: what each paper simulated, and two drives of today.
 //!
 //! A preset is a geometry, datasheet timing and endurance, with the source of the figures. Paper presets follow the
-//! papers' configuration sections; if a paper is silent, `source` names the values that were chosen here.
+//! papers' configuration sections; if a paper is silent, `source_of_figures` names the values that were chosen here.
 
 use super::{FlashTiming, Geometry};
 

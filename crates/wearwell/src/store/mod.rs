@@ -448,7 +448,7 @@ impl<N: Nand> Store<N> {
     /// four bytes ([`Nand::program_changed_page`]). Returns its PPN. A failed program is repeated in a new block.
     ///
     /// # Errors
-    /// As [`Store::append`].
+    /// As [`Store::append_page`].
     pub(crate) fn append_changed_page(
         &mut self,
         stream: Stream,

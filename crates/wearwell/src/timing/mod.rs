@@ -130,7 +130,7 @@ pub struct TimingOptions {
     /// work is served before each host write. This is needed because the FTL counts a block as free when it starts to
     /// collect it, but the erase may be queued for long. `None` disables both rules.
     pub free_blocks: Option<FreeBlocksPerArray>,
-    /// Whether background operations in excess of `gc_backlog_ops` are served before host reads, too, and are not
+    /// Whether background operations in excess of `max_gc_backlog_ops` are served before host reads, too, and are not
     /// suspended. The collection of a large block then delays reads until it ends. No drive does this, because reads
     /// need no free block.
     pub gc_delays_reads: bool,

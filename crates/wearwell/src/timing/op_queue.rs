@@ -15,7 +15,7 @@ use crate::operation::OpKind;
 /// End mark of the linked lists of flash operations that cannot be queued yet.
 pub(super) const END_OF_LIST: u32 = u32::MAX;
 
-/// Value of [`WaitingOp::queue`] that marks the waiting entry as a scan of NVRAM instead of a flash operation.
+/// Value of [`WaitingOp::queue_index`] that marks the waiting entry as a scan of NVRAM instead of a flash operation.
 pub(super) const SCAN_WAITER_QUEUE: u8 = 3;
 
 /// How the completion of a flash operation affects the host request in whose list it is.
@@ -256,8 +256,8 @@ impl OpQueue {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WaitingOp {
     pub(super) op: QueuedOp,
-    /// Number of the array (die or plane) whose queue the operation will join. If `queue` is [`SCAN_WAITER_QUEUE`], the
-    /// number of the NVRAM scan.
+    /// Number of the array (die or plane) whose queue the operation will join. If `queue_index` is
+    /// [`SCAN_WAITER_QUEUE`], the number of the NVRAM scan.
     pub(super) array: u32,
     pub(super) queue_index: u8,
     /// Next element of the linked list to which this operation belongs. A list has the operations that wait for one

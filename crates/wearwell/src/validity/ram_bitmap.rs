@@ -3,9 +3,9 @@
 //! *Counts* of valid pages per block are in the block table. Metadata pages have no bits that matter: the owner of each
 //! knows the current PPN.
 //!
-//! A battery can save the bitmap when power fails ([`RamBitmap::save`]). Page `k` of the copy holds the bits of the
-//! `k`-th range of physical pages, and `k` is the owner in its spare area. The copy is obsolete as soon as it has been
-//! read back, because the device then programs pages that the copy does not show.
+//! A battery can save the bitmap when power fails ([`RamBitmap::save_to_flash`]). Page `k` of the copy holds the bits
+//! of the `k`-th range of physical pages, and `k` is the owner in its spare area. The copy is obsolete as soon as it
+//! has been read back, because the device then programs pages that the copy does not show.
 
 use crate::address::{Address, Ppn};
 use crate::data::{Content, Fingerprint};
@@ -84,14 +84,14 @@ impl RamBitmap {
     }
 
     /// Returns the number of flash pages of the copy of the validity bitmap that a battery writes at a loss of power
-    /// ([`RamBitmap::save`]).
+    /// ([`RamBitmap::save_to_flash`]).
     pub(crate) fn pages_of_saved_copy(geometry: &Geometry) -> u32 {
         geometry.pages().div_ceil(8 * u64::from(geometry.page_bytes)) as u32
     }
 
     /// Writes the whole validity bitmap from RAM to flash, as a battery does when power fails. There must be free flash
-    /// pages for the copy ([`RamBitmap::pages_of_saved_copy`]). GC must not run before [`RamBitmap::load`], because
-    /// the flash pages of the copy count as invalid at once.
+    /// pages for the copy ([`RamBitmap::pages_of_saved_copy`]). GC must not run before [`RamBitmap::load_from_flash`],
+    /// because the flash pages of the copy count as invalid at once.
     ///
     /// # Errors
     /// [`Error::Full`](crate::Error::Full) if a failed program used up the room.
@@ -118,8 +118,8 @@ impl RamBitmap {
         outcome
     }
 
-    /// Reads the newest copy of the validity bitmap from flash, as [`RamBitmap::save`] wrote it. `pages` are all
-    /// validity pages that a scan of the flash found. Costs one read per page of the copy.
+    /// Reads the newest copy of the validity bitmap from flash, as [`RamBitmap::save_to_flash`] wrote it. `pages` are
+    /// all validity pages that a scan of the flash found. Costs one read per page of the copy.
     ///
     /// # Errors
     /// Any error of the flash.

@@ -12,10 +12,10 @@ use crate::tables::SlotIndex;
 pub(super) struct GeckoBuffer {
     entry_keys: Vec<u32>,
     /// Bitmaps of invalid pages of the buffered Gecko entries (each covers a part of a block), all of one size, in the
-    /// order of `keys`, followed by zeros.
+    /// order of `entry_keys`, followed by zeros.
     bitmaps: Vec<u8>,
     part_bitmap_bytes: usize,
-    /// Hash index from the key of a buffered Gecko entry to its position in `keys`.
+    /// Hash index from the key of a buffered Gecko entry to its position in `entry_keys`.
     slot_by_key: SlotIndex,
     /// Number of reports (invalid pages and opened blocks) that were added since the Gecko buffer was empty.
     pub(super) report_count: u64,

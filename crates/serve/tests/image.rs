@@ -292,7 +292,9 @@ fn an_image_in_use_cannot_be_opened_again() {
     let first = Image::open(&path, PROCESS).expect("nobody uses it");
     let second = Image::open(&path, PROCESS).expect_err("the first one uses it");
     assert!(matches!(second, ImageError::Locked { .. }), "{second}");
-    assert!(second.to_string().contains("is in use by another process: stop that process first"));
+    assert!(second.to_string().ends_with(
+        "is in use by another process: stop that process first, since an image has one user at a time"
+    ));
     assert!(matches!(audit(&path), Err(ImageError::Locked { .. })), "nor is it audited meanwhile");
     drop(first);
     Image::open(&path, PROCESS).expect("nobody uses it any more");

@@ -59,8 +59,9 @@
 //! let refused = Device::new(nand(), 1000, &parts, DeviceOptions::default()).unwrap_err();
 //! assert!(refused.to_string().contains("keep RAM on a battery"), "{refused}");
 //!
-//! parts.persistence = parts.default_persistence(); // what such parts survive a loss of power by in the papers: a
-//! battery Device::new(nand(), 1000, &parts, DeviceOptions::default()).expect("now they go together");
+//! // What such parts survive a loss of power by in the papers: a battery.
+//! parts.persistence = parts.default_persistence();
+//! Device::new(nand(), 1000, &parts, DeviceOptions::default()).expect("now they go together");
 //! ```
 //!
 //! # A loss of power, and recovery

@@ -59,11 +59,12 @@ truncate -s 4096 "$WORK/disk/journal"
 compare "$WORK/repaired"
 
 step "grow"
-"$WEARWELL" copy "$WORK/repaired" "$WORK/larger" --size 48MiB
-compare "$WORK/larger"
+"$WEARWELL" resize "$WORK/repaired" --size 48MiB
+"$WEARWELL" check "$WORK/repaired"
+compare "$WORK/repaired"
 
 step "another design"
-"$WEARWELL" copy "$WORK/larger" "$WORK/other" --design page-map
+"$WEARWELL" copy "$WORK/repaired" "$WORK/other" --design page-map
 compare "$WORK/other"
 
 step "an image of format version 1"

@@ -105,6 +105,19 @@ pub(crate) enum Command {
         after_help = "Examples:\n  wearwell copy old.image new.image --size 2GiB\n  wearwell copy old.image new.image --design remap"
     )]
     Copy(CopyArgs),
+    /// Make an image larger, with the same contents. If interrupted, it is as it was and the command can be started again
+    #[command(
+        after_help = "The larger image is made beside the old one and then takes its name, so the disk must have room \
+                      for the contents of both. Its wear and counters begin at zero. The image must not be in \
+                      use.\n\nExample:\n  wearwell resize drive.image --size 2GiB"
+    )]
+    Resize {
+        /// Directory of the image
+        directory: PathBuf,
+        /// Bytes that the image exports afterwards, at least as many as before
+        #[arg(long, value_name = "BYTES", value_parser = wearwell_serve::parse_size_bytes)]
+        size: u64,
+    },
     /// Copy an image while it is served; the server executes nothing else meanwhile
     Snapshot {
         /// Control socket of the server

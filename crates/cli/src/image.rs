@@ -114,15 +114,8 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<Outcome, Failure> {
         settings: args.settings.clone(),
         skips_lost_pages: args.leave_lost_out,
     };
-    let mut last_report = Instant::now();
-    let mut tell = |done: u64, all: u64| {
-        if last_report.elapsed() >= CreateProgress::REPORT_INTERVAL {
-            last_report = Instant::now();
-            eprintln!("copying: {done} of {all} logical pages");
-        }
-    };
-    let report =
-        image::copy(&args.from, &args.to, &changes, &mut tell).map_err(|error| image_failure(&error))?;
+    let report = image::copy(&args.from, &args.to, &changes, &mut copy_progress())
+        .map_err(|error| image_failure(&error))?;
     let lost = match report.lost_pages.len() {
         0 => String::new(),
         lost => format!("; {lost} lost pages were left out and read as zeros"),
@@ -134,6 +127,29 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<Outcome, Failure> {
         report.size_bytes,
         report.copied_pages
     ))?;
+    Ok(Outcome::Done)
+}
+
+/// Returns a function that reports the progress of a copy from time to time.
+fn copy_progress() -> impl FnMut(u64, u64) {
+    let mut last_report = Instant::now();
+    move |done, all| {
+        if last_report.elapsed() >= CreateProgress::REPORT_INTERVAL {
+            last_report = Instant::now();
+            eprintln!("copying: {done} of {all} logical pages");
+        }
+    }
+}
+
+/// The command `resize`: makes the image of a live device larger in its place.
+pub(crate) fn resize(directory: &Path, size_bytes: u64) -> Result<Outcome, Failure> {
+    let resized =
+        image::resize(directory, size_bytes, &mut copy_progress()).map_err(|error| image_failure(&error))?;
+    let done = match resized {
+        Some(report) => format!("{} logical pages were copied", report.copied_pages),
+        None => "as before; nothing was changed".into(),
+    };
+    print(&format!("{}: exports {size_bytes} bytes; {done}\n", directory.display()))?;
     Ok(Outcome::Done)
 }
 

@@ -153,6 +153,7 @@ fn main() -> ExitCode {
         Command::Check { directory } => return image::check(&directory),
         Command::Repair(args) => image::repair(&args),
         Command::Copy(args) => image::copy(&args),
+        Command::Resize { directory, size } => image::resize(&directory, size),
         Command::Snapshot { control, directory, export } => top::snapshot(&control, export, &directory),
         Command::Upgrade { directory } => image::upgrade(&directory),
         Command::Devices => print_and_finish(&lists::devices_text()),

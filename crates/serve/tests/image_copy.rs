@@ -1,7 +1,9 @@
 //! Copies of images hold what the originals hold: snapshots of a served one, repaired ones, larger ones, ones of
-//! another design, and views for reading.
+//! another design, and views for reading. So does an image that was made larger in its place.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
 use image_support::{DESIGNS, PROCESS, SHARED, page_of, with_settings};
@@ -12,7 +14,7 @@ use wearwell_serve::control::answer;
 use wearwell_serve::image::layout::{Layout, Superblock};
 use wearwell_serve::image::{
     Access, CopyChanges, CopyOnWrite, Files, Image, ImageError, ImageFile, Verdict, audit, copy, create,
-    repair,
+    repair, resize,
 };
 use wearwell_serve::{BlockDevice, DeviceError, FlashDevice};
 
@@ -137,7 +139,7 @@ fn an_image_copied_to_another_size_or_design_holds_the_same_data() {
     let small = CopyChanges { size_bytes: Some(4096), ..CopyChanges::default() };
     let refused =
         copy(&written.image, &written.path("copy"), &small, &mut |_, _| {}).expect_err("it is smaller");
-    assert!(refused.to_string().contains("the size of the copy, 4096 bytes, is smaller"), "{refused}");
+    assert!(refused.to_string().contains("the new size, 4096 bytes, is smaller"), "{refused}");
     assert!(!written.path("copy").exists());
 }
 
@@ -190,6 +192,78 @@ fn an_image_repair_restores_metadata_and_lists_lost_pages() {
         expected[(page * PAGE_BYTES) as usize..][..PAGE_BYTES as usize].fill(0);
     }
     assert!(contents(&mut device(&written.path("copy"))) == expected);
+}
+
+/// Returns the names in the directory that holds an image.
+fn names_beside(written: &Written) -> Vec<String> {
+    let entries = fs::read_dir(written.directory.path()).expect("readable");
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.expect("readable").file_name().into_string().expect("text")).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn an_image_that_was_made_larger_holds_the_same_data_for_the_same_users() {
+    for design in DESIGNS {
+        let written = written(design);
+        let mode =
+            |name: &str| fs::metadata(written.image.join(name)).expect("it exists").permissions().mode();
+        fs::set_permissions(&written.image, Permissions::from_mode(0o750)).expect("it is ours");
+        fs::set_permissions(written.image.join("flash"), Permissions::from_mode(0o640)).expect("it is ours");
+        let link = written.path("link");
+        std::os::unix::fs::symlink(&written.image, &link).expect("a new name");
+        let report = resize(&link, 8 << 20, &mut |_, _| {}).expect("there is room").expect("it was smaller");
+        assert_eq!((report.size_bytes, report.design.as_str()), (8 << 20, design));
+        assert_eq!(audit(&written.image).expect("an image").verdict, Verdict::Clean, "{design}");
+        assert_eq!(names_beside(&written), ["image", "link"], "{design}");
+        assert_eq!((mode("."), mode("flash")), (0o40750, 0o100640), "{design}");
+        let mut device = device(&link);
+        assert_eq!(device.capacity_bytes(), 8 << 20);
+        assert!(contents(&mut device) == written.bytes, "{design}");
+        device.write((8 << 20) - PAGE_BYTES, &page_of((7, 7), PAGE_BYTES as usize)).expect("there is room");
+    }
+}
+
+#[test]
+fn a_refused_resizing_leaves_the_image_as_it_was() {
+    let written = written("page-map");
+    let grow = |size_bytes| resize(&written.image, size_bytes, &mut |_, _| {});
+    let refusal = |size_bytes| grow(size_bytes).expect_err("it is refused").to_string();
+    assert!(refusal(4096).contains("the new size, 4096 bytes, is smaller"));
+    assert_eq!(grow(PAGES * PAGE_BYTES).expect("nothing is to be done"), None);
+    let served = device(&written.image);
+    assert!(matches!(grow(8 << 20), Err(ImageError::Locked { .. })));
+    drop(served);
+    let neighbor = written.path(".image.resizing");
+    fs::create_dir(&neighbor).expect("a new name");
+    fs::write(neighbor.join("letter"), "not of an image").expect("writable");
+    assert!(matches!(grow(8 << 20), Err(ImageError::Exists { .. })));
+    assert_eq!(fs::read(neighbor.join("letter")).expect("it is still there"), b"not of an image");
+    fs::remove_dir_all(&neighbor).expect("it is ours");
+    assert!(contents(&mut device(&written.image)) == written.bytes);
+    let page = (0..PAGES).find(|page| written.bytes[(page * PAGE_BYTES) as usize] != 0).expect("some data");
+    damage(&written, page);
+    assert!(refusal(8 << 20).contains("is lost"));
+    assert_eq!(names_beside(&written), ["image"], "what was begun is removed");
+}
+
+#[test]
+fn an_interrupted_resizing_leaves_the_image_of_before_or_the_larger_one() {
+    let written = written("remap");
+    let interrupted =
+        catch_unwind(|| resize(&written.image, 8 << 20, &mut |_, _| panic!("the process ends here")));
+    assert!(interrupted.is_err());
+    assert_eq!(names_beside(&written), [".image.resizing", "image"]);
+    assert!(contents(&mut device(&written.image)) == written.bytes);
+    resize(&written.image, 8 << 20, &mut |_, _| {}).expect("the remains are no obstacle");
+    assert_eq!(names_beside(&written), ["image"]);
+    // After the exchange the image of before is left.
+    let old = written.path(".image.resizing");
+    copy(&written.image, &old, &CopyChanges::default(), &mut |_, _| {}).expect("there is room");
+    resize(&written.image, 16 << 20, &mut |_, _| {}).expect("the remains are no obstacle");
+    assert_eq!(names_beside(&written), ["image"]);
+    assert!(contents(&mut device(&written.image)) == written.bytes);
 }
 
 #[test]

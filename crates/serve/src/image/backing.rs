@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSliceMut};
-use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::mpsc::{self, SyncSender};
 use std::thread;
@@ -176,7 +176,10 @@ impl BackgroundWriter {
     }
 }
 
-fn io_error_at<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> ImageError + 'a {
+pub(super) fn io_error_at<'a>(
+    doing: &'static str,
+    path: &'a Path,
+) -> impl FnOnce(io::Error) -> ImageError + 'a {
     move |source| ImageError::Io { doing, path: path.display().to_string(), source }
 }
 
@@ -200,12 +203,7 @@ impl Files {
 
     /// Removes the files of an image whose creation failed, and its directory if nothing else is in it.
     pub(super) fn remove(self) {
-        let directory = Path::new(&self.image_directory);
-        for file in ImageFile::ALL {
-            // Files that cannot be removed are removed by the next creation.
-            let _ = fs::remove_file(directory.join(file.name()));
-        }
-        let _ = fs::remove_dir(directory);
+        remove_image_files(Path::new(&self.image_directory));
     }
 
     /// Opens and locks the files of an existing image.
@@ -225,14 +223,9 @@ impl Files {
     fn open_all(directory: &Path, options: &OpenOptions, access: Access) -> Result<Self, ImageError> {
         let path = directory.display().to_string();
         let superblock = open_file(directory, ImageFile::Superblock, options, access)?;
-        let operation = match access {
-            Access::Read => FlockOperation::NonBlockingLockShared,
-            Access::Write => FlockOperation::NonBlockingLockExclusive,
-        };
-        rustix::fs::flock(&superblock, operation).map_err(|error| match error {
-            rustix::io::Errno::WOULDBLOCK => ImageError::Locked { path: path.clone() },
-            error => io_error_at("lock", directory)(error.into()),
-        })?;
+        if !lock_named(&superblock, directory, access)? {
+            return Self::open_all(directory, options, access);
+        }
         let [_, session, flash, nvram, journal, mirror] = ImageFile::ALL;
         let open = |file| open_file(directory, file, options, access);
         let files = [superblock, open(session)?, open(flash)?, open(nvram)?, open(journal)?, open(mirror)?];
@@ -256,6 +249,20 @@ impl Files {
     fn handle_of(&self, file: ImageFile) -> &File {
         &self.open_files[file as usize]
     }
+}
+
+/// Locks an image by its open superblock. Returns false if the file has no name any more: a larger image took the name
+/// of the directory between the opening and the lock.
+fn lock_named(superblock: &File, directory: &Path, access: Access) -> Result<bool, ImageError> {
+    let operation = match access {
+        Access::Read => FlockOperation::NonBlockingLockShared,
+        Access::Write => FlockOperation::NonBlockingLockExclusive,
+    };
+    rustix::fs::flock(superblock, operation).map_err(|error| match error {
+        rustix::io::Errno::WOULDBLOCK => ImageError::Locked { path: directory.display().to_string() },
+        error => io_error_at("lock", directory)(error.into()),
+    })?;
+    superblock.metadata().map(|metadata| metadata.nlink() > 0).map_err(io_error_at("inspect", directory))
 }
 
 /// Opens one file of an image. A missing metadata file is treated as damaged and created empty, because its other copy
@@ -292,6 +299,15 @@ fn open_file(
         }
         other => other.map_err(io_error_at("open", &path)),
     }
+}
+
+/// Removes the files of an image, and its directory if nothing else is in it.
+pub(super) fn remove_image_files(directory: &Path) {
+    for file in ImageFile::ALL {
+        // Files that cannot be removed are removed by the next creation or resizing.
+        let _ = fs::remove_file(directory.join(file.name()));
+    }
+    let _ = fs::remove_dir(directory);
 }
 
 /// Empties a directory that holds only the files of an interrupted creation (files of an image without a superblock).
@@ -533,5 +549,19 @@ mod tests {
         drop(files);
         Files::open(&path, Access::Write).expect("nobody uses it");
         drop(of_the_child);
+    }
+    /// An image is replaced between the instants at which another process opens its superblock and locks it.
+    #[test]
+    fn a_lock_of_an_image_that_was_replaced_meanwhile_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("image");
+        let files = Files::create(&path).unwrap();
+        let opened = File::open(path.join(ImageFile::Superblock.name())).unwrap();
+        assert!(matches!(lock_named(&opened, &path, Access::Write), Err(ImageError::Locked { .. })));
+        files.remove();
+        drop(Files::create(&path).unwrap());
+        assert!(!lock_named(&opened, &path, Access::Write).unwrap(), "it is the lock of the old one");
+        let present = File::open(path.join(ImageFile::Superblock.name())).unwrap();
+        assert!(lock_named(&present, &path, Access::Write).unwrap());
     }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rustix::fs::SeekFrom;
 use wearwell::Device;
-use wearwell::address::{Lpn, Ppn};
+use wearwell::address::Lpn;
 use wearwell::device::HostData;
 use wearwell::page_state::PageState;
 use wearwell_config::Config;
@@ -19,7 +19,6 @@ use super::error::ImageError;
 use super::layout::Durability;
 use super::nand::FileNand;
 use super::{Image, OpenOptions, close};
-use crate::device::lost_page_sentence;
 
 /// Copies the files `from` to a new directory that only its owner can read. If the file system supports it, the copies
 /// share their disk blocks with the originals; otherwise holes are copied as holes.
@@ -59,64 +58,6 @@ fn copy_sparse(original: &File, copy: &File) -> io::Result<()> {
         at = end;
     }
     Ok(())
-}
-
-/// Report of the repair of an image.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RepairReport {
-    /// Number of metadata records and sectors that were rewritten from their second copies.
-    pub repaired_records: u64,
-    /// Number of flash pages that were read and verified by their checksums.
-    pub verified_pages: u64,
-    /// Logical pages that are lost, each with the flash page that cannot be read.
-    pub lost_pages: Vec<(Lpn, Ppn)>,
-    page_bytes: u64,
-}
-
-impl RepairReport {
-    /// Returns one sentence for each logical page that is lost.
-    pub fn findings(&self) -> impl Iterator<Item = String> + '_ {
-        self.lost_pages.iter().map(|&(lpn, ppn)| lost_page_sentence(lpn, ppn, self.page_bytes))
-    }
-}
-
-/// Repairs the image in a directory, or first makes a copy of it and repairs the copy. All metadata is read, and
-/// rewritten where one of its two copies is damaged; all data is compared with its checksum. Reads of lost pages stay
-/// errors until the pages are written or trimmed.
-///
-/// # Errors
-/// As [`Image::open`]; the directory of the copy exists.
-pub fn repair(directory: &Path, copy: Option<&Path>) -> Result<RepairReport, ImageError> {
-    if let Some(copy) = copy {
-        let files = Files::open(directory, Access::Read)?;
-        files.copy_to(copy).map_err(|source| ImageError::Io {
-            doing: "copy the image to",
-            path: copy.display().to_string(),
-            source,
-        })?;
-    }
-    let mut image = Image::open(copy.unwrap_or(directory), OpenOptions::default())?;
-    let read_pages = scrub(&mut image.device)?;
-    let report = RepairReport {
-        repaired_records: image.report.repaired_records,
-        verified_pages: read_pages,
-        lost_pages: image.device.ftl_mut().lost_logical_pages(),
-        page_bytes: image.superblock.geometry.page_bytes.into(),
-    };
-    image.close()?;
-    Ok(report)
-}
-
-/// Reads every flash page that is in use, and returns their number.
-fn scrub<B: Backing>(device: &mut Device<FileNand<B>>) -> Result<u64, ImageError> {
-    const SCRUB_PAGES_PER_STEP: u32 = 1024;
-    let (mut next, mut read_pages) = (Some(Ppn(0)), 0);
-    while let Some(first) = next {
-        let scrubbed = device.ftl_mut().scrub(first, SCRUB_PAGES_PER_STEP)?;
-        read_pages += u64::from(scrubbed.read_pages);
-        next = scrubbed.next_page;
-    }
-    Ok(read_pages)
 }
 
 /// What is different in a new image, compared with the image from which it is copied.
@@ -159,15 +100,27 @@ pub fn copy(
     changes: &CopyChanges,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<CopyReport, ImageError> {
-    let options = OpenOptions { durability: Some(Durability::Process) };
-    let mut original = Image::open_on(CopyOnWrite::new(Files::open(from, Access::Read)?), options)?;
-    let specification = changed_specification(&original, changes)?;
+    copy_contents(&mut open_unchanged(Files::open(from, Access::Read)?)?, to, changes, progress)
+}
+
+/// Opens an image so that its files do not change: what opening writes stays in memory.
+pub(super) fn open_unchanged(files: Files) -> Result<Image<CopyOnWrite<Files>>, ImageError> {
+    Image::open_on(CopyOnWrite::new(files), OpenOptions { durability: Some(Durability::Process) })
+}
+
+/// Makes a new image with the contents of an open one, as [`copy`] does.
+pub(super) fn copy_contents<B: Backing>(
+    original: &mut Image<B>,
+    to: &Path,
+    changes: &CopyChanges,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<CopyReport, ImageError> {
+    let specification = changed_specification(original, changes)?;
     let old_bytes = original.device.capacity_bytes();
     let size_bytes = specification.size_bytes.unwrap_or(old_bytes);
     if size_bytes < old_bytes {
         return Err(ImageError::Setting(format!(
-            "the size of the copy, {size_bytes} bytes, is smaller than the image, {old_bytes} bytes: choose at least \
-             as many"
+            "the new size, {size_bytes} bytes, is smaller than the image, {old_bytes} bytes: choose at least as many"
         )));
     }
     create(to, &specification)?;

@@ -1,0 +1,132 @@
+//! Growth of an image in its place.
+//!
+//! The address of a flash page and the layout of NVRAM depend on the size of the drive, so an image cannot grow by
+//! longer files. Instead a larger image is made beside it, and the two directories exchange their names in one atomic
+//! step. The price is disk space for the contents of both images meanwhile, and a drive without wear.
+//!
+//! If this ends at any instant, the directory holds either the image of before or the larger one, and the other one is
+//! left under a hidden name. The next resizing removes it.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, chown};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, FlockOperation, RenameFlags};
+
+use super::backing::{Access, Files, ImageFile, io_error_at, remove_image_files};
+use super::copy::{CopyChanges, CopyReport, copy_contents, open_unchanged};
+use super::error::ImageError;
+
+/// Makes the image in a directory larger. It holds the same contents, and has the same design, settings and owner
+/// afterwards; wear and counters begin at zero. `progress` is called with the number of logical pages processed and the
+/// total number. Returns `None` if the image has that size already.
+///
+/// # Errors
+/// As [`Image::open`](super::Image::open) and [`create`](super::create); a size that is smaller; lost pages; a file
+/// system that cannot exchange two directories. The image is unchanged then.
+pub fn resize(
+    directory: &Path,
+    size_bytes: u64,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Option<CopyReport>, ImageError> {
+    // A link to the directory stays a link.
+    let directory = fs::canonicalize(directory)
+        .map_err(|_| ImageError::NoImage { path: directory.display().to_string() })?;
+    // This lock is held until the old image is removed.
+    let mut original = open_unchanged(Files::open(&directory, Access::Write)?)?;
+    if original.device.capacity_bytes() == size_bytes {
+        return Ok(None);
+    }
+    let larger = hidden_neighbor(&directory)?;
+    remove_remains(&larger)?;
+    let changes = CopyChanges { size_bytes: Some(size_bytes), ..CopyChanges::default() };
+    let report = copy_contents(&mut original, &larger, &changes, progress)?;
+    let exchanged = copy_owner_and_mode(&directory, &larger)
+        .and_then(|()| sync_all(&larger))
+        .and_then(|()| exchange(&directory, &larger));
+    if exchanged.is_err() {
+        remove_image_files(&larger);
+    }
+    exchanged?;
+    // The hidden name is that of the image of before now. It stays if the exchange may be undone by a crash.
+    sync_parent(&directory)?;
+    remove_image_files(&larger);
+    Ok(Some(report))
+}
+
+/// Returns the hidden name beside a directory under which the larger image is made.
+fn hidden_neighbor(directory: &Path) -> Result<PathBuf, ImageError> {
+    let name = directory.file_name().ok_or_else(|| {
+        ImageError::Setting("the root directory cannot be exchanged: move the image to a directory".into())
+    })?;
+    let mut hidden = OsString::from(".");
+    hidden.push(name);
+    hidden.push(".resizing");
+    Ok(directory.with_file_name(hidden))
+}
+
+/// Removes what an interrupted resizing left behind: either an unfinished larger image, or the image of before, whose
+/// contents the larger one holds.
+fn remove_remains(remains: &Path) -> Result<(), ImageError> {
+    if !remains.exists() {
+        return Ok(());
+    }
+    let superblock = File::open(remains.join(ImageFile::Superblock.name()));
+    let is_used = superblock.is_ok_and(|superblock| {
+        rustix::fs::flock(&superblock, FlockOperation::NonBlockingLockExclusive).is_err()
+    });
+    if is_used {
+        return Err(ImageError::Locked { path: remains.display().to_string() });
+    }
+    remove_image_files(remains);
+    if remains.exists() { Err(ImageError::Exists { path: remains.display().to_string() }) } else { Ok(()) }
+}
+
+/// Gives the larger image and its files the owner and the mode of the image, so that the same users can serve it.
+fn copy_owner_and_mode(from: &Path, to: &Path) -> Result<(), ImageError> {
+    let copy = |from: &Path, to: &Path| {
+        let (before, after) = (fs::metadata(from)?, fs::metadata(to)?);
+        if (before.uid(), before.gid()) != (after.uid(), after.gid()) {
+            chown(to, Some(before.uid()), Some(before.gid()))?;
+        }
+        fs::set_permissions(to, before.permissions())
+    };
+    let of_files = ImageFile::ALL.iter().try_for_each(|file| {
+        match copy(&from.join(file.name()), &to.join(file.name())) {
+            // Metadata that is missing in one of its two copies is whole in the larger image.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other,
+        }
+    });
+    of_files.and_then(|()| copy(from, to)).map_err(io_error_at("set the owner or the mode of", to))
+}
+
+/// Syncs all files of an image and its directory.
+fn sync_all(directory: &Path) -> Result<(), ImageError> {
+    ImageFile::ALL
+        .iter()
+        .try_for_each(|file| File::open(directory.join(file.name()))?.sync_all())
+        .and_then(|()| File::open(directory)?.sync_all())
+        .map_err(io_error_at("sync", directory))
+}
+
+/// Exchanges the names of two directories in one atomic step.
+fn exchange(directory: &Path, larger: &Path) -> Result<(), ImageError> {
+    use rustix::io::Errno;
+    rustix::fs::renameat_with(CWD, directory, CWD, larger, RenameFlags::EXCHANGE).map_err(|error| match error {
+        Errno::INVAL | Errno::NOSYS | Errno::NOTSUP | Errno::BUSY | Errno::XDEV => ImageError::Setting(format!(
+            "{} cannot exchange its name with another directory, because it is a mount point or its file system \
+             does not support that: make a larger image elsewhere with `wearwell copy`",
+            directory.display()
+        )),
+        error => io_error_at("exchange", directory)(error.into()),
+    })
+}
+
+/// Syncs the directory that holds the image, so that the exchange survives a crash of the host machine.
+fn sync_parent(directory: &Path) -> Result<(), ImageError> {
+    let parent = directory.parent().unwrap_or(Path::new("/"));
+    File::open(parent).and_then(|parent| parent.sync_all()).map_err(io_error_at("sync", parent))
+}

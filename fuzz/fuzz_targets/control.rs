@@ -5,13 +5,12 @@
 use std::cell::RefCell;
 
 use libfuzzer_sys::fuzz_target;
-use wearwell::nand::SimNand;
 use wearwell_config::Config;
 use wearwell_serve::control::answer;
 use wearwell_serve::memory::MemoryDeviceSpecification;
 use wearwell_serve::{BlockDevice as _, FlashDevice};
 
-fn device() -> FlashDevice<SimNand> {
+fn device() -> FlashDevice {
     let specification =
         MemoryDeviceSpecification::new("remap", Config::default(), Some(1 << 20)).expect("it is possible");
     let mut device = specification.build().expect("it fits");
@@ -22,7 +21,7 @@ fn device() -> FlashDevice<SimNand> {
 }
 
 thread_local! {
-    static DEVICE: RefCell<(FlashDevice<SimNand>, u64)> = RefCell::new((device(), 0));
+    static DEVICE: RefCell<(FlashDevice, u64)> = RefCell::new((device(), 0));
 }
 
 fuzz_target!(|line: &[u8]| {
@@ -34,7 +33,7 @@ fuzz_target!(|line: &[u8]| {
         assert!(is_done != is_refused, "{reply}");
         *runs += 1;
         if *runs % 256 == 0 {
-            device.device().clone().ftl_mut().check().expect("every law holds");
+            device.check().expect("every law holds");
         }
     });
 });

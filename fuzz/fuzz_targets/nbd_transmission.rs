@@ -10,7 +10,6 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
-use wearwell::nand::SimNand;
 use wearwell_config::Config;
 use wearwell_serve::FlashDevice;
 use wearwell_serve::memory::MemoryDeviceSpecification;
@@ -22,7 +21,7 @@ use wearwell_serve::nbd::{
 const DESIGNS: [&str; 4] = ["page-map", "recyclable", "remap", "integrated"];
 const SIZE: u64 = 1 << 20;
 
-fn devices() -> Vec<FlashDevice<SimNand>> {
+fn devices() -> Vec<FlashDevice> {
     let device = |design| {
         let specification =
             MemoryDeviceSpecification::new(design, Config::default(), Some(SIZE)).expect("it is possible");
@@ -32,7 +31,7 @@ fn devices() -> Vec<FlashDevice<SimNand>> {
 }
 
 thread_local! {
-    static DEVICES: RefCell<Vec<FlashDevice<SimNand>>> = RefCell::new(devices());
+    static DEVICES: RefCell<Vec<FlashDevice>> = RefCell::new(devices());
     static RUNS: RefCell<u64> = const { RefCell::new(0) };
 }
 
@@ -51,7 +50,7 @@ fn decode(
     (taken, decoded)
 }
 
-fn run(device: &mut FlashDevice<SimNand>, agreed: Negotiated, piece_bytes: usize, input: &[u8]) {
+fn run(device: &mut FlashDevice, agreed: Negotiated, piece_bytes: usize, input: &[u8]) {
     let export = Export::of(device, "drive", "");
     let (mut copying, mut sharing) = (RequestDecoder::of(agreed.headers), RequestDecoder::of(agreed.headers));
     for piece in input.chunks(piece_bytes) {
@@ -98,7 +97,7 @@ fuzz_target!(|input: &[u8]| {
             *runs % 256 == 0
         });
         if is_due {
-            device.device().clone().ftl_mut().check().expect("every law holds");
+            device.check().expect("every law holds");
         }
     });
 });

@@ -6,14 +6,11 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use tracing::{error, error_span, info, warn};
-use wearwell::Device;
 use wearwell_replay::page;
 use wearwell_serve::dashboard::SharedPageAssets;
-use wearwell_serve::image::{
-    self, Access, Backing, CopyOnWrite, Durability, FileNand, Files, Image, ImageError, OpenReport,
-};
+use wearwell_serve::image::{self, Access, CopyOnWrite, Durability, Files, Image, ImageError, OpenReport};
 use wearwell_serve::{
-    Address, BoundListener, DeviceError, FlashDevice, Medium, NamedDevice, NetworkReach, ServeError, Server,
+    Address, BoundListener, DeviceError, FlashDevice, NamedDevice, NetworkReach, ServeError, Server,
     SocketMode, Tls, memory,
 };
 
@@ -42,8 +39,7 @@ fn serve_images_or_memory(args: &ServeArgs) -> Result<Outcome, Failure> {
     let signals = listen_for_signals();
     match &args.medium {
         MediumArgs { memory: true, .. } => serve_memory(args, &signals)?,
-        medium if medium.is_read_only() => serve_images(&READ_ONLY_MODE, args, &signals)?,
-        _ => serve_images(&WRITE_MODE, args, &signals)?,
+        _ => serve_images(args, &signals)?,
     }
     Ok(Outcome::Done)
 }
@@ -161,31 +157,17 @@ fn image_failure(error: &ImageError) -> Failure {
     }
 }
 
-/// How images are opened and closed: for writing, or read-only on a view whose changes are dropped at the end.
-struct ImageAccessMode<B: Backing> {
-    access: Access,
-    open: fn(Files, &Path, &ServeArgs) -> Result<Image<B>, Failure>,
-    close: fn(Device<FileNand<B>>) -> Result<(), ImageError>,
-}
-
-const WRITE_MODE: ImageAccessMode<Files> =
-    ImageAccessMode { access: Access::Write, open: open_image, close: image::close };
-const READ_ONLY_MODE: ImageAccessMode<CopyOnWrite<Files>> =
-    ImageAccessMode { access: Access::Read, open: open_view, close: |_| Ok(()) };
-
 /// Serves images, each by its own engine. If an image cannot be opened or its device fails, the server continues with
 /// the other images, and the command finally ends with a failure.
-fn serve_images<B: Backing + Send + 'static>(
-    mode: &ImageAccessMode<B>,
-    args: &ServeArgs,
-    signals: &Signals,
-) -> Result<(), Failure> {
+fn serve_images(args: &ServeArgs, signals: &Signals) -> Result<(), Failure> {
+    let is_read_only = args.medium.is_read_only();
+    let access = if is_read_only { Access::Read } else { Access::Write };
     let images = args.images();
     require_different_names(&images)?;
     let mut failures = ImageFailures { requested_image_count: images.len(), failures: Vec::new() };
     // Images are locked before sockets are bound: the error that an image is in use says more than that its socket is.
     let lock = |image: NamedImage| {
-        let files = Files::open(&image.directory, mode.access).map_err(|error| image_failure(&error))?;
+        let files = Files::open(&image.directory, access).map_err(|error| image_failure(&error))?;
         Ok((image, files))
     };
     let locked: Vec<_> = images
@@ -197,8 +179,9 @@ fn serve_images<B: Backing + Send + 'static>(
     let open = |image: &NamedImage, files| {
         let _logged_as = error_span!("engine", export = image.name).entered();
         systemd::notify_status(&format!("opening {}", image.directory.display()));
-        let opened = (mode.open)(files, &image.directory, args)?;
-        let how = if args.medium.is_read_only() { "; served for reading" } else { "" };
+        let opened =
+            if is_read_only { open_view(files, &image.directory, args)? } else { open_image(files, args)? };
+        let how = if is_read_only { "; served for reading" } else { "" };
         info!("{}{how}", opening_report(&image.directory, &opened));
         Ok(name_device(&image.name, device_of_image(opened, args)?))
     };
@@ -210,7 +193,11 @@ fn serve_images<B: Backing + Send + 'static>(
     for (name, device) in serve_until_signal(devices, listening_sockets, args, signals)? {
         let closed = device.map_err(|error| server_failure(&error)).and_then(|mut device| {
             end_recording(&mut device)?;
-            (mode.close)(device.into_device()).map_err(|error| Failure::of_run(&error))
+            // The changes of a view are dropped.
+            if is_read_only {
+                return Ok(());
+            }
+            image::close(device.into_device()).map_err(|error| Failure::of_run(&error))
         });
         failures.keep_failure(&name, closed);
     }
@@ -266,12 +253,12 @@ impl ImageFailures {
     }
 }
 
-fn open_image(files: Files, _: &Path, args: &ServeArgs) -> Result<Image<Files>, Failure> {
+fn open_image(files: Files, args: &ServeArgs) -> Result<Image, Failure> {
     let options = image::OpenOptions { durability: args.medium.durability.map(Into::into) };
     Image::open_on(files, options).map_err(|error| image_failure(&error))
 }
 
-fn open_view(files: Files, directory: &Path, args: &ServeArgs) -> Result<Image<CopyOnWrite<Files>>, Failure> {
+fn open_view(files: Files, directory: &Path, args: &ServeArgs) -> Result<Image, Failure> {
     // The changes of a view are lost with it, so its durability does not matter.
     let options = image::OpenOptions { durability: Some(Durability::Process) };
     match Image::open_on(CopyOnWrite::new(files), options) {
@@ -282,7 +269,7 @@ fn open_view(files: Files, directory: &Path, args: &ServeArgs) -> Result<Image<C
 
 /// Opens a read-only view of a damaged image that was refused, with the logical pages that can be rescued, and logs the
 /// refusal.
-fn open_rescued_view(directory: &Path, refusal: &ImageError) -> Result<Image<CopyOnWrite<Files>>, Failure> {
+fn open_rescued_view(directory: &Path, refusal: &ImageError) -> Result<Image, Failure> {
     warn!("{}: {refusal}", directory.display());
     let files = Files::open(directory, Access::Read).map_err(|error| image_failure(&error))?;
     let image = Image::rescue_on(CopyOnWrite::new(files)).map_err(|error| image_failure(&error))?;
@@ -296,10 +283,7 @@ fn open_rescued_view(directory: &Path, refusal: &ImageError) -> Result<Image<Cop
 
 /// Makes the device that serves an image, read-only if the options say so, and begins its recording if the options name
 /// one.
-fn device_of_image<B: Backing + Send + 'static>(
-    image: Image<B>,
-    args: &ServeArgs,
-) -> Result<FlashDevice<FileNand<B>>, Failure> {
+fn device_of_image(image: Image, args: &ServeArgs) -> Result<FlashDevice, Failure> {
     let (identity, config) = (image.identity(), image.config_toml.clone());
     let device = FlashDevice::new(image.device, identity).map_err(|error| device_failure(&error))?;
     let device = if args.medium.is_read_only() { device.into_read_only() } else { device };
@@ -307,11 +291,11 @@ fn device_of_image<B: Backing + Send + 'static>(
 }
 
 /// Logs the logical pages that are known to be lost, and begins a recording if the options name one.
-fn log_losses_and_start_recording<N: Medium>(
-    mut device: FlashDevice<N>,
+fn log_losses_and_start_recording(
+    mut device: FlashDevice,
     config: &str,
     args: &ServeArgs,
-) -> Result<FlashDevice<N>, Failure> {
+) -> Result<FlashDevice, Failure> {
     device.log_known_damage();
     if let Some(path) = &args.record {
         let provenance = recording_provenance(&device.identity().design, config);
@@ -320,14 +304,14 @@ fn log_losses_and_start_recording<N: Medium>(
     Ok(device)
 }
 
-fn end_recording<N: Medium>(device: &mut FlashDevice<N>) -> Result<(), Failure> {
+fn end_recording(device: &mut FlashDevice) -> Result<(), Failure> {
     if let Some(requests) = device.end_recording().map_err(|error| device_failure(&error))? {
         info!("recorded {requests} requests");
     }
     Ok(())
 }
 
-fn name_device<N: Medium>(name: &str, device: FlashDevice<N>) -> NamedDevice<FlashDevice<N>> {
+fn name_device(name: &str, device: FlashDevice) -> NamedDevice<FlashDevice> {
     let size_mib = device.device().capacity_bytes() as f64 / (1 << 20) as f64;
     let description = format!("{}, {size_mib} MiB", device.identity().design);
     NamedDevice { name: name.to_owned(), description, device }
@@ -335,8 +319,8 @@ fn name_device<N: Medium>(name: &str, device: FlashDevice<N>) -> NamedDevice<Fla
 
 /// Returns the log line about what opening an image found: how its last session ended, repairs, and logical pages with
 /// data.
-fn opening_report<B: Backing>(directory: &Path, image: &Image<B>) -> String {
-    let durability = image.device.ftl().store().nand().durability().name();
+fn opening_report(directory: &Path, image: &Image) -> String {
+    let durability = image.durability.name();
     let OpenReport {
         was_unclean,
         host_restarted,
@@ -391,15 +375,15 @@ fn recording_provenance(design: &str, config: &str) -> String {
 
 /// Devices that were served, each with the name of its export. For a device that is lost: the reason instead of the
 /// device.
-type ServedDevices<N> = Vec<(String, Result<FlashDevice<N>, ServeError>)>;
+type ServedDevices = Vec<(String, Result<FlashDevice, ServeError>)>;
 
 /// Serves devices until Ctrl-C or SIGTERM, then returns them, flushed.
-fn serve_until_signal<N: Medium>(
-    devices: Vec<NamedDevice<FlashDevice<N>>>,
+fn serve_until_signal(
+    devices: Vec<NamedDevice<FlashDevice>>,
     listening_sockets: ListeningSockets,
     args: &ServeArgs,
     signals: &Signals,
-) -> Result<ServedDevices<N>, Failure> {
+) -> Result<ServedDevices, Failure> {
     let served_exports: Vec<_> =
         devices.iter().map(|device| (device.name.clone(), device.description.clone())).collect();
     let server = Server::start_all(devices, args.limits.to_limits());
@@ -420,7 +404,7 @@ fn serve_until_signal<N: Medium>(
 }
 
 /// Waits for a signal, or until all engines have ended. Logs the names of exports whose engine fails.
-fn wait_for_end<N: Medium>(server: &Server<FlashDevice<N>>, signals: &Signals) {
+fn wait_for_end(server: &Server<FlashDevice>, signals: &Signals) {
     let mut failed = 0;
     while signals.recv_timeout(ENGINE_CHECK_INTERVAL) == Err(mpsc::RecvTimeoutError::Timeout)
         && !server.has_failed()
@@ -449,8 +433,8 @@ fn served_exports_status(served_exports: &[(String, String)]) -> String {
     }
 }
 
-fn start_listening<N: Medium>(
-    server: &mut Server<FlashDevice<N>>,
+fn start_listening(
+    server: &mut Server<FlashDevice>,
     listening_sockets: ListeningSockets,
     served_exports: &[(String, String)],
 ) -> Result<(), ServeError> {

@@ -8,14 +8,16 @@
 //!
 //! Invariant: trimmed or zeroed bytes read as zeros at once, also where a range ends inside a page.
 
+use std::any::Any;
 use std::collections::BTreeSet;
+use std::fmt::Debug;
 use std::io;
 use std::path::Path;
 
 use tracing::{error, info};
 use wearwell::address::{Lpn, Ppn, RemapMode};
 use wearwell::device::HostData;
-use wearwell::nand::{Nand, SimNand};
+use wearwell::nand::{Nand, NandError, SimNand};
 use wearwell::page_state::PageState;
 use wearwell::{Device, ScrubProgress};
 use wearwell_trace::Op;
@@ -72,7 +74,7 @@ impl From<OsRefusal> for DeviceError {
 
 /// Flash medium that a server can use. A medium may defer operations, unseen by the engine, until
 /// [`Medium::write_deferred`].
-pub trait Medium: Nand + Send + 'static {
+pub trait Medium: Nand + Any + Debug + Send {
     /// Writes the deferred operations of the medium to its files (to the page cache, without waiting for the disk,
     /// unless a sync was asked for).
     ///
@@ -97,6 +99,14 @@ pub trait Medium: Nand + Send + 'static {
         ))
     }
 
+    /// Writes and syncs everything, and records that the medium was closed.
+    ///
+    /// # Errors
+    /// [`NandError::PowerLost`] if the operating system refuses ([`Medium::last_refusal`]).
+    fn end_session(&mut self) -> Result<(), NandError> {
+        Ok(())
+    }
+
     /// Returns the last refusal of a write by the operating system; `None` if a write succeeded since, or none was
     /// refused. Reads return correct data in either case.
     fn last_refusal(&self) -> Option<&OsRefusal> {
@@ -105,6 +115,10 @@ pub trait Medium: Nand + Send + 'static {
 }
 
 impl Medium for SimNand {}
+
+/// The engine over the medium of a live device: flash in memory or in the files of an image. The medium is chosen while
+/// the program runs, so that the engine is compiled once for all media.
+pub type LiveDevice = Device<Box<dyn Medium>>;
 
 impl From<wearwell::Error> for DeviceError {
     fn from(error: wearwell::Error) -> Self {
@@ -235,8 +249,8 @@ pub(crate) fn lost_page_sentence(lpn: Lpn, ppn: Ppn, page_bytes: u64) -> String 
 
 /// The Wearwell engine as a block device.
 #[derive(Debug)]
-pub struct FlashDevice<N> {
-    device: Device<N>,
+pub struct FlashDevice {
+    device: LiveDevice,
     identity: DriveIdentity,
     page_buffer: Box<[u8]>,
     host_commands: HostCommandCounts,
@@ -275,12 +289,12 @@ struct IdleScrub {
 const ZERO_WRITE_MAX_BYTES: usize = 1 << 18;
 static ZERO_BYTES: [u8; ZERO_WRITE_MAX_BYTES] = [0; ZERO_WRITE_MAX_BYTES];
 
-impl<N: Medium> FlashDevice<N> {
+impl FlashDevice {
     /// Makes a block device of `device`, whose medium must keep the bytes of pages.
     ///
     /// # Errors
     /// [`DeviceError::Invalid`] if the medium keeps no bytes.
-    pub fn new(device: Device<N>, identity: DriveIdentity) -> Result<Self, DeviceError> {
+    pub fn new(device: LiveDevice, identity: DriveIdentity) -> Result<Self, DeviceError> {
         if !device.ftl().store().nand().keeps_bytes() {
             return Err(DeviceError::Invalid(
                 "the medium keeps fingerprints instead of page bytes, so that it cannot be served: make it with \
@@ -449,12 +463,20 @@ impl<N: Medium> FlashDevice<N> {
     }
 
     /// Returns the engine's device: flash, FTL and write buffer.
-    pub fn device(&self) -> &Device<N> {
+    pub fn device(&self) -> &LiveDevice {
         &self.device
     }
 
+    /// Checks every conservation law of the engine. Takes time in proportion to the flash.
+    ///
+    /// # Errors
+    /// The first law that is broken, as a sentence.
+    pub fn check(&mut self) -> Result<(), String> {
+        self.device.ftl_mut().check()
+    }
+
     /// Returns the engine's device (flash, FTL and write buffer), for example to close its image.
-    pub fn into_device(self) -> Device<N> {
+    pub fn into_device(self) -> LiveDevice {
         self.device
     }
 
@@ -497,7 +519,7 @@ impl<N: Medium> FlashDevice<N> {
     /// deferred operations are written again first.
     fn run_changing_operation(
         &mut self,
-        operation: impl FnOnce(&mut Device<N>) -> wearwell::Result<()>,
+        operation: impl FnOnce(&mut LiveDevice) -> wearwell::Result<()>,
     ) -> Result<(), DeviceError> {
         if self.is_read_only {
             return Err(DeviceError::ReadOnly);
@@ -513,7 +535,7 @@ impl<N: Medium> FlashDevice<N> {
     /// Runs an operation of the engine, and logs pages that became unreadable or lost during it.
     fn run_engine_operation(
         &mut self,
-        operation: impl FnOnce(&mut Device<N>) -> wearwell::Result<()>,
+        operation: impl FnOnce(&mut LiveDevice) -> wearwell::Result<()>,
     ) -> Result<(), DeviceError> {
         let outcome = operation(&mut self.device);
         if self.device.ftl().stats().media_errors != self.logged_damage.media_errors {
@@ -543,8 +565,8 @@ impl<N: Medium> FlashDevice<N> {
         refused.map_or(Ok(()), |refused| Err(refused.into()))
     }
 
-    fn medium(&self) -> &N {
-        self.device.ftl().store().nand()
+    fn medium(&self) -> &dyn Medium {
+        self.device.ftl().store().nand().as_ref()
     }
 
     fn page_bytes(&self) -> u64 {
@@ -664,7 +686,7 @@ impl<N: Medium> FlashDevice<N> {
     }
 }
 
-impl<N: Medium> BlockDevice for FlashDevice<N> {
+impl BlockDevice for FlashDevice {
     fn capacity_bytes(&self) -> u64 {
         self.device.capacity_bytes()
     }

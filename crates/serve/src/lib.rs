@@ -33,7 +33,7 @@ mod tls;
 
 pub use budget::DEFAULT_MEMORY_BUDGET_BYTES;
 pub use connection::IN_FLIGHT_MAX_BYTES;
-pub use device::{BlockDevice, DeviceError, FlashDevice, Medium, OsRefusal};
+pub use device::{BlockDevice, DeviceError, FlashDevice, LiveDevice, Medium, OsRefusal};
 pub use limits::Limits;
 pub use server::{BoundListener, NamedDevice, ServeError, Server};
 pub use socket::{Address, NetworkReach, SocketMode};

@@ -4,7 +4,7 @@ use wearwell::nand::{RetainedFields, SimNand};
 use wearwell::{Device, DeviceOptions};
 use wearwell_config::{Config, ConfigError};
 
-use crate::device::{DeviceError, DriveIdentity, FlashDevice};
+use crate::device::{DeviceError, DriveIdentity, FlashDevice, Medium};
 use crate::specification::make_config_explicit;
 
 /// Design and configuration of a live device in memory.
@@ -34,12 +34,13 @@ impl MemoryDeviceSpecification {
     ///
     /// # Errors
     /// [`DeviceError::Invalid`] with the reason for which the engine refuses the design or the configuration.
-    pub fn build(&self) -> Result<FlashDevice<SimNand>, DeviceError> {
+    pub fn build(&self) -> Result<FlashDevice, DeviceError> {
         let invalid = |error: ConfigError| DeviceError::Invalid(error.to_string());
         let resolved = self.config.resolve_device(1).map_err(invalid)?;
         let parts = self.config.design_parts(&self.design, &resolved).map_err(invalid)?;
         let nvram_bytes = parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages);
-        let nand = SimNand::new(resolved.geometry, RetainedFields::ALL).with_nvram(nvram_bytes);
+        let nand: Box<dyn Medium> =
+            Box::new(SimNand::new(resolved.geometry, RetainedFields::ALL).with_nvram(nvram_bytes));
         let options = DeviceOptions { buffer: self.config.configured_buffer() };
         let device = Device::new(nand, resolved.logical_pages, &parts, options)?;
         let identity = DriveIdentity {

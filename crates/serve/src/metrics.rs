@@ -18,7 +18,7 @@ use wearwell::operation::Cause;
 
 use crate::connection::ExportTarget;
 use crate::control::report;
-use crate::device::{FlashDevice, Medium};
+use crate::device::FlashDevice;
 use crate::http::{self, Answer};
 use crate::server::{BoundListener, ServeError, Server};
 use crate::socket::{Address, Socket};
@@ -113,7 +113,7 @@ struct DeviceFigures {
 }
 
 impl DeviceFigures {
-    fn of<N: Medium>(device: &mut FlashDevice<N>, export: Option<String>) -> Self {
+    fn of(device: &mut FlashDevice, export: Option<String>) -> Self {
         let answers = [report::stats_answer(device), report::health(device)];
         let fields = answers.into_iter().filter_map(|answer| answer.as_object().cloned()).flatten();
         Self { export, figures: fields.collect() }
@@ -204,7 +204,7 @@ fn encode_number(encoder: &mut MetricEncoder<'_>, kind: MetricType, value: &Valu
     }
 }
 
-impl<N: Medium> Server<FlashDevice<N>> {
+impl Server<FlashDevice> {
     /// Serves the metrics for Prometheus at `address`, and returns the address with the port that was chosen.
     ///
     /// # Errors
@@ -227,11 +227,7 @@ impl<N: Medium> Server<FlashDevice<N>> {
 }
 
 /// Reads one HTTP request from a client and answers it with the metrics, or with an error status.
-fn serve_scrape<N: Medium>(
-    socket: &Socket,
-    targets: &[ExportTarget<FlashDevice<N>>],
-    has_names: bool,
-) -> io::Result<()> {
+fn serve_scrape(socket: &Socket, targets: &[ExportTarget<FlashDevice>], has_names: bool) -> io::Result<()> {
     let Some(request) = http::read_request(socket)? else { return Ok(()) };
     if request.path() != "/metrics" {
         let refusal = Answer::refusal("404 Not Found", "there is no such page; the metrics are at /metrics");
@@ -246,8 +242,8 @@ fn serve_scrape<N: Medium>(
 }
 
 /// Gathers the answers of `stats` and `health` of all devices whose engine has not stopped.
-fn gather_figures<N: Medium>(targets: &[ExportTarget<FlashDevice<N>>], has_names: bool) -> ServerFigures {
-    let answers = |target: &ExportTarget<FlashDevice<N>>| {
+fn gather_figures(targets: &[ExportTarget<FlashDevice>], has_names: bool) -> ServerFigures {
+    let answers = |target: &ExportTarget<FlashDevice>| {
         let export = has_names.then(|| target.export.name.clone());
         target.engine.run_and_wait(|device| DeviceFigures::of(device, export)).ok()
     };

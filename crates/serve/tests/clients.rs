@@ -6,7 +6,6 @@ use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
 use common::{DESIGNS, MIB, Random, Served};
-use wearwell_serve::Medium;
 
 use crate::common;
 
@@ -24,7 +23,7 @@ fn require(program: &str) {
     found.lock().unwrap().insert(program.to_owned());
 }
 
-fn uri<N: Medium>(served: &Served<N>) -> String {
+fn uri(served: &Served) -> String {
     format!("nbd+unix:///?socket={}", served.socket().display())
 }
 
@@ -53,7 +52,7 @@ fn fio_verifies_its_writes_over_several_nbd_connections() {
     }
 }
 
-fn fio_verifies<N: Medium>(design: &str, served: Served<N>) {
+fn fio_verifies(design: &str, served: Served) {
     let uri = format!("--uri={}", uri(&served));
     let arguments = [
         "--name=v",
@@ -100,7 +99,7 @@ fn nbdcopy_and_qemu_img_agree_on_every_byte() {
     }
 }
 
-fn agree<N: Medium>(served: &Served<N>, there: &Path, back: &Path) {
+fn agree(served: &Served, there: &Path, back: &Path) {
     let uri = uri(served);
     run("nbdcopy", &["--flush", path(there), &uri]);
     run("qemu-img", &["compare", "-f", "raw", "-F", "raw", path(there), &uri]);
@@ -116,7 +115,7 @@ fn qemu_img_bench_completes_with_32_requests_in_flight_and_regular_flushes() {
     bench(Served::on_image("page-map", 48 * MIB));
 }
 
-fn bench<N: Medium>(served: Served<N>) {
+fn bench(served: Served) {
     let bench = ["bench", "-f", "raw", "-t", "none", "-w", "-c", "20000", "-s", "4096", "-d", "32"];
     run("qemu-img", &[&bench[..], &["--flush-interval", "64", &uri(&served)]].concat());
     let commands = served.end();
@@ -133,7 +132,7 @@ fn qemu_io_reads_back_its_patterns_after_fua_writes_zeroes_and_discards() {
     }
 }
 
-fn patterns<N: Medium>(design: &str, served: Served<N>) {
+fn patterns(design: &str, served: Served) {
     let commands = [
         "write -P 0xa5 0 64k",
         "write -f -P 0x5a 4096 4096",

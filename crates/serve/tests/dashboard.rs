@@ -8,10 +8,9 @@ use std::time::{Duration, Instant};
 
 use common::{Client, DESIGNS, MIB, PAGE, Random, Served, specification};
 use serde_json::Value;
-use wearwell::nand::SimNand;
 use wearwell_replay::page;
 use wearwell_serve::dashboard::{SNAPSHOT_CLIENTS_MAX, SharedPageAssets};
-use wearwell_serve::{Address, FlashDevice, Limits, Medium, NamedDevice, Server};
+use wearwell_serve::{Address, FlashDevice, Limits, NamedDevice, Server};
 
 use crate::common;
 
@@ -23,7 +22,7 @@ fn look() -> SharedPageAssets {
     SharedPageAssets { style: page::style_sheet(), script: page::drawing_script() }
 }
 
-fn open<N: Medium>(server: &mut Server<FlashDevice<N>>) -> SocketAddr {
+fn open(server: &mut Server<FlashDevice>) -> SocketAddr {
     let any = Address::Tcp("127.0.0.1:0".parse().unwrap());
     let Ok(Address::Tcp(address)) = server.open_dashboard(&any, &look()) else { panic!("a port is free") };
     address
@@ -36,7 +35,7 @@ fn with_dashboard(design: &str) -> (Served, SocketAddr) {
 }
 
 /// Starts a server of in-memory drives with these names, each of 8 MiB and design `page-map`.
-fn drives(names: &[&str], limits: Limits) -> (Server<FlashDevice<SimNand>>, SocketAddr) {
+fn drives(names: &[&str], limits: Limits) -> (Server<FlashDevice>, SocketAddr) {
     let drive = |name: &&str| NamedDevice {
         name: (*name).to_owned(),
         description: format!("the drive {name}"),

@@ -9,7 +9,6 @@ use std::path::PathBuf;
 use common::client::*;
 use common::{MIB, PAGE, specification};
 use serde_json::Value;
-use wearwell::nand::SimNand;
 use wearwell::page_state::PageState;
 use wearwell_serve::device::Extent;
 use wearwell_serve::{Address, BlockDevice, DeviceError, FlashDevice, Limits, NamedDevice, Server};
@@ -18,7 +17,7 @@ use crate::common;
 
 /// A server with two drives in memory: `first` of 8 MiB, `second` of 16 MiB.
 struct Drives {
-    server: Server<FlashDevice<SimNand>>,
+    server: Server<FlashDevice>,
     folder: tempfile::TempDir,
 }
 

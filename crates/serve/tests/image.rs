@@ -4,19 +4,18 @@
 use std::fs;
 
 use image_support::{
-    DESIGNS, HOST, MemoryFiles, Op, Oracle, PROCESS, Refusal, Script, page_of, perform, specification,
-    with_settings, write_deferred,
+    DESIGNS, HOST, MemoryFiles, Op, Oracle, PROCESS, Refusal, Script, files_of, medium_of, medium_of_mut,
+    page_of, perform, specification, with_settings, write_deferred,
 };
 use rand::RngExt as _;
 use wearwell::design::Parts;
 use wearwell::nand::{CutOutcome, PowerCut, RetainedFields, SimNand};
 use wearwell::{Device, DeviceOptions};
 use wearwell_config::Config;
-use wearwell_serve::Medium as _;
 use wearwell_serve::image::layout::Superblock;
 use wearwell_serve::image::{
-    Backing as _, Durability, Files, Image, ImageError, ImageFile, ImageSpecification, OpenOptions, Verdict,
-    audit, audit_backing, create, create_on,
+    Backing as _, Durability, FileNand, Files, Image, ImageError, ImageFile, ImageSpecification, OpenOptions,
+    Verdict, audit, audit_backing, create, create_on,
 };
 
 use crate::image_support;
@@ -28,7 +27,7 @@ fn new_image(specification: &ImageSpecification) -> MemoryFiles {
     files
 }
 
-fn open(files: MemoryFiles, options: OpenOptions) -> Image<MemoryFiles> {
+fn open(files: MemoryFiles, options: OpenOptions) -> Image {
     Image::open_on(files, options).expect("the image is whole")
 }
 
@@ -70,7 +69,7 @@ fn flushed_data_of_an_image_survives_sessions_that_are_not_closed() {
                 }
                 image.device.ftl_mut().check().expect("the laws hold");
                 collected += image.device.ftl().stats().gc_victims;
-                files = image.into_backing();
+                files = files_of(image);
             }
             assert!(collected > 50 || design == "integrated", "{design} collected {collected} blocks");
         }
@@ -129,7 +128,8 @@ fn every_flash_state_after_a_power_cut_equals_the_state_read_back_from_the_image
                 let specification = specification(design, 512);
                 let image = open(new_image(&specification), PROCESS);
                 let superblock = image.superblock.clone();
-                let nand = PowerCut::new(image.device.into_nand(), Some(cut_at), outcome);
+                let nand =
+                    PowerCut::new(FileNand::<MemoryFiles>::out_of(image.device), Some(cut_at), outcome);
                 let mut device = device_over(nand, &superblock);
                 let mut oracle = Oracle::new(200);
                 let mut script = Script::new(cut_at, 200);
@@ -189,7 +189,7 @@ fn an_image_recovers_if_the_process_ends_between_any_two_file_writes() {
                 }
                 oracle.acknowledge(op);
             }
-            files = image.into_backing();
+            files = files_of(image);
             let log = files.log.take().unwrap_or_default();
             let first = moments[0].0;
             for upto in first..log.len() {
@@ -210,15 +210,15 @@ fn an_image_recovers_if_the_process_ends_between_any_two_file_writes() {
             // The session ended without a word: what was not flushed may be either.
             let mut image = open(files, PROCESS);
             assert_eq!(oracle.judge(&mut image.device), [], "{design} session {session}");
-            files = image.into_backing();
+            files = files_of(image);
         }
         println!("{design}: {checked} ends");
         assert!(checked > 300, "{design}: {checked} ends");
     }
 }
 
-fn written(image: &Image<MemoryFiles>) -> usize {
-    image.device.ftl().store().nand().backing().log.as_ref().map_or(0, Vec::len)
+fn written(image: &Image) -> usize {
+    medium_of(&image.device).backing().log.as_ref().map_or(0, Vec::len)
 }
 
 /// The disk of the server machine is full: waiting operations are kept, and earlier data can be read. When there is
@@ -255,8 +255,7 @@ fn a_full_disk_under_an_image_delays_writes_and_loses_no_data() {
                 assert!(error.is_power_loss(), "{error}");
                 assert_eq!(oracle.clone().judge(&mut image.device), [], "{design}: reads go on");
 
-                let files =
-                    MemoryFiles { refuse_from: None, ..image.device.ftl().store().nand().backing().clone() };
+                let files = MemoryFiles { refuse_from: None, ..medium_of(&image.device).backing().clone() };
                 assert_eq!(audit_backing(files.clone()).expect("an image").verdict, Verdict::Unclean);
                 let mut ended = open(files, PROCESS);
                 assert_eq!(
@@ -273,15 +272,15 @@ fn a_full_disk_under_an_image_delays_writes_and_loses_no_data() {
                 }
                 image.device.flush().expect("there is room");
                 oracle.acknowledge(Op::Flush);
-                let mut image = open(image.into_backing(), PROCESS);
+                let mut image = open(files_of(image), PROCESS);
                 assert_eq!(oracle.judge(&mut image.device), [], "{design} {refusal:?} after {refused_after}");
             }
         }
     }
 }
 
-fn refuse_from(image: &mut Image<MemoryFiles>, from: Option<(u64, Refusal)>) {
-    image.device.ftl_mut().store_mut().nand_mut().backing_mut().refuse_from = from;
+fn refuse_from(image: &mut Image, from: Option<(u64, Refusal)>) {
+    medium_of_mut(&mut image.device).backing_mut().refuse_from = from;
 }
 
 #[test]

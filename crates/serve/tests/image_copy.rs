@@ -48,7 +48,7 @@ fn written(design: &str) -> Written {
     written
 }
 
-fn device(image: &Path) -> FlashDevice<wearwell_serve::image::FileNand> {
+fn device(image: &Path) -> FlashDevice {
     let image = Image::open(image, PROCESS).expect("an image");
     let identity = image.identity();
     FlashDevice::new(image.device, identity).expect("it keeps bytes")

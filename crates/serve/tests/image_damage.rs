@@ -7,8 +7,8 @@
 use std::fmt::Write as _;
 
 use image_support::{
-    DESIGNS, HOST, MemoryFiles, Op, Oracle, PROCESS, SECTOR, Script, Violation, perform, specification,
-    write_deferred,
+    DESIGNS, HOST, MemoryFiles, Op, Oracle, PROCESS, SECTOR, Script, Violation, files_of, medium_of,
+    medium_of_mut, perform, specification, write_deferred,
 };
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -51,23 +51,23 @@ pub fn worked_on(design: &str, options: OpenOptions, end: End) -> Worked {
         write_deferred(&mut image.device);
         oracle.acknowledge(op);
         if number == 1000 {
-            older = image.device.ftl().store().nand().backing().clone();
+            older = medium_of(&image.device).backing().clone();
         }
     }
     let files = match end {
-        End::Killed => image.into_backing(),
+        End::Killed => files_of(image),
         End::Closed => closed(image),
     };
     Worked { files, older, oracle, layout: Layout::new(&superblock) }
 }
 
 /// Returns the files of an image that was closed.
-fn closed(image: Image<MemoryFiles>) -> MemoryFiles {
+fn closed(image: Image) -> MemoryFiles {
     let shared = std::sync::Arc::new(std::sync::Mutex::new(MemoryFiles::default()));
     let mut device = image.device;
     device.flush().expect("memory takes everything");
     let kept = shared.clone();
-    device.ftl_mut().store_mut().nand_mut().backing_mut().on_last_sync = Some(kept);
+    medium_of_mut(&mut device).backing_mut().on_last_sync = Some(kept);
     close(device).expect("memory takes everything");
     let files = shared.lock().expect("nobody failed").clone();
     assert_eq!(audit_backing(files.clone()).expect("an image").verdict, Verdict::Clean);
@@ -111,7 +111,7 @@ fn judge(files: MemoryFiles, oracle: &Oracle, what: &str, tally: &mut Tally) {
         tally.pages += violations.len() as u32;
     }
     // What one copy lacked has both again.
-    let again = audit_backing(image.into_backing()).expect("an image");
+    let again = audit_backing(files_of(image)).expect("an image");
     assert_eq!(again.repairable_records, 0, "{what}: opening repairs");
 }
 
@@ -126,7 +126,7 @@ fn judge_while_served(
     strike: impl FnOnce(&mut MemoryFiles) -> bool,
 ) {
     let mut image = Image::open_on(worked.files.clone(), options).expect("it is whole");
-    if !strike(image.device.ftl_mut().store_mut().nand_mut().backing_mut()) {
+    if !strike(medium_of_mut(&mut image.device).backing_mut()) {
         return;
     }
     let mut oracle = worked.oracle.clone();
@@ -141,14 +141,14 @@ fn judge_while_served(
     }
     assert_live(&mut image, &oracle, what);
     image.device.ftl_mut().check().expect("the laws hold");
-    judge(image.into_backing(), &oracle, what, tally);
+    judge(files_of(image), &oracle, what, tally);
 }
 
 /// Number of host operations after the damage. They overwrite some of the damaged pages, and GC moves others.
 const OPERATIONS_AFTER_DAMAGE: u32 = 100;
 
 /// Asserts that every page of a served device reads as its newest version, or as an error.
-fn assert_live(image: &mut Image<MemoryFiles>, oracle: &Oracle, what: &str) {
+fn assert_live(image: &mut Image, oracle: &Oracle, what: &str) {
     let mut oracle = oracle.clone();
     // A device that runs has no older versions, flushed or not.
     oracle.acknowledge(Op::Flush);

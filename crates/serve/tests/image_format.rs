@@ -1,6 +1,6 @@
 //! `docs/FORMAT.md` is true: an image is read by the offsets of that page alone, without the code that wrote it.
 
-use image_support::{Op, PROCESS, Script, page_of, perform, specification};
+use image_support::{Op, PROCESS, Script, files_of, page_of, perform, specification};
 use wearwell_serve::image::{Image, ImageFile, create_on};
 
 use crate::image_support;
@@ -50,7 +50,7 @@ fn image_files_have_the_layout_of_the_format_document() {
     perform(&mut image.device, Op::Write(written.0, written.1)).expect("there is room");
     perform(&mut image.device, Op::Trim(78, 1)).expect("there is room");
     image_support::write_deferred(&mut image.device);
-    let files = image.into_backing();
+    let files = files_of(image);
 
     let head = files.bytes(ImageFile::Superblock);
     assert_eq!((&head[..8], u32_at(head, 8)), (b"WEARWELL".as_slice(), 2));
@@ -210,7 +210,7 @@ fn journal_records_of_a_host_session_have_the_layout_of_the_format_document() {
         perform(&mut image.device, Op::Write(page, (page + 1, 5))).expect("there is room");
     }
     perform(&mut image.device, Op::Flush).expect("there is room");
-    let files = image.into_backing();
+    let files = files_of(image);
     let records = read_records(files.bytes(ImageFile::Journal), 0, 99);
     let [first, flushed] = &records[..] else { panic!("{} records", records.len()) };
     assert_eq!((first.number, first.words.len()), (0, 0), "that of the creation");

@@ -2,8 +2,8 @@
 //! all others. A `host` session still holds every page to its last flushed version or a later one, design by design.
 
 use image_support::{
-    DESIGNS, HOST, MemoryFiles, Op, Oracle, PROCESS, Script, perform, specification, with_settings,
-    write_deferred,
+    DESIGNS, HOST, MemoryFiles, Op, Oracle, PROCESS, Script, files_of, medium_of, perform, specification,
+    with_settings, write_deferred,
 };
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -41,7 +41,7 @@ fn survive(specification: &ImageSpecification, seed: u64, cycles: u64, flushes: 
             oracle.acknowledge(op);
         }
         erases += image.device.ftl().stats().total_erases();
-        files = image.into_backing();
+        files = files_of(image);
         files.lose_host(&mut random);
         if cycle % 8 == 0 {
             let report = audit_backing(files.clone()).expect("an image");
@@ -57,7 +57,7 @@ fn survive(specification: &ImageSpecification, seed: u64, cycles: u64, flushes: 
 
 fn cut_while_opening(files: MemoryFiles, random: &mut Xoshiro256PlusPlus) -> MemoryFiles {
     let image = Image::open_on(files, HOST).expect("the image is whole");
-    let mut files = image.into_backing();
+    let mut files = files_of(image);
     files.lose_host(random);
     files
 }
@@ -103,7 +103,7 @@ fn several_erases_of_an_image_share_a_sync() {
         .expect("memory takes everything");
     let mut image = Image::open_on(files, HOST).expect("a new image");
     let mut script = Script::new(3, 200);
-    let before = image.device.ftl().store().nand().backing().syncs;
+    let before = medium_of(&image.device).backing().syncs;
     for _ in 0..3000 {
         match script.draw() {
             Op::Flush => {}
@@ -111,7 +111,7 @@ fn several_erases_of_an_image_share_a_sync() {
         }
         write_deferred(&mut image.device);
     }
-    let syncs = image.device.ftl().store().nand().backing().syncs - before;
+    let syncs = medium_of(&image.device).backing().syncs - before;
     let erases = image.device.ftl().stats().total_erases();
     assert!(erases > 200, "{erases} erases");
     // Flash, NVRAM and journal, for four erases in each of two pools at best.
@@ -138,7 +138,7 @@ fn a_process_session_loses_pages_in_a_crash_of_the_server_machine() {
     }
     perform(&mut image.device, Op::Flush).expect("there is room");
     oracle.acknowledge(Op::Flush);
-    let mut files = image.into_backing();
+    let mut files = files_of(image);
     files.lose_host(&mut random);
     match Image::open_on(files, PROCESS) {
         Err(error) => assert!(error.to_string().contains("damaged"), "{error}"),

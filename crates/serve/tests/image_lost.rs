@@ -7,7 +7,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use image_support::{DESIGNS, MemoryFiles, Op, PROCESS, SHARED, Value, page_of, perform, specification};
+use image_support::{
+    DESIGNS, MemoryFiles, Op, PROCESS, SHARED, Value, files_of, medium_of, medium_of_mut, page_of, perform,
+    specification,
+};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde_json::Value as Json;
@@ -72,7 +75,7 @@ impl Model {
     }
 }
 
-fn reopen(files: MemoryFiles, what: &str) -> Image<MemoryFiles> {
+fn reopen(files: MemoryFiles, what: &str) -> Image {
     Image::open_on(files, PROCESS).unwrap_or_else(|error| panic!("{what}: {error}"))
 }
 
@@ -89,7 +92,7 @@ fn worked_on(design: &str, seed: u64) -> (MemoryFiles, Model) {
         model.write(&mut image.device, page);
     }
     image.device.flush().expect("there is room");
-    (image.into_backing(), model)
+    (files_of(image), model)
 }
 
 /// Flips a byte in the data of one in `share` flash pages, and in more pages until a logical page is lost. Returns the
@@ -127,7 +130,7 @@ fn outlive(design: &str, seed: u64, share: u64) -> usize {
         }
         image.device.flush().expect("a flush needs nothing that is lost");
         assert_eq!(model.compare(&mut image.device, &what), lost, "{what}");
-        files = image.into_backing();
+        files = files_of(image);
     }
     let audited = audit_backing(files.clone()).expect("it can be looked at");
     let named: BTreeSet<u64> = audited.lost_pages.iter().map(|(lpn, _)| u64::from(lpn.0)).collect();
@@ -148,7 +151,7 @@ fn outlive(design: &str, seed: u64, share: u64) -> usize {
     }
     assert_eq!(model.compare(&mut image.device, &what), BTreeSet::new(), "{what}");
     image.device.flush().expect("nothing is lost");
-    let audited = audit_backing(image.into_backing()).expect("it can be looked at");
+    let audited = audit_backing(files_of(image)).expect("it can be looked at");
     assert!(audited.lost_pages.is_empty(), "{what}: {:?}", audited.findings);
     lost.len()
 }
@@ -202,8 +205,7 @@ fn damaged_spare_areas_do_not_stop_garbage_collection() {
         let mut damaged = 0;
         for ppn in (0..layout.geometry.pages() as u32).map(Ppn) {
             let needed = image.device.ftl_mut().may_hold_needed_data(ppn).expect("a medium with power");
-            let flash =
-                image.device.ftl_mut().store_mut().nand_mut().backing_mut().bytes_mut(ImageFile::Flash);
+            let flash = medium_of_mut(&mut image.device).backing_mut().bytes_mut(ImageFile::Flash);
             let spare = layout.spare_area_offset(ppn) as usize;
             if needed && flash[spare..spare + 64].iter().any(|&byte| byte != 0) {
                 flash[spare + 9] ^= 1;
@@ -232,7 +234,7 @@ fn a_scrub_finds_damaged_pages_and_health_counts_them() {
         let mut device = FlashDevice::new(image.device, identity).expect("it keeps bytes");
         device.log_known_damage();
         lines.get().clear();
-        let ask = |device: &mut FlashDevice<_>, command: &str| -> Json {
+        let ask = |device: &mut FlashDevice, command: &str| -> Json {
             let line = format!("{{\"command\": \"{command}\"}}");
             serde_json::from_str(&answer(line.as_bytes(), device)).expect("an answer is JSON")
         };
@@ -269,18 +271,15 @@ fn a_scrub_finds_damaged_pages_and_health_counts_them() {
 }
 
 /// Damages a flash page that a logical page needs, without reading it. Returns the logical pages that are lost by it.
-fn damaged_unseen(
-    device: FlashDevice<wearwell_serve::image::FileNand<MemoryFiles>>,
-    model: &Model,
-) -> (FlashDevice<wearwell_serve::image::FileNand<MemoryFiles>>, BTreeSet<u64>) {
+fn damaged_unseen(device: FlashDevice, model: &Model) -> (FlashDevice, BTreeSet<u64>) {
     let identity = device.identity().clone();
     let mut device = device.into_device();
     let pages = device.ftl().store().geometry().pages() as u32;
     let needed = |ppn: &Ppn| device.ftl_mut().may_hold_needed_data(*ppn) == Ok(true);
     let ppn = (40..pages).map(Ppn).find(needed).expect("some page is needed");
-    device.ftl_mut().store_mut().nand_mut().make_uncorrectable(ppn);
+    medium_of_mut(&mut device).make_uncorrectable(ppn);
     // Another device over the same files reads every page.
-    let files = device.ftl().store().nand().backing().clone();
+    let files = medium_of(&device).backing().clone();
     let lost = model.compare(&mut reopen(files, "a copy").device, "a copy");
     let mut device = FlashDevice::new(device, identity).expect("it keeps bytes");
     device.log_known_damage();

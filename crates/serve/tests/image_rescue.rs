@@ -10,7 +10,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::{Lpn, Ppn};
 use wearwell::page_state::PageState;
 use wearwell_serve::image::layout::{OobSlot, RECORD_BYTES, STATE_SECTOR_WORDS};
-use wearwell_serve::image::{FileNand, Image, ImageError, ImageFile};
+use wearwell_serve::image::{Image, ImageError, ImageFile};
 use wearwell_serve::{BlockDevice, DeviceError, FlashDevice};
 
 use crate::{image_damage, image_support};
@@ -20,7 +20,7 @@ const PAGE_BYTES: u32 = 1024;
 /// deltas.
 const RESCUED: [&str; 2] = ["page-map", "recyclable"];
 
-type Rescued = FlashDevice<FileNand<MemoryFiles>>;
+type Rescued = FlashDevice;
 
 fn rescue(files: MemoryFiles) -> Result<Rescued, ImageError> {
     let image = Image::rescue_on(files)?;

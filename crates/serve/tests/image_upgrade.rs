@@ -55,7 +55,7 @@ fn content(page: u64, version: u64) -> Vec<u8> {
 impl Archive {
     /// Compares every page of the opened image with what was written before the upgrade. `what` names the case in the
     /// message of a failure.
-    fn compare<B: wearwell_serve::image::Backing>(&self, image: &mut Image<B>, what: &str) {
+    fn compare(&self, image: &mut Image, what: &str) {
         let mut bytes = vec![0; PAGE_BYTES];
         for page in 0..PAGES {
             image

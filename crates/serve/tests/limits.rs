@@ -7,14 +7,13 @@ use std::path::{Path, PathBuf};
 use common::client::*;
 use common::{MIB, specification};
 use serde_json::Value;
-use wearwell::nand::SimNand;
 use wearwell_serve::{Address, FlashDevice, Limits, NamedDevice, Server};
 
 use crate::common;
 
 /// A server with limits and one drive of 8 MiB in memory.
 struct Limited {
-    server: Server<FlashDevice<SimNand>>,
+    server: Server<FlashDevice>,
     folder: tempfile::TempDir,
 }
 

@@ -33,7 +33,7 @@ fn tls(asks_clients: bool) -> Tls {
 
 /// A server with TLS and one drive of 16 MiB, on a Unix socket and a TCP port.
 struct Secure {
-    server: Server<FlashDevice<SimNand>>,
+    server: Server<FlashDevice>,
     port: std::net::SocketAddr,
     folder: tempfile::TempDir,
 }

@@ -1,11 +1,9 @@
 //! The block device on which a database is stored: in this process, or that of a running server.
 
 use serde_json::Value;
-use wearwell::Device;
 use wearwell::address::RemapMode;
-use wearwell::nand::SimNand;
-use wearwell_serve::device::{BlockDevice, Medium};
-use wearwell_serve::image::{self, FileNand, Image, OpenOptions};
+use wearwell_serve::device::BlockDevice;
+use wearwell_serve::image::{self, Image, OpenOptions};
 use wearwell_serve::{DeviceError, FlashDevice, control};
 
 use crate::error::Error;
@@ -73,9 +71,7 @@ pub trait Drive: Send {
 /// An [`Error`] that describes why the device cannot be opened.
 pub fn open_drive(options: &Options) -> Result<Box<dyn Drive>, Error> {
     Ok(match &options.backend {
-        Backend::Memory(specification) => {
-            Box::new(LocalDrive { device: specification.build()?, close_device: |_| Ok(()) })
-        }
+        Backend::Memory(specification) => Box::new(LocalDrive { device: specification.build()? }),
         Backend::Image { directory, new } => {
             if let Some(specification) = new
                 && !directory.exists()
@@ -84,28 +80,25 @@ pub fn open_drive(options: &Options) -> Result<Box<dyn Drive>, Error> {
             }
             let image = Image::open(directory, OpenOptions::default())?;
             let identity = image.identity();
-            let close = |device: Device<FileNand>| Ok(image::close(device)?);
-            Box::new(LocalDrive { device: FlashDevice::new(image.device, identity)?, close_device: close })
+            Box::new(LocalDrive { device: FlashDevice::new(image.device, identity)? })
         }
         Backend::Server { nbd, control } => Box::new(RemoteDrive::connect(nbd, control)?),
     })
 }
 
-/// A drive whose device runs in this process, with the function that closes the device.
-struct LocalDrive<N> {
-    device: FlashDevice<N>,
-    close_device: fn(Device<N>) -> Result<(), Error>,
+/// A drive whose device runs in this process.
+struct LocalDrive {
+    device: FlashDevice,
 }
 
-/// Makes the drive of a database from a device with simulated flash, for tests and measurements that construct the
-/// device themselves.
-impl From<FlashDevice<SimNand>> for Box<dyn Drive> {
-    fn from(device: FlashDevice<SimNand>) -> Self {
-        Box::new(LocalDrive { device, close_device: |_| Ok(()) })
+/// Makes the drive of a database from a device, for tests and measurements that construct the device themselves.
+impl From<FlashDevice> for Box<dyn Drive> {
+    fn from(device: FlashDevice) -> Self {
+        Box::new(LocalDrive { device })
     }
 }
 
-impl<N: Medium> Drive for LocalDrive<N> {
+impl Drive for LocalDrive {
     fn capacity_bytes(&self) -> u64 {
         self.device.capacity_bytes()
     }
@@ -143,6 +136,6 @@ impl<N: Medium> Drive for LocalDrive<N> {
     }
 
     fn close(self: Box<Self>) -> Result<(), Error> {
-        (self.close_device)(self.device.into_device())
+        Ok(image::close(self.device.into_device())?)
     }
 }

@@ -242,7 +242,7 @@ fn sqlite_works_on_the_device_of_a_running_server() {
     let specification =
         memory::MemoryDeviceSpecification::new("remap", config, Some(32 << 20)).expect("it is possible");
     let device = specification.build().expect("it fits");
-    let mut server: Server<FlashDevice<_>> = Server::start(device, "drive", "a test drive");
+    let mut server: Server<FlashDevice> = Server::start(device, "drive", "a test drive");
     let socket = |name: &str| folder.path().join(name);
     server.open_nbd(&Address::Unix(socket("nbd"))).expect("the path is free");
     server.open_control(&Address::Unix(socket("control"))).expect("the path is free");

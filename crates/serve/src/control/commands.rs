@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use wearwell::address::{Lpn, Ppn, RemapMode};
 
 use super::report;
-use crate::device::{BlockDevice, DeviceError, FlashDevice, Medium};
+use crate::device::{BlockDevice, DeviceError, FlashDevice};
 
 #[derive(Deserialize)]
 #[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
@@ -54,7 +54,7 @@ enum Mode {
 
 /// Executes one line of the control protocol on a device and returns the answer: `{"ok": true, ...}` or `{"ok": false,
 /// "error": "..."}`.
-pub fn answer<N: Medium>(line: &[u8], device: &mut FlashDevice<N>) -> String {
+pub fn answer(line: &[u8], device: &mut FlashDevice) -> String {
     let reply = match serde_json::from_slice(line) {
         Ok(command) => execute_command(command, device),
         Err(error) => error_answer(&format!(
@@ -64,7 +64,7 @@ pub fn answer<N: Medium>(line: &[u8], device: &mut FlashDevice<N>) -> String {
     reply.to_string()
 }
 
-fn execute_command<N: Medium>(command: Command, device: &mut FlashDevice<N>) -> Value {
+fn execute_command(command: Command, device: &mut FlashDevice) -> Value {
     match command {
         Command::Remap { ranges, mode, durable } => remap_ranges(device, &ranges, mode, durable),
         Command::Flush {} => outcome_answer(device.flush()),
@@ -107,7 +107,7 @@ pub(super) fn is_scrub_command(line: &[u8]) -> bool {
 
 /// Executes a whole scrub (a read of all flash pages in use) without interruption, for callers that have the device to
 /// themselves.
-fn scrub_at_once<N: Medium>(device: &mut FlashDevice<N>) -> Value {
+fn scrub_at_once(device: &mut FlashDevice) -> Value {
     let mut scrub = Scrub::default();
     while !scrub.is_finished() {
         scrub.scrub_next_slice(device);
@@ -140,7 +140,7 @@ impl Scrub {
     }
 
     /// Reads the next slice of flash pages of the scrub.
-    pub(super) fn scrub_next_slice<N: Medium>(&mut self, device: &mut FlashDevice<N>) {
+    pub(super) fn scrub_next_slice(&mut self, device: &mut FlashDevice) {
         let Some(first) = self.next_page.take() else { return };
         match device.scrub(first, Self::PAGES_PER_SLICE) {
             Ok(scrubbed) => {
@@ -153,7 +153,7 @@ impl Scrub {
 
     /// Returns the answer to a scrub: the number of pages read, and all logical pages that are known to be lost, also
     /// from before this scrub.
-    pub(super) fn answer<N: Medium>(&self, device: &mut FlashDevice<N>) -> Value {
+    pub(super) fn answer(&self, device: &mut FlashDevice) -> Value {
         if let Err(sentence) = &self.outcome {
             return error_answer(sentence);
         }
@@ -187,12 +187,7 @@ pub(super) fn error_answer(sentence: &str) -> Value {
 
 /// Remaps the ranges one after the other and returns the answer. Ranges that were remapped before an error stay
 /// remapped, and the answer counts them.
-fn remap_ranges<N: Medium>(
-    device: &mut FlashDevice<N>,
-    ranges: &[Range],
-    mode: Mode,
-    durable: bool,
-) -> Value {
+fn remap_ranges(device: &mut FlashDevice, ranges: &[Range], mode: Mode, durable: bool) -> Value {
     let bound_before = device.device().ftl().stats().remapped_pages;
     let (mut done, mut bytes) = (0, 0);
     let mut outcome = ranges.iter().try_for_each(|range| {

@@ -21,7 +21,7 @@ pub use commands::answer;
 use serde_json::{Value, json};
 
 use crate::connection::ExportTarget;
-use crate::device::{BlockDevice, FlashDevice, Medium};
+use crate::device::{BlockDevice, FlashDevice};
 use crate::engine::{Engine, EngineStopped};
 use crate::server::{BoundListener, ServeError, Server};
 use crate::socket::{Address, Socket};
@@ -29,7 +29,7 @@ use crate::socket::{Address, Socket};
 /// Longest command line of the control socket, bytes.
 pub const COMMAND_LINE_MAX_BYTES: usize = 1 << 20;
 
-impl<N: Medium> Server<FlashDevice<N>> {
+impl Server<FlashDevice> {
     /// Starts scrubbing in idle time: while the clients of a device send no commands, up to `pages_per_second` of its
     /// flash pages are read per second, so that damage is found early.
     ///
@@ -72,10 +72,7 @@ impl<N: Medium> Server<FlashDevice<N>> {
     }
 }
 
-fn serve_control_client<N: Medium>(
-    socket: &Socket,
-    targets: &[ExportTarget<FlashDevice<N>>],
-) -> io::Result<()> {
+fn serve_control_client(socket: &Socket, targets: &[ExportTarget<FlashDevice>]) -> io::Result<()> {
     let mut lines = LineSplitter { socket, unread_bytes: Vec::new() };
     while let Some(line) = lines.next_line()? {
         let answered = match commands::remove_export_field(&line) {
@@ -93,10 +90,10 @@ fn serve_control_client<N: Medium>(
 ///
 /// # Errors
 /// [`EngineStopped`] if the only device of the server has stopped.
-fn execute_line<N: Medium>(
+fn execute_line(
     export: Option<&str>,
     line: Vec<u8>,
-    targets: &[ExportTarget<FlashDevice<N>>],
+    targets: &[ExportTarget<FlashDevice>],
 ) -> Result<String, EngineStopped> {
     if commands::is_exports_command(&line) {
         return Ok(exports_answer(targets).to_string());
@@ -149,7 +146,7 @@ fn unknown_export_answer<D>(export: Option<&str>, targets: &[ExportTarget<D>]) -
 }
 
 /// Runs a whole scrub of a device, a slice of flash pages at a time, and returns the answer.
-fn run_scrub<N: Medium>(engine: &Engine<FlashDevice<N>>) -> Result<String, EngineStopped> {
+fn run_scrub(engine: &Engine<FlashDevice>) -> Result<String, EngineStopped> {
     let mut scrub = commands::Scrub::default();
     while !scrub.is_finished() {
         scrub = engine.run_and_wait(move |device| {

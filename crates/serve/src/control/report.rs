@@ -8,7 +8,7 @@ use wearwell::address::BlockId;
 use wearwell::operation::Cause;
 use wearwell::stats::{CountsByCause, Stats, nonzero_counts_by_cause};
 
-use crate::device::{FlashDevice, Medium};
+use crate::device::FlashDevice;
 
 /// Bytes of a data unit of the NVMe health log.
 const DATA_UNIT_BYTES: u64 = 1000 * 512;
@@ -16,7 +16,7 @@ const DATA_UNIT_BYTES: u64 = 1000 * 512;
 const SPARE_THRESHOLD_PERCENT: u64 = 10;
 
 /// Returns the answer to the control command `stats`: every counter since the server started.
-pub(crate) fn stats_answer<N: Medium>(device: &FlashDevice<N>) -> Value {
+pub(crate) fn stats_answer(device: &FlashDevice) -> Value {
     let ftl = device.device().ftl();
     let stats = ftl.stats();
     let commands = device.host_command_counts();
@@ -61,14 +61,14 @@ pub(crate) fn stats_answer<N: Medium>(device: &FlashDevice<N>) -> Value {
 
 /// Returns the answer to the control command `health`: the health log. Wear covers the whole life of the medium;
 /// commands of clients and operations of the engine are counted from the start of the server.
-pub(crate) fn health<N: Medium>(device: &mut FlashDevice<N>) -> Value {
+pub(crate) fn health(device: &mut FlashDevice) -> Value {
     let wear = WearReport::of(device);
     health_with_wear(device, &wear)
 }
 
 /// Returns the health log, as [`health`] does, from wear that was determined before. Takes constant time if no page is
 /// lost, and otherwise time in proportion to the number of logical pages.
-pub(crate) fn health_with_wear<N: Medium>(device: &mut FlashDevice<N>, wear: &WearReport) -> Value {
+pub(crate) fn health_with_wear(device: &mut FlashDevice, wear: &WearReport) -> Value {
     let lost = device.lost_logical_pages().len();
     let device = &*device;
     let ftl = device.device().ftl();
@@ -109,7 +109,7 @@ pub(crate) fn health_with_wear<N: Medium>(device: &mut FlashDevice<N>, wear: &We
 
 /// Returns the answer to the control command `wa`: write amplification, and the share of each cause; the shares add up
 /// to it.
-pub(super) fn write_amplification<N: Medium>(device: &FlashDevice<N>) -> Value {
+pub(super) fn write_amplification(device: &FlashDevice) -> Value {
     let ftl = device.device().ftl();
     let stats = ftl.stats();
     let page_bytes = u64::from(ftl.store().geometry().page_bytes);
@@ -140,14 +140,14 @@ pub(crate) struct WearReport {
 }
 
 impl WearReport {
-    fn of<N: Medium>(device: &FlashDevice<N>) -> Self {
+    fn of(device: &FlashDevice) -> Self {
         let mut wear = Self::default();
         wear.add_blocks(device, 0..device.device().ftl().store().geometry().blocks());
         wear
     }
 
     /// Adds the erase counts and bad blocks of a range of blocks to the report.
-    pub(crate) fn add_blocks<N: Medium>(&mut self, device: &FlashDevice<N>, blocks: Range<u32>) {
+    pub(crate) fn add_blocks(&mut self, device: &FlashDevice, blocks: Range<u32>) {
         let nand = device.device().ftl().store().nand();
         for block in blocks.map(BlockId) {
             if nand.is_bad(block) {

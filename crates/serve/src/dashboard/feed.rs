@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use super::ClientSlot;
 use super::snapshot;
 use crate::connection::ExportTarget;
-use crate::device::{FlashDevice, Medium};
+use crate::device::FlashDevice;
 use crate::socket::Socket;
 
 /// Shortest time from one dashboard snapshot of the devices to the next.
@@ -92,7 +92,7 @@ impl SnapshotFeed {
     ///
     /// # Panics
     /// If the system cannot start a thread.
-    pub(super) fn start<N: Medium>(targets: Arc<[ExportTarget<FlashDevice<N>>]>) -> Self {
+    pub(super) fn start(targets: Arc<[ExportTarget<FlashDevice>]>) -> Self {
         let (add, arriving) = mpsc::channel();
         let now = Instant::now();
         let sender = SnapshotSender {
@@ -117,8 +117,8 @@ impl SnapshotFeed {
 }
 
 /// State of the thread that sends snapshots of the devices to dashboard clients.
-struct SnapshotSender<N: Medium> {
-    targets: Arc<[ExportTarget<FlashDevice<N>>]>,
+struct SnapshotSender {
+    targets: Arc<[ExportTarget<FlashDevice>]>,
     new_watchers: Receiver<SnapshotClient>,
     watchers: Vec<SnapshotClient>,
     started: Instant,
@@ -129,7 +129,7 @@ struct SnapshotSender<N: Medium> {
     recent_engine_times: VecDeque<Duration>,
 }
 
-impl<N: Medium> SnapshotSender<N> {
+impl SnapshotSender {
     fn run(mut self) {
         while self.wait_for_tick() {
             self.send_snapshots();

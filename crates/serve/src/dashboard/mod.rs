@@ -23,7 +23,7 @@ use feed::{SnapshotClient, SnapshotFeed};
 
 use crate::connection::ExportTarget;
 use crate::control;
-use crate::device::{FlashDevice, Medium};
+use crate::device::FlashDevice;
 use crate::http::{self, Answer, Request};
 use crate::server::{BoundListener, ServeError, Server};
 use crate::socket::{Address, Socket};
@@ -50,7 +50,7 @@ pub struct SharedPageAssets {
     pub script: String,
 }
 
-impl<N: Medium> Server<FlashDevice<N>> {
+impl Server<FlashDevice> {
     /// Serves the dashboard at `address`, and returns the address with the port that was chosen.
     ///
     /// # Errors
@@ -88,15 +88,15 @@ impl<N: Medium> Server<FlashDevice<N>> {
 }
 
 /// State from which the dashboard's HTTP requests are answered. Each connection has a clone.
-struct DashboardSite<N: Medium> {
-    targets: Arc<[ExportTarget<FlashDevice<N>>]>,
+struct DashboardSite {
+    targets: Arc<[ExportTarget<FlashDevice>]>,
     feed: SnapshotFeed,
     snapshot_client_limit: ClientLimit,
     style: Arc<str>,
     script: Arc<str>,
 }
 
-impl<N: Medium> Clone for DashboardSite<N> {
+impl Clone for DashboardSite {
     fn clone(&self) -> Self {
         Self {
             targets: Arc::clone(&self.targets),
@@ -108,7 +108,7 @@ impl<N: Medium> Clone for DashboardSite<N> {
     }
 }
 
-impl<N: Medium> DashboardSite<N> {
+impl DashboardSite {
     fn serve(&self, socket: &Arc<Socket>) -> io::Result<()> {
         let Some(request) = http::read_request(socket)? else { return Ok(()) };
         match self.answer(&request) {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use wearwell::block_map::{self, EraseHistogram};
 
 use crate::control::report::{self, WearReport};
-use crate::device::{FlashDevice, Medium};
+use crate::device::FlashDevice;
 use crate::engine::{Engine, EngineStopped};
 
 /// Most cells of the block map, two bytes each. On a device with more blocks, several consecutive blocks share a cell.
@@ -32,7 +32,7 @@ pub(super) struct Snapshot {
 ///
 /// # Errors
 /// [`EngineStopped`] if the engine has ended.
-pub(super) fn take_snapshot<N: Medium>(engine: &Engine<FlashDevice<N>>) -> Result<Snapshot, EngineStopped> {
+pub(super) fn take_snapshot(engine: &Engine<FlashDevice>) -> Result<Snapshot, EngineStopped> {
     let mut survey = engine.run_and_wait(|device| BlockSurvey::begin_survey(device))?;
     while survey.next_block_to_survey < survey.block_count {
         survey = engine.run_and_wait(move |device| {
@@ -81,7 +81,7 @@ struct BlockSurvey {
 
 impl BlockSurvey {
     /// Begins the survey: examines the first slice of blocks.
-    fn begin_survey<N: Medium>(device: &FlashDevice<N>) -> Self {
+    fn begin_survey(device: &FlashDevice) -> Self {
         let blocks = device.device().ftl().store().geometry().blocks();
         let mut survey = Self {
             block_count: blocks,
@@ -96,7 +96,7 @@ impl BlockSurvey {
     }
 
     /// Examines the next slice of blocks. A slice consists of whole cells of the map, except at the end of the device.
-    fn continue_survey<N: Medium>(&mut self, device: &FlashDevice<N>) {
+    fn continue_survey(&mut self, device: &FlashDevice) {
         let began = Instant::now();
         let cells = (BLOCKS_PER_SLICE / self.blocks_per_cell).max(1);
         let end =
@@ -114,7 +114,7 @@ impl BlockSurvey {
     }
 
     /// Completes the snapshot with counters and health.
-    fn into_snapshot<N: Medium>(mut self, device: &mut FlashDevice<N>) -> Snapshot {
+    fn into_snapshot(mut self, device: &mut FlashDevice) -> Snapshot {
         let began = Instant::now();
         let (stats, health) = (report::stats_answer(device), report::health_with_wear(device, &self.wear));
         self.engine_time += began.elapsed();

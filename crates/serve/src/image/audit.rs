@@ -3,7 +3,6 @@
 
 use std::path::Path;
 
-use wearwell::Device;
 use wearwell::address::{Lpn, Ppn};
 
 use super::backing::{Access, Backing, CopyOnWrite, Files};
@@ -11,7 +10,7 @@ use super::error::ImageError;
 use super::layout::{Session, Superblock};
 use super::nand::FileNand;
 use super::{FoundImage, LoadMode, RecoveredDevice, recover, report_panic_as_damage};
-use crate::device::lost_page_sentence;
+use crate::device::{LiveDevice, lost_page_sentence};
 
 /// Verdict of an audit, from best to worst.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -114,7 +113,7 @@ fn examine_image(backing: impl Backing) -> Result<AuditReport, ImageError> {
 
 /// Returns the logical pages that are lost by damage: by the pages `damaged` that this audit found, and by damage found
 /// in earlier sessions.
-fn lost_pages<B: Backing>(device: &mut Device<FileNand<B>>, damaged: &[Ppn]) -> Vec<(Lpn, Ppn)> {
+fn lost_pages(device: &mut LiveDevice, damaged: &[Ppn]) -> Vec<(Lpn, Ppn)> {
     for &ppn in damaged {
         device.ftl_mut().store_mut().report_unreadable_page(ppn);
     }

@@ -4,6 +4,7 @@
 //! our own, so the end of the process loses nothing. Only [`Backing::sync`] waits for the disk.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSliceMut};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -52,7 +53,7 @@ impl ImageFile {
 }
 
 /// Random access to the files of one image.
-pub trait Backing {
+pub trait Backing: Debug + Send + 'static {
     /// Fills `bytes` from the file, from byte `offset` on.
     ///
     /// # Errors

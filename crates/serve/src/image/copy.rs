@@ -7,18 +7,17 @@ use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use rustix::fs::SeekFrom;
-use wearwell::Device;
 use wearwell::address::Lpn;
 use wearwell::device::HostData;
 use wearwell::page_state::PageState;
 use wearwell_config::Config;
 
-use super::backing::{Access, Backing, CopyOnWrite, Files, ImageFile};
+use super::backing::{Access, CopyOnWrite, Files, ImageFile};
 use super::create::{ImageSpecification, create};
 use super::error::ImageError;
 use super::layout::Durability;
-use super::nand::FileNand;
 use super::{Image, OpenOptions, close};
+use crate::device::LiveDevice;
 
 /// Copies the files `from` to a new directory that only its owner can read. If the file system supports it, the copies
 /// share their disk blocks with the originals; otherwise holes are copied as holes.
@@ -104,13 +103,13 @@ pub fn copy(
 }
 
 /// Opens an image so that its files do not change: what opening writes stays in memory.
-pub(super) fn open_unchanged(files: Files) -> Result<Image<CopyOnWrite<Files>>, ImageError> {
+pub(super) fn open_unchanged(files: Files) -> Result<Image, ImageError> {
     Image::open_on(CopyOnWrite::new(files), OpenOptions { durability: Some(Durability::Process) })
 }
 
 /// Makes a new image with the contents of an open one, as [`copy`] does.
-pub(super) fn copy_contents<B: Backing>(
-    original: &mut Image<B>,
+pub(super) fn copy_contents(
+    original: &mut Image,
     to: &Path,
     changes: &CopyChanges,
     progress: &mut dyn FnMut(u64, u64),
@@ -144,10 +143,7 @@ pub(super) fn copy_contents<B: Backing>(
 
 /// Returns the specification of the new image: that of the original with the changes applied, and with a flash geometry
 /// that fits the new size.
-fn changed_specification<B: Backing>(
-    original: &Image<B>,
-    changes: &CopyChanges,
-) -> Result<ImageSpecification, ImageError> {
+fn changed_specification(original: &Image, changes: &CopyChanges) -> Result<ImageSpecification, ImageError> {
     let superblock = &original.superblock;
     let mut config = Config::from_text_and_settings(Some(("superblock", &superblock.config_toml)), &[])?;
     config.device.blocks_per_plane = None;
@@ -163,9 +159,9 @@ fn changed_specification<B: Backing>(
 
 /// Copies the logical pages that hold data, in units of the original's page size. Returns their number, and the lost
 /// pages.
-fn copy_pages<A: Backing, B: Backing>(
-    from: &mut Device<FileNand<A>>,
-    to: &mut Device<FileNand<B>>,
+fn copy_pages(
+    from: &mut LiveDevice,
+    to: &mut LiveDevice,
     leaves_lost_out: bool,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(u64, Vec<Lpn>), ImageError> {

@@ -59,7 +59,7 @@ use wearwell::store::GC_RESERVE_BLOCKS;
 use wearwell::{Device, DeviceOptions};
 use wearwell_config::Config;
 
-use crate::device::DriveIdentity;
+use crate::device::{DriveIdentity, LiveDevice, Medium};
 
 /// Options with which an image is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -97,11 +97,13 @@ pub struct OpenReport {
 
 /// An open image: a device over the files of the image.
 #[derive(Debug)]
-pub struct Image<B: Backing = Files> {
+pub struct Image {
     /// The recovered device over the files of the image.
-    pub device: Device<FileNand<B>>,
+    pub device: LiveDevice,
     /// Contents of the image's superblock (its header file): geometry, design, configuration.
     pub superblock: Superblock,
+    /// Durability of this session.
+    pub durability: Durability,
     /// What opening the image found and repaired.
     pub report: OpenReport,
     /// The configuration in force, as TOML. A replay with it does the same flash operations.
@@ -118,14 +120,12 @@ impl Image {
     pub fn open(directory: &Path, options: OpenOptions) -> Result<Self, ImageError> {
         Self::open_on(Files::open(directory, Access::Write)?, options)
     }
-}
 
-impl<B: Backing> Image<B> {
     /// Opens the image in the files of `backing` and recovers its device, as [`Image::open`] does.
     ///
     /// # Errors
     /// As [`Image::open`].
-    pub fn open_on(backing: B, options: OpenOptions) -> Result<Self, ImageError> {
+    pub fn open_on(backing: impl Backing, options: OpenOptions) -> Result<Self, ImageError> {
         report_panic_as_damage(|| Self::recover_on(backing, options, false))
     }
 
@@ -134,7 +134,7 @@ impl<B: Backing> Image<B> {
     ///
     /// # Errors
     /// As [`Image::open`]; damage after which no logical page can be proven.
-    pub fn rescue_on(view: B) -> Result<Self, ImageError> {
+    pub fn rescue_on(view: impl Backing) -> Result<Self, ImageError> {
         // The changes of a view are lost with it, so its durability does not matter.
         let options = OpenOptions { durability: Some(Durability::Process) };
         report_panic_as_damage(|| Self::recover_on(view, options, true)).map_err(|error| match error {
@@ -143,7 +143,11 @@ impl<B: Backing> Image<B> {
         })
     }
 
-    fn recover_on(mut backing: B, options: OpenOptions, rescues: bool) -> Result<Self, ImageError> {
+    fn recover_on(
+        mut backing: impl Backing,
+        options: OpenOptions,
+        rescues: bool,
+    ) -> Result<Self, ImageError> {
         let found = FoundImage::read(&mut backing, rescues)?;
         let mut report = found.open_report();
         let superblock = found.superblock.clone();
@@ -166,13 +170,14 @@ impl<B: Backing> Image<B> {
             session_count: report.session_count,
             last_journal_record: 0,
         };
+        let durability = session.durability;
         let mut nand = FileNand::new(backing, layout, loaded, session);
         // The half-programmed pages are sealed before the session begins: after that no recovery would look for them.
         let repaired = torn.into_iter().try_for_each(|(ppn, epoch)| nand.mark_page_torn(ppn, epoch));
         repaired.and_then(|()| nand.begin_session()).map_err(|_| medium_failure(&nand))?;
         let RecoveredDevice { device, recovery, config, endurance_cycles } = recover(nand, &superblock)?;
         report.recovery = recovery;
-        Ok(Self { device, superblock, report, config_toml: config, endurance_cycles })
+        Ok(Self { device, superblock, durability, report, config_toml: config, endurance_cycles })
     }
 
     /// Writes all data and metadata to the files and records that the image was closed.
@@ -194,8 +199,11 @@ impl<B: Backing> Image<B> {
     }
 
     /// Returns the files without closing the image, as the end of the process would leave them.
-    pub fn into_backing(self) -> B {
-        self.device.into_nand().into_backing()
+    ///
+    /// # Panics
+    /// If the image was opened on a backing of another type.
+    pub fn into_backing<B: Backing>(self) -> B {
+        FileNand::out_of(self.device).into_backing()
     }
 }
 
@@ -203,13 +211,13 @@ impl<B: Backing> Image<B> {
 ///
 /// # Errors
 /// Errors of [`Device::flush`]; a refusal of the operating system. The image is then as after an unclean end.
-pub fn close<B: Backing>(mut device: Device<FileNand<B>>) -> Result<(), ImageError> {
+pub fn close(mut device: LiveDevice) -> Result<(), ImageError> {
     let flushed = device.flush();
     let nand = device.ftl_mut().store_mut().nand_mut();
-    if nand.failure_message().is_none() {
+    if nand.last_refusal().is_none() {
         flushed?;
     }
-    nand.end_session().map_err(|_| medium_failure(nand))
+    nand.end_session().map_err(|_| medium_failure(nand.as_ref()))
 }
 
 /// Returns the configuration of an image.
@@ -240,12 +248,11 @@ fn device_parts_of(config: &Config, superblock: &Superblock) -> Result<(Parts, u
     Ok((parts, resolved.endurance_cycles))
 }
 
-fn medium_failure<B: Backing>(nand: &FileNand<B>) -> ImageError {
-    ImageError::Setting(
-        nand.failure_message()
-            .unwrap_or("its files could not be read or written; open the image again")
-            .to_owned(),
-    )
+fn medium_failure(medium: &dyn Medium) -> ImageError {
+    ImageError::Setting(medium.last_refusal().map_or_else(
+        || "its files could not be read or written; open the image again".to_owned(),
+        |refused| refused.message.clone(),
+    ))
 }
 
 /// Runs `work`, which opens or audits an image, and returns a panic of the engine as damage. The engine assumes that
@@ -260,8 +267,8 @@ fn report_panic_as_damage<T>(work: impl FnOnce() -> Result<T, ImageError>) -> Re
     })
 }
 
-struct RecoveredDevice<B> {
-    device: Device<FileNand<B>>,
+struct RecoveredDevice {
+    device: LiveDevice,
     recovery: RecoveryReport,
     config: String,
     endurance_cycles: u32,
@@ -271,7 +278,7 @@ struct RecoveredDevice<B> {
 fn recover<B: Backing>(
     mut nand: FileNand<B>,
     superblock: &Superblock,
-) -> Result<RecoveredDevice<B>, ImageError> {
+) -> Result<RecoveredDevice, ImageError> {
     let mut config = config_of(superblock)?;
     let (mut parts, endurance_cycles) = device_parts_of(&config, superblock)?;
     // Designs with compressed chunks are excluded: their chunk numbers become free only by erases.
@@ -285,9 +292,10 @@ fn recover<B: Backing>(
         }
     }
     let options = DeviceOptions { buffer: config.configured_buffer() };
-    let mut device = Device::new(nand, superblock.logical_pages, &parts, options)?;
-    let recovery = device.recover().map_err(|error| match device.ftl().store().nand().failure_message() {
-        Some(failure) => ImageError::Setting(failure.to_owned()),
+    let medium: Box<dyn Medium> = Box::new(nand);
+    let mut device = Device::new(medium, superblock.logical_pages, &parts, options)?;
+    let recovery = device.recover().map_err(|error| match device.ftl().store().nand().last_refusal() {
+        Some(refused) => ImageError::Setting(refused.message.clone()),
         None => error.into(),
     })?;
     Ok(RecoveredDevice { device, recovery, config: config.to_toml(), endurance_cycles })

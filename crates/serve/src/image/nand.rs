@@ -27,6 +27,7 @@
 //! repeated, since the operating system may have dropped the data: from then on nothing is written until the image is
 //! opened again ([`FileNand::failure_message`]), and a read returns what was written, or an error.
 
+use std::any::Any;
 use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, IoSliceMut};
 use std::ops::Range;
@@ -45,7 +46,7 @@ use super::layout::{
 };
 use super::load::{LoadedFlash, PageChecksum, read_spare};
 use super::sides::{METADATA_COPIES, PageToVerify, is_local_read_error, read_page};
-use crate::device::{Medium, OsRefusal};
+use crate::device::{LiveDevice, Medium, OsRefusal};
 
 /// Most flash pages that are read from the file in one read.
 const PAGES_PER_READ_MAX: usize = 256;
@@ -209,17 +210,6 @@ impl<B: Backing> FileNand<B> {
         })
     }
 
-    /// Writes and syncs all data and metadata, then records that the image was closed.
-    pub(super) fn end_session(&mut self) -> Result<(), NandError> {
-        self.sync()?;
-        self.write_now(|nand| {
-            nand.sync_files(&MEDIUM_FILES)?;
-            nand.session.was_closed = true;
-            nand.session.last_journal_record = nand.journal.last_record_number();
-            nand.write_session()
-        })
-    }
-
     fn write_session(&mut self) -> Result<(), OsRefusal> {
         let bytes = self.session.encode(self.layout.salt);
         self.write_both_copies(ImageFile::Session, &bytes, 0)?;
@@ -230,6 +220,33 @@ impl<B: Backing> FileNand<B> {
     /// programmed.
     pub(super) fn mark_page_torn(&mut self, ppn: Ppn, epoch: u32) -> Result<(), NandError> {
         self.write_now(|nand| nand.write_torn(ppn, epoch))
+    }
+
+    /// Returns the medium of the device of an image.
+    ///
+    /// # Panics
+    /// If the image is not stored in a backing of the type `B`.
+    pub fn of(device: &LiveDevice) -> &Self {
+        let medium: &dyn Any = device.ftl().store().nand().as_ref();
+        medium.downcast_ref().expect("the image is stored in this kind of backing")
+    }
+
+    /// Returns the medium of the device of an image, as [`FileNand::of`].
+    ///
+    /// # Panics
+    /// As [`FileNand::of`].
+    pub fn of_mut(device: &mut LiveDevice) -> &mut Self {
+        let medium: &mut dyn Any = device.ftl_mut().store_mut().nand_mut().as_mut();
+        medium.downcast_mut().expect("the image is stored in this kind of backing")
+    }
+
+    /// Returns the medium of the device of an image without closing the image.
+    ///
+    /// # Panics
+    /// As [`FileNand::of`].
+    pub fn out_of(device: LiveDevice) -> Self {
+        let medium: Box<dyn Any> = device.into_nand();
+        *medium.downcast().expect("the image is stored in this kind of backing")
     }
 
     /// Returns the files of the image.
@@ -733,7 +750,17 @@ impl<B: Backing> FileNand<B> {
     }
 }
 
-impl<B: Backing + Send + 'static> Medium for FileNand<B> {
+impl<B: Backing> Medium for FileNand<B> {
+    fn end_session(&mut self) -> Result<(), NandError> {
+        self.sync()?;
+        self.write_now(|nand| {
+            nand.sync_files(&MEDIUM_FILES)?;
+            nand.session.was_closed = true;
+            nand.session.last_journal_record = nand.journal.last_record_number();
+            nand.write_session()
+        })
+    }
+
     fn write_deferred(&mut self) -> Result<(), OsRefusal> {
         let written = self.write_waiting_operations();
         self.note_refusal(written)

@@ -3,14 +3,12 @@
 
 use std::path::Path;
 
-use wearwell::Device;
 use wearwell::address::{Lpn, Ppn};
 
 use super::backing::{Access, Backing, Files};
 use super::error::ImageError;
-use super::nand::FileNand;
 use super::{Image, OpenOptions};
-use crate::device::lost_page_sentence;
+use crate::device::{LiveDevice, lost_page_sentence};
 
 /// Report of the repair of an image.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -59,7 +57,7 @@ pub fn repair(directory: &Path, copy: Option<&Path>) -> Result<RepairReport, Ima
 }
 
 /// Reads every flash page that is in use, and returns their number.
-fn scrub<B: Backing>(device: &mut Device<FileNand<B>>) -> Result<u64, ImageError> {
+fn scrub(device: &mut LiveDevice) -> Result<u64, ImageError> {
     const SCRUB_PAGES_PER_STEP: u32 = 1024;
     let (mut next, mut read_pages) = (Some(Ppn(0)), 0);
     while let Some(first) = next {

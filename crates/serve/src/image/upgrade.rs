@@ -35,11 +35,11 @@ pub fn upgrade(directory: &Path) -> Result<Superblock, ImageError> {
 ///
 /// # Errors
 /// As [`upgrade`].
-pub fn upgrade_on(backing: impl Backing + Send + 'static) -> Result<Superblock, ImageError> {
+pub fn upgrade_on<B: Backing>(backing: B) -> Result<Superblock, ImageError> {
     let mut view = CopyOnWrite::new(backing);
     convert_to_version_2(&mut view)?;
     let image = Image::open_on(view, OpenOptions::default())?;
-    let mut backing = image.into_backing().into_underlying();
+    let mut backing = image.into_backing::<CopyOnWrite<B>>().into_underlying();
     let superblock = convert_to_version_2(&mut backing)?;
     // Opening repairs the files that version 1 left.
     close(Image::open_on(backing, OpenOptions::default())?.device)?;

@@ -6,12 +6,11 @@ pub mod log;
 use std::path::PathBuf;
 
 pub use client::Client;
-use wearwell::nand::SimNand;
 use wearwell_config::Config;
 use wearwell_serve::device::HostCommandCounts;
-use wearwell_serve::image::{self, FileNand};
+use wearwell_serve::image;
 use wearwell_serve::memory::MemoryDeviceSpecification;
-use wearwell_serve::{Address, FlashDevice, Medium, Server};
+use wearwell_serve::{Address, FlashDevice, Server};
 
 /// Designs that the tests serve.
 pub const DESIGNS: [&str; 7] = ["page-map", "recyclable", "remap", "delta", "integrated", "dftl", "wearwell"];
@@ -20,8 +19,8 @@ pub const PAGE: u64 = 4096;
 pub const MIB: u64 = 1 << 20;
 
 /// A device behind two Unix sockets: one for NBD, and the control socket.
-pub struct Served<N = SimNand> {
-    server: Server<FlashDevice<N>>,
+pub struct Served {
+    server: Server<FlashDevice>,
     folder: tempfile::TempDir,
 }
 
@@ -41,20 +40,17 @@ impl Served {
         Self::of(specification(design, size_bytes).build().expect("it fits"))
     }
 
-    pub fn of(device: FlashDevice<SimNand>) -> Self {
+    pub fn of(device: FlashDevice) -> Self {
         Self::start(device, tempfile::tempdir().expect("there is room for a folder"))
     }
 
     /// Ends the server and returns the device, after an audit of the engine.
-    pub fn stop(self) -> FlashDevice<SimNand> {
-        let device = self.server.stop().expect("the engine is sound");
-        let mut engine = device.device().clone();
-        engine.ftl_mut().check().expect("every law holds");
+    pub fn stop(self) -> FlashDevice {
+        let mut device = self.server.stop().expect("the engine is sound");
+        device.check().expect("every law holds");
         device
     }
-}
 
-impl Served<FileNand> {
     /// Serves a new image of a design.
     pub fn on_image(design: &str, size_bytes: u64) -> Self {
         let folder = tempfile::tempdir().expect("there is room for a folder");
@@ -70,10 +66,8 @@ impl Served<FileNand> {
         let identity = image.identity();
         Self::start(FlashDevice::new(image.device, identity).expect("it keeps bytes"), folder)
     }
-}
 
-impl<N: Medium> Served<N> {
-    fn start(device: FlashDevice<N>, folder: tempfile::TempDir) -> Self {
+    fn start(device: FlashDevice, folder: tempfile::TempDir) -> Self {
         let mut served = Self { server: Server::start(device, "drive", "a test drive"), folder };
         served.server.open_nbd(&Address::Unix(served.socket())).expect("the path is free");
         served.server.open_control(&Address::Unix(served.control())).expect("the path is free");
@@ -88,7 +82,7 @@ impl<N: Medium> Served<N> {
         self.folder.path().join("control.sock")
     }
 
-    pub fn server(&mut self) -> &mut Server<FlashDevice<N>> {
+    pub fn server(&mut self) -> &mut Server<FlashDevice> {
         &mut self.server
     }
 

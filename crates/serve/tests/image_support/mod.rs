@@ -11,8 +11,10 @@ use wearwell::device::HostData;
 use wearwell::nand::Nand;
 use wearwell::{Device, Result};
 use wearwell_config::Config;
-use wearwell_serve::Medium as _;
-use wearwell_serve::image::{Backing, Durability, FileNand, ImageFile, ImageSpecification, OpenOptions};
+use wearwell_serve::LiveDevice;
+use wearwell_serve::image::{
+    Backing, Durability, FileNand, Image, ImageFile, ImageSpecification, OpenOptions,
+};
 
 use crate::versions;
 pub use crate::versions::{NOTHING, SHARED, Value, page_of};
@@ -228,9 +230,24 @@ pub fn perform<N: Nand>(device: &mut Device<N>, op: Op) -> Result<()> {
     }
 }
 
+/// Returns the medium of a device on files in memory.
+pub fn medium_of(device: &LiveDevice) -> &FileNand<MemoryFiles> {
+    FileNand::of(device)
+}
+
+/// Returns the medium of a device on files in memory, so that a test can inject faults.
+pub fn medium_of_mut(device: &mut LiveDevice) -> &mut FileNand<MemoryFiles> {
+    FileNand::of_mut(device)
+}
+
+/// Returns the files of an image without closing it, as the end of the process would leave them.
+pub fn files_of(image: Image) -> MemoryFiles {
+    image.into_backing()
+}
+
 /// Writes deferred operations to the files, as a server does before it acknowledges a request: earlier writes then
 /// survive the end of the process.
-pub fn write_deferred<B: Backing + Send + 'static>(device: &mut Device<FileNand<B>>) {
+pub fn write_deferred(device: &mut LiveDevice) {
     device.ftl_mut().store_mut().nand_mut().write_deferred().expect("the host takes everything");
 }
 

@@ -81,6 +81,7 @@ macro_rules! delegate_queries {
     };
 }
 
+mod boxed;
 mod faulty;
 mod frames;
 mod geometry;

@@ -1,0 +1,127 @@
+//! A medium behind a pointer, so that one engine runs on media that are chosen while the program runs.
+//!
+//! Every operation of flash costs an indirect call then. In return the engine is compiled once for all of them.
+
+use super::{
+    BlockId, Content, CopyRun, Fingerprint, Geometry, Lpn, Nand, NandError, Oob, PageKind, PageWord, Ppn,
+    ProgramRun,
+};
+
+impl<N: Nand + ?Sized> Nand for Box<N> {
+    fn geometry(&self) -> &Geometry {
+        (**self).geometry()
+    }
+    fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
+        (**self).program(ppn, oob, content)
+    }
+    fn program_lost(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
+        (**self).program_lost(ppn, oob, spare)
+    }
+    fn read_spare(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
+        (**self).read_spare(ppn, into)
+    }
+    fn lost_pages(&self) -> Vec<Ppn> {
+        (**self).lost_pages()
+    }
+    fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
+        (**self).read(ppn, into)
+    }
+    fn read_pages(&mut self, pages: &[Ppn], into: &mut [u8]) -> (usize, Result<(), NandError>) {
+        (**self).read_pages(pages, into)
+    }
+    fn inspect_page(
+        &mut self,
+        ppn: Ppn,
+        page: &mut [u8],
+        look: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), NandError> {
+        (**self).inspect_page(ppn, page, look)
+    }
+    fn read_words(&mut self, ppn: Ppn, words: &mut [PageWord]) -> Result<(), NandError> {
+        (**self).read_words(ppn, words)
+    }
+    fn peek_words(&self, pages: &[(Ppn, usize)], words: &mut [PageWord]) {
+        (**self).peek_words(pages, words);
+    }
+    fn program_changed_page(
+        &mut self,
+        ppn: Ppn,
+        oob: Oob,
+        base: Ppn,
+        words: &[PageWord],
+    ) -> Result<(), NandError> {
+        (**self).program_changed_page(ppn, oob, base, words)
+    }
+    fn zeroed_page_buffer(&self) -> Vec<u8> {
+        (**self).zeroed_page_buffer()
+    }
+    fn program_run(&mut self, run: ProgramRun<'_>) -> (usize, Result<(), NandError>) {
+        (**self).program_run(run)
+    }
+    fn copy(&mut self, run: CopyRun<'_>, page: &mut [u8]) -> (usize, Result<(), NandError>) {
+        (**self).copy(run, page)
+    }
+    fn probe_page(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {
+        (**self).probe_page(ppn)
+    }
+    fn retain_readable_pages(&mut self, pages: &mut Vec<Ppn>) -> Result<(), NandError> {
+        (**self).retain_readable_pages(pages)
+    }
+    fn erase(&mut self, block: BlockId) -> Result<(), NandError> {
+        (**self).erase(block)
+    }
+    fn condemn(&mut self, block: BlockId) {
+        (**self).condemn(block);
+    }
+    fn is_condemned(&self, block: BlockId) -> bool {
+        (**self).is_condemned(block)
+    }
+    fn mark_bad(&mut self, block: BlockId) {
+        (**self).mark_bad(block);
+    }
+    fn is_bad(&self, block: BlockId) -> bool {
+        (**self).is_bad(block)
+    }
+    fn erase_count(&self, block: BlockId) -> u32 {
+        (**self).erase_count(block)
+    }
+    fn programmed_pages(&self, block: BlockId) -> u32 {
+        (**self).programmed_pages(block)
+    }
+    fn keeps_bytes(&self) -> bool {
+        (**self).keeps_bytes()
+    }
+    fn keeps_bytes_of(&self, kind: PageKind) -> bool {
+        (**self).keeps_bytes_of(kind)
+    }
+    fn drop_metadata_bytes(&mut self, pages: &[Ppn]) {
+        (**self).drop_metadata_bytes(pages);
+    }
+    fn owner(&self, ppn: Ppn) -> u32 {
+        (**self).owner(ppn)
+    }
+    fn owners(&self, pages: &[Ppn], into: &mut Vec<Lpn>) {
+        (**self).owners(pages, into);
+    }
+    fn prefetch_block(&self, block: BlockId) {
+        (**self).prefetch_block(block);
+    }
+    fn fingerprint(&self, ppn: Ppn) -> Fingerprint {
+        (**self).fingerprint(ppn)
+    }
+    fn nvram(&self) -> &[u64] {
+        (**self).nvram()
+    }
+    fn store_nvram_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
+        (**self).store_nvram_word(index, word)
+    }
+    fn sync(&mut self) -> Result<(), NandError> {
+        (**self).sync()
+    }
+    fn fence(&mut self) -> Result<(), NandError> {
+        (**self).fence()
+    }
+    fn syncs_at_erase(&self) -> bool {
+        (**self).syncs_at_erase()
+    }
+}

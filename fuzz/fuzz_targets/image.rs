@@ -119,7 +119,7 @@ const PAGE_BYTES: usize = 512;
 const PAGES: u64 = 64;
 
 /// Files of an image in memory.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 struct Memory([Vec<u8>; 6]);
 
 impl Backing for Memory {
@@ -150,7 +150,7 @@ impl Backing for Memory {
 /// Returns the content of page `lpn` in a version. Some pages have equal contents, and some differ in a few bytes.
 fn content(lpn: u64, version: u64) -> [u8; PAGE_BYTES] {
     let mut bytes = [(lpn % 5) as u8 + 1; PAGE_BYTES];
-    if lpn % 3 != 0 {
+    if !lpn.is_multiple_of(3) {
         bytes[..8].copy_from_slice(&(version << 32 | lpn).to_le_bytes());
     }
     bytes

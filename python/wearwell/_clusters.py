@@ -109,7 +109,7 @@ class SlurmExecutor(Executor):
     ) -> None:
         submitit = _package("submitit", "slurm")
         if shutil.which("sbatch") is None:
-            raise WearwellError("there is no `sbatch` here: a sweep on Slurm is begun on a machine that submits jobs")
+            raise WearwellError("this machine has no `sbatch`: start the sweep on a machine that can submit jobs to Slurm")
         self._executor = submitit.AutoExecutor(folder=str(folder), cluster="slurm")
         parallel = {} if jobs is None else {"slurm_array_parallelism": jobs}
         self._executor.update_parameters(**{"name": "wearwell", "cpus_per_task": 1, **parallel, **parameters})

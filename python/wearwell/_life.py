@@ -64,7 +64,7 @@ def life(
     Raises `WearwellError` with the error message of the command line.
     """
     if seeds < 1 or jobs < 1:
-        raise WearwellError(f"seeds is {seeds} and jobs is {jobs}: both are at least 1")
+        raise WearwellError(f"seeds is {seeds} and jobs is {jobs}: give at least 1 for both")
     keywords = common(
         over_provisioning=over_provisioning, content_model=content_model, seed=seed, settings=settings
     )

@@ -84,7 +84,7 @@ def sweep(
         for values in _combinations(keywords, settings or {})
     ]
     if not points:
-        raise WearwellError("a sweep has no run: one of its lists is empty")
+        raise WearwellError("the sweep has no run, because one of its lists (traces, drives, designs, settings) is empty: give each at least one value")
     teller = _Teller(progress)
     for note in _refuse_ignored(points):
         teller.say(f"wearwell: note: {note}")

@@ -123,11 +123,14 @@ def _written(table: Any) -> tuple[str, int]:
     missing = [name for name in _COLUMNS if name not in _names(table)]
     if missing:
         raise WearwellError(
-            f"a table of requests has the columns {', '.join(_COLUMNS)}; {missing[0]} is missing"
+            f"the table of requests has no column {missing[0]}: it needs {', '.join(_COLUMNS)}"
         )
     time_us, op, offset_bytes, length_bytes = (_values(table[name]) for name in _COLUMNS)
     if not len(time_us) == len(op) == len(offset_bytes) == len(length_bytes):
-        raise WearwellError("the columns of a table of requests have the same length")
+        raise WearwellError(
+            "the columns of the table of requests have different lengths, "
+            f"{len(time_us)}, {len(op)}, {len(offset_bytes)} and {len(length_bytes)}: give each one value per request"
+        )
     handle, path = tempfile.mkstemp(prefix="wearwell-", suffix=".wwt")
     os.close(handle)
     try:

@@ -81,16 +81,20 @@ fn warn_of_a_small_disk(directory: &Path, flash_bytes: u64) {
     }
 }
 
-fn image_failure(error: &ImageError) -> Failure {
+fn image_failure(directory: &Path, error: &ImageError) -> Failure {
+    let message = error.message_about(directory);
     match error {
-        ImageError::Io { .. } | ImageError::Damaged { .. } | ImageError::Device(_) => Failure::of_run(error),
-        _ => Failure::of_usage(error.to_string()),
+        ImageError::Io { .. } | ImageError::Damaged { .. } | ImageError::Device(_) => {
+            Failure::of_run_with(message)
+        }
+        _ => Failure::of_usage(message),
     }
 }
 
 /// The command `repair`: repairs the image of a live device; exit status 3 if logical pages are lost.
 pub(crate) fn repair(args: &RepairArgs) -> Result<Outcome, Failure> {
-    let report = image::repair(&args.directory, args.to.as_deref()).map_err(|error| image_failure(&error))?;
+    let report = image::repair(&args.directory, args.to.as_deref())
+        .map_err(|error| image_failure(&args.directory, &error))?;
     let place = args.to.as_deref().unwrap_or(&args.directory).display();
     let mut text = String::new();
     for finding in report.findings() {
@@ -115,7 +119,7 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<Outcome, Failure> {
         skips_lost_pages: args.leave_lost_out,
     };
     let report = image::copy(&args.from, &args.to, &changes, &mut copy_progress())
-        .map_err(|error| image_failure(&error))?;
+        .map_err(|error| image_failure(&args.from, &error))?;
     let lost = match report.lost_pages.len() {
         0 => String::new(),
         lost => format!("; {lost} lost pages were left out and read as zeros"),
@@ -143,8 +147,8 @@ fn copy_progress() -> impl FnMut(u64, u64) {
 
 /// The command `resize`: makes the image of a live device larger in its place.
 pub(crate) fn resize(directory: &Path, size_bytes: u64) -> Result<Outcome, Failure> {
-    let resized =
-        image::resize(directory, size_bytes, &mut copy_progress()).map_err(|error| image_failure(&error))?;
+    let resized = image::resize(directory, size_bytes, &mut copy_progress())
+        .map_err(|error| image_failure(directory, &error))?;
     let done = match resized {
         Some(report) => format!("{} logical pages were copied", report.copied_pages),
         None => "as before; nothing was changed".into(),
@@ -154,7 +158,7 @@ pub(crate) fn resize(directory: &Path, size_bytes: u64) -> Result<Outcome, Failu
 }
 
 pub(crate) fn upgrade(directory: &Path) -> Result<Outcome, Failure> {
-    let superblock = image::upgrade(directory).map_err(|error| image_failure(&error))?;
+    let superblock = image::upgrade(directory).map_err(|error| image_failure(directory, &error))?;
     print(&format!(
         "{}: {} is an image of format version {} now\n",
         directory.display(),
@@ -170,7 +174,7 @@ pub(crate) fn check(directory: &Path) -> ExitCode {
     let report = match image::audit(directory) {
         Ok(report) => report,
         Err(error) => {
-            eprintln!("wearwell: {error}");
+            eprintln!("wearwell: {}", error.message_about(directory));
             return ExitCode::from(3);
         }
     };

@@ -63,6 +63,11 @@ impl Failure {
         Self::new(error.to_string(), 1)
     }
 
+    /// Makes the failure of a run with this message, exit status 1.
+    pub(crate) fn of_run_with(message: impl Into<String>) -> Self {
+        Self::new(message, 1)
+    }
+
     /// Makes the failure of a command that Ctrl-C ended before there was a result, exit status 3.
     pub(crate) fn interrupted() -> Self {
         Self::new("interrupted before the first request, so that no result is written", 3)

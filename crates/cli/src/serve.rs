@@ -150,10 +150,11 @@ fn serve_memory(args: &ServeArgs, signals: &Signals) -> Result<(), Failure> {
     Ok(())
 }
 
-fn image_failure(error: &ImageError) -> Failure {
+fn image_failure(directory: &Path, error: &ImageError) -> Failure {
+    let message = error.message_about(directory);
     match error {
-        ImageError::NoImage { .. } | ImageError::Version { .. } => Failure::of_usage(error.to_string()),
-        _ => Failure::of_run(error),
+        ImageError::NoImage { .. } | ImageError::Version { .. } => Failure::of_usage(message),
+        _ => Failure::of_run_with(message),
     }
 }
 
@@ -167,7 +168,8 @@ fn serve_images(args: &ServeArgs, signals: &Signals) -> Result<(), Failure> {
     let mut failures = ImageFailures { requested_image_count: images.len(), failures: Vec::new() };
     // Images are locked before sockets are bound: the error that an image is in use says more than that its socket is.
     let lock = |image: NamedImage| {
-        let files = Files::open(&image.directory, access).map_err(|error| image_failure(&error))?;
+        let files =
+            Files::open(&image.directory, access).map_err(|error| image_failure(&image.directory, &error))?;
         Ok((image, files))
     };
     let locked: Vec<_> = images
@@ -179,8 +181,11 @@ fn serve_images(args: &ServeArgs, signals: &Signals) -> Result<(), Failure> {
     let open = |image: &NamedImage, files| {
         let _logged_as = error_span!("engine", export = image.name).entered();
         systemd::notify_status(&format!("opening {}", image.directory.display()));
-        let opened =
-            if is_read_only { open_view(files, &image.directory, args)? } else { open_image(files, args)? };
+        let opened = if is_read_only {
+            open_view(files, &image.directory, args)?
+        } else {
+            open_image(files, &image.directory, args)?
+        };
         let how = if is_read_only { "; served for reading" } else { "" };
         info!("{}{how}", opening_report(&image.directory, &opened));
         Ok(name_device(&image.name, device_of_image(opened, args)?))
@@ -253,9 +258,9 @@ impl ImageFailures {
     }
 }
 
-fn open_image(files: Files, args: &ServeArgs) -> Result<Image, Failure> {
+fn open_image(files: Files, directory: &Path, args: &ServeArgs) -> Result<Image, Failure> {
     let options = image::OpenOptions { durability: args.medium.durability.map(Into::into) };
-    Image::open_on(files, options).map_err(|error| image_failure(&error))
+    Image::open_on(files, options).map_err(|error| image_failure(directory, &error))
 }
 
 fn open_view(files: Files, directory: &Path, args: &ServeArgs) -> Result<Image, Failure> {
@@ -263,7 +268,7 @@ fn open_view(files: Files, directory: &Path, args: &ServeArgs) -> Result<Image, 
     let options = image::OpenOptions { durability: Some(Durability::Process) };
     match Image::open_on(CopyOnWrite::new(files), options) {
         Err(error) if args.medium.rescue && error.is_damage() => open_rescued_view(directory, &error),
-        opened => opened.map_err(|error| image_failure(&error)),
+        opened => opened.map_err(|error| image_failure(directory, &error)),
     }
 }
 
@@ -271,8 +276,9 @@ fn open_view(files: Files, directory: &Path, args: &ServeArgs) -> Result<Image, 
 /// refusal.
 fn open_rescued_view(directory: &Path, refusal: &ImageError) -> Result<Image, Failure> {
     warn!("{}: {refusal}", directory.display());
-    let files = Files::open(directory, Access::Read).map_err(|error| image_failure(&error))?;
-    let image = Image::rescue_on(CopyOnWrite::new(files)).map_err(|error| image_failure(&error))?;
+    let files = Files::open(directory, Access::Read).map_err(|error| image_failure(directory, &error))?;
+    let image =
+        Image::rescue_on(CopyOnWrite::new(files)).map_err(|error| image_failure(directory, &error))?;
     warn!(
         "{}: rescued; {} logical pages cannot be proven and are read as errors",
         directory.display(),

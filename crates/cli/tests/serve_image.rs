@@ -283,7 +283,10 @@ fn a_refused_image_is_rescued_for_reading_and_not_changed() {
     let before = files();
     let refused = bench.serve().arg("--read-only").output().unwrap();
     assert_eq!(refused.status.code(), Some(1));
-    assert!(text(&refused.stderr).contains("wearwell serve --rescue"), "{}", text(&refused.stderr));
+    let sentence = text(&refused.stderr);
+    let directory = bench.file("image");
+    assert!(sentence.contains(&format!("{}: the image is damaged", directory.display())), "{sentence}");
+    assert!(sentence.contains("wearwell serve --rescue"), "{sentence}");
 
     let mut command = bench.serve();
     command.arg("--rescue");

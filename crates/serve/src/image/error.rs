@@ -1,6 +1,7 @@
 //! Errors of images, each with its message.
 
 use std::io;
+use std::path::Path;
 
 use wearwell_config::ConfigError;
 
@@ -86,6 +87,18 @@ pub enum ImageError {
 }
 
 impl ImageError {
+    /// Returns the message with the place of the image, which the messages of some errors do not contain.
+    pub fn message_about(&self, directory: &Path) -> String {
+        match self {
+            Self::Io { .. }
+            | Self::Exists { .. }
+            | Self::NoImage { .. }
+            | Self::Missing { .. }
+            | Self::Locked { .. } => self.to_string(),
+            _ => format!("{}: {self}", directory.display()),
+        }
+    }
+
     /// Whether the files of the image exist and their contents are wrong, so that `--rescue` may help.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Damaged { .. } | Self::Device(_))

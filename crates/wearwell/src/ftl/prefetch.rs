@@ -29,6 +29,9 @@ impl<N: Nand> Ftl<N> {
                     .for_each(|lpns| self.prefetch_cached_map(map.demand_paged_map(), lpns));
             }
         }
+        if let Some(stage) = &self.delta {
+            upcoming.chunks(PREFETCHED_WRITES).for_each(|lpns| stage.prefetch_writes(lpns));
+        }
         if !fingerprints.is_empty() {
             self.prefetch_content_lookups(fingerprints);
         }
@@ -54,37 +57,36 @@ impl<N: Nand> Ftl<N> {
 
     #[inline]
     fn prefetch_flat_map(&self, map: &RamMap, lpns: &[Lpn]) {
-        let pages = self.store.geometry().pages();
-        let (mut units, mut places) = ([Unit(0); PREFETCHED_WRITES], [Ppn(0); PREFETCHED_WRITES]);
-        let (units, places) = (&mut units[..lpns.len()], &mut places[..lpns.len()]);
-        for ((unit, place), &lpn) in units.iter_mut().zip(&mut *places).zip(lpns) {
+        let mut units = [Unit(0); PREFETCHED_WRITES];
+        let units = &mut units[..lpns.len()];
+        for (unit, &lpn) in units.iter_mut().zip(lpns) {
             *unit = map.get(lpn).unwrap_or(Unit(0));
-            *place = if is_flash_page(*unit, pages) { Ppn(unit.0) } else { Ppn(0) };
         }
-        self.prefetch_validity(places.iter().copied());
-        if self.recycle.is_some() || self.sharing.is_some() {
-            self.prefetch_content_tables(lpns, units, places);
-        }
-        if let Some(stage) = &self.delta {
-            stage.prefetch_writes(lpns);
-        }
+        self.prefetch_replaced_pages(lpns, units);
     }
 
     #[inline(never)]
     fn prefetch_cached_map(&self, map: &DemandPagedMap, lpns: &[Lpn]) {
-        let pages = self.store.geometry().pages();
         let mut units = map.prefetch_updates(&self.store, lpns);
-        self.prefetch_validity(
-            units.iter().filter(|&&unit| is_flash_page(unit, pages)).map(|unit| Ppn(unit.0)),
-        );
-        if !units.is_empty() && (self.recycle.is_some() || self.sharing.is_some()) {
-            units.iter_mut().filter(|unit| **unit == Unit::NONE).for_each(|unit| *unit = Unit(0));
-            let page_or_first = |unit: &Unit| if is_flash_page(*unit, pages) { Ppn(unit.0) } else { Ppn(0) };
-            let places: ArrayVec<Ppn, PREFETCHED_WRITES> = units.iter().map(page_or_first).collect();
-            self.prefetch_content_tables(lpns, &units, &places);
+        units.iter_mut().filter(|unit| **unit == Unit::NONE).for_each(|unit| *unit = Unit(0));
+        if !units.is_empty() {
+            self.prefetch_replaced_pages(lpns, &units);
         }
-        if let Some(stage) = &self.delta {
-            stage.prefetch_writes(lpns);
+    }
+
+    /// Prefetches the validity and the content-table entries of `units`, where the contents of `lpns` are stored now:
+    /// coming writes replace them. Logical pages without content have unit 0.
+    #[inline]
+    fn prefetch_replaced_pages(&self, lpns: &[Lpn], units: &[Unit]) {
+        let pages = self.store.geometry().pages();
+        let mut places = [Ppn(0); PREFETCHED_WRITES];
+        let places = &mut places[..lpns.len()];
+        for (place, &unit) in places.iter_mut().zip(units) {
+            *place = if is_flash_page(unit, pages) { Ppn(unit.0) } else { Ppn(0) };
+        }
+        self.prefetch_validity(places.iter().copied());
+        if self.recycle.is_some() || self.sharing.is_some() {
+            self.prefetch_content_tables(lpns, units, places);
         }
     }
 

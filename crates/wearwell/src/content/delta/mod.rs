@@ -997,7 +997,7 @@ impl<N: Nand> Ftl<N> {
             self.note_written_deltas(ppn, &lines.iter().map(|&(lpn, _)| lpn).collect::<Vec<_>>());
             for (lpn, range) in lines {
                 let Some(&base) = places.get(&lpn) else { continue };
-                let known = self.delta.as_ref().is_some_and(|stage| stage.delta_locations.contains_key(&lpn));
+                let known = self.delta.as_ref().is_some_and(|stage| stage.has_delta(lpn));
                 if known {
                     continue;
                 }

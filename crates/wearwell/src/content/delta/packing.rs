@@ -178,6 +178,8 @@ const MAX_FILLED_PAGE_BYTES: u32 = u16::MAX as u32;
 #[derive(Clone, Debug)]
 pub struct DeltaTempBuffer {
     page_bytes: usize,
+    /// Bytes at the beginning of a page that may be filled.
+    fillable_bytes: usize,
     max_deltas_per_page: usize,
     open_pages: Vec<OpenDeltaPage>,
 }
@@ -188,7 +190,8 @@ impl DeltaTempBuffer {
     pub fn new(pages: u32, page_bytes: u32) -> Self {
         let open_pages = vec![OpenDeltaPage::default(); pages.max(1) as usize];
         Self {
-            page_bytes: page_bytes.min(MAX_FILLED_PAGE_BYTES) as usize,
+            page_bytes: page_bytes as usize,
+            fillable_bytes: page_bytes.min(MAX_FILLED_PAGE_BYTES) as usize,
             max_deltas_per_page: usize::MAX,
             open_pages,
         }
@@ -202,7 +205,7 @@ impl DeltaTempBuffer {
 
     /// Whether a delta of `bytes` bytes, with the page header, fits in an otherwise empty flash page.
     pub fn fits_in_page(&self, bytes: usize) -> bool {
-        DELTA_COUNT_BYTES + DIRECTORY_ENTRY_BYTES + bytes <= self.page_bytes
+        DELTA_COUNT_BYTES + DIRECTORY_ENTRY_BYTES + bytes <= self.fillable_bytes
     }
 
     /// Returns the index of the page of the RAM buffer into which a delta of `bytes` bytes is packed: the fullest page
@@ -211,7 +214,7 @@ impl DeltaTempBuffer {
     pub fn page_with_room(&self, bytes: usize) -> Option<usize> {
         let needed = bytes + DIRECTORY_ENTRY_BYTES;
         let fits = |page: &OpenDeltaPage| {
-            page.free_bytes(self.page_bytes) >= needed && page.deltas.len() < self.max_deltas_per_page
+            page.free_bytes(self.fillable_bytes) >= needed && page.deltas.len() < self.max_deltas_per_page
         };
         let fitting = (0..self.open_pages.len()).filter(|&at| fits(&self.open_pages[at]));
         fitting.max_by_key(|&at| (self.open_pages[at].used_bytes, usize::MAX - at))

@@ -29,8 +29,8 @@ impl DataOutput {
         Ok(Self { output: Output::for_path(path, overwrite)?, file_format: TableFileFormat::Csv })
     }
 
-    /// Returns an output that writes a table as Parquet, which is not text, to `path`, after checking that `path` can
-    /// be written.
+    /// Returns an output that writes a table as a Parquet file (binary) to `path`, after checking that `path` can be
+    /// written.
     ///
     /// # Errors
     /// As [`Output::for_path`], or `path` is a standard output that is a terminal.

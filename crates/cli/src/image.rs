@@ -45,7 +45,8 @@ pub(crate) fn create(args: &CreateArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// Reports every two seconds how much metadata of the new device image has been written.
+/// Progress display of the creation of a device image: prints, at most every two seconds, how many MiB of metadata have
+/// been written.
 struct CreateProgress {
     last_report: Instant,
 }
@@ -134,7 +135,7 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// Returns a function that reports the progress of a copy from time to time.
+/// Returns a function that prints, at most every two seconds, how many logical pages of an image have been copied.
 fn copy_progress() -> impl FnMut(u64, u64) {
     let mut last_report = Instant::now();
     move |done, all| {

@@ -4,8 +4,8 @@ use std::num::NonZeroUsize;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Calls `run` for every task, `at_once` tasks at a time, and starts no further task when `is_ended` returns true.
-/// Returns the index and outcome of each task that was started, in the order of the tasks.
+/// Calls `run` for every task, `max_concurrent_tasks` tasks at a time, and starts no further task when `should_stop`
+/// returns true. Returns the index and outcome of each task that was started, in the order of the tasks.
 pub(crate) fn run_concurrently<T: Sync, R: Send>(
     tasks: &[T],
     at_once: Option<NonZeroUsize>,

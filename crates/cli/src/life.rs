@@ -20,8 +20,9 @@ use crate::run::{
 };
 use crate::{Failure, Outcome};
 
-/// Number of cells of the block map (chart of the blocks' state) in the HTML page of a life. The number does not depend
-/// on how many drives are simulated, because `--resume` finds finished lives by their settings, and this is a setting.
+/// Number of cells of the block map (chart of the blocks' state) in the HTML page of `wearwell life`. It is a setting
+/// of the run and therefore does not depend on the number of simulated drives: `--resume` finds a finished life only if
+/// its settings are unchanged.
 const LIFE_BLOCK_MAP_CELLS: u32 = 512;
 
 /// One simulated drive that is to be worn out.
@@ -29,7 +30,8 @@ struct LifeTask {
     config: Config,
     /// The input that wears out the drive; a generated input has its own seed for each drive.
     input: Input,
-    /// Index of the record to which the drive's life is added.
+    /// Index of the [`LifeRecord`] (result of one design and wear leveling policy over all seeds) to which the life of
+    /// this drive is added.
     life_record_index: usize,
     label: String,
 }

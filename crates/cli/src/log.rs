@@ -51,8 +51,9 @@ impl From<LogLevel> for LevelFilter {
     }
 }
 
-/// Sends all log events of this process to standard error. Returns whether a failure of the command has to be logged as
-/// an event instead of printed: systemd's journal knows the level of events, but not of printed text.
+/// Sends all log events of this process to standard error. Returns true if they go to systemd's journal and logging is
+/// not off: a failure of the command then has to be logged as an event, because the journal cannot know the level of
+/// printed text.
 pub(crate) fn start_logging(level: LogLevel, format: LogFormat) -> bool {
     let is_journal = match format {
         LogFormat::Auto => is_stderr_the_journal(),

@@ -135,7 +135,7 @@ impl Failure {
     }
 }
 
-/// Runs a command that only prints a text.
+/// Prints the whole output of a command that only prints a text, and returns the outcome of the command.
 fn print_and_finish(text: &str) -> Result<Outcome, Failure> {
     output::print(text).map(|()| Outcome::Done)
 }

@@ -82,7 +82,8 @@ enum Target {
 }
 
 impl Output {
-    /// Checks that a result can be written to `path`. Called before a run, which may take hours.
+    /// Returns an output that writes a result to `path`, after checking that it can be written there. Called before a
+    /// run, which may take hours.
     ///
     /// # Errors
     /// A directory, a missing folder, a folder in which no file can be created, or a file that `overwrite` protects.

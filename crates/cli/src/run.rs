@@ -366,7 +366,7 @@ pub(crate) fn refuse_ignored_settings(
     Ok(())
 }
 
-/// The input of a run, as the user names it: a path or a specification.
+/// The input of a run, as the user names it: the path of a trace, or the specification of a generated workload.
 pub(crate) enum InputSource {
     Generated(Input),
     Trace(PathBuf, wearwell_trace::OpenOptions),
@@ -453,8 +453,9 @@ fn run_input(
     Ok(())
 }
 
-/// Returns the plan of a run. The plan is checked, so that errors are reported before runs that take minutes. If
-/// `other` is given, a plan for the same input, the input is not read again for its extent.
+/// Returns the checked plan of a run (surveyed input and device), so that errors are reported before runs that take
+/// minutes. If `plan_of_same_input` is given, its survey of the input (highest address and touched pages) is used, and
+/// the input is not read again.
 pub(crate) fn checked_plan<'a>(
     config: &'a Config,
     input: &'a Input,

@@ -22,7 +22,7 @@ use crate::{Failure, Outcome, log};
 
 type Signals = mpsc::Receiver<()>;
 
-/// Interval at which the server checks whether its engines still run.
+/// Interval at which the server checks whether the engine of each export (the thread that runs its device) has failed.
 const ENGINE_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 pub(crate) fn serve(args: &ServeArgs) -> Result<Outcome, Failure> {
@@ -158,8 +158,8 @@ fn image_failure(directory: &Path, error: &ImageError) -> Failure {
     }
 }
 
-/// Serves images, each by its own engine. If an image cannot be opened or its device fails, the server continues with
-/// the other images, and the command finally ends with a failure.
+/// Serves images, each by an engine (thread that runs its device) of its own. If an image cannot be opened or its
+/// device fails, the server continues with the other images, and the command finally ends with a failure.
 fn serve_images(args: &ServeArgs, signals: &Signals) -> Result<(), Failure> {
     let is_read_only = args.medium.is_read_only();
     let access = if is_read_only { Access::Read } else { Access::Write };
@@ -228,8 +228,9 @@ struct ImageFailures {
 }
 
 impl ImageFailures {
-    /// Returns the value of a success, and keeps a failure. If there are several images, the failure is logged at once,
-    /// because the server continues with the other images.
+    /// Returns the value of a successful step in serving the image `name`; a failure is added to the list of failures
+    /// instead. If there are several images, the failure is logged at once, because the server continues with the other
+    /// images.
     fn keep_failure<T>(&mut self, name: &str, outcome: Result<T, Failure>) -> Option<T> {
         let keep = |failure: Failure| {
             let failure = if self.requested_image_count > 1 {
@@ -409,7 +410,8 @@ fn serve_until_signal(
     Ok(server.stop_all())
 }
 
-/// Waits for a signal, or until all engines have ended. Logs the names of exports whose engine fails.
+/// Waits for Ctrl-C or SIGTERM, or until the engines (threads that run the exported devices) of all exports have
+/// failed. Logs the names of exports whose engine fails.
 fn wait_for_end(server: &Server<FlashDevice>, signals: &Signals) {
     let mut failed = 0;
     while signals.recv_timeout(ENGINE_CHECK_INTERVAL) == Err(mpsc::RecvTimeoutError::Timeout)

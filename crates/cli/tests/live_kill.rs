@@ -101,7 +101,8 @@ impl ServedImage {
     }
 }
 
-/// Connects a client that uses simple replies, so that the end of the server is an error for it and not a panic.
+/// Connects an NBD client that uses simple replies instead of structured ones, so that the end of the server is an
+/// error for the client and not a panic.
 fn connect(path: &Path) -> UnixStream {
     let mut client = Client::connect(path);
     client.send(&3_u32.to_be_bytes());

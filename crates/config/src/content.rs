@@ -286,7 +286,7 @@ pub enum RecyclePolicy {
     Inf,
 }
 
-/// Names of the scopes of recycling's history: for which dead pages a history is kept, and for which pages reads are
+/// Scopes of the history of dead pages that recycling keeps in RAM: for which dead pages, and for which pages reads are
 /// counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

@@ -16,7 +16,7 @@ use super::{
     PreconditionConfig, ReplayConfig, TimingConfig,
 };
 
-/// The condition under which a configuration setting has an effect on a run.
+/// A rule that states under which condition the settings of one key or section have an effect on a run.
 struct EffectRule {
     /// The key of the rule's setting as `section.key`, or `section.` for all keys of the section.
     key: &'static str,

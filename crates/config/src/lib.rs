@@ -88,7 +88,8 @@ pub struct Config {
     pub lifetime: LifetimeConfig,
     /// How the requests of the input are issued to the device.
     pub replay: ReplayConfig,
-    /// Where the values were set, if the configuration was read; not a part of its written form.
+    /// Where each value was set (file and line, or command line); empty if the configuration was not read from text.
+    /// Not written to files.
     #[serde(skip)]
     pub origins: Origins,
 }

@@ -29,8 +29,8 @@ const DEFAULT_PAGES_PER_CACHE_ENTRY: u32 = 32;
 pub struct MappingConfig {
     /// Entries of the L2P map's cache in RAM. Absent: 1/32 of the logical pages.
     pub cache_entries: Option<u32>,
-    /// Minimum number of entries of the cache where `cache_entries` is absent; a drive with fewer logical pages caches
-    /// its whole map. Absent: none, and 131,072 on the design `wearwell`.
+    /// Minimum number of entries of the L2P map's cache where `cache_entries` is absent; a drive with fewer logical
+    /// pages caches its whole map. Absent: none, and 131,072 on the design `wearwell`.
     pub least_cache_entries: Option<u32>,
     /// When the flash page that an overwrite makes obsolete is marked invalid.
     pub identification: Option<IdentificationName>,

@@ -97,7 +97,7 @@ impl Origins {
         origins
     }
 
-    /// Notes that a setting (`section.key=value`) sets a value.
+    /// Records that the key of a setting (`section.key=value`) got its value from a setting and not from a file.
     pub(crate) fn note_setting(&mut self, setting: &str) {
         let key = setting.split('=').next().unwrap_or_default().trim();
         self.0.insert(key.to_owned(), Origin::of_kind(Source::Set));

@@ -54,13 +54,13 @@ const PAPER_MECHANISMS: [ContentName; 5] =
     [ContentName::RECYCLE, ContentName::Remap, ContentName::DEDUP, ContentName::DELTA, ContentName::COMPRESS];
 
 impl ContentName {
-    /// A dead page becomes valid again if its content is written again (recyclable-SSD paper).
+    /// Recycling: a dead page becomes valid again if its content is written again (recyclable-SSD paper).
     pub const RECYCLE: Self = Self::Mechanism(SchemeKind::Recycle);
-    /// Logical pages share a flash page by remap commands (Remap-SSD), and by writes of equal content (deduplication).
+    /// Deduplication: logical pages share a flash page by remap commands (Remap-SSD), and by writes of equal content.
     pub const DEDUP: Self = Self::Mechanism(SchemeKind::Dedup);
-    /// An overwrite is stored as its difference from the earlier version (Delta-FTL).
+    /// Delta encoding: an overwrite is stored as its difference from the earlier version (Delta-FTL).
     pub const DELTA: Self = Self::Mechanism(SchemeKind::Delta);
-    /// Pages are compressed together in chunks (paper on integrated lifetime management).
+    /// Compression: pages are compressed together in chunks (paper on integrated lifetime management).
     pub const COMPRESS: Self = Self::Mechanism(SchemeKind::Compression);
 
     /// Returns all content mechanisms, in the order in which lists name them: those of the papers, then the others.

@@ -23,7 +23,7 @@ pub struct ResolvedDevice {
     pub preset_name: String,
     /// Layout of the flash: channels, dies, planes, blocks and pages.
     pub geometry: Geometry,
-    /// Times of flash operations and of the channel.
+    /// Durations of flash operations (read, program, erase), and the transfer rate of a channel.
     pub flash_timing: FlashTiming,
     /// Rated program/erase cycles of a block.
     pub endurance_cycles: u32,
@@ -306,8 +306,8 @@ impl Config {
         self.gc.free_share.unwrap_or(device.gc_start_free_share)
     }
 
-    /// Returns the geometry with enough blocks per plane to export `footprint / fit` pages, and how many of these
-    /// blocks are the reserve.
+    /// Returns the geometry with enough blocks per plane to export the touched pages divided by `device.fit`, and the
+    /// number of these blocks (per plane) that are reserve: neither exported nor over-provisioning.
     fn fit_to_footprint(
         &self,
         geometry: &Geometry,

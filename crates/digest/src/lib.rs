@@ -10,8 +10,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Digests the source files in the folder `src` for which `counts` returns true, and passes the digest to the compiler
-/// as the environment variable `CODE_DIGEST`. Build scripts call this function.
+/// Digests the source files in the folder `src` for which `includes_file` returns true, and passes the digest to the
+/// compiler as the environment variable `CODE_DIGEST`. Build scripts call this function.
 pub fn export_source_digest(counts: impl Fn(&Path) -> bool) {
     println!("cargo::rerun-if-changed=src");
     println!("cargo::rerun-if-changed=build.rs");
@@ -49,7 +49,8 @@ pub fn add_text_to_digest(digest: u64, text: &str) -> u64 {
     result
 }
 
-/// Skips the lines of an item: up to the next line with this indentation that ends with a brace or a semicolon.
+/// Skips the lines of a Rust item in a source text, so that they are not digested: up to the next line with this
+/// indentation that ends with a brace or a semicolon.
 fn skip_item<'a>(lines: &mut impl Iterator<Item = &'a str>, indent: usize) {
     lines.find(|line| indentation(line) == indent && line.ends_with(['}', ';']));
 }

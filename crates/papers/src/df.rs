@@ -95,7 +95,8 @@ const LOAD_VARIATIONS: [(&str, &str); 6] = [
 ];
 /// Sizes of the table of access counts that are compared, in logical pages per table entry.
 const PAGES_PER_HEAT_ENTRY: [f64; 4] = [256.0, 64.0, 16.0, 4.0];
-/// Suspected causes of differences that are removed from the runs on two traces, and the settings that remove them.
+/// Suspected causes of differences between Wearwell's results and the Delta-FTL paper's, each with the settings that
+/// remove the cause from a run.
 const REMOVED_DIFFERENCE_CAUSES: [(&str, &[&str]); 3] = [
     ("codec", &[CODEC_FREE_SETTINGS[0], CODEC_FREE_SETTINGS[1]]),
     ("scan", &[NO_SCAN_SETTING]),
@@ -120,15 +121,15 @@ const PAGES_PER_SMALL_HEAT_ENTRY: f64 = PAGES_PER_HEAT_ENTRY[1];
 /// Numbers of journal pages after which the journal of map changes is merged with the L2P table; `None`: no journal.
 const JOURNAL_MERGE_PAGES: [Option<u32>; 4] = [None, Some(4), Some(16), Some(64)];
 /// Number of logical pages per entry of the mapping cache in the experiments with journals;
-/// [`MAP_PAGES_PER_HEAT_ENTRY`] is the corresponding ratio for the table of access counts.
+/// [`LOGICAL_PAGES_PER_ACCESS_COUNT_ENTRY`] is the corresponding ratio for the table of access counts.
 const MAP_PAGES_PER_CACHE_ENTRY: u64 = 32;
 const MAP_PAGES_PER_HEAT_ENTRY: u64 = 16;
 /// Number of eight-byte records that fit in a journal page of 4 KiB after its header.
 const JOURNAL_RECORDS_PER_PAGE: f64 = 510.0;
 /// Compression ratios (Rc) of the runs on [`EXAMINED_TRACES`] and of the load variations.
 const EXTREME_COMPRESSION_RATIOS: [&str; 2] = ["0.50", "0.20"];
-/// Traces on which the codec's times and the scan for cold pages are removed: the one with the most writes and the one
-/// with the most deltas.
+/// Traces for the runs in which the delta codec takes no time, or the scan for cold pages is off: the trace with the
+/// most writes and the one with the most deltas. Of each: the paper's name, and the name of our substitute.
 const EXAMINED_TRACES: [(&str, &str); 2] = [("F1", "f1"), ("C8", "c8")];
 
 #[derive(Clone, Copy)]
@@ -240,7 +241,8 @@ fn journal_experiment_name(pages: Option<u32>) -> String {
     pages.map_or_else(|| "journal/none".to_owned(), |pages| format!("journal/{pages}"))
 }
 
-/// Returns experiments on the traces with the codec's times, the scan for cold pages, or both removed.
+/// Returns experiments on traces F1 and C8 in which the delta codec takes no time, the scan for cold pages is off, or
+/// both.
 fn removed_cause_experiments(setting: &ExperimentSetting, scale: f64) -> Vec<Experiment> {
     let mut experiments = Vec::new();
     for (trace, name) in EXAMINED_TRACES {
@@ -563,7 +565,8 @@ fn delta_load_collections(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-/// Returns how much of the mean latency is saved on each trace set, for each drive, level of load and delta ratio.
+/// Returns how much of the mean write latency the delta design saves relative to the baseline, percent, on the
+/// generated load for each drive, level of load and compression ratio.
 fn saved_latencies_of_trace_sets(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
     for (drive, _) in DELTA_LOAD_DRIVES {
@@ -648,8 +651,9 @@ fn values_by_heat_table_size(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-/// Returns how write latency and number of GCs change, in percent, if the delta codec's times, the scan for cold pages,
-/// or both are removed from a run.
+/// Returns the change of the mean write latency relative to the baseline, percent, with the whole delta design and
+/// without the delta codec's times, the scan for cold pages, or both; and how many GCs the scan causes, in percent of
+/// the baseline's.
 fn latency_without_codec_or_scan(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
     for (trace, _) in EXAMINED_TRACES {
@@ -703,8 +707,8 @@ fn formula_and_run_values(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-/// Returns, for each merge interval of the L2P table's journal: programs for the L2P table per thousand host writes, in
-/// total and by kind, and the pages that the capacitor programs at power loss.
+/// Returns, for each merge interval of the journal of L2P updates: programs for the L2P table per thousand host writes,
+/// in total and by kind, and the number of pages that are programmed on capacitor power when power is lost.
 fn journal_costs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let of = |journal| Ok((journal, runs.run_named(&journal_experiment_name(journal))?));
     let all = JOURNAL_MERGE_PAGES.into_iter().map(of).collect::<Result<Vec<_>>>()?;

@@ -309,7 +309,7 @@ fn not_run_because(error: &ReplayError) -> MissingRecord {
 pub struct Record {
     /// Name of the experiment that was run.
     pub name: String,
-    /// Digest of the experiment's definition when it was run, from [`Experiment::digest`].
+    /// Digest of the experiment's definition when it was run, from [`Experiment::definition_digest`].
     pub key: String,
     /// Digest of the code that ran the experiment, as returned by [`code_digest()`].
     #[serde(default)]
@@ -487,7 +487,8 @@ impl ExperimentRecords {
         self.records.insert(name.to_owned(), Err(why.to_owned()));
     }
 
-    /// Returns the figures of an experiment, and notes that the current row (reported result) uses it.
+    /// Returns the record of the experiment called `name`, and notes that the current row (reported result) uses it.
+    ///
     /// # Errors
     /// The reason why the experiment was not run.
     pub fn run_named(&self, name: &str) -> Result<ExperimentRun<'_>, String> {

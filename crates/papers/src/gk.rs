@@ -25,7 +25,7 @@ use super::experiment::{
 };
 use super::verdict::Value;
 
-/// Number of blocks of the GeckoFTL paper's device; [`BLOCK_PAGES`] is its number of pages per block.
+/// Number of blocks of the GeckoFTL paper's device; [`PAPER_PAGES_PER_BLOCK`] is its number of pages per block.
 const PAPER_BLOCKS: u64 = 1 << 22;
 const BLOCK_PAGES: u64 = 128;
 /// R: logical pages in percent of the physical pages.
@@ -622,7 +622,7 @@ fn validity_costs_by_utilisation(runs: &ExperimentRecords) -> Result<Vec<Value>>
     Ok(values)
 }
 
-/// Returns the result of `figure` for the run of each of the five designs.
+/// Returns the result of `figure` for the run of each of the five FTL designs that the GeckoFTL paper compares.
 fn value_per_design(
     runs: &ExperimentRecords,
     figure: impl Fn(ExperimentRun<'_>) -> f64,
@@ -666,7 +666,8 @@ fn executed_recovery_steps(run: ExperimentRun<'_>) -> impl Iterator<Item = Value
         .map(move |step| Value::new(format!("executed, {step}"), recovery_step_s(run, step)))
 }
 
-/// Returns the values of a row (reported result) that the formulas give for 2 TiB.
+/// Returns what the formulas for recovery time give for a row (reported result) on a device of 2 TiB, to be shown next
+/// to executed recoveries.
 fn formula_values(id: &str) -> Vec<Value> {
     let values = recovery_row_values(id).unwrap_or_default();
     values.into_iter().map(|value| Value::new(format!("2 TiB, {}", value.of), value.value)).collect()

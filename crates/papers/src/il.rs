@@ -10,9 +10,9 @@
 //! five years.
 //!
 //! The substitutes write at the rate that follows from Table I without write amplification. As the drive also programs
-//! pages for GC, gaps are multiplied by the baseline's programs per host write ([`Trace::programs_per_write`]) and
-//! reduced by the time in which the baseline serves a request, as in a recorded trace. The baseline's lifetime is
-//! therefore given.
+//! pages for GC, gaps are multiplied by the baseline's programs per host write
+//! ([`Trace::programs_per_write_quick_and_full`]) and reduced by the time in which the baseline serves a request, as in
+//! a recorded trace. The baseline's lifetime is therefore given.
 //!
 //! The response time has two definitions, because the chunk buffer acknowledges three of four pages on arrival:
 //! - *Equal buffers*: every configuration acknowledges writes from a battery-backed buffer of eight pages. A chunk
@@ -33,10 +33,11 @@ use super::verdict::Value;
 /// A trace of the integrated lifetime management paper, and its generated substitute.
 #[derive(Clone, Copy)]
 struct Trace {
-    /// Name of the trace in the paper; `substitute` is the name of the generated load that replaces the trace.
+    /// Name of the trace in the paper; `substitute_name` is the name of the generated load that replaces the trace.
     name: &'static str,
     substitute: &'static str,
-    /// Lifetime of the drive with the baseline, years (IL, Table I), which determines the write rate of the substitute.
+    /// Lifetime of the drive with the baseline, years (integrated lifetime management paper, Table I), which determines
+    /// the write rate of the substitute.
     lifetime_years: f64,
     /// Page programs per host write of the baseline, as measured by Wearwell: scaled down, and at full size.
     programs_per_write: [f64; 2],
@@ -48,7 +49,7 @@ const TRACES: [Trace; 3] = [
     Trace { name: "DVMT", substitute: "dvmt", lifetime_years: 3.04, programs_per_write: [1.137, 1.140] },
 ];
 const SCHEMES: [&str; 5] = ["baseline", "throttling", "compression", "dedup", "integrated"];
-/// Number of reads per write in the generated substitutes.
+/// Number of host reads per host write in the generated loads that replace the paper's traces.
 const READS_PER_WRITE: f64 = 0.3;
 /// Writes per second of the synthetic load: 1.97 MB/s, 1.5 times what the drive's target lifetime allows without GC.
 const SYNTHETIC_WRITES_PER_S: f64 = 480.0;
@@ -57,8 +58,8 @@ const CONTROL_WRITES_PER_S: f64 = 240.0;
 /// Number of page addresses of the synthetic loads at full size. It is most of the drive, so that GC runs.
 const SYNTHETIC_PAGES: f64 = 14e6;
 
-/// Name of the runs of compression on a drive [`ROOMY_DRIVE_FACTOR`] times as large, which can take the same number of
-/// bytes in its life and never needs GC.
+/// Name of the runs of compression on a drive [`LARGE_DRIVE_SIZE_FACTOR`] times as large, which can take the same
+/// number of bytes in its life and never needs GC.
 const UNCOLLECTED_COMPRESSION_RUN: &str = "compression, never collected";
 const ROOMY_DRIVE_FACTOR: u32 = 15;
 
@@ -339,7 +340,8 @@ fn energy_uj_per_page_write(run: ExperimentRun<'_>) -> Result<f64> {
     run.required_figure("lifetime.energy_uj_per_page")
 }
 
-/// Returns how much of a value a variant of the run saves relative to the baseline, percent.
+/// Returns how much of a value (such as energy) a variant of the drive saves relative to the baseline on the same
+/// trace, percent.
 fn saved_percent(
     runs: &ExperimentRecords,
     (trace, variant, answer): (&str, &str, AcknowledgeMoment),
@@ -398,8 +400,8 @@ fn target_lifetime_values(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-/// Returns the energy that integrated management saves with the printed powers, and with twice the energy of
-/// compression, percent; with `sign` -1 the increase.
+/// Returns the energy that the scheme `integrated` saves relative to the baseline, percent: with the powers that the
+/// paper prints, and with twice the energy of compression. With `sign` -1, returns the increase.
 fn energy_saved_values(runs: &ExperimentRecords, trace: &str, sign: f64) -> Result<Vec<Value>> {
     let of = |variant: &str| {
         saved_percent(runs, (trace, variant, AcknowledgeMoment::EqualBuffers), energy_uj_per_page_write)
@@ -423,8 +425,8 @@ fn management_decisions(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     ])
 }
 
-/// Returns the greatest gains in response time and energy over the baseline, and the gains on the control load. The
-/// latter should be zero, otherwise the gains are an artifact.
+/// Returns the greatest savings in response time and energy relative to the baseline, percent, and the savings on the
+/// control load. The latter should be zero; otherwise the savings do not come from lifetime management.
 fn greatest_gains(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let of = |trace, variant, answer, value: fn(ExperimentRun<'_>) -> Result<f64>| {
         saved_percent(runs, (trace, variant, answer), value)

@@ -23,8 +23,8 @@ use super::verdict::Value;
 struct Trace {
     short_name: &'static str,
     name: &'static str,
-    /// Number of requests of the trace, in million (LX, Table I). The field `write_share` is the share of writes among
-    /// these.
+    /// Number of requests of the trace, in million (Recyclable SSD paper, Table I). The field `write_share` is the
+    /// share of writes among these.
     requests_million: f64,
     write_share: f64,
     /// Size of a device on which the trace never causes an erase, in footprints of the trace: more than writes divided
@@ -710,7 +710,7 @@ fn with_unjudged_variants(
     Ok(values)
 }
 
-/// Appends the text `name` to the names of the values.
+/// Appends the text `name` to the name of each value of a reported result.
 fn with_value_name(values: Vec<Value>, name: &str) -> Vec<Value> {
     values.into_iter().map(|value| Value::new(format!("{} {name}", value.of), value.value)).collect()
 }
@@ -730,8 +730,9 @@ fn named_value_against_baseline(
     )
 }
 
-/// Returns a function that adds two write reductions per trace: with an unbounded fingerprint store on the filled
-/// drive, and on a load in which contents return in both weeks.
+/// Returns a function that adds two write reductions (percent) per trace to a list of values. Both use an unbounded
+/// fingerprint store: one on a drive filled before the trace, the other on a load in which contents return in both
+/// weeks.
 fn with_other_drive_states<'a>(
     runs: &'a ExperimentRecords,
     traces: &'a [&str],
@@ -750,8 +751,8 @@ fn with_other_drive_states<'a>(
     }
 }
 
-/// Returns for each trace the number of reads that would explain the reported popularity of the invalid pages, and the
-/// number in Table I of the Recyclable SSD paper, million.
+/// Returns, for each trace, the number of reads (million) that the reported popularity of the invalid pages would
+/// require, and the number of reads in Table I of the Recyclable SSD paper.
 fn reads_explaining_popularity(runs: &ExperimentRecords) -> Vec<Value> {
     let of = |trace: &Trace| {
         let reads = |counts: &str| {
@@ -878,8 +879,9 @@ const PROB_RESPONSE_VARIANTS: [(&str, &str); 4] = [
     ("timed-buffered-prob", "buffered"),
 ];
 
-/// Returns the changes of response times with other variants (designs with settings), with a text appended to the names
-/// of the traces. Variants with a write buffer are compared with the baseline that has one.
+/// Returns the change of the mean response time with each of the variants (design with settings) relative to the
+/// baseline, percent; with `sign` -1 its reduction. The text of the variant is appended to the names of the traces.
+/// Variants with a write buffer are compared with the baseline that has one.
 fn response_times_of_variants(runs: &ExperimentRecords, variants: &[(&str, &str)], sign: f64) -> Vec<Value> {
     let of = |(variant, name): &(&str, &str)| {
         let is_buffered = variant.contains("buffered");

@@ -185,8 +185,8 @@ fn page_contents(targets: &Targets, results: &Results) -> Page {
     }
 }
 
-/// Returns the reasons for differences from the paper, each with the ids of those of its rows (reported results) that
-/// differ. The last entry has the differing rows without a known reason.
+/// Returns the reasons why rows (reported results) differ from the paper, each with the ids of the differing rows that
+/// it explains. The last entry has the differing rows without a known reason.
 fn difference_reasons(targets: &Targets, results: &Results) -> Vec<(String, String)> {
     let differing: Vec<&str> = differing_rows(targets, results).collect();
     let mut reasons = Vec::new();
@@ -285,7 +285,8 @@ fn row_cells(target: &Target, row: &Row) -> [String; 7] {
     ]
 }
 
-/// Returns the reasons why some of Wearwell's values in a row are shown but not judged, each reason once.
+/// Returns the reasons why some of Wearwell's values in a row (reported result) are shown but get no verdict, each
+/// reason once.
 fn reasons_for_shown_values(target: &Target, row: &Row) -> Vec<String> {
     let is_shown = |why: &str| row.ours.iter().any(|value| target.reason_not_judged(&value.of) == Some(why));
     let reasons = target.beside.iter().filter(|beside| is_shown(&beside.why));

@@ -23,7 +23,7 @@ use super::{closed_forms, experiments, measure_row};
 /// experiments.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Results {
-    /// Name of the paper on the command line.
+    /// Name of the paper to which the results belong, as on the command line, e.g. `lx`.
     pub paper: String,
     /// Version of Wearwell that wrote these results.
     pub version: String,
@@ -40,7 +40,8 @@ pub struct Results {
     pub experiments: Vec<Record>,
     /// Names of the experiments that were not run, each with the reason.
     pub not_run: BTreeMap<String, String>,
-    /// Names of full-size experiments whose figures may be different with the current code: see [`Results::evaluate`].
+    /// Names of the full-size experiments that were run by older code and whose figures may be different with the
+    /// current code: see [`Results::evaluate`].
     #[serde(default)]
     pub older_code: BTreeSet<String>,
 }
@@ -52,7 +53,8 @@ pub struct Row {
     pub id: String,
     /// Wearwell's values for the row (reported result); empty if nothing was measured.
     pub ours: Vec<Value>,
-    /// Names of the experiments from which Wearwell's values come; empty for a closed form.
+    /// Names of the experiments from which Wearwell's values of the row come; empty if they come from a formula instead
+    /// of an experiment.
     pub experiments: Vec<String>,
     /// Whether the input of an experiment from which the values come was generated to replace a trace or an application
     /// of the paper.

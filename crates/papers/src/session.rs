@@ -28,7 +28,7 @@ pub struct SessionOptions {
     pub seed: u64,
     /// Folder of the paper, in which `results.json` and the files made from it are written.
     pub folder: PathBuf,
-    /// Original traces of the papers that the user has.
+    /// Paths of those original traces of the papers that the user has; substitutes are generated for the others.
     pub traces: OriginalTraces,
     /// Whether all experiments are run again, even those whose records are up to date.
     pub reruns_all: bool,
@@ -102,8 +102,8 @@ pub fn run_paper(
     run_jobs(paper, &experiment_jobs(paper, &setting), options, observer)
 }
 
-/// Runs the experiments in `wanted` whose records are missing or out of date, as [`run_paper`] does for all experiments
-/// of a paper.
+/// Runs those experiments of `wanted_jobs` whose records are missing or out of date, as [`run_paper_experiments`] does
+/// for all experiments of a paper.
 ///
 /// # Errors
 /// Files that cannot be written.
@@ -174,8 +174,8 @@ enum WorkerMessage {
     Ends(usize, Result<Box<Record>, MissingRecord>),
 }
 
-/// Runs the experiments, `at_once` of them at a time; returns false if the observer ended the run. Experiments that
-/// finish after that are still recorded.
+/// Runs the experiments of `tasks`, at most `max_parallel_tasks` of them at a time. Returns false if the observer ended
+/// the run; experiments that finish after that are still recorded.
 fn run_concurrently(
     to_do: &[ExperimentTask],
     at_once: usize,
@@ -206,7 +206,8 @@ fn run_concurrently(
 /// Stack size of the threads that run experiments, bytes: as large as that of the main thread usually is.
 const WORKER_STACK_BYTES: usize = 8 << 20;
 
-/// Runs experiments of the list one after the other, in one of several threads, until none is left or the run is ended.
+/// Runs in one of several worker threads: takes the next experiment that no thread has begun, and repeats this until
+/// none is left or the run is ended.
 fn run_tasks_of_thread(
     to_do: &[ExperimentTask],
     next: &AtomicUsize,
@@ -284,7 +285,7 @@ fn handle_worker_messages(
     Ok(is_whole)
 }
 
-/// Stores the record of an experiment that finished in the results, or the reason why it was not run.
+/// Adds the record of a finished experiment to `results`, or the reason why the experiment could not be run.
 fn store_outcome(
     name: &str,
     outcome: Result<Box<Record>, MissingRecord>,
@@ -304,7 +305,8 @@ fn store_outcome(
     }
 }
 
-/// Returns the records of experiments in the results of an earlier run in the folder; none if they cannot be read.
+/// Reads the records of experiments that an earlier run stored in `results.json` of the folder; returns none if the
+/// file cannot be read.
 fn stored_records(folder: &Path) -> Vec<Record> {
     results_in_folder(folder).map(|results| results.experiments).unwrap_or_default()
 }

@@ -20,9 +20,10 @@ use wearwell_trace::{Op, Request};
 
 use super::experiment::MissingRecord;
 
-/// Number of classes of page popularity and of page version, which have four bits each.
+/// Number of classes of page popularity (reads of a page while it was valid, 0 to 15) and of page version (15 for the
+/// newest dead page of an address, 14 for the one before), which have four bits each.
 const PAGE_CLASS_COUNT: usize = 16;
-/// Number of requests between two reports of progress.
+/// Number of requests of the trace that are counted between two calls of the progress callback.
 const REQUESTS_PER_REPORT: u64 = 1 << 16;
 
 type FastMap<K, V> = HashMap<K, V, FxBuildHasher>;
@@ -63,7 +64,7 @@ struct TraceCounter {
 }
 
 /// Counts the requests and pages of an input, and how many dead pages were recycled (written again with equal content),
-/// by popularity and version. Returns the counts by name.
+/// by popularity (reads while valid) and version (age among the dead pages of the address). Returns the counts by name.
 ///
 /// # Errors
 /// The input cannot be read, or the user ended the run.

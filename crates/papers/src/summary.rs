@@ -91,7 +91,8 @@ fn difference_reason(targets: &Targets, results: &Results, headline: &Headline) 
     format!("{sentence} {tested}")
 }
 
-/// Returns the text up to its first full stop that ends a sentence, which is the first one before a blank.
+/// Returns the first sentence of the text with a capital letter: the text up to the first full stop that a blank
+/// follows.
 fn first_sentence(text: &str) -> String {
     let end = text.find(". ").map_or(text.len(), |end| end + 1);
     capitalise(&text[..end])

@@ -8,8 +8,8 @@ use super::results::Results;
 use super::target::{Evidence, Targets};
 use super::verdict::{Outcome, Verdict};
 
-/// Numbers of results that were compared with a paper's on one kind of evidence (measured, formula, ...), by outcome of
-/// the comparison.
+/// Numbers of those results of Wearwell with one kind of evidence (measured, formula, ...) that were compared with a
+/// paper's, by outcome of the comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ComparedCounts {
     /// Number of Wearwell's results that agree with the reported ones.

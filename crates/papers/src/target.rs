@@ -118,8 +118,8 @@ pub struct Difference {
     /// without such experiments is shown as untested.
     #[serde(default)]
     pub tested_by: Vec<String>,
-    /// Figures of the experiments in `tested_by` that are printed from the record, by dotted name; empty if the text
-    /// `why` quotes them.
+    /// Dotted names of the figures of the experiments in `tested_by` that are printed with the reason; empty if the
+    /// text `why` quotes their values.
     #[serde(default)]
     pub figures: Vec<String>,
     /// Statements of the paper that contradict each other, if that is the reason for the difference. No experiment can
@@ -138,7 +138,7 @@ pub struct Difference {
 pub struct Statement {
     /// Section, table or figure of the paper in which the statement is made.
     pub place: String,
-    /// Figures that the paper states there.
+    /// Figures that the paper states in this place, in words.
     pub says: String,
 }
 
@@ -325,7 +325,7 @@ impl Evidence {
         }
     }
 
-    /// Returns whether agreement of a value with this evidence counts as reproduced.
+    /// Returns whether a result with this kind of evidence counts as reproduced if it agrees with the reported one.
     pub fn counts_as_reproduced(self) -> bool {
         matches!(self, Self::Measured | Self::Executed)
     }

@@ -6,8 +6,9 @@ use wearwell_papers::closed_forms::{chunk_write_share, packed_pages_per_delta, r
 use wearwell_papers::target::NeededInput;
 use wearwell_papers::verdict::Value;
 
-/// Returns the formula's values of a row: its closed form, or the formula that is shown beside values of executed runs.
-/// Checks that all are numbers with different names.
+/// Returns the values that a formula gives for the row `id` (a reported result): those of the row's closed form, or
+/// those of the recovery formula that are shown beside measured values. Checks that all are finite numbers with
+/// different names.
 fn formula_values(id: &str) -> Option<Vec<Value>> {
     let (of_row, of_recovery) = (row_values(id), recovery_row_values(id));
     assert!(of_row.is_none() || of_recovery.is_none(), "{id} has two formulas");
@@ -19,14 +20,15 @@ fn formula_values(id: &str) -> Option<Vec<Value>> {
     Some(values)
 }
 
-/// Returns the values of the row `id` (a reported result), rounded to `digits` decimal places, as the table prints
-/// them.
+/// Returns the values that a formula gives for the row `id` (a reported result), rounded to `digits` decimal places as
+/// the paper prints them.
 fn printed_values(id: &str, digits: usize) -> Vec<String> {
     let values = formula_values(id).unwrap_or_else(|| panic!("{id} is a closed form"));
     values.iter().map(|value| format!("{:.digits$}", value.value)).collect()
 }
 
-/// Returns the value `of` of the row `id`, rounded to `digits` decimal places, as the table prints it.
+/// Returns the value with the name `of` that a formula gives for the row `id` (a reported result), rounded to `digits`
+/// decimal places as the paper prints it.
 fn printed_value(id: &str, of: &str, digits: usize) -> String {
     let values = formula_values(id).unwrap_or_else(|| panic!("{id} is a closed form"));
     let value = values.iter().find(|value| value.of == of).unwrap_or_else(|| panic!("{id} has no {of}"));

@@ -1165,8 +1165,9 @@ fn exercised_features(experiment: &Experiment) -> BTreeSet<String> {
     features
 }
 
-/// Cost, counted in pages, that the sample of a paper's experiments may reach by experiments beyond one run of every
-/// design. With this budget the samples of all papers together run for a minute.
+/// Largest cost of the sample of a paper's experiments, counted in host pages and flash operations. The cheapest run of
+/// every design is in the sample even if it exceeds this cost. With it the samples of all papers together run for a
+/// minute.
 const SAMPLE_BUDGET_PAGES: f64 = 12e6;
 
 /// Returns a sample of a paper's experiments: the cheapest ones that use every design, and then as many as the budget

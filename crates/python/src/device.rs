@@ -125,8 +125,8 @@ impl Device {
         self.engine.ftl_mut().store_mut().nand_mut()
     }
 
-    /// Calls the engine with an empty list of operations, so that the list afterwards has only the operations of this
-    /// call.
+    /// Empties the engine's list of flash operations and then calls the engine by `call`, so that the list has only the
+    /// operations of this call.
     fn call_engine<T>(
         &mut self,
         call: impl FnOnce(&mut Engine<PowerCut<SimNand>>) -> wearwell::Result<T>,

@@ -25,7 +25,8 @@ use crate::watch::ProgressWatch;
 #[pyclass(frozen, module = "wearwell._native")]
 pub(crate) struct Input {
     source: InputSource,
-    /// Extent and checksum of the trace, with the state of its file when they were determined.
+    /// Extent and checksum of the trace, with the length and modification time that its file had when they were
+    /// determined.
     surveyed: Mutex<Option<(FileStamp, SurveyResults)>>,
 }
 

@@ -41,8 +41,8 @@ const SIZE_CLASS_BITS: u32 = 12;
 const CONTENT_NUMBER_BITS: u32 = u64::BITS - SIZE_CLASS_BITS;
 const CONTENT_NUMBER_MASK: u64 = (1 << CONTENT_NUMBER_BITS) - 1;
 const MIN_SIZE_RATIO: f64 = 0.01;
-/// Number of bits that the version of a page has in a content's number, whose other bits are the page number. After
-/// 2^20 versions the contents of a page repeat.
+/// Width of the page version in a content number, bits; the other bits hold the page number. After 2^20 versions the
+/// contents of a page repeat.
 const PAGE_VERSION_BITS: u32 = CONTENT_NUMBER_BITS - u32::BITS;
 
 /// Content models and their keys, for parsing and help.
@@ -367,8 +367,8 @@ impl ContentModel {
         }
     }
 
-    /// Appends to `into` one descriptor for each page of `pages` (logical page numbers less than 2^32), which are one
-    /// request, and records them as written. O(1) per page.
+    /// Appends to `into` the content descriptor of each page of `pages` (logical page numbers less than 2^32) that one
+    /// write request writes, and records the pages as written. O(1) per page.
     #[inline]
     pub fn describe_pages(&mut self, pages: Range<u64>, into: &mut Vec<Descriptor>) {
         if let ContentSource::Reverts { depth, .. } = self.spec.source {
@@ -384,8 +384,8 @@ impl ContentModel {
         }
     }
 
-    /// Prefetches the content model's entries of these pages, which are to be written, so that the cache misses
-    /// overlap. Changes nothing.
+    /// Loads the content model's entries of pages that are about to be written into the CPU cache, so that the cache
+    /// misses overlap. Changes nothing.
     pub fn prefetch(&self, pages: impl Iterator<Item = u64>) {
         let Some(current) = &self.current_contents else { return };
         std::hint::black_box(
@@ -393,7 +393,7 @@ impl ContentModel {
         );
     }
 
-    /// Records that these pages hold no content (trim), so that their next write is no overwrite.
+    /// Records in the content model that trimmed pages hold no content, so that their next write is no overwrite.
     pub fn record_trim(&mut self, pages: Range<u64>) {
         if let Some(current) = &mut self.current_contents {
             pages.for_each(|page| current.clear(page));

@@ -124,7 +124,7 @@ pub struct Difference {
     pub origins: [Option<String>; 2],
 }
 
-/// Two runs whose records are compared with each other, one of each file.
+/// Two runs, one of each result file, with the fields in which their records differ.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct RunPair {
     /// Design and input of the compared runs; those of both runs if they differ.
@@ -302,8 +302,8 @@ fn is_origin(field: &str) -> bool {
     field.starts_with(ORIGINS_PREFIX) || field.contains(&format!(".{ORIGINS_PREFIX}"))
 }
 
-/// Returns the origin of a setting's value from its record; `None` for other fields, and if the record does not contain
-/// it.
+/// Returns where the value of the setting `field` comes from (default, file, preset and so on), found in the fields of
+/// its record; `None` for a field that is no setting, and if the record does not contain the origin.
 fn origin_of(field: &str, fields: &BTreeMap<String, Value>) -> Option<String> {
     let at = if field.starts_with("config.") { 0 } else { field.find(".config.")? + 1 };
     let (before, key) = (&field[..at], &field[at + "config.".len()..]);

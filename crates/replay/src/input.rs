@@ -186,8 +186,8 @@ impl OpenInput {
         }
     }
 
-    /// Returns how many requests of the trace file have a time before that of their predecessor; counted by the reader,
-    /// because it may deliver corrected times.
+    /// Returns how many requests of the trace file have a time before that of their predecessor. The trace reader
+    /// counts them, because it may deliver corrected times.
     fn unsorted_times(&self) -> u64 {
         match self {
             Self::Trace(reader) => reader.unsorted_times(),
@@ -211,7 +211,7 @@ pub struct InputSurvey {
     pub requests: u64,
     /// Number of requests of the trace that ages the device before the input; 0 if there is none.
     pub aging_requests: u64,
-    /// Distinct 4-KiB pages that are read, written or zeroed.
+    /// Number of distinct 4-KiB pages that the input reads, writes or zeroes.
     pub footprint_pages: u64,
     /// End of the highest byte range that the input touches, trims included, in bytes.
     pub end_bytes: u64,

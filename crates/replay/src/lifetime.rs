@@ -73,8 +73,8 @@ impl LifetimeManagement {
         }
     }
 
-    /// Returns when a request that arrived at `arrival_ns` may start: at once, or later if it is a host write and
-    /// writes are throttled.
+    /// Returns the time in nanoseconds at which a request that arrived at `arrival_ns` may start: its arrival, or a
+    /// later time if it is a host write and writes are throttled.
     ///
     /// # Errors
     /// Errors of switching schemes: turning compression off writes the pages that are buffered for a chunk.
@@ -105,7 +105,7 @@ impl LifetimeManagement {
     /// switches them.
     ///
     /// # Errors
-    /// As [`LifetimeManagement::start_of_request_ns`].
+    /// As [`LifetimeManagement::request_start_ns`].
     pub(crate) fn begin_epoch(&mut self, device: &mut Device<SimNand>, now_ns: u64) -> Result<(), Error> {
         let now = match self.controller.options().epoch {
             EpochLength::Seconds(_) => now_ns,

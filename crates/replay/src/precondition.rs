@@ -24,8 +24,8 @@ use crate::theory;
 use crate::workload::draw::uniform_below;
 use crate::workload::permutation::Permutation;
 
-/// Returns content that differs from that of every trace and model: the top bit is set in a hash of page number and
-/// pass.
+/// Returns the content that preconditioning writes to a page in a pass. It differs from the content of every trace and
+/// model: its fingerprint is a hash of page number and pass with the top bit set.
 fn unique_content(page: u64, pass: u64) -> Descriptor {
     Descriptor::of_fingerprint(Fingerprint(mix_bits(page ^ pass << 40) | 1 << 63))
 }
@@ -141,7 +141,7 @@ pub fn overwrite_at_random<N: Nand>(
 /// amplification is judged.
 const STEADINESS_SAMPLES: u64 = 40;
 
-/// Overwrites random pages as [`overwrite_at_random`] does, and calls `on_moment` with the counters since the first
+/// Overwrites random pages as [`overwrite_at_random`] does, and calls `on_sample` with the counters since the first
 /// garbage collection, [`STEADINESS_SAMPLES`] times.
 fn overwrite_with_samples<N: Nand>(
     device: &mut Device<N>,

@@ -136,8 +136,8 @@ pub struct RunRecord {
 }
 
 impl RunRecord {
-    /// Returns the record with the lifetime in years scaled to a drive of `bytes` exported bytes; without a size,
-    /// without scaled years.
+    /// Returns the record with the lifetime in years scaled to a drive of `bytes` exported bytes. If `bytes` is `None`,
+    /// the record gets no scaled years.
     #[must_use]
     pub fn scaled_to(mut self, bytes: Option<u64>) -> Self {
         let exported = self.device.logical_pages as f64 * f64::from(self.device.page_bytes);
@@ -383,8 +383,8 @@ pub struct Latency {
     pub p9999: f64,
     /// Largest latency, microseconds.
     pub max: f64,
-    /// The latency distribution as computed from the histogram's bins alone, which the records of reproduced papers
-    /// contain.
+    /// The same latency distribution, computed from the bins of the latency histogram without exact values; used only
+    /// in records of reproduced papers.
     #[serde(skip)]
     pub binned: Option<Box<Latency>>,
 }

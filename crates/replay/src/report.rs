@@ -766,8 +766,9 @@ pub(crate) fn lines_above_table(run: &RunRecord) -> String {
     )
 }
 
-/// Returns a phrase on the blocks that garbage collection keeps free or open: how many there are in addition to the
-/// over-provisioning, or how much over-provisioning they leave.
+/// Returns a phrase on the blocks that garbage collection keeps free or open. If they are reserved in addition to the
+/// over-provisioning, it states their number, and otherwise how much over-provisioning they leave. Empty if they matter
+/// little.
 fn gc_reserve_phrase(device: &DeviceRecord) -> String {
     let acting = device.effective_over_provisioning();
     if device.reserve_blocks > 0.0 {

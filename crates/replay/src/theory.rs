@@ -55,8 +55,9 @@ fn require_utilisation(u: f64) {
     assert!(u > 0.0 && u < 1.0, "utilisation is logical/physical and lies in (0, 1), not {u}");
 }
 
-/// Returns the utilisation (logical / physical pages) that collection sees: the blocks of the free pool, and on average
-/// half of every open block, hold no collectable data. `frontiers` is the number of open blocks.
+/// Returns the effective utilisation (logical / physical pages) under garbage collection. The blocks of the free pool,
+/// and on average half of every open block, do not count as physical pages, because they hold no data that GC could
+/// collect. `open_blocks` is the number of open blocks.
 ///
 /// With 8 free blocks of 16384 this moves greedy write amplification by 0.6 % at 7 % over-provisioning.
 /// The result is in (0, 1) if the reserves leave room for the logical pages.
@@ -336,8 +337,8 @@ pub fn delta_programs_per_host_write(delta_share: f64, pages_per_delta: f64) -> 
 /// Returns the host bytes that a device can take before its mean erase count reaches the endurance ("TBW", here in
 /// bytes).
 ///
-/// `endurance` is program/erase cycles per block, and `blocks` counts all blocks that take part in wear levelling.
-/// Assumes even wear; a device with uneven wear ends earlier.
+/// `endurance_cycles` is the rated program/erase cycles per block, and `blocks` counts all blocks that take part in
+/// wear levelling. Assumes even wear; a device with uneven wear ends earlier.
 pub fn bytes_written_until_worn(
     endurance: f64,
     blocks: u64,

@@ -153,7 +153,7 @@ impl TimelineWindow {
 struct BoundedSamples<T> {
     kept_samples: Vec<T>,
     max_samples: usize,
-    /// Number of offered samples of which one is stored; it doubles whenever stored samples are dropped.
+    /// One of this many offered samples is stored; the number doubles whenever every second stored sample is dropped.
     stored_one_of: u64,
     offered_samples: u64,
     /// Function that merges the contents of a dropped sample into the stored sample after it.

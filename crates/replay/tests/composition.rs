@@ -51,7 +51,8 @@ fn engine_refusal(settings: &[String]) -> Option<String> {
     }
 }
 
-/// Returns the table of mixtures as the document shows it, followed by the numbered reasons for refusals.
+/// Returns the table of mixtures of mechanisms as `docs/composition.md` shows it, followed by the numbered reasons why
+/// the engine refuses some.
 fn mixture_table() -> String {
     let mut reasons: Vec<String> = Vec::new();
     let mut accepted = 0;

@@ -17,7 +17,7 @@ use wearwell_replay::sweep::{FailedRun, Swept};
 use crate::common;
 
 const LOAD: &str = "zipf:pages=9000,requests=12000,read=0.3";
-/// Text that would end a script, begin one, or leave an HTML attribute if it were not escaped.
+/// Text that, if not escaped, would end or begin a script, or end an HTML attribute.
 const HOSTILE_TEXT: &str =
     "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&<!-- {{record}} \u{2028}";
 

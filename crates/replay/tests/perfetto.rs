@@ -95,7 +95,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// A slice of a track with everything that the viewer shows of it.
+/// A slice (time span) of a track in a Perfetto trace, with everything that the viewer shows of it.
 #[derive(Clone, Default, Debug)]
 struct Slice {
     track: u64,
@@ -122,7 +122,7 @@ impl Slice {
     }
 }
 
-/// Content of a decoded trace: tracks, slices and counters.
+/// Content of a decoded Perfetto trace: tracks, slices (time spans) and counters.
 #[derive(Default, Debug)]
 struct Decoded {
     /// Name of each track, and the number of its parent track.

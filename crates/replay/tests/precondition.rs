@@ -43,7 +43,8 @@ fn device_of_config(config: &Config, design: &str) -> Device<SimNand> {
     Device::new(nand, resolved.logical_pages, &parts, DeviceOptions::default()).unwrap()
 }
 
-/// Returns the write amplification of the next uniform writes, as many as `times` the number of logical pages.
+/// Executes uniform random writes, as many as `times` the number of logical pages, and returns their write
+/// amplification.
 fn measured_amplification(device: &mut Device<SimNand>, times: f64, seed: u64) -> f64 {
     device.ftl_mut().clear_stats();
     let pages = device.ftl().logical_pages() as u64;
@@ -88,8 +89,8 @@ fn assert_within(measured: f64, expected: f64, tolerance: f64, what: &str) {
     assert!(error.abs() <= tolerance, "{what}: {measured} instead of {expected}");
 }
 
-/// Compares write amplification after construction, over half as many writes as there are logical pages, with theory
-/// and with a drive that was overwritten until it was steady.
+/// Checks the write amplification of a drive that was constructed in steady state against theory and against a drive
+/// that was overwritten until it was steady. It is measured over half as many writes as there are logical pages.
 fn assert_constructed_is_steady(pools: u32, blocks: u32, spare: f64) {
     let what = format!("{pools} pools of {blocks} blocks, spare {spare}");
     let mut constructed = new_device(pools, blocks, spare);

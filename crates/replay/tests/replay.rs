@@ -39,7 +39,8 @@ fn assert_close(measured: f64, expected: f64, tolerance: f64) {
     assert!(error <= tolerance, "{measured}, expected {expected}: off by {error:.6}");
 }
 
-/// Checks sums that hold for every run without a write buffer, complete or partial.
+/// Checks that the counts of a record add up, such as programs by cause to all programs, as in every run without a
+/// write buffer.
 #[track_caller]
 fn assert_counts_add_up(record: &RunRecord) {
     assert_eq!(record.programs, sum_of_counts(&record.programs_by_cause));

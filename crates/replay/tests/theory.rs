@@ -14,7 +14,7 @@ fn utilisation_at(over_provisioning: f64) -> f64 {
 
 const OVER_PROVISIONING: [f64; 4] = [0.07, 0.15, 0.28, 3.0 / 7.0];
 
-/// Returns the utilisation of a device of `blocks` blocks if the free pool and the frontiers together take `reserved`
+/// Returns the utilisation of a device of `blocks` blocks if the free pool and the open blocks together take `reserved`
 /// blocks.
 fn utilisation_with_reserve(over_provisioning: f64, blocks: u64, reserved: u64, pages_per_block: u64) -> f64 {
     let physical = blocks * pages_per_block;

@@ -23,13 +23,14 @@ fn config_of_settings(settings: &[&str]) -> Config {
 const MIXTURE: [&str; 4] =
     ["parts.content=dedup,recycle", "parts.map=cached", "parts.validity=log", "parts.survives=nvram-map"];
 
-/// Returns name and configuration of every named design and of a mixture, for a walk each.
+/// Returns name and configuration of every named design and of a mixture of parts, each of which is recorded step by
+/// step.
 fn designs_to_walk() -> impl Iterator<Item = (&'static str, Config)> {
     let named = design::ALL.iter().map(|design| (design.name, config_of_settings(&[])));
     named.chain(std::iter::once(("page-map", config_of_settings(&MIXTURE))))
 }
 
-/// Programs, reads and erases by cause, as the engine counts them or as the events of a walk add up.
+/// Programs, reads and erases by cause, from the counters of the engine or from the events of a step-by-step run.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct CountsByCause([BTreeMap<&'static str, u64>; 3]);
 
@@ -80,7 +81,7 @@ fn free_pages(picture: &DriveState) -> Vec<bool> {
     picture.pages.iter().map(|row| row.1 == FlashPageState::Free as u8).collect()
 }
 
-/// Records a walk, and compares its record with the state and the counters of the engine after every step.
+/// Records a step-by-step run, and compares the record with the state and the counters of the engine after every step.
 fn walk_compared_with_engine(name: &str, config: &Config, extent: WatchedExtent) -> Walkthrough {
     let input = Input::of_generator_spec(&default_workload(config, name).unwrap()).unwrap();
     let (mut counts, mut views, mut counted) = (CountsByCause::default(), Vec::new(), Vec::new());

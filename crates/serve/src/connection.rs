@@ -46,8 +46,9 @@ const RECEIVE_BUFFER_BYTES: usize = 260 << 10;
 const SHARED_PAYLOADS_LEAST_BYTES: usize = 64 << 10;
 /// Most bytes of requests and their replies that one connection queues to the engine as one batch.
 const BATCH_MAX_BYTES: usize = 8 << 20;
-/// Most bytes of a request and its reply for which the receiving thread of a connection executes the request itself.
-/// The thread receives nothing meanwhile; for larger requests it is faster to receive and execute at the same time.
+/// Largest size of a request with its reply, bytes, at which the receiving thread of a connection executes the request
+/// itself. The thread receives nothing meanwhile; for larger requests it is faster to receive and execute at the same
+/// time.
 const SHORT_REQUEST_MAX_BYTES: usize = 32 << 10;
 /// Most bytes of replies that the thread which executed the requests sends itself, without waking the writer thread.
 const DIRECTLY_SENT_MAX_BYTES: usize = 64 << 10;
@@ -257,7 +258,7 @@ impl ReplyBuffers {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
 
-    /// Keeps the buffers of large replies for later replies, up to [`Self::KEPT_BUFFERS_MAX_BYTES`].
+    /// Keeps the buffers of large replies for later replies, up to 4 MiB in total.
     fn keep_buffers(&self, replies: Vec<Reply>) {
         const KEPT_BUFFER_LEAST_BYTES: usize = 4096;
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -314,7 +315,7 @@ struct PendingRequest {
     execution: RequestExecution,
     is_read: bool,
     footprint_bytes: usize,
-    /// Outcome of the last step; `None` while the request has steps left.
+    /// Outcome of the last step of executing the request; `None` while steps are left.
     last_step: Option<StepOutcome>,
 }
 
@@ -346,8 +347,8 @@ impl<D: BlockDevice> Work<D> for RequestBatch {
         self.requests.iter().all(|request| request.footprint_bytes <= SHORT_REQUEST_MAX_BYTES)
     }
 
-    /// Executes requests of the batch in order, up to [`STEP_MAX_BYTES`] of data, so that requests of other
-    /// connections are not delayed for long.
+    /// Executes requests of the batch in order, up to 2 MiB of data, so that requests of other connections are not
+    /// delayed for long.
     fn step(&mut self, device: &mut D) -> StepProgress {
         let _logged_as = self.shared.log_span.enter();
         let mut progress = StepProgress::default();
@@ -561,8 +562,8 @@ impl ReceiveBuffers {
     /// Number of earlier buffers that are kept for reuse: clearing a new buffer takes as long as receiving into it.
     const KEPT_BUFFERS_MAX: usize = 3;
 
-    /// Replaces the current buffer by another one if requests still refer to it, and returns a buffer to which none
-    /// refers.
+    /// Returns the buffer into which the connection receives next. If requests still refer to the current buffer, it is
+    /// first replaced by one to which none refers.
     fn unshared_buffer(&mut self) -> &mut Vec<u8> {
         if Arc::get_mut(&mut self.current_buffer).is_none() {
             let is_free =

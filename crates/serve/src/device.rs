@@ -73,7 +73,7 @@ impl From<OsRefusal> for DeviceError {
 }
 
 /// Flash medium that a server can use. A medium may defer operations, unseen by the engine, until
-/// [`Medium::write_deferred`].
+/// [`Medium::write_deferred_operations`].
 pub trait Medium: Nand + Any + Debug + Send {
     /// Writes the deferred operations of the medium to its files (to the page cache, without waiting for the disk,
     /// unless a sync was asked for).
@@ -99,10 +99,11 @@ pub trait Medium: Nand + Any + Debug + Send {
         ))
     }
 
-    /// Writes and syncs everything, and records that the medium was closed.
+    /// Writes all deferred operations of the medium to its files, syncs the files, and records that the medium was
+    /// closed.
     ///
     /// # Errors
-    /// [`NandError::PowerLost`] if the operating system refuses ([`Medium::last_refusal`]).
+    /// [`NandError::PowerLost`] if the operating system refuses ([`Medium::last_os_refusal`]).
     fn end_session(&mut self) -> Result<(), NandError> {
         Ok(())
     }
@@ -211,7 +212,7 @@ pub trait BlockDevice: Send + 'static {
 pub struct HostCommandCounts {
     /// Number of read commands of clients.
     pub reads: u64,
-    /// Number of write commands of clients, zeroes included.
+    /// Number of write commands of clients, commands that write zeroes included.
     pub writes: u64,
     /// Number of trim commands of clients.
     pub trims: u64,
@@ -221,7 +222,7 @@ pub struct HostCommandCounts {
     pub remaps: u64,
     /// Bytes that clients read.
     pub bytes_read: u64,
-    /// Bytes that clients wrote, without zeroes and trims.
+    /// Bytes that clients wrote by write commands, without those of commands that write zeroes or trim.
     pub bytes_written: u64,
 }
 
@@ -265,7 +266,8 @@ pub struct FlashDevice {
     idle_scrub: IdleScrub,
 }
 
-/// Most lost logical pages that are logged at once; `scrub` of the control socket lists more.
+/// Most newly found lost logical pages that are logged one by one at a time; the number of further ones is logged. The
+/// command `scrub` of the control socket lists more.
 const LOGGED_LOST_PAGES_MAX: usize = 100;
 
 /// Damage of a device that was logged already, so that it is not logged again.
@@ -281,7 +283,8 @@ struct LoggedDamage {
 #[derive(Debug)]
 struct IdleScrub {
     next_scrubbed_page: Ppn,
-    /// Counts of client commands at the last step: if they changed, the device is not idle.
+    /// Counts of client commands at the last step of the idle scrub. If they have changed at the next step, the device
+    /// is not idle.
     commands_at_last_step: HostCommandCounts,
 }
 
@@ -326,7 +329,7 @@ impl FlashDevice {
     }
 
     /// Refuses reads of logical pages whose newest version cannot be proven: those that a rescue left out
-    /// ([`OpenReport::unproven_lpns`](crate::image::OpenReport::unproven_lpns)).
+    /// ([`OpenReport::lpns_with_unproven_version`](crate::image::OpenReport::lpns_with_unproven_version)).
     #[must_use]
     pub fn refuse_unproven_pages(self, unproven: BTreeSet<Lpn>) -> Self {
         Self { unproven_lpns: unproven, ..self }
@@ -467,7 +470,8 @@ impl FlashDevice {
         &self.device
     }
 
-    /// Checks every conservation law of the engine. Takes time in proportion to the flash.
+    /// Checks every conservation law of the engine (rules by which its maps, counters and flash pages must agree).
+    /// Takes time in proportion to the flash.
     ///
     /// # Errors
     /// The first law that is broken, as a sentence.
@@ -485,7 +489,8 @@ impl FlashDevice {
         self.medium().last_refusal().map(|refused| refused.message.as_str())
     }
 
-    /// Returns the design, the rated endurance, and the numbers of starts and ends of the device.
+    /// Returns facts about the drive for its health report: design, rated endurance, and numbers of starts and unclean
+    /// ends.
     pub fn identity(&self) -> &DriveIdentity {
         &self.identity
     }
@@ -617,8 +622,8 @@ impl FlashDevice {
         if self.recorder.is_none() { self.punch_dead_blocks() } else { Ok(()) }
     }
 
-    /// Erases some of the blocks that hold no valid page (at most `ERASED_BLOCKS_MAX`), and returns their space to the
-    /// file system.
+    /// Erases up to 128 of the blocks that hold no valid page, and returns their file space to the file system (punches
+    /// holes).
     fn punch_dead_blocks(&mut self) -> Result<(), DeviceError> {
         const ERASED_BLOCKS_MAX: u32 = 128;
         self.run_changing_operation(|device| {

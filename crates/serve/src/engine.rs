@@ -28,7 +28,7 @@ use tracing::Span;
 
 use crate::device::{BlockDevice, DeviceError};
 
-/// What is left to do after one step of a piece of work: whether there is another step, and whether a flush is needed.
+/// What a piece of work for the engine still needs after one of its steps: another step, or a flush of the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StepProgress {
     /// Whether the work has another step.
@@ -54,8 +54,8 @@ pub trait Work<D>: Send {
     /// Executes the next step of the work on the device.
     fn step(&mut self, device: &mut D) -> StepProgress;
 
-    /// Answers the requests that the last step finished. `settled` is the outcome of the round: of its flush, or of its
-    /// write of deferred operations.
+    /// Answers the requests that the last step finished. `settled` is the outcome of the flush, or of the write of
+    /// deferred operations, that the engine did after the step.
     fn answer(&mut self, settled: &Result<(), DeviceError>);
 }
 
@@ -132,7 +132,7 @@ impl<D: BlockDevice> Engine<D> {
         Ok(())
     }
 
-    /// Queues a job of one step and waits for the value that it returns.
+    /// Queues `job`, which the engine runs on the device in one step, and waits for the value that it returns.
     ///
     /// # Errors
     /// [`EngineStopped`] if the engine has ended, or ends by a panic of the device at this job.
@@ -219,7 +219,7 @@ enum EnginePhase {
 /// Queue of new work, and the device while no thread uses it.
 struct EngineState<D> {
     arrived_work: VecDeque<Box<dyn Work<D>>>,
-    /// The device, while no thread uses it; `None` while a thread executes a round, and after the end.
+    /// The device, while no thread uses it; `None` while a thread executes work on it, and after the engine has ended.
     idle_device: Option<Box<RoundExecutor<D>>>,
     phase: EnginePhase,
 }
@@ -308,12 +308,13 @@ struct RoundExecutor<D> {
     /// Log span of the device. Work that has a source enters the span of its source instead.
     log_span: Span,
     waiting_work: VecDeque<Box<dyn Work<D>>>,
-    /// Work that has done a step in this round, each piece with whether it has another step.
+    /// Work that has done a step in the current round (one step of each waiting piece of work), each piece with whether
+    /// it has another step.
     stepped_work: Vec<(Box<dyn Work<D>>, bool)>,
 }
 
 impl<D: BlockDevice> RoundExecutor<D> {
-    /// Flushes the device and returns it with the outcome.
+    /// Flushes the device and returns it with the outcome of the flush.
     fn into_flushed_device(mut self) -> EndedDevice<D> {
         let flushed = self.log_span.in_scope(|| self.device.flush());
         (self.device, flushed)
@@ -450,7 +451,8 @@ mod tests {
             Self { engine, thread, execution_sender, execution_receiver }
         }
 
-        /// Makes short work of one step.
+        /// Makes work of one short step, which the thread that queues the work may execute itself. The step records
+        /// `name` on the device.
         fn short_work(&self, name: &'static str) -> RecordedWork {
             let executed_by = self.execution_sender.clone();
             RecordedWork {

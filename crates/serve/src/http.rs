@@ -35,7 +35,7 @@ const PLAIN_TEXT_CONTENT_TYPE: &str = "text/plain; charset=utf-8";
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Request {
     is_head: bool,
-    /// Path of the address without the query.
+    /// Path of the requested URL, without the query.
     path: String,
     /// Names and values of the headers, in the order of their arrival.
     headers: Vec<(String, String)>,
@@ -59,7 +59,7 @@ impl Request {
     /// Parses the header of an HTTP request.
     ///
     /// # Errors
-    /// The refusal to send.
+    /// The error answer to send to the client.
     fn parse_header(head: &[u8]) -> Result<Self, Answer> {
         let malformed = || Answer::refusal("400 Bad Request", "the request is not valid HTTP/1.1");
         if head.len() > REQUEST_HEADER_MAX_BYTES {
@@ -146,7 +146,7 @@ pub(crate) fn read_request(socket: &Socket) -> io::Result<Option<Request>> {
 }
 
 /// Reads up to the empty line that ends the header of a request, or until the header is too long. `None` if the client
-/// disconnects or the time is over.
+/// disconnects, or the header has not arrived within [`ANSWER_TIMEOUT`].
 fn read_request_header(socket: &Socket) -> io::Result<Option<Vec<u8>>> {
     let deadline = Instant::now() + ANSWER_TIMEOUT;
     let mut head = Vec::new();

@@ -104,7 +104,7 @@ const METRICS: &[MetricDescription] = &[
     ("bad_blocks", "bad_blocks", Gauge, Single, "Blocks that cannot be used"),
 ];
 
-/// The fields of the answers to `stats` and `health` of one device.
+/// The fields with which one device answers the control commands `stats` and `health`.
 #[derive(Debug)]
 struct DeviceFigures {
     /// Name of the device's export, if the server names its exports.
@@ -157,7 +157,7 @@ impl DeviceFigures {
     }
 }
 
-/// The fields of the answers to `stats` and `health` of all devices of a server.
+/// The fields with which all devices of a server answer the control commands `stats` and `health`.
 #[derive(Debug)]
 struct ServerFigures(Vec<DeviceFigures>);
 
@@ -241,7 +241,7 @@ fn serve_scrape(socket: &Socket, targets: &[ExportTarget<FlashDevice>], has_name
     http::send_answer(socket, &request, &answer)
 }
 
-/// Gathers the answers of `stats` and `health` of all devices whose engine has not stopped.
+/// Gathers the answers to the control commands `stats` and `health` of all devices whose engine has not stopped.
 fn gather_figures(targets: &[ExportTarget<FlashDevice>], has_names: bool) -> ServerFigures {
     let answers = |target: &ExportTarget<FlashDevice>| {
         let export = has_names.then(|| target.export.name.clone());

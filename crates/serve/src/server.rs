@@ -141,7 +141,7 @@ pub struct NamedDevice<D> {
 #[derive(Debug)]
 pub struct Server<D> {
     export_targets: Arc<[ExportTarget<D>]>,
-    /// Engine threads, in the order of `targets`.
+    /// Engine threads of the devices, in the order of `export_targets`.
     engine_threads: Vec<EngineThread<D>>,
     /// Whether reports (metrics) name the export of each device; false if the server has a single device without a name
     /// of its own.

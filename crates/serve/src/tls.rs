@@ -102,7 +102,7 @@ mod with_tls {
         /// Performs the TLS handshake with a client, until `deadline`.
         ///
         /// # Errors
-        /// The client goes, takes too long, speaks no TLS, or shows no certificate that is wanted.
+        /// The client disconnects, takes too long, speaks no TLS, or shows no certificate that is wanted.
         pub(crate) fn accept(&self, stream: &Stream, deadline: Instant) -> io::Result<Session> {
             let state = ServerConnection::new(Arc::clone(&self.server_config)).map_err(io::Error::other)?;
             let session = Session {
@@ -248,7 +248,7 @@ mod without_tls {
 
     use crate::socket::Stream;
 
-    /// Certificates, of which there are none: this build has no TLS.
+    /// TLS configuration of the server. It has no value, because this build has no TLS.
     #[derive(Clone, Debug)]
     pub enum Tls {}
 
@@ -263,7 +263,7 @@ mod without_tls {
         }
     }
 
-    /// An encrypted connection, of which there is none.
+    /// An encrypted connection with a client. It has no value, because this build has no TLS.
     #[derive(Debug)]
     pub(crate) enum Session {}
 

@@ -23,7 +23,8 @@ fn selection(range_bytes: u64, contexts: &[u32]) -> Vec<u8> {
     .concat()
 }
 
-/// One random request: command, flags, offset, length, and the payload of a write. Some are refused.
+/// Returns one random request: command, flags, offset, length, and the payload of a write. The server refuses some of
+/// them.
 fn random_request(random: &mut Random) -> (u16, u16, u64, u32, Vec<u8>) {
     let command = [READ, WRITE, FLUSH, TRIM, CACHE, ZERO, STATUS, WRITE, 77][random.below(9) as usize];
     let flags =
@@ -82,7 +83,7 @@ fn one_extended_request_covers_more_than_four_gibibytes() {
     served.stop();
 }
 
-/// A device of 2^63 bytes, all of them a hole, that notes the longest range it was given at once.
+/// A device of 2^63 bytes, all of them a hole, that records the longest range of a single call.
 #[derive(Default)]
 struct Endless {
     longest: u64,

@@ -114,8 +114,8 @@ fn damage(files: &mut MemoryFiles, model: &mut Model, design: &str, share: u64) 
     unreachable!("some page holds data")
 }
 
-/// Writes ten times the capacity around the lost pages, with restarts. Checks that lost pages stay lost and are found
-/// by an audit until they are written or trimmed.
+/// Writes ten times the capacity to the logical pages that are not lost, with restarts in between. Checks that lost
+/// pages stay lost and are found by an audit until they are written or trimmed. Returns the number of lost pages.
 fn outlive(design: &str, seed: u64, share: u64) -> usize {
     let (mut files, mut model) = worked_on(design, seed);
     let lost = damage(&mut files, &mut model, design, share);

@@ -12,8 +12,8 @@ use crate::versions;
 const BLOCKS: u64 = 512;
 const BLOCK_BYTES: usize = 4096;
 const IN_FLIGHT: usize = 16;
-/// Number of cycles after which every planted defect must be found. Similar reliability tests needed up to 150 for the
-/// rarest defect.
+/// Number of cycles (work, then a power cut) after which every planted defect must be found. Similar reliability tests
+/// needed up to 150 for the rarest defect.
 const CYCLES: u64 = 400;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,7 +112,8 @@ impl Drive {
         }
     }
 
-    /// Simulates a loss of power: the cache is lost, except some of its blocks that had been written out already.
+    /// Simulates a loss of power: the content of the volatile cache is lost, except some of its blocks that had been
+    /// written out already.
     fn cut(&mut self) {
         for (block, versions) in std::mem::take(&mut self.cache) {
             if self.random.random_range(0..3) == 0 {

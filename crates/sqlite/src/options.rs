@@ -24,7 +24,8 @@ pub const DEFAULT_DESIGN: &str = "remap";
 pub(crate) const URI_PARAMETERS: [&str; 9] =
     ["image", "memory", "nbd", "control", "design", "size", "durability", "set", "remap"];
 
-/// Place of the device that stores the database: memory, an image, or a server.
+/// Where the device that stores the database is: in the memory of this process, in an image file, or on a running
+/// server.
 #[derive(Clone, Debug)]
 pub enum Backend {
     /// A device in this process with simulated flash in memory.
@@ -48,9 +49,11 @@ pub enum Backend {
 /// Options of an open database, from the parameters of its URI.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Place of the database's device: in memory, in an image, or on a server.
+    /// Where the device that stores the database is: in the memory of this process, in an image file, or on a running
+    /// server.
     pub backend: Backend,
-    /// Whether checkpoints remap the pages that they copy from the log to the database, instead of writing them.
+    /// Whether checkpoints remap the pages that they copy from the write-ahead log to the database, instead of writing
+    /// them.
     pub remaps_checkpoints: bool,
     /// Values of all URI parameters as one text. Two connections use the same device if their texts are equal.
     pub device_identity: String,

@@ -143,7 +143,7 @@ impl Drive for RemoteDrive {
     }
 }
 
-/// The locked lock file of a server's device; it is unlocked when this is dropped.
+/// The lock file of a server's device, locked until this value is dropped.
 #[derive(Debug)]
 struct DeviceLock(File);
 
@@ -156,7 +156,8 @@ impl Drop for DeviceLock {
     }
 }
 
-/// Locks the lock file next to the server's NBD socket, by which a process marks the device as used by its database.
+/// Locks the lock file next to the server's NBD socket, so that no other process stores a database on the server's
+/// device. An error if another process holds the lock.
 fn lock_device_of_socket(socket: &Path) -> Result<DeviceLock, Error> {
     let mut path = OsString::from(socket);
     path.push(".sqlite-lock");

@@ -24,11 +24,11 @@ use crate::shm::ShmRegion;
 
 /// Name of the VFS, as URIs state it: `vfs=wearwell`.
 pub const VFS_NAME: &CStr = c"wearwell";
-/// Pragma that returns the counters of the database's files and of its device, as JSON.
+/// Name of the pragma that returns the counters of the database's files and of its device, as JSON.
 const STATS_PRAGMA: &CStr = c"wearwell_stats";
 const PATH_BYTES_MAX: c_int = 1024;
 
-/// Functions that `SQLite` passed when it loaded the extension.
+/// The functions of `SQLite`'s API, which `SQLite` passed when it loaded the extension, and its default VFS.
 struct SqliteHost {
     sqlite_routines: SqliteFunctions,
     /// The default VFS of `SQLite`, used for temporary files, randomness, time and loading of libraries.
@@ -129,7 +129,8 @@ struct OpenFileState {
     has_mapped_shm: bool,
 }
 
-/// Layout of an open file of this VFS; `SQLite` sees it as an `sqlite3_file`.
+/// C structure of an open file of this VFS. It begins with `SQLite`'s own structure, so that `SQLite` sees an
+/// `sqlite3_file`.
 #[repr(C)]
 struct OpenFile {
     base: ffi::File,
@@ -179,7 +180,7 @@ fn run_guarded(operation: c_int, body: impl FnOnce() -> Result<c_int, Error>) ->
     }
 }
 
-/// Returns a C string that `SQLite` passed as a `&str`; an empty one for null and for invalid UTF-8.
+/// Returns a C string that `SQLite` passed, as a `&str`. It is empty if `text` is null or invalid UTF-8.
 ///
 /// # Safety
 /// `text` is null, or ends with a zero and does not change during `'a`.
@@ -253,7 +254,7 @@ unsafe extern "C" fn open(
     code::OK
 }
 
-/// Returns a parameter of a database's URI.
+/// Returns the value of the parameter `key` of a database's URI; `None` if the URI does not have it.
 ///
 /// # Safety
 /// `name` is a name that `xOpen` got.

@@ -29,8 +29,8 @@ use crate::drive::Drive;
 use crate::error::Error;
 use crate::wal::{ContiguousRange, FRAME_HEADER_BYTES, WAL_HEADER_BYTES, WalLayout};
 
-/// Most partially written device pages that are kept in memory. When this number is reached, all of them are written to
-/// the device and dropped.
+/// Maximum number of partially written device pages that are kept in memory. When this number is reached, all of them
+/// are written to the device and dropped.
 const PARTIAL_PAGES_MAX: usize = 64;
 
 /// Counters of the writes, remaps and syncs of a database's files, since the database was opened.
@@ -45,7 +45,7 @@ pub struct Counters {
     pub checkpoint_copies: u64,
     /// Copies from the write-ahead log to the database that were remapped instead of written.
     pub remaps: u64,
-    /// Device pages written that hold headers of the write-ahead log or parts of the rollback journal.
+    /// Number of device pages written that hold headers of the write-ahead log or parts of the rollback journal.
     pub partial_page_writes: u64,
     /// Writes of the device's directory page, which lists the database's files.
     pub directory_writes: u64,
@@ -76,7 +76,7 @@ pub struct Volume {
     /// Partially written device pages that are kept in memory, by their device address in bytes.
     partial_pages: BTreeMap<u64, PartialPage>,
     wal_len: u64,
-    /// Length that the database will have after a checkpoint of the whole log, bytes.
+    /// Length that the database file will have after a checkpoint of the whole write-ahead log, bytes.
     database_len_after_checkpoint: u64,
     last_wal_read: Option<WalRead>,
     remaps_checkpoints: bool,
@@ -84,7 +84,8 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// Opens the volume on a device: reads its directory of files. An empty device gets a new directory.
+    /// Opens the volume (the files of one database) on a device: reads the page that lists the files. An empty device
+    /// gets an empty list. `remaps` states whether checkpoints become remaps.
     ///
     /// # Errors
     /// [`Error::Foreign`], [`Error::Damaged`], [`Error::Unsuitable`], those of the device.
@@ -225,8 +226,8 @@ impl Volume {
         (page_bytes > 0).then(|| WalLayout::new(page_bytes, self.block_bytes()))
     }
 
-    /// Returns the contiguous range (also contiguous on the device) that begins at byte `offset` of a file. `None` for
-    /// a log without a header, whose page size is not known yet.
+    /// Returns the range of a file that begins at byte `offset` and is also contiguous on the device. `None` for a
+    /// write-ahead log whose header has not been written, because its page size is then unknown.
     fn contiguous_range(&self, kind: FileKind, offset: u64) -> Option<ContiguousRange> {
         let chunk_bytes = self.directory.chunk_bytes();
         match kind {
@@ -256,8 +257,9 @@ impl Volume {
         Ok(())
     }
 
-    /// Evaluates a header that is written to the write-ahead log. The header of the log contains the page size. The
-    /// header of a frame contains the number of the frame's database page, for which the database must have space.
+    /// Takes over what a header states that is written to the write-ahead log. The log's header gives the page size. A
+    /// frame's header gives the number of its database page; an error if the device has no room to extend the database
+    /// to this page at the next checkpoint.
     fn evaluate_wal_header(&mut self, offset: u64, header: &[u8]) -> Result<(), Error> {
         let number = |at: usize| {
             let bytes = header.get(at..).and_then(<[u8]>::first_chunk);
@@ -363,7 +365,7 @@ impl Volume {
         Ok(self.partial_pages.get_mut(&page_at).expect("it is there or was put there"))
     }
 
-    /// Writes all partially written pages in memory that have changed to the device. They stay in memory, because the
+    /// Writes to the device all partially written pages in memory that have changed. They stay in memory, because the
     /// next headers belong to the same pages.
     fn write_partial_pages(&mut self) -> Result<(), Error> {
         for (&at, page) in self.partial_pages.iter_mut().filter(|(_, page)| page.is_dirty) {

@@ -19,8 +19,8 @@
 pub(crate) const WAL_HEADER_BYTES: u64 = 32;
 /// Size of a frame's header in `SQLite`'s write-ahead log, bytes.
 pub(crate) const FRAME_HEADER_BYTES: u64 = 24;
-/// Number of frames of the write-ahead log in a group: their headers are stored together in one slot. These headers and
-/// the header of the log fill a page of 4 KiB except for 8 bytes.
+/// Number of frames of the write-ahead log in a group. On the device, the headers of a group are stored together in a
+/// slot (the space of one database page). With the header of the log, they fill a page of 4 KiB except for 8 bytes.
 pub(crate) const FRAMES_PER_GROUP: u64 = 169;
 
 /// A range of a file's bytes that is also contiguous as stored on the device. In a write-ahead log, frame headers and
@@ -31,8 +31,8 @@ pub(crate) struct ContiguousRange {
     pub(crate) stored_offset: u64,
     /// Length of the contiguous range, bytes; at least one.
     pub(crate) len_bytes: u64,
-    /// Whether the contiguous range is smaller than device pages, so that it is collected in memory before it is
-    /// written to the device.
+    /// Whether writes to the contiguous range may cover only a part of a device page, so that they are collected in
+    /// memory before the page is written to the device.
     pub(crate) is_partial_page: bool,
 }
 
@@ -61,8 +61,8 @@ impl WalLayout {
         (1 + FRAMES_PER_GROUP) * self.slot_bytes
     }
 
-    /// Returns the contiguous range that begins at byte `offset` of the log and ends with the header or database page
-    /// in which it begins.
+    /// Returns the contiguous range that begins at byte `offset` of the write-ahead log and ends with the header or
+    /// database page in which it begins.
     pub(crate) fn contiguous_range_at(self, offset: u64) -> ContiguousRange {
         let Some(behind) = offset.checked_sub(WAL_HEADER_BYTES) else {
             return ContiguousRange {
@@ -87,21 +87,22 @@ impl WalLayout {
         }
     }
 
-    /// Returns the number of groups (frames whose headers share a slot) that a log of `len` bytes occupies, a partly
-    /// filled one included.
+    /// Returns the number of groups (frames whose headers share a slot) that a write-ahead log of `len` bytes occupies,
+    /// a partly filled one included.
     pub(crate) fn frame_group_count(self, len: u64) -> u64 {
         len.saturating_sub(WAL_HEADER_BYTES)
             .div_ceil(self.frame_bytes() * FRAMES_PER_GROUP)
             .max(u64::from(len > 0))
     }
 
-    /// Returns the length of a log whose `groups` groups of frames (frames whose headers share a slot) are full, bytes.
+    /// Returns the length, in bytes, of a write-ahead log whose `groups` groups of frames (frames whose headers share a
+    /// slot) are full.
     pub(crate) fn log_bytes_of_frame_groups(self, groups: u64) -> u64 {
         if groups == 0 { 0 } else { WAL_HEADER_BYTES + groups * FRAMES_PER_GROUP * self.frame_bytes() }
     }
 
-    /// Returns the number of bytes of device pages that a log of `len` bytes occupies, with its separate pages for
-    /// headers.
+    /// Returns the number of bytes of device pages that a write-ahead log of `len` bytes occupies, with its separate
+    /// pages for headers.
     pub(crate) fn stored_log_bytes(self, len: u64) -> u64 {
         self.frame_group_count(len) * self.stored_group_bytes()
     }

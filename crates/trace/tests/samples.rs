@@ -23,7 +23,8 @@ fn sample_file(path: &str) -> Option<PathBuf> {
     Some(file)
 }
 
-/// Known facts about a sample trace. Shares are rounded to the digits of the expected value.
+/// Counts and shares that a sample trace is known to have. Before the comparison, computed shares are rounded to the
+/// digits that are known.
 struct SampleFacts {
     requests: u64,
     write_share: f64,

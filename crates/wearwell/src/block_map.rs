@@ -19,19 +19,20 @@ use crate::store::{BlockState, Store};
 pub const HISTOGRAM_BINS_MAX: u32 = 40;
 /// Number of steps in which a cell of the block map (a few blocks) states the shares of its valid and invalid pages.
 const PAGE_SHARE_STEPS: u64 = 15;
-/// Value of a cell of the block map (a few blocks) whose blocks are all retired.
+/// Code in a cell of the block map (a few blocks) that means that all its blocks are retired.
 const RETIRED_CELL_CODE: u64 = 15;
 /// Digits of the base64url alphabet, by value; a cell of the block map is written as two of them.
 const BASE64URL_DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Returns the number of consecutive blocks that share a cell of the block map, at least 1, for a drive of `blocks`
-/// blocks and a map of at most `most_cells` cells.
+/// Returns the number of consecutive blocks that one cell (two characters) of the block map summarises, at least 1, for
+/// a drive of `blocks` blocks and a map of at most `most_cells` cells.
 pub fn blocks_per_cell(blocks: u32, most_cells: u32) -> u32 {
     blocks.div_ceil(most_cells.max(1)).max(1)
 }
 
-/// Appends the block-map cells of the blocks in the range `blocks` to `digits`, two characters per cell. The range
-/// begins with the first block of a cell; its last cell may have fewer blocks. O(blocks of the range).
+/// Appends to `digits` the cells of the block map for the blocks in the range `blocks`, two characters per cell of
+/// `blocks_per_cell` blocks. The range begins with the first block of a cell; its last cell may have fewer blocks.
+/// O(blocks of the range).
 pub fn append_cells<N: Nand>(
     store: &Store<N>,
     blocks: Range<u32>,

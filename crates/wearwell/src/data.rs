@@ -46,11 +46,11 @@ pub fn mix_bits(mut x: u64) -> u64 {
 pub struct Descriptor {
     /// Fingerprint of the page's content.
     pub fingerprint: Fingerprint,
-    /// Compressed size of the page with an LZ-class compressor, bytes, at most the page size;
-    /// `Descriptor::UNKNOWN_SIZE` if not known.
+    /// Compressed size of the page with an LZ-class compressor, bytes, at most the page size; [`Self::UNKNOWN_SIZE`] if
+    /// not known.
     pub compressed_bytes: u16,
-    /// Size in bytes of the delta (compressed XOR) to the earlier content of the same address;
-    /// `Descriptor::UNKNOWN_SIZE` if not known, or if there is no earlier content.
+    /// Size in bytes of the delta (compressed XOR) to the earlier content of the same logical page;
+    /// [`Self::UNKNOWN_SIZE`] if not known, or if there is no earlier content.
     pub delta_bytes: u16,
 }
 

@@ -41,10 +41,11 @@ pub enum HostData<'a> {
 struct PagePiece {
     lpn: Lpn,
     mask: SectorMask,
-    /// First byte of the piece, counted from the beginning of its logical page. `end_in_page` is the byte after its
-    /// last one there; `from_in_request` is its first byte, counted from the beginning of the host request.
+    /// First byte of the piece, counted from the beginning of its logical page.
     from_in_page: usize,
+    /// Byte after the last byte of the piece, counted from the beginning of its logical page.
     end_in_page: usize,
+    /// First byte of the piece, counted from the beginning of the host request.
     from_in_request: usize,
 }
 

@@ -13,10 +13,10 @@ pub enum OpKind {
     Program,
     /// Block erase: tBERS on the plane, no data transfer.
     Erase,
-    /// A batch of [`FlashOp::copy_or_line_count`] page copies within one plane: alternately a read and a program, each
-    /// program after its read.
+    /// A batch of page copies within one plane: alternately a read and a program, each program after its read. The
+    /// operation holds the number of copies.
     Copies,
-    /// A sequential scan of NVRAM, of [`FlashOp::copy_or_line_count`] lines of [`NVRAM_LINE_BYTES`]. No plane executes
+    /// A sequential scan of NVRAM; the operation holds the number of lines of [`NVRAM_LINE_BYTES`]. No plane executes
     /// it. If the scan searches for the referrers of a GC victim (logical pages mapped to its pages),
     /// [`FlashOp::plane`] is the first plane of the victim, otherwise `NONE`.
     Scan,

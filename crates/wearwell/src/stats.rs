@@ -190,7 +190,8 @@ pub struct FlashOpList {
     is_deferring: bool,
     ops: Vec<FlashOp>,
     deferred: Vec<FlashOp>,
-    /// Pages of the operations in `ops` and in `deferred`; empty unless the recording of pages is on.
+    /// Pages of the flash operations of the request, and pages of the deferred operations; both empty unless the
+    /// recording of pages is on.
     recorded_pages: [Vec<FlashOpPage>; 2],
     /// Events of the request, in order; `None` unless event recording is on.
     events: Option<Vec<FtlEvent>>,
@@ -203,7 +204,7 @@ impl FlashOpList {
         self.clear();
     }
 
-    /// Switches on or off that the page of every collected flash operation is recorded, for a trace of single
+    /// Switches the recording of the page of every collected flash operation on or off, for a trace of single
     /// operations ([`FlashOpList::op_pages`]). Costs 12 bytes and a look-up of the page's owner per operation.
     pub fn set_recording_pages(&mut self, locating: bool) {
         self.records_pages = locating;
@@ -261,8 +262,8 @@ impl FlashOpList {
         self.is_collecting
     }
 
-    /// Appends a flash operation to the list of the request, or to the list of deferred operations if
-    /// [`Self::set_deferring`] is set.
+    /// Appends a flash operation to the list of the request, or to the list of deferred operations (for which no
+    /// request waits) while deferring is switched on.
     #[inline]
     pub(crate) fn push_op(&mut self, op: FlashOp) {
         if self.is_deferring { self.deferred.push(op) } else { self.ops.push(op) }
@@ -306,8 +307,8 @@ impl FlashOpList {
         }
     }
 
-    /// Returns the [`FlashOp::dependency_distance`] of an operation that needs the result of a read just before it: 1
-    /// if the last flash operation of the list is a read, otherwise 0.
+    /// Returns the dependency of an operation that needs the result of a read just before it, as a number of operations
+    /// back in the list: 1 if the last flash operation of the list is a read, otherwise 0 (no dependency).
     #[inline]
     pub(crate) fn dependency_on_last_read(&self) -> u16 {
         let list = if self.is_deferring { &self.deferred } else { &self.ops };

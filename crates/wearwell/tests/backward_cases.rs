@@ -129,7 +129,7 @@ impl Rig {
         cached.counts().synchronisations + cached.counts().checkpoint_synchronisations
     }
 
-    /// Collects victims until the block of `ppn` has been collected.
+    /// Runs GC on one victim block after the other until the block of `ppn` has been collected and erased.
     fn collect_block_of(&mut self, ppn: Ppn) {
         let before = self.erases(ppn);
         for _ in 0..64 {
@@ -191,8 +191,8 @@ impl Rig {
         self.push_out_entries();
     }
 
-    /// Evicts map entries from the map cache, some of them dirty, so that these are written to translation pages;
-    /// asserts that at least one was.
+    /// Evicts map entries from the map cache, and asserts that at least one of them was dirty and was therefore written
+    /// to a translation page.
     fn synchronise(&mut self) {
         let before = self.synchronisations();
         self.push_out_entries();

@@ -151,8 +151,8 @@ impl Witness {
         }
     }
 
-    /// Records which versions of `owner` the damage hit. If a cut may undo a trim, any old version of the owner that is
-    /// still on flash may reappear, and may be the damaged one.
+    /// Records, after the damage of a flash page of `owner`, which versions of each logical page may be lost. If a cut
+    /// may undo a trim, any old version of `owner` that is still on flash may reappear, and may be the damaged one.
     fn note_hits(&mut self, device: &Cuttable, owner: u32) {
         if !self.trims_are_durable
             && let Some(versions) = self.pages.get_mut(owner as usize)

@@ -142,7 +142,8 @@ impl Drive {
         audit(&mut self.device);
     }
 
-    /// Commits the page of staged deltas, by writing a delta of 3,900 bytes, which does not fit into a page with them.
+    /// Makes the device program its staged deltas (deltas buffered in RAM) as a flash page, by writing a delta of 3,900
+    /// bytes, which does not fit into one page with them.
     fn commit_staged(&mut self, lpn: u32) {
         self.write_sized(lpn, 9_000, 10);
         self.write_sized(lpn, 9_001, 3_900);

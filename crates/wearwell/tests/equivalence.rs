@@ -97,8 +97,9 @@ const POLICIES: [VictimPolicy; 4] = [
     VictimPolicy::Fifo,
 ];
 
-/// Returns log and counters of a design after a run. If `reads_ahead`, table entries are prefetched before each
-/// operation, most of them for pages that the operation does not access.
+/// Returns the recorded programs and erases, and the counters, of a device of the design after a random run. If
+/// `reads_ahead`, table entries are prefetched before each operation, most of them for pages that the operation does
+/// not access.
 fn outcome_of(world: &World, design: &DesignUnderTest, reads_ahead: bool) -> (Vec<RecordedOp>, Stats) {
     let contents = design.distinct_contents(CONTENTS);
     let mut device = device(world, &design.parts, BUFFERS[0], Recording::new(full_medium(world)));

@@ -21,13 +21,13 @@ use wearwell::{Device, DeviceOptions};
 
 use crate::common;
 
-/// Returns the number of operations of the longest sequences.
+/// Returns the number of host operations in the longest sequences that are explored.
 fn full_depth() -> u32 {
     if common::is_full_exploration() { 6 } else { 5 }
 }
 
-/// Interval of deep sequences: by default, one in this many first operations begins sequences of full depth; the others
-/// begin sequences of one operation less.
+/// Interval of the first operations from which sequences of full depth are explored: by default one first operation in
+/// this number. From the others, sequences of one operation less are explored.
 const ONE_DEEP_IN: u64 = 3;
 
 /// Recycling designs that are explored to the full depth: both victim policies, with and without fast loading.
@@ -73,8 +73,8 @@ struct Node {
 }
 
 impl Node {
-    /// Creates the root of the tree of operation sequences: a device on which both logical pages were written several
-    /// times and no block is free in addition to the reserve.
+    /// Creates the device from which all operation sequences start (the root of their tree): both logical pages were
+    /// written several times, and only the blocks that the engine reserves are free.
     fn new(design: &DesignUnderTest, buffer: BufferOptions) -> Self {
         let geometry = geometry(&design.parts);
         let nand = SimNand::new(geometry.clone(), RetainedFields::ALL).with_nvram(nvram_bytes(&geometry));

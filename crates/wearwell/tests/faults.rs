@@ -120,8 +120,8 @@ fn factory_bad_blocks_are_never_touched() {
     }
 }
 
-/// Returns whether all logical pages fit into the RAM buffer of one compressed chunk, where they replace each other
-/// without ever causing a program.
+/// Returns whether the device buffers all its logical pages in RAM, because they fit into one compressed chunk that is
+/// never full. Writes then replace each other there and never cause a program.
 fn gathers_everything(device: &Device<SimNand>, design: &DesignUnderTest) -> bool {
     design.parts.content.chunks.is_some() && device.ftl().logical_pages() <= CHUNK_MEMBERS as u32
 }

@@ -22,8 +22,8 @@ const COLUMNS: [Cause; 8] = [
     Cause::Validity,
 ];
 
-/// Number of head and tail pages programmed by each design that has them. No column of the golden table, because most
-/// designs have none.
+/// Number of head and tail pages programmed by each design that has them. They are listed here and not in a column of
+/// the golden table, because most designs have none.
 const HEADS_AND_TAILS: &[(&str, u64)] = &[
     ("page-map heads and tails", 834),
     ("remap segments heads and tails", 1314),
@@ -147,8 +147,8 @@ const EXPECTED: &[Row] = &[
     ("mixture of the design wearwell", [131, 0, 0, 2205, 623, 0, 0, 2], [2428, 0, 0, 9090, 5084, 0, 0, 5], [151, 0]),
 ];
 
-/// Executes five thousand operations on the world `slc` without a buffer; returns the counts, and the number of head
-/// and tail pages programmed.
+/// Executes 5,000 host operations on the world (tiny device) `slc` without a write buffer. Returns the row of the
+/// golden table with the counts of flash operations, and the number of head and tail pages programmed.
 fn row_of(design: &DesignUnderTest) -> (Row, u64) {
     let world = worlds().into_iter().find(|world| world.name == "slc").expect("a known world");
     let mut device = device(&world, &design.parts, BUFFERS[0], full_medium(&world));

@@ -165,8 +165,8 @@ fn block_head_and_tail_pages_are_counted_as_programs() {
     assert_eq!(drive.programs(Cause::Host), 19);
 }
 
-/// Fills a device with the paper's superblocks (16 blocks of 1,024 pages of 4 KiB), and returns what its recovery
-/// reads.
+/// Fills a device of `superblocks` superblocks (16 blocks of 1,024 pages of 4 KiB, as in the paper) and recovers it.
+/// Returns the flash operations of each recovery step, and the number of superblocks that were in use.
 fn recovery_of_full(superblocks: u32) -> (RecoverySteps, u64) {
     let geometry = Geometry {
         channels: 16,

@@ -20,9 +20,10 @@ use crate::common;
 
 /// Number of distinct contents: few, so that contents often die and are written again.
 const CONTENTS: u16 = 9;
-/// Worlds with at most this many pages are audited after every operation.
+/// Maximum number of pages of a world (tiny device) that is audited after every operation.
 const TINY_PAGES: u64 = 160;
-/// On larger worlds, number of operations of a run that are audited one by one; after that, every 16th is.
+/// Number of operations, from the start of a run on a larger world, after each of which the device is audited. Later
+/// only every 16th operation is followed by an audit.
 const AUDITED: u64 = 1_000;
 
 /// Counts of events that are rare on a small world, so that they are only required over several runs together.
@@ -82,7 +83,8 @@ fn run(design: &DesignUnderTest, world: &World, buffer: BufferOptions, operation
     Rare { compacted_pages, recycled_writes: stats.recycled_writes }
 }
 
-/// Runs every design on one world, with the operations split evenly over the buffers.
+/// Runs every design on the world (tiny device) `name`, with the operations split evenly over the write buffers under
+/// test.
 fn every_design_on(name: &str, operations: u64) {
     let world = common::worlds().into_iter().find(|world| world.name == name).expect("a known world");
     let operations = operations / BUFFERS.len() as u64;

@@ -41,8 +41,8 @@ const SCENARIO: u64 = 300;
 const AFTERWARDS: u64 = 50;
 /// Default interval of cuts: one possible cut in this many is made. No multiple of three, so that the outcomes rotate.
 const ONE_CUT_IN: u64 = 25;
-/// Share of the possible cuts that is made on devices whose programs and erases fail; in long explorations it is one in
-/// [`ONE_FAILING_CUT_IN`].
+/// Factor by which power cuts on devices whose programs and erases fail are rarer by default than in long explorations,
+/// which make one possible cut in [`ONE_FAILING_CUT_IN`].
 const FAILING_SHARE: u64 = 7;
 const ONE_FAILING_CUT_IN: u64 = 7;
 
@@ -121,7 +121,8 @@ impl Witness {
         }
     }
 
-    /// Records a version in which the logical page holds nothing, as it does at least for a moment.
+    /// Records a version in which the logical page holds nothing: the source page of a relocation, from its
+    /// deallocation on. A source that is also a target holds nothing only until the relocation has written it.
     fn append_hole(&mut self, lpn: u64) {
         let versions = &mut self.pages[lpn as usize];
         versions.issued.push(vec![0; self.oracle.page_sectors() as usize].into());
@@ -322,8 +323,8 @@ impl Scenario<'_> {
         }
     }
 
-    /// Returns the number of operations executed on battery power, which come first and cannot be cut. After them the
-    /// scan may erase an unreadable block; if a recovery erased something, its last operation is cut.
+    /// Returns the number of flash operations of a recovery that are executed on battery power: the first ones, which a
+    /// test cannot cut. An erase that the recovery's scan repeated is not counted, so that it can be cut.
     fn battery_writes(&self, lost: &Fragile) -> u64 {
         if self.design.parts.persistence != Persistence::BatteryFlush {
             return 0;
@@ -360,8 +361,8 @@ impl Scenario<'_> {
     }
 }
 
-/// Asserts that a full device reads: everything is unchanged except what the refused operation may have changed in
-/// part. A relocation may have moved its first pages, which are then holes.
+/// Asserts that a full device still reads every page, and that all pages outside the range of the refused operation are
+/// unchanged. A refused relocation may have moved some pages already; both of its ranges are excluded.
 fn compare_others(device: &mut Fragile, oracle: &mut Oracle, refused: Op) {
     let page = oracle.page_sectors();
     let mut changed: Vec<(u64, u64)> = match refused {

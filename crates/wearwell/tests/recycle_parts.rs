@@ -84,7 +84,8 @@ impl Model {
         }
     }
 
-    /// Sets the read count of a page; other pages that share its counter have none from then on.
+    /// Sets the read count of a flash page. If several pages share one read counter, the other pages of this counter
+    /// then have a count of 0.
     fn set_accesses(&mut self, ppn: u32, count: u8) {
         if let Some(counters) = self.read_counters.filter(|_| count > 0) {
             let shares = |page: u32| page % counters == ppn % counters;
@@ -134,7 +135,8 @@ impl Model {
         (probability(accesses, position), 15 - position, entry.time)
     }
 
-    /// Returns probability and version of a page, independent of the store policy.
+    /// Returns the recycle probability of a dead page, and a number that is greater for newer versions of its logical
+    /// page; both apply under every store policy.
     fn worth(&self, ppn: u32, accesses: u8) -> (f64, usize) {
         let position = self.position(ppn).min(15);
         (probability(accesses, position), 15 - position)

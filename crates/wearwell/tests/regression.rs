@@ -242,9 +242,9 @@ fn a_condemned_block_is_not_used_again_after_recovery() {
     }
 }
 
-/// Returns the greatest dirtiness (weight of a block's dead pages in recycling-aware GC) that a search finds if it
-/// visits the blocks with the most invalid pages first, and ends at the first block with no more invalid pages than the
-/// greatest dirtiness so far.
+/// Searches a GC victim as an earlier, wrong version did: visits the blocks with the most invalid pages first, and ends
+/// at the first block with no more invalid pages than the greatest dirtiness so far. Returns this dirtiness (weight of
+/// a block's dead pages in recycling-aware GC).
 fn dirtiness_before_the_stop(choice: &VictimChoice, block_pages: u32) -> f64 {
     let mut candidates = choice.candidates.clone();
     candidates.sort_by_key(|candidate| (candidate.valid_pages, std::cmp::Reverse(candidate.age_programs)));

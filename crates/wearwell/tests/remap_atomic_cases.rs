@@ -35,7 +35,8 @@ const COMMANDS: [Command; 5] = [
     Command { target: 9, source: 4, pages: 4, mode: Relocate },
 ];
 
-/// Returns devices whose segments hold one entry or three, and devices with each kind of log.
+/// Returns options of devices with atomic remap commands, one for each reverse map under test: logs, and NVRAM segments
+/// of one or three entries.
 fn builds() -> Vec<DriveOptions> {
     let of_three = ReverseMapPart::Segments { nvram_bytes: 1536, segment_bytes: 96 };
     let log = ReverseMapPart::FlashLog { log_pages: 6 };

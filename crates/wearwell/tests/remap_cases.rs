@@ -260,9 +260,9 @@ enum Step {
     Collect,
 }
 
-/// Parameters of a workload that uses up the room for reverse-map entries: pages with many referrers, spread over all
-/// blocks by writes and collections. Of twenty steps, these numbers are writes, relocations and collections; one is a
-/// trim, and the others copy the first `sources` pages.
+/// Parameters of a random workload that uses up the room for reverse-map entries, by copies of a few source pages all
+/// over the device. Of twenty steps, `writes` are writes, `relocations` are relocations, `collections` are GC of one
+/// block, one is a trim, and the others copy one of the first `sources` pages.
 #[derive(Clone, Copy)]
 struct Crowding {
     logical: u32,

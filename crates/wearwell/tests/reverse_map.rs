@@ -51,7 +51,8 @@ impl Model {
         }
     }
 
-    /// Takes the sequence numbers of entries that were being recorded again when power was lost into the model.
+    /// Updates the model after a power loss: takes over the sequence numbers of found entries, which are newer if the
+    /// reverse map was recording an entry again when power was lost.
     fn adopt(&mut self, found: &[ReverseMapEntry]) {
         for entry in found {
             if let Some((place, sequence)) = self.binds.get_mut(&entry.lpn) {
@@ -65,7 +66,7 @@ impl Model {
         }
     }
 
-    /// Asserts that every needed entry was found, and that every found entry was recorded.
+    /// Asserts that a recovery found every reverse-map entry that is still needed, and only entries that were recorded.
     fn verify(&self, found: &[ReverseMapEntry]) {
         let mut binds = BTreeMap::new();
         let mut dead = BTreeMap::new();
@@ -221,7 +222,8 @@ impl World {
         self.every_victim_fits()
     }
 
-    /// Asserts the promise of an admission: after the host's entry is recorded, GC can collect any one victim.
+    /// Asserts that the reverse map has room for the entries of any one GC victim, as it promises when it admits a new
+    /// entry of the host.
     fn every_victim_fits(&mut self) -> Result<()> {
         let model = &self.model;
         for block in (0..BLOCKS).map(BlockId) {

@@ -30,14 +30,15 @@ const LOGICAL: u32 = 1500;
 /// Number of pages that are overwritten all the time; all other pages keep their first content.
 const HOT: u64 = 60;
 const EPOCH_WRITES: u32 = 4096;
-/// Contents with greater numbers are unique, unless a test repeats them on purpose.
+/// Lower bound of the fingerprints of unique contents, which no other write has unless a test repeats them on purpose.
 const FRESH: u64 = 1_000_000;
 
 fn set(kinds: &[SchemeKind]) -> ContentSchemes {
     kinds.iter().copied().collect()
 }
 
-/// Returns a design with these schemes, an unbounded fingerprint store and an unbounded index.
+/// Returns a design with these content schemes, an unbounded fingerprint store (for recycling) and an unbounded
+/// deduplication index.
 fn parts(schemes: ContentSchemes, policy: VictimPolicy) -> Parts {
     let gc = GcOptions { policy, ..GcOptions::default() };
     let mut parts = Parts { persistence: Persistence::BatteryRam, ..page_map(gc) };
@@ -163,8 +164,9 @@ impl Drive {
         kept_bytes as f64 / offered_bytes as f64
     }
 
-    /// Writes for several epochs, in which the schemes run that save writes. Returns the schemes that ran in each
-    /// epoch. `welcome_to` gives the schemes that can serve the contents of an epoch.
+    /// Overwrites hot pages for several epochs, while a lifetime controller switches content schemes on and off by the
+    /// writes that they save. Returns the schemes that ran in each epoch. `welcome_to` returns the schemes that can
+    /// serve the contents of an epoch.
     fn live(
         &mut self,
         schemes: ContentSchemes,

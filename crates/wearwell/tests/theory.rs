@@ -25,7 +25,7 @@ use wearwell::{Device, DeviceOptions};
 
 /// Number of times that the unused space is sampled during one measurement.
 const SAMPLES: u64 = 4000;
-/// Over-provisioning: physical / logical - 1.
+/// Over-provisioning values under test, each computed as physical / logical size - 1.
 const SPARES: [f64; 4] = [0.07, 0.15, 0.28, 0.4286];
 
 fn harmonic(n: u32) -> f64 {
@@ -143,8 +143,8 @@ impl Run {
         }
     }
 
-    /// Overwrites pages drawn by the load, `warm` times the logical size, then measures write amplification while it
-    /// overwrites `stretch` times the logical size.
+    /// Warms the device up by overwriting random pages, `warm` times the logical size; then measures write
+    /// amplification while it overwrites `stretch` times the logical size.
     fn measure(&mut self, warm: f64, stretch: f64) -> Measured {
         #[expect(clippy::cast_sign_loss)]
         let pages = |times: f64| (self.logical as f64 * times) as u64;

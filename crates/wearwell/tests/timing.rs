@@ -579,8 +579,9 @@ fn random_backlog(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     ops
 }
 
-/// Returns collections that first scan for referrers, some in NVRAM only, some also in a log on flash; then one more
-/// read of a log with its program, as in the cleaning of a log.
+/// Returns a random list of flash operations with up to two GC collections. Each scans NVRAM for the referrers of its
+/// victim, some after reads of a reverse-map log on flash, before it copies pages and erases. Some are followed by a
+/// read and a program that clean the log.
 fn random_scans(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     let mut ops = random_list(rng, planes);
     for _ in 0..rng.random_range(0..3) {

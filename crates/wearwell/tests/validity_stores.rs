@@ -41,7 +41,7 @@ fn sim(geometry: &Geometry) -> SimNand {
     SimNand::new(geometry.clone(), RetainedFields::ALL)
 }
 
-/// Share of the pages that are logical pages, as in the papers.
+/// Logical size of a device under test as a share of its physical pages, as in the papers.
 const FULL: f64 = 0.7;
 
 #[test]
@@ -203,8 +203,8 @@ fn the_validity_log_stays_within_its_size_with_at_most_one_reinsertion_per_entry
     }
 }
 
-/// Overwrites logical pages, eight times as many as the drive has. Returns how many entries of the log cleaning
-/// inserted again per page that was reported invalid, and prints the costs with `what` as their name.
+/// Executes eight overwrites per logical page at random. Returns the number of validity log entries that cleaning
+/// appended again, divided by the number of reported invalid pages. Prints the costs of the log under the title `what`.
 fn measure_insertions(what: &str, drive: &mut Drive<SimNand, ValidityLog>) -> f64 {
     drive.validity.clear_counts();
     drive.most_held = 0;
@@ -269,15 +269,16 @@ fn found_pages<N: Nand>(io: &mut Store<N>) -> Vec<(Ppn, Oob)> {
     found
 }
 
-/// Sets the invalid pages of a block from the words that a callback receives.
+/// Sets in `dead`, which has an element per page of the device, the invalid pages of a block. `words` is the bitmap of
+/// the block's invalid pages, as a validity store reports it.
 fn set_pages(block: BlockId, words: &[u64], block_pages: u32, dead: &mut [bool]) {
     for page in (0..block_pages).filter(|&page| words[page as usize / 64] >> (page % 64) & 1 == 1) {
         dead[(block.0 * block_pages + page) as usize] = true;
     }
 }
 
-/// Returns the invalid pages that a store recovered from flash alone knows; asserts that its queries, its scan and its
-/// recovery agree.
+/// Recovers a validity log from flash alone. Returns, for each page of the device, whether the log records it as
+/// invalid; asserts that recovery, a scan of the log and queries block by block agree.
 fn recovered_log<N: Nand>(log: &mut ValidityLog, io: &mut Store<N>, opened_at: &[u64]) -> Vec<bool> {
     let (pages, block_pages) = (io.geometry().pages() as usize, io.geometry().block_pages());
     let found = found_pages(io);
@@ -337,7 +338,8 @@ fn queried<N: Nand>(store: &mut impl Validity, io: &mut Store<N>) -> Vec<bool> {
     dead
 }
 
-/// Runs a drive until a cut at operation `at`; `None` if the run ended before.
+/// Runs overwrites on a device with the validity store under test until power is cut at flash operation `at`. Returns
+/// the device after the cut; `None` if the run ended before.
 fn cut<V: StoreUnderTest>(
     geometry: &Geometry,
     new: impl Fn(&Geometry, u64) -> V,

@@ -24,7 +24,7 @@ const INVALID_PAGE_LOG_ENTRY_BYTES: f64 = 12.0;
 /// Share of the cached mapping entries that may be dirty in LazyFTL and IB-FTL.
 const DIRTY_ENTRY_SHARE: f64 = 0.1;
 
-/// Duration of a page read, seconds (GK, section 5).
+/// Duration of a page read, seconds (GeckoFTL paper, section 5).
 const PAGE_READ_S: f64 = 100e-6;
 const SPARE_AREA_READ_S: f64 = 3e-6;
 const PROGRAM_S: f64 = 1e-3;
@@ -243,14 +243,15 @@ impl MetadataDesign {
 }
 
 /// Returns `1 / (read_amplification * reads_per_write + write_amplification * delta)`, with which the paper describes
-/// how internal operations slow down host reads (GK, section 5). Delta is the duration of a program in page reads.
+/// how internal operations slow down host reads (GeckoFTL paper, section 5). Delta is the duration of a program in page
+/// reads.
 pub fn read_slowdown(read_amplification: f64, reads_per_write: f64, write_amplification: f64) -> f64 {
     1.0 / (read_amplification * reads_per_write + write_amplification * PROGRAM_TO_READ_RATIO)
 }
 
 /// Returns log2 of the factor by which the capacity, from K blocks on, has to grow until a report of an invalid page
-/// costs as much in Logarithmic Gecko as in a validity bitmap on flash. With `cost` writes per entry and level this is
-/// the case when `cost L / V = 1`.
+/// costs as much in Logarithmic Gecko as in a validity bitmap on flash. With L levels, V entries in the RAM buffer and
+/// `cost` flash writes per entry and level, this is the case when `cost L / V = 1`.
 pub fn capacity_doublings_until_equal_cost(scale: MetadataScale, parts: f64, cost: f64) -> f64 {
     let entries = scale.gecko_buffer_entries(parts);
     let levels = entries / cost;

@@ -48,30 +48,31 @@ impl TraceTable {
         self.writes() - self.distinct_addresses
     }
 
-    /// Returns the share of the trace's writes that are overwrites (LX, III-B).
+    /// Returns the share of the trace's writes that are overwrites (Recyclable SSD paper, III-B).
     pub fn overwrite_share(self) -> f64 {
         self.overwrites() / self.writes()
     }
 
-    /// Returns the amount of data that the trace's overwrites invalidate, GiB (LX, III-B).
+    /// Returns the amount of data that the trace's overwrites invalidate, GiB (Recyclable SSD paper, III-B).
     pub fn invalid_gib(self) -> f64 {
         self.overwrites() * PAGE_BYTES / GIB
     }
 }
 
 /// Returns the RAM of a fingerprint store with `entries` entries, bytes: per entry a hash of 16 bytes, a page address
-/// and a probability of 4 bytes each (LX, IV-C).
+/// and a probability of 4 bytes each (Recyclable SSD paper, IV-C).
 pub fn fingerprint_store_bytes(entries: f64) -> f64 {
     entries * (16.0 + 4.0 + 4.0)
 }
 
-/// Returns the duration of a computation of `cycles` clock cycles at `mhz` MHz, microseconds (DF, Table 1).
+/// Returns the duration of a computation of `cycles` clock cycles at `mhz` MHz, microseconds (Delta-FTL paper, Table
+/// 1).
 pub fn cycles_to_us(cycles: f64, mhz: f64) -> f64 {
     cycles / mhz
 }
 
-/// Durations of the stages that a delta write (an overwrite stored as a difference) passes, microseconds (DF, section
-/// 3.3): array read, transfer, encoding.
+/// Durations of the stages that a delta write (an overwrite stored as a difference) passes, microseconds (Delta-FTL
+/// paper, section 3.3): array read, transfer, encoding.
 #[derive(Clone, Copy, Debug)]
 pub struct DeltaPipeline {
     /// Array read of the old page version, microseconds.
@@ -89,7 +90,7 @@ impl DeltaPipeline {
     }
 
     /// Returns the time that a delta write takes in addition to its programs, in units of the program time: the slowest
-    /// stage divided by `program_us` (DF, right-hand side of expression 2).
+    /// stage divided by `program_us` (Delta-FTL paper, right-hand side of expression 2).
     pub fn overhead_in_programs(self, program_us: f64) -> f64 {
         self.slowest_us() / program_us
     }
@@ -107,20 +108,20 @@ impl DeltaPipeline {
 }
 
 /// Returns the number of page writes saved if overwrites of a page are stored as deltas with this mean compression
-/// ratio (DF, section 3.2).
+/// ratio (Delta-FTL paper, section 3.2).
 pub fn pages_saved(overwrites: f64, ratio: f64) -> f64 {
     overwrites * (1.0 - ratio)
 }
 
 /// Returns the GC frequency with delta encoding relative to that without: consumption `1 - Pc + Pc Rc` over gain `1 -
-/// Pc`, with the share Pc of delta writes and the compression ratio Rc (DF, expression 7). Only blocks with invalid
-/// pages are counted, and the area of whole pages must dominate that of deltas.
+/// Pc`, with the share Pc of delta writes and the compression ratio Rc (Delta-FTL paper, expression 7). Only blocks
+/// with invalid pages are counted, and the area of whole pages must dominate that of deltas.
 pub fn relative_gc_frequency(delta_share: f64, ratio: f64) -> f64 {
     theory::delta_programs_per_host_write(delta_share, ratio) / (1.0 - delta_share)
 }
 
 /// Returns the mean read latency if a share of the host reads takes two flash reads (page and delta), relative to that
-/// with one flash read each (DF, footnote 2).
+/// with one flash read each (Delta-FTL paper, footnote 2).
 pub fn read_latency_factor(double_share: f64) -> f64 {
     (1.0 - double_share) + 2.0 * double_share
 }
@@ -157,17 +158,17 @@ pub fn per_page_table_bytes(capacity_bytes: f64, bits: f64) -> f64 {
     capacity_bytes / PAGE_BYTES * bits / 8.0
 }
 
-/// Returns the share of an NVRAM segment that its metadata takes: one entry of 16 bytes (RM, section 4.6).
+/// Returns the share of an NVRAM segment that its metadata takes: one entry of 16 bytes (Remap-SSD paper, section 4.6).
 pub fn segment_header_share(segment_bytes: f64) -> f64 {
     REMAP_ENTRY_BYTES / segment_bytes
 }
 
-/// Returns the size of the NVRAM entries that map an amount of duplicate data, bytes (RM, section 4.6).
+/// Returns the size of the NVRAM entries that map an amount of duplicate data, bytes (Remap-SSD paper, section 4.6).
 pub fn nvram_bytes_for_duplicates(duplicate_bytes: f64) -> f64 {
     duplicate_bytes / PAGE_BYTES * REMAP_ENTRY_BYTES
 }
 
-/// Size of one NVRAM entry for a remapped page, bytes (RM, Table 2).
+/// Size of one NVRAM entry for a remapped page, bytes (Remap-SSD paper, Table 2).
 const REMAP_ENTRY_BYTES: f64 = 16.0;
 
 /// Returns the time to read `bytes` of NVRAM, ms, at `ns` nanoseconds per 64 bytes.
@@ -182,7 +183,7 @@ pub fn flash_scan_ms(bytes: f64, dies: f64, read_us: f64) -> f64 {
 }
 
 /// Returns the share of the page writes that remain when four pages are compressed together and `ratio` of their bytes
-/// are saved: the rest is rounded up to whole pages (IL, III-A).
+/// are saved: the rest is rounded up to whole pages (integrated lifetime management paper, III-A).
 pub fn chunk_write_share(ratio: f64) -> f64 {
     (4.0 * (1.0 - ratio)).ceil() / 4.0
 }
@@ -209,8 +210,10 @@ pub fn bytes_per_s_for_lifetime(budget_bytes: f64, years: f64) -> f64 {
     budget_bytes / (years * theory::DAYS_PER_YEAR * 86_400.0)
 }
 
-/// Computes Algorithm 1 of the integrated lifetime management paper (IL) as printed, with the write ratio D and energy
-/// ratio E of deduplication and of compression. Returns whether deduplication, compression and throttling are enabled.
+/// Computes Algorithm 1 of the integrated lifetime management paper (IL) as printed. The pairs are the write ratio D
+/// and the energy ratio E of deduplication and of compression; `demand` is the write rate of the host, and `capacity`
+/// the write rate that the lifetime target allows. Returns whether deduplication, compression and throttling are
+/// enabled.
 pub fn decide_by_algorithm_1(
     dedup: (f64, f64),
     compression: (f64, f64),
@@ -240,8 +243,9 @@ pub fn decide_by_algorithm_1(
     [dedup_on, compression_on, left > capacity]
 }
 
-/// Returns how often Wearwell's lifetime management decides as Algorithm 1 of the paper (IL) does, over a grid of
-/// ratios, energies and demands, percent.
+/// Returns in how many cases, percent, Wearwell's lifetime management enables the same schemes (deduplication,
+/// compression, throttling) as Algorithm 1 of the integrated lifetime management paper. The cases are a grid of write
+/// ratios, energy ratios and write demands.
 pub fn agreeing_decisions_percent() -> f64 {
     const WRITE_RATIOS: [f64; 6] = [0.25, 0.5, 0.75, 0.99, 1.0, 1.05];
     const ENERGY_OVERHEADS: [f64; 5] = [0.0, 0.0145, 0.132, 0.264, 0.6];
@@ -457,7 +461,7 @@ mod rows {
         })
     }
 
-    /// Returns the energy of compressing a page, microjoules (IL, section IV).
+    /// Returns the energy of compressing a page, microjoules (integrated lifetime management paper, section IV).
     fn compress_uj() -> f64 {
         energy_uj(64.0, 60.0)
     }

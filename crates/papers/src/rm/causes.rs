@@ -86,8 +86,8 @@ impl CauseExperiments<'_> {
         changed
     }
 
-    /// Returns experiments with the loads of section 5.2 with 10 % duplicates as in the Remap-SSD paper: as many
-    /// distinct contents as 0.9 of the logical pages.
+    /// Returns experiments that repeat the loads of section 5.2 with 10 % duplicates as in the Remap-SSD paper: the
+    /// number of distinct contents is 0.9 times the logical pages.
     fn fewer_duplicates_experiments(&self) -> Vec<Experiment> {
         LOADS
             .map(|of| self.with_distinct_contents(&format!("{of}/opt"), &format!("{of}/opt-10"), 0.9, &[]))
@@ -289,8 +289,8 @@ impl CauseExperiments<'_> {
     }
 }
 
-/// Returns the setting for an NVRAM of the scaled-down device that has space for as many reverse-map entries, in
-/// proportion, as `mb` MB in the Remap-SSD paper.
+/// Returns the setting of the NVRAM size with which the scaled-down device has space for as many reverse-map entries,
+/// in proportion to its capacity, as the drive of the Remap-SSD paper has with `mb` MB.
 fn usable_nvram_setting(mb: u32) -> String {
     let share = if mb < REVERSE_MAP_MB[2] { USABLE_NVRAM_FACTOR } else { 1.0 };
     format!("remap.size_mib={}", (f64::from(mb) / 16.0 * share * 1000.0).round() / 1000.0)

@@ -38,7 +38,8 @@ struct ScaledDrive {
     settings: Vec<String>,
 }
 
-/// Returns settings, scale and logical pages of the Remap-SSD paper's device at the requested size.
+/// Returns the settings of the Remap-SSD paper's drive at the requested size, its scale (1 = the paper's capacity), and
+/// its number of logical pages.
 fn scaled_drive(setting: &ExperimentSetting) -> ScaledDrive {
     let (scale, blocks, pages) = match setting.size {
         Size::Quick => (1.0 / 16.0, 576, 64),
@@ -391,7 +392,7 @@ fn requests_per_s(run: ExperimentRun<'_>) -> f64 {
     run.figure("trace.requests") / run.figure("timing.device_s")
 }
 
-/// Returns the requests per second of simulated time from the first erase on.
+/// Returns the requests that a run completes per second of simulated time, counted from the run's first erase on.
 fn requests_per_s_after_first_erase(run: ExperimentRun<'_>) -> f64 {
     run.figure("after_first_erase.requests_per_s")
 }
@@ -423,8 +424,9 @@ fn mean_ratio_to_baseline(
     Ok(ratios?.iter().sum::<f64>() / of.len() as f64)
 }
 
-/// Returns a value per load and share of duplicates, from the runs of `Opt` (ideal reverse map) with that share
-/// (percent, name of the run). `NoRemap` does not deduplicate, so its run is the same for all shares.
+/// Computes `value` for every generated load and every share of duplicates, from a run of `Opt` (ideal reverse map) and
+/// the run of `NoRemap`. Each entry of `shares` is a percentage of duplicates and the name of the `Opt` run with it.
+/// `NoRemap` does not deduplicate, so its run is the same for all shares.
 fn values_per_load(
     runs: &ExperimentRecords,
     shares: &[(&str, &str)],
@@ -450,8 +452,8 @@ fn demoted_bind_percents(runs: &ExperimentRecords, mb: u32) -> Result<Vec<Value>
     LOADS.iter().map(of).collect()
 }
 
-/// Returns the gain of Remap-SSD over the two reverse maps in a log (on flash and in NVRAM), percent, with the names
-/// that the rows use.
+/// Returns the performance gain of Remap-SSD over the reverse map in a log on flash (`FLog`) and in a log in NVRAM
+/// (`NLog`), percent. `ratio` gets `flog` or `nlog` and returns Remap-SSD's performance divided by that of this log.
 fn gains_over_logs(ratio: impl Fn(&str) -> Result<f64>) -> Result<Vec<Value>> {
     [("FLog", "flog"), ("NLog", "nlog")]
         .iter()

@@ -6,7 +6,8 @@
 //! in which the players can be added, and does add up. The price is that the value of every subset is needed: 2^players
 //! of them. A result that needs a missing value is missing too.
 
-/// A cooperative game, as the value of each subset of its players; bit `k` of a subset's number is player `k`.
+/// A cooperative game: the value of each subset of its players. In an ablation the players are content mechanisms, and
+/// the value is a figure of the run with these mechanisms. Bit `k` of a subset's number is player `k`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CooperativeGame {
     player_count: usize,
@@ -72,7 +73,8 @@ impl CooperativeGame {
             .sum()
     }
 
-    /// Returns how much two players add together to the empty subset, less what each adds alone.
+    /// Returns the interaction of two players: how much both together add to the empty subset, less what each adds
+    /// alone.
     pub fn interaction(&self, one: usize, other: usize) -> Option<f64> {
         let together = self.subset_value(1 << one | 1 << other)? - self.empty_subset_value()?;
         Some(together - self.gain_alone(one)? - self.gain_alone(other)?)

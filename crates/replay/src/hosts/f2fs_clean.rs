@@ -60,8 +60,7 @@ pub(super) const KIND: GeneratorKind = GeneratorKind {
     ],
 };
 
-/// Number of page overwrites by the database load between two syncs, each of which writes the inodes of the changed
-/// files.
+/// Number of pages that the database load overwrites between two syncs; a sync writes the inodes of the changed files.
 const STEPS_BETWEEN_SYNCS: u64 = 32;
 const BLOCKS_PER_SEGMENT: u32 = 512;
 /// Number of free segments below which F2FS's cleaner starts: one for each log, and two to move blocks into.
@@ -210,7 +209,7 @@ pub(super) struct F2fsClean {
     progress: LoadPhase,
 }
 
-/// Progress of a host model through its phases: creating files, load, cleaning, load again.
+/// Progress of the host model `f2fs-clean` through its phases: creating files, load, cleaning, load again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum LoadPhase {
     Creating { next: u32 },

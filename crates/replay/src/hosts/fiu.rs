@@ -83,9 +83,9 @@ const TWO_WEEKS_S: f64 = 14.0 * 86_400.0;
 /// that returns is 0.7 to 6.9 % of the pages that were never read, and increases with the reads, "exponentially", to 26
 /// to 39.1 %. Of the pages that return, 52.8 to 80.2 % were read eight times or more.
 ///
-/// The increase is modelled as `unread * (most / unread)^((reads / 15)^bend)`; `bend` is chosen so that the share of
-/// recyclable pages is the published one. Pages are divided into those with 0 to 3, 4 to 7 and 8 to 15 reads; within
-/// each of these ranges all numbers of reads are equally frequent.
+/// The increase is modelled as `unread * (most / unread)^((reads / 15)^exponent)`; `exponent` is chosen so that the
+/// share of recyclable pages is the published one. Pages are divided into those with 0 to 3, 4 to 7 and 8 to 15 reads;
+/// within each of these ranges all numbers of reads are equally frequent.
 #[derive(Clone, Copy, Debug)]
 struct ReadPopularity {
     /// Share of the invalidated pages with 8 to 15 reads. (52 % of the invalidated pages have 0 to 3 reads.)

@@ -49,8 +49,8 @@ pub(super) struct RecurringPlan {
     pub distinct_addresses: u64,
     /// Number of addresses that the host model overwrites at least once.
     pub overwritten_addresses: u64,
-    /// Number of reads that the host model generates; `None` = the sum over all page versions of their class, which is
-    /// the number of reads of a version.
+    /// Number of reads that the host model generates. `None` generates all reads that the page versions need, each as
+    /// many as its class states.
     pub reads: Option<u64>,
     pub duration_s: f64,
     /// Number of writes whose content is dead: it was overwritten before, and is now written again.
@@ -87,8 +87,8 @@ impl RecurringPlan {
     }
 }
 
-/// Deals exact counts of events in random order, like a deck of `cards_left` cards of which `wanted_cards` are of one
-/// kind.
+/// Decides at random in which of the next `draws_left` draws an event happens, such that it happens in exactly
+/// `events_left` of them, as when cards are dealt from a shuffled deck.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EventDeck {
     pub wanted_cards: u64,
@@ -96,8 +96,8 @@ pub(super) struct EventDeck {
 }
 
 impl EventDeck {
-    /// Deals the next card of the deck, and returns whether it is of the wanted kind (the event happens). `must` forces
-    /// a wanted card; the deck must then contain one.
+    /// Makes the next draw, and returns whether the event happens in it. `must` forces the event; at least one event
+    /// must then be left.
     pub(super) fn deal_card(&mut self, must: bool, random: &mut Xoshiro256PlusPlus) -> bool {
         let is_wanted = must || uniform_below(random, self.cards_left) < self.wanted_cards;
         self.cards_left -= 1;
@@ -262,8 +262,8 @@ struct PendingReads {
     /// no longer pending, which are skipped when they are drawn.
     pending_read_addresses: Vec<u32>,
     pending_read_count: u64,
-    /// Number of pending reads above which reads are sent. Keeping this many pending spreads the reads of a page
-    /// version over its life.
+    /// Number of pending reads that are held back: reads are sent only while more are pending. This spreads the reads
+    /// of a page version over its life.
     min_pending_reads: u64,
 }
 
@@ -328,8 +328,8 @@ struct ContentVersion {
     is_not_returned: bool,
 }
 
-/// The addresses that have been overwritten so far, with the Zipf law by which popular ones are drawn and their page
-/// numbers.
+/// The addresses that have been overwritten so far: their number, the Zipf distribution by which popular ones are
+/// drawn, and the page number of each.
 #[derive(Clone, Copy)]
 struct KnownAddresses<'a> {
     address_popularity: &'a Zipf,

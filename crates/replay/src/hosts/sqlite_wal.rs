@@ -89,8 +89,8 @@ struct RowShape {
 }
 
 impl RowShape {
-    /// Computes the layout of rows by `SQLite`'s rule for how much of a row stays in a leaf if the row does not fit
-    /// into it.
+    /// Computes how rows with values of `value_bytes` are laid out, by `SQLite`'s rule for how much of a row stays in
+    /// its leaf if it does not fit there; the rest is in overflow pages.
     fn of_value_bytes(value_bytes: u64) -> Self {
         let row = value_bytes + KEY_BYTES + 6;
         let (most, least) = (PAGE_BYTES - 35, (PAGE_BYTES - 12) * 32 / 255 - 23);

@@ -26,7 +26,7 @@ pub struct CurvePoint {
     pub ended: u32,
     /// Spare blocks left, as a share of the spare blocks of the new drive.
     pub spare: Estimate,
-    /// Write amplification since the moment before, programmed bytes per host byte.
+    /// Write amplification since the previous point of the curves, in programmed bytes per host byte.
     pub write_amplification: Estimate,
     /// Erases per block, mean over all blocks of a drive.
     pub mean_erases: Estimate,
@@ -71,7 +71,7 @@ impl LifeRecord {
     }
 }
 
-/// Returns the states of the drives of all lives at regular intervals of host bytes: at most [`MAX_CURVE_MOMENTS`]
+/// Returns the states of the drives of all lives at regular intervals of host bytes: at most [`MAX_CURVE_POINTS`]
 /// states, and no closer together than the recorded states of any life.
 fn curve_points(lives: &[Life]) -> Vec<CurvePoint> {
     let Some(last) = curve_end_host_bytes(lives) else { return Vec::new() };

@@ -16,7 +16,7 @@ pub(super) fn escape_html(text: &str) -> String {
     html
 }
 
-/// Returns an HTML element of a class that contains a text.
+/// Returns the HTML element `name` of the class `class` with `text` as its content.
 pub(super) fn html_element(name: &str, class: &str, text: &str) -> String {
     format!("<{name} class=\"{class}\">{}</{name}>\n", escape_html(text))
 }
@@ -72,7 +72,8 @@ pub(super) fn filterable_table(class: &str, caption: &str, rows: &[Vec<String>],
     )
 }
 
-/// Returns an HTML table row whose cells have the classes of their columns. Names of fields can break after their dots.
+/// Returns an HTML table row: its first cell is the title, and each other cell gets the class of its column from
+/// `classes`. Dotted field names in the title can break after a dot.
 fn html_table_row(row: &[String], classes: &[&str], class: &str) -> String {
     let Some((title, cells)) = row.split_first() else { return String::new() };
     let depth = (title.len() - title.trim_start().len()) / 2;

@@ -44,7 +44,7 @@ impl RunTrace {
         packets.into_bytes()
     }
 
-    /// Adds the requests, on as many tracks as requests are in flight at most.
+    /// Adds a slice for each host request to the Perfetto trace, on as many tracks as requests are in flight at most.
     fn add_requests(&self, packets: &mut TracePackets, host: TrackId) {
         let mut caused: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
         for op in &self.ops {
@@ -68,7 +68,8 @@ impl RunTrace {
         }
     }
 
-    /// Adds the counters: requests in flight, free blocks, and write amplification since the start of the window.
+    /// Adds tracks with counters over time to the Perfetto trace: requests in flight, free blocks, and write
+    /// amplification since the start of the window.
     fn add_counters(&self, packets: &mut TracePackets, host: TrackId) {
         let depth = packets.add_counter_track(host, "queue depth", "requests");
         let mut changes: Vec<(u64, i64)> = Vec::new();
@@ -100,7 +101,8 @@ impl RunTrace {
         }
     }
 
-    /// Adds a channel with its transfers, and its dies (or independent planes) with their operations.
+    /// Adds the tracks of a flash channel to the Perfetto trace: one for its transfers, and one with the operations of
+    /// each die (or independent plane).
     fn add_channel(&self, packets: &mut TracePackets, channel: u32) {
         let process = packets.add_process(&format!("channel {channel}"));
         let transfers = packets.add_track(process, &format!("channel {channel}"));
@@ -136,7 +138,8 @@ impl RunTrace {
         }
     }
 
-    /// Adds the operations of an array (a die, or an independent plane). A multi-plane group is one slice.
+    /// Adds the flash operations of a die, or of an independent plane, to a track of the Perfetto trace. Operations of
+    /// a multi-plane group are one slice.
     fn add_array(&self, packets: &mut TracePackets, track: TrackId, mut ops: Vec<&TracedOp>) {
         // An erase may be suspended when it starts, for a read that then starts at the same time.
         let order = |op: &&TracedOp| (op.start_ns, op.op.kind == OpKind::Read, op.op_number);
@@ -153,7 +156,8 @@ impl RunTrace {
         }
     }
 
-    /// Returns the slice of the operations that an array executes together.
+    /// Returns one slice for the flash operations that a die executes together on several planes, or for a single
+    /// operation.
     fn group_slice(&self, group: &[&TracedOp]) -> TraceSlice {
         let first = group[0];
         let end_ns = group.iter().map(|op| op.end_ns).max().unwrap_or(first.end_ns);
@@ -196,7 +200,7 @@ impl RunTrace {
         slice
     }
 
-    /// Returns the arguments that say where an operation takes place and what is stored there.
+    /// Returns the slice arguments with the flash address of an operation and what is stored there.
     fn address_arguments(&self, op: &TracedOp) -> Vec<(&'static str, SliceArgument)> {
         let number = |value: u32| SliceArgument::Number(u64::from(value));
         let mut arguments = vec![("plane", number(op.op.plane.0))];

@@ -71,8 +71,8 @@ impl CopyCount {
 pub(super) struct IdealSavings {
     /// Share of the page writes whose content some page already holds: what perfect deduplication would not program.
     pub(super) held_content_share: f64,
-    /// Share of the page writes of whose content there is a dead page, if no dead page is ever erased: what perfect
-    /// recycling would not program.
+    /// Share of the page writes whose content is on a dead page, if no dead page is ever erased: what perfect recycling
+    /// would not program.
     pub(super) dead_content_share: f64,
     /// Share of the written bytes that compression of each page by itself leaves out, if compressed pages could be
     /// packed without loss; `None` if no compressed size is known.
@@ -262,9 +262,9 @@ impl ContentCounts {
         (zipf_theta_of_growing_items(&counts, &self.growth_stages(pool, inside as u64)), pool)
     }
 
-    /// Returns the stages in which the number of distinct contents in the sample grew: for each stage that number, and
-    /// the share of all repetitions that occurred in it. The number doubles from stage to stage, as the content model
-    /// extends its popularity in the same steps. Contents after the first `pool` are not counted.
+    /// Divides the input into stages, in each of which the number of distinct contents doubled, as the content model
+    /// extends its popularity in the same steps. Returns for each stage the number of distinct contents in the sample
+    /// and the share of all repetitions that occurred in it. Contents after the first `pool` are not counted.
     fn growth_stages(&self, pool: u64, inside: u64) -> Vec<(u64, f64)> {
         let total: u64 = self.repeats_by_octave.iter().sum();
         let of = |(octave, &count): (usize, &u64)| {

@@ -35,8 +35,8 @@ impl Default for SizeHistogram {
 }
 
 impl SizeHistogram {
-    /// Counts `pages` pages of this compressed size. A size greater than a page counts as a page, because such a page
-    /// would be stored uncompressed.
+    /// Adds `pages` pages with a compressed size (or delta size) of `bytes` to the histogram. A size greater than a
+    /// page counts as a page, because such a page would be stored uncompressed.
     pub(super) fn add_pages(&mut self, bytes: u16, pages: u64) {
         self.0[usize::from(bytes).min(PAGE_BYTES as usize)] += pages;
     }
@@ -99,7 +99,8 @@ impl LogHistogram {
         self.total_weight += weight;
     }
 
-    /// Returns the middle of the histogram bin that contains the quantile; `None` if nothing was counted.
+    /// Returns the quantile below which `share` of the counted values lie, as the middle of its histogram bin; `None`
+    /// if nothing was counted.
     pub(super) fn quantile(&self, share: f64) -> Option<f64> {
         let mut left = share * self.total_weight as f64;
         for (bin, &count) in self.bins.iter().enumerate() {

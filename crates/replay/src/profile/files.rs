@@ -19,7 +19,8 @@ use super::Profiler;
 /// Number of pages of a file that are read at a time.
 const BATCH_PAGES: usize = 256;
 
-/// Function that gets each page of the files, and its old version if there is one.
+/// Callback that receives each 4-KiB page of the profiled files, and the same page of the file's old version if there
+/// is one.
 type OnPage<'a> = &'a mut dyn FnMut(&[u8], Option<&[u8]>);
 
 /// The files to profile; all are found before the first is read.
@@ -93,8 +94,8 @@ impl ProfiledFiles {
         Ok(())
     }
 
-    /// Reads all files into the profiler, and calls `progress` with the bytes done. Returns false if `progress` ended
-    /// the reading.
+    /// Counts the pages of all files in `profiler`, and calls `progress` with the number of bytes read so far. Returns
+    /// false if `progress` ended the reading.
     pub fn read_into(
         &mut self,
         profiler: &mut Profiler,
@@ -103,8 +104,9 @@ impl ProfiledFiles {
         self.visit_pages(&mut |page, old| profiler.add_page(page, old), progress)
     }
 
-    /// Writes a trace in the native format that writes the pages of all files once, one file after the other, with
-    /// their identities and compressed sizes. Returns the number of pages; files that cannot be read are left out.
+    /// Writes a trace in the native format that writes the pages of all files once, one file after the other, with the
+    /// fingerprints and compressed sizes of their contents. Returns the number of pages; files that cannot be read are
+    /// left out.
     ///
     /// # Errors
     /// `out` cannot be written.
@@ -182,8 +184,8 @@ fn read_file(
     }
 }
 
-/// Reads from the file until the buffer is full or the file ends, and fills the rest of the last page with zeros.
-/// Returns the bytes read.
+/// Reads from `file` until `buffer` is full or the file ends, and fills the rest of the last page with zeros. Returns
+/// the number of bytes read.
 fn read_pages(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut count = 0;
     while count < buffer.len() {

@@ -45,7 +45,8 @@ use crate::report::SCHEMA_VERSION;
 /// Covers 28 GB of distinct pages.
 pub const MAX_TABLE_ENTRIES: usize = 7 << 20;
 
-/// Properties of an input's data and traffic. Names are stable; figures that the input cannot have are null.
+/// Properties of an input's data and traffic, as in the JSON of a profile. Names of fields are stable; figures that the
+/// input cannot have are null.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct Profile {
     /// Name of the profiled input.
@@ -112,7 +113,7 @@ pub struct Profiler {
     /// Number of page writes that replace a page that still waits in the chunk buffer of compression, so that the
     /// earlier write needs no program.
     writes_replaced_in_buffer: u64,
-    /// Whether the input moves contents by remap requests, which are not followed.
+    /// Whether the input has remap requests; the profiler does not follow the contents that they move between pages.
     has_remaps: bool,
     /// Number of pages of the profiled files that have an old version.
     pages_with_old_version: u64,

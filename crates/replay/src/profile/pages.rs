@@ -48,8 +48,8 @@ pub struct SkewFigures {
     pub top_20_percent: f64,
     /// Standard error of `top_20_percent`, from sampling; 0 if all pages were examined.
     pub top_20_percent_error: f64,
-    /// Exponent, 0 to 2, of the zipf law over the written pages in which two writes hit the same page as often as
-    /// measured.
+    /// Exponent (0 to 2) of the Zipf law that fits the writes of the written pages: under it, two random writes hit the
+    /// same page with the measured probability.
     pub zipf_theta: f64,
     /// Largest difference between the measured share of writes to the most written pages and that of the zipf law, over
     /// the most written 1, 2, 5, 10, 20 and 50 % of the pages.
@@ -144,8 +144,8 @@ impl PageWriteCounts {
         }
     }
 
-    /// Adds a table entry for a page of the sample. If the table is full the sample is halved first; returns false if
-    /// the page is then outside the sample.
+    /// Adds an entry to the table of sampled pages. If the table is full, the sample is halved first. Returns false if
+    /// the page is outside the halved sample.
     fn insert_page(&mut self, key: u64) -> bool {
         if self.entries.len() == self.max_entries {
             self.sample = self.sample.half_of_sample();
@@ -268,7 +268,7 @@ impl PageWriteCounts {
     }
 }
 
-/// Returns the key of a page in tables: a hash of device number and page number.
+/// Returns the key of a page in the tables of a profile: a hash of device number and page number.
 pub(super) fn page_key(device: u32, page: u64) -> u64 {
     mix_bits(page ^ mix_bits(u64::from(device)))
 }

@@ -4,7 +4,7 @@
 //! The choice depends on the page number or the content, not on time, so that every write of a chosen page and every
 //! repetition of a chosen content is counted (spatial sampling, as SHARDS does for cache curves: Waldspurger et al.,
 //! FAST 2015). Shares are then unbiased estimates. The price is their error, which [`standard_error_of_quotient`]
-//! computes from the spread between [`ERROR_GROUPS`] independent parts of the sample.
+//! computes from the spread between 16 independent parts of the sample.
 
 use wearwell::data::mix_bits;
 
@@ -12,7 +12,7 @@ use wearwell::data::mix_bits;
 pub(super) const ERROR_GROUPS: usize = 16;
 const SAMPLE_HASH_SALT: u64 = 0x7072_6f66_696c_6573;
 
-/// A sample of pages or contents: one of `sampled_one_of` is examined.
+/// Rule that selects the sampled pages or contents by a hash of their key: one of `sampled_one_of` is in the sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct HashSample {
     pub(super) sampled_one_of: u64,
@@ -23,14 +23,14 @@ impl HashSample {
         self.sampled_one_of == 1 || mix_bits(key ^ SAMPLE_HASH_SALT) <= u64::MAX / self.sampled_one_of
     }
 
-    /// Returns a sample of half as many pages or contents, a subset of this one.
+    /// Returns the rule of a sample with half as many pages or contents, a subset of this sample.
     pub(super) fn half_of_sample(self) -> Self {
         Self { sampled_one_of: self.sampled_one_of * 2 }
     }
 }
 
-/// Returns the index of the error group (one of the [`ERROR_GROUPS`] parts of the sample) to which a page or content
-/// belongs, given by its key.
+/// Returns the index of the group to which the page or content with this key belongs. The groups are equal parts of the
+/// sample, and their spread gives the standard error.
 pub(super) fn error_group(key: u64) -> usize {
     (mix_bits(!key ^ SAMPLE_HASH_SALT) as usize) % ERROR_GROUPS
 }

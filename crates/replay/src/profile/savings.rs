@@ -18,7 +18,8 @@ use crate::input::Input;
 use crate::record::{DeviceRecord, RunRecord};
 use crate::replay::{OnProgress, Plan, ReplayError};
 
-/// Design on which each mechanism runs: a map in RAM and no content mechanism of its own.
+/// Design to which each content mechanism is added to measure its saving: a map in RAM, without content mechanisms of
+/// its own.
 pub const BASE_DESIGN: &str = "page-map";
 
 /// What one content mechanism by itself can save of an input's page writes.
@@ -47,7 +48,8 @@ pub struct MeasuredSaving {
     pub erases: Option<f64>,
 }
 
-/// The drive on which the content mechanisms were run, and its run without any.
+/// The drive on which the savings of content mechanisms were measured, and the counters of its run without any content
+/// mechanism.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct SavingRuns {
     /// The drive on which all these runs, with and without content mechanisms, were executed.
@@ -86,8 +88,8 @@ pub(super) fn max_compression_saving_share(packed: f64, replaced_in_buffer: f64)
     (replaced_in_buffer + packed).min(replaced_in_buffer + (1.0 - replaced_in_buffer) * (1.0 - 1.0 / members))
 }
 
-/// Returns the configuration with every content mechanism that a profile runs, for finding settings that none of the
-/// runs uses.
+/// Returns the configuration with all content mechanisms that a profile runs. Settings that have no effect with it are
+/// used by none of the runs.
 #[must_use]
 pub fn with_every_mechanism(config: &Config) -> Config {
     config_with_mechanisms(

@@ -103,8 +103,9 @@ pub fn profile_requests(
     Ok(with_notes(profiler.to_profile(input.name()), notes, partial))
 }
 
-/// Profiles the pages of a file, or of all files of a directory, with their differences to those of the old version
-/// `against`; one of `sampled_one_of` contents is examined (1: all). Progress is counted in bytes.
+/// Profiles the pages of a file, or of all files of a directory. The path of an old version, if given, adds the
+/// differences between old and new pages. One of `sampled_one_of` contents is examined (1: all). Progress is counted in
+/// bytes.
 ///
 /// # Errors
 /// The path cannot be read, or has no page.

@@ -44,8 +44,8 @@ impl ArrivalPace {
 }
 
 impl RequestClock {
-    /// Sets the arrival time of a request whose time in the trace is `trace_ns`, and completes the requests that it
-    /// must wait for.
+    /// Sets the arrival time of a request whose time in the trace is `trace_ns`. In closed loop or with think time, it
+    /// first completes the earlier requests for which the arrival must wait.
     #[inline]
     pub(super) fn set_arrival(
         &mut self,
@@ -109,8 +109,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Runs background GC in the idle gap before the new arrival, as many block collections as fit. The gap begins when
-    /// the device has answered every request.
+    /// Runs as many background collections of blocks as fit into the idle gap before the next request arrives. The gap
+    /// begins when the device has answered every earlier request, but not before `since_ns` (nanoseconds).
     fn collect_while_idle(&mut self, since_ns: u64) -> Result<(), Error> {
         if self.plan.resolved.gc_options.background_free_blocks == 0 {
             return Ok(());

@@ -38,8 +38,8 @@ impl ChunkResponseTimes {
         self.waiting_writes = self.waiting_writes.min(pages as u64);
     }
 
-    /// Charges each write whose compressed chunk was completed by one of the requests in `completions` with the latency
-    /// of that request.
+    /// Adds, for each write that waited for a compressed chunk, the latency of the request in `completions` that
+    /// completed the chunk.
     pub(super) fn charge_completions(&mut self, completions: &[Completion]) {
         for completion in completions {
             if let Some(writes) = self.waiting_by_completing_request.remove(&completion.request_number) {

@@ -24,16 +24,17 @@ use crate::{precondition, process};
 /// Largest number of points in the series that records a drive's life. When it is reached, every second point is
 /// dropped.
 const SERIES_POINTS_MAX: usize = 400;
-/// Range of mean erases per block from which the lifetime is extrapolated: a drive that was filled in order is steady
-/// after about ten erases per block. If these would be a large part of the rated cycles,
-/// [`EXTRAPOLATION_ENDURANCE_SHARES`] applies.
+/// Start and end of the range, in mean erases per block, from which the lifetime is extrapolated. A drive that was
+/// filled in order is steady after about ten erases per block, so the range starts later. If the range would be a large
+/// part of the rated cycles, [`EXTRAPOLATION_ENDURANCE_SHARES`] applies.
 const EXTRAPOLATION_ERASES: [f64; 2] = [15.0, 30.0];
-/// Range of the share of the rated cycles from which the lifetime is extrapolated, if its erases are fewer than
-/// [`EXTRAPOLATION_ERASES`].
+/// Start and end of the range, in mean erases per block as a share of the rated cycles, from which the lifetime is
+/// extrapolated. Each applies if it is fewer erases than that of [`EXTRAPOLATION_ERASES`].
 const EXTRAPOLATION_ENDURANCE_SHARES: [f64; 2] = [0.1, 0.2];
 
 impl Plan<'_> {
-    /// Creates a record without lives, for drives of `design` that are filled before the first request.
+    /// Creates the record for simulated drive lives of `design`, without any life yet. The record states that each
+    /// drive is filled before the first request.
     pub fn life_record(&self, design: &str, leveling: Leveling, endurance: Endurance) -> LifeRecord {
         let ResolvedDevice { geometry, logical_pages, endurance_cycles, .. } = &self.resolved;
         let page_bytes = u64::from(geometry.page_bytes);
@@ -106,8 +107,8 @@ impl Plan<'_> {
     }
 }
 
-/// Number that is mixed into the seed of blocks' endurance limits, so that the limits are independent of the draws of
-/// content and faults.
+/// Number that is mixed into the seed from which the endurance limits of the blocks are drawn, so that they are
+/// independent of the random contents and faults.
 const WEAR_LIMITS_SEED_SALT: u64 = 0x6c69_6665;
 
 /// A simulated drive that is being worn out.
@@ -249,8 +250,8 @@ impl<'a> LifeSimulation<'a> {
         }
     }
 
-    /// Reports progress of a drive's life in erases, as a part of those that all blocks are rated for. Returns whether
-    /// the user ends the run.
+    /// Reports the progress of a drive's life: its block erases so far, and the erases for which all of its blocks are
+    /// rated. Returns whether the user ends the run.
     fn report_progress(&self, on_progress: OnProgress<'_>) -> bool {
         let done = self.run.device.ftl().stats().total_erases().min(self.rated_erases as u64);
         let flow = on_progress(Progress {

@@ -122,8 +122,8 @@ pub type OnProgress<'a> = &'a mut dyn FnMut(Progress) -> ControlFlow<()>;
 
 /// Number of requests that the replay reads ahead as one batch.
 const REQUESTS_PER_BATCH: usize = 32;
-/// Number of requests in a batch if all of them are page writes that one call of the FTL executes. It is larger than
-/// [`REQUESTS_PER_BATCH`], because such a call needs nothing of earlier work in the CPU cache.
+/// Number of requests in a batch if all of them are page writes that one call of the FTL executes. It may exceed
+/// [`REQUESTS_PER_BATCH`], because such a call does not depend on data that earlier requests left in the CPU cache.
 const WRITES_PER_BATCH: usize = 128;
 /// Number of requests between two reports of a run's progress.
 const REQUESTS_PER_REPORT: u64 = 1 << 16;
@@ -455,8 +455,9 @@ impl<'a> Run<'a> {
         self.execute_requests(Some(total - cut), total - cut, RunPhase::Replay, on_progress)
     }
 
-    /// Executes at most `limit` requests, or all until the end of the input; `total` requests are expected, as the
-    /// survey counted. The survey stops where the input is damaged, so the input is read on to detect damage.
+    /// Executes at most `limit` requests of the input, or all until its end if there is no limit. `total` is the number
+    /// of requests that the survey of the input counted, for reports of progress. The survey stops where the input is
+    /// damaged, so reading continues after `total` requests to detect damage.
     fn execute_requests(
         &mut self,
         limit: Option<u64>,
@@ -619,8 +620,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Records in the trace of the run a request that was just submitted, and what has ended since the request before
-    /// it.
+    /// Records in the trace of the run a request that was just submitted, and the flash operations and requests that
+    /// have ended since the previous request.
     fn trace_request(&mut self, number: u64, request: &Request) {
         let counters = self.current_counters();
         if let (Some(tape), Some(timing)) = (&mut self.trace_recorder, &mut self.timing) {

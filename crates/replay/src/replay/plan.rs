@@ -14,7 +14,8 @@ use crate::process;
 use crate::record::RunRecord;
 use crate::report::with_thousands_separators;
 
-/// What all designs of a comparison share: the surveyed input and the resolved device.
+/// Plan for replaying an input on several designs: the results of surveying the input, and the device on which every
+/// design runs.
 #[derive(Debug)]
 pub struct Plan<'a> {
     pub(super) config: &'a Config,
@@ -96,8 +97,8 @@ impl<'a> Plan<'a> {
         Self::of_survey(config, input, (aging, survey), sha256)
     }
 
-    /// Refuses mistakes that would appear only after minutes: an unknown design, or a content model although every
-    /// write has content.
+    /// Refuses an unknown design, and a content model for an input in which every write has content. Without this check
+    /// such mistakes would appear only after minutes.
     ///
     /// # Errors
     /// [`ReplayError::Config`].

@@ -49,8 +49,8 @@ fn parse_time_ns(text: &str) -> Option<u64> {
     (amount >= 0.0 && amount.is_finite()).then(|| (amount * unit_ns).round() as u64)
 }
 
-/// Parses both bounds of a window with `parse`; an empty start is 0, and an empty end means unbounded. Returns `None`
-/// if a bound is invalid or the range is empty.
+/// Parses the start and the end of a trace window with `parse`; an empty start is 0, and an empty end means unbounded.
+/// Returns `None` if a bound is invalid or the range is empty.
 fn parse_bounds(from: &str, to: &str, parse: impl Fn(&str) -> Option<u64>) -> Option<Range<u64>> {
     let bound = |text: &str, absent| if text.is_empty() { Some(absent) } else { parse(text) };
     Some(bound(from, 0)?..bound(to, u64::MAX)?).filter(|range| range.start < range.end)
@@ -113,7 +113,7 @@ pub struct RunTrace {
     pub ops: Vec<TracedOp>,
     /// Requests that overlap the window, in order of their answer.
     pub requests: Vec<WindowRequest>,
-    /// Start and end of each scan of NVRAM, nanoseconds.
+    /// Start and end, nanoseconds, of each scan of the reverse-map log in NVRAM that overlaps the window.
     pub scans: Vec<(u64, u64)>,
     /// State of the FTL after each request that arrived in the window.
     pub states: Vec<FtlStateSample>,

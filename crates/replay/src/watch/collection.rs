@@ -30,8 +30,8 @@ pub(super) fn ranking_figure_name(policy: VictimPolicy) -> &'static str {
     }
 }
 
-/// Returns which block a victim policy takes, as the end of a sentence ("The victim policy fifo takes" "the block that
-/// was filled first").
+/// Returns a phrase for the block that a victim policy takes. It ends a sentence: for `fifo` it is "the block that was
+/// filled first" after "The victim policy fifo takes".
 fn criterion_phrase(policy: &str) -> &'static str {
     match policy {
         "cost-benefit" => {
@@ -197,7 +197,8 @@ impl GcCollection<'_> {
     }
 }
 
-/// Returns the sentences about blocks that wear leveling moved, from the copies and erases of cause `wear` in `others`.
+/// Returns the sentences about blocks whose pages wear leveling moved. `others` are the events of a step outside
+/// garbage collections, of which copies and erases of cause `wear` count.
 pub(super) fn wear_leveling_sentences(others: &[&EventRow], scene: &BeforeAndAfter<'_>) -> Vec<String> {
     let copies =
         others.iter().filter(|event| matches!(event, EventRow::Copy { cause: "wear", .. })).count() as u64;

@@ -49,7 +49,8 @@ pub struct WatchedExtent {
     pub cut_after: Option<u64>,
 }
 
-/// Callback that receives each step of a walk, and the drive after the step; see [`walkthrough_with_step_callback`].
+/// Callback that receives each step of a step-by-step run, and the drive after the step; see
+/// [`walkthrough_with_step_callback`].
 pub type OnWatchStep<'a> = &'a mut dyn FnMut(&Step, &mut SmallDrive);
 
 /// Returns the specification of a workload that shows what a design does on a small drive.
@@ -60,7 +61,8 @@ pub fn default_workload(config: &Config, design: &str) -> Result<String, ConfigE
     Ok(load::demonstration_workload(&parts_on_any_drive(config, design)?))
 }
 
-/// Returns the parts of a design on a drive of default size, to see which mechanisms the design has.
+/// Returns the parts (such as map, GC and content mechanisms) of a design on a drive of default size, to determine
+/// which mechanisms the design has.
 fn parts_on_any_drive(config: &Config, design: &str) -> Result<Parts, ConfigError> {
     let drive = Config { device: DeviceConfig::default(), ..config.clone() };
     config.design_parts(design, &drive.resolve_device(1 << 16)?)
@@ -69,8 +71,8 @@ fn parts_on_any_drive(config: &Config, design: &str) -> Result<Parts, ConfigErro
 /// Executes the first requests of an input on a small drive of `design`, and records every step.
 ///
 /// # Errors
-/// A setting that has no effect on a walk; errors of the configuration and of the input; a walk that is too large to
-/// look at.
+/// A setting that has no effect on a step-by-step run; errors of the configuration and of the input; a run whose record
+/// would be too large to look at.
 pub fn walkthrough(
     config: &Config,
     design: &str,

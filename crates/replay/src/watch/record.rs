@@ -11,10 +11,10 @@ use wearwell::nand::PageKind;
 use wearwell::page_state::PageState;
 use wearwell::store::{BlockState, Stream};
 
-/// A small drive followed request by request: what it is, and every step.
+/// Record of a step-by-step run (`wearwell watch`): the small drive, and every step of the run.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Walkthrough {
-    /// Version of the program that recorded the walk.
+    /// Version of the program that recorded the step-by-step run.
     pub version: String,
     /// Name of the design that the drive runs.
     pub design: String,
@@ -26,13 +26,13 @@ pub struct Walkthrough {
     pub drive: Drive,
     /// Sentences for people: what must be known to read the record.
     pub notes: Vec<String>,
-    /// Names of the codes that the rows of the record contain.
+    /// Names for the numeric codes that the rows of the record contain.
     pub names: Names,
-    /// Steps of the walk in order; the first shows the new drive.
+    /// Steps of the run in order; the first shows the new drive.
     pub steps: Vec<Step>,
 }
 
-/// Layout and garbage-collection options of the drive that a walk follows.
+/// Layout and garbage-collection options of the drive of a step-by-step run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Drive {
     /// Number of dies of the drive.
@@ -59,7 +59,8 @@ pub struct Drive {
     pub figure: String,
 }
 
-/// Names of the codes in the rows of a record.
+/// Names for the numeric codes of page states, page kinds, block states, streams and forms in the record of a
+/// step-by-step run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Names {
     /// Names of the states of flash pages, by code.
@@ -70,7 +71,7 @@ pub struct Names {
     pub block_states: Vec<&'static str>,
     /// Names of the streams of writes that fill open blocks, by code; code 0 is a block that is not open.
     pub streams: Vec<&'static str>,
-    /// Names of the forms in which logical pages are stored, by code.
+    /// Names of the forms in which logical pages are stored (such as whole page or delta), by code.
     pub forms: Vec<&'static str>,
 }
 
@@ -102,13 +103,13 @@ pub struct Step {
     pub pages: Vec<PageRow>,
     /// Blocks that the step changed, as they are after it.
     pub blocks: Vec<BlockRow>,
-    /// Logical pages whose place or form the step changed, as they are after it.
+    /// Logical pages whose location on flash or stored form the step changed, as they are after it.
     pub map: Vec<MapRow>,
     /// Counters of the drive after the step, since it was new.
     pub counters: Counters,
 }
 
-/// Groups of steps that a reader of a walk looks for.
+/// Groups of steps that a reader of a step-by-step run looks for, such as those with a garbage collection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mark {
@@ -190,8 +191,8 @@ pub enum EventRow {
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct CandidateRow(pub u32, pub u32, pub u64, pub u32, pub u8, pub Option<f64>);
 
-/// A flash page: PPN, code of its state, code of its kind, owner in its spare area, number of logical pages mapped to
-/// it.
+/// A flash page: PPN, code of its state, code of its kind, owner that its spare area names (LPN or number of a metadata
+/// page), number of logical pages mapped to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct PageRow(pub u32, pub u8, pub u8, pub Option<u32>, pub u32);
 
@@ -253,7 +254,7 @@ impl DriveState {
         }
     }
 
-    /// Returns the state of the drive that a snapshot of the engine reports.
+    /// Returns the state of the drive that a snapshot of all its flash pages, blocks and logical pages shows.
     pub fn of_flash_view(view: &FlashView) -> Self {
         let pages = (0..).zip(&view.pages).map(|(ppn, page)| {
             let state = code_of(&FlashPageState::ALL, &page.state, 0);
@@ -283,7 +284,7 @@ impl DriveState {
         code.checked_sub(1).map(|code| PageKind::ALL[code])
     }
 
-    /// Returns the form in which a logical page is stored.
+    /// Returns the form in which a logical page is stored, such as a whole page, a delta or a compressed chunk.
     pub(super) fn form_of_lpn(&self, lpn: u32) -> PageState {
         PageState::ALL[self.map[lpn as usize].1 as usize]
     }
@@ -295,7 +296,8 @@ impl DriveState {
         step.map.iter().for_each(|row| self.map[row.0 as usize] = row.clone());
     }
 
-    /// Writes into `step` the rows of `after` that differ from this state.
+    /// Sets the changed flash pages, blocks and logical pages of `step`: the rows of the later state `after` that
+    /// differ from this state.
     pub(super) fn write_differences(&self, after: &Self, step: &mut Step) {
         fn changed<T: PartialEq + Clone>(before: &[T], after: &[T]) -> Vec<T> {
             before.iter().zip(after).filter(|(old, new)| old != new).map(|(_, new)| new.clone()).collect()

@@ -93,7 +93,7 @@ fn pool_names(geometry: &Geometry) -> Vec<String> {
     (0..pools).map(|pool| format!("{what} {pool}")).collect()
 }
 
-/// Returns the notes of a walk: sentences on what a reader must know about the drive and the input.
+/// Returns the notes of a step-by-step run: sentences on what a reader must know about the drive and the input.
 fn walk_notes(
     load: &WatchedRequests,
     input: &Input,
@@ -193,7 +193,8 @@ impl Recorder<'_> {
         self.finish_step(&StepKind::Recovered(&report, self.persistence))
     }
 
-    /// Records as a step, with its sentences, what happened since the last step.
+    /// Adds a step to the record: the events and changes of the drive since the last step, with the sentences that
+    /// explain them.
     fn finish_step(&mut self, told: &StepKind<'_>) -> Result<(), ReplayError> {
         let store = self.device.ftl().store();
         let events: Vec<EventRow> = store.flash_ops.events().iter().map(event_row).collect();

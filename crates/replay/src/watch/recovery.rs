@@ -7,7 +7,8 @@ use wearwell::recovery::RecoveryReport;
 use super::record::EventRow;
 use super::sentences::{BeforeAndAfter, joined_list, noun_with_numbers, with_plural};
 
-/// Returns sentences on what a design keeps over a loss of power, and how recovery finds the rest again.
+/// Returns sentences on which data survives a loss of power on a design, and how recovery rebuilds the data that RAM
+/// lost.
 pub(super) fn survival_sentence(persistence: Persistence) -> &'static str {
     match persistence {
         Persistence::OobScan => {
@@ -36,7 +37,7 @@ pub(super) fn survival_sentence(persistence: Persistence) -> &'static str {
     }
 }
 
-/// Returns the sentences about a loss of power: what was interrupted, and what is lost with RAM.
+/// Returns the sentences about a loss of power: which operation was interrupted, and which data in RAM is lost.
 pub(super) fn power_loss_sentences(scene: &BeforeAndAfter<'_>, events: &[EventRow]) -> Vec<String> {
     let is_torn = |ppn: u32| scene.after.page_state_name(ppn) == "torn";
     let last = events.iter().rev().find(|event| {
@@ -103,7 +104,7 @@ pub(super) fn recovery_sentences(
     sentences
 }
 
-/// Returns the sentences about logical pages that are stored differently after a recovery, by the reason.
+/// Returns the sentences about logical pages that are stored differently after a recovery, grouped by the reason.
 fn changed_page_sentences(scene: &BeforeAndAfter<'_>) -> Vec<String> {
     let (mut trimmed, mut waited, mut moved) = (Vec::new(), Vec::new(), Vec::new());
     for lpn in scene.changed_lpns() {

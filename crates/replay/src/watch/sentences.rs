@@ -87,7 +87,8 @@ impl BeforeAndAfter<'_> {
         }
     }
 
-    /// Returns the logical pages that are stored, in the state `picture` of the drive, in the form called `name`.
+    /// Returns the logical pages that are stored in the form called `name` (such as a delta) in the state `drive_state`
+    /// of the drive.
     pub(super) fn lpns_of_form(&self, picture: &DriveState, name: &str) -> Vec<u32> {
         let is_of = |lpn: &u32| picture.form_of_lpn(*lpn).name() == name;
         (0..self.drive.logical_pages).filter(is_of).collect()
@@ -98,14 +99,14 @@ impl BeforeAndAfter<'_> {
         self.before.map.iter().zip(&self.after.map).filter(|(old, new)| old != new).map(|(_, new)| new.0)
     }
 
-    /// Returns the logical pages other than `lpn` that are mapped to the flash page `place` after the step.
+    /// Returns the logical pages other than `lpn` that are mapped to the flash page `ppn` after the step.
     fn other_lpns_of_page(&self, lpn: u32, place: u32) -> Vec<u32> {
         let shares = |row: &&super::MapRow| row.0 != lpn && row.2.first() == Some(&place);
         self.after.map.iter().filter(shares).map(|row| row.0).collect()
     }
 }
 
-/// Writes the title, the explaining sentences and the marks of a step into the record.
+/// Sets the title, the explaining sentences and the marks (groups of steps) of a recorded step.
 pub(super) fn describe_step(step: &mut Step, told: &StepKind<'_>, scene: &BeforeAndAfter<'_>) {
     let events = std::mem::take(&mut step.events);
     let mut teller = SentenceWriter { scene, events: &events, sentences: Vec::new(), marks: BTreeSet::new() };

@@ -74,7 +74,7 @@ pub(super) struct SmallDriveSetup {
     pub(super) parts: Parts,
 }
 
-/// Creates the small drive of a walk for an input that touches `pages` pages.
+/// Creates the small drive of a step-by-step run, for an input that touches `pages` pages.
 ///
 /// # Errors
 /// Those of the configuration; a drive with more flash pages than a person can look at.
@@ -126,7 +126,8 @@ fn flash_pages(config: &Config) -> u64 {
     factors.into_iter().map(|factor| u64::from(factor.unwrap_or(1))).product()
 }
 
-/// Creates the drive that the configuration describes. The inner error is the engine's, if it refuses the drive.
+/// Creates the drive that the configuration describes. The outer error is a wrong configuration, the inner one the
+/// refusal of the drive by the engine.
 fn build_drive(
     config: &Config,
     design: &str,

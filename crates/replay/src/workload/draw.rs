@@ -86,9 +86,9 @@ pub struct Zipf {
     /// Upper end of the interval `(high - range, high]` from which values of the Zipf law's integral of `x^-theta`
     /// (heights) are drawn.
     height_max: f64,
-    /// Length of the interval from which values of the Zipf law's integral are drawn.
+    /// Length of the interval from which values of the Zipf law's integral of `x^-theta` are drawn.
     height_range: f64,
-    /// Largest difference by which a rank may exceed the drawn real number that was rounded to it, and be accepted
+    /// Largest difference by which a rank may exceed the drawn real number that was rounded to it and still be accepted
     /// without evaluating the Zipf law's integral.
     max_accepted_distance: f64,
 }
@@ -128,8 +128,8 @@ impl Zipf {
         }
     }
 
-    /// Whether the drawn height is accepted for its rank. A height is rejected if it lies in the sliver by which the
-    /// Zipf law's integral over the rank exceeds the rank's weight.
+    /// Whether the drawn value `height` of the Zipf law's integral yields `rank`, or has to be drawn again. It is
+    /// rejected if it lies in the small excess of the integral around the rank over the weight of the rank.
     #[cold]
     fn accepts_height(&self, rank: f64, height: f64) -> bool {
         height >= self.weight_integral(rank + 0.5) - self.rank_weight(rank)

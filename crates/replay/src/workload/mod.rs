@@ -302,8 +302,8 @@ impl ArrivalClock {
         }
     }
 
-    /// Returns the time of this request in nanoseconds, not counting the silences between bursts, and advances it by an
-    /// exponentially distributed gap for the next request.
+    /// Returns the arrival time of this request, nanoseconds, without the pauses between bursts, and advances that time
+    /// by an exponentially distributed gap to the next request. `rate` is in requests per second.
     fn next_exponential_ns(&mut self, rate: f64) -> f64 {
         let now = self.time_within_bursts_ns;
         self.time_within_bursts_ns += draw::exponential_draw(&mut self.rng, 1e9 / rate);

@@ -219,7 +219,8 @@ fn logical_pages() -> u32 {
     ((BLOCKS * BLOCK_PAGES) as f64 * LOGICAL_SHARE) as u32
 }
 
-/// Returns the logical pages to write in order, each with whether the measurement begins with it.
+/// Returns the logical pages in the order in which they are written, each with a flag that is true for the first write
+/// of the measurement.
 fn written_lpns() -> impl Iterator<Item = (u32, bool)> {
     let logical = logical_pages();
     let mut random = Random::new(11);
@@ -307,9 +308,9 @@ fn engine_costs(size_ratio: u32, parts: u32, merge: MergeMode) -> Costs {
     }
 }
 
-/// Largest allowed relative difference between engine and model. The engine's V is 1.2 % smaller, because its pages
-/// have a header; its erase flags are separate entries even without partitioning; and it inserts a flag when the block
-/// is opened, not when it is erased.
+/// Largest allowed relative difference of costs between engine and model. In the engine 1.2 % fewer entries fit into a
+/// flash page, because its pages have a header; its erase flags are separate entries even without partitioning; and it
+/// inserts a flag when the block is opened, not when it is erased.
 const TOLERANCE: f64 = 0.03;
 
 #[track_caller]

@@ -36,8 +36,8 @@ fn power(base: f64, exponent: u64) -> f64 {
     (0..exponent).fold(1.0, |product, _| product * base)
 }
 
-/// Order of the model's fingerprint store, in which the greatest entry is kept longest: probability (as the bits of a
-/// positive number, which have the same order), version, and when the entry got both.
+/// Rank by which the model's fingerprint store orders its entries; the entry with the greatest rank is kept longest:
+/// probability (as the bits of a positive number, which have the same order), version, and when the entry got both.
 type Rank = (u64, u64, u64);
 
 struct Page {
@@ -119,8 +119,9 @@ impl RecyclingModel {
         }
     }
 
-    /// Loads the newest dead page of each of these logical pages at the head of the store (fast loading): first the
-    /// pages whose fingerprint is in the store, then those whose fingerprint must be read from flash.
+    /// Loads the newest dead page of each of these logical pages at the head of the fingerprint store (fast loading of
+    /// the Recyclable SSD paper): first the pages whose fingerprint is in the store, then those whose fingerprint must
+    /// be read from flash.
     fn load_fast(&mut self, lpns: impl Iterator<Item = u32>) {
         let newest =
             lpns.filter_map(|lpn| self.dead_pages_of_lpn.get(&lpn).and_then(|dead| dead.first()).copied());
@@ -184,7 +185,8 @@ impl RecyclingModel {
         pages.retain(|&other| other != page);
     }
 
-    /// Ranks the dead pages of `owner` in the store anew after their positions in its list changed.
+    /// Updates the ranks of the dead pages of logical page `owner` in the fingerprint store, after their positions in
+    /// its list of dead pages changed.
     fn rerank_dead_pages(&mut self, owner: u32) {
         for page in self.dead_pages_of_lpn.get(&owner).cloned().unwrap_or_default() {
             let Some(old) = self.pages[page].rank else { continue };
@@ -197,7 +199,7 @@ impl RecyclingModel {
         }
     }
 
-    /// Returns the rank of a dead page that enters the store at this moment.
+    /// Returns the rank in the fingerprint store of a dead page that is inserted at this moment.
     fn rank_on_entry(&mut self, page: usize) -> Rank {
         self.time += 1;
         if self.policy == Policy::Lru {

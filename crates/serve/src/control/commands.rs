@@ -139,7 +139,7 @@ impl Scrub {
         self.next_page.is_none()
     }
 
-    /// Reads the next slice of flash pages of the scrub.
+    /// Reads the next 64 flash pages of the scrub (a read of all flash pages in use).
     pub(super) fn scrub_next_slice(&mut self, device: &mut FlashDevice) {
         let Some(first) = self.next_page.take() else { return };
         match device.scrub(first, Self::PAGES_PER_SLICE) {

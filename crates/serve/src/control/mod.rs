@@ -145,7 +145,8 @@ fn unknown_export_answer<D>(export: Option<&str>, targets: &[ExportTarget<D>]) -
     })
 }
 
-/// Runs a whole scrub of a device, a slice of flash pages at a time, and returns the answer.
+/// Runs a whole scrub (a read of all flash pages in use) of a device, a slice of pages at a time between requests of
+/// other clients, and returns the answer.
 fn run_scrub(engine: &Engine<FlashDevice>) -> Result<String, EngineStopped> {
     let mut scrub = commands::Scrub::default();
     while !scrub.is_finished() {

@@ -12,7 +12,7 @@ use crate::device::FlashDevice;
 
 /// Bytes of a data unit of the NVMe health log.
 const DATA_UNIT_BYTES: u64 = 1000 * 512;
-/// Percentage of spare blocks below which the health log warns.
+/// Share of the spare blocks that are still good, percent, below which the health log warns.
 const SPARE_THRESHOLD_PERCENT: u64 = 10;
 
 /// Returns the answer to the control command `stats`: every counter since the server started.
@@ -66,8 +66,8 @@ pub(crate) fn health(device: &mut FlashDevice) -> Value {
     health_with_wear(device, &wear)
 }
 
-/// Returns the health log, as [`health`] does, from wear that was determined before. Takes constant time if no page is
-/// lost, and otherwise time in proportion to the number of logical pages.
+/// Returns the answer to the control command `health` (the health log), with the wear of the blocks that the caller has
+/// determined. Takes constant time if no page is lost, and otherwise time in proportion to the number of logical pages.
 pub(crate) fn health_with_wear(device: &mut FlashDevice, wear: &WearReport) -> Value {
     let lost = device.lost_logical_pages().len();
     let device = &*device;

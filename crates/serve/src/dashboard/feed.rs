@@ -27,22 +27,23 @@ use crate::socket::Socket;
 const SNAPSHOT_INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// Longest time from one dashboard snapshot of the devices to the next.
 const SNAPSHOT_INTERVAL_MAX: Duration = Duration::from_secs(10);
-/// Quotient of an engine's time and the part of it that dashboard snapshots may take. If they take more, they are made
-/// less often, down to one per [`SNAPSHOT_INTERVAL_MAX`].
+/// Shortest time between snapshots as a multiple of the time that a snapshot takes the engine, so that snapshots take
+/// at most a hundredth of the engine's time. If a snapshot takes longer, snapshots are made less often, down to one per
+/// [`SNAPSHOT_INTERVAL_MAX`].
 const SNAPSHOT_TIME_DIVISOR: u32 = 100;
-/// Number of recent snapshots. The shortest of their times counts as the cost of a snapshot, because other programs on
-/// the processor only make snapshots slower.
+/// Number of recent rounds of snapshots whose engine times are kept. The shortest of these times counts as the cost of
+/// a snapshot, because other programs on the processor only make snapshots slower.
 const RECENT_SNAPSHOTS: usize = 8;
 /// Longest time that a dashboard client may take to receive an event (a snapshot). After that it is disconnected.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A dashboard client that receives snapshots of one device. It is disconnected when this is dropped.
+/// A dashboard client that receives snapshots of one device. Dropping this value disconnects the client.
 pub(super) struct SnapshotClient {
     export: usize,
     socket: Arc<Socket>,
     /// Slot of the client among all dashboard clients. The thread of its connection owns the slot.
     client_slot: Weak<ClientSlot>,
-    /// The dashboard event that is being sent; the client's socket has accepted its first `sent_bytes` bytes.
+    /// The dashboard event that is being sent; the client's socket has accepted only the first bytes of it.
     event: Arc<str>,
     sent_bytes: usize,
     /// Time at which sending of the event began.
@@ -109,7 +110,7 @@ impl SnapshotFeed {
         Self(add)
     }
 
-    /// Sends snapshots to a client from the next tick on.
+    /// Adds a dashboard client, which receives the next snapshot of its device and all later ones.
     pub(super) fn add_watcher(&self, watcher: SnapshotClient) {
         // The thread runs as long as there is a handle, unless it panicked; then the client is disconnected.
         let _ = self.0.send(watcher);
@@ -125,7 +126,7 @@ struct SnapshotSender {
     next_tick: Instant,
     /// Number of snapshots made so far; each event carries the number of its snapshot.
     snapshots_made: u64,
-    /// Engine time of the slowest snapshot of each of the last ticks, newest first.
+    /// Engine time of the slowest snapshot of each of the last rounds of snapshots, newest first.
     recent_engine_times: VecDeque<Duration>,
 }
 

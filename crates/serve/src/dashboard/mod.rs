@@ -46,7 +46,8 @@ const SCRIPT_JS: &str = include_str!("dashboard.js");
 pub struct SharedPageAssets {
     /// CSS style sheet that the dashboard shares with the HTML reports.
     pub style: String,
-    /// Functions and classes in JavaScript that make elements, charts and maps of blocks.
+    /// JavaScript functions and classes that create HTML elements, charts and block maps on the dashboard and in the
+    /// HTML reports.
     pub script: String,
 }
 
@@ -123,7 +124,7 @@ impl DashboardSite {
     /// Returns the answer to a dashboard request, according to its path.
     ///
     /// # Errors
-    /// The refusal to send.
+    /// The HTTP answer that refuses the request.
     fn answer(&self, request: &Request) -> Result<DashboardAnswer, Answer> {
         refuse_other_sites(request)?;
         let whole = |content_type, body: &str| Ok(DashboardAnswer::Whole(Answer::ok(content_type, body)));
@@ -182,7 +183,7 @@ enum DashboardAnswer {
     },
 }
 
-/// Limit on the number of clients that receive snapshots.
+/// Limit on the number of dashboard clients that receive snapshots at a time, and the number of slots in use.
 #[derive(Clone)]
 struct ClientLimit {
     used_slots: Arc<AtomicUsize>,
@@ -190,8 +191,8 @@ struct ClientLimit {
 }
 
 impl ClientLimit {
-    /// Takes one of the places for clients, which is free again when the returned slot is dropped. `None` if all places
-    /// are taken.
+    /// Takes one of the slots for clients that receive snapshots; the slot is free again when the returned value is
+    /// dropped. `None` if all slots are taken.
     fn take_slot(&self) -> Option<ClientSlot> {
         let more = |used_places| (used_places < self.max_slots).then_some(used_places + 1);
         self.used_slots.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
@@ -199,7 +200,7 @@ impl ClientLimit {
     }
 }
 
-/// A place among the limited number of clients that receive snapshots.
+/// One of the limited number of slots for dashboard clients that receive snapshots.
 struct ClientSlot(Arc<AtomicUsize>);
 
 impl Drop for ClientSlot {
@@ -211,7 +212,7 @@ impl Drop for ClientSlot {
 /// Refuses requests that a browser makes on behalf of another site.
 ///
 /// # Errors
-/// The refusal to send.
+/// The HTTP answer that refuses the request.
 fn refuse_other_sites(request: &Request) -> Result<(), Answer> {
     let forbidden = |sentence: &str| Err(Answer::refusal("403 Forbidden", sentence));
     let mut hosts = request.header_values("Host");

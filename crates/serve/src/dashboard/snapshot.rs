@@ -72,7 +72,8 @@ impl Snapshot {
 struct BlockSurvey {
     block_count: u32,
     blocks_per_cell: u32,
-    /// First block of the next slice.
+    /// Number of the first block that is not examined yet: the next call of [`BlockSurvey::continue_survey`] begins
+    /// there.
     next_block_to_survey: u32,
     map_cells: String,
     wear: WearReport,
@@ -80,7 +81,8 @@ struct BlockSurvey {
 }
 
 impl BlockSurvey {
-    /// Begins the survey: examines the first slice of blocks.
+    /// Begins the survey of a device's blocks for a snapshot, and examines the first blocks of the device, as many as
+    /// [`BlockSurvey::continue_survey`] examines in one call.
     fn begin_survey(device: &FlashDevice) -> Self {
         let blocks = device.device().ftl().store().geometry().blocks();
         let mut survey = Self {
@@ -95,7 +97,8 @@ impl BlockSurvey {
         survey
     }
 
-    /// Examines the next slice of blocks. A slice consists of whole cells of the map, except at the end of the device.
+    /// Adds the next blocks of the device to the block map and the wear report, as many as one step examines. A step
+    /// consists of whole cells of the map, except at the end of the device.
     fn continue_survey(&mut self, device: &FlashDevice) {
         let began = Instant::now();
         let cells = (BLOCKS_PER_SLICE / self.blocks_per_cell).max(1);
@@ -113,7 +116,7 @@ impl BlockSurvey {
         self.engine_time += began.elapsed();
     }
 
-    /// Completes the snapshot with counters and health.
+    /// Makes a snapshot of the completed survey, by adding the counters and the health of the device.
     fn into_snapshot(mut self, device: &mut FlashDevice) -> Snapshot {
         let began = Instant::now();
         let (stats, health) = (report::stats_answer(device), report::health_with_wear(device, &self.wear));

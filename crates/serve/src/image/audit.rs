@@ -12,7 +12,7 @@ use super::nand::FileNand;
 use super::{FoundImage, LoadMode, RecoveredDevice, recover, report_panic_as_damage};
 use crate::device::{LiveDevice, lost_page_sentence};
 
-/// Verdict of an audit, from best to worst.
+/// Overall result of an audit of an image. The variants are ordered from best to worst.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Verdict {
     /// The image was closed, is undamaged and consistent.

@@ -252,8 +252,8 @@ impl Files {
     }
 }
 
-/// Locks an image by its open superblock. Returns false if the file has no name any more: a larger image took the name
-/// of the directory between the opening and the lock.
+/// Locks an image by its open superblock file. Returns false if this file has no name any more: a resize put a larger
+/// image in the place of this one between the opening and the lock.
 fn lock_named(superblock: &File, directory: &Path, access: Access) -> Result<bool, ImageError> {
     let operation = match access {
         Access::Read => FlockOperation::NonBlockingLockShared,

@@ -192,7 +192,8 @@ impl<B: Backing> MetadataWriter<'_, B> {
         Ok(())
     }
 
-    /// Writes zeros: blank OOB records and an empty journal.
+    /// Writes those parts of a new image's metadata that begin as zeros: the OOB records, all blank, and an empty
+    /// journal.
     fn write_zeros(&mut self) -> Result<(), ImageError> {
         let regions = [
             (ImageFile::Flash, self.layout.metadata_bytes()),

@@ -9,7 +9,8 @@ use wearwell::address::{BlockId, Ppn};
 
 use super::layout::RECORD_BYTES;
 
-/// Waiting programs of pages that are adjacent in the flash file.
+/// A run of pages that are adjacent in the flash file and whose programs wait to be written: data, spare areas and OOB
+/// records.
 #[derive(Debug, Default)]
 pub(super) struct PageRun {
     first_page: u32,
@@ -179,7 +180,8 @@ impl Epoch {
         self.runs.iter().filter(|run| run.page_count() > 0)
     }
 
-    /// Returns the run whose next page is `ppn`. If there is none in this epoch, a new run is begun with it.
+    /// Returns the run (waiting programs of adjacent pages) whose next page is `ppn`. If this epoch has none, a new run
+    /// is begun with the page.
     fn run_at(
         &mut self,
         ppn: Ppn,

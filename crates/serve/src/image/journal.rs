@@ -115,9 +115,9 @@ pub(super) struct PreparedAppend {
     /// Offset in the file `journal`, and bytes, of the encoded record.
     pub(super) record_write: (u64, Vec<u8>),
     record: JournalRecord,
-    /// Offset of the next record in its area, bytes, and number of sectors rewritten in the generation, both after the
-    /// record is written.
+    /// Value of [`Journal::next_record_offset`] once the record is written, bytes.
     next_record_offset: u64,
+    /// Value of [`Journal::rewritten_sectors`] once the record is written: a number of sectors of state words.
     rewritten_sectors: u64,
 }
 
@@ -147,9 +147,9 @@ impl Journal {
         JournalRecord::default().encode(layout, 0)
     }
 
-    /// Prepares the journal record that sets the state words `words`, and the sectors that have to be rewritten before
-    /// it. `syncs`: whether the files are synced with this record. The state of the journal changes only in
-    /// [`Journal::note_appended`], after both were written.
+    /// Prepares the journal record that sets the state words `words` (pairs of index and value), and the sectors of
+    /// state words that have to be rewritten before it. `syncs`: whether the files are synced with this record. The
+    /// state of the journal changes only in [`Journal::note_appended`], after both were written.
     pub(super) fn prepare_append(
         &self,
         layout: &Layout,
@@ -335,8 +335,8 @@ pub(super) fn read(backing: &mut impl Backing, layout: &Layout) -> Result<FoundJ
 }
 
 /// Reads what is left of a journal of which records are missing in both copies: the newest records without a gap.
-/// `last` is a record number that other metadata names, so the journal had at least that many. Sectors older than the
-/// gap are not accepted later, because the changes of the missing records are unknown.
+/// `last` is a record number that other metadata names, so the journal had at least that many. Sectors of state words
+/// that are older than the gap are not accepted later, because the changes of the missing records are unknown.
 pub(super) fn salvage_newest_records(backing: &impl Backing, layout: &Layout, last: u64) -> FoundJournal {
     let records = all_records(backing, layout);
     let number = records.keys().next_back().copied().unwrap_or(0).max(last);
@@ -363,7 +363,7 @@ pub(super) fn salvage_newest_records(backing: &impl Backing, layout: &Layout, la
     }
 }
 
-/// Returns every whole record of either copy of the journal, by number.
+/// Reads both copies of the journal and returns every record that is valid in one of them, by record number.
 fn all_records(backing: &impl Backing, layout: &Layout) -> BTreeMap<u64, JournalRecord> {
     let mut records = BTreeMap::<u64, JournalRecord>::new();
     for side in METADATA_COPIES {

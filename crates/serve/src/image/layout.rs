@@ -39,11 +39,12 @@ pub const JOURNAL_ENTRY_BYTES: usize = 16;
 /// Number of changed state words (8 bytes each) after which an epoch (batch of operations) is ended. The operation that
 /// exceeds the number may add a few more words.
 pub const EPOCH_CHANGED_WORDS_MAX: u64 = 1 << 14;
-/// Most state words that may be added to an epoch beyond [`EPOCH_CHANGED_WORDS_MAX`].
+/// Most changed state words by which one operation may exceed [`EPOCH_CHANGED_WORDS_MAX`] before its epoch (batch of
+/// operations) is ended.
 const EPOCH_WORDS_EXCESS_MAX: u64 = 1 << 11;
 /// Longest name of a design, bytes.
 const DESIGN_NAME_BYTES_MAX: usize = 32;
-/// Alignment, in bytes, of the regions of the flash file.
+/// Alignment, in bytes, of the regions of the flash file (OOB records, spare areas, page data).
 const REGION_ALIGNMENT_BYTES: u64 = 4096;
 
 /// Contents of the superblock, the header of an image.
@@ -175,7 +176,7 @@ impl Superblock {
         Self::decode_as(FORMAT_VERSION, bytes)
     }
 
-    /// Decodes the superblock file, as [`Superblock::decode`] does, as one of format version `version`.
+    /// Decodes the superblock file as [`Superblock::decode`] does, but expects format version `version`.
     pub(super) fn decode_as(version: u32, bytes: &[u8]) -> Result<Self, SuperblockError> {
         if bytes.len() < 12 || bytes[..8] != SUPERBLOCK_MAGIC {
             return Err(SuperblockError::Magic);
@@ -270,8 +271,8 @@ pub struct BlockRecord {
     /// Number of erases of the block so far. This is also the block's epoch: a page whose OOB record has another epoch
     /// is erased.
     pub erase_count: u32,
-    /// Number of pages programmed since the block's last erase. So many pages, from the first one on, have an OOB
-    /// record of the present epoch.
+    /// Number of pages programmed since the block's last erase: so many pages, from the first one on, have an OOB
+    /// record that names the present erase count.
     pub programmed_pages: u32,
 }
 

@@ -194,8 +194,8 @@ impl<B: Backing> Loader<'_, B> {
         }
     }
 
-    /// Reads `count` entries from one copy of a file, from byte `at` on. An entry that cannot be read is filled with
-    /// 0xff, which is neither a valid record nor blank.
+    /// Reads `count` entries of equal size (sectors of state words, or OOB records) from one copy of a file, from byte
+    /// `at` on. An entry that cannot be read is filled with 0xff, which is neither a valid record nor blank.
     fn read_entries_of_copy<const BYTES: usize>(
         &self,
         side: MetadataCopy,
@@ -303,7 +303,7 @@ impl<B: Backing> Loader<'_, B> {
         self.load_into_model(&block)
     }
 
-    /// Reads the OOB records of a block's present epoch, each from a copy that is whole.
+    /// Reads the OOB records that were written since the block's last erase, each from a copy whose checksum is right.
     fn read_block(&mut self, id: BlockId, record: BlockRecord) -> FoundBlock {
         let (first, count) = (self.layout.geometry.first_page(id), self.layout.geometry.block_pages());
         let at = self.layout.oob_record_offset(first);
@@ -318,8 +318,8 @@ impl<B: Backing> Loader<'_, B> {
         FoundBlock { id, record, pages }
     }
 
-    /// Chooses the copy of a page's OOB record that is of the block's present epoch, and repairs the other copy. If
-    /// only one copy marks the page torn, the page is torn. `None` if the page is erased or no copy is valid.
+    /// Chooses the copy of a page's OOB record that was written since the block's last erase, and repairs the other
+    /// copy. If only one copy marks the page torn, the page is torn. `None` if the page is erased or no copy is valid.
     fn choose_oob(
         &mut self,
         ppn: Ppn,
@@ -493,7 +493,8 @@ impl<B: Backing> Loader<'_, B> {
     }
 }
 
-/// Returns the kind of a block's pages: that of its first readable page which does not describe the block itself.
+/// Returns the kind of a block's pages: that of the first readable page, pages with metadata about the block itself
+/// left aside. `None` if there is no such page.
 fn page_kind_of_block(block: &FoundBlock) -> Option<PageKind> {
     let kinds = block.pages.iter().flatten().filter_map(|record| record.oob).map(|oob| oob.kind);
     kinds.into_iter().find(|kind| !kind.describes_block())

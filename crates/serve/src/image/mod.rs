@@ -91,7 +91,7 @@ pub struct OpenReport {
     pub findings: Vec<String>,
     /// Logical pages whose newest version cannot be proven. Empty unless the image is rescued. The device reads them as
     /// zeros, so a server has to refuse reads of them
-    /// ([`FlashDevice::refuse_unproven_pages`](crate::FlashDevice::refuse_unproven_pages)).
+    /// ([`FlashDevice::refuse_reads_of_unproven_pages`](crate::FlashDevice::refuse_reads_of_unproven_pages)).
     pub unproven_lpns: BTreeSet<Lpn>,
 }
 
@@ -130,7 +130,7 @@ impl Image {
     }
 
     /// Opens what can be rescued of an image of which both copies of some metadata are damaged (see the module
-    /// `rescue`). `view` has to be a view that does not change the files.
+    /// `rescue`). `backing` must be a view that leaves the files unchanged, such as [`CopyOnWrite`].
     ///
     /// # Errors
     /// As [`Image::open`]; damage after which no logical page can be proven.
@@ -274,7 +274,8 @@ struct RecoveredDevice {
     endurance_cycles: u32,
 }
 
-/// Builds the device of an image over a medium that holds data, and recovers it.
+/// Builds the device of an image over `nand`, whose state was loaded from the files, and lets the engine recover its
+/// maps and counters from this flash.
 fn recover<B: Backing>(
     mut nand: FileNand<B>,
     superblock: &Superblock,

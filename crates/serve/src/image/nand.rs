@@ -8,12 +8,13 @@
 //! the end of the process leaves an operation either not begun or done. All metadata is written twice
 //! ([`sides`](super::sides)).
 //!
-//! Operations are not written one by one. They wait in an [`Epoch`] (a batch) until [`FileNand::write_deferred`], which
-//! is called before requests are acknowledged. Programs of adjacent pages of a block become one write of data and one
-//! of OOB records. All data is written before all OOB records, and all of these before the one [`Journal`] record that
-//! makes them valid, together with the NVRAM words and erases of the batch. What may rely on an erase ends the epoch
-//! before it is added: a program of the erased block, and one of metadata. The price is a copy of every page in RAM,
-//! and that the order of programs within one epoch is not kept, which recovery tolerates.
+//! Operations are not written one by one. They wait in an [`Epoch`] (a batch) until
+//! [`FileNand::write_deferred_operations`], which is called before requests are acknowledged. Programs of adjacent
+//! pages of a block become one write of data and one of OOB records. All data is written before all OOB records, and
+//! all of these before the one [`Journal`] record that makes them valid, together with the NVRAM words and erases of
+//! the batch. What may rely on an erase ends the epoch before it is added: a program of the erased block, and one of
+//! metadata. The price is a copy of every page in RAM, and that the order of programs within one epoch is not kept,
+//! which recovery tolerates.
 //!
 //! In a `host` session the flash file is synced before the journal record is written, and the journal after it, so that
 //! nothing on the disk needs data that an erase destroys. An erase does not make a sync: one sync is made for those
@@ -23,9 +24,9 @@
 //! host machine it may lag, and is repaired when the image is opened.
 //!
 //! The engine never sees that the operating system refuses a write (disk full, for example): the epochs wait, and
-//! [`FileNand::write_deferred`] returns the reason and tries again at its next call. A sync that failed cannot be
-//! repeated, since the operating system may have dropped the data: from then on nothing is written until the image is
-//! opened again ([`FileNand::failure_message`]), and a read returns what was written, or an error.
+//! [`FileNand::write_deferred_operations`] returns the reason and tries again at its next call. A sync that failed
+//! cannot be repeated, since the operating system may have dropped the data: from then on nothing is written until the
+//! image is opened again ([`FileNand::failure_message`]), and a read returns what was written, or an error.
 
 use std::any::Any;
 use std::collections::{BTreeSet, VecDeque};
@@ -59,7 +60,7 @@ const WAITING_EPOCHS_MAX: usize = 8;
 /// session.
 const BEGIN_SYNC_BYTES: usize = 1 << 20;
 
-/// Files that change while an image is open, without the session file.
+/// Files of an image that change while the image is open, except the session file.
 const MEDIUM_FILES: [ImageFile; 4] =
     [ImageFile::Flash, ImageFile::Nvram, ImageFile::Journal, ImageFile::Mirror];
 
@@ -798,7 +799,8 @@ impl<B: Backing> Nand for FileNand<B> {
         self.model.geometry()
     }
 
-    /// Programs a page with its bytes; an image stores no content descriptors.
+    /// Programs a page with the bytes of `content`. Panics at content without bytes (a descriptor), which an image
+    /// cannot store.
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
         let Content::Bytes(bytes) = content else { panic!("program of page {ppn}: an image keeps bytes") };
         let (data, spare) = bytes.split_at(self.layout.geometry.page_bytes as usize);
@@ -969,7 +971,8 @@ impl<B: Backing> Nand for FileNand<B> {
         self.model.store_nvram_word(index, word)
     }
 
-    /// Writes the waiting operations. In a `host` session this makes two syncs of the disk, one after the other.
+    /// Writes the waiting operations to the files of the image. In a `host` session this makes two syncs of the disk,
+    /// one after the other.
     fn sync(&mut self) -> Result<(), NandError> {
         if self.durability() == Durability::Host {
             self.end_epoch();

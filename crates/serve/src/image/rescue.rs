@@ -66,7 +66,8 @@ pub(super) fn newest_record_number(backing: &impl Backing, layout: &Layout, sess
     sectors.chain(pages).max().unwrap_or(0).max(of_session)
 }
 
-/// Empties the map entries of all logical pages whose newest version is unproven, and returns these pages.
+/// Empties the L2P map entries of all logical pages whose newest version cannot be proven with the metadata that is
+/// left, and returns these pages.
 ///
 /// # Errors
 /// [`ImageError::Lost`] if no logical page is proven.
@@ -106,8 +107,8 @@ fn has_flat_map_in_nvram(parts: &Parts) -> bool {
     matches!(parts.mapping, MappingPart::Flat) && parts.persistence == Persistence::NvramMap
 }
 
-/// Whether a page of this kind may be missing from the loaded state, or a loaded page of this kind may have been erased
-/// since.
+/// Whether damaged metadata may hide a page of this kind: such a page may be missing from the loaded state, or a loaded
+/// one may have been erased since.
 fn may_lack_page_kind(left_out: &SkippedMetadata, kind: PageKind) -> bool {
     let is_missing = left_out.pages.iter().any(|&(_, found)| found.is_none_or(|found| found == kind));
     is_missing || left_out.blocks.iter().any(|&(_, found)| found == Some(kind))

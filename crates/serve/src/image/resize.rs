@@ -67,8 +67,8 @@ fn hidden_neighbor(directory: &Path) -> Result<PathBuf, ImageError> {
     Ok(directory.with_file_name(hidden))
 }
 
-/// Removes what an interrupted resizing left behind: either an unfinished larger image, or the image of before, whose
-/// contents the larger one holds.
+/// Removes what an interrupted resizing left behind: either an unfinished larger image, or the old image, whose
+/// contents the larger one already holds.
 fn remove_remains(remains: &Path) -> Result<(), ImageError> {
     if !remains.exists() {
         return Ok(());

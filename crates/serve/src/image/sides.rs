@@ -11,7 +11,7 @@ use wearwell::address::Ppn;
 use super::backing::{Backing, ImageFile};
 use super::layout::Layout;
 
-/// One of the two copies of metadata.
+/// One of the two copies of an image's metadata: in its own file, or in the file `mirror`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum MetadataCopy {
     /// The copy of the metadata in its own file.

@@ -11,7 +11,8 @@ use super::layout::{
     has_valid_checksum, u32_at, u64_at,
 };
 
-/// Bytes of an NVRAM word with its checksum in format version 1. An entry of its journal has the same length.
+/// Bytes of an NVRAM word with its checksum in format version 1. An entry of the journal of that version has the same
+/// length.
 const CHECKED_WORD_BYTES: usize = 16;
 
 /// Contents of an image of format version 1, with unfinished operations of an unclean last session completed or marked

@@ -39,7 +39,7 @@ pub enum Headers {
 }
 
 impl Headers {
-    /// Whether replies may consist of chunks.
+    /// Whether replies with headers of this form may consist of several chunks (structured or extended replies).
     pub(super) fn has_chunks(self) -> bool {
         self != Self::Simple
     }
@@ -61,7 +61,7 @@ impl Contexts {
     }
 }
 
-/// State of an NBD negotiation after the bytes so far.
+/// State of an NBD negotiation after the bytes received so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NegotiationState {
     /// The negotiation is not finished: more bytes are needed.
@@ -219,8 +219,8 @@ impl<'a> Negotiation<'a> {
         NegotiationState::Continues
     }
 
-    /// Answers the options that choose the form of the headers. Extended headers imply structured replies, and there is
-    /// no way back to those.
+    /// Answers the options that choose the form of the headers. Extended headers imply structured replies; a client
+    /// that has chosen extended headers cannot return to structured replies.
     fn set_headers(&mut self, number: u32, data: &[u8], reply: &mut Vec<u8>) {
         let chosen = if number == option::EXTENDED_HEADERS { Headers::Extended } else { Headers::Structured };
         let (kind, sentence): (u32, &[u8]) = if !data.is_empty() {

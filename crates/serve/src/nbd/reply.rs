@@ -261,7 +261,7 @@ fn read_reply(
     Ok(reply)
 }
 
-/// What the parts of a reply have in common: the form of their headers, and what they repeat of the request.
+/// What all parts of one reply share: the form of their headers, and the cookie and the offset of the request.
 #[derive(Clone, Copy, Debug)]
 struct ReplyForm {
     headers: Headers,
@@ -363,8 +363,8 @@ impl StatusScan {
         Self(allocation.into_iter().chain(state).collect())
     }
 
-    /// Looks at the front of a range, at most [`STATUS_STEP_BYTES`], until every context has `limit` extents. Returns
-    /// how many bytes it looked at.
+    /// Looks up the page states at the front of a range of bytes, at most [`BLOCK_STATUS_STEP_BYTES`], until every
+    /// context has `limit` extents. Returns how many bytes it looked at.
     fn advance(&mut self, device: &mut impl BlockDevice, offset: u64, len: u64, limit: usize) -> u64 {
         let most = len.min(STATUS_STEP_BYTES);
         let mut done = 0;

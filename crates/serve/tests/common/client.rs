@@ -50,7 +50,7 @@ pub const ENOTSUP: u32 = 95;
 pub const ALLOCATION: &str = "base:allocation";
 pub const STATE: &str = "x-wearwell:page-state";
 
-/// A reply of the server, whatever its form.
+/// A reply of the server, whether simple, structured or extended.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Reply {
     pub cookie: u64,
@@ -147,7 +147,7 @@ impl<S: Read + Write> Client<S> {
         self
     }
 
-    /// Completes a usual negotiation after the flags were sent.
+    /// Completes the usual NBD negotiation of a client that has sent its handshake flags.
     pub fn ready_after_flags(&mut self) {
         assert_eq!(self.option(STRUCTURED_REPLY, &[]), [(REP_ACK, vec![])]);
         self.set_contexts_and_go();

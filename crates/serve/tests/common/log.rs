@@ -25,7 +25,7 @@ impl Lines {
 }
 
 impl Write for Lines {
-    /// Writes one whole log event.
+    /// Adds one whole log event to the collected lines.
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         self.get().push(String::from_utf8_lossy(event).trim().to_owned());
         Ok(event.len())

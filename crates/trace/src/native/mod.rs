@@ -66,14 +66,14 @@ mod code {
 /// Kinds of a run (sequence of page contents that is encoded as one). The first number of a run holds the kind in its
 /// low two bits and the length minus one in the others.
 mod run {
-    /// Page contents that occur for the first time, each with its fingerprint.
+    /// Kind of a run of page contents that occur for the first time in the trace, each stored with its fingerprint.
     pub const NEW_CONTENTS: u64 = 0;
-    /// Contents that occur for the first time, whose fingerprints count up from the fingerprint of the last new
-    /// content.
+    /// Kind of a run of page contents that occur for the first time in the trace and whose fingerprints count up from
+    /// the fingerprint of the last new content.
     pub const NEW_CONSECUTIVE_CONTENTS: u64 = 1;
-    /// Contents that have occurred before in the trace, with consecutive content numbers.
+    /// Kind of a run of page contents that have occurred before in the trace, with consecutive content numbers.
     pub const KNOWN_CONSECUTIVE_CONTENTS: u64 = 2;
-    /// One content that has occurred before in the trace, repeated.
+    /// Kind of a run that repeats one page content which has occurred before in the trace.
     pub const KNOWN_REPEATED_CONTENT: u64 = 3;
 }
 

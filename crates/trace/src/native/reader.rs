@@ -18,7 +18,8 @@ use crate::{Format, Op, PAGE_BYTES, Request, TraceError, TraceReader};
 
 /// Payload bytes of the file's end record: numbers of requests, of pages with content and of distinct contents.
 const END_RECORD_PAYLOAD_BYTES: usize = 24;
-/// Longest frame (compressed group of records) that is accepted, bytes.
+/// Maximum size of a frame (compressed group of records) that is accepted, bytes, both as stored and after
+/// decompression.
 const FRAME_MAX_BYTES: usize = 8 << 20;
 /// Mask of the bits of a record's first byte that hold the operation.
 const OP_MASK: u8 = 0b111;

@@ -125,7 +125,7 @@ impl<'a> Field<'a> {
         Err(ParseRefusal { byte_offset: self.byte_offset, expected })
     }
 
-    /// Parses the field as an unsigned number without a sign.
+    /// Parses the field as an unsigned decimal number of at most 64 bits; a sign is an error.
     pub(crate) fn parse_number(self, expected: &'static str) -> Result<u64, ParseRefusal> {
         let digits = !self.text.is_empty() && self.text.iter().all(u8::is_ascii_digit);
         let value = std::str::from_utf8(self.text).ok().filter(|_| digits).and_then(|text| text.parse().ok());

@@ -74,7 +74,7 @@ pub struct ContentInfo {
     pub zero_share: f64,
 }
 
-/// What a trace does to a device: counts of requests and pages, and shares (0 to 1).
+/// Statistics of a trace: counts of requests and pages, and shares (0 to 1).
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct TraceInfo {
     /// Format of the trace file.

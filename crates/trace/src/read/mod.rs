@@ -69,8 +69,8 @@ pub(crate) enum ParseOutcome {
     Other,
 }
 
-/// Parser of one line of a trace in a text format. The caller clears `into` first. The parser sets the request's time
-/// in nanoseconds, relative to any start.
+/// Parser of one line of a trace in a text format. The caller clears the request `into` first. The parser sets its time
+/// in nanoseconds since an arbitrary start; the caller then makes it relative to the first request.
 pub(crate) trait LineFormat: Send {
     const FORMAT: Format;
     /// Whether files of this trace format may begin with a line that names the columns.

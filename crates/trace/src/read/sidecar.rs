@@ -19,7 +19,8 @@ use crate::read::source::{DecompressedStream, open_decompressed};
 /// damaged.
 const CONTENT_SIZES_MAX: usize = 1 << 28;
 
-/// The opened files next to a capture: sizes and page contents.
+/// Data from the files next to a capture (a trace `NAME.ops`): compressed sizes, delta sizes and bytes of its page
+/// contents.
 #[derive(Default)]
 pub(crate) struct CaptureSidecars {
     compressed_sizes: Vec<u16>,

@@ -306,10 +306,10 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Checks that recovery would rebuild the L2P table that is in RAM, for designs that rebuild it from flash pages
-    /// and reverse-map entries. For each mapped logical page, the newest flash page or entry that names it must give
-    /// the flash page in the table. Each bound logical page (mapped without a program) must be found by an entry, and
-    /// no unmapped one may be found. Trims that a design does not record are not checked, nor are media without
-    /// sequence numbers.
+    /// and reverse-map entries. For each mapped logical page, the newest flash page or entry that names it must lead to
+    /// the flash page to which the table maps it. Each bound logical page (mapped without a program) must be found by
+    /// an entry, and no unmapped one may be found. Trims that a design does not record are not checked, nor are media
+    /// without sequence numbers.
     fn check_recovery_evidence(&mut self, map: &[Unit]) -> Result<(), String> {
         let records_trims = self.persistence.replays_reverse_map_entries();
         if !records_trims && self.persistence != Persistence::OobScan {

@@ -22,7 +22,8 @@ use crate::ftl::Ftl;
 use crate::lifetime::{SchemeBytes, ShadowSampler};
 use crate::nand::Nand;
 
-/// Outcome of a write that reached a content scheme (such as compression).
+/// Outcome of a page write that reached a content scheme (such as compression): whether the scheme stored the page,
+/// tried without success, or did not try.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SchemeOutcome {
     /// The scheme (such as compression) stored the page or found its content on flash. If the scheme is on, no later
@@ -143,8 +144,8 @@ impl<N: Nand> Ftl<N> {
             .is_some_and(|sharing| sharing.is_deduplication_on && sharing.content_index.is_some())
     }
 
-    /// Whether the engine hashes pages with this content: deduplication or recycling is on, or the content is sampled.
-    /// One hash serves both.
+    /// Whether the FTL computes the hash of pages with this content: deduplication or recycling is on, or the content
+    /// is sampled.
     #[inline]
     pub(crate) fn is_content_hashed(&self, fingerprint: Fingerprint) -> bool {
         let has_index = self.sharing.as_ref().is_some_and(|sharing| sharing.content_index.is_some());

@@ -36,36 +36,36 @@ pub(crate) trait ContentStage {
     /// Kind of the content mechanism.
     const KIND: SchemeKind;
 
-    /// Name of the mechanism in `parts.content`, in records and in tables.
+    /// Name of the content mechanism in `parts.content`, in records and in tables.
     const NAME: &'static str;
 
-    /// One sentence that says what the mechanism does, for tables and help texts.
+    /// One sentence that says what the content mechanism does, for tables and help texts.
     const SUMMARY: &'static str;
 
-    /// Whether the mechanism uses the hash of a page's content. The engine computes the hash once per page for all
-    /// mechanisms.
+    /// Whether the content mechanism uses the hash of a page's content. The engine computes the hash once per page for
+    /// all mechanisms.
     const NEEDS_HASH: bool;
 
-    /// Whether the mechanism keeps nothing on flash and has no options, so that it can be combined with every other
-    /// part.
+    /// Whether the content mechanism keeps nothing on flash and has no options, so that it can be combined with every
+    /// other part of a design.
     const IS_STATELESS: bool = true;
 
-    /// Returns the energy that the mechanism needs per page offered to it, as a fraction of the energy of one page
-    /// program.
+    /// Returns the energy that the content mechanism needs per page offered to it, as a fraction of the energy of one
+    /// page program.
     fn energy_overhead(energy: &EnergyModel) -> f64;
 
-    /// Whether a design with these parts has the mechanism.
+    /// Whether a design with these parts has the content mechanism.
     fn is_part_of(parts: &ContentParts) -> bool {
         parts.stateless_mechanisms.contains(Self::KIND)
     }
 
-    /// Whether the mechanism is switched on in `ftl`. Lifetime management can switch mechanisms off.
+    /// Whether the content mechanism is switched on in `ftl`. Lifetime management can switch mechanisms off.
     fn is_on<N: Nand>(ftl: &Ftl<N>) -> bool {
         ftl.stateless_mechanisms.switched_on.contains(Self::KIND)
     }
 
-    /// Writes to flash the pages that the mechanism has buffered. The engine calls this before it switches the
-    /// mechanism off.
+    /// Writes to flash the pages that the content mechanism has buffered in RAM. The engine calls this before it
+    /// switches the mechanism off.
     ///
     /// # Errors
     /// Those of [`Ftl::write`].
@@ -73,22 +73,22 @@ pub(crate) trait ContentStage {
         Ok(())
     }
 
-    /// Switches the mechanism on or off. Does nothing if the design does not have it.
+    /// Switches the content mechanism on or off in `ftl`. Does nothing if the design does not have the mechanism.
     fn set_on<N: Nand>(ftl: &mut Ftl<N>, is_on: bool) {
         let StatelessMechanisms { in_design: has, switched_on: on } = &mut ftl.stateless_mechanisms;
         *on = if is_on && has.contains(Self::KIND) { on.with(Self::KIND) } else { on.without(Self::KIND) };
     }
 
-    /// Offers a host write to the mechanism. Returns `true` if the mechanism completed the write: the logical page
-    /// reads as `write.content`, also after a power loss as far as the design promises, and the write is counted.
-    /// Returns `false` if the write goes to the next mechanism; the logical page is then unchanged.
+    /// Offers a host write to the content mechanism. Returns `true` if the mechanism completed the write: it was
+    /// counted, and reads of the logical page return `write.content`, after a power loss too if the design promises
+    /// that. Returns `false` if the write has to be offered to the next mechanism; the logical page is then unchanged.
     ///
     /// # Errors
     /// Those of [`Ftl::write`].
     fn offer_write<N: Nand>(ftl: &mut Ftl<N>, write: &HostWrite<'_>) -> Result<bool>;
 
-    /// Does the mechanism's follow-up work (such as splitting wasteful chunks) after a write that was offered to the
-    /// mechanism is complete.
+    /// Does the follow-up work of the content mechanism (such as splitting wasteful chunks) after a host write that was
+    /// offered to it has been completed.
     ///
     /// # Errors
     /// Those of [`Ftl::write`].

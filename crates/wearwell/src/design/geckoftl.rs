@@ -12,9 +12,9 @@ pub(super) const DESIGN: Design = Design {
     not_modelled: "erase markers are written when a block is opened, not when it is erased; entries restored by a recovery are those known to be dirty, not the newest C; a trim is written to flash at once; wear leveling by rolling scan is a part of its own",
 };
 
-/// Share of all blocks that metadata may occupy before GC collects the metadata blocks with the fewest valid pages. The
-/// value is above the worst case without this limit on a 2-TiB device: a share of 0.0875, if every block of translation
-/// pages holds one valid page.
+/// Share of all blocks that metadata may occupy before GC collects the metadata blocks with the fewest valid pages. A
+/// 2-TiB device does not reach this limit: if each of its blocks of translation pages held only one valid page,
+/// metadata would occupy a share of 0.0875.
 pub const MAX_METADATA_SHARE: f64 = 0.1;
 
 /// Options of the design [`geckoftl`].

@@ -74,10 +74,10 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Returns the maximum number of superseded versions of translation pages that are retained for recovery. If there
-    /// are more, the RAM buffer of the validity store on flash is written, and they are no longer needed (GeckoFTL,
-    /// appendix C.2.2). The maximum is the number of invalidation reports that this buffer holds, which bounds what
-    /// recovery reads, but at most 1/64 of the device's pages.
+    /// Returns the maximum number of superseded versions of translation pages that are retained for recovery. When
+    /// there are more, the RAM buffer of the validity store on flash is written, after which recovery no longer needs
+    /// them (GeckoFTL, appendix C.2.2). The maximum is the number of invalidation reports that this buffer holds, which
+    /// bounds the reads of a recovery, but at most 1/64 of the device's pages.
     pub(crate) fn max_retained_translation_pages(&self) -> usize {
         let spared = (self.store.geometry().pages() / 64).max(1);
         u64::from(self.validity.reports_per_flush()).min(spared) as usize

@@ -71,8 +71,8 @@ pub struct Ftl<N> {
     /// Pages that recovery reads of each block of the device: the spare area of every page, or only the head and tail
     /// pages.
     pub(crate) block_survey: BlockSurvey,
-    /// Whether the valid counts of blocks may be too high by more pages than a lazy map (which identifies invalid pages
-    /// late) explains; this can be so after a recovery. If GC then finds no victim, it counts valid pages anew.
+    /// Whether a recovery may have left the valid counts of blocks too high (beyond the pages that a lazy map reports
+    /// as invalid only later). If GC then finds no victim, it counts the valid pages anew.
     pub(crate) valid_counts_are_upper_bounds: bool,
     /// Whether this device has run a recovery by backward scan; audits then accept valid counts that are too high.
     pub(crate) has_recovered_by_backward_scan: bool,
@@ -203,9 +203,9 @@ impl<N: Nand> Ftl<N> {
         })
     }
 
-    /// Returns how many valid pages the device may hold in addition to its logical pages, or [`Error::NoSpareSpace`] if
-    /// there are too few physical pages. With too few, every closed block could be full of valid pages when a write
-    /// needs room.
+    /// Returns the number of valid pages that the device may hold in addition to its logical pages, or
+    /// [`Error::NoSpareSpace`] if it has too few physical pages. With too few, every closed block could be full of
+    /// valid pages when a write needs room.
     fn require_spare_space(&self) -> Result<u64> {
         let good = self.store.total_free_blocks() as u64;
         let block_pages = self.store.data_pages() as u64;

@@ -135,9 +135,9 @@ impl<N: Nand> Ftl<N> {
         )
     }
 
-    /// Updates the L2P map for an atomic remap command whose entries are recorded. New referrers of a physical page
-    /// (logical pages mapped to it) are counted before old ones are released, because a page may gain and lose
-    /// referrers in one command.
+    /// Updates the L2P map for an atomic remap command whose reverse-map entries are already recorded. New referrers of
+    /// a physical page (logical pages mapped to it) are counted before old ones are released, because a page may gain
+    /// and lose referrers in one command.
     fn apply_remap_to_map(&mut self, remap: RemapRanges, places: &[Option<Unit>]) -> Result<()> {
         let Some(sharing) = &mut self.sharing else { unreachable!("only sharing has atomic commands") };
         places.iter().flatten().for_each(|&unit| sharing.reference_counts.add_referrer(unit));

@@ -36,9 +36,9 @@ impl<N: Nand> Ftl<N> {
             || self.store.free_blocks(pool) > GC_RESERVE_BLOCKS
     }
 
-    /// Returns the next pool (set of planes) that can take a host page. Called if the pool whose turn it is holds only
-    /// valid data. One round tries every pool. Deferred map writes may make new garbage, so rounds are repeated as long
-    /// as a round collects any block.
+    /// Returns the next pool (set of planes) that can take a host page, for a host write whose own pool holds only
+    /// valid data. One round tries every pool and collects garbage in it. Rounds are repeated as long as one collects a
+    /// block, because deferred map writes may make new garbage.
     fn find_writable_pool(&mut self) -> Result<u32> {
         loop {
             let victims = self.store.stats.gc_victims;
@@ -180,8 +180,8 @@ impl<N: Nand> Ftl<N> {
         self.store.open_block_in_advance(stream)
     }
 
-    /// Makes room for `pages` pages of `stream` (deltas or compressed chunks), which host writes fill in addition to
-    /// the host stream. Returns a pool (set of planes) that has this room.
+    /// Frees blocks by GC until `pages` pages of `stream` (deltas or compressed chunks) can be appended, and returns a
+    /// pool (set of planes) with this room. For streams that host writes fill in addition to the stream of host data.
     pub(crate) fn make_room_for_pages(&mut self, stream: Stream, pages: u32) -> Result<u32> {
         loop {
             for _ in 0..self.store.pools() {

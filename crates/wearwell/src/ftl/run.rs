@@ -13,9 +13,9 @@ use crate::ftl::Ftl;
 use crate::mapping::AnyMapping;
 use crate::nand::Nand;
 
-/// Number of host pages that a batch of writes handles together, in one loop each over map, validity and block table. A
-/// larger number means fewer waits for the last cache misses of a loop. At 128 the cache lines still fit the
-/// first-level cache of the processor.
+/// Number of host pages that a batch of writes handles together, with one loop over all pages for each table (map,
+/// validity, blocks). Longer loops lose less time to the cache misses at their ends, but the cache lines of 128 pages
+/// still fit the first-level cache of the processor.
 const WRITES_PER_BATCH: usize = 128;
 
 impl<N: Nand> Ftl<N> {
@@ -27,8 +27,8 @@ impl<N: Nand> Ftl<N> {
         is_flat && !self.validity.is_on_flash() && !self.has_content_stage()
     }
 
-    /// Writes the logical pages `lpns` in order; their content has no meaning for the design. Returns how many were
-    /// written, and the error that ended the batch, if any.
+    /// Writes the logical pages `lpns` in order, on a design that ignores the content of pages
+    /// ([`Self::supports_write_batches`]). Returns how many were written, and the error that ended the batch, if any.
     ///
     /// # Errors
     /// Those of [`Ftl::write`].

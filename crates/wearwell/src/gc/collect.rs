@@ -236,7 +236,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Returns the victim that the user-supplied policy chooses; `None` if there is no such policy, or if the pool (set
-    /// of planes) has too few free blocks for a free choice.
+    /// of planes) has so few free blocks that only the greedy policy may choose.
     #[inline]
     fn user_policy_choice(&self, pool: u32) -> Result<Option<BlockId>> {
         let Some(policy) = &self.collector.user_policy else { return Ok(None) };

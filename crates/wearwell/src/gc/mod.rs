@@ -32,7 +32,7 @@ pub struct GcOptions {
     pub low_free_blocks: u32,
     /// Number of free blocks of a pool (set of planes) at or below which GC uses the greedy policy instead of the
     /// configured one; less than [`Self::low_free_blocks`]. A pool has so few only if the device is nearly full,
-    /// failing or just recovered; then the copies of the next victim must fit.
+    /// failing or just recovered. The victim must then have few enough valid pages that their copies fit into the pool.
     pub urgent_free_blocks: u32,
     /// Number of free blocks below which GC collects a pool (set of planes) in idle time; 0 means no background GC.
     pub background_free_blocks: u32,

@@ -128,8 +128,9 @@ impl<N: Nand> Ftl<N> {
         self.record_remaining_tombstones(entry, pool, is_recordable)
     }
 
-    /// Replaces a bind entry of the reverse map by a tombstone (record of a deallocation) for the logical page from
-    /// which a remap command moved the content, if its deallocation must still be recorded.
+    /// Records a tombstone (record of a deallocation) for the source page of a remap command that moved content, if its
+    /// deallocation must still be recorded. Called when the reverse-map entry of the command, `entry`, is no longer
+    /// needed for the target page.
     fn record_remaining_tombstones(
         &mut self,
         entry: ReverseMapEntry,

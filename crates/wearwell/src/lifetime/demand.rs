@@ -76,9 +76,9 @@ impl WriteActivity {
         }
     }
 
-    /// Returns the flash bytes that an epoch of `epoch_ns` would program at this rate of host writes without lifetime
-    /// schemes (such as compression) and throttling, if this activity took `elapsed_ns`. If writes were throttled all
-    /// the time, one nanosecond is counted as unthrottled.
+    /// Returns the flash bytes that an epoch of `epoch_ns` would program without lifetime schemes (such as compression)
+    /// and throttling, if the host goes on writing at the rate of this period, which lasted `elapsed_ns`. If writes
+    /// were throttled all the time, one nanosecond is counted as unthrottled.
     pub fn demand_bytes(&self, elapsed_ns: u64, epoch_ns: u64) -> f64 {
         let amplification =
             if self.stored_bytes == 0 { 1.0 } else { self.flash_bytes as f64 / self.stored_bytes as f64 };

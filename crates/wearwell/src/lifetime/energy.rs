@@ -46,19 +46,20 @@ impl EnergyModel {
         hash: PageCost { time_ns: 8_600, power_uw: 49_000 },
     };
 
-    /// The energy model [`EnergyModel::STATED_IN_PAPER`] with twice the energy of compression, expressed as twice the
-    /// power. The fit does not determine how time and power share the factor.
+    /// The energy model [`EnergyModel::STATED_IN_PAPER`] with twice the energy of compression, so that compression
+    /// breaks even in energy at a compression ratio of 0.5, as the text of the paper (IL) says. The factor is expressed
+    /// as twice the power; it might as well be twice the time.
     pub const FITTED_TO_PAPER: Self = Self {
         compress: PageCost { power_uw: 120_000, ..Self::STATED_IN_PAPER.compress },
         ..Self::STATED_IN_PAPER
     };
 
-    /// Returns the energy of compressing a page, in units of a page program (`e_c`).
+    /// Returns the energy of compressing a page, in units of the energy of a page program (`e_c` in the paper IL).
     pub fn compression_overhead(&self) -> f64 {
         self.energy_in_programs(self.compress)
     }
 
-    /// Returns the energy of hashing a page, in units of a page program (`e_d`).
+    /// Returns the energy of hashing a page, in units of the energy of a page program (`e_d` in the paper IL).
     pub fn dedup_overhead(&self) -> f64 {
         self.energy_in_programs(self.hash)
     }

@@ -81,10 +81,10 @@ pub struct SchemeBytes {
     pub offered_bytes: u64,
     /// Bytes that the scheme (such as compression) did not save: it passed them on, or programmed them itself.
     pub kept_bytes: u64,
-    /// Part of `kept_bytes` that the scheme programmed itself (such as deltas); later schemes do not receive these
-    /// bytes.
+    /// Bytes that the scheme (such as delta encoding) did not save and programmed itself; later schemes do not receive
+    /// these bytes.
     pub scheme_programmed_bytes: u64,
-    /// Part of `offered_bytes` that the scheme (such as compression) passed on without trying them.
+    /// Bytes of the pages offered to the scheme (such as compression) that it passed on without trying to save them.
     pub untried_bytes: u64,
 }
 
@@ -102,9 +102,9 @@ impl SchemeBytes {
     }
 }
 
-/// Predicted write ratio of one lifetime scheme (such as compression): bytes kept over bytes offered. Numerator and
-/// denominator are averaged over the last epochs before they are divided, so that an epoch with more bytes has more
-/// weight.
+/// Predicted write ratio of one lifetime scheme (such as compression): bytes that it does not save over bytes offered
+/// to it. Numerator and denominator are averaged over the last epochs before they are divided, so that an epoch with
+/// more bytes has more weight.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct WriteRatioEstimate {
     offered_bytes: EpochAverage,
@@ -131,14 +131,14 @@ impl WriteRatioEstimate {
         [offered_bytes, kept_bytes, own, untried].into_iter().for_each(EpochAverage::keep_newest_epoch);
     }
 
-    /// Returns the predicted write ratio of a lifetime scheme (bytes kept over bytes offered); `None` before the first
-    /// observation.
+    /// Returns the predicted write ratio of a lifetime scheme (bytes that it does not save over bytes offered to it);
+    /// `None` before the first observation.
     pub fn written_share(&self) -> Option<f64> {
         Some(self.kept_bytes.average()? / self.offered_bytes.average()?)
     }
 
-    /// Returns the share of the bytes offered to a lifetime scheme (such as compression) that it processes; 1 before
-    /// the first observation.
+    /// Returns the share of the bytes offered to a lifetime scheme (such as compression) that it tries to save; 1
+    /// before the first observation.
     pub fn processed_share(&self) -> f64 {
         1.0 - self.share_of_offered(&self.untried_bytes)
     }

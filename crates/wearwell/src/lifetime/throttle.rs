@@ -20,7 +20,8 @@ pub struct Throttle {
     epoch_ns: u64,
     /// Time at which the current epoch of the token bucket began, nanoseconds.
     epoch_start_ns: u64,
-    /// Flash bytes that the device had programmed when the current epoch began, minus the debt at that time.
+    /// Flash bytes that the device had programmed when the current epoch began, minus those for which the token bucket
+    /// had no tokens (its debt).
     paid_bytes: u64,
 }
 

@@ -16,8 +16,8 @@
 /// creation of the queue; those that are in the queue at one time differ in the lower bits.
 pub(super) type QueuePosition = u32;
 
-/// Bit that is flipped in the queue position that a cache slot stores, to make the position invalid. The result is half
-/// the number range away, so it equals no position that is in the queue.
+/// Bit that is flipped in the queue position stored for a cache slot, to mark this position as obsolete. The flipped
+/// number differs from all positions that are in the queue.
 const OBSOLETE_FLIP_BIT: QueuePosition = 1 << (QueuePosition::BITS - 1);
 
 /// Minimum length of the queue of cache slots, in positions.
@@ -141,8 +141,8 @@ impl LruQueue {
         self.skip_obsolete_positions(slots);
     }
 
-    /// Makes the position of a cache slot in the LRU queue obsolete, which removes the slot. If the slot may be at the
-    /// first position, [`LruQueue::skip_obsolete_positions`] must follow.
+    /// Removes a cache slot from the LRU queue by marking its position as obsolete. If the slot may be at the first
+    /// position, [`LruQueue::skip_obsolete_positions`] must be called afterwards.
     #[inline]
     pub(super) fn make_position_obsolete(&mut self, slots: &mut impl QueuePositions, slot: u32) {
         slots.set_position(slot, slots.position_of(slot) ^ OBSOLETE_FLIP_BIT);

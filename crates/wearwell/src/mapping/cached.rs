@@ -148,8 +148,8 @@ pub struct DemandPagedMap {
     /// Whether a translation page with changed entries was written since the last checkpoint of the map (early write of
     /// entries that are dirty for long).
     has_written_page_since_checkpoint: bool,
-    /// Last sequence number of the device at the last checkpoint of the map, when the cache set its mark between older
-    /// and newer changes.
+    /// Sequence number of the device's last flash program before the last checkpoint of the map (early write of entries
+    /// that are dirty for long) ended.
     checkpoint_sequence: u64,
     /// Sequence number (of flash programs): every dirty entry of the map was changed after the program with this
     /// number.
@@ -253,8 +253,8 @@ impl DemandPagedMap {
         self.options.max_dirty_entries.unwrap_or(self.options.cache_entries).min(self.options.cache_entries)
     }
 
-    /// Reads from the spare area of the translation page at `version` its checkpoint number: all entries that were
-    /// dirty when this version was written were changed by programs with greater sequence numbers.
+    /// Reads from the spare area of the translation page at `version` a sequence number (of flash programs). All map
+    /// entries that were dirty when this version was written were changed by later programs.
     ///
     /// # Errors
     /// Any error of the flash.
@@ -264,7 +264,7 @@ impl DemandPagedMap {
         Ok(decode_spare_sequence(&page))
     }
 
-    /// Sets, after a recovery, the sequence number after which every restored map entry was changed.
+    /// Sets, after a recovery, the sequence number after which all dirty entries of the map were changed.
     pub(crate) fn set_dirty_changed_after(&mut self, sequence: u64) {
         (self.dirty_changed_after_sequence, self.checkpoint_sequence) = (sequence, sequence);
     }
@@ -867,8 +867,8 @@ impl Mapping for DemandPagedMap {
     }
 
     /// Forgets that an earlier version of the logical page `lpn` is still counted as valid, because the block with this
-    /// version is about to be erased. A report of that version as invalid after the erase would hit a page that was
-    /// written there since.
+    /// version is about to be erased. If the map reported that version as invalid after the erase, it would invalidate
+    /// the page that is at the same PPN then.
     ///
     /// An entry that a recovery left uncertain keeps its flag: more than one earlier version may be unidentified, and
     /// the spare area is read before any of them is reported.

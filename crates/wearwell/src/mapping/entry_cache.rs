@@ -24,8 +24,8 @@ use crate::tables::{ChainedIndex, ChainedSlots};
 /// Number that means "no slot" in the cache of map entries.
 pub(super) const NO_SLOT: CacheSlot = CacheSlot::MAX;
 
-/// Index, in [`CachedEntry::queue_positions`], of the position in the LRU queue by last use; [`CHANGE_QUEUE`] is the
-/// index for the queue by last change.
+/// Index, in the array of an entry's queue positions, of the position in the LRU queue by last use. [`CHANGE_QUEUE`] is
+/// the index for the queue by last change.
 const USE_QUEUE: usize = 0;
 const CHANGE_QUEUE: usize = 1;
 
@@ -68,7 +68,8 @@ pub(super) struct EntryCache {
     /// Cache slots of the dirty entries of each translation page, in the order in which they became dirty. Arrays and
     /// not lists through the slots: a page that is written has many dirty entries, and their cache misses overlap.
     dirty_slots_by_page: Vec<Vec<CacheSlot>>,
-    /// Number of a translation page; all translation pages with smaller numbers have no dirty entry in the cache.
+    /// Number of the first translation page that may have dirty entries in the cache; all pages with smaller numbers
+    /// have none.
     first_maybe_dirty_translation_page: u32,
     unidentified_invalid_pages: u32,
 }
@@ -262,8 +263,8 @@ impl EntryCache {
         (old, was_clean)
     }
 
-    /// Adds the map entry of `lpn`, in cache slot `slot`, to the list of dirty entries of its translation page, as the
-    /// most recently changed one.
+    /// Adds the map entry of `lpn`, in cache slot `slot`, to the list of dirty entries of its translation page, and to
+    /// the LRU queue by last change as the most recently changed entry.
     #[inline(always)]
     fn link_dirty_entry(&mut self, slot: CacheSlot, lpn: Lpn) {
         let page = self.translation_page_of(lpn);
@@ -338,8 +339,8 @@ impl EntryCache {
         self.dirty_entries_by_change.oldest_slot_before_mark()
     }
 
-    /// Ends a checkpoint of the map: sets the mark after all changes of map entries so far. The next checkpoint writes
-    /// the entries that are then still dirty and unchanged since the mark.
+    /// Ends a checkpoint of the map: sets the mark of the queue of dirty entries after all changes so far. The next
+    /// checkpoint writes the entries that are then still dirty and were not changed after the mark.
     pub(super) fn end_checkpoint(&mut self) {
         self.dirty_entries_by_change.set_mark(&mut QueueEntries::<CHANGE_QUEUE>(&mut self.slots));
     }

@@ -45,8 +45,8 @@ const JOURNAL_RECORD_BYTES: usize = 8;
 /// Bytes of the header of a page of the map's journal: its serial number (8), and the first serial number that is not
 /// merged with the translation pages yet (8).
 const JOURNAL_HEADER_BYTES: usize = 16;
-/// Number of pages of the map's journal beyond [`JournalOptions::max_pages`], kept for the pages that the capacitor
-/// writes if power is lost while a merge is due.
+/// Number of journal pages reserved in addition to [`JournalOptions::max_pages`]. If power is lost while a merge of the
+/// map's journal is due, a capacitor supplies the power to write the buffered records to these pages.
 const CAPACITOR_RESERVE_PAGES: u32 = 2;
 
 /// Length of the journal of an L2P map on flash.
@@ -106,8 +106,8 @@ struct Journal {
     first_unmerged_serial: u64,
     /// Serial number that the next page of the map's journal will get.
     next_serial: u64,
-    /// Horizon (serial number of the first journal page that is not merged with the translation pages yet) as the
-    /// newest journal page on flash states it.
+    /// Serial number of the oldest unmerged journal page (the horizon), as it is stored in the newest journal page on
+    /// flash.
     written_first_unmerged_serial: u64,
     merge: Option<MergeProgress>,
     counts: JournalCounts,

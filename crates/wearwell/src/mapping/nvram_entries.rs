@@ -23,9 +23,9 @@ use crate::store::Store;
 /// Number that means "no word" of NVRAM.
 const NO_WORD: u32 = u32::MAX;
 
-/// Returns the number of NVRAM words reserved for the map entries that GC makes dirty when it moves pages. In the worst
-/// case `entries_per_page` logical pages refer to each page of a block; the words suffice for two such blocks, and for
-/// six more blocks in which one logical page refers to each page.
+/// Returns the number of NVRAM words (8 bytes each) reserved for the map entries that GC makes dirty when it moves
+/// pages. The words suffice for two blocks in the worst case, in which `entries_per_page` logical pages refer to each
+/// page, and for six more blocks with one logical page per page.
 fn words_for_moves(geometry: &Geometry, entries_per_page: u32) -> u64 {
     u64::from(geometry.block_pages()) * (2 * u64::from(entries_per_page) + 6)
 }

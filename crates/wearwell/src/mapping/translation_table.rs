@@ -37,9 +37,9 @@ pub enum DirectoryPart {
     },
 }
 
-/// Inner nodes of the directory tree on flash, which hold the PPNs of the translation pages. The simulation has all
-/// these PPNs in RAM, so a node costs the simulation four bytes per PPN, cached or not. A PPN that a controller would
-/// not have in RAM is used only after the read that fetches its node.
+/// Inner nodes of the directory tree on flash, which hold the PPNs of the translation pages. The simulation keeps all
+/// these PPNs in RAM, four bytes each, whether the node is cached or not. It uses a PPN of a node that is not cached
+/// only after it has counted the flash read of that node.
 #[derive(Clone, Debug)]
 struct DirectoryTree {
     max_cached_nodes: u32,
@@ -161,7 +161,8 @@ impl TranslationTable {
         Unit(self.loaded_words[k].value)
     }
 
-    /// Returns the map entries loaded from a translation page, for mutable access.
+    /// Returns the map entries loaded from a translation page, as (index in the page, value), so that the caller can
+    /// change their values.
     #[inline]
     pub(super) fn loaded_words_mut(&mut self) -> &mut [PageWord] {
         &mut self.loaded_words

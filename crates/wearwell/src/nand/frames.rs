@@ -62,8 +62,8 @@ impl FramePool {
 }
 
 /// Returns the index of the table that contains a frame (memory for the bytes of one page), and the frame's index in
-/// that table. Tables have 1, 2, 4 frames and so on up to the largest size, which all further tables have. Computed
-/// without a branch, because the size of the table is as random as the frame.
+/// that table. The tables have 1, 2, 4 frames and so on up to a maximum size, which all further tables have. Computed
+/// without branches, which would be mispredicted because frames are accessed at random.
 #[inline]
 fn table_and_index_of(frame: FrameNumber) -> (usize, usize) {
     let counted = frame + 1;

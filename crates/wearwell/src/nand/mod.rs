@@ -212,7 +212,7 @@ pub struct Oob {
     /// same owner, the one with the greater number is newer.
     pub sequence: u64,
     /// Sequence number of the program that first wrote the page's content. GC copies of the page keep it, whereas each
-    /// has a `sequence` of its own.
+    /// copy has a sequence number of its own.
     pub generation: u64,
     /// Fingerprint (hash) of the page's content.
     pub fingerprint: Fingerprint,
@@ -236,7 +236,7 @@ pub enum NandError {
     PowerLost,
 }
 
-/// Four bytes of a page or its spare area as a little-endian number, with their position.
+/// A word of four bytes of a page or its spare area, as a little-endian number, with its position in the page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageWord {
     /// Position of the four bytes in the page, in words of four bytes. The spare area follows the page.
@@ -484,17 +484,18 @@ pub trait Nand {
     }
 
     /// Erases a block. O(1), plus the page bytes that a simulation has to free. [`Nand::syncs_at_erase`] tells whether
-    /// an erase also makes earlier operations durable.
+    /// an erase also orders earlier and later operations.
     ///
     /// # Errors
     /// [`NandError::EraseFailed`], [`NandError::PowerLost`].
     fn erase(&mut self, block: BlockId) -> Result<(), NandError>;
 
-    /// Condemns a block after a failed program, in the bad-block table, which survives loss of power. From then on the
-    /// block can be read, but neither programmed nor erased. Once it holds no valid page it is marked bad.
+    /// Marks a block in which a program failed, in the bad-block table, which survives loss of power (condemns the
+    /// block). From then on the block can be read, but neither programmed nor erased. Once it holds no valid page it is
+    /// marked bad.
     fn condemn(&mut self, block: BlockId);
 
-    /// Whether the block was condemned after a failed program ([`Nand::condemn`]) and is not marked bad yet.
+    /// Whether the block is marked as one in which a program failed (condemned), and is not marked bad yet.
     fn is_condemned(&self, block: BlockId) -> bool;
 
     /// Marks a block as bad for ever (grown bad block).
@@ -512,19 +513,19 @@ pub trait Nand {
     /// Whether the medium keeps the bytes of host data pages, so that they can be read back.
     fn keeps_bytes(&self) -> bool;
 
-    /// Whether the medium keeps the bytes of pages of this kind. It always keeps those of metadata; those of host data
-    /// only if [`Nand::keeps_bytes`]. A simulation may keep those of packed pages (deltas, chunks) alone
-    /// ([`RetainedFields::packed_bytes`]).
+    /// Whether the medium keeps the bytes of pages of this kind: always those of metadata, and those of host data on a
+    /// medium that stores data. A simulation may keep, of all pages of host data, only the bytes of packed pages
+    /// (deltas, chunks).
     fn keeps_bytes_of(&self, kind: PageKind) -> bool {
         self.keeps_bytes() || !kind.is_host_data()
     }
 
-    /// Allows a simulation to drop the bytes of these metadata pages, because the FTL will not read them again. The
-    /// simulation panics if it does.
+    /// Allows a simulation to drop the bytes of these metadata pages, because the FTL will not read them again. A
+    /// simulation panics if the FTL reads them nevertheless.
     fn drop_metadata_bytes(&mut self, _: &[Ppn]) {}
 
-    /// Returns the owner in the OOB of a programmed page, without a flash operation. Used for tables that a controller
-    /// keeps in RAM, where their cost is counted, and for audits.
+    /// Returns the owner in the OOB of a programmed page (LPN or metadata page number), without a flash operation. For
+    /// data that a controller keeps in tables in RAM, where the cost of access is counted, and for audits.
     fn owner(&self, ppn: Ppn) -> u32;
 
     /// Appends to `into` the owners in the OOBs of several programmed pages, without a flash operation.
@@ -550,9 +551,9 @@ pub trait Nand {
     /// [`NandError::PowerLost`].
     fn store_nvram_word(&mut self, index: usize, word: u64) -> Result<(), NandError>;
 
-    /// Makes all operations so far durable, on a medium that buffers writes (in the page cache of the server machine).
-    /// Flash itself needs nothing. If power is lost between two syncs, NVRAM may be as it was at the earlier sync while
-    /// the flash has later programs.
+    /// Makes all operations so far durable, on a medium that buffers writes (in the page cache of the server machine);
+    /// real flash needs no such call. If power is lost between two syncs, NVRAM may be as it was at the earlier sync
+    /// while the flash has later programs.
     ///
     /// # Errors
     /// [`NandError::PowerLost`].

@@ -19,14 +19,16 @@ pub(super) struct SequenceNumbers {
     pub(super) generation: u64,
 }
 
-/// Bit set in a page's stored sequence number (the difference to that of its block's first page) if the page is a GC
-/// copy whose generation (number of the program that first wrote the content) is not kept.
+/// Flag bit in the stored sequence number of a page. It marks a GC copy whose generation (sequence number of the
+/// program that first wrote the content) is not kept. The other bits are the difference to the sequence number of the
+/// first page of the block.
 const COPY_BIT: u32 = 1 << 31;
-/// Value in place of a difference of sequence numbers that is too large to be stored. The numbers of such a page are in
-/// a map, in full.
+/// Marks a page whose sequence number differs too much from that of its block's first page to be stored as a
+/// difference. The numbers of such a page are kept in full in a map.
 const DIFFERENCE_TOO_LARGE: u32 = COPY_BIT - 1;
 
-/// Sequence numbers and generations (numbers of the programs that first wrote the content) of all pages.
+/// Sequence number and generation (sequence number of the program that first wrote the content) of every page of the
+/// simulated flash.
 #[derive(Clone, Debug)]
 pub(super) struct PageSequenceNumbers {
     /// For each block, the sequence number to which those of its pages are stored as differences: that of the block's

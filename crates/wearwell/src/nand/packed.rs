@@ -15,7 +15,8 @@ use crate::address::BlockId;
 /// Bytes of a word, the unit in which zeros of packed pages (deltas, chunks) are left out.
 const WORD_BYTES: usize = 8;
 
-/// A word of a packed page that is not zero, with its index in the page (the spare area follows the page).
+/// A word of eight bytes of a packed page (deltas, chunk) that are not all zero, with the index of the word in the
+/// page. The spare area follows the page.
 #[derive(Clone, Copy, Debug)]
 struct PackedWord {
     index: u16,

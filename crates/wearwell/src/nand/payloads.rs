@@ -22,8 +22,8 @@ use crate::tables::prefetch::{PREFETCHED_PAGES, PREFETCHED_WRITES, pull_into_cac
 
 type VersionSlot = u32;
 
-/// Index that means "none": the row of a block without stored bytes, the version of a page without bytes, or what the
-/// newest version of a page lacks (a newer version, a difference list).
+/// Index or slot number that means "none". Marks a block without stored bytes, a page without bytes, and the newest
+/// version of a page, which has neither a newer version nor a difference list.
 const NO_INDEX: u32 = 0;
 
 /// Number of 4-byte words at the beginning of the spare area that [`PageVersion`] stores in full for every version of a

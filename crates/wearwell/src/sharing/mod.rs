@@ -221,9 +221,9 @@ impl Sharing {
         Ok(())
     }
 
-    /// Returns a logical page that is mapped to `ppn`, a page of the GC victim: `spare_owner`, the owner in the OOB, if
-    /// it is still mapped there (then fewer reverse-map entries than referrers exist); otherwise the first logical page
-    /// with an entry.
+    /// Returns one of the logical pages that are mapped to `ppn`, a page of the GC victim. It is `spare_owner`, the LPN
+    /// in the OOB, if that page is still mapped to `ppn`: then the reverse map has fewer entries for `ppn` than logical
+    /// pages are mapped to it. Otherwise it is the LPN of the first reverse-map entry for `ppn`.
     pub(crate) fn any_referrer(&self, ppn: Ppn, spare_owner: Lpn) -> Lpn {
         let from = self.victim_entries.partition_point(|entry| entry.place.is_none_or(|place| place < ppn));
         let binders = self.victim_entries[from..].iter().take_while(|entry| entry.place == Some(ppn));

@@ -133,8 +133,8 @@ pub struct BlockTable {
     opened_at_sequence: Vec<u64>,
     closed_at_sequence: Vec<u64>,
     candidates_by_pool: Vec<VictimCandidates>,
-    /// Upper bound, over all pools (sets of planes), of the valid counts of the blocks on the lists of GC candidates.
-    /// One comparison with this bound shows for nearly every discarded page that the lists do not change.
+    /// Upper bound, over all pools (sets of planes), of the valid counts of the blocks on the lists of GC candidates. A
+    /// block whose valid count falls but stays greater, as is usual, changes no list, so one comparison suffices.
     highest_candidate_limit: u16,
     tie_break: GreedyTieBreak,
     /// Whether metadata blocks become candidates of garbage collection only when they have no valid page.
@@ -208,7 +208,8 @@ impl BlockTable {
         self.page_kinds[block.index()]
     }
 
-    /// Returns the number of valid pages of a block; with a lazy L2P map it is an upper bound.
+    /// Returns the number of valid pages of a block. With a lazy L2P map, which identifies invalid pages late, it is an
+    /// upper bound.
     #[inline]
     pub fn valid_pages(&self, block: BlockId) -> u32 {
         self.valid_counts[block.index()] as u32
@@ -429,8 +430,8 @@ impl BlockTable {
     }
 
     /// Returns the smallest number of valid pages of any GC candidate in the pool (set of planes); `None` if there is
-    /// no candidate. Under skewed writes this is needed every few victims, so the loops over a device of one pool are
-    /// written for vector instructions: a simulated life of zipf writes takes 0.7 of the time of plain loops.
+    /// no candidate. Called once in a few victims under skewed writes, so for a device of one pool the loops are
+    /// written for vector instructions, which saves 30 % of the time of a simulation of zipf writes.
     fn fewest_valid_pages(&self, pool: u32) -> Option<u16> {
         if self.pools > 1 || self.excludes_nonempty_metadata {
             let candidates = self.blocks_of_pool(pool).filter(|&block| self.is_gc_candidate(block));

@@ -40,8 +40,8 @@ impl<N: Nand> Store<N> {
         error.into()
     }
 
-    /// Records that the data of the page in use at `ppn` cannot be read, for callers that read the medium without the
-    /// store.
+    /// Records that the data of the page in use at `ppn` cannot be read, for callers that read the medium themselves
+    /// instead of through the block manager.
     pub fn report_unreadable_page(&mut self, ppn: Ppn) {
         self.record_unreadable_page(ppn);
     }
@@ -74,10 +74,10 @@ impl<N: Nand> Store<N> {
 
     /// Programs the next page of the write stream `stream` in `pool` (set of planes) as lost (every read of its data
     /// fails), counts it as valid and returns its PPN. A failed program is repeated in another block, as by
-    /// [`Store::append`].
+    /// [`Store::append_page`].
     ///
     /// # Errors
-    /// As [`Store::append`].
+    /// As [`Store::append_page`].
     pub(crate) fn append_lost_page(
         &mut self,
         stream: Stream,

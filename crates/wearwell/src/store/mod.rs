@@ -537,8 +537,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Closes an open block early after a failed program, and marks it for retirement ([`Nand::condemn`]): GC will
-    /// empty the block, then it is retired.
+    /// Closes an open block early after a failed program, and marks it for retirement in the bad-block table of the
+    /// medium: GC will empty the block, then it is retired.
     fn condemn_open_block(&mut self, index: usize, block: BlockId) {
         self.nand.condemn(block);
         self.has_program_failed = true;
@@ -628,8 +628,8 @@ impl<N: Nand> Store<N> {
         pull_into_cache(pages.map(|ppn| u64::from(self.blocks.valid_pages(self.block_of(ppn)))));
     }
 
-    /// Prefetches the memory that emptying, erasing, opening and closing `block` will access: about ten places, whose
-    /// cache misses overlap.
+    /// Prefetches the memory that emptying, erasing, opening and closing `block` will access: entries of about ten
+    /// tables, whose cache misses overlap.
     #[inline]
     pub(crate) fn prefetch_block(&self, block: BlockId) {
         self.nand.prefetch_block(block);
@@ -854,8 +854,8 @@ impl<N: Nand> Store<N> {
         self.stats.retired_blocks += 1;
     }
 
-    /// Takes a block without valid pages out of use: its pool (set of planes) has one block less for the rest of its
-    /// life.
+    /// Retires a block without valid pages, so that its pool (set of planes) has one block less for the rest of the
+    /// life of the device.
     fn remove_from_service(&mut self, block: BlockId) {
         self.blocks.retire(block);
         self.pool_rotation.record_retired_block(self.pool_of(block));

@@ -123,9 +123,9 @@ impl<N: Nand> Store<N> {
         self.erase(block, Cause::Recovery)
     }
 
-    /// Returns for each data block in use, by block number, the number of its programmed pages twice, as `(programmed,
-    /// valid)`: recovery lowers the second number to the valid pages that its recount finds. A closed block counts as
-    /// full.
+    /// Returns for each data block in use, by block number, the pair `(programmed pages, valid pages)`. Both are the
+    /// number of programmed pages at first; recovery lowers the second to the valid pages that its recount finds. A
+    /// closed block counts as full.
     pub(crate) fn programmed_and_valid_counts(&self) -> FxHashMap<u32, (u32, u32)> {
         let open: FxHashMap<BlockId, u32> = self.programmed_pages_of_open_blocks().collect();
         let in_use = |&block: &BlockId| {

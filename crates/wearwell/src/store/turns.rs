@@ -48,9 +48,9 @@ impl PoolStride {
         }
     }
 
-    /// Returns the pool (set of planes) that follows a pool on the last channel: a pool on the first channel and the
-    /// next die, after the last die one on the next plane, at the very end pool 0. `beyond` is the pool number that one
-    /// more step of `step_pools` would lead to, minus the number of pools.
+    /// Returns the pool (set of planes) that follows a pool on the last channel: the pool on the first channel and the
+    /// next die; after the last die, the pool on the first die and the next plane; after the last plane, pool 0.
+    /// `beyond` is the number of the pool plus the distance between channels, minus the number of pools.
     fn pool_after_last_channel(self, beyond: u32) -> u32 {
         match beyond + self.pools_per_die {
             next if next < self.step_pools => next,
@@ -60,7 +60,7 @@ impl PoolStride {
     }
 }
 
-/// The pool (set of planes) of the next page of each stream of writes.
+/// Rotation of the pools (sets of planes): which pool receives the next page of each stream of writes.
 #[derive(Clone, Debug)]
 pub(super) struct PoolRotation {
     pools: u32,
@@ -92,7 +92,8 @@ impl PoolRotation {
         }
     }
 
-    /// Starts again with the first pool (set of planes) for every write stream, and with no block lost.
+    /// Restarts the rotation: every write stream continues with the first pool (set of planes), and no block counts as
+    /// lost to retirement.
     pub(super) fn restart(&mut self) {
         self.next_pools = [0; Stream::STREAM_COUNT];
         self.retired_blocks_by_pool.fill(0);

@@ -15,8 +15,8 @@ use std::hint::black_box;
 pub(crate) const PREFETCHED_WRITES: usize = 32;
 
 /// Number of translation pages whose look-ups are prefetched together, so that their cache misses overlap. It is
-/// greater than [`PREFETCHED_WRITES`] because only some of the map entries that are evicted together are dirty, and
-/// each look-up is the last of a chain of seven tables.
+/// greater than [`PREFETCHED_WRITES`] because only some of the map entries that are evicted together are dirty, and to
+/// find a translation page takes seven look-ups in tables, one after the other.
 pub(crate) const PREFETCHED_PAGES: usize = 128;
 
 /// Reads all values and discards them, so that their memory is in the processor's cache afterwards.

@@ -643,8 +643,9 @@ impl FlashArray {
         if self.running_group.kind == OpKind::Erase { EventClass::Erased } else { EventClass::Programmed }
     }
 
-    /// Whether the array's running operation may be suspended for a waiting host read. Only a program or erase in its
-    /// array phase (tPROG or tBERS) may; before that phase, [`Self::start_transfer`] tries the suspension again.
+    /// Whether the array's running operation may be suspended for a waiting host read; an operation is suspended at
+    /// most `max_per_op` times. Only a program or erase in its array phase (tPROG or tBERS) may be suspended; before
+    /// that phase, [`Self::start_transfer`] tries the suspension again.
     fn may_suspend(&self, max_per_op: u32, shared: &EngineState<impl TimingObserver>) -> bool {
         self.is_in_array_phase()
             && self.array_phase_end_ns != shared.now_ns()

@@ -34,7 +34,8 @@ pub(super) struct Channel {
     /// End of the last transfer that was granted or booked on the channel, nanoseconds.
     pub(super) free_at_ns: u64,
     pub(super) busy_ns: u64,
-    /// Whether an event [`EventClass::ChannelFree`] is pending. New transfers then join a queue of the channel.
+    /// Whether arrays wait for the channel, so that an event [`EventClass::ChannelFree`] is pending at the end of its
+    /// current transfer. Arrays that request a transfer then join `urgent_arrays` or `waiting_arrays`.
     pub(super) is_contended: bool,
     /// Arrays (dies or planes) that wait for a transfer with priority on the channel, in order of request.
     pub(super) urgent_arrays: VecDeque<u32>,
@@ -44,8 +45,8 @@ pub(super) struct Channel {
     first_array: u32,
     /// Booked channel transfers of the channel's arrays (dies or planes), eight arrays per element.
     array_bookings: Vec<ArrayBookings>,
-    /// Upper bound of the keys (time, class) of the events at which the second transfers of page copies are requested,
-    /// over all arrays of the channel.
+    /// Upper bound of the event keys (time, class) at which arrays request the second transfer of a page copy, over all
+    /// arrays of the channel.
     max_second_request_key: u64,
 }
 

@@ -9,8 +9,8 @@
 //! The price of this simple model: a write whose delta does not fit the temp buffer commits the buffer before its own
 //! delta is computed, not after. The sum of the phases is unchanged.
 
-/// Units of the controller that encode and decode deltas: for each, the time from which it is free. Without units no
-/// request waits.
+/// Codec units of the controller, which encode and decode deltas: for each unit, the time from which it is free. An
+/// empty list means that the number of units is not limited, and no request waits.
 #[derive(Clone, Debug)]
 pub(super) struct CodecUnits {
     free_at_ns: Vec<u64>,

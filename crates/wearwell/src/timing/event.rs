@@ -79,7 +79,8 @@ pub(super) fn expand_copies(ops: &[FlashOp]) -> Vec<FlashOp> {
     single
 }
 
-/// Where the engine stores an operation of a list while it admits the list to the queues.
+/// Place where the event engine has put an operation (flash operation or NVRAM scan) that it admitted: a queue of an
+/// array, or a list of operations that are held back. Later operations of the same submission can then wait for it.
 #[derive(Clone, Copy, Debug)]
 enum OpDestination {
     /// The operation is in a queue of an array (die or plane), at position `index`.
@@ -131,8 +132,8 @@ pub(super) struct EventEngine<T> {
     /// Number of the last NVRAM scan in the list of operations being admitted, which holds back the background
     /// operations after it.
     preceding_scan: Option<u32>,
-    /// Whether the device supports neither suspension nor multi-plane operations. The engine then takes a faster path:
-    /// see [`super::array`].
+    /// Whether the device supports neither suspension nor multi-plane operations. The engine can then complete
+    /// operations on a faster path: see [`super::array`].
     is_plain_device: bool,
     engine_state: EngineState<T>,
     /// Arrays (dies or planes) of the device, a multiple of eight per channel, of which the last may be unused.
@@ -309,8 +310,8 @@ impl<T: TimingObserver> EventEngine<T> {
         !T::RECORDS_STEPS && self.is_plain_device
     }
 
-    /// Handles all simulated events up to and including time `to`. So operations that end at the arrival time of a
-    /// request end before it.
+    /// Advances the simulation to time `to`, nanoseconds: handles all events up to and including this time. Operations
+    /// that end just when a new request arrives are therefore complete before the request is admitted.
     #[inline(always)]
     fn advance_to(&mut self, to: u64) {
         if self.engine_state.events.may_have_due_event(to) {
@@ -551,8 +552,8 @@ impl<T: TimingObserver> EventEngine<T> {
         }
     }
 
-    /// Adds an operation to the counts of its host request. Returns whether the operation must be held back until the
-    /// request's foreground GC has finished.
+    /// Counts an operation as pending in its host request: as one that the request waits for, or as foreground GC.
+    /// Returns whether the operation must be held back until the request's foreground GC has finished.
     #[inline(always)]
     fn count_op_for_request(&mut self, op: QueuedOp) -> bool {
         let request = &mut self.requests[op.request_or_further_ops as usize];

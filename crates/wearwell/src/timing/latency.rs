@@ -76,7 +76,8 @@ impl LatencyTotal {
     }
 }
 
-/// Latency records of all requests of a run.
+/// Latencies of all host requests of a run, by request kind: histogram, exact sum and exact maximum; if selected, also
+/// each single completion.
 #[derive(Clone, Debug)]
 pub(super) struct LatencyRecords {
     histograms: [Histogram<u64>; RequestKind::COUNT],

@@ -88,7 +88,7 @@ impl RequestKind {
     pub(crate) const COUNT: usize = 5;
 }
 
-/// Choice of the engine that computes times from flash operations.
+/// Choice of the timing engine, which computes when flash operations and host requests end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum TimingMode {
     /// No timing: requests complete when they arrive.
@@ -101,7 +101,7 @@ pub enum TimingMode {
     Event,
 }
 
-/// Suspension of a running program or erase in favour of a host read.
+/// Options of suspension, which interrupts a running program or erase for a host read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SuspensionOptions {
     /// Time added to the remaining tPROG or tBERS each time that a suspended program or erase resumes, nanoseconds.

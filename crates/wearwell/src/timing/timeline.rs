@@ -27,7 +27,7 @@ struct ResourceTimeline {
 
 impl ResourceTimeline {
     /// Books an array or channel for `ns` nanoseconds, from time `ready` or from the time when it is free, whichever is
-    /// later. Returns the start.
+    /// later. Returns the start of the booked period, nanoseconds.
     #[inline]
     fn book_duration(&mut self, ready: u64, ns: u64) -> u64 {
         let start = self.free_at_ns.max(ready);

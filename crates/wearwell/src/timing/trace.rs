@@ -28,7 +28,8 @@ type QueueId = (u32, u8);
 
 /// Observer that the event engine calls at each step of each flash operation.
 pub(super) trait TimingObserver: Clone + Debug {
-    /// Whether the observer records steps. If not, all its functions do nothing.
+    /// Whether the observer records the steps of flash operations (queued, started, ended and others). If false, all
+    /// its functions do nothing.
     const RECORDS_STEPS: bool;
 
     /// Creates the observer of an event engine that has `arrays` arrays (dies or planes).

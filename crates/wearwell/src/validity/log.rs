@@ -116,7 +116,7 @@ pub struct ValidityLog {
     /// PPNs of the validity log's pages, oldest first. Those that are cleaned come first; they are discarded when the
     /// buffer is written next.
     log_page_ppns: VecDeque<Ppn>,
-    /// Number of the oldest page of the validity log, the first in `directory`.
+    /// Page number of the oldest page of the validity log, whose PPN is the first in `log_page_ppns`.
     oldest_page_number: u32,
     cleaned_pages_to_discard: u32,
     /// Number of entries already processed on the log page that is being cleaned.
@@ -125,8 +125,8 @@ pub struct ValidityLog {
     cleaning_page_buffer: Vec<u8>,
     /// Entries (invalid pages) that will be written as the next page of the validity log.
     buffered_entries: Vec<LogEntry>,
-    /// Number of entries in `buffer` that are new reports of invalid pages. The other entries were appended again by
-    /// cleaning.
+    /// Number of entries in `buffered_entries` that are new reports of invalid pages. The other entries were appended
+    /// again by cleaning.
     buffered_reports: u32,
     /// Invalid pages that were reported while the buffer of the log was full, oldest first.
     waiting_invalid_pages: VecDeque<Ppn>,

@@ -34,15 +34,17 @@ impl DesignUnderTest {
         if deduplicates { 16 * few } else { few }
     }
 
-    /// Returns the content schemes that a test may switch on and off: those of mixtures. None for the designs of the
-    /// papers, which always run all their schemes.
+    /// Returns the content schemes (deduplication, compression and others) that a test may switch on and off: all
+    /// schemes of a mixture (a design that tests compose of several mechanisms); none of a published design, which
+    /// always runs all its schemes.
     pub fn switchable_schemes(&self) -> ContentSchemes {
         let is_mixture = self.name.starts_with("mixture");
         if is_mixture { ContentSchemes::of_design(&self.parts.content) } else { ContentSchemes::NONE }
     }
 
     /// Returns whether a device of the design on this world (tiny device) has at least one page for the host. Some
-    /// mixtures need more blocks for metadata and open blocks than the smallest worlds have.
+    /// mixtures (designs composed of several mechanisms) need more blocks for metadata and open blocks than the
+    /// smallest worlds have.
     ///
     /// # Panics
     /// If the parts of a mixture are refused for a reason other than space.
@@ -242,7 +244,7 @@ fn without_battery(parts: Parts) -> Parts {
     parts.without_battery().expect("its map can be in NVRAM")
 }
 
-/// Changes a design so that its map is kept in NVRAM, even if it has a recovery from flash alone.
+/// Changes a design so that its map is kept in NVRAM, also if the design could recover its map from flash alone.
 fn with_map_in_nvram(parts: Parts) -> Parts {
     Parts { persistence: Persistence::NvramMap, ..without_battery(parts) }
 }

@@ -39,8 +39,8 @@ pub struct Drive {
     pub device: Device<FragileNand>,
 }
 
-/// Options of a [`Drive`]. By default it has 14 blocks of four pages in one pool, and binds pages only by remap
-/// commands.
+/// Options of a [`Drive`]. By default it has 14 blocks of four pages in one pool (set of planes), and logical pages
+/// come to share a flash page only by remap commands.
 #[derive(Clone)]
 pub struct DriveOptions {
     pub geometry: Geometry,

@@ -109,8 +109,8 @@ pub fn fill_and_overwrite_largest_device(parts: &Parts, geometry: &Geometry, wha
     }
 }
 
-/// Prints design, world, seed and operation number of a run if the test panics, so that a failed assertion deep in the
-/// engine can be reproduced.
+/// Design, world (tiny device), seed and operation number of a test run. Prints them if the test panics, so that a
+/// failed assertion deep in the engine can be reproduced.
 pub struct FailureContext<'a> {
     pub run_name: &'a str,
     pub world: &'a str,

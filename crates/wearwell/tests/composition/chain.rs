@@ -78,7 +78,8 @@ struct Run {
     stats: Stats,
 }
 
-/// Returns the options of recycling and of delta encoding, so small that entries are evicted.
+/// Returns the options of recycling and of delta encoding, with tables of so few entries that entries are evicted
+/// during a run.
 fn options() -> (RecycleDesign, DeltaDesign) {
     let policy = StorePolicy::ProbabilityFastLoading { window: 1 };
     let options = RecycleOptions { capacity_entries: Some(6), policy, ..RecycleOptions::default() };
@@ -104,8 +105,8 @@ fn on_a_battery() -> Parts {
     Parts { mapping, validity, persistence: Persistence::BatteryRam, ..composed(1) }
 }
 
-/// Changes a design so that delta encoding, while it is off, does not read the pages of a sample of the writes to learn
-/// what it would save: no page is ever hot.
+/// Changes a design so that no page ever counts as hot in its delta encoding. Delta encoding that is switched off then
+/// reads no pages to estimate, from a sample of the writes, what it would save.
 fn without_samples(mut parts: Parts) -> Parts {
     let never_hot = DeltaDesign { heat_entries: Some(0), ..options().1 };
     parts.content.delta = parts.content.delta.and(Some(never_hot));
@@ -220,8 +221,9 @@ fn run(variant: &Variant, world: &World, logical: u32, buffer: BufferOptions, lo
     Run { log: device.ftl().store().nand().recorded_ops().to_vec(), operations, decisions, stats }
 }
 
-/// Returns the number of logical pages that both variants accept on a world (tiny device), if there is one. Reverse
-/// maps take no flash here, so the size is determined with one that needs no NVRAM either.
+/// Returns the number of logical pages that both variants accept on a world (tiny device); `None` if one of them
+/// accepts none. The number is determined with an ideal reverse map in place of a variant's own, because no reverse map
+/// of these tests occupies flash.
 fn common_size(world: &World, variants: [&Variant; 2]) -> Option<u32> {
     let sizes = variants.map(|variant| {
         let mut parts = variant.parts.clone();
@@ -332,7 +334,7 @@ fn remap_commands_share_pages_even_while_deduplication_is_off() {
     );
 }
 
-/// Returns GeckoFTL as published, on the cache of these tests.
+/// Returns GeckoFTL as published, with the small map cache of these tests.
 fn published_geckoftl() -> Parts {
     geckoftl(GcOptions::default(), GeckoFtlOptions { cache_entries: FEW_ENTRIES, gecko: GECKO })
 }

@@ -60,8 +60,8 @@ pub fn gecko() -> ValidityPart {
     ValidityPart::Gecko(GeckoOptions { size_ratio: 2, parts_per_block: 1, merge_mode: MergeMode::MultiWay })
 }
 
-/// Returns a design with these mechanisms, whose map and page validity are in RAM on a battery. Nothing is collected or
-/// scanned unless a test requires it.
+/// Returns a design with these content mechanisms, whose map and page validity are in RAM on a battery. It starts GC
+/// and the search for cold pages only if a test requests them.
 pub fn mixture(kinds: &[SchemeKind]) -> Parts {
     let gc = GcOptions { background_free_blocks: u32::MAX, ..GcOptions::default() };
     let mut parts = Parts { persistence: Persistence::BatteryRam, ..page_map(gc) };
@@ -237,8 +237,9 @@ impl Rig {
         store.nand().erase_count(store.block_of(ppn))
     }
 
-    /// Writes unique contents to filler pages, and collects others if the block takes copies, until the block of `ppn`
-    /// is closed. Then writes each filler once more, so that the block has invalid pages if fillers are in it.
+    /// Closes the block of `ppn`: writes unique contents to filler pages until the block is full, or runs GC if the
+    /// block is the open block for GC copies. Then writes each filler page once more, so that fillers in the block are
+    /// invalid.
     pub fn close_block_of(&mut self, ppn: Ppn) {
         let block = self.device.ftl().store().block_of(ppn);
         let mut rest = FILLERS.len();
@@ -262,7 +263,8 @@ impl Rig {
         self.collect_closed_block_of(ppn);
     }
 
-    /// Collects victims until the block of `ppn` has been collected.
+    /// Runs GC on one victim block after the other until the block of `ppn`, which is closed, has been collected and
+    /// erased.
     pub fn collect_closed_block_of(&mut self, ppn: Ppn) {
         let before = self.erases(ppn);
         while self.erases(ppn) == before {

@@ -22,7 +22,8 @@ fn rig(options: GeckoOptions, cut_at: Option<u64>, outcome: CutOutcome) -> Rig<P
     rig
 }
 
-/// Executes reports, queries and merges until `updates` are done or power is cut.
+/// Executes `updates` random reports of invalid pages, each followed by all deferred writes of Logarithmic Gecko and
+/// random openings of blocks. Returns early if power is cut.
 fn run(rig: &mut Rig<PowerCut<SimNand>>, updates: u64, seed: u64) {
     let mut random = Random::new(seed);
     for _ in 0..updates {
@@ -48,8 +49,8 @@ fn run(rig: &mut Rig<PowerCut<SimNand>>, updates: u64, seed: u64) {
     }
 }
 
-/// Applies, in order, the reports made before the newest flush on flash, if there is one. Returns the resulting bitmap
-/// of invalid pages, and the later reports, which a power cut loses.
+/// Splits a journal of reports at the newest Gecko flush that is on flash. Applies the reports before it, in order, to
+/// an empty bitmap of invalid pages. Returns this bitmap, and the later reports, which a power cut loses.
 fn split(journal: &[(u64, Report)], durable_until: Option<u64>) -> (Shadow, Vec<Report>) {
     let mut shadow = Shadow::new(&world());
     let mut lost = Vec::new();

@@ -147,8 +147,8 @@ impl<N: Nand> Rig<N> {
         self.shadow.open(block);
     }
 
-    /// Invalidates a valid page. If three in ten pages are invalid, collects and opens the block with the fewest valid
-    /// pages of a few.
+    /// Reports a random valid page as invalid. If more than 30 % of the pages are then invalid, draws eight blocks, and
+    /// collects and opens the one with the most invalid pages.
     pub fn update(&mut self, random: &mut Random) {
         let pages = self.geometry.pages();
         let page = loop {
@@ -169,7 +169,8 @@ impl<N: Nand> Rig<N> {
         }
     }
 
-    /// Queries the live pages of a block and compares the answer; returns the pages read.
+    /// Queries Logarithmic Gecko for the valid pages of a block and compares the answer with the expected one. Returns
+    /// the number of flash pages that the query read.
     pub fn ask(&mut self, block: u32) -> u64 {
         let (before, mut live) = (self.reads(), Vec::new());
         self.gecko
@@ -336,9 +337,9 @@ impl<N: Nand> Rig<N> {
         assert_eq!(self.store.stats.total_reads(), reads, "audits are not counted");
     }
 
-    /// Asserts the costs of section 3.2: an update costs at most T / V x L writes and reads of merges, and a query L
-    /// reads. A query costs one read more per run in which the entries of the block extend over two pages, as S of V
-    /// positions at a page's end do.
+    /// Asserts the cost bounds of section 3.2 of the paper: merges cost at most T / V x L reads and as many writes per
+    /// update, and a query costs at most L reads. A query costs one more read for each run in which the entries of its
+    /// block extend over two pages; the share of such runs is S / V.
     pub fn check_costs(&self) {
         let levels = self.gecko.max_levels() as u64;
         let buffer = self.gecko.buffer_entries() as f64;

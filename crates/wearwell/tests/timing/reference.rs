@@ -10,8 +10,8 @@ use wearwell::nand::{FlashTiming, Geometry};
 use wearwell::operation::{Cause, FlashOp, OpKind};
 use wearwell::timing::TimingOptions;
 
-/// Event class: a channel becomes free. This and the next five constants number the classes of events in the order in
-/// which simultaneous events are handled.
+/// Number of the event class "a channel becomes free". This and the next five constants number the classes of events in
+/// the order in which simultaneous events are handled.
 const FREE: u8 = 0;
 const SENSED: u8 = 1;
 const MOVED: u8 = 2;
@@ -77,7 +77,8 @@ pub struct Reference {
     pub completed: Vec<Option<u64>>,
 }
 
-/// Returns the list with each batch of copies replaced by reads and programs; distances to predecessors are adjusted.
+/// Returns the list of flash operations with each batch of copies replaced by reads and programs; distances to
+/// predecessors are adjusted.
 fn one_by_one(list: &[FlashOp]) -> Vec<FlashOp> {
     let mut ops: Vec<FlashOp> = Vec::new();
     for (index, op) in list.iter().enumerate() {
@@ -167,7 +168,8 @@ impl Reference {
         &self.ops[scan].victim_arrays
     }
 
-    /// Returns whether all log reads have ended that precede a scan in its list, back to the previous scan.
+    /// Returns whether an NVRAM scan need not wait for flash reads: all reads of the reverse-map log that its request
+    /// issued since the previous scan have ended.
     fn log_is_read(&self, scan: usize) -> bool {
         let request = self.ops[scan].request;
         let before = self.ops[..scan].iter().rev();
@@ -176,8 +178,8 @@ impl Reference {
         own.filter(is_log).all(|op| op.done)
     }
 
-    /// Returns whether a scan waits only for its arrays: its log has been read, and it is the earliest scan for these
-    /// arrays.
+    /// Returns whether an NVRAM scan waits only for its arrays (dies or planes): the reverse-map log has been read, and
+    /// the scan is the earliest one for these arrays.
     fn waits_for_arrays(&self, scan: usize) -> bool {
         let arrays = self.arrays_of(scan);
         let first = self.scans.iter().find(|&&other| self.arrays_of(other) == arrays);

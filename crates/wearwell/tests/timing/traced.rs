@@ -40,7 +40,8 @@ fn duration((start, end): Span) -> u64 {
     end - start
 }
 
-/// Returns the end of an operation that runs alone, computed from its start and its transfer.
+/// Returns the time, nanoseconds, at which a traced operation that runs in no multi-plane group must end: computed from
+/// its start, its transfer, its suspensions and the times of the flash.
 fn expected_end(op: &TracedOp, flash: FlashTiming, options: &TimingOptions) -> u64 {
     let (start, end) = op.transfer_span_ns.unwrap_or((op.start_ns, op.start_ns));
     assert_eq!(

@@ -352,8 +352,8 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
 }
 
 impl<V: StoreUnderTest> Drive<PowerCut<SimNand>, V> {
-    /// Programs the page of an interrupted program that never happened. The block table survives the cut in this test,
-    /// and counts that page as used.
+    /// Programs the page whose program a power cut prevented. The block table, which survives the cut in this test,
+    /// counts that page as used, and pages of a block must be programmed in order.
     pub fn consume_interrupted_page(&mut self) {
         let page = vec![0; self.geometry.page_bytes as usize];
         for block in (0..self.geometry.blocks()).map(BlockId) {

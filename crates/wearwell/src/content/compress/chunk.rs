@@ -11,7 +11,7 @@ pub(super) struct PendingPage {
     pub(super) lpn: Lpn,
     pub(super) fingerprint: Fingerprint,
     pub(super) compressed_bytes: u32,
-    /// Content of the page; empty if the medium keeps only descriptors of contents.
+    /// Content of the page; empty on a medium that keeps only fingerprints and sizes of page contents.
     pub(super) bytes: Vec<u8>,
     /// Whether the page was a member of a compressed chunk that cannot be read. It is then stored as a page that is
     /// marked as lost.
@@ -30,12 +30,13 @@ pub(super) struct ChunkMember {
 /// Compressed size of a chunk member that means "a whole page"; also stands for a size that does not fit in 16 bits.
 pub(super) const WHOLE_PAGE_MARK: u16 = u16::MAX;
 
-/// Minimum length at which the list of wasteful compressed chunks (those with more flash pages than live members) is
+/// Length up to which the list of wasteful compressed chunks (those with more flash pages than live members) is never
 /// pruned.
 pub(super) const PRUNED_WASTEFUL_LIST_MIN_LEN: u64 = 64;
 
 /// A stored chunk: up to four logical pages compressed together (its members), and the flash pages that hold them. The
-/// structure is small, because every fourth host write creates one and frees another at a random place.
+/// structure is kept small, because every fourth host write creates one and frees another, which may be anywhere in
+/// memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Chunk {
     pub(super) fingerprints: [Fingerprint; CHUNK_MEMBERS],

@@ -15,8 +15,8 @@ use crate::store::{PageCopies, Stream};
 use crate::tables::prefetch::pull_into_cache;
 
 impl<N: Nand> Ftl<N> {
-    /// Splits compressed chunks that take more flash pages than they have live members, until all such chunks together
-    /// are within their space limit. Rewrites the live members as plain pages.
+    /// Splits compressed chunks that take more flash pages than they have live members, until the excess pages of all
+    /// chunks together are within their limit. Rewrites the live members as plain pages.
     #[inline]
     pub(crate) fn split_wasteful_chunks(&mut self) -> Result<()> {
         if self.chunks.as_ref().is_some_and(|stage| stage.exceeds_excess_page_limit()) {

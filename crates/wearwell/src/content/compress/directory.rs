@@ -19,10 +19,12 @@ use crate::data::Fingerprint;
 
 /// Bytes of the directory of a compressed chunk in the spare area of each of its pages.
 pub(crate) const DIRECTORY_BYTES: usize = 64;
-/// Bytes of one member's compressed size, as stored at the beginning of the pages of a chunk without compressed bytes.
+/// Bytes per chunk member of the list of compressed sizes. If only the sizes of the members are known, the pages of the
+/// chunk begin with this list, in place of compressed bytes.
 const MEMBER_SIZE_FIELD_BYTES: usize = 2;
 
-/// The directory of a compressed chunk, as stored in the spare area of one of its pages.
+/// The directory of a compressed chunk, as stored in the spare area of one of its pages: the members of the chunk, and
+/// which of its pages this is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ChunkDirectory {
     pub(crate) creation_sequence_number: u64,

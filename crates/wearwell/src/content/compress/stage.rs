@@ -13,7 +13,7 @@ use crate::store::Store;
 use crate::tables::prefetch::pull_into_cache;
 
 /// State of compression: the RAM buffer of the next chunk, the table of chunks (pages compressed together), and the
-/// list of wasteful chunks.
+/// list of wasteful chunks (those with more flash pages than live members).
 #[derive(Clone, Debug)]
 pub(crate) struct CompressionState {
     pub(super) pending_pages: Vec<PendingPage>,
@@ -81,7 +81,7 @@ impl CompressionState {
     }
 
     /// Limits the excess pages of compression (flash pages of all chunks beyond the number of live members) to half of
-    /// `spare_pages`.
+    /// `spare_pages`, the device's spare flash pages.
     pub(crate) fn set_excess_page_limit(&mut self, spare_pages: u64) {
         self.max_excess_pages = spare_pages / 2;
     }

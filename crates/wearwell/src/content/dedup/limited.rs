@@ -66,14 +66,15 @@ enum SearchResult {
     Gap(usize),
 }
 
-/// Clock hand of second-chance eviction over all hash buckets. It passes the buckets of a cache line in order. It
-/// visits the lines in an order that is evenly spread over the table at any time.
+/// Clock hand of second-chance eviction, which passes all hash buckets of the content index in rounds: the buckets of
+/// one cache line in turn, then those of another line. Lines visited one after the other are far apart, so that at any
+/// time the visited lines are evenly spread over the table.
 #[derive(Clone, Debug)]
 struct ClockHand {
     bucket_count: usize,
     line_count: usize,
-    /// Number of cache lines by which the clock hand jumps after each line, modulo `line_count`. It has no common
-    /// factor with `line_count`, so that the hand visits every line.
+    /// Number of cache lines by which the clock hand jumps after each line, modulo the number of lines of the hash
+    /// table. The two numbers have no common factor, so that the hand visits every line.
     stride_lines: usize,
     current_bucket: usize,
 }

@@ -58,8 +58,8 @@ pub struct HeatTable {
 }
 
 impl HeatTable {
-    /// Creates an empty table of access counts with at most `capacity_entries` entries, up to half of them protected.
-    /// With capacity 0 no page is ever hot.
+    /// Creates an empty table of access counts with at most `capacity_entries` entries, up to half of them in the
+    /// protected segment of the LRU list. With capacity 0 no page is ever hot.
     pub fn new(capacity_entries: u32) -> Self {
         Self {
             slots_by_lpn: HashTable::new(),

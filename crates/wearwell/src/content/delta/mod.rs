@@ -74,7 +74,8 @@ pub struct DeltaDesign {
     pub cold_scan_interval_writes: u32,
     /// Approximate number of deltas that one scan for write-cold logical pages examines.
     pub cold_scan_entries: u32,
-    /// Largest share of the spare space, 0 to 1, that flash pages of deltas may use.
+    /// Largest share of the device's spare flash pages (those beyond the logical pages and the reserves), 0 to 1, that
+    /// flash pages of deltas may use.
     pub delta_area_share: f64,
 }
 
@@ -241,7 +242,8 @@ impl DeltaState {
         }
     }
 
-    /// Limits the number of flash pages of deltas to [`DeltaDesign::delta_area_share`] of `spare_pages`.
+    /// Limits the number of flash pages of deltas to [`DeltaDesign::delta_area_share`] of `spare_pages`, the device's
+    /// spare flash pages.
     pub(crate) fn set_delta_page_limit(&mut self, spare_pages: u64) {
         self.max_delta_pages = (spare_pages as f64 * self.design.delta_area_share) as u64;
     }

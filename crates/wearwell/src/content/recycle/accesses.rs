@@ -129,9 +129,9 @@ impl ReadCounts {
     }
 }
 
-/// Read counts of the pages read last, in a table indexed by page number modulo its length. A page that is read
-/// replaces the page in its place of the table, whose count is then 0. Pages with neighbouring numbers have different
-/// places.
+/// Read counts of the physical pages read last: a table indexed by page number modulo the table's length. Each element
+/// counts the reads of one page. When another page with the same index is read, it takes over the element, and its
+/// count begins anew. Pages with neighbouring numbers have different elements.
 #[derive(Clone, Debug)]
 pub(super) struct RecentReadCounters {
     counted_pages: Vec<(Ppn, u8)>,

@@ -75,7 +75,7 @@ pub(super) struct DeadPageLists {
     dead_page_set: PageSet,
     pages_in_store: PageSet,
     /// List links of the dead pages that have a slot in the fingerprint store (index of dead pages), indexed by slot.
-    /// In `links` the slot number takes the place of the link.
+    /// In the table of links by physical page, the slot number takes the place of the link.
     displaced_links: Vec<u32>,
     dead_page_count: u64,
     logical_pages: u32,

@@ -685,9 +685,9 @@ impl Recycler {
     /// Returns the weight of a victim block for recycling-aware GC: the sum of `1 - probability` over the block's dead
     /// pages.
     ///
-    /// The weight is never greater than the number of pages given. So an engine that visits blocks in descending order
-    /// of dead pages may stop at the first block whose number does not exceed the best weight so far. That weight is
-    /// the true maximum.
+    /// The weight is never greater than the number of dead pages. So an engine that visits blocks in descending order
+    /// of dead pages may stop at the first block whose number does not exceed the best weight so far: no later block
+    /// can have a larger weight.
     pub fn victim_weight(&self, dead: impl Iterator<Item = Ppn>) -> f64 {
         dead.map(|ppn| 1.0 - self.recycle_probability(ppn)).sum()
     }

@@ -28,8 +28,8 @@ const BLANK_SLOT: u32 = u32::MAX;
 struct LevelQueue {
     slot_log: Vec<u32>,
     blanks_per_chunk: Vec<u16>,
-    /// Index in `slot_log` of the oldest fingerprint-store entry that was not removed; `slot_log.len()` if there is
-    /// none.
+    /// Index, in the log of store slots, of the oldest fingerprint-store entry that was not removed; the log's length
+    /// if there is none.
     oldest_index: usize,
     /// Ticket of `slot_log[0]`, a multiple of 256 (the positions of a chunk); wraps around. A ticket is the position of
     /// an entry in the log, counted from the first entry ever appended.

@@ -31,8 +31,9 @@ impl OwnerTable {
         self.0.insert(ppn, lpn);
     }
 
-    /// Removes the stored owner of the physical page `ppn`, so that the owner named in its spare area counts again. The
-    /// caller knows that this owner is right, or that the page will be erased and programmed before it has an owner.
+    /// Removes the stored owner of the physical page `ppn`, so that [`OwnerTable::owner_of`] returns the owner named in
+    /// its spare area again. The caller must know that the spare area names the right owner, or that the page will be
+    /// erased before it is valid again.
     #[inline]
     pub(super) fn remove_owner(&mut self, ppn: Ppn) {
         self.0.remove(ppn);

@@ -84,17 +84,17 @@ impl RecycleState {
     }
 }
 
-/// Returns the physical page that holds the content of `lpn`, as far as map entries in RAM tell; `None` if they show
-/// none. On a device with compressed chunks the number may be that of a chunk member. Callers on such a device use only
-/// whether there is one.
+/// Returns the physical page to which `lpn` is mapped, as far as map entries in RAM tell; `None` if they show none. If
+/// `lpn` is stored in a compressed chunk, the returned number is that of the chunk member and not of a physical page;
+/// callers may then only test whether it is `None`.
 #[inline]
 fn valid_page(mapping: &AnyMapping, lpn: Lpn) -> Option<Ppn> {
     mapping.lookup_in_ram(lpn).map(|unit| Ppn(unit.0))
 }
 
-/// Whether the physical page `ppn` was programmed too long ago to be revived. The age is the number of flash programs
-/// since the block of the page was opened, which a controller can store per block. So it is too large by at most the
-/// number of pages of a block.
+/// Whether the physical page `ppn` was programmed too long ago to be revived. The age of a page is counted in flash
+/// programs since its block was opened, because a controller can store this per block. It is therefore up to one
+/// block's pages too large.
 fn is_aged<N: Nand>(design: &RecycleDesign, store: &Store<N>, ppn: Ppn) -> bool {
     design.options.refresh_age_programs.is_some_and(|limit| {
         let opened_at = store.blocks().opened_at_sequence(store.block_of(ppn));

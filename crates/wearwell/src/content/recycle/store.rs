@@ -224,8 +224,8 @@ impl FingerprintStore {
         self.capacity.is_some_and(|capacity| self.len() >= capacity)
     }
 
-    /// Whether the fingerprint store would accept a dead page of probability level `level` whose content has no entry
-    /// yet.
+    /// Whether the fingerprint store (index of dead pages) would insert a dead page of probability level `level` whose
+    /// content has no entry yet: it has room, or its worst entry has at most this level.
     pub(super) fn has_room_at_level(&self, level: u8) -> bool {
         !self.is_full() || self.order.first_to_evict().is_some_and(|(worst, _)| worst <= level)
     }
@@ -344,14 +344,14 @@ impl FingerprintStore {
         }));
     }
 
-    /// Reads the parts of the hash index that the removal of the contents of these fingerprint-store slots will need,
-    /// so that the cache misses overlap.
+    /// Prefetches the parts of the fingerprint store's hash index that are read when the entries in the slots `slots`
+    /// are removed, so that the cache misses overlap.
     pub(super) fn prefetch_contents(&self, slots: &[u32]) {
         self.prefetch_buckets(slots.iter().map(|&slot| self.slots[slot as usize].fingerprint));
     }
 
-    /// Reads the heads of the hash buckets of these contents, and the first entry of each bucket, so that their cache
-    /// misses overlap.
+    /// Prefetches from the hash index of the fingerprint store the bucket of each of these contents, and the first
+    /// entry in the bucket, so that the cache misses overlap.
     fn prefetch_buckets(&self, contents: impl Iterator<Item = Fingerprint> + Clone) {
         let heads = contents.map(|content| self.buckets.first_slot(content));
         pull_into_cache(heads.clone().map(u64::from));
@@ -360,8 +360,8 @@ impl FingerprintStore {
         );
     }
 
-    /// Reads the entries of the fingerprint store that the insertion of `count` dead pages will evict, so that their
-    /// cache misses overlap. The entries to be evicted are contiguous in memory.
+    /// Prefetches the entries of the fingerprint store that will be evicted when `count` dead pages are inserted, so
+    /// that the cache misses overlap. These entries are contiguous in the eviction order.
     pub(super) fn prefetch_evictions(&self, history: &DeadPageLists, count: usize) {
         let Some(capacity) = self.capacity else { return };
         let evictions = count.saturating_sub((capacity - self.len()) as usize);
@@ -605,8 +605,9 @@ impl FingerprintStore {
         Ok(())
     }
 
-    /// Returns the number of dead pages in the chain of slot `entry` (the entry and its duplicates), after checking
-    /// that all are dead, have equal content and the right slot.
+    /// Counts the dead pages in the chain of fingerprint-store slot `entry`: the entry and its duplicates (pages of
+    /// equal content). Returns an error sentence if a page in the chain is not dead, has other content than the entry,
+    /// or is registered under another slot.
     fn check_chain(
         &self,
         history: &DeadPageLists,

@@ -47,11 +47,11 @@ use crate::nand::Nand;
 use crate::operation::Cause;
 use crate::store::{Store, Stream};
 
-/// Minimum number of pages of a flash log: one that is being written while the page that it replaces still exists, and
-/// one more.
+/// Minimum number of pages of a reverse-map log on flash: the page that is being written, while the old page that it
+/// replaces still exists, and one more.
 const MIN_LOG_PAGES: u64 = 2;
-/// Divisor of the flash log's capacity (in reverse-map entries). To make room for an entry of the host, the oldest page
-/// of the log is cleaned only if more entries than this quotient can be freed.
+/// To make room for an entry of the host, the oldest page of the flash log is cleaned only if cleaning can free more
+/// entries than the capacity of the log (in reverse-map entries) divided by this number.
 const MIN_CLEANING_GAIN_DIVISOR: u64 = 20;
 
 /// The reverse-map entries of one block, in the order of recording, each with the number of its log page. Only the

@@ -20,9 +20,8 @@ use crate::nand::Nand;
 use crate::store::Store;
 use crate::tables::PageSet;
 
-/// A binder: a logical page that a bind (mapping without a program) mapped to a physical page, with the sequence number
-/// of its reverse-map entry. The number is stored in two halves, so that an element of the hash map takes sixteen
-/// bytes.
+/// A logical page that a bind (mapping without a program) mapped to a physical page, with the sequence number of its
+/// reverse-map entry. The number is stored in two halves, so that an element of the hash map takes sixteen bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Binder {
     lpn: Lpn,
@@ -34,14 +33,14 @@ impl Binder {
         Self { lpn: entry.lpn, sequence_halves: [entry.sequence as u32, (entry.sequence >> 32) as u32] }
     }
 
-    /// Creates a placeholder for several binders (logical pages mapped without a program) of one physical page; they
-    /// are in the list with index `list`.
+    /// Creates a placeholder for several logical pages bound (mapped without a program) to one physical page; they are
+    /// in the list with index `list`.
     fn placeholder_for_list(list: usize) -> Self {
         Self { lpn: Lpn::NONE, sequence_halves: [list as u32, 0] }
     }
 
-    /// Returns the index of the list of binders (logical pages mapped without a program) for which this placeholder
-    /// stands; `None` if this is a single binder.
+    /// Returns the index of the list of bound logical pages (mapped without a program) for which this placeholder
+    /// stands; `None` if this is a single bound logical page.
     fn list_index(self) -> Option<usize> {
         (self.lpn == Lpn::NONE).then_some(self.sequence_halves[0] as usize)
     }
@@ -52,15 +51,15 @@ impl Binder {
     }
 }
 
-/// The ideal reverse map: holds the binders (logical pages mapped without a program) of each physical page in RAM,
-/// without limit or cost.
+/// The ideal reverse map: holds in RAM, without limit or cost, the logical pages that are bound to each physical page
+/// (mapped to it without a program).
 #[derive(Clone, Debug)]
 pub struct IdealReverseMap {
-    /// The binder (logical page mapped without a program) of each page or chunk member. If there are several, a
-    /// placeholder with the index of their list.
+    /// The logical page bound to (mapped without a program to) each physical page or chunk member. If there are
+    /// several, a placeholder with the index of their list.
     binders: HashMap<Ppn, Binder, FxBuildHasher>,
-    /// Lists of two or more binders (logical pages bound to one physical page), oldest first. Lists that are not in use
-    /// are empty.
+    /// Lists of two or more logical pages that are bound to one physical page (mapped to it without a program), oldest
+    /// first. Lists that are not in use are empty.
     binder_lists: Vec<Vec<Binder>>,
     free_list_indices: Vec<usize>,
     /// Physical pages to which logical pages are bound, so that a query for a whole block reads only a few words of
@@ -87,8 +86,8 @@ impl IdealReverseMap {
         u64::from(place.0) < self.physical_pages
     }
 
-    /// Returns the binders (logical pages mapped without a program) for which `binder` stands, oldest first: only
-    /// itself, or those of its list if it is a placeholder.
+    /// Returns the bound logical pages (mapped without a program) for which `binder` stands, oldest first: only itself,
+    /// or those of its list if it is a placeholder.
     fn binders_for<'a>(&'a self, binder: &'a Binder) -> &'a [Binder] {
         binder.list_index().map_or(slice::from_ref(binder), |list| &self.binder_lists[list])
     }
@@ -108,8 +107,8 @@ impl IdealReverseMap {
         }
     }
 
-    /// Adds `binder` to the bound logical pages of one physical page, for which `first` stands so far. Creates a list
-    /// if `first` is a single binder. Returns the placeholder for the list.
+    /// Adds the logical page `binder` to those bound to one physical page, for which `first` stands so far. Creates a
+    /// list if `first` is a single logical page. Returns the placeholder for the list.
     fn add_binder(&mut self, first: Binder, binder: Binder) -> Binder {
         if let Some(list) = first.list_index() {
             self.binder_lists[list].push(binder);
@@ -123,8 +122,8 @@ impl IdealReverseMap {
         Binder::placeholder_for_list(list)
     }
 
-    /// Removes `lpn` from the bound logical pages of one physical page, for which `binder` stands. Returns the single
-    /// binder that remains, or the placeholder for several; `None` if none remains.
+    /// Removes `lpn` from the logical pages bound to one physical page, for which `binder` stands. Returns the single
+    /// logical page that remains, or the placeholder for several; `None` if none remains.
     fn remove_binder(&mut self, binder: Binder, lpn: Lpn) -> Option<Binder> {
         let at = self.binders_for(&binder).iter().position(|binder| binder.lpn == lpn);
         let at = at.expect("the binder was recorded");

@@ -63,9 +63,11 @@ use crate::store::Store;
 /// A reverse-map entry: records one bind (mapping without a program), or one trim as a tombstone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReverseMapEntry {
-    /// The logical page that the entry maps, or that was trimmed if `place` is `None`.
+    /// The logical page that the entry binds (maps without a program), or that was trimmed if the entry names no
+    /// physical page.
     pub lpn: Lpn,
-    /// The physical page to which `lpn` is bound; `None` makes the entry a tombstone: `lpn` is unmapped.
+    /// The physical page to which the entry binds its logical page; `None` makes the entry a tombstone (record of a
+    /// trim): the logical page is unmapped.
     pub place: Option<Ppn>,
     /// For a bind: the logical page that was unmapped in the same step (the source of a relocation). For a tombstone of
     /// several logical pages: the last one of the range.
@@ -80,8 +82,8 @@ pub const ENTRY_BYTES: u64 = 16;
 /// Bytes of a reverse-map entry that also names its atomic remap command (Remap-SSD, section 4.3).
 pub const COMMAND_ENTRY_BYTES: u64 = 24;
 
-/// Percentage of the reverse map's capacity from which on it admits no bind: the host must write instead (Remap-SSD,
-/// section 4.4).
+/// Percentage of the reverse map's capacity that entries may fill before binds (mappings without a program) are
+/// refused: the host must write instead (Remap-SSD, section 4.4).
 const MAX_FILL_PERCENT_FOR_BINDS: u64 = 95;
 
 const TORN_BIT: u64 = 1;
@@ -388,7 +390,8 @@ impl ReverseMapEntry {
 /// map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EntryLiveness {
-    /// Whether the entry's bind still holds: its `lpn` is mapped to the physical page `place`.
+    /// Whether the bind that the reverse-map entry records still holds: the logical page is mapped to the physical page
+    /// that the entry names.
     pub is_bind_live: bool,
     /// Whether the entry's tombstone (record of a trim or relocation) is still needed: the logical page is still
     /// unmapped, and flash may hold an older page or entry that recovery would map it to.
@@ -455,8 +458,8 @@ fn entries_to_keep(entries: &[ReverseMapEntry], needed: LivenessOf<'_>) -> Vec<O
     rests
 }
 
-/// Histogram of the number of reverse-map entries (or NVRAM segments) per block, from which the largest number is
-/// known. A change costs amortised O(1).
+/// Histogram of the number of reverse-map entries (or NVRAM segments) per block, which gives the largest of these
+/// numbers. A change costs amortised O(1).
 #[derive(Clone, Debug, Default)]
 struct EntriesPerBlockHistogram {
     /// Number of blocks that have `k + 1` reverse-map entries (or NVRAM segments), at index `k`; the last number is
@@ -491,7 +494,7 @@ impl EntriesPerBlockHistogram {
 pub trait ReverseMap {
     /// Whether the host may record a reverse-map entry now. May compact entries first. Keeps enough space free for GC
     /// to record the entries of any one victim once more, so that GC is not blocked after `true`. The caller must have
-    /// made room for [`ReverseMap::pages_per_record`] flash pages.
+    /// made room for the flash pages that one call may append.
     ///
     /// # Errors
     /// Errors of the medium.

@@ -31,13 +31,13 @@ use crate::error::{Error, Result};
 use crate::nand::Nand;
 use crate::store::Store;
 
-/// Number of entry slots of the NVRAM log that stay zero: one gap that shows where the run of entries begins, and one
-/// for cleaning.
+/// Number of entry slots of the NVRAM log that always stay zero: one between the youngest and the oldest entry, which
+/// shows where the ring of entries begins, and one for cleaning.
 const GAP_SLOTS: u32 = 2;
 /// Minimum number of entry slots of an NVRAM log that can record any entry: the entry, its copy by GC, and the gap.
 const MIN_SLOTS: u64 = 2 + GAP_SLOTS as u64;
-/// Divisor of the number of entry slots. To make room for an entry of the host, the NVRAM log is cleaned (compacted)
-/// only if more slots than this quotient can be freed.
+/// To make room for an entry of the host, the NVRAM log is cleaned (compacted) only if cleaning can free more entry
+/// slots than all slots of the log divided by this number.
 const MIN_CLEANING_GAIN_DIVISOR: u32 = 20;
 
 /// Slots of the NVRAM log that hold the reverse-map entries of one block. Only the simulation has this index by block:
@@ -156,7 +156,7 @@ impl NvramLog {
         entry.place.map_or(self.tombstone_group_index(), |place| io.block_of(place).index())
     }
 
-    /// Returns the slot of the `k`th entry in the NVRAM log, counted from the oldest.
+    /// Returns the slot of entry `k` in the NVRAM log, counted from 0 at the oldest entry.
     fn slot_of_kth_entry(&self, k: u32) -> u32 {
         ((self.oldest_slot as u64 + k as u64) % self.slot_count as u64) as u32
     }

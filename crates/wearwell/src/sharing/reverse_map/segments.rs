@@ -63,8 +63,8 @@ use crate::store::Store;
 /// Default size of an NVRAM segment of reverse-map entries, bytes.
 pub const DEFAULT_SEGMENT_BYTES: u32 = 1024;
 
-/// Maximum number of blocks, in addition to the first, whose chains a GC victim's entries join when they are recorded
-/// once more. Each of these blocks may need one more NVRAM segment.
+/// Maximum number of further destination blocks, after the first, into which GC copies the pages of one victim. The
+/// victim's reverse-map entries join the segment chains of these blocks, each of which may need one more NVRAM segment.
 const EXTRA_DESTINATION_BLOCKS: u32 = 2;
 /// Minimum number of NVRAM segments with which any entry can be recorded: one for the entry, one to record it once
 /// more, and one for each of [`EXTRA_DESTINATION_BLOCKS`].

@@ -44,8 +44,8 @@ pub(super) struct GeckoLayout {
     pub(super) entry_bytes: usize,
     /// Maximum number of Gecko LSM entries (key and bitmap of a part of a block) on a flash page.
     pub(super) entries_per_page: u32,
-    /// Number of Gecko LSM entries (key and bitmap of a part of a block) for which the buffer in RAM is meant (V). The
-    /// buffer is flushed after as many reports.
+    /// Number of Gecko LSM entries (key and bitmap of a part of a block) for which the buffer in RAM is sized (the
+    /// paper's V). The buffer is flushed to flash after this number of reports (invalid pages and opened blocks).
     pub(super) buffer_entries: u32,
     block_divider: Divider,
     part_divider: Divider,

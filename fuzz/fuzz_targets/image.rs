@@ -40,7 +40,7 @@ fn layout() -> Layout {
         logical_pages: 16,
         nvram_words: 16,
         durability: Default::default(),
-        salt: 7,
+        checksum_salt: 7,
         design: "page-map".into(),
         config_toml: String::new(),
     })
@@ -93,9 +93,9 @@ fn decode_records(data: &[u8]) {
         assert_eq!(JournalRecord::decode(&layout(), 0, &record.encode(&layout(), 0)), Some(record));
     }
     if let Some(bytes) = sealed_bytes(data).first_chunk()
-        && let Some(sector) = layout().decode_sector(0, bytes)
+        && let Some(sector) = layout().decode_state_sector(0, bytes)
     {
-        assert_eq!(layout().decode_sector(0, &layout().encode_sector(0, &sector)), Some(sector));
+        assert_eq!(layout().decode_state_sector(0, &layout().encode_state_sector(0, &sector)), Some(sector));
     }
     let (Some(record), layout) = (data.first_chunk::<64>(), layout()) else { return };
     let page = Ppn(u32::from(record[1]) % 32);
@@ -230,15 +230,17 @@ impl Damage {
             ImageFile::Session | ImageFile::Flash => {
                 let record: &mut [u8; 64] =
                     (&mut bytes[from..from + 64]).try_into().expect("files end with a record");
-                *record = sealed(*record, layout.salt, from as u64);
+                *record = sealed(*record, layout.checksum_salt, from as u64);
             }
             ImageFile::Nvram => {
                 let sector: &mut [u8; 512] = (&mut bytes[self.at / 512 * 512..][..512])
                     .try_into()
                     .expect("the file ends with a sector");
                 let address = (self.at / 512) as u64;
-                let seed =
-                    crc32c::crc32c_append(crc32c::crc32c(&layout.salt.to_le_bytes()), &address.to_le_bytes());
+                let seed = crc32c::crc32c_append(
+                    crc32c::crc32c(&layout.checksum_salt.to_le_bytes()),
+                    &address.to_le_bytes(),
+                );
                 let crc = crc32c::crc32c_append(seed, &sector[4..]);
                 sector[..4].copy_from_slice(&crc.to_le_bytes());
             }

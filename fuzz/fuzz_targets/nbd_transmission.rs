@@ -43,7 +43,7 @@ fn decode(
     buffer: &Arc<Vec<u8>>,
     at: usize,
 ) -> (usize, DecodedInput) {
-    let (taken, decoded) = sharing.decode_next_shared(buffer, at..buffer.len());
+    let (taken, decoded) = sharing.decode_next_sharing_buffer(buffer, at..buffer.len());
     let (same, copied) = copying.decode_next(&buffer[at..]);
     assert!(taken > 0, "a decoder that takes nothing never ends");
     assert_eq!((taken, &decoded), (same, &copied));
@@ -62,7 +62,7 @@ fn run(device: &mut FlashDevice, agreed: Negotiated, piece_bytes: usize, input: 
             match decoded {
                 DecodedInput::Incomplete => {}
                 DecodedInput::Request(request) => {
-                    let footprint = request.footprint_bytes();
+                    let footprint = request.memory_footprint_bytes();
                     let reply = execute(device, request, &export, agreed);
                     assert!(reply.len() >= 16 && reply.len() <= footprint + 4096, "{} bytes", reply.len());
                     assert!(reply.len() <= PAYLOAD_MAX_BYTES as usize + 64);
@@ -83,7 +83,7 @@ fuzz_target!(|input: &[u8]| {
             (false, true) => Headers::Structured,
             (false, false) => Headers::Simple,
         },
-        has_block_sizes: agreed_byte & 2 != 0,
+        requested_block_sizes: agreed_byte & 2 != 0,
         contexts: Contexts { allocation: agreed_byte & 4 != 0, page_state: agreed_byte & 8 != 0 },
         export_index: 0,
     };
@@ -97,7 +97,7 @@ fuzz_target!(|input: &[u8]| {
             *runs % 256 == 0
         });
         if is_due {
-            device.check().expect("every law holds");
+            device.check_engine_invariants().expect("every law holds");
         }
     });
 });

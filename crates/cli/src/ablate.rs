@@ -13,8 +13,8 @@ use crate::jobs::run_concurrently;
 use crate::output::print;
 use crate::progress::{Countdown, Reporter};
 use crate::run::{
-    InputSource, Outputs, checked_plan, config_with, for_each_input, input_sources, open_result_folder,
-    refuse_ignored_settings, replay_failure,
+    InputSource, Outputs, checked_plan, config_with_settings, for_each_input, input_sources,
+    open_result_folder, refuse_ignored_settings, replay_failure,
 };
 use crate::{Failure, Outcome};
 
@@ -23,13 +23,13 @@ pub(crate) fn ablate(args: &AblateArgs) -> Result<Outcome, Failure> {
     let finished_results = open_result_folder(args.resume.as_deref())?;
     let mechanisms =
         AblatedMechanisms::parse_names(&args.parts).map_err(|error| Failure::of_usage(error.to_string()))?;
-    let config = config_with(&args.run, &[])?;
+    let config = config_with_settings(&args.run, &[])?;
     if config.parts.content.is_some() {
         return Err(Failure::of_usage(
             "parts.content is set, and --parts names the content mechanisms that are taken apart: leave parts.content out",
         ));
     }
-    let whole = config_with(&args.run, &[mechanisms.subset_setting(mechanisms.full_subset())])?;
+    let whole = config_with_settings(&args.run, &[mechanisms.subset_setting(mechanisms.full_subset())])?;
     refuse_ignored_settings(&whole, std::slice::from_ref(&args.design), &args.run)?;
     let points =
         args.run.sweep_points().into_iter().map(|point| SweepPoint::of_settings(args, &mechanisms, &point));
@@ -77,7 +77,8 @@ impl SweepPoint {
     ) -> Result<Self, Failure> {
         let (mut configs, mut names, mut of_subset) = (Vec::new(), Vec::new(), Vec::new());
         for subset in mechanisms.subsets() {
-            let config = config_with(&args.run, &[point, &[mechanisms.subset_setting(subset)]].concat())?;
+            let config =
+                config_with_settings(&args.run, &[point, &[mechanisms.subset_setting(subset)]].concat())?;
             let known = configs.iter().position(|other| *other == config);
             of_subset.push(known.unwrap_or(configs.len()));
             if known.is_none() {
@@ -88,7 +89,7 @@ impl SweepPoint {
         let settings = point.join(" ").replace('"', "");
         Ok(Self {
             settings,
-            base_config: config_with(&args.run, point)?,
+            base_config: config_with_settings(&args.run, point)?,
             configs,
             subset_names: names,
             config_index_of_subset: of_subset,
@@ -158,12 +159,12 @@ impl RunContext<'_> {
     fn run_subsets(&self, plans: &[Plan<'_>], point: &SweepPoint) -> Result<Vec<SubsetOutcome>, Failure> {
         let finished = |record: RunRecord, config: &Config| {
             let record = RunRecord { variant: config.run_label(&point.settings), ..record };
-            SubsetOutcome::Ran(Box::new(record.scaled_to(self.args.run.scale_to)))
+            SubsetOutcome::Ran(Box::new(record.with_years_scaled_to(self.args.run.scale_to)))
         };
         let mut outcomes = vec![SubsetOutcome::NotRun; plans.len()];
         let mut tasks = Vec::new();
         for (number, plan) in plans.iter().enumerate() {
-            let key = plan.run_key(&self.args.design);
+            let key = plan.run_result_key(&self.args.design);
             match self.finished_results.and_then(|finished_results| finished_results.get(&key)) {
                 Some(record) => {
                     let origins = plan.setting_origins(&self.args.design);

@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use wearwell_replay::input::format_named;
+use wearwell_replay::input::trace_format_named;
 use wearwell_replay::life::{Endurance, Leveling};
 use wearwell_replay::replay::TraceWindow;
 use wearwell_serve::{Limits, SocketMode};
@@ -15,7 +15,7 @@ use wearwell_serve::{Tls, TlsError};
 use wearwell_trace::{AssumedOp, BlockLayerStage, CsvColumns, OpenOptions, TimeUnit};
 
 use crate::log::{LogFormat, LogLevel};
-use crate::suggested::Suggested;
+use crate::suggested::SuggestedNames;
 
 #[derive(Parser)]
 #[command(
@@ -105,7 +105,8 @@ pub(crate) enum Command {
         after_help = "Examples:\n  wearwell copy old.image new.image --size 2GiB\n  wearwell copy old.image new.image --design remap"
     )]
     Copy(CopyArgs),
-    /// Make an image larger, with the same contents. If interrupted, it is as it was and the command can be started again
+    /// Make an image larger, with the same contents. If interrupted, it is as it was and the command can be started
+    /// again
     #[command(
         after_help = "The larger image is made beside the old one and then takes its name, so the disk must have room \
                       for the contents of both. Its wear and counters begin at zero. The image must not be in \
@@ -139,7 +140,7 @@ pub(crate) enum Command {
     #[command(after_help = "Examples:\n  wearwell designs\n  wearwell designs geckoftl > mine.toml")]
     Designs {
         /// A design to print
-        #[arg(value_parser = Suggested::DESIGNS, hide_possible_values = true)]
+        #[arg(value_parser = SuggestedNames::DESIGNS, hide_possible_values = true)]
         design: Option<String>,
     },
     /// Explain workload and content-model specifications
@@ -187,7 +188,7 @@ pub(crate) struct ReplayArgs {
     #[arg(required_unless_present = "workload", conflicts_with = "workload")]
     pub(crate) trace: Option<PathBuf>,
     /// Design (see `wearwell designs`)
-    #[arg(long, default_value = "page-map", value_parser = Suggested::DESIGNS, hide_possible_values = true)]
+    #[arg(long, default_value = "page-map", value_parser = SuggestedNames::DESIGNS, hide_possible_values = true)]
     pub(crate) design: String,
     /// Write a part of the run, operation by operation, as a trace for the Perfetto viewer (needs `--timing event`; `-`
     /// = standard output)
@@ -210,7 +211,7 @@ pub(crate) struct CompareArgs {
         long,
         value_delimiter = ',',
         default_value = "page-map,recyclable,dftl",
-        value_parser = Suggested::DESIGNS,
+        value_parser = SuggestedNames::DESIGNS,
         hide_possible_values = true
     )]
     pub(crate) designs: Vec<String>,
@@ -230,12 +231,12 @@ pub(crate) struct AblateArgs {
         value_name = "LIST",
         value_delimiter = ',',
         default_value = "recycle,dedup,delta,compress",
-        value_parser = Suggested::CONTENT_MECHANISMS,
+        value_parser = SuggestedNames::CONTENT_MECHANISMS,
         hide_possible_values = true
     )]
     pub(crate) parts: Vec<String>,
     /// Design whose content mechanisms are varied (see `wearwell designs`)
-    #[arg(long, default_value = "page-map", value_parser = Suggested::DESIGNS, hide_possible_values = true)]
+    #[arg(long, default_value = "page-map", value_parser = SuggestedNames::DESIGNS, hide_possible_values = true)]
     pub(crate) design: String,
     /// Keep each finished run in this folder; a run that is in it already is not repeated
     #[arg(long, value_name = "DIR")]
@@ -276,7 +277,7 @@ pub(crate) struct LifeArgs {
         long,
         value_delimiter = ',',
         default_value = "page-map",
-        value_parser = Suggested::DESIGNS,
+        value_parser = SuggestedNames::DESIGNS,
         hide_possible_values = true
     )]
     pub(crate) designs: Vec<String>,
@@ -480,7 +481,7 @@ pub(crate) struct CreateArgs {
     /// Directory of the image; new or empty
     pub(crate) directory: PathBuf,
     #[command(flatten)]
-    pub(crate) live: LiveArgs,
+    pub(crate) live: LiveDeviceArgs,
     /// Failures that acknowledged data of the image survives while it is served
     #[arg(long, value_enum, default_value = "host")]
     pub(crate) durability: Durability,
@@ -509,7 +510,7 @@ pub(crate) struct CopyArgs {
     #[arg(long, value_name = "BYTES", value_parser = wearwell_serve::parse_size_bytes)]
     pub(crate) size: Option<u64>,
     /// Design of the new image [default: that of the old one]
-    #[arg(long, value_parser = Suggested::DESIGNS, hide_possible_values = true)]
+    #[arg(long, value_parser = SuggestedNames::DESIGNS, hide_possible_values = true)]
     pub(crate) design: Option<String>,
     /// One setting, e.g. gc.policy=fifo; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -529,7 +530,7 @@ pub(crate) struct WatchArgs {
     #[arg(long, value_name = "SPEC")]
     pub(crate) workload: Option<String>,
     /// Design (see `wearwell designs`)
-    #[arg(long, default_value = "page-map", value_parser = Suggested::DESIGNS, hide_possible_values = true)]
+    #[arg(long, default_value = "page-map", value_parser = SuggestedNames::DESIGNS, hide_possible_values = true)]
     pub(crate) design: String,
     /// Configuration file (TOML)
     #[arg(long, value_name = "FILE")]
@@ -573,12 +574,12 @@ impl WatchArgs {
 
 /// Options that determine a live device, in memory or in an image.
 #[derive(Args)]
-pub(crate) struct LiveArgs {
+pub(crate) struct LiveDeviceArgs {
     /// Design (page-map, recyclable, remap, delta, integrated, dftl, wearwell)
-    #[arg(long, default_value = "page-map", value_parser = Suggested::DESIGNS, hide_possible_values = true)]
+    #[arg(long, default_value = "page-map", value_parser = SuggestedNames::DESIGNS, hide_possible_values = true)]
     pub(crate) design: String,
     /// Device preset of a fixed size (see `wearwell devices`) [device.preset]
-    #[arg(long, value_name = "PRESET", value_parser = Suggested::DEVICES, hide_possible_values = true)]
+    #[arg(long, value_name = "PRESET", value_parser = SuggestedNames::DEVICES, hide_possible_values = true)]
     device: Option<String>,
     /// Bytes that the device exports, in whole pages, e.g. 4GiB, 512MiB or 1000001536: the flash is sized to fit
     #[arg(long, value_name = "BYTES", value_parser = wearwell_serve::parse_size_bytes)]
@@ -591,7 +592,7 @@ pub(crate) struct LiveArgs {
     settings: Vec<String>,
 }
 
-impl LiveArgs {
+impl LiveDeviceArgs {
     /// Returns all settings of the live device, as `key=value`; later ones override earlier ones.
     pub(crate) fn all_settings(&self) -> Vec<String> {
         let preset = self.device.iter().map(|preset| format!("device.preset=\"{preset}\""));
@@ -608,9 +609,9 @@ pub(crate) struct ServeArgs {
         conflicts_with_all = ["design", "device", "size", "config", "settings", "record", "export"])]
     pub(crate) exports: Vec<NamedImage>,
     #[command(flatten)]
-    pub(crate) medium: MediumArgs,
+    pub(crate) image_or_memory: ImageOrMemoryArgs,
     #[command(flatten)]
-    pub(crate) live: LiveArgs,
+    pub(crate) live: LiveDeviceArgs,
     /// Serve NBD on a Unix socket
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
@@ -699,7 +700,7 @@ impl LimitArgs {
     pub(crate) fn to_limits(&self) -> Limits {
         Limits {
             max_connections: self.max_connections as usize,
-            request_memory_bytes: self.max_memory as usize,
+            max_request_memory_bytes: self.max_memory as usize,
             bytes_per_second: self.limit_mb_per_s.map(|megabytes| megabytes * 1_000_000),
             requests_per_second: self.limit_iops,
         }
@@ -709,7 +710,7 @@ impl LimitArgs {
 impl ServeArgs {
     /// Returns the images to be served, each with the name of its export.
     pub(crate) fn images(&self) -> Vec<NamedImage> {
-        let only = self.medium.image.clone();
+        let only = self.image_or_memory.image.clone();
         let only = only.map(|directory| NamedImage { name: self.export.clone(), directory });
         only.into_iter().chain(self.exports.iter().cloned()).collect()
     }
@@ -756,7 +757,7 @@ impl LogArgs {
 
 /// Options for the medium of a live device: memory or an image, and how it is served.
 #[derive(Args)]
-pub(crate) struct MediumArgs {
+pub(crate) struct ImageOrMemoryArgs {
     /// Keep the flash in memory: all data is lost when the server ends
     #[arg(long)]
     pub(crate) memory: bool,
@@ -775,7 +776,7 @@ pub(crate) struct MediumArgs {
     pub(crate) rescue: bool,
 }
 
-impl MediumArgs {
+impl ImageOrMemoryArgs {
     /// Returns whether the options request that images are served read-only.
     pub(crate) fn is_read_only(&self) -> bool {
         self.read_only || self.rescue
@@ -841,7 +842,7 @@ pub(crate) struct RunArgs {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) settings: Vec<String>,
     /// Device preset (see `wearwell devices`); default: a small drive sized to the trace [device.preset]
-    #[arg(long, value_name = "PRESET", value_parser = Suggested::DEVICES, hide_possible_values = true)]
+    #[arg(long, value_name = "PRESET", value_parser = SuggestedNames::DEVICES, hide_possible_values = true)]
     pub(crate) device: Option<String>,
     /// Spare space / logical space (`device.over_provisioning`); several, with commas between them, are run one by one
     #[arg(long, value_name = "SHARES", value_delimiter = ',')]
@@ -851,7 +852,7 @@ pub(crate) struct RunArgs {
         long,
         value_name = "POLICIES",
         value_delimiter = ',',
-        value_parser = Suggested::GC_POLICIES,
+        value_parser = SuggestedNames::GC_POLICIES,
         hide_possible_values = true
     )]
     pub(crate) gc_policy: Vec<String>,
@@ -859,17 +860,17 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "PAGES")]
     pub(crate) buffer_pages: Option<u32>,
     /// Time model: none, timeline, event [timing.mode]
-    #[arg(long, value_name = "MODE", value_parser = Suggested::TIMING_MODES, hide_possible_values = true)]
+    #[arg(long, value_name = "MODE", value_parser = SuggestedNames::TIMING_MODES, hide_possible_values = true)]
     pub(crate) timing: Option<String>,
     /// State before the run: in-use (the default), none, fill, steady, random, constructed, aged [precondition.mode]
-    #[arg(long, value_name = "MODE", value_parser = Suggested::PRECONDITIONS, hide_possible_values = true)]
+    #[arg(long, value_name = "MODE", value_parser = SuggestedNames::PRECONDITION_MODES, hide_possible_values = true)]
     pub(crate) precondition: Option<String>,
     /// Content model for writes whose trace has no content [content.model]
     #[arg(long, value_name = "SPEC")]
     pub(crate) content: Option<String>,
     /// How requests arrive at the device: auto, open (at trace times), closed (a fixed number in flight), think
     /// [replay.arrival]
-    #[arg(long, value_name = "MODE", value_parser = Suggested::ARRIVALS, hide_possible_values = true)]
+    #[arg(long, value_name = "MODE", value_parser = SuggestedNames::ARRIVAL_MODES, hide_possible_values = true)]
     pub(crate) arrival: Option<String>,
     /// Requests in flight in closed loop (`replay.queue_depth`)
     #[arg(long, value_name = "N")]
@@ -997,7 +998,7 @@ pub(crate) enum AssumedOpName {
 
 impl InputArgs {
     pub(crate) fn open_options(&self) -> Result<OpenOptions, crate::Failure> {
-        let format = self.format.as_deref().map(format_named).transpose();
+        let format = self.format.as_deref().map(trace_format_named).transpose();
         let format = format.map_err(|error| crate::Failure::of_usage(error.to_string()))?;
         Ok(OpenOptions {
             format,
@@ -1017,9 +1018,9 @@ impl InputArgs {
             }),
             skip_bad_lines: self.skip_bad_lines,
             reads_payloads: self.bytes,
-            without_sidecars: self.without_sidecars,
+            allows_missing_sidecars: self.without_sidecars,
             columns: self.columns.clone(),
-            name: None,
+            trace_name: None,
         })
     }
 }
@@ -1109,7 +1110,7 @@ mod tests {
 
     /// The word "closed" means a loop with requests in flight (`replay.arrival`), so no help of a generator uses it.
     #[test]
-    fn no_generator_help_uses_the_word_closed() {
+    fn workload_help_does_not_use_the_word_closed() {
         let help = wearwell_replay::workload::WORKLOAD_GRAMMAR.help_text()
             + &wearwell_replay::hosts::HOST_GRAMMAR.help_text();
         assert!(!help.contains("closed"), "{help}");

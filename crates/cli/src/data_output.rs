@@ -36,7 +36,7 @@ impl DataOutput {
     /// As [`Output::for_path`], or `path` is a standard output that is a terminal.
     pub(crate) fn parquet(path: &Path, overwrite: &OverwriteRule<'_>) -> Result<Self, Failure> {
         let output = Output::for_path(path, overwrite)?;
-        if output.is_standard() && io::stdout().is_terminal() {
+        if output.is_standard_output() && io::stdout().is_terminal() {
             return Err(Failure::of_usage(
                 "standard output is a terminal, which cannot show Parquet: name a file, or pipe it to a program",
             ));
@@ -49,14 +49,14 @@ impl DataOutput {
     ///
     /// # Errors
     /// As [`Output::for_path`].
-    pub(crate) fn by_ending(path: &Path, overwrite: &OverwriteRule<'_>) -> Result<Self, Failure> {
+    pub(crate) fn by_file_ending(path: &Path, overwrite: &OverwriteRule<'_>) -> Result<Self, Failure> {
         let is_parquet = path.extension().is_some_and(|ending| ending == "parquet");
         if is_parquet { Self::parquet(path, overwrite) } else { Self::csv(path, overwrite) }
     }
 
     /// Returns whether the output is standard output.
-    pub(crate) fn is_standard(&self) -> bool {
-        self.output.is_standard()
+    pub(crate) fn is_standard_output(&self) -> bool {
+        self.output.is_standard_output()
     }
 
     /// Writes the table to the output.

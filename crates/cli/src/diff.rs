@@ -14,7 +14,7 @@ use crate::run::Outputs;
 pub(crate) fn diff(args: &DiffArgs) -> ExitCode {
     match compare_and_print(args) {
         Ok(diff) => ExitCode::from(u8::from(args.exit_code && !diff.is_empty())),
-        Err(failure) => failure.report(),
+        Err(failure) => failure.print_unless_logged(),
     }
 }
 

@@ -48,12 +48,12 @@ pub(crate) fn create(args: &CreateArgs) -> Result<Outcome, Failure> {
 /// Progress display of the creation of a device image: prints, at most every two seconds, how many MiB of metadata have
 /// been written.
 struct CreateProgress {
-    last_report: Instant,
+    last_report_time: Instant,
 }
 
 impl Default for CreateProgress {
     fn default() -> Self {
-        Self { last_report: Instant::now() }
+        Self { last_report_time: Instant::now() }
     }
 }
 
@@ -61,8 +61,8 @@ impl CreateProgress {
     const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 
     fn report_progress(&mut self, done: u64, all: u64) {
-        if self.last_report.elapsed() >= Self::REPORT_INTERVAL {
-            self.last_report = Instant::now();
+        if self.last_report_time.elapsed() >= Self::REPORT_INTERVAL {
+            self.last_report_time = Instant::now();
             eprintln!("writing metadata: {} of {} MiB", done >> 20, all >> 20);
         }
     }
@@ -98,7 +98,7 @@ pub(crate) fn repair(args: &RepairArgs) -> Result<Outcome, Failure> {
         .map_err(|error| image_failure(&args.directory, &error))?;
     let place = args.to.as_deref().unwrap_or(&args.directory).display();
     let mut text = String::new();
-    for finding in report.findings() {
+    for finding in report.loss_sentences() {
         let _ = writeln!(text, "{place}: {finding}");
     }
     let _ = writeln!(
@@ -185,7 +185,7 @@ pub(crate) fn check(directory: &Path) -> ExitCode {
     }
     let verdict = match report.verdict {
         Verdict::Clean => "clean",
-        Verdict::Unclean if report.was_closed => "consistent after a repair that opening performs",
+        Verdict::Unclean if report.was_closed_cleanly => "consistent after a repair that opening performs",
         Verdict::Unclean => "not closed; consistent after recovery",
         Verdict::Corrupt => "corrupt",
     };

@@ -37,7 +37,7 @@ impl TraceFile {
         let copied = copy_to_temporary_file(path).map_err(|error| Failure::of_input(&name, &error))?;
         Ok(Self {
             path: copied.to_path_buf(),
-            options: OpenOptions { name: Some(name), ..options },
+            options: OpenOptions { trace_name: Some(name), ..options },
             _copy: Some(copied),
         })
     }

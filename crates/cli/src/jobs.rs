@@ -8,16 +8,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// returns true. Returns the index and outcome of each task that was started, in the order of the tasks.
 pub(crate) fn run_concurrently<T: Sync, R: Send>(
     tasks: &[T],
-    at_once: Option<NonZeroUsize>,
-    is_ended: impl Fn() -> bool + Sync,
+    max_concurrent_tasks: Option<NonZeroUsize>,
+    should_stop: impl Fn() -> bool + Sync,
     run: impl Fn(&T) -> R + Sync,
 ) -> Vec<(usize, R)> {
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, R)>> = Mutex::default();
     std::thread::scope(|scope| {
-        for _ in 0..at_once.map_or(1, NonZeroUsize::get).min(tasks.len()) {
+        for _ in 0..max_concurrent_tasks.map_or(1, NonZeroUsize::get).min(tasks.len()) {
             scope.spawn(|| {
-                while !is_ended() {
+                while !should_stop() {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     let Some(task) = tasks.get(number) else { return };
                     let outcome = run(task);

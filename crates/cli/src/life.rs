@@ -15,7 +15,7 @@ use crate::jobs::run_concurrently;
 use crate::output::{OverwriteRule, print};
 use crate::progress::Reporter;
 use crate::run::{
-    InputSource, Outputs, checked_plan, config_with, input_sources, open_result_folder,
+    InputSource, Outputs, checked_plan, config_with_settings, input_sources, open_result_folder,
     refuse_ignored_settings, replay_failure, timeline_setting,
 };
 use crate::{Failure, Outcome};
@@ -39,8 +39,9 @@ struct LifeTask {
 pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
     let outputs = Outputs::of_run_args(&args.run, args.trace.iter())?;
     let inputs: Vec<&Path> = args.trace.iter().chain(&args.run.config).map(PathBuf::as_path).collect();
-    let overwrite = OverwriteRule { inputs: &inputs, force: args.run.results.report.force };
-    let curves = args.curves.as_deref().map(|path| DataOutput::by_ending(path, &overwrite)).transpose()?;
+    let overwrite = OverwriteRule { input_paths: &inputs, force: args.run.results.report.force };
+    let curves =
+        args.curves.as_deref().map(|path| DataOutput::by_file_ending(path, &overwrite)).transpose()?;
     let finished_results = open_result_folder(args.resume.as_deref())?;
     let endurance = args.endurance();
     if let Some(sentence) = endurance.first_invalid_value() {
@@ -52,7 +53,7 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
              others out",
         ));
     }
-    let config = config_with(&args.run, &[])?;
+    let config = config_with_settings(&args.run, &[])?;
     if let Some(sentence) = life::first_ignored_setting(&config) {
         return Err(Failure::of_usage(sentence));
     }
@@ -63,10 +64,10 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
     for design in &args.designs {
         for leveling in args.compared_levelings() {
             for seed in (config.seed()..).take(args.seeds.get() as usize) {
-                let mut settings = leveling.as_settings(plan.resolved().endurance_cycles);
+                let mut settings = leveling.as_settings(plan.resolved_device().endurance_cycles);
                 settings.push(format!("replay.seed={seed}"));
                 settings.extend(timeline_setting(&args.run, &config, LIFE_BLOCK_MAP_CELLS));
-                let config = config_with(&args.run, &settings)?;
+                let config = config_with_settings(&args.run, &settings)?;
                 let input = match life_input_source(args, &config)? {
                     InputSource::Generated(input) => input,
                     InputSource::Trace(..) => opened.input.clone(),
@@ -74,7 +75,7 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
                 let label = format!("{design} {} {seed}", leveling.name());
                 tasks.push(LifeTask { config, input, life_record_index: records.len(), label });
             }
-            let record = plan.life_record(design, leveling, endurance);
+            let record = plan.new_life_record(design, leveling, endurance);
             records.push(LifeRecord { is_filled: !args.empty, scale_to_bytes: args.run.scale_to, ..record });
         }
     }
@@ -123,7 +124,7 @@ fn wear_out_drive(
 ) -> Result<LifeRecord, Failure> {
     let plan = Plan::new(&task.config, &task.input).map_err(|error| replay_failure(&error))?;
     let mut record = template.clone();
-    let key = plan.life_key(&record);
+    let key = plan.life_result_key(&record);
     if let Some(finished_results) =
         context.finished_results.and_then(|finished_results| finished_results.get(&key))
     {
@@ -158,7 +159,7 @@ fn write_lives(
         output.write(&life::curves_data_table(records))?;
     }
     outputs.write_page(&lives)?;
-    let takes_stdout = outputs.has_stdout_result() || curves.is_some_and(DataOutput::is_standard);
+    let takes_stdout = outputs.has_stdout_result() || curves.is_some_and(DataOutput::is_standard_output);
     if !args.run.quiet && !takes_stdout {
         print(&life::lives_table(records))?;
     }

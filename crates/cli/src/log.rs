@@ -63,7 +63,7 @@ pub(crate) fn start_logging(level: LogLevel, format: LogFormat) -> bool {
     let events = tracing_subscriber::fmt()
         .with_max_level(LevelFilter::from(level))
         .with_target(false)
-        .with_writer(StandardError { is_journal });
+        .with_writer(StderrLogWriter { is_journal });
     // An error means that a destination is set already, and there is none.
     let _ = if is_journal {
         subscriber::set_global_default(events.without_time().with_level(false).finish())
@@ -82,11 +82,11 @@ fn is_stderr_the_journal() -> bool {
 }
 
 /// Destination of log events: standard error.
-struct StandardError {
+struct StderrLogWriter {
     is_journal: bool,
 }
 
-impl<'a> MakeWriter<'a> for StandardError {
+impl<'a> MakeWriter<'a> for StderrLogWriter {
     type Writer = PrefixedLine<io::Stderr>;
 
     fn make_writer(&'a self) -> Self::Writer {

@@ -48,14 +48,14 @@ pub(crate) enum Outcome {
 /// Failure of a command: its message and exit status.
 pub(crate) struct Failure {
     message: String,
-    status: u8,
+    exit_status: u8,
     /// Whether the message of the failure was logged already.
     is_logged: bool,
 }
 
 impl Failure {
-    fn new(message: impl Into<String>, status: u8) -> Self {
-        Self { message: message.into(), status, is_logged: false }
+    fn new(message: impl Into<String>, exit_status: u8) -> Self {
+        Self { message: message.into(), exit_status, is_logged: false }
     }
 
     /// Makes the failure of a run, exit status 1.
@@ -96,11 +96,11 @@ impl Failure {
     }
 
     /// Prints the message, unless it was logged, and returns the exit status.
-    pub(crate) fn report(&self) -> ExitCode {
+    pub(crate) fn print_unless_logged(&self) -> ExitCode {
         if !self.is_logged {
             eprintln!("wearwell: {}", self.message);
         }
-        ExitCode::from(self.status)
+        ExitCode::from(self.exit_status)
     }
 
     /// Returns the message of the failure, one sentence.
@@ -121,12 +121,12 @@ impl Failure {
 
     /// Puts the number of failed exports, and of all exports (`all`), before the message of this failure.
     pub(crate) fn with_failure_count(self, count: usize, all: usize) -> Self {
-        Self::new(format!("{count} of {all} exports failed; {}", self.message), self.status)
+        Self::new(format!("{count} of {all} exports failed; {}", self.message), self.exit_status)
     }
 
     /// Returns whether the failure is a mistake in the command line or the configuration (exit status 2).
     pub(crate) fn is_usage_failure(&self) -> bool {
-        self.status == 2
+        self.exit_status == 2
     }
 
     /// Makes the failure of a command that asks for something impossible, exit status 2.
@@ -175,6 +175,6 @@ fn main() -> ExitCode {
     match result {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Partial) => ExitCode::from(3),
-        Err(failure) => failure.report(),
+        Err(failure) => failure.print_unless_logged(),
     }
 }

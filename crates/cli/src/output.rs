@@ -16,7 +16,7 @@ use crate::Failure;
 /// Rule that decides which existing files the result of a command may replace.
 pub(crate) struct OverwriteRule<'a> {
     /// Files that the command reads; a result never replaces them.
-    pub(crate) inputs: &'a [&'a Path],
+    pub(crate) input_paths: &'a [&'a Path],
     /// Whether a result may replace files that are not empty, other than the inputs (`--force`).
     pub(crate) force: bool,
 }
@@ -25,7 +25,7 @@ impl OverwriteRule<'_> {
     /// Refuses to write a result to an existing regular file if it is an input, or is not empty and `force` is not set.
     fn check_existing_file(&self, name: &Path, found: &fs::Metadata) -> Result<(), Failure> {
         let refuse = |why: &str| Err(Failure::of_usage(format!("{}: {why}", name.display())));
-        if self.inputs.iter().any(|input| is_same_file(input, found)) {
+        if self.input_paths.iter().any(|input| is_same_file(input, found)) {
             return refuse(
                 "is an input of this command, and would be replaced by its output: name another output file",
             );
@@ -70,10 +70,10 @@ pub(crate) fn is_standard_stream(path: &Path) -> bool {
 pub(crate) struct Output {
     /// Path of the output as the user wrote it.
     user_path: PathBuf,
-    target: Target,
+    target: OutputTarget,
 }
 
-enum Target {
+enum OutputTarget {
     Standard,
     /// The output is a device, pipe or socket, which is written through.
     Special,
@@ -90,7 +90,7 @@ impl Output {
     pub(crate) fn for_path(path: &Path, overwrite: &OverwriteRule<'_>) -> Result<Self, Failure> {
         let name = path.to_owned();
         if is_standard_stream(path) {
-            return Ok(Self { user_path: name, target: Target::Standard });
+            return Ok(Self { user_path: name, target: OutputTarget::Standard });
         }
         let describe = |error: io::Error| Failure::of_output(path, &error);
         let resolved = match fs::canonicalize(path) {
@@ -100,12 +100,12 @@ impl Output {
         };
         let target = match fs::metadata(&resolved) {
             Ok(found) if found.is_dir() => return Err(describe(ErrorKind::IsADirectory.into())),
-            Ok(found) if !found.is_file() => Target::Special,
+            Ok(found) if !found.is_file() => OutputTarget::Special,
             Ok(found) => {
                 overwrite.check_existing_file(path, &found)?;
-                Target::Regular(resolved)
+                OutputTarget::Regular(resolved)
             }
-            Err(_) => Target::Regular(resolved),
+            Err(_) => OutputTarget::Regular(resolved),
         };
         let output = Self { user_path: name, target };
         if let Some(partial) = output.temporary_path() {
@@ -115,13 +115,13 @@ impl Output {
     }
 
     /// Returns whether the output is standard output. The command then prints no table there.
-    pub(crate) fn is_standard(&self) -> bool {
-        matches!(self.target, Target::Standard)
+    pub(crate) fn is_standard_output(&self) -> bool {
+        matches!(self.target, OutputTarget::Standard)
     }
 
     /// Returns whether the output is a device, pipe or socket.
-    pub(crate) fn is_special(&self) -> bool {
-        matches!(self.target, Target::Special)
+    pub(crate) fn is_special_file(&self) -> bool {
+        matches!(self.target, OutputTarget::Special)
     }
 
     /// Writes the whole result to the output.
@@ -137,7 +137,7 @@ impl Output {
     /// # Errors
     /// As [`Self::write`].
     pub(crate) fn write_bytes(&self, bytes: &[u8]) -> Result<(), Failure> {
-        if self.is_standard() {
+        if self.is_standard_output() {
             return print_bytes(bytes);
         }
         self.write_with(|path| {
@@ -161,7 +161,7 @@ impl Output {
         write: impl FnOnce(&Path) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         match (&self.target, self.temporary_path()) {
-            (Target::Regular(path), Some(partial)) => {
+            (OutputTarget::Regular(path), Some(partial)) => {
                 let written = write(&partial).and_then(|result| {
                     let replaced = fs::rename(&partial, path);
                     replaced.map(|()| result).map_err(|error| Failure::of_output(&self.user_path, &error))
@@ -171,7 +171,7 @@ impl Output {
                 }
                 written
             }
-            (Target::Special, _) => write(&self.user_path),
+            (OutputTarget::Special, _) => write(&self.user_path),
             _ => unreachable!("standard output has no path"),
         }
     }
@@ -179,7 +179,7 @@ impl Output {
     /// Returns the path of the temporary file that replaces the output when it is complete; `None` unless the output is
     /// a regular file.
     fn temporary_path(&self) -> Option<PathBuf> {
-        let Target::Regular(path) = &self.target else { return None };
+        let OutputTarget::Regular(path) = &self.target else { return None };
         let mut partial = path.as_os_str().to_owned();
         partial.push(".partial");
         Some(partial.into())

@@ -98,12 +98,12 @@ fn profile_path(path: &Path, args: &ProfileArgs, reporter: &Reporter) -> Result<
     }
     let options = args.input.open_options()?;
     let file = TraceFile::open_repeatable(path, &options)?;
-    let name = file.options.name_of(path);
+    let name = file.options.trace_name_of(path);
     if !profile::is_profiled_as_trace(&file.path, &file.options).map_err(|error| Failure::of_run(&error))? {
         let profile = profile_files(&file.path, args, reporter)?;
         return Ok(Profile { input: name, ..profile });
     }
-    let options = OpenOptions { name: Some(name), ..file.options.clone() };
+    let options = OpenOptions { trace_name: Some(name), ..file.options.clone() };
     profile_requests(&Input::Trace { path: file.path.clone(), options }, args, reporter)
 }
 
@@ -111,7 +111,7 @@ fn profile_requests(input: &Input, args: &ProfileArgs, reporter: &Reporter) -> R
     let mut progress = reporter.reading_progress("profile", "requests");
     let profile = profile::profile_requests(input, args.sample, &mut progress);
     let mut profile = profile.map_err(|error| Failure::of_run(&error))?;
-    run_mechanisms(&mut profile, input, args, reporter)?;
+    run_content_mechanisms(&mut profile, input, args, reporter)?;
     Ok(profile)
 }
 
@@ -120,16 +120,16 @@ fn profile_files(path: &Path, args: &ProfileArgs, reporter: &Reporter) -> Result
     let profile = profile::profile_files(path, args.against.as_deref(), args.sample, &mut progress);
     let mut profile = profile.map_err(|error| Failure::of_run(&error))?;
     if args.run {
-        let trace = trace_of_files(path, reporter)?;
-        let options = OpenOptions { name: Some(profile.input.clone()), ..OpenOptions::default() };
+        let trace = write_temporary_trace_of_files(path, reporter)?;
+        let options = OpenOptions { trace_name: Some(profile.input.clone()), ..OpenOptions::default() };
         let input = Input::Trace { path: trace.to_path_buf(), options };
-        run_mechanisms(&mut profile, &input, args, reporter)?;
+        run_content_mechanisms(&mut profile, &input, args, reporter)?;
     }
     Ok(profile)
 }
 
 /// Writes a temporary trace in which each page of the files at `path` is written once, and returns its path.
-fn trace_of_files(path: &Path, reporter: &Reporter) -> Result<TempPath, Failure> {
+fn write_temporary_trace_of_files(path: &Path, reporter: &Reporter) -> Result<TempPath, Failure> {
     let name = path.display().to_string();
     let of_input = |error: io::Error| Failure::of_input(&name, &error);
     let mut files = ProfiledFiles::find(path, None).map_err(of_input)?;
@@ -143,7 +143,7 @@ fn trace_of_files(path: &Path, reporter: &Reporter) -> Result<TempPath, Failure>
 
 /// Runs the content mechanisms on a drive and adds what they save to the profile, if the user requested it and the
 /// profile is complete.
-fn run_mechanisms(
+fn run_content_mechanisms(
     found: &mut Profile,
     input: &Input,
     args: &ProfileArgs,
@@ -153,7 +153,7 @@ fn run_mechanisms(
         return Ok(());
     }
     let config = read_config(args.config.as_deref(), &args.settings)?;
-    let every = profile::with_every_mechanism(&config);
+    let every = profile::config_with_every_mechanism(&config);
     if let Some(ignored) = every.ignored_settings(&args.settings, &[profile::BASE_DESIGN.to_owned()]).first()
     {
         return Err(Failure::of_usage(ignored.to_string()));

@@ -135,7 +135,7 @@ pub(crate) struct Countdown<'a> {
 struct RemainingRuns {
     finished_runs: usize,
     total_runs: usize,
-    last_line_time: Instant,
+    last_progress_line_time: Instant,
 }
 
 impl<'a> Countdown<'a> {
@@ -148,20 +148,21 @@ impl<'a> Countdown<'a> {
             remaining_runs: Mutex::new(RemainingRuns {
                 finished_runs: 0,
                 total_runs: total,
-                last_line_time: start_time,
+                last_progress_line_time: start_time,
             }),
         }
     }
 
     /// Removes a run from the countdown's total because its result is already known. It took no time, so it must not
     /// affect the estimate.
-    pub(crate) fn exclude_known_run(&self) {
+    pub(crate) fn exclude_resumed_run(&self) {
         self.remaining_runs.lock().expect("no thread panicked").total_runs -= 1;
     }
 
     pub(crate) fn count_finished_run(&self) {
         let mut state = self.remaining_runs.lock().expect("no thread panicked");
-        let RemainingRuns { finished_runs: done, total_runs: total, last_line_time: last_line } = &mut *state;
+        let RemainingRuns { finished_runs: done, total_runs: total, last_progress_line_time: last_line } =
+            &mut *state;
         *done += 1;
         if last_line.elapsed() >= PROGRESS_LINE_INTERVAL {
             *last_line = Instant::now();

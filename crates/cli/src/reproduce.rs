@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use wearwell_papers::summary::{self, PaperResults};
 use wearwell_papers::tally::ResultCounts;
-use wearwell_papers::{OriginalTraces, Paper, Results, SessionObserver, SessionOptions, Size, session};
+use wearwell_papers::{
+    ExperimentSize, OriginalTraces, Paper, Results, SessionObserver, SessionOptions, session,
+};
 use wearwell_replay::replay::Progress;
 
 use crate::args::ReproduceArgs;
@@ -28,7 +30,7 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<Outcome, Failure> {
         let folder = out.join(paper.name());
         if args.render {
             let described = |error| file_failure(&folder.join("results.json"), &error);
-            session::evaluate_and_render_again(paper, &folder).map_err(described)?;
+            session::reevaluate_stored_results(paper, &folder).map_err(described)?;
         } else if !run_experiments(args, paper, &folder, &reporter)? {
             return Ok(Outcome::Partial);
         }
@@ -59,9 +61,9 @@ fn run_experiments(
 ) -> Result<bool, Failure> {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let options = SessionOptions {
-        size: if args.full { Size::Full } else { Size::Quick },
+        size: if args.full { ExperimentSize::Full } else { ExperimentSize::Quick },
         seed: args.seed,
-        folder: folder.to_owned(),
+        result_folder: folder.to_owned(),
         traces: original_traces(args)?,
         reruns_all: args.fresh,
         parallel_runs: args.jobs.map_or(cores, NonZeroUsize::get),
@@ -71,7 +73,7 @@ fn run_experiments(
         shows_bars: options.parallel_runs == 1,
         progress_by_experiment: HashMap::new(),
     };
-    let results = wearwell_papers::run_paper(paper, &options, &mut watch)
+    let results = wearwell_papers::run_paper_experiments(paper, &options, &mut watch)
         .map_err(|error| file_failure(folder, &error))?;
     if !args.quiet {
         let files = format!("{}: RESULTS.md, RESULTS.html, results.json, figures\n", folder.display());
@@ -134,7 +136,7 @@ fn summary_of(paper: Paper, results: &Results) -> String {
     for row in &results.rows {
         let _ = writeln!(text, "{:width$}  {}", row.id, row.verdict);
     }
-    for sentence in ResultCounts::of_results(&targets, results).sentences() {
+    for sentence in ResultCounts::of_results(&targets, results).result_count_sentences() {
         let _ = writeln!(text, "{sentence}");
     }
     text + &summary::tested_reasons_sentence(&targets, results) + "\n"

@@ -28,11 +28,11 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
         &args.run,
         perfetto.as_ref(),
     )?
-    .report(&args.run)
+    .write_and_print(&args.run)
 }
 
 pub(crate) fn compare(args: &CompareArgs) -> Result<Outcome, Failure> {
-    run_designs_on_inputs(args.traces.iter(), &args.designs, &args.run, None)?.report(&args.run)
+    run_designs_on_inputs(args.traces.iter(), &args.designs, &args.run, None)?.write_and_print(&args.run)
 }
 
 /// Output file of the trace of single flash operations (`--perfetto`), and the part of the run that it contains.
@@ -53,7 +53,7 @@ impl PerfettoOutput {
             ));
         }
         let inputs: Vec<&Path> = args.trace.iter().chain(&args.run.config).map(PathBuf::as_path).collect();
-        let overwrite = OverwriteRule { inputs: &inputs, force: args.run.results.report.force };
+        let overwrite = OverwriteRule { input_paths: &inputs, force: args.run.results.report.force };
         let window = args.perfetto_window.clone().unwrap_or_default();
         Ok(Some(Self { output: Output::for_path(path, &overwrite)?, window }))
     }
@@ -82,11 +82,11 @@ pub(crate) fn show_config(args: &RunArgs) -> Result<Outcome, Failure> {
 }
 
 fn config_of_args(args: &RunArgs) -> Result<Config, Failure> {
-    config_with(args, &[])
+    config_with_settings(args, &[])
 }
 
 /// Returns the configuration of the command line, with additional settings that override it.
-pub(crate) fn config_with(args: &RunArgs, settings: &[String]) -> Result<Config, Failure> {
+pub(crate) fn config_with_settings(args: &RunArgs, settings: &[String]) -> Result<Config, Failure> {
     let mut all = args.all_settings();
     all.extend_from_slice(settings);
     read_config(args.config.as_deref(), &all)
@@ -121,14 +121,14 @@ impl Outputs {
     /// Checks the output files of a command that reads these inputs and whose results are records of runs.
     pub(crate) fn of_results(args: &ResultArgs, inputs: &[&Path]) -> Result<Self, Failure> {
         let ResultArgs { json, csv, parquet, report } = args;
-        let overwrite = OverwriteRule { inputs, force: report.force };
+        let overwrite = OverwriteRule { input_paths: inputs, force: report.force };
         let mut outputs = Self::of_non_table_result(json.as_deref(), report, inputs)?;
         if let Some(path) = csv {
             outputs.table_outputs.push(DataOutput::csv(path, &overwrite)?);
         }
         if let Some(path) = parquet {
             let output = DataOutput::parquet(path, &overwrite)?;
-            if output.is_standard() && outputs.has_stdout_result() {
+            if output.is_standard_output() && outputs.has_stdout_result() {
                 return Err(Failure::of_usage(
                     "--parquet - writes to standard output, so that no other result can be written there: name files \
                      for the others",
@@ -146,7 +146,7 @@ impl Outputs {
         report: &ReportArgs,
         inputs: &[&Path],
     ) -> Result<Self, Failure> {
-        let overwrite = OverwriteRule { inputs, force: report.force };
+        let overwrite = OverwriteRule { input_paths: inputs, force: report.force };
         let at = |path: Option<&Path>| path.map(|path| Output::for_path(path, &overwrite)).transpose();
         let (json, page) = (at(json)?, at(report.page.as_deref())?);
         Ok(Self { json_output: json, table_outputs: Vec::new(), page_output: page, stdout_has_result: false })
@@ -154,8 +154,8 @@ impl Outputs {
 
     pub(crate) fn has_stdout_result(&self) -> bool {
         self.stdout_has_result
-            || [&self.json_output, &self.page_output].into_iter().flatten().any(Output::is_standard)
-            || self.table_outputs.iter().any(DataOutput::is_standard)
+            || [&self.json_output, &self.page_output].into_iter().flatten().any(Output::is_standard_output)
+            || self.table_outputs.iter().any(DataOutput::is_standard_output)
     }
 
     /// Writes the table of a result to the CSV and Parquet files that the user requested.
@@ -174,11 +174,11 @@ struct FinishedRuns {
     comparison: Comparison,
     outputs: Outputs,
     /// Whether every design ran to the end on every input of the command.
-    complete: bool,
+    is_complete: bool,
 }
 
 impl FinishedRuns {
-    fn report(&self, args: &RunArgs) -> Result<Outcome, Failure> {
+    fn write_and_print(&self, args: &RunArgs) -> Result<Outcome, Failure> {
         if self.comparison.runs.is_empty() {
             return Err(Failure::interrupted());
         }
@@ -192,7 +192,7 @@ impl FinishedRuns {
                 if args.markdown { self.comparison.to_markdown() } else { self.comparison.to_table() };
             print(&table)?;
         }
-        Ok(if self.complete { Outcome::Done } else { Outcome::Partial })
+        Ok(if self.is_complete { Outcome::Done } else { Outcome::Partial })
     }
 }
 
@@ -205,7 +205,7 @@ fn run_designs_on_inputs<'a>(
     perfetto: Option<&PerfettoOutput>,
 ) -> Result<FinishedRuns, Failure> {
     let mut outputs = Outputs::of_run_args(args, traces.clone())?;
-    outputs.stdout_has_result = perfetto.is_some_and(|perfetto| perfetto.output.is_standard());
+    outputs.stdout_has_result = perfetto.is_some_and(|perfetto| perfetto.output.is_standard_output());
     let config = config_of_args(args)?;
     let variants: Vec<DesignVariant> = designs.iter().map(|text| DesignVariant::parse(text)).collect();
     let named: Vec<String> = variants.iter().map(|variant| variant.design.clone()).collect();
@@ -218,7 +218,7 @@ fn run_designs_on_inputs<'a>(
         block_map_cells_per_run(sources.len() * points.len() * variants.len()),
     );
     let configurations = Configurations::combine(&points, &variants, |settings| {
-        config_with(args, &[recorded.as_slice(), settings].concat())
+        config_with_settings(args, &[recorded.as_slice(), settings].concat())
     })?;
     let reporter = Reporter::new(args.quiet);
     let mut comparison = Comparison::of_runs(Vec::new());
@@ -228,9 +228,9 @@ fn run_designs_on_inputs<'a>(
     if comparison.runs.is_empty() && !complete {
         return Err(Failure::no_replayable_input());
     }
-    complete &= comparison.runs.len() == sources.len() * configurations.runs.len();
+    complete &= comparison.runs.len() == sources.len() * configurations.config_design_settings_of_runs.len();
     complete &= comparison.runs.iter().all(|run| !run.partial);
-    Ok(FinishedRuns { comparison, outputs, complete })
+    Ok(FinishedRuns { comparison, outputs, is_complete: complete })
 }
 
 /// Number of cells of the block maps (charts of the blocks' state) in an HTML page: the total over all runs of the
@@ -320,7 +320,7 @@ pub(crate) struct Configurations {
     pub(crate) configs: Vec<Config>,
     /// Runs on every input. Of each run: index into `configs`, name of the design, and the settings that distinguish it
     /// from other runs.
-    pub(crate) runs: Vec<(usize, String, String)>,
+    pub(crate) config_design_settings_of_runs: Vec<(usize, String, String)>,
 }
 
 impl Configurations {
@@ -345,7 +345,7 @@ impl Configurations {
                 runs.push((number, variant.design.clone(), settings.join(" ").replace('"', "")));
             }
         }
-        Ok(Self { configs, runs })
+        Ok(Self { configs, config_design_settings_of_runs: runs })
     }
 }
 
@@ -356,7 +356,7 @@ pub(crate) fn refuse_ignored_settings(
     args: &RunArgs,
 ) -> Result<(), Failure> {
     for ignored in config.ignored_settings(&args.all_settings(), designs) {
-        if ignored.is_ignored_by_all {
+        if ignored.is_ignored_by_all_designs {
             return Err(Failure::of_usage(ignored.to_string()));
         }
         if !args.quiet {
@@ -421,7 +421,7 @@ fn run_input(
     let opened = source.open()?;
     let mut plans: Vec<Plan<'_>> = Vec::new();
     for (number, config) in configurations.configs.iter().enumerate() {
-        let of_config = configurations.runs.iter().filter(|run| run.0 == number);
+        let of_config = configurations.config_design_settings_of_runs.iter().filter(|run| run.0 == number);
         let designs: Vec<String> = of_config.map(|(_, design, _)| design.clone()).collect();
         plans.push(checked_plan(config, &opened.input, plans.first(), &designs)?);
     }
@@ -441,9 +441,14 @@ fn run_input(
                 .map(|(record, trace)| (record, Some(trace))),
         }?;
         let variant = configurations.configs[*number].run_label(settings);
-        Ok((RunRecord { variant, ..record }.scaled_to(args.scale_to), trace))
+        Ok((RunRecord { variant, ..record }.with_years_scaled_to(args.scale_to), trace))
     };
-    for (_, outcome) in run_concurrently(&configurations.runs, args.jobs, || reporter.is_interrupted(), run) {
+    for (_, outcome) in run_concurrently(
+        &configurations.config_design_settings_of_runs,
+        args.jobs,
+        || reporter.is_interrupted(),
+        run,
+    ) {
         let (record, trace) = outcome.map_err(|error: ReplayError| replay_failure(&error))?;
         comparison.runs.push(record);
         if let (Some(perfetto), Some(trace)) = (perfetto, trace) {
@@ -459,10 +464,10 @@ fn run_input(
 pub(crate) fn checked_plan<'a>(
     config: &'a Config,
     input: &'a Input,
-    other: Option<&Plan<'a>>,
+    plan_of_same_input: Option<&Plan<'a>>,
     designs: &[String],
 ) -> Result<Plan<'a>, Failure> {
-    let plan = other.map_or_else(|| Plan::new(config, input), |other| other.with_config(config));
+    let plan = plan_of_same_input.map_or_else(|| Plan::new(config, input), |other| other.with_config(config));
     let plan = plan.map_err(|error| replay_failure(&error))?;
     plan.check_designs(designs).map_err(|error| replay_failure(&error))?;
     Ok(plan)

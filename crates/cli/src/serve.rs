@@ -14,16 +14,16 @@ use wearwell_serve::{
     SocketMode, Tls, memory,
 };
 
-use crate::args::{MediumArgs, NamedImage, ServeArgs};
+use crate::args::{ImageOrMemoryArgs, NamedImage, ServeArgs};
 use crate::output::{Output, OverwriteRule};
 use crate::run::read_config;
 use crate::systemd::{self, Protocol};
 use crate::{Failure, Outcome, log};
 
-type Signals = mpsc::Receiver<()>;
+type TerminationSignals = mpsc::Receiver<()>;
 
 /// Interval at which the server checks whether the engine of each export (the thread that runs its device) has failed.
-const ENGINE_CHECK_INTERVAL: Duration = Duration::from_millis(500);
+const FAILED_EXPORT_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 pub(crate) fn serve(args: &ServeArgs) -> Result<Outcome, Failure> {
     let logs_failures = log::start_logging(args.log.level(), args.log.log_format);
@@ -33,12 +33,12 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<Outcome, Failure> {
 
 fn serve_images_or_memory(args: &ServeArgs) -> Result<Outcome, Failure> {
     if let Some(path) = &args.record {
-        Output::for_path(path, &OverwriteRule { inputs: &[], force: args.force })?;
+        Output::for_path(path, &OverwriteRule { input_paths: &[], force: args.force })?;
     }
     // A signal that arrives while an image is being opened ends the server as soon as it has started.
     let signals = listen_for_signals();
-    match &args.medium {
-        MediumArgs { memory: true, .. } => serve_memory(args, &signals)?,
+    match &args.image_or_memory {
+        ImageOrMemoryArgs { memory: true, .. } => serve_memory(args, &signals)?,
         _ => serve_images(args, &signals)?,
     }
     Ok(Outcome::Done)
@@ -133,7 +133,7 @@ fn tls_of(_: &ServeArgs) -> Result<Option<Tls>, Failure> {
     Ok(None)
 }
 
-fn serve_memory(args: &ServeArgs, signals: &Signals) -> Result<(), Failure> {
+fn serve_memory(args: &ServeArgs, signals: &TerminationSignals) -> Result<(), Failure> {
     let live = &args.live;
     let config = read_config(live.config.as_deref(), &live.all_settings())?;
     let usage = |error: &dyn std::fmt::Display| Failure::of_usage(error.to_string());
@@ -160,8 +160,8 @@ fn image_failure(directory: &Path, error: &ImageError) -> Failure {
 
 /// Serves images, each by an engine (thread that runs its device) of its own. If an image cannot be opened or its
 /// device fails, the server continues with the other images, and the command finally ends with a failure.
-fn serve_images(args: &ServeArgs, signals: &Signals) -> Result<(), Failure> {
-    let is_read_only = args.medium.is_read_only();
+fn serve_images(args: &ServeArgs, signals: &TerminationSignals) -> Result<(), Failure> {
+    let is_read_only = args.image_or_memory.is_read_only();
     let access = if is_read_only { Access::Read } else { Access::Write };
     let images = args.images();
     require_different_names(&images)?;
@@ -182,7 +182,7 @@ fn serve_images(args: &ServeArgs, signals: &Signals) -> Result<(), Failure> {
         let _logged_as = error_span!("engine", export = image.name).entered();
         systemd::notify_status(&format!("opening {}", image.directory.display()));
         let opened = if is_read_only {
-            open_view(files, &image.directory, args)?
+            open_image_copy_on_write(files, &image.directory, args)?
         } else {
             open_image(files, &image.directory, args)?
         };
@@ -260,22 +260,24 @@ impl ImageFailures {
 }
 
 fn open_image(files: Files, directory: &Path, args: &ServeArgs) -> Result<Image, Failure> {
-    let options = image::OpenOptions { durability: args.medium.durability.map(Into::into) };
+    let options = image::OpenOptions { durability: args.image_or_memory.durability.map(Into::into) };
     Image::open_on(files, options).map_err(|error| image_failure(directory, &error))
 }
 
-fn open_view(files: Files, directory: &Path, args: &ServeArgs) -> Result<Image, Failure> {
+fn open_image_copy_on_write(files: Files, directory: &Path, args: &ServeArgs) -> Result<Image, Failure> {
     // The changes of a view are lost with it, so its durability does not matter.
     let options = image::OpenOptions { durability: Some(Durability::Process) };
     match Image::open_on(CopyOnWrite::new(files), options) {
-        Err(error) if args.medium.rescue && error.is_damage() => open_rescued_view(directory, &error),
+        Err(error) if args.image_or_memory.rescue && error.is_damage() => {
+            open_damaged_image_read_only(directory, &error)
+        }
         opened => opened.map_err(|error| image_failure(directory, &error)),
     }
 }
 
 /// Opens a read-only view of a damaged image that was refused, with the logical pages that can be rescued, and logs the
 /// refusal.
-fn open_rescued_view(directory: &Path, refusal: &ImageError) -> Result<Image, Failure> {
+fn open_damaged_image_read_only(directory: &Path, refusal: &ImageError) -> Result<Image, Failure> {
     warn!("{}: {refusal}", directory.display());
     let files = Files::open(directory, Access::Read).map_err(|error| image_failure(directory, &error))?;
     let image =
@@ -283,7 +285,7 @@ fn open_rescued_view(directory: &Path, refusal: &ImageError) -> Result<Image, Fa
     warn!(
         "{}: rescued; {} logical pages cannot be proven and are read as errors",
         directory.display(),
-        image.report.unproven_lpns.len()
+        image.report.lpns_with_unproven_version.len()
     );
     Ok(image)
 }
@@ -293,8 +295,12 @@ fn open_rescued_view(directory: &Path, refusal: &ImageError) -> Result<Image, Fa
 fn device_of_image(image: Image, args: &ServeArgs) -> Result<FlashDevice, Failure> {
     let (identity, config) = (image.identity(), image.config_toml.clone());
     let device = FlashDevice::new(image.device, identity).map_err(|error| device_failure(&error))?;
-    let device = if args.medium.is_read_only() { device.into_read_only() } else { device };
-    log_losses_and_start_recording(device.refuse_unproven_pages(image.report.unproven_lpns), &config, args)
+    let device = if args.image_or_memory.is_read_only() { device.into_read_only() } else { device };
+    log_losses_and_start_recording(
+        device.refuse_reads_of_unproven_pages(image.report.lpns_with_unproven_version),
+        &config,
+        args,
+    )
 }
 
 /// Logs the logical pages that are known to be lost, and begins a recording if the options name one.
@@ -329,7 +335,7 @@ fn name_device(name: &str, device: FlashDevice) -> NamedDevice<FlashDevice> {
 fn opening_report(directory: &Path, image: &Image) -> String {
     let durability = image.durability.name();
     let OpenReport {
-        was_unclean,
+        was_shut_down_uncleanly: was_unclean,
         host_restarted,
         torn_pages,
         repaired_records: repaired,
@@ -389,7 +395,7 @@ fn serve_until_signal(
     devices: Vec<NamedDevice<FlashDevice>>,
     listening_sockets: ListeningSockets,
     args: &ServeArgs,
-    signals: &Signals,
+    signals: &TerminationSignals,
 ) -> Result<ServedDevices, Failure> {
     let served_exports: Vec<_> =
         devices.iter().map(|device| (device.name.clone(), device.description.clone())).collect();
@@ -404,7 +410,7 @@ fn serve_until_signal(
         server.scrub_when_idle(pages_per_second);
     }
     systemd::notify_ready(&served_exports_status(&served_exports));
-    wait_for_end(&server, signals);
+    wait_for_signal_or_failure(&server, signals);
     info!("ending: answering what has arrived, then flushing");
     systemd::notify_stopping("answering what has arrived, then flushing");
     Ok(server.stop_all())
@@ -412,9 +418,9 @@ fn serve_until_signal(
 
 /// Waits for Ctrl-C or SIGTERM, or until the engines (threads that run the exported devices) of all exports have
 /// failed. Logs the names of exports whose engine fails.
-fn wait_for_end(server: &Server<FlashDevice>, signals: &Signals) {
+fn wait_for_signal_or_failure(server: &Server<FlashDevice>, signals: &TerminationSignals) {
     let mut failed = 0;
-    while signals.recv_timeout(ENGINE_CHECK_INTERVAL) == Err(mpsc::RecvTimeoutError::Timeout)
+    while signals.recv_timeout(FAILED_EXPORT_CHECK_INTERVAL) == Err(mpsc::RecvTimeoutError::Timeout)
         && !server.has_failed()
     {
         let names: Vec<_> = server.failed_exports().collect();
@@ -478,7 +484,7 @@ fn start_listening(
 
 /// Handles Ctrl-C and SIGTERM: the first signal is sent to the returned channel, and the second one ends the process at
 /// once.
-fn listen_for_signals() -> Signals {
+fn listen_for_signals() -> TerminationSignals {
     let (sender, signals) = mpsc::channel();
     let mut is_second = false;
     // An error means that there is a handler already, and there is none.

@@ -13,9 +13,9 @@ use wearwell_config::ContentName;
 
 /// Parser of a command-line value that accepts any text. Its function returns the names that shell completion offers.
 #[derive(Clone)]
-pub(crate) struct Suggested(fn() -> Vec<&'static str>);
+pub(crate) struct SuggestedNames(fn() -> Vec<&'static str>);
 
-impl Suggested {
+impl SuggestedNames {
     pub(crate) const DESIGNS: Self = Self(|| design::ALL.iter().map(|design| design.name).collect());
     pub(crate) const DEVICES: Self = Self(|| {
         let presets = preset::all_presets();
@@ -26,12 +26,12 @@ impl Suggested {
     pub(crate) const CONTENT_MECHANISMS: Self =
         Self(|| ContentName::all_names().map(ContentName::name).collect());
     pub(crate) const TIMING_MODES: Self = Self(|| vec!["none", "timeline", "event"]);
-    pub(crate) const PRECONDITIONS: Self =
+    pub(crate) const PRECONDITION_MODES: Self =
         Self(|| vec!["in-use", "none", "fill", "steady", "random", "constructed", "aged"]);
-    pub(crate) const ARRIVALS: Self = Self(|| vec!["auto", "open", "closed", "think"]);
+    pub(crate) const ARRIVAL_MODES: Self = Self(|| vec!["auto", "open", "closed", "think"]);
 }
 
-impl TypedValueParser for Suggested {
+impl TypedValueParser for SuggestedNames {
     type Value = String;
 
     fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<String, Error> {

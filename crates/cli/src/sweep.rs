@@ -27,7 +27,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<Outcome, Failure> {
     let configurations = Configurations::combine(&sweep.setting_combinations, &variants, config_of)?;
     refuse_ignored_settings(&sweep, &variants, &reporter)?;
     let sources = sweep_inputs(&sweep, args, &configurations.configs)?;
-    let total = sources.iter().map(|source| source.runs_of(&configurations).count()).sum();
+    let total = sources.iter().map(|source| source.runs_using_input(&configurations).count()).sum();
     let countdown = Countdown::of_runs(&reporter, total);
     let desk = RunContext {
         args,
@@ -38,7 +38,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<Outcome, Failure> {
     };
     let mut swept = Swept { comparison: Comparison::of_runs(Vec::new()), failures: Vec::new() };
     for source in &sources {
-        desk.sweep_input(source, &mut swept);
+        desk.run_sweep_on_input(source, &mut swept);
     }
     write_sweep_results(args, &swept, &outputs)?;
     let is_whole =
@@ -92,12 +92,15 @@ struct SweepInput {
 
 impl SweepInput {
     /// Returns the runs of the sweep that use this input.
-    fn runs_of<'a>(
+    fn runs_using_input<'a>(
         &'a self,
         configurations: &'a Configurations,
     ) -> impl Iterator<Item = &'a (usize, String, String)> {
         let is_of = |config: &Config| self.seed.is_none_or(|seed| config.seed() == seed);
-        configurations.runs.iter().filter(move |run| is_of(&configurations.configs[run.0]))
+        configurations
+            .config_design_settings_of_runs
+            .iter()
+            .filter(move |run| is_of(&configurations.configs[run.0]))
     }
 }
 
@@ -142,8 +145,9 @@ type ConfigIndexDesignSettings = (usize, String, String);
 impl RunContext<'_> {
     /// Runs all configurations of the sweep on one input until ctrl-C. A run that fails is recorded, and the others
     /// continue.
-    fn sweep_input(&self, source: &SweepInput, swept: &mut Swept) {
-        let tasks: Vec<ConfigIndexDesignSettings> = source.runs_of(self.configurations).cloned().collect();
+    fn run_sweep_on_input(&self, source: &SweepInput, swept: &mut Swept) {
+        let tasks: Vec<ConfigIndexDesignSettings> =
+            source.runs_using_input(self.configurations).cloned().collect();
         let failed = |task: &ConfigIndexDesignSettings, error: String| FailedRun {
             trace: source.name.clone(),
             design: task.1.clone(),
@@ -197,9 +201,9 @@ impl RunContext<'_> {
         (number, design, settings): &ConfigIndexDesignSettings,
     ) -> Result<RunRecord, String> {
         let variant = self.configurations.configs[*number].run_label(settings);
-        let key = plan.run_key(design);
+        let key = plan.run_result_key(design);
         if let Some(record) = self.finished_results.and_then(|finished_results| finished_results.get(&key)) {
-            self.countdown.exclude_known_run();
+            self.countdown.exclude_resumed_run();
             return Ok(RunRecord { variant, origins: plan.setting_origins(design), ..record });
         }
         let outcome = self.execute_run(plan, &key, design, settings);

@@ -83,7 +83,7 @@ impl ControlConnection {
         Ok(Self { socket_reader: BufReader::new(socket), socket_name: name, export })
     }
 
-    fn request_figures(&mut self, command: &str) -> Result<Value, Failure> {
+    fn request_statistics(&mut self, command: &str) -> Result<Value, Failure> {
         let reply = self.send_command(serde_json::json!({ "command": command }))?;
         match reply["error"].as_str() {
             Some(sentence) => Err(Failure::of_usage(sentence.to_owned())),
@@ -125,8 +125,8 @@ impl DeviceReading {
     fn read_from(device: &mut ControlConnection) -> Result<Self, Failure> {
         Ok(Self {
             read_time: Instant::now(),
-            stats: device.request_figures("stats")?,
-            health: device.request_figures("health")?,
+            stats: device.request_statistics("stats")?,
+            health: device.request_statistics("health")?,
         })
     }
 

@@ -22,7 +22,7 @@ pub(crate) fn trace(command: &TraceCommand) -> Result<Outcome, Failure> {
             infos.outcome()
         }
         TraceCommand::Convert { from, to, provenance, force, input } => {
-            let output = Output::for_path(to, &OverwriteRule { inputs: &[from], force: *force })?;
+            let output = Output::for_path(to, &OverwriteRule { input_paths: &[from], force: *force })?;
             convert_trace(from, &output, to, provenance, input)
         }
         TraceCommand::Formats => {
@@ -36,7 +36,7 @@ pub(crate) fn trace(command: &TraceCommand) -> Result<Outcome, Failure> {
 /// The statistics of several traces. Traces that cannot be read are reported and left out.
 struct TraceInfos {
     trace_infos: Vec<(String, TraceInfo)>,
-    unreadable_traces: usize,
+    unreadable_trace_count: usize,
     /// Whether the user named exactly one trace on the command line.
     is_single_trace: bool,
 }
@@ -44,18 +44,18 @@ struct TraceInfos {
 impl TraceInfos {
     fn of_traces(traces: &[PathBuf], options: &OpenOptions) -> Self {
         let mut infos =
-            Self { trace_infos: Vec::new(), unreadable_traces: 0, is_single_trace: traces.len() == 1 };
+            Self { trace_infos: Vec::new(), unreadable_trace_count: 0, is_single_trace: traces.len() == 1 };
         for path in traces {
             let info = TraceFile::open_repeatable(path, options).and_then(|file| {
                 let info = TraceInfo::of_file(&file.path, &file.options);
                 let info = info.map_err(|error| Failure::of_run(&error))?;
-                Ok((file.options.name_of(path), info))
+                Ok((file.options.trace_name_of(path), info))
             });
             match info {
                 Ok(info) => infos.trace_infos.push(info),
                 Err(failure) => {
                     eprintln!("wearwell: {}", failure.message);
-                    infos.unreadable_traces += 1;
+                    infos.unreadable_trace_count += 1;
                 }
             }
         }
@@ -92,8 +92,8 @@ impl TraceInfos {
         if self.trace_infos.is_empty() {
             return Err(Failure::no_replayable_input());
         }
-        let is_whole =
-            self.unreadable_traces == 0 && self.trace_infos.iter().all(|(_, info)| info.damage.is_none());
+        let is_whole = self.unreadable_trace_count == 0
+            && self.trace_infos.iter().all(|(_, info)| info.damage.is_none());
         Ok(if is_whole { Outcome::Done } else { Outcome::Partial })
     }
 }
@@ -104,7 +104,7 @@ fn info_rows(info: &TraceInfo) -> Vec<(&'static str, String)> {
     let (requests, pages) = (&info.requests, &info.pages);
     let mut rows = vec![
         ("format", info.format.to_string()),
-        ("requests", count(requests.total())),
+        ("requests", count(requests.sum_over_ops())),
         ("  read / write", format!("{} / {}", count(requests.read), count(requests.write))),
         (
             "  trim / zero / flush",
@@ -155,7 +155,7 @@ fn convert_trace(
     provenance: &str,
     input: &InputArgs,
 ) -> Result<Outcome, Failure> {
-    if output.is_standard() {
+    if output.is_standard_output() {
         return Err(Failure::of_usage(
             "a trace cannot be converted to standard output (-): name an output file that ends in .wwt or .csv",
         ));
@@ -164,7 +164,7 @@ fn convert_trace(
     let is_csv = match ending.as_deref().and_then(std::ffi::OsStr::to_str) {
         Some("csv") => true,
         Some("wwt") => false,
-        _ if output.is_special() => false,
+        _ if output.is_special_file() => false,
         _ => {
             let message =
                 format!("{}: the output file has to end in .wwt (native format) or .csv", to.display());

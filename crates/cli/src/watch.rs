@@ -5,7 +5,7 @@ use std::path::Path;
 use wearwell_config::Config;
 use wearwell_replay::input::Input;
 use wearwell_replay::page;
-use wearwell_replay::watch::{Walkthrough, WatchedExtent, default_workload, walkthrough};
+use wearwell_replay::watch::{Walkthrough, WalkthroughExtent, default_workload, walkthrough};
 
 use crate::args::WatchArgs;
 use crate::output::{Output, OverwriteRule, print};
@@ -14,18 +14,18 @@ use crate::{Failure, Outcome};
 
 pub(crate) fn watch(args: &WatchArgs) -> Result<Outcome, Failure> {
     let inputs: Vec<&Path> = args.trace.iter().chain(&args.config).map(AsRef::as_ref).collect();
-    let output = Output::for_path(&args.out, &OverwriteRule { inputs: &inputs, force: args.force })?;
+    let output = Output::for_path(&args.out, &OverwriteRule { input_paths: &inputs, force: args.force })?;
     let variant = DesignVariant::parse(&args.design);
     let config =
         read_config(args.config.as_deref(), &[args.all_settings(), variant.settings.clone()].concat())?;
     refuse_ignored_settings(&config, &variant.design, args)?;
     let opened = watch_input(args, &config, &variant.design)?.open()?;
-    let extent = WatchedExtent { requests: args.requests, cut_after: args.cut_after };
+    let extent = WalkthroughExtent { requests: args.requests, power_cut_after_requests: args.cut_after };
     let walk = walkthrough(&config, &variant.design, &opened.input, extent)
         .map_err(|error| replay_failure(&error))?;
     output.write(&page::html_page(&walk))?;
-    if !args.quiet && !output.is_standard() {
-        print(&written_page_line(&walk, &args.out))?;
+    if !args.quiet && !output.is_standard_output() {
+        print(&html_page_written_line(&walk, &args.out))?;
     }
     Ok(Outcome::Done)
 }
@@ -57,7 +57,7 @@ fn watch_input(args: &WatchArgs, config: &Config, design: &str) -> Result<InputS
 
 /// Returns the line that `wearwell watch` prints about the HTML page that it has written: its path and its number of
 /// steps, the design, and the flash pages of the drive.
-fn written_page_line(walk: &Walkthrough, path: &Path) -> String {
+fn html_page_written_line(walk: &Walkthrough, path: &Path) -> String {
     format!(
         "{}: {} steps of {} on {} flash pages\n",
         path.display(),

@@ -717,7 +717,7 @@ mod interruption {
 
     /// Regression: ctrl-C during the survey of the input, when there was nothing to report, made the command panic.
     #[test]
-    fn ctrl_c_during_the_survey_of_the_input_is_reported() {
+    fn ctrl_c_while_the_whole_input_is_first_read_is_reported() {
         let fixture = Fixture::new(1);
         let fifo = fixture.path("never-ending.csv");
         assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
@@ -907,7 +907,7 @@ fn over_provisioning_out_of_range_is_refused_on_the_command_line() {
 }
 
 #[test]
-fn a_capture_without_its_size_files_is_refused_unless_the_flag_allows_it() {
+fn a_capture_without_its_compressed_size_file_is_refused_unless_the_flag_allows_it() {
     let fixture = Fixture::new(0);
     let capture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../trace/tests/data/small.ops");
     fs::copy(capture, fixture.file("alone.ops")).unwrap();

@@ -56,7 +56,7 @@ fn write_known_directory(folder: &Path) {
 }
 
 #[test]
-fn the_profile_of_a_known_directory_has_exact_shares() {
+fn the_profile_of_a_known_directory_has_exact_zero_and_duplicate_shares() {
     let folder = tempfile::tempdir().unwrap();
     write_known_directory(folder.path());
     let profile = json_of(&["profile", folder.path().to_str().unwrap()]);

@@ -10,7 +10,7 @@ use wearwell::gc::GcOptions;
 use wearwell::mapping::{CachedOptions, JournalOptions};
 use wearwell::nand::{FlashTiming, Geometry};
 use wearwell::sharing::counts::ReferenceCountForm;
-use wearwell::sharing::reverse_map::{DEFAULT_SEGMENT_BYTES, ENTRY_BYTES, ReverseMapPart};
+use wearwell::sharing::reverse_map::{DEFAULT_SEGMENT_BYTES, ENTRY_BYTES, ReverseMapKind};
 
 /// Default size of the reverse map's NVRAM as a share of the flash: 80 MiB for 36 GiB, as in Remap-SSD's standard
 /// configuration.
@@ -103,7 +103,7 @@ impl RemapConfig {
 
     /// Returns the parts of a design whose logical pages share flash pages (reverse map, reference counts,
     /// deduplication), for a device.
-    pub fn sharing_design(&self, geometry: &Geometry, logical_pages: u32) -> SharingDesign {
+    pub fn page_sharing_design(&self, geometry: &Geometry, logical_pages: u32) -> SharingDesign {
         SharingDesign {
             reverse_map: self.reverse_map_part(self.reverse_map, geometry),
             reference_counts: if self.sparse_counts {
@@ -112,12 +112,12 @@ impl RemapConfig {
                 ReferenceCountForm::Dense
             },
             dedup: self.dedup.then(|| self.dedup_options(logical_pages)),
-            atomic_commands: self.atomic_commands,
+            atomic_remap_commands: self.atomic_commands,
         }
     }
 
     /// Returns the reverse map called `name`, with the configured size.
-    pub(super) fn reverse_map_part(&self, name: ReverseMapName, geometry: &Geometry) -> ReverseMapPart {
+    pub(super) fn reverse_map_part(&self, name: ReverseMapName, geometry: &Geometry) -> ReverseMapKind {
         let flash_bytes = geometry.pages() as f64 * geometry.page_bytes as f64;
         let segment_bytes = self.segment_bytes.max(1) as u64;
         let scaled = (flash_bytes * REVERSE_MAP_SHARE_OF_FLASH) as u64;
@@ -130,12 +130,12 @@ impl RemapConfig {
             (wanted.unwrap_or(scaled.max(MIN_REVERSE_MAP_LOG_PAGES * page_bytes)) / page_bytes) as u32;
         match name {
             ReverseMapName::Segments => {
-                ReverseMapPart::Segments { nvram_bytes, segment_bytes: self.segment_bytes }
+                ReverseMapKind::Segments { nvram_bytes, segment_bytes: self.segment_bytes }
             }
-            ReverseMapName::NvramLog => ReverseMapPart::NvramLog { nvram_bytes },
-            ReverseMapName::FlashLog => ReverseMapPart::FlashLog { log_pages },
-            ReverseMapName::Ideal => ReverseMapPart::Ideal,
-            ReverseMapName::None => ReverseMapPart::OobOnly,
+            ReverseMapName::NvramLog => ReverseMapKind::NvramLog { nvram_bytes },
+            ReverseMapName::FlashLog => ReverseMapKind::FlashLog { log_pages },
+            ReverseMapName::Ideal => ReverseMapKind::Ideal,
+            ReverseMapName::None => ReverseMapKind::OobOnly,
         }
     }
 
@@ -181,8 +181,8 @@ impl Default for DeltaConfig {
     fn default() -> Self {
         let design = DeltaDesign::default();
         Self {
-            heat_entries: design.heat_entries,
-            hot_accesses: design.hot_accesses,
+            heat_entries: design.heat_table_entries,
+            hot_accesses: design.hot_access_threshold,
             open_pages: design.temp_buffer_pages,
             max_ratio: None,
             scan_interval_writes: design.cold_scan_interval_writes,
@@ -201,8 +201,8 @@ impl DeltaConfig {
         let slowest_ns = encode_ns.max(transfer_ns).max(flash.read_ns as f64);
         let worth_it = (1.0 - slowest_ns / flash.program_ns.max(1) as f64).clamp(0.0, 1.0);
         DeltaDesign {
-            heat_entries: self.heat_entries,
-            hot_accesses: self.hot_accesses,
+            heat_table_entries: self.heat_entries,
+            hot_access_threshold: self.hot_accesses,
             temp_buffer_pages: self.open_pages,
             max_delta_ratio: self.max_ratio.unwrap_or(worth_it),
             cold_scan_interval_writes: self.scan_interval_writes,
@@ -261,8 +261,8 @@ impl Default for RecycleConfig {
             entries: None,
             history: None,
             window: 1,
-            alpha: options.alpha,
-            beta: options.beta,
+            alpha: options.popularity_growth_alpha,
+            beta: options.probability_decay_beta,
             verify_on_hit: false,
             count_comparisons: true,
             refresh_age_programs: None,

@@ -17,7 +17,7 @@ use super::{
 };
 
 /// A rule that states under which condition the settings of one key or section have an effect on a run.
-struct EffectRule {
+struct SettingEffectRule {
     /// The key of the rule's setting as `section.key`, or `section.` for all keys of the section.
     key: &'static str,
     /// Keys of the section to which this rule does not apply.
@@ -39,8 +39,8 @@ const fn rule_for_key(
     key: &'static str,
     is_used: fn(&Config, &DesignWithParts<'_>) -> bool,
     when: &'static str,
-) -> EffectRule {
-    EffectRule { key, excepted_keys: &[], is_used, effect_condition: when }
+) -> SettingEffectRule {
+    SettingEffectRule { key, excepted_keys: &[], is_used, effect_condition: when }
 }
 
 const WHEN_MAP_IS_ON_FLASH: &str =
@@ -62,7 +62,7 @@ fn has_lifetime_target(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
     has_lifetime_management(config, chosen) && config.lifetime.schemes != LifetimeSchemes::Best
 }
 
-fn chooses_best_schemes(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
+fn chooses_best_lifetime_schemes(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
     has_lifetime_management(config, chosen) && config.lifetime.schemes == LifetimeSchemes::Best
 }
 
@@ -77,8 +77,8 @@ fn uses_remap_section(_: &Config, chosen: &DesignWithParts<'_>) -> bool {
     chosen.parts.content.sharing.is_some() && chosen.design != "integrated"
 }
 
-fn has_buffer(config: &Config, _: &DesignWithParts<'_>) -> bool {
-    config.has_buffer()
+fn has_write_buffer(config: &Config, _: &DesignWithParts<'_>) -> bool {
+    config.has_write_buffer()
 }
 
 fn has_time_model(config: &Config, _: &DesignWithParts<'_>) -> bool {
@@ -90,15 +90,15 @@ fn has_event_engine(config: &Config, _: &DesignWithParts<'_>) -> bool {
 }
 
 /// Returns whether the device has the size that its configuration keys set, instead of being resized to the input.
-fn has_fixed_size(config: &Config, _: &DesignWithParts<'_>) -> bool {
+fn has_fixed_device_size(config: &Config, _: &DesignWithParts<'_>) -> bool {
     let is_auto = config.device.preset.as_deref().is_none_or(|name| name == AUTO_SIZED_PRESET_NAME);
     config.device.fit.is_none() && (!is_auto || config.device.logical_pages.is_some())
 }
 
-const EFFECT_RULES: &[EffectRule] = &[
+const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
     rule_for_key(
         "device.blocks_per_plane",
-        has_fixed_size,
+        has_fixed_device_size,
         "the device is not sized to the input: a preset without device.fit, or device.logical_pages",
     ),
     rule_for_key(
@@ -106,7 +106,7 @@ const EFFECT_RULES: &[EffectRule] = &[
         |_, chosen| chosen.parts.content.recycle.is_some(),
         "dead pages are recycled: recyclable, or parts.content with recycle",
     ),
-    EffectRule {
+    SettingEffectRule {
         key: "remap.",
         excepted_keys: &["remap.dedup"],
         is_used: uses_remap_section,
@@ -148,9 +148,9 @@ const EFFECT_RULES: &[EffectRule] = &[
     ),
     rule_for_key("gc.background_share", has_time_model, WHEN_TIME_IS_MODELLED),
     rule_for_key("wear.scan", |config, _| config.wear.static_gap > 0, "wear.static_gap is above 0"),
-    rule_for_key("buffer.policy", has_buffer, WHEN_WRITES_ARE_BUFFERED),
-    rule_for_key("buffer.keep_at_end", has_buffer, WHEN_WRITES_ARE_BUFFERED),
-    EffectRule {
+    rule_for_key("buffer.policy", has_write_buffer, WHEN_WRITES_ARE_BUFFERED),
+    rule_for_key("buffer.keep_at_end", has_write_buffer, WHEN_WRITES_ARE_BUFFERED),
+    SettingEffectRule {
         key: "timing.",
         excepted_keys: &["timing.mode"],
         is_used: has_time_model,
@@ -165,7 +165,7 @@ const EFFECT_RULES: &[EffectRule] = &[
     rule_for_key("timing.suspend_max", |config, _| config.timing.suspend, "timing.suspend is true"),
     rule_for_key("lifetime.target_years", has_lifetime_target, WHEN_WRITES_ARE_THROTTLED),
     rule_for_key("lifetime.epoch_s", has_lifetime_target, WHEN_WRITES_ARE_THROTTLED),
-    rule_for_key("lifetime.epoch_writes", chooses_best_schemes, WHEN_BEST_SCHEMES_RUN),
+    rule_for_key("lifetime.epoch_writes", chooses_best_lifetime_schemes, WHEN_BEST_SCHEMES_RUN),
     rule_for_key(
         "lifetime.schemes",
         |config, chosen| {
@@ -205,7 +205,7 @@ const EFFECT_RULES: &[EffectRule] = &[
     ),
 ];
 
-impl EffectRule {
+impl SettingEffectRule {
     fn applies_to_key(&self, key: &str) -> bool {
         let whole_section = self.key.ends_with('.') && key.starts_with(self.key);
         (key == self.key || whole_section) && !self.excepted_keys.contains(&key)
@@ -222,7 +222,7 @@ pub struct IgnoredSetting {
     /// The condition under which the ignored setting would have an effect.
     pub has_effect_when: &'static str,
     /// Whether all designs of the run ignore the setting, so that it is refused.
-    pub is_ignored_by_all: bool,
+    pub is_ignored_by_all_designs: bool,
 }
 
 /// Writes the sentence that tells the user which setting is ignored and when it would have an effect.
@@ -243,7 +243,7 @@ type SettingCheck = (&'static str, fn(&Config) -> bool);
 
 /// Settings that a life (`wearwell life`: a trace repeated until the drive is worn out) ignores. A life starts with a
 /// new drive and has no clock except the times of the input.
-const SETTINGS_IGNORED_BY_LIFE: [SettingCheck; 9] = [
+const SETTINGS_IGNORED_BY_LIFE_RUN: [SettingCheck; 9] = [
     ("timing", |config| config.timing != TimingConfig::default()),
     ("recovery.after_run", |config| config.recovery.after_run),
     ("recovery.after_requests", |config| config.recovery.after_requests.is_some()),
@@ -256,7 +256,7 @@ const SETTINGS_IGNORED_BY_LIFE: [SettingCheck; 9] = [
 ];
 
 /// Settings that are ignored on a drive that a program controls step by step, which has neither clock nor input.
-const SETTINGS_IGNORED_WHEN_STEPPING: [SettingCheck; 8] = [
+const SETTINGS_IGNORED_BY_STEPPED_DRIVE: [SettingCheck; 8] = [
     ("timing.mode", |config| config.timing.mode != Mode::default()),
     ("recovery.after_run", |config| config.recovery.after_run),
     ("recovery.after_requests", |config| config.recovery.after_requests.is_some()),
@@ -272,8 +272,8 @@ const SETTINGS_IGNORED_WHEN_STEPPING: [SettingCheck; 8] = [
 impl Config {
     /// Returns a section or key of this configuration that would be ignored on a drive that a program controls step by
     /// step, if there is one.
-    pub fn setting_ignored_when_stepping(&self) -> Option<&'static str> {
-        SETTINGS_IGNORED_WHEN_STEPPING
+    pub fn setting_ignored_by_stepped_drive(&self) -> Option<&'static str> {
+        SETTINGS_IGNORED_BY_STEPPED_DRIVE
             .iter()
             .find(|(_, is_asked_for)| is_asked_for(self))
             .map(|&(name, _)| name)
@@ -281,8 +281,11 @@ impl Config {
 
     /// Returns a section or key of this configuration that a life (a trace repeated until the drive is worn out) would
     /// ignore, set by file or by setting.
-    pub fn setting_ignored_by_life(&self) -> Option<&'static str> {
-        SETTINGS_IGNORED_BY_LIFE.iter().find(|(_, is_asked_for)| is_asked_for(self)).map(|&(name, _)| name)
+    pub fn setting_ignored_by_life_run(&self) -> Option<&'static str> {
+        SETTINGS_IGNORED_BY_LIFE_RUN
+            .iter()
+            .find(|(_, is_asked_for)| is_asked_for(self))
+            .map(|&(name, _)| name)
     }
 
     /// Returns which of these settings (`section.key=value`) are ignored by runs of these designs.
@@ -304,7 +307,9 @@ impl Config {
     fn ignored_key(&self, key: &str, designs: &[String]) -> Option<IgnoredSetting> {
         let broken = |design: &String| {
             let chosen = DesignWithParts { design, parts: self.parts_on_default_device(design)? };
-            EFFECT_RULES.iter().find(|rule| rule.applies_to_key(key) && !(rule.is_used)(self, &chosen))
+            SETTING_EFFECT_RULES
+                .iter()
+                .find(|rule| rule.applies_to_key(key) && !(rule.is_used)(self, &chosen))
         };
         let ignoring: Vec<String> =
             designs.iter().filter(|&design| broken(design).is_some()).cloned().collect();
@@ -314,7 +319,7 @@ impl Config {
             setting_key: key.to_owned(),
             ignoring_designs: ignoring,
             has_effect_when: when,
-            is_ignored_by_all: by_all,
+            is_ignored_by_all_designs: by_all,
         })
     }
 }
@@ -329,7 +334,7 @@ mod tests {
         config
             .ignored_settings(&owned(settings), &owned(designs))
             .into_iter()
-            .map(|one| (one.setting_key, one.is_ignored_by_all))
+            .map(|one| (one.setting_key, one.is_ignored_by_all_designs))
             .collect()
     }
 
@@ -339,7 +344,7 @@ mod tests {
             let settings: Vec<String> = settings.iter().map(|&text| text.to_owned()).collect();
             Config::from_text_and_settings(Some(("drive.toml", file)), &settings)
                 .unwrap()
-                .setting_ignored_by_life()
+                .setting_ignored_by_life_run()
         };
         assert_eq!(of("", &["wear.dynamic=true", "replay.seed=3", "replay.time_scale=2.0"]), None);
         assert_eq!(of("[precondition]\nmode = 'steady'", &[]), Some("precondition"));
@@ -353,7 +358,7 @@ mod tests {
         let of = |setting: &str| {
             Config::from_text_and_settings(None, &[setting.to_owned()])
                 .unwrap()
-                .setting_ignored_when_stepping()
+                .setting_ignored_by_stepped_drive()
         };
         for used in ["gc.policy=fifo", "replay.seed=3", "device.wear_out=true", "timing.delta_encode_us=5.0"]
         {
@@ -456,7 +461,7 @@ mod tests {
     #[test]
     fn every_ignored_setting_rule_names_an_existing_key() {
         let documents = include_str!("../../../docs/configuration.md");
-        for rule in EFFECT_RULES {
+        for rule in SETTING_EFFECT_RULES {
             let known = match rule.key.strip_suffix('.') {
                 Some(section) => documents.contains(&format!("## `[{section}]`")),
                 None => documents.contains(&format!("| `{}` |", rule.key)),

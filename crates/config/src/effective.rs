@@ -85,7 +85,7 @@ impl DeviceConfig {
 impl PreconditionConfig {
     /// Returns the amount of random overwrites that preconditioning makes after the first GC, in units of the physical
     /// capacity.
-    pub fn overwrites_in_capacities(&self) -> f64 {
+    pub fn overwrites_in_physical_capacities(&self) -> f64 {
         self.overwrite.unwrap_or(match self.mode {
             Precondition::Steady => 1.0,
             Precondition::Constructed | Precondition::InUse => 0.1,
@@ -94,7 +94,7 @@ impl PreconditionConfig {
     }
 
     /// Returns the share of the replayed requests that only age the device during preconditioning (default 0.5).
-    pub fn aging_share(&self) -> f64 {
+    pub fn aging_request_share(&self) -> f64 {
         self.share.unwrap_or(0.5)
     }
 
@@ -105,8 +105,16 @@ impl PreconditionConfig {
             Precondition::Steady | Precondition::Constructed | Precondition::InUse | Precondition::Random
         );
         Self {
-            overwrite: if overwrites { Some(self.overwrites_in_capacities()) } else { self.overwrite },
-            share: if is_aged && self.trace.is_none() { Some(self.aging_share()) } else { self.share },
+            overwrite: if overwrites {
+                Some(self.overwrites_in_physical_capacities())
+            } else {
+                self.overwrite
+            },
+            share: if is_aged && self.trace.is_none() {
+                Some(self.aging_request_share())
+            } else {
+                self.share
+            },
             filled: if is_aged { Some(self.filled == Some(true)) } else { self.filled },
             ..self.clone()
         }

@@ -35,7 +35,7 @@ pub use metadata::{
 pub use origin::{Origin, Origins, Source};
 pub use parts::{ContentList, ContentName, MapName, PartsConfig, SurvivalName};
 pub use read::ConfigError;
-pub use resolve::{ResolvedDevice, blocks_kept_by_gc};
+pub use resolve::{ResolvedDevice, blocks_without_data_per_pool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 pub use timing::{Mode, TimingConfig};

@@ -9,19 +9,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wearwell::content::recycle::HistoryScope;
 use wearwell::design::{
-    self, BlockSurvey, DftlOptions, GeckoFtlOptions, MAX_METADATA_SHARE, MappingPart, Parts, Persistence,
-    UFtlOptions, WearwellOptions,
+    self, DftlOptions, GeckoFtlOptions, MAX_METADATA_BLOCK_SHARE, MappingPart, Parts, Persistence,
+    RecoveryBlockScan, UFtlOptions, WearwellOptions,
 };
 use wearwell::gc::{GcOptions, MetadataGc};
-use wearwell::mapping::{CachedOptions, DirectoryPart, InvalidPageIdentification};
+use wearwell::mapping::{CachedOptions, DirectoryLocation, InvalidPageIdentification};
 use wearwell::nand::Geometry;
-use wearwell::validity::{BitmapOptions, GeckoOptions, MergeMode, ValidityPart};
+use wearwell::validity::{FlashBitmapOptions, GeckoOptions, MergeMode, ValidityPart};
 
 use super::{Config, RemapConfig, ResolvedDevice};
 
 /// Number of logical pages per entry of the cache of an L2P map on flash, where the configuration sets no number of
 /// entries.
-const DEFAULT_PAGES_PER_CACHE_ENTRY: u32 = 32;
+const DEFAULT_PAGES_PER_MAP_CACHE_ENTRY: u32 = 32;
 
 /// Options of an L2P map on flash; an absent value is the design's own.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -136,7 +136,7 @@ pub struct RecoveryConfig {
 
 impl RecoveryConfig {
     /// Returns whether the run includes a loss of power and the recovery from it.
-    pub fn is_executed(&self) -> bool {
+    pub fn has_power_loss(&self) -> bool {
         self.after_run || self.after_requests.is_some()
     }
 }
@@ -168,10 +168,10 @@ pub enum SurveyName {
 
 impl SurveyName {
     /// Returns the option of the engine that this name selects: what recovery reads of each block.
-    pub fn block_survey(self) -> BlockSurvey {
+    pub fn block_survey(self) -> RecoveryBlockScan {
         match self {
-            Self::OobScan => BlockSurvey::OobScan,
-            Self::HeadTail => BlockSurvey::HeadTail,
+            Self::OobScan => RecoveryBlockScan::OobScan,
+            Self::HeadTail => RecoveryBlockScan::HeadTail,
         }
     }
 }
@@ -204,7 +204,7 @@ impl ValidityConfig {
         let batch = self.batch;
         match self.kind {
             None if matches!(own, ValidityPart::Bitmap(_)) => {
-                ValidityPart::Bitmap(BitmapOptions { batches_updates: batch })
+                ValidityPart::Bitmap(FlashBitmapOptions { batches_updates: batch })
             }
             None => own,
             Some(name) => self.validity_part(name, gecko),
@@ -216,7 +216,7 @@ impl ValidityConfig {
     pub(super) fn validity_part(&self, name: ValidityName, gecko: GeckoOptions) -> ValidityPart {
         match name {
             ValidityName::Ram => ValidityPart::Ram,
-            ValidityName::Bitmap => ValidityPart::Bitmap(BitmapOptions { batches_updates: self.batch }),
+            ValidityName::Bitmap => ValidityPart::Bitmap(FlashBitmapOptions { batches_updates: self.batch }),
             ValidityName::Log => ValidityPart::Log,
             ValidityName::Gecko => ValidityPart::Gecko(gecko),
         }
@@ -224,7 +224,7 @@ impl ValidityConfig {
 }
 
 impl MappingConfig {
-    pub(super) fn demand_paged_options(&self, own: CachedOptions, nodes: u32) -> CachedOptions {
+    pub(super) fn demand_paged_map_options(&self, own: CachedOptions, nodes: u32) -> CachedOptions {
         let identification = match self.identification {
             None => own.identification,
             Some(IdentificationName::OnUpdate) => InvalidPageIdentification::OnUpdate,
@@ -237,8 +237,8 @@ impl MappingConfig {
         };
         let directory = match self.directory {
             None => own.directory,
-            Some(DirectoryName::Ram) => DirectoryPart::Ram,
-            Some(DirectoryName::Tree) => DirectoryPart::Tree { cached_nodes: nodes },
+            Some(DirectoryName::Ram) => DirectoryLocation::Ram,
+            Some(DirectoryName::Tree) => DirectoryLocation::Tree { cached_nodes: nodes },
         };
         let checkpoints = self.checkpoints.unwrap_or(own.makes_checkpoints);
         CachedOptions {
@@ -253,32 +253,32 @@ impl MappingConfig {
 
 /// Entries of the content index (fingerprint to stored page) per exported page on the design wearwell. At this share
 /// the index takes a sixteenth of a page map's RAM.
-const WEARWELL_INDEX_ENTRIES_PER_PAGE: f64 = 1.0 / 64.0;
+const WEARWELL_CONTENT_INDEX_ENTRIES_PER_PAGE: f64 = 1.0 / 64.0;
 
 /// Minimum number of entries of the L2P map's cache on the design wearwell (one MiB of RAM). A drive of at most 512 MiB
 /// therefore caches its whole map and writes no translation page.
-const WEARWELL_MIN_CACHE_ENTRIES: u32 = 1 << 17;
+const WEARWELL_MIN_MAP_CACHE_ENTRIES: u32 = 1 << 17;
 
 impl Config {
     /// Returns the number of L2P entries that a map on flash caches in RAM. `own_least` is the minimum that the design
     /// has of its own ([`Self::least_cache_entries`]).
-    pub(super) fn cache_entries(&self, own_least: Option<u32>, resolved: &ResolvedDevice) -> u32 {
+    pub(super) fn cached_map_entries(&self, own_least: Option<u32>, resolved: &ResolvedDevice) -> u32 {
         let least = self.mapping.least_cache_entries.or(own_least).unwrap_or(1).min(resolved.logical_pages);
         self.mapping
             .cache_entries
-            .unwrap_or((resolved.logical_pages / DEFAULT_PAGES_PER_CACHE_ENTRY).max(least))
+            .unwrap_or((resolved.logical_pages / DEFAULT_PAGES_PER_MAP_CACHE_ENTRY).max(least))
     }
 
     /// Returns the least number of entries of the L2P map's cache that a design has by default
     /// (`mapping.least_cache_entries`), or `None`.
     pub fn least_cache_entries(design: &str) -> Option<u32> {
-        (design == "wearwell").then_some(WEARWELL_MIN_CACHE_ENTRIES)
+        (design == "wearwell").then_some(WEARWELL_MIN_MAP_CACHE_ENTRIES)
     }
 
     /// Returns the number of entries of delta encoding's table of access counts (to find hot pages) on a design with a
     /// map on flash.
-    pub(super) fn access_count_entries(resolved: &ResolvedDevice) -> u32 {
-        (resolved.logical_pages / DEFAULT_PAGES_PER_CACHE_ENTRY).max(1)
+    pub(super) fn access_count_table_entries(resolved: &ResolvedDevice) -> u32 {
+        (resolved.logical_pages / DEFAULT_PAGES_PER_MAP_CACHE_ENTRY).max(1)
     }
 
     /// Returns how many inner nodes of the tree that locates translation pages are cached in RAM.
@@ -291,10 +291,10 @@ impl Config {
     /// design.
     pub fn metadata_parts(&self, design: &str, resolved: &ResolvedDevice) -> Option<Parts> {
         let gc = resolved.gc_options;
-        let cache_entries = self.cache_entries(Self::least_cache_entries(design), resolved);
+        let cache_entries = self.cached_map_entries(Self::least_cache_entries(design), resolved);
         let gecko = self.gecko.gecko_options(&resolved.geometry);
         let cached_nodes = self.cached_directory_nodes(resolved);
-        let tree = UFtlOptions { cache_entries, cached_nodes };
+        let tree = UFtlOptions { cache_entries, cached_directory_nodes: cached_nodes };
         let mut parts = match design {
             "dftl" => {
                 let cache_entries = self.dftl.cache_entries.unwrap_or(cache_entries);
@@ -308,7 +308,7 @@ impl Config {
             _ => return None,
         };
         if let MappingPart::Cached(own) = parts.mapping {
-            parts.mapping = MappingPart::Cached(self.mapping.demand_paged_options(own, cached_nodes));
+            parts.mapping = MappingPart::Cached(self.mapping.demand_paged_map_options(own, cached_nodes));
         }
         parts.validity = self.validity.validity_part_or_own(parts.validity, gecko);
         parts.persistence = match self.recovery.by {
@@ -333,9 +333,9 @@ impl Config {
     ) -> Parts {
         let mut recycle = self.recycle_design(resolved);
         if self.recycle.history.is_none() {
-            recycle.options.history = HistoryScope::Store;
+            recycle.options.history_scope = HistoryScope::Store;
         }
-        let index_share = self.remap.index_share.or(Some(WEARWELL_INDEX_ENTRIES_PER_PAGE));
+        let index_share = self.remap.index_share.or(Some(WEARWELL_CONTENT_INDEX_ENTRIES_PER_PAGE));
         let remap = RemapConfig { index_share, ..self.remap.clone() };
         let options = WearwellOptions {
             cache_entries,
@@ -349,12 +349,12 @@ impl Config {
 
     /// Returns the GC options `own` of a design with the configured way of collecting metadata blocks; without such a
     /// setting, `own` is unchanged.
-    pub fn gc_with_metadata_policy(&self, own: GcOptions) -> GcOptions {
+    pub fn gc_options_with_metadata_policy(&self, own: GcOptions) -> GcOptions {
         let share = self.gc.metadata_share;
         let metadata = match (self.gc.metadata, own.metadata_gc) {
             (Some(MetadataName::Greedy), _) | (None, MetadataGc::Greedy) => MetadataGc::Greedy,
             (Some(MetadataName::WhenEmpty), _) => {
-                MetadataGc::WhenEmpty { max_metadata_share: share.unwrap_or(MAX_METADATA_SHARE) }
+                MetadataGc::WhenEmpty { max_metadata_share: share.unwrap_or(MAX_METADATA_BLOCK_SHARE) }
             }
             (None, MetadataGc::WhenEmpty { max_metadata_share: of_design }) => {
                 MetadataGc::WhenEmpty { max_metadata_share: share.unwrap_or(of_design) }

@@ -14,9 +14,9 @@ use wearwell::content::SchemeKind;
 use wearwell::content::recycle::HistoryScope;
 use wearwell::design::{self, ChunkDesign, ContentParts, MappingPart, Parts, Persistence, SharingDesign};
 use wearwell::gc::MetadataGc;
-use wearwell::mapping::{CachedOptions, DirectoryPart, InvalidPageIdentification};
+use wearwell::mapping::{CachedOptions, DirectoryLocation, InvalidPageIdentification};
 use wearwell::sharing::counts::ReferenceCountForm;
-use wearwell::sharing::reverse_map::ReverseMapPart;
+use wearwell::sharing::reverse_map::ReverseMapKind;
 use wearwell::validity::ValidityPart;
 
 use super::{Config, ConfigError, HistoryName, MetadataName, ResolvedDevice, ReverseMapName, ValidityName};
@@ -339,7 +339,7 @@ impl Config {
             recycle: list
                 .contains(ContentName::RECYCLE)
                 .then(|| own.recycle.clone().unwrap_or_else(|| self.recycle_design(resolved))),
-            sharing: shares.then(|| self.sharing_part(deduplicates, own.sharing, resolved)),
+            sharing: shares.then(|| self.page_sharing_part(deduplicates, own.sharing, resolved)),
             delta: list.contains(ContentName::DELTA).then(|| self.delta_design(resolved)),
             chunks: list.contains(ContentName::COMPRESS).then(ChunkDesign::default),
             stateless_mechanisms: mechanisms_without_options()
@@ -348,14 +348,14 @@ impl Config {
         }
     }
 
-    fn sharing_part(
+    fn page_sharing_part(
         &self,
         deduplicates: bool,
         own: Option<SharingDesign>,
         resolved: &ResolvedDevice,
     ) -> SharingDesign {
-        let configured = self.remap.sharing_design(&resolved.geometry, resolved.logical_pages);
-        let base = own.unwrap_or(SharingDesign { reverse_map: ReverseMapPart::Ideal, ..configured });
+        let configured = self.remap.page_sharing_design(&resolved.geometry, resolved.logical_pages);
+        let base = own.unwrap_or(SharingDesign { reverse_map: ReverseMapKind::Ideal, ..configured });
         let dedup = base.dedup.unwrap_or_else(|| self.remap.dedup_options(resolved.logical_pages));
         SharingDesign { dedup: deduplicates.then_some(dedup), ..base }
     }
@@ -363,7 +363,7 @@ impl Config {
     fn map_part(&self, name: MapName, own: MappingPart, resolved: &ResolvedDevice) -> MappingPart {
         let entries = match own {
             MappingPart::Cached(cache) | MappingPart::Journalled { cache, .. } => cache.cache_entries,
-            MappingPart::Flat => self.cache_entries(None, resolved),
+            MappingPart::Flat => self.cached_map_entries(None, resolved),
         };
         let eager = CachedOptions::of_entries(entries);
         let lazy = CachedOptions {
@@ -374,8 +374,8 @@ impl Config {
         let nodes = self.cached_directory_nodes(resolved);
         match name {
             MapName::Flat => MappingPart::Flat,
-            MapName::Cached => MappingPart::Cached(self.mapping.demand_paged_options(eager, nodes)),
-            MapName::Lazy => MappingPart::Cached(self.mapping.demand_paged_options(lazy, nodes)),
+            MapName::Cached => MappingPart::Cached(self.mapping.demand_paged_map_options(eager, nodes)),
+            MapName::Lazy => MappingPart::Cached(self.mapping.demand_paged_map_options(lazy, nodes)),
         }
     }
 
@@ -450,13 +450,13 @@ fn content_list_of(content: &ContentParts) -> ContentList {
     ContentList(of_papers.chain(filters.iter().map(ContentName::Mechanism)).collect())
 }
 
-fn reverse_map_name(part: ReverseMapPart) -> ReverseMapName {
+fn reverse_map_name(part: ReverseMapKind) -> ReverseMapName {
     match part {
-        ReverseMapPart::Segments { .. } => ReverseMapName::Segments,
-        ReverseMapPart::NvramLog { .. } => ReverseMapName::NvramLog,
-        ReverseMapPart::FlashLog { .. } => ReverseMapName::FlashLog,
-        ReverseMapPart::Ideal => ReverseMapName::Ideal,
-        ReverseMapPart::OobOnly => ReverseMapName::None,
+        ReverseMapKind::Segments { .. } => ReverseMapName::Segments,
+        ReverseMapKind::NvramLog { .. } => ReverseMapName::NvramLog,
+        ReverseMapKind::FlashLog { .. } => ReverseMapName::FlashLog,
+        ReverseMapKind::Ideal => ReverseMapName::Ideal,
+        ReverseMapKind::OobOnly => ReverseMapName::None,
     }
 }
 
@@ -472,7 +472,7 @@ fn toml_sections_of(parts: &Parts, logical_pages: u32) -> toml::Table {
     set("parts", "content", toml::Value::Array(list.collect()));
     set("parts", "survives", toml_name_of(SurvivalName::of_persistence(parts.persistence)));
     if let Some(recycle) = &parts.content.recycle
-        && recycle.options.history == HistoryScope::Store
+        && recycle.options.history_scope == HistoryScope::Store
     {
         set("recycle", "history", toml_name_of(HistoryName::Store));
     }
@@ -504,7 +504,7 @@ fn toml_sections_of(parts: &Parts, logical_pages: u32) -> toml::Table {
             if cache.makes_checkpoints != is_lazy {
                 set("mapping", "checkpoints", cache.makes_checkpoints.into());
             }
-            if matches!(cache.directory, DirectoryPart::Tree { .. }) {
+            if matches!(cache.directory, DirectoryLocation::Tree { .. }) {
                 set("mapping", "directory", "tree".into());
             }
             if is_lazy { MapName::Lazy } else { MapName::Cached }

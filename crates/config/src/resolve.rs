@@ -77,7 +77,7 @@ impl Config {
     pub fn resolve_device(&self, footprint_pages: u64) -> Result<ResolvedDevice, ConfigError> {
         self.require_values_in_range()?;
         self.require_timing_for_throttling()?;
-        self.require_map_for_journal()?;
+        self.require_flash_map_for_delta_journal()?;
         let name = self.device.preset.as_deref().unwrap_or(AUTO_SIZED_PRESET_NAME);
         let device = if name == AUTO_SIZED_PRESET_NAME {
             auto_device(footprint_pages)
@@ -90,9 +90,9 @@ impl Config {
         let exported = exported_share(spare, self.device.over_provisioning_of.unwrap_or_default())?;
         let (geometry, reserve_blocks) = match fit {
             Some(fit) => {
-                let fitting = FitRequest {
+                let fitting = DeviceFitRequest {
                     footprint_pages,
-                    touched_share: fit,
+                    touched_share_of_exported: fit,
                     exported_share: exported,
                     gc_free_share: self.gc_free_share(&device),
                 };
@@ -213,7 +213,7 @@ impl Config {
         }
     }
 
-    fn require_map_for_journal(&self) -> Result<(), ConfigError> {
+    fn require_flash_map_for_delta_journal(&self) -> Result<(), ConfigError> {
         if self.delta.journal_pages.is_some() && self.delta.cache_entries.is_none() {
             return Err(ConfigError::InvalidValue(
                 "delta.journal_pages: a journal needs a map on flash: set delta.cache_entries".into(),
@@ -311,10 +311,14 @@ impl Config {
     fn fit_to_footprint(
         &self,
         geometry: &Geometry,
-        fitting: &FitRequest,
+        fitting: &DeviceFitRequest,
     ) -> Result<(Geometry, f64), ConfigError> {
-        let FitRequest { footprint_pages, touched_share: fit, exported_share: exported, gc_free_share } =
-            *fitting;
+        let DeviceFitRequest {
+            footprint_pages,
+            touched_share_of_exported: fit,
+            exported_share: exported,
+            gc_free_share,
+        } = *fitting;
         if !(fit > 0.0 && fit <= 1.0) {
             return Err(ConfigError::InvalidValue(format!(
                 "device.fit is {fit}; it must be above 0 and at most 1"
@@ -325,7 +329,7 @@ impl Config {
         let per_plane = pages / (geometry.planes() as f64 * geometry.pages_per_block as f64);
         let reserve = match self.device.reserve_blocks {
             Some(reserve) => reserve,
-            None => self.reserve_blocks(per_plane, exported, gc_free_share),
+            None => self.reserve_blocks_per_pool(per_plane, exported, gc_free_share),
         };
         // On a tiny device a share of the blocks is not enough. Each pool needs a free block, a block for GC copies,
         // six for maps and page validity on flash, and one whose pages can become invalid.
@@ -337,13 +341,13 @@ impl Config {
     /// Returns the reserve blocks of a pool (a plane, or the planes of a superblock), which keep its over-provisioning
     /// at the nominal value: the blocks that GC keeps free, and the unwritten part of the open blocks. If the spare
     /// space is only a few blocks, the reserve grows so that maps and page validity on flash fit too.
-    fn reserve_blocks(&self, per_plane: f64, exported: f64, gc_free_share: f64) -> f64 {
+    fn reserve_blocks_per_pool(&self, per_plane: f64, exported: f64, gc_free_share: f64) -> f64 {
         let for_metadata = 9.0 - per_plane * (1.0 - exported);
         let mut reserve = 0.0;
         // The threshold may be a share of all blocks, including the reserve, so the reserve is computed iteratively.
         for _ in 0..8 {
             let low = self.gc_threshold_blocks((per_plane + reserve).ceil() as u32, gc_free_share);
-            reserve = blocks_kept_by_gc(low).max(for_metadata);
+            reserve = blocks_without_data_per_pool(low).max(for_metadata);
         }
         reserve
     }
@@ -359,7 +363,7 @@ impl Config {
             "page-map" => design::page_map(gc),
             "recyclable" => design::recyclable(gc, self.recycle_design(resolved)),
             "remap" => {
-                design::remap(gc, self.remap.sharing_design(&resolved.geometry, resolved.logical_pages))
+                design::remap(gc, self.remap.page_sharing_design(&resolved.geometry, resolved.logical_pages))
             }
             "delta" => self.delta.delta_parts(gc, self.delta_design(resolved)),
             "integrated" => {
@@ -371,12 +375,12 @@ impl Config {
             })?,
         };
         self.replace_parts(&mut parts, resolved);
-        parts.gc = self.gc_with_metadata_policy(parts.gc);
-        parts.block_survey = self.recovery.blocks.block_survey();
+        parts.gc = self.gc_options_with_metadata_policy(parts.gc);
+        parts.recovery_block_scan = self.recovery.blocks.block_survey();
         if let (Some(delta), MappingPart::Cached(_)) = (&mut parts.content.delta, parts.mapping)
             && design != "delta"
         {
-            delta.heat_entries.get_or_insert(Self::access_count_entries(resolved));
+            delta.heat_table_entries.get_or_insert(Self::access_count_table_entries(resolved));
         }
         Ok(parts)
     }
@@ -398,18 +402,18 @@ impl Config {
         let options = RecycleOptions {
             capacity_entries: (config.policy != RecyclePolicy::Inf).then_some(entries),
             policy,
-            alpha: config.alpha,
-            beta: config.beta,
+            popularity_growth_alpha: config.alpha,
+            probability_decay_beta: config.beta,
             count_comparisons: config.count_comparisons,
             refresh_age_programs: config.refresh_age_programs,
-            history: config.history.map(HistoryName::history_scope).unwrap_or_default(),
+            history_scope: config.history.map(HistoryName::history_scope).unwrap_or_default(),
         };
         RecycleDesign { options, verify_on_hit: config.verify_on_hit }
     }
 
     /// Returns the write buffer that the configuration explicitly sets; 0 pages if it sets none. Used by a live device,
     /// which has no default buffer because it completes partial pages itself.
-    pub fn configured_buffer(&self) -> BufferOptions {
+    pub fn configured_write_buffer(&self) -> BufferOptions {
         let policy = match self.buffer.policy {
             BufferOrder::Fifo => BufferPolicy::Fifo,
             BufferOrder::Slru => BufferPolicy::Slru,
@@ -421,12 +425,15 @@ impl Config {
     /// size.
     pub fn write_buffer_options(&self, geometry: &Geometry) -> BufferOptions {
         let joins_small_writes = u64::from(geometry.page_bytes) > PAGE_BYTES;
-        let default = if joins_small_writes { BUFFER_PAGES_PER_PLANE * geometry.planes() } else { 0 };
-        BufferOptions { capacity_pages: self.buffer.pages.unwrap_or(default), ..self.configured_buffer() }
+        let default = if joins_small_writes { WRITE_BUFFER_PAGES_PER_PLANE * geometry.planes() } else { 0 };
+        BufferOptions {
+            capacity_pages: self.buffer.pages.unwrap_or(default),
+            ..self.configured_write_buffer()
+        }
     }
 
     /// Returns whether a replay has a write buffer. Only the configuration and the preset decide it, not the input.
-    pub(super) fn has_buffer(&self) -> bool {
+    pub(super) fn has_write_buffer(&self) -> bool {
         let preset = self.device.preset.as_deref().and_then(preset::preset_by_name);
         let of_preset = preset.map_or(PAGE_BYTES as u32, |device| device.geometry.page_bytes);
         let page_bytes = self.device.page_bytes.unwrap_or(of_preset);
@@ -436,7 +443,7 @@ impl Config {
 
 /// Number of pages of the default write buffer per plane: three pages for a wordline of a TLC die, and one that
 /// collects the next writes while the wordline is programmed. This is 4 MiB on the preset `tlc-1t`.
-const BUFFER_PAGES_PER_PLANE: u32 = 4;
+const WRITE_BUFFER_PAGES_PER_PLANE: u32 = 4;
 
 impl GcConfig {
     /// Returns the number of random blocks that the GC policy `d-choices` compares (default 10).
@@ -473,17 +480,17 @@ fn device_preset_named(name: &str) -> Result<preset::DevicePreset, ConfigError> 
 /// collect.
 fn auto_device(footprint_pages: u64) -> preset::DevicePreset {
     /// Number of blocks of each plane of the `auto` drive, so that 15 % of spare space is several blocks.
-    const AUTO_BLOCKS_PER_PLANE: u64 = 64;
+    const AUTO_DEVICE_BLOCKS_PER_PLANE: u64 = 64;
     let model = preset::preset_by_name("lx-40g").expect("the preset is in the list");
     let pages_per_block = model.geometry.pages_per_block as u64;
-    let is_large = footprint_pages >= 4 * AUTO_BLOCKS_PER_PLANE * pages_per_block;
+    let is_large = footprint_pages >= 4 * AUTO_DEVICE_BLOCKS_PER_PLANE * pages_per_block;
     let fitting =
-        (footprint_pages / AUTO_BLOCKS_PER_PLANE).max(1).next_power_of_two().clamp(4, pages_per_block);
+        (footprint_pages / AUTO_DEVICE_BLOCKS_PER_PLANE).max(1).next_power_of_two().clamp(4, pages_per_block);
     let geometry = Geometry {
         channels: if is_large { 2 } else { 1 },
         dies_per_channel: if is_large { 2 } else { 1 },
         planes_per_die: 1,
-        blocks_per_plane: AUTO_BLOCKS_PER_PLANE as u32,
+        blocks_per_plane: AUTO_DEVICE_BLOCKS_PER_PLANE as u32,
         pages_per_block: if is_large { pages_per_block } else { fitting } as u32,
         ..model.geometry
     };
@@ -512,16 +519,16 @@ const UNWRITTEN_OPEN_BLOCKS_PER_PLANE: f64 = 0.65;
 
 /// Returns how many blocks of each pool (a plane, or the planes of a superblock) hold no data: those that GC keeps
 /// free, and the unwritten part of the open blocks.
-pub fn blocks_kept_by_gc(low_blocks: u32) -> f64 {
+pub fn blocks_without_data_per_pool(low_blocks: u32) -> f64 {
     f64::from(low_blocks) + 1.0 + UNWRITTEN_OPEN_BLOCKS_PER_PLANE
 }
 
 /// The requirements to which a device is resized: touched pages, their share of the exported pages, exported share, and
 /// free blocks of GC.
-struct FitRequest {
+struct DeviceFitRequest {
     /// Pages of 4 KiB that the input touches.
     footprint_pages: u64,
-    touched_share: f64,
+    touched_share_of_exported: f64,
     /// Share of the physical pages that is exported, not counting the reserve blocks.
     exported_share: f64,
     gc_free_share: f64,
@@ -538,16 +545,16 @@ fn require_reachable_fit(
     preset: &str,
     fit: f64,
     footprint_pages: u64,
-    exported_4k: u64,
+    exported_4k_pages: u64,
 ) -> Result<(), ConfigError> {
-    let reached = footprint_pages as f64 / exported_4k as f64;
+    let reached = footprint_pages as f64 / exported_4k_pages as f64;
     if reached > fit / 2.0 {
         return Ok(());
     }
     Err(ConfigError::InvalidValue(format!(
         "device.fit is {fit}, but the smallest {preset} that can collect garbage exports {} MiB, of which the input touches \
          {:.2} %; set fewer channels, dies, planes or pages per block, or leave device.fit out",
-        exported_4k / 256,
+        exported_4k_pages / 256,
         100.0 * reached
     )))
 }

@@ -164,6 +164,6 @@ impl TimingConfig {
     /// for each plane.
     fn free_blocks_per_array(&self, geometry: &Geometry, low_blocks: u32) -> FreeBlocksPerArray {
         let planes = if self.independent_planes { 1 } else { geometry.planes_per_die };
-        FreeBlocksPerArray { blocks: low_blocks * planes, pages_per_block: geometry.pages_per_block }
+        FreeBlocksPerArray { free_blocks: low_blocks * planes, pages_per_block: geometry.pages_per_block }
     }
 }

@@ -98,7 +98,7 @@ fn only_the_wearwell_design_limits_its_fingerprint_store_by_default() {
     let scope = |design: &str, list: &[&str]| {
         let config = config_of_settings(list);
         let parts = config.design_parts(design, &config.resolve_device(10_000).unwrap()).unwrap();
-        parts.content.recycle.expect("the design recycles").options.history
+        parts.content.recycle.expect("the design recycles").options.history_scope
     };
     assert_eq!(scope("wearwell", &[]), HistoryScope::Store);
     assert_eq!(scope("wearwell", &["parts.content=recycle,dedup"]), HistoryScope::Store);
@@ -109,7 +109,7 @@ fn only_the_wearwell_design_limits_its_fingerprint_store_by_default() {
 }
 
 #[test]
-fn a_journal_without_a_map_on_flash_is_refused() {
+fn a_delta_map_journal_without_a_map_on_flash_is_refused() {
     let refused = sentence(resolve(&["delta.journal_pages=4"]));
     assert_contains_all(&refused, &["delta.journal_pages", "delta.cache_entries"]);
     assert!(resolve(&["delta.journal_pages=4", "delta.cache_entries=100"]).is_ok());
@@ -261,7 +261,7 @@ fn preset_capacity(name: &str) -> (ResolvedDevice, u64, u64) {
 #[test]
 fn paper_presets_have_the_capacity_of_their_papers() {
     let (lx, pages, _) = preset_capacity("lx-40g");
-    assert_eq!((pages, lx.geometry.pools()), (10_485_760, 80));
+    assert_eq!((pages, lx.geometry.allocation_pools()), (10_485_760, 80));
     // 5 % of 2048 blocks per plane.
     assert_eq!(lx.gc_options.low_free_blocks, 102);
 
@@ -442,9 +442,11 @@ fn the_auto_device_can_be_built_for_a_tiny_footprint() {
             for design in wearwell::design::ALL {
                 let parts = config.design_parts(design.name, &resolved).unwrap();
                 let nvram_bytes = parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages);
-                let nand =
-                    wearwell::nand::SimNand::new(resolved.geometry.clone(), parts.needed_retained_fields())
-                        .with_nvram(nvram_bytes);
+                let nand = wearwell::nand::SimNand::new(
+                    resolved.geometry.clone(),
+                    parts.needed_retained_page_fields(),
+                )
+                .with_nvram(nvram_bytes);
                 let device = wearwell::Device::new(
                     nand,
                     resolved.logical_pages,

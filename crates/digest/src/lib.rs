@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 
 /// Digests the source files in the folder `src` for which `includes_file` returns true, and passes the digest to the
 /// compiler as the environment variable `CODE_DIGEST`. Build scripts call this function.
-pub fn export_source_digest(counts: impl Fn(&Path) -> bool) {
+pub fn export_source_digest(includes_file: impl Fn(&Path) -> bool) {
     println!("cargo::rerun-if-changed=src");
     println!("cargo::rerun-if-changed=build.rs");
     let mut files = Vec::new();
     collect_files(Path::new("src"), &mut files);
     files.sort();
-    let digest = files.iter().filter(|path| counts(path)).fold(FNV_OFFSET, |digest, path| {
+    let digest = files.iter().filter(|path| includes_file(path)).fold(FNV_OFFSET, |digest, path| {
         add_text_to_digest(digest, &fs::read_to_string(path).expect("sources are UTF-8"))
     });
     println!("cargo::rustc-env=CODE_DIGEST={digest:016x}");
@@ -41,8 +41,8 @@ pub fn add_text_to_digest(digest: u64, text: &str) -> u64 {
     let mut result = digest;
     while let Some(line) = lines.next() {
         if line.trim() == "#[cfg(test)]" {
-            skip_item(&mut lines, indentation(line));
-        } else if is_code(line.trim()) {
+            skip_rust_item(&mut lines, indentation(line));
+        } else if is_code_line(line.trim()) {
             result = add_line_to_fnv(result, line.trim());
         }
     }
@@ -51,7 +51,7 @@ pub fn add_text_to_digest(digest: u64, text: &str) -> u64 {
 
 /// Skips the lines of a Rust item in a source text, so that they are not digested: up to the next line with this
 /// indentation that ends with a brace or a semicolon.
-fn skip_item<'a>(lines: &mut impl Iterator<Item = &'a str>, indent: usize) {
+fn skip_rust_item<'a>(lines: &mut impl Iterator<Item = &'a str>, indent: usize) {
     lines.find(|line| indentation(line) == indent && line.ends_with(['}', ';']));
 }
 
@@ -60,7 +60,7 @@ fn indentation(line: &str) -> usize {
 }
 
 /// Returns whether a trimmed line has code, that is, is neither blank nor a line comment.
-fn is_code(line: &str) -> bool {
+fn is_code_line(line: &str) -> bool {
     !line.is_empty() && !line.starts_with("//")
 }
 

@@ -18,7 +18,7 @@
 use wearwell_replay::theory;
 
 use super::experiment::{
-    Experiment, ExperimentRecords, ExperimentRun, ExperimentSetting, RequestSource, Size,
+    Experiment, ExperimentRecords, ExperimentRun, ExperimentSetting, ExperimentSize, RequestSource,
 };
 use super::verdict::Value;
 
@@ -35,7 +35,7 @@ const PAGES_PER_BLOCK: f64 = 64.0;
 /// plane has its own open blocks for pages, GC copies and deltas, so with all planes, opening the delta log would cost
 /// more than a short trace saves.
 fn drive_settings(setting: &ExperimentSetting, scale: f64) -> Vec<String> {
-    let DriveShape { channels, blocks_per_plane } = DriveShape::of(scale);
+    let DriveShape { channels, blocks_per_plane } = DriveShape::at_scale(scale);
     vec![
         "device.preset=df-64g".to_owned(),
         format!("device.channels={channels}"),
@@ -53,8 +53,8 @@ fn drive_settings(setting: &ExperimentSetting, scale: f64) -> Vec<String> {
 /// spare space. A small footprint gets four dies, because many planes with few blocks each have no spare block.
 fn fitted_drive_settings(setting: &ExperimentSetting, scale: f64) -> Vec<String> {
     let preset = match setting.size {
-        Size::Quick => "device.preset=auto",
-        Size::Full => "device.preset=df-64g",
+        ExperimentSize::Quick => "device.preset=auto",
+        ExperimentSize::Full => "device.preset=df-64g",
     };
     let fit =
         [preset, "device.over_provisioning=0.3", "device.over_provisioning_of=physical", "device.fit=0.9"];
@@ -74,7 +74,7 @@ fn content_model_setting(ratio: &str) -> String {
 }
 
 /// Drives for the loads with a given share of delta writes (Pc): name, and spare share of the physical pages.
-const DELTA_LOAD_DRIVES: [(&str, &str); 2] = [("full", "0.3"), ("half", "0.5")];
+const DELTA_LOAD_DRIVE_SPARE_SHARES: [(&str, &str); 2] = [("full", "0.3"), ("half", "0.5")];
 /// Levels of load: requests per second and chip (Poisson arrivals), or requests in flight per chip; a channel has one
 /// chip.
 const LOAD_LEVELS: [(&str, LoadLevel); 3] = [
@@ -85,7 +85,7 @@ const LOAD_LEVELS: [(&str, LoadLevel); 3] = [
 /// Spare shares of the physical pages for which the number of garbage collections is measured.
 const SPARE_SHARES: [&str; 6] = ["0.1", "0.2", "0.3", "0.4", "0.5", "0.7"];
 /// Variations of one parameter of the generated load `delta-load`: name, and the key that replaces the default.
-const LOAD_VARIATIONS: [(&str, &str); 6] = [
+const DELTA_LOAD_VARIATIONS: [(&str, &str); 6] = [
     ("hot 1 %", "hot=0.01"),
     ("hot 6 %", "hot=0.06"),
     ("life 8", "life=8"),
@@ -94,7 +94,7 @@ const LOAD_VARIATIONS: [(&str, &str); 6] = [
     ("hot reads 5.5 %", "hot_reads=0.055"),
 ];
 /// Sizes of the table of access counts that are compared, in logical pages per table entry.
-const PAGES_PER_HEAT_ENTRY: [f64; 4] = [256.0, 64.0, 16.0, 4.0];
+const PAGES_PER_ACCESS_COUNT_ENTRY: [f64; 4] = [256.0, 64.0, 16.0, 4.0];
 /// Suspected causes of differences between Wearwell's results and the Delta-FTL paper's, each with the settings that
 /// remove the cause from a run.
 const REMOVED_DIFFERENCE_CAUSES: [(&str, &[&str]); 3] = [
@@ -117,13 +117,13 @@ const DELTA_LOAD_VARIANTS: [(&str, &str, &[&str]); 4] = [
 const CODEC_FREE_SETTINGS: [&str; 2] = ["timing.delta_encode_us=0", "timing.delta_decode_us=0"];
 const NO_SCAN_SETTING: &str = "delta.scan_interval_writes=0";
 /// Size of the smaller table of access counts, in logical pages per table entry.
-const PAGES_PER_SMALL_HEAT_ENTRY: f64 = PAGES_PER_HEAT_ENTRY[1];
+const SMALLER_ACCESS_TABLE_PAGES_PER_ENTRY: f64 = PAGES_PER_ACCESS_COUNT_ENTRY[1];
 /// Numbers of journal pages after which the journal of map changes is merged with the L2P table; `None`: no journal.
 const JOURNAL_MERGE_PAGES: [Option<u32>; 4] = [None, Some(4), Some(16), Some(64)];
 /// Number of logical pages per entry of the mapping cache in the experiments with journals;
 /// [`LOGICAL_PAGES_PER_ACCESS_COUNT_ENTRY`] is the corresponding ratio for the table of access counts.
-const MAP_PAGES_PER_CACHE_ENTRY: u64 = 32;
-const MAP_PAGES_PER_HEAT_ENTRY: u64 = 16;
+const LOGICAL_PAGES_PER_MAP_CACHE_ENTRY: u64 = 32;
+const LOGICAL_PAGES_PER_ACCESS_COUNT_ENTRY: u64 = 16;
 /// Number of eight-byte records that fit in a journal page of 4 KiB after its header.
 const JOURNAL_RECORDS_PER_PAGE: f64 = 510.0;
 /// Compression ratios (Rc) of the runs on [`EXAMINED_TRACES`] and of the load variations.
@@ -141,12 +141,13 @@ enum LoadLevel {
 /// Returns all experiments for the Delta-FTL paper (DF).
 pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     let scale = match setting.size {
-        Size::Quick => 0.05,
-        Size::Full => 1.0,
+        ExperimentSize::Quick => 0.05,
+        ExperimentSize::Full => 1.0,
     };
     let mut experiments = Vec::new();
     for (trace, name) in TRACES {
-        let (counted, size) = setting.traces.source_of(name, &format!(",seed={}", setting.seed), scale);
+        let (counted, size) =
+            setting.traces.request_source_of_trace(name, &format!(",seed={}", setting.seed), scale);
         experiments.push(Experiment::new_request_count(format!("{trace}/counts"), (counted.clone(), size)));
         for (drive, settings) in
             [("", drive_settings(setting, size)), ("fitted-", fitted_drive_settings(setting, size))]
@@ -166,10 +167,10 @@ pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
         }
     }
     experiments.extend(synthetic_experiments(setting));
-    experiments.extend(removed_cause_experiments(setting, scale));
-    experiments.extend(heat_table_experiments(setting, scale));
+    experiments.extend(experiments_without_codec_or_scan(setting, scale));
+    experiments.extend(access_count_table_experiments(setting, scale));
     experiments.extend(delta_load_experiments(setting));
-    if setting.size == Size::Quick {
+    if setting.size == ExperimentSize::Quick {
         experiments.extend(difference_cause_experiments(setting, scale));
         experiments.extend(journal_experiments(setting));
     }
@@ -182,17 +183,19 @@ pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
 fn difference_cause_experiments(setting: &ExperimentSetting, scale: f64) -> Vec<Experiment> {
     let mut experiments = Vec::new();
     for (trace, name) in TRACES {
-        let (counted, size) = setting.traces.source_of(name, &format!(",seed={}", setting.seed), scale);
+        let (counted, size) =
+            setting.traces.request_source_of_trace(name, &format!(",seed={}", setting.seed), scale);
         let mut add = |name: String, ratio: &str, drive: &[String], extra: String| {
             let (source, settings) = with_delta_content(&counted, ratio, drive);
             let settings = [settings, vec![extra]].concat();
             experiments.push(Experiment::new_replay(name, (source, size), "delta", settings));
         };
         if trace != "F1" {
-            let entries = DriveShape::of(size).logical_pages(0.3) as f64 / PAGES_PER_SMALL_HEAT_ENTRY;
+            let entries =
+                DriveShape::at_scale(size).logical_pages(0.3) as f64 / SMALLER_ACCESS_TABLE_PAGES_PER_ENTRY;
             let entries = format!("delta.heat_entries={entries:.0}");
             add(
-                format!("{trace}/heat-{PAGES_PER_SMALL_HEAT_ENTRY}"),
+                format!("{trace}/heat-{SMALLER_ACCESS_TABLE_PAGES_PER_ENTRY}"),
                 "0.35",
                 &drive_settings(setting, size),
                 entries,
@@ -210,7 +213,7 @@ fn difference_cause_experiments(setting: &ExperimentSetting, scale: f64) -> Vec<
 /// map updates. Power is lost after the last request.
 fn journal_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     let scale = 0.02;
-    let pages = DriveShape::of(scale).logical_pages(0.3) - 1;
+    let pages = DriveShape::at_scale(scale).logical_pages(0.3) - 1;
     let source =
         RequestSource::Generated(delta_load_spec(setting, pages, 10e6 * scale, "") + "+unique:delta=0.35");
     let one = |journal_pages: Option<u32>| {
@@ -224,8 +227,8 @@ fn journal_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
             DEAD_BYTES_GC_SETTING,
             "recovery.after_run=true",
         ]));
-        settings.push(format!("delta.cache_entries={}", pages / MAP_PAGES_PER_CACHE_ENTRY));
-        settings.push(format!("delta.heat_entries={}", pages / MAP_PAGES_PER_HEAT_ENTRY));
+        settings.push(format!("delta.cache_entries={}", pages / LOGICAL_PAGES_PER_MAP_CACHE_ENTRY));
+        settings.push(format!("delta.heat_entries={}", pages / LOGICAL_PAGES_PER_ACCESS_COUNT_ENTRY));
         settings.extend(journal_pages.map(|pages| format!("delta.journal_pages={pages}")));
         Experiment::new_replay(
             journal_experiment_name(journal_pages),
@@ -243,10 +246,11 @@ fn journal_experiment_name(pages: Option<u32>) -> String {
 
 /// Returns experiments on traces F1 and C8 in which the delta codec takes no time, the scan for cold pages is off, or
 /// both.
-fn removed_cause_experiments(setting: &ExperimentSetting, scale: f64) -> Vec<Experiment> {
+fn experiments_without_codec_or_scan(setting: &ExperimentSetting, scale: f64) -> Vec<Experiment> {
     let mut experiments = Vec::new();
     for (trace, name) in EXAMINED_TRACES {
-        let (counted, size) = setting.traces.source_of(name, &format!(",seed={}", setting.seed), scale);
+        let (counted, size) =
+            setting.traces.request_source_of_trace(name, &format!(",seed={}", setting.seed), scale);
         for (what, without) in REMOVED_DIFFERENCE_CAUSES {
             for ratio in EXTREME_COMPRESSION_RATIOS {
                 let (source, settings) = with_delta_content(&counted, ratio, &drive_settings(setting, size));
@@ -260,15 +264,16 @@ fn removed_cause_experiments(setting: &ExperimentSetting, scale: f64) -> Vec<Exp
 }
 
 /// Returns experiments on trace F1 with several sizes of the table of access counts.
-fn heat_table_experiments(setting: &ExperimentSetting, scale: f64) -> Vec<Experiment> {
-    let (counted, size) = setting.traces.source_of("f1", &format!(",seed={}", setting.seed), scale);
+fn access_count_table_experiments(setting: &ExperimentSetting, scale: f64) -> Vec<Experiment> {
+    let (counted, size) =
+        setting.traces.request_source_of_trace("f1", &format!(",seed={}", setting.seed), scale);
     let one = |pages_per_entry: &f64| {
         let (source, mut settings) = with_delta_content(&counted, "0.35", &drive_settings(setting, size));
-        let entries = DriveShape::of(size).logical_pages(0.3) as f64 / pages_per_entry;
+        let entries = DriveShape::at_scale(size).logical_pages(0.3) as f64 / pages_per_entry;
         settings.push(format!("delta.heat_entries={entries:.0}"));
         Experiment::new_replay(format!("F1/heat-{pages_per_entry}"), (source, size), "delta", settings)
     };
-    PAGES_PER_HEAT_ENTRY.iter().map(one).collect()
+    PAGES_PER_ACCESS_COUNT_ENTRY.iter().map(one).collect()
 }
 
 fn to_owned_strings(of: &[&str]) -> Vec<String> {
@@ -283,7 +288,7 @@ struct DriveShape {
 }
 
 impl DriveShape {
-    fn of(scale: f64) -> Self {
+    fn at_scale(scale: f64) -> Self {
         let planes = (64.0 * scale).round().clamp(4.0, 64.0);
         let channels = (planes / 4.0).ceil();
         Self { channels, blocks_per_plane: (4096.0 * scale * 16.0 / channels).round() }
@@ -325,12 +330,12 @@ struct DeltaLoadRun<'a> {
 
 fn delta_load_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     let scale = match setting.size {
-        Size::Quick => 0.02,
-        Size::Full => 0.2,
+        ExperimentSize::Quick => 0.02,
+        ExperimentSize::Full => 0.2,
     };
-    let channels = DriveShape::of(scale).channels;
+    let channels = DriveShape::at_scale(scale).channels;
     let mut runs = Vec::new();
-    for (drive, spare) in DELTA_LOAD_DRIVES {
+    for (drive, spare) in DELTA_LOAD_DRIVE_SPARE_SHARES {
         for (level, how) in LOAD_LEVELS {
             let (keys, mut settings) = match how {
                 LoadLevel::PerSecond(rate) => (format!("rate={}", f64::from(rate) * channels), Vec::new()),
@@ -374,7 +379,7 @@ fn delta_load_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
         SPARE_SHARES.map(|spare| counted(format!("set/spare-{spare}"), spare, "", &COMPRESSION_RATIOS[..])),
     );
     runs.extend(
-        LOAD_VARIATIONS
+        DELTA_LOAD_VARIATIONS
             .map(|(name, keys)| counted(format!("set/{name}"), "0.3", keys, &EXTREME_COMPRESSION_RATIOS[..])),
     );
     runs.iter().flat_map(|run| delta_load_run_experiments(setting, scale, run)).collect()
@@ -386,7 +391,7 @@ fn delta_load_run_experiments(
     run: &DeltaLoadRun<'_>,
 ) -> Vec<Experiment> {
     let spare: f64 = run.spare_share.parse().expect("a share");
-    let pages = DriveShape::of(scale).logical_pages(spare) - 1;
+    let pages = DriveShape::at_scale(scale).logical_pages(spare) - 1;
     let load = delta_load_spec(setting, pages, 10e6 * scale, &run.keys);
     let mut settings = drive_settings(setting, scale);
     settings.push(format!("device.over_provisioning={}", run.spare_share));
@@ -431,8 +436,8 @@ fn with_delta_content(
 
 fn synthetic_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     let scale = match setting.size {
-        Size::Quick => 0.02,
-        Size::Full => 0.2,
+        ExperimentSize::Quick => 0.02,
+        ExperimentSize::Full => 0.2,
     };
     let settings = [
         drive_settings(setting, scale),
@@ -465,12 +470,12 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
         "DF-11" => trace_table_values(runs, "C8"),
         "DF-12" => trace_table_values(runs, "DAP"),
         "DF-13" => trace_table_values(runs, "MSN"),
-        "DF-14" => means_on_both_drives(runs, "0.50", gc_count_percent),
-        "DF-15" => means_on_both_drives(runs, "0.35", gc_count_percent),
-        "DF-16" => means_on_both_drives(runs, "0.20", gc_count_percent),
-        "DF-17" => values_on_both_drives(runs, "C3", "0.20", gc_count_percent),
-        "DF-18" => values_on_both_drives(runs, "F1", "0.50", gc_count_percent),
-        "DF-20" => foreground_writes_are_monotone(runs),
+        "DF-14" => means_on_both_drives(runs, "0.50", gc_count_percent_of_baseline),
+        "DF-15" => means_on_both_drives(runs, "0.35", gc_count_percent_of_baseline),
+        "DF-16" => means_on_both_drives(runs, "0.20", gc_count_percent_of_baseline),
+        "DF-17" => values_on_both_drives(runs, "C3", "0.20", gc_count_percent_of_baseline),
+        "DF-18" => values_on_both_drives(runs, "F1", "0.50", gc_count_percent_of_baseline),
+        "DF-20" => host_program_monotonicity_values(runs),
         "DF-21" => delta_write_shares(runs),
         "DF-22" => freed_pages_per_trace(runs),
         "DF-23" => traces_with_highest_gains(runs),
@@ -491,7 +496,7 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
             .iter()
             .map(|ratio| Ok(Value::new(*ratio, mean_over_traces(runs, ratio, write_latency_saved_percent)?)))
             .collect(),
-        "DF-27" => median_over_traces(runs, collection_time_ratio),
+        "DF-27" => median_over_traces(runs, gc_time_per_victim_ratio),
         "DF-28" => {
             let mut values = Vec::new();
             for (name, value) in
@@ -506,13 +511,13 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
             }
             Ok(values)
         }
-        "DF-29" => read_latency_on_f2(runs),
-        "DF-34" => delta_load_collections(runs),
-        "DF-35" => saved_latencies_of_trace_sets(runs),
+        "DF-29" => read_latency_on_trace_f2(runs),
+        "DF-34" => delta_load_gc_counts(runs),
+        "DF-35" => delta_load_write_latencies_saved(runs),
         "DF-36" => delta_load_read_latencies(runs),
-        "DF-37" => collections_by_spare_share(runs),
+        "DF-37" => gc_counts_by_spare_share(runs),
         "DF-38" => values_by_load_variation(runs),
-        "DF-39" => values_by_heat_table_size(runs),
+        "DF-39" => values_by_access_count_table_size(runs),
         "DF-40" => latency_without_codec_or_scan(runs),
         "DF-41" => formula_and_run_values(runs),
         "DF-42" => journal_costs(runs),
@@ -520,9 +525,9 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
     })
 }
 
-fn read_latency_on_f2(runs: &ExperimentRecords) -> Result<Vec<Value>> {
-    let value = compare_trace_runs(runs, "F2", "", "0.50", read_latency_added_percent)?;
-    let two_pages = compare_trace_runs(runs, "F2", "", "0.50", two_page_read_percent)?;
+fn read_latency_on_trace_f2(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+    let value = delta_vs_baseline_value(runs, "F2", "", "0.50", read_latency_added_percent)?;
+    let two_pages = delta_vs_baseline_value(runs, "F2", "", "0.50", two_page_read_percent)?;
     Ok(vec![Value::new("F2", value), Value::new("two pages F2", two_pages)])
 }
 
@@ -545,21 +550,24 @@ fn delta_load_variant_and_baseline<'a>(
     Ok((runs.run_named(&format!("set/{of}-{variant}/0.50"))?, runs.run_named(&format!("set/{of}/baseline"))?))
 }
 
-fn delta_load_collections(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn delta_load_gc_counts(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
-    for (drive, _) in DELTA_LOAD_DRIVES {
+    for (drive, _) in DELTA_LOAD_DRIVE_SPARE_SHARES {
         let of = format!("{drive}-light");
         for ratio in COMPRESSION_RATIOS {
             let (run, baseline) = delta_load_run_and_baseline(runs, &of, ratio)?;
-            values.push(Value::new(format!("{drive} {ratio}"), gc_count_percent(run, baseline)));
+            values.push(Value::new(format!("{drive} {ratio}"), gc_count_percent_of_baseline(run, baseline)));
         }
         let (run, baseline) = delta_load_run_and_baseline(runs, &of, "0.35")?;
-        values.push(Value::new(format!("{drive} Pc %"), 100.0 * delta_share(run)));
+        values.push(Value::new(format!("{drive} Pc %"), 100.0 * delta_write_share(run)));
         values
             .push(Value::new(format!("{drive} invalid pages per victim"), freed_pages_per_victim(baseline)));
         for (variant, name, _) in [DELTA_LOAD_VARIANTS[0], DELTA_LOAD_VARIANTS[3]] {
             let (run, baseline) = delta_load_variant_and_baseline(runs, &of, variant)?;
-            values.push(Value::new(format!("{drive} 0.50, {name}"), gc_count_percent(run, baseline)));
+            values.push(Value::new(
+                format!("{drive} 0.50, {name}"),
+                gc_count_percent_of_baseline(run, baseline),
+            ));
         }
     }
     Ok(values)
@@ -567,9 +575,9 @@ fn delta_load_collections(runs: &ExperimentRecords) -> Result<Vec<Value>> {
 
 /// Returns how much of the mean write latency the delta design saves relative to the baseline, percent, on the
 /// generated load for each drive, level of load and compression ratio.
-fn saved_latencies_of_trace_sets(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn delta_load_write_latencies_saved(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
-    for (drive, _) in DELTA_LOAD_DRIVES {
+    for (drive, _) in DELTA_LOAD_DRIVE_SPARE_SHARES {
         for (level, _) in LOAD_LEVELS {
             let of = format!("{drive}-{level}");
             for ratio in COMPRESSION_RATIOS {
@@ -596,7 +604,7 @@ fn saved_latencies_of_trace_sets(runs: &ExperimentRecords) -> Result<Vec<Value>>
 
 fn delta_load_read_latencies(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
-    for (drive, _) in DELTA_LOAD_DRIVES {
+    for (drive, _) in DELTA_LOAD_DRIVE_SPARE_SHARES {
         for ratio in COMPRESSION_RATIOS {
             let (run, baseline) = delta_load_run_and_baseline(runs, &format!("{drive}-light"), ratio)?;
             values.push(Value::new(
@@ -615,12 +623,15 @@ fn delta_load_read_latencies(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn collections_by_spare_share(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn gc_counts_by_spare_share(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
     for ratio in COMPRESSION_RATIOS {
         for spare in SPARE_SHARES {
             let (run, baseline) = delta_load_run_and_baseline(runs, &format!("spare-{spare}"), ratio)?;
-            values.push(Value::new(format!("Rc {ratio} spare {spare}"), gc_count_percent(run, baseline)));
+            values.push(Value::new(
+                format!("Rc {ratio} spare {spare}"),
+                gc_count_percent_of_baseline(run, baseline),
+            ));
         }
     }
     Ok(values)
@@ -628,24 +639,25 @@ fn collections_by_spare_share(runs: &ExperimentRecords) -> Result<Vec<Value>> {
 
 fn values_by_load_variation(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
-    for (name, _) in LOAD_VARIATIONS {
+    for (name, _) in DELTA_LOAD_VARIATIONS {
         for ratio in EXTREME_COMPRESSION_RATIOS {
             let (run, baseline) = delta_load_run_and_baseline(runs, name, ratio)?;
-            values.push(Value::new(format!("{name}, Rc {ratio}"), gc_count_percent(run, baseline)));
+            values
+                .push(Value::new(format!("{name}, Rc {ratio}"), gc_count_percent_of_baseline(run, baseline)));
         }
         let (run, baseline) = delta_load_run_and_baseline(runs, name, "0.20")?;
-        values.push(Value::new(format!("{name}, Pc %"), 100.0 * delta_share(run)));
+        values.push(Value::new(format!("{name}, Pc %"), 100.0 * delta_write_share(run)));
         values.push(Value::new(format!("{name}, two pages %"), two_page_read_percent(run, baseline)));
     }
     Ok(values)
 }
 
-fn values_by_heat_table_size(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn values_by_access_count_table_size(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
-    for pages in PAGES_PER_HEAT_ENTRY {
+    for pages in PAGES_PER_ACCESS_COUNT_ENTRY {
         let run = runs.run_named(&format!("F1/heat-{pages}"))?;
-        let left = gc_count_percent(run, runs.run_named("F1/baseline")?);
-        values.push(Value::new(format!("Pc %, 1 of {pages}"), 100.0 * delta_share(run)));
+        let left = gc_count_percent_of_baseline(run, runs.run_named("F1/baseline")?);
+        values.push(Value::new(format!("Pc %, 1 of {pages}"), 100.0 * delta_write_share(run)));
         values.push(Value::new(format!("collections %, 1 of {pages}"), left));
     }
     Ok(values)
@@ -667,7 +679,8 @@ fn latency_without_codec_or_scan(runs: &ExperimentRecords) -> Result<Vec<Value>>
                 let without = -write_latency_saved_percent(run, baseline);
                 values.push(Value::new(format!("{trace} {ratio}: without {what}"), without));
                 if what == "scan" {
-                    let scan = gc_count_percent(whole, baseline) - gc_count_percent(run, baseline);
+                    let scan = gc_count_percent_of_baseline(whole, baseline)
+                        - gc_count_percent_of_baseline(run, baseline);
                     values.push(Value::new(format!("{trace} {ratio}: collections by the scan"), scan));
                 }
             }
@@ -682,14 +695,14 @@ fn latency_without_codec_or_scan(runs: &ExperimentRecords) -> Result<Vec<Value>>
 /// paper's expression 4 (consumption over gain).
 fn formula_and_run_values(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
-    let drives = DELTA_LOAD_DRIVES.map(|(drive, _)| format!("set/{drive}-light"));
+    let drives = DELTA_LOAD_DRIVE_SPARE_SHARES.map(|(drive, _)| format!("set/{drive}-light"));
     for of in drives.iter().map(String::as_str).chain(["F1", "C8"]) {
         let baseline = runs.run_named(&format!("{of}/baseline"))?;
         let name = of.trim_start_matches("set/").trim_end_matches("-light");
         for ratio in COMPRESSION_RATIOS {
             let run = runs.run_named(&format!("{of}/{ratio}"))?;
             // A run without writes has no delta share.
-            let (share, rate) = (delta_share(run).max(0.0), ratio.parse().expect("a ratio"));
+            let (share, rate) = (delta_write_share(run).max(0.0), ratio.parse().expect("a ratio"));
             let packed = run.figure("parts.delta_pages_committed") / run.figure("parts.deltas_committed");
             let merged = run.figure("parts.merges_read_hot") + run.figure("parts.merges_write_cold");
             let host = run.figure("host_page_writes");
@@ -700,7 +713,7 @@ fn formula_and_run_values(runs: &ExperimentRecords) -> Result<Vec<Value>> {
             add("form", theory::delta_programs_per_host_write(share, rate));
             add("form, packed", theory::delta_programs_per_host_write(share, packed));
             add("merges", merged / host);
-            add("collections", gc_count_percent(run, baseline) / 100.0);
+            add("collections", gc_count_percent_of_baseline(run, baseline) / 100.0);
             add("expression 4", consumed / freed_pages_ratio(run, baseline));
         }
     }
@@ -744,7 +757,7 @@ fn trace_table_values(runs: &ExperimentRecords, trace: &str) -> Result<Vec<Value
 /// A function that computes a value from a run of the delta design and its baseline.
 type ValueOfRuns = fn(ExperimentRun<'_>, ExperimentRun<'_>) -> f64;
 
-fn compare_trace_runs(
+fn delta_vs_baseline_value(
     runs: &ExperimentRecords,
     trace: &str,
     drive: &str,
@@ -762,8 +775,8 @@ fn values_on_both_drives(
     value: ValueOfRuns,
 ) -> Result<Vec<Value>> {
     Ok(vec![
-        Value::new(trace, compare_trace_runs(runs, trace, "", ratio, value)?),
-        Value::new(format!("{trace} fitted"), compare_trace_runs(runs, trace, "fitted-", ratio, value)?),
+        Value::new(trace, delta_vs_baseline_value(runs, trace, "", ratio, value)?),
+        Value::new(format!("{trace} fitted"), delta_vs_baseline_value(runs, trace, "fitted-", ratio, value)?),
     ])
 }
 
@@ -774,7 +787,7 @@ fn mean_value_on_drive(
     value: ValueOfRuns,
 ) -> Result<f64> {
     let values: Result<Vec<f64>> =
-        TRACES.iter().map(|(trace, _)| compare_trace_runs(runs, trace, drive, ratio, value)).collect();
+        TRACES.iter().map(|(trace, _)| delta_vs_baseline_value(runs, trace, drive, ratio, value)).collect();
     Ok(values?.iter().sum::<f64>() / TRACES.len() as f64)
 }
 
@@ -790,14 +803,14 @@ fn means_on_both_drives(runs: &ExperimentRecords, ratio: &str, value: ValueOfRun
         Value::new("mean fitted", mean_value_on_drive(runs, "fitted-", ratio, value)?),
     ];
     for (trace, _) in TRACES {
-        values.push(Value::new(trace, compare_trace_runs(runs, trace, "", ratio, value)?));
+        values.push(Value::new(trace, delta_vs_baseline_value(runs, trace, "", ratio, value)?));
     }
     Ok(values)
 }
 
 fn median_over_traces(runs: &ExperimentRecords, value: ValueOfRuns) -> Result<Vec<Value>> {
     let values: Result<Vec<f64>> =
-        TRACES.iter().map(|(trace, _)| compare_trace_runs(runs, trace, "", "0.50", value)).collect();
+        TRACES.iter().map(|(trace, _)| delta_vs_baseline_value(runs, trace, "", "0.50", value)).collect();
     let mut values = values?;
     values.sort_by(f64::total_cmp);
     Ok(vec![Value::new("median", f64::midpoint(values[2], values[3]))])
@@ -807,7 +820,7 @@ fn gc_count(run: ExperimentRun<'_>) -> f64 {
     run.figure("erases_by_cause.gc")
 }
 
-fn gc_count_percent(run: ExperimentRun<'_>, baseline: ExperimentRun<'_>) -> f64 {
+fn gc_count_percent_of_baseline(run: ExperimentRun<'_>, baseline: ExperimentRun<'_>) -> f64 {
     100.0 * gc_count(run) / gc_count(baseline)
 }
 
@@ -835,7 +848,7 @@ fn two_page_read_percent(run: ExperimentRun<'_>, _: ExperimentRun<'_>) -> f64 {
     100.0 * run.figure("parts.double_reads") / run.figure("host_page_reads")
 }
 
-fn collection_time_ratio(run: ExperimentRun<'_>, baseline: ExperimentRun<'_>) -> f64 {
+fn gc_time_per_victim_ratio(run: ExperimentRun<'_>, baseline: ExperimentRun<'_>) -> f64 {
     let time_us = |run: ExperimentRun<'_>| {
         (run.figure("reads_by_cause.gc") * 25.0 + run.programs_by_cause("gc") * 200.0) / gc_count(run)
             + 1500.0
@@ -843,7 +856,7 @@ fn collection_time_ratio(run: ExperimentRun<'_>, baseline: ExperimentRun<'_>) ->
     time_us(run) / time_us(baseline)
 }
 
-fn delta_share(run: ExperimentRun<'_>) -> f64 {
+fn delta_write_share(run: ExperimentRun<'_>) -> f64 {
     run.figure("writes_by_form.delta") / run.figure("host_page_writes")
 }
 
@@ -853,7 +866,7 @@ fn host_programs_per_write(run: ExperimentRun<'_>) -> f64 {
         / run.figure("host_page_writes")
 }
 
-fn statement_value(of: &str, statement: bool) -> Value {
+fn named_truth_value(of: &str, statement: bool) -> Value {
     Value::new(of, f64::from(u8::from(statement)))
 }
 
@@ -861,7 +874,7 @@ fn is_decreasing(values: &[f64]) -> bool {
     values.windows(2).all(|pair| pair[1] < pair[0])
 }
 
-fn foreground_writes_are_monotone(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn host_program_monotonicity_values(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let of = |skew: &str, ratio: &str| runs.run_named(&format!("synthetic/{skew}-{ratio}"));
     let by_ratio: Result<Vec<f64>> =
         COMPRESSION_RATIOS.iter().map(|ratio| Ok(host_programs_per_write(of("0.9", ratio)?))).collect();
@@ -869,15 +882,15 @@ fn foreground_writes_are_monotone(runs: &ExperimentRecords) -> Result<Vec<Value>
         .iter()
         .map(|skew| {
             let run = of(skew, "0.35")?;
-            Ok((delta_share(run), host_programs_per_write(run)))
+            Ok((delta_write_share(run), host_programs_per_write(run)))
         })
         .collect();
     let mut by_skew = by_skew?;
     by_skew.sort_by(|a, b| a.0.total_cmp(&b.0));
     let by_share: Vec<f64> = by_skew.iter().map(|(_, foreground)| *foreground).collect();
     Ok(vec![
-        statement_value("falls with Rc", is_decreasing(&by_ratio?)),
-        statement_value("falls with Pc", is_decreasing(&by_share)),
+        named_truth_value("falls with Rc", is_decreasing(&by_ratio?)),
+        named_truth_value("falls with Pc", is_decreasing(&by_share)),
     ])
 }
 
@@ -886,7 +899,7 @@ fn delta_write_shares(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     for (trace, _) in TRACES {
         let of: Result<Vec<f64>> = COMPRESSION_RATIOS
             .iter()
-            .map(|ratio| Ok(delta_share(runs.run_named(&format!("{trace}/{ratio}"))?)))
+            .map(|ratio| Ok(delta_write_share(runs.run_named(&format!("{trace}/{ratio}"))?)))
             .collect();
         shares.push(of?);
     }
@@ -894,8 +907,8 @@ fn delta_write_shares(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let is_flat = |of: &Vec<f64>| of.iter().all(|share| (share - mean(of)).abs() <= 0.01 * mean(of));
     let lowest_two = |k: usize| shares[2..].iter().all(|other| mean(&shares[k]) < mean(other));
     let mut values = vec![
-        statement_value("independent of Rc", shares.iter().all(is_flat)),
-        statement_value("F1, F2 lowest", lowest_two(0) && lowest_two(1)),
+        named_truth_value("independent of Rc", shares.iter().all(is_flat)),
+        named_truth_value("F1, F2 lowest", lowest_two(0) && lowest_two(1)),
     ];
     values.extend(
         TRACES.iter().zip(&shares).map(|((trace, _), of)| Value::new(format!("Pc {trace}"), mean(of))),
@@ -917,5 +930,5 @@ fn traces_with_highest_gains(runs: &ExperimentRecords) -> Result<Vec<Value>> {
         .collect();
     let of = of?;
     let lowest = of[0].min(of[1]);
-    Ok(vec![statement_value("", of[2..].iter().all(|other| *other < lowest))])
+    Ok(vec![named_truth_value("", of[2..].iter().all(|other| *other < lowest))])
 }

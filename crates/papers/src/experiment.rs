@@ -27,7 +27,7 @@ use super::traces::OriginalTraces;
 /// Size of the experiments: scaled down, or that of the paper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Size {
+pub enum ExperimentSize {
     /// Scaled down, so that all experiments of a paper take minutes.
     Quick,
     /// As large as in the paper, as far as memory allows.
@@ -38,7 +38,7 @@ pub enum Size {
 #[derive(Clone, Debug)]
 pub struct ExperimentSetting {
     /// Size of the experiments: scaled down, or that of the paper.
-    pub size: Size,
+    pub size: ExperimentSize,
     /// Seed of all random generators and designs.
     pub seed: u64,
     /// Original traces of the papers that the user has.
@@ -137,7 +137,7 @@ impl Experiment {
 
     /// Returns the experiment with recording of its progress over simulated time switched on.
     #[must_use]
-    pub fn with_curve(self) -> Self {
+    pub fn with_progress_curve(self) -> Self {
         Self { has_progress_curve: true, ..self }
     }
 
@@ -148,7 +148,7 @@ impl Experiment {
 
     /// Returns a digest of what the experiment runs: name, input and its scale, design, settings, and the size of a
     /// trace file. A record is up to date if this digest and that of the code ([`code_digest()`]) are unchanged.
-    pub fn digest(&self) -> String {
+    pub fn definition_digest(&self) -> String {
         let (kind, bytes) = match &self.source {
             RequestSource::Generated(_) => ("generated", 0),
             RequestSource::Substitute(_) => ("substitute", 0),
@@ -174,7 +174,7 @@ impl Experiment {
     ///
     /// # Errors
     /// A message that names what is not supported.
-    pub fn check_available(&self) -> Result<(), String> {
+    pub fn check_supported(&self) -> Result<(), String> {
         let input = self.source.input()?;
         if let ExperimentWork::Replay { design, settings } = &self.work {
             require_design(design)?;
@@ -194,7 +194,7 @@ impl Experiment {
     pub fn run(&self, on_progress: OnProgress<'_>) -> Result<Record, MissingRecord> {
         let mut record = Record {
             name: self.name.clone(),
-            key: self.digest(),
+            key: self.definition_digest(),
             code: code_digest(),
             substitute: self.is_substitute(),
             input: self.source.name(),
@@ -473,7 +473,7 @@ fn add_flattened_numbers(name: &str, value: &serde_json::Value, into: &mut BTree
 #[derive(Debug, Default)]
 pub struct ExperimentRecords {
     records: BTreeMap<String, Result<Record, String>>,
-    used_names: RefCell<BTreeSet<String>>,
+    used_experiment_names: RefCell<BTreeSet<String>>,
 }
 
 impl ExperimentRecords {
@@ -483,7 +483,7 @@ impl ExperimentRecords {
     }
 
     /// Notes that an experiment was not run, with the reason.
-    pub fn add_not_run(&mut self, name: &str, why: &str) {
+    pub fn add_not_run_reason(&mut self, name: &str, why: &str) {
         self.records.insert(name.to_owned(), Err(why.to_owned()));
     }
 
@@ -492,7 +492,7 @@ impl ExperimentRecords {
     /// # Errors
     /// The reason why the experiment was not run.
     pub fn run_named(&self, name: &str) -> Result<ExperimentRun<'_>, String> {
-        self.used_names.borrow_mut().insert(name.to_owned());
+        self.used_experiment_names.borrow_mut().insert(name.to_owned());
         match self.records.get(name) {
             Some(Ok(record)) => Ok(ExperimentRun(record)),
             Some(Err(why)) => Err(why.clone()),
@@ -502,8 +502,9 @@ impl ExperimentRecords {
 
     /// Returns the names of the experiments whose figures were used since the last call of this function, and whether
     /// the input of one of these experiments was generated to replace a trace or an application.
-    pub fn take_used_names(&self) -> (Vec<String>, bool) {
-        let asked: Vec<String> = std::mem::take(&mut *self.used_names.borrow_mut()).into_iter().collect();
+    pub fn take_used_experiment_names(&self) -> (Vec<String>, bool) {
+        let asked: Vec<String> =
+            std::mem::take(&mut *self.used_experiment_names.borrow_mut()).into_iter().collect();
         let substitute = asked
             .iter()
             .filter_map(|name| self.records.get(name)?.as_ref().ok())

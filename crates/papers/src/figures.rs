@@ -148,17 +148,17 @@ const COMPARISON_FIGURES: [ComparisonFigurePlan; 15] = [
 ];
 
 /// Description of a figure of Wearwell's values alone: a group of bars for each label, with a bar for each series.
-struct OwnFigurePlan {
+struct OwnValueFigurePlan {
     name: &'static str,
     title: &'static str,
     axis: &'static str,
     labels: &'static [&'static str],
-    series: &'static [Series],
+    series: &'static [BarSeries],
 }
 
 /// A series of bars in a figure, one bar per label. The bar of a label shows that value of the row (reported result)
 /// `row_id` whose name is `text_before_label`, the label and `text_after_label`, joined.
-struct Series {
+struct BarSeries {
     legend: &'static str,
     row_id: &'static str,
     text_before_label: &'static str,
@@ -170,17 +170,18 @@ const fn series(
     id: &'static str,
     before: &'static str,
     behind: &'static str,
-) -> Series {
-    Series { legend, row_id: id, text_before_label: before, text_after_label: behind }
+) -> BarSeries {
+    BarSeries { legend, row_id: id, text_before_label: before, text_after_label: behind }
 }
 
-const CAPACITIES: &[&str] = &["64 GiB", "128 GiB", "256 GiB", "512 GiB", "1 TiB", "2 TiB", "4 TiB", "8 TiB"];
-const FTLS: &[&str] = &["DFTL", "LazyFTL", "u-FTL", "IB-FTL", "GeckoFTL"];
+const CAPACITY_LABELS: &[&str] =
+    &["64 GiB", "128 GiB", "256 GiB", "512 GiB", "1 TiB", "2 TiB", "4 TiB", "8 TiB"];
+const FTL_LABELS: &[&str] = &["DFTL", "LazyFTL", "u-FTL", "IB-FTL", "GeckoFTL"];
 
 const SPARE_SHARES: &[&str] = &["0.1", "0.2", "0.3", "0.4", "0.5", "0.7"];
 
-const OWN_VALUE_FIGURES: [OwnFigurePlan; 13] = [
-    OwnFigurePlan {
+const OWN_VALUE_FIGURES: [OwnValueFigurePlan; 13] = [
+    OwnValueFigurePlan {
         name: "df-spare",
         title: "Delta-FTL: garbage collections by spare share of the flash, Pc set to 0.84",
         axis: "collections, % of the baseline",
@@ -191,31 +192,31 @@ const OWN_VALUE_FIGURES: [OwnFigurePlan; 13] = [
             series("Rc 0.20", "DF-37", "Rc 0.20 spare ", ""),
         ],
     },
-    OwnFigurePlan {
+    OwnValueFigurePlan {
         name: "gk-fig1-ram",
         title: "GeckoFTL, Fig. 1 top: RAM without the cache",
         axis: "MiB",
-        labels: CAPACITIES,
+        labels: CAPACITY_LABELS,
         series: &[series("LazyFTL", "GK-03", "", " RAM MiB"), series("GeckoFTL", "GK-04", "", " RAM MiB")],
     },
-    OwnFigurePlan {
+    OwnValueFigurePlan {
         name: "gk-fig1-recovery",
         title: "GeckoFTL, Fig. 1 bottom: recovery",
         axis: "s",
-        labels: CAPACITIES,
+        labels: CAPACITY_LABELS,
         series: &[
             series("LazyFTL", "GK-03", "", " recovery s"),
             series("GeckoFTL", "GK-04", "", " recovery s"),
         ],
     },
-    OwnFigurePlan {
+    OwnValueFigurePlan {
         name: "gk-fig9",
         title: "GeckoFTL, Fig. 9: page validity by size ratio T, and bitmap on flash",
         axis: "write amplification",
         labels: &["T = 2", "T = 3", "T = 4", "T = 8", "T = 16", "T = 32", "bitmap"],
         series: &[series("ours", "GK-21", "", "")],
     },
-    OwnFigurePlan {
+    OwnValueFigurePlan {
         name: "gk-fig10-whole",
         title: "GeckoFTL, Fig. 10: page validity by block, whole entries (S = 1)",
         axis: "per host write",
@@ -225,7 +226,7 @@ const OWN_VALUE_FIGURES: [OwnFigurePlan; 13] = [
             series("without queries", "GK-24", "without queries, ", ""),
         ],
     },
-    OwnFigurePlan {
+    OwnValueFigurePlan {
         name: "gk-fig10-parts-of-32",
         title: "GeckoFTL, Fig. 10: page validity by block, parts of 32 pages",
         axis: "per host write",
@@ -235,21 +236,21 @@ const OWN_VALUE_FIGURES: [OwnFigurePlan; 13] = [
             series("without queries", "GK-25", "without queries, ", ""),
         ],
     },
-    OwnFigurePlan {
+    OwnValueFigurePlan {
         name: "gk-fig10-parts",
         title: "GeckoFTL, Fig. 10: page validity by parts of an entry (B = 128)",
         axis: "write amplification",
         labels: &["S = 1", "S = 2", "S = 4", "S = 8", "S = 16", "S = 32", "S = 64", "S = 128"],
         series: &[series("ours", "GK-26", "", "")],
     },
-    OwnFigurePlan {
+    OwnValueFigurePlan {
         name: "gk-fig11",
         title: "GeckoFTL, Fig. 11: page validity by capacity",
         axis: "write amplification",
         labels: &["2 GiB", "8 GiB", "32 GiB", "128 GiB", "2048 GiB"],
         series: &[series("Logarithmic Gecko", "GK-27", "", ""), series("bitmap", "GK-27", "bitmap, ", "")],
     },
-    OwnFigurePlan {
+    OwnValueFigurePlan {
         name: "gk-fig12",
         title: "GeckoFTL, Fig. 12: page validity by utilisation",
         axis: "per host write",
@@ -259,29 +260,29 @@ const OWN_VALUE_FIGURES: [OwnFigurePlan; 13] = [
             series("query reads", "GK-29", "query reads, ", ""),
         ],
     },
-    OwnFigurePlan {
+    OwnValueFigurePlan {
         name: "gk-fig13-ram",
         title: "GeckoFTL, Fig. 13 top: RAM at 2 TiB with a cache of 4 MiB",
         axis: "MiB",
         labels: &["DFTL, LazyFTL", "u-FTL", "IB-FTL", "GeckoFTL"],
         series: &[series("ours", "GK-30", "", "")],
     },
-    OwnFigurePlan {
+    OwnValueFigurePlan {
         name: "gk-fig13-recovery",
         title: "GeckoFTL, Fig. 13 middle: recovery at 2 TiB",
         axis: "s",
-        labels: FTLS,
+        labels: FTL_LABELS,
         series: &[
             series("formula, 2 TiB", "GK-36", "2 TiB, ", ""),
             series("formula, 128 GiB", "GK-36", "formula, ", ""),
             series("executed, 128 GiB", "GK-36", "executed, ", ""),
         ],
     },
-    OwnFigurePlan {
+    OwnValueFigurePlan {
         name: "gk-fig13-writes",
         title: "GeckoFTL, Fig. 13 bottom: write amplification by purpose",
         axis: "per host write",
-        labels: FTLS,
+        labels: FTL_LABELS,
         series: &[
             series("data pages", "GK-41", "", ""),
             series("map", "GK-43", "", ""),
@@ -289,7 +290,7 @@ const OWN_VALUE_FIGURES: [OwnFigurePlan; 13] = [
             series("copies of metadata", "GK-46", "", ""),
         ],
     },
-    OwnFigurePlan {
+    OwnValueFigurePlan {
         name: "gk-fig14",
         title: "GeckoFTL, Fig. 14: write amplification of metadata with 70 MB of RAM",
         axis: "per host write",
@@ -334,8 +335,8 @@ const SERIES_COLOURS: [&str; 4] = [OUR_COLOUR, "#4c78a8", "#72b7b2", "#b279a2"];
 
 /// Draws a figure of Wearwell's values alone; `None` if no label has a value. A series has no bar at labels for which
 /// it has no value.
-fn draw_own_values(plan: &OwnFigurePlan, results: &Results) -> Option<String> {
-    let value = |series: &Series, label: &str| {
+fn draw_own_values(plan: &OwnValueFigurePlan, results: &Results) -> Option<String> {
+    let value = |series: &BarSeries, label: &str| {
         let row = results.rows.iter().find(|row| row.id == series.row_id)?;
         let name = [series.text_before_label, label, series.text_after_label].concat();
         row.ours.iter().find(|value| value.of == name).map(|value| value.value)
@@ -415,8 +416,8 @@ fn render_svg(plot: BarPlot, title: &str, axis: &str, bars: usize) -> String {
 /// Renumbers the clip paths of an SVG drawing from 0. `kuva` continues counting from figure to figure, but a figure's
 /// file must not depend on what was drawn before.
 fn renumber_clip_paths(svg: &str) -> String {
-    const PREFIX: &str = "kuva-clip-";
-    let mut parts = svg.split(PREFIX);
+    const CLIP_PATH_ID_PREFIX: &str = "kuva-clip-";
+    let mut parts = svg.split(CLIP_PATH_ID_PREFIX);
     let mut text = parts.next().unwrap_or_default().to_owned();
     let mut numbers: Vec<&str> = Vec::new();
     for part in parts {
@@ -425,7 +426,7 @@ fn renumber_clip_paths(svg: &str) -> String {
             numbers.push(number);
             numbers.len() - 1
         });
-        text += &[PREFIX, &place.to_string(), rest].concat();
+        text += &[CLIP_PATH_ID_PREFIX, &place.to_string(), rest].concat();
     }
     text
 }

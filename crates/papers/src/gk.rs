@@ -21,13 +21,13 @@ use super::closed_forms::metadata::{
     MetadataDesign, MetadataScale, PROGRAM_TO_READ_RATIO, recovery_row_values,
 };
 use super::experiment::{
-    Experiment, ExperimentRecords, ExperimentRun, ExperimentSetting, RequestSource, Size,
+    Experiment, ExperimentRecords, ExperimentRun, ExperimentSetting, ExperimentSize, RequestSource,
 };
 use super::verdict::Value;
 
 /// Number of blocks of the GeckoFTL paper's device; [`PAPER_PAGES_PER_BLOCK`] is its number of pages per block.
-const PAPER_BLOCKS: u64 = 1 << 22;
-const BLOCK_PAGES: u64 = 128;
+const PAPER_DEVICE_BLOCKS: u64 = 1 << 22;
+const PAPER_PAGES_PER_BLOCK: u64 = 128;
 /// R: logical pages in percent of the physical pages.
 const UTILISATION_PERCENT: u32 = 70;
 /// Number of flash pages per entry of the cached mapping table: C = 2^19 entries for 2^29 pages.
@@ -36,11 +36,11 @@ const PAGES_PER_CACHE_ENTRY: u64 = 1024;
 /// MiB.
 const LARGE_CACHE_FACTOR: u64 = 17;
 
-const SIZE_RATIOS: [u32; 6] = [2, 3, 4, 8, 16, 32];
+const GECKO_SIZE_RATIOS: [u32; 6] = [2, 3, 4, 8, 16, 32];
 const PARTS_PER_BITMAP: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 /// Numbers of pages per block in the GeckoFTL paper's Figure 10: its 128, larger ones as in larger devices, and two
 /// smaller ones.
-const BLOCK_SIZES: [u64; 6] = [32, 64, 128, 256, 512, 1024];
+const BLOCK_SIZES_PAGES: [u64; 6] = [32, 64, 128, 256, 512, 1024];
 /// Pages per part if the validity bitmap of a block is divided into parts, of the size that the GeckoFTL paper calls
 /// balanced.
 const PAGES_PER_BITMAP_PART: u64 = 32;
@@ -57,7 +57,7 @@ const FTLS: [(&str, &str); 5] = [
 #[derive(Clone, Copy)]
 struct RandomWriteLoad {
     blocks: u64,
-    block_pages: u64,
+    pages_per_block: u64,
     /// R: logical pages in percent of the physical pages of the device.
     utilisation_percent: u32,
     host_writes: u64,
@@ -68,24 +68,24 @@ struct RandomWriteLoad {
 impl RandomWriteLoad {
     fn of(setting: &ExperimentSetting) -> Self {
         let (blocks, host_writes) = match setting.size {
-            Size::Quick => (1 << 14, 1_000_000),
-            Size::Full => (PAPER_BLOCKS, 50_000_000),
+            ExperimentSize::Quick => (1 << 14, 1_000_000),
+            ExperimentSize::Full => (PAPER_DEVICE_BLOCKS, 50_000_000),
         };
         Self {
             blocks,
-            block_pages: BLOCK_PAGES,
+            pages_per_block: PAPER_PAGES_PER_BLOCK,
             utilisation_percent: UTILISATION_PERCENT,
             host_writes,
             cache_factor: 1,
         }
     }
 
-    fn pages(self) -> u64 {
-        self.blocks * self.block_pages
+    fn physical_pages(self) -> u64 {
+        self.blocks * self.pages_per_block
     }
 
     fn cache_entries(self) -> u64 {
-        self.cache_factor * self.pages() / PAGES_PER_CACHE_ENTRY
+        self.cache_factor * self.physical_pages() / PAGES_PER_CACHE_ENTRY
     }
 
     fn experiment(
@@ -95,20 +95,20 @@ impl RandomWriteLoad {
         design: &'static str,
         extra: &[&str],
     ) -> Experiment {
-        let logical = self.pages() * u64::from(self.utilisation_percent) / 100;
+        let logical = self.physical_pages() * u64::from(self.utilisation_percent) / 100;
         let load =
             format!("uniform:write=1.0,pages={logical},requests={},seed={}", self.host_writes, setting.seed);
         let settings = [
             "device.preset=gk-2t".to_owned(),
             format!("device.blocks_per_plane={}", self.blocks),
-            format!("device.pages_per_block={}", self.block_pages),
+            format!("device.pages_per_block={}", self.pages_per_block),
             format!("device.logical_pages={logical}"),
             format!("mapping.cache_entries={}", self.cache_entries()),
             "precondition.mode=constructed".to_owned(),
             format!("replay.seed={}", setting.seed),
         ];
         let settings = settings.into_iter().chain(extra.iter().map(|&one| one.to_owned())).collect();
-        let scale = self.blocks as f64 / PAPER_BLOCKS as f64;
+        let scale = self.blocks as f64 / PAPER_DEVICE_BLOCKS as f64;
         Experiment::new_replay(name, (RequestSource::Generated(load), scale), design, settings)
     }
 }
@@ -133,7 +133,7 @@ pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
         validity_store_experiments(setting, load),
         figure_14_experiments(setting, load),
         recovery_experiments(setting, load),
-        cause_experiments(setting, load),
+        suspected_cause_experiments(setting, load),
     ]
     .concat()
 }
@@ -141,8 +141,8 @@ pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
 /// Returns experiments on small devices that remove suspected causes of differences from the GeckoFTL paper: DFTL that
 /// reports old pages as invalid only when it writes translation pages, and Logarithmic Gecko with pairwise instead of
 /// multi-way merges for other capacities and size ratios.
-fn cause_experiments(setting: &ExperimentSetting, load: RandomWriteLoad) -> Vec<Experiment> {
-    if setting.size == Size::Full {
+fn suspected_cause_experiments(setting: &ExperimentSetting, load: RandomWriteLoad) -> Vec<Experiment> {
+    if setting.size == ExperimentSize::Full {
         return Vec::new();
     }
     let lazily = "mapping.identification=at-synchronisation";
@@ -187,7 +187,7 @@ fn validity_store_experiments(setting: &ExperimentSetting, load: RandomWriteLoad
         load.experiment(setting, "bitmap".into(), "u-ftl", &[at_once]),
         gecko(load, "pairwise".into(), &["gecko.merge=pairwise"]),
     ];
-    for ratio in SIZE_RATIOS.into_iter().filter(|&ratio| ratio != 2) {
+    for ratio in GECKO_SIZE_RATIOS.into_iter().filter(|&ratio| ratio != 2) {
         experiments.push(gecko(load, format!("T={ratio}"), &[&format!("gecko.size_ratio={ratio}")]));
     }
     for parts in PARTS_PER_BITMAP.into_iter().filter(|&parts| parts != 4) {
@@ -218,25 +218,25 @@ fn validity_store_experiments(setting: &ExperimentSetting, load: RandomWriteLoad
 
 /// Returns the number of blocks of the device in sweeps over block sizes; at full size fewer than the GeckoFTL paper's,
 /// so that 1024 pages per block are possible.
-fn sweep_blocks(load: RandomWriteLoad) -> u64 {
+fn sweep_device_blocks(load: RandomWriteLoad) -> u64 {
     load.blocks.min(1 << 16)
 }
 
 /// Returns the experiments for the GeckoFTL paper's Figure 10: validity bitmaps of whole blocks, bitmaps in parts of 32
 /// pages, and such parts on a device whose capacity, and so its number of keys, does not grow with the block size.
 fn block_size_experiments(setting: &ExperimentSetting, load: RandomWriteLoad) -> Vec<Experiment> {
-    let blocks = sweep_blocks(load);
+    let blocks = sweep_device_blocks(load);
     let mut experiments = Vec::new();
-    for block_pages in BLOCK_SIZES {
+    for block_pages in BLOCK_SIZES_PAGES {
         let parts = format!("gecko.parts={}", block_pages / PAGES_PER_BITMAP_PART);
         let mut add = |name: &str, blocks: u64, parts: &str| {
-            let load = RandomWriteLoad { blocks, block_pages, ..load };
+            let load = RandomWriteLoad { blocks, pages_per_block: block_pages, ..load };
             let name = format!("{name}/B={block_pages}");
             experiments.push(load.experiment(setting, name, "geckoftl", &[parts]));
         };
         add("whole", blocks, "gecko.parts=1");
         add("parts of 32", blocks, &parts);
-        add("parts of 32, same capacity", blocks * BLOCK_PAGES / block_pages, &parts);
+        add("parts of 32, same capacity", blocks * PAPER_PAGES_PER_BLOCK / block_pages, &parts);
     }
     experiments
 }
@@ -258,7 +258,7 @@ fn figure_14_experiments(setting: &ExperimentSetting, load: RandomWriteLoad) -> 
 fn recovery_experiments(setting: &ExperimentSetting, load: RandomWriteLoad) -> Vec<Experiment> {
     let cut = format!("recovery.after_requests={}", load.host_writes / 2);
     let small = RandomWriteLoad { blocks: load.blocks / 4, ..load };
-    let invalid = small.pages() * u64::from(100 - UTILISATION_PERCENT) / 100;
+    let invalid = small.physical_pages() * u64::from(100 - UTILISATION_PERCENT) / 100;
     let log = RandomWriteLoad { host_writes: 12 * invalid, ..small };
     let mut experiments = vec![
         load.experiment(setting, "GeckoFTL/recovered".into(), "geckoftl", &[&cut]),
@@ -284,12 +284,12 @@ type Result<T> = std::result::Result<T, String>;
 pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
     let values = match id {
         "GK-16" => bitmap_operations(runs),
-        "GK-18" => gecko_operations(runs),
+        "GK-18" => gecko_operation_costs(runs),
         "GK-19" => bitmap_operations_per_10000_writes(runs),
         "GK-21" => validity_costs_by_size_ratio(runs),
         "GK-22" => best_size_ratio(runs),
         "GK-23" => validity_cost_saved(runs),
-        "GK-24" => growth_with_block_size(runs),
+        "GK-24" => cost_growth_with_block_size(runs),
         "GK-25" => cost_of_balanced_parts(runs),
         "GK-26" => costs_by_part_count(runs),
         "GK-27" => cost_growth_with_capacity(runs),
@@ -298,7 +298,7 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
         "GK-36" => recovery_times_of_all_designs(runs),
         "GK-37" => invalid_page_log_recovery(runs),
         "GK-38" => recovery_share_of_block_scan(runs),
-        "GK-39" => recovery_time_saved(runs),
+        "GK-39" => executed_recovery_time_saved(runs),
         "GK-41" => data_programs_by_design(runs),
         "GK-42" => map_cost_of_similar_designs(runs),
         "GK-43" => highest_map_costs(runs),
@@ -310,14 +310,14 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
         "GK-51" => multi_way_merge_costs(runs),
         "GK-52" => gecko_space_ratios(runs),
         "GK-55" => backward_scan_spare_reads(runs),
-        "GK-56" => recovery_corrections(runs),
+        "GK-56" => recovery_correction_costs(runs),
         "GK-59" => log_cleaning_costs(runs),
         _ => return None,
     };
     Some(values)
 }
 
-fn statement_value(of: impl Into<String>, statement: bool) -> Value {
+fn named_truth_value(of: impl Into<String>, statement: bool) -> Value {
     Value::new(of, f64::from(u8::from(statement)))
 }
 
@@ -368,7 +368,7 @@ fn metadata_copy_cost(run: ExperimentRun<'_>) -> f64 {
 }
 
 /// Returns the data pages that a run programs per host write, including copies by GC.
-fn data_programs(run: ExperimentRun<'_>) -> f64 {
+fn data_programs_per_host_write(run: ExperimentRun<'_>) -> f64 {
     let copies = run.programs_by_cause("gc")
         - run.figure("parts.translation_copies")
         - run.figure("parts.validity_copies");
@@ -416,7 +416,7 @@ fn validity_update_cost(run: ExperimentRun<'_>) -> f64 {
         + gecko_merge_reads(run) / run.figure("host_page_writes") / PROGRAM_TO_READ_RATIO
 }
 
-fn gecko_operations(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn gecko_operation_costs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let run = runs.run_named("GeckoFTL")?;
     let levels = run.required_figure("parts.gecko_levels")?;
     let updates = run.required_figure("parts.gecko_reports")? + run.figure("parts.gecko_markers");
@@ -425,8 +425,8 @@ fn gecko_operations(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let reads = gecko_merge_reads(run) / updates;
     let per_query = run.figure("parts.gecko_query_reads") / run.required_figure("parts.gecko_queries")?;
     Ok(vec![
-        statement_value("updates within the bound", writes <= bound && reads <= bound),
-        statement_value("queries within the bound", per_query <= 2.0 * levels),
+        named_truth_value("updates within the bound", writes <= bound && reads <= bound),
+        named_truth_value("queries within the bound", per_query <= 2.0 * levels),
         Value::new("writes per update", writes),
         Value::new("merge reads per update", reads),
         Value::new("bound of each", bound),
@@ -443,13 +443,17 @@ fn run_of_size_ratio(runs: &ExperimentRecords, ratio: u32) -> Result<ExperimentR
 }
 
 fn validity_cost_per_size_ratio(runs: &ExperimentRecords) -> Result<Vec<(u32, f64)>> {
-    SIZE_RATIOS.into_iter().map(|ratio| Ok((ratio, validity_cost(run_of_size_ratio(runs, ratio)?)))).collect()
+    GECKO_SIZE_RATIOS
+        .into_iter()
+        .map(|ratio| Ok((ratio, validity_cost(run_of_size_ratio(runs, ratio)?))))
+        .collect()
 }
 
 fn validity_costs_by_size_ratio(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let bitmap = runs.run_named("bitmap")?;
     let (costs, bitmap_cost) = (validity_cost_per_size_ratio(runs)?, validity_cost(bitmap));
-    let mut values = vec![statement_value("for every T", costs.iter().all(|&(_, cost)| cost < bitmap_cost))];
+    let mut values =
+        vec![named_truth_value("for every T", costs.iter().all(|&(_, cost)| cost < bitmap_cost))];
     values.extend(costs.iter().map(|(ratio, cost)| Value::new(format!("T = {ratio}"), *cost)));
     values.extend([Value::new("bitmap", bitmap_cost), device_capacity_value(bitmap)]);
     Ok(values)
@@ -473,29 +477,32 @@ fn validity_cost_saved(runs: &ExperimentRecords) -> Result<Vec<Value>> {
 }
 
 /// Cost of page validity (programs plus a tenth of the reads, per host write) for each block size of a sweep.
-struct BlockSweep {
+struct BlockSizeSweep {
     total_costs: Vec<f64>,
     /// Cost of page validity without the reads of GC queries: the cost of merges, caused by reports of invalid pages
     /// and erase markers.
     costs_without_queries: Vec<f64>,
 }
 
-fn block_sweep(runs: &ExperimentRecords, name: &str) -> Result<BlockSweep> {
+fn block_size_sweep(runs: &ExperimentRecords, name: &str) -> Result<BlockSizeSweep> {
     let of = |&pages: &u64| runs.run_named(&format!("{name}/B={pages}"));
-    let all: Vec<ExperimentRun<'_>> = BLOCK_SIZES.iter().map(of).collect::<Result<_>>()?;
-    Ok(BlockSweep {
+    let all: Vec<ExperimentRun<'_>> = BLOCK_SIZES_PAGES.iter().map(of).collect::<Result<_>>()?;
+    Ok(BlockSizeSweep {
         total_costs: all.iter().map(|run| validity_cost(*run)).collect(),
         costs_without_queries: all.iter().map(|run| validity_update_cost(*run)).collect(),
     })
 }
 
 fn values_by_block_size<'a>(what: &'a str, costs: &'a [f64]) -> impl Iterator<Item = Value> + 'a {
-    BLOCK_SIZES.iter().zip(costs).map(move |(pages, cost)| Value::new(format!("{what}B = {pages}"), *cost))
+    BLOCK_SIZES_PAGES
+        .iter()
+        .zip(costs)
+        .map(move |(pages, cost)| Value::new(format!("{what}B = {pages}"), *cost))
 }
 
 /// Returns, from the costs for all block sizes, those for the GeckoFTL paper's block size and all larger ones.
-fn from_paper_block_size(costs: &[f64]) -> &[f64] {
-    &costs[BLOCK_SIZES.iter().position(|&pages| pages == BLOCK_PAGES).unwrap_or(0)..]
+fn costs_from_paper_block_size(costs: &[f64]) -> &[f64] {
+    &costs[BLOCK_SIZES_PAGES.iter().position(|&pages| pages == PAPER_PAGES_PER_BLOCK).unwrap_or(0)..]
 }
 
 fn largest_over_smallest(costs: &[f64]) -> f64 {
@@ -505,14 +512,15 @@ fn largest_over_smallest(costs: &[f64]) -> f64 {
 
 /// Returns, for validity bitmaps of whole blocks, how the cost of page validity grows with each doubling of the block
 /// size, and from the GeckoFTL paper's block size to the largest.
-fn growth_with_block_size(runs: &ExperimentRecords) -> Result<Vec<Value>> {
-    let BlockSweep { total_costs: all, costs_without_queries: updates } = block_sweep(runs, "whole")?;
-    let mut values: Vec<Value> = BLOCK_SIZES
+fn cost_growth_with_block_size(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+    let BlockSizeSweep { total_costs: all, costs_without_queries: updates } =
+        block_size_sweep(runs, "whole")?;
+    let mut values: Vec<Value> = BLOCK_SIZES_PAGES
         .windows(2)
         .zip(all.windows(2))
         .map(|(pages, cost)| Value::new(format!("B = {} over B = {}", pages[1], pages[0]), cost[1] / cost[0]))
         .collect();
-    let large = from_paper_block_size(&all);
+    let large = costs_from_paper_block_size(&all);
     values.push(Value::new("B = 1024 over B = 128", large[large.len() - 1] / large[0]));
     values.extend(values_by_block_size("", &all));
     values.extend(values_by_block_size("without queries, ", &updates));
@@ -522,9 +530,9 @@ fn growth_with_block_size(runs: &ExperimentRecords) -> Result<Vec<Value>> {
 
 fn cost_of_balanced_parts(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let (growing, same) =
-        (block_sweep(runs, "parts of 32")?, block_sweep(runs, "parts of 32, same capacity")?);
+        (block_size_sweep(runs, "parts of 32")?, block_size_sweep(runs, "parts of 32, same capacity")?);
     let spread =
-        |of: &str, costs: &[f64]| Value::new(of, largest_over_smallest(from_paper_block_size(costs)));
+        |of: &str, costs: &[f64]| Value::new(of, largest_over_smallest(costs_from_paper_block_size(costs)));
     let mut values = vec![
         spread("largest over smallest", &growing.total_costs),
         spread("without queries", &growing.costs_without_queries),
@@ -578,9 +586,9 @@ fn cost_growth_with_capacity(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let (first, last) = (points[0], points[points.len() - 1]);
     let bitmaps = (validity_cost(small_bitmap), validity_cost(base));
     let mut values = vec![
-        statement_value("grows", points.windows(2).all(|pair| pair[1].1 > pair[0].1)),
-        statement_value("by less than a tenth of capacity", last.1 / first.1 < 0.1 * last.0 / first.0),
-        statement_value("bitmap constant", (bitmaps.0 / bitmaps.1 - 1.0).abs() < 0.01),
+        named_truth_value("grows", points.windows(2).all(|pair| pair[1].1 > pair[0].1)),
+        named_truth_value("by less than a tenth of capacity", last.1 / first.1 < 0.1 * last.0 / first.0),
+        named_truth_value("bitmap constant", (bitmaps.0 / bitmaps.1 - 1.0).abs() < 0.01),
     ];
     values.extend(points.iter().map(|(gib, cost)| Value::new(format!("{gib} GiB"), *cost)));
     values.push(Value::new("bitmap, 2 GiB", bitmaps.0));
@@ -603,8 +611,8 @@ fn validity_costs_by_utilisation(runs: &ExperimentRecords) -> Result<Vec<Value>>
     let rise = costs[costs.len() - 1] - costs[0];
     let bitmap = validity_cost(runs.run_named("bitmap")?);
     let mut values = vec![
-        statement_value("query reads rise", reads.windows(2).all(|pair| pair[1] > pair[0])),
-        statement_value("total rises by less than 1 % of the bitmap's", rise < 0.01 * bitmap),
+        named_truth_value("query reads rise", reads.windows(2).all(|pair| pair[1] > pair[0])),
+        named_truth_value("total rises by less than 1 % of the bitmap's", rise < 0.01 * bitmap),
     ];
     let points = |what: &str, points: &[f64]| -> Vec<Value> {
         all.iter()
@@ -676,14 +684,14 @@ fn formula_values(id: &str) -> Vec<Value> {
 /// Returns the size of the device on which recoveries are executed, as parameters of the formulas for RAM and recovery
 /// time.
 fn recovery_device_scale() -> MetadataScale {
-    let pages = (RECOVERY_DEVICE_BLOCKS * BLOCK_PAGES) as f64;
+    let pages = (RECOVERY_DEVICE_BLOCKS * PAPER_PAGES_PER_BLOCK) as f64;
     let bytes = pages * 4096.0;
     MetadataScale { cache_entries: pages / PAGES_PER_CACHE_ENTRY as f64, ..MetadataScale::of_capacity(bytes) }
 }
 
 fn gecko_recovery(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let run = recovery_run_of(runs, MetadataDesign::GeckoFtl)?;
-    let of_formula = recovery_device_scale().recovery_steps(MetadataDesign::GeckoFtl);
+    let of_formula = recovery_device_scale().recovery_step_durations_s(MetadataDesign::GeckoFtl);
     let mut values = formula_values("GK-35");
     values.extend(of_formula.into_iter().map(|(step, s)| Value::new(format!("formula, {step}"), s)));
     values.extend(executed_recovery_steps(run));
@@ -701,8 +709,8 @@ fn recovery_times_of_all_designs(runs: &ExperimentRecords) -> Result<Vec<Value>>
     let lazy_over_dftl = executed[0].1 / executed[1].1;
     let paper = recovery_row_values("GK-36").unwrap_or_default();
     let mut values = vec![
-        statement_value("formula", paper[0].value > paper[1].value),
-        statement_value("executed", lazy_over_dftl > 1.0),
+        named_truth_value("formula", paper[0].value > paper[1].value),
+        named_truth_value("executed", lazy_over_dftl > 1.0),
     ];
     values.extend(formula_values("GK-36"));
     for (design, time_s) in executed {
@@ -720,7 +728,7 @@ fn invalid_page_log_recovery(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     // from that reading.
     let both = recovery_step_s(run, "validity directories") + recovery_step_s(run, "synchronisation");
     let mut values = formula_values("GK-37");
-    values.insert(0, statement_value("executed", both > 0.5 * all));
+    values.insert(0, named_truth_value("executed", both > 0.5 * all));
     values.extend(executed_recovery_steps(run));
     values.push(Value::new("executed, all", all));
     values.push(device_capacity_value(run));
@@ -734,7 +742,7 @@ fn recovery_share_of_block_scan(runs: &ExperimentRecords) -> Result<Vec<Value>> 
     let mut values = formula_values("GK-38");
     values.insert(
         0,
-        statement_value(
+        named_truth_value(
             "executed",
             RECOVERY_STEPS[1..].iter().all(|step| recovery_step_s(run, step) < blocks),
         ),
@@ -744,7 +752,7 @@ fn recovery_share_of_block_scan(runs: &ExperimentRecords) -> Result<Vec<Value>> 
     Ok(values)
 }
 
-fn recovery_time_saved(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn executed_recovery_time_saved(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let (gecko, lazy) = (
         executed_recovery_s(runs, MetadataDesign::GeckoFtl)?,
         recovery_run_of(runs, MetadataDesign::LazyFtl)?,
@@ -760,7 +768,7 @@ fn recovery_time_saved(runs: &ExperimentRecords) -> Result<Vec<Value>> {
 }
 
 fn data_programs_by_design(runs: &ExperimentRecords) -> Result<Vec<Value>> {
-    let mut values = value_per_design(runs, data_programs)?;
+    let mut values = value_per_design(runs, data_programs_per_host_write)?;
     values.insert(0, Value::new("largest over smallest", largest_over_smallest_value(&values)));
     values.push(device_capacity_value(runs.run_named("GeckoFTL")?));
     Ok(values)
@@ -786,7 +794,7 @@ fn highest_map_costs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let least_bound = values.iter().filter(is_bound).map(|value| value.value).fold(f64::MAX, f64::min);
     let most_other =
         values.iter().filter(|value| !is_bound(value)).map(|value| value.value).fold(f64::MIN, f64::max);
-    values.insert(0, statement_value("LazyFTL and IB-FTL highest", least_bound > most_other));
+    values.insert(0, named_truth_value("LazyFTL and IB-FTL highest", least_bound > most_other));
     values.push(device_capacity_value(runs.run_named("GeckoFTL")?));
     Ok(values)
 }
@@ -807,15 +815,15 @@ fn validity_costs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = value_per_design(runs, validity_cost)?;
     let of = |name: &str| values.iter().find(|value| value.of == name).map_or(f64::NAN, |value| value.value);
     let claims = [
-        statement_value(
+        named_truth_value(
             "u-FTL highest",
             FTLS.iter().all(|(name, _)| *name == "u-FTL" || of(name) < of("u-FTL")),
         ),
-        statement_value(
+        named_truth_value(
             "IB-FTL and GeckoFTL below a tenth of it",
             of("IB-FTL").max(of("GeckoFTL")) < 0.1 * of("u-FTL"),
         ),
-        statement_value("bitmap in RAM none", of("DFTL").max(of("LazyFTL")) <= 0.0),
+        named_truth_value("bitmap in RAM none", of("DFTL").max(of("LazyFTL")) <= 0.0),
     ];
     values.splice(0..0, claims);
     values.push(device_capacity_value(runs.run_named("GeckoFTL")?));
@@ -830,8 +838,8 @@ fn total_cost(run: ExperimentRun<'_>) -> f64 {
 fn costs_with_metadata_collected(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let (spared, greedy) = (runs.run_named("GeckoFTL")?, runs.run_named("GeckoFTL/metadata collected")?);
     let mut values = vec![
-        statement_value("costs more", total_cost(greedy) > total_cost(spared)),
-        statement_value("none collected", metadata_copy_cost(spared) <= 0.0),
+        named_truth_value("costs more", total_cost(greedy) > total_cost(spared)),
+        named_truth_value("none collected", metadata_copy_cost(spared) <= 0.0),
         Value::new("all, spared", total_cost(spared)),
         Value::new("all, collected", total_cost(greedy)),
         Value::new("copies of metadata, collected", metadata_copy_cost(greedy)),
@@ -859,7 +867,7 @@ fn design_with_least_cost(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let cost = |run: ExperimentRun<'_>| map_cost(run) + validity_cost(run);
     let gecko = cost(all[2].1);
     let mut values =
-        vec![statement_value("GeckoFTL lowest", all[..2].iter().all(|(_, run)| cost(*run) > gecko))];
+        vec![named_truth_value("GeckoFTL lowest", all[..2].iter().all(|(_, run)| cost(*run) > gecko))];
     values.extend(all.iter().map(|(name, run)| Value::new(*name, cost(*run))));
     for (name, run) in &all {
         values.push(Value::new(format!("{name}, map"), map_cost(*run)));
@@ -885,7 +893,7 @@ fn gecko_space_ratios(runs: &ExperimentRecords) -> Result<Vec<Value>> {
         Ok(run.required_figure("parts.gecko_pages")?
             / run.required_figure("parts.gecko_largest_run_pages")?)
     };
-    let all: Vec<(u32, f64)> = SIZE_RATIOS
+    let all: Vec<(u32, f64)> = GECKO_SIZE_RATIOS
         .into_iter()
         .map(|ratio| Ok((ratio, of(run_of_size_ratio(runs, ratio)?)?)))
         .collect::<Result<_>>()?;
@@ -906,7 +914,7 @@ fn backward_scan_spare_reads(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     ])
 }
 
-fn recovery_corrections(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn recovery_correction_costs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let run = runs.run_named("GeckoFTL/recovered")?;
     let pages = run.required_figure("parts.translation_pages")?;
     let entries = run.required_figure("parts.cache_entries")?;

@@ -26,7 +26,7 @@
 
 use super::closed_forms::{bytes_per_s_for_lifetime, endurance_budget_bytes};
 use super::experiment::{
-    Experiment, ExperimentRecords, ExperimentRun, ExperimentSetting, RequestSource, Size,
+    Experiment, ExperimentRecords, ExperimentRun, ExperimentSetting, ExperimentSize, RequestSource,
 };
 use super::verdict::Value;
 
@@ -35,33 +35,48 @@ use super::verdict::Value;
 struct Trace {
     /// Name of the trace in the paper; `substitute_name` is the name of the generated load that replaces the trace.
     name: &'static str,
-    substitute: &'static str,
+    substitute_name: &'static str,
     /// Lifetime of the drive with the baseline, years (integrated lifetime management paper, Table I), which determines
     /// the write rate of the substitute.
     lifetime_years: f64,
     /// Page programs per host write of the baseline, as measured by Wearwell: scaled down, and at full size.
-    programs_per_write: [f64; 2],
+    programs_per_write_quick_and_full: [f64; 2],
 }
 
 const TRACES: [Trace; 3] = [
-    Trace { name: "WKSN", substitute: "wksn", lifetime_years: 6.8, programs_per_write: [1.001, 1.001] },
-    Trace { name: "Media", substitute: "media", lifetime_years: 3.8, programs_per_write: [1.075, 1.079] },
-    Trace { name: "DVMT", substitute: "dvmt", lifetime_years: 3.04, programs_per_write: [1.137, 1.140] },
+    Trace {
+        name: "WKSN",
+        substitute_name: "wksn",
+        lifetime_years: 6.8,
+        programs_per_write_quick_and_full: [1.001, 1.001],
+    },
+    Trace {
+        name: "Media",
+        substitute_name: "media",
+        lifetime_years: 3.8,
+        programs_per_write_quick_and_full: [1.075, 1.079],
+    },
+    Trace {
+        name: "DVMT",
+        substitute_name: "dvmt",
+        lifetime_years: 3.04,
+        programs_per_write_quick_and_full: [1.137, 1.140],
+    },
 ];
-const SCHEMES: [&str; 5] = ["baseline", "throttling", "compression", "dedup", "integrated"];
+const LIFETIME_SCHEMES: [&str; 5] = ["baseline", "throttling", "compression", "dedup", "integrated"];
 /// Number of host reads per host write in the generated loads that replace the paper's traces.
 const READS_PER_WRITE: f64 = 0.3;
 /// Writes per second of the synthetic load: 1.97 MB/s, 1.5 times what the drive's target lifetime allows without GC.
-const SYNTHETIC_WRITES_PER_S: f64 = 480.0;
+const SYNTHETIC_LOAD_WRITES_PER_S: f64 = 480.0;
 /// Writes per second of the control load: 0.98 MB/s, less than the drive's target lifetime allows.
-const CONTROL_WRITES_PER_S: f64 = 240.0;
+const CONTROL_LOAD_WRITES_PER_S: f64 = 240.0;
 /// Number of page addresses of the synthetic loads at full size. It is most of the drive, so that GC runs.
-const SYNTHETIC_PAGES: f64 = 14e6;
+const SYNTHETIC_LOAD_PAGES: f64 = 14e6;
 
 /// Name of the runs of compression on a drive [`LARGE_DRIVE_SIZE_FACTOR`] times as large, which can take the same
 /// number of bytes in its life and never needs GC.
-const UNCOLLECTED_COMPRESSION_RUN: &str = "compression, never collected";
-const ROOMY_DRIVE_FACTOR: u32 = 15;
+const COMPRESSION_WITHOUT_GC_RUN_NAME: &str = "compression, never collected";
+const LARGE_DRIVE_SIZE_FACTOR: u32 = 15;
 
 /// Shares of the writes that repeat an earlier page content, in variants of Media's substitute (0.003): one less and
 /// one greater than the break-even of deduplication.
@@ -109,15 +124,15 @@ fn request_gap_scale(writes_per_s: f64, programs_per_write: f64, (write_s, reads
     programs_per_write - writes_per_s * (write_s + reads * 60e-6)
 }
 
-fn writes_per_s(years: f64) -> f64 {
+fn writes_per_s_for_lifetime(years: f64) -> f64 {
     bytes_per_s_for_lifetime(endurance_budget_bytes(64.0 * f64::from(1 << 30), 3000.0), years) / 4096.0
 }
 
 /// Returns the scale of the drive and of the day of requests that the paper (IL) replays: 1 at full size.
-fn input_scale_of(size: Size) -> f64 {
+fn input_scale_of(size: ExperimentSize) -> f64 {
     match size {
-        Size::Quick => 1.0 / 16.0,
-        Size::Full => 1.0,
+        ExperimentSize::Quick => 1.0 / 16.0,
+        ExperimentSize::Full => 1.0,
     }
 }
 
@@ -156,8 +171,8 @@ pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     let mut experiments: Vec<Experiment> =
         TRACES.into_iter().flat_map(|trace| trace_experiments(setting, trace)).collect();
     for scheme in ["throttling", "integrated"] {
-        let load = format!("rate={SYNTHETIC_WRITES_PER_S}+dup:share=0.05,compress=0.95");
-        let gap_scale = request_gap_scale(SYNTHETIC_WRITES_PER_S, 1.0, (0.0, 0.0));
+        let load = format!("rate={SYNTHETIC_LOAD_WRITES_PER_S}+dup:share=0.05,compress=0.95");
+        let gap_scale = request_gap_scale(SYNTHETIC_LOAD_WRITES_PER_S, 1.0, (0.0, 0.0));
         experiments.push(synthetic_experiment(
             setting,
             "synthetic",
@@ -167,9 +182,10 @@ pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
         ));
     }
     for answer in [AcknowledgeMoment::EqualBuffers, AcknowledgeMoment::UntilProgrammed] {
-        for scheme in SCHEMES {
-            let load = format!("rate={CONTROL_WRITES_PER_S}+unique");
-            let gap_scale = request_gap_scale(CONTROL_WRITES_PER_S, 1.0, (answer.write_response_s(), 0.0));
+        for scheme in LIFETIME_SCHEMES {
+            let load = format!("rate={CONTROL_LOAD_WRITES_PER_S}+unique");
+            let gap_scale =
+                request_gap_scale(CONTROL_LOAD_WRITES_PER_S, 1.0, (answer.write_response_s(), 0.0));
             experiments.push(synthetic_experiment(
                 setting,
                 "control",
@@ -184,17 +200,19 @@ pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
 
 fn trace_experiments(setting: &ExperimentSetting, trace: Trace) -> Vec<Experiment> {
     let scale = input_scale_of(setting.size);
-    let programs_per_write = trace.programs_per_write[usize::from(setting.size == Size::Full)];
+    let programs_per_write =
+        trace.programs_per_write_quick_and_full[usize::from(setting.size == ExperimentSize::Full)];
     let mut experiments = Vec::new();
     let mut add = |variant: &str, scheme: &str, answer: AcknowledgeMoment, extra: &[&str]| {
         let load = format!(
             "{}:scale={scale},seed={}{}",
-            trace.substitute,
+            trace.substitute_name,
             setting.seed,
             repeated_content_model(variant)
         );
         let times = (answer.write_response_s(), READS_PER_WRITE);
-        let gap_scale = request_gap_scale(writes_per_s(trace.lifetime_years), programs_per_write, times);
+        let gap_scale =
+            request_gap_scale(writes_per_s_for_lifetime(trace.lifetime_years), programs_per_write, times);
         let extra = extra.iter().map(|&setting| setting.to_owned());
         let settings =
             experiment_settings(setting, scheme, answer, gap_scale).into_iter().chain(extra).collect();
@@ -206,7 +224,7 @@ fn trace_experiments(setting: &ExperimentSetting, trace: Trace) -> Vec<Experimen
             settings,
         ));
     };
-    for scheme in SCHEMES {
+    for scheme in LIFETIME_SCHEMES {
         add(scheme, scheme, AcknowledgeMoment::EqualBuffers, &[]);
         // Row IL-08 compares these two schemes on DVMT.
         let is_compared = ["throttling", "integrated"].contains(&scheme);
@@ -215,11 +233,18 @@ fn trace_experiments(setting: &ExperimentSetting, trace: Trace) -> Vec<Experimen
         }
     }
     if trace.name != "WKSN" {
-        let blocks = format!("device.blocks_per_plane={}", 8192.0 * scale * f64::from(ROOMY_DRIVE_FACTOR));
-        let cycles = format!("device.endurance_cycles={}", 3000.0 / scale / f64::from(ROOMY_DRIVE_FACTOR));
-        add(UNCOLLECTED_COMPRESSION_RUN, "compression", AcknowledgeMoment::EqualBuffers, &[&blocks, &cycles]);
+        let blocks =
+            format!("device.blocks_per_plane={}", 8192.0 * scale * f64::from(LARGE_DRIVE_SIZE_FACTOR));
+        let cycles =
+            format!("device.endurance_cycles={}", 3000.0 / scale / f64::from(LARGE_DRIVE_SIZE_FACTOR));
+        add(
+            COMPRESSION_WITHOUT_GC_RUN_NAME,
+            "compression",
+            AcknowledgeMoment::EqualBuffers,
+            &[&blocks, &cycles],
+        );
     }
-    if trace.name == "Media" && setting.size == Size::Quick {
+    if trace.name == "Media" && setting.size == ExperimentSize::Quick {
         for share in REPEATED_WRITE_SHARES {
             for scheme in ["dedup", "integrated"] {
                 let variant = format!("{scheme}, {share} repeated");
@@ -256,7 +281,7 @@ fn synthetic_experiment(
     let (rate, content) = load.split_once('+').unwrap_or((&load, "unique"));
     let load = format!(
         "uniform:write=1.0,pages={},requests={},{rate},seed={}+{content}",
-        (SYNTHETIC_PAGES * scale).round(),
+        (SYNTHETIC_LOAD_PAGES * scale).round(),
         (full_requests * scale).round(),
         setting.seed
     );
@@ -281,10 +306,10 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
         "IL-04" => values_of_response_times(runs),
         "IL-05" => energy_saved_values(runs, "WKSN", 1.0),
         "IL-06" => energy_saved_values(runs, "DVMT", -1.0),
-        "IL-07" => management_decisions(runs),
+        "IL-07" => lifetime_management_decisions(runs),
         "IL-08" => throttled_response_times(runs),
         "IL-16" => target_lifetime_values(runs),
-        "IL-18" => greatest_gains(runs),
+        "IL-18" => greatest_response_and_energy_gains(runs),
         _ => return None,
     })
 }
@@ -303,16 +328,19 @@ fn programs_per_write(run: ExperimentRun<'_>) -> f64 {
 fn lifetime_values(runs: &ExperimentRecords, trace: &str) -> Result<Vec<Value>> {
     let run = |scheme: &str| runs.run_named(&format!("{trace}/{scheme}"));
     let of = |name: &str, figure: fn(ExperimentRun<'_>) -> f64| -> Result<Vec<Value>> {
-        SCHEMES.iter().map(|scheme| Ok(Value::new(format!("{name}{scheme}"), figure(run(scheme)?)))).collect()
+        LIFETIME_SCHEMES
+            .iter()
+            .map(|scheme| Ok(Value::new(format!("{name}{scheme}"), figure(run(scheme)?))))
+            .collect()
     };
     let whole_run = |run: ExperimentRun<'_>| run.figure("lifetime.years_by_programs");
     let mut values = of("", lifetime_years)?;
     values.extend(of("programs per host write, ", programs_per_write)?);
     values.extend(of("erases per block, ", |run| run.figure("lifetime.mean_erases_per_block"))?);
     if trace != "WKSN" {
-        let run = run(UNCOLLECTED_COMPRESSION_RUN)?;
+        let run = run(COMPRESSION_WITHOUT_GC_RUN_NAME)?;
         values.push(Value::new(
-            format!("programs per host write, {UNCOLLECTED_COMPRESSION_RUN}"),
+            format!("programs per host write, {COMPRESSION_WITHOUT_GC_RUN_NAME}"),
             programs_per_write(run),
         ));
     }
@@ -323,7 +351,7 @@ fn lifetime_values(runs: &ExperimentRecords, trace: &str) -> Result<Vec<Value>> 
 
 /// Returns the mean time until a write is acknowledged, microseconds. A mean of 0, which a write buffer causes, is
 /// absent from a record, so an absent mean is returned as 0.
-fn acknowledge_us(run: ExperimentRun<'_>) -> Result<f64> {
+fn mean_acknowledge_us(run: ExperimentRun<'_>) -> Result<f64> {
     run.required_figure("lifetime.elapsed_s")?;
     Ok(run.figure("latency_us.write.mean"))
 }
@@ -332,7 +360,7 @@ fn acknowledge_us(run: ExperimentRun<'_>) -> Result<f64> {
 /// pages in the buffer of compressed pages.
 fn write_until_programmed_us(run: ExperimentRun<'_>) -> Result<f64> {
     let charged = run.figure("lifetime.write_until_programmed_us");
-    if charged > 0.0 { Ok(charged) } else { acknowledge_us(run) }
+    if charged > 0.0 { Ok(charged) } else { mean_acknowledge_us(run) }
 }
 
 /// Returns the energy that a run takes per host page write, microjoules.
@@ -356,14 +384,17 @@ fn values_of_response_times(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = vec![
         Value::new("until programmed", saved_percent(runs, through, write_until_programmed_us)?),
         // With the chunk buffer counted as acknowledgement: three of four writes have a response time of zero.
-        Value::new("acknowledged by the chunk buffer alone", saved_percent(runs, through, acknowledge_us)?),
+        Value::new(
+            "acknowledged by the chunk buffer alone",
+            saved_percent(runs, through, mean_acknowledge_us)?,
+        ),
         Value::new("programs", saved_percent(runs, through, |run| Ok(programs_per_write(run)))?),
     ];
-    for scheme in SCHEMES {
+    for scheme in LIFETIME_SCHEMES {
         let run = |answer: AcknowledgeMoment| runs.run_named(&answer.experiment_name("WKSN", scheme));
         values.push(Value::new(
             format!("equal buffers, {scheme}, us"),
-            acknowledge_us(run(AcknowledgeMoment::EqualBuffers)?)?,
+            mean_acknowledge_us(run(AcknowledgeMoment::EqualBuffers)?)?,
         ));
         values.push(Value::new(
             format!("until programmed, {scheme}, us"),
@@ -378,7 +409,7 @@ fn throttled_response_times(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     for scheme in ["throttling", "integrated"] {
         values.push(Value::new(
             scheme,
-            acknowledge_us(
+            mean_acknowledge_us(
                 runs.run_named(&AcknowledgeMoment::EqualBuffers.experiment_name("DVMT", scheme))?,
             )?,
         ));
@@ -412,7 +443,7 @@ fn energy_saved_values(runs: &ExperimentRecords, trace: &str, sign: f64) -> Resu
 /// Returns what the integrated management decided about the trace Media, derived from the run. Compression counts as
 /// off if less than a tenth of the pages were compressed or tried. Deduplication counts as on if it found more than
 /// half of the duplicates that it finds alone.
-fn management_decisions(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn lifetime_management_decisions(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let (run, dedup) = (runs.run_named("Media/integrated")?, runs.run_named("Media/dedup")?);
     let compressed = run.figure("parts.chunk_members") + run.figure("parts.chunk_incompressible_pages");
     let shared = |run: ExperimentRun<'_>| run.figure("writes_by_form.deduplicated");
@@ -427,7 +458,7 @@ fn management_decisions(runs: &ExperimentRecords) -> Result<Vec<Value>> {
 
 /// Returns the greatest savings in response time and energy relative to the baseline, percent, and the savings on the
 /// control load. The latter should be zero; otherwise the savings do not come from lifetime management.
-fn greatest_gains(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn greatest_response_and_energy_gains(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let of = |trace, variant, answer, value: fn(ExperimentRun<'_>) -> Result<f64>| {
         saved_percent(runs, (trace, variant, answer), value)
     };
@@ -437,12 +468,12 @@ fn greatest_gains(runs: &ExperimentRecords) -> Result<Vec<Value>> {
         Value::new("energy", of("WKSN", "integrated", buffers, energy_uj_per_page_write)?),
         Value::new("energy 2x", of("WKSN", "integrated-2x", buffers, energy_uj_per_page_write)?),
     ];
-    for scheme in &SCHEMES[1..] {
+    for scheme in &LIFETIME_SCHEMES[1..] {
         let control = |what: &str, gain: f64| Value::new(format!("control, {scheme}, {what}"), gain);
         values.push(control("response time", of("control", scheme, programs, write_until_programmed_us)?));
         values.push(control(
             "acknowledged by the chunk buffer alone",
-            of("control", scheme, programs, acknowledge_us)?,
+            of("control", scheme, programs, mean_acknowledge_us)?,
         ));
         values.push(control("energy", of("control", scheme, buffers, energy_uj_per_page_write)?));
         values.push(control("programs", of("control", scheme, buffers, |run| Ok(programs_per_write(run)))?));

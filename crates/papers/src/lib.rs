@@ -28,9 +28,9 @@ pub mod traces;
 pub mod verdict;
 
 use experiment::ExperimentRecords;
-pub use experiment::{Experiment, ExperimentSetting, Size};
+pub use experiment::{Experiment, ExperimentSetting, ExperimentSize};
 pub use results::Results;
-pub use session::{ExperimentJob, SessionObserver, SessionOptions, run_paper};
+pub use session::{ExperimentJob, SessionObserver, SessionOptions, run_paper_experiments};
 pub use target::Paper;
 pub use traces::OriginalTraces;
 use verdict::Value;

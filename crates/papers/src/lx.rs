@@ -15,7 +15,7 @@
 
 use super::closed_forms::to_percent;
 use super::experiment::{
-    Experiment, ExperimentRecords, ExperimentRun, ExperimentSetting, RequestSource, Size,
+    Experiment, ExperimentRecords, ExperimentRun, ExperimentSetting, ExperimentSize, RequestSource,
 };
 use super::verdict::Value;
 
@@ -29,7 +29,7 @@ struct Trace {
     write_share: f64,
     /// Size of a device on which the trace never causes an erase, in footprints of the trace: more than writes divided
     /// by addresses.
-    erase_free_footprints: u32,
+    erase_free_device_footprints: u32,
 }
 
 const TRACES: [Trace; 3] = [
@@ -38,21 +38,21 @@ const TRACES: [Trace; 3] = [
         name: "fiu-homes",
         requests_million: 9.3,
         write_share: 0.938,
-        erase_free_footprints: 6,
+        erase_free_device_footprints: 6,
     },
     Trace {
         short_name: "mail",
         name: "fiu-mail",
         requests_million: 16.3,
         write_share: 0.753,
-        erase_free_footprints: 15,
+        erase_free_device_footprints: 15,
     },
     Trace {
         short_name: "web",
         name: "fiu-web",
         requests_million: 5.9,
         write_share: 0.825,
-        erase_free_footprints: 9,
+        erase_free_device_footprints: 9,
     },
 ];
 
@@ -67,16 +67,17 @@ impl Trace {
 const MAIL_TRACE_INDEX: usize = 1;
 
 /// The three sizes of the fingerprint store (of dead pages) in the Recyclable SSD paper: name and number of entries.
-const FINGERPRINT_STORES: [(&str, f64); 3] = [("64k", 65_536.0), ("128k", 131_072.0), ("256k", 262_144.0)];
+const FINGERPRINT_STORE_ENTRIES: [(&str, f64); 3] =
+    [("64k", 65_536.0), ("128k", 131_072.0), ("256k", 262_144.0)];
 /// Number of entries of the fingerprint store that the Recyclable SSD paper uses by default.
-const DEFAULT_STORE_ENTRIES: f64 = FINGERPRINT_STORES[1].1;
+const DEFAULT_STORE_ENTRIES: f64 = FINGERPRINT_STORE_ENTRIES[1].1;
 
 /// Age at which an entry is removed from the fingerprint store in the runs `128k-leaving`, in flash programs per entry
 /// of the store.
-const STORE_ENTRY_LIFE_PROGRAMS: f64 = 4.0;
+const MAX_AGE_PROGRAMS_PER_STORE_ENTRY: f64 = 4.0;
 
 /// Pages of the write buffer in Figure 5 (4 MiB) of the Recyclable SSD paper, which does not state its size.
-const BUFFER_PAGES: f64 = 1024.0;
+const WRITE_BUFFER_PAGES: f64 = 1024.0;
 
 /// A named variant of an experiment: a design with settings.
 struct Variant {
@@ -119,7 +120,7 @@ fn other_store_variants(scale: f64) -> Vec<Variant> {
             recyclable_variant(format!("{name}-lru"), &[&entries, "recycle.policy=lru"]),
         ]
     };
-    [FINGERPRINT_STORES[0], FINGERPRINT_STORES[2]].into_iter().flat_map(both).collect()
+    [FINGERPRINT_STORE_ENTRIES[0], FINGERPRINT_STORE_ENTRIES[2]].into_iter().flat_map(both).collect()
 }
 
 /// Returns the variant (design with settings) with the default fingerprint store in which entries are removed when they
@@ -127,7 +128,7 @@ fn other_store_variants(scale: f64) -> Vec<Variant> {
 fn aged_entry_removal_variant(scale: f64) -> Variant {
     let life = format!(
         "recycle.refresh_age_programs={}",
-        (STORE_ENTRY_LIFE_PROGRAMS * DEFAULT_STORE_ENTRIES * scale).round()
+        (MAX_AGE_PROGRAMS_PER_STORE_ENTRY * DEFAULT_STORE_ENTRIES * scale).round()
     );
     recyclable_variant(
         "128k-leaving",
@@ -137,11 +138,11 @@ fn aged_entry_removal_variant(scale: f64) -> Variant {
 
 /// Returns the variants that are run only on the Recyclable SSD paper's drive: with fast loading of fingerprints, with
 /// the write buffer, and with response times.
-fn papers_drive_variants(scale: f64) -> Vec<Variant> {
+fn paper_drive_variants(scale: f64) -> Vec<Variant> {
     let standard = store_entries_setting(DEFAULT_STORE_ENTRIES, scale);
     let prob = [standard.as_str(), "recycle.policy=prob"];
     let lru = [standard.as_str(), "recycle.policy=lru"];
-    let buffer = format!("buffer.pages={}", (BUFFER_PAGES * scale).ceil());
+    let buffer = format!("buffer.pages={}", (WRITE_BUFFER_PAGES * scale).ceil());
     let buffer = [buffer.as_str()];
     let timed = ["timing.mode=event", "timing.hash_us=32.0"];
     let unhashed = ["timing.mode=event", "timing.hash_us=0.0"];
@@ -191,8 +192,8 @@ fn filled_drive_settings(setting: &ExperimentSetting, blocks: f64) -> Vec<String
 /// before. A small footprint gets four dies, because many planes with few blocks each have no spare block.
 fn fitted_drive_settings(setting: &ExperimentSetting) -> Vec<String> {
     let preset = match setting.size {
-        Size::Quick => "device.preset=auto",
-        Size::Full => "device.preset=lx-40g",
+        ExperimentSize::Quick => "device.preset=auto",
+        ExperimentSize::Full => "device.preset=lx-40g",
     };
     [preset, "device.fit=0.9", "gc.free_share=0.05", "precondition.mode=aged"]
         .map(str::to_owned)
@@ -204,16 +205,17 @@ fn fitted_drive_settings(setting: &ExperimentSetting) -> Vec<String> {
 /// Returns all experiments for the Recyclable SSD paper (LX).
 pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     let scale = match setting.size {
-        Size::Quick => 0.05,
-        Size::Full => 1.0,
+        ExperimentSize::Quick => 0.05,
+        ExperimentSize::Full => 1.0,
     };
     let of_trace = TRACES.iter().flat_map(|trace| trace_experiments(setting, trace, scale));
     of_trace.chain(synthetic_experiments(setting)).chain(predicted_load_experiments(setting)).collect()
 }
 
 fn trace_experiments(setting: &ExperimentSetting, trace: &Trace, scale: f64) -> Vec<Experiment> {
-    let source =
-        |keys: &str| setting.traces.source_of(trace.name, &format!(",{keys}seed={}", setting.seed), scale);
+    let source = |keys: &str| {
+        setting.traces.request_source_of_trace(trace.name, &format!(",{keys}seed={}", setting.seed), scale)
+    };
     let input = source("reads=figures,");
     let scale = input.1;
     let blocks = BLOCKS_PER_PLANE * scale;
@@ -239,7 +241,7 @@ fn trace_experiments(setting: &ExperimentSetting, trace: &Trace, scale: f64) -> 
             add(kind, &input, drive_settings(setting, blocks), other_store_variants(scale));
         }
     }
-    add("", &input, drive_settings(setting, blocks), papers_drive_variants(scale));
+    add("", &input, drive_settings(setting, blocks), paper_drive_variants(scale));
     let standard = store_entries_setting(DEFAULT_STORE_ENTRIES, scale);
     let rc_gc = recyclable_variant("128k-rc-gc", &[&standard, "recycle.policy=prob", "gc.policy=rc-gc"]);
     let spared = || vec![recyclable_variant("infinite-rc-gc", &["recycle.policy=inf", "gc.policy=rc-gc"])];
@@ -255,7 +257,7 @@ fn trace_experiments(setting: &ExperimentSetting, trace: &Trace, scale: f64) -> 
         }
     }
     // Enough spare space, as a share of the flash, that nothing is ever erased.
-    let spare = f64::from(trace.erase_free_footprints);
+    let spare = f64::from(trace.erase_free_device_footprints);
     let roomy = format!("device.over_provisioning={:.6}", spare / (1.0 + spare));
     let of_flash = "device.over_provisioning_of=physical";
     add(
@@ -289,8 +291,8 @@ fn trace_experiments(setting: &ExperimentSetting, trace: &Trace, scale: f64) -> 
 /// web, and the stores have the sizes in the Recyclable SSD paper.
 fn synthetic_scale(setting: &ExperimentSetting) -> f64 {
     match setting.size {
-        Size::Quick => 0.05,
-        Size::Full => 0.5,
+        ExperimentSize::Quick => 0.05,
+        ExperimentSize::Full => 0.5,
     }
 }
 
@@ -313,9 +315,10 @@ fn synthetic_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     let soon =
         load.replace(&format!("theta=0.8,pool={}", pages * 2.0), &format!("theta=0,pool={}", pages / 50.0));
     let loads = [("synthetic", load), ("synthetic-soon", soon)];
-    let loads = loads.into_iter().take(if setting.size == Size::Quick { 2 } else { 1 });
+    let loads = loads.into_iter().take(if setting.size == ExperimentSize::Quick { 2 } else { 1 });
     let of = |(name, load): (&str, String)| {
-        let variants = FINGERPRINT_STORES.into_iter().map(store).chain([baseline_variant("baseline", &[])]);
+        let variants =
+            FINGERPRINT_STORE_ENTRIES.into_iter().map(store).chain([baseline_variant("baseline", &[])]);
         let one = |variant: Variant| {
             let settings = [fitted_drive_settings(setting), variant.settings].concat();
             let input = (RequestSource::Generated(load.clone()), scale);
@@ -337,7 +340,8 @@ fn predicted_load_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     // On a filled drive there are fewer dead pages than that store has entries; this store has fewer entries than there
     // are dead pages.
     let small = store_entries_setting(pages / 20.0, 1.0);
-    let life = format!("recycle.refresh_age_programs={}", (STORE_ENTRY_LIFE_PROGRAMS * pages / 20.0).round());
+    let life =
+        format!("recycle.refresh_age_programs={}", (MAX_AGE_PROGRAMS_PER_STORE_ENTRY * pages / 20.0).round());
     let small_prob = [small.as_str(), "recycle.policy=prob"];
     let small_lru = [small.as_str(), "recycle.policy=lru"];
     let prob = [standard.as_str(), "recycle.policy=prob"];
@@ -431,7 +435,7 @@ fn measure_trace_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Va
         "LX-09" => {
             value_per_trace(runs, &traces, "counts", |run| most_frequent_class(run, "invalid_by_popularity"))
         }
-        "LX-10" => value_per_trace(runs, &traces, "counts", |run| recyclable_percent_at(run, 0)),
+        "LX-10" => value_per_trace(runs, &traces, "counts", |run| recyclable_percent_at_popularity(run, 0)),
         "LX-11" => value_per_trace(runs, &traces, "counts", largest_recyclable_percent),
         "LX-12" => value_per_trace(runs, &traces, "counts", |run| {
             share_of_classes_from_8(run, "invalid_by_popularity")
@@ -443,7 +447,7 @@ fn measure_trace_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Va
         "LX-14" => value_per_trace(runs, &traces, "counts", |run| {
             run.figure("invalid") / run.figure("overwritten_addresses")
         }),
-        "LX-15" => value_per_trace(runs, &traces, "counts", newest_four_versions_percent),
+        "LX-15" => value_per_trace(runs, &traces, "counts", recycled_percent_of_newest_four_versions),
         "LX-23" => {
             value_per_trace(runs, &["mail"], "counts", |run| run.figure("writes") / run.figure("addresses"))
         }
@@ -488,17 +492,21 @@ fn measure_store_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Va
             &[("256k-lru", "LRU")],
             reduction,
         ),
-        "LX-24" => value_per_trace_against_baseline(runs, "sized-baseline", "sized-infinite", erases_saved)
-            .map(|values| [values, erases_on_drive(runs, "filled-", "infinite", "filled")].concat()),
+        "LX-24" => {
+            value_per_trace_against_baseline(runs, "sized-baseline", "sized-infinite", erases_saved_percent)
+                .map(|values| [values, erases_saved_on_drive(runs, "filled-", "infinite", "filled")].concat())
+        }
         "LX-25" => erases_by_store_size(runs, "web", &["64k", "128k", "256k", "infinite"]),
         "LX-26" => erases_by_store_size(runs, "mail", &["256k", "64k"]),
-        "LX-27" => value_per_trace_against_baseline(runs, "sized-baseline", "sized-128k", erases_saved).map(
-            |values| {
-                let lru = erases_on_drive(runs, "sized-", "128k-lru", "LRU");
-                let leaving = erases_on_drive(runs, "sized-", "128k-leaving", "leaving");
-                [values, lru, leaving, erases_on_drive(runs, "filled-", "128k", "filled")].concat()
-            },
-        ),
+        "LX-27" => {
+            value_per_trace_against_baseline(runs, "sized-baseline", "sized-128k", erases_saved_percent).map(
+                |values| {
+                    let lru = erases_saved_on_drive(runs, "sized-", "128k-lru", "LRU");
+                    let leaving = erases_saved_on_drive(runs, "sized-", "128k-leaving", "leaving");
+                    [values, lru, leaving, erases_saved_on_drive(runs, "filled-", "128k", "filled")].concat()
+                },
+            )
+        }
         "LX-28" => response_time_changes(runs, "timed-lru", 1.0).map(|values| {
             [values, response_times_of_variants(runs, &[("timed-unhashed-lru", "without hash")], 1.0)]
                 .concat()
@@ -509,12 +517,12 @@ fn measure_store_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Va
             .map(|values| [values, response_times_of_variants(runs, &PROB_RESPONSE_VARIANTS, -1.0)].concat()),
         "LX-31" => with_unjudged_variants(
             runs,
-            value_per_trace(runs, &traces, "128k", mean_comparisons),
+            value_per_trace(runs, &traces, "128k", mean_comparisons_per_store_hit),
             &[("128k-lru", "LRU"), ("128k-leaving", "leaving")],
-            mean_comparisons,
+            mean_comparisons_per_store_hit,
         ),
-        "LX-32" => {
-            value_per_trace_against_baseline(runs, "128k", "128k-fl", store_comparisons_saved).map(|values| {
+        "LX-32" => value_per_trace_against_baseline(runs, "128k", "128k-fl", store_comparisons_saved_percent)
+            .map(|values| {
                 [
                     values,
                     named_value_against_baseline(
@@ -522,13 +530,12 @@ fn measure_store_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Va
                         "runs-128k",
                         "runs-128k-fl",
                         "in runs",
-                        store_comparisons_saved,
+                        store_comparisons_saved_percent,
                     ),
                 ]
                 .concat()
-            })
-        }
-        "LX-33" => value_per_trace(runs, &["web"], "128k-fl", mean_comparisons),
+            }),
+        "LX-33" => value_per_trace(runs, &["web"], "128k-fl", mean_comparisons_per_store_hit),
         "LX-34" => mean_comparisons_by_policy(runs),
         "LX-36" => recycled_share_per_trace(runs, "sized-128k"),
         "LX-37" => recycled_share_per_trace(runs, "sized-128k-rc-gc"),
@@ -591,7 +598,7 @@ fn measure_policy_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<V
                 ("neighbours return together", "runs/prob", "runs/fl"),
                 ("pages return alone", "alike/prob", "alike/fl"),
             ],
-            store_comparisons_saved,
+            store_comparisons_saved_percent,
         ),
         "LX-43" => values_of_compared_runs(
             runs,
@@ -647,43 +654,51 @@ fn pages_to_gib(pages: f64) -> f64 {
     pages * 4096.0 / f64::from(1 << 30)
 }
 
-fn class_count(run: ExperimentRun<'_>, histogram: &str, class: usize) -> f64 {
+fn histogram_class_count(run: ExperimentRun<'_>, histogram: &str, class: usize) -> f64 {
     run.figure(&format!("{histogram}.{class}"))
 }
 
-fn class_range_count(run: ExperimentRun<'_>, histogram: &str, range: std::ops::Range<usize>) -> f64 {
-    range.map(|k| class_count(run, histogram, k)).sum()
+fn histogram_class_range_count(
+    run: ExperimentRun<'_>,
+    histogram: &str,
+    range: std::ops::Range<usize>,
+) -> f64 {
+    range.map(|k| histogram_class_count(run, histogram, k)).sum()
 }
 
 /// Returns the class (popularity or version of pages, 0 to 15) with the greatest count in a histogram.
 fn most_frequent_class(run: ExperimentRun<'_>, histogram: &str) -> f64 {
-    let fullest =
-        (0..16).max_by(|&a, &b| class_count(run, histogram, a).total_cmp(&class_count(run, histogram, b)));
+    let fullest = (0..16).max_by(|&a, &b| {
+        histogram_class_count(run, histogram, a).total_cmp(&histogram_class_count(run, histogram, b))
+    });
     fullest.unwrap_or(0) as f64
 }
 
 fn share_of_classes_from_8(run: ExperimentRun<'_>, histogram: &str) -> f64 {
-    to_percent(class_range_count(run, histogram, 8..16) / class_range_count(run, histogram, 0..16))
+    to_percent(
+        histogram_class_range_count(run, histogram, 8..16)
+            / histogram_class_range_count(run, histogram, 0..16),
+    )
 }
 
-fn recyclable_percent_at(run: ExperimentRun<'_>, popularity: usize) -> f64 {
-    let dead = class_count(run, "invalid_by_popularity", popularity);
-    to_percent(class_count(run, "recycled_by_popularity", popularity) / dead.max(1.0))
+fn recyclable_percent_at_popularity(run: ExperimentRun<'_>, popularity: usize) -> f64 {
+    let dead = histogram_class_count(run, "invalid_by_popularity", popularity);
+    to_percent(histogram_class_count(run, "recycled_by_popularity", popularity) / dead.max(1.0))
 }
 
 fn largest_recyclable_percent(run: ExperimentRun<'_>) -> f64 {
-    (0..16).map(|popularity| recyclable_percent_at(run, popularity)).fold(0.0, f64::max)
+    (0..16).map(|popularity| recyclable_percent_at_popularity(run, popularity)).fold(0.0, f64::max)
 }
 
-fn newest_four_versions_percent(run: ExperimentRun<'_>) -> f64 {
-    to_percent(class_range_count(run, "recycled_by_version", 12..16) / run.figure("recycled"))
+fn recycled_percent_of_newest_four_versions(run: ExperimentRun<'_>) -> f64 {
+    to_percent(histogram_class_range_count(run, "recycled_by_version", 12..16) / run.figure("recycled"))
 }
 
 fn recycled_pages(run: ExperimentRun<'_>) -> f64 {
     run.figure("recycled_writes")
 }
 
-fn mean_comparisons(run: ExperimentRun<'_>) -> f64 {
+fn mean_comparisons_per_store_hit(run: ExperimentRun<'_>) -> f64 {
     run.figure("parts.mean_comparisons_on_hit")
 }
 
@@ -711,7 +726,7 @@ fn with_unjudged_variants(
 }
 
 /// Appends the text `name` to the name of each value of a reported result.
-fn with_value_name(values: Vec<Value>, name: &str) -> Vec<Value> {
+fn with_name_appended(values: Vec<Value>, name: &str) -> Vec<Value> {
     values.into_iter().map(|value| Value::new(format!("{} {name}", value.of), value.value)).collect()
 }
 
@@ -724,7 +739,7 @@ fn named_value_against_baseline(
     name: &str,
     value: impl Fn(ExperimentRun<'_>, ExperimentRun<'_>) -> f64,
 ) -> Vec<Value> {
-    with_value_name(
+    with_name_appended(
         value_per_trace_against_baseline(runs, baseline, variant, value).unwrap_or_default(),
         name,
     )
@@ -772,8 +787,8 @@ fn recycling_gain_percent(baseline: ExperimentRun<'_>, run: ExperimentRun<'_>) -
     to_percent(recycled_pages(run) / recycled_pages(baseline) - 1.0)
 }
 
-fn store_comparisons_saved(baseline: ExperimentRun<'_>, run: ExperimentRun<'_>) -> f64 {
-    to_percent(1.0 - mean_comparisons(run) / mean_comparisons(baseline))
+fn store_comparisons_saved_percent(baseline: ExperimentRun<'_>, run: ExperimentRun<'_>) -> f64 {
+    to_percent(1.0 - mean_comparisons_per_store_hit(run) / mean_comparisons_per_store_hit(baseline))
 }
 
 /// Returns one value for each triple in `compared`: its first string names the value, which is computed from the
@@ -832,19 +847,19 @@ fn write_buffer_effect(runs: &ExperimentRecords) -> Vec<Value> {
     .concat()
 }
 
-fn erases_saved(baseline: ExperimentRun<'_>, run: ExperimentRun<'_>) -> f64 {
+fn erases_saved_percent(baseline: ExperimentRun<'_>, run: ExperimentRun<'_>) -> f64 {
     100.0 - erases_percent_of_baseline(run, baseline)
 }
 
 /// Returns the erases that a variant (design with settings) saves relative to the baseline on one of the drives,
 /// percent, with the text `name` appended to the names of the traces.
-fn erases_on_drive(runs: &ExperimentRecords, drive: &str, variant: &str, name: &str) -> Vec<Value> {
+fn erases_saved_on_drive(runs: &ExperimentRecords, drive: &str, variant: &str, name: &str) -> Vec<Value> {
     named_value_against_baseline(
         runs,
         &format!("{drive}baseline"),
         &format!("{drive}{variant}"),
         name,
-        erases_saved,
+        erases_saved_percent,
     )
 }
 
@@ -886,7 +901,7 @@ fn response_times_of_variants(runs: &ExperimentRecords, variants: &[(&str, &str)
     let of = |(variant, name): &(&str, &str)| {
         let is_buffered = variant.contains("buffered");
         let baseline = if is_buffered { "timed-buffered-baseline" } else { "timed-baseline" };
-        with_value_name(values_of_response_times(runs, baseline, variant, sign).unwrap_or_default(), name)
+        with_name_appended(values_of_response_times(runs, baseline, variant, sign).unwrap_or_default(), name)
     };
     variants.iter().flat_map(of).collect()
 }
@@ -900,7 +915,7 @@ fn erases_saved_by_drive_size(runs: &ExperimentRecords) -> Result<Vec<Value>> {
         for (variant, name) in [("128k-lru", "LRU"), ("infinite", "infinite")] {
             values.push(Value::new(
                 format!("{overrun}: {name}"),
-                erases_saved(run("baseline")?, run(variant)?),
+                erases_saved_percent(run("baseline")?, run(variant)?),
             ));
         }
     }
@@ -941,7 +956,7 @@ fn mean_comparisons_by_policy(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     [("LRU", "lru"), ("PROB", "prob"), ("PROB+FL", "fl")]
         .into_iter()
         .map(|(name, variant)| {
-            Ok(Value::new(name, mean_comparisons(runs.run_named(&format!("runs/{variant}"))?)))
+            Ok(Value::new(name, mean_comparisons_per_store_hit(runs.run_named(&format!("runs/{variant}"))?)))
         })
         .collect()
 }

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::experiment::{self, ExperimentRecords, ExperimentSetting, Record, Size};
+use super::experiment::{self, ExperimentRecords, ExperimentSetting, ExperimentSize, Record};
 use super::target::{Paper, Target};
 use super::traces::OriginalTraces;
 use super::verdict::{self, Value, Verdict};
@@ -28,7 +28,7 @@ pub struct Results {
     /// Version of Wearwell that wrote these results.
     pub version: String,
     /// Size of the experiments: scaled down or full.
-    pub size: Size,
+    pub size: ExperimentSize,
     /// Seed of the random generators and of the designs.
     pub seed: u64,
     /// Whether the user interrupted the run of the experiments. Rows (reported results) whose experiments did not
@@ -41,7 +41,7 @@ pub struct Results {
     /// Names of the experiments that were not run, each with the reason.
     pub not_run: BTreeMap<String, String>,
     /// Names of the full-size experiments that were run by older code and whose figures may be different with the
-    /// current code: see [`Results::evaluate`].
+    /// current code: see [`Results::evaluate_all_rows`].
     #[serde(default)]
     pub older_code: BTreeSet<String>,
 }
@@ -83,7 +83,7 @@ impl Row {
 
 impl Results {
     /// Creates results for a paper, without rows and experiments.
-    pub fn without_rows(paper: Paper, size: Size, seed: u64) -> Self {
+    pub fn without_rows(paper: Paper, size: ExperimentSize, seed: u64) -> Self {
         Self {
             paper: paper.name().to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -100,14 +100,14 @@ impl Results {
     /// Computes Wearwell's values and verdicts of all rows (reported results) again from the experiments. For full-size
     /// results `quick` has the scaled-down results to compare with. Without them, only experiments that the current
     /// code has run count as current.
-    pub fn evaluate(&mut self, paper: Paper, quick: Option<&Self>) {
+    pub fn evaluate_all_rows(&mut self, paper: Paper, quick: Option<&Self>) {
         self.older_code = match self.size {
-            Size::Quick => BTreeSet::new(),
-            Size::Full => self.experiments_of_older_code(paper, quick),
+            ExperimentSize::Quick => BTreeSet::new(),
+            ExperimentSize::Full => self.experiments_of_older_code(paper, quick),
         };
         let mut runs = ExperimentRecords::default();
         self.experiments.iter().for_each(|record| runs.add_record(record.clone()));
-        self.not_run.iter().for_each(|(name, why)| runs.add_not_run(name, why));
+        self.not_run.iter().for_each(|(name, why)| runs.add_not_run_reason(name, why));
         let row = |target: &Target| {
             let mut row = evaluate_row(paper, target, &runs);
             row.older_code = row.experiments.iter().any(|name| self.older_code.contains(name));
@@ -118,7 +118,7 @@ impl Results {
     }
 
     /// Returns the record of the experiment whose definition has this digest
-    /// ([`Experiment::digest`](experiment::Experiment::digest)).
+    /// ([`Experiment::definition_digest`](experiment::Experiment::definition_digest)).
     pub fn record_of_digest(&self, key: &str) -> Option<&Record> {
         self.experiments.iter().find(|record| record.key == key)
     }
@@ -130,7 +130,7 @@ impl Results {
         let setting =
             ExperimentSetting { size: self.size, seed: self.seed, traces: OriginalTraces::default() };
         let defined: BTreeSet<String> =
-            experiments(paper, &setting).iter().map(experiment::Experiment::digest).collect();
+            experiments(paper, &setting).iter().map(experiment::Experiment::definition_digest).collect();
         // The key of an original trace depends on the user's file, so the catalogue alone does not define it.
         let is_defined = |record: &Record| record.sha256.is_some() || defined.contains(&record.key);
         let digest_today = |record: &Record| {
@@ -186,6 +186,6 @@ fn evaluate_row(paper: Paper, target: &Target, runs: &ExperimentRecords) -> Row 
         Some(Err(why)) => row.not_run = why,
         None => {}
     }
-    (row.experiments, row.substitute) = runs.take_used_names();
+    (row.experiments, row.substitute) = runs.take_used_experiment_names();
     row
 }

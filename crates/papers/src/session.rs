@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use wearwell_replay::replay::Progress;
 
-use super::experiment::{self, Experiment, ExperimentSetting, MissingRecord, Record, Size};
+use super::experiment::{self, Experiment, ExperimentSetting, ExperimentSize, MissingRecord, Record};
 use super::results::Results;
 use super::target::Paper;
 use super::traces::OriginalTraces;
@@ -23,11 +23,11 @@ use super::{experiments, figures, render};
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
     /// Size of the experiments: scaled down, or that of the paper.
-    pub size: Size,
+    pub size: ExperimentSize,
     /// Seed of all random generators and designs.
     pub seed: u64,
     /// Folder of the paper, in which `results.json` and the files made from it are written.
-    pub folder: PathBuf,
+    pub result_folder: PathBuf,
     /// Paths of those original traces of the papers that the user has; substitutes are generated for the others.
     pub traces: OriginalTraces,
     /// Whether all experiments are run again, even those whose records are up to date.
@@ -62,12 +62,12 @@ pub struct ExperimentJob {
     pub experiment: Experiment,
     /// The scaled-down counterpart of the experiment, which is run first. The digest of its figures is stored in the
     /// record (see [`super::results`]).
-    pub scaled_down: Option<Experiment>,
+    pub scaled_down_experiment: Option<Experiment>,
 }
 
 impl From<Experiment> for ExperimentJob {
     fn from(experiment: Experiment) -> Self {
-        Self { experiment, scaled_down: None }
+        Self { experiment, scaled_down_experiment: None }
     }
 }
 
@@ -75,12 +75,14 @@ impl From<Experiment> for ExperimentJob {
 /// none, because it is never scaled down.
 pub fn experiment_jobs(paper: Paper, setting: &ExperimentSetting) -> Vec<ExperimentJob> {
     let quick = match setting.size {
-        Size::Quick => Vec::new(),
-        Size::Full => experiments(paper, &ExperimentSetting { size: Size::Quick, ..setting.clone() }),
+        ExperimentSize::Quick => Vec::new(),
+        ExperimentSize::Full => {
+            experiments(paper, &ExperimentSetting { size: ExperimentSize::Quick, ..setting.clone() })
+        }
     };
     let job = |experiment: Experiment| {
         let same = quick.iter().find(|quick| quick.name == experiment.name && !quick.is_original());
-        ExperimentJob { scaled_down: same.cloned(), experiment }
+        ExperimentJob { scaled_down_experiment: same.cloned(), experiment }
     };
     experiments(paper, setting).into_iter().map(job).collect()
 }
@@ -92,14 +94,14 @@ pub fn experiment_jobs(paper: Paper, setting: &ExperimentSetting) -> Vec<Experim
 ///
 /// # Errors
 /// Files that cannot be written.
-pub fn run_paper(
+pub fn run_paper_experiments(
     paper: Paper,
     options: &SessionOptions,
     observer: &mut dyn SessionObserver,
 ) -> std::io::Result<Results> {
     let setting =
         ExperimentSetting { size: options.size, seed: options.seed, traces: options.traces.clone() };
-    run_jobs(paper, &experiment_jobs(paper, &setting), options, observer)
+    run_experiment_jobs(paper, &experiment_jobs(paper, &setting), options, observer)
 }
 
 /// Runs those experiments of `wanted_jobs` whose records are missing or out of date, as [`run_paper_experiments`] does
@@ -107,38 +109,39 @@ pub fn run_paper(
 ///
 /// # Errors
 /// Files that cannot be written.
-pub fn run_jobs(
+pub fn run_experiment_jobs(
     paper: Paper,
-    wanted: &[ExperimentJob],
+    wanted_jobs: &[ExperimentJob],
     options: &SessionOptions,
     observer: &mut dyn SessionObserver,
 ) -> std::io::Result<Results> {
-    std::fs::create_dir_all(&options.folder)?;
+    std::fs::create_dir_all(&options.result_folder)?;
     let mut results = Results::without_rows(paper, options.size, options.seed);
     if !options.reruns_all {
-        results.experiments = stored_records(&options.folder);
+        results.experiments = stored_experiment_records(&options.result_folder);
     }
     let code = experiment::code_digest();
-    let is_wanted = |record: &Record| wanted.iter().any(|job| job.experiment.digest() == record.key);
+    let is_wanted =
+        |record: &Record| wanted_jobs.iter().any(|job| job.experiment.definition_digest() == record.key);
     let may_stand = |record: &Record| record.code == code || record.quick_digest.is_some();
     results.experiments.retain(|record| is_wanted(record) && may_stand(record));
     let task = |job| ExperimentTask {
         job,
-        older_record: results.record_of_digest(&job.experiment.digest()).cloned(),
+        older_record: results.record_of_digest(&job.experiment.definition_digest()).cloned(),
     };
     let is_done =
         |task: &ExperimentTask| task.older_record.as_ref().is_some_and(|record| record.code == code);
-    let to_do: Vec<ExperimentTask> = wanted.iter().map(task).filter(|task| !is_done(task)).collect();
-    let quick = quick_results_for(paper, options.size, &options.folder);
+    let to_do: Vec<ExperimentTask> = wanted_jobs.iter().map(task).filter(|task| !is_done(task)).collect();
+    let quick = quick_results_for(paper, options.size, &options.result_folder);
     let mut write = |results: &mut Results| {
-        let place = |name: &str| wanted.iter().position(|job| job.experiment.name == name);
+        let place = |name: &str| wanted_jobs.iter().position(|job| job.experiment.name == name);
         results.experiments.sort_by_key(|record| place(&record.name));
-        results.evaluate(paper, quick.as_ref());
-        write_file_atomically(&options.folder.join("results.json"), &results.to_json())
+        results.evaluate_all_rows(paper, quick.as_ref());
+        write_file_atomically(&options.result_folder.join("results.json"), &results.to_json())
     };
     results.partial = !run_concurrently(&to_do, options.parallel_runs, &mut results, observer, &mut write)?;
     write(&mut results)?;
-    write_result_pages(&results, paper, &options.folder)?;
+    write_result_pages(&results, paper, &options.result_folder)?;
     Ok(results)
 }
 
@@ -157,7 +160,8 @@ impl ExperimentTask<'_> {
     /// Runs the scaled-down counterpart, if there is one, and then the experiment. The experiment's record by older
     /// code is kept instead if the counterpart has the figures that it had with the older code.
     fn run(&self, on_progress: wearwell_replay::replay::OnProgress<'_>) -> Result<Record, MissingRecord> {
-        let quick = self.job.scaled_down.as_ref().map(|quick| quick.run(on_progress)).transpose()?;
+        let quick =
+            self.job.scaled_down_experiment.as_ref().map(|quick| quick.run(on_progress)).transpose()?;
         let digest = quick.map(|quick| quick.figures_digest());
         match &self.older_record {
             Some(record) if digest.is_some() && record.quick_digest == digest => Ok(record.clone()),
@@ -177,19 +181,19 @@ enum WorkerMessage {
 /// Runs the experiments of `tasks`, at most `max_parallel_tasks` of them at a time. Returns false if the observer ended
 /// the run; experiments that finish after that are still recorded.
 fn run_concurrently(
-    to_do: &[ExperimentTask],
-    at_once: usize,
+    tasks: &[ExperimentTask],
+    max_parallel_tasks: usize,
     results: &mut Results,
     observer: &mut dyn SessionObserver,
-    write: &mut dyn FnMut(&mut Results) -> std::io::Result<()>,
+    write_results: &mut dyn FnMut(&mut Results) -> std::io::Result<()>,
 ) -> std::io::Result<bool> {
     let (next, is_ended) = (AtomicUsize::new(0), AtomicBool::new(false));
     let (sender, reports) = channel();
     std::thread::scope(|scope| {
-        for k in 0..at_once.clamp(1, to_do.len().max(1)) {
+        for k in 0..max_parallel_tasks.clamp(1, tasks.len().max(1)) {
             let (sender, next, is_ended) = (sender.clone(), &next, &is_ended);
             let thread = std::thread::Builder::new().stack_size(WORKER_STACK_BYTES);
-            match thread.spawn_scoped(scope, move || run_tasks_of_thread(to_do, next, is_ended, &sender)) {
+            match thread.spawn_scoped(scope, move || run_tasks_of_thread(tasks, next, is_ended, &sender)) {
                 Err(error) if k == 0 => return Err(error),
                 // The record is the same with fewer threads.
                 Err(_) => break,
@@ -197,7 +201,7 @@ fn run_concurrently(
             }
         }
         drop(sender);
-        let outcome = handle_worker_messages(to_do, reports, &is_ended, results, observer, write);
+        let outcome = handle_worker_messages(tasks, reports, &is_ended, results, observer, write_results);
         is_ended.store(true, Ordering::Relaxed);
         outcome
     })
@@ -209,28 +213,30 @@ const WORKER_STACK_BYTES: usize = 8 << 20;
 /// Runs in one of several worker threads: takes the next experiment that no thread has begun, and repeats this until
 /// none is left or the run is ended.
 fn run_tasks_of_thread(
-    to_do: &[ExperimentTask],
-    next: &AtomicUsize,
-    is_ended: &AtomicBool,
-    reports: &Sender<WorkerMessage>,
+    tasks: &[ExperimentTask],
+    next_task_index: &AtomicUsize,
+    is_session_ended: &AtomicBool,
+    message_sender: &Sender<WorkerMessage>,
 ) {
     loop {
-        let k = next.fetch_add(1, Ordering::Relaxed);
-        let Some(task) = to_do.get(k) else { return };
+        let k = next_task_index.fetch_add(1, Ordering::Relaxed);
+        let Some(task) = tasks.get(k) else { return };
         let (answer, may_begin) = channel();
         // If sending fails, the listener has ended, and no further experiment is wanted.
-        if reports.send(WorkerMessage::Begins(k, answer)).is_err() || !may_begin.recv().unwrap_or(false) {
+        if message_sender.send(WorkerMessage::Begins(k, answer)).is_err()
+            || !may_begin.recv().unwrap_or(false)
+        {
             return;
         }
         let outcome = task.run(&mut |progress| {
-            let is_heard = reports.send(WorkerMessage::GoesOn(k, progress)).is_ok();
-            if is_heard && !is_ended.load(Ordering::Relaxed) {
+            let is_heard = message_sender.send(WorkerMessage::GoesOn(k, progress)).is_ok();
+            if is_heard && !is_session_ended.load(Ordering::Relaxed) {
                 ControlFlow::Continue(())
             } else {
                 ControlFlow::Break(())
             }
         });
-        if reports.send(WorkerMessage::Ends(k, outcome.map(Box::new))).is_err() {
+        if message_sender.send(WorkerMessage::Ends(k, outcome.map(Box::new))).is_err() {
             return;
         }
     }
@@ -239,27 +245,27 @@ fn run_tasks_of_thread(
 /// Handles messages of the threads that run experiments until all have ended; returns false if the observer ended the
 /// run. After an error the function returns, and the threads end because nobody receives their messages.
 fn handle_worker_messages(
-    to_do: &[ExperimentTask],
-    reports: Receiver<WorkerMessage>,
-    is_ended: &AtomicBool,
+    tasks: &[ExperimentTask],
+    message_receiver: Receiver<WorkerMessage>,
+    is_session_ended: &AtomicBool,
     results: &mut Results,
     observer: &mut dyn SessionObserver,
-    write: &mut dyn FnMut(&mut Results) -> std::io::Result<()>,
+    write_results: &mut dyn FnMut(&mut Results) -> std::io::Result<()>,
 ) -> std::io::Result<bool> {
     let (started, mut begun, mut finished) = (Instant::now(), 0, 0);
     let mut is_whole = true;
     let end = |is_whole: &mut bool| {
         *is_whole = false;
-        is_ended.store(true, Ordering::Relaxed);
+        is_session_ended.store(true, Ordering::Relaxed);
     };
-    for report in reports {
+    for report in message_receiver {
         match report {
             WorkerMessage::Begins(k, answer) => {
                 let left =
-                    (finished > 0).then(|| started.elapsed() / finished * (to_do.len() as u32 - finished));
+                    (finished > 0).then(|| started.elapsed() / finished * (tasks.len() as u32 - finished));
                 let is_allowed = is_whole && {
                     begun += 1;
-                    observer.experiment_begins(begun, to_do.len(), to_do[k].name(), left).is_continue()
+                    observer.experiment_begins(begun, tasks.len(), tasks[k].name(), left).is_continue()
                 };
                 if !is_allowed {
                     end(&mut is_whole);
@@ -268,17 +274,17 @@ fn handle_worker_messages(
                 let _ = answer.send(is_allowed);
             }
             WorkerMessage::GoesOn(k, progress) => {
-                if observer.experiment_progress(to_do[k].name(), progress).is_break() {
+                if observer.experiment_progress(tasks[k].name(), progress).is_break() {
                     end(&mut is_whole);
                 }
             }
             WorkerMessage::Ends(_, Err(MissingRecord::Interrupted)) => end(&mut is_whole),
             WorkerMessage::Ends(k, outcome) => {
                 finished += 1;
-                store_outcome(to_do[k].name(), outcome, results, observer);
+                store_experiment_outcome(tasks[k].name(), outcome, results, observer);
                 // Until the last experiment has finished, the record is marked as partial.
-                results.partial = (finished as usize) < to_do.len();
-                write(results)?;
+                results.partial = (finished as usize) < tasks.len();
+                write_results(results)?;
             }
         }
     }
@@ -286,7 +292,7 @@ fn handle_worker_messages(
 }
 
 /// Adds the record of a finished experiment to `results`, or the reason why the experiment could not be run.
-fn store_outcome(
+fn store_experiment_outcome(
     name: &str,
     outcome: Result<Box<Record>, MissingRecord>,
     results: &mut Results,
@@ -307,7 +313,7 @@ fn store_outcome(
 
 /// Reads the records of experiments that an earlier run stored in `results.json` of the folder; returns none if the
 /// file cannot be read.
-fn stored_records(folder: &Path) -> Vec<Record> {
+fn stored_experiment_records(folder: &Path) -> Vec<Record> {
     results_in_folder(folder).map(|results| results.experiments).unwrap_or_default()
 }
 
@@ -318,10 +324,10 @@ fn results_in_folder(folder: &Path) -> Option<Results> {
 
 /// Returns the scaled-down results that full-size results in this folder are compared with: those in `papers/lx` for
 /// `papers/full/lx`.
-pub fn quick_results_for(paper: Paper, size: Size, folder: &Path) -> Option<Results> {
+pub fn quick_results_for(paper: Paper, size: ExperimentSize, folder: &Path) -> Option<Results> {
     let papers = folder.parent()?.parent()?;
     let quick = results_in_folder(&papers.join(paper.name()))?;
-    (size == Size::Full && quick.size == Size::Quick).then_some(quick)
+    (size == ExperimentSize::Full && quick.size == ExperimentSize::Quick).then_some(quick)
 }
 
 /// Writes all files that are made from the results: the Markdown and HTML pages, and the figures.
@@ -343,10 +349,10 @@ pub fn write_result_pages(results: &Results, paper: Paper, folder: &Path) -> std
 ///
 /// # Errors
 /// There are no results, or files cannot be written.
-pub fn evaluate_and_render_again(paper: Paper, folder: &Path) -> std::io::Result<Results> {
+pub fn reevaluate_stored_results(paper: Paper, folder: &Path) -> std::io::Result<Results> {
     let text = std::fs::read_to_string(folder.join("results.json"))?;
     let mut results = Results::from_json(&text)?;
-    results.evaluate(paper, quick_results_for(paper, results.size, folder).as_ref());
+    results.evaluate_all_rows(paper, quick_results_for(paper, results.size, folder).as_ref());
     write_file_atomically(&folder.join("results.json"), &results.to_json())?;
     write_result_pages(&results, paper, folder)?;
     Ok(results)

@@ -24,7 +24,7 @@ use super::experiment::MissingRecord;
 /// newest dead page of an address, 14 for the one before), which have four bits each.
 const PAGE_CLASS_COUNT: usize = 16;
 /// Number of requests of the trace that are counted between two calls of the progress callback.
-const REQUESTS_PER_REPORT: u64 = 1 << 16;
+const REQUESTS_PER_PROGRESS_REPORT: u64 = 1 << 16;
 
 type FastMap<K, V> = HashMap<K, V, FxBuildHasher>;
 
@@ -80,14 +80,14 @@ pub fn count_requests(
     while requests.next_request(&mut request).map_err(not_run)? {
         count.count_request(&request);
         done += 1;
-        if done % REQUESTS_PER_REPORT == 0 {
+        if done % REQUESTS_PER_PROGRESS_REPORT == 0 {
             let progress = Progress { phase: RunPhase::Replay, done_requests: done, total_requests: done };
             if on_progress(progress).is_break() {
                 return Err(MissingRecord::Interrupted);
             }
         }
     }
-    Ok(count.figures(done))
+    Ok(count.trace_figures(done))
 }
 
 impl TraceCounter {
@@ -164,7 +164,7 @@ impl TraceCounter {
         }
     }
 
-    fn figures(&self, requests: u64) -> BTreeMap<String, f64> {
+    fn trace_figures(&self, requests: u64) -> BTreeMap<String, f64> {
         let overwrites: u64 = self.address_states.iter().map(|address| address.overwrites).sum();
         let overwritten = self.address_states.iter().filter(|address| address.overwrites > 0).count();
         let mut figures = BTreeMap::from([

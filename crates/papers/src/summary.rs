@@ -86,8 +86,8 @@ fn difference_reason(targets: &Targets, results: &Results, headline: &Headline) 
         ("", Some(difference)) => first_sentence(&difference.why),
         (why, _) => capitalise(why),
     };
-    let tested =
-        of_row.map_or_else(|| UNTESTED_MARK.to_owned(), |difference| support_of(difference, results));
+    let tested = of_row
+        .map_or_else(|| UNTESTED_MARK.to_owned(), |difference| reason_support_text(difference, results));
     format!("{sentence} {tested}")
 }
 
@@ -107,7 +107,7 @@ const UNTESTED_MARK: &str = "**Untested.**";
 
 /// Returns what supports the reason for a difference from the paper: experiments and their figures, or the statements
 /// of the paper that contradict each other.
-pub fn support_of(difference: &Difference, results: &Results) -> String {
+pub fn reason_support_text(difference: &Difference, results: &Results) -> String {
     match difference.support() {
         ReasonSupport::Tested => tested_by_sentence(difference, results),
         ReasonSupport::Contradiction => {
@@ -187,9 +187,14 @@ fn summary_block(records: &[PaperResults]) -> String {
     let paper = |(paper, quick, full): &PaperResults| {
         let targets = paper.targets();
         let mut parts = vec![format!("\n### {} (`{paper}`)\n\n", targets.paper.title)];
-        parts.push(counts_line("Quick", &format!("../papers/{paper}/RESULTS.md"), &targets, quick));
+        parts.push(result_counts_line("Quick", &format!("../papers/{paper}/RESULTS.md"), &targets, quick));
         if let Some(full) = full {
-            parts.push(counts_line("Full", &format!("../papers/full/{paper}/RESULTS.md"), &targets, full));
+            parts.push(result_counts_line(
+                "Full",
+                &format!("../papers/full/{paper}/RESULTS.md"),
+                &targets,
+                full,
+            ));
         }
         parts.push("\n".to_owned());
         parts.push(claims_table(&targets, quick, full.as_ref()));
@@ -199,10 +204,14 @@ fn summary_block(records: &[PaperResults]) -> String {
     format!("{}\n", papers.concat())
 }
 
-fn counts_line(size: &str, page: &str, targets: &Targets, results: &Results) -> String {
+fn result_counts_line(size: &str, page: &str, targets: &Targets, results: &Results) -> String {
     let tally = ResultCounts::of_results(targets, results);
     let reasons = tested_reasons_sentence(targets, results);
-    format!("- [{size}]({page}): {} rows. {} {reasons}\n", tally.total_rows, tally.sentences().join(" "))
+    format!(
+        "- [{size}]({page}): {} rows. {} {reasons}\n",
+        tally.total_rows,
+        tally.result_count_sentences().join(" ")
+    )
 }
 
 /// Returns the table of the abstract's claims with Wearwell's results. The reason of a difference is taken from the

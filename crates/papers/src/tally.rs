@@ -54,30 +54,30 @@ pub struct ResultCounts {
     pub measured: ComparedCounts,
     /// Comparisons of results that are based on executed runs with generated loads that replace a trace or an
     /// application.
-    pub substitute: ComparedCounts,
+    pub measured_on_substitute: ComparedCounts,
     /// Comparisons of results that come from executing the code of one mechanism alone, without replaying an input
     /// through a design.
-    pub executed: ComparedCounts,
+    pub executed_mechanisms: ComparedCounts,
     /// Comparisons of results that are based on formulas, without an executed design.
     pub formula: ComparedCounts,
     /// Comparisons of results that are based on arithmetic on the paper's constants.
     pub arithmetic: ComparedCounts,
     /// Comparisons of results with a reported range so wide that no plausible run could miss it.
-    pub cannot_fail: ComparedCounts,
+    pub unmissable_ranges: ComparedCounts,
     /// Number of rows (reported results) for which the kind of evidence is not stated.
-    pub unclassified: usize,
+    pub rows_without_evidence: usize,
     /// Number of rows (reported results) that were measured by older code.
-    pub older_code: usize,
+    pub older_code_rows: usize,
     /// Number of rows (reported results) that judge the values of other rows again.
     pub repeated_rows: usize,
     /// Number of rows (reported results) that are not compared because the generated load was made from their figures.
-    pub given_as_input: usize,
+    pub generator_input_rows: usize,
     /// Number of rows (reported results) without a comparison, because they are background or an input.
-    pub context_only: usize,
+    pub context_only_rows: usize,
     /// Number of rows (reported results) that only the authors can measure.
-    pub not_reproducible: usize,
+    pub not_reproducible_rows: usize,
     /// Number of rows (reported results) that were not measured by Wearwell.
-    pub not_run: usize,
+    pub not_run_rows: usize,
 }
 
 impl ResultCounts {
@@ -95,11 +95,11 @@ impl ResultCounts {
     fn count_verdict(&mut self, verdict: &Verdict) {
         self.total_rows += 1;
         let counted = match &verdict.outcome {
-            Outcome::ContextOnly => &mut self.context_only,
-            Outcome::GivenAsInput => &mut self.given_as_input,
-            Outcome::NotReproducible(_) => &mut self.not_reproducible,
-            Outcome::NotRun(_) => &mut self.not_run,
-            _ if verdict.is_of_older_code => &mut self.older_code,
+            Outcome::ContextOnly => &mut self.context_only_rows,
+            Outcome::GivenAsInput => &mut self.generator_input_rows,
+            Outcome::NotReproducible(_) => &mut self.not_reproducible_rows,
+            Outcome::NotRun(_) => &mut self.not_run_rows,
+            _ if verdict.is_of_older_code => &mut self.older_code_rows,
             _ if !verdict.repeated_rows.is_empty() => &mut self.repeated_rows,
             outcome => return self.count_compared_verdict(verdict, outcome),
         };
@@ -108,14 +108,14 @@ impl ResultCounts {
 
     fn count_compared_verdict(&mut self, verdict: &Verdict, outcome: &Outcome) {
         let compared = match verdict.evidence {
-            Some(Evidence::Measured) if verdict.is_substitute => &mut self.substitute,
+            Some(Evidence::Measured) if verdict.is_substitute => &mut self.measured_on_substitute,
             Some(Evidence::Measured) => &mut self.measured,
-            Some(Evidence::Executed) => &mut self.executed,
+            Some(Evidence::Executed) => &mut self.executed_mechanisms,
             Some(Evidence::Formula) => &mut self.formula,
             Some(Evidence::Arithmetic) => &mut self.arithmetic,
-            Some(Evidence::CannotFail) => &mut self.cannot_fail,
+            Some(Evidence::CannotFail) => &mut self.unmissable_ranges,
             Some(Evidence::None) | None => {
-                self.unclassified += 1;
+                self.rows_without_evidence += 1;
                 return;
             }
         };
@@ -125,16 +125,20 @@ impl ResultCounts {
     /// Returns the number of reported results with which Wearwell's agree, on the basis of an execution on the paper's
     /// own kind of input.
     pub fn reproduced_count(&self) -> usize {
-        self.measured.agreeing_results + self.executed.agreeing_results
+        self.measured.agreeing_results + self.executed_mechanisms.agreeing_results
     }
 
     /// Returns the counts of a paper's rows (reported results) as sentences: first the rows that count as results of
     /// Wearwell, then the rows that do not.
-    pub fn sentences(&self) -> Vec<String> {
+    pub fn result_count_sentences(&self) -> Vec<String> {
         let results = [
             ("Executed runs on the paper's kind of load", self.measured, "reproduced"),
-            ("Executed runs on substitutes for traces and applications", self.substitute, "agree"),
-            ("Mechanisms executed without a run", self.executed, "reproduced"),
+            (
+                "Executed runs on substitutes for traces and applications",
+                self.measured_on_substitute,
+                "agree",
+            ),
+            ("Mechanisms executed without a run", self.executed_mechanisms, "reproduced"),
         ];
         let results = results.iter().filter(|(_, compared, _)| compared.total_compared() > 0);
         let results = results.map(|(name, compared, agree)| {
@@ -145,7 +149,7 @@ impl ResultCounts {
             )
         });
         let mut sentences: Vec<String> = results.collect();
-        if sentences.is_empty() && self.older_code == 0 {
+        if sentences.is_empty() && self.older_code_rows == 0 {
             sentences.push("Nothing was executed.".to_owned());
         }
         sentences.extend(self.uncounted_rows_sentence());
@@ -158,20 +162,20 @@ impl ResultCounts {
         let compared = [
             (self.formula, "by formula without an executed design"),
             (self.arithmetic, "by arithmetic on the paper's constants"),
-            (self.cannot_fail, "that cannot fail"),
+            (self.unmissable_ranges, "that cannot fail"),
         ];
         let compared = compared.iter().filter(|(compared, _)| compared.total_compared() > 0);
         let compared = compared.map(|(compared, name)| {
             format!("{} {name} ({})", compared.total_compared(), compared.to_text("agree", "disagree"))
         });
         let others = [
-            (self.unclassified, "without a class of evidence"),
-            (self.older_code, "measured by older code"),
+            (self.rows_without_evidence, "without a class of evidence"),
+            (self.older_code_rows, "measured by older code"),
             (self.repeated_rows, "repeating other rows"),
-            (self.given_as_input, "given to the substitute"),
-            (self.context_only, "with nothing to compare"),
-            (self.not_reproducible, "not reproducible"),
-            (self.not_run, "not run"),
+            (self.generator_input_rows, "given to the substitute"),
+            (self.context_only_rows, "with nothing to compare"),
+            (self.not_reproducible_rows, "not reproducible"),
+            (self.not_run_rows, "not run"),
         ];
         let others = others.iter().filter(|(count, _)| *count > 0);
         let parts: Vec<String> =

@@ -343,7 +343,7 @@ pub struct ShownOnly {
 
 impl ShownOnly {
     /// Returns whether a value of this name is one of those that are only shown.
-    pub fn contains(&self, of: &str) -> bool {
+    pub fn contains_value_named(&self, of: &str) -> bool {
         self.of.iter().any(|pattern| matches_pattern(pattern, of))
     }
 }
@@ -447,7 +447,7 @@ impl Target {
     /// (reported result) does not mention it.
     pub fn reason_not_judged(&self, of: &str) -> Option<&str> {
         let is_judged = self.values.iter().any(|reported| reported.of == of);
-        let beside = || self.beside.iter().find(|beside| beside.contains(of));
+        let beside = || self.beside.iter().find(|beside| beside.contains_value_named(of));
         if is_judged { None } else { beside().map(|beside| beside.why.as_str()) }
     }
 

@@ -64,7 +64,7 @@ impl OriginalTraces {
 
     /// Returns the original trace `name` if it was found, otherwise the generated substitute with these keys. The
     /// second value is the scale of the input: 1 for an original.
-    pub fn source_of(&self, name: &str, keys: &str, scale: f64) -> (RequestSource, f64) {
+    pub fn request_source_of_trace(&self, name: &str, keys: &str, scale: f64) -> (RequestSource, f64) {
         match self.0.get(name) {
             Some(path) => (RequestSource::Original(path.clone()), 1.0),
             None => (RequestSource::Substitute(format!("{name}:scale={scale}{keys}")), scale),

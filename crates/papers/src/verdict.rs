@@ -40,7 +40,7 @@ pub struct Verdict {
     pub evidence: Option<Evidence>,
     /// Comparison of Wearwell's values with those reported figures from which the load that replaces a trace is
     /// generated; `None` if the load uses no reported figure, or if all figures of the row are such figures.
-    pub given_deviation: Option<GivenDeviation>,
+    pub generator_input_deviation: Option<GeneratorInputDeviation>,
     /// Ids of rows (reported results) whose values this row judges again.
     pub repeated_rows: Vec<String>,
     /// Whether Wearwell's values were measured by older code and may be different with the current code.
@@ -49,7 +49,7 @@ pub struct Verdict {
 
 /// Comparison of Wearwell's values with those reported figures from which the load that replaces a trace is generated.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct GivenDeviation {
+pub struct GeneratorInputDeviation {
     /// Largest deviation of Wearwell's values from those figures of the paper that were used to generate the load (so
     /// that agreement is no evidence), in percent of the paper's value.
     pub largest_deviation_percent: f64,
@@ -104,7 +104,7 @@ impl fmt::Display for Verdict {
             write!(f, "{}", self.limitation_prefix())?;
         }
         self.write_outcome(f)?;
-        if let Some(given) = self.given_deviation {
+        if let Some(given) = self.generator_input_deviation {
             let percent = round_up_percent(given.largest_deviation_percent);
             let words = if given.is_within_tolerance { "within" } else { "missed by" };
             write!(f, "; given values {words} {percent} %")?;
@@ -180,12 +180,16 @@ pub fn judge_values(target: &Target, ours: &[Value], substitute: bool) -> Verdic
     } else {
         compare_values(target, &judged, ours)
     };
-    let given = if outcome == Outcome::GivenAsInput { None } else { given_deviation(target, &given, ours) };
+    let given = if outcome == Outcome::GivenAsInput {
+        None
+    } else {
+        deviation_from_generator_inputs(target, &given, ours)
+    };
     Verdict {
         outcome,
         is_substitute: substitute,
         evidence: target.evidence,
-        given_deviation: given,
+        generator_input_deviation: given,
         repeated_rows: target.repeats.clone(),
         is_of_older_code: false,
     }
@@ -193,13 +197,17 @@ pub fn judge_values(target: &Target, ours: &[Value], substitute: bool) -> Verdic
 
 /// Compares Wearwell's values with those reported figures from which the load that replaces a trace is generated. A
 /// figure for which Wearwell has no value counts as missed by 100 %.
-fn given_deviation(target: &Target, given: &[&ReportedValue], ours: &[Value]) -> Option<GivenDeviation> {
+fn deviation_from_generator_inputs(
+    target: &Target,
+    given: &[&ReportedValue],
+    ours: &[Value],
+) -> Option<GeneratorInputDeviation> {
     let deviation = |reported: &&ReportedValue| {
         let ours = ours.iter().find(|value| value.of == reported.of);
         ours.map_or(100.0, |value| deviation_percent(reported, value.value))
     };
     let percent = given.iter().map(deviation).reduce(f64::max)?;
-    Some(GivenDeviation {
+    Some(GeneratorInputDeviation {
         largest_deviation_percent: percent,
         is_within_tolerance: percent <= target.compare.given_percent,
     })
@@ -223,7 +231,7 @@ pub fn not_run_verdict(target: &Target, why: &str) -> Verdict {
         outcome,
         is_substitute: false,
         evidence: target.evidence,
-        given_deviation: None,
+        generator_input_deviation: None,
         repeated_rows: repeats,
         is_of_older_code: false,
     }
@@ -237,8 +245,8 @@ fn compare_values(target: &Target, judged: &[&ReportedValue], ours: &[Value]) ->
     for &reported in judged {
         match ours.iter().find(|value| value.of == reported.of) {
             Some(value) if value.value.is_finite() => pairs.push((reported, value.value)),
-            Some(_) => return Outcome::NotRun(format!("no figure for {}", reported_name(reported))),
-            None => return Outcome::NotRun(format!("{} was not measured", reported_name(reported))),
+            Some(_) => return Outcome::NotRun(format!("no figure for {}", reported_value_name(reported))),
+            None => return Outcome::NotRun(format!("{} was not measured", reported_value_name(reported))),
         }
     }
     if pairs.is_empty() {
@@ -246,7 +254,7 @@ fn compare_values(target: &Target, judged: &[&ReportedValue], ours: &[Value]) ->
     }
     match target.compare.kind {
         ComparisonKind::Digits => compare_printed_digits(&pairs),
-        ComparisonKind::Within | ComparisonKind::Range => compare_deviation(target, &pairs),
+        ComparisonKind::Within | ComparisonKind::Range => compare_with_tolerance(target, &pairs),
         ComparisonKind::Direction if has_reported_direction(target, &pairs) => Outcome::DirectionOnly,
         ComparisonKind::Ordering if values_decrease(target, &pairs) => Outcome::StatementHolds,
         ComparisonKind::Holds if pairs.iter().all(|(_, ours)| *ours >= 1.0) => Outcome::StatementHolds,
@@ -264,7 +272,7 @@ fn values_decrease(target: &Target, pairs: &[(&ReportedValue, f64)]) -> bool {
     pairs.windows(2).all(|pair| pair[1].1 < pair[0].1 && pair[1].1 <= pair[0].1 * left)
 }
 
-fn reported_name(reported: &ReportedValue) -> &str {
+fn reported_value_name(reported: &ReportedValue) -> &str {
     if reported.of.is_empty() { "the value" } else { &reported.of }
 }
 
@@ -291,7 +299,7 @@ fn rounds_to(ours: f64, printed: f64, digits: u32) -> bool {
     (ours - printed).abs() <= half_unit * (1.0 + 1e-9)
 }
 
-fn compare_deviation(target: &Target, pairs: &[(&ReportedValue, f64)]) -> Outcome {
+fn compare_with_tolerance(target: &Target, pairs: &[(&ReportedValue, f64)]) -> Outcome {
     let worst = largest_deviation(pairs);
     match worst {
         Some(0.0) if target.compare.kind == ComparisonKind::Range => Outcome::InsideRange,

@@ -2,7 +2,7 @@
 
 use wearwell_papers::Paper;
 use wearwell_papers::closed_forms::metadata::recovery_row_values;
-use wearwell_papers::closed_forms::{chunk_write_share, packed_pages_per_delta, row_values};
+use wearwell_papers::closed_forms::{compressed_chunk_write_share, packed_pages_per_delta, row_values};
 use wearwell_papers::target::NeededInput;
 use wearwell_papers::verdict::Value;
 
@@ -73,7 +73,7 @@ fn delta_packing_loss_equals_a_direct_count() {
 }
 
 #[test]
-fn delta_collection_frequency_follows_the_papers_identity() {
+fn gc_frequency_with_deltas_follows_the_identity_of_the_delta_ftl_paper() {
     // 1 - Pc + Pc Rc over 1 - Pc is 1 + Pc Rc / (1 - Pc).
     for (values, share) in row_values("DF-32").unwrap().chunks(3).zip([0.50, 0.35, 0.20]) {
         for (value, delta_share) in values.iter().zip([0.2, 0.5, 0.8]) {
@@ -204,14 +204,15 @@ fn ram_formulas_of_the_geckoftl_paper_equal_what_the_engine_reports() {
     geometry.blocks_per_plane = 4096;
     let logical_pages = (geometry.pages() as f64 * 0.7) as u32;
     let gc = Config::from_text_and_settings(None, &[]).unwrap().resolve_device(1 << 20).unwrap().gc_options;
-    let tree = design::UFtlOptions { cache_entries: 512, cached_nodes: 1 };
+    let tree = design::UFtlOptions { cache_entries: 512, cached_directory_nodes: 1 };
     let gecko = wearwell::validity::GeckoOptions::balanced(&geometry);
     let gecko_options = design::GeckoFtlOptions { cache_entries: 512, gecko };
     let report = |parts: &Parts| -> std::collections::BTreeMap<&'static str, u64> {
         let nand = SimNand::new(geometry.clone(), RetainedFields::default());
         wearwell::Ftl::new(nand, logical_pages, parts).unwrap().ram_bytes().into_iter().collect()
     };
-    let scale = MetadataScale { blocks: 4096.0, block_pages: 128.0, utilisation: 0.7, cache_entries: 512.0 };
+    let scale =
+        MetadataScale { blocks: 4096.0, pages_per_block: 128.0, utilisation: 0.7, cache_entries: 512.0 };
     let is = |reported: u64, formula: f64| {
         assert!((reported as f64 - formula).abs() < 1e-6, "{reported}, {formula}");
     };
@@ -238,25 +239,25 @@ fn ram_formulas_of_the_geckoftl_paper_equal_what_the_engine_reports() {
 
 #[test]
 fn compressed_chunks_take_whole_flash_pages() {
-    let pages = |ratio: f64| (4.0 * chunk_write_share(ratio)).round() as u32;
+    let pages = |ratio: f64| (4.0 * compressed_chunk_write_share(ratio)).round() as u32;
     assert_eq!([0.0, 0.2499, 0.25, 0.4999, 0.5, 0.7499, 0.75, 1.0].map(pages), [4, 4, 3, 3, 2, 2, 1, 0]);
 }
 
 #[test]
-fn scheme_decisions_equal_those_of_the_papers_algorithm() {
-    use wearwell_papers::closed_forms::decide_by_algorithm_1;
+fn lifetime_scheme_decisions_equal_algorithm_1_of_the_integrated_lifetime_paper() {
+    use wearwell_papers::closed_forms::schemes_enabled_by_algorithm_1;
     // Free schemes run whatever the demand.
-    assert_eq!(decide_by_algorithm_1((0.8, 0.81), (0.5, 0.63), 1.0, 10.0), [true, true, false]);
+    assert_eq!(schemes_enabled_by_algorithm_1((0.8, 0.81), (0.5, 0.63), 1.0, 10.0), [true, true, false]);
     // One that costs energy joins only when the epoch does not suffice, ...
-    assert_eq!(decide_by_algorithm_1((1.0, 1.01), (0.9, 1.03), 0.9, 1.0), [false, false, false]);
-    assert_eq!(decide_by_algorithm_1((1.0, 1.01), (0.9, 1.03), 1.05, 1.0), [false, true, false]);
+    assert_eq!(schemes_enabled_by_algorithm_1((1.0, 1.01), (0.9, 1.03), 0.9, 1.0), [false, false, false]);
+    assert_eq!(schemes_enabled_by_algorithm_1((1.0, 1.01), (0.9, 1.03), 1.05, 1.0), [false, true, false]);
     // ... and never if it costs more than it saves; then only throttling is left.
-    assert_eq!(decide_by_algorithm_1((1.0, 1.01), (0.9, 1.2), 1.05, 1.0), [false, false, true]);
+    assert_eq!(schemes_enabled_by_algorithm_1((1.0, 1.01), (0.9, 1.2), 1.05, 1.0), [false, false, true]);
     assert_eq!(printed_values("IL-17", 1), ["100.0"]);
 }
 
 #[test]
-fn every_row_declared_as_closed_form_has_computed_values() {
+fn every_reported_result_declared_as_closed_form_has_computed_values() {
     const SOURCE: &str = include_str!("closed_forms.rs");
     let mut found = 0;
     for paper in Paper::ALL {

@@ -15,12 +15,12 @@ use wearwell_papers::target::{
 };
 use wearwell_papers::verdict::{self, Outcome, Value};
 use wearwell_papers::{
-    ExperimentJob, ExperimentSetting, OriginalTraces, Paper, Results, SessionObserver, SessionOptions, Size,
-    closed_forms, experiments, figures, measure_row, render, session, summary,
+    ExperimentJob, ExperimentSetting, ExperimentSize, OriginalTraces, Paper, Results, SessionObserver,
+    SessionOptions, closed_forms, experiments, figures, measure_row, render, session, summary,
 };
 use wearwell_replay::replay::Progress;
 
-fn setting_of_size(size: Size) -> ExperimentSetting {
+fn setting_of_size(size: ExperimentSize) -> ExperimentSetting {
     ExperimentSetting { size, seed: 1, traces: OriginalTraces::default() }
 }
 
@@ -77,7 +77,7 @@ fn contradictions_of_a_paper_name_existing_rows() {
 
 /// Every row of a paper must say on what kind of evidence Wearwell's values are based.
 #[test]
-fn every_target_row_names_its_kind_of_evidence() {
+fn every_reported_result_names_the_kind_of_evidence_of_its_values() {
     for target in Paper::ALL.into_iter().flat_map(|paper| paper.targets().rows) {
         let Some(evidence) = target.evidence else { panic!("{} names no evidence", target.id) };
         let has_values = !target.values.is_empty();
@@ -90,11 +90,11 @@ fn every_target_row_names_its_kind_of_evidence() {
 #[test]
 fn the_declared_evidence_of_a_row_matches_how_its_values_are_computed() {
     for paper in Paper::ALL {
-        let runs = minimal_records(&experiments(paper, &setting_of_size(Size::Quick)));
+        let runs = minimal_records(&experiments(paper, &setting_of_size(ExperimentSize::Quick)));
         for target in paper.targets().rows {
             let is_computed = closed_forms::row_values(&target.id).is_some();
             let is_measured = measure_row(paper, &target.id, &runs).is_some();
-            let has_asked = !runs.take_used_names().0.is_empty();
+            let has_asked = !runs.take_used_experiment_names().0.is_empty();
             let (id, evidence) = (&target.id, target.evidence.expect("another test insists"));
             assert_eq!(has_asked, is_measured, "{id} measures without an experiment");
             let fits = match evidence {
@@ -117,7 +117,7 @@ fn is_wide_range(reported: &ReportedValue) -> bool {
 }
 
 #[test]
-fn targets_with_wide_tolerance_state_what_would_fail_them() {
+fn reported_results_with_wide_tolerance_state_which_values_would_miss_it() {
     for target in Paper::ALL.into_iter().flat_map(|paper| paper.targets().rows) {
         let counts = target.evidence.is_some_and(Evidence::counts_as_reproduced);
         let is_compared = matches!(target.compare.kind, ComparisonKind::Within | ComparisonKind::Range);
@@ -128,7 +128,7 @@ fn targets_with_wide_tolerance_state_what_would_fail_them() {
 }
 
 #[test]
-fn rows_that_repeat_others_name_existing_rows() {
+fn reported_results_that_repeat_others_name_existing_ones() {
     for paper in Paper::ALL {
         let targets = paper.targets();
         for target in targets.rows.iter().filter(|row| !row.repeats.is_empty()) {
@@ -143,7 +143,7 @@ fn rows_that_repeat_others_name_existing_rows() {
 
 /// Rows that judge the same values are one result, and only one of these rows counts as reproduced.
 #[test]
-fn rows_that_judge_values_of_other_rows_are_declared_as_repeats() {
+fn reported_results_that_judge_values_of_others_are_declared_as_repeats() {
     for paper in Paper::ALL {
         let (targets, results) = (paper.targets(), results_in(&papers_folder().join(paper.name())));
         let judged = |row: &Row| -> Vec<u64> {
@@ -218,7 +218,7 @@ fn minimal_records(experiments: &[Experiment]) -> ExperimentRecords {
 #[test]
 fn every_row_has_measured_values_or_a_reason_for_none() {
     for paper in Paper::ALL {
-        let runs = minimal_records(&experiments(paper, &setting_of_size(Size::Quick)));
+        let runs = minimal_records(&experiments(paper, &setting_of_size(ExperimentSize::Quick)));
         for target in paper.targets().rows {
             let is_computed = closed_forms::row_values(&target.id).is_some();
             let is_measured = measure_row(paper, &target.id, &runs).is_some();
@@ -234,14 +234,14 @@ fn every_row_has_measured_values_or_a_reason_for_none() {
 #[test]
 fn every_experiment_is_used_by_a_row_and_every_row_finds_its_experiments() {
     for paper in Paper::ALL {
-        let experiments = experiments(paper, &setting_of_size(Size::Quick));
+        let experiments = experiments(paper, &setting_of_size(ExperimentSize::Quick));
         let names: BTreeSet<String> = experiments.iter().map(|experiment| experiment.name.clone()).collect();
         assert_eq!(names.len(), experiments.len(), "{paper} names an experiment twice");
         let runs = minimal_records(&experiments);
         for target in paper.targets().rows {
             measure_row(paper, &target.id, &runs);
         }
-        let mut asked: BTreeSet<String> = runs.take_used_names().0.into_iter().collect();
+        let mut asked: BTreeSet<String> = runs.take_used_experiment_names().0.into_iter().collect();
         let differences = paper.targets().differences;
         let is_test = |name: &&String| differences.iter().any(|difference| difference.is_tested_by(name));
         asked.extend(names.iter().filter(is_test).cloned());
@@ -254,7 +254,7 @@ fn every_experiment_is_used_by_a_row_and_every_row_finds_its_experiments() {
 #[test]
 fn measured_values_have_the_names_that_their_targets_expect() {
     for paper in Paper::ALL {
-        let runs = minimal_records(&experiments(paper, &setting_of_size(Size::Quick)));
+        let runs = minimal_records(&experiments(paper, &setting_of_size(ExperimentSize::Quick)));
         for target in paper.targets().rows {
             let computed = closed_forms::row_values(&target.id).map(Ok);
             let Some(Ok(ours)) = computed.or_else(|| measure_row(paper, &target.id, &runs)) else { continue };
@@ -272,9 +272,9 @@ fn measured_values_have_the_names_that_their_targets_expect() {
 
 /// A measured value that the target does not name could be the value that misses it.
 #[test]
-fn every_measured_value_is_judged_or_shown() {
+fn every_measured_value_is_compared_with_a_reported_one_or_only_shown() {
     for paper in Paper::ALL {
-        let runs = minimal_records(&experiments(paper, &setting_of_size(Size::Quick)));
+        let runs = minimal_records(&experiments(paper, &setting_of_size(ExperimentSize::Quick)));
         let targets = paper.targets();
         let mut unused: Vec<&str> = targets.beside.iter().flat_map(|beside| as_strs(&beside.of)).collect();
         for target in &targets.rows {
@@ -303,7 +303,7 @@ fn as_strs(of: &[String]) -> impl Iterator<Item = &str> {
 
 /// Returns whether a value's name equals `pattern`, in which `*` stands for any characters.
 fn matches_name_pattern(pattern: &str, name: &str) -> bool {
-    ShownOnly { of: vec![pattern.to_owned()], why: String::new() }.contains(name)
+    ShownOnly { of: vec![pattern.to_owned()], why: String::new() }.contains_value_named(name)
 }
 
 #[test]
@@ -318,12 +318,13 @@ fn name_patterns_of_shown_values_match_as_documented() {
 
 /// Without this test a misspelt setting would look like a part that this binary does not support.
 #[test]
-fn an_unsupported_experiment_names_the_missing_part() {
+fn unavailable_experiments_name_what_is_not_available() {
     for paper in Paper::ALL {
-        for experiment in
-            [Size::Quick, Size::Full].into_iter().flat_map(|size| experiments(paper, &setting_of_size(size)))
+        for experiment in [ExperimentSize::Quick, ExperimentSize::Full]
+            .into_iter()
+            .flat_map(|size| experiments(paper, &setting_of_size(size)))
         {
-            match experiment.check_available() {
+            match experiment.check_supported() {
                 Ok(()) => {}
                 Err(why) => assert!(
                     paper != Paper::Lx && why.ends_with("not available"),
@@ -341,8 +342,8 @@ fn quick_experiments_have_smaller_inputs_than_full_ones() {
         let scale = |size| {
             experiments(paper, &setting_of_size(size)).iter().map(|one| one.input_share).fold(0.0, f64::max)
         };
-        assert!(scale(Size::Quick) < scale(Size::Full), "{paper}");
-        assert!((scale(Size::Full) - 1.0).abs() < 1e-9, "{paper} is as large as the paper's");
+        assert!(scale(ExperimentSize::Quick) < scale(ExperimentSize::Full), "{paper}");
+        assert!((scale(ExperimentSize::Full) - 1.0).abs() < 1e-9, "{paper} is as large as the paper's");
     }
 }
 
@@ -353,7 +354,8 @@ fn original_traces_replace_generated_substitutes() {
     std::fs::write(folder.path().join("notes.txt"), "").unwrap();
     let traces = OriginalTraces::find_in(folder.path()).unwrap();
     assert_eq!(traces.len(), 1);
-    let with = experiments(Paper::Lx, &ExperimentSetting { traces, ..setting_of_size(Size::Quick) });
+    let with =
+        experiments(Paper::Lx, &ExperimentSetting { traces, ..setting_of_size(ExperimentSize::Quick) });
     let of = |name: &str| with.iter().find(|experiment| experiment.name == name).unwrap().clone();
     let mail = of("mail/128k");
     assert!(!mail.is_substitute() && matches!(mail.source, RequestSource::Original(_)));
@@ -499,7 +501,7 @@ fn a_value_that_the_target_does_not_mention_gets_no_verdict() {
 
 /// A row counts as reproduced only if something was executed that could have had another result.
 #[test]
-fn only_executed_runs_and_mechanisms_count_as_reproduced() {
+fn only_values_of_executed_runs_and_mechanisms_count_as_reproduced() {
     let of = |evidence: &str| {
         let mut row =
             parsed_target("values = [{ value = 1.0 }]\ncompare = { kind = \"within\", percent = 2.0 }");
@@ -519,25 +521,26 @@ fn only_executed_runs_and_mechanisms_count_as_reproduced() {
 }
 
 #[test]
-fn the_summary_counts_rows_by_their_evidence() {
-    let mut results = Results::without_rows(Paper::Gk, Size::Quick, 1);
-    results.evaluate(Paper::Gk, None);
+fn the_summary_counts_reported_results_by_kind_of_evidence() {
+    let mut results = Results::without_rows(Paper::Gk, ExperimentSize::Quick, 1);
+    results.evaluate_all_rows(Paper::Gk, None);
     let tally = ResultCounts::of_results(&Paper::Gk.targets(), &results);
     assert_eq!((tally.reproduced_count(), tally.measured.total_compared()), (0, 0), "nothing was run");
     assert!(
         tally.arithmetic.agreeing_results > 10
             && tally.formula.agreeing_results > 5
-            && tally.unclassified == 0,
+            && tally.rows_without_evidence == 0,
         "{tally:?}"
     );
-    let counted = [tally.formula, tally.arithmetic, tally.cannot_fail].map(ComparedCounts::total_compared);
-    let others = tally.repeated_rows + tally.context_only + tally.not_run;
+    let counted =
+        [tally.formula, tally.arithmetic, tally.unmissable_ranges].map(ComparedCounts::total_compared);
+    let others = tally.repeated_rows + tally.context_only_rows + tally.not_run_rows;
     assert_eq!(counted.iter().sum::<usize>() + others, tally.total_rows, "every row is counted once");
-    assert_eq!(tally.sentences()[0], "Nothing was executed.");
+    assert_eq!(tally.result_count_sentences()[0], "Nothing was executed.");
 }
 
 #[test]
-fn rows_without_values_state_the_reason() {
+fn reported_results_without_values_state_the_reason() {
     let public = parsed_target("values = [{ value = 1.0 }]\ncompare = { kind = \"within\", percent = 2.0 }");
     assert_eq!(
         verdict::not_run_verdict(&public, "design x not available").to_string(),
@@ -604,9 +607,9 @@ fn small_experiment(name: &str, design: &'static str, seed: u64) -> Experiment {
 
 fn session_options(folder: &Path) -> SessionOptions {
     SessionOptions {
-        size: Size::Quick,
+        size: ExperimentSize::Quick,
         seed: 1,
-        folder: folder.into(),
+        result_folder: folder.into(),
         traces: OriginalTraces::default(),
         reruns_all: false,
         parallel_runs: 1,
@@ -624,7 +627,7 @@ fn run_session(
         ..RecordingObserver::default()
     };
     let jobs: Vec<ExperimentJob> = wanted.iter().cloned().map(ExperimentJob::from).collect();
-    let results = session::run_jobs(Paper::Lx, &jobs, options, &mut watch).unwrap();
+    let results = session::run_experiment_jobs(Paper::Lx, &jobs, options, &mut watch).unwrap();
     (results, watch)
 }
 
@@ -673,7 +676,7 @@ fn experiments_with_the_same_seed_give_the_same_record() {
 }
 
 #[test]
-fn an_experiment_with_an_unsupported_part_is_reported_as_not_run() {
+fn experiments_with_unknown_designs_settings_or_loads_are_reported_as_not_run() {
     let folder = tempfile::tempdir().unwrap();
     let mut unknown_setting = small_experiment("b", "page-map", 1);
     if let ExperimentWork::Replay { settings, .. } = &mut unknown_setting.work {
@@ -744,8 +747,8 @@ fn a_recycled_page_keeps_its_read_count_and_leaves_the_dead_list() {
 // Pages.
 
 fn example_results() -> Results {
-    let mut results = Results::without_rows(Paper::Lx, Size::Quick, 1);
-    results.evaluate(Paper::Lx, None);
+    let mut results = Results::without_rows(Paper::Lx, ExperimentSize::Quick, 1);
+    results.evaluate_all_rows(Paper::Lx, None);
     results
 }
 
@@ -830,7 +833,7 @@ fn every_checked_in_row_that_misses_its_target_has_a_reason() {
 fn reasons_for_differences_name_the_experiments_that_tested_them() {
     for paper in Paper::ALL {
         let targets = paper.targets();
-        let defined: BTreeSet<String> = [Size::Quick, Size::Full]
+        let defined: BTreeSet<String> = [ExperimentSize::Quick, ExperimentSize::Full]
             .into_iter()
             .flat_map(|size| experiments(paper, &setting_of_size(size)))
             .map(|experiment| experiment.name)
@@ -943,7 +946,7 @@ fn checked_in_result_pages_are_generated_from_their_records() {
         let results = Results::from_json(&read("results.json")).unwrap();
         let again = format!("; make it again with `wearwell reproduce {paper} --render`");
         let mut evaluated = results.clone();
-        evaluated.evaluate(paper, session::quick_results_for(paper, results.size, &folder).as_ref());
+        evaluated.evaluate_all_rows(paper, session::quick_results_for(paper, results.size, &folder).as_ref());
         for (ours, written) in evaluated.rows.iter().zip(&results.rows) {
             assert_eq!(ours, written, "rows of {paper}{again}");
         }
@@ -1048,7 +1051,8 @@ fn a_deleted_result_folder_ends_the_reproduction() {
     let options = SessionOptions { parallel_runs: 2, ..session_options(&folder.path().join("lx")) };
     let jobs: Vec<ExperimentJob> =
         (1..=4).map(|seed| small_experiment(&format!("e{seed}"), "page-map", seed).into()).collect();
-    let outcome = session::run_jobs(Paper::Lx, &jobs, &options, &mut Vandal(options.folder.clone()));
+    let outcome =
+        session::run_experiment_jobs(Paper::Lx, &jobs, &options, &mut Vandal(options.result_folder.clone()));
     assert!(outcome.is_err());
 }
 
@@ -1057,9 +1061,9 @@ fn a_full_size_record_keeps_the_figures_digest_of_its_scaled_down_run() {
     let folder = tempfile::tempdir().unwrap();
     let job = ExperimentJob {
         experiment: small_experiment("a", "recyclable", 1),
-        scaled_down: Some(small_experiment("a", "recyclable", 2)),
+        scaled_down_experiment: Some(small_experiment("a", "recyclable", 2)),
     };
-    let results = session::run_jobs(
+    let results = session::run_experiment_jobs(
         Paper::Lx,
         &[job],
         &session_options(folder.path()),
@@ -1077,14 +1081,16 @@ fn a_full_size_record_of_older_code_is_kept_if_the_scaled_down_run_is_unchanged(
     let folder = tempfile::tempdir().unwrap();
     let job = |name: &str| ExperimentJob {
         experiment: small_experiment(name, "recyclable", 1),
-        scaled_down: Some(small_experiment("quick", "recyclable", 2)),
+        scaled_down_experiment: Some(small_experiment("quick", "recyclable", 2)),
     };
     let jobs = [job("same"), job("other")];
     let run = |watch: &mut RecordingObserver| {
-        session::run_jobs(Paper::Lx, &jobs, &session_options(folder.path()), watch).unwrap().experiments
+        session::run_experiment_jobs(Paper::Lx, &jobs, &session_options(folder.path()), watch)
+            .unwrap()
+            .experiments
     };
     let today = run(&mut RecordingObserver::default());
-    let mut older = Results::without_rows(Paper::Lx, Size::Full, 1);
+    let mut older = Results::without_rows(Paper::Lx, ExperimentSize::Full, 1);
     older.experiments.clone_from(&today);
     for record in &mut older.experiments {
         record.code = "older".to_owned();
@@ -1100,27 +1106,27 @@ fn a_full_size_record_of_older_code_is_kept_if_the_scaled_down_run_is_unchanged(
 /// A full-size record is valid as long as scaled-down runs of the same names have the figures that they had when the
 /// record was made.
 #[test]
-fn full_size_rows_of_older_code_are_marked() {
-    let defined = experiments(Paper::Lx, &setting_of_size(Size::Full));
+fn full_size_results_of_older_code_are_marked() {
+    let defined = experiments(Paper::Lx, &setting_of_size(ExperimentSize::Full));
     let of = |name: &str| defined.iter().find(|experiment| experiment.name == name).unwrap();
     let record = |name: &str, figure: f64| Record {
         name: name.to_owned(),
-        key: of(name).digest(),
+        key: of(name).definition_digest(),
         scale: 1.0,
         figures: [("write_reduction".to_owned(), figure)].into(),
         ..Record::default()
     };
     let names = ["homes/infinite", "mail/infinite", "web/infinite"];
-    let mut quick = Results::without_rows(Paper::Lx, Size::Quick, 1);
+    let mut quick = Results::without_rows(Paper::Lx, ExperimentSize::Quick, 1);
     quick.experiments = names[..2].iter().map(|name| record(name, 0.1)).collect();
-    let mut full = Results::without_rows(Paper::Lx, Size::Full, 1);
+    let mut full = Results::without_rows(Paper::Lx, ExperimentSize::Full, 1);
     full.experiments = names.iter().map(|name| record(name, 0.2)).collect();
     for (full, quick) in full.experiments.iter_mut().zip(&quick.experiments) {
         full.quick_digest = Some(quick.figures_digest());
     }
     let older = |full: &Results, quick: Option<&Results>| {
         let mut full = full.clone();
-        full.evaluate(Paper::Lx, quick);
+        full.evaluate_all_rows(Paper::Lx, quick);
         let marked = full.rows.iter().filter(|row| row.verdict.contains("measured by older code")).count();
         (full.older_code.into_iter().collect::<Vec<_>>(), marked)
     };
@@ -1210,13 +1216,18 @@ fn affordable_sample(wanted: &[Experiment], results: &Results) -> Vec<Experiment
 /// of experiments, than the present ones.
 fn assert_stored_results_are_current(paper: Paper) {
     let again = format!("make it again with `wearwell reproduce {paper}`");
-    let (results, wanted) =
-        (results_in(&papers_folder().join(paper.name())), experiments(paper, &setting_of_size(Size::Quick)));
-    assert!(!results.partial && results.size == Size::Quick && results.seed == 1, "{paper}; {again}");
+    let (results, wanted) = (
+        results_in(&papers_folder().join(paper.name())),
+        experiments(paper, &setting_of_size(ExperimentSize::Quick)),
+    );
+    assert!(
+        !results.partial && results.size == ExperimentSize::Quick && results.seed == 1,
+        "{paper}; {again}"
+    );
     let recorded: BTreeSet<(&str, &str)> =
         results.experiments.iter().map(|record| (record.name.as_str(), record.key.as_str())).collect();
     let keys: Vec<(String, String)> =
-        wanted.iter().map(|experiment| (experiment.name.clone(), experiment.digest())).collect();
+        wanted.iter().map(|experiment| (experiment.name.clone(), experiment.definition_digest())).collect();
     let defined: BTreeSet<(&str, &str)> =
         keys.iter().map(|(name, key)| (name.as_str(), key.as_str())).collect();
     let lacking: Vec<_> = defined.difference(&recorded).map(|(name, _)| name).collect();

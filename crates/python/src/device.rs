@@ -32,7 +32,7 @@ pyo3::create_exception!(
 
 /// Kinds of flash pages by name; the index is the code in a column of the table of pages. Code 0 is a page without
 /// content.
-pub(crate) const PAGE_KINDS: [(&str, Option<PageKind>); 9] = [
+pub(crate) const PAGE_KINDS_BY_CODE: [(&str, Option<PageKind>); 9] = [
     ("none", None),
     (PageKind::Data.name(), Some(PageKind::Data)),
     (PageKind::Translation.name(), Some(PageKind::Translation)),
@@ -58,7 +58,7 @@ const STREAMS_BY_CODE: [(&str, Option<Stream>); 8] = [
 ];
 
 /// States of blocks by name; the index is the code in a column of the table of blocks.
-const BLOCK_STATES: [(&str, BlockState); 5] = [
+const BLOCK_STATES_BY_CODE: [(&str, BlockState); 5] = [
     (BlockState::Free.name(), BlockState::Free),
     (BlockState::Open.name(), BlockState::Open),
     (BlockState::Closed.name(), BlockState::Closed),
@@ -67,7 +67,7 @@ const BLOCK_STATES: [(&str, BlockState); 5] = [
 ];
 
 /// What a power cut leaves of the flash operation that it interrupts, by name.
-const CUT_OUTCOMES: [(&str, CutOutcome); 3] =
+const CUT_OUTCOMES_BY_NAME: [(&str, CutOutcome); 3] =
     [("before", CutOutcome::Before), ("torn", CutOutcome::Torn), ("after", CutOutcome::AfterUnacknowledged)];
 
 pub(crate) fn code_of<T: PartialEq>(codes: &[(&str, T)], value: &T) -> u8 {
@@ -78,10 +78,14 @@ pub(crate) fn names_of_codes<T>(codes: &[(&'static str, T)]) -> Vec<&'static str
     codes.iter().map(|&(name, _)| name).collect()
 }
 
-fn outcome_named(name: &str) -> PyResult<CutOutcome> {
-    let found = CUT_OUTCOMES.iter().find(|(each, _)| *each == name).map(|&(_, outcome)| outcome);
+fn cut_outcome_named(name: &str) -> PyResult<CutOutcome> {
+    let found = CUT_OUTCOMES_BY_NAME.iter().find(|(each, _)| *each == name).map(|&(_, outcome)| outcome);
     found.ok_or_else(|| {
-        refusal_error(ConfigError::unknown_name("outcome", name, CUT_OUTCOMES.iter().map(|(name, _)| *name)))
+        refusal_error(ConfigError::unknown_name(
+            "outcome",
+            name,
+            CUT_OUTCOMES_BY_NAME.iter().map(|(name, _)| *name),
+        ))
     })
 }
 
@@ -232,7 +236,7 @@ impl Device {
     /// left of the operation that is cut.
     #[pyo3(signature = (after, outcome))]
     fn power_cut(&mut self, after: Option<u64>, outcome: &str) -> PyResult<()> {
-        let outcome = outcome_named(outcome)?;
+        let outcome = cut_outcome_named(outcome)?;
         match after {
             Some(operations) => self.nand_mut().cut_after(operations, outcome),
             None => self.nand_mut().cut_now(),
@@ -243,7 +247,7 @@ impl Device {
     /// Restores the drive's power and runs the recovery. Returns a report of the recovery's costs as JSON.
     #[pyo3(signature = (cut_after, outcome))]
     fn recover(&mut self, cut_after: Option<u64>, outcome: &str) -> PyResult<String> {
-        let outcome = outcome_named(outcome)?;
+        let outcome = cut_outcome_named(outcome)?;
         self.nand_mut().restore_power(None);
         if let Some(operations) = cut_after {
             self.nand_mut().cut_after(operations, outcome);
@@ -312,8 +316,10 @@ impl Device {
             OpKind::Copies => "copy",
             OpKind::Scan => "nvram-scan",
         };
-        let operations = self.engine.flash_ops().iter().chain(self.engine.deferred_ops());
-        operations.map(|op| (kind(op.kind), op.cause.name(), op.plane.0, op.copy_or_line_count)).collect()
+        let operations = self.engine.flash_ops().iter().chain(self.engine.deferred_flash_ops());
+        operations
+            .map(|op| (kind(op.kind), op.cause.name(), op.plane.0, op.copy_or_nvram_line_count))
+            .collect()
     }
 
     /// Returns the drive's state as three lists of columns: of all flash pages, of all blocks and of all logical pages.
@@ -329,8 +335,8 @@ impl Device {
             code_column(
                 py,
                 "kind",
-                pages.iter().map(|page| code_of(&PAGE_KINDS, &page.kind)),
-                names_of_codes(&PAGE_KINDS),
+                pages.iter().map(|page| code_of(&PAGE_KINDS_BY_CODE, &page.kind)),
+                names_of_codes(&PAGE_KINDS_BY_CODE),
             ),
             number_column(py, "owner", pages.iter().map(|page| page.owner)),
             number_column(py, "logical_pages", pages.iter().map(|page| Some(page.mapped_logical_pages))),
@@ -339,14 +345,14 @@ impl Device {
             code_column(
                 py,
                 "state",
-                blocks.iter().map(|block| code_of(&BLOCK_STATES, &block.state)),
-                names_of_codes(&BLOCK_STATES),
+                blocks.iter().map(|block| code_of(&BLOCK_STATES_BY_CODE, &block.state)),
+                names_of_codes(&BLOCK_STATES_BY_CODE),
             ),
             code_column(
                 py,
                 "kind",
-                blocks.iter().map(|block| code_of(&PAGE_KINDS, &block.kind)),
-                names_of_codes(&PAGE_KINDS),
+                blocks.iter().map(|block| code_of(&PAGE_KINDS_BY_CODE, &block.kind)),
+                names_of_codes(&PAGE_KINDS_BY_CODE),
             ),
             code_column(
                 py,

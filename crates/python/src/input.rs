@@ -11,7 +11,7 @@ use std::time::SystemTime;
 use pyo3::prelude::*;
 use wearwell::gc::UserVictimPolicy;
 use wearwell_config::{Config, ConfigError};
-use wearwell_replay::input::{Input as ReplayInput, format_named};
+use wearwell_replay::input::{Input as ReplayInput, trace_format_named};
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::{Plan, SurveyResults};
 use wearwell_trace::{self as trace, AssumedOp, BlockLayerStage, CsvColumns, Format, OpenOptions, TimeUnit};
@@ -27,7 +27,7 @@ pub(crate) struct Input {
     source: InputSource,
     /// Extent and checksum of the trace, with the length and modification time that its file had when they were
     /// determined.
-    surveyed: Mutex<Option<(FileStamp, SurveyResults)>>,
+    cached_survey: Mutex<Option<(FileLengthAndMtime, SurveyResults)>>,
 }
 
 enum InputSource {
@@ -41,7 +41,7 @@ enum InputSource {
 }
 
 /// Length and modification time of a file; `None` if they cannot be read.
-type FileStamp = Option<(u64, SystemTime)>;
+type FileLengthAndMtime = Option<(u64, SystemTime)>;
 
 #[pymethods]
 impl Input {
@@ -65,25 +65,25 @@ impl Input {
         name: Option<String>,
     ) -> PyResult<Self> {
         let options = OpenOptions {
-            format: format.map(format_named).transpose().map_err(refusal_error)?,
+            format: format.map(trace_format_named).transpose().map_err(refusal_error)?,
             block_layer_stage: value_named("action", action, &BLKTRACE_ACTIONS)?.unwrap_or_default(),
             time_unit: value_named("time unit", time_unit, &TIME_UNITS)?,
             assumed_op: value_named("kind of requests", assume, &ASSUMED_OPS)?,
             skip_bad_lines,
             reads_payloads: bytes,
-            without_sidecars,
+            allows_missing_sidecars: without_sidecars,
             columns: columns.map(str::parse::<CsvColumns>).transpose().map_err(refusal_error)?,
-            name,
+            trace_name: name,
         };
         let format = trace::open(&path, &options).map_err(refusal_error)?.format();
-        Ok(Self::of(InputSource::Trace { path, options, format }))
+        Ok(Self::of_source(InputSource::Trace { path, options, format }))
     }
 
     /// Creates the input from the specification of a generator or of a host model.
     #[staticmethod]
     fn workload(spec: &str) -> PyResult<Self> {
         ReplayInput::of_generator_spec(spec).map_err(refusal_error)?;
-        Ok(Self::of(InputSource::Workload(spec.to_owned())))
+        Ok(Self::of_source(InputSource::Workload(spec.to_owned())))
     }
 
     /// Format of the input's trace; `None` for a generated input.
@@ -99,7 +99,12 @@ impl Input {
     /// setting. The trace is read for it.
     fn key(&self, py: Python<'_>, configuration: &Configuration, design: &str) -> PyResult<String> {
         py.detach(|| {
-            self.with_checked_plan(&configuration.config, design, None, |plan| Ok(plan.run_key(design)))
+            self.with_checked_plan(
+                &configuration.config,
+                design,
+                None,
+                |plan| Ok(plan.run_result_key(design)),
+            )
         })
     }
 
@@ -130,8 +135,8 @@ impl Input {
 }
 
 impl Input {
-    fn of(source: InputSource) -> Self {
-        Self { source, surveyed: Mutex::default() }
+    fn of_source(source: InputSource) -> Self {
+        Self { source, cached_survey: Mutex::default() }
     }
 
     /// Returns the input for the replay library. A workload is generated with the seed in its own specification or that
@@ -160,7 +165,7 @@ impl Input {
             }
             InputSource::Trace { .. } => self.without_run_seed()?,
         };
-        let plan = self.plan(config, &input)?;
+        let plan = self.run_plan(config, &input)?;
         let plan = match policy {
             Some(policy) => plan.with_user_policy(policy),
             None => plan,
@@ -169,12 +174,12 @@ impl Input {
         then(&plan)
     }
 
-    fn plan<'a>(&self, config: &'a Config, input: &'a ReplayInput) -> PyResult<Plan<'a>> {
+    fn run_plan<'a>(&self, config: &'a Config, input: &'a ReplayInput) -> PyResult<Plan<'a>> {
         let InputSource::Trace { path, .. } = &self.source else {
             return Plan::new(config, input).map_err(refusal_error);
         };
-        let stamp = file_stamp(path);
-        let mut known = self.surveyed.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = file_length_and_mtime(path);
+        let mut known = self.cached_survey.lock().unwrap_or_else(PoisonError::into_inner);
         let plan = match &*known {
             Some((then, surveyed)) if *then == stamp => {
                 Plan::from_survey_results(config, input, surveyed.clone())
@@ -187,7 +192,7 @@ impl Input {
     }
 }
 
-fn file_stamp(path: &Path) -> FileStamp {
+fn file_length_and_mtime(path: &Path) -> FileLengthAndMtime {
     let found = fs::metadata(path).ok()?;
     Some((found.len(), found.modified().ok()?))
 }

@@ -38,7 +38,7 @@ pub(crate) fn leveling_settings(
     }
     py.detach(|| {
         input.with_checked_plan(&configuration.config, design, None, |plan| {
-            Ok(leveling.as_settings(plan.resolved().endurance_cycles))
+            Ok(leveling.as_settings(plan.resolved_device().endurance_cycles))
         })
     })
 }
@@ -68,7 +68,7 @@ pub(crate) fn life(
     py.detach(|| {
         let mut watch = ProgressWatch::new(on_progress);
         let record = input.with_checked_plan(&configuration.config, design, None, |plan| {
-            let record = plan.life_record(design, leveling, endurance);
+            let record = plan.new_life_record(design, leveling, endurance);
             let mut record = LifeRecord { is_filled, scale_to_bytes: scale_to, ..record };
             plan.run_life(&mut record, &mut |progress| watch.report_progress(progress))
                 .map_err(refusal_error)?;

@@ -11,7 +11,7 @@ use pyo3::types::PyBytes;
 use wearwell::address::BlockId;
 use wearwell::gc::{ChooseVictim, UserVictimPolicy, VictimCandidate, VictimCandidates};
 
-use crate::device::{NumpyColumn, PAGE_KINDS, code_column, code_of, names_of_codes, number_column};
+use crate::device::{NumpyColumn, PAGE_KINDS_BY_CODE, code_column, code_of, names_of_codes, number_column};
 
 /// The exception that a GC victim policy in Python has raised, if there is one.
 #[derive(Clone, Default)]
@@ -57,8 +57,9 @@ impl ChooseVictim for PythonPolicy {
         let rows: Vec<VictimCandidate> = candidates.iter().collect();
         let asked = (candidates.pool(), candidates.block_pages(), candidates.programs_so_far());
         Python::attach(|py| {
-            let answer =
-                self.python_function.call1(py, (asked.0, asked.1, asked.2, candidate_columns(py, &rows)));
+            let answer = self
+                .python_function
+                .call1(py, (asked.0, asked.1, asked.2, victim_candidate_columns(py, &rows)));
             let chosen = answer.and_then(|answer| answer.extract::<Option<u32>>(py));
             chosen.map(|block| block.map(BlockId)).map_err(|error| {
                 let why = error.to_string();
@@ -69,7 +70,7 @@ impl ChooseVictim for PythonPolicy {
     }
 }
 
-fn candidate_columns<'py>(py: Python<'py>, rows: &[VictimCandidate]) -> Vec<NumpyColumn<'py>> {
+fn victim_candidate_columns<'py>(py: Python<'py>, rows: &[VictimCandidate]) -> Vec<NumpyColumn<'py>> {
     let column = |name, value: fn(&VictimCandidate) -> u32| {
         number_column(py, name, rows.iter().map(|row| Some(value(row))))
     };
@@ -82,8 +83,8 @@ fn candidate_columns<'py>(py: Python<'py>, rows: &[VictimCandidate]) -> Vec<Nump
         code_column(
             py,
             "kind",
-            rows.iter().map(|row| code_of(&PAGE_KINDS, &Some(row.kind))),
-            names_of_codes(&PAGE_KINDS),
+            rows.iter().map(|row| code_of(&PAGE_KINDS_BY_CODE, &Some(row.kind))),
+            names_of_codes(&PAGE_KINDS_BY_CODE),
         ),
     ]
 }

@@ -30,7 +30,7 @@ fn to_json(profile: &Profile) -> String {
 }
 
 /// Returns an error if `sample` is out of range: one of `sample` pages is profiled, 1 to [`MAX_SAMPLE_DIVISOR`].
-fn require_valid_sample(sample: u64) -> PyResult<()> {
+fn require_valid_sample_divisor(sample: u64) -> PyResult<()> {
     if (1..=MAX_SAMPLE_DIVISOR).contains(&sample) {
         return Ok(());
     }
@@ -68,7 +68,7 @@ pub(crate) fn profile_requests(
     sample: u64,
     on_progress: Option<Py<PyAny>>,
 ) -> PyResult<(String, bool)> {
-    require_valid_sample(sample)?;
+    require_valid_sample_divisor(sample)?;
     let input = input.without_run_seed()?;
     profile_with_progress(py, on_progress, |progress| profile::profile_requests(&input, sample, progress))
 }
@@ -97,7 +97,7 @@ pub(crate) fn run_mechanisms(
 /// Returns messages about those settings that none of the runs of a profile would use.
 #[pyfunction]
 pub(crate) fn ignored_by_profile(configuration: &Configuration, settings: Vec<String>) -> Vec<String> {
-    let every = profile::with_every_mechanism(&configuration.config);
+    let every = profile::config_with_every_mechanism(&configuration.config);
     every.ignored_settings(&settings, &[BASE_DESIGN.to_owned()]).iter().map(ToString::to_string).collect()
 }
 
@@ -118,7 +118,7 @@ pub(crate) fn profile_files(
     sample: u64,
     on_progress: Option<Py<PyAny>>,
 ) -> PyResult<(String, bool)> {
-    require_valid_sample(sample)?;
+    require_valid_sample_divisor(sample)?;
     profile_with_progress(py, on_progress, |progress| {
         profile::profile_files(&path, against.as_deref(), sample, progress)
     })

@@ -54,6 +54,6 @@ pub(crate) fn page_of_sweep(
 /// Returns the record with the lifetime in years of a drive that exports `bytes` bytes.
 #[pyfunction]
 pub(crate) fn scaled(record: &str, bytes: u64) -> PyResult<String> {
-    let record = parse_run_record(record)?.scaled_to(Some(bytes));
+    let record = parse_run_record(record)?.with_years_scaled_to(Some(bytes));
     Ok(serde_json::to_string(&record).expect("a record is plain data"))
 }

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::io::Cursor;
 use std::time::Instant;
 
-use wearwell::data::{Descriptor, Fingerprint, mix_bits};
+use wearwell::data::{ContentDescriptor, Fingerprint, mix_bits};
 use wearwell_trace::{NativeWriter, Op, OpenOptions, Request, TraceWriter, open_stream};
 
 const RECORDS: u64 = 3_000_000;
@@ -39,7 +39,7 @@ fn with_content(index: u64, request: &mut Request) {
     simple(index, request);
     let random = mix_bits(!index);
     let of = if random.is_multiple_of(4) { random % (index + 1) } else { index };
-    let descriptor = Descriptor {
+    let descriptor = ContentDescriptor {
         fingerprint: Fingerprint(mix_bits(of + 1)),
         compressed_bytes: (mix_bits(of) % 4097) as u16,
         delta_bytes: (random % 4097) as u16,

@@ -57,7 +57,7 @@ fn run(spec: &WorkloadSpec) -> u64 {
         device: 0,
         offset_bytes: 0,
         len_bytes: 0,
-        source_offset_bytes: 0,
+        remap_source_offset_bytes: 0,
         content: Vec::new(),
         payload: Vec::new(),
     };

@@ -1,8 +1,8 @@
 //! Content for write requests that bring none: a documented model with a seed.
 //!
 //! Most block traces do not record what was written, but every mechanism that examines content (recycling,
-//! deduplication, delta, compression) needs it. The model draws a [`Descriptor`] for each written page from a few
-//! published parameters, and [`ContentModel::describe`] states this in the report. The price is that such a result
+//! deduplication, delta, compression) needs it. The model draws a [`ContentDescriptor`] for each written page from a
+//! few published parameters, and [`ContentModel::describe`] states this in the report. The price is that such a result
 //! rests on the model, so it must never be shown next to a measured one without that statement.
 //!
 //! Modelled:
@@ -29,7 +29,7 @@ use std::str::FromStr;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::SplitMix64;
 use wearwell::address::RemapMode;
-use wearwell::data::{Descriptor, Fingerprint, mix_bits};
+use wearwell::data::{ContentDescriptor, Fingerprint, mix_bits};
 use wearwell_trace::{Op, Request};
 
 use crate::workload::PAGE_BYTES;
@@ -123,7 +123,7 @@ pub struct ContentModelSpec {
     /// Size of a compressed difference (delta) divided by page size; `None` leaves the size unknown.
     pub delta_ratio: Option<SizeRatio>,
     /// Share of overwrites that write the content that the page already holds.
-    pub silent_share: f64,
+    pub silent_write_share: f64,
 }
 
 /// How a content model chooses the content of each write.
@@ -179,11 +179,11 @@ impl SizeRatio {
 impl ContentModelSpec {
     /// Creates a content model of `source` alone: compressed and delta sizes unknown, no silent writes.
     pub fn new(source: ContentSource) -> Self {
-        Self { source, compress_ratio: None, chunk_pages: 1, delta_ratio: None, silent_share: 0.0 }
+        Self { source, compress_ratio: None, chunk_pages: 1, delta_ratio: None, silent_write_share: 0.0 }
     }
 
     /// Creates a content model in which a share of the writes are duplicates, with the default popularity and pool.
-    pub fn duplicates(share: f64) -> Self {
+    pub fn with_duplicate_share(share: f64) -> Self {
         Self::new(ContentSource::Duplicates { share, theta: 0.9, pool: 100_000 })
     }
 }
@@ -198,13 +198,13 @@ impl FromStr for ContentModelSpec {
             compress_ratio: parse_size_ratio(&options, "compress", "compress_sigma")?,
             chunk_pages: options.integer_value("chunk", 1..=1 << 20)?.unwrap_or(1) as u32,
             delta_ratio: parse_size_ratio(&options, "delta", "delta_sigma")?,
-            silent_share: options.number_value("silent", 0.0..=1.0)?.unwrap_or(0.0),
+            silent_write_share: options.number_value("silent", 0.0..=1.0)?.unwrap_or(0.0),
         })
     }
 }
 
 fn parse_source(options: &SpecOptions) -> Result<ContentSource, SpecError> {
-    Ok(match options.kind {
+    Ok(match options.generator_kind {
         "unique" => ContentSource::Unique,
         "same" => ContentSource::Same,
         "dup" => ContentSource::Duplicates {
@@ -251,8 +251,8 @@ impl fmt::Display for ContentModelSpec {
         if let Some(ratio) = self.delta_ratio {
             parts.push(format!("delta={},delta_sigma={}", ratio.mean, ratio.sigma));
         }
-        if self.silent_share > 0.0 {
-            parts.push(format!("silent={}", self.silent_share));
+        if self.silent_write_share > 0.0 {
+            parts.push(format!("silent={}", self.silent_write_share));
         }
         let (kind, keys) = self.source.kind_and_keys();
         parts.splice(0..0, keys);
@@ -305,10 +305,10 @@ pub struct ContentModel {
     written_pages: u64,
     /// Number of distinct contents that the model has created so far, if its source is `Unique` or `Duplicates`.
     created_contents: u64,
-    repeat_probability: EventProbability,
-    silent_probability: EventProbability,
+    duplicate_or_revert_probability: EventProbability,
+    silent_write_probability: EventProbability,
     /// Number of versions that the current request goes back on each of its pages; 0 if it writes new versions.
-    request_versions_back: u32,
+    versions_to_revert: u32,
     /// For each page the number of versions (contents) created and the version that the page holds, for the source
     /// `Reverts`.
     page_versions: PageValues,
@@ -340,15 +340,15 @@ impl ContentModel {
             seed: mix_bits(seed ^ GOLDEN_RATIO_64),
             written_pages: 0,
             created_contents: 0,
-            repeat_probability: EventProbability::new(share),
-            silent_probability: EventProbability::new(spec.silent_share),
-            request_versions_back: 0,
+            duplicate_or_revert_probability: EventProbability::new(share),
+            silent_write_probability: EventProbability::new(spec.silent_write_share),
+            versions_to_revert: 0,
             page_versions: PageValues::default(),
             duplicate_pool: Vec::with_capacity(pool),
             pool_rank_distribution,
             compressed_sizes: spec.compress_ratio.map(SizeQuantiles::new),
             delta_sizes: spec.delta_ratio.map(SizeQuantiles::new),
-            current_contents: (spec.silent_share > 0.0 || spec.delta_ratio.is_some())
+            current_contents: (spec.silent_write_share > 0.0 || spec.delta_ratio.is_some())
                 .then(PageValues::default),
         }
     }
@@ -362,7 +362,7 @@ impl ContentModel {
                 self.describe_pages(request.pages(), &mut request.content);
             }
             Op::Trim | Op::Zero => self.record_trim(request.whole_pages()),
-            Op::Remap(mode) => self.record_remap(request.pages(), request.source_pages(), mode),
+            Op::Remap(mode) => self.record_remap(request.pages(), request.remap_source_pages(), mode),
             _ => {}
         }
     }
@@ -370,17 +370,17 @@ impl ContentModel {
     /// Appends to `into` the content descriptor of each page of `pages` (logical page numbers less than 2^32) that one
     /// write request writes, and records the pages as written. O(1) per page.
     #[inline]
-    pub fn describe_pages(&mut self, pages: Range<u64>, into: &mut Vec<Descriptor>) {
+    pub fn describe_pages(&mut self, pages: Range<u64>, into: &mut Vec<ContentDescriptor>) {
         if let ContentSource::Reverts { depth, .. } = self.spec.source {
             let mut rng = SplitMix64::seed_from_u64(mix_bits(
                 !self.seed ^ self.written_pages.wrapping_mul(GOLDEN_RATIO_64),
             ));
-            let goes_back = self.repeat_probability.is_drawn(&mut rng);
-            self.request_versions_back =
+            let goes_back = self.duplicate_or_revert_probability.is_drawn(&mut rng);
+            self.versions_to_revert =
                 if goes_back { (1 + rng.next_u64().trailing_zeros()).min(depth) } else { 0 };
         }
         for page in pages {
-            into.push(self.describe_write(page));
+            into.push(self.describe_page_write(page));
         }
     }
 
@@ -423,8 +423,8 @@ impl ContentModel {
     pub fn describe(&self) -> String {
         let spec = &self.spec;
         let mut parts = vec![spec.source.describe()];
-        if spec.silent_share > 0.0 {
-            parts.push(format!("{} of overwrites change nothing", percent_text(spec.silent_share)));
+        if spec.silent_write_share > 0.0 {
+            parts.push(format!("{} of overwrites change nothing", percent_text(spec.silent_write_share)));
         }
         if let Some(SizeRatio { mean, sigma }) = spec.compress_ratio {
             let per = if spec.chunk_pages > 1 {
@@ -448,13 +448,13 @@ impl ContentModel {
         format!("content is synthetic: {}", parts.join("; "))
     }
 
-    fn describe_write(&mut self, page: u64) -> Descriptor {
+    fn describe_page_write(&mut self, page: u64) -> ContentDescriptor {
         let mut rng =
             SplitMix64::seed_from_u64(mix_bits(self.seed ^ self.written_pages.wrapping_mul(GOLDEN_RATIO_64)));
         self.written_pages += 1;
         let old = self.current_contents.as_ref().and_then(|current| current.get(page));
         let new = match old {
-            Some(old) if self.silent_probability.is_drawn(&mut rng) => old,
+            Some(old) if self.silent_write_probability.is_drawn(&mut rng) => old,
             _ => self.choose_content(page, &mut rng),
         };
         if let Some(current) = &mut self.current_contents {
@@ -466,34 +466,34 @@ impl ContentModel {
     fn choose_content(&mut self, page: u64, rng: &mut SplitMix64) -> u64 {
         match self.spec.source {
             ContentSource::Unique => self.create_content(page),
-            ContentSource::Same => self.fingerprint(0, self.seed),
+            ContentSource::Same => self.fingerprint_of_content(0, self.seed),
             ContentSource::Zipf { .. } => {
                 let rank = self.pool_rank_distribution.draw(rng);
-                self.fingerprint(rank, rank)
+                self.fingerprint_of_content(rank, rank)
             }
             ContentSource::Duplicates { .. } => {
-                if !self.duplicate_pool.is_empty() && self.repeat_probability.is_drawn(rng) {
+                if !self.duplicate_pool.is_empty() && self.duplicate_or_revert_probability.is_drawn(rng) {
                     return self.duplicate_pool[self.pool_rank_distribution.draw(rng) as usize - 1];
                 }
                 let new = self.create_content(page);
                 self.add_to_pool(new);
                 new
             }
-            ContentSource::Reverts { .. } => self.earlier_version(page),
+            ContentSource::Reverts { .. } => self.content_after_revert(page),
         }
     }
 
     /// Returns the content of the version that the current request writes to `page`: an earlier one, or a new one if
     /// the page has no version that old.
-    fn earlier_version(&mut self, page: u64) -> u64 {
+    fn content_after_revert(&mut self, page: u64) -> u64 {
         let known = self.page_versions.get(page).unwrap_or(0);
         let (made, held) = (known >> 32, known & u64::from(u32::MAX));
-        let older = held.saturating_sub(u64::from(self.request_versions_back));
-        let is_new = self.request_versions_back == 0 || older == 0;
+        let older = held.saturating_sub(u64::from(self.versions_to_revert));
+        let is_new = self.versions_to_revert == 0 || older == 0;
         let (made, held) = if is_new { (made + 1, made + 1) } else { (made, older) };
         self.page_versions.set(page, made << 32 | held);
         let number = page << PAGE_VERSION_BITS | held & ((1 << PAGE_VERSION_BITS) - 1);
-        self.fingerprint(number & CONTENT_NUMBER_MASK, number)
+        self.fingerprint_of_content(number & CONTENT_NUMBER_MASK, number)
     }
 
     /// Returns the fingerprint of a content that was never written before.
@@ -501,7 +501,7 @@ impl ContentModel {
         let number = self.created_contents;
         self.created_contents += 1;
         let chunk = u64::from(self.spec.chunk_pages);
-        self.fingerprint(number, if chunk > 1 { page / chunk } else { number })
+        self.fingerprint_of_content(number, if chunk > 1 { page / chunk } else { number })
     }
 
     /// Adds a content to the pool from which duplicates are drawn, while the pool has room. The popularity distribution
@@ -522,21 +522,22 @@ impl ContentModel {
     /// Returns the fingerprint of content `number`; `class` determines its compressed size. The fingerprint is never 0,
     /// which is that of the zero page.
     #[inline]
-    fn fingerprint(&self, number: u64, class: u64) -> u64 {
+    fn fingerprint_of_content(&self, number: u64, class: u64) -> u64 {
         let class =
             mix_bits(self.seed ^ class.wrapping_add(1).wrapping_mul(GOLDEN_RATIO_64)) >> CONTENT_NUMBER_BITS;
-        ((class << CONTENT_NUMBER_BITS) | permute_number(number ^ (self.seed & CONTENT_NUMBER_MASK))).max(1)
+        ((class << CONTENT_NUMBER_BITS) | permute_content_number(number ^ (self.seed & CONTENT_NUMBER_MASK)))
+            .max(1)
     }
 
     #[inline]
-    fn descriptor(&self, new: u64, old: Option<u64>) -> Descriptor {
-        let mut descriptor = Descriptor::of_fingerprint(Fingerprint(new));
+    fn descriptor(&self, new: u64, old: Option<u64>) -> ContentDescriptor {
+        let mut descriptor = ContentDescriptor::of_fingerprint(Fingerprint(new));
         if let Some(sizes) = &self.compressed_sizes {
-            descriptor.compressed_bytes = sizes.size_bytes_of(new);
+            descriptor.compressed_bytes = sizes.size_bytes_of_hash(new);
         }
         if let (Some(sizes), Some(old)) = (&self.delta_sizes, old) {
             descriptor.delta_bytes =
-                if new == old { 0 } else { sizes.size_bytes_of(mix_bits(new ^ old.rotate_left(32))) };
+                if new == old { 0 } else { sizes.size_bytes_of_hash(mix_bits(new ^ old.rotate_left(32))) };
         }
         descriptor
     }
@@ -544,7 +545,7 @@ impl ContentModel {
 
 /// Maps 52-bit numbers one to one to 52-bit numbers, by shifts and odd multiplications, each of which can be inverted.
 #[inline]
-fn permute_number(number: u64) -> u64 {
+fn permute_content_number(number: u64) -> u64 {
     let mut x = number & CONTENT_NUMBER_MASK;
     x ^= x >> 27;
     x = x.wrapping_mul(0xbf58_476d_1ce4_e5b9) & CONTENT_NUMBER_MASK;
@@ -568,7 +569,7 @@ impl SizeQuantiles {
     /// Returns the size in bytes (of a compressed page, or of a delta) that the upper 12 bits of a fingerprint or hash
     /// select.
     #[inline]
-    fn size_bytes_of(&self, bits: u64) -> u16 {
+    fn size_bytes_of_hash(&self, bits: u64) -> u16 {
         self.0[(bits >> CONTENT_NUMBER_BITS) as usize]
     }
 }

@@ -40,9 +40,9 @@ const IGNORED_FIELDS: [&str; 5] =
     ["cpu_seconds", "precondition_cpu_seconds", "peak_rss_bytes", "timeline", "timeline_cells"];
 /// Lists of records with at most this many entries are compared entry by entry. Longer lists are compared as a whole,
 /// because they are samples over time and not lives or subsets.
-const MAX_COMPARED_ENTRIES: usize = 64;
+const MAX_RECORDS_COMPARED_SINGLY: usize = 64;
 /// Names of the lists of records in the files that `replay` and `compare`, `life`, `ablate` and `profile` write.
-const RECORD_LISTS: [&str; 4] = ["runs", "drives", "ablations", "profiles"];
+const RECORD_LIST_NAMES: [&str; 4] = ["runs", "drives", "ablations", "profiles"];
 
 /// Why two result files cannot be compared.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -95,9 +95,9 @@ impl ResultFile {
     pub fn parse(file: &str, text: &str) -> Result<Self, DiffError> {
         let mut value: Map<String, Value> = serde_json::from_str(embedded_record(text).unwrap_or(text))
             .map_err(|error| DiffError::NotJson { file: file.to_owned(), message: error.to_string() })?;
-        let found = RECORD_LISTS.into_iter().find_map(|list| match value.remove(list)? {
+        let found = RECORD_LIST_NAMES.into_iter().find_map(|list| match value.remove(list)? {
             Value::Array(records) => {
-                Some((list, records.into_iter().map(as_object).collect::<Option<Vec<_>>>()?))
+                Some((list, records.into_iter().map(into_json_object).collect::<Option<Vec<_>>>()?))
             }
             _ => None,
         });
@@ -106,7 +106,7 @@ impl ResultFile {
     }
 }
 
-fn as_object(value: Value) -> Option<Map<String, Value>> {
+fn into_json_object(value: Value) -> Option<Map<String, Value>> {
     if let Value::Object(object) = value { Some(object) } else { None }
 }
 
@@ -200,7 +200,7 @@ impl RunPair {
         let (of_a, of_b) = (record_title(a), record_title(b));
         let title = if of_a == of_b { of_a } else { format!("{of_a} | {of_b}") };
         let (a, b) = (flat_fields(a), flat_fields(b));
-        let fields = a.keys().chain(b.keys()).filter(|field| !is_origin(field));
+        let fields = a.keys().chain(b.keys()).filter(|field| !is_origin_field(field));
         let fields: BTreeSet<&String> = fields.collect();
         let differences = fields.into_iter().filter_map(|field| {
             let (of_a, of_b) = (a.get(field), b.get(field));
@@ -239,7 +239,7 @@ impl Difference {
     pub(crate) fn table_row(&self) -> Vec<String> {
         let text = |value: &Option<Value>, origin: &Option<String>| {
             let origin = origin.as_ref().map(|origin| format!(" ({origin})"));
-            value_text(value.as_ref()) + &origin.unwrap_or_default()
+            cell_text_of_value(value.as_ref()) + &origin.unwrap_or_default()
         };
         let [of_a, of_b] = &self.origins;
         vec![format!("  {}", self.field), text(&self.a, of_a), text(&self.b, of_b), self.ratio_text()]
@@ -258,7 +258,7 @@ impl Difference {
 
 /// Returns the text of a table cell: short texts unchanged, numbers with six significant digits, and of a list its
 /// length.
-fn value_text(value: Option<&Value>) -> String {
+fn cell_text_of_value(value: Option<&Value>) -> String {
     const MAX_CELL_CHARS: usize = 24;
     match value {
         None | Some(Value::Null) => "-".to_owned(),
@@ -272,13 +272,13 @@ fn value_text(value: Option<&Value>) -> String {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Number(number)) => number
             .as_u64()
-            .map_or_else(|| six_digits(number.as_f64().unwrap_or(f64::NAN)), |whole| whole.to_string()),
+            .map_or_else(|| six_digit_text(number.as_f64().unwrap_or(f64::NAN)), |whole| whole.to_string()),
         Some(other) => other.to_string(),
     }
 }
 
 /// Returns a number with six significant digits, without trailing zeros.
-fn six_digits(number: f64) -> String {
+fn six_digit_text(number: f64) -> String {
     format!("{number:.5e}").parse::<f64>().expect("a number was printed").to_string()
 }
 
@@ -298,7 +298,7 @@ fn is_run_description_field(field: &str) -> bool {
 const ORIGINS_PREFIX: &str = "origins.";
 
 /// Whether a field holds the origin of a setting's value (default, file, preset and so on).
-fn is_origin(field: &str) -> bool {
+fn is_origin_field(field: &str) -> bool {
     field.starts_with(ORIGINS_PREFIX) || field.contains(&format!(".{ORIGINS_PREFIX}"))
 }
 
@@ -329,7 +329,7 @@ fn add_flat_fields(prefix: &str, record: &Map<String, Value>, fields: &mut BTree
         match value {
             Value::Object(inner) => add_flat_fields(&format!("{field}."), inner, fields),
             Value::Array(entries)
-                if entries.len() <= MAX_COMPARED_ENTRIES && entries.iter().all(Value::is_object) =>
+                if entries.len() <= MAX_RECORDS_COMPARED_SINGLY && entries.iter().all(Value::is_object) =>
             {
                 let records = entries.iter().filter_map(Value::as_object).enumerate();
                 records.for_each(|(k, inner)| add_flat_fields(&format!("{field}.{k}."), inner, fields));
@@ -356,12 +356,12 @@ fn record_title(record: &Map<String, Value>) -> String {
 mod tests {
     use super::*;
 
-    fn parse_results(text: &str) -> ResultFile {
+    fn parse_result_file(text: &str) -> ResultFile {
         ResultFile::parse("x.json", text).expect("a result")
     }
 
     fn diff_of_texts(a: &str, b: &str, within: f64) -> Diff {
-        Diff::of_files(parse_results(a), parse_results(b), within).expect("of one kind")
+        Diff::of_files(parse_result_file(a), parse_result_file(b), within).expect("of one kind")
     }
 
     const RUN_JSON: &str = r#"{"runs": [{"design": "dftl", "config": {"gc": {"low": 2}}, "programs": 100, "cpu_seconds": 1.5}]}"#;
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn diff_of_lives_compares_them_one_by_one_without_machine_times() {
+    fn diff_of_drive_lives_compares_each_life_and_ignores_cpu_times() {
         let drive =
             r#"{"drives": [{"design": "dftl", "lives": [{"seed": 1, "end": "full", "cpu_seconds": 1.5}]}]}"#;
         assert!(diff_of_texts(drive, &drive.replace("1.5", "9.5"), 0.0).is_empty());
@@ -436,20 +436,20 @@ mod tests {
         assert!(refused("{").starts_with("y.json: the file is not JSON"));
         assert!(refused("{}").starts_with("y.json: JSON without a list of results"));
         assert!(refused(r#"{"runs": 3}"#).starts_with("y.json: JSON without a list of results"));
-        let lives = parse_results(r#"{"drives": []}"#);
+        let lives = parse_result_file(r#"{"drives": []}"#);
         assert!(matches!(
-            Diff::of_files(parse_results(RUN_JSON), lives, 0.0),
+            Diff::of_files(parse_result_file(RUN_JSON), lives, 0.0),
             Err(DiffError::DifferentKinds { .. })
         ));
     }
 
     #[test]
     fn diff_prints_numbers_with_six_digits() {
-        let text = |number: f64| value_text(Some(&Value::from(number)));
+        let text = |number: f64| cell_text_of_value(Some(&Value::from(number)));
         assert_eq!(
             [text(1.534_039_21), text(0.000_012_345_678), text(1e9)],
             ["1.53404", "0.0000123457", "1000000000"]
         );
-        assert_eq!(value_text(Some(&Value::from(457_248_u64))), "457248");
+        assert_eq!(cell_text_of_value(Some(&Value::from(457_248_u64))), "457248");
     }
 }

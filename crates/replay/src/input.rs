@@ -15,7 +15,7 @@ use crate::workload::{self, SpecError, WorkloadGenerator, WorkloadSpec};
 ///
 /// # Errors
 /// [`ConfigError::UnknownName`], with the most similar name as a suggestion.
-pub fn format_named(name: &str) -> Result<Format, ConfigError> {
+pub fn trace_format_named(name: &str) -> Result<Format, ConfigError> {
     let known = Format::ALL.iter().map(|format| format.name());
     Format::from_name(name).ok_or_else(|| ConfigError::unknown_name("format", name, known))
 }
@@ -53,7 +53,7 @@ impl Input {
     /// # Errors
     /// [`SpecError`] if `spec` is valid in neither grammar.
     pub fn of_generator_spec(spec: &str) -> Result<Self, SpecError> {
-        if hosts::HostModelSpec::is_named_by(spec) {
+        if hosts::HostModelSpec::names_host_model(spec) {
             return Ok(Self::Host(Box::new(spec.parse()?)));
         }
         spec.parse().map(|spec| Self::Workload(Box::new(spec))).map_err(suggest_from_both_grammars)
@@ -92,7 +92,7 @@ impl Input {
     /// Returns the name of the input in reports: the file's name, or the specification of a generator.
     pub fn name(&self) -> String {
         match self {
-            Self::Trace { path, options } => options.name_of(path),
+            Self::Trace { path, options } => options.trace_name_of(path),
             Self::Workload(spec) => spec.to_string(),
             Self::Host(spec) => spec.to_string(),
         }
@@ -113,19 +113,19 @@ impl Input {
             survey.add_input(aging, builder.as_mut())?;
             survey.aging_requests = std::mem::take(&mut survey.requests);
             survey.lacks_content = false;
-            (survey.is_timed, survey.first_request_ns) = (false, None);
+            (survey.has_different_times, survey.first_request_ns) = (false, None);
         }
         match self {
             Self::Workload(spec) => survey.set_workload_extent(spec),
             Self::Host(_) => {
                 survey.add_input(self, None)?;
-                survey.footprint_pages = survey.end_bytes.div_ceil(wearwell_trace::PAGE_BYTES);
+                survey.footprint_pages = survey.end_offset_bytes.div_ceil(wearwell_trace::PAGE_BYTES);
             }
             Self::Trace { .. } => survey.add_input(self, builder.as_mut())?,
         }
         if let Some(builder) = builder {
             let footprint = builder.into_footprint()?;
-            survey.footprint_pages = u64::from(footprint.page_count());
+            survey.footprint_pages = u64::from(footprint.touched_page_count());
             survey.footprint = Some(Arc::new(footprint));
         }
         Ok(survey)
@@ -137,17 +137,18 @@ impl Input {
 #[derive(Clone, Copy, Debug)]
 struct RequestTotals {
     requests: u64,
-    end_bytes: u64,
-    is_timed: bool,
+    end_offset_bytes: u64,
+    has_different_times: bool,
 }
 
 impl RequestTotals {
     /// Returns the totals of the requests that this specification generates; a process computes them once per
     /// specification and then reuses them.
     fn of_host_model(spec: &hosts::HostModelSpec) -> Self {
-        static TOTALS_BY_SPEC: Mutex<BTreeMap<String, RequestTotals>> = Mutex::new(BTreeMap::new());
+        static REQUEST_TOTALS_BY_SPEC: Mutex<BTreeMap<String, RequestTotals>> = Mutex::new(BTreeMap::new());
         let name = spec.to_string();
-        if let Some(extent) = TOTALS_BY_SPEC.lock().unwrap_or_else(PoisonError::into_inner).get(&name) {
+        if let Some(extent) = REQUEST_TOTALS_BY_SPEC.lock().unwrap_or_else(PoisonError::into_inner).get(&name)
+        {
             return *extent;
         }
         let mut survey = InputSurvey::default();
@@ -156,9 +157,12 @@ impl RequestTotals {
         while generator.next_request(&mut request) {
             survey.count_request(&request);
         }
-        let extent =
-            Self { requests: survey.requests, end_bytes: survey.end_bytes, is_timed: survey.is_timed };
-        TOTALS_BY_SPEC.lock().unwrap_or_else(PoisonError::into_inner).insert(name, extent);
+        let extent = Self {
+            requests: survey.requests,
+            end_offset_bytes: survey.end_offset_bytes,
+            has_different_times: survey.has_different_times,
+        };
+        REQUEST_TOTALS_BY_SPEC.lock().unwrap_or_else(PoisonError::into_inner).insert(name, extent);
         extent
     }
 }
@@ -168,7 +172,7 @@ fn suggest_from_both_grammars(error: SpecError) -> SpecError {
     let SpecError::UnknownKind { name, .. } = error else { return error };
     let kinds = workload::WORKLOAD_GRAMMAR.kinds.iter().chain(hosts::HOST_GRAMMAR.kinds);
     let valid: Vec<&'static str> = kinds.map(|kind| kind.name).collect();
-    let nearest = workload::options::most_similar(&name, &valid);
+    let nearest = workload::options::most_similar_name(&name, &valid);
     SpecError::UnknownKind { what: "workload", name, nearest, valid: valid.join(", ") }
 }
 
@@ -188,7 +192,7 @@ impl OpenInput {
 
     /// Returns how many requests of the trace file have a time before that of their predecessor. The trace reader
     /// counts them, because it may deliver corrected times.
-    fn unsorted_times(&self) -> u64 {
+    fn unsorted_request_count(&self) -> u64 {
         match self {
             Self::Trace(reader) => reader.unsorted_times(),
             Self::Workload(_) | Self::Host(_) => 0,
@@ -214,15 +218,15 @@ pub struct InputSurvey {
     /// Number of distinct 4-KiB pages that the input reads, writes or zeroes.
     pub footprint_pages: u64,
     /// End of the highest byte range that the input touches, trims included, in bytes.
-    pub end_bytes: u64,
+    pub end_offset_bytes: u64,
     /// Whether the requests of the input concern more than one device number.
     pub has_several_devices: bool,
     /// Whether at least one write of the input brings no content.
     pub lacks_content: bool,
     /// Whether at least two requests of the input have different times.
-    pub is_timed: bool,
+    pub has_different_times: bool,
     /// Number of requests of a trace whose time is before that of the preceding request.
-    pub unsorted_times: u64,
+    pub unsorted_request_count: u64,
     /// Time of the first request of the input, nanoseconds.
     first_request_ns: Option<u64>,
     /// Time of the last request of the input, nanoseconds.
@@ -237,9 +241,10 @@ impl InputSurvey {
     fn set_workload_extent(&mut self, spec: &WorkloadSpec) {
         self.requests = spec.requests;
         self.footprint_pages = spec.working_set_pages;
-        self.end_bytes = self.end_bytes.max(spec.working_set_pages * wearwell_trace::PAGE_BYTES);
+        self.end_offset_bytes =
+            self.end_offset_bytes.max(spec.working_set_pages * wearwell_trace::PAGE_BYTES);
         self.lacks_content = spec.content.is_none();
-        self.is_timed = spec.arrival != workload::ArrivalProcess::Untimed;
+        self.has_different_times = spec.arrival != workload::ArrivalProcess::Untimed;
     }
 
     /// Adds the extent of `input` to this extent; if `builder` is given, also the pages that the input touches.
@@ -248,8 +253,8 @@ impl InputSurvey {
             (Input::Host(spec), None) => {
                 let extent = RequestTotals::of_host_model(spec);
                 self.requests += extent.requests;
-                self.is_timed |= extent.is_timed;
-                self.end_bytes = self.end_bytes.max(extent.end_bytes);
+                self.has_different_times |= extent.has_different_times;
+                self.end_offset_bytes = self.end_offset_bytes.max(extent.end_offset_bytes);
                 Ok(())
             }
             (input, builder) => self.count_requests(&mut input.open()?, builder),
@@ -266,7 +271,8 @@ impl InputSurvey {
             match requests.next_request(&mut request) {
                 Ok(true) => self.count_request(&request),
                 Ok(false) => {
-                    self.unsorted_times = self.unsorted_times.max(requests.unsorted_times());
+                    self.unsorted_request_count =
+                        self.unsorted_request_count.max(requests.unsorted_request_count());
                     return Ok(());
                 }
                 Err(error) if error.requests_before_damage().is_some_and(|before| before > 0) => {
@@ -282,14 +288,14 @@ impl InputSurvey {
 
     fn count_request(&mut self, request: &Request) {
         self.requests += 1;
-        self.unsorted_times += u64::from(request.time_ns < self.last_request_ns);
+        self.unsorted_request_count += u64::from(request.time_ns < self.last_request_ns);
         self.last_request_ns = request.time_ns;
-        self.is_timed |= *self.first_request_ns.get_or_insert(request.time_ns) != request.time_ns;
+        self.has_different_times |= *self.first_request_ns.get_or_insert(request.time_ns) != request.time_ns;
         if request.len_bytes > 0 {
             let before = self.last_device_number.replace(request.device);
             self.has_several_devices |= before.is_some_and(|before| before != request.device);
-            let source_end = request.source_pages().end * wearwell_trace::PAGE_BYTES;
-            self.end_bytes = self.end_bytes.max(request.end_bytes()).max(source_end);
+            let source_end = request.remap_source_pages().end * wearwell_trace::PAGE_BYTES;
+            self.end_offset_bytes = self.end_offset_bytes.max(request.end_bytes()).max(source_end);
         }
         self.lacks_content |= request.op == wearwell_trace::Op::Write && request.content.is_empty();
     }

@@ -3,9 +3,10 @@
 //!
 //! The name of a file contains the digest of everything that the result depends on: code, input, design, every setting
 //! with its effective value, and what else matters for this kind of result
-//! ([`Plan::life_key`](crate::replay::Plan::life_key), [`Plan::run_key`](crate::replay::Plan::run_key)). So no result
-//! in the folder can be out of date, and several commands may share the folder. The price: any change of the engine's
-//! code means that all results are computed anew.
+//! ([`Plan::life_result_key`](crate::replay::Plan::life_result_key),
+//! [`Plan::run_result_key`](crate::replay::Plan::run_result_key)). So no result in the folder can be out of date, and
+//! several commands may share the folder. The price: any change of the engine's code means that all results are
+//! computed anew.
 
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};

@@ -37,10 +37,10 @@ pub(crate) struct LifetimeManagement {
     /// For each write-saving scheme (deduplication, compression, ...; index [`SchemeKind`]), how long it was running.
     scheme_activity: [SchemeActivity; SchemeKind::COUNT],
     /// Host page writes up to the last decision on the write-saving schemes.
-    writes_at_last_decision: u64,
+    host_writes_at_last_decision: u64,
     /// Start of the second epoch in which lifetime management received a request, in nanoseconds, and the page programs
     /// before it.
-    second_epoch_start: Option<(u64, u64)>,
+    second_epoch_start_ns_programs: Option<(u64, u64)>,
 }
 
 /// How long a write-saving scheme (deduplication, compression, ...) was running, in epochs and in host page writes.
@@ -68,8 +68,8 @@ impl LifetimeManagement {
             epochs: 0,
             throttled_epochs: 0,
             scheme_activity: [SchemeActivity::default(); SchemeKind::COUNT],
-            writes_at_last_decision: 0,
-            second_epoch_start: None,
+            host_writes_at_last_decision: 0,
+            second_epoch_start_ns_programs: None,
         }
     }
 
@@ -78,7 +78,7 @@ impl LifetimeManagement {
     ///
     /// # Errors
     /// Errors of switching schemes: turning compression off writes the pages that are buffered for a chunk.
-    pub(crate) fn start_of_request_ns(
+    pub(crate) fn request_start_ns(
         &mut self,
         device: &mut Device<SimNand>,
         arrival_ns: u64,
@@ -122,22 +122,23 @@ impl LifetimeManagement {
             // The throttling budget accumulates from the start of the epoch, even if the epoch's first request arrives
             // later.
             let start_ns = self.controller.epoch_at(now) * u64::from(seconds) * 1_000_000_000;
-            self.second_epoch_start = Some((start_ns, device.ftl().stats().total_programs()));
+            self.second_epoch_start_ns_programs = Some((start_ns, device.ftl().stats().total_programs()));
         }
         self.throttled_epochs += u64::from(decision.throttle_bytes_per_epoch.is_some());
         for kind in self.controller.running_schemes().iter() {
             self.scheme_activity[kind as usize].epochs += 1;
         }
-        device.ftl_mut().switch_schemes(self.controller.running_schemes())
+        device.ftl_mut().switch_content_schemes(self.controller.running_schemes())
     }
 
     /// Adds the host writes since the last decision to the counts of the write-saving schemes that ran.
     fn count_scheme_writes(&mut self, device: &Device<SimNand>) {
         let writes = device.ftl().stats().host_page_writes;
         for kind in self.controller.running_schemes().iter() {
-            self.scheme_activity[kind as usize].host_page_writes += writes - self.writes_at_last_decision;
+            self.scheme_activity[kind as usize].host_page_writes +=
+                writes - self.host_writes_at_last_decision;
         }
-        self.writes_at_last_decision = writes;
+        self.host_writes_at_last_decision = writes;
     }
 
     fn lifetime_counters(&self, device: &Device<SimNand>) -> LifetimeCounters {
@@ -171,7 +172,7 @@ impl LifetimeManagement {
     pub(crate) fn add_to_record(&self, device: &Device<SimNand>, record: &mut LifetimeRecord) {
         let mut ended = self.clone();
         ended.count_scheme_writes(device);
-        let all_writes = ended.writes_at_last_decision.max(1) as f64;
+        let all_writes = ended.host_writes_at_last_decision.max(1) as f64;
         record.schemes = self
             .controller
             .options()
@@ -183,11 +184,11 @@ impl LifetimeManagement {
                 (scheme.kind.name().to_owned(), SchemeRecord { epochs, share_of_writes })
             })
             .collect();
-        if let Some((since_ns, programs_before)) = self.second_epoch_start {
+        if let Some((since_ns, programs_before)) = self.second_epoch_start_ns_programs {
             let programs = device.ftl().stats().total_programs() - programs_before;
             let elapsed_s = record.elapsed_s - since_ns as f64 / 1e9;
             record.years_after_first_epoch =
-                years_by_programs(device, self.endurance_cycles, programs, elapsed_s);
+                years_at_program_rate(device, self.endurance_cycles, programs, elapsed_s);
         }
         record.held_s = self.total_throttle_delay_ns as f64 / 1e9;
         record.held_writes = self.throttled_writes;
@@ -209,7 +210,7 @@ fn endurance_bytes_left(geometry: &Geometry, endurance_cycles: u32, erases: u64)
 
 /// Returns the years until the rated cycles of all pages are used, if the drive continues to make `programs` page
 /// programs per `elapsed_s` seconds; `None` if either is 0.
-fn years_by_programs(
+fn years_at_program_rate(
     device: &Device<SimNand>,
     endurance_cycles: u32,
     programs: u64,
@@ -238,7 +239,7 @@ pub(crate) fn lifetime_record(
         max_erase_count: wear.clone().max().unwrap_or(0),
         min_erase_count: wear.min().unwrap_or(0),
         endurance_used: mean / endurance_cycles as f64,
-        years_by_programs: years_by_programs(device, endurance_cycles, stats.total_programs(), elapsed_s),
+        years_by_programs: years_at_program_rate(device, endurance_cycles, stats.total_programs(), elapsed_s),
         elapsed_s,
         ..LifetimeRecord::default()
     }

@@ -12,7 +12,7 @@ use std::ops::ControlFlow::{self, Break, Continue};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::{Lpn, RemapMode};
-use wearwell::data::{Content, Descriptor, Fingerprint, mix_bits};
+use wearwell::data::{Content, ContentDescriptor, Fingerprint, mix_bits};
 use wearwell::gc::MetadataGc;
 use wearwell::mapping::Mapping;
 use wearwell::nand::Nand;
@@ -26,8 +26,8 @@ use crate::workload::permutation::Permutation;
 
 /// Returns the content that preconditioning writes to a page in a pass. It differs from the content of every trace and
 /// model: its fingerprint is a hash of page number and pass with the top bit set.
-fn unique_content(page: u64, pass: u64) -> Descriptor {
-    Descriptor::of_fingerprint(Fingerprint(mix_bits(page ^ pass << 40) | 1 << 63))
+fn unique_content(page: u64, pass: u64) -> ContentDescriptor {
+    ContentDescriptor::of_fingerprint(Fingerprint(mix_bits(page ^ pass << 40) | 1 << 63))
 }
 
 /// Progress callback with the preconditioning steps done and expected; on `Break` preconditioning ends and leaves the
@@ -148,7 +148,7 @@ fn overwrite_with_samples<N: Nand>(
     capacities: f64,
     seed: u64,
     on_step: OnPreconditionStep<'_>,
-    on_moment: &mut dyn FnMut(SeriesPoint),
+    on_sample: &mut dyn FnMut(SeriesPoint),
 ) -> Result<ControlFlow<()>, Error> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let pages = device.ftl().logical_pages() as u64;
@@ -174,7 +174,7 @@ fn overwrite_with_samples<N: Nand>(
         }
         overwrite_page(device, &mut random, pages, &mut written)?;
         if (written - first).is_multiple_of(every) {
-            on_moment(at_first.difference_to(&WriteCounters::of_device(device), written - first));
+            on_sample(at_first.series_point_until(&WriteCounters::of_device(device), written - first));
         }
     }
     device.flush().map(|()| Continue(()))
@@ -197,7 +197,7 @@ impl WriteCounters {
         }
     }
 
-    fn difference_to(&self, now: &Self, requests: u64) -> SeriesPoint {
+    fn series_point_until(&self, now: &Self, requests: u64) -> SeriesPoint {
         SeriesPoint {
             requests,
             host_page_writes: now.host_page_writes - self.host_page_writes,
@@ -224,18 +224,18 @@ pub fn write_partial_chunks<N: Nand>(device: &mut Device<N>) -> Result<(), Error
 /// Errors of the device.
 pub fn remap_random_pages<N: Nand>(
     device: &mut Device<N>,
-    entries: u64,
+    wanted_reverse_map_entries: u64,
     seed: u64,
     on_step: OnPreconditionStep<'_>,
 ) -> Result<ControlFlow<()>, Error> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let pages = device.ftl().logical_pages() as u64;
     let page_bytes = device.ftl().store().geometry().page_bytes as u64;
-    let refused = device.ftl().stats().demoted_by_full_reverse_map;
+    let refused = device.ftl().stats().requests_demoted_by_full_reverse_map;
     let mut tried = 0;
     while device.ftl().can_share_pages()
-        && device.ftl().valid_reverse_map_entries() < entries
-        && device.ftl().stats().demoted_by_full_reverse_map == refused
+        && device.ftl().valid_reverse_map_entries() < wanted_reverse_map_entries
+        && device.ftl().stats().requests_demoted_by_full_reverse_map == refused
         && tried < MAX_CAPACITIES_WITHOUT_GC * pages
     {
         tried += 1;
@@ -243,7 +243,9 @@ pub fn remap_random_pages<N: Nand>(
         if !device.ftl().is_mapped(Lpn(source as u32)) {
             continue;
         }
-        if report_step(on_step, device.ftl().valid_reverse_map_entries(), entries).is_break() {
+        if report_step(on_step, device.ftl().valid_reverse_map_entries(), wanted_reverse_map_entries)
+            .is_break()
+        {
             return Ok(Break(()));
         }
         device.remap(target * page_bytes, source * page_bytes, page_bytes, RemapMode::Copy)?;
@@ -260,11 +262,11 @@ fn overwrite_page<N: Nand>(
     device: &mut Device<N>,
     random: &mut Xoshiro256PlusPlus,
     pages: u64,
-    written: &mut u64,
+    written_pages: &mut u64,
 ) -> Result<(), Error> {
-    *written += 1;
+    *written_pages += 1;
     let page = uniform_below(random, pages);
-    device.write_page(Lpn(page as u32), unique_content(page, *written))
+    device.write_page(Lpn(page as u32), unique_content(page, *written_pages))
 }
 
 /// Fills an empty device so that it is in the steady state of uniform random writes under greedy collection. Closed
@@ -300,12 +302,12 @@ pub fn construct_steady_state<N: Nand>(
             if report_step(on_step, built, total).is_break() {
                 return Ok(Break(()));
             }
-            let valid = plan.draw_valid_pages(start + f64::from(k) * GOLDEN_SECTION);
+            let valid = plan.valid_pages_of_next_block(start + f64::from(k) * GOLDEN_SECTION);
             build_block(ftl, pool, valid, &mut pages)?;
             built += 1;
         }
     }
-    ftl.finish_construction()?;
+    ftl.finish_initial_construction()?;
     while let Some(lpn) = pages.next() {
         ftl.write(lpn, Content::Descriptor(unique_content(lpn.0 as u64, 0)))?;
     }
@@ -315,7 +317,7 @@ pub fn construct_steady_state<N: Nand>(
 }
 
 fn pool_plans<N: Nand>(ftl: &Ftl<N>) -> Result<Vec<PoolPlan>, Error> {
-    (0..ftl.store().pools()).map(|pool| PoolPlan::of_pool(ftl, pool)).collect()
+    (0..ftl.store().allocation_pools()).map(|pool| PoolPlan::of_pool(ftl, pool)).collect()
 }
 
 const GOLDEN_SECTION: f64 = 0.618_033_988_749_894_9;
@@ -333,7 +335,7 @@ fn build_block<N: Nand>(ftl: &mut Ftl<N>, pool: u32, valid: u32, pages: &mut Pag
         let lpn = placed.peek().copied().unwrap_or_else(|| pages.peek_page());
         let is_valid = placed.next_if(|_| is_due).is_some();
         let page = if is_valid { u64::from(lpn.0) } else { u64::from(offset) | 1 << 39 };
-        ftl.construct_page(pool, lpn, is_valid, unique_content(page, 0))?;
+        ftl.construct_initial_page(pool, lpn, is_valid, unique_content(page, 0))?;
     }
     Ok(())
 }
@@ -392,7 +394,7 @@ impl MetadataSpace {
     /// long as for one page. Pages of a validity structure take no more than their number, because those of one sorted
     /// run become invalid together.
     fn estimate<N: Nand>(ftl: &Ftl<N>) -> Self {
-        let pools = ftl.store().pools();
+        let pools = ftl.store().allocation_pools();
         let block_pages = ftl.store().data_pages();
         let pages = ftl.max_metadata_pages().div_ceil(u64::from(pools));
         let open_metadata_blocks = u32::from(pages > 0) + u32::from(ftl.validity().is_on_flash());
@@ -428,7 +430,7 @@ impl PoolPlan {
         let kept_free = ftl.gc_options().low_free_blocks + 1;
         let streams = 2 + metadata.open_metadata_blocks;
         let closed_blocks = free.saturating_sub(kept_free + streams + metadata.metadata_blocks);
-        let valid = ftl.logical_pages() as u64 / u64::from(store.pools());
+        let valid = ftl.logical_pages() as u64 / u64::from(store.allocation_pools());
         let collected = valid + metadata.metadata_pages_in_data_blocks;
         if valid == 0 || collected >= u64::from(closed_blocks) * u64::from(block_pages) {
             return Err(Error::InvalidOptions(format!(
@@ -457,7 +459,7 @@ impl PoolPlan {
     /// by the fractional part of `multiple`. Successive multiples of the golden section cover 0 to 1 evenly, so that a
     /// few thousand blocks match the distribution closely; independent random draws would deviate by tens of blocks'
     /// worth of pages, and distort the write amplification of the next writes.
-    fn draw_valid_pages(&self, multiple: f64) -> u32 {
+    fn valid_pages_of_next_block(&self, multiple: f64) -> u32 {
         let draw = multiple.fract();
         self.cumulative_valid_count_shares
             .partition_point(|&share| share < draw)

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use wearwell::nand::FlashTiming;
 use wearwell::recovery::RecoveryStepCost;
 use wearwell::timing::LatencySummary;
-use wearwell_config::{Arrival, Config, Origin, blocks_kept_by_gc};
+use wearwell_config::{Arrival, Config, Origin, blocks_without_data_per_pool};
 
 use crate::steadiness::Steadiness;
 use crate::timeline::Timeline;
@@ -139,7 +139,7 @@ impl RunRecord {
     /// Returns the record with the lifetime in years scaled to a drive of `bytes` exported bytes. If `bytes` is `None`,
     /// the record gets no scaled years.
     #[must_use]
-    pub fn scaled_to(mut self, bytes: Option<u64>) -> Self {
+    pub fn with_years_scaled_to(mut self, bytes: Option<u64>) -> Self {
         let exported = self.device.logical_pages as f64 * f64::from(self.device.page_bytes);
         self.lifetime.scale_to_bytes = bytes;
         self.lifetime.scaled_years =
@@ -148,7 +148,7 @@ impl RunRecord {
     }
 
     /// Returns the design's name, followed by the settings that distinguish the run from others.
-    pub fn label(&self) -> String {
+    pub fn design_and_variant(&self) -> String {
         if self.variant.is_empty() {
             self.design.clone()
         } else {
@@ -295,7 +295,7 @@ impl DeviceRecord {
     /// Returns how many blocks of each plane hold no data because GC keeps them free, or because they are open and not
     /// yet written.
     pub fn blocks_kept_by_gc(&self) -> f64 {
-        blocks_kept_by_gc(self.gc_low_blocks)
+        blocks_without_data_per_pool(self.gc_low_blocks)
     }
 
     /// Returns the over-provisioning without the blocks that GC keeps free or open, which determines write

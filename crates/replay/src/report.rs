@@ -47,8 +47,8 @@ impl Comparison {
     }
 
     /// Returns the tables, one for each input and device, with one row per figure and one column per run, followed by
-    /// the ratio to the first run. Runs that do not fit [`LINE_WIDTH`] follow in a further part, which repeats the
-    /// first run.
+    /// the ratio to the first run. Runs that do not fit [`LINE_WIDTH_CHARS`] follow in a further part, which repeats
+    /// the first run.
     pub fn to_table(&self) -> String {
         let table = |runs: &[RunRecord]| {
             let said = common_settings(runs);
@@ -56,44 +56,47 @@ impl Comparison {
                 .iter()
                 .map(|page| aligned_text(&rows_with_stacked_titles(page, &said)))
                 .collect();
-            lines_above_table(&runs[0]) + &parts.concat() + &lines_below_table(&with_labels(runs))
+            lines_above_table(&runs[0]) + &parts.concat() + &lines_below_table(&labelled_runs(runs))
         };
-        self.groups_by_input().map(table).collect::<Vec<_>>().join("\n")
+        self.runs_grouped_by_input().map(table).collect::<Vec<_>>().join("\n")
     }
 
     /// Returns the tables of [`Self::to_table`] in Markdown, without a limit of width.
     pub fn to_markdown(&self) -> String {
         let table = |runs: &[RunRecord]| {
             let rows = figure_rows(&runs.iter().collect::<Vec<_>>(), &common_settings(runs));
-            lines_above_table(&runs[0]) + &markdown_table(&rows) + &lines_below_table(&with_labels(runs))
+            lines_above_table(&runs[0]) + &markdown_table(&rows) + &lines_below_table(&labelled_runs(runs))
         };
-        self.groups_by_input().map(table).collect::<Vec<_>>().join("\n")
+        self.runs_grouped_by_input().map(table).collect::<Vec<_>>().join("\n")
     }
 
     /// Returns the run records in groups: consecutive runs on the same input and device.
-    pub(crate) fn groups_by_input(&self) -> impl Iterator<Item = &[RunRecord]> {
+    pub(crate) fn runs_grouped_by_input(&self) -> impl Iterator<Item = &[RunRecord]> {
         let is_alike = |a: &RunRecord, b: &RunRecord| a.trace.path == b.trace.path && a.device == b.device;
         self.runs.chunk_by(is_alike)
     }
 }
 
 /// Width of a terminal, in columns, into which tables are fitted; a table with only two runs may be wider.
-pub const LINE_WIDTH: usize = 80;
+pub const LINE_WIDTH_CHARS: usize = 80;
 
-fn with_labels(runs: &[RunRecord]) -> Vec<(String, &RunRecord)> {
-    runs.iter().map(|run| (run.label(), run)).collect()
+fn labelled_runs(runs: &[RunRecord]) -> Vec<(String, &RunRecord)> {
+    runs.iter().map(|run| (run.design_and_variant(), run)).collect()
 }
 
 /// Divides the runs of a table into parts that fit the line width: each has the first run and as many others as fit.
-fn split_to_line_width<'a>(runs: &'a [RunRecord], said: &[&str]) -> Vec<Vec<&'a RunRecord>> {
+fn split_to_line_width<'a>(runs: &'a [RunRecord], stated_settings: &[&str]) -> Vec<Vec<&'a RunRecord>> {
     let baseline = &runs[0];
     let mut pages = vec![vec![baseline]];
     for run in &runs[1..] {
         let page = pages.last_mut().expect("there is one");
         page.push(run);
-        let width =
-            aligned_text(&rows_with_stacked_titles(page, said)).lines().map(str::len).max().unwrap_or(0);
-        if width > LINE_WIDTH && page.len() > 2 {
+        let width = aligned_text(&rows_with_stacked_titles(page, stated_settings))
+            .lines()
+            .map(str::len)
+            .max()
+            .unwrap_or(0);
+        if width > LINE_WIDTH_CHARS && page.len() > 2 {
             page.pop();
             pages.push(vec![baseline, run]);
         }
@@ -105,7 +108,7 @@ fn split_to_line_width<'a>(runs: &'a [RunRecord], said: &[&str]) -> Vec<Vec<&'a 
 pub(crate) fn run_data_columns() -> Vec<DataColumn> {
     let facts = RUN_FACT_COLUMNS.iter().map(|&(title, kind, _)| DataColumn::new(title, kind));
     facts
-        .chain(data_table_columns().map(|column| DataColumn::new(column.key, column.figure.kind())))
+        .chain(data_table_columns().map(|column| DataColumn::new(column.key, column.figure.cell_kind())))
         .collect()
 }
 
@@ -143,19 +146,19 @@ const RUN_FACT_COLUMNS: &[RunFact] = &[
     ("logical_pages", CellKind::Whole, |run| run.device.logical_pages.into()),
     ("over_provisioning", CellKind::Real, |run| run.device.over_provisioning.into()),
     ("reserve_blocks", CellKind::Real, |run| run.device.reserve_blocks.into()),
-    ("gc_policy", CellKind::Text, |run| configured_name(&run.config.gc.policy).into()),
+    ("gc_policy", CellKind::Text, |run| name_in_configuration(&run.config.gc.policy).into()),
     ("gc_low_blocks", CellKind::Whole, |run| run.device.gc_low_blocks.into()),
     ("buffer_pages", CellKind::Whole, |run| run.config.buffer.pages.unwrap_or_default().into()),
-    ("precondition", CellKind::Text, |run| configured_name(&run.config.precondition.mode).into()),
+    ("precondition", CellKind::Text, |run| name_in_configuration(&run.config.precondition.mode).into()),
     ("timing", CellKind::Text, |run| run.timing.mode.clone().into()),
-    ("arrival", CellKind::Text, |run| configured_name(&run.service.arrival).into()),
+    ("arrival", CellKind::Text, |run| name_in_configuration(&run.service.arrival).into()),
     ("queue_depth", CellKind::Whole, |run| run.service.queue_depth.into()),
     ("overloaded", CellKind::Flag, |run| run.service.is_overloaded.into()),
     ("steady", CellKind::Flag, |run| run.steady.is_steady.into()),
 ];
 
 /// Returns the name of an enum value (such as a victim policy) as it is written in a configuration.
-fn configured_name(value: &impl Serialize) -> String {
+fn name_in_configuration(value: &impl Serialize) -> String {
     let name = serde_json::to_value(value).expect("names are plain data");
     name.as_str().unwrap_or_default().to_owned()
 }
@@ -167,7 +170,7 @@ pub(crate) struct FigureColumn {
     figure: Figure,
     decimal_digits_min: usize,
     /// Whether a table also shows the ratio of the figure to that of the baseline.
-    shows_ratio: bool,
+    shows_ratio_to_baseline: bool,
     /// Whether the figure is extrapolated from the steady part of the run, and so marked if no part was steady.
     is_extrapolated: bool,
     visibility: FigureVisibility,
@@ -183,7 +186,7 @@ enum Figure {
 }
 
 impl Figure {
-    fn kind(self) -> CellKind {
+    fn cell_kind(self) -> CellKind {
         match self {
             Self::Count(_) => CellKind::Whole,
             Self::Measure(_) => CellKind::Real,
@@ -257,13 +260,13 @@ enum FigureVisibility {
     OnlyData,
 }
 
-const fn new_column(key: &'static str, title: &'static str, figure: Figure) -> FigureColumn {
+const fn new_figure_column(key: &'static str, title: &'static str, figure: Figure) -> FigureColumn {
     FigureColumn {
         key,
         title,
         figure,
         decimal_digits_min: 0,
-        shows_ratio: true,
+        shows_ratio_to_baseline: true,
         is_extrapolated: false,
         visibility: FigureVisibility::Always,
     }
@@ -274,7 +277,7 @@ const fn count_column(
     title: &'static str,
     value: fn(&RunRecord) -> Option<u64>,
 ) -> FigureColumn {
-    new_column(key, title, Figure::Count(value))
+    new_figure_column(key, title, Figure::Count(value))
 }
 
 const fn measure_column(
@@ -282,7 +285,7 @@ const fn measure_column(
     title: &'static str,
     value: fn(&RunRecord) -> Option<f64>,
 ) -> FigureColumn {
-    new_column(key, title, Figure::Measure(value))
+    new_figure_column(key, title, Figure::Measure(value))
 }
 
 const fn latency_column(
@@ -309,13 +312,13 @@ const fn extrapolated_column(
 const fn mib_column(title: &'static str, value: fn(&RunRecord) -> Option<f64>) -> FigureColumn {
     FigureColumn {
         decimal_digits_min: 1,
-        visibility: FigureVisibility::OnlyTable(amplifications_differ),
+        visibility: FigureVisibility::OnlyTable(page_and_byte_amplification_differ),
         ..measure_column("", title, value)
     }
 }
 
 const fn data_only_column(key: &'static str, figure: Figure) -> FigureColumn {
-    FigureColumn { visibility: FigureVisibility::OnlyData, ..new_column(key, key, figure) }
+    FigureColumn { visibility: FigureVisibility::OnlyData, ..new_figure_column(key, key, figure) }
 }
 
 const FIGURE_COLUMNS: &[FigureColumn] = &[
@@ -439,23 +442,23 @@ const FIGURE_COLUMNS: &[FigureColumn] = &[
     count_column("reads", "page reads", |run| Some(run.reads)),
     count_column("erases", "block erases", |run| Some(run.erases)),
     FigureColumn {
-        visibility: FigureVisibility::OnlyTable(|run| !amplifications_differ(run)),
+        visibility: FigureVisibility::OnlyTable(|run| !page_and_byte_amplification_differ(run)),
         decimal_digits_min: 3,
         ..measure_column("", "write amplification", page_write_amplification)
     },
     FigureColumn {
-        visibility: FigureVisibility::If(amplifications_differ),
+        visibility: FigureVisibility::If(page_and_byte_amplification_differ),
         decimal_digits_min: 3,
         ..measure_column("write_amplification_bytes", "write amplification, bytes", |run| {
             run.bytes.write_amplification
         })
     },
     FigureColumn {
-        visibility: FigureVisibility::If(amplifications_differ),
+        visibility: FigureVisibility::If(page_and_byte_amplification_differ),
         decimal_digits_min: 3,
         ..measure_column("write_amplification", "write amplification, pages", page_write_amplification)
     },
-    data_only_column("read_count", Figure::Count(|run| if_timed(run, run.latency_us.read.count))),
+    data_only_column("read_count", Figure::Count(|run| value_if_timed(run, run.latency_us.read.count))),
     latency_column("read_mean_us", "read latency mean, us", |run| {
         latency_figure(run, &run.latency_us.read, 1, |l| l.mean)
     }),
@@ -477,7 +480,7 @@ const FIGURE_COLUMNS: &[FigureColumn] = &[
         "read_max_us",
         Figure::Measure(|run| latency_figure(run, &run.latency_us.read, 1, |l| l.max)),
     ),
-    data_only_column("write_count", Figure::Count(|run| if_timed(run, run.latency_us.write.count))),
+    data_only_column("write_count", Figure::Count(|run| value_if_timed(run, run.latency_us.write.count))),
     latency_column("write_mean_us", "write latency mean, us", |run| {
         latency_figure(run, &run.latency_us.write, 1, |l| l.mean)
     }),
@@ -523,8 +526,11 @@ const FIGURE_COLUMNS: &[FigureColumn] = &[
         ..measure_column("mb_per_s", "MB/s read and written", |run| run.service.mb_per_s)
     },
     data_only_column("unwritten_page_reads", Figure::Count(|run| Some(run.service.unwritten_page_reads))),
-    data_only_column("device_s", Figure::Measure(|run| if_timed(run, run.timing.device_s))),
-    data_only_column("array_utilisation", Figure::Measure(|run| if_timed(run, run.timing.array_utilisation))),
+    data_only_column("device_s", Figure::Measure(|run| value_if_timed(run, run.timing.device_s))),
+    data_only_column(
+        "array_utilisation",
+        Figure::Measure(|run| value_if_timed(run, run.timing.array_utilisation)),
+    ),
     // 0 or 1, not a flag: files of earlier versions have these numbers, and can be joined with new ones.
     data_only_column(
         "is_from_steady_part",
@@ -559,7 +565,7 @@ const FIGURE_COLUMNS: &[FigureColumn] = &[
     },
     FigureColumn {
         decimal_digits_min: 3,
-        shows_ratio: false,
+        shows_ratio_to_baseline: false,
         ..measure_column("cpu_seconds", "simulation, CPU s", |run| Some(run.cpu_seconds))
     },
 ];
@@ -607,12 +613,12 @@ fn has_timing(run: &RunRecord) -> bool {
     run.timing.mode != "none"
 }
 
-fn if_timed<T>(run: &RunRecord, value: T) -> Option<T> {
+fn value_if_timed<T>(run: &RunRecord, value: T) -> Option<T> {
     has_timing(run).then_some(value)
 }
 
 /// Whether write amplification in bytes differs from that in pages by more than a thousandth.
-fn amplifications_differ(run: &RunRecord) -> bool {
+fn page_and_byte_amplification_differ(run: &RunRecord) -> bool {
     let bytes = run.bytes.write_amplification.unwrap_or(run.write_amplification);
     (bytes - run.write_amplification).abs() > 0.001 * run.write_amplification
 }
@@ -639,8 +645,8 @@ fn common_settings(runs: &[RunRecord]) -> Vec<&str> {
 
 /// Returns the rows of a table of runs whose titles are stacked, one word per line, because settings would make columns
 /// wider than a terminal.
-fn rows_with_stacked_titles(runs: &[&RunRecord], said: &[&str]) -> Vec<Vec<String>> {
-    let mut rows = figure_rows(runs, said);
+fn rows_with_stacked_titles(runs: &[&RunRecord], stated_settings: &[&str]) -> Vec<Vec<String>> {
+    let mut rows = figure_rows(runs, stated_settings);
     let titles = rows.remove(0);
     let words: Vec<Vec<&str>> = titles.iter().map(|title| title.split(' ').collect()).collect();
     let lines = words.iter().map(Vec::len).max().unwrap_or(1);
@@ -650,8 +656,8 @@ fn rows_with_stacked_titles(runs: &[&RunRecord], said: &[&str]) -> Vec<Vec<Strin
     (0..lines).map(line).chain(rows).collect()
 }
 
-fn figure_rows(runs: &[&RunRecord], said: &[&str]) -> Vec<Vec<String>> {
-    selected_figure_rows(runs, said, |_| true)
+fn figure_rows(runs: &[&RunRecord], stated_settings: &[&str]) -> Vec<Vec<String>> {
+    selected_figure_rows(runs, stated_settings, |_| true)
 }
 
 /// Returns the table rows, titles first, of all figures that a table of these runs shows.
@@ -688,10 +694,10 @@ const MAIN_FIGURE_TITLES: [&str; 13] = [
 
 fn selected_figure_rows(
     runs: &[&RunRecord],
-    said: &[&str],
+    stated_settings: &[&str],
     is_shown: impl Fn(&FigureColumn) -> bool,
 ) -> Vec<Vec<String>> {
-    let mut rows = vec![header_row(runs, said)];
+    let mut rows = vec![header_row(runs, stated_settings)];
     for column in table_columns(runs).filter(|column| is_shown(column)) {
         let mut row = vec![column.title.to_owned()];
         for (k, run) in runs.iter().enumerate() {
@@ -705,11 +711,13 @@ fn selected_figure_rows(
     rows
 }
 
-fn header_row(runs: &[&RunRecord], said: &[&str]) -> Vec<String> {
+fn header_row(runs: &[&RunRecord], stated_settings: &[&str]) -> Vec<String> {
     let mut header = vec![String::new()];
     for (k, run) in runs.iter().enumerate() {
-        let label = run.label();
-        header.push(label.split(' ').filter(|word| !said.contains(word)).collect::<Vec<_>>().join(" "));
+        let label = run.design_and_variant();
+        header.push(
+            label.split(' ').filter(|word| !stated_settings.contains(word)).collect::<Vec<_>>().join(" "),
+        );
         if k > 0 {
             header.push("ratio".to_owned());
         }
@@ -720,7 +728,7 @@ fn header_row(runs: &[&RunRecord], said: &[&str]) -> Vec<String> {
 /// Returns the ratio of a figure to that of the baseline; blank if one of the two is missing, or describes only a part
 /// of the input.
 fn ratio_to_baseline(column: &FigureColumn, run: &RunRecord, baseline: &RunRecord) -> String {
-    let comparable = column.shows_ratio && !run.partial && !baseline.partial;
+    let comparable = column.shows_ratio_to_baseline && !run.partial && !baseline.partial;
     match (column.figure_of(run), column.figure_of(baseline)) {
         (Some(value), Some(base)) if comparable && base != 0.0 => format!("{:.3}", value / base),
         _ => String::new(),

@@ -17,12 +17,12 @@ use serde::{Deserialize, Serialize};
 use crate::record::SeriesPoint;
 
 /// Number of windows into which the measured part is cut to judge steadiness, each of equally many requests.
-const WINDOW_COUNT: usize = 10;
+const STEADINESS_WINDOW_COUNT: usize = 10;
 /// Largest allowed difference of a window's write amplification from the mean of all windows, as a share of the mean.
-const MAX_RELATIVE_DEVIATION: f64 = 0.05;
+const MAX_RELATIVE_WINDOW_DEVIATION: f64 = 0.05;
 /// Largest allowed rise or fall of write amplification over the measured part, as a share of its mean. It is taken from
 /// a straight line fitted to the windows.
-const MAX_RELATIVE_RISE: f64 = 0.02;
+const MAX_RELATIVE_AMPLIFICATION_RISE: f64 = 0.02;
 
 /// How steady write amplification was in the measured part, and the totals of its steady part.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -57,7 +57,8 @@ impl Steadiness {
         let points: Vec<SeriesPoint> =
             std::iter::once(SeriesPoint::ZERO).chain(points.iter().copied()).collect();
         let last = points[points.len() - 1];
-        let starts = (0..=WINDOW_COUNT / 2).map(|tenth| (points.len() - 1) * tenth / WINDOW_COUNT);
+        let starts = (0..=STEADINESS_WINDOW_COUNT / 2)
+            .map(|tenth| (points.len() - 1) * tenth / STEADINESS_WINDOW_COUNT);
         let judged: Vec<(usize, AmplificationTrend)> = starts
             .filter_map(|start| Some((start, AmplificationTrend::of_counters(&points[start..])?)))
             .collect();
@@ -116,11 +117,11 @@ impl AmplificationTrend {
     /// Computes how write amplification varied over the windows (parts) of a run; `None` if a window has no host
     /// writes, or there are too few samples.
     fn of_counters(points: &[SeriesPoint]) -> Option<Self> {
-        if points.len() <= WINDOW_COUNT {
+        if points.len() <= STEADINESS_WINDOW_COUNT {
             return None;
         }
-        let at = |k: usize| &points[(points.len() - 1) * k / WINDOW_COUNT];
-        let windows = (0..WINDOW_COUNT).map(|k| (at(k), at(k + 1)));
+        let at = |k: usize| &points[(points.len() - 1) * k / STEADINESS_WINDOW_COUNT];
+        let windows = (0..STEADINESS_WINDOW_COUNT).map(|k| (at(k), at(k + 1)));
         let amplification = |(from, to): (&SeriesPoint, &SeriesPoint)| {
             let writes = to.host_page_writes - from.host_page_writes;
             (writes > 0).then(|| (to.programs - from.programs) as f64 / writes as f64)
@@ -140,8 +141,8 @@ impl AmplificationTrend {
     }
 
     fn is_steady(&self) -> bool {
-        self.deviation <= MAX_RELATIVE_DEVIATION
-            && self.slope.abs() <= MAX_RELATIVE_RISE
+        self.deviation <= MAX_RELATIVE_WINDOW_DEVIATION
+            && self.slope.abs() <= MAX_RELATIVE_AMPLIFICATION_RISE
             && self.min_window_erases > 0
     }
 }
@@ -160,7 +161,7 @@ mod tests {
     use super::*;
 
     /// Returns the counters of a run of 200 samples, 100 writes each, with the given write amplification per sample.
-    fn counters_of_run(amplification: impl Fn(usize) -> f64) -> Vec<SeriesPoint> {
+    fn counters_with_amplification(amplification: impl Fn(usize) -> f64) -> Vec<SeriesPoint> {
         let mut at = SeriesPoint::ZERO;
         (0..200)
             .map(|k| {
@@ -176,7 +177,7 @@ mod tests {
 
     #[test]
     fn constant_write_amplification_is_steady_throughout() {
-        let steady = Steadiness::of_samples(&counters_of_run(|_| 2.5), 4_096_000);
+        let steady = Steadiness::of_samples(&counters_with_amplification(|_| 2.5), 4_096_000);
         assert!(steady.is_steady && steady.from_request == 0 && steady.slope.abs() < 1e-9, "{steady:?}");
         assert_eq!((steady.programs, steady.host_page_writes, steady.erases), (50_000, 20_000, 600));
         assert!((steady.drive_writes - 20.0).abs() < 1e-9);
@@ -184,14 +185,18 @@ mod tests {
 
     #[test]
     fn the_warm_up_before_the_steady_part_is_excluded() {
-        let steady = Steadiness::of_samples(&counters_of_run(|k| if k < 30 { 1.0 } else { 3.0 }), 4_096_000);
+        let steady = Steadiness::of_samples(
+            &counters_with_amplification(|k| if k < 30 { 1.0 } else { 3.0 }),
+            4_096_000,
+        );
         assert!(steady.is_steady && steady.from_request == 4_000, "{steady:?}");
         assert_eq!(steady.programs, 160 * 300);
     }
 
     #[test]
     fn write_amplification_that_rises_to_the_end_is_not_steady() {
-        let rising = Steadiness::of_samples(&counters_of_run(|k| 1.0 + k as f64 / 100.0), 4_096_000);
+        let rising =
+            Steadiness::of_samples(&counters_with_amplification(|k| 1.0 + k as f64 / 100.0), 4_096_000);
         assert!(!rising.is_steady && rising.from_request == 0, "{rising:?}");
         assert_eq!(rising.host_page_writes, 20_000, "without a steady part everything counts");
         assert!(rising.describe(20_000).starts_with("not steady"));
@@ -200,11 +205,11 @@ mod tests {
     /// No window of a slow rise is far from the mean, so only the slope of the line through all windows reveals it.
     #[test]
     fn a_slow_rise_of_write_amplification_is_not_steady() {
-        let points = counters_of_run(|k| 2.0 + k as f64 / 2500.0);
+        let points = counters_with_amplification(|k| 2.0 + k as f64 / 2500.0);
         let slow = Steadiness::of_samples(&points, 4_096_000);
         let shape = AmplificationTrend::of_counters(&points).unwrap();
         assert!(
-            shape.deviation < MAX_RELATIVE_DEVIATION && shape.slope > MAX_RELATIVE_RISE,
+            shape.deviation < MAX_RELATIVE_WINDOW_DEVIATION && shape.slope > MAX_RELATIVE_AMPLIFICATION_RISE,
             "{:?}",
             (shape.deviation, shape.slope)
         );
@@ -213,8 +218,10 @@ mod tests {
 
     #[test]
     fn a_run_without_erases_is_not_steady() {
-        let points: Vec<SeriesPoint> =
-            counters_of_run(|_| 1.0).into_iter().map(|point| SeriesPoint { erases: 0, ..point }).collect();
+        let points: Vec<SeriesPoint> = counters_with_amplification(|_| 1.0)
+            .into_iter()
+            .map(|point| SeriesPoint { erases: 0, ..point })
+            .collect();
         assert!(!Steadiness::of_samples(&points, 4_096_000).is_steady);
         assert!(!Steadiness::of_samples(&[], 4_096_000).is_steady);
     }

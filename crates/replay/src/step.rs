@@ -21,7 +21,7 @@ pub fn new_drive(
     design: &str,
     footprint_pages: u64,
 ) -> Result<Device<PowerCut<SimNand>>, ConfigError> {
-    if let Some(name) = config.setting_ignored_when_stepping() {
+    if let Some(name) = config.setting_ignored_by_stepped_drive() {
         return Err(ConfigError::InvalidValue(format!(
             "{name} has no effect on a drive that is driven step by step: leave it out"
         )));

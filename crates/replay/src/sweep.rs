@@ -57,7 +57,7 @@ pub struct SweepFile {
 /// The part of a sweep file with the section `[sweep]` and its subsections; everything else in the file is
 /// configuration.
 #[derive(Deserialize)]
-struct SweepPart {
+struct FileWithSweepSection {
     sweep: SweepSection,
 }
 
@@ -78,12 +78,13 @@ impl SweepFile {
     /// As [`SweepFile::read`].
     pub fn from_text(name: &str, text: &str) -> Result<Self, ConfigError> {
         let (sweep, configuration) = split_off_sweep_section(text);
-        let SweepSection { traces, workloads, designs, vary } = toml::from_str::<SweepPart>(&sweep)
-            .map_err(|error| ConfigError::Toml {
-                place: name.to_owned(),
-                message: format!("{}; docs/sweep.md describes [sweep]", error.message()),
-            })?
-            .sweep;
+        let SweepSection { traces, workloads, designs, vary } =
+            toml::from_str::<FileWithSweepSection>(&sweep)
+                .map_err(|error| ConfigError::Toml {
+                    place: name.to_owned(),
+                    message: format!("{}; docs/sweep.md describes [sweep]", error.message()),
+                })?
+                .sweep;
         if traces.is_empty() && workloads.is_empty() {
             return Err(ConfigError::InvalidValue(format!(
                 "{name}: [sweep] names no input: set sweep.traces or sweep.workloads"
@@ -95,7 +96,7 @@ impl SweepFile {
             )));
         }
         let mut axes = Vec::new();
-        add_axes(&vary, "", &mut axes)?;
+        add_setting_axes(&vary, "", &mut axes)?;
         let file = (name.to_owned(), configuration);
         let sweep = Self {
             traces,
@@ -155,11 +156,15 @@ fn split_off_sweep_section(text: &str) -> (String, String) {
 /// The settings (`key=value`) of all values of one key that a sweep varies.
 type SettingAxis = Vec<String>;
 
-fn add_axes(table: &toml::Table, prefix: &str, axes: &mut Vec<SettingAxis>) -> Result<(), ConfigError> {
+fn add_setting_axes(
+    table: &toml::Table,
+    prefix: &str,
+    axes: &mut Vec<SettingAxis>,
+) -> Result<(), ConfigError> {
     for (name, value) in table {
         let key = format!("{prefix}{name}");
         match value {
-            toml::Value::Table(inner) => add_axes(inner, &format!("{key}."), axes)?,
+            toml::Value::Table(inner) => add_setting_axes(inner, &format!("{key}."), axes)?,
             toml::Value::Array(values) if !values.is_empty() => {
                 axes.push(values.iter().map(|value| format!("{key}={}", setting_value(value))).collect());
             }

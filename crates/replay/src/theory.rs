@@ -65,10 +65,10 @@ pub fn effective_utilisation(
     logical_pages: u64,
     physical_pages: u64,
     free_pool_blocks: u64,
-    frontiers: u64,
+    open_blocks: u64,
     pages_per_block: u64,
 ) -> f64 {
-    let reserved = (free_pool_blocks as f64 + frontiers as f64 / 2.0) * pages_per_block as f64;
+    let reserved = (free_pool_blocks as f64 + open_blocks as f64 / 2.0) * pages_per_block as f64;
     let u = logical_pages as f64 / (physical_pages as f64 - reserved);
     require_utilisation(u);
     u
@@ -165,14 +165,14 @@ fn greedy_min_valid_pages(u: f64, pages_per_block: usize) -> (usize, f64) {
 
 fn greedy_valid_count_shares(
     pages_per_block: usize,
-    floor: usize,
-    tau: f64,
-    harmonic_above: f64,
+    min_valid_pages: usize,
+    wait_at_min_valid: f64,
+    harmonic_difference: f64,
 ) -> Vec<f64> {
-    let c = 1.0 / (harmonic_above + tau);
+    let c = 1.0 / (harmonic_difference + wait_at_min_valid);
     let mut shares = vec![0.0; pages_per_block + 1];
-    shares[floor] = c * tau;
-    for (i, share) in shares.iter_mut().enumerate().skip(floor + 1) {
+    shares[min_valid_pages] = c * wait_at_min_valid;
+    for (i, share) in shares.iter_mut().enumerate().skip(min_valid_pages + 1) {
         *share = c / i as f64;
     }
     shares
@@ -188,7 +188,8 @@ pub fn d_choices_write_amplification(u: f64, pages_per_block: usize, choices: u3
     require_utilisation(u);
     assert!(pages_per_block > 0 && choices > 0, "a block has a page, and a draw has a choice");
     let b = pages_per_block as f64;
-    let victim_valid = bisect(0.0, b, |x| d_choices_mean_valid_pages(x, u, pages_per_block, choices) - u * b);
+    let victim_valid =
+        root_by_bisection(0.0, b, |x| d_choices_mean_valid_pages(x, u, pages_per_block, choices) - u * b);
     b / (b - victim_valid)
 }
 
@@ -199,7 +200,7 @@ fn d_choices_mean_valid_pages(victim_valid: f64, u: f64, pages_per_block: usize,
     let (mut above, mut sum) = (0.0, 0.0);
     for i in (1..=pages_per_block).rev() {
         let rate = (b - victim_valid) * i as f64 / (u * b);
-        above = share_with_min_valid_pages(above, rate, choices);
+        above = share_with_at_least_i_valid(above, rate, choices);
         sum += above;
     }
     sum
@@ -209,7 +210,7 @@ fn d_choices_mean_valid_pages(victim_valid: f64, u: f64, pages_per_block: usize,
 /// from the share `above` with at least `i + 1`: the `s` in `[above, 1]` with `rate (s - above) = 1 - s^choices`.
 /// Newton's method from the right end never overshoots, because the difference of the two sides is increasing and
 /// convex in `s`.
-fn share_with_min_valid_pages(above: f64, rate: f64, choices: u32) -> f64 {
+fn share_with_at_least_i_valid(above: f64, rate: f64, choices: u32) -> f64 {
     let d = f64::from(choices);
     let mut s = 1.0;
     for _ in 0..60 {
@@ -224,7 +225,7 @@ fn share_with_min_valid_pages(above: f64, rate: f64, choices: u32) -> f64 {
 }
 
 /// Returns the root of an increasing function in `[low, high]`, by 60 bisections.
-fn bisect(mut low: f64, mut high: f64, increasing: impl Fn(f64) -> f64) -> f64 {
+fn root_by_bisection(mut low: f64, mut high: f64, increasing: impl Fn(f64) -> f64) -> f64 {
     for _ in 0..60 {
         let middle = f64::midpoint(low, high);
         if increasing(middle) < 0.0 {
@@ -340,13 +341,13 @@ pub fn delta_programs_per_host_write(delta_share: f64, pages_per_delta: f64) -> 
 /// `endurance_cycles` is the rated program/erase cycles per block, and `blocks` counts all blocks that take part in
 /// wear levelling. Assumes even wear; a device with uneven wear ends earlier.
 pub fn bytes_written_until_worn(
-    endurance: f64,
+    endurance_cycles: f64,
     blocks: u64,
     erases_per_host_write: f64,
     page_bytes: u64,
 ) -> f64 {
     assert!(erases_per_host_write > 0.0, "a device that never erases never wears out");
-    endurance * blocks as f64 / erases_per_host_write * page_bytes as f64
+    endurance_cycles * blocks as f64 / erases_per_host_write * page_bytes as f64
 }
 
 /// Returns the years until a device is worn out at a constant rate of host bytes per day, in years of [`DAYS_PER_YEAR`]

@@ -23,9 +23,9 @@ use wearwell_config::MAX_BLOCK_MAP_CELLS;
 use crate::record::SeriesPoint;
 
 /// Largest number of block maps (states of all blocks) in a timeline.
-pub const MAX_FRAMES: usize = 64;
+pub const MAX_BLOCK_MAP_FRAMES: usize = 64;
 /// Largest number of samples of the counters in a timeline.
-pub const MAX_WINDOWS: usize = 400;
+pub const MAX_COUNTER_SAMPLES: usize = 400;
 
 /// Timeline of a run or of a drive's life; recorded only if `replay.timeline_cells` is set.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -117,7 +117,7 @@ impl WindowLatency {
     fn of_histogram(histogram: &Histogram<u64>) -> Option<Self> {
         let us = |ns: u64| ns as f64 / 1000.0;
         let LatencySummary { request_count: count, p50_ns, p99_ns, p999_ns, max_ns, .. } =
-            LatencySummary::of(histogram);
+            LatencySummary::of_histogram(histogram);
         (count > 0).then(|| Self {
             count,
             p50: us(p50_ns),
@@ -154,32 +154,39 @@ struct BoundedSamples<T> {
     kept_samples: Vec<T>,
     max_samples: usize,
     /// One of this many offered samples is stored; the number doubles whenever every second stored sample is dropped.
-    stored_one_of: u64,
+    offers_per_stored_sample: u64,
     offered_samples: u64,
     /// Function that merges the contents of a dropped sample into the stored sample after it.
-    merge_dropped: fn(&mut T, &T),
+    merge_dropped_into_next: fn(&mut T, &T),
 }
 
 impl<T> BoundedSamples<T> {
-    fn new(max_samples: usize, merge_dropped: fn(&mut T, &T)) -> Self {
-        Self { kept_samples: Vec::new(), max_samples, stored_one_of: 1, offered_samples: 0, merge_dropped }
+    fn new(max_samples: usize, merge_dropped_into_next: fn(&mut T, &T)) -> Self {
+        Self {
+            kept_samples: Vec::new(),
+            max_samples,
+            offers_per_stored_sample: 1,
+            offered_samples: 0,
+            merge_dropped_into_next,
+        }
     }
 
     /// Counts an offered sample, and calls `sample` to make it only if this sample is to be stored.
     fn offer_sample(&mut self, sample: impl FnOnce() -> T) {
         let number = self.offered_samples;
         self.offered_samples += 1;
-        if number.is_multiple_of(self.stored_one_of) && self.kept_samples.len() == self.max_samples {
+        if number.is_multiple_of(self.offers_per_stored_sample) && self.kept_samples.len() == self.max_samples
+        {
             self.drop_every_second_sample();
         }
-        if number.is_multiple_of(self.stored_one_of) {
+        if number.is_multiple_of(self.offers_per_stored_sample) {
             self.kept_samples.push(sample());
         }
     }
 
     /// Drops the stored samples 1, 3, 5 and so on, and merges each into the sample after it.
     fn drop_every_second_sample(&mut self) {
-        self.stored_one_of *= 2;
+        self.offers_per_stored_sample *= 2;
         let mut dropped: Option<T> = None;
         for (number, mut sample) in std::mem::take(&mut self.kept_samples).into_iter().enumerate() {
             if number % 2 == 1 {
@@ -187,12 +194,12 @@ impl<T> BoundedSamples<T> {
                 continue;
             }
             if let Some(earlier) = dropped.take() {
-                (self.merge_dropped)(&mut sample, &earlier);
+                (self.merge_dropped_into_next)(&mut sample, &earlier);
             }
             self.kept_samples.push(sample);
         }
         if let Some((last, earlier)) = self.kept_samples.last_mut().zip(dropped) {
-            (self.merge_dropped)(last, &earlier);
+            (self.merge_dropped_into_next)(last, &earlier);
         }
     }
 
@@ -204,7 +211,7 @@ impl<T> BoundedSamples<T> {
         if (is_replaced || self.kept_samples.len() == self.max_samples)
             && let Some(earlier) = self.kept_samples.pop()
         {
-            (self.merge_dropped)(&mut last, &earlier);
+            (self.merge_dropped_into_next)(&mut last, &earlier);
         }
         self.kept_samples.push(last);
         self.kept_samples
@@ -218,23 +225,23 @@ pub(crate) struct TimelineRecorder {
     windows: BoundedSamples<TimelineWindow>,
     frames: BoundedSamples<TimelineFrame>,
     /// Histograms of all read and of all write latencies up to the previous sample of the timeline.
-    latencies_before: [Option<Histogram<u64>>; 2],
+    read_and_write_latencies_before: [Option<Histogram<u64>>; 2],
 }
 
 impl TimelineRecorder {
     /// Creates a timeline recorder for a drive of `blocks` blocks, whose block maps have at most `cells` cells.
     pub(crate) fn new(cells: u32, blocks: u32) -> Self {
         Self {
-            blocks_per_cell: block_map::blocks_per_cell(blocks, cells.min(MAX_BLOCK_MAP_CELLS)),
-            windows: BoundedSamples::new(MAX_WINDOWS, TimelineWindow::merge_latencies_of),
-            frames: BoundedSamples::new(MAX_FRAMES, |_, _| ()),
-            latencies_before: [None, None],
+            blocks_per_cell: block_map::blocks_per_map_cell(blocks, cells.min(MAX_BLOCK_MAP_CELLS)),
+            windows: BoundedSamples::new(MAX_COUNTER_SAMPLES, TimelineWindow::merge_latencies_of),
+            frames: BoundedSamples::new(MAX_BLOCK_MAP_FRAMES, |_, _| ()),
+            read_and_write_latencies_before: [None, None],
         }
     }
 
     /// Adds a sample of the drive's state to the timeline, after the requests that `counters` counts.
     pub(crate) fn add_sample(&mut self, counters: &SeriesPoint, ftl: &Ftl<SimNand>, timing: Option<&Timing>) {
-        let before = &mut self.latencies_before;
+        let before = &mut self.read_and_write_latencies_before;
         self.windows.offer_sample(|| make_window(counters, ftl, timing, before));
         self.frames.offer_sample(|| make_frame(counters, ftl.store(), self.blocks_per_cell));
     }
@@ -246,7 +253,7 @@ impl TimelineRecorder {
         ftl: &Ftl<SimNand>,
         timing: Option<&Timing>,
     ) -> Timeline {
-        let last = make_window(counters, ftl, timing, &mut self.latencies_before);
+        let last = make_window(counters, ftl, timing, &mut self.read_and_write_latencies_before);
         let last_frame = make_frame(counters, ftl.store(), self.blocks_per_cell);
         Timeline {
             windows: self.windows.into_samples_with_last(last, |a, b| a.requests == b.requests),
@@ -292,7 +299,7 @@ fn latencies_since(now: &Histogram<u64>, before: &mut Option<Histogram<u64>>) ->
 fn make_frame(counters: &SeriesPoint, store: &Store<SimNand>, blocks_per_cell: u32) -> TimelineFrame {
     let blocks = store.blocks().len();
     let mut cells = String::new();
-    block_map::append_cells(store, 0..blocks, blocks_per_cell, &mut cells);
+    block_map::append_map_cells(store, 0..blocks, blocks_per_cell, &mut cells);
     let in_use = (0..blocks).map(BlockId).filter(|&block| store.blocks().state(block) != BlockState::Retired);
     let erases = in_use.map(|block| store.nand().erase_count(block));
     TimelineFrame {
@@ -307,7 +314,7 @@ fn make_frame(counters: &SeriesPoint, store: &Store<SimNand>, blocks_per_cell: u
 mod tests {
     use super::*;
 
-    fn kept_of_offered(most: usize, offered: u64) -> Vec<u64> {
+    fn numbers_of_kept_samples(most: usize, offered: u64) -> Vec<u64> {
         let mut samples = BoundedSamples::new(most, |_, _| ());
         (0..offered).for_each(|number| samples.offer_sample(|| number));
         samples.into_samples_with_last(offered, |a, b| a == b)
@@ -316,14 +323,14 @@ mod tests {
     #[test]
     fn timeline_samples_are_bounded_evenly_spaced_and_end_with_the_run() {
         for offered in [0, 1, 5, 63, 64, 65, 128, 129, 1000, 100_000] {
-            let kept_samples = kept_of_offered(64, offered);
+            let kept_samples = numbers_of_kept_samples(64, offered);
             assert!(kept_samples.len() <= 64, "{offered}: {}", kept_samples.len());
             assert_eq!(kept_samples.last(), Some(&offered));
             let gaps: Vec<u64> = kept_samples.windows(2).map(|pair| pair[1] - pair[0]).collect();
             let inner = &gaps[..gaps.len().saturating_sub(1)];
             assert!(inner.windows(2).all(|pair| pair[0] == pair[1]), "{offered}: {gaps:?}");
         }
-        assert!(kept_of_offered(64, 1000).len() > 30);
+        assert!(numbers_of_kept_samples(64, 1000).len() > 30);
     }
 
     /// Dropping a sample without merging it would lose its requests.

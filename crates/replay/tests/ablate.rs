@@ -37,27 +37,31 @@ fn the_shapley_value_of_a_player_with_constant_gain_is_that_gain() {
     assert_near(&shapley_values(&additive, 3), &weights);
     for (player, weight) in weights.into_iter().enumerate() {
         assert_eq!(
-            (additive.gain_alone(player), additive.gain_beside_others(player)),
+            (additive.gain_alone(player), additive.gain_over_all_others(player)),
             (Some(weight), Some(weight))
         );
     }
-    assert_eq!(additive.interaction(0, 2), Some(0.0));
+    assert_eq!(additive.player_interaction(0, 2), Some(0.0));
 }
 
 #[test]
 fn two_redundant_mechanisms_share_their_saving_and_removing_one_loses_nothing() {
     let substitutes = game_of_subset_values(&[100.0, 70.0, 70.0, 70.0]);
-    assert_eq!((substitutes.gain_alone(0), substitutes.gain_beside_others(0)), (Some(-30.0), Some(0.0)));
+    assert_eq!((substitutes.gain_alone(0), substitutes.gain_over_all_others(0)), (Some(-30.0), Some(0.0)));
     assert_near(&shapley_values(&substitutes, 2), &[-15.0, -15.0]);
-    assert_eq!(substitutes.interaction(0, 1), Some(30.0), "all that each saves is the other's as well");
+    assert_eq!(
+        substitutes.player_interaction(0, 1),
+        Some(30.0),
+        "all that each saves is the other's as well"
+    );
 }
 
 #[test]
 fn two_mechanisms_that_save_only_together_share_the_saving_equally() {
     let complements = game_of_subset_values(&[100.0, 100.0, 100.0, 60.0]);
-    assert_eq!((complements.gain_alone(1), complements.gain_beside_others(1)), (Some(0.0), Some(-40.0)));
+    assert_eq!((complements.gain_alone(1), complements.gain_over_all_others(1)), (Some(0.0), Some(-40.0)));
     assert_near(&shapley_values(&complements, 2), &[-20.0, -20.0]);
-    assert_eq!(complements.interaction(0, 1), Some(-40.0));
+    assert_eq!(complements.player_interaction(0, 1), Some(-40.0));
 }
 
 /// One player has a left glove, two have a right one each; a pair is worth 1. In four of the six orders the left glove
@@ -82,8 +86,11 @@ fn shapley_values_add_up_to_the_gain_of_all_mechanisms() {
 fn a_shapley_value_that_needs_a_missing_run_is_missing() {
     let game = CooperativeGame::of_subset_values(vec![Some(9.0), Some(7.0), None, Some(5.0)]);
     assert_eq!((game.gain_alone(0), game.gain_alone(1)), (Some(-2.0), None));
-    assert_eq!((game.gain_beside_others(0), game.gain_beside_others(1)), (None, Some(-2.0)));
-    assert_eq!((game.shapley_value(0), game.shapley_value(1), game.interaction(0, 1)), (None, None, None));
+    assert_eq!((game.gain_over_all_others(0), game.gain_over_all_others(1)), (None, Some(-2.0)));
+    assert_eq!(
+        (game.shapley_value(0), game.shapley_value(1), game.player_interaction(0, 1)),
+        (None, None, None)
+    );
 }
 
 fn mechanisms_of_names(names: &[&str]) -> AblatedMechanisms {

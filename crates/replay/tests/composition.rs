@@ -43,7 +43,7 @@ fn engine_refusal(settings: &[String]) -> Option<String> {
     let parts = config.design_parts("page-map", &resolved).unwrap();
     let nvram_bytes = parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages);
     let nand =
-        SimNand::new(resolved.geometry.clone(), parts.needed_retained_fields()).with_nvram(nvram_bytes);
+        SimNand::new(resolved.geometry.clone(), parts.needed_retained_page_fields()).with_nvram(nvram_bytes);
     match Device::new(nand, resolved.logical_pages, &parts, DeviceOptions::default()) {
         Ok(_) => None,
         Err(Error::InvalidOptions(sentence)) => Some(sentence),

@@ -177,7 +177,7 @@ fn lifetime_years_follow_the_host_rate_and_the_time_scale() {
     let slow = years(&[], 100);
     assert_within(years(&[], 200), slow / 2.0, 0.001, "twice the rate");
     assert_within(years(&["replay.time_scale=0.1"], 100), slow / 10.0, 0.001, "a tenth of the gaps");
-    let larger = run_with_settings(&[], &load(100), "page-map").scaled_to(Some(1 << 30));
+    let larger = run_with_settings(&[], &load(100), "page-map").with_years_scaled_to(Some(1 << 30));
     let exported = larger.device.logical_pages as f64 * 4096.0;
     assert_within(
         larger.lifetime.scaled_years.unwrap(),

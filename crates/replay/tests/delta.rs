@@ -86,7 +86,7 @@ fn reverting_writes_repeat_earlier_content_of_their_pages() {
 /// The share of written pages whose content was written before, counted with a plain set of all contents, is the
 /// specified duplicate share.
 #[test]
-fn fiu_substitutes_repeat_earlier_contents_at_the_specified_rate() {
+fn fiu_trace_substitutes_repeat_earlier_contents_at_the_specified_rate() {
     for (name, share) in [("fiu-homes", 0.33), ("fiu-mail", 0.92)] {
         let spec =
             format!("{name}:scale=0.004,duplicates={share}").parse::<HostModelSpec>().expect("a substitute");

@@ -84,9 +84,9 @@ impl ContentMap {
                 self.0.remove(&page);
             }),
             Op::Remap(mode) => {
-                let aside: Vec<_> = request.source_pages().map(|page| self.0[&page]).collect();
+                let aside: Vec<_> = request.remap_source_pages().map(|page| self.0[&page]).collect();
                 if mode == RemapMode::Relocate {
-                    request.source_pages().for_each(|page| {
+                    request.remap_source_pages().for_each(|page| {
                         self.0.remove(&page);
                     });
                 }
@@ -177,7 +177,7 @@ fn host_models_issue_whole_page_requests_within_the_device() {
                 Op::Read => assert!(request.pages().all(|page| volume.0.contains_key(&page)), "{spec}"),
                 Op::Trim => assert!(pages > 0, "{spec}"),
                 Op::Remap(_) => {
-                    assert!(request.source_pages().all(|page| volume.0.contains_key(&page)), "{spec}");
+                    assert!(request.remap_source_pages().all(|page| volume.0.contains_key(&page)), "{spec}");
                 }
                 Op::Flush | Op::Phase => assert_eq!(pages, 0, "{spec}"),
                 Op::Zero => panic!("{spec}: nothing is zeroed"),
@@ -412,7 +412,7 @@ const FIU_FIGURES: [(&str, [f64; 7]); 3] = [
 ];
 
 #[test]
-fn fiu_substitutes_have_the_published_facts() {
+fn fiu_trace_substitutes_have_the_published_statistics() {
     let scale = 0.02;
     for (name, [requests, write_share, unique, overwrites, recyclable_gb, invalid_gb, newest_four]) in
         FIU_FIGURES
@@ -487,7 +487,7 @@ const LIST_LENGTHS: [f64; 3] = [7.3, 12.1, 6.7];
 /// Checks Figures 2 and 3 of the Recyclable SSD paper (LX-09 to LX-14) on substitutes with the number of reads that
 /// these figures need (`reads=figures`).
 #[test]
-fn fiu_substitutes_read_pages_as_often_as_the_paper_shows() {
+fn fiu_trace_substitutes_read_pages_at_the_published_frequencies() {
     for ((name, _), list_length) in FIU_FIGURES.into_iter().zip(LIST_LENGTHS) {
         let counts = CountsByReads::of_requests(&requests_of(&format!("{name}:scale=0.01,reads=figures")));
         let total: f64 = counts.invalid_pages.iter().sum();
@@ -518,7 +518,7 @@ fn fiu_substitutes_read_pages_as_often_as_the_paper_shows() {
 /// With the fewer reads of the paper's Table I, contents that were read still return more often, but few contents reach
 /// eight reads.
 #[test]
-fn a_substitute_with_fewer_reads_samples_the_full_read_stream() {
+fn a_trace_substitute_with_fewer_reads_samples_the_full_read_stream() {
     let counts = CountsByReads::of_requests(&requests_of("fiu-mail:scale=0.01"));
     assert!(
         counts.recycled_share(1) > 1.2 * counts.recycled_share(0)
@@ -527,7 +527,7 @@ fn a_substitute_with_fewer_reads_samples_the_full_read_stream() {
 }
 
 #[test]
-fn the_predicted_model_rewrites_dead_contents_by_their_number_of_reads() {
+fn the_predicted_host_model_rewrites_dead_contents_with_probability_by_read_count() {
     let spec =
         "predicted:pages=2000,writes=100000,theta=0,reads=3,popular=0.25,popular_return=0.4,other_return=0.1";
     let counts = CountsByReads::of_requests(&requests_of(spec));
@@ -549,7 +549,7 @@ const DELTA_FTL_FIGURES: [(&str, [f64; 4]); 6] = [
 ];
 
 #[test]
-fn delta_ftl_substitutes_have_the_published_facts() {
+fn delta_ftl_trace_substitutes_have_the_published_statistics() {
     let scale = 0.02;
     for (name, [reads, writes, percent, hours]) in DELTA_FTL_FIGURES {
         let measured = TraceFigures::of_requests(&requests_of(&format!("{name}:scale={scale}")));
@@ -569,7 +569,7 @@ const LIFETIME_FIGURES: [(&str, [f64; 4]); 3] = [
 ];
 
 #[test]
-fn lifetime_substitutes_write_and_compress_at_the_published_rates() {
+fn lifetime_trace_substitutes_write_and_compress_at_the_published_rates() {
     for (name, [mb_per_s, gib_per_day, compressed, deduplicated]) in LIFETIME_FIGURES {
         let scale = 0.01;
         let requests = requests_of(&format!("{name}:scale={scale}"));

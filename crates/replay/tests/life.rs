@@ -33,7 +33,7 @@ fn uniform_input() -> Input {
 
 fn record_of_life(config: &Config, input: &Input, design: &str, endurance: Endurance) -> LifeRecord {
     let plan = Plan::new(config, input).expect("the drive can be built");
-    let mut record = plan.life_record(design, Leveling::Configured, endurance);
+    let mut record = plan.new_life_record(design, Leveling::Configured, endurance);
     plan.run_life(&mut record, &mut |_| std::ops::ControlFlow::Continue(())).expect("the drive lives");
     record
 }
@@ -43,7 +43,7 @@ fn run_life(config: &Config, input: &Input, design: &str, endurance: Endurance) 
 }
 
 #[test]
-fn lives_with_equal_seeds_are_equal() {
+fn simulated_drive_lives_with_equal_seeds_are_equal() {
     let with_seed = |seed: &str| {
         let mut life =
             run_life(&drive_config(60, &[seed]), &uniform_input(), "page-map", Endurance::default());
@@ -146,7 +146,7 @@ fn an_empty_drive_lives_longer_than_a_filled_one() {
     let config = drive_config(100, &[]);
     let plan = Plan::new(&config, &half).expect("the drive can be built");
     let life = |is_filled| {
-        let record = plan.life_record("page-map", Leveling::Configured, EQUAL_ENDURANCE);
+        let record = plan.new_life_record("page-map", Leveling::Configured, EQUAL_ENDURANCE);
         let mut record = LifeRecord { is_filled, ..record };
         plan.run_life(&mut record, &mut |_| std::ops::ControlFlow::Continue(())).expect("the drive lives");
         record.lives.remove(0)
@@ -166,7 +166,7 @@ fn an_empty_drive_lives_longer_than_a_filled_one() {
 }
 
 #[test]
-fn a_drive_ends_at_its_minimum_of_spare_blocks() {
+fn the_life_of_a_drive_ends_at_its_minimum_of_spare_blocks() {
     let ends_at = |spare_minimum| {
         let endurance = Endurance { spread: 0.2, early_share: 0.02, program_share: 0.5, spare_minimum };
         run_life(&drive_config(100, &[]), &uniform_input(), "page-map", endurance)
@@ -187,7 +187,7 @@ fn a_life_with_an_input_without_writes_is_refused() {
     let reads = generated_input("uniform:read=1.0,pages=14246,requests=100");
     let config = drive_config(100, &[]);
     let plan = Plan::new(&config, &reads).expect("the drive can be built");
-    let mut record = plan.life_record("page-map", Leveling::Configured, EQUAL_ENDURANCE);
+    let mut record = plan.new_life_record("page-map", Leveling::Configured, EQUAL_ENDURANCE);
     let refused = plan.run_life(&mut record, &mut |_| std::ops::ControlFlow::Continue(()));
     assert!(matches!(refused, Err(ReplayError::NoRequests { .. })), "{refused:?}");
 }
@@ -216,7 +216,7 @@ fn an_interrupted_life_has_no_lifetime_figures() {
     let config = config_of_settings(&["device.over_provisioning=0.15"]);
     let input = generated_input("uniform:write=1.0,pages=20000,requests=200000");
     let plan = Plan::new(&config, &input).expect("the drive can be built");
-    let mut record = plan.life_record("page-map", Leveling::Configured, EQUAL_ENDURANCE);
+    let mut record = plan.new_life_record("page-map", Leveling::Configured, EQUAL_ENDURANCE);
     let mut looks = 0;
     let lived = plan.run_life(&mut record, &mut |_| {
         looks += 1;
@@ -358,13 +358,13 @@ fn life_with_linear_wear(host_bytes: u64, end: End) -> Life {
 fn record_of_linear_lives(ends: &[(u64, End)]) -> LifeRecord {
     let (config, input) = (drive_config(60, &[]), uniform_input());
     let plan = Plan::new(&config, &input).expect("the drive can be built");
-    let mut record = plan.life_record("page-map", Leveling::Configured, EQUAL_ENDURANCE);
+    let mut record = plan.new_life_record("page-map", Leveling::Configured, EQUAL_ENDURANCE);
     record.lives = ends.iter().map(|&(bytes, end)| life_with_linear_wear(bytes, end)).collect();
     record.with_curves()
 }
 
 #[test]
-fn a_drive_that_has_ended_keeps_its_state_in_the_curves() {
+fn a_worn_out_drive_keeps_its_last_values_in_life_curves() {
     let record = record_of_linear_lives(&[(1000, End::Spare), (2000, End::Full)]);
     let at = |bytes| *record.curves.iter().find(|point| point.host_bytes == bytes).expect("a moment");
     let CurvePoint { ended, spare, mean_erases, write_amplification, .. } = at(1500);
@@ -376,7 +376,7 @@ fn a_drive_that_has_ended_keeps_its_state_in_the_curves() {
 }
 
 #[test]
-fn an_interrupted_life_has_no_estimate_and_ends_the_curves() {
+fn an_interrupted_drive_life_has_no_lifetime_estimate_and_ends_the_curves() {
     let record =
         record_of_linear_lives(&[(1000, End::Spare), (400, End::Interrupted), (700, End::Interrupted)]);
     assert_eq!(record.estimates, None);

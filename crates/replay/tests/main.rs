@@ -26,7 +26,7 @@ mod workload;
 
 /// A test file without a `mod` line in this file would not be compiled, and its tests would not run.
 #[test]
-fn every_file_of_tests_is_part_of_the_program() {
+fn every_test_file_is_a_module_of_the_test_binary() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let program = include_str!("main.rs");
     for entry in std::fs::read_dir(folder).unwrap() {

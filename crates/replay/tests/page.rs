@@ -52,7 +52,7 @@ fn lives() -> Lives {
     ]);
     let input = generated_input("uniform:write=1.0,pages=4000,requests=50000");
     let plan = Plan::new(&config, &input).unwrap();
-    let mut record = plan.life_record("page-map", Leveling::Configured, Endurance::default());
+    let mut record = plan.new_life_record("page-map", Leveling::Configured, Endurance::default());
     plan.run_life(&mut record, &mut |_| ControlFlow::Continue(())).unwrap();
     record.input = HOSTILE_TEXT.into();
     Lives::of_drives(vec![record])
@@ -159,7 +159,7 @@ fn html_reports_have_bounded_size() {
 }
 
 #[test]
-fn results_without_a_run_have_an_html_report() {
+fn sweep_and_life_results_without_a_run_have_an_html_report() {
     assert!(html_page(&swept_with_failure(Vec::new())).contains("0 runs, 1 failed"));
     assert!(html_page(&Lives::of_drives(Vec::new())).contains("Life of"));
 }

@@ -9,7 +9,7 @@ use std::ops::ControlFlow::Continue;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::{BlockId, Lpn};
-use wearwell::data::{Descriptor, Fingerprint};
+use wearwell::data::{ContentDescriptor, Fingerprint};
 use wearwell::nand::SimNand;
 use wearwell::{Device, DeviceOptions};
 use wearwell_config::Config;
@@ -39,7 +39,7 @@ fn device_of_config(config: &Config, design: &str) -> Device<SimNand> {
     let resolved = config.resolve_device(1).unwrap();
     let parts = config.design_parts(design, &resolved).unwrap();
     let nvram_bytes = parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages);
-    let nand = SimNand::new(resolved.geometry, parts.needed_retained_fields()).with_nvram(nvram_bytes);
+    let nand = SimNand::new(resolved.geometry, parts.needed_retained_page_fields()).with_nvram(nvram_bytes);
     Device::new(nand, resolved.logical_pages, &parts, DeviceOptions::default()).unwrap()
 }
 
@@ -51,7 +51,7 @@ fn measured_amplification(device: &mut Device<SimNand>, times: f64, seed: u64) -
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     for _ in 0..(pages as f64 * times) as u64 {
         let page = Lpn(uniform_below(&mut random, pages) as u32);
-        device.write_page(page, Descriptor::of_fingerprint(Fingerprint(1))).unwrap();
+        device.write_page(page, ContentDescriptor::of_fingerprint(Fingerprint(1))).unwrap();
     }
     device.ftl().stats().write_amplification()
 }
@@ -60,7 +60,7 @@ fn measured_amplification(device: &mut Device<SimNand>, times: f64, seed: u64) -
 /// `low_blocks` free blocks and frees one, so a pool always has `low_blocks` or one more.
 fn predicted_amplification(device: &Device<SimNand>) -> f64 {
     let ftl = device.ftl();
-    let (geometry, pools) = (ftl.store().geometry(), ftl.store().pools() as u64);
+    let (geometry, pools) = (ftl.store().geometry(), ftl.store().allocation_pools() as u64);
     let kept_free = ftl.gc_options().low_free_blocks as u64 * pools;
     let u = theory::effective_utilisation(
         ftl.logical_pages() as u64,
@@ -167,7 +167,7 @@ fn every_page_is_mapped_once_after_construction() {
 #[test]
 fn steady_state_construction_requires_an_empty_device() {
     let mut device = device_of_config(&common::small_device_config(&[]), "page-map");
-    device.write_page(Lpn(0), Descriptor::of_fingerprint(Fingerprint(1))).unwrap();
+    device.write_page(Lpn(0), ContentDescriptor::of_fingerprint(Fingerprint(1))).unwrap();
     let refused = precondition::construct_steady_state(&mut device, 1, &mut |_, _| Continue(())).unwrap_err();
     assert!(refused.to_string().contains("empty device"), "{refused}");
     device.ftl_mut().clear_stats();
@@ -200,7 +200,7 @@ fn the_fill_precondition_writes_every_page_once_with_unique_content() {
     assert!((0..pages as u32).all(|page| device.ftl().is_mapped(Lpn(page))));
     let mut alike = device_of_config(&config, "integrated");
     for page in 0..pages as u32 {
-        alike.write_page(Lpn(page), Descriptor::of_fingerprint(Fingerprint(1))).unwrap();
+        alike.write_page(Lpn(page), ContentDescriptor::of_fingerprint(Fingerprint(1))).unwrap();
     }
     assert!(alike.ftl().stats().deduplicated_writes > pages / 2, "equal contents would have been found");
 }
@@ -249,7 +249,7 @@ fn steady_state_construction_works_for_a_map_on_flash() {
 /// Preconditions a drive as in Remap-SSD's Figure 6: random writes until the first collection, then binds until 70 % of
 /// the reverse-map entries are valid.
 #[test]
-fn preconditioning_binds_the_requested_share_of_reverse_map_entries() {
+fn preconditioning_fills_the_requested_share_of_the_reverse_map() {
     for map in ["segments", "nvram-log", "flash-log", "ideal"] {
         let list = [
             "device.preset=lab-8g".to_owned(),
@@ -276,8 +276,10 @@ fn preconditioning_binds_the_requested_share_of_reverse_map_entries() {
         assert!(device.ftl().stats().total_programs() > u64::from(device.ftl().logical_pages()));
         let wanted = entries * 7 / 10;
         let _ = precondition::remap_random_pages(&mut device, wanted, 2, &mut go_on).unwrap();
-        let (held, refused) =
-            (device.ftl().valid_reverse_map_entries(), device.ftl().stats().demoted_by_full_reverse_map);
+        let (held, refused) = (
+            device.ftl().valid_reverse_map_entries(),
+            device.ftl().stats().requests_demoted_by_full_reverse_map,
+        );
         if map == "segments" {
             // There are fewer segments than blocks, so that binding ends at the first block that gets no segment.
             assert!(held < wanted && refused == 1, "{held} entries, {refused} refused");

@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 
 use common::{config_of_settings, generated_input};
-use wearwell::data::{Descriptor, Fingerprint};
+use wearwell::data::{ContentDescriptor, Fingerprint};
 use wearwell_config::ContentName;
 use wearwell_replay::profile::{Profile, Profiler, Saving, profile_requests};
 use wearwell_replay::workload::WorkloadGenerator;
@@ -54,7 +54,7 @@ fn page_request(op: Op, page: u64, content: u64) -> Request {
     let mut request =
         Request { op, offset_bytes: page * PAGE_BYTES, len_bytes: PAGE_BYTES, ..Request::default() };
     if op == Op::Write {
-        request.content.push(Descriptor::of_fingerprint(Fingerprint(content)));
+        request.content.push(ContentDescriptor::of_fingerprint(Fingerprint(content)));
     }
     request
 }
@@ -104,7 +104,7 @@ fn profiled_bounds_of_repeated_contents_equal_a_hand_count() {
 /// An overwrite with the same content finds a live page of that content, and a dead page only from the second overwrite
 /// on.
 #[test]
-fn a_silent_overwrite_is_profiled_as_shared_not_as_revived() {
+fn a_silent_overwrite_counts_for_deduplication_and_not_for_recycling() {
     let savings = savings_of([7, 7, 7].map(|content| page_request(Op::Write, 0, content)));
     assert_bounds_of_repeats(&savings, 2.0 / 3.0, 1.0 / 3.0);
     // The page of zeros counts like any other content.
@@ -113,7 +113,7 @@ fn a_silent_overwrite_is_profiled_as_shared_not_as_revived() {
 }
 
 #[test]
-fn a_trimmed_page_is_profiled_as_dead() {
+fn rewriting_the_content_of_a_trimmed_page_counts_for_recycling() {
     let savings = savings_of([
         page_request(Op::Write, 0, 5),
         page_request(Op::Trim, 0, 0),
@@ -132,7 +132,7 @@ fn profiled_bounds_of_compression_and_deltas_equal_the_bytes_saved() {
         request.content[0].delta_bytes = delta_bytes;
         request
     };
-    let unknown = Descriptor::UNKNOWN_SIZE;
+    let unknown = ContentDescriptor::UNKNOWN_SIZE;
     let savings = savings_of([write(0, 1, 1024, unknown), write(1, 2, 2048, 2048), write(2, 3, 2048, 0)]);
     assert_bounds(
         &savings,
@@ -146,7 +146,7 @@ fn profiled_bounds_of_compression_and_deltas_equal_the_bytes_saved() {
 }
 
 #[test]
-fn no_drive_saves_more_page_writes_than_the_bound() {
+fn no_mechanism_saves_more_page_writes_on_a_drive_than_the_profiled_bound() {
     let loads = [
         "zipf:pages=6000,requests=40000,write=1.0+dup:share=0.4,theta=0.9,compress=0.4,delta=0.2",
         "uniform:pages=3000,requests=30000,write=0.8,trim=0.2+dup:share=0.7,pool=200,compress=0.1,delta=0.6,silent=0.2",
@@ -173,7 +173,7 @@ fn no_drive_saves_more_page_writes_than_the_bound() {
 }
 
 #[test]
-fn a_profile_that_is_interrupted_says_which_mechanisms_it_has() {
+fn an_interrupted_profile_is_partial_and_has_a_note() {
     let input = generated_input("zipf:pages=3000,requests=200000,write=1.0+dup:share=0.4,compress=0.4");
     let mut profile = profile_requests(&input, 1, &mut |_, _| ControlFlow::Continue(())).unwrap();
     let mut runs = 0;

@@ -60,13 +60,13 @@ fn capture_input(name: &str, bytes: bool) -> Option<Input> {
 fn assert_replayed(record: &RunRecord, info: &TraceInfo) {
     assert!(!record.partial, "{:?}", record.partial_reason);
     assert_eq!(record.trace.rejected, 0);
-    assert_eq!(record.trace.requests, info.requests.total());
+    assert_eq!(record.trace.requests, info.requests.sum_over_ops());
     assert_eq!(record.host_page_writes, info.pages.write);
     assert_eq!(record.host_page_reads, info.pages.read);
 }
 
 #[test]
-fn every_sample_replays_through_every_design_without_a_rejected_line() {
+fn every_sample_trace_replays_on_every_design_without_a_rejected_line() {
     let Some(root) = sample_folder() else { return };
     let traces = traces_in(&root);
     assert!(traces.len() >= 15, "found {} samples only", traces.len());
@@ -184,7 +184,7 @@ fn run_f2fs_trace(design: &str, settings: &[&str]) -> RunRecord {
 const MOVED_PAGES: u64 = 134_575;
 
 #[test]
-fn every_page_that_f2fs_moved_is_programmed_without_remaps_and_bound_with_them() {
+fn pages_moved_by_f2fs_are_programmed_without_remaps_and_only_remapped_with_them() {
     let written = run_f2fs_trace("page-map", &[]);
     let remapped = run_f2fs_trace("remap", &["remap.dedup=false", "remap.size_mib=2.5"]);
     for record in [&written, &remapped] {

@@ -5,7 +5,7 @@
 use std::ops::ControlFlow::Continue;
 
 use wearwell::address::Lpn;
-use wearwell::data::{Descriptor, Fingerprint, mix_bits};
+use wearwell::data::{ContentDescriptor, Fingerprint, mix_bits};
 use wearwell::nand::{RetainedFields, SimNand};
 use wearwell::{Device, DeviceOptions};
 use wearwell_replay::record::RunRecord;
@@ -131,10 +131,10 @@ fn new_drive(design: &str, parts: &[String]) -> Device<SimNand> {
     let parts = config.design_parts(design, &resolved).unwrap();
     let (generation, packed) = (parts.content.delta.is_some(), parts.recovery_reads_packed_pages());
     let retain = RetainedFields {
-        sequence_numbers: true,
-        generations: generation,
-        packed_bytes: packed,
-        ..parts.needed_retained_fields()
+        keeps_sequence_numbers: true,
+        keeps_first_write_sequences: generation,
+        keeps_packed_page_bytes: packed,
+        ..parts.needed_retained_page_fields()
     };
     let nvram_bytes = parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages);
     let nand = SimNand::new(resolved.geometry, retain).with_nvram(nvram_bytes);
@@ -154,7 +154,7 @@ fn a_drive_constructed_in_steady_state_recovers_its_map() {
         for number in 0..40 {
             if number > 0 {
                 let page = Lpn((mix_bits(number) % u64::from(PAGES)) as u32 + 1);
-                device.write_page(page, Descriptor::of_fingerprint(Fingerprint(number))).unwrap();
+                device.write_page(page, ContentDescriptor::of_fingerprint(Fingerprint(number))).unwrap();
             }
             if number % 13 == 0 {
                 device.flush().unwrap();

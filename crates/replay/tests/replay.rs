@@ -8,7 +8,7 @@ use common::{
     small_device_config,
 };
 use wearwell::address::RemapMode;
-use wearwell::data::{Descriptor, Fingerprint};
+use wearwell::data::{ContentDescriptor, Fingerprint};
 use wearwell_replay::input::Input;
 use wearwell_replay::record::{Latency, RunRecord};
 use wearwell_replay::replay::{Plan, ReplayError, RunPhase};
@@ -651,7 +651,7 @@ fn the_write_buffer_merges_successive_small_writes_to_a_large_page() {
 fn equal_content_of_large_pages_is_deduplicated() {
     let folder = tempfile::tempdir().unwrap();
     let write = |page: u64, ids: std::ops::Range<u64>| Request {
-        content: ids.map(|id| Descriptor::of_fingerprint(Fingerprint(id))).collect(),
+        content: ids.map(|id| ContentDescriptor::of_fingerprint(Fingerprint(id))).collect(),
         ..page_write(page, 4)
     };
     // The first content dies and is written again elsewhere, which revives it. A page with the same parts in another
@@ -746,21 +746,21 @@ fn timeline_and_event_engine_agree_while_no_operation_queues() {
 #[test]
 fn the_small_test_device_has_few_blocks() {
     let resolved = small_device_config(&[]).resolve_device(1).unwrap();
-    assert_eq!((resolved.geometry.pages(), resolved.geometry.pools()), (16_384, 4));
+    assert_eq!((resolved.geometry.pages(), resolved.geometry.allocation_pools()), (16_384, 4));
     assert_eq!(SMALL_DEVICE.len(), 5);
 }
 
 #[test]
-fn remaps_are_counted_and_demoted_where_the_design_has_none() {
+fn remaps_on_a_design_without_remaps_are_counted_and_executed_as_reads_writes_and_trims() {
     let folder = tempfile::tempdir().unwrap();
     let remap = |mode, target: u64, source: u64, pages: u64| Request {
         op: Op::Remap(mode),
-        source_offset_bytes: source * 4096,
+        remap_source_offset_bytes: source * 4096,
         ..page_write(target, pages)
     };
     let requests = [
         Request {
-            content: (1..5).map(|id| Descriptor::of_fingerprint(Fingerprint(id))).collect(),
+            content: (1..5).map(|id| ContentDescriptor::of_fingerprint(Fingerprint(id))).collect(),
             ..page_write(0, 4)
         },
         remap(RemapMode::Copy, 8, 0, 4),
@@ -781,7 +781,7 @@ fn remaps_are_counted_and_demoted_where_the_design_has_none() {
 #[test]
 fn a_remap_of_parts_of_device_pages_ends_the_run_with_a_reason() {
     let folder = tempfile::tempdir().unwrap();
-    let remap = Request { op: Op::Remap(RemapMode::Copy), source_offset_bytes: 0, ..page_write(4, 1) };
+    let remap = Request { op: Op::Remap(RemapMode::Copy), remap_source_offset_bytes: 0, ..page_write(4, 1) };
     let input = csv_trace(folder.path(), "part.csv", &[page_write(0, 8), remap]);
     let record = run_input(&common::config_of_settings(&SMALL_TLC), &input, "page-map");
     assert!(record.partial_reason.unwrap().contains("multiples of the page size, 16384 bytes"));

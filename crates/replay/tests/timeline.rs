@@ -9,7 +9,9 @@ use wearwell_config::Config;
 use wearwell_replay::life::{Endurance, Leveling, Life};
 use wearwell_replay::record::{Latency, RunRecord};
 use wearwell_replay::replay::Plan;
-use wearwell_replay::timeline::{MAX_FRAMES, MAX_WINDOWS, Timeline, TimelineFrame, TimelineWindow};
+use wearwell_replay::timeline::{
+    MAX_BLOCK_MAP_FRAMES, MAX_COUNTER_SAMPLES, Timeline, TimelineFrame, TimelineWindow,
+};
 
 use crate::common;
 
@@ -38,7 +40,7 @@ fn timeline_windows_add_up_to_the_record() {
     for design in ["page-map", "recyclable", "geckoftl"] {
         let record = record_with_timeline(&[], design);
         let windows = &timeline_of(&record).windows;
-        assert!((150..=MAX_WINDOWS).contains(&windows.len()), "{design}: {}", windows.len());
+        assert!((150..=MAX_COUNTER_SAMPLES).contains(&windows.len()), "{design}: {}", windows.len());
         let last = windows.last().unwrap();
         assert_eq!(last.programs_by_cause, record.programs_by_cause, "{design}");
         assert_eq!((last.requests, last.host_bytes), (record.trace.requests, record.bytes.host_written));
@@ -106,7 +108,7 @@ fn a_timeline_changes_no_other_figure_of_any_design() {
 }
 
 #[test]
-fn a_record_without_a_timeline_does_not_name_it() {
+fn the_json_of_a_record_without_a_timeline_has_no_timeline_field() {
     let record = run_on_small_device(&[], "uniform:pages=2000,requests=3000", "page-map");
     assert!(!serde_json::to_string(&record).unwrap().contains("timeline"));
 }
@@ -114,7 +116,7 @@ fn a_record_without_a_timeline_does_not_name_it() {
 fn run_life(config: &Config, load: &str) -> Life {
     let input = generated_input(load);
     let plan = Plan::new(config, &input).unwrap();
-    let mut record = plan.life_record("page-map", Leveling::Configured, Endurance::default());
+    let mut record = plan.new_life_record("page-map", Leveling::Configured, Endurance::default());
     plan.run_life(&mut record, &mut |_| ControlFlow::Continue(())).unwrap();
     record.lives.remove(0)
 }
@@ -131,8 +133,16 @@ fn the_timeline_of_a_long_life_is_bounded_and_evenly_spaced() {
     ]);
     let life = run_life(&config, "uniform:write=1.0,pages=14246,requests=200000");
     let Timeline { windows, frames, blocks_per_cell, .. } = life.timeline.expect("it was asked for");
-    assert!((MAX_FRAMES / 2 - 1..=MAX_FRAMES).contains(&frames.len()), "{}", frames.len());
-    assert!((MAX_WINDOWS / 2 - 1..=MAX_WINDOWS).contains(&windows.len()), "{}", windows.len());
+    assert!(
+        (MAX_BLOCK_MAP_FRAMES / 2 - 1..=MAX_BLOCK_MAP_FRAMES).contains(&frames.len()),
+        "{}",
+        frames.len()
+    );
+    assert!(
+        (MAX_COUNTER_SAMPLES / 2 - 1..=MAX_COUNTER_SAMPLES).contains(&windows.len()),
+        "{}",
+        windows.len()
+    );
     assert_eq!(frames[0].cells.len(), 2 * 128usize.div_ceil(blocks_per_cell as usize));
     assert_eq!(frames.last().unwrap().host_bytes, life.host_bytes);
     let gaps: Vec<u64> = frames.windows(2).map(|pair| pair[1].host_bytes - pair[0].host_bytes).collect();

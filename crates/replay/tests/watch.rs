@@ -10,8 +10,8 @@ use wearwell_config::Config;
 use wearwell_replay::input::Input;
 use wearwell_replay::replay::Plan;
 use wearwell_replay::watch::{
-    DriveState, EventRow, Mark, REQUESTS_MAX, Step, Walkthrough, WatchedExtent, default_workload,
-    walkthrough, walkthrough_with_step_callback,
+    DriveState, EventRow, Step, StepMark, WATCHED_REQUESTS_MAX, Walkthrough, WalkthroughExtent,
+    default_workload, walkthrough, walkthrough_with_step_callback,
 };
 
 fn config_of_settings(settings: &[&str]) -> Config {
@@ -82,16 +82,16 @@ fn free_pages(picture: &DriveState) -> Vec<bool> {
 }
 
 /// Records a step-by-step run, and compares the record with the state and the counters of the engine after every step.
-fn walk_compared_with_engine(name: &str, config: &Config, extent: WatchedExtent) -> Walkthrough {
+fn walk_compared_with_engine(name: &str, config: &Config, extent: WalkthroughExtent) -> Walkthrough {
     let input = Input::of_generator_spec(&default_workload(config, name).unwrap()).unwrap();
     let (mut counts, mut views, mut counted) = (CountsByCause::default(), Vec::new(), Vec::new());
     let mut on_step = |step: &Step, device: &mut _| {
         counts.add_events(&step.events);
         counted.push((counts.clone(), CountsByCause::of_device(device)));
-        views.push(DriveState::of_flash_view(&device.flash_view().unwrap()));
+        views.push(DriveState::of_engine_snapshot(&device.flash_view().unwrap()));
     };
     let walk = walkthrough_with_step_callback(config, name, &input, extent, &mut on_step).unwrap();
-    let mut rebuilt = DriveState::blank(&walk.drive);
+    let mut rebuilt = DriveState::of_empty_drive(&walk.drive);
     let mut programmed = vec![false; rebuilt.pages.len()];
     for (number, (step, view)) in walk.steps.iter().zip(&views).enumerate() {
         rebuilt.apply_step(step);
@@ -105,16 +105,20 @@ fn walk_compared_with_engine(name: &str, config: &Config, extent: WatchedExtent)
     walk
 }
 
-fn has_mark(walk: &Walkthrough, mark: Mark) -> bool {
+fn has_mark(walk: &Walkthrough, mark: StepMark) -> bool {
     walk.steps.iter().any(|step| step.marks.contains(&mark))
 }
 
 #[test]
 fn a_watch_record_rebuilds_the_state_of_the_drive_at_every_step() {
     for (name, config) in designs_to_walk() {
-        let walk = walk_compared_with_engine(name, &config, WatchedExtent { requests: 260, cut_after: None });
-        assert!(has_mark(&walk, Mark::Collection), "{name} collects soon");
-        assert!(!has_mark(&walk, Mark::Cut));
+        let walk = walk_compared_with_engine(
+            name,
+            &config,
+            WalkthroughExtent { requests: 260, power_cut_after_requests: None },
+        );
+        assert!(has_mark(&walk, StepMark::Collection), "{name} collects soon");
+        assert!(!has_mark(&walk, StepMark::Cut));
         assert!(walk.steps.iter().all(|step| !step.title.is_empty() && !step.sentences.is_empty()), "{name}");
     }
 }
@@ -126,12 +130,12 @@ fn a_watch_record_rebuilds_the_state_of_the_drive_over_a_power_loss() {
             let walk = walk_compared_with_engine(
                 name,
                 &config,
-                WatchedExtent { requests: 160, cut_after: Some(cut_after) },
+                WalkthroughExtent { requests: 160, power_cut_after_requests: Some(cut_after) },
             );
-            let cut = walk.steps.iter().position(|step| step.marks.contains(&Mark::Cut));
+            let cut = walk.steps.iter().position(|step| step.marks.contains(&StepMark::Cut));
             let cut = cut.unwrap_or_else(|| panic!("{name} loses power"));
             assert!(cut > cut_after as usize, "{name}: {cut}");
-            assert!(walk.steps[cut + 1].marks.contains(&Mark::Recovery), "{name}");
+            assert!(walk.steps[cut + 1].marks.contains(&StepMark::Recovery), "{name}");
         }
     }
 }
@@ -139,21 +143,26 @@ fn a_watch_record_rebuilds_the_state_of_the_drive_over_a_power_loss() {
 #[test]
 fn a_watch_record_shows_the_mechanism_of_each_design() {
     for (name, marks) in [
-        ("recyclable", &[Mark::Bind][..]),
-        ("remap", &[Mark::Bind]),
-        ("delta", &[Mark::Delta]),
-        ("integrated", &[Mark::Bind, Mark::Chunk]),
-        ("dftl", &[Mark::Metadata]),
-        ("lazyftl", &[Mark::Metadata]),
-        ("u-ftl", &[Mark::Metadata]),
-        ("ib-ftl", &[Mark::Metadata]),
-        ("geckoftl", &[Mark::Metadata]),
-        ("wearwell", &[Mark::Bind, Mark::Chunk, Mark::Delta, Mark::Metadata]),
+        ("recyclable", &[StepMark::Bind][..]),
+        ("remap", &[StepMark::Bind]),
+        ("delta", &[StepMark::Delta]),
+        ("integrated", &[StepMark::Bind, StepMark::Chunk]),
+        ("dftl", &[StepMark::Metadata]),
+        ("lazyftl", &[StepMark::Metadata]),
+        ("u-ftl", &[StepMark::Metadata]),
+        ("ib-ftl", &[StepMark::Metadata]),
+        ("geckoftl", &[StepMark::Metadata]),
+        ("wearwell", &[StepMark::Bind, StepMark::Chunk, StepMark::Delta, StepMark::Metadata]),
     ] {
         let config = config_of_settings(&[]);
         let input = Input::of_generator_spec(&default_workload(&config, name).unwrap()).unwrap();
-        let walk =
-            walkthrough(&config, name, &input, WatchedExtent { requests: 200, cut_after: None }).unwrap();
+        let walk = walkthrough(
+            &config,
+            name,
+            &input,
+            WalkthroughExtent { requests: 200, power_cut_after_requests: None },
+        )
+        .unwrap();
         for &mark in marks {
             assert!(has_mark(&walk, mark), "{name} has {mark:?}");
         }
@@ -178,8 +187,13 @@ fn a_recorded_gc_victim_has_the_best_figure_of_its_candidates() {
                 "zipf:theta=0.8,pages=40,trim=0.04+revert:share=0.3,depth=3,delta=0.4",
             )
             .unwrap();
-            let walk =
-                walkthrough(&config, name, &input, WatchedExtent { requests: 400, cut_after: None }).unwrap();
+            let walk = walkthrough(
+                &config,
+                name,
+                &input,
+                WalkthroughExtent { requests: 400, power_cut_after_requests: None },
+            )
+            .unwrap();
             let mut by_policy = 0;
             for event in walk.steps.iter().flat_map(|step| &step.events) {
                 let EventRow::Victim { block, rule, candidates, .. } = event else { continue };
@@ -205,15 +219,15 @@ fn a_recorded_gc_victim_has_the_best_figure_of_its_candidates() {
 
 #[test]
 fn a_watch_record_that_is_too_large_is_refused() {
-    let small = WatchedExtent { requests: 10, cut_after: None };
-    let of = |settings: &[&str], workload: &str, extent: WatchedExtent| {
+    let small = WalkthroughExtent { requests: 10, power_cut_after_requests: None };
+    let of = |settings: &[&str], workload: &str, extent: WalkthroughExtent| {
         let input = Input::of_generator_spec(workload).unwrap();
         walkthrough(&config_of_settings(settings), "page-map", &input, extent).unwrap_err().to_string()
     };
-    let too_many = WatchedExtent { requests: REQUESTS_MAX + 1, ..small };
+    let too_many = WalkthroughExtent { requests: WATCHED_REQUESTS_MAX + 1, ..small };
     assert!(of(&[], "uniform:pages=40", too_many).contains("a page shows from 1 to 2000"));
     assert!(of(&["device.blocks_per_plane=500"], "uniform:pages=40", small).contains("8000 flash pages"));
-    let late = WatchedExtent { cut_after: Some(11), ..small };
+    let late = WalkthroughExtent { power_cut_after_requests: Some(11), ..small };
     assert!(of(&[], "uniform:pages=40", late).contains("only 10 are executed"));
     assert!(of(&["timing.mode=event"], "uniform:pages=40", small).contains("timing.mode has no effect"));
     assert!(
@@ -233,7 +247,7 @@ fn a_watch_record_has_the_counters_of_a_replay() {
             &config_of_settings(&[]),
             name,
             &input,
-            WatchedExtent { requests: 160, cut_after: None },
+            WalkthroughExtent { requests: 160, power_cut_after_requests: None },
         )
         .unwrap();
         let settings = [
@@ -264,7 +278,7 @@ fn watch_replays_a_trace_on_the_pages_that_it_touches() {
     let head = "time_ns,op,offset_bytes,len_bytes,device,fingerprints\n";
     std::fs::write(&path, head.to_owned() + &lines.join("\n") + "\n").unwrap();
     let input = Input::Trace { path, options: wearwell_trace::OpenOptions::default() };
-    let extent = WatchedExtent { requests: 60, cut_after: Some(50) };
+    let extent = WalkthroughExtent { requests: 60, power_cut_after_requests: Some(50) };
     let walk = walkthrough(&config_of_settings(&[]), "recyclable", &input, extent).unwrap();
     assert_eq!(walk.steps.len(), 62);
     assert_eq!(walk.drive.logical_pages, 12, "the squares modulo 23 have twelve values");

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::RemapMode;
-use wearwell::data::{Descriptor, Fingerprint};
+use wearwell::data::{ContentDescriptor, Fingerprint};
 use wearwell_replay::content_model::{self, ContentModel, ContentSource, SizeRatio};
 use wearwell_replay::theory;
 use wearwell_replay::workload::draw::{Zipf, uniform_below};
@@ -31,7 +31,7 @@ fn requests_of(spec: &WorkloadSpec) -> Vec<Request> {
         device: 7,
         offset_bytes: 0,
         len_bytes: 0,
-        source_offset_bytes: 5,
+        remap_source_offset_bytes: 5,
         content: Vec::new(),
         payload: vec![1],
     };
@@ -368,7 +368,7 @@ fn a_parsed_workload_spec_has_the_written_values() {
         trim_share: 0.05,
         request_size: RequestSize::Fixed(4),
         arrival: ArrivalProcess::Poisson { rate: 50_000.0 },
-        content: Some(content_model::ContentModelSpec::duplicates(0.2)),
+        content: Some(content_model::ContentModelSpec::with_duplicate_share(0.2)),
         ..WorkloadSpec::new(Pattern::Zipf { theta: 0.9, scramble: true }, 262_144, 1_000_000)
     };
     assert_eq!(spec, expected);
@@ -475,19 +475,19 @@ fn content_model(text: &str) -> ContentModel {
     ContentModel::new(&text.parse().expect(text), 5)
 }
 
-fn write_page(model: &mut ContentModel, page: u64) -> Descriptor {
+fn write_page(model: &mut ContentModel, page: u64) -> ContentDescriptor {
     let mut one = Vec::new();
     model.describe_pages(page..page + 1, &mut one);
     one[0]
 }
 
-fn contents_of_pages(text: &str, pages: u64) -> Vec<Descriptor> {
+fn contents_of_pages(text: &str, pages: u64) -> Vec<ContentDescriptor> {
     let mut all = Vec::new();
     content_model(text).describe_pages(0..pages, &mut all);
     all
 }
 
-fn distinct_contents(descriptors: &[Descriptor]) -> usize {
+fn distinct_contents(descriptors: &[ContentDescriptor]) -> usize {
     descriptors.iter().map(|d| d.fingerprint).collect::<HashSet<_>>().len()
 }
 
@@ -500,7 +500,7 @@ fn unique_content_never_repeats_and_same_content_always_does() {
     assert_ne!(same[0].fingerprint, Fingerprint::ZERO_PAGE);
     assert_eq!(
         same[0],
-        Descriptor::of_fingerprint(same[0].fingerprint),
+        ContentDescriptor::of_fingerprint(same[0].fingerprint),
         "sizes are unknown unless asked for"
     );
 }
@@ -631,17 +631,17 @@ fn compressed_size_ratios_are_clipped() {
 #[test]
 fn delta_sizes_exist_for_overwrites_only() {
     let mut model = content_model("unique:delta=0.35");
-    assert_eq!(write_page(&mut model, 3).delta_bytes, Descriptor::UNKNOWN_SIZE);
-    assert_ne!(write_page(&mut model, 3).delta_bytes, Descriptor::UNKNOWN_SIZE);
+    assert_eq!(write_page(&mut model, 3).delta_bytes, ContentDescriptor::UNKNOWN_SIZE);
+    assert_ne!(write_page(&mut model, 3).delta_bytes, ContentDescriptor::UNKNOWN_SIZE);
     assert_eq!(
         write_page(&mut model, 4_000_000_000).delta_bytes,
-        Descriptor::UNKNOWN_SIZE,
+        ContentDescriptor::UNKNOWN_SIZE,
         "sparse addresses are fine"
     );
     model.record_trim(3..4);
     assert_eq!(
         write_page(&mut model, 3).delta_bytes,
-        Descriptor::UNKNOWN_SIZE,
+        ContentDescriptor::UNKNOWN_SIZE,
         "a trimmed page has no previous content"
     );
     let mut same = content_model("same:delta=0.35");
@@ -743,7 +743,7 @@ fn a_printed_content_spec_parses_to_the_same_spec() {
     let spec = content_model::ContentModelSpec {
         compress_ratio: Some(SizeRatio::of_mean(0.5)),
         chunk_pages: 4,
-        silent_share: 0.01,
+        silent_write_share: 0.01,
         ..content_model::ContentModelSpec::new(ContentSource::Zipf { a: 0.2, contents: 900_000 })
     };
     assert_eq!(spec.to_string().parse::<content_model::ContentModelSpec>(), Ok(spec));

@@ -3,8 +3,8 @@
 //! A connection may hold a small allowance freely. For more it first claims bytes of this budget, and waits until they
 //! are free: for a payload when its first part has arrived, for replies before they are made. So a thousand clients
 //! hold a thousand small allowances and one budget. A connection that holds a claim has to make progress: it is closed
-//! if the rest of its payload does not arrive within [`ANSWER_TIMEOUT`], or if its client accepts no reply for that
-//! time.
+//! if the rest of its payload does not arrive within [`CLAIM_HOLDER_TIMEOUT`], or if its client accepts no reply for
+//! that time.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,10 +12,10 @@ use std::time::Duration;
 /// Default of the memory budget, bytes: the most that the large requests of all connections may hold together.
 pub const DEFAULT_MEMORY_BUDGET_BYTES: usize = 256 << 20;
 /// Bytes that one connection may hold without a claim on the shared memory budget.
-pub(crate) const UNCLAIMED_MAX_BYTES: usize = 1 << 20;
+pub(crate) const CONNECTION_UNCLAIMED_MAX_BYTES: usize = 1 << 20;
 /// Longest time for which a client that holds a memory claim may delay the server: for the rest of a payload to arrive,
 /// or for a reply to be accepted. After that its connection is closed.
-pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const CLAIM_HOLDER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Memory budget, in bytes, that all connections of a server share: each claims part of it before it holds a large
 /// request.

@@ -6,8 +6,8 @@
 //!
 //! The memory that a client can make the server hold is bounded: by the payload that is arriving
 //! ([`PAYLOAD_MAX_BYTES`](crate::nbd::PAYLOAD_MAX_BYTES)), and by the requests and replies in flight
-//! ([`IN_FLIGHT_MAX_BYTES`]), beyond which nothing more is read from this client. What exceeds a small allowance is
-//! claimed from a memory budget that all connections share (`budget`).
+//! ([`CONNECTION_IN_FLIGHT_MAX_BYTES`]), beyond which nothing more is read from this client. What exceeds a small
+//! allowance is claimed from a memory budget that all connections share (`budget`).
 //!
 //! If a client disconnects in the middle of a request, this request is dropped: a write is executed when its last byte
 //! has arrived, or not at all. Its waiting reads are dropped as soon as a reply cannot be sent.
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use tracing::{Span, debug, info, warn};
 
-use crate::budget::{ANSWER_TIMEOUT, MemoryBudget, MemoryClaim, UNCLAIMED_MAX_BYTES};
+use crate::budget::{CLAIM_HOLDER_TIMEOUT, CONNECTION_UNCLAIMED_MAX_BYTES, MemoryBudget, MemoryClaim};
 use crate::device::{BlockDevice, DeviceError};
 use crate::engine::{Engine, StepProgress, Work};
 use crate::nbd::{
@@ -35,7 +35,7 @@ use crate::socket::Socket;
 use crate::tls::Tls;
 
 /// Most bytes of requests and replies that one connection may have in flight.
-pub const IN_FLIGHT_MAX_BYTES: usize = 64 << 20;
+pub const CONNECTION_IN_FLIGHT_MAX_BYTES: usize = 64 << 20;
 /// Longest time that an NBD client may take for the negotiation. After that its connection is closed.
 const NEGOTIATION_TIMEOUT: Duration = Duration::from_secs(30);
 /// Size of the receive buffer of a connection, bytes: the most that one read from the socket returns. Two writes of 128
@@ -43,18 +43,18 @@ const NEGOTIATION_TIMEOUT: Duration = Duration::from_secs(30);
 const RECEIVE_BUFFER_BYTES: usize = 260 << 10;
 /// Smallest read from the socket, bytes, of which the payloads of write requests stay in the receive buffer. Payloads
 /// of a smaller read are copied, so that the buffer is free for the next read.
-const SHARED_PAYLOADS_LEAST_BYTES: usize = 64 << 10;
+const UNCOPIED_PAYLOADS_READ_MIN_BYTES: usize = 64 << 10;
 /// Most bytes of requests and their replies that one connection queues to the engine as one batch.
-const BATCH_MAX_BYTES: usize = 8 << 20;
+const REQUEST_BATCH_MAX_BYTES: usize = 8 << 20;
 /// Largest size of a request with its reply, bytes, at which the receiving thread of a connection executes the request
 /// itself. The thread receives nothing meanwhile; for larger requests it is faster to receive and execute at the same
 /// time.
 const SHORT_REQUEST_MAX_BYTES: usize = 32 << 10;
 /// Most bytes of replies that the thread which executed the requests sends itself, without waking the writer thread.
-const DIRECTLY_SENT_MAX_BYTES: usize = 64 << 10;
+const DIRECTLY_SENT_REPLIES_MAX_BYTES: usize = 64 << 10;
 /// Most bytes of requests of one connection that the engine executes in one step, before it executes requests of other
 /// connections.
-const STEP_MAX_BYTES: u64 = 2 << 20;
+const ENGINE_STEP_MAX_BYTES: u64 = 2 << 20;
 /// Number that the next connection gets. The engine executes requests of one connection (with equal numbers) in their
 /// order.
 static NEXT_CONNECTION_NUMBER: AtomicU64 = AtomicU64::new(0);
@@ -157,7 +157,7 @@ fn run_transmission<D: BlockDevice>(
     target: &ExportTarget<D>,
     budget: &Arc<MemoryBudget>,
     negotiated: Negotiated,
-    early: Vec<u8>,
+    early_bytes: Vec<u8>,
     buffer: Vec<u8>,
 ) -> io::Result<ConnectionEnd> {
     let (replies, to_send) = mpsc::channel();
@@ -165,7 +165,7 @@ fn run_transmission<D: BlockDevice>(
         connection_number: NEXT_CONNECTION_NUMBER.fetch_add(1, Ordering::Relaxed),
         log_span: Span::current(),
         socket: Arc::clone(socket),
-        in_flight: InFlight::default(),
+        in_flight: InFlightLimit::default(),
         reply_buffers: ReplyBuffers::default(),
         reply_sender: replies,
         queued_reply_batches: AtomicUsize::new(0),
@@ -178,7 +178,7 @@ fn run_transmission<D: BlockDevice>(
         thread.spawn(move || send_replies(&shared, &socket, &to_send))?
     };
     let session = RequestReceiver { budget, target, negotiated, shared };
-    let received = session.receive_requests(early, buffer);
+    let received = session.receive_requests(early_bytes, buffer);
     drop(session);
     let _ = writer.join();
     received
@@ -252,19 +252,20 @@ struct ReplyBuffers(Mutex<Vec<Vec<u8>>>);
 
 impl ReplyBuffers {
     /// Most bytes of reply buffers that a connection keeps.
-    const KEPT_BUFFERS_MAX_BYTES: usize = 4 << 20;
+    const KEPT_REPLY_BUFFERS_MAX_BYTES: usize = 4 << 20;
 
-    fn take_buffer(&self) -> Vec<u8> {
+    fn take_reply_buffer(&self) -> Vec<u8> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
 
     /// Keeps the buffers of large replies for later replies, up to 4 MiB in total.
-    fn keep_buffers(&self, replies: Vec<Reply>) {
-        const KEPT_BUFFER_LEAST_BYTES: usize = 4096;
+    fn keep_reply_buffers(&self, replies: Vec<Reply>) {
+        const KEPT_REPLY_BUFFER_MIN_BYTES: usize = 4096;
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut bytes: usize = kept.iter().map(Vec::len).sum();
         for buffer in replies.into_iter().map(Reply::into_buffer) {
-            if buffer.len() >= KEPT_BUFFER_LEAST_BYTES && bytes + buffer.len() <= Self::KEPT_BUFFERS_MAX_BYTES
+            if buffer.len() >= KEPT_REPLY_BUFFER_MIN_BYTES
+                && bytes + buffer.len() <= Self::KEPT_REPLY_BUFFERS_MAX_BYTES
             {
                 bytes += buffer.len();
                 kept.push(buffer);
@@ -279,7 +280,7 @@ struct SharedConnection {
     /// Span of the connection, for log events.
     log_span: Span,
     socket: Arc<Socket>,
-    in_flight: InFlight,
+    in_flight: InFlightLimit,
     reply_buffers: ReplyBuffers,
     reply_sender: Sender<ReplyBatch>,
     /// Number of reply batches that were handed to the writer thread and are not sent yet.
@@ -290,13 +291,14 @@ impl SharedConnection {
     /// Sends replies, or hands them to the writer thread. If the replies are small and the socket accepts them at once,
     /// the writer thread need not be woken. Only the thread that uses the device calls this, so no other thread sends
     /// while the writer's queue is empty.
-    fn send_batch(&self, mut sent: ReplyBatch) {
+    fn send_reply_batch(&self, mut sent: ReplyBatch) {
         let bytes: usize = sent.batch_replies.iter().map(|reply| reply.bytes().len()).sum();
-        if bytes <= DIRECTLY_SENT_MAX_BYTES && self.queued_reply_batches.load(Ordering::Acquire) == 0 {
+        if bytes <= DIRECTLY_SENT_REPLIES_MAX_BYTES && self.queued_reply_batches.load(Ordering::Acquire) == 0
+        {
             // An error of the socket is also met by the writer, which handles it.
             sent.sent_bytes = self.socket.try_write_replies(&sent.batch_replies).unwrap_or(0);
             if sent.sent_bytes == bytes {
-                return self.note_sent(sent);
+                return self.release_sent_batch(sent);
             }
         }
         self.queued_reply_batches.fetch_add(1, Ordering::AcqRel);
@@ -304,8 +306,8 @@ impl SharedConnection {
         let _ = self.reply_sender.send(sent);
     }
 
-    fn note_sent(&self, sent: ReplyBatch) {
-        self.reply_buffers.keep_buffers(sent.batch_replies);
+    fn release_sent_batch(&self, sent: ReplyBatch) {
+        self.reply_buffers.keep_reply_buffers(sent.batch_replies);
         self.in_flight.remove_in_flight(sent.footprint_bytes);
     }
 }
@@ -339,11 +341,11 @@ impl Drop for RequestBatch {
 }
 
 impl<D: BlockDevice> Work<D> for RequestBatch {
-    fn source(&self) -> Option<u64> {
+    fn connection_number(&self) -> Option<u64> {
         Some(self.shared.connection_number)
     }
 
-    fn is_short(&self) -> bool {
+    fn has_short_step(&self) -> bool {
         self.requests.iter().all(|request| request.footprint_bytes <= SHORT_REQUEST_MAX_BYTES)
     }
 
@@ -352,11 +354,11 @@ impl<D: BlockDevice> Work<D> for RequestBatch {
     fn step(&mut self, device: &mut D) -> StepProgress {
         let _logged_as = self.shared.log_span.enter();
         let mut progress = StepProgress::default();
-        let mut left_bytes = STEP_MAX_BYTES;
+        let mut left_bytes = ENGINE_STEP_MAX_BYTES;
         let is_gone = self.shared.in_flight.is_client_gone();
         for pending in &mut self.requests {
             if left_bytes == 0 {
-                progress.has_more = true;
+                progress.has_more_steps = true;
                 break;
             }
             left_bytes = left_bytes.saturating_sub(pending.execution.step_bytes());
@@ -364,11 +366,11 @@ impl<D: BlockDevice> Work<D> for RequestBatch {
             let step = if pending.is_read && is_gone {
                 StepOutcome::Replied(Reply::default())
             } else {
-                pending.execution.step(device, || self.shared.reply_buffers.take_buffer())
+                pending.execution.step(device, || self.shared.reply_buffers.take_reply_buffer())
             };
             progress.wants_flush |= matches!(step, StepOutcome::Flushes);
             if matches!(step, StepOutcome::More) {
-                progress.has_more = true;
+                progress.has_more_steps = true;
                 break;
             }
             pending.last_step = Some(step);
@@ -376,7 +378,7 @@ impl<D: BlockDevice> Work<D> for RequestBatch {
         progress
     }
 
-    fn answer(&mut self, settled: &Result<(), DeviceError>) {
+    fn answer_requests(&mut self, settled: &Result<(), DeviceError>) {
         let batch = Vec::with_capacity(self.requests.len());
         let mut sent =
             ReplyBatch { claims: Arc::clone(&self.claims), batch_replies: batch, ..ReplyBatch::default() };
@@ -394,7 +396,7 @@ impl<D: BlockDevice> Work<D> for RequestBatch {
             sent.footprint_bytes += std::mem::take(&mut self.shared_buffer_bytes);
         }
         if !sent.batch_replies.is_empty() {
-            self.shared.send_batch(sent);
+            self.shared.send_reply_batch(sent);
         }
     }
 }
@@ -409,15 +411,15 @@ struct RequestReceiver<'a, D> {
 impl<D: BlockDevice> RequestReceiver<'_, D> {
     /// Reads requests from the socket and queues them for the engine, until the client disconnects or sends bytes that
     /// are no request.
-    fn receive_requests(&self, early: Vec<u8>, buffer: Vec<u8>) -> io::Result<ConnectionEnd> {
+    fn receive_requests(&self, early_bytes: Vec<u8>, buffer: Vec<u8>) -> io::Result<ConnectionEnd> {
         let mut decoder = RequestDecoder::of(self.negotiated.headers);
         let mut buffers =
             ReceiveBuffers { current_buffer: Arc::new(buffer), earlier_buffers: VecDeque::new() };
         // Claim on the memory budget for the payload that is arriving, and the deadline by which all of it has to
         // arrive.
         let (mut claim, mut deadline) = (None, Instant::now());
-        let count = early.len();
-        if let Some(end) = self.decode_and_queue(&mut decoder, &Arc::new(early), count, &mut claim) {
+        let count = early_bytes.len();
+        if let Some(end) = self.decode_and_queue(&mut decoder, &Arc::new(early_bytes), count, &mut claim) {
             return Ok(end);
         }
         loop {
@@ -426,7 +428,7 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
                 && *to_come > RECEIVE_BUFFER_BYTES
             {
                 // Read directly into the payload; its last bytes are read through the buffer, with the next request.
-                let most = UNCLAIMED_MAX_BYTES.saturating_sub(payload.len());
+                let most = CONNECTION_UNCLAIMED_MAX_BYTES.saturating_sub(payload.len());
                 let count = self
                     .shared
                     .socket
@@ -435,9 +437,9 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
                 if count == 0 && most > 0 {
                     return Ok(ConnectionEnd::Vanished);
                 }
-                if payload.len() >= UNCLAIMED_MAX_BYTES {
+                if payload.len() >= CONNECTION_UNCLAIMED_MAX_BYTES {
                     claim = Some(self.budget.claim(payload.len() + *to_come));
-                    deadline = Instant::now() + ANSWER_TIMEOUT;
+                    deadline = Instant::now() + CLAIM_HOLDER_TIMEOUT;
                 }
             }
             if claim.is_some() {
@@ -478,24 +480,24 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
         let mut end = None;
         let mut at = 0;
         while end.is_none() && at < count {
-            let (taken, found) = if count < SHARED_PAYLOADS_LEAST_BYTES {
+            let (taken, found) = if count < UNCOPIED_PAYLOADS_READ_MIN_BYTES {
                 decoder.decode_next(&buffer[at..count])
             } else {
-                decoder.decode_next_shared(buffer, at..count)
+                decoder.decode_next_sharing_buffer(buffer, at..count)
             };
             at += taken;
             match found {
                 DecodedInput::Incomplete => {}
                 DecodedInput::Request(request) => {
-                    let (bytes, is_read) = (request.footprint_bytes(), request.is_read());
+                    let (bytes, is_read) = (request.memory_footprint_bytes(), request.is_read());
                     let execution = RequestExecution::of(request, &self.target.export, self.negotiated);
-                    if let Some(moment) = self.target.rate_limit.book(execution.transferred_bytes()) {
+                    if let Some(moment) = self.target.rate_limit.book_request(execution.transferred_bytes()) {
                         // Requests that may be executed already are queued before the wait for the rate limit.
                         end = self.queue_requests(&mut requests, footprint_bytes, claim);
                         footprint_bytes = 0;
                         self.target.rate_limit.wait_until(moment);
                     }
-                    if footprint_bytes + bytes > BATCH_MAX_BYTES {
+                    if footprint_bytes + bytes > REQUEST_BATCH_MAX_BYTES {
                         end = end.or(self.queue_requests(&mut requests, footprint_bytes, claim));
                         footprint_bytes = 0;
                     }
@@ -525,13 +527,13 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
         if requests.is_empty() {
             return None;
         }
-        let is_shared = requests.iter().any(|pending| pending.execution.shares_buffer());
+        let is_shared = requests.iter().any(|pending| pending.execution.payload_shares_buffer());
         let shared_bytes = if is_shared { RECEIVE_BUFFER_BYTES } else { 0 };
         let footprint_bytes = footprint_bytes + shared_bytes;
         // A connection that holds a claim makes no other one: two that wait for each other would wait forever.
         let mut claims: Vec<_> = claim.take().into_iter().collect();
         if claims.is_empty()
-            && self.shared.in_flight.in_flight_bytes() + footprint_bytes > UNCLAIMED_MAX_BYTES
+            && self.shared.in_flight.in_flight_bytes() + footprint_bytes > CONNECTION_UNCLAIMED_MAX_BYTES
         {
             claims.push(self.budget.claim(footprint_bytes));
         }
@@ -560,7 +562,7 @@ struct ReceiveBuffers {
 
 impl ReceiveBuffers {
     /// Number of earlier buffers that are kept for reuse: clearing a new buffer takes as long as receiving into it.
-    const KEPT_BUFFERS_MAX: usize = 3;
+    const KEPT_RECEIVE_BUFFERS_MAX: usize = 3;
 
     /// Returns the buffer into which the connection receives next. If requests still refer to the current buffer, it is
     /// first replaced by one to which none refers.
@@ -571,7 +573,7 @@ impl ReceiveBuffers {
             let reused = if is_free { self.earlier_buffers.pop_front() } else { None };
             let next = reused.unwrap_or_else(|| Arc::new(vec![0; RECEIVE_BUFFER_BYTES]));
             self.earlier_buffers.push_back(std::mem::replace(&mut self.current_buffer, next));
-            if self.earlier_buffers.len() > Self::KEPT_BUFFERS_MAX {
+            if self.earlier_buffers.len() > Self::KEPT_RECEIVE_BUFFERS_MAX {
                 self.earlier_buffers.pop_front();
             }
         }
@@ -584,7 +586,7 @@ impl ReceiveBuffers {
 fn send_replies(shared: &Weak<SharedConnection>, socket: &Socket, replies: &Receiver<ReplyBatch>) {
     let mut is_gone = false;
     while let Ok(sent) = replies.recv() {
-        let patience = (!sent.claims.is_empty()).then_some(ANSWER_TIMEOUT);
+        let patience = (!sent.claims.is_empty()).then_some(CLAIM_HOLDER_TIMEOUT);
         is_gone = is_gone
             || socket.set_write_timeout(patience).is_err()
             || socket.write_replies(&sent.batch_replies, sent.sent_bytes).is_err();
@@ -597,25 +599,26 @@ fn send_replies(shared: &Weak<SharedConnection>, socket: &Socket, replies: &Rece
             shared.in_flight.has_client_gone.store(true, Ordering::Relaxed);
         }
         shared.queued_reply_batches.fetch_sub(1, Ordering::AcqRel);
-        shared.note_sent(sent);
+        shared.release_sent_batch(sent);
     }
 }
 
 /// Bytes of requests and replies in flight of one connection, and the limit on them.
 #[derive(Debug, Default)]
-struct InFlight {
+struct InFlightLimit {
     in_flight_bytes: Mutex<usize>,
     bytes_released: Condvar,
     /// Whether a reply could not be sent. If so, further replies of this connection are not needed.
     has_client_gone: AtomicBool,
 }
 
-impl InFlight {
-    /// Waits until `bytes` more fit below [`IN_FLIGHT_MAX_BYTES`], and counts them as in flight. If nothing else is in
-    /// flight, any number is accepted.
+impl InFlightLimit {
+    /// Waits until `bytes` more fit below [`CONNECTION_IN_FLIGHT_MAX_BYTES`], and counts them as in flight. If nothing
+    /// else is in flight, any number is accepted.
     fn add_in_flight(&self, bytes: usize) {
         let in_use = self.in_flight_bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_too_much = |in_use: &mut usize| *in_use > 0 && *in_use + bytes > IN_FLIGHT_MAX_BYTES;
+        let is_too_much =
+            |in_use: &mut usize| *in_use > 0 && *in_use + bytes > CONNECTION_IN_FLIGHT_MAX_BYTES;
         let waited = self.bytes_released.wait_while(in_use, is_too_much);
         *waited.unwrap_or_else(PoisonError::into_inner) += bytes;
     }

@@ -63,7 +63,7 @@ pub struct OsRefusal {
     /// Whether the only reason is that the disk is full, or that a quota or size limit is reached.
     pub is_disk_full: bool,
     /// Whether the failed operation cannot be repeated before the image is opened again.
-    pub needs_reopen: bool,
+    pub needs_image_reopen: bool,
 }
 
 impl From<OsRefusal> for DeviceError {
@@ -80,19 +80,19 @@ pub trait Medium: Nand + Any + Debug + Send {
     ///
     /// # Errors
     /// The reason for which the operating system refused a write. No operation is lost; the call may be repeated.
-    fn write_deferred(&mut self) -> Result<(), OsRefusal> {
+    fn write_deferred_operations(&mut self) -> Result<(), OsRefusal> {
         Ok(())
     }
 
     /// Sets whether the space of blocks that are erased from now on is returned to the file system (by punching holes)
     /// until they are programmed again.
-    fn set_punch_erased_blocks(&mut self, _: bool) {}
+    fn set_hole_punching(&mut self, _: bool) {}
 
     /// Copies the medium in its present state to a new directory, as an image that was closed cleanly.
     ///
     /// # Errors
     /// Errors of the operating system; a medium that is no image.
-    fn copy_to(&mut self, _directory: &Path) -> io::Result<()> {
+    fn copy_image_to(&mut self, _directory: &Path) -> io::Result<()> {
         Err(io::Error::new(
             io::ErrorKind::Unsupported,
             "the device is in memory and has no files; serve an image to take snapshots",
@@ -110,7 +110,7 @@ pub trait Medium: Nand + Any + Debug + Send {
 
     /// Returns the last refusal of a write by the operating system; `None` if a write succeeded since, or none was
     /// refused. Reads return correct data in either case.
-    fn last_refusal(&self) -> Option<&OsRefusal> {
+    fn last_os_refusal(&self) -> Option<&OsRefusal> {
         None
     }
 }
@@ -141,7 +141,7 @@ pub struct Extent {
     /// Length of the extent, bytes.
     pub len_bytes: u64,
     /// Way in which all pages of the extent are stored.
-    pub state: PageState,
+    pub page_state: PageState,
 }
 
 /// A block device as the servers (NBD, control socket) use it. Addresses are bytes; callers stay inside
@@ -192,7 +192,7 @@ pub trait BlockDevice: Send + 'static {
     ///
     /// # Errors
     /// As [`BlockDevice::write`]: none of these requests may be acknowledged.
-    fn write_deferred(&mut self) -> Result<(), DeviceError> {
+    fn write_deferred_operations(&mut self) -> Result<(), DeviceError> {
         Ok(())
     }
 
@@ -204,7 +204,7 @@ pub trait BlockDevice: Send + 'static {
 
     /// Returns the first extent (bytes stored in one way) of a range of at least one byte. The extent ends with the
     /// range at the latest. Does no flash operation.
-    fn extent(&mut self, offset: u64, len: u64) -> Extent;
+    fn first_extent(&mut self, offset: u64, len: u64) -> Extent;
 }
 
 /// Counts of commands and bytes of the clients of a device, since the server started.
@@ -259,9 +259,9 @@ pub struct FlashDevice {
     /// Whether the device refuses all requests that would change it.
     is_read_only: bool,
     /// Logical pages of a rescued image whose newest version cannot be proven; reads of these pages are refused.
-    unproven_lpns: BTreeSet<Lpn>,
+    lpns_with_unproven_version: BTreeSet<Lpn>,
     /// The refusal of the operating system that was logged last; `None` if there was none, or its end was logged.
-    logged_refusal: Option<OsRefusal>,
+    logged_os_refusal: Option<OsRefusal>,
     logged_damage: LoggedDamage,
     idle_scrub: IdleScrub,
 }
@@ -298,7 +298,7 @@ impl FlashDevice {
     /// # Errors
     /// [`DeviceError::Invalid`] if the medium keeps no bytes.
     pub fn new(device: LiveDevice, identity: DriveIdentity) -> Result<Self, DeviceError> {
-        if !device.ftl().store().nand().keeps_bytes() {
+        if !device.ftl().store().nand().keeps_host_bytes() {
             return Err(DeviceError::Invalid(
                 "the medium keeps fingerprints instead of page bytes, so that it cannot be served: make it with \
                  `RetainedFields::ALL`".into(),
@@ -310,8 +310,8 @@ impl FlashDevice {
             host_commands: HostCommandCounts::default(),
             recorder: None,
             is_read_only: false,
-            unproven_lpns: BTreeSet::new(),
-            logged_refusal: None,
+            lpns_with_unproven_version: BTreeSet::new(),
+            logged_os_refusal: None,
             logged_damage: LoggedDamage::default(),
             idle_scrub: IdleScrub {
                 next_scrubbed_page: Ppn(0),
@@ -331,13 +331,13 @@ impl FlashDevice {
     /// Refuses reads of logical pages whose newest version cannot be proven: those that a rescue left out
     /// ([`OpenReport::lpns_with_unproven_version`](crate::image::OpenReport::lpns_with_unproven_version)).
     #[must_use]
-    pub fn refuse_unproven_pages(self, unproven: BTreeSet<Lpn>) -> Self {
-        Self { unproven_lpns: unproven, ..self }
+    pub fn refuse_reads_of_unproven_pages(self, unproven: BTreeSet<Lpn>) -> Self {
+        Self { lpns_with_unproven_version: unproven, ..self }
     }
 
     /// Returns the number of logical pages whose reads are refused because their newest version cannot be proven.
-    pub fn unproven_logical_pages(&self) -> usize {
-        self.unproven_lpns.len()
+    pub fn unproven_page_count(&self) -> usize {
+        self.lpns_with_unproven_version.len()
     }
 
     /// Refuses to read a range that contains an unproven logical page (of a rescued image, with unknown newest
@@ -345,11 +345,11 @@ impl FlashDevice {
     ///
     /// # Errors
     /// [`DeviceError::Failed`] with the first page of the range whose newest version cannot be proven.
-    fn refuse_unproven_range(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
+    fn require_proven_pages(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
         let page_bytes = self.page_bytes();
         let first = Lpn((offset / page_bytes) as u32);
         let end = Lpn((offset + len).div_ceil(page_bytes) as u32);
-        match self.unproven_lpns.range(first..end).next() {
+        match self.lpns_with_unproven_version.range(first..end).next() {
             Some(lpn) => Err(DeviceError::Failed(format!(
                 "logical page {lpn} ({page_bytes} bytes from byte {}) cannot be proven: the image is damaged, and what was \
                  written there last is not known",
@@ -459,7 +459,7 @@ impl FlashDevice {
     /// [`DeviceError::Failed`]: the operating system refuses, the directory exists, or the device is in memory.
     pub fn snapshot(&mut self, directory: &Path) -> Result<(), DeviceError> {
         self.flush()?;
-        let copied = self.device.ftl_mut().store_mut().nand_mut().copy_to(directory);
+        let copied = self.device.ftl_mut().store_mut().nand_mut().copy_image_to(directory);
         copied.map_err(|error| {
             DeviceError::Failed(format!("cannot copy the image to {}: {error}", directory.display()))
         })
@@ -475,7 +475,7 @@ impl FlashDevice {
     ///
     /// # Errors
     /// The first law that is broken, as a sentence.
-    pub fn check(&mut self) -> Result<(), String> {
+    pub fn check_engine_invariants(&mut self) -> Result<(), String> {
         self.device.ftl_mut().check()
     }
 
@@ -486,7 +486,7 @@ impl FlashDevice {
 
     /// Returns the message of the last write that the operating system refused; `None` if writes succeed again.
     pub fn write_failure_message(&self) -> Option<&str> {
-        self.medium().last_refusal().map(|refused| refused.message.as_str())
+        self.medium().last_os_refusal().map(|refused| refused.message.as_str())
     }
 
     /// Returns facts about the drive for its health report: design, rated endurance, and numbers of starts and unclean
@@ -529,11 +529,11 @@ impl FlashDevice {
         if self.is_read_only {
             return Err(DeviceError::ReadOnly);
         }
-        if self.medium().last_refusal().is_some() {
-            self.write_deferred()?;
+        if self.medium().last_os_refusal().is_some() {
+            self.write_deferred_operations()?;
         }
         let outcome = self.run_engine_operation(operation);
-        self.log_refusal_change()?;
+        self.log_os_refusal_change()?;
         outcome
     }
 
@@ -548,7 +548,7 @@ impl FlashDevice {
         }
         match outcome {
             Err(error) if error.is_power_loss() => {
-                self.log_refusal_change()?;
+                self.log_os_refusal_change()?;
                 Err(error.into())
             }
             outcome => Ok(outcome?),
@@ -557,15 +557,15 @@ impl FlashDevice {
 
     /// Logs once that the operating system refused a write, and once that it accepts writes again. Returns a refusal
     /// that still holds as an error.
-    fn log_refusal_change(&mut self) -> Result<(), DeviceError> {
-        let refused = self.medium().last_refusal().cloned();
-        if refused != self.logged_refusal {
+    fn log_os_refusal_change(&mut self) -> Result<(), DeviceError> {
+        let refused = self.medium().last_os_refusal().cloned();
+        if refused != self.logged_os_refusal {
             if let Some(refused) = &refused {
                 error!("{}", refused.message);
             } else {
                 info!("the host takes writes again; nothing was lost");
             }
-            self.logged_refusal.clone_from(&refused);
+            self.logged_os_refusal.clone_from(&refused);
         }
         refused.map_or(Ok(()), |refused| Err(refused.into()))
     }
@@ -619,17 +619,17 @@ impl FlashDevice {
         self.record_operation(Op::Trim, offset, len, OperationDetails::default());
         self.run_changing_operation(|device| device.trim(offset, len))?;
         // The replay of a recording would not do these erases.
-        if self.recorder.is_none() { self.punch_dead_blocks() } else { Ok(()) }
+        if self.recorder.is_none() { self.erase_and_punch_dead_blocks() } else { Ok(()) }
     }
 
     /// Erases up to 128 of the blocks that hold no valid page, and returns their file space to the file system (punches
     /// holes).
-    fn punch_dead_blocks(&mut self) -> Result<(), DeviceError> {
-        const ERASED_BLOCKS_MAX: u32 = 128;
+    fn erase_and_punch_dead_blocks(&mut self) -> Result<(), DeviceError> {
+        const ERASED_BLOCKS_PER_TRIM_MAX: u32 = 128;
         self.run_changing_operation(|device| {
-            device.ftl_mut().store_mut().nand_mut().set_punch_erased_blocks(true);
-            let erased = device.ftl_mut().erase_dead_blocks(ERASED_BLOCKS_MAX);
-            device.ftl_mut().store_mut().nand_mut().set_punch_erased_blocks(false);
+            device.ftl_mut().store_mut().nand_mut().set_hole_punching(true);
+            let erased = device.ftl_mut().erase_dead_blocks(ERASED_BLOCKS_PER_TRIM_MAX);
+            device.ftl_mut().store_mut().nand_mut().set_hole_punching(false);
             erased.map(drop)
         })
     }
@@ -656,7 +656,7 @@ impl FlashDevice {
     }
 
     fn deallocate_range(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
-        let [before, whole, after] = self.split_at_whole_pages(offset, len);
+        let [before, whole, after] = self.split_into_head_pages_and_tail(offset, len);
         self.zero_page_part(offset, before)?;
         if whole > 0 {
             self.trim_pages(offset + before, whole)?;
@@ -668,12 +668,16 @@ impl FlashDevice {
     /// reported as a hole, so that a client that skips holes reads the page and receives the error.
     fn page_state_at(&self, offset: u64) -> PageState {
         let lpn = Lpn((offset / self.page_bytes()) as u32);
-        if self.unproven_lpns.contains(&lpn) { PageState::Stored } else { self.device.page_state(lpn) }
+        if self.lpns_with_unproven_version.contains(&lpn) {
+            PageState::Stored
+        } else {
+            self.device.page_state(lpn)
+        }
     }
 
     /// Splits a range into three lengths in bytes: before its first whole page, of its whole pages, and after its last
     /// whole page. A range inside one page counts as before.
-    fn split_at_whole_pages(&self, offset: u64, len: u64) -> [u64; 3] {
+    fn split_into_head_pages_and_tail(&self, offset: u64, len: u64) -> [u64; 3] {
         let page_bytes = self.page_bytes();
         let before = (offset.next_multiple_of(page_bytes) - offset).min(len);
         let whole = (len - before) / page_bytes * page_bytes;
@@ -707,8 +711,8 @@ impl BlockDevice for FlashDevice {
     fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {
         self.host_commands.reads += 1;
         self.host_commands.bytes_read += into.len() as u64;
-        self.refuse_unproven_range(offset, into.len() as u64)?;
-        let [before, whole, after] = self.split_at_whole_pages(offset, into.len() as u64);
+        self.require_proven_pages(offset, into.len() as u64)?;
+        let [before, whole, after] = self.split_into_head_pages_and_tail(offset, into.len() as u64);
         let (head, rest) = into.split_at_mut(before as usize);
         let (body, tail) = rest.split_at_mut(whole as usize);
         self.read_page_part(offset, head)?;
@@ -722,7 +726,7 @@ impl BlockDevice for FlashDevice {
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
         self.host_commands.writes += 1;
         self.host_commands.bytes_written += bytes.len() as u64;
-        let [before, whole, after] = self.split_at_whole_pages(offset, bytes.len() as u64);
+        let [before, whole, after] = self.split_into_head_pages_and_tail(offset, bytes.len() as u64);
         let (head, rest) = bytes.split_at(before as usize);
         let (body, tail) = rest.split_at(whole as usize);
         if before > 0 {
@@ -744,7 +748,7 @@ impl BlockDevice for FlashDevice {
         if !allocate {
             return self.deallocate_range(offset, len);
         }
-        let [before, whole, after] = self.split_at_whole_pages(offset, len);
+        let [before, whole, after] = self.split_into_head_pages_and_tail(offset, len);
         if before > 0 {
             self.overwrite_page_part(offset, &ZERO_BYTES[..before as usize])?;
         }
@@ -755,10 +759,10 @@ impl BlockDevice for FlashDevice {
         Ok(())
     }
 
-    fn write_deferred(&mut self) -> Result<(), DeviceError> {
-        // `log_refusal_change` reports the refusal.
-        let _ = self.device.ftl_mut().store_mut().nand_mut().write_deferred();
-        self.log_refusal_change()
+    fn write_deferred_operations(&mut self) -> Result<(), DeviceError> {
+        // `log_os_refusal_change` reports the refusal.
+        let _ = self.device.ftl_mut().store_mut().nand_mut().write_deferred_operations();
+        self.log_os_refusal_change()
     }
 
     fn flush(&mut self) -> Result<(), DeviceError> {
@@ -770,13 +774,13 @@ impl BlockDevice for FlashDevice {
         self.run_changing_operation(Device::flush)
     }
 
-    fn extent(&mut self, offset: u64, len: u64) -> Extent {
+    fn first_extent(&mut self, offset: u64, len: u64) -> Extent {
         let state = self.page_state_at(offset);
         let page_bytes = self.page_bytes();
         let mut end = (offset / page_bytes + 1) * page_bytes;
         while end < offset + len && self.page_state_at(end) == state {
             end += page_bytes;
         }
-        Extent { len_bytes: len.min(end - offset), state }
+        Extent { len_bytes: len.min(end - offset), page_state: state }
     }
 }

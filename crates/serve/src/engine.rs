@@ -32,7 +32,7 @@ use crate::device::{BlockDevice, DeviceError};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StepProgress {
     /// Whether the work has another step.
-    pub has_more: bool,
+    pub has_more_steps: bool,
     /// Whether the work may be answered only after a flush of the device.
     pub wants_flush: bool,
 }
@@ -42,12 +42,12 @@ pub trait Work<D>: Send {
     /// Returns the source of the work (a number for its connection). Work of one source is executed in the order in
     /// which it was queued, and enters the log span of its source itself. `None`: the work has no such order, and is
     /// logged in the span of the engine.
-    fn source(&self) -> Option<u64> {
+    fn connection_number(&self) -> Option<u64> {
         None
     }
 
     /// Whether the next step of the work takes so little time that the thread which queues the work may execute it.
-    fn is_short(&self) -> bool {
+    fn has_short_step(&self) -> bool {
         true
     }
 
@@ -56,7 +56,7 @@ pub trait Work<D>: Send {
 
     /// Answers the requests that the last step finished. `settled` is the outcome of the flush, or of the write of
     /// deferred operations, that the engine did after the step.
-    fn answer(&mut self, settled: &Result<(), DeviceError>);
+    fn answer_requests(&mut self, settled: &Result<(), DeviceError>);
 }
 
 /// Error: the engine executes no work any more, because it was stopped or the device panicked.
@@ -94,10 +94,12 @@ impl<D: BlockDevice> Engine<D> {
             idle_device: Some(Box::new(rounds)),
             phase: EnginePhase::Serving,
         };
-        let shared = Arc::new(SharedEngine { state: Mutex::new(state), wake: Condvar::new() });
+        let shared =
+            Arc::new(SharedEngine { state: Mutex::new(state), engine_thread_wakeup: Condvar::new() });
         let engine = Self { shared: Arc::clone(&shared) };
         let of_thread = Arc::clone(&shared);
-        let thread = thread::Builder::new().name("engine".into()).spawn(move || of_thread.run());
+        let thread =
+            thread::Builder::new().name("engine".into()).spawn(move || of_thread.run_engine_thread());
         let thread = thread.expect("the system has room for a thread when the server starts");
         (engine, EngineThread { shared, thread: Some(thread) })
     }
@@ -105,7 +107,7 @@ impl<D: BlockDevice> Engine<D> {
     /// Whether the engine accepts and executes work. When the engine ends, this becomes false before any work is
     /// refused with [`EngineStopped`].
     pub fn is_alive(&self) -> bool {
-        self.shared.state().phase == EnginePhase::Serving
+        self.shared.lock_state().phase == EnginePhase::Serving
     }
 
     /// Queues work, and executes it at once if it is short and no other thread uses the device.
@@ -113,21 +115,21 @@ impl<D: BlockDevice> Engine<D> {
     /// # Errors
     /// [`EngineStopped`] if the engine has ended, or ends by a panic of the device at this work; the work is dropped.
     pub fn submit(&self, work: impl Work<D> + 'static) -> Result<(), EngineStopped> {
-        let is_short = work.is_short();
-        let mut state = self.shared.state();
+        let is_short = work.has_short_step();
+        let mut state = self.shared.lock_state();
         if state.phase != EnginePhase::Serving {
             drop(state);
             return Err(EngineStopped);
         }
         state.arrived_work.push_back(Box::new(work));
         if !is_short && state.idle_device.is_some() {
-            self.shared.wake.notify_one();
+            self.shared.engine_thread_wakeup.notify_one();
             return Ok(());
         }
         let Some(rounds) = state.take_device() else { return Ok(()) };
         drop(state);
         if self.shared.execute_round(rounds)? {
-            self.shared.wake.notify_one();
+            self.shared.engine_thread_wakeup.notify_one();
         }
         Ok(())
     }
@@ -159,7 +161,7 @@ impl<D, T: Send, F: FnOnce(&mut D) -> T + Send> Work<D> for AwaitedJob<F, T> {
         StepProgress::default()
     }
 
-    fn answer(&mut self, _: &Result<(), DeviceError>) {
+    fn answer_requests(&mut self, _: &Result<(), DeviceError>) {
         if let Some(result) = self.result.take() {
             // The thread that waited for the result may have ended.
             let _ = self.result_sender.send(result);
@@ -194,8 +196,8 @@ impl<D: BlockDevice> EngineThread<D> {
 
 impl<D> Drop for EngineThread<D> {
     fn drop(&mut self) {
-        self.shared.state().stop();
-        self.shared.wake.notify_one();
+        self.shared.lock_state().stop_accepting_work();
+        self.shared.engine_thread_wakeup.notify_one();
     }
 }
 
@@ -204,7 +206,7 @@ impl<D> Drop for EngineThread<D> {
 struct SharedEngine<D> {
     state: Mutex<EngineState<D>>,
     /// Wakes the engine thread when work may wait for it, or the engine stops.
-    wake: Condvar,
+    engine_thread_wakeup: Condvar,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -245,7 +247,7 @@ impl<D> EngineState<D> {
             .is_some_and(|rounds| !rounds.waiting_work.is_empty() || !self.arrived_work.is_empty())
     }
 
-    fn stop(&mut self) {
+    fn stop_accepting_work(&mut self) {
         if self.phase == EnginePhase::Serving {
             self.phase = EnginePhase::Stopping;
         }
@@ -253,7 +255,7 @@ impl<D> EngineState<D> {
 }
 
 impl<D> SharedEngine<D> {
-    fn state(&self) -> MutexGuard<'_, EngineState<D>> {
+    fn lock_state(&self) -> MutexGuard<'_, EngineState<D>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -267,7 +269,7 @@ impl<D: BlockDevice> SharedEngine<D> {
     fn execute_round(&self, mut rounds: Box<RoundExecutor<D>>) -> Result<bool, EngineStopped> {
         // What a panic leaves behind is dropped unseen.
         let outcome = panic::catch_unwind(AssertUnwindSafe(|| rounds.run_round()));
-        let mut state = self.state();
+        let mut state = self.lock_state();
         if outcome.is_ok() {
             state.idle_device = Some(rounds);
             return Ok(state.has_work_while_idle() || state.phase != EnginePhase::Serving);
@@ -275,21 +277,21 @@ impl<D: BlockDevice> SharedEngine<D> {
         state.phase = EnginePhase::Ended;
         let unanswered = std::mem::take(&mut state.arrived_work);
         drop(state);
-        self.wake.notify_one();
+        self.engine_thread_wakeup.notify_one();
         drop((unanswered, rounds));
         Err(EngineStopped)
     }
 
     /// Runs the engine thread: executes the work that other threads leave, until the engine is stopped. Returns the
     /// device and the outcome of a last flush.
-    fn run(&self) -> Result<EndedDevice<D>, EngineStopped> {
+    fn run_engine_thread(&self) -> Result<EndedDevice<D>, EngineStopped> {
         loop {
             let is_idle = |state: &mut EngineState<D>| match state.phase {
                 EnginePhase::Serving => !state.has_work_while_idle(),
                 EnginePhase::Stopping => state.idle_device.is_none(),
                 EnginePhase::Ended => false,
             };
-            let waited = self.wake.wait_while(self.state(), is_idle);
+            let waited = self.engine_thread_wakeup.wait_while(self.lock_state(), is_idle);
             let mut state = waited.unwrap_or_else(PoisonError::into_inner);
             let rounds = state.take_device().ok_or(EngineStopped)?;
             drop(state);
@@ -327,7 +329,7 @@ impl<D: BlockDevice> RoundExecutor<D> {
         let mut unfinished = Vec::new();
         for _ in 0..self.waiting_work.len() {
             let work = self.waiting_work.pop_front().expect("so many wait");
-            let source = work.source();
+            let source = work.connection_number();
             if source.is_some() && unfinished.contains(&source) {
                 self.waiting_work.push_back(work);
                 continue;
@@ -336,15 +338,16 @@ impl<D: BlockDevice> RoundExecutor<D> {
             let (work, has_more) = self.stepped_work.last_mut().expect("it was pushed above");
             let _logged_as = source.is_none().then(|| self.log_span.enter());
             let progress = work.step(&mut self.device);
-            *has_more = progress.has_more;
-            if progress.has_more {
+            *has_more = progress.has_more_steps;
+            if progress.has_more_steps {
                 unfinished.push(source);
             }
             wants_flush |= progress.wants_flush;
         }
         let Self { device, log_span: span, .. } = self;
-        let settled = span.in_scope(|| if wants_flush { device.flush() } else { device.write_deferred() });
-        self.stepped_work.iter_mut().for_each(|(work, _)| work.answer(&settled));
+        let settled =
+            span.in_scope(|| if wants_flush { device.flush() } else { device.write_deferred_operations() });
+        self.stepped_work.iter_mut().for_each(|(work, _)| work.answer_requests(&settled));
         for (work, has_more) in self.stepped_work.drain(..).rev() {
             if has_more {
                 self.waiting_work.push_front(work);
@@ -392,8 +395,8 @@ mod tests {
             self.recorded_calls.push("flush".into());
             Ok(())
         }
-        fn extent(&mut self, _: u64, len: u64) -> Extent {
-            Extent { len_bytes: len, state: PageState::Hole }
+        fn first_extent(&mut self, _: u64, len: u64) -> Extent {
+            Extent { len_bytes: len, page_state: PageState::Hole }
         }
     }
 
@@ -411,11 +414,11 @@ mod tests {
     }
 
     impl Work<RecordingDevice> for RecordedWork {
-        fn source(&self) -> Option<u64> {
+        fn connection_number(&self) -> Option<u64> {
             self.source
         }
 
-        fn is_short(&self) -> bool {
+        fn has_short_step(&self) -> bool {
             self.is_short
         }
 
@@ -425,10 +428,10 @@ mod tests {
                 meanwhile();
             }
             self.steps_left -= 1;
-            StepProgress { has_more: self.steps_left > 0, wants_flush: self.wants_flush }
+            StepProgress { has_more_steps: self.steps_left > 0, wants_flush: self.wants_flush }
         }
 
-        fn answer(&mut self, settled: &Result<(), DeviceError>) {
+        fn answer_requests(&mut self, settled: &Result<(), DeviceError>) {
             assert!(settled.is_ok());
             if self.steps_left == 0 {
                 self.executed_by.send((self.name, thread::current().id())).expect("the test listens");
@@ -519,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn only_one_step_of_long_work_delays_other_sources_and_each_source_keeps_its_order() {
+    fn only_one_step_of_long_work_delays_other_connections_and_each_keeps_its_order() {
         let rig = EngineUnderTest::new();
         let (engine, of_other) = (rig.engine.clone(), rig.short_work("other"));
         let of_same = RecordedWork { source: Some(7), ..rig.short_work("same") };

@@ -34,7 +34,7 @@ const PLAIN_TEXT_CONTENT_TYPE: &str = "text/plain; charset=utf-8";
 /// A valid GET or HEAD request.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Request {
-    is_head: bool,
+    is_head_request: bool,
     /// Path of the requested URL, without the query.
     path: String,
     /// Names and values of the headers, in the order of their arrival.
@@ -46,8 +46,8 @@ impl Request {
         &self.path
     }
 
-    pub(crate) fn is_head(&self) -> bool {
-        self.is_head
+    pub(crate) fn is_head_request(&self) -> bool {
+        self.is_head_request
     }
 
     /// Returns all values of a header.
@@ -85,7 +85,7 @@ impl Request {
         }
         let headers: Option<Vec<_>> = lines.map(parse_header_line).collect();
         let path = target.split('?').next().unwrap_or_default().to_owned();
-        Ok(Self { is_head: method == "HEAD", path, headers: headers.ok_or_else(malformed)? })
+        Ok(Self { is_head_request: method == "HEAD", path, headers: headers.ok_or_else(malformed)? })
     }
 }
 
@@ -177,7 +177,7 @@ fn read_request_header(socket: &Socket) -> io::Result<Option<Vec<u8>>> {
 /// # Errors
 /// Errors of the socket; the client did not accept the answer in time.
 pub(crate) fn send_answer(socket: &Socket, request: &Request, answer: &Answer) -> io::Result<()> {
-    write_within_timeout(socket, answer.encode(!request.is_head).as_bytes())
+    write_within_timeout(socket, answer.encode(!request.is_head_request).as_bytes())
 }
 
 /// Sends the header of an answer whose length is not known. The caller sends the body, which ends with the connection.
@@ -214,7 +214,7 @@ mod tests {
     fn an_http_request_is_parsed_into_its_path_and_headers() {
         let request =
             Request::parse_header(b"HEAD /a?b HTTP/1.1\r\nHost: x\r\nhOST:y \r\n\r\n").expect("it is one");
-        assert_eq!((request.path(), request.is_head()), ("/a", true));
+        assert_eq!((request.path(), request.is_head_request()), ("/a", true));
         assert_eq!(request.header_values("host").collect::<Vec<_>>(), ["x", "y"]);
     }
 

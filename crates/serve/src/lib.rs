@@ -32,7 +32,7 @@ mod specification;
 mod tls;
 
 pub use budget::DEFAULT_MEMORY_BUDGET_BYTES;
-pub use connection::IN_FLIGHT_MAX_BYTES;
+pub use connection::CONNECTION_IN_FLIGHT_MAX_BYTES;
 pub use device::{BlockDevice, DeviceError, FlashDevice, LiveDevice, Medium, OsRefusal};
 pub use limits::Limits;
 pub use server::{BoundListener, NamedDevice, ServeError, Server};

@@ -9,7 +9,7 @@ pub struct Limits {
     /// Most simultaneous connections on one listening socket. A client beyond the limit is disconnected at once.
     pub max_connections: usize,
     /// Most bytes of memory that large requests of all connections hold together.
-    pub request_memory_bytes: usize,
+    pub max_request_memory_bytes: usize,
     /// Rate of each export: bytes that all its clients together read and write per second. `None`: no limit.
     pub bytes_per_second: Option<u64>,
     /// Rate of each export: requests of all its clients together per second. `None`: no limit.
@@ -20,7 +20,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             max_connections: CONNECTIONS_MAX,
-            request_memory_bytes: DEFAULT_MEMORY_BUDGET_BYTES,
+            max_request_memory_bytes: DEFAULT_MEMORY_BUDGET_BYTES,
             bytes_per_second: None,
             requests_per_second: None,
         }

@@ -41,7 +41,7 @@ impl MemoryDeviceSpecification {
         let nvram_bytes = parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages);
         let nand: Box<dyn Medium> =
             Box::new(SimNand::new(resolved.geometry, RetainedFields::ALL).with_nvram(nvram_bytes));
-        let options = DeviceOptions { buffer: self.config.configured_buffer() };
+        let options = DeviceOptions { buffer: self.config.configured_write_buffer() };
         let device = Device::new(nand, resolved.logical_pages, &parts, options)?;
         let identity = DriveIdentity {
             design: self.design.clone(),

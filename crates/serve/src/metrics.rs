@@ -114,13 +114,13 @@ struct DeviceFigures {
 
 impl DeviceFigures {
     fn of(device: &mut FlashDevice, export: Option<String>) -> Self {
-        let answers = [report::stats_answer(device), report::health(device)];
+        let answers = [report::stats_answer(device), report::health_answer(device)];
         let fields = answers.into_iter().filter_map(|answer| answer.as_object().cloned()).flatten();
         Self { export, figures: fields.collect() }
     }
 
     /// Encodes one value of a metric, with the label of the device's export and, if given, one more label.
-    fn encode(
+    fn encode_value(
         &self,
         metric: &mut MetricEncoder<'_>,
         kind: MetricType,
@@ -145,13 +145,13 @@ impl DeviceFigures {
         found: &Value,
     ) -> fmt::Result {
         match series {
-            Single => self.encode(metric, kind, None, found),
+            Single => self.encode_value(metric, kind, None, found),
             Causes => Cause::ALL.map(Cause::name).into_iter().try_for_each(|cause| {
                 let count = found.get(cause).unwrap_or(&Value::Null);
-                self.encode(metric, kind, Some(("cause", cause)), count)
+                self.encode_value(metric, kind, Some(("cause", cause)), count)
             }),
             Structures => found.as_object().into_iter().flatten().try_for_each(|(structure, bytes)| {
-                self.encode(metric, kind, Some(("structure", structure.as_str())), bytes)
+                self.encode_value(metric, kind, Some(("structure", structure.as_str())), bytes)
             }),
         }
     }
@@ -218,7 +218,7 @@ impl Server<FlashDevice> {
     /// # Errors
     /// [`ServeError::Listen`].
     pub fn open_metrics_on(&mut self, bound: BoundListener) -> Result<Address, ServeError> {
-        let (targets, has_names) = (Arc::clone(self.targets()), self.has_names());
+        let (targets, has_names) = (Arc::clone(self.export_targets()), self.reports_names());
         self.accept_clients(bound, move |socket: &Arc<Socket>| {
             // A client that disconnects or takes too long is not logged.
             let _ = serve_scrape(socket, &targets, has_names);
@@ -233,7 +233,7 @@ fn serve_scrape(socket: &Socket, targets: &[ExportTarget<FlashDevice>], has_name
         let refusal = Answer::refusal("404 Not Found", "there is no such page; the metrics are at /metrics");
         return http::send_answer(socket, &request, &refusal);
     }
-    let report = gather_figures(targets, has_names);
+    let report = gather_device_figures(targets, has_names);
     if report.0.is_empty() {
         return Ok(());
     }
@@ -242,7 +242,7 @@ fn serve_scrape(socket: &Socket, targets: &[ExportTarget<FlashDevice>], has_name
 }
 
 /// Gathers the answers to the control commands `stats` and `health` of all devices whose engine has not stopped.
-fn gather_figures(targets: &[ExportTarget<FlashDevice>], has_names: bool) -> ServerFigures {
+fn gather_device_figures(targets: &[ExportTarget<FlashDevice>], has_names: bool) -> ServerFigures {
     let answers = |target: &ExportTarget<FlashDevice>| {
         let export = has_names.then(|| target.export.name.clone());
         target.engine.run_and_wait(|device| DeviceFigures::of(device, export)).ok()

@@ -29,7 +29,7 @@ impl Rate {
     }
 
     /// Books `amount` (bytes or requests) and returns the time from which on the request may be executed.
-    fn book(&mut self, now: Duration, amount: u64) -> Duration {
+    fn book_amount(&mut self, now: Duration, amount: u64) -> Duration {
         let begin = self.booked_until.max(now.saturating_sub(BURST_TIME_MAX));
         let nanoseconds = u128::from(amount) * 1_000_000_000 / u128::from(self.units_per_second);
         self.booked_until = begin + Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX));
@@ -56,9 +56,9 @@ struct RateState {
 
 impl RateState {
     /// Books a request of `bytes` under both rates, and returns the time from which on it may be executed.
-    fn book(&mut self, now: Duration, bytes: u64) -> Duration {
-        let of_bytes = self.byte_rate.as_mut().map_or(now, |rate| rate.book(now, bytes));
-        let of_requests = self.request_rate.as_mut().map_or(now, |rate| rate.book(now, 1));
+    fn book_request(&mut self, now: Duration, bytes: u64) -> Duration {
+        let of_bytes = self.byte_rate.as_mut().map_or(now, |rate| rate.book_amount(now, bytes));
+        let of_requests = self.request_rate.as_mut().map_or(now, |rate| rate.book_amount(now, 1));
         of_bytes.max(of_requests)
     }
 }
@@ -80,19 +80,19 @@ impl RateLimit {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, RateState> {
+    fn lock_state(&self) -> MutexGuard<'_, RateState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Books a request of `bytes`. Returns the time until which it has to wait (see [`Self::wait_until`]), or `None` if
     /// it may be executed at once.
-    pub(crate) fn book(&self, bytes: u64) -> Option<Duration> {
-        let mut state = self.state();
+    pub(crate) fn book_request(&self, bytes: u64) -> Option<Duration> {
+        let mut state = self.lock_state();
         if state.is_unlimited {
             return None;
         }
         let now = self.start_time.elapsed();
-        let moment = Some(state.book(now, bytes)).filter(|&moment| moment > now);
+        let moment = Some(state.book_request(now, bytes)).filter(|&moment| moment > now);
         self.delayed_requests.fetch_add(u64::from(moment.is_some()), Ordering::Relaxed);
         moment
     }
@@ -100,13 +100,14 @@ impl RateLimit {
     /// Waits until `moment` (time since this limit was made), or until the limit is lifted.
     pub(crate) fn wait_until(&self, moment: Duration) {
         let left = moment.saturating_sub(self.start_time.elapsed());
-        let waited = self.limit_lifted.wait_timeout_while(self.state(), left, |state| !state.is_unlimited);
+        let waited =
+            self.limit_lifted.wait_timeout_while(self.lock_state(), left, |state| !state.is_unlimited);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Ends the limit, also for requests that wait: the server stops and executes what has arrived without delay.
     pub(crate) fn lift_limit(&self) {
-        self.state().is_unlimited = true;
+        self.lock_state().is_unlimited = true;
         self.limit_lifted.notify_all();
     }
 
@@ -121,15 +122,15 @@ mod tests {
     use super::*;
 
     /// Time at which the first request of a test arrives, from an arbitrary zero.
-    const FIRST_ARRIVAL: Duration = Duration::from_secs(10);
+    const FIRST_ARRIVAL_TIME: Duration = Duration::from_secs(10);
 
     /// Returns the times at which each of `count` requests of `bytes` is executed, in milliseconds after the start, if
     /// the client always has the next request ready.
     fn execution_times_ms(state: &mut RateState, count: u64, bytes: u64) -> Vec<u128> {
-        let mut now = FIRST_ARRIVAL;
+        let mut now = FIRST_ARRIVAL_TIME;
         let execute = |_| {
-            now = now.max(state.book(now, bytes));
-            now.saturating_sub(FIRST_ARRIVAL).as_millis()
+            now = now.max(state.book_request(now, bytes));
+            now.saturating_sub(FIRST_ARRIVAL_TIME).as_millis()
         };
         (0..count).map(execute).collect()
     }
@@ -172,12 +173,12 @@ mod tests {
     #[test]
     fn a_request_larger_than_the_rate_runs_at_once_and_delays_the_next_one() {
         let mut rate = Rate::new(1);
-        assert!(rate.book(FIRST_ARRIVAL, 1 << 20) <= FIRST_ARRIVAL);
+        assert!(rate.book_amount(FIRST_ARRIVAL_TIME, 1 << 20) <= FIRST_ARRIVAL_TIME);
         assert_eq!(
-            rate.book(FIRST_ARRIVAL, 1),
-            FIRST_ARRIVAL.saturating_sub(BURST_TIME_MAX) + Duration::from_secs(1 << 20)
+            rate.book_amount(FIRST_ARRIVAL_TIME, 1),
+            FIRST_ARRIVAL_TIME.saturating_sub(BURST_TIME_MAX) + Duration::from_secs(1 << 20)
         );
-        assert!(rate.book(FIRST_ARRIVAL, u64::MAX) > FIRST_ARRIVAL);
+        assert!(rate.book_amount(FIRST_ARRIVAL_TIME, u64::MAX) > FIRST_ARRIVAL_TIME);
     }
 
     #[test]
@@ -191,6 +192,6 @@ mod tests {
         };
         limit.lift_limit();
         waiter.join().unwrap();
-        assert_eq!((limit.book(0), limit.book(0), limit.delayed_requests()), (None, None, 0));
+        assert_eq!((limit.book_request(0), limit.book_request(0), limit.delayed_requests()), (None, None, 0));
     }
 }

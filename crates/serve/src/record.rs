@@ -15,7 +15,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::time::Instant;
 
-use wearwell::data::{Descriptor, Fingerprint, compressed_len, fingerprint_of};
+use wearwell::data::{ContentDescriptor, Fingerprint, compressed_len, fingerprint_of};
 use wearwell_trace::{NativeWriter, Op, PAGE_BYTES, Request, TraceWriter};
 
 use crate::device::DeviceError;
@@ -32,7 +32,7 @@ pub(crate) struct OperationDetails<'a> {
 /// Writes the operations of a device to a trace file.
 pub struct Recorder {
     trace_writer: RecordingWriter,
-    started: Instant,
+    recording_start: Instant,
     request_buffer: Request,
     request_count: u64,
     /// Reason for which the recording ended early; `None` while the file can be written.
@@ -47,7 +47,7 @@ impl std::fmt::Debug for Recorder {
 
 enum RecordingWriter {
     Native(Box<NativeWriter<BufWriter<File>>>),
-    Capture(Capture),
+    Capture(CaptureWriter),
 }
 
 impl Recorder {
@@ -62,7 +62,7 @@ impl Recorder {
         };
         let is_capture = path.extension().is_some_and(|ending| ending == "ops");
         let form = if is_capture {
-            RecordingWriter::Capture(Capture::create(path).map_err(|error| failed(&error))?)
+            RecordingWriter::Capture(CaptureWriter::create(path).map_err(|error| failed(&error))?)
         } else {
             let file = File::create(path).map_err(|error| failed(&error))?;
             let writer =
@@ -71,7 +71,7 @@ impl Recorder {
         };
         Ok(Self {
             trace_writer: form,
-            started: Instant::now(),
+            recording_start: Instant::now(),
             request_buffer: Request::default(),
             request_count: 0,
             write_failure_message: None,
@@ -85,9 +85,9 @@ impl Recorder {
             return;
         }
         let request = &mut self.request_buffer;
-        request.time_ns = self.started.elapsed().as_nanos() as u64;
+        request.time_ns = self.recording_start.elapsed().as_nanos() as u64;
         (request.op, request.offset_bytes, request.len_bytes) = (op, offset, len);
-        request.source_offset_bytes = more.source_offset_bytes;
+        request.remap_source_offset_bytes = more.source_offset_bytes;
         let written = match &mut self.trace_writer {
             RecordingWriter::Native(writer) => {
                 request.content.clear();
@@ -122,29 +122,29 @@ impl Recorder {
     }
 }
 
-fn descriptor_of_page(page: &[u8]) -> Descriptor {
-    Descriptor {
+fn descriptor_of_page(page: &[u8]) -> ContentDescriptor {
+    ContentDescriptor {
         compressed_bytes: compressed_len(page) as u16,
-        ..Descriptor::of_fingerprint(fingerprint_of(page))
+        ..ContentDescriptor::of_fingerprint(fingerprint_of(page))
     }
 }
 
 /// Writer of a capture: a text file of operations (`.ops`), and a file with the bytes of each distinct page (`.pages`).
 /// The operations refer to pages by number: the position of the page in the second file.
-struct Capture {
+struct CaptureWriter {
     operation_file: BufWriter<File>,
     page_file: BufWriter<File>,
-    page_numbers: HashMap<[u8; 16], u32>,
+    page_numbers_by_digest: HashMap<[u8; 16], u32>,
 }
 
-impl Capture {
+impl CaptureWriter {
     fn create(path: &Path) -> io::Result<Self> {
         let mut ops = BufWriter::new(File::create(path)?);
         let mut pages = BufWriter::new(File::create(path.with_extension("pages"))?);
         ops.write_all(b"# blkcap v1 page=4096 bytes in .pages\n")?;
         // Page number 0 is the page of zeros.
         pages.write_all(&[0; PAGE_BYTES as usize])?;
-        Ok(Self { operation_file: ops, page_file: pages, page_numbers: HashMap::new() })
+        Ok(Self { operation_file: ops, page_file: pages, page_numbers_by_digest: HashMap::new() })
     }
 
     fn write(&mut self, request: &Request, bytes: &[u8]) -> io::Result<()> {
@@ -173,8 +173,8 @@ impl Capture {
         if fingerprint_of(page) == Fingerprint::ZERO_PAGE {
             return Ok(0);
         }
-        let next = self.page_numbers.len() as u32 + 1;
-        let number = *self.page_numbers.entry(page_digest(page)).or_insert(next);
+        let next = self.page_numbers_by_digest.len() as u32 + 1;
+        let number = *self.page_numbers_by_digest.entry(page_digest(page)).or_insert(next);
         if number == next {
             self.page_file.write_all(page)?;
         }

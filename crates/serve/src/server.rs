@@ -177,7 +177,7 @@ impl<D: BlockDevice> Server<D> {
             engine_threads,
             reports_export_names: true,
             connections_max: limits.max_connections,
-            request_memory_budget: Arc::new(MemoryBudget::of(limits.request_memory_bytes)),
+            request_memory_budget: Arc::new(MemoryBudget::of(limits.max_request_memory_bytes)),
             tls: None,
             open_sockets: Vec::new(),
         }
@@ -199,7 +199,7 @@ impl<D: BlockDevice> Server<D> {
         &self.export_targets[0].engine
     }
 
-    pub(crate) fn targets(&self) -> &Arc<[ExportTarget<D>]> {
+    pub(crate) fn export_targets(&self) -> &Arc<[ExportTarget<D>]> {
         &self.export_targets
     }
 
@@ -207,7 +207,7 @@ impl<D: BlockDevice> Server<D> {
         self.connections_max
     }
 
-    pub(crate) fn has_names(&self) -> bool {
+    pub(crate) fn reports_names(&self) -> bool {
         self.reports_export_names
     }
 
@@ -265,7 +265,9 @@ impl<D: BlockDevice> Server<D> {
             let at = address.clone();
             let thread = thread::Builder::new().name("listener".into()).stack_size(SMALL_THREAD_STACK_BYTES);
             let turned_away = move |why: &str| warn!("{at}: a client was turned away: {why}");
-            thread.spawn(move || accept_all(&listener, &clients, &serve, &turned_away)).map_err(failed)?
+            thread
+                .spawn(move || accept_until_closed(&listener, &clients, &serve, &turned_away))
+                .map_err(failed)?
         };
         self.open_sockets.push(OpenSocket { listener, clients, accepting_thread: acceptor });
         Ok(address)
@@ -331,7 +333,7 @@ fn stop_engine<D: BlockDevice>(thread: EngineThread<D>) -> Result<D, ServeError>
 /// Accepts clients until the listening socket is closed. A client beyond the limit of connections is disconnected.
 /// `turned_away` is called with the reason for the first such client, and again for the next one only after another
 /// client was accepted in between.
-fn accept_all(
+fn accept_until_closed(
     listener: &Listener,
     clients: &Arc<Clients>,
     serve: &(impl Fn(&Arc<Socket>) + Clone + Send + 'static),
@@ -371,7 +373,7 @@ fn is_temporary_accept_error(error: &io::Error) -> bool {
 struct Clients {
     max_clients: usize,
     open_clients: Mutex<OpenClients>,
-    client_left: Condvar,
+    client_disconnected: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -382,10 +384,10 @@ struct OpenClients {
 
 impl Clients {
     fn with_limit(max_clients: usize) -> Self {
-        Self { max_clients, open_clients: Mutex::default(), client_left: Condvar::new() }
+        Self { max_clients, open_clients: Mutex::default(), client_disconnected: Condvar::new() }
     }
 
-    fn sockets(&self) -> MutexGuard<'_, OpenClients> {
+    fn lock_open_clients(&self) -> MutexGuard<'_, OpenClients> {
         self.open_clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -400,7 +402,7 @@ impl Clients {
     ) -> io::Result<()> {
         let socket = Arc::new(socket);
         let number = {
-            let mut sockets = self.sockets();
+            let mut sockets = self.lock_open_clients();
             if sockets.open_sockets.len() >= self.max_clients {
                 return Err(io::Error::other(format!(
                     "the limit of connected clients, {}, is reached",
@@ -434,10 +436,10 @@ impl Clients {
     /// clients that are left.
     fn disconnect_all(&self) {
         for (how, patience) in [(Shutdown::Read, STOP_GRACE_TIME), (Shutdown::Both, STOP_GRACE_TIME)] {
-            let sockets = self.sockets();
+            let sockets = self.lock_open_clients();
             sockets.open_sockets.values().for_each(|socket| socket.shutdown(how));
             let some_left = |sockets: &mut OpenClients| !sockets.open_sockets.is_empty();
-            let waited = self.client_left.wait_timeout_while(sockets, patience, some_left);
+            let waited = self.client_disconnected.wait_timeout_while(sockets, patience, some_left);
             drop(waited.unwrap_or_else(PoisonError::into_inner));
         }
     }
@@ -450,8 +452,8 @@ struct RemoveClientOnDrop {
 
 impl Drop for RemoveClientOnDrop {
     fn drop(&mut self) {
-        self.clients.sockets().open_sockets.remove(&self.client_number);
-        self.clients.client_left.notify_all();
+        self.clients.lock_open_clients().open_sockets.remove(&self.client_number);
+        self.clients.client_disconnected.notify_all();
     }
 }
 
@@ -470,7 +472,7 @@ mod tests {
         let (one, _) = UnixStream::pair().expect("the system has sockets");
         let one = Arc::new(Socket::from(Stream::Unix(one)));
         let taken = (1_000_000..).take(CONNECTIONS_MAX).map(|number| (number, Arc::clone(&one)));
-        clients.sockets().open_sockets.extend(taken);
+        clients.lock_open_clients().open_sockets.extend(taken);
     }
 
     /// Regression: 1,024 idle connections kept all other clients out without a log line.
@@ -487,7 +489,9 @@ mod tests {
         let acceptor = {
             let (listener, clients) = (Arc::clone(&listener), Arc::clone(&clients));
             let turned_away = move |why: &str| tell.send(why.to_owned()).expect("somebody listens");
-            thread::spawn(move || accept_all(&listener, &clients, &|_: &Arc<Socket>| (), &turned_away))
+            thread::spawn(move || {
+                accept_until_closed(&listener, &clients, &|_: &Arc<Socket>| (), &turned_away);
+            })
         };
         let is_hung_up_on = || {
             let mut client = TcpStream::connect(address).expect("the listener listens");
@@ -495,7 +499,7 @@ mod tests {
         };
         fill_all_connections(&clients);
         (0..3).for_each(|_| is_hung_up_on());
-        clients.sockets().open_sockets.clear();
+        clients.lock_open_clients().open_sockets.clear();
         is_hung_up_on();
         fill_all_connections(&clients);
         (0..2).for_each(|_| is_hung_up_on());

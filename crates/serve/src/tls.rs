@@ -110,14 +110,15 @@ mod with_tls {
                 encrypted_input: Mutex::default(),
                 send_lock: Mutex::new(()),
             };
-            while session.state().is_handshaking() {
+            while session.lock_tls_connection().is_handshaking() {
                 let left = deadline.saturating_duration_since(Instant::now());
                 if left.is_zero() {
                     return Err(io::ErrorKind::TimedOut.into());
                 }
                 stream.set_read_timeout(Some(left))?;
                 session.send_pending_tls_messages(stream)?;
-                if session.state().is_handshaking() && session.receive_and_decrypt(stream)? == 0 {
+                if session.lock_tls_connection().is_handshaking() && session.receive_and_decrypt(stream)? == 0
+                {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
             }
@@ -151,14 +152,14 @@ mod with_tls {
     }
 
     impl Session {
-        fn state(&self) -> MutexGuard<'_, ServerConnection> {
+        fn lock_tls_connection(&self) -> MutexGuard<'_, ServerConnection> {
             self.state.lock().unwrap_or_else(PoisonError::into_inner)
         }
 
         /// Reads decrypted bytes; returns 0 when the client has ended the connection.
         pub(crate) fn read(&self, stream: &Stream, into: &mut [u8]) -> io::Result<usize> {
             loop {
-                match self.state().reader().read(into) {
+                match self.lock_tls_connection().reader().read(into) {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                     // A connection that was cut is over as well.
                     Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
@@ -167,19 +168,19 @@ mod with_tls {
                 if self.receive_and_decrypt(stream)? == 0 {
                     return Ok(0);
                 }
-                self.answer_if_idle(stream)?;
+                self.send_tls_messages_if_idle(stream)?;
             }
         }
 
         /// Sends what the TLS protocol has to answer to received bytes, unless another thread is sending. That thread
         /// may wait for a client that first sends more itself, so waiting for it here could last forever; the bytes are
         /// then sent together with the next data.
-        fn answer_if_idle(&self, stream: &Stream) -> io::Result<()> {
-            if !self.state().wants_write() {
+        fn send_tls_messages_if_idle(&self, stream: &Stream) -> io::Result<()> {
+            if !self.lock_tls_connection().wants_write() {
                 return Ok(());
             }
             match self.send_lock.try_lock() {
-                Ok(_sending) => self.send_encrypted(stream),
+                Ok(_sending) => self.send_ready_encrypted_bytes(stream),
                 Err(_) => Ok(()),
             }
         }
@@ -193,7 +194,7 @@ mod with_tls {
                 let count = { stream }.read(&mut piece)?;
                 received.extend(&piece[..count]);
             }
-            let mut state = self.state();
+            let mut state = self.lock_tls_connection();
             let taken = state.read_tls(&mut &received[..])?;
             received.drain(..taken);
             if let Err(error) = state.process_new_packets() {
@@ -209,15 +210,15 @@ mod with_tls {
         pub(crate) fn write_all(&self, stream: &Stream, bytes: &[u8]) -> io::Result<()> {
             for piece in bytes.chunks(TLS_PIECE_BYTES) {
                 let _sending = self.send_lock.lock().unwrap_or_else(PoisonError::into_inner);
-                self.state().writer().write_all(piece)?;
-                self.send_encrypted(stream)?;
+                self.lock_tls_connection().writer().write_all(piece)?;
+                self.send_ready_encrypted_bytes(stream)?;
             }
             Ok(())
         }
 
         /// Sends the client the end of the data (TLS `close_notify`).
         pub(crate) fn send_tls_close(&self, stream: &Stream) {
-            self.state().send_close_notify();
+            self.lock_tls_connection().send_close_notify();
             // The client may be gone.
             let _ = self.send_pending_tls_messages(stream);
         }
@@ -225,13 +226,13 @@ mod with_tls {
         /// Sends the bytes that the TLS protocol produced by itself, such as handshake messages.
         fn send_pending_tls_messages(&self, stream: &Stream) -> io::Result<()> {
             let _sending = self.send_lock.lock().unwrap_or_else(PoisonError::into_inner);
-            self.send_encrypted(stream)
+            self.send_ready_encrypted_bytes(stream)
         }
 
         /// Sends all encrypted bytes that are ready. The caller holds the lock that keeps their order.
-        fn send_encrypted(&self, stream: &Stream) -> io::Result<()> {
+        fn send_ready_encrypted_bytes(&self, stream: &Stream) -> io::Result<()> {
             let mut encrypted = Vec::new();
-            let mut state = self.state();
+            let mut state = self.lock_tls_connection();
             while state.wants_write() {
                 state.write_tls(&mut encrypted)?;
             }

@@ -211,8 +211,8 @@ impl BlockDevice for Fragile {
     fn flush(&mut self) -> Result<(), DeviceError> {
         Ok(())
     }
-    fn extent(&mut self, _: u64, len: u64) -> Extent {
-        Extent { len_bytes: len, state: PageState::Stored }
+    fn first_extent(&mut self, _: u64, len: u64) -> Extent {
+        Extent { len_bytes: len, page_state: PageState::Stored }
     }
 }
 

@@ -38,7 +38,7 @@ fn random_request(random: &mut Random) -> (u16, u16, u64, u32, Vec<u8>) {
 
 /// Two servers of the same design get the same requests, one with compact headers, the other with extended ones.
 #[test]
-fn requests_by_both_header_forms_have_the_same_effects_and_replies() {
+fn nbd_requests_with_compact_and_extended_headers_have_the_same_effects_and_replies() {
     for design in DESIGNS {
         let (one, other) = (Served::new(design, SIZE), Served::new(design, SIZE));
         let (mut compact, mut extended) = (one.client(), other.connect().ready_extended());
@@ -60,7 +60,7 @@ fn requests_by_both_header_forms_have_the_same_effects_and_replies() {
 
 /// The drive has 8 GiB; it holds a page at its beginning and one at its end.
 #[test]
-fn one_extended_request_covers_more_than_four_gibibytes() {
+fn one_extended_nbd_request_covers_more_than_four_gibibytes() {
     let served = Served::new("page-map", 8 * GIB);
     let mut client = served.connect().ready_extended();
     client.write(0, &[1; 4096]);
@@ -112,9 +112,9 @@ impl BlockDevice for Endless {
     fn flush(&mut self) -> Result<(), DeviceError> {
         Ok(())
     }
-    fn extent(&mut self, _: u64, len: u64) -> Extent {
+    fn first_extent(&mut self, _: u64, len: u64) -> Extent {
         self.longest = self.longest.max(len);
-        Extent { len_bytes: len, state: PageState::Hole }
+        Extent { len_bytes: len, page_state: PageState::Hole }
     }
 }
 
@@ -215,7 +215,7 @@ fn an_extended_write_without_the_payload_flag_is_executed_with_the_data_that_fol
 }
 
 #[test]
-fn a_status_payload_selects_contexts_and_has_its_own_length() {
+fn a_block_status_payload_selects_nbd_metadata_contexts_and_has_its_own_length() {
     let served = Served::new("page-map", SIZE);
     let mut client = served.connect().ready_extended();
     client.write(0, &[1; 4096]);
@@ -270,7 +270,7 @@ fn an_extended_payload_beyond_the_limit_or_a_compact_header_ends_the_connection(
 
 /// A request that is refused stores nothing, so it takes nothing of the rate that all clients share.
 #[test]
-fn a_refused_extended_request_uses_up_no_rate_limit() {
+fn a_refused_extended_nbd_request_does_not_count_against_the_rate_limit() {
     let device = common::specification("page-map", SIZE).build().unwrap();
     let booked = |len| execution(&device, ZERO, NO_HOLE, 0, len).transferred_bytes();
     assert_eq!(booked(1 << 63), 0);

@@ -55,7 +55,7 @@ fn flushed_data_of_an_image_survives_sessions_that_are_not_closed() {
             for session in 0..12 {
                 let mut image = open(files, options);
                 assert_eq!(
-                    image.report.was_unclean,
+                    image.report.was_shut_down_uncleanly,
                     session > 0,
                     "only the first session follows a clean end"
                 );
@@ -77,7 +77,7 @@ fn flushed_data_of_an_image_survives_sessions_that_are_not_closed() {
 }
 
 #[test]
-fn an_image_counts_the_same_operations_as_a_simulated_device() {
+fn an_image_counts_the_same_flash_operations_as_a_simulated_device() {
     for design in DESIGNS {
         let specification = specification(design, 1024);
         let mut simulated = simulated(&specification);
@@ -128,8 +128,11 @@ fn every_flash_state_after_a_power_cut_equals_the_state_read_back_from_the_image
                 let specification = specification(design, 512);
                 let image = open(new_image(&specification), PROCESS);
                 let superblock = image.superblock.clone();
-                let nand =
-                    PowerCut::new(FileNand::<MemoryFiles>::out_of(image.device), Some(cut_at), outcome);
+                let nand = PowerCut::new(
+                    FileNand::<MemoryFiles>::take_out_of_device(image.device),
+                    Some(cut_at),
+                    outcome,
+                );
                 let mut device = device_over(nand, &superblock);
                 let mut oracle = Oracle::new(200);
                 let mut script = Script::new(cut_at, 200);
@@ -241,7 +244,7 @@ fn a_full_disk_under_an_image_delays_writes_and_loses_no_data() {
                         "the engine does not see what the host refuses"
                     );
                     let nand = image.device.ftl_mut().store_mut().nand_mut();
-                    if let Err(refused) = nand.write_deferred() {
+                    if let Err(refused) = nand.write_deferred_operations() {
                         let sentence = refused.message;
                         assert!(
                             refused.is_disk_full && sentence.contains("cannot write file `flash`"),
@@ -360,9 +363,9 @@ fn missing_metadata_of_an_image_is_restored_from_its_copy() {
             }
             let report = audit(&path).expect("an image");
             assert_eq!((report.verdict, report.findings), (Verdict::Unclean, vec![]), "{file:?}");
-            assert!(report.was_closed && report.repairable_records > 0, "{file:?}");
+            assert!(report.was_closed_cleanly && report.repairable_records > 0, "{file:?}");
             let mut image = Image::open(&path, PROCESS).expect("there is a copy");
-            assert!(!image.report.was_unclean && image.report.repaired_records > 0, "{file:?}");
+            assert!(!image.report.was_shut_down_uncleanly && image.report.repaired_records > 0, "{file:?}");
             assert_eq!(oracle.judge(&mut image.device), [], "{file:?}");
             image.close().expect("the disk takes it");
             assert_eq!(audit(&path).expect("an image").verdict, Verdict::Clean, "{file:?}");

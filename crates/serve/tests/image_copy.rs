@@ -217,7 +217,7 @@ fn an_image_that_was_made_larger_holds_the_same_data_for_the_same_users() {
         assert_eq!((report.size_bytes, report.design.as_str()), (8 << 20, design));
         assert_eq!(audit(&written.image).expect("an image").verdict, Verdict::Clean, "{design}");
         assert_eq!(names_beside(&written), ["image", "link"], "{design}");
-        assert_eq!((mode("."), mode("flash")), (0o40750, 0o100640), "{design}");
+        assert_eq!((mode("."), mode("flash")), (0o40_750, 0o100_640), "{design}");
         let mut device = device(&link);
         assert_eq!(device.capacity_bytes(), 8 << 20);
         assert!(contents(&mut device) == written.bytes, "{design}");
@@ -226,7 +226,7 @@ fn an_image_that_was_made_larger_holds_the_same_data_for_the_same_users() {
 }
 
 #[test]
-fn a_refused_resizing_leaves_the_image_as_it_was() {
+fn a_refused_image_resizing_changes_nothing() {
     let written = written("page-map");
     let grow = |size_bytes| resize(&written.image, size_bytes, &mut |_, _| {});
     let refusal = |size_bytes| grow(size_bytes).expect_err("it is refused").to_string();
@@ -249,7 +249,7 @@ fn a_refused_resizing_leaves_the_image_as_it_was() {
 }
 
 #[test]
-fn an_interrupted_resizing_leaves_the_image_of_before_or_the_larger_one() {
+fn an_interrupted_image_resizing_leaves_the_old_or_the_larger_image() {
     let written = written("remap");
     let interrupted =
         catch_unwind(|| resize(&written.image, 8 << 20, &mut |_, _| panic!("the process ends here")));

@@ -440,7 +440,7 @@ fn record_ends(worked: &Worked) -> Vec<u64> {
         let mut ends = vec![at];
         let mut found: Vec<JournalRecord> = Vec::new();
         while let Some(record) = JournalRecord::decode(layout, at, &journal[at as usize..]) {
-            if found.last().is_some_and(|last| last.generation != record.generation) {
+            if found.last().is_some_and(|last| last.journal_generation != record.journal_generation) {
                 break;
             }
             at += record.encode(layout, at).len() as u64;

@@ -24,9 +24,9 @@ type Rescued = FlashDevice;
 
 fn rescue(files: MemoryFiles) -> Result<Rescued, ImageError> {
     let image = Image::rescue_on(files)?;
-    let (identity, unproven) = (image.identity(), image.report.unproven_lpns.clone());
+    let (identity, unproven) = (image.identity(), image.report.lpns_with_unproven_version.clone());
     let device = FlashDevice::new(image.device, identity).expect("it keeps bytes");
-    Ok(device.into_read_only().refuse_unproven_pages(unproven))
+    Ok(device.into_read_only().refuse_reads_of_unproven_pages(unproven))
 }
 
 /// Compares all readable pages with what was written last, and returns the pages that cannot be read.
@@ -58,7 +58,8 @@ impl Worked {
     /// Returns the ranges to be damaged: every sector of state words, a third of the OOB records, and a piece of the
     /// journal.
     fn places(&self) -> Vec<(ImageFile, u64, u64)> {
-        let sectors = (0..self.layout.sector_count()).map(|index| (ImageFile::Nvram, index * SECTOR, SECTOR));
+        let sectors =
+            (0..self.layout.state_sector_count()).map(|index| (ImageFile::Nvram, index * SECTOR, SECTOR));
         let pages = (0..self.layout.geometry.pages() as u32).step_by(3).map(Ppn);
         let oobs = pages.filter(|&ppn| self.is_programmed(ppn));
         let oobs =
@@ -170,7 +171,7 @@ fn a_rescue_of_an_undamaged_image_returns_all_pages() {
         let worked = worked_on(design, PROCESS, End::Closed);
         let mut device = rescue(worked.files.clone()).expect("nothing is damaged");
         assert_eq!(lost(&mut device, &worked.oracle, design), BTreeSet::new(), "{design}");
-        assert_eq!(device.unproven_logical_pages(), 0, "{design}");
+        assert_eq!(device.unproven_page_count(), 0, "{design}");
     }
 }
 
@@ -193,12 +194,12 @@ fn a_rescued_image_reports_unproven_pages_as_errors_not_as_holes() {
     let page_bytes = u64::from(PAGE_BYTES);
     let unproven: Vec<u64> =
         (0..200).filter(|page| device.read(page * page_bytes, &mut [0; 1]).is_err()).collect();
-    assert_eq!(unproven.len(), device.unproven_logical_pages());
+    assert_eq!(unproven.len(), device.unproven_page_count());
     assert!(!unproven.is_empty());
     for page in unproven {
         let sentence = device.read(page * page_bytes, &mut [0; 1024]).unwrap_err().to_string();
         assert!(sentence.starts_with(&format!("logical page {} (", Lpn(page as u32))), "{sentence}");
-        assert_eq!(device.extent(page * page_bytes, page_bytes).state, PageState::Stored);
+        assert_eq!(device.first_extent(page * page_bytes, page_bytes).page_state, PageState::Stored);
         assert!(matches!(device.write(page * page_bytes, &[1; 1024]), Err(DeviceError::ReadOnly)));
     }
 }

@@ -134,7 +134,7 @@ fn a_socket_accepts_connections_up_to_its_limit() {
 /// A claim of more memory than the whole limit is granted when no other claim is held.
 #[test]
 fn requests_larger_than_the_memory_limit_are_executed_one_at_a_time() {
-    let limited = Limited::start(Limits { request_memory_bytes: 2 << 20, ..Limits::default() });
+    let limited = Limited::start(Limits { max_request_memory_bytes: 2 << 20, ..Limits::default() });
     let writers: Vec<_> = (0..4_u8)
         .map(|number| {
             let mut client = limited.client();

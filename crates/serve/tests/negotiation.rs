@@ -48,7 +48,7 @@ fn the_nbd_info_option_reports_size_flags_and_block_sizes_without_choosing() {
 }
 
 #[test]
-fn an_unknown_export_name_is_refused() {
+fn an_nbd_client_that_names_an_unknown_export_is_refused() {
     let served = served();
     let mut client = begun(&served);
     assert_eq!(client.option(GO, &info_request("other", &[]))[0].0, ERR_UNKNOWN);
@@ -192,7 +192,7 @@ fn extended_headers_are_acknowledged_and_include_structured_replies() {
 }
 
 #[test]
-fn a_status_payload_is_offered_only_where_contexts_were_chosen() {
+fn block_status_payloads_are_offered_only_if_nbd_metadata_contexts_were_set() {
     let served = served();
     let mut client = begun(&served);
     client.option(EXTENDED_HEADERS, &[]);
@@ -201,7 +201,7 @@ fn a_status_payload_is_offered_only_where_contexts_were_chosen() {
 }
 
 #[test]
-fn a_client_with_extended_headers_may_not_use_the_oldest_option() {
+fn an_nbd_client_with_extended_headers_may_not_use_the_option_export_name() {
     let served = served();
     let mut client = begun(&served);
     client.option(EXTENDED_HEADERS, &[]);

@@ -120,7 +120,7 @@ fn a_recording_of_a_device_with_a_write_buffer_replays_with_equal_flash_counts()
 }
 
 #[test]
-fn delta_and_chunk_designs_replay_with_equal_flash_counts_from_a_capture_with_bytes() {
+fn captures_with_page_bytes_replay_with_equal_flash_counts_on_delta_and_compressing_designs() {
     assert_replays_alike("delta", &[], "run.ops", false);
     assert_replays_alike("integrated", &[], "run.ops", false);
     assert_replays_alike("integrated", &["lifetime.schemes=compression"], "run.ops", false);

@@ -14,7 +14,6 @@ use common::{MIB, Random, specification};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
-use wearwell::nand::SimNand;
 use wearwell_serve::{Address, BoundListener, FlashDevice, Server, Tls};
 
 const ERR_TLS_REQD: u32 = (1 << 31) + 5;

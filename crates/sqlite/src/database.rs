@@ -17,7 +17,7 @@ pub(crate) struct DatabaseState {
     pub(crate) shm_locks: ShmLocks,
     pub(crate) shm_regions: Vec<ShmRegion>,
     /// Number of connections that have mapped the wal-index (shared memory of the write-ahead log).
-    pub(crate) shm_users: u32,
+    pub(crate) wal_index_user_count: u32,
 }
 
 /// A database that is open in this process, shared by all connections to it.
@@ -67,7 +67,7 @@ impl Database {
             locks: FileLocks::default(),
             shm_locks: ShmLocks::default(),
             shm_regions: Vec::new(),
-            shm_users: 0,
+            wal_index_user_count: 0,
         };
         let identity = options.device_identity.clone();
         let database =

@@ -28,7 +28,7 @@ const CHUNK_PAGES_MIN: u64 = 16;
 const BLOCK_BYTES_MIN: u32 = 4096;
 const DIRECTORY_MAGIC: [u8; 8] = *b"WWSQLITE";
 const DIRECTORY_VERSION: u32 = 1;
-const CRC_BYTES: usize = 4;
+const DIRECTORY_CRC_BYTES: usize = 4;
 
 /// The files of an `SQLite` database that are stored on a device: database, rollback journal, write-ahead log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,8 +68,8 @@ pub(crate) struct FileEntry {
 pub(crate) struct Directory {
     block_bytes: u32,
     chunk_pages: u32,
-    entries: [FileEntry; FileKind::ALL.len()],
-    taken_chunks: Vec<bool>,
+    file_entries: [FileEntry; FileKind::ALL.len()],
+    is_chunk_taken: Vec<bool>,
     /// Page size of the database whose write-ahead log is stored, bytes; 0 if there has been no log.
     pub(crate) wal_page_bytes: u32,
 }
@@ -86,18 +86,18 @@ impl Directory {
         Ok(Self {
             block_bytes,
             chunk_pages: chunk_pages as u32,
-            entries: Default::default(),
-            taken_chunks: vec![false; chunks],
+            file_entries: Default::default(),
+            is_chunk_taken: vec![false; chunks],
             wal_page_bytes: 0,
         })
     }
 
     pub(crate) fn entry(&self, kind: FileKind) -> &FileEntry {
-        &self.entries[kind as usize]
+        &self.file_entries[kind as usize]
     }
 
     pub(crate) fn entry_mut(&mut self, kind: FileKind) -> &mut FileEntry {
-        &mut self.entries[kind as usize]
+        &mut self.file_entries[kind as usize]
     }
 
     pub(crate) fn chunk_bytes(&self) -> u64 {
@@ -116,28 +116,28 @@ impl Directory {
     }
 
     /// Returns how many more chunks (runs of device pages) a file needs to store its first `bytes` bytes.
-    pub(crate) fn missing_chunks(&self, kind: FileKind, bytes: u64) -> usize {
+    pub(crate) fn missing_chunk_count(&self, kind: FileKind, bytes: u64) -> usize {
         (bytes.div_ceil(self.chunk_bytes()) as usize).saturating_sub(self.entry(kind).chunks.len())
     }
 
     /// Checks that at least `chunks` chunks (runs of device pages) are free; [`Error::Full`] if fewer are.
     pub(crate) fn require_free_chunks(&self, chunks: usize) -> Result<(), Error> {
-        let free = self.taken_chunks.iter().filter(|&&is_taken| !is_taken).count();
-        if chunks > free { Err(Error::Full { chunks: self.taken_chunks.len() }) } else { Ok(()) }
+        let free = self.is_chunk_taken.iter().filter(|&&is_taken| !is_taken).count();
+        if chunks > free { Err(Error::Full { chunks: self.is_chunk_taken.len() }) } else { Ok(()) }
     }
 
     /// Assigns free chunks (runs of device pages) to a file until it can store its first `bytes` bytes. Returns whether
     /// the directory changed. An error if fewer than `kept` chunks would remain free.
     pub(crate) fn assign_chunks(&mut self, kind: FileKind, bytes: u64, kept: usize) -> Result<bool, Error> {
         let wanted = bytes.div_ceil(self.chunk_bytes()) as usize;
-        let missing_chunks = self.missing_chunks(kind, bytes);
+        let missing_chunks = self.missing_chunk_count(kind, bytes);
         if missing_chunks > 0 {
             self.require_free_chunks(missing_chunks + kept)?;
         }
         let mut has_changed = false;
         while self.entry(kind).chunks.len() < wanted {
-            let free = self.taken_chunks.iter().position(|&is_taken| !is_taken).expect("they were counted");
-            self.taken_chunks[free] = true;
+            let free = self.is_chunk_taken.iter().position(|&is_taken| !is_taken).expect("they were counted");
+            self.is_chunk_taken[free] = true;
             self.entry_mut(kind).chunks.push(free as u16);
             has_changed = true;
         }
@@ -154,7 +154,7 @@ impl Directory {
 
     /// Marks a chunk (run of device pages) that a file gave up as free, and returns its device address.
     pub(crate) fn release_chunk(&mut self, chunk: u16) -> u64 {
-        self.taken_chunks[usize::from(chunk)] = false;
+        self.is_chunk_taken[usize::from(chunk)] = false;
         self.chunk_address(chunk)
     }
 
@@ -165,18 +165,18 @@ impl Directory {
             DIRECTORY_VERSION,
             self.block_bytes,
             self.chunk_pages,
-            self.taken_chunks.len() as u32,
+            self.is_chunk_taken.len() as u32,
             self.wal_page_bytes,
         ];
         bytes.extend(head.iter().flat_map(|number| number.to_le_bytes()));
-        for entry in &self.entries {
+        for entry in &self.file_entries {
             bytes.extend(u32::from(entry.exists).to_le_bytes());
             bytes.extend((entry.chunks.len() as u32).to_le_bytes());
             bytes.extend(entry.len_bytes.to_le_bytes());
         }
-        let chunks = self.entries.iter().flat_map(|entry| &entry.chunks);
+        let chunks = self.file_entries.iter().flat_map(|entry| &entry.chunks);
         bytes.extend(chunks.flat_map(|chunk| chunk.to_le_bytes()));
-        bytes.resize(self.block_bytes as usize - CRC_BYTES, 0);
+        bytes.resize(self.block_bytes as usize - DIRECTORY_CRC_BYTES, 0);
         bytes.extend(crc32c(&bytes).to_le_bytes());
         bytes
     }
@@ -189,7 +189,7 @@ impl Directory {
         if !page.starts_with(&DIRECTORY_MAGIC) {
             return Err(Error::Foreign);
         }
-        let (body, crc) = page.split_at(page.len() - CRC_BYTES);
+        let (body, crc) = page.split_at(page.len() - DIRECTORY_CRC_BYTES);
         if crc32c(body).to_le_bytes() != crc {
             return Err(Error::Damaged("its checksum is wrong"));
         }
@@ -198,7 +198,7 @@ impl Directory {
             return Err(Error::Damaged("it was written by another version"));
         }
         let mut directory = Self::new(capacity_bytes, page.len() as u32)?;
-        let geometry = [page.len() as u32, directory.chunk_pages, directory.taken_chunks.len() as u32];
+        let geometry = [page.len() as u32, directory.chunk_pages, directory.is_chunk_taken.len() as u32];
         if geometry != [numbers.u32(), numbers.u32(), numbers.u32()] {
             return Err(Error::Damaged("it belongs to a device of another size"));
         }
@@ -215,13 +215,13 @@ impl Directory {
             entry.len_bytes = numbers.u64();
             count
         });
-        if counts.iter().map(|&count| count as usize).sum::<usize>() > self.taken_chunks.len() {
+        if counts.iter().map(|&count| count as usize).sum::<usize>() > self.is_chunk_taken.len() {
             return Err(Error::Damaged("files have more chunks than the device"));
         }
         for (kind, count) in FileKind::ALL.into_iter().zip(counts) {
             for _ in 0..count {
                 let chunk = numbers.u16();
-                match self.taken_chunks.get_mut(usize::from(chunk)) {
+                match self.is_chunk_taken.get_mut(usize::from(chunk)) {
                     Some(is_taken) if !*is_taken => *is_taken = true,
                     _ => return Err(Error::Damaged("a chunk has two files, or does not exist")),
                 }
@@ -264,10 +264,10 @@ fn crc32c(bytes: &[u8]) -> u32 {
 mod tests {
     use super::*;
 
-    const CAPACITY_BYTES: u64 = 4096 * 400;
+    const DEVICE_CAPACITY_BYTES: u64 = 4096 * 400;
 
     fn directory_with_files() -> Directory {
-        let mut directory = Directory::new(CAPACITY_BYTES, 4096).expect("it is large enough");
+        let mut directory = Directory::new(DEVICE_CAPACITY_BYTES, 4096).expect("it is large enough");
         assert!(directory.assign_chunks(FileKind::Database, 3 << 16, 0).expect("there is room"));
         assert!(directory.assign_chunks(FileKind::Wal, 1, 0).expect("there is room"));
         assert!(directory.assign_chunks(FileKind::Database, (3 << 16) + 1, 0).expect("there is room"));
@@ -283,7 +283,7 @@ mod tests {
         let directory = directory_with_files();
         let page = directory.encode();
         assert_eq!(page.len(), 4096);
-        assert_eq!(Directory::decode(&page, CAPACITY_BYTES).expect("it is whole"), Some(directory));
+        assert_eq!(Directory::decode(&page, DEVICE_CAPACITY_BYTES).expect("it is whole"), Some(directory));
     }
 
     #[test]
@@ -305,8 +305,9 @@ mod tests {
     #[test]
     fn growing_a_file_on_a_full_device_is_refused() {
         let mut directory = directory_with_files();
-        let error =
-            directory.assign_chunks(FileKind::Journal, CAPACITY_BYTES, 0).expect_err("there is no such room");
+        let error = directory
+            .assign_chunks(FileKind::Journal, DEVICE_CAPACITY_BYTES, 0)
+            .expect_err("there is no such room");
         assert!(matches!(error, Error::Full { chunks: 24 }), "{error}");
     }
 
@@ -316,11 +317,11 @@ mod tests {
         for byte in [8, 30, 60, 90, 4095] {
             let mut damaged = page.clone();
             damaged[byte] ^= 1;
-            let error = Directory::decode(&damaged, CAPACITY_BYTES).expect_err("a bit is flipped");
+            let error = Directory::decode(&damaged, DEVICE_CAPACITY_BYTES).expect_err("a bit is flipped");
             assert!(matches!(error, Error::Damaged(_)), "byte {byte}: {error}");
         }
-        assert!(matches!(Directory::decode(&[7; 4096], CAPACITY_BYTES), Err(Error::Foreign)));
-        assert!(matches!(Directory::decode(&page, 2 * CAPACITY_BYTES), Err(Error::Damaged(_))));
-        assert_eq!(Directory::decode(&[0; 4096], CAPACITY_BYTES).expect("it is empty"), None);
+        assert!(matches!(Directory::decode(&[7; 4096], DEVICE_CAPACITY_BYTES), Err(Error::Foreign)));
+        assert!(matches!(Directory::decode(&page, 2 * DEVICE_CAPACITY_BYTES), Err(Error::Damaged(_))));
+        assert_eq!(Directory::decode(&[0; 4096], DEVICE_CAPACITY_BYTES).expect("it is empty"), None);
     }
 }

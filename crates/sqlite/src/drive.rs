@@ -113,12 +113,12 @@ impl Drive for LocalDrive {
 
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         self.device.write(offset, bytes)?;
-        Ok(self.device.write_deferred()?)
+        Ok(self.device.write_deferred_operations()?)
     }
 
     fn trim(&mut self, offset: u64, len: u64) -> Result<(), Error> {
         self.device.trim(offset, len)?;
-        Ok(self.device.write_deferred()?)
+        Ok(self.device.write_deferred_operations()?)
     }
 
     fn flush(&mut self) -> Result<(), Error> {
@@ -127,7 +127,7 @@ impl Drive for LocalDrive {
 
     fn remap(&mut self, target: u64, source: u64, len: u64) -> Result<(), Error> {
         self.device.remap(target, source, len, RemapMode::Copy)?;
-        Ok(self.device.write_deferred()?)
+        Ok(self.device.write_deferred_operations()?)
     }
 
     fn stats(&mut self) -> Result<Value, Error> {

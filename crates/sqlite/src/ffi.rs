@@ -68,11 +68,11 @@ pub struct Vfs {
 /// Indices of functions in `sqlite3_api_routines`, the table of pointers that `SQLite` passes to an extension.
 #[allow(missing_docs, reason = "names of sqlite3ext.h")]
 pub mod routine {
-    pub const MPRINTF: usize = 69;
-    pub const VFS_FIND: usize = 141;
-    pub const VFS_REGISTER: usize = 142;
-    pub const LOG: usize = 167;
-    pub const URI_PARAMETER: usize = 189;
+    pub const MPRINTF_INDEX: usize = 69;
+    pub const VFS_FIND_INDEX: usize = 141;
+    pub const VFS_REGISTER_INDEX: usize = 142;
+    pub const LOG_INDEX: usize = 167;
+    pub const URI_PARAMETER_INDEX: usize = 189;
 }
 
 /// Result codes of `SQLite`.
@@ -104,11 +104,11 @@ pub mod code {
 pub mod open {
     use super::c_int;
 
-    pub const CREATE: c_int = 0x4;
-    pub const MAIN_DB: c_int = 0x100;
-    pub const MAIN_JOURNAL: c_int = 0x800;
-    pub const SUPER_JOURNAL: c_int = 0x4000;
-    pub const WAL: c_int = 0x8_0000;
+    pub const OPEN_CREATE: c_int = 0x4;
+    pub const OPEN_MAIN_DB: c_int = 0x100;
+    pub const OPEN_MAIN_JOURNAL: c_int = 0x800;
+    pub const OPEN_SUPER_JOURNAL: c_int = 0x4000;
+    pub const OPEN_WAL: c_int = 0x8_0000;
 }
 
 /// Flags of `xShmLock`, the function that locks parts of the wal-index.
@@ -162,7 +162,7 @@ impl SqliteFunctions {
     pub unsafe fn vfs_find(self, name: *const c_char) -> *mut Vfs {
         type Find = unsafe extern "C" fn(*const c_char) -> *mut Vfs;
         // SAFETY: this is the type of the routine; the caller fulfils the conditions of this function.
-        unsafe { self.function_at::<Find>(routine::VFS_FIND)(name) }
+        unsafe { self.function_at::<Find>(routine::VFS_FIND_INDEX)(name) }
     }
 
     /// Calls `sqlite3_vfs_register`: registers a VFS.
@@ -172,7 +172,7 @@ impl SqliteFunctions {
     pub unsafe fn vfs_register(self, vfs: *mut Vfs, is_default: bool) -> c_int {
         type Register = unsafe extern "C" fn(*mut Vfs, c_int) -> c_int;
         // SAFETY: as in `vfs_find`.
-        unsafe { self.function_at::<Register>(routine::VFS_REGISTER)(vfs, c_int::from(is_default)) }
+        unsafe { self.function_at::<Register>(routine::VFS_REGISTER_INDEX)(vfs, c_int::from(is_default)) }
     }
 
     /// Calls `sqlite3_uri_parameter`: returns a parameter of the database's URI, or null if it has no such parameter.
@@ -182,7 +182,7 @@ impl SqliteFunctions {
     pub unsafe fn uri_parameter(self, file: *const c_char, parameter: *const c_char) -> *const c_char {
         type Parameter = unsafe extern "C" fn(*const c_char, *const c_char) -> *const c_char;
         // SAFETY: as in `vfs_find`.
-        unsafe { self.function_at::<Parameter>(routine::URI_PARAMETER)(file, parameter) }
+        unsafe { self.function_at::<Parameter>(routine::URI_PARAMETER_INDEX)(file, parameter) }
     }
 
     /// Calls `sqlite3_log`: writes a text to `SQLite`'s error log.
@@ -192,7 +192,7 @@ impl SqliteFunctions {
     pub unsafe fn log(self, code: c_int, text: *const c_char) {
         type Log = unsafe extern "C" fn(c_int, *const c_char, ...);
         // SAFETY: as in `vfs_find`; the format takes one text.
-        unsafe { self.function_at::<Log>(routine::LOG)(code, c"%s".as_ptr(), text) }
+        unsafe { self.function_at::<Log>(routine::LOG_INDEX)(code, c"%s".as_ptr(), text) }
     }
 
     /// Returns a copy of a text in memory that `SQLite` can free; null if there is no memory.
@@ -202,6 +202,6 @@ impl SqliteFunctions {
     pub unsafe fn copy_text(self, text: *const c_char) -> *mut c_char {
         type Print = unsafe extern "C" fn(*const c_char, ...) -> *mut c_char;
         // SAFETY: as in `vfs_find`; the format takes one text.
-        unsafe { self.function_at::<Print>(routine::MPRINTF)(c"%s".as_ptr(), text) }
+        unsafe { self.function_at::<Print>(routine::MPRINTF_INDEX)(c"%s".as_ptr(), text) }
     }
 }

@@ -72,7 +72,7 @@ impl FileLocks {
     }
 
     /// Returns whether some connection holds a reserved or higher lock, that is, intends to write.
-    pub(crate) fn is_reserved(self) -> bool {
+    pub(crate) fn is_reserved_by_writer(self) -> bool {
         self.writer_level >= level::RESERVED
     }
 }
@@ -80,7 +80,7 @@ impl FileLocks {
 /// Bit masks of the wal-index locks (on shared memory of the write-ahead log) that one connection holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct HeldShmLocks {
-    shared_mask: u8,
+    shared_lock_mask: u8,
     exclusive_mask: u8,
 }
 
@@ -115,8 +115,8 @@ impl ShmLocks {
             if !is_shared {
                 held.exclusive_mask |= bit;
                 self.exclusive_mask |= bit;
-            } else if held.shared_mask & bit == 0 {
-                held.shared_mask |= bit;
+            } else if held.shared_lock_mask & bit == 0 {
+                held.shared_lock_mask |= bit;
                 self.reader_counts[lock] += 1;
             }
         }
@@ -126,19 +126,19 @@ impl ShmLocks {
     fn is_lock_available(&self, held: HeldShmLocks, lock: usize, is_shared: bool) -> bool {
         let bit = 1 << lock;
         let is_written_by_another = self.exclusive_mask & bit != 0 && held.exclusive_mask & bit == 0;
-        let other_readers = self.reader_counts[lock] - u32::from(held.shared_mask & bit != 0);
+        let other_readers = self.reader_counts[lock] - u32::from(held.shared_lock_mask & bit != 0);
         !is_written_by_another && (is_shared || other_readers == 0)
     }
 
     fn release_lock(&mut self, held: &mut HeldShmLocks, lock: usize) {
         let bit = 1 << lock;
-        if held.shared_mask & bit != 0 {
+        if held.shared_lock_mask & bit != 0 {
             self.reader_counts[lock] -= 1;
         }
         if held.exclusive_mask & bit != 0 {
             self.exclusive_mask &= !bit;
         }
-        held.shared_mask &= !bit;
+        held.shared_lock_mask &= !bit;
         held.exclusive_mask &= !bit;
     }
 }
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(locks.raise_level(&mut a, SHARED), Ok(()));
         assert_eq!(locks.raise_level(&mut b, SHARED), Ok(()));
         assert_eq!(locks.raise_level(&mut a, RESERVED), Ok(()));
-        assert!(locks.is_reserved());
+        assert!(locks.is_reserved_by_writer());
         assert_eq!(locks.raise_level(&mut b, RESERVED), Err(LockBusy));
         assert_eq!(locks.raise_level(&mut a, EXCLUSIVE), Err(LockBusy));
         assert_eq!((a, locks.raise_level(&mut c, SHARED)), (PENDING, Err(LockBusy)));
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(locks.raise_level(&mut a, EXCLUSIVE), Ok(()));
         assert_eq!((a, locks.raise_level(&mut b, SHARED)), (EXCLUSIVE, Err(LockBusy)));
         locks.lower_level(&mut a, SHARED);
-        assert!(!locks.is_reserved());
+        assert!(!locks.is_reserved_by_writer());
         assert_eq!(locks.raise_level(&mut b, SHARED), Ok(()));
         locks.lower_level(&mut a, NONE);
         locks.lower_level(&mut b, NONE);

@@ -124,7 +124,7 @@ fn parse_durability(value: Option<&str>) -> Result<Durability, Error> {
 mod tests {
     use super::*;
 
-    fn parse_pairs(parameters: &[(&str, &str)]) -> Result<Options, Error> {
+    fn parse_uri_parameter_pairs(parameters: &[(&str, &str)]) -> Result<Options, Error> {
         Options::from_uri_parameters(|name| {
             let found = parameters.iter().find(|&&(key, _)| key == name);
             found.map(|&(_, value)| value.to_owned())
@@ -133,15 +133,16 @@ mod tests {
 
     #[test]
     fn every_sqlite_backend_is_selected_by_its_parameter() {
-        let image = parse_pairs(&[("image", "x"), ("remap", "off")]).expect("it is complete");
+        let image = parse_uri_parameter_pairs(&[("image", "x"), ("remap", "off")]).expect("it is complete");
         assert!(matches!(image.backend, Backend::Image { new: None, .. }) && !image.remaps_checkpoints);
-        let new = parse_pairs(&[("image", "x"), ("size", "64MiB")]).expect("it is complete");
+        let new = parse_uri_parameter_pairs(&[("image", "x"), ("size", "64MiB")]).expect("it is complete");
         assert!(matches!(new.backend, Backend::Image { new: Some(_), .. }) && new.remaps_checkpoints);
         let set = ("set", "remap.dedup=false,remap.sparse_counts=true");
-        let memory = parse_pairs(&[("memory", "on"), ("size", "64MiB"), set]).expect("it is complete");
+        let memory =
+            parse_uri_parameter_pairs(&[("memory", "on"), ("size", "64MiB"), set]).expect("it is complete");
         let Backend::Memory(specification) = memory.backend else { panic!("it is another backend") };
         assert!(!specification.config.remap.dedup && specification.config.remap.sparse_counts);
-        let server = parse_pairs(&[("nbd", "a"), ("control", "b")]).expect("it is complete");
+        let server = parse_uri_parameter_pairs(&[("nbd", "a"), ("control", "b")]).expect("it is complete");
         assert!(matches!(server.backend, Backend::Server { .. }));
     }
 
@@ -158,7 +159,7 @@ mod tests {
             &[("memory", "on"), ("size", "64MiB"), ("set", "remap.dedupe=false")],
         ];
         for parameters in refused {
-            let error = parse_pairs(parameters).expect_err("it is unclear");
+            let error = parse_uri_parameter_pairs(parameters).expect_err("it is unclear");
             assert!(error.to_string().len() > 20, "{parameters:?}: {error}");
         }
     }

@@ -34,7 +34,7 @@ const SERVER_REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) struct RemoteDrive {
     nbd: NbdClient,
     control_socket: BufReader<UnixStream>,
-    control_path: String,
+    control_socket_path: String,
     capacity_bytes: u64,
     block_bytes: u32,
     _lock: DeviceLock,
@@ -52,7 +52,7 @@ impl RemoteDrive {
         let mut remote = Self {
             nbd: wire,
             control_socket: control,
-            control_path: control_place,
+            control_socket_path: control_place,
             capacity_bytes: 0,
             block_bytes: 0,
             _lock: lock,
@@ -61,7 +61,7 @@ impl RemoteDrive {
         let number = |name: &str| stats[name].as_u64();
         match (number("capacity_bytes"), number("page_bytes").and_then(|bytes| bytes.try_into().ok())) {
             (Some(capacity_bytes), Some(block_bytes)) => Ok(Self { capacity_bytes, block_bytes, ..remote }),
-            _ => Err(Error::Answer { place: remote.control_path, answer: "no size".into() }),
+            _ => Err(Error::Answer { place: remote.control_socket_path, answer: "no size".into() }),
         }
     }
 
@@ -70,9 +70,11 @@ impl RemoteDrive {
         let mut line = String::new();
         let asked = writeln!(self.control_socket.get_mut(), "{command}")
             .and_then(|()| self.control_socket.read_line(&mut line));
-        asked.map_err(|source| Error::Server { place: self.control_path.clone(), source })?;
-        let answer: Value = serde_json::from_str(&line)
-            .map_err(|_| Error::Answer { place: self.control_path.clone(), answer: format!("`{line}`") })?;
+        asked.map_err(|source| Error::Server { place: self.control_socket_path.clone(), source })?;
+        let answer: Value = serde_json::from_str(&line).map_err(|_| Error::Answer {
+            place: self.control_socket_path.clone(),
+            answer: format!("`{line}`"),
+        })?;
         if answer["ok"] == true {
             return Ok(answer);
         }

@@ -13,8 +13,8 @@ const REGION_ALIGNMENT_BYTES: usize = 16;
 /// One region of the wal-index (shared memory of the write-ahead log), initially all zeroes.
 #[derive(Debug)]
 pub(crate) struct ShmRegion {
-    start: NonNull<u8>,
-    layout: Layout,
+    region_start: NonNull<u8>,
+    allocation_layout: Layout,
 }
 
 // SAFETY: a region owns its memory, and only hands out its address.
@@ -27,18 +27,18 @@ impl ShmRegion {
             Layout::from_size_align(bytes, REGION_ALIGNMENT_BYTES).ok().filter(|layout| layout.size() > 0)?;
         // SAFETY: the size of the layout is not zero.
         let start = NonNull::new(unsafe { alloc_zeroed(layout) })?;
-        Some(Self { start, layout })
+        Some(Self { region_start: start, allocation_layout: layout })
     }
 
     /// Returns the address of the region's memory.
     pub(crate) fn start_address(&self) -> NonNull<u8> {
-        self.start
+        self.region_start
     }
 }
 
 impl Drop for ShmRegion {
     fn drop(&mut self) {
         // SAFETY: it was allocated with this layout and is freed once.
-        unsafe { dealloc(self.start.as_ptr(), self.layout) }
+        unsafe { dealloc(self.region_start.as_ptr(), self.allocation_layout) }
     }
 }

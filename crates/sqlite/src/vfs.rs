@@ -124,7 +124,7 @@ fn vfs_with_fallback(default: &Vfs) -> Vfs {
 struct OpenFileState {
     database: Arc<Database>,
     kind: FileKind,
-    lock_level: c_int,
+    held_lock_level: c_int,
     shm_locks: HeldShmLocks,
     has_mapped_shm: bool,
 }
@@ -209,10 +209,12 @@ unsafe extern "C" fn open(
     flags_out: *mut c_int,
 ) -> c_int {
     let kind = match flags {
-        _ if flags & ffi::open::MAIN_DB != 0 => FileKind::Database,
-        _ if flags & ffi::open::MAIN_JOURNAL != 0 => FileKind::Journal,
-        _ if flags & ffi::open::WAL != 0 => FileKind::Wal,
-        _ if flags & ffi::open::SUPER_JOURNAL != 0 => return log_error(&Error::SuperJournal, code::CANTOPEN),
+        _ if flags & ffi::open::OPEN_MAIN_DB != 0 => FileKind::Database,
+        _ if flags & ffi::open::OPEN_MAIN_JOURNAL != 0 => FileKind::Journal,
+        _ if flags & ffi::open::OPEN_WAL != 0 => FileKind::Wal,
+        _ if flags & ffi::open::OPEN_SUPER_JOURNAL != 0 => {
+            return log_error(&Error::SuperJournal, code::CANTOPEN);
+        }
         // Temporary files are not stored on the device: the default VFS opens them, with its own methods.
         // SAFETY: the file has room for one of the default VFS.
         _ => {
@@ -231,7 +233,7 @@ unsafe extern "C" fn open(
             kind,
             path,
             |key| unsafe { uri_parameter(name, key) },
-            flags & ffi::open::CREATE != 0,
+            flags & ffi::open::OPEN_CREATE != 0,
         )
     });
     let handle = match opened.unwrap_or(Err(Error::Broken)) {
@@ -294,7 +296,7 @@ fn open_database_file(
     Ok(Some(OpenFileState {
         database,
         kind,
-        lock_level: level::NONE,
+        held_lock_level: level::NONE,
         shm_locks: HeldShmLocks::default(),
         has_mapped_shm: false,
     }))
@@ -306,7 +308,7 @@ unsafe extern "C" fn close(file: *mut ffi::File) -> c_int {
         let mut handle = unsafe { Box::from_raw((*file.cast::<OpenFile>()).handle) };
         unmap_shm(&mut handle);
         if let Ok(mut state) = handle.database.lock_state() {
-            state.locks.lower_level(&mut handle.lock_level, level::NONE);
+            state.locks.lower_level(&mut handle.held_lock_level, level::NONE);
         }
         handle.database.release()?;
         Ok(code::OK)
@@ -370,7 +372,9 @@ unsafe extern "C" fn lock(file: *mut ffi::File, wanted: c_int) -> c_int {
     run_guarded(code::IOERR, || {
         // SAFETY: the file is open.
         let handle = unsafe { file_state(file) };
-        Ok(lock_result_code(handle.database.lock_state()?.locks.raise_level(&mut handle.lock_level, wanted)))
+        Ok(lock_result_code(
+            handle.database.lock_state()?.locks.raise_level(&mut handle.held_lock_level, wanted),
+        ))
     })
 }
 
@@ -378,7 +382,7 @@ unsafe extern "C" fn unlock(file: *mut ffi::File, wanted: c_int) -> c_int {
     run_guarded(code::IOERR, || {
         // SAFETY: the file is open.
         let handle = unsafe { file_state(file) };
-        handle.database.lock_state()?.locks.lower_level(&mut handle.lock_level, wanted);
+        handle.database.lock_state()?.locks.lower_level(&mut handle.held_lock_level, wanted);
         Ok(code::OK)
     })
 }
@@ -386,7 +390,7 @@ unsafe extern "C" fn unlock(file: *mut ffi::File, wanted: c_int) -> c_int {
 unsafe extern "C" fn check_reserved_lock(file: *mut ffi::File, is_reserved: *mut c_int) -> c_int {
     run_guarded(code::IOERR, || {
         // SAFETY: the file is open.
-        let found = unsafe { file_state(file) }.database.lock_state()?.locks.is_reserved();
+        let found = unsafe { file_state(file) }.database.lock_state()?.locks.is_reserved_by_writer();
         // SAFETY: SQLite gives a number to write to.
         unsafe { *is_reserved = c_int::from(found) };
         Ok(code::OK)
@@ -437,7 +441,7 @@ unsafe extern "C" fn shm_map(
         let mut state = handle.database.lock_state()?;
         if !handle.has_mapped_shm {
             handle.has_mapped_shm = true;
-            state.shm_users += 1;
+            state.wal_index_user_count += 1;
         }
         while state.shm_regions.len() <= region_index as usize && extends != 0 {
             let Some(region) = ShmRegion::new(region_bytes as usize) else { return Ok(code::NOMEM) };
@@ -481,8 +485,8 @@ fn unmap_shm(handle: &mut OpenFileState) {
     let Ok(mut state) = handle.database.lock_state() else { return };
     let _ = state.shm_locks.change_locks(&mut handle.shm_locks, 0, ffi::shm::SHM_LOCKS, ffi::shm::SHM_UNLOCK);
     if std::mem::take(&mut handle.has_mapped_shm) {
-        state.shm_users -= 1;
-        if state.shm_users == 0 {
+        state.wal_index_user_count -= 1;
+        if state.wal_index_user_count == 0 {
             state.shm_regions.clear();
         }
     }

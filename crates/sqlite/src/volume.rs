@@ -75,7 +75,7 @@ pub struct Volume {
     is_directory_dirty: bool,
     /// Partially written device pages that are kept in memory, by their device address in bytes.
     partial_pages: BTreeMap<u64, PartialPage>,
-    wal_len: u64,
+    wal_len_bytes: u64,
     /// Length that the database file will have after a checkpoint of the whole write-ahead log, bytes.
     database_len_after_checkpoint: u64,
     last_wal_read: Option<WalRead>,
@@ -96,7 +96,7 @@ impl Volume {
         drive.read(0, &mut page)?;
         let directory = Directory::decode(&page, capacity_bytes)?.unwrap_or(empty);
         Ok(Self {
-            wal_len: directory.entry(FileKind::Wal).len_bytes,
+            wal_len_bytes: directory.entry(FileKind::Wal).len_bytes,
             drive,
             directory,
             is_directory_dirty: false,
@@ -159,7 +159,7 @@ impl Volume {
 
     pub(crate) fn len(&self, kind: FileKind) -> u64 {
         match kind {
-            FileKind::Wal => self.wal_len,
+            FileKind::Wal => self.wal_len_bytes,
             FileKind::Database | FileKind::Journal => self.directory.entry(kind).len_bytes,
         }
     }
@@ -174,7 +174,7 @@ impl Volume {
         while done < body.len() {
             let place = self.contiguous_range(kind, offset + done as u64);
             let piece = place.unwrap_or(ContiguousRange {
-                stored_offset: u64::MAX,
+                stored_offset_bytes: u64::MAX,
                 len_bytes: u64::MAX,
                 is_partial_page: true,
             });
@@ -191,7 +191,7 @@ impl Volume {
         piece: ContiguousRange,
         into: &mut [u8],
     ) -> Result<(), Error> {
-        let Some(at) = self.directory.device_address(kind, piece.stored_offset) else {
+        let Some(at) = self.directory.device_address(kind, piece.stored_offset_bytes) else {
             into.fill(0);
             return Ok(());
         };
@@ -233,7 +233,7 @@ impl Volume {
         match kind {
             FileKind::Wal => self.wal_layout().map(|layout| layout.contiguous_range_at(offset)),
             FileKind::Database | FileKind::Journal => Some(ContiguousRange {
-                stored_offset: offset,
+                stored_offset_bytes: offset,
                 len_bytes: chunk_bytes - offset % chunk_bytes,
                 is_partial_page: kind == FileKind::Journal,
             }),
@@ -253,7 +253,7 @@ impl Volume {
             self.write_contiguous(kind, piece, &bytes[done..end])?;
             done = end;
         }
-        self.extend_len(kind, offset + bytes.len() as u64);
+        self.extend_file_len(kind, offset + bytes.len() as u64);
         Ok(())
     }
 
@@ -271,7 +271,7 @@ impl Volume {
                 let end = u64::from(number(0)) * u64::from(self.directory.wal_page_bytes);
                 if end > self.database_len_after_checkpoint {
                     self.directory
-                        .require_free_chunks(self.directory.missing_chunks(FileKind::Database, end))?;
+                        .require_free_chunks(self.directory.missing_chunk_count(FileKind::Database, end))?;
                     self.database_len_after_checkpoint = end;
                 }
             }
@@ -284,7 +284,7 @@ impl Volume {
         self.database_len_after_checkpoint = 0;
         if page_bytes != self.directory.wal_page_bytes {
             self.directory.wal_page_bytes = page_bytes;
-            self.wal_len = 0;
+            self.wal_len_bytes = 0;
             self.is_directory_dirty = true;
         }
     }
@@ -295,15 +295,15 @@ impl Volume {
         piece: ContiguousRange,
         bytes: &[u8],
     ) -> Result<(), Error> {
-        let end = piece.stored_offset + bytes.len() as u64;
+        let end = piece.stored_offset_bytes + bytes.len() as u64;
         let kept = match kind {
             FileKind::Wal => {
-                self.directory.missing_chunks(FileKind::Database, self.database_len_after_checkpoint)
+                self.directory.missing_chunk_count(FileKind::Database, self.database_len_after_checkpoint)
             }
             FileKind::Database | FileKind::Journal => 0,
         };
         self.is_directory_dirty |= self.directory.assign_chunks(kind, end, kept)?;
-        let at = self.directory.device_address(kind, piece.stored_offset).expect("room was made");
+        let at = self.directory.device_address(kind, piece.stored_offset_bytes).expect("room was made");
         match kind {
             _ if piece.is_partial_page => self.write_to_partial_pages(at, bytes),
             FileKind::Database => self.write_database(at, bytes),
@@ -376,15 +376,15 @@ impl Volume {
         Ok(())
     }
 
-    fn extend_len(&mut self, kind: FileKind, end: u64) {
+    fn extend_file_len(&mut self, kind: FileKind, end: u64) {
         if end > self.len(kind) {
-            self.set_len(kind, end);
+            self.set_file_len(kind, end);
         }
     }
 
-    fn set_len(&mut self, kind: FileKind, len: u64) {
+    fn set_file_len(&mut self, kind: FileKind, len: u64) {
         let recorded = if kind == FileKind::Wal {
-            self.wal_len = len;
+            self.wal_len_bytes = len;
             self.wal_layout()
                 .map_or(0, |layout| layout.log_bytes_of_frame_groups(layout.frame_group_count(len)))
         } else {
@@ -398,12 +398,12 @@ impl Volume {
     /// Sets the length of a database's file, in bytes. Chunks (runs of device pages) that the file no longer needs are
     /// freed.
     pub(crate) fn truncate(&mut self, kind: FileKind, len: u64) -> Result<(), Error> {
-        self.set_len(kind, len);
+        self.set_file_len(kind, len);
         let stored = match self.wal_layout().filter(|_| kind == FileKind::Wal) {
             Some(layout) => layout.stored_log_bytes(len),
             None => len,
         };
-        self.truncate_chunks(kind, stored)
+        self.free_chunks_after_length(kind, stored)
     }
 
     /// Deletes a file of the database; returns whether it existed.
@@ -414,14 +414,14 @@ impl Volume {
         let given_up = self.directory.detach_chunks(kind, 0);
         *self.directory.entry_mut(kind) = FileEntry::default();
         if kind == FileKind::Wal {
-            self.wal_len = 0;
+            self.wal_len_bytes = 0;
         }
         self.is_directory_dirty = true;
         self.free_chunks(given_up)?;
         Ok(true)
     }
 
-    fn truncate_chunks(&mut self, kind: FileKind, bytes: u64) -> Result<(), Error> {
+    fn free_chunks_after_length(&mut self, kind: FileKind, bytes: u64) -> Result<(), Error> {
         let given_up = self.directory.detach_chunks(kind, bytes);
         if given_up.is_empty() { Ok(()) } else { self.free_chunks(given_up) }
     }
@@ -494,7 +494,7 @@ mod tests {
         volume
     }
 
-    fn assert_database_write(mut volume: Volume, page: &[u8], remaps: u64) {
+    fn assert_remaps_of_database_write(mut volume: Volume, page: &[u8], remaps: u64) {
         volume.write(FileKind::Database, 0, page).expect("there is room");
         let mut found = [0; PAGE_BYTES];
         volume.read(FileKind::Database, 0, &mut found).expect("it was written");
@@ -504,18 +504,18 @@ mod tests {
 
     #[test]
     fn a_checkpoint_write_of_logged_bytes_becomes_a_remap() {
-        assert_database_write(volume_after_log_read(&[1; PAGE_BYTES]), &[1; PAGE_BYTES], 1);
+        assert_remaps_of_database_write(volume_after_log_read(&[1; PAGE_BYTES]), &[1; PAGE_BYTES], 1);
     }
 
     #[test]
     fn a_write_of_bytes_not_in_the_log_is_a_plain_write() {
-        assert_database_write(volume_after_log_read(&[1; PAGE_BYTES]), &[2; PAGE_BYTES], 0);
+        assert_remaps_of_database_write(volume_after_log_read(&[1; PAGE_BYTES]), &[2; PAGE_BYTES], 0);
     }
 
     #[test]
     fn a_log_frame_changed_after_its_read_is_not_remapped() {
         let mut volume = volume_after_log_read(&[1; PAGE_BYTES]);
         volume.write(FileKind::Wal, FIRST_PAYLOAD_OFFSET, &[3; PAGE_BYTES]).expect("there is room");
-        assert_database_write(volume, &[1; PAGE_BYTES], 0);
+        assert_remaps_of_database_write(volume, &[1; PAGE_BYTES], 0);
     }
 }

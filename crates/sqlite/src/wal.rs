@@ -3,8 +3,8 @@
 //!
 //! `SQLite` writes a log as one header of 32 bytes, then frames that consist of a 24-byte header and a database page.
 //! Stored like this, no database page would be aligned to device pages, so none could be remapped. Therefore the log is
-//! stored in *groups* of one slot of headers and [`FRAMES_PER_GROUP`] slots of payloads. A slot is the number of whole
-//! device pages that hold one database page:
+//! stored in *groups* of one slot of headers and [`WAL_FRAMES_PER_GROUP`] slots of payloads. A slot is the number of
+//! whole device pages that hold one database page:
 //!
 //! ```text
 //! slot       0          1          2               169        170        171
@@ -21,14 +21,14 @@ pub(crate) const WAL_HEADER_BYTES: u64 = 32;
 pub(crate) const FRAME_HEADER_BYTES: u64 = 24;
 /// Number of frames of the write-ahead log in a group. On the device, the headers of a group are stored together in a
 /// slot (the space of one database page). With the header of the log, they fill a page of 4 KiB except for 8 bytes.
-pub(crate) const FRAMES_PER_GROUP: u64 = 169;
+pub(crate) const WAL_FRAMES_PER_GROUP: u64 = 169;
 
 /// A range of a file's bytes that is also contiguous as stored on the device. In a write-ahead log, frame headers and
 /// database pages are separate ranges, because they are stored apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ContiguousRange {
     /// Offset, in bytes, of the contiguous range in the file's pages as they are stored on the device.
-    pub(crate) stored_offset: u64,
+    pub(crate) stored_offset_bytes: u64,
     /// Length of the contiguous range, bytes; at least one.
     pub(crate) len_bytes: u64,
     /// Whether writes to the contiguous range may cover only a part of a device page, so that they are collected in
@@ -44,21 +44,21 @@ pub(crate) struct WalLayout {
     pub(crate) page_bytes: u64,
     /// Size of a slot (the space of one database page in the stored log): the database page rounded up to whole device
     /// pages, bytes.
-    pub(crate) slot_bytes: u64,
+    pub(crate) page_slot_bytes: u64,
 }
 
 impl WalLayout {
     pub(crate) fn new(page_bytes: u32, block_bytes: u32) -> Self {
         let slot_bytes = page_bytes.next_multiple_of(block_bytes);
-        Self { page_bytes: u64::from(page_bytes), slot_bytes: u64::from(slot_bytes) }
+        Self { page_bytes: u64::from(page_bytes), page_slot_bytes: u64::from(slot_bytes) }
     }
 
     fn frame_bytes(self) -> u64 {
         FRAME_HEADER_BYTES + self.page_bytes
     }
 
-    fn stored_group_bytes(self) -> u64 {
-        (1 + FRAMES_PER_GROUP) * self.slot_bytes
+    fn stored_frame_group_bytes(self) -> u64 {
+        (1 + WAL_FRAMES_PER_GROUP) * self.page_slot_bytes
     }
 
     /// Returns the contiguous range that begins at byte `offset` of the write-ahead log and ends with the header or
@@ -66,21 +66,22 @@ impl WalLayout {
     pub(crate) fn contiguous_range_at(self, offset: u64) -> ContiguousRange {
         let Some(behind) = offset.checked_sub(WAL_HEADER_BYTES) else {
             return ContiguousRange {
-                stored_offset: offset,
+                stored_offset_bytes: offset,
                 len_bytes: WAL_HEADER_BYTES - offset,
                 is_partial_page: true,
             };
         };
         let (frame, within) = (behind / self.frame_bytes(), behind % self.frame_bytes());
-        let (group, k) = (frame / FRAMES_PER_GROUP * self.stored_group_bytes(), frame % FRAMES_PER_GROUP);
+        let (group, k) =
+            (frame / WAL_FRAMES_PER_GROUP * self.stored_frame_group_bytes(), frame % WAL_FRAMES_PER_GROUP);
         match within.checked_sub(FRAME_HEADER_BYTES) {
             None => ContiguousRange {
-                stored_offset: group + WAL_HEADER_BYTES + k * FRAME_HEADER_BYTES + within,
+                stored_offset_bytes: group + WAL_HEADER_BYTES + k * FRAME_HEADER_BYTES + within,
                 len_bytes: FRAME_HEADER_BYTES - within,
                 is_partial_page: true,
             },
             Some(within) => ContiguousRange {
-                stored_offset: group + (1 + k) * self.slot_bytes + within,
+                stored_offset_bytes: group + (1 + k) * self.page_slot_bytes + within,
                 len_bytes: self.page_bytes - within,
                 is_partial_page: false,
             },
@@ -91,20 +92,20 @@ impl WalLayout {
     /// a partly filled one included.
     pub(crate) fn frame_group_count(self, len: u64) -> u64 {
         len.saturating_sub(WAL_HEADER_BYTES)
-            .div_ceil(self.frame_bytes() * FRAMES_PER_GROUP)
+            .div_ceil(self.frame_bytes() * WAL_FRAMES_PER_GROUP)
             .max(u64::from(len > 0))
     }
 
     /// Returns the length, in bytes, of a write-ahead log whose `groups` groups of frames (frames whose headers share a
     /// slot) are full.
     pub(crate) fn log_bytes_of_frame_groups(self, groups: u64) -> u64 {
-        if groups == 0 { 0 } else { WAL_HEADER_BYTES + groups * FRAMES_PER_GROUP * self.frame_bytes() }
+        if groups == 0 { 0 } else { WAL_HEADER_BYTES + groups * WAL_FRAMES_PER_GROUP * self.frame_bytes() }
     }
 
     /// Returns the number of bytes of device pages that a write-ahead log of `len` bytes occupies, with its separate
     /// pages for headers.
     pub(crate) fn stored_log_bytes(self, len: u64) -> u64 {
-        self.frame_group_count(len) * self.stored_group_bytes()
+        self.frame_group_count(len) * self.stored_frame_group_bytes()
     }
 }
 
@@ -125,16 +126,16 @@ mod tests {
             while offset < len {
                 let piece = layout.contiguous_range_at(offset);
                 if !piece.is_partial_page {
-                    assert_eq!(piece.stored_offset % u64::from(block_bytes), 0);
+                    assert_eq!(piece.stored_offset_bytes % u64::from(block_bytes), 0);
                     payloads += 1;
                 }
                 assert!(
-                    ends.insert((piece.stored_offset + piece.len_bytes, piece.stored_offset)),
+                    ends.insert((piece.stored_offset_bytes + piece.len_bytes, piece.stored_offset_bytes)),
                     "two runs end at one byte"
                 );
                 offset += piece.len_bytes;
             }
-            assert_eq!((offset, payloads), (len, 3 * FRAMES_PER_GROUP));
+            assert_eq!((offset, payloads), (len, 3 * WAL_FRAMES_PER_GROUP));
             let spans: Vec<_> = ends.into_iter().map(|(end, at)| (at, end)).collect();
             assert!(spans.windows(2).all(|pair| pair[0].1 <= pair[1].0), "two runs share a byte");
             assert!(spans.last().expect("there are runs").1 <= layout.stored_log_bytes(len));
@@ -149,8 +150,8 @@ mod tests {
             assert!(part.len_bytes >= 1);
             if whole.len_bytes > 1 {
                 assert_eq!(
-                    (part.stored_offset, part.len_bytes),
-                    (whole.stored_offset + 1, whole.len_bytes - 1),
+                    (part.stored_offset_bytes, part.len_bytes),
+                    (whole.stored_offset_bytes + 1, whole.len_bytes - 1),
                     "at byte {offset}"
                 );
             }

@@ -159,19 +159,19 @@ impl ParseRefusal {
 pub struct RejectedRecords {
     /// Number of refused lines or records of the trace.
     pub rejected_count: u64,
-    /// Error messages of the first refused lines or records, at most [`Self::KEPT_MESSAGES_MAX`].
-    pub first_messages: Vec<String>,
+    /// Error messages of the first refused lines or records, at most [`Self::KEPT_ERROR_MESSAGES_MAX`].
+    pub first_error_messages: Vec<String>,
 }
 
 impl RejectedRecords {
     /// Maximum number of error messages of refused lines that are kept; further refused lines are only counted.
-    pub const KEPT_MESSAGES_MAX: usize = 5;
+    pub const KEPT_ERROR_MESSAGES_MAX: usize = 5;
 
     #[cfg(feature = "readers")]
     pub(crate) fn add_error(&mut self, error: &TraceError) {
         self.rejected_count += 1;
-        if self.first_messages.len() < Self::KEPT_MESSAGES_MAX {
-            self.first_messages.push(error.to_string());
+        if self.first_error_messages.len() < Self::KEPT_ERROR_MESSAGES_MAX {
+            self.first_error_messages.push(error.to_string());
         }
     }
 }

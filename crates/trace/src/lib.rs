@@ -34,7 +34,7 @@ pub use formats::CsvWriter;
 pub use native::NativeWriter;
 #[cfg(feature = "readers")]
 pub use read::{
-    AssumedOp, BlockLayerStage, ByOp, Compression, ContentInfo, CsvColumns, CsvColumnsError, Footprint,
+    AssumedOp, BlockLayerStage, Compression, ContentInfo, CountsByOp, CsvColumns, CsvColumnsError, Footprint,
     FootprintBuilder, LINE_MAX_BYTES, OpenOptions, TimeUnit, TraceInfo, TraceReader, copy_trace, file_sha256,
     open, open_stream, sidecar_files_of,
 };

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use wearwell::address::RemapMode;
-use wearwell::data::{Descriptor, PAGE_BYTES};
+use wearwell::data::{ContentDescriptor, PAGE_BYTES};
 
 /// Bytes of a sector, the unit of addresses in most trace formats.
 pub const SECTOR_BYTES: u64 = 512;
@@ -30,7 +30,7 @@ pub enum Op {
     Zero,
     /// Makes all acknowledged writes durable.
     Flush,
-    /// Remap: maps whole pages to the contents of other pages, from [`Request::source_offset_bytes`] on, without
+    /// Remap: maps whole pages to the contents of other pages, from [`Request::remap_source_offset_bytes`] on, without
     /// sending data.
     Remap(RemapMode),
     /// No operation of the device: a new phase of the trace begins here, whose results are reported separately.
@@ -51,10 +51,10 @@ pub struct Request {
     /// Length of the request in bytes; 0 for a flush and for a phase.
     pub len_bytes: u64,
     /// Address of the first source byte of a remap request, on the same device; 0 for other operations.
-    pub source_offset_bytes: u64,
+    pub remap_source_offset_bytes: u64,
     /// One content descriptor (fingerprint and sizes) per 4-KiB page that the request touches; empty if the trace does
     /// not record contents.
-    pub content: Vec<Descriptor>,
+    pub content: Vec<ContentDescriptor>,
     /// Payload of a write (`len_bytes` long), for captures that contain it; otherwise empty.
     pub payload: Vec<u8>,
 }
@@ -71,8 +71,8 @@ impl Request {
     }
 
     /// Returns the 4-KiB pages that are the source of a remap request; none for other requests.
-    pub fn source_pages(&self) -> Range<u64> {
-        let first = self.source_offset_bytes / PAGE_BYTES;
+    pub fn remap_source_pages(&self) -> Range<u64> {
+        let first = self.remap_source_offset_bytes / PAGE_BYTES;
         if !matches!(self.op, Op::Remap(_)) {
             return first..first;
         }
@@ -105,7 +105,7 @@ impl Request {
     #[inline]
     pub fn clear_optional_fields(&mut self) {
         self.device = 0;
-        self.source_offset_bytes = 0;
+        self.remap_source_offset_bytes = 0;
         self.content.clear();
         self.payload.clear();
     }
@@ -113,7 +113,7 @@ impl Request {
 
 /// Checks a request against the limits of length and address that hold for every trace format.
 #[inline]
-pub(crate) fn check_limits(request: &Request) -> Result<(), &'static str> {
+pub(crate) fn check_request_limits(request: &Request) -> Result<(), &'static str> {
     let (max, message) = match request.op {
         Op::Read | Op::Write => (REQUEST_MAX_BYTES, "a read or write of at most 1 GiB"),
         Op::Remap(_) => (REQUEST_MAX_BYTES, "a remap of at most 1 GiB"),
@@ -123,10 +123,10 @@ pub(crate) fn check_limits(request: &Request) -> Result<(), &'static str> {
     if request.len_bytes > max {
         return Err(message);
     }
-    if request.offset_bytes.max(request.source_offset_bytes) > ADDRESS_MAX_BYTES {
+    if request.offset_bytes.max(request.remap_source_offset_bytes) > ADDRESS_MAX_BYTES {
         return Err("an address below 2^62");
     }
-    let parts = request.offset_bytes | request.len_bytes | request.source_offset_bytes;
+    let parts = request.offset_bytes | request.len_bytes | request.remap_source_offset_bytes;
     if matches!(request.op, Op::Remap(_)) && !parts.is_multiple_of(PAGE_BYTES) {
         return Err("a remap of whole 4-KiB pages");
     }

@@ -1,7 +1,7 @@
 //! The trait of all trace writers, and the check of what they refuse.
 
 use crate::native::MAX_REQUEST_PAGES;
-use crate::request::check_limits;
+use crate::request::check_request_limits;
 use crate::{Request, TraceError};
 
 /// A writer of trace requests in some trace format.
@@ -26,7 +26,7 @@ pub(crate) fn check_writable(request: &Request, number: u64) -> Result<(), Trace
     let refuse = |reason| Err(TraceError::UnwritableRequest { request: number, reason });
     let pages = request.pages();
     let content = request.content.len() as u64;
-    match check_limits(request) {
+    match check_request_limits(request) {
         Err(reason) => refuse(reason),
         Ok(()) if !request.payload.is_empty() => {
             refuse("it has page bytes, which this output format cannot store")

@@ -87,12 +87,13 @@ fn a_footprint_numbers_the_touched_pages_in_address_order() {
     // Device 0: pages 5, 6 and 1000; device 3: page 0. The trim and the flush touch nothing.
     let rows = "0,W,4096000,4096,0,\n1,R,20480,8192,0,\n2,T,0,40960,0,\n3,F,0,0,0,\n4,Z,100,1,3,\n";
     let footprint = Footprint::of_trace(open_csv_rows(rows).as_mut()).unwrap();
-    assert_eq!(footprint.page_count(), 4);
-    let dense: Vec<_> = [5, 6, 1000].into_iter().map(|page| footprint.compacted_page(0, page)).collect();
+    assert_eq!(footprint.touched_page_count(), 4);
+    let dense: Vec<_> =
+        [5, 6, 1000].into_iter().map(|page| footprint.compacted_page_number(0, page)).collect();
     assert_eq!(dense, [Some(0), Some(1), Some(2)]);
-    assert_eq!(footprint.compacted_page(3, 0), Some(3));
+    assert_eq!(footprint.compacted_page_number(3, 0), Some(3));
     for (device, page) in [(0, 0), (0, 4), (0, 7), (0, 999), (0, 1001), (3, 1), (2, 5), (4, 0)] {
-        assert_eq!(footprint.compacted_page(device, page), None);
+        assert_eq!(footprint.compacted_page_number(device, page), None);
     }
 }
 
@@ -133,7 +134,7 @@ fn a_compacted_trace_repeats_the_counts_of_the_original() {
         if before.op != Op::Trim {
             assert_eq!(before.len_bytes, request.len_bytes);
         }
-        assert!(request.end_bytes() <= u64::from(footprint.page_count()) * 4096);
+        assert!(request.end_bytes() <= u64::from(footprint.touched_page_count()) * 4096);
         let Request { time_ns, op, offset_bytes, len_bytes, .. } = request;
         writeln!(compacted, "{time_ns},{},{offset_bytes},{len_bytes},0,", op.csv_letter()).unwrap();
     }
@@ -187,9 +188,9 @@ fn a_footprint_contains_source_and_target_pages_of_remaps() {
         "time_ns,op,offset_bytes,len_bytes,device,fingerprints,source_bytes\n0,C,4096000,8192,0,,40960\n";
     let open = || open_stream(Cursor::new(csv.as_bytes()), "f", &OpenOptions::default()).unwrap();
     let footprint = Footprint::of_trace(open().as_mut()).unwrap();
-    assert_eq!(footprint.page_count(), 4);
+    assert_eq!(footprint.touched_page_count(), 4);
     let mut request = Request::default();
     open().next(&mut request).unwrap();
     footprint.compact_request(&mut request);
-    assert_eq!((request.offset_bytes, request.len_bytes, request.source_offset_bytes), (8192, 8192, 0));
+    assert_eq!((request.offset_bytes, request.len_bytes, request.remap_source_offset_bytes), (8192, 8192, 0));
 }

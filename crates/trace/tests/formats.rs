@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use fixtures::{Fixture, capture_rows, expected_fields_of, fixtures, mqsim_rows, read_all};
-use wearwell::data::{Descriptor, Fingerprint};
+use wearwell::data::{ContentDescriptor, Fingerprint};
 use wearwell_trace::{
     AssumedOp, BlockLayerStage, CsvWriter, Format, NativeWriter, OpenOptions, Request, TimeUnit, TraceError,
     copy_trace, open, open_stream,
@@ -188,12 +188,12 @@ fn fiu_digests_become_fingerprints() {
 
 #[test]
 fn csv_traces_keep_fingerprints_and_sizes() {
-    let d = |fingerprint, compressed_bytes, delta_bytes| Descriptor {
+    let d = |fingerprint, compressed_bytes, delta_bytes| ContentDescriptor {
         fingerprint: Fingerprint(fingerprint),
         compressed_bytes,
         delta_bytes,
     };
-    let unknown = Descriptor::UNKNOWN_SIZE;
+    let unknown = ContentDescriptor::UNKNOWN_SIZE;
     let contents: Vec<_> = read(&fixture("csv")).into_iter().map(|r| r.content).collect();
     assert_eq!(contents[0], [d(10, 100, unknown), d(11, unknown, 7)]);
     assert_eq!(contents[1], [d(12, unknown, unknown), d(13, 4096, 0)]);
@@ -239,7 +239,7 @@ fn a_capture_finds_the_files_beside_it() {
     let last = requests[6].content[0];
     assert_eq!(
         (last.compressed_bytes, last.delta_bytes),
-        (Descriptor::UNKNOWN_SIZE, 1234),
+        (ContentDescriptor::UNKNOWN_SIZE, 1234),
         "id 5 has no size"
     );
     let with_bytes = read(true);

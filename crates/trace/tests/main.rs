@@ -10,7 +10,7 @@ mod samples;
 
 /// A file that is not named above would not be compiled, and its tests would not run.
 #[test]
-fn every_file_of_tests_is_part_of_the_program() {
+fn every_test_file_is_listed_as_a_module() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let program = include_str!("main.rs");
     for entry in std::fs::read_dir(folder).unwrap() {

@@ -3,7 +3,7 @@
 use fixtures::read_all;
 use proptest::prelude::*;
 use wearwell::address::RemapMode;
-use wearwell::data::{Descriptor, Fingerprint};
+use wearwell::data::{ContentDescriptor, Fingerprint};
 use wearwell_trace::{
     CsvWriter, Format, NativeWriter, Op, OpenOptions, Request, TraceError, TraceWriter, open_stream,
 };
@@ -38,10 +38,10 @@ fn read_native(file: &[u8]) -> Vec<Request> {
 
 /// Generates content descriptors with one of few fingerprints, so that contents repeat, have consecutive fingerprints
 /// and occur with different sizes.
-fn any_descriptor() -> impl Strategy<Value = Descriptor> {
+fn any_descriptor() -> impl Strategy<Value = ContentDescriptor> {
     let fingerprint = prop_oneof![0..8_u64, Just(u64::MAX), any::<u64>()];
-    let size = || prop_oneof![3 => Just(Descriptor::UNKNOWN_SIZE), 2 => 0..3_u16, 1 => Just(4096_u16)];
-    (fingerprint, size(), size()).prop_map(|(fingerprint, compressed_bytes, delta_bytes)| Descriptor {
+    let size = || prop_oneof![3 => Just(ContentDescriptor::UNKNOWN_SIZE), 2 => 0..3_u16, 1 => Just(4096_u16)];
+    (fingerprint, size(), size()).prop_map(|(fingerprint, compressed_bytes, delta_bytes)| ContentDescriptor {
         fingerprint: Fingerprint(fingerprint),
         compressed_bytes,
         delta_bytes,
@@ -65,7 +65,7 @@ fn any_request() -> impl Strategy<Value = Request> {
             let len_bytes = if matches!(op, Op::Flush | Op::Phase) { 0 } else { len_bytes };
             let mut request = Request { time_ns, op, device, offset_bytes, len_bytes, ..Request::default() };
             if matches!(op, Op::Remap(_)) {
-                request.source_offset_bytes = time_ns % (1 << 49) * 4096;
+                request.remap_source_offset_bytes = time_ns % (1 << 49) * 4096;
                 request.offset_bytes &= !4095;
                 request.len_bytes &= !4095;
             }
@@ -81,7 +81,7 @@ fn any_request() -> impl Strategy<Value = Request> {
 
 proptest! {
     #[test]
-    fn written_requests_are_read_back_equal(mut requests in prop::collection::vec(any_request(), 0..200)) {
+    fn requests_written_in_the_native_format_are_read_back_equal(mut requests in prop::collection::vec(any_request(), 0..200)) {
         prop_assert!(read_native(&to_native(&requests)) == requests);
         // Times of the CSV are relative to the first request.
         if let Some(base) = requests.first().map(|request| request.time_ns) {
@@ -99,14 +99,14 @@ proptest! {
 
 /// Returns the requests of a trace whose contents extend over several frames (compressed groups of records).
 fn long_trace() -> Vec<Request> {
-    let content = |index: u64| Descriptor {
+    let content = |index: u64| ContentDescriptor {
         fingerprint: Fingerprint(if index.is_multiple_of(3) {
             index / 9
         } else {
             index.wrapping_mul(0x9e37_79b9_7f4a_7c15)
         }),
         compressed_bytes: (index % 4096) as u16,
-        delta_bytes: if index.is_multiple_of(7) { 5 } else { Descriptor::UNKNOWN_SIZE },
+        delta_bytes: if index.is_multiple_of(7) { 5 } else { ContentDescriptor::UNKNOWN_SIZE },
     };
     let request = |index: u64| Request {
         time_ns: index * 1000 + index % 13,
@@ -116,7 +116,7 @@ fn long_trace() -> Vec<Request> {
         len_bytes: 4096,
         content: vec![content(index)],
         payload: vec![],
-        source_offset_bytes: 0,
+        remap_source_offset_bytes: 0,
     };
     (0..70_000).map(request).collect()
 }
@@ -198,12 +198,12 @@ fn the_native_writer_refuses_requests_that_its_reader_would_refuse() {
     assert!(write(good.clone()).is_ok());
     let refused = [
         Request { payload: vec![0; 4096], ..good.clone() },
-        Request { content: vec![Descriptor::of_fingerprint(Fingerprint(1)); 2], ..good.clone() },
+        Request { content: vec![ContentDescriptor::of_fingerprint(Fingerprint(1)); 2], ..good.clone() },
         Request { len_bytes: (1 << 30) + 1, ..good.clone() },
         Request { offset_bytes: u64::MAX, ..good.clone() },
         Request { op: Op::Flush, ..good.clone() },
         Request { op: Op::Phase, ..good.clone() },
-        Request { op: Op::Remap(RemapMode::Copy), source_offset_bytes: 512, ..good.clone() },
+        Request { op: Op::Remap(RemapMode::Copy), remap_source_offset_bytes: 512, ..good.clone() },
         Request { op: Op::Remap(RemapMode::Relocate), offset_bytes: 1, ..good },
     ];
     for request in refused {
@@ -214,7 +214,8 @@ fn the_native_writer_refuses_requests_that_its_reader_would_refuse() {
 /// The bytes must equal those of the example in `docs/TRACE-FORMAT.md`.
 #[test]
 fn the_native_writer_writes_the_documented_example() {
-    let content = Descriptor { compressed_bytes: 100, ..Descriptor::of_fingerprint(Fingerprint(5)) };
+    let content =
+        ContentDescriptor { compressed_bytes: 100, ..ContentDescriptor::of_fingerprint(Fingerprint(5)) };
     let request = Request { op: Op::Write, len_bytes: 4096, content: vec![content], ..Request::default() };
     let file = to_native(&[request]);
     let header = b"\x89WWT\r\n\x1a\n\x01\0\0\0\x00\x10\0\0\x06\0\0\0a test";
@@ -245,7 +246,7 @@ fn only_remap_requests_have_a_source_column_and_each_has_one() {
     let as_csv = OpenOptions { format: Some(Format::Csv), ..OpenOptions::default() };
     let header = "time_ns,op,offset_bytes,len_bytes,device,fingerprints,source_bytes\n";
     let good = format!("{header}0,M,8192,4096,0,,4096\n");
-    assert_eq!(read_native(good.as_bytes())[0].source_pages(), 1..2);
+    assert_eq!(read_native(good.as_bytes())[0].remap_source_pages(), 1..2);
     for bad in ["0,M,8192,4096,0,,\n", "0,W,8192,4096,0,,4096\n", "0,C,8192,4096,0,,100\n"] {
         let (_, end) = read_all(format!("{header}{bad}").as_bytes(), &as_csv);
         assert!(matches!(end, Err(TraceError::BadLine { line: 2, .. })), "{bad}: {end:?}");

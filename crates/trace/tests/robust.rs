@@ -20,8 +20,10 @@ fn read_as(format: Option<Format>, bytes: &[u8], skip_bad_lines: bool) {
         match request.op {
             Op::Read | Op::Write => assert!(request.len_bytes <= REQUEST_MAX_BYTES),
             Op::Remap(_) => {
-                assert!(request.len_bytes <= REQUEST_MAX_BYTES && request.source_offset_bytes <= 1 << 62);
-                let parts = request.offset_bytes | request.len_bytes | request.source_offset_bytes;
+                assert!(
+                    request.len_bytes <= REQUEST_MAX_BYTES && request.remap_source_offset_bytes <= 1 << 62
+                );
+                let parts = request.offset_bytes | request.len_bytes | request.remap_source_offset_bytes;
                 assert_eq!(parts % PAGE_BYTES, 0);
             }
             Op::Flush | Op::Phase => assert_eq!(request.len_bytes, 0),

@@ -159,10 +159,10 @@ impl Engine {
 fn apply(recycle: &mut Recycler, tables: &mut Tables, call: Call, out: &mut Vec<Ppn>) -> Option<Ppn> {
     let Tables { mapping, spare_owners } = tables;
     match call {
-        Call::Find(fingerprint) => return recycle.find_dead(fingerprint),
+        Call::Find(fingerprint) => return recycle.find_dead_page(fingerprint),
         Call::Revive(ppn, owner, lpn) => {
             mapping[lpn.index()] = ppn;
-            recycle.revive(ppn, owner, lpn);
+            recycle.revive_page(ppn, owner, lpn);
         }
         Call::Programmed(lpn, ppn) => {
             (mapping[lpn.index()], spare_owners[ppn.index()]) = (ppn, lpn);
@@ -179,7 +179,7 @@ fn apply(recycle: &mut Recycler, tables: &mut Tables, call: Call, out: &mut Vec<
             recycle.block_erased(first, BLOCK_PAGES, |ppn| spare_owners[ppn.index()]);
         }
         Call::Neighbours(owner) => {
-            recycle.neighbours_to_load(owner, |lpn| mapping[lpn.index()].to_option(), out);
+            recycle.neighbour_pages_to_load(owner, |lpn| mapping[lpn.index()].to_option(), out);
         }
         Call::LoadFast(ppn, fingerprint) => recycle.offer_fast_loaded_page(ppn, fingerprint),
         Call::Read(ppn) => recycle.count_read(ppn),

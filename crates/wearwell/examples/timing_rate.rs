@@ -44,15 +44,16 @@ fn op(die: u32, kind: OpKind, cause: Cause) -> FlashOp {
         plane: PlaneId(die),
         kind,
         cause,
-        dependency_distance: 0,
+        ops_back_to_dependency: 0,
         transfer_bytes: bytes,
-        copy_or_line_count: 1,
+        copy_or_nvram_line_count: 1,
     }
 }
 
 /// Returns the operations of one collection on `die`, followed by a host program.
 fn write_with_collection(die: u32) -> Vec<FlashOp> {
-    let copies = FlashOp { copy_or_line_count: COPIES_PER_COLLECTION, ..op(die, OpKind::Copies, Cause::Gc) };
+    let copies =
+        FlashOp { copy_or_nvram_line_count: COPIES_PER_COLLECTION, ..op(die, OpKind::Copies, Cause::Gc) };
     vec![copies, op(die, OpKind::Erase, Cause::Gc), op(die, OpKind::Program, Cause::Host)]
 }
 
@@ -169,7 +170,7 @@ impl Case<'_> {
 
     fn print(&self, seconds_per_op: f64, requests_per_op: f64, timing: &Timing) {
         let kind = if self.read_share > 0.0 { RequestKind::Read } else { RequestKind::Write };
-        let summary = LatencySummary::of(timing.latency_histogram(kind));
+        let summary = LatencySummary::of_histogram(timing.latency_histogram(kind));
         println!(
             "{:<38} {:>6.1} M flash ops/s {:>6.2} ns/op {:>5.1} M requests/s  {kind:?} p50 {:>9.0} us p99 {:>9.0} us",
             self.name,

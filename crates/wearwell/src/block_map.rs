@@ -20,40 +20,40 @@ pub const HISTOGRAM_BINS_MAX: u32 = 40;
 /// Number of steps in which a cell of the block map (a few blocks) states the shares of its valid and invalid pages.
 const PAGE_SHARE_STEPS: u64 = 15;
 /// Code in a cell of the block map (a few blocks) that means that all its blocks are retired.
-const RETIRED_CELL_CODE: u64 = 15;
+const RETIRED_MAP_CELL_CODE: u64 = 15;
 /// Digits of the base64url alphabet, by value; a cell of the block map is written as two of them.
 const BASE64URL_DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// Returns the number of consecutive blocks that one cell (two characters) of the block map summarises, at least 1, for
 /// a drive of `blocks` blocks and a map of at most `most_cells` cells.
-pub fn blocks_per_cell(blocks: u32, most_cells: u32) -> u32 {
+pub fn blocks_per_map_cell(blocks: u32, most_cells: u32) -> u32 {
     blocks.div_ceil(most_cells.max(1)).max(1)
 }
 
 /// Appends to `digits` the cells of the block map for the blocks in the range `blocks`, two characters per cell of
 /// `blocks_per_cell` blocks. The range begins with the first block of a cell; its last cell may have fewer blocks.
 /// O(blocks of the range).
-pub fn append_cells<N: Nand>(
+pub fn append_map_cells<N: Nand>(
     store: &Store<N>,
     blocks: Range<u32>,
     blocks_per_cell: u32,
     digits: &mut String,
 ) {
     for start in blocks.clone().step_by(blocks_per_cell as usize) {
-        let cell = encode_cell(store, start..blocks.end.min(start + blocks_per_cell));
+        let cell = encode_map_cell(store, start..blocks.end.min(start + blocks_per_cell));
         digits.push(char::from(BASE64URL_DIGITS[(cell >> 6) as usize]));
         digits.push(char::from(BASE64URL_DIGITS[(cell & 63) as usize]));
     }
 }
 
-fn encode_cell<N: Nand>(store: &Store<N>, blocks: Range<u32>) -> u64 {
+fn encode_map_cell<N: Nand>(store: &Store<N>, blocks: Range<u32>) -> u64 {
     let of_cell = u64::from(blocks.end - blocks.start);
     let (table, mut valid, mut programmed) = (store.blocks(), 0, 0);
-    let mut of_code = [0u32; RETIRED_CELL_CODE as usize + 1];
+    let mut of_code = [0u32; RETIRED_MAP_CELL_CODE as usize + 1];
     for block in blocks.map(BlockId) {
         match table.state(block) {
             BlockState::Free | BlockState::Erasing => {}
-            BlockState::Retired => of_code[RETIRED_CELL_CODE as usize] += 1,
+            BlockState::Retired => of_code[RETIRED_MAP_CELL_CODE as usize] += 1,
             BlockState::Open | BlockState::Closed => {
                 of_code[page_kind_code(table.kind(block))] += 1;
                 valid += u64::from(table.valid_pages(block));
@@ -61,14 +61,14 @@ fn encode_cell<N: Nand>(store: &Store<N>, blocks: Range<u32>) -> u64 {
             }
         }
     }
-    if u64::from(of_code[RETIRED_CELL_CODE as usize]) == of_cell {
-        return RETIRED_CELL_CODE;
+    if u64::from(of_code[RETIRED_MAP_CELL_CODE as usize]) == of_cell {
+        return RETIRED_MAP_CELL_CODE;
     }
     let pages = of_cell * u64::from(store.geometry().block_pages());
     let steps = |count: u64| (2 * count * PAGE_SHARE_STEPS + pages) / (2 * pages);
     let programmed = steps(programmed).min(PAGE_SHARE_STEPS);
     let valid = steps(valid).min(programmed);
-    let commonest = (1..RETIRED_CELL_CODE as usize).rev().max_by_key(|&code| of_code[code]).unwrap_or(0);
+    let commonest = (1..RETIRED_MAP_CELL_CODE as usize).rev().max_by_key(|&code| of_code[code]).unwrap_or(0);
     let kind = if of_code[commonest] > 0 { commonest as u64 } else { 0 };
     valid << 8 | (programmed - valid) << 4 | kind
 }

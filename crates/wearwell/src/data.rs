@@ -3,8 +3,8 @@
 //! Mechanisms that look at content (recycling, deduplication, delta encoding, compression) need four properties of a
 //! page: its fingerprint, its compressed size, the size of its difference to an older version, and whether it equals
 //! another page. [`Content`] provides them both for real bytes (live device, captures with bytes) and for a
-//! [`Descriptor`] of eight to sixteen bytes (traces), so that both run the same code. Bytes take 20 to 400 times the
-//! time of descriptors; this is why replay uses descriptors.
+//! [`ContentDescriptor`] of eight to sixteen bytes (traces), so that both run the same code. Bytes take 20 to 400 times
+//! the time of descriptors; this is why replay uses descriptors.
 
 /// Size in bytes of the pages to which descriptors of content refer. File systems and databases write 4 KiB pages,
 /// whatever the size of a flash page.
@@ -43,7 +43,7 @@ pub fn mix_bits(mut x: u64) -> u64 {
 /// Content of a page as a trace describes it: fingerprint, compressed size, delta size. Sizes are in bytes, for a page
 /// of the trace's own page size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Descriptor {
+pub struct ContentDescriptor {
     /// Fingerprint of the page's content.
     pub fingerprint: Fingerprint,
     /// Compressed size of the page with an LZ-class compressor, bytes, at most the page size; [`Self::UNKNOWN_SIZE`] if
@@ -54,7 +54,7 @@ pub struct Descriptor {
     pub delta_bytes: u16,
 }
 
-impl Descriptor {
+impl ContentDescriptor {
     /// Value of a compressed or delta size in a descriptor that means "the trace does not record this size".
     pub const UNKNOWN_SIZE: u16 = u16::MAX;
 
@@ -68,7 +68,7 @@ impl Descriptor {
 #[derive(Clone, Copy, Debug)]
 pub enum Content<'a> {
     /// A content descriptor (fingerprint and sizes) instead of the bytes.
-    Descriptor(Descriptor),
+    Descriptor(ContentDescriptor),
     /// The bytes of the page, exactly one page long.
     Bytes(&'a [u8]),
 }
@@ -78,7 +78,7 @@ impl<'a> Content<'a> {
     /// descriptor with `fingerprint`.
     pub fn of_page(bytes: &'a [u8], fingerprint: Fingerprint) -> Self {
         if bytes.is_empty() {
-            Content::Descriptor(Descriptor::of_fingerprint(fingerprint))
+            Content::Descriptor(ContentDescriptor::of_fingerprint(fingerprint))
         } else {
             Content::Bytes(bytes)
         }
@@ -99,7 +99,7 @@ impl<'a> Content<'a> {
     pub fn compressed_bytes(&self) -> Option<usize> {
         match self {
             Content::Descriptor(d) => {
-                (d.compressed_bytes != Descriptor::UNKNOWN_SIZE).then_some(d.compressed_bytes as usize)
+                (d.compressed_bytes != ContentDescriptor::UNKNOWN_SIZE).then_some(d.compressed_bytes as usize)
             }
             Content::Bytes(bytes) => Some(compressed_len(bytes)),
         }

@@ -8,7 +8,7 @@
 #![expect(clippy::inline_always, reason = "measured: the way of a write costs a tenth less in one piece")]
 
 use crate::address::{Lpn, RemapMode};
-use crate::data::{Content, Descriptor, Fingerprint};
+use crate::data::{Content, ContentDescriptor, Fingerprint};
 use crate::design::Parts;
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
@@ -33,7 +33,7 @@ pub enum HostData<'a> {
     /// The bytes to be written, as many as the request is long.
     Bytes(&'a [u8]),
     /// One content descriptor (fingerprint and sizes) per logical page that the request touches.
-    Descriptors(&'a [Descriptor]),
+    Descriptors(&'a [ContentDescriptor]),
 }
 
 /// The part of a host request that lies in one logical page.
@@ -42,11 +42,11 @@ struct PagePiece {
     lpn: Lpn,
     mask: SectorMask,
     /// First byte of the piece, counted from the beginning of its logical page.
-    from_in_page: usize,
+    first_byte_in_page: usize,
     /// Byte after the last byte of the piece, counted from the beginning of its logical page.
-    end_in_page: usize,
+    end_byte_in_page: usize,
     /// First byte of the piece, counted from the beginning of the host request.
-    from_in_request: usize,
+    first_byte_in_request: usize,
 }
 
 /// A drive: a write buffer and an FTL over a flash medium `N`.
@@ -64,7 +64,7 @@ pub struct Device<N> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PartialWrites {
     /// Number of page writes that covered only some sectors of their page.
-    pub page_writes: u64,
+    pub partial_page_writes: u64,
     /// Number of partial page writes whose logical page held data, so that the page was read first (read-modify-write).
     pub read_modify_writes: u64,
 }
@@ -74,7 +74,7 @@ impl PartialWrites {
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {
-            page_writes: self.page_writes - earlier.page_writes,
+            partial_page_writes: self.partial_page_writes - earlier.partial_page_writes,
             read_modify_writes: self.read_modify_writes - earlier.read_modify_writes,
         }
     }
@@ -144,7 +144,7 @@ impl<N: Nand> Device<N> {
 
     /// Returns the deferred flash operations of the last host request: those that the FTL started on its own and for
     /// which no request waits ([`FlashOpList`](crate::stats::FlashOpList)).
-    pub fn deferred_ops(&self) -> &[FlashOp] {
+    pub fn deferred_flash_ops(&self) -> &[FlashOp] {
         self.ftl.store().flash_ops.deferred_ops()
     }
 
@@ -177,13 +177,13 @@ impl<N: Nand> Device<N> {
     }
 
     fn write_bytes(&mut self, piece: PagePiece, bytes: &[u8]) -> Result<()> {
-        let part =
-            &bytes[piece.from_in_request..piece.from_in_request + piece.end_in_page - piece.from_in_page];
+        let part = &bytes[piece.first_byte_in_request
+            ..piece.first_byte_in_request + piece.end_byte_in_page - piece.first_byte_in_page];
         if part.len() == self.page_scratch.len() && self.buffer.is_off() {
             return self.ftl.write(piece.lpn, Content::Bytes(part));
         }
         let mut page: Box<[u8]> = vec![0; self.page_scratch.len()].into();
-        page[piece.from_in_page..piece.end_in_page].copy_from_slice(part);
+        page[piece.first_byte_in_page..piece.end_byte_in_page].copy_from_slice(part);
         self.write_page_sectors(piece.lpn, PageData::Bytes(page), piece.mask)
     }
 
@@ -193,7 +193,7 @@ impl<N: Nand> Device<N> {
     /// # Errors
     /// The errors of [`Ftl::write`].
     #[inline(always)]
-    pub fn write_page(&mut self, lpn: Lpn, descriptor: Descriptor) -> Result<()> {
+    pub fn write_page(&mut self, lpn: Lpn, descriptor: ContentDescriptor) -> Result<()> {
         let content = Content::Descriptor(descriptor);
         if self.buffer.is_off() {
             return self.ftl.write(lpn, content);
@@ -201,7 +201,7 @@ impl<N: Nand> Device<N> {
         self.write_page_sectors(
             lpn,
             PageData::from_content(content),
-            SectorMask::range(0, self.sectors_per_page()),
+            SectorMask::of_sector_range(0, self.sectors_per_page()),
         )
     }
 
@@ -221,7 +221,7 @@ impl<N: Nand> Device<N> {
         if self.buffer.is_off() {
             return self.ftl.write_page_batch(lpns);
         }
-        let descriptor = Descriptor::of_fingerprint(Fingerprint::ZERO_PAGE);
+        let descriptor = ContentDescriptor::of_fingerprint(Fingerprint::ZERO_PAGE);
         let refused =
             lpns.iter().zip(0..).find_map(|(&lpn, k)| Some((k, self.write_page(lpn, descriptor).err()?)));
         refused.map_or((lpns.len(), Ok(())), |(written, error)| (written, Err(error)))
@@ -231,7 +231,7 @@ impl<N: Nand> Device<N> {
         if self.buffer.is_off() {
             return self.write_page_to_ftl(lpn, &data, mask);
         }
-        if self.buffer.is_full_for(lpn) {
+        if self.buffer.has_no_room_for(lpn) {
             self.evict_page()?;
         }
         self.buffer.insert_or_merge(lpn, data, mask);
@@ -264,11 +264,11 @@ impl<N: Nand> Device<N> {
     /// Writes the sectors of `lpn` in `mask` to the FTL, as a whole page. If `mask` is not the whole page, reads its
     /// other sectors from flash first.
     fn write_page_to_ftl(&mut self, lpn: Lpn, data: &PageData, mask: SectorMask) -> Result<()> {
-        if mask.is_full(self.sectors_per_page()) {
+        if mask.covers_all_sectors(self.sectors_per_page()) {
             return self.ftl.write(lpn, data.content());
         }
         let whole = self.complete_partial_page(lpn, data, mask)?;
-        self.partial_write_counts.page_writes += 1;
+        self.partial_write_counts.partial_page_writes += 1;
         self.ftl.write(lpn, whole.content())
     }
 
@@ -280,10 +280,10 @@ impl<N: Nand> Device<N> {
             PageData::Bytes(_) => PageData::Bytes(page.clone()),
             PageData::Descriptor(_) => {
                 let old = ftl.fingerprint_of(lpn, &[])?.unwrap_or(Fingerprint::ZERO_PAGE);
-                PageData::Descriptor(Descriptor::of_fingerprint(old))
+                PageData::Descriptor(ContentDescriptor::of_fingerprint(old))
             }
         };
-        whole.overlay(data, mask);
+        whole.overwrite_sectors(data, mask);
         Ok(whole)
     }
 
@@ -311,8 +311,9 @@ impl<N: Nand> Device<N> {
             self.buffer.get(piece.lpn).filter(|page| page.written_sectors.0 & piece.mask.0 == piece.mask.0);
         if let Some(page) = buffered {
             if let (PageData::Bytes(bytes), true) = (&page.data, wanted) {
-                into[piece.from_in_request..piece.from_in_request + piece.end_in_page - piece.from_in_page]
-                    .copy_from_slice(&bytes[piece.from_in_page..piece.end_in_page]);
+                into[piece.first_byte_in_request
+                    ..piece.first_byte_in_request + piece.end_byte_in_page - piece.first_byte_in_page]
+                    .copy_from_slice(&bytes[piece.first_byte_in_page..piece.end_byte_in_page]);
             }
             return Ok(());
         }
@@ -320,8 +321,9 @@ impl<N: Nand> Device<N> {
         let read = self.ftl.read(piece.lpn, if wanted { &mut page } else { &mut [] });
         if wanted {
             self.overlay_buffered_sectors(piece.lpn, &mut page);
-            into[piece.from_in_request..piece.from_in_request + piece.end_in_page - piece.from_in_page]
-                .copy_from_slice(&page[piece.from_in_page..piece.end_in_page]);
+            into[piece.first_byte_in_request
+                ..piece.first_byte_in_request + piece.end_byte_in_page - piece.first_byte_in_page]
+                .copy_from_slice(&page[piece.first_byte_in_page..piece.end_byte_in_page]);
         }
         self.page_scratch = page;
         read.map(|_| ())
@@ -331,7 +333,7 @@ impl<N: Nand> Device<N> {
     fn overlay_buffered_sectors(&self, lpn: Lpn, page: &mut Box<[u8]>) {
         let Some(buffered) = self.buffer.get(lpn) else { return };
         let mut merged = PageData::Bytes(std::mem::take(page));
-        merged.overlay(&buffered.data, buffered.written_sectors);
+        merged.overwrite_sectors(&buffered.data, buffered.written_sectors);
         if let PageData::Bytes(bytes) = merged {
             *page = bytes;
         }
@@ -416,7 +418,7 @@ impl<N: Nand> Device<N> {
     /// # Errors
     /// The errors of [`Ftl::recover`].
     pub fn recover(&mut self) -> Result<RecoveryReport> {
-        self.buffer.clear_on_power_loss();
+        self.buffer.discard_on_power_loss();
         self.ftl.recover()
     }
 
@@ -451,10 +453,10 @@ impl<N: Nand> Device<N> {
             let sector = |byte: u64| ((byte - start) / SECTOR_BYTES) as u32;
             PagePiece {
                 lpn: Lpn(page as u32),
-                mask: SectorMask::range(sector(from), sector(to)),
-                from_in_page: (from - start) as usize,
-                end_in_page: (to - start) as usize,
-                from_in_request: (from - offset) as usize,
+                mask: SectorMask::of_sector_range(sector(from), sector(to)),
+                first_byte_in_page: (from - start) as usize,
+                end_byte_in_page: (to - start) as usize,
+                first_byte_in_request: (from - offset) as usize,
             }
         })
     }

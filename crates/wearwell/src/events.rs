@@ -49,7 +49,7 @@ pub enum FtlEvent {
     Victim(Box<VictimChoice>),
     /// A part of the FTL starts to write metadata pages; holds the reason for the programs of metadata pages that
     /// follow.
-    Metadata(MetadataReason),
+    Metadata(MetadataWriteReason),
 }
 
 /// A choice of a GC victim: the victim, the rule that chose it (victim policy or wear leveling), and the blocks from
@@ -140,7 +140,7 @@ impl VictimRule {
 
 /// Reason for which a part of the FTL writes metadata pages.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum MetadataReason {
+pub enum MetadataWriteReason {
     /// The RAM cache of map entries is full, and a dirty entry is evicted: its translation page is written.
     Eviction,
     /// The map holds more dirty entries, or more unidentified invalid pages, than its bounds allow, or NVRAM is nearly
@@ -169,7 +169,7 @@ pub enum MetadataReason {
     LogBufferFull,
 }
 
-impl MetadataReason {
+impl MetadataWriteReason {
     /// All reasons for which metadata pages are written.
     pub const ALL: [Self; 12] = [
         Self::Eviction,

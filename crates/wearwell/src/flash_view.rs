@@ -117,9 +117,12 @@ impl<N: Nand> Ftl<N> {
             }
         }
         self.mark_live_packed_pages(&mut pages);
-        let blocks = self.view_blocks(&pages);
-        let (places, forms) =
-            (0..).map(Lpn).zip(&map).map(|(lpn, unit)| self.view_logical_page(lpn, unit.to_option())).unzip();
+        let blocks = self.describe_blocks(&pages);
+        let (places, forms) = (0..)
+            .map(Lpn)
+            .zip(&map)
+            .map(|(lpn, unit)| self.first_flash_page_and_state(lpn, unit.to_option()))
+            .unzip();
         let further_places = self.further_flash_pages(&map);
         Ok(FlashView {
             pages,
@@ -209,7 +212,7 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    fn view_blocks(&self, pages: &[FlashPage]) -> Vec<FlashBlock> {
+    fn describe_blocks(&self, pages: &[FlashPage]) -> Vec<FlashBlock> {
         let (blocks, geometry) = (self.store.blocks(), self.store.geometry());
         let mut streams = vec![None; blocks.len() as usize];
         for (stream, block) in self.store.open_blocks_by_stream() {
@@ -252,7 +255,7 @@ impl<N: Nand> Ftl<N> {
         further
     }
 
-    fn view_logical_page(&self, lpn: Lpn, unit: Option<Unit>) -> (Option<Ppn>, PageState) {
+    fn first_flash_page_and_state(&self, lpn: Lpn, unit: Option<Unit>) -> (Option<Ppn>, PageState) {
         let place = unit.map(|unit| match &self.chunks {
             Some(stage) if !is_flash_page(unit, self.store.geometry().pages()) => {
                 stage.flash_pages_of(unit)[0]

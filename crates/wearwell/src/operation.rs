@@ -110,11 +110,11 @@ pub struct FlashOp {
     /// Number of operations back, in the request's list of operations, to the one whose result this operation needs, as
     /// a GC program needs its read: 1 is the operation just before. 0 if this operation can start when the request
     /// arrives. Never refers to a batch of copies or a scan.
-    pub dependency_distance: u16,
+    pub ops_back_to_dependency: u16,
     /// Bytes transferred over the channel: 0 for an erase, only the bytes of the spare area for a read of a spare area.
     pub transfer_bytes: u32,
     /// Number of page copies in a batch, or of NVRAM lines in a scan; 1 for all other kinds of operations.
-    pub copy_or_line_count: u32,
+    pub copy_or_nvram_line_count: u32,
 }
 
 impl FlashOp {
@@ -129,7 +129,7 @@ impl FlashOp {
     #[inline]
     pub fn flash_operation_count(&self) -> u64 {
         match self.kind {
-            OpKind::Copies => 2 * u64::from(self.copy_or_line_count),
+            OpKind::Copies => 2 * u64::from(self.copy_or_nvram_line_count),
             OpKind::Scan => 0,
             OpKind::Read | OpKind::Program | OpKind::Erase => 1,
         }
@@ -143,9 +143,9 @@ impl FlashOp {
             plane: plane.unwrap_or(PlaneId::NONE),
             kind: OpKind::Scan,
             cause: Cause::RemapLog,
-            dependency_distance: 0,
+            ops_back_to_dependency: 0,
             transfer_bytes: NVRAM_LINE_BYTES,
-            copy_or_line_count: u32::try_from(lines).unwrap_or(u32::MAX),
+            copy_or_nvram_line_count: u32::try_from(lines).unwrap_or(u32::MAX),
         }
     }
 
@@ -158,7 +158,8 @@ impl FlashOp {
 
     /// Returns the read and the program that make up each page copy of this batch.
     pub fn copy_read_and_program(&self) -> [FlashOp; 2] {
-        let read = FlashOp { kind: OpKind::Read, dependency_distance: 0, copy_or_line_count: 1, ..*self };
-        [read, FlashOp { kind: OpKind::Program, dependency_distance: 1, ..read }]
+        let read =
+            FlashOp { kind: OpKind::Read, ops_back_to_dependency: 0, copy_or_nvram_line_count: 1, ..*self };
+        [read, FlashOp { kind: OpKind::Program, ops_back_to_dependency: 1, ..read }]
     }
 }

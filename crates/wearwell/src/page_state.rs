@@ -74,10 +74,10 @@ impl<N: Nand> Ftl<N> {
         if self.delta.as_ref().is_some_and(|stage| stage.has_delta(lpn)) {
             return PageState::Delta;
         }
-        if self.is_chunk_member(unit) { PageState::Packed } else { PageState::Stored }
+        if self.is_compressed_chunk_member(unit) { PageState::Packed } else { PageState::Stored }
     }
 
-    fn is_chunk_member(&self, unit: Unit) -> bool {
+    fn is_compressed_chunk_member(&self, unit: Unit) -> bool {
         self.chunks.is_some() && !is_flash_page(unit, self.store.geometry().pages())
     }
 
@@ -111,7 +111,7 @@ mod tests {
     use crate::gc::GcOptions;
     use crate::nand::{Geometry, RetainedFields, SimNand};
     use crate::sharing::counts::ReferenceCountForm;
-    use crate::sharing::reverse_map::ReverseMapPart;
+    use crate::sharing::reverse_map::ReverseMapKind;
 
     #[test]
     fn the_page_state_query_reports_unmapped_stored_and_shared_pages_without_counting_reads() {
@@ -126,10 +126,10 @@ mod tests {
             superblock_planes: 1,
         };
         let sharing = SharingDesign {
-            reverse_map: ReverseMapPart::Ideal,
+            reverse_map: ReverseMapKind::Ideal,
             reference_counts: ReferenceCountForm::Sparse,
             dedup: None,
-            atomic_commands: false,
+            atomic_remap_commands: false,
         };
         let parts = remap(GcOptions::default(), sharing);
         let medium = SimNand::new(geometry, RetainedFields::ALL);

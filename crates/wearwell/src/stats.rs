@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::address::Ppn;
-use crate::events::{FtlEvent, MetadataReason};
+use crate::events::{FtlEvent, MetadataWriteReason};
 use crate::nand::PageKind;
 use crate::operation::{Cause, FlashOp, OpKind};
 
@@ -51,7 +51,7 @@ pub struct Stats {
     pub binds_demoted_by_saturation: u64,
     /// Number of binds (a further logical page mapped to a stored page without a program) that were executed as writes,
     /// and of trims that became writes of zeros, because the reverse map had no room for their entry.
-    pub demoted_by_full_reverse_map: u64,
+    pub requests_demoted_by_full_reverse_map: u64,
     /// Number of trimmed pages that were overwritten with zeros because the reverse map could not record the trim. They
     /// count as host programs, but not as host page writes.
     pub trims_written_as_zeros: u64,
@@ -185,14 +185,14 @@ pub struct FlashOpPage {
 /// cause.
 #[derive(Clone, Debug, Default)]
 pub struct FlashOpList {
-    is_collecting: bool,
-    records_pages: bool,
-    is_deferring: bool,
+    collects_ops: bool,
+    records_op_pages: bool,
+    is_deferring_ops: bool,
     ops: Vec<FlashOp>,
     deferred: Vec<FlashOp>,
     /// Pages of the flash operations of the request, and pages of the deferred operations; both empty unless the
     /// recording of pages is on.
-    recorded_pages: [Vec<FlashOpPage>; 2],
+    request_and_deferred_op_pages: [Vec<FlashOpPage>; 2],
     /// Events of the request, in order; `None` unless event recording is on.
     events: Option<Vec<FtlEvent>>,
 }
@@ -200,21 +200,21 @@ pub struct FlashOpList {
 impl FlashOpList {
     /// Switches the collection of flash operations for a timing engine on or off, and empties both lists.
     pub fn set_collecting_ops(&mut self, listening: bool) {
-        self.is_collecting = listening;
+        self.collects_ops = listening;
         self.clear();
     }
 
     /// Switches the recording of the page of every collected flash operation on or off, for a trace of single
     /// operations ([`FlashOpList::op_pages`]). Costs 12 bytes and a look-up of the page's owner per operation.
     pub fn set_recording_pages(&mut self, locating: bool) {
-        self.records_pages = locating;
+        self.records_op_pages = locating;
         self.clear();
     }
 
     /// Returns whether the pages of flash operations are recorded.
     #[inline]
     pub(crate) fn is_recording_pages(&self) -> bool {
-        self.records_pages
+        self.records_op_pages
     }
 
     /// Switches the collection of flash operations on, and in addition records events: operations with their pages, and
@@ -240,7 +240,7 @@ impl FlashOpList {
 
     /// Records the reason why the metadata pages that follow are written, if event recording is on.
     #[inline]
-    pub(crate) fn record_metadata_reason(&mut self, reason: MetadataReason) {
+    pub(crate) fn record_metadata_reason(&mut self, reason: MetadataWriteReason) {
         self.record_event(|| FtlEvent::Metadata(reason));
     }
 
@@ -252,38 +252,38 @@ impl FlashOpList {
 
     /// Sets whether flash operations pushed from this call on are deferred (no request waits for them); returns the
     /// previous setting.
-    pub(crate) fn set_deferring(&mut self, defers: bool) -> bool {
-        std::mem::replace(&mut self.is_deferring, defers)
+    pub(crate) fn set_deferring_ops(&mut self, defers: bool) -> bool {
+        std::mem::replace(&mut self.is_deferring_ops, defers)
     }
 
     /// Returns whether flash operations are collected for a timing engine.
     #[inline]
     pub fn is_collecting_ops(&self) -> bool {
-        self.is_collecting
+        self.collects_ops
     }
 
     /// Appends a flash operation to the list of the request, or to the list of deferred operations (for which no
     /// request waits) while deferring is switched on.
     #[inline]
     pub(crate) fn push_op(&mut self, op: FlashOp) {
-        if self.is_deferring { self.deferred.push(op) } else { self.ops.push(op) }
+        if self.is_deferring_ops { self.deferred.push(op) } else { self.ops.push(op) }
     }
 
     /// Records a page on which the flash operation pushed last works. A batch of page copies records two pages for each
     /// copy: the source, then the destination.
     pub(crate) fn push_op_page(&mut self, place: FlashOpPage) {
-        self.recorded_pages[usize::from(self.is_deferring)].push(place);
+        self.request_and_deferred_op_pages[usize::from(self.is_deferring_ops)].push(place);
     }
 
     /// Returns the pages of the flash operations of the request, in order: one for each read, program and erase, two
     /// for each copy of a batch, none for a scan of NVRAM. Empty unless [`FlashOpList::set_recording_pages`] is on.
     pub fn op_pages(&self) -> &[FlashOpPage] {
-        &self.recorded_pages[0]
+        &self.request_and_deferred_op_pages[0]
     }
 
     /// Returns the pages of the deferred flash operations, in the form of [`FlashOpList::op_pages`].
     pub fn deferred_op_pages(&self) -> &[FlashOpPage] {
-        &self.recorded_pages[1]
+        &self.request_and_deferred_op_pages[1]
     }
 
     /// Returns the flash operations of the request since the last [`FlashOpList::clear`], in the order of issue.
@@ -301,7 +301,7 @@ impl FlashOpList {
     pub fn clear(&mut self) {
         self.ops.clear();
         self.deferred.clear();
-        self.recorded_pages.iter_mut().for_each(Vec::clear);
+        self.request_and_deferred_op_pages.iter_mut().for_each(Vec::clear);
         if let Some(events) = &mut self.events {
             events.clear();
         }
@@ -311,7 +311,7 @@ impl FlashOpList {
     /// back in the list: 1 if the last flash operation of the list is a read, otherwise 0 (no dependency).
     #[inline]
     pub(crate) fn dependency_on_last_read(&self) -> u16 {
-        let list = if self.is_deferring { &self.deferred } else { &self.ops };
+        let list = if self.is_deferring_ops { &self.deferred } else { &self.ops };
         u16::from(list.last().is_some_and(|op| op.kind == OpKind::Read))
     }
 }

@@ -8,7 +8,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::address::Lpn;
-use crate::data::{Content, Descriptor, Fingerprint};
+use crate::data::{Content, ContentDescriptor, Fingerprint};
 use crate::tables::LruList;
 
 /// Order in which the write buffer evicts pages: FIFO or segmented LRU.
@@ -36,17 +36,17 @@ pub struct SectorMask(pub u128);
 
 impl SectorMask {
     /// Returns the set of sectors `from..to` of a page.
-    pub fn range(from: u32, to: u32) -> Self {
+    pub fn of_sector_range(from: u32, to: u32) -> Self {
         let below = |n: u32| if n >= 128 { u128::MAX } else { (1 << n) - 1 };
         Self(below(to) & !below(from))
     }
 
     /// Returns whether the set contains all sectors of a page of `sectors` sectors.
-    pub fn is_full(self, sectors: u32) -> bool {
-        self == Self::range(0, sectors)
+    pub fn covers_all_sectors(self, sectors: u32) -> bool {
+        self == Self::of_sector_range(0, sectors)
     }
 
-    fn sectors(self) -> impl Iterator<Item = usize> {
+    fn sector_indices(self) -> impl Iterator<Item = usize> {
         (0..128).filter(move |k| self.0 >> k & 1 == 1)
     }
 }
@@ -55,7 +55,7 @@ impl SectorMask {
 /// perhaps written only in some sectors.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum PageData {
-    Descriptor(Descriptor),
+    Descriptor(ContentDescriptor),
     /// Bytes of one whole page, of which only the sectors in the accompanying [`SectorMask`] are defined.
     Bytes(Box<[u8]>),
 }
@@ -77,7 +77,7 @@ impl PageData {
 
     /// Overwrites the sectors in `mask` of this page with the same sectors of `over`. For descriptors the result is a
     /// new fingerprint, mixed from both fingerprints and the mask, with unknown sizes.
-    pub(crate) fn overlay(&mut self, over: &PageData, mask: SectorMask) {
+    pub(crate) fn overwrite_sectors(&mut self, over: &PageData, mask: SectorMask) {
         match (self, over) {
             (Self::Bytes(page), Self::Bytes(over)) => copy_sectors(page, over, mask),
             (Self::Descriptor(page), Self::Descriptor(over)) => {
@@ -89,14 +89,19 @@ impl PageData {
 }
 
 fn copy_sectors(page: &mut [u8], over: &[u8], mask: SectorMask) {
-    for sector in mask.sectors() {
+    for sector in mask.sector_indices() {
         let at = sector * 512..sector * 512 + 512;
         page[at.clone()].copy_from_slice(&over[at]);
     }
 }
 
-fn merged_descriptor(under: Fingerprint, over: Fingerprint, mask: SectorMask) -> Descriptor {
-    Descriptor::of_fingerprint(Fingerprint::combine([under.0, over.0, mask.0 as u64, (mask.0 >> 64) as u64]))
+fn merged_descriptor(under: Fingerprint, over: Fingerprint, mask: SectorMask) -> ContentDescriptor {
+    ContentDescriptor::of_fingerprint(Fingerprint::combine([
+        under.0,
+        over.0,
+        mask.0 as u64,
+        (mask.0 >> 64) as u64,
+    ]))
 }
 
 /// A page in the write buffer that is not written to the FTL yet.
@@ -155,31 +160,36 @@ impl WriteBuffer {
     }
 
     /// Returns whether the write buffer has to evict a page before logical page `lpn` can be inserted.
-    pub(crate) fn is_full_for(&self, lpn: Lpn) -> bool {
+    pub(crate) fn has_no_room_for(&self, lpn: Lpn) -> bool {
         self.slot_of_lpn.len() >= self.options.capacity_pages as usize && !self.slot_of_lpn.contains_key(&lpn)
     }
 
     /// Inserts a page into the write buffer, or merges it with the buffered sectors of the same page. The caller must
-    /// have made room: [`WriteBuffer::is_full_for`] is false.
+    /// have made room: [`WriteBuffer::has_no_room_for`] is false.
     pub(crate) fn insert_or_merge(&mut self, lpn: Lpn, data: PageData, mask: SectorMask) {
         if let Some(&slot) = self.slot_of_lpn.get(&lpn) {
             self.absorbed_writes += 1;
-            self.merge(slot, data, mask);
+            self.merge_into_slot(slot, data, mask);
             self.protect_rewritten_page(slot);
             return;
         }
-        let slot = self.insert(BufferedPage { lpn, data, written_sectors: mask, is_protected: false });
-        self.probation_list.push(slot);
+        let slot = self.insert_into_free_slot(BufferedPage {
+            lpn,
+            data,
+            written_sectors: mask,
+            is_protected: false,
+        });
+        self.probation_list.push_newest(slot);
     }
 
     /// Puts a page back into the write buffer that was evicted but could not be written to the FTL. The buffer evicts
     /// this page first.
     pub(crate) fn reinsert(&mut self, page: BufferedPage) {
-        let slot = self.insert(BufferedPage { is_protected: false, ..page });
+        let slot = self.insert_into_free_slot(BufferedPage { is_protected: false, ..page });
         self.probation_list.push_oldest(slot);
     }
 
-    fn insert(&mut self, page: BufferedPage) -> u32 {
+    fn insert_into_free_slot(&mut self, page: BufferedPage) -> u32 {
         let slot = self.free_slots.pop().unwrap_or(self.slots.len() as u32);
         if slot as usize == self.slots.len() {
             self.slots.push(None);
@@ -189,13 +199,13 @@ impl WriteBuffer {
         slot
     }
 
-    fn merge(&mut self, slot: u32, data: PageData, mask: SectorMask) {
+    fn merge_into_slot(&mut self, slot: u32, data: PageData, mask: SectorMask) {
         let page_sectors = self.page_sectors;
         let entry = self.page_in_slot(slot);
-        if mask.is_full(page_sectors) || mask == entry.written_sectors {
+        if mask.covers_all_sectors(page_sectors) || mask == entry.written_sectors {
             entry.data = data;
         } else {
-            entry.data.overlay(&data, mask);
+            entry.data.overwrite_sectors(&data, mask);
         }
         entry.written_sectors.0 |= mask.0;
     }
@@ -212,12 +222,12 @@ impl WriteBuffer {
             return self.protected_list.touch(slot);
         }
         self.probation_list.remove(slot);
-        self.protected_list.push(slot);
+        self.protected_list.push_newest(slot);
         if self.protected_list.len() > self.options.capacity_pages / 2 {
             let demoted = self.protected_list.oldest().expect("the protected segment is not empty");
             self.protected_list.remove(demoted);
             self.page_in_slot(demoted).is_protected = false;
-            self.probation_list.push(demoted);
+            self.probation_list.push_newest(demoted);
         }
     }
 
@@ -243,7 +253,7 @@ impl WriteBuffer {
     }
 
     /// Discards all buffered pages, because power was lost.
-    pub(crate) fn clear_on_power_loss(&mut self) {
+    pub(crate) fn discard_on_power_loss(&mut self) {
         *self = Self::new(self.options, self.page_sectors);
     }
 

@@ -6,14 +6,14 @@
 
 use common::{Random, geometry_without_superblocks};
 use wearwell::address::{Lpn, Ppn};
-use wearwell::data::{Content, Descriptor, Fingerprint};
+use wearwell::data::{Content, ContentDescriptor, Fingerprint};
 use wearwell::design::{GeckoFtlOptions, MappingPart, Parts, Persistence, geckoftl};
 use wearwell::ftl::Ftl;
 use wearwell::gc::GcOptions;
 use wearwell::mapping::{AnyMapping, CachedOptions};
 use wearwell::nand::{Nand, Oob, PageKind, RetainedFields, SimNand};
 use wearwell::recovery::RecoverySteps;
-use wearwell::validity::{AnyValidity, GeckoOptions, MergeMode};
+use wearwell::validity::{AnyValidityStore, GeckoOptions, MergeMode};
 
 use crate::common;
 
@@ -115,7 +115,7 @@ impl Rig {
         let pages = self.ftl.store().geometry().pages() as u32;
         let newest = (0..pages).map(Ppn).filter_map(|ppn| {
             let oob = self.oob(ppn).filter(|oob| oob.kind == PageKind::Data && oob.owner == lpn)?;
-            Some((oob.sequence, ppn))
+            Some((oob.sequence_number, ppn))
         });
         newest.max().expect("every page was written").1
     }
@@ -376,7 +376,7 @@ fn a_backward_scan_and_its_correction_read_no_more_than_the_geckoftl_bounds() {
     let parts = geckoftl(GcOptions::default(), GeckoFtlOptions { cache_entries: ENTRIES, gecko });
     let nand = SimNand::new(
         geometry_without_superblocks([1, 2048, 16, 512]),
-        RetainedFields { sequence_numbers: true, ..parts.needed_retained_fields() },
+        RetainedFields { keeps_sequence_numbers: true, ..parts.needed_retained_page_fields() },
     );
     let logical = 20_000;
     let mut ftl = Ftl::new(nand, logical, &parts).expect("it fits");
@@ -384,12 +384,12 @@ fn a_backward_scan_and_its_correction_read_no_more_than_the_geckoftl_bounds() {
     let mut overwrite = |ftl: &mut Ftl<SimNand>, pages: u64| {
         for _ in 0..pages {
             let lpn = Lpn(random.below(u64::from(logical)) as u32);
-            ftl.write(lpn, Content::Descriptor(Descriptor::of_fingerprint(Fingerprint(1))))
+            ftl.write(lpn, Content::Descriptor(ContentDescriptor::of_fingerprint(Fingerprint(1))))
                 .expect("there is room");
         }
     };
     overwrite(&mut ftl, 60_000);
-    let AnyValidity::Gecko(store) = ftl.validity() else { panic!("validity is in Logarithmic Gecko") };
+    let AnyValidityStore::Gecko(store) = ftl.validity() else { panic!("validity is in Logarithmic Gecko") };
     let (entries, buffered) = (u64::from(ENTRIES), u64::from(store.buffer_entries()));
     for _ in 0..40 {
         overwrite(&mut ftl, 1_237);
@@ -416,9 +416,13 @@ fn a_backward_scan_and_its_correction_read_no_more_than_the_geckoftl_bounds() {
             "{} restored",
             cached.dirty_entries()
         );
-        let (restored, before) = (u64::from(cached.dirty_entries()), cached.counts().uncertain_reads);
+        let (restored, before) =
+            (u64::from(cached.dirty_entries()), cached.counts().spare_reads_for_uncertain_entries);
         overwrite(&mut ftl, 6 * entries);
         let AnyMapping::Cached(cached) = ftl.mapping() else { panic!("the map is on flash") };
-        assert!(cached.counts().uncertain_reads - before <= restored, "C: at most one spare area per entry");
+        assert!(
+            cached.counts().spare_reads_for_uncertain_entries - before <= restored,
+            "C: at most one spare area per entry"
+        );
     }
 }

@@ -135,7 +135,7 @@ fn an_overwrite_replaces_a_page_buffered_for_a_chunk() {
     write(&mut device, 0, &page(3, 30));
     assert_eq!(read(&mut device, 0), page(3, 30));
     (2..4).for_each(|lpn| write(&mut device, lpn, &page(lpn, 30)));
-    assert_eq!(device.ftl().chunk_statistics().map(|counts| counts.written_members), Some(4));
+    assert_eq!(device.ftl().chunk_statistics().map(|counts| counts.written_chunk_members), Some(4));
     assert_eq!(read(&mut device, 0), page(3, 30));
     audit(&mut device);
 }
@@ -172,10 +172,13 @@ fn a_switched_off_deduplication_index_still_drops_contents_without_a_valid_page(
     let (old, new) = (page(1, 100), page(2, 100));
     (0..4).for_each(|lpn| write(&mut device, lpn, &page(10 + lpn, 100)));
     (4..8).for_each(|lpn| write(&mut device, lpn, if lpn == 4 { &old } else { &new }));
-    device.ftl_mut().switch_schemes(ContentSchemes::ALL.without(SchemeKind::Dedup)).expect("nothing waits");
+    device
+        .ftl_mut()
+        .switch_content_schemes(ContentSchemes::ALL.without(SchemeKind::Dedup))
+        .expect("nothing waits");
     (4..8).for_each(|lpn| write(&mut device, lpn, &page(20 + lpn, 100)));
     audit(&mut device);
-    device.ftl_mut().switch_schemes(ContentSchemes::ALL).expect("nothing waits");
+    device.ftl_mut().switch_content_schemes(ContentSchemes::ALL).expect("nothing waits");
     let hits = stats(&device).deduplicated_writes;
     write(&mut device, 9, &old);
     device.flush().expect("there is room");
@@ -208,7 +211,7 @@ fn a_duplicate_keeps_a_chunk_member_live_after_its_writer_is_overwritten() {
 fn incompressible_pages_are_spread_over_all_pools_with_compression_on() {
     use wearwell::Ftl;
     use wearwell::address::Lpn;
-    use wearwell::data::{Content, Descriptor, Fingerprint, mix_bits};
+    use wearwell::data::{Content, ContentDescriptor, Fingerprint, mix_bits};
     use wearwell::design::{integrated, page_map};
     use wearwell::gc::GcOptions;
     use wearwell::nand::{RetainedFields, SimNand};
@@ -216,11 +219,11 @@ fn incompressible_pages_are_spread_over_all_pools_with_compression_on() {
     let amplification = |parts: &wearwell::design::Parts| {
         let nand = SimNand::new(
             geometry_without_superblocks([8, 40, 32, 4096]),
-            RetainedFields { fingerprints: true, ..RetainedFields::default() },
+            RetainedFields { keeps_fingerprints: true, ..RetainedFields::default() },
         );
         let mut ftl = Ftl::new(nand, 7000, parts).expect("it fits");
         for k in 0..60_000_u64 {
-            let content = Content::Descriptor(Descriptor::of_fingerprint(Fingerprint(k + 1)));
+            let content = Content::Descriptor(ContentDescriptor::of_fingerprint(Fingerprint(k + 1)));
             ftl.write(Lpn((mix_bits(k) % 7000) as u32), content).expect("there is room");
         }
         ftl.stats().total_programs() as f64 / ftl.stats().host_page_writes as f64

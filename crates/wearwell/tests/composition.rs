@@ -15,7 +15,7 @@ const DOCUMENT: &str = include_str!("../../../docs/verification.md");
 
 /// Every scene is in the tables of the document, and every test that the tables name exists.
 #[test]
-fn the_verification_document_lists_every_composition_scene() {
+fn the_verification_document_lists_every_composition_test() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let read = |path: &std::path::Path| std::fs::read_to_string(path).expect("a file of tests");
     let scenes = ["traps.rs", "pairs.rs"].map(|file| read(&folder.join("composition").join(file)));

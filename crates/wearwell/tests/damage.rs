@@ -111,7 +111,10 @@ impl Witness {
                 device.ftl_mut().set_fingerprint_store_policy(policy, entries);
             }
             Op::Schemes(running) => {
-                device.ftl_mut().switch_schemes(running).expect("a switch needs nothing that is lost");
+                device
+                    .ftl_mut()
+                    .switch_content_schemes(running)
+                    .expect("a switch needs nothing that is lost");
             }
         }
     }

@@ -5,7 +5,7 @@ use common::{audit, geometry_without_superblocks};
 use wearwell::address::{BlockId, Lpn, RemapMode};
 use wearwell::content::dedup::DedupOptions;
 use wearwell::content::delta::DeltaStatistics;
-use wearwell::data::{Descriptor, Fingerprint, mix_bits};
+use wearwell::data::{ContentDescriptor, Fingerprint, mix_bits};
 use wearwell::design::{
     DeltaDesign, DftlOptions, MappingPart, SharingDesign, delta, delta_with_journal, dftl,
 };
@@ -15,7 +15,7 @@ use wearwell::mapping::{AnyMapping, CachedOptions, JournalCounts, JournalOptions
 use wearwell::nand::{PageKind, RetainedFields, SimNand};
 use wearwell::operation::{Cause, FlashOp, OpKind};
 use wearwell::sharing::counts::ReferenceCountForm;
-use wearwell::sharing::reverse_map::ReverseMapPart;
+use wearwell::sharing::reverse_map::ReverseMapKind;
 use wearwell::store::BlockState;
 use wearwell::{Device, DeviceOptions, Error};
 
@@ -64,9 +64,9 @@ impl Drive {
         dedup: Option<DedupOptions>,
     ) -> Self {
         let mut parts = delta(GcOptions::default(), unscanned(), None);
-        let reverse_map = ReverseMapPart::Ideal;
+        let reverse_map = ReverseMapKind::Ideal;
         parts.content.sharing =
-            Some(SharingDesign { reverse_map, reference_counts, dedup, atomic_commands: false });
+            Some(SharingDesign { reverse_map, reference_counts, dedup, atomic_remap_commands: false });
         let parts = parts.without_battery().expect("the map is flat");
         let geometry = geometry_without_superblocks([1, 16, 8, PAGE as u32]);
         let nand = SimNand::new(geometry.clone(), RetainedFields::ALL);
@@ -98,7 +98,7 @@ impl Drive {
 
     /// Writes a page of which only the fingerprint and the size of the delta to its old version are given.
     fn write_sized(&mut self, lpn: u32, id: u64, delta_bytes: u16) {
-        let content = Descriptor { delta_bytes, ..Descriptor::of_fingerprint(Fingerprint(id)) };
+        let content = ContentDescriptor { delta_bytes, ..ContentDescriptor::of_fingerprint(Fingerprint(id)) };
         self.device.write_page(Lpn(lpn), content).expect("there is room");
         audit(&mut self.device);
     }
@@ -246,7 +246,7 @@ fn the_packed_delta_ratio_is_pages_written_over_deltas_stored() {
         drive.write_sized((write % 6) as u32, 100 + write, bytes);
     }
     let counts = drive.statistics();
-    let ratio = counts.committed_pages as f64 / counts.committed_deltas as f64;
+    let ratio = counts.committed_delta_pages as f64 / counts.committed_deltas as f64;
     assert!((0.66..0.68).contains(&ratio), "the load packs as intended: {ratio}");
     assert_eq!(counts.hot_writes_stored_whole, 0);
 }
@@ -283,7 +283,7 @@ fn deltas_that_save_nothing_are_bypassed_and_existing_ones_stay_readable() {
 /// the double-read model ignores; with its delta in the temp buffer it costs one.
 #[test]
 fn a_page_stored_as_a_delta_takes_two_reads() {
-    let mut drive = Drive::new(DeltaDesign { hot_accesses: 3, ..unscanned() });
+    let mut drive = Drive::new(DeltaDesign { hot_access_threshold: 3, ..unscanned() });
     (0..2).for_each(|_| drive.write(0, 0));
     assert_eq!(drive.cost(|drive| drive.expect(0, 0)), cost(1, 0));
     drive.write(0, 1);
@@ -296,7 +296,7 @@ fn a_page_stored_as_a_delta_takes_two_reads() {
     assert_eq!(drive.valid_pages(PageKind::Delta), 1);
     let decoded = drive.device.ftl().stats().controller_work.decoded_deltas;
     assert_eq!(drive.cost(|drive| drive.expect(0, 1)), cost(2, 0));
-    assert_eq!(drive.statistics().double_reads, 1);
+    assert_eq!(drive.statistics().base_and_delta_reads, 1);
     assert_eq!(drive.device.ftl().stats().controller_work.decoded_deltas - decoded, 1);
 }
 
@@ -338,9 +338,9 @@ fn delta_merges_delay_no_host_request() {
         let programs = |ops: &[FlashOp]| {
             ops.iter().filter(|op| op.kind == OpKind::Program && op.cause == Cause::Content).count() as u64
         };
-        let committed = drive.statistics().committed_pages - before.committed_pages;
+        let committed = drive.statistics().committed_delta_pages - before.committed_delta_pages;
         assert_eq!(programs(drive.device.flash_ops()), committed, "step {step}: the request's own programs");
-        assert_eq!(programs(drive.device.deferred_ops()), merges, "step {step}: one program per merge");
+        assert_eq!(programs(drive.device.deferred_flash_ops()), merges, "step {step}: one program per merge");
         read_hot_merges += drive.statistics().read_hot_merges - before.read_hot_merges;
         write_cold_merges += drive.statistics().write_cold_merges - before.write_cold_merges;
         let host_reads = drive.device.flash_ops().iter().filter(|op| op.kind == OpKind::Read).count();
@@ -396,7 +396,7 @@ fn gc_keeps_the_base_of_a_delta() {
 /// page.
 #[test]
 fn gc_merges_base_and_delta_of_a_page_that_is_read_often() {
-    let design = DeltaDesign { heat_entries: Some(4), ..unscanned() };
+    let design = DeltaDesign { heat_table_entries: Some(4), ..unscanned() };
     let mut drive = Drive::with(design, on_demand(VictimPolicy::Greedy), None);
     (0..8).for_each(|lpn| drive.write(lpn, 0));
     drive.write(7, 1);
@@ -439,13 +439,13 @@ fn a_block_of_mostly_dead_deltas_becomes_a_gc_victim() {
         // Eight pages of four deltas; one delta of each page stays live.
         (0..33).for_each(|lpn| drive.write_bytes(lpn, &page(lpn, 1, 960)));
         (0..32).filter(|lpn| lpn % 4 > 0).for_each(|lpn| drive.write_bytes(lpn, &page(lpn, 2, 20)));
-        assert_eq!((drive.valid_pages(PageKind::Delta), drive.statistics().committed_pages), (8, 8));
+        assert_eq!((drive.valid_pages(PageKind::Delta), drive.statistics().committed_delta_pages), (8, 8));
         let collected = drive.collect();
         (0..32).for_each(|lpn| {
             let wanted = if lpn % 4 == 0 { page(lpn, 1, 960) } else { page(lpn, 2, 20) };
             assert!(drive.read_bytes(lpn) == wanted, "page {lpn}");
         });
-        (collected, drive.statistics().compacted_pages)
+        (collected, drive.statistics().compacted_delta_pages)
     };
     assert_eq!(collected(VictimPolicy::Greedy), (false, 0));
     assert_eq!(collected(VictimPolicy::DeadBytes), (true, 2));
@@ -585,10 +585,10 @@ fn a_write_that_changes_nothing_is_stored_as_a_delta_of_no_bytes() {
 fn a_delta_over_a_shared_base_belongs_to_one_logical_page() {
     let mut parts = delta(GcOptions::default(), unscanned(), None);
     let sharing = SharingDesign {
-        reverse_map: ReverseMapPart::Ideal,
+        reverse_map: ReverseMapKind::Ideal,
         reference_counts: ReferenceCountForm::Dense,
         dedup: None,
-        atomic_commands: false,
+        atomic_remap_commands: false,
     };
     parts.content.sharing = Some(sharing);
     let nand = SimNand::new(geometry_without_superblocks([1, 16, 8, PAGE as u32]), RetainedFields::ALL);
@@ -656,7 +656,7 @@ fn a_page_merged_after_a_power_loss_has_the_fingerprint_of_its_bytes() {
 /// Requirement D31: with tables on flash, map entries are evicted and fetched while their pages are in delta form.
 #[test]
 fn deltas_survive_the_eviction_of_their_map_entries() {
-    let design = DeltaDesign { heat_entries: Some(64), ..unscanned() };
+    let design = DeltaDesign { heat_table_entries: Some(64), ..unscanned() };
     let mut drive = Drive::with(design, GcOptions::default(), Some(1));
     for version in 0..3 {
         (0..20).for_each(|lpn| drive.write(lpn, version));
@@ -672,7 +672,7 @@ fn deltas_survive_the_eviction_of_their_map_entries() {
 #[test]
 fn a_full_device_serves_requests_without_delta_merges() {
     let design = DeltaDesign {
-        heat_entries: Some(8),
+        heat_table_entries: Some(8),
         cold_scan_interval_writes: 1,
         cold_scan_entries: 8,
         ..unscanned()
@@ -723,8 +723,10 @@ fn pages_written_with_bytes_survive_packing_with_deltas_of_which_only_the_size_i
             let lpn = (draw >> 8) % 12 + if draw.is_multiple_of(5) { 30 } else { 0 };
             let offset = lpn * PAGE as u64;
             let outcome = if draw.is_multiple_of(3) {
-                let descriptor =
-                    Descriptor { delta_bytes: 300, ..Descriptor::of_fingerprint(Fingerprint(step + 1)) };
+                let descriptor = ContentDescriptor {
+                    delta_bytes: 300,
+                    ..ContentDescriptor::of_fingerprint(Fingerprint(step + 1))
+                };
                 written[lpn as usize] = None;
                 device.write(offset, PAGE as u64, HostData::Descriptors(&[descriptor]))
             } else {
@@ -756,7 +758,7 @@ const RECORDS_PER_PAGE: u64 = 62;
 /// journal.
 fn after_power_loss(journal: Option<JournalOptions>) -> (u64, JournalCounts) {
     let cache = CachedOptions::of_entries(MAPPED);
-    let (gc, never_hot) = (GcOptions::default(), DeltaDesign { hot_accesses: 255, ..unscanned() });
+    let (gc, never_hot) = (GcOptions::default(), DeltaDesign { hot_access_threshold: 255, ..unscanned() });
     let parts = match journal {
         Some(journal) => delta_with_journal(gc, never_hot, cache, journal),
         None => delta(gc, never_hot, Some(cache)),
@@ -794,8 +796,8 @@ fn a_map_journal_reduces_what_the_capacitor_writes_to_one_page() {
     assert_eq!((all, none), (u64::from(MAPPED.div_ceil(SMALL_PAGE / 4)), JournalCounts::default()));
     let (last, counts) = after_power_loss(Some(JournalOptions { max_pages: 4 }));
     assert_eq!(last, 1);
-    assert!(counts.records >= 2 * u64::from(MAPPED), "{counts:?}");
-    assert_eq!(counts.written_pages, counts.records / RECORDS_PER_PAGE, "{counts:?}");
+    assert!(counts.recorded_changes >= 2 * u64::from(MAPPED), "{counts:?}");
+    assert_eq!(counts.written_pages, counts.recorded_changes / RECORDS_PER_PAGE, "{counts:?}");
     assert_eq!(counts.merges, counts.written_pages / 4, "{counts:?}");
     assert!(counts.merged_pages >= counts.merges, "{counts:?}");
 }

@@ -11,7 +11,9 @@ use common::{
 use wearwell::address::{BlockId, Lpn, Ppn, RemapMode};
 use wearwell::content::dedup::DedupOptions;
 use wearwell::content::recycle::{RecycleOptions, StorePolicy};
-use wearwell::data::{Content, Descriptor, Fingerprint, compressed_len, delta_len, fingerprint_of, mix_bits};
+use wearwell::data::{
+    Content, ContentDescriptor, Fingerprint, compressed_len, delta_len, fingerprint_of, mix_bits,
+};
 use wearwell::design::{
     DeltaDesign, DftlOptions, Parts, RecycleDesign, SharingDesign, delta, dftl, integrated, page_map,
     recyclable, remap,
@@ -25,7 +27,7 @@ use wearwell::nand::{
     Recording, RetainedFields, SimNand,
 };
 use wearwell::sharing::counts::ReferenceCountForm;
-use wearwell::sharing::reverse_map::ReverseMapPart;
+use wearwell::sharing::reverse_map::ReverseMapKind;
 use wearwell::stats::Stats;
 use wearwell::store::BlockState;
 use wearwell::write_buffer::BufferOptions;
@@ -154,7 +156,7 @@ fn outcome_of_bursts<N: Nand>(mut device: Device<N>, together: bool) -> Device<N
             let (written, outcome) = device.write_pages(&burst);
             assert_eq!((written, outcome), (burst.len(), Ok(())));
         } else {
-            let zeros = Descriptor::of_fingerprint(Fingerprint::ZERO_PAGE);
+            let zeros = ContentDescriptor::of_fingerprint(Fingerprint::ZERO_PAGE);
             for &lpn in &burst {
                 device.write_page(lpn, zeros).expect("there is room");
             }
@@ -243,7 +245,7 @@ fn pages_reported_written_by_a_batch_survive_every_power_cut() {
                 let found = place_of(&device, lpn);
                 let spare =
                     device.ftl_mut().store_mut().nand_mut().probe_page(found).expect("it is readable");
-                let number = spare.expect("it is programmed").sequence;
+                let number = spare.expect("it is programmed").sequence_number;
                 assert!(
                     found == before || number == cut_program,
                     "page {lpn} is at {found}, not {before}, after cut {cut}, {outcome:?}, world {}",
@@ -269,7 +271,7 @@ fn dftl_with_all_entries_cached_behaves_like_page_map() {
     }
 }
 
-fn sharing(reverse_map: ReverseMapPart, index_entries: Option<u32>) -> Parts {
+fn sharing(reverse_map: ReverseMapKind, index_entries: Option<u32>) -> Parts {
     let dedup = Some(DedupOptions { capacity_entries: index_entries, verify_on_hit: true });
     remap(
         gc(VictimPolicy::Greedy),
@@ -277,7 +279,7 @@ fn sharing(reverse_map: ReverseMapPart, index_entries: Option<u32>) -> Parts {
             reverse_map,
             reference_counts: ReferenceCountForm::Dense,
             dedup,
-            atomic_commands: false,
+            atomic_remap_commands: false,
         },
     )
 }
@@ -285,12 +287,12 @@ fn sharing(reverse_map: ReverseMapPart, index_entries: Option<u32>) -> Parts {
 /// Every remap becomes a write if there is no reverse map, whether the design has reference counts or not.
 #[test]
 fn remap_design_without_a_reverse_map_behaves_like_page_map() {
-    assert_equal_logs(&page_map(GcOptions::default()), &sharing(ReverseMapPart::OobOnly, None));
+    assert_equal_logs(&page_map(GcOptions::default()), &sharing(ReverseMapKind::OobOnly, None));
 }
 
 #[test]
 fn delta_encoding_that_never_applies_behaves_like_page_map() {
-    let never_hot = DeltaDesign { heat_entries: Some(0), ..DeltaDesign::default() };
+    let never_hot = DeltaDesign { heat_table_entries: Some(0), ..DeltaDesign::default() };
     let no_space = DeltaDesign { delta_area_share: 0.0, ..DeltaDesign::default() };
     for design in [never_hot, no_space] {
         assert_equal_logs(&page_map(GcOptions::default()), &delta(GcOptions::default(), design, None));
@@ -306,11 +308,11 @@ fn the_integrated_design_without_schemes_behaves_like_page_map() {
 #[test]
 fn all_reverse_maps_with_enough_room_give_the_same_mappings_and_counts() {
     const NVRAM_BYTES: u64 = 1 << 18;
-    let segments = |segment_bytes| ReverseMapPart::Segments { nvram_bytes: NVRAM_BYTES, segment_bytes };
-    let log = ReverseMapPart::NvramLog { nvram_bytes: NVRAM_BYTES };
+    let segments = |segment_bytes| ReverseMapKind::Segments { nvram_bytes: NVRAM_BYTES, segment_bytes };
+    let log = ReverseMapKind::NvramLog { nvram_bytes: NVRAM_BYTES };
     for (number, world) in (0u64..).zip(worlds()) {
-        let logical = world.logical_pages(&sharing(ReverseMapPart::Ideal, None));
-        let run = |part: ReverseMapPart| {
+        let logical = world.logical_pages(&sharing(ReverseMapKind::Ideal, None));
+        let run = |part: ReverseMapKind| {
             let medium = SimNand::new(world.geometry.clone(), RetainedFields::ALL).with_nvram(NVRAM_BYTES);
             let parts = sharing(part, None);
             let options = DeviceOptions { buffer: BUFFERS[0] };
@@ -330,11 +332,11 @@ fn all_reverse_maps_with_enough_room_give_the_same_mappings_and_counts() {
             }
             oracle.compare_all(&mut device).expect("a healthy medium reads");
             let stats = device.ftl().stats();
-            assert_eq!(stats.demoted_by_full_reverse_map, 0, "there is room for every entry");
+            assert_eq!(stats.requests_demoted_by_full_reverse_map, 0, "there is room for every entry");
             assert!(stats.deduplicated_writes > 100 && stats.gc_victims > 10, "world {}", world.name);
             device.ftl().store().nand().recorded_ops().to_vec()
         };
-        let ideal = run(ReverseMapPart::Ideal);
+        let ideal = run(ReverseMapKind::Ideal);
         for part in [segments(64), segments(1024), log] {
             assert!(run(part) == ideal, "{part:?} on world {}", world.name);
         }
@@ -505,11 +507,11 @@ impl Nand for PageByPage {
     fn erase(&mut self, block: BlockId) -> Result<(), NandError> {
         self.0.erase(block)
     }
-    fn condemn(&mut self, block: BlockId) {
-        self.0.condemn(block);
+    fn mark_program_failed(&mut self, block: BlockId) {
+        self.0.mark_program_failed(block);
     }
-    fn is_condemned(&self, block: BlockId) -> bool {
-        self.0.is_condemned(block)
+    fn has_failed_program(&self, block: BlockId) -> bool {
+        self.0.has_failed_program(block)
     }
     fn mark_bad(&mut self, block: BlockId) {
         self.0.mark_bad(block);
@@ -523,14 +525,14 @@ impl Nand for PageByPage {
     fn programmed_pages(&self, block: BlockId) -> u32 {
         self.0.programmed_pages(block)
     }
-    fn keeps_bytes(&self) -> bool {
-        self.0.keeps_bytes()
+    fn keeps_host_bytes(&self) -> bool {
+        self.0.keeps_host_bytes()
     }
     fn drop_metadata_bytes(&mut self, pages: &[Ppn]) {
         self.0.drop_metadata_bytes(pages);
     }
-    fn owner(&self, ppn: Ppn) -> u32 {
-        self.0.owner(ppn)
+    fn oob_owner(&self, ppn: Ppn) -> u32 {
+        self.0.oob_owner(ppn)
     }
     fn fingerprint(&self, ppn: Ppn) -> Fingerprint {
         self.0.fingerprint(ppn)
@@ -624,8 +626,8 @@ fn a_bulk_copy_stops_at_an_unreadable_page_like_single_copies() {
         let oob = Oob {
             kind: PageKind::Data,
             owner: ppn,
-            sequence: 1 + ppn as u64,
-            generation: 1 + ppn as u64,
+            sequence_number: 1 + ppn as u64,
+            first_write_sequence: 1 + ppn as u64,
             fingerprint: Fingerprint(4),
         };
         bulk.program(Ppn(ppn), oob, Content::Bytes(&[ppn as u8; 512])).expect("it is erased");
@@ -647,7 +649,7 @@ fn a_bulk_copy_stops_at_an_unreadable_page_like_single_copies() {
 /// Metadata pages may be programmed, changed from any version, copied, dropped or erased in any order. Each page that
 /// still has bytes reads as it was programmed, as a whole and word by word.
 #[test]
-fn versions_of_metadata_pages_read_as_they_were_programmed() {
+fn metadata_pages_programmed_as_changes_of_other_pages_read_back_unchanged() {
     let world = worlds().into_iter().find(|world| world.name == "slc").expect("a known world");
     let geometry = world.geometry.clone();
     let with_spare = (geometry.page_bytes + geometry.spare_bytes) as usize;
@@ -670,8 +672,8 @@ fn versions_of_metadata_pages_read_as_they_were_programmed() {
             let oob = Oob {
                 kind: PageKind::Translation,
                 owner: 7,
-                sequence,
-                generation: sequence,
+                sequence_number: sequence,
+                first_write_sequence: sequence,
                 fingerprint: Fingerprint(0),
             };
             let base = model.iter().nth(below(model.len().max(1))).map(|(&ppn, bytes)| (ppn, bytes.clone()));
@@ -695,7 +697,8 @@ fn versions_of_metadata_pages_read_as_they_were_programmed() {
                 }
                 (_, Some((base, mut bytes))) => {
                     let places = (below(with_spare / 4)..with_spare / 4).step_by(1 + below(40));
-                    let words = places.map(|at| PageWord { index: at as u32, value: below(1 << 32) as u32 });
+                    let words = places
+                        .map(|at| PageWord { word_index: at as u32, word_value: below(1 << 32) as u32 });
                     let words: Vec<PageWord> = words.collect();
                     nand.program_changed_page(to, oob, base, &words).expect("it is erased");
                     for word in words {
@@ -719,7 +722,7 @@ fn versions_of_metadata_pages_read_as_they_were_programmed() {
                     (0..with_spare as u32 / 4).map(|k| PageWord::read_from(&[0; 4096], k)).collect();
                 nand.read_words(ppn, &mut words).expect("it is healthy");
                 assert!(
-                    words.iter().all(|&word| word == PageWord::read_from(bytes, word.index)),
+                    words.iter().all(|&word| word == PageWord::read_from(bytes, word.word_index)),
                     "words of page {ppn}"
                 );
             }
@@ -756,7 +759,7 @@ struct Twins {
 impl Twins {
     fn new(world: &World, parts: &Parts, buffer: BufferOptions) -> Self {
         let live = device(world, parts, buffer, full_medium(world));
-        let described = SimNand::new(world.geometry.clone(), parts.needed_retained_fields())
+        let described = SimNand::new(world.geometry.clone(), parts.needed_retained_page_fields())
             .with_nvram(common::nvram_bytes(&world.geometry));
         let contents = vec![None; live.ftl().logical_pages() as usize];
         Self { replay: device(world, parts, buffer, described), live, contents }
@@ -773,10 +776,10 @@ impl Twins {
             Some(id) => page_of(id, page_bytes as usize),
             None => next_version(old.as_deref(), page_bytes as usize),
         };
-        let descriptor = Descriptor {
+        let descriptor = ContentDescriptor {
             fingerprint: fingerprint_of(&page),
             compressed_bytes: compressed_len(&page) as u16,
-            delta_bytes: old.map_or(Descriptor::UNKNOWN_SIZE, |old| delta_len(&page, &old) as u16),
+            delta_bytes: old.map_or(ContentDescriptor::UNKNOWN_SIZE, |old| delta_len(&page, &old) as u16),
         };
         let offset = lpn as u64 * page_bytes;
         self.live.write(offset, page_bytes, HostData::Bytes(&page)).expect("there is room");
@@ -872,7 +875,7 @@ fn writes_of_bytes_and_of_content_descriptors_give_the_same_counters() {
                 sized += live.delta_writes + live.packed_writes;
             }
         }
-        let shares = content.sharing.is_none_or(|sharing| sharing.reverse_map != ReverseMapPart::OobOnly);
+        let shares = content.sharing.is_none_or(|sharing| sharing.reverse_map != ReverseMapKind::OobOnly);
         // Without deltas contents repeat, and some of them on the same page.
         let saves = binds_equal && shares || is_silent && content.delta.is_none();
         assert_eq!(binds > 100, saves, "{}: {binds} binds and silent writes", design.name);

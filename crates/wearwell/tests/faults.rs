@@ -91,7 +91,7 @@ fn consecutive_program_failures_leave_room_for_the_next_write() {
 fn assert_every_failure_is_accounted_for(device: &Device<FragileNand>) {
     let blocks = |d: &Device<_>, b| d.ftl().store().blocks().state(b);
     let retired = count(device, |d, b| blocks(d, b) == BlockState::Retired);
-    let condemned = count(device, |d, b| d.ftl().store().nand().is_condemned(b));
+    let condemned = count(device, |d, b| d.ftl().store().nand().has_failed_program(b));
     let bad = count(device, |d, b| d.ftl().store().nand().is_bad(b));
     assert_eq!(retired as u64, device.ftl().stats().retired_blocks);
     assert_eq!(retired, bad);
@@ -102,7 +102,7 @@ fn assert_every_failure_is_accounted_for(device: &Device<FragileNand>) {
 fn factory_bad_blocks_are_never_touched() {
     for design in designs() {
         for world in design.worlds_with_room().iter().map(|world| world.with_more_blocks(3)) {
-            let pools = world.geometry.pools();
+            let pools = world.geometry.allocation_pools();
             // The first block of pool 0 and the last block of the last pool; the medium panics if one of them is used.
             let bad = [BlockId(0), BlockId(world.geometry.blocks() - 1)];
             let nand = full_medium(&world).with_factory_bad(bad);

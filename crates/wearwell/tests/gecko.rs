@@ -16,10 +16,10 @@ use common::Random;
 use rig::{Rig, geometry, options_of};
 use wearwell::Error;
 use wearwell::address::{BlockId, Ppn};
-use wearwell::data::{Content, Descriptor, Fingerprint};
+use wearwell::data::{Content, ContentDescriptor, Fingerprint};
 use wearwell::operation::Cause;
 use wearwell::store::{Store, Stream};
-use wearwell::validity::{Gecko, GeckoOptions, MergeMode, Validity};
+use wearwell::validity::{Gecko, GeckoOptions, MergeMode, ValidityStore};
 
 const MODES: [MergeMode; 2] = [MergeMode::Pairwise, MergeMode::MultiWay];
 
@@ -208,7 +208,7 @@ fn a_gecko_flush_on_a_full_device_fails_and_can_be_repeated() {
     let geometry = geometry(6, 4, 512);
     let mut rig = Rig::new(&geometry, options_of(2, 4, MergeMode::MultiWay));
     let append = |store: &mut Store<_>| {
-        let content = Content::Descriptor(Descriptor::of_fingerprint(Fingerprint(1)));
+        let content = Content::Descriptor(ContentDescriptor::of_fingerprint(Fingerprint(1)));
         store.append_page(Stream::Host, 0, 0, content, Fingerprint(1), Cause::Host)
     };
     let places: Vec<Ppn> = (0..24).map(|_| append(&mut rig.store).expect("24 pages")).collect();

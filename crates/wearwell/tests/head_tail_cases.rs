@@ -5,22 +5,26 @@ use common::drive::{Drive, DriveOptions, LOGICAL_PAGES, PAGE_BYTES, nvram_revers
 use common::geometry_without_superblocks;
 use wearwell::address::RemapMode::{Copy, Relocate};
 use wearwell::address::{BlockId, Lpn, Ppn};
-use wearwell::design::{BlockSurvey, Parts, page_map};
+use wearwell::design::{Parts, RecoveryBlockScan, page_map};
 use wearwell::gc::GcOptions;
 use wearwell::mapping::AnyMapping;
 use wearwell::nand::{CutOutcome, Geometry, Nand, Oob, PageKind, RetainedFields, SimNand};
 use wearwell::operation::Cause;
 use wearwell::recovery::RecoverySteps;
-use wearwell::sharing::reverse_map::ReverseMapPart;
+use wearwell::sharing::reverse_map::ReverseMapKind;
 use wearwell::store::HeadTailLayout;
 use wearwell::{Device, DeviceOptions, Ftl};
 
 use crate::common;
 
 /// Returns options of a device with blocks of eight pages: a head page, six of data, a tail page.
-fn build(reverse_map: ReverseMapPart) -> DriveOptions {
+fn build(reverse_map: ReverseMapKind) -> DriveOptions {
     let geometry = geometry_without_superblocks([1, 14, 8, PAGE_BYTES as u32]);
-    DriveOptions { geometry, survey: BlockSurvey::HeadTail, ..DriveOptions::with_reverse_map(reverse_map) }
+    DriveOptions {
+        geometry,
+        survey: RecoveryBlockScan::HeadTail,
+        ..DriveOptions::with_reverse_map(reverse_map)
+    }
 }
 
 /// Returns the state that a recovery restores: map, block states, valid counts, sequence number.
@@ -71,7 +75,7 @@ fn compare_both_ways(build: &DriveOptions, count: u32, is_cut: impl Fn(u32, u64)
                 lost.device.ftl_mut().store_mut().nand_mut().restore_power(Some(cut_at));
                 steps(&mut lost, k).expect_err("the cut is inside the step");
                 let mut scanned = lost.clone();
-                scanned.device.ftl_mut().set_block_survey(BlockSurvey::OobScan);
+                scanned.device.ftl_mut().set_recovery_block_scan(RecoveryBlockScan::OobScan);
                 lost.restore_power_and_recover();
                 scanned.restore_power_and_recover();
                 assert_eq!(
@@ -140,7 +144,8 @@ fn a_block_tail_of_an_earlier_use_of_the_block_is_ignored() {
             let sequence = copy.device.ftl().store().last_sequence() + 1;
             let nand = copy.device.ftl_mut().store_mut().nand_mut();
             let content = wearwell::data::Content::Bytes(bytes);
-            nand.program(last, Oob { sequence, ..*oob }, content).expect("the page is erased");
+            nand.program(last, Oob { sequence_number: sequence, ..*oob }, content)
+                .expect("the page is erased");
             let ids: Vec<u8> = (0..LOGICAL_PAGES).map(|lpn| drive.content_id(lpn)).collect();
             copy.lose_power();
             let found: Vec<u8> = (0..LOGICAL_PAGES).map(|lpn| copy.content_id(lpn)).collect();
@@ -178,13 +183,13 @@ fn recovery_of_full(superblocks: u32) -> (RecoverySteps, u64) {
         spare_bytes: 64,
         superblock_planes: 16,
     };
-    let retain = RetainedFields { sequence_numbers: true, ..RetainedFields::default() };
-    let parts = Parts { block_survey: BlockSurvey::HeadTail, ..page_map(GcOptions::default()) };
+    let retain = RetainedFields { keeps_sequence_numbers: true, ..RetainedFields::default() };
+    let parts = Parts { recovery_block_scan: RecoveryBlockScan::HeadTail, ..page_map(GcOptions::default()) };
     let logical = (superblocks - 4) * (16384 - 49);
     let nand = SimNand::new(geometry, retain);
     let mut device = Device::new(nand, logical, &parts, DeviceOptions::default()).expect("it fits");
     let written = (superblocks - 2) as u64 * (16384 - 49) + 1;
-    let zeros = wearwell::data::Descriptor::of_fingerprint(wearwell::data::Fingerprint::ZERO_PAGE);
+    let zeros = wearwell::data::ContentDescriptor::of_fingerprint(wearwell::data::Fingerprint::ZERO_PAGE);
     (0..written)
         .for_each(|k| device.write_page(Lpn((k % logical as u64) as u32), zeros).expect("there is room"));
     let in_use = superblocks as u64 - u64::from(Ftl::store(device.ftl()).total_free_blocks());

@@ -32,9 +32,9 @@ fn scheme_energies_follow_from_the_papers_powers_and_times() {
     assert_eq!(model.compress.energy_pj(), 3_840_000);
     assert_eq!(model.hash.energy_pj(), 421_400);
     assert_eq!(model.program.energy_pj(), 29_100_000);
-    assert_prints(model.compression_overhead(), "0.132");
-    assert_prints(model.dedup_overhead(), "0.0145");
-    assert_prints(EnergyModel::FITTED_TO_PAPER.compression_overhead(), "0.264");
+    assert_prints(model.compression_energy_in_programs(), "0.132");
+    assert_prints(model.dedup_energy_in_programs(), "0.0145");
+    assert_prints(EnergyModel::FITTED_TO_PAPER.compression_energy_in_programs(), "0.264");
     assert_eq!(EnergyModel::FITTED_TO_PAPER.hash, model.hash);
     assert_eq!(EnergyModel::FITTED_TO_PAPER.program, model.program);
 }
@@ -64,9 +64,10 @@ fn compressing_four_pages_saves_only_whole_flash_pages() {
 /// Figure 2a of the paper: the smallest ratio at which compression saves energy. The paper's text says 0.5. Its own
 /// times and powers give 0.25; with twice the energy of compression they give 0.5.
 #[test]
-fn compression_breaks_even_in_energy_at_ratio_0_25_as_stated_and_0_5_as_fitted() {
+fn compression_breaks_even_at_ratio_0_25_with_stated_and_0_5_with_fitted_energies() {
     let energy = |removed, model: EnergyModel| {
-        SchemeEstimate::new(chunk_written_share(removed, 4), model.compression_overhead()).energy_per_page
+        SchemeEstimate::new(chunk_written_share(removed, 4), model.compression_energy_in_programs())
+            .energy_in_programs_per_page
     };
     let threshold = |model| (0..=100).map(|percent| percent as f64 / 100.0).find(|&r| energy(r, model) < 1.0);
     assert_eq!(threshold(EnergyModel::STATED_IN_PAPER), Some(0.25));
@@ -80,15 +81,20 @@ fn compression_breaks_even_in_energy_at_ratio_0_25_as_stated_and_0_5_as_fitted()
 /// a share of 1.45 % on.
 #[test]
 fn deduplication_saves_writes_and_energy_in_proportion_to_duplicates() {
-    let overhead = EnergyModel::STATED_IN_PAPER.dedup_overhead();
+    let overhead = EnergyModel::STATED_IN_PAPER.dedup_energy_in_programs();
     let estimate = |duplicates| SchemeEstimate::new(dedup_written_share(duplicates), overhead);
     for percent in 0..=100 {
         let duplicates = percent as f64 / 100.0;
         assert!((estimate(duplicates).written_share - (1.0 - duplicates)).abs() < 1e-12);
-        assert!((estimate(duplicates).energy_per_page - (1.0 - duplicates + overhead)).abs() < 1e-12);
+        assert!(
+            (estimate(duplicates).energy_in_programs_per_page - (1.0 - duplicates + overhead)).abs() < 1e-12
+        );
     }
     assert_prints(100.0 * overhead, "1.45");
-    assert!(estimate(0.0144).energy_per_page > 1.0 && estimate(0.0145).energy_per_page < 1.0);
+    assert!(
+        estimate(0.0144).energy_in_programs_per_page > 1.0
+            && estimate(0.0145).energy_in_programs_per_page < 1.0
+    );
 }
 
 // Epochs (paper, section III-B1).
@@ -148,7 +154,7 @@ fn expected_write_demand_weighs_the_newest_epoch_ten_times_the_oldest() {
 
 /// Two hosts that write equally have the same demand, although they differ in running schemes and throttling.
 #[test]
-fn measured_demand_does_not_depend_on_schemes_and_throttling() {
+fn measured_write_demand_does_not_depend_on_schemes_and_throttling() {
     let plain = WriteActivity { host_bytes: 1000, stored_bytes: 1000, flash_bytes: 1500, throttled_ns: 0 };
     assert_eq!(plain.demand_bytes(EPOCH_NS, EPOCH_NS), 1500.0);
     let halved = WriteActivity { stored_bytes: 500, flash_bytes: 750, ..plain };
@@ -208,8 +214,8 @@ fn scheme_decisions_match_the_papers_algorithm_in_every_region() {
         for &comp in &pairs {
             for factor in [0.0625, 0.125, 0.25, 0.375, 0.5, 0.75, 1.0, 1.5, 4.0] {
                 let (demand, capacity) = (65_536.0, 65_536.0 * factor);
-                let estimates =
-                    [dedup, comp].map(|(d, e)| SchemeEstimate { written_share: d, energy_per_page: e });
+                let estimates = [dedup, comp]
+                    .map(|(d, e)| SchemeEstimate { written_share: d, energy_in_programs_per_page: e });
                 let decision = decide_schemes(&estimates, demand, capacity);
                 let throttled = decision.throttle_bytes_per_epoch;
                 let outcome = (
@@ -270,8 +276,8 @@ fn scheme_decisions_for_the_traces_of_table_1_match_the_paper() {
     let demand = |years: f64| capacity * 5.0 / years;
     let schemes = |d_dedup, d_comp, model: EnergyModel| {
         [
-            SchemeEstimate::new(d_dedup, model.dedup_overhead()),
-            SchemeEstimate::new(d_comp, model.compression_overhead()),
+            SchemeEstimate::new(d_dedup, model.dedup_energy_in_programs()),
+            SchemeEstimate::new(d_comp, model.compression_energy_in_programs()),
         ]
     };
     for model in [EnergyModel::STATED_IN_PAPER, EnergyModel::FITTED_TO_PAPER] {
@@ -323,7 +329,7 @@ proptest! {
         others in schemes(), energy in 0.0..2.0_f64, ratio in 1.0..2.0_f64, share in 0.001..3.0_f64,
     ) {
         let mut all = others.clone();
-        all.push(SchemeEstimate { written_share: ratio, energy_per_page: energy });
+        all.push(SchemeEstimate { written_share: ratio, energy_in_programs_per_page: energy });
         let decision = decide_schemes(&all, 1e9, 1e9 * share);
         prop_assert!(!decision.enabled_schemes.contains(others.len()));
         prop_assert_eq!(decision, decide_schemes(&others, 1e9, 1e9 * share), "and changes nothing for the others");
@@ -366,11 +372,11 @@ fn shadow_sampling_takes_every_write_of_a_sampled_content() {
 
 /// Returns the observed bytes of a scheme that processes all offered bytes and programs nothing itself.
 fn seen(offered_bytes: u64, kept_bytes: u64) -> SchemeBytes {
-    SchemeBytes { offered_bytes, kept_bytes, ..SchemeBytes::default() }
+    SchemeBytes { offered_bytes, unsaved_bytes: kept_bytes, ..SchemeBytes::default() }
 }
 
 #[test]
-fn a_write_ratio_weighs_epochs_by_their_bytes() {
+fn the_write_ratio_of_a_scheme_weighs_epochs_by_their_bytes() {
     let mut ratio = WriteRatioEstimate::default();
     ratio.push_epoch(SchemeBytes::default());
     assert_eq!(ratio.written_share(), None, "nothing was seen");
@@ -550,7 +556,7 @@ fn without_write_history_no_scheme_runs_and_no_write_is_throttled() {
 
 /// A scheme that was never observed, because no page was sampled, does not run.
 #[test]
-fn a_scheme_without_observations_stays_off() {
+fn a_scheme_of_which_no_write_was_sampled_stays_off() {
     let mut lifetime = manager(PaperConfiguration::Integrated);
     let unknown = vec![SchemeBytes::default(); 2];
     lifetime.advance_to(0, &device(wrote(0), unknown.clone())).unwrap();
@@ -597,7 +603,7 @@ fn throttling_stops_when_demand_falls_and_resumes_when_it_rises() {
 /// A throttled host writes little. If the manager took that for low demand, it would stop throttling in every second
 /// epoch.
 #[test]
-fn a_throttled_host_stays_throttled() {
+fn a_host_that_always_writes_too_much_is_never_released_from_throttling() {
     let mut lifetime = manager(PaperConfiguration::Throttling);
     let (mut now_ns, mut activity) = (0, WriteActivity::default());
     let (mut released, mut throttled_since) = (0, None);
@@ -646,9 +652,9 @@ fn a_scheme_is_switched_off_and_on_with_its_observed_savings() {
         enabled.push((decision.enabled_schemes.contains(0), decision.enabled_schemes.contains(1)));
         bytes += 1 << 19;
         let sampled = if decision.enabled_schemes.contains(1) { 1 << 19 } else { 1 << 13 };
-        dedup = seen(dedup.offered_bytes + (1 << 19), dedup.kept_bytes + (1 << 18));
+        dedup = seen(dedup.offered_bytes + (1 << 19), dedup.unsaved_bytes + (1 << 18));
         let kept = if epoch < 20 { sampled } else { sampled / 2 };
-        comp = seen(comp.offered_bytes + sampled, comp.kept_bytes + kept);
+        comp = seen(comp.offered_bytes + sampled, comp.unsaved_bytes + kept);
     }
     assert!(enabled[1..].iter().all(|&(dedup, _)| dedup), "half of the pages are duplicates");
     assert_eq!(enabled[0], (false, false), "nothing is known yet");

@@ -5,12 +5,12 @@
 use common::{Random, geometry_without_superblocks};
 use wearwell::Ftl;
 use wearwell::address::Lpn;
-use wearwell::data::{Content, Descriptor, Fingerprint};
+use wearwell::data::{Content, ContentDescriptor, Fingerprint};
 use wearwell::design::{DftlOptions, Parts, UFtlOptions, dftl, ibftl, lazyftl};
 use wearwell::gc::GcOptions;
 use wearwell::nand::{RetainedFields, SimNand};
 use wearwell::recovery::{RecoveryReport, RecoveryStepCost};
-use wearwell::validity::AnyValidity;
+use wearwell::validity::AnyValidityStore;
 
 use crate::common;
 
@@ -34,7 +34,7 @@ fn used(parts: &Parts) -> Ftl<SimNand> {
 }
 
 fn write(ftl: &mut Ftl<SimNand>, lpn: u32) {
-    let content = Content::Descriptor(Descriptor::of_fingerprint(Fingerprint(u64::from(lpn) + 1)));
+    let content = Content::Descriptor(ContentDescriptor::of_fingerprint(Fingerprint(u64::from(lpn) + 1)));
     ftl.write(Lpn(lpn), content).expect("there is room");
 }
 
@@ -105,10 +105,10 @@ fn dftl_recovers_faster_than_lazyftl() {
 /// The log of IB-FTL is read once. It was once read when its chains were restored, and again for the valid counts.
 #[test]
 fn recovery_of_ib_ftl_reads_its_validity_log_once() {
-    let options = UFtlOptions { cache_entries: CACHE, cached_nodes: 4 };
+    let options = UFtlOptions { cache_entries: CACHE, cached_directory_nodes: 4 };
     let mut ftl = used(&ibftl(GcOptions::default(), options));
     let report = recover(&mut ftl);
-    let AnyValidity::Log(log) = ftl.validity() else { panic!("IB-FTL has a log") };
+    let AnyValidityStore::Log(log) = ftl.validity() else { panic!("IB-FTL has a log") };
     let log_pages = u64::from(log.log_page_count());
     assert!(log_pages > 20, "{log_pages} pages of the log");
     assert_eq!(report.steps.recount_valid_pages.page_reads, 0, "the counts follow from what was read before");

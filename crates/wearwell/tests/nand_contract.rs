@@ -2,7 +2,7 @@
 //! can meet are error values.
 
 use wearwell::address::{BlockId, Lpn, Ppn};
-use wearwell::data::{Content, Descriptor, Fingerprint};
+use wearwell::data::{Content, ContentDescriptor, Fingerprint};
 use wearwell::nand::{
     CopyRun, CutOutcome, FaultInjectable, FaultPlan, Faulty, Geometry, Nand, NandError, Oob, PageKind,
     PowerCut, RecordedOp, Recording, RetainedFields, SimNand, WearFailure, WearLimit,
@@ -29,8 +29,8 @@ fn oob(kind: PageKind, owner: u32) -> Oob {
     Oob {
         kind,
         owner,
-        sequence: 7 + owner as u64,
-        generation: 7 + owner as u64,
+        sequence_number: 7 + owner as u64,
+        first_write_sequence: 7 + owner as u64,
         fingerprint: Fingerprint(owner as u64),
     }
 }
@@ -51,7 +51,7 @@ fn a_programmed_page_reads_back_with_its_oob() {
     let mut bytes = [9; 512];
     assert_eq!(nand.read(Ppn(0), &mut bytes), Ok(oob(PageKind::Data, 0)));
     assert_eq!(bytes, [0; 512]);
-    assert_eq!((nand.owner(Ppn(0)), nand.fingerprint(Ppn(0))), (0, Fingerprint(0)));
+    assert_eq!((nand.oob_owner(Ppn(0)), nand.fingerprint(Ppn(0))), (0, Fingerprint(0)));
     assert_eq!(nand.programmed_pages(FIRST), 1);
 }
 
@@ -107,7 +107,7 @@ fn the_medium_panics_at_an_erase_of_a_bad_block() {
 #[should_panic(expected = "block 0 is Condemned")]
 fn the_medium_panics_at_a_program_of_a_condemned_block() {
     let mut nand = medium();
-    nand.condemn(FIRST);
+    nand.mark_program_failed(FIRST);
     let _ = program(&mut nand, 0);
 }
 
@@ -115,7 +115,7 @@ fn the_medium_panics_at_a_program_of_a_condemned_block() {
 #[should_panic(expected = "erase of block 0: Condemned")]
 fn the_medium_panics_at_an_erase_of_a_condemned_block() {
     let mut nand = medium();
-    nand.condemn(FIRST);
+    nand.mark_program_failed(FIRST);
     let _ = nand.erase(FIRST);
 }
 
@@ -123,10 +123,10 @@ fn the_medium_panics_at_an_erase_of_a_condemned_block() {
 fn a_condemned_block_is_readable_until_it_is_marked_bad() {
     let mut nand = medium();
     program(&mut nand, 0).unwrap();
-    nand.condemn(FIRST);
-    assert!(read(&mut nand, 0).is_ok() && nand.is_condemned(FIRST) && !nand.is_bad(FIRST));
+    nand.mark_program_failed(FIRST);
+    assert!(read(&mut nand, 0).is_ok() && nand.has_failed_program(FIRST) && !nand.is_bad(FIRST));
     nand.mark_bad(FIRST);
-    assert!(nand.is_bad(FIRST) && !nand.is_condemned(FIRST));
+    assert!(nand.is_bad(FIRST) && !nand.has_failed_program(FIRST));
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn the_medium_panics_at_a_program_of_a_half_erased_block() {
 
 #[test]
 #[should_panic(expected = "a run has one source block")]
-fn the_medium_panics_at_a_copy_run_from_two_blocks() {
+fn the_medium_panics_at_a_bulk_copy_from_two_source_blocks() {
     let mut nand = medium();
     (0..8).for_each(|ppn| program(&mut nand, ppn).unwrap());
     let run = CopyRun {
@@ -346,14 +346,14 @@ fn a_recording_medium_lists_programs_and_erases_in_order() {
 fn a_medium_without_host_data_bytes_keeps_descriptors_and_all_metadata() {
     let mut nand = SimNand::new(
         medium().geometry().clone(),
-        RetainedFields { data_bytes: false, ..RetainedFields::ALL },
+        RetainedFields { keeps_data_bytes: false, ..RetainedFields::ALL },
     );
-    let content = Content::Descriptor(Descriptor::of_fingerprint(Fingerprint(5)));
+    let content = Content::Descriptor(ContentDescriptor::of_fingerprint(Fingerprint(5)));
     nand.program(Ppn(0), oob(PageKind::Data, 5), content).unwrap();
     assert_eq!(nand.fingerprint(Ppn(0)), Fingerprint(5));
     nand.program(Ppn(4), oob(PageKind::Translation, 0), Content::Bytes(&[3; 512])).unwrap();
     assert_eq!(read(&mut nand, 4), Ok(vec![3; 512]));
-    assert!(!nand.keeps_bytes());
+    assert!(!nand.keeps_host_bytes());
 }
 
 /// Pages of deltas and chunks are host data, but a recovery reads in them which logical pages they hold. A medium
@@ -366,7 +366,7 @@ fn a_medium_without_host_data_bytes_may_keep_pages_of_deltas_and_chunks() {
     page[510..516].copy_from_slice(&[5, 6, 7, 0, 0, 8]);
     for kind in [PageKind::Delta, PageKind::Chunk] {
         let mut nand =
-            SimNand::new(geometry.clone(), RetainedFields { data_bytes: false, ..RetainedFields::ALL });
+            SimNand::new(geometry.clone(), RetainedFields { keeps_data_bytes: false, ..RetainedFields::ALL });
         assert!(nand.keeps_bytes_of(kind) && !nand.keeps_bytes_of(PageKind::Data));
         nand.program(Ppn(0), oob(kind, 1), Content::Bytes(&page)).unwrap();
         nand.program(Ppn(1), oob(kind, 2), Content::Bytes(&[0; 512])).unwrap();

@@ -13,7 +13,7 @@ use common::{
     audit, designs, device, exploration_interval, full_medium,
 };
 use wearwell::lifetime::ContentSchemes;
-use wearwell::sharing::reverse_map::ReverseMapPart;
+use wearwell::sharing::reverse_map::ReverseMapKind;
 use wearwell::write_buffer::BufferOptions;
 
 use crate::common;
@@ -59,7 +59,7 @@ fn run(design: &DesignUnderTest, world: &World, buffer: BufferOptions, operation
     oracle.compare_all(&mut device).expect("a healthy medium reads");
     let stats = device.ftl().stats();
     assert!(stats.gc_victims > operations / 1000, "garbage collection has to be at work");
-    if design.parts.content.sharing.is_some_and(|sharing| sharing.reverse_map != ReverseMapPart::OobOnly) {
+    if design.parts.content.sharing.is_some_and(|sharing| sharing.reverse_map != ReverseMapKind::OobOnly) {
         assert!(stats.deduplicated_writes > operations / 1000, "deduplication has to be at work");
         assert!(stats.remapped_pages > operations / 1000, "remaps have to be at work");
     }
@@ -79,7 +79,8 @@ fn run(design: &DesignUnderTest, world: &World, buffer: BufferOptions, operation
         let shares = design.parts.content.sharing.is_some();
         assert!(shares || stats.recycled_writes > own / 1000, "recycling has to be at work");
     }
-    let compacted_pages = device.ftl().delta_statistics().map_or(0, |statistics| statistics.compacted_pages);
+    let compacted_pages =
+        device.ftl().delta_statistics().map_or(0, |statistics| statistics.compacted_delta_pages);
     Rare { compacted_pages, recycled_writes: stats.recycled_writes }
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use common::{BUFFERS, OperationGenerator, Oracle, Random, audit, designs, device, full_medium};
 use wearwell::address::{BlockId, Lpn};
-use wearwell::data::{Content, Descriptor, Fingerprint};
+use wearwell::data::{Content, ContentDescriptor, Fingerprint};
 use wearwell::design::page_map;
 use wearwell::gc::{ChooseVictim, GcOptions, UserVictimPolicy, VictimCandidates, VictimPolicy};
 use wearwell::nand::{Geometry, RetainedFields, SimNand};
@@ -55,7 +55,7 @@ fn small_drive(policy: VictimPolicy) -> Ftl<SimNand> {
 }
 
 fn content() -> Content<'static> {
-    Content::Descriptor(Descriptor::of_fingerprint(Fingerprint::ZERO_PAGE))
+    Content::Descriptor(ContentDescriptor::of_fingerprint(Fingerprint::ZERO_PAGE))
 }
 
 /// Executes 20,000 writes, four in five of them to a fifth of the pages; returns the flash operations.

@@ -408,7 +408,7 @@ fn perform(device: &mut Fragile, oracle: &mut Oracle, op: Op) -> Result<()> {
             device.remap(target * page_bytes, source * page_bytes, pages * page_bytes, mode)
         }
         Op::Flush => device.flush(),
-        Op::Schemes(running) => device.ftl_mut().switch_schemes(running),
+        Op::Schemes(running) => device.ftl_mut().switch_content_schemes(running),
         Op::Victims(_) | Op::Fingerprints(..) => {
             Err(Error::InvalidOptions("a scenario has no switches".into()))
         }

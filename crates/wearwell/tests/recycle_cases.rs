@@ -4,7 +4,7 @@
 use common::{audit, geometry_without_superblocks};
 use wearwell::address::{BlockId, Lpn, Ppn};
 use wearwell::content::recycle::{RecycleOptions, Recycler, StorePolicy};
-use wearwell::data::{Descriptor, Fingerprint};
+use wearwell::data::{ContentDescriptor, Fingerprint};
 use wearwell::design::{Parts, RecycleDesign, recyclable};
 use wearwell::gc::{GcOptions, VictimPolicy};
 use wearwell::mapping::AnyMapping;
@@ -43,7 +43,9 @@ impl Drive {
     /// Writes content `id` to page `lpn`; returns whether a dead page was revived for it.
     fn write(&mut self, lpn: u32, id: u64) -> bool {
         let before = self.device.ftl().stats().recycled_writes;
-        self.device.write_page(Lpn(lpn), Descriptor::of_fingerprint(Fingerprint(id))).expect("there is room");
+        self.device
+            .write_page(Lpn(lpn), ContentDescriptor::of_fingerprint(Fingerprint(id)))
+            .expect("there is room");
         audit(&mut self.device);
         self.device.ftl().stats().recycled_writes > before
     }
@@ -167,7 +169,10 @@ fn of_dead_pages_with_equal_content_the_fingerprint_store_holds_the_one_with_gre
     drive.write(1, 6);
     let never_read = drive.newest_dead(1).expect("it died");
     assert_eq!(drive.recycle().statistics().duplicate_contents, 1);
-    assert_eq!(drive.recycle().entries().filter(|entry| entry.fingerprint == Fingerprint(5)).count(), 1);
+    assert_eq!(
+        drive.recycle().store_entries().filter(|entry| entry.fingerprint == Fingerprint(5)).count(),
+        1
+    );
     assert!(drive.write(2, 5));
     assert!(!drive.recycle().is_dead(read_often), "the often read page is revived");
     assert!(drive.recycle().is_dead(never_read));
@@ -224,7 +229,7 @@ fn recycling_aware_gc_makes_progress_when_all_block_weights_are_about_zero() {
     for lpn in 0..8 {
         drive.write(lpn, 30 + lpn as u64);
     }
-    let weight: f64 = drive.recycle().victim_weight((0..4).map(Ppn));
+    let weight: f64 = drive.recycle().recycling_victim_weight((0..4).map(Ppn));
     assert!(weight < 1e-9, "every dead page is certain to be wanted: {weight}");
     let free = drive.device.ftl().store().total_free_blocks();
     assert!(drive.collect().is_some());
@@ -318,7 +323,8 @@ fn aged_fingerprint_store_entries_are_evicted_first() {
         drive.read(lpn, 15);
         drive.trim(lpn);
     }
-    let kept = |drive: &Drive| drive.recycle().entries().map(|entry| entry.fingerprint.0).collect::<Vec<_>>();
+    let kept =
+        |drive: &Drive| drive.recycle().store_entries().map(|entry| entry.fingerprint.0).collect::<Vec<_>>();
     assert_eq!(kept(&drive), [2, 1]);
     for round in 0..6 {
         drive.write(5, 100 + round);
@@ -343,12 +349,12 @@ fn of_never_read_dead_pages_the_newer_version_stays_in_the_fingerprint_store() {
     for (lpn, id) in [(0, 1), (0, 2), (0, 3), (1, 4), (1, 5)] {
         drive.write(lpn, id);
     }
-    let kept: Vec<u64> = drive.recycle().entries().map(|entry| entry.fingerprint.0).collect();
+    let kept: Vec<u64> = drive.recycle().store_entries().map(|entry| entry.fingerprint.0).collect();
     assert_eq!(kept, [4, 2], "newest death first, version 15 both; content 1 has version 14");
-    assert!(drive.recycle().entries().all(|entry| entry.probability == 0.0));
+    assert!(drive.recycle().store_entries().all(|entry| entry.probability == 0.0));
     drive.write(2, 6);
     drive.write(2, 7);
-    let kept: Vec<u64> = drive.recycle().entries().map(|entry| entry.fingerprint.0).collect();
+    let kept: Vec<u64> = drive.recycle().store_entries().map(|entry| entry.fingerprint.0).collect();
     assert_eq!(kept, [6, 4], "of equal versions the one that died first makes room");
 }
 
@@ -358,7 +364,7 @@ fn a_trimmed_page_is_revived_when_its_content_is_written_again() {
     let mut drive = drive(VictimPolicy::Greedy);
     drive.write(3, 9);
     drive.trim(3);
-    assert_eq!(drive.recycle().dead_pages(), 1);
+    assert_eq!(drive.recycle().dead_page_count(), 1);
     assert!(drive.write(3, 9), "the host supplies the content again");
     drive.trim(3);
     assert!(drive.write(8, 9));

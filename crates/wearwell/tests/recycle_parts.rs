@@ -78,8 +78,8 @@ impl Model {
             entries: Vec::new(),
             twins: Vec::new(),
             clock: 0,
-            scope: options.history,
-            read_counters: (options.history == HistoryScope::Store)
+            scope: options.history_scope,
+            read_counters: (options.history_scope == HistoryScope::Store)
                 .then(|| options.capacity_entries.unwrap_or(pages).max(1)),
         }
     }
@@ -313,8 +313,12 @@ impl Pair {
         policy: StorePolicy,
         capacity: Option<u32>,
     ) -> Self {
-        let options =
-            RecycleOptions { policy, capacity_entries: capacity, history, ..RecycleOptions::default() };
+        let options = RecycleOptions {
+            policy,
+            capacity_entries: capacity,
+            history_scope: history,
+            ..RecycleOptions::default()
+        };
         let model = Model::new(pages, logical, &options);
         Self { model, recycle: Recycler::new(pages as u64, logical, &options), hits: 0 }
     }
@@ -337,7 +341,7 @@ impl Pair {
     fn find(&mut self, content: u64) -> Option<u32> {
         let expected = self.model.find(content);
         let before = self.recycle.statistics();
-        let found = self.recycle.find_dead(Self::fingerprint(content));
+        let found = self.recycle.find_dead_page(Self::fingerprint(content));
         let after = self.recycle.statistics();
         assert_eq!(found.map(|ppn| ppn.0), expected.map(|(ppn, _)| ppn));
         let on_hit = after.comparisons_on_hits - before.comparisons_on_hits;
@@ -372,7 +376,7 @@ impl Pair {
         assert_eq!(self.recycle.owner(Ppn(ppn), Lpn(self.model.spare[ppn as usize])), Lpn(owner));
         self.model.take_out(ppn);
         self.model.states[ppn as usize] = State::Valid(lpn);
-        self.recycle.revive(Ppn(ppn), Lpn(owner), Lpn(lpn));
+        self.recycle.revive_page(Ppn(ppn), Lpn(owner), Lpn(lpn));
         owner
     }
 
@@ -395,7 +399,7 @@ impl Pair {
 
     fn settle(&mut self) {
         self.model.settle();
-        self.recycle.forget_evicted(|ppn| Lpn(self.model.spare[ppn.index()]));
+        self.recycle.forget_evicted_pages(|ppn| Lpn(self.model.spare[ppn.index()]));
     }
 
     /// Returns the valid flash page of a logical page.
@@ -406,7 +410,11 @@ impl Pair {
     fn load_neighbours(&mut self, owner: u32) {
         let mut pages = Vec::new();
         let model = &self.model;
-        self.recycle.neighbours_to_load(Lpn(owner), |lpn| model.mapping[lpn.index()].map(Ppn), &mut pages);
+        self.recycle.neighbour_pages_to_load(
+            Lpn(owner),
+            |lpn| model.mapping[lpn.index()].map(Ppn),
+            &mut pages,
+        );
         let pages: Vec<u32> = pages.into_iter().map(|ppn| ppn.0).collect();
         assert_eq!(pages, self.model.neighbours(owner));
         for ppn in pages {
@@ -466,10 +474,11 @@ impl Pair {
         assert_eq!(pages, self.model.reload_candidates());
         for ppn in pages {
             self.model.offer(ppn, self.model.accesses[ppn as usize]);
-            self.recycle.load_after_restart(Ppn(ppn), Self::fingerprint(self.model.contents[ppn as usize]));
+            self.recycle
+                .load_dead_page_after_restart(Ppn(ppn), Self::fingerprint(self.model.contents[ppn as usize]));
         }
         self.model.settle();
-        self.recycle.forget_unloaded(|ppn| Lpn(self.model.spare[ppn.index()]));
+        self.recycle.forget_unloaded_pages(|ppn| Lpn(self.model.spare[ppn.index()]));
     }
 
     fn set_policy(&mut self, policy: StorePolicy, capacity: Option<u32>) {
@@ -501,7 +510,8 @@ impl Pair {
         let model = &self.model;
         self.recycle.check(|lpn| model.mapping[lpn.index()].map(Ppn)).unwrap();
         let expected: Vec<(u32, u64)> = model.best_first().iter().map(|e| (e.ppn, e.content)).collect();
-        let actual: Vec<(u32, u64)> = self.recycle.entries().map(|e| (e.ppn.0, e.fingerprint.0)).collect();
+        let actual: Vec<(u32, u64)> =
+            self.recycle.store_entries().map(|e| (e.ppn.0, e.fingerprint.0)).collect();
         assert_eq!(actual, expected);
         for (lpn, list) in (0..).zip(&model.lists) {
             assert_eq!(&self.versions(lpn), list);
@@ -522,12 +532,12 @@ impl Pair {
         let accesses =
             |ppn: u32| loaded(ppn).map_or(self.model.accesses[ppn as usize], |entry| entry.accesses);
         let expected: f64 = dead.iter().map(|&ppn| 1.0 - self.model.worth(ppn, accesses(ppn)).0).sum();
-        let actual = self.recycle.victim_weight(dead.iter().map(|&ppn| Ppn(ppn)));
+        let actual = self.recycle.recycling_victim_weight(dead.iter().map(|&ppn| Ppn(ppn)));
         assert!((actual - expected).abs() < 1e-9, "weight {actual}, expected {expected}");
     }
 
     fn entry_pages(&self) -> Vec<u32> {
-        self.recycle.entries().map(|entry| entry.ppn.0).collect()
+        self.recycle.store_entries().map(|entry| entry.ppn.0).collect()
     }
 
     fn versions(&self, lpn: u32) -> Vec<u32> {
@@ -573,7 +583,7 @@ fn recycling_with_fast_loading_window_2_equals_a_naive_model() {
     let pair = drive(24, 8, FAST_2, Some(3), STEPS / exploration_interval(4));
     assert!(
         pair.hits > 10_000 / exploration_interval(4)
-            && pair.recycle.statistics().raised_by_fast_loading > 1_000 / exploration_interval(4)
+            && pair.recycle.statistics().entries_raised_by_fast_loading > 1_000 / exploration_interval(4)
     );
 }
 
@@ -628,7 +638,7 @@ fn recycling_equals_a_naive_model_when_policy_and_capacity_change_during_a_run()
 
 /// If the history covers only the fingerprint store, pages that the store does not hold are in no list.
 #[test]
-fn recycling_with_only_the_history_of_the_store_equals_a_naive_model() {
+fn recycling_with_a_history_of_stored_dead_pages_only_equals_a_naive_model() {
     for (policy, capacity) in
         [(LRU, Some(5)), (PROB, Some(5)), (FAST, Some(5)), (PROB, Some(1)), (PROB, None)]
     {
@@ -642,7 +652,7 @@ fn recycling_with_only_the_history_of_the_store_equals_a_naive_model() {
             }
             pair.check();
             assert_eq!(
-                pair.recycle.dead_pages(),
+                pair.recycle.dead_page_count(),
                 u64::from(pair.recycle.store_len()) + pair.model.twins.len() as u64
             );
         }
@@ -789,7 +799,7 @@ impl Pair {
     fn erase_all_versions_and_check(&mut self) {
         self.garbage().into_iter().for_each(|ppn| self.erase(ppn));
         self.check();
-        assert_eq!((self.recycle.dead_pages(), self.recycle.store_len()), (0, 0));
+        assert_eq!((self.recycle.dead_page_count(), self.recycle.store_len()), (0, 0));
     }
 }
 
@@ -837,7 +847,7 @@ fn r28_never_read_dead_pages_are_evicted_by_version_then_recency() {
     let mut pair = Pair::new(8, 2, PROB, Some(8));
     let a: Vec<u32> = [10, 11, 12].iter().map(|&content| pair.write(0, content).unwrap()).collect();
     let b: Vec<u32> = [20, 21].iter().map(|&content| pair.write(1, content).unwrap()).collect();
-    assert!(pair.recycle.entries().all(|entry| entry.probability == 0.0));
+    assert!(pair.recycle.store_entries().all(|entry| entry.probability == 0.0));
     assert_eq!(pair.entry_pages(), [b[0], a[1], a[0]], "newest versions first, the later death before");
 }
 
@@ -882,11 +892,11 @@ fn r17_fast_loading_puts_dead_pages_of_neighbours_first() {
     assert_eq!(pair.entry_pages(), [dying[4], dying[3], dying[2]]);
     pair.write(5, 102);
     assert_eq!(pair.entry_pages(), [dying[1], dying[3], dying[4]]);
-    let probabilities: Vec<f64> = pair.recycle.entries().map(|entry| entry.probability).collect();
+    let probabilities: Vec<f64> = pair.recycle.store_entries().map(|entry| entry.probability).collect();
     assert_eq!(probabilities, [1.0, 1.0, 0.0]);
     let statistics = pair.recycle.statistics();
     assert_eq!(
-        (statistics.raised_by_fast_loading, statistics.fast_loaded_pages),
+        (statistics.entries_raised_by_fast_loading, statistics.fast_loaded_pages),
         (1, 1),
         "page 3 was in the store, page 1 was read"
     );
@@ -903,7 +913,7 @@ fn r17_fast_loading_with_window_2_loads_two_neighbours_on_each_side_and_still_de
     pair.write(5, 102);
     assert_eq!(pair.entry_pages(), [dying[3], dying[1], dying[4], dying[0]]);
     pair.write(3, 303);
-    let decayed = pair.recycle.entries().find(|entry| entry.ppn.0 == dying[3]).unwrap();
+    let decayed = pair.recycle.store_entries().find(|entry| entry.ppn.0 == dying[3]).unwrap();
     assert!((decayed.probability - 0.85).abs() < 1e-12);
     pair.check();
 }
@@ -927,9 +937,9 @@ fn r13_versions_older_than_a_revived_page_increase_by_one() {
 fn recycling_factors_outside_their_range_are_refused() {
     let default = RecycleOptions::default();
     assert_eq!(default.clone().checked(), Ok(default.clone()));
-    let alpha = RecycleOptions { alpha: 0.2, ..default.clone() };
+    let alpha = RecycleOptions { popularity_growth_alpha: 0.2, ..default.clone() };
     assert_eq!(alpha.checked(), Err(RecycleError::Alpha(0.2)));
-    let beta = RecycleOptions { beta: 0.1, ..default };
+    let beta = RecycleOptions { probability_decay_beta: 0.1, ..default };
     assert_eq!(beta.checked(), Err(RecycleError::Beta(0.1)));
 }
 
@@ -953,8 +963,8 @@ fn recycling_ram_is_itemised_as_the_paper_counts_it() {
 }
 
 #[test]
-fn recycling_ram_with_only_the_history_of_the_store_is_independent_of_drive_size() {
-    let options = RecycleOptions { history: HistoryScope::Store, ..RecycleOptions::default() };
+fn recycling_ram_with_a_history_of_stored_dead_pages_only_is_independent_of_drive_size() {
+    let options = RecycleOptions { history_scope: HistoryScope::Store, ..RecycleOptions::default() };
     for pages in [1 << 20, 1 << 24] {
         let recycle = Recycler::new(pages, 900_000, &options);
         let bytes: u64 = recycle.ram_bytes().iter().map(|(_, bytes)| bytes).sum();

@@ -5,7 +5,7 @@ use common::{
     full_medium, geometry_without_superblocks, medium_with_faults, medium_with_power_cut, worlds,
 };
 use wearwell::address::{BlockId, Lpn};
-use wearwell::data::{Descriptor, Fingerprint};
+use wearwell::data::{ContentDescriptor, Fingerprint};
 use wearwell::design::{DftlOptions, MappingPart, Parts, dftl, page_map};
 use wearwell::events::{FtlEvent, VictimChoice, VictimRule};
 use wearwell::gc::{GcOptions, VictimPolicy};
@@ -216,7 +216,7 @@ fn a_condemned_block_is_not_used_again_after_recovery() {
         }
         let failed = (0..device.ftl().store().blocks().len())
             .map(BlockId)
-            .find(|&block| device.ftl().store().nand().is_condemned(block))
+            .find(|&block| device.ftl().store().nand().has_failed_program(block))
             .expect("a program failed");
         let erases = |device: &Device<FragileNand>| device.ftl().store().nand().erase_count(failed);
         let before = erases(&device);
@@ -236,7 +236,7 @@ fn a_condemned_block_is_not_used_again_after_recovery() {
             collects,
             "{name}: retired when it was emptied"
         );
-        assert_ne!(device.ftl().store().nand().is_condemned(failed), collects, "{name}");
+        assert_ne!(device.ftl().store().nand().has_failed_program(failed), collects, "{name}");
         oracle.compare_all(&mut device).expect("a healthy medium reads");
         audit(&mut device);
     }
@@ -266,7 +266,7 @@ fn recycling_aware_gc_collects_blocks_of_dead_deltas() {
     let mut parts = parts("mixture cached recycle+delta");
     parts.mapping = MappingPart::Flat;
     parts.gc.policy = VictimPolicy::RecycleAware;
-    let nand = SimNand::new(geometry.clone(), parts.needed_retained_fields());
+    let nand = SimNand::new(geometry.clone(), parts.needed_retained_page_fields());
     let mut device = Device::new(nand, 200, &parts, DeviceOptions::default()).expect("it fits");
     device.ftl_mut().store_mut().flash_ops.enable_event_recording();
     let mut random = Random::new(7);
@@ -280,7 +280,10 @@ fn recycling_aware_gc_collects_blocks_of_dead_deltas() {
             device.read(offset, 4096, &mut []).expect("a healthy medium reads");
         }
         device
-            .write_page(Lpn(lpn as u32), Descriptor { delta_bytes, ..Descriptor::of_fingerprint(content) })
+            .write_page(
+                Lpn(lpn as u32),
+                ContentDescriptor { delta_bytes, ..ContentDescriptor::of_fingerprint(content) },
+            )
             .expect("there is room");
         for event in device.ftl().store().flash_ops.events() {
             let FtlEvent::Victim(choice) = event else { continue };

@@ -12,7 +12,7 @@ use common::drive::{
 use common::geometry_without_superblocks;
 use wearwell::address::RemapMode::{self, Copy, Relocate};
 use wearwell::nand::CutOutcome;
-use wearwell::sharing::reverse_map::ReverseMapPart;
+use wearwell::sharing::reverse_map::ReverseMapKind;
 use wearwell::{Error, Result};
 
 use crate::common;
@@ -38,12 +38,12 @@ const COMMANDS: [Command; 5] = [
 /// Returns options of devices with atomic remap commands, one for each reverse map under test: logs, and NVRAM segments
 /// of one or three entries.
 fn builds() -> Vec<DriveOptions> {
-    let of_three = ReverseMapPart::Segments { nvram_bytes: 1536, segment_bytes: 96 };
-    let log = ReverseMapPart::FlashLog { log_pages: 6 };
+    let of_three = ReverseMapKind::Segments { nvram_bytes: 1536, segment_bytes: 96 };
+    let log = ReverseMapKind::FlashLog { log_pages: 6 };
     nvram_reverse_maps().into_iter().chain([of_three, log]).map(build).collect()
 }
 
-fn build(part: ReverseMapPart) -> DriveOptions {
+fn build(part: ReverseMapKind) -> DriveOptions {
     // A log on flash occupies blocks of its own.
     let geometry = geometry_without_superblocks([1, 20, 4, PAGE_BYTES as u32]);
     DriveOptions { atomic_commands: true, geometry, ..DriveOptions::with_reverse_map(part) }
@@ -195,8 +195,8 @@ fn a_complete_remap_command_stays_valid_after_some_of_its_entries_are_dropped() 
 #[test]
 fn an_atomic_remap_command_without_room_is_refused_and_changes_nothing() {
     for part in [
-        ReverseMapPart::Segments { nvram_bytes: 8 * 64 + 8, segment_bytes: 64 },
-        ReverseMapPart::NvramLog { nvram_bytes: 8 * 24 + 8 },
+        ReverseMapKind::Segments { nvram_bytes: 8 * 64 + 8, segment_bytes: 64 },
+        ReverseMapKind::NvramLog { nvram_bytes: 8 * 24 + 8 },
     ] {
         let mut drive = build(part).build_drive();
         (0..8).for_each(|lpn| drive.write(lpn, 1 + lpn as u8));
@@ -218,9 +218,9 @@ fn an_atomic_remap_command_without_room_is_refused_and_changes_nothing() {
 fn a_remap_source_with_the_maximum_of_referrers_is_written_once_more_before_the_command() {
     let nvram_bytes = 4096;
     for part in [
-        ReverseMapPart::Segments { nvram_bytes, segment_bytes: 96 },
-        ReverseMapPart::NvramLog { nvram_bytes },
-        ReverseMapPart::FlashLog { log_pages: 6 },
+        ReverseMapKind::Segments { nvram_bytes, segment_bytes: 96 },
+        ReverseMapKind::NvramLog { nvram_bytes },
+        ReverseMapKind::FlashLog { log_pages: 6 },
     ] {
         let build = DriveOptions { logical_pages: 24, ..build(part) };
         let saturated = |drive: &mut Drive| {

@@ -14,7 +14,7 @@ use wearwell::Result;
 use wearwell::address::RemapMode::{self, Copy, Relocate};
 use wearwell::address::{BlockId, Lpn, Ppn};
 use wearwell::operation::Cause;
-use wearwell::sharing::reverse_map::{ENTRY_BYTES, MAX_SEQUENCE, ReverseMapEntry, ReverseMapPart};
+use wearwell::sharing::reverse_map::{ENTRY_BYTES, MAX_SEQUENCE, ReverseMapEntry, ReverseMapKind};
 
 use crate::common;
 
@@ -58,8 +58,8 @@ fn m14_remaps_become_writes_at_the_reverse_map_watermark_or_before_and_are_count
     let nvram_bytes = 64 * ENTRY_BYTES;
     for (part, capacity) in [
         (segment_reverse_map(nvram_bytes), 48),
-        (ReverseMapPart::NvramLog { nvram_bytes }, 62),
-        (ReverseMapPart::FlashLog { log_pages: 2 }, 64),
+        (ReverseMapKind::NvramLog { nvram_bytes }, 62),
+        (ReverseMapKind::FlashLog { log_pages: 2 }, 64),
     ] {
         let mut drive = DriveOptions {
             logical_pages: 90,
@@ -198,7 +198,12 @@ fn m29_the_second_copy_of_a_page_with_the_maximum_of_referrers_serves_later_writ
 #[test]
 #[should_panic(expected = "does not fit 42 bits")]
 fn m33_a_reverse_map_sequence_number_beyond_its_field_is_refused() {
-    let entry = |sequence| ReverseMapEntry { lpn: Lpn(1), place: Some(Ppn(3)), source: None, sequence };
+    let entry = |sequence| ReverseMapEntry {
+        lpn: Lpn(1),
+        bound_ppn: Some(Ppn(3)),
+        source_or_last_lpn: None,
+        sequence_number: sequence,
+    };
     let words = entry(MAX_SEQUENCE).encode(Ppn(0));
     assert_eq!(ReverseMapEntry::decode(words, Ppn(0)), Some(entry(MAX_SEQUENCE)));
     let _ = entry(MAX_SEQUENCE + 1).encode(Ppn(0));
@@ -247,8 +252,8 @@ fn m37_remapping_leaves_less_garbage_than_copying() {
         (drive.valid_pages(0), drive.programs(Cause::Host))
     };
     assert_eq!(journal_valid(segment_reverse_map(1536)), (4, 4));
-    assert_eq!(journal_valid(ReverseMapPart::OobOnly).0, 0, "copied home, the journal is garbage");
-    assert_eq!(journal_valid(ReverseMapPart::OobOnly).1, 8);
+    assert_eq!(journal_valid(ReverseMapKind::OobOnly).0, 0, "copied home, the journal is garbage");
+    assert_eq!(journal_valid(ReverseMapKind::OobOnly).1, 8);
 }
 
 /// A step of the workload that uses up the room for reverse-map entries.
@@ -329,10 +334,10 @@ fn take(drive: &mut Drive, step: Step) -> Result<()> {
 #[test]
 fn m31_a_lack_of_reverse_map_entries_never_makes_the_device_full() {
     let nvram_bytes = 16 * SEGMENT_BYTES as u64;
-    let flash_log = ReverseMapPart::FlashLog { log_pages: 2 };
+    let flash_log = ReverseMapKind::FlashLog { log_pages: 2 };
     for (reverse_map, logical) in [
         (segment_reverse_map(nvram_bytes), 120),
-        (ReverseMapPart::NvramLog { nvram_bytes }, 120),
+        (ReverseMapKind::NvramLog { nvram_bytes }, 120),
         (flash_log, 109),
     ] {
         let geometry = geometry_without_superblocks([1, 18, 8, PAGE_BYTES as u32]);
@@ -472,7 +477,7 @@ fn a_trim_that_becomes_a_write_of_zeros_is_no_host_page_write() {
         assert_eq!(drive.programs(Cause::Host) - programs, after.1 - before.1, "{part:?}");
     }
     let nvram_bytes = 8 * ENTRY_BYTES;
-    let mut drive = DriveOptions::with_reverse_map(ReverseMapPart::NvramLog { nvram_bytes }).build_drive();
+    let mut drive = DriveOptions::with_reverse_map(ReverseMapKind::NvramLog { nvram_bytes }).build_drive();
     (0..10).for_each(|lpn| drive.write(lpn, 1 + lpn as u8));
     (10..20).for_each(|lpn| drive.remap(lpn, lpn - 10, Copy));
     let before = drive.device.ftl().stats().clone();

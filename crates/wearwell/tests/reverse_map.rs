@@ -15,7 +15,7 @@ use wearwell::nand::{CutOutcome, Geometry, PowerCut, RetainedFields, SimNand};
 use wearwell::operation::Cause;
 use wearwell::sharing::reverse_map::{
     AnyReverseMap, DEFAULT_SEGMENT_BYTES, ENTRY_BYTES, EntryLiveness, MAX_SEQUENCE, NvramSegments,
-    ReverseMap, ReverseMapEntry, ReverseMapPart,
+    ReverseMap, ReverseMapEntry, ReverseMapKind,
 };
 use wearwell::store::{BlockState, FreeBlockOrder, PageCopies, Store, Stream};
 use wearwell::{Error, Result};
@@ -30,7 +30,12 @@ const BLOCK_PAGES: u32 = 4;
 const LOGICAL: u32 = 48;
 
 fn key(entry: &ReverseMapEntry) -> Key {
-    (entry.lpn.0, entry.place.map(|place| place.0), entry.source.map(|lpn| lpn.0), entry.sequence)
+    (
+        entry.lpn.0,
+        entry.bound_ppn.map(|place| place.0),
+        entry.source_or_last_lpn.map(|lpn| lpn.0),
+        entry.sequence_number,
+    )
 }
 
 /// Expected state of a reverse map, and all entries ever recorded.
@@ -43,10 +48,10 @@ struct Model {
 
 impl Model {
     fn need(&self, entry: &ReverseMapEntry) -> EntryLiveness {
-        let buried = if entry.place.is_some() { entry.source } else { Some(entry.lpn) };
+        let buried = if entry.bound_ppn.is_some() { entry.source_or_last_lpn } else { Some(entry.lpn) };
         EntryLiveness {
-            is_bind_live: entry.place.is_some()
-                && self.binds.get(&entry.lpn).map(|bind| bind.0) == entry.place,
+            is_bind_live: entry.bound_ppn.is_some()
+                && self.binds.get(&entry.lpn).map(|bind| bind.0) == entry.bound_ppn,
             is_tombstone_needed: buried.is_some_and(|lpn| self.dead.contains_key(&lpn)),
         }
     }
@@ -56,12 +61,15 @@ impl Model {
     fn adopt(&mut self, found: &[ReverseMapEntry]) {
         for entry in found {
             if let Some((place, sequence)) = self.binds.get_mut(&entry.lpn) {
-                *sequence =
-                    if Some(*place) == entry.place { entry.sequence.max(*sequence) } else { *sequence };
+                *sequence = if Some(*place) == entry.bound_ppn {
+                    entry.sequence_number.max(*sequence)
+                } else {
+                    *sequence
+                };
             }
-            let buried = if entry.place.is_some() { entry.source } else { Some(entry.lpn) };
+            let buried = if entry.bound_ppn.is_some() { entry.source_or_last_lpn } else { Some(entry.lpn) };
             if let Some(sequence) = buried.and_then(|lpn| self.dead.get_mut(&lpn)) {
-                *sequence = entry.sequence.max(*sequence);
+                *sequence = entry.sequence_number.max(*sequence);
             }
         }
     }
@@ -71,13 +79,15 @@ impl Model {
         let mut binds = BTreeMap::new();
         let mut dead = BTreeMap::new();
         for entry in found {
-            let newest = binds.entry((entry.lpn, entry.place)).or_insert(0);
-            *newest = entry.sequence.max(*newest);
-            let Some(buried) = (if entry.place.is_some() { entry.source } else { Some(entry.lpn) }) else {
+            let newest = binds.entry((entry.lpn, entry.bound_ppn)).or_insert(0);
+            *newest = entry.sequence_number.max(*newest);
+            let Some(buried) =
+                (if entry.bound_ppn.is_some() { entry.source_or_last_lpn } else { Some(entry.lpn) })
+            else {
                 continue;
             };
             let newest = dead.entry(buried).or_insert(0);
-            *newest = entry.sequence.max(*newest);
+            *newest = entry.sequence_number.max(*newest);
         }
         // A newer entry may have been recorded of which the model was not informed, because power was lost.
         for (&lpn, &(place, sequence)) in &self.binds {
@@ -91,7 +101,7 @@ impl Model {
         let rests: BTreeSet<_> =
             self.recorded.iter().filter_map(|&(_, _, source, seq)| Some((source?, seq))).collect();
         for entry in found {
-            let rest = entry.place.is_none() && rests.contains(&(entry.lpn.0, entry.sequence));
+            let rest = entry.bound_ppn.is_none() && rests.contains(&(entry.lpn.0, entry.sequence_number));
             assert!(rest || self.recorded.contains(&key(entry)), "{entry:?} was never recorded");
         }
     }
@@ -111,13 +121,13 @@ fn geometry() -> Geometry {
     geometry_without_superblocks([1, BLOCKS, BLOCK_PAGES, 512])
 }
 
-fn store(part: ReverseMapPart, cut_at: Option<u64>, outcome: CutOutcome) -> Io {
+fn store(part: ReverseMapKind, cut_at: Option<u64>, outcome: CutOutcome) -> Io {
     let nand = SimNand::new(geometry(), RetainedFields::default()).with_nvram(part.nvram_bytes(512));
     Store::new(PowerCut::new(nand, cut_at, outcome), FreeBlockOrder::Fifo)
 }
 
 impl World {
-    fn new(part: ReverseMapPart, seed: u64, cut_at: Option<u64>, outcome: CutOutcome) -> Self {
+    fn new(part: ReverseMapKind, seed: u64, cut_at: Option<u64>, outcome: CutOutcome) -> Self {
         let io = store(part, cut_at, outcome);
         let map = AnyReverseMap::new(part, &io).expect("the part fits");
         let rng = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -130,7 +140,7 @@ impl World {
 
     /// Makes room for the log pages that the next call may append: collects log blocks, as the engine would.
     fn room(&mut self) -> Result<()> {
-        while self.map.pages_per_record() > 0 && self.io.total_free_blocks() < 3 {
+        while self.map.max_pages_per_record() > 0 && self.io.total_free_blocks() < 3 {
             let closed = |&block: &BlockId| self.io.blocks().state(block) == BlockState::Closed;
             let blocks = (0..BLOCKS).map(BlockId).filter(closed);
             let victim =
@@ -161,8 +171,8 @@ impl World {
         let mut newest: BTreeMap<u32, (u64, Ppn)> = BTreeMap::new();
         for ppn in (0..BLOCKS * BLOCK_PAGES).map(Ppn) {
             let Ok(Some(oob)) = self.io.probe_spare(ppn) else { continue };
-            let known = newest.entry(oob.owner).or_insert((oob.sequence, ppn));
-            *known = (*known).max((oob.sequence, ppn));
+            let known = newest.entry(oob.owner).or_insert((oob.sequence_number, ppn));
+            *known = (*known).max((oob.sequence_number, ppn));
         }
         Ok(newest.into_iter().map(|(id, (_, ppn))| (id, ppn)).collect())
     }
@@ -211,7 +221,12 @@ impl World {
         let (lpn, other) = (self.lpn(), self.lpn());
         let place = Ppn(self.rng.random_range(0..BLOCKS * BLOCK_PAGES));
         let source = Some(other).filter(|_| lpn != other && self.rng.random_bool(0.3));
-        self.record(ReverseMapEntry { lpn, place: Some(place), source, sequence: self.sequence })?;
+        self.record(ReverseMapEntry {
+            lpn,
+            bound_ppn: Some(place),
+            source_or_last_lpn: source,
+            sequence_number: self.sequence,
+        })?;
         self.unbind(lpn);
         self.model.dead.remove(&lpn);
         self.model.binds.insert(lpn, (place, self.sequence));
@@ -239,7 +254,12 @@ impl World {
         }
         self.sequence += 1;
         let lpn = self.lpn();
-        self.record(ReverseMapEntry { lpn, place: None, source: None, sequence: self.sequence })?;
+        self.record(ReverseMapEntry {
+            lpn,
+            bound_ppn: None,
+            source_or_last_lpn: None,
+            sequence_number: self.sequence,
+        })?;
         self.unbind(lpn);
         self.model.dead.insert(lpn, self.sequence);
         Ok(())
@@ -274,16 +294,16 @@ impl World {
         let mut next = self.model.clone();
         for entry in entries {
             let need = self.model.need(&entry);
-            let newest = self.model.binds.get(&entry.lpn).is_some_and(|bind| bind.1 == entry.sequence);
+            let newest = self.model.binds.get(&entry.lpn).is_some_and(|bind| bind.1 == entry.sequence_number);
             let Some(rest) =
                 (EntryLiveness { is_bind_live: need.is_bind_live && newest, ..need }).live_part_of(entry)
             else {
                 continue;
             };
-            if !moved.insert((rest.lpn, rest.place, rest.sequence)) {
+            if !moved.insert((rest.lpn, rest.bound_ppn, rest.sequence_number)) {
                 continue;
             }
-            let Some(place) = rest.place else {
+            let Some(place) = rest.bound_ppn else {
                 self.record(rest)?;
                 continue;
             };
@@ -291,9 +311,9 @@ impl World {
             let place =
                 Ppn((place.0 + BLOCK_PAGES + u32::from(place.0 % 2 == 0) * BLOCK_PAGES)
                     % (BLOCKS * BLOCK_PAGES));
-            self.record(ReverseMapEntry { place: Some(place), sequence: self.sequence, ..rest })?;
+            self.record(ReverseMapEntry { bound_ppn: Some(place), sequence_number: self.sequence, ..rest })?;
             next.binds.insert(rest.lpn, (place, self.sequence));
-            if let Some(source) = rest.source.filter(|_| need.is_tombstone_needed) {
+            if let Some(source) = rest.source_or_last_lpn.filter(|_| need.is_tombstone_needed) {
                 next.dead.insert(source, self.sequence);
             }
         }
@@ -335,12 +355,13 @@ impl World {
 
     /// Asserts that the entries of every block and the tombstones, as recovery would find them, agree with the model.
     fn verify(&mut self) {
-        self.map.check().expect("the part's own rules hold");
+        self.map.check_invariants().expect("the part's own rules hold");
         let mut found = Vec::new();
         for block in (0..BLOCKS).map(BlockId) {
             let from = found.len();
             self.map.entries_of_block(&mut self.io, block, &mut found).expect("power is on");
-            let foreign = found[from..].iter().find(|e| e.place.is_none_or(|p| p.0 / BLOCK_PAGES != block.0));
+            let foreign =
+                found[from..].iter().find(|e| e.bound_ppn.is_none_or(|p| p.0 / BLOCK_PAGES != block.0));
             assert_eq!(foreign, None, "entry of another block in block {block}");
         }
         let binds = Model { dead: BTreeMap::new(), ..self.model.clone() };
@@ -357,25 +378,25 @@ impl World {
         assert!(distinct == found.len() || !is_flash, "the flash log returned copies");
         self.model.verify(&found);
         self.model.adopt(&found);
-        for entry in found.iter().filter(|entry| entry.place.is_some()) {
-            let newest = self.model.binds.get(&entry.lpn).is_some_and(|bind| bind.1 == entry.sequence);
+        for entry in found.iter().filter(|entry| entry.bound_ppn.is_some()) {
+            let newest = self.model.binds.get(&entry.lpn).is_some_and(|bind| bind.1 == entry.sequence_number);
             if !newest {
-                self.map.mark_bind_superseded(&mut self.io, entry.lpn, entry.place.expect("filtered"));
+                self.map.mark_bind_superseded(&mut self.io, entry.lpn, entry.bound_ppn.expect("filtered"));
             }
         }
-        self.map.check().expect("the part's own rules hold");
+        self.map.check_invariants().expect("the part's own rules hold");
         Ok(())
     }
 }
 
-fn segments(nvram_bytes: u64, segment_bytes: u32) -> ReverseMapPart {
-    ReverseMapPart::Segments { nvram_bytes, segment_bytes }
+fn segments(nvram_bytes: u64, segment_bytes: u32) -> ReverseMapKind {
+    ReverseMapKind::Segments { nvram_bytes, segment_bytes }
 }
 
-const FLOG: ReverseMapPart = ReverseMapPart::FlashLog { log_pages: 2 };
-const NLOG: ReverseMapPart = ReverseMapPart::NvramLog { nvram_bytes: 400 };
+const FLOG: ReverseMapKind = ReverseMapKind::FlashLog { log_pages: 2 };
+const NLOG: ReverseMapKind = ReverseMapKind::NvramLog { nvram_bytes: 400 };
 
-fn parts() -> Vec<ReverseMapPart> {
+fn parts() -> Vec<ReverseMapKind> {
     vec![segments(1024, 64), segments(512, 32), segments(1280, 128), segments(720, 48), NLOG, FLOG]
 }
 
@@ -399,7 +420,7 @@ fn every_reverse_map_agrees_with_a_naive_model() {
 
 /// Runs random steps with power cut at operation `cut_at`, and again during recovery. Returns `false` if the run ended
 /// before the first cut.
-fn survives(part: ReverseMapPart, seed: u64, cut_at: u64, again_at: u64, outcome: CutOutcome) -> bool {
+fn survives(part: ReverseMapKind, seed: u64, cut_at: u64, again_at: u64, outcome: CutOutcome) -> bool {
     let mut world = World::new(part, seed, Some(cut_at), outcome);
     let cut = (0..200).find_map(|_| world.step().err());
     let Some(error) = cut else { return false };
@@ -440,9 +461,9 @@ fn recovery_adopts_stale_reverse_map_entries_of_a_block_and_its_next_erase_frees
     let mut world = World::new(part, 1, None, CutOutcome::Before);
     let bind = |lpn, place, sequence| ReverseMapEntry {
         lpn: Lpn(lpn),
-        place: Some(Ppn(place)),
-        source: None,
-        sequence,
+        bound_ppn: Some(Ppn(place)),
+        source_or_last_lpn: None,
+        sequence_number: sequence,
     };
     let free = |world: &World| match &world.map {
         AnyReverseMap::Segments(map) => map.free_segments(),
@@ -457,7 +478,7 @@ fn recovery_adopts_stale_reverse_map_entries_of_a_block_and_its_next_erase_frees
     world.record(bind(9, 4, 50)).unwrap();
     let mut found = Vec::new();
     world.map.entries_of_block(&mut world.io, BlockId(1), &mut found).unwrap();
-    assert_eq!(found.iter().map(|entry| entry.sequence).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 50]);
+    assert_eq!(found.iter().map(|entry| entry.sequence_number).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 50]);
     world.map.drop_entries_of_block(&mut world.io, BlockId(1)).unwrap();
     assert_eq!(free(&world), 16);
     assert!(world.io.nvram().iter().all(|&word| word == 0));
@@ -493,7 +514,7 @@ fn reverse_map_entries_and_segments_have_the_papers_sizes() {
 }
 
 /// Returns an empty reverse map on a device of `blocks` blocks of 16 pages of 4 KiB.
-fn fresh(part: ReverseMapPart, blocks: u32) -> (Store<SimNand>, AnyReverseMap) {
+fn fresh(part: ReverseMapKind, blocks: u32) -> (Store<SimNand>, AnyReverseMap) {
     let nand = SimNand::new(geometry_without_superblocks([1, blocks, 16, 4096]), RetainedFields::default());
     let io = Store::new(nand.with_nvram(part.nvram_bytes(4096)), FreeBlockOrder::Fifo);
     let map = AnyReverseMap::new(part, &io).expect("the part fits");
@@ -505,9 +526,9 @@ fn fill(io: &mut Store<SimNand>, map: &mut AnyReverseMap, block: u32, count: u32
     for k in 0..count {
         let entry = ReverseMapEntry {
             lpn: Lpn(k),
-            place: Some(Ppn(block * 16 + k % 16)),
-            source: None,
-            sequence: k as u64,
+            bound_ppn: Some(Ppn(block * 16 + k % 16)),
+            source_or_last_lpn: None,
+            sequence_number: k as u64,
         };
         map.record_entry(io, entry, &|_| EntryLiveness { is_bind_live: true, is_tombstone_needed: false })
             .expect("the part is large enough");
@@ -532,10 +553,10 @@ fn only_with_nvram_segments_a_victim_scan_is_independent_of_entries_of_other_blo
     for others in [1000, 10_000, 20_000] {
         let entries = 50 + others as u64;
         assert_eq!(costs(segments(1 << 20, DEFAULT_SEGMENT_BYTES), others), (1024, 0));
-        assert_eq!(costs(ReverseMapPart::NvramLog { nvram_bytes: 1 << 20 }, others), (16 * entries, 0));
+        assert_eq!(costs(ReverseMapKind::NvramLog { nvram_bytes: 1 << 20 }, others), (16 * entries, 0));
         // A full buffer is only flushed at the next entry.
         let pages = (entries - 1) / 256;
-        let flash = costs(ReverseMapPart::FlashLog { log_pages: 256 }, others);
+        let flash = costs(ReverseMapKind::FlashLog { log_pages: 256 }, others);
         assert_eq!(flash, (16 * (entries - 256 * pages), pages));
     }
 }
@@ -577,9 +598,9 @@ fn an_interrupted_flush_of_the_reverse_map_log_is_finished_by_recovery() {
     let page_entries = 512 / 16;
     let bind = |k: u32| ReverseMapEntry {
         lpn: Lpn(k),
-        place: Some(Ppn(k % 24)),
-        source: None,
-        sequence: 1 + k as u64,
+        bound_ppn: Some(Ppn(k % 24)),
+        source_or_last_lpn: None,
+        sequence_number: 1 + k as u64,
     };
     for outcome in [CutOutcome::Torn, CutOutcome::AfterUnacknowledged] {
         // The stores of this case: the program, two words zeroed per entry, two stored for the next entry.
@@ -607,7 +628,7 @@ fn an_interrupted_flush_of_the_reverse_map_log_is_finished_by_recovery() {
 
 /// The random runs exercise every mechanism of the flash log: flushes, cleaning, collection of its blocks.
 #[test]
-fn random_runs_exercise_cleaning_and_collection_of_the_flash_log() {
+fn random_runs_exercise_cleaning_and_gc_of_the_reverse_map_log_on_flash() {
     let mut world = World::new(FLOG, 3, None, CutOutcome::Torn);
     (0..2000).for_each(|_| world.step().expect("power is on"));
     let stats = &world.io.stats;
@@ -628,7 +649,7 @@ prop_compose! {
     ) -> (ReverseMapEntry, u32) {
         let first = 1_000_000;
         let place = offset.map(|offset| Ppn(first + offset));
-        (ReverseMapEntry { lpn: Lpn(lpn), place, source: source.map(Lpn), sequence }, first)
+        (ReverseMapEntry { lpn: Lpn(lpn), bound_ppn: place, source_or_last_lpn: source.map(Lpn), sequence_number: sequence }, first)
     }
 }
 

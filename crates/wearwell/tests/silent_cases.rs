@@ -3,7 +3,7 @@
 
 use common::{audit, geometry_without_superblocks};
 use wearwell::address::{Lpn, Ppn};
-use wearwell::data::{Descriptor, Fingerprint};
+use wearwell::data::{ContentDescriptor, Fingerprint};
 use wearwell::design::{Parts, integrated, page_map};
 use wearwell::device::HostData;
 use wearwell::gc::GcOptions;
@@ -48,10 +48,10 @@ fn a_silent_write_costs_a_read_and_no_program() {
 fn writes_of_equal_descriptors_are_silent_like_writes_of_equal_bytes() {
     let mut device = device(
         page_map(GcOptions::default()),
-        RetainedFields { fingerprints: true, ..RetainedFields::default() },
+        RetainedFields { keeps_fingerprints: true, ..RetainedFields::default() },
     );
     for id in [5, 5, 6, 5] {
-        device.write_page(Lpn(0), Descriptor::of_fingerprint(Fingerprint(id))).expect("there is room");
+        device.write_page(Lpn(0), ContentDescriptor::of_fingerprint(Fingerprint(id))).expect("there is room");
     }
     assert_eq!(counts(&device), (3, 3, 1));
 }
@@ -101,7 +101,7 @@ fn silent_write_detection_compares_a_buffered_page_in_ram() {
 #[test]
 fn silent_write_detection_samples_one_write_in_64_while_switched_off() {
     let mut device = device(page_map(GcOptions::default()), RetainedFields::ALL);
-    device.ftl_mut().switch_schemes([].into_iter().collect()).expect("nothing is buffered");
+    device.ftl_mut().switch_content_schemes([].into_iter().collect()).expect("nothing is buffered");
     for _ in 0..6401 {
         write(&mut device, 3, 7);
     }

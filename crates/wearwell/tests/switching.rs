@@ -9,7 +9,7 @@ use common::{Random, audit, geometry_without_superblocks};
 use wearwell::address::Lpn;
 use wearwell::content::dedup::DedupOptions;
 use wearwell::content::recycle::RecycleOptions;
-use wearwell::data::{Descriptor, Fingerprint};
+use wearwell::data::{ContentDescriptor, Fingerprint};
 use wearwell::design::{
     ChunkDesign, DeltaDesign, Parts, Persistence, RecycleDesign, SharingDesign, page_map,
 };
@@ -20,7 +20,7 @@ use wearwell::lifetime::{
 };
 use wearwell::nand::SimNand;
 use wearwell::sharing::counts::ReferenceCountForm;
-use wearwell::sharing::reverse_map::ReverseMapPart;
+use wearwell::sharing::reverse_map::ReverseMapKind;
 use wearwell::{Device, DeviceOptions};
 
 use crate::common;
@@ -44,14 +44,14 @@ fn parts(schemes: ContentSchemes, policy: VictimPolicy) -> Parts {
     let mut parts = Parts { persistence: Persistence::BatteryRam, ..page_map(gc) };
     let options = RecycleOptions { capacity_entries: None, ..RecycleOptions::default() };
     let dedup = Some(DedupOptions::default());
-    let (reverse_map, refs) = (ReverseMapPart::Ideal, ReferenceCountForm::Sparse);
+    let (reverse_map, refs) = (ReverseMapKind::Ideal, ReferenceCountForm::Sparse);
     let has = |kind| schemes.contains(kind);
     parts.content.recycle = has(Recycle).then_some(RecycleDesign { options, verify_on_hit: false });
     parts.content.sharing = has(Dedup).then_some(SharingDesign {
         reverse_map,
         reference_counts: refs,
         dedup,
-        atomic_commands: false,
+        atomic_remap_commands: false,
     });
     parts.content.delta = has(Delta).then(DeltaDesign::default);
     parts.content.chunks = has(Compression).then(ChunkDesign::default);
@@ -63,7 +63,7 @@ fn parts(schemes: ContentSchemes, policy: VictimPolicy) -> Parts {
 struct Drive {
     device: Device<SimNand>,
     /// Content of each logical page.
-    contents: HashMap<u64, Descriptor>,
+    contents: HashMap<u64, ContentDescriptor>,
     random: Random,
     fresh: u64,
 }
@@ -77,7 +77,7 @@ impl Drive {
     fn with(parts: &Parts) -> Self {
         let nand = SimNand::new(
             geometry_without_superblocks([1, 64, 32, PAGE_BYTES.into()]),
-            parts.needed_retained_fields(),
+            parts.needed_retained_page_fields(),
         );
         let device = Device::new(nand, LOGICAL, parts, DeviceOptions::default()).expect("it fits");
         let mut drive = Self { device, contents: HashMap::new(), random: Random::new(7), fresh: 0 };
@@ -88,20 +88,20 @@ impl Drive {
     }
 
     fn switch(&mut self, running: &[SchemeKind]) {
-        self.device.ftl_mut().switch_schemes(set(running)).expect("there is room");
+        self.device.ftl_mut().switch_content_schemes(set(running)).expect("there is room");
         audit(&mut self.device);
     }
 
-    fn write(&mut self, lpn: u64, content: Descriptor) {
+    fn write(&mut self, lpn: u64, content: ContentDescriptor) {
         self.device.write_page(Lpn(lpn as u32), content).expect("there is room");
         self.contents.insert(lpn, content);
     }
 
     /// Returns the content of an incompressible page that neither equals nor resembles any other content.
-    fn unique(&mut self) -> Descriptor {
+    fn unique(&mut self) -> ContentDescriptor {
         self.fresh += 1;
         let fingerprint = Fingerprint(FRESH + self.fresh);
-        Descriptor { fingerprint, compressed_bytes: PAGE_BYTES, delta_bytes: PAGE_BYTES }
+        ContentDescriptor { fingerprint, compressed_bytes: PAGE_BYTES, delta_bytes: PAGE_BYTES }
     }
 
     fn write_unique(&mut self, lpn: u64) {
@@ -110,21 +110,21 @@ impl Drive {
     }
 
     /// Returns a content for `lpn` that the scheme `kind` can serve without a program, and no other scheme can.
-    fn welcome(&mut self, kind: SchemeKind, lpn: u64) -> Descriptor {
+    fn welcome(&mut self, kind: SchemeKind, lpn: u64) -> ContentDescriptor {
         let unique = self.unique();
-        let again = |id: u64| Descriptor { fingerprint: Fingerprint(1 + id), ..unique };
+        let again = |id: u64| ContentDescriptor { fingerprint: Fingerprint(1 + id), ..unique };
         match kind {
             // What the page holds.
             Silent => self.contents[&lpn],
             // The first content of a cold page, which that page still holds.
             Dedup => {
                 let cold = HOT + self.random.below(u64::from(LOGICAL) - HOT);
-                Descriptor { fingerprint: Fingerprint(FRESH + 1 + cold), ..unique }
+                ContentDescriptor { fingerprint: Fingerprint(FRESH + 1 + cold), ..unique }
             }
             // The previous content of the page, or the one before.
             Recycle => again(1000 + 2 * lpn + self.random.below(2)),
-            Delta => Descriptor { delta_bytes: 500, ..unique },
-            Compression => Descriptor { compressed_bytes: 900, ..unique },
+            Delta => ContentDescriptor { delta_bytes: 500, ..unique },
+            Compression => ContentDescriptor { compressed_bytes: 900, ..unique },
             _ => unreachable!("no other scheme"),
         }
     }
@@ -160,7 +160,8 @@ impl Drive {
 
     /// Returns the share of the bytes offered to a content scheme that the scheme left to be written.
     fn write_ratio(&self, kind: SchemeKind) -> f64 {
-        let SchemeBytes { offered_bytes, kept_bytes, .. } = self.device.ftl().scheme_bytes(kind);
+        let SchemeBytes { offered_bytes, unsaved_bytes: kept_bytes, .. } =
+            self.device.ftl().scheme_bytes(kind);
         kept_bytes as f64 / offered_bytes as f64
     }
 
@@ -190,7 +191,7 @@ impl Drive {
             };
             let decided = lifetime.advance_to(ftl.stats().host_page_writes, &counters);
             assert!(decided.is_some(), "an epoch has as many writes as it is long");
-            ftl.switch_schemes(lifetime.running_schemes()).expect("there is room");
+            ftl.switch_content_schemes(lifetime.running_schemes()).expect("there is room");
             assert_eq!(ftl.running_schemes(), lifetime.running_schemes());
             ran.push(lifetime.running_schemes());
             self.overwrite(EPOCH_WRITES.into(), &welcome_to(epoch));
@@ -253,8 +254,11 @@ fn with_all_schemes_off_a_design_programs_like_a_page_map() {
         let before = drive.device.ftl().stats().total_programs();
         for _ in 0..20_000 {
             let (lpn, id) = (drive.random.below(LOGICAL.into()), drive.random.below(90));
-            let content =
-                Descriptor { delta_bytes: 300, compressed_bytes: 900, fingerprint: Fingerprint(1 + id) };
+            let content = ContentDescriptor {
+                delta_bytes: 300,
+                compressed_bytes: 900,
+                fingerprint: Fingerprint(1 + id),
+            };
             drive.write(lpn, content);
         }
         let stats = drive.device.ftl().stats();
@@ -298,7 +302,7 @@ fn one_hash_serves_deduplication_and_recycling() {
 /// was hashed can be recycled.
 #[test]
 fn a_page_written_without_a_hash_is_not_recycled() {
-    let contents = [Fingerprint(500), Fingerprint(501)].map(Descriptor::of_fingerprint);
+    let contents = [Fingerprint(500), Fingerprint(501)].map(ContentDescriptor::of_fingerprint);
     let recycled_after = |running: &[SchemeKind]| {
         let mut drive = Drive::new(set(&[Dedup, Recycle]));
         drive.switch(running);
@@ -318,7 +322,7 @@ fn a_page_written_without_a_hash_is_not_recycled() {
 fn gc_copies_of_unhashed_pages_stay_unknown_to_recycling() {
     let mut drive = Drive::new(set(&[Recycle]));
     drive.switch(&[]);
-    let known = |lpn: u64| Descriptor::of_fingerprint(Fingerprint(500 + lpn));
+    let known = |lpn: u64| ContentDescriptor::of_fingerprint(Fingerprint(500 + lpn));
     (0..LOGICAL.into()).for_each(|lpn| drive.write(lpn, known(lpn)));
     // Every block is collected, and every cold page is copied.
     drive.overwrite(60_000, &[]);
@@ -359,8 +363,11 @@ fn a_scheme_that_is_off_serves_no_write_and_its_write_ratio_is_sampled() {
         // underestimates a scheme: copies are stored that it would avoid, and a content is forgotten with the newest
         // copy of it.
         assert!(off > on - 0.1, "{kind:?}: {off} sampled, {on} when all was measured");
-        let most =
-            if kind.needs_hash() { 1.0 - EnergyModel::STATED_IN_PAPER.dedup_overhead() } else { on + 0.1 };
+        let most = if kind.needs_hash() {
+            1.0 - EnergyModel::STATED_IN_PAPER.dedup_energy_in_programs()
+        } else {
+            on + 0.1
+        };
         assert!(off < most, "{kind:?}: {off} sampled, {on} when all was measured");
     }
 }
@@ -377,7 +384,8 @@ fn buffered_pages_are_written_when_their_scheme_is_switched_off() {
     let committed = drive.device.ftl().delta_statistics().expect("it encodes").committed_deltas;
     let staged = drive.served(Delta) - committed;
     assert!(staged > 0, "some deltas wait for their page");
-    let pages = |drive: &Drive| drive.device.ftl().delta_statistics().expect("it encodes").committed_pages;
+    let pages =
+        |drive: &Drive| drive.device.ftl().delta_statistics().expect("it encodes").committed_delta_pages;
     let before = pages(&drive);
     drive.switch(&[]);
     assert_eq!(pages(&drive), before + 1);
@@ -395,7 +403,7 @@ fn schemes_that_share_the_hash_are_switched_together() {
         ));
         let seen = |saved: u64| SchemeBytes {
             offered_bytes: 1000,
-            kept_bytes: 1000 - saved,
+            unsaved_bytes: 1000 - saved,
             ..SchemeBytes::default()
         };
         let counters = |schemes| LifetimeCounters {
@@ -433,11 +441,12 @@ fn delta_encoding_runs_beside_compression_only_if_deltas_are_smaller() {
         // Half of the pages become deltas.
         let delta = SchemeBytes {
             offered_bytes: 1000,
-            kept_bytes: 500 + of_delta / 2,
+            unsaved_bytes: 500 + of_delta / 2,
             scheme_programmed_bytes: of_delta / 2,
             untried_bytes: 500,
         };
-        let chunks = SchemeBytes { offered_bytes: 500, kept_bytes: of_chunk / 2, ..SchemeBytes::default() };
+        let chunks =
+            SchemeBytes { offered_bytes: 500, unsaved_bytes: of_chunk / 2, ..SchemeBytes::default() };
         lifetime.advance_to(1000, &counters(vec![delta, chunks]));
         lifetime.running_schemes()
     };

@@ -14,7 +14,7 @@
 //! write are measured over another stretch and compared.
 
 use wearwell::address::Lpn;
-use wearwell::data::{Descriptor, Fingerprint, mix_bits};
+use wearwell::data::{ContentDescriptor, Fingerprint, mix_bits};
 use wearwell::design::{DftlOptions, GeckoFtlOptions, Parts, dftl, geckoftl, page_map};
 use wearwell::gc::{GcOptions, GreedyTieBreak, VictimPolicy};
 use wearwell::mapping::AnyMapping;
@@ -120,7 +120,7 @@ impl Run {
     }
 
     fn write(&mut self, lpn: u32) {
-        let content = Descriptor::of_fingerprint(Fingerprint(1));
+        let content = ContentDescriptor::of_fingerprint(Fingerprint(1));
         self.device.write_page(Lpn(lpn), content).expect("there is room");
     }
 

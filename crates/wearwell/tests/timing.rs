@@ -46,9 +46,9 @@ fn op(kind: OpKind, cause: Cause, plane: u32) -> FlashOp {
         plane: PlaneId(plane),
         kind,
         cause,
-        dependency_distance: 0,
+        ops_back_to_dependency: 0,
         transfer_bytes: bytes,
-        copy_or_line_count: 1,
+        copy_or_nvram_line_count: 1,
     }
 }
 
@@ -65,7 +65,7 @@ fn gc(kind: OpKind, plane: u32) -> FlashOp {
 }
 
 fn after(back: u16, op: FlashOp) -> FlashOp {
-    FlashOp { dependency_distance: back, ..op }
+    FlashOp { ops_back_to_dependency: back, ..op }
 }
 
 fn keeping() -> TimingOptions {
@@ -138,7 +138,7 @@ fn without_timing_every_request_completes_on_arrival() {
 }
 
 #[test]
-fn controller_overhead_is_added_once() {
+fn controller_overhead_is_added_once_per_request() {
     let options = TimingOptions { controller_overhead_ns: 3000, ..keeping() };
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let script: Script = &[(0, &[]), (100, &[read(0), read(1)])];
@@ -193,7 +193,7 @@ fn deltas_pending_on_one_chip_each_take_the_longest_of_sensing_transfer_and_enco
             let work =
                 ControllerWork { parallel_work_ns: codec_ns, codec_work_ns: codec_ns, nvram_store_ns: 0 };
             for plane in (0..4).cycle().take(count) {
-                timing.submit_with_work(RequestKind::Write, 0, work, &[read(plane)]);
+                timing.submit_with_controller_work(RequestKind::Write, 0, work, &[read(plane)]);
             }
             timing.run_to_completion();
             let last = timing.take_completions().into_iter().map(|done| done.completed_at_ns).max();
@@ -229,7 +229,7 @@ fn controller_work_of_requests_overlaps_and_their_nvram_work_does_not() {
             (20, work(7, 1000)),
             (5000, work(0, 1)),
         ] {
-            timing.submit_with_work(RequestKind::Write, arrival_ns, work, &[]);
+            timing.submit_with_controller_work(RequestKind::Write, arrival_ns, work, &[]);
         }
         timing.run_to_completion();
         let mut done = timing.take_completions();
@@ -359,7 +359,7 @@ fn a_write_waits_for_the_erase_of_the_block_that_it_is_written_to() {
     let collected = [victim, victim].concat();
     let script: Script = &[(0, &collected), (10, &[program(0)])];
     let answered_ns = |blocks| {
-        let free_blocks = Some(FreeBlocksPerArray { blocks, pages_per_block: 2 });
+        let free_blocks = Some(FreeBlocksPerArray { free_blocks: blocks, pages_per_block: 2 });
         times(&geometry(1, 1, 1), TimingOptions { free_blocks, ..keeping() }, script)[1]
     };
     let copy = (R + X) + (X + P);
@@ -378,7 +378,7 @@ fn a_write_waits_for_its_share_of_a_gc_collection_only() {
     let round: Vec<(u64, &[FlashOp])> =
         std::iter::once((0, &*collection)).chain((0..pages_per_block).map(|_| (0, &write[..]))).collect();
     let script = round.repeat(10);
-    let free_blocks = Some(FreeBlocksPerArray { blocks, pages_per_block });
+    let free_blocks = Some(FreeBlocksPerArray { free_blocks: blocks, pages_per_block });
     let done = times(&geometry(1, 1, 1), TimingOptions { free_blocks, ..keeping() }, &script);
     let writes: Vec<u64> =
         done.iter().enumerate().filter(|(index, _)| index % 65 > 0).map(|(_, &at)| at).skip(64).collect();
@@ -432,7 +432,7 @@ fn foreground_gc_without_a_host_operation_blocks_no_request() {
 
 /// A request that only reads a page of a log waits for this page, with foreground GC too.
 #[test]
-fn a_request_waits_for_the_only_page_of_a_log_that_it_reads() {
+fn a_request_of_one_reverse_map_log_read_waits_for_that_read() {
     let log_read = op(OpKind::Read, Cause::RemapLog, 0);
     for blocking_gc in [false, true] {
         for mode in [TimingMode::Timeline, TimingMode::Event] {
@@ -505,7 +505,7 @@ fn at_queue_depth_one_throughput_is_one_over_latency() {
             timing.complete_next_request();
         }
         assert_eq!(timing.now_ns(), 1000 * (R + X));
-        let summary = LatencySummary::of(timing.latency_histogram(RequestKind::Read));
+        let summary = LatencySummary::of_histogram(timing.latency_histogram(RequestKind::Read));
         assert_eq!(summary.request_count, 1000);
         assert!((summary.mean_ns / (R + X) as f64 - 1.0).abs() < 0.001);
     }
@@ -535,7 +535,7 @@ fn random_list(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
 fn random_copies(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     let source = rng.random_range(0..planes);
     let mut copies = gc(OpKind::Copies, source);
-    copies.copy_or_line_count = rng.random_range(1..9);
+    copies.copy_or_nvram_line_count = rng.random_range(1..9);
     if rng.random_bool(0.2) {
         copies.transfer_bytes /= 2;
     }
@@ -549,7 +549,7 @@ fn random_copies(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     if rng.random_bool(0.5) {
         program.plane = PlaneId(rng.random_range(0..planes));
     }
-    [read, program].repeat(copies.copy_or_line_count as usize)
+    [read, program].repeat(copies.copy_or_nvram_line_count as usize)
 }
 
 /// Returns copies mixed with random operations; no operation depends on a batch of copies.
@@ -559,9 +559,9 @@ fn random_list_with_copies(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<Fla
         ops.extend(random_copies(rng, planes));
     }
     for mut flash_op in random_list(rng, planes) {
-        let back = flash_op.dependency_distance.min(ops.len() as u16);
+        let back = flash_op.ops_back_to_dependency.min(ops.len() as u16);
         let names_copies = back > 0 && ops[ops.len() - back as usize].kind == OpKind::Copies;
-        flash_op.dependency_distance = if names_copies { 0 } else { back };
+        flash_op.ops_back_to_dependency = if names_copies { 0 } else { back };
         ops.push(flash_op);
     }
     ops
@@ -618,7 +618,7 @@ fn random_options(rng: &mut Xoshiro256PlusPlus) -> TimingOptions {
         gc_yields_to_host: rng.random_bool(0.7),
         max_gc_backlog_ops: [1, 4, u32::MAX][rng.random_range(0..3)],
         free_blocks: rng.random_bool(0.5).then(|| FreeBlocksPerArray {
-            blocks: rng.random_range(0..3),
+            free_blocks: rng.random_range(0..3),
             pages_per_block: 1 << rng.random_range(0..4),
         }),
         gc_delays_reads: rng.random_bool(0.5),
@@ -722,7 +722,7 @@ fn gc_copies_wait_for_the_scan_of_the_reverse_map_log() {
     let lines = 20_000;
     let scan_ns = lines * 50;
     let scan = FlashOp::nvram_scan(Some(PlaneId(0)), lines * u64::from(NVRAM_LINE_BYTES));
-    let copies = FlashOp { copy_or_line_count: 3, ..gc(OpKind::Copies, 0) };
+    let copies = FlashOp { copy_or_nvram_line_count: 3, ..gc(OpKind::Copies, 0) };
     let collection = [scan, copies, gc(OpKind::Erase, 0)];
     let copied_ns = 3 * (R + 2 * X + P) + E;
     for mode in [TimingMode::Timeline, TimingMode::Event] {
@@ -752,7 +752,8 @@ fn gc_copies_wait_for_the_scan_of_the_reverse_map_log() {
 fn gc_copies_wait_for_the_reads_of_a_reverse_map_log_on_flash() {
     let page = |plane| op(OpKind::Read, Cause::RemapLog, plane);
     let scan = FlashOp::nvram_scan(Some(PlaneId(0)), u64::from(NVRAM_LINE_BYTES));
-    let list = [page(0), page(1), page(1), scan, FlashOp { copy_or_line_count: 2, ..gc(OpKind::Copies, 0) }];
+    let list =
+        [page(0), page(1), page(1), scan, FlashOp { copy_or_nvram_line_count: 2, ..gc(OpKind::Copies, 0) }];
     let read_ns = 2 * (R + X) + 50;
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let mut timing = Timing::new(mode, &geometry(2, 1, 1), FLASH, keeping());
@@ -768,8 +769,12 @@ fn foreground_gc_scans_the_reverse_map_before_it_copies() {
     let options = TimingOptions { blocking_gc: true, ..keeping() };
     let scan = FlashOp::nvram_scan(Some(PlaneId(0)), u64::from(NVRAM_LINE_BYTES) * 1000);
     let log_read = op(OpKind::Read, Cause::RemapLog, 0);
-    let collection =
-        [log_read, scan, FlashOp { copy_or_line_count: 2, ..gc(OpKind::Copies, 0) }, gc(OpKind::Erase, 0)];
+    let collection = [
+        log_read,
+        scan,
+        FlashOp { copy_or_nvram_line_count: 2, ..gc(OpKind::Copies, 0) },
+        gc(OpKind::Erase, 0),
+    ];
     let list = [&collection[..], &collection[..], &[program(1)]].concat();
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let done = times_in(mode, &geometry(2, 1, 1), options.clone(), &[(0, &list)]);
@@ -788,7 +793,7 @@ fn an_nvram_scan_delays_other_scans_and_stores() {
         let mut timing = Timing::new(mode, &geometry(2, 1, 1), FLASH, keeping());
         timing.submit(RequestKind::Write, 0, &[scan(0)]);
         timing.submit(RequestKind::Write, 0, &[scan(1)]);
-        timing.submit_with_work(RequestKind::Write, 10, store, &[]);
+        timing.submit_with_controller_work(RequestKind::Write, 10, store, &[]);
         timing.run_to_completion();
         let mut done = timing.take_completions();
         done.sort_by_key(|completion| completion.request_number);
@@ -801,7 +806,7 @@ fn an_nvram_scan_delays_other_scans_and_stores() {
 /// work.
 #[test]
 fn an_nvram_scan_waits_for_the_previous_collection_of_its_pool() {
-    let copies = FlashOp { copy_or_line_count: 4, ..gc(OpKind::Copies, 0) };
+    let copies = FlashOp { copy_or_nvram_line_count: 4, ..gc(OpKind::Copies, 0) };
     let scan = FlashOp::nvram_scan(Some(PlaneId(0)), u64::from(NVRAM_LINE_BYTES) * 1000);
     let mut timing = Timing::new(TimingMode::Event, &geometry(1, 1, 1), FLASH, keeping());
     timing.submit(RequestKind::Write, 0, &[copies, gc(OpKind::Erase, 0)]);

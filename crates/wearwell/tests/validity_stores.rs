@@ -12,7 +12,7 @@ use wearwell::nand::{
 };
 use wearwell::operation::Cause;
 use wearwell::store::{FreeBlockOrder, Store};
-use wearwell::validity::{BitmapOptions, FlashBitmap, Validity, ValidityLog, ValidityLogOptions};
+use wearwell::validity::{FlashBitmap, FlashBitmapOptions, ValidityLog, ValidityLogOptions, ValidityStore};
 
 /// Geometries under test: tiny, the papers' blocks and pages, a superblock of three planes, and blocks larger than a
 /// bitmap page.
@@ -26,11 +26,11 @@ fn geometries() -> [(&'static str, Geometry); 4] {
 }
 
 fn bitmap(geometry: &Geometry, _: u64) -> FlashBitmap {
-    FlashBitmap::new(geometry, BitmapOptions::default())
+    FlashBitmap::new(geometry, FlashBitmapOptions::default())
 }
 
 fn batching(geometry: &Geometry, _: u64) -> FlashBitmap {
-    FlashBitmap::new(geometry, BitmapOptions { batches_updates: true })
+    FlashBitmap::new(geometry, FlashBitmapOptions { batches_updates: true })
 }
 
 fn log(geometry: &Geometry, spare_pages: u64) -> ValidityLog {
@@ -89,20 +89,20 @@ fn a_validity_bitmap_on_flash_costs_a_read_and_a_write_per_report_and_a_read_per
 #[test]
 fn a_batching_validity_bitmap_writes_a_page_once_for_all_its_buffered_reports() {
     let geometry = geometry([1, 64, 8, 512]);
-    let written = |options: BitmapOptions| {
+    let written = |options: FlashBitmapOptions| {
         let mut io = Store::new(sim(&geometry), FreeBlockOrder::Fifo);
         let mut bitmap = FlashBitmap::new(&geometry, options);
         (0..100).for_each(|page| bitmap.invalidate(Ppn(page)));
-        while bitmap.write_deferred(&mut io).expect("no fault") {}
+        while bitmap.write_deferred_validity_step(&mut io).expect("no fault") {}
         io.stats.programs[Cause::Validity as usize]
     };
-    assert_eq!(written(BitmapOptions { batches_updates: true }), 1);
-    assert_eq!(written(BitmapOptions::default()), 100);
+    assert_eq!(written(FlashBitmapOptions { batches_updates: true }), 1);
+    assert_eq!(written(FlashBitmapOptions::default()), 100);
 }
 
 #[test]
 fn opening_a_block_drops_the_buffered_invalid_page_reports_of_it() {
-    fn check(geometry: &Geometry, mut store: impl Validity) {
+    fn check(geometry: &Geometry, mut store: impl ValidityStore) {
         let mut io = Store::new(sim(geometry), FreeBlockOrder::Fifo);
         // More reports than a log page holds, so that some of them find the buffer full.
         (0..64).for_each(|page| store.invalidate(Ppn(page)));
@@ -110,7 +110,7 @@ fn opening_a_block_drops_the_buffered_invalid_page_reports_of_it() {
         let mut live = Vec::new();
         store.append_valid_pages(&mut io, BlockId(7), &mut live).expect("no fault");
         assert_eq!(live, (56..64).map(Ppn).collect::<Vec<_>>());
-        while store.write_deferred(&mut io).expect("no fault") {}
+        while store.write_deferred_validity_step(&mut io).expect("no fault") {}
         live.clear();
         store.append_valid_pages(&mut io, BlockId(7), &mut live).expect("no fault");
         assert_eq!(live, (56..64).map(Ppn).collect::<Vec<_>>());
@@ -129,7 +129,8 @@ fn a_validity_log_entry_appended_again_by_cleaning_hides_no_newer_entry() {
     let geometry = geometry([1, 64, 8, 512]);
     let mut io = Store::new(sim(&geometry), FreeBlockOrder::Fifo);
     let mut log = log(&geometry, 42);
-    let mut write_deferred = |log: &mut ValidityLog| while log.write_deferred(&mut io).expect("no fault") {};
+    let mut write_deferred =
+        |log: &mut ValidityLog| while log.write_deferred_validity_step(&mut io).expect("no fault") {};
     // A page of block 1 becomes invalid early, then pages of other blocks, which are opened again, until cleaning has
     // passed its entry; then a later page of block 1, and again.
     let mut dead = Vec::new();
@@ -164,10 +165,10 @@ fn a_validity_log_query_reads_each_page_of_a_chain_once() {
     };
     (0..4).for_each(|page| log.invalidate(Ppn(page)));
     filler(&mut log, 0, entries - 4);
-    assert!(log.write_deferred(&mut io).expect("no fault"));
+    assert!(log.write_deferred_validity_step(&mut io).expect("no fault"));
     log.invalidate(Ppn(4));
     filler(&mut log, entries, entries - 1);
-    assert!(log.write_deferred(&mut io).expect("no fault"));
+    assert!(log.write_deferred_validity_step(&mut io).expect("no fault"));
     log.invalidate(Ppn(5));
     let before = io.stats.reads[Cause::Validity as usize];
     let mut live = Vec::new();
@@ -321,12 +322,12 @@ fn recovered_bitmap<N: Nand>(bitmap: &mut FlashBitmap, io: &mut Store<N>) -> Vec
         .for_each_invalid_block(io, |block, words| set_pages(block, words, block_pages, &mut scanned))
         .expect("no fault");
     let reads = io.stats.reads[Cause::Validity as usize] - before;
-    assert!(reads <= u64::from(bitmap.bitmap_pages()), "{reads} reads");
+    assert!(reads <= u64::from(bitmap.bitmap_page_count()), "{reads} reads");
     assert_eq!(scanned, queried(bitmap, io));
     scanned
 }
 
-fn queried<N: Nand>(store: &mut impl Validity, io: &mut Store<N>) -> Vec<bool> {
+fn queried<N: Nand>(store: &mut impl ValidityStore, io: &mut Store<N>) -> Vec<bool> {
     let mut dead = vec![true; io.geometry().pages() as usize];
     let mut live = Vec::new();
     for block in (0..io.geometry().blocks()).map(BlockId) {
@@ -399,7 +400,7 @@ fn the_battery_writes_the_whole_validity_bitmap_to_flash_after_any_power_cut() {
     let geometry = geometry([1, 24, 8, 512]);
     for batch in [false, true] {
         let new = |geometry: &Geometry, _: u64| {
-            FlashBitmap::new(geometry, BitmapOptions { batches_updates: batch })
+            FlashBitmap::new(geometry, FlashBitmapOptions { batches_updates: batch })
         };
         for outcome in CutOutcome::ALL {
             let mut cuts = 0;
@@ -428,9 +429,9 @@ fn the_battery_also_clears_validity_bits_of_blocks_opened_since_their_last_repor
     let geometry = geometry([1, 24, 500, 512]);
     let mut io = Store::new(sim(&geometry), FreeBlockOrder::Fifo);
     let mut before = bitmap(&geometry, 0);
-    assert!(before.bitmap_pages() > 1);
+    assert!(before.bitmap_page_count() > 1);
     before.invalidate(Ppn(3));
-    while before.write_deferred(&mut io).expect("no fault") {}
+    while before.write_deferred_validity_step(&mut io).expect("no fault") {}
     before.record_block_opened(BlockId(0));
     before.invalidate(Ppn(11_000));
     while before.write_back(&mut io).expect("the battery lasts") {}
@@ -445,7 +446,7 @@ fn the_validity_log_does_not_count_reports_beyond_a_full_buffer_as_durable() {
     let mut first = log(&geometry, 150);
     let entries = first.entries_per_log_page();
     (0..entries + 5).for_each(|page| first.invalidate(Ppn(page)));
-    assert!(first.write_deferred(&mut io).expect("no fault"));
+    assert!(first.write_deferred_validity_step(&mut io).expect("no fault"));
     assert_eq!(
         (io.last_sequence(), first.durable_until_sequence()),
         (1, 0),

@@ -6,7 +6,7 @@ use common::{
 };
 use wearwell::Ftl;
 use wearwell::address::{BlockId, Lpn};
-use wearwell::data::{Descriptor, Fingerprint};
+use wearwell::data::{ContentDescriptor, Fingerprint};
 use wearwell::design::{DftlOptions, dftl, page_map};
 use wearwell::gc::{GcOptions, VictimPolicy, WearOptions};
 use wearwell::nand::{Nand, RetainedFields, SimNand};
@@ -31,7 +31,7 @@ fn hot_and_cold(wear: WearOptions, writes: u32) -> Ftl<SimNand> {
     let mut ftl =
         Ftl::new(SimNand::new(geometry, RetainedFields::default()), logical, &parts).expect("it fits");
     let mut random = Random::new(17);
-    let content = wearwell::data::Content::Descriptor(Descriptor::of_fingerprint(Fingerprint(1)));
+    let content = wearwell::data::Content::Descriptor(ContentDescriptor::of_fingerprint(Fingerprint(1)));
     for lpn in 0..logical {
         ftl.write(Lpn(lpn), content).expect("it fits");
     }
@@ -61,7 +61,7 @@ fn a_plane_that_lost_blocks_receives_fewer_host_pages() {
     let nand =
         SimNand::new(geometry, RetainedFields::default()).with_factory_bad((0..bad).map(|k| BlockId(4 * k)));
     let mut ftl = Ftl::new(nand, logical, &page_map(GcOptions::default())).expect("it fits");
-    let content = wearwell::data::Content::Descriptor(Descriptor::of_fingerprint(Fingerprint(1)));
+    let content = wearwell::data::Content::Descriptor(ContentDescriptor::of_fingerprint(Fingerprint(1)));
     let mut random = Random::new(5);
     for lpn in (0..logical).chain((0..60_000).map(|_| random.below(logical as u64) as u32)) {
         ftl.write(Lpn(lpn), content).expect("it fits");
@@ -186,7 +186,7 @@ fn dynamic_wear_leveling_gives_worn_blocks_to_cold_streams() {
     let gc = GcOptions { wear, low_free_blocks: 8, background_free_blocks: 12, ..GcOptions::default() };
     let nand = SimNand::new(geometry_without_superblocks([1, 64, 16, 4096]), RetainedFields::default());
     let mut ftl = Ftl::new(nand, 700, &page_map(gc)).expect("it fits");
-    let content = wearwell::data::Content::Descriptor(Descriptor::of_fingerprint(Fingerprint(1)));
+    let content = wearwell::data::Content::Descriptor(ContentDescriptor::of_fingerprint(Fingerprint(1)));
     let mut random = Random::new(29);
     let (mut for_host, mut for_copies) = (0, 0);
     for write in 0..30_000 {

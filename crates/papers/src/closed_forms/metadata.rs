@@ -7,10 +7,10 @@
 //! validity on flash in runs of increasing size), T its size ratio, S the parts into which it divides a block's bitmap.
 
 use wearwell::nand::{Geometry, preset};
-use wearwell::validity::{Gecko, GeckoOptions, Validity as _};
+use wearwell::validity::{Gecko, GeckoOptions, ValidityStore as _};
 use wearwell_replay::theory;
 
-use super::rows::{named_values, one_value, statement_value};
+use super::rows::{named_values, one_value, truth_value};
 use super::{GIB, KIB, MIB, PAGE_BYTES, TIB, to_percent};
 use crate::verdict::Value;
 
@@ -27,9 +27,9 @@ const DIRTY_ENTRY_SHARE: f64 = 0.1;
 /// Duration of a page read, seconds (GeckoFTL paper, section 5).
 const PAGE_READ_S: f64 = 100e-6;
 const SPARE_AREA_READ_S: f64 = 3e-6;
-const PROGRAM_S: f64 = 1e-3;
+const PAGE_PROGRAM_S: f64 = 1e-3;
 /// Duration of a page program divided by that of a page read.
-pub const PROGRAM_TO_READ_RATIO: f64 = PROGRAM_S / PAGE_READ_S;
+pub const PROGRAM_TO_READ_RATIO: f64 = PAGE_PROGRAM_S / PAGE_READ_S;
 
 /// Size of a device and of its cached mapping table: the parameters of the formulas for RAM and recovery time.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +37,7 @@ pub struct MetadataScale {
     /// K: number of blocks of the device.
     pub blocks: f64,
     /// B: number of pages per block.
-    pub block_pages: f64,
+    pub pages_per_block: f64,
     /// R: number of logical pages divided by number of physical pages.
     pub utilisation: f64,
     /// C: number of entries of the cached mapping table.
@@ -47,14 +47,14 @@ pub struct MetadataScale {
 impl MetadataScale {
     /// Returns the GeckoFTL paper's device scaled to a capacity of `bytes`, with the paper's cache of 4 MiB.
     pub fn of_capacity(bytes: f64) -> Self {
-        let block_pages = 128.0;
-        let blocks = bytes / (block_pages * PAGE_BYTES);
-        Self { blocks, block_pages, utilisation: 0.7, cache_entries: 4.0 * MIB / MAP_ENTRY_BYTES }
+        let pages_per_block = 128.0;
+        let blocks = bytes / (pages_per_block * PAGE_BYTES);
+        Self { blocks, pages_per_block, utilisation: 0.7, cache_entries: 4.0 * MIB / MAP_ENTRY_BYTES }
     }
 
     /// Returns the number of physical pages of the device.
     pub fn physical_pages(self) -> f64 {
-        self.blocks * self.block_pages
+        self.blocks * self.pages_per_block
     }
 
     /// Returns TT, the size of the translation table (L2P table), bytes.
@@ -70,7 +70,7 @@ impl MetadataScale {
     /// Returns the number of host writes between two GC victims: the pages that a victim frees, which is B (pages per
     /// block) divided by the write amplification of large blocks.
     pub fn host_writes_per_victim(self) -> f64 {
-        self.block_pages / theory::large_block_write_amplification(self.utilisation)
+        self.pages_per_block / theory::large_block_write_amplification(self.utilisation)
     }
 
     /// Returns the size of the RAM directory of translation pages, bytes.
@@ -96,7 +96,7 @@ impl MetadataScale {
     /// Returns V, the number of entries in the RAM buffer of Logarithmic Gecko (page validity on flash), if a block's
     /// bitmap is divided into `parts` parts.
     pub fn gecko_buffer_entries(self, parts: f64) -> f64 {
-        8.0 * PAGE_BYTES / (8.0 * ADDRESS_BYTES + self.block_pages / parts)
+        8.0 * PAGE_BYTES / (8.0 * ADDRESS_BYTES + self.pages_per_block / parts)
     }
 
     /// Returns L, the number of levels of Logarithmic Gecko (page validity on flash), for validity bitmaps of whole
@@ -147,23 +147,25 @@ impl MetadataScale {
             MetadataDesign::IbFtl => {
                 self.valid_page_counter_bytes() + 2.0 * ADDRESS_BYTES * self.blocks + PAGE_BYTES
             }
-            MetadataDesign::GeckoFtl => self.valid_page_counter_bytes() + self.gecko_ram_without_counters(),
+            MetadataDesign::GeckoFtl => {
+                self.valid_page_counter_bytes() + self.gecko_ram_bytes_without_counters()
+            }
         }
     }
 
-    fn gecko_ram_without_counters(self) -> f64 {
+    fn gecko_ram_bytes_without_counters(self) -> f64 {
         self.translation_directory_bytes() + self.gecko_directory_bytes() + self.gecko_buffer_bytes()
     }
 
     /// Returns the steps of an FTL design's recovery and their durations, seconds; flash operations are executed one
     /// after the other.
-    pub fn recovery_steps(self, design: MetadataDesign) -> Vec<(&'static str, f64)> {
+    pub fn recovery_step_durations_s(self, design: MetadataDesign) -> Vec<(&'static str, f64)> {
         let dirty = DIRTY_ENTRY_SHARE * self.cache_entries;
         let blocks = ("blocks", self.blocks * SPARE_AREA_READ_S);
         let directory = ("directory", self.translation_pages() * SPARE_AREA_READ_S);
         let backward = |entries: f64| ("changed entries", 2.0 * entries * SPARE_AREA_READ_S);
         let synchronisation =
-            ("synchronisation", dirty.min(self.translation_pages()) * (PAGE_READ_S + PROGRAM_S));
+            ("synchronisation", dirty.min(self.translation_pages()) * (PAGE_READ_S + PAGE_PROGRAM_S));
         let bitmap_pages = self.validity_bitmap_bytes() / PAGE_BYTES;
         match design {
             MetadataDesign::LazyFtl => vec![
@@ -207,7 +209,7 @@ impl MetadataScale {
 
     /// Returns the duration of all steps of a design's recovery, seconds.
     pub fn recovery_s(self, design: MetadataDesign) -> f64 {
-        self.recovery_steps(design).iter().map(|(_, time_s)| time_s).sum()
+        self.recovery_step_durations_s(design).iter().map(|(_, time_s)| time_s).sum()
     }
 }
 
@@ -299,8 +301,8 @@ fn capacity_growth_values() -> Vec<Value> {
     let steps: Vec<(f64, f64)> = ram_and_recovery_by_capacity(MetadataDesign::LazyFtl).collect();
     let doubles = |pair: &[(f64, f64)]| (pair[1].0 / pair[0].0 - 2.0).abs() < 1e-3;
     let claims = named_values([
-        ("RAM is linear", statement_value(steps.windows(2).all(doubles))),
-        ("recovery grows", statement_value(steps.windows(2).all(|pair| pair[1].1 > pair[0].1))),
+        ("RAM is linear", truth_value(steps.windows(2).all(doubles))),
+        ("recovery grows", truth_value(steps.windows(2).all(|pair| pair[1].1 > pair[0].1))),
     ]);
     [claims, capacity_curve_values(MetadataDesign::LazyFtl)].concat()
 }
@@ -322,9 +324,9 @@ fn ram_of_all_designs() -> Vec<Value> {
 /// Returns the RAM of `GeckoFTL` as Wearwell implements it, in MiB. The run directories (RAM tables that locate the
 /// pages of the validity runs on flash) are sized for the most run pages that there can be, and the block table has
 /// three bytes per block.
-fn implemented_geckoftl_mib() -> f64 {
+fn implemented_geckoftl_ram_mib() -> f64 {
     let device = preset::preset_by_name("gk-2t").expect("the paper's device is a preset");
-    let of_part = implemented_gecko_bytes(&device.geometry);
+    let of_part = implemented_gecko_ram_bytes(&device.geometry);
     (of_part
         + paper_scale().translation_directory_bytes()
         + 1.5 * paper_scale().valid_page_counter_bytes()
@@ -333,64 +335,67 @@ fn implemented_geckoftl_mib() -> f64 {
 }
 
 /// Returns the RAM that Wearwell's Logarithmic Gecko (page validity on flash) reports for itself, bytes.
-fn implemented_gecko_bytes(geometry: &Geometry) -> f64 {
+fn implemented_gecko_ram_bytes(geometry: &Geometry) -> f64 {
     let gecko =
         Gecko::new(geometry, GeckoOptions::balanced(geometry)).expect("the default fits the geometry");
     gecko.ram_bytes().iter().map(|&(_, bytes)| bytes as f64).sum()
 }
 
-fn longest_step<'a>(steps: &[(&'a str, f64)]) -> &'a str {
+fn longest_recovery_step_name<'a>(steps: &[(&'a str, f64)]) -> &'a str {
     steps.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or("", |step| step.0)
 }
 
-fn step_duration_s(steps: &[(&str, f64)], name: &str) -> f64 {
+fn recovery_step_duration_s(steps: &[(&str, f64)], name: &str) -> f64 {
     steps.iter().find(|step| step.0 == name).map_or(0.0, |step| step.1)
 }
 
 fn recovery_step_values(design: MetadataDesign) -> Vec<Value> {
-    let steps = paper_scale().recovery_steps(design);
+    let steps = paper_scale().recovery_step_durations_s(design);
     let total = Value::new("all", paper_scale().recovery_s(design));
     steps.iter().map(|&(name, time_s)| Value::new(name, time_s)).chain([total]).collect()
 }
 
-fn concatenated(mut values: Vec<Value>, more: Vec<Value>) -> Vec<Value> {
+fn concatenated_values(mut values: Vec<Value>, more: Vec<Value>) -> Vec<Value> {
     values.extend(more);
     values
 }
 
 /// Returns the recovery time that `GeckoFTL` saves compared with `LazyFTL`, percent. The second value leaves out
 /// `LazyFTL`'s recovery steps `synchronisation` and `changed entries`.
-fn recovery_time_saved() -> Vec<Value> {
-    let lazy = paper_scale().recovery_steps(MetadataDesign::LazyFtl);
+fn recovery_time_saved_percent() -> Vec<Value> {
+    let lazy = paper_scale().recovery_step_durations_s(MetadataDesign::LazyFtl);
     let all = paper_scale().recovery_s(MetadataDesign::LazyFtl);
-    let others = all - step_duration_s(&lazy, "synchronisation") - step_duration_s(&lazy, "changed entries");
+    let others = all
+        - recovery_step_duration_s(&lazy, "synchronisation")
+        - recovery_step_duration_s(&lazy, "changed entries");
     let saved = |of: f64| to_percent(1.0 - paper_scale().recovery_s(MetadataDesign::GeckoFtl) / of);
     named_values([("", saved(all)), ("without its synchronisation", saved(others))])
 }
 
-fn ram_saved() -> Vec<Value> {
+fn ram_saved_percent() -> Vec<Value> {
     let saved = |bytes: f64| to_percent(1.0 - bytes / paper_scale().ram_bytes(MetadataDesign::LazyFtl));
     named_values([
-        ("without counts", saved(paper_scale().gecko_ram_without_counters())),
+        ("without counts", saved(paper_scale().gecko_ram_bytes_without_counters())),
         ("with counts", saved(paper_scale().ram_bytes(MetadataDesign::GeckoFtl))),
     ])
 }
 
 fn invalid_page_log_dominance_values() -> Vec<Value> {
-    let steps = paper_scale().recovery_steps(MetadataDesign::IbFtl);
-    let both = step_duration_s(&steps, "log") + step_duration_s(&steps, "synchronisation");
+    let steps = paper_scale().recovery_step_durations_s(MetadataDesign::IbFtl);
+    let both = recovery_step_duration_s(&steps, "log") + recovery_step_duration_s(&steps, "synchronisation");
     let claim = named_values([(
         "they dominate",
-        statement_value(both > 0.5 * paper_scale().recovery_s(MetadataDesign::IbFtl)),
+        truth_value(both > 0.5 * paper_scale().recovery_s(MetadataDesign::IbFtl)),
     )]);
-    concatenated(claim, recovery_step_values(MetadataDesign::IbFtl))
+    concatenated_values(claim, recovery_step_values(MetadataDesign::IbFtl))
 }
 
 fn recovery_scan_dominance_values() -> Vec<Value> {
-    let steps = paper_scale().recovery_steps(MetadataDesign::GeckoFtl);
-    let share = step_duration_s(&steps, "blocks") / paper_scale().recovery_s(MetadataDesign::GeckoFtl);
+    let steps = paper_scale().recovery_step_durations_s(MetadataDesign::GeckoFtl);
+    let share =
+        recovery_step_duration_s(&steps, "blocks") / paper_scale().recovery_s(MetadataDesign::GeckoFtl);
     named_values([
-        ("it dominates", statement_value(longest_step(&steps) == "blocks")),
+        ("it dominates", truth_value(longest_recovery_step_name(&steps) == "blocks")),
         ("share, %", to_percent(share)),
     ])
 }
@@ -399,14 +404,14 @@ fn recovery_scan_dominance_values() -> Vec<Value> {
 /// cached mapping table.
 fn valid_counter_dominance_values() -> Vec<Value> {
     let of = |design: MetadataDesign| {
-        statement_value(paper_scale().valid_page_counter_bytes() > 0.5 * paper_scale().ram_bytes(design))
+        truth_value(paper_scale().valid_page_counter_bytes() > 0.5 * paper_scale().ram_bytes(design))
     };
     named_values([("GeckoFTL", of(MetadataDesign::GeckoFtl)), ("u-FTL", of(MetadataDesign::UFtl))])
 }
 
 /// Returns the RAM of each design of the GeckoFTL paper's Figure 14, including its mapping cache, in MiB. As in the
 /// figure, counters of valid pages are left out; their size is returned as a value of its own.
-fn figure_14_ram() -> Vec<Value> {
+fn figure_14_ram_mib() -> Vec<Value> {
     let of = |design: MetadataDesign, cache_mib: f64, counters: f64| {
         (paper_scale().ram_bytes(design) - counters) / MIB + cache_mib
     };
@@ -441,7 +446,7 @@ pub fn recovery_row_values(id: &str) -> Option<Vec<Value>> {
             .to_vec(),
         "GK-37" => invalid_page_log_dominance_values(),
         "GK-38" => recovery_scan_dominance_values(),
-        "GK-39" => recovery_time_saved(),
+        "GK-39" => recovery_time_saved_percent(),
         _ => return None,
     })
 }
@@ -455,7 +460,7 @@ pub(super) fn row_values(id: &str) -> Option<Vec<Value>> {
         "GK-01" => {
             one_value(MetadataScale::of_capacity(128.0 * GIB).ram_bytes(MetadataDesign::LazyFtl) / MIB)
         }
-        "GK-02" => concatenated(
+        "GK-02" => concatenated_values(
             one_value(recovery(MetadataDesign::LazyFtl)),
             recovery_step_values(MetadataDesign::LazyFtl),
         ),
@@ -481,19 +486,19 @@ pub(super) fn row_values(id: &str) -> Option<Vec<Value>> {
         "GK-10" => one_value(scale.physical_pages() * SPARE_AREA_READ_S / 60.0),
         "GK-11" => {
             let pages = scale.cache_entries.min(scale.translation_pages());
-            one_value(pages * (PAGE_READ_S + PROGRAM_S) / 60.0)
+            one_value(pages * (PAGE_READ_S + PAGE_PROGRAM_S) / 60.0)
         }
         "GK-12" => one_value(scale.translation_pages() * PAGE_READ_S),
         "GK-13" => one_value(PAGE_READ_S / 32.0 * 1e6),
         "GK-14" => one_value(scale.mapping_cache_bytes() / MAP_ENTRY_BYTES),
-        "GK-15" => one_value(scale.block_pages / (8.0 * ADDRESS_BYTES)),
+        "GK-15" => one_value(scale.pages_per_block / (8.0 * ADDRESS_BYTES)),
         "GK-17" => named_values([("MiB", scale.validity_bitmap_bytes() / MIB)]),
         "GK-20" => {
             let writes = theory::large_block_write_amplification(scale.utilisation);
             let with_queries = theory::flash_bitmap_write_amplification(
                 PROGRAM_TO_READ_RATIO,
                 writes,
-                scale.block_pages as usize,
+                scale.pages_per_block as usize,
             );
             named_values([("", 1.0 + 1.0 / PROGRAM_TO_READ_RATIO), ("with queries", with_queries)])
         }
@@ -509,11 +514,11 @@ pub(super) fn row_values(id: &str) -> Option<Vec<Value>> {
                 ram_with_cache_mib(MetadataDesign::GeckoFtl) / ram_with_cache_mib(MetadataDesign::UFtl),
             ),
             ("GeckoFTL, MiB", ram_with_cache_mib(MetadataDesign::GeckoFtl)),
-            ("as built, MiB", implemented_geckoftl_mib()),
+            ("as built, MiB", implemented_geckoftl_ram_mib()),
         ]),
         "GK-34" => valid_counter_dominance_values(),
-        "GK-40" => ram_saved(),
-        "GK-47" => figure_14_ram(),
+        "GK-40" => ram_saved_percent(),
+        "GK-47" => figure_14_ram_mib(),
         "GK-50" => named_values([
             ("map", to_percent(scale.translation_pages() / scale.physical_pages())),
             ("Logarithmic Gecko", to_percent(scale.gecko_pages() / scale.physical_pages())),
@@ -524,9 +529,9 @@ pub(super) fn row_values(id: &str) -> Option<Vec<Value>> {
             ("buffers, KiB", scale.gecko_buffer_bytes() / KIB),
         ]),
         "GK-54" => one_value(
-            (2.0 * scale.cache_entries / scale.block_pages).ceil().max(scale.gecko_buffer_entries(4.0)),
+            (2.0 * scale.cache_entries / scale.pages_per_block).ceil().max(scale.gecko_buffer_entries(4.0)),
         ),
-        "GK-57" => one_value(1000.0 / scale.block_pages),
+        "GK-57" => one_value(1000.0 / scale.pages_per_block),
         // Minimum, maximum and mean of two statistics, the counter of erases, and the position of the scan.
         "GK-58" => one_value(6.0 * ADDRESS_BYTES + ADDRESS_BYTES + ADDRESS_BYTES),
         "GK-60" => one_value(scale.host_writes_per_victim()),

@@ -54,7 +54,7 @@ impl TraceTable {
     }
 
     /// Returns the amount of data that the trace's overwrites invalidate, GiB (Recyclable SSD paper, III-B).
-    pub fn invalid_gib(self) -> f64 {
+    pub fn invalidated_gib(self) -> f64 {
         self.overwrites() * PAGE_BYTES / GIB
     }
 }
@@ -76,23 +76,23 @@ pub fn cycles_to_us(cycles: f64, mhz: f64) -> f64 {
 #[derive(Clone, Copy, Debug)]
 pub struct DeltaPipeline {
     /// Array read of the old page version, microseconds.
-    pub read_us: f64,
+    pub page_read_us: f64,
     /// Transfer of the old page version over the bus, microseconds.
-    pub bus_us: f64,
+    pub page_transfer_us: f64,
     /// Computing and compressing the difference to the old version, microseconds.
     pub encode_us: f64,
 }
 
 impl DeltaPipeline {
     /// Returns the duration of the slowest stage of a delta write, which limits the rate, microseconds.
-    pub fn slowest_us(self) -> f64 {
-        self.read_us.max(self.bus_us).max(self.encode_us)
+    pub fn slowest_stage_us(self) -> f64 {
+        self.page_read_us.max(self.page_transfer_us).max(self.encode_us)
     }
 
     /// Returns the time that a delta write takes in addition to its programs, in units of the program time: the slowest
     /// stage divided by `program_us` (Delta-FTL paper, right-hand side of expression 2).
     pub fn overhead_in_programs(self, program_us: f64) -> f64 {
-        self.slowest_us() / program_us
+        self.slowest_stage_us() / program_us
     }
 
     /// Returns the compression ratio Rc (delta size divided by page size) below which deltas cost no additional time:
@@ -103,7 +103,7 @@ impl DeltaPipeline {
 
     /// Returns whether the encoder is the slowest stage of a delta write.
     pub fn is_bound_by_encoder(self) -> bool {
-        self.encode_us > self.read_us.max(self.bus_us)
+        self.encode_us > self.page_read_us.max(self.page_transfer_us)
     }
 }
 
@@ -122,8 +122,8 @@ pub fn relative_gc_frequency(delta_share: f64, ratio: f64) -> f64 {
 
 /// Returns the mean read latency if a share of the host reads takes two flash reads (page and delta), relative to that
 /// with one flash read each (Delta-FTL paper, footnote 2).
-pub fn read_latency_factor(double_share: f64) -> f64 {
-    (1.0 - double_share) + 2.0 * double_share
+pub fn read_latency_factor(two_read_share: f64) -> f64 {
+    (1.0 - two_read_share) + 2.0 * two_read_share
 }
 
 /// Returns the pages used per delta if deltas fill one page after the other and a delta that does not fit closes the
@@ -184,7 +184,7 @@ pub fn flash_scan_ms(bytes: f64, dies: f64, read_us: f64) -> f64 {
 
 /// Returns the share of the page writes that remain when four pages are compressed together and `ratio` of their bytes
 /// are saved: the rest is rounded up to whole pages (integrated lifetime management paper, III-A).
-pub fn chunk_write_share(ratio: f64) -> f64 {
+pub fn compressed_chunk_write_share(ratio: f64) -> f64 {
     (4.0 * (1.0 - ratio)).ceil() / 4.0
 }
 
@@ -197,7 +197,7 @@ pub fn energy_uj(us: f64, mw: f64) -> f64 {
 /// compressed together takes less energy than writing them raw; `None` if there is none. `cost` is the energy of
 /// compressing a page divided by that of programming it.
 pub fn break_even_compression_ratio(cost: f64) -> Option<f64> {
-    (0..=1000).map(|k| f64::from(k) / 1000.0).find(|&ratio| chunk_write_share(ratio) + cost < 1.0)
+    (0..=1000).map(|k| f64::from(k) / 1000.0).find(|&ratio| compressed_chunk_write_share(ratio) + cost < 1.0)
 }
 
 /// Returns the number of bytes that a drive can program until its rated program/erase cycles are used.
@@ -214,7 +214,7 @@ pub fn bytes_per_s_for_lifetime(budget_bytes: f64, years: f64) -> f64 {
 /// and the energy ratio E of deduplication and of compression; `demand` is the write rate of the host, and `capacity`
 /// the write rate that the lifetime target allows. Returns whether deduplication, compression and throttling are
 /// enabled.
-pub fn decide_by_algorithm_1(
+pub fn schemes_enabled_by_algorithm_1(
     dedup: (f64, f64),
     compression: (f64, f64),
     demand: f64,
@@ -258,7 +258,7 @@ pub fn agreeing_decisions_percent() -> f64 {
     {
         let estimates = [dedup, compression].map(|(write_ratio, energy_ratio)| SchemeEstimate {
             written_share: write_ratio,
-            energy_per_page: energy_ratio,
+            energy_in_programs_per_page: energy_ratio,
         });
         let decision = decide_schemes(&estimates, demand, 1.0);
         let ours = [
@@ -266,7 +266,7 @@ pub fn agreeing_decisions_percent() -> f64 {
             decision.enabled_schemes.contains(1),
             decision.throttle_bytes_per_epoch.is_some(),
         ];
-        agree += f64::from(u8::from(ours == decide_by_algorithm_1(dedup, compression, demand, 1.0)));
+        agree += f64::from(u8::from(ours == schemes_enabled_by_algorithm_1(dedup, compression, demand, 1.0)));
         all += 1.0;
     }
     to_percent(agree / all)
@@ -275,10 +275,10 @@ pub fn agreeing_decisions_percent() -> f64 {
 /// Returns Wearwell's values of a reported result that follows from the paper's parameters by a formula; `None` for
 /// other results.
 pub fn row_values(id: &str) -> Option<Vec<Value>> {
-    rows::lx_row(id)
-        .or_else(|| rows::df_row(id))
-        .or_else(|| rows::rm_row(id))
-        .or_else(|| rows::il_row(id))
+    rows::recyclable_ssd_row_values(id)
+        .or_else(|| rows::delta_ftl_row_values(id))
+        .or_else(|| rows::remap_ssd_row_values(id))
+        .or_else(|| rows::integrated_lifetime_row_values(id))
         .or_else(|| metadata::row_values(id))
 }
 
@@ -308,16 +308,16 @@ mod rows {
     }
 
     /// Returns the value of a row that is a statement: 1 if it holds, otherwise 0.
-    pub(super) fn statement_value(statement: bool) -> f64 {
+    pub(super) fn truth_value(statement: bool) -> f64 {
         f64::from(u8::from(statement))
     }
 
-    pub(super) fn lx_row(id: &str) -> Option<Vec<Value>> {
+    pub(super) fn recyclable_ssd_row_values(id: &str) -> Option<Vec<Value>> {
         Some(match id {
             "LX-05" => value_per_trace(|table, _| to_percent(table.overwrite_share())),
-            "LX-06" => value_per_trace(|table, _| table.invalid_gib()),
+            "LX-06" => value_per_trace(|table, _| table.invalidated_gib()),
             "LX-08" => {
-                value_per_trace(|table, recyclable_gb| to_percent(recyclable_gb / table.invalid_gib()))
+                value_per_trace(|table, recyclable_gb| to_percent(recyclable_gb / table.invalidated_gib()))
             }
             "LX-16" => named_values(
                 [("64K", 64.0), ("128K", 128.0), ("256K", 256.0)]
@@ -330,45 +330,55 @@ mod rows {
 
     /// Clocks of the delta encoder, from Tables 1 and 3 of the Delta-FTL paper (DF): name and MHz.
     const ENCODER_CLOCKS_MHZ: [(&str, f64); 3] = [("304 MHz", 304.0), ("619 MHz", 619.0), ("934 MHz", 934.0)];
-    const COMPRESS_CYCLES: f64 = 27_212.0;
-    const DECOMPRESS_CYCLES: f64 = 6_737.0;
-    const PROGRAM_US: f64 = 200.0;
+    const DELTA_ENCODE_CYCLES: f64 = 27_212.0;
+    const DELTA_DECODE_CYCLES: f64 = 6_737.0;
+    const PAGE_PROGRAM_US: f64 = 200.0;
     const COMPRESSION_RATIOS: [(&str, f64); 3] = [("0.50", 0.50), ("0.35", 0.35), ("0.20", 0.20)];
     const DELTA_SHARES: [f64; 3] = [0.2, 0.5, 0.8];
 
     fn delta_pipeline_at(mhz: f64) -> DeltaPipeline {
-        DeltaPipeline { read_us: 25.0, bus_us: 40.0, encode_us: cycles_to_us(COMPRESS_CYCLES, mhz) }
+        DeltaPipeline {
+            page_read_us: 25.0,
+            page_transfer_us: 40.0,
+            encode_us: cycles_to_us(DELTA_ENCODE_CYCLES, mhz),
+        }
     }
 
-    fn value_per_clock(value: impl Fn(f64) -> f64) -> Vec<Value> {
+    fn value_per_encoder_clock(value: impl Fn(f64) -> f64) -> Vec<Value> {
         named_values(ENCODER_CLOCKS_MHZ.map(|(name, mhz)| (name, value(mhz))))
     }
 
     /// Returns a value for every combination of the share of delta writes (Pc) and the compression ratio (Rc).
-    fn value_per_share_and_ratio(value: impl Fn(f64, f64) -> f64) -> Vec<Value> {
+    fn value_per_delta_share_and_ratio(value: impl Fn(f64, f64) -> f64) -> Vec<Value> {
         let cell = |(name, ratio): (&str, f64), share: f64| {
             Value::new(format!("Rc {name} Pc {share}"), value(share, ratio))
         };
         COMPRESSION_RATIOS.iter().flat_map(|&ratio| DELTA_SHARES.map(|share| cell(ratio, share))).collect()
     }
 
-    pub(super) fn df_row(id: &str) -> Option<Vec<Value>> {
+    pub(super) fn delta_ftl_row_values(id: &str) -> Option<Vec<Value>> {
         Some(match id {
-            "DF-01" => value_per_clock(|mhz| cycles_to_us(COMPRESS_CYCLES, mhz)),
-            "DF-02" => value_per_clock(|mhz| cycles_to_us(DECOMPRESS_CYCLES, mhz)),
-            "DF-03" => value_per_clock(|mhz| delta_pipeline_at(mhz).overhead_in_programs(PROGRAM_US)),
-            "DF-04" => value_per_clock(|mhz| delta_pipeline_at(mhz).viable_compression_ratio(PROGRAM_US)),
+            "DF-01" => value_per_encoder_clock(|mhz| cycles_to_us(DELTA_ENCODE_CYCLES, mhz)),
+            "DF-02" => value_per_encoder_clock(|mhz| cycles_to_us(DELTA_DECODE_CYCLES, mhz)),
+            "DF-03" => {
+                value_per_encoder_clock(|mhz| delta_pipeline_at(mhz).overhead_in_programs(PAGE_PROGRAM_US))
+            }
+            "DF-04" => value_per_encoder_clock(|mhz| {
+                delta_pipeline_at(mhz).viable_compression_ratio(PAGE_PROGRAM_US)
+            }),
             "DF-05" => one_value(2f64.powi(31) * PAGE_BYTES / TIB),
             "DF-06" => named_values([
                 ("once", pages_saved(1.0, 0.25)),
                 ("four times", pages_saved(4.0, 0.25)),
                 ("spare space", 0.25),
             ]),
-            "DF-07" => value_per_clock(|mhz| statement_value(delta_pipeline_at(mhz).is_bound_by_encoder())),
-            "DF-19" => value_per_share_and_ratio(theory::delta_programs_per_host_write),
+            "DF-07" => {
+                value_per_encoder_clock(|mhz| truth_value(delta_pipeline_at(mhz).is_bound_by_encoder()))
+            }
+            "DF-19" => value_per_delta_share_and_ratio(theory::delta_programs_per_host_write),
             "DF-30" => one_value(to_percent(read_latency_factor(0.107) - 1.0)),
-            "DF-31" => overhead_at_tested_ratios(),
-            "DF-32" => value_per_share_and_ratio(relative_gc_frequency),
+            "DF-31" => delta_overhead_at_tested_ratios(),
+            "DF-32" => value_per_delta_share_and_ratio(relative_gc_frequency),
             "DF-33" => {
                 let exported = 64.0 * (1.0 - 0.30);
                 named_values([("exported", exported), ("threshold", exported * 0.10)])
@@ -379,27 +389,26 @@ mod rows {
 
     /// Returns, for each compression ratio tested in the Delta-FTL paper, whether deltas cost no additional time even
     /// at the slowest clock, and the pages used per delta when deltas are packed.
-    fn overhead_at_tested_ratios() -> Vec<Value> {
-        let slowest = delta_pipeline_at(ENCODER_CLOCKS_MHZ[0].1).viable_compression_ratio(PROGRAM_US);
-        let ideal =
-            COMPRESSION_RATIOS.map(|(name, ratio)| Value::new(name, statement_value(ratio < slowest)));
+    fn delta_overhead_at_tested_ratios() -> Vec<Value> {
+        let slowest = delta_pipeline_at(ENCODER_CLOCKS_MHZ[0].1).viable_compression_ratio(PAGE_PROGRAM_US);
+        let ideal = COMPRESSION_RATIOS.map(|(name, ratio)| Value::new(name, truth_value(ratio < slowest)));
         let packed = COMPRESSION_RATIOS
             .map(|(name, ratio)| Value::new(format!("packed {name}"), packed_pages_per_delta(ratio)));
         [ideal, packed].concat()
     }
 
     /// Logical capacity of the drive in section 4.6 of the Remap-SSD paper (RM), bytes.
-    const LOGICAL_BYTES: f64 = 4.0 * TIB;
+    const LOGICAL_CAPACITY_BYTES: f64 = 4.0 * TIB;
     const NVRAM_TO_FLASH_BIT_COST: f64 = 5.0;
-    const SEGMENT_BYTES: f64 = 1024.0;
+    const NVRAM_SEGMENT_BYTES: f64 = 1024.0;
     const SUPERBLOCK_PAGES: f64 = 16.0 * 1024.0;
 
-    fn with_segment_headers(bytes: f64) -> f64 {
-        bytes / (1.0 - segment_header_share(SEGMENT_BYTES))
+    fn bytes_with_segment_headers(bytes: f64) -> f64 {
+        bytes / (1.0 - segment_header_share(NVRAM_SEGMENT_BYTES))
     }
 
     fn remap_log_bytes(remapped_share: f64) -> f64 {
-        LOGICAL_BYTES / PAGE_BYTES * remapped_share * 12.0
+        LOGICAL_CAPACITY_BYTES / PAGE_BYTES * remapped_share * 12.0
     }
 
     fn zipf_content_values(contents_per_page: f64) -> Vec<Value> {
@@ -410,7 +419,7 @@ mod rows {
         ])
     }
 
-    pub(super) fn rm_row(id: &str) -> Option<Vec<Value>> {
+    pub(super) fn remap_ssd_row_values(id: &str) -> Option<Vec<Value>> {
         let duplicates_of = |nvram_bytes: f64| nvram_bytes / nvram_bytes_for_duplicates(1.0);
         let superblocks = 36.0 * GIB / (SUPERBLOCK_PAGES * PAGE_BYTES);
         let tail_pages = SUPERBLOCK_PAGES * 12.0 / PAGE_BYTES;
@@ -428,15 +437,15 @@ mod rows {
                 let entries = nvram_bytes_for_duplicates(GIB);
                 named_values([
                     ("entries", entries / MIB),
-                    ("with heads", with_segment_headers(entries) / MIB),
+                    ("with heads", bytes_with_segment_headers(entries) / MIB),
                 ])
             }
             "RM-06" => named_values([
                 ("entries", duplicates_of(GIB) / GIB),
-                ("with heads", duplicates_of(GIB * (1.0 - segment_header_share(SEGMENT_BYTES))) / GIB),
+                ("with heads", duplicates_of(GIB * (1.0 - segment_header_share(NVRAM_SEGMENT_BYTES))) / GIB),
             ]),
             "RM-07" => named_values([
-                ("1 KiB", to_percent(segment_header_share(SEGMENT_BYTES))),
+                ("1 KiB", to_percent(segment_header_share(NVRAM_SEGMENT_BYTES))),
                 ("256 B", to_percent(segment_header_share(256.0))),
                 ("8 KiB", to_percent(segment_header_share(8.0 * KIB))),
             ]),
@@ -446,7 +455,7 @@ mod rows {
                 [("4 bits", 4.0), ("1 bit", 1.0)]
                     .map(|(name, bits)| (name, per_page_table_bytes(5.0 * TIB, bits) / MIB)),
             ),
-            "RM-11" => one_value(per_page_table_bytes(LOGICAL_BYTES, 1.0) / MIB),
+            "RM-11" => one_value(per_page_table_bytes(LOGICAL_CAPACITY_BYTES, 1.0) / MIB),
             "RM-12" => one_value([1, 21, 42, 1, 31, 1, 31].iter().map(|&bits| f64::from(bits)).sum()),
             "RM-14" => named_values([("references", 2f64.powi(4) - 1.0)]),
             "RM-30" => zipf_content_values(0.9),
@@ -462,23 +471,23 @@ mod rows {
     }
 
     /// Returns the energy of compressing a page, microjoules (integrated lifetime management paper, section IV).
-    fn compress_uj() -> f64 {
+    fn page_compression_uj() -> f64 {
         energy_uj(64.0, 60.0)
     }
 
-    fn hash_uj() -> f64 {
+    fn page_hash_uj() -> f64 {
         energy_uj(8.6, 49.0)
     }
 
-    fn program_uj() -> f64 {
+    fn page_program_uj() -> f64 {
         energy_uj(600.0, 48.5)
     }
 
-    const EPOCH_S: f64 = 300.0;
+    const LIFETIME_EPOCH_S: f64 = 300.0;
 
-    pub(super) fn il_row(id: &str) -> Option<Vec<Value>> {
-        let cost = compress_uj() / program_uj();
-        let hash = hash_uj() / program_uj();
+    pub(super) fn integrated_lifetime_row_values(id: &str) -> Option<Vec<Value>> {
+        let cost = page_compression_uj() / page_program_uj();
+        let hash = page_hash_uj() / page_program_uj();
         let budget = endurance_budget_bytes(64.0 * GIB, 3000.0);
         let target = bytes_per_s_for_lifetime(budget, 5.0);
         let none = f64::NAN;
@@ -490,14 +499,14 @@ mod rows {
                 ("2x cost", 2.0 * cost),
             ]),
             "IL-10" => {
-                let useless = |&k: &i32| chunk_write_share(f64::from(k) / 1000.0) >= 1.0;
+                let useless = |&k: &i32| compressed_chunk_write_share(f64::from(k) / 1000.0) >= 1.0;
                 one_value(f64::from((0..=1000).rev().find(useless).unwrap_or(0) + 1) / 1000.0)
             }
             "IL-11" => {
                 let slope = |left: &dyn Fn(f64) -> f64| {
                     let differences =
                         (0..10).map(|k| left(f64::from(k) / 10.0) - left(f64::from(k + 1) / 10.0));
-                    statement_value(differences.into_iter().all(|step| (step - 0.1).abs() < 1e-12))
+                    truth_value(differences.into_iter().all(|step| (step - 0.1).abs() < 1e-12))
                 };
                 let writes = |ratio: f64| 1.0 - ratio;
                 let energy = |ratio: f64| 1.0 - ratio + hash;
@@ -507,13 +516,15 @@ mod rows {
                     ("break-even, %", to_percent(hash)),
                 ])
             }
-            "IL-12" => {
-                named_values([("compression", compress_uj()), ("hash", hash_uj()), ("program", program_uj())])
-            }
+            "IL-12" => named_values([
+                ("compression", page_compression_uj()),
+                ("hash", page_hash_uj()),
+                ("program", page_program_uj()),
+            ]),
             "IL-13" => named_values([
-                ("MiB per epoch", target * EPOCH_S / MIB),
+                ("MiB per epoch", target * LIFETIME_EPOCH_S / MIB),
                 ("MB/s", target / 1e6),
-                ("epochs", 5.0 * theory::DAYS_PER_YEAR * 86_400.0 / EPOCH_S),
+                ("epochs", 5.0 * theory::DAYS_PER_YEAR * 86_400.0 / LIFETIME_EPOCH_S),
             ]),
             "IL-17" => named_values([("agree", agreeing_decisions_percent())]),
             "IL-14" => named_values(

@@ -7,8 +7,8 @@
 //! Reasons for differences at full size are tested at both sizes.
 
 use super::{
-    Experiment, ExperimentSetting, LARGE_DRIVE_REVERSE_MAP_MB, LOADS, REVERSE_MAP_KINDS, REVERSE_MAP_MB,
-    RequestSource, SQLITE_TESTS, Size, load_source,
+    Experiment, ExperimentSetting, ExperimentSize, GENERATED_LOADS, LARGE_DRIVE_REVERSE_MAP_MB,
+    REVERSE_MAP_KINDS, REVERSE_MAP_MB, RequestSource, SQLITE_TESTS, request_source_of_load,
 };
 use crate::experiment::ExperimentWork;
 
@@ -22,18 +22,21 @@ const LARGE_DRIVE_ERASE_TIME_SETTING: &str = "device.erase_us=156.25";
 const FEMU_PROGRAM_TIME_SETTING: &str = "device.program_us=200";
 /// Factor on the NVRAM size with which the scaled-down device's NVRAM segments leave as much space for entries as those
 /// of the Remap-SSD paper: they waste 9 % instead of 2.3 %.
-const USABLE_NVRAM_FACTOR: f64 = 0.977 / 0.91;
+const USABLE_NVRAM_SIZE_FACTOR: f64 = 0.977 / 0.91;
 
 /// Returns experiments that each repeat one of `catalogue` with a suspected cause of differences changed.
-pub fn cause_experiments(setting: &ExperimentSetting, catalogue: &[Experiment]) -> Vec<Experiment> {
-    let causes = CauseExperiments { setting, catalogue };
+pub fn difference_cause_experiments(
+    setting: &ExperimentSetting,
+    catalogue: &[Experiment],
+) -> Vec<Experiment> {
+    let causes = DifferenceCauseExperiments { setting, catalogue };
     let both_sizes = [causes.fewer_duplicates_experiments(), causes.nvram_size_experiments()].concat();
     match setting.size {
-        Size::Full => both_sizes,
-        Size::Quick => [
+        ExperimentSize::Full => both_sizes,
+        ExperimentSize::Quick => [
             both_sizes,
-            causes.gc_cause_experiments(),
-            causes.entry_capacity_experiments(),
+            causes.gc_difference_experiments(),
+            causes.nvram_entry_capacity_experiments(),
             causes.scan_time_experiments(),
             causes.large_drive_experiments(),
             causes.sqlite_cause_experiments(),
@@ -43,12 +46,12 @@ pub fn cause_experiments(setting: &ExperimentSetting, catalogue: &[Experiment]) 
     }
 }
 
-struct CauseExperiments<'a> {
+struct DifferenceCauseExperiments<'a> {
     setting: &'a ExperimentSetting,
     catalogue: &'a [Experiment],
 }
 
-impl CauseExperiments<'_> {
+impl DifferenceCauseExperiments<'_> {
     /// Returns a copy of the experiment `name` of the catalogue, renamed to `as_name`, with additional settings that
     /// override those of the original.
     fn with_changed_settings(&self, name: &str, as_name: &str, settings: &[&str]) -> Experiment {
@@ -63,7 +66,7 @@ impl CauseExperiments<'_> {
 
     /// Returns a changed experiment as [`Self::with_changed_settings`] does, with a load of the Remap-SSD paper's
     /// section 5.2 in which the number of distinct contents is `contents` times the logical pages.
-    fn with_distinct_contents(
+    fn with_distinct_content_count(
         &self,
         name: &str,
         as_name: &str,
@@ -71,8 +74,12 @@ impl CauseExperiments<'_> {
         settings: &[&str],
     ) -> Experiment {
         let of = name.split('/').next().expect("an experiment of a load");
-        let source =
-            load_source(of, super::scaled_drive(self.setting).logical_pages, contents, self.setting.seed);
+        let source = request_source_of_load(
+            of,
+            super::scaled_drive(self.setting).logical_pages,
+            contents,
+            self.setting.seed,
+        );
         Experiment { source, ..self.with_changed_settings(name, as_name, settings) }
     }
 
@@ -89,8 +96,10 @@ impl CauseExperiments<'_> {
     /// Returns experiments that repeat the loads of section 5.2 with 10 % duplicates as in the Remap-SSD paper: the
     /// number of distinct contents is 0.9 times the logical pages.
     fn fewer_duplicates_experiments(&self) -> Vec<Experiment> {
-        LOADS
-            .map(|of| self.with_distinct_contents(&format!("{of}/opt"), &format!("{of}/opt-10"), 0.9, &[]))
+        GENERATED_LOADS
+            .map(|of| {
+                self.with_distinct_content_count(&format!("{of}/opt"), &format!("{of}/opt-10"), 0.9, &[])
+            })
             .into()
     }
 
@@ -99,7 +108,8 @@ impl CauseExperiments<'_> {
     /// differ only in that size. Rows RM-33 and RM-37: half of the NVRAM, with which remaps save fewer programs once GC
     /// of the NVRAM begins, and NVRAM with enough space for every remap.
     fn nvram_size_experiments(&self) -> Vec<Experiment> {
-        let share = |full: f64, quick: f64| if self.setting.size == Size::Full { full } else { quick };
+        let share =
+            |full: f64, quick: f64| if self.setting.size == ExperimentSize::Full { full } else { quick };
         let roomy = format!("remap.size_mib={}", share(160.0, 20.0));
         let (half, ample) = (share(40.0, 2.5), share(160.0, 10.0));
         let sized = |mib: f64| format!("remap.size_mib={mib}");
@@ -114,24 +124,24 @@ impl CauseExperiments<'_> {
     /// Returns experiments that test causes of the differences in the Remap-SSD paper's rows RM-15 and RM-16: each load
     /// on a drive that is not filled beforehand and therefore has a tenth more spare space, and a file server whose
     /// number of distinct contents is that of its own pages (0.7 * 0.9 / 4 of the logical pages).
-    fn gc_cause_experiments(&self) -> Vec<Experiment> {
+    fn gc_difference_experiments(&self) -> Vec<Experiment> {
         let unfilled = |of: &str, scheme: &str| {
             let as_name = format!("{of}/unfilled-{scheme}");
             self.with_changed_settings(&format!("{of}/{scheme}"), &as_name, &["precondition.filled=false"])
         };
         let mut all = Vec::new();
-        for of in LOADS {
+        for of in GENERATED_LOADS {
             all.extend([unfilled(of, "noremap"), unfilled(of, "opt")]);
         }
         let own = 0.7 * 0.9 / 4.0;
-        all.push(self.with_distinct_contents("fileserver/opt", "fileserver/own-contents-opt", own, &[]));
+        all.push(self.with_distinct_content_count("fileserver/opt", "fileserver/own-contents-opt", own, &[]));
         all
     }
 
     /// Returns experiments that test causes of the differences in the Remap-SSD paper's rows RM-17, 18, 20 and 21:
     /// NVRAM that holds as many reverse-map entries as the paper's, and a smaller NVRAM for loads that map few further
     /// LPNs to stored pages.
-    fn entry_capacity_experiments(&self) -> Vec<Experiment> {
+    fn nvram_entry_capacity_experiments(&self) -> Vec<Experiment> {
         let mut all = Vec::new();
         for of in ["oltp", "random writes"] {
             for mb in &REVERSE_MAP_MB[..2] {
@@ -139,13 +149,13 @@ impl CauseExperiments<'_> {
                 all.push(self.with_changed_settings(
                     &name,
                     &format!("{of}/usable-segments-{mb}"),
-                    &[&usable_nvram_setting(*mb)],
+                    &[&scaled_nvram_size_setting(*mb)],
                 ));
             }
         }
         let small = "remap.size_mib=0.9375";
         let own = 0.7 * 0.9 / 4.0;
-        all.push(self.with_distinct_contents(
+        all.push(self.with_distinct_content_count(
             "fileserver/segments-40",
             "fileserver/own-contents-segments-15",
             own,
@@ -164,10 +174,10 @@ impl CauseExperiments<'_> {
     /// superblocks.
     fn scan_time_experiments(&self) -> Vec<Experiment> {
         let mut all = Vec::new();
-        for of in LOADS {
+        for of in GENERATED_LOADS {
             for mb in REVERSE_MAP_MB {
                 for (scheme, _) in REVERSE_MAP_KINDS {
-                    let room = usable_nvram_setting(mb);
+                    let room = scaled_nvram_size_setting(mb);
                     let mut settings = vec![SCALED_ERASE_TIME_SETTING, FEMU_PROGRAM_TIME_SETTING];
                     if scheme == "segments" {
                         settings.push(&room);
@@ -291,7 +301,7 @@ impl CauseExperiments<'_> {
 
 /// Returns the setting of the NVRAM size with which the scaled-down device has space for as many reverse-map entries,
 /// in proportion to its capacity, as the drive of the Remap-SSD paper has with `mb` MB.
-fn usable_nvram_setting(mb: u32) -> String {
-    let share = if mb < REVERSE_MAP_MB[2] { USABLE_NVRAM_FACTOR } else { 1.0 };
+fn scaled_nvram_size_setting(mb: u32) -> String {
+    let share = if mb < REVERSE_MAP_MB[2] { USABLE_NVRAM_SIZE_FACTOR } else { 1.0 };
     format!("remap.size_mib={}", (f64::from(mb) / 16.0 * share * 1000.0).round() / 1000.0)
 }

@@ -13,7 +13,8 @@
 mod causes;
 
 use super::experiment::{
-    Experiment, ExperimentRecords, ExperimentRun, ExperimentSetting, MAX_CURVE_POINTS, RequestSource, Size,
+    Experiment, ExperimentRecords, ExperimentRun, ExperimentSetting, ExperimentSize, MAX_CURVE_POINTS,
+    RequestSource,
 };
 use super::verdict::Value;
 
@@ -29,10 +30,10 @@ const LARGE_DRIVE_REVERSE_MAP_MB: [u32; 3] = [160, 320, 640];
 const REVERSE_MAP_KINDS: [(&str, &str); 3] =
     [("segments", "segments"), ("nlog", "nvram-log"), ("flog", "flash-log")];
 /// Names of the generated loads of section 5.2 of the Remap-SSD paper.
-const LOADS: [&str; 4] = ["fileserver", "oltp", "ycsb", "random writes"];
+const GENERATED_LOADS: [&str; 4] = ["fileserver", "oltp", "ycsb", "random writes"];
 
 struct ScaledDrive {
-    scale: f64,
+    device_scale: f64,
     /// Number of pages that the drive exports.
     logical_pages: f64,
     settings: Vec<String>,
@@ -42,8 +43,8 @@ struct ScaledDrive {
 /// its number of logical pages.
 fn scaled_drive(setting: &ExperimentSetting) -> ScaledDrive {
     let (scale, blocks, pages) = match setting.size {
-        Size::Quick => (1.0 / 16.0, 576, 64),
-        Size::Full => (1.0, 576, 1024),
+        ExperimentSize::Quick => (1.0 / 16.0, 576, 64),
+        ExperimentSize::Full => (1.0, 576, 1024),
     };
     let settings = vec![
         "device.preset=rm-36g".to_owned(),
@@ -53,7 +54,7 @@ fn scaled_drive(setting: &ExperimentSetting) -> ScaledDrive {
         "replay.arrival=closed".to_owned(),
         format!("replay.seed={}", setting.seed),
     ];
-    ScaledDrive { scale, logical_pages: f64::from(blocks * pages * 16) / 1.125, settings }
+    ScaledDrive { device_scale: scale, logical_pages: f64::from(blocks * pages * 16) / 1.125, settings }
 }
 
 /// Returns the settings for a reverse map of kind `map` with `mb` MB of NVRAM or log.
@@ -63,7 +64,7 @@ fn reverse_map_settings(map: &str, mb: f64) -> Vec<String> {
 
 /// Returns the generated load `name` of the Remap-SSD paper's section 5.2, which writes a few times the exported
 /// capacity. The number of distinct contents is `share` times the logical pages.
-fn load_source(name: &str, logical: f64, share: f64, seed: u64) -> RequestSource {
+fn request_source_of_load(name: &str, logical: f64, share: f64, seed: u64) -> RequestSource {
     let pages = 0.9 * logical;
     let contents = format!("seed={seed}+zipf:a=0.2,contents={}", (share * logical).round());
     match name {
@@ -102,17 +103,17 @@ pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
         f2fs_experiments(setting),
     ]
     .concat();
-    let causes = causes::cause_experiments(setting, &catalogue);
+    let causes = causes::difference_cause_experiments(setting, &catalogue);
     [catalogue, causes].concat()
 }
 
 fn deduplication_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
-    let ScaledDrive { scale, logical_pages: logical, settings } = scaled_drive(setting);
+    let ScaledDrive { device_scale: scale, logical_pages: logical, settings } = scaled_drive(setting);
     let state = ["precondition.mode=aged", "precondition.filled=true"].map(str::to_owned).to_vec();
     let base = [settings, state, nvram_segment_size_setting(setting.size)].concat();
     let mut experiments = Vec::new();
-    for name in LOADS {
-        let input = (load_source(name, logical, 0.7, setting.seed), scale);
+    for name in GENERATED_LOADS {
+        let input = (request_source_of_load(name, logical, 0.7, setting.seed), scale);
         let mut add = |variant: &str, design, extra: Vec<String>| {
             let name = format!("{name}/{variant}");
             experiments.push(Experiment::new_replay(
@@ -129,7 +130,7 @@ fn deduplication_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
                 add(&format!("{scheme}-{mb}"), "remap", reverse_map_settings(map, f64::from(mb) * scale));
             }
         }
-        if name != LOADS[3] {
+        if name != GENERATED_LOADS[3] {
             continue;
         }
         for (scheme, map) in &REVERSE_MAP_KINDS[..2] {
@@ -150,10 +151,10 @@ fn deduplication_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
 
 /// Returns the setting for the size of NVRAM segments: the Remap-SSD paper's 1 KiB, or less if superblocks are scaled
 /// down.
-fn nvram_segment_size_setting(size: Size) -> Vec<String> {
+fn nvram_segment_size_setting(size: ExperimentSize) -> Vec<String> {
     match size {
-        Size::Quick => vec!["remap.segment_bytes=256".to_owned()],
-        Size::Full => Vec::new(),
+        ExperimentSize::Quick => vec!["remap.segment_bytes=256".to_owned()],
+        ExperimentSize::Full => Vec::new(),
     }
 }
 
@@ -162,8 +163,8 @@ fn nvram_segment_size_setting(size: Size) -> Vec<String> {
 /// keep their sizes; the scaled-down device has fewer superblocks instead.
 fn segment_size_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     let blocks = match setting.size {
-        Size::Quick => 72,
-        Size::Full => 576,
+        ExperimentSize::Quick => 72,
+        ExperimentSize::Full => 576,
     };
     let ScaledDrive { settings, .. } = scaled_drive(setting);
     let scale = f64::from(blocks) / 576.0;
@@ -180,7 +181,7 @@ fn segment_size_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
                 vec![format!("remap.segment_bytes={bytes}")],
             ]
             .concat();
-            let input = (load_source("random writes", logical, 0.9, setting.seed), scale);
+            let input = (request_source_of_load("random writes", logical, 0.9, setting.seed), scale);
             let settings = [settings.clone(), shape.to_vec(), sizes].concat();
             Experiment::new_replay(format!("segment/{bytes}"), input, "remap", settings)
         })
@@ -194,13 +195,13 @@ fn segment_size_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
 /// greatest for mail. At full size a drive takes 2.5 GB of memory.
 fn trace_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     let size = match setting.size {
-        Size::Quick => 1.0 / 32.0,
-        Size::Full => 1.0,
+        ExperimentSize::Quick => 1.0 / 32.0,
+        ExperimentSize::Full => 1.0,
     };
     let mut experiments = Vec::new();
     for (trace, name, duplicates) in [("homes", "fiu-homes", 0.33), ("mail", "fiu-mail", 0.92)] {
         let keys = format!(",duplicates={duplicates},seed={}", setting.seed);
-        let (source, scale) = setting.traces.source_of(name, &keys, size);
+        let (source, scale) = setting.traces.request_source_of_trace(name, &keys, size);
         let drive = [
             "device.dies_per_channel=4".to_owned(),
             "device.superblock_planes=32".to_owned(),
@@ -231,7 +232,7 @@ fn trace_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
 /// Returns experiments with all kinds of reverse map for a case study in which the host issues remaps, on a new device
 /// with a reverse map of 80 MB. `spec` is the model of the host (file system or database) without its key `remap`.
 fn case_study_experiments(setting: &ExperimentSetting, name: &str, spec: &str) -> Vec<Experiment> {
-    let ScaledDrive { scale, settings, .. } = scaled_drive(setting);
+    let ScaledDrive { device_scale: scale, settings, .. } = scaled_drive(setting);
     let one = |variant: &str, design, remap: &str, extra: Vec<String>| {
         let source = RequestSource::Substitute(format!("{spec},remap={remap},seed={}", setting.seed));
         let settings = [settings.clone(), nvram_segment_size_setting(setting.size), extra].concat();
@@ -246,7 +247,7 @@ fn case_study_experiments(setting: &ExperimentSetting, name: &str, spec: &str) -
 }
 
 fn sqlite_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
-    let scale = scaled_drive(setting).scale;
+    let scale = scaled_drive(setting).device_scale;
     let entries = |full: f64| (full * scale).round();
     [
         case_study_experiments(setting, "fillrandom", &format!("sqlite-wal:entries={}", entries(1.6e6))),
@@ -256,7 +257,7 @@ fn sqlite_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
             &format!("sqlite-wal:entries={},order=sequential", entries(1.5e6)),
         )
         .into_iter()
-        .map(Experiment::with_curve)
+        .map(Experiment::with_progress_curve)
         .collect(),
     ]
     .concat()
@@ -279,7 +280,7 @@ type Result<T> = std::result::Result<T, String>;
 /// Computes our values for one row (reported result) of the Remap-SSD paper from the finished experiments; `None` if no
 /// experiment is about the row.
 pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
-    let row = measure_any_row(id, runs)?;
+    let row = measure_row_without_trace_check(id, runs)?;
     let is_of_traces = ["RM-24", "RM-25", "RM-26", "RM-27", "RM-28"].contains(&id);
     Some(if is_of_traces {
         row.and_then(|values| require_duplicates_in_traces(runs).map(|()| values))
@@ -302,21 +303,21 @@ fn require_duplicates_in_traces(runs: &ExperimentRecords) -> Result<()> {
     Ok(())
 }
 
-fn measure_any_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
+fn measure_row_without_trace_check(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
     Some(match id {
-        "RM-15" => values_per_load(runs, &[("10", "opt-10"), ("30", "opt")], |opt, none| {
+        "RM-15" => values_by_load_and_duplicates(runs, &[("10", "opt-10"), ("30", "opt")], |opt, none| {
             requests_per_s(opt) / requests_per_s(none)
         }),
-        "RM-16" => values_per_load(runs, &[("30", "opt")], |opt, none| {
+        "RM-16" => values_by_load_and_duplicates(runs, &[("30", "opt")], |opt, none| {
             100.0 * (1.0 - write_amplification(opt) / write_amplification(none))
         }),
-        "RM-17" => demoted_bind_percents(runs, 40),
-        "RM-18" => demoted_bind_percents(runs, 80),
-        "RM-19" => demoted_bind_percents(runs, 120),
-        "RM-20" => mean_gains_over_logs(runs, &LOADS, 40),
-        "RM-21" => mean_gains_over_logs(runs, &LOADS, 80),
-        "RM-22" => mean_gains_over_logs(runs, &LOADS, 120).and_then(|values| {
-            let on_timelines = gains_over_logs(|scheme| {
+        "RM-17" => percents_of_remaps_made_writes(runs, 40),
+        "RM-18" => percents_of_remaps_made_writes(runs, 80),
+        "RM-19" => percents_of_remaps_made_writes(runs, 120),
+        "RM-20" => mean_throughput_gains_over_logs(runs, &GENERATED_LOADS, 40),
+        "RM-21" => mean_throughput_gains_over_logs(runs, &GENERATED_LOADS, 80),
+        "RM-22" => mean_throughput_gains_over_logs(runs, &GENERATED_LOADS, 120).and_then(|values| {
+            let on_timelines = percent_gains_over_logs(|scheme| {
                 let of = |scheme: &str| {
                     runs.run_named(&format!("random writes/timeline-{scheme}-120")).map(requests_per_s)
                 };
@@ -331,9 +332,9 @@ fn measure_any_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
             .iter()
             .map(|&mb| Ok(Value::new(format!("{mb} MB"), extra_write_amplification_percent(runs, mb)?)))
             .collect(),
-        "RM-24" => gains_by_reverse_map_size(runs, "flog"),
-        "RM-25" => gains_by_reverse_map_size(runs, "nlog"),
-        "RM-26" => performance_loss_against_opt(runs),
+        "RM-24" => throughput_gains_by_reverse_map_size(runs, "flog"),
+        "RM-25" => throughput_gains_by_reverse_map_size(runs, "nlog"),
+        "RM-26" => throughput_losses_against_opt(runs),
         "RM-27" => ["homes", "mail"]
             .iter()
             .map(|trace| {
@@ -355,17 +356,17 @@ fn measure_any_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
                 ))
             })
             .collect(),
-        "RM-29" => segment_size_values(runs),
+        "RM-29" => effect_of_nvram_segment_size(runs),
         "RM-33" => Ok(vec![]).and_then(|_: Vec<Value>| {
             let left = mean_ratio_to_baseline(runs, &SQLITE_TESTS, "segments", "noremap", |run| {
                 run.figure("programs")
             })?;
             Ok(vec![Value::new("", 100.0 * (1.0 - left))])
         }),
-        "RM-34" => gains_over_logs(|scheme| {
+        "RM-34" => percent_gains_over_logs(|scheme| {
             mean_ratio_to_baseline(runs, &SQLITE_TESTS, "segments", scheme, requests_per_s_after_first_erase)
         }),
-        "RM-36" => largest_group(runs),
+        "RM-36" => largest_referrer_scan_kb(runs),
         "RM-37" => host_page_rates_after_first_erase(runs),
         "RM-38" => SQLITE_TESTS
             .iter()
@@ -376,10 +377,10 @@ fn measure_any_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
                 Ok(Value::new(*test, f64::from(u8::from(begins("segments")? > begins("noremap")?))))
             })
             .collect(),
-        "RM-39" => phase_gain(runs, "noremap", 1),
-        "RM-40" => phase_gain(runs, "noremap", 2),
-        "RM-41" => gains_over_logs(|scheme| phase_duration_ratio(runs, scheme, 0)),
-        "RM-42" => gains_over_logs(|scheme| phase_duration_ratio(runs, scheme, 2)),
+        "RM-39" => phase_speedup_percent(runs, "noremap", 1),
+        "RM-40" => phase_speedup_percent(runs, "noremap", 2),
+        "RM-41" => percent_gains_over_logs(|scheme| phase_duration_ratio(runs, scheme, 0)),
+        "RM-42" => percent_gains_over_logs(|scheme| phase_duration_ratio(runs, scheme, 2)),
         "RM-43" => performance_losses_by_reverse_map(runs),
         _ => return None,
     })
@@ -427,7 +428,7 @@ fn mean_ratio_to_baseline(
 /// Computes `value` for every generated load and every share of duplicates, from a run of `Opt` (ideal reverse map) and
 /// the run of `NoRemap`. Each entry of `shares` is a percentage of duplicates and the name of the `Opt` run with it.
 /// `NoRemap` does not deduplicate, so its run is the same for all shares.
-fn values_per_load(
+fn values_by_load_and_duplicates(
     runs: &ExperimentRecords,
     shares: &[(&str, &str)],
     value: impl Fn(ExperimentRun<'_>, ExperimentRun<'_>) -> f64,
@@ -437,32 +438,32 @@ fn values_per_load(
             (runs.run_named(&format!("{load}/{scheme}"))?, runs.run_named(&format!("{load}/noremap"))?);
         Ok(Value::new(format!("{load} {duplicates} %"), value(opt, none)))
     };
-    shares.iter().flat_map(|&share| LOADS.map(|load| of(share, load))).collect()
+    shares.iter().flat_map(|&share| GENERATED_LOADS.map(|load| of(share, load))).collect()
 }
 
 /// Returns in percent how many of the wanted remaps (mappings of a further LPN to a stored page) became page programs
 /// because no NVRAM entry was free.
-fn demoted_bind_percents(runs: &ExperimentRecords, mb: u32) -> Result<Vec<Value>> {
+fn percents_of_remaps_made_writes(runs: &ExperimentRecords, mb: u32) -> Result<Vec<Value>> {
     let of = |load: &&str| {
         let run = runs.run_named(&format!("{load}/segments-{mb}"))?;
         let full = run.figure("parts.demoted_full");
         let all = full + run.figure("parts.demoted_saturated") + run.figure("writes_by_form.deduplicated");
         Ok(Value::new(*load, 100.0 * full / all))
     };
-    LOADS.iter().map(of).collect()
+    GENERATED_LOADS.iter().map(of).collect()
 }
 
 /// Returns the performance gain of Remap-SSD over the reverse map in a log on flash (`FLog`) and in a log in NVRAM
 /// (`NLog`), percent. `ratio` gets `flog` or `nlog` and returns Remap-SSD's performance divided by that of this log.
-fn gains_over_logs(ratio: impl Fn(&str) -> Result<f64>) -> Result<Vec<Value>> {
+fn percent_gains_over_logs(ratio: impl Fn(&str) -> Result<f64>) -> Result<Vec<Value>> {
     [("FLog", "flog"), ("NLog", "nlog")]
         .iter()
         .map(|(name, scheme)| Ok(Value::new(*name, 100.0 * (ratio(scheme)? - 1.0))))
         .collect()
 }
 
-fn mean_gains_over_logs(runs: &ExperimentRecords, of: &[&str], mb: u32) -> Result<Vec<Value>> {
-    gains_over_logs(|scheme| {
+fn mean_throughput_gains_over_logs(runs: &ExperimentRecords, of: &[&str], mb: u32) -> Result<Vec<Value>> {
+    percent_gains_over_logs(|scheme| {
         mean_ratio_to_baseline(runs, of, &format!("segments-{mb}"), &format!("{scheme}-{mb}"), requests_per_s)
     })
 }
@@ -471,7 +472,7 @@ fn extra_write_amplification_percent(runs: &ExperimentRecords, mb: u32) -> Resul
     let over = |scheme: &str| {
         mean_ratio_to_baseline(
             runs,
-            &LOADS,
+            &GENERATED_LOADS,
             &format!("segments-{mb}"),
             &format!("{scheme}-{mb}"),
             write_amplification,
@@ -480,7 +481,7 @@ fn extra_write_amplification_percent(runs: &ExperimentRecords, mb: u32) -> Resul
     Ok(100.0 * (f64::midpoint(over("flog")?, over("nlog")?) - 1.0))
 }
 
-fn gains_by_reverse_map_size(runs: &ExperimentRecords, scheme: &str) -> Result<Vec<Value>> {
+fn throughput_gains_by_reverse_map_size(runs: &ExperimentRecords, scheme: &str) -> Result<Vec<Value>> {
     let of = |mb: &u32| {
         let gain = mean_ratio_to_baseline(
             runs,
@@ -494,7 +495,7 @@ fn gains_by_reverse_map_size(runs: &ExperimentRecords, scheme: &str) -> Result<V
     LARGE_DRIVE_REVERSE_MAP_MB.iter().map(of).collect()
 }
 
-fn performance_loss_against_opt(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn throughput_losses_against_opt(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut gaps = Vec::new();
     for trace in ["homes", "mail"] {
         for mb in LARGE_DRIVE_REVERSE_MAP_MB {
@@ -509,7 +510,7 @@ fn performance_loss_against_opt(runs: &ExperimentRecords) -> Result<Vec<Value>> 
     Ok(vec![Value::new("mean", mean), Value::new("largest", gaps.into_iter().fold(f64::MIN, f64::max))])
 }
 
-fn segment_size_values(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn effect_of_nvram_segment_size(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let of = |value: fn(ExperimentRun<'_>) -> f64| ratio_to_baseline(runs, "segment", "8192", "1024", value);
     Ok(vec![
         Value::new("performance lost", 100.0 * (1.0 - of(requests_per_s)?)),
@@ -517,7 +518,7 @@ fn segment_size_values(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     ])
 }
 
-fn largest_group(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn largest_referrer_scan_kb(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let sizes: Result<Vec<f64>> = SQLITE_TESTS
         .iter()
         .map(|test| runs.run_named(&format!("{test}/segments"))?.required_figure("parts.largest_group_bytes"))
@@ -534,8 +535,9 @@ fn host_page_rates_after_first_erase(runs: &ExperimentRecords) -> Result<Vec<Val
     if to > none.required_figure("timing.device_s")? {
         return Err("the run without remaps (NoRemap) has finished before the compared window of time".into());
     }
-    let rate =
-        |run: ExperimentRun<'_>| (host_pages_until(run, to) - host_pages_until(run, from)) / (to - from);
+    let rate = |run: ExperimentRun<'_>| {
+        (host_pages_written_until(run, to) - host_pages_written_until(run, from)) / (to - from)
+    };
     let (remap, none) = (rate(remap), rate(none));
     Ok(vec![
         Value::new("NoRemap is faster", f64::from(u8::from(none > remap))),
@@ -546,7 +548,7 @@ fn host_page_rates_after_first_erase(runs: &ExperimentRecords) -> Result<Vec<Val
 
 /// Returns the number of host pages written until `device_s` seconds of simulated time, interpolated linearly between
 /// the points of the recorded curve.
-fn host_pages_until(run: ExperimentRun<'_>, device_s: f64) -> f64 {
+fn host_pages_written_until(run: ExperimentRun<'_>, device_s: f64) -> f64 {
     let point =
         |k: usize| (run.figure(&format!("curve.{k}.device_s")), run.figure(&format!("curve.{k}.host_pages")));
     let mut last = (0.0, 0.0);
@@ -570,7 +572,7 @@ fn phase_duration_ratio(runs: &ExperimentRecords, baseline: &str, phase: usize) 
 }
 
 /// Returns how much faster a phase of the F2FS load is with Remap-SSD than with the reference, percent.
-fn phase_gain(runs: &ExperimentRecords, baseline: &str, phase: usize) -> Result<Vec<Value>> {
+fn phase_speedup_percent(runs: &ExperimentRecords, baseline: &str, phase: usize) -> Result<Vec<Value>> {
     Ok(vec![Value::new("", 100.0 * (phase_duration_ratio(runs, baseline, phase)? - 1.0))])
 }
 

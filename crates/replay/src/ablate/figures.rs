@@ -17,18 +17,18 @@ pub(super) struct AblationFigure {
     more_is_better: bool,
 }
 
-const fn cost_figure(key: &'static str, short: &'static str) -> AblationFigure {
+const fn less_is_better_figure(key: &'static str, short: &'static str) -> AblationFigure {
     AblationFigure { key, short_title: short, more_is_better: false }
 }
 
 /// All figures (results of a run) that an ablation examines, page programs first.
 pub(super) const ABLATION_FIGURES: [AblationFigure; 6] = [
-    cost_figure("programs", "programs"),
-    cost_figure("erases", "erases"),
-    AblationFigure { more_is_better: true, ..cost_figure("tb_written_until_worn", "TB") },
-    cost_figure("read_mean_us", "read us"),
-    cost_figure("write_mean_us", "write us"),
-    cost_figure("ram_mib", "MiB"),
+    less_is_better_figure("programs", "programs"),
+    less_is_better_figure("erases", "erases"),
+    AblationFigure { more_is_better: true, ..less_is_better_figure("tb_written_until_worn", "TB") },
+    less_is_better_figure("read_mean_us", "read us"),
+    less_is_better_figure("write_mean_us", "write us"),
+    less_is_better_figure("ram_mib", "MiB"),
 ];
 
 impl AblationFigure {
@@ -124,7 +124,7 @@ impl<'a> FigureValues<'a> {
         let gain = |(player, mechanism): (usize, ContentName)| Gain {
             mechanism,
             alone: self.change_over_subsets(game.gain_alone(player), &[0, 1 << player]),
-            last: self.change_over_subsets(game.gain_beside_others(player), &[all & !(1 << player), all]),
+            last: self.change_over_subsets(game.gain_over_all_others(player), &[all & !(1 << player), all]),
             shapley: self.change_over_all_subsets(game.shapley_value(player)),
         };
         let whole = game.empty_subset_value().and_then(|baseline| Some(game.full_subset_value()? - baseline));
@@ -147,7 +147,7 @@ impl<'a> FigureValues<'a> {
         let sign = if self.figure.more_is_better { -1.0 } else { 1.0 };
         let ((first_player, first), (second_player, second)) = (one, other);
         let (a, b) = (1 << first_player, 1 << second_player);
-        let interaction = self.subset_game.interaction(first_player, second_player);
+        let interaction = self.subset_game.player_interaction(first_player, second_player);
         Overlap {
             first,
             second,
@@ -176,6 +176,6 @@ impl<'a> FigureValues<'a> {
     fn why_no_shapley(&self, subsets: &[SubsetRun]) -> Option<String> {
         let values = self.subset_game.subset_values();
         let lacking = values.iter().position(Option::is_none)?;
-        values.iter().any(Option::is_some).then(|| subsets[lacking].why_missing())
+        values.iter().any(Option::is_some).then(|| subsets[lacking].why_figure_is_missing())
     }
 }

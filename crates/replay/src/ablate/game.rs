@@ -55,7 +55,7 @@ impl CooperativeGame {
     }
 
     /// Returns how much a player adds to the value of all other players, which is what the whole loses without it.
-    pub fn gain_beside_others(&self, player: usize) -> Option<f64> {
+    pub fn gain_over_all_others(&self, player: usize) -> Option<f64> {
         self.gain_over_subset(player, (self.values.len() - 1) & !(1 << player))
     }
 
@@ -75,7 +75,7 @@ impl CooperativeGame {
 
     /// Returns the interaction of two players: how much both together add to the empty subset, less what each adds
     /// alone.
-    pub fn interaction(&self, one: usize, other: usize) -> Option<f64> {
+    pub fn player_interaction(&self, one: usize, other: usize) -> Option<f64> {
         let together = self.subset_value(1 << one | 1 << other)? - self.empty_subset_value()?;
         Some(together - self.gain_alone(one)? - self.gain_alone(other)?)
     }

@@ -102,7 +102,7 @@ impl SubsetRun {
 
     /// Returns the name of the subset: its mechanisms with plus signs between them, or `none`.
     pub fn name(&self) -> String {
-        subset::joined_names(&self.mechanisms)
+        subset::joined_mechanism_names(&self.mechanisms)
     }
 
     /// Whether this subset of the mechanisms was refused, or run to the end of the input.
@@ -111,7 +111,7 @@ impl SubsetRun {
     }
 
     /// Returns why a figure of this subset of the mechanisms is missing.
-    fn why_missing(&self) -> String {
+    fn why_figure_is_missing(&self) -> String {
         let name = self.name();
         match (&self.run, &self.refused) {
             (_, Some(_)) => format!("the engine refuses {name}"),
@@ -154,7 +154,7 @@ impl Ablation {
     }
 
     /// Returns the runs that exist, each with the name of its subset of the mechanisms.
-    fn runs(&self) -> Vec<(String, &RunRecord)> {
+    fn runs_by_subset_name(&self) -> Vec<(String, &RunRecord)> {
         self.subsets.iter().filter_map(|subset| Some((subset.name(), subset.run.as_ref()?))).collect()
     }
 }

@@ -68,7 +68,7 @@ impl AblatedMechanisms {
 
     /// Returns the name of a subset: its mechanisms with plus signs between them; `none` if it is empty.
     pub fn subset_name(&self, subset: MechanismSubset) -> String {
-        joined_names(&self.mechanisms_of(subset))
+        joined_mechanism_names(&self.mechanisms_of(subset))
     }
 
     /// Returns the setting that gives a design the mechanisms of a subset. Deduplication serves remap commands too, so
@@ -78,12 +78,12 @@ impl AblatedMechanisms {
         if members.contains(&ContentName::DEDUP) {
             members.retain(|&name| name != ContentName::Remap);
         }
-        format!("parts.content={}", joined_names(&members))
+        format!("parts.content={}", joined_mechanism_names(&members))
     }
 }
 
 /// Joins names of mechanisms with plus signs; `none` if there are no names.
-pub(super) fn joined_names(members: &[ContentName]) -> String {
+pub(super) fn joined_mechanism_names(members: &[ContentName]) -> String {
     if members.is_empty() {
         return "none".to_owned();
     }

@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 use super::figures::ABLATION_FIGURES;
 use super::{Ablation, Change, FigureGains, Overlap, SubsetRun};
 use crate::report::{
-    self, FigureColumn, LINE_WIDTH, NOT_STEADY_MARK, aligned_text, figure_column, lines_above_table,
+    self, FigureColumn, LINE_WIDTH_CHARS, NOT_STEADY_MARK, aligned_text, figure_column, lines_above_table,
     lines_below_table, with_thousands_separators,
 };
 
 /// Largest number of pairs of mechanisms whose overlap is described in a sentence.
-const MAX_DESCRIBED_PAIRS: usize = 2;
+const MAX_DESCRIBED_OVERLAPS: usize = 2;
 /// Smallest overlap of two mechanisms that is described in a sentence, as a share of the baseline's figure.
-const MIN_DESCRIBED_OVERLAP: f64 = 0.001;
+const MIN_DESCRIBED_OVERLAP_SHARE: f64 = 0.001;
 
 const SUBSETS_CAPTION: &str = "\
 page programs, block erases, TB written until worn, mean latencies of reads and
@@ -38,23 +38,23 @@ pub(crate) struct AblationTables {
     pub(crate) gains: TableRows,
     /// Table of the overlaps of two mechanisms each; `None` if there is only one mechanism.
     pub(crate) overlaps: Option<TableRows>,
-    pub(crate) sentences: String,
+    pub(crate) sentences_below_tables: String,
 }
 
 impl Ablation {
     /// Returns the tables and sentences that [`ablation_text`] prints; `None` if no subset of the mechanisms was run.
     pub(crate) fn to_tables(&self) -> Option<AblationTables> {
-        let runs = self.runs();
+        let runs = self.runs_by_subset_name();
         let (_, first) = runs.first()?;
         let has_pairs = self.mechanisms.len() > 1;
         let of_overlaps = if has_pairs { overlap_sentences(&self.figures[0]) } else { String::new() };
         Some(AblationTables {
-            title: title(self),
+            title: ablation_title(self),
             preamble: lines_above_table(first),
             subsets: subset_rows(self),
             gains: gain_rows(self),
             overlaps: has_pairs.then(|| overlap_rows(self)),
-            sentences: of_overlaps
+            sentences_below_tables: of_overlaps
                 + &missing_subset_sentences(self)
                 + &missing_shapley_sentences(self)
                 + &lines_below_table(&runs),
@@ -64,15 +64,15 @@ impl Ablation {
 
 /// Returns an ablation as tables whose lines fit a terminal; empty if no subset of the mechanisms was run.
 pub fn ablation_text(ablation: &Ablation) -> String {
-    write_tables(ablation, fit_to_terminal)
+    rendered_tables(ablation, split_to_terminal_width)
 }
 
 /// Returns an ablation as tables in Markdown; empty if no subset of the mechanisms was run.
 pub fn ablation_markdown(ablation: &Ablation) -> String {
-    write_tables(ablation, |rows| format!("\n{}", report::markdown_table(rows)))
+    rendered_tables(ablation, |rows| format!("\n{}", report::markdown_table(rows)))
 }
 
-fn write_tables(ablation: &Ablation, render: fn(&[Vec<String>]) -> String) -> String {
+fn rendered_tables(ablation: &Ablation, render: fn(&[Vec<String>]) -> String) -> String {
     let Some(shown) = ablation.to_tables() else { return String::new() };
     let mut text = shown.title + &shown.preamble + SUBSETS_CAPTION + &render(&shown.subsets);
     text += GAINS_CAPTION;
@@ -81,10 +81,10 @@ fn write_tables(ablation: &Ablation, render: fn(&[Vec<String>]) -> String) -> St
         text += OVERLAPS_CAPTION;
         text += &render(overlaps);
     }
-    text + &shown.sentences
+    text + &shown.sentences_below_tables
 }
 
-fn title(ablation: &Ablation) -> String {
+fn ablation_title(ablation: &Ablation) -> String {
     let names: Vec<&str> = ablation.mechanisms.iter().map(|name| name.name()).collect();
     let settings =
         if ablation.settings.is_empty() { String::new() } else { format!(", {}", ablation.settings) };
@@ -93,7 +93,7 @@ fn title(ablation: &Ablation) -> String {
 
 /// Returns rows as text: divided into tables whose lines fit a terminal, each with the first column and as many others
 /// as fit.
-fn fit_to_terminal(rows: &[Vec<String>]) -> String {
+fn split_to_terminal_width(rows: &[Vec<String>]) -> String {
     let part_of = |columns: &[usize]| -> TableRows {
         let cells = |row: &Vec<String>| [0].iter().chain(columns).map(|&at| row[at].clone()).collect();
         rows.iter().map(cells).collect()
@@ -103,7 +103,7 @@ fn fit_to_terminal(rows: &[Vec<String>]) -> String {
     for at in 1..rows[0].len() {
         let part = parts.last_mut().expect("there is one");
         part.push(at);
-        if part.len() > 1 && width(part) > LINE_WIDTH {
+        if part.len() > 1 && width(part) > LINE_WIDTH_CHARS {
             part.pop();
             parts.push(vec![at]);
         }
@@ -127,11 +127,11 @@ fn subset_rows(ablation: &Ablation) -> TableRows {
 /// Returns the rows of the table of gains: a block per figure, with a row per mechanism. A figure that no run has is a
 /// row of dashes.
 fn gain_rows(ablation: &Ablation) -> TableRows {
-    let heads = ["alone", "last", "Shapley"].map(|head| figure_with_share(head, "%"));
+    let heads = ["alone", "last", "Shapley"].map(|head| change_with_share_text(head, "%"));
     let mut rows = vec![[vec![String::new()], heads.to_vec()].concat()];
     for figure in &ablation.figures {
         let is_known = figure.baseline.is_some() || figure.why_no_shapley.is_some();
-        let blank = if is_known { String::new() } else { figure_with_share("-", "-") };
+        let blank = if is_known { String::new() } else { change_with_share_text("-", "-") };
         rows.push([vec![figure.title.clone()], vec![blank; 3]].concat());
         if !is_known {
             continue;
@@ -151,7 +151,7 @@ fn gain_rows(ablation: &Ablation) -> TableRows {
 fn overlap_rows(ablation: &Ablation) -> TableRows {
     let has_some = |gains: &FigureGains| gains.overlaps.iter().any(|pair| pair.overlap.is_some());
     let shown = || ABLATION_FIGURES.iter().zip(&ablation.figures).filter(|(_, gains)| has_some(gains));
-    let head = shown().map(|(figure, _)| figure_with_share(figure.short_title, "%"));
+    let head = shown().map(|(figure, _)| change_with_share_text(figure.short_title, "%"));
     let mut rows = vec![std::iter::once(String::new()).chain(head).collect()];
     for (pair, named) in ablation.figures[0].overlaps.iter().enumerate() {
         let cells = shown().map(|(_, gains)| change_cell(gains, gains.overlaps[pair].overlap));
@@ -162,7 +162,7 @@ fn overlap_rows(ablation: &Ablation) -> TableRows {
 }
 
 /// Returns a table cell with a figure's change, and this change as a share of the baseline.
-fn figure_with_share(figure: &str, share: &str) -> String {
+fn change_with_share_text(figure: &str, share: &str) -> String {
     format!("{figure}  {share:>6}")
 }
 
@@ -170,12 +170,12 @@ fn figure_with_share(figure: &str, share: &str) -> String {
 /// baseline.
 fn change_cell(gains: &FigureGains, change: Option<Change>) -> String {
     let Some(Change { absolute, relative, is_from_unsteady_run }) = change else {
-        return figure_with_share("-", "-");
+        return change_with_share_text("-", "-");
     };
     let mark = if is_from_unsteady_run { NOT_STEADY_MARK } else { "" };
     let digits = figure_column(&gains.figure).decimal_digits_of(gains.baseline.unwrap_or(1.0));
     let share = relative.map_or_else(|| "-".to_owned(), |share| signed_text(100.0 * share, 1));
-    figure_with_share(&(signed_text(absolute, digits) + mark), &share)
+    change_with_share_text(&(signed_text(absolute, digits) + mark), &share)
 }
 
 /// Returns `value` as text with `digits` decimals and a plus or minus sign; without a sign if it is rounded to zero.
@@ -193,15 +193,15 @@ fn signed_text(value: f64, digits: usize) -> String {
 fn overlap_sentences(programs: &FigureGains) -> String {
     let share = |pair: &Overlap| pair.overlap.and_then(|overlap| overlap.relative).unwrap_or(0.0);
     let mut pairs: Vec<&Overlap> =
-        programs.overlaps.iter().filter(|pair| share(pair).abs() >= MIN_DESCRIBED_OVERLAP).collect();
+        programs.overlaps.iter().filter(|pair| share(pair).abs() >= MIN_DESCRIBED_OVERLAP_SHARE).collect();
     pairs.sort_by(|one, other| share(other).abs().total_cmp(&share(one).abs()));
     if pairs.is_empty() && programs.overlaps.iter().all(|pair| pair.overlap.is_some()) {
         return format!(
             "no two overlap by {:.1} % of the baseline's page programs\n",
-            100.0 * MIN_DESCRIBED_OVERLAP
+            100.0 * MIN_DESCRIBED_OVERLAP_SHARE
         );
     }
-    pairs.iter().take(MAX_DESCRIBED_PAIRS).map(|pair| overlap_sentence(pair, share(pair))).collect()
+    pairs.iter().take(MAX_DESCRIBED_OVERLAPS).map(|pair| overlap_sentence(pair, share(pair))).collect()
 }
 
 fn overlap_sentence(pair: &Overlap, share: f64) -> String {

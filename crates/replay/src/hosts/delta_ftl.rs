@@ -15,17 +15,17 @@ use super::keys::SpecValues;
 use super::substitute::{READS_KEY, SCALE_KEY, SubstituteGenerator, THETA_KEY, TraceFacts};
 use crate::workload::options::{GeneratorKind, SpecError, SpecKey};
 
-const WEAK_SKEW_KEY: SpecKey = SpecKey { default: "0.6", ..THETA_KEY };
+const WEAK_ZIPF_THETA_KEY: SpecKey = SpecKey { default: "0.6", ..THETA_KEY };
 
 pub(super) const FINANCIAL_1: GeneratorKind = GeneratorKind {
     name: "f1",
     meaning: "substitute for Financial 1, 12 hours",
-    keys: &[SCALE_KEY, WEAK_SKEW_KEY, READS_KEY],
+    keys: &[SCALE_KEY, WEAK_ZIPF_THETA_KEY, READS_KEY],
 };
 pub(super) const FINANCIAL_2: GeneratorKind = GeneratorKind {
     name: "f2",
     meaning: "substitute for Financial 2, 12 hours",
-    keys: &[SCALE_KEY, WEAK_SKEW_KEY, READS_KEY],
+    keys: &[SCALE_KEY, WEAK_ZIPF_THETA_KEY, READS_KEY],
 };
 pub(super) const CELLO99_DISK_3: GeneratorKind = GeneratorKind {
     name: "c3",

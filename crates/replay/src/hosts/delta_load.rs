@@ -50,7 +50,7 @@ pub(super) struct DeltaLoad {
     write_probability: EventProbability,
     hot_write_probability: EventProbability,
     hot_read_probability: EventProbability,
-    mean_gap_ns: f64,
+    mean_arrival_gap_ns: f64,
     arrival_time_ns: f64,
     /// Page numbers of the pages that are hot (overwritten often) at present.
     hot_pages: Vec<u64>,
@@ -62,7 +62,7 @@ pub(super) struct DeltaLoad {
     /// Random order in which the pages of the volume become hot (often overwritten).
     heating_order: Permutation,
     /// Number of pages that have become hot (often overwritten) so far.
-    heated_pages: u64,
+    pages_made_hot: u64,
     overwrites_while_hot: u64,
     hot_page_overwrites: u64,
 }
@@ -81,7 +81,7 @@ impl DeltaLoad {
         Ok(Self {
             hot_pages: hot,
             is_hot,
-            heated_pages: hot_pages,
+            pages_made_hot: hot_pages,
             oldest_hot_index: 0,
             heating_order: order,
             volume_pages: pages,
@@ -89,7 +89,7 @@ impl DeltaLoad {
             write_probability: EventProbability::new(keys.number_of_key("write", 0.0..=1.0)?),
             hot_write_probability: EventProbability::new(keys.number_of_key("deltas", 0.0..=1.0)?),
             hot_read_probability: EventProbability::new(keys.number_of_key("hot_reads", 0.0..=1.0)?),
-            mean_gap_ns: if rate > 0.0 { 1e9 / rate } else { 0.0 },
+            mean_arrival_gap_ns: if rate > 0.0 { 1e9 / rate } else { 0.0 },
             arrival_time_ns: 0.0,
             overwrites_while_hot: keys.integer_of_key("life", 1..=u64::MAX)?,
             hot_page_overwrites: 0,
@@ -117,23 +117,23 @@ impl DeltaLoad {
             return;
         }
         // The order is a permutation, so the next page can already be hot only if nearly all pages are.
-        let next = self.heating_order.apply(self.heated_pages % self.volume_pages);
+        let next = self.heating_order.apply(self.pages_made_hot % self.volume_pages);
         self.is_hot[self.hot_pages[self.oldest_hot_index] as usize] = false;
         self.is_hot[next as usize] = true;
         self.hot_pages[self.oldest_hot_index] = next;
-        self.heated_pages += 1;
+        self.pages_made_hot += 1;
         self.oldest_hot_index = (self.oldest_hot_index + 1) % self.hot_pages.len();
     }
 }
 
 impl HostModel for DeltaLoad {
-    fn plan_next_steps(&mut self, script: &mut RequestScript) {
+    fn plan_next_requests(&mut self, script: &mut RequestScript) {
         if self.requests_left == 0 {
             return;
         }
         self.requests_left -= 1;
-        if self.mean_gap_ns > 0.0 {
-            self.arrival_time_ns += exponential_draw(&mut self.random, self.mean_gap_ns);
+        if self.mean_arrival_gap_ns > 0.0 {
+            self.arrival_time_ns += exponential_draw(&mut self.random, self.mean_arrival_gap_ns);
         }
         script.set_arrival_time(self.arrival_time_ns as u64);
         if self.write_probability.is_drawn(&mut self.random) {

@@ -25,7 +25,7 @@ use std::collections::{BTreeSet, VecDeque};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::RemapMode;
 
-use super::files::{draw_file_pages, for_each_run};
+use super::files::{draw_file_size_pages, for_each_consecutive_run};
 use super::keys::SpecValues;
 use super::script::{CopyMethod, RequestScript};
 use super::{HostModel, REMAP_KEY};
@@ -61,7 +61,7 @@ pub(super) const KIND: GeneratorKind = GeneratorKind {
 };
 
 /// Number of pages that the database load overwrites between two syncs; a sync writes the inodes of the changed files.
-const STEPS_BETWEEN_SYNCS: u64 = 32;
+const OVERWRITES_BETWEEN_SYNCS: u64 = 32;
 const BLOCKS_PER_SEGMENT: u32 = 512;
 /// Number of free segments below which F2FS's cleaner starts: one for each log, and two to move blocks into.
 const RESERVE_SEGMENTS: usize = 6;
@@ -88,13 +88,13 @@ enum SegmentState {
 struct BlockOwner {
     file: u32,
     /// Number of the data block in its file; `None` for the inode.
-    index_in_file: Option<u32>,
+    block_index_in_file: Option<u32>,
 }
 
 #[derive(Clone, Default, Debug)]
 struct File {
     blocks: Vec<u32>,
-    inode: Option<u32>,
+    inode_block: Option<u32>,
 }
 
 /// The main area of the simulated file system: its segments of 512 blocks, and the file that owns each block.
@@ -121,7 +121,7 @@ impl MainArea {
         }
     }
 
-    fn append(&mut self, log: AppendLog, owner: BlockOwner) -> u32 {
+    fn append_block(&mut self, log: AppendLog, owner: BlockOwner) -> u32 {
         let block = self.log_heads[log as usize].unwrap_or_else(|| self.open_segment() * BLOCKS_PER_SEGMENT);
         let segment = (block / BLOCKS_PER_SEGMENT) as usize;
         let is_last = (block + 1).is_multiple_of(BLOCKS_PER_SEGMENT);
@@ -137,7 +137,7 @@ impl MainArea {
         self.free_segments.pop_front().expect("the load keeps free segments in reserve")
     }
 
-    fn invalidate(&mut self, block: u32) {
+    fn invalidate_block(&mut self, block: u32) {
         self.block_owners[block as usize] = None;
         self.segment_valid_counts[(block / BLOCKS_PER_SEGMENT) as usize] -= 1;
         self.valid_block_count -= 1;
@@ -167,9 +167,9 @@ enum FileSystemLoad {
 #[derive(Debug)]
 struct DatabasePages {
     /// First page of each file in the common range of all files' pages.
-    file_starts: Vec<u64>,
+    file_first_pages: Vec<u64>,
     page_ranks: Zipf,
-    page_scatter: Permutation,
+    page_permutation: Permutation,
     /// Files that changed since the last sync of the database.
     dirty_files: BTreeSet<u32>,
     load_steps_done: u64,
@@ -182,16 +182,22 @@ impl DatabasePages {
             total += file.blocks.len() as u64;
             total - file.blocks.len() as u64
         });
-        let file_starts = starts.collect();
-        let (page_ranks, page_scatter) = (Zipf::new(total, theta), Permutation::new(total, seed));
-        Self { file_starts, page_ranks, page_scatter, dirty_files: BTreeSet::new(), load_steps_done: 0 }
+        let file_first_pages = starts.collect();
+        let (page_ranks, page_permutation) = (Zipf::new(total, theta), Permutation::new(total, seed));
+        Self {
+            file_first_pages,
+            page_ranks,
+            page_permutation,
+            dirty_files: BTreeSet::new(),
+            load_steps_done: 0,
+        }
     }
 
     /// Draws a popular page of the database; returns its file and its page number in the file.
     fn draw_page(&mut self, random: &mut Xoshiro256PlusPlus) -> (u32, u32) {
-        let page = self.page_scatter.apply(self.page_ranks.draw(random) - 1);
-        let file = self.file_starts.partition_point(|&start| start <= page) - 1;
-        (file as u32, (page - self.file_starts[file]) as u32)
+        let page = self.page_permutation.apply(self.page_ranks.draw(random) - 1);
+        let file = self.file_first_pages.partition_point(|&start| start <= page) - 1;
+        (file as u32, (page - self.file_first_pages[file]) as u32)
     }
 }
 
@@ -206,7 +212,7 @@ pub(super) struct F2fsClean {
     seed: u64,
     steps_per_load: u64,
     copy_method: CopyMethod,
-    progress: LoadPhase,
+    load_phase: LoadPhase,
 }
 
 /// Progress of the host model `f2fs-clean` through its phases: creating files, load, cleaning, load again.
@@ -225,7 +231,8 @@ impl F2fsClean {
         let mean = keys.integer_of_key("mean", 1..=65_536)?;
         let append = keys.integer_of_key("append", 1..=65_536)?;
         let theta = keys.number_of_key("theta", 0.0..=2.0)?;
-        let serves_files = keys.is_first_of_words("load", ["fileserver", "ycsb"], "fileserver or ycsb")?;
+        let serves_files =
+            keys.is_first_of_two_words("load", ["fileserver", "ycsb"], "fileserver or ycsb")?;
         let filled = files * (mean + append + 1);
         if filled * 10 > segments * u64::from(BLOCKS_PER_SEGMENT) * 8 {
             return Err(SpecError::ConflictingKeys(format!(
@@ -245,8 +252,12 @@ impl F2fsClean {
             },
             seed: keys.integer_of_key("seed", 0..=u64::MAX)?,
             steps_per_load: keys.integer_of_key("ops", 0..=1_000_000_000)?,
-            copy_method: if keys.is_on("remap")? { CopyMethod::Remapped } else { CopyMethod::ReadAndWritten },
-            progress: LoadPhase::Creating { next: 0 },
+            copy_method: if keys.is_key_on("remap")? {
+                CopyMethod::Remapped
+            } else {
+                CopyMethod::ReadAndWritten
+            },
+            load_phase: LoadPhase::Creating { next: 0 },
         })
     }
 
@@ -263,7 +274,7 @@ impl F2fsClean {
                 let (file, index) = pages.draw_page(&mut self.random);
                 pages.dirty_files.insert(file);
                 pages.load_steps_done += 1;
-                let is_sync = pages.load_steps_done.is_multiple_of(STEPS_BETWEEN_SYNCS);
+                let is_sync = pages.load_steps_done.is_multiple_of(OVERWRITES_BETWEEN_SYNCS);
                 let dirty = if is_sync { std::mem::take(&mut pages.dirty_files) } else { BTreeSet::new() };
                 self.overwrite_page(file, index, script);
                 for file in dirty {
@@ -279,7 +290,7 @@ impl F2fsClean {
             0 => self.replace_file(file, script),
             1 => self.extend_file(file, append, script),
             _ => {
-                for_each_run(&self.files[file as usize].blocks, |first, pages| {
+                for_each_consecutive_run(&self.files[file as usize].blocks, |first, pages| {
                     script.plan_read(first, pages);
                 });
             }
@@ -287,9 +298,11 @@ impl F2fsClean {
     }
 
     fn overwrite_page(&mut self, file: u32, index: u32, script: &mut RequestScript) {
-        self.clean_until_free(1, script);
-        self.main_area.invalidate(self.files[file as usize].blocks[index as usize]);
-        let block = self.main_area.append(AppendLog::Data, BlockOwner { file, index_in_file: Some(index) });
+        self.clean_until_pages_free(1, script);
+        self.main_area.invalidate_block(self.files[file as usize].blocks[index as usize]);
+        let block = self
+            .main_area
+            .append_block(AppendLog::Data, BlockOwner { file, block_index_in_file: Some(index) });
         self.files[file as usize].blocks[index as usize] = block;
         script.plan_write(u64::from(block), 1);
     }
@@ -297,9 +310,9 @@ impl F2fsClean {
     /// Deletes a file of the simulated file system, and creates it again with another size.
     fn replace_file(&mut self, file: u32, script: &mut RequestScript) {
         for block in std::mem::take(&mut self.files[file as usize].blocks) {
-            self.main_area.invalidate(block);
+            self.main_area.invalidate_block(block);
         }
-        let pages = draw_file_pages(&mut self.random, self.mean_file_pages);
+        let pages = draw_file_size_pages(&mut self.random, self.mean_file_pages);
         self.extend_file(file, pages, script);
     }
 
@@ -308,32 +321,34 @@ impl F2fsClean {
     fn extend_file(&mut self, file: u32, pages: u64, script: &mut RequestScript) {
         let limit = self.main_area.block_owners.len() as u64 * 85 / 100;
         let pages = pages.min(limit.saturating_sub(self.main_area.valid_block_count));
-        self.clean_until_free(pages, script);
+        self.clean_until_pages_free(pages, script);
         let start = self.files[file as usize].blocks.len();
         for index in start as u32..start as u32 + pages as u32 {
-            let block =
-                self.main_area.append(AppendLog::Data, BlockOwner { file, index_in_file: Some(index) });
+            let block = self
+                .main_area
+                .append_block(AppendLog::Data, BlockOwner { file, block_index_in_file: Some(index) });
             self.files[file as usize].blocks.push(block);
         }
-        for_each_run(&self.files[file as usize].blocks[start..], |first, pages| {
+        for_each_consecutive_run(&self.files[file as usize].blocks[start..], |first, pages| {
             script.plan_write(first, pages);
         });
         self.write_inode(file, script);
     }
 
     fn write_inode(&mut self, file: u32, script: &mut RequestScript) {
-        self.clean_until_free(1, script);
-        if let Some(old) = self.files[file as usize].inode.take() {
-            self.main_area.invalidate(old);
+        self.clean_until_pages_free(1, script);
+        if let Some(old) = self.files[file as usize].inode_block.take() {
+            self.main_area.invalidate_block(old);
         }
-        let inode = self.main_area.append(AppendLog::Node, BlockOwner { file, index_in_file: None });
-        self.files[file as usize].inode = Some(inode);
+        let inode =
+            self.main_area.append_block(AppendLog::Node, BlockOwner { file, block_index_in_file: None });
+        self.files[file as usize].inode_block = Some(inode);
         script.plan_write(u64::from(inode), 1);
     }
 
     /// Cleans segments until `pages` pages can be written without using the reserve segments, or nothing is left to
     /// clean.
-    fn clean_until_free(&mut self, pages: u64, script: &mut RequestScript) {
+    fn clean_until_pages_free(&mut self, pages: u64, script: &mut RequestScript) {
         let wanted = RESERVE_SEGMENTS + (pages / u64::from(BLOCKS_PER_SEGMENT)) as usize;
         while self.main_area.free_segments.len() < wanted {
             let Some(victim) = self.main_area.choose_victim() else { return };
@@ -347,7 +362,7 @@ impl F2fsClean {
         let mut moves: Vec<(u32, u32)> = Vec::new();
         for block in first..first + BLOCKS_PER_SEGMENT {
             let Some(owner) = self.main_area.block_owners[block as usize] else { continue };
-            self.main_area.invalidate(block);
+            self.main_area.invalidate_block(block);
             moves.push((self.move_block(owner), block));
         }
         for run in moves.chunk_by(|a, b| a.0 + 1 == b.0 && a.1 + 1 == b.1) {
@@ -363,10 +378,10 @@ impl F2fsClean {
     /// Moves a valid block to the cleaner's log for data or inodes, and returns its new block number.
     fn move_block(&mut self, owner: BlockOwner) -> u32 {
         let file = &mut self.files[owner.file as usize];
-        let Some(index) = owner.index_in_file else {
-            return *file.inode.insert(self.main_area.append(AppendLog::MovedNode, owner));
+        let Some(index) = owner.block_index_in_file else {
+            return *file.inode_block.insert(self.main_area.append_block(AppendLog::MovedNode, owner));
         };
-        let block = self.main_area.append(AppendLog::MovedData, owner);
+        let block = self.main_area.append_block(AppendLog::MovedData, owner);
         file.blocks[index as usize] = block;
         block
     }
@@ -374,7 +389,7 @@ impl F2fsClean {
     /// Performs one more step of the current phase (creating files, load, cleaning), or begins the next phase; returns
     /// the new progress.
     fn advance_phase(&mut self, script: &mut RequestScript) -> LoadPhase {
-        match self.progress {
+        match self.load_phase {
             LoadPhase::Creating { next } if next as usize == self.files.len() => {
                 LoadPhase::Loading { left: self.steps_per_load, again: false }
             }
@@ -404,9 +419,9 @@ impl F2fsClean {
 }
 
 impl HostModel for F2fsClean {
-    fn plan_next_steps(&mut self, script: &mut RequestScript) {
-        while script.is_empty() && self.progress != LoadPhase::Done {
-            self.progress = self.advance_phase(script);
+    fn plan_next_requests(&mut self, script: &mut RequestScript) {
+        while script.is_empty() && self.load_phase != LoadPhase::Done {
+            self.load_phase = self.advance_phase(script);
         }
     }
 }
@@ -435,12 +450,15 @@ mod tests {
         let mut live = 0;
         for (file, number) in model.files.iter().zip(0..) {
             for (&block, index) in file.blocks.iter().zip(0..) {
-                assert_eq!(owner_of(block), Some(BlockOwner { file: number, index_in_file: Some(index) }));
+                assert_eq!(
+                    owner_of(block),
+                    Some(BlockOwner { file: number, block_index_in_file: Some(index) })
+                );
             }
-            if let Some(inode) = file.inode {
-                assert_eq!(owner_of(inode), Some(BlockOwner { file: number, index_in_file: None }));
+            if let Some(inode) = file.inode_block {
+                assert_eq!(owner_of(inode), Some(BlockOwner { file: number, block_index_in_file: None }));
             }
-            live += file.blocks.len() as u64 + u64::from(file.inode.is_some());
+            live += file.blocks.len() as u64 + u64::from(file.inode_block.is_some());
         }
         assert_eq!(live, area.valid_block_count);
     }
@@ -457,15 +475,15 @@ mod tests {
                 RequestScript::new(ContentModel::new(&ContentModelSpec::new(ContentSource::Unique), 1));
             let mut request = Request::default();
             let (mut cleaned, mut was_dirty) = (false, false);
-            while model.progress != LoadPhase::Done {
-                let is_cleaning = model.progress == LoadPhase::Cleaning;
+            while model.load_phase != LoadPhase::Done {
+                let is_cleaning = model.load_phase == LoadPhase::Cleaning;
                 was_dirty |= is_cleaning && model.main_area.choose_victim().is_some();
-                model.progress = model.advance_phase(&mut script);
+                model.load_phase = model.advance_phase(&mut script);
                 while script.next_request(&mut request) {}
                 if is_cleaning {
                     check_block_ownership(&model);
                 }
-                if is_cleaning && model.progress != LoadPhase::Cleaning {
+                if is_cleaning && model.load_phase != LoadPhase::Cleaning {
                     cleaned = true;
                     let invalid =
                         |segment: usize| BLOCKS_PER_SEGMENT - model.main_area.segment_valid_counts[segment];

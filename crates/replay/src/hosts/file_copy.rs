@@ -8,7 +8,7 @@
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::RemapMode;
 
-use super::files::draw_file_pages;
+use super::files::draw_file_size_pages;
 use super::keys::SpecValues;
 use super::script::{CopyMethod, RequestScript};
 use super::{HostModel, REMAP_KEY};
@@ -45,12 +45,16 @@ impl FileCopy {
     pub(super) fn new(keys: &SpecValues, mut random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
         let mean = keys.integer_of_key("mean", 1..=65_536)?;
         let files = keys.integer_of_key("files", 1..=10_000_000)?;
-        let sizes: Vec<u64> = (0..files).map(|_| draw_file_pages(&mut random, mean)).collect();
+        let sizes: Vec<u64> = (0..files).map(|_| draw_file_size_pages(&mut random, mean)).collect();
         Ok(Self {
             tree_pages: sizes.iter().sum(),
             file_page_counts: sizes,
             copies_wanted: keys.integer_of_key("copies", 0..=1000)?,
-            copy_method: if keys.is_on("remap")? { CopyMethod::Remapped } else { CopyMethod::ReadAndWritten },
+            copy_method: if keys.is_key_on("remap")? {
+                CopyMethod::Remapped
+            } else {
+                CopyMethod::ReadAndWritten
+            },
             current_copy_number: 0,
             next_file_index: 0,
             next_file_start_page: 0,
@@ -59,7 +63,7 @@ impl FileCopy {
 }
 
 impl HostModel for FileCopy {
-    fn plan_next_steps(&mut self, script: &mut RequestScript) {
+    fn plan_next_requests(&mut self, script: &mut RequestScript) {
         if self.next_file_index == self.file_page_counts.len() {
             (self.next_file_index, self.next_file_start_page) = (0, 0);
             self.current_copy_number += 1;

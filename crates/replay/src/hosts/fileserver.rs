@@ -8,7 +8,7 @@
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::HostModel;
-use super::files::draw_file_pages;
+use super::files::draw_file_size_pages;
 use super::keys::SpecValues;
 use super::script::RequestScript;
 use crate::workload::draw::uniform_below;
@@ -34,8 +34,8 @@ pub(super) const KIND: GeneratorKind = GeneratorKind {
 pub(super) struct Fileserver {
     random: Xoshiro256PlusPlus,
     /// Size of the file in each slot (fixed range of pages that holds one file), pages; 0 = no file.
-    slot_file_pages: Vec<u64>,
-    slot_pages: u64,
+    file_pages_by_slot: Vec<u64>,
+    pages_per_slot: u64,
     mean_file_pages: u64,
     append_pages: u64,
     initial_files_created: usize,
@@ -47,8 +47,8 @@ impl Fileserver {
         let mean = keys.integer_of_key("mean", 1..=65_536)?;
         Ok(Self {
             random,
-            slot_file_pages: vec![0; keys.integer_of_key("files", 1..=10_000_000)? as usize],
-            slot_pages: 4 * mean,
+            file_pages_by_slot: vec![0; keys.integer_of_key("files", 1..=10_000_000)? as usize],
+            pages_per_slot: 4 * mean,
             mean_file_pages: mean,
             append_pages: keys.integer_of_key("append", 1..=65_536)?,
             initial_files_created: 0,
@@ -61,8 +61,8 @@ impl Fileserver {
     fn draw_slot(&mut self, with_file: bool) -> usize {
         let mut slot = 0;
         for _ in 0..64 {
-            slot = uniform_below(&mut self.random, self.slot_file_pages.len() as u64) as usize;
-            if (self.slot_file_pages[slot] > 0) == with_file {
+            slot = uniform_below(&mut self.random, self.file_pages_by_slot.len() as u64) as usize;
+            if (self.file_pages_by_slot[slot] > 0) == with_file {
                 break;
             }
         }
@@ -71,28 +71,28 @@ impl Fileserver {
 
     fn create_file(&mut self, slot: usize, script: &mut RequestScript) {
         self.delete_file(slot, script);
-        let pages = draw_file_pages(&mut self.random, self.mean_file_pages);
+        let pages = draw_file_size_pages(&mut self.random, self.mean_file_pages);
         self.extend_file(slot, pages, script);
     }
 
     fn extend_file(&mut self, slot: usize, pages: u64, script: &mut RequestScript) {
-        let size = self.slot_file_pages[slot];
-        let pages = pages.min(self.slot_pages - size);
-        script.plan_write(slot as u64 * self.slot_pages + size, pages);
-        self.slot_file_pages[slot] += pages;
+        let size = self.file_pages_by_slot[slot];
+        let pages = pages.min(self.pages_per_slot - size);
+        script.plan_write(slot as u64 * self.pages_per_slot + size, pages);
+        self.file_pages_by_slot[slot] += pages;
     }
 
     fn delete_file(&mut self, slot: usize, script: &mut RequestScript) {
-        let pages = std::mem::take(&mut self.slot_file_pages[slot]);
+        let pages = std::mem::take(&mut self.file_pages_by_slot[slot]);
         if pages > 0 {
-            script.plan_trim(slot as u64 * self.slot_pages, pages);
+            script.plan_trim(slot as u64 * self.pages_per_slot, pages);
         }
     }
 }
 
 impl HostModel for Fileserver {
-    fn plan_next_steps(&mut self, script: &mut RequestScript) {
-        if self.initial_files_created < self.slot_file_pages.len() * 4 / 5 {
+    fn plan_next_requests(&mut self, script: &mut RequestScript) {
+        if self.initial_files_created < self.file_pages_by_slot.len() * 4 / 5 {
             self.create_file(self.initial_files_created, script);
             self.initial_files_created += 1;
             return;
@@ -104,7 +104,7 @@ impl HostModel for Fileserver {
             let slot = self.draw_slot(true);
             self.extend_file(slot, self.append_pages, script);
             let slot = self.draw_slot(true);
-            script.plan_read(slot as u64 * self.slot_pages, self.slot_file_pages[slot]);
+            script.plan_read(slot as u64 * self.pages_per_slot, self.file_pages_by_slot[slot]);
             let slot = self.draw_slot(true);
             self.delete_file(slot, script);
         }

@@ -51,18 +51,19 @@ const READS_KEY: SpecKey = SpecKey {
     default: "table",
     meaning: "table: as many as Table I has; figures: as many as Figure 2 of the paper needs",
 };
-pub(super) const RETURNS_FROM_KEY: SpecKey = SpecKey {
+pub(super) const SHARE_BEFORE_FIRST_RETURN_KEY: SpecKey = SpecKey {
     name: "from",
     default: "0.5",
     meaning: "share of the requests before the first return, 0 to 1",
 };
-pub(super) const RUN_LENGTH_KEY: SpecKey = SpecKey {
+pub(super) const RETURN_RUN_LENGTH_KEY: SpecKey = SpecKey {
     name: "run",
     default: "1",
     meaning: "neighbouring addresses whose newest dead pages return one after the other, 1 to 1024",
 };
 
-const KEYS: &[SpecKey] = &[SCALE_KEY, THETA_KEY, DUPLICATES_KEY, READS_KEY, RETURNS_FROM_KEY, RUN_LENGTH_KEY];
+const KEYS: &[SpecKey] =
+    &[SCALE_KEY, THETA_KEY, DUPLICATES_KEY, READS_KEY, SHARE_BEFORE_FIRST_RETURN_KEY, RETURN_RUN_LENGTH_KEY];
 
 pub(super) const FIU_HOMES: GeneratorKind = GeneratorKind {
     name: "fiu-homes",
@@ -94,7 +95,7 @@ struct ReadPopularity {
     unread_return_probability: f64,
     /// Probability that the content of a page with 15 reads is written again after it became dead.
     most_read_return_probability: f64,
-    bend_exponent: f64,
+    return_growth_exponent: f64,
 }
 
 const READ_0_TO_3_SHARE: f64 = 0.52;
@@ -115,7 +116,7 @@ impl ReadPopularity {
         std::array::from_fn(|reads| {
             self.unread_return_probability
                 * (self.most_read_return_probability / self.unread_return_probability)
-                    .powf((reads as f64 / last).powf(self.bend_exponent))
+                    .powf((reads as f64 / last).powf(self.return_growth_exponent))
         })
     }
 }
@@ -129,7 +130,7 @@ struct FiuTraceFacts {
     recyclable_gb: f64,
     invalid_gb: f64,
     newest_four_returns_share: f64,
-    mean_dead_list_length: f64,
+    dead_pages_per_overwritten_address: f64,
     read_popularity: ReadPopularity,
 }
 
@@ -140,12 +141,12 @@ const TRACES: [FiuTraceFacts; 3] = [
         recyclable_gb: 2.8,
         invalid_gb: 24.1,
         newest_four_returns_share: 0.791,
-        mean_dead_list_length: 7.3,
+        dead_pages_per_overwritten_address: 7.3,
         read_popularity: ReadPopularity {
             read_8_or_more_share: 0.27,
             unread_return_probability: 0.04,
             most_read_return_probability: 0.35,
-            bend_exponent: 0.801,
+            return_growth_exponent: 0.801,
         },
     },
     FiuTraceFacts {
@@ -154,12 +155,12 @@ const TRACES: [FiuTraceFacts; 3] = [
         recyclable_gb: 7.4,
         invalid_gb: 42.2,
         newest_four_returns_share: 0.596,
-        mean_dead_list_length: 12.1,
+        dead_pages_per_overwritten_address: 12.1,
         read_popularity: ReadPopularity {
             read_8_or_more_share: 0.32,
             unread_return_probability: 0.06,
             most_read_return_probability: 0.37,
-            bend_exponent: 0.511,
+            return_growth_exponent: 0.511,
         },
     },
     FiuTraceFacts {
@@ -168,12 +169,12 @@ const TRACES: [FiuTraceFacts; 3] = [
         recyclable_gb: 2.5,
         invalid_gb: 15.5,
         newest_four_returns_share: 0.865,
-        mean_dead_list_length: 6.7,
+        dead_pages_per_overwritten_address: 6.7,
         read_popularity: ReadPopularity {
             read_8_or_more_share: 0.32,
             unread_return_probability: 0.04,
             most_read_return_probability: 0.345,
-            bend_exponent: 0.404,
+            return_growth_exponent: 0.404,
         },
     },
 ];
@@ -198,24 +199,26 @@ pub(super) fn substitute_generator(
     let overwrites = (writes - addresses) as f64;
     let returns = (facts.recyclable_gb / facts.invalid_gb * overwrites).round() as u64;
     let repeated = (keys.number_of_key("duplicates", 0.0..=1.0)? * writes as f64).round() as u64;
-    let takes_table = keys.is_first_of_words("reads", ["table", "figures"], "table or figures")?;
+    let takes_table = keys.is_first_of_two_words("reads", ["table", "figures"], "table or figures")?;
     let (shares, probabilities) =
         (facts.read_popularity.shares_by_read_count(), facts.read_popularity.return_probabilities());
     let plan = RecurringPlan {
         writes,
         distinct_addresses: addresses,
-        overwritten_addresses: (overwrites / facts.mean_dead_list_length).round() as u64,
+        overwritten_addresses: (overwrites / facts.dead_pages_per_overwritten_address).round() as u64,
         reads: takes_table.then(|| scaled(requests * (1.0 - write_share))),
         duration_s: TWO_WEEKS_S * scale,
         dead_content_writes: returns,
         live_content_writes: repeated.saturating_sub(returns),
-        share_before_first_return: keys.number_of_key("from", 0.0..=1.0)?,
+        request_share_before_first_return: keys.number_of_key("from", 0.0..=1.0)?,
         newest_four_return_share: facts.newest_four_returns_share,
         // A page that returned is invalidated again, with its reads. So the fresh pages have the remaining shares.
-        fresh_read_counts: std::array::from_fn(|reads| shares[reads] * (1.0 - probabilities[reads])),
-        returning_read_counts: std::array::from_fn(|reads| shares[reads] * probabilities[reads]),
+        new_content_read_count_shares: std::array::from_fn(|reads| {
+            shares[reads] * (1.0 - probabilities[reads])
+        }),
+        returning_read_count_shares: std::array::from_fn(|reads| shares[reads] * probabilities[reads]),
         has_read_count_per_address: false,
-        return_run_addresses: keys.integer_of_key("run", 1..=1024)?,
+        addresses_per_return_run: keys.integer_of_key("run", 1..=1024)?,
         zipf_theta: keys.number_of_key("theta", 0.0..=2.0)?,
         seed: keys.integer_of_key("seed", 0..=u64::MAX)?,
     };

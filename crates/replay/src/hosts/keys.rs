@@ -35,7 +35,7 @@ impl<'a> SpecValues<'a> {
     }
 
     /// Whether the value of `key` is the first of two allowed words; any third word is an error.
-    pub(super) fn is_first_of_words(
+    pub(super) fn is_first_of_two_words(
         &self,
         key: &'static str,
         [first, second]: [&str; 2],
@@ -49,7 +49,7 @@ impl<'a> SpecValues<'a> {
     }
 
     /// Returns whether the value of `key` is `on`; the only other value is `off`.
-    pub(super) fn is_on(&self, key: &'static str) -> Result<bool, SpecError> {
-        self.is_first_of_words(key, ["on", "off"], "on or off")
+    pub(super) fn is_key_on(&self, key: &'static str) -> Result<bool, SpecError> {
+        self.is_first_of_two_words(key, ["on", "off"], "on or off")
     }
 }

@@ -50,28 +50,28 @@ const BYTES_UNTIL_WORN: f64 = 64.0 * (1u64 << 30) as f64 * 3000.0;
 struct LifetimeTableRow {
     name: &'static str,
     years_without_scheme: f64,
-    share_left_by_compression: f64,
-    share_left_by_deduplication: f64,
+    write_share_left_by_compression: f64,
+    write_share_left_by_deduplication: f64,
 }
 
 const TABLE_1_ROWS: [LifetimeTableRow; 3] = [
     LifetimeTableRow {
         name: "wksn",
         years_without_scheme: 6.8,
-        share_left_by_compression: 6.8 / 20.9,
-        share_left_by_deduplication: 6.8 / 8.3,
+        write_share_left_by_compression: 6.8 / 20.9,
+        write_share_left_by_deduplication: 6.8 / 8.3,
     },
     LifetimeTableRow {
         name: "media",
         years_without_scheme: 3.8,
-        share_left_by_compression: 3.8 / 3.85,
-        share_left_by_deduplication: 3.8 / 3.81,
+        write_share_left_by_compression: 3.8 / 3.85,
+        write_share_left_by_deduplication: 3.8 / 3.81,
     },
     LifetimeTableRow {
         name: "dvmt",
         years_without_scheme: 3.04,
-        share_left_by_compression: 3.04 / 3.65,
-        share_left_by_deduplication: 3.04 / 2.92,
+        write_share_left_by_compression: 3.04 / 3.65,
+        write_share_left_by_deduplication: 3.04 / 2.92,
     },
 ];
 
@@ -104,9 +104,9 @@ const CHUNK_PAGES: f64 = 4.0;
 /// Returns the content model that Table I of the integrated lifetime paper implies for a trace.
 pub(super) fn content_model_of(kind: &str) -> ContentModelSpec {
     let row = table_1_row(kind);
-    let share = (1.0 - row.share_left_by_deduplication).max(0.0);
+    let share = (1.0 - row.write_share_left_by_deduplication).max(0.0);
     let source = ContentSource::Duplicates { share, theta: 0.9, pool: 100_000 };
-    let mean = mean_size_for_stored_share(row.share_left_by_compression);
+    let mean = mean_size_for_stored_share(row.write_share_left_by_compression);
     ContentModelSpec {
         compress_ratio: Some(SizeRatio { mean, sigma: COMPRESSED_SIZE_SIGMA }),
         ..ContentModelSpec::new(source)

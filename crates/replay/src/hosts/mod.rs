@@ -107,7 +107,7 @@ impl FromStr for HostModelSpec {
 
 /// Returns the specification text of a host model with the kind and all of its keys.
 fn completed_spec_text(options: &SpecOptions) -> String {
-    let kind = generator_kind(options.kind);
+    let kind = generator_kind(options.generator_kind);
     let value =
         |key: &SpecKey| format!("{}={}", key.name, options.text_value(key.name).unwrap_or(key.default));
     let values: Vec<String> = kind.keys.iter().chain(HOST_GRAMMAR.common_keys).map(value).collect();
@@ -127,7 +127,7 @@ impl fmt::Display for HostModelSpec {
 
 impl HostModelSpec {
     /// Whether the specification `text` names a host model.
-    pub fn is_named_by(text: &str) -> bool {
+    pub fn names_host_model(text: &str) -> bool {
         let name = text.split([':', '+']).next().unwrap_or_default().trim();
         HOST_GRAMMAR.kinds.iter().any(|kind| kind.name == name)
     }
@@ -136,21 +136,21 @@ impl HostModelSpec {
         let options = SpecOptions::parse(&self.spec_text, &HOST_GRAMMAR)?;
         let keys = SpecValues::new(&options);
         let seed = keys.integer_of_key("seed", 0..=u64::MAX)?;
-        let model = build_model(options.kind, &keys, Xoshiro256PlusPlus::seed_from_u64(seed))?;
-        let content = match (self.content_model, options.kind) {
+        let model = build_host_model(options.generator_kind, &keys, Xoshiro256PlusPlus::seed_from_u64(seed))?;
+        let content = match (self.content_model, options.generator_kind) {
             (Some(content), _) => content,
-            (None, "wksn" | "media" | "dvmt") => lifetime::content_model_of(options.kind),
+            (None, "wksn" | "media" | "dvmt") => lifetime::content_model_of(options.generator_kind),
             (None, _) => content_model::ContentModelSpec::new(content_model::ContentSource::Unique),
         };
-        if self.content_model.is_some() && chooses_contents(options.kind) {
+        if self.content_model.is_some() && chooses_contents(options.generator_kind) {
             let message = format!(
                 "{} chooses the contents of its pages itself: leave out the content model after +",
-                options.kind
+                options.generator_kind
             );
             return Err(SpecError::ConflictingKeys(message));
         }
         let script = RequestScript::new(ContentModel::new(&content, mix_bits(seed ^ CONTENT_SEED_MASK)));
-        Ok(HostGenerator { script, model, chooses_contents: chooses_contents(options.kind) })
+        Ok(HostGenerator { script, model, chooses_contents: chooses_contents(options.generator_kind) })
     }
 }
 
@@ -161,7 +161,7 @@ fn chooses_contents(kind: &str) -> bool {
 
 const CONTENT_SEED_MASK: u64 = 0x686f_7374_7061_6765;
 
-fn build_model(
+fn build_host_model(
     kind: &str,
     keys: &SpecValues,
     random: Xoshiro256PlusPlus,
@@ -174,7 +174,7 @@ fn build_model(
         "fileserver" => Box::new(fileserver::Fileserver::new(keys, random)?),
         "oltp" => Box::new(oltp::Oltp::new(keys, random)?),
         "ycsb" => Box::new(ycsb::Ycsb::new(keys, random)?),
-        "predicted" => Box::new(predicted::predicted_load(keys, random)?),
+        "predicted" => Box::new(predicted::predicted_load_generator(keys, random)?),
         "fiu-homes" | "fiu-mail" | "fiu-web" => Box::new(fiu::substitute_generator(kind, keys, random)?),
         "f1" | "f2" | "c3" | "c8" | "dap" | "msn" => {
             Box::new(delta_ftl::substitute_generator(kind, keys, random)?)
@@ -188,7 +188,7 @@ fn build_model(
 /// A host model (of a file system, database, ...) that generates requests step by step.
 trait HostModel: fmt::Debug + Send {
     /// Appends the next requests of the host model to `script`. A model that appends none has ended.
-    fn plan_next_steps(&mut self, script: &mut RequestScript);
+    fn plan_next_requests(&mut self, script: &mut RequestScript);
 }
 
 /// Generates the requests of a host model.
@@ -210,7 +210,7 @@ impl HostGenerator {
     /// unchanged. The generator takes 16 bytes of memory per page of the volume.
     pub fn next_request(&mut self, into: &mut Request) -> bool {
         if self.script.is_empty() {
-            self.model.plan_next_steps(&mut self.script);
+            self.model.plan_next_requests(&mut self.script);
         }
         self.script.next_request(into)
     }

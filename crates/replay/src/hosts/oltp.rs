@@ -33,11 +33,11 @@ pub(super) struct Oltp {
     random: Xoshiro256PlusPlus,
     data_pages: u64,
     /// Length of the database's circular log, in writes of [`LOG_WRITE_PAGES`] pages.
-    log_slots: u64,
+    log_write_slots: u64,
     reads_per_round: u64,
     writes_per_round: u64,
-    rounds: u64,
-    is_loaded: bool,
+    total_rounds: u64,
+    has_written_data_files: bool,
     rounds_done: u64,
 }
 
@@ -46,28 +46,28 @@ impl Oltp {
         Ok(Self {
             random,
             data_pages: keys.integer_of_key("pages", 1..=u64::from(u32::MAX))?,
-            log_slots: keys.integer_of_key("log", LOG_WRITE_PAGES..=1 << 24)? / LOG_WRITE_PAGES,
+            log_write_slots: keys.integer_of_key("log", LOG_WRITE_PAGES..=1 << 24)? / LOG_WRITE_PAGES,
             reads_per_round: keys.integer_of_key("reads", 0..=1_000_000)?,
             writes_per_round: keys.integer_of_key("writes", 0..=1_000_000)?,
-            rounds: keys.integer_of_key("rounds", 0..=1_000_000_000)?,
-            is_loaded: false,
+            total_rounds: keys.integer_of_key("rounds", 0..=1_000_000_000)?,
+            has_written_data_files: false,
             rounds_done: 0,
         })
     }
 
     /// Draws a page of the database's data files, which follow the log in the volume.
     fn draw_data_page(&mut self) -> u64 {
-        self.log_slots * LOG_WRITE_PAGES + uniform_below(&mut self.random, self.data_pages)
+        self.log_write_slots * LOG_WRITE_PAGES + uniform_below(&mut self.random, self.data_pages)
     }
 }
 
 impl HostModel for Oltp {
-    fn plan_next_steps(&mut self, script: &mut RequestScript) {
-        if !std::mem::replace(&mut self.is_loaded, true) {
-            script.plan_write(self.log_slots * LOG_WRITE_PAGES, self.data_pages);
+    fn plan_next_requests(&mut self, script: &mut RequestScript) {
+        if !std::mem::replace(&mut self.has_written_data_files, true) {
+            script.plan_write(self.log_write_slots * LOG_WRITE_PAGES, self.data_pages);
             return script.plan_phase_mark();
         }
-        if self.rounds_done == self.rounds {
+        if self.rounds_done == self.total_rounds {
             return;
         }
         for _ in 0..self.reads_per_round {
@@ -76,7 +76,7 @@ impl HostModel for Oltp {
         for _ in 0..self.writes_per_round {
             script.plan_write(self.draw_data_page(), 1);
         }
-        script.plan_write(self.rounds_done % self.log_slots * LOG_WRITE_PAGES, LOG_WRITE_PAGES);
+        script.plan_write(self.rounds_done % self.log_write_slots * LOG_WRITE_PAGES, LOG_WRITE_PAGES);
         script.plan_flush();
         self.rounds_done += 1;
     }

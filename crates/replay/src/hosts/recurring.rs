@@ -24,16 +24,16 @@ use wearwell::data::{Fingerprint, mix_bits};
 
 use super::HostModel;
 use super::script::RequestScript;
-use crate::workload::draw::{Zipf, uniform_below, uniform_unit};
+use crate::workload::draw::{Zipf, uniform_below, uniform_in_unit_interval};
 use crate::workload::permutation::Permutation;
 
 /// Number of classes of page versions: a class is the number of reads of a version, 0 to 15.
 pub(super) const READ_COUNT_CLASSES: usize = 16;
 /// Largest number of dead versions (overwritten contents) kept per address. The paper numbers versions with 4 bits.
-const MAX_DEAD_VERSIONS: usize = 16;
+const MAX_DEAD_VERSIONS_PER_ADDRESS: usize = 16;
 /// Number of dead versions (overwritten contents) of an address that count as its newest: versions 15 to 12 in the
 /// numbering of the Recyclable SSD paper.
-const NEWEST_DEAD_VERSIONS: usize = 4;
+const NEWEST_DEAD_VERSION_COUNT: usize = 4;
 /// Number of addresses that are tried before a return (the write of a dead content) is postponed.
 const MAX_RETURN_ADDRESS_TRIES: usize = 64;
 
@@ -58,19 +58,19 @@ pub(super) struct RecurringPlan {
     /// Number of writes that repeat the content of a valid page; not counted as returns.
     pub live_content_writes: u64,
     /// Share of the requests before the first return (write of a dead content).
-    pub share_before_first_return: f64,
+    pub request_share_before_first_return: f64,
     /// Share of the returns (writes of a dead content) that write one of the four newest dead versions of their
     /// address.
     pub newest_four_return_share: f64,
     /// Share of each class (number of reads) among page versions with new content, which are not returns of a dead one.
-    pub fresh_read_counts: SharesByReadCount,
+    pub new_content_read_count_shares: SharesByReadCount,
     /// Share of each class (number of reads) among returns (writes of a dead content).
-    pub returning_read_counts: SharesByReadCount,
+    pub returning_read_count_shares: SharesByReadCount,
     /// Whether all versions (contents) of an address have one class (number of reads).
     pub has_read_count_per_address: bool,
     /// Number of neighbouring addresses whose newest dead versions are written again one after the other; 1 = single
     /// returns.
-    pub return_run_addresses: u64,
+    pub addresses_per_return_run: u64,
     /// Zipf exponent of the popularity of addresses for overwrites.
     pub zipf_theta: f64,
     pub seed: u64,
@@ -79,10 +79,12 @@ pub(super) struct RecurringPlan {
 impl RecurringPlan {
     /// Returns the total number of reads of all page versions: the expected sum of their classes, where a class is the
     /// number of reads of a version.
-    fn reads_needed(&self) -> u64 {
-        let total: f64 = self.fresh_read_counts.iter().sum();
-        let mean =
-            (0u32..).zip(self.fresh_read_counts).map(|(class, share)| f64::from(class) * share).sum::<f64>();
+    fn total_version_reads(&self) -> u64 {
+        let total: f64 = self.new_content_read_count_shares.iter().sum();
+        let mean = (0u32..)
+            .zip(self.new_content_read_count_shares)
+            .map(|(class, share)| f64::from(class) * share)
+            .sum::<f64>();
         ((self.writes - self.dead_content_writes) as f64 * mean / total).round() as u64
     }
 }
@@ -91,24 +93,24 @@ impl RecurringPlan {
 /// `events_left` of them, as when cards are dealt from a shuffled deck.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EventDeck {
-    pub wanted_cards: u64,
-    pub cards_left: u64,
+    pub events_left: u64,
+    pub draws_left: u64,
 }
 
 impl EventDeck {
     /// Makes the next draw, and returns whether the event happens in it. `must` forces the event; at least one event
     /// must then be left.
-    pub(super) fn deal_card(&mut self, must: bool, random: &mut Xoshiro256PlusPlus) -> bool {
-        let is_wanted = must || uniform_below(random, self.cards_left) < self.wanted_cards;
-        self.cards_left -= 1;
-        self.wanted_cards -= u64::from(is_wanted);
+    pub(super) fn draw_event(&mut self, must: bool, random: &mut Xoshiro256PlusPlus) -> bool {
+        let is_wanted = must || uniform_below(random, self.draws_left) < self.events_left;
+        self.draws_left -= 1;
+        self.events_left -= u64::from(is_wanted);
         is_wanted
     }
 }
 
 /// Draws a class (number of reads) with its share as the probability.
 fn draw_read_count_class(shares: &SharesByReadCount, random: &mut Xoshiro256PlusPlus) -> u8 {
-    let mut left = uniform_unit(random) * shares.iter().sum::<f64>();
+    let mut left = uniform_in_unit_interval(random) * shares.iter().sum::<f64>();
     for (class, share) in (0u8..).zip(shares) {
         left -= share;
         if left < 0.0 {
@@ -144,7 +146,7 @@ pub(super) struct RecurringContent {
 
 impl RecurringContent {
     pub(super) fn new(plan: &RecurringPlan, mut random: Xoshiro256PlusPlus) -> Self {
-        let needed = plan.reads_needed();
+        let needed = plan.total_version_reads();
         let reads = plan.reads.unwrap_or(needed);
         let total_requests = plan.writes + reads;
         let overwritten = plan.overwritten_addresses.clamp(1, plan.distinct_addresses);
@@ -154,10 +156,10 @@ impl RecurringContent {
             arrival_interval_ns: plan.duration_s * 1e9 / total_requests as f64,
             requests_done: 0,
             writes_left: plan.writes,
-            first_write_deck: EventDeck { wanted_cards: plan.distinct_addresses, cards_left: plan.writes },
+            first_write_deck: EventDeck { events_left: plan.distinct_addresses, draws_left: plan.writes },
             first_overwrite_deck: EventDeck {
-                wanted_cards: overwritten,
-                cards_left: plan.writes - plan.distinct_addresses,
+                events_left: overwritten,
+                draws_left: plan.writes - plan.distinct_addresses,
             },
             postponed_first_overwrites: 0,
             written_addresses: 0,
@@ -174,7 +176,7 @@ impl RecurringContent {
     /// overwrite.
     fn draw_overwrite_address(&mut self) -> u64 {
         let must = self.overwritten_addresses_so_far + self.postponed_first_overwrites == 0;
-        let is_first = self.first_overwrite_deck.deal_card(must, &mut self.random);
+        let is_first = self.first_overwrite_deck.draw_event(must, &mut self.random);
         self.postponed_first_overwrites += u64::from(is_first);
         if self.postponed_first_overwrites > 0 && self.overwritten_addresses_so_far < self.written_addresses {
             self.postponed_first_overwrites -= 1;
@@ -186,13 +188,13 @@ impl RecurringContent {
 
     fn plan_content_write(&mut self, script: &mut RequestScript) {
         self.writes_left -= 1;
-        let is_first = self.first_write_deck.deal_card(self.written_addresses == 0, &mut self.random);
+        let is_first = self.first_write_deck.draw_event(self.written_addresses == 0, &mut self.random);
         let address = if is_first { self.written_addresses } else { self.draw_overwrite_address() };
         self.written_addresses += u64::from(is_first);
         for _ in 0..self.pending_reads.take_pending_reads(address) {
             self.plan_content_read(address, script);
         }
-        let known = KnownAddresses {
+        let known = OverwrittenAddresses {
             address_popularity: &self.address_ranks,
             overwritten_address_count: self.overwritten_addresses_so_far,
             page_of_address: &self.address_permutation,
@@ -204,11 +206,14 @@ impl RecurringContent {
             known,
             &mut self.random,
         );
-        if content.is_not_returned {
+        if content.was_written_as_new {
             self.pending_reads.add_version_reads(address, content.read_count_class, &mut self.random);
         }
         self.set_next_arrival(script);
-        script.plan_known_write(self.address_permutation.apply(address), Fingerprint(content.content_number));
+        script.plan_write_of_content(
+            self.address_permutation.apply(address),
+            Fingerprint(content.content_number),
+        );
     }
 
     fn plan_content_read(&mut self, address: u64, script: &mut RequestScript) {
@@ -230,7 +235,7 @@ fn draw_popular_address(ranks: &Zipf, known: u64, random: &mut Xoshiro256PlusPlu
 }
 
 impl HostModel for RecurringContent {
-    fn plan_next_steps(&mut self, script: &mut RequestScript) {
+    fn plan_next_requests(&mut self, script: &mut RequestScript) {
         if self.writes_left > 0 {
             self.plan_content_write(script);
             while let Some(address) = self.pending_reads.next_address_to_read(&mut self.random) {
@@ -270,7 +275,7 @@ struct PendingReads {
 impl PendingReads {
     fn new(addresses: u64, reads: u64, needed: u64) -> Self {
         Self {
-            read_sample_deck: EventDeck { wanted_cards: reads.min(needed), cards_left: needed },
+            read_sample_deck: EventDeck { events_left: reads.min(needed), draws_left: needed },
             pending_reads_by_address: vec![0; addresses as usize],
             pending_read_addresses: Vec::new(),
             pending_read_count: 0,
@@ -280,8 +285,8 @@ impl PendingReads {
 
     /// Adds the pending reads of a new page version at `address`: as many as its class, or a random sample of them.
     fn add_version_reads(&mut self, address: u64, class: u8, random: &mut Xoshiro256PlusPlus) {
-        let cards = u64::from(class).min(self.read_sample_deck.cards_left);
-        let reads = (0..cards).filter(|_| self.read_sample_deck.deal_card(false, random)).count();
+        let cards = u64::from(class).min(self.read_sample_deck.draws_left);
+        let reads = (0..cards).filter(|_| self.read_sample_deck.draw_event(false, random)).count();
         self.pending_reads_by_address[address as usize] = reads as u8;
         self.pending_read_count += reads as u64;
         self.pending_read_addresses.extend(std::iter::repeat_n(address as u32, reads));
@@ -325,13 +330,13 @@ struct ContentVersion {
     /// Number of the content; 0 = none.
     content_number: u64,
     read_count_class: u8,
-    is_not_returned: bool,
+    was_written_as_new: bool,
 }
 
 /// The addresses that have been overwritten so far: their number, the Zipf distribution by which popular ones are
 /// drawn, and the page number of each.
 #[derive(Clone, Copy)]
-struct KnownAddresses<'a> {
+struct OverwrittenAddresses<'a> {
     address_popularity: &'a Zipf,
     overwritten_address_count: u64,
     page_of_address: &'a Permutation,
@@ -344,7 +349,7 @@ struct KnownAddresses<'a> {
 struct PageContents {
     plan: RecurringPlan,
     /// Number of the request from which on dead contents are written again.
-    first_return_request: u64,
+    first_return_request_number: u64,
     /// Deals which overwrites write a dead content again (returns); created when the first return is possible.
     return_deck: Option<EventDeck>,
     /// Number of overwrites that are still to be generated.
@@ -367,12 +372,13 @@ impl PageContents {
     fn new(plan: &RecurringPlan, requests: u64, seed: u64) -> Self {
         Self {
             plan: plan.clone(),
-            first_return_request: (plan.share_before_first_return * requests as f64).ceil() as u64,
+            first_return_request_number: (plan.request_share_before_first_return * requests as f64).ceil()
+                as u64,
             return_deck: None,
             overwrites_left: plan.writes - plan.distinct_addresses,
             live_repeat_deck: EventDeck {
-                wanted_cards: plan.live_content_writes,
-                cards_left: plan.writes - plan.dead_content_writes,
+                events_left: plan.live_content_writes,
+                draws_left: plan.writes - plan.dead_content_writes,
             },
             unserved_returns: Vec::new(),
             present_versions: vec![ContentVersion::default(); plan.distinct_addresses as usize],
@@ -390,7 +396,7 @@ impl PageContents {
         address: u64,
         is_first: bool,
         done: u64,
-        known: KnownAddresses<'_>,
+        known: OverwrittenAddresses<'_>,
         random: &mut Xoshiro256PlusPlus,
     ) -> ContentVersion {
         let returned = if is_first { None } else { self.take_returning_version(done, known, random) };
@@ -398,7 +404,7 @@ impl PageContents {
         let held = std::mem::replace(&mut self.present_versions[address as usize], version);
         if held.content_number != 0 {
             let dead = &mut self.dead_versions[address as usize];
-            if dead.len() == MAX_DEAD_VERSIONS {
+            if dead.len() == MAX_DEAD_VERSIONS_PER_ADDRESS {
                 dead.remove(0);
             }
             dead.push(held);
@@ -411,26 +417,27 @@ impl PageContents {
     fn take_returning_version(
         &mut self,
         done: u64,
-        known: KnownAddresses<'_>,
+        known: OverwrittenAddresses<'_>,
         random: &mut Xoshiro256PlusPlus,
     ) -> Option<ContentVersion> {
         let left = self.overwrites_left;
         self.overwrites_left -= 1;
-        if done < self.first_return_request {
+        if done < self.first_return_request_number {
             return None;
         }
         let wanted = self.plan.dead_content_writes.min(left);
-        let deck = self.return_deck.get_or_insert(EventDeck { wanted_cards: wanted, cards_left: left });
-        if deck.deal_card(false, random) {
-            let class = draw_read_count_class(&self.plan.returning_read_counts, random);
-            self.unserved_returns.push((class, uniform_unit(random) < self.plan.newest_four_return_share));
+        let deck = self.return_deck.get_or_insert(EventDeck { events_left: wanted, draws_left: left });
+        if deck.draw_event(false, random) {
+            let class = draw_read_count_class(&self.plan.returning_read_count_shares, random);
+            self.unserved_returns
+                .push((class, uniform_in_unit_interval(random) < self.plan.newest_four_return_share));
         }
-        self.continue_return_run(known).or_else(|| self.find_due_return(known, random))
+        self.continue_return_run(known).or_else(|| self.take_version_for_due_return(known, random))
     }
 
     /// Removes and returns the newest dead version of the page next to the last return (write of a dead content). It
     /// serves a return that is due, so that contents of neighbouring pages return together.
-    fn continue_return_run(&mut self, known: KnownAddresses<'_>) -> Option<ContentVersion> {
+    fn continue_return_run(&mut self, known: OverwrittenAddresses<'_>) -> Option<ContentVersion> {
         let (place, left) = self.return_run_next_page_left?;
         if self.unserved_returns.is_empty() {
             return None;
@@ -441,14 +448,14 @@ impl PageContents {
         }
         let version = self.dead_versions[known.page_of_address.invert(place) as usize].pop()?;
         self.unserved_returns.pop();
-        Some(ContentVersion { is_not_returned: false, ..version })
+        Some(ContentVersion { was_written_as_new: false, ..version })
     }
 
     /// Removes and returns a dead version (overwritten content) that can serve one of the due returns: it has the class
     /// (number of reads) drawn for that return, and a popular address. Returns `None` if no dead version is found.
-    fn find_due_return(
+    fn take_version_for_due_return(
         &mut self,
-        known: KnownAddresses<'_>,
+        known: OverwrittenAddresses<'_>,
         random: &mut Xoshiro256PlusPlus,
     ) -> Option<ContentVersion> {
         let at = uniform_below(random, self.unserved_returns.len().max(1) as u64) as usize;
@@ -459,7 +466,7 @@ impl PageContents {
                 continue;
             }
             let dead = &mut self.dead_versions[address as usize];
-            let older = dead.len() - dead.len().min(NEWEST_DEAD_VERSIONS);
+            let older = dead.len() - dead.len().min(NEWEST_DEAD_VERSION_COUNT);
             let range = if is_new { older..dead.len() } else { 0..older };
             let of_class = |&k: &usize| dead[k].read_count_class == class;
             let count = range.clone().filter(of_class).count() as u64;
@@ -467,9 +474,10 @@ impl PageContents {
                 let k = range.filter(of_class).nth(uniform_below(random, count) as usize).expect("counted");
                 let version = dead.remove(k);
                 self.unserved_returns.swap_remove(at);
-                self.return_run_next_page_left = (self.plan.return_run_addresses > 1)
-                    .then(|| (known.page_of_address.apply(address) + 1, self.plan.return_run_addresses - 1));
-                return Some(ContentVersion { is_not_returned: false, ..version });
+                self.return_run_next_page_left = (self.plan.addresses_per_return_run > 1).then(|| {
+                    (known.page_of_address.apply(address) + 1, self.plan.addresses_per_return_run - 1)
+                });
+                return Some(ContentVersion { was_written_as_new: false, ..version });
             }
         }
         None
@@ -479,7 +487,7 @@ impl PageContents {
     fn new_version(
         &mut self,
         address: u64,
-        known: KnownAddresses<'_>,
+        known: OverwrittenAddresses<'_>,
         random: &mut Xoshiro256PlusPlus,
     ) -> ContentVersion {
         let number = self.draw_live_content(known, random).unwrap_or_else(|| {
@@ -489,23 +497,23 @@ impl PageContents {
         });
         let class = if self.plan.has_read_count_per_address {
             let mut of_address = rand::SeedableRng::seed_from_u64(mix_bits(address ^ self.seed));
-            draw_read_count_class(&self.plan.fresh_read_counts, &mut of_address)
+            draw_read_count_class(&self.plan.new_content_read_count_shares, &mut of_address)
         } else {
-            draw_read_count_class(&self.plan.fresh_read_counts, random)
+            draw_read_count_class(&self.plan.new_content_read_count_shares, random)
         };
-        ContentVersion { content_number: number, read_count_class: class, is_not_returned: true }
+        ContentVersion { content_number: number, read_count_class: class, was_written_as_new: true }
     }
 
     /// Returns the content of a valid page, if this write is to repeat one, else `None`. Pages are chosen by the
     /// popularity of their address.
     fn draw_live_content(
         &mut self,
-        known: KnownAddresses<'_>,
+        known: OverwrittenAddresses<'_>,
         random: &mut Xoshiro256PlusPlus,
     ) -> Option<u64> {
-        if self.live_repeat_deck.wanted_cards == 0
-            || self.live_repeat_deck.cards_left == 0
-            || !self.live_repeat_deck.deal_card(false, random)
+        if self.live_repeat_deck.events_left == 0
+            || self.live_repeat_deck.draws_left == 0
+            || !self.live_repeat_deck.draw_event(false, random)
         {
             return None;
         }

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use wearwell::address::RemapMode;
-use wearwell::data::{Descriptor, Fingerprint};
+use wearwell::data::{ContentDescriptor, Fingerprint};
 use wearwell_trace::{Op, PAGE_BYTES, Request};
 
 use crate::content_model::ContentModel;
@@ -54,12 +54,12 @@ pub(super) struct RequestScript {
     arrival_ns: u64,
     content_model: ContentModel,
     /// Content of each page of the host model's volume, as of the requests taken so far.
-    held_contents: Vec<Descriptor>,
+    content_by_page: Vec<ContentDescriptor>,
 }
 
 impl RequestScript {
     pub(super) fn new(content_model: ContentModel) -> Self {
-        Self { planned_requests: VecDeque::new(), arrival_ns: 0, content_model, held_contents: Vec::new() }
+        Self { planned_requests: VecDeque::new(), arrival_ns: 0, content_model, content_by_page: Vec::new() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -76,17 +76,17 @@ impl RequestScript {
     }
 
     pub(super) fn plan_read(&mut self, first: u64, pages: u64) {
-        self.plan_in_pieces(first, pages, |_| PlannedStep::Read);
+        self.plan_split_requests(first, pages, |_| PlannedStep::Read);
     }
 
     /// Plans write requests of new contents to `pages` pages from `first` on.
     pub(super) fn plan_write(&mut self, first: u64, pages: u64) {
-        self.plan_in_pieces(first, pages, |_| PlannedStep::Write);
+        self.plan_split_requests(first, pages, |_| PlannedStep::Write);
     }
 
     /// Plans a write request of one page with a content that the host model chooses.
-    pub(super) fn plan_known_write(&mut self, page: u64, content: Fingerprint) {
-        self.plan_in_pieces(page, 1, |_| PlannedStep::WriteKnown(content));
+    pub(super) fn plan_write_of_content(&mut self, page: u64, content: Fingerprint) {
+        self.plan_split_requests(page, 1, |_| PlannedStep::WriteKnown(content));
     }
 
     pub(super) fn plan_trim(&mut self, first: u64, pages: u64) {
@@ -128,18 +128,20 @@ impl RequestScript {
         copying: CopyMethod,
     ) {
         if copying == CopyMethod::Remapped {
-            return self
-                .plan_in_pieces(target, pages, |done| PlannedStep::Remap { source: source + done, mode });
+            return self.plan_split_requests(target, pages, |done| PlannedStep::Remap {
+                source: source + done,
+                mode,
+            });
         }
         if copying == CopyMethod::ReadAndWritten {
             self.plan_read(source, pages);
         }
-        self.plan_in_pieces(target, pages, |done| PlannedStep::WriteCopy { source: source + done });
+        self.plan_split_requests(target, pages, |done| PlannedStep::WriteCopy { source: source + done });
     }
 
     /// Divides a range of pages into planned requests of at most [`MAX_REQUEST_PAGES`]. For each of them, `step`
     /// receives the number of pages of the range that come before it, and returns what the request does.
-    fn plan_in_pieces(&mut self, first: u64, pages: u64, step: impl Fn(u64) -> PlannedStep) {
+    fn plan_split_requests(&mut self, first: u64, pages: u64, step: impl Fn(u64) -> PlannedStep) {
         for done in (0..pages).step_by(MAX_REQUEST_PAGES as usize) {
             let pages = (pages - done).min(MAX_REQUEST_PAGES);
             self.planned_requests.push_back(PlannedRequest {
@@ -163,12 +165,12 @@ impl RequestScript {
         let range = first..first + pages;
         match step {
             PlannedStep::Write => self.content_model.describe_pages(range.clone(), &mut into.content),
-            PlannedStep::WriteKnown(content) => into.content.push(Descriptor::of_fingerprint(content)),
+            PlannedStep::WriteKnown(content) => into.content.push(ContentDescriptor::of_fingerprint(content)),
             PlannedStep::WriteCopy { source } => {
                 into.content.extend_from_slice(self.page_contents(source..source + pages));
             }
             PlannedStep::Remap { source, .. } => {
-                into.source_offset_bytes = source * PAGE_BYTES;
+                into.remap_source_offset_bytes = source * PAGE_BYTES;
                 let copied = self.page_contents(source..source + pages).to_vec();
                 self.record_contents(range.clone(), &copied);
             }
@@ -180,19 +182,21 @@ impl RequestScript {
         true
     }
 
-    fn page_contents(&self, pages: Range<u64>) -> &[Descriptor] {
-        &self.held_contents[pages.start as usize..pages.end as usize]
+    fn page_contents(&self, pages: Range<u64>) -> &[ContentDescriptor] {
+        &self.content_by_page[pages.start as usize..pages.end as usize]
     }
 
     /// Records the contents that pages of the volume hold. The delta size of each content is recorded as unknown,
     /// because it refers to the earlier version of the page that was written, and would be wrong for a copy on another
     /// page.
-    fn record_contents(&mut self, pages: Range<u64>, contents: &[Descriptor]) {
-        if self.held_contents.len() < pages.end as usize {
-            self.held_contents.resize(pages.end as usize, Descriptor::of_fingerprint(Fingerprint::ZERO_PAGE));
+    fn record_contents(&mut self, pages: Range<u64>, contents: &[ContentDescriptor]) {
+        if self.content_by_page.len() < pages.end as usize {
+            self.content_by_page
+                .resize(pages.end as usize, ContentDescriptor::of_fingerprint(Fingerprint::ZERO_PAGE));
         }
-        for (held_contents, content) in self.held_contents[pages.start as usize..].iter_mut().zip(contents) {
-            *held_contents = Descriptor { delta_bytes: Descriptor::UNKNOWN_SIZE, ..*content };
+        for (held_contents, content) in self.content_by_page[pages.start as usize..].iter_mut().zip(contents)
+        {
+            *held_contents = ContentDescriptor { delta_bytes: ContentDescriptor::UNKNOWN_SIZE, ..*content };
         }
     }
 }

@@ -41,7 +41,7 @@ pub(super) struct Snapshot {
     page_ranks: Zipf,
     page_permutation: Permutation,
     copy_method: CopyMethod,
-    is_filled: bool,
+    is_volume_filled: bool,
     snapshots_taken: u64,
     overwrites_left: u64,
 }
@@ -56,8 +56,12 @@ impl Snapshot {
             overwrites_per_snapshot: keys.integer_of_key("overwrites", 0..=1_000_000_000)?,
             page_ranks: Zipf::new(pages, keys.number_of_key("theta", 0.0..=2.0)?),
             page_permutation: Permutation::new(pages, keys.integer_of_key("seed", 0..=u64::MAX)?),
-            copy_method: if keys.is_on("remap")? { CopyMethod::Remapped } else { CopyMethod::ReadAndWritten },
-            is_filled: false,
+            copy_method: if keys.is_key_on("remap")? {
+                CopyMethod::Remapped
+            } else {
+                CopyMethod::ReadAndWritten
+            },
+            is_volume_filled: false,
             snapshots_taken: 0,
             overwrites_left: 0,
         })
@@ -65,8 +69,8 @@ impl Snapshot {
 }
 
 impl HostModel for Snapshot {
-    fn plan_next_steps(&mut self, script: &mut RequestScript) {
-        if !std::mem::replace(&mut self.is_filled, true) {
+    fn plan_next_requests(&mut self, script: &mut RequestScript) {
+        if !std::mem::replace(&mut self.is_volume_filled, true) {
             script.plan_write(0, self.volume_pages);
         } else if self.overwrites_left > 0 {
             self.overwrites_left -= 1;

@@ -83,12 +83,12 @@ const RANDOM_LEAF_FILL_SHARE: f64 = 0.69;
 
 /// How `SQLite` lays out table rows of one size: overflow pages per row, rows per leaf.
 #[derive(Clone, Copy, Debug)]
-struct RowShape {
+struct RowLayout {
     overflow_pages: u64,
     rows_per_leaf: u64,
 }
 
-impl RowShape {
+impl RowLayout {
     /// Computes how rows with values of `value_bytes` are laid out, by `SQLite`'s rule for how much of a row stays in
     /// its leaf if it does not fit there; the rest is in overflow pages.
     fn of_value_bytes(value_bytes: u64) -> Self {
@@ -116,7 +116,7 @@ struct RowPages {
 #[derive(Debug)]
 struct Database {
     page_count: u64,
-    row_shape: RowShape,
+    row_layout: RowLayout,
     row_pages_by_key: Vec<Option<RowPages>>,
     last_table_leaf: u32,
     rows_in_last_leaf: u64,
@@ -146,10 +146,10 @@ impl Database {
         touched.extend(replaced.map(|row| row.leaf_page));
         let overflow = match replaced {
             Some(row) => row.first_overflow_page,
-            None => self.allocate_pages(self.row_shape.overflow_pages),
+            None => self.allocate_pages(self.row_layout.overflow_pages),
         };
-        touched.extend(overflow..overflow + self.row_shape.overflow_pages as u32);
-        if self.rows_in_last_leaf == self.row_shape.rows_per_leaf {
+        touched.extend(overflow..overflow + self.row_layout.overflow_pages as u32);
+        if self.rows_in_last_leaf == self.row_layout.rows_per_leaf {
             self.last_table_leaf = self.allocate_pages(1);
             self.rows_in_last_leaf = 0;
         }
@@ -189,7 +189,7 @@ pub(super) struct SqliteWal {
     /// Database page of every frame in the write-ahead log.
     log_frame_pages: Vec<u32>,
     /// Number of complete groups of log frames (frames whose headers share a page) that were written to the log.
-    full_groups_written: u64,
+    full_frame_groups_written: u64,
     transaction_changed_pages: Vec<u32>,
     cache: PageCache,
 }
@@ -215,17 +215,18 @@ impl PageCache {
 
 impl SqliteWal {
     pub(super) fn new(keys: &SpecValues, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
-        let is_random = keys.is_first_of_words("order", ["random", "sequential"], "random or sequential")?;
-        let relocates = keys.is_first_of_words("mode", ["relocate", "copy"], "copy or relocate")?;
+        let is_random =
+            keys.is_first_of_two_words("order", ["random", "sequential"], "random or sequential")?;
+        let relocates = keys.is_first_of_two_words("mode", ["relocate", "copy"], "copy or relocate")?;
         let entries = keys.integer_of_key("entries", 1..=100_000_000)?;
         let batch = keys.integer_of_key("batch", 1..=10_000)?;
         let checkpoint_frames = keys.integer_of_key("checkpoint", 1..=1_000_000)?;
-        let shape = RowShape::of_value_bytes(keys.integer_of_key("value", 1..=1 << 20)?);
+        let shape = RowLayout::of_value_bytes(keys.integer_of_key("value", 1..=1 << 20)?);
         let per_leaf = (PAGE_BYTES - 8) / INDEX_ENTRY_BYTES;
         let most_frames = checkpoint_frames + batch * (shape.overflow_pages + 4);
         let database = Database {
             page_count: 3,
-            row_shape: shape,
+            row_layout: shape,
             row_pages_by_key: vec![None; entries as usize],
             last_table_leaf: 1,
             rows_in_last_leaf: 0,
@@ -243,13 +244,13 @@ impl SqliteWal {
             values_to_write: entries,
             values_per_transaction: batch,
             frames_per_checkpoint: checkpoint_frames,
-            copy_method: if keys.is_on("remap")? { CopyMethod::Remapped } else { CopyMethod::Written },
+            copy_method: if keys.is_key_on("remap")? { CopyMethod::Remapped } else { CopyMethod::Written },
             remap_mode: if relocates { RemapMode::Relocate } else { RemapMode::Copy },
             values_written: 0,
             database,
             database_first_page: most_frames + most_frames.div_ceil(FRAMES_PER_HEADER_PAGE),
             log_frame_pages: Vec::new(),
-            full_groups_written: 0,
+            full_frame_groups_written: 0,
             transaction_changed_pages: Vec::new(),
             cache: PageCache {
                 capacity_pages: keys.integer_of_key("cache", 0..=u64::from(u32::MAX))?,
@@ -284,20 +285,23 @@ impl SqliteWal {
     }
 
     /// Writes complete groups of log frames (frames whose headers share a page) from the page cache to the log.
-    fn write_full_groups(&mut self, script: &mut RequestScript) {
-        while self.log_frame_pages.len() as u64 >= (self.full_groups_written + 1) * FRAMES_PER_HEADER_PAGE {
+    fn write_full_frame_groups(&mut self, script: &mut RequestScript) {
+        while self.log_frame_pages.len() as u64
+            >= (self.full_frame_groups_written + 1) * FRAMES_PER_HEADER_PAGE
+        {
             script.plan_write(
-                self.full_groups_written * (FRAMES_PER_HEADER_PAGE + 1),
+                self.full_frame_groups_written * (FRAMES_PER_HEADER_PAGE + 1),
                 FRAMES_PER_HEADER_PAGE + 1,
             );
-            self.full_groups_written += 1;
+            self.full_frame_groups_written += 1;
         }
     }
 
     fn run_checkpoint(&mut self, script: &mut RequestScript) {
-        let rest = self.log_frame_pages.len() as u64 - self.full_groups_written * FRAMES_PER_HEADER_PAGE;
+        let rest =
+            self.log_frame_pages.len() as u64 - self.full_frame_groups_written * FRAMES_PER_HEADER_PAGE;
         if rest > 0 {
-            script.plan_write(self.full_groups_written * (FRAMES_PER_HEADER_PAGE + 1), rest + 1);
+            script.plan_write(self.full_frame_groups_written * (FRAMES_PER_HEADER_PAGE + 1), rest + 1);
         }
         script.plan_flush();
         let newest: BTreeMap<u64, u64> = self
@@ -319,7 +323,7 @@ impl SqliteWal {
         }
         script.plan_flush();
         self.log_frame_pages.clear();
-        self.full_groups_written = 0;
+        self.full_frame_groups_written = 0;
         self.cache.logged_pages.clear();
         self.cache.checkpointed_pages = self.database.page_count;
     }
@@ -331,10 +335,10 @@ fn log_page_of_frame(frame: u64) -> u64 {
 }
 
 impl HostModel for SqliteWal {
-    fn plan_next_steps(&mut self, script: &mut RequestScript) {
+    fn plan_next_requests(&mut self, script: &mut RequestScript) {
         while script.is_empty() && self.values_written < self.values_to_write {
             self.run_transaction(script);
-            self.write_full_groups(script);
+            self.write_full_frame_groups(script);
             if self.log_frame_pages.len() as u64 >= self.frames_per_checkpoint
                 || self.values_written == self.values_to_write
             {
@@ -346,16 +350,16 @@ impl HostModel for SqliteWal {
 
 #[cfg(test)]
 mod tests {
-    use super::RowShape;
+    use super::RowLayout;
 
     /// Computed by hand from the file format: of 16406 bytes 489 stay in the leaf, and 15917 need four pages of 4092.
     #[test]
     fn sqlite_rows_per_page_follow_the_file_format() {
-        let shape = RowShape::of_value_bytes(16_384);
+        let shape = RowLayout::of_value_bytes(16_384);
         assert_eq!((shape.overflow_pages, shape.rows_per_leaf), (4, 8));
-        let shape = RowShape::of_value_bytes(100);
+        let shape = RowLayout::of_value_bytes(100);
         assert_eq!((shape.overflow_pages, shape.rows_per_leaf), (0, 30));
-        assert_eq!(RowShape::of_value_bytes(4039).overflow_pages, 0, "the largest row without overflow");
-        assert_eq!(RowShape::of_value_bytes(4040).overflow_pages, 1);
+        assert_eq!(RowLayout::of_value_bytes(4039).overflow_pages, 0, "the largest row without overflow");
+        assert_eq!(RowLayout::of_value_bytes(4040).overflow_pages, 1);
     }
 }

@@ -86,12 +86,12 @@ impl SubstituteGenerator {
         Ok(Self {
             total_requests: requests,
             arrival_interval_ns: facts.duration_s * scale * 1e9 / requests as f64,
-            write_deck: EventDeck { wanted_cards: writes, cards_left: requests },
-            first_write_deck: EventDeck { wanted_cards: addresses, cards_left: writes },
+            write_deck: EventDeck { events_left: writes, draws_left: requests },
+            first_write_deck: EventDeck { events_left: addresses, draws_left: writes },
             requests_done: 0,
             written_addresses: 0,
             address_ranks: Zipf::new(addresses, theta),
-            has_popular_reads: keys.is_first_of_words(
+            has_popular_reads: keys.is_first_of_two_words(
                 "reads",
                 ["popular", "uniform"],
                 "popular or uniform",
@@ -114,7 +114,7 @@ impl SubstituteGenerator {
     }
 
     fn plan_next_write(&mut self, script: &mut RequestScript) {
-        let is_first = self.first_write_deck.deal_card(self.written_addresses == 0, &mut self.random);
+        let is_first = self.first_write_deck.draw_event(self.written_addresses == 0, &mut self.random);
         let address = if is_first { self.written_addresses } else { self.draw_popular_address() };
         self.written_addresses += u64::from(is_first);
         let page = self.address_permutation.apply(address);
@@ -123,14 +123,14 @@ impl SubstituteGenerator {
 }
 
 impl HostModel for SubstituteGenerator {
-    fn plan_next_steps(&mut self, script: &mut RequestScript) {
+    fn plan_next_requests(&mut self, script: &mut RequestScript) {
         if self.requests_done == self.total_requests {
             return;
         }
         script.set_arrival_time((self.requests_done as f64 * self.arrival_interval_ns) as u64);
         self.requests_done += 1;
         // The first request is a write, because later requests need a written address to read or overwrite.
-        if self.write_deck.deal_card(self.written_addresses == 0, &mut self.random) {
+        if self.write_deck.draw_event(self.written_addresses == 0, &mut self.random) {
             self.plan_next_write(script);
         } else {
             let address = if self.has_popular_reads {

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::HostModel;
-use super::files::for_each_run;
+use super::files::for_each_consecutive_run;
 use super::keys::SpecValues;
 use super::script::RequestScript;
 use crate::workload::draw::Zipf;
@@ -44,7 +44,7 @@ pub(super) struct Ycsb {
     total_updates: u64,
     updates_per_checkpoint: u64,
     journal_pages: u64,
-    is_loaded: bool,
+    has_loaded_records: bool,
     updates_issued: u64,
     /// Page that holds each B-tree leaf, counted from the end of the journal.
     leaf_pages: Vec<u32>,
@@ -63,7 +63,7 @@ impl Ycsb {
             total_updates: keys.integer_of_key("updates", 0..=1_000_000_000_000)?,
             updates_per_checkpoint: keys.integer_of_key("checkpoint", 1..=1_000_000_000)?,
             journal_pages: keys.integer_of_key("journal", 1..=1 << 24)?,
-            is_loaded: false,
+            has_loaded_records: false,
             updates_issued: 0,
             leaf_pages: (0..leaves).collect(),
             // Twice as many pages as leaves, because a checkpoint can move all of them.
@@ -90,15 +90,17 @@ impl Ycsb {
             freed.push(std::mem::replace(&mut self.leaf_pages[leaf as usize], place));
             written.push(place);
         }
-        for_each_run(&written, |first, pages| script.plan_write(self.journal_pages + first, pages));
+        for_each_consecutive_run(&written, |first, pages| {
+            script.plan_write(self.journal_pages + first, pages);
+        });
         script.plan_flush();
         self.free_pages.extend(freed);
     }
 }
 
 impl HostModel for Ycsb {
-    fn plan_next_steps(&mut self, script: &mut RequestScript) {
-        if !std::mem::replace(&mut self.is_loaded, true) {
+    fn plan_next_requests(&mut self, script: &mut RequestScript) {
+        if !std::mem::replace(&mut self.has_loaded_records, true) {
             script.plan_write(self.journal_pages, self.leaf_pages.len() as u64);
             return script.plan_phase_mark();
         }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::{End, Estimate, Life, LifePoint, LifeRecord};
 
 /// Largest number of moments (values of the host bytes written) at which the curves of a drive's life have points.
-const MAX_CURVE_MOMENTS: u64 = 100;
+const MAX_CURVE_POINTS: u64 = 100;
 
 /// State of the drives of all seeds when the host has written the same number of bytes to each; a drive that has ended
 /// keeps the state in which it ended.
@@ -76,7 +76,7 @@ impl LifeRecord {
 fn curve_points(lives: &[Life]) -> Vec<CurvePoint> {
     let Some(last) = curve_end_host_bytes(lives) else { return Vec::new() };
     let spacing = lives.iter().map(max_bytes_between_points).max().unwrap_or(0);
-    let step = last.div_ceil(MAX_CURVE_MOMENTS).max(spacing).max(1);
+    let step = last.div_ceil(MAX_CURVE_POINTS).max(spacing).max(1);
     let mut courses: Vec<LifeReader<'_>> = lives.iter().map(LifeReader::of_life).collect();
     let moments = (1..last.div_ceil(step)).map(|number| number * step).chain([last]);
     moments.map(|host_bytes| curve_point_at(&mut courses, host_bytes)).collect()
@@ -179,7 +179,7 @@ impl<'a> LifeReader<'a> {
     /// amplification is that of the interval since then; if the end of the life makes the interval so short that one
     /// garbage collection would dominate it, the value of the previous interval is kept.
     fn advance_to(&mut self, host_bytes: u64) -> DriveMoment {
-        let state = self.state_at(host_bytes.min(self.life.host_bytes) as f64);
+        let state = self.interpolated_state_at(host_bytes.min(self.life.host_bytes) as f64);
         let [bytes, programs] = self.interval_start_bytes_programs;
         let written = state.host_bytes - bytes;
         if written >= self.min_interval_bytes {
@@ -191,7 +191,7 @@ impl<'a> LifeReader<'a> {
 
     /// Returns the state of the drive after `host_bytes` host bytes, interpolated between the recorded states around
     /// that moment.
-    fn state_at(&self, host_bytes: f64) -> DriveMoment {
+    fn interpolated_state_at(&self, host_bytes: f64) -> DriveMoment {
         let series = &self.life.series;
         let after = series.partition_point(|point| (point.host_bytes as f64) < host_bytes);
         let Some(next) = series.get(after).map(DriveMoment::of_point) else {

@@ -360,7 +360,7 @@ impl Estimate {
         let mean = values.iter().sum::<f64>() / count;
         let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
         let half_width = (values.len() > 1)
-            .then(|| student_t_95(values.len() - 1) * (squares / (count - 1.0) / count).sqrt());
+            .then(|| student_t_quantile_95(values.len() - 1) * (squares / (count - 1.0) / count).sqrt());
         let least = values.iter().copied().fold(f64::INFINITY, f64::min);
         let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         (!values.is_empty()).then_some(Self { mean, half_width, least, most })
@@ -369,7 +369,7 @@ impl Estimate {
 
 /// Returns the quantile of Student's t distribution for a two-sided 95 % interval and `freedom` degrees of freedom. For
 /// more than 30 it returns the quantile of the normal distribution, which is at most 4 % too small.
-fn student_t_95(freedom: usize) -> f64 {
+fn student_t_quantile_95(freedom: usize) -> f64 {
     const STUDENT_T_QUANTILES: [f64; 30] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
         2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048,
@@ -380,7 +380,7 @@ fn student_t_95(freedom: usize) -> f64 {
 
 /// Returns a sentence on the first section or key of a configuration that a life would ignore; `None` if it uses all.
 pub fn first_ignored_setting(config: &Config) -> Option<String> {
-    let ignored = config.setting_ignored_by_life()?;
+    let ignored = config.setting_ignored_by_life_run()?;
     Some(format!(
         "{ignored} has no effect on a life, which begins with a new drive, filled or --empty, and has no clock but the \
          input's"

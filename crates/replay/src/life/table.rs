@@ -91,32 +91,32 @@ fn estimate_figure(record: &LifeRecord, figure: &LifeFigure) -> Option<Estimate>
 const BYTES_PER_TB: f64 = 1e12;
 
 /// Returns `value` if the simulated drive has ended; a figure of a whole life has no value for an interrupted one.
-fn if_drive_ended(life: &Life, value: f64) -> Option<f64> {
+fn value_if_drive_ended(life: &Life, value: f64) -> Option<f64> {
     (life.end != End::Interrupted).then_some(value)
 }
 
 const LIFE_FIGURES: &[LifeFigure] = &[
     life_figure("TB written until the end", 3, |_, life| {
-        if_drive_ended(life, life.host_bytes as f64 / BYTES_PER_TB)
+        value_if_drive_ended(life, life.host_bytes as f64 / BYTES_PER_TB)
     }),
     life_figure("  extrapolated from the beginning", 3, |_, life| {
         Some(life.extrapolated_bytes? / BYTES_PER_TB)
     }),
     life_figure("  lived / extrapolated", 3, |_, life| {
-        if_drive_ended(life, life.host_bytes as f64 / life.extrapolated_bytes?)
+        value_if_drive_ended(life, life.host_bytes as f64 / life.extrapolated_bytes?)
     }),
     life_figure("  left by the spread of endurance", 3, |_, life| Some(life.usable_endurance)),
     life_figure("  at the first failed block", 3, |_, life| {
         Some(life.first_failure_bytes? as f64 / BYTES_PER_TB)
     }),
     life_figure("drive writes until the end", 1, |record, life| {
-        if_drive_ended(life, life.host_bytes as f64 / record.exported_bytes as f64)
+        value_if_drive_ended(life, life.host_bytes as f64 / record.exported_bytes as f64)
     }),
-    life_figure("years at the input's rate", 2, |_, life| if_drive_ended(life, life.years?)),
+    life_figure("years at the input's rate", 2, |_, life| value_if_drive_ended(life, life.years?)),
     LifeFigure {
         is_always_shown: false,
         ..life_figure("  on the larger drive", 2, |record, life| {
-            if_drive_ended(life, record.scaled_years(life)?)
+            value_if_drive_ended(life, record.scaled_years(life)?)
         })
     },
     LifeFigure {
@@ -193,7 +193,7 @@ fn drive_description(record: &LifeRecord) -> String {
         if record.is_filled { "filled first" } else { "empty: what the input never writes is spare space" },
         mib(record.physical_bytes),
         mib(record.exported_bytes),
-        configured_over_provisioning(record) * 100.0,
+        over_provisioning_ratio(record) * 100.0,
         record.rated_cycles,
         endurance.spread * 100.0,
         endurance.early_share * 100.0,
@@ -203,7 +203,7 @@ fn drive_description(record: &LifeRecord) -> String {
 
 /// Returns the configured over-provisioning (spare / exported bytes). Excludes the blocks that garbage collection keeps
 /// free, which are added to a drive that is sized to the input.
-fn configured_over_provisioning(record: &LifeRecord) -> f64 {
+fn over_provisioning_ratio(record: &LifeRecord) -> f64 {
     let device = &record.config.device;
     let counts = [
         device.channels,

@@ -1,8 +1,10 @@
 //! The HTML page of `wearwell ablate`.
 
 use super::HtmlReport;
-use super::markup::{charts_element, collapsible, html_element, html_heading, html_table, notes_list};
-use super::runs::{NOTES_TITLE, details_of_runs, distinct_values, join_up_to_three, page_title};
+use super::markup::{
+    charts_element, collapsible_html, html_element, html_heading, html_notes_list, html_table,
+};
+use super::runs::{NOTES_TITLE, distinct_values, join_up_to_three, page_title, run_details_html};
 use crate::ablate::{Ablation, Ablations};
 use crate::record::RunRecord;
 
@@ -27,12 +29,12 @@ fn ablation_html(number: usize, ablation: &Ablation) -> String {
         + &html_element("p", "lead", shown.title.trim_end())
         + &html_table("", "What each changes: the change, and % of the baseline", &shown.gains)
         + &html_element("p", "facts", shown.preamble.trim_end())
-        + &notes_list(NOTES_TITLE, shown.sentences.lines())
+        + &html_notes_list(NOTES_TITLE, shown.sentences_below_tables.lines())
         + &charts_element(number)
         + &html_table("", "The subsets", &shown.subsets);
     if let Some(overlaps) = &shown.overlaps {
         html +=
             &html_table("", "Overlaps: above 0 both gain the same, below 0 they help each other", overlaps);
     }
-    html + &collapsible("Runs of the subsets", &details_of_runs(&runs))
+    html + &collapsible_html("Runs of the subsets", &run_details_html(&runs))
 }

@@ -1,7 +1,9 @@
 //! The HTML page of `wearwell diff`.
 
 use super::HtmlReport;
-use super::markup::{charts_element, collapsible, html_element, html_heading, html_table, notes_list};
+use super::markup::{
+    charts_element, collapsible_html, html_element, html_heading, html_notes_list, html_table,
+};
 use crate::diff::{Diff, Difference, RunPair};
 
 impl HtmlReport for Diff {
@@ -18,12 +20,12 @@ impl HtmlReport for Diff {
         let only_a = self.only_a.iter().map(|title| format!("only in the first: {title}"));
         let only_b = self.only_b.iter().map(|title| format!("only in the second: {title}"));
         let only: Vec<String> = only_a.chain(only_b).collect();
-        let pairs = self.pairs.iter().enumerate().map(|(number, pair)| pair_html(number, pair));
-        notes_list("Without a partner", only.iter().map(String::as_str)) + &pairs.collect::<String>()
+        let pairs = self.pairs.iter().enumerate().map(|(number, pair)| run_pair_html(number, pair));
+        html_notes_list("Without a partner", only.iter().map(String::as_str)) + &pairs.collect::<String>()
     }
 }
 
-fn pair_html(number: usize, pair: &RunPair) -> String {
+fn run_pair_html(number: usize, pair: &RunPair) -> String {
     let (causes, results) = (pair.causes.len(), pair.results.len());
     let lead = match (causes, results) {
         (0, 0) => "No difference.".to_owned(),
@@ -35,7 +37,7 @@ fn pair_html(number: usize, pair: &RunPair) -> String {
         + &html_element("p", "lead", &lead)
         + &differences_table("What was run", &pair.causes)
         + &charts_element(number)
-        + &collapsible("All figures that differ", &differences_table("What came out", &pair.results))
+        + &collapsible_html("All figures that differ", &differences_table("What came out", &pair.results))
 }
 
 fn differences_table(caption: &str, differences: &[Difference]) -> String {

@@ -1,7 +1,7 @@
 //! The HTML page of `wearwell life`.
 
 use super::HtmlReport;
-use super::markup::{charts_element_of_runs, html_element, html_heading, html_table, notes_list};
+use super::markup::{charts_element_of_runs, html_element, html_heading, html_notes_list, html_table};
 use super::runs::{NOTES_TITLE, distinct_values, join_up_to_three, page_title};
 use crate::life::{Lives, LivesTable, to_lives_table};
 
@@ -22,7 +22,7 @@ impl HtmlReport for Lives {
         html_heading(&join_up_to_three(&inputs, "inputs"))
             + &html_table("answer", "Means over the seeds; docs/life.md defines each figure", &rows)
             + &html_element("p", "facts", preamble.trim_end())
-            + &notes_list(NOTES_TITLE, sentences.lines())
+            + &html_notes_list(NOTES_TITLE, sentences.lines())
             + &charts_element_of_runs(0..self.drives.len())
     }
 }

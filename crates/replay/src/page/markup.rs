@@ -27,7 +27,7 @@ pub(super) fn html_heading(text: &str) -> String {
 }
 
 /// Returns a collapsible part of an HTML page that is closed at first.
-pub(super) fn collapsible(summary: &str, html: &str) -> String {
+pub(super) fn collapsible_html(summary: &str, html: &str) -> String {
     format!("<details><summary>{}</summary>\n{html}</details>\n", escape_html(summary))
 }
 
@@ -62,7 +62,12 @@ fn html_table_with_row_classes(
 }
 
 /// Returns an HTML table as [`html_table`] does, with a switch that hides the rows whose last cell is `common`.
-pub(super) fn filterable_table(class: &str, caption: &str, rows: &[Vec<String>], common: &str) -> String {
+pub(super) fn filterable_html_table(
+    class: &str,
+    caption: &str,
+    rows: &[Vec<String>],
+    common: &str,
+) -> String {
     let class_of =
         |row: &[String]| if row.last().is_some_and(|last| last == common) { " class=\"common\"" } else { "" };
     let table = html_table_with_row_classes(class, caption, rows, class_of);
@@ -88,7 +93,7 @@ fn html_table_row(row: &[String], classes: &[&str], class: &str) -> String {
 }
 
 /// Returns an HTML list of sentences that a reader of the figures must know, below a title; empty without sentences.
-pub(super) fn notes_list<'a>(title: &str, sentences: impl IntoIterator<Item = &'a str>) -> String {
+pub(super) fn html_notes_list<'a>(title: &str, sentences: impl IntoIterator<Item = &'a str>) -> String {
     let items: Vec<String> =
         sentences.into_iter().map(|sentence| format!("<li>{}</li>", escape_html(sentence))).collect();
     if items.is_empty() {

@@ -28,7 +28,7 @@ const PAGE_STYLE: &str = include_str!("page.css");
 const DRAWING_SCRIPTS: [&str; 3] =
     [include_str!("script/base.js"), include_str!("script/chart.js"), include_str!("script/map.js")];
 /// JavaScript sources that choose which charts a page shows for its kind of result, and draw them.
-const RESULT_SCRIPTS: [&str; 4] = [
+const RESULT_CHART_SCRIPTS: [&str; 4] = [
     include_str!("script/runs.js"),
     include_str!("script/others.js"),
     include_str!("script/walkthrough.js"),
@@ -59,7 +59,7 @@ pub trait HtmlReport: Serialize {
 /// Never: results are plain data.
 pub fn html_page<T: HtmlReport>(result: &T) -> String {
     let json = serde_json::to_string(result).expect("results are plain data");
-    let scripts = [DRAWING_SCRIPTS.concat(), RESULT_SCRIPTS.concat()].concat();
+    let scripts = [DRAWING_SCRIPTS.concat(), RESULT_CHART_SCRIPTS.concat()].concat();
     let title = markup::escape_html(&result.title());
     fill_template(
         PAGE_TEMPLATE,

@@ -1,7 +1,7 @@
 //! The HTML page of `wearwell profile`.
 
 use super::HtmlReport;
-use super::markup::{charts_element, html_element, html_heading, html_table, notes_list};
+use super::markup::{charts_element, html_element, html_heading, html_notes_list, html_table};
 use super::runs::{NOTES_TITLE, page_title};
 use crate::profile::{Profile, Profiles};
 use crate::report::with_thousands_separators;
@@ -31,7 +31,7 @@ fn profile_html(number: usize, profile: &Profile) -> String {
     html_heading(&profile.input)
         + &html_table("answer", &savings_caption(profile), &profile.savings_rows())
         + &html_table("", "docs/profile.md defines each figure", &rows)
-        + &notes_list(NOTES_TITLE, partial.into_iter().chain(profile.notes.iter().map(String::as_str)))
+        + &html_notes_list(NOTES_TITLE, partial.into_iter().chain(profile.notes.iter().map(String::as_str)))
         + &html_element("pre", "", &lines.join("\n"))
         + &charts_element(number)
 }

@@ -7,7 +7,8 @@ use wearwell_config::Config;
 
 use super::HtmlReport;
 use super::markup::{
-    charts_element_of_runs, collapsible, filterable_table, html_element, html_heading, html_table, notes_list,
+    charts_element_of_runs, collapsible_html, filterable_html_table, html_element, html_heading,
+    html_notes_list, html_table,
 };
 use crate::record::RunRecord;
 use crate::report::{
@@ -22,7 +23,7 @@ impl HtmlReport for Comparison {
     const KIND: &'static str = "runs";
 
     fn title(&self) -> String {
-        let designs = distinct_values(self.runs.iter().map(RunRecord::label));
+        let designs = distinct_values(self.runs.iter().map(RunRecord::design_and_variant));
         page_title(&join_up_to_three(&designs, "designs"), self.runs.iter().map(|run| run.trace.path.clone()))
     }
 
@@ -34,10 +35,10 @@ impl HtmlReport for Comparison {
             format!(
                 "<section>\n{}{}</section>\n",
                 main_result_html(runs),
-                charts_element_of_runs(numbers) + &details_of_runs(runs)
+                charts_element_of_runs(numbers) + &run_details_html(runs)
             )
         };
-        self.groups_by_input().map(section).collect()
+        self.runs_grouped_by_input().map(section).collect()
     }
 }
 
@@ -76,11 +77,11 @@ fn lead_sentence(runs: &[RunRecord]) -> String {
     let amplification = |run: &RunRecord| (run.host_page_writes > 0).then_some(run.write_amplification);
     let said = |run: &RunRecord| {
         amplification(run).map_or_else(
-            || format!("{}: the host wrote nothing", run.label()),
+            || format!("{}: the host wrote nothing", run.design_and_variant()),
             |value| {
                 format!(
                     "{}: write amplification {value:.3}, TB written until worn {}",
-                    run.label(),
+                    run.design_and_variant(),
                     tb_until_worn_cell(run)
                 )
             },
@@ -92,14 +93,18 @@ fn lead_sentence(runs: &[RunRecord]) -> String {
     let ranked = |run: &&RunRecord| !run.partial && amplification(run).is_some();
     let order = |a: &&RunRecord, b: &&RunRecord| a.write_amplification.total_cmp(&b.write_amplification);
     match runs.iter().filter(ranked).min_by(order) {
-        Some(best) if best.label() == runs[0].label() => {
-            format!("Least write amplification: {} with {:.3}.", best.label(), best.write_amplification)
+        Some(best) if best.design_and_variant() == runs[0].design_and_variant() => {
+            format!(
+                "Least write amplification: {} with {:.3}.",
+                best.design_and_variant(),
+                best.write_amplification
+            )
         }
         Some(best) => format!(
             "Least write amplification: {} with {:.3}; {} has {:.3}.",
-            best.label(),
+            best.design_and_variant(),
             best.write_amplification,
-            runs[0].label(),
+            runs[0].design_and_variant(),
             runs[0].write_amplification
         ),
         None => "No run went to its end.".to_owned(),
@@ -113,23 +118,27 @@ fn tb_until_worn_cell(run: &RunRecord) -> String {
 /// Returns the notes on the runs as HTML: whether each run was steady, remarks, and which runs are partial. They are
 /// the lines that the terminal prints below the table of runs.
 fn notes_html(runs: &[RunRecord]) -> String {
-    let labelled: Vec<(String, &RunRecord)> = runs.iter().map(|run| (run.label(), run)).collect();
-    notes_list(NOTES_TITLE, lines_below_table(&labelled).lines())
+    let labelled: Vec<(String, &RunRecord)> =
+        runs.iter().map(|run| (run.design_and_variant(), run)).collect();
+    html_notes_list(NOTES_TITLE, lines_below_table(&labelled).lines())
 }
 
 /// Returns the collapsible parts of a page of runs: all figures, the RAM of the controller, and the configuration.
-pub(super) fn details_of_runs(runs: &[RunRecord]) -> String {
+pub(super) fn run_details_html(runs: &[RunRecord]) -> String {
     if runs.is_empty() {
         return String::new();
     }
     let refs: Vec<&RunRecord> = runs.iter().collect();
-    collapsible("All figures", &html_table("", FIGURES_CAPTION, &all_figure_rows(&refs)))
-        + &collapsible("RAM of a controller by structure, bytes", &ram_table(&refs))
-        + &collapsible("Configuration and provenance", &(provenance_table(&refs) + &settings_table(&refs)))
+    collapsible_html("All figures", &html_table("", FIGURES_CAPTION, &all_figure_rows(&refs)))
+        + &collapsible_html("RAM of a controller by structure, bytes", &ram_table(&refs))
+        + &collapsible_html(
+            "Configuration and provenance",
+            &(provenance_table(&refs) + &settings_table(&refs)),
+        )
 }
 
 fn title_row(first: &str, runs: &[&RunRecord]) -> Vec<String> {
-    std::iter::once(first.to_owned()).chain(runs.iter().map(|run| run.label())).collect()
+    std::iter::once(first.to_owned()).chain(runs.iter().map(|run| run.design_and_variant())).collect()
 }
 
 fn ram_table(runs: &[&RunRecord]) -> String {
@@ -188,12 +197,12 @@ fn settings_table(runs: &[&RunRecord]) -> String {
     let head = ["key", "value", "from"].map(str::to_owned).to_vec();
     let rows: Vec<Vec<String>> = std::iter::once(head).chain(keys.into_iter().map(row)).collect();
     let file = html_element("pre", "", &runs[0].config.to_toml());
-    filterable_table(
+    filterable_html_table(
         "left wrap",
         "Settings in effect: with them the same input gives the same run",
         &rows,
         DEFAULT_ORIGIN,
-    ) + &collapsible(&format!("As a file, for --config: {}", runs[0].label()), &file)
+    ) + &collapsible_html(&format!("As a file, for --config: {}", runs[0].design_and_variant()), &file)
 }
 
 /// Text that is shown as the origin of a setting whose value is the built-in default.

@@ -1,8 +1,8 @@
 //! The HTML page of `wearwell sweep`.
 
 use super::HtmlReport;
-use super::markup::{charts_element_of_runs, html_element, html_heading, html_table, notes_list};
-use super::runs::{NOTES_TITLE, details_of_runs, distinct_values, join_up_to_three};
+use super::markup::{charts_element_of_runs, html_element, html_heading, html_notes_list, html_table};
+use super::runs::{NOTES_TITLE, distinct_values, join_up_to_three, run_details_html};
 use crate::record::RunRecord;
 use crate::sweep::Swept;
 
@@ -17,12 +17,12 @@ impl HtmlReport for Swept {
     fn body_html(&self) -> String {
         let runs = &self.comparison.runs;
         let mut html = html_heading("Result") + &html_element("p", "lead", &self.lead_sentence());
-        html += &notes_list(NOTES_TITLE, self.failure_lines().lines().chain(self.distinct_notes()));
+        html += &html_notes_list(NOTES_TITLE, self.failure_lines().lines().chain(self.distinct_notes()));
         html += &charts_element_of_runs(0..runs.len());
         for (input, rows) in self.rows_by_input() {
             html += &html_table("", &input, &rows);
         }
-        html + &details_of_runs(runs)
+        html + &run_details_html(runs)
     }
 }
 
@@ -38,9 +38,9 @@ impl Swept {
                 "{} runs, {failed} failed. Write amplification from {:.3} ({}) to {:.3} ({}).",
                 runs.len(),
                 least.write_amplification,
-                least.label(),
+                least.design_and_variant(),
                 most.write_amplification,
-                most.label()
+                most.design_and_variant()
             ),
             None => format!("{} runs, {failed} failed.", runs.len()),
         }

@@ -1,8 +1,10 @@
 //! The HTML page of `wearwell watch`.
 
 use super::HtmlReport;
-use super::markup::{charts_element, collapsible, escape_html, html_element, html_heading, notes_list};
-use crate::watch::{Drive, Step, Walkthrough};
+use super::markup::{
+    charts_element, collapsible_html, escape_html, html_element, html_heading, html_notes_list,
+};
+use crate::watch::{Step, Walkthrough, WatchedDrive};
 
 impl HtmlReport for Walkthrough {
     const KIND: &'static str = "walkthrough";
@@ -15,12 +17,12 @@ impl HtmlReport for Walkthrough {
         html_heading(&self.input)
             + &html_element("p", "facts", &drive_facts(&self.source, &self.drive))
             + &charts_element(0)
-            + &notes_list("What to know about this drive", self.notes.iter().map(String::as_str))
-            + &collapsible("All steps as text", &steps_html(&self.steps))
+            + &html_notes_list("What to know about this drive", self.notes.iter().map(String::as_str))
+            + &collapsible_html("All steps as text", &steps_html(&self.steps))
     }
 }
 
-fn drive_facts(source: &str, drive: &Drive) -> String {
+fn drive_facts(source: &str, drive: &WatchedDrive) -> String {
     format!(
         "A drive of {} flash pages in {} blocks; the host sees {} logical pages. Victim policy: {}. The design: {source}.",
         drive.blocks * drive.block_pages,

@@ -33,19 +33,19 @@ impl RunTrace {
     pub fn to_perfetto(&self) -> Vec<u8> {
         let mut packets = TracePackets::default();
         let host = packets.add_process(&format!("host: {} on {}", self.input, self.design));
-        self.add_requests(&mut packets, host);
-        self.add_counters(&mut packets, host);
-        if !self.scans.is_empty() {
-            self.add_scans(&mut packets, host);
+        self.add_request_slices(&mut packets, host);
+        self.add_counter_tracks(&mut packets, host);
+        if !self.nvram_scan_spans_ns.is_empty() {
+            self.add_remap_log_scans(&mut packets, host);
         }
         for channel in 0..self.geometry.channels {
-            self.add_channel(&mut packets, channel);
+            self.add_channel_tracks(&mut packets, channel);
         }
         packets.into_bytes()
     }
 
     /// Adds a slice for each host request to the Perfetto trace, on as many tracks as requests are in flight at most.
-    fn add_requests(&self, packets: &mut TracePackets, host: TrackId) {
+    fn add_request_slices(&self, packets: &mut TracePackets, host: TrackId) {
         let mut caused: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
         for op in &self.ops {
             if let Some(request) = op.request_number {
@@ -70,7 +70,7 @@ impl RunTrace {
 
     /// Adds tracks with counters over time to the Perfetto trace: requests in flight, free blocks, and write
     /// amplification since the start of the window.
-    fn add_counters(&self, packets: &mut TracePackets, host: TrackId) {
+    fn add_counter_tracks(&self, packets: &mut TracePackets, host: TrackId) {
         let depth = packets.add_counter_track(host, "queue depth", "requests");
         let mut changes: Vec<(u64, i64)> = Vec::new();
         for WindowRequest { times, .. } in &self.requests {
@@ -85,7 +85,7 @@ impl RunTrace {
         let free = packets.add_counter_track(host, "free blocks", "blocks");
         let amplification =
             packets.add_counter_track(host, "write amplification", "programs per host page write");
-        for state in &self.states {
+        for state in &self.ftl_state_samples {
             let &FtlStateSample { time_ns, free_blocks, programs, host_page_writes } = state;
             packets.add_counter_value(free, time_ns, f64::from(free_blocks));
             if host_page_writes > 0 {
@@ -94,23 +94,23 @@ impl RunTrace {
         }
     }
 
-    fn add_scans(&self, packets: &mut TracePackets, host: TrackId) {
+    fn add_remap_log_scans(&self, packets: &mut TracePackets, host: TrackId) {
         let nvram = packets.add_track(host, "NVRAM");
-        for &(start_ns, end_ns) in &self.scans {
+        for &(start_ns, end_ns) in &self.nvram_scan_spans_ns {
             packets.add_slice(nvram, &TraceSlice::named("scan", "remap_log", start_ns, end_ns));
         }
     }
 
     /// Adds the tracks of a flash channel to the Perfetto trace: one for its transfers, and one with the operations of
     /// each die (or independent plane).
-    fn add_channel(&self, packets: &mut TracePackets, channel: u32) {
+    fn add_channel_tracks(&self, packets: &mut TracePackets, channel: u32) {
         let process = packets.add_process(&format!("channel {channel}"));
         let transfers = packets.add_track(process, &format!("channel {channel}"));
         let of_channel = |op: &&TracedOp| self.geometry.channel_of(op.op.plane) == channel;
         let mut ops: Vec<&TracedOp> = self.ops.iter().filter(of_channel).collect();
         let dies = self.geometry.dies_per_channel;
         for die in channel * dies..(channel + 1) * dies {
-            self.add_die(packets, process, die, &ops);
+            self.add_die_tracks(packets, process, die, &ops);
         }
         // After the dies, because an arrow leads from the operation of a die to its transfer.
         ops.sort_unstable_by_key(|op| op.transfer_span_ns);
@@ -121,16 +121,16 @@ impl RunTrace {
         }
     }
 
-    fn add_die(&self, packets: &mut TracePackets, process: TrackId, die: u32, ops: &[&TracedOp]) {
+    fn add_die_tracks(&self, packets: &mut TracePackets, process: TrackId, die: u32, ops: &[&TracedOp]) {
         let planes = self.geometry.planes_per_die;
         let of_die = ops.iter().copied().filter(|op| op.op.plane.0 / planes == die);
         if !self.independent_planes {
             let track = packets.add_track(process, &format!("die {die}"));
-            return self.add_array(packets, track, of_die.collect());
+            return self.add_array_slices(packets, track, of_die.collect());
         }
         for plane in 0..planes {
             let track = packets.add_track(process, &format!("die {die} plane {plane}"));
-            self.add_array(
+            self.add_array_slices(
                 packets,
                 track,
                 of_die.clone().filter(|op| op.op.plane.0 % planes == plane).collect(),
@@ -140,17 +140,17 @@ impl RunTrace {
 
     /// Adds the flash operations of a die, or of an independent plane, to a track of the Perfetto trace. Operations of
     /// a multi-plane group are one slice.
-    fn add_array(&self, packets: &mut TracePackets, track: TrackId, mut ops: Vec<&TracedOp>) {
+    fn add_array_slices(&self, packets: &mut TracePackets, track: TrackId, mut ops: Vec<&TracedOp>) {
         // An erase may be suspended when it starts, for a read that then starts at the same time.
         let order = |op: &&TracedOp| (op.start_ns, op.op.kind == OpKind::Read, op.op_number);
         ops.sort_unstable_by_key(order);
         let is_together = |a: &&TracedOp, b: &&TracedOp| (a.start_ns, a.op.kind) == (b.start_ns, b.op.kind);
         let mut groups = ops.chunk_by(is_together).peekable();
         while let Some(group) = groups.next() {
-            let slice = self.group_slice(group);
+            let slice = self.multi_plane_slice(group);
             let mut meanwhile = Vec::new();
             while let Some(reads) = groups.next_if(|group| group[0].start_ns < slice.end_ns) {
-                meanwhile.push(self.group_slice(reads));
+                meanwhile.push(self.multi_plane_slice(reads));
             }
             packets.add_slice(track, &slice.split_by_suspensions(&group[0].suspension_spans_ns, meanwhile));
         }
@@ -158,7 +158,7 @@ impl RunTrace {
 
     /// Returns one slice for the flash operations that a die executes together on several planes, or for a single
     /// operation.
-    fn group_slice(&self, group: &[&TracedOp]) -> TraceSlice {
+    fn multi_plane_slice(&self, group: &[&TracedOp]) -> TraceSlice {
         let first = group[0];
         let end_ns = group.iter().map(|op| op.end_ns).max().unwrap_or(first.end_ns);
         let mut slice = TraceSlice { end_ns, ..self.op_slice(first) };

@@ -11,7 +11,7 @@ use super::wire::ProtobufMessage;
 pub(super) type TrackId = u64;
 
 /// Identifier of the packet sequence in the Perfetto trace; all packets belong to this one sequence.
-const SEQUENCE_ID: u64 = 1;
+const PACKET_SEQUENCE_ID: u64 = 1;
 /// Packet flag of the Perfetto trace: the packet resets the table of interned names, so that the names of the sequence
 /// start here.
 const FLAG_INTERNED_NAMES_START: u64 = 1;
@@ -83,13 +83,13 @@ impl TraceSlice {
 /// Names that the Perfetto trace already contains, and the numbers by which later packets refer to them.
 struct InternedNames {
     /// Number of the field of Perfetto's message `InternedData` that holds these names.
-    interned_field: u32,
+    interned_field_number: u32,
     number_by_name: FxHashMap<String, u64>,
 }
 
 impl InternedNames {
-    fn of_field(interned_field: u32) -> Self {
-        Self { interned_field, number_by_name: FxHashMap::default() }
+    fn of_field(interned_field_number: u32) -> Self {
+        Self { interned_field_number, number_by_name: FxHashMap::default() }
     }
 
     /// Returns the number by which packets refer to a name; a new name gets the next number and is added to `interned`.
@@ -100,7 +100,7 @@ impl InternedNames {
         let number = self.number_by_name.len() as u64 + 1;
         self.number_by_name.insert(name.to_owned(), number);
         let entry = ProtobufMessage::default().with_varint(1, number).with_string(2, name);
-        *interned = std::mem::take(interned).with_message(self.interned_field, &entry);
+        *interned = std::mem::take(interned).with_message(self.interned_field_number, &entry);
         number
     }
 }
@@ -175,7 +175,7 @@ impl TracePackets {
         for (number, descriptor) in self.tracks.iter().enumerate() {
             let flags = if number == 0 { FLAG_INTERNED_NAMES_START } else { FLAG_NEEDS_INTERNED_NAMES };
             let packet = ProtobufMessage::default()
-                .with_varint(10, SEQUENCE_ID)
+                .with_varint(10, PACKET_SEQUENCE_ID)
                 .with_varint(13, flags)
                 .with_message(60, descriptor);
             trace = trace.with_message(1, &packet);
@@ -222,7 +222,7 @@ impl EventWriter {
         };
         let packet = ProtobufMessage::default()
             .with_varint(8, time_ns)
-            .with_varint(10, SEQUENCE_ID)
+            .with_varint(10, PACKET_SEQUENCE_ID)
             .with_varint(13, FLAG_NEEDS_INTERNED_NAMES);
         let packet = if interned.is_empty() { packet } else { packet.with_message(12, &interned) };
         packet.with_message(11, &event)

@@ -4,10 +4,10 @@
 //! consistent if the sample shrinks on the way. Memory: 33 bytes per entry, at a load of at least 7/16.
 
 use rustc_hash::FxHashMap;
-use wearwell::data::{Descriptor, Fingerprint};
+use wearwell::data::{ContentDescriptor, Fingerprint};
 
 use super::distribution::{SizeHistogram, SizeShares};
-use super::sample::{ERROR_GROUPS, HashSample, error_group, standard_error_of_quotient};
+use super::sample::{HashSample, STANDARD_ERROR_GROUPS, standard_error_group, standard_error_of_quotient};
 use super::skew::zipf_theta_of_growing_items;
 
 /// Figures on the contents of pages: duplicates and compressibility.
@@ -90,7 +90,7 @@ struct ContentEntry {
 
 /// Counts of the page contents in a sample.
 pub(super) struct ContentCounts {
-    entries: FxHashMap<u64, ContentEntry>,
+    entry_by_content: FxHashMap<u64, ContentEntry>,
     pub(super) sample: HashSample,
     max_entries: usize,
     pages: u64,
@@ -99,20 +99,20 @@ pub(super) struct ContentCounts {
     distinct_contents_so_far: u32,
     /// Number of pages that repeat an earlier content, by the number n of distinct contents that had occurred by then:
     /// element k counts those with n from 2^k to 2^(k + 1) - 1.
-    repeats_by_octave: [u64; 32],
+    repeats_by_content_count_octave: [u64; 32],
 }
 
 impl ContentCounts {
     pub(super) fn new(sample: HashSample, max_entries: usize) -> Self {
         Self {
-            entries: FxHashMap::default(),
+            entry_by_content: FxHashMap::default(),
             sample,
             max_entries,
             pages: 0,
             zero_pages: 0,
             zero_copies: CopyCount::default(),
             distinct_contents_so_far: 0,
-            repeats_by_octave: [0; 32],
+            repeats_by_content_count_octave: [0; 32],
         }
     }
 
@@ -127,17 +127,17 @@ impl ContentCounts {
         if !self.sample.contains(content.0) {
             return;
         }
-        if let Some(entry) = self.entries.get_mut(&content.0) {
+        if let Some(entry) = self.entry_by_content.get_mut(&content.0) {
             entry.occurrences = entry.occurrences.saturating_add(1);
             entry.copies.add_copy();
-            self.repeats_by_octave[self.distinct_contents_so_far.max(1).ilog2() as usize] +=
+            self.repeats_by_content_count_octave[self.distinct_contents_so_far.max(1).ilog2() as usize] +=
                 self.sample.sampled_one_of;
             return;
         }
-        if self.entries.len() == self.max_entries {
+        if self.entry_by_content.len() == self.max_entries {
             self.sample = self.sample.half_of_sample();
             let sample = self.sample;
-            self.entries.retain(|&content, _| sample.contains(content));
+            self.entry_by_content.retain(|&content, _| sample.contains(content));
             if !sample.contains(content.0) {
                 return;
             }
@@ -147,7 +147,7 @@ impl ContentCounts {
         self.distinct_contents_so_far = self.distinct_contents_so_far.saturating_add(weight);
         let mut copies = CopyCount::default();
         copies.add_copy();
-        self.entries.insert(
+        self.entry_by_content.insert(
             content.0,
             ContentEntry {
                 copies,
@@ -162,7 +162,7 @@ impl ContentCounts {
     pub(super) fn remove_copy(&mut self, content: Fingerprint) {
         if content == Fingerprint::ZERO_PAGE {
             self.zero_copies.remove_live_copy();
-        } else if let Some(entry) = self.entries.get_mut(&content.0) {
+        } else if let Some(entry) = self.entry_by_content.get_mut(&content.0) {
             entry.copies.remove_live_copy();
         }
     }
@@ -172,9 +172,9 @@ impl ContentCounts {
     /// seen.
     pub(super) fn ideal_savings(&self, figures: &ContentFigures) -> IdealSavings {
         let (mut seen, mut known, mut first, mut most_live) = (0, 0, 0, 0);
-        for entry in self.entries.values() {
+        for entry in self.entry_by_content.values() {
             seen += u64::from(entry.occurrences);
-            known += if entry.compressed_bytes == Descriptor::UNKNOWN_SIZE {
+            known += if entry.compressed_bytes == ContentDescriptor::UNKNOWN_SIZE {
                 0
             } else {
                 u64::from(entry.occurrences)
@@ -203,16 +203,16 @@ impl ContentCounts {
         if self.pages == 0 {
             return None;
         }
-        let mut seen = [0.0; ERROR_GROUPS];
-        let mut repeated = [0.0; ERROR_GROUPS];
-        let mut known = [0.0; ERROR_GROUPS];
-        let mut bytes = [0.0; ERROR_GROUPS];
+        let mut seen = [0.0; STANDARD_ERROR_GROUPS];
+        let mut repeated = [0.0; STANDARD_ERROR_GROUPS];
+        let mut known = [0.0; STANDARD_ERROR_GROUPS];
+        let mut bytes = [0.0; STANDARD_ERROR_GROUPS];
         let (mut sizes, mut sizes_distinct) = (SizeHistogram::default(), SizeHistogram::default());
-        for (&content, entry) in &self.entries {
-            let part = error_group(content);
+        for (&content, entry) in &self.entry_by_content {
+            let part = standard_error_group(content);
             seen[part] += f64::from(entry.occurrences);
             repeated[part] += f64::from(entry.occurrences - 1);
-            if entry.compressed_bytes != Descriptor::UNKNOWN_SIZE {
+            if entry.compressed_bytes != ContentDescriptor::UNKNOWN_SIZE {
                 known[part] += f64::from(entry.occurrences);
                 bytes[part] += f64::from(entry.occurrences) * f64::from(entry.compressed_bytes) / 4096.0;
                 sizes.add_pages(entry.compressed_bytes, u64::from(entry.occurrences));
@@ -224,13 +224,13 @@ impl ContentCounts {
         let duplicate_share = repeated.iter().sum::<f64>() / total.max(1.0) * nonzero_share;
         let is_sampled = self.sample.sampled_one_of > 1;
         let error = |parts, wholes| if is_sampled { standard_error_of_quotient(parts, wholes) } else { 0.0 };
-        let (duplicate_theta, duplicate_pool) = self.duplicate_popularity();
+        let (duplicate_theta, duplicate_pool) = self.duplicate_theta_and_pool();
         Some(ContentFigures {
             pages: self.pages,
             zero_share: self.zero_pages as f64 / self.pages as f64,
             duplicate_share,
             duplicate_share_error: error(&repeated, &seen) * nonzero_share,
-            distinct: self.entries.len() as u64 * self.sample.sampled_one_of,
+            distinct: self.entry_by_content.len() as u64 * self.sample.sampled_one_of,
             duplicate_theta,
             duplicate_pool,
             compressed: sizes.size_shares(),
@@ -241,9 +241,9 @@ impl ContentCounts {
 
     /// Returns the Zipf exponent of the contents that repeat, and their number. Only the first contents that have 99 %
     /// of the repetitions are counted, so that one late repetition does not extend the number to the whole input.
-    fn duplicate_popularity(&self) -> (f64, u64) {
+    fn duplicate_theta_and_pool(&self) -> (f64, u64) {
         let mut repeated: Vec<(u32, u32)> = self
-            .entries
+            .entry_by_content
             .values()
             .filter(|entry| entry.occurrences > 1)
             .map(|entry| (entry.distinct_contents_before, entry.occurrences - 1))
@@ -256,22 +256,30 @@ impl ContentCounts {
             inside as f64 >= 0.99 * total as f64
         });
         let pool = last.map_or(1, |&(ordinal, _)| u64::from(ordinal) + 1);
-        let inside =
-            self.entries.values().filter(|entry| u64::from(entry.distinct_contents_before) < pool).count();
+        let inside = self
+            .entry_by_content
+            .values()
+            .filter(|entry| u64::from(entry.distinct_contents_before) < pool)
+            .count();
         let counts: Vec<u32> = repeated.iter().map(|&(_, times)| times).collect();
-        (zipf_theta_of_growing_items(&counts, &self.growth_stages(pool, inside as u64)), pool)
+        (zipf_theta_of_growing_items(&counts, &self.content_growth_stages(pool, inside as u64)), pool)
     }
 
     /// Divides the input into stages, in each of which the number of distinct contents doubled, as the content model
     /// extends its popularity in the same steps. Returns for each stage the number of distinct contents in the sample
     /// and the share of all repetitions that occurred in it. Contents after the first `pool` are not counted.
-    fn growth_stages(&self, pool: u64, inside: u64) -> Vec<(u64, f64)> {
-        let total: u64 = self.repeats_by_octave.iter().sum();
+    fn content_growth_stages(&self, pool: u64, inside: u64) -> Vec<(u64, f64)> {
+        let total: u64 = self.repeats_by_content_count_octave.iter().sum();
         let of = |(octave, &count): (usize, &u64)| {
             let contents = if 2 << octave > pool { pool } else { 1_u64 << octave };
             let sampled = (contents as f64 * inside as f64 / pool as f64).ceil() as u64;
             (sampled.max(1), count as f64 / total as f64)
         };
-        self.repeats_by_octave.iter().enumerate().filter(|(_, count)| **count > 0).map(of).collect()
+        self.repeats_by_content_count_octave
+            .iter()
+            .enumerate()
+            .filter(|(_, count)| **count > 0)
+            .map(of)
+            .collect()
     }
 }

@@ -85,17 +85,17 @@ const BINS_PER_OCTAVE: u64 = 16;
 /// Histogram of values (such as intervals) in logarithmic bins.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LogHistogram {
-    bins: Vec<u64>,
+    bin_weights: Vec<u64>,
     total_weight: u64,
 }
 
 impl LogHistogram {
     pub(super) fn add_value(&mut self, value: u64, weight: u64) {
         let bin = bin_of(value);
-        if self.bins.len() <= bin {
-            self.bins.resize(bin + 1, 0);
+        if self.bin_weights.len() <= bin {
+            self.bin_weights.resize(bin + 1, 0);
         }
-        self.bins[bin] += weight;
+        self.bin_weights[bin] += weight;
         self.total_weight += weight;
     }
 
@@ -103,7 +103,7 @@ impl LogHistogram {
     /// if nothing was counted.
     pub(super) fn quantile(&self, share: f64) -> Option<f64> {
         let mut left = share * self.total_weight as f64;
-        for (bin, &count) in self.bins.iter().enumerate() {
+        for (bin, &count) in self.bin_weights.iter().enumerate() {
             left -= count as f64;
             if count > 0 && left <= 0.0 {
                 return Some(middle_of_bin(bin));

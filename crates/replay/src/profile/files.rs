@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use wearwell::data::{Descriptor, compressed_len, fingerprint_of};
+use wearwell::data::{ContentDescriptor, compressed_len, fingerprint_of};
 use wearwell_trace::{NativeWriter, Op, PAGE_BYTES, Request, TraceError, TraceWriter as _};
 
 use super::Profiler;
@@ -96,7 +96,7 @@ impl ProfiledFiles {
 
     /// Counts the pages of all files in `profiler`, and calls `progress` with the number of bytes read so far. Returns
     /// false if `progress` ended the reading.
-    pub fn read_into(
+    pub fn read_into_profiler(
         &mut self,
         profiler: &mut Profiler,
         progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
@@ -123,7 +123,10 @@ impl ProfiledFiles {
                 return;
             }
             let compressed_bytes = compressed_len(page) as u16;
-            let content = Descriptor { compressed_bytes, ..Descriptor::of_fingerprint(fingerprint_of(page)) };
+            let content = ContentDescriptor {
+                compressed_bytes,
+                ..ContentDescriptor::of_fingerprint(fingerprint_of(page))
+            };
             request.offset_bytes = pages * PAGE_BYTES;
             request.content.clear();
             request.content.push(content);
@@ -155,7 +158,7 @@ fn read_file(
     path: &Path,
     old: Option<&Path>,
     on_page: OnPage<'_>,
-    done: &mut u64,
+    bytes_done: &mut u64,
     progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> io::Result<ControlFlow<()>> {
     let page_bytes = PAGE_BYTES as usize;
@@ -177,8 +180,8 @@ fn read_file(
             let before = (start < old_count).then(|| &old_batch[page.clone()]);
             on_page(&batch[page], before);
         }
-        *done += count as u64;
-        if progress(*done).is_break() {
+        *bytes_done += count as u64;
+        if progress(*bytes_done).is_break() {
             return Ok(ControlFlow::Break(()));
         }
     }

@@ -31,11 +31,11 @@ use pages::PageWriteCounts;
 pub use pages::{RewriteFigures, SkewFigures};
 use sample::HashSample;
 use savings::RecentlyWrittenPages;
-pub use savings::{BASE_DESIGN, MeasuredSaving, Saving, SavingRuns, with_every_mechanism};
-pub use source::{OnRead, ProfileError, is_profiled_as_trace, profile_files, profile_requests};
+pub use savings::{BASE_DESIGN, MeasuredSaving, Saving, SavingRuns, config_with_every_mechanism};
+pub use source::{OnReadProgress, ProfileError, is_profiled_as_trace, profile_files, profile_requests};
 use traffic::TrafficCounts;
 pub use traffic::{SizeShare, TrafficFigures};
-use wearwell::data::{Descriptor, Fingerprint, compressed_len, delta_len, fingerprint_of};
+use wearwell::data::{ContentDescriptor, Fingerprint, compressed_len, delta_len, fingerprint_of};
 use wearwell_config::ContentName;
 use wearwell_trace::{Op, PAGE_BYTES, Request};
 
@@ -103,16 +103,16 @@ impl Profiles {
 
 /// Measures an input, request by request or page by page, and computes its [`Profile`].
 pub struct Profiler {
-    contents: ContentCounts,
+    content_counts: ContentCounts,
     page_writes: PageWriteCounts,
-    traffic: TrafficCounts,
-    deltas: SizeHistogram,
+    traffic_counts: TrafficCounts,
+    delta_sizes: SizeHistogram,
     /// Number of page writes whose content is known to be equal to the old content of the page.
     unchanged_page_writes: u64,
     recently_written_pages: RecentlyWrittenPages,
     /// Number of page writes that replace a page that still waits in the chunk buffer of compression, so that the
     /// earlier write needs no program.
-    writes_replaced_in_buffer: u64,
+    writes_replaced_in_chunk_buffer: u64,
     /// Whether the input has remap requests; the profiler does not follow the contents that they move between pages.
     has_remaps: bool,
     /// Number of pages of the profiled files that have an old version.
@@ -125,7 +125,7 @@ pub struct Profiler {
 
 impl std::fmt::Debug for Profiler {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Profiler").field("sample", &self.contents.sample).finish_non_exhaustive()
+        f.debug_struct("Profiler").field("sample", &self.content_counts.sample).finish_non_exhaustive()
     }
 }
 
@@ -147,13 +147,13 @@ impl Profiler {
         assert!(sampled_one_of > 0 && entries_max > 0, "a sample has pages");
         let sample = HashSample { sampled_one_of };
         Self {
-            contents: ContentCounts::new(sample, entries_max),
+            content_counts: ContentCounts::new(sample, entries_max),
             page_writes: PageWriteCounts::new(sample, entries_max),
-            traffic: TrafficCounts::default(),
-            deltas: SizeHistogram::default(),
+            traffic_counts: TrafficCounts::default(),
+            delta_sizes: SizeHistogram::default(),
             unchanged_page_writes: 0,
             recently_written_pages: RecentlyWrittenPages::default(),
-            writes_replaced_in_buffer: 0,
+            writes_replaced_in_chunk_buffer: 0,
             has_remaps: false,
             pages_with_old_version: 0,
             unchanged_file_pages: 0,
@@ -163,13 +163,15 @@ impl Profiler {
 
     /// Counts a request of a trace or of a generator in the profile.
     pub fn add_request(&mut self, request: &Request) {
-        self.traffic.add_request(request);
+        self.traffic_counts.add_request(request);
         match request.op {
-            Op::Read => request.pages().for_each(|page| self.page_writes.add_read(request.device, page)),
+            Op::Read => {
+                request.pages().for_each(|page| self.page_writes.add_touched_page(request.device, page));
+            }
             Op::Write => self.add_write_request(request),
             Op::Trim | Op::Zero => {
                 for page in request.whole_pages() {
-                    let content = self.page_writes.add_trim(request.device, page);
+                    let content = self.page_writes.forget_trimmed_content(request.device, page);
                     self.remove_copy(content);
                 }
             }
@@ -187,58 +189,62 @@ impl Profiler {
             let fingerprint = descriptor
                 .map(|descriptor| descriptor.fingerprint)
                 .or_else(|| bytes.map(|bytes| fingerprint_of(bytes)));
-            let before = self.page_writes.add_write(request.device, page, request.time_ns, fingerprint);
-            self.writes_replaced_in_buffer +=
+            let before =
+                self.page_writes.count_page_write(request.device, page, request.time_ns, fingerprint);
+            self.writes_replaced_in_chunk_buffer +=
                 u64::from(self.recently_written_pages.add_page(pages::page_key(request.device, page)));
             let Some(fingerprint) = fingerprint else {
                 self.unknown_content_writes += 1;
                 self.remove_copy(before);
                 continue;
             };
-            let size = descriptor.map_or(Descriptor::UNKNOWN_SIZE, |descriptor| descriptor.compressed_bytes);
-            self.contents.add_page(fingerprint, || match bytes {
-                Some(bytes) if size == Descriptor::UNKNOWN_SIZE => compressed_len(bytes) as u16,
+            let size =
+                descriptor.map_or(ContentDescriptor::UNKNOWN_SIZE, |descriptor| descriptor.compressed_bytes);
+            self.content_counts.add_page(fingerprint, || match bytes {
+                Some(bytes) if size == ContentDescriptor::UNKNOWN_SIZE => compressed_len(bytes) as u16,
                 _ => size,
             });
             // The old copy dies after the new one was looked up, as in the engine.
             self.remove_copy(before);
-            let delta = descriptor.map_or(Descriptor::UNKNOWN_SIZE, |descriptor| descriptor.delta_bytes);
+            let delta =
+                descriptor.map_or(ContentDescriptor::UNKNOWN_SIZE, |descriptor| descriptor.delta_bytes);
             match delta {
-                Descriptor::UNKNOWN_SIZE => {}
+                ContentDescriptor::UNKNOWN_SIZE => {}
                 0 => self.unchanged_page_writes += 1,
-                _ => self.deltas.add_pages(delta, 1),
+                _ => self.delta_sizes.add_pages(delta, 1),
             }
         }
     }
 
     fn remove_copy(&mut self, content: Option<Fingerprint>) {
         if let Some(content) = content {
-            self.contents.remove_copy(content);
+            self.content_counts.remove_copy(content);
         }
     }
 
     /// Counts a page of a file in the profile, and its difference to the old version of the page if there is one.
     pub fn add_page(&mut self, page: &[u8], old: Option<&[u8]>) {
         let fingerprint = fingerprint_of(page);
-        self.contents.add_page(fingerprint, || compressed_len(page) as u16);
+        self.content_counts.add_page(fingerprint, || compressed_len(page) as u16);
         let Some(old) = old else { return };
         self.pages_with_old_version += 1;
         if page == old {
             self.unchanged_file_pages += 1;
-        } else if self.contents.sample.contains(fingerprint.0) {
-            self.deltas.add_pages(delta_len(page, old) as u16, 1);
+        } else if self.content_counts.sample.contains(fingerprint.0) {
+            self.delta_sizes.add_pages(delta_len(page, old) as u16, 1);
         }
     }
 
     /// Returns the profile of everything counted so far, for the input called `input`.
     pub fn to_profile(&self, input: String) -> Profile {
-        let content = self.contents.content_figures();
-        let delta = self.deltas.size_shares();
-        let is_trace = self.traffic.traffic_figures(0, 0).requests > 0;
+        let content = self.content_counts.content_figures();
+        let delta = self.delta_sizes.size_shares();
+        let is_trace = self.traffic_counts.traffic_figures(0, 0).requests > 0;
         let traffic = is_trace.then(|| {
-            self.traffic.traffic_figures(self.page_writes.touched_pages(), self.page_writes.written_pages())
+            self.traffic_counts
+                .traffic_figures(self.page_writes.touched_pages(), self.page_writes.written_pages())
         });
-        let rewrites = self.page_writes.rewrite_figures(self.traffic.has_times());
+        let rewrites = self.page_writes.rewrite_figures(self.traffic_counts.has_times());
         let unchanged_share = match self.pages_with_old_version {
             0 => self.page_writes.silent_share(),
             versions => Some(self.unchanged_file_pages as f64 / versions as f64),
@@ -257,7 +263,7 @@ impl Profiler {
         let mut profile = Profile {
             input,
             partial: false,
-            contents_sampled_1_of: self.contents.sample.sampled_one_of,
+            contents_sampled_1_of: self.content_counts.sample.sampled_one_of,
             pages_sampled_1_of: self.page_writes.sample.sampled_one_of,
             content,
             delta,
@@ -283,8 +289,9 @@ impl Profiler {
         delta: Option<&SizeShares>,
         rewrites: Option<&RewriteFigures>,
     ) -> Vec<Saving> {
-        let ideal = self.contents.ideal_savings(content);
-        let is_sampled = self.contents.sample.sampled_one_of.max(self.page_writes.sample.sampled_one_of) > 1;
+        let ideal = self.content_counts.ideal_savings(content);
+        let is_sampled =
+            self.content_counts.sample.sampled_one_of.max(self.page_writes.sample.sampled_one_of) > 1;
         // Of a sample, and where contents are moved unseen, every content that was seen before counts.
         let seen_before =
             content.duplicate_share + (content.zero_share - 1.0 / content.pages as f64).max(0.0);
@@ -294,7 +301,7 @@ impl Profiler {
             [ideal.held_content_share, ideal.dead_content_share]
         };
         let pages = content.pages as f64;
-        let replaced = self.writes_replaced_in_buffer as f64 / pages;
+        let replaced = self.writes_replaced_in_chunk_buffer as f64 / pages;
         let compressed = ideal
             .compression_saving_share
             .map(|packed| savings::max_compression_saving_share(packed, replaced));

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use wearwell::data::{Fingerprint, mix_bits};
 
 use super::distribution::LogHistogram;
-use super::sample::{ERROR_GROUPS, HashSample, error_group, standard_error_of_quotient};
+use super::sample::{HashSample, STANDARD_ERROR_GROUPS, standard_error_group, standard_error_of_quotient};
 use super::skew::{harmonic_sum, zipf_theta_of_counts};
 
 /// Figures on repeated writes of the same pages.
@@ -61,17 +61,17 @@ struct PageEntry {
     last_write_number: u64,
     last_write_ns: u64,
     /// Fingerprint of the page's content, plus one; 0 if it is unknown.
-    held_content_plus_one: u64,
+    held_fingerprint_plus_one: u64,
 }
 
 /// Counts of the writes of each page in a sample.
 pub(super) struct PageWriteCounts {
-    entries: FxHashMap<u64, PageEntry>,
+    entries_by_page_key: FxHashMap<u64, PageEntry>,
     pub(super) sample: HashSample,
-    max_entries: usize,
-    total_writes: u64,
-    write_intervals: LogHistogram,
-    intervals_ns: LogHistogram,
+    max_page_entries: usize,
+    total_page_writes: u64,
+    rewrite_intervals_page_writes: LogHistogram,
+    rewrite_intervals_ns: LogHistogram,
     /// Overwrites of sampled pages whose old and new content are known.
     known_content_overwrites: u64,
     /// Overwrites of sampled pages that write the content that the page already holds.
@@ -79,14 +79,14 @@ pub(super) struct PageWriteCounts {
 }
 
 impl PageWriteCounts {
-    pub(super) fn new(sample: HashSample, max_entries: usize) -> Self {
+    pub(super) fn new(sample: HashSample, max_page_entries: usize) -> Self {
         Self {
-            entries: FxHashMap::default(),
+            entries_by_page_key: FxHashMap::default(),
             sample,
-            max_entries,
-            total_writes: 0,
-            write_intervals: LogHistogram::default(),
-            intervals_ns: LogHistogram::default(),
+            max_page_entries,
+            total_page_writes: 0,
+            rewrite_intervals_page_writes: LogHistogram::default(),
+            rewrite_intervals_ns: LogHistogram::default(),
             known_content_overwrites: 0,
             silent_overwrites: 0,
         }
@@ -94,7 +94,7 @@ impl PageWriteCounts {
 
     /// Counts a page write in the sample of pages; `content` is its content if that is known. Returns the content that
     /// the page held, if that is known.
-    pub(super) fn add_write(
+    pub(super) fn count_page_write(
         &mut self,
         device: u32,
         page: u64,
@@ -102,21 +102,21 @@ impl PageWriteCounts {
         content: Option<Fingerprint>,
     ) -> Option<Fingerprint> {
         let key = page_key(device, page);
-        let now = self.total_writes;
-        self.total_writes += 1;
+        let now = self.total_page_writes;
+        self.total_page_writes += 1;
         if !self.sample.contains(key) {
             return None;
         }
         let held = content.map_or(0, |content| content.0.wrapping_add(1));
         let weight = self.sample.sampled_one_of;
-        if !self.entries.contains_key(&key) && !self.insert_page(key) {
+        if !self.entries_by_page_key.contains_key(&key) && !self.insert_page(key) {
             return None;
         }
-        let entry = self.entries.get_mut(&key).expect("it is in the table");
-        let before = entry.held_content_plus_one;
+        let entry = self.entries_by_page_key.get_mut(&key).expect("it is in the table");
+        let before = entry.held_fingerprint_plus_one;
         if entry.write_count > 0 {
-            self.write_intervals.add_value(now - entry.last_write_number, weight);
-            self.intervals_ns.add_value(time_ns.saturating_sub(entry.last_write_ns), weight);
+            self.rewrite_intervals_page_writes.add_value(now - entry.last_write_number, weight);
+            self.rewrite_intervals_ns.add_value(time_ns.saturating_sub(entry.last_write_ns), weight);
             let is_known = held != 0 && before != 0;
             self.known_content_overwrites += weight * u64::from(is_known);
             self.silent_overwrites += weight * u64::from(is_known && held == before);
@@ -125,21 +125,21 @@ impl PageWriteCounts {
             write_count: entry.write_count.saturating_add(1),
             last_write_number: now,
             last_write_ns: time_ns,
-            held_content_plus_one: held,
+            held_fingerprint_plus_one: held,
         };
         stored_fingerprint(before)
     }
 
     /// Forgets the content of a page that was trimmed. Returns the content that it held, if that is known.
-    pub(super) fn add_trim(&mut self, device: u32, page: u64) -> Option<Fingerprint> {
-        let entry = self.entries.get_mut(&page_key(device, page))?;
-        stored_fingerprint(std::mem::take(&mut entry.held_content_plus_one))
+    pub(super) fn forget_trimmed_content(&mut self, device: u32, page: u64) -> Option<Fingerprint> {
+        let entry = self.entries_by_page_key.get_mut(&page_key(device, page))?;
+        stored_fingerprint(std::mem::take(&mut entry.held_fingerprint_plus_one))
     }
 
     /// Counts a page as touched by a read request.
-    pub(super) fn add_read(&mut self, device: u32, page: u64) {
+    pub(super) fn add_touched_page(&mut self, device: u32, page: u64) {
         let key = page_key(device, page);
-        if self.sample.contains(key) && !self.entries.contains_key(&key) {
+        if self.sample.contains(key) && !self.entries_by_page_key.contains_key(&key) {
             self.insert_page(key);
         }
     }
@@ -147,28 +147,33 @@ impl PageWriteCounts {
     /// Adds an entry to the table of sampled pages. If the table is full, the sample is halved first. Returns false if
     /// the page is outside the halved sample.
     fn insert_page(&mut self, key: u64) -> bool {
-        if self.entries.len() == self.max_entries {
+        if self.entries_by_page_key.len() == self.max_page_entries {
             self.sample = self.sample.half_of_sample();
             let sample = self.sample;
-            self.entries.retain(|&key, _| sample.contains(key));
+            self.entries_by_page_key.retain(|&key, _| sample.contains(key));
             if !sample.contains(key) {
                 return false;
             }
         }
-        self.entries.insert(
+        self.entries_by_page_key.insert(
             key,
-            PageEntry { write_count: 0, last_write_number: 0, last_write_ns: 0, held_content_plus_one: 0 },
+            PageEntry {
+                write_count: 0,
+                last_write_number: 0,
+                last_write_ns: 0,
+                held_fingerprint_plus_one: 0,
+            },
         );
         true
     }
 
     /// Returns the number of distinct pages read or written, extrapolated if sampled.
     pub(super) fn touched_pages(&self) -> u64 {
-        self.entries.len() as u64 * self.sample.sampled_one_of
+        self.entries_by_page_key.len() as u64 * self.sample.sampled_one_of
     }
 
-    fn written_entries(&self) -> impl Iterator<Item = (u64, u32)> {
-        self.entries
+    fn page_keys_and_write_counts(&self) -> impl Iterator<Item = (u64, u32)> {
+        self.entries_by_page_key
             .iter()
             .filter(|(_, entry)| entry.write_count > 0)
             .map(|(&key, entry)| (key, entry.write_count))
@@ -176,7 +181,7 @@ impl PageWriteCounts {
 
     /// Returns the number of distinct pages written, extrapolated if sampled.
     pub(super) fn written_pages(&self) -> u64 {
-        self.written_entries().count() as u64 * self.sample.sampled_one_of
+        self.page_keys_and_write_counts().count() as u64 * self.sample.sampled_one_of
     }
 
     /// Returns the share of overwrites that do not change the content of their page; `None` if no overwrite has known
@@ -187,22 +192,22 @@ impl PageWriteCounts {
     }
 
     pub(super) fn rewrite_figures(&self, has_times: bool) -> Option<RewriteFigures> {
-        let (mut pages, mut writes) = ([0.0; ERROR_GROUPS], [0.0; ERROR_GROUPS]);
-        let (mut once, mut again) = ([0.0; ERROR_GROUPS], [0.0; ERROR_GROUPS]);
-        for (key, times) in self.written_entries() {
-            let part = error_group(key);
+        let (mut pages, mut writes) = ([0.0; STANDARD_ERROR_GROUPS], [0.0; STANDARD_ERROR_GROUPS]);
+        let (mut once, mut again) = ([0.0; STANDARD_ERROR_GROUPS], [0.0; STANDARD_ERROR_GROUPS]);
+        for (key, times) in self.page_keys_and_write_counts() {
+            let part = standard_error_group(key);
             pages[part] += 1.0;
             writes[part] += f64::from(times);
             again[part] += f64::from(times - 1);
             once[part] += f64::from(u8::from(times == 1));
         }
-        let sum = |values: &[f64; ERROR_GROUPS]| values.iter().sum::<f64>();
+        let sum = |values: &[f64; STANDARD_ERROR_GROUPS]| values.iter().sum::<f64>();
         if sum(&pages) == 0.0 {
             return None;
         }
         let is_sampled = self.sample.sampled_one_of > 1;
         let error = |parts, wholes| if is_sampled { standard_error_of_quotient(parts, wholes) } else { 0.0 };
-        let after = |share| self.write_intervals.quantile(share);
+        let after = |share| self.rewrite_intervals_page_writes.quantile(share);
         Some(RewriteFigures {
             rewrite_share: sum(&again) / sum(&writes),
             rewrite_share_error: error(&again, &writes),
@@ -213,12 +218,12 @@ impl PageWriteCounts {
             interval_p50_pages: after(0.5),
             interval_p75_pages: after(0.75),
             interval_p99_pages: after(0.99),
-            interval_p50_s: self.intervals_ns.quantile(0.5).filter(|_| has_times).map(|ns| ns / 1e9),
+            interval_p50_s: self.rewrite_intervals_ns.quantile(0.5).filter(|_| has_times).map(|ns| ns / 1e9),
         })
     }
 
     pub(super) fn skew_figures(&self) -> Option<SkewFigures> {
-        let mut counts: Vec<u32> = self.written_entries().map(|(_, writes)| writes).collect();
+        let mut counts: Vec<u32> = self.page_keys_and_write_counts().map(|(_, writes)| writes).collect();
         if counts.is_empty() {
             return None;
         }
@@ -250,9 +255,9 @@ impl PageWriteCounts {
     /// Returns the standard error of the share of writes that the most written `share` of the pages receives, from its
     /// spread between the parts of the sample.
     fn top_share_error(&self, share: f64) -> f64 {
-        let mut parts: [Vec<u32>; ERROR_GROUPS] = Default::default();
-        for (key, writes) in self.written_entries() {
-            parts[error_group(key)].push(writes);
+        let mut parts: [Vec<u32>; STANDARD_ERROR_GROUPS] = Default::default();
+        for (key, writes) in self.page_keys_and_write_counts() {
+            parts[standard_error_group(key)].push(writes);
         }
         let shares: Vec<f64> = parts
             .iter_mut()
@@ -261,7 +266,7 @@ impl PageWriteCounts {
                 most_written_pages_share(counts, share)
             })
             .collect();
-        let groups = ERROR_GROUPS as f64;
+        let groups = STANDARD_ERROR_GROUPS as f64;
         let mean = shares.iter().sum::<f64>() / groups;
         let variance = shares.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (groups - 1.0);
         (variance / groups).sqrt()

@@ -9,7 +9,7 @@
 use wearwell::data::mix_bits;
 
 /// Number of independent parts of a sample of pages or contents, whose spread gives the standard error.
-pub(super) const ERROR_GROUPS: usize = 16;
+pub(super) const STANDARD_ERROR_GROUPS: usize = 16;
 const SAMPLE_HASH_SALT: u64 = 0x7072_6f66_696c_6573;
 
 /// Rule that selects the sampled pages or contents by a hash of their key: one of `sampled_one_of` is in the sample.
@@ -31,20 +31,23 @@ impl HashSample {
 
 /// Returns the index of the group to which the page or content with this key belongs. The groups are equal parts of the
 /// sample, and their spread gives the standard error.
-pub(super) fn error_group(key: u64) -> usize {
-    (mix_bits(!key ^ SAMPLE_HASH_SALT) as usize) % ERROR_GROUPS
+pub(super) fn standard_error_group(key: u64) -> usize {
+    (mix_bits(!key ^ SAMPLE_HASH_SALT) as usize) % STANDARD_ERROR_GROUPS
 }
 
 /// Returns the standard error of the quotient `sum(parts) / sum(wholes)`, where both slices have one sum per error
 /// group of the sample. Leaves out one group at a time (jackknife).
-pub(super) fn standard_error_of_quotient(parts: &[f64; ERROR_GROUPS], wholes: &[f64; ERROR_GROUPS]) -> f64 {
+pub(super) fn standard_error_of_quotient(
+    parts: &[f64; STANDARD_ERROR_GROUPS],
+    wholes: &[f64; STANDARD_ERROR_GROUPS],
+) -> f64 {
     let (part, whole): (f64, f64) = (parts.iter().sum(), wholes.iter().sum());
     let without: Vec<f64> = parts
         .iter()
         .zip(wholes)
         .map(|(p, w)| if whole - w > 0.0 { (part - p) / (whole - w) } else { 0.0 })
         .collect();
-    let groups = ERROR_GROUPS as f64;
+    let groups = STANDARD_ERROR_GROUPS as f64;
     let mean = without.iter().sum::<f64>() / groups;
     let squares: f64 = without.iter().map(|value| (value - mean).powi(2)).sum();
     (squares * (groups - 1.0) / groups).sqrt()

@@ -91,7 +91,7 @@ pub(super) fn max_compression_saving_share(packed: f64, replaced_in_buffer: f64)
 /// Returns the configuration with all content mechanisms that a profile runs. Settings that have no effect with it are
 /// used by none of the runs.
 #[must_use]
-pub fn with_every_mechanism(config: &Config) -> Config {
+pub fn config_with_every_mechanism(config: &Config) -> Config {
     config_with_mechanisms(
         config,
         &[ContentName::RECYCLE, ContentName::DEDUP, ContentName::DELTA, ContentName::COMPRESS],
@@ -136,7 +136,7 @@ impl Profile {
                             parts.content out";
             return Err(ConfigError::InvalidValue(sentence.into()).into());
         }
-        if !self.savings.iter().any(Saving::is_worth_a_run) {
+        if !self.savings.iter().any(Saving::mechanism_may_save_writes) {
             self.notes.push("nothing was run: no content mechanism can save anything of this input".into());
             return Ok(());
         }
@@ -151,7 +151,7 @@ impl Profile {
         };
         let baseline = plan.run(BASE_DESIGN, &mut watched)?;
         self.runs = (!is_interrupted.get()).then(|| SavingRuns::of_baseline_record(baseline.clone()));
-        for saving in self.savings.iter_mut().filter(|saving| saving.is_worth_a_run()) {
+        for saving in self.savings.iter_mut().filter(|saving| saving.mechanism_may_save_writes()) {
             if is_interrupted.get() {
                 break;
             }
@@ -175,7 +175,7 @@ impl Profile {
 
 impl Saving {
     /// Whether the input shows that the mechanism can save page writes: `at_most` is known and more than 0.
-    fn is_worth_a_run(&self) -> bool {
+    fn mechanism_may_save_writes(&self) -> bool {
         self.at_most.is_some_and(|share| share > 0.0)
     }
 }

@@ -6,7 +6,7 @@
 //! H(theta)^2, where H(t) is the sum of k^-t.
 
 /// Largest zipf exponent that workload generators accept.
-const THETA_MAX: f64 = 2.0;
+const ZIPF_THETA_MAX: f64 = 2.0;
 
 /// Returns the exponent of the zipf law over `items` items in which two draws coincide as often as in these counts of
 /// draws per item. Items that were never drawn may be left out of the counts.
@@ -24,7 +24,7 @@ pub(super) fn zipf_theta_of_growing_items(counts: &[u32], stages: &[(u64, f64)])
         return 0.0;
     }
     let coincide = pairs / (draws * (draws - 1.0));
-    let (mut low, mut high) = (0.0, THETA_MAX);
+    let (mut low, mut high) = (0.0, ZIPF_THETA_MAX);
     for _ in 0..40 {
         let middle = f64::midpoint(low, high);
         if coincidence_probability(middle, stages) < coincide {

@@ -11,9 +11,9 @@ use super::{Profile, Profiler};
 use crate::input::Input;
 
 /// Number of profiled requests between two reports of progress.
-const REQUESTS_PER_REPORT: u64 = 1 << 12;
+const REQUESTS_PER_PROGRESS_REPORT: u64 = 1 << 12;
 /// Largest number of unreadable files that a note of the profile names.
-const UNREADABLE_FILES_NAMED: usize = 3;
+const NAMED_UNREADABLE_FILES_MAX: usize = 3;
 
 /// Why an input cannot be profiled.
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +40,7 @@ impl ProfileError {
 
 /// Callback that reports progress while an input is read. Its arguments are the amount read and the total (0: unknown),
 /// in requests or in bytes; `Break` ends the reading with a partial profile.
-pub type OnRead<'a> = &'a mut dyn FnMut(u64, u64) -> ControlFlow<()>;
+pub type OnReadProgress<'a> = &'a mut dyn FnMut(u64, u64) -> ControlFlow<()>;
 
 /// Returns whether the file at `path` is profiled as a trace. A directory, and a file of unknown format, are profiled
 /// by their bytes instead, unless the options name a format.
@@ -66,7 +66,7 @@ pub fn is_profiled_as_trace(path: &Path, options: &OpenOptions) -> Result<bool, 
 pub fn profile_requests(
     input: &Input,
     sampled_one_of: u64,
-    on_read: OnRead<'_>,
+    on_read: OnReadProgress<'_>,
 ) -> Result<Profile, ProfileError> {
     let mut requests = input.open()?;
     let mut profiler = Profiler::new(sampled_one_of);
@@ -84,7 +84,7 @@ pub fn profile_requests(
             Err(error) => return Err(error.into()),
         }
         done += 1;
-        if done % REQUESTS_PER_REPORT == 0 && on_read(done, 0).is_break() {
+        if done % REQUESTS_PER_PROGRESS_REPORT == 0 && on_read(done, 0).is_break() {
             partial = true;
             break;
         }
@@ -111,20 +111,20 @@ pub fn profile_requests(
 /// The path cannot be read, or has no page.
 pub fn profile_files(
     path: &Path,
-    against: Option<&Path>,
+    old_version: Option<&Path>,
     sampled_one_of: u64,
-    on_read: OnRead<'_>,
+    on_read: OnReadProgress<'_>,
 ) -> Result<Profile, ProfileError> {
     let name = path.display().to_string();
-    let mut files =
-        ProfiledFiles::find(path, against).map_err(|error| ProfileError::of_input(name.clone(), error))?;
+    let mut files = ProfiledFiles::find(path, old_version)
+        .map_err(|error| ProfileError::of_input(name.clone(), error))?;
     let (total, count) = (files.total_bytes, files.file_count());
     let mut profiler = Profiler::new(sampled_one_of);
-    let is_whole = files.read_into(&mut profiler, &mut |done| on_read(done, total));
+    let is_whole = files.read_into_profiler(&mut profiler, &mut |done| on_read(done, total));
     let mut notes = vec![format!("{count} files, {total} bytes")];
     let unreadable = files.unreadable_paths.len();
     if unreadable > 0 {
-        let named = files.unreadable_paths[..unreadable.min(UNREADABLE_FILES_NAMED)].join("; ");
+        let named = files.unreadable_paths[..unreadable.min(NAMED_UNREADABLE_FILES_MAX)].join("; ");
         notes.push(format!("{unreadable} could not be read: {named}"));
     }
     let profile = profiler.to_profile(name.clone());

@@ -13,7 +13,7 @@ use super::pages::{RewriteFigures, SkewFigures};
 use super::traffic::TrafficFigures;
 
 /// Zipf exponent below which a workload specification states a uniform pattern.
-const UNIFORM_THETA_MAX: f64 = 0.05;
+const UNIFORM_ZIPF_THETA_MAX: f64 = 0.05;
 const SEQUENTIAL_SHARE_MIN: f64 = 0.9;
 /// Largest pool (number of contents among which repeated writes choose) that the content model accepts.
 const MAX_DUPLICATE_POOL_CONTENTS: u64 = 1 << 26;
@@ -22,10 +22,10 @@ const MAX_DUPLICATE_POOL_CONTENTS: u64 = 1 << 26;
 pub(super) fn content_specification(
     content: &ContentFigures,
     delta: Option<&SizeShares>,
-    silent_of_overwrites: Option<f64>,
+    silent_overwrite_share: Option<f64>,
     rewrites: Option<&RewriteFigures>,
 ) -> String {
-    let silent = silent_of_overwrites.unwrap_or(0.0);
+    let silent = silent_overwrite_share.unwrap_or(0.0);
     let silent_pages = silent * rewrites.map_or(0.0, |rewrites| rewrites.rewrite_share);
     let zero_repeats = (content.zero_share - 1.0 / content.pages as f64).max(0.0);
     let repeats = content.duplicate_share + zero_repeats;
@@ -63,7 +63,9 @@ pub(super) fn workload_specification(
 ) -> String {
     let mut line = match skew {
         _ if traffic.sequential_write_share >= SEQUENTIAL_SHARE_MIN => "sequential:".to_owned(),
-        Some(skew) if skew.zipf_theta >= UNIFORM_THETA_MAX => format!("zipf:theta={:.2},", skew.zipf_theta),
+        Some(skew) if skew.zipf_theta >= UNIFORM_ZIPF_THETA_MAX => {
+            format!("zipf:theta={:.2},", skew.zipf_theta)
+        }
         _ => "uniform:".to_owned(),
     };
     let pages = traffic.footprint_pages.max(1);

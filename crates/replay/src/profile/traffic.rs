@@ -66,14 +66,14 @@ struct RequestKindCounts {
     bytes: u64,
     sequential_requests: u64,
     /// Byte offset at which the last request of this kind (read or write) ended, by device number.
-    last_end_bytes: FxHashMap<u32, u64>,
+    last_end_bytes_by_device: FxHashMap<u32, u64>,
 }
 
 impl RequestKindCounts {
     fn add_request(&mut self, request: &Request) {
         self.requests += 1;
         self.bytes = self.bytes.saturating_add(request.len_bytes);
-        let before = self.last_end_bytes.insert(request.device, request.end_bytes());
+        let before = self.last_end_bytes_by_device.insert(request.device, request.end_bytes());
         self.sequential_requests += u64::from(before == Some(request.offset_bytes));
     }
 
@@ -136,7 +136,7 @@ impl TrafficCounts {
 
     pub(super) fn traffic_figures(&self, footprint_pages: u64, written_pages: u64) -> TrafficFigures {
         let transfers = self.reads.requests + self.writes.requests;
-        let (sizes, other_sizes) = self.commonest_sizes();
+        let (sizes, other_sizes) = self.listed_and_other_request_sizes();
         TrafficFigures {
             requests: self.requests,
             read_share: fraction(self.reads.requests, transfers),
@@ -160,7 +160,7 @@ impl TrafficCounts {
         }
     }
 
-    fn commonest_sizes(&self) -> (Vec<SizeShare>, Option<SizeShare>) {
+    fn listed_and_other_request_sizes(&self) -> (Vec<SizeShare>, Option<SizeShare>) {
         let total: u64 = self.requests_by_page_count.values().sum();
         let mut sizes: Vec<(u64, u64)> =
             self.requests_by_page_count.iter().map(|(&pages, &count)| (pages, count)).collect();

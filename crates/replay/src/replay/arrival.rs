@@ -12,8 +12,8 @@ use super::Run;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RequestClock {
     pub(super) arrival_ns: u64,
-    pub(super) previous_trace_ns: u64,
-    pub(super) completed_ns: u64,
+    pub(super) previous_request_trace_ns: u64,
+    pub(super) last_completion_ns: u64,
 }
 
 /// Rules for when requests of a replay arrive: the arrival mode, the number in flight, and the scale of the trace's
@@ -47,19 +47,23 @@ impl RequestClock {
     /// Sets the arrival time of a request whose time in the trace is `trace_ns`. In closed loop or with think time, it
     /// first completes the earlier requests for which the arrival must wait.
     #[inline]
-    pub(super) fn set_arrival(
+    pub(super) fn set_arrival_time(
         &mut self,
         pace: ArrivalPace,
         timing: &mut Timing,
         trace_ns: u64,
         first_ns: u64,
     ) {
-        let gap_ns = trace_ns.saturating_sub(self.previous_trace_ns);
-        self.previous_trace_ns = trace_ns;
+        let gap_ns = trace_ns.saturating_sub(self.previous_request_trace_ns);
+        self.previous_request_trace_ns = trace_ns;
         let arrival_ns = match pace.arrival {
             Arrival::Auto | Arrival::Open => pace.scaled_time_ns(trace_ns.saturating_sub(first_ns)),
-            Arrival::Closed => self.wait_for_answers(pace.queue_depth, timing).max(timing.now_ns()),
-            Arrival::Think => self.wait_for_answers(pace.queue_depth, timing) + pace.scaled_time_ns(gap_ns),
+            Arrival::Closed => {
+                self.complete_requests_above_depth(pace.queue_depth, timing).max(timing.now_ns())
+            }
+            Arrival::Think => {
+                self.complete_requests_above_depth(pace.queue_depth, timing) + pace.scaled_time_ns(gap_ns)
+            }
         };
         self.arrival_ns = self.arrival_ns.max(arrival_ns);
     }
@@ -67,24 +71,24 @@ impl RequestClock {
     /// Completes requests until fewer than `depth` are in flight. Returns the time from which fewer are in flight,
     /// nanoseconds.
     #[inline]
-    fn wait_for_answers(&mut self, depth: usize, timing: &mut Timing) -> u64 {
+    fn complete_requests_above_depth(&mut self, depth: usize, timing: &mut Timing) -> u64 {
         // A request without flash operations completes on arrival and is not reported.
-        self.completed_ns = self.completed_ns.max(self.arrival_ns);
+        self.last_completion_ns = self.last_completion_ns.max(self.arrival_ns);
         while timing.outstanding_requests() >= depth {
             let Some(completed) = timing.complete_next_request() else { break };
-            self.completed_ns = completed;
+            self.last_completion_ns = completed;
         }
-        self.completed_ns
+        self.last_completion_ns
     }
 }
 
 impl Run<'_> {
     /// Sets the arrival time of the next request, and runs the background garbage collection that fits into the idle
     /// time before it.
-    pub(super) fn set_next_arrival(&mut self, trace_ns: u64) -> Result<(), Error> {
+    pub(super) fn set_next_arrival_time(&mut self, trace_ns: u64) -> Result<(), Error> {
         let before = self.clock.arrival_ns;
         let timing = self.timing.as_mut().expect("arrival needs a timing engine");
-        self.clock.set_arrival(
+        self.clock.set_arrival_time(
             self.arrival_pace,
             timing,
             trace_ns,
@@ -101,10 +105,10 @@ impl Run<'_> {
         let zeroes_are_written = self.plan.config.replay.zeroes == Zeroes::Write;
         let is_write = request.op == Op::Write || request.op == Op::Zero && zeroes_are_written;
         let arrival_ns = self.clock.arrival_ns.max(timing.now_ns());
-        let start_ns = managed.start_of_request_ns(&mut self.device, arrival_ns, is_write)?;
+        let start_ns = managed.request_start_ns(&mut self.device, arrival_ns, is_write)?;
         if start_ns > arrival_ns {
             timing.submit_background(start_ns, &[]);
-            self.clock.completed_ns = self.clock.completed_ns.max(start_ns);
+            self.clock.last_completion_ns = self.clock.last_completion_ns.max(start_ns);
         }
         Ok(())
     }
@@ -112,7 +116,7 @@ impl Run<'_> {
     /// Runs as many background collections of blocks as fit into the idle gap before the next request arrives. The gap
     /// begins when the device has answered every earlier request, but not before `since_ns` (nanoseconds).
     fn collect_while_idle(&mut self, since_ns: u64) -> Result<(), Error> {
-        if self.plan.resolved.gc_options.background_free_blocks == 0 {
+        if self.plan.resolved_device.gc_options.background_free_blocks == 0 {
             return Ok(());
         }
         let until_ns = self.clock.arrival_ns;
@@ -122,21 +126,21 @@ impl Run<'_> {
         }
         let since_ns = since_ns.max(timing.now_ns());
         let mut idle_ns = until_ns.saturating_sub(since_ns);
-        let flash = self.plan.resolved.flash_timing;
-        let dies = self.plan.resolved.geometry.dies() as u64;
+        let flash = self.plan.resolved_device.flash_timing;
+        let dies = self.plan.resolved_device.geometry.dies() as u64;
         let line_read_ps = self.plan.timing_options().nvram_line_read_ps;
         let cost = |op: &FlashOp| match op.kind {
             OpKind::Read => flash.read_ns,
             OpKind::Program => flash.program_ns,
             OpKind::Erase => flash.erase_ns,
-            OpKind::Copies => u64::from(op.copy_or_line_count) * (flash.read_ns + flash.program_ns),
+            OpKind::Copies => u64::from(op.copy_or_nvram_line_count) * (flash.read_ns + flash.program_ns),
             // A scan of NVRAM makes all dies wait.
-            OpKind::Scan => u64::from(op.copy_or_line_count) * line_read_ps / 1000 * dies,
+            OpKind::Scan => u64::from(op.copy_or_nvram_line_count) * line_read_ps / 1000 * dies,
         };
         while idle_ns > flash.erase_ns && self.device.ftl_mut().collect_in_background()? {
             let busy_ns: u64 = self.device.flash_ops().iter().map(cost).sum();
             if let Some(timing) = &mut self.timing {
-                timing.set_op_pages(self.device.ftl().store().flash_ops.op_pages());
+                timing.set_pages_of_next_ops(self.device.ftl().store().flash_ops.op_pages());
                 timing.submit_background(since_ns, self.device.flash_ops());
             }
             self.device.ftl_mut().store_mut().flash_ops.clear();

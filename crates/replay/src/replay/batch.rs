@@ -16,7 +16,7 @@ impl Run<'_> {
     /// throttling acts between them, and no trace records the state after each.
     pub(super) fn can_batch_writes(&self) -> bool {
         let collects_between =
-            self.timing.is_some() && self.plan.resolved.gc_options.background_free_blocks > 0;
+            self.timing.is_some() && self.plan.resolved_device.gc_options.background_free_blocks > 0;
         self.device.supports_write_batches()
             && self.lifetime_management.is_none()
             && !collects_between
@@ -36,8 +36,10 @@ impl Run<'_> {
         if self.can_batch_writes() && batch.iter().all(|request| self.as_page_write(request).is_some()) {
             return self.write_batch(batch);
         }
-        self.device.ftl().prefetch_writes(&self.lookahead.write_lpns, &self.lookahead.write_fingerprints);
-        self.device.ftl().prefetch_reads(&self.lookahead.read_lpns);
+        self.device
+            .ftl()
+            .prefetch_writes(&self.batch_lookahead.write_lpns, &self.batch_lookahead.write_fingerprints);
+        self.device.ftl().prefetch_reads(&self.batch_lookahead.read_lpns);
         for (request, executed) in batch.iter().zip(0..) {
             if let Err(error) = self.execute_request(request) {
                 return (executed, Err(error));
@@ -47,10 +49,10 @@ impl Run<'_> {
         (batch.len(), Ok(()))
     }
 
-    /// Writes a batch in which every request is a write of one whole page. The pages are in [`Run::lookahead`] already,
-    /// so only the requests' times are read here.
+    /// Writes a batch in which every request is a write of one whole page. The pages are in [`Run::batch_lookahead`]
+    /// already, so only the requests' times are read here.
     fn write_batch(&mut self, batch: &[Request]) -> (usize, Result<(), Error>) {
-        let (written, outcome) = self.device.write_pages(&self.lookahead.write_lpns);
+        let (written, outcome) = self.device.write_pages(&self.batch_lookahead.write_lpns);
         let batch = &batch[..written];
         batch
             .first()
@@ -74,11 +76,11 @@ impl Run<'_> {
         let is_host_program = |op: &FlashOp| (op.kind, op.cause) == (OpKind::Program, Cause::Host);
         let mut lists = device.flash_ops().split_inclusive(is_host_program);
         for request in batch {
-            clock.set_arrival(*arrival_pace, timing, request.time_ns, first_ns);
+            clock.set_arrival_time(*arrival_pace, timing, request.time_ns, first_ns);
             let list = lists.next().expect("a write ends with its program");
             timing.submit(RequestKind::Write, clock.arrival_ns, list);
         }
-        self.counters_before.controller_work = self.device.ftl().stats().controller_work;
+        self.earlier_counters.controller_work = self.device.ftl().stats().controller_work;
         self.device.ftl_mut().store_mut().flash_ops.clear();
     }
 }

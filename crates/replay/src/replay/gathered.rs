@@ -16,17 +16,23 @@ pub(super) struct ChunkResponseTimes {
     waiting_writes: u64,
     /// Number of writes that waited for a compressed chunk, by the number of the request that completed the chunk; only
     /// for requests that have no completion time yet.
-    waiting_by_completing_request: FxHashMap<u64, u64>,
-    charged_response_ns: f64,
+    waiting_writes_by_completing_request: FxHashMap<u64, u64>,
+    total_wait_for_chunk_ns: f64,
 }
 
 impl ChunkResponseTimes {
     /// Records a write (number `request`), with the number of pages in the compression buffer before and after it.
     /// `gathers` is whether the write was buffered for a compressed chunk. An emptied buffer means that this write
     /// completed the chunk.
-    pub(super) fn add_write(&mut self, request: u64, (before, pages): (usize, usize), gathers: bool) {
+    pub(super) fn record_chunk_write(
+        &mut self,
+        request: u64,
+        (before, pages): (usize, usize),
+        gathers: bool,
+    ) {
         if pages == 0 && before > 0 {
-            self.waiting_by_completing_request.insert(request, std::mem::take(&mut self.waiting_writes));
+            self.waiting_writes_by_completing_request
+                .insert(request, std::mem::take(&mut self.waiting_writes));
         } else if gathers && pages > 0 {
             self.waiting_writes += 1;
         }
@@ -40,17 +46,18 @@ impl ChunkResponseTimes {
 
     /// Adds, for each write that waited for a compressed chunk, the latency of the request in `completions` that
     /// completed the chunk.
-    pub(super) fn charge_completions(&mut self, completions: &[Completion]) {
+    pub(super) fn charge_waiting_writes(&mut self, completions: &[Completion]) {
         for completion in completions {
-            if let Some(writes) = self.waiting_by_completing_request.remove(&completion.request_number) {
-                self.charged_response_ns += writes as f64 * completion.latency_ns as f64;
+            if let Some(writes) = self.waiting_writes_by_completing_request.remove(&completion.request_number)
+            {
+                self.total_wait_for_chunk_ns += writes as f64 * completion.latency_ns as f64;
             }
         }
     }
 
     /// Returns the mean response time until a host write is programmed, microseconds. `writes` is the number of host
     /// writes, and `mean_us` the mean time after which they were answered.
-    pub(super) fn mean_until_programmed_us(&self, mean_us: f64, writes: u64) -> f64 {
-        if writes == 0 { 0.0 } else { mean_us + self.charged_response_ns / 1e3 / writes as f64 }
+    pub(super) fn mean_write_until_programmed_us(&self, mean_us: f64, writes: u64) -> f64 {
+        if writes == 0 { 0.0 } else { mean_us + self.total_wait_for_chunk_ns / 1e3 / writes as f64 }
     }
 }

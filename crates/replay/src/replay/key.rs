@@ -17,13 +17,17 @@ use crate::life::LifeRecord;
 
 impl Plan<'_> {
     /// Returns the digest of everything that a run of `design` depends on: code, input, design and settings.
-    pub fn run_key(&self, design: &str) -> String {
-        self.result_key(design, &self.config.with_effective_values(&self.resolved, self.arrival_mode()), "")
+    pub fn run_result_key(&self, design: &str) -> String {
+        self.result_key(
+            design,
+            &self.config.with_effective_values(&self.resolved_device, self.arrival_mode()),
+            "",
+        )
     }
 
     /// Returns the digest of everything that the life of `record`'s drive depends on: code, input, design, settings,
     /// seed and endurance limits.
-    pub fn life_key(&self, record: &LifeRecord) -> String {
+    pub fn life_result_key(&self, record: &LifeRecord) -> String {
         let (seed, endurance, is_filled) = (self.config.seed(), record.endurance, record.is_filled);
         self.result_key(&record.design, &self.config_of_lives(), &format!("{seed} {endurance:?} {is_filled}"))
     }
@@ -42,7 +46,7 @@ impl Plan<'_> {
             Input::Trace { path, options } => {
                 let beside: Vec<_> =
                     trace::sidecar_files_of(path).iter().map(|file| length_and_mtime(file)).collect();
-                format!("{options:?} {:?} {beside:?}", self.sha256)
+                format!("{options:?} {:?} {beside:?}", self.input_sha256)
             }
             Input::Workload(_) | Input::Host(_) => String::new(),
         };

@@ -14,7 +14,7 @@ use wearwell_trace::Request;
 
 use super::batch::written_bytes;
 use super::{
-    OnProgress, Plan, Progress, REQUESTS_PER_BATCH, REQUESTS_PER_REPORT, ReplayError, Run, RunPhase,
+    OnProgress, Plan, Progress, REQUESTS_PER_BATCH, REQUESTS_PER_PROGRESS_REPORT, ReplayError, Run, RunPhase,
     WRITES_PER_BATCH,
 };
 use crate::life::{self, End, Endurance, Leveling, Life, LifePoint, LifeRecord, Wear};
@@ -26,17 +26,17 @@ use crate::{precondition, process};
 const SERIES_POINTS_MAX: usize = 400;
 /// Start and end of the range, in mean erases per block, from which the lifetime is extrapolated. A drive that was
 /// filled in order is steady after about ten erases per block, so the range starts later. If the range would be a large
-/// part of the rated cycles, [`EXTRAPOLATION_ENDURANCE_SHARES`] applies.
-const EXTRAPOLATION_ERASES: [f64; 2] = [15.0, 30.0];
+/// part of the rated cycles, [`EXTRAPOLATION_ENDURANCE_SHARE_RANGE`] applies.
+const EXTRAPOLATION_MEAN_ERASES_RANGE: [f64; 2] = [15.0, 30.0];
 /// Start and end of the range, in mean erases per block as a share of the rated cycles, from which the lifetime is
-/// extrapolated. Each applies if it is fewer erases than that of [`EXTRAPOLATION_ERASES`].
-const EXTRAPOLATION_ENDURANCE_SHARES: [f64; 2] = [0.1, 0.2];
+/// extrapolated. Each applies if it is fewer erases than that of [`EXTRAPOLATION_MEAN_ERASES_RANGE`].
+const EXTRAPOLATION_ENDURANCE_SHARE_RANGE: [f64; 2] = [0.1, 0.2];
 
 impl Plan<'_> {
     /// Creates the record for simulated drive lives of `design`, without any life yet. The record states that each
     /// drive is filled before the first request.
-    pub fn life_record(&self, design: &str, leveling: Leveling, endurance: Endurance) -> LifeRecord {
-        let ResolvedDevice { geometry, logical_pages, endurance_cycles, .. } = &self.resolved;
+    pub fn new_life_record(&self, design: &str, leveling: Leveling, endurance: Endurance) -> LifeRecord {
+        let ResolvedDevice { geometry, logical_pages, endurance_cycles, .. } = &self.resolved_device;
         let page_bytes = u64::from(geometry.page_bytes);
         LifeRecord {
             input: self.input.name(),
@@ -45,7 +45,7 @@ impl Plan<'_> {
             leveling,
             leveling_ram_bytes: 0,
             config: self.config.clone(),
-            origins: self.origins_of_lives(design),
+            origins: self.setting_origins_of_lives(design),
             endurance,
             rated_cycles: *endurance_cycles,
             exported_bytes: u64::from(*logical_pages) * page_bytes,
@@ -68,12 +68,12 @@ impl Plan<'_> {
     pub fn run_life(&self, record: &mut LifeRecord, on_progress: OnProgress<'_>) -> Result<(), ReplayError> {
         let started = process::thread_cpu_seconds();
         let run = Run::new(self, &record.design)?;
-        let resolved = &self.resolved;
-        let seed = mix_bits(self.config.seed() ^ WEAR_LIMITS_SEED_SALT);
+        let resolved = &self.resolved_device;
+        let seed = mix_bits(self.config.seed() ^ ENDURANCE_LIMITS_SEED_SALT);
         let limits =
             record.endurance.draw_wear_limits(resolved.geometry.blocks(), resolved.endurance_cycles, seed);
         let mut living = LifeSimulation::new(run, &record.endurance);
-        living.usable_endurance =
+        living.usable_endurance_share =
             life::usable_endurance_share(&limits, living.failed_blocks_at_end, resolved.endurance_cycles);
         living.run.device.ftl_mut().store_mut().nand_mut().set_wear_limits(limits);
         let end = living.wear_out(record.is_filled, on_progress)?;
@@ -84,7 +84,7 @@ impl Plan<'_> {
         record.leveling_ram_bytes =
             wear.ram_bytes(resolved.geometry.blocks()).iter().map(|part| part.1).sum();
         record.config = self.config_of_lives();
-        record.origins = self.origins_of_lives(&record.design);
+        record.origins = self.setting_origins_of_lives(&record.design);
         record.lives.push(life);
         Ok(())
     }
@@ -93,7 +93,7 @@ impl Plan<'_> {
 impl Plan<'_> {
     /// Returns where the values of the configuration of simulated lives of `design` come from, without the seed
     /// ([`Plan::setting_origins`]).
-    pub fn origins_of_lives(&self, design: &str) -> BTreeMap<String, Origin> {
+    pub fn setting_origins_of_lives(&self, design: &str) -> BTreeMap<String, Origin> {
         let mut origins = self.setting_origins(design);
         origins.remove("replay.seed");
         origins
@@ -109,7 +109,7 @@ impl Plan<'_> {
 
 /// Number that is mixed into the seed from which the endurance limits of the blocks are drawn, so that they are
 /// independent of the random contents and faults.
-const WEAR_LIMITS_SEED_SALT: u64 = 0x6c69_6665;
+const ENDURANCE_LIMITS_SEED_SALT: u64 = 0x6c69_6665;
 
 /// A simulated drive that is being worn out.
 struct LifeSimulation<'a> {
@@ -117,20 +117,20 @@ struct LifeSimulation<'a> {
     host_bytes: u64,
     requests: u64,
     /// Number of the drive's good blocks beyond those that the exported pages need.
-    spare_blocks: u64,
+    spare_block_count: u64,
     /// Number of failed blocks at which the simulated drive has ended.
     failed_blocks_at_end: u64,
     /// Number of the drive's physical blocks; each block of a superblock counts.
     physical_blocks: f64,
     /// Rated number of block erases of the whole drive: physical blocks times rated cycles.
-    rated_erases: f64,
+    rated_drive_erases: f64,
     /// Mean P/E cycles that the drive's blocks provide under perfect wear leveling before the drive runs out of spare
     /// blocks, as a fraction of the rated cycles.
-    usable_endurance: f64,
+    usable_endurance_share: f64,
     host_bytes_at_first_failure: Option<u64>,
     /// Host bytes and mean erases per block at the start and at the end of the range from which the lifetime is
     /// extrapolated.
-    extrapolation_range: [Option<(u64, f64)>; 2],
+    bytes_and_erases_of_extrapolation_range: [Option<(u64, f64)>; 2],
     /// Duration of all passes over the input by its own times, seconds.
     elapsed_s: f64,
     series: Vec<LifePoint>,
@@ -146,24 +146,24 @@ struct LifeSimulation<'a> {
 
 impl<'a> LifeSimulation<'a> {
     fn new(run: Run<'a>, endurance: &Endurance) -> Self {
-        let (store, resolved) = (run.device.ftl().store(), &run.plan.resolved);
+        let (store, resolved) = (run.device.ftl().store(), &run.plan.resolved_device);
         let blocks = u64::from(resolved.geometry.blocks());
         let bad = (0..resolved.geometry.blocks()).filter(|&block| store.nand().is_bad(BlockId(block)));
         let needed = u64::from(resolved.logical_pages).div_ceil(u64::from(store.data_pages()));
-        let spare_blocks = blocks - bad.count() as u64 - needed;
+        let spare_block_count = blocks - bad.count() as u64 - needed;
         let series_interval_bytes = run.device.capacity_bytes() / 4;
         let physical_blocks = blocks as f64 * f64::from(resolved.geometry.superblock_planes);
         Self {
             host_bytes: 0,
             requests: 0,
-            spare_blocks,
-            failed_blocks_at_end: (spare_blocks as f64 * (1.0 - endurance.spare_minimum)).ceil().max(1.0)
+            spare_block_count,
+            failed_blocks_at_end: (spare_block_count as f64 * (1.0 - endurance.spare_minimum)).ceil().max(1.0)
                 as u64,
             physical_blocks,
-            rated_erases: physical_blocks * f64::from(resolved.endurance_cycles),
-            usable_endurance: 1.0,
+            rated_drive_erases: physical_blocks * f64::from(resolved.endurance_cycles),
+            usable_endurance_share: 1.0,
             host_bytes_at_first_failure: None,
-            extrapolation_range: [None; 2],
+            bytes_and_erases_of_extrapolation_range: [None; 2],
             elapsed_s: 0.0,
             series: Vec::new(),
             series_interval_bytes,
@@ -235,7 +235,7 @@ impl<'a> LifeSimulation<'a> {
                 Err(Error::Full { .. }) => return Ok(Some(End::Full)),
                 other => other?,
             }
-            if self.failed_blocks() > 0 && self.has_ended() {
+            if self.failed_blocks() > 0 && self.has_drive_ended() {
                 return Ok(Some(End::Spare));
             }
             if let Some(damage) = damage {
@@ -244,7 +244,9 @@ impl<'a> LifeSimulation<'a> {
             if read < batch.len() {
                 return Ok(None);
             }
-            if self.requests % REQUESTS_PER_REPORT < ahead as u64 && self.report_progress(on_progress) {
+            if self.requests % REQUESTS_PER_PROGRESS_REPORT < ahead as u64
+                && self.report_progress(on_progress)
+            {
                 return Ok(Some(End::Interrupted));
             }
         }
@@ -253,11 +255,11 @@ impl<'a> LifeSimulation<'a> {
     /// Reports the progress of a drive's life: its block erases so far, and the erases for which all of its blocks are
     /// rated. Returns whether the user ends the run.
     fn report_progress(&self, on_progress: OnProgress<'_>) -> bool {
-        let done = self.run.device.ftl().stats().total_erases().min(self.rated_erases as u64);
+        let done = self.run.device.ftl().stats().total_erases().min(self.rated_drive_erases as u64);
         let flow = on_progress(Progress {
             phase: RunPhase::Life,
             done_requests: done,
-            total_requests: self.rated_erases as u64,
+            total_requests: self.rated_drive_erases as u64,
         });
         match flow {
             Break(()) => true,
@@ -269,7 +271,7 @@ impl<'a> LifeSimulation<'a> {
         self.run.device.ftl().stats().retired_blocks
     }
 
-    fn has_ended(&mut self) -> bool {
+    fn has_drive_ended(&mut self) -> bool {
         self.host_bytes_at_first_failure.get_or_insert(self.host_bytes);
         self.failed_blocks() >= self.failed_blocks_at_end
     }
@@ -283,10 +285,12 @@ impl<'a> LifeSimulation<'a> {
     fn record_life_point(&mut self) {
         self.next_series_point_bytes = self.host_bytes + self.series_interval_bytes;
         let mean_erases = self.mean_erases_per_block();
-        let rated = self.rated_erases / self.physical_blocks;
-        let shares = EXTRAPOLATION_ENDURANCE_SHARES.map(|share| share * rated);
-        for (noted, (erases, share)) in
-            self.extrapolation_range.iter_mut().zip(EXTRAPOLATION_ERASES.into_iter().zip(shares))
+        let rated = self.rated_drive_erases / self.physical_blocks;
+        let shares = EXTRAPOLATION_ENDURANCE_SHARE_RANGE.map(|share| share * rated);
+        for (noted, (erases, share)) in self
+            .bytes_and_erases_of_extrapolation_range
+            .iter_mut()
+            .zip(EXTRAPOLATION_MEAN_ERASES_RANGE.into_iter().zip(shares))
         {
             if noted.is_none() && mean_erases >= erases.min(share) {
                 *noted = Some((self.host_bytes, mean_erases));
@@ -312,7 +316,7 @@ impl<'a> LifeSimulation<'a> {
     }
 
     fn life_point(&self) -> LifePoint {
-        let failed = self.failed_blocks() as f64 / self.spare_blocks.max(1) as f64;
+        let failed = self.failed_blocks() as f64 / self.spare_block_count.max(1) as f64;
         LifePoint {
             host_bytes: self.host_bytes,
             programs: self.run.device.ftl().stats().total_programs(),
@@ -324,14 +328,17 @@ impl<'a> LifeSimulation<'a> {
 
     fn erase_counts(&self) -> impl Iterator<Item = u32> + '_ {
         let nand = self.run.device.ftl().store().nand();
-        (0..self.run.plan.resolved.geometry.blocks()).map(|block| nand.erase_count(BlockId(block)))
+        (0..self.run.plan.resolved_device.geometry.blocks()).map(|block| nand.erase_count(BlockId(block)))
     }
 
     /// Returns the drive's lifetime in host bytes, extrapolated from the measured range: its host bytes divided by the
     /// share of all rated cycles that it used; `None` if no block was erased in the range.
-    fn extrapolated_bytes(&self) -> Option<f64> {
-        let [Some((from, erases_before)), Some((to, erases))] = self.extrapolation_range else { return None };
-        let used = (erases - erases_before) * self.physical_blocks / self.rated_erases;
+    fn extrapolated_lifetime_host_bytes(&self) -> Option<f64> {
+        let [Some((from, erases_before)), Some((to, erases))] = self.bytes_and_erases_of_extrapolation_range
+        else {
+            return None;
+        };
+        let used = (erases - erases_before) * self.physical_blocks / self.rated_drive_erases;
         (used > 0.0).then(|| (to - from) as f64 / used)
     }
 
@@ -346,8 +353,8 @@ impl<'a> LifeSimulation<'a> {
             media_bytes: last.programs * self.run.page_bytes,
             passes: self.requests as f64 / plan.survey.requests.max(1) as f64,
             years: (self.elapsed_s > 0.0).then(|| self.elapsed_s / YEAR_S as f64),
-            extrapolated_bytes: self.extrapolated_bytes(),
-            usable_endurance: self.usable_endurance,
+            extrapolated_bytes: self.extrapolated_lifetime_host_bytes(),
+            usable_endurance: self.usable_endurance_share,
             first_failure_bytes: self.host_bytes_at_first_failure,
             failed_blocks: self.failed_blocks(),
             wear: Wear::of_erase_counts(self.erase_counts().collect()),

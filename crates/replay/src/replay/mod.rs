@@ -126,7 +126,7 @@ const REQUESTS_PER_BATCH: usize = 32;
 /// [`REQUESTS_PER_BATCH`], because such a call does not depend on data that earlier requests left in the CPU cache.
 const WRITES_PER_BATCH: usize = 128;
 /// Number of requests between two reports of a run's progress.
-const REQUESTS_PER_REPORT: u64 = 1 << 16;
+const REQUESTS_PER_PROGRESS_REPORT: u64 = 1 << 16;
 /// Largest number of points in a run's time series of counters.
 const SERIES_POINTS_MAX: u64 = 200;
 
@@ -139,7 +139,7 @@ struct Run<'a> {
     device: Device<SimNand>,
     requests: OpenInput,
     content: ContentModel,
-    lookahead: Lookahead,
+    batch_lookahead: BatchLookahead,
     /// Executor of all requests that are not writes of exactly one page.
     executor: RequestExecutor,
     timing: Option<Timing>,
@@ -160,14 +160,14 @@ struct Run<'a> {
     page_bytes: u64,
     requested_counts: RequestedCounts,
     observations: RunObservations,
-    counters_before: CountersBefore,
+    earlier_counters: EarlierCounters,
     /// Number of requests that aged the device before the measured part.
     aging_requests: u64,
 }
 
 /// Pages that the requests of the next batch touch; the device looks them up before it executes the batch.
 #[derive(Debug, Default)]
-struct Lookahead {
+struct BatchLookahead {
     /// First logical page of each write request of the batch.
     write_lpns: Vec<Lpn>,
     /// Fingerprints of the contents that the write requests bring, where known.
@@ -209,7 +209,7 @@ struct RunObservations {
 
 /// Counters of the device at an earlier moment, which are subtracted from later ones to count what happened between.
 #[derive(Debug, Default)]
-struct CountersBefore {
+struct EarlierCounters {
     /// Total of the controller's work (hashing, deltas, compression) up to the current request.
     controller_work: ControllerWorkCounts,
     /// Page writes that the write buffer absorbed before the measured part of the run.
@@ -220,18 +220,18 @@ struct CountersBefore {
 
 impl<'a> Run<'a> {
     fn new(plan: &'a Plan<'a>, design: &str) -> Result<Self, ReplayError> {
-        let resolved = &plan.resolved;
+        let resolved = &plan.resolved_device;
         let parts = plan.config.design_parts(design, resolved)?;
         let carries_bytes = matches!(plan.input, Input::Trace { options, .. } if options.reads_payloads);
-        let sequence = plan.config.recovery.is_executed();
+        let sequence = plan.config.recovery.has_power_loss();
         let generation = sequence && parts.content.delta.is_some();
         let packed = sequence && parts.recovery_reads_packed_pages();
         let retain = RetainedFields {
-            data_bytes: carries_bytes,
-            sequence_numbers: sequence,
-            generations: generation,
-            packed_bytes: packed,
-            ..parts.needed_retained_fields()
+            keeps_data_bytes: carries_bytes,
+            keeps_sequence_numbers: sequence,
+            keeps_first_write_sequences: generation,
+            keeps_packed_page_bytes: packed,
+            ..parts.needed_retained_page_fields()
         };
         let mut nand = SimNand::new(resolved.geometry.clone(), retain)
             .with_nvram(parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages))
@@ -258,10 +258,10 @@ impl<'a> Run<'a> {
             arrival_pace: ArrivalPace::new(&plan.config.replay, plan.arrival_mode()),
             clock: RequestClock::default(),
             executor: RequestExecutor::of_device(&device, plan.config.replay.zeroes),
-            lookahead: Lookahead::default(),
+            batch_lookahead: BatchLookahead::default(),
             requested_counts: RequestedCounts::default(),
             observations: RunObservations::default(),
-            counters_before: CountersBefore::default(),
+            earlier_counters: EarlierCounters::default(),
             aging_requests: 0,
             plan,
             device,
@@ -280,7 +280,7 @@ impl<'a> Run<'a> {
                 total_requests: total,
             })
         };
-        let capacities = config.overwrites_in_capacities();
+        let capacities = config.overwrites_in_physical_capacities();
         let flow = match config.mode {
             Precondition::Aged if config.filled == Some(true) => {
                 precondition::fill_sequentially(device, &mut step)?
@@ -300,7 +300,7 @@ impl<'a> Run<'a> {
                 flow.map_continue(|settled| self.observations.precondition_steadiness = settled)
             }
         };
-        device.ftl_mut().reset_access_counts();
+        device.ftl_mut().reset_page_access_counts();
         let ended = match (flow, config.mode) {
             (Break(()), _) => Some("interrupted before the first measured request".into()),
             (Continue(()), Precondition::Aged) => self.age_device(on_progress)?,
@@ -314,9 +314,9 @@ impl<'a> Run<'a> {
             self.device.write_out_buffer()?;
         }
         self.device.ftl_mut().clear_stats();
-        self.counters_before.controller_work = ControllerWorkCounts::default();
-        self.counters_before.buffer_absorbed_writes = self.device.absorbed_writes();
-        self.counters_before.partial_writes = self.device.partial_writes();
+        self.earlier_counters.controller_work = ControllerWorkCounts::default();
+        self.earlier_counters.buffer_absorbed_writes = self.device.absorbed_writes();
+        self.earlier_counters.partial_writes = self.device.partial_writes();
         Ok(ended)
     }
 
@@ -325,7 +325,8 @@ impl<'a> Run<'a> {
     fn remap_pages_at_random(&mut self, on_progress: OnProgress<'_>) -> Result<(), ReplayError> {
         let config = self.plan.config;
         let Some(share) = config.precondition.bound_share else { return Ok(()) };
-        let entries = config.remap.reverse_map_capacity_entries(&self.plan.resolved.geometry) as f64 * share;
+        let entries =
+            config.remap.reverse_map_capacity_entries(&self.plan.resolved_device.geometry) as f64 * share;
         let mut step = |done, total| {
             on_progress(Progress {
                 phase: RunPhase::Precondition,
@@ -352,7 +353,7 @@ impl<'a> Run<'a> {
             self.requests = measured;
             ended
         } else {
-            let share = self.plan.config.precondition.aging_share();
+            let share = self.plan.config.precondition.aging_request_share();
             let count = (self.plan.survey.requests as f64 * share) as u64;
             self.execute_requests(Some(count), count, RunPhase::Aging, on_progress)?
         };
@@ -366,7 +367,7 @@ impl<'a> Run<'a> {
     fn replay_measured_part(&mut self, on_progress: OnProgress<'_>) -> Result<EarlyEndReason, ReplayError> {
         let config = self.plan.config;
         if config.timing.timing_mode() != TimingMode::None {
-            let resolved = &self.plan.resolved;
+            let resolved = &self.plan.resolved_device;
             let open_loop = self.plan.arrival_mode() == Arrival::Open;
             self.chunk_response_times =
                 self.device.ftl().chunk_statistics().map(|_| ChunkResponseTimes::default());
@@ -387,7 +388,7 @@ impl<'a> Run<'a> {
             self.device.ftl_mut().store_mut().flash_ops.set_collecting_ops(true);
             self.device.ftl_mut().store_mut().flash_ops.set_recording_pages(trace);
         }
-        let endurance_cycles = self.plan.resolved.endurance_cycles;
+        let endurance_cycles = self.plan.resolved_device.endurance_cycles;
         let options = self.lifetime_options.take();
         self.lifetime_management =
             options.map(|options| LifetimeManagement::new(options, &self.device, endurance_cycles));
@@ -406,7 +407,7 @@ impl<'a> Run<'a> {
             self.observations.last_answer_ns = timing.now_ns();
             timing.run_to_completion();
             if let Some(gathered_responses) = &mut self.chunk_response_times {
-                gathered_responses.charge_completions(&timing.take_completions());
+                gathered_responses.charge_waiting_writes(&timing.take_completions());
             }
         }
         let ended = ended.or(self.write_out_buffer_at_end());
@@ -429,7 +430,7 @@ impl<'a> Run<'a> {
         }
         let emptied = self.device.write_out_buffer();
         if let Some(timing) = &mut self.timing {
-            timing.set_op_pages(self.device.ftl().store().flash_ops.op_pages());
+            timing.set_pages_of_next_ops(self.device.ftl().store().flash_ops.op_pages());
             timing.submit_background(timing.now_ns(), self.device.flash_ops());
             timing.run_to_completion();
         }
@@ -494,7 +495,7 @@ impl<'a> Run<'a> {
             if read < wanted {
                 return Ok(None);
             }
-            if done % REQUESTS_PER_REPORT < lookahead as u64
+            if done % REQUESTS_PER_PROGRESS_REPORT < lookahead as u64
                 && on_progress(Progress { phase, done_requests: done, total_requests: total }).is_break()
             {
                 return Ok(Some("interrupted".into()));
@@ -513,15 +514,15 @@ impl<'a> Run<'a> {
             let writes = batch.iter().filter(|request| request.op == Op::Write && request.content.is_empty());
             self.content.prefetch(writes.map(|request| request.pages().start));
         }
-        self.lookahead.write_lpns.clear();
-        self.lookahead.write_fingerprints.clear();
-        self.lookahead.read_lpns.clear();
+        self.batch_lookahead.write_lpns.clear();
+        self.batch_lookahead.write_fingerprints.clear();
+        self.batch_lookahead.read_lpns.clear();
         for request in batch {
             self.prepare_request(request);
             let first = Lpn((request.offset_bytes >> self.page_bytes.trailing_zeros()).min(last) as u32);
             match request.op {
-                Op::Write => self.lookahead.write_lpns.push(first),
-                Op::Read => self.lookahead.read_lpns.push(first),
+                Op::Write => self.batch_lookahead.write_lpns.push(first),
+                Op::Read => self.batch_lookahead.read_lpns.push(first),
                 _ => {}
             }
         }
@@ -559,7 +560,7 @@ impl<'a> Run<'a> {
     fn add_model_content(&mut self, request: &mut Request) {
         self.content.fill_request_content(request);
         if request.op == Op::Write {
-            self.lookahead
+            self.batch_lookahead
                 .write_fingerprints
                 .extend(request.content.first().map(|content| content.fingerprint));
         }
@@ -567,7 +568,8 @@ impl<'a> Run<'a> {
 
     fn record_request_time(&mut self, time_ns: u64) {
         if self.requested_counts.first_request_ns.is_none() {
-            (self.requested_counts.first_request_ns, self.clock.previous_trace_ns) = (Some(time_ns), time_ns);
+            (self.requested_counts.first_request_ns, self.clock.previous_request_trace_ns) =
+                (Some(time_ns), time_ns);
         }
         self.requested_counts.last_request_ns = time_ns;
     }
@@ -580,41 +582,49 @@ impl<'a> Run<'a> {
             return Ok(());
         }
         if self.timing.is_some() {
-            self.set_next_arrival(time_ns)?;
+            self.set_next_arrival_time(time_ns)?;
         }
         if self.lifetime_management.is_some() {
             self.throttle_request(request)?;
         }
         let gathering = self.device.ftl().buffered_chunk_pages();
         let packed = self.device.ftl().stats().packed_writes;
-        let reads = self.page_read_counts();
+        let reads = self.all_and_unwritten_page_reads();
         let kind = match self.perform_request(request)? {
-            RequestKind::Read if self.reads_were_unwritten(reads) => RequestKind::UnwrittenRead,
+            RequestKind::Read if self.were_only_unwritten_pages_read(reads) => RequestKind::UnwrittenRead,
             kind => kind,
         };
         if let Some(timing) = &mut self.timing {
             let work = self.device.ftl().stats().controller_work;
             let price = || {
-                self.plan.config.timing.controller_work(&work.since(&self.counters_before.controller_work))
+                self.plan.config.timing.controller_work(&work.since(&self.earlier_counters.controller_work))
             };
             let priced = if self.has_content_stage { price() } else { ControllerWork::default() };
-            self.counters_before.controller_work = work;
-            timing.set_op_pages(self.device.ftl().store().flash_ops.op_pages());
-            let number =
-                timing.submit_with_work(kind, self.clock.arrival_ns, priced, self.device.flash_ops());
-            if !self.device.deferred_ops().is_empty() {
-                timing.set_op_pages(self.device.ftl().store().flash_ops.deferred_op_pages());
-                timing.submit_background(self.clock.arrival_ns, self.device.deferred_ops());
+            self.earlier_counters.controller_work = work;
+            timing.set_pages_of_next_ops(self.device.ftl().store().flash_ops.op_pages());
+            let number = timing.submit_with_controller_work(
+                kind,
+                self.clock.arrival_ns,
+                priced,
+                self.device.flash_ops(),
+            );
+            if !self.device.deferred_flash_ops().is_empty() {
+                timing.set_pages_of_next_ops(self.device.ftl().store().flash_ops.deferred_op_pages());
+                timing.submit_background(self.clock.arrival_ns, self.device.deferred_flash_ops());
             }
             self.device.ftl_mut().store_mut().flash_ops.clear();
             if let Some(gathered_responses) = &mut self.chunk_response_times {
                 let ftl = self.device.ftl();
                 let gathers = ftl.stats().packed_writes > packed;
-                gathered_responses.add_write(number, (gathering, ftl.buffered_chunk_pages()), gathers);
-                gathered_responses.charge_completions(&timing.take_completions());
+                gathered_responses.record_chunk_write(
+                    number,
+                    (gathering, ftl.buffered_chunk_pages()),
+                    gathers,
+                );
+                gathered_responses.charge_waiting_writes(&timing.take_completions());
             }
             if self.trace_recorder.is_some() {
-                self.trace_request(number, request);
+                self.record_request_in_trace(number, request);
             }
         }
         Ok(())
@@ -622,7 +632,7 @@ impl<'a> Run<'a> {
 
     /// Records in the trace of the run a request that was just submitted, and the flash operations and requests that
     /// have ended since the previous request.
-    fn trace_request(&mut self, number: u64, request: &Request) {
+    fn record_request_in_trace(&mut self, number: u64, request: &Request) {
         let counters = self.current_counters();
         if let (Some(tape), Some(timing)) = (&mut self.trace_recorder, &mut self.timing) {
             tape.record_submitted_request(number, self.clock.arrival_ns, request, &counters);
@@ -633,16 +643,16 @@ impl<'a> Run<'a> {
     /// Returns the number of pages that the host has read, and how many of these held nothing because they were never
     /// written, or were deallocated.
     #[inline]
-    fn page_read_counts(&self) -> [u64; 2] {
+    fn all_and_unwritten_page_reads(&self) -> [u64; 2] {
         let stats = self.device.ftl().stats();
         [stats.host_page_reads, stats.unwritten_page_reads]
     }
 
-    /// Whether the host has read at least one page since the counts `before` (from [`Self::page_read_counts`]), and
-    /// none of the pages read held data.
+    /// Whether the host has read at least one page since the counts `before` (from
+    /// [`Self::all_and_unwritten_page_reads`]), and none of the pages read held data.
     #[inline]
-    fn reads_were_unwritten(&self, before: [u64; 2]) -> bool {
-        let [read, unwritten] = self.page_read_counts();
+    fn were_only_unwritten_pages_read(&self, before: [u64; 2]) -> bool {
+        let [read, unwritten] = self.all_and_unwritten_page_reads();
         unwritten > before[1] && unwritten - before[1] == read - before[0]
     }
 }

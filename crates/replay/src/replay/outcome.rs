@@ -66,7 +66,7 @@ impl Run<'_> {
 
     /// Executes the recovery from a loss of power at this moment of the run, and returns its cost.
     pub(super) fn recover(&mut self) -> Result<RecoveryRecord, ReplayError> {
-        let costs = RecoveryOpTimes::of_flash(&self.plan.resolved.flash_timing);
+        let costs = RecoveryOpTimes::of_flash(&self.plan.resolved_device.flash_timing);
         let before = self.device.ftl().stats().clone();
         let report = self.device.recover()?;
         // No request waits for them: the time of a recovery is a figure of its own.
@@ -97,7 +97,7 @@ impl Run<'_> {
         let stats = self.device.ftl().stats().clone();
         let ram = self.device.ram_bytes();
         let host_writes = stats.host_page_writes;
-        let steady = Steadiness::of_samples(&self.series_to_the_end(), self.device.capacity_bytes());
+        let steady = Steadiness::of_samples(&self.counter_series_to_run_end(), self.device.capacity_bytes());
         RunRecord {
             design: design.to_owned(),
             variant: String::new(),
@@ -113,7 +113,7 @@ impl Run<'_> {
             host_page_trims: stats.host_page_trims,
             host_page_remaps: self.requested_counts.remapped_pages,
             buffer_absorbed_writes: self.device.absorbed_writes()
-                - self.counters_before.buffer_absorbed_writes,
+                - self.earlier_counters.buffer_absorbed_writes,
             recycled_writes: stats.recycled_writes,
             writes_by_form: writes_by_form(&stats),
             write_reduction: write_reduction(&stats),
@@ -150,7 +150,7 @@ impl Run<'_> {
 
     /// Returns the run's time series of counters, with a point for the end of the run if the last regular sample is
     /// earlier.
-    fn series_to_the_end(&self) -> Vec<SeriesPoint> {
+    fn counter_series_to_run_end(&self) -> Vec<SeriesPoint> {
         let end = self.current_counters();
         let is_missing = self.observations.series.last().is_none_or(|last| last.requests < end.requests);
         self.observations.series.iter().copied().chain(is_missing.then_some(end)).collect()
@@ -158,29 +158,29 @@ impl Run<'_> {
 
     fn bytes_record(&self, stats: &Stats) -> BytesRecord {
         let programmed = stats.total_programs() * self.page_bytes;
-        let partial = self.device.partial_writes().since(self.counters_before.partial_writes);
+        let partial = self.device.partial_writes().since(self.earlier_counters.partial_writes);
         BytesRecord {
             host_written: self.requested_counts.written_bytes,
             programmed,
             write_amplification: (self.requested_counts.written_bytes > 0)
                 .then(|| programmed as f64 / self.requested_counts.written_bytes as f64),
-            mapping_unit: self.plan.resolved.geometry.page_bytes,
+            mapping_unit: self.plan.resolved_device.geometry.page_bytes,
             buffered: self.device.buffered_pages() as u64 * self.page_bytes,
-            partial_page_writes: partial.page_writes,
+            partial_page_writes: partial.partial_page_writes,
             completed_page_writes: partial.read_modify_writes,
-            ram_of_4k_map: self.ram_of_4k_map(),
+            ram_of_4k_map: self.ram_bytes_of_4k_map(),
         }
     }
 
     /// Returns the RAM that a controller would need for this design if its map had units of 4 KiB, bytes; `None` if the
     /// device's pages are not larger. Only structures with an entry per mapped page grow; the cache of a map on flash
     /// keeps its configured size.
-    fn ram_of_4k_map(&self) -> Option<u64> {
-        const STRUCTURES_PER_MAPPED_PAGE: [&str; 3] =
+    fn ram_bytes_of_4k_map(&self) -> Option<u64> {
+        const NAMES_OF_PER_PAGE_STRUCTURES: [&str; 3] =
             ["l2p table", "page validity bitmap", "global mapping directory"];
         let units = self.page_bytes / PAGE_BYTES;
         let finer = |(name, bytes): (&str, u64)| {
-            if STRUCTURES_PER_MAPPED_PAGE.contains(&name) { bytes * units } else { bytes }
+            if NAMES_OF_PER_PAGE_STRUCTURES.contains(&name) { bytes * units } else { bytes }
         };
         (units > 1).then(|| self.device.ram_bytes().into_iter().map(finer).sum())
     }
@@ -188,7 +188,7 @@ impl Run<'_> {
     fn trace_record(&self) -> TraceRecord {
         TraceRecord {
             path: self.plan.input.name(),
-            sha256: self.plan.sha256.clone(),
+            sha256: self.plan.input_sha256.clone(),
             requests: self.requested_counts.requests,
             aging_requests: self.aging_requests,
             rejected: self.requests.rejected_lines(),
@@ -213,7 +213,7 @@ impl Run<'_> {
             reserve_blocks,
             gc_options: gc,
             ..
-        } = &self.plan.resolved;
+        } = &self.plan.resolved_device;
         DeviceRecord {
             preset: preset.clone(),
             layout: LayoutRecord {
@@ -227,7 +227,8 @@ impl Run<'_> {
             page_bytes: geometry.page_bytes,
             physical_pages: geometry.pages(),
             logical_pages: *logical_pages as u64,
-            over_provisioning: self.plan.resolved.exported_and_spare_pages() as f64 / *logical_pages as f64
+            over_provisioning: self.plan.resolved_device.exported_and_spare_pages() as f64
+                / *logical_pages as f64
                 - 1.0,
             reserve_blocks: *reserve_blocks,
             gc_low_blocks: gc.low_free_blocks,
@@ -238,7 +239,7 @@ impl Run<'_> {
     fn latency_record(&self) -> LatencyRecord {
         let Some(timing) = &self.timing else { return LatencyRecord::default() };
         let summary = |kind, binned: &_| {
-            let binned = LatencySummary::of(binned).into();
+            let binned = LatencySummary::of_histogram(binned).into();
             Latency { binned: Some(Box::new(binned)), ..timing.latency_summary(kind).into() }
         };
         let mut all_reads = timing.latency_histogram(RequestKind::Read).clone();
@@ -309,7 +310,7 @@ impl Run<'_> {
     }
 
     fn lifetime_record(&self, steady: &Steadiness) -> LifetimeRecord {
-        let cycles = self.plan.resolved.endurance_cycles;
+        let cycles = self.plan.resolved_device.endurance_cycles;
         let mut record = lifetime::lifetime_record(&self.device, cycles, self.elapsed_s());
         lifetime::extrapolate_lifetime(
             &mut record,
@@ -321,15 +322,16 @@ impl Run<'_> {
         if let Some(managed) = &self.lifetime_management {
             managed.add_to_record(&self.device, &mut record);
         }
-        record.write_until_programmed_us = self.write_until_programmed_us();
-        record.energy_uj_per_page = self.energy_uj() / nonzero_page_writes(self.device.ftl().stats());
+        record.write_until_programmed_us = self.mean_write_until_programmed_us();
+        record.energy_uj_per_page =
+            self.energy_uj() / host_page_writes_at_least_one(self.device.ftl().stats());
         record
     }
 
-    fn write_until_programmed_us(&self) -> f64 {
+    fn mean_write_until_programmed_us(&self) -> f64 {
         let (Some(timing), Some(gathered)) = (&self.timing, &self.chunk_response_times) else { return 0.0 };
-        let answered = LatencySummary::of(timing.latency_histogram(RequestKind::Write));
-        gathered.mean_until_programmed_us(answered.mean_ns / 1e3, answered.request_count)
+        let answered = LatencySummary::of_histogram(timing.latency_histogram(RequestKind::Write));
+        gathered.mean_write_until_programmed_us(answered.mean_ns / 1e3, answered.request_count)
     }
 
     /// Returns the duration of the measured part, seconds: in open loop that of the trace, scaled by
@@ -353,8 +355,8 @@ impl Run<'_> {
         let energy = self.plan.config.lifetime.energy_model();
         let stats = self.device.ftl().stats();
         let in_programs = stats.total_programs() as f64
-            + stats.controller_work.hashed_pages as f64 * energy.dedup_overhead()
-            + stats.controller_work.compressed_pages as f64 * energy.compression_overhead();
+            + stats.controller_work.hashed_pages as f64 * energy.dedup_energy_in_programs()
+            + stats.controller_work.compressed_pages as f64 * energy.compression_energy_in_programs();
         in_programs * energy.program.energy_pj() as f64 / 1e6
     }
 
@@ -413,7 +415,7 @@ impl Run<'_> {
     }
 
     fn note_of_unsorted_times(&self) -> Option<String> {
-        let unsorted = self.plan.survey.unsorted_times;
+        let unsorted = self.plan.survey.unsorted_request_count;
         (unsorted > 0).then(|| {
             format!("times run backwards at {unsorted} requests of the trace: each comes together with the request in front of it")
         })
@@ -442,13 +444,13 @@ impl Run<'_> {
                 mib(bytes)
             )
         });
-        let joined = match self.plan.config.write_buffer_options(&self.plan.resolved.geometry).capacity_pages
-        {
-            0 => String::new(),
-            pages => format!(
-                ", unless its neighbours come while it is among the {pages} pages of the write buffer"
-            ),
-        };
+        let joined =
+            match self.plan.config.write_buffer_options(&self.plan.resolved_device.geometry).capacity_pages {
+                0 => String::new(),
+                pages => format!(
+                    ", unless its neighbours come while it is among the {pages} pages of the write buffer"
+                ),
+            };
         (page_bytes > PAGE_BYTES).then(|| {
             format!(
                 "the map places pages of {page_bytes} bytes: a smaller write programs a whole one, after reading the rest{joined}{}",
@@ -461,7 +463,7 @@ impl Run<'_> {
     /// programmed; `None` without a buffer or timing, or if `timing.buffered_writes` is set.
     fn note_of_buffered_writes(&self) -> Option<String> {
         let config = self.plan.config;
-        let has_buffer = config.write_buffer_options(&self.plan.resolved.geometry).capacity_pages > 0;
+        let has_buffer = config.write_buffer_options(&self.plan.resolved_device.geometry).capacity_pages > 0;
         (has_buffer && self.timing.is_some() && config.timing.buffered_writes == 0).then(|| {
             "a write that finds the write buffer full is answered when the page that leaves it is programmed; \
              timing.buffered_writes answers it before"
@@ -521,7 +523,7 @@ impl Run<'_> {
     }
 }
 
-fn nonzero_page_writes(stats: &Stats) -> f64 {
+fn host_page_writes_at_least_one(stats: &Stats) -> f64 {
     stats.host_page_writes.max(1) as f64
 }
 
@@ -544,5 +546,5 @@ fn writes_by_form(stats: &Stats) -> BTreeMap<String, u64> {
 /// section V-B).
 fn write_reduction(stats: &Stats) -> f64 {
     let programs = stats.programs[Cause::Host as usize] + stats.programs[Cause::Content as usize];
-    1.0 - programs as f64 / nonzero_page_writes(stats)
+    1.0 - programs as f64 / host_page_writes_at_least_one(stats)
 }

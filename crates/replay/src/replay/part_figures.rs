@@ -9,7 +9,7 @@ use wearwell::content::delta::DeltaStatistics;
 use wearwell::content::recycle::Recycler;
 use wearwell::mapping::{AnyMapping, DemandPagedMap, JournalCounts};
 use wearwell::nand::SimNand;
-use wearwell::validity::{AnyValidity, Gecko, ValidityLog};
+use wearwell::validity::{AnyValidityStore, Gecko, ValidityLog};
 
 type PartFigure = (&'static str, f64);
 
@@ -35,7 +35,7 @@ fn engine_figures(ftl: &Ftl<SimNand>) -> [PartFigure; 15] {
     let stats = ftl.stats();
     [
         ("demoted_saturated", stats.binds_demoted_by_saturation as f64),
-        ("demoted_full", stats.demoted_by_full_reverse_map as f64),
+        ("demoted_full", stats.requests_demoted_by_full_reverse_map as f64),
         ("trims_written_as_zeros", stats.trims_written_as_zeros as f64),
         ("refused_commands", stats.refused_remap_commands as f64),
         ("bound_pages_by_remap", stats.remapped_pages as f64),
@@ -73,7 +73,7 @@ fn cached_map_figures(cached: &DemandPagedMap) -> [PartFigure; 9] {
         ("dirty_inserts", counts.dirty_inserts as f64),
         ("checkpoint_synchronisations", counts.checkpoint_synchronisations as f64),
         ("aborted_synchronisations", counts.aborted_synchronisations as f64),
-        ("uncertain_spare_reads", counts.uncertain_reads as f64),
+        ("uncertain_spare_reads", counts.spare_reads_for_uncertain_entries as f64),
         ("cache_entries", f64::from(cached.options().cache_entries)),
         ("translation_pages", cached.translation_pages() as f64),
     ]
@@ -81,19 +81,19 @@ fn cached_map_figures(cached: &DemandPagedMap) -> [PartFigure; 9] {
 
 fn journal_figures(counts: JournalCounts) -> [PartFigure; 4] {
     [
-        ("journal_records", counts.records as f64),
+        ("journal_records", counts.recorded_changes as f64),
         ("journal_pages", counts.written_pages as f64),
         ("journal_merges", counts.merges as f64),
         ("journal_merged_pages", counts.merged_pages as f64),
     ]
 }
 
-fn validity_figures(validity: &AnyValidity) -> Vec<PartFigure> {
+fn validity_figures(validity: &AnyValidityStore) -> Vec<PartFigure> {
     match validity {
-        AnyValidity::Ram(_) => Vec::new(),
-        AnyValidity::Bitmap(bitmap) => vec![("bitmap_pages", f64::from(bitmap.bitmap_pages()))],
-        AnyValidity::Log(log) => validity_log_figures(log).into(),
-        AnyValidity::Gecko(gecko) => gecko_figures(gecko).into(),
+        AnyValidityStore::Ram(_) => Vec::new(),
+        AnyValidityStore::Bitmap(bitmap) => vec![("bitmap_pages", f64::from(bitmap.bitmap_page_count()))],
+        AnyValidityStore::Log(log) => validity_log_figures(log).into(),
+        AnyValidityStore::Gecko(gecko) => gecko_figures(gecko).into(),
     }
 }
 
@@ -123,23 +123,23 @@ fn gecko_figures(gecko: &Gecko) -> [PartFigure; 9] {
 
 fn delta_figures(counts: DeltaStatistics) -> [PartFigure; 9] {
     [
-        ("delta_pages_committed", counts.committed_pages as f64),
+        ("delta_pages_committed", counts.committed_delta_pages as f64),
         ("deltas_committed", counts.committed_deltas as f64),
-        ("delta_pages_compacted", counts.compacted_pages as f64),
+        ("delta_pages_compacted", counts.compacted_delta_pages as f64),
         ("merges_read_hot", counts.read_hot_merges as f64),
         ("merges_write_cold", counts.write_cold_merges as f64),
         ("merges_gc", counts.gc_merges as f64),
         ("deltas_bypassed", counts.hot_writes_stored_whole as f64),
         ("deltas_incompressible", counts.incompressible_writes as f64),
-        ("double_reads", counts.double_reads as f64),
+        ("double_reads", counts.base_and_delta_reads as f64),
     ]
 }
 
 fn chunk_figures(counts: CompressionStatistics) -> [PartFigure; 6] {
     [
         ("chunks", counts.written_chunks as f64),
-        ("chunk_members", counts.written_members as f64),
-        ("chunk_pages", counts.written_pages as f64),
+        ("chunk_members", counts.written_chunk_members as f64),
+        ("chunk_pages", counts.written_chunk_pages as f64),
         ("chunk_incompressible_pages", counts.incompressible_pages as f64),
         ("chunks_repacked", counts.repacked_chunks as f64),
         ("chunks_unpacked", counts.split_chunks as f64),

@@ -1,7 +1,7 @@
 //! Converts a request into calls of the device: whole pages directly, all other ranges in sectors.
 
 use wearwell::address::Lpn;
-use wearwell::data::{Descriptor, Fingerprint};
+use wearwell::data::{ContentDescriptor, Fingerprint};
 use wearwell::device::{HostData, SECTOR_BYTES};
 use wearwell::nand::Nand;
 use wearwell::timing::RequestKind;
@@ -26,14 +26,14 @@ impl Run<'_> {
     /// Returns logical page and content of a write that covers exactly one page; `None` for any other request. Such
     /// writes are the bulk of most runs, and need no conversion to sectors.
     #[inline]
-    pub(super) fn as_page_write(&self, request: &Request) -> Option<(Lpn, Descriptor)> {
+    pub(super) fn as_page_write(&self, request: &Request) -> Option<(Lpn, ContentDescriptor)> {
         let plain = request.op == Op::Write
             && request.len_bytes == self.page_bytes
             && request.offset_bytes & (self.page_bytes - 1) == 0
             && request.offset_bytes < self.device.capacity_bytes()
             && request.payload.is_empty();
         let descriptor = match (self.has_content_stage, &request.content[..]) {
-            (false, _) => Descriptor::of_fingerprint(Fingerprint::ZERO_PAGE),
+            (false, _) => ContentDescriptor::of_fingerprint(Fingerprint::ZERO_PAGE),
             (true, [one]) if self.page_bytes == PAGE_BYTES => *one,
             _ => return None,
         };
@@ -47,9 +47,9 @@ pub(crate) struct RequestExecutor {
     has_content_stage: bool,
     page_bytes: u64,
     write_zeroes_mode: Zeroes,
-    descriptors: Vec<Descriptor>,
+    content_descriptors: Vec<ContentDescriptor>,
     /// Bytes that the last read request returned, if the medium keeps bytes.
-    bytes_read: Vec<u8>,
+    read_buffer: Vec<u8>,
 }
 
 impl RequestExecutor {
@@ -59,8 +59,8 @@ impl RequestExecutor {
             has_content_stage: device.ftl().has_content_stage(),
             page_bytes: u64::from(device.ftl().store().geometry().page_bytes),
             write_zeroes_mode,
-            descriptors: Vec::new(),
-            bytes_read: Vec::new(),
+            content_descriptors: Vec::new(),
+            read_buffer: Vec::new(),
         }
     }
 
@@ -82,16 +82,17 @@ impl RequestExecutor {
             Op::Read => self.read(device, offset, len).map(|()| RequestKind::Read),
             Op::Write => self.write(device, request, offset, len).map(|()| RequestKind::Write),
             Op::Zero if self.write_zeroes_mode == Zeroes::Write => {
-                self.descriptors.clear();
+                self.content_descriptors.clear();
                 let pages = len.div_ceil(self.page_bytes) as usize + 1;
-                self.descriptors.resize(pages, Descriptor::of_fingerprint(Fingerprint::ZERO_PAGE));
+                self.content_descriptors
+                    .resize(pages, ContentDescriptor::of_fingerprint(Fingerprint::ZERO_PAGE));
                 self.write_descriptors(device, offset, len).map(|()| RequestKind::Write)
             }
             Op::Trim | Op::Zero => device.trim(offset, len).map(|()| RequestKind::Trim),
             Op::Flush => device.flush().map(|()| RequestKind::Flush),
-            Op::Remap(mode) => {
-                device.remap(offset, request.source_offset_bytes, len, mode).map(|()| RequestKind::Write)
-            }
+            Op::Remap(mode) => device
+                .remap(offset, request.remap_source_offset_bytes, len, mode)
+                .map(|()| RequestKind::Write),
             Op::Phase => unreachable!("a phase asks nothing of the device"),
         }
     }
@@ -109,9 +110,9 @@ impl RequestExecutor {
     /// Reads a byte range from the device. If the medium keeps the bytes of pages, they are copied out as for a host,
     /// because a mechanism may use them (such as merging a delta).
     fn read<N: Nand>(&mut self, device: &mut Device<N>, offset: u64, len: u64) -> Result<(), Error> {
-        let wanted = if device.ftl().store().nand().keeps_bytes() { len as usize } else { 0 };
-        self.bytes_read.resize(wanted, 0);
-        device.read(offset, len, &mut self.bytes_read)
+        let wanted = if device.ftl().store().nand().keeps_host_bytes() { len as usize } else { 0 };
+        self.read_buffer.resize(wanted, 0);
+        device.read(offset, len, &mut self.read_buffer)
     }
 
     fn write<N: Nand>(
@@ -124,27 +125,27 @@ impl RequestExecutor {
         if !request.payload.is_empty() {
             return device.write(offset, len, HostData::Bytes(&request.payload));
         }
-        self.descriptors.clear();
+        self.content_descriptors.clear();
         if !self.has_content_stage || request.content.is_empty() {
-            self.descriptors.push(Descriptor::of_fingerprint(Fingerprint::ZERO_PAGE));
+            self.content_descriptors.push(ContentDescriptor::of_fingerprint(Fingerprint::ZERO_PAGE));
             return self.write_descriptors(device, offset, len);
         }
-        self.descriptors.extend_from_slice(&request.content);
+        self.content_descriptors.extend_from_slice(&request.content);
         if self.page_bytes != PAGE_BYTES {
-            self.regroup_descriptors(offset, len);
+            self.convert_descriptors_to_device_pages(offset, len);
         }
         self.write_descriptors(device, offset, len)
     }
 
     fn write_descriptors<N: Nand>(&self, device: &mut Device<N>, offset: u64, len: u64) -> Result<(), Error> {
-        device.write(offset, len, HostData::Descriptors(&self.descriptors))
+        device.write(offset, len, HostData::Descriptors(&self.content_descriptors))
     }
 
     /// Converts content descriptors of 4-KiB pages to descriptors of the device's pages. A larger page gets a
     /// fingerprint combined from those of its 4-KiB parts. A smaller page gets the fingerprint of its 4-KiB page,
     /// combined with its position in that page.
-    fn regroup_descriptors(&mut self, offset: u64, len: u64) {
-        let small = std::mem::take(&mut self.descriptors);
+    fn convert_descriptors_to_device_pages(&mut self, offset: u64, len: u64) {
+        let small = std::mem::take(&mut self.content_descriptors);
         let first_small = offset / PAGE_BYTES;
         let pages = offset / self.page_bytes..(offset + len).div_ceil(self.page_bytes);
         for page in pages {
@@ -160,7 +161,7 @@ impl RequestExecutor {
             } else {
                 Fingerprint::combine(parts.into_iter().chain(within))
             };
-            self.descriptors.push(Descriptor::of_fingerprint(identity));
+            self.content_descriptors.push(ContentDescriptor::of_fingerprint(identity));
         }
     }
 }

@@ -22,9 +22,9 @@ pub struct Plan<'a> {
     pub(super) input: &'a Input,
     pub(super) aging_input: Option<Input>,
     pub(super) survey: InputSurvey,
-    pub(super) resolved: ResolvedDevice,
+    pub(super) resolved_device: ResolvedDevice,
     pub(super) content_spec: ContentModelSpec,
-    pub(super) sha256: Option<String>,
+    pub(super) input_sha256: Option<String>,
     pub(super) user_policy: Option<UserVictimPolicy>,
 }
 
@@ -33,7 +33,7 @@ pub struct Plan<'a> {
 pub struct SurveyResults {
     aging_input: Option<Input>,
     survey: InputSurvey,
-    sha256: Option<String>,
+    input_sha256: Option<String>,
 }
 
 impl<'a> Plan<'a> {
@@ -75,7 +75,7 @@ impl<'a> Plan<'a> {
         SurveyResults {
             aging_input: self.aging_input.clone(),
             survey: self.survey.clone(),
-            sha256: self.sha256.clone(),
+            input_sha256: self.input_sha256.clone(),
         }
     }
 
@@ -89,7 +89,7 @@ impl<'a> Plan<'a> {
         input: &'a Input,
         surveyed: SurveyResults,
     ) -> Result<Self, ReplayError> {
-        let SurveyResults { aging_input: before, survey, sha256 } = surveyed;
+        let SurveyResults { aging_input: before, survey, input_sha256: sha256 } = surveyed;
         let aging = aging_input(config, input);
         if aging.as_ref().map(Input::name) != before.as_ref().map(Input::name) {
             return Self::new(config, input);
@@ -108,7 +108,9 @@ impl<'a> Plan<'a> {
                 format!("{}: content.model has no effect: every write has content", self.input.name());
             return Err(ConfigError::InvalidValue(message).into());
         }
-        designs.iter().try_for_each(|design| self.config.design_parts(design, &self.resolved).map(drop))?;
+        designs
+            .iter()
+            .try_for_each(|design| self.config.design_parts(design, &self.resolved_device).map(drop))?;
         Ok(())
     }
 
@@ -128,9 +130,9 @@ impl<'a> Plan<'a> {
             input,
             aging_input: aging,
             survey,
-            resolved,
+            resolved_device: resolved,
             content_spec: content,
-            sha256,
+            input_sha256: sha256,
             user_policy: None,
         };
         plan.require_input_fits()?;
@@ -141,7 +143,7 @@ impl<'a> Plan<'a> {
     /// Returns the arrival mode of the run's requests; if the configuration leaves it open, the input decides.
     pub(super) fn arrival_mode(&self) -> Arrival {
         match self.config.replay.arrival {
-            Arrival::Auto if self.survey.is_timed => Arrival::Open,
+            Arrival::Auto if self.survey.has_different_times => Arrival::Open,
             Arrival::Auto => Arrival::Closed,
             arrival => arrival,
         }
@@ -149,7 +151,7 @@ impl<'a> Plan<'a> {
 
     /// Returns the configuration with every value that a run uses.
     pub(super) fn effective_config(&self) -> Config {
-        self.config.with_effective_values(&self.resolved, self.arrival_mode())
+        self.config.with_effective_values(&self.resolved_device, self.arrival_mode())
     }
 
     /// Returns where the values of the configuration of a run of `design` come from, by key ([`Config::origins`]). A
@@ -160,13 +162,15 @@ impl<'a> Plan<'a> {
 
     /// Returns the options of the timing engine for this device.
     pub(super) fn timing_options(&self) -> TimingOptions {
-        self.config.timing.timing_options(&self.resolved.geometry, self.resolved.gc_options.low_free_blocks)
+        self.config
+            .timing
+            .timing_options(&self.resolved_device.geometry, self.resolved_device.gc_options.low_free_blocks)
     }
 
     /// Refuses a queue depth if requests arrive at the times of the input, where the depth would have no effect.
     fn refuse_unused_queue_depth(&self) -> Result<(), ConfigError> {
         let is_auto = self.config.replay.arrival == Arrival::Auto;
-        if is_auto && self.survey.is_timed && self.config.replay.queue_depth.is_some() {
+        if is_auto && self.survey.has_different_times && self.config.replay.queue_depth.is_some() {
             return Err(ConfigError::InvalidValue(
                 "replay.queue_depth has no effect: the input has times, and requests come at them; replay.arrival=closed \
                  ignores the times"
@@ -177,8 +181,8 @@ impl<'a> Plan<'a> {
     }
 
     /// Returns the device that the configuration describes, on which every design runs.
-    pub fn resolved(&self) -> &ResolvedDevice {
-        &self.resolved
+    pub fn resolved_device(&self) -> &ResolvedDevice {
+        &self.resolved_device
     }
 
     /// Returns the survey of the input, such as the number of its requests and of the pages that they touch.
@@ -187,13 +191,13 @@ impl<'a> Plan<'a> {
     }
 
     fn exported_bytes(&self) -> u64 {
-        self.resolved.logical_pages as u64 * self.resolved.geometry.page_bytes as u64
+        self.resolved_device.logical_pages as u64 * self.resolved_device.geometry.page_bytes as u64
     }
 
     /// Whether only pages that the input touches exist on the device, numbered densely. Never for generators, whose
     /// addresses are dense already.
     pub(super) fn compacts_addresses(&self) -> bool {
-        let too_far = || self.survey.end_bytes > self.exported_bytes();
+        let too_far = || self.survey.end_offset_bytes > self.exported_bytes();
         match self.config.replay.addresses {
             _ if self.survey.footprint.is_none() => false,
             Addresses::Compact => true,
@@ -207,7 +211,7 @@ impl<'a> Plan<'a> {
         let (touched, how) = if self.compacts_addresses() {
             (self.survey.footprint_pages * PAGE_BYTES, "")
         } else {
-            (self.survey.end_bytes, " at its addresses")
+            (self.survey.end_offset_bytes, " at its addresses")
         };
         let exported = self.exported_bytes();
         if touched <= exported {
@@ -268,12 +272,12 @@ impl<'a> Plan<'a> {
         RunTrace {
             design: design.to_owned(),
             input: self.input.name(),
-            geometry: self.resolved.geometry.clone(),
+            geometry: self.resolved_device.geometry.clone(),
             independent_planes: self.timing_options().independent_planes,
             ops: Vec::new(),
             requests: Vec::new(),
-            scans: Vec::new(),
-            states: Vec::new(),
+            nvram_scan_spans_ns: Vec::new(),
+            ftl_state_samples: Vec::new(),
             is_truncated: false,
         }
     }
@@ -324,7 +328,7 @@ fn aging_input(config: &Config, input: &Input) -> Option<Input> {
     let path = precondition.trace.as_ref().filter(|_| precondition.mode == Precondition::Aged)?;
     let options = match input {
         Input::Trace { options, .. } => {
-            OpenOptions { format: None, columns: None, name: None, ..options.clone() }
+            OpenOptions { format: None, columns: None, trace_name: None, ..options.clone() }
         }
         Input::Workload(_) | Input::Host(_) => OpenOptions::default(),
     };

@@ -51,7 +51,7 @@ fn parse_time_ns(text: &str) -> Option<u64> {
 
 /// Parses the start and the end of a trace window with `parse`; an empty start is 0, and an empty end means unbounded.
 /// Returns `None` if a bound is invalid or the range is empty.
-fn parse_bounds(from: &str, to: &str, parse: impl Fn(&str) -> Option<u64>) -> Option<Range<u64>> {
+fn parse_window_bounds(from: &str, to: &str, parse: impl Fn(&str) -> Option<u64>) -> Option<Range<u64>> {
     let bound = |text: &str, absent| if text.is_empty() { Some(absent) } else { parse(text) };
     Some(bound(from, 0)?..bound(to, u64::MAX)?).filter(|range| range.start < range.end)
 }
@@ -61,8 +61,8 @@ impl FromStr for TraceWindow {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let window = text.split_once("..").and_then(|(from, to)| {
-            let numbers = parse_bounds(from, to, |bound| bound.parse().ok()).map(Self::Requests);
-            numbers.or_else(|| parse_bounds(from, to, parse_time_ns).map(Self::TimeNs))
+            let numbers = parse_window_bounds(from, to, |bound| bound.parse().ok()).map(Self::Requests);
+            numbers.or_else(|| parse_window_bounds(from, to, parse_time_ns).map(Self::TimeNs))
         });
         window.ok_or_else(|| {
             "a window is a range of requests or of simulated time whose end is after its start, such as 5000..6000, 5000.. or \
@@ -114,9 +114,9 @@ pub struct RunTrace {
     /// Requests that overlap the window, in order of their answer.
     pub requests: Vec<WindowRequest>,
     /// Start and end, nanoseconds, of each scan of the reverse-map log in NVRAM that overlaps the window.
-    pub scans: Vec<(u64, u64)>,
+    pub nvram_scan_spans_ns: Vec<(u64, u64)>,
     /// State of the FTL after each request that arrived in the window.
-    pub states: Vec<FtlStateSample>,
+    pub ftl_state_samples: Vec<FtlStateSample>,
     /// Whether the window was closed early because the trace had reached its largest size.
     pub is_truncated: bool,
 }
@@ -129,26 +129,26 @@ pub(super) struct RunTraceRecorder {
     /// when the first arrives and the last is answered.
     window_ns: Range<u64>,
     /// Number of requests of the window that have not been answered; `None` for a window of time.
-    unanswered_requests: Option<u64>,
+    unanswered_window_requests: Option<u64>,
     /// Operation, address and length of each request that has not been answered, by request number.
-    in_flight: FxHashMap<u64, (Op, u64, u64)>,
+    in_flight_requests: FxHashMap<u64, (Op, u64, u64)>,
     /// Page programs and host page writes of the run before the window.
-    counters_before_window: [u64; 2],
+    programs_and_writes_before_window: [u64; 2],
     trace: RunTrace,
 }
 
 impl RunTraceRecorder {
     pub(super) fn new(window: TraceWindow, trace: RunTrace) -> Self {
-        let (window_ns, unanswered_requests) = match &window {
+        let (window_ns, unanswered_window_requests) = match &window {
             TraceWindow::Requests(numbers) => (u64::MAX..u64::MAX, Some(numbers.end - numbers.start)),
             TraceWindow::TimeNs(span_ns) => (span_ns.clone(), None),
         };
         Self {
             window,
             window_ns,
-            unanswered_requests,
-            in_flight: FxHashMap::default(),
-            counters_before_window: [0, 0],
+            unanswered_window_requests,
+            in_flight_requests: FxHashMap::default(),
+            programs_and_writes_before_window: [0, 0],
             trace,
         }
     }
@@ -162,22 +162,22 @@ impl RunTraceRecorder {
         request: &Request,
         counters: &SeriesPoint,
     ) {
-        self.in_flight.insert(number, (request.op, request.offset_bytes, request.len_bytes));
+        self.in_flight_requests.insert(number, (request.op, request.offset_bytes, request.len_bytes));
         if let TraceWindow::Requests(numbers) = &self.window
             && numbers.start == number
         {
             self.window_ns.start = arrival_ns;
         }
-        let [programs, writes] = self.counters_before_window;
+        let [programs, writes] = self.programs_and_writes_before_window;
         if self.window_ns.contains(&arrival_ns) {
-            self.trace.states.push(FtlStateSample {
+            self.trace.ftl_state_samples.push(FtlStateSample {
                 time_ns: arrival_ns,
                 free_blocks: counters.free_blocks,
                 programs: counters.programs - programs,
                 host_page_writes: counters.host_page_writes - writes,
             });
-        } else if self.trace.states.is_empty() {
-            self.counters_before_window = [counters.programs, counters.host_page_writes];
+        } else if self.trace.ftl_state_samples.is_empty() {
+            self.programs_and_writes_before_window = [counters.programs, counters.host_page_writes];
         }
     }
 
@@ -190,7 +190,7 @@ impl RunTraceRecorder {
         let overlaps = |from: u64, to: u64| from < end && to > start;
         self.trace.ops.extend(ended.ops.into_iter().filter(|op| overlaps(op.start_ns, op.end_ns)));
         self.trace
-            .scans
+            .nvram_scan_spans_ns
             .extend(ended.nvram_scan_spans_ns.into_iter().filter(|&(from, to)| overlaps(from, to)));
         let size = self.trace.ops.len() + self.trace.requests.len();
         if size >= MAX_TRACED_OPS && !self.trace.is_truncated {
@@ -203,7 +203,8 @@ impl RunTraceRecorder {
     }
 
     fn record_answer(&mut self, times: TracedRequest) {
-        let Some((op, offset_bytes, len_bytes)) = self.in_flight.remove(&times.request_number) else {
+        let Some((op, offset_bytes, len_bytes)) = self.in_flight_requests.remove(&times.request_number)
+        else {
             return;
         };
         let TracedRequest { request_number: number, arrival_ns, answered_ns, .. } = times;
@@ -211,7 +212,7 @@ impl RunTraceRecorder {
             self.trace.requests.push(WindowRequest { times, op, offset_bytes, len_bytes });
         }
         if let (TraceWindow::Requests(numbers), Some(unanswered)) =
-            (&self.window, &mut self.unanswered_requests)
+            (&self.window, &mut self.unanswered_window_requests)
             && numbers.contains(&number)
         {
             *unanswered -= 1;
@@ -227,8 +228,8 @@ impl RunTraceRecorder {
         let end_ns = self.window_ns.end;
         self.trace.ops.retain(|op| op.start_ns < end_ns);
         self.trace.requests.retain(|request| request.times.arrival_ns < end_ns);
-        self.trace.scans.retain(|scan| scan.0 < end_ns);
-        self.trace.states.retain(|state| state.time_ns < end_ns);
+        self.trace.nvram_scan_spans_ns.retain(|scan| scan.0 < end_ns);
+        self.trace.ftl_state_samples.retain(|state| state.time_ns < end_ns);
     }
 
     pub(super) fn into_run_trace(self) -> RunTrace {

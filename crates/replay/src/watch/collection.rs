@@ -4,7 +4,7 @@ use wearwell::gc::VictimPolicy;
 use wearwell::store::GreedyTieBreak;
 
 use super::record::{CandidateRow, EventRow};
-use super::sentences::{BeforeAndAfter, block_list, joined_list, with_plural};
+use super::sentences::{DriveBeforeAndAfter, block_list, joined_list, with_plural};
 
 /// Returns the name of a victim policy, as in the setting `gc.policy`.
 pub(super) fn policy_name(policy: VictimPolicy) -> &'static str {
@@ -32,7 +32,7 @@ pub(super) fn ranking_figure_name(policy: VictimPolicy) -> &'static str {
 
 /// Returns a phrase for the block that a victim policy takes. It ends a sentence: for `fifo` it is "the block that was
 /// filled first" after "The victim policy fifo takes".
-fn criterion_phrase(policy: &str) -> &'static str {
+fn victim_criterion_phrase(policy: &str) -> &'static str {
     match policy {
         "cost-benefit" => {
             "the block with the greatest (1 - u) / 2u × age, where u is its share of valid pages and age the programs since it was filled"
@@ -50,7 +50,7 @@ fn criterion_phrase(policy: &str) -> &'static str {
 
 /// One garbage collection in a step: the victim, and the events of emptying and erasing it.
 pub(super) struct GcCollection<'a> {
-    pool: u32,
+    pool_number: u32,
     free_blocks: u32,
     victim_block: u32,
     selection_rule: &'a str,
@@ -69,7 +69,7 @@ pub(super) fn split_collections(events: &[EventRow]) -> (Vec<GcCollection<'_>>, 
             let end = events[at..].iter().position(erases_it).map_or(events.len(), |end| at + end + 1);
             let events = &events[at + 1..end];
             collections.push(GcCollection {
-                pool: *pool,
+                pool_number: *pool,
                 free_blocks: *free,
                 victim_block: *block,
                 selection_rule: rule,
@@ -87,13 +87,19 @@ pub(super) fn split_collections(events: &[EventRow]) -> (Vec<GcCollection<'_>>, 
 
 impl GcCollection<'_> {
     /// Returns the sentences about this collection. `again` is whether another collection came before it in the step.
-    pub(super) fn sentences(&self, scene: &BeforeAndAfter<'_>, again: bool) -> Vec<String> {
-        vec![self.reason_sentence(scene, again), self.choice_sentence(scene), self.moves_sentence(scene)]
+    pub(super) fn sentences(&self, scene: &DriveBeforeAndAfter<'_>, again: bool) -> Vec<String> {
+        vec![
+            self.gc_reason_sentence(scene, again),
+            self.victim_choice_sentence(scene),
+            self.copied_pages_sentence(scene),
+        ]
     }
 
-    fn reason_sentence(&self, scene: &BeforeAndAfter<'_>, again: bool) -> String {
-        let (pool, free) =
-            (&scene.drive.pools[self.pool as usize], with_plural(self.free_blocks.into(), "free block"));
+    fn gc_reason_sentence(&self, scene: &DriveBeforeAndAfter<'_>, again: bool) -> String {
+        let (pool, free) = (
+            &scene.drive.pools[self.pool_number as usize],
+            with_plural(self.free_blocks.into(), "free block"),
+        );
         if again && self.free_blocks <= scene.drive.low_blocks {
             return format!("GC again: {pool} still has {free}.");
         }
@@ -106,7 +112,7 @@ impl GcCollection<'_> {
         format!("Garbage collection (GC) makes room for metadata, deltas or chunks: {pool} has {free}.")
     }
 
-    fn choice_sentence(&self, scene: &BeforeAndAfter<'_>) -> String {
+    fn victim_choice_sentence(&self, scene: &DriveBeforeAndAfter<'_>) -> String {
         let policy = &scene.drive.policy;
         let rule = match self.selection_rule {
             "own-policy" => "The user's policy chooses the victim.".to_owned(),
@@ -126,14 +132,14 @@ impl GcCollection<'_> {
             "recordable" => {
                 "The reverse map has no room for the entries of the block that the policy chose, so GC takes another.".to_owned()
             }
-            _ => format!("The victim policy {policy} takes {}.", criterion_phrase(policy)),
+            _ => format!("The victim policy {policy} takes {}.", victim_criterion_phrase(policy)),
         };
         format!("{rule} {}", self.victim_sentence(scene))
     }
 
     /// Returns a sentence on which block is the victim and how many valid pages it has. Where the fewest valid pages
     /// decide, the sentence also states how many other candidates have as few.
-    fn victim_sentence(&self, scene: &BeforeAndAfter<'_>) -> String {
+    fn victim_sentence(&self, scene: &DriveBeforeAndAfter<'_>) -> String {
         let valid_of = |row: &CandidateRow| row.1;
         let Some(victim) = self.candidates.iter().find(|row| row.0 == self.victim_block) else {
             return String::new();
@@ -160,7 +166,7 @@ impl GcCollection<'_> {
         )
     }
 
-    fn moves_sentence(&self, scene: &BeforeAndAfter<'_>) -> String {
+    fn copied_pages_sentence(&self, scene: &DriveBeforeAndAfter<'_>) -> String {
         let copies: Vec<u32> = self
             .events
             .iter()
@@ -199,7 +205,7 @@ impl GcCollection<'_> {
 
 /// Returns the sentences about blocks whose pages wear leveling moved. `others` are the events of a step outside
 /// garbage collections, of which copies and erases of cause `wear` count.
-pub(super) fn wear_leveling_sentences(others: &[&EventRow], scene: &BeforeAndAfter<'_>) -> Vec<String> {
+pub(super) fn wear_leveling_sentences(others: &[&EventRow], scene: &DriveBeforeAndAfter<'_>) -> Vec<String> {
     let copies =
         others.iter().filter(|event| matches!(event, EventRow::Copy { cause: "wear", .. })).count() as u64;
     let erased = others.iter().filter_map(|event| match event {

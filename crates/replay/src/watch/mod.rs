@@ -23,8 +23,8 @@ mod sentences;
 mod small_drive;
 
 pub use record::{
-    BlockRow, CandidateRow, Counters, Drive, DriveState, EventRow, MapRow, Mark, Names, PageRow, Step,
-    Walkthrough,
+    BlockRow, CandidateRow, CodeNames, Counters, DriveState, EventRow, MapRow, PageRow, Step, StepMark,
+    Walkthrough, WatchedDrive,
 };
 use small_drive::SmallDrive;
 use wearwell::design::Parts;
@@ -34,19 +34,19 @@ use crate::input::Input;
 use crate::replay::ReplayError;
 
 /// Maximum number of requests in a step-by-step run (`wearwell watch`).
-pub const REQUESTS_MAX: u64 = 2000;
+pub const WATCHED_REQUESTS_MAX: u64 = 2000;
 /// Maximum number of flash pages of the drive in a step-by-step run (`wearwell watch`).
-pub const FLASH_PAGES_MAX: u32 = 2048;
+pub const WATCHED_FLASH_PAGES_MAX: u32 = 2048;
 /// Maximum size of the record of a step-by-step run (`wearwell watch`), bytes of JSON.
-pub const RECORD_BYTES_MAX: usize = 16 << 20;
+pub const WALKTHROUGH_JSON_BYTES_MAX: usize = 16 << 20;
 
 /// Number of requests that a step-by-step run executes, and the request after which power is lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct WatchedExtent {
+pub struct WalkthroughExtent {
     /// Number of requests of the input that are executed.
     pub requests: u64,
     /// Number of requests after which power is lost, at the next program, erase or NVRAM store; `None` = never.
-    pub cut_after: Option<u64>,
+    pub power_cut_after_requests: Option<u64>,
 }
 
 /// Callback that receives each step of a step-by-step run, and the drive after the step; see
@@ -58,12 +58,12 @@ pub type OnWatchStep<'a> = &'a mut dyn FnMut(&Step, &mut SmallDrive);
 /// # Errors
 /// Those of the configuration; an unknown design.
 pub fn default_workload(config: &Config, design: &str) -> Result<String, ConfigError> {
-    Ok(load::demonstration_workload(&parts_on_any_drive(config, design)?))
+    Ok(load::demonstration_workload(&parts_on_default_drive(config, design)?))
 }
 
 /// Returns the parts (such as map, GC and content mechanisms) of a design on a drive of default size, to determine
 /// which mechanisms the design has.
-fn parts_on_any_drive(config: &Config, design: &str) -> Result<Parts, ConfigError> {
+fn parts_on_default_drive(config: &Config, design: &str) -> Result<Parts, ConfigError> {
     let drive = Config { device: DeviceConfig::default(), ..config.clone() };
     config.design_parts(design, &drive.resolve_device(1 << 16)?)
 }
@@ -77,7 +77,7 @@ pub fn walkthrough(
     config: &Config,
     design: &str,
     input: &Input,
-    extent: WatchedExtent,
+    extent: WalkthroughExtent,
 ) -> Result<Walkthrough, ReplayError> {
     walkthrough_with_step_callback(config, design, input, extent, &mut |_, _| ())
 }
@@ -91,19 +91,19 @@ pub fn walkthrough_with_step_callback(
     config: &Config,
     design: &str,
     input: &Input,
-    extent: WatchedExtent,
+    extent: WalkthroughExtent,
     on_step: OnWatchStep<'_>,
 ) -> Result<Walkthrough, ReplayError> {
     refuse_ignored_settings(config)?;
     require_valid_extent(extent)?;
     let walk = recorder::record_walkthrough(config, design, input, extent, on_step)?;
     let bytes = serde_json::to_vec(&walk).expect("a record is plain data").len();
-    if bytes > RECORD_BYTES_MAX {
+    if bytes > WALKTHROUGH_JSON_BYTES_MAX {
         return Err(ConfigError::InvalidValue(format!(
             "the record of {} steps has {} MiB, and a page holds at most {} MiB: choose fewer requests or a smaller drive",
             walk.steps.len(),
             bytes >> 20,
-            RECORD_BYTES_MAX >> 20
+            WALKTHROUGH_JSON_BYTES_MAX >> 20
         ))
         .into());
     }
@@ -121,7 +121,7 @@ fn refuse_ignored_settings(config: &Config) -> Result<(), ConfigError> {
         ..config.replay.clone()
     };
     let rest = Config { replay, content: ContentConfig::default(), ..config.clone() };
-    match rest.setting_ignored_when_stepping() {
+    match rest.setting_ignored_by_stepped_drive() {
         None => Ok(()),
         Some(name) => Err(ConfigError::InvalidValue(format!(
             "{name} has no effect on a drive that is followed step by step: leave it out"
@@ -129,11 +129,11 @@ fn refuse_ignored_settings(config: &Config) -> Result<(), ConfigError> {
     }
 }
 
-fn require_valid_extent(extent: WatchedExtent) -> Result<(), ConfigError> {
-    let WatchedExtent { requests, cut_after } = extent;
-    if requests == 0 || requests > REQUESTS_MAX {
+fn require_valid_extent(extent: WalkthroughExtent) -> Result<(), ConfigError> {
+    let WalkthroughExtent { requests, power_cut_after_requests: cut_after } = extent;
+    if requests == 0 || requests > WATCHED_REQUESTS_MAX {
         return Err(ConfigError::InvalidValue(format!(
-            "{requests} requests cannot be shown: a page shows from 1 to {REQUESTS_MAX}, because a reader steps \
+            "{requests} requests cannot be shown: a page shows from 1 to {WATCHED_REQUESTS_MAX}, because a reader steps \
              through them; change --requests"
         )));
     }

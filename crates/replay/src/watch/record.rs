@@ -3,7 +3,7 @@
 //! The record holds the new drive and, for each step, what the engine did (in its order) and which flash pages, blocks
 //! and logical pages it changed. So a reader can rebuild the state of the drive at any step; [`DriveState`] is that
 //! state. Rows are arrays in JSON, because a step changes dozens of pages: the order of their columns is that of the
-//! fields. States and kinds are codes: indexes into the lists of [`Names`].
+//! fields. States and kinds are codes: indexes into the lists of [`CodeNames`].
 
 use serde::Serialize;
 use wearwell::flash_view::{FlashPageState, FlashView};
@@ -23,18 +23,18 @@ pub struct Walkthrough {
     /// Name of the input: a trace, or the specification of a generator.
     pub input: String,
     /// The drive on which the input runs.
-    pub drive: Drive,
+    pub drive: WatchedDrive,
     /// Sentences for people: what must be known to read the record.
     pub notes: Vec<String>,
     /// Names for the numeric codes that the rows of the record contain.
-    pub names: Names,
+    pub names: CodeNames,
     /// Steps of the run in order; the first shows the new drive.
     pub steps: Vec<Step>,
 }
 
 /// Layout and garbage-collection options of the drive of a step-by-step run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Drive {
+pub struct WatchedDrive {
     /// Number of dies of the drive.
     pub dies: u32,
     /// Number of planes of each die.
@@ -62,7 +62,7 @@ pub struct Drive {
 /// Names for the numeric codes of page states, page kinds, block states, streams and forms in the record of a
 /// step-by-step run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Names {
+pub struct CodeNames {
     /// Names of the states of flash pages, by code.
     pub page_states: Vec<&'static str>,
     /// Names of the kinds of flash pages, by code; code 0 is a page without content.
@@ -75,7 +75,7 @@ pub struct Names {
     pub forms: Vec<&'static str>,
 }
 
-impl Default for Names {
+impl Default for CodeNames {
     fn default() -> Self {
         let none = std::iter::once("none");
         Self {
@@ -96,7 +96,7 @@ pub struct Step {
     /// Sentences that say what happened in the step, and why.
     pub sentences: Vec<String>,
     /// Groups of steps to which the step belongs (such as those with a collection), by which a reader finds it.
-    pub marks: Vec<Mark>,
+    pub marks: Vec<StepMark>,
     /// Events that the engine reported in the step, in order.
     pub events: Vec<EventRow>,
     /// Flash pages that the step changed, as they are after it.
@@ -112,7 +112,7 @@ pub struct Step {
 /// Groups of steps that a reader of a step-by-step run looks for, such as those with a garbage collection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Mark {
+pub enum StepMark {
     /// GC or wear leveling emptied a block.
     Collection,
     /// A logical page was mapped to stored content without a program: deduplication, recycling or a remap.
@@ -235,18 +235,18 @@ pub struct DriveState {
 }
 
 /// Returns the code that stands for `value` in the record: its index in `all`, plus `first`.
-fn code_of<T: PartialEq>(all: &[T], value: &T, first: u8) -> u8 {
+fn code_in_list<T: PartialEq>(all: &[T], value: &T, first: u8) -> u8 {
     first + all.iter().position(|each| each == value).expect("every value is in the list of all values") as u8
 }
 
 /// Returns the code that stands for a kind of flash page in the record; 0 for none.
-pub(super) fn code_of_kind(kind: Option<PageKind>) -> u8 {
-    kind.map_or(0, |kind| code_of(&PageKind::ALL, &kind, 1))
+pub(super) fn code_of_page_kind(kind: Option<PageKind>) -> u8 {
+    kind.map_or(0, |kind| code_in_list(&PageKind::ALL, &kind, 1))
 }
 
 impl DriveState {
     /// Returns the state of a drive without content: every page free, every logical page a hole.
-    pub fn blank(drive: &Drive) -> Self {
+    pub fn of_empty_drive(drive: &WatchedDrive) -> Self {
         Self {
             pages: (0..drive.blocks * drive.block_pages).map(|ppn| PageRow(ppn, 0, 0, None, 0)).collect(),
             blocks: (0..drive.blocks).map(|block| BlockRow(block, 0, 0, 0, 0)).collect(),
@@ -255,20 +255,20 @@ impl DriveState {
     }
 
     /// Returns the state of the drive that a snapshot of all its flash pages, blocks and logical pages shows.
-    pub fn of_flash_view(view: &FlashView) -> Self {
+    pub fn of_engine_snapshot(view: &FlashView) -> Self {
         let pages = (0..).zip(&view.pages).map(|(ppn, page)| {
-            let state = code_of(&FlashPageState::ALL, &page.state, 0);
-            PageRow(ppn, state, code_of_kind(page.kind), page.owner, page.mapped_logical_pages)
+            let state = code_in_list(&FlashPageState::ALL, &page.state, 0);
+            PageRow(ppn, state, code_of_page_kind(page.kind), page.owner, page.mapped_logical_pages)
         });
         let blocks = (0..).zip(&view.blocks).map(|(number, block)| {
-            let stream = block.stream.map_or(0, |stream| code_of(&Stream::ALL, &stream, 1));
-            let state = code_of(&BlockState::ALL, &block.state, 0);
+            let stream = block.stream.map_or(0, |stream| code_in_list(&Stream::ALL, &stream, 1));
+            let state = code_in_list(&BlockState::ALL, &block.state, 0);
             BlockRow(number, state, stream, block.valid_pages, block.erases)
         });
         let map = (0..).zip(&view.first_page_of_lpn).zip(&view.form_of_lpn).map(|((lpn, place), form)| {
             let further = view.further_pages_of_lpn.get(&wearwell::address::Lpn(lpn));
             let places = place.iter().chain(further.into_iter().flatten()).map(|ppn| ppn.0).collect();
-            MapRow(lpn, code_of(&PageState::ALL, form, 0), places)
+            MapRow(lpn, code_in_list(&PageState::ALL, form, 0), places)
         });
         Self { pages: pages.collect(), blocks: blocks.collect(), map: map.collect() }
     }
@@ -279,13 +279,13 @@ impl DriveState {
     }
 
     /// Returns the kind of data that a flash page holds.
-    pub(super) fn kind_of_page(&self, ppn: u32) -> Option<PageKind> {
+    pub(super) fn kind_of_flash_page(&self, ppn: u32) -> Option<PageKind> {
         let code = self.pages[ppn as usize].2 as usize;
         code.checked_sub(1).map(|code| PageKind::ALL[code])
     }
 
     /// Returns the form in which a logical page is stored, such as a whole page, a delta or a compressed chunk.
-    pub(super) fn form_of_lpn(&self, lpn: u32) -> PageState {
+    pub(super) fn stored_form_of_lpn(&self, lpn: u32) -> PageState {
         PageState::ALL[self.map[lpn as usize].1 as usize]
     }
 
@@ -298,7 +298,7 @@ impl DriveState {
 
     /// Sets the changed flash pages, blocks and logical pages of `step`: the rows of the later state `after` that
     /// differ from this state.
-    pub(super) fn write_differences(&self, after: &Self, step: &mut Step) {
+    pub(super) fn set_changed_rows(&self, after: &Self, step: &mut Step) {
         fn changed<T: PartialEq + Clone>(before: &[T], after: &[T]) -> Vec<T> {
             before.iter().zip(after).filter(|(old, new)| old != new).map(|(_, new)| new.clone()).collect()
         }

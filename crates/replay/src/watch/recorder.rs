@@ -9,13 +9,14 @@ use wearwell::operation::Cause;
 use wearwell_config::{Config, ResolvedDevice};
 use wearwell_trace::Request;
 
-use super::load::{REQUEST_PAGES_MAX, WatchedRequests};
+use super::load::{WATCHED_REQUEST_PAGES_MAX, WatchedRequests};
 use super::record::{
-    CandidateRow, Counters, Drive, DriveState, EventRow, Names, Step, Walkthrough, code_of_kind,
+    CandidateRow, CodeNames, Counters, DriveState, EventRow, Step, Walkthrough, WatchedDrive,
+    code_of_page_kind,
 };
-use super::sentences::{BeforeAndAfter, StepKind, describe_step, with_plural};
+use super::sentences::{DriveBeforeAndAfter, StepKind, describe_step, with_plural};
 use super::small_drive::{self, DriveSizes, SmallDrive, SmallDriveSetup};
-use super::{OnWatchStep, WatchedExtent, collection, parts_on_any_drive, recovery};
+use super::{OnWatchStep, WalkthroughExtent, collection, parts_on_default_drive, recovery};
 use crate::input::Input;
 use crate::replay::{ReplayError, RequestExecutor};
 
@@ -24,33 +25,35 @@ pub(super) fn record_walkthrough(
     config: &Config,
     design: &str,
     input: &Input,
-    extent: WatchedExtent,
+    extent: WalkthroughExtent,
     on_step: OnWatchStep<'_>,
 ) -> Result<Walkthrough, ReplayError> {
-    let form =
-        DriveSizes::for_parts(&parts_on_any_drive(config, design)?, !matches!(input, Input::Trace { .. }));
+    let form = DriveSizes::for_parts(
+        &parts_on_default_drive(config, design)?,
+        !matches!(input, Input::Trace { .. }),
+    );
     let config = small_drive::with_small_drive_settings(config, form);
     let mut load = WatchedRequests::read_from(input, extent.requests, &config)?;
     let SmallDriveSetup { device, resolved, parts } =
         small_drive::new_small_drive(&config, design, load.exported_pages)?;
     if !matches!(input, Input::Trace { .. }) {
-        load.scale_to_page_bytes(resolved.geometry.page_bytes);
+        load.scale_to_page_size(resolved.geometry.page_bytes);
     }
     if parts.content.chunks.is_some() && parts.persistence == Persistence::NvramMap {
-        load.add_page_bytes();
+        load.generate_page_bytes();
     }
     let drive = describe_drive(&device, &resolved, &parts);
-    let notes = walk_notes(&load, input, &config, &resolved, &parts);
+    let notes = walkthrough_notes(&load, input, &config, &resolved, &parts);
     let mut recorder = Recorder {
         executor: RequestExecutor::of_device(&device, config.replay.zeroes),
-        last_state: DriveState::blank(&drive),
+        state_after_last_step: DriveState::of_empty_drive(&drive),
         persistence: parts.persistence,
         steps: Vec::new(),
         device,
         drive,
         on_step,
     };
-    recorder.run_requests(&load.requests, extent.cut_after)?;
+    recorder.run_requests(&load.requests, extent.power_cut_after_requests)?;
     let source = design::ALL.iter().find(|known| known.name == design).map_or("", |known| known.source);
     Ok(Walkthrough {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -59,14 +62,14 @@ pub(super) fn record_walkthrough(
         input: input.name(),
         drive: recorder.drive,
         notes,
-        names: Names::default(),
+        names: CodeNames::default(),
         steps: recorder.steps,
     })
 }
 
-fn describe_drive(device: &SmallDrive, resolved: &ResolvedDevice, parts: &Parts) -> Drive {
+fn describe_drive(device: &SmallDrive, resolved: &ResolvedDevice, parts: &Parts) -> WatchedDrive {
     let geometry = &resolved.geometry;
-    Drive {
+    WatchedDrive {
         dies: geometry.channels * geometry.dies_per_channel,
         planes_per_die: geometry.planes_per_die,
         superblock_planes: geometry.superblock_planes,
@@ -83,7 +86,7 @@ fn describe_drive(device: &SmallDrive, resolved: &ResolvedDevice, parts: &Parts)
 
 /// Returns the names of the pools (sets of planes that share blocks).
 fn pool_names(geometry: &Geometry) -> Vec<String> {
-    let (pools, dies) = (geometry.pools(), geometry.channels * geometry.dies_per_channel);
+    let (pools, dies) = (geometry.allocation_pools(), geometry.channels * geometry.dies_per_channel);
     let what = match pools {
         1 => return vec!["the drive".to_owned()],
         _ if pools == dies => "die",
@@ -94,14 +97,14 @@ fn pool_names(geometry: &Geometry) -> Vec<String> {
 }
 
 /// Returns the notes of a step-by-step run: sentences on what a reader must know about the drive and the input.
-fn walk_notes(
-    load: &WatchedRequests,
+fn walkthrough_notes(
+    watched_requests: &WatchedRequests,
     input: &Input,
     config: &Config,
     resolved: &ResolvedDevice,
     parts: &Parts,
 ) -> Vec<String> {
-    let mut notes = vec![recovery::survival_sentence(parts.persistence).to_owned()];
+    let mut notes = vec![recovery::power_loss_persistence_sentence(parts.persistence).to_owned()];
     if let MappingPart::Cached(options) | MappingPart::Journalled { cache: options, .. } = &parts.mapping {
         notes.push(format!(
             "The map is on flash in translation pages; RAM caches {} of its {} entries.",
@@ -116,20 +119,20 @@ fn walk_notes(
             );
         }
     }
-    if load.is_compact {
+    if watched_requests.has_compact_addresses {
         notes.push(
             "Only pages that the requests touch exist on the drive; they are numbered in order of address."
                 .to_owned(),
         );
     }
-    if load.skipped_requests > 0 {
-        let requests = with_plural(load.skipped_requests, "request");
+    if watched_requests.skipped_requests > 0 {
+        let requests = with_plural(watched_requests.skipped_requests, "request");
         notes.push(format!(
-            "{requests} of more than {REQUEST_PAGES_MAX} pages before the last step: left out."
+            "{requests} of more than {WATCHED_REQUEST_PAGES_MAX} pages before the last step: left out."
         ));
     }
     let looks_at_content = parts.content != ContentParts::default();
-    if load.has_generated_content && looks_at_content {
+    if watched_requests.has_generated_content && looks_at_content {
         let model = config.content.model.as_deref().unwrap_or("unique");
         notes.push(format!("The input brings no content for its writes: the model {model} gives it."));
     }
@@ -145,10 +148,10 @@ fn walk_notes(
 struct Recorder<'a> {
     device: SmallDrive,
     executor: RequestExecutor,
-    drive: Drive,
+    drive: WatchedDrive,
     persistence: Persistence,
     /// State of the drive after the last recorded step.
-    last_state: DriveState,
+    state_after_last_step: DriveState,
     steps: Vec<Step>,
     on_step: OnWatchStep<'a>,
 }
@@ -165,15 +168,15 @@ impl Recorder<'_> {
                 return Ok(());
             }
         }
-        if cut_after.is_some() && !self.has_recorded_cut() {
+        if cut_after.is_some() && !self.has_recorded_power_loss() {
             self.device.ftl_mut().store_mut().nand_mut().cut_now();
             self.record_power_loss(None)?;
         }
         Ok(())
     }
 
-    fn has_recorded_cut(&self) -> bool {
-        self.steps.iter().any(|step| step.marks.contains(&super::Mark::Cut))
+    fn has_recorded_power_loss(&self) -> bool {
+        self.steps.iter().any(|step| step.marks.contains(&super::StepMark::Cut))
     }
 
     /// Executes a request as one step, or as two if power is lost in it. Returns `false` if the drive refused it.
@@ -195,20 +198,25 @@ impl Recorder<'_> {
 
     /// Adds a step to the record: the events and changes of the drive since the last step, with the sentences that
     /// explain them.
-    fn finish_step(&mut self, told: &StepKind<'_>) -> Result<(), ReplayError> {
+    fn finish_step(&mut self, step_kind: &StepKind<'_>) -> Result<(), ReplayError> {
         let store = self.device.ftl().store();
         let events: Vec<EventRow> = store.flash_ops.events().iter().map(event_row).collect();
         let ties = self.device.ftl().gc_options().tie_break;
         let counters = self.counters();
-        let after = DriveState::of_flash_view(&self.device.flash_view()?);
+        let after = DriveState::of_engine_snapshot(&self.device.flash_view()?);
         let mut step = Step { events, counters, ..Step::default() };
-        self.last_state.write_differences(&after, &mut step);
+        self.state_after_last_step.set_changed_rows(&after, &mut step);
         describe_step(
             &mut step,
-            told,
-            &BeforeAndAfter { drive: &self.drive, before: &self.last_state, after: &after, tie_break: ties },
+            step_kind,
+            &DriveBeforeAndAfter {
+                drive: &self.drive,
+                before: &self.state_after_last_step,
+                after: &after,
+                tie_break: ties,
+            },
         );
-        self.last_state = after;
+        self.state_after_last_step = after;
         self.device.ftl_mut().store_mut().flash_ops.clear();
         (self.on_step)(&step, &mut self.device);
         self.steps.push(step);
@@ -250,5 +258,5 @@ fn event_row(event: &FtlEvent) -> EventRow {
 
 fn candidate_row(candidate: &CandidateFigures) -> CandidateRow {
     let CandidateFigures { block, valid_pages, age_programs, erases, kind, rank_figure: figure } = *candidate;
-    CandidateRow(block.0, valid_pages, age_programs, erases, code_of_kind(Some(kind)), figure)
+    CandidateRow(block.0, valid_pages, age_programs, erases, code_of_page_kind(Some(kind)), figure)
 }

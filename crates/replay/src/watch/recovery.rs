@@ -5,11 +5,11 @@ use wearwell::page_state::PageState;
 use wearwell::recovery::RecoveryReport;
 
 use super::record::EventRow;
-use super::sentences::{BeforeAndAfter, joined_list, noun_with_numbers, with_plural};
+use super::sentences::{DriveBeforeAndAfter, joined_list, noun_with_numbers, with_plural};
 
 /// Returns sentences on which data survives a loss of power on a design, and how recovery rebuilds the data that RAM
 /// lost.
-pub(super) fn survival_sentence(persistence: Persistence) -> &'static str {
+pub(super) fn power_loss_persistence_sentence(persistence: Persistence) -> &'static str {
     match persistence {
         Persistence::OobScan => {
             "Only flash survives a loss of power. Recovery rebuilds the map from the spare areas of all programmed pages: each names its \
@@ -38,7 +38,7 @@ pub(super) fn survival_sentence(persistence: Persistence) -> &'static str {
 }
 
 /// Returns the sentences about a loss of power: which operation was interrupted, and which data in RAM is lost.
-pub(super) fn power_loss_sentences(scene: &BeforeAndAfter<'_>, events: &[EventRow]) -> Vec<String> {
+pub(super) fn power_loss_sentences(scene: &DriveBeforeAndAfter<'_>, events: &[EventRow]) -> Vec<String> {
     let is_torn = |ppn: u32| scene.after.page_state_name(ppn) == "torn";
     let last = events.iter().rev().find(|event| {
         matches!(event, EventRow::Program { .. } | EventRow::Copy { .. } | EventRow::Erase { .. })
@@ -73,7 +73,7 @@ pub(super) fn power_loss_sentences(scene: &BeforeAndAfter<'_>, events: &[EventRo
 
 /// Returns the sentences about a recovery: what it read, what it wrote, and which logical pages are different.
 pub(super) fn recovery_sentences(
-    scene: &BeforeAndAfter<'_>,
+    scene: &DriveBeforeAndAfter<'_>,
     report: &RecoveryReport,
     persistence: Persistence,
     events: &[EventRow],
@@ -90,13 +90,13 @@ pub(super) fn recovery_sentences(
         (report.repeated_erases > 0)
             .then(|| format!("erases {} again", with_plural(report.repeated_erases, "block"))),
     );
-    let mut sentences = vec![survival_sentence(persistence).to_owned()];
+    let mut sentences = vec![power_loss_persistence_sentence(persistence).to_owned()];
     sentences.push(if did.is_empty() {
         "Recovery needs no flash operation.".to_owned()
     } else {
         format!("Recovery {}.", joined_list(&did))
     });
-    sentences.extend(step_cost_sentences(report));
+    sentences.extend(recovery_step_cost_sentences(report));
     if report.mapped_pages > 0 {
         sentences.push(format!("Afterwards {} mapped.", page_count_with_verb(report.mapped_pages)));
     }
@@ -105,10 +105,10 @@ pub(super) fn recovery_sentences(
 }
 
 /// Returns the sentences about logical pages that are stored differently after a recovery, grouped by the reason.
-fn changed_page_sentences(scene: &BeforeAndAfter<'_>) -> Vec<String> {
+fn changed_page_sentences(scene: &DriveBeforeAndAfter<'_>) -> Vec<String> {
     let (mut trimmed, mut waited, mut moved) = (Vec::new(), Vec::new(), Vec::new());
     for lpn in scene.changed_lpns() {
-        match scene.before.form_of_lpn(lpn) {
+        match scene.before.stored_form_of_lpn(lpn) {
             PageState::Hole => trimmed.push(lpn),
             PageState::Waiting => waited.push(lpn),
             _ if scene.before.map[lpn as usize].2 == scene.after.map[lpn as usize].2 => waited.push(lpn),
@@ -145,7 +145,7 @@ fn page_count_with_verb(pages: u64) -> String {
 }
 
 /// Returns a sentence with the flash operations of each step of a recovery; empty if no step had any.
-fn step_cost_sentences(report: &RecoveryReport) -> Vec<String> {
+fn recovery_step_cost_sentences(report: &RecoveryReport) -> Vec<String> {
     let cost = |(name, step): (&str, wearwell::recovery::RecoveryStepCost)| {
         let parts =
             [(step.spare_reads, "spare area"), (step.page_reads, "page read"), (step.programs, "program")];

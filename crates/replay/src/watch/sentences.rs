@@ -11,13 +11,13 @@ use wearwell::store::GreedyTieBreak;
 use wearwell_trace::{Op, Request};
 
 use super::collection::{self, GcCollection};
-use super::record::{Drive, DriveState, EventRow, Mark, Step};
+use super::record::{DriveState, EventRow, Step, StepMark, WatchedDrive};
 use super::recovery;
 
 /// Largest number of logical pages of a request that are each described by sentences of their own.
-const LPNS_IN_DETAIL: usize = 3;
+const LPNS_DESCRIBED_MAX: usize = 3;
 /// Largest number of page or block numbers that a sentence lists.
-const NUMBERS_SHOWN: usize = 10;
+const LISTED_NUMBERS_MAX: usize = 10;
 
 /// What happened in a step: a request, a refused request, a power loss, a recovery.
 pub(super) enum StepKind<'a> {
@@ -34,8 +34,8 @@ pub(super) enum StepKind<'a> {
 }
 
 /// State of the drive before and after a step, from which the sentences about the step are derived.
-pub(super) struct BeforeAndAfter<'a> {
-    pub(super) drive: &'a Drive,
+pub(super) struct DriveBeforeAndAfter<'a> {
+    pub(super) drive: &'a WatchedDrive,
     pub(super) before: &'a DriveState,
     pub(super) after: &'a DriveState,
     pub(super) tie_break: GreedyTieBreak,
@@ -61,10 +61,10 @@ pub(super) fn joined_list(texts: &[String]) -> String {
 
 /// Returns a noun with numbers, such as "pages 3, 5 and 8"; a long list of numbers is cut short.
 pub(super) fn noun_with_numbers(noun: &str, all: &[u32]) -> String {
-    let shown: Vec<String> = all.iter().take(NUMBERS_SHOWN).map(u32::to_string).collect();
+    let shown: Vec<String> = all.iter().take(LISTED_NUMBERS_MAX).map(u32::to_string).collect();
     let noun = if all.len() == 1 { noun.to_owned() } else { format!("{noun}s") };
-    if all.len() > NUMBERS_SHOWN {
-        return format!("{noun} {} and {} more", shown.join(", "), all.len() - NUMBERS_SHOWN);
+    if all.len() > LISTED_NUMBERS_MAX {
+        return format!("{noun} {} and {} more", shown.join(", "), all.len() - LISTED_NUMBERS_MAX);
     }
     format!("{noun} {}", joined_list(&shown))
 }
@@ -74,7 +74,7 @@ pub(super) fn block_list(blocks: &[u32]) -> String {
     noun_with_numbers("block", blocks)
 }
 
-impl BeforeAndAfter<'_> {
+impl DriveBeforeAndAfter<'_> {
     /// Returns the location of a flash page as text: block, and page in the block.
     pub(super) fn page_location(&self, ppn: u32) -> String {
         format!("block {}, page {}", ppn / self.drive.block_pages, ppn % self.drive.block_pages)
@@ -89,8 +89,8 @@ impl BeforeAndAfter<'_> {
 
     /// Returns the logical pages that are stored in the form called `name` (such as a delta) in the state `drive_state`
     /// of the drive.
-    pub(super) fn lpns_of_form(&self, picture: &DriveState, name: &str) -> Vec<u32> {
-        let is_of = |lpn: &u32| picture.form_of_lpn(*lpn).name() == name;
+    pub(super) fn lpns_of_form(&self, drive_state: &DriveState, name: &str) -> Vec<u32> {
+        let is_of = |lpn: &u32| drive_state.stored_form_of_lpn(*lpn).name() == name;
         (0..self.drive.logical_pages).filter(is_of).collect()
     }
 
@@ -100,17 +100,17 @@ impl BeforeAndAfter<'_> {
     }
 
     /// Returns the logical pages other than `lpn` that are mapped to the flash page `ppn` after the step.
-    fn other_lpns_of_page(&self, lpn: u32, place: u32) -> Vec<u32> {
-        let shares = |row: &&super::MapRow| row.0 != lpn && row.2.first() == Some(&place);
+    fn other_lpns_of_page(&self, lpn: u32, ppn: u32) -> Vec<u32> {
+        let shares = |row: &&super::MapRow| row.0 != lpn && row.2.first() == Some(&ppn);
         self.after.map.iter().filter(shares).map(|row| row.0).collect()
     }
 }
 
 /// Sets the title, the explaining sentences and the marks (groups of steps) of a recorded step.
-pub(super) fn describe_step(step: &mut Step, told: &StepKind<'_>, scene: &BeforeAndAfter<'_>) {
+pub(super) fn describe_step(step: &mut Step, step_kind: &StepKind<'_>, scene: &DriveBeforeAndAfter<'_>) {
     let events = std::mem::take(&mut step.events);
     let mut teller = SentenceWriter { scene, events: &events, sentences: Vec::new(), marks: BTreeSet::new() };
-    step.title = match told {
+    step.title = match step_kind {
         StepKind::NewDrive => {
             teller.describe_new_drive();
             "The drive is new".to_owned()
@@ -122,11 +122,11 @@ pub(super) fn describe_step(step: &mut Step, told: &StepKind<'_>, scene: &Before
             format!("Refused: {title}")
         }
         StepKind::PowerLost(request) => {
-            teller.marks.insert(Mark::Cut);
+            teller.marks.insert(StepMark::Cut);
             teller.describe_power_loss(*request)
         }
         StepKind::Recovered(report, persistence) => {
-            teller.marks.insert(Mark::Recovery);
+            teller.marks.insert(StepMark::Recovery);
             teller.add_marks_of_events();
             teller.sentences.extend(recovery::recovery_sentences(scene, report, *persistence, &events));
             "Power is back, and the drive recovers".to_owned()
@@ -138,10 +138,10 @@ pub(super) fn describe_step(step: &mut Step, told: &StepKind<'_>, scene: &Before
 }
 
 struct SentenceWriter<'a> {
-    scene: &'a BeforeAndAfter<'a>,
+    scene: &'a DriveBeforeAndAfter<'a>,
     events: &'a [EventRow],
     sentences: Vec<String>,
-    marks: BTreeSet<Mark>,
+    marks: BTreeSet<StepMark>,
 }
 
 /// Returns the first logical page of a request, and the one after its last.
@@ -165,7 +165,7 @@ impl SentenceWriter<'_> {
     }
 
     fn describe_new_drive(&mut self) {
-        let Drive { blocks, block_pages, dies, logical_pages, .. } = *self.scene.drive;
+        let WatchedDrive { blocks, block_pages, dies, logical_pages, .. } = *self.scene.drive;
         self.add_sentence(format!(
             "{} of {} in {}: {} flash pages, of which the host sees {}. All blocks are erased.",
             with_plural(blocks.into(), "block"),
@@ -186,7 +186,8 @@ impl SentenceWriter<'_> {
             Op::Trim => format!("The host trims {pages}"),
             Op::Flush => "The host flushes".to_owned(),
             Op::Remap(_) => {
-                let from = (request.source_offset_bytes / u64::from(self.scene.drive.page_bytes)) as u32;
+                let from =
+                    (request.remap_source_offset_bytes / u64::from(self.scene.drive.page_bytes)) as u32;
                 format!(
                     "The host remaps {pages} to the content of {}",
                     page_range_name(from, from + end - first)
@@ -202,11 +203,11 @@ impl SentenceWriter<'_> {
         let (collections, others) = collection::split_collections(self.events);
         self.describe_collections(&collections);
         self.sentences.extend(collection::wear_leveling_sentences(&others, self.scene));
-        self.describe_metadata(&others);
+        self.describe_metadata_operations(&others);
         let (first, end) = lpn_range(request, self.scene.drive.page_bytes);
         match request.op {
             Op::Read => self.describe_read(&others),
-            Op::Write | Op::Zero | Op::Trim | Op::Remap(_) => self.describe_pages(first, end),
+            Op::Write | Op::Zero | Op::Trim | Op::Remap(_) => self.describe_lpns_of_request(first, end),
             Op::Flush => self.describe_flush(),
             Op::Phase => unreachable!("phases are left out"),
         }
@@ -237,12 +238,12 @@ impl SentenceWriter<'_> {
         for event in self.events {
             match event {
                 EventRow::Victim { .. } | EventRow::Erase { cause: "gc" | "wear", .. } => {
-                    self.marks.insert(Mark::Collection);
+                    self.marks.insert(StepMark::Collection);
                 }
                 EventRow::Program { cause, page } => {
-                    self.marks.extend(is_metadata(cause).then_some(Mark::Metadata));
-                    let kind = self.scene.after.kind_of_page(*page);
-                    self.marks.extend((kind == Some(PageKind::Chunk)).then_some(Mark::Chunk));
+                    self.marks.extend(is_metadata_cause(cause).then_some(StepMark::Metadata));
+                    let kind = self.scene.after.kind_of_flash_page(*page);
+                    self.marks.extend((kind == Some(PageKind::Chunk)).then_some(StepMark::Chunk));
                 }
                 _ => {}
             }
@@ -250,7 +251,7 @@ impl SentenceWriter<'_> {
     }
 
     /// Adds sentences about the metadata that was read and written in the step, and why.
-    fn describe_metadata(&mut self, others: &[&EventRow]) {
+    fn describe_metadata_operations(&mut self, others: &[&EventRow]) {
         let count = |of: &str| {
             others
                 .iter()
@@ -275,7 +276,7 @@ impl SentenceWriter<'_> {
         for event in others {
             match event {
                 EventRow::Reason { why: reason } => why = reason,
-                EventRow::Program { cause, page } if is_metadata(cause) => match written.last_mut() {
+                EventRow::Program { cause, page } if is_metadata_cause(cause) => match written.last_mut() {
                     Some((of, reason, pages)) if of == cause && *reason == why => pages.push(*page),
                     _ => written.push((cause, why, vec![*page])),
                 },
@@ -359,20 +360,20 @@ impl SentenceWriter<'_> {
 
     /// Adds sentences about where the logical pages of a request are stored after it, and what became of their old
     /// flash pages.
-    fn describe_pages(&mut self, first: u32, end: u32) {
+    fn describe_lpns_of_request(&mut self, first: u32, end: u32) {
         let end = end.min(self.scene.drive.logical_pages);
-        for lpn in (first..end).take(LPNS_IN_DETAIL) {
-            self.describe_new_place(lpn);
-            self.describe_old_place(lpn);
+        for lpn in (first..end).take(LPNS_DESCRIBED_MAX) {
+            self.describe_new_location(lpn);
+            self.describe_old_locations(lpn);
         }
-        let rest = (end.saturating_sub(first) as usize).saturating_sub(LPNS_IN_DETAIL);
+        let rest = (end.saturating_sub(first) as usize).saturating_sub(LPNS_DESCRIBED_MAX);
         if rest > 0 {
             self.add_sentence(format!(
                 "The other {} of the request are handled in the same way.",
                 with_plural(rest as u64, "page")
             ));
         }
-        for lpn in (first..end).skip(LPNS_IN_DETAIL) {
+        for lpn in (first..end).skip(LPNS_DESCRIBED_MAX) {
             self.add_marks_of_lpn(lpn);
         }
     }
@@ -380,12 +381,12 @@ impl SentenceWriter<'_> {
     fn add_marks_of_lpn(&mut self, lpn: u32) {
         let row = &self.scene.after.map[lpn as usize];
         if self.is_mapped_without_program(lpn) {
-            self.marks.insert(Mark::Bind);
+            self.marks.insert(StepMark::Bind);
         }
-        if self.scene.after.form_of_lpn(lpn) == PageState::Delta
+        if self.scene.after.stored_form_of_lpn(lpn) == PageState::Delta
             && self.scene.before.map[lpn as usize] != *row
         {
-            self.marks.insert(Mark::Delta);
+            self.marks.insert(StepMark::Delta);
         }
     }
 
@@ -404,11 +405,11 @@ impl SentenceWriter<'_> {
         !is_written && is_moved
     }
 
-    fn describe_new_place(&mut self, lpn: u32) {
+    fn describe_new_location(&mut self, lpn: u32) {
         self.add_marks_of_lpn(lpn);
         let scene = self.scene;
         let row = &scene.after.map[lpn as usize];
-        let sentence = match (scene.after.form_of_lpn(lpn), row.2.as_slice()) {
+        let sentence = match (scene.after.stored_form_of_lpn(lpn), row.2.as_slice()) {
             (PageState::Hole, _) => format!("Logical page {lpn} holds nothing now; it reads as zeros."),
             (PageState::Waiting, _) => {
                 format!(
@@ -419,7 +420,9 @@ impl SentenceWriter<'_> {
             (PageState::Packed, pages) if !self.is_mapped_without_program(lpn) => {
                 self.chunk_sentence(lpn, pages)
             }
-            (_, [place, ..]) if self.is_mapped_without_program(lpn) => self.bind_sentence(lpn, *place),
+            (_, [place, ..]) if self.is_mapped_without_program(lpn) => {
+                self.mapped_without_program_sentence(lpn, *place)
+            }
             (_, [place, ..]) if scene.before.map[lpn as usize] == *row => {
                 format!(
                     "Logical page {lpn} already has this content in {}: its map entry stays, and nothing is programmed.",
@@ -462,11 +465,11 @@ impl SentenceWriter<'_> {
         )
     }
 
-    fn bind_sentence(&self, lpn: u32, place: u32) -> String {
+    fn mapped_without_program_sentence(&self, lpn: u32, place: u32) -> String {
         let (scene, sharers) = (self.scene, self.scene.other_lpns_of_page(lpn, place));
         let state = scene.before.page_state_name(place);
         let at = scene.page_location(place);
-        if scene.after.kind_of_page(place) == Some(PageKind::Chunk) {
+        if scene.after.kind_of_flash_page(place) == Some(PageKind::Chunk) {
             return format!(
                 "The content is stored already, as a member of the chunk that begins in {at}: logical page {lpn} is mapped to that member (a \
                  bind), and nothing is programmed. The chunk also serves {}.",
@@ -489,7 +492,7 @@ impl SentenceWriter<'_> {
     }
 
     /// Adds a sentence about what became of each flash page to which `lpn` was mapped before the step.
-    fn describe_old_place(&mut self, lpn: u32) {
+    fn describe_old_locations(&mut self, lpn: u32) {
         let scene = self.scene;
         let now = &scene.after.map[lpn as usize].2;
         for &old in scene.before.map[lpn as usize].2.iter().filter(|old| !now.contains(old)) {
@@ -507,7 +510,7 @@ impl SentenceWriter<'_> {
                         noun_with_numbers("logical page", &others)
                     )
                 }
-                "valid" => match scene.after.kind_of_page(old) {
+                "valid" => match scene.after.kind_of_flash_page(old) {
                     Some(PageKind::Delta) => {
                         format!("{} still holds deltas of other logical pages.", capitalised(&at))
                     }
@@ -525,8 +528,8 @@ impl SentenceWriter<'_> {
         let scene = self.scene;
         let is_of_request = |lpn: u32| (first..end).contains(&lpn) && op != Op::Flush;
         let was_waiting = |lpn: &u32| {
-            scene.before.form_of_lpn(*lpn) == PageState::Waiting
-                && scene.after.form_of_lpn(*lpn) != PageState::Waiting
+            scene.before.stored_form_of_lpn(*lpn) == PageState::Waiting
+                && scene.after.stored_form_of_lpn(*lpn) != PageState::Waiting
         };
         let stored: Vec<u32> =
             scene.changed_lpns().filter(|&lpn| !is_of_request(lpn)).filter(was_waiting).collect();
@@ -544,7 +547,7 @@ impl SentenceWriter<'_> {
         let scene = self.scene;
         for event in others {
             let EventRow::Program { page, .. } = event else { continue };
-            if scene.after.kind_of_page(*page) == Some(PageKind::Delta)
+            if scene.after.kind_of_flash_page(*page) == Some(PageKind::Delta)
                 && scene.after.page_state_name(*page) == "valid"
             {
                 let lpns: Vec<u32> = scene
@@ -574,6 +577,6 @@ fn capitalised(text: &str) -> String {
 }
 
 /// Whether programs of this cause write metadata pages.
-fn is_metadata(cause: &str) -> bool {
+fn is_metadata_cause(cause: &str) -> bool {
     matches!(cause, "translation" | "checkpoint" | "validity" | "remap_log" | "block_metadata")
 }

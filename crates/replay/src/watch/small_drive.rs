@@ -9,7 +9,7 @@ use wearwell::nand::{PowerCut, SimNand};
 use wearwell::{Device, Error};
 use wearwell_config::{Config, ConfigError, ResolvedDevice};
 
-use super::FLASH_PAGES_MAX;
+use super::WATCHED_FLASH_PAGES_MAX;
 use crate::step;
 
 /// The small drive that a step-by-step run follows (`wearwell watch`); its power can be cut.
@@ -51,15 +51,15 @@ impl DriveSizes {
 }
 
 /// Returns the configuration with the sizes of a small drive where the user set none.
-pub(super) fn with_small_drive_settings(config: &Config, form: DriveSizes) -> Config {
+pub(super) fn with_small_drive_settings(config: &Config, sizes: DriveSizes) -> Config {
     let mut config = config.clone();
     if config.device.preset.is_none() {
         let device = &mut config.device;
         device.channels.get_or_insert(1);
         device.dies_per_channel.get_or_insert(2);
         device.planes_per_die.get_or_insert(1);
-        device.pages_per_block.get_or_insert(form.block_pages);
-        device.page_bytes.get_or_insert(form.page_bytes);
+        device.pages_per_block.get_or_insert(sizes.block_pages);
+        device.page_bytes.get_or_insert(sizes.page_bytes);
     }
     config.mapping.cache_entries.get_or_insert(MAP_CACHE_ENTRIES);
     config.recycle.entries.get_or_insert(FINGERPRINT_STORE_ENTRIES);
@@ -102,7 +102,7 @@ fn fewest_blocks_per_plane(config: &Config, design: &str, pages: u32) -> Result<
     let mut blocks = BLOCKS_PER_PLANE_MIN;
     loop {
         config.device.blocks_per_plane = Some(blocks);
-        if flash_pages(&config) > u64::from(logical_pages) {
+        if flash_page_count(&config) > u64::from(logical_pages) {
             match build_drive(&config, design, pages)? {
                 Ok(_) => return Ok(blocks),
                 Err(Error::NoSpareSpace { .. }) => {}
@@ -114,7 +114,7 @@ fn fewest_blocks_per_plane(config: &Config, design: &str, pages: u32) -> Result<
 }
 
 /// Returns the number of flash pages of a device whose layout the configuration sets.
-fn flash_pages(config: &Config) -> u64 {
+fn flash_page_count(config: &Config) -> u64 {
     let device = &config.device;
     let factors = [
         device.channels,
@@ -143,11 +143,11 @@ fn build_drive(
 /// Returns an error if the drive has more flash pages than a person can look at.
 fn require_few_flash_pages(resolved: &ResolvedDevice) -> Result<(), ConfigError> {
     let pages = resolved.geometry.pages();
-    if pages <= u64::from(FLASH_PAGES_MAX) {
+    if pages <= u64::from(WATCHED_FLASH_PAGES_MAX) {
         return Ok(());
     }
     Err(ConfigError::InvalidValue(format!(
-        "the drive has {pages} flash pages, and a page shows at most {FLASH_PAGES_MAX}: set fewer pages for the workload or fewer \
+        "the drive has {pages} flash pages, and a page shows at most {WATCHED_FLASH_PAGES_MAX}: set fewer pages for the workload or fewer \
          requests, or leave device settings out"
     )))
 }

@@ -21,14 +21,14 @@ pub fn uniform_below(rng: &mut impl Rng, n: u64) -> u64 {
 
 /// Returns a uniform random number in `[0, 1)`, a multiple of 2^-53.
 #[inline]
-pub fn uniform_unit(rng: &mut impl Rng) -> f64 {
+pub fn uniform_in_unit_interval(rng: &mut impl Rng) -> f64 {
     (rng.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
 }
 
 /// Returns an exponentially distributed random number with mean `mean`, in the unit of `mean`.
 #[inline]
 pub fn exponential_draw(rng: &mut impl Rng, mean: f64) -> f64 {
-    -mean * libm::log1p(-uniform_unit(rng))
+    -mean * libm::log1p(-uniform_in_unit_interval(rng))
 }
 
 /// A random event of fixed probability, such as that a request is a read.
@@ -85,12 +85,12 @@ pub struct Zipf {
     inverse_one_minus_theta: f64,
     /// Upper end of the interval `(high - range, high]` from which values of the Zipf law's integral of `x^-theta`
     /// (heights) are drawn.
-    height_max: f64,
+    weight_integral_max: f64,
     /// Length of the interval from which values of the Zipf law's integral of `x^-theta` are drawn.
-    height_range: f64,
+    weight_integral_range: f64,
     /// Largest difference by which a rank may exceed the drawn real number that was rounded to it and still be accepted
     /// without evaluating the Zipf law's integral.
-    max_accepted_distance: f64,
+    max_surely_accepted_excess: f64,
 }
 
 impl Zipf {
@@ -104,13 +104,13 @@ impl Zipf {
             theta,
             one_minus_theta: q,
             inverse_one_minus_theta: 1.0 / q,
-            height_max: 0.0,
-            height_range: 0.0,
-            max_accepted_distance: 0.0,
+            weight_integral_max: 0.0,
+            weight_integral_range: 0.0,
+            max_surely_accepted_excess: 0.0,
         };
-        zipf.height_max = zipf.weight_integral(n as f64 + 0.5);
-        zipf.height_range = zipf.height_max - (zipf.weight_integral(1.5) - 1.0);
-        zipf.max_accepted_distance =
+        zipf.weight_integral_max = zipf.weight_integral(n as f64 + 0.5);
+        zipf.weight_integral_range = zipf.weight_integral_max - (zipf.weight_integral(1.5) - 1.0);
+        zipf.max_surely_accepted_excess =
             2.0 - zipf.inverse_weight_integral(zipf.weight_integral(2.5) - zipf.rank_weight(2.0));
         zipf
     }
@@ -119,10 +119,13 @@ impl Zipf {
     #[inline]
     pub fn draw(&self, rng: &mut impl Rng) -> u64 {
         loop {
-            let height = self.height_max - uniform_unit(rng) * self.height_range;
+            let height =
+                self.weight_integral_max - uniform_in_unit_interval(rng) * self.weight_integral_range;
             let x = self.inverse_weight_integral(height);
             let rank = nearest_rank(x).clamp(1, self.rank_count);
-            if rank as f64 - x <= self.max_accepted_distance || self.accepts_height(rank as f64, height) {
+            if rank as f64 - x <= self.max_surely_accepted_excess
+                || self.accepts_drawn_rank(rank as f64, height)
+            {
                 return rank;
             }
         }
@@ -131,7 +134,7 @@ impl Zipf {
     /// Whether the drawn value `height` of the Zipf law's integral yields `rank`, or has to be drawn again. It is
     /// rejected if it lies in the small excess of the integral around the rank over the weight of the rank.
     #[cold]
-    fn accepts_height(&self, rank: f64, height: f64) -> bool {
+    fn accepts_drawn_rank(&self, rank: f64, height: f64) -> bool {
         height >= self.weight_integral(rank + 0.5) - self.rank_weight(rank)
     }
 
@@ -173,8 +176,8 @@ fn nearest_rank(x: f64) -> u64 {
 #[inline]
 #[expect(clippy::cast_possible_wrap, clippy::cast_sign_loss, reason = "bit patterns")]
 fn log2(v: f64) -> f64 {
-    const SQRT_HALF: u64 = 0x3fe6_a09e_667f_3bcd;
-    let exponent = (v.to_bits().wrapping_sub(SQRT_HALF) as i64) >> 52;
+    const SQRT_HALF_BITS: u64 = 0x3fe6_a09e_667f_3bcd;
+    let exponent = (v.to_bits().wrapping_sub(SQRT_HALF_BITS) as i64) >> 52;
     let m = f64::from_bits(v.to_bits().wrapping_sub((exponent << 52) as u64));
     let t = (m - 1.0) / (m + 1.0);
     let series = polynomial(
@@ -205,8 +208,8 @@ fn log2(v: f64) -> f64 {
 fn exp2(y: f64) -> f64 {
     /// Adding and then subtracting this constant rounds to an integer, without a function call on processors that have
     /// no instruction for it.
-    const ROUNDER: f64 = 6_755_399_441_055_744.0;
-    let n = (y + ROUNDER) - ROUNDER;
+    const ROUND_TO_INTEGER_ADDEND: f64 = 6_755_399_441_055_744.0;
+    let n = (y + ROUND_TO_INTEGER_ADDEND) - ROUND_TO_INTEGER_ADDEND;
     let z = (y - n) * std::f64::consts::LN_2;
     let series = polynomial(z, EXPONENTIAL_SERIES);
     series * f64::from_bits(((n as i64 + 1023) << 52) as u64)

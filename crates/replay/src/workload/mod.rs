@@ -45,9 +45,9 @@ pub struct WorkloadGenerator {
     requests_left: u64,
     working_set_pages: u64,
     operations: WeightedChoice<Op>,
-    sizes: WeightedChoice<u32>,
+    request_sizes_pages: WeightedChoice<u32>,
     first_pages: FirstPageChooser,
-    partial_requests: EventProbability,
+    partial_request_probability: EventProbability,
     clock: ArrivalClock,
     content: Option<ContentModel>,
 }
@@ -64,9 +64,9 @@ impl WorkloadGenerator {
             requests_left: spec.requests,
             working_set_pages: spec.working_set_pages,
             operations: WeightedChoice::new(operations),
-            sizes: request_sizes(spec),
+            request_sizes_pages: request_sizes(spec),
             first_pages: FirstPageChooser::new(spec),
-            partial_requests: EventProbability::new(spec.partial_share),
+            partial_request_probability: EventProbability::new(spec.partial_share),
             clock: ArrivalClock::new(spec.arrival, spec.seed),
             content: spec.content.as_ref().map(|content| ContentModel::new(content, content_seed)),
         }
@@ -84,16 +84,16 @@ impl WorkloadGenerator {
         }
         self.requests_left -= 1;
         into.op = self.operations.draw(&mut self.rng);
-        let size = u64::from(self.sizes.draw(&mut self.rng));
+        let size = u64::from(self.request_sizes_pages.draw(&mut self.rng));
         let (first, pages) = self.first_pages.draw(&mut self.rng, size, self.working_set_pages);
         into.offset_bytes = first * PAGE_BYTES;
         into.len_bytes = pages * PAGE_BYTES;
-        if self.partial_requests.is_drawn(&mut self.rng) {
+        if self.partial_request_probability.is_drawn(&mut self.rng) {
             self.make_partial(into);
         }
         into.time_ns = self.clock.next_arrival_ns();
         into.device = 0;
-        into.source_offset_bytes = 0;
+        into.remap_source_offset_bytes = 0;
         into.payload.clear();
         into.content.clear();
         if self.content.is_some() {
@@ -154,7 +154,7 @@ fn request_sizes(spec: &WorkloadSpec) -> WeightedChoice<u32> {
 #[derive(Clone, Debug)]
 struct WeightedChoice<T> {
     /// For each item but the last, the exclusive upper bound of the random words that select it.
-    upper_bounds: Vec<(u64, T)>,
+    upper_bounds_of_items: Vec<(u64, T)>,
     last_item: T,
 }
 
@@ -163,22 +163,25 @@ impl<T: Copy> WeightedChoice<T> {
         let items: Vec<_> = items.into_iter().filter(|(_, weight)| *weight > 0.0).collect();
         let total: f64 = items.iter().map(|(_, weight)| weight).sum();
         let mut sum = 0.0;
-        let mut upper_bounds = Vec::new();
+        let mut upper_bounds_of_items = Vec::new();
         for (item, weight) in &items {
             sum += weight;
-            upper_bounds.push((draw::probability_threshold(sum / total), *item));
+            upper_bounds_of_items.push((draw::probability_threshold(sum / total), *item));
         }
-        let (_, last_item) = upper_bounds.pop().expect("one item has a weight");
-        Self { upper_bounds, last_item }
+        let (_, last_item) = upper_bounds_of_items.pop().expect("one item has a weight");
+        Self { upper_bounds_of_items, last_item }
     }
 
     #[inline]
     fn draw(&self, rng: &mut Xoshiro256PlusPlus) -> T {
-        if self.upper_bounds.is_empty() {
+        if self.upper_bounds_of_items.is_empty() {
             return self.last_item;
         }
         let word = rand::Rng::next_u64(rng);
-        self.upper_bounds.iter().find(|(bound, _)| word < *bound).map_or(self.last_item, |(_, item)| *item)
+        self.upper_bounds_of_items
+            .iter()
+            .find(|(bound, _)| word < *bound)
+            .map_or(self.last_item, |(_, item)| *item)
     }
 }
 
@@ -275,13 +278,13 @@ struct ArrivalClock {
     rng: Xoshiro256PlusPlus,
     arrival: ArrivalProcess,
     issued_requests: u64,
-    time_within_bursts_ns: f64,
+    time_without_pauses_ns: f64,
 }
 
 impl ArrivalClock {
     fn new(arrival: ArrivalProcess, seed: u64) -> Self {
         let rng = Xoshiro256PlusPlus::seed_from_u64(mix_bits(seed ^ ARRIVAL_SEED_SALT));
-        Self { rng, arrival, issued_requests: 0, time_within_bursts_ns: 0.0 }
+        Self { rng, arrival, issued_requests: 0, time_without_pauses_ns: 0.0 }
     }
 
     /// Returns the arrival time of the next request, in nanoseconds since the first request, which arrives at 0.
@@ -294,9 +297,9 @@ impl ArrivalClock {
                 self.issued_requests += 1;
                 ((self.issued_requests - 1) as f64 * (1e9 / rate)) as u64
             }
-            ArrivalProcess::Poisson { rate } => self.next_exponential_ns(rate) as u64,
+            ArrivalProcess::Poisson { rate } => self.next_poisson_arrival_ns(rate) as u64,
             ArrivalProcess::Bursty { rate, on_ms, off_ms } => {
-                let busy = self.next_exponential_ns(rate * (on_ms + off_ms) / on_ms);
+                let busy = self.next_poisson_arrival_ns(rate * (on_ms + off_ms) / on_ms);
                 (busy + (busy / (on_ms * 1e6)).floor() * off_ms * 1e6) as u64
             }
         }
@@ -304,9 +307,9 @@ impl ArrivalClock {
 
     /// Returns the arrival time of this request, nanoseconds, without the pauses between bursts, and advances that time
     /// by an exponentially distributed gap to the next request. `rate` is in requests per second.
-    fn next_exponential_ns(&mut self, rate: f64) -> f64 {
-        let now = self.time_within_bursts_ns;
-        self.time_within_bursts_ns += draw::exponential_draw(&mut self.rng, 1e9 / rate);
+    fn next_poisson_arrival_ns(&mut self, rate: f64) -> f64 {
+        let now = self.time_without_pauses_ns;
+        self.time_without_pauses_ns += draw::exponential_draw(&mut self.rng, 1e9 / rate);
         now
     }
 }

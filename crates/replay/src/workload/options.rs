@@ -121,8 +121,8 @@ pub enum SpecError {
 /// A specification string split into its pairs, with every name checked and no value parsed yet.
 #[derive(Debug)]
 pub(crate) struct SpecOptions<'a> {
-    pub kind: &'static str,
-    pairs: Vec<(&'static str, &'a str)>,
+    pub generator_kind: &'static str,
+    key_value_pairs: Vec<(&'static str, &'a str)>,
 }
 
 impl<'a> SpecOptions<'a> {
@@ -138,12 +138,12 @@ impl<'a> SpecOptions<'a> {
             }
             pairs.push((key, value.trim()));
         }
-        Ok(Self { kind: kind.name, pairs })
+        Ok(Self { generator_kind: kind.name, key_value_pairs: pairs })
     }
 
     /// Returns the value of `key` as written; `None` if the key is absent.
     pub fn text_value(&self, key: &'static str) -> Option<&'a str> {
-        self.pairs.iter().find(|(name, _)| *name == key).map(|(_, value)| *value)
+        self.key_value_pairs.iter().find(|(name, _)| *name == key).map(|(_, value)| *value)
     }
 
     /// Returns the value of `key` as a number within `bounds`; `None` if the key is absent.
@@ -217,7 +217,7 @@ fn find_kind(name: &str, grammar: &SpecGrammar) -> Result<&'static GeneratorKind
         SpecError::UnknownKind {
             what: grammar.kind_noun,
             name: name.into(),
-            nearest: most_similar(name, &valid),
+            nearest: most_similar_name(name, &valid),
             valid: valid.join(", "),
         }
     })
@@ -232,13 +232,13 @@ fn find_key(
     valid.iter().find(|name| **name == key).copied().ok_or_else(|| SpecError::UnknownKey {
         kind: kind.name,
         key: key.into(),
-        nearest: most_similar(key, &valid),
+        nearest: most_similar_name(key, &valid),
         valid: valid.join(", "),
     })
 }
 
 /// Returns the most similar of the `valid` names; the first one if several are equally similar.
-pub(crate) fn most_similar(name: &str, valid: &[&'static str]) -> &'static str {
+pub(crate) fn most_similar_name(name: &str, valid: &[&'static str]) -> &'static str {
     let similarity = |candidate: &str| strsim::jaro_winkler(name, candidate);
     valid
         .iter()

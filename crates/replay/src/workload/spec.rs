@@ -221,14 +221,14 @@ impl FromStr for WorkloadSpec {
         };
         let options = SpecOptions::parse(generator, &WORKLOAD_GRAMMAR)?;
         let pages = options.integer_value("pages", 1..=u64::from(u32::MAX))?.unwrap_or(262_144);
-        let (read, trim) = parse_shares(&options)?;
+        let (read, trim) = parse_read_and_trim_shares(&options)?;
         Ok(Self {
             pattern: parse_pattern(&options)?,
             working_set_pages: pages,
             requests: options.integer_value("requests", 0..=u64::MAX)?.unwrap_or(1_000_000),
             read_share: read,
             trim_share: trim,
-            request_size: parse_size(&options, pages)?,
+            request_size: parse_request_size(&options, pages)?,
             partial_share: options.number_value("partial", 0.0..=1.0)?.unwrap_or(0.0),
             arrival: parse_arrival(&options)?,
             seed: options.integer_value("seed", 0..=u64::MAX)?.unwrap_or(1),
@@ -238,7 +238,7 @@ impl FromStr for WorkloadSpec {
 }
 
 fn parse_pattern(options: &SpecOptions) -> Result<Pattern, SpecError> {
-    Ok(match options.kind {
+    Ok(match options.generator_kind {
         "sequential" => Pattern::Sequential,
         "uniform" => Pattern::Uniform,
         "zipf" => Pattern::Zipf {
@@ -272,7 +272,7 @@ fn parse_zones(options: &SpecOptions) -> Result<Vec<Zone>, SpecError> {
 }
 
 /// Returns the shares of reads and trims; a missing read share is the remainder if a write share is given, else 0.
-fn parse_shares(options: &SpecOptions) -> Result<(f64, f64), SpecError> {
+fn parse_read_and_trim_shares(options: &SpecOptions) -> Result<(f64, f64), SpecError> {
     let write = options.number_value("write", 0.0..=1.0)?;
     let read = options.number_value("read", 0.0..=1.0)?;
     let trim = options.number_value("trim", 0.0..=1.0)?.unwrap_or(0.0);
@@ -287,7 +287,7 @@ fn parse_shares(options: &SpecOptions) -> Result<(f64, f64), SpecError> {
     Ok((read, trim))
 }
 
-fn parse_size(options: &SpecOptions, pages: u64) -> Result<RequestSize, SpecError> {
+fn parse_request_size(options: &SpecOptions, pages: u64) -> Result<RequestSize, SpecError> {
     let Some(pairs) = options.weighted_values("size")? else { return Ok(RequestSize::Fixed(1)) };
     let text = options.text_value("size").unwrap_or_default();
     let largest = pages.min(65_536) as f64;
@@ -352,7 +352,7 @@ fn parse_content(
         (Some(_), Some(_)) => {
             Err(SpecError::ConflictingKeys("give either dup= or a content model after +".into()))
         }
-        (Some(share), None) => Ok(Some(content_model::ContentModelSpec::duplicates(share))),
+        (Some(share), None) => Ok(Some(content_model::ContentModelSpec::with_duplicate_share(share))),
         (None, content) => Ok(content),
     }
 }

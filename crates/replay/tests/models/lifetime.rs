@@ -73,7 +73,7 @@ fn scheme_decisions_are_those_of_the_papers_algorithm_listing() {
                 let [first, second] =
                     [dedup, comp].map(|SchemeRatios { write_ratio: d, energy_ratio: e }| SchemeEstimate {
                         written_share: d,
-                        energy_per_page: e,
+                        energy_in_programs_per_page: e,
                     });
                 let decision = decide_schemes(&[first, second], demand * 4e8, 4e8);
                 let throttled = decision.throttle_bytes_per_epoch;
@@ -170,8 +170,8 @@ fn the_energy_of_a_page_operation_is_time_times_power() {
     let energy = EnergyModel::STATED_IN_PAPER;
     let uj = |cost: wearwell::lifetime::PageCost| cost.energy_pj() as f64 / 1e6;
     assert_eq!((uj(energy.compress), uj(energy.hash), uj(energy.program)), (COMPRESS_UJ, 0.4214, PROGRAM_UJ));
-    assert!((energy.compression_overhead() - COMPRESS_UJ / PROGRAM_UJ).abs() < 1e-12);
-    assert!((energy.dedup_overhead() - HASH_UJ / PROGRAM_UJ).abs() < 1e-12);
+    assert!((energy.compression_energy_in_programs() - COMPRESS_UJ / PROGRAM_UJ).abs() < 1e-12);
+    assert!((energy.dedup_energy_in_programs() - HASH_UJ / PROGRAM_UJ).abs() < 1e-12);
     // Figure 2: a chunk of four pages is stored in four, three, two or one; deduplication removes single pages.
     for percent in 0..=100 {
         let removed = percent as f64 / 100.0;

@@ -1,7 +1,7 @@
 //! Parts that the models share: a random number generator, draws of page numbers, and a drive of the engine.
 
 use wearwell::address::Lpn;
-use wearwell::data::{Descriptor, Fingerprint};
+use wearwell::data::{ContentDescriptor, Fingerprint};
 use wearwell::design::Parts;
 use wearwell::nand::{Geometry, SimNand};
 use wearwell::{Device, DeviceOptions};
@@ -66,16 +66,16 @@ pub struct Drive {
 impl Drive {
     pub fn new(geometry: Geometry, logical_pages: u32, parts: &Parts) -> Self {
         let nvram_bytes = parts.nvram_bytes(geometry.page_bytes);
-        let nand = SimNand::new(geometry, parts.needed_retained_fields()).with_nvram(nvram_bytes);
+        let nand = SimNand::new(geometry, parts.needed_retained_page_fields()).with_nvram(nvram_bytes);
         let device = Device::new(nand, logical_pages, parts, DeviceOptions::default()).expect("it fits");
         Self { device }
     }
 
     pub fn write(&mut self, lpn: u32, content: u64) {
-        self.write_described(lpn, Descriptor::of_fingerprint(Fingerprint(content)));
+        self.write_described(lpn, ContentDescriptor::of_fingerprint(Fingerprint(content)));
     }
 
-    pub fn write_described(&mut self, lpn: u32, descriptor: Descriptor) {
+    pub fn write_described(&mut self, lpn: u32, descriptor: ContentDescriptor) {
         self.device.write_page(Lpn(lpn), descriptor).expect("there is room");
     }
 

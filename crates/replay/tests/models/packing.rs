@@ -8,7 +8,7 @@
 //! Two forms: the pages of a given series of sizes, which must be equal to the digit, and the mean over all series,
 //! from the stationary distribution of how full the page is.
 
-use wearwell::data::{Descriptor, Fingerprint};
+use wearwell::data::{ContentDescriptor, Fingerprint};
 use wearwell::design::{DeltaDesign, delta};
 use wearwell::gc::GcOptions;
 use wearwell::operation::Cause;
@@ -97,8 +97,11 @@ const BATCHES: u32 = 60;
 
 fn new_drive() -> Drive {
     // The table counts accesses of every page, so that every overwrite becomes a delta.
-    let design =
-        DeltaDesign { heat_entries: Some(1 << 16), cold_scan_interval_writes: 0, ..DeltaDesign::default() };
+    let design = DeltaDesign {
+        heat_table_entries: Some(1 << 16),
+        cold_scan_interval_writes: 0,
+        ..DeltaDesign::default()
+    };
     // The drive has more pages than the test programs, so that GC never runs.
     Drive::new(
         one_pool_geometry(LOGICAL_PAGES * (ROUNDS + 2) / 64, 64),
@@ -107,9 +110,9 @@ fn new_drive() -> Drive {
     )
 }
 
-fn page_descriptor(number: u64, delta_bytes: Option<usize>) -> Descriptor {
-    let delta_bytes = delta_bytes.map_or(Descriptor::UNKNOWN_SIZE, |bytes| bytes as u16);
-    Descriptor { delta_bytes, ..Descriptor::of_fingerprint(Fingerprint(1 + number)) }
+fn page_descriptor(number: u64, delta_bytes: Option<usize>) -> ContentDescriptor {
+    let delta_bytes = delta_bytes.map_or(ContentDescriptor::UNKNOWN_SIZE, |bytes| bytes as u16);
+    ContentDescriptor { delta_bytes, ..ContentDescriptor::of_fingerprint(Fingerprint(1 + number)) }
 }
 
 /// Measures the flash pages written per delta on the engine, for deltas of `ratio` of a page on average. Returns the

@@ -258,8 +258,8 @@ fn new_drive(entries: Option<u32>, policy: StorePolicy) -> Drive {
     let options = RecycleOptions {
         capacity_entries: entries,
         policy,
-        alpha: ALPHA,
-        beta: BETA,
+        popularity_growth_alpha: ALPHA,
+        probability_decay_beta: BETA,
         count_comparisons: true,
         ..RecycleOptions::default()
     };
@@ -330,7 +330,7 @@ fn recycled_writes_with_a_probability_ordered_store_are_those_of_the_model() {
 }
 
 #[test]
-fn recycled_writes_with_fast_loading_are_those_of_the_model() {
+fn recycled_writes_with_fast_loading_of_fingerprints_are_those_of_the_model() {
     for entries in [564, 5_000] {
         assert_binds_are_those_of_the_model(Policy::FastLoading, Some(entries), 2);
     }

@@ -16,7 +16,7 @@ use wearwell::content::dedup::DedupOptions;
 use wearwell::design::{SharingDesign, remap};
 use wearwell::gc::GcOptions;
 use wearwell::sharing::counts::ReferenceCountForm;
-use wearwell::sharing::reverse_map::ReverseMapPart;
+use wearwell::sharing::reverse_map::ReverseMapKind;
 
 use super::load::{Drive, PAGE_BYTES, Random, one_pool_geometry};
 
@@ -97,13 +97,13 @@ const REQUESTS: u32 = 400_000;
 
 /// Runs model and engine on the same requests and compares their counts. Two thirds of the writes have one of 6,000
 /// contents, popular ones far more often; some requests are trims and copies.
-fn run_model_and_engine(reverse_map: ReverseMapPart, blocks: u32, commands: bool, seed: u64) -> Drive {
+fn run_model_and_engine(reverse_map: ReverseMapKind, blocks: u32, commands: bool, seed: u64) -> Drive {
     let dedup = Some(DedupOptions { capacity_entries: None, verify_on_hit: false });
     let sharing = SharingDesign {
         reverse_map,
         reference_counts: ReferenceCountForm::Dense,
         dedup,
-        atomic_commands: false,
+        atomic_remap_commands: false,
     };
     let mut drive =
         Drive::new(one_pool_geometry(blocks, 64), LOGICAL_PAGES, &remap(GcOptions::default(), sharing));
@@ -138,7 +138,7 @@ fn run_model_and_engine(reverse_map: ReverseMapPart, blocks: u32, commands: bool
             "binds, remaps and full counters, {reverse_map:?}, {blocks} blocks, seed {seed}, after request {request}"
         );
     }
-    assert_eq!(drive.stats().demoted_by_full_reverse_map, 0, "there is room for all entries");
+    assert_eq!(drive.stats().requests_demoted_by_full_reverse_map, 0, "there is room for all entries");
     println!(
         "{reverse_map:?}, {blocks} blocks: {} binds, {} remaps, {} full counters",
         model.binds, model.remaps, model.saturations
@@ -149,26 +149,26 @@ fn run_model_and_engine(reverse_map: ReverseMapPart, blocks: u32, commands: bool
 
 #[test]
 fn deduplicated_writes_and_saturated_counters_are_those_of_the_model() {
-    let drive = run_model_and_engine(ReverseMapPart::Ideal, 2 * REQUESTS / 64, false, 1);
+    let drive = run_model_and_engine(ReverseMapKind::Ideal, 2 * REQUESTS / 64, false, 1);
     assert_eq!(drive.stats().total_erases(), 0);
 }
 
 #[test]
-fn gc_changes_no_bind_of_a_shared_page() {
-    let drive = run_model_and_engine(ReverseMapPart::Ideal, LOGICAL_PAGES / 64 + 20, true, 2);
+fn counts_of_shared_mappings_under_gc_are_those_of_the_model() {
+    let drive = run_model_and_engine(ReverseMapKind::Ideal, LOGICAL_PAGES / 64 + 20, true, 2);
     assert!(drive.stats().total_erases() > 2_000, "{} erases", drive.stats().total_erases());
 }
 
 /// Segments, logs and the ideal reverse map differ in cost, but bind the same pages as long as they have room for all
 /// entries.
 #[test]
-fn every_reverse_map_with_room_binds_what_the_model_binds() {
+fn every_reverse_map_with_room_has_the_shared_mappings_of_the_model() {
     let nvram_bytes = 16 << 20;
     for reverse_map in [
-        ReverseMapPart::Segments { nvram_bytes, segment_bytes: 1024 },
-        ReverseMapPart::Segments { nvram_bytes, segment_bytes: 256 },
-        ReverseMapPart::NvramLog { nvram_bytes },
-        ReverseMapPart::FlashLog { log_pages: 4096 },
+        ReverseMapKind::Segments { nvram_bytes, segment_bytes: 1024 },
+        ReverseMapKind::Segments { nvram_bytes, segment_bytes: 256 },
+        ReverseMapKind::NvramLog { nvram_bytes },
+        ReverseMapKind::FlashLog { log_pages: 4096 },
     ] {
         let drive = run_model_and_engine(reverse_map, LOGICAL_PAGES / 64 + 200, true, 3);
         assert!(drive.stats().total_erases() > 1_000, "{} erases", drive.stats().total_erases());

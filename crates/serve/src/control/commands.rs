@@ -13,9 +13,9 @@ use crate::device::{BlockDevice, DeviceError, FlashDevice};
 #[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
 enum Command {
     Remap {
-        ranges: Vec<Range>,
+        ranges: Vec<RemapRange>,
         #[serde(default)]
-        mode: Mode,
+        mode: RemapCommandMode,
         /// Whether the device is flushed before the answer to the remap is sent.
         #[serde(default)]
         durable: bool,
@@ -36,7 +36,7 @@ enum Command {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Range {
+struct RemapRange {
     target: u64,
     source: u64,
     len: u64,
@@ -44,7 +44,7 @@ struct Range {
 
 #[derive(Deserialize, Clone, Copy, Default)]
 #[serde(rename_all = "kebab-case")]
-enum Mode {
+enum RemapCommandMode {
     /// Source and target hold the same content after the remap.
     #[default]
     Copy,
@@ -70,8 +70,8 @@ fn execute_command(command: Command, device: &mut FlashDevice) -> Value {
         Command::Flush {} => outcome_answer(device.flush()),
         Command::Snapshot { directory } => outcome_answer(device.snapshot(&directory)),
         Command::Stats {} => success_answer(report::stats_answer(device)),
-        Command::Health {} => success_answer(report::health(device)),
-        Command::Wa {} => success_answer(report::write_amplification(device)),
+        Command::Health {} => success_answer(report::health_answer(device)),
+        Command::Wa {} => success_answer(report::write_amplification_answer(device)),
         Command::Scrub {} => scrub_at_once(device),
         Command::Exports {} => error_answer(
             "the command `exports` is answered by a server only, not by a single device: leave it out",
@@ -131,7 +131,7 @@ impl Default for Scrub {
 
 impl Scrub {
     /// Flash pages that a scrub reads before requests of other clients are executed.
-    const PAGES_PER_SLICE: u32 = 64;
+    const SCRUB_SLICE_PAGES: u32 = 64;
     /// Most lost logical pages that the answer to a scrub lists.
     const LISTED_LOST_PAGES_MAX: usize = 1000;
 
@@ -142,7 +142,7 @@ impl Scrub {
     /// Reads the next 64 flash pages of the scrub (a read of all flash pages in use).
     pub(super) fn scrub_next_slice(&mut self, device: &mut FlashDevice) {
         let Some(first) = self.next_page.take() else { return };
-        match device.scrub(first, Self::PAGES_PER_SLICE) {
+        match device.scrub(first, Self::SCRUB_SLICE_PAGES) {
             Ok(scrubbed) => {
                 self.next_page = scrubbed.next_page;
                 self.read_pages += u64::from(scrubbed.read_pages);
@@ -187,7 +187,12 @@ pub(super) fn error_answer(sentence: &str) -> Value {
 
 /// Remaps the ranges one after the other and returns the answer. Ranges that were remapped before an error stay
 /// remapped, and the answer counts them.
-fn remap_ranges(device: &mut FlashDevice, ranges: &[Range], mode: Mode, durable: bool) -> Value {
+fn remap_ranges(
+    device: &mut FlashDevice,
+    ranges: &[RemapRange],
+    mode: RemapCommandMode,
+    durable: bool,
+) -> Value {
     let bound_before = device.device().ftl().stats().remapped_pages;
     let (mut done, mut bytes) = (0, 0);
     let mut outcome = ranges.iter().try_for_each(|range| {
@@ -197,7 +202,7 @@ fn remap_ranges(device: &mut FlashDevice, ranges: &[Range], mode: Mode, durable:
         Ok(())
     });
     if outcome.is_ok() {
-        outcome = if durable { device.flush() } else { device.write_deferred() };
+        outcome = if durable { device.flush() } else { device.write_deferred_operations() };
     }
     let bound_pages = device.device().ftl().stats().remapped_pages - bound_before;
     let mut reply = json!({ "ok": true, "ranges": done, "bytes": bytes, "bound_pages": bound_pages });
@@ -209,9 +214,9 @@ fn remap_ranges(device: &mut FlashDevice, ranges: &[Range], mode: Mode, durable:
 }
 
 /// Refuses a move between overlapping ranges, whose result would be undefined for the host.
-fn require_disjoint_ranges(range: &Range, mode: Mode) -> Result<(), DeviceError> {
-    let Range { target, source, len } = *range;
-    if matches!(mode, Mode::Move) && target.abs_diff(source) < len {
+fn require_disjoint_ranges(range: &RemapRange, mode: RemapCommandMode) -> Result<(), DeviceError> {
+    let RemapRange { target, source, len } = *range;
+    if matches!(mode, RemapCommandMode::Move) && target.abs_diff(source) < len {
         return Err(DeviceError::Invalid(format!(
             "move of {len} bytes from byte {source} to byte {target}: the ranges overlap"
         )));
@@ -219,11 +224,11 @@ fn require_disjoint_ranges(range: &Range, mode: Mode) -> Result<(), DeviceError>
     Ok(())
 }
 
-impl From<Mode> for RemapMode {
-    fn from(mode: Mode) -> Self {
+impl From<RemapCommandMode> for RemapMode {
+    fn from(mode: RemapCommandMode) -> Self {
         match mode {
-            Mode::Copy => Self::Copy,
-            Mode::Move => Self::Relocate,
+            RemapCommandMode::Copy => Self::Copy,
+            RemapCommandMode::Move => Self::Relocate,
         }
     }
 }

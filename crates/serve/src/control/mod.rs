@@ -36,7 +36,7 @@ impl Server<FlashDevice> {
     /// # Panics
     /// If the system cannot start a thread.
     pub fn scrub_when_idle(&self, pages_per_second: u32) {
-        let mut engines: Vec<_> = self.targets().iter().map(|target| target.engine.clone()).collect();
+        let mut engines: Vec<_> = self.export_targets().iter().map(|target| target.engine.clone()).collect();
         let scrub = move || {
             while !engines.is_empty() {
                 thread::sleep(Duration::from_secs(1));
@@ -64,7 +64,7 @@ impl Server<FlashDevice> {
     /// # Errors
     /// [`ServeError::Listen`].
     pub fn open_control_on(&mut self, bound: BoundListener) -> Result<Address, ServeError> {
-        let targets = Arc::clone(self.targets());
+        let targets = Arc::clone(self.export_targets());
         self.accept_clients(bound, move |socket| {
             // A client that disconnects is not logged.
             let _ = serve_control_client(socket, &targets);
@@ -76,7 +76,7 @@ fn serve_control_client(socket: &Socket, targets: &[ExportTarget<FlashDevice>]) 
     let mut lines = LineSplitter { socket, unread_bytes: Vec::new() };
     while let Some(line) = lines.next_line()? {
         let answered = match commands::remove_export_field(&line) {
-            Ok((export, line)) => execute_line(export.as_deref(), line, targets),
+            Ok((export, line)) => execute_command_line(export.as_deref(), line, targets),
             Err(sentence) => Ok(commands::error_answer(&sentence).to_string()),
         };
         let Ok(mut reply) = answered else { return Ok(()) };
@@ -90,7 +90,7 @@ fn serve_control_client(socket: &Socket, targets: &[ExportTarget<FlashDevice>]) 
 ///
 /// # Errors
 /// [`EngineStopped`] if the only device of the server has stopped.
-fn execute_line(
+fn execute_command_line(
     export: Option<&str>,
     line: Vec<u8>,
     targets: &[ExportTarget<FlashDevice>],
@@ -168,7 +168,7 @@ impl LineSplitter<'_> {
     /// Returns the next line without its line break; `None` when the client disconnects, or sends a line that is too
     /// long.
     fn next_line(&mut self) -> io::Result<Option<Vec<u8>>> {
-        const CHUNK_BYTES: usize = 4096;
+        const SOCKET_READ_BYTES: usize = 4096;
         let mut searched = 0;
         loop {
             if let Some(at) = self.unread_bytes[searched..].iter().position(|&byte| byte == b'\n') {
@@ -181,7 +181,7 @@ impl LineSplitter<'_> {
             if searched > COMMAND_LINE_MAX_BYTES {
                 return Ok(None);
             }
-            let mut chunk = [0; CHUNK_BYTES];
+            let mut chunk = [0; SOCKET_READ_BYTES];
             let count = io::Read::read(&mut { self.socket }, &mut chunk)?;
             if count == 0 {
                 return Ok(None);

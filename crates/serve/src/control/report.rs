@@ -11,9 +11,9 @@ use wearwell::stats::{CountsByCause, Stats, nonzero_counts_by_cause};
 use crate::device::FlashDevice;
 
 /// Bytes of a data unit of the NVMe health log.
-const DATA_UNIT_BYTES: u64 = 1000 * 512;
+const NVME_DATA_UNIT_BYTES: u64 = 1000 * 512;
 /// Share of the spare blocks that are still good, percent, below which the health log warns.
-const SPARE_THRESHOLD_PERCENT: u64 = 10;
+const AVAILABLE_SPARE_THRESHOLD_PERCENT: u64 = 10;
 
 /// Returns the answer to the control command `stats`: every counter since the server started.
 pub(crate) fn stats_answer(device: &FlashDevice) -> Value {
@@ -61,14 +61,14 @@ pub(crate) fn stats_answer(device: &FlashDevice) -> Value {
 
 /// Returns the answer to the control command `health`: the health log. Wear covers the whole life of the medium;
 /// commands of clients and operations of the engine are counted from the start of the server.
-pub(crate) fn health(device: &mut FlashDevice) -> Value {
+pub(crate) fn health_answer(device: &mut FlashDevice) -> Value {
     let wear = WearReport::of(device);
-    health_with_wear(device, &wear)
+    health_answer_with_wear(device, &wear)
 }
 
 /// Returns the answer to the control command `health` (the health log), with the wear of the blocks that the caller has
 /// determined. Takes constant time if no page is lost, and otherwise time in proportion to the number of logical pages.
-pub(crate) fn health_with_wear(device: &mut FlashDevice, wear: &WearReport) -> Value {
+pub(crate) fn health_answer_with_wear(device: &mut FlashDevice, wear: &WearReport) -> Value {
     let lost = device.lost_logical_pages().len();
     let device = &*device;
     let ftl = device.device().ftl();
@@ -77,27 +77,27 @@ pub(crate) fn health_with_wear(device: &mut FlashDevice, wear: &WearReport) -> V
     let blocks = ftl.store().geometry().blocks();
     let spare_percent = ftl.available_spare_percent(wear.bad_blocks) as u64;
     let used = 100.0 * wear.mean_erase_count() / f64::from(identity.endurance_cycles.max(1));
-    let is_short_of_spare = spare_percent < SPARE_THRESHOLD_PERCENT;
-    let is_damaged = stats.media_errors > 0 || lost > 0 || device.unproven_logical_pages() > 0;
+    let is_short_of_spare = spare_percent < AVAILABLE_SPARE_THRESHOLD_PERCENT;
+    let is_damaged = stats.media_errors > 0 || lost > 0 || device.unproven_page_count() > 0;
     let is_unreliable = device.write_failure_message().is_some() || is_damaged;
     json!({
         "critical_warning": u64::from(is_short_of_spare) | u64::from(is_unreliable) << 2,
         "failure": device.write_failure_message(),
         "avail_spare": spare_percent,
-        "spare_thresh": SPARE_THRESHOLD_PERCENT,
+        "spare_thresh": AVAILABLE_SPARE_THRESHOLD_PERCENT,
         "percent_used": (used.ceil() as u64).min(255),
-        "data_units_read": commands.bytes_read.div_ceil(DATA_UNIT_BYTES),
-        "data_units_written": commands.bytes_written.div_ceil(DATA_UNIT_BYTES),
+        "data_units_read": commands.bytes_read.div_ceil(NVME_DATA_UNIT_BYTES),
+        "data_units_written": commands.bytes_written.div_ceil(NVME_DATA_UNIT_BYTES),
         "host_read_commands": commands.reads,
         "host_write_commands": commands.writes,
         "power_cycles": identity.power_cycles,
         "unsafe_shutdowns": identity.unsafe_shutdowns,
         "media_errors": stats.media_errors,
         "lost_logical_pages": lost,
-        "unproven_logical_pages": device.unproven_logical_pages(),
+        "unproven_logical_pages": device.unproven_page_count(),
         "physical_media_bytes_written": stats.total_programs() * page_bytes,
         "physical_media_bytes_read": stats.total_reads() * page_bytes,
-        "media_data_units_written": (stats.total_programs() * page_bytes).div_ceil(DATA_UNIT_BYTES),
+        "media_data_units_written": (stats.total_programs() * page_bytes).div_ceil(NVME_DATA_UNIT_BYTES),
         "max_erase_count": wear.erase_counts.iter().max().unwrap_or(&0),
         "min_erase_count": wear.erase_counts.iter().min().unwrap_or(&0),
         "mean_erase_count": wear.mean_erase_count(),
@@ -109,7 +109,7 @@ pub(crate) fn health_with_wear(device: &mut FlashDevice, wear: &WearReport) -> V
 
 /// Returns the answer to the control command `wa`: write amplification, and the share of each cause; the shares add up
 /// to it.
-pub(super) fn write_amplification(device: &FlashDevice) -> Value {
+pub(super) fn write_amplification_answer(device: &FlashDevice) -> Value {
     let ftl = device.device().ftl();
     let stats = ftl.stats();
     let page_bytes = u64::from(ftl.store().geometry().page_bytes);

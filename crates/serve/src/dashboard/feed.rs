@@ -17,7 +17,7 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::ClientSlot;
+use super::SnapshotClientSlot;
 use super::snapshot;
 use crate::connection::ExportTarget;
 use crate::device::FlashDevice;
@@ -30,34 +30,38 @@ const SNAPSHOT_INTERVAL_MAX: Duration = Duration::from_secs(10);
 /// Shortest time between snapshots as a multiple of the time that a snapshot takes the engine, so that snapshots take
 /// at most a hundredth of the engine's time. If a snapshot takes longer, snapshots are made less often, down to one per
 /// [`SNAPSHOT_INTERVAL_MAX`].
-const SNAPSHOT_TIME_DIVISOR: u32 = 100;
+const INTERVAL_PER_SNAPSHOT_TIME: u32 = 100;
 /// Number of recent rounds of snapshots whose engine times are kept. The shortest of these times counts as the cost of
 /// a snapshot, because other programs on the processor only make snapshots slower.
-const RECENT_SNAPSHOTS: usize = 8;
+const RECENT_ENGINE_TIMES_KEPT: usize = 8;
 /// Longest time that a dashboard client may take to receive an event (a snapshot). After that it is disconnected.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A dashboard client that receives snapshots of one device. Dropping this value disconnects the client.
 pub(super) struct SnapshotClient {
-    export: usize,
+    export_number: usize,
     socket: Arc<Socket>,
     /// Slot of the client among all dashboard clients. The thread of its connection owns the slot.
-    client_slot: Weak<ClientSlot>,
+    client_slot: Weak<SnapshotClientSlot>,
     /// The dashboard event that is being sent; the client's socket has accepted only the first bytes of it.
-    event: Arc<str>,
-    sent_bytes: usize,
+    event_being_sent: Arc<str>,
+    sent_event_bytes: usize,
     /// Time at which sending of the event began.
     event_started: Instant,
 }
 
 impl SnapshotClient {
-    pub(super) fn new(export: usize, socket: Arc<Socket>, place: &Arc<ClientSlot>) -> Self {
+    pub(super) fn new(
+        export_number: usize,
+        socket: Arc<Socket>,
+        client_slot: &Arc<SnapshotClientSlot>,
+    ) -> Self {
         Self {
-            export,
+            export_number,
             socket,
-            client_slot: Arc::downgrade(place),
-            event: Arc::from(""),
-            sent_bytes: 0,
+            client_slot: Arc::downgrade(client_slot),
+            event_being_sent: Arc::from(""),
+            sent_event_bytes: 0,
             event_started: Instant::now(),
         }
     }
@@ -65,15 +69,15 @@ impl SnapshotClient {
     /// Sends a dashboard event, or the rest of the previous one if the client has not received all of it. Does not
     /// block. Returns whether the client is still connected and not too slow.
     fn send_event(&mut self, event: &Arc<str>, now: Instant) -> bool {
-        if self.sent_bytes == self.event.len() {
-            (self.event, self.sent_bytes, self.event_started) = (Arc::clone(event), 0, now);
+        if self.sent_event_bytes == self.event_being_sent.len() {
+            (self.event_being_sent, self.sent_event_bytes, self.event_started) = (Arc::clone(event), 0, now);
         }
-        match self.socket.try_write(&self.event.as_bytes()[self.sent_bytes..]) {
-            Ok(count) => self.sent_bytes += count,
+        match self.socket.try_write(&self.event_being_sent.as_bytes()[self.sent_event_bytes..]) {
+            Ok(count) => self.sent_event_bytes += count,
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
             Err(_) => return false,
         }
-        self.sent_bytes == self.event.len()
+        self.sent_event_bytes == self.event_being_sent.len()
             || now.saturating_duration_since(self.event_started) < EVENT_TIMEOUT
     }
 }
@@ -98,10 +102,10 @@ impl SnapshotFeed {
         let now = Instant::now();
         let sender = SnapshotSender {
             targets,
-            new_watchers: arriving,
-            watchers: Vec::new(),
-            started: now,
-            next_tick: now,
+            new_snapshot_clients: arriving,
+            snapshot_clients: Vec::new(),
+            feed_started: now,
+            next_snapshots_due: now,
             snapshots_made: 0,
             recent_engine_times: VecDeque::new(),
         };
@@ -111,7 +115,7 @@ impl SnapshotFeed {
     }
 
     /// Adds a dashboard client, which receives the next snapshot of its device and all later ones.
-    pub(super) fn add_watcher(&self, watcher: SnapshotClient) {
+    pub(super) fn add_snapshot_client(&self, watcher: SnapshotClient) {
         // The thread runs as long as there is a handle, unless it panicked; then the client is disconnected.
         let _ = self.0.send(watcher);
     }
@@ -120,10 +124,10 @@ impl SnapshotFeed {
 /// State of the thread that sends snapshots of the devices to dashboard clients.
 struct SnapshotSender {
     targets: Arc<[ExportTarget<FlashDevice>]>,
-    new_watchers: Receiver<SnapshotClient>,
-    watchers: Vec<SnapshotClient>,
-    started: Instant,
-    next_tick: Instant,
+    new_snapshot_clients: Receiver<SnapshotClient>,
+    snapshot_clients: Vec<SnapshotClient>,
+    feed_started: Instant,
+    next_snapshots_due: Instant,
     /// Number of snapshots made so far; each event carries the number of its snapshot.
     snapshots_made: u64,
     /// Engine time of the slowest snapshot of each of the last rounds of snapshots, newest first.
@@ -132,25 +136,26 @@ struct SnapshotSender {
 
 impl SnapshotSender {
     fn run(mut self) {
-        while self.wait_for_tick() {
+        while self.wait_until_snapshots_are_due() {
             self.send_snapshots();
         }
     }
 
     /// Waits until a snapshot is due and a client is connected. Returns false once no client can connect any more.
-    fn wait_for_tick(&mut self) -> bool {
+    fn wait_until_snapshots_are_due(&mut self) -> bool {
         loop {
-            let arrived = if self.watchers.is_empty() {
-                self.new_watchers.recv().map_err(RecvTimeoutError::from)
+            let arrived = if self.snapshot_clients.is_empty() {
+                self.new_snapshot_clients.recv().map_err(RecvTimeoutError::from)
             } else {
-                self.new_watchers.recv_timeout(self.next_tick.saturating_duration_since(Instant::now()))
+                self.new_snapshot_clients
+                    .recv_timeout(self.next_snapshots_due.saturating_duration_since(Instant::now()))
             };
             match arrived {
                 Ok(watcher) => {
                     // Clients that left since the last tick have no place any more, so there are never more than
                     // places.
-                    self.watchers.retain(|watcher| watcher.client_slot.strong_count() > 0);
-                    self.watchers.push(watcher);
+                    self.snapshot_clients.retain(|watcher| watcher.client_slot.strong_count() > 0);
+                    self.snapshot_clients.push(watcher);
                 }
                 Err(RecvTimeoutError::Timeout) => return true,
                 Err(RecvTimeoutError::Disconnected) => return false,
@@ -163,23 +168,25 @@ impl SnapshotSender {
     fn send_snapshots(&mut self) {
         let began = Instant::now();
         let mut longest = Duration::ZERO;
-        let watched: BTreeSet<usize> = self.watchers.iter().map(|watcher| watcher.export).collect();
+        let watched: BTreeSet<usize> =
+            self.snapshot_clients.iter().map(|watcher| watcher.export_number).collect();
         for export in watched {
-            let at_s = self.started.elapsed().as_secs_f64();
+            let at_s = self.feed_started.elapsed().as_secs_f64();
             let event = snapshot::take_snapshot(&self.targets[export].engine).ok().map(|snapshot| {
-                longest = longest.max(snapshot.engine_time);
+                longest = longest.max(snapshot.engine_time_spent);
                 self.snapshots_made += 1;
                 Arc::from(format!("id: {}\ndata: {}\n\n", self.snapshots_made, snapshot.to_json(at_s)))
             });
             let now = Instant::now();
-            self.watchers.retain_mut(|watcher| {
-                watcher.export != export || event.as_ref().is_some_and(|event| watcher.send_event(event, now))
+            self.snapshot_clients.retain_mut(|watcher| {
+                watcher.export_number != export
+                    || event.as_ref().is_some_and(|event| watcher.send_event(event, now))
             });
         }
-        self.recent_engine_times.truncate(RECENT_SNAPSHOTS - 1);
+        self.recent_engine_times.truncate(RECENT_ENGINE_TIMES_KEPT - 1);
         self.recent_engine_times.push_front(longest);
         let fastest = self.recent_engine_times.iter().min().copied().unwrap_or_default();
-        self.next_tick =
-            began + (fastest * SNAPSHOT_TIME_DIVISOR).clamp(SNAPSHOT_INTERVAL_MIN, SNAPSHOT_INTERVAL_MAX);
+        self.next_snapshots_due = began
+            + (fastest * INTERVAL_PER_SNAPSHOT_TIME).clamp(SNAPSHOT_INTERVAL_MIN, SNAPSHOT_INTERVAL_MAX);
     }
 }

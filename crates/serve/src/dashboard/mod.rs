@@ -32,7 +32,7 @@ use crate::socket::{Address, Socket};
 /// 503.
 pub const SNAPSHOT_CLIENTS_MAX: usize = 256;
 /// Most simultaneous HTTP connections to the dashboard that receive no snapshots, only single answers.
-const OTHER_CONNECTIONS_MAX: usize = 64;
+const NON_SNAPSHOT_CONNECTIONS_MAX: usize = 64;
 /// Size of the send buffer, bytes, that the operating system keeps for a client that does not receive snapshots fast
 /// enough.
 const SEND_BUFFER_BYTES: usize = 16 << 10;
@@ -75,13 +75,16 @@ impl Server<FlashDevice> {
     ) -> Result<Address, ServeError> {
         let watchers_max = SNAPSHOT_CLIENTS_MAX.min(self.connections_max());
         let site = DashboardSite {
-            targets: Arc::clone(self.targets()),
-            feed: SnapshotFeed::start(Arc::clone(self.targets())),
-            snapshot_client_limit: ClientLimit { used_slots: Arc::default(), max_slots: watchers_max },
+            targets: Arc::clone(self.export_targets()),
+            feed: SnapshotFeed::start(Arc::clone(self.export_targets())),
+            snapshot_client_limit: SnapshotClientLimit {
+                used_slots: Arc::default(),
+                max_slots: watchers_max,
+            },
             style: Arc::from(format!("{}{STYLE_CSS}", look.style)),
             script: Arc::from(format!("{}{SCRIPT_JS}", look.script)),
         };
-        self.accept_clients_up_to(watchers_max + OTHER_CONNECTIONS_MAX, bound, move |socket| {
+        self.accept_clients_up_to(watchers_max + NON_SNAPSHOT_CONNECTIONS_MAX, bound, move |socket| {
             // A client that disconnects or takes too long is not logged.
             let _ = site.serve(socket);
         })
@@ -92,7 +95,7 @@ impl Server<FlashDevice> {
 struct DashboardSite {
     targets: Arc<[ExportTarget<FlashDevice>]>,
     feed: SnapshotFeed,
-    snapshot_client_limit: ClientLimit,
+    snapshot_client_limit: SnapshotClientLimit,
     style: Arc<str>,
     script: Arc<str>,
 }
@@ -114,7 +117,7 @@ impl DashboardSite {
         let Some(request) = http::read_request(socket)? else { return Ok(()) };
         match self.answer(&request) {
             Ok(DashboardAnswer::Whole(answer)) | Err(answer) => http::send_answer(socket, &request, &answer),
-            Ok(DashboardAnswer::Events { .. }) if request.is_head() => {
+            Ok(DashboardAnswer::Events { .. }) if request.is_head_request() => {
                 http::begin_unbounded_answer(socket, EVENT_STREAM_TYPE)
             }
             Ok(DashboardAnswer::Events { export, place }) => self.serve_event_stream(socket, export, place),
@@ -126,7 +129,7 @@ impl DashboardSite {
     /// # Errors
     /// The HTTP answer that refuses the request.
     fn answer(&self, request: &Request) -> Result<DashboardAnswer, Answer> {
-        refuse_other_sites(request)?;
+        refuse_cross_site_request(request)?;
         let whole = |content_type, body: &str| Ok(DashboardAnswer::Whole(Answer::ok(content_type, body)));
         match request.path() {
             "/" => whole("text/html; charset=utf-8", PAGE_HTML),
@@ -159,12 +162,17 @@ impl DashboardSite {
 
     /// Adds a client to those that receive snapshots of export number `export`, and waits until the client disconnects.
     /// Another thread (the snapshot feed) takes and sends the snapshots.
-    fn serve_event_stream(&self, socket: &Arc<Socket>, export: usize, place: ClientSlot) -> io::Result<()> {
+    fn serve_event_stream(
+        &self,
+        socket: &Arc<Socket>,
+        export: usize,
+        client_slot: SnapshotClientSlot,
+    ) -> io::Result<()> {
         socket.set_send_buffer_bytes(SEND_BUFFER_BYTES)?;
         http::begin_unbounded_answer(socket, EVENT_STREAM_TYPE)?;
         socket.set_read_timeout(None)?;
-        let place = Arc::new(place);
-        self.feed.add_watcher(SnapshotClient::new(export, Arc::clone(socket), &place));
+        let place = Arc::new(client_slot);
+        self.feed.add_snapshot_client(SnapshotClient::new(export, Arc::clone(socket), &place));
         // A client has nothing to say on this connection: what it sends ends it too.
         { &**socket }.read(&mut [0]).map(|_| ())
     }
@@ -179,31 +187,31 @@ enum DashboardAnswer {
     /// Snapshots of the device of this export, for a client that has a place.
     Events {
         export: usize,
-        place: ClientSlot,
+        place: SnapshotClientSlot,
     },
 }
 
 /// Limit on the number of dashboard clients that receive snapshots at a time, and the number of slots in use.
 #[derive(Clone)]
-struct ClientLimit {
+struct SnapshotClientLimit {
     used_slots: Arc<AtomicUsize>,
     max_slots: usize,
 }
 
-impl ClientLimit {
+impl SnapshotClientLimit {
     /// Takes one of the slots for clients that receive snapshots; the slot is free again when the returned value is
     /// dropped. `None` if all slots are taken.
-    fn take_slot(&self) -> Option<ClientSlot> {
+    fn take_slot(&self) -> Option<SnapshotClientSlot> {
         let more = |used_places| (used_places < self.max_slots).then_some(used_places + 1);
         self.used_slots.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
-        Some(ClientSlot(Arc::clone(&self.used_slots)))
+        Some(SnapshotClientSlot(Arc::clone(&self.used_slots)))
     }
 }
 
 /// One of the limited number of slots for dashboard clients that receive snapshots.
-struct ClientSlot(Arc<AtomicUsize>);
+struct SnapshotClientSlot(Arc<AtomicUsize>);
 
-impl Drop for ClientSlot {
+impl Drop for SnapshotClientSlot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
@@ -213,7 +221,7 @@ impl Drop for ClientSlot {
 ///
 /// # Errors
 /// The HTTP answer that refuses the request.
-fn refuse_other_sites(request: &Request) -> Result<(), Answer> {
+fn refuse_cross_site_request(request: &Request) -> Result<(), Answer> {
     let forbidden = |sentence: &str| Err(Answer::refusal("403 Forbidden", sentence));
     let mut hosts = request.header_values("Host");
     let (Some(host), None) = (hosts.next(), hosts.next()) else {

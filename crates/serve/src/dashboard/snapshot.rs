@@ -17,7 +17,7 @@ use crate::engine::{Engine, EngineStopped};
 const MAP_CELLS_MAX: u32 = 2048;
 /// Number of blocks that the engine examines for a snapshot in one step, between requests of clients. If one cell of
 /// the block map stands for more blocks, a step examines the blocks of one cell.
-const BLOCKS_PER_SLICE: u32 = 1 << 14;
+const BLOCKS_PER_SURVEY_STEP: u32 = 1 << 14;
 
 /// Counters, health, wear and block map of a device for the dashboard.
 pub(super) struct Snapshot {
@@ -25,7 +25,7 @@ pub(super) struct Snapshot {
     health: Value,
     block_survey: BlockSurvey,
     /// Time that the engine spent on the snapshot.
-    pub(super) engine_time: Duration,
+    pub(super) engine_time_spent: Duration,
 }
 
 /// Takes a snapshot of the device of `engine`.
@@ -77,7 +77,7 @@ struct BlockSurvey {
     next_block_to_survey: u32,
     map_cells: String,
     wear: WearReport,
-    engine_time: Duration,
+    engine_time_spent: Duration,
 }
 
 impl BlockSurvey {
@@ -87,11 +87,11 @@ impl BlockSurvey {
         let blocks = device.device().ftl().store().geometry().blocks();
         let mut survey = Self {
             block_count: blocks,
-            blocks_per_cell: block_map::blocks_per_cell(blocks, MAP_CELLS_MAX),
+            blocks_per_cell: block_map::blocks_per_map_cell(blocks, MAP_CELLS_MAX),
             next_block_to_survey: 0,
             map_cells: String::new(),
             wear: WearReport::default(),
-            engine_time: Duration::ZERO,
+            engine_time_spent: Duration::ZERO,
         };
         survey.continue_survey(device);
         survey
@@ -101,11 +101,11 @@ impl BlockSurvey {
     /// consists of whole cells of the map, except at the end of the device.
     fn continue_survey(&mut self, device: &FlashDevice) {
         let began = Instant::now();
-        let cells = (BLOCKS_PER_SLICE / self.blocks_per_cell).max(1);
+        let cells = (BLOCKS_PER_SURVEY_STEP / self.blocks_per_cell).max(1);
         let end =
             self.next_block_to_survey.saturating_add(cells * self.blocks_per_cell).min(self.block_count);
         let store = device.device().ftl().store();
-        block_map::append_cells(
+        block_map::append_map_cells(
             store,
             self.next_block_to_survey..end,
             self.blocks_per_cell,
@@ -113,15 +113,16 @@ impl BlockSurvey {
         );
         self.wear.add_blocks(device, self.next_block_to_survey..end);
         self.next_block_to_survey = end;
-        self.engine_time += began.elapsed();
+        self.engine_time_spent += began.elapsed();
     }
 
     /// Makes a snapshot of the completed survey, by adding the counters and the health of the device.
     fn into_snapshot(mut self, device: &mut FlashDevice) -> Snapshot {
         let began = Instant::now();
-        let (stats, health) = (report::stats_answer(device), report::health_with_wear(device, &self.wear));
-        self.engine_time += began.elapsed();
-        let engine_time = self.engine_time;
-        Snapshot { stats, health, block_survey: self, engine_time }
+        let (stats, health) =
+            (report::stats_answer(device), report::health_answer_with_wear(device, &self.wear));
+        self.engine_time_spent += began.elapsed();
+        let engine_time = self.engine_time_spent;
+        Snapshot { stats, health, block_survey: self, engine_time_spent: engine_time }
     }
 }

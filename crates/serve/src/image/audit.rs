@@ -36,7 +36,7 @@ pub struct AuditReport {
     /// Pages that a crash of the server machine left half programmed.
     pub torn_pages: u64,
     /// Whether the last session closed the image.
-    pub was_closed: bool,
+    pub was_closed_cleanly: bool,
     /// Number of metadata records and sectors of state words that are valid in only one of their two copies. If the
     /// image was not closed, the second copy (in the file `mirror`) may only be older, which is no damage.
     pub repairable_records: u64,
@@ -73,14 +73,18 @@ fn examine_image(backing: impl Backing) -> Result<AuditReport, ImageError> {
     let mut view = CopyOnWrite::new(backing);
     let found = FoundImage::read(&mut view, false)?;
     let (opened, layout, superblock) = (found.open_report(), found.layout.clone(), found.superblock.clone());
-    let loaded = found.load(&mut view, LoadMode { verifies_all: true, rescues: false })?;
+    let loaded = found.load(&mut view, LoadMode { verifies_all_data: true, rescues: false })?;
     let repaired = opened.repaired_records + loaded.repaired_records;
     let mut report = AuditReport {
-        verdict: if opened.was_unclean || repaired > 0 { Verdict::Unclean } else { Verdict::Clean },
+        verdict: if opened.was_shut_down_uncleanly || repaired > 0 {
+            Verdict::Unclean
+        } else {
+            Verdict::Clean
+        },
         findings: loaded.findings.clone(),
         verified_pages: loaded.verified_pages,
         torn_pages: loaded.torn_pages.len() as u64,
-        was_closed: !opened.was_unclean,
+        was_closed_cleanly: !opened.was_shut_down_uncleanly,
         repairable_records: repaired,
         mapped_pages: None,
         lost_pages: Vec::new(),
@@ -131,7 +135,7 @@ fn corrupt_report(findings: Vec<String>) -> AuditReport {
         findings,
         verified_pages: 0,
         torn_pages: 0,
-        was_closed: false,
+        was_closed_cleanly: false,
         repairable_records: 0,
         mapped_pages: None,
         lost_pages: Vec::new(),

@@ -115,7 +115,7 @@ pub trait Backing: Debug + Send + 'static {
     ///
     /// # Errors
     /// Errors of the operating system; the directory exists already; this backing is not a directory of files.
-    fn copy_to(&self, _directory: &Path) -> io::Result<Files> {
+    fn copy_files_to(&self, _directory: &Path) -> io::Result<Files> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "this image is no directory of files"))
     }
 
@@ -154,7 +154,7 @@ pub struct Files {
 struct BackgroundWriter {
     /// Channel to the thread that syncs the flash file on request. `None` if the thread could
     /// not be started; then the disk begins to write only when the image syncs.
-    sync_requests: Option<SyncSender<()>>,
+    sync_request_sender: Option<SyncSender<()>>,
 }
 
 impl BackgroundWriter {
@@ -166,11 +166,11 @@ impl BackgroundWriter {
             let sync = move || asked.iter().for_each(|()| drop(file.sync_data()));
             thread::Builder::new().name("writeback".into()).spawn(sync)
         });
-        Self { sync_requests: started.is_ok().then_some(requests) }
+        Self { sync_request_sender: started.is_ok().then_some(requests) }
     }
 
     fn request_sync(&self) {
-        if let Some(requests) = &self.sync_requests {
+        if let Some(requests) = &self.sync_request_sender {
             // One waiting request is enough.
             let _ = requests.try_send(());
         }
@@ -199,11 +199,11 @@ impl Files {
         }
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true).mode(0o600);
-        Self::open_all(directory, &options, Access::Write)
+        Self::open_image_files(directory, &options, Access::Write)
     }
 
     /// Removes the files of an image whose creation failed, and its directory if nothing else is in it.
-    pub(super) fn remove(self) {
+    pub(super) fn remove_image(self) {
         remove_image_files(Path::new(&self.image_directory));
     }
 
@@ -212,20 +212,23 @@ impl Files {
     /// # Errors
     /// [`ImageError::NoImage`], [`ImageError::Missing`], [`ImageError::Locked`], [`ImageError::Io`].
     pub fn open(directory: &Path, access: Access) -> Result<Self, ImageError> {
-        let files =
-            Self::open_all(directory, OpenOptions::new().read(true).write(access == Access::Write), access)?;
+        let files = Self::open_image_files(
+            directory,
+            OpenOptions::new().read(true).write(access == Access::Write),
+            access,
+        )?;
         if access == Access::Write {
             let flash = files.len(ImageFile::Flash).map_err(io_error_at("measure", directory))?;
-            require_file_size(flash)?;
+            require_permitted_file_size(flash)?;
         }
         Ok(files)
     }
 
-    fn open_all(directory: &Path, options: &OpenOptions, access: Access) -> Result<Self, ImageError> {
+    fn open_image_files(directory: &Path, options: &OpenOptions, access: Access) -> Result<Self, ImageError> {
         let path = directory.display().to_string();
         let superblock = open_file(directory, ImageFile::Superblock, options, access)?;
-        if !lock_named(&superblock, directory, access)? {
-            return Self::open_all(directory, options, access);
+        if !lock_if_still_named(&superblock, directory, access)? {
+            return Self::open_image_files(directory, options, access);
         }
         let [_, session, flash, nvram, journal, mirror] = ImageFile::ALL;
         let open = |file| open_file(directory, file, options, access);
@@ -254,7 +257,7 @@ impl Files {
 
 /// Locks an image by its open superblock file. Returns false if this file has no name any more: a resize put a larger
 /// image in the place of this one between the opening and the lock.
-fn lock_named(superblock: &File, directory: &Path, access: Access) -> Result<bool, ImageError> {
+fn lock_if_still_named(superblock: &File, directory: &Path, access: Access) -> Result<bool, ImageError> {
     let operation = match access {
         Access::Read => FlockOperation::NonBlockingLockShared,
         Access::Write => FlockOperation::NonBlockingLockExclusive,
@@ -353,7 +356,7 @@ fn file_size_limit_bytes() -> Option<u64> {
 }
 
 /// Refuses to make or use a file of `bytes` if this process may not write files of that size.
-pub(super) fn require_file_size(bytes: u64) -> Result<(), ImageError> {
+pub(super) fn require_permitted_file_size(bytes: u64) -> Result<(), ImageError> {
     match file_size_limit_bytes() {
         Some(limit) if limit < bytes => Err(ImageError::Setting(format!(
             "a file of this process may have {limit} bytes at most, and the image needs one of {bytes}: raise the limit \
@@ -424,7 +427,7 @@ impl Backing for Files {
         Ok(rustix::fs::fallocate(self.handle_of(file), flags, offset, len)?)
     }
 
-    fn copy_to(&self, directory: &Path) -> io::Result<Files> {
+    fn copy_files_to(&self, directory: &Path) -> io::Result<Files> {
         copy_files(&ImageFile::ALL.map(|file| (file, self.handle_of(file))), directory)?;
         Files::open(directory, Access::Write).map_err(io::Error::other)
     }
@@ -482,7 +485,7 @@ impl<B: Backing> CopyOnWrite<B> {
 
 /// Splits a range into the 4-KiB pieces that it touches: piece number, first byte within the piece, first byte within
 /// the range, number of bytes.
-fn touched_pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, usize, usize)> {
+fn split_into_pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, usize, usize)> {
     let end = offset + len as u64;
     (offset / COPY_ON_WRITE_PIECE_BYTES..end.div_ceil(COPY_ON_WRITE_PIECE_BYTES)).map(move |at| {
         let (from, to) =
@@ -493,7 +496,7 @@ fn touched_pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, 
 
 impl<B: Backing> Backing for CopyOnWrite<B> {
     fn read(&self, file: ImageFile, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-        for (at, within, from, len) in touched_pieces(offset, bytes.len()) {
+        for (at, within, from, len) in split_into_pieces(offset, bytes.len()) {
             let into = &mut bytes[from..from + len];
             match self.changed_pieces.get(&(file, at)) {
                 Some(piece) => into.copy_from_slice(&piece[within..within + len]),
@@ -511,7 +514,7 @@ impl<B: Backing> Backing for CopyOnWrite<B> {
     }
 
     fn write(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> io::Result<()> {
-        for (at, within, from, len) in touched_pieces(offset, bytes.len()) {
+        for (at, within, from, len) in split_into_pieces(offset, bytes.len()) {
             if !self.changed_pieces.contains_key(&(file, at)) {
                 let piece = self.load_piece(file, at)?;
                 self.changed_pieces.insert((file, at), piece);
@@ -558,11 +561,14 @@ mod tests {
         let path = folder.path().join("image");
         let files = Files::create(&path).unwrap();
         let opened = File::open(path.join(ImageFile::Superblock.name())).unwrap();
-        assert!(matches!(lock_named(&opened, &path, Access::Write), Err(ImageError::Locked { .. })));
-        files.remove();
+        assert!(matches!(lock_if_still_named(&opened, &path, Access::Write), Err(ImageError::Locked { .. })));
+        files.remove_image();
         drop(Files::create(&path).unwrap());
-        assert!(!lock_named(&opened, &path, Access::Write).unwrap(), "it is the lock of the old one");
+        assert!(
+            !lock_if_still_named(&opened, &path, Access::Write).unwrap(),
+            "it is the lock of the old one"
+        );
         let present = File::open(path.join(ImageFile::Superblock.name())).unwrap();
-        assert!(lock_named(&present, &path, Access::Write).unwrap());
+        assert!(lock_if_still_named(&present, &path, Access::Write).unwrap());
     }
 }

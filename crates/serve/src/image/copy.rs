@@ -99,11 +99,11 @@ pub fn copy(
     changes: &CopyChanges,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<CopyReport, ImageError> {
-    copy_contents(&mut open_unchanged(Files::open(from, Access::Read)?)?, to, changes, progress)
+    copy_contents(&mut open_without_changing_files(Files::open(from, Access::Read)?)?, to, changes, progress)
 }
 
 /// Opens an image so that its files do not change: what opening writes stays in memory.
-pub(super) fn open_unchanged(files: Files) -> Result<Image, ImageError> {
+pub(super) fn open_without_changing_files(files: Files) -> Result<Image, ImageError> {
     Image::open_on(CopyOnWrite::new(files), OpenOptions { durability: Some(Durability::Process) })
 }
 
@@ -134,7 +134,7 @@ pub(super) fn copy_contents(
         }
         Err(error) => {
             if let Ok(files) = Files::open(to, Access::Write) {
-                files.remove();
+                files.remove_image();
             }
             Err(error)
         }
@@ -162,15 +162,15 @@ fn changed_specification(original: &Image, changes: &CopyChanges) -> Result<Imag
 fn copy_pages(
     from: &mut LiveDevice,
     to: &mut LiveDevice,
-    leaves_lost_out: bool,
+    skips_lost_pages: bool,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(u64, Vec<Lpn>), ImageError> {
-    const PROGRESS_EVERY_PAGES: u64 = 1 << 14;
+    const PAGES_PER_PROGRESS_REPORT: u64 = 1 << 14;
     let page_bytes = u64::from(from.ftl().store().geometry().page_bytes);
     let all = from.capacity_bytes() / page_bytes;
     let (mut page, mut pages, mut lost) = (vec![0; page_bytes as usize], 0, Vec::new());
     for number in 0..all {
-        if number % PROGRESS_EVERY_PAGES == 0 {
+        if number % PAGES_PER_PROGRESS_REPORT == 0 {
             progress(number, all);
         }
         let lpn = Lpn(number as u32);
@@ -184,7 +184,7 @@ fn copy_pages(
                 to.write(number * page_bytes, page_bytes, HostData::Bytes(&page))?;
                 pages += 1;
             }
-            Err(error) if leaves_lost_out && error.is_media_error() => lost.push(lpn),
+            Err(error) if skips_lost_pages && error.is_media_error() => lost.push(lpn),
             Err(error) => return Err(error.into()),
         }
     }

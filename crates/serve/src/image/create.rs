@@ -7,7 +7,7 @@ use wearwell::nand::{RetainedFields, SimNand};
 use wearwell::{Device, DeviceOptions};
 use wearwell_config::Config;
 
-use super::backing::{Backing, Files, ImageFile, require_file_size};
+use super::backing::{Backing, Files, ImageFile, require_permitted_file_size};
 use super::error::ImageError;
 use super::journal::Journal;
 use super::layout::{BlockHealth, BlockRecord, Durability, Layout, STATE_SECTOR_BYTES, Session, Superblock};
@@ -43,7 +43,7 @@ impl ImageSpecification {
             geometry: resolved.geometry,
             logical_pages: resolved.logical_pages,
             nvram_words: 0,
-            salt,
+            checksum_salt: salt,
             durability: self.durability,
             design: self.design.clone(),
             config_toml: config.to_toml(),
@@ -54,7 +54,7 @@ impl ImageSpecification {
         superblock.nvram_words = nvram_bytes / 8;
         // The device is built once in RAM, so that a design that does not fit is refused before files are created.
         let trial = SimNand::new(geometry, RetainedFields::default()).with_nvram(nvram_bytes);
-        let options = DeviceOptions { buffer: config.configured_buffer() };
+        let options = DeviceOptions { buffer: config.configured_write_buffer() };
         Device::new(trial, superblock.logical_pages, &parts, options)?;
         Ok(superblock)
     }
@@ -81,14 +81,14 @@ pub fn create_with_progress(
 ) -> Result<Superblock, ImageError> {
     let salt = RandomState::new().hash_one(std::process::id());
     let superblock = specification.build_superblock(salt)?;
-    require_file_size(Layout::new(&superblock).flash_bytes())?;
+    require_permitted_file_size(Layout::new(&superblock).flash_bytes())?;
     let mut files = Files::create(directory)?;
     let written = write_image_files(&mut files, &superblock, progress)
         .and_then(|()| files.sync_directory().map_err(io_error(&files, "create", ImageFile::Superblock)));
     match written {
         Ok(()) => Ok(superblock),
         Err(error) => {
-            files.remove();
+            files.remove_image();
             Err(error)
         }
     }
@@ -115,9 +115,9 @@ fn write_image_files(
     state.resize((layout.nvram_words + blocks) as usize, fresh.encode());
     let session = Session { was_closed: true, durability: superblock.durability, ..Session::default() };
     let mut writer = MetadataWriter { backing, layout: &layout, written_bytes: 0, progress };
-    writer.write_zeros()?;
+    writer.write_blank_metadata()?;
     writer.write_state_words(&Journal::with_state_words(state))?;
-    writer.write_both_copies(ImageFile::Session, &session.encode(superblock.salt), 0)?;
+    writer.write_both_copies(ImageFile::Session, &session.encode(superblock.checksum_salt), 0)?;
     // The last byte is written, so that the file has its full length and pages that were never programmed take no
     // space.
     writer.write(ImageFile::Flash, &[0], layout.flash_bytes() - 1)?;
@@ -127,7 +127,7 @@ fn write_image_files(
 /// Syncs all files of a new image, then writes both copies of its superblock. The copy in its own file is written
 /// first, which makes the directory an image.
 fn finish_creation(backing: &mut impl Backing, superblock: &Superblock) -> Result<(), ImageError> {
-    sync(backing, &ImageFile::ALL)?;
+    sync_image_files(backing, &ImageFile::ALL)?;
     write_superblock(backing, superblock, ImageFile::Superblock)?;
     write_superblock(backing, superblock, ImageFile::Mirror)
 }
@@ -135,12 +135,12 @@ fn finish_creation(backing: &mut impl Backing, superblock: &Superblock) -> Resul
 /// Completes an upgrade, when only the mirror holds the new metadata: syncs the mirror, then writes both copies of the
 /// superblock, the one in the mirror first.
 pub(super) fn finish_upgrade(backing: &mut impl Backing, superblock: &Superblock) -> Result<(), ImageError> {
-    sync(backing, &[ImageFile::Mirror])?;
+    sync_image_files(backing, &[ImageFile::Mirror])?;
     write_superblock(backing, superblock, ImageFile::Mirror)?;
     write_superblock(backing, superblock, ImageFile::Superblock)
 }
 
-fn sync(backing: &mut impl Backing, files: &[ImageFile]) -> Result<(), ImageError> {
+fn sync_image_files(backing: &mut impl Backing, files: &[ImageFile]) -> Result<(), ImageError> {
     let synced = backing.sync_all(files);
     synced.map_err(|(file, source)| io_error(backing, "sync", file)(source))
 }
@@ -152,7 +152,7 @@ fn write_superblock(
 ) -> Result<(), ImageError> {
     let written = backing.write(file, &superblock.encode(), 0);
     written.map_err(io_error(backing, "write", file))?;
-    sync(backing, &[file])
+    sync_image_files(backing, &[file])
 }
 
 /// Bytes of metadata that are written at a time when an image is created: the unit in which metadata is read and
@@ -176,15 +176,15 @@ impl<B: Backing> MetadataWriter<'_, B> {
     }
 
     fn write_both_copies(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> Result<(), ImageError> {
-        const PROGRESS_EVERY_PIECES: u64 = 1 << 12;
+        const PIECES_PER_PROGRESS_REPORT: u64 = 1 << 12;
         for side in METADATA_COPIES {
             let (file, offset) = side.location_of(self.layout, file, offset);
             self.write(file, bytes, offset)?;
         }
         let before = self.written_bytes / METADATA_PIECE_BYTES as u64;
         self.written_bytes += bytes.len() as u64;
-        if self.written_bytes / METADATA_PIECE_BYTES as u64 / PROGRESS_EVERY_PIECES
-            != before / PROGRESS_EVERY_PIECES
+        if self.written_bytes / METADATA_PIECE_BYTES as u64 / PIECES_PER_PROGRESS_REPORT
+            != before / PIECES_PER_PROGRESS_REPORT
         {
             let all = self.layout.metadata_bytes() + self.layout.nvram_bytes() + self.layout.journal_bytes();
             (self.progress)(self.written_bytes, all);
@@ -194,13 +194,13 @@ impl<B: Backing> MetadataWriter<'_, B> {
 
     /// Writes those parts of a new image's metadata that begin as zeros: the OOB records, all blank, and an empty
     /// journal.
-    fn write_zeros(&mut self) -> Result<(), ImageError> {
+    fn write_blank_metadata(&mut self) -> Result<(), ImageError> {
         let regions = [
             (ImageFile::Flash, self.layout.metadata_bytes()),
             (ImageFile::Journal, self.layout.journal_bytes()),
         ];
         for (file, len) in regions {
-            // All regions are whole multiples of `PIECE_BYTES`.
+            // All regions are whole multiples of `READ_PIECE_BYTES`.
             for at in (0..len).step_by(METADATA_PIECE_BYTES) {
                 self.write_both_copies(file, &[0; METADATA_PIECE_BYTES], at)?;
             }
@@ -210,10 +210,10 @@ impl<B: Backing> MetadataWriter<'_, B> {
 
     /// Writes all sectors of state words (NVRAM and blocks), and the first record of the journal.
     fn write_state_words(&mut self, journal: &Journal) -> Result<(), ImageError> {
-        const SECTORS_PER_WRITE: usize = METADATA_PIECE_BYTES / STATE_SECTOR_BYTES;
-        for from in (0..self.layout.sector_count()).step_by(SECTORS_PER_WRITE) {
-            let to = self.layout.sector_count().min(from + SECTORS_PER_WRITE as u64);
-            let bytes = journal.encode_sectors(self.layout, from, to);
+        const STATE_SECTORS_PER_WRITE: usize = METADATA_PIECE_BYTES / STATE_SECTOR_BYTES;
+        for from in (0..self.layout.state_sector_count()).step_by(STATE_SECTORS_PER_WRITE) {
+            let to = self.layout.state_sector_count().min(from + STATE_SECTORS_PER_WRITE as u64);
+            let bytes = journal.encode_state_sectors(self.layout, from, to);
             self.write_both_copies(ImageFile::Nvram, &bytes, from * STATE_SECTOR_BYTES as u64)?;
         }
         self.write_both_copies(ImageFile::Journal, &Journal::first_record(self.layout), 0)

@@ -41,19 +41,19 @@ impl PageRun {
     }
 
     /// Returns the data of the run's pages, one page after the other.
-    pub(super) fn data(&self) -> &[u8] {
+    pub(super) fn page_data(&self) -> &[u8] {
         &self.page_data[..self.page_count() as usize * self.page_bytes]
     }
 
     /// Returns the spare areas from the run's first page on, each of full length; `None` if no page has spare bytes.
-    pub(super) fn spare(&self) -> Option<&[u8]> {
+    pub(super) fn spare_areas(&self) -> Option<&[u8]> {
         (!self.spare_areas.is_empty()).then_some(&self.spare_areas)
     }
 
     /// Extends the run's data buffer by room for `count` more pages, and returns that room. Its present content is
     /// arbitrary.
-    fn reserve_data(&mut self, count: usize) -> &mut [u8] {
-        let used = self.data().len();
+    fn reserve_data_of_pages(&mut self, count: usize) -> &mut [u8] {
+        let used = self.page_data().len();
         let end = used + count * self.page_bytes;
         if self.page_data.len() < end {
             self.page_data.resize(end, 0);
@@ -115,15 +115,15 @@ pub(super) struct PageProgram<'a> {
 /// State words that an epoch (batch of operations) changes: index and new value, in the order in which they changed. A
 /// word may occur several times; its last value counts.
 #[derive(Debug, Default)]
-pub(super) struct WordChanges(Vec<(u64, u64)>);
+pub(super) struct StateWordChanges(Vec<(u64, u64)>);
 
-impl WordChanges {
+impl StateWordChanges {
     /// Number of latest changes that are searched for a change of the same word. A few suffice: the state word of a
     /// block changes with each of its pages, together with few other words.
-    const SEARCHED_WORD_CHANGES: usize = 4;
+    const SEARCHED_WORD_CHANGES_MAX: usize = 4;
 
     pub(super) fn set(&mut self, index: u64, word: u64) {
-        let mut latest = self.0.iter_mut().rev().take(Self::SEARCHED_WORD_CHANGES);
+        let mut latest = self.0.iter_mut().rev().take(Self::SEARCHED_WORD_CHANGES_MAX);
         match latest.find(|change| change.0 == index) {
             Some(change) => change.1 = word,
             None => self.0.push((index, word)),
@@ -140,7 +140,7 @@ impl WordChanges {
     }
 
     /// Returns each changed word once, with its last value, in the order of the indices.
-    pub(super) fn last_values(&self) -> Vec<(u64, u64)> {
+    pub(super) fn last_word_values(&self) -> Vec<(u64, u64)> {
         let mut values = self.0.clone();
         values.reverse();
         values.sort_by_key(|&(index, _)| index);
@@ -156,13 +156,13 @@ pub(super) struct Epoch {
     pub(super) journal_record_number: u64,
     runs: Vec<PageRun>,
     /// State words (NVRAM and blocks) that the epoch changes.
-    pub(super) word_changes: WordChanges,
+    pub(super) word_changes: StateWordChanges,
     /// Erased blocks whose space in the flash file is returned to the file system.
     pub(super) blocks_to_punch: Vec<BlockId>,
     /// Erased blocks that held metadata: the space of their copies in the mirror is returned to the file system.
     pub(super) mirror_blocks_to_punch: Vec<BlockId>,
     /// Bytes of data of all pages that the epoch programs.
-    pub(super) program_bytes: usize,
+    pub(super) programmed_data_bytes: usize,
 }
 
 impl Epoch {
@@ -172,7 +172,7 @@ impl Epoch {
 
     /// Whether the epoch (batch of operations) is empty.
     pub(super) fn is_empty(&self) -> bool {
-        self.program_bytes == 0 && self.word_changes.is_empty()
+        self.programmed_data_bytes == 0 && self.word_changes.is_empty()
     }
 
     /// Returns the waiting programs of the epoch, in runs of adjacent pages.
@@ -182,7 +182,7 @@ impl Epoch {
 
     /// Returns the run (waiting programs of adjacent pages) whose next page is `ppn`. If this epoch has none, a new run
     /// is begun with the page.
-    fn run_at(
+    fn run_continued_by(
         &mut self,
         ppn: Ppn,
         page_bytes: usize,
@@ -206,7 +206,7 @@ impl Epoch {
         page_bytes: usize,
         room: &mut RunBuffers,
     ) -> &mut [u8] {
-        self.run_at(first, page_bytes, false, room).reserve_data(count)
+        self.run_continued_by(first, page_bytes, false, room).reserve_data_of_pages(count)
     }
 
     /// Returns the data in the space that [`Epoch::reserve_pages`] reserved for page `ppn`, which must be the next
@@ -217,7 +217,7 @@ impl Epoch {
             .iter()
             .rfind(|run| run.is_continued_by(ppn, false))
             .expect("room was made for the page");
-        let used = run.data().len();
+        let used = run.page_data().len();
         &run.page_data[used..used + run.page_bytes]
     }
 
@@ -227,15 +227,15 @@ impl Epoch {
         let mut runs = self.runs.iter_mut();
         let run = runs.rfind(|run| run.is_continued_by(ppn, false)).expect("room was made for the page");
         run.push_page(&[], 0, record);
-        self.program_bytes += run.page_bytes;
+        self.programmed_data_bytes += run.page_bytes;
     }
 
     /// Adds the program of a page to the epoch (batch of operations), in a run with its neighbours if there is one.
     pub(super) fn add_program(&mut self, ppn: Ppn, page: &PageProgram<'_>, room: &mut RunBuffers) {
-        let run = self.run_at(ppn, page.data.len(), page.is_metadata, room);
-        run.reserve_data(1).copy_from_slice(page.data);
+        let run = self.run_continued_by(ppn, page.data.len(), page.is_metadata, room);
+        run.reserve_data_of_pages(1).copy_from_slice(page.data);
         run.push_page(page.spare, page.spare_stride, &page.oob_record);
-        self.program_bytes += page.data.len();
+        self.programmed_data_bytes += page.data.len();
     }
 
     /// Returns data and spare area of a page whose program waits in the epoch; `None` if it does not wait here. The
@@ -253,7 +253,7 @@ impl Epoch {
     /// Removes the programs of the epoch after they were written, and keeps their buffers in `room`.
     pub(super) fn remove_programs(&mut self, room: &mut RunBuffers) {
         self.runs.drain(..).for_each(|run| room.return_run(run));
-        self.program_bytes = 0;
+        self.programmed_data_bytes = 0;
     }
 }
 
@@ -270,11 +270,11 @@ mod tests {
 
     #[test]
     fn the_last_value_of_a_state_word_counts_however_often_it_changed() {
-        let mut words = WordChanges::default();
+        let mut words = StateWordChanges::default();
         for change in [(9, 1), (2, 1), (9, 2), (3, 1), (4, 1), (5, 1), (6, 1), (9, 3), (2, 2)] {
             words.set(change.0, change.1);
         }
-        assert_eq!(words.last_values(), [(2, 2), (3, 1), (4, 1), (5, 1), (6, 1), (9, 3)]);
+        assert_eq!(words.last_word_values(), [(2, 2), (3, 1), (4, 1), (5, 1), (6, 1), (9, 3)]);
     }
 
     #[test]
@@ -284,7 +284,8 @@ mod tests {
         epoch.add_program(Ppn(6), &page(b"six ", b"s"), &mut room);
         epoch.add_program(Ppn(9), &page(b"nine", b""), &mut room);
         epoch.add_program(Ppn(7), &page(b"7777", b""), &mut room);
-        let runs: Vec<_> = epoch.runs().map(|run| (run.first_page(), run.data(), run.spare())).collect();
+        let runs: Vec<_> =
+            epoch.runs().map(|run| (run.first_page(), run.page_data(), run.spare_areas())).collect();
         assert_eq!(runs[0], (Ppn(5), &b"fivesix 7777"[..], Some(&b"\0\0s\0"[..])));
         assert_eq!(runs[1], (Ppn(9), &b"nine"[..], None));
         assert_eq!(epoch.find_page(Ppn(6), 2), Some((&b"six "[..], &b"s\0"[..])));
@@ -293,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reserved_page_is_part_of_the_epoch_once_it_is_added() {
+    fn a_reserved_page_is_part_of_the_write_batch_once_it_is_added() {
         let (mut epoch, mut room) = (Epoch::new(1), RunBuffers::default());
         epoch.reserve_pages(Ppn(3), 2, PAGE_BYTES, &mut room).copy_from_slice(b"3333four");
         assert!(epoch.is_empty() && epoch.runs().next().is_none(), "nothing is programmed yet");
@@ -301,8 +302,8 @@ mod tests {
         epoch.add_reserved_page(Ppn(3), &OOB_RECORD);
         assert_eq!(epoch.find_page(Ppn(3), 2), Some((&b"3333"[..], &b""[..])));
         assert_eq!((epoch.find_page(Ppn(4), 2), epoch.reserved_data(Ppn(4))), (None, &b"four"[..]));
-        assert_eq!(epoch.program_bytes, PAGE_BYTES);
-        assert_eq!(epoch.runs().map(PageRun::data).collect::<Vec<_>>(), [b"3333"]);
+        assert_eq!(epoch.programmed_data_bytes, PAGE_BYTES);
+        assert_eq!(epoch.runs().map(PageRun::page_data).collect::<Vec<_>>(), [b"3333"]);
     }
 
     #[test]
@@ -313,7 +314,7 @@ mod tests {
         epoch.remove_programs(&mut room);
         assert!(epoch.is_empty());
         epoch.add_program(Ppn(1), &page(b"next", b""), &mut room);
-        let runs: Vec<_> = epoch.runs().map(|run| (run.data(), run.spare())).collect();
+        let runs: Vec<_> = epoch.runs().map(|run| (run.page_data(), run.spare_areas())).collect();
         assert_eq!(runs, [(&b"next"[..], None)]);
     }
 }

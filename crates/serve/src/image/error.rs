@@ -115,9 +115,9 @@ fn advice_for_io_error(error: &io::Error) -> &'static str {
 
 /// Joins the first three findings into a text, followed by the number of the further ones.
 fn join_findings(findings: &[String]) -> String {
-    const SHOWN_FINDINGS: usize = 3;
-    let shown = findings.iter().take(SHOWN_FINDINGS).cloned().collect::<Vec<_>>().join("; ");
-    match findings.len().saturating_sub(SHOWN_FINDINGS) {
+    const SHOWN_FINDINGS_MAX: usize = 3;
+    let shown = findings.iter().take(SHOWN_FINDINGS_MAX).cloned().collect::<Vec<_>>().join("; ");
+    match findings.len().saturating_sub(SHOWN_FINDINGS_MAX) {
         0 => shown,
         more => format!("{shown}; and {more} more"),
     }

@@ -26,7 +26,7 @@ use super::layout::{
 use super::sides::{METADATA_COPIES, MetadataCopy};
 
 /// Fewest sectors of state words that are rewritten together, except when the journal turns (begins its other area).
-const REWRITTEN_SECTORS_MIN: u64 = 16;
+const REWRITTEN_STATE_SECTORS_MIN: u64 = 16;
 /// Alignment of journal records, bytes: each record begins at a multiple of it.
 const RECORD_ALIGNMENT_BYTES: usize = RECORD_BYTES;
 
@@ -34,7 +34,7 @@ const RECORD_ALIGNMENT_BYTES: usize = RECORD_BYTES;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct JournalRecord {
     /// Generation of the journal: the number of times that it had turned to its other area when the record was written.
-    pub generation: u64,
+    pub journal_generation: u64,
     /// Number of the record; records are numbered consecutively.
     pub record_number: u64,
     /// Number of the newest journal record that was certainly on the disk of the server machine when this record was
@@ -51,7 +51,7 @@ impl JournalRecord {
         let mut bytes = Vec::with_capacity(len.next_multiple_of(RECORD_ALIGNMENT_BYTES));
         bytes.resize(RECORD_BYTES, 0);
         put_u64(&mut bytes, 8, self.word_changes.len() as u64);
-        put_u64(&mut bytes, 16, self.generation);
+        put_u64(&mut bytes, 16, self.journal_generation);
         put_u64(&mut bytes, 24, self.record_number);
         put_u64(&mut bytes, 32, self.synced_record_number);
         for (index, word) in &self.word_changes {
@@ -59,7 +59,7 @@ impl JournalRecord {
             bytes.extend_from_slice(&word.to_le_bytes());
         }
         bytes.resize(len.next_multiple_of(RECORD_ALIGNMENT_BYTES), 0);
-        let crc = checksum(layout.salt, at, &bytes[4..len]);
+        let crc = checksum(layout.checksum_salt, at, &bytes[4..len]);
         put_u32(&mut bytes, 0, crc);
         bytes
     }
@@ -68,14 +68,14 @@ impl JournalRecord {
     pub fn decode(layout: &Layout, at: u64, bytes: &[u8]) -> Option<Self> {
         let len = Self::record_len_bytes(bytes)?;
         let bytes = bytes.get(..len)?;
-        if u32_at(bytes, 0) != checksum(layout.salt, at, &bytes[4..]) || u32_at(bytes, 4) != 0 {
+        if u32_at(bytes, 0) != checksum(layout.checksum_salt, at, &bytes[4..]) || u32_at(bytes, 4) != 0 {
             return None;
         }
         let entries = bytes[RECORD_BYTES..].chunks_exact(JOURNAL_ENTRY_BYTES);
         let words: Vec<_> = entries.map(|entry| (u64_at(entry, 0), u64_at(entry, 8))).collect();
         let is_possible = words.iter().all(|&(index, _)| index < layout.state_word_count());
         is_possible.then(|| Self {
-            generation: u64_at(bytes, 16),
+            journal_generation: u64_at(bytes, 16),
             record_number: u64_at(bytes, 24),
             synced_record_number: u64_at(bytes, 32),
             word_changes: words,
@@ -163,13 +163,13 @@ impl Journal {
         let turns = self.next_record_offset + len > layout.journal_area_bytes();
         let generation = self.generation + u64::from(turns);
         let at = if turns { 0 } else { self.next_record_offset };
-        let due = if turns { layout.sector_count() } else { self.required_rewritten_sectors(layout) };
+        let due = if turns { layout.state_sector_count() } else { self.required_rewritten_sectors(layout) };
         let sectors = (due > self.rewritten_sectors).then(|| {
             let offset = self.rewritten_sectors * STATE_SECTOR_BYTES as u64;
-            (offset, self.encode_sectors(layout, self.rewritten_sectors, due))
+            (offset, self.encode_state_sectors(layout, self.rewritten_sectors, due))
         });
         let record = JournalRecord {
-            generation,
+            journal_generation: generation,
             record_number: number,
             synced_record_number: synced,
             word_changes: words,
@@ -191,7 +191,7 @@ impl Journal {
         let PreparedAppend {
             record:
                 JournalRecord {
-                    generation,
+                    journal_generation: generation,
                     record_number: number,
                     synced_record_number: synced,
                     word_changes: words,
@@ -210,13 +210,13 @@ impl Journal {
     /// Returns the number of sectors of state words that must have been rewritten since the current area was begun. The
     /// pace is such that all sectors are rewritten when the area is half full.
     fn required_rewritten_sectors(&self, layout: &Layout) -> u64 {
-        let due = (layout.sector_count() * 2 * self.next_record_offset / layout.journal_area_bytes())
-            .min(layout.sector_count());
-        if due >= self.rewritten_sectors + REWRITTEN_SECTORS_MIN { due } else { self.rewritten_sectors }
+        let due = (layout.state_sector_count() * 2 * self.next_record_offset / layout.journal_area_bytes())
+            .min(layout.state_sector_count());
+        if due >= self.rewritten_sectors + REWRITTEN_STATE_SECTORS_MIN { due } else { self.rewritten_sectors }
     }
 
     /// Encodes the sectors `from..to` of the file `nvram` with the present state words.
-    pub(super) fn encode_sectors(&self, layout: &Layout, from: u64, to: u64) -> Vec<u8> {
+    pub(super) fn encode_state_sectors(&self, layout: &Layout, from: u64, to: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
         for index in from..to {
             let mut words = [0; STATE_SECTOR_WORDS];
@@ -224,11 +224,11 @@ impl Journal {
             let present = &self.state_words[first..self.state_words.len().min(first + STATE_SECTOR_WORDS)];
             words[..present.len()].copy_from_slice(present);
             let sector = StateSector {
-                generation: self.generation,
-                last_journal_record: self.last_record_number,
-                words,
+                journal_generation: self.generation,
+                last_journal_record_number: self.last_record_number,
+                state_words: words,
             };
-            bytes.extend_from_slice(&layout.encode_sector(index, &sector));
+            bytes.extend_from_slice(&layout.encode_state_sector(index, &sector));
         }
         bytes
     }
@@ -244,7 +244,7 @@ pub(super) struct FoundJournal {
     pub(super) repaired_records: u64,
     /// Number of a journal record, if records are missing: all records from this number on were found. `None`: no
     /// record is missing.
-    complete_from_record: Option<u64>,
+    first_record_after_gap: Option<u64>,
 }
 
 impl FoundJournal {
@@ -262,14 +262,14 @@ impl FoundJournal {
     /// Whether a sector of state words (NVRAM and states of blocks) agrees with this journal. Its generation must be
     /// that of the journal or the one before, and the last record whose changes it holds must have been found in the
     /// journal.
-    pub(super) fn accepts_sector(&self, sector: &StateSector) -> bool {
+    pub(super) fn accepts_state_sector(&self, sector: &StateSector) -> bool {
         let Journal { generation, last_record_number: number, .. } = self.journal;
-        if let Some(first) = self.complete_from_record {
-            return (first..=number + 1).contains(&(sector.last_journal_record + 1));
+        if let Some(first) = self.first_record_after_gap {
+            return (first..=number + 1).contains(&(sector.last_journal_record_number + 1));
         }
-        sector.last_journal_record <= number
-            && sector.generation <= generation
-            && sector.generation + 1 >= generation
+        sector.last_journal_record_number <= number
+            && sector.journal_generation <= generation
+            && sector.journal_generation + 1 >= generation
     }
 
     /// Returns the indices of the state words that the records found in the journal set.
@@ -305,16 +305,17 @@ struct FoundArea {
 /// A sentence, if records are missing.
 pub(super) fn read(backing: &mut impl Backing, layout: &Layout) -> Result<FoundJournal, String> {
     let [first, second] = [read_area(backing, layout, 0)?, read_area(backing, layout, 1)?];
-    let generation_of = |area: &FoundArea| area.records.first().map(|record| record.generation);
+    let generation_of = |area: &FoundArea| area.records.first().map(|record| record.journal_generation);
     let (before, now) =
         if generation_of(&second) > generation_of(&first) { (first, second) } else { (second, first) };
     let (Some(begin), Some(last)) = (now.records.first(), now.records.last()) else {
         return Err("both copies of the journal are damaged".into());
     };
     let follows = before.records.last().is_some_and(|record| {
-        record.record_number + 1 == begin.record_number && record.generation + 1 == begin.generation
+        record.record_number + 1 == begin.record_number
+            && record.journal_generation + 1 == begin.journal_generation
     });
-    if begin.generation > 0 && !follows {
+    if begin.journal_generation > 0 && !follows {
         return Err(format!(
             "both copies of the journal are damaged: record {} has none before it",
             begin.record_number
@@ -322,16 +323,21 @@ pub(super) fn read(backing: &mut impl Backing, layout: &Layout) -> Result<FoundJ
     }
     let journal = Journal {
         state_words: Vec::new(),
-        generation: last.generation,
+        generation: last.journal_generation,
         last_record_number: last.record_number,
         synced_record_number: last.synced_record_number,
         next_record_offset: now.used_bytes,
         rewritten_sectors: 0,
     };
     let repaired = before.repaired_records + now.repaired_records;
-    let older = if begin.generation > 0 { before.records } else { Vec::new() };
+    let older = if begin.journal_generation > 0 { before.records } else { Vec::new() };
     let words = older.into_iter().chain(now.records).flat_map(|record| record.word_changes).collect();
-    Ok(FoundJournal { journal, word_changes: words, repaired_records: repaired, complete_from_record: None })
+    Ok(FoundJournal {
+        journal,
+        word_changes: words,
+        repaired_records: repaired,
+        first_record_after_gap: None,
+    })
 }
 
 /// Reads what is left of a journal of which records are missing in both copies: the newest records without a gap.
@@ -345,7 +351,7 @@ pub(super) fn salvage_newest_records(backing: &impl Backing, layout: &Layout, la
     let last = newest.first().map(|&record| record.clone()).unwrap_or_default();
     // `at` is the end of the area, so that the next record begins another generation.
     let at = layout.journal_area_bytes();
-    let JournalRecord { generation, synced_record_number: synced, .. } = last;
+    let JournalRecord { journal_generation: generation, synced_record_number: synced, .. } = last;
     let journal = Journal {
         state_words: Vec::new(),
         generation,
@@ -359,7 +365,7 @@ pub(super) fn salvage_newest_records(backing: &impl Backing, layout: &Layout, la
         journal,
         word_changes: words,
         repaired_records: 0,
-        complete_from_record: Some(complete_from),
+        first_record_after_gap: Some(complete_from),
     }
 }
 
@@ -370,7 +376,10 @@ fn all_records(backing: &impl Backing, layout: &Layout) -> BTreeMap<u64, Journal
         let bytes = read_journal_copy(backing, layout, side);
         for at in (0..bytes.len()).step_by(RECORD_ALIGNMENT_BYTES) {
             let Some(record) = JournalRecord::decode(layout, at as u64, &bytes[at..]) else { continue };
-            if records.get(&record.record_number).is_none_or(|known| known.generation < record.generation) {
+            if records
+                .get(&record.record_number)
+                .is_none_or(|known| known.journal_generation < record.journal_generation)
+            {
                 records.insert(record.record_number, record);
             }
         }
@@ -380,10 +389,10 @@ fn all_records(backing: &impl Backing, layout: &Layout) -> BTreeMap<u64, Journal
 
 /// Reads one copy of the whole journal, with zeros where it cannot be read.
 fn read_journal_copy(backing: &impl Backing, layout: &Layout, side: MetadataCopy) -> Vec<u8> {
-    const PIECE_BYTES: usize = 4096;
+    const READ_PIECE_BYTES: usize = 4096;
     let mut bytes = vec![0; layout.journal_bytes() as usize];
-    for (at, piece) in (0..).step_by(PIECE_BYTES).zip(bytes.chunks_mut(PIECE_BYTES)) {
-        if !side.read(backing, layout, ImageFile::Journal, piece, at) {
+    for (at, piece) in (0..).step_by(READ_PIECE_BYTES).zip(bytes.chunks_mut(READ_PIECE_BYTES)) {
+        if !side.read_metadata(backing, layout, ImageFile::Journal, piece, at) {
             piece.fill(0);
         }
     }
@@ -395,19 +404,21 @@ fn read_area(backing: &mut impl Backing, layout: &Layout, number: u64) -> Result
     let mut area = FoundArea::default();
     loop {
         let at = begin + area.used_bytes;
-        let expected = area.records.last().map(|record| (record.generation, record.record_number + 1));
+        let expected =
+            area.records.last().map(|record| (record.journal_generation, record.record_number + 1));
         let is_next = |record: &JournalRecord| match expected {
-            None => record.generation % 2 == number,
-            Some(expected) => (record.generation, record.record_number) == expected,
+            None => record.journal_generation % 2 == number,
+            Some(expected) => (record.journal_generation, record.record_number) == expected,
         };
         let copies = METADATA_COPIES.map(|side| read_record(backing, layout, side, at, end).filter(is_next));
-        let Some(record) = copies.iter().flatten().max_by_key(|record| record.generation).cloned() else {
+        let Some(record) = copies.iter().flatten().max_by_key(|record| record.journal_generation).cloned()
+        else {
             break;
         };
         let bytes = record.encode(layout, at);
         for (side, copy) in METADATA_COPIES.into_iter().zip(&copies) {
             if copy.as_ref() != Some(&record) {
-                side.repair(backing, layout, ImageFile::Journal, &bytes, at);
+                side.repair_metadata(backing, layout, ImageFile::Journal, &bytes, at);
                 area.repaired_records += 1;
             }
         }
@@ -431,7 +442,9 @@ fn read_record(
     end: u64,
 ) -> Option<JournalRecord> {
     let mut bytes = vec![0; RECORD_BYTES];
-    if at + bytes.len() as u64 > end || !side.read(backing, layout, ImageFile::Journal, &mut bytes, at) {
+    if at + bytes.len() as u64 > end
+        || !side.read_metadata(backing, layout, ImageFile::Journal, &mut bytes, at)
+    {
         return None;
     }
     let len = JournalRecord::record_len_bytes(&bytes)?;
@@ -439,7 +452,7 @@ fn read_record(
         return None;
     }
     bytes.resize(len, 0);
-    let is_read = side.read(backing, layout, ImageFile::Journal, &mut bytes, at);
+    let is_read = side.read_metadata(backing, layout, ImageFile::Journal, &mut bytes, at);
     is_read.then(|| JournalRecord::decode(layout, at, &bytes)).flatten()
 }
 
@@ -453,10 +466,11 @@ fn has_later_record(
 ) -> bool {
     let mut bytes = vec![0; (rest.end - rest.start) as usize];
     METADATA_COPIES.into_iter().any(|side| {
-        side.read(backing, layout, ImageFile::Journal, &mut bytes, rest.start)
+        side.read_metadata(backing, layout, ImageFile::Journal, &mut bytes, rest.start)
             && (0..bytes.len()).step_by(RECORD_ALIGNMENT_BYTES).any(|from| {
                 let bytes = &bytes[from..];
-                let could_be = u64_at(bytes, 16) == last.generation && u64_at(bytes, 24) > last.record_number;
+                let could_be =
+                    u64_at(bytes, 16) == last.journal_generation && u64_at(bytes, 24) > last.record_number;
                 could_be && JournalRecord::decode(layout, rest.start + from as u64, bytes).is_some()
             })
     })

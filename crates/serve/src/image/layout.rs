@@ -41,7 +41,7 @@ pub const JOURNAL_ENTRY_BYTES: usize = 16;
 pub const EPOCH_CHANGED_WORDS_MAX: u64 = 1 << 14;
 /// Most changed state words by which one operation may exceed [`EPOCH_CHANGED_WORDS_MAX`] before its epoch (batch of
 /// operations) is ended.
-const EPOCH_WORDS_EXCESS_MAX: u64 = 1 << 11;
+const EPOCH_EXCESS_WORDS_MAX: u64 = 1 << 11;
 /// Longest name of a design, bytes.
 const DESIGN_NAME_BYTES_MAX: usize = 32;
 /// Alignment, in bytes, of the regions of the flash file (OOB records, spare areas, page data).
@@ -57,7 +57,7 @@ pub struct Superblock {
     /// Number of words of NVRAM in the image, 8 bytes each.
     pub nvram_words: u64,
     /// Random number drawn when the image was created; it seeds every checksum.
-    pub salt: u64,
+    pub checksum_salt: u64,
     /// Durability of a session, unless the session chooses another.
     pub durability: Durability,
     /// Name of the design of the device.
@@ -153,7 +153,7 @@ impl Superblock {
             put_u32(&mut bytes, 24 + 4 * k, value);
         }
         put_u64(&mut bytes, 56, self.nvram_words);
-        put_u64(&mut bytes, 64, self.salt);
+        put_u64(&mut bytes, 64, self.checksum_salt);
         bytes[72..72 + self.design.len()].copy_from_slice(self.design.as_bytes());
         bytes[104] = self.durability.code();
         bytes.extend_from_slice(self.config_toml.as_bytes());
@@ -215,7 +215,7 @@ impl Superblock {
             geometry: geometry.checked().ok()?,
             logical_pages: u32_at(bytes, 20),
             nvram_words: u64_at(bytes, 56),
-            salt: u64_at(bytes, 64),
+            checksum_salt: u64_at(bytes, 64),
             durability: Durability::from_code(bytes[104])?,
             design: String::from_utf8(name.to_vec()).ok()?,
             config_toml: String::from_utf8(config.to_vec()).ok()?,
@@ -234,7 +234,7 @@ pub struct Layout {
     /// Geometry of the flash in the image.
     pub geometry: Geometry,
     /// Salt that seeds every checksum of the image.
-    pub salt: u64,
+    pub checksum_salt: u64,
     /// Number of words of NVRAM in the image, 8 bytes each.
     pub nvram_words: u64,
     oob_records_offset: u64,
@@ -305,11 +305,11 @@ impl BlockRecord {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StateSector {
     /// Generation of the journal in which the sector was written: how often the journal had begun its other area.
-    pub generation: u64,
+    pub journal_generation: u64,
     /// Number of the last journal record whose changes the sector contains.
-    pub last_journal_record: u64,
+    pub last_journal_record_number: u64,
     /// State words of the sector. In the last sector of the file, unused words are 0.
-    pub words: [u64; STATE_SECTOR_WORDS],
+    pub state_words: [u64; STATE_SECTOR_WORDS],
 }
 
 /// OOB record of a page in the flash file: the engine's OOB, and checksums of the page's data and spare bytes.
@@ -372,7 +372,7 @@ impl Layout {
         let text_bytes = (SUPERBLOCK_BYTES + superblock.config_toml.len()) as u64;
         let session_copy_at = text_bytes.next_multiple_of(REGION_ALIGNMENT_BYTES);
         let mut layout = Self {
-            salt: superblock.salt,
+            checksum_salt: superblock.checksum_salt,
             nvram_words: superblock.nvram_words,
             geometry,
             oob_records_offset: oob_at,
@@ -405,20 +405,20 @@ impl Layout {
     }
 
     /// Returns the number of sectors of state words in the file `nvram`.
-    pub fn sector_count(&self) -> u64 {
+    pub fn state_sector_count(&self) -> u64 {
         self.state_word_count().div_ceil(STATE_SECTOR_WORDS as u64)
     }
 
     /// Returns the length of the NVRAM file, bytes.
     pub fn nvram_bytes(&self) -> u64 {
-        self.sector_count() * STATE_SECTOR_BYTES as u64
+        self.state_sector_count() * STATE_SECTOR_BYTES as u64
     }
 
     /// Returns the length, in bytes, of each of the two areas of the journal. It is at least twice the longest record,
     /// so that a record fits. It is at least half the length of all sectors, so that the sectors rewritten during one
     /// pass over an area are not many more bytes than the records of that pass.
     pub fn journal_area_bytes(&self) -> u64 {
-        let words = self.state_word_count().min(EPOCH_CHANGED_WORDS_MAX + EPOCH_WORDS_EXCESS_MAX);
+        let words = self.state_word_count().min(EPOCH_CHANGED_WORDS_MAX + EPOCH_EXCESS_WORDS_MAX);
         let longest_bytes = RECORD_BYTES as u64 + words * JOURNAL_ENTRY_BYTES as u64;
         (2 * longest_bytes).max(self.nvram_bytes() / 2).next_multiple_of(REGION_ALIGNMENT_BYTES)
     }
@@ -486,11 +486,11 @@ impl Layout {
             bytes[4] = 1;
             bytes[5] = page_kind_code(oob.kind);
             put_u32(&mut bytes, 16, oob.owner);
-            put_u64(&mut bytes, 24, oob.sequence);
-            put_u64(&mut bytes, 32, oob.generation);
+            put_u64(&mut bytes, 24, oob.sequence_number);
+            put_u64(&mut bytes, 32, oob.first_write_sequence);
             put_u64(&mut bytes, 40, oob.fingerprint.0);
         }
-        write_record_checksum(&mut bytes, self.salt, self.oob_record_offset(ppn));
+        write_record_checksum(&mut bytes, self.checksum_salt, self.oob_record_offset(ppn));
         bytes
     }
 
@@ -499,19 +499,21 @@ impl Layout {
         if bytes.iter().all(|&byte| byte == 0) {
             return OobSlot::Blank;
         }
-        self.decode_record(ppn, bytes).map_or(OobSlot::Damaged, OobSlot::Record)
+        self.decode_oob_record(ppn, bytes).map_or(OobSlot::Damaged, OobSlot::Record)
     }
 
-    fn decode_record(&self, ppn: Ppn, bytes: &[u8; RECORD_BYTES]) -> Option<OobRecord> {
-        if !has_valid_checksum(bytes, self.salt, self.oob_record_offset(ppn)) || u32_at(bytes, 12) != ppn.0 {
+    fn decode_oob_record(&self, ppn: Ppn, bytes: &[u8; RECORD_BYTES]) -> Option<OobRecord> {
+        if !has_valid_checksum(bytes, self.checksum_salt, self.oob_record_offset(ppn))
+            || u32_at(bytes, 12) != ppn.0
+        {
             return None;
         }
         let oob = match bytes[4] {
             1 => Some(Oob {
                 kind: page_kind_of_code(bytes[5])?,
                 owner: u32_at(bytes, 16),
-                sequence: u64_at(bytes, 24),
-                generation: u64_at(bytes, 32),
+                sequence_number: u64_at(bytes, 24),
+                first_write_sequence: u64_at(bytes, 32),
                 fingerprint: Fingerprint(u64_at(bytes, 40)),
             }),
             2 => None,
@@ -533,41 +535,46 @@ impl Layout {
     /// Returns the checksum of the data and spare bytes of a page that was programmed in the given epoch (erase count)
     /// of its block.
     pub fn page_crc(&self, ppn: Ppn, epoch: u32, data: &[u8], spare: &[u8]) -> u32 {
-        crc32c(&[&checksum_prefix(self.salt, u64::from(ppn.0) << 32 | u64::from(epoch)), data, spare])
+        crc32c(&[
+            &checksum_prefix(self.checksum_salt, u64::from(ppn.0) << 32 | u64::from(epoch)),
+            data,
+            spare,
+        ])
     }
 
     /// Returns the checksum of the spare bytes alone of a page that was programmed in the given epoch (erase count) of
     /// its block; never 0.
     pub fn spare_crc(&self, ppn: Ppn, epoch: u32, spare: &[u8]) -> u32 {
-        checksum(self.salt, u64::from(ppn.0) << 32 | u64::from(epoch), spare).max(1)
+        checksum(self.checksum_salt, u64::from(ppn.0) << 32 | u64::from(epoch), spare).max(1)
     }
 
     /// Whether `spare` matches the checksum of the spare bytes in an OOB record.
-    pub fn is_spare_whole(&self, ppn: Ppn, record: &OobRecord, spare: &[u8]) -> bool {
+    pub fn matches_spare_crc(&self, ppn: Ppn, record: &OobRecord, spare: &[u8]) -> bool {
         spare.is_empty() || self.spare_crc(ppn, record.block_erase_count, spare) == record.spare_crc
     }
 
     /// Encodes sector number `index` of the file `nvram`, with its checksum.
-    pub fn encode_sector(&self, index: u64, sector: &StateSector) -> [u8; STATE_SECTOR_BYTES] {
+    pub fn encode_state_sector(&self, index: u64, sector: &StateSector) -> [u8; STATE_SECTOR_BYTES] {
         let mut bytes = [0; STATE_SECTOR_BYTES];
-        put_u64(&mut bytes, 8, sector.generation);
-        put_u64(&mut bytes, 16, sector.last_journal_record);
-        for (k, &word) in sector.words.iter().enumerate() {
+        put_u64(&mut bytes, 8, sector.journal_generation);
+        put_u64(&mut bytes, 16, sector.last_journal_record_number);
+        for (k, &word) in sector.state_words.iter().enumerate() {
             put_u64(&mut bytes, STATE_SECTOR_HEADER_BYTES + 8 * k, word);
         }
-        let crc = checksum(self.salt, index, &bytes[4..]);
+        let crc = checksum(self.checksum_salt, index, &bytes[4..]);
         put_u32(&mut bytes, 0, crc);
         bytes
     }
 
     /// Decodes sector number `index` of the file `nvram`; `None` if its checksum is wrong.
-    pub fn decode_sector(&self, index: u64, bytes: &[u8; STATE_SECTOR_BYTES]) -> Option<StateSector> {
-        let is_whole = u32_at(bytes, 0) == checksum(self.salt, index, &bytes[4..]) && u32_at(bytes, 4) == 0;
+    pub fn decode_state_sector(&self, index: u64, bytes: &[u8; STATE_SECTOR_BYTES]) -> Option<StateSector> {
+        let is_whole =
+            u32_at(bytes, 0) == checksum(self.checksum_salt, index, &bytes[4..]) && u32_at(bytes, 4) == 0;
         let word = |k| u64_at(bytes, STATE_SECTOR_HEADER_BYTES + 8 * k);
         is_whole.then(|| StateSector {
-            generation: u64_at(bytes, 8),
-            last_journal_record: u64_at(bytes, 16),
-            words: std::array::from_fn(word),
+            journal_generation: u64_at(bytes, 8),
+            last_journal_record_number: u64_at(bytes, 16),
+            state_words: std::array::from_fn(word),
         })
     }
 }
@@ -642,7 +649,7 @@ pub struct Session {
     /// Number of sessions of the image so far, this session included.
     pub session_count: u64,
     /// Number of the journal's last record, if the session closed the image.
-    pub last_journal_record: u64,
+    pub last_journal_record_number: u64,
 }
 
 impl Session {
@@ -654,7 +661,7 @@ impl Session {
         put_u64(&mut bytes, 8, self.unsafe_shutdowns);
         bytes[16..32].copy_from_slice(&self.boot_id);
         put_u64(&mut bytes, 32, self.session_count);
-        put_u64(&mut bytes, 40, self.last_journal_record);
+        put_u64(&mut bytes, 40, self.last_journal_record_number);
         write_record_checksum(&mut bytes, salt, 0);
         bytes
     }
@@ -668,7 +675,7 @@ impl Session {
             boot_id: bytes[16..32].try_into().expect("sixteen bytes"),
             unsafe_shutdowns: u64_at(bytes, 8),
             session_count: u64_at(bytes, 32),
-            last_journal_record: u64_at(bytes, 40),
+            last_journal_record_number: u64_at(bytes, 40),
         })
     }
 }

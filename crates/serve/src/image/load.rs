@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use std::io;
 
 use wearwell::address::{BlockId, Ppn};
-use wearwell::data::{Content, Descriptor};
+use wearwell::data::{Content, ContentDescriptor};
 use wearwell::nand::{FaultInjectable, Nand, Oob, PageKind, RetainedFields, SimNand};
 
 use super::backing::{Backing, ImageFile};
@@ -31,14 +31,14 @@ use super::layout::{
 use super::sides::{METADATA_COPIES, MetadataCopy, PageToVerify, read_page};
 
 /// Number of sectors of state words that are read in one read.
-const SECTORS_PER_READ: u64 = 256;
+const STATE_SECTORS_PER_READ: u64 = 256;
 
 /// How an image is loaded: what must be undamaged in its files, and what happens at damage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Expectation {
+pub(super) struct LoadSettings {
     /// Number of a journal record: everything up to this record was certainly on the disk. `u64::MAX` if no page can be
     /// half programmed.
-    pub(super) durable_up_to_record: u64,
+    pub(super) last_durable_record_number: u64,
     /// Whether the data of every page is read and verified by its checksum.
     pub(super) verifies_all_data: bool,
     /// Logical pages that the image exports.
@@ -51,7 +51,7 @@ pub(super) struct Expectation {
 #[derive(Debug, Default)]
 pub(super) struct SkippedMetadata {
     /// Indices of state words (NVRAM and blocks) whose newest value is unknown; they are loaded as 0.
-    pub(super) state_words: BTreeSet<u64>,
+    pub(super) unknown_state_word_indices: BTreeSet<u64>,
     /// Blocks whose state word was left out, each with the kind of its pages, if any page can be read.
     pub(super) blocks: Vec<(BlockId, Option<PageKind>)>,
     /// Pages without a usable OOB record, each with the kind of the other pages of its block, if any can be read.
@@ -77,7 +77,7 @@ pub(super) struct LoadedFlash {
     /// Damage of metadata that no copy repairs, one sentence per place.
     pub(super) findings: Vec<String>,
     /// The damaged state words, blocks and pages that were left out. Empty unless the image is rescued.
-    pub(super) left_out: SkippedMetadata,
+    pub(super) skipped_metadata: SkippedMetadata,
     /// Number of pages whose data was compared with its checksum.
     pub(super) verified_pages: u64,
     /// Metadata records and sectors that were repaired from their other copy.
@@ -103,14 +103,15 @@ impl FoundBlock {
 
 /// Loads the state of the flash, and repairs metadata that is damaged in one of its two copies. Damage is recorded in
 /// the result; only a refused read of the operating system is an error.
-pub(super) fn load(
+pub(super) fn load_flash_state(
     backing: &mut impl Backing,
     layout: &Layout,
     journal: journal::FoundJournal,
-    expectation: Expectation,
+    expectation: LoadSettings,
 ) -> io::Result<LoadedFlash> {
     let geometry = layout.geometry.clone();
-    let retain = RetainedFields { data_bytes: false, packed_bytes: false, ..RetainedFields::ALL };
+    let retain =
+        RetainedFields { keeps_data_bytes: false, keeps_packed_page_bytes: false, ..RetainedFields::ALL };
     let mut loader = Loader {
         expectation,
         layout,
@@ -123,7 +124,7 @@ pub(super) fn load(
             torn_pages: Vec::new(),
             damaged_pages: Vec::new(),
             findings: Vec::new(),
-            left_out: SkippedMetadata::default(),
+            skipped_metadata: SkippedMetadata::default(),
             verified_pages: 0,
             repaired_records: journal.repaired_records,
         },
@@ -136,7 +137,7 @@ pub(super) fn load(
 }
 
 struct Loader<'a, B> {
-    expectation: Expectation,
+    expectation: LoadSettings,
     layout: &'a Layout,
     backing: &'a mut B,
     /// Number of the journal's last record.
@@ -157,32 +158,37 @@ impl<B: Backing> Loader<'_, B> {
     /// Whether a crash of the server machine may have left a page half programmed. `number` is that of the journal
     /// record for which the page was programmed.
     fn may_be_half_programmed(&self, number: u64) -> bool {
-        number > self.expectation.durable_up_to_record
+        number > self.expectation.last_durable_record_number
     }
 
     /// Loads all state words (NVRAM and blocks) from their sectors, and applies the changes of the journal's records.
     fn load_state_words(&mut self, journal: journal::FoundJournal) {
         let (mut state, mut generations) = (Vec::new(), Vec::new());
-        for from in (0..self.layout.sector_count()).step_by(SECTORS_PER_READ as usize) {
-            let (count, at) =
-                (SECTORS_PER_READ.min(self.layout.sector_count() - from), from * STATE_SECTOR_BYTES as u64);
+        for from in (0..self.layout.state_sector_count()).step_by(STATE_SECTORS_PER_READ as usize) {
+            let (count, at) = (
+                STATE_SECTORS_PER_READ.min(self.layout.state_sector_count() - from),
+                from * STATE_SECTOR_BYTES as u64,
+            );
             let sides = METADATA_COPIES
                 .map(|side| self.read_entries_of_copy(side, ImageFile::Nvram, at, count as usize));
             for k in 0..count {
                 let copies = sides.each_ref().map(|side| side[k as usize]);
-                let sector = self.choose_sector(from + k, &copies, &journal);
+                let sector = self.choose_sector_copy(from + k, &copies, &journal);
                 if sector.is_none() {
                     let first = (from + k) * STATE_SECTOR_WORDS as u64;
-                    self.loaded.left_out.state_words.extend(first..first + STATE_SECTOR_WORDS as u64);
+                    self.loaded
+                        .skipped_metadata
+                        .unknown_state_word_indices
+                        .extend(first..first + STATE_SECTOR_WORDS as u64);
                 }
                 state.extend_from_slice(
-                    sector.as_ref().map_or(&[0; STATE_SECTOR_WORDS], |sector| &sector.words),
+                    sector.as_ref().map_or(&[0; STATE_SECTOR_WORDS], |sector| &sector.state_words),
                 );
-                generations.push(sector.map_or(0, |sector| sector.generation));
+                generations.push(sector.map_or(0, |sector| sector.journal_generation));
             }
         }
         state.truncate(self.layout.state_word_count() as usize);
-        let left_out = &mut self.loaded.left_out.state_words;
+        let left_out = &mut self.loaded.skipped_metadata.unknown_state_word_indices;
         left_out.split_off(&self.layout.state_word_count());
         for index in journal.changed_words() {
             left_out.remove(&index);
@@ -204,10 +210,10 @@ impl<B: Backing> Loader<'_, B> {
         count: usize,
     ) -> Vec<[u8; BYTES]> {
         let mut entries = vec![[0; BYTES]; count];
-        if !side.read(self.backing, self.layout, file, entries.as_flattened_mut(), at) {
+        if !side.read_metadata(self.backing, self.layout, file, entries.as_flattened_mut(), at) {
             // Entry by entry: the disk may have lost only some of them, and a file may be cut short.
             for (at, entry) in (at..).step_by(BYTES).zip(&mut entries) {
-                if !side.read(self.backing, self.layout, file, entry, at) {
+                if !side.read_metadata(self.backing, self.layout, file, entry, at) {
                     entry.fill(0xff);
                 }
             }
@@ -217,29 +223,31 @@ impl<B: Backing> Loader<'_, B> {
 
     /// Chooses the newer copy of a sector of state words among those that the journal accepts, and repairs the other
     /// copy. `None` if neither copy is accepted.
-    fn choose_sector(
+    fn choose_sector_copy(
         &mut self,
         index: u64,
         copies: &[[u8; STATE_SECTOR_BYTES]; 2],
         journal: &journal::FoundJournal,
     ) -> Option<StateSector> {
         let accepted = copies.each_ref().map(|bytes| {
-            self.layout.decode_sector(index, bytes).filter(|sector| journal.accepts_sector(sector))
+            self.layout
+                .decode_state_sector(index, bytes)
+                .filter(|sector| journal.accepts_state_sector(sector))
         });
         let newest = accepted
             .iter()
             .flatten()
-            .max_by_key(|sector| (sector.generation, sector.last_journal_record))
+            .max_by_key(|sector| (sector.journal_generation, sector.last_journal_record_number))
             .cloned();
         let Some(sector) = &newest else {
             self.add_finding(format!("both copies of sector {index} of the NVRAM are damaged"));
             return None;
         };
-        let bytes = self.layout.encode_sector(index, sector);
+        let bytes = self.layout.encode_state_sector(index, sector);
         for (side, copy) in METADATA_COPIES.into_iter().zip(copies) {
             if *copy != bytes {
                 let at = index * STATE_SECTOR_BYTES as u64;
-                side.repair(self.backing, self.layout, ImageFile::Nvram, &bytes, at);
+                side.repair_metadata(self.backing, self.layout, ImageFile::Nvram, &bytes, at);
                 self.loaded.repaired_records += 1;
             }
         }
@@ -250,7 +258,7 @@ impl<B: Backing> Loader<'_, B> {
         let index = self.layout.block_word_index(id);
         let word = self.loaded.journal.state_words()[index as usize];
         let pages = self.layout.geometry.block_pages();
-        let is_left_out = self.loaded.left_out.state_words.contains(&index);
+        let is_left_out = self.loaded.skipped_metadata.unknown_state_word_indices.contains(&index);
         let record =
             BlockRecord::decode(word).filter(|record| record.programmed_pages <= pages && !is_left_out);
         let Some(record) = record else {
@@ -267,7 +275,7 @@ impl<B: Backing> Loader<'_, B> {
         let mut block = self.read_block(id, record);
         self.remove_damaged_oob_records(&mut block);
         if self.continues_after_damage() {
-            self.load_into_model(&block)?;
+            self.load_block_into_model(&block)?;
         }
         Ok(())
     }
@@ -299,8 +307,8 @@ impl<B: Backing> Loader<'_, B> {
             BlockRecord { health: BlockHealth::Good, erase_count: erases, programmed_pages: programmed };
         let mut block = self.read_block(id, record);
         self.remove_damaged_oob_records(&mut block);
-        self.loaded.left_out.blocks.push((id, page_kind_of_block(&block)));
-        self.load_into_model(&block)
+        self.loaded.skipped_metadata.blocks.push((id, page_kind_of_block(&block)));
+        self.load_block_into_model(&block)
     }
 
     /// Reads the OOB records that were written since the block's last erase, each from a copy whose checksum is right.
@@ -312,7 +320,7 @@ impl<B: Backing> Loader<'_, B> {
         let page = |k: u32| {
             let ppn = Ppn(first.0 + k);
             let copies = sides.each_ref().map(|side| side[k as usize]);
-            self.choose_oob(ppn, &copies, record)
+            self.choose_oob_copy(ppn, &copies, record)
         };
         let pages = (0..count).map(page).collect();
         FoundBlock { id, record, pages }
@@ -320,7 +328,7 @@ impl<B: Backing> Loader<'_, B> {
 
     /// Chooses the copy of a page's OOB record that was written since the block's last erase, and repairs the other
     /// copy. If only one copy marks the page torn, the page is torn. `None` if the page is erased or no copy is valid.
-    fn choose_oob(
+    fn choose_oob_copy(
         &mut self,
         ppn: Ppn,
         copies: &[[u8; RECORD_BYTES]; 2],
@@ -359,7 +367,7 @@ impl<B: Backing> Loader<'_, B> {
         };
         for ((side, copy), slot) in METADATA_COPIES.into_iter().zip(copies).zip(&slots) {
             if *copy != bytes && (chosen.is_some() || is_wrong(slot)) {
-                side.repair(
+                side.repair_metadata(
                     self.backing,
                     self.layout,
                     ImageFile::Flash,
@@ -390,7 +398,7 @@ impl<B: Backing> Loader<'_, B> {
             if let Some(sentence) = contradiction {
                 self.add_finding(sentence);
                 block.pages[k] = None;
-                self.loaded.left_out.pages.push((ppn, kind));
+                self.loaded.skipped_metadata.pages.push((ppn, kind));
             }
         }
     }
@@ -411,7 +419,7 @@ impl<B: Backing> Loader<'_, B> {
             ));
         }
         let oob = record.oob?;
-        if !oob.kind.describes_block() && kind != Some(oob.kind) {
+        if !oob.kind.is_head_or_tail() && kind != Some(oob.kind) {
             return Some(format!(
                 "the OOB of page {ppn} names another kind of page than block {block} holds"
             ));
@@ -421,7 +429,7 @@ impl<B: Backing> Loader<'_, B> {
     }
 
     /// Brings a block of the flash model into the state that was found in the files: erase count, programs, health.
-    fn load_into_model(&mut self, block: &FoundBlock) -> io::Result<()> {
+    fn load_block_into_model(&mut self, block: &FoundBlock) -> io::Result<()> {
         let first = self.layout.geometry.first_page(block.id).0;
         self.loaded.model.set_erase_count(block.id, block.record.erase_count);
         for k in 0..block.used_pages() {
@@ -436,7 +444,7 @@ impl<B: Backing> Loader<'_, B> {
         }
         match block.record.health {
             BlockHealth::HalfErased => self.loaded.model.tear_erase(block.id),
-            BlockHealth::Condemned => self.loaded.model.condemn(block.id),
+            BlockHealth::Condemned => self.loaded.model.mark_program_failed(block.id),
             BlockHealth::Good | BlockHealth::Bad => {}
         }
         Ok(())
@@ -453,7 +461,7 @@ impl<B: Backing> Loader<'_, B> {
             self.loaded.model.program_lost(ppn, oob, &[]).expect("the model takes what a block holds");
             return Ok(());
         }
-        let content = Content::Descriptor(Descriptor::of_fingerprint(oob.fingerprint));
+        let content = Content::Descriptor(ContentDescriptor::of_fingerprint(oob.fingerprint));
         self.loaded.model.program(ppn, oob, content).expect("the model takes what a block holds");
         Ok(())
     }
@@ -497,7 +505,7 @@ impl<B: Backing> Loader<'_, B> {
 /// left aside. `None` if there is no such page.
 fn page_kind_of_block(block: &FoundBlock) -> Option<PageKind> {
     let kinds = block.pages.iter().flatten().filter_map(|record| record.oob).map(|oob| oob.kind);
-    kinds.into_iter().find(|kind| !kind.describes_block())
+    kinds.into_iter().find(|kind| !kind.is_head_or_tail())
 }
 
 /// Reads the spare bytes of a page from a copy that matches their checksum; `None` if neither copy does.
@@ -514,8 +522,8 @@ pub(super) fn read_spare(
     let at = layout.spare_area_offset(ppn);
     let mut sides = METADATA_COPIES.into_iter();
     let is_found = sides.any(|side| {
-        side.read(backing, layout, ImageFile::Flash, &mut spare, at)
-            && layout.is_spare_whole(ppn, record, &spare)
+        side.read_metadata(backing, layout, ImageFile::Flash, &mut spare, at)
+            && layout.matches_spare_crc(ppn, record, &spare)
     });
     is_found.then_some(spare)
 }

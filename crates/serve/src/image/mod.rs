@@ -46,7 +46,7 @@ use layout::{
     FORMAT_VERSION, Layout, MAX_CONFIG_BYTES, RECORD_BYTES, STATE_SECTOR_WORDS, SUPERBLOCK_BYTES, Session,
     Superblock, SuperblockError,
 };
-use load::{Expectation, LoadedFlash, load};
+use load::{LoadSettings, LoadedFlash, load_flash_state};
 pub use nand::FileNand;
 pub use repair::{RepairReport, repair};
 pub use resize::resize;
@@ -72,7 +72,7 @@ pub struct OpenOptions {
 #[derive(Clone, Debug, Default)]
 pub struct OpenReport {
     /// Whether the last session ended without closing the image.
-    pub was_unclean: bool,
+    pub was_shut_down_uncleanly: bool,
     /// Whether the host machine was restarted after an unclean session of durability `process`. If so, the last writes
     /// of that session may be lost.
     pub host_restarted: bool,
@@ -92,7 +92,7 @@ pub struct OpenReport {
     /// Logical pages whose newest version cannot be proven. Empty unless the image is rescued. The device reads them as
     /// zeros, so a server has to refuse reads of them
     /// ([`FlashDevice::refuse_reads_of_unproven_pages`](crate::FlashDevice::refuse_reads_of_unproven_pages)).
-    pub unproven_lpns: BTreeSet<Lpn>,
+    pub lpns_with_unproven_version: BTreeSet<Lpn>,
 }
 
 /// An open image: a device over the files of the image.
@@ -134,10 +134,10 @@ impl Image {
     ///
     /// # Errors
     /// As [`Image::open`]; damage after which no logical page can be proven.
-    pub fn rescue_on(view: impl Backing) -> Result<Self, ImageError> {
+    pub fn rescue_on(backing: impl Backing) -> Result<Self, ImageError> {
         // The changes of a view are lost with it, so its durability does not matter.
         let options = OpenOptions { durability: Some(Durability::Process) };
-        report_panic_as_damage(|| Self::recover_on(view, options, true)).map_err(|error| match error {
+        report_panic_as_damage(|| Self::recover_on(backing, options, true)).map_err(|error| match error {
             ImageError::Damaged { findings } => ImageError::Lost { findings },
             error => error,
         })
@@ -152,9 +152,10 @@ impl Image {
         let mut report = found.open_report();
         let superblock = found.superblock.clone();
         let layout = found.layout.clone();
-        let mut loaded = found.load(&mut backing, LoadMode { verifies_all: false, rescues })?;
+        let mut loaded = found.load(&mut backing, LoadMode { verifies_all_data: false, rescues })?;
         if rescues {
-            report.unproven_lpns = rescue::leave_out_unproven(&mut loaded, &superblock, &layout)?;
+            report.lpns_with_unproven_version =
+                rescue::unmap_unproven_pages(&mut loaded, &superblock, &layout)?;
             report.findings = std::mem::take(&mut loaded.findings);
         } else if !loaded.findings.is_empty() {
             return Err(ImageError::Damaged { findings: loaded.findings });
@@ -168,14 +169,15 @@ impl Image {
             boot_id: current_boot_id(),
             unsafe_shutdowns: report.unsafe_shutdowns,
             session_count: report.session_count,
-            last_journal_record: 0,
+            last_journal_record_number: 0,
         };
         let durability = session.durability;
         let mut nand = FileNand::new(backing, layout, loaded, session);
         // The half-programmed pages are sealed before the session begins: after that no recovery would look for them.
         let repaired = torn.into_iter().try_for_each(|(ppn, epoch)| nand.mark_page_torn(ppn, epoch));
         repaired.and_then(|()| nand.begin_session()).map_err(|_| medium_failure(&nand))?;
-        let RecoveredDevice { device, recovery, config, endurance_cycles } = recover(nand, &superblock)?;
+        let RecoveredDevice { device, recovery, config_toml: config, endurance_cycles } =
+            recover(nand, &superblock)?;
         report.recovery = recovery;
         Ok(Self { device, superblock, durability, report, config_toml: config, endurance_cycles })
     }
@@ -203,7 +205,7 @@ impl Image {
     /// # Panics
     /// If the image was opened on a backing of another type.
     pub fn into_backing<B: Backing>(self) -> B {
-        FileNand::out_of(self.device).into_backing()
+        FileNand::take_out_of_device(self.device).into_backing()
     }
 }
 
@@ -214,7 +216,7 @@ impl Image {
 pub fn close(mut device: LiveDevice) -> Result<(), ImageError> {
     let flushed = device.flush();
     let nand = device.ftl_mut().store_mut().nand_mut();
-    if nand.last_refusal().is_none() {
+    if nand.last_os_refusal().is_none() {
         flushed?;
     }
     nand.end_session().map_err(|_| medium_failure(nand.as_ref()))
@@ -249,7 +251,7 @@ fn device_parts_of(config: &Config, superblock: &Superblock) -> Result<(Parts, u
 }
 
 fn medium_failure(medium: &dyn Medium) -> ImageError {
-    ImageError::Setting(medium.last_refusal().map_or_else(
+    ImageError::Setting(medium.last_os_refusal().map_or_else(
         || "its files could not be read or written; open the image again".to_owned(),
         |refused| refused.message.clone(),
     ))
@@ -270,7 +272,7 @@ fn report_panic_as_damage<T>(work: impl FnOnce() -> Result<T, ImageError>) -> Re
 struct RecoveredDevice {
     device: LiveDevice,
     recovery: RecoveryReport,
-    config: String,
+    config_toml: String,
     endurance_cycles: u32,
 }
 
@@ -287,29 +289,30 @@ fn recover<B: Backing>(
         _ if parts.content.chunks.is_some() => {}
         Durability::Process => nand.set_max_waiting_erases(u32::MAX),
         Durability::Host => {
-            parts.gc.low_free_blocks = parts.gc.low_free_blocks.max(free_blocks_for_erase_groups(superblock));
+            parts.gc.low_free_blocks =
+                parts.gc.low_free_blocks.max(free_blocks_per_pool_for_joint_erases(superblock));
             config.gc.low_blocks = Some(parts.gc.low_free_blocks);
             nand.set_max_waiting_erases(parts.gc.low_free_blocks.saturating_sub(GC_RESERVE_BLOCKS));
         }
     }
-    let options = DeviceOptions { buffer: config.configured_buffer() };
+    let options = DeviceOptions { buffer: config.configured_write_buffer() };
     let medium: Box<dyn Medium> = Box::new(nand);
     let mut device = Device::new(medium, superblock.logical_pages, &parts, options)?;
-    let recovery = device.recover().map_err(|error| match device.ftl().store().nand().last_refusal() {
+    let recovery = device.recover().map_err(|error| match device.ftl().store().nand().last_os_refusal() {
         Some(refused) => ImageError::Setting(refused.message.clone()),
         None => error.into(),
     })?;
-    Ok(RecoveredDevice { device, recovery, config: config.to_toml(), endurance_cycles })
+    Ok(RecoveredDevice { device, recovery, config_toml: config.to_toml(), endurance_cycles })
 }
 
 /// Returns the number of free blocks per pool that GC of a `host` session keeps ready, so that several erases can share
 /// one sync. It is an eighth of the spare blocks, which costs little write amplification, and at most 32 blocks in all
 /// pools.
-fn free_blocks_for_erase_groups(superblock: &Superblock) -> u32 {
-    const FREE_BLOCKS_MAX: u32 = 32;
+fn free_blocks_per_pool_for_joint_erases(superblock: &Superblock) -> u32 {
+    const FREE_BLOCKS_OF_ALL_POOLS_MAX: u32 = 32;
     let Superblock { geometry, logical_pages, .. } = superblock;
     let spare = geometry.blocks().saturating_sub(logical_pages.div_ceil(geometry.block_pages()));
-    spare.div_ceil(8).min(FREE_BLOCKS_MAX) / geometry.pools()
+    spare.div_ceil(8).min(FREE_BLOCKS_OF_ALL_POOLS_MAX) / geometry.allocation_pools()
 }
 
 fn io_error<'a>(
@@ -331,7 +334,7 @@ fn current_boot_id() -> [u8; 16] {
 #[derive(Clone, Copy)]
 struct LoadMode {
     /// Whether the data of all pages is compared with its checksum.
-    verifies_all: bool,
+    verifies_all_data: bool,
     /// Whether metadata that is damaged in both copies is left out, instead of being an error.
     rescues: bool,
 }
@@ -355,21 +358,21 @@ impl FoundImage {
         let (mut session, of_session) = read_session(backing, &layout);
         let damaged = |finding| ImageError::Damaged { findings: vec![finding] };
         let journal = if rescues {
-            let last = rescue::newest_record_number(backing, &layout, &session);
+            let last = rescue::newest_journal_record_number(backing, &layout, &session);
             journal::salvage_newest_records(backing, &layout, last)
         } else {
             journal::read(backing, &layout).map_err(damaged)?
         };
-        if session.was_closed && session.last_journal_record > journal.last_record_number() {
+        if session.was_closed && session.last_journal_record_number > journal.last_record_number() {
             return Err(damaged(format!(
                 "both copies of the journal lack their end: the last record found is {}, but the image was closed \
                  after record {}",
                 journal.last_record_number(),
-                session.last_journal_record
+                session.last_journal_record_number
             )));
         }
         // A later session may have begun and left no session record.
-        session.was_closed &= session.last_journal_record == journal.last_record_number();
+        session.was_closed &= session.last_journal_record_number == journal.last_record_number();
         let boot = current_boot_id();
         let is_other_boot = session.boot_id != boot && session.boot_id != [0; 16] && boot != [0; 16];
         let host_restarted =
@@ -380,7 +383,7 @@ impl FoundImage {
 
     fn open_report(&self) -> OpenReport {
         OpenReport {
-            was_unclean: !self.session.was_closed,
+            was_shut_down_uncleanly: !self.session.was_closed,
             host_restarted: self.host_restarted,
             unsafe_shutdowns: self.session.unsafe_shutdowns + u64::from(!self.session.was_closed),
             session_count: self.session.session_count + 1,
@@ -391,18 +394,18 @@ impl FoundImage {
 
     /// Loads the state of the flash, with a list of the damage that cannot be repaired.
     fn load(self, backing: &mut impl Backing, loading: LoadMode) -> Result<LoadedFlash, ImageError> {
-        let LoadMode { verifies_all, rescues } = loading;
+        let LoadMode { verifies_all_data: verifies_all, rescues } = loading;
         let Self { superblock, layout, session, journal, host_restarted, .. } = self;
         let is_host = !session.was_closed && session.durability == Durability::Host;
         let whole_up_to = if is_host || host_restarted { journal.synced_record_number() } else { u64::MAX };
         let logical_pages = superblock.logical_pages;
-        let expectation = Expectation {
-            durable_up_to_record: whole_up_to,
+        let expectation = LoadSettings {
+            last_durable_record_number: whole_up_to,
             verifies_all_data: verifies_all,
             logical_pages,
             skips_damaged_metadata: rescues,
         };
-        let loaded = load(backing, &layout, journal, expectation);
+        let loaded = load_flash_state(backing, &layout, journal, expectation);
         let mut loaded = loaded.map_err(io_error(backing, "read", ImageFile::Flash))?;
         if session.was_closed {
             loaded.journal.note_synced();
@@ -442,7 +445,7 @@ fn read_superblock(backing: &mut impl Backing) -> Result<(Superblock, u64), Imag
     let found = [Superblock::decode(&home), Superblock::decode(&mirror)];
     let superblock = match &found {
         // The superblock of another image is whole, too, but has another salt.
-        [Ok(home), Ok(mirror)] if home != mirror && !is_of_this_image(backing, home) => mirror.clone(),
+        [Ok(home), Ok(mirror)] if home != mirror && !belongs_to_this_image(backing, home) => mirror.clone(),
         [Ok(superblock), _] | [Err(_), Ok(superblock)] => superblock.clone(),
         [Err(SuperblockError::Version(found)), _] => {
             return Err(ImageError::Version { found: *found, known: FORMAT_VERSION });
@@ -460,7 +463,7 @@ fn read_superblock(backing: &mut impl Backing) -> Result<(Superblock, u64), Imag
     let mut repaired = 0;
     for (side, found) in METADATA_COPIES.into_iter().zip(found) {
         if found.as_ref() != Ok(&superblock) {
-            side.repair(backing, &layout, ImageFile::Superblock, &bytes, 0);
+            side.repair_metadata(backing, &layout, ImageFile::Superblock, &bytes, 0);
             repaired += 1;
         }
     }
@@ -469,15 +472,15 @@ fn read_superblock(backing: &mut impl Backing) -> Result<(Superblock, u64), Imag
 
 /// Whether a superblock belongs to this image: the checksum of a copy of the session record is right under the
 /// superblock's salt.
-fn is_of_this_image(backing: &impl Backing, superblock: &Superblock) -> bool {
+fn belongs_to_this_image(backing: &impl Backing, superblock: &Superblock) -> bool {
     let layout = Layout::new(superblock);
     METADATA_COPIES.into_iter().any(|side| read_session_copy(backing, &layout, side).is_some())
 }
 
 fn read_session_copy(backing: &impl Backing, layout: &Layout, side: MetadataCopy) -> Option<Session> {
     let mut bytes = [0; RECORD_BYTES];
-    let is_read = side.read(backing, layout, ImageFile::Session, &mut bytes, 0);
-    is_read.then(|| Session::decode(&bytes, layout.salt)).flatten()
+    let is_read = side.read_metadata(backing, layout, ImageFile::Session, &mut bytes, 0);
+    is_read.then(|| Session::decode(&bytes, layout.checksum_salt)).flatten()
 }
 
 /// Extends a flash file that was cut short to its full length. Pages whose data was cut off are then damaged, each by
@@ -500,12 +503,12 @@ fn read_session(backing: &mut impl Backing, layout: &Layout) -> (Session, u64) {
     let newest = found
         .into_iter()
         .flatten()
-        .max_by_key(|session| (session.session_count, session.last_journal_record));
+        .max_by_key(|session| (session.session_count, session.last_journal_record_number));
     let session = newest.unwrap_or(Session { durability: Durability::Host, ..Session::default() });
     let mut repaired = 0;
     for (side, found) in METADATA_COPIES.into_iter().zip(found) {
         if found != Some(session) {
-            side.repair(backing, layout, file, &session.encode(layout.salt), 0);
+            side.repair_metadata(backing, layout, file, &session.encode(layout.checksum_salt), 0);
             repaired += 1;
         }
     }

@@ -35,7 +35,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use wearwell::address::{BlockId, Ppn};
-use wearwell::data::{Content, Descriptor, Fingerprint};
+use wearwell::data::{Content, ContentDescriptor, Fingerprint};
 use wearwell::nand::{CopyRun, FaultInjectable, Geometry, Nand, NandError, Oob, SimNand};
 
 use super::backing::{Backing, Files, ImageFile};
@@ -58,7 +58,7 @@ const WAITING_PROGRAM_BYTES_MAX: usize = 2 << 20;
 const WAITING_EPOCHS_MAX: usize = 8;
 /// Bytes of written pages after which the disk is asked to begin writing them, ahead of the next sync, in a `host`
 /// session.
-const BEGIN_SYNC_BYTES: usize = 1 << 20;
+const BYTES_BEFORE_BEGIN_SYNC: usize = 1 << 20;
 
 /// Files of an image that change while the image is open, except the session file.
 const MEDIUM_FILES: [ImageFile; 4] =
@@ -69,7 +69,7 @@ const MEDIUM_FILES: [ImageFile; 4] =
 pub struct FileNand<B = Files> {
     backing: B,
     layout: Layout,
-    model: SimNand,
+    flash_model: SimNand,
     page_checksums: Vec<PageChecksum>,
     /// Session record of the present session, as stored in the file `session`.
     session: Session,
@@ -98,45 +98,45 @@ pub struct FileNand<B = Files> {
 /// Blocks whose erase waits, counted for each pool (set of planes that share blocks).
 #[derive(Debug, Default)]
 struct WaitingErases {
-    blocks: BTreeSet<u32>,
+    waiting_blocks: BTreeSet<u32>,
     /// Number of blocks in each pool whose erase waits.
-    blocks_per_pool: Vec<u32>,
+    waiting_blocks_per_pool: Vec<u32>,
     /// Most blocks of one pool whose erase may wait in one epoch (batch of operations). If it is 0, every erase ends
     /// the epoch.
-    max_blocks_per_pool: u32,
+    max_waiting_blocks_per_pool: u32,
 }
 
 impl WaitingErases {
     fn insert(&mut self, block: BlockId) {
-        self.blocks.insert(block.0);
-        let pool = block.index() % self.blocks_per_pool.len();
-        self.blocks_per_pool[pool] += 1;
+        self.waiting_blocks.insert(block.0);
+        let pool = block.index() % self.waiting_blocks_per_pool.len();
+        self.waiting_blocks_per_pool[pool] += 1;
     }
 
-    fn has_too_many(&self) -> bool {
-        self.blocks_per_pool.iter().any(|&count| count > self.max_blocks_per_pool)
+    fn has_too_many_blocks(&self) -> bool {
+        self.waiting_blocks_per_pool.iter().any(|&count| count > self.max_waiting_blocks_per_pool)
     }
 
     fn clear(&mut self) {
-        self.blocks.clear();
-        self.blocks_per_pool.fill(0);
+        self.waiting_blocks.clear();
+        self.waiting_blocks_per_pool.fill(0);
     }
 }
 
 impl<B: Backing> FileNand<B> {
     pub(super) fn new(backing: B, layout: Layout, loaded: LoadedFlash, session: Session) -> Self {
         let LoadedFlash { model, page_checksums: guards, journal, .. } = loaded;
-        let of_pool = vec![0; layout.geometry.pools() as usize];
+        let of_pool = vec![0; layout.geometry.allocation_pools() as usize];
         let mut nand = Self {
             backing,
             layout,
-            model,
+            flash_model: model,
             page_checksums: guards,
             session,
             waiting_epochs: VecDeque::from([Epoch::new(journal.last_record_number() + 1)]),
             run_buffers: RunBuffers::default(),
             waiting_program_bytes: 0,
-            waiting_erases: WaitingErases { blocks_per_pool: of_pool, ..WaitingErases::default() },
+            waiting_erases: WaitingErases { waiting_blocks_per_pool: of_pool, ..WaitingErases::default() },
             journal,
             metadata_blocks: BTreeSet::new(),
             has_unsynced_writes: [true; ImageFile::ALL.len()],
@@ -164,7 +164,7 @@ impl<B: Backing> FileNand<B> {
             }
             // All pages of a block are of one kind.
             let mut pages = (first.0..first.0 + record.programmed_pages).map(Ppn);
-            let readable = pages.find_map(|ppn| self.model.probe_page(ppn).ok().flatten());
+            let readable = pages.find_map(|ppn| self.flash_model.probe_page(ppn).ok().flatten());
             if readable.is_some_and(|oob| !oob.kind.is_host_data()) {
                 self.metadata_blocks.insert(block.0);
             }
@@ -174,12 +174,12 @@ impl<B: Backing> FileNand<B> {
     /// Returns the state (health, erase count, programmed pages) of a block that is not half erased.
     fn block_record(&self, block: BlockId) -> BlockRecord {
         let health = match () {
-            () if self.model.is_bad(block) => BlockHealth::Bad,
-            () if self.model.is_condemned(block) => BlockHealth::Condemned,
+            () if self.flash_model.is_bad(block) => BlockHealth::Bad,
+            () if self.flash_model.has_failed_program(block) => BlockHealth::Condemned,
             () => BlockHealth::Good,
         };
-        let programmed = self.model.programmed_pages(block);
-        BlockRecord { health, erase_count: self.model.erase_count(block), programmed_pages: programmed }
+        let programmed = self.flash_model.programmed_pages(block);
+        BlockRecord { health, erase_count: self.flash_model.erase_count(block), programmed_pages: programmed }
     }
 
     /// Returns the durability of the present session of the image.
@@ -193,12 +193,12 @@ impl<B: Backing> FileNand<B> {
     }
 
     /// Bytes of RAM that an open image needs per flash page.
-    pub const RAM_BYTES_PER_PAGE: u64 = 28 + size_of::<PageChecksum>() as u64 + 8;
+    pub const RAM_BYTES_PER_FLASH_PAGE: u64 = 28 + size_of::<PageChecksum>() as u64 + 8;
 
     /// Sets how many erased blocks of one pool may wait together to be written. In a `host` session the engine has to
     /// keep more free blocks than that in each pool, because a program of a block whose erase still waits needs a sync.
     pub fn set_max_waiting_erases(&mut self, blocks_of_a_pool: u32) {
-        self.waiting_erases.max_blocks_per_pool = blocks_of_a_pool;
+        self.waiting_erases.max_waiting_blocks_per_pool = blocks_of_a_pool;
     }
 
     /// Begins the session: writes the session record. In a `host` session all files are synced first.
@@ -212,7 +212,7 @@ impl<B: Backing> FileNand<B> {
     }
 
     fn write_session(&mut self) -> Result<(), OsRefusal> {
-        let bytes = self.session.encode(self.layout.salt);
+        let bytes = self.session.encode(self.layout.checksum_salt);
         self.write_both_copies(ImageFile::Session, &bytes, 0)?;
         self.sync_files(&[ImageFile::Session, ImageFile::Mirror])
     }
@@ -220,7 +220,7 @@ impl<B: Backing> FileNand<B> {
     /// Marks a page torn (consumed and unreadable) in the files, after a crash of the host machine left it half
     /// programmed.
     pub(super) fn mark_page_torn(&mut self, ppn: Ppn, epoch: u32) -> Result<(), NandError> {
-        self.write_now(|nand| nand.write_torn(ppn, epoch))
+        self.write_now(|nand| nand.write_torn_mark(ppn, epoch))
     }
 
     /// Returns the medium of the device of an image.
@@ -245,7 +245,7 @@ impl<B: Backing> FileNand<B> {
     ///
     /// # Panics
     /// As [`FileNand::of`].
-    pub fn out_of(device: LiveDevice) -> Self {
+    pub fn take_out_of_device(device: LiveDevice) -> Self {
         let medium: Box<dyn Any> = device.into_nand();
         *medium.downcast().expect("the image is stored in this kind of backing")
     }
@@ -275,15 +275,15 @@ impl<B: Backing> FileNand<B> {
     /// medium and returned as a loss of power.
     fn write_now(&mut self, work: impl FnOnce(&mut Self) -> Result<(), OsRefusal>) -> Result<(), NandError> {
         let done = work(self);
-        self.note_refusal(done).map_err(|_| NandError::PowerLost)
+        self.remember_os_refusal(done).map_err(|_| NandError::PowerLost)
     }
 
-    fn note_refusal(&mut self, done: Result<(), OsRefusal>) -> Result<(), OsRefusal> {
+    fn remember_os_refusal(&mut self, done: Result<(), OsRefusal>) -> Result<(), OsRefusal> {
         self.last_refusal = done.clone().err();
         done
     }
 
-    fn refusal_of(&self, doing: &str, file: ImageFile, error: &io::Error) -> OsRefusal {
+    fn os_refusal_of(&self, doing: &str, file: ImageFile, error: &io::Error) -> OsRefusal {
         let place = self.backing.path_for_messages(file);
         let is_full = matches!(
             error.kind(),
@@ -298,13 +298,13 @@ impl<B: Backing> FileNand<B> {
         OsRefusal {
             message: format!("cannot {doing} {place}: {error}; {advice}"),
             is_disk_full: is_full,
-            needs_reopen: is_final,
+            needs_image_reopen: is_final,
         }
     }
 
     fn write(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> Result<(), OsRefusal> {
         self.has_unsynced_writes[file as usize] = true;
-        self.backing.write(file, bytes, offset).map_err(|error| self.refusal_of("write", file, &error))
+        self.backing.write(file, bytes, offset).map_err(|error| self.os_refusal_of("write", file, &error))
     }
 
     /// Writes metadata to both copies: its own file and the mirror.
@@ -319,7 +319,7 @@ impl<B: Backing> FileNand<B> {
     fn sync_files(&mut self, files: &[ImageFile]) -> Result<(), OsRefusal> {
         let written: Vec<_> =
             files.iter().copied().filter(|&file| self.has_unsynced_writes[file as usize]).collect();
-        self.backing.sync_all(&written).map_err(|(file, error)| self.refusal_of("sync", file, &error))?;
+        self.backing.sync_all(&written).map_err(|(file, error)| self.os_refusal_of("sync", file, &error))?;
         for file in written {
             self.has_unsynced_writes[file as usize] = false;
         }
@@ -331,7 +331,7 @@ impl<B: Backing> FileNand<B> {
     }
 
     /// Marks a page as torn (consumed and unreadable) in the files.
-    fn write_torn(&mut self, ppn: Ppn, epoch: u32) -> Result<(), OsRefusal> {
+    fn write_torn_mark(&mut self, ppn: Ppn, epoch: u32) -> Result<(), OsRefusal> {
         let record = OobRecord::torn(epoch, self.journal.last_record_number() + 1);
         let bytes = self.layout.encode_oob(ppn, &record);
         self.write_both_copies(ImageFile::Flash, &bytes, self.layout.oob_record_offset(ppn))
@@ -356,7 +356,7 @@ impl<B: Backing> FileNand<B> {
     /// only the programs of the open epoch are written, since its journal record would need a sync that was not asked
     /// for.
     fn write_waiting_operations(&mut self) -> Result<(), OsRefusal> {
-        if let Some(refused) = self.last_refusal.as_ref().filter(|refused| refused.needs_reopen) {
+        if let Some(refused) = self.last_refusal.as_ref().filter(|refused| refused.needs_image_reopen) {
             return Err(refused.clone());
         }
         while self.waiting_epochs.len() > 1 {
@@ -377,8 +377,8 @@ impl<B: Backing> FileNand<B> {
     fn write_epoch(&mut self, mut epoch: Epoch, is_whole: bool) -> Result<(), OsRefusal> {
         let mut written = self.write_programs(&epoch);
         if written.is_ok() {
-            self.waiting_program_bytes -= epoch.program_bytes;
-            self.note_written_bytes(epoch.program_bytes);
+            self.waiting_program_bytes -= epoch.programmed_data_bytes;
+            self.note_written_bytes(epoch.programmed_data_bytes);
             epoch.remove_programs(&mut self.run_buffers);
             if is_whole && !epoch.is_empty() {
                 written = self.write_journal_record(&epoch);
@@ -397,7 +397,7 @@ impl<B: Backing> FileNand<B> {
     /// them before a sync needs it.
     fn note_written_bytes(&mut self, bytes: usize) {
         self.bytes_since_begin_sync += bytes;
-        if self.durability() == Durability::Host && self.bytes_since_begin_sync > BEGIN_SYNC_BYTES {
+        if self.durability() == Durability::Host && self.bytes_since_begin_sync > BYTES_BEFORE_BEGIN_SYNC {
             self.bytes_since_begin_sync = 0;
             self.backing.begin_sync(ImageFile::Flash);
         }
@@ -406,7 +406,7 @@ impl<B: Backing> FileNand<B> {
     /// Writes the programs of an epoch (batch of operations): all spare areas and data, then all OOB records.
     fn write_programs(&mut self, epoch: &Epoch) -> Result<(), OsRefusal> {
         for run in epoch.runs() {
-            if let Some(spare) = run.spare() {
+            if let Some(spare) = run.spare_areas() {
                 self.write_both_copies(
                     ImageFile::Flash,
                     spare,
@@ -415,9 +415,9 @@ impl<B: Backing> FileNand<B> {
             }
             let at = self.layout.data_offset(run.first_page());
             if run.is_metadata {
-                self.write_both_copies(ImageFile::Flash, run.data(), at)?;
+                self.write_both_copies(ImageFile::Flash, run.page_data(), at)?;
             } else {
-                self.write(ImageFile::Flash, run.data(), at)?;
+                self.write(ImageFile::Flash, run.page_data(), at)?;
             }
         }
         epoch.runs().try_for_each(|run| {
@@ -438,7 +438,7 @@ impl<B: Backing> FileNand<B> {
             self.journal.last_record_number() + 1,
             "each epoch has one record of the journal"
         );
-        let append = self.journal.prepare_append(&self.layout, epoch.word_changes.last_values(), syncs);
+        let append = self.journal.prepare_append(&self.layout, epoch.word_changes.last_word_values(), syncs);
         if let Some((offset, sectors)) = &append.sector_write {
             self.write_both_copies(ImageFile::Nvram, sectors, *offset)?;
         }
@@ -481,14 +481,14 @@ impl<B: Backing> FileNand<B> {
         if is_too_much && self.last_refusal.is_none() {
             // The next `write_deferred` reports the refusal.
             let written = self.write_waiting_operations();
-            let _ = self.note_refusal(written);
+            let _ = self.remember_os_refusal(written);
         }
     }
 
     /// Ends the epoch (batch of waiting operations) if a program of `block` has to become durable after an erase that
     /// waits in it.
-    fn order_after_erases(&mut self, block: BlockId, is_metadata: bool) {
-        let waiting = &self.waiting_erases.blocks;
+    fn order_program_after_erases(&mut self, block: BlockId, is_metadata: bool) {
+        let waiting = &self.waiting_erases.waiting_blocks;
         if !waiting.is_empty() && (is_metadata || waiting.contains(&block.0)) {
             self.end_epoch();
         }
@@ -499,7 +499,7 @@ impl<B: Backing> FileNand<B> {
     fn add_program(&mut self, ppn: Ppn, mut record: OobRecord, data: &[u8], spare: &[u8]) {
         let oob = record.oob.expect("a page that is programmed says whose it is");
         let (block, is_metadata) = (self.block_of(ppn), !oob.kind.is_host_data());
-        self.order_after_erases(block, is_metadata);
+        self.order_program_after_erases(block, is_metadata);
         if is_metadata {
             self.metadata_blocks.insert(block.0);
         }
@@ -531,7 +531,11 @@ impl<B: Backing> FileNand<B> {
     /// Checks the program of a page in the flash model and adds it, with data and spare bytes, to the waiting
     /// operations.
     fn program_page(&mut self, ppn: Ppn, oob: Oob, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
-        self.model.program(ppn, oob, Content::Descriptor(Descriptor::of_fingerprint(oob.fingerprint)))?;
+        self.flash_model.program(
+            ppn,
+            oob,
+            Content::Descriptor(ContentDescriptor::of_fingerprint(oob.fingerprint)),
+        )?;
         let record = self.oob_record_of(ppn, oob, data, spare);
         self.add_program(ppn, record, data, spare);
         Ok(())
@@ -539,7 +543,7 @@ impl<B: Backing> FileNand<B> {
 
     /// Returns the OOB record of a page that is to be programmed, without the number of its journal record.
     fn oob_record_of(&self, ppn: Ppn, oob: Oob, data: &[u8], spare: &[u8]) -> OobRecord {
-        let epoch = self.model.erase_count(self.block_of(ppn));
+        let epoch = self.flash_model.erase_count(self.block_of(ppn));
         OobRecord {
             block_erase_count: epoch,
             oob: Some(oob),
@@ -568,16 +572,16 @@ impl<B: Backing> FileNand<B> {
             self.damaged_ppns.insert(ppn.0);
             return NandError::Uncorrectable(ppn);
         }
-        self.last_refusal = Some(self.refusal_of("read", ImageFile::Flash, error));
+        self.last_refusal = Some(self.os_refusal_of("read", ImageFile::Flash, error));
         NandError::PowerLost
     }
 
     /// Reads the OOB record of a programmed page from whichever of its two copies is valid; `None` if neither is.
     fn load_oob_record(&self, ppn: Ppn) -> Option<OobRecord> {
-        let epoch = self.model.erase_count(self.block_of(ppn));
+        let epoch = self.flash_model.erase_count(self.block_of(ppn));
         METADATA_COPIES.into_iter().find_map(|side| {
             let (mut bytes, at) = ([0; RECORD_BYTES], self.layout.oob_record_offset(ppn));
-            if !side.read(&self.backing, &self.layout, ImageFile::Flash, &mut bytes, at) {
+            if !side.read_metadata(&self.backing, &self.layout, ImageFile::Flash, &mut bytes, at) {
                 return None;
             }
             match self.layout.decode_oob(ppn, &bytes) {
@@ -613,7 +617,7 @@ impl<B: Backing> FileNand<B> {
         let block = self.block_of(ppn);
         let page = PageToVerify {
             ppn,
-            block_erase_count: self.model.erase_count(block),
+            block_erase_count: self.flash_model.erase_count(block),
             data_crc,
             spare_bytes,
             is_metadata: self.metadata_blocks.contains(&block.0),
@@ -630,7 +634,7 @@ impl<B: Backing> FileNand<B> {
 
     /// Whether data and spare bytes of a page, as read, match their checksum.
     fn matches_checksum(&self, ppn: Ppn, data: &[u8], spare: &[u8]) -> bool {
-        let epoch = self.model.erase_count(self.block_of(ppn));
+        let epoch = self.flash_model.erase_count(self.block_of(ppn));
         self.layout.page_crc(ppn, epoch, data, spare) == self.page_checksums[ppn.index()].data_crc
     }
 
@@ -667,8 +671,8 @@ impl<B: Backing> FileNand<B> {
     /// Returns the source, the destination, and the OOB of the copy.
     fn begin_copy(&mut self, run: &CopyRun<'_>, k: usize) -> Result<(Ppn, Ppn, Oob), NandError> {
         let (from, to) = (run.source_pages[k], Ppn(run.first_destination.0 + k as u32));
-        let oob = self.model.read(from, &mut [])?;
-        Ok((from, to, Oob { owner: run.owners[k].0, sequence: run.first_sequence + k as u64, ..oob }))
+        let oob = self.flash_model.read(from, &mut [])?;
+        Ok((from, to, Oob { owner: run.owners[k].0, sequence_number: run.first_sequence + k as u64, ..oob }))
     }
 
     /// Copies page number `k` of a run by itself: reads and verifies the source, and programs the destination.
@@ -684,7 +688,7 @@ impl<B: Backing> FileNand<B> {
     /// whether they could be read.
     fn read_copy_sources(&mut self, run: &CopyRun<'_>, pages: &Range<usize>) -> bool {
         let to = Ppn(run.first_destination.0 + pages.start as u32);
-        self.order_after_erases(self.block_of(to), false);
+        self.order_program_after_erases(self.block_of(to), false);
         let page_bytes = self.layout.geometry.page_bytes as usize;
         let (epoch, room) =
             (self.waiting_epochs.back_mut().expect("there is always one"), &mut self.run_buffers);
@@ -706,7 +710,11 @@ impl<B: Backing> FileNand<B> {
             journal_record_number: last.journal_record_number,
             ..self.oob_record_of(to, oob, data, &[])
         };
-        self.model.program(to, oob, Content::Descriptor(Descriptor::of_fingerprint(oob.fingerprint)))?;
+        self.flash_model.program(
+            to,
+            oob,
+            Content::Descriptor(ContentDescriptor::of_fingerprint(oob.fingerprint)),
+        )?;
         let bytes = self.layout.encode_oob(to, &record);
         self.last_epoch().add_reserved_page(to, &bytes);
         self.note_program(to, &record);
@@ -715,7 +723,7 @@ impl<B: Backing> FileNand<B> {
 
     /// Reads pages that are given in any order; pages that are adjacent in the file are read together. An error does
     /// not tell which page failed.
-    fn read_scattered(&mut self, pages: &[Ppn], into: &mut [u8]) -> Result<(), NandError> {
+    fn read_pages_in_any_order(&mut self, pages: &[Ppn], into: &mut [u8]) -> Result<(), NandError> {
         let page_bytes = self.layout.geometry.page_bytes as usize;
         let mut order: Vec<usize> = (0..pages.len()).collect();
         order.sort_unstable_by_key(|&k| pages[k].0);
@@ -734,7 +742,7 @@ impl<B: Backing> FileNand<B> {
                 let read = self.backing.read_parts(ImageFile::Flash, &mut slices, at);
                 read.map_err(|error| self.handle_refused_read(sorted[done], &error))?;
                 for (&ppn, data) in sorted[run].iter().zip(&slices) {
-                    self.model.read(ppn, &mut [])?;
+                    self.flash_model.read(ppn, &mut [])?;
                     self.verify_page_data(ppn, data)?;
                 }
             }
@@ -744,7 +752,7 @@ impl<B: Backing> FileNand<B> {
     }
 
     /// Adds the state of a block that was marked bad or condemned to the waiting operations.
-    fn add_block_state(&mut self, block: BlockId) {
+    fn add_block_state_change(&mut self, block: BlockId) {
         let (index, record) = (self.layout.block_word_index(block), self.block_record(block));
         self.last_epoch().word_changes.set(index, record.encode());
         self.write_if_too_many_wait();
@@ -757,34 +765,34 @@ impl<B: Backing> Medium for FileNand<B> {
         self.write_now(|nand| {
             nand.sync_files(&MEDIUM_FILES)?;
             nand.session.was_closed = true;
-            nand.session.last_journal_record = nand.journal.last_record_number();
+            nand.session.last_journal_record_number = nand.journal.last_record_number();
             nand.write_session()
         })
     }
 
-    fn write_deferred(&mut self) -> Result<(), OsRefusal> {
+    fn write_deferred_operations(&mut self) -> Result<(), OsRefusal> {
         let written = self.write_waiting_operations();
-        self.note_refusal(written)
+        self.remember_os_refusal(written)
     }
 
-    fn last_refusal(&self) -> Option<&OsRefusal> {
+    fn last_os_refusal(&self) -> Option<&OsRefusal> {
         self.last_refusal.as_ref()
     }
 
-    fn set_punch_erased_blocks(&mut self, gives_back: bool) {
+    fn set_hole_punching(&mut self, gives_back: bool) {
         self.punches_erased_blocks = gives_back;
     }
 
     /// Copies the files of the image; the copy is an image that was closed cleanly.
-    fn copy_to(&mut self, directory: &Path) -> io::Result<()> {
-        self.write_deferred().map_err(|refused| io::Error::other(refused.message))?;
-        let mut copy = self.backing.copy_to(directory)?;
+    fn copy_image_to(&mut self, directory: &Path) -> io::Result<()> {
+        self.write_deferred_operations().map_err(|refused| io::Error::other(refused.message))?;
+        let mut copy = self.backing.copy_files_to(directory)?;
         let session = Session {
             was_closed: true,
-            last_journal_record: self.journal.last_record_number(),
+            last_journal_record_number: self.journal.last_record_number(),
             ..self.session
         };
-        let bytes = session.encode(self.layout.salt);
+        let bytes = session.encode(self.layout.checksum_salt);
         for side in METADATA_COPIES {
             let (file, offset) = side.location_of(&self.layout, ImageFile::Session, 0);
             copy.write(file, &bytes, offset)?;
@@ -796,7 +804,7 @@ impl<B: Backing> Medium for FileNand<B> {
 
 impl<B: Backing> Nand for FileNand<B> {
     fn geometry(&self) -> &Geometry {
-        self.model.geometry()
+        self.flash_model.geometry()
     }
 
     /// Programs a page with the bytes of `content`. Panics at content without bytes (a descriptor), which an image
@@ -812,10 +820,10 @@ impl<B: Backing> Nand for FileNand<B> {
     /// Programs a page whose data is lost, with zeros in place of the data. A reader that does not know of lost pages
     /// finds that the zeros do not match the checksum in the OOB record.
     fn program_lost(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
-        self.model.program_lost(ppn, oob, &[])?;
+        self.flash_model.program_lost(ppn, oob, &[])?;
         let spare = if spare.iter().all(|&byte| byte == 0) { &[] } else { spare };
         let data = vec![0; self.layout.geometry.page_bytes as usize];
-        let (epoch, spare_bytes) = (self.model.erase_count(self.block_of(ppn)), spare.len() as u16);
+        let (epoch, spare_bytes) = (self.flash_model.erase_count(self.block_of(ppn)), spare.len() as u16);
         let data_crc = !self.layout.page_crc(ppn, epoch, &data, spare);
         let spare_crc = if spare.is_empty() { 0 } else { self.layout.spare_crc(ppn, epoch, spare) };
         let record = OobRecord {
@@ -833,7 +841,7 @@ impl<B: Backing> Nand for FileNand<B> {
     }
 
     fn read_spare(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
-        let oob = self.model.read_spare(ppn, &mut [])?;
+        let oob = self.flash_model.read_spare(ppn, &mut [])?;
         if !into.is_empty() {
             let spare = self.load_spare(ppn)?;
             let (kept, rest) = into.split_at_mut(into.len().min(spare.len()));
@@ -844,11 +852,11 @@ impl<B: Backing> Nand for FileNand<B> {
     }
 
     fn lost_pages(&self) -> Vec<Ppn> {
-        self.model.lost_pages()
+        self.flash_model.lost_pages()
     }
 
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
-        let oob = self.model.read(ppn, &mut [])?;
+        let oob = self.flash_model.read(ppn, &mut [])?;
         if into.is_empty() {
             return Ok(oob);
         }
@@ -867,7 +875,7 @@ impl<B: Backing> Nand for FileNand<B> {
 
     /// Reads pages; pages that are adjacent in the file are read together.
     fn read_pages(&mut self, pages: &[Ppn], into: &mut [u8]) -> (usize, Result<(), NandError>) {
-        if self.read_scattered(pages, into).is_ok() {
+        if self.read_pages_in_any_order(pages, into).is_ok() {
             return (pages.len(), Ok(()));
         }
         // One by one, to find the first page that cannot be read.
@@ -904,11 +912,11 @@ impl<B: Backing> Nand for FileNand<B> {
     }
 
     fn probe_page(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {
-        self.model.probe_page(ppn)
+        self.flash_model.probe_page(ppn)
     }
 
     fn erase(&mut self, block: BlockId) -> Result<(), NandError> {
-        self.model.erase(block)?;
+        self.flash_model.erase(block)?;
         let (index, word) = (self.layout.block_word_index(block), self.block_record(block).encode());
         let (gives_back, had_copies) = (self.punches_erased_blocks, self.metadata_blocks.remove(&block.0));
         let epoch = self.last_epoch();
@@ -916,59 +924,59 @@ impl<B: Backing> Nand for FileNand<B> {
         epoch.blocks_to_punch.extend(gives_back.then_some(block));
         epoch.mirror_blocks_to_punch.extend(had_copies.then_some(block));
         self.waiting_erases.insert(block);
-        if self.waiting_erases.has_too_many() {
+        if self.waiting_erases.has_too_many_blocks() {
             self.end_epoch();
         }
         self.write_if_too_many_wait();
         Ok(())
     }
 
-    fn condemn(&mut self, block: BlockId) {
-        self.model.condemn(block);
-        self.add_block_state(block);
+    fn mark_program_failed(&mut self, block: BlockId) {
+        self.flash_model.mark_program_failed(block);
+        self.add_block_state_change(block);
     }
 
-    fn is_condemned(&self, block: BlockId) -> bool {
-        self.model.is_condemned(block)
+    fn has_failed_program(&self, block: BlockId) -> bool {
+        self.flash_model.has_failed_program(block)
     }
 
     fn mark_bad(&mut self, block: BlockId) {
-        self.model.mark_bad(block);
-        self.add_block_state(block);
+        self.flash_model.mark_bad(block);
+        self.add_block_state_change(block);
     }
 
     fn is_bad(&self, block: BlockId) -> bool {
-        self.model.is_bad(block)
+        self.flash_model.is_bad(block)
     }
 
     fn erase_count(&self, block: BlockId) -> u32 {
-        self.model.erase_count(block)
+        self.flash_model.erase_count(block)
     }
 
     fn programmed_pages(&self, block: BlockId) -> u32 {
-        self.model.programmed_pages(block)
+        self.flash_model.programmed_pages(block)
     }
 
-    fn keeps_bytes(&self) -> bool {
+    fn keeps_host_bytes(&self) -> bool {
         true
     }
 
-    fn owner(&self, ppn: Ppn) -> u32 {
-        self.model.owner(ppn)
+    fn oob_owner(&self, ppn: Ppn) -> u32 {
+        self.flash_model.oob_owner(ppn)
     }
 
     fn fingerprint(&self, ppn: Ppn) -> Fingerprint {
-        self.model.fingerprint(ppn)
+        self.flash_model.fingerprint(ppn)
     }
 
     fn nvram(&self) -> &[u64] {
-        self.model.nvram()
+        self.flash_model.nvram()
     }
 
     fn store_nvram_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
         self.last_epoch().word_changes.set(index as u64, word);
         self.write_if_too_many_wait();
-        self.model.store_nvram_word(index, word)
+        self.flash_model.store_nvram_word(index, word)
     }
 
     /// Writes the waiting operations to the files of the image. In a `host` session this makes two syncs of the disk,
@@ -987,24 +995,24 @@ impl<B: Backing> Nand for FileNand<B> {
     }
 
     fn syncs_at_erase(&self) -> bool {
-        self.waiting_erases.max_blocks_per_pool == 0
+        self.waiting_erases.max_waiting_blocks_per_pool == 0
     }
 }
 
 /// Puts the flash on purpose into the states in which a power cut may leave it, for tests.
 impl<B: Backing> FaultInjectable for FileNand<B> {
     fn tear_program(&mut self, ppn: Ppn) {
-        self.model.tear_program(ppn);
-        let epoch = self.model.erase_count(self.block_of(ppn));
+        self.flash_model.tear_program(ppn);
+        let epoch = self.flash_model.erase_count(self.block_of(ppn));
         // The next sync reports a refusal of the operating system.
         let _ = self.write_now(|nand| {
             nand.write_waiting_operations()?;
-            nand.write_torn(ppn, epoch)
+            nand.write_torn_mark(ppn, epoch)
         });
     }
 
     fn tear_erase(&mut self, block: BlockId) {
-        self.model.tear_erase(block);
+        self.flash_model.tear_erase(block);
         let record = BlockRecord { health: BlockHealth::HalfErased, ..self.block_record(block) };
         let index = self.layout.block_word_index(block);
         let _ = self.write_now(|nand| {
@@ -1021,7 +1029,7 @@ impl<B: Backing> FaultInjectable for FileNand<B> {
         let _ = self.write_now(|nand| {
             nand.write_waiting_operations()?;
             let read = nand.backing.read(ImageFile::Flash, &mut byte, at);
-            read.map_err(|error| nand.refusal_of("read", ImageFile::Flash, &error))?;
+            read.map_err(|error| nand.os_refusal_of("read", ImageFile::Flash, &error))?;
             byte[0] ^= 1;
             nand.write(ImageFile::Flash, &byte, at)
         });

@@ -24,7 +24,7 @@ pub struct RepairReport {
 
 impl RepairReport {
     /// Returns one sentence for each logical page that is lost.
-    pub fn findings(&self) -> impl Iterator<Item = String> + '_ {
+    pub fn loss_sentences(&self) -> impl Iterator<Item = String> + '_ {
         self.lost_pages.iter().map(|&(lpn, ppn)| lost_page_sentence(lpn, ppn, self.page_bytes))
     }
 }
@@ -38,14 +38,14 @@ impl RepairReport {
 pub fn repair(directory: &Path, copy: Option<&Path>) -> Result<RepairReport, ImageError> {
     if let Some(copy) = copy {
         let files = Files::open(directory, Access::Read)?;
-        files.copy_to(copy).map_err(|source| ImageError::Io {
+        files.copy_files_to(copy).map_err(|source| ImageError::Io {
             doing: "copy the image to",
             path: copy.display().to_string(),
             source,
         })?;
     }
     let mut image = Image::open(copy.unwrap_or(directory), OpenOptions::default())?;
-    let read_pages = scrub(&mut image.device)?;
+    let read_pages = read_all_used_pages(&mut image.device)?;
     let report = RepairReport {
         repaired_records: image.report.repaired_records,
         verified_pages: read_pages,
@@ -57,7 +57,7 @@ pub fn repair(directory: &Path, copy: Option<&Path>) -> Result<RepairReport, Ima
 }
 
 /// Reads every flash page that is in use, and returns their number.
-fn scrub(device: &mut LiveDevice) -> Result<u64, ImageError> {
+fn read_all_used_pages(device: &mut LiveDevice) -> Result<u64, ImageError> {
     const SCRUB_PAGES_PER_STEP: u32 = 1024;
     let (mut next, mut read_pages) = (Some(Ppn(0)), 0);
     while let Some(first) = next {

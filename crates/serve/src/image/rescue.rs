@@ -37,25 +37,39 @@ use super::sides::METADATA_COPIES;
 /// Returns the highest journal record number that other metadata names (session record, sectors, OOB records). An OOB
 /// record counts with its number minus one, because its page may have been programmed for a record that was never
 /// written.
-pub(super) fn newest_record_number(backing: &impl Backing, layout: &Layout, session: &Session) -> u64 {
-    let of_session = if session.was_closed { session.last_journal_record } else { 0 };
-    let sectors = (0..layout.sector_count()).filter_map(|index| {
+pub(super) fn newest_journal_record_number(
+    backing: &impl Backing,
+    layout: &Layout,
+    session: &Session,
+) -> u64 {
+    let of_session = if session.was_closed { session.last_journal_record_number } else { 0 };
+    let sectors = (0..layout.state_sector_count()).filter_map(|index| {
         let numbers = METADATA_COPIES.map(|side| {
             let mut bytes = [0; STATE_SECTOR_BYTES];
-            let is_read =
-                side.read(backing, layout, ImageFile::Nvram, &mut bytes, index * STATE_SECTOR_BYTES as u64);
+            let is_read = side.read_metadata(
+                backing,
+                layout,
+                ImageFile::Nvram,
+                &mut bytes,
+                index * STATE_SECTOR_BYTES as u64,
+            );
             is_read
-                .then(|| layout.decode_sector(index, &bytes))
+                .then(|| layout.decode_state_sector(index, &bytes))
                 .flatten()
-                .map(|sector| sector.last_journal_record)
+                .map(|sector| sector.last_journal_record_number)
         });
         numbers.into_iter().flatten().max()
     });
     let pages = (0..layout.geometry.pages() as u32).map(Ppn).filter_map(|ppn| {
         let numbers = METADATA_COPIES.map(|side| {
             let mut bytes = [0; RECORD_BYTES];
-            let is_read =
-                side.read(backing, layout, ImageFile::Flash, &mut bytes, layout.oob_record_offset(ppn));
+            let is_read = side.read_metadata(
+                backing,
+                layout,
+                ImageFile::Flash,
+                &mut bytes,
+                layout.oob_record_offset(ppn),
+            );
             match layout.decode_oob(ppn, &bytes) {
                 OobSlot::Record(record) if is_read => record.journal_record_number.saturating_sub(1),
                 _ => 0,
@@ -71,14 +85,14 @@ pub(super) fn newest_record_number(backing: &impl Backing, layout: &Layout, sess
 ///
 /// # Errors
 /// [`ImageError::Lost`] if no logical page is proven.
-pub(super) fn leave_out_unproven(
+pub(super) fn unmap_unproven_pages(
     loaded: &mut LoadedFlash,
     superblock: &Superblock,
     layout: &Layout,
 ) -> Result<BTreeSet<Lpn>, ImageError> {
     let config = super::config_of(superblock)?;
     let (parts, _) = device_parts_of(&config, superblock)?;
-    if let Some(reason) = reason_against_rescue(&parts, &loaded.left_out, layout) {
+    if let Some(reason) = reason_that_rescue_is_impossible(&parts, &loaded.skipped_metadata, layout) {
         let findings = std::iter::once(reason.to_owned()).chain(loaded.findings.iter().cloned()).collect();
         return Err(ImageError::Lost { findings });
     }
@@ -86,16 +100,20 @@ pub(super) fn leave_out_unproven(
         return Ok(BTreeSet::new());
     }
     let map = FlatMap {
-        first_map_word: layout.nvram_words - u64::from(superblock.logical_pages),
+        first_map_word_index: layout.nvram_words - u64::from(superblock.logical_pages),
         layout,
         parts: &parts,
     };
     // With a chunk page missing, an older chunk could have the same number.
-    let lacks_chunks = may_lack_page_kind(&loaded.left_out, PageKind::Chunk);
-    let chunks = if lacks_chunks { BTreeSet::new() } else { found_chunk_numbers(&mut loaded.model, layout) };
+    let lacks_chunks = may_lack_page_kind(&loaded.skipped_metadata, PageKind::Chunk);
+    let chunks = if lacks_chunks {
+        BTreeSet::new()
+    } else {
+        found_compressed_chunk_numbers(&mut loaded.model, layout)
+    };
     let unproven: BTreeSet<Lpn> = (0..superblock.logical_pages)
         .map(Lpn)
-        .filter(|&lpn| !map.is_proven(lpn, &mut loaded.model, &loaded.left_out, &chunks))
+        .filter(|&lpn| !map.is_map_entry_proven(lpn, &mut loaded.model, &loaded.skipped_metadata, &chunks))
         .collect();
     for lpn in &unproven {
         loaded.model.store_nvram_word(map.map_word_index(*lpn) as usize, 0).expect("a model has power");
@@ -115,9 +133,13 @@ fn may_lack_page_kind(left_out: &SkippedMetadata, kind: PageKind) -> bool {
 }
 
 /// Returns the reason why no logical page of a damaged image can be proven, or `None` if some can.
-fn reason_against_rescue(parts: &Parts, left_out: &SkippedMetadata, layout: &Layout) -> Option<&'static str> {
-    let lacks_nvram = left_out.state_words.range(..layout.nvram_words).next().is_some();
-    let lacks_any = !left_out.state_words.is_empty() || !left_out.pages.is_empty();
+fn reason_that_rescue_is_impossible(
+    parts: &Parts,
+    left_out: &SkippedMetadata,
+    layout: &Layout,
+) -> Option<&'static str> {
+    let lacks_nvram = left_out.unknown_state_word_indices.range(..layout.nvram_words).next().is_some();
+    let lacks_any = !left_out.unknown_state_word_indices.is_empty() || !left_out.pages.is_empty();
     if parts.persistence != Persistence::NvramMap && lacks_any {
         return Some(
             "its map follows from all pages of flash, and the newest page of any logical page may be missing",
@@ -133,7 +155,7 @@ fn reason_against_rescue(parts: &Parts, left_out: &SkippedMetadata, layout: &Lay
 }
 
 /// Returns the numbers of the compressed chunks whose pages were found.
-fn found_chunk_numbers(model: &mut SimNand, layout: &Layout) -> BTreeSet<u32> {
+fn found_compressed_chunk_numbers(model: &mut SimNand, layout: &Layout) -> BTreeSet<u32> {
     let pages = (0..layout.geometry.pages() as u32).map(Ppn);
     let oobs = pages.filter_map(|ppn| oob_of(model, layout, ppn));
     oobs.filter(|oob| oob.kind == PageKind::Chunk).map(|oob| oob.owner).collect()
@@ -150,18 +172,18 @@ fn oob_of(model: &mut SimNand, layout: &Layout, ppn: Ppn) -> Option<Oob> {
 
 /// The L2P map in NVRAM of a design with a flat map: the last words of the NVRAM, one for each logical page.
 struct FlatMap<'a> {
-    first_map_word: u64,
+    first_map_word_index: u64,
     layout: &'a Layout,
     parts: &'a Parts,
 }
 
 impl FlatMap<'_> {
     fn map_word_index(&self, lpn: Lpn) -> u64 {
-        self.first_map_word + u64::from(lpn.0)
+        self.first_map_word_index + u64::from(lpn.0)
     }
 
     /// Whether the map entry of a logical page is the newest one, and the page or chunk that it names was found.
-    fn is_proven(
+    fn is_map_entry_proven(
         &self,
         lpn: Lpn,
         model: &mut SimNand,
@@ -169,7 +191,7 @@ impl FlatMap<'_> {
         chunks: &BTreeSet<u32>,
     ) -> bool {
         let index = self.map_word_index(lpn);
-        if left_out.state_words.contains(&index) {
+        if left_out.unknown_state_word_indices.contains(&index) {
             return false;
         }
         let Some(unit) = model.nvram()[index as usize].checked_sub(1) else { return true };

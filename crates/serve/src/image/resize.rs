@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, FlockOperation, RenameFlags};
 
 use super::backing::{Access, Files, ImageFile, io_error_at, remove_image_files};
-use super::copy::{CopyChanges, CopyReport, copy_contents, open_unchanged};
+use super::copy::{CopyChanges, CopyReport, copy_contents, open_without_changing_files};
 use super::error::ImageError;
 
 /// Makes the image in a directory larger. It holds the same contents, and has the same design, settings and owner
@@ -24,7 +24,7 @@ use super::error::ImageError;
 /// total number. Returns `None` if the image has that size already.
 ///
 /// # Errors
-/// As [`Image::open`](super::Image::open) and [`create`](super::create); a size that is smaller; lost pages; a file
+/// As [`Image::open`](super::Image::open) and [`create`](super::create()); a size that is smaller; lost pages; a file
 /// system that cannot exchange two directories. The image is unchanged then.
 pub fn resize(
     directory: &Path,
@@ -35,29 +35,29 @@ pub fn resize(
     let directory = fs::canonicalize(directory)
         .map_err(|_| ImageError::NoImage { path: directory.display().to_string() })?;
     // This lock is held until the old image is removed.
-    let mut original = open_unchanged(Files::open(&directory, Access::Write)?)?;
+    let mut original = open_without_changing_files(Files::open(&directory, Access::Write)?)?;
     if original.device.capacity_bytes() == size_bytes {
         return Ok(None);
     }
-    let larger = hidden_neighbor(&directory)?;
-    remove_remains(&larger)?;
+    let larger = hidden_sibling_path(&directory)?;
+    remove_remains_of_resizing(&larger)?;
     let changes = CopyChanges { size_bytes: Some(size_bytes), ..CopyChanges::default() };
     let report = copy_contents(&mut original, &larger, &changes, progress)?;
     let exchanged = copy_owner_and_mode(&directory, &larger)
-        .and_then(|()| sync_all(&larger))
-        .and_then(|()| exchange(&directory, &larger));
+        .and_then(|()| sync_image(&larger))
+        .and_then(|()| exchange_directories(&directory, &larger));
     if exchanged.is_err() {
         remove_image_files(&larger);
     }
     exchanged?;
     // The hidden name is that of the image of before now. It stays if the exchange may be undone by a crash.
-    sync_parent(&directory)?;
+    sync_parent_directory(&directory)?;
     remove_image_files(&larger);
     Ok(Some(report))
 }
 
 /// Returns the hidden name beside a directory under which the larger image is made.
-fn hidden_neighbor(directory: &Path) -> Result<PathBuf, ImageError> {
+fn hidden_sibling_path(directory: &Path) -> Result<PathBuf, ImageError> {
     let name = directory.file_name().ok_or_else(|| {
         ImageError::Setting("the root directory cannot be exchanged: move the image to a directory".into())
     })?;
@@ -69,7 +69,7 @@ fn hidden_neighbor(directory: &Path) -> Result<PathBuf, ImageError> {
 
 /// Removes what an interrupted resizing left behind: either an unfinished larger image, or the old image, whose
 /// contents the larger one already holds.
-fn remove_remains(remains: &Path) -> Result<(), ImageError> {
+fn remove_remains_of_resizing(remains: &Path) -> Result<(), ImageError> {
     if !remains.exists() {
         return Ok(());
     }
@@ -104,7 +104,7 @@ fn copy_owner_and_mode(from: &Path, to: &Path) -> Result<(), ImageError> {
 }
 
 /// Syncs all files of an image and its directory.
-fn sync_all(directory: &Path) -> Result<(), ImageError> {
+fn sync_image(directory: &Path) -> Result<(), ImageError> {
     ImageFile::ALL
         .iter()
         .try_for_each(|file| File::open(directory.join(file.name()))?.sync_all())
@@ -113,7 +113,7 @@ fn sync_all(directory: &Path) -> Result<(), ImageError> {
 }
 
 /// Exchanges the names of two directories in one atomic step.
-fn exchange(directory: &Path, larger: &Path) -> Result<(), ImageError> {
+fn exchange_directories(directory: &Path, larger: &Path) -> Result<(), ImageError> {
     use rustix::io::Errno;
     rustix::fs::renameat_with(CWD, directory, CWD, larger, RenameFlags::EXCHANGE).map_err(|error| match error {
         Errno::INVAL | Errno::NOSYS | Errno::NOTSUP | Errno::BUSY | Errno::XDEV => ImageError::Setting(format!(
@@ -126,7 +126,7 @@ fn exchange(directory: &Path, larger: &Path) -> Result<(), ImageError> {
 }
 
 /// Syncs the directory that holds the image, so that the exchange survives a crash of the host machine.
-fn sync_parent(directory: &Path) -> Result<(), ImageError> {
+fn sync_parent_directory(directory: &Path) -> Result<(), ImageError> {
     let parent = directory.parent().unwrap_or(Path::new("/"));
     File::open(parent).and_then(|parent| parent.sync_all()).map_err(io_error_at("sync", parent))
 }

@@ -37,7 +37,7 @@ impl MetadataCopy {
 
     /// Fills `bytes` from this copy of the metadata, at `offset` of `file`. Returns `false` if the operating system
     /// refuses the read, or the file is too short.
-    pub(super) fn read(
+    pub(super) fn read_metadata(
         self,
         backing: &impl Backing,
         layout: &Layout,
@@ -51,7 +51,7 @@ impl MetadataCopy {
 
     /// Overwrites this copy of the metadata with `bytes`, the content of the other copy. If the write is refused, the
     /// next opening tries again.
-    pub(super) fn repair(
+    pub(super) fn repair_metadata(
         self,
         backing: &mut impl Backing,
         layout: &Layout,
@@ -102,7 +102,9 @@ pub(super) fn read_page(
         }
         for &spare_side in spare_sides {
             let spare = &mut bytes[page_bytes..];
-            if !spare.is_empty() && !spare_side.read(backing, layout, ImageFile::Flash, spare, spare_at) {
+            if !spare.is_empty()
+                && !spare_side.read_metadata(backing, layout, ImageFile::Flash, spare, spare_at)
+            {
                 continue;
             }
             if layout.page_crc(page.ppn, page.block_erase_count, &bytes, &[]) != page.data_crc {
@@ -110,10 +112,10 @@ pub(super) fn read_page(
             }
             let (data, spare) = bytes.split_at(page_bytes);
             if data_side == MetadataCopy::Mirror {
-                MetadataCopy::Home.repair(backing, layout, ImageFile::Flash, data, data_at);
+                MetadataCopy::Home.repair_metadata(backing, layout, ImageFile::Flash, data, data_at);
             }
             if spare_side == MetadataCopy::Mirror {
-                MetadataCopy::Home.repair(backing, layout, ImageFile::Flash, spare, spare_at);
+                MetadataCopy::Home.repair_metadata(backing, layout, ImageFile::Flash, spare, spare_at);
             }
             return Ok(Some(bytes));
         }

@@ -57,14 +57,15 @@ fn convert_to_version_2(backing: &mut impl Backing) -> Result<Superblock, ImageE
         copy_page_to_mirror(backing, &layout, ppn, page.as_ref())?;
     }
     let journal = Journal::with_state_words(image.state_words);
-    let sectors = journal.encode_sectors(&layout, 0, layout.sector_count());
+    let sectors = journal.encode_state_sectors(&layout, 0, layout.state_sector_count());
     let unclean = u64::from(!image.session.was_closed);
     let unsafe_shutdowns = image.session.unsafe_shutdowns + unclean;
-    let session = Session { was_closed: true, unsafe_shutdowns, last_journal_record: 0, ..image.session };
+    let session =
+        Session { was_closed: true, unsafe_shutdowns, last_journal_record_number: 0, ..image.session };
     for (file, bytes) in [
         (ImageFile::Nvram, sectors),
         (ImageFile::Journal, Journal::first_record(&layout)),
-        (ImageFile::Session, session.encode(layout.salt).to_vec()),
+        (ImageFile::Session, session.encode(layout.checksum_salt).to_vec()),
     ] {
         write_mirror_copy(backing, &layout, file, &bytes, 0)?;
     }

@@ -13,7 +13,7 @@ use super::layout::{
 
 /// Bytes of an NVRAM word with its checksum in format version 1. An entry of the journal of that version has the same
 /// length.
-const CHECKED_WORD_BYTES: usize = 16;
+const CHECKSUMMED_WORD_BYTES: usize = 16;
 
 /// Contents of an image of format version 1, with unfinished operations of an unclean last session completed or marked
 /// torn.
@@ -31,7 +31,7 @@ pub(super) struct Version1Image {
 /// wrote.
 #[derive(Default)]
 struct JournalBatch {
-    synced_sequence: u64,
+    synced_page_sequence: u64,
     /// Index and value of changed state words. The value for a block is its erase count.
     word_changes: Vec<(u64, u64)>,
 }
@@ -50,14 +50,14 @@ pub(super) fn read(backing: &impl Backing, layout: &Layout) -> io::Result<Versio
         oob_records: Vec::new(),
         findings: Vec::new(),
     };
-    match Session::decode(&bytes, layout.salt) {
+    match Session::decode(&bytes, layout.checksum_salt) {
         Some(session) => image.session = session,
         None => image.findings.push("its session record is damaged".into()),
     }
     let is_host = !image.session.was_closed && image.session.durability == Durability::Host;
-    let batch = if is_host { read_batch(backing, layout)? } else { None };
+    let batch = if is_host { read_journal_batch(backing, layout)? } else { None };
     let whole_up_to = match &batch {
-        Some(batch) => batch.synced_sequence,
+        Some(batch) => batch.synced_page_sequence,
         None if is_host
             || (!image.session.was_closed && image.session.boot_id != super::current_boot_id()) =>
         {
@@ -65,7 +65,7 @@ pub(super) fn read(backing: &impl Backing, layout: &Layout) -> io::Result<Versio
         }
         None => u64::MAX,
     };
-    image.read_words(backing, layout)?;
+    image.read_nvram_words(backing, layout)?;
     for (index, word) in batch.unwrap_or_default().word_changes {
         match BlockRecord::decode(image.state_words[index as usize]) {
             Some(record) if index >= layout.nvram_words => {
@@ -87,31 +87,35 @@ pub(super) fn read(backing: &impl Backing, layout: &Layout) -> io::Result<Versio
     Ok(image)
 }
 
-fn read_batch(backing: &impl Backing, layout: &Layout) -> io::Result<Option<JournalBatch>> {
-    let most = RECORD_BYTES as u64 + layout.state_word_count() * CHECKED_WORD_BYTES as u64;
+fn read_journal_batch(backing: &impl Backing, layout: &Layout) -> io::Result<Option<JournalBatch>> {
+    let most = RECORD_BYTES as u64 + layout.state_word_count() * CHECKSUMMED_WORD_BYTES as u64;
     let bytes = read_prefix(backing, ImageFile::Journal, most)?;
-    Ok(decode_batch(&bytes, layout))
+    Ok(decode_journal_batch(&bytes, layout))
 }
 
-fn decode_batch(bytes: &[u8], layout: &Layout) -> Option<JournalBatch> {
+fn decode_journal_batch(bytes: &[u8], layout: &Layout) -> Option<JournalBatch> {
     let head: &[u8; RECORD_BYTES] = bytes.first_chunk()?;
     let count = usize::try_from(u64_at(head, 8)).ok()?;
-    let entries = bytes[RECORD_BYTES..].get(..count.checked_mul(CHECKED_WORD_BYTES)?)?;
-    if !has_valid_checksum(head, layout.salt, 1) || u32_at(head, 24) != checksum(layout.salt, 0, entries) {
+    let entries = bytes[RECORD_BYTES..].get(..count.checked_mul(CHECKSUMMED_WORD_BYTES)?)?;
+    if !has_valid_checksum(head, layout.checksum_salt, 1)
+        || u32_at(head, 24) != checksum(layout.checksum_salt, 0, entries)
+    {
         return None;
     }
-    let words: Vec<_> =
-        entries.chunks_exact(CHECKED_WORD_BYTES).map(|entry| (u64_at(entry, 0), u64_at(entry, 8))).collect();
+    let words: Vec<_> = entries
+        .chunks_exact(CHECKSUMMED_WORD_BYTES)
+        .map(|entry| (u64_at(entry, 0), u64_at(entry, 8)))
+        .collect();
     let is_possible = words.iter().all(|&(index, _)| index < layout.state_word_count());
-    is_possible.then(|| JournalBatch { synced_sequence: u64_at(head, 16), word_changes: words })
+    is_possible.then(|| JournalBatch { synced_page_sequence: u64_at(head, 16), word_changes: words })
 }
 
 impl Version1Image {
-    fn read_words(&mut self, backing: &impl Backing, layout: &Layout) -> io::Result<()> {
-        let mut bytes = vec![0; layout.nvram_words as usize * CHECKED_WORD_BYTES];
+    fn read_nvram_words(&mut self, backing: &impl Backing, layout: &Layout) -> io::Result<()> {
+        let mut bytes = vec![0; layout.nvram_words as usize * CHECKSUMMED_WORD_BYTES];
         backing.read(ImageFile::Nvram, &mut bytes, 0)?;
-        for (index, bytes) in (0..).zip(bytes.chunks_exact(CHECKED_WORD_BYTES)) {
-            let crc = checksum(layout.salt, index, &bytes[..8]);
+        for (index, bytes) in (0..).zip(bytes.chunks_exact(CHECKSUMMED_WORD_BYTES)) {
+            let crc = checksum(layout.checksum_salt, index, &bytes[..8]);
             if (u32_at(bytes, 8), u32_at(bytes, 12)) != (crc, !crc) {
                 self.findings.push(format!("word {index} of the NVRAM is damaged"));
             }
@@ -121,7 +125,7 @@ impl Version1Image {
         let mut bytes = vec![0; blocks as usize * RECORD_BYTES];
         backing.read(ImageFile::Flash, &mut bytes, 0)?;
         for (block, bytes) in (0..blocks).zip(bytes.as_chunks().0) {
-            let record = decode_block(layout, block, bytes);
+            let record = decode_block_record(layout, block, bytes);
             if record.is_none() {
                 self.findings.push(format!("the record of block {block} is damaged"));
             }
@@ -163,7 +167,7 @@ impl Version1Image {
             let is_half_done = match &pages[k] {
                 None => true,
                 Some(page) => {
-                    page.oob.is_some_and(|oob| oob.sequence > whole_up_to)
+                    page.oob.is_some_and(|oob| oob.sequence_number > whole_up_to)
                         && !matches_checksum(backing, layout, ppn, page)?
                 }
             };
@@ -171,7 +175,7 @@ impl Version1Image {
                 let is_possible = pages[k..programmed]
                     .iter()
                     .flatten()
-                    .all(|page| page.oob.is_none_or(|oob| oob.sequence > whole_up_to));
+                    .all(|page| page.oob.is_none_or(|oob| oob.sequence_number > whole_up_to));
                 if pages[k].is_none() && !is_possible {
                     self.findings.push(format!("page {ppn} is missing among the pages of block {block}"));
                 }
@@ -193,12 +197,12 @@ fn matches_checksum(backing: &impl Backing, layout: &Layout, ppn: Ppn, page: &Oo
         backing.read(ImageFile::Flash, &mut spare, layout.spare_area_offset(ppn))?;
     }
     if page.is_lost {
-        return Ok(layout.is_spare_whole(ppn, page, &spare));
+        return Ok(layout.matches_spare_crc(ppn, page, &spare));
     }
     Ok(layout.page_crc(ppn, page.block_erase_count, &data, &spare) == page.data_crc)
 }
 
-fn decode_block(layout: &Layout, block: u32, bytes: &[u8; RECORD_BYTES]) -> Option<BlockRecord> {
+fn decode_block_record(layout: &Layout, block: u32, bytes: &[u8; RECORD_BYTES]) -> Option<BlockRecord> {
     let health = match bytes[4] {
         0 => BlockHealth::Good,
         1 => BlockHealth::HalfErased,
@@ -206,7 +210,7 @@ fn decode_block(layout: &Layout, block: u32, bytes: &[u8; RECORD_BYTES]) -> Opti
         3 => BlockHealth::Condemned,
         _ => return None,
     };
-    let is_whole = has_valid_checksum(bytes, layout.salt, u64::from(block) * RECORD_BYTES as u64)
+    let is_whole = has_valid_checksum(bytes, layout.checksum_salt, u64::from(block) * RECORD_BYTES as u64)
         && u32_at(bytes, 8) == block;
     is_whole.then(|| BlockRecord { health, erase_count: u32_at(bytes, 12), programmed_pages: 0 })
 }

@@ -1,7 +1,7 @@
 //! The NBD protocol as bytes, without sockets.
 //!
-//! [`Negotiation`] and [`RequestDecoder`] are state machines over bytes: they take the bytes that arrived and return what they
-//! mean, so that a test or a fuzzer drives them as a socket does. [`wire`] has the constants of the protocol.
+//! [`Negotiation`] and [`RequestDecoder`] are state machines over bytes: they take the bytes that arrived and return
+//! what they mean, so that a test or a fuzzer drives them as a socket does. [`wire`] has the constants of the protocol.
 //! [`Request::into_checked_action`] decides whether a request may be executed. [`RequestExecution`] executes it in
 //! steps and returns the reply as bytes. The memory that a client can make them hold is bounded: by
 //! [`OPTION_MAX_BYTES`] while options are negotiated, by [`PAYLOAD_MAX_BYTES`] afterwards.
@@ -69,7 +69,7 @@ impl Export {
         };
         let always = HAS_FLAGS | FLUSH | CACHE | CAN_MULTI_CONN;
         let writes = if self.is_read_only { READ_ONLY } else { FUA | TRIM | WRITE_ZEROES | FAST_ZERO };
-        let chunks = if headers.has_chunks() { DF } else { 0 };
+        let chunks = if headers.allows_reply_chunks() { DF } else { 0 };
         let payload = headers == Headers::Extended && has_contexts;
         always | writes | chunks | if payload { BLOCK_STATUS_PAYLOAD } else { 0 }
     }

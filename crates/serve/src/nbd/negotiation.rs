@@ -19,7 +19,7 @@ pub struct Negotiated {
     /// Form of the headers of requests and replies.
     pub headers: Headers,
     /// Whether the client requested block sizes, so that its requests have to be aligned to the minimum block size.
-    pub has_block_sizes: bool,
+    pub requested_block_sizes: bool,
     /// Metadata contexts that a block status reports unless it selects some of them.
     pub contexts: Contexts,
     /// Index of the chosen export among those that were offered.
@@ -40,7 +40,7 @@ pub enum Headers {
 
 impl Headers {
     /// Whether replies with headers of this form may consist of several chunks (structured or extended replies).
-    pub(super) fn has_chunks(self) -> bool {
+    pub(super) fn allows_reply_chunks(self) -> bool {
         self != Self::Simple
     }
 }
@@ -96,7 +96,7 @@ pub struct Negotiation<'a> {
     omits_zero_padding: bool,
     negotiated: Negotiated,
     /// Number of bytes of a refused option's data that have not arrived yet and will be skipped.
-    skipped_bytes_left: u32,
+    option_bytes_left_to_skip: u32,
 }
 
 impl<'a> Negotiation<'a> {
@@ -113,7 +113,7 @@ impl<'a> Negotiation<'a> {
             has_client_flags: false,
             omits_zero_padding: false,
             negotiated: Negotiated::default(),
-            skipped_bytes_left: 0,
+            option_bytes_left_to_skip: 0,
         }
     }
 
@@ -130,9 +130,9 @@ impl<'a> Negotiation<'a> {
         let mut taken = 0;
         loop {
             let rest = &input[taken..];
-            let skipped = (self.skipped_bytes_left as usize).min(rest.len());
-            let (used, outcome) = if self.skipped_bytes_left > 0 && skipped > 0 {
-                self.skipped_bytes_left -= skipped as u32;
+            let skipped = (self.option_bytes_left_to_skip as usize).min(rest.len());
+            let (used, outcome) = if self.option_bytes_left_to_skip > 0 && skipped > 0 {
+                self.option_bytes_left_to_skip -= skipped as u32;
                 (skipped, NegotiationState::Continues)
             } else if self.has_client_flags {
                 self.take_option(rest, reply)
@@ -168,7 +168,7 @@ impl<'a> Negotiation<'a> {
             return (input.len(), NegotiationState::Ended);
         }
         if len > OPTION_MAX_BYTES {
-            self.skipped_bytes_left = len;
+            self.option_bytes_left_to_skip = len;
             append_option_reply(reply, number, answer::ERR_TOO_BIG, b"an option has at most 64 KiB of data");
             return (OPTION_HEADER_BYTES, NegotiationState::Continues);
         }
@@ -351,7 +351,7 @@ impl<'a> Negotiation<'a> {
             return NegotiationState::Continues;
         }
         self.choose_export(chosen);
-        self.negotiated.has_block_sizes = wants(info::BLOCK_SIZE);
+        self.negotiated.requested_block_sizes = wants(info::BLOCK_SIZE);
         NegotiationState::Agreed(self.negotiated)
     }
 
@@ -362,7 +362,7 @@ impl<'a> Negotiation<'a> {
         if sets {
             self.negotiated.contexts = Contexts::default();
         }
-        if sets && !self.negotiated.headers.has_chunks() {
+        if sets && !self.negotiated.headers.allows_reply_chunks() {
             return append_option_reply(
                 reply,
                 number,
@@ -370,7 +370,7 @@ impl<'a> Negotiation<'a> {
                 b"metadata contexts need structured replies or extended headers: negotiate these first",
             );
         }
-        let Some((name, queries)) = parse_queries(data) else {
+        let Some((name, queries)) = parse_context_queries(data) else {
             return append_option_reply(
                 reply,
                 number,
@@ -424,7 +424,7 @@ fn append_info_reply(reply: &mut Vec<u8>, option: u32, kind: u16, data: &[u8]) {
 }
 
 /// Takes a 4-byte length, and then as many bytes, from the front of `data`. `None` if `data` is too short.
-fn take_length_prefixed<'d>(data: &mut &'d [u8]) -> Option<&'d [u8]> {
+fn take_length_prefixed_bytes<'d>(data: &mut &'d [u8]) -> Option<&'d [u8]> {
     let (count, rest) = data.split_first_chunk()?;
     let (bytes, rest) = rest.split_at_checked(u32::from_be_bytes(*count) as usize)?;
     *data = rest;
@@ -434,17 +434,17 @@ fn take_length_prefixed<'d>(data: &mut &'d [u8]) -> Option<&'d [u8]> {
 /// Parses the data of `NBD_OPT_INFO` or `NBD_OPT_GO`: the export name, and the requested information types, two bytes
 /// each.
 fn parse_info_request(mut data: &[u8]) -> Option<(&[u8], &[u8])> {
-    let name = take_length_prefixed(&mut data)?;
+    let name = take_length_prefixed_bytes(&mut data)?;
     let (count, kinds) = data.split_first_chunk()?;
     (kinds.len() == 2 * u16::from_be_bytes(*count) as usize).then_some((name, kinds))
 }
 
 /// Parses the data of an option about metadata contexts: the export name, and the queries.
-fn parse_queries(mut data: &[u8]) -> Option<(&[u8], Vec<&[u8]>)> {
-    let name = take_length_prefixed(&mut data)?;
+fn parse_context_queries(mut data: &[u8]) -> Option<(&[u8], Vec<&[u8]>)> {
+    let name = take_length_prefixed_bytes(&mut data)?;
     let (count, mut rest) = data.split_first_chunk()?;
     let count = u32::from_be_bytes(*count) as usize;
     // A query takes at least four bytes, so a false count costs no memory.
-    let queries: Vec<_> = (0..count).map_while(|_| take_length_prefixed(&mut rest)).collect();
+    let queries: Vec<_> = (0..count).map_while(|_| take_length_prefixed_bytes(&mut rest)).collect();
     (queries.len() == count && rest.is_empty()).then_some((name, queries))
 }

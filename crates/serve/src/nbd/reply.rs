@@ -18,29 +18,29 @@ use crate::device::{BlockDevice, DeviceError};
 /// Most extents of one metadata context in a block-status reply.
 const EXTENTS_PER_CONTEXT_MAX: usize = 4096;
 /// Bytes of the header of an extended chunk, the longest header of a reply.
-const EXTENDED_HEADER_BYTES: usize = 32;
+const EXTENDED_REPLY_HEADER_BYTES: usize = 32;
 /// Longest block-status reply, bytes.
 pub(super) const BLOCK_STATUS_MAX_BYTES: usize =
-    2 * (EXTENDED_HEADER_BYTES + 8 + 16 * EXTENTS_PER_CONTEXT_MAX);
+    2 * (EXTENDED_REPLY_HEADER_BYTES + 8 + 16 * EXTENTS_PER_CONTEXT_MAX);
 
 /// Most bytes of a trim that are executed in one step, before requests of other connections.
 const TRIM_STEP_BYTES: u64 = 16 << 20;
 /// Most bytes of zeros that are stored in one step, before requests of other connections.
 const ZERO_STEP_BYTES: u64 = 4 << 20;
 /// Most bytes whose state a block status looks up in one step, before requests of other connections.
-const STATUS_STEP_BYTES: u64 = 1 << 30;
+const BLOCK_STATUS_STEP_BYTES: u64 = 1 << 30;
 
 /// One encoded NBD reply. Its buffer can be reused for another reply without clearing it first.
 #[derive(Debug, Default)]
 pub struct Reply {
     buffer: Vec<u8>,
-    len: usize,
+    reply_bytes: usize,
 }
 
 impl Reply {
     /// Returns the bytes of the reply that are sent.
     pub fn bytes(&self) -> &[u8] {
-        &self.buffer[..self.len]
+        &self.buffer[..self.reply_bytes]
     }
 
     /// Returns the buffer in which the reply was built, so that [`RequestExecution::step`] of another request can
@@ -56,13 +56,13 @@ impl Reply {
             buffer.resize(all, 0);
         }
         buffer[..head.len()].copy_from_slice(head);
-        Self { buffer, len: all }
+        Self { buffer, reply_bytes: all }
     }
 }
 
 impl From<Vec<u8>> for Reply {
     fn from(buffer: Vec<u8>) -> Self {
-        Self { len: buffer.len(), buffer }
+        Self { reply_bytes: buffer.len(), buffer }
     }
 }
 
@@ -87,7 +87,7 @@ pub struct RequestExecution {
     /// The part of the request that is not executed yet; an error if the request was refused.
     remaining_action: Result<Action, Refusal>,
     /// What a block status found in the steps so far.
-    status_scan: Option<Box<StatusScan>>,
+    status_scan: Option<Box<BlockStatusScan>>,
 }
 
 impl RequestExecution {
@@ -107,7 +107,7 @@ impl RequestExecution {
     }
 
     /// Whether the request's payload is a part of the receive buffer, which therefore has to stay in memory.
-    pub fn shares_buffer(&self) -> bool {
+    pub fn payload_shares_buffer(&self) -> bool {
         matches!(&self.remaining_action, Ok(Action::Write { payload, .. }) if payload.shares_buffer())
     }
 
@@ -154,7 +154,7 @@ impl RequestExecution {
 
     fn error_reply(&self, refusal: &Refusal) -> Reply {
         debug!(errno = refusal.errno, "a request is refused: {}", refusal.message);
-        let reply = if self.form.headers.has_chunks() {
+        let reply = if self.form.headers.allows_reply_chunks() {
             self.form.error_chunk(refusal)
         } else {
             simple_reply(refusal.errno, self.form.cookie)
@@ -179,7 +179,7 @@ impl RequestExecution {
                 return read_reply(device, (offset, len), form, buffer()).map(StepOutcome::Replied);
             }
             Action::Status { offset, len, only_first, contexts } => {
-                let scan = self.status_scan.get_or_insert_with(|| Box::new(StatusScan::of(*contexts)));
+                let scan = self.status_scan.get_or_insert_with(|| Box::new(BlockStatusScan::of(*contexts)));
                 let limit = if *only_first { 1 } else { EXTENTS_PER_CONTEXT_MAX };
                 let bytes = scan.advance(device, *offset, *len, limit);
                 (*offset, *len) = (*offset + bytes, *len - bytes);
@@ -235,7 +235,7 @@ pub fn execute(
         match execution.step(device, Vec::new) {
             StepOutcome::More => {}
             StepOutcome::Replied(reply) => return reply.bytes().to_vec(),
-            StepOutcome::Settles => break device.write_deferred(),
+            StepOutcome::Settles => break device.write_deferred_operations(),
             StepOutcome::Flushes => break device.flush(),
         }
     };
@@ -249,7 +249,7 @@ fn read_reply(
     form: ReplyForm,
     buffer: Vec<u8>,
 ) -> Result<Reply, Refusal> {
-    let head = if form.headers.has_chunks() {
+    let head = if form.headers.allows_reply_chunks() {
         let mut head = form.chunk_with_capacity(chunk::OFFSET_DATA, 8 + len as usize, 8);
         head.extend(offset.to_be_bytes());
         head
@@ -257,7 +257,7 @@ fn read_reply(
         simple_reply(0, form.cookie)
     };
     let mut reply = Reply::with_payload_space(buffer, &head, len as usize);
-    device.read(offset, &mut reply.buffer[head.len()..reply.len])?;
+    device.read(offset, &mut reply.buffer[head.len()..reply.reply_bytes])?;
     Ok(reply)
 }
 
@@ -275,7 +275,7 @@ impl ReplyForm {
     fn chunk_with_capacity(self, kind: u16, len: usize, capacity: usize) -> Vec<u8> {
         let is_extended = self.headers == Headers::Extended;
         let magic = if is_extended { EXTENDED_REPLY_MAGIC } else { STRUCTURED_REPLY_MAGIC };
-        let mut head = Vec::with_capacity(EXTENDED_HEADER_BYTES + capacity);
+        let mut head = Vec::with_capacity(EXTENDED_REPLY_HEADER_BYTES + capacity);
         head.extend(magic.to_be_bytes());
         head.extend(LAST_CHUNK_FLAG.to_be_bytes());
         head.extend(kind.to_be_bytes());
@@ -305,7 +305,7 @@ impl ReplyForm {
         if self.headers == Headers::Extended {
             let len = 8 + 16 * count;
             let mut chunk = self.chunk_with_capacity(chunk::BLOCK_STATUS_EXT, len, len);
-            chunk.extend([found.id, count as u32].map(u32::to_be_bytes).as_flattened());
+            chunk.extend([found.context_id, count as u32].map(u32::to_be_bytes).as_flattened());
             for &(len, value) in &found.extents {
                 chunk.extend([len, value.into()].map(u64::to_be_bytes).as_flattened());
             }
@@ -313,7 +313,7 @@ impl ReplyForm {
         }
         let len = 4 + 8 * count;
         let mut chunk = self.chunk_with_capacity(chunk::BLOCK_STATUS, len, len);
-        chunk.extend(found.id.to_be_bytes());
+        chunk.extend(found.context_id.to_be_bytes());
         for &(len, value) in &found.extents {
             // No extent is longer than the request, whose length has 32 bits here.
             chunk.extend([len as u32, value].map(u32::to_be_bytes).as_flattened());
@@ -325,26 +325,26 @@ impl ReplyForm {
 /// Extents of one metadata context: pairs of length in bytes and value. Neighbouring extents have different values.
 #[derive(Debug)]
 struct ContextExtents {
-    id: u32,
+    context_id: u32,
     /// Maps a page state to the number that is reported for it.
-    value_of: fn(PageState) -> u32,
+    status_value_of: fn(PageState) -> u32,
     extents: Vec<(u64, u32)>,
-    is_full: bool,
+    has_reached_limit: bool,
 }
 
 impl ContextExtents {
-    fn of(id: u32, value_of: fn(PageState) -> u32) -> Self {
-        Self { id, value_of, extents: Vec::new(), is_full: false }
+    fn of(context_id: u32, status_value_of: fn(PageState) -> u32) -> Self {
+        Self { context_id, status_value_of, extents: Vec::new(), has_reached_limit: false }
     }
 
     /// Adds `len` bytes of one state, unless there are `limit` extents and these bytes are not a part of the last one.
     fn push(&mut self, len: u64, state: PageState, limit: usize) {
-        let value = (self.value_of)(state);
+        let value = (self.status_value_of)(state);
         let has_limit = self.extents.len() == limit;
         match self.extents.last_mut() {
-            _ if self.is_full => {}
+            _ if self.has_reached_limit => {}
             Some((last_len, last_value)) if *last_value == value => *last_len += len,
-            _ if has_limit => self.is_full = true,
+            _ if has_limit => self.has_reached_limit = true,
             _ => self.extents.push((len, value)),
         }
     }
@@ -352,9 +352,9 @@ impl ContextExtents {
 
 /// What a block status found so far, in each of its metadata contexts.
 #[derive(Debug)]
-struct StatusScan(Vec<ContextExtents>);
+struct BlockStatusScan(Vec<ContextExtents>);
 
-impl StatusScan {
+impl BlockStatusScan {
     fn of(contexts: Contexts) -> Self {
         let allocation =
             contexts.allocation.then(|| ContextExtents::of(context::ALLOCATION_CONTEXT_ID, allocation_value));
@@ -366,13 +366,13 @@ impl StatusScan {
     /// Looks up the page states at the front of a range of bytes, at most [`BLOCK_STATUS_STEP_BYTES`], until every
     /// context has `limit` extents. Returns how many bytes it looked at.
     fn advance(&mut self, device: &mut impl BlockDevice, offset: u64, len: u64, limit: usize) -> u64 {
-        let most = len.min(STATUS_STEP_BYTES);
+        let most = len.min(BLOCK_STATUS_STEP_BYTES);
         let mut done = 0;
         while done < most && !self.is_full() {
-            let extent = device.extent(offset + done, most - done);
+            let extent = device.first_extent(offset + done, most - done);
             assert!(extent.len_bytes > 0, "an extent has a byte at least");
             for context in &mut self.0 {
-                context.push(extent.len_bytes, extent.state, limit);
+                context.push(extent.len_bytes, extent.page_state, limit);
             }
             done += extent.len_bytes;
         }
@@ -380,7 +380,7 @@ impl StatusScan {
     }
 
     fn is_full(&self) -> bool {
-        self.0.iter().all(|context| context.is_full)
+        self.0.iter().all(|context| context.has_reached_limit)
     }
 
     /// Encodes the reply: one chunk for each context, the last of which ends the reply.

@@ -7,10 +7,10 @@ use super::negotiation::{Contexts, Headers, Negotiated};
 use super::wire::{EXTENDED_REQUEST_MAGIC, REQUEST_MAGIC, command, command_flag as flag, errno};
 use super::{Export, MINIMUM_BLOCK_BYTES, PAYLOAD_MAX_BYTES, context};
 
-const COMPACT_HEADER_BYTES: usize = 28;
-const EXTENDED_HEADER_BYTES: usize = 32;
+const COMPACT_REQUEST_HEADER_BYTES: usize = 28;
+const EXTENDED_REQUEST_HEADER_BYTES: usize = 32;
 /// Longest payload of a block status, bytes: a length, and the number of each context once.
-const STATUS_PAYLOAD_MAX_BYTES: u32 = 8 + 2 * 4;
+const BLOCK_STATUS_PAYLOAD_MAX_BYTES: u32 = 8 + 2 * 4;
 /// Most bytes that are allocated for a payload before its bytes arrive. The buffer grows as they arrive.
 const PAYLOAD_PREALLOCATION_MAX_BYTES: usize = 256 << 10;
 
@@ -98,7 +98,7 @@ pub enum DecodedInput {
 #[derive(Clone, Debug, Default)]
 pub struct RequestDecoder {
     has_extended_headers: bool,
-    header: [u8; EXTENDED_HEADER_BYTES],
+    header: [u8; EXTENDED_REQUEST_HEADER_BYTES],
     /// Bytes of the header of the next request that have arrived.
     header_bytes_arrived: usize,
     pending_request: Option<Request>,
@@ -109,7 +109,8 @@ pub struct RequestDecoder {
 }
 
 impl RequestDecoder {
-    /// Makes a decoder of requests whose headers have the negotiated form. [`RequestDecoder::default`] decodes compact ones.
+    /// Makes a decoder of requests whose headers have the negotiated form. [`RequestDecoder::default`] decodes compact
+    /// ones.
     pub fn of(headers: Headers) -> Self {
         Self { has_extended_headers: headers == Headers::Extended, ..Self::default() }
     }
@@ -156,15 +157,15 @@ impl RequestDecoder {
         (taken, if is_last { DecodedInput::Disconnect } else { DecodedInput::Request(request) })
     }
 
-    /// As [`RequestDecoder::decode_next`], for the bytes `range` of a buffer. If the whole payload of a write is in this
-    /// range, it is not copied: the request refers to the buffer.
-    pub fn decode_next_shared(
+    /// As [`RequestDecoder::decode_next`], for the bytes `range` of a buffer. If the whole payload of a write is in
+    /// this range, it is not copied: the request refers to the buffer.
+    pub fn decode_next_sharing_buffer(
         &mut self,
         buffer: &Arc<Vec<u8>>,
         range: Range<usize>,
     ) -> (usize, DecodedInput) {
         let input = &buffer[range.clone()];
-        if self.is_between_requests()
+        if self.is_at_request_boundary()
             && let Some(mut request) = self.decode_header(input)
             && request.command == command::WRITE
             && self.has_payload(&request)
@@ -208,12 +209,12 @@ impl RequestDecoder {
     }
 
     /// Whether the stream is between two requests, so that the client may close it here.
-    pub fn is_between_requests(&self) -> bool {
+    pub fn is_at_request_boundary(&self) -> bool {
         self.header_bytes_arrived == 0 && self.pending_request.is_none()
     }
 
     fn header_bytes(&self) -> usize {
-        if self.has_extended_headers { EXTENDED_HEADER_BYTES } else { COMPACT_HEADER_BYTES }
+        if self.has_extended_headers { EXTENDED_REQUEST_HEADER_BYTES } else { COMPACT_REQUEST_HEADER_BYTES }
     }
 
     /// Whether as many bytes as the request's length follow its header. They always follow a write: a client with
@@ -296,14 +297,14 @@ impl Request {
     fn keeps_payload(&self) -> bool {
         let most = match self.command {
             command::WRITE => PAYLOAD_MAX_BYTES,
-            command::BLOCK_STATUS => STATUS_PAYLOAD_MAX_BYTES,
+            command::BLOCK_STATUS => BLOCK_STATUS_PAYLOAD_MAX_BYTES,
             _ => 0,
         };
         self.len <= most.into()
     }
 
     /// Returns the bytes of memory that this request and its reply occupy together.
-    pub fn footprint_bytes(&self) -> usize {
+    pub fn memory_footprint_bytes(&self) -> usize {
         const REQUEST_OVERHEAD_BYTES: usize = 512;
         let reply = match self.command {
             command::READ => self.len.min(PAYLOAD_MAX_BYTES.into()) as usize,
@@ -336,7 +337,7 @@ impl Request {
             )));
         }
         check_range(command, offset, len, export.capacity_bytes)?;
-        let unit = if agreed.has_block_sizes { MINIMUM_BLOCK_BYTES } else { 1 };
+        let unit = if agreed.requested_block_sizes { MINIMUM_BLOCK_BYTES } else { 1 };
         if !offset.is_multiple_of(unit.into()) || !len.is_multiple_of(unit.into()) {
             return Err(Refusal::invalid(format!(
                 "the request of {len} bytes at byte {offset} is not aligned: use multiples of the minimum block \
@@ -407,7 +408,7 @@ impl Request {
     fn check_flags(&self, agreed: Negotiated) -> Result<(), Refusal> {
         let payload = if agreed.headers == Headers::Extended { flag::PAYLOAD_LEN } else { 0 };
         let of_command = match self.command {
-            command::READ if agreed.headers.has_chunks() => flag::DF,
+            command::READ if agreed.headers.allows_reply_chunks() => flag::DF,
             command::WRITE => payload,
             command::READ | command::FLUSH | command::TRIM | command::CACHE => 0,
             command::WRITE_ZEROES => flag::NO_HOLE | flag::FAST_ZERO,
@@ -478,7 +479,7 @@ mod tests {
             let mut at = 0;
             while at < buffer.len() {
                 let (taken, decoded) = if shares {
-                    decoder.decode_next_shared(&buffer, at..buffer.len())
+                    decoder.decode_next_sharing_buffer(&buffer, at..buffer.len())
                 } else {
                     decoder.decode_next(&buffer[at..])
                 };
@@ -556,7 +557,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_payload_that_lies_whole_in_its_buffer_is_shared() {
+    fn an_nbd_payload_shares_its_receive_buffer_only_if_it_lies_whole_in_it() {
         let stream = [encoded_request(command::WRITE, 40), encoded_request(command::WRITE, 40)].concat();
         let shared = |ends: &[usize]| {
             decode_split_stream(&stream, ends, true)
@@ -575,11 +576,11 @@ mod tests {
         assert_eq!(decoder.next_read_bytes(300), 300, "nothing is known yet");
         let stream = encoded_request(command::WRITE, 72).repeat(4);
         let buffer = Arc::new(stream);
-        assert_eq!(decoder.decode_next_shared(&buffer, 0..250).0, 100);
-        assert_eq!(decoder.decode_next_shared(&buffer, 100..250).0, 100);
+        assert_eq!(decoder.decode_next_sharing_buffer(&buffer, 0..250).0, 100);
+        assert_eq!(decoder.decode_next_sharing_buffer(&buffer, 100..250).0, 100);
         assert_eq!(decoder.next_read_bytes(300), 300, "three requests");
         assert_eq!(decoder.next_read_bytes(299), 200, "two requests");
-        assert_eq!(decoder.decode_next_shared(&buffer, 200..250), (50, DecodedInput::Incomplete));
+        assert_eq!(decoder.decode_next_sharing_buffer(&buffer, 200..250), (50, DecodedInput::Incomplete));
         assert_eq!(decoder.next_read_bytes(299), 250, "the rest of one, and two");
         assert_eq!(decoder.next_read_bytes(149), 149, "no other is whole");
         assert_eq!(decoder.next_read_bytes(49), 49, "not even the rest of one is");

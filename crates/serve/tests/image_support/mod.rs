@@ -248,7 +248,7 @@ pub fn files_of(image: Image) -> MemoryFiles {
 /// Writes deferred operations to the files, as a server does before it acknowledges a request: earlier writes then
 /// survive the end of the process.
 pub fn write_deferred(device: &mut LiveDevice) {
-    device.ftl_mut().store_mut().nand_mut().write_deferred().expect("the host takes everything");
+    device.ftl_mut().store_mut().nand_mut().write_deferred_operations().expect("the host takes everything");
 }
 
 /// Oracle that knows all versions that each page of a device may hold, if the host sends one operation at a time.

@@ -12,12 +12,12 @@ use crate::{Format, Op, Request};
 
 pub(crate) struct Blkparse {
     accepted_stage: BlockLayerStage,
-    events_seen: bool,
+    has_seen_event: bool,
 }
 
 impl Blkparse {
     pub(crate) fn new(accepted_stage: BlockLayerStage) -> Self {
-        Self { accepted_stage, events_seen: false }
+        Self { accepted_stage, has_seen_event: false }
     }
 }
 
@@ -27,7 +27,7 @@ impl LineFormat for Blkparse {
     fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
         let mut fields = BlankFields::new(line);
         let device = fields.next_field();
-        if self.events_seen && !device.text.contains(&b',') {
+        if self.has_seen_event && !device.text.contains(&b',') {
             return Ok(ParseOutcome::Other); // the summary
         }
         into.device = parse_device_number(device)?;
@@ -36,7 +36,7 @@ impl LineFormat for Blkparse {
         into.time_ns = fields.next_word("a time in seconds")?.parse_decimal(9, "a time in seconds")?;
         fields.next_number("a process number")?;
         let action = fields.next_word("an action letter")?;
-        self.events_seen = true;
+        self.has_seen_event = true;
         if action.text != self.accepted_stage.blkparse_letter().as_bytes() {
             return Ok(ParseOutcome::Other);
         }
@@ -49,8 +49,8 @@ fn parse_event(fields: &mut BlankFields<'_>, into: &mut Request) -> Result<Parse
     let sector = fields.next_field();
     let plus = fields.next_field();
     if plus.text == b"+" {
-        into.offset_bytes = sector.parse_sectors("a sector number")?;
-        into.len_bytes = fields.next_field().parse_sectors("a number of sectors")?;
+        into.offset_bytes = sector.parse_sectors_as_bytes("a sector number")?;
+        into.len_bytes = fields.next_field().parse_sectors_as_bytes("a number of sectors")?;
     } else if !(sector.text.is_empty() || sector.text.starts_with(b"[") || plus.text.starts_with(b"[")) {
         return plus.refuse("`sector + sectors`");
     } else {
@@ -89,11 +89,11 @@ fn operation_of_rwbs(rwbs: &[u8], len_bytes: u64) -> Option<Op> {
 /// alike.
 fn parse_device_number(field: Field<'_>) -> Result<u32, ParseRefusal> {
     let (major, minor) = field.split_at(b',');
-    pack_device(major.parse_u32("major,minor")?, minor.parse_u32("major,minor")?, field.byte_offset)
+    pack_device_number(major.parse_u32("major,minor")?, minor.parse_u32("major,minor")?, field.byte_offset)
 }
 
 /// Packs a device number: 12 bits of major and 20 bits of minor number.
-pub(crate) fn pack_device(major: u32, minor: u32, at: usize) -> Result<u32, ParseRefusal> {
+pub(crate) fn pack_device_number(major: u32, minor: u32, at: usize) -> Result<u32, ParseRefusal> {
     if major >= 1 << 12 || minor >= 1 << 20 {
         return Err(ParseRefusal {
             byte_offset: at,

@@ -11,7 +11,7 @@ use crate::read::open::BlockLayerStage;
 use crate::read::{ParseOutcome, RecordFormat};
 use crate::{Format, Op, Request, SECTOR_BYTES};
 
-const HEADER_BYTES: usize = 48;
+const RECORD_HEADER_BYTES: usize = 48;
 /// Magic number of a blktrace record; its low byte holds the version of the format.
 const MAGIC: u32 = 0x6561_7400;
 
@@ -31,7 +31,7 @@ impl Blktrace {
     }
 
     pub(crate) fn matches_signature(head: &[u8]) -> bool {
-        head.len() >= HEADER_BYTES && ByteOrder::of_record(head).is_some()
+        head.len() >= RECORD_HEADER_BYTES && ByteOrder::of_record(head).is_some()
     }
 }
 
@@ -65,12 +65,12 @@ impl ByteOrder {
 
 impl RecordFormat for Blktrace {
     const FORMAT: Format = Format::Blktrace;
-    const HEAD_BYTES: usize = HEADER_BYTES;
+    const HEAD_BYTES: usize = RECORD_HEADER_BYTES;
 
     fn record_len(&mut self, head: &[u8]) -> Result<usize, ParseRefusal> {
         let order =
             ByteOrder::of_record(head).ok_or(ParseRefusal::of_whole_record("the magic number 0x656174xx"))?;
-        Ok(HEADER_BYTES + order.read_number(head, 46, 2) as usize)
+        Ok(RECORD_HEADER_BYTES + order.read_number(head, 46, 2) as usize)
     }
 
     fn parse(&mut self, record: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {

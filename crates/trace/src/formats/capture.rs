@@ -4,7 +4,7 @@
 //! (discard) with `t_us lpn npages`, `F t_us` (flush) and `M t_us label` (skipped). An id is the number of a distinct
 //! page content; id 0 is the zero page. So an id serves as the page's fingerprint.
 
-use wearwell::data::{Descriptor, Fingerprint};
+use wearwell::data::{ContentDescriptor, Fingerprint};
 
 use crate::error::ParseRefusal;
 use crate::read::fields::{BlankFields, Field, checked_product};
@@ -79,14 +79,18 @@ impl Capture {
 
 /// Parses one field of content ids and appends them to `into`: `id` is one page, `id+k` is `k + 1` pages with
 /// consecutive ids. An error if these are more than `left` pages.
-fn append_content_ids(field: Field<'_>, left: u64, into: &mut Vec<Descriptor>) -> Result<(), ParseRefusal> {
+fn append_content_ids(
+    field: Field<'_>,
+    left: u64,
+    into: &mut Vec<ContentDescriptor>,
+) -> Result<(), ParseRefusal> {
     let (first, more) = field.split_at(b'+');
     let first = first.parse_number("a content id")?;
     let more = if more.text.is_empty() { 0 } else { more.parse_number("a count of further ids")? };
     if more >= left || first > u64::from(u32::MAX) {
         return field.refuse("one content id below 2^32 for every page");
     }
-    into.extend((first..=first + more).map(|id| Descriptor::of_fingerprint(Fingerprint(id))));
+    into.extend((first..=first + more).map(|id| ContentDescriptor::of_fingerprint(Fingerprint(id))));
     Ok(())
 }
 

@@ -9,7 +9,7 @@
 use std::io::Write;
 
 use wearwell::address::RemapMode;
-use wearwell::data::{Descriptor, Fingerprint};
+use wearwell::data::{ContentDescriptor, Fingerprint};
 
 use crate::error::{ParseRefusal, TraceError};
 use crate::read::fields::{BlankFields, CommaFields, Field};
@@ -73,7 +73,7 @@ impl LineFormat for Csv {
             Field { text: b"", byte_offset: op.byte_offset }
         };
         if matches!(into.op, Op::Remap(_)) {
-            into.source_offset_bytes = source.parse_number("a source in bytes")?;
+            into.remap_source_offset_bytes = source.parse_number("a source in bytes")?;
         } else if !source.text.is_empty() {
             return source.refuse("an empty column source_bytes, because only remaps (C, M) have a source");
         }
@@ -121,11 +121,11 @@ fn parse_content(items: Field<'_>, into: &mut Request) -> Result<(), ParseRefusa
     if complete { Ok(()) } else { items.refuse("one fingerprint for every page touched, or none") }
 }
 
-fn parse_descriptor(item: Field<'_>) -> Result<Descriptor, ParseRefusal> {
+fn parse_descriptor(item: Field<'_>) -> Result<ContentDescriptor, ParseRefusal> {
     let (fingerprint, sizes) = item.split_at(b':');
     let (compressed, delta) = sizes.split_at(b':');
     let value = fingerprint.parse_hex("a hexadecimal fingerprint")?;
-    Ok(Descriptor {
+    Ok(ContentDescriptor {
         fingerprint: Fingerprint(value),
         compressed_bytes: parse_descriptor_size(compressed)?,
         delta_bytes: parse_descriptor_size(delta)?,
@@ -134,7 +134,7 @@ fn parse_descriptor(item: Field<'_>) -> Result<Descriptor, ParseRefusal> {
 
 fn parse_descriptor_size(field: Field<'_>) -> Result<u16, ParseRefusal> {
     if field.text.is_empty() {
-        return Ok(Descriptor::UNKNOWN_SIZE);
+        return Ok(ContentDescriptor::UNKNOWN_SIZE);
     }
     let expected = "a size in bytes below 65535";
     u16::try_from(field.parse_number(expected)?)
@@ -169,7 +169,7 @@ impl<W: Write> TraceWriter for CsvWriter<W> {
             write!(self.out, "{blank}{:x}{}", descriptor.fingerprint.0, descriptor_sizes_text(*descriptor))?;
         }
         match op {
-            Op::Remap(_) => writeln!(self.out, ",{}", request.source_offset_bytes)?,
+            Op::Remap(_) => writeln!(self.out, ",{}", request.remap_source_offset_bytes)?,
             _ => writeln!(self.out, ",")?,
         }
         Ok(())
@@ -181,8 +181,9 @@ impl<W: Write> TraceWriter for CsvWriter<W> {
     }
 }
 
-fn descriptor_sizes_text(descriptor: Descriptor) -> String {
-    let known = |size: u16| if size == Descriptor::UNKNOWN_SIZE { String::new() } else { size.to_string() };
+fn descriptor_sizes_text(descriptor: ContentDescriptor) -> String {
+    let known =
+        |size: u16| if size == ContentDescriptor::UNKNOWN_SIZE { String::new() } else { size.to_string() };
     match (known(descriptor.compressed_bytes), known(descriptor.delta_bytes)) {
         (compressed, delta) if delta.is_empty() && compressed.is_empty() => String::new(),
         (compressed, delta) if delta.is_empty() => format!(":{compressed}"),

@@ -31,7 +31,7 @@ impl LineFormat for DiskSim {
 /// Parses the three columns of a trace line between time and operation: device, address and length.
 pub(crate) fn parse_address(fields: &mut BlankFields<'_>, into: &mut Request) -> Result<(), ParseRefusal> {
     into.device = fields.next_u32("a device number")?;
-    into.offset_bytes = fields.next_field().parse_sectors("an address in sectors")?;
-    into.len_bytes = fields.next_field().parse_sectors("a size in sectors")?;
+    into.offset_bytes = fields.next_field().parse_sectors_as_bytes("an address in sectors")?;
+    into.len_bytes = fields.next_field().parse_sectors_as_bytes("a size in sectors")?;
     Ok(())
 }

@@ -8,9 +8,9 @@
 //! request covers only in part, combines the digests inside the page and the offset at which they start. Zero pages are
 //! recognised by the known MD5 of zeroes.
 
-use wearwell::data::{Descriptor, Fingerprint};
+use wearwell::data::{ContentDescriptor, Fingerprint};
 
-use super::blkparse::pack_device;
+use super::blkparse::pack_device_number;
 use crate::error::ParseRefusal;
 use crate::read::fields::{BlankFields, Field, Fields, TabFields};
 use crate::read::{LineFormat, ParseOutcome};
@@ -53,15 +53,15 @@ impl Fiu {
         let digests = fields.last_field();
         let minor = fields.last_field().parse_u32("a minor device number")?;
         let major = fields.last_field().parse_u32("a major device number")?;
-        into.device = pack_device(major, minor, 0)?;
+        into.device = pack_device_number(major, minor, 0)?;
         let kind = fields.last_field();
         into.op = match kind.text {
             b"R" => Op::Read,
             b"W" => Op::Write,
             _ => return kind.refuse("R or W"),
         };
-        into.len_bytes = fields.last_field().parse_sectors("a size in sectors")?;
-        into.offset_bytes = fields.last_field().parse_sectors("an address in sectors")?;
+        into.len_bytes = fields.last_field().parse_sectors_as_bytes("a size in sectors")?;
+        into.offset_bytes = fields.last_field().parse_sectors_as_bytes("an address in sectors")?;
         into.time_ns = parse_time_ns(fields)?;
         let unit_bytes = self.parse_digests(digests, into.len_bytes)?;
         self.append_descriptors(unit_bytes, into);
@@ -100,7 +100,7 @@ impl Fiu {
             let units = ((from - start) / unit_bytes) as usize..((to - start).div_ceil(unit_bytes)) as usize;
             let whole = units.len() as u64 * unit_bytes == PAGE_BYTES && to - from == PAGE_BYTES;
             let place = if whole { 0 } else { ((from - page_start) << 32) | ((from - start) % unit_bytes) };
-            into.content.push(Descriptor::of_fingerprint(page_fingerprint(
+            into.content.push(ContentDescriptor::of_fingerprint(page_fingerprint(
                 &self.digest_halves[units],
                 whole,
                 place,

@@ -9,8 +9,8 @@ use crate::{Format, Op, Request};
 
 const REQUEST_MAGIC: [u8; 4] = [0x25, 0x60, 0x95, 0x13];
 const REPLY_MAGIC: [u8; 4] = [0x67, 0x44, 0x66, 0x98];
-const REQUEST_BYTES: usize = 28;
-const REPLY_BYTES: usize = 16;
+const REQUEST_HEADER_BYTES: usize = 28;
+const REPLY_HEADER_BYTES: usize = 16;
 
 pub(crate) struct Nbd;
 
@@ -22,18 +22,18 @@ impl Nbd {
 
 impl RecordFormat for Nbd {
     const FORMAT: Format = Format::Nbd;
-    const HEAD_BYTES: usize = REPLY_BYTES;
+    const HEAD_BYTES: usize = REPLY_HEADER_BYTES;
 
     fn record_len(&mut self, head: &[u8]) -> Result<usize, ParseRefusal> {
         match head[..4].try_into().expect("four bytes") {
-            REQUEST_MAGIC => Ok(REQUEST_BYTES),
-            REPLY_MAGIC => Ok(REPLY_BYTES),
+            REQUEST_MAGIC => Ok(REQUEST_HEADER_BYTES),
+            REPLY_MAGIC => Ok(REPLY_HEADER_BYTES),
             _ => Err(ParseRefusal::of_whole_record("the magic number of a request or a reply")),
         }
     }
 
     fn parse(&mut self, record: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
-        if record.len() == REPLY_BYTES {
+        if record.len() == REPLY_HEADER_BYTES {
             return Ok(ParseOutcome::Other);
         }
         let be = |at: usize, len: usize| {

@@ -17,7 +17,7 @@ impl LineFormat for Spc {
     fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
         let mut fields = CommaFields::new(line);
         into.device = fields.next_u32("a storage unit number")?;
-        let offset = fields.next_field().parse_sectors("a block address")?;
+        let offset = fields.next_field().parse_sectors_as_bytes("a block address")?;
         let len = fields.next_number("a size in bytes")?;
         let opcode = fields.next_field();
         let op = match opcode.text {

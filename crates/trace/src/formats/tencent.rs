@@ -17,8 +17,8 @@ impl LineFormat for Tencent {
     fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
         let mut fields = CommaFields::new(line);
         let seconds = fields.next_number("a time in seconds")?;
-        let offset = fields.next_field().parse_sectors("an offset in sectors")?;
-        let len = fields.next_field().parse_sectors("a size in sectors")?;
+        let offset = fields.next_field().parse_sectors_as_bytes("an offset in sectors")?;
+        let len = fields.next_field().parse_sectors_as_bytes("a size in sectors")?;
         let kind = fields.next_field();
         let op = match kind.text {
             b"0" => Op::Read,

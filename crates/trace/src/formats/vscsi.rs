@@ -18,7 +18,7 @@ struct RecordLayout {
     record_bytes: usize,
     length_field_offset: usize,
     command_field_offset: usize,
-    block_field_offset: usize,
+    lba_field_offset: usize,
 }
 
 const RECORD_LAYOUTS: [RecordLayout; 2] = [
@@ -27,14 +27,14 @@ const RECORD_LAYOUTS: [RecordLayout; 2] = [
         record_bytes: 32,
         length_field_offset: 4,
         command_field_offset: 12,
-        block_field_offset: 16,
+        lba_field_offset: 16,
     },
     RecordLayout {
         version: 2,
         record_bytes: 40,
         length_field_offset: 8,
         command_field_offset: 0,
-        block_field_offset: 16,
+        lba_field_offset: 16,
     },
 ];
 
@@ -85,13 +85,13 @@ impl RecordFormat for Vscsi {
             return Ok(ParseOutcome::Other);
         };
         let time_ns = checked_product(
-            read_little_endian(record, layout.block_field_offset + 8, 8),
+            read_little_endian(record, layout.lba_field_offset + 8, 8),
             1000,
             0,
             "a time that fits",
         )?;
         let offset = checked_product(
-            read_little_endian(record, layout.block_field_offset, 8),
+            read_little_endian(record, layout.lba_field_offset, 8),
             SECTOR_BYTES,
             0,
             "a block number below 2^55",

@@ -44,7 +44,7 @@ mod head {
     pub const HAS_LENGTH: u8 = 1 << 4;
     pub const HAS_CONTENT: u8 = 1 << 5;
     pub const HAS_DELTA_SIZES: u8 = 1 << 6;
-    pub const IS_IN_BYTES: u8 = 1 << 7;
+    pub const ADDRESSES_ARE_IN_BYTES: u8 = 1 << 7;
 }
 
 /// Numbers of the operations (read, write, ...) in the low three bits of a record's first byte.
@@ -58,7 +58,7 @@ mod code {
     pub const OP_REMAP_RELOCATE: u8 = 6;
     /// Number in place of the operation in a record that is no request to the device but a mark (e.g. the beginning of
     /// a phase). The number after it states which mark.
-    pub const MARK: u8 = 7;
+    pub const OP_MARK: u8 = 7;
     /// Number of the mark for the beginning of a phase, whose results are reported separately.
     pub const MARK_PHASE: u64 = 0;
 }
@@ -67,14 +67,14 @@ mod code {
 /// low two bits and the length minus one in the others.
 mod run {
     /// Kind of a run of page contents that occur for the first time in the trace, each stored with its fingerprint.
-    pub const NEW_CONTENTS: u64 = 0;
+    pub const NEW_CONTENTS_CODE: u64 = 0;
     /// Kind of a run of page contents that occur for the first time in the trace and whose fingerprints count up from
     /// the fingerprint of the last new content.
-    pub const NEW_CONSECUTIVE_CONTENTS: u64 = 1;
+    pub const NEW_CONSECUTIVE_CONTENTS_CODE: u64 = 1;
     /// Kind of a run of page contents that have occurred before in the trace, with consecutive content numbers.
-    pub const KNOWN_CONSECUTIVE_CONTENTS: u64 = 2;
+    pub const KNOWN_CONSECUTIVE_CONTENTS_CODE: u64 = 2;
     /// Kind of a run that repeats one page content which has occurred before in the trace.
-    pub const KNOWN_REPEATED_CONTENT: u64 = 3;
+    pub const KNOWN_REPEATED_CONTENT_CODE: u64 = 3;
 }
 
 /// Fields of the preceding record in the file. The next record stores its differences to them. All are zero at the

@@ -3,7 +3,7 @@
 use std::io::{Error, ErrorKind};
 
 use wearwell::address::RemapMode;
-use wearwell::data::{Descriptor, Fingerprint};
+use wearwell::data::{ContentDescriptor, Fingerprint};
 
 use super::{
     DISTINCT_CONTENTS_MAX, FORMAT_VERSION, FRAME_HEADER_BYTES, FRAME_KIND_END, FRAME_KIND_RECORDS,
@@ -13,7 +13,7 @@ use super::{
 use crate::error::{ParseRefusal, RejectedRecords};
 use crate::read::ReadCounters;
 use crate::read::source::DecompressedStream;
-use crate::request::check_limits;
+use crate::request::check_request_limits;
 use crate::{Format, Op, PAGE_BYTES, Request, TraceError, TraceReader};
 
 /// Payload bytes of the file's end record: numbers of requests, of pages with content and of distinct contents.
@@ -37,13 +37,13 @@ pub(crate) struct NativeReader {
     provenance: String,
     stored_payload: Vec<u8>,
     frame_bytes: Vec<u8>,
-    next_byte: usize,
+    next_byte_index: usize,
     /// Number of records of the current frame that have not been read yet.
-    records_left: u32,
-    has_ended: bool,
+    records_left_in_frame: u32,
+    has_read_end_record: bool,
     previous: PreviousRecord,
     contents: KnownContents,
-    content_pages: u64,
+    pages_with_content: u64,
     decompressor: zstd::bulk::Decompressor<'static>,
 }
 
@@ -65,12 +65,12 @@ impl NativeReader {
             provenance,
             stored_payload: Vec::new(),
             frame_bytes: Vec::new(),
-            next_byte: 0,
-            records_left: 0,
-            has_ended: false,
+            next_byte_index: 0,
+            records_left_in_frame: 0,
+            has_read_end_record: false,
             previous: PreviousRecord::default(),
             contents: KnownContents::default(),
-            content_pages: 0,
+            pages_with_content: 0,
             decompressor,
         })
     }
@@ -79,15 +79,15 @@ impl NativeReader {
     /// was read instead.
     #[cold]
     fn next_frame(&mut self) -> Result<bool, TraceError> {
-        if self.next_byte != self.frame_bytes.len() {
+        if self.next_byte_index != self.frame_bytes.len() {
             return Err(self
                 .counters
                 .corrupt_error(corrupt_data_error("extra bytes after the last record of a frame")));
         }
-        while self.records_left == 0 && !self.has_ended {
+        while self.records_left_in_frame == 0 && !self.has_read_end_record {
             self.read_frame().map_err(|error| self.counters.corrupt_error(error))?;
         }
-        Ok(!self.has_ended)
+        Ok(!self.has_read_end_record)
     }
 
     fn read_frame(&mut self) -> Result<(), Error> {
@@ -98,7 +98,7 @@ impl NativeReader {
                 "the end record is missing, so the file was cut off",
             ));
         };
-        self.source.consume(FRAME_HEADER_BYTES);
+        self.source.consume_bytes(FRAME_HEADER_BYTES);
         let [kind, records, raw_len, stored_len, sum] = little_endian_words(&header);
         if stored_len as usize > FRAME_MAX_BYTES
             || raw_len as usize > FRAME_MAX_BYTES
@@ -125,13 +125,17 @@ impl NativeReader {
         if self.frame_bytes.len() != raw_len || records == 0 {
             return Err(corrupt_data_error("the length of a frame does not match"));
         }
-        (self.next_byte, self.records_left, self.previous) = (0, records, PreviousRecord::default());
+        (self.next_byte_index, self.records_left_in_frame, self.previous) =
+            (0, records, PreviousRecord::default());
         Ok(())
     }
 
     fn check_end_record(&mut self) -> Result<(), Error> {
-        let counts =
-            [self.counters.delivered_requests, self.content_pages, self.contents.known_contents.len() as u64];
+        let counts = [
+            self.counters.delivered_requests,
+            self.pages_with_content,
+            self.contents.known_contents.len() as u64,
+        ];
         let expected: Vec<u8> = counts.iter().flat_map(|count| count.to_le_bytes()).collect();
         if self.stored_payload.len() != END_RECORD_PAYLOAD_BYTES || self.stored_payload != expected {
             return Err(corrupt_data_error(
@@ -141,75 +145,75 @@ impl NativeReader {
         if !self.source.peek(1)?.is_empty() {
             return Err(corrupt_data_error("extra bytes after the end record"));
         }
-        self.has_ended = true;
+        self.has_read_end_record = true;
         Ok(())
     }
 
     #[inline]
     fn read_record(&mut self, into: &mut Request) -> Result<(), ParseRefusal> {
-        let mut cursor = Cursor { frame_bytes: &self.frame_bytes, at: self.next_byte };
-        let head = cursor.byte()?;
+        let mut cursor = Cursor { frame_bytes: &self.frame_bytes, next_byte_index: self.next_byte_index };
+        let head = cursor.read_byte()?;
         let previous = self.previous;
-        let unit = if head & head::IS_IN_BYTES == 0 { PAGE_BYTES } else { 1 };
+        let unit = if head & head::ADDRESSES_ARE_IN_BYTES == 0 { PAGE_BYTES } else { 1 };
         into.op = op_of_code(head);
-        into.time_ns = previous.time_ns.wrapping_add(unzigzag(cursor.varint()?));
-        let offset = (previous.end_offset_bytes / unit).wrapping_add(unzigzag(cursor.varint()?));
+        into.time_ns = previous.time_ns.wrapping_add(unzigzag(cursor.read_varint()?));
+        let offset = (previous.end_offset_bytes / unit).wrapping_add(unzigzag(cursor.read_varint()?));
         into.offset_bytes =
             offset.checked_mul(unit).ok_or(ParseRefusal::of_whole_record("an offset that fits"))?;
         into.len_bytes = previous.len_bytes;
         if head & head::HAS_LENGTH != 0 {
             into.len_bytes = cursor
-                .varint()?
+                .read_varint()?
                 .checked_mul(unit)
                 .ok_or(ParseRefusal::of_whole_record("a length that fits"))?;
         }
         into.device = previous.device;
         if head & head::HAS_DEVICE != 0 {
             into.device = cursor
-                .varint()?
+                .read_varint()?
                 .try_into()
                 .map_err(|_| ParseRefusal::of_whole_record("a device number of 32 bits"))?;
         }
         match head & OP_MASK {
             code::OP_REMAP_COPY | code::OP_REMAP_RELOCATE => {
-                let source = (into.offset_bytes / unit).wrapping_add(unzigzag(cursor.varint()?));
-                into.source_offset_bytes =
+                let source = (into.offset_bytes / unit).wrapping_add(unzigzag(cursor.read_varint()?));
+                into.remap_source_offset_bytes =
                     source.checked_mul(unit).ok_or(ParseRefusal::of_whole_record("a source that fits"))?;
             }
-            code::MARK if cursor.varint()? != code::MARK_PHASE => {
+            code::OP_MARK if cursor.read_varint()? != code::MARK_PHASE => {
                 return Err(ParseRefusal::of_whole_record("the mark of a phase"));
             }
             _ => {}
         }
-        check_limits(into).map_err(ParseRefusal::of_whole_record)?;
+        check_request_limits(into).map_err(ParseRefusal::of_whole_record)?;
         self.previous = PreviousRecord::of_request(into);
         if head & head::HAS_CONTENT != 0 {
-            self.contents.read(&mut cursor, into)?;
-            self.content_pages += into.content.len() as u64;
+            self.contents.read_page_contents(&mut cursor, into)?;
+            self.pages_with_content += into.content.len() as u64;
             if head & head::HAS_DELTA_SIZES != 0 {
                 read_delta_sizes(&mut cursor, &mut into.content)?;
             }
         }
-        self.next_byte = cursor.at;
+        self.next_byte_index = cursor.next_byte_index;
         Ok(())
     }
 }
 
 impl TraceReader for NativeReader {
     fn next(&mut self, into: &mut Request) -> Result<bool, TraceError> {
-        if self.records_left == 0 && !self.next_frame()? {
+        if self.records_left_in_frame == 0 && !self.next_frame()? {
             return Ok(false);
         }
         into.clear_optional_fields();
         if let Err(bad) = self.read_record(into) {
             return Err(TraceError::BadRecord {
-                file: self.counters.file.clone(),
+                file: self.counters.file_name.clone(),
                 record: self.counters.delivered_requests + 1,
-                offset: self.source.offset(),
+                offset: self.source.offset_bytes(),
                 expected: bad.expected,
             });
         }
-        self.records_left -= 1;
+        self.records_left_in_frame -= 1;
         self.counters.delivered_requests += 1;
         Ok(true)
     }
@@ -283,29 +287,29 @@ fn op_of_code(number: u8) -> Op {
 /// Read position in the decompressed bytes of a frame (group of records).
 struct Cursor<'a> {
     frame_bytes: &'a [u8],
-    at: usize,
+    next_byte_index: usize,
 }
 
 impl Cursor<'_> {
     #[inline]
-    fn byte(&mut self) -> Result<u8, ParseRefusal> {
+    fn read_byte(&mut self) -> Result<u8, ParseRefusal> {
         let byte = *self
             .frame_bytes
-            .get(self.at)
+            .get(self.next_byte_index)
             .ok_or(ParseRefusal::of_whole_record("a record that ends inside its frame"))?;
-        self.at += 1;
+        self.next_byte_index += 1;
         Ok(byte)
     }
 
     #[inline]
-    fn varint(&mut self) -> Result<u64, ParseRefusal> {
-        let first = self.byte()?;
+    fn read_varint(&mut self) -> Result<u64, ParseRefusal> {
+        let first = self.read_byte()?;
         if first < 0x80 {
             return Ok(u64::from(first));
         }
         let mut value = u64::from(first & 0x7f);
         for shift in (7..64).step_by(7) {
-            let byte = self.byte()?;
+            let byte = self.read_byte()?;
             value |= u64::from(byte & 0x7f) << shift;
             if byte < 0x80 {
                 return Ok(value);
@@ -315,9 +319,12 @@ impl Cursor<'_> {
     }
 
     #[inline]
-    fn bytes<const N: usize>(&mut self) -> Result<[u8; N], ParseRefusal> {
-        let bytes = self.frame_bytes.get(self.at..self.at + N).and_then(|bytes| bytes.try_into().ok());
-        self.at += N;
+    fn read_byte_array<const N: usize>(&mut self) -> Result<[u8; N], ParseRefusal> {
+        let bytes = self
+            .frame_bytes
+            .get(self.next_byte_index..self.next_byte_index + N)
+            .and_then(|bytes| bytes.try_into().ok());
+        self.next_byte_index += N;
         bytes.ok_or(ParseRefusal::of_whole_record("a record that ends inside its frame"))
     }
 }
@@ -325,35 +332,39 @@ impl Cursor<'_> {
 impl KnownContents {
     /// Reads runs of page contents (sequences that are encoded as one) until every page of the request has a content
     /// descriptor.
-    fn read(&mut self, cursor: &mut Cursor<'_>, into: &mut Request) -> Result<(), ParseRefusal> {
+    fn read_page_contents(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        into: &mut Request,
+    ) -> Result<(), ParseRefusal> {
         let pages = into.pages();
         let pages = pages.end - pages.start;
         if pages == 0 || pages > MAX_REQUEST_PAGES {
             return Err(ParseRefusal::of_whole_record("content for 1 to 2^18 + 1 pages"));
         }
         while (into.content.len() as u64) < pages {
-            let head = cursor.varint()?;
+            let head = cursor.read_varint()?;
             let left = pages - into.content.len() as u64;
             if head >> 2 >= left {
                 return Err(ParseRefusal::of_whole_record("one content for every page"));
             }
-            self.read_run(head & 3, (head >> 2) + 1, cursor, &mut into.content)?;
+            self.read_content_run(head & 3, (head >> 2) + 1, cursor, &mut into.content)?;
         }
         Ok(())
     }
 
-    fn read_run(
+    fn read_content_run(
         &mut self,
         kind: u64,
         count: u64,
         cursor: &mut Cursor<'_>,
-        into: &mut Vec<Descriptor>,
+        into: &mut Vec<ContentDescriptor>,
     ) -> Result<(), ParseRefusal> {
-        if kind == run::NEW_CONTENTS || kind == run::NEW_CONSECUTIVE_CONTENTS {
+        if kind == run::NEW_CONTENTS_CODE || kind == run::NEW_CONSECUTIVE_CONTENTS_CODE {
             return self.read_new_contents(kind, count, cursor, into);
         }
-        let first = (self.last_content_number + 1).wrapping_add(unzigzag(cursor.varint()?));
-        let step = u64::from(kind == run::KNOWN_CONSECUTIVE_CONTENTS);
+        let first = (self.last_content_number + 1).wrapping_add(unzigzag(cursor.read_varint()?));
+        let step = u64::from(kind == run::KNOWN_CONSECUTIVE_CONTENTS_CODE);
         self.last_content_number = first.saturating_add((count - 1) * step);
         let known_contents = self.known_contents.len() as u64;
         if first >= known_contents || self.last_content_number >= known_contents {
@@ -368,7 +379,7 @@ impl KnownContents {
         kind: u64,
         count: u64,
         cursor: &mut Cursor<'_>,
-        into: &mut Vec<Descriptor>,
+        into: &mut Vec<ContentDescriptor>,
     ) -> Result<(), ParseRefusal> {
         if self.known_contents.len() + count as usize > DISTINCT_CONTENTS_MAX {
             return Err(ParseRefusal::of_whole_record("at most 2^28 distinct contents"));
@@ -376,10 +387,11 @@ impl KnownContents {
         for _ in 0..count {
             let newest = self.known_contents.last().map_or(0, |(fingerprint, _)| fingerprint.0);
             let fingerprint = match kind {
-                run::NEW_CONTENTS => u64::from_le_bytes(cursor.bytes()?),
+                run::NEW_CONTENTS_CODE => u64::from_le_bytes(cursor.read_byte_array()?),
                 _ => newest.wrapping_add(1),
             };
-            self.known_contents.push((Fingerprint(fingerprint), u16::from_le_bytes(cursor.bytes()?)));
+            self.known_contents
+                .push((Fingerprint(fingerprint), u16::from_le_bytes(cursor.read_byte_array()?)));
             into.push(self.known_descriptor(self.known_contents.len() - 1));
         }
         self.last_content_number = self.known_contents.len() as u64 - 1;
@@ -387,15 +399,15 @@ impl KnownContents {
     }
 
     #[inline]
-    fn known_descriptor(&self, id: usize) -> Descriptor {
+    fn known_descriptor(&self, id: usize) -> ContentDescriptor {
         let (fingerprint, compressed_bytes) = self.known_contents[id];
-        Descriptor { fingerprint, compressed_bytes, delta_bytes: Descriptor::UNKNOWN_SIZE }
+        ContentDescriptor { fingerprint, compressed_bytes, delta_bytes: ContentDescriptor::UNKNOWN_SIZE }
     }
 }
 
-fn read_delta_sizes(cursor: &mut Cursor<'_>, content: &mut [Descriptor]) -> Result<(), ParseRefusal> {
+fn read_delta_sizes(cursor: &mut Cursor<'_>, content: &mut [ContentDescriptor]) -> Result<(), ParseRefusal> {
     for descriptor in content {
-        descriptor.delta_bytes = u16::from_le_bytes(cursor.bytes()?);
+        descriptor.delta_bytes = u16::from_le_bytes(cursor.read_byte_array()?);
     }
     Ok(())
 }

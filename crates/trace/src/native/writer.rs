@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use rustc_hash::FxHashMap;
 use wearwell::address::RemapMode;
-use wearwell::data::{Descriptor, Fingerprint};
+use wearwell::data::{ContentDescriptor, Fingerprint};
 
 use super::{
     DISTINCT_CONTENTS_MAX, FORMAT_VERSION, FRAME_HEADER_BYTES, FRAME_KIND_END, FRAME_KIND_RECORDS,
@@ -25,7 +25,7 @@ pub struct NativeWriter<W> {
     previous: PreviousRecord,
     contents: ContentNumbers,
     written_requests: u64,
-    content_pages: u64,
+    pages_with_content: u64,
     compressor: zstd::bulk::Compressor<'static>,
 }
 
@@ -50,14 +50,14 @@ impl<W: Write> NativeWriter<W> {
             previous: PreviousRecord::default(),
             contents: ContentNumbers::default(),
             written_requests: 0,
-            content_pages: 0,
+            pages_with_content: 0,
             compressor: zstd::bulk::Compressor::new(ZSTD_LEVEL)?,
         })
     }
 
     fn put_record(&mut self, request: &Request) {
         let previous = self.previous;
-        let unit = unit_bytes(request);
+        let unit = address_unit_bytes(request);
         self.frame_bytes.push(record_head_byte(request, previous));
         put_varint(&mut self.frame_bytes, zigzag(request.time_ns.wrapping_sub(previous.time_ns)));
         let moved = (request.offset_bytes / unit).wrapping_sub(previous.end_offset_bytes / unit);
@@ -70,7 +70,8 @@ impl<W: Write> NativeWriter<W> {
         }
         match request.op {
             Op::Remap(_) => {
-                let apart = (request.source_offset_bytes / unit).wrapping_sub(request.offset_bytes / unit);
+                let apart =
+                    (request.remap_source_offset_bytes / unit).wrapping_sub(request.offset_bytes / unit);
                 put_varint(&mut self.frame_bytes, zigzag(apart));
             }
             Op::Phase => put_varint(&mut self.frame_bytes, code::MARK_PHASE),
@@ -79,8 +80,8 @@ impl<W: Write> NativeWriter<W> {
         self.previous = PreviousRecord::of_request(request);
     }
 
-    fn put_page_contents(&mut self, content: &[Descriptor]) {
-        self.content_pages += content.len() as u64;
+    fn put_page_contents(&mut self, content: &[ContentDescriptor]) {
+        self.pages_with_content += content.len() as u64;
         self.contents.put_contents(content, &mut self.frame_bytes);
         if has_delta_sizes(content) {
             self.frame_bytes
@@ -134,7 +135,7 @@ impl<W: Write> TraceWriter for NativeWriter<W> {
     fn finish(&mut self) -> Result<u64, TraceError> {
         self.end_frame()?;
         let counts =
-            [self.written_requests, self.content_pages, self.contents.number_by_content.len() as u64];
+            [self.written_requests, self.pages_with_content, self.contents.number_by_content.len() as u64];
         let payload: Vec<u8> = counts.iter().flat_map(|count| count.to_le_bytes()).collect();
         self.put_frame(FRAME_KIND_END, payload.len(), &payload)?;
         self.out.flush()?;
@@ -169,7 +170,7 @@ fn encode_header(provenance: &str) -> Vec<u8> {
 
 /// Returns the unit in which the request's addresses are stored, bytes: a page if offset and length are multiples of a
 /// page, else one byte.
-fn unit_bytes(request: &Request) -> u64 {
+fn address_unit_bytes(request: &Request) -> u64 {
     let whole =
         request.offset_bytes.is_multiple_of(PAGE_BYTES) && request.len_bytes.is_multiple_of(PAGE_BYTES);
     if whole { PAGE_BYTES } else { 1 }
@@ -182,7 +183,7 @@ fn record_head_byte(request: &Request, previous: PreviousRecord) -> u8 {
         | flag(request.len_bytes != previous.len_bytes, head::HAS_LENGTH)
         | flag(!request.content.is_empty(), head::HAS_CONTENT)
         | flag(has_delta_sizes(&request.content), head::HAS_DELTA_SIZES)
-        | flag(unit_bytes(request) == 1, head::IS_IN_BYTES)
+        | flag(address_unit_bytes(request) == 1, head::ADDRESSES_ARE_IN_BYTES)
 }
 
 fn op_code(op: Op) -> u8 {
@@ -194,12 +195,12 @@ fn op_code(op: Op) -> u8 {
         Op::Flush => code::OP_FLUSH,
         Op::Remap(RemapMode::Copy) => code::OP_REMAP_COPY,
         Op::Remap(RemapMode::Relocate) => code::OP_REMAP_RELOCATE,
-        Op::Phase => code::MARK,
+        Op::Phase => code::OP_MARK,
     }
 }
 
-fn has_delta_sizes(content: &[Descriptor]) -> bool {
-    content.iter().any(|descriptor| descriptor.delta_bytes != Descriptor::UNKNOWN_SIZE)
+fn has_delta_sizes(content: &[ContentDescriptor]) -> bool {
+    content.iter().any(|descriptor| descriptor.delta_bytes != ContentDescriptor::UNKNOWN_SIZE)
 }
 
 fn put_varint(into: &mut Vec<u8>, mut value: u64) {
@@ -213,29 +214,31 @@ fn put_varint(into: &mut Vec<u8>, mut value: u64) {
 /// A run of page contents (sequence that is encoded as one) to which further contents can still be added.
 #[derive(Clone, Copy)]
 struct ContentRun {
-    run_kind: u64,
+    content_run_kind: u64,
     first_content_number: u32,
     content_count: u64,
 }
 
 impl ContentRun {
     /// Adds one page content to the run if it continues the run; returns whether it was added.
-    fn extend_with(&mut self, kind: u64, id: u32) -> bool {
-        let follows = match (self.run_kind, kind) {
-            (run::NEW_CONTENTS, run::NEW_CONTENTS)
-            | (run::NEW_CONSECUTIVE_CONTENTS, run::NEW_CONSECUTIVE_CONTENTS) => true,
-            (run::KNOWN_CONSECUTIVE_CONTENTS, run::KNOWN_CONSECUTIVE_CONTENTS)
+    fn extend_with_content(&mut self, kind: u64, id: u32) -> bool {
+        let follows = match (self.content_run_kind, kind) {
+            (run::NEW_CONTENTS_CODE, run::NEW_CONTENTS_CODE)
+            | (run::NEW_CONSECUTIVE_CONTENTS_CODE, run::NEW_CONSECUTIVE_CONTENTS_CODE) => true,
+            (run::KNOWN_CONSECUTIVE_CONTENTS_CODE, run::KNOWN_CONSECUTIVE_CONTENTS_CODE)
                 if u64::from(id) == u64::from(self.first_content_number) + self.content_count =>
             {
                 true
             }
-            (run::KNOWN_CONSECUTIVE_CONTENTS, run::KNOWN_CONSECUTIVE_CONTENTS)
+            (run::KNOWN_CONSECUTIVE_CONTENTS_CODE, run::KNOWN_CONSECUTIVE_CONTENTS_CODE)
                 if self.content_count == 1 && id == self.first_content_number =>
             {
-                self.run_kind = run::KNOWN_REPEATED_CONTENT;
+                self.content_run_kind = run::KNOWN_REPEATED_CONTENT_CODE;
                 true
             }
-            (run::KNOWN_REPEATED_CONTENT, run::KNOWN_CONSECUTIVE_CONTENTS) => id == self.first_content_number,
+            (run::KNOWN_REPEATED_CONTENT_CODE, run::KNOWN_CONSECUTIVE_CONTENTS_CODE) => {
+                id == self.first_content_number
+            }
             _ => false,
         };
         self.content_count += u64::from(follows);
@@ -243,7 +246,7 @@ impl ContentRun {
     }
 
     fn last_content_number(self) -> u32 {
-        if self.run_kind == run::KNOWN_REPEATED_CONTENT {
+        if self.content_run_kind == run::KNOWN_REPEATED_CONTENT_CODE {
             self.first_content_number
         } else {
             self.first_content_number + (self.content_count - 1) as u32
@@ -264,14 +267,14 @@ struct ContentNumbers {
 }
 
 impl ContentNumbers {
-    fn put_contents(&mut self, content: &[Descriptor], into: &mut Vec<u8>) {
+    fn put_contents(&mut self, content: &[ContentDescriptor], into: &mut Vec<u8>) {
         let mut current: Option<ContentRun> = None;
         for descriptor in content {
             let (kind, id) = self.run_kind_and_content_number(*descriptor);
-            if !current.as_mut().is_some_and(|run| run.extend_with(kind, id)) {
-                self.put_run(
+            if !current.as_mut().is_some_and(|run| run.extend_with_content(kind, id)) {
+                self.put_content_run(
                     current.replace(ContentRun {
-                        run_kind: kind,
+                        content_run_kind: kind,
                         first_content_number: id,
                         content_count: 1,
                     }),
@@ -280,10 +283,10 @@ impl ContentNumbers {
             }
             self.put_new_content(kind, *descriptor);
         }
-        self.put_run(current, into);
+        self.put_content_run(current, into);
     }
 
-    fn run_kind_and_content_number(&mut self, descriptor: Descriptor) -> (u64, u32) {
+    fn run_kind_and_content_number(&mut self, descriptor: ContentDescriptor) -> (u64, u32) {
         let next = self.number_by_content.len() as u32;
         let id = *self
             .number_by_content
@@ -291,27 +294,29 @@ impl ContentNumbers {
             .or_insert(next);
         let follows = descriptor.fingerprint.0 == self.newest_fingerprint.wrapping_add(1);
         let kind = match id == next {
-            false => run::KNOWN_CONSECUTIVE_CONTENTS,
-            true if follows => run::NEW_CONSECUTIVE_CONTENTS,
-            true => run::NEW_CONTENTS,
+            false => run::KNOWN_CONSECUTIVE_CONTENTS_CODE,
+            true if follows => run::NEW_CONSECUTIVE_CONTENTS_CODE,
+            true => run::NEW_CONTENTS_CODE,
         };
         (kind, id)
     }
 
-    fn put_new_content(&mut self, kind: u64, descriptor: Descriptor) {
-        if kind == run::NEW_CONTENTS {
+    fn put_new_content(&mut self, kind: u64, descriptor: ContentDescriptor) {
+        if kind == run::NEW_CONTENTS_CODE {
             self.encoded_new_contents.extend(descriptor.fingerprint.0.to_le_bytes());
         }
-        if kind == run::NEW_CONTENTS || kind == run::NEW_CONSECUTIVE_CONTENTS {
+        if kind == run::NEW_CONTENTS_CODE || kind == run::NEW_CONSECUTIVE_CONTENTS_CODE {
             self.encoded_new_contents.extend(descriptor.compressed_bytes.to_le_bytes());
             self.newest_fingerprint = descriptor.fingerprint.0;
         }
     }
 
-    fn put_run(&mut self, run: Option<ContentRun>, into: &mut Vec<u8>) {
+    fn put_content_run(&mut self, run: Option<ContentRun>, into: &mut Vec<u8>) {
         let Some(run) = run else { return };
-        put_varint(into, (run.content_count - 1) << 2 | run.run_kind);
-        if run.run_kind == run::KNOWN_CONSECUTIVE_CONTENTS || run.run_kind == run::KNOWN_REPEATED_CONTENT {
+        put_varint(into, (run.content_count - 1) << 2 | run.content_run_kind);
+        if run.content_run_kind == run::KNOWN_CONSECUTIVE_CONTENTS_CODE
+            || run.content_run_kind == run::KNOWN_REPEATED_CONTENT_CODE
+        {
             put_varint(
                 into,
                 zigzag(

@@ -6,14 +6,14 @@
 use std::ops::Range;
 
 /// Number of neighbouring pages in a group, which share one 64-bit mask.
-pub(crate) const PAGES_PER_GROUP: u64 = 64;
+pub(crate) const PAGES_PER_MASK_GROUP: u64 = 64;
 
 /// Identifies a group of 64 neighbouring pages of one device: `number` is the page number divided by
-/// [`PAGES_PER_GROUP`].
+/// [`PAGES_PER_MASK_GROUP`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct PageGroup {
     pub device: u32,
-    pub number: u64,
+    pub group_number: u64,
 }
 
 /// Returns the numbers of the groups (64 neighbouring pages each) that overlap the range `pages` of page numbers.
@@ -22,23 +22,23 @@ pub(crate) fn group_numbers(pages: &Range<u64>) -> Range<u64> {
     if pages.is_empty() {
         return 0..0;
     }
-    pages.start / PAGES_PER_GROUP..pages.end.div_ceil(PAGES_PER_GROUP)
+    pages.start / PAGES_PER_MASK_GROUP..pages.end.div_ceil(PAGES_PER_MASK_GROUP)
 }
 
 /// Returns a bit mask of those pages in group `number` (64 neighbouring pages) that are in the range `pages` of page
 /// numbers.
 #[inline]
 pub(crate) fn page_mask_in_group(number: u64, pages: &Range<u64>) -> u64 {
-    let first = number * PAGES_PER_GROUP;
-    let start = pages.start.clamp(first, first + PAGES_PER_GROUP) - first;
-    let end = pages.end.clamp(first, first + PAGES_PER_GROUP) - first;
+    let first = number * PAGES_PER_MASK_GROUP;
+    let start = pages.start.clamp(first, first + PAGES_PER_MASK_GROUP) - first;
+    let end = pages.end.clamp(first, first + PAGES_PER_MASK_GROUP) - first;
     mask_of_low_bits(end) & !mask_of_low_bits(start)
 }
 
 /// Returns a bit mask in which the lowest `count` bits are set.
 #[inline]
 pub(crate) fn mask_of_low_bits(count: u64) -> u64 {
-    if count >= PAGES_PER_GROUP { u64::MAX } else { (1 << count) - 1 }
+    if count >= PAGES_PER_MASK_GROUP { u64::MAX } else { (1 << count) - 1 }
 }
 
 #[cfg(test)]

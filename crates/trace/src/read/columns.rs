@@ -27,9 +27,9 @@ pub struct CsvColumns {
     address_unit_bytes: u64,
     separator: Separator,
     /// Word that means a write in the operation column of the CSV, in addition to the usual words; e.g. `1`.
-    write_word: Option<String>,
-    read_word: Option<String>,
-    trim_word: Option<String>,
+    write_op_word: Option<String>,
+    read_op_word: Option<String>,
+    trim_op_word: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,9 +63,9 @@ impl FromStr for CsvColumns {
             time_unit_exponent: 9,
             address_unit_bytes: 1,
             separator: Separator::Comma,
-            write_word: None,
-            read_word: None,
-            trim_word: None,
+            write_op_word: None,
+            read_op_word: None,
+            trim_op_word: None,
         };
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let Some((key, value)) = part.split_once('=') else {
@@ -80,9 +80,9 @@ impl FromStr for CsvColumns {
                 "unit" => columns.time_unit_exponent = parse_time_unit(value)?,
                 "addresses" => columns.address_unit_bytes = parse_address_unit(value)?,
                 "separator" => columns.separator = parse_separator(value)?,
-                "write" => columns.write_word = Some(value.to_owned()),
-                "read" => columns.read_word = Some(value.to_owned()),
-                "trim" => columns.trim_word = Some(value.to_owned()),
+                "write" => columns.write_op_word = Some(value.to_owned()),
+                "read" => columns.read_op_word = Some(value.to_owned()),
+                "trim" => columns.trim_op_word = Some(value.to_owned()),
                 _ => return refuse(format!("there is no key `{key}`")),
             }
         }
@@ -159,7 +159,7 @@ impl CsvColumns {
         let last = last.into_iter().flatten().max().unwrap_or(0);
         let mut fields = Fields::<SEPARATOR>::new(line);
         for field in &mut found[..=last] {
-            *field = trim_field(fields.next_field());
+            *field = strip_field(fields.next_field());
         }
         let address = |field: Field<'_>, expected| {
             checked_product(
@@ -184,13 +184,13 @@ impl CsvColumns {
 
     fn parse_op(&self, field: Field<'_>) -> Result<Op, ParseRefusal> {
         let is = |word: &Option<String>| word.as_ref().is_some_and(|word| word.as_bytes() == field.text);
-        if is(&self.write_word) {
+        if is(&self.write_op_word) {
             return Ok(Op::Write);
         }
-        if is(&self.read_word) {
+        if is(&self.read_op_word) {
             return Ok(Op::Read);
         }
-        if is(&self.trim_word) {
+        if is(&self.trim_op_word) {
             return Ok(Op::Trim);
         }
         match field.text.to_ascii_lowercase().as_slice() {
@@ -204,7 +204,7 @@ impl CsvColumns {
 }
 
 /// Returns the CSV field without blanks and quotation marks around it.
-fn trim_field(field: Field<'_>) -> Field<'_> {
+fn strip_field(field: Field<'_>) -> Field<'_> {
     let is_frame = |byte: &u8| byte.is_ascii_whitespace() || *byte == b'"';
     let start = field.text.iter().position(|byte| !is_frame(byte)).unwrap_or(field.text.len());
     let end = field.text.iter().rposition(|byte| !is_frame(byte)).map_or(start, |at| at + 1);

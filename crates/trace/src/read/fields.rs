@@ -15,8 +15,8 @@ pub(crate) type TabFields<'a> = Fields<'a, b'\t'>;
 /// A cursor over the fields of a line; fields are taken from its left or its right end.
 pub(crate) struct Fields<'a, const SEPARATOR: u8> {
     line: &'a [u8],
-    next_byte: usize,
-    end_byte: usize,
+    next_byte_index: usize,
+    end_byte_index: usize,
 }
 
 /// One field of a line, with its byte offset in the line.
@@ -29,7 +29,7 @@ pub(crate) struct Field<'a> {
 impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
     #[inline]
     pub(crate) fn new(line: &'a [u8]) -> Self {
-        Self { line, next_byte: 0, end_byte: line.len() }
+        Self { line, next_byte_index: 0, end_byte_index: line.len() }
     }
 
     #[inline]
@@ -40,8 +40,10 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
     #[inline]
     fn skip_blanks(&mut self) {
         if SEPARATOR == b' ' {
-            while self.next_byte < self.end_byte && Self::is_separator(self.line[self.next_byte]) {
-                self.next_byte += 1;
+            while self.next_byte_index < self.end_byte_index
+                && Self::is_separator(self.line[self.next_byte_index])
+            {
+                self.next_byte_index += 1;
             }
         }
     }
@@ -50,25 +52,27 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
     #[inline]
     pub(crate) fn next_field(&mut self) -> Field<'a> {
         self.skip_blanks();
-        let at = self.next_byte.min(self.end_byte);
-        let rest = &self.line[at..self.end_byte];
+        let at = self.next_byte_index.min(self.end_byte_index);
+        let rest = &self.line[at..self.end_byte_index];
         let len = rest.iter().position(|&byte| Self::is_separator(byte)).unwrap_or(rest.len());
-        self.next_byte = at + len + 1;
+        self.next_byte_index = at + len + 1;
         Field { text: &rest[..len], byte_offset: at }
     }
 
     /// Takes the next field of the line from the right; it is empty when no field is left.
     pub(crate) fn last_field(&mut self) -> Field<'a> {
         if SEPARATOR == b' ' {
-            while self.end_byte > self.next_byte && Self::is_separator(self.line[self.end_byte - 1]) {
-                self.end_byte -= 1;
+            while self.end_byte_index > self.next_byte_index
+                && Self::is_separator(self.line[self.end_byte_index - 1])
+            {
+                self.end_byte_index -= 1;
             }
         }
-        let rest = &self.line[self.next_byte.min(self.end_byte)..self.end_byte];
+        let rest = &self.line[self.next_byte_index.min(self.end_byte_index)..self.end_byte_index];
         let len = rest.iter().rev().position(|&byte| Self::is_separator(byte)).unwrap_or(rest.len());
-        let at = self.end_byte - len;
-        let field = Field { text: &self.line[at..self.end_byte], byte_offset: at };
-        self.end_byte = at.saturating_sub(1).max(self.next_byte.min(at));
+        let at = self.end_byte_index - len;
+        let field = Field { text: &self.line[at..self.end_byte_index], byte_offset: at };
+        self.end_byte_index = at.saturating_sub(1).max(self.next_byte_index.min(at));
         field
     }
 
@@ -76,8 +80,8 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
     #[inline]
     pub(crate) fn next_number(&mut self, expected: &'static str) -> Result<u64, ParseRefusal> {
         self.skip_blanks();
-        let start = self.next_byte.min(self.end_byte);
-        let rest = &self.line[start..self.end_byte];
+        let start = self.next_byte_index.min(self.end_byte_index);
+        let rest = &self.line[start..self.end_byte_index];
         let mut value = 0_u64;
         let mut len = 0;
         while len < rest.len() && rest[len].is_ascii_digit() {
@@ -89,14 +93,14 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
         if len == 0 || len > 19 || !ends {
             return self.next_field().parse_number(expected);
         }
-        self.next_byte = start + len + 1;
+        self.next_byte_index = start + len + 1;
         Ok(value)
     }
 
     /// Takes the next field of the line and parses it as an unsigned number of at most 32 bits.
     #[inline]
     pub(crate) fn next_u32(&mut self, expected: &'static str) -> Result<u32, ParseRefusal> {
-        let at = self.next_byte;
+        let at = self.next_byte_index;
         self.next_number(expected)?.try_into().map_err(|_| ParseRefusal { byte_offset: at, expected })
     }
 
@@ -111,8 +115,8 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
     #[inline]
     pub(crate) fn require_end(&mut self, expected: &'static str) -> Result<(), ParseRefusal> {
         self.skip_blanks();
-        if self.next_byte < self.end_byte {
-            Err(ParseRefusal { byte_offset: self.next_byte, expected })
+        if self.next_byte_index < self.end_byte_index {
+            Err(ParseRefusal { byte_offset: self.next_byte_index, expected })
         } else {
             Ok(())
         }
@@ -182,7 +186,7 @@ impl<'a> Field<'a> {
 impl Field<'_> {
     /// Parses the field as a number of 512-byte sectors and returns it in bytes.
     #[inline]
-    pub(crate) fn parse_sectors(self, expected: &'static str) -> Result<u64, ParseRefusal> {
+    pub(crate) fn parse_sectors_as_bytes(self, expected: &'static str) -> Result<u64, ParseRefusal> {
         checked_product(self.parse_number(expected)?, crate::SECTOR_BYTES, self.byte_offset, expected)
     }
 }

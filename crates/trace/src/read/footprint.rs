@@ -12,7 +12,9 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
-use crate::read::chunk::{PAGES_PER_GROUP, PageGroup, group_numbers, mask_of_low_bits, page_mask_in_group};
+use crate::read::chunk::{
+    PAGES_PER_MASK_GROUP, PageGroup, group_numbers, mask_of_low_bits, page_mask_in_group,
+};
 use crate::{Op, PAGE_BYTES, Request, TraceError, TraceReader};
 
 /// Bit mask of those of 64 neighbouring pages that the trace touches, with the number of touched pages at lower
@@ -22,14 +24,14 @@ struct PageGroupMask {
     group_number: u64,
     touched_mask: u64,
     device: u32,
-    touched_pages_before: u32,
+    touched_pages_at_lower_addresses: u32,
 }
 
 /// The set of pages that a trace touches, numbered without gaps in order of address.
 #[derive(Clone, Debug, Default)]
 pub struct Footprint {
     touched_groups: Vec<PageGroupMask>,
-    touched_pages: u32,
+    touched_page_count: u32,
 }
 
 /// Collects the touched pages of a trace, request by request, for a [`Footprint`].
@@ -46,12 +48,12 @@ impl FootprintBuilder {
             return;
         }
         self.add_pages(request, &request.pages());
-        self.add_pages(request, &request.source_pages());
+        self.add_pages(request, &request.remap_source_pages());
     }
 
     fn add_pages(&mut self, request: &Request, pages: &Range<u64>) {
         for number in group_numbers(pages) {
-            let id = PageGroup { device: request.device, number };
+            let id = PageGroup { device: request.device, group_number: number };
             *self.masks_by_group.entry(id).or_default() |= page_mask_in_group(number, pages);
         }
     }
@@ -62,19 +64,19 @@ impl FootprintBuilder {
     /// [`TraceError::TooManyPages`] if 32 bits do not suffice.
     pub fn into_footprint(self) -> Result<Footprint, TraceError> {
         let unranked = |(id, bits): (PageGroup, u64)| PageGroupMask {
-            group_number: id.number,
+            group_number: id.group_number,
             touched_mask: bits,
             device: id.device,
-            touched_pages_before: 0,
+            touched_pages_at_lower_addresses: 0,
         };
         let mut chunks: Vec<PageGroupMask> = self.masks_by_group.into_iter().map(unranked).collect();
         chunks.sort_unstable_by_key(|chunk| (chunk.device, chunk.group_number));
         let mut pages = 0_u32;
         for chunk in &mut chunks {
-            chunk.touched_pages_before = pages;
+            chunk.touched_pages_at_lower_addresses = pages;
             pages = pages.checked_add(chunk.touched_mask.count_ones()).ok_or(TraceError::TooManyPages)?;
         }
-        Ok(Footprint { touched_groups: chunks, touched_pages: pages })
+        Ok(Footprint { touched_groups: chunks, touched_page_count: pages })
     }
 }
 
@@ -94,13 +96,13 @@ impl Footprint {
 
     /// Returns the number of pages that the trace touches; this is the size of the smallest drive that can replay the
     /// trace.
-    pub fn page_count(&self) -> u32 {
-        self.touched_pages
+    pub fn touched_page_count(&self) -> u32 {
+        self.touched_page_count
     }
 
     /// Returns the number of a page among the touched pages of the trace, in order of address; `None` if the trace does
     /// not touch it.
-    pub fn compacted_page(&self, device: u32, page: u64) -> Option<u32> {
+    pub fn compacted_page_number(&self, device: u32, page: u64) -> Option<u32> {
         let (rank, touched) = self.rank_of_page(device, page);
         touched.then_some(rank)
     }
@@ -108,16 +110,17 @@ impl Footprint {
     /// Returns the number of touched pages before `page` and whether `page` itself is touched, by binary search over
     /// groups of 64 pages.
     fn rank_of_page(&self, device: u32, page: u64) -> (u32, bool) {
-        let (number, bit) = (page / PAGES_PER_GROUP, page % PAGES_PER_GROUP);
+        let (number, bit) = (page / PAGES_PER_MASK_GROUP, page % PAGES_PER_MASK_GROUP);
         let key = (device, number);
         let at = self.touched_groups.partition_point(|chunk| (chunk.device, chunk.group_number) < key);
         match self.touched_groups.get(at) {
             Some(chunk) if (chunk.device, chunk.group_number) == key => (
-                chunk.touched_pages_before + (chunk.touched_mask & mask_of_low_bits(bit)).count_ones(),
+                chunk.touched_pages_at_lower_addresses
+                    + (chunk.touched_mask & mask_of_low_bits(bit)).count_ones(),
                 chunk.touched_mask >> bit & 1 == 1,
             ),
-            Some(chunk) => (chunk.touched_pages_before, false),
-            None => (self.touched_pages, false),
+            Some(chunk) => (chunk.touched_pages_at_lower_addresses, false),
+            None => (self.touched_page_count, false),
         }
     }
 
@@ -125,10 +128,11 @@ impl Footprint {
     /// drive. A trim is reduced to the touched pages inside it, of which there may be none. The request must be of the
     /// trace from which the footprint was made.
     pub fn compact_request(&self, request: &mut Request) {
-        let (device, pages, source) = (request.device, request.pages(), request.source_pages());
+        let (device, pages, source) = (request.device, request.pages(), request.remap_source_pages());
         request.device = 0;
         if !source.is_empty() {
-            request.source_offset_bytes = u64::from(self.rank_of_page(device, source.start).0) * PAGE_BYTES;
+            request.remap_source_offset_bytes =
+                u64::from(self.rank_of_page(device, source.start).0) * PAGE_BYTES;
         }
         if pages.is_empty() {
             request.offset_bytes = 0;

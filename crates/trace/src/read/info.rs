@@ -21,7 +21,7 @@ use crate::{Format, Op, OpenOptions, PAGE_BYTES, Request, SECTOR_BYTES, TraceErr
 
 /// A count for each kind of request of a trace: numbers of requests, or of pages that they touch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
-pub struct ByOp {
+pub struct CountsByOp {
     /// Number of reads, or of pages that reads touch.
     pub read: u64,
     /// Number of writes, or of pages that writes touch.
@@ -40,7 +40,7 @@ pub struct ByOp {
     pub phase: u64,
 }
 
-impl ByOp {
+impl CountsByOp {
     fn count_of(&mut self, op: Op) -> &mut u64 {
         match op {
             Op::Read => &mut self.read,
@@ -54,7 +54,7 @@ impl ByOp {
     }
 
     /// Returns the sum of the counts over all kinds of requests.
-    pub fn total(&self) -> u64 {
+    pub fn sum_over_ops(&self) -> u64 {
         self.read + self.write + self.trim + self.zero + self.flush + self.remap + self.phase
     }
 }
@@ -84,9 +84,9 @@ pub struct TraceInfo {
     /// SHA-256 of the trace file as stored (perhaps compressed), in hexadecimal; `None` for a stream.
     pub sha256: Option<String>,
     /// Number of requests in the trace, by kind.
-    pub requests: ByOp,
+    pub requests: CountsByOp,
     /// Number of 4-KiB pages that requests touch, by kind of request.
-    pub pages: ByOp,
+    pub pages: CountsByOp,
     /// Number of writes divided by that of reads and writes.
     pub write_share: f64,
     /// Amount of data that the trace writes, MiB; of pages that are written in part, only that part counts.
@@ -181,10 +181,10 @@ fn to_hex(digest: &[u8]) -> String {
 /// State of 64 neighbouring pages while a trace is counted; each bit mask has one bit per page.
 #[derive(Default)]
 struct PageGroupState {
-    written_mask: u64,
-    live_mask: u64,
+    written_page_mask: u64,
+    live_page_mask: u64,
     /// Bit mask of those of the 64 pages whose current content is known. The field `fingerprints` holds these contents.
-    known_mask: u64,
+    known_content_mask: u64,
     fingerprints: Option<Box<[Fingerprint; 64]>>,
 }
 
@@ -199,18 +199,18 @@ enum PageContent {
 /// Counters of requests and pages, and the states of all pages, while the requests of a trace are counted.
 #[derive(Default)]
 struct TraceCounter {
-    requests: ByOp,
-    pages: ByOp,
+    requests: CountsByOp,
+    pages: CountsByOp,
     page_groups: FxHashMap<PageGroup, PageGroupState>,
     distinct_contents: FxHashSet<Fingerprint>,
     devices: FxHashSet<u32>,
     written_bytes: u64,
     distinct_pages_written: u64,
-    overwritten_pages: u64,
-    known_content_pages: u64,
-    duplicate_pages: u64,
-    silent_pages: u64,
-    zero_pages: u64,
+    overwriting_page_writes: u64,
+    known_content_page_writes: u64,
+    duplicate_page_writes: u64,
+    silent_page_writes: u64,
+    zero_page_writes: u64,
     duration_ns: u64,
     previous_request_ns: u64,
     unsorted_requests: u64,
@@ -236,27 +236,29 @@ impl TraceCounter {
             self.devices.insert(request.device);
         }
         if !matches!(request.op, Op::Flush | Op::Trim | Op::Phase) {
-            let source_end = request.source_pages().end * PAGE_BYTES;
+            let source_end = request.remap_source_pages().end * PAGE_BYTES;
             self.max_end_bytes = self.max_end_bytes.max(request.end_bytes()).max(source_end);
         }
         match request.op {
             Op::Write => self.count_write(request),
             Op::Trim | Op::Zero => self.discard_pages(request),
-            Op::Remap(mode) => self.move_contents(request, mode),
+            Op::Remap(mode) => self.move_remapped_contents(request, mode),
             Op::Read | Op::Flush | Op::Phase => {}
         }
     }
 
     /// Gives the target pages of a remap the contents that the source pages held before the request.
-    fn move_contents(&mut self, request: &Request, mode: RemapMode) {
-        if request.offset_bytes == request.source_offset_bytes {
+    fn move_remapped_contents(&mut self, request: &Request, mode: RemapMode) {
+        if request.offset_bytes == request.remap_source_offset_bytes {
             return;
         }
-        let place = |page: u64| (PageGroup { device: request.device, number: page / 64 }, page % 64);
+        let place = |page: u64| (PageGroup { device: request.device, group_number: page / 64 }, page % 64);
         let aside: Vec<PageContent> =
-            request.source_pages().map(|page| self.page_content(place(page))).collect();
+            request.remap_source_pages().map(|page| self.page_content(place(page))).collect();
         if mode == RemapMode::Relocate {
-            request.source_pages().for_each(|page| self.set_page_content(place(page), PageContent::Nothing));
+            request
+                .remap_source_pages()
+                .for_each(|page| self.set_page_content(place(page), PageContent::Nothing));
         }
         for (page, held) in request.pages().zip(aside) {
             self.set_page_content(place(page), held);
@@ -266,10 +268,10 @@ impl TraceCounter {
     fn page_content(&self, (id, bit): (PageGroup, u64)) -> PageContent {
         let Some(chunk) = self.page_groups.get(&id) else { return PageContent::Nothing };
         match &chunk.fingerprints {
-            Some(fingerprints) if chunk.known_mask >> bit & 1 == 1 => {
+            Some(fingerprints) if chunk.known_content_mask >> bit & 1 == 1 => {
                 PageContent::Known(fingerprints[bit as usize])
             }
-            _ if chunk.live_mask >> bit & 1 == 1 => PageContent::Unknown,
+            _ if chunk.live_page_mask >> bit & 1 == 1 => PageContent::Unknown,
             _ => PageContent::Nothing,
         }
     }
@@ -277,8 +279,8 @@ impl TraceCounter {
     fn set_page_content(&mut self, (id, bit): (PageGroup, u64), held: PageContent) {
         let chunk = self.page_groups.entry(id).or_default();
         let set = |bits: u64, on: bool| bits & !(1 << bit) | u64::from(on) << bit;
-        chunk.live_mask = set(chunk.live_mask, held != PageContent::Nothing);
-        chunk.known_mask = set(chunk.known_mask, matches!(held, PageContent::Known(_)));
+        chunk.live_page_mask = set(chunk.live_page_mask, held != PageContent::Nothing);
+        chunk.known_content_mask = set(chunk.known_content_mask, matches!(held, PageContent::Known(_)));
         if let PageContent::Known(fingerprint) = held {
             let held = chunk.fingerprints.get_or_insert_with(|| Box::new([Fingerprint::default(); 64]));
             held[bit as usize] = fingerprint;
@@ -290,18 +292,21 @@ impl TraceCounter {
         let pages = request.pages();
         for number in group_numbers(&pages) {
             let touched = page_mask_in_group(number, &pages);
-            let chunk = self.page_groups.entry(PageGroup { device: request.device, number }).or_default();
-            self.distinct_pages_written += u64::from((touched & !chunk.written_mask).count_ones());
-            self.overwritten_pages += u64::from((touched & chunk.live_mask).count_ones());
-            chunk.written_mask |= touched;
-            chunk.live_mask |= touched;
+            let chunk = self
+                .page_groups
+                .entry(PageGroup { device: request.device, group_number: number })
+                .or_default();
+            self.distinct_pages_written += u64::from((touched & !chunk.written_page_mask).count_ones());
+            self.overwriting_page_writes += u64::from((touched & chunk.live_page_mask).count_ones());
+            chunk.written_page_mask |= touched;
+            chunk.live_page_mask |= touched;
             if request.content.is_empty() {
-                chunk.known_mask &= !touched;
+                chunk.known_content_mask &= !touched;
             }
         }
         for (page, descriptor) in pages.zip(&request.content) {
             self.count_written_content(
-                PageGroup { device: request.device, number: page / 64 },
+                PageGroup { device: request.device, group_number: page / 64 },
                 page % 64,
                 descriptor.fingerprint,
             );
@@ -311,15 +316,15 @@ impl TraceCounter {
     fn count_written_content(&mut self, id: PageGroup, bit: u64, fingerprint: Fingerprint) {
         let chunk = self.page_groups.entry(id).or_default();
         let held = chunk.fingerprints.get_or_insert_with(|| Box::new([Fingerprint::default(); 64]));
-        let known = chunk.known_mask >> bit & 1 == 1;
-        self.known_content_pages += 1;
-        self.silent_pages += u64::from(known && held[bit as usize] == fingerprint);
+        let known = chunk.known_content_mask >> bit & 1 == 1;
+        self.known_content_page_writes += 1;
+        self.silent_page_writes += u64::from(known && held[bit as usize] == fingerprint);
         held[bit as usize] = fingerprint;
-        chunk.known_mask |= 1 << bit;
+        chunk.known_content_mask |= 1 << bit;
         let repeated = !self.distinct_contents.insert(fingerprint);
         let zero = fingerprint == Fingerprint::ZERO_PAGE;
-        self.duplicate_pages += u64::from(repeated && !zero);
-        self.zero_pages += u64::from(zero);
+        self.duplicate_page_writes += u64::from(repeated && !zero);
+        self.zero_page_writes += u64::from(zero);
     }
 
     /// Marks the pages that a trim or zeroing covers entirely as holding no data. If its range has more groups of 64
@@ -328,19 +333,21 @@ impl TraceCounter {
         let pages = request.whole_pages();
         let range = group_numbers(&pages);
         let clear = |chunk: &mut PageGroupState, number| {
-            chunk.live_mask &= !page_mask_in_group(number, &pages);
-            chunk.known_mask &= chunk.live_mask;
+            chunk.live_page_mask &= !page_mask_in_group(number, &pages);
+            chunk.known_content_mask &= chunk.live_page_mask;
         };
         if range.end - range.start > self.page_groups.len() as u64 {
             for (id, chunk) in &mut self.page_groups {
                 if id.device == request.device {
-                    clear(chunk, id.number);
+                    clear(chunk, id.group_number);
                 }
             }
             return;
         }
         for number in range {
-            if let Some(chunk) = self.page_groups.get_mut(&PageGroup { device: request.device, number }) {
+            if let Some(chunk) =
+                self.page_groups.get_mut(&PageGroup { device: request.device, group_number: number })
+            {
                 clear(chunk, number);
             }
         }
@@ -357,9 +364,9 @@ impl TraceCounter {
             write_share: fraction(self.requests.write, self.requests.write + self.requests.read),
             written_mib: self.written_bytes as f64 / f64::from(1 << 20),
             unique_pages_written: self.distinct_pages_written,
-            over_share: fraction(self.overwritten_pages, written),
+            over_share: fraction(self.overwriting_page_writes, written),
             rewritten_share: fraction(written - self.distinct_pages_written, written),
-            content: (self.known_content_pages > 0).then(|| self.content_info(written)),
+            content: (self.known_content_page_writes > 0).then(|| self.content_info(written)),
             duration_ns: self.duration_ns,
             max_end_bytes: self.max_end_bytes,
             devices: self.devices.len() as u64,
@@ -367,18 +374,18 @@ impl TraceCounter {
             empty_requests: self.empty_request_count,
             sub_sector_requests: self.sub_sector_request_count,
             rejected: reader.rejected().rejected_count,
-            rejected_first: reader.rejected().first_messages.clone(),
+            rejected_first: reader.rejected().first_error_messages.clone(),
             damage,
         }
     }
 
     fn content_info(&self, written: u64) -> ContentInfo {
         ContentInfo {
-            known_pages: self.known_content_pages,
+            known_pages: self.known_content_page_writes,
             distinct: self.distinct_contents.len() as u64,
-            duplicate_share: fraction(self.duplicate_pages, written),
-            silent_share: fraction(self.silent_pages, written),
-            zero_share: fraction(self.zero_pages, written),
+            duplicate_share: fraction(self.duplicate_page_writes, written),
+            silent_share: fraction(self.silent_page_writes, written),
+            zero_share: fraction(self.zero_page_writes, written),
         }
     }
 }

@@ -18,14 +18,14 @@ pub(crate) mod source;
 pub use columns::{CsvColumns, CsvColumnsError};
 pub use convert::copy_trace;
 pub use footprint::{Footprint, FootprintBuilder};
-pub use info::{ByOp, ContentInfo, TraceInfo, file_sha256};
+pub use info::{ContentInfo, CountsByOp, TraceInfo, file_sha256};
 pub use open::{AssumedOp, BlockLayerStage, OpenOptions, TimeUnit, open, open_stream};
 pub use sidecar::sidecar_files_of;
 pub use source::{Compression, LINE_MAX_BYTES};
 use source::{DecompressedStream, LineResult};
 
 use crate::error::{ParseRefusal, RejectedRecords, TraceError};
-use crate::request::check_limits;
+use crate::request::check_request_limits;
 use crate::{Format, Request};
 
 /// A reader that delivers the requests of a trace one by one.
@@ -95,7 +95,7 @@ pub(crate) trait RecordFormat: Send {
 
 /// Counters that every trace reader keeps about its file: delivered requests, refused lines, start time.
 pub(crate) struct ReadCounters {
-    pub file: String,
+    pub file_name: String,
     pub delivered_requests: u64,
     pub rejected: RejectedRecords,
     skips_bad_lines: bool,
@@ -107,9 +107,9 @@ pub(crate) struct ReadCounters {
 }
 
 impl ReadCounters {
-    pub(crate) fn new(file: String, skips_bad_lines: bool) -> Self {
+    pub(crate) fn new(file_name: String, skips_bad_lines: bool) -> Self {
         Self {
-            file,
+            file_name,
             delivered_requests: 0,
             rejected: RejectedRecords::default(),
             skips_bad_lines,
@@ -123,7 +123,7 @@ impl ReadCounters {
     /// request.
     #[inline]
     fn accept_request(&mut self, request: &mut Request) -> Result<(), ParseRefusal> {
-        check_limits(request).map_err(ParseRefusal::of_whole_record)?;
+        check_request_limits(request).map_err(ParseRefusal::of_whole_record)?;
         self.unsorted_requests += u64::from(request.time_ns < self.previous_request_ns);
         self.previous_request_ns = request.time_ns;
         let base = *self.first_request_ns.get_or_insert(request.time_ns);
@@ -142,7 +142,11 @@ impl ReadCounters {
     }
 
     pub(crate) fn corrupt_error(&self, source: std::io::Error) -> TraceError {
-        TraceError::TruncatedOrCorrupt { file: self.file.clone(), requests: self.delivered_requests, source }
+        TraceError::TruncatedOrCorrupt {
+            file: self.file_name.clone(),
+            requests: self.delivered_requests,
+            source,
+        }
     }
 }
 
@@ -170,18 +174,18 @@ impl<F: LineFormat> TextReader<F> {
         let (before, rest) = line.split_at(bad.byte_offset.min(line.len()));
         let found = String::from_utf8_lossy(&rest[..rest.len().min(160)]);
         TraceError::BadLine {
-            file: self.counters.file.clone(),
+            file: self.counters.file_name.clone(),
             line: self.line_number,
             column: String::from_utf8_lossy(before).chars().count() + 1,
             expected: bad.expected,
-            found: quoted_part(&found, bad.byte_offset).chars().take(40).collect(),
+            found: quoted_line_part(&found, bad.byte_offset).chars().take(40).collect(),
         }
     }
 }
 
 /// Returns the part of a bad line, from the error on, that the error message quotes: one field if the error is in a
 /// field, everything if the error concerns the whole line (`at` is 0).
-fn quoted_part(rest: &str, at: usize) -> &str {
+fn quoted_line_part(rest: &str, at: usize) -> &str {
     let end = rest.find([',', ';', '\t', ' ']).filter(|_| at > 0);
     &rest[..end.unwrap_or(rest.len())]
 }
@@ -256,18 +260,18 @@ impl<F: RecordFormat> BinaryReader<F> {
 
     #[cold]
     fn record_error(&self, bad: ParseRefusal) -> TraceError {
-        let file = self.counters.file.clone();
+        let file = self.counters.file_name.clone();
         TraceError::BadRecord {
             file,
             record: self.record_number,
-            offset: self.source.offset(),
+            offset: self.source.offset_bytes(),
             expected: bad.expected,
         }
     }
 
     #[cold]
     fn truncated_error(&self) -> TraceError {
-        let message = format!("record {} at byte {} is cut", self.record_number, self.source.offset());
+        let message = format!("record {} at byte {} is cut", self.record_number, self.source.offset_bytes());
         self.counters.corrupt_error(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, message))
     }
 
@@ -302,7 +306,7 @@ impl<F: RecordFormat> TraceReader for BinaryReader<F> {
                 let error = self.record_error(bad);
                 self.counters.count_rejected(error)?;
             }
-            self.source.consume(len);
+            self.source.consume_bytes(len);
             if accepted == Ok(true) {
                 return Ok(true);
             }

@@ -30,7 +30,7 @@ use crate::read::{BinaryReader, ReadCounters, TextReader};
 use crate::{Format, TraceError, TraceReader};
 
 /// Number of bytes at the start of a trace file by which its format is detected.
-const DETECTION_BYTES: usize = 64 << 10;
+const FORMAT_DETECTION_BYTES: usize = 64 << 10;
 
 /// Stage of a request in the Linux block layer. Traces of the block layer report a request at several stages, of which
 /// one is read.
@@ -106,17 +106,17 @@ pub struct OpenOptions {
     pub reads_payloads: bool,
     /// Whether a capture may be read without its `.psz` and `.wdelta` files. The compressed and delta sizes of its
     /// pages are then unknown.
-    pub without_sidecars: bool,
+    pub allows_missing_sidecars: bool,
     /// Description of the columns of a CSV, for [`Format::Columns`].
     pub columns: Option<CsvColumns>,
     /// Name of the trace in messages and result records; `None` for its path.
-    pub name: Option<String>,
+    pub trace_name: Option<String>,
 }
 
 impl OpenOptions {
     /// Returns the name for the trace at this path in messages and result records.
-    pub fn name_of(&self, path: &Path) -> String {
-        self.name.clone().unwrap_or_else(|| path.display().to_string())
+    pub fn trace_name_of(&self, path: &Path) -> String {
+        self.trace_name.clone().unwrap_or_else(|| path.display().to_string())
     }
 }
 
@@ -127,14 +127,14 @@ impl OpenOptions {
 /// the format cannot be detected, [`TraceError::NeedsOption`] if the format needs an option that is not set,
 /// [`TraceError::UnusedOption`] if an option is set that has no meaning for the format.
 pub fn open(path: &Path, options: &OpenOptions) -> Result<Box<dyn TraceReader>, TraceError> {
-    let open_error = |source| TraceError::CannotOpen { file: options.name_of(path), source };
+    let open_error = |source| TraceError::CannotOpen { file: options.trace_name_of(path), source };
     if path.is_dir() {
         let message = "is a directory: name the trace in it (of a capture the .ops file)";
         return Err(open_error(std::io::Error::new(std::io::ErrorKind::IsADirectory, message)));
     }
     let file = File::open(path).map_err(open_error)?;
     let sidecars = || CaptureSidecars::open_beside(path, options).map_err(open_error);
-    open_with_sidecars(file, options.name_of(path), options, sidecars)
+    open_with_sidecars(file, options.trace_name_of(path), options, sidecars)
 }
 
 /// Opens a trace from a stream; `name` is used in error messages. A capture is then read without the files next to it
@@ -195,7 +195,7 @@ fn detect_format(
     options: &OpenOptions,
 ) -> Result<Format, TraceError> {
     let (head, complete) = source
-        .look_ahead(DETECTION_BYTES)
+        .peek_up_to_damage(FORMAT_DETECTION_BYTES)
         .map_err(|source| TraceError::CannotOpen { file: file.to_owned(), source })?;
     let candidates = candidate_formats(head, complete, options);
     match candidates[..] {
@@ -221,7 +221,7 @@ fn make_reader(
         Format::Csv => Box::new(TextReader::new(source, Csv::default(), tally)),
         Format::Columns => {
             let columns = options.columns.clone().ok_or_else(|| TraceError::NeedsOption {
-                file: tally.file.clone(),
+                file: tally.file_name.clone(),
                 format,
                 reason: "is a CSV with columns in any order: say with --columns which column holds what",
             })?;
@@ -242,7 +242,7 @@ fn make_reader(
         Format::Vscsi => Box::new(BinaryReader::new(source, Vscsi::default(), tally)),
         Format::OracleGeneral => {
             let assume = options.assumed_op.ok_or_else(|| TraceError::NeedsOption {
-                file: tally.file.clone(),
+                file: tally.file_name.clone(),
                 format,
                 reason: "has no operation column: say whether to assume reads or writes",
             })?;

@@ -1,7 +1,7 @@
 //! Detects the format of a trace from the first bytes of its file.
 //!
-//! Binary formats are recognised by their magic numbers. For text, each parser tries the first [`SAMPLE_LINES`] lines.
-//! The columns of the formats differ enough that only one parser accepts them. The exception is a line of five
+//! Binary formats are recognised by their magic numbers. For text, each parser tries the first [`FORMAT_SAMPLE_LINES`]
+//! lines. The columns of the formats differ enough that only one parser accepts them. The exception is a line of five
 //! blank-separated columns: `DiskSim` writes milliseconds with a fraction, `MQSim` writes integers in a unit that the
 //! file does not state. A decimal point in the time column therefore means `DiskSim`. Integers alone decide nothing,
 //! because `DiskSim` writes whole milliseconds as integers, too. The user then decides by naming the format or a time
@@ -29,7 +29,7 @@ use crate::formats::wiscsee::Wiscsee;
 use crate::{Format, Request, native};
 
 /// Number of lines that a parser must accept for its trace format to be recognised; fewer if the file is shorter.
-const SAMPLE_LINES: usize = 4;
+const FORMAT_SAMPLE_LINES: usize = 4;
 
 /// Returns the trace formats that fit the first bytes of a decompressed file. `complete` states that the file has no
 /// more bytes.
@@ -39,7 +39,7 @@ pub(crate) fn candidate_formats(head: &[u8], complete: bool, options: &OpenOptio
         _ if Nbd::matches_signature(head) => vec![Format::Nbd],
         _ if Blktrace::matches_signature(head) => vec![Format::Blktrace],
         _ if Vscsi::matches_version(head) => vec![Format::Vscsi],
-        _ => text_candidates(&sample_lines(head, complete), options),
+        _ => text_format_candidates(&sample_lines(head, complete), options),
     }
 }
 
@@ -47,10 +47,10 @@ pub(crate) fn candidate_formats(head: &[u8], complete: bool, options: &OpenOptio
 fn sample_lines(head: &[u8], complete: bool) -> Vec<&[u8]> {
     let end = if complete { head.len() } else { memchr::memrchr(b'\n', head).unwrap_or(0) };
     let lines = head[..end].split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
-    lines.filter(|line| !line.trim_ascii_start().is_empty()).take(SAMPLE_LINES).collect()
+    lines.filter(|line| !line.trim_ascii_start().is_empty()).take(FORMAT_SAMPLE_LINES).collect()
 }
 
-fn text_candidates(lines: &[&[u8]], options: &OpenOptions) -> Vec<Format> {
+fn text_format_candidates(lines: &[&[u8]], options: &OpenOptions) -> Vec<Format> {
     if lines.first().is_some_and(|line| Csv::matches_header(line)) {
         // The exact header decides before the parsers are tried: to parsers of other formats it looks like any line of
         // column names.

@@ -9,7 +9,7 @@
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use wearwell::data::Descriptor;
+use wearwell::data::ContentDescriptor;
 
 use crate::PAGE_BYTES;
 use crate::read::open::OpenOptions;
@@ -17,7 +17,7 @@ use crate::read::source::{DecompressedStream, open_decompressed};
 
 /// Maximum number of distinct page contents whose compressed sizes are kept. This bounds the memory if the file is
 /// damaged.
-const CONTENT_SIZES_MAX: usize = 1 << 28;
+const DISTINCT_CONTENT_SIZES_MAX: usize = 1 << 28;
 
 /// Data from the files next to a capture (a trace `NAME.ops`): compressed sizes, delta sizes and bytes of its page
 /// contents.
@@ -32,11 +32,11 @@ impl CaptureSidecars {
     /// Opens the files next to a capture, which hold sizes and contents of its pages. If the options request bytes, the
     /// `.pages` file must exist; the other files may be missing, because the bytes determine all sizes. Otherwise
     /// `.psz` and `.wdelta` must exist, because without them compression and delta encoding would silently save
-    /// nothing. [`OpenOptions::without_sidecars`] waives that.
+    /// nothing. [`OpenOptions::allows_missing_sidecars`] waives that.
     pub(crate) fn open_beside(path: &Path, options: &OpenOptions) -> io::Result<Self> {
         let with_bytes = options.reads_payloads;
         for (kind, what) in [("psz", "compressed sizes"), ("wdelta", "delta sizes")] {
-            if !options.without_sidecars && !with_bytes && find_sidecar(path, kind).is_none() {
+            if !options.allows_missing_sidecars && !with_bytes && find_sidecar(path, kind).is_none() {
                 let message = format!(
                     "no .{kind} file ({what}) beside the capture: put it there, replay the bytes (--bytes), or take these \
                      sizes as unknown (--without-sidecars)"
@@ -69,24 +69,24 @@ impl CaptureSidecars {
     /// pages.
     pub(crate) fn add_sizes_and_bytes(
         &mut self,
-        content: &mut [Descriptor],
+        content: &mut [ContentDescriptor],
         bytes: &mut Vec<u8>,
     ) -> Result<(), &'static str> {
         self.append_page_contents(content, bytes)?;
         for descriptor in content.iter_mut() {
             let id = descriptor.fingerprint.0 as usize;
             descriptor.compressed_bytes =
-                self.compressed_sizes.get(id).copied().unwrap_or(Descriptor::UNKNOWN_SIZE);
+                self.compressed_sizes.get(id).copied().unwrap_or(ContentDescriptor::UNKNOWN_SIZE);
             descriptor.delta_bytes = self.next_delta_size()?;
         }
         Ok(())
     }
 
     fn next_delta_size(&mut self) -> Result<u16, &'static str> {
-        let Some(deltas) = &mut self.delta_sizes else { return Ok(Descriptor::UNKNOWN_SIZE) };
+        let Some(deltas) = &mut self.delta_sizes else { return Ok(ContentDescriptor::UNKNOWN_SIZE) };
         let expected = "one size in the .wdelta file for every page written";
         let pair: [u8; 2] = deltas.peek(2).map_err(|_| expected)?.try_into().map_err(|_| expected)?;
-        deltas.consume(2);
+        deltas.consume_bytes(2);
         Ok(u16::from_le_bytes(pair))
     }
 
@@ -94,7 +94,7 @@ impl CaptureSidecars {
     /// bytes for its whole length.
     fn append_page_contents(
         &mut self,
-        content: &[Descriptor],
+        content: &[ContentDescriptor],
         bytes: &mut Vec<u8>,
     ) -> Result<(), &'static str> {
         let Some(pages) = &mut self.content_bytes else { return Ok(()) };
@@ -130,10 +130,10 @@ pub fn sidecar_files_of(path: &Path) -> Vec<PathBuf> {
 fn read_compressed_sizes(input: Box<dyn Read + Send>) -> io::Result<Vec<u16>> {
     let mut source = DecompressedStream::new(input);
     let mut sizes = Vec::new();
-    while sizes.len() < CONTENT_SIZES_MAX {
+    while sizes.len() < DISTINCT_CONTENT_SIZES_MAX {
         let &[low, high, _, _] = source.peek(4)? else { break };
         sizes.push(u16::from_le_bytes([low, high]));
-        source.consume(4);
+        source.consume_bytes(4);
     }
     Ok(sizes)
 }

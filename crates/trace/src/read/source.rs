@@ -91,7 +91,7 @@ pub(crate) struct DecompressedStream {
     buffer: Box<[u8]>,
     unread_start: usize,
     unread_end: usize,
-    offset: u64,
+    offset_bytes: u64,
     /// A read error that occurred while looking ahead in the stream. It is reported once the bytes before it have been
     /// consumed.
     postponed_error: Option<io::Error>,
@@ -104,14 +104,14 @@ impl DecompressedStream {
             buffer: vec![0; LINE_MAX_BYTES].into(),
             unread_start: 0,
             unread_end: 0,
-            offset: 0,
+            offset_bytes: 0,
             postponed_error: None,
         }
     }
 
     /// Returns the offset of the next byte of this stream in the decompressed file.
-    pub(crate) fn offset(&self) -> u64 {
-        self.offset
+    pub(crate) fn offset_bytes(&self) -> u64 {
+        self.offset_bytes
     }
 
     /// Returns the bytes of a line that [`DecompressedStream::next_line`] returned as a range.
@@ -129,7 +129,7 @@ impl DecompressedStream {
 
     /// Returns the next bytes of the stream as [`Self::peek`] does, but damage within them only shortens the result.
     /// The second value states whether the file ends before `len` bytes.
-    pub(crate) fn look_ahead(&mut self, len: usize) -> io::Result<(&[u8], bool)> {
+    pub(crate) fn peek_up_to_damage(&mut self, len: usize) -> io::Result<(&[u8], bool)> {
         if let Err(error) = self.peek(len) {
             if self.unread_start == self.unread_end {
                 return Err(error);
@@ -142,9 +142,9 @@ impl DecompressedStream {
 
     /// Consumes `len` bytes of the stream, which must have been returned by [`Self::peek`].
     #[inline]
-    pub(crate) fn consume(&mut self, len: usize) {
+    pub(crate) fn consume_bytes(&mut self, len: usize) {
         self.unread_start += len;
-        self.offset += len as u64;
+        self.offset_bytes += len as u64;
         debug_assert!(self.unread_start <= self.unread_end, "only peeked bytes can be consumed");
     }
 
@@ -159,7 +159,7 @@ impl DecompressedStream {
             }
             into.extend_from_slice(chunk);
             let taken = chunk.len();
-            self.consume(taken);
+            self.consume_bytes(taken);
             left -= taken;
         }
         Ok(())
@@ -193,14 +193,14 @@ impl DecompressedStream {
     #[inline]
     fn take_line(&mut self, len: usize, line_end: usize) -> Range<usize> {
         let start = self.unread_start;
-        self.consume(len + line_end);
+        self.consume_bytes(len + line_end);
         start..start + len
     }
 
     fn skip_long_line(&mut self) -> io::Result<LineResult> {
         loop {
             let found = memchr::memchr(b'\n', &self.buffer[self.unread_start..self.unread_end]);
-            self.consume(found.map_or(self.unread_end - self.unread_start, |at| at + 1));
+            self.consume_bytes(found.map_or(self.unread_end - self.unread_start, |at| at + 1));
             if found.is_some() || !self.fill_buffer()? {
                 return Ok(LineResult::TooLong);
             }

@@ -63,7 +63,7 @@ impl<N: Nand> Ftl<N> {
             self.store.nand_mut().read(place, &mut page).map_err(|error| error.to_string())?;
             let named = cached.decode_mapped_entries(id, &page).into_iter();
             let is_hidden = |&(lpn, unit): &(Lpn, Unit)| {
-                cached.hides_unidentified_page(lpn) && cached.cached_unit(lpn) != Some(unit)
+                cached.has_unreported_old_page(lpn) && cached.cached_unit(lpn) != Some(unit)
             };
             hidden.extend(named.filter(is_hidden).map(|(_, unit)| Ppn(unit.0)));
         }

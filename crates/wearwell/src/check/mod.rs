@@ -8,7 +8,7 @@ use crate::design::Persistence;
 use crate::ftl::Ftl;
 use crate::mapping::AnyMapping;
 use crate::nand::{Nand, PageKind};
-use crate::recovery::{NewestVersions, apply_reverse_map_entries};
+use crate::recovery::{NewestPageVersions, apply_reverse_map_entries};
 use crate::sharing::reverse_map::ReverseMap;
 use crate::store::{BlockState, Stream};
 use crate::tables::PageSet;
@@ -28,7 +28,7 @@ impl<N: Nand> Ftl<N> {
             let valid = self.valid_pages()?;
             self.check_map(&map, &valid)?;
             self.check_blocks(&map, &valid)?;
-            self.check_sharing(&valid)?;
+            self.check_page_sharing(&valid)?;
         }
         self.check_counters()?;
         self.store.check_counters()?;
@@ -153,7 +153,7 @@ impl<N: Nand> Ftl<N> {
         let referrer = match &self.sharing {
             Some(sharing) if sharing.is_bound(lpn) => return Ok(()),
             Some(_) => self.store.owner_in_oob(ppn),
-            None => self.referrer(ppn),
+            None => self.lpn_mapped_to_page(ppn),
         };
         if referrer == lpn {
             Ok(())
@@ -187,7 +187,7 @@ impl<N: Nand> Ftl<N> {
         let mut stored = PageSet::new(pages);
         map.iter().filter(|&&unit| is_flash_page(unit, pages)).for_each(|unit| stored.insert(Ppn(unit.0)));
         let mapped = stored.len();
-        let packed = self.delta.as_ref().map_or(0, |stage| stage.delta_pages())
+        let packed = self.delta.as_ref().map_or(0, |stage| stage.live_delta_page_count())
             + self.chunks.as_ref().map_or(0, |stage| stage.pages_of_all_chunks().count() as u64);
         let metadata = total - mapped.min(total);
         // A log of invalid pages exceeds its bound if fewer pages are stored than there are logical pages. It exceeds
@@ -207,7 +207,7 @@ impl<N: Nand> Ftl<N> {
     /// those that the streams of writes fill.
     fn check_block_states(&self) -> Result<(), String> {
         let blocks = self.store.blocks();
-        let free = blocks.blocks_by_state()[BlockState::Free as usize];
+        let free = blocks.block_counts_by_state()[BlockState::Free as usize];
         if free != self.store.total_free_blocks() {
             return Err(format!(
                 "{free} blocks are marked free, but the pools hold {}",
@@ -219,7 +219,7 @@ impl<N: Nand> Ftl<N> {
 
     fn check_open_blocks(&self) -> Result<(), String> {
         let open = self.store.programmed_pages_of_open_blocks().count() as u32;
-        let marked = self.store.blocks().blocks_by_state()[BlockState::Open as usize];
+        let marked = self.store.blocks().block_counts_by_state()[BlockState::Open as usize];
         if open != marked {
             return Err(format!("{marked} blocks are marked open, but {open} are being filled"));
         }
@@ -278,9 +278,9 @@ impl<N: Nand> Ftl<N> {
 
     /// Checks the sharing of pages: every logical page that is bound (mapped without a program) has a valid reverse-map
     /// entry, and the content index refers to valid pages with the indexed content.
-    fn check_sharing(&self, valid_pages: &PageSet) -> Result<(), String> {
+    fn check_page_sharing(&self, valid_pages: &PageSet) -> Result<(), String> {
         let Some(sharing) = &self.sharing else { return Ok(()) };
-        sharing.reverse_map.check()?;
+        sharing.reverse_map.check_invariants()?;
         let bound = (0..self.logical_pages).filter(|&lpn| sharing.is_bound(Lpn(lpn))).count() as u64;
         let valid = sharing.reverse_map.valid_entry_count();
         if valid < bound {
@@ -315,7 +315,7 @@ impl<N: Nand> Ftl<N> {
         if !records_trims && self.persistence != Persistence::OobScan {
             return Ok(());
         }
-        let mut newest = NewestVersions::new(self.logical_pages as usize);
+        let mut newest = NewestPageVersions::new(self.logical_pages as usize);
         let mut programmed = vec![0; self.store.geometry().pages() as usize];
         let good = (0..self.store.geometry().blocks())
             .map(BlockId)
@@ -324,12 +324,12 @@ impl<N: Nand> Ftl<N> {
             let first = self.store.geometry().first_page(block).0;
             for ppn in (first..first + self.store.geometry().block_pages()).map(Ppn) {
                 let Ok(Some(oob)) = self.store.nand_mut().probe_page(ppn) else { continue };
-                if oob.sequence == 0 {
+                if oob.sequence_number == 0 {
                     return Ok(());
                 }
                 if oob.kind == PageKind::Data {
                     newest.record_page_if_newer(ppn, oob.into());
-                    programmed[ppn.index()] = oob.sequence;
+                    programmed[ppn.index()] = oob.sequence_number;
                 }
             }
         }
@@ -364,14 +364,14 @@ impl<N: Nand> Ftl<N> {
 mod tests {
     use super::*;
     use crate::address::RemapMode;
-    use crate::data::{Content, Descriptor, Fingerprint, mix_bits};
+    use crate::data::{Content, ContentDescriptor, Fingerprint, mix_bits};
     use crate::design::{SharingDesign, page_map, remap};
     use crate::gc::GcOptions;
     use crate::mapping::Mapping;
     use crate::nand::{Geometry, RetainedFields, SimNand};
     use crate::operation::Cause;
     use crate::sharing::counts::ReferenceCountForm;
-    use crate::sharing::reverse_map::ReverseMapPart;
+    use crate::sharing::reverse_map::ReverseMapKind;
 
     /// Returns a device on which pages were shared and trimmed, and on which garbage was collected.
     fn device_with_shared_pages(parts: &crate::design::Parts) -> Ftl<SimNand> {
@@ -388,7 +388,7 @@ mod tests {
         let nand = SimNand::new(geometry, RetainedFields::ALL).with_nvram(1536);
         let mut ftl = Ftl::new(nand, 20, parts).expect("it fits");
         for k in 0..200u32 {
-            let content = Content::Descriptor(Descriptor::of_fingerprint(Fingerprint(1 + k as u64)));
+            let content = Content::Descriptor(ContentDescriptor::of_fingerprint(Fingerprint(1 + k as u64)));
             ftl.write(Lpn((mix_bits(k as u64) % 15) as u32), content).expect("there is room");
             if k % 5 == 0 {
                 ftl.remap_page(Lpn(15 + k / 5 % 4), Lpn(k % 3), RemapMode::Copy).expect("there is room");
@@ -400,12 +400,12 @@ mod tests {
     }
 
     fn device_with_remaps() -> Ftl<SimNand> {
-        let reverse_map = ReverseMapPart::Segments { nvram_bytes: 1536, segment_bytes: 64 };
+        let reverse_map = ReverseMapKind::Segments { nvram_bytes: 1536, segment_bytes: 64 };
         let sharing = SharingDesign {
             reverse_map,
             reference_counts: ReferenceCountForm::Dense,
             dedup: None,
-            atomic_commands: false,
+            atomic_remap_commands: false,
         };
         device_with_shared_pages(&remap(GcOptions::default(), sharing))
     }
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn the_audit_notices_host_writes_that_do_not_add_up() {
+    fn the_audit_notices_a_wrong_count_of_host_writes() {
         assert_audit_notices("host page writes", device_with_remaps(), |ftl| {
             ftl.store.stats.deduplicated_writes += 1;
         });
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn the_audit_notices_a_bound_page_without_a_reverse_map_entry() {
+    fn the_audit_notices_a_page_mapped_without_a_program_and_without_a_reverse_map_entry() {
         assert_audit_notices(
             "it is bound in RAM: true, but bound by a reverse-map entry: false",
             device_with_remaps(),
@@ -491,7 +491,8 @@ mod tests {
             let AnyMapping::Flat(map) = mapping else { unreachable!("sharing runs on a flat map") };
             // Pretends that every bind was superseded.
             for entry in reverse.all_entries(store) {
-                if let Some(place) = entry.place.filter(|&place| map.get(entry.lpn) == Some(place.into())) {
+                if let Some(place) = entry.bound_ppn.filter(|&place| map.get(entry.lpn) == Some(place.into()))
+                {
                     reverse.mark_bind_superseded(store, entry.lpn, place);
                 }
             }
@@ -499,9 +500,9 @@ mod tests {
     }
 
     #[test]
-    fn the_audit_notices_a_trimmed_page_without_a_tombstone() {
+    fn the_audit_notices_a_trim_that_recovery_would_not_find() {
         assert_audit_notices("but recovery would find it", device_with_remaps(), |ftl| {
-            let old = ftl.change_map(Lpn(4), None).expect("a flat map");
+            let old = ftl.change_map_entry(Lpn(4), None).expect("a flat map");
             ftl.release_reference(Lpn(4), old);
         });
     }

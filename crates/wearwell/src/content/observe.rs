@@ -46,11 +46,11 @@ pub(crate) struct SchemeCounters {
     bytes_by_scheme: [SchemeBytes; SchemeKind::COUNT],
     /// Number of page writes that reached each content scheme while it was switched off, indexed by [`SchemeKind`].
     bypassed_writes: [u64; SchemeKind::COUNT],
-    sampled_group: SampledGroup,
+    sampled_page_group: SampledPageGroup,
 }
 
 #[derive(Clone, Debug, Default)]
-struct SampledGroup {
+struct SampledPageGroup {
     page_count: usize,
     compressed_bytes: usize,
     sampled_content: Vec<u8>,
@@ -59,16 +59,16 @@ struct SampledGroup {
 impl SchemeCounters {
     /// Whether pages with this content are in the sample: hashed and looked up even while deduplication and recycling
     /// are off.
-    pub(crate) fn samples_content(&self, fingerprint: Fingerprint) -> bool {
+    pub(crate) fn is_content_sampled(&self, fingerprint: Fingerprint) -> bool {
         self.sampler.samples_content(fingerprint)
     }
 
     /// Counts a page of `page_bytes` bytes that reached the content scheme `kind` (such as compression), with its
     /// outcome.
-    pub(crate) fn count_page(&mut self, kind: SchemeKind, page_bytes: u64, seen: SchemeOutcome) {
+    pub(crate) fn count_page_outcome(&mut self, kind: SchemeKind, page_bytes: u64, seen: SchemeOutcome) {
         let counts = &mut self.bytes_by_scheme[kind as usize];
         counts.offered_bytes += page_bytes;
-        counts.kept_bytes += if seen == SchemeOutcome::Served { 0 } else { page_bytes };
+        counts.unsaved_bytes += if seen == SchemeOutcome::Served { 0 } else { page_bytes };
         counts.untried_bytes += if seen == SchemeOutcome::NotTried { page_bytes } else { 0 };
     }
 
@@ -76,7 +76,7 @@ impl SchemeCounters {
     /// is off, these are the bytes that it would have programmed.
     pub(crate) fn charge_programmed_bytes(&mut self, kind: SchemeKind, bytes: u64) {
         let counts = &mut self.bytes_by_scheme[kind as usize];
-        counts.kept_bytes += bytes;
+        counts.unsaved_bytes += bytes;
         counts.scheme_programmed_bytes += bytes;
     }
 
@@ -95,17 +95,17 @@ impl SchemeCounters {
         if !self.count_and_sample_write(SchemeKind::Compression) {
             return false;
         }
-        self.sampled_group.page_count += 1;
+        self.sampled_page_group.page_count += 1;
         match content {
-            Content::Bytes(bytes) => self.sampled_group.sampled_content.extend_from_slice(bytes),
+            Content::Bytes(bytes) => self.sampled_page_group.sampled_content.extend_from_slice(bytes),
             Content::Descriptor(_) => {
-                self.sampled_group.compressed_bytes += content.compressed_bytes().unwrap_or(page_bytes);
+                self.sampled_page_group.compressed_bytes += content.compressed_bytes().unwrap_or(page_bytes);
             }
         }
-        if self.sampled_group.page_count < CHUNK_MEMBERS {
+        if self.sampled_page_group.page_count < CHUNK_MEMBERS {
             return false;
         }
-        let group = std::mem::take(&mut self.sampled_group);
+        let group = std::mem::take(&mut self.sampled_page_group);
         let bytes = if group.sampled_content.is_empty() {
             group.compressed_bytes
         } else {
@@ -114,7 +114,7 @@ impl SchemeCounters {
         let kept_pages = bytes.div_ceil(page_bytes).clamp(1, CHUNK_MEMBERS);
         let counts = &mut self.bytes_by_scheme[SchemeKind::Compression as usize];
         counts.offered_bytes += (CHUNK_MEMBERS * page_bytes) as u64;
-        counts.kept_bytes += (kept_pages * page_bytes) as u64;
+        counts.unsaved_bytes += (kept_pages * page_bytes) as u64;
         true
     }
 }
@@ -127,8 +127,9 @@ impl<N: Nand> Ftl<N> {
         if let Some(stage) = self.chunks.as_ref().filter(|_| kind == SchemeKind::Compression) {
             let page_bytes = self.store.geometry().page_bytes as u64;
             let counts = stage.statistics;
-            observed.offered_bytes += (counts.written_members + counts.incompressible_pages) * page_bytes;
-            observed.kept_bytes += (counts.written_pages + counts.incompressible_pages) * page_bytes;
+            observed.offered_bytes +=
+                (counts.written_chunk_members + counts.incompressible_pages) * page_bytes;
+            observed.unsaved_bytes += (counts.written_chunk_pages + counts.incompressible_pages) * page_bytes;
         }
         observed
     }
@@ -154,13 +155,13 @@ impl<N: Nand> Ftl<N> {
         }
         self.is_deduplication_on()
             || self.recycle.as_ref().is_some_and(|stage| stage.is_on)
-            || self.scheme_counters.samples_content(fingerprint)
+            || self.scheme_counters.is_content_sampled(fingerprint)
     }
 
     /// Counts a page write that reached the content scheme `kind` (such as compression), with its outcome.
     pub(crate) fn count_scheme_outcome(&mut self, kind: SchemeKind, seen: SchemeOutcome) {
         let page_bytes = self.store.geometry().page_bytes as u64;
-        self.scheme_counters.count_page(kind, page_bytes, seen);
+        self.scheme_counters.count_page_outcome(kind, page_bytes, seen);
     }
 
     /// Charges delta encoding with `pages` programs of flash pages. If delta encoding is off, these are the pages that

@@ -1,7 +1,7 @@
 //! The interface of content mechanisms: what the engine asks of each of them.
 //!
 //! A mechanism is a type that implements [`ContentStage`], in a folder of its own, and a line in the list of
-//! [`content`](crate::content). The list makes the enum [`SchemeKind`](crate::content::SchemeKind) and the order in
+//! [`content`](crate::content). The list makes the enum [`SchemeKind`] and the order in
 //! which a host write is offered to the mechanisms. The first that ends the write ends the chain; a write that all of
 //! them pass on is programmed as a page.
 //!
@@ -115,7 +115,7 @@ pub(crate) struct OfferResult {
     pub(crate) stages_offered: usize,
 }
 
-/// Makes [`SchemeKind`](crate::content::SchemeKind) and the chain of a host write from the list of mechanisms.
+/// Makes [`SchemeKind`] and the chain of a host write from the list of mechanisms.
 macro_rules! content_mechanisms {
     ($($(#[$doc:meta])* $kind:ident: $stage:ty,)*) => {
         /// Kind of a content mechanism (deduplication, recycling, delta encoding and so on). The kinds are in the order

@@ -1,6 +1,6 @@
 //! Delta-FTL (DF): overwrites of write-hot pages are stored as compressed differences.
 
-use super::{BlockSurvey, ContentParts, DeltaDesign, Design, MappingPart, Parts, Persistence};
+use super::{ContentParts, DeltaDesign, Design, MappingPart, Parts, Persistence, RecoveryBlockScan};
 use crate::gc::GcOptions;
 use crate::mapping::{CachedOptions, JournalOptions};
 use crate::validity::ValidityPart;
@@ -21,7 +21,7 @@ pub fn delta(gc: GcOptions, delta: DeltaDesign, cache: Option<CachedOptions>) ->
         content: ContentParts { delta: Some(delta), ..ContentParts::default() },
         gc,
         persistence: if cache.is_some() { Persistence::BatteryFlush } else { Persistence::BatteryRam },
-        block_survey: BlockSurvey::OobScan,
+        recovery_block_scan: RecoveryBlockScan::OobScan,
     }
 }
 

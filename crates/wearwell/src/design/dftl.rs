@@ -1,6 +1,6 @@
 //! DFTL: the L2P table is on flash, with a cache of entries in RAM.
 
-use super::{BlockSurvey, ContentParts, Design, MappingPart, Parts, Persistence};
+use super::{ContentParts, Design, MappingPart, Parts, Persistence, RecoveryBlockScan};
 use crate::gc::GcOptions;
 use crate::mapping::CachedOptions;
 use crate::validity::ValidityPart;
@@ -28,6 +28,6 @@ pub fn dftl(gc: GcOptions, options: DftlOptions) -> Parts {
         content: ContentParts::default(),
         gc,
         persistence: Persistence::BatteryFlush,
-        block_survey: BlockSurvey::OobScan,
+        recovery_block_scan: RecoveryBlockScan::OobScan,
     }
 }

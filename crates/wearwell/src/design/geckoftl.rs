@@ -1,8 +1,8 @@
 //! GeckoFTL: page validity in a log-structured merge tree on flash, and recovery from flash alone.
 
-use super::{BlockSurvey, ContentParts, Design, MappingPart, Parts, Persistence};
+use super::{ContentParts, Design, MappingPart, Parts, Persistence, RecoveryBlockScan};
 use crate::gc::{GcOptions, MetadataGc};
-use crate::mapping::{CachedOptions, DirectoryPart, InvalidPageIdentification};
+use crate::mapping::{CachedOptions, DirectoryLocation, InvalidPageIdentification};
 use crate::validity::{GeckoOptions, ValidityPart};
 
 pub(super) const DESIGN: Design = Design {
@@ -15,7 +15,7 @@ pub(super) const DESIGN: Design = Design {
 /// Share of all blocks that metadata may occupy before GC collects the metadata blocks with the fewest valid pages. A
 /// 2-TiB device does not reach this limit: if each of its blocks of translation pages held only one valid page,
 /// metadata would occupy a share of 0.0875.
-pub const MAX_METADATA_SHARE: f64 = 0.1;
+pub const MAX_METADATA_BLOCK_SHARE: f64 = 0.1;
 
 /// Options of the design [`geckoftl`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,14 +35,17 @@ pub fn geckoftl(gc: GcOptions, options: GeckoFtlOptions) -> Parts {
         identification: InvalidPageIdentification::AtSynchronisation,
         max_dirty_entries: None,
         makes_checkpoints: true,
-        directory: DirectoryPart::Ram,
+        directory: DirectoryLocation::Ram,
     };
     Parts {
         mapping: MappingPart::Cached(cache),
         validity: ValidityPart::Gecko(options.gecko),
         content: ContentParts::default(),
-        gc: GcOptions { metadata_gc: MetadataGc::WhenEmpty { max_metadata_share: MAX_METADATA_SHARE }, ..gc },
+        gc: GcOptions {
+            metadata_gc: MetadataGc::WhenEmpty { max_metadata_share: MAX_METADATA_BLOCK_SHARE },
+            ..gc
+        },
         persistence: Persistence::BackwardScan { writes_map_before_requests: false },
-        block_survey: BlockSurvey::OobScan,
+        recovery_block_scan: RecoveryBlockScan::OobScan,
     }
 }

@@ -2,9 +2,9 @@
 
 use super::lazyftl::max_dirty_entries;
 use super::uftl::UFtlOptions;
-use super::{BlockSurvey, ContentParts, Design, MappingPart, Parts, Persistence};
+use super::{ContentParts, Design, MappingPart, Parts, Persistence, RecoveryBlockScan};
 use crate::gc::GcOptions;
-use crate::mapping::{CachedOptions, DirectoryPart, InvalidPageIdentification};
+use crate::mapping::{CachedOptions, DirectoryLocation, InvalidPageIdentification};
 use crate::validity::ValidityPart;
 
 pub(super) const DESIGN: Design = Design {
@@ -22,7 +22,7 @@ pub fn ibftl(gc: GcOptions, options: UFtlOptions) -> Parts {
         identification: InvalidPageIdentification::AtSynchronisation,
         max_dirty_entries: Some(max_dirty_entries(options.cache_entries)),
         makes_checkpoints: true,
-        directory: DirectoryPart::Tree { cached_nodes: options.cached_nodes },
+        directory: DirectoryLocation::Tree { cached_nodes: options.cached_directory_nodes },
     };
     Parts {
         mapping: MappingPart::Cached(cache),
@@ -30,6 +30,6 @@ pub fn ibftl(gc: GcOptions, options: UFtlOptions) -> Parts {
         content: ContentParts::default(),
         gc,
         persistence: Persistence::BackwardScan { writes_map_before_requests: true },
-        block_survey: BlockSurvey::OobScan,
+        recovery_block_scan: RecoveryBlockScan::OobScan,
     }
 }

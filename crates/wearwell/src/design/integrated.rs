@@ -1,10 +1,12 @@
 //! Integrated lifetime management (IL): deduplication, compression and throttling, controlled by one manager.
 
-use super::{BlockSurvey, ChunkDesign, ContentParts, Design, MappingPart, Parts, Persistence, SharingDesign};
+use super::{
+    ChunkDesign, ContentParts, Design, MappingPart, Parts, Persistence, RecoveryBlockScan, SharingDesign,
+};
 use crate::content::dedup::DedupOptions;
 use crate::gc::GcOptions;
 use crate::sharing::counts::ReferenceCountForm;
-use crate::sharing::reverse_map::ReverseMapPart;
+use crate::sharing::reverse_map::ReverseMapKind;
 use crate::validity::ValidityPart;
 
 pub(super) const DESIGN: Design = Design {
@@ -19,10 +21,10 @@ pub(super) const DESIGN: Design = Design {
 /// are on.
 pub fn integrated(gc: GcOptions, dedup: Option<DedupOptions>, compresses: bool) -> Parts {
     let sharing = dedup.map(|dedup| SharingDesign {
-        reverse_map: ReverseMapPart::Ideal,
+        reverse_map: ReverseMapKind::Ideal,
         reference_counts: ReferenceCountForm::Sparse,
         dedup: Some(dedup),
-        atomic_commands: false,
+        atomic_remap_commands: false,
     });
     let chunks = compresses.then(ChunkDesign::default);
     Parts {
@@ -31,6 +33,6 @@ pub fn integrated(gc: GcOptions, dedup: Option<DedupOptions>, compresses: bool) 
         content: ContentParts { sharing, chunks, ..ContentParts::default() },
         gc,
         persistence: Persistence::BatteryRam,
-        block_survey: BlockSurvey::OobScan,
+        recovery_block_scan: RecoveryBlockScan::OobScan,
     }
 }

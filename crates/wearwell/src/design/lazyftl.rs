@@ -1,8 +1,8 @@
 //! LazyFTL: a demand-paged map with a bound on dirty entries, so that recovery without a battery is short.
 
-use super::{BlockSurvey, ContentParts, Design, MappingPart, Parts, Persistence};
+use super::{ContentParts, Design, MappingPart, Parts, Persistence, RecoveryBlockScan};
 use crate::gc::GcOptions;
-use crate::mapping::{CachedOptions, DirectoryPart, InvalidPageIdentification};
+use crate::mapping::{CachedOptions, DirectoryLocation, InvalidPageIdentification};
 use crate::validity::ValidityPart;
 
 pub(super) const DESIGN: Design = Design {
@@ -26,7 +26,7 @@ pub fn lazyftl(gc: GcOptions, cache_entries: u32) -> Parts {
         identification: InvalidPageIdentification::AtSynchronisation,
         max_dirty_entries: Some(max_dirty_entries(cache_entries)),
         makes_checkpoints: true,
-        directory: DirectoryPart::Ram,
+        directory: DirectoryLocation::Ram,
     };
     Parts {
         mapping: MappingPart::Cached(options),
@@ -34,6 +34,6 @@ pub fn lazyftl(gc: GcOptions, cache_entries: u32) -> Parts {
         content: ContentParts::default(),
         gc,
         persistence: Persistence::BackwardScan { writes_map_before_requests: true },
-        block_survey: BlockSurvey::OobScan,
+        recovery_block_scan: RecoveryBlockScan::OobScan,
     }
 }

@@ -17,7 +17,7 @@ mod wearwell;
 
 pub use delta::{delta, delta_with_journal};
 pub use dftl::{DftlOptions, dftl};
-pub use geckoftl::{GeckoFtlOptions, MAX_METADATA_SHARE, geckoftl};
+pub use geckoftl::{GeckoFtlOptions, MAX_METADATA_BLOCK_SHARE, geckoftl};
 pub use ibftl::ibftl;
 pub use integrated::integrated;
 pub use lazyftl::lazyftl;
@@ -37,7 +37,7 @@ use crate::mapping::{CachedOptions, InvalidPageIdentification, JournalOptions, n
 use crate::nand::{Geometry, RetainedFields};
 pub use crate::sharing::SharingDesign;
 use crate::sharing::counts::MAX_REFERRERS;
-use crate::sharing::reverse_map::ReverseMapPart;
+use crate::sharing::reverse_map::ReverseMapKind;
 use crate::validity::ValidityPart;
 
 /// Where a design stores its L2P table.
@@ -79,13 +79,13 @@ pub struct ContentParts {
 impl ContentParts {
     /// Returns whether a mechanism of the design decides where content is stored (all do except those without state).
     /// Not every logical page then has a flash page of its own.
-    pub(crate) fn has_placing_mechanism(&self) -> bool {
+    pub(crate) fn has_mechanism_that_places_content(&self) -> bool {
         self.recycle.is_some() || self.sharing.is_some() || self.delta.is_some() || self.chunks.is_some()
     }
 
     /// Returns whether the design has no content mechanism with state on flash except recycling (reviving dead pages of
     /// equal content).
-    pub(crate) fn has_only_recycling(&self) -> bool {
+    pub(crate) fn has_at_most_recycling(&self) -> bool {
         self.sharing.is_none() && self.delta.is_none() && self.chunks.is_none()
     }
 
@@ -93,7 +93,7 @@ impl ContentParts {
     /// table.
     pub(crate) fn require_compatible(&self, mapping: MappingPart) -> Result<()> {
         let binds_nothing =
-            self.sharing.is_some_and(|sharing| sharing.reverse_map == ReverseMapPart::OobOnly);
+            self.sharing.is_some_and(|sharing| sharing.reverse_map == ReverseMapKind::OobOnly);
         if self.recycle.is_some() && binds_nothing {
             return Err(Error::InvalidOptions(
                 "a recycled page belongs to another logical page than its spare area names, and a design that shares \
@@ -102,7 +102,7 @@ impl ContentParts {
                     .into(),
             ));
         }
-        let is_ideal = self.sharing.is_none_or(|sharing| sharing.reverse_map == ReverseMapPart::Ideal);
+        let is_ideal = self.sharing.is_none_or(|sharing| sharing.reverse_map == ReverseMapKind::Ideal);
         if !is_ideal && mapping != MappingPart::Flat {
             return Err(Error::InvalidOptions(
                 "this reverse map must look up in the L2P map which of its entries are current, and a map on flash \
@@ -125,7 +125,7 @@ impl ContentParts {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Persistence {
     /// Flash alone: recovery rebuilds the L2P table from owner and sequence number of every flash page, newest version
-    /// first. The [`BlockSurvey`] determines which pages are read for this. Trims are not durable: a page trimmed
+    /// first. The [`RecoveryBlockScan`] determines which pages are read for this. Trims are not durable: a page trimmed
     /// before a power loss may read as one of its earlier versions.
     OobScan,
     /// A battery keeps RAM over a power loss: the L2P table, the history of writes and the access counts. The store of
@@ -168,7 +168,7 @@ impl Persistence {
 
 /// Pages of each block that recovery reads if it rebuilds the L2P table from flash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum BlockSurvey {
+pub enum RecoveryBlockScan {
     /// Recovery reads the spare area (OOB) of every page of the device.
     #[default]
     OobScan,
@@ -192,7 +192,7 @@ pub struct Parts {
     /// Means by which the design's data survives a power loss.
     pub persistence: Persistence,
     /// Pages of each block that recovery reads if it rebuilds the L2P table from flash.
-    pub block_survey: BlockSurvey,
+    pub recovery_block_scan: RecoveryBlockScan,
 }
 
 impl Parts {
@@ -206,7 +206,7 @@ impl Parts {
     /// - a battery that keeps all RAM for all other designs.
     pub fn default_persistence(&self) -> Persistence {
         let ContentParts { recycle, sharing, delta, chunks, stateless_mechanisms: _ } = &self.content;
-        let has_content_stage = self.content.has_placing_mechanism();
+        let has_content_stage = self.content.has_mechanism_that_places_content();
         if self.validity != ValidityPart::Ram && (has_content_stage || self.mapping == MappingPart::Flat) {
             return Persistence::BatteryRam;
         }
@@ -235,7 +235,7 @@ impl Parts {
         self.content.require_compatible(self.mapping)?;
         self.gc.wear.require_compatible()?;
         let is_lazy = matches!(self.mapping, MappingPart::Cached(options) if options.identification == InvalidPageIdentification::AtSynchronisation);
-        if is_lazy && self.content.has_placing_mechanism() {
+        if is_lazy && self.content.has_mechanism_that_places_content() {
             return Err(Error::InvalidOptions(
                 "content mechanisms must know at once which page a write replaces, and a lazy map finds this out \
                  only when it writes a translation page: choose parts.map=flat or cached".into(),
@@ -281,7 +281,7 @@ impl Parts {
         }
         self.check_nvram_map()?;
         self.check_journal()?;
-        self.check_block_survey()?;
+        self.check_recovery_block_scan()?;
         if self.gc.metadata_gc != MetadataGc::Greedy && self.gc.policy != VictimPolicy::Greedy {
             return Err(Error::InvalidOptions(
                 "GC can spare metadata blocks only with the greedy victim policy: choose gc.policy=greedy, or \
@@ -302,7 +302,7 @@ impl Parts {
                 mechanisms == [false, sharing.is_some(), false, false]
             }
             Persistence::BatteryFlush => mechanisms == [false, false, delta.is_some(), false],
-            Persistence::BackwardScan { .. } => !self.content.has_placing_mechanism(),
+            Persistence::BackwardScan { .. } => !self.content.has_mechanism_that_places_content(),
         };
         if is_rebuilt {
             return Ok(());
@@ -317,8 +317,8 @@ impl Parts {
     /// Checks that page validity on flash is combined with a recovery that keeps the reports of invalid pages, or that
     /// derives them from the map on flash.
     fn check_page_validity_recovery(&self) -> Result<()> {
-        let has_map_alone =
-            matches!(self.mapping, MappingPart::Cached(_)) && !self.content.has_placing_mechanism();
+        let has_map_alone = matches!(self.mapping, MappingPart::Cached(_))
+            && !self.content.has_mechanism_that_places_content();
         let is_followed = match self.persistence {
             Persistence::BatteryRam => true,
             // Power loss may interrupt a merge of the log or the tree of invalid pages, and the progress of the merge
@@ -373,11 +373,11 @@ impl Parts {
         ))
     }
 
-    fn check_block_survey(&self) -> Result<()> {
+    fn check_recovery_block_scan(&self) -> Result<()> {
         let ContentParts { recycle, delta, chunks, sharing: _, stateless_mechanisms: _ } = &self.content;
         let reads_blocks = matches!(self.persistence, Persistence::OobScan | Persistence::NvramEntries);
         let has_other_pages = recycle.is_some() || delta.is_some() || chunks.is_some();
-        if self.block_survey == BlockSurvey::OobScan || (reads_blocks && !has_other_pages) {
+        if self.recovery_block_scan == RecoveryBlockScan::OobScan || (reads_blocks && !has_other_pages) {
             return Ok(());
         }
         Err(Error::InvalidOptions(
@@ -389,16 +389,16 @@ impl Parts {
 
     /// Returns the fields of each page that the flash model must keep if this design runs on content descriptors
     /// (fingerprint and sizes) instead of bytes.
-    pub fn needed_retained_fields(&self) -> RetainedFields {
+    pub fn needed_retained_page_fields(&self) -> RetainedFields {
         RetainedFields {
-            fingerprints: ContentSchemes::of_design(&self.content) != ContentSchemes::NONE,
+            keeps_fingerprints: ContentSchemes::of_design(&self.content) != ContentSchemes::NONE,
             ..RetainedFields::default()
         }
     }
 
     /// Returns whether a recovery of the design reads which logical pages are in packed pages (deltas, chunks). The
-    /// flash model must then keep these pages ([`RetainedFields::packed_bytes`]). A battery that keeps RAM makes that
-    /// unnecessary.
+    /// flash model must then keep these pages ([`RetainedFields::keeps_packed_page_bytes`]). A battery that keeps RAM
+    /// makes that unnecessary.
     pub fn recovery_reads_packed_pages(&self) -> bool {
         let packs = self.content.delta.is_some() || self.content.chunks.is_some();
         packs && self.persistence != Persistence::BatteryRam

@@ -1,6 +1,6 @@
 //! Page map: the whole L2P table in RAM; the baseline of every comparison.
 
-use super::{BlockSurvey, ContentParts, Design, MappingPart, Parts, Persistence};
+use super::{ContentParts, Design, MappingPart, Parts, Persistence, RecoveryBlockScan};
 use crate::gc::GcOptions;
 use crate::validity::ValidityPart;
 
@@ -20,6 +20,6 @@ pub fn page_map(gc: GcOptions) -> Parts {
         content: ContentParts::default(),
         gc,
         persistence: Persistence::OobScan,
-        block_survey: BlockSurvey::OobScan,
+        recovery_block_scan: RecoveryBlockScan::OobScan,
     }
 }

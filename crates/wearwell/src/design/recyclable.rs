@@ -1,6 +1,6 @@
 //! Recyclable SSD (LX): a write revives a dead page of equal content, which needs no program.
 
-use super::{BlockSurvey, ContentParts, Design, MappingPart, Parts, Persistence};
+use super::{ContentParts, Design, MappingPart, Parts, Persistence, RecoveryBlockScan};
 use crate::content::recycle::RecycleOptions;
 use crate::gc::GcOptions;
 use crate::validity::ValidityPart;
@@ -32,6 +32,6 @@ pub fn recyclable(gc: GcOptions, design: RecycleDesign) -> Parts {
         content: ContentParts { recycle: Some(design), ..ContentParts::default() },
         gc,
         persistence: Persistence::BatteryRam,
-        block_survey: BlockSurvey::OobScan,
+        recovery_block_scan: RecoveryBlockScan::OobScan,
     }
 }

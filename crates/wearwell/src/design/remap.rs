@@ -1,8 +1,8 @@
 //! Remap-SSD (RM): pages are remapped instead of copied, and remaps are durable.
 
-use super::{BlockSurvey, ContentParts, Design, MappingPart, Parts, Persistence, SharingDesign};
+use super::{ContentParts, Design, MappingPart, Parts, Persistence, RecoveryBlockScan, SharingDesign};
 use crate::gc::GcOptions;
-use crate::sharing::reverse_map::ReverseMapPart;
+use crate::sharing::reverse_map::ReverseMapKind;
 use crate::validity::ValidityPart;
 
 pub(super) const DESIGN: Design = Design {
@@ -17,11 +17,11 @@ impl SharingDesign {
     /// the reverse map (record of the referrers of shared pages) is stored.
     pub(super) fn default_persistence(self) -> Persistence {
         match self.reverse_map {
-            ReverseMapPart::Ideal => Persistence::BatteryRam,
-            ReverseMapPart::OobOnly => Persistence::OobScan,
-            ReverseMapPart::Segments { .. }
-            | ReverseMapPart::NvramLog { .. }
-            | ReverseMapPart::FlashLog { .. } => Persistence::NvramEntries,
+            ReverseMapKind::Ideal => Persistence::BatteryRam,
+            ReverseMapKind::OobOnly => Persistence::OobScan,
+            ReverseMapKind::Segments { .. }
+            | ReverseMapKind::NvramLog { .. }
+            | ReverseMapKind::FlashLog { .. } => Persistence::NvramEntries,
         }
     }
 }
@@ -36,6 +36,6 @@ pub fn remap(gc: GcOptions, sharing: SharingDesign) -> Parts {
         content: ContentParts { sharing: Some(sharing), ..ContentParts::default() },
         gc,
         persistence: sharing.default_persistence(),
-        block_survey: BlockSurvey::OobScan,
+        recovery_block_scan: RecoveryBlockScan::OobScan,
     }
 }

@@ -1,10 +1,10 @@
 //! u-FTL: map and page validity on flash, a tree instead of a directory in RAM, and a battery that writes dirty state
 //! at power loss.
 
-use super::{BlockSurvey, ContentParts, Design, MappingPart, Parts, Persistence};
+use super::{ContentParts, Design, MappingPart, Parts, Persistence, RecoveryBlockScan};
 use crate::gc::GcOptions;
-use crate::mapping::{CachedOptions, DirectoryPart, InvalidPageIdentification};
-use crate::validity::{BitmapOptions, ValidityPart};
+use crate::mapping::{CachedOptions, DirectoryLocation, InvalidPageIdentification};
+use crate::validity::{FlashBitmapOptions, ValidityPart};
 
 pub(super) const DESIGN: Design = Design {
     name: "u-ftl",
@@ -19,7 +19,7 @@ pub struct UFtlOptions {
     /// Number of entries in the RAM cache of the L2P table, 8 bytes of RAM each.
     pub cache_entries: u32,
     /// Number of inner nodes of the tree of translation pages that are cached in RAM, one page of RAM each.
-    pub cached_nodes: u32,
+    pub cached_directory_nodes: u32,
 }
 
 /// Returns the design of u-FTL: a demand-paged L2P table under a tree, which identifies invalid pages late, and page
@@ -30,14 +30,14 @@ pub fn uftl(gc: GcOptions, options: UFtlOptions) -> Parts {
         identification: InvalidPageIdentification::AtSynchronisation,
         max_dirty_entries: None,
         makes_checkpoints: false,
-        directory: DirectoryPart::Tree { cached_nodes: options.cached_nodes },
+        directory: DirectoryLocation::Tree { cached_nodes: options.cached_directory_nodes },
     };
     Parts {
         mapping: MappingPart::Cached(cache),
-        validity: ValidityPart::Bitmap(BitmapOptions::default()),
+        validity: ValidityPart::Bitmap(FlashBitmapOptions::default()),
         content: ContentParts::default(),
         gc,
         persistence: Persistence::BatteryFlush,
-        block_survey: BlockSurvey::OobScan,
+        recovery_block_scan: RecoveryBlockScan::OobScan,
     }
 }

@@ -2,7 +2,7 @@
 //! loss and needs no battery.
 
 use super::{
-    BlockSurvey, ChunkDesign, ContentParts, DeltaDesign, Design, MappingPart, Parts, Persistence,
+    ChunkDesign, ContentParts, DeltaDesign, Design, MappingPart, Parts, Persistence, RecoveryBlockScan,
     RecycleDesign, SharingDesign,
 };
 use crate::content::ContentSchemes;
@@ -10,7 +10,7 @@ use crate::content::dedup::DedupOptions;
 use crate::gc::GcOptions;
 use crate::mapping::CachedOptions;
 use crate::sharing::counts::ReferenceCountForm;
-use crate::sharing::reverse_map::ReverseMapPart;
+use crate::sharing::reverse_map::ReverseMapKind;
 use crate::validity::{GeckoOptions, ValidityPart};
 
 pub(super) const DESIGN: Design = Design {
@@ -41,10 +41,10 @@ pub struct WearwellOptions {
 /// write buffer.
 pub fn wearwell(gc: GcOptions, options: WearwellOptions) -> Parts {
     let sharing = SharingDesign {
-        reverse_map: ReverseMapPart::Ideal,
+        reverse_map: ReverseMapKind::Ideal,
         reference_counts: ReferenceCountForm::Sparse,
         dedup: Some(options.dedup),
-        atomic_commands: false,
+        atomic_remap_commands: false,
     };
     Parts {
         mapping: MappingPart::Cached(CachedOptions::of_entries(options.cache_entries)),
@@ -58,6 +58,6 @@ pub fn wearwell(gc: GcOptions, options: WearwellOptions) -> Parts {
         },
         gc,
         persistence: Persistence::NvramMap,
-        block_survey: BlockSurvey::OobScan,
+        recovery_block_scan: RecoveryBlockScan::OobScan,
     }
 }

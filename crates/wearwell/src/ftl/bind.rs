@@ -27,7 +27,9 @@ impl<N: Nand> Ftl<N> {
             return Ok(false);
         }
         let Self { sharing, mapping, store, .. } = self;
-        let Some(sharing) = sharing.as_mut().filter(|sharing| sharing.can_bind()) else { return Ok(false) };
+        let Some(sharing) = sharing.as_mut().filter(|sharing| sharing.can_map_without_program()) else {
+            return Ok(false);
+        };
         if mapping.as_demand_paged().is_some() {
             // If the map entry is fetched here, the map changes below without a flash operation, so the bind happens
             // completely or not at all.
@@ -44,21 +46,26 @@ impl<N: Nand> Ftl<N> {
             return Ok(false);
         }
         if !sharing.admit_entry(mapping, store)? {
-            store.stats.demoted_by_full_reverse_map += 1;
+            store.stats.requests_demoted_by_full_reverse_map += 1;
             return Ok(false);
         }
-        let sequence = store.next_sequence();
-        let entry = ReverseMapEntry { lpn, place: Some(Ppn(unit.0)), source, sequence };
+        let sequence = store.take_next_sequence_number();
+        let entry = ReverseMapEntry {
+            lpn,
+            bound_ppn: Some(Ppn(unit.0)),
+            source_or_last_lpn: source,
+            sequence_number: sequence,
+        };
         sharing.record_entry(mapping, store, entry)?;
         // If the page was dead, this bind is its first reference, and the count of extra referrers stays zero.
-        if !self.revive_for_bind(unit) {
+        if !self.revive_if_dead_page(unit) {
             self.sharing.as_mut().expect("sharing binds").reference_counts.add_referrer(unit);
         }
-        let old = self.change_map(lpn, Some(unit))?;
+        let old = self.change_map_entry(lpn, Some(unit))?;
         self.release_reference(lpn, old);
         self.sharing.as_mut().expect("sharing binds").mark_bound(lpn);
         if let Some(source) = source {
-            let moved = self.change_map(source, None)?;
+            let moved = self.change_map_entry(source, None)?;
             self.release_reference(source, moved);
         }
         Ok(true)
@@ -76,15 +83,20 @@ impl<N: Nand> Ftl<N> {
             return Ok(true);
         }
         if !sharing.admit_entry(mapping, store)? {
-            store.stats.demoted_by_full_reverse_map += 1;
+            store.stats.requests_demoted_by_full_reverse_map += 1;
             return Ok(false);
         }
-        let sequence = store.next_sequence();
+        let sequence = store.take_next_sequence_number();
         let source = (last != first).then_some(last);
         sharing.record_entry(
             mapping,
             store,
-            ReverseMapEntry { lpn: first, place: None, source, sequence },
+            ReverseMapEntry {
+                lpn: first,
+                bound_ppn: None,
+                source_or_last_lpn: source,
+                sequence_number: sequence,
+            },
         )?;
         Ok(true)
     }
@@ -121,7 +133,7 @@ impl<N: Nand> Ftl<N> {
     /// Returns whether a stored unit (page or member of a compressed chunk) holds exactly `content`; `false` if the
     /// unit cannot be read. Costs one flash read.
     pub(crate) fn holds_content(&mut self, unit: Unit, content: &Content<'_>) -> Result<bool> {
-        let mut stored = self.blank_page();
+        let mut stored = self.zero_page_bytes();
         let read = self.read_unit(unit, &mut stored, Cause::Content);
         let equal = match content {
             Content::Bytes(bytes) => stored.is_empty() || *bytes == stored.as_slice(),

@@ -2,7 +2,7 @@
 //! in a layout as a long run of writes would have left it.
 
 use crate::address::{Address, Lpn, Ppn};
-use crate::data::{Content, Descriptor};
+use crate::data::{Content, ContentDescriptor};
 use crate::error::Result;
 use crate::ftl::Ftl;
 use crate::mapping::Mapping;
@@ -18,20 +18,20 @@ impl<N: Nand> Ftl<N> {
     ///
     /// # Errors
     /// [`Error::Full`](crate::Error::Full) if the pool has no free block.
-    pub fn construct_page(
+    pub fn construct_initial_page(
         &mut self,
         pool: u32,
         lpn: Lpn,
         is_valid: bool,
-        descriptor: Descriptor,
+        descriptor: ContentDescriptor,
     ) -> Result<()> {
         let (content, fingerprint) = (Content::Descriptor(descriptor), descriptor.fingerprint);
         let ppn = self.store.append_page(Stream::Host, pool, lpn.0, content, fingerprint, Cause::Host)?;
         if !is_valid {
-            return self.construct_dead_page(ppn);
+            return self.construct_initial_dead_page(ppn);
         }
         let old = match self.mapping.as_demand_paged_mut() {
-            Some(cached) => cached.construct_entry(lpn, ppn.into()).to_option(),
+            Some(cached) => cached.construct_initial_entry(lpn, ppn.into()).to_option(),
             None => self.mapping.update(&mut self.store, lpn, Some(ppn.into()))?,
         };
         assert!(old.is_none(), "logical page {lpn} is constructed twice");
@@ -44,25 +44,26 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    fn construct_dead_page(&mut self, ppn: Ppn) -> Result<()> {
+    fn construct_initial_dead_page(&mut self, ppn: Ppn) -> Result<()> {
         if !self.validity.is_on_flash() {
             self.store.discard_page(ppn);
             return Ok(());
         }
         self.invalidate_page(ppn);
-        self.validity.write_deferred_in_construction(&mut self.store)
+        self.validity.write_deferred_during_device_setup(&mut self.store)
     }
 
-    /// Ends the construction of a device in a known state ([`Self::construct_page`]): writes the buffered changes of an
-    /// L2P map and of a validity store on flash, each metadata page once. Needs free blocks for these pages.
+    /// Ends the construction of a device in a known state ([`Self::construct_initial_page`]): writes the buffered
+    /// changes of an L2P map and of a validity store on flash, each metadata page once. Needs free blocks for these
+    /// pages.
     ///
     /// # Errors
     /// [`Error::Full`](crate::Error::Full) if there are no free blocks for metadata pages.
-    pub fn finish_construction(&mut self) -> Result<()> {
+    pub fn finish_initial_construction(&mut self) -> Result<()> {
         if let Some(cached) = self.mapping.as_demand_paged_mut() {
             cached.finish_construction(&mut self.store)?;
         }
         self.report_opened_blocks();
-        self.validity.finish_construction(&mut self.store)
+        self.validity.finish_device_setup(&mut self.store)
     }
 }

@@ -4,7 +4,7 @@
 use crate::content::ContentSchemes;
 use crate::design::Persistence;
 use crate::error::Result;
-use crate::events::MetadataReason;
+use crate::events::MetadataWriteReason;
 use crate::ftl::Ftl;
 use crate::mapping::Mapping;
 use crate::nand::Nand;
@@ -23,7 +23,7 @@ impl<N: Nand> Ftl<N> {
         }
         self.store.nand_mut().sync()?;
         if let Some(stage) = &mut self.chunks {
-            stage.release_freed_numbers();
+            stage.release_freed_chunk_numbers();
         }
         Ok(())
     }
@@ -36,7 +36,7 @@ impl<N: Nand> Ftl<N> {
     /// # Errors
     /// Those of [`Ftl::write`]: pages buffered for a compressed chunk and deltas buffered for a page are written before
     /// their scheme is switched off.
-    pub fn switch_schemes(&mut self, running: ContentSchemes) -> Result<()> {
+    pub fn switch_content_schemes(&mut self, running: ContentSchemes) -> Result<()> {
         self.drain_mechanisms(running)?;
         self.switch_mechanisms(running);
         Ok(())
@@ -67,8 +67,8 @@ impl<N: Nand> Ftl<N> {
             if !self.validity.has_unwritten_records() {
                 break;
             }
-            self.store.flash_ops.record_metadata_reason(MetadataReason::WriteBack);
-            self.validity.flush_buffer(&mut self.store)?;
+            self.store.flash_ops.record_metadata_reason(MetadataWriteReason::WriteBack);
+            self.validity.flush_validity_buffer(&mut self.store)?;
             self.write_deferred_validity()?;
         }
         Ok(())
@@ -80,20 +80,20 @@ impl<N: Nand> Ftl<N> {
     /// bounds the reads of a recovery, but at most 1/64 of the device's pages.
     pub(crate) fn max_retained_translation_pages(&self) -> usize {
         let spared = (self.store.geometry().pages() / 64).max(1);
-        u64::from(self.validity.reports_per_flush()).min(spared) as usize
+        u64::from(self.validity.invalid_page_reports_per_flush()).min(spared) as usize
     }
 
     /// Returns the maximum number of page programs between two writes of the RAM buffer of the validity store on flash.
     /// Recovery reads only the newest pages, and would miss invalidation reports that stayed in the buffer longer.
     pub(crate) fn max_programs_between_validity_flushes(&self) -> u64 {
-        4 * u64::from(self.validity.reports_per_flush())
+        4 * u64::from(self.validity.invalid_page_reports_per_flush())
     }
 
     /// Configures the block store to report newly opened blocks if page validity is on flash, and to retain superseded
     /// versions of translation pages if recovery needs these.
-    pub(super) fn configure_store_reports(&mut self) {
+    pub(super) fn configure_store_recording(&mut self) {
         if self.validity.is_on_flash() {
-            self.store.record_opened_blocks();
+            self.store.enable_opened_block_recording();
         }
         if self.persistence.compares_map_versions() && self.validity.is_on_flash() {
             self.store.retain_translation_versions();

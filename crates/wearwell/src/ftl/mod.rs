@@ -34,13 +34,13 @@ mod trim;
 mod write;
 
 use crate::address::{Lpn, Ppn, Unit, is_flash_page};
-use crate::content::compress::directory::DIRECTORY_BYTES;
+use crate::content::compress::directory::CHUNK_DIRECTORY_BYTES;
 use crate::content::compress::{CompressionState, CompressionStatistics};
 use crate::content::delta::{self, DeltaState, DeltaStatistics};
 use crate::content::recycle::{RecycleState, Recycler, StorePolicy};
 use crate::content::{ContentSchemes, SchemeCounters, StatelessMechanisms};
 use crate::data::Fingerprint;
-use crate::design::{BlockSurvey, MappingPart, Parts, Persistence};
+use crate::design::{MappingPart, Parts, Persistence, RecoveryBlockScan};
 use crate::error::{Error, Result};
 use crate::gc::{GarbageCollector, GcOptions, MetadataGc, UserVictimPolicy, VictimPolicy};
 use crate::mapping::{AnyMapping, DemandPagedMap, JournalledMap, Mapping, RamMap};
@@ -49,7 +49,7 @@ use crate::sharing::Sharing;
 use crate::sharing::reverse_map::ReverseMap;
 use crate::stats::Stats;
 use crate::store::{GC_RESERVE_BLOCKS, Store};
-use crate::validity::{AnyValidity, RamBitmap, Validity};
+use crate::validity::{AnyValidityStore, RamBitmap, ValidityStore};
 
 /// A flash translation layer (FTL) over a flash medium, assembled from a mapping, a validity store, GC and content
 /// stages.
@@ -57,7 +57,7 @@ use crate::validity::{AnyValidity, RamBitmap, Validity};
 pub struct Ftl<N> {
     pub(crate) store: Store<N>,
     pub(crate) mapping: AnyMapping,
-    pub(crate) validity: AnyValidity,
+    pub(crate) validity: AnyValidityStore,
     pub(crate) recycle: Option<Box<RecycleState>>,
     pub(crate) sharing: Option<Box<Sharing>>,
     pub(crate) delta: Option<Box<DeltaState>>,
@@ -70,7 +70,7 @@ pub struct Ftl<N> {
     pub(crate) persistence: Persistence,
     /// Pages that recovery reads of each block of the device: the spare area of every page, or only the head and tail
     /// pages.
-    pub(crate) block_survey: BlockSurvey,
+    pub(crate) recovery_block_scan: RecoveryBlockScan,
     /// Whether a recovery may have left the valid counts of blocks too high (beyond the pages that a lazy map reports
     /// as invalid only later). If GC then finds no victim, it counts the valid pages anew.
     pub(crate) valid_counts_are_upper_bounds: bool,
@@ -78,7 +78,7 @@ pub struct Ftl<N> {
     pub(crate) has_recovered_by_backward_scan: bool,
     /// Whether the battery has written RAM contents to flash after a power failure from which recovery has not finished
     /// yet.
-    pub(crate) battery_has_saved: bool,
+    pub(crate) battery_has_saved_ram: bool,
 }
 
 /// Limits at which the RAM buffer of a validity store on flash is written before it is full. They are checked whenever
@@ -100,9 +100,9 @@ impl<N: Nand> Ftl<N> {
     /// each other.
     pub fn new(nand: N, logical_pages: u32, parts: &Parts) -> Result<Self> {
         let order = parts.gc.wear.free_block_order();
-        let store = match parts.block_survey {
-            BlockSurvey::OobScan => Store::new(nand, order),
-            BlockSurvey::HeadTail => Store::with_heads_and_tails(nand, order)?,
+        let store = match parts.recovery_block_scan {
+            RecoveryBlockScan::OobScan => Store::new(nand, order),
+            RecoveryBlockScan::HeadTail => Store::with_heads_and_tails(nand, order)?,
         };
         parts.require_compatible()?;
         let mapping = Self::new_mapping(&store, logical_pages, parts)?;
@@ -114,22 +114,22 @@ impl<N: Nand> Ftl<N> {
             ));
         }
         let recycle = parts.content.recycle.as_ref();
-        let is_alone = parts.content.has_only_recycling();
+        let is_alone = parts.content.has_at_most_recycling();
         let recycle =
             recycle.map(|design| RecycleState::new(&store, logical_pages, design, is_alone)).transpose()?;
         let sharing = parts.content.sharing;
         let sharing = sharing.map(|design| Sharing::new(&store, logical_pages, design)).transpose()?;
         let delta = parts.content.delta.map(|design| {
-            DeltaState::new(&store, design, delta::heat_entries(&design, parts.mapping, logical_pages))
+            DeltaState::new(&store, design, delta::heat_table_capacity(&design, parts.mapping, logical_pages))
         });
         require_nvram_map_options(parts, store.geometry().spare_bytes)?;
         let chunks = parts.content.chunks.map(|_| CompressionState::new(&store)).transpose()?;
         let mut ftl = Self {
-            validity: AnyValidity::new(&store, logical_pages, parts.validity)?,
+            validity: AnyValidityStore::new(&store, logical_pages, parts.validity)?,
             collector: GarbageCollector::new(parts.gc),
             flush_limits: FlushLimits::default(),
             persistence: parts.persistence,
-            block_survey: parts.block_survey,
+            recovery_block_scan: parts.recovery_block_scan,
             store,
             mapping,
             recycle: recycle.map(Box::new),
@@ -144,14 +144,14 @@ impl<N: Nand> Ftl<N> {
             logical_pages,
             valid_counts_are_upper_bounds: false,
             has_recovered_by_backward_scan: false,
-            battery_has_saved: false,
+            battery_has_saved_ram: false,
         };
         ftl.flush_limits = FlushLimits {
             max_retained_translation_pages: ftl.max_retained_translation_pages(),
             max_programs_between_validity_flushes: ftl.max_programs_between_validity_flushes(),
         };
-        ftl.configure_store_reports();
-        let spare_pages = ftl.require_spare_space()?;
+        ftl.configure_store_recording();
+        let spare_pages = ftl.require_and_count_spare_pages()?;
         if let Some(cached) = ftl.mapping.as_demand_paged_mut() {
             cached.limit_unidentified_invalid_pages(spare_pages);
         }
@@ -168,7 +168,7 @@ impl<N: Nand> Ftl<N> {
         if let Some(stage) = &mut ftl.chunks {
             stage.set_excess_page_limit(spare_pages);
             if parts.persistence == Persistence::NvramMap {
-                stage.hold_freed_numbers_until_sync();
+                stage.hold_freed_chunk_numbers();
             }
         }
         ftl.set_victim_policy(parts.gc.policy);
@@ -206,11 +206,11 @@ impl<N: Nand> Ftl<N> {
     /// Returns the number of valid pages that the device may hold in addition to its logical pages, or
     /// [`Error::NoSpareSpace`] if it has too few physical pages. With too few, every closed block could be full of
     /// valid pages when a write needs room.
-    fn require_spare_space(&self) -> Result<u64> {
+    fn require_and_count_spare_pages(&self) -> Result<u64> {
         let good = self.store.total_free_blocks() as u64;
         let block_pages = self.store.data_pages() as u64;
         let metadata = self.max_metadata_pages();
-        let pools = self.store.pools() as u64;
+        let pools = self.store.allocation_pools() as u64;
         let reserve =
             (pools * self.reserved_blocks_per_pool() * block_pages + metadata + 1).min(good * block_pages);
         let usable = good * block_pages - reserve;
@@ -239,14 +239,14 @@ impl<N: Nand> Ftl<N> {
     /// Returns the maximum number of flash pages that metadata can occupy, including superseded versions of translation
     /// pages that are retained for recovery.
     pub fn max_metadata_pages(&self) -> u64 {
-        let log = self.sharing.as_ref().map_or(0, |sharing| sharing.reverse_map.metadata_pages());
+        let log = self.sharing.as_ref().map_or(0, |sharing| sharing.reverse_map.max_metadata_pages());
         let held = if self.persistence.compares_map_versions() {
             self.max_retained_translation_pages() as u64
         } else {
             0
         };
         let bitmap = if self.battery_saves_validity_bitmap() {
-            RamBitmap::pages_of_saved_copy(self.store.geometry()).into()
+            RamBitmap::saved_copy_page_count(self.store.geometry()).into()
         } else {
             0
         };
@@ -273,9 +273,9 @@ impl<N: Nand> Ftl<N> {
             map.clear_journal_counts();
         }
         match &mut self.validity {
-            AnyValidity::Log(log) => log.clear_counts(),
-            AnyValidity::Gecko(gecko) => gecko.clear_counts(),
-            AnyValidity::Ram(_) | AnyValidity::Bitmap(_) => {}
+            AnyValidityStore::Log(log) => log.clear_counts(),
+            AnyValidityStore::Gecko(gecko) => gecko.clear_counts(),
+            AnyValidityStore::Ram(_) | AnyValidityStore::Bitmap(_) => {}
         }
         if let Some(recycle) = &mut self.recycle {
             recycle.recycler.reset_statistics();
@@ -311,7 +311,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Returns the store of page validity (which pages are valid), for reading its counters.
-    pub fn validity(&self) -> &AnyValidity {
+    pub fn validity(&self) -> &AnyValidityStore {
         &self.validity
     }
 
@@ -324,20 +324,21 @@ impl<N: Nand> Ftl<N> {
     /// Returns whether the design has a content mechanism, so that each write needs the fingerprint of its content.
     #[inline]
     pub fn has_content_stage(&self) -> bool {
-        self.has_placing_mechanism() || self.stateless_mechanisms.in_design != ContentSchemes::NONE
+        self.has_mechanism_that_places_content()
+            || self.stateless_mechanisms.in_design != ContentSchemes::NONE
     }
 
     /// Returns whether the design has a content mechanism that decides where content is stored (deduplication, remaps,
     /// recycling, deltas or compression). Not every logical page then has a flash page of its own.
     #[inline]
-    pub(crate) fn has_placing_mechanism(&self) -> bool {
+    pub(crate) fn has_mechanism_that_places_content(&self) -> bool {
         self.recycle.is_some() || self.sharing.is_some() || self.delta.is_some() || self.chunks.is_some()
     }
 
     /// Returns whether this design can map logical pages to stored pages without a program (deduplication or remap
     /// commands).
     pub fn can_share_pages(&self) -> bool {
-        self.sharing.as_ref().is_some_and(|sharing| sharing.can_bind())
+        self.sharing.as_ref().is_some_and(|sharing| sharing.can_map_without_program())
     }
 
     /// Returns the number of reverse-map entries (records of binds and trims) that are not superseded; 0 without a
@@ -369,7 +370,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Resets the access counts of logical pages, by which delta encoding finds hot pages. Called after
     /// preconditioning, because its accesses do not show what the workload accesses often.
-    pub fn reset_access_counts(&mut self) {
+    pub fn reset_page_access_counts(&mut self) {
         if let Some(stage) = &mut self.delta {
             stage.clear_access_counts();
         }
@@ -404,7 +405,7 @@ impl<N: Nand> Ftl<N> {
     pub fn set_fingerprint_store_policy(&mut self, policy: StorePolicy, capacity_entries: Option<u32>) {
         if let Some(stage) = &mut self.recycle {
             stage.recycler.set_policy(policy, capacity_entries);
-            stage.recycler.forget_evicted(|ppn| self.store.owner_in_oob(ppn));
+            stage.recycler.forget_evicted_pages(|ppn| self.store.owner_in_oob(ppn));
         }
     }
 
@@ -437,14 +438,15 @@ fn require_nvram_map_options(parts: &Parts, spare_bytes: u32) -> Result<()> {
     let content = &parts.content;
     let refusal = if parts.persistence != Persistence::NvramMap {
         None
-    } else if content.delta.is_some() && content.sharing.is_some_and(|sharing| sharing.atomic_commands) {
+    } else if content.delta.is_some() && content.sharing.is_some_and(|sharing| sharing.atomic_remap_commands)
+    {
         Some(
             "where the map is in NVRAM, a page of which flash holds a delta cannot be bound, but an atomic remap \
              command binds all of its pages: leave out remap.atomic_commands, or delta in parts.content",
         )
     } else if content.delta.is_some_and(|delta| delta.temp_buffer_pages > 1) {
         Some("without a battery one page of deltas is filled at a time: set delta.open_pages to 1")
-    } else if content.chunks.is_some() && spare_bytes < DIRECTORY_BYTES as u32 {
+    } else if content.chunks.is_some() && spare_bytes < CHUNK_DIRECTORY_BYTES as u32 {
         Some(
             "without a battery the directory of a compressed chunk needs 64 spare bytes per page: set \
              device.spare_bytes to at least 64",

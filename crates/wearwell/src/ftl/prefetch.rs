@@ -49,8 +49,9 @@ impl<N: Nand> Ftl<N> {
                 AnyMapping::Journalled(map) => map.demand_paged_map().prefetch_updates(&self.store, lpns),
             };
             let places = units.iter().filter(|&&unit| is_flash_page(unit, pages)).map(|unit| Ppn(unit.0));
-            let spare =
-                |place| u64::from(self.store.nand().owner(place)) ^ self.store.nand().fingerprint(place).0;
+            let spare = |place| {
+                u64::from(self.store.nand().oob_owner(place)) ^ self.store.nand().fingerprint(place).0
+            };
             pull_into_cache(places.map(spare));
         }
     }

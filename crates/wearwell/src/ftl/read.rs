@@ -154,7 +154,7 @@ impl<N: Nand> Ftl<N> {
             return Ok(Some(pending));
         }
         let place = self.look_up_unit(lpn)?;
-        let of_delta = self.delta.as_ref().and_then(|stage| stage.fingerprint(lpn, page));
+        let of_delta = self.delta.as_ref().and_then(|stage| stage.fingerprint_of_delta_content(lpn, page));
         Ok(of_delta.or(place.map(|unit| self.fingerprint_of_unit(unit))))
     }
 }

@@ -8,13 +8,13 @@ use crate::error::{Error, Result};
 use crate::ftl::Ftl;
 use crate::mapping::{AnyMapping, IdentifiedInvalidPage, Mapping};
 use crate::nand::Nand;
-use crate::validity::Validity;
+use crate::validity::ValidityStore;
 
 impl<N: Nand> Ftl<N> {
     /// Maps `lpn` to `place`, a physical page or member of a compressed chunk; `None` unmaps `lpn`. Returns the place
     /// to which `lpn` was mapped before.
     #[inline]
-    pub(crate) fn change_map(&mut self, lpn: Lpn, place: Option<Unit>) -> Result<Option<Unit>> {
+    pub(crate) fn change_map_entry(&mut self, lpn: Lpn, place: Option<Unit>) -> Result<Option<Unit>> {
         self.mapping.update(&mut self.store, lpn, place)
     }
 

@@ -55,7 +55,7 @@ impl<N: Nand> Ftl<N> {
             return self.write(lpn, content);
         }
         let pool = self.make_room_for_write()?;
-        self.write_page(lpn, pool, content, fingerprint)?;
+        self.append_and_map_host_page(lpn, pool, content, fingerprint)?;
         self.drop_buffered_page(lpn);
         Ok(())
     }
@@ -64,7 +64,7 @@ impl<N: Nand> Ftl<N> {
     /// without a program) is impossible (Remap-SSD, section 4.3). A relocated source is trimmed. Each operation counts
     /// as a host operation. On a medium without bytes the fingerprint is copied, but not the known compressed size.
     fn remap_by_writing(&mut self, target: Lpn, source: Lpn, mode: RemapMode) -> Result<()> {
-        let mut page = self.blank_page();
+        let mut page = self.zero_page_bytes();
         if !self.read(source, &mut page)? {
             return self.trim(target);
         }

@@ -61,7 +61,7 @@ impl<N: Nand> Ftl<N> {
     /// Those of [`Ftl::remap_page`]; [`Error::NotAtomic`] for an atomic command that cannot be recorded as a whole and
     /// has changed no content.
     pub fn remap_pages(&mut self, target: Lpn, source: Lpn, pages: u32, mode: RemapMode) -> Result<()> {
-        if self.sharing.as_ref().is_some_and(|sharing| sharing.design.atomic_commands) {
+        if self.sharing.as_ref().is_some_and(|sharing| sharing.design.atomic_remap_commands) {
             return self.remap_atomically(RemapRanges {
                 first_target: target,
                 first_source: source,
@@ -87,7 +87,7 @@ impl<N: Nand> Ftl<N> {
         }
         self.retry_after_program_failure(Self::make_room_for_metadata)?;
         let places: Vec<Option<Unit>> = remap.sources().map(|lpn| self.mapping.lookup_in_ram(lpn)).collect();
-        self.record_remap_entries(remap, &places)?;
+        self.record_remap_in_reverse_map(remap, &places)?;
         self.apply_remap_to_map(remap, &places)
     }
 
@@ -107,7 +107,7 @@ impl<N: Nand> Ftl<N> {
     /// Writes the content of `lpn` to a physical page of its own, so that `lpn` shares no page with other logical
     /// pages.
     fn rewrite_unshared(&mut self, lpn: Lpn) -> Result<()> {
-        let mut page = self.blank_page();
+        let mut page = self.zero_page_bytes();
         self.read(lpn, &mut page)?;
         let identity = self.fingerprint_of(lpn, &page)?.unwrap_or(Fingerprint::ZERO_PAGE);
         self.retry_after_program_failure(|ftl| {
@@ -115,7 +115,7 @@ impl<N: Nand> Ftl<N> {
         })
     }
 
-    fn record_remap_entries(&mut self, remap: RemapRanges, places: &[Option<Unit>]) -> Result<()> {
+    fn record_remap_in_reverse_map(&mut self, remap: RemapRanges, places: &[Option<Unit>]) -> Result<()> {
         let Self { sharing, mapping, store, .. } = self;
         let Some(sharing) = sharing else { unreachable!("only sharing has atomic commands") };
         let places: Vec<Option<Ppn>> = places.iter().map(|place| place.map(|unit| Ppn(unit.0))).collect();
@@ -126,7 +126,12 @@ impl<N: Nand> Ftl<N> {
         let mut entries = Vec::with_capacity(places.len());
         for ((lpn, source), place) in remap.targets().zip(remap.sources()).zip(places) {
             let source = (place.is_some() && remap.deallocates_source(source)).then_some(source);
-            entries.push(ReverseMapEntry { lpn, place, source, sequence: store.next_sequence() });
+            entries.push(ReverseMapEntry {
+                lpn,
+                bound_ppn: place,
+                source_or_last_lpn: source,
+                sequence_number: store.take_next_sequence_number(),
+            });
         }
         sharing.record_remap_command(
             store,
@@ -142,7 +147,7 @@ impl<N: Nand> Ftl<N> {
         let Some(sharing) = &mut self.sharing else { unreachable!("only sharing has atomic commands") };
         places.iter().flatten().for_each(|&unit| sharing.reference_counts.add_referrer(unit));
         for (target, &place) in remap.targets().zip(places) {
-            let old = self.change_map(target, place)?;
+            let old = self.change_map_entry(target, place)?;
             self.release_reference(target, old);
             let stats = &mut self.store.stats;
             if place.is_none() {
@@ -157,7 +162,7 @@ impl<N: Nand> Ftl<N> {
             .zip(places)
             .filter(|&(source, place)| place.is_some() && remap.deallocates_source(source))
         {
-            let moved = self.change_map(source, None)?;
+            let moved = self.change_map_entry(source, None)?;
             self.release_reference(source, moved);
         }
         Ok(())

@@ -7,7 +7,7 @@
 //! would.
 
 use crate::address::{Address, Lpn, Ppn, Unit};
-use crate::data::{Content, Descriptor, Fingerprint};
+use crate::data::{Content, ContentDescriptor, Fingerprint};
 use crate::error::Result;
 use crate::ftl::Ftl;
 use crate::mapping::AnyMapping;
@@ -58,7 +58,7 @@ impl<N: Nand> Ftl<N> {
                 return (written, outcome);
             }
         }
-        let content = Content::Descriptor(Descriptor::of_fingerprint(Fingerprint::ZERO_PAGE));
+        let content = Content::Descriptor(ContentDescriptor::of_fingerprint(Fingerprint::ZERO_PAGE));
         let written = self.write(lpns[0], content);
         (usize::from(written.is_ok()), written)
     }

@@ -61,7 +61,7 @@ impl<N: Nand> Ftl<N> {
         if !is_recorded && self.mapping.peek(&mut self.store, lpn)?.is_some() {
             self.overwrite_with_zeros(lpn)?;
         } else {
-            let old = self.change_map(lpn, None)?;
+            let old = self.change_map_entry(lpn, None)?;
             self.drop_buffered_page(lpn);
             self.release_reference(lpn, old);
         }
@@ -73,15 +73,23 @@ impl<N: Nand> Ftl<N> {
     /// stored.
     fn overwrite_with_zeros(&mut self, lpn: Lpn) -> Result<()> {
         let pool = self.make_room_for_write()?;
-        let zeros = self.blank_page();
-        self.write_page(lpn, pool, Content::of_page(&zeros, Fingerprint::ZERO_PAGE), Fingerprint::ZERO_PAGE)?;
+        let zeros = self.zero_page_bytes();
+        self.append_and_map_host_page(
+            lpn,
+            pool,
+            Content::of_page(&zeros, Fingerprint::ZERO_PAGE),
+            Fingerprint::ZERO_PAGE,
+        )?;
         self.store.stats.host_page_writes -= 1;
         self.store.stats.trims_written_as_zeros += 1;
         Ok(())
     }
 
     /// Returns a page of zeros, or an empty vector if the medium keeps no bytes.
-    pub(crate) fn blank_page(&self) -> Vec<u8> {
-        vec![0; if self.store.nand().keeps_bytes() { self.store.geometry().page_bytes as usize } else { 0 }]
+    pub(crate) fn zero_page_bytes(&self) -> Vec<u8> {
+        vec![
+            0;
+            if self.store.nand().keeps_host_bytes() { self.store.geometry().page_bytes as usize } else { 0 }
+        ]
     }
 }

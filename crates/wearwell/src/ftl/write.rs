@@ -36,7 +36,7 @@ impl<N: Nand> Ftl<N> {
     #[inline(always)]
     pub fn write(&mut self, lpn: Lpn, content: Content<'_>) -> Result<()> {
         match self.try_write(lpn, content) {
-            Err(Error::Full { .. }) => self.retry_write(lpn, content),
+            Err(Error::Full { .. }) => self.retry_write_if_program_failed(lpn, content),
             outcome => outcome,
         }
     }
@@ -45,7 +45,7 @@ impl<N: Nand> Ftl<N> {
     /// [`Ftl::retry_after_program_failure`].
     #[cold]
     #[inline(never)]
-    fn retry_write(&mut self, lpn: Lpn, content: Content<'_>) -> Result<()> {
+    fn retry_write_if_program_failed(&mut self, lpn: Lpn, content: Content<'_>) -> Result<()> {
         if !self.store.take_program_failed() {
             return Err(self.store.device_full_error());
         }
@@ -60,12 +60,12 @@ impl<N: Nand> Ftl<N> {
         }
         let pool = self.make_room_for_write()?;
         if !self.has_content_stage() {
-            return self.write_page(lpn, pool, content, Fingerprint::default());
+            return self.append_and_map_host_page(lpn, pool, content, Fingerprint::default());
         }
-        let write = HostWrite { lpn, pool, content, fingerprint: self.fingerprint_and_count(&content) };
+        let write = HostWrite { lpn, pool, content, fingerprint: self.fingerprint_and_count_hash(&content) };
         let OfferResult { is_complete, stages_offered: seen } = self.offer_to_mechanisms(&write)?;
         if !is_complete {
-            self.write_page(lpn, pool, content, write.fingerprint)?;
+            self.append_and_map_host_page(lpn, pool, content, write.fingerprint)?;
             self.drop_buffered_page(lpn);
         }
         self.finish_mechanisms(seen)
@@ -74,7 +74,7 @@ impl<N: Nand> Ftl<N> {
     /// Returns the fingerprint of a page to be written. Counts one hashed page if this design looks up fingerprints,
     /// even if both deduplication and recycling use the hash.
     #[inline]
-    fn fingerprint_and_count(&mut self, content: &Content<'_>) -> Fingerprint {
+    fn fingerprint_and_count_hash(&mut self, content: &Content<'_>) -> Fingerprint {
         let fingerprint = content.fingerprint();
         self.store.stats.controller_work.hashed_pages += u64::from(self.is_content_hashed(fingerprint));
         fingerprint
@@ -82,7 +82,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Programs a physical page of host data and maps `lpn` to it.
     #[inline(always)]
-    pub(super) fn write_page(
+    pub(super) fn append_and_map_host_page(
         &mut self,
         lpn: Lpn,
         pool: u32,

@@ -20,7 +20,7 @@ use crate::nand::{Geometry, Nand, PageKind};
 use crate::operation::Cause;
 use crate::sharing::reverse_map::ReverseMap;
 use crate::store::{BlockState, GC_RESERVE_BLOCKS, PageCopies, Stream};
-use crate::validity::Validity;
+use crate::validity::ValidityStore;
 
 impl<N: Nand> Ftl<N> {
     /// Collects one victim in the background (idle time), in the first pool (set of planes) with fewer free blocks than
@@ -31,10 +31,10 @@ impl<N: Nand> Ftl<N> {
     /// The errors of [`Ftl::write`].
     pub fn collect_in_background(&mut self) -> Result<bool> {
         let threshold = self.collector.options.background_free_blocks;
-        let short = (0..self.store.pools()).find(|&pool| self.store.free_blocks(pool) < threshold);
+        let short = (0..self.store.allocation_pools()).find(|&pool| self.store.free_blocks(pool) < threshold);
         let Some(pool) = short else { return Ok(false) };
         self.retry_after_program_failure(|ftl| {
-            let collected = ftl.collect(pool)?;
+            let collected = ftl.collect_victim(pool)?;
             ftl.make_room_for_metadata()?;
             Ok(collected)
         })
@@ -42,7 +42,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Collects one GC victim of `pool` (set of planes), and moves a block if wear leveling requires it. Returns
     /// `false` if GC can free no page.
-    pub(crate) fn collect(&mut self, pool: u32) -> Result<bool> {
+    pub(crate) fn collect_victim(&mut self, pool: u32) -> Result<bool> {
         self.write_back_map_if_nvram_nearly_full()?;
         let before =
             self.store.flash_ops.is_recording_events().then(|| self.collector.victim_chooser.clone());
@@ -124,7 +124,7 @@ impl<N: Nand> Ftl<N> {
         if self.validity.is_on_flash() || self.recycle.is_some() {
             return Ok(erased);
         }
-        for pool in 0..self.store.pools() {
+        for pool in 0..self.store.allocation_pools() {
             while erased < most
                 && let Some(block) = self.store.blocks_mut().block_with_fewest_valid(pool)
                 && self.store.blocks().valid_pages(block) == 0
@@ -263,7 +263,7 @@ impl<N: Nand> Ftl<N> {
         let blocks = self.store.blocks();
         // If all blocks hold plain data pages, copies use one stream, and nothing fits if the block with the fewest
         // valid pages does not.
-        let is_of_one_kind = blocks.metadata_blocks() == 0 && !self.has_placing_mechanism();
+        let is_of_one_kind = blocks.metadata_blocks() == 0 && !self.has_mechanism_that_places_content();
         if is_of_one_kind && !self.mapping.identifies_invalid_pages_late() {
             return Ok(None);
         }
@@ -318,7 +318,7 @@ impl<N: Nand> Ftl<N> {
         if let Some(stage) = &mut self.chunks
             && self.store.nand().syncs_at_erase()
         {
-            stage.release_freed_numbers();
+            stage.release_freed_chunk_numbers();
         }
         if let Some(stage) = &mut self.delta {
             stage.block_erased(victim);
@@ -337,9 +337,9 @@ impl<N: Nand> Ftl<N> {
         batch.clear();
         let stream = self.stream_of_copies(PageKind::Data, pool);
         self.live_pages(victim, &mut batch.source_pages)?;
-        self.drop_superseded(&mut batch);
+        self.drop_superseded_pages(&mut batch);
         self.merge_delta_bases(&mut batch.source_pages, stream, pool, cause)?;
-        self.collect_referrers(&batch.source_pages, &mut batch.owners);
+        self.append_lpns_mapped_to_pages(&batch.source_pages, &mut batch.owners);
         let moves = PageCopies { source_pages: &batch.source_pages, owners: &batch.owners };
         let outcome = self.store.copy_pages(moves, stream, pool, cause, &mut batch.destination_pages);
         let told = self.record_copied_pages(victim, &batch);
@@ -405,7 +405,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Removes from a batch of GC copies the pages that a lazy map knows to be superseded: copying them would restore
     /// old data.
-    fn drop_superseded(&mut self, batch: &mut CopyBatch) {
+    fn drop_superseded_pages(&mut self, batch: &mut CopyBatch) {
         if !self.mapping.identifies_invalid_pages_late() {
             return;
         }
@@ -437,22 +437,26 @@ impl<N: Nand> Ftl<N> {
             let (first, pages) = (geometry.first_page(victim), geometry.block_pages());
             stage.recycler.block_moved(first, pages, &batch.source_pages, &batch.destination_pages);
         }
-        if self.sharing.is_some() { self.relocate_shared(self.store.pool_of(victim), batch) } else { Ok(()) }
+        if self.sharing.is_some() {
+            self.relocate_shared_pages(self.store.pool_of(victim), batch)
+        } else {
+            Ok(())
+        }
     }
 
     /// Appends to `into`, for each physical page in `pages`, one referrer: a logical page that is mapped to it.
-    fn collect_referrers(&self, pages: &[Ppn], into: &mut Vec<Lpn>) {
+    fn append_lpns_mapped_to_pages(&self, pages: &[Ppn], into: &mut Vec<Lpn>) {
         if self.recycle.is_none() && self.sharing.is_none() {
-            return self.store.nand().owners(pages, into);
+            return self.store.nand().oob_owners(pages, into);
         }
-        into.extend(pages.iter().map(|&ppn| self.referrer(ppn)));
+        into.extend(pages.iter().map(|&ppn| self.lpn_mapped_to_page(ppn)));
     }
 
     /// Returns a logical page that is mapped to `ppn`, or was the last one mapped to it. The owner in the OOB may be
     /// wrong for recycled and shared pages. For shared pages, the reverse-map entries of the current victim must have
     /// been loaded.
     #[inline]
-    pub(crate) fn referrer(&self, ppn: Ppn) -> Lpn {
+    pub(crate) fn lpn_mapped_to_page(&self, ppn: Ppn) -> Lpn {
         let spare_owner = self.store.owner_in_oob(ppn);
         match (&self.sharing, &self.recycle) {
             (Some(sharing), _) => sharing.any_referrer(ppn, spare_owner),

@@ -76,7 +76,7 @@ impl DualPool {
     /// Creates the hot and cold pools of dual-pool wear leveling. At first, every second block of each set of planes is
     /// in the hot pool.
     pub(crate) fn new<N: Nand>(store: &Store<N>, threshold: u32) -> Self {
-        let (blocks, pools) = (store.blocks().len(), store.pools());
+        let (blocks, pools) = (store.blocks().len(), store.allocation_pools());
         let entry = |block: BlockId| BlockWear {
             erases: store.nand().erase_count(block),
             effective_erases: 0,
@@ -131,17 +131,17 @@ impl DualPool {
     }
 
     fn apply_resize_rules(&mut self, pool: u32) {
-        if let Some(block) = self.busy_cold_block(pool as usize) {
+        if let Some(block) = self.often_erased_cold_block(pool as usize) {
             self.move_to_pool(block, true);
         }
-        if let Some(block) = self.idle_hot_block(pool as usize) {
+        if let Some(block) = self.rarely_erased_hot_block(pool as usize) {
             self.move_to_pool(block, false);
         }
     }
 
     /// Returns the cold block that the rule *cold pool resize* moves to the hot pool, because it is erased too often
     /// for a cold block; `None` if there is no such block.
-    fn busy_cold_block(&self, pool: usize) -> Option<BlockId> {
+    fn often_erased_cold_block(&self, pool: usize) -> Option<BlockId> {
         let &(most, block) = self.cold_queues[pool].by_effective_erases.last()?;
         let &(least, _) = self.hot_queues[pool].by_effective_erases.first()?;
         (most > least.saturating_add(self.threshold_erases)).then_some(block)
@@ -149,7 +149,7 @@ impl DualPool {
 
     /// Returns the hot block that the rule *hot pool resize* moves to the cold pool, because it is erased too rarely
     /// for a hot block; `None` if there is no such block.
-    fn idle_hot_block(&self, pool: usize) -> Option<BlockId> {
+    fn rarely_erased_hot_block(&self, pool: usize) -> Option<BlockId> {
         let &(most, _) = self.hot_queues[pool].by_erases.last()?;
         let &(least, block) = self.hot_queues[pool].by_erases.first()?;
         (most - least > self.threshold_erases.saturating_mul(2)).then_some(block)

@@ -215,7 +215,7 @@ impl GarbageCollector {
             self.victims_until_wear_search -= 1;
             return None;
         }
-        self.victims_until_wear_search = store.blocks().len() / store.pools() / 32;
+        self.victims_until_wear_search = store.blocks().len() / store.allocation_pools() / 32;
         let wear = |&block: &BlockId| store.nand().erase_count(block);
         let in_use = |&block: &BlockId| store.blocks().state(block) != BlockState::Retired;
         let most = store.blocks().blocks_of_pool(pool).filter(in_use).map(|b| wear(&b)).max()?;

@@ -87,7 +87,7 @@ impl VictimCandidates<'_> {
     /// Returns whether `block` is a candidate for collection: a closed block of the pool (set of planes) with an
     /// invalid page.
     pub fn contains(&self, block: BlockId) -> bool {
-        let is_of_pool = block.0 < self.blocks.len() && block.0 % self.blocks.pools() == self.pool;
+        let is_of_pool = block.0 < self.blocks.len() && block.0 % self.blocks.allocation_pools() == self.pool;
         is_of_pool
             && self.blocks.is_gc_candidate(block)
             && self.blocks.valid_pages(block) < self.block_pages()

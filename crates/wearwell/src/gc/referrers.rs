@@ -35,13 +35,14 @@ impl<N: Nand> Ftl<N> {
             return Ok(true);
         }
         sharing.load_victim_entries(mapping, store, block)?;
-        Ok(sharing.can_record_victim_entries || self.pages_needed_without_entries(block)? <= most_pages)
+        Ok(sharing.can_record_victim_entries
+            || self.pages_needed_without_reverse_map_entries(block)? <= most_pages)
     }
 
     /// Returns the number of pages that GC must append to empty the victim `block` without new reverse-map entries.
     /// That is one page per referrer (logical page mapped to one of its pages), and one per logical page whose
     /// deallocation is recorded only in entries of the victim.
-    fn pages_needed_without_entries(&mut self, block: BlockId) -> Result<u32> {
+    fn pages_needed_without_reverse_map_entries(&mut self, block: BlockId) -> Result<u32> {
         let mut valid = Vec::new();
         self.live_pages(block, &mut valid)?;
         let Some(sharing) = &self.sharing else { return Ok(valid.len() as u32) };
@@ -60,11 +61,11 @@ impl<N: Nand> Ftl<N> {
     /// Updates the sharing state after GC copied pages: moves reference counts and content-index entries to the copies.
     /// The logical page that the OOB of a copy names needs no reverse-map entry any more. Every other referrer (logical
     /// page mapped to the page) gets a new entry or a page of its own, durable before the victim is erased.
-    pub(super) fn relocate_shared(&mut self, pool: u32, batch: &CopyBatch) -> Result<()> {
+    pub(super) fn relocate_shared_pages(&mut self, pool: u32, batch: &CopyBatch) -> Result<()> {
         let Self { sharing, store, .. } = self;
         let Some(sharing) = sharing else { return Ok(()) };
         for (&from, &to) in batch.source_pages.iter().zip(&batch.destination_pages) {
-            sharing.reference_counts.move_count(from.into(), to.into());
+            sharing.reference_counts.move_reference_count(from.into(), to.into());
         }
         if let Some(index) = &mut sharing.content_index {
             let content = |&to: &Ppn| store.nand().fingerprint(to);
@@ -76,13 +77,13 @@ impl<N: Nand> Ftl<N> {
         let entries = std::mem::take(&mut sharing.victim_entries);
         let is_recordable = sharing.can_record_victim_entries;
         let outcome = entries.iter().try_for_each(|&entry| {
-            let Some(place) = entry.place else {
+            let Some(place) = entry.bound_ppn else {
                 return self.record_tombstone_again(entry, pool, is_recordable);
             };
             // A base page that was merged with its delta needs no entry any more, except for the deallocations that the
             // entry records.
             let Ok(at) = batch.source_pages.binary_search(&place) else {
-                return self.record_remaining_tombstones(entry, pool, is_recordable);
+                return self.record_tombstone_of_remap_source(entry, pool, is_recordable);
             };
             // Pages that were not copied because power was lost keep their entries.
             let Some(&to) = batch.destination_pages.get(at) else { return Ok(()) };
@@ -105,33 +106,39 @@ impl<N: Nand> Ftl<N> {
         is_recordable: bool,
     ) -> Result<()> {
         let Self { sharing, mapping, store, .. } = self;
-        let (Some(sharing), Some(place)) = (sharing, entry.place) else { return Ok(()) };
+        let (Some(sharing), Some(place)) = (sharing, entry.bound_ppn) else { return Ok(()) };
         let pool = store.pool_of(store.block_of(to));
         sharing.unmark_bound(store, entry.lpn, place.into());
         if owner != entry.lpn {
             if is_recordable {
                 // With its new sequence number the entry would also deallocate a source page that was written again
                 // after the old entry.
-                let source =
-                    entry.source.filter(|_| sharing.liveness_of(mapping, &entry).is_tombstone_needed);
+                let source = entry
+                    .source_or_last_lpn
+                    .filter(|_| sharing.liveness_of(mapping, &entry).is_tombstone_needed);
                 mapping.relocate(entry.lpn, to.into());
                 sharing.mark_bound(entry.lpn);
-                let sequence = store.next_sequence();
+                let sequence = store.take_next_sequence_number();
                 return sharing.record_entry(
                     mapping,
                     store,
-                    ReverseMapEntry { place: Some(to), source, sequence, ..entry },
+                    ReverseMapEntry {
+                        bound_ppn: Some(to),
+                        source_or_last_lpn: source,
+                        sequence_number: sequence,
+                        ..entry
+                    },
                 );
             }
-            self.store_own_copy(entry.lpn, to)?;
+            self.store_unshared_copy(entry.lpn, to)?;
         }
-        self.record_remaining_tombstones(entry, pool, is_recordable)
+        self.record_tombstone_of_remap_source(entry, pool, is_recordable)
     }
 
     /// Records a tombstone (record of a deallocation) for the source page of a remap command that moved content, if its
     /// deallocation must still be recorded. Called when the reverse-map entry of the command, `entry`, is no longer
     /// needed for the target page.
-    fn record_remaining_tombstones(
+    fn record_tombstone_of_remap_source(
         &mut self,
         entry: ReverseMapEntry,
         pool: u32,
@@ -146,19 +153,19 @@ impl<N: Nand> Ftl<N> {
 
     /// Stores a copy of the shared page `at` for `lpn` alone, maps `lpn` to the copy, and removes the reference of
     /// `lpn` to `at`.
-    fn store_own_copy(&mut self, lpn: Lpn, at: Ppn) -> Result<()> {
-        let mut page = self.blank_page();
+    fn store_unshared_copy(&mut self, lpn: Lpn, at: Ppn) -> Result<()> {
+        let mut page = self.zero_page_bytes();
         let pool = self.store.pool_of(self.store.block_of(at));
         let fingerprint = self.store.nand().fingerprint(at);
         match self.store.read(at, &mut page, Cause::Gc) {
             Err(error) if error.is_media_error() => {
                 let ppn =
                     self.store.append_lost_page(Stream::Gc, pool, lpn.0, &[], fingerprint, Cause::Gc)?;
-                self.map_to_own_copy(lpn, ppn);
+                self.map_to_unshared_copy(lpn, ppn);
             }
             read => {
                 read?;
-                self.append_page_for(lpn, pool, Content::of_page(&page, fingerprint), fingerprint)?;
+                self.append_unshared_page(lpn, pool, Content::of_page(&page, fingerprint), fingerprint)?;
             }
         }
         let sharing = self.sharing.as_mut().expect("only sharing has entries");
@@ -184,13 +191,13 @@ impl<N: Nand> Ftl<N> {
         if !sharing.liveness_of(mapping, &tombstone).is_tombstone_needed {
             return Ok(());
         }
-        let zeros = self.blank_page();
+        let zeros = self.zero_page_bytes();
         let content = Content::of_page(&zeros, Fingerprint::ZERO_PAGE);
-        self.append_page_for(tombstone.lpn, pool, content, Fingerprint::ZERO_PAGE)
+        self.append_unshared_page(tombstone.lpn, pool, content, Fingerprint::ZERO_PAGE)
     }
 
     /// Appends a page with `content` for `lpn` alone to the open block of GC copies, and maps `lpn` to this page.
-    fn append_page_for(
+    fn append_unshared_page(
         &mut self,
         lpn: Lpn,
         pool: u32,
@@ -198,14 +205,14 @@ impl<N: Nand> Ftl<N> {
         fingerprint: Fingerprint,
     ) -> Result<()> {
         let ppn = self.store.append_page(Stream::Gc, pool, lpn.0, content, fingerprint, Cause::Gc)?;
-        self.map_to_own_copy(lpn, ppn);
+        self.map_to_unshared_copy(lpn, ppn);
         Ok(())
     }
 
     /// Maps `lpn` to `ppn`, a copy made by GC that no other logical page shares, and marks the copy as valid.
-    fn map_to_own_copy(&mut self, lpn: Lpn, ppn: Ppn) {
+    fn map_to_unshared_copy(&mut self, lpn: Lpn, ppn: Ppn) {
         self.mapping.relocate(lpn, ppn.into());
         self.validity.mark_valid(ppn);
-        self.store.stats.demoted_by_full_reverse_map += 1;
+        self.store.stats.requests_demoted_by_full_reverse_map += 1;
     }
 }

@@ -129,9 +129,10 @@ impl VictimChooser {
     }
 
     fn random_closed_block(&mut self, blocks: &BlockTable, pool: u32) -> Option<BlockId> {
-        let size = (blocks.len() - pool).div_ceil(blocks.pools());
+        let size = (blocks.len() - pool).div_ceil(blocks.allocation_pools());
         // Nearly every block is closed; if 64 draws find none, the pool is nearly empty.
-        let draws = (0..64).map(|_| BlockId(pool + self.random.random_range(0..size) * blocks.pools()));
+        let draws =
+            (0..64).map(|_| BlockId(pool + self.random.random_range(0..size) * blocks.allocation_pools()));
         let found = draws.into_iter().find(|&b| blocks.state(b) == BlockState::Closed);
         found.or_else(|| blocks.blocks_of_pool(pool).find(|&b| blocks.state(b) == BlockState::Closed))
     }

@@ -30,14 +30,14 @@ pub struct SchemeEstimate {
     pub written_share: f64,
     /// Energy per page offered to the scheme (such as compression), in units of a page program; includes the programs
     /// of pages that are still written (E).
-    pub energy_per_page: f64,
+    pub energy_in_programs_per_page: f64,
 }
 
 impl SchemeEstimate {
     /// Creates the estimate for a scheme (such as compression) that still writes the share `written_share` (D) of its
     /// pages and needs the energy of `overhead` (e) page programs per offered page: E = D + e.
     pub fn new(written_share: f64, overhead: f64) -> Self {
-        Self { written_share, energy_per_page: written_share + overhead }
+        Self { written_share, energy_in_programs_per_page: written_share + overhead }
     }
 
     /// Returns whether the scheme (such as compression) leaves fewer pages to write than it is offered.
@@ -47,14 +47,14 @@ impl SchemeEstimate {
 
     /// Returns whether the scheme (such as compression) saves both writes and energy.
     fn saves_writes_and_energy(self) -> bool {
-        self.saves_writes() && self.energy_per_page < 1.0
+        self.saves_writes() && self.energy_in_programs_per_page < 1.0
     }
 
     /// Returns whether the scheme (such as compression) saves more writes than it costs energy. In the
     /// integrated-lifetime paper (IL), this condition implies that the scheme saves writes at all, because E >= D. Here
     /// that is tested too, because a caller may pass any estimate.
     fn saves_more_writes_than_energy(self) -> bool {
-        self.saves_writes() && 1.0 - self.written_share > self.energy_per_page - 1.0
+        self.saves_writes() && 1.0 - self.written_share > self.energy_in_programs_per_page - 1.0
     }
 }
 
@@ -71,8 +71,8 @@ pub fn combined_estimate(members: &[SchemeEstimate], overhead: f64) -> SchemeEst
 /// `scheme` itself programs. Algorithm 1 does not test this: it treats schemes as independent.
 pub fn needs_less_energy_than(scheme: SchemeEstimate, own: f64, rival: SchemeEstimate) -> bool {
     let passed = scheme.written_share - own;
-    let overhead = scheme.energy_per_page - scheme.written_share;
-    own + overhead < (1.0 - passed) * rival.energy_per_page
+    let overhead = scheme.energy_in_programs_per_page - scheme.written_share;
+    own + overhead < (1.0 - passed) * rival.energy_in_programs_per_page
 }
 
 /// A set of lifetime schemes (such as deduplication or compression), identified by their positions in the write

@@ -55,19 +55,19 @@ impl EnergyModel {
     };
 
     /// Returns the energy of compressing a page, in units of the energy of a page program (`e_c` in the paper IL).
-    pub fn compression_overhead(&self) -> f64 {
+    pub fn compression_energy_in_programs(&self) -> f64 {
         self.energy_in_programs(self.compress)
     }
 
     /// Returns the energy of hashing a page, in units of the energy of a page program (`e_d` in the paper IL).
-    pub fn dedup_overhead(&self) -> f64 {
+    pub fn dedup_energy_in_programs(&self) -> f64 {
         self.energy_in_programs(self.hash)
     }
 
     /// Returns the energy of encoding a delta of a page against its stored version, in units of a page program. The
     /// difference is compressed like a page. The read of the stored page costs nothing, as reads do in the paper.
-    pub fn delta_overhead(&self) -> f64 {
-        self.compression_overhead()
+    pub fn delta_energy_in_programs(&self) -> f64 {
+        self.compression_energy_in_programs()
     }
 
     fn energy_in_programs(&self, cost: PageCost) -> f64 {

@@ -71,13 +71,13 @@ pub struct LifetimeScheme {
     /// Kind of the lifetime scheme (such as compression).
     pub kind: SchemeKind,
     /// Energy that the scheme (such as compression) needs per page it processes, in units of a page program.
-    pub energy_overhead: f64,
+    pub energy_overhead_in_programs: f64,
 }
 
 impl LifetimeScheme {
     /// Returns the lifetime scheme (such as compression) of kind `kind` with its energy cost in the given energy model.
     pub fn with_energy_of(kind: SchemeKind, energy: &EnergyModel) -> Self {
-        Self { kind, energy_overhead: kind.energy_overhead(energy) }
+        Self { kind, energy_overhead_in_programs: kind.energy_overhead(energy) }
     }
 }
 
@@ -320,7 +320,9 @@ impl LifetimeController {
             SchemeChoice::Best if self.decided_epoch.is_none() => {
                 EpochDecision { enabled_schemes: all, throttle_bytes_per_epoch: None }
             }
-            SchemeChoice::Best => self.without_costlier_delta(self.decide_by_algorithm(0.0, f64::INFINITY)),
+            SchemeChoice::Best => {
+                self.without_delta_if_compression_is_cheaper(self.decide_by_algorithm(0.0, f64::INFINITY))
+            }
         };
         if !self.options.may_throttle {
             decision.throttle_bytes_per_epoch = None;
@@ -334,14 +336,14 @@ impl LifetimeController {
     fn decide_by_algorithm(&self, demand_bytes: f64, capacity_bytes: f64) -> EpochDecision {
         let estimates: Vec<SchemeEstimate> =
             self.options.schemes.iter().zip(&self.write_ratios).map(scheme_estimate).collect();
-        let groups = self.scheme_groups();
+        let groups = self.jointly_decided_schemes();
         let of_groups: Vec<SchemeEstimate> = groups
             .iter()
             .map(|group| match group.len() {
                 1 => estimates[group.start],
                 _ => combined_estimate(
                     &estimates[group.clone()],
-                    self.options.schemes[group.start].energy_overhead,
+                    self.options.schemes[group.start].energy_overhead_in_programs,
                 ),
             })
             .collect();
@@ -352,7 +354,7 @@ impl LifetimeController {
     }
 
     /// Removes delta encoding from the decision if compression runs as well and needs less energy for the same writes.
-    fn without_costlier_delta(&self, decision: EpochDecision) -> EpochDecision {
+    fn without_delta_if_compression_is_cheaper(&self, decision: EpochDecision) -> EpochDecision {
         let place = |kind| self.options.schemes.iter().position(|scheme| scheme.kind == kind);
         let (Some(delta), Some(compression)) = (place(SchemeKind::Delta), place(SchemeKind::Compression))
         else {
@@ -375,7 +377,7 @@ impl LifetimeController {
     /// Returns the groups of lifetime schemes (such as deduplication) that are decided together, as ranges of positions
     /// in the write pipeline. Adjacent schemes that share the hash are one group, every other scheme is a group of its
     /// own.
-    fn scheme_groups(&self) -> Vec<std::ops::Range<usize>> {
+    fn jointly_decided_schemes(&self) -> Vec<std::ops::Range<usize>> {
         let shared = |a: &LifetimeScheme, b: &LifetimeScheme| a.kind.needs_hash() && b.kind.needs_hash();
         let mut groups: Vec<std::ops::Range<usize>> = Vec::new();
         for group in self.options.schemes.chunk_by(shared) {
@@ -399,6 +401,6 @@ impl LifetimeController {
 /// Returns the expected effect of a lifetime scheme (such as compression), derived from its observations; a scheme
 /// without observations is expected to save nothing.
 fn scheme_estimate((scheme, ratio): (&LifetimeScheme, &WriteRatioEstimate)) -> SchemeEstimate {
-    let overhead = scheme.energy_overhead * ratio.processed_share();
+    let overhead = scheme.energy_overhead_in_programs * ratio.processed_share();
     SchemeEstimate::new(ratio.written_share().unwrap_or(1.0), overhead)
 }

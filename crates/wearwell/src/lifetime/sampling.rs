@@ -35,27 +35,27 @@ pub struct ShadowSampler {
     /// Sampling interval N: one group of writes (or one content) in N is sampled.
     sampling_interval: u32,
     /// Number of consecutive page writes that are sampled together as a group.
-    group_pages: u32,
+    pages_per_group: u32,
 }
 
 impl ShadowSampler {
-    /// Creates a sampler that samples one of `sampling_interval` groups of `group_pages` consecutive page writes.
+    /// Creates a sampler that samples one of `sampling_interval` groups of `pages_per_group` consecutive page writes.
     /// Writes are sampled in groups because the members of a compression chunk can only be judged together.
     ///
     /// # Panics
     /// If either argument is 0.
-    pub fn new(sampling_interval: u32, group_pages: u32) -> Self {
+    pub fn new(sampling_interval: u32, pages_per_group: u32) -> Self {
         assert!(
-            sampling_interval > 0 && group_pages > 0,
+            sampling_interval > 0 && pages_per_group > 0,
             "sampling takes one in at least 1, in groups of at least 1"
         );
-        Self { sampling_interval, group_pages }
+        Self { sampling_interval, pages_per_group }
     }
 
     /// Returns whether the `n`-th page write is sampled. A hash of `n` decides, because with regular intervals a
     /// periodic workload would be sampled at one phase only.
     pub fn samples_write(&self, n: u64) -> bool {
-        mix_bits(n / self.group_pages as u64).is_multiple_of(self.sampling_interval as u64)
+        mix_bits(n / self.pages_per_group as u64).is_multiple_of(self.sampling_interval as u64)
     }
 
     /// Returns whether pages with this content are sampled: all of them or none, because otherwise duplicates could not
@@ -80,7 +80,7 @@ pub struct SchemeBytes {
     /// Bytes of the pages offered to the scheme (such as compression).
     pub offered_bytes: u64,
     /// Bytes that the scheme (such as compression) did not save: it passed them on, or programmed them itself.
-    pub kept_bytes: u64,
+    pub unsaved_bytes: u64,
     /// Bytes that the scheme (such as delta encoding) did not save and programmed itself; later schemes do not receive
     /// these bytes.
     pub scheme_programmed_bytes: u64,
@@ -95,7 +95,7 @@ impl SchemeBytes {
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             offered_bytes: self.offered_bytes - earlier.offered_bytes,
-            kept_bytes: self.kept_bytes - earlier.kept_bytes,
+            unsaved_bytes: self.unsaved_bytes - earlier.unsaved_bytes,
             scheme_programmed_bytes: self.scheme_programmed_bytes - earlier.scheme_programmed_bytes,
             untried_bytes: self.untried_bytes - earlier.untried_bytes,
         }
@@ -108,7 +108,7 @@ impl SchemeBytes {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct WriteRatioEstimate {
     offered_bytes: EpochAverage,
-    kept_bytes: EpochAverage,
+    unsaved_bytes: EpochAverage,
     scheme_programmed_bytes: EpochAverage,
     untried_bytes: EpochAverage,
 }
@@ -119,7 +119,7 @@ impl WriteRatioEstimate {
     pub fn push_epoch(&mut self, epoch: SchemeBytes) {
         if epoch.offered_bytes > 0 {
             self.offered_bytes.push_epoch(epoch.offered_bytes as f64);
-            self.kept_bytes.push_epoch(epoch.kept_bytes as f64);
+            self.unsaved_bytes.push_epoch(epoch.unsaved_bytes as f64);
             self.scheme_programmed_bytes.push_epoch(epoch.scheme_programmed_bytes as f64);
             self.untried_bytes.push_epoch(epoch.untried_bytes as f64);
         }
@@ -127,14 +127,19 @@ impl WriteRatioEstimate {
 
     /// Drops from the history the bytes of all epochs except the newest.
     pub fn keep_newest_epoch(&mut self) {
-        let Self { offered_bytes, kept_bytes, scheme_programmed_bytes: own, untried_bytes: untried } = self;
+        let Self {
+            offered_bytes,
+            unsaved_bytes: kept_bytes,
+            scheme_programmed_bytes: own,
+            untried_bytes: untried,
+        } = self;
         [offered_bytes, kept_bytes, own, untried].into_iter().for_each(EpochAverage::keep_newest_epoch);
     }
 
     /// Returns the predicted write ratio of a lifetime scheme (bytes that it does not save over bytes offered to it);
     /// `None` before the first observation.
     pub fn written_share(&self) -> Option<f64> {
-        Some(self.kept_bytes.average()? / self.offered_bytes.average()?)
+        Some(self.unsaved_bytes.average()? / self.offered_bytes.average()?)
     }
 
     /// Returns the share of the bytes offered to a lifetime scheme (such as compression) that it tries to save; 1

@@ -22,7 +22,7 @@ pub struct Throttle {
     epoch_start_ns: u64,
     /// Flash bytes that the device had programmed when the current epoch began, minus those for which the token bucket
     /// had no tokens (its debt).
-    paid_bytes: u64,
+    paid_bytes_at_epoch_start: u64,
 }
 
 impl Throttle {
@@ -30,27 +30,40 @@ impl Throttle {
     /// when the device had programmed `flash_bytes`. A budget of 0 is raised to one byte per epoch: a device that has
     /// used up its rated cycles is slow, but not stopped.
     pub fn new(budget_bytes: u64, epoch_ns: u64, epoch_start_ns: u64, flash_bytes: u64) -> Self {
-        Self { epoch_budget_bytes: budget_bytes.max(1), epoch_ns, epoch_start_ns, paid_bytes: flash_bytes }
+        Self {
+            epoch_budget_bytes: budget_bytes.max(1),
+            epoch_ns,
+            epoch_start_ns,
+            paid_bytes_at_epoch_start: flash_bytes,
+        }
     }
 
     /// Returns the token bucket for a later epoch, which earns `budget_bytes`: unused bytes are dropped, debt is kept.
     #[must_use]
     pub fn for_next_epoch(self, budget_bytes: u64, start_ns: u64, flash_bytes: u64) -> Self {
-        let paid_bytes = self.earned_bytes(start_ns).saturating_add(self.paid_bytes).min(flash_bytes);
-        Self { epoch_budget_bytes: budget_bytes.max(1), epoch_start_ns: start_ns, paid_bytes, ..self }
+        let paid_bytes = self
+            .bytes_earned_in_epoch(start_ns)
+            .saturating_add(self.paid_bytes_at_epoch_start)
+            .min(flash_bytes);
+        Self {
+            epoch_budget_bytes: budget_bytes.max(1),
+            epoch_start_ns: start_ns,
+            paid_bytes_at_epoch_start: paid_bytes,
+            ..self
+        }
     }
 
     /// Returns how long a host write at `now_ns` must wait, nanoseconds, if the device has programmed `flash_bytes`
     /// since it was built; 0 if it need not wait.
     pub fn delay_ns(&self, now_ns: u64, flash_bytes: u64) -> u64 {
-        let debt_bytes = flash_bytes.saturating_sub(self.paid_bytes);
+        let debt_bytes = flash_bytes.saturating_sub(self.paid_bytes_at_epoch_start);
         let due_ns = (debt_bytes as u128 * self.epoch_ns as u128).div_ceil(self.epoch_budget_bytes as u128);
         let due_ns = u64::try_from(due_ns).unwrap_or(u64::MAX);
         due_ns.saturating_sub(now_ns.saturating_sub(self.epoch_start_ns))
     }
 
     /// Returns the flash bytes that the token bucket has earned from the start of the epoch to `now_ns`.
-    fn earned_bytes(&self, now_ns: u64) -> u64 {
+    fn bytes_earned_in_epoch(&self, now_ns: u64) -> u64 {
         let elapsed_ns = now_ns.saturating_sub(self.epoch_start_ns) as u128;
         u64::try_from(elapsed_ns * self.epoch_budget_bytes as u128 / self.epoch_ns as u128)
             .unwrap_or(u64::MAX)

@@ -18,7 +18,7 @@ pub(super) type QueuePosition = u32;
 
 /// Bit that is flipped in the queue position stored for a cache slot, to mark this position as obsolete. The flipped
 /// number differs from all positions that are in the queue.
-const OBSOLETE_FLIP_BIT: QueuePosition = 1 << (QueuePosition::BITS - 1);
+const OBSOLETE_POSITION_BIT: QueuePosition = 1 << (QueuePosition::BITS - 1);
 
 /// Minimum length of the queue of cache slots, in positions.
 const MIN_QUEUE_POSITIONS: usize = 64;
@@ -89,7 +89,7 @@ impl LruQueue {
     /// Sets the mark of the LRU queue, which separates earlier from later uses, after the newest cache slot: all slots
     /// that are in the queue now were used before the mark.
     pub(super) fn set_mark(&mut self, slots: &mut impl QueuePositions) {
-        self.ensure_room(slots);
+        self.ensure_free_position(slots);
         self.append_mark();
         if self.slot_count == 0 {
             self.first_position = self.end_position;
@@ -114,13 +114,13 @@ impl LruQueue {
     /// Adds to the LRU queue a cache slot that is not in it, as the most recently used.
     #[inline]
     pub(super) fn push(&mut self, slots: &mut impl QueuePositions, slot: u32) {
-        self.ensure_room(slots);
+        self.ensure_free_position(slots);
         self.append_slot(slots, slot);
         self.slot_count += 1;
     }
 
     #[inline]
-    fn ensure_room(&mut self, slots: &mut impl QueuePositions) {
+    fn ensure_free_position(&mut self, slots: &mut impl QueuePositions) {
         if self.end_position - self.first_position == self.slot_ring.len() as u64 {
             self.compact_or_grow(slots);
         }
@@ -145,7 +145,7 @@ impl LruQueue {
     /// position, [`LruQueue::skip_obsolete_positions`] must be called afterwards.
     #[inline]
     pub(super) fn make_position_obsolete(&mut self, slots: &mut impl QueuePositions, slot: u32) {
-        slots.set_position(slot, slots.position_of(slot) ^ OBSOLETE_FLIP_BIT);
+        slots.set_position(slot, slots.position_of(slot) ^ OBSOLETE_POSITION_BIT);
         self.slot_count -= 1;
     }
 

@@ -22,7 +22,7 @@
 //!   programmed before the newest version of its translation page is in that version, or older than what is in it;
 //! - with checkpoints, every translation page holds a sequence number in its spare area: all entries that were dirty
 //!   when it was written were changed later than that. It is the number of the last but one checkpoint, so about twice
-//!   [`DemandPagedMap::checkpoint_period`] changes back;
+//!   [`DemandPagedMap::changes_per_checkpoint`] changes back;
 //! - a trim is on flash when it returns, because no program of a data page would show it to a recovery.
 //!
 //! With capacity for every logical page nothing is ever fetched or evicted: without checkpoints and bounds, translation
@@ -36,11 +36,11 @@ use super::construction::ConstructionMap;
 use super::entry_cache::{CacheSlot, CachedEntry, EntryCache};
 use super::nvram_entries::{self, NvramEntries};
 use super::translation_table::{
-    DirectoryPart, SPARE_SEQUENCE_BYTES, TranslationTable, decode_entry, decode_spare_sequence,
+    DirectoryLocation, SPARE_SEQUENCE_BYTES, TranslationTable, decode_entry, decode_spare_sequence,
 };
 use crate::address::{Address, Lpn, Ppn, Unit};
 use crate::error::{Error, Result};
-use crate::events::MetadataReason;
+use crate::events::MetadataWriteReason;
 use crate::nand::{Nand, PageKind};
 use crate::operation::Cause;
 use crate::store::Store;
@@ -81,7 +81,7 @@ pub struct CachedOptions {
     /// all later changes in the newest data pages. Needs [`InvalidPageIdentification::AtSynchronisation`].
     pub makes_checkpoints: bool,
     /// Where the directory (the PPNs of the translation pages) is kept.
-    pub directory: DirectoryPart,
+    pub directory: DirectoryLocation,
 }
 
 impl CachedOptions {
@@ -93,7 +93,7 @@ impl CachedOptions {
             identification: InvalidPageIdentification::OnUpdate,
             max_dirty_entries: None,
             makes_checkpoints: false,
-            directory: DirectoryPart::Ram,
+            directory: DirectoryLocation::Ram,
         }
     }
 }
@@ -118,7 +118,7 @@ pub struct MapCacheCounts {
     pub aborted_synchronisations: u64,
     /// Number of spare areas read because a recovery left it uncertain whether an overwritten page had been reported as
     /// invalid.
-    pub uncertain_reads: u64,
+    pub spare_reads_for_uncertain_entries: u64,
 }
 
 /// An invalid page that a lazy map (which identifies invalid pages late) found when it wrote or trimmed a translation
@@ -143,7 +143,7 @@ pub struct DemandPagedMap {
     identified_invalid_pages: Vec<IdentifiedInvalidPage>,
     max_unidentified_invalid_pages: u32,
     pages_per_update: u32,
-    changes_since_checkpoint: u32,
+    entry_changes_since_checkpoint: u32,
     is_in_checkpoint: bool,
     /// Whether a translation page with changed entries was written since the last checkpoint of the map (early write of
     /// entries that are dirty for long).
@@ -153,10 +153,10 @@ pub struct DemandPagedMap {
     checkpoint_sequence: u64,
     /// Sequence number (of flash programs): every dirty entry of the map was changed after the program with this
     /// number.
-    dirty_changed_after_sequence: u64,
+    dirty_entries_newer_than_sequence: u64,
     /// The whole L2P map in RAM, while the initial state of a drive is constructed (pages are placed without executing
     /// writes); `None` otherwise.
-    under_construction: Option<ConstructionMap>,
+    construction_map: Option<ConstructionMap>,
     /// Number of evictions from the cache of map entries until the next batch of evictions is prefetched.
     evictions_until_prefetch: u32,
     /// Copy of the dirty map entries in NVRAM, where they survive a loss of power; `None` if the map has no such copy.
@@ -181,12 +181,12 @@ impl DemandPagedMap {
             table,
             identified_invalid_pages: Vec::new(),
             max_unidentified_invalid_pages: u32::MAX,
-            changes_since_checkpoint: 0,
+            entry_changes_since_checkpoint: 0,
             is_in_checkpoint: false,
             has_written_page_since_checkpoint: false,
             checkpoint_sequence: 0,
-            dirty_changed_after_sequence: 0,
-            under_construction: None,
+            dirty_entries_newer_than_sequence: 0,
+            construction_map: None,
             evictions_until_prefetch: 0,
             dirty_nvram_entries: None,
             counts: MapCacheCounts::default(),
@@ -249,7 +249,7 @@ impl DemandPagedMap {
 
     /// Returns the number of changes of map entries from one checkpoint of the map (early write of entries that are
     /// dirty for long) to the next.
-    pub fn checkpoint_period(&self) -> u32 {
+    pub fn changes_per_checkpoint(&self) -> u32 {
         self.options.max_dirty_entries.unwrap_or(self.options.cache_entries).min(self.options.cache_entries)
     }
 
@@ -265,12 +265,12 @@ impl DemandPagedMap {
     }
 
     /// Sets, after a recovery, the sequence number after which all dirty entries of the map were changed.
-    pub(crate) fn set_dirty_changed_after(&mut self, sequence: u64) {
-        (self.dirty_changed_after_sequence, self.checkpoint_sequence) = (sequence, sequence);
+    pub(crate) fn set_dirty_entries_newer_than(&mut self, sequence: u64) {
+        (self.dirty_entries_newer_than_sequence, self.checkpoint_sequence) = (sequence, sequence);
     }
 
-    fn sequence_for_spare_area(&self) -> Option<u64> {
-        self.options.makes_checkpoints.then_some(self.dirty_changed_after_sequence)
+    fn checkpoint_sequence_for_spare_area(&self) -> Option<u64> {
+        self.options.makes_checkpoints.then_some(self.dirty_entries_newer_than_sequence)
     }
 
     /// Limits the number of unidentified invalid pages (overwritten, but not yet reported as invalid) to `pages`,
@@ -322,7 +322,7 @@ impl DemandPagedMap {
             }
             in_nvram.assign_word(self.cache.insert_dirty(lpn, unit, false), word);
         }
-        in_nvram.rebuild_free_list();
+        in_nvram.rebuild_vacant_word_list();
         Ok(())
     }
 
@@ -373,12 +373,12 @@ impl DemandPagedMap {
 
     /// Sets, in the map's directory, the PPN of translation page `id` that recovery found.
     pub(crate) fn set_translation_page_ppn(&mut self, id: u32, ppn: Ppn) {
-        self.table.set_ppn(id, ppn);
+        self.table.set_metadata_page_ppn(id, ppn);
     }
 
     /// Returns the PPN of translation page `id`; `None` if it was never written.
     pub(crate) fn translation_page_ppn(&self, id: u32) -> Option<Ppn> {
-        self.table.ppn_of(id)
+        self.table.translation_page_ppn(id)
     }
 
     /// Returns the number of the translation page that holds the map entry of `lpn`.
@@ -406,8 +406,8 @@ impl DemandPagedMap {
 
     /// Whether the table on flash holds for `lpn` the location of an earlier version that is still counted as valid (an
     /// unidentified invalid page).
-    pub(crate) fn hides_unidentified_page(&self, lpn: Lpn) -> bool {
-        self.cache.find_slot(lpn).is_some_and(|slot| self.cache.entry(slot).hides_unidentified_page)
+    pub(crate) fn has_unreported_old_page(&self, lpn: Lpn) -> bool {
+        self.cache.find_slot(lpn).is_some_and(|slot| self.cache.entry(slot).has_unreported_old_page)
     }
 
     /// Writes translation page `id` once more with its present content on flash, under a new sequence number. Dirty
@@ -417,7 +417,12 @@ impl DemandPagedMap {
             return Ok(());
         }
         self.table.load_entries(io, id, std::iter::empty(), Cause::Translation)?;
-        self.table.write_translation_page(io, id, self.sequence_for_spare_area(), Cause::Translation)
+        self.table.write_translation_page(
+            io,
+            id,
+            self.checkpoint_sequence_for_spare_area(),
+            Cause::Translation,
+        )
     }
 
     /// Returns the locations (flash pages or chunk members) that all dirty entries of the cache of map entries name.
@@ -437,19 +442,20 @@ impl DemandPagedMap {
     /// lacks the change, and it is unknown whether the earlier version of the logical page was reported as invalid.
     pub(crate) fn restore_entry_from_spare_area(&mut self, lpn: Lpn, unit: Unit) {
         let slot = self.cache.insert_dirty(lpn, unit, true);
-        self.cache.mark_identification_uncertain(slot);
+        self.cache.mark_old_page_report_uncertain(slot);
     }
 
     /// Maps `lpn` to `unit` while the initial state of a drive is constructed (pages are placed without executing
     /// writes). Returns the old location. Causes no flash operation before [`DemandPagedMap::finish_construction`].
-    pub(crate) fn construct_entry(&mut self, lpn: Lpn, unit: Unit) -> Unit {
+    pub(crate) fn construct_initial_entry(&mut self, lpn: Lpn, unit: Unit) -> Unit {
         let pages = self.logical_pages();
-        self.under_construction.get_or_insert_with(|| ConstructionMap::new(pages)).replace(lpn, unit)
+        self.construction_map.get_or_insert_with(|| ConstructionMap::new(pages)).replace(lpn, unit)
     }
 
-    /// Writes all translation pages of the L2P map that was built in RAM with [`DemandPagedMap::construct_entry`].
+    /// Writes all translation pages of the L2P map that was built in RAM with
+    /// [`DemandPagedMap::construct_initial_entry`].
     pub(crate) fn finish_construction<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        let Some(mut map) = self.under_construction.take() else { return Ok(()) };
+        let Some(mut map) = self.construction_map.take() else { return Ok(()) };
         for id in 0..self.table.translation_pages() {
             let lpns = self.table.lpn_range_of(id);
             map.free_parts_before(Lpn(lpns.start));
@@ -457,7 +463,12 @@ impl DemandPagedMap {
             for (k, lpn) in lpns.map(Lpn).enumerate() {
                 self.table.set_loaded_entry(k, map.get(lpn));
             }
-            self.table.write_translation_page(io, id, self.sequence_for_spare_area(), Cause::Translation)?;
+            self.table.write_translation_page(
+                io,
+                id,
+                self.checkpoint_sequence_for_spare_area(),
+                Cause::Translation,
+            )?;
         }
         Ok(())
     }
@@ -469,7 +480,7 @@ impl DemandPagedMap {
 
     /// Returns the cache slot of the map entry of `lpn`, which becomes the most recently used one. On a miss, reads the
     /// entry from its translation page.
-    fn find_or_fetch<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<CacheSlot> {
+    fn find_or_fetch_entry<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<CacheSlot> {
         if let Some(slot) = self.cache.find_slot(lpn) {
             self.counts.hits += 1;
             self.cache.touch(slot);
@@ -478,7 +489,7 @@ impl DemandPagedMap {
         self.counts.misses += 1;
         // A lazy map writes no translation page between a data page and its entry; it evicts the excess later.
         if !self.is_lazy() && self.cache.len() >= self.options.cache_entries as usize {
-            self.evict(io)?;
+            self.evict_entry(io)?;
         }
         let unit = self.read_entry_from_flash(io, lpn)?;
         self.count_entry_change();
@@ -494,7 +505,7 @@ impl DemandPagedMap {
     /// Evicts the least recently used map entry from the cache. If the entry is dirty, its translation page is written
     /// first. Returns whether it was dirty.
     #[inline]
-    fn evict<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+    fn evict_entry<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         if self.evictions_until_prefetch == 0 {
             self.prefetch_evictions(io);
             self.evictions_until_prefetch = PREFETCHED_EVICTIONS as u32;
@@ -503,7 +514,7 @@ impl DemandPagedMap {
         let slot = self.cache.least_recently_used().expect("a cache that is full has an oldest entry");
         let CachedEntry { lpn, is_dirty, .. } = *self.cache.entry(slot);
         if is_dirty {
-            io.flash_ops.record_metadata_reason(MetadataReason::Eviction);
+            io.flash_ops.record_metadata_reason(MetadataWriteReason::Eviction);
             self.counts.synchronisations += 1;
             self.synchronise_translation_page(io, self.cache.translation_page_of(lpn), Cause::Translation)?;
         }
@@ -514,9 +525,9 @@ impl DemandPagedMap {
     /// Evicts least recently used map entries until the cache is within its capacity or a dirty entry was evicted.
     /// Returns whether a dirty entry was evicted.
     #[inline]
-    fn evict_excess<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+    fn evict_excess_entries<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         while self.cache.len() > self.options.cache_entries as usize {
-            if self.evict(io)? {
+            if self.evict_entry(io)? {
                 return Ok(true);
             }
         }
@@ -543,13 +554,13 @@ impl DemandPagedMap {
         // Invalid pages found here are reported only if the new version is written: after a failure they are found
         // again.
         let told = self.identified_invalid_pages.len();
-        for (slot, word) in self.cache.dirty_slots_of_page(id).zip(self.table.loaded_words_mut()) {
+        for (slot, word) in self.cache.dirty_slots_of_page(id).zip(self.table.loaded_entry_words_mut()) {
             let entry = self.cache.entry(slot);
-            let on_flash = Unit(std::mem::replace(&mut word.value, entry.unit.0));
+            let on_flash = Unit(std::mem::replace(&mut word.word_value, entry.unit.0));
             changes += u32::from(on_flash != entry.unit);
-            if entry.hides_unidentified_page && on_flash != entry.unit && on_flash.to_option().is_some() {
-                let (ppn, is_certain) = (Ppn(on_flash.0), !entry.is_identification_uncertain);
-                self.counts.uncertain_reads += u64::from(!is_certain);
+            if entry.has_unreported_old_page && on_flash != entry.unit && on_flash.to_option().is_some() {
+                let (ppn, is_certain) = (Ppn(on_flash.0), !entry.is_old_page_report_uncertain);
+                self.counts.spare_reads_for_uncertain_entries += u64::from(!is_certain);
                 if is_certain || is_owner_in_oob(io, ppn, entry.lpn)? {
                     self.identified_invalid_pages.push(IdentifiedInvalidPage { ppn, is_certain });
                 }
@@ -558,14 +569,14 @@ impl DemandPagedMap {
         if changes == 0 && self.is_lazy() {
             self.counts.aborted_synchronisations += 1;
         } else if let Err(error) =
-            self.table.write_translation_page(io, id, self.sequence_for_spare_area(), cause)
+            self.table.write_translation_page(io, id, self.checkpoint_sequence_for_spare_area(), cause)
         {
             self.identified_invalid_pages.truncate(told);
             return Err(error);
         }
         self.has_written_page_since_checkpoint |= changes > 0;
         self.free_nvram_words_of_page(io, id)?;
-        self.cache.clean_translation_page(id);
+        self.cache.mark_translation_page_clean(id);
         Ok(())
     }
 
@@ -590,7 +601,7 @@ impl DemandPagedMap {
         io: &Store<N>,
         lpns: &[Lpn],
     ) -> ArrayVec<Unit, PREFETCHED_WRITES> {
-        if let Some(map) = &self.under_construction {
+        if let Some(map) = &self.construction_map {
             map.prefetch(lpns);
             return ArrayVec::new();
         }
@@ -609,16 +620,16 @@ impl DemandPagedMap {
             units.push(cached.unwrap_or(Unit::NONE));
             let id = self.cache.translation_page_of(lpn);
             if cached.is_none()
-                && let Some(place) = self.table.ppn_of(id)
+                && let Some(place) = self.table.translation_page_ppn(id)
             {
                 pages.push((place, 1));
-                words.push(self.table.word_to_read(id, lpn));
+                words.push(self.table.entry_word_to_read(id, lpn));
                 on_flash.push(at);
             }
         }
         io.nand().peek_words(&pages, &mut words);
         for (at, word) in on_flash.into_iter().zip(words) {
-            units[at] = Unit(word.value);
+            units[at] = Unit(word.word_value);
         }
         units
     }
@@ -630,26 +641,26 @@ impl DemandPagedMap {
     fn prefetch_evictions<N: Nand>(&self, io: &Store<N>) {
         let mut pages = ArrayVec::<_, PREFETCHED_PAGES>::new();
         let mut words = ArrayVec::<_, { 4 * PREFETCHED_PAGES }>::new();
-        for id in self.cache.prefetch_oldest(PREFETCHED_EVICTIONS) {
-            let Some(place) = self.table.ppn_of(id) else { continue };
+        for id in self.cache.prefetch_eviction_candidates(PREFETCHED_EVICTIONS) {
+            let Some(place) = self.table.translation_page_ppn(id) else { continue };
             let before = words.len();
             let dirty = self
                 .cache
                 .dirty_slots_of_page(id)
-                .map(|slot| self.table.word_to_read(id, self.cache.entry(slot).lpn));
+                .map(|slot| self.table.entry_word_to_read(id, self.cache.entry(slot).lpn));
             words.extend(dirty.take(words.remaining_capacity()));
             pages.push((place, words.len() - before));
         }
         io.nand().peek_words(&pages, &mut words);
         // Unmapped entries are clamped to the last page, whose block is read in vain: cheaper than a branch.
         let last = io.geometry().pages() - 1;
-        let named = words.iter().map(|word| Ppn(u64::from(word.value).min(last) as u32));
+        let named = words.iter().map(|word| Ppn(u64::from(word.word_value).min(last) as u32));
         pull_into_cache(named.map(|ppn| io.blocks().valid_pages(io.block_of(ppn)).into()));
     }
 
     #[inline]
     fn count_entry_change(&mut self) {
-        self.changes_since_checkpoint += 1;
+        self.entry_changes_since_checkpoint += 1;
     }
 
     #[inline]
@@ -685,19 +696,19 @@ impl DemandPagedMap {
     /// Whether a translation page must be written although the cache of map entries is within its capacity: a
     /// checkpoint is due, or a bound on dirty entries, unidentified invalid pages or NVRAM words is exceeded.
     #[inline]
-    fn is_early_write_due(&self) -> bool {
+    fn is_early_translation_write_due(&self) -> bool {
         (self.is_lazy() || self.dirty_nvram_entries.is_some())
-            && (self.is_checkpoint_due() || self.is_bound_exceeded())
+            && (self.is_checkpoint_due() || self.is_bound_on_unwritten_entries_exceeded())
     }
 
     #[inline]
     fn is_checkpoint_due(&self) -> bool {
-        let is_over = self.changes_since_checkpoint >= self.checkpoint_period();
+        let is_over = self.entry_changes_since_checkpoint >= self.changes_per_checkpoint();
         self.options.makes_checkpoints && (self.is_in_checkpoint || is_over)
     }
 
     #[inline]
-    fn is_bound_exceeded(&self) -> bool {
+    fn is_bound_on_unwritten_entries_exceeded(&self) -> bool {
         let dirty_limit = self.options.max_dirty_entries.unwrap_or(u32::MAX);
         self.cache.dirty_entries() > dirty_limit
             || self.cache.unidentified_invalid_pages() > self.max_unidentified_invalid_pages
@@ -711,11 +722,11 @@ impl DemandPagedMap {
         if self.is_checkpoint_due() && self.checkpoint_step(io)? {
             return Ok(true);
         }
-        if !self.is_bound_exceeded() {
+        if !self.is_bound_on_unwritten_entries_exceeded() {
             return Ok(false);
         }
         let slot = self.cache.least_recently_changed().expect("only dirty entries are counted");
-        io.flash_ops.record_metadata_reason(MetadataReason::MapBound);
+        io.flash_ops.record_metadata_reason(MetadataWriteReason::MapBound);
         self.counts.synchronisations += 1;
         let id = self.cache.translation_page_of(self.cache.entry(slot).lpn);
         self.synchronise_translation_page(io, id, Cause::Translation).map(|()| true)
@@ -731,20 +742,23 @@ impl DemandPagedMap {
             if self.has_written_page_since_checkpoint { None } else { self.cache.least_recently_changed() };
         let Some(slot) = self.cache.oldest_change_before_checkpoint().or(to_note) else {
             self.cache.end_checkpoint();
-            (self.dirty_changed_after_sequence, self.checkpoint_sequence) =
+            (self.dirty_entries_newer_than_sequence, self.checkpoint_sequence) =
                 (self.checkpoint_sequence, io.last_sequence());
-            (self.is_in_checkpoint, self.changes_since_checkpoint, self.has_written_page_since_checkpoint) =
-                (false, 0, false);
+            (
+                self.is_in_checkpoint,
+                self.entry_changes_since_checkpoint,
+                self.has_written_page_since_checkpoint,
+            ) = (false, 0, false);
             return Ok(false);
         };
-        io.flash_ops.record_metadata_reason(MetadataReason::MapCheckpoint);
+        io.flash_ops.record_metadata_reason(MetadataWriteReason::MapCheckpoint);
         self.counts.checkpoint_synchronisations += 1;
         let id = self.cache.translation_page_of(self.cache.entry(slot).lpn);
         self.synchronise_translation_page(io, id, Cause::Checkpoint).map(|()| true)
     }
 
     /// Returns the last logical page, at most `last`, whose map entry is on the translation page of `first`.
-    fn last_lpn_on_page(&self, first: Lpn, last: Lpn) -> Lpn {
+    fn last_lpn_on_same_translation_page(&self, first: Lpn, last: Lpn) -> Lpn {
         Lpn(last.0.min(self.table.lpn_range_of(self.cache.translation_page_of(first)).end - 1))
     }
 }
@@ -758,7 +772,7 @@ pub(crate) fn is_owner_in_oob<N: Nand>(io: &mut Store<N>, page: Ppn, lpn: Lpn) -
 
 impl Mapping for DemandPagedMap {
     fn lookup<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>> {
-        let slot = self.find_or_fetch(io, lpn)?;
+        let slot = self.find_or_fetch_entry(io, lpn)?;
         Ok(self.cache.entry(slot).unit.to_option())
     }
 
@@ -775,7 +789,7 @@ impl Mapping for DemandPagedMap {
             let new = new.expect("a lazy map deallocates pages by trim_in_one_translation_page only");
             return Ok(self.update_lazily(lpn, new));
         }
-        let (slot, new) = (self.find_or_fetch(io, lpn)?, new.unwrap_or(Unit::NONE));
+        let (slot, new) = (self.find_or_fetch_entry(io, lpn)?, new.unwrap_or(Unit::NONE));
         if self.dirty_nvram_entries.is_some() {
             if self.cache.entry(slot).unit == new {
                 return Ok(new.to_option());
@@ -799,9 +813,9 @@ impl Mapping for DemandPagedMap {
         first: Lpn,
         last: Lpn,
     ) -> Result<Option<Lpn>> {
-        let last = self.last_lpn_on_page(first, last);
+        let last = self.last_lpn_on_same_translation_page(first, last);
         let id = self.cache.translation_page_of(first);
-        io.flash_ops.record_metadata_reason(MetadataReason::Trim);
+        io.flash_ops.record_metadata_reason(MetadataWriteReason::Trim);
         if self.cache.dirty_slots_of_page(id).next().is_some() {
             return self.synchronise_translation_page(io, id, Cause::Translation).map(|()| None);
         }
@@ -814,7 +828,12 @@ impl Mapping for DemandPagedMap {
             self.table.set_loaded_entry(k, Unit::NONE);
         }
         if !dropped.is_empty() {
-            self.table.write_translation_page(io, id, self.sequence_for_spare_area(), Cause::Translation)?;
+            self.table.write_translation_page(
+                io,
+                id,
+                self.checkpoint_sequence_for_spare_area(),
+                Cause::Translation,
+            )?;
             self.identified_invalid_pages.extend(dropped);
         }
         for lpn in lpns {
@@ -862,7 +881,7 @@ impl Mapping for DemandPagedMap {
     fn is_superseded(&self, lpn: Lpn, ppn: Ppn) -> bool {
         self.cache.find_slot(lpn).is_some_and(|slot| {
             let entry = self.cache.entry(slot);
-            entry.hides_unidentified_page && entry.unit != Unit::from(ppn)
+            entry.has_unreported_old_page && entry.unit != Unit::from(ppn)
         })
     }
 
@@ -874,9 +893,9 @@ impl Mapping for DemandPagedMap {
     /// the spare area is read before any of them is reported.
     fn clear_superseded(&mut self, lpn: Lpn) {
         if let Some(slot) = self.cache.find_slot(lpn)
-            && !self.cache.entry(slot).is_identification_uncertain
+            && !self.cache.entry(slot).is_old_page_report_uncertain
         {
-            self.cache.set_hides_unidentified_page(slot, false);
+            self.cache.set_has_unreported_old_page(slot, false);
         }
     }
 
@@ -885,26 +904,26 @@ impl Mapping for DemandPagedMap {
     }
 
     fn relocate_metadata_page(&mut self, id: u32, new: Ppn) {
-        self.table.set_ppn(id, new);
+        self.table.set_metadata_page_ppn(id, new);
     }
 
     #[inline]
     fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        if self.is_early_write_due() && self.write_due_translation_page(io)? {
+        if self.is_early_translation_write_due() && self.write_due_translation_page(io)? {
             return Ok(true);
         }
-        self.evict_excess(io)
+        self.evict_excess_entries(io)
     }
 
     fn has_unwritten_changes(&self) -> bool {
-        self.cache.has_dirty_entries() || self.table.has_dirty_tree_node()
+        self.cache.has_dirty_entries() || self.table.has_changed_directory_node()
     }
 
     fn write_back<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        io.flash_ops.record_metadata_reason(MetadataReason::WriteBack);
+        io.flash_ops.record_metadata_reason(MetadataWriteReason::WriteBack);
         match self.cache.first_dirty_translation_page() {
             Some(id) => self.synchronise_translation_page(io, id, Cause::Translation).map(|()| true),
-            None => self.table.write_tree_node(io, Cause::Translation),
+            None => self.table.write_changed_directory_node(io, Cause::Translation),
         }
     }
 

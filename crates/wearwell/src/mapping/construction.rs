@@ -11,38 +11,41 @@ use crate::tables::prefetch::pull_into_cache;
 
 /// Binary logarithm of the number of map entries per part of [`ConstructionMap`]. A part has 4 MiB, large enough that
 /// freeing it returns the memory to the operating system.
-const PART_ENTRIES_LOG2: u32 = 20;
+const MAP_ENTRIES_PER_PART_LOG2: u32 = 20;
 
 /// The whole L2P map in RAM while the initial state of a drive is constructed (pages are placed without executing
 /// writes). The locations are in parts, each of which is freed as soon as its translation pages are written.
 #[derive(Clone, Debug)]
 pub(super) struct ConstructionMap {
-    parts: Vec<DenseTable<u32>>,
+    map_parts: Vec<DenseTable<u32>>,
 }
 
 impl ConstructionMap {
     /// Creates an L2P map in RAM of `logical_pages` logical pages, all unmapped.
     pub(super) fn new(logical_pages: u32) -> Self {
-        let starts = (0..logical_pages).step_by(1 << PART_ENTRIES_LOG2);
-        let len = |start: u32| (logical_pages - start).min(1 << PART_ENTRIES_LOG2) as usize;
-        Self { parts: starts.map(|start| DenseTable::filled(len(start), Unit::NONE.0)).collect() }
+        let starts = (0..logical_pages).step_by(1 << MAP_ENTRIES_PER_PART_LOG2);
+        let len = |start: u32| (logical_pages - start).min(1 << MAP_ENTRIES_PER_PART_LOG2) as usize;
+        Self { map_parts: starts.map(|start| DenseTable::filled(len(start), Unit::NONE.0)).collect() }
     }
 
     #[inline]
     fn part_and_index(lpn: Lpn) -> (usize, usize) {
-        ((lpn.0 >> PART_ENTRIES_LOG2) as usize, (lpn.0 & ((1 << PART_ENTRIES_LOG2) - 1)) as usize)
+        (
+            (lpn.0 >> MAP_ENTRIES_PER_PART_LOG2) as usize,
+            (lpn.0 & ((1 << MAP_ENTRIES_PER_PART_LOG2) - 1)) as usize,
+        )
     }
 
     #[inline]
     pub(super) fn get(&self, lpn: Lpn) -> Unit {
         let (part, at) = Self::part_and_index(lpn);
-        Unit(self.parts[part].get(at))
+        Unit(self.map_parts[part].get(at))
     }
 
     #[inline]
     pub(super) fn replace(&mut self, lpn: Lpn, unit: Unit) -> Unit {
         let (part, at) = Self::part_and_index(lpn);
-        Unit(self.parts[part].replace(at, unit.0))
+        Unit(self.map_parts[part].replace(at, unit.0))
     }
 
     /// Prefetches the L2P entries of `lpns`, to which locations are about to be assigned (see
@@ -56,7 +59,7 @@ impl ConstructionMap {
     pub(super) fn free_parts_before(&mut self, lpn: Lpn) {
         let (part, _) = Self::part_and_index(lpn);
         if let Some(before) = part.checked_sub(1) {
-            self.parts[before] = DenseTable::zeroed(0);
+            self.map_parts[before] = DenseTable::zeroed(0);
         }
     }
 }
@@ -67,11 +70,16 @@ mod tests {
 
     #[test]
     fn the_construction_map_keeps_entries_until_their_part_is_freed() {
-        let pages = (2 << PART_ENTRIES_LOG2) + 5;
+        let pages = (2 << MAP_ENTRIES_PER_PART_LOG2) + 5;
         let mut map = ConstructionMap::new(pages);
-        let lpns =
-            [0, (1 << PART_ENTRIES_LOG2) - 1, 1 << PART_ENTRIES_LOG2, 2 << PART_ENTRIES_LOG2, pages - 1]
-                .map(Lpn);
+        let lpns = [
+            0,
+            (1 << MAP_ENTRIES_PER_PART_LOG2) - 1,
+            1 << MAP_ENTRIES_PER_PART_LOG2,
+            2 << MAP_ENTRIES_PER_PART_LOG2,
+            pages - 1,
+        ]
+        .map(Lpn);
         for lpn in lpns {
             assert_eq!(map.replace(lpn, Unit(lpn.0 + 7)), Unit::NONE);
         }
@@ -79,6 +87,6 @@ mod tests {
             map.free_parts_before(lpn);
             assert_eq!(map.get(lpn), Unit(lpn.0 + 7));
         }
-        assert_eq!(map.parts.iter().map(DenseTable::len).collect::<Vec<_>>(), [0, 0, 5]);
+        assert_eq!(map.map_parts.iter().map(DenseTable::len).collect::<Vec<_>>(), [0, 0, 5]);
     }
 }

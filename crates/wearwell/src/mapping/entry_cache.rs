@@ -24,10 +24,10 @@ use crate::tables::{ChainedIndex, ChainedSlots};
 /// Number that means "no slot" in the cache of map entries.
 pub(super) const NO_SLOT: CacheSlot = CacheSlot::MAX;
 
-/// Index, in the array of an entry's queue positions, of the position in the LRU queue by last use. [`CHANGE_QUEUE`] is
-/// the index for the queue by last change.
-const USE_QUEUE: usize = 0;
-const CHANGE_QUEUE: usize = 1;
+/// Index, in the array of an entry's queue positions, of the position in the LRU queue by last use.
+/// [`CHANGE_QUEUE_INDEX`] is the index for the queue by last change.
+const USE_QUEUE_INDEX: usize = 0;
+const CHANGE_QUEUE_INDEX: usize = 1;
 
 /// Number of a slot of the cache of map entries; a slot holds one entry.
 pub(super) type CacheSlot = u32;
@@ -41,17 +41,17 @@ pub(super) struct CachedEntry {
     pub(super) unit: Unit,
     /// Slot of the next map entry in the same hash chain.
     next_in_chain: CacheSlot,
-    /// Positions of the map entry in the two LRU queues of the cache: by last use ([`USE_QUEUE`]) and by last change
-    /// ([`CHANGE_QUEUE`]).
+    /// Positions of the map entry in the two LRU queues of the cache: by last use ([`USE_QUEUE_INDEX`]) and by last
+    /// change ([`CHANGE_QUEUE_INDEX`]).
     queue_positions: [QueuePosition; 2],
     /// Whether the map entry is dirty: the table on flash holds another location for this logical page.
     pub(super) is_dirty: bool,
     /// Whether the table on flash still holds the location of an earlier version of the logical page that was not
     /// reported as invalid yet (an unidentified invalid page).
-    pub(super) hides_unidentified_page: bool,
+    pub(super) has_unreported_old_page: bool,
     /// Whether a recovery created this map entry, so that it is unknown whether the earlier version of the logical page
     /// was reported as invalid before the power loss.
-    pub(super) is_identification_uncertain: bool,
+    pub(super) is_old_page_report_uncertain: bool,
 }
 
 /// Cache of L2P map entries in RAM, found by logical page.
@@ -59,7 +59,7 @@ pub(super) struct CachedEntry {
 pub(super) struct EntryCache {
     slots: Vec<CachedEntry>,
     free_slots: Vec<CacheSlot>,
-    slot_index: ChainedIndex,
+    slot_by_lpn: ChainedIndex,
     entries_by_use: LruQueue,
     /// Dirty map entries as an LRU queue, in order of their last change. Its mark, set by the last checkpoint,
     /// separates older from newer changes.
@@ -82,14 +82,14 @@ impl CachedEntry {
             next_in_chain: NO_SLOT,
             queue_positions: [0; 2],
             is_dirty: false,
-            hides_unidentified_page: false,
-            is_identification_uncertain: false,
+            has_unreported_old_page: false,
+            is_old_page_report_uncertain: false,
         }
     }
 }
 
-/// The cached map entries with their positions in one of the two [`LruQueue`] queues, by number `ORDER` ([`USE_QUEUE`]
-/// or [`CHANGE_QUEUE`]).
+/// The cached map entries with their positions in one of the two [`LruQueue`] queues, by number `ORDER`
+/// ([`USE_QUEUE_INDEX`] or [`CHANGE_QUEUE_INDEX`]).
 struct QueueEntries<'a, const ORDER: usize>(&'a mut [CachedEntry]);
 
 impl<const ORDER: usize> QueuePositions for QueueEntries<'_, ORDER> {
@@ -124,7 +124,7 @@ impl EntryCache {
         Self {
             slots: Vec::new(),
             free_slots: Vec::new(),
-            slot_index: ChainedIndex::with_capacity(entries as usize),
+            slot_by_lpn: ChainedIndex::with_capacity(entries as usize),
             entries_by_use: LruQueue::default(),
             dirty_entries_by_change: LruQueue::default(),
             entries_per_page_divider: Divider::new(entries_per_page),
@@ -137,7 +137,7 @@ impl EntryCache {
     /// Returns the number of map entries in the cache.
     #[inline]
     pub(super) fn len(&self) -> usize {
-        self.slot_index.len()
+        self.slot_by_lpn.len()
     }
 
     /// Returns the number of dirty map entries in the cache.
@@ -146,7 +146,7 @@ impl EntryCache {
         self.dirty_entries_by_change.len()
     }
 
-    /// Returns the number of cached map entries with [`CachedEntry::hides_unidentified_page`] set: for each, one
+    /// Returns the number of cached map entries with [`CachedEntry::has_unreported_old_page`] set: for each, one
     /// invalid flash page is still counted as valid.
     #[inline]
     pub(super) fn unidentified_invalid_pages(&self) -> u32 {
@@ -155,15 +155,15 @@ impl EntryCache {
 
     #[inline]
     pub(super) fn find_slot(&self, lpn: Lpn) -> Option<CacheSlot> {
-        self.slot_index.find(&self.slots, lpn.0)
+        self.slot_by_lpn.find(&self.slots, lpn.0)
     }
 
     /// Prefetches what evicting the `count` least recently used map entries will access (see
     /// [`crate::tables::prefetch`]). Returns the translation pages of those entries that are dirty.
-    pub(super) fn prefetch_oldest(&self, count: usize) -> ArrayVec<u32, PREFETCHED_PAGES> {
+    pub(super) fn prefetch_eviction_candidates(&self, count: usize) -> ArrayVec<u32, PREFETCHED_PAGES> {
         let oldest = || self.entries_by_use.oldest_slots(count).map(|slot| self.entry(slot));
         pull_into_cache(oldest().map(|entry| entry.lpn.0.into()));
-        self.slot_index.prefetch(&self.slots, self.slots.len(), oldest().map(|entry| entry.lpn.0));
+        self.slot_by_lpn.prefetch(&self.slots, self.slots.len(), oldest().map(|entry| entry.lpn.0));
         let dirty = oldest().filter(|entry| entry.is_dirty);
         let pages: ArrayVec<u32, PREFETCHED_PAGES> =
             dirty.map(|entry| self.translation_page_of(entry.lpn)).take(PREFETCHED_PAGES).collect();
@@ -174,7 +174,7 @@ impl EntryCache {
     /// Prefetches the cached map entries of `lpns`, which are about to get new locations (see
     /// [`crate::tables::prefetch`]).
     pub(super) fn prefetch(&self, lpns: &[Lpn]) {
-        self.slot_index.prefetch(&self.slots, self.slots.len(), lpns.iter().map(|lpn| lpn.0));
+        self.slot_by_lpn.prefetch(&self.slots, self.slots.len(), lpns.iter().map(|lpn| lpn.0));
         self.prefetch_dirty_slots(lpns.iter().map(|&lpn| self.translation_page_of(lpn)));
     }
 
@@ -192,7 +192,7 @@ impl EntryCache {
     /// Records a use of the map entry in cache slot `slot`, which becomes the most recently used one.
     #[inline]
     pub(super) fn touch(&mut self, slot: CacheSlot) {
-        self.entries_by_use.touch(&mut QueueEntries::<USE_QUEUE>(&mut self.slots), slot);
+        self.entries_by_use.touch(&mut QueueEntries::<USE_QUEUE_INDEX>(&mut self.slots), slot);
     }
 
     /// Inserts into the cache a clean map entry of a logical page that is not cached.
@@ -206,7 +206,7 @@ impl EntryCache {
         self.unidentified_invalid_pages += u32::from(hides_unidentified_page);
         let slot = self.insert_entry(CachedEntry {
             is_dirty: true,
-            hides_unidentified_page,
+            has_unreported_old_page: hides_unidentified_page,
             ..CachedEntry::new_clean(lpn, unit)
         });
         self.link_dirty_entry(slot, lpn);
@@ -219,8 +219,8 @@ impl EntryCache {
         let place = &mut self.slots[slot as usize];
         // The slot's void positions in the orders must not become valid, so the stored position numbers stay.
         *place = CachedEntry { queue_positions: place.queue_positions, ..entry };
-        self.slot_index.insert(&mut self.slots, slot);
-        self.entries_by_use.push(&mut QueueEntries::<USE_QUEUE>(&mut self.slots), slot);
+        self.slot_by_lpn.insert(&mut self.slots, slot);
+        self.entries_by_use.push(&mut QueueEntries::<USE_QUEUE_INDEX>(&mut self.slots), slot);
         slot
     }
 
@@ -241,8 +241,8 @@ impl EntryCache {
     pub(super) fn remove(&mut self, slot: CacheSlot) {
         let CachedEntry { lpn, is_dirty, .. } = *self.entry(slot);
         assert!(!is_dirty, "the entry of {lpn} would be lost");
-        self.entries_by_use.remove(&mut QueueEntries::<USE_QUEUE>(&mut self.slots), slot);
-        self.slot_index.remove(&mut self.slots, slot);
+        self.entries_by_use.remove(&mut QueueEntries::<USE_QUEUE_INDEX>(&mut self.slots), slot);
+        self.slot_by_lpn.remove(&mut self.slots, slot);
         self.free_slots.push(slot);
     }
 
@@ -258,7 +258,8 @@ impl EntryCache {
             entry.is_dirty = true;
             self.link_dirty_entry(slot, lpn);
         } else {
-            self.dirty_entries_by_change.touch(&mut QueueEntries::<CHANGE_QUEUE>(&mut self.slots), slot);
+            self.dirty_entries_by_change
+                .touch(&mut QueueEntries::<CHANGE_QUEUE_INDEX>(&mut self.slots), slot);
         }
         (old, was_clean)
     }
@@ -270,20 +271,20 @@ impl EntryCache {
         let page = self.translation_page_of(lpn);
         self.first_maybe_dirty_translation_page = self.first_maybe_dirty_translation_page.min(page);
         self.dirty_slots_by_page[page as usize].push(slot);
-        self.dirty_entries_by_change.push(&mut QueueEntries::<CHANGE_QUEUE>(&mut self.slots), slot);
+        self.dirty_entries_by_change.push(&mut QueueEntries::<CHANGE_QUEUE_INDEX>(&mut self.slots), slot);
     }
 
     /// Sets or clears, for the map entry in cache slot `slot`, the flag which says that an earlier version of its
     /// logical page is still counted as valid. Also updates the number of entries with this flag.
-    pub(super) fn set_hides_unidentified_page(&mut self, slot: CacheSlot, hides: bool) {
+    pub(super) fn set_has_unreported_old_page(&mut self, slot: CacheSlot, hides: bool) {
         let entry = &mut self.slots[slot as usize];
-        self.unidentified_invalid_pages -= u32::from(entry.hides_unidentified_page);
+        self.unidentified_invalid_pages -= u32::from(entry.has_unreported_old_page);
         self.unidentified_invalid_pages += u32::from(hides);
-        entry.hides_unidentified_page = hides;
+        entry.has_unreported_old_page = hides;
     }
 
-    pub(super) fn mark_identification_uncertain(&mut self, slot: CacheSlot) {
-        self.slots[slot as usize].is_identification_uncertain = true;
+    pub(super) fn mark_old_page_report_uncertain(&mut self, slot: CacheSlot) {
+        self.slots[slot as usize].is_old_page_report_uncertain = true;
     }
 
     /// Returns the number of the translation page that holds the map entry of `lpn`.
@@ -314,18 +315,19 @@ impl EntryCache {
     }
 
     /// Marks all dirty map entries of translation page `page` as clean, after the page was written.
-    pub(super) fn clean_translation_page(&mut self, page: u32) {
+    pub(super) fn mark_translation_page_clean(&mut self, page: u32) {
         let mut dirty = std::mem::take(&mut self.dirty_slots_by_page[page as usize]);
         for slot in dirty.drain(..).rev() {
             self.dirty_entries_by_change
-                .make_position_obsolete(&mut QueueEntries::<CHANGE_QUEUE>(&mut self.slots), slot);
+                .make_position_obsolete(&mut QueueEntries::<CHANGE_QUEUE_INDEX>(&mut self.slots), slot);
             let entry = &mut self.slots[slot as usize];
-            self.unidentified_invalid_pages -= u32::from(entry.hides_unidentified_page);
-            (entry.is_dirty, entry.hides_unidentified_page, entry.is_identification_uncertain) =
+            self.unidentified_invalid_pages -= u32::from(entry.has_unreported_old_page);
+            (entry.is_dirty, entry.has_unreported_old_page, entry.is_old_page_report_uncertain) =
                 (false, false, false);
         }
         self.dirty_slots_by_page[page as usize] = dirty;
-        self.dirty_entries_by_change.skip_obsolete_positions(&QueueEntries::<CHANGE_QUEUE>(&mut self.slots));
+        self.dirty_entries_by_change
+            .skip_obsolete_positions(&QueueEntries::<CHANGE_QUEUE_INDEX>(&mut self.slots));
     }
 
     /// Returns the cache slot of the dirty map entry whose last change is longest ago; `None` if no entry is dirty.
@@ -342,7 +344,7 @@ impl EntryCache {
     /// Ends a checkpoint of the map: sets the mark of the queue of dirty entries after all changes so far. The next
     /// checkpoint writes the entries that are then still dirty and were not changed after the mark.
     pub(super) fn end_checkpoint(&mut self) {
-        self.dirty_entries_by_change.set_mark(&mut QueueEntries::<CHANGE_QUEUE>(&mut self.slots));
+        self.dirty_entries_by_change.set_mark(&mut QueueEntries::<CHANGE_QUEUE_INDEX>(&mut self.slots));
     }
 }
 

@@ -35,7 +35,7 @@ use super::{CachedOptions, Mapping};
 use crate::address::{Address, Lpn, Ppn, Unit};
 use crate::data::{Content, Fingerprint};
 use crate::error::Result;
-use crate::events::MetadataReason;
+use crate::events::MetadataWriteReason;
 use crate::nand::Nand;
 use crate::operation::Cause;
 use crate::store::{Store, Stream};
@@ -60,7 +60,7 @@ pub struct JournalOptions {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct JournalCounts {
     /// Number of changes of the L2P map that were recorded in its journal.
-    pub records: u64,
+    pub recorded_changes: u64,
     /// Number of pages of the map's journal that were written.
     pub written_pages: u64,
     /// Number of completed merges of the map's journal with the translation pages.
@@ -138,19 +138,19 @@ impl Journal {
     }
 
     fn buffer_record(&mut self, lpn: Lpn, unit: Unit) {
-        self.counts.records += 1;
+        self.counts.recorded_changes += 1;
         self.buffered_records.push((lpn, unit));
     }
 
-    fn live_pages(&self) -> u64 {
+    fn live_page_count(&self) -> u64 {
         self.next_serial - self.first_unmerged_serial
     }
 
     fn has_free_page_slot(&self) -> bool {
-        self.live_pages() < self.page_ppns.len() as u64
+        self.live_page_count() < self.page_ppns.len() as u64
     }
 
-    fn has_full_page(&self) -> bool {
+    fn has_full_page_of_records(&self) -> bool {
         self.buffered_records.len() >= self.records_per_page()
     }
 
@@ -161,7 +161,7 @@ impl Journal {
     /// Returns the merge of the map's journal that is in progress, or a new one if the journal has reached its maximum
     /// length; `None` if no merge is due.
     fn due_merge(&self) -> Option<MergeProgress> {
-        let is_due = self.live_pages() >= u64::from(self.options.max_pages);
+        let is_due = self.live_page_count() >= u64::from(self.options.max_pages);
         self.merge.or_else(|| {
             is_due.then_some(MergeProgress { next_translation_page: 0, end_serial: self.next_serial })
         })
@@ -169,10 +169,10 @@ impl Journal {
 
     /// Writes the oldest buffered records of map changes to a new journal page, as many as fit. `first_id` is the
     /// metadata page number of the journal's first page.
-    fn write_page<N: Nand>(&mut self, io: &mut Store<N>, first_id: u32) -> Result<()> {
+    fn write_journal_page<N: Nand>(&mut self, io: &mut Store<N>, first_id: u32) -> Result<()> {
         let written = self.buffered_records.len().min(self.records_per_page());
         let slot = self.page_slot_of(self.next_serial);
-        let page = self.encode(&self.buffered_records[..written]);
+        let page = self.encode_journal_page(&self.buffered_records[..written]);
         let pool = io.pool_with_most_free_blocks(Stream::Translation);
         let (content, id) = (Content::Bytes(&page), first_id + slot as u32);
         let place = io.append_page(
@@ -191,7 +191,7 @@ impl Journal {
         Ok(())
     }
 
-    fn encode(&self, records: &[MapChangeRecord]) -> Vec<u8> {
+    fn encode_journal_page(&self, records: &[MapChangeRecord]) -> Vec<u8> {
         let mut page = Vec::with_capacity(self.page_bytes);
         page.extend_from_slice(&self.next_serial.to_le_bytes());
         page.extend_from_slice(&self.first_unmerged_serial.to_le_bytes());
@@ -319,7 +319,7 @@ impl JournalledMap {
             // By generation, not by sequence number: a GC copy has a later sequence number than pages written after the
             // original.
             if let Some(oob) = io.read_spare_if_readable(place, Cause::Recovery)? {
-                newest = newest.max(Some((oob.generation, place)));
+                newest = newest.max(Some((oob.first_write_sequence, place)));
             }
         }
         let Some((_, newest)) = newest else { return Ok(Vec::new()) };
@@ -340,7 +340,7 @@ impl JournalledMap {
     /// Writes the next translation page of a merge of the map's journal. If none with dirty entries is left, ends the
     /// merge and returns `false`.
     fn merge_step<N: Nand>(&mut self, io: &mut Store<N>, merge: MergeProgress) -> Result<bool> {
-        io.flash_ops.record_metadata_reason(MetadataReason::JournalMerge);
+        io.flash_ops.record_metadata_reason(MetadataWriteReason::JournalMerge);
         if let Some(id) =
             self.demand_paged_map.synchronise_next_dirty_page(io, merge.next_translation_page)?
         {
@@ -397,9 +397,9 @@ impl Mapping for JournalledMap {
         {
             return Ok(true);
         }
-        if self.journal.has_full_page() {
-            io.flash_ops.record_metadata_reason(MetadataReason::JournalFull);
-            return self.journal.write_page(io, self.first_journal_page_id()).map(|()| true);
+        if self.journal.has_full_page_of_records() {
+            io.flash_ops.record_metadata_reason(MetadataWriteReason::JournalFull);
+            return self.journal.write_journal_page(io, self.first_journal_page_id()).map(|()| true);
         }
         self.demand_paged_map.write_deferred(io)
     }
@@ -413,8 +413,8 @@ impl Mapping for JournalledMap {
             return Ok(false);
         }
         if self.journal.has_free_page_slot() {
-            io.flash_ops.record_metadata_reason(MetadataReason::WriteBack);
-            return self.journal.write_page(io, self.first_journal_page_id()).map(|()| true);
+            io.flash_ops.record_metadata_reason(MetadataWriteReason::WriteBack);
+            return self.journal.write_journal_page(io, self.first_journal_page_id()).map(|()| true);
         }
         let merge = self.journal.due_merge().expect("a journal without a place for a page is full");
         self.merge_step(io, merge).map(|_| true)

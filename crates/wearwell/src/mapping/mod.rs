@@ -22,7 +22,7 @@ pub(crate) use cached::{IdentifiedInvalidPage, is_owner_in_oob};
 pub use flat::RamMap;
 pub use journal::{JournalCounts, JournalOptions, JournalledMap};
 pub(crate) use nvram_entries::nvram_words_needed;
-pub use translation_table::DirectoryPart;
+pub use translation_table::DirectoryLocation;
 
 use crate::address::{Address, Lpn, Ppn, Unit};
 use crate::error::Result;

@@ -21,12 +21,12 @@ use crate::nand::{Geometry, Nand};
 use crate::store::Store;
 
 /// Number that means "no word" of NVRAM.
-const NO_WORD: u32 = u32::MAX;
+const NO_NVRAM_WORD: u32 = u32::MAX;
 
 /// Returns the number of NVRAM words (8 bytes each) reserved for the map entries that GC makes dirty when it moves
 /// pages. The words suffice for two blocks in the worst case, in which `entries_per_page` logical pages refer to each
 /// page, and for six more blocks with one logical page per page.
-fn words_for_moves(geometry: &Geometry, entries_per_page: u32) -> u64 {
+fn nvram_words_for_gc_moves(geometry: &Geometry, entries_per_page: u32) -> u64 {
     u64::from(geometry.block_pages()) * (2 * u64::from(entries_per_page) + 6)
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn nvram_words_needed(
     entries_per_page: u32,
 ) -> u64 {
     let dirty = options.max_dirty_entries.unwrap_or(u32::MAX).min(options.cache_entries).max(1);
-    (u64::from(dirty) + words_for_moves(geometry, entries_per_page)).min(logical_pages.into())
+    (u64::from(dirty) + nvram_words_for_gc_moves(geometry, entries_per_page)).min(logical_pages.into())
 }
 
 /// NVRAM words that hold the dirty entries of an L2P map on flash, found by the cache slot of the entry.
@@ -47,8 +47,8 @@ pub(crate) fn nvram_words_needed(
 pub(super) struct NvramEntries {
     first_word: usize,
     nvram_word_count: u32,
-    /// NVRAM word of the map entry in each cache slot; [`NO_WORD`] if the entry has none.
-    word_by_slot: Vec<u32>,
+    /// NVRAM word of the map entry in each cache slot; [`NO_NVRAM_WORD`] if the entry has none.
+    nvram_word_by_cache_slot: Vec<u32>,
     vacant_words: Vec<u32>,
     /// Number of free NVRAM words for dirty map entries below which translation pages have to be written.
     min_vacant_words: u32,
@@ -78,12 +78,12 @@ impl NvramEntries {
         }
         // With one word per logical page, words never run short.
         let is_whole = words == u64::from(logical_pages);
-        let half_of_moves = words_for_moves(io.geometry(), entries_per_page) / 2;
+        let half_of_moves = nvram_words_for_gc_moves(io.geometry(), entries_per_page) / 2;
         let words = words as u32;
         Ok(Self {
             first_word,
             nvram_word_count: words,
-            word_by_slot: Vec::new(),
+            nvram_word_by_cache_slot: Vec::new(),
             vacant_words: (0..words).rev().collect(),
             min_vacant_words: if is_whole { 0 } else { half_of_moves as u32 },
             moved_lpns: Vec::new(),
@@ -93,7 +93,7 @@ impl NvramEntries {
     /// Drops the RAM state about the map entries in NVRAM, as a loss of power does: all NVRAM words count as free until
     /// a recovery assigns them to entries again.
     pub(super) fn drop_ram_state(&mut self) {
-        self.word_by_slot.clear();
+        self.nvram_word_by_cache_slot.clear();
         self.vacant_words = (0..self.nvram_word_count).rev().collect();
         self.moved_lpns.clear();
     }
@@ -128,11 +128,11 @@ impl NvramEntries {
         unit: Unit,
     ) -> Result<()> {
         let word = match self.word_of_slot(slot) {
-            NO_WORD => *self.vacant_words.last().ok_or_else(|| io.device_full_error())?,
+            NO_NVRAM_WORD => *self.vacant_words.last().ok_or_else(|| io.device_full_error())?,
             word => word,
         };
         io.store_nvram_word(self.first_word + word as usize, encode_entry(lpn, unit))?;
-        if self.word_of_slot(slot) == NO_WORD {
+        if self.word_of_slot(slot) == NO_NVRAM_WORD {
             self.vacant_words.pop();
             self.assign_word(slot, word);
         }
@@ -145,30 +145,30 @@ impl NvramEntries {
     /// Power loss.
     pub(super) fn clear_entry<N: Nand>(&mut self, io: &mut Store<N>, slot: u32) -> Result<()> {
         let word = self.word_of_slot(slot);
-        if word == NO_WORD {
+        if word == NO_NVRAM_WORD {
             return Ok(());
         }
         io.store_nvram_word(self.first_word + word as usize, 0)?;
-        self.word_by_slot[slot as usize] = NO_WORD;
+        self.nvram_word_by_cache_slot[slot as usize] = NO_NVRAM_WORD;
         self.vacant_words.push(word);
         Ok(())
     }
 
     /// Assigns the NVRAM word `word` to the map entry in cache slot `slot`. After the last assignment, a recovery calls
-    /// [`NvramEntries::rebuild_free_list`] to find the free words.
+    /// [`NvramEntries::rebuild_vacant_word_list`] to find the free words.
     pub(super) fn assign_word(&mut self, slot: u32, word: u32) {
-        if self.word_by_slot.len() <= slot as usize {
-            self.word_by_slot.resize(slot as usize + 1, NO_WORD);
+        if self.nvram_word_by_cache_slot.len() <= slot as usize {
+            self.nvram_word_by_cache_slot.resize(slot as usize + 1, NO_NVRAM_WORD);
         }
-        self.word_by_slot[slot as usize] = word;
+        self.nvram_word_by_cache_slot[slot as usize] = word;
     }
 
     /// Rebuilds the list of free NVRAM words, after recovery has assigned all words in use to map entries.
-    pub(super) fn rebuild_free_list(&mut self) {
+    pub(super) fn rebuild_vacant_word_list(&mut self) {
         let mut is_taken = vec![false; self.nvram_word_count as usize];
-        self.word_by_slot
+        self.nvram_word_by_cache_slot
             .iter()
-            .filter(|&&word| word != NO_WORD)
+            .filter(|&&word| word != NO_NVRAM_WORD)
             .for_each(|&word| is_taken[word as usize] = true);
         self.vacant_words =
             (0..self.nvram_word_count).rev().filter(|&word| !is_taken[word as usize]).collect();
@@ -178,7 +178,7 @@ impl NvramEntries {
     /// no word.
     pub(super) fn entry_in_nvram<N: Nand>(&self, io: &Store<N>, slot: u32) -> Option<(Lpn, Unit)> {
         match self.word_of_slot(slot) {
-            NO_WORD => None,
+            NO_NVRAM_WORD => None,
             word => decode_entry(io.nvram()[self.first_word + word as usize]),
         }
     }
@@ -189,7 +189,7 @@ impl NvramEntries {
     }
 
     fn word_of_slot(&self, slot: u32) -> u32 {
-        self.word_by_slot.get(slot as usize).copied().unwrap_or(NO_WORD)
+        self.nvram_word_by_cache_slot.get(slot as usize).copied().unwrap_or(NO_NVRAM_WORD)
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) const TABLE_ENTRY_BYTES: u32 = 4;
 
 /// Where the directory (the PPNs of the translation pages) is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum DirectoryPart {
+pub enum DirectoryLocation {
     /// The whole directory of translation pages is in RAM, 4 bytes per translation page.
     #[default]
     Ram,
@@ -43,7 +43,7 @@ pub enum DirectoryPart {
 #[derive(Clone, Debug)]
 struct DirectoryTree {
     max_cached_nodes: u32,
-    addresses_per_node: u32,
+    ppns_per_node: u32,
     /// PPN of each inner node of the directory tree; [`Ppn::NONE`] if it was never written.
     node_ppns: Vec<Ppn>,
     is_node_cached: Vec<bool>,
@@ -61,23 +61,23 @@ pub(super) struct TranslationTable {
     page_bytes: u32,
     /// Map entries of the translation page that was loaded last, as (index in the page, value); only those that the
     /// last [`TranslationTable::load_entries`] requested.
-    loaded_words: Vec<PageWord>,
+    loaded_entry_words: Vec<PageWord>,
 }
 
 /// Bytes of the sequence number that the map stores in the spare area of a translation page, for recovery.
 pub(super) const SPARE_SEQUENCE_BYTES: usize = 8;
 
 impl TranslationTable {
-    pub(super) fn new(logical_pages: u32, page_bytes: u32, part: DirectoryPart) -> Self {
+    pub(super) fn new(logical_pages: u32, page_bytes: u32, part: DirectoryLocation) -> Self {
         let entries_per_page = page_bytes / TABLE_ENTRY_BYTES;
         let pages = logical_pages.div_ceil(entries_per_page);
         let directory_tree = match part {
-            DirectoryPart::Ram => None,
-            DirectoryPart::Tree { cached_nodes } => {
+            DirectoryLocation::Ram => None,
+            DirectoryLocation::Tree { cached_nodes } => {
                 let nodes = pages.div_ceil(entries_per_page) as usize;
                 Some(DirectoryTree {
                     max_cached_nodes: cached_nodes.max(1),
-                    addresses_per_node: entries_per_page,
+                    ppns_per_node: entries_per_page,
                     node_ppns: vec![Ppn::NONE; nodes],
                     is_node_cached: vec![false; nodes],
                     is_node_changed: vec![false; nodes],
@@ -91,7 +91,7 @@ impl TranslationTable {
             translation_page_ppns: vec![Ppn::NONE; pages as usize],
             directory_tree,
             page_bytes,
-            loaded_words: Vec::new(),
+            loaded_entry_words: Vec::new(),
         }
     }
 
@@ -136,14 +136,14 @@ impl TranslationTable {
         lpns: impl Iterator<Item = Lpn>,
         cause: Cause,
     ) -> Result<()> {
-        self.fetch_node(io, id, cause)?;
+        self.fetch_directory_node(io, id, cause)?;
         let first = id * self.entries_per_page;
-        self.loaded_words.clear();
+        self.loaded_entry_words.clear();
         for lpn in lpns {
-            self.loaded_words.push(PageWord { index: lpn.0 - first, value: Unit::NONE.0 });
+            self.loaded_entry_words.push(PageWord { word_index: lpn.0 - first, word_value: Unit::NONE.0 });
         }
         match self.translation_page_ppns[id as usize].to_option() {
-            Some(place) => io.read_words(place, &mut self.loaded_words, cause),
+            Some(place) => io.read_words(place, &mut self.loaded_entry_words, cause),
             None => Ok(()),
         }
     }
@@ -151,28 +151,28 @@ impl TranslationTable {
     /// Returns the word to be read for the map entry of `lpn` on translation page `id`: the index in the page, with no
     /// value yet.
     #[inline]
-    pub(super) fn word_to_read(&self, id: u32, lpn: Lpn) -> PageWord {
-        PageWord { index: lpn.0 - id * self.entries_per_page, value: Unit::NONE.0 }
+    pub(super) fn entry_word_to_read(&self, id: u32, lpn: Lpn) -> PageWord {
+        PageWord { word_index: lpn.0 - id * self.entries_per_page, word_value: Unit::NONE.0 }
     }
 
     /// Returns the `k`-th of the map entries loaded from a translation page.
     #[inline]
     pub(super) fn loaded_entry(&self, k: usize) -> Unit {
-        Unit(self.loaded_words[k].value)
+        Unit(self.loaded_entry_words[k].word_value)
     }
 
     /// Returns the map entries loaded from a translation page, as (index in the page, value), so that the caller can
     /// change their values.
     #[inline]
-    pub(super) fn loaded_words_mut(&mut self) -> &mut [PageWord] {
-        &mut self.loaded_words
+    pub(super) fn loaded_entry_words_mut(&mut self) -> &mut [PageWord] {
+        &mut self.loaded_entry_words
     }
 
     /// Changes the `k`-th of the map entries loaded from a translation page;
     /// [`TranslationTable::write_translation_page`] writes it.
     #[inline]
     pub(super) fn set_loaded_entry(&mut self, k: usize, unit: Unit) {
-        self.loaded_words[k].value = unit.0;
+        self.loaded_entry_words[k].word_value = unit.0;
     }
 
     /// Writes a new version of translation page `id`, whose entries were loaded last. The loaded entries are written as
@@ -185,15 +185,17 @@ impl TranslationTable {
         note: Option<u64>,
         cause: Cause,
     ) -> Result<()> {
-        let entries = self.loaded_words.len();
+        let entries = self.loaded_entry_words.len();
         if let Some(note) = note {
-            self.loaded_words.extend_from_slice(&self.sequence_words(note));
+            self.loaded_entry_words.extend_from_slice(&self.sequence_words(note));
         }
         let written = match self.translation_page_ppns[id as usize].to_option() {
-            Some(base) => io.append_changed_page(Stream::Translation, id, (base, &self.loaded_words), cause),
-            None => self.append_first_version(io, id, note.is_some(), cause),
+            Some(base) => {
+                io.append_changed_page(Stream::Translation, id, (base, &self.loaded_entry_words), cause)
+            }
+            None => self.append_first_page_version(io, id, note.is_some(), cause),
         };
-        self.loaded_words.truncate(entries);
+        self.loaded_entry_words.truncate(entries);
         if let Some(old) =
             std::mem::replace(&mut self.translation_page_ppns[id as usize], written?).to_option()
         {
@@ -204,14 +206,14 @@ impl TranslationTable {
     }
 
     #[cold]
-    fn append_first_version<N: Nand>(
+    fn append_first_page_version<N: Nand>(
         &self,
         io: &mut Store<N>,
         id: u32,
         has_note: bool,
         cause: Cause,
     ) -> Result<Ppn> {
-        append_metadata_page(io, id, &self.encode_first_version(has_note), cause)
+        append_metadata_page(io, id, &self.encode_first_page_version(has_note), cause)
     }
 
     /// Returns `note`, the sequence number that recovery needs, as two 4-byte words to be written at the beginning of
@@ -220,17 +222,17 @@ impl TranslationTable {
     fn sequence_words(&self, note: u64) -> [PageWord; 2] {
         let first = self.page_bytes / TABLE_ENTRY_BYTES;
         [
-            PageWord { index: first, value: note as u32 },
-            PageWord { index: first + 1, value: (note >> 32) as u32 },
+            PageWord { word_index: first, word_value: note as u32 },
+            PageWord { word_index: first + 1, word_value: (note >> 32) as u32 },
         ]
     }
 
     /// Returns the bytes of the first version of a translation page, with a spare area if `has_note` (a sequence number
     /// for recovery is stored there). The loaded entries have their locations; all others are unmapped.
-    fn encode_first_version(&self, has_note: bool) -> Vec<u8> {
+    fn encode_first_page_version(&self, has_note: bool) -> Vec<u8> {
         let note_bytes = if has_note { SPARE_SEQUENCE_BYTES } else { 0 };
         let mut page = vec![0xff; self.page_bytes as usize + note_bytes];
-        for word in &self.loaded_words {
+        for word in &self.loaded_entry_words {
             word.swap_into_page(&mut page);
         }
         page
@@ -239,21 +241,26 @@ impl TranslationTable {
     /// Makes sure that RAM holds the directory node with the PPN of translation page `id`: if the node is not cached,
     /// reads it from flash.
     #[inline]
-    fn fetch_node<N: Nand>(&mut self, io: &mut Store<N>, id: u32, cause: Cause) -> Result<()> {
-        if self.directory_tree.is_none() { Ok(()) } else { self.fetch_node_of_tree(io, id, cause) }
+    fn fetch_directory_node<N: Nand>(&mut self, io: &mut Store<N>, id: u32, cause: Cause) -> Result<()> {
+        if self.directory_tree.is_none() { Ok(()) } else { self.touch_or_fetch_directory_node(io, id, cause) }
     }
 
     #[cold]
-    fn fetch_node_of_tree<N: Nand>(&mut self, io: &mut Store<N>, id: u32, cause: Cause) -> Result<()> {
+    fn touch_or_fetch_directory_node<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        id: u32,
+        cause: Cause,
+    ) -> Result<()> {
         let nodes = self.directory_tree.as_mut().expect("this is a tree");
-        let node = (id / nodes.addresses_per_node) as usize;
+        let node = (id / nodes.ppns_per_node) as usize;
         if nodes.is_node_cached[node] {
             nodes.cached_nodes_by_use.touch(node as u32);
             return Ok(());
         }
         if nodes.cached_nodes_by_use.len() >= nodes.max_cached_nodes {
             let leaving = nodes.cached_nodes_by_use.oldest().expect("a full cache has an oldest node");
-            self.write_node(io, leaving, cause)?;
+            self.write_directory_node(io, leaving, cause)?;
             let nodes = self.directory_tree.as_mut().expect("this is a tree");
             nodes.cached_nodes_by_use.remove(leaving);
             nodes.is_node_cached[leaving as usize] = false;
@@ -263,24 +270,24 @@ impl TranslationTable {
             io.read(place, &mut [], cause)?;
         }
         nodes.is_node_cached[node] = true;
-        nodes.cached_nodes_by_use.push(node as u32);
+        nodes.cached_nodes_by_use.push_newest(node as u32);
         Ok(())
     }
 
     fn mark_node_changed(&mut self, id: u32) {
         if let Some(nodes) = &mut self.directory_tree {
-            let node = (id / nodes.addresses_per_node) as usize;
+            let node = (id / nodes.ppns_per_node) as usize;
             nodes.is_node_changed[node] = true;
         }
     }
 
-    fn write_node<N: Nand>(&mut self, io: &mut Store<N>, node: u32, cause: Cause) -> Result<()> {
+    fn write_directory_node<N: Nand>(&mut self, io: &mut Store<N>, node: u32, cause: Cause) -> Result<()> {
         let Some(nodes) = &mut self.directory_tree else { return Ok(()) };
         if !nodes.is_node_changed[node as usize] {
             return Ok(());
         }
-        let first = (node * nodes.addresses_per_node) as usize;
-        let last = (first + nodes.addresses_per_node as usize).min(self.translation_page_ppns.len());
+        let first = (node * nodes.ppns_per_node) as usize;
+        let last = (first + nodes.ppns_per_node as usize).min(self.translation_page_ppns.len());
         let mut page = vec![0xff; self.page_bytes as usize];
         for (bytes, place) in page.chunks_exact_mut(4).zip(&self.translation_page_ppns[first..last]) {
             bytes.copy_from_slice(&place.0.to_le_bytes());
@@ -295,18 +302,22 @@ impl TranslationTable {
 
     /// Writes to flash one node of the directory of translation pages that was changed since it was last written;
     /// returns `false` if there is none.
-    pub(super) fn write_tree_node<N: Nand>(&mut self, io: &mut Store<N>, cause: Cause) -> Result<bool> {
+    pub(super) fn write_changed_directory_node<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        cause: Cause,
+    ) -> Result<bool> {
         let changed = self
             .directory_tree
             .as_ref()
             .and_then(|nodes| nodes.is_node_changed.iter().position(|&changed| changed));
         match changed {
-            Some(node) => self.write_node(io, node as u32, cause).map(|()| true),
+            Some(node) => self.write_directory_node(io, node as u32, cause).map(|()| true),
             None => Ok(false),
         }
     }
 
-    pub(super) fn has_dirty_tree_node(&self) -> bool {
+    pub(super) fn has_changed_directory_node(&self) -> bool {
         self.directory_tree.as_ref().is_some_and(|nodes| nodes.is_node_changed.contains(&true))
     }
 
@@ -326,7 +337,7 @@ impl TranslationTable {
 
     /// Records that metadata page `id` of the map is at another PPN now: translation page `id` or, with a number after
     /// those, a node of the directory tree.
-    pub(super) fn set_ppn(&mut self, id: u32, place: Ppn) {
+    pub(super) fn set_metadata_page_ppn(&mut self, id: u32, place: Ppn) {
         if let Some(slot) = self.translation_page_ppns.get_mut(id as usize) {
             *slot = place;
             self.mark_node_changed(id);
@@ -339,7 +350,7 @@ impl TranslationTable {
     }
 
     /// Returns the PPN of translation page `id`; `None` if it was never written.
-    pub(super) fn ppn_of(&self, id: u32) -> Option<Ppn> {
+    pub(super) fn translation_page_ppn(&self, id: u32) -> Option<Ppn> {
         self.translation_page_ppns[id as usize].to_option()
     }
 

@@ -70,11 +70,11 @@ impl<N: Nand + ?Sized> Nand for Box<N> {
     fn erase(&mut self, block: BlockId) -> Result<(), NandError> {
         (**self).erase(block)
     }
-    fn condemn(&mut self, block: BlockId) {
-        (**self).condemn(block);
+    fn mark_program_failed(&mut self, block: BlockId) {
+        (**self).mark_program_failed(block);
     }
-    fn is_condemned(&self, block: BlockId) -> bool {
-        (**self).is_condemned(block)
+    fn has_failed_program(&self, block: BlockId) -> bool {
+        (**self).has_failed_program(block)
     }
     fn mark_bad(&mut self, block: BlockId) {
         (**self).mark_bad(block);
@@ -88,8 +88,8 @@ impl<N: Nand + ?Sized> Nand for Box<N> {
     fn programmed_pages(&self, block: BlockId) -> u32 {
         (**self).programmed_pages(block)
     }
-    fn keeps_bytes(&self) -> bool {
-        (**self).keeps_bytes()
+    fn keeps_host_bytes(&self) -> bool {
+        (**self).keeps_host_bytes()
     }
     fn keeps_bytes_of(&self, kind: PageKind) -> bool {
         (**self).keeps_bytes_of(kind)
@@ -97,11 +97,11 @@ impl<N: Nand + ?Sized> Nand for Box<N> {
     fn drop_metadata_bytes(&mut self, pages: &[Ppn]) {
         (**self).drop_metadata_bytes(pages);
     }
-    fn owner(&self, ppn: Ppn) -> u32 {
-        (**self).owner(ppn)
+    fn oob_owner(&self, ppn: Ppn) -> u32 {
+        (**self).oob_owner(ppn)
     }
-    fn owners(&self, pages: &[Ppn], into: &mut Vec<Lpn>) {
-        (**self).owners(pages, into);
+    fn oob_owners(&self, pages: &[Ppn], into: &mut Vec<Lpn>) {
+        (**self).oob_owners(pages, into);
     }
     fn prefetch_block(&self, block: BlockId) {
         (**self).prefetch_block(block);

@@ -7,7 +7,7 @@
 use crate::tables::DenseTable;
 
 /// Log2 of the number of frames (each is memory for one page) in the largest table of frames.
-const MAX_TABLE_FRAMES_LOG2: u32 = 12;
+const MAX_FRAMES_PER_TABLE_LOG2: u32 = 12;
 
 /// Number of a frame (memory for the bytes of one page).
 pub(super) type FrameNumber = u32;
@@ -16,14 +16,14 @@ pub(super) type FrameNumber = u32;
 #[derive(Clone, Debug)]
 pub(super) struct FramePool {
     frame_bytes: usize,
-    tables: Vec<DenseTable<u8>>,
+    frame_tables: Vec<DenseTable<u8>>,
     free_frames: Vec<FrameNumber>,
     next_new_frame: FrameNumber,
 }
 
 impl FramePool {
     pub(super) fn new(frame_bytes: usize) -> Self {
-        Self { frame_bytes, tables: Vec::new(), free_frames: Vec::new(), next_new_frame: 0 }
+        Self { frame_bytes, frame_tables: Vec::new(), free_frames: Vec::new(), next_new_frame: 0 }
     }
 
     /// Allocates a frame (memory for the bytes of one page); its content is arbitrary.
@@ -34,9 +34,9 @@ impl FramePool {
         let frame = self.next_new_frame;
         self.next_new_frame += 1;
         let (table, _) = table_and_index_of(frame);
-        if table == self.tables.len() {
-            let frames = 1 << (table as u32).min(MAX_TABLE_FRAMES_LOG2);
-            self.tables.push(DenseTable::zeroed(frames * self.frame_bytes));
+        if table == self.frame_tables.len() {
+            let frames = 1 << (table as u32).min(MAX_FRAMES_PER_TABLE_LOG2);
+            self.frame_tables.push(DenseTable::zeroed(frames * self.frame_bytes));
         }
         frame
     }
@@ -50,14 +50,14 @@ impl FramePool {
     pub(super) fn get(&self, frame: FrameNumber) -> &[u8] {
         let (table, place) = table_and_index_of(frame);
         let at = place * self.frame_bytes;
-        &self.tables[table].bytes()[at..at + self.frame_bytes]
+        &self.frame_tables[table].bytes()[at..at + self.frame_bytes]
     }
 
     #[inline]
     pub(super) fn get_mut(&mut self, frame: FrameNumber) -> &mut [u8] {
         let (table, place) = table_and_index_of(frame);
         let at = place * self.frame_bytes;
-        &mut self.tables[table].bytes_mut()[at..at + self.frame_bytes]
+        &mut self.frame_tables[table].bytes_mut()[at..at + self.frame_bytes]
     }
 }
 
@@ -67,23 +67,23 @@ impl FramePool {
 #[inline]
 fn table_and_index_of(frame: FrameNumber) -> (usize, usize) {
     let counted = frame + 1;
-    let log2 = counted.ilog2().min(MAX_TABLE_FRAMES_LOG2);
-    let table = log2.min(MAX_TABLE_FRAMES_LOG2 - 1) + (counted >> MAX_TABLE_FRAMES_LOG2);
+    let log2 = counted.ilog2().min(MAX_FRAMES_PER_TABLE_LOG2);
+    let table = log2.min(MAX_FRAMES_PER_TABLE_LOG2 - 1) + (counted >> MAX_FRAMES_PER_TABLE_LOG2);
     (table as usize, (counted & ((1 << log2) - 1)) as usize)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{FramePool, MAX_TABLE_FRAMES_LOG2, table_and_index_of};
+    use super::{FramePool, MAX_FRAMES_PER_TABLE_LOG2, table_and_index_of};
 
     #[test]
     fn every_page_frame_has_its_own_position_in_the_frame_tables() {
         let mut next = (0, 0);
-        for frame in 0..5 << MAX_TABLE_FRAMES_LOG2 {
+        for frame in 0..5 << MAX_FRAMES_PER_TABLE_LOG2 {
             let (table, place) = table_and_index_of(frame);
             let expected = if (table, place) == next { next } else { (next.0 + 1, 0) };
             assert_eq!((table, place), expected, "frame {frame}");
-            assert!(place < 1 << (table as u32).min(MAX_TABLE_FRAMES_LOG2), "frame {frame}");
+            assert!(place < 1 << (table as u32).min(MAX_FRAMES_PER_TABLE_LOG2), "frame {frame}");
             next = (table, place + 1);
         }
     }

@@ -154,13 +154,13 @@ impl Geometry {
     }
 
     /// Returns the number of allocation pools of the device: sets of planes that share their blocks or superblocks.
-    pub fn pools(&self) -> u32 {
+    pub fn allocation_pools(&self) -> u32 {
         self.planes() / self.superblock_planes
     }
 
     /// Returns the number of erase units of the FTL: superblocks, or blocks if `superblock_planes` is 1.
     pub fn blocks(&self) -> u32 {
-        self.pools() * self.blocks_per_plane
+        self.allocation_pools() * self.blocks_per_plane
     }
 
     /// Returns the number of pages in an erase unit of the FTL (a superblock, or a block if `superblock_planes` is 1).
@@ -189,7 +189,7 @@ impl Geometry {
     /// Returns the number of the allocation pool (set of planes that share blocks) to which a block belongs.
     #[inline]
     pub fn pool_of(&self, block: BlockId) -> u32 {
-        block.0 % self.pools()
+        block.0 % self.allocation_pools()
     }
 
     /// Returns the number of the plane that holds page `offset` of `block`.

@@ -27,11 +27,11 @@ macro_rules! delegate_queries {
         fn geometry(&self) -> &crate::nand::Geometry {
             self.inner.geometry()
         }
-        fn condemn(&mut self, block: BlockId) {
-            self.inner.condemn(block);
+        fn mark_program_failed(&mut self, block: BlockId) {
+            self.inner.mark_program_failed(block);
         }
-        fn is_condemned(&self, block: BlockId) -> bool {
-            self.inner.is_condemned(block)
+        fn has_failed_program(&self, block: BlockId) -> bool {
+            self.inner.has_failed_program(block)
         }
         fn mark_bad(&mut self, block: BlockId) {
             self.inner.mark_bad(block);
@@ -48,8 +48,8 @@ macro_rules! delegate_queries {
         fn peek_words(&self, pages: &[(Ppn, usize)], words: &mut [crate::nand::PageWord]) {
             self.inner.peek_words(pages, words);
         }
-        fn keeps_bytes(&self) -> bool {
-            self.inner.keeps_bytes()
+        fn keeps_host_bytes(&self) -> bool {
+            self.inner.keeps_host_bytes()
         }
         fn keeps_bytes_of(&self, kind: crate::nand::PageKind) -> bool {
             self.inner.keeps_bytes_of(kind)
@@ -57,8 +57,8 @@ macro_rules! delegate_queries {
         fn drop_metadata_bytes(&mut self, pages: &[Ppn]) {
             self.inner.drop_metadata_bytes(pages);
         }
-        fn owner(&self, ppn: Ppn) -> u32 {
-            self.inner.owner(ppn)
+        fn oob_owner(&self, ppn: Ppn) -> u32 {
+            self.inner.oob_owner(ppn)
         }
         fn lost_pages(&self) -> Vec<Ppn> {
             self.inner.lost_pages()
@@ -100,7 +100,7 @@ pub use recording::{RecordedOp, Recording};
 pub use sim::{RetainedFields, SimNand, WearFailure, WearLimit};
 
 use crate::address::{BlockId, Lpn, Ppn};
-use crate::data::{Content, Descriptor, Fingerprint};
+use crate::data::{Content, ContentDescriptor, Fingerprint};
 
 /// Kind of content of a flash page. It also determines what the owner in the page's OOB is: an LPN, or the number of a
 /// metadata page. All pages of a block have one kind, except its head and tail pages, which describe the block.
@@ -176,14 +176,14 @@ impl PageKind {
 
     /// Whether pages of this kind are head or tail pages, which describe the block that contains them.
     #[inline]
-    pub fn describes_block(self) -> bool {
+    pub fn is_head_or_tail(self) -> bool {
         matches!(self, PageKind::Head | PageKind::Tail)
     }
 
     /// Whether a page of this kind holds the data of several logical pages (as deltas, or compressed together), with a
     /// list of these pages.
     #[inline]
-    pub fn is_packed(self) -> bool {
+    pub fn packs_logical_pages(self) -> bool {
         matches!(self, PageKind::Delta | PageKind::Chunk)
     }
 
@@ -210,10 +210,10 @@ pub struct Oob {
     pub owner: u32,
     /// Sequence number of the program that wrote the page, counted over the life of the device: of two pages with the
     /// same owner, the one with the greater number is newer.
-    pub sequence: u64,
+    pub sequence_number: u64,
     /// Sequence number of the program that first wrote the page's content. GC copies of the page keep it, whereas each
     /// copy has a sequence number of its own.
-    pub generation: u64,
+    pub first_write_sequence: u64,
     /// Fingerprint (hash) of the page's content.
     pub fingerprint: Fingerprint,
 }
@@ -240,33 +240,33 @@ pub enum NandError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageWord {
     /// Position of the four bytes in the page, in words of four bytes. The spare area follows the page.
-    pub index: u32,
+    pub word_index: u32,
     /// The four bytes as a little-endian number.
-    pub value: u32,
+    pub word_value: u32,
 }
 
 impl PageWord {
     /// Reads the four bytes at word index `index` of `bytes`, the content of a page.
     #[inline]
-    pub fn read_from(bytes: &[u8], index: u32) -> Self {
-        let at = index as usize * size_of::<u32>();
+    pub fn read_from(bytes: &[u8], word_index: u32) -> Self {
+        let at = word_index as usize * size_of::<u32>();
         let value = bytes[at..at + size_of::<u32>()].try_into().expect("a word has four bytes");
-        Self { index, value: u32::from_le_bytes(value) }
+        Self { word_index, word_value: u32::from_le_bytes(value) }
     }
 
     /// Writes this word of four bytes into `bytes`, the content of a page. Returns the word that was there before.
     #[inline]
     #[expect(clippy::return_self_not_must_use, reason = "most callers only put the word there")]
     pub fn swap_into_page(self, bytes: &mut [u8]) -> Self {
-        let old = Self::read_from(bytes, self.index);
-        bytes[self.byte_range()].copy_from_slice(&self.value.to_le_bytes());
+        let old = Self::read_from(bytes, self.word_index);
+        bytes[self.byte_range()].copy_from_slice(&self.word_value.to_le_bytes());
         old
     }
 
     /// Returns the range of bytes that the word occupies in its page.
     #[inline]
     pub fn byte_range(self) -> std::ops::Range<usize> {
-        let at = self.index as usize * size_of::<u32>();
+        let at = self.word_index as usize * size_of::<u32>();
         at..at + size_of::<u32>()
     }
 }
@@ -302,7 +302,16 @@ impl ProgramRun<'_> {
         let numbers = (self.first_page.0..).zip(self.first_sequence..);
         self.owners.iter().zip(numbers).map(|(owner, (ppn, sequence))| {
             let (kind, fingerprint) = (PageKind::Data, Fingerprint::default());
-            (Ppn(ppn), Oob { kind, owner: owner.0, sequence, generation: sequence, fingerprint })
+            (
+                Ppn(ppn),
+                Oob {
+                    kind,
+                    owner: owner.0,
+                    sequence_number: sequence,
+                    first_write_sequence: sequence,
+                    fingerprint,
+                },
+            )
         })
     }
 }
@@ -387,7 +396,7 @@ pub trait Nand {
         let mut page = self.zeroed_page_buffer();
         self.read(ppn, &mut page)?;
         for word in words {
-            *word = PageWord::read_from(&page, word.index);
+            *word = PageWord::read_from(&page, word.word_index);
         }
         Ok(())
     }
@@ -427,7 +436,7 @@ pub trait Nand {
     /// Programs consecutive pages of an open block. Stops at the first error. Returns the number of programs that
     /// succeeded, and the error, if any.
     fn program_run(&mut self, run: ProgramRun<'_>) -> (usize, Result<(), NandError>) {
-        let nothing = Content::Descriptor(Descriptor::of_fingerprint(Fingerprint::default()));
+        let nothing = Content::Descriptor(ContentDescriptor::of_fingerprint(Fingerprint::default()));
         for (k, (ppn, oob)) in run.pages().enumerate() {
             let programmed = self.program(ppn, oob, nothing);
             if programmed.is_err() {
@@ -446,9 +455,9 @@ pub trait Nand {
                 let content = if self.keeps_bytes_of(oob.kind) {
                     Content::Bytes(without_blank_spare(page, self.geometry().page_bytes as usize))
                 } else {
-                    Content::Descriptor(Descriptor::of_fingerprint(oob.fingerprint))
+                    Content::Descriptor(ContentDescriptor::of_fingerprint(oob.fingerprint))
                 };
-                let oob = Oob { owner: owner.0, sequence: run.first_sequence + k as u64, ..oob };
+                let oob = Oob { owner: owner.0, sequence_number: run.first_sequence + k as u64, ..oob };
                 self.program(Ppn(run.first_destination.0 + k as u32), oob, content)
             });
             if copied.is_err() {
@@ -493,10 +502,10 @@ pub trait Nand {
     /// Marks a block in which a program failed, in the bad-block table, which survives loss of power (condemns the
     /// block). From then on the block can be read, but neither programmed nor erased. Once it holds no valid page it is
     /// marked bad.
-    fn condemn(&mut self, block: BlockId);
+    fn mark_program_failed(&mut self, block: BlockId);
 
     /// Whether the block is marked as one in which a program failed (condemned), and is not marked bad yet.
-    fn is_condemned(&self, block: BlockId) -> bool;
+    fn has_failed_program(&self, block: BlockId) -> bool;
 
     /// Marks a block as bad for ever (grown bad block).
     fn mark_bad(&mut self, block: BlockId);
@@ -511,13 +520,13 @@ pub trait Nand {
     fn programmed_pages(&self, block: BlockId) -> u32;
 
     /// Whether the medium keeps the bytes of host data pages, so that they can be read back.
-    fn keeps_bytes(&self) -> bool;
+    fn keeps_host_bytes(&self) -> bool;
 
     /// Whether the medium keeps the bytes of pages of this kind: always those of metadata, and those of host data on a
     /// medium that stores data. A simulation may keep, of all pages of host data, only the bytes of packed pages
     /// (deltas, chunks).
     fn keeps_bytes_of(&self, kind: PageKind) -> bool {
-        self.keeps_bytes() || !kind.is_host_data()
+        self.keeps_host_bytes() || !kind.is_host_data()
     }
 
     /// Allows a simulation to drop the bytes of these metadata pages, because the FTL will not read them again. A
@@ -526,11 +535,11 @@ pub trait Nand {
 
     /// Returns the owner in the OOB of a programmed page (LPN or metadata page number), without a flash operation. For
     /// data that a controller keeps in tables in RAM, where the cost of access is counted, and for audits.
-    fn owner(&self, ppn: Ppn) -> u32;
+    fn oob_owner(&self, ppn: Ppn) -> u32;
 
     /// Appends to `into` the owners in the OOBs of several programmed pages, without a flash operation.
-    fn owners(&self, pages: &[Ppn], into: &mut Vec<Lpn>) {
-        into.extend(pages.iter().map(|&ppn| Lpn(self.owner(ppn))));
+    fn oob_owners(&self, pages: &[Ppn], into: &mut Vec<Lpn>) {
+        into.extend(pages.iter().map(|&ppn| Lpn(self.oob_owner(ppn))));
     }
 
     /// Prefetches the memory that a simulation accesses to copy the pages of the block and to erase the block, so that

@@ -15,17 +15,17 @@ use crate::tables::DenseTable;
 /// Sequence number of a page's program, and of the program that first wrote the page's content (generation).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct SequenceNumbers {
-    pub(super) sequence: u64,
-    pub(super) generation: u64,
+    pub(super) sequence_number: u64,
+    pub(super) first_write_sequence: u64,
 }
 
 /// Flag bit in the stored sequence number of a page. It marks a GC copy whose generation (sequence number of the
 /// program that first wrote the content) is not kept. The other bits are the difference to the sequence number of the
 /// first page of the block.
-const COPY_BIT: u32 = 1 << 31;
+const GC_COPY_BIT: u32 = 1 << 31;
 /// Marks a page whose sequence number differs too much from that of its block's first page to be stored as a
 /// difference. The numbers of such a page are kept in full in a map.
-const DIFFERENCE_TOO_LARGE: u32 = COPY_BIT - 1;
+const DIFFERENCE_TOO_LARGE: u32 = GC_COPY_BIT - 1;
 
 /// Sequence number and generation (sequence number of the program that first wrote the content) of every page of the
 /// simulated flash.
@@ -37,8 +37,8 @@ pub(super) struct PageSequenceNumbers {
     sequence_since_base: DenseTable<u32>,
     /// For each page, its sequence number minus its generation (number of the program that first wrote the content).
     /// Empty if generations of host data are not kept.
-    sequence_minus_generation: DenseTable<u32>,
-    numbers_in_full: FxHashMap<u32, SequenceNumbers>,
+    sequence_minus_first_write: DenseTable<u32>,
+    full_numbers_by_ppn: FxHashMap<u32, SequenceNumbers>,
 }
 
 impl PageSequenceNumbers {
@@ -46,8 +46,8 @@ impl PageSequenceNumbers {
         Self {
             block_base_sequence: vec![0; blocks],
             sequence_since_base: DenseTable::zeroed(pages),
-            sequence_minus_generation: DenseTable::zeroed(if keeps_generations { pages } else { 0 }),
-            numbers_in_full: FxHashMap::default(),
+            sequence_minus_first_write: DenseTable::zeroed(if keeps_generations { pages } else { 0 }),
+            full_numbers_by_ppn: FxHashMap::default(),
         }
     }
 
@@ -59,11 +59,11 @@ impl PageSequenceNumbers {
         kind: PageKind,
         numbers: SequenceNumbers,
     ) {
-        let SequenceNumbers { sequence, generation } = numbers;
+        let SequenceNumbers { sequence_number: sequence, first_write_sequence: generation } = numbers;
         if offset == 0 {
             self.block_base_sequence[block] = sequence;
         }
-        let keeps_generations = self.sequence_minus_generation.len() > 0;
+        let keeps_generations = self.sequence_minus_first_write.len() > 0;
         let is_copy = generation != sequence;
         let fits = |difference: &u64| *difference < u64::from(DIFFERENCE_TOO_LARGE);
         let since_base = sequence.checked_sub(self.block_base_sequence[block]).filter(fits);
@@ -71,15 +71,15 @@ impl PageSequenceNumbers {
         match (since_base, age) {
             (Some(since_base), Some(age)) if keeps_generations => {
                 self.sequence_since_base.set(ppn as usize, since_base as u32);
-                self.sequence_minus_generation.set(ppn as usize, age as u32);
+                self.sequence_minus_first_write.set(ppn as usize, age as u32);
             }
             (Some(since_base), _) if !keeps_generations && (!is_copy || kind.is_host_data()) => {
-                let mark = if is_copy { COPY_BIT } else { 0 };
+                let mark = if is_copy { GC_COPY_BIT } else { 0 };
                 self.sequence_since_base.set(ppn as usize, since_base as u32 | mark);
             }
             _ => {
                 self.sequence_since_base.set(ppn as usize, DIFFERENCE_TOO_LARGE);
-                self.numbers_in_full.insert(ppn, numbers);
+                self.full_numbers_by_ppn.insert(ppn, numbers);
             }
         }
     }
@@ -90,23 +90,23 @@ impl PageSequenceNumbers {
     pub(super) fn numbers_of(&self, ppn: u32, block: usize) -> SequenceNumbers {
         let since_base = self.sequence_since_base.get(ppn as usize);
         if since_base == DIFFERENCE_TOO_LARGE {
-            return self.numbers_in_full[&ppn];
+            return self.full_numbers_by_ppn[&ppn];
         }
-        let sequence = self.block_base_sequence[block] + u64::from(since_base & !COPY_BIT);
-        let generation = match since_base & COPY_BIT {
-            0 if self.sequence_minus_generation.len() > 0 => {
-                sequence - u64::from(self.sequence_minus_generation.get(ppn as usize))
+        let sequence = self.block_base_sequence[block] + u64::from(since_base & !GC_COPY_BIT);
+        let generation = match since_base & GC_COPY_BIT {
+            0 if self.sequence_minus_first_write.len() > 0 => {
+                sequence - u64::from(self.sequence_minus_first_write.get(ppn as usize))
             }
             0 => sequence,
             _ => 0,
         };
-        SequenceNumbers { sequence, generation }
+        SequenceNumbers { sequence_number: sequence, first_write_sequence: generation }
     }
 
     /// Drops the stored sequence numbers of these pages, because their block is erased.
-    pub(super) fn drop_pages(&mut self, pages: impl Iterator<Item = u32>) {
-        if !self.numbers_in_full.is_empty() {
-            pages.for_each(|ppn| _ = self.numbers_in_full.remove(&ppn));
+    pub(super) fn drop_numbers_of_pages(&mut self, pages: impl Iterator<Item = u32>) {
+        if !self.full_numbers_by_ppn.is_empty() {
+            pages.for_each(|ppn| _ = self.full_numbers_by_ppn.remove(&ppn));
         }
     }
 }
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     fn numbers(sequence: u64, generation: u64) -> SequenceNumbers {
-        SequenceNumbers { sequence, generation }
+        SequenceNumbers { sequence_number: sequence, first_write_sequence: generation }
     }
 
     #[test]
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn sequence_numbers_stored_without_generations_still_distinguish_data_copies() {
+    fn sequence_numbers_stored_without_first_write_numbers_distinguish_gc_copies_of_data() {
         let mut all = PageSequenceNumbers::new(1, 4, false);
         all.set_numbers(0, (0, 0), PageKind::Data, numbers(10, 10));
         all.set_numbers(1, (0, 1), PageKind::Data, numbers(1 << 30, 0));
@@ -157,7 +157,7 @@ mod tests {
     fn erasing_a_block_drops_the_sequence_numbers_of_its_pages() {
         let mut all = PageSequenceNumbers::new(1, 4, false);
         all.set_numbers(0, (0, 0), PageKind::Validity, numbers(12, 4));
-        all.drop_pages(0..4);
-        assert!(all.numbers_in_full.is_empty());
+        all.drop_numbers_of_pages(0..4);
+        assert!(all.full_numbers_by_ppn.is_empty());
     }
 }

@@ -19,7 +19,7 @@ const WORD_BYTES: usize = 8;
 /// page. The spare area follows the page.
 #[derive(Clone, Copy, Debug)]
 struct PackedWord {
-    index: u16,
+    word_index: u16,
     bytes: [u8; WORD_BYTES],
 }
 
@@ -54,18 +54,18 @@ pub(super) struct PackedPages {
 
 impl PackedPages {
     /// Stores the bytes of a packed page (deltas, chunk) that is being programmed, its spare area included.
-    pub(super) fn store(&mut self, page: PageLocation, bytes: &[u8]) {
+    pub(super) fn store_page(&mut self, page: PageLocation, bytes: &[u8]) {
         let (words, rest) = bytes.as_chunks();
         let mut last = [0; WORD_BYTES];
         last[..rest.len()].copy_from_slice(rest);
         let words = (0..).zip(words.iter().copied().chain([last]));
         let words = words.filter(|(_, bytes)| u64::from_ne_bytes(*bytes) > 0);
-        let words = words.map(|(index, bytes)| PackedWord { index, bytes });
+        let words = words.map(|(index, bytes)| PackedWord { word_index: index, bytes });
         self.blocks.entry(page.block).or_default().append_page(page.offset, words);
     }
 
     /// Stores a packed page (deltas, chunk) that is being programmed as a copy of page `from`.
-    pub(super) fn copy(&mut self, page: PageLocation, from: PageLocation) {
+    pub(super) fn copy_page(&mut self, page: PageLocation, from: PageLocation) {
         let Some(words) = self.page_words(from).map(<[PackedWord]>::to_vec) else { return };
         self.blocks.entry(page.block).or_default().append_page(page.offset, words.into_iter());
     }
@@ -77,11 +77,11 @@ impl PackedPages {
 
     /// Copies the stored bytes of a packed page (deltas, chunk), followed by zeros, into `into`. Returns `false` if no
     /// bytes are stored for the page.
-    pub(super) fn read(&self, page: PageLocation, into: &mut [u8]) -> bool {
+    pub(super) fn read_page(&self, page: PageLocation, into: &mut [u8]) -> bool {
         let Some(words) = self.page_words(page) else { return false };
         into.fill(0);
         for word in words {
-            let rest = into.get_mut(usize::from(word.index) * WORD_BYTES..).unwrap_or_default();
+            let rest = into.get_mut(usize::from(word.word_index) * WORD_BYTES..).unwrap_or_default();
             rest.iter_mut().zip(word.bytes).for_each(|(byte, kept)| *byte = kept);
         }
         true
@@ -118,7 +118,7 @@ mod tests {
 
     fn read_stored_bytes(pages: &PackedPages, place: PageLocation, len: usize) -> Option<Vec<u8>> {
         let mut bytes = vec![0xa5; len];
-        pages.read(place, &mut bytes).then_some(bytes)
+        pages.read_page(place, &mut bytes).then_some(bytes)
     }
 
     #[test]
@@ -126,12 +126,12 @@ mod tests {
         let mut pages = PackedPages::default();
         let first = page_bytes_with(&[(0, 1), (17, 2), (511, 3), (512, 4), (571, 5)]);
         let second = page_bytes_with(&[(300, 6)]);
-        pages.store(page_location(0, 0), &first);
+        pages.store_page(page_location(0, 0), &first);
         // The program of page 1 was torn.
-        pages.store(page_location(0, 2), &second);
-        pages.copy(page_location(3, 0), page_location(0, 2));
-        pages.copy(page_location(3, 1), page_location(0, 0));
-        pages.store(page_location(3, 2), &page_bytes_with(&[]));
+        pages.store_page(page_location(0, 2), &second);
+        pages.copy_page(page_location(3, 0), page_location(0, 2));
+        pages.copy_page(page_location(3, 1), page_location(0, 0));
+        pages.store_page(page_location(3, 2), &page_bytes_with(&[]));
         for (at, expected) in [
             (page_location(0, 0), &first),
             (page_location(0, 2), &second),
@@ -146,10 +146,10 @@ mod tests {
     }
 
     #[test]
-    fn the_packed_page_store_keeps_no_bytes_of_erased_blocks_and_other_pages() {
+    fn packed_pages_keep_no_bytes_of_erased_blocks_and_of_copies_of_pages_without_bytes() {
         let mut pages = PackedPages::default();
-        pages.store(page_location(0, 0), &page_bytes_with(&[(9, 9)]));
-        pages.copy(page_location(1, 0), page_location(2, 0));
+        pages.store_page(page_location(0, 0), &page_bytes_with(&[(9, 9)]));
+        pages.copy_page(page_location(1, 0), page_location(2, 0));
         assert!(!pages.has_bytes(page_location(1, 0)) && pages.has_bytes(page_location(0, 0)));
         pages.drop_block(BlockId(0));
         assert_eq!(read_stored_bytes(&pages, page_location(0, 0), 512), None);

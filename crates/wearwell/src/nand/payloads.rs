@@ -39,18 +39,24 @@ struct PageVersion {
     newer_version: VersionSlot,
     /// Index of the list of 4-byte words in which this page version differs from the newer one; [`NO_INDEX`] for the
     /// newest version.
-    difference_list: u32,
+    difference_list_index: u32,
     /// Number of flash pages that have this version as content, plus the number of older versions that are stored as
     /// differences from it.
-    user_count: u32,
+    version_user_count: u32,
     /// First words of the spare area of this page version, which replace those in the frame (the memory with the bytes
     /// of the newest version).
     spare_head: [u32; SPARE_HEAD_WORDS],
 }
 
 impl PageVersion {
-    fn newest(frame: FrameNumber, user_count: u32, spare_head: [u32; SPARE_HEAD_WORDS]) -> Self {
-        Self { frame, newer_version: NO_INDEX, difference_list: NO_INDEX, user_count, spare_head }
+    fn newest(frame: FrameNumber, version_user_count: u32, spare_head: [u32; SPARE_HEAD_WORDS]) -> Self {
+        Self {
+            frame,
+            newer_version: NO_INDEX,
+            difference_list_index: NO_INDEX,
+            version_user_count,
+            spare_head,
+        }
     }
 }
 
@@ -63,11 +69,11 @@ pub(super) struct PagePayloads {
     page_words: u32,
     /// For each block that has pages with bytes, the number of the table row with the versions of its pages;
     /// [`NO_INDEX`] for the other blocks.
-    row_of_block: DenseTable<u32>,
+    version_row_of_block: DenseTable<u32>,
     /// For each page, the slot number of the version with its content. The pages of a block are one row, and the rows
     /// follow one another. The first row belongs to no block.
     version_of_page: Vec<VersionSlot>,
-    free_rows: Vec<u32>,
+    free_version_rows: Vec<u32>,
     /// Records of the stored page versions, by slot number. Slot 0 is not used.
     versions: Vec<PageVersion>,
     free_version_slots: Vec<VersionSlot>,
@@ -85,9 +91,9 @@ impl PagePayloads {
         Self {
             block_pages,
             page_words: geometry.page_bytes / size_of::<u32>() as u32,
-            row_of_block: DenseTable::zeroed(geometry.blocks() as usize),
+            version_row_of_block: DenseTable::zeroed(geometry.blocks() as usize),
             version_of_page: vec![NO_INDEX; block_pages as usize],
-            free_rows: Vec::new(),
+            free_version_rows: Vec::new(),
             versions: vec![PageVersion::newest(0, 0, [0; SPARE_HEAD_WORDS])],
             free_version_slots: Vec::new(),
             difference_lists: vec![Vec::new()],
@@ -102,7 +108,7 @@ impl PagePayloads {
     }
 
     /// Stores the bytes of a flash page that is being programmed.
-    pub(super) fn store(&mut self, page: PageLocation, bytes: &[u8]) {
+    pub(super) fn store_page(&mut self, page: PageLocation, bytes: &[u8]) {
         let frame = self.frames.allocate();
         copy_padded(bytes, self.frames.get_mut(frame));
         let head = self.spare_head_of(bytes);
@@ -112,10 +118,10 @@ impl PagePayloads {
 
     /// Stores a flash page that is being programmed as a copy of page `from`. The copy shares the stored bytes of
     /// `from`, if there are any.
-    pub(super) fn store_copy(&mut self, page: PageLocation, from: PageLocation) {
+    pub(super) fn store_page_copy(&mut self, page: PageLocation, from: PageLocation) {
         let slot = self.version_slot_of(from);
         if slot != NO_INDEX {
-            self.version_mut(slot).user_count += 1;
+            self.version_mut(slot).version_user_count += 1;
             self.set_version_of(page, slot);
         }
     }
@@ -123,39 +129,39 @@ impl PagePayloads {
     /// Stores a flash page that is being programmed with the content of page `base` except for `words` (four bytes
     /// each).
     #[inline]
-    pub(super) fn store_changed(&mut self, page: PageLocation, base: PageLocation, words: &[PageWord]) {
+    pub(super) fn store_changed_page(&mut self, page: PageLocation, base: PageLocation, words: &[PageWord]) {
         let old = self.version_slot_of(base);
         assert!(old != NO_INDEX, "page {} is changed after its bytes were dropped", base.ppn);
         let PageVersion { frame, newer_version: newer, spare_head: mut head, .. } = *self.version(old);
         if newer != NO_INDEX {
-            return self.store_changed_in_full(page, old, words);
+            return self.store_changed_page_in_full(page, old, words);
         }
         let list = self.free_difference_lists.pop().unwrap_or_else(|| self.new_difference_list());
         let (bytes, replaced) = (self.frames.get_mut(frame), &mut self.difference_lists[list as usize]);
         let mut words = words;
         // Words of the spare area are last. Handled first, they cost no branch that is mispredicted.
         while let Some((word, others)) = words.split_last()
-            && let Some(at) = spare_head_index(word.index, self.page_words)
+            && let Some(at) = spare_head_index(word.word_index, self.page_words)
         {
-            (head[at], words) = (word.value, others);
+            (head[at], words) = (word.word_value, others);
         }
         for &word in words {
-            match spare_head_index(word.index, self.page_words) {
-                Some(at) => head[at] = word.value,
+            match spare_head_index(word.word_index, self.page_words) {
+                Some(at) => head[at] = word.word_value,
                 None => replaced.push(word.swap_into_page(bytes)),
             }
         }
         // Two users: the page, and the older version made from it.
         let new = self.add_version(PageVersion::newest(frame, 2, head));
         let version = self.version_mut(old);
-        (version.newer_version, version.difference_list) = (new, list);
+        (version.newer_version, version.difference_list_index) = (new, list);
         self.set_version_of(page, new);
     }
 
     /// Stores a flash page that is being programmed with the content of `base` except for `words`, where `base` is not
     /// the newest version of its page. The bytes are assembled and stored in full.
     #[cold]
-    fn store_changed_in_full(&mut self, page: PageLocation, base: VersionSlot, words: &[PageWord]) {
+    fn store_changed_page_in_full(&mut self, page: PageLocation, base: VersionSlot, words: &[PageWord]) {
         let frame = self.frames.allocate();
         let mut bytes = vec![0; self.frames.get(frame).len()];
         self.copy_version_to(base, &mut bytes);
@@ -169,7 +175,7 @@ impl PagePayloads {
     }
 
     /// Copies the stored bytes of a flash page, followed by zeros, into `into`; returns `false` if the page has none.
-    pub(super) fn read(&self, page: PageLocation, into: &mut [u8]) -> bool {
+    pub(super) fn read_page(&self, page: PageLocation, into: &mut [u8]) -> bool {
         let slot = self.version_slot_of(page);
         if slot != NO_INDEX {
             self.copy_version_to(slot, into);
@@ -208,9 +214,11 @@ impl PagePayloads {
         }
         let newest = self.newest_bytes(slot);
         for word in words {
-            word.value = match newest {
-                Some(bytes) if word.index < self.page_words => PageWord::read_from(bytes, word.index).value,
-                _ => self.word_of_version(slot, word.index),
+            word.word_value = match newest {
+                Some(bytes) if word.word_index < self.page_words => {
+                    PageWord::read_from(bytes, word.word_index).word_value
+                }
+                _ => self.word_of_version(slot, word.word_index),
             };
         }
         true
@@ -228,9 +236,9 @@ impl PagePayloads {
         for ((&slot, bytes), &(_, count)) in slots.iter().zip(newest).zip(pages) {
             let words = rest.by_ref().take(count);
             match bytes {
-                Some(bytes) => words.for_each(|word| *word = PageWord::read_from(bytes, word.index)),
+                Some(bytes) => words.for_each(|word| *word = PageWord::read_from(bytes, word.word_index)),
                 None if slot == NO_INDEX => words.for_each(drop),
-                None => words.for_each(|word| word.value = self.word_of_version(slot, word.index)),
+                None => words.for_each(|word| word.word_value = self.word_of_version(slot, word.word_index)),
             }
         }
     }
@@ -242,7 +250,7 @@ impl PagePayloads {
                 pages.iter().map(|&page| self.version_slot_of(page)).collect();
             let newer: ArrayVec<VersionSlot, PREFETCHED_WRITES> =
                 slots.iter().map(|&slot| self.version(slot).newer_version).collect();
-            pull_into_cache(newer.iter().map(|&slot| self.version(slot).user_count.into()));
+            pull_into_cache(newer.iter().map(|&slot| self.version(slot).version_user_count.into()));
             for &page in pages {
                 self.drop_page_bytes(page);
             }
@@ -250,56 +258,56 @@ impl PagePayloads {
     }
 
     fn drop_page_bytes(&mut self, page: PageLocation) {
-        let row = self.row_of_block.get(page.block as usize);
+        let row = self.version_row_of_block.get(page.block as usize);
         if row != NO_INDEX {
-            self.clear_row_entry(self.row_index(row, page.offset));
+            self.clear_version_entry(self.version_entry_index(row, page.offset));
         }
     }
 
     /// Drops the stored bytes of all pages of a block, because the block is erased.
     pub(super) fn drop_block(&mut self, block: BlockId) {
-        let row = self.row_of_block.get(block.index());
+        let row = self.version_row_of_block.get(block.index());
         if row == NO_INDEX {
             return;
         }
         for offset in 0..self.block_pages {
-            self.clear_row_entry(self.row_index(row, offset));
+            self.clear_version_entry(self.version_entry_index(row, offset));
         }
-        self.row_of_block.set(block.index(), NO_INDEX);
-        self.free_rows.push(row);
+        self.version_row_of_block.set(block.index(), NO_INDEX);
+        self.free_version_rows.push(row);
     }
 
-    fn clear_row_entry(&mut self, at: usize) {
+    fn clear_version_entry(&mut self, at: usize) {
         let slot = std::mem::replace(&mut self.version_of_page[at], NO_INDEX);
         self.release_version_user(slot);
     }
 
     #[inline]
-    fn row_index(&self, row: u32, offset: u32) -> usize {
+    fn version_entry_index(&self, row: u32, offset: u32) -> usize {
         row as usize * self.block_pages as usize + offset as usize
     }
 
     #[inline]
     fn version_slot_of(&self, page: PageLocation) -> VersionSlot {
-        match self.row_of_block.get(page.block as usize) {
+        match self.version_row_of_block.get(page.block as usize) {
             NO_INDEX => NO_INDEX,
-            row => self.version_of_page[self.row_index(row, page.offset)],
+            row => self.version_of_page[self.version_entry_index(row, page.offset)],
         }
     }
 
     #[inline]
     fn set_version_of(&mut self, page: PageLocation, slot: VersionSlot) {
-        let mut row = self.row_of_block.get(page.block as usize);
+        let mut row = self.version_row_of_block.get(page.block as usize);
         if row == NO_INDEX {
-            row = self.free_rows.pop().unwrap_or_else(|| self.new_row());
-            self.row_of_block.set(page.block as usize, row);
+            row = self.free_version_rows.pop().unwrap_or_else(|| self.allocate_version_row());
+            self.version_row_of_block.set(page.block as usize, row);
         }
-        let at = self.row_index(row, page.offset);
+        let at = self.version_entry_index(row, page.offset);
         self.version_of_page[at] = slot;
     }
 
     #[cold]
-    fn new_row(&mut self) -> u32 {
+    fn allocate_version_row(&mut self) -> u32 {
         let row = self.version_of_page.len() / self.block_pages as usize;
         self.version_of_page.resize(self.version_of_page.len() + self.block_pages as usize, NO_INDEX);
         row as u32
@@ -313,7 +321,7 @@ impl PagePayloads {
 
     /// Returns the 4-byte words in which an older version of a page differs from the newer one.
     fn difference_words(&self, version: &PageVersion) -> &[PageWord] {
-        &self.difference_lists[version.difference_list as usize]
+        &self.difference_lists[version.difference_list_index as usize]
     }
 
     #[inline]
@@ -341,8 +349,8 @@ impl PagePayloads {
     fn release_version_user(&mut self, mut slot: VersionSlot) {
         while slot != NO_INDEX {
             let version = self.version_mut(slot);
-            version.user_count -= 1;
-            if version.user_count > 0 {
+            version.version_user_count -= 1;
+            if version.version_user_count > 0 {
                 return;
             }
             let newer = std::mem::replace(&mut version.newer_version, NO_INDEX);
@@ -350,7 +358,7 @@ impl PagePayloads {
                 let frame = version.frame;
                 self.frames.free_frame(frame);
             } else {
-                let list = std::mem::replace(&mut version.difference_list, NO_INDEX);
+                let list = std::mem::replace(&mut version.difference_list_index, NO_INDEX);
                 self.difference_lists[list as usize].clear();
                 self.free_difference_lists.push(list);
             }
@@ -366,8 +374,9 @@ impl PagePayloads {
         } else {
             self.copy_version_to(version.newer_version, into);
         }
-        let head =
-            (self.page_words..).zip(version.spare_head).map(|(index, value)| PageWord { index, value });
+        let head = (self.page_words..)
+            .zip(version.spare_head)
+            .map(|(index, value)| PageWord { word_index: index, word_value: value });
         for word in self.difference_words(version).iter().copied().chain(head) {
             if into.len() >= word.byte_range().end {
                 word.swap_into_page(into);
@@ -380,7 +389,7 @@ impl PagePayloads {
         let word = |index: u32| {
             let at = (self.page_words + index) as usize * size_of::<u32>();
             if bytes.len() >= at + size_of::<u32>() {
-                PageWord::read_from(bytes, self.page_words + index).value
+                PageWord::read_from(bytes, self.page_words + index).word_value
             } else {
                 0
             }
@@ -402,11 +411,11 @@ impl PagePayloads {
         }
         loop {
             if let Some(bytes) = self.newest_bytes(slot) {
-                return PageWord::read_from(bytes, index).value;
+                return PageWord::read_from(bytes, index).word_value;
             }
             let version = self.version(slot);
-            match self.difference_words(version).iter().find(|word| word.index == index) {
-                Some(word) => return word.value,
+            match self.difference_words(version).iter().find(|word| word.word_index == index) {
+                Some(word) => return word.word_value,
                 None => slot = version.newer_version,
             }
         }

@@ -27,30 +27,30 @@ use crate::tables::prefetch::{PREFETCHED_PAGES, pull_into_cache};
 #[expect(clippy::struct_excessive_bools, reason = "each is a kind of memory that a medium can do without")]
 pub struct RetainedFields {
     /// Whether sequence numbers of data pages are kept (4 bytes per page): needed by recovery from OOB.
-    pub sequence_numbers: bool,
+    pub keeps_sequence_numbers: bool,
     /// Whether the generation of host data is kept too (4 bytes per page): the sequence number of the program that
     /// first wrote the content, which GC copies keep. If false, the OOB of a copy of host data has generation 0.
     /// Metadata pages always have their generation.
-    pub generations: bool,
+    pub keeps_first_write_sequences: bool,
     /// Whether fingerprints of data pages are kept (8 bytes per page): needed by deduplication and other content
     /// mechanisms.
-    pub fingerprints: bool,
+    pub keeps_fingerprints: bool,
     /// Whether the bytes of data pages are kept.
-    pub data_bytes: bool,
+    pub keeps_data_bytes: bool,
     /// Whether packed pages (deltas, chunks) keep their bytes, without the zeros, although data pages do not. Needed if
     /// recovery reads packed pages to find out which logical pages they hold. Memory: 10 bytes for every 8 that are not
     /// all zero, about 100 bytes per packed page.
-    pub packed_bytes: bool,
+    pub keeps_packed_page_bytes: bool,
 }
 
 impl RetainedFields {
     /// Selection of everything that can be kept of a data page, for a device that can be read back and recovered.
     pub const ALL: Self = Self {
-        sequence_numbers: true,
-        generations: true,
-        fingerprints: true,
-        data_bytes: true,
-        packed_bytes: true,
+        keeps_sequence_numbers: true,
+        keeps_first_write_sequences: true,
+        keeps_fingerprints: true,
+        keeps_data_bytes: true,
+        keeps_packed_page_bytes: true,
     };
 }
 
@@ -59,7 +59,7 @@ impl RetainedFields {
 pub struct SimNand {
     geometry: Geometry,
     block_pages: u32,
-    block_divider: Divider,
+    pages_per_block_divider: Divider,
     block_states: Vec<BlockState>,
     page_owners: DenseTable<u32>,
     sequence_numbers: Option<PageSequenceNumbers>,
@@ -68,7 +68,7 @@ pub struct SimNand {
     /// Bytes of packed pages (deltas, chunks), if those of data pages are not kept.
     packed_pages: PackedPages,
     /// Pages that cannot be read, by PPN, with the reason. They are few.
-    damaged_pages: FxHashMap<u32, Damage>,
+    damaged_pages: FxHashMap<u32, PageDamage>,
     retain: RetainedFields,
     /// Whether only the owner of each data page is kept (runs that only count operations), so that programs of data
     /// return early.
@@ -93,7 +93,7 @@ struct BlockDescriptionPages {
 }
 
 impl BlockDescriptionPages {
-    fn kind_at(self, offset: u32) -> Option<PageKind> {
+    fn description_page_kind_at(self, offset: u32) -> Option<PageKind> {
         let (from, pages) = (u32::from(self.first_tail_offset), u32::from(self.tail_page_count));
         match offset {
             0 if self.has_head => Some(PageKind::Head),
@@ -119,7 +119,7 @@ const OWNERS_PER_CACHE_LINE: usize = 16;
 
 /// Reason why a page of the simulated flash cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Damage {
+enum PageDamage {
     /// The program of the page was torn: data and spare area are unreadable.
     Torn,
     /// The data of the page became uncorrectable. The spare area is readable.
@@ -166,13 +166,13 @@ impl SimNand {
         let fresh = BlockState { erase_count: 0, programmed_pages: 0, health: BlockHealth::Good, kind: None };
         Self {
             block_pages: geometry.block_pages(),
-            block_divider: Divider::new(geometry.block_pages()),
+            pages_per_block_divider: Divider::new(geometry.block_pages()),
             block_states: vec![fresh; blocks],
             page_owners: DenseTable::zeroed(pages),
             sequence_numbers: retain
-                .sequence_numbers
-                .then(|| PageSequenceNumbers::new(blocks, pages, retain.generations)),
-            page_fingerprints: DenseTable::zeroed(if retain.fingerprints { pages } else { 0 }),
+                .keeps_sequence_numbers
+                .then(|| PageSequenceNumbers::new(blocks, pages, retain.keeps_first_write_sequences)),
+            page_fingerprints: DenseTable::zeroed(if retain.keeps_fingerprints { pages } else { 0 }),
             page_payloads: PagePayloads::new(&geometry),
             packed_pages: PackedPages::default(),
             damaged_pages: FxHashMap::default(),
@@ -240,18 +240,18 @@ impl SimNand {
     /// Copies the kept bytes of a page, followed by zeros, into `into`. Returns `false` if no bytes are kept.
     #[inline]
     fn read_bytes(&self, place: PageLocation, into: &mut [u8]) -> bool {
-        self.page_payloads.read(place, into) || self.packed_pages.read(place, into)
+        self.page_payloads.read_page(place, into) || self.packed_pages.read_page(place, into)
     }
 
     /// Whether the simulated flash stores the bytes of pages of this kind without their zeros.
     #[inline]
     fn packs_bytes_of(&self, kind: PageKind) -> bool {
-        self.retain.packed_bytes && !self.retain.data_bytes && kind.is_packed()
+        self.retain.keeps_packed_page_bytes && !self.retain.keeps_data_bytes && kind.packs_logical_pages()
     }
 
     #[inline]
     fn block_and_offset(&self, ppn: Ppn) -> (usize, u32) {
-        let block = self.block_divider.quotient(ppn.0);
+        let block = self.pages_per_block_divider.quotient(ppn.0);
         (block as usize, ppn.0 - block * self.block_pages)
     }
 
@@ -262,14 +262,14 @@ impl SimNand {
     }
 
     #[inline]
-    fn block_of_programmed(&self, ppn: Ppn) -> usize {
-        self.location_of_programmed(ppn).block as usize
+    fn block_of_programmed_page(&self, ppn: Ppn) -> usize {
+        self.location_of_programmed_page(ppn).block as usize
     }
 
     /// Returns the location (block and offset) of a page. Panics unless the page is programmed and its block is not
     /// bad.
     #[inline]
-    fn location_of_programmed(&self, ppn: Ppn) -> PageLocation {
+    fn location_of_programmed_page(&self, ppn: Ppn) -> PageLocation {
         let place = self.page_location(ppn);
         let row = &self.block_states[place.block as usize];
         assert!(
@@ -283,12 +283,13 @@ impl SimNand {
     #[inline]
     fn oob_of(&self, ppn: Ppn, block: usize) -> Oob {
         let numbers = self.sequence_numbers.as_ref().map(|numbers| numbers.numbers_of(ppn.0, block));
-        let SequenceNumbers { sequence, generation } = numbers.unwrap_or_default();
+        let SequenceNumbers { sequence_number: sequence, first_write_sequence: generation } =
+            numbers.unwrap_or_default();
         Oob {
             kind: self.kind_of(ppn, block),
             owner: self.page_owners.get(ppn.index()),
-            sequence,
-            generation,
+            sequence_number: sequence,
+            first_write_sequence: generation,
             fingerprint: self.fingerprint(ppn),
         }
     }
@@ -298,7 +299,7 @@ impl SimNand {
         let of_page = if self.description_pages.is_empty() {
             None
         } else {
-            self.description_pages[block].kind_at(ppn.0 - block as u32 * self.block_pages)
+            self.description_pages[block].description_page_kind_at(ppn.0 - block as u32 * self.block_pages)
         };
         of_page.or(self.block_states[block].kind).expect("a readable page gave its block a kind")
     }
@@ -331,7 +332,7 @@ impl SimNand {
     #[inline]
     fn require_readable_spare(&self, ppn: Ppn, block: usize) -> Result<(), NandError> {
         let damaged = self.block_states[block].health == BlockHealth::HalfErased
-            || (!self.damaged_pages.is_empty() && self.damaged_pages.get(&ppn.0) == Some(&Damage::Torn));
+            || (!self.damaged_pages.is_empty() && self.damaged_pages.get(&ppn.0) == Some(&PageDamage::Torn));
         if damaged { Err(NandError::Uncorrectable(ppn)) } else { Ok(()) }
     }
 
@@ -367,20 +368,20 @@ impl SimNand {
             row.health
         );
         row.programmed_pages += 1;
-        self.damaged_pages.insert(ppn.0, Damage::Torn);
+        self.damaged_pages.insert(ppn.0, PageDamage::Torn);
         Err(NandError::ProgramFailed(ppn))
     }
 
     #[inline]
     fn require_kind_of_block(&mut self, block: usize, kind: PageKind, ppn: Ppn) {
-        if kind.describes_block() {
+        if kind.is_head_or_tail() {
             return self.record_description_page(block, ppn.0 - block as u32 * self.block_pages, kind);
         }
         let of_block = *self.block_states[block].kind.get_or_insert(kind);
         assert!(of_block == kind, "program of page {ppn}: a block holds one kind of page");
     }
 
-    fn first_unreadable(&self, pages: &[Ppn], block: usize) -> Option<(usize, NandError)> {
+    fn first_unreadable_page(&self, pages: &[Ppn], block: usize) -> Option<(usize, NandError)> {
         if self.damaged_pages.is_empty() && self.block_states[block].health == BlockHealth::Good {
             return None;
         }
@@ -393,7 +394,7 @@ impl SimNand {
         if self.sequence_numbers.is_some() {
             self.copy_sequence_numbers(run);
         }
-        if self.retain.fingerprints {
+        if self.retain.keeps_fingerprints {
             self.page_fingerprints.copy_to_consecutive(to, run.source_pages.iter().map(|ppn| ppn.index()));
         }
     }
@@ -405,8 +406,11 @@ impl SimNand {
         let kind = self.block_states[source].kind.expect("a readable page gave its block a kind");
         let Some(numbers) = &mut self.sequence_numbers else { return };
         for (k, from) in (0..).zip(run.source_pages) {
-            let generation = numbers.numbers_of(from.0, source).generation;
-            let copied = SequenceNumbers { sequence: run.first_sequence + u64::from(k), generation };
+            let generation = numbers.numbers_of(from.0, source).first_write_sequence;
+            let copied = SequenceNumbers {
+                sequence_number: run.first_sequence + u64::from(k),
+                first_write_sequence: generation,
+            };
             numbers.set_numbers(run.first_destination.0 + k, (block, offset + k), kind, copied);
         }
     }
@@ -415,9 +419,9 @@ impl SimNand {
         for (to, from) in (run.first_destination.0..).zip(run.source_pages) {
             let (to, from) = (self.page_location(Ppn(to)), self.page_location(*from));
             if self.packs_bytes_of(kind) {
-                self.packed_pages.copy(to, from);
+                self.packed_pages.copy_page(to, from);
             } else {
-                self.page_payloads.store_copy(to, from);
+                self.page_payloads.store_page_copy(to, from);
             }
         }
     }
@@ -437,10 +441,15 @@ impl SimNand {
     #[inline]
     fn store_sequence_and_fingerprint(&mut self, ppn: Ppn, place: (usize, u32), oob: &Oob) {
         if let Some(numbers) = &mut self.sequence_numbers {
-            let Oob { sequence, generation, .. } = *oob;
-            numbers.set_numbers(ppn.0, place, oob.kind, SequenceNumbers { sequence, generation });
+            let Oob { sequence_number: sequence, first_write_sequence: generation, .. } = *oob;
+            numbers.set_numbers(
+                ppn.0,
+                place,
+                oob.kind,
+                SequenceNumbers { sequence_number: sequence, first_write_sequence: generation },
+            );
         }
-        if self.retain.fingerprints {
+        if self.retain.keeps_fingerprints {
             self.page_fingerprints.set(ppn.index(), oob.fingerprint.0);
         }
     }
@@ -457,9 +466,9 @@ impl SimNand {
         );
         let place = self.page_location(ppn);
         if self.packs_bytes_of(kind) {
-            self.packed_pages.store(place, bytes);
+            self.packed_pages.store_page(place, bytes);
         } else {
-            self.page_payloads.store(place, bytes);
+            self.page_payloads.store_page(place, bytes);
         }
     }
 
@@ -472,7 +481,7 @@ impl SimNand {
             *description_pages = BlockDescriptionPages::default();
         }
         if let Some(numbers) = &mut self.sequence_numbers {
-            numbers.drop_pages(pages.clone());
+            numbers.drop_numbers_of_pages(pages.clone());
         }
         if !self.damaged_pages.is_empty() {
             self.damaged_pages.retain(|ppn, _| !pages.contains(ppn));
@@ -497,12 +506,12 @@ impl Nand for SimNand {
         let mut page = vec![0; self.geometry.page_bytes as usize];
         page.extend_from_slice(spare);
         self.program(ppn, oob, Content::Bytes(&page))?;
-        self.damaged_pages.insert(ppn.0, Damage::Lost);
+        self.damaged_pages.insert(ppn.0, PageDamage::Lost);
         Ok(())
     }
 
     fn read_spare(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
-        let block = self.block_of_programmed(ppn);
+        let block = self.block_of_programmed_page(ppn);
         self.require_readable_spare(ppn, block)?;
         if !into.is_empty() {
             let page_bytes = self.geometry.page_bytes as usize;
@@ -514,7 +523,7 @@ impl Nand for SimNand {
     }
 
     fn lost_pages(&self) -> Vec<Ppn> {
-        let lost = self.damaged_pages.iter().filter(|&(_, damage)| *damage == Damage::Lost);
+        let lost = self.damaged_pages.iter().filter(|&(_, damage)| *damage == PageDamage::Lost);
         lost.map(|(&ppn, _)| Ppn(ppn)).collect()
     }
 
@@ -537,7 +546,7 @@ impl Nand for SimNand {
 
     #[inline]
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
-        let block = self.block_of_programmed(ppn);
+        let block = self.block_of_programmed_page(ppn);
         self.require_readable(ppn, block)?;
         let oob = self.oob_of(ppn, block);
         if !into.is_empty() {
@@ -556,7 +565,7 @@ impl Nand for SimNand {
         page: &mut [u8],
         look: &mut dyn FnMut(&[u8]),
     ) -> Result<(), NandError> {
-        let place = self.location_of_programmed(ppn);
+        let place = self.location_of_programmed_page(ppn);
         self.require_readable(ppn, place.block as usize)?;
         let is_kept = self.page_payloads.inspect_page(place, page, look);
         assert!(
@@ -568,7 +577,7 @@ impl Nand for SimNand {
 
     #[inline]
     fn read_words(&mut self, ppn: Ppn, words: &mut [PageWord]) -> Result<(), NandError> {
-        let place = self.location_of_programmed(ppn);
+        let place = self.location_of_programmed_page(ppn);
         self.require_readable(ppn, place.block as usize)?;
         let is_kept = self.page_payloads.read_words(place, words);
         assert!(
@@ -598,14 +607,14 @@ impl Nand for SimNand {
         base: Ppn,
         words: &[PageWord],
     ) -> Result<(), NandError> {
-        let (place, base_place) = (self.page_location(ppn), self.location_of_programmed(base));
+        let (place, base_place) = (self.page_location(ppn), self.location_of_programmed_page(base));
         let (block, offset) = (place.block as usize, place.offset);
         self.require_readable(base, base_place.block as usize)?;
         self.start_program_at(place, 1)?;
         self.require_kind_of_block(block, oob.kind, ppn);
         self.page_owners.set(ppn.index(), oob.owner);
         self.store_sequence_and_fingerprint(ppn, (block, offset), &oob);
-        self.page_payloads.store_changed(place, base_place, words);
+        self.page_payloads.store_changed_page(place, base_place, words);
         Ok(())
     }
 
@@ -613,13 +622,13 @@ impl Nand for SimNand {
     /// of once per page.
     fn copy(&mut self, run: CopyRun<'_>, _: &mut [u8]) -> (usize, Result<(), NandError>) {
         let Some(&last) = run.source_pages.last() else { return (0, Ok(())) };
-        let source = self.block_of_programmed(last);
+        let source = self.block_of_programmed_page(last);
         let first = self.geometry.first_page(BlockId(source as u32));
         assert!(
             run.source_pages.iter().all(|ppn| (first..=last).contains(ppn)),
             "a run has one source block"
         );
-        if let Some((k, error)) = self.first_unreadable(run.source_pages, source) {
+        if let Some((k, error)) = self.first_unreadable_page(run.source_pages, source) {
             let readable = CopyRun { source_pages: &run.source_pages[..k], ..run };
             return (self.copy(readable, &mut []).0, Err(error));
         }
@@ -674,11 +683,11 @@ impl Nand for SimNand {
         Ok(())
     }
 
-    fn condemn(&mut self, block: BlockId) {
+    fn mark_program_failed(&mut self, block: BlockId) {
         self.block_states[block.index()].health = BlockHealth::Condemned;
     }
 
-    fn is_condemned(&self, block: BlockId) -> bool {
+    fn has_failed_program(&self, block: BlockId) -> bool {
         self.block_states[block.index()].health == BlockHealth::Condemned
     }
 
@@ -703,13 +712,13 @@ impl Nand for SimNand {
     }
 
     #[inline]
-    fn keeps_bytes(&self) -> bool {
-        self.retain.data_bytes
+    fn keeps_host_bytes(&self) -> bool {
+        self.retain.keeps_data_bytes
     }
 
     #[inline]
     fn keeps_bytes_of(&self, kind: PageKind) -> bool {
-        self.retain.data_bytes || !kind.is_host_data() || self.packs_bytes_of(kind)
+        self.retain.keeps_data_bytes || !kind.is_host_data() || self.packs_bytes_of(kind)
     }
 
     fn drop_metadata_bytes(&mut self, pages: &[Ppn]) {
@@ -721,11 +730,11 @@ impl Nand for SimNand {
     }
 
     #[inline]
-    fn owner(&self, ppn: Ppn) -> u32 {
+    fn oob_owner(&self, ppn: Ppn) -> u32 {
         self.page_owners.get(ppn.index())
     }
 
-    fn owners(&self, pages: &[Ppn], into: &mut Vec<Lpn>) {
+    fn oob_owners(&self, pages: &[Ppn], into: &mut Vec<Lpn>) {
         into.extend(self.page_owners.get_each(pages.iter().map(|ppn| ppn.index())).map(Lpn));
     }
 
@@ -740,7 +749,7 @@ impl Nand for SimNand {
 
     #[inline]
     fn fingerprint(&self, ppn: Ppn) -> Fingerprint {
-        if self.retain.fingerprints {
+        if self.retain.keeps_fingerprints {
             Fingerprint(self.page_fingerprints.get(ppn.index()))
         } else {
             Fingerprint::default()
@@ -763,7 +772,7 @@ impl FaultInjectable for SimNand {
     fn tear_program(&mut self, ppn: Ppn) {
         // A worn-out block refuses the program, but consumes the page too.
         let _ = self.start_program(ppn, 1);
-        self.damaged_pages.insert(ppn.0, Damage::Torn);
+        self.damaged_pages.insert(ppn.0, PageDamage::Torn);
     }
 
     fn tear_erase(&mut self, block: BlockId) {
@@ -771,7 +780,7 @@ impl FaultInjectable for SimNand {
     }
 
     fn make_uncorrectable(&mut self, ppn: Ppn) {
-        self.block_of_programmed(ppn);
-        self.damaged_pages.entry(ppn.0).or_insert(Damage::Data);
+        self.block_of_programmed_page(ppn);
+        self.damaged_pages.entry(ppn.0).or_insert(PageDamage::Data);
     }
 }

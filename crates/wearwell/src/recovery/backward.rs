@@ -34,7 +34,7 @@ use crate::mapping::{AnyMapping, DemandPagedMap, is_owner_in_oob};
 use crate::nand::{Nand, NandError, Oob, PageKind};
 use crate::operation::Cause;
 use crate::store::{FoundBlock, Stream};
-use crate::validity::{AnyValidity, RamBitmap, Validity};
+use crate::validity::{AnyValidityStore, RamBitmap, ValidityStore};
 
 /// Number of flash operations of one recovery step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -98,14 +98,14 @@ struct DataBlock {
     first_sequence: u64,
     stream: Stream,
     /// Upper bound of the sequence numbers of the block's pages, by which blocks are visited backwards in time.
-    newest_sequence_bound: u64,
+    sequence_upper_bound: u64,
     programmed_pages: u32,
 }
 
 /// One version of a translation page on flash.
 #[derive(Clone, Copy, Debug)]
 struct TranslationPageVersion {
-    generation: u64,
+    first_write_sequence: u64,
     ppn: Ppn,
 }
 
@@ -125,7 +125,7 @@ impl FlashSurvey {
     /// Returns for each block, by block number, the sequence number of the last program before the block was opened for
     /// data; `u64::MAX` if the block holds no data. The result is a table, because it is queried once per entry of a
     /// validity log.
-    fn sequences_before_opening(&self, blocks: u32) -> Vec<u64> {
+    fn sequence_before_opening_by_block(&self, blocks: u32) -> Vec<u64> {
         let mut opened_at = vec![u64::MAX; blocks as usize];
         for data in &self.data_blocks {
             opened_at[data.block.index()] = data.first_sequence - 1;
@@ -133,14 +133,14 @@ impl FlashSurvey {
         opened_at
     }
 
-    fn newest_version(&self, id: u32) -> Option<TranslationPageVersion> {
+    fn newest_translation_page(&self, id: u32) -> Option<TranslationPageVersion> {
         self.translation_page_versions.get(&id).and_then(|versions| versions.last().copied())
     }
 }
 
 /// Map changes and invalid pages that recovery finds in the newest data pages.
 #[derive(Default)]
-struct RecoveredChanges {
+struct RecoveredMapChanges {
     /// Map entries (newest first) that recovery found in data pages and that the translation pages on flash do not
     /// contain yet.
     map_entries: Vec<(Lpn, Ppn)>,
@@ -156,7 +156,7 @@ struct BackwardScanItem {
     sequence: u64,
     /// Number of pages of the block still to be visited, the current page included; `None` if the block was not read
     /// yet.
-    pages_left: Option<u32>,
+    unvisited_pages: Option<u32>,
     data_block_index: usize,
 }
 
@@ -168,7 +168,7 @@ impl<N: Nand> Ftl<N> {
         self.has_recovered_by_backward_scan = true;
         let mut steps = RecoverySteps::default();
         let survey = self.survey_flash(&mut steps)?;
-        let mut changes = RecoveredChanges::default();
+        let mut changes = RecoveredMapChanges::default();
         self.count_step_cost(&mut steps.restore_map_entries, |ftl| {
             ftl.scan_data_pages_backward(&survey, &mut changes)
         })?;
@@ -200,7 +200,7 @@ impl<N: Nand> Ftl<N> {
     /// Loads the validity bitmap that the battery saved to flash, and sets the valid counts of blocks from the bitmap.
     fn load_validity_bitmap(&mut self, survey: &FlashSurvey) -> Result<()> {
         self.validity =
-            AnyValidity::Ram(RamBitmap::load_from_flash(&mut self.store, &survey.validity_pages)?);
+            AnyValidityStore::Ram(RamBitmap::load_from_flash(&mut self.store, &survey.validity_pages)?);
         let block_pages = self.store.geometry().block_pages();
         for data in &survey.data_blocks {
             let first = self.store.geometry().first_page(data.block);
@@ -221,7 +221,7 @@ impl<N: Nand> Ftl<N> {
         })?;
         self.count_step_cost(&mut steps.rebuild_validity, |ftl| {
             ftl.survey_metadata(&mut survey, PageKind::Validity)?;
-            let opened_at = survey.sequences_before_opening(ftl.store.geometry().blocks());
+            let opened_at = survey.sequence_before_opening_by_block(ftl.store.geometry().blocks());
             let of_block = |block: BlockId| opened_at[block.index()];
             ftl.validity.recover(&mut ftl.store, &survey.validity_pages, of_block)?;
             ftl.adopt_validity_pages(&survey.validity_pages);
@@ -321,7 +321,8 @@ impl<N: Nand> Ftl<N> {
                 if kind == PageKind::Validity {
                     survey.validity_pages.push((ppn, oob));
                 } else {
-                    let version = TranslationPageVersion { generation: oob.generation, ppn };
+                    let version =
+                        TranslationPageVersion { first_write_sequence: oob.first_write_sequence, ppn };
                     survey.translation_page_versions.entry(oob.owner).or_default().push(version);
                 }
             }
@@ -331,7 +332,7 @@ impl<N: Nand> Ftl<N> {
         survey
             .translation_page_versions
             .values_mut()
-            .for_each(|versions| versions.sort_by_key(|v| (v.generation, v.ppn)));
+            .for_each(|versions| versions.sort_by_key(|v| (v.first_write_sequence, v.ppn)));
         Ok(())
     }
 
@@ -339,7 +340,7 @@ impl<N: Nand> Ftl<N> {
         let AnyMapping::Cached(cached) = &mut self.mapping else { unreachable!("the map is on flash") };
         cached.drop_ram_state();
         for &id in survey.translation_page_versions.keys() {
-            let newest = survey.newest_version(id).expect("a page that is listed has a version");
+            let newest = survey.newest_translation_page(id).expect("a page that is listed has a version");
             cached.set_translation_page_ppn(id, newest.ppn);
             self.store.adopt_valid_page(newest.ppn);
         }
@@ -360,13 +361,13 @@ impl<N: Nand> Ftl<N> {
     fn scan_data_pages_backward(
         &mut self,
         survey: &FlashSurvey,
-        changes: &mut RecoveredChanges,
+        changes: &mut RecoveredMapChanges,
     ) -> Result<()> {
-        let until = self.sequence_of_durable_changes(survey)?;
+        let until = self.sequence_of_durable_map_changes(survey)?;
         let mut heap: BinaryHeap<BackwardScanItem> = (0..survey.data_blocks.len())
             .map(|index| BackwardScanItem {
-                sequence: survey.data_blocks[index].newest_sequence_bound,
-                pages_left: None,
+                sequence: survey.data_blocks[index].sequence_upper_bound,
+                unvisited_pages: None,
                 data_block_index: index,
             })
             .collect();
@@ -376,7 +377,7 @@ impl<N: Nand> Ftl<N> {
                 break;
             }
             let first = self.store.geometry().first_page(survey.data_blocks[next.data_block_index].block);
-            let left = match next.pages_left {
+            let left = match next.unvisited_pages {
                 None => survey.data_blocks[next.data_block_index].programmed_pages,
                 Some(left) => {
                     let ppn = Ppn(first.0 + left - 1);
@@ -392,17 +393,20 @@ impl<N: Nand> Ftl<N> {
     /// Returns the sequence number up to which flash holds all map changes, and all reports that replaced page versions
     /// are invalid. The number is stored in the newest translation page that was written before the validity buffer was
     /// last written, or in the newest of all translation pages if page validity is rebuilt from the map.
-    fn sequence_of_durable_changes(&mut self, survey: &FlashSurvey) -> Result<u64> {
+    fn sequence_of_durable_map_changes(&mut self, survey: &FlashSurvey) -> Result<u64> {
         let AnyMapping::Cached(cached) = &mut self.mapping else { unreachable!("the map is on flash") };
         let pages = cached.translation_pages();
         let since =
             if self.validity.is_on_flash() { self.validity.durable_until_sequence() } else { u64::MAX };
         let of_pages = survey.translation_page_versions.iter().filter(|&(&id, _)| id < pages);
-        let versions = of_pages.flat_map(|(_, versions)| versions).filter(|v| v.generation <= since);
-        let Some(newest) = versions.max_by_key(|version| version.generation).copied() else { return Ok(0) };
+        let versions =
+            of_pages.flat_map(|(_, versions)| versions).filter(|v| v.first_write_sequence <= since);
+        let Some(newest) = versions.max_by_key(|version| version.first_write_sequence).copied() else {
+            return Ok(0);
+        };
         let until = DemandPagedMap::read_checkpoint_sequence(&mut self.store, newest.ppn)?;
         if let AnyMapping::Cached(cached) = &mut self.mapping {
-            cached.set_dirty_changed_after(until);
+            cached.set_dirty_entries_newer_than(until);
         }
         Ok(until)
     }
@@ -414,15 +418,15 @@ impl<N: Nand> Ftl<N> {
         first: Ppn,
         mut left: u32,
         index: usize,
-        changes: &mut RecoveredChanges,
+        changes: &mut RecoveredMapChanges,
     ) -> Result<Option<BackwardScanItem>> {
         while left > 0 {
             let ppn = Ppn(first.0 + left - 1);
             match self.store.probe_spare(ppn) {
                 Ok(Some(oob)) => {
                     return Ok(Some(BackwardScanItem {
-                        sequence: oob.sequence,
-                        pages_left: Some(left),
+                        sequence: oob.sequence_number,
+                        unvisited_pages: Some(left),
                         data_block_index: index,
                     }));
                 }
@@ -442,13 +446,13 @@ impl<N: Nand> Ftl<N> {
     fn register_data_block(&mut self, data: &mut DataBlock) -> Result<()> {
         let first = self.store.geometry().first_page(data.block);
         data.programmed_pages = self.store.geometry().block_pages();
-        let mut last_sequence = data.newest_sequence_bound;
-        if data.newest_sequence_bound == u64::MAX || self.store.nand().is_condemned(data.block) {
+        let mut last_sequence = data.sequence_upper_bound;
+        if data.sequence_upper_bound == u64::MAX || self.store.nand().has_failed_program(data.block) {
             data.programmed_pages = self.count_programmed_pages(first)?;
             last_sequence = self.last_sequence_in_block(first, data.programmed_pages)?;
         }
         if self.collector.options.wear.dual_pool_gap_erases > 0 {
-            data.newest_sequence_bound = last_sequence;
+            data.sequence_upper_bound = last_sequence;
         }
         let found = FoundBlock {
             kind: Some(PageKind::Data),
@@ -463,7 +467,7 @@ impl<N: Nand> Ftl<N> {
     fn last_sequence_in_block(&mut self, first: Ppn, programmed: u32) -> Result<u64> {
         for ppn in (first.0..first.0 + programmed).rev().map(Ppn) {
             if let Some(oob) = self.store.read_spare_if_readable(ppn, Cause::Recovery)? {
-                return Ok(oob.sequence);
+                return Ok(oob.sequence_number);
             }
         }
         Ok(0)
@@ -497,7 +501,7 @@ impl<N: Nand> Ftl<N> {
     fn record_data_page_version(
         &mut self,
         survey: &FlashSurvey,
-        changes: &mut RecoveredChanges,
+        changes: &mut RecoveredMapChanges,
         newest: &mut HashMap<Lpn, Ppn>,
         ppn: Ppn,
         sequence: u64,
@@ -509,14 +513,15 @@ impl<N: Nand> Ftl<N> {
         }
         newest.insert(lpn, ppn);
         let AnyMapping::Cached(cached) = &self.mapping else { unreachable!("the map is on flash") };
-        let on_flash =
-            survey.newest_version(cached.translation_page_of(lpn)).map_or(0, |version| version.generation);
+        let on_flash = survey
+            .newest_translation_page(cached.translation_page_of(lpn))
+            .map_or(0, |version| version.first_write_sequence);
         if sequence > on_flash {
             changes.map_entries.push((lpn, ppn));
         }
     }
 
-    fn restore_map_entries(&mut self, changes: &RecoveredChanges) {
+    fn restore_map_entries(&mut self, changes: &RecoveredMapChanges) {
         let AnyMapping::Cached(cached) = &mut self.mapping else { unreachable!("the map is on flash") };
         // The newest change is restored last, so that the cache evicts it last.
         changes
@@ -528,7 +533,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Executes step 4 of recovery: restores the reports that were lost with the RAM buffer of the validity store. They
     /// are the reports of pages invalidated and of blocks opened since the buffer was last written to flash.
-    fn restore_validity_buffer(&mut self, survey: &FlashSurvey, changes: &RecoveredChanges) -> Result<()> {
+    fn restore_validity_buffer(&mut self, survey: &FlashSurvey, changes: &RecoveredMapChanges) -> Result<()> {
         if !self.validity.is_on_flash() {
             return Ok(());
         }
@@ -542,13 +547,13 @@ impl<N: Nand> Ftl<N> {
         }
         for (&id, versions) in &survey.translation_page_versions {
             let AnyMapping::Cached(cached) = &self.mapping else { unreachable!("the map is on flash") };
-            let newer = versions.partition_point(|version| version.generation <= since);
+            let newer = versions.partition_point(|version| version.first_write_sequence <= since);
             if id < cached.translation_pages() && newer < versions.len() {
                 let versions = &versions[newer.saturating_sub(1)..];
                 self.invalidate_replaced_pages(id, versions, &current)?;
                 // If power is lost again before the buffer is written, the next recovery needs these versions.
                 for pair in versions.windows(2) {
-                    self.store.retain_version_again(pair[1].generation, pair[0].ppn);
+                    self.store.retain_version_again(pair[1].first_write_sequence, pair[0].ppn);
                 }
             }
         }
@@ -598,7 +603,7 @@ impl<N: Nand> Ftl<N> {
     pub(crate) fn recount_valid_pages(&mut self) -> Result<()> {
         let mut counts = self.store.programmed_and_valid_counts();
         for (&block, pages) in &mut counts {
-            if self.store.nand().is_condemned(BlockId(block)) {
+            if self.store.nand().has_failed_program(BlockId(block)) {
                 let readable = self.count_readable_pages(BlockId(block))?;
                 *pages = (readable, readable);
             }
@@ -633,7 +638,7 @@ impl<N: Nand> Ftl<N> {
     /// flash still names, although a restored cache entry replaces it, counts as valid until the translation page is
     /// written (an unidentified invalid page).
     fn rebuild_validity_bitmap(&mut self) -> Result<()> {
-        self.validity = AnyValidity::Ram(RamBitmap::new(self.store.geometry().pages()));
+        self.validity = AnyValidityStore::Ram(RamBitmap::new(self.store.geometry().pages()));
         let mut page = vec![0; self.store.geometry().page_bytes as usize];
         let AnyMapping::Cached(cached) = &mut self.mapping else { unreachable!("the map is on flash") };
         for id in 0..cached.translation_pages() {
@@ -658,7 +663,7 @@ impl<N: Nand> Ftl<N> {
 /// which counts as valid until the translation page is written.
 fn mark_mapped_page_valid<N: Nand>(
     store: &mut crate::store::Store<N>,
-    validity: &mut AnyValidity,
+    validity: &mut AnyValidityStore,
     cached: &DemandPagedMap,
     lpn: Lpn,
     ppn: Ppn,
@@ -672,12 +677,12 @@ fn mark_mapped_page_valid<N: Nand>(
 }
 
 fn data_block_from_first_oob(block: BlockId, first: &Oob) -> DataBlock {
-    let stream = if first.generation == first.sequence { Stream::Host } else { Stream::Gc };
+    let stream = if first.first_write_sequence == first.sequence_number { Stream::Host } else { Stream::Gc };
     DataBlock {
         block,
-        first_sequence: first.sequence,
+        first_sequence: first.sequence_number,
         stream,
-        newest_sequence_bound: u64::MAX,
+        sequence_upper_bound: u64::MAX,
         programmed_pages: 0,
     }
 }
@@ -689,7 +694,7 @@ fn set_sequence_bounds(blocks: &mut [DataBlock], pool_of: impl Fn(BlockId) -> u3
     for k in 1..blocks.len() {
         let (earlier, later) = (blocks[k - 1], blocks[k]);
         if pool_of(earlier.block) == pool_of(later.block) && earlier.stream == later.stream {
-            blocks[k - 1].newest_sequence_bound = later.first_sequence - 1;
+            blocks[k - 1].sequence_upper_bound = later.first_sequence - 1;
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::nand::{Nand, PageKind};
 use crate::operation::Cause;
 use crate::sharing::reverse_map::{ReverseMap, ReverseMapEntry};
 use crate::store::Stream;
-use crate::validity::{AnyValidity, RamBitmap, Validity};
+use crate::validity::{AnyValidityStore, RamBitmap, ValidityStore};
 
 mod backward;
 mod nvram_map;
@@ -43,18 +43,18 @@ pub struct RecoveryReport {
 
 /// Newest version of the page of each owner (LPN or metadata page number) that recovery has found so far: its PPN and
 /// sequence number, by owner.
-pub(crate) struct NewestVersions {
+pub(crate) struct NewestPageVersions {
     pub(crate) ppn_of_owner: Vec<Ppn>,
     sequence_of_owner: Vec<u64>,
 }
 
-impl NewestVersions {
+impl NewestPageVersions {
     pub(crate) fn new(owners: usize) -> Self {
         Self { ppn_of_owner: vec![Ppn::NONE; owners], sequence_of_owner: vec![0; owners] }
     }
 
     pub(crate) fn record_page_if_newer(&mut self, ppn: Ppn, page: FoundPage) {
-        self.record_if_newer(page.owner, ppn, page.sequence);
+        self.record_if_newer(page.owner, ppn, page.sequence_number);
     }
 
     /// Records that the page of `owner` (LPN or metadata page number) is at `place` since `sequence`, unless a version
@@ -71,25 +71,25 @@ impl NewestVersions {
 /// OOBs. Returns for each logical page whether its physical page is taken from a reverse-map entry. `programmed` holds
 /// the sequence number of each data page, by PPN.
 pub(crate) fn apply_reverse_map_entries(
-    newest: &mut NewestVersions,
+    newest: &mut NewestPageVersions,
     entries: &[ReverseMapEntry],
     programmed: &[u64],
 ) -> Vec<bool> {
     for entry in entries {
         for lpn in entry.tombstoned_lpns() {
-            newest.record_if_newer(lpn.0, Ppn::NONE, entry.sequence);
+            newest.record_if_newer(lpn.0, Ppn::NONE, entry.sequence_number);
         }
-        if let Some(place) = entry.place
-            && (1..entry.sequence).contains(&programmed[place.index()])
+        if let Some(place) = entry.bound_ppn
+            && (1..entry.sequence_number).contains(&programmed[place.index()])
         {
-            newest.record_if_newer(entry.lpn.0, place, entry.sequence);
+            newest.record_if_newer(entry.lpn.0, place, entry.sequence_number);
         }
     }
     let mut bound = vec![false; newest.ppn_of_owner.len()];
     for entry in entries {
         let lpn = entry.lpn.index();
-        bound[lpn] |=
-            entry.place == Some(newest.ppn_of_owner[lpn]) && entry.sequence == newest.sequence_of_owner[lpn];
+        bound[lpn] |= entry.bound_ppn == Some(newest.ppn_of_owner[lpn])
+            && entry.sequence_number == newest.sequence_of_owner[lpn];
     }
     bound
 }
@@ -113,12 +113,12 @@ impl<N: Nand> Ftl<N> {
                 self.save_ram_on_battery()?;
                 report.battery_programs = self.store.stats.total_programs() - before.total_programs();
                 report.battery_reads = self.store.stats.total_reads() - before.total_reads();
-                if self.has_placing_mechanism() {
+                if self.has_mechanism_that_places_content() {
                     report.mapped_pages = self.rebuild_from_translation_pages(&mut report.steps)?;
                 } else {
                     report.steps = self.rebuild_directories()?;
                 }
-                self.battery_has_saved = false;
+                self.battery_has_saved_ram = false;
             }
             Persistence::BackwardScan { writes_map_before_requests: synchronises } => {
                 report.steps = self.rebuild_by_backward_scan(synchronises)?;
@@ -147,9 +147,9 @@ impl<N: Nand> Ftl<N> {
         candidates.retain(|&ppn| !stage.is_too_old(&self.store, ppn));
         for ppn in candidates {
             let oob = self.store.read_spare(ppn, Cause::Recovery)?;
-            stage.recycler.load_after_restart(ppn, oob.fingerprint);
+            stage.recycler.load_dead_page_after_restart(ppn, oob.fingerprint);
         }
-        stage.recycler.forget_unloaded(|ppn| self.store.owner_in_oob(ppn));
+        stage.recycler.forget_unloaded_pages(|ppn| self.store.owner_in_oob(ppn));
         Ok(())
     }
 
@@ -157,12 +157,12 @@ impl<N: Nand> Ftl<N> {
     /// others. Does so only once: if power fails again during recovery, RAM holds nothing new, and what was saved is
     /// still on flash.
     fn save_ram_on_battery(&mut self) -> Result<()> {
-        if !self.battery_has_saved {
+        if !self.battery_has_saved_ram {
             self.write_back_map_on_battery()?;
             if self.battery_saves_validity_bitmap() {
                 self.retry_after_program_failure(Self::save_validity_bitmap)?;
             }
-            self.battery_has_saved = true;
+            self.battery_has_saved_ram = true;
         }
         Ok(())
     }
@@ -172,7 +172,7 @@ impl<N: Nand> Ftl<N> {
     /// state of content mechanisms, recovery has to scan all spare areas, which also rebuilds the bitmap.
     pub(crate) fn battery_saves_validity_bitmap(&self) -> bool {
         let by_battery = self.persistence == Persistence::BatteryFlush;
-        by_battery && !self.validity.is_on_flash() && !self.has_placing_mechanism()
+        by_battery && !self.validity.is_on_flash() && !self.has_mechanism_that_places_content()
     }
 
     /// Saves the bitmap of page validity to flash. Before that, makes room for the bitmap's pages and writes the map,
@@ -180,13 +180,13 @@ impl<N: Nand> Ftl<N> {
     fn save_validity_bitmap(&mut self) -> Result<()> {
         self.require_room_for_metadata(
             Stream::Validity,
-            RamBitmap::pages_of_saved_copy(self.store.geometry()),
+            RamBitmap::saved_copy_page_count(self.store.geometry()),
         )?;
         while self.mapping.has_unwritten_changes() {
             self.write_back()?;
             self.require_room_for_metadata(
                 Stream::Validity,
-                RamBitmap::pages_of_saved_copy(self.store.geometry()),
+                RamBitmap::saved_copy_page_count(self.store.geometry()),
             )?;
         }
         let Self { validity, store, .. } = self;
@@ -233,7 +233,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     fn rebuild_from_pages(&mut self, steps: &mut RecoverySteps) -> Result<u64> {
-        let mut data = NewestVersions::new(self.logical_pages as usize);
+        let mut data = NewestPageVersions::new(self.logical_pages as usize);
         self.survey_pages(steps, |ppn, page| match page.kind {
             PageKind::Data => data.record_page_if_newer(ppn, page),
             PageKind::Translation
@@ -258,17 +258,17 @@ impl<N: Nand> Ftl<N> {
     /// of their sequence numbers. A reverse-map entry is valid if the page that it names still exists and was
     /// programmed before the entry was recorded.
     fn rebuild_from_pages_and_reverse_map(&mut self, steps: &mut RecoverySteps) -> Result<u64> {
-        let mut newest = NewestVersions::new(self.logical_pages as usize);
+        let mut newest = NewestPageVersions::new(self.logical_pages as usize);
         let mut programmed = vec![0; self.store.geometry().pages() as usize];
         let mut log_pages = BTreeMap::<u32, (u64, Ppn)>::new();
         self.survey_pages(steps, |ppn, page| match page.kind {
             PageKind::Data => {
                 newest.record_page_if_newer(ppn, page);
-                programmed[ppn.index()] = page.sequence;
+                programmed[ppn.index()] = page.sequence_number;
             }
             PageKind::RemapLog => {
                 let newest = log_pages.entry(page.owner).or_insert((0, ppn));
-                *newest = (*newest).max((page.sequence, ppn));
+                *newest = (*newest).max((page.sequence_number, ppn));
             }
             PageKind::Translation
             | PageKind::Delta
@@ -283,7 +283,8 @@ impl<N: Nand> Ftl<N> {
         sharing.reverse_map.adopt_log_pages(&log_pages);
         let entries = sharing.reverse_map.recover(&mut self.store)?;
         let bound = apply_reverse_map_entries(&mut newest, &entries, &programmed);
-        self.store.continue_sequence_after(entries.iter().map(|entry| entry.sequence).max().unwrap_or(0));
+        self.store
+            .continue_sequence_after(entries.iter().map(|entry| entry.sequence_number).max().unwrap_or(0));
         let mapped = self.restore_shared_map(&newest, &bound);
         self.mark_superseded_entries(&entries);
         for (id, ppn) in log_pages {
@@ -296,8 +297,8 @@ impl<N: Nand> Ftl<N> {
 
     /// Sets map, reference counts, page validity and bind marks (LPNs that need a reverse-map entry) from the newest
     /// versions that recovery found. Returns the number of mapped pages.
-    fn restore_shared_map(&mut self, newest: &NewestVersions, bound: &[bool]) -> u64 {
-        self.validity = AnyValidity::Ram(RamBitmap::new(self.store.geometry().pages()));
+    fn restore_shared_map(&mut self, newest: &NewestPageVersions, bound: &[bool]) -> u64 {
+        self.validity = AnyValidityStore::Ram(RamBitmap::new(self.store.geometry().pages()));
         let Self { mapping, sharing, validity, store, .. } = self;
         let (AnyMapping::Flat(flat), Some(sharing)) = (mapping, sharing) else {
             unreachable!("sharing runs on a flat map")
@@ -329,18 +330,18 @@ impl<N: Nand> Ftl<N> {
             .copied()
             .collect::<Vec<_>>()
         {
-            if let Some(place) = entry.place {
+            if let Some(place) = entry.bound_ppn {
                 sharing.reverse_map.mark_bind_superseded(store, entry.lpn, place);
             }
         }
     }
 
     fn rebuild_from_translation_pages(&mut self, steps: &mut RecoverySteps) -> Result<u64> {
-        let mut newest = NewestVersions::new(self.mapping.metadata_pages() as usize);
+        let mut newest = NewestPageVersions::new(self.mapping.metadata_pages() as usize);
         let mut delta_pages = Vec::new();
         self.survey_pages(steps, |ppn, page| match page.kind {
             PageKind::Translation => newest.record_page_if_newer(ppn, page),
-            PageKind::Delta => delta_pages.push((page.sequence, ppn)),
+            PageKind::Delta => delta_pages.push((page.sequence_number, ppn)),
             PageKind::Data
             | PageKind::Chunk
             | PageKind::RemapLog
@@ -404,7 +405,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Marks the physical pages `places` of all mapped logical pages as valid, and returns their number.
     pub(crate) fn mark_valid_pages(&mut self, places: impl Iterator<Item = Ppn>) -> u64 {
-        self.validity = AnyValidity::Ram(RamBitmap::new(self.store.geometry().pages()));
+        self.validity = AnyValidityStore::Ram(RamBitmap::new(self.store.geometry().pages()));
         let mut mapped = 0;
         for ppn in places {
             self.validity.mark_valid(ppn);
@@ -421,7 +422,7 @@ mod tests {
     use crate::address::Lpn;
     use crate::content::dedup::DedupOptions;
     use crate::content::recycle::RecycleOptions;
-    use crate::data::{Content, Descriptor, Fingerprint, mix_bits};
+    use crate::data::{Content, ContentDescriptor, Fingerprint, mix_bits};
     use crate::design::{
         DeltaDesign, Parts, RecycleDesign, WearwellOptions, delta, delta_with_journal, integrated, wearwell,
     };
@@ -432,8 +433,8 @@ mod tests {
 
     const LOGICAL_PAGES: u32 = 480;
     const DELTA_DESIGN: DeltaDesign = DeltaDesign {
-        heat_entries: Some(64),
-        hot_accesses: 2,
+        heat_table_entries: Some(64),
+        hot_access_threshold: 2,
         temp_buffer_pages: 1,
         max_delta_ratio: 1.0,
         cold_scan_interval_writes: 64,
@@ -490,14 +491,14 @@ mod tests {
                 held[at] = None;
             }
             1 => {
-                let mut page = ftl.blank_page();
+                let mut page = ftl.zero_page_bytes();
                 ftl.read(lpn, &mut page).expect("a healthy medium reads");
             }
             _ => {
                 let content = Fingerprint(1 + (draw >> 44) % 2000);
                 let sizes = mix_bits(content.0);
                 let (compressed_bytes, delta_bytes) = (500 + sizes % 3000, 30 + (sizes >> 32) % 1500);
-                let descriptor = Descriptor {
+                let descriptor = ContentDescriptor {
                     fingerprint: content,
                     compressed_bytes: compressed_bytes as u16,
                     delta_bytes: delta_bytes as u16,
@@ -512,7 +513,7 @@ mod tests {
     /// then refused the map or, of deltas, took the version before the delta for the newest.
     #[test]
     fn pages_stored_as_content_descriptors_survive_a_power_loss() {
-        let without_bytes = RetainedFields { data_bytes: false, ..RetainedFields::ALL };
+        let without_bytes = RetainedFields { keeps_data_bytes: false, ..RetainedFields::ALL };
         for (name, parts) in delta_and_chunk_designs() {
             assert!(parts.recovery_reads_packed_pages(), "{name}");
             let recovered = [without_bytes, RetainedFields::ALL].map(|retain| {

@@ -21,7 +21,7 @@ use rustc_hash::FxBuildHasher;
 use super::RecoverySteps;
 use crate::address::{Address, BlockId, Lpn, Ppn, Unit, is_flash_page};
 use crate::content::compress::CHUNK_MEMBERS;
-use crate::content::compress::directory::{ChunkDirectory, DIRECTORY_BYTES, RecoveredChunks};
+use crate::content::compress::directory::{CHUNK_DIRECTORY_BYTES, ChunkDirectory, RecoveredChunks};
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
 use crate::mapping::{AnyMapping, DemandPagedMap};
@@ -29,7 +29,7 @@ use crate::nand::{Nand, PageKind};
 use crate::operation::Cause;
 use crate::store::BlockState;
 use crate::tables::PageSet;
-use crate::validity::{AnyValidity, RamBitmap, Validity};
+use crate::validity::{AnyValidityStore, RamBitmap, ValidityStore};
 
 /// Pages that recovery found by reading the OOB of every flash page, by kind.
 struct ScannedPages {
@@ -46,7 +46,7 @@ struct ScannedPages {
 }
 
 /// Physical page (PPN) of each logical page; logical pages without one have no entry.
-type PageOfLpn = HashMap<Lpn, Ppn, FxBuildHasher>;
+type PpnOfLpn = HashMap<Lpn, Ppn, FxBuildHasher>;
 
 impl<N: Nand> Ftl<N> {
     pub(crate) fn rebuild_from_nvram_map(&mut self, steps: &mut RecoverySteps) -> Result<u64> {
@@ -55,8 +55,9 @@ impl<N: Nand> Ftl<N> {
         self.count_step_cost(&mut steps.rebuild_validity, |ftl| {
             ftl.reload_validity(&scanned.validity_pages)
         })?;
-        let bitmap = AnyValidity::Ram(RamBitmap::new(self.store.geometry().pages()));
-        let on_flash = Some(std::mem::replace(&mut self.validity, bitmap)).filter(AnyValidity::is_on_flash);
+        let bitmap = AnyValidityStore::Ram(RamBitmap::new(self.store.geometry().pages()));
+        let on_flash =
+            Some(std::mem::replace(&mut self.validity, bitmap)).filter(AnyValidityStore::is_on_flash);
         if let Some(stage) = &mut self.recycle {
             stage.recycler.clear_all_state();
         }
@@ -64,7 +65,7 @@ impl<N: Nand> Ftl<N> {
             sharing.drop_ram_state();
             sharing.clear_reverse_map(&self.store)?;
         }
-        self.rebuild_chunks(&scanned.chunk_pages)?;
+        self.rebuild_chunk_directory(&scanned.chunk_pages)?;
         let (mapped, bases) = self.adopt_mapped_pages(&scanned.data_pages)?;
         if let Some(stage) = &mut self.delta {
             stage.reset_after_power_loss(&self.store);
@@ -83,7 +84,7 @@ impl<N: Nand> Ftl<N> {
         for &ppn in pages {
             found.extend(self.store.probe_spare(ppn)?.map(|oob| (ppn, oob)));
         }
-        let opened_at = self.sequences_before_opening();
+        let opened_at = self.sequence_before_opening_by_block();
         let of_block = |block: BlockId| opened_at[block.index()];
         self.validity.recover(&mut self.store, &found, of_block)?;
         self.adopt_validity_pages(&found);
@@ -92,7 +93,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns for each block, by block number, the sequence number of the last program before the block was opened for
     /// data; `u64::MAX` if the block holds no data.
-    fn sequences_before_opening(&self) -> Vec<u64> {
+    fn sequence_before_opening_by_block(&self) -> Vec<u64> {
         let blocks = self.store.blocks();
         let is_in_use = |block| matches!(blocks.state(block), BlockState::Open | BlockState::Closed);
         let is_data = |block| is_in_use(block) && blocks.kind(block) == PageKind::Data;
@@ -102,9 +103,9 @@ impl<N: Nand> Ftl<N> {
 
     /// Corrects the page validity stored on flash to `derived`, the validity that follows from the recovered map:
     /// reports blocks opened, pages invalidated and pages revived since the validity buffer was last written.
-    fn correct_validity(&mut self, derived: &AnyValidity) -> Result<()> {
+    fn correct_validity(&mut self, derived: &AnyValidityStore) -> Result<()> {
         let since = self.validity.durable_until_sequence();
-        for (block, opened_at) in (0..).map(BlockId).zip(self.sequences_before_opening()) {
+        for (block, opened_at) in (0..).map(BlockId).zip(self.sequence_before_opening_by_block()) {
             if opened_at != u64::MAX && opened_at >= since {
                 self.validity.record_block_opened(block);
             }
@@ -141,11 +142,11 @@ impl<N: Nand> Ftl<N> {
         };
         self.survey_pages(steps, |ppn, page| match page.kind {
             PageKind::Data => scanned.data_pages.insert(ppn),
-            PageKind::Delta => scanned.delta_pages.push((page.sequence, ppn)),
-            PageKind::Chunk => scanned.chunk_pages.push((page.sequence, ppn, page.owner)),
+            PageKind::Delta => scanned.delta_pages.push((page.sequence_number, ppn)),
+            PageKind::Chunk => scanned.chunk_pages.push((page.sequence_number, ppn, page.owner)),
             PageKind::Translation => {
                 let newest = scanned.newest_translation_pages.entry(page.owner).or_insert((0, ppn));
-                *newest = (*newest).max((page.sequence, ppn));
+                *newest = (*newest).max((page.sequence_number, ppn));
             }
             PageKind::Validity => scanned.validity_pages.push(ppn),
             // Designs with the map in NVRAM have no pages of these kinds; garbage collection will erase them.
@@ -182,7 +183,10 @@ impl<N: Nand> Ftl<N> {
 
     /// Calls `visit` for every mapped logical page in the order of LPNs, with its unit (physical page or member of a
     /// compressed chunk). Reads the whole map if it is on flash.
-    fn for_each_mapped(&mut self, mut visit: impl FnMut(&mut Self, Lpn, Unit) -> Result<()>) -> Result<()> {
+    fn for_each_mapped_lpn(
+        &mut self,
+        mut visit: impl FnMut(&mut Self, Lpn, Unit) -> Result<()>,
+    ) -> Result<()> {
         if let AnyMapping::Flat(_) = &self.mapping {
             return (0..self.logical_pages).map(Lpn).try_for_each(|lpn| {
                 let place = self.mapping.lookup_in_ram(lpn);
@@ -213,12 +217,12 @@ impl<N: Nand> Ftl<N> {
 
     /// Rebuilds the directory of the compressed chunks to which the map refers, from the spare areas of the chunk pages
     /// `pages`.
-    fn rebuild_chunks(&mut self, pages: &[(u64, Ppn, u32)]) -> Result<()> {
+    fn rebuild_chunk_directory(&mut self, pages: &[(u64, Ppn, u32)]) -> Result<()> {
         if self.chunks.is_none() {
             return Ok(());
         }
         let page_bytes = self.store.geometry().page_bytes as usize;
-        let mut bytes = vec![0; page_bytes + DIRECTORY_BYTES];
+        let mut bytes = vec![0; page_bytes + CHUNK_DIRECTORY_BYTES];
         let mut found = RecoveredChunks::default();
         for &(sequence, ppn, number) in pages {
             match self.store.read(ppn, &mut bytes, Cause::Recovery) {
@@ -237,7 +241,7 @@ impl<N: Nand> Ftl<N> {
             }
         }
         let (mut members, pages) = (Vec::new(), self.store.geometry().pages());
-        self.for_each_mapped(|_, _, unit| {
+        self.for_each_mapped_lpn(|_, _, unit| {
             members.extend(Some(unit).filter(|&unit| !is_flash_page(unit, pages)));
             Ok(())
         })?;
@@ -252,10 +256,10 @@ impl<N: Nand> Ftl<N> {
 
     /// Rebuilds page validity, reference counts and referrers of all mapped logical pages. Returns the number of mapped
     /// logical pages and, if the design has deltas, the physical page of each, which is its base page.
-    fn adopt_mapped_pages(&mut self, data: &PageSet) -> Result<(u64, PageOfLpn)> {
-        let (mut mapped, mut bases) = (0, PageOfLpn::default());
+    fn adopt_mapped_pages(&mut self, data: &PageSet) -> Result<(u64, PpnOfLpn)> {
+        let (mut mapped, mut bases) = (0, PpnOfLpn::default());
         let mut members = std::collections::BTreeSet::new();
-        self.for_each_mapped(|ftl, lpn, unit| {
+        self.for_each_mapped_lpn(|ftl, lpn, unit| {
             mapped += 1;
             let is_first = if is_flash_page(unit, ftl.store.geometry().pages()) {
                 require_data_page(lpn, unit, data)?;

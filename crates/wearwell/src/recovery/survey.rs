@@ -8,7 +8,7 @@
 
 use super::{Ftl, RecoverySteps};
 use crate::address::{BlockId, Ppn};
-use crate::design::BlockSurvey;
+use crate::design::RecoveryBlockScan;
 use crate::error::{Error, Result};
 use crate::nand::{Nand, NandError, Oob, PageKind};
 use crate::store::{FoundBlock, HeadPage, HeadReadResult};
@@ -18,20 +18,20 @@ use crate::store::{FoundBlock, HeadPage, HeadReadResult};
 pub(crate) struct FoundPage {
     pub(crate) kind: PageKind,
     pub(crate) owner: u32,
-    pub(crate) sequence: u64,
+    pub(crate) sequence_number: u64,
 }
 
 impl From<Oob> for FoundPage {
     fn from(oob: Oob) -> Self {
-        Self { kind: oob.kind, owner: oob.owner, sequence: oob.sequence }
+        Self { kind: oob.kind, owner: oob.owner, sequence_number: oob.sequence_number }
     }
 }
 
 impl<N: Nand> Ftl<N> {
     /// Sets which pages each later recovery of the device reads: the spare area of every page, or head and tail pages.
     /// A device without head and tail pages supports only the first. Recovery finds the same state either way.
-    pub fn set_block_survey(&mut self, survey: BlockSurvey) {
-        self.block_survey = survey;
+    pub fn set_recovery_block_scan(&mut self, survey: RecoveryBlockScan) {
+        self.recovery_block_scan = survey;
     }
 
     /// Calls `page` for every readable page of data or metadata on the medium, registers the state of every block, and
@@ -42,14 +42,14 @@ impl<N: Nand> Ftl<N> {
         mut page: impl FnMut(Ppn, FoundPage),
     ) -> Result<()> {
         self.store.drop_ram_state();
-        match self.block_survey {
-            BlockSurvey::OobScan => {
+        match self.recovery_block_scan {
+            RecoveryBlockScan::OobScan => {
                 for block in (0..self.store.geometry().blocks()).map(BlockId) {
                     let found = self.scan_good_block(block, &mut page)?;
                     self.register_found_block(block, found)?;
                 }
             }
-            BlockSurvey::HeadTail => self.survey_heads_and_tails(steps, &mut page)?,
+            RecoveryBlockScan::HeadTail => self.survey_heads_and_tails(steps, &mut page)?,
         }
         self.store.give_emptier_open_block_to_gc();
         let policy = self.collector.options.policy;
@@ -106,9 +106,12 @@ impl<N: Nand> Ftl<N> {
     ) -> Result<Option<FoundBlock>> {
         let Some(tail) = self.store.read_tail_pages(head)? else { return Ok(None) };
         for entry in &tail.entries {
-            page(entry.ppn, FoundPage { kind: head.kind, owner: entry.owner, sequence: entry.sequence });
+            page(
+                entry.ppn,
+                FoundPage { kind: head.kind, owner: entry.owner, sequence_number: entry.sequence_number },
+            );
         }
-        let sequences = tail.entries.iter().map(|entry| entry.sequence);
+        let sequences = tail.entries.iter().map(|entry| entry.sequence_number);
         Ok(Some(FoundBlock {
             kind: Some(head.kind),
             programmed_pages: self.store.geometry().block_pages(),
@@ -156,9 +159,9 @@ impl<N: Nand> Ftl<N> {
                     };
                     found.kind = of_pages.or(found.kind);
                     if found.first_sequence == 0 {
-                        found.first_sequence = oob.sequence;
+                        found.first_sequence = oob.sequence_number;
                     }
-                    found.last_sequence = found.last_sequence.max(oob.sequence);
+                    found.last_sequence = found.last_sequence.max(oob.sequence_number);
                     page(ppn, oob);
                 }
                 Err(Error::Nand(NandError::Uncorrectable(_))) => {}
@@ -171,7 +174,7 @@ impl<N: Nand> Ftl<N> {
 }
 
 fn report_unless_head_or_tail(ppn: Ppn, oob: Oob, page: &mut impl FnMut(Ppn, FoundPage)) {
-    if !oob.kind.describes_block() {
+    if !oob.kind.is_head_or_tail() {
         page(ppn, oob.into());
     }
 }

@@ -93,7 +93,7 @@ impl ReferenceCounts {
     /// Moves the reference count of the unit (physical page or chunk member) `from` to the unit `to`, after GC moved
     /// the content.
     #[inline]
-    pub fn move_count(&mut self, from: Unit, to: Unit) {
+    pub fn move_reference_count(&mut self, from: Unit, to: Unit) {
         let extra = self.referrers_beyond_first(from);
         if extra > 0 {
             self.set_extra_referrers(from, 0);

@@ -23,7 +23,7 @@ use crate::mapping::AnyMapping;
 use crate::nand::Nand;
 use crate::sharing::counts::{ReferenceCountForm, ReferenceCounts};
 use crate::sharing::reverse_map::{
-    AnyReverseMap, EntryLayout, EntryLiveness, RemapCommand, ReverseMap, ReverseMapEntry, ReverseMapPart,
+    AnyReverseMap, EntryLayout, EntryLiveness, RemapCommand, ReverseMap, ReverseMapEntry, ReverseMapKind,
 };
 use crate::store::Store;
 use crate::tables::PageSet;
@@ -33,7 +33,7 @@ use crate::tables::prefetch::pull_into_cache;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SharingDesign {
     /// Kind of reverse map, which records the logical pages that refer to a physical page.
-    pub reverse_map: ReverseMapPart,
+    pub reverse_map: ReverseMapKind,
     /// Form of the reference counts, the number of logical pages that refer to a physical page.
     pub reference_counts: ReferenceCountForm,
     /// In-line deduplication of host writes; `None` means that only the host's remap command makes logical pages share
@@ -41,12 +41,12 @@ pub struct SharingDesign {
     pub dedup: Option<DedupOptions>,
     /// Whether a remap command of several pages is atomic, for which reverse-map entries take 24 bytes (Remap-SSD,
     /// section 4.3).
-    pub atomic_commands: bool,
+    pub atomic_remap_commands: bool,
 }
 
 impl SharingDesign {
     fn entry_layout(&self) -> EntryLayout {
-        if self.atomic_commands { EntryLayout::WithCommand } else { EntryLayout::Single }
+        if self.atomic_remap_commands { EntryLayout::WithCommand } else { EntryLayout::Single }
     }
 }
 
@@ -82,7 +82,7 @@ impl Sharing {
             // Without a reverse map no page can be bound, so there is no content index.
             content_index: design
                 .dedup
-                .filter(|_| design.reverse_map != ReverseMapPart::OobOnly)
+                .filter(|_| design.reverse_map != ReverseMapKind::OobOnly)
                 .map(|dedup| ContentIndex::new(dedup.capacity_entries, logical_pages)),
             is_deduplication_on: true,
             design,
@@ -94,8 +94,8 @@ impl Sharing {
 
     /// Whether this design can bind logical pages to stored content (map them without a program). `false` if the OOB
     /// alone tells which logical page a page belongs to.
-    pub(crate) fn can_bind(&self) -> bool {
-        self.design.reverse_map != ReverseMapPart::OobOnly
+    pub(crate) fn can_map_without_program(&self) -> bool {
+        self.design.reverse_map != ReverseMapKind::OobOnly
     }
 
     #[inline]
@@ -205,16 +205,19 @@ impl Sharing {
         io.stats.largest_referrer_scan_bytes = io.stats.largest_referrer_scan_bytes.max(scanned);
         // Of several entries for one logical page and place only the newest binds. An older one may still be the
         // tombstone of its source.
-        entries.sort_by_key(|entry| (entry.place.map(|ppn| ppn.0), entry.lpn.0, u64::MAX - entry.sequence));
+        entries.sort_by_key(|entry| {
+            (entry.bound_ppn.map(|ppn| ppn.0), entry.lpn.0, u64::MAX - entry.sequence_number)
+        });
         let mut newest = None;
         let rests = entries.iter().filter_map(|&entry| {
             let need = self.liveness_of(mapping, &entry);
-            let is_newest = newest.replace((entry.place, entry.lpn)) != Some((entry.place, entry.lpn));
+            let is_newest =
+                newest.replace((entry.bound_ppn, entry.lpn)) != Some((entry.bound_ppn, entry.lpn));
             EntryLiveness { is_bind_live: need.is_bind_live && is_newest, ..need }.live_part_of(entry)
         });
         // Entries that remain: with a place, current binds; without, tombstones that must be recorded again.
         let mut rests: Vec<ReverseMapEntry> = rests.collect();
-        rests.sort_by_key(|entry| (entry.place.map(|ppn| ppn.0), entry.lpn.0));
+        rests.sort_by_key(|entry| (entry.bound_ppn.map(|ppn| ppn.0), entry.lpn.0));
         entries.clear();
         entries.extend(rests);
         self.victim_entries = entries;
@@ -225,8 +228,9 @@ impl Sharing {
     /// in the OOB, if that page is still mapped to `ppn`: then the reverse map has fewer entries for `ppn` than logical
     /// pages are mapped to it. Otherwise it is the LPN of the first reverse-map entry for `ppn`.
     pub(crate) fn any_referrer(&self, ppn: Ppn, spare_owner: Lpn) -> Lpn {
-        let from = self.victim_entries.partition_point(|entry| entry.place.is_none_or(|place| place < ppn));
-        let binders = self.victim_entries[from..].iter().take_while(|entry| entry.place == Some(ppn));
+        let from =
+            self.victim_entries.partition_point(|entry| entry.bound_ppn.is_none_or(|place| place < ppn));
+        let binders = self.victim_entries[from..].iter().take_while(|entry| entry.bound_ppn == Some(ppn));
         let mut binders = binders.peekable();
         match binders.peek().map(|entry| entry.lpn) {
             Some(binder)
@@ -275,7 +279,7 @@ impl Sharing {
         is_first: bool,
     ) -> Result<bool> {
         if !is_first {
-            if !self.can_bind() || !self.reference_counts.can_add_referrer(unit) {
+            if !self.can_map_without_program() || !self.reference_counts.can_add_referrer(unit) {
                 return Ok(false);
             }
             self.reference_counts.add_referrer(unit);
@@ -283,11 +287,16 @@ impl Sharing {
         if lpn == writer {
             return Ok(true);
         }
-        if !self.can_bind() {
+        if !self.can_map_without_program() {
             return Ok(false);
         }
-        let sequence = store.next_sequence();
-        let entry = ReverseMapEntry { lpn, place: Some(Ppn(unit.0)), source: None, sequence };
+        let sequence = store.take_next_sequence_number();
+        let entry = ReverseMapEntry {
+            lpn,
+            bound_ppn: Some(Ppn(unit.0)),
+            source_or_last_lpn: None,
+            sequence_number: sequence,
+        };
         self.record_entry(mapping, store, entry)?;
         self.mark_bound(lpn);
         Ok(true)
@@ -314,10 +323,10 @@ pub(crate) fn entry_liveness(
     let AnyMapping::Flat(map) = mapping else {
         return EntryLiveness { is_bind_live: true, is_tombstone_needed: false };
     };
-    let bind = entry.place.is_some_and(|place| {
+    let bind = entry.bound_ppn.is_some_and(|place| {
         bound.contains(Ppn(entry.lpn.0)) && map.get(entry.lpn) == Some(Unit::from(place))
     });
     let tombstone =
-        entry.sequence > oldest_evidence && entry.tombstoned_lpns().any(|lpn| map.get(lpn).is_none());
+        entry.sequence_number > oldest_evidence && entry.tombstoned_lpns().any(|lpn| map.get(lpn).is_none());
     EntryLiveness { is_bind_live: bind, is_tombstone_needed: tombstone }
 }

@@ -77,7 +77,7 @@ struct VictimCandidates {
     /// Valid counts whose lists of GC candidates a scan has filled: these lists are in the order of block numbers, not
     /// in the order in which the counts fell.
     unsorted_valid_counts: Range<u16>,
-    list_entries: u32,
+    candidate_list_entries: u32,
 }
 
 impl VictimCandidates {
@@ -88,7 +88,7 @@ impl VictimCandidates {
         }
         self.lists_by_valid_count[valid as usize].push_back(block);
         self.lowest_nonempty_list = self.lowest_nonempty_list.min(valid);
-        self.list_entries += 1;
+        self.candidate_list_entries += 1;
     }
 
     /// Lowers the maximum valid count of the blocks on the lists of GC candidates to `limit`, and empties the lists of
@@ -100,14 +100,14 @@ impl VictimCandidates {
         }
         self.max_listed_valid_count = limit;
         for list in self.lists_by_valid_count.iter_mut().skip(limit as usize + 1) {
-            self.list_entries -= list.len() as u32;
+            self.candidate_list_entries -= list.len() as u32;
             list.clear();
         }
     }
 
     fn clear(&mut self) {
         self.lists_by_valid_count.iter_mut().for_each(VecDeque::clear);
-        self.list_entries = 0;
+        self.candidate_list_entries = 0;
     }
 }
 
@@ -116,7 +116,7 @@ const SCAN_CHUNK_BLOCKS: usize = 64;
 
 /// Returns for each block its valid page count if it is closed, otherwise `u16::MAX`, which is more pages than a block
 /// can have.
-fn closed_valid_counts(state: &[BlockState], valid: &[u16]) -> impl Iterator<Item = u16> {
+fn valid_counts_of_closed_blocks(state: &[BlockState], valid: &[u16]) -> impl Iterator<Item = u16> {
     state.iter().zip(valid).map(|(&state, &valid)| if state == BlockState::Closed { valid } else { u16::MAX })
 }
 
@@ -125,7 +125,7 @@ fn closed_valid_counts(state: &[BlockState], valid: &[u16]) -> impl Iterator<Ite
 #[derive(Clone, Debug)]
 pub struct BlockTable {
     block_pages: u16,
-    pools: u32,
+    allocation_pools: u32,
     block_states: Vec<BlockState>,
     page_kinds: Vec<PageKind>,
     valid_counts: Vec<u16>,
@@ -135,7 +135,7 @@ pub struct BlockTable {
     candidates_by_pool: Vec<VictimCandidates>,
     /// Upper bound, over all pools (sets of planes), of the valid counts of the blocks on the lists of GC candidates. A
     /// block whose valid count falls but stays greater, as is usual, changes no list, so one comparison suffices.
-    highest_candidate_limit: u16,
+    max_candidate_valid_count: u16,
     tie_break: GreedyTieBreak,
     /// Whether metadata blocks become candidates of garbage collection only when they have no valid page.
     excludes_nonempty_metadata: bool,
@@ -149,19 +149,19 @@ pub struct BlockTable {
 }
 
 impl BlockTable {
-    pub(super) fn new(blocks: u32, block_pages: u32, pools: u32) -> Self {
+    pub(super) fn new(blocks: u32, block_pages: u32, allocation_pools: u32) -> Self {
         let blocks = blocks as usize;
         Self {
             block_pages: block_pages as u16,
-            pools,
+            allocation_pools,
             block_states: vec![BlockState::Free; blocks],
             page_kinds: vec![PageKind::Data; blocks],
             valid_counts: vec![0; blocks],
             opened_at_sequence: vec![0; blocks],
             closed_at_sequence: vec![0; blocks],
             tie_break: GreedyTieBreak::default(),
-            candidates_by_pool: vec![VictimCandidates::default(); pools as usize],
-            highest_candidate_limit: 0,
+            candidates_by_pool: vec![VictimCandidates::default(); allocation_pools as usize],
+            max_candidate_valid_count: 0,
             excludes_nonempty_metadata: false,
             metadata_blocks: 0,
             closing_order: Vec::new(),
@@ -187,13 +187,13 @@ impl BlockTable {
 
     /// Returns the number of pools (sets of planes) into which the blocks are divided: block `b` belongs to pool `b %
     /// pools`.
-    pub fn pools(&self) -> u32 {
-        self.pools
+    pub fn allocation_pools(&self) -> u32 {
+        self.allocation_pools
     }
 
     /// Returns the blocks of a pool (set of planes that share their blocks).
     pub fn blocks_of_pool(&self, pool: u32) -> impl Iterator<Item = BlockId> + use<> {
-        (pool..self.block_states.len() as u32).step_by(self.pools as usize).map(BlockId)
+        (pool..self.block_states.len() as u32).step_by(self.allocation_pools as usize).map(BlockId)
     }
 
     /// Returns the state of a block: free, open, closed, erasing or retired.
@@ -290,7 +290,7 @@ impl BlockTable {
             return;
         }
         self.excludes_nonempty_metadata = spares;
-        (0..self.pools).for_each(|pool| self.rebuild_candidates(pool));
+        (0..self.allocation_pools).for_each(|pool| self.rebuild_candidates(pool));
     }
 
     /// Returns the number of open or closed blocks that hold metadata.
@@ -330,7 +330,7 @@ impl BlockTable {
     /// Starts (`track`) or stops tracking the order in which blocks are closed, for FIFO cleaning.
     pub(crate) fn track_closing_order(&mut self, track: bool) {
         self.closing_order.clear();
-        for pool in (0..self.pools).filter(|_| track) {
+        for pool in (0..self.allocation_pools).filter(|_| track) {
             let mut closed = self.closed_blocks_by_valid_count(pool);
             closed.sort_by_key(|&block| self.closed_at_sequence(block));
             self.closing_order.push(closed.into_iter().map(|b| (b, self.closed_at_sequence(b))).collect());
@@ -382,14 +382,14 @@ impl BlockTable {
         let valid = &mut self.valid_counts[block.index()];
         assert!(*valid as u32 >= count, "block {block} has fewer than {count} valid pages to discard");
         *valid -= count as u16;
-        if *valid <= self.highest_candidate_limit {
+        if *valid <= self.max_candidate_valid_count {
             self.add_to_candidate_list(block);
         }
     }
 
     #[inline]
     fn pool_of(&self, block: BlockId) -> u32 {
-        if self.pools == 1 { 0 } else { block.0 % self.pools }
+        if self.allocation_pools == 1 { 0 } else { block.0 % self.allocation_pools }
     }
 
     fn add_to_candidate_list(&mut self, block: BlockId) {
@@ -403,7 +403,9 @@ impl BlockTable {
         let candidates = &mut self.candidates_by_pool[pool as usize];
         candidates.push_candidate(block, valid);
         // Blocks whose valid counts rise and fall leave obsolete entries on the lists; a rebuild bounds their number.
-        if candidates.list_entries > 4 * (self.block_states.len() as u32 / self.pools) + 64 {
+        if candidates.candidate_list_entries
+            > 4 * (self.block_states.len() as u32 / self.allocation_pools) + 64
+        {
             self.rebuild_candidates(pool);
         }
     }
@@ -422,7 +424,7 @@ impl BlockTable {
         candidates.max_listed_valid_count = limit;
         candidates.lowest_nonempty_list = limit;
         candidates.unsorted_valid_counts = 0..limit + 1;
-        self.highest_candidate_limit = self.highest_candidate_limit.max(limit);
+        self.max_candidate_valid_count = self.max_candidate_valid_count.max(limit);
         let candidates = &mut self.candidates_by_pool[pool as usize];
         for block in found {
             candidates.push_candidate(block, self.valid_counts[block.index()]);
@@ -433,18 +435,18 @@ impl BlockTable {
     /// no candidate. Called once in a few victims under skewed writes, so for a device of one pool the loops are
     /// written for vector instructions, which saves 30 % of the time of a simulation of zipf writes.
     fn fewest_valid_pages(&self, pool: u32) -> Option<u16> {
-        if self.pools > 1 || self.excludes_nonempty_metadata {
+        if self.allocation_pools > 1 || self.excludes_nonempty_metadata {
             let candidates = self.blocks_of_pool(pool).filter(|&block| self.is_gc_candidate(block));
             return candidates.map(|block| self.valid_counts[block.index()]).min();
         }
-        let least = closed_valid_counts(&self.block_states, &self.valid_counts).min();
+        let least = valid_counts_of_closed_blocks(&self.block_states, &self.valid_counts).min();
         least.filter(|&least| least < u16::MAX)
     }
 
     /// Appends to `found` the GC candidates of `pool` (set of planes) with at most `limit` valid pages, in order of
     /// their block numbers.
     fn collect_candidates_up_to(&self, pool: u32, limit: u16, found: &mut Vec<BlockId>) {
-        if self.pools > 1 || self.excludes_nonempty_metadata {
+        if self.allocation_pools > 1 || self.excludes_nonempty_metadata {
             let candidates = self.blocks_of_pool(pool).filter(|&block| self.is_gc_candidate(block));
             return found.extend(candidates.filter(|block| self.valid_counts[block.index()] <= limit));
         }
@@ -452,9 +454,10 @@ impl BlockTable {
             .step_by(SCAN_CHUNK_BLOCKS)
             .zip(self.block_states.chunks(SCAN_CHUNK_BLOCKS).zip(self.valid_counts.chunks(SCAN_CHUNK_BLOCKS)))
         {
-            if closed_valid_counts(state, valid).min().is_some_and(|least| least <= limit) {
-                let blocks =
-                    (first..).zip(closed_valid_counts(state, valid)).filter(|&(_, count)| count <= limit);
+            if valid_counts_of_closed_blocks(state, valid).min().is_some_and(|least| least <= limit) {
+                let blocks = (first..)
+                    .zip(valid_counts_of_closed_blocks(state, valid))
+                    .filter(|&(_, count)| count <= limit);
                 found.extend(blocks.map(|(block, _)| BlockId(block)));
             }
         }
@@ -492,7 +495,7 @@ impl BlockTable {
             {
                 let before = list.len();
                 list.retain(|block| valid[block.index()] == candidates.lowest_nonempty_list);
-                candidates.list_entries -= (before - list.len()) as u32;
+                candidates.candidate_list_entries -= (before - list.len()) as u32;
                 list.make_contiguous().sort_unstable_by_key(|block| closed_at[block.index()]);
                 candidates.unsorted_valid_counts.start = candidates.lowest_nonempty_list + 1;
             }
@@ -509,7 +512,7 @@ impl BlockTable {
                     GreedyTieBreak::Newest => list.pop_back(),
                     GreedyTieBreak::Oldest => list.pop_front(),
                 };
-                candidates.list_entries -= 1;
+                candidates.candidate_list_entries -= 1;
             }
             candidates.lowest_nonempty_list += 1;
         }
@@ -527,7 +530,7 @@ impl BlockTable {
 
     /// Returns the number of blocks in each [`BlockState`], in the order of [`BlockState::ALL`], by counting all
     /// blocks. For audits.
-    pub fn blocks_by_state(&self) -> [u32; 5] {
+    pub fn block_counts_by_state(&self) -> [u32; 5] {
         let mut census = [0; 5];
         self.block_states.iter().for_each(|&state| census[state as usize] += 1);
         census

@@ -82,7 +82,7 @@ impl<N: Nand> Store<N> {
         match outcome {
             Ok(()) => Ok(copied),
             Err(NandError::ProgramFailed(_)) => {
-                self.condemn_open_block(index, block);
+                self.close_failed_open_block(index, block);
                 Ok(copied)
             }
             Err(NandError::Uncorrectable(from)) => {
@@ -121,9 +121,9 @@ impl<N: Nand> Store<N> {
             plane: source,
             kind: OpKind::Copies,
             cause,
-            dependency_distance: 0,
+            ops_back_to_dependency: 0,
             transfer_bytes: bytes,
-            copy_or_line_count: count as u32,
+            copy_or_nvram_line_count: count as u32,
         };
         if stripe == 1 && source == target {
             return self.flash_ops.push_op(copies);

@@ -117,7 +117,7 @@ pub(crate) enum HeadReadResult {
 pub(crate) struct TailEntry {
     pub(crate) ppn: Ppn,
     pub(crate) owner: u32,
-    pub(crate) sequence: u64,
+    pub(crate) sequence_number: u64,
 }
 
 /// Content of all tail pages of a block: owner and sequence number of its data pages.
@@ -170,13 +170,13 @@ impl<N: Nand> Store<N> {
         let oob = Oob {
             kind: PageKind::Head,
             owner: kind.block_kind_code(),
-            sequence,
-            generation: sequence,
+            sequence_number: sequence,
+            first_write_sequence: sequence,
             fingerprint: Fingerprint::default(),
         };
         let is_programmed = self.program_head_or_tail_page(self.geometry.first_page(block), oob, &page)?;
         if !is_programmed {
-            self.condemn_open_block(index, block);
+            self.close_failed_open_block(index, block);
         }
         Ok(is_programmed)
     }
@@ -185,7 +185,7 @@ impl<N: Nand> Store<N> {
     /// failed gets none, because it will be retired.
     pub(super) fn write_pending_tails(&mut self) -> Result<()> {
         while let Some(block) = self.blocks_without_tail.pop() {
-            if !self.nand.is_condemned(block) {
+            if !self.nand.has_failed_program(block) {
                 self.write_tail_pages(block)?;
             }
         }
@@ -204,7 +204,7 @@ impl<N: Nand> Store<N> {
             for (k, bytes) in (from..data_pages).zip(page.chunks_exact_mut(TAIL_ENTRY_BYTES as usize)) {
                 let found = self.oob_without_read(Ppn(first.0 + k))?;
                 let (owner, sequence) =
-                    found.map_or((UNREADABLE_PAGE_OWNER, 0), |oob| (oob.owner, oob.sequence));
+                    found.map_or((UNREADABLE_PAGE_OWNER, 0), |oob| (oob.owner, oob.sequence_number));
                 bytes[..4].copy_from_slice(&owner.to_le_bytes());
                 bytes[4..].copy_from_slice(&sequence.to_le_bytes());
             }
@@ -212,12 +212,12 @@ impl<N: Nand> Store<N> {
             let oob = Oob {
                 kind: PageKind::Tail,
                 owner: number,
-                sequence: self.last_sequence,
-                generation: head.sequence,
+                sequence_number: self.last_sequence,
+                first_write_sequence: head.sequence_number,
                 fingerprint: Fingerprint::default(),
             };
             if !self.program_head_or_tail_page(Ppn(first.0 + data_pages + number), oob, &page)? {
-                self.nand.condemn(block);
+                self.nand.mark_program_failed(block);
                 break;
             }
         }
@@ -288,10 +288,12 @@ impl<N: Nand> Store<N> {
         for number in 0..tail_pages {
             let found = self.read_head_or_tail_page(Ppn(first.0 + data_pages + number))?.flatten();
             let belongs = |oob: &Oob| {
-                oob.kind == PageKind::Tail && oob.owner == number && oob.generation == head.opened_sequence
+                oob.kind == PageKind::Tail
+                    && oob.owner == number
+                    && oob.first_write_sequence == head.opened_sequence
             };
             let Some(oob) = found.filter(belongs) else { return Ok(None) };
-            tail.last_sequence = tail.last_sequence.max(oob.sequence);
+            tail.last_sequence = tail.last_sequence.max(oob.sequence_number);
             let offsets = number * per_page..data_pages;
             for (k, bytes) in
                 offsets.zip(self.page_buffer.chunks_exact(TAIL_ENTRY_BYTES as usize).take(per_page as usize))
@@ -300,7 +302,7 @@ impl<N: Nand> Store<N> {
                 let entry = TailEntry {
                     ppn: Ppn(first.0 + k),
                     owner: u32::from_le_bytes(owner.try_into().expect("four bytes")),
-                    sequence: u64::from_le_bytes(sequence.try_into().expect("eight bytes")),
+                    sequence_number: u64::from_le_bytes(sequence.try_into().expect("eight bytes")),
                 };
                 tail.entries.extend((entry.owner != UNREADABLE_PAGE_OWNER).then_some(entry));
             }
@@ -316,7 +318,7 @@ impl<N: Nand> Store<N> {
         self.flash_ops.record_event(|| FtlEvent::Read { ppn, cause: Cause::Recovery, is_spare_only: false });
         match self.nand.probe_page(ppn) {
             Ok(None) => return Ok(None),
-            Ok(Some(oob)) if !oob.kind.describes_block() => return Ok(Some(None)),
+            Ok(Some(oob)) if !oob.kind.is_head_or_tail() => return Ok(Some(None)),
             Ok(Some(_)) => {}
             Err(NandError::Uncorrectable(_)) => return Ok(Some(None)),
             Err(error) => return Err(error.into()),

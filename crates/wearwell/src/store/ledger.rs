@@ -12,9 +12,9 @@ use crate::stats::Stats;
 pub(crate) struct CounterAudit {
     /// Number of page programs that were counted before the operation counters were last cleared. The next two fields
     /// are the same sums for erases and for retired blocks.
-    pub(super) cleared_programs: u64,
-    pub(super) cleared_erases: u64,
-    pub(super) cleared_retired_blocks: u64,
+    pub(super) programs_before_clear: u64,
+    pub(super) erases_before_clear: u64,
+    pub(super) retired_blocks_before_clear: u64,
     /// Sum of the erase counts of all blocks when the store was created and counting began. The next field is the
     /// number of programmed pages at that time, because the medium may hold data already.
     pub(super) initial_erases: u64,
@@ -31,9 +31,9 @@ impl<N: Nand> Store<N> {
     /// Sets the counters of flash operations to zero and keeps their sums for the audit. Erase counts of blocks are
     /// unchanged.
     pub(crate) fn clear_stats(&mut self) {
-        self.counter_audit.cleared_programs += self.stats.total_programs();
-        self.counter_audit.cleared_erases += self.stats.total_erases();
-        self.counter_audit.cleared_retired_blocks += self.stats.retired_blocks;
+        self.counter_audit.programs_before_clear += self.stats.total_programs();
+        self.counter_audit.erases_before_clear += self.stats.total_erases();
+        self.counter_audit.retired_blocks_before_clear += self.stats.retired_blocks;
         self.stats = Stats::default();
     }
 
@@ -43,9 +43,9 @@ impl<N: Nand> Store<N> {
     /// sentence.
     pub(crate) fn check_counters(&mut self) -> Result<(), String> {
         let CounterAudit {
-            cleared_programs: programs,
-            cleared_erases: erases,
-            cleared_retired_blocks: retired_blocks,
+            programs_before_clear: programs,
+            erases_before_clear: erases,
+            retired_blocks_before_clear: retired_blocks,
             initial_erases: first_wear,
             initial_programmed_pages: first_programs,
             interrupted_operations: cut,
@@ -56,7 +56,7 @@ impl<N: Nand> Store<N> {
         let erases = (erases + self.stats.total_erases()) / self.geometry.superblock_planes as u64;
         let retired = retired_blocks + self.stats.retired_blocks;
         let wear = self.total_erase_count() - first_wear;
-        let is_exact = retired + cut + u64::from(recovered) == 0 && !self.has_condemned();
+        let is_exact = retired + cut + u64::from(recovered) == 0 && !self.has_failed_block();
         let least_wear = if is_exact { erases } else { erases.saturating_sub(retired + cut) };
         if !(least_wear..=erases).contains(&wear) {
             return Err(format!(
@@ -80,8 +80,8 @@ impl<N: Nand> Store<N> {
         (0..self.geometry.blocks()).map(|block| self.nand.erase_count(BlockId(block)) as u64).sum()
     }
 
-    fn has_condemned(&self) -> bool {
-        (0..self.geometry.blocks()).any(|block| self.nand.is_condemned(BlockId(block)))
+    fn has_failed_block(&self) -> bool {
+        (0..self.geometry.blocks()).any(|block| self.nand.has_failed_program(BlockId(block)))
     }
 
     pub(super) fn programmed_pages(&mut self) -> u64 {

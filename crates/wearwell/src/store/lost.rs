@@ -119,7 +119,7 @@ impl<N: Nand> Store<N> {
         };
         self.record_operation(OpKind::Read, from, cause);
         self.last_sequence += 1;
-        let oob = Oob { owner: owner.0, sequence: self.last_sequence, ..oob };
+        let oob = Oob { owner: owner.0, sequence_number: self.last_sequence, ..oob };
         let place = self.program_page_as_lost(index, oob, &spare, cause)?;
         places.extend(place);
         Ok(usize::from(place.is_some()))

@@ -135,8 +135,8 @@ impl Frontier {
 pub struct Store<N> {
     nand: N,
     geometry: Geometry,
-    block_divider: Divider,
-    pools: u32,
+    pages_per_block_divider: Divider,
+    allocation_pools: u32,
     blocks: BlockTable,
     free_block_queues: Vec<FreeBlockQueue>,
     /// Open block of each stream of writes in each pool (set of planes), at index `stream * pools + pool`;
@@ -197,12 +197,12 @@ impl<N: Nand> Store<N> {
 
     fn with_head_tail_layout(nand: N, order: FreeBlockOrder, head_tail: Option<HeadTailLayout>) -> Self {
         let geometry = nand.geometry().clone();
-        let pools = geometry.pools();
+        let pools = geometry.allocation_pools();
         let data_pages = head_tail.map_or(geometry.block_pages(), |parts| parts.data_pages);
         let page = vec![0; (geometry.page_bytes + geometry.spare_bytes) as usize];
         let mut store = Self {
-            block_divider: Divider::new(geometry.block_pages()),
-            pools,
+            pages_per_block_divider: Divider::new(geometry.block_pages()),
+            allocation_pools: pools,
             blocks: BlockTable::new(geometry.blocks(), data_pages, pools),
             free_block_queues: (0..pools).map(|_| FreeBlockQueue::new(order)).collect(),
             frontiers: vec![Frontier::NONE; Stream::STREAM_COUNT * pools as usize],
@@ -276,20 +276,20 @@ impl<N: Nand> Store<N> {
 
     /// Returns the number of pools (sets of planes that share blocks).
     #[inline]
-    pub fn pools(&self) -> u32 {
-        self.pools
+    pub fn allocation_pools(&self) -> u32 {
+        self.allocation_pools
     }
 
     /// Returns the block that holds a page.
     #[inline]
     pub fn block_of(&self, ppn: Ppn) -> BlockId {
-        BlockId(self.block_divider.quotient(ppn.0))
+        BlockId(self.pages_per_block_divider.quotient(ppn.0))
     }
 
     /// Returns the pool (set of planes that share their blocks) of a block.
     #[inline]
     pub fn pool_of(&self, block: BlockId) -> u32 {
-        if self.pools == 1 { 0 } else { block.0 % self.pools }
+        if self.allocation_pools == 1 { 0 } else { block.0 % self.allocation_pools }
     }
 
     /// Returns the plane that holds a page. If a block is in a single plane, the plane has the number of the block's
@@ -356,7 +356,7 @@ impl<N: Nand> Store<N> {
 
     fn has_room_in_all_pools(&self, stream: Stream, pages: u32) -> bool {
         let mut room = 0;
-        (0..self.pools).any(|pool| {
+        (0..self.allocation_pools).any(|pool| {
             room += self.free_pages_above_reserve(stream, pool);
             room >= pages
         })
@@ -393,7 +393,7 @@ impl<N: Nand> Store<N> {
     pub fn pool_with_most_free_blocks(&self, stream: Stream) -> u32 {
         let free_and_first = |&pool: &u32| (self.free_blocks(pool), u32::MAX - pool);
         let richest = match self.pools_with_open_block[stream as usize].as_slice() {
-            [] => (0..self.pools).max_by_key(free_and_first),
+            [] => (0..self.allocation_pools).max_by_key(free_and_first),
             &[only] => Some(only),
             open => open.iter().copied().max_by_key(free_and_first),
         };
@@ -402,12 +402,12 @@ impl<N: Nand> Store<N> {
 
     #[inline]
     fn frontier_index(&self, stream: Stream, pool: u32) -> usize {
-        stream as usize * self.pools as usize + pool as usize
+        stream as usize * self.allocation_pools as usize + pool as usize
     }
 
     fn set_frontier(&mut self, index: usize, frontier: Frontier) {
         self.frontiers[index] = frontier;
-        let pools = self.pools as usize;
+        let pools = self.allocation_pools as usize;
         let (open, pool) = (&mut self.pools_with_open_block[index / pools], (index % pools) as u32);
         let listed = open.iter().position(|&listed| listed == pool);
         match listed {
@@ -486,7 +486,16 @@ impl<N: Nand> Store<N> {
         }
         self.last_sequence += 1;
         let sequence = self.last_sequence;
-        Ok((index, Oob { kind: stream.kind(), owner, sequence, generation: sequence, fingerprint }))
+        Ok((
+            index,
+            Oob {
+                kind: stream.kind(),
+                owner,
+                sequence_number: sequence,
+                first_write_sequence: sequence,
+                fingerprint,
+            },
+        ))
     }
 
     /// Counts a program of the next page of the open block at `index` and handles its outcome. Returns the PPN of the
@@ -518,7 +527,7 @@ impl<N: Nand> Store<N> {
         self.stats.wasted_programs += u64::from(cause == Cause::Host);
         self.advance_open_block(index, 1);
         if matches!(error, NandError::ProgramFailed(_)) {
-            self.condemn_open_block(index, block);
+            self.close_failed_open_block(index, block);
             return Ok(());
         }
         self.interrupted_programs.push(next);
@@ -539,8 +548,8 @@ impl<N: Nand> Store<N> {
 
     /// Closes an open block early after a failed program, and marks it for retirement in the bad-block table of the
     /// medium: GC will empty the block, then it is retired.
-    fn condemn_open_block(&mut self, index: usize, block: BlockId) {
-        self.nand.condemn(block);
+    fn close_failed_open_block(&mut self, index: usize, block: BlockId) {
+        self.nand.mark_program_failed(block);
         self.has_program_failed = true;
         if self.frontiers[index].block == block {
             self.close_open_block(index);
@@ -585,7 +594,7 @@ impl<N: Nand> Store<N> {
     }
 
     /// Makes the store record the blocks that it opens for data, for [`Store::take_opened_block`].
-    pub(crate) fn record_opened_blocks(&mut self) {
+    pub(crate) fn enable_opened_block_recording(&mut self) {
         self.opened_data_blocks = Some(Vec::new());
     }
 
@@ -801,7 +810,7 @@ impl<N: Nand> Store<N> {
 
     /// Returns the next sequence number. Page programs and entries of the reverse map (P2L) share one sequence.
     #[inline]
-    pub(crate) fn next_sequence(&mut self) -> u64 {
+    pub(crate) fn take_next_sequence_number(&mut self) -> u64 {
         self.last_sequence += 1;
         self.last_sequence
     }
@@ -824,7 +833,7 @@ impl<N: Nand> Store<N> {
     pub fn erase(&mut self, block: BlockId, cause: Cause) -> Result<()> {
         assert_eq!(self.blocks.valid_pages(block), 0, "erase of block {block} with valid pages");
         self.drop_scheduled_tail(block);
-        if self.nand.is_condemned(block) {
+        if self.nand.has_failed_program(block) {
             self.retire_block(block);
             return Ok(());
         }
@@ -879,9 +888,9 @@ impl<N: Nand> Store<N> {
             plane,
             kind,
             cause,
-            dependency_distance: after,
+            ops_back_to_dependency: after,
             transfer_bytes: bytes,
-            copy_or_line_count: 1,
+            copy_or_nvram_line_count: 1,
         });
         if self.flash_ops.is_recording_pages() {
             self.record_operation_page(kind, ppn);
@@ -899,21 +908,21 @@ impl<N: Nand> Store<N> {
     /// Adds to the list of flash operations the page, page kind and owner of the operation that was added last.
     #[cold]
     fn record_operation_page(&mut self, kind: OpKind, ppn: Ppn) {
-        let owner = if kind == OpKind::Erase { u32::MAX } else { self.nand.owner(ppn) };
+        let owner = if kind == OpKind::Erase { u32::MAX } else { self.nand.oob_owner(ppn) };
         self.flash_ops.push_op_page(FlashOpPage { ppn, kind: self.blocks.kind(self.block_of(ppn)), owner });
     }
 
     /// Returns the LPN that the OOB of the page at `ppn` names, without a flash operation.
     #[inline]
     pub fn owner_in_oob(&self, ppn: Ppn) -> Lpn {
-        Lpn(self.nand.owner(ppn))
+        Lpn(self.nand.oob_owner(ppn))
     }
 
     /// Returns the open blocks, each with the stream of writes that fills it. Blocks that were set aside partly filled
     /// (parked) are included.
     pub(crate) fn open_blocks_by_stream(&self) -> impl Iterator<Item = (Stream, BlockId)> + '_ {
         let open = self.frontiers.iter().enumerate().chain(self.parked_blocks.iter().enumerate());
-        let stream = |index: usize| Stream::ALL[index / self.pools as usize];
+        let stream = |index: usize| Stream::ALL[index / self.allocation_pools as usize];
         open.filter(|(_, f)| f.pages_left > 0).map(move |(index, f)| (stream(index), f.block))
     }
 

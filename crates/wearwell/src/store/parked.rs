@@ -3,7 +3,7 @@
 //! Dual-pool wear leveling stores cold data in one particular worn block. The block that the stream was filling is
 //! *parked* until the chosen block is full, and is filled on then: no page is wasted, and both count as open. Price:
 //! one more partly filled block for a while, so a device with this wear leveling keeps one block more per pool
-//! (`Ftl::require_spare_space`).
+//! (`Ftl::require_and_count_spare_pages`).
 
 use super::{Frontier, Store, Stream};
 use crate::address::BlockId;

@@ -32,7 +32,7 @@ impl<N: Nand> Store<N> {
             if left <= 1 || self.free_blocks(pool) <= low_blocks {
                 break;
             }
-            let count = if self.pools == 1 { (left - 1).min(owners.len() - done) } else { 1 };
+            let count = if self.allocation_pools == 1 { (left - 1).min(owners.len() - done) } else { 1 };
             let to = self.frontiers[self.frontier_index(Stream::Host, pool)].next_page;
             let (programmed, outcome) = self.program_host_pages(pool, &owners[done..done + count]);
             places[done..done + programmed].iter_mut().zip(to.0..).for_each(|(place, ppn)| place.0 = ppn);

@@ -26,12 +26,12 @@ impl<N: Nand> Store<N> {
     /// Drops everything that the store (the FTL's block manager) holds in RAM except the counters. Recovery then adopts
     /// the blocks one by one.
     pub(crate) fn drop_ram_state(&mut self) {
-        self.blocks = BlockTable::new(self.geometry.blocks(), self.data_pages(), self.pools);
+        self.blocks = BlockTable::new(self.geometry.blocks(), self.data_pages(), self.allocation_pools);
         self.free_block_queues.iter_mut().for_each(FreeBlockQueue::clear);
         self.frontiers.fill(Frontier::NONE);
         self.parked_blocks.fill(Frontier::NONE);
         self.pools_with_open_block.iter_mut().for_each(Vec::clear);
-        self.pool_rotation.restart();
+        self.pool_rotation.restart_rotation();
         self.last_sequence = 0;
         self.retained_versions.clear();
         self.interrupted_programs.clear();
@@ -81,7 +81,7 @@ impl<N: Nand> Store<N> {
         let end = self.first_data_page(block).0 + self.data_pages();
         let left = end.saturating_sub(next.0);
         match stream {
-            Some(stream) if left > 0 && !self.nand.is_condemned(block) => {
+            Some(stream) if left > 0 && !self.nand.has_failed_program(block) => {
                 let index = self.frontier_index(stream, pool);
                 self.set_frontier(index, Frontier { block, next_page: next, pages_left: left });
             }
@@ -98,7 +98,7 @@ impl<N: Nand> Store<N> {
     /// host's has more pages left. Needed in recovery: while no block is free, GC can copy only into its own open
     /// block.
     pub(crate) fn give_emptier_open_block_to_gc(&mut self) {
-        for pool in 0..self.pools {
+        for pool in 0..self.allocation_pools {
             let (host, copies) =
                 (self.frontier_index(Stream::Host, pool), self.frontier_index(Stream::Gc, pool));
             if self.frontiers[copies].pages_left < self.frontiers[host].pages_left {

@@ -29,7 +29,7 @@ pub enum Striping {
 struct PoolStride {
     /// Distance, in pool numbers, from the pool (set of planes) of one page to the pool of the next page; with channels
     /// first, that pool is on the next channel.
-    step_pools: u32,
+    pools_per_step: u32,
     /// Number of pools (sets of planes) per die: the distance to the next die, which follows when all channels were
     /// visited.
     pools_per_die: u32,
@@ -41,10 +41,10 @@ impl PoolStride {
         let lies_in_dies = geometry.planes_per_die.is_multiple_of(geometry.superblock_planes);
         match striping {
             Striping::ChannelFirst if lies_in_dies => {
-                Self { step_pools: die_pools * geometry.dies_per_channel, pools_per_die: die_pools }
+                Self { pools_per_step: die_pools * geometry.dies_per_channel, pools_per_die: die_pools }
             }
             // With a superblock over several dies, successive pages of one block are on different planes anyway.
-            Striping::ChannelFirst | Striping::PlaneFirst => Self { step_pools: 1, pools_per_die: 1 },
+            Striping::ChannelFirst | Striping::PlaneFirst => Self { pools_per_step: 1, pools_per_die: 1 },
         }
     }
 
@@ -53,8 +53,8 @@ impl PoolStride {
     /// `beyond` is the number of the pool plus the distance between channels, minus the number of pools.
     fn pool_after_last_channel(self, beyond: u32) -> u32 {
         match beyond + self.pools_per_die {
-            next if next < self.step_pools => next,
-            next if next + 1 < self.step_pools + self.pools_per_die => next + 1 - self.step_pools,
+            next if next < self.pools_per_step => next,
+            next if next + 1 < self.pools_per_step + self.pools_per_die => next + 1 - self.pools_per_step,
             _ => 0,
         }
     }
@@ -63,7 +63,7 @@ impl PoolStride {
 /// Rotation of the pools (sets of planes): which pool receives the next page of each stream of writes.
 #[derive(Clone, Debug)]
 pub(super) struct PoolRotation {
-    pools: u32,
+    allocation_pools: u32,
     blocks_per_pool: u32,
     stride: PoolStride,
     next_pools: [u32; Stream::STREAM_COUNT],
@@ -80,21 +80,21 @@ pub(super) struct PoolRotation {
 
 impl PoolRotation {
     pub(super) fn new(geometry: &Geometry) -> Self {
-        let pools = geometry.pools();
+        let allocation_pools = geometry.allocation_pools();
         Self {
-            pools,
-            blocks_per_pool: geometry.blocks() / pools,
+            allocation_pools,
+            blocks_per_pool: geometry.blocks() / allocation_pools,
             stride: PoolStride::new(Striping::default(), geometry),
             next_pools: [0; Stream::STREAM_COUNT],
-            retired_blocks_by_pool: vec![0; pools as usize],
-            skip_counters: vec![0; Stream::STREAM_COUNT * pools as usize],
+            retired_blocks_by_pool: vec![0; allocation_pools as usize],
+            skip_counters: vec![0; Stream::STREAM_COUNT * allocation_pools as usize],
             has_retired_block: false,
         }
     }
 
     /// Restarts the rotation: every write stream continues with the first pool (set of planes), and no block counts as
     /// lost to retirement.
-    pub(super) fn restart(&mut self) {
+    pub(super) fn restart_rotation(&mut self) {
         self.next_pools = [0; Stream::STREAM_COUNT];
         self.retired_blocks_by_pool.fill(0);
         self.skip_counters.fill(0);
@@ -136,16 +136,21 @@ impl PoolRotation {
 
     #[inline]
     fn pool_after(&self, pool: u32) -> u32 {
-        let next = pool + self.stride.step_pools;
-        if next < self.pools { next } else { self.stride.pool_after_last_channel(next - self.pools) }
+        let next = pool + self.stride.pools_per_step;
+        if next < self.allocation_pools {
+            next
+        } else {
+            self.stride.pool_after_last_channel(next - self.allocation_pools)
+        }
     }
 
     /// Returns the first pool (set of planes) after `pool` whose turn is not skipped on account of its lost blocks.
     #[cold]
     fn next_pool_with_room(&mut self, stream: Stream, pool: u32) -> u32 {
         let mut next = self.pool_after(pool);
-        for _ in 0..self.pools {
-            let skip_debt = &mut self.skip_counters[stream as usize * self.pools as usize + next as usize];
+        for _ in 0..self.allocation_pools {
+            let skip_debt =
+                &mut self.skip_counters[stream as usize * self.allocation_pools as usize + next as usize];
             *skip_debt += self.retired_blocks_by_pool[next as usize];
             if *skip_debt < self.blocks_per_pool {
                 break;
@@ -175,7 +180,7 @@ mod tests {
     }
 
     fn pages_per_pool(turns: &mut PoolRotation, taken: usize) -> Vec<u32> {
-        let mut counts = vec![0; turns.pools as usize];
+        let mut counts = vec![0; turns.allocation_pools as usize];
         (0..taken).for_each(|_| counts[turns.advance_pool(Stream::Host) as usize] += 1);
         counts
     }

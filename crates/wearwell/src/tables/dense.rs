@@ -22,8 +22,8 @@ pub(crate) trait TableInteger: Copy {
     fn words(bytes: &[u8]) -> &[Self::Bytes];
     /// Views bytes of memory as integers of this type, for mutable access.
     fn words_mut(bytes: &mut [u8]) -> &mut [Self::Bytes];
-    fn load(bytes: Self::Bytes) -> Self;
-    fn store(self) -> Self::Bytes;
+    fn from_table_bytes(bytes: Self::Bytes) -> Self;
+    fn to_table_bytes(self) -> Self::Bytes;
 }
 
 macro_rules! word {
@@ -39,11 +39,11 @@ macro_rules! word {
                 bytes.as_chunks_mut().0
             }
             #[inline]
-            fn load(bytes: Self::Bytes) -> Self {
+            fn from_table_bytes(bytes: Self::Bytes) -> Self {
                 Self::from_ne_bytes(bytes)
             }
             #[inline]
-            fn store(self) -> Self::Bytes {
+            fn to_table_bytes(self) -> Self::Bytes {
                 self.to_ne_bytes()
             }
         }
@@ -55,12 +55,12 @@ word!(u8, u32, u64);
 const MIN_MAPPED_TABLE_BYTES: usize = 1 << 20;
 
 /// Memory of a table of integers: on the heap if small, otherwise a mapping of its own.
-enum Memory {
+enum TableMemory {
     Heap(Box<[u8]>),
     Mapped(MmapMut),
 }
 
-impl Memory {
+impl TableMemory {
     fn zeroed(bytes: usize) -> Self {
         if bytes < MIN_MAPPED_TABLE_BYTES {
             return Self::Heap(vec![0; bytes].into());
@@ -91,7 +91,7 @@ impl Memory {
 
 /// Array of integers with a fixed length, on large memory pages (huge pages) if it is large.
 pub(crate) struct DenseTable<W> {
-    memory: Memory,
+    memory: TableMemory,
     len: usize,
     word: PhantomData<W>,
 }
@@ -102,13 +102,13 @@ impl<W: TableInteger> DenseTable<W> {
     /// # Panics
     /// If the system has not enough address space.
     pub(crate) fn zeroed(len: usize) -> Self {
-        Self { memory: Memory::zeroed(len * size_of::<W::Bytes>()), len, word: PhantomData }
+        Self { memory: TableMemory::zeroed(len * size_of::<W::Bytes>()), len, word: PhantomData }
     }
 
     /// Creates an array of `len` integers, all `value`.
     pub(crate) fn filled(len: usize, value: W) -> Self {
         let mut table = Self::zeroed(len);
-        table.words_mut().fill(value.store());
+        table.words_mut().fill(value.to_table_bytes());
         table
     }
 
@@ -130,7 +130,7 @@ impl<W: TableInteger> DenseTable<W> {
     /// Returns the integer at `index` of the array; panics beyond the end.
     #[inline]
     pub(crate) fn get(&self, index: usize) -> W {
-        W::load(self.words()[index])
+        W::from_table_bytes(self.words()[index])
     }
 
     /// Returns the integers at `indices` of the array, in their order. Checks only once whether the array is on the
@@ -138,26 +138,26 @@ impl<W: TableInteger> DenseTable<W> {
     #[inline]
     pub(crate) fn get_each(&self, indices: impl Iterator<Item = usize>) -> impl Iterator<Item = W> {
         let words = self.words();
-        indices.map(|index| W::load(words[index]))
+        indices.map(|index| W::from_table_bytes(words[index]))
     }
 
     /// Stores an integer at `index` of the array; panics beyond the end.
     #[inline]
     pub(crate) fn set(&mut self, index: usize, value: W) {
-        self.words_mut()[index] = value.store();
+        self.words_mut()[index] = value.to_table_bytes();
     }
 
     /// Stores integers in the array, each at its index, in order. Panics beyond the end.
     #[inline]
     pub(crate) fn set_each(&mut self, values: impl Iterator<Item = (usize, W)>) {
         let words = self.words_mut();
-        values.for_each(|(index, value)| words[index] = value.store());
+        values.for_each(|(index, value)| words[index] = value.to_table_bytes());
     }
 
     /// Stores an integer at `index` of the array and returns the old one; panics beyond the end.
     #[inline]
     pub(crate) fn replace(&mut self, index: usize, value: W) -> W {
-        W::load(std::mem::replace(&mut self.words_mut()[index], value.store()))
+        W::from_table_bytes(std::mem::replace(&mut self.words_mut()[index], value.to_table_bytes()))
     }
 
     /// Exchanges each given integer with the integer at its index of the array, in order. Panics beyond the end.
@@ -168,7 +168,7 @@ impl<W: TableInteger> DenseTable<W> {
     {
         let words = self.words_mut();
         values.for_each(|(index, value)| {
-            *value = W::load(std::mem::replace(&mut words[index], value.store()));
+            *value = W::from_table_bytes(std::mem::replace(&mut words[index], value.to_table_bytes()));
         });
     }
 
@@ -184,7 +184,7 @@ impl<W: TableInteger> DenseTable<W> {
     #[inline]
     pub(crate) fn set_consecutive(&mut self, first: usize, values: impl ExactSizeIterator<Item = W>) {
         let run = &mut self.words_mut()[first..first + values.len()];
-        run.iter_mut().zip(values).for_each(|(word, value)| *word = value.store());
+        run.iter_mut().zip(values).for_each(|(word, value)| *word = value.to_table_bytes());
     }
 }
 
@@ -197,7 +197,7 @@ impl DenseTable<u64> {
         let mut at = first;
         loop {
             match words.get(at) {
-                Some(&word) if is_it(u64::load(word)) => return at,
+                Some(&word) if is_it(u64::from_table_bytes(word)) => return at,
                 Some(_) => at += 1,
                 None => at = 0,
             }

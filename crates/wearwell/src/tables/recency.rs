@@ -52,7 +52,7 @@ impl LruList {
     }
 
     /// Adds a cache slot that is not on the LRU list, as the most recently used.
-    pub(crate) fn push(&mut self, slot: u32) {
+    pub(crate) fn push_newest(&mut self, slot: u32) {
         self.grow_to(slot);
         let older = std::mem::replace(&mut self.newest_slot, slot);
         self.links[slot as usize] = ListLinks { newer_slot: NO_SLOT, older_slot: older };
@@ -94,7 +94,7 @@ impl LruList {
     pub(crate) fn touch(&mut self, slot: u32) {
         if self.newest_slot != slot {
             self.remove(slot);
-            self.push(slot);
+            self.push_newest(slot);
         }
     }
 }

@@ -50,7 +50,7 @@ impl OpGroup {
         Self { kind: OpKind::Read, queue_index: WRITE_QUEUE, op_count: 0, transfer_index: 0, transfer_ns: 0 };
 
     #[inline(always)]
-    pub(super) fn is_present(self) -> bool {
+    pub(super) fn has_ops(self) -> bool {
         self.op_count > 0
     }
 }
@@ -79,9 +79,9 @@ pub(super) struct FlashArray {
     free_blocks: Option<FreeBlocksPerArray>,
     /// Number of erased pages that the background work on the array gains (pages of erased blocks, minus pages that GC
     /// copies program), queued work included, minus those that host writes have programmed since.
-    gained_pages: i64,
+    erased_page_balance: i64,
     /// Whether background operations beyond the backlog bound are served before all host reads instead of alternating
-    /// with them ([`TimingOptions::gc_holds_reads`]).
+    /// with them ([`TimingOptions::gc_delays_reads`]).
     may_delay_reads: bool,
     /// Whether the operation that the array last started or resumed was a host read with priority.
     last_op_was_read: bool,
@@ -112,7 +112,7 @@ impl FlashArray {
             steps_ahead: StepsAhead::default(),
             backlog_bound_ops: options.max_gc_backlog_ops,
             free_blocks: options.free_blocks,
-            gained_pages: 0,
+            erased_page_balance: 0,
             may_delay_reads: options.gc_delays_reads,
             last_op_was_read: false,
             background_ops_before_write: 0,
@@ -144,10 +144,10 @@ impl FlashArray {
     #[inline(always)]
     pub(super) fn push_op(&mut self, op: QueuedOp, queue: u8) -> u32 {
         if let (BACKGROUND_QUEUE, Some(free)) = (queue, self.free_blocks) {
-            self.gained_pages += match op.kind {
+            self.erased_page_balance += match op.kind {
                 OpKind::Erase => i64::from(free.pages_per_block),
                 OpKind::Program => -1,
-                _ => -i64::from(op.further_ops().div_ceil(2)),
+                _ => -i64::from(op.further_ops_of_series().div_ceil(2)),
             };
         }
         let fifo = &mut self.queues[queue as usize];
@@ -168,7 +168,7 @@ impl FlashArray {
     /// Returns the channel time of operation number `member` of the running multi-plane group, nanoseconds. The
     /// operation must still be in its queue.
     fn transfer_ns_of(&self, member: u8) -> u32 {
-        self.queues[self.running_group.queue_index as usize].entry_at(u32::from(member)).transfer_ns
+        self.queues[self.running_group.queue_index as usize].queued_op_at(u32::from(member)).transfer_ns
     }
 
     /// Removes the first operation of the running multi-plane group from its queue and returns it. In a group of reads,
@@ -178,7 +178,7 @@ impl FlashArray {
     pub(super) fn pop_group_member<const PLAIN: bool>(&mut self) -> QueuedOp {
         self.running_group.op_count -= 1;
         let op = self.queues[self.running_group.queue_index as usize].pop();
-        if !PLAIN && self.running_group.is_present() {
+        if !PLAIN && self.running_group.has_ops() {
             self.running_group.transfer_ns = self.transfer_ns_of(0);
         }
         op
@@ -218,11 +218,9 @@ impl FlashArray {
         index: u32,
         shared: &mut EngineState<impl TimingObserver>,
     ) {
-        debug_assert!(!self.running_group.is_present(), "one operation at a time");
+        debug_assert!(!self.running_group.has_ops(), "one operation at a time");
         let behind = self.serves_background_first::<PLAIN>() && !self.is_turn_of_reads();
-        if !PLAIN
-            && self.suspended_group.is_present()
-            && (behind || self.queues[READ_QUEUE as usize].is_empty())
+        if !PLAIN && self.suspended_group.has_ops() && (behind || self.queues[READ_QUEUE as usize].is_empty())
         {
             self.must_not_suspend = behind;
             return self.resume(index, shared);
@@ -241,7 +239,7 @@ impl FlashArray {
     }
 
     /// Whether the array serves background work before host reads at this moment. It does so only with
-    /// [`TimingOptions::gc_holds_reads`], while more background operations are queued than the bound allows. A lack of
+    /// [`TimingOptions::gc_delays_reads`], while more background operations are queued than the bound allows. A lack of
     /// free blocks never delays reads.
     #[inline(always)]
     fn is_delaying_reads(&self) -> bool {
@@ -255,7 +253,9 @@ impl FlashArray {
         let (ops, erases) = self.idle_background_ops_and_erases::<PLAIN>();
         ops > self.backlog_bound_ops
             || erases > 0
-                && self.free_blocks.is_some_and(|free| free.are_used_up(ops, erases, self.gained_pages))
+                && self
+                    .free_blocks
+                    .is_some_and(|free| free.are_free_pages_used_up(ops, erases, self.erased_page_balance))
     }
 
     /// Returns [`FlashArray::queued_background_ops_and_erases`] (queued background operations, and erases among them)
@@ -293,7 +293,9 @@ impl FlashArray {
     fn choose_write_or_background<const PLAIN: bool>(&mut self) -> u8 {
         let (ops, erases) = self.idle_background_ops_and_erases::<PLAIN>();
         let due = match self.free_blocks {
-            Some(free) if erases > 0 => free.background_ops_per_write(ops, erases, self.gained_pages),
+            Some(free) if erases > 0 => {
+                free.background_ops_before_host_write(ops, erases, self.erased_page_balance)
+            }
             _ => 0,
         };
         if self.background_ops_before_write < due {
@@ -335,7 +337,7 @@ impl FlashArray {
         }
         if kind == OpKind::Program {
             if queue == WRITE_QUEUE {
-                self.gained_pages = (self.gained_pages - i64::from(count)).max(0);
+                self.erased_page_balance = (self.erased_page_balance - i64::from(count)).max(0);
             }
             self.request_channel::<PLAIN>(index, shared);
         } else {
@@ -372,7 +374,7 @@ impl FlashArray {
         shared: &mut EngineState<impl TimingObserver>,
     ) {
         if PLAIN {
-            return self.book_transfer(index, shared);
+            return self.reserve_channel_for_transfer(index, shared);
         }
         let channel = &shared.channels[self.channel_index as usize];
         if channel.free_at_ns <= shared.now_ns() && !channel.is_contended {
@@ -433,16 +435,16 @@ impl FlashArray {
         }
         self.confirm_steps_ahead();
         if self.next_steps_are_copies(2) {
-            self.book_page_copy(index, shared);
+            self.reserve_channel_for_copy(index, shared);
         } else {
-            self.book_transfer(index, shared);
+            self.reserve_channel_for_transfer(index, shared);
         }
     }
 
     /// Reserves the channel for both transfers of a page copy whose page has been sensed (tR ended), and schedules the
     /// end of tR of the next read.
     #[inline(always)]
-    fn book_page_copy(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
+    fn reserve_channel_for_copy(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
         let (moment, ns) = (shared.current_position, u64::from(self.running_group.transfer_ns));
         let FlashTiming { read_ns, program_ns, .. } = shared.flash_timing;
         let channel = &mut shared.channels[self.channel_index as usize];
@@ -458,7 +460,7 @@ impl FlashArray {
     /// Reserves the channel for the data transfer of the running operation, and schedules the event that follows the
     /// transfer.
     #[inline(always)]
-    fn book_transfer(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
+    fn reserve_channel_for_transfer(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
         let (moment, ns) = (shared.current_position, u64::from(self.running_group.transfer_ns));
         let channel = &mut shared.channels[self.channel_index as usize];
         let urgent = self.running_group.queue_index == READ_QUEUE;
@@ -501,7 +503,7 @@ impl FlashArray {
     fn next_steps_are_copies(&self, steps: u32) -> bool {
         let [reads, writes, background] = &self.queues;
         self.running_group.queue_index == BACKGROUND_QUEUE
-            && background.front().further_ops() >= steps
+            && background.front().further_ops_of_series() >= steps
             && if reads.is_empty() {
                 writes.is_empty() || self.exceeds_bound_after_steps(steps)
             } else {
@@ -565,13 +567,13 @@ impl FlashArray {
         shared: &mut EngineState<impl TimingObserver>,
     ) {
         if self.steps_ahead.has_stepped_to_read || self.steps_ahead.has_stepped_to_program {
-            self.undo_steps(index, shared);
+            self.undo_unreached_steps(index, shared);
         }
     }
 
     #[inline(never)]
-    fn undo_steps(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
-        let (moment, due) = (shared.current_position, shared.events.next_event_ns(index));
+    fn undo_unreached_steps(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
+        let (moment, due) = (shared.current_position, shared.events.next_array_event_ns(index));
         let StepsAhead { has_stepped_to_program: program, has_stepped_to_read: read } =
             std::mem::take(&mut self.steps_ahead);
         let programmed_at = if read { due - shared.flash_timing.read_ns } else { due };
@@ -605,11 +607,11 @@ impl FlashArray {
             return;
         }
         if let Some(suspend) = shared.options.suspension {
-            self.try_suspend_up_to(index, suspend.max_suspensions_per_op, shared);
+            self.try_suspend_with_limit(index, suspend.max_suspensions_per_op, shared);
         }
     }
 
-    fn try_suspend_up_to(
+    fn try_suspend_with_limit(
         &mut self,
         index: u32,
         max_per_op: u32,
@@ -659,7 +661,7 @@ impl FlashArray {
     /// begun, or begins at a known time.
     pub(super) fn is_in_array_phase(&self) -> bool {
         let running = self.running_group;
-        running.is_present() && running.kind != OpKind::Read && running.transfer_index == running.op_count
+        running.has_ops() && running.kind != OpKind::Read && running.transfer_index == running.op_count
     }
 
     /// Suspends the running program or erase of the array and starts the waiting host reads.
@@ -706,7 +708,7 @@ fn multi_plane_group_size(queue: &OpQueue) -> u8 {
     let kind = queue.front().kind;
     let (mut planes, mut size) = (0_u64, 0);
     while u32::from(size) < queue.len() {
-        let op = queue.entry_at(u32::from(size));
+        let op = queue.queued_op_at(u32::from(size));
         if op.kind != kind || planes & 1 << op.plane_in_die != 0 {
             break;
         }

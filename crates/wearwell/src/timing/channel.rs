@@ -26,7 +26,9 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 
 use super::FlashTiming;
-use super::event_queue::{EventClass, EventQueue, NON_TIME_KEY_BITS, event_key, last_key_at, time_of_key};
+use super::event_queue::{
+    EventClass, EventQueue, NON_TIME_KEY_BITS, event_key, last_event_key_at, time_of_key,
+};
 
 /// State of one channel: its booked transfers, and the arrays (dies or planes) that wait for it.
 #[derive(Clone, Debug, Default)]
@@ -42,12 +44,12 @@ pub(super) struct Channel {
     /// Arrays (dies or planes) that wait for a transfer without priority on the channel, in order of request.
     pub(super) waiting_arrays: VecDeque<u32>,
     /// Number of the channel's first array (die or plane), a multiple of eight.
-    first_array: u32,
+    first_array_number: u32,
     /// Booked channel transfers of the channel's arrays (dies or planes), eight arrays per element.
     array_bookings: Vec<ArrayBookings>,
     /// Upper bound of the event keys (time, class) at which arrays request the second transfer of a page copy, over all
     /// arrays of the channel.
-    max_second_request_key: u64,
+    max_second_transfer_request_key: u64,
 }
 
 /// Channel transfers booked by eight arrays (dies or planes) of one channel.
@@ -55,10 +57,10 @@ pub(super) struct Channel {
 struct ArrayBookings {
     /// For each of the eight arrays the event key (time, class, position among the eight) at which the second transfer
     /// of its last page copy was, or will be, requested.
-    second_request_keys: [u64; 8],
+    second_transfer_request_keys: [u64; 8],
     /// For each of the eight arrays the duration of the channel transfer booked last, nanoseconds; both transfers of a
     /// page copy have this duration.
-    transfer_ns: [u64; 8],
+    booked_transfer_ns: [u64; 8],
     /// For each of the eight arrays whether the channel transfer booked last is that of a host read with priority.
     is_priority_read: [bool; 8],
 }
@@ -81,8 +83,8 @@ impl EventPosition {
     /// Returns the position, in the order of simulated events, of a request that arrives at `time`: after all events of
     /// that time.
     #[inline(always)]
-    pub(super) fn of_arrival(time: u64) -> Self {
-        Self { time_and_class_key: last_key_at(time), subject_number: u32::MAX }
+    pub(super) fn after_events_at(time: u64) -> Self {
+        Self { time_and_class_key: last_event_key_at(time), subject_number: u32::MAX }
     }
 
     /// Returns the time of this position in the order of simulated events, nanoseconds.
@@ -95,7 +97,7 @@ impl EventPosition {
     /// position. The key includes the array's position in the group; among events of one time and class, smaller array
     /// numbers come first.
     #[inline(always)]
-    fn last_key_in_group(self, eight: u32) -> u64 {
+    fn last_event_key_in_eight(self, eight: u32) -> u64 {
         match (self.subject_number / 8).cmp(&eight) {
             Ordering::Less => self.time_and_class_key.saturating_sub(1),
             Ordering::Equal => self.time_and_class_key | u64::from(self.subject_number % 8),
@@ -106,9 +108,9 @@ impl EventPosition {
 
 impl Channel {
     /// Creates the channel of `arrays` arrays (dies or planes), numbered from `first_array` on.
-    pub(super) fn new(first_array: u32, arrays: usize) -> Self {
+    pub(super) fn new(first_array_number: u32, arrays: usize) -> Self {
         Self {
-            first_array,
+            first_array_number,
             array_bookings: vec![ArrayBookings::default(); arrays.div_ceil(8)],
             ..Self::default()
         }
@@ -117,25 +119,25 @@ impl Channel {
     /// Returns where the bookings of an array (die or plane) are: the index of its group of eight, and its position in
     /// the group.
     #[inline(always)]
-    fn booking_index(&self, array: u32) -> (usize, usize) {
-        ((array - self.first_array) as usize / 8, array as usize % 8)
+    fn group_and_member_of_array(&self, array: u32) -> (usize, usize) {
+        ((array - self.first_array_number) as usize / 8, array as usize % 8)
     }
 
     /// Postpones by `ns` nanoseconds all booked channel transfers that are requested only after `moment`. Returns the
     /// total duration of these transfers, nanoseconds.
     #[inline(always)]
     fn postpone_unrequested_transfers(&self, ns: u64, moment: EventPosition, events: &mut EventQueue) -> u64 {
-        if self.max_second_request_key < moment.time_and_class_key {
+        if self.max_second_transfer_request_key < moment.time_and_class_key {
             return 0;
         }
         let mut later_ns = 0;
-        for (eight, lanes) in (self.first_array / 8..).zip(&self.array_bookings) {
-            let last = moment.last_key_in_group(eight);
+        for (eight, lanes) in (self.first_array_number / 8..).zip(&self.array_bookings) {
+            let last = moment.last_event_key_in_eight(eight);
             later_ns += events.postpone_later_transfers(
                 eight as usize,
-                &lanes.second_request_keys,
+                &lanes.second_transfer_request_keys,
                 last,
-                &lanes.transfer_ns,
+                &lanes.booked_transfer_ns,
                 ns,
             );
         }
@@ -164,9 +166,11 @@ impl Channel {
         events: &mut EventQueue,
     ) -> u64 {
         let begins_at = self.reserve_transfer_time(ns, moment, events);
-        let (lanes, place) = self.booking_index(array);
-        (self.array_bookings[lanes].transfer_ns[place], self.array_bookings[lanes].is_priority_read[place]) =
-            (ns, false);
+        let (lanes, place) = self.group_and_member_of_array(array);
+        (
+            self.array_bookings[lanes].booked_transfer_ns[place],
+            self.array_bookings[lanes].is_priority_read[place],
+        ) = (ns, false);
         begins_at
     }
 
@@ -181,11 +185,12 @@ impl Channel {
         events: &mut EventQueue,
     ) -> u64 {
         let requested_at = self.reserve_transfer_time(ns, moment, events) + ns;
-        let (lanes, place) = self.booking_index(array);
+        let (lanes, place) = self.group_and_member_of_array(array);
         let lanes = &mut self.array_bookings[lanes];
-        lanes.second_request_keys[place] = event_key(EventClass::Transferred, requested_at) | place as u64;
-        self.max_second_request_key = lanes.second_request_keys[place];
-        (lanes.transfer_ns[place], lanes.is_priority_read[place]) = (ns, false);
+        lanes.second_transfer_request_keys[place] =
+            event_key(EventClass::Transferred, requested_at) | place as u64;
+        self.max_second_transfer_request_key = lanes.second_transfer_request_keys[place];
+        (lanes.booked_transfer_ns[place], lanes.is_priority_read[place]) = (ns, false);
         let begins_at = self.free_at_ns;
         self.busy_ns += ns;
         self.free_at_ns += ns;
@@ -200,17 +205,17 @@ impl Channel {
         moment: EventPosition,
         events: &mut EventQueue,
     ) -> Option<u64> {
-        let (lanes, place) = self.booking_index(array);
+        let (lanes, place) = self.group_and_member_of_array(array);
         let (requested_at, ns) = (
-            self.array_bookings[lanes].second_request_keys[place],
-            self.array_bookings[lanes].transfer_ns[place],
+            self.array_bookings[lanes].second_transfer_request_keys[place],
+            self.array_bookings[lanes].booked_transfer_ns[place],
         );
-        if requested_at <= moment.last_key_in_group(array / 8) {
+        if requested_at <= moment.last_event_key_in_eight(array / 8) {
             return None;
         }
-        self.array_bookings[lanes].second_request_keys[place] = 0;
-        let others =
-            (self.first_array..).zip(self.array_bookings.iter().flat_map(|lanes| lanes.second_request_keys));
+        self.array_bookings[lanes].second_transfer_request_keys[place] = 0;
+        let others = (self.first_array_number..)
+            .zip(self.array_bookings.iter().flat_map(|lanes| lanes.second_transfer_request_keys));
         for (other, _) in others.filter(|&(_, other_asked_at)| other_asked_at > requested_at) {
             events.postpone_array_event(other, -ns.cast_signed());
         }
@@ -230,15 +235,15 @@ impl Channel {
         events: &mut EventQueue,
     ) -> u64 {
         let mut begins_at = self.reserve_transfer_time(ns, moment, events);
-        let own = self.booking_index(array);
-        for (eight, lanes) in (self.first_array / 8..).zip(&mut self.array_bookings) {
-            let last = moment.last_key_in_group(eight);
-            let begin_at = events.transfer_starts_ns(eight as usize, &lanes.transfer_ns, flash);
+        let own = self.group_and_member_of_array(array);
+        for (eight, lanes) in (self.first_array_number / 8..).zip(&mut self.array_bookings) {
+            let last = moment.last_event_key_in_eight(eight);
+            let begin_at = events.transfer_starts_ns(eight as usize, &lanes.booked_transfer_ns, flash);
             for (place, last_begins_at) in begin_at.into_iter().enumerate() {
-                let requested_at = &mut lanes.second_request_keys[place];
+                let requested_at = &mut lanes.second_transfer_request_keys[place];
                 let is_later = *requested_at > last;
                 let other_begins_at = if is_later {
-                    time_of_key(*requested_at) - lanes.transfer_ns[place]
+                    time_of_key(*requested_at) - lanes.booked_transfer_ns[place]
                 } else {
                     last_begins_at
                 };
@@ -248,14 +253,17 @@ impl Channel {
                 begins_at = begins_at.min(other_begins_at);
                 if is_later {
                     *requested_at += ns << NON_TIME_KEY_BITS;
-                    self.max_second_request_key = self.max_second_request_key.max(*requested_at);
+                    self.max_second_transfer_request_key =
+                        self.max_second_transfer_request_key.max(*requested_at);
                 } else {
                     events.postpone_array_event(8 * eight + place as u32, ns.cast_signed());
                 }
             }
         }
-        (self.array_bookings[own.0].transfer_ns[own.1], self.array_bookings[own.0].is_priority_read[own.1]) =
-            (ns, true);
+        (
+            self.array_bookings[own.0].booked_transfer_ns[own.1],
+            self.array_bookings[own.0].is_priority_read[own.1],
+        ) = (ns, true);
         begins_at
     }
 }

@@ -13,21 +13,21 @@
 /// empty list means that the number of units is not limited, and no request waits.
 #[derive(Clone, Debug)]
 pub(super) struct CodecUnits {
-    free_at_ns: Vec<u64>,
+    units_free_at_ns: Vec<u64>,
 }
 
 impl CodecUnits {
     pub(super) fn new(units: usize) -> Self {
-        Self { free_at_ns: vec![0; units] }
+        Self { units_free_at_ns: vec![0; units] }
     }
 
     /// Books `work_ns` nanoseconds of delta encoding or decoding, from `ready_ns` on, at the codec unit that becomes
     /// free first. Returns the time that the work waits for the unit, nanoseconds.
-    pub(super) fn book_work(&mut self, ready_ns: u64, work_ns: u64) -> u64 {
+    pub(super) fn book_codec_work(&mut self, ready_ns: u64, work_ns: u64) -> u64 {
         if work_ns == 0 {
             return 0;
         }
-        let Some(free_at_ns) = self.free_at_ns.iter_mut().min() else { return 0 };
+        let Some(free_at_ns) = self.units_free_at_ns.iter_mut().min() else { return 0 };
         let start_ns = ready_ns.max(*free_at_ns);
         *free_at_ns = start_ns + work_ns;
         start_ns - ready_ns

@@ -20,7 +20,7 @@
 //!   queued. The overhead is added to the resumed operation, not to the read.
 //! - While an array has no erased block for host writes ([`super::FreeBlocksPerArray`]), or its background operations
 //!   exceed their bound, background work is served before host writes, and alternates with host reads. What starts or
-//!   resumes in such a turn is not suspended. With [`TimingOptions::gc_holds_reads`], work that exceeds the bound also
+//!   resumes in such a turn is not suspended. With [`TimingOptions::gc_delays_reads`], work that exceeds the bound also
 //!   precedes reads.
 //! - Before all erased blocks are used up, background work keeps pace with host writes: some of it is served before
 //!   each waiting write, so that no write waits for a whole collection.
@@ -53,7 +53,7 @@ use super::codec::CodecUnits;
 use super::event_queue::{EventClass, EventQueue, MAX_ARRIVAL_NS, TimingEvent};
 use super::latency::LatencyRecords;
 use super::nvram::NvramTiming;
-use super::op_queue::{END_OF_LIST, OpRole, QueuedOp, SCAN_WAITER_QUEUE, WaitingOp, WaitingOps};
+use super::op_queue::{END_OF_LIST, NVRAM_SCAN_QUEUE_INDEX, OpRole, QueuedOp, WaitingOp, WaitingOps};
 use super::scans::{NvramScan, NvramScans};
 use super::trace::TimingObserver;
 use super::{ArrayLayout, ControllerWork, FlashTiming, RequestKind, TimingOptions};
@@ -63,15 +63,15 @@ use crate::operation::{FlashOp, OpKind};
 pub(super) fn expand_copies(ops: &[FlashOp]) -> Vec<FlashOp> {
     let (mut single, mut places) = (Vec::new(), Vec::<usize>::with_capacity(ops.len()));
     for op in ops {
-        match (op.kind, op.dependency_distance as usize) {
+        match (op.kind, op.ops_back_to_dependency as usize) {
             (OpKind::Copies, _) => {
-                (0..op.copy_or_line_count).for_each(|_| single.extend(op.copy_read_and_program()));
+                (0..op.copy_or_nvram_line_count).for_each(|_| single.extend(op.copy_read_and_program()));
             }
             (_, 0) => single.push(*op),
             (_, back) => {
                 let distance = single.len() - places[places.len() - back];
                 let after = distance.try_into().expect("a list has fewer operations");
-                single.push(FlashOp { dependency_distance: after, ..*op });
+                single.push(FlashOp { ops_back_to_dependency: after, ..*op });
             }
         }
         places.push(single.len() - 1);
@@ -90,7 +90,7 @@ enum OpDestination {
     Waiting(u32),
     /// The operation is held back outside the queues until a scan of NVRAM has ended, and then joins this queue.
     HeldByScan { id: u32, array: u32, queue: u8 },
-    /// The operation is a scan of NVRAM. No other operation refers to it ([`FlashOp::dependency_distance`]).
+    /// The operation is a scan of NVRAM. No other operation refers to it ([`FlashOp::ops_back_to_dependency`]).
     Scan,
 }
 
@@ -111,7 +111,7 @@ struct Request {
     pending_blocking_ops: u32,
     /// Head of the linked list of the request's operations that are held back until its foreground GC has finished,
     /// latest first.
-    first_held_op: u32,
+    held_ops_list_head: u32,
     kind: RequestKind,
     is_acknowledged: bool,
 }
@@ -121,7 +121,7 @@ struct Request {
 struct WaitingFlush {
     request_slot: u32,
     request_number: u64,
-    pending_writes: u32,
+    unprogrammed_earlier_writes: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -131,15 +131,15 @@ pub(super) struct EventEngine<T> {
     nvram_scans: NvramScans,
     /// Number of the last NVRAM scan in the list of operations being admitted, which holds back the background
     /// operations after it.
-    preceding_scan: Option<u32>,
+    preceding_nvram_scan: Option<u32>,
     /// Whether the device supports neither suspension nor multi-plane operations. The engine can then complete
     /// operations on a faster path: see [`super::array`].
-    is_plain_device: bool,
+    allows_fast_path: bool,
     engine_state: EngineState<T>,
     /// Arrays (dies or planes) of the device, a multiple of eight per channel, of which the last may be unused.
     arrays: Vec<FlashArray>,
     /// Numbers of the arrays (dies or planes) that exist. The other array numbers only fill up groups of eight.
-    real_arrays: Vec<u32>,
+    existing_array_numbers: Vec<u32>,
     waiting_ops: WaitingOps,
     codec_units: CodecUnits,
     requests: Vec<Request>,
@@ -151,10 +151,10 @@ pub(super) struct EventEngine<T> {
     /// Flush requests that wait for earlier writes to be programmed.
     waiting_flushes: Vec<WaitingFlush>,
     /// For each operation of the list being admitted so far, where the engine has stored it.
-    admitted_destinations: Vec<OpDestination>,
+    admitted_op_destinations: Vec<OpDestination>,
     /// For each operation of the list being admitted, whether it must not block host operations as foreground GC does,
     /// because it is an operation of the host, or waits, directly or indirectly, for one.
-    must_not_block_host: Vec<bool>,
+    op_must_not_block_host: Vec<bool>,
     /// Arrays (dies or planes) that received work during the event being handled, and may start it.
     arrays_to_wake: Vec<u32>,
     request_latencies: LatencyRecords,
@@ -164,11 +164,11 @@ pub(super) struct EventEngine<T> {
 // Interface to [`super::Timing`].
 impl<T: TimingObserver> EventEngine<T> {
     pub(super) fn new(layout: &ArrayLayout, flash: FlashTiming, options: TimingOptions) -> Self {
-        let (array_layout, real_arrays) = layout.with_channels_padded_to_eights();
+        let (array_layout, existing_array_numbers) = layout.with_channels_padded_to_eight_arrays();
         let per_channel = array_layout.array_count() / array_layout.channel_count;
         Self {
-            real_arrays,
-            is_plain_device: options.suspension.is_none() && !options.multi_plane,
+            existing_array_numbers,
+            allows_fast_path: options.suspension.is_none() && !options.multi_plane,
             arrays: array_layout
                 .channel_of_array
                 .iter()
@@ -176,11 +176,11 @@ impl<T: TimingObserver> EventEngine<T> {
                 .collect(),
             nvram_timing: NvramTiming::new(&options),
             nvram_scans: NvramScans::default(),
-            preceding_scan: None,
+            preceding_nvram_scan: None,
             request_latencies: LatencyRecords::new(options.keep_completions),
             codec_units: CodecUnits::new(options.codec_units),
             engine_state: EngineState {
-                current_position: EventPosition::of_arrival(0),
+                current_position: EventPosition::after_events_at(0),
                 events: EventQueue::new(array_layout.array_count(), array_layout.channel_count),
                 channels: (0..array_layout.channel_count)
                     .map(|channel| Channel::new((channel * per_channel) as u32, per_channel))
@@ -197,14 +197,14 @@ impl<T: TimingObserver> EventEngine<T> {
             buffered_write_count: 0,
             writes_waiting_for_buffer: VecDeque::new(),
             waiting_flushes: Vec::new(),
-            admitted_destinations: Vec::new(),
-            must_not_block_host: Vec::new(),
+            admitted_op_destinations: Vec::new(),
+            op_must_not_block_host: Vec::new(),
             arrays_to_wake: Vec::new(),
             unanswered_requests: 0,
         }
     }
 
-    pub(super) fn submit(
+    pub(super) fn submit_request(
         &mut self,
         kind: RequestKind,
         arrival_ns: u64,
@@ -212,19 +212,19 @@ impl<T: TimingObserver> EventEngine<T> {
         ops: &[FlashOp],
     ) -> u64 {
         let arrival_ns = arrival_ns.min(MAX_ARRIVAL_NS);
-        self.advance_to(arrival_ns);
+        self.advance_clock_to(arrival_ns);
         let number = self.request_latencies.next_request_number();
         let overhead = self.engine_state.options.controller_overhead_ns
             + work.parallel_work_ns
             + self.nvram_timing.book_stores(self.engine_state.now_ns(), work.nvram_store_ns);
-        let slot = self.open_request(kind, arrival_ns, number, [overhead, work.codec_work_ns]);
+        let slot = self.add_request(kind, arrival_ns, number, [overhead, work.codec_work_ns]);
         self.unanswered_requests += 1;
         if kind == RequestKind::Flush {
             self.make_flush_wait(slot);
         }
         self.admit_submission(ops, Some(slot));
         if self.requests[slot as usize].pending_ops == 0 {
-            self.acknowledge(slot);
+            self.answer_request(slot);
         } else if self.uses_write_buffer(kind) {
             self.buffer_write(slot);
         }
@@ -232,7 +232,7 @@ impl<T: TimingObserver> EventEngine<T> {
     }
 
     pub(super) fn submit_background(&mut self, arrival_ns: u64, ops: &[FlashOp]) {
-        self.advance_to(arrival_ns.min(MAX_ARRIVAL_NS));
+        self.advance_clock_to(arrival_ns.min(MAX_ARRIVAL_NS));
         self.admit_submission(ops, None);
     }
 
@@ -240,7 +240,7 @@ impl<T: TimingObserver> EventEngine<T> {
         if self.unanswered_requests == 0 {
             return None;
         }
-        if self.is_plain() {
+        if self.takes_fast_path() {
             self.run_until_request_completes::<true>();
         } else {
             self.run_until_request_completes::<false>();
@@ -251,13 +251,17 @@ impl<T: TimingObserver> EventEngine<T> {
     pub(super) fn complete_until(&mut self, to: u64) -> bool {
         while self.unanswered_requests > 0 {
             let Some(event) = self.engine_state.events.pop_event_until(to) else { return false };
-            if self.is_plain() { self.handle_event::<true>(event) } else { self.handle_event::<false>(event) }
+            if self.takes_fast_path() {
+                self.handle_event::<true>(event);
+            } else {
+                self.handle_event::<false>(event);
+            }
         }
         true
     }
 
     pub(super) fn run_to_completion(&mut self) -> u64 {
-        self.run_until(u64::MAX);
+        self.handle_all_events_until(u64::MAX);
         debug_assert_eq!(self.unanswered_requests, 0, "requests are unanswered at the end");
         self.engine_state.now_ns()
     }
@@ -278,7 +282,7 @@ impl<T: TimingObserver> EventEngine<T> {
         let running = |array: &FlashArray| {
             if array.busy_since_ns == NOT_BUSY { 0 } else { self.engine_state.now_ns() - array.busy_since_ns }
         };
-        let real = self.real_arrays.iter().map(|&index| &self.arrays[index as usize]);
+        let real = self.existing_array_numbers.iter().map(|&index| &self.arrays[index as usize]);
         real.map(|array| array.busy_ns + running(array)).collect()
     }
 
@@ -287,7 +291,7 @@ impl<T: TimingObserver> EventEngine<T> {
     }
 
     /// Returns the observer that records single flash operations.
-    pub(super) fn observer_mut(&mut self) -> &mut T {
+    pub(super) fn op_observer_mut(&mut self) -> &mut T {
         &mut self.engine_state.observer
     }
 
@@ -306,22 +310,23 @@ impl<T: TimingObserver> EventEngine<T> {
     /// may execute steps of copies ahead of the simulated time. False for a traced engine, which has to observe each
     /// step when it happens.
     #[inline(always)]
-    fn is_plain(&self) -> bool {
-        !T::RECORDS_STEPS && self.is_plain_device
+    fn takes_fast_path(&self) -> bool {
+        !T::RECORDS_OP_STEPS && self.allows_fast_path
     }
 
     /// Advances the simulation to time `to`, nanoseconds: handles all events up to and including this time. Operations
     /// that end just when a new request arrives are therefore complete before the request is admitted.
     #[inline(always)]
-    fn advance_to(&mut self, to: u64) {
+    fn advance_clock_to(&mut self, to: u64) {
         if self.engine_state.events.may_have_due_event(to) {
-            self.run_until(to);
+            self.handle_all_events_until(to);
         }
-        self.engine_state.current_position = EventPosition::of_arrival(self.engine_state.now_ns().max(to));
+        self.engine_state.current_position =
+            EventPosition::after_events_at(self.engine_state.now_ns().max(to));
     }
 
-    fn run_until(&mut self, to: u64) {
-        if self.is_plain() {
+    fn handle_all_events_until(&mut self, to: u64) {
+        if self.takes_fast_path() {
             self.handle_events_until::<true>(to);
         } else {
             self.handle_events_until::<false>(to);
@@ -353,12 +358,12 @@ impl<T: TimingObserver> EventEngine<T> {
                 let array = &mut self.arrays[subject as usize];
                 array.finish_sensing::<PLAIN>(subject, &mut self.engine_state);
             }
-            _ if PLAIN && class.is_of_array() => self.finish_last_op::<PLAIN>(subject),
+            _ if PLAIN && class.is_array_event() => self.complete_last_op_of_group::<PLAIN>(subject),
             EventClass::Transferred => self.handle_transfer_end(subject),
-            EventClass::Programmed | EventClass::Erased => self.handle_group_end(subject),
+            EventClass::Programmed | EventClass::Erased => self.handle_multi_plane_group_end(subject),
             EventClass::ChannelFree => self.handle_channel_free(subject),
-            EventClass::Acknowledged => self.record_answer(subject),
-            EventClass::Scanned => self.handle_scan_end(subject),
+            EventClass::Acknowledged => self.record_request_answer(subject),
+            EventClass::Scanned => self.handle_nvram_scan_end(subject),
         }
     }
 }
@@ -367,7 +372,7 @@ impl<T: TimingObserver> EventEngine<T> {
 impl<T: TimingObserver> EventEngine<T> {
     #[inline(always)]
     fn admit_submission(&mut self, ops: &[FlashOp], request: Option<u32>) {
-        if T::RECORDS_STEPS {
+        if T::RECORDS_OP_STEPS {
             let number = request.map(|slot| self.requests[slot as usize].request_number);
             self.engine_state.observer.ops_submitted(
                 number,
@@ -377,7 +382,7 @@ impl<T: TimingObserver> EventEngine<T> {
         }
         match ops {
             // The most frequent lists: the program of a host write, or the read of a host read.
-            [op] if op.dependency_distance == 0
+            [op] if op.ops_back_to_dependency == 0
                 && !op.is_background()
                 && !op.reads_reverse_map_log()
                 && !matches!(op.kind, OpKind::Copies | OpKind::Scan) =>
@@ -403,7 +408,7 @@ impl<T: TimingObserver> EventEngine<T> {
     }
 
     fn admit_ops(&mut self, ops: &[FlashOp], request: Option<u32>) {
-        self.admitted_destinations.clear();
+        self.admitted_op_destinations.clear();
         if self.engine_state.options.blocking_gc && request.is_some() {
             self.mark_non_blocking_ops(ops);
         }
@@ -411,29 +416,31 @@ impl<T: TimingObserver> EventEngine<T> {
             self.engine_state.observer.op_admitted(op);
             let listed = match op.kind {
                 OpKind::Copies => self.admit_copies(op),
-                OpKind::Scan => self.admit_scan(op, &ops[..self.admitted_destinations.len()], request),
+                OpKind::Scan => {
+                    self.admit_nvram_scan(op, &ops[..self.admitted_op_destinations.len()], request)
+                }
                 OpKind::Read | OpKind::Program | OpKind::Erase => self.admit_op(op, request),
             };
-            self.admitted_destinations.push(listed);
+            self.admitted_op_destinations.push(listed);
         }
-        self.preceding_scan = None;
+        self.preceding_nvram_scan = None;
     }
 
     /// Queues a batch of page copies, for which no request waits, as one queue entry.
     fn admit_copies(&mut self, copies: &FlashOp) -> OpDestination {
-        let array = self.array_layout.planes[copies.plane.index()].array_number;
+        let array = self.array_layout.plane_locations[copies.plane.index()].array_number;
         let queue = self.queue_index_for(OpKind::Read, true);
-        let op = QueuedOp::copy_series(copies.copy_or_line_count, self.transfer_ns(copies));
-        self.enqueue_after_scan(op, array, queue)
+        let op = QueuedOp::copy_series(copies.copy_or_nvram_line_count, self.transfer_ns(copies));
+        self.enqueue_after_nvram_scan(op, array, queue)
     }
 
     /// Queues a background operation. If an NVRAM scan precedes the operation in its list, the operation is held back
     /// until the scan ends.
     #[inline(always)]
-    fn enqueue_after_scan(&mut self, op: QueuedOp, array: u32, queue: u8) -> OpDestination {
-        match self.preceding_scan {
+    fn enqueue_after_nvram_scan(&mut self, op: QueuedOp, array: u32, queue: u8) -> OpDestination {
+        match self.preceding_nvram_scan {
             None => self.enqueue_op(op, array, queue),
-            Some(scan) => self.hold_op_for_scan(scan, op, array, queue),
+            Some(scan) => self.hold_op_until_scan_ends(scan, op, array, queue),
         }
     }
 
@@ -445,12 +452,12 @@ impl<T: TimingObserver> EventEngine<T> {
     #[inline(always)]
     fn admit_op(&mut self, flash_op: &FlashOp, request: Option<u32>) -> OpDestination {
         let background = request.is_none() || flash_op.is_background();
-        let place = self.array_layout.planes[flash_op.plane.index()];
+        let place = self.array_layout.plane_locations[flash_op.plane.index()];
         let (array, queue) = (place.array_number, self.queue_index_for(flash_op.kind, background));
         let role = self.op_role(background || flash_op.reads_reverse_map_log(), request);
         let role = if role == OpRole::Background && !background { OpRole::Awaited } else { role };
         let op = QueuedOp {
-            first_waiter: END_OF_LIST,
+            waiting_ops_list_head: END_OF_LIST,
             request_or_further_ops: if role == OpRole::Background {
                 0
             } else {
@@ -462,22 +469,22 @@ impl<T: TimingObserver> EventEngine<T> {
             plane_in_die: place.plane_in_die,
         };
         let held = op.role != OpRole::Background && self.count_op_for_request(op);
-        if flash_op.dependency_distance > 0 {
+        if flash_op.ops_back_to_dependency > 0 {
             return self.admit_after_predecessor(
-                flash_op.dependency_distance,
-                WaitingOp { op, array, queue_index: queue, next_waiter: END_OF_LIST },
+                flash_op.ops_back_to_dependency,
+                WaitingOp { op, array, queue_index: queue, next_waiting_op: END_OF_LIST },
             );
         }
         if held {
-            return self.hold_for_foreground_gc(WaitingOp {
+            return self.hold_op_for_foreground_gc(WaitingOp {
                 op,
                 array,
                 queue_index: queue,
-                next_waiter: END_OF_LIST,
+                next_waiting_op: END_OF_LIST,
             });
         }
         if background && !flash_op.reads_reverse_map_log() {
-            return self.enqueue_after_scan(op, array, queue);
+            return self.enqueue_after_nvram_scan(op, array, queue);
         }
         self.enqueue_op(op, array, queue)
     }
@@ -485,7 +492,7 @@ impl<T: TimingObserver> EventEngine<T> {
     /// Admits an operation that must wait for its predecessor, the operation `back` positions earlier in the list.
     #[inline(always)]
     fn admit_after_predecessor(&mut self, back: u16, mut waiter: WaitingOp) -> OpDestination {
-        let predecessor = self.admitted_destinations[self.admitted_destinations.len() - back as usize];
+        let predecessor = self.admitted_op_destinations[self.admitted_op_destinations.len() - back as usize];
         if let OpDestination::Queued { array, queue, .. } = predecessor
             && (array, queue) == (waiter.array, waiter.queue_index)
             && !self.engine_state.options.multi_plane
@@ -493,39 +500,41 @@ impl<T: TimingObserver> EventEngine<T> {
             return self.enqueue_op(waiter.op, array, queue);
         }
         if let (OpDestination::HeldByScan { array, queue, .. }, Some(scan)) =
-            (predecessor, self.preceding_scan)
+            (predecessor, self.preceding_nvram_scan)
             && (array, queue) == (waiter.array, waiter.queue_index)
             && !self.engine_state.options.multi_plane
         {
-            return self.hold_op_for_scan(scan, waiter.op, array, queue);
+            return self.hold_op_until_scan_ends(scan, waiter.op, array, queue);
         }
-        waiter.next_waiter = *self.first_waiter_of(predecessor);
+        waiter.next_waiting_op = *self.waiting_ops_list_of(predecessor);
         let id = self.waiting_ops.insert(waiter);
         self.engine_state.observer.op_held(id);
-        *self.first_waiter_of(predecessor) = id;
+        *self.waiting_ops_list_of(predecessor) = id;
         OpDestination::Waiting(id)
     }
 
     /// Returns the head of the linked list of operations that wait for an operation of the list being admitted.
-    fn first_waiter_of(&mut self, listed: OpDestination) -> &mut u32 {
+    fn waiting_ops_list_of(&mut self, listed: OpDestination) -> &mut u32 {
         match listed {
             OpDestination::Queued { array, queue, index } => {
-                &mut self.arrays[array as usize].queues[queue as usize].entry_at_mut(index).first_waiter
+                &mut self.arrays[array as usize].queues[queue as usize]
+                    .queued_op_at_mut(index)
+                    .waiting_ops_list_head
             }
             OpDestination::Waiting(id) | OpDestination::HeldByScan { id, .. } => {
-                &mut self.waiting_ops.op_mut(id).first_waiter
+                &mut self.waiting_ops.op_mut(id).waiting_ops_list_head
             }
             OpDestination::Scan => unreachable!("nothing names a scan"),
         }
     }
 
     /// Holds an operation back until the foreground GC of its host request has finished.
-    fn hold_for_foreground_gc(&mut self, mut waiter: WaitingOp) -> OpDestination {
+    fn hold_op_for_foreground_gc(&mut self, mut waiter: WaitingOp) -> OpDestination {
         let slot = waiter.op.request_or_further_ops as usize;
-        waiter.next_waiter = self.requests[slot].first_held_op;
+        waiter.next_waiting_op = self.requests[slot].held_ops_list_head;
         let id = self.waiting_ops.insert(waiter);
         self.engine_state.observer.op_held(id);
-        self.requests[slot].first_held_op = id;
+        self.requests[slot].held_ops_list_head = id;
         OpDestination::Waiting(id)
     }
 
@@ -543,7 +552,7 @@ impl<T: TimingObserver> EventEngine<T> {
         let blocking = || {
             self.engine_state.options.blocking_gc
                 && request.is_some()
-                && !self.must_not_block_host[self.admitted_destinations.len()]
+                && !self.op_must_not_block_host[self.admitted_op_destinations.len()]
         };
         match background {
             false => OpRole::Awaited,
@@ -573,11 +582,11 @@ impl<T: TimingObserver> EventEngine<T> {
         let is_of_host =
             |op: &FlashOp| !(op.is_background() || op.kind == OpKind::Scan || op.reads_reverse_map_log());
         let blocks_nothing = !ops.iter().any(is_of_host);
-        self.must_not_block_host.clear();
+        self.op_must_not_block_host.clear();
         for (index, op) in ops.iter().enumerate() {
-            let inherits = op.dependency_distance > 0
-                && self.must_not_block_host[index - op.dependency_distance as usize];
-            self.must_not_block_host.push(blocks_nothing || inherits || is_of_host(op));
+            let inherits = op.ops_back_to_dependency > 0
+                && self.op_must_not_block_host[index - op.ops_back_to_dependency as usize];
+            self.op_must_not_block_host.push(blocks_nothing || inherits || is_of_host(op));
         }
     }
 
@@ -585,15 +594,15 @@ impl<T: TimingObserver> EventEngine<T> {
     /// [`Self::wake_arrays`] if it may start the operation, or suspend another for it.
     #[inline(always)]
     fn enqueue_op(&mut self, op: QueuedOp, array_index: u32, queue: u8) -> OpDestination {
-        let is_plain = self.is_plain();
+        let is_plain = self.takes_fast_path();
         let array = &mut self.arrays[array_index as usize];
-        self.engine_state.observer.op_queued((array_index, queue), 1 + op.further_ops());
+        self.engine_state.observer.op_queued((array_index, queue), 1 + op.further_ops_of_series());
         let index = array.push_op(op, queue);
         if is_plain && queue != BACKGROUND_QUEUE {
             array.undo_steps_after_arrival(array_index, &mut self.engine_state);
         }
         if index == 0
-            && (!array.running_group.is_present()
+            && (!array.running_group.has_ops()
                 || (queue == READ_QUEUE && self.engine_state.options.suspension.is_some()))
         {
             self.arrays_to_wake.push(array_index);
@@ -604,11 +613,12 @@ impl<T: TimingObserver> EventEngine<T> {
     /// Queues the operations of a linked list that were held back, in the order in which they were added. The head of
     /// the list is the latest.
     fn enqueue_held_ops(&mut self, list: u32) {
-        let mut id = self.waiting_ops.reverse_list(list);
+        let mut id = self.waiting_ops.reverse_waiting_list(list);
         while id != END_OF_LIST {
-            let WaitingOp { op, array, queue_index: queue, next_waiter: next } = self.waiting_ops.remove(id);
-            if queue == SCAN_WAITER_QUEUE {
-                self.finish_scan_predecessor(array);
+            let WaitingOp { op, array, queue_index: queue, next_waiting_op: next } =
+                self.waiting_ops.remove(id);
+            if queue == NVRAM_SCAN_QUEUE_INDEX {
+                self.finish_predecessor_of_scan(array);
             } else {
                 self.engine_state.observer.op_released(id);
                 self.enqueue_op(op, array, queue);
@@ -621,7 +631,7 @@ impl<T: TimingObserver> EventEngine<T> {
     #[inline(always)]
     fn wake_arrays(&mut self) {
         if !self.arrays_to_wake.is_empty() {
-            if self.is_plain() {
+            if self.takes_fast_path() {
                 self.wake_arrays_one_by_one::<true>();
             } else {
                 self.wake_arrays_one_by_one::<false>();
@@ -633,7 +643,7 @@ impl<T: TimingObserver> EventEngine<T> {
     fn wake_arrays_one_by_one<const PLAIN: bool>(&mut self) {
         for &index in &self.arrays_to_wake {
             let array = &mut self.arrays[index as usize];
-            if array.running_group.is_present() {
+            if array.running_group.has_ops() {
                 array.try_suspend::<PLAIN>(index, &mut self.engine_state);
             } else {
                 array.start_next_op::<PLAIN>(index, &mut self.engine_state);
@@ -647,7 +657,12 @@ impl<T: TimingObserver> EventEngine<T> {
 impl<T: TimingObserver> EventEngine<T> {
     /// Admits a scan of NVRAM. The scan waits for those flash reads of the reverse-map log that precede it in the list.
     #[inline(never)]
-    fn admit_scan(&mut self, scan: &FlashOp, before: &[FlashOp], request: Option<u32>) -> OpDestination {
+    fn admit_nvram_scan(
+        &mut self,
+        scan: &FlashOp,
+        before: &[FlashOp],
+        request: Option<u32>,
+    ) -> OpDestination {
         let arrays = self.array_layout.arrays_of_block(scan.plane);
         let number = self.nvram_scans.add_scan(*scan, arrays, request.unwrap_or(END_OF_LIST));
         if let Some(slot) = request {
@@ -655,29 +670,29 @@ impl<T: TimingObserver> EventEngine<T> {
         }
         let since_last = before.iter().rposition(|op| op.kind == OpKind::Scan).map_or(0, |last| last + 1);
         for at in (since_last..before.len()).filter(|&at| before[at].reads_reverse_map_log()) {
-            self.make_scan_wait_for(number, self.admitted_destinations[at]);
+            self.make_nvram_scan_wait_for(number, self.admitted_op_destinations[at]);
         }
-        self.preceding_scan = Some(number);
-        self.advance_scan(number);
+        self.preceding_nvram_scan = Some(number);
+        self.advance_nvram_scan(number);
         OpDestination::Scan
     }
 
     /// Makes a scan of NVRAM wait until the operation `predecessor` has completed.
-    fn make_scan_wait_for(&mut self, scan: u32, predecessor: OpDestination) {
-        let next = *self.first_waiter_of(predecessor);
+    fn make_nvram_scan_wait_for(&mut self, scan: u32, predecessor: OpDestination) {
+        let next = *self.waiting_ops_list_of(predecessor);
         let id = self.waiting_ops.insert(WaitingOp {
             op: QueuedOp::SCAN_PLACEHOLDER,
             array: scan,
-            queue_index: SCAN_WAITER_QUEUE,
-            next_waiter: next,
+            queue_index: NVRAM_SCAN_QUEUE_INDEX,
+            next_waiting_op: next,
         });
-        *self.first_waiter_of(predecessor) = id;
+        *self.waiting_ops_list_of(predecessor) = id;
         self.nvram_scans.get_mut(scan).pending_ops += 1;
     }
 
-    fn hold_op_for_scan(&mut self, scan: u32, op: QueuedOp, array: u32, queue: u8) -> OpDestination {
-        let held = &mut self.nvram_scans.get_mut(scan).first_held_op;
-        let id = self.waiting_ops.insert(WaitingOp { op, array, queue_index: queue, next_waiter: *held });
+    fn hold_op_until_scan_ends(&mut self, scan: u32, op: QueuedOp, array: u32, queue: u8) -> OpDestination {
+        let held = &mut self.nvram_scans.get_mut(scan).held_ops_list_head;
+        let id = self.waiting_ops.insert(WaitingOp { op, array, queue_index: queue, next_waiting_op: *held });
         self.engine_state.observer.op_held(id);
         *held = id;
         OpDestination::HeldByScan { id, array, queue }
@@ -685,14 +700,14 @@ impl<T: TimingObserver> EventEngine<T> {
 
     /// Notes that one of the operations for which a scan of NVRAM waits has completed, and starts the scan if it can.
     #[inline(never)]
-    fn finish_scan_predecessor(&mut self, scan: u32) {
+    fn finish_predecessor_of_scan(&mut self, scan: u32) {
         self.nvram_scans.get_mut(scan).pending_ops -= 1;
-        self.advance_scan(scan);
+        self.advance_nvram_scan(scan);
     }
 
     /// Advances an NVRAM scan, if it is the next one for its arrays (dies or planes): makes it wait for the background
     /// work queued there, or books it on the NVRAM if there is none.
-    fn advance_scan(&mut self, number: u32) {
+    fn advance_nvram_scan(&mut self, number: u32) {
         if !self.nvram_scans.can_book_scan(number) {
             return;
         }
@@ -700,8 +715,8 @@ impl<T: TimingObserver> EventEngine<T> {
         for &array in &arrays {
             let queue = &self.arrays[array as usize].queues[BACKGROUND_QUEUE as usize];
             if !queue.is_empty() {
-                let index = queue.last_index();
-                self.make_scan_wait_for(
+                let index = queue.last_queue_index();
+                self.make_nvram_scan_wait_for(
                     number,
                     OpDestination::Queued { array, queue: BACKGROUND_QUEUE, index },
                 );
@@ -719,7 +734,7 @@ impl<T: TimingObserver> EventEngine<T> {
         if waits {
             return;
         }
-        self.nvram_scans.get_mut(number).is_booked = true;
+        self.nvram_scans.get_mut(number).is_scan_time_booked = true;
         let end = self.nvram_timing.book_scan(&op, self.engine_state.now_ns());
         self.engine_state.observer.nvram_scanned((end - self.nvram_timing.scan_ns(&op), end));
         self.engine_state.events.schedule_scan_end(number, end);
@@ -728,15 +743,15 @@ impl<T: TimingObserver> EventEngine<T> {
     /// Handles the end of a scan of NVRAM: queues the operations that the scan held back, and advances the next scan
     /// for the same arrays (dies or planes).
     #[inline(never)]
-    fn handle_scan_end(&mut self, number: u32) {
-        let NvramScan { victim_arrays: arrays, request_slot: request, first_held_op: held, .. } =
+    fn handle_nvram_scan_end(&mut self, number: u32) {
+        let NvramScan { victim_arrays: arrays, request_slot: request, held_ops_list_head: held, .. } =
             self.nvram_scans.remove(number);
         self.enqueue_held_ops(held);
         if request != END_OF_LIST {
-            self.finish_awaited_op(request);
+            self.finish_op_of_request(request);
         }
         if let Some(next) = self.nvram_scans.first_scan_on_array(arrays.first().copied()) {
-            self.advance_scan(next);
+            self.advance_nvram_scan(next);
         }
         self.wake_arrays();
     }
@@ -745,7 +760,7 @@ impl<T: TimingObserver> EventEngine<T> {
 // Events of arrays and channels.
 impl<T: TimingObserver> EventEngine<T> {
     /// Handles the end of tPROG or tBERS of a multi-plane group: completes all operations of the group.
-    fn handle_group_end(&mut self, index: u32) {
+    fn handle_multi_plane_group_end(&mut self, index: u32) {
         for _ in 1..self.arrays[index as usize].running_group.op_count {
             let op = self.arrays[index as usize].pop_group_member::<false>();
             let queue = self.arrays[index as usize].running_group.queue_index;
@@ -753,7 +768,7 @@ impl<T: TimingObserver> EventEngine<T> {
             self.engine_state.completed_ops += 1;
             self.complete_op(op);
         }
-        self.finish_last_op::<false>(index);
+        self.complete_last_op_of_group::<false>(index);
     }
 
     /// Handles the end of a channel transfer of array `index`: of a page that was read, of a page to be programmed with
@@ -762,7 +777,7 @@ impl<T: TimingObserver> EventEngine<T> {
     fn handle_transfer_end(&mut self, index: u32) {
         let array = &mut self.arrays[index as usize];
         if array.running_group.kind == OpKind::Read && array.running_group.op_count == 1 {
-            return self.finish_last_op::<false>(index);
+            return self.complete_last_op_of_group::<false>(index);
         }
         if array.is_in_array_phase() {
             return array.handle_phase_start(index, &mut self.engine_state);
@@ -783,7 +798,7 @@ impl<T: TimingObserver> EventEngine<T> {
     /// Completes the last operation of the group that the array (die or plane) runs; the array then starts its next
     /// operation.
     #[inline(always)]
-    fn finish_last_op<const PLAIN: bool>(&mut self, index: u32) {
+    fn complete_last_op_of_group<const PLAIN: bool>(&mut self, index: u32) {
         let array = &mut self.arrays[index as usize];
         array.confirm_steps_ahead();
         let op = array.pop_group_member::<PLAIN>();
@@ -792,7 +807,7 @@ impl<T: TimingObserver> EventEngine<T> {
             .op_ended((index, array.running_group.queue_index), self.engine_state.current_position.time_ns());
         self.engine_state.completed_ops += 1;
         // Completed operations of the same group may have queued work on other arrays, which must start in order.
-        if op.has_no_waiters() && (PLAIN || self.arrays_to_wake.is_empty()) {
+        if op.has_no_waiting_request_or_op() && (PLAIN || self.arrays_to_wake.is_empty()) {
             return array.start_next_op::<PLAIN>(index, &mut self.engine_state);
         }
         self.complete_op(op);
@@ -818,37 +833,37 @@ impl<T: TimingObserver> EventEngine<T> {
 impl<T: TimingObserver> EventEngine<T> {
     #[inline(always)]
     fn complete_op(&mut self, op: QueuedOp) {
-        let QueuedOp { first_waiter: waiters, request_or_further_ops: request, role, .. } = op;
+        let QueuedOp { waiting_ops_list_head: waiters, request_or_further_ops: request, role, .. } = op;
         if waiters != END_OF_LIST {
             self.enqueue_held_ops(waiters);
         }
         match role {
             OpRole::Background => {}
-            OpRole::Awaited => self.finish_awaited_op(request),
-            OpRole::Blocking => self.finish_blocking_op(request),
+            OpRole::Awaited => self.finish_op_of_request(request),
+            OpRole::Blocking => self.finish_gc_op_of_request(request),
         }
     }
 
     #[inline(always)]
-    fn finish_awaited_op(&mut self, slot: u32) {
+    fn finish_op_of_request(&mut self, slot: u32) {
         let request = &mut self.requests[slot as usize];
         request.pending_ops -= 1;
         if request.pending_ops == 0 {
-            self.finish_flash_ops(slot);
+            self.finish_flash_ops_of_request(slot);
         }
     }
 
-    fn finish_blocking_op(&mut self, slot: u32) {
+    fn finish_gc_op_of_request(&mut self, slot: u32) {
         let request = &mut self.requests[slot as usize];
         request.pending_blocking_ops -= 1;
         if request.pending_blocking_ops == 0 {
-            let held = std::mem::replace(&mut request.first_held_op, END_OF_LIST);
+            let held = std::mem::replace(&mut request.held_ops_list_head, END_OF_LIST);
             self.enqueue_held_ops(held);
         }
     }
 
     #[inline(always)]
-    fn open_request(
+    fn add_request(
         &mut self,
         kind: RequestKind,
         arrival: u64,
@@ -862,7 +877,7 @@ impl<T: TimingObserver> EventEngine<T> {
             codec_work_ns: codec_ns,
             pending_ops: 0,
             pending_blocking_ops: 0,
-            first_held_op: END_OF_LIST,
+            held_ops_list_head: END_OF_LIST,
             kind,
             is_acknowledged: false,
         };
@@ -884,7 +899,7 @@ impl<T: TimingObserver> EventEngine<T> {
     fn buffer_write(&mut self, slot: u32) {
         if self.buffered_write_count < self.engine_state.options.max_buffered_writes {
             self.buffered_write_count += 1;
-            self.acknowledge(slot);
+            self.answer_request(slot);
         } else {
             self.writes_waiting_for_buffer.push_back(slot);
         }
@@ -900,7 +915,7 @@ impl<T: TimingObserver> EventEngine<T> {
             self.waiting_flushes.push(WaitingFlush {
                 request_slot: slot,
                 request_number: request.request_number,
-                pending_writes: writes,
+                unprogrammed_earlier_writes: writes,
             });
         }
     }
@@ -908,30 +923,30 @@ impl<T: TimingObserver> EventEngine<T> {
     /// Handles the end of the program of write `number`: reduces by one the number of writes for which each later flush
     /// request waits.
     #[cold]
-    fn count_write_for_flushes(&mut self, number: u64) {
+    fn count_programmed_write_for_flushes(&mut self, number: u64) {
         for k in 0..self.waiting_flushes.len() {
             if number < self.waiting_flushes[k].request_number {
-                self.waiting_flushes[k].pending_writes -= 1;
-                self.finish_awaited_op(self.waiting_flushes[k].request_slot);
+                self.waiting_flushes[k].unprogrammed_earlier_writes -= 1;
+                self.finish_op_of_request(self.waiting_flushes[k].request_slot);
             }
         }
-        self.waiting_flushes.retain(|flush| flush.pending_writes > 0);
+        self.waiting_flushes.retain(|flush| flush.unprogrammed_earlier_writes > 0);
     }
 
     /// Handles the completion of all flash operations for which a host request waited. Answers the request, or frees
     /// its place in the write buffer if it is a buffered write.
     #[inline(always)]
-    fn finish_flash_ops(&mut self, slot: u32) {
+    fn finish_flash_ops_of_request(&mut self, slot: u32) {
         let Request { kind, is_acknowledged: acknowledged, request_number: number, .. } =
             self.requests[slot as usize];
         if !self.uses_write_buffer(kind) {
-            return self.acknowledge(slot);
+            return self.answer_request(slot);
         }
         if !self.waiting_flushes.is_empty() {
-            self.count_write_for_flushes(number);
+            self.count_programmed_write_for_flushes(number);
         }
         match self.writes_waiting_for_buffer.pop_front() {
-            Some(oldest) => self.acknowledge(oldest),
+            Some(oldest) => self.answer_request(oldest),
             None => self.buffered_write_count -= 1,
         }
         if acknowledged {
@@ -941,19 +956,19 @@ impl<T: TimingObserver> EventEngine<T> {
 
     /// Answers a host request after its controller overhead, and after its wait for a codec unit if it needs one.
     #[inline(always)]
-    fn acknowledge(&mut self, slot: u32) {
+    fn answer_request(&mut self, slot: u32) {
         match self.requests[slot as usize].controller_overhead_ns {
-            0 => self.record_answer(slot),
+            0 => self.record_request_answer(slot),
             overhead => {
                 let now = self.engine_state.now_ns();
-                let wait = self.codec_units.book_work(now, self.requests[slot as usize].codec_work_ns);
+                let wait = self.codec_units.book_codec_work(now, self.requests[slot as usize].codec_work_ns);
                 self.engine_state.events.schedule_answer(slot, now + overhead + wait);
             }
         }
     }
 
     #[inline(always)]
-    fn record_answer(&mut self, slot: u32) {
+    fn record_request_answer(&mut self, slot: u32) {
         let request = &mut self.requests[slot as usize];
         request.is_acknowledged = true;
         let Request { kind, request_number: number, arrival_ns: arrival, pending_ops: pending, .. } =

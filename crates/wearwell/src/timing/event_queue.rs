@@ -48,13 +48,13 @@ pub(super) enum EventClass {
 impl EventClass {
     /// Whether events of this class concern an array (die or plane).
     #[inline(always)]
-    pub(super) fn is_of_array(self) -> bool {
+    pub(super) fn is_array_event(self) -> bool {
         matches!(self, Self::ReadSensed | Self::Transferred | Self::Programmed | Self::Erased)
     }
 
     /// Returns the class that is encoded in the key of an event of an array (die or plane).
     #[inline(always)]
-    fn class_of_key(key: u64) -> Self {
+    fn event_class_of_key(key: u64) -> Self {
         match key >> 3 & 3 {
             0 => Self::ReadSensed,
             1 => Self::Transferred,
@@ -75,7 +75,7 @@ pub(super) struct TimingEvent {
 }
 
 /// Bit that is set in the number of an NVRAM scan where numbers of requests and scans are stored together.
-const SCAN_NUMBER_BIT: u32 = 1 << 31;
+const NVRAM_SCAN_NUMBER_FLAG: u32 = 1 << 31;
 
 /// Number of low bits in an event key that do not encode the time: the event class and the position in a group of eight
 /// arrays.
@@ -97,7 +97,7 @@ pub(super) fn event_key(class: EventClass, time: u64) -> u64 {
 
 /// Returns an event key that is greater than those of all events at `time`.
 #[inline(always)]
-pub(super) fn last_key_at(time: u64) -> u64 {
+pub(super) fn last_event_key_at(time: u64) -> u64 {
     time << NON_TIME_KEY_BITS | 0x1f
 }
 
@@ -119,7 +119,7 @@ impl EightEventKeys {
     /// Returns the least of eight event keys. The minimum is computed as a tree, with few dependent steps and no
     /// branch.
     #[inline(always)]
-    fn least_key(&self) -> u64 {
+    fn least_event_key(&self) -> u64 {
         let four: [u64; 4] = std::array::from_fn(|k| self.0[2 * k].min(self.0[2 * k + 1]));
         four[0].min(four[1]).min(four[2].min(four[3]))
     }
@@ -128,35 +128,35 @@ impl EightEventKeys {
 /// Event keys (times and classes) of the next events of 64 arrays or channels.
 #[derive(Clone, Debug)]
 struct EventKeysOf64 {
-    groups_of_eight: [EightEventKeys; 8],
+    keys_by_group_of_eight: [EightEventKeys; 8],
     /// Least event key (time and class) in each of the eight groups of eight arrays or channels.
     least_keys_of_eights: [u64; 8],
     /// Least event key in each of the eight groups of eight arrays or channels, with the number of the group in the
     /// position bits of the key.
-    least_keys_with_group: EightEventKeys,
+    least_keys_with_group_number: EightEventKeys,
 }
 
 impl EventKeysOf64 {
     const EMPTY: Self = Self {
-        groups_of_eight: [EightEventKeys::EMPTY; 8],
+        keys_by_group_of_eight: [EightEventKeys::EMPTY; 8],
         least_keys_of_eights: [u64::MAX; 8],
-        least_keys_with_group: EightEventKeys::EMPTY,
+        least_keys_with_group_number: EightEventKeys::EMPTY,
     };
 
     /// Sets the key (time and class) of the next event of an array or channel. Returns whether the least key in its
     /// group of eight changed. That is rare, because only one key of eight is the least.
     #[inline(always)]
-    fn set_key(&mut self, member: usize, key: u64) -> bool {
+    fn set_event_key(&mut self, member: usize, key: u64) -> bool {
         let (eight, place) = (member / 8 % 8, member % 8);
         let (key, least) = (key | place as u64, self.least_keys_of_eights[eight]);
-        self.groups_of_eight[eight].0[place] = key;
+        self.keys_by_group_of_eight[eight].0[place] = key;
         if key < least {
             self.least_keys_of_eights[eight] = key;
-            self.least_keys_with_group.0[eight] = key & !7 | eight as u64;
+            self.least_keys_with_group_number.0[eight] = key & !7 | eight as u64;
             return true;
         }
         if least % 8 == place as u64 {
-            self.recompute_least_key(eight);
+            self.recompute_least_key_of_eight(eight);
             return true;
         }
         false
@@ -164,83 +164,89 @@ impl EventKeysOf64 {
 
     /// Recomputes the least event key in group `eight` of the eight groups of eight arrays or channels.
     #[inline(always)]
-    fn recompute_least_key(&mut self, eight: usize) {
-        let least = self.groups_of_eight[eight].least_key();
+    fn recompute_least_key_of_eight(&mut self, eight: usize) {
+        let least = self.keys_by_group_of_eight[eight].least_event_key();
         self.least_keys_of_eights[eight] = least;
-        self.least_keys_with_group.0[eight] = least & !7 | eight as u64;
+        self.least_keys_with_group_number.0[eight] = least & !7 | eight as u64;
     }
 }
 
 /// Search structure for the earliest of many events: finds the array or channel with the least event key.
 #[derive(Clone, Debug)]
 struct EventTournament {
-    groups_of_64: Vec<EventKeysOf64>,
+    keys_by_group_of_64: Vec<EventKeysOf64>,
     /// Least event key of all arrays or channels; the position bits of the key are undefined.
     least_event_key: u64,
     /// Number of the array or channel with the earliest event. Stored so that it is known before that event is handled.
-    earliest_subject: u32,
+    earliest_event_subject: u32,
 }
 
 impl EventTournament {
     fn new(subjects: usize) -> Self {
         Self {
-            groups_of_64: vec![EventKeysOf64::EMPTY; subjects.div_ceil(64).max(1)],
+            keys_by_group_of_64: vec![EventKeysOf64::EMPTY; subjects.div_ceil(64).max(1)],
             least_event_key: u64::MAX,
-            earliest_subject: 0,
+            earliest_event_subject: 0,
         }
     }
 
     #[inline(always)]
-    fn key_of_subject(&self, subject: u32) -> u64 {
-        self.groups_of_64[subject as usize / 64].groups_of_eight[subject as usize / 8 % 8].0
+    fn event_key_of_subject(&self, subject: u32) -> u64 {
+        self.keys_by_group_of_64[subject as usize / 64].keys_by_group_of_eight[subject as usize / 8 % 8].0
             [subject as usize % 8]
             & !7
     }
 
     #[inline(always)]
     fn set_event_key(&mut self, subject: u32, key: u64) {
-        if self.groups_of_64[subject as usize / 64].set_key(subject as usize % 64, key) {
-            self.update_earliest();
+        if self.keys_by_group_of_64[subject as usize / 64].set_event_key(subject as usize % 64, key) {
+            self.update_earliest_event();
         }
     }
 
     /// Removes the earliest event and returns the number of its array or channel.
     #[inline(always)]
-    fn pop_earliest(&mut self) -> u32 {
-        let first = self.earliest_subject;
+    fn pop_earliest_event(&mut self) -> u32 {
+        let first = self.earliest_event_subject;
         let (group, eight, place) = (first as usize / 64, first as usize / 8 % 8, first as usize % 8);
-        let group = &mut self.groups_of_64[group];
-        group.groups_of_eight[eight].0[place] = u64::MAX;
-        group.recompute_least_key(eight);
-        self.update_earliest();
+        let group = &mut self.keys_by_group_of_64[group];
+        group.keys_by_group_of_eight[eight].0[place] = u64::MAX;
+        group.recompute_least_key_of_eight(eight);
+        self.update_earliest_event();
         first
     }
 
     #[inline(always)]
-    fn keys_of_eight_mut(&mut self, eight: usize) -> &mut [u64; 8] {
-        &mut self.groups_of_64[eight / 8].groups_of_eight[eight % 8].0
+    fn event_keys_of_eight_mut(&mut self, eight: usize) -> &mut [u64; 8] {
+        &mut self.keys_by_group_of_64[eight / 8].keys_by_group_of_eight[eight % 8].0
     }
 
     /// Recomputes the least event key of group `eight` (eight arrays or channels) after keys of the group were
     /// increased, if the least key was among them.
     #[inline(always)]
-    fn update_after_increase(&mut self, eight: usize) {
-        let (group, eight) = (&mut self.groups_of_64[eight / 8], eight % 8);
+    fn update_after_key_increase(&mut self, eight: usize) {
+        let (group, eight) = (&mut self.keys_by_group_of_64[eight / 8], eight % 8);
         let least = group.least_keys_of_eights[eight];
-        if group.groups_of_eight[eight].0[(least % 8) as usize] != least {
-            group.recompute_least_key(eight);
-            self.update_earliest();
+        if group.keys_by_group_of_eight[eight].0[(least % 8) as usize] != least {
+            group.recompute_least_key_of_eight(eight);
+            self.update_earliest_event();
         }
     }
 
     #[inline(always)]
-    fn update_earliest(&mut self) {
-        let group =
-            if let [_] = self.groups_of_64[..] { 0 } else { group_with_earliest_event(&self.groups_of_64) };
-        let EventKeysOf64 { least_keys_of_eights, least_keys_with_group, .. } = &self.groups_of_64[group];
-        self.least_event_key = least_keys_with_group.least_key();
+    fn update_earliest_event(&mut self) {
+        let group = if let [_] = self.keys_by_group_of_64[..] {
+            0
+        } else {
+            group_with_earliest_event(&self.keys_by_group_of_64)
+        };
+        let EventKeysOf64 {
+            least_keys_of_eights, least_keys_with_group_number: least_keys_with_group, ..
+        } = &self.keys_by_group_of_64[group];
+        self.least_event_key = least_keys_with_group.least_event_key();
         let eight = (self.least_event_key % 8) as usize;
-        self.earliest_subject = (64 * group + 8 * eight) as u32 + (least_keys_of_eights[eight] % 8) as u32;
+        self.earliest_event_subject =
+            (64 * group + 8 * eight) as u32 + (least_keys_of_eights[eight] % 8) as u32;
     }
 }
 
@@ -248,7 +254,7 @@ impl EventTournament {
 /// equal.
 #[inline(never)]
 fn group_with_earliest_event(groups: &[EventKeysOf64]) -> usize {
-    let keys = groups.iter().map(|group| group.least_keys_with_group.least_key() & !7);
+    let keys = groups.iter().map(|group| group.least_keys_with_group_number.least_event_key() & !7);
     keys.enumerate().min_by_key(|&(_, key)| key).map_or(0, |(index, _)| index)
 }
 
@@ -264,7 +270,7 @@ pub(super) struct EventQueue {
     answers_and_scan_ends: BinaryHeap<Reverse<(u64, u32)>>,
     /// Least key that an event of an array can have without preceding the next event of a channel, answer or scan.
     /// Events of arrays with smaller keys are handled first.
-    next_non_array_key: u64,
+    next_non_array_event_key: u64,
 }
 
 impl EventQueue {
@@ -273,7 +279,7 @@ impl EventQueue {
             array_events: EventTournament::new(arrays),
             channel_free_events: EventTournament::new(channels),
             answers_and_scan_ends: BinaryHeap::new(),
-            next_non_array_key: u64::MAX,
+            next_non_array_event_key: u64::MAX,
         }
     }
 
@@ -285,8 +291,8 @@ impl EventQueue {
 
     /// Returns the time of the next event of an array (die or plane), nanoseconds. The event must exist.
     #[inline(always)]
-    pub(super) fn next_event_ns(&self, array: u32) -> u64 {
-        time_of_key(self.array_events.key_of_subject(array))
+    pub(super) fn next_array_event_ns(&self, array: u32) -> u64 {
+        time_of_key(self.array_events.event_key_of_subject(array))
     }
 
     /// Postpones the next event of an array (die or plane) by `ns` nanoseconds, or moves it forward in time if `ns` is
@@ -295,7 +301,7 @@ impl EventQueue {
     pub(super) fn postpone_array_event(&mut self, array: u32, ns: i64) {
         self.array_events.set_event_key(
             array,
-            self.array_events.key_of_subject(array).wrapping_add_signed(ns << NON_TIME_KEY_BITS),
+            self.array_events.event_key_of_subject(array).wrapping_add_signed(ns << NON_TIME_KEY_BITS),
         );
     }
 
@@ -312,13 +318,13 @@ impl EventQueue {
         ns: u64,
     ) -> u64 {
         let (mut sum_ns, more) = (0, ns << NON_TIME_KEY_BITS);
-        let keys = self.array_events.keys_of_eight_mut(eight);
+        let keys = self.array_events.event_keys_of_eight_mut(eight);
         for place in 0..8 {
             let mask = u64::from(requested_at[place] > last).wrapping_neg();
             sum_ns += mask & asked_ns[place];
             keys[place] = keys[place].wrapping_add(mask & more);
         }
-        self.array_events.update_after_increase(eight);
+        self.array_events.update_after_key_increase(eight);
         sum_ns
     }
 
@@ -327,7 +333,7 @@ impl EventQueue {
     #[inline(always)]
     pub(super) fn transfer_starts_ns(&self, eight: usize, ns: &[u64; 8], flash: &FlashTiming) -> [u64; 8] {
         let behind_ns = [flash.program_ns + flash.read_ns, 0, flash.program_ns, u64::MAX];
-        let keys = self.array_events.groups_of_64[eight / 8].groups_of_eight[eight % 8].0;
+        let keys = self.array_events.keys_by_group_of_64[eight / 8].keys_by_group_of_eight[eight % 8].0;
         std::array::from_fn(|place| {
             let class = (keys[place] >> 3) as usize % 4;
             time_of_key(keys[place]).saturating_sub(behind_ns[class]).saturating_sub(ns[place])
@@ -337,35 +343,35 @@ impl EventQueue {
     /// Schedules the event that a channel becomes free while a transfer waits for it.
     pub(super) fn set_channel_free_event(&mut self, channel: u32, time: u64) {
         self.channel_free_events.set_event_key(channel, time << NON_TIME_KEY_BITS);
-        self.update_non_array_key();
+        self.update_non_array_event_key();
     }
 
     /// Schedules the controller's answer to a request at `time`.
     pub(super) fn schedule_answer(&mut self, request: u32, time: u64) {
         self.answers_and_scan_ends.push(Reverse((time, request)));
-        self.update_non_array_key();
+        self.update_non_array_event_key();
     }
 
     /// Schedules the end of an NVRAM scan.
     pub(super) fn schedule_scan_end(&mut self, scan: u32, time: u64) {
-        self.schedule_answer(scan | SCAN_NUMBER_BIT, time);
+        self.schedule_answer(scan | NVRAM_SCAN_NUMBER_FLAG, time);
     }
 
     /// Recomputes the least key that an event of an array can have without preceding the next event of a channel,
     /// answer or scan. At equal times, channel events precede all array events, and answers follow them.
-    fn update_non_array_key(&mut self) {
+    fn update_non_array_event_key(&mut self) {
         let answer = self
             .answers_and_scan_ends
             .peek()
             .map_or(u64::MAX, |answer| (answer.0.0 + 1) << NON_TIME_KEY_BITS);
         let free = time_of_key(self.channel_free_events.least_event_key) << NON_TIME_KEY_BITS;
-        self.next_non_array_key = answer.min(free);
+        self.next_non_array_event_key = answer.min(free);
     }
 
     /// Whether an event may be due at time `limit` or before. `false` is certain, `true` is not.
     #[inline(always)]
     pub(super) fn may_have_due_event(&self, limit: u64) -> bool {
-        self.array_events.least_event_key.min(self.next_non_array_key)
+        self.array_events.least_event_key.min(self.next_non_array_event_key)
             <= (limit.min(MAX_EVENT_NS) + 1) << NON_TIME_KEY_BITS
     }
 
@@ -373,15 +379,19 @@ impl EventQueue {
     #[inline(always)]
     pub(super) fn pop_event_until(&mut self, limit: u64) -> Option<TimingEvent> {
         let least = self.array_events.least_event_key;
-        if least >= self.next_non_array_key {
+        if least >= self.next_non_array_event_key {
             return self.pop_non_array_event(limit);
         }
         let time = time_of_key(least);
         if time > limit.min(MAX_EVENT_NS) {
             return None;
         }
-        let subject = self.array_events.pop_earliest();
-        Some(TimingEvent { time_ns: time, class: EventClass::class_of_key(least), subject_number: subject })
+        let subject = self.array_events.pop_earliest_event();
+        Some(TimingEvent {
+            time_ns: time,
+            class: EventClass::event_class_of_key(least),
+            subject_number: subject,
+        })
     }
 
     #[inline(never)]
@@ -395,15 +405,15 @@ impl EventQueue {
             TimingEvent {
                 time_ns: free_at,
                 class: EventClass::ChannelFree,
-                subject_number: self.channel_free_events.pop_earliest(),
+                subject_number: self.channel_free_events.pop_earliest_event(),
             }
         } else {
             self.answers_and_scan_ends.pop();
-            let is_scan = answer.1 & SCAN_NUMBER_BIT != 0;
+            let is_scan = answer.1 & NVRAM_SCAN_NUMBER_FLAG != 0;
             let class = if is_scan { EventClass::Scanned } else { EventClass::Acknowledged };
-            TimingEvent { time_ns: answer.0, class, subject_number: answer.1 & !SCAN_NUMBER_BIT }
+            TimingEvent { time_ns: answer.0, class, subject_number: answer.1 & !NVRAM_SCAN_NUMBER_FLAG }
         };
-        self.update_non_array_key();
+        self.update_non_array_event_key();
         Some(event)
     }
 }
@@ -471,7 +481,7 @@ mod tests {
         queue.set_array_event(3, Programmed, 8);
         queue.postpone_array_event(17, 4);
         queue.postpone_array_event(17, -2);
-        assert_eq!(queue.next_event_ns(17), 9);
+        assert_eq!(queue.next_array_event_ns(17), 9);
         assert_eq!(pop_all_until(&mut queue, u64::MAX), [(8, Programmed, 3), (9, Transferred, 17)]);
     }
 
@@ -487,7 +497,7 @@ mod tests {
             };
             for _ in 0..5000 {
                 let (array, time) = (draw(arrays) as usize, draw(300));
-                let class = EventClass::class_of_key(draw(4) << 3);
+                let class = EventClass::event_class_of_key(draw(4) << 3);
                 queue.set_array_event(array as u32, class, time);
                 expected[array] = Some((time, class as u8, array as u32));
                 if draw(3) == 0 {

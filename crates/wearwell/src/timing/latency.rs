@@ -44,7 +44,7 @@ pub struct LatencySummary {
 
 impl LatencySummary {
     /// Summarises a latency histogram: count, mean, percentiles and maximum, accurate to 0.1 %.
-    pub fn of(histogram: &Histogram<u64>) -> Self {
+    pub fn of_histogram(histogram: &Histogram<u64>) -> Self {
         if histogram.is_empty() {
             return Self::default();
         }
@@ -63,12 +63,12 @@ impl LatencySummary {
 
 /// Exact sum and maximum of the latencies of one request kind; a histogram only approximates them.
 #[derive(Clone, Copy, Debug, Default)]
-struct LatencyTotal {
+struct LatencySumAndMax {
     sum_ns: u128,
     max_ns: u64,
 }
 
-impl LatencyTotal {
+impl LatencySumAndMax {
     #[inline]
     fn add_latency(&mut self, latency_ns: u64) {
         self.sum_ns += u128::from(latency_ns);
@@ -81,7 +81,7 @@ impl LatencyTotal {
 #[derive(Clone, Debug)]
 pub(super) struct LatencyRecords {
     histograms: [Histogram<u64>; RequestKind::COUNT],
-    exact_totals: [LatencyTotal; RequestKind::COUNT],
+    exact_sums_and_maxima: [LatencySumAndMax; RequestKind::COUNT],
     completions: Option<Vec<Completion>>,
     submitted_requests: u64,
     /// Simulated time if timing is off ([`super::TimingMode::None`]), nanoseconds; the other engines have clocks of
@@ -94,7 +94,7 @@ impl LatencyRecords {
         let empty = || Histogram::new_with_max(MAX_LATENCY_NS, 3).expect("bounds are constants");
         Self {
             histograms: std::array::from_fn(|_| empty()),
-            exact_totals: Default::default(),
+            exact_sums_and_maxima: Default::default(),
             completions: keep_completions.then(Vec::new),
             submitted_requests: 0,
             now_ns: 0,
@@ -120,7 +120,7 @@ impl LatencyRecords {
     pub(super) fn record_completion(&mut self, kind: RequestKind, request: u64, arrival_ns: u64, at_ns: u64) {
         let latency_ns = at_ns - arrival_ns;
         self.histograms[kind as usize].saturating_record(latency_ns);
-        self.exact_totals[kind as usize].add_latency(latency_ns);
+        self.exact_sums_and_maxima[kind as usize].add_latency(latency_ns);
         if let Some(completions) = &mut self.completions {
             completions.push(Completion { request_number: request, completed_at_ns: at_ns, latency_ns });
         }
@@ -133,7 +133,8 @@ impl LatencyRecords {
     /// Summarises the latencies of one request kind. Percentiles are from the histogram, but at most the exact maximum;
     /// mean and maximum are exact.
     pub(super) fn latency_summary(&self, kind: RequestKind) -> LatencySummary {
-        let (binned, total) = (LatencySummary::of(self.histogram(kind)), self.exact_totals[kind as usize]);
+        let (binned, total) =
+            (LatencySummary::of_histogram(self.histogram(kind)), self.exact_sums_and_maxima[kind as usize]);
         let mean_ns =
             if binned.request_count == 0 { 0.0 } else { total.sum_ns as f64 / binned.request_count as f64 };
         let max_ns = total.max_ns;

@@ -25,7 +25,7 @@
 //! The search for them is one [`OpKind::Scan`](crate::operation::OpKind::Scan) in the list of operations:
 //!
 //! - Background operations listed after a scan start only when the scan has ended. An operation with a predecessor
-//!   (`dependency_distance`) waits for that predecessor alone.
+//!   (`ops_back_to_dependency`) waits for that predecessor alone.
 //! - A scan starts after the flash reads of its own log, and after all earlier collections on the arrays (dies or
 //!   planes) of its victim: one victim is collected at a time. While a scan waits, background work has priority on
 //!   those arrays.
@@ -170,14 +170,14 @@ pub struct TimingOptions {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FreeBlocksPerArray {
     /// Number of free blocks on each array (die or plane) while no GC runs.
-    pub blocks: u32,
+    pub free_blocks: u32,
     /// Number of pages per free block.
     pub pages_per_block: u32,
 }
 
 impl FreeBlocksPerArray {
-    fn total_pages(self) -> i64 {
-        i64::from(self.pages_per_block) * i64::from(self.blocks)
+    fn free_pages(self) -> i64 {
+        i64::from(self.pages_per_block) * i64::from(self.free_blocks)
     }
 
     /// Returns the number of pages of one array (die or plane) that will be free only after queued erases: the pages of
@@ -192,17 +192,17 @@ impl FreeBlocksPerArray {
     /// Whether an array (die or plane) has no erased page for host writes, because all free blocks of the FTL, and all
     /// pages that GC gained, still wait for their erase.
     #[inline]
-    fn are_used_up(self, queued_ops: u32, queued_erases: u32, gained_pages: i64) -> bool {
-        self.pages_awaiting_erase(queued_ops, queued_erases) >= self.total_pages() + gained_pages
+    fn are_free_pages_used_up(self, queued_ops: u32, queued_erases: u32, gained_pages: i64) -> bool {
+        self.pages_awaiting_erase(queued_ops, queued_erases) >= self.free_pages() + gained_pages
     }
 
     /// Returns the number of background operations that an array (die or plane) serves before each host write. It is 0
     /// while at most half of the free blocks wait for their erase. Otherwise it is chosen so that half of the blocks
     /// are erased again when host writes have used the pages that GC gained, and the next GC begins.
     #[inline]
-    fn background_ops_per_write(self, queued_ops: u32, queued_erases: u32, gained_pages: i64) -> u32 {
+    fn background_ops_before_host_write(self, queued_ops: u32, queued_erases: u32, gained_pages: i64) -> u32 {
         let awaited = self.pages_awaiting_erase(queued_ops, queued_erases);
-        let excess = awaited - self.total_pages() / 2;
+        let excess = awaited - self.free_pages() / 2;
         if excess <= 0 {
             return 0;
         }
@@ -250,7 +250,7 @@ struct PlaneLocation {
 #[derive(Clone, Debug)]
 struct ArrayLayout {
     /// For each plane, its array (die or plane) and its number in the die.
-    planes: Vec<PlaneLocation>,
+    plane_locations: Vec<PlaneLocation>,
     /// For each array (die or plane), the number of its channel.
     channel_of_array: Vec<u32>,
     channel_count: usize,
@@ -267,7 +267,7 @@ impl ArrayLayout {
         };
         let channel = |array| geometry.channel_of(PlaneId(array * planes_per_array));
         Self {
-            planes: (0..geometry.planes()).map(place).collect(),
+            plane_locations: (0..geometry.planes()).map(place).collect(),
             channel_of_array: (0..geometry.planes() / planes_per_array).map(channel).collect(),
             channel_count: geometry.channels as usize,
             planes_per_block: geometry.superblock_planes as usize,
@@ -278,7 +278,7 @@ impl ArrayLayout {
     /// `plane` is `NONE`.
     fn arrays_of_block(&self, plane: PlaneId) -> Vec<u32> {
         let Some(first) = plane.to_option() else { return Vec::new() };
-        let planes = &self.planes[first.index()..first.index() + self.planes_per_block];
+        let planes = &self.plane_locations[first.index()..first.index() + self.planes_per_block];
         let mut arrays: Vec<u32> = planes.iter().map(|place| place.array_number).collect();
         arrays.dedup();
         arrays
@@ -287,7 +287,7 @@ impl ArrayLayout {
     /// Returns this layout with the arrays (dies or planes) renumbered so that each channel has a multiple of eight
     /// array numbers; also returns the new number of each existing array. The event engine processes eight arrays of a
     /// channel at a time.
-    fn with_channels_padded_to_eights(&self) -> (Self, Vec<u32>) {
+    fn with_channels_padded_to_eight_arrays(&self) -> (Self, Vec<u32>) {
         let there_are = (self.array_count() / self.channel_count) as u32;
         let stride = there_are.next_multiple_of(8);
         let numbers: Vec<u32> = (0..)
@@ -299,7 +299,7 @@ impl ArrayLayout {
             ..place
         };
         let layout = Self {
-            planes: self.planes.iter().map(place).collect(),
+            plane_locations: self.plane_locations.iter().map(place).collect(),
             channel_of_array: (0..self.channel_count as u32)
                 .flat_map(|channel| std::iter::repeat_n(channel, stride as usize))
                 .collect(),
@@ -373,17 +373,17 @@ impl Timing {
     /// operations start at the current time. Cost: O(operations).
     ///
     /// # Panics
-    /// If the predecessor of an operation (`dependency_distance`) would be before the start of the list, or if the
+    /// If the predecessor of an operation (`ops_back_to_dependency`) would be before the start of the list, or if the
     /// operation's plane is outside the geometry.
     #[inline]
     pub fn submit(&mut self, kind: RequestKind, arrival_ns: u64, ops: &[FlashOp]) -> u64 {
-        self.submit_with_work(kind, arrival_ns, ControllerWork::default(), ops)
+        self.submit_with_controller_work(kind, arrival_ns, ControllerWork::default(), ops)
     }
 
     /// Submits a host request as [`Timing::submit`] does, with controller work (`work`) in addition. The work delays
     /// the completion of the request, but occupies no flash.
     #[inline]
-    pub fn submit_with_work(
+    pub fn submit_with_controller_work(
         &mut self,
         kind: RequestKind,
         arrival_ns: u64,
@@ -392,9 +392,9 @@ impl Timing {
     ) -> u64 {
         match &mut self.engine {
             Engine::None(ledger) => ledger.record_untimed_request(kind, arrival_ns),
-            Engine::Timeline(engine) => engine.submit(kind, arrival_ns, work, ops),
-            Engine::Event(engine) => engine.submit(kind, arrival_ns, work, ops),
-            Engine::Traced(engine) => engine.submit(kind, arrival_ns, work, ops),
+            Engine::Timeline(engine) => engine.submit_request(kind, arrival_ns, work, ops),
+            Engine::Event(engine) => engine.submit_request(kind, arrival_ns, work, ops),
+            Engine::Traced(engine) => engine.submit_request(kind, arrival_ns, work, ops),
         }
     }
 
@@ -473,7 +473,7 @@ impl Timing {
     }
 
     /// Returns the histogram of the latencies, in nanoseconds, of completed requests of one kind. Summarise it with
-    /// [`LatencySummary::of`].
+    /// [`LatencySummary::of_histogram`].
     pub fn latency_histogram(&self, kind: RequestKind) -> &Histogram<u64> {
         self.request_latencies().histogram(kind)
     }
@@ -497,9 +497,9 @@ impl Timing {
 
     /// Sets the flash pages on which the operations that are submitted next are executed. Does nothing unless the
     /// engine records single operations ([`TimingOptions::records_trace`]).
-    pub fn set_op_pages(&mut self, places: &[FlashOpPage]) {
+    pub fn set_pages_of_next_ops(&mut self, places: &[FlashOpPage]) {
         if let Engine::Traced(engine) = &mut self.engine {
-            engine.observer_mut().set_op_pages(places);
+            engine.op_observer_mut().set_pages_of_next_ops(places);
         }
     }
 
@@ -507,7 +507,7 @@ impl Timing {
     /// unless the engine is [`TimingMode::Event`] and [`TimingOptions::records_trace`] is set.
     pub fn take_trace(&mut self) -> TimingTrace {
         match &mut self.engine {
-            Engine::Traced(engine) => engine.observer_mut().take_trace(),
+            Engine::Traced(engine) => engine.op_observer_mut().take_trace(),
             Engine::None(_) | Engine::Timeline(_) | Engine::Event(_) => TimingTrace::default(),
         }
     }

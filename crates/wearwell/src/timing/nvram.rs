@@ -23,7 +23,7 @@ impl NvramTiming {
 
     /// Returns how long a scan of NVRAM takes, nanoseconds.
     pub(super) fn scan_ns(&self, scan: &FlashOp) -> u64 {
-        u64::from(scan.copy_or_line_count).saturating_mul(self.line_read_ps) / 1000
+        u64::from(scan.copy_or_nvram_line_count).saturating_mul(self.line_read_ps) / 1000
     }
 
     /// Books stores to NVRAM that take `ns` nanoseconds in all, for a request that starts at time `now`. Returns the

@@ -16,7 +16,7 @@ use crate::operation::OpKind;
 pub(super) const END_OF_LIST: u32 = u32::MAX;
 
 /// Value of [`WaitingOp::queue_index`] that marks the waiting entry as a scan of NVRAM instead of a flash operation.
-pub(super) const SCAN_WAITER_QUEUE: u8 = 3;
+pub(super) const NVRAM_SCAN_QUEUE_INDEX: u8 = 3;
 
 /// How the completion of a flash operation affects the host request in whose list it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,7 +34,7 @@ pub(super) enum OpRole {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QueuedOp {
     /// Head of the linked list of operations that wait until this operation has completed, latest first.
-    pub(super) first_waiter: u32,
+    pub(super) waiting_ops_list_head: u32,
     /// Slot number of the host request that waits for this operation. In background work ([`OpRole::Background`]), for
     /// which no request waits, instead the number of further operations in this queue entry: alternate programs and
     /// reads of a series of copies.
@@ -49,7 +49,7 @@ pub(super) struct QueuedOp {
 
 impl QueuedOp {
     const EMPTY: Self = Self {
-        first_waiter: END_OF_LIST,
+        waiting_ops_list_head: END_OF_LIST,
         request_or_further_ops: 0,
         transfer_ns: 0,
         kind: OpKind::Erase,
@@ -68,14 +68,14 @@ impl QueuedOp {
 
     /// Whether neither a host request nor another operation waits for this operation.
     #[inline(always)]
-    pub(super) fn has_no_waiters(&self) -> bool {
-        self.role == OpRole::Background && self.first_waiter == END_OF_LIST
+    pub(super) fn has_no_waiting_request_or_op(&self) -> bool {
+        self.role == OpRole::Background && self.waiting_ops_list_head == END_OF_LIST
     }
 
     /// Returns the number of operations in this queue entry after the first. Greater than 0 only for a series of copies
     /// (alternate reads and programs).
     #[inline(always)]
-    pub(super) fn further_ops(&self) -> u32 {
+    pub(super) fn further_ops_of_series(&self) -> u32 {
         if self.role == OpRole::Background { self.request_or_further_ops } else { 0 }
     }
 
@@ -100,7 +100,7 @@ pub(super) struct OpQueue {
     /// First operation (or series of copies) of the queue; undefined if the queue is empty.
     front: QueuedOp,
     /// Number of entries in the queue, the front included. A series of copies (many operations) is one entry.
-    len: u32,
+    entry_count: u32,
     /// Number of flash operations in all entries of the queue. A series of copies counts with all its remaining
     /// operations.
     queued_ops: u32,
@@ -116,7 +116,7 @@ impl OpQueue {
     pub(super) fn new() -> Self {
         Self {
             front: QueuedOp::EMPTY,
-            len: 0,
+            entry_count: 0,
             queued_ops: 0,
             queued_erases: 0,
             ring_start: 0,
@@ -127,7 +127,7 @@ impl OpQueue {
     /// Returns the number of entries in the queue. A series of copies (many operations) is one entry.
     #[inline(always)]
     pub(super) fn len(&self) -> u32 {
-        self.len
+        self.entry_count
     }
 
     /// Returns the number of flash operations in the queue. A series of copies, although one entry, counts with all its
@@ -145,7 +145,7 @@ impl OpQueue {
 
     #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
-        self.len == 0
+        self.entry_count == 0
     }
 
     /// Returns the first operation (or series of copies) of the queue, which must not be empty.
@@ -161,16 +161,16 @@ impl OpQueue {
     }
 
     /// Returns the queue entry `index` positions after the front, which must exist.
-    pub(super) fn entry_at(&self, index: u32) -> &QueuedOp {
+    pub(super) fn queued_op_at(&self, index: u32) -> &QueuedOp {
         if index == 0 { &self.front } else { &self.ring[self.ring_index(index)] }
     }
 
-    /// Returns the position of the queue's last entry, which must exist, for use with [`OpQueue::entry_at`].
-    pub(super) fn last_index(&self) -> u32 {
-        self.len - 1
+    /// Returns the position of the queue's last entry, which must exist, for use with [`OpQueue::queued_op_at`].
+    pub(super) fn last_queue_index(&self) -> u32 {
+        self.entry_count - 1
     }
 
-    pub(super) fn entry_at_mut(&mut self, index: u32) -> &mut QueuedOp {
+    pub(super) fn queued_op_at_mut(&mut self, index: u32) -> &mut QueuedOp {
         if index == 0 {
             return &mut self.front;
         }
@@ -180,22 +180,22 @@ impl OpQueue {
 
     #[inline(always)]
     pub(super) fn push(&mut self, op: QueuedOp) {
-        self.queued_ops += 1 + op.further_ops();
+        self.queued_ops += 1 + op.further_ops_of_series();
         self.queued_erases += u32::from(op.kind == OpKind::Erase);
-        if self.len == 0 {
+        if self.entry_count == 0 {
             self.front = op;
         } else {
             self.push_to_ring(op);
         }
-        self.len += 1;
+        self.entry_count += 1;
     }
 
     #[inline(always)]
     fn push_to_ring(&mut self, op: QueuedOp) {
-        if self.len as usize > self.ring.len() {
+        if self.entry_count as usize > self.ring.len() {
             self.grow_ring();
         }
-        let place = self.ring_index(self.len);
+        let place = self.ring_index(self.entry_count);
         self.ring[place] = op;
     }
 
@@ -205,15 +205,15 @@ impl OpQueue {
     pub(super) fn pop(&mut self) -> QueuedOp {
         let mut op = self.front;
         self.queued_ops -= 1;
-        if op.further_ops() > 0 {
+        if op.further_ops_of_series() > 0 {
             // Operations that wait for a series wait for its last operation.
-            op.first_waiter = END_OF_LIST;
+            op.waiting_ops_list_head = END_OF_LIST;
             self.front.advance_copy_series();
         } else {
-            self.len -= 1;
+            self.entry_count -= 1;
             self.queued_erases -= u32::from(op.kind == OpKind::Erase);
-            if self.len > 0 {
-                self.move_next_to_front();
+            if self.entry_count > 0 {
+                self.refill_front_from_ring();
             }
         }
         op
@@ -237,7 +237,7 @@ impl OpQueue {
 
     /// Moves the first entry of the ring buffer to the front of the queue.
     #[inline(always)]
-    fn move_next_to_front(&mut self) {
+    fn refill_front_from_ring(&mut self) {
         let place = self.ring_index(1);
         self.front = self.ring[place];
         self.ring_start = place as u32 + 1;
@@ -257,12 +257,12 @@ impl OpQueue {
 pub(super) struct WaitingOp {
     pub(super) op: QueuedOp,
     /// Number of the array (die or plane) whose queue the operation will join. If `queue_index` is
-    /// [`SCAN_WAITER_QUEUE`], the number of the NVRAM scan.
+    /// [`NVRAM_SCAN_QUEUE_INDEX`], the number of the NVRAM scan.
     pub(super) array: u32,
     pub(super) queue_index: u8,
     /// Next element of the linked list to which this operation belongs. A list has the operations that wait for one
     /// operation, request or scan, or the free slots of the slab.
-    pub(super) next_waiter: u32,
+    pub(super) next_waiting_op: u32,
 }
 
 /// Storage of flash operations that cannot be queued yet, as linked lists.
@@ -283,13 +283,14 @@ impl WaitingOps {
             self.waiting_op_slots.push(waiter);
             return (self.waiting_op_slots.len() - 1) as u32;
         }
-        self.first_free_slot = std::mem::replace(&mut self.waiting_op_slots[id as usize], waiter).next_waiter;
+        self.first_free_slot =
+            std::mem::replace(&mut self.waiting_op_slots[id as usize], waiter).next_waiting_op;
         id
     }
 
     pub(super) fn remove(&mut self, id: u32) -> WaitingOp {
         let waiter = self.waiting_op_slots[id as usize];
-        self.waiting_op_slots[id as usize].next_waiter = std::mem::replace(&mut self.first_free_slot, id);
+        self.waiting_op_slots[id as usize].next_waiting_op = std::mem::replace(&mut self.first_free_slot, id);
         waiter
     }
 
@@ -300,10 +301,10 @@ impl WaitingOps {
 
     /// Reverses a linked list of waiting operations and returns its new head. Lists are built by inserting at the head,
     /// so this restores the order of insertion.
-    pub(super) fn reverse_list(&mut self, mut head: u32) -> u32 {
+    pub(super) fn reverse_waiting_list(&mut self, mut head: u32) -> u32 {
         let mut done = END_OF_LIST;
         while head != END_OF_LIST {
-            let next = std::mem::replace(&mut self.waiting_op_slots[head as usize].next_waiter, done);
+            let next = std::mem::replace(&mut self.waiting_op_slots[head as usize].next_waiting_op, done);
             done = std::mem::replace(&mut head, next);
         }
         done

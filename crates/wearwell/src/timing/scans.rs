@@ -22,9 +22,9 @@ pub(super) struct NvramScan {
     /// Number of flash operations that have to complete before it is checked again whether the scan of NVRAM can start.
     pub(super) pending_ops: u32,
     /// Head of the linked list of operations held back until the scan of NVRAM ends, latest first.
-    pub(super) first_held_op: u32,
+    pub(super) held_ops_list_head: u32,
     /// Whether the scan has been given its time on the NVRAM.
-    pub(super) is_booked: bool,
+    pub(super) is_scan_time_booked: bool,
 }
 
 /// All unfinished scans of NVRAM.
@@ -32,7 +32,7 @@ pub(super) struct NvramScan {
 pub(super) struct NvramScans {
     scans_by_number: Vec<Option<NvramScan>>,
     /// Numbers of the unfinished scans of NVRAM, in order of admission.
-    admission_order: Vec<u32>,
+    scan_numbers_by_admission: Vec<u32>,
 }
 
 impl NvramScans {
@@ -43,8 +43,8 @@ impl NvramScans {
             victim_arrays: arrays,
             request_slot: request,
             pending_ops: 0,
-            first_held_op: END_OF_LIST,
-            is_booked: false,
+            held_ops_list_head: END_OF_LIST,
+            is_scan_time_booked: false,
         });
         let free = self.scans_by_number.iter().position(Option::is_none);
         let slot = free.unwrap_or(self.scans_by_number.len());
@@ -53,7 +53,7 @@ impl NvramScans {
         } else {
             self.scans_by_number.push(scan);
         }
-        self.admission_order.push(slot as u32);
+        self.scan_numbers_by_admission.push(slot as u32);
         slot as u32
     }
 
@@ -63,15 +63,19 @@ impl NvramScans {
 
     /// Removes and returns a scan of NVRAM that has ended.
     pub(super) fn remove(&mut self, number: u32) -> NvramScan {
-        self.admission_order.retain(|&other| other != number);
+        self.scan_numbers_by_admission.retain(|&other| other != number);
         self.scans_by_number[number as usize].take().expect("a scan ends once")
     }
 
     /// Whether scan `number` of NVRAM can be given its time: no flash operation precedes it, it is not booked already,
     /// and it is the earliest scan for its arrays (dies or planes).
     pub(super) fn can_book_scan(&mut self, number: u32) -> bool {
-        let &mut NvramScan { pending_ops: pending, is_booked, victim_arrays: ref arrays, .. } =
-            self.get_mut(number);
+        let &mut NvramScan {
+            pending_ops: pending,
+            is_scan_time_booked: is_booked,
+            victim_arrays: ref arrays,
+            ..
+        } = self.get_mut(number);
         let first_array = arrays.first().copied();
         pending == 0 && !is_booked && self.first_scan_on_array(first_array) == Some(number)
     }
@@ -82,6 +86,6 @@ impl NvramScans {
             let scan = self.scans_by_number[number as usize].as_ref();
             scan.is_some_and(|scan| scan.victim_arrays.first().copied() == first_array)
         };
-        self.admission_order.iter().find(is_there).copied()
+        self.scan_numbers_by_admission.iter().find(is_there).copied()
     }
 }

@@ -61,7 +61,7 @@ impl DeviceTimelines {
             [place.array_number, layout.channel_of_array[place.array_number as usize]]
         };
         Self {
-            array_and_channel_of_plane: layout.planes.iter().map(lanes_of).collect(),
+            array_and_channel_of_plane: layout.plane_locations.iter().map(lanes_of).collect(),
             layout: layout.clone(),
             flash,
             arrays: vec![ResourceTimeline::default(); layout.array_count()],
@@ -75,7 +75,7 @@ impl DeviceTimelines {
     fn book_op(&mut self, op: &FlashOp, ready: u64) -> u64 {
         let FlashTiming { read_ns, program_ns, erase_ns, .. } = self.flash;
         let transfer = self.flash.transfer_ns(op.transfer_bytes);
-        let (array, channel) = self.timelines_of(op);
+        let (array, channel) = self.array_and_channel_timelines(op);
         let start = array.free_at_ns.max(ready);
         let end = match op.kind {
             OpKind::Read => channel.book_duration(start + read_ns, transfer) + transfer,
@@ -90,13 +90,16 @@ impl DeviceTimelines {
 
     /// Returns the time at which all operations have ended that are booked on the arrays of the block whose first plane
     /// is `plane`.
-    fn block_free_at_ns(&self, plane: PlaneId) -> u64 {
+    fn block_arrays_free_at_ns(&self, plane: PlaneId) -> u64 {
         let arrays = self.layout.arrays_of_block(plane);
         arrays.into_iter().map(|array| self.arrays[array as usize].free_at_ns).max().unwrap_or(0)
     }
 
     #[inline]
-    fn timelines_of(&mut self, op: &FlashOp) -> (&mut ResourceTimeline, &mut ResourceTimeline) {
+    fn array_and_channel_timelines(
+        &mut self,
+        op: &FlashOp,
+    ) -> (&mut ResourceTimeline, &mut ResourceTimeline) {
         let [array, channel] = self.array_and_channel_of_plane[op.plane.index()];
         (&mut self.arrays[array as usize], &mut self.channels[channel as usize])
     }
@@ -109,8 +112,9 @@ impl DeviceTimelines {
         self.book_op(&program, read_end);
         let FlashTiming { read_ns, program_ns, .. } = self.flash;
         let transfer = self.flash.transfer_ns(read.transfer_bytes);
-        let (more, copy) = (u64::from(copies.copy_or_line_count - 1), read_ns + 2 * transfer + program_ns);
-        let (array, channel) = self.timelines_of(&read);
+        let (more, copy) =
+            (u64::from(copies.copy_or_nvram_line_count - 1), read_ns + 2 * transfer + program_ns);
+        let (array, channel) = self.array_and_channel_timelines(&read);
         debug_assert_eq!(channel.free_at_ns + program_ns, array.free_at_ns, "a program was booked last");
         array.free_at_ns += more * copy;
         array.busy_ns += more * copy;
@@ -157,7 +161,7 @@ impl TimelineEngine {
     }
 
     #[inline]
-    pub(super) fn submit(
+    pub(super) fn submit_request(
         &mut self,
         kind: RequestKind,
         arrival_ns: u64,
@@ -169,14 +173,14 @@ impl TimelineEngine {
         let overhead_ns =
             work.parallel_work_ns + self.nvram.book_stores(self.current_ns, work.nvram_store_ns);
         let flash_end = self.book_ops(ops);
-        let wait_ns = self.codec_units.book_work(flash_end, work.codec_work_ns);
+        let wait_ns = self.codec_units.book_codec_work(flash_end, work.codec_work_ns);
         let end = flash_end + self.controller_overhead_ns + overhead_ns + wait_ns;
         self.request_latencies.record_completion(kind, number, arrival_ns, end);
         self.last_completion_ns = self.last_completion_ns.max(end);
         if let Some(unfinished) = &mut self.unfinished_requests
             && end > self.current_ns
         {
-            unfinished.push(end);
+            unfinished.push_completion(end);
         }
         number
     }
@@ -191,7 +195,7 @@ impl TimelineEngine {
     fn prune_completed_requests(&mut self) -> &mut UnfinishedRequests {
         let unfinished =
             self.unfinished_requests.as_mut().expect("in open loop nobody asks for unfinished requests");
-        while unfinished.pop_earliest_until(self.current_ns).is_some() {}
+        while unfinished.pop_completion_until(self.current_ns).is_some() {}
         unfinished
     }
 
@@ -199,7 +203,7 @@ impl TimelineEngine {
     #[inline]
     fn book_ops(&mut self, ops: &[FlashOp]) -> u64 {
         if let [op] = ops
-            && op.dependency_distance == 0
+            && op.ops_back_to_dependency == 0
             && !matches!(op.kind, OpKind::Copies | OpKind::Scan)
         {
             self.completed_ops += 1;
@@ -215,20 +219,20 @@ impl TimelineEngine {
         // `log_end` is the end of the reads of a log on flash, `scan_end` that of the last NVRAM scan.
         let (mut log_end, mut scan_end) = (self.current_ns, self.current_ns);
         for op in ops {
-            let ready = match op.dependency_distance as usize {
+            let ready = match op.ops_back_to_dependency as usize {
                 0 => self.current_ns,
                 back => self.op_ends_ns[self.op_ends_ns.len() - back],
             };
             let background = op.is_background();
             let ready = match background {
-                true if op.dependency_distance == 0 => ready.max(scan_end),
+                true if op.ops_back_to_dependency == 0 => ready.max(scan_end),
                 false if self.blocking_gc && !op.reads_reverse_map_log() => ready.max(gc_end),
                 _ => ready,
             };
             let end = match op.kind {
                 OpKind::Copies => self.timelines.book_copies(op, ready),
                 OpKind::Scan => {
-                    let ready = ready.max(log_end).max(self.timelines.block_free_at_ns(op.plane));
+                    let ready = ready.max(log_end).max(self.timelines.block_arrays_free_at_ns(op.plane));
                     scan_end = self.nvram.book_scan(op, ready);
                     scan_end
                 }
@@ -247,7 +251,7 @@ impl TimelineEngine {
 
     #[inline]
     pub(super) fn complete_next_request(&mut self) -> Option<u64> {
-        self.current_ns = self.prune_completed_requests().pop_earliest_until(u64::MAX)?;
+        self.current_ns = self.prune_completed_requests().pop_completion_until(u64::MAX)?;
         Some(self.current_ns)
     }
 

@@ -24,13 +24,13 @@ use crate::stats::FlashOpPage;
 /// A period of simulated time: start and end, nanoseconds since the start of the run.
 type TimeSpan = (u64, u64);
 /// Identity of a queue: number of its array (die or plane), and index of the queue among those of the array.
-type QueueId = (u32, u8);
+type ArrayAndQueueIndex = (u32, u8);
 
 /// Observer that the event engine calls at each step of each flash operation.
 pub(super) trait TimingObserver: Clone + Debug {
     /// Whether the observer records the steps of flash operations (queued, started, ended and others). If false, all
     /// its functions do nothing.
-    const RECORDS_STEPS: bool;
+    const RECORDS_OP_STEPS: bool;
 
     /// Creates the observer of an event engine that has `arrays` arrays (dies or planes).
     fn for_arrays(arrays: usize) -> Self;
@@ -40,22 +40,22 @@ pub(super) trait TimingObserver: Clone + Debug {
     /// Called when the next flash operation of the submitted list is admitted: it will be queued, or held back.
     fn op_admitted(&mut self, _op: &FlashOp) {}
     /// Called when the flash operation that was admitted or released joins a queue, as an entry of `count` operations.
-    fn op_queued(&mut self, _queue: QueueId, _count: u32) {}
+    fn op_queued(&mut self, _queue: ArrayAndQueueIndex, _count: u32) {}
     /// Called when the flash operation just admitted is held back, and waits under number `waiter`.
     fn op_held(&mut self, _waiter: u32) {}
     /// Called before the flash operation that waits under number `waiter` joins its queue.
     fn op_released(&mut self, _waiter: u32) {}
     /// Called when the first `count` flash operations of an array's queue start (an array is a die, or a plane that
     /// works independently).
-    fn ops_started(&mut self, _queue: QueueId, _count: u8, _now: u64) {}
+    fn ops_started(&mut self, _queue: ArrayAndQueueIndex, _count: u8, _now: u64) {}
     /// Called when the flash operation `member` positions after the front of a queue is given the channel for a period.
-    fn op_transferred(&mut self, _queue: QueueId, _member: u8, _span: TimeSpan) {}
+    fn op_transferred(&mut self, _queue: ArrayAndQueueIndex, _member: u8, _span: TimeSpan) {}
     /// Called when the first `count` operations of an array's queue, a program or erase, are suspended for host reads.
-    fn ops_suspended(&mut self, _queue: QueueId, _count: u8, _now: u64) {}
+    fn ops_suspended(&mut self, _queue: ArrayAndQueueIndex, _count: u8, _now: u64) {}
     /// Called when the first `count` operations of an array's queue, a suspended program or erase, are resumed.
-    fn ops_resumed(&mut self, _queue: QueueId, _count: u8, _now: u64) {}
+    fn ops_resumed(&mut self, _queue: ArrayAndQueueIndex, _count: u8, _now: u64) {}
     /// Called when the first flash operation of an array's queue ends and leaves the queue.
-    fn op_ended(&mut self, _queue: QueueId, _now: u64) {}
+    fn op_ended(&mut self, _queue: ArrayAndQueueIndex, _now: u64) {}
     /// Called when a scan of NVRAM occupies the NVRAM for a period.
     fn nvram_scanned(&mut self, _span: TimeSpan) {}
     /// Called when a host request is answered. The period begins with its arrival and ends with the answer.
@@ -67,7 +67,7 @@ pub(super) trait TimingObserver: Clone + Debug {
 pub(super) struct NoObserver;
 
 impl TimingObserver for NoObserver {
-    const RECORDS_STEPS: bool = false;
+    const RECORDS_OP_STEPS: bool = false;
 
     fn for_arrays(_: usize) -> Self {
         Self
@@ -82,7 +82,7 @@ pub struct TracedOp {
     /// The operation: a read, program or erase, its plane and its cause.
     pub op: FlashOp,
     /// Page or block on which the flash operation was executed; absent unless the driver has supplied it
-    /// ([`Timing::set_op_pages`](super::Timing::set_op_pages)).
+    /// ([`Timing::set_pages_of_next_ops`](super::Timing::set_pages_of_next_ops)).
     pub page: Option<FlashOpPage>,
     /// Number of the host request that caused the flash operation, whether or not the request waits for it; absent for
     /// work that the device started on its own.
@@ -147,7 +147,7 @@ pub(super) struct OpTracer {
 
 impl OpTracer {
     /// Sets the pages on which the operations that are submitted next are executed, in their order.
-    pub(super) fn set_op_pages(&mut self, places: &[FlashOpPage]) {
+    pub(super) fn set_pages_of_next_ops(&mut self, places: &[FlashOpPage]) {
         places.clone_into(&mut self.pages_of_next_ops);
     }
 
@@ -157,7 +157,12 @@ impl OpTracer {
     }
 
     /// Calls `change` for each of the first `count` operations of a queue.
-    fn for_each_front_op(&mut self, (array, queue): QueueId, count: u8, change: impl Fn(&mut TracedOp)) {
+    fn for_each_front_op(
+        &mut self,
+        (array, queue): ArrayAndQueueIndex,
+        count: u8,
+        change: impl Fn(&mut TracedOp),
+    ) {
         for number in self.queued_op_numbers[array as usize][queue as usize].iter().take(usize::from(count)) {
             change(self.unfinished_ops.get_mut(number).expect("a queued operation has not ended"));
         }
@@ -165,7 +170,7 @@ impl OpTracer {
 }
 
 impl TimingObserver for OpTracer {
-    const RECORDS_STEPS: bool = true;
+    const RECORDS_OP_STEPS: bool = true;
 
     fn for_arrays(arrays: usize) -> Self {
         Self {
@@ -205,7 +210,7 @@ impl TimingObserver for OpTracer {
         self.next_op_number += op.flash_operation_count();
     }
 
-    fn op_queued(&mut self, (array, queue): QueueId, count: u32) {
+    fn op_queued(&mut self, (array, queue): ArrayAndQueueIndex, count: u32) {
         let numbers = self.current_op_number..self.current_op_number + u64::from(count);
         self.queued_op_numbers[array as usize][queue as usize].extend(numbers);
     }
@@ -218,27 +223,27 @@ impl TimingObserver for OpTracer {
         self.current_op_number = self.held_op_numbers.remove(&waiter).expect("what is released was held");
     }
 
-    fn ops_started(&mut self, queue: QueueId, count: u8, now: u64) {
+    fn ops_started(&mut self, queue: ArrayAndQueueIndex, count: u8, now: u64) {
         self.for_each_front_op(queue, count, |op| op.start_ns = now);
     }
 
-    fn op_transferred(&mut self, (array, queue): QueueId, member: u8, span: TimeSpan) {
+    fn op_transferred(&mut self, (array, queue): ArrayAndQueueIndex, member: u8, span: TimeSpan) {
         let number = self.queued_op_numbers[array as usize][queue as usize][usize::from(member)];
         let op = self.unfinished_ops.get_mut(&number).expect("a queued operation has not ended");
         op.transfer_span_ns = Some(span);
     }
 
-    fn ops_suspended(&mut self, queue: QueueId, count: u8, now: u64) {
+    fn ops_suspended(&mut self, queue: ArrayAndQueueIndex, count: u8, now: u64) {
         self.for_each_front_op(queue, count, |op| op.suspension_spans_ns.push((now, now)));
     }
 
-    fn ops_resumed(&mut self, queue: QueueId, count: u8, now: u64) {
+    fn ops_resumed(&mut self, queue: ArrayAndQueueIndex, count: u8, now: u64) {
         self.for_each_front_op(queue, count, |op| {
             op.suspension_spans_ns.last_mut().expect("only a suspended operation is resumed").1 = now;
         });
     }
 
-    fn op_ended(&mut self, (array, queue): QueueId, now: u64) {
+    fn op_ended(&mut self, (array, queue): ArrayAndQueueIndex, now: u64) {
         let number = self.queued_op_numbers[array as usize][queue as usize].pop_front();
         let op = number.and_then(|number| self.unfinished_ops.remove(&number));
         let op = op.expect("an operation ends once, at the front of its queue");

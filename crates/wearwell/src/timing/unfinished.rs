@@ -16,58 +16,58 @@ const MIN_MOVED_COMPLETION_TIMES: usize = 64;
 #[derive(Clone, Default, Debug)]
 pub(super) struct UnfinishedRequests {
     /// The earliest completion times of unfinished requests, sorted in descending order.
-    sorted_earliest: Vec<u64>,
-    unsorted_later: Vec<u64>,
+    sorted_earliest_completions_ns: Vec<u64>,
+    unsorted_later_completions_ns: Vec<u64>,
 }
 
 impl UnfinishedRequests {
     pub(super) fn len(&self) -> usize {
-        self.sorted_earliest.len() + self.unsorted_later.len()
+        self.sorted_earliest_completions_ns.len() + self.unsorted_later_completions_ns.len()
     }
 
     pub(super) fn clear(&mut self) {
-        self.sorted_earliest.clear();
-        self.unsorted_later.clear();
+        self.sorted_earliest_completions_ns.clear();
+        self.unsorted_later_completions_ns.clear();
     }
 
     #[inline]
-    pub(super) fn push(&mut self, end: u64) {
-        match self.sorted_earliest.first() {
+    pub(super) fn push_completion(&mut self, end: u64) {
+        match self.sorted_earliest_completions_ns.first() {
             Some(&latest) if end < latest => {
-                let later = self.sorted_earliest.partition_point(|&other| other > end);
-                self.sorted_earliest.insert(later, end);
+                let later = self.sorted_earliest_completions_ns.partition_point(|&other| other > end);
+                self.sorted_earliest_completions_ns.insert(later, end);
             }
-            _ => self.unsorted_later.push(end),
+            _ => self.unsorted_later_completions_ns.push(end),
         }
     }
 
     /// Returns the earliest completion time of an unfinished request; `None` if there is none.
     #[inline]
-    pub(super) fn earliest_completion(&mut self) -> Option<u64> {
-        if self.sorted_earliest.is_empty() {
-            self.refill_sorted_earliest();
+    pub(super) fn earliest_completion_ns(&mut self) -> Option<u64> {
+        if self.sorted_earliest_completions_ns.is_empty() {
+            self.refill_sorted_completions();
         }
-        self.sorted_earliest.last().copied()
+        self.sorted_earliest_completions_ns.last().copied()
     }
 
     /// Removes and returns the earliest completion time of an unfinished request, if it is not later than time `to`.
     #[inline]
-    pub(super) fn pop_earliest_until(&mut self, to: u64) -> Option<u64> {
-        let first = self.earliest_completion().filter(|&first| first <= to)?;
-        self.sorted_earliest.pop();
+    pub(super) fn pop_completion_until(&mut self, to: u64) -> Option<u64> {
+        let first = self.earliest_completion_ns().filter(|&first| first <= to)?;
+        self.sorted_earliest_completions_ns.pop();
         Some(first)
     }
 
     /// Moves the earliest completion times from the unsorted to the sorted list. An eighth of the times is moved, so
     /// that a long list is not scanned too often.
-    fn refill_sorted_earliest(&mut self) {
-        let count = self.unsorted_later.len();
+    fn refill_sorted_completions(&mut self) {
+        let count = self.unsorted_later_completions_ns.len();
         let stay = count - (count / 8).max(MIN_MOVED_COMPLETION_TIMES).min(count);
         if stay > 0 {
-            self.unsorted_later.select_nth_unstable_by(stay, |a, b| b.cmp(a));
+            self.unsorted_later_completions_ns.select_nth_unstable_by(stay, |a, b| b.cmp(a));
         }
-        self.sorted_earliest.extend(self.unsorted_later.drain(stay..));
-        self.sorted_earliest.sort_unstable_by(|a, b| b.cmp(a));
+        self.sorted_earliest_completions_ns.extend(self.unsorted_later_completions_ns.drain(stay..));
+        self.sorted_earliest_completions_ns.sort_unstable_by(|a, b| b.cmp(a));
     }
 }
 
@@ -85,19 +85,22 @@ mod tests {
             let (mut times, mut model, mut now) = (UnfinishedRequests::default(), Vec::new(), 0);
             for _ in 0..20_000 {
                 let end = now + rng.random_range(1..=spread);
-                times.push(end);
+                times.push_completion(end);
                 model.push(end);
                 if rng.random_bool(0.9) {
                     continue;
                 }
                 now += rng.random_range(0..steps * 10);
                 model.retain(|&end| end > now);
-                while times.pop_earliest_until(now).is_some() {}
+                while times.pop_completion_until(now).is_some() {}
                 model.sort_unstable();
-                assert_eq!((times.earliest_completion(), times.len()), (model.first().copied(), model.len()));
+                assert_eq!(
+                    (times.earliest_completion_ns(), times.len()),
+                    (model.first().copied(), model.len())
+                );
             }
             model.sort_unstable();
-            assert!(model.iter().all(|&end| times.pop_earliest_until(end) == Some(end)));
+            assert!(model.iter().all(|&end| times.pop_completion_until(end) == Some(end)));
             assert_eq!(times.len(), 0);
         }
     }

@@ -4,8 +4,8 @@
 #![expect(clippy::inline_always, reason = "measured: the way of a write costs a tenth less in one piece")]
 
 use super::{
-    BitmapOptions, FlashBitmap, Gecko, GeckoOptions, RamBitmap, Validity, ValidityLog, ValidityLogOptions,
-    WithRevivedPages,
+    FlashBitmap, FlashBitmapOptions, Gecko, GeckoOptions, RamBitmap, ValidityLog, ValidityLogOptions,
+    ValidityStore, ValidityStoreWithRevivedPages,
 };
 use crate::address::{BlockId, Ppn};
 use crate::error::Result;
@@ -19,7 +19,7 @@ pub enum ValidityPart {
     #[default]
     Ram,
     /// Validity of data pages is a bitmap on flash, one bit per page, in bitmap pages.
-    Bitmap(BitmapOptions),
+    Bitmap(FlashBitmapOptions),
     /// Validity of data pages is a log of invalid pages on flash, chained by block (IB-FTL); its length is bounded by
     /// the number of spare pages of the device.
     Log,
@@ -29,29 +29,29 @@ pub enum ValidityPart {
 
 /// Record of which data pages of a device are invalid, in RAM or on flash.
 #[derive(Clone, Debug)]
-pub enum AnyValidity {
+pub enum AnyValidityStore {
     /// A bitmap in RAM, one bit per page: valid or invalid.
     Ram(RamBitmap),
     /// A bitmap on flash, one bit per page, in bitmap pages.
-    Bitmap(Box<WithRevivedPages<FlashBitmap>>),
+    Bitmap(Box<ValidityStoreWithRevivedPages<FlashBitmap>>),
     /// A log of invalid pages on flash, chained by block (IB-FTL).
-    Log(Box<WithRevivedPages<ValidityLog>>),
+    Log(Box<ValidityStoreWithRevivedPages<ValidityLog>>),
     /// Logarithmic Gecko: a log-structured merge tree of invalid pages on flash.
-    Gecko(Box<WithRevivedPages<Gecko>>),
+    Gecko(Box<ValidityStoreWithRevivedPages<Gecko>>),
 }
 
 macro_rules! on_flash {
     ($self:ident, $store:ident => $call:expr, in RAM $bitmap:ident => $in_ram:expr) => {
         match $self {
-            AnyValidity::Ram($bitmap) => $in_ram,
-            AnyValidity::Bitmap($store) => $call,
-            AnyValidity::Log($store) => $call,
-            AnyValidity::Gecko($store) => $call,
+            AnyValidityStore::Ram($bitmap) => $in_ram,
+            AnyValidityStore::Bitmap($store) => $call,
+            AnyValidityStore::Log($store) => $call,
+            AnyValidityStore::Gecko($store) => $call,
         }
     };
 }
 
-impl AnyValidity {
+impl AnyValidityStore {
     /// Creates the record of invalid data pages for a device without data, in RAM or on flash as `part` selects.
     ///
     /// # Errors
@@ -61,23 +61,25 @@ impl AnyValidity {
         let spare_pages = geometry.pages().saturating_sub(u64::from(logical_pages));
         Ok(match part {
             ValidityPart::Ram => Self::Ram(RamBitmap::new(geometry.pages())),
-            ValidityPart::Bitmap(options) => {
-                Self::Bitmap(Box::new(WithRevivedPages::new(FlashBitmap::new(geometry, options), geometry)))
-            }
+            ValidityPart::Bitmap(options) => Self::Bitmap(Box::new(ValidityStoreWithRevivedPages::new(
+                FlashBitmap::new(geometry, options),
+                geometry,
+            ))),
             ValidityPart::Log => {
                 let log = ValidityLog::new(geometry, ValidityLogOptions { spare_pages })?;
-                Self::Log(Box::new(WithRevivedPages::new(log, geometry)))
+                Self::Log(Box::new(ValidityStoreWithRevivedPages::new(log, geometry)))
             }
-            ValidityPart::Gecko(options) => {
-                Self::Gecko(Box::new(WithRevivedPages::new(Gecko::new(geometry, options)?, geometry)))
-            }
+            ValidityPart::Gecko(options) => Self::Gecko(Box::new(ValidityStoreWithRevivedPages::new(
+                Gecko::new(geometry, options)?,
+                geometry,
+            ))),
         })
     }
 
     /// Returns the number of reported invalid pages after which the record of invalid pages writes its buffer in RAM to
     /// flash; 1 if it has no buffer.
     #[inline]
-    pub(crate) fn reports_per_flush(&self) -> u32 {
+    pub(crate) fn invalid_page_reports_per_flush(&self) -> u32 {
         match self {
             Self::Ram(_) | Self::Bitmap(_) => 1,
             Self::Log(log) => log.entries_per_log_page(),
@@ -100,13 +102,15 @@ impl AnyValidity {
     /// Executes deferred writes of the record of invalid pages while a device is built directly in a given state
     /// (without executing host writes). A bitmap on flash is written only when many invalid pages wait for their bits,
     /// so that its pages are not written again and again.
-    pub(crate) fn write_deferred_in_construction<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+    pub(crate) fn write_deferred_during_device_setup<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         /// Minimum number of invalid pages, waiting in RAM for their bits in the bitmap on flash, at which a bitmap
         /// page is written with the bits of all that wait for it. Each write searches all waiting pages.
-        const MIN_WAITING_INVALID_PAGES: usize = 1 << 14;
+        const MIN_WAITING_PAGES_PER_BITMAP_WRITE: usize = 1 << 14;
         match self {
             Self::Ram(_) | Self::Gecko(_) => Ok(()),
-            Self::Bitmap(bitmap) if bitmap.waiting_report_count() < MIN_WAITING_INVALID_PAGES => Ok(()),
+            Self::Bitmap(bitmap) if bitmap.waiting_report_count() < MIN_WAITING_PAGES_PER_BITMAP_WRITE => {
+                Ok(())
+            }
             Self::Bitmap(bitmap) => bitmap.write_back(io).map(drop),
             Self::Log(_) => self.write_all_deferred(io),
         }
@@ -114,7 +118,7 @@ impl AnyValidity {
 
     /// Writes all records of invalid pages from RAM to flash, at the end of the construction of a device. Logarithmic
     /// Gecko writes all of them as one sorted run.
-    pub(crate) fn finish_construction<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+    pub(crate) fn finish_device_setup<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         if let Self::Bitmap(bitmap) = self {
             while bitmap.write_back(io)? {}
         }
@@ -122,7 +126,7 @@ impl AnyValidity {
     }
 
     fn write_all_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        while self.write_deferred(io)? {}
+        while self.write_deferred_validity_step(io)? {}
         Ok(())
     }
 
@@ -140,8 +144,8 @@ impl AnyValidity {
 
     /// Writes the buffered records of invalid pages to flash although they do not fill a page. Logarithmic Gecko only
     /// requests the write. A page may be written even without new records, because it advances
-    /// [`AnyValidity::durable_until_sequence`], which recovery reads from flash.
-    pub(crate) fn flush_buffer<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+    /// [`AnyValidityStore::durable_until_sequence`], which recovery reads from flash.
+    pub(crate) fn flush_validity_buffer<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         match self {
             Self::Ram(_) => Ok(()),
             Self::Bitmap(bitmap) => bitmap.write_back(io).map(drop),
@@ -189,7 +193,7 @@ impl AnyValidity {
     }
 }
 
-impl Validity for AnyValidity {
+impl ValidityStore for AnyValidityStore {
     #[inline(always)]
     fn invalidate(&mut self, ppn: Ppn) {
         on_flash!(self, store => store.invalidate(ppn), in RAM bitmap => bitmap.mark_invalid(ppn));
@@ -213,8 +217,8 @@ impl Validity for AnyValidity {
     }
 
     #[inline(always)]
-    fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        on_flash!(self, store => store.write_deferred(io), in RAM _bitmap => Ok(false))
+    fn write_deferred_validity_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+        on_flash!(self, store => store.write_deferred_validity_step(io), in RAM _bitmap => Ok(false))
     }
 
     fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
@@ -246,7 +250,7 @@ impl Validity for AnyValidity {
 /// Operations on single pages, which a validity bitmap in RAM supports directly. For validity on flash, queries of
 /// single pages panic, and marking pages as valid does nothing, because pages are valid there until they are reported
 /// as invalid.
-impl AnyValidity {
+impl AnyValidityStore {
     #[inline]
     fn ram_bitmap(&self) -> &RamBitmap {
         match self {

@@ -8,9 +8,9 @@
 //!
 //! Key decisions and their price:
 //!
-//! - Reports of invalid pages wait in RAM until [`Validity::write_deferred`] applies them, one per call: the cost that
-//!   the papers state. With [`BitmapOptions::batches_updates`] one write applies all waiting reports of its bitmap
-//!   page.
+//! - Reports of invalid pages wait in RAM until [`ValidityStore::write_deferred_validity_step`] applies them, one per
+//!   call: the cost that the papers state. With [`FlashBitmapOptions::batches_updates`] one write applies all waiting
+//!   reports of its bitmap page.
 //! - Opening a block costs no flash operation, though the block's bits must become 0: RAM holds one flag per block that
 //!   its bits on flash are *void*, and the next write of their bitmap page zeroes them. The papers count no operation
 //!   for it (`GeckoFTL` prices the bitmap at 1 + 1/δ per update, all of it updates) and name no memory. The flags take
@@ -28,12 +28,12 @@
 
 use std::collections::VecDeque;
 
-use super::Validity;
+use super::ValidityStore;
 use crate::address::{Address, BlockId, Ppn};
 use crate::data::{Content, Fingerprint};
 use crate::divide::Divider;
 use crate::error::Result;
-use crate::events::MetadataReason;
+use crate::events::MetadataWriteReason;
 use crate::nand::{Geometry, Nand, Oob};
 use crate::operation::Cause;
 use crate::store::{Store, Stream};
@@ -43,7 +43,7 @@ const DIRECTORY_ENTRY_BYTES: u64 = 4;
 
 /// Options of the page validity bitmap on flash ([`FlashBitmap`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct BitmapOptions {
+pub struct FlashBitmapOptions {
     /// Whether one write of a bitmap page sets the bits of all invalid pages that wait in RAM for this bitmap page. If
     /// false, one write sets one bit, which is the cost model of the papers (μ-FTL, `GeckoFTL`).
     pub batches_updates: bool,
@@ -61,23 +61,23 @@ struct BitPosition {
 /// Page validity bitmap on flash (bit set = invalid page), with a directory of its pages in RAM.
 #[derive(Clone, Debug)]
 pub struct FlashBitmap {
-    options: BitmapOptions,
-    blocks: u32,
+    options: FlashBitmapOptions,
+    block_count: u32,
     block_pages: u32,
-    block_divider: Divider,
+    block_pages_divider: Divider,
     /// Bits per slot. A slot holds the validity bits of one block, or of one part of a block if a block has more pages
     /// than a bitmap page has bits.
-    bits_per_slot: u32,
-    slots_per_block: u32,
+    validity_bits_per_slot: u32,
+    bitmap_slots_per_block: u32,
     slots_per_bitmap_page: u32,
     /// PPN of each page of the validity bitmap; [`Ppn::NONE`] if it was never written.
     bitmap_page_ppns: Vec<Ppn>,
     /// For each block (or part of a large block), whether its bits on flash are obsolete, because they are older than
     /// the last opening of the block. Obsolete bits count as zeros.
-    obsolete_slots: Vec<bool>,
+    are_slot_bits_obsolete: Vec<bool>,
     /// Number of the bitmap page at which a search for obsolete bits (older than the last opening of their block)
     /// starts. No bitmap page with a smaller number has any.
-    obsolete_search_start: u32,
+    obsolete_bits_search_start: u32,
     /// Invalid pages whose bits are not set on flash yet, oldest first.
     waiting_invalid_pages: VecDeque<Ppn>,
     page_buffer: Vec<u8>,
@@ -85,35 +85,36 @@ pub struct FlashBitmap {
 
 impl FlashBitmap {
     /// Creates a validity bitmap on flash in which every page of the device counts as valid; nothing is written.
-    pub fn new(geometry: &Geometry, options: BitmapOptions) -> Self {
-        let (blocks, block_pages) = (geometry.blocks(), geometry.block_pages());
+    pub fn new(geometry: &Geometry, options: FlashBitmapOptions) -> Self {
+        let (block_count, block_pages) = (geometry.blocks(), geometry.block_pages());
         let page_bits = geometry.page_bytes * 8;
-        let bits_per_slot = block_pages.min(page_bits);
-        let (slots_per_block, slots_per_bitmap_page) =
-            (block_pages.div_ceil(bits_per_slot), page_bits / bits_per_slot);
-        let slots = blocks * slots_per_block;
+        let validity_bits_per_slot = block_pages.min(page_bits);
+        let (bitmap_slots_per_block, slots_per_bitmap_page) =
+            (block_pages.div_ceil(validity_bits_per_slot), page_bits / validity_bits_per_slot);
+        let slots = block_count * bitmap_slots_per_block;
         Self {
             options,
-            blocks,
+            block_count,
             block_pages,
-            block_divider: Divider::new(block_pages),
-            bits_per_slot,
-            slots_per_block,
+            block_pages_divider: Divider::new(block_pages),
+            validity_bits_per_slot,
+            bitmap_slots_per_block,
             slots_per_bitmap_page,
             bitmap_page_ppns: vec![Ppn::NONE; slots.div_ceil(slots_per_bitmap_page) as usize],
-            obsolete_slots: vec![false; slots as usize],
-            obsolete_search_start: 0,
+            are_slot_bits_obsolete: vec![false; slots as usize],
+            obsolete_bits_search_start: 0,
             waiting_invalid_pages: VecDeque::new(),
             page_buffer: vec![0; geometry.page_bytes as usize],
         }
     }
 
     /// Returns the number of pages of the validity bitmap of the whole device.
-    pub fn bitmap_pages(&self) -> u32 {
+    pub fn bitmap_page_count(&self) -> u32 {
         self.bitmap_page_ppns.len() as u32
     }
 
-    /// Returns the number of invalid pages whose bits [`Validity::write_deferred`] has not set on flash yet.
+    /// Returns the number of invalid pages whose bits [`ValidityStore::write_deferred_validity_step`] has not set on
+    /// flash yet.
     pub fn waiting_report_count(&self) -> usize {
         self.waiting_invalid_pages.len()
     }
@@ -124,12 +125,12 @@ impl FlashBitmap {
     pub fn recover(&mut self, pages: &[(Ppn, Oob)]) {
         let mut newest = vec![0; self.bitmap_page_ppns.len()];
         self.bitmap_page_ppns.fill(Ppn::NONE);
-        self.obsolete_slots.fill(false);
+        self.are_slot_bits_obsolete.fill(false);
         self.waiting_invalid_pages.clear();
         for &(ppn, oob) in pages {
             let id = oob.owner as usize;
-            if oob.sequence > newest[id] {
-                (self.bitmap_page_ppns[id], newest[id]) = (ppn, oob.sequence);
+            if oob.sequence_number > newest[id] {
+                (self.bitmap_page_ppns[id], newest[id]) = (ppn, oob.sequence_number);
             }
         }
     }
@@ -152,7 +153,7 @@ impl FlashBitmap {
         let unwritten = waiting.or_else(|| self.first_page_with_obsolete_bits());
         match unwritten {
             Some(id) => self.write_bitmap_page(io, id, true)?,
-            None => self.obsolete_search_start = self.bitmap_pages(),
+            None => self.obsolete_bits_search_start = self.bitmap_page_count(),
         }
         Ok(unwritten.is_some())
     }
@@ -169,7 +170,7 @@ impl FlashBitmap {
     ) -> Result<()> {
         let mut words = vec![0_u64; self.block_pages.div_ceil(64) as usize];
         let mut loaded = None;
-        for block in (0..self.blocks).map(BlockId) {
+        for block in (0..self.block_count).map(BlockId) {
             words.fill(0);
             let first = block.0 * self.block_pages;
             for offset in 0..self.block_pages {
@@ -191,18 +192,18 @@ impl FlashBitmap {
 
     #[inline]
     fn bit_position(&self, ppn: Ppn) -> BitPosition {
-        let block = self.block_divider.quotient(ppn.0);
+        let block = self.block_pages_divider.quotient(ppn.0);
         let offset = ppn.0 - block * self.block_pages;
-        let (part, bit) = if self.slots_per_block == 1 {
+        let (part, bit) = if self.bitmap_slots_per_block == 1 {
             (0, offset)
         } else {
-            (offset / self.bits_per_slot, offset % self.bits_per_slot)
+            (offset / self.validity_bits_per_slot, offset % self.validity_bits_per_slot)
         };
-        let slot = block * self.slots_per_block + part;
+        let slot = block * self.bitmap_slots_per_block + part;
         let id = slot / self.slots_per_bitmap_page;
         BitPosition {
             bitmap_page_number: id,
-            bit_in_page: (slot - id * self.slots_per_bitmap_page) * self.bits_per_slot + bit,
+            bit_in_page: (slot - id * self.slots_per_bitmap_page) * self.validity_bits_per_slot + bit,
         }
     }
 
@@ -210,15 +211,15 @@ impl FlashBitmap {
     /// bitmap.
     fn slots_of_bitmap_page(&self, id: u32) -> std::ops::Range<usize> {
         let first = (id * self.slots_per_bitmap_page) as usize;
-        first..(first + self.slots_per_bitmap_page as usize).min(self.obsolete_slots.len())
+        first..(first + self.slots_per_bitmap_page as usize).min(self.are_slot_bits_obsolete.len())
     }
 
     /// Returns the number of the first page of the validity bitmap on flash that has obsolete bits (older than the last
     /// opening of their block). A bitmap page that was never written holds zeros and is not returned.
     fn first_page_with_obsolete_bits(&self) -> Option<u32> {
-        (self.obsolete_search_start..self.bitmap_pages()).find(|&id| {
+        (self.obsolete_bits_search_start..self.bitmap_page_count()).find(|&id| {
             self.bitmap_page_ppns[id as usize].to_option().is_some()
-                && self.obsolete_slots[self.slots_of_bitmap_page(id)].contains(&true)
+                && self.are_slot_bits_obsolete[self.slots_of_bitmap_page(id)].contains(&true)
         })
     }
 
@@ -231,8 +232,12 @@ impl FlashBitmap {
         };
         io.read(place, &mut self.page_buffer, Cause::Validity)?;
         for (k, slot) in (0..).zip(self.slots_of_bitmap_page(id)) {
-            if self.obsolete_slots[slot] {
-                clear_bits(&mut self.page_buffer, k * self.bits_per_slot, self.bits_per_slot);
+            if self.are_slot_bits_obsolete[slot] {
+                clear_bits(
+                    &mut self.page_buffer,
+                    k * self.validity_bits_per_slot,
+                    self.validity_bits_per_slot,
+                );
             }
         }
         Ok(())
@@ -267,7 +272,7 @@ impl FlashBitmap {
             io.append_page(Stream::Validity, pool, id, content, Fingerprint::default(), Cause::Validity)?;
         let old = std::mem::replace(&mut self.bitmap_page_ppns[id as usize], place);
         let slots = self.slots_of_bitmap_page(id);
-        self.obsolete_slots[slots].fill(false);
+        self.are_slot_bits_obsolete[slots].fill(false);
         self.drop_waiting_reports(id, all);
         if let Some(old) = old.to_option() {
             io.discard_page(old);
@@ -286,7 +291,7 @@ impl FlashBitmap {
     }
 }
 
-impl Validity for FlashBitmap {
+impl ValidityStore for FlashBitmap {
     #[inline]
     fn invalidate(&mut self, ppn: Ppn) {
         self.waiting_invalid_pages.push_back(ppn);
@@ -295,10 +300,12 @@ impl Validity for FlashBitmap {
     /// Marks the bits of the block on flash as obsolete and drops the block's invalid pages that wait in RAM. O(waiting
     /// pages).
     fn record_block_opened(&mut self, block: BlockId) {
-        let first = block.0 * self.slots_per_block;
-        self.obsolete_slots[first as usize..(first + self.slots_per_block) as usize].fill(true);
-        self.obsolete_search_start = self.obsolete_search_start.min(first / self.slots_per_bitmap_page);
-        self.waiting_invalid_pages.retain(|&ppn| self.block_divider.quotient(ppn.0) != block.0);
+        let first = block.0 * self.bitmap_slots_per_block;
+        self.are_slot_bits_obsolete[first as usize..(first + self.bitmap_slots_per_block) as usize]
+            .fill(true);
+        self.obsolete_bits_search_start =
+            self.obsolete_bits_search_start.min(first / self.slots_per_bitmap_page);
+        self.waiting_invalid_pages.retain(|&ppn| self.block_pages_divider.quotient(ppn.0) != block.0);
     }
 
     /// Appends the valid pages of the block to `out`. Reads each page of the validity bitmap that has bits of the
@@ -310,16 +317,16 @@ impl Validity for FlashBitmap {
         out: &mut Vec<Ppn>,
     ) -> Result<()> {
         let pages = block.0 * self.block_pages..(block.0 + 1) * self.block_pages;
-        for part in 0..self.slots_per_block {
-            let first = pages.start + part * self.bits_per_slot;
+        for part in 0..self.bitmap_slots_per_block {
+            let first = pages.start + part * self.validity_bits_per_slot;
             let id = self.bit_position(Ppn(first)).bitmap_page_number;
-            if self.obsolete_slots[(block.0 * self.slots_per_block + part) as usize] {
+            if self.are_slot_bits_obsolete[(block.0 * self.bitmap_slots_per_block + part) as usize] {
                 self.page_buffer.fill(0);
             } else {
                 self.load_bitmap_page(io, id)?;
             }
             self.apply_waiting_reports(id);
-            let count = self.bits_per_slot.min(pages.end - first);
+            let count = self.validity_bits_per_slot.min(pages.end - first);
             out.extend(
                 (first..first + count)
                     .map(Ppn)
@@ -330,11 +337,11 @@ impl Validity for FlashBitmap {
     }
 
     /// Sets, in the validity bitmap on flash, the bit of the invalid page that waits longest. With
-    /// [`BitmapOptions::batches_updates`] the bits of all waiting pages that belong to the same bitmap page are set
-    /// too. Costs one read and one program.
-    fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+    /// [`FlashBitmapOptions::batches_updates`] the bits of all waiting pages that belong to the same bitmap page are
+    /// set too. Costs one read and one program.
+    fn write_deferred_validity_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         let Some(&oldest) = self.waiting_invalid_pages.front() else { return Ok(false) };
-        io.flash_ops.record_metadata_reason(MetadataReason::ValidityBit);
+        io.flash_ops.record_metadata_reason(MetadataWriteReason::ValidityBit);
         self.write_bitmap_page(
             io,
             self.bit_position(oldest).bitmap_page_number,
@@ -370,7 +377,7 @@ impl Validity for FlashBitmap {
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("validity bitmap directory", self.bitmap_page_ppns.len() as u64 * DIRECTORY_ENTRY_BYTES),
-            ("void bitmap blocks", self.obsolete_slots.len().div_ceil(8) as u64),
+            ("void bitmap blocks", self.are_slot_bits_obsolete.len().div_ceil(8) as u64),
             ("validity bitmap buffer", self.page_buffer.len() as u64),
         ]
     }

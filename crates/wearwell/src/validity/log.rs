@@ -50,13 +50,13 @@ use std::collections::VecDeque;
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
-use super::Validity;
+use super::ValidityStore;
 use super::log_page::{END_OF_CHAIN, LOG_ENTRY_BYTES, LogEntry, LogPageHead};
 use crate::address::{Address, BlockId, Ppn};
 use crate::data::{Content, Fingerprint};
 use crate::divide::Divider;
 use crate::error::{Error, Result};
-use crate::events::MetadataReason;
+use crate::events::MetadataWriteReason;
 use crate::nand::{Geometry, Nand, Oob};
 use crate::operation::Cause;
 use crate::store::{Store, Stream};
@@ -66,7 +66,7 @@ use crate::tables::PageSet;
 /// run of the program exercises that.
 const FIRST_LOG_PAGE_NUMBER: u32 = u32::MAX - 63;
 /// Maximum number of pages by which the validity log exceeds its limit while one of its pages is cleaned and another
-/// written; see [`Validity::max_metadata_pages`].
+/// written; see [`ValidityStore::max_metadata_pages`].
 const MAX_PAGES_BEYOND_LIMIT: u64 = 3;
 
 /// Options of the log of invalid pages on flash ([`ValidityLog`]).
@@ -96,23 +96,23 @@ pub struct ValidityLogCounts {
 #[derive(Clone, Debug)]
 pub struct ValidityLog {
     options: ValidityLogOptions,
-    device_pages: u64,
+    physical_pages: u64,
     block_pages: u32,
-    block_divider: Divider,
+    block_pages_divider: Divider,
     entries_per_log_page: u32,
     /// Number of successive log pages that positions of log entries distinguish: a power of two greater than the length
     /// of the log in pages. A position contains the page number modulo this number.
-    distinguished_page_numbers: u32,
+    log_page_number_modulus: u32,
     /// For each block, the position in the log of its newest entry (invalid page), the head of its chain;
     /// [`END_OF_CHAIN`] if the block has none.
-    chain_heads: Vec<u32>,
+    chain_heads_by_block: Vec<u32>,
     /// For each block, how often it was opened for data, modulo 2^32. Log entries from before the last opening are
     /// obsolete.
-    opening_counts: Vec<u32>,
+    opening_counts_by_block: Vec<u32>,
     /// For each block, the number of its log entries in force (made since the block was opened).
     /// [`ValidityLog::max_uncleaned_pages`] needs their sum. A controller has the counts in its table of valid counts.
-    block_entries_in_force: Vec<u32>,
-    entries_in_force: u64,
+    entries_in_force_by_block: Vec<u32>,
+    total_entries_in_force: u64,
     /// PPNs of the validity log's pages, oldest first. Those that are cleaned come first; they are discarded when the
     /// buffer is written next.
     log_page_ppns: VecDeque<Ppn>,
@@ -120,14 +120,14 @@ pub struct ValidityLog {
     oldest_page_number: u32,
     cleaned_pages_to_discard: u32,
     /// Number of entries already processed on the log page that is being cleaned.
-    cleaning_cursor: u32,
+    processed_entries_of_cleaned_page: u32,
     has_reinserted_entries: bool,
     cleaning_page_buffer: Vec<u8>,
     /// Entries (invalid pages) that will be written as the next page of the validity log.
     buffered_entries: Vec<LogEntry>,
     /// Number of entries in `buffered_entries` that are new reports of invalid pages. The other entries were appended
     /// again by cleaning.
-    buffered_reports: u32,
+    buffered_report_count: u32,
     /// Invalid pages that were reported while the buffer of the log was full, oldest first.
     waiting_invalid_pages: VecDeque<Ppn>,
     durable_before_sequence: u64,
@@ -162,23 +162,23 @@ impl ValidityLog {
         let page = vec![0; geometry.page_bytes as usize];
         Ok(Self {
             options,
-            device_pages: pages,
+            physical_pages: pages,
             block_pages: geometry.block_pages(),
-            block_divider: Divider::new(geometry.block_pages()),
+            block_pages_divider: Divider::new(geometry.block_pages()),
             entries_per_log_page: page_entries,
-            distinguished_page_numbers: ring as u32,
-            chain_heads: vec![END_OF_CHAIN; blocks],
-            opening_counts: vec![0; blocks],
-            block_entries_in_force: vec![0; blocks],
-            entries_in_force: 0,
+            log_page_number_modulus: ring as u32,
+            chain_heads_by_block: vec![END_OF_CHAIN; blocks],
+            opening_counts_by_block: vec![0; blocks],
+            entries_in_force_by_block: vec![0; blocks],
+            total_entries_in_force: 0,
             log_page_ppns: VecDeque::new(),
             oldest_page_number: FIRST_LOG_PAGE_NUMBER,
             cleaned_pages_to_discard: 0,
-            cleaning_cursor: 0,
+            processed_entries_of_cleaned_page: 0,
             has_reinserted_entries: false,
             cleaning_page_buffer: page.clone(),
             buffered_entries: Vec::with_capacity(page_entries as usize),
-            buffered_reports: 0,
+            buffered_report_count: 0,
             waiting_invalid_pages: VecDeque::new(),
             durable_before_sequence: 0,
             page_buffer: page,
@@ -200,7 +200,7 @@ impl ValidityLog {
     /// Returns the number of entries of the validity log in force: those whose block was not opened since they were
     /// made. A page that was reported twice counts twice.
     pub fn count_entries_in_force(&self) -> u64 {
-        self.entries_in_force
+        self.total_entries_in_force
     }
 
     /// Returns the counts of the validity log (reports, cleaned pages and others) since they were last cleared.
@@ -241,11 +241,13 @@ impl ValidityLog {
         let mut copies = HashMap::<u32, (u64, Ppn), FxBuildHasher>::default();
         for &(ppn, oob) in pages {
             let newest = copies.entry(oob.owner).or_insert((0, ppn));
-            *newest = (*newest).max((oob.sequence, ppn));
+            *newest = (*newest).max((oob.sequence_number, ppn));
         }
-        let Some((_, newest)) = pages.iter().max_by_key(|(_, oob)| oob.generation) else { return Ok(()) };
-        let mut known = vec![false; self.chain_heads.len()];
-        let mut dead = PageSet::new(self.device_pages);
+        let Some((_, newest)) = pages.iter().max_by_key(|(_, oob)| oob.first_write_sequence) else {
+            return Ok(());
+        };
+        let mut known = vec![false; self.chain_heads_by_block.len()];
+        let mut dead = PageSet::new(self.physical_pages);
         let mut number = newest.owner;
         self.oldest_page_number = number.wrapping_add(1);
         let mut head = None;
@@ -255,7 +257,7 @@ impl ValidityLog {
             self.durable_before_sequence = head.durable_before_sequence;
             self.log_page_ppns.push_front(place);
             self.oldest_page_number = number;
-            self.adopt_entries(oob.generation, &opened_at, &mut known, &mut dead);
+            self.adopt_recovered_entries(oob.first_write_sequence, &opened_at, &mut known, &mut dead);
             if number == head.oldest_page_number {
                 break;
             }
@@ -284,7 +286,7 @@ impl ValidityLog {
         let buffered = self
             .buffered_entries
             .iter()
-            .filter(|entry| self.is_in_force(entry))
+            .filter(|entry| self.is_entry_in_force(entry))
             .map(|entry| entry.invalid_page);
         buffered.chain(self.waiting_invalid_pages.iter().copied()).for_each(|ppn| dead.insert(ppn));
         self.report_invalid_pages(&dead, invalid);
@@ -294,12 +296,14 @@ impl ValidityLog {
     /// Reads the whole validity log and returns the pages that it records as invalid. Obsolete entries, made before
     /// their block was opened, are ignored.
     fn read_invalid_pages<N: Nand>(&mut self, io: &mut Store<N>) -> Result<PageSet> {
-        let mut dead = PageSet::new(self.device_pages);
+        let mut dead = PageSet::new(self.physical_pages);
         for index in self.cleaned_pages_to_discard as usize..self.log_page_ppns.len() {
             io.read(self.log_page_ppns[index], &mut self.page_buffer, Cause::Validity)?;
             let entries =
                 (0..self.entries_per_log_page).map(|slot| LogEntry::read_from(&self.page_buffer, slot));
-            entries.filter(|entry| self.is_in_force(entry)).for_each(|entry| dead.insert(entry.invalid_page));
+            entries
+                .filter(|entry| self.is_entry_in_force(entry))
+                .for_each(|entry| dead.insert(entry.invalid_page));
         }
         Ok(dead)
     }
@@ -308,12 +312,12 @@ impl ValidityLog {
     /// the buffer again do not count: they are still on the log page from which they come, which is kept until they are
     /// written.
     pub fn has_unwritten_records(&self) -> bool {
-        self.buffered_reports > 0 || !self.waiting_invalid_pages.is_empty()
+        self.buffered_report_count > 0 || !self.waiting_invalid_pages.is_empty()
     }
 
     /// Writes one page of the validity log with entries from RAM, even if they do not fill it. Returns `false` once all
     /// entries are on flash. Called at shutdown, and before blocks are erased from which a recovery would have to
-    /// rebuild the entries. Does not clean the log; [`Validity::write_deferred`] does.
+    /// rebuild the entries. Does not clean the log; [`ValidityStore::write_deferred_validity_step`] does.
     ///
     /// # Errors
     /// Any error of the flash.
@@ -321,7 +325,7 @@ impl ValidityLog {
         self.buffer_waiting_reports();
         let unwritten = !self.buffered_entries.is_empty();
         if unwritten {
-            self.flush_buffer(io)?;
+            self.write_buffer_to_log(io)?;
         }
         Ok(unwritten)
     }
@@ -333,27 +337,31 @@ impl ValidityLog {
     /// Any error of the flash.
     pub(crate) fn write_log_page<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         self.buffer_waiting_reports();
-        self.flush_buffer(io)
+        self.write_buffer_to_log(io)
     }
 
     fn drop_ram_state(&mut self) {
-        self.chain_heads.fill(END_OF_CHAIN);
-        self.opening_counts.fill(0);
-        self.block_entries_in_force.fill(0);
+        self.chain_heads_by_block.fill(END_OF_CHAIN);
+        self.opening_counts_by_block.fill(0);
+        self.entries_in_force_by_block.fill(0);
         self.log_page_ppns.clear();
         self.buffered_entries.clear();
-        self.buffered_reports = 0;
+        self.buffered_report_count = 0;
         self.waiting_invalid_pages.clear();
-        (self.entries_in_force, self.durable_before_sequence, self.oldest_page_number) =
+        (self.total_entries_in_force, self.durable_before_sequence, self.oldest_page_number) =
             (0, 0, FIRST_LOG_PAGE_NUMBER);
-        (self.cleaned_pages_to_discard, self.cleaning_cursor, self.has_reinserted_entries) = (0, 0, false);
+        (
+            self.cleaned_pages_to_discard,
+            self.processed_entries_of_cleaned_page,
+            self.has_reinserted_entries,
+        ) = (0, 0, false);
         self.recovered_invalid_pages = None;
     }
 
     /// Adopts, in a recovery, the entries of the validity log page in the page buffer, which was first programmed at
     /// sequence number `flushed_at`. Pages and entries are read newest first, so the first entry found of a block is
     /// the head of the block's chain, and gives the number of openings of the block.
-    fn adopt_entries(
+    fn adopt_recovered_entries(
         &mut self,
         flushed_at: u64,
         opened_at: &impl Fn(BlockId) -> u64,
@@ -365,19 +373,19 @@ impl ValidityLog {
             if entry.invalid_page.to_option().is_none() {
                 continue;
             }
-            let block = self.block_of(entry.invalid_page);
+            let block = self.block_of_page(entry.invalid_page);
             let in_force = flushed_at > opened_at(block);
             let first = !std::mem::replace(&mut known[block.index()], true);
             if first {
-                self.opening_counts[block.index()] =
+                self.opening_counts_by_block[block.index()] =
                     if in_force { entry.opening_count } else { entry.opening_count.wrapping_add(1) };
             }
             if first && in_force {
-                self.chain_heads[block.index()] = self.entry_position(self.oldest_page_number, slot);
+                self.chain_heads_by_block[block.index()] = self.entry_position(self.oldest_page_number, slot);
             }
             if in_force {
-                self.block_entries_in_force[block.index()] += 1;
-                self.entries_in_force += 1;
+                self.entries_in_force_by_block[block.index()] += 1;
+                self.total_entries_in_force += 1;
                 dead.insert(entry.invalid_page);
             }
         }
@@ -386,7 +394,7 @@ impl ValidityLog {
     fn report_invalid_pages(&self, dead: &PageSet, mut invalid: impl FnMut(BlockId, &[u64])) {
         let mut words = vec![0_u64; self.block_pages.div_ceil(64) as usize];
         let mut found = Vec::new();
-        for block in (0..self.chain_heads.len() as u32).map(BlockId) {
+        for block in (0..self.chain_heads_by_block.len() as u32).map(BlockId) {
             let first = Ppn(block.0 * self.block_pages);
             found.clear();
             dead.append_pages_in_range(first, self.block_pages, &mut found);
@@ -402,13 +410,14 @@ impl ValidityLog {
     }
 
     #[inline]
-    fn block_of(&self, ppn: Ppn) -> BlockId {
-        BlockId(self.block_divider.quotient(ppn.0))
+    fn block_of_page(&self, ppn: Ppn) -> BlockId {
+        BlockId(self.block_pages_divider.quotient(ppn.0))
     }
 
-    fn is_in_force(&self, entry: &LogEntry) -> bool {
+    fn is_entry_in_force(&self, entry: &LogEntry) -> bool {
         entry.invalid_page.to_option().is_some()
-            && entry.opening_count == self.opening_counts[self.block_of(entry.invalid_page).index()]
+            && entry.opening_count
+                == self.opening_counts_by_block[self.block_of_page(entry.invalid_page).index()]
     }
 
     /// Returns the number that the next page of the validity log will have.
@@ -419,7 +428,7 @@ impl ValidityLog {
 
     #[inline]
     fn entry_position(&self, number: u32, slot: u32) -> u32 {
-        (number & (self.distinguished_page_numbers - 1)) * self.entries_per_log_page + slot
+        (number & (self.log_page_number_modulus - 1)) * self.entries_per_log_page + slot
     }
 
     /// Returns the distance in the log, in entries and around the ring, from the first entry of the oldest page that
@@ -430,7 +439,7 @@ impl ValidityLog {
         if position >= start {
             position - start
         } else {
-            position + (self.distinguished_page_numbers * self.entries_per_log_page - start)
+            position + (self.log_page_number_modulus * self.entries_per_log_page - start)
         }
     }
 
@@ -441,7 +450,8 @@ impl ValidityLog {
 
     /// Returns the number of uncleaned pages of the validity log beyond which its oldest page is cleaned.
     fn max_uncleaned_pages(&self) -> u64 {
-        (2 * self.entries_in_force.max(self.options.spare_pages)).div_ceil(self.entries_per_log_page as u64)
+        (2 * self.total_entries_in_force.max(self.options.spare_pages))
+            .div_ceil(self.entries_per_log_page as u64)
     }
 
     #[inline]
@@ -452,24 +462,24 @@ impl ValidityLog {
     /// Adds an entry for the invalid page `ppn` to the buffer of the log. The entry becomes the head of the chain of
     /// its block.
     #[inline]
-    fn add_to_chain(&mut self, ppn: Ppn) {
+    fn add_entry_to_block_chain(&mut self, ppn: Ppn) {
         let position = self.entry_position(self.next_page_number(), self.buffered_entries.len() as u32);
-        let block = self.block_of(ppn).index();
-        let previous = std::mem::replace(&mut self.chain_heads[block], position);
+        let block = self.block_of_page(ppn).index();
+        let previous = std::mem::replace(&mut self.chain_heads_by_block[block], position);
         self.buffered_entries.push(LogEntry {
             invalid_page: ppn,
-            opening_count: self.opening_counts[block],
-            previous_position: previous,
+            opening_count: self.opening_counts_by_block[block],
+            previous_entry_position: previous,
         });
     }
 
     #[inline]
-    fn buffer_report(&mut self, ppn: Ppn) {
-        let block = self.block_of(ppn).index();
-        self.block_entries_in_force[block] += 1;
-        self.entries_in_force += 1;
-        self.buffered_reports += 1;
-        self.add_to_chain(ppn);
+    fn buffer_invalid_page_report(&mut self, ppn: Ppn) {
+        let block = self.block_of_page(ppn).index();
+        self.entries_in_force_by_block[block] += 1;
+        self.total_entries_in_force += 1;
+        self.buffered_report_count += 1;
+        self.add_entry_to_block_chain(ppn);
     }
 
     /// Moves reports that arrived while the log's buffer was full into the buffer, as far as it has room. Returns
@@ -479,14 +489,14 @@ impl ValidityLog {
         while !self.is_buffer_full()
             && let Some(ppn) = self.waiting_invalid_pages.pop_front()
         {
-            self.buffer_report(ppn);
+            self.buffer_invalid_page_report(ppn);
         }
         self.waiting_invalid_pages.len() < before
     }
 
     /// Writes the buffer as a page of the validity log and discards the log pages that were cleaned into it. Obsolete
     /// entries, whose block was opened since, are left blank; no chain leads to them.
-    fn flush_buffer<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+    fn write_buffer_to_log<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         let durable_until = if self.waiting_invalid_pages.is_empty() {
             io.last_sequence() + 1
         } else {
@@ -496,7 +506,8 @@ impl ValidityLog {
         LogPageHead { durable_before_sequence: durable_until, oldest_page_number: oldest }
             .write_to(&mut self.page_buffer);
         for slot in 0..self.entries_per_log_page {
-            let entry = self.buffered_entries.get(slot as usize).filter(|entry| self.is_in_force(entry));
+            let entry =
+                self.buffered_entries.get(slot as usize).filter(|entry| self.is_entry_in_force(entry));
             entry.copied().unwrap_or(LogEntry::BLANK).write_to(&mut self.page_buffer, slot);
         }
         let (pool, content) =
@@ -506,11 +517,11 @@ impl ValidityLog {
             io.append_page(Stream::Validity, pool, number, content, Fingerprint::default(), Cause::Validity)?;
         self.log_page_ppns.push_back(place);
         assert!(
-            self.log_page_count() < self.distinguished_page_numbers,
+            self.log_page_count() < self.log_page_number_modulus,
             "the log is longer than its positions can tell apart"
         );
         self.buffered_entries.clear();
-        self.buffered_reports = 0;
+        self.buffered_report_count = 0;
         self.has_reinserted_entries = false;
         self.durable_before_sequence = durable_until;
         self.counts.written_pages += 1;
@@ -531,7 +542,7 @@ impl ValidityLog {
     /// the buffer, as many as the buffer holds. A later call continues. Reads the page once.
     fn clean_oldest_page<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         self.recovered_invalid_pages = None;
-        if self.cleaning_cursor == 0 {
+        if self.processed_entries_of_cleaned_page == 0 {
             io.read(
                 self.log_page_ppns[self.cleaned_pages_to_discard as usize],
                 &mut self.cleaning_page_buffer,
@@ -539,23 +550,24 @@ impl ValidityLog {
             )?;
             self.has_reinserted_entries = false;
         }
-        while self.cleaning_cursor < self.entries_per_log_page && !self.is_buffer_full() {
-            let entry = LogEntry::read_from(&self.cleaning_page_buffer, self.cleaning_cursor);
-            self.cleaning_cursor += 1;
-            if self.is_in_force(&entry) {
-                self.add_to_chain(entry.invalid_page);
+        while self.processed_entries_of_cleaned_page < self.entries_per_log_page && !self.is_buffer_full() {
+            let entry =
+                LogEntry::read_from(&self.cleaning_page_buffer, self.processed_entries_of_cleaned_page);
+            self.processed_entries_of_cleaned_page += 1;
+            if self.is_entry_in_force(&entry) {
+                self.add_entry_to_block_chain(entry.invalid_page);
                 self.has_reinserted_entries = true;
                 self.counts.reinserted_entries += 1;
             }
         }
-        if self.cleaning_cursor == self.entries_per_log_page {
+        if self.processed_entries_of_cleaned_page == self.entries_per_log_page {
             self.finish_cleaning(io);
         }
         Ok(())
     }
 
     fn finish_cleaning<N: Nand>(&mut self, io: &mut Store<N>) {
-        self.cleaning_cursor = 0;
+        self.processed_entries_of_cleaned_page = 0;
         self.counts.cleaned_pages += 1;
         if self.has_reinserted_entries || self.cleaned_pages_to_discard > 0 {
             self.cleaned_pages_to_discard += 1;
@@ -566,7 +578,7 @@ impl ValidityLog {
 
     /// Follows the block's chain of log entries and sets in `invalid` the bit of each page that an entry names. Entries
     /// on one log page are adjacent in the chain, so each log page is read once.
-    fn mark_chain_pages<N: Nand>(
+    fn mark_invalid_pages_of_chain<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         block: BlockId,
@@ -575,7 +587,7 @@ impl ValidityLog {
         let on_flash = self.uncleaned_pages() * self.entries_per_log_page;
         let mut younger = on_flash + self.buffered_entries.len() as u32;
         let mut loaded = END_OF_CHAIN;
-        let mut position = self.chain_heads[block.index()];
+        let mut position = self.chain_heads_by_block[block.index()];
         while position != END_OF_CHAIN {
             let age = self.distance_from_oldest(position);
             if age >= younger {
@@ -596,15 +608,15 @@ impl ValidityLog {
                 }
                 LogEntry::read_from(&self.page_buffer, age % self.entries_per_log_page)
             };
-            debug_assert!(self.is_in_force(&entry), "the chain of block {block} names {entry:?}");
+            debug_assert!(self.is_entry_in_force(&entry), "the chain of block {block} names {entry:?}");
             set_bit(invalid, entry.invalid_page.0 - block.0 * self.block_pages);
-            position = entry.previous_position;
+            position = entry.previous_entry_position;
         }
         Ok(())
     }
 }
 
-impl Validity for ValidityLog {
+impl ValidityStore for ValidityLog {
     /// Adds the invalid page to the log's buffer, or to a list of waiting pages if the buffer is full. O(1), one random
     /// memory access (the head of the block's chain).
     #[inline]
@@ -613,7 +625,7 @@ impl Validity for ValidityLog {
         if self.is_buffer_full() || !self.waiting_invalid_pages.is_empty() {
             self.waiting_invalid_pages.push_back(ppn);
         } else {
-            self.buffer_report(ppn);
+            self.buffer_invalid_page_report(ppn);
         }
     }
 
@@ -621,13 +633,13 @@ impl Validity for ValidityLog {
     /// that wait for the buffer).
     fn record_block_opened(&mut self, block: BlockId) {
         let index = block.index();
-        self.opening_counts[index] = self.opening_counts[index].wrapping_add(1);
-        self.chain_heads[index] = END_OF_CHAIN;
-        self.entries_in_force -= std::mem::take(&mut self.block_entries_in_force[index]) as u64;
+        self.opening_counts_by_block[index] = self.opening_counts_by_block[index].wrapping_add(1);
+        self.chain_heads_by_block[index] = END_OF_CHAIN;
+        self.total_entries_in_force -= std::mem::take(&mut self.entries_in_force_by_block[index]) as u64;
         if let Some(dead) = &mut self.recovered_invalid_pages {
             dead.remove_range(Ppn(block.0 * self.block_pages), self.block_pages);
         }
-        self.waiting_invalid_pages.retain(|&ppn| self.block_divider.quotient(ppn.0) != block.0);
+        self.waiting_invalid_pages.retain(|&ppn| self.block_pages_divider.quotient(ppn.0) != block.0);
     }
 
     /// Appends the block's valid pages to `out`. Reads each log page that has entries of the block's chain once.
@@ -639,8 +651,8 @@ impl Validity for ValidityLog {
     ) -> Result<()> {
         let first = block.0 * self.block_pages;
         let mut invalid = vec![0; self.block_pages.div_ceil(64) as usize];
-        self.mark_chain_pages(io, block, &mut invalid)?;
-        for &ppn in self.waiting_invalid_pages.iter().filter(|&&ppn| self.block_of(ppn) == block) {
+        self.mark_invalid_pages_of_chain(io, block, &mut invalid)?;
+        for &ppn in self.waiting_invalid_pages.iter().filter(|&&ppn| self.block_of_page(ppn) == block) {
             set_bit(&mut invalid, ppn.0 - first);
         }
         let live = |&page: &u32| invalid[page as usize / 64] >> (page % 64) & 1 == 0;
@@ -651,11 +663,11 @@ impl Validity for ValidityLog {
     /// Executes one deferred step of the validity log. If the buffer is full, or two cleaned pages wait to be
     /// discarded, the buffer is written to flash. Otherwise, if the log exceeds its limit, its oldest page is cleaned
     /// (one page read, none written). Otherwise waiting reports of invalid pages are moved into the buffer.
-    fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+    fn write_deferred_validity_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         // Two cleaned pages must not wait for one flush, or the log would exceed its maximum length: write early.
         if self.is_buffer_full() || self.cleaned_pages_to_discard > 1 {
-            io.flash_ops.record_metadata_reason(MetadataReason::ValidityBufferFull);
-            self.flush_buffer(io)?;
+            io.flash_ops.record_metadata_reason(MetadataWriteReason::ValidityBufferFull);
+            self.write_buffer_to_log(io)?;
             return Ok(true);
         }
         if self.uncleaned_pages() as u64 > self.max_uncleaned_pages() {
@@ -682,7 +694,8 @@ impl Validity for ValidityLog {
     }
 
     /// Returns the maximum length of the validity log in pages: those for X entries (twice the number of spare pages)
-    /// and three more, if [`Validity::write_deferred`] is called before each write until it returns `false`.
+    /// and three more, if [`ValidityStore::write_deferred_validity_step`] is called before each write until it returns
+    /// `false`.
     ///
     /// Proof. Let L be the number of logical pages, d of them unmapped, and D the spare pages. At most D + d data pages
     /// are invalid, so the limit is at most ceil(2·(D + d) / V) pages. Between writes the log has at most the limit of
@@ -702,8 +715,8 @@ impl Validity for ValidityLog {
     /// not listed: in practice there is one.
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         vec![
-            ("validity chain heads", self.chain_heads.len() as u64 * 4),
-            ("validity erase stamps", self.opening_counts.len() as u64 * 4),
+            ("validity chain heads", self.chain_heads_by_block.len() as u64 * 4),
+            ("validity erase stamps", self.opening_counts_by_block.len() as u64 * 4),
             ("validity log directory", self.max_metadata_pages() * 4),
             ("validity log buffer", 3 * self.page_buffer.len() as u64),
         ]

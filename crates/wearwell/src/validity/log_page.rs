@@ -19,18 +19,18 @@ pub(super) struct LogEntry {
     /// obsolete.
     pub(super) opening_count: u32,
     /// Position in the log of the previous entry of the same block, or [`END_OF_CHAIN`].
-    pub(super) previous_position: u32,
+    pub(super) previous_entry_position: u32,
 }
 
 impl LogEntry {
     pub(super) const BLANK: Self =
-        Self { invalid_page: Ppn::NONE, opening_count: 0, previous_position: END_OF_CHAIN };
+        Self { invalid_page: Ppn::NONE, opening_count: 0, previous_entry_position: END_OF_CHAIN };
 
     pub(super) fn write_to(self, page: &mut [u8], slot: u32) {
         let bytes = &mut page[(slot as usize + 1) * LOG_ENTRY_BYTES..][..LOG_ENTRY_BYTES];
         bytes[..4].copy_from_slice(&self.invalid_page.0.to_le_bytes());
         bytes[4..8].copy_from_slice(&self.opening_count.to_le_bytes());
-        bytes[8..].copy_from_slice(&self.previous_position.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.previous_entry_position.to_le_bytes());
     }
 
     pub(super) fn read_from(page: &[u8], slot: u32) -> Self {
@@ -38,7 +38,7 @@ impl LogEntry {
         Self {
             invalid_page: Ppn(read_u32(page, at)),
             opening_count: read_u32(page, at + 4),
-            previous_position: read_u32(page, at + 8),
+            previous_entry_position: read_u32(page, at + 8),
         }
     }
 }

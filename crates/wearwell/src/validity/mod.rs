@@ -5,17 +5,17 @@
 //! bit per page in RAM, or a validity store on flash that is written through the store like any metadata, so that its
 //! cost is counted as it arises.
 //!
-//! A validity store on flash is notified of three events. A page became invalid ([`Validity::invalidate`], no flash
-//! operation). A block was opened for data, which voids everything recorded about its pages before
-//! ([`Validity::record_block_opened`]). The device has room for one of its own pages ([`Validity::write_deferred`]). It
-//! answers one query, at the cost of flash reads: which pages of a block were not reported as invalid since the block
-//! was opened ([`Validity::append_valid_pages`]).
+//! A validity store on flash is notified of three events. A page became invalid ([`ValidityStore::invalidate`], no
+//! flash operation). A block was opened for data, which voids everything recorded about its pages before
+//! ([`ValidityStore::record_block_opened`]). The device has room for one of its own pages
+//! ([`ValidityStore::write_deferred_validity_step`]). It answers one query, at the cost of flash reads: which pages of
+//! a block were not reported as invalid since the block was opened ([`ValidityStore::append_valid_pages`]).
 //!
-//! Invariant: between [`Validity::record_block_opened`] and the erase of a block, a page is reported as invalid at
+//! Invariant: between [`ValidityStore::record_block_opened`] and the erase of a block, a page is reported as invalid at
 //! most once, unless power was lost. After a recovery it may be reported again, which changes nothing. Pages that
-//! recycling makes valid again are recorded separately ([`WithRevivedPages`]). Pages that pack several pieces of data
-//! (deltas, compressed chunks) are not recorded at all: the table of the delta or chunk mechanism tells whether it
-//! still needs them.
+//! recycling makes valid again are recorded separately ([`ValidityStoreWithRevivedPages`]). Pages that pack several
+//! pieces of data (deltas, compressed chunks) are not recorded at all: the table of the delta or chunk mechanism tells
+//! whether it still needs them.
 
 mod any;
 mod flash_bitmap;
@@ -25,12 +25,12 @@ mod log_page;
 mod ram_bitmap;
 mod revived;
 
-pub use any::{AnyValidity, ValidityPart};
-pub use flash_bitmap::{BitmapOptions, FlashBitmap};
+pub use any::{AnyValidityStore, ValidityPart};
+pub use flash_bitmap::{FlashBitmap, FlashBitmapOptions};
 pub use gecko::{Gecko, GeckoCounts, GeckoOptions, MergeMode};
 pub use log::{ValidityLog, ValidityLogCounts, ValidityLogOptions};
 pub use ram_bitmap::RamBitmap;
-pub use revived::WithRevivedPages;
+pub use revived::ValidityStoreWithRevivedPages;
 
 use crate::address::{BlockId, Ppn};
 use crate::error::Result;
@@ -38,9 +38,9 @@ use crate::nand::Nand;
 use crate::store::Store;
 
 /// Record of which data pages are invalid: the operations that every implementation provides, in RAM or on flash.
-pub trait Validity {
-    /// Records that the data of page `ppn` is obsolete. Performs no flash operation: [`Validity::write_deferred`] later
-    /// writes the record to flash.
+pub trait ValidityStore {
+    /// Records that the data of page `ppn` is obsolete. Performs no flash operation:
+    /// [`ValidityStore::write_deferred_validity_step`] later writes the record to flash.
     fn invalidate(&mut self, ppn: Ppn);
 
     /// Records that `block` was opened for data. From then on all its pages count as valid until they are reported as
@@ -64,7 +64,7 @@ pub trait Validity {
     ///
     /// # Errors
     /// Any error of the flash.
-    fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool>;
+    fn write_deferred_validity_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool>;
 
     /// Whether flash page `ppn` holds a current part of the record of invalid pages on flash. `id` is the owner in the
     /// page's OOB.
@@ -74,8 +74,8 @@ pub trait Validity {
     /// in the page's OOB.
     fn relocate_metadata_page(&mut self, id: u32, from: Ppn, to: Ppn);
 
-    /// Returns the maximum number of pages that one [`Validity::write_deferred`] appends; 0 for a validity bitmap in
-    /// RAM.
+    /// Returns the maximum number of pages that one [`ValidityStore::write_deferred_validity_step`] appends; 0 for a
+    /// validity bitmap in RAM.
     fn pages_per_deferred_write(&self) -> u32;
 
     /// Returns the maximum number of flash pages that the record of invalid pages occupies. Pages that are being

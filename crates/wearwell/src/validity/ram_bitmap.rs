@@ -10,7 +10,7 @@
 use crate::address::{Address, Ppn};
 use crate::data::{Content, Fingerprint};
 use crate::error::Result;
-use crate::events::MetadataReason;
+use crate::events::MetadataWriteReason;
 use crate::nand::{Geometry, Nand, Oob};
 use crate::operation::Cause;
 use crate::store::{Store, Stream};
@@ -85,13 +85,13 @@ impl RamBitmap {
 
     /// Returns the number of flash pages of the copy of the validity bitmap that a battery writes at a loss of power
     /// ([`RamBitmap::save_to_flash`]).
-    pub(crate) fn pages_of_saved_copy(geometry: &Geometry) -> u32 {
+    pub(crate) fn saved_copy_page_count(geometry: &Geometry) -> u32 {
         geometry.pages().div_ceil(8 * u64::from(geometry.page_bytes)) as u32
     }
 
     /// Writes the whole validity bitmap from RAM to flash, as a battery does when power fails. There must be free flash
-    /// pages for the copy ([`RamBitmap::pages_of_saved_copy`]). GC must not run before [`RamBitmap::load_from_flash`],
-    /// because the flash pages of the copy count as invalid at once.
+    /// pages for the copy ([`RamBitmap::saved_copy_page_count`]). GC must not run before
+    /// [`RamBitmap::load_from_flash`], because the flash pages of the copy count as invalid at once.
     ///
     /// # Errors
     /// [`Error::Full`](crate::Error::Full) if a failed program used up the room.
@@ -99,8 +99,8 @@ impl RamBitmap {
         let page_bytes = io.geometry().page_bytes as usize;
         let (mut page, mut places) = (vec![0; page_bytes], Vec::new());
         let mut outcome = Ok(());
-        io.flash_ops.record_metadata_reason(MetadataReason::WriteBack);
-        for id in 0..Self::pages_of_saved_copy(io.geometry()) {
+        io.flash_ops.record_metadata_reason(MetadataWriteReason::WriteBack);
+        for id in 0..Self::saved_copy_page_count(io.geometry()) {
             self.valid_pages.copy_bitmap_to(id as usize * page_bytes, &mut page);
             let (pool, content) = (io.pool_with_most_free_blocks(Stream::Validity), Content::Bytes(&page));
             match io.append_page(Stream::Validity, pool, id, content, Fingerprint::default(), Cause::Validity)
@@ -127,10 +127,10 @@ impl RamBitmap {
     /// # Panics
     /// If a page of the copy is missing: the battery writes all of them before power is gone.
     pub(crate) fn load_from_flash<N: Nand>(io: &mut Store<N>, pages: &[(Ppn, Oob)]) -> Result<Self> {
-        let mut newest = vec![(0, Ppn::NONE); Self::pages_of_saved_copy(io.geometry()) as usize];
+        let mut newest = vec![(0, Ppn::NONE); Self::saved_copy_page_count(io.geometry()) as usize];
         for &(ppn, oob) in pages {
             let known = &mut newest[oob.owner as usize];
-            *known = (*known).max((oob.sequence, ppn));
+            *known = (*known).max((oob.sequence_number, ppn));
         }
         let page_bytes = io.geometry().page_bytes as usize;
         let mut page = vec![0; page_bytes];

@@ -3,7 +3,7 @@
 //!
 //! A validity store on flash accepts one report per page between the opening of its block and the erase. Later changes
 //! of the page, to valid and to invalid again, are recorded here, in RAM: what the validity store returns is corrected
-//! by this set. Price: eight bytes for every revived page that is valid, counted in [`Validity::ram_bytes`] at its
+//! by this set. Price: eight bytes for every revived page that is valid, counted in [`ValidityStore::ram_bytes`] at its
 //! maximum. Nothing is written to flash. On a battery the set survives a loss of power, as the recycling tables do.
 //!
 //! Invariant: every page of the set was reported as invalid to the validity store on flash since its block was opened.
@@ -11,7 +11,7 @@
 use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
 
-use super::Validity;
+use super::ValidityStore;
 use crate::address::{BlockId, Ppn};
 use crate::error::Result;
 use crate::nand::{Geometry, Nand};
@@ -19,12 +19,12 @@ use crate::store::Store;
 
 /// Bytes of RAM per revived page (an invalid page that became valid again): an entry of a half-full hash table of page
 /// numbers.
-const REVIVED_PAGE_BYTES: u64 = 8;
+const RAM_BYTES_PER_REVIVED_PAGE: u64 = 8;
 
 /// Record of invalid pages on flash, together with a set in RAM of its pages that recycling made valid again (revived
 /// pages).
 #[derive(Clone, Debug)]
-pub struct WithRevivedPages<V> {
+pub struct ValidityStoreWithRevivedPages<V> {
     validity_store: V,
     revived_pages: BTreeSet<Ppn>,
     /// Largest number of revived pages (invalid pages that became valid again) that existed at the same time.
@@ -32,7 +32,7 @@ pub struct WithRevivedPages<V> {
     block_pages: u32,
 }
 
-impl<V> WithRevivedPages<V> {
+impl<V> ValidityStoreWithRevivedPages<V> {
     pub(super) fn new(validity_store: V, geometry: &Geometry) -> Self {
         Self {
             validity_store,
@@ -65,7 +65,7 @@ impl<V> WithRevivedPages<V> {
     }
 }
 
-impl<V> Deref for WithRevivedPages<V> {
+impl<V> Deref for ValidityStoreWithRevivedPages<V> {
     type Target = V;
 
     fn deref(&self) -> &V {
@@ -73,13 +73,13 @@ impl<V> Deref for WithRevivedPages<V> {
     }
 }
 
-impl<V> DerefMut for WithRevivedPages<V> {
+impl<V> DerefMut for ValidityStoreWithRevivedPages<V> {
     fn deref_mut(&mut self) -> &mut V {
         &mut self.validity_store
     }
 }
 
-impl<V: Validity> Validity for WithRevivedPages<V> {
+impl<V: ValidityStore> ValidityStore for ValidityStoreWithRevivedPages<V> {
     /// Records that the page is invalid. If recycling had made it valid again, it is removed from the set of revived
     /// pages in RAM; otherwise it is reported to the record on flash. O(log revived pages).
     #[inline]
@@ -113,8 +113,8 @@ impl<V: Validity> Validity for WithRevivedPages<V> {
     }
 
     #[inline]
-    fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        self.validity_store.write_deferred(io)
+    fn write_deferred_validity_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+        self.validity_store.write_deferred_validity_step(io)
     }
 
     fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
@@ -137,7 +137,7 @@ impl<V: Validity> Validity for WithRevivedPages<V> {
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         let mut parts = self.validity_store.ram_bytes();
         if self.max_revived_pages > 0 {
-            parts.push(("revived pages", self.max_revived_pages as u64 * REVIVED_PAGE_BYTES));
+            parts.push(("revived pages", self.max_revived_pages as u64 * RAM_BYTES_PER_REVIVED_PAGE));
         }
         parts
     }

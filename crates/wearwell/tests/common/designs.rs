@@ -3,16 +3,16 @@
 use wearwell::content::dedup::DedupOptions;
 use wearwell::content::recycle::{HistoryScope, RecycleOptions, StorePolicy};
 use wearwell::design::{
-    BlockSurvey, DeltaDesign, DftlOptions, GeckoFtlOptions, MappingPart, Parts, Persistence, RecycleDesign,
-    SharingDesign, UFtlOptions, WearwellOptions, delta, delta_with_journal, dftl, geckoftl, ibftl,
-    integrated, lazyftl, page_map, recyclable, remap, uftl, wearwell,
+    DeltaDesign, DftlOptions, GeckoFtlOptions, MappingPart, Parts, Persistence, RecoveryBlockScan,
+    RecycleDesign, SharingDesign, UFtlOptions, WearwellOptions, delta, delta_with_journal, dftl, geckoftl,
+    ibftl, integrated, lazyftl, page_map, recyclable, remap, uftl, wearwell,
 };
 use wearwell::gc::{GcOptions, VictimPolicy, WearOptions};
 use wearwell::lifetime::{ContentSchemes, SchemeKind};
 use wearwell::mapping::{CachedOptions, JournalOptions};
 use wearwell::sharing::counts::ReferenceCountForm;
-use wearwell::sharing::reverse_map::ReverseMapPart;
-use wearwell::validity::{BitmapOptions, GeckoOptions, MergeMode, ValidityPart};
+use wearwell::sharing::reverse_map::ReverseMapKind;
+use wearwell::validity::{FlashBitmapOptions, GeckoOptions, MergeMode, ValidityPart};
 use wearwell::write_buffer::BufferOptions;
 use wearwell::{Error, Ftl};
 
@@ -74,12 +74,12 @@ impl DesignUnderTest {
 }
 
 /// Reverse map with small NVRAM segments, so that groups of segments grow, are compacted and are freed in short tests.
-const NVRAM_SEGMENTS: ReverseMapPart =
-    ReverseMapPart::Segments { nvram_bytes: super::NVRAM_BYTES, segment_bytes: 64 };
-const NVRAM_SEGMENTS_OF_THREE_ENTRIES: ReverseMapPart =
-    ReverseMapPart::Segments { nvram_bytes: super::NVRAM_BYTES, segment_bytes: 96 };
-const NVRAM_LOG: ReverseMapPart = ReverseMapPart::NvramLog { nvram_bytes: super::NVRAM_BYTES };
-const FLASH_LOG: ReverseMapPart = ReverseMapPart::FlashLog { log_pages: 4 };
+const NVRAM_SEGMENTS: ReverseMapKind =
+    ReverseMapKind::Segments { nvram_bytes: super::NVRAM_BYTES, segment_bytes: 64 };
+const NVRAM_SEGMENTS_OF_THREE_ENTRIES: ReverseMapKind =
+    ReverseMapKind::Segments { nvram_bytes: super::NVRAM_BYTES, segment_bytes: 96 };
+const NVRAM_LOG: ReverseMapKind = ReverseMapKind::NvramLog { nvram_bytes: super::NVRAM_BYTES };
+const FLASH_LOG: ReverseMapKind = ReverseMapKind::FlashLog { log_pages: 4 };
 const VERIFIED_DEDUP: DedupOptions = DedupOptions { capacity_entries: None, verify_on_hit: true };
 const FAST_LOADING: StorePolicy = StorePolicy::ProbabilityFastLoading { window: 1 };
 const GREEDY: VictimPolicy = VictimPolicy::Greedy;
@@ -141,7 +141,7 @@ fn recycling_design(
 /// Changes a recycling design so that its history contains only the dead pages that its fingerprint store holds.
 fn with_history_of_store_only(mut parts: Parts) -> Parts {
     let recycle = parts.content.recycle.as_mut().expect("the design recycles");
-    recycle.options.history = HistoryScope::Store;
+    recycle.options.history_scope = HistoryScope::Store;
     parts
 }
 
@@ -167,36 +167,36 @@ fn demand_paged_design(cache_entries: u32) -> Parts {
 
 /// Returns a remap design that deduplicates with an index of few entries, so that some of them are evicted; contents
 /// are compared byte by byte.
-fn remap_design(reverse_map: ReverseMapPart, refs: ReferenceCountForm, index_entries: Option<u32>) -> Parts {
+fn remap_design(reverse_map: ReverseMapKind, refs: ReferenceCountForm, index_entries: Option<u32>) -> Parts {
     let dedup = Some(DedupOptions { capacity_entries: index_entries, verify_on_hit: true });
     remap(
         GcOptions::default(),
-        SharingDesign { reverse_map, reference_counts: refs, dedup, atomic_commands: false },
+        SharingDesign { reverse_map, reference_counts: refs, dedup, atomic_remap_commands: false },
     )
 }
 
 /// Returns a remap design with deduplication and atomic remap commands.
-fn atomic_remap_design(reverse_map: ReverseMapPart) -> Parts {
+fn atomic_remap_design(reverse_map: ReverseMapKind) -> Parts {
     let dedup = Some(VERIFIED_DEDUP);
     let sharing = SharingDesign {
         reverse_map,
         reference_counts: ReferenceCountForm::Dense,
         dedup,
-        atomic_commands: true,
+        atomic_remap_commands: true,
     };
     remap(GcOptions::default(), sharing)
 }
 
 /// Changes a design so that every block has head and tail pages (which describe the block), and recovery reads them.
 fn with_head_and_tail_pages(parts: Parts) -> Parts {
-    Parts { block_survey: BlockSurvey::HeadTail, ..parts }
+    Parts { recovery_block_scan: RecoveryBlockScan::HeadTail, ..parts }
 }
 
 /// Returns a design with delta encoding for tiny devices: a page is hot after two accesses, accesses are counted for
 /// few pages, and the search for cold pages runs every few writes.
 fn delta_design(open_pages: u32, cache_entries: Option<u32>) -> Parts {
     let design = DeltaDesign {
-        heat_entries: Some(24),
+        heat_table_entries: Some(24),
         temp_buffer_pages: open_pages,
         cold_scan_interval_writes: 16,
         cold_scan_entries: 4,
@@ -225,7 +225,7 @@ fn with_map_on_flash(cache_entries: u32, parts: Parts) -> Parts {
 }
 
 fn uftl_options(cache_entries: u32, cached_nodes: u32) -> UFtlOptions {
-    UFtlOptions { cache_entries, cached_nodes }
+    UFtlOptions { cache_entries, cached_directory_nodes: cached_nodes }
 }
 
 fn geckoftl_design(cache_entries: u32, size_ratio: u32, parts: u32, merge: MergeMode) -> Parts {
@@ -257,7 +257,7 @@ const MECHANISMS: [Mechanism; 5] = [
     }),
     ("share", |parts| {
         parts.content.sharing =
-            remap_design(ReverseMapPart::Ideal, ReferenceCountForm::Sparse, Some(40)).content.sharing;
+            remap_design(ReverseMapKind::Ideal, ReferenceCountForm::Sparse, Some(40)).content.sharing;
     }),
     ("delta", |parts| parts.content.delta = delta_design(1, None).content.delta),
     ("compress", |parts| parts.content.chunks = integrated(GcOptions::default(), None, true).content.chunks),
@@ -305,7 +305,7 @@ fn mixtures_under_test() -> impl Iterator<Item = (&'static str, Parts)> {
 fn validity_on_flash() -> [(&'static str, ValidityPart); 3] {
     let gecko = GeckoOptions { size_ratio: 2, parts_per_block: 1, merge_mode: MergeMode::MultiWay };
     [
-        ("bitmap", ValidityPart::Bitmap(BitmapOptions::default())),
+        ("bitmap", ValidityPart::Bitmap(FlashBitmapOptions::default())),
         ("log", ValidityPart::Log),
         ("gecko", ValidityPart::Gecko(gecko)),
     ]
@@ -425,19 +425,19 @@ pub fn designs() -> Vec<DesignUnderTest> {
         ("delta tables on flash", delta_design(1, Some(6))),
         ("integrated compression", integrated(GcOptions::default(), None, true)),
         ("integrated dedup and compression", integrated(GcOptions::default(), Some(VERIFIED_DEDUP), true)),
-        ("remap none", remap_design(ReverseMapPart::OobOnly, Dense, None)),
+        ("remap none", remap_design(ReverseMapKind::OobOnly, Dense, None)),
         ("remap segments", remap_design(NVRAM_SEGMENTS, Dense, None)),
         ("remap segments few entries", remap_design(NVRAM_SEGMENTS, Sparse, Some(5))),
         ("remap nvram log", remap_design(NVRAM_LOG, Dense, None)),
         ("remap flash log", remap_design(FLASH_LOG, Dense, Some(40))),
-        ("remap ideal", remap_design(ReverseMapPart::Ideal, Dense, None)),
-        ("remap ideal few entries", remap_design(ReverseMapPart::Ideal, Sparse, Some(5))),
+        ("remap ideal", remap_design(ReverseMapKind::Ideal, Dense, None)),
+        ("remap ideal few entries", remap_design(ReverseMapKind::Ideal, Sparse, Some(5))),
         ("nvram page-map", without_battery(page_map(gc_with_policy(GREEDY)))),
         ("nvram page-map fifo", without_battery(page_map(gc_with_policy(VictimPolicy::Fifo)))),
         ("nvram recyclable", without_battery(recycling_design(RC_GC, FAST_LOADING, Some(6), true))),
         ("nvram recyclable unbounded", without_battery(recycling_design(GREEDY, unbounded, None, true))),
-        ("nvram remap", without_battery(remap_design(ReverseMapPart::Ideal, Dense, Some(40)))),
-        ("nvram remap none", without_battery(remap_design(ReverseMapPart::OobOnly, Dense, None))),
+        ("nvram remap", without_battery(remap_design(ReverseMapKind::Ideal, Dense, Some(40)))),
+        ("nvram remap none", without_battery(remap_design(ReverseMapKind::OobOnly, Dense, None))),
         ("nvram delta", without_battery(delta_design(1, None))),
         ("nvram integrated compression", without_battery(integrated(GcOptions::default(), None, true))),
         ("nvram integrated", without_battery(integrated(GcOptions::default(), Some(VERIFIED_DEDUP), true))),

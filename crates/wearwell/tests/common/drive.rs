@@ -4,13 +4,13 @@
 use wearwell::address::RemapMode::{self, Copy};
 use wearwell::address::{BlockId, Ppn};
 use wearwell::content::dedup::DedupOptions;
-use wearwell::design::{BlockSurvey, Parts, SharingDesign, remap};
+use wearwell::design::{Parts, RecoveryBlockScan, SharingDesign, remap};
 use wearwell::device::HostData;
 use wearwell::gc::{GcOptions, VictimPolicy};
 use wearwell::nand::{CutOutcome, Geometry, Nand, RetainedFields, SimNand};
 use wearwell::operation::Cause;
 use wearwell::sharing::counts::ReferenceCountForm;
-use wearwell::sharing::reverse_map::ReverseMapPart;
+use wearwell::sharing::reverse_map::ReverseMapKind;
 use wearwell::store::BlockState;
 use wearwell::write_buffer::{BufferOptions, BufferPolicy};
 use wearwell::{Device, DeviceOptions, Result};
@@ -22,15 +22,15 @@ pub const LOGICAL_PAGES: u32 = 20;
 /// Bytes of an NVRAM segment of the reverse map: a head and three entries.
 pub const SEGMENT_BYTES: u32 = 64;
 
-pub fn segment_reverse_map(nvram_bytes: u64) -> ReverseMapPart {
-    ReverseMapPart::Segments { nvram_bytes, segment_bytes: SEGMENT_BYTES }
+pub fn segment_reverse_map(nvram_bytes: u64) -> ReverseMapKind {
+    ReverseMapKind::Segments { nvram_bytes, segment_bytes: SEGMENT_BYTES }
 }
 
 /// Returns the reverse maps that are stored in NVRAM. Tests use them because their cases depend on the placement of
 /// blocks, and a reverse map on flash takes blocks of its own.
-pub fn nvram_reverse_maps() -> [ReverseMapPart; 2] {
+pub fn nvram_reverse_maps() -> [ReverseMapKind; 2] {
     let nvram_bytes = 1536;
-    [segment_reverse_map(nvram_bytes), ReverseMapPart::NvramLog { nvram_bytes }]
+    [segment_reverse_map(nvram_bytes), ReverseMapKind::NvramLog { nvram_bytes }]
 }
 
 /// A device whose victims of garbage collection are known in advance.
@@ -45,17 +45,17 @@ pub struct Drive {
 pub struct DriveOptions {
     pub geometry: Geometry,
     pub logical_pages: u32,
-    pub reverse_map: ReverseMapPart,
+    pub reverse_map: ReverseMapKind,
     pub dedup: bool,
     pub policy: VictimPolicy,
     pub buffer_pages: u32,
     pub cut_outcome: CutOutcome,
     pub atomic_commands: bool,
-    pub survey: BlockSurvey,
+    pub survey: RecoveryBlockScan,
 }
 
 impl DriveOptions {
-    pub fn with_reverse_map(reverse_map: ReverseMapPart) -> Self {
+    pub fn with_reverse_map(reverse_map: ReverseMapKind) -> Self {
         Self {
             geometry: geometry_without_superblocks([1, 14, 4, PAGE_BYTES as u32]),
             logical_pages: LOGICAL_PAGES,
@@ -65,7 +65,7 @@ impl DriveOptions {
             buffer_pages: 0,
             cut_outcome: CutOutcome::Before,
             atomic_commands: false,
-            survey: BlockSurvey::OobScan,
+            survey: RecoveryBlockScan::OobScan,
         }
     }
 
@@ -76,10 +76,10 @@ impl DriveOptions {
             reverse_map,
             reference_counts: ReferenceCountForm::Dense,
             dedup,
-            atomic_commands,
+            atomic_remap_commands: atomic_commands,
         };
         let gc = GcOptions { policy: self.policy, background_free_blocks: u32::MAX, ..GcOptions::default() };
-        let parts = Parts { block_survey: survey, ..remap(gc, sharing) };
+        let parts = Parts { recovery_block_scan: survey, ..remap(gc, sharing) };
         let nand = SimNand::new(self.geometry.clone(), RetainedFields::ALL)
             .with_nvram(parts.nvram_bytes(PAGE_BYTES as u32));
         let buffer = BufferOptions { capacity_pages: self.buffer_pages, policy: BufferPolicy::Fifo };
@@ -212,7 +212,7 @@ impl Drive {
 
     pub fn demotion_counts(&self) -> (u64, u64) {
         let stats = self.device.ftl().stats();
-        (stats.binds_demoted_by_saturation, stats.demoted_by_full_reverse_map)
+        (stats.binds_demoted_by_saturation, stats.requests_demoted_by_full_reverse_map)
     }
 
     /// Fills the NVRAM with reverse-map entries that supersede each other, until the reverse map has been compacted

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use operations::{Op, OperationGenerator, Random, SchemeSwitcher};
 use wearwell::address::{Lpn, RemapMode};
-use wearwell::data::{Descriptor, Fingerprint, mix_bits};
+use wearwell::data::{ContentDescriptor, Fingerprint, mix_bits};
 use wearwell::design::Parts;
 use wearwell::device::{HostData, SECTOR_BYTES};
 use wearwell::nand::{CutOutcome, FaultPlan, Faulty, Geometry, Nand, PowerCut, RetainedFields, SimNand};
@@ -83,7 +83,7 @@ pub fn roomy_device<N: Nand>(world: &World, parts: &Parts, buffer: BufferOptions
 pub fn tolerable_block_failures(world: &World, parts: &Parts) -> u32 {
     let (per_pool, block_pages) = (world.geometry.blocks_per_plane, world.geometry.block_pages());
     let flawless = roomy_device(world, parts, BUFFERS[0], full_medium(world));
-    let data = flawless.ftl().logical_pages().div_ceil(block_pages * world.geometry.pools());
+    let data = flawless.ftl().logical_pages().div_ceil(block_pages * world.geometry.allocation_pools());
     let metadata = flawless.ftl().max_metadata_pages().div_ceil(u64::from(block_pages)) as u32;
     let kept = flawless.ftl().reserved_blocks_per_pool() as u32 + 2;
     per_pool.saturating_sub(data + metadata + kept)
@@ -94,14 +94,14 @@ pub fn tolerable_block_failures(world: &World, parts: &Parts) -> u32 {
 pub fn fill_and_overwrite_largest_device(parts: &Parts, geometry: &Geometry, what: &str) {
     let logical = max_logical_pages(geometry, parts);
     let nand =
-        SimNand::new(geometry.clone(), parts.needed_retained_fields()).with_nvram(nvram_bytes(geometry));
+        SimNand::new(geometry.clone(), parts.needed_retained_page_fields()).with_nvram(nvram_bytes(geometry));
     let mut device = Device::new(nand, logical, parts, DeviceOptions::default()).expect("it fits");
     let mut random = Random::new(19);
     let mut scene = FailureContext { run_name: what, world: "brim", seed: 19, operation_number: 0 };
     for operation in 0..20_000 {
         scene.operation_number = operation;
         let lpn = if operation < logical as u64 { operation } else { random.below(logical as u64) };
-        let content = Descriptor::of_fingerprint(Fingerprint(random.below(12)));
+        let content = ContentDescriptor::of_fingerprint(Fingerprint(random.below(12)));
         device.write_page(Lpn(lpn as u32), content).unwrap_or_else(|error| panic!("{what}: {error}"));
         if operation % 64 == 0 {
             audit(&mut device);
@@ -287,7 +287,7 @@ impl Oracle {
             Op::Fingerprints(policy, entries) => {
                 device.ftl_mut().set_fingerprint_store_policy(policy, entries);
             }
-            Op::Schemes(running) => device.ftl_mut().switch_schemes(running)?,
+            Op::Schemes(running) => device.ftl_mut().switch_content_schemes(running)?,
         }
         Ok(())
     }

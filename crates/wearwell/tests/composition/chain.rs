@@ -23,7 +23,7 @@ use wearwell::mapping::{CachedOptions, InvalidPageIdentification};
 use wearwell::nand::{RecordedOp, Recording, RetainedFields, SimNand};
 use wearwell::operation::{Cause, FlashOp, OpKind};
 use wearwell::sharing::counts::ReferenceCountForm;
-use wearwell::sharing::reverse_map::ReverseMapPart;
+use wearwell::sharing::reverse_map::ReverseMapKind;
 use wearwell::stats::Stats;
 use wearwell::validity::{GeckoOptions, MergeMode, ValidityPart};
 use wearwell::write_buffer::BufferOptions;
@@ -84,7 +84,7 @@ fn options() -> (RecycleDesign, DeltaDesign) {
     let policy = StorePolicy::ProbabilityFastLoading { window: 1 };
     let options = RecycleOptions { capacity_entries: Some(6), policy, ..RecycleOptions::default() };
     let deltas = DeltaDesign {
-        heat_entries: Some(24),
+        heat_table_entries: Some(24),
         cold_scan_interval_writes: 16,
         cold_scan_entries: 4,
         ..DeltaDesign::default()
@@ -108,7 +108,7 @@ fn on_a_battery() -> Parts {
 /// Changes a design so that no page ever counts as hot in its delta encoding. Delta encoding that is switched off then
 /// reads no pages to estimate, from a sample of the writes, what it would save.
 fn without_samples(mut parts: Parts) -> Parts {
-    let never_hot = DeltaDesign { heat_entries: Some(0), ..options().1 };
+    let never_hot = DeltaDesign { heat_table_entries: Some(0), ..options().1 };
     parts.content.delta = parts.content.delta.and(Some(never_hot));
     parts
 }
@@ -169,16 +169,16 @@ impl Manager {
             LifetimeCounters { activity, remaining_endurance_bytes: remaining_bytes, scheme_bytes: kinds };
         let now = request * Self::SECONDS_PER_REQUEST * 1_000_000_000;
         let decision = self.lifetime.advance_to(now, &counters)?;
-        ftl.switch_schemes(self.lifetime.running_schemes()).expect("there is room");
+        ftl.switch_content_schemes(self.lifetime.running_schemes()).expect("there is room");
         Some(decision)
     }
 }
 
-/// Returns the flash operations among `operations`, without scans of NVRAM, and with `dependency_distance` 0, so that
-/// lists are equal if they have the same operations in the same order.
+/// Returns the flash operations among `operations`, without scans of NVRAM, and with `ops_back_to_dependency` 0, so
+/// that lists are equal if they have the same operations in the same order.
 fn on_flash(operations: &[FlashOp]) -> impl Iterator<Item = FlashOp> {
     let on_flash = operations.iter().filter(|operation| operation.kind != OpKind::Scan);
-    on_flash.map(|&operation| FlashOp { dependency_distance: 0, ..operation })
+    on_flash.map(|&operation| FlashOp { ops_back_to_dependency: 0, ..operation })
 }
 
 fn run(variant: &Variant, world: &World, logical: u32, buffer: BufferOptions, load: Load) -> Run {
@@ -189,7 +189,7 @@ fn run(variant: &Variant, world: &World, logical: u32, buffer: BufferOptions, lo
         Running::All => None,
         Running::Only(kinds) => {
             let running: ContentSchemes = kinds.iter().copied().collect();
-            device.ftl_mut().switch_schemes(running).expect("nothing is buffered");
+            device.ftl_mut().switch_content_schemes(running).expect("nothing is buffered");
             None
         }
         Running::Managed => Some(Manager::new(world.geometry.page_bytes)),
@@ -213,7 +213,7 @@ fn run(variant: &Variant, world: &World, logical: u32, buffer: BufferOptions, lo
             oracle.apply(&mut device, op).expect("there is room");
         }
         operations[0].extend(on_flash(device.flash_ops()));
-        operations[1].extend(on_flash(device.deferred_ops()));
+        operations[1].extend(on_flash(device.deferred_flash_ops()));
         device.ftl_mut().store_mut().flash_ops.clear();
     }
     oracle.compare_all(&mut device).expect("a healthy medium reads");
@@ -228,7 +228,7 @@ fn common_size(world: &World, variants: [&Variant; 2]) -> Option<u32> {
     let sizes = variants.map(|variant| {
         let mut parts = variant.parts.clone();
         if let Some(sharing) = &mut parts.content.sharing {
-            sharing.reverse_map = ReverseMapPart::Ideal;
+            sharing.reverse_map = ReverseMapKind::Ideal;
         }
         accepts_logical_pages(&world.geometry, &parts, 1).then(|| world.logical_pages(&parts))
     });
@@ -404,13 +404,13 @@ fn wearwell_without_content_mechanisms_runs_the_operations_of_geckoftl_with_an_e
     assert_eq!(found, expected.map(|(step, counts)| (step, counts.to_owned())));
 }
 
-fn remap_ssd(reverse_map: ReverseMapPart) -> Variant {
+fn remap_ssd(reverse_map: ReverseMapKind) -> Variant {
     let dedup = Some(DEDUP);
     let sharing = SharingDesign {
         reverse_map,
         reference_counts: ReferenceCountForm::Dense,
         dedup,
-        atomic_commands: false,
+        atomic_remap_commands: false,
     };
     plain(remap(GcOptions::default(), sharing))
 }
@@ -418,13 +418,13 @@ fn remap_ssd(reverse_map: ReverseMapPart) -> Variant {
 #[test]
 fn wearwell_with_only_deduplication_on_a_flat_map_runs_the_operations_of_the_remap_design() {
     let flat = without_samples(Parts { persistence: Persistence::NvramMap, ..on_a_battery() });
-    let segments = ReverseMapPart::Segments { nvram_bytes: NVRAM_BYTES / 2, segment_bytes: 64 };
-    for reverse_map in [ReverseMapPart::Ideal, segments] {
+    let segments = ReverseMapKind::Segments { nvram_bytes: NVRAM_BYTES / 2, segment_bytes: 64 };
+    for reverse_map in [ReverseMapKind::Ideal, segments] {
         assert_equal(&only(&[Dedup], flat.clone()), &remap_ssd(reverse_map), MANY_CONTENTS);
     }
     let composed = only(&[Dedup], composed(FEW_ENTRIES));
     assert_eq!(
-        differences(&composed, &remap_ssd(ReverseMapPart::Ideal), MANY_CONTENTS),
+        differences(&composed, &remap_ssd(ReverseMapKind::Ideal), MANY_CONTENTS),
         "programs: gc 50/19, translation 3894/0, validity 18/0; \
          reads: gc 50/19, translation 20577/0, validity 83/0; \
          erases: gc 308/61"

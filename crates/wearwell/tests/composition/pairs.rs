@@ -10,9 +10,9 @@ use wearwell::mapping::{AnyMapping, Mapping as _};
 use wearwell::nand::PageKind;
 use wearwell::operation::Cause;
 use wearwell::page_state::PageState;
-use wearwell::sharing::reverse_map::ReverseMapPart;
+use wearwell::sharing::reverse_map::ReverseMapKind;
 use wearwell::store::BlockState;
-use wearwell::validity::{AnyValidity, BitmapOptions, ValidityPart};
+use wearwell::validity::{AnyValidityStore, FlashBitmapOptions, ValidityPart};
 
 use super::rig::{
     Rig, composed, gecko, in_gecko, light, mixture, noise, on_flash, page, refusal, without_battery,
@@ -111,7 +111,7 @@ fn a_remapped_chunk_member_keeps_its_chunk_valid() {
     rig.expect_all();
     let mut parts = mixture(&[Dedup, Compression]);
     let sharing = parts.content.sharing.as_mut().expect("it shares");
-    sharing.reverse_map = ReverseMapPart::Segments { nvram_bytes: 1536, segment_bytes: 64 };
+    sharing.reverse_map = ReverseMapKind::Segments { nvram_bytes: 1536, segment_bytes: 64 };
     let sentence = refusal(&parts);
     assert!(
         sentence.contains("entries of this reverse map name flash pages, not members of compressed chunks"),
@@ -120,7 +120,7 @@ fn a_remapped_chunk_member_keeps_its_chunk_valid() {
 }
 
 fn reports(rig: &Rig) -> u64 {
-    let AnyValidity::Gecko(gecko) = rig.device.ftl().validity() else { panic!("validity is in Gecko") };
+    let AnyValidityStore::Gecko(gecko) = rig.device.ftl().validity() else { panic!("validity is in Gecko") };
     gecko.counts().invalid_page_reports
 }
 
@@ -185,7 +185,7 @@ fn content_stays_readable_after_its_mechanism_is_switched_off() {
         let stored = forms(&mut rig);
         assert_eq!(stored[..4], [PageState::Packed, PageState::Shared, PageState::Shared, PageState::Delta]);
         assert_eq!(rig.stats().recycled_writes, 1);
-        rig.device.ftl_mut().switch_schemes(ContentSchemes::NONE).expect("there is room");
+        rig.device.ftl_mut().switch_content_schemes(ContentSchemes::NONE).expect("there is room");
         rig.audit();
         assert_eq!(forms(&mut rig), stored);
         rig.write(10, &noise(1));
@@ -222,7 +222,7 @@ fn a_delta_base_can_be_revived_only_after_its_logical_page_is_rewritten() {
     rig.expect(0);
     let base = rig.place(0);
     rig.write(0, &page(1, 100, 1));
-    assert_eq!((rig.form(0), rig.recycler().dead_pages()), (PageState::Delta, 0));
+    assert_eq!((rig.form(0), rig.recycler().dead_page_count()), (PageState::Delta, 0));
     rig.write(1, &page(1, 100, 0));
     assert_eq!(rig.stats().recycled_writes, 0, "its content is needed for the delta");
     rig.write(0, &noise(2));
@@ -241,12 +241,12 @@ fn recycling_does_not_revive_dead_chunk_members() {
     rig.write_chunk(0);
     rig.write_through(2, &noise(1));
     rig.write_through(10, &light(2));
-    assert_eq!((rig.stats().recycled_writes, rig.recycler().dead_pages()), (0, 0), "one member died");
+    assert_eq!((rig.stats().recycled_writes, rig.recycler().dead_page_count()), (0, 0), "one member died");
     for lpn in [0, 1, 3] {
         rig.write_through(lpn, &noise(u64::from(20 + lpn)));
     }
     rig.write_through(11, &light(0));
-    assert_eq!((rig.stats().recycled_writes, rig.recycler().dead_pages()), (0, 0), "the chunk died");
+    assert_eq!((rig.stats().recycled_writes, rig.recycler().dead_page_count()), (0, 0), "the chunk died");
     rig.expect_all();
 }
 
@@ -254,7 +254,7 @@ fn recycling_does_not_revive_dead_chunk_members() {
 /// revived is valid all the same, may die again, and be revived again.
 #[test]
 fn a_page_can_die_and_be_revived_repeatedly_with_validity_on_flash() {
-    for validity in [ValidityPart::Bitmap(BitmapOptions::default()), ValidityPart::Log, gecko()] {
+    for validity in [ValidityPart::Bitmap(FlashBitmapOptions::default()), ValidityPart::Log, gecko()] {
         let mut rig = Rig::new(&Parts { validity, ..mixture(&[Recycle]) });
         rig.write(0, &noise(1));
         let place = rig.place(0);

@@ -17,7 +17,7 @@ use wearwell::mapping::CachedOptions;
 use wearwell::nand::{Geometry, Nand as _, RetainedFields, SimNand};
 use wearwell::page_state::PageState;
 use wearwell::sharing::counts::ReferenceCountForm;
-use wearwell::sharing::reverse_map::ReverseMapPart;
+use wearwell::sharing::reverse_map::ReverseMapKind;
 use wearwell::stats::Stats;
 use wearwell::store::{BlockState, Stream};
 use wearwell::validity::{GeckoOptions, MergeMode, ValidityPart};
@@ -69,16 +69,16 @@ pub fn mixture(kinds: &[SchemeKind]) -> Parts {
     let has = |kind| schemes.contains(kind);
     let options = RecycleOptions { capacity_entries: None, ..RecycleOptions::default() };
     let dedup = Some(DedupOptions { capacity_entries: None, verify_on_hit: true });
-    let (reverse_map, refs) = (ReverseMapPart::Ideal, ReferenceCountForm::Sparse);
+    let (reverse_map, refs) = (ReverseMapKind::Ideal, ReferenceCountForm::Sparse);
     let deltas =
-        DeltaDesign { cold_scan_interval_writes: 0, heat_entries: Some(64), ..DeltaDesign::default() };
+        DeltaDesign { cold_scan_interval_writes: 0, heat_table_entries: Some(64), ..DeltaDesign::default() };
     parts.content.recycle =
         has(SchemeKind::Recycle).then_some(RecycleDesign { options, verify_on_hit: true });
     parts.content.sharing = has(SchemeKind::Dedup).then_some(SharingDesign {
         reverse_map,
         reference_counts: refs,
         dedup,
-        atomic_commands: false,
+        atomic_remap_commands: false,
     });
     parts.content.delta = has(SchemeKind::Delta).then_some(deltas);
     parts.content.chunks = has(SchemeKind::Compression).then(ChunkDesign::default);

@@ -11,7 +11,7 @@ use wearwell::lifetime::SchemeKind;
 use wearwell::mapping::{AnyMapping, CachedOptions, InvalidPageIdentification};
 use wearwell::nand::PageKind;
 use wearwell::page_state::PageState;
-use wearwell::sharing::reverse_map::ReverseMapPart;
+use wearwell::sharing::reverse_map::ReverseMapKind;
 
 use super::rig::{Rig, composed, light, mixture, noise, on_flash, page, refusal, without_battery};
 
@@ -102,7 +102,7 @@ fn gc_merges_a_delta_base_with_the_delta_of_its_referrer() {
         rig.write(0, &page(2, 100, 1));
         rig.write(1, &page(1, 100, 1));
         assert_eq!([rig.form(0), rig.form(1)], [PageState::Delta; 2]);
-        rig.device.ftl_mut().reset_access_counts();
+        rig.device.ftl_mut().reset_page_access_counts();
         rig.collect_block_of(base);
         assert!(rig.device.ftl().delta_statistics().expect("it encodes").gc_merges > 0);
         assert_eq!(rig.form(1), PageState::Stored, "base and delta became one page");
@@ -171,7 +171,7 @@ fn a_trim_of_a_page_whose_map_entry_is_not_cached_is_durable() {
     // A reverse map that asks the map which entries are current finds only those in the cache.
     let mut parts = on_flash(4, mixture(&[Dedup]));
     let sharing = parts.content.sharing.as_mut().expect("it shares");
-    sharing.reverse_map = ReverseMapPart::Segments { nvram_bytes: 1536, segment_bytes: 64 };
+    sharing.reverse_map = ReverseMapKind::Segments { nvram_bytes: 1536, segment_bytes: 64 };
     let sentence = refusal(&parts);
     assert!(sentence.contains("a map on flash cannot answer without a read"), "{sentence}");
 }

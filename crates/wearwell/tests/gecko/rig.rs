@@ -5,7 +5,7 @@ use wearwell::address::{BlockId, Lpn, Ppn};
 use wearwell::nand::{Geometry, Nand, Oob, PageKind, RetainedFields, SimNand};
 use wearwell::operation::Cause;
 use wearwell::store::{BlockState, FreeBlockOrder, PageCopies, Store, Stream};
-use wearwell::validity::{Gecko, GeckoOptions, MergeMode, Validity};
+use wearwell::validity::{Gecko, GeckoOptions, MergeMode, ValidityStore};
 
 use crate::common::{Random, geometry_without_superblocks};
 
@@ -190,7 +190,7 @@ impl<N: Nand> Rig<N> {
     }
 
     pub fn try_settle_step(&mut self) -> Result<bool> {
-        let worked = self.gecko.write_deferred(&mut self.store)?;
+        let worked = self.gecko.write_deferred_validity_step(&mut self.store)?;
         if worked {
             let pages = self.pages_in_use();
             self.most_pages = self.most_pages.max(pages);

@@ -8,7 +8,7 @@ use wearwell::address::{BlockId, Ppn};
 use wearwell::nand::{Geometry, Nand, RetainedFields, SimNand};
 use wearwell::operation::Cause;
 use wearwell::store::{FreeBlockOrder, Store};
-use wearwell::validity::{Gecko, GeckoOptions, MergeMode, Validity};
+use wearwell::validity::{Gecko, GeckoOptions, MergeMode, ValidityStore};
 
 use super::rig::{Rig, geometry, options_of, pages_on_flash, scan};
 
@@ -39,7 +39,7 @@ struct NaiveRun {
 fn complete_runs(rig: &mut Rig) -> Vec<NaiveRun> {
     let mut runs = BTreeMap::<u32, BTreeMap<u64, Ppn>>::new();
     for (ppn, oob) in pages_on_flash(rig.store.nand_mut()) {
-        runs.entry(oob.owner).or_default().insert(oob.generation, ppn);
+        runs.entry(oob.owner).or_default().insert(oob.first_write_sequence, ppn);
     }
     let mut complete = Vec::new();
     for pages in runs.into_values() {
@@ -172,8 +172,11 @@ fn a_gecko_run_is_dated_by_when_its_buffer_was_frozen() {
     while rig.settle_step() {}
     assert_eq!(rig.gecko.unflushed_report_count(), 1, "the marker is in RAM");
 
-    let completed_at =
-        pages_on_flash(rig.store.nand_mut()).iter().map(|(_, oob)| oob.generation).max().expect("pages");
+    let completed_at = pages_on_flash(rig.store.nand_mut())
+        .iter()
+        .map(|(_, oob)| oob.first_write_sequence)
+        .max()
+        .expect("pages");
     let (gecko, known) = recovered(&mut rig, &geometry, options);
     assert!(known.iter().any(|(block, _)| *block == 7), "the marker was lost");
     assert_eq!(gecko.durable_until_sequence(), rig.gecko.durable_until_sequence());

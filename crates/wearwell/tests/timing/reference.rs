@@ -83,17 +83,17 @@ fn one_by_one(list: &[FlashOp]) -> Vec<FlashOp> {
     let mut ops: Vec<FlashOp> = Vec::new();
     for (index, op) in list.iter().enumerate() {
         if op.kind == OpKind::Copies {
-            for _ in 0..op.copy_or_line_count {
-                ops.push(FlashOp { kind: OpKind::Read, dependency_distance: 0, ..*op });
-                ops.push(FlashOp { kind: OpKind::Program, dependency_distance: 1, ..*op });
+            for _ in 0..op.copy_or_nvram_line_count {
+                ops.push(FlashOp { kind: OpKind::Read, ops_back_to_dependency: 0, ..*op });
+                ops.push(FlashOp { kind: OpKind::Program, ops_back_to_dependency: 1, ..*op });
             }
         } else {
-            let between = &list[index - op.dependency_distance as usize..index];
+            let between = &list[index - op.ops_back_to_dependency as usize..index];
             let inserted: u32 = between
                 .iter()
-                .map(|op| if op.kind == OpKind::Copies { 2 * op.copy_or_line_count - 1 } else { 0 })
+                .map(|op| if op.kind == OpKind::Copies { 2 * op.copy_or_nvram_line_count - 1 } else { 0 })
                 .sum();
-            ops.push(FlashOp { dependency_distance: op.dependency_distance + inserted as u16, ..*op });
+            ops.push(FlashOp { ops_back_to_dependency: op.ops_back_to_dependency + inserted as u16, ..*op });
         }
     }
     ops
@@ -140,7 +140,7 @@ impl Reference {
                 self.consider_scans();
                 continue;
             }
-            match (flash.dependency_distance as usize, held_by) {
+            match (flash.ops_back_to_dependency as usize, held_by) {
                 (0, None) => self.join(id),
                 (0, Some(scan)) => self.hold(id, scan),
                 (back, _) => self.follow(id, id - back),
@@ -211,7 +211,7 @@ impl Reference {
 
     fn read_nvram(&mut self) {
         let scan = self.reading[0];
-        let lines = self.ops[scan].flash.copy_or_line_count as u64;
+        let lines = self.ops[scan].flash.copy_or_nvram_line_count as u64;
         self.at(lines * self.options.nvram_line_read_ps / 1000, SCANNED, scan);
     }
 
@@ -333,7 +333,7 @@ impl Reference {
         // Copies are queued as alternating reads and programs; a single program belongs to a copy that has been read.
         let copied_pages = (background.len() - erases).div_ceil(2);
         let pages = |blocks: usize| (blocks * free.pages_per_block as usize) as f64;
-        (erases > 0).then(|| (pages(free.blocks as usize), pages(erases) - copied_pages as f64))
+        (erases > 0).then(|| (pages(free.free_blocks as usize), pages(erases) - copied_pages as f64))
     }
 
     fn lacks_blocks(&self, array: &Array) -> bool {

@@ -10,10 +10,10 @@ use wearwell::data::{Content, Fingerprint, mix_bits};
 use wearwell::nand::{Geometry, Nand, Oob, PageKind, PowerCut, SimNand};
 use wearwell::operation::Cause;
 use wearwell::store::{BlockState, FreeBlockOrder, PageCopies, Store, Stream};
-use wearwell::validity::Validity;
+use wearwell::validity::ValidityStore;
 
-pub trait StoreUnderTest: Validity {}
-impl<V: Validity> StoreUnderTest for V {}
+pub trait StoreUnderTest: ValidityStore {}
+impl<V: ValidityStore> StoreUnderTest for V {}
 
 /// Returns a geometry, given pools, blocks per pool, pages per block, and bytes per page.
 pub fn geometry([pools, blocks, pages, page_bytes]: [u32; 4]) -> Geometry {
@@ -175,7 +175,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         self.make_room()?;
         let programs = self.io.stats.total_programs();
         let before = self.held();
-        let settled = self.validity.write_deferred(&mut self.io)?;
+        let settled = self.validity.write_deferred_validity_step(&mut self.io)?;
         let programs = self.io.stats.total_programs() - programs;
         assert!(
             programs <= self.validity.pages_per_deferred_write() as u64,
@@ -367,8 +367,8 @@ impl<V: StoreUnderTest> Drive<PowerCut<SimNand>, V> {
                 let oob = Oob {
                     kind: PageKind::Validity,
                     owner: 0,
-                    sequence: 0,
-                    generation: 0,
+                    sequence_number: 0,
+                    first_write_sequence: 0,
                     fingerprint: Fingerprint::default(),
                 };
                 self.io.nand_mut().program(last, oob, Content::Bytes(&page)).expect("power is back");

@@ -12,10 +12,10 @@ pub(super) struct PendingPage {
     pub(super) fingerprint: Fingerprint,
     pub(super) compressed_bytes: u32,
     /// Content of the page; empty on a medium that keeps only fingerprints and sizes of page contents.
-    pub(super) bytes: Vec<u8>,
+    pub(super) page_content: Vec<u8>,
     /// Whether the page was a member of a compressed chunk that cannot be read. It is then stored as a page that is
     /// marked as lost.
-    pub(super) is_lost: bool,
+    pub(super) is_content_lost: bool,
 }
 
 /// A member of a stored chunk, live or dead: the content of one logical page that was compressed into the chunk.
@@ -32,7 +32,7 @@ pub(super) const WHOLE_PAGE_MARK: u16 = u16::MAX;
 
 /// Length up to which the list of wasteful compressed chunks (those with more flash pages than live members) is never
 /// pruned.
-pub(super) const PRUNED_WASTEFUL_LIST_MIN_LEN: u64 = 64;
+pub(super) const WASTEFUL_LIST_PRUNING_MIN_LEN: u64 = 64;
 
 /// A stored chunk: up to four logical pages compressed together (its members), and the flash pages that hold them. The
 /// structure is kept small, because every fourth host write creates one and frees another, which may be anywhere in
@@ -95,18 +95,18 @@ impl Chunk {
         &self.pages[..count]
     }
 
-    pub(super) fn live_count(&self) -> usize {
+    pub(super) fn live_member_count(&self) -> usize {
         self.live_mask.count_ones() as usize
     }
 
-    pub(super) fn is_live(&self, member: usize) -> bool {
+    pub(super) fn is_member_live(&self, member: usize) -> bool {
         self.live_mask >> member & 1 == 1
     }
 
     /// Returns the live members of the compressed chunk (those to which logical pages are mapped), each with its index
     /// in the chunk.
     pub(super) fn live_members(&self) -> impl Iterator<Item = (usize, ChunkMember)> {
-        (0..CHUNK_MEMBERS).filter(|&k| self.is_live(k)).map(|k| (k, self.member(k)))
+        (0..CHUNK_MEMBERS).filter(|&k| self.is_member_live(k)).map(|k| (k, self.member(k)))
     }
 
     /// Creates a compressed chunk from the directory and the flash pages that recovery found. None of its members is
@@ -120,7 +120,7 @@ impl Chunk {
     /// Returns the excess pages of the chunk: the number of its flash pages minus the number of its live members
     /// (mapped logical pages), at least 0.
     pub(super) fn excess_pages(&self) -> u64 {
-        self.pages().len().saturating_sub(self.live_count()) as u64
+        self.pages().len().saturating_sub(self.live_member_count()) as u64
     }
 }
 
@@ -128,8 +128,9 @@ impl Chunk {
 /// compressed bytes. The compressed bytes are empty if the bytes of a page are not known.
 pub(super) fn compress_chunk(members: &[PendingPage], page_bytes: u32) -> (usize, Vec<u8>) {
     let mut payload = Vec::new();
-    if members.iter().all(|member| member.bytes.len() == page_bytes as usize) {
-        let together: Vec<u8> = members.iter().flat_map(|member| member.bytes.iter().copied()).collect();
+    if members.iter().all(|member| member.page_content.len() == page_bytes as usize) {
+        let together: Vec<u8> =
+            members.iter().flat_map(|member| member.page_content.iter().copied()).collect();
         payload = lz4_flex::block::compress(&together);
     }
     let bytes = match payload.len() as u32 {

@@ -20,19 +20,19 @@ impl<N: Nand> Ftl<N> {
     #[inline]
     pub(crate) fn split_wasteful_chunks(&mut self) -> Result<()> {
         if self.chunks.as_ref().is_some_and(|stage| stage.exceeds_excess_page_limit()) {
-            self.split_until_within_limit()
+            self.split_chunks_until_within_limit()
         } else {
             Ok(())
         }
     }
 
     #[cold]
-    fn split_until_within_limit(&mut self) -> Result<()> {
+    fn split_chunks_until_within_limit(&mut self) -> Result<()> {
         while self.chunks.as_ref().is_some_and(|stage| stage.exceeds_excess_page_limit()) {
             // Room is made first, for as many members as such a chunk can have, because making it may repack chunks.
             let pool = self.make_room_for_pages(Stream::Host, CHUNK_MEMBERS as u32 - 2)?;
             let Some(number) = self.chunks.as_mut().and_then(next_chunk_to_split) else { return Ok(()) };
-            for (unit, page) in self.load_members(number, Cause::Content)? {
+            for (unit, page) in self.load_live_chunk_members(number, Cause::Content)? {
                 let ppn = self.append_uncompressed_page(&page, Stream::Host, pool, Cause::Content)?;
                 self.move_chunk_member(unit, ppn.into())?;
             }
@@ -44,7 +44,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Reads the compressed chunk `number` and returns its live members with their content. All members are marked as
     /// lost if one flash page of the chunk is unreadable, because they are compressed together.
-    fn load_members(&mut self, number: u32, cause: Cause) -> Result<Vec<(Unit, PendingPage)>> {
+    fn load_live_chunk_members(&mut self, number: u32, cause: Cause) -> Result<Vec<(Unit, PendingPage)>> {
         let (whole, is_lost) = match self.read_chunk(number, true, cause) {
             Err(error) if error.is_media_error() => (Vec::new(), true),
             read => (read?, false),
@@ -56,7 +56,16 @@ impl<N: Nand> Ftl<N> {
             let ChunkMember { lpn, fingerprint, compressed_bytes } = member;
             let is_whole = compressed_bytes == WHOLE_PAGE_MARK;
             let compressed_bytes = if is_whole { page_bytes as u32 } else { compressed_bytes.into() };
-            (stage.member_unit(number, k), PendingPage { lpn, fingerprint, compressed_bytes, bytes, is_lost })
+            (
+                stage.member_unit(number, k),
+                PendingPage {
+                    lpn,
+                    fingerprint,
+                    compressed_bytes,
+                    page_content: bytes,
+                    is_content_lost: is_lost,
+                },
+            )
         };
         Ok(stage.chunks[number as usize].live_members().map(load).collect())
     }
@@ -78,11 +87,14 @@ impl<N: Nand> Ftl<N> {
                 sharing.unmark_bound(store, entry.lpn, from);
                 mapping.relocate(entry.lpn, to);
                 sharing.mark_bound(entry.lpn);
-                let entry =
-                    ReverseMapEntry { place: Some(Ppn(to.0)), sequence: store.next_sequence(), ..entry };
+                let entry = ReverseMapEntry {
+                    bound_ppn: Some(Ppn(to.0)),
+                    sequence_number: store.take_next_sequence_number(),
+                    ..entry
+                };
                 sharing.record_entry(mapping, store, entry)?;
             }
-            sharing.reference_counts.move_count(from, to);
+            sharing.reference_counts.move_reference_count(from, to);
             if let Some(index) = &mut sharing.content_index {
                 index.relocate(fingerprint, from, to);
             }
@@ -131,7 +143,7 @@ impl<N: Nand> Ftl<N> {
         let mut chosen = Vec::new();
         for same in numbers.chunk_by(|a, b| a == b) {
             let chunk = &stage.chunks[same[0] as usize];
-            let live = chunk.live_count();
+            let live = chunk.live_member_count();
             if live < chunk.member_count() && live <= same.len().min(room_pages) {
                 room_pages -= live;
                 chosen.push(same[0]);
@@ -161,10 +173,10 @@ impl<N: Nand> Ftl<N> {
     /// Stores the live members of the compressed chunk `number` again: as a new chunk if that saves a page, otherwise
     /// as plain pages.
     fn repack_chunk(&mut self, number: u32, pool: u32, cause: Cause) -> Result<()> {
-        let members = self.load_members(number, cause)?;
+        let members = self.load_live_chunk_members(number, cause)?;
         let (units, pending): (Vec<Unit>, Vec<PendingPage>) = members.into_iter().unzip();
         let (pages, payload) = compress_chunk(&pending, self.store.geometry().page_bytes);
-        if pages < pending.len() && !pending.iter().any(|page| page.is_lost) {
+        if pages < pending.len() && !pending.iter().any(|page| page.is_content_lost) {
             let new = self.append_chunk(&pending, pages, &payload, pool, cause)?;
             for (k, &unit) in units.iter().enumerate() {
                 let to = self.chunks.as_ref().expect("asked above").member_unit(new, k);

@@ -18,7 +18,7 @@ use crate::address::{Address, Lpn, Ppn};
 use crate::data::Fingerprint;
 
 /// Bytes of the directory of a compressed chunk in the spare area of each of its pages.
-pub(crate) const DIRECTORY_BYTES: usize = 64;
+pub(crate) const CHUNK_DIRECTORY_BYTES: usize = 64;
 /// Bytes per chunk member of the list of compressed sizes. If only the sizes of the members are known, the pages of the
 /// chunk begin with this list, in place of compressed bytes.
 const MEMBER_SIZE_FIELD_BYTES: usize = 2;
@@ -41,7 +41,7 @@ impl ChunkDirectory {
     /// Encodes the data of one page of the compressed chunk, `page_bytes` bytes, without the spare area. `payload` is
     /// the compressed bytes of the whole chunk. If it is empty, the page holds the sizes of the members instead.
     pub(super) fn encode_page(&self, payload: &[u8], page_bytes: usize) -> Vec<u8> {
-        let mut page = Vec::with_capacity(page_bytes + DIRECTORY_BYTES);
+        let mut page = Vec::with_capacity(page_bytes + CHUNK_DIRECTORY_BYTES);
         if payload.is_empty() {
             page.extend(self.members.iter().flat_map(|member| member.compressed_bytes.to_le_bytes()));
         } else {
@@ -53,8 +53,8 @@ impl ChunkDirectory {
     }
 
     /// Encodes the directory for the spare area of a page of the compressed chunk.
-    pub(super) fn encode_spare(&self) -> [u8; DIRECTORY_BYTES] {
-        let mut bytes = [0; DIRECTORY_BYTES];
+    pub(super) fn encode_spare(&self) -> [u8; CHUNK_DIRECTORY_BYTES] {
+        let mut bytes = [0; CHUNK_DIRECTORY_BYTES];
         bytes[..8].copy_from_slice(&self.creation_sequence_number.to_le_bytes());
         bytes[8..12].copy_from_slice(&self.compressed_bytes.to_le_bytes());
         bytes[12..15].copy_from_slice(&[self.page_index, self.page_count, self.members.len() as u8]);
@@ -68,7 +68,8 @@ impl ChunkDirectory {
     /// Decodes the directory of a compressed chunk from a flash page with its spare area. `None` if the spare area
     /// holds no such directory.
     pub(crate) fn decode(whole_page: &[u8]) -> Option<Self> {
-        let (data, bytes) = whole_page.split_at_checked(whole_page.len().checked_sub(DIRECTORY_BYTES)?)?;
+        let (data, bytes) =
+            whole_page.split_at_checked(whole_page.len().checked_sub(CHUNK_DIRECTORY_BYTES)?)?;
         let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         let size_of =
@@ -105,7 +106,7 @@ pub(crate) struct RecoveredChunks {
     /// turn.
     chunks_by_number: HashMap<u32, Vec<RecoveredChunk>, FxBuildHasher>,
     /// For each chunk number, the largest sequence number of its flash pages whose directory cannot be read.
-    newest_unreadable_sequence: HashMap<u32, u64, FxBuildHasher>,
+    newest_unreadable_page_sequence: HashMap<u32, u64, FxBuildHasher>,
 }
 
 /// What recovery has found of one compressed chunk: its directory and the newest copy of each of its pages.
@@ -149,7 +150,7 @@ impl RecoveredChunks {
     /// Adds a flash page of the compressed chunk `number` whose directory cannot be read. `sequence` is the sequence
     /// number of its program.
     pub(crate) fn add_unreadable_page(&mut self, number: u32, sequence: u64) {
-        let youngest = self.newest_unreadable_sequence.entry(number).or_default();
+        let youngest = self.newest_unreadable_page_sequence.entry(number).or_default();
         *youngest = sequence.max(*youngest);
     }
 
@@ -157,14 +158,14 @@ impl RecoveredChunks {
     /// pages. A number is used again only after no logical page is mapped to the old chunk, so a younger chunk that
     /// lacks pages never had a mapped logical page. Returns `None` if no chunk is complete, or if an unreadable page
     /// may belong to a younger chunk: an older chunk with this number holds other logical pages.
-    pub(crate) fn take_newest_complete(&mut self, number: u32) -> Option<RecoveredChunk> {
+    pub(crate) fn take_newest_complete_chunk(&mut self, number: u32) -> Option<RecoveredChunk> {
         let found = self.chunks_by_number.remove(&number)?;
         let youngest = found
             .into_iter()
             .filter(RecoveredChunk::has_all_pages)
             .max_by_key(|found| found.directory.creation_sequence_number)?;
         let may_be_outdated = self
-            .newest_unreadable_sequence
+            .newest_unreadable_page_sequence
             .get(&number)
             .is_some_and(|&sequence| sequence > youngest.directory.creation_sequence_number);
         (!may_be_outdated).then_some(youngest)

@@ -15,7 +15,7 @@
 //! - The directory of a chunk (its logical pages, sizes) is counted as battery-backed RAM of the controller. It is also
 //!   written to the spare areas of the chunk's pages (`directory.rs`), from which a device without a battery recovers
 //!   it. A simulation without bytes writes it only if its medium keeps it
-//!   ([`crate::nand::RetainedFields::packed_bytes`]).
+//!   ([`crate::nand::RetainedFields::keeps_packed_page_bytes`]).
 //! - The pages of a chunk stay valid until its last member dies. Chunks with fewer live members than pages waste space;
 //!   when they waste more than the spare space allows, the next write splits one first.
 //!
@@ -48,9 +48,9 @@ pub struct CompressionStatistics {
     /// Number of chunks (pages compressed together) that were written for the host.
     pub written_chunks: u64,
     /// Number of host pages (members) in the compressed chunks that were written for the host.
-    pub written_members: u64,
+    pub written_chunk_members: u64,
     /// Number of flash pages of the compressed chunks that were written for the host.
-    pub written_pages: u64,
+    pub written_chunk_pages: u64,
     /// Number of host pages stored as plain pages, because compression would not have saved a flash page.
     pub incompressible_pages: u64,
     /// Number of compressed chunks that GC moved out of a victim and packed anew.
@@ -64,7 +64,7 @@ pub struct CompressionStatistics {
 mod tests {
     use crate::Ftl;
     use crate::address::Lpn;
-    use crate::data::{Content, Descriptor, Fingerprint};
+    use crate::data::{Content, ContentDescriptor, Fingerprint};
     use crate::design::integrated;
     use crate::gc::GcOptions;
     use crate::nand::{Geometry, RetainedFields, SimNand};
@@ -85,16 +85,18 @@ mod tests {
     /// Compares the chunks before and after a recovery, where only sizes and fingerprints of the pages are known. The
     /// sizes of the members must be restored, because packing them again needs them.
     #[test]
-    fn a_recovery_restores_the_directory_of_a_chunk_of_descriptors() {
+    fn recovery_restores_the_member_sizes_of_a_compressed_chunk_without_page_bytes() {
         let parts =
             integrated(GcOptions::default(), None, true).without_battery().expect("it has a flat map");
-        let retain = RetainedFields { data_bytes: false, ..RetainedFields::ALL };
+        let retain = RetainedFields { keeps_data_bytes: false, ..RetainedFields::ALL };
         let nand = SimNand::new(small_geometry(), retain).with_nvram(8 * 480);
         let mut ftl = Ftl::new(nand, 480, &parts).expect("it fits");
         for k in 0..3000_u64 {
             let compressed_bytes = 200 + (crate::data::mix_bits(k) % 3896) as u16;
-            let descriptor =
-                Descriptor { compressed_bytes, ..Descriptor::of_fingerprint(Fingerprint(k + 1)) };
+            let descriptor = ContentDescriptor {
+                compressed_bytes,
+                ..ContentDescriptor::of_fingerprint(Fingerprint(k + 1))
+            };
             ftl.write(Lpn((crate::data::mix_bits(k) >> 32) as u32 % 480), Content::Descriptor(descriptor))
                 .expect("there is room");
         }
@@ -108,7 +110,8 @@ mod tests {
         };
         let before = stored(&ftl);
         assert!(
-            before.len() > 50 && before.iter().any(|(_, chunk)| chunk.live_count() < chunk.member_count())
+            before.len() > 50
+                && before.iter().any(|(_, chunk)| chunk.live_member_count() < chunk.member_count())
         );
         ftl.recover().expect("a healthy medium recovers");
         assert!(stored(&ftl) == before);
@@ -118,17 +121,19 @@ mod tests {
     /// while, when one of its members is left. Chunks that are freed must not stay in the list of wasteful chunks, or a
     /// long run would fill the memory.
     #[test]
-    fn the_list_of_wasteful_chunks_stays_bounded() {
+    fn the_list_of_chunks_with_more_pages_than_live_members_stays_bounded() {
         let nand = SimNand::new(
             small_geometry(),
-            RetainedFields { fingerprints: true, ..RetainedFields::default() },
+            RetainedFields { keeps_fingerprints: true, ..RetainedFields::default() },
         );
         let parts = integrated(GcOptions::default(), None, true);
         let mut ftl = Ftl::new(nand, 480, &parts).expect("it fits");
         for k in 0..200_000_u64 {
             let lpn = Lpn((crate::data::mix_bits(k) % 480) as u32);
-            let descriptor =
-                Descriptor { compressed_bytes: 2000, ..Descriptor::of_fingerprint(Fingerprint(k + 1)) };
+            let descriptor = ContentDescriptor {
+                compressed_bytes: 2000,
+                ..ContentDescriptor::of_fingerprint(Fingerprint(k + 1))
+            };
             ftl.write(lpn, Content::Descriptor(descriptor)).expect("there is room");
         }
         let stage = ftl.chunks.as_ref().expect("the design compresses");

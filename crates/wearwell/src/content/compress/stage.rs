@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashSet;
 
-use super::chunk::{Chunk, PRUNED_WASTEFUL_LIST_MIN_LEN, PendingPage};
+use super::chunk::{Chunk, PendingPage, WASTEFUL_LIST_PRUNING_MIN_LEN};
 use super::{CHUNK_MEMBERS, CHUNK_RAM_BYTES, CompressionStatistics};
 use crate::address::{Lpn, Ppn, Unit};
 use crate::content::compress::directory::RecoveredChunks;
@@ -24,8 +24,8 @@ pub(crate) struct CompressionState {
     pub(super) free_chunk_numbers: Vec<u32>,
     /// Numbers of freed compressed chunks that must not be used again before the medium is synced, because a map on the
     /// medium may still name the old chunk.
-    pub(super) numbers_freed_since_sync: Vec<u32>,
-    pub(super) holds_freed_numbers_until_sync: bool,
+    pub(super) chunk_numbers_freed_since_sync: Vec<u32>,
+    pub(super) holds_freed_chunk_numbers: bool,
     pub(super) first_member_unit: u32,
     pub(super) page_bytes: u32,
     /// Sum over all chunks of the flash pages beyond the number of live members. The maximum allowed is
@@ -56,8 +56,8 @@ impl CompressionState {
             chunks: Vec::new(),
             chunk_payload_bytes: Vec::new(),
             free_chunk_numbers: Vec::new(),
-            numbers_freed_since_sync: Vec::new(),
-            holds_freed_numbers_until_sync: false,
+            chunk_numbers_freed_since_sync: Vec::new(),
+            holds_freed_chunk_numbers: false,
             first_member_unit: geometry.pages() as u32,
             page_bytes: geometry.page_bytes,
             excess_pages: 0,
@@ -70,14 +70,14 @@ impl CompressionState {
 
     /// Makes the numbers of freed compressed chunks stay unused until the medium is next synced. Needed if the L2P
     /// table is stored on the medium: after a crash it may still map logical pages to the freed chunk.
-    pub(crate) fn hold_freed_numbers_until_sync(&mut self) {
-        self.holds_freed_numbers_until_sync = true;
+    pub(crate) fn hold_freed_chunk_numbers(&mut self) {
+        self.holds_freed_chunk_numbers = true;
     }
 
     /// Makes the numbers of freed compressed chunks usable again; called after a flush or an erase has synced the
     /// medium.
-    pub(crate) fn release_freed_numbers(&mut self) {
-        self.free_chunk_numbers.append(&mut self.numbers_freed_since_sync);
+    pub(crate) fn release_freed_chunk_numbers(&mut self) {
+        self.free_chunk_numbers.append(&mut self.chunk_numbers_freed_since_sync);
     }
 
     /// Limits the excess pages of compression (flash pages of all chunks beyond the number of live members) to half of
@@ -89,7 +89,7 @@ impl CompressionState {
     /// Adds the compressed chunk `number`, which has just come to have more flash pages than live members, to the list
     /// of wasteful chunks. Prunes the list before stale elements become the majority.
     pub(super) fn add_wasteful_chunk(&mut self, number: u32) {
-        if self.wasteful_chunks.len() as u64 > 2 * self.excess_pages + PRUNED_WASTEFUL_LIST_MIN_LEN {
+        if self.wasteful_chunks.len() as u64 > 2 * self.excess_pages + WASTEFUL_LIST_PRUNING_MIN_LEN {
             self.prune_wasteful_list();
         }
         self.wasteful_chunks.push(number);
@@ -132,7 +132,7 @@ impl CompressionState {
 
     pub(crate) fn is_member_live(&self, unit: Unit) -> bool {
         let (chunk, member) = self.chunk_and_member_of(unit);
-        self.chunks.get(chunk as usize).is_some_and(|chunk| chunk.is_live(member))
+        self.chunks.get(chunk as usize).is_some_and(|chunk| chunk.is_member_live(member))
     }
 
     /// Reads the entries of the table of compressed chunks that dropping the chunk members `units` will need, so that
@@ -154,11 +154,11 @@ impl CompressionState {
             self.chunks.len() as u32 - 1
         });
         self.chunks[number as usize] = chunk;
-        self.set_payload_bytes(number, payload_bytes);
+        self.set_chunk_payload_bytes(number, payload_bytes);
         number
     }
 
-    pub(super) fn set_payload_bytes(&mut self, number: u32, bytes: u32) {
+    pub(super) fn set_chunk_payload_bytes(&mut self, number: u32, bytes: u32) {
         let at = number as usize;
         if bytes > 0 && at >= self.chunk_payload_bytes.len() {
             self.chunk_payload_bytes.resize(at + 1, 0);
@@ -168,7 +168,7 @@ impl CompressionState {
         }
     }
 
-    pub(super) fn payload_bytes_of(&self, number: u32) -> u32 {
+    pub(super) fn chunk_payload_bytes_of(&self, number: u32) -> u32 {
         self.chunk_payload_bytes.get(number as usize).copied().unwrap_or(0)
     }
 
@@ -208,17 +208,17 @@ impl CompressionState {
         self.pending_pages.clear();
         self.chunks.clear();
         self.chunk_payload_bytes.clear();
-        self.numbers_freed_since_sync.clear();
+        self.chunk_numbers_freed_since_sync.clear();
         for unit in mapped {
             let (number, member) = self.chunk_and_member_of(unit);
             if self.chunks.len() <= number as usize {
                 self.chunks.resize(number as usize + 1, Chunk::EMPTY);
             }
             if self.chunks[number as usize].is_empty()
-                && let Some(found) = found.take_newest_complete(number)
+                && let Some(found) = found.take_newest_complete_chunk(number)
             {
                 self.chunks[number as usize] = Chunk::from_recovered(&found);
-                self.set_payload_bytes(number, found.directory.compressed_bytes);
+                self.set_chunk_payload_bytes(number, found.directory.compressed_bytes);
             }
             let chunk = &mut self.chunks[number as usize];
             if member >= chunk.member_count() {
@@ -239,8 +239,9 @@ impl CompressionState {
     }
 
     pub(crate) fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        let chunks =
-            (self.chunks.len() - self.free_chunk_numbers.len() - self.numbers_freed_since_sync.len()) as u64;
+        let chunks = (self.chunks.len()
+            - self.free_chunk_numbers.len()
+            - self.chunk_numbers_freed_since_sync.len()) as u64;
         vec![
             ("chunk directory", CHUNK_RAM_BYTES * chunks),
             ("chunk buffer", CHUNK_MEMBERS as u64 * self.page_bytes as u64),
@@ -256,11 +257,11 @@ impl CompressionState {
             ));
         }
         for (number, chunk) in self.chunks.iter().enumerate().filter(|(_, chunk)| !chunk.is_empty()) {
-            if chunk.live_count() == 0 || chunk.pages().is_empty() {
+            if chunk.live_member_count() == 0 || chunk.pages().is_empty() {
                 return Err(format!(
                     "compressed chunk {number} has {} flash pages and {} live members; neither may be 0",
                     chunk.pages().len(),
-                    chunk.live_count()
+                    chunk.live_member_count()
                 ));
             }
         }

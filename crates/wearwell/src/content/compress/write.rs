@@ -5,7 +5,7 @@
 use super::CHUNK_MEMBERS;
 use super::chunk::{Chunk, ChunkMember, PendingPage, WHOLE_PAGE_MARK, compress_chunk};
 use crate::address::{Lpn, Ppn, Unit};
-use crate::content::compress::directory::{ChunkDirectory, DIRECTORY_BYTES};
+use crate::content::compress::directory::{CHUNK_DIRECTORY_BYTES, ChunkDirectory};
 use crate::content::{ContentStage, HostWrite, SchemeKind};
 use crate::data::{Content, Fingerprint};
 use crate::design::ContentParts;
@@ -29,7 +29,7 @@ impl ContentStage for Compression {
     const IS_STATELESS: bool = false;
 
     fn energy_overhead(energy: &EnergyModel) -> f64 {
-        energy.compression_overhead()
+        energy.compression_energy_in_programs()
     }
 
     fn is_part_of(parts: &ContentParts) -> bool {
@@ -61,7 +61,7 @@ impl ContentStage for Compression {
         // take one turn and each page of a chunk that saves nothing another one, and half of the pools would get no
         // host pages if the number of pools is a multiple of eight.
         ftl.store.restore_next_pool(Stream::Host, write.pool);
-        ftl.buffer_for_chunk(write.lpn, &write.content, write.fingerprint)?;
+        ftl.buffer_write_for_chunk(write.lpn, &write.content, write.fingerprint)?;
         Ok(true)
     }
 }
@@ -69,7 +69,7 @@ impl ContentStage for Compression {
 impl<N: Nand> Ftl<N> {
     /// Adds a host write of `lpn` to the RAM buffer of the next compressed chunk. If the buffer is full then,
     /// compresses its pages and writes them to flash.
-    pub(crate) fn buffer_for_chunk(
+    pub(crate) fn buffer_write_for_chunk(
         &mut self,
         lpn: Lpn,
         content: &Content<'_>,
@@ -83,11 +83,11 @@ impl<N: Nand> Ftl<N> {
                 Content::Descriptor(_) => content.compressed_bytes().map_or(page_bytes, |bytes| bytes as u32),
                 Content::Bytes(_) => page_bytes,
             },
-            bytes: match content {
+            page_content: match content {
                 Content::Bytes(bytes) => bytes.to_vec(),
                 Content::Descriptor(_) => Vec::new(),
             },
-            is_lost: false,
+            is_content_lost: false,
         };
         let mut stage = self.chunks.as_mut().expect("only the chunk stage takes pages");
         let before = stage.pending_pages.iter().position(|pending| pending.lpn == lpn);
@@ -136,8 +136,8 @@ impl<N: Nand> Ftl<N> {
     /// not in the buffer.
     pub(crate) fn read_buffered_page(&self, lpn: Lpn, into: &mut [u8]) -> bool {
         let Some(page) = self.chunks.as_ref().and_then(|stage| stage.pending_page(lpn)) else { return false };
-        if !into.is_empty() && into.len() == page.bytes.len() {
-            into.copy_from_slice(&page.bytes);
+        if !into.is_empty() && into.len() == page.page_content.len() {
+            into.copy_from_slice(&page.page_content);
         }
         true
     }
@@ -152,7 +152,7 @@ impl<N: Nand> Ftl<N> {
         self.store.stats.controller_work.compressed_pages += stage.pending_pages.len() as u64;
         let (pages, payload) = compress_chunk(&stage.pending_pages, stage.page_bytes);
         if pages >= stage.pending_pages.len() {
-            return self.write_pending_as_plain_pages();
+            return self.write_buffered_as_plain_pages();
         }
         let pool = self.make_room_for_pages(Stream::Chunk, pages as u32)?;
         let stage = self.chunks.as_mut().expect("asked above");
@@ -167,11 +167,11 @@ impl<N: Nand> Ftl<N> {
             }
         };
         stage.statistics.written_chunks += 1;
-        stage.statistics.written_members += members.len() as u64;
-        stage.statistics.written_pages += pages as u64;
+        stage.statistics.written_chunk_members += members.len() as u64;
+        stage.statistics.written_chunk_pages += pages as u64;
         for (k, member) in members.iter().enumerate() {
             let unit = self.chunks.as_ref().expect("asked above").member_unit(number, k);
-            match self.change_map(member.lpn, Some(unit)) {
+            match self.change_map_entry(member.lpn, Some(unit)) {
                 Ok(old) => self.release_reference(member.lpn, old),
                 Err(error) => {
                     self.rebuffer_unmapped_members(number, members, k);
@@ -198,11 +198,11 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Writes the pages of the chunk buffer to flash as plain pages, because compression would not save a flash page.
-    fn write_pending_as_plain_pages(&mut self) -> Result<()> {
+    fn write_buffered_as_plain_pages(&mut self) -> Result<()> {
         while let Some(page) = self.chunks.as_ref().and_then(|stage| stage.pending_pages.first()).cloned() {
             let pool = self.make_room_for_write()?;
             let ppn = self.append_uncompressed_page(&page, Stream::Host, pool, Cause::Host)?;
-            match self.change_map(page.lpn, Some(ppn.into())) {
+            match self.change_map_entry(page.lpn, Some(ppn.into())) {
                 Ok(old) => self.release_reference(page.lpn, old),
                 Err(error) => {
                     self.store.stats.wasted_programs += 1;
@@ -227,10 +227,10 @@ impl<N: Nand> Ftl<N> {
         cause: Cause,
     ) -> Result<Ppn> {
         let (lpn, fingerprint) = (page.lpn.0, page.fingerprint);
-        let ppn = if page.is_lost {
+        let ppn = if page.is_content_lost {
             self.store.append_lost_page(stream, pool, lpn, &[], fingerprint, cause)?
         } else {
-            let content = Content::of_page(&page.bytes, fingerprint);
+            let content = Content::of_page(&page.page_content, fingerprint);
             self.store.append_page(stream, pool, lpn, content, fingerprint, cause)?
         };
         self.validity.mark_valid(ppn);
@@ -289,7 +289,7 @@ impl<N: Nand> Ftl<N> {
     fn encode_chunk_page(&self, directory: &ChunkDirectory, payload: &[u8]) -> Vec<u8> {
         let geometry = self.store.geometry();
         let mut page = directory.encode_page(payload, geometry.page_bytes as usize);
-        if geometry.spare_bytes as usize >= DIRECTORY_BYTES {
+        if geometry.spare_bytes as usize >= CHUNK_DIRECTORY_BYTES {
             page.extend(directory.encode_spare());
         }
         page
@@ -300,8 +300,8 @@ impl<N: Nand> Ftl<N> {
         let Self { chunks, store, .. } = self;
         let stage = chunks.as_mut().expect("only the chunk stage frees chunks");
         let chunk = std::mem::replace(&mut stage.chunks[number as usize], Chunk::EMPTY);
-        if stage.holds_freed_numbers_until_sync {
-            stage.numbers_freed_since_sync.push(number);
+        if stage.holds_freed_chunk_numbers {
+            stage.chunk_numbers_freed_since_sync.push(number);
         } else {
             stage.free_chunk_numbers.push(number);
         }
@@ -315,9 +315,9 @@ impl<N: Nand> Ftl<N> {
         let (number, member) = stage.chunk_and_member_of(unit);
         let chunk = &mut stage.chunks[number as usize];
         let excess = chunk.excess_pages();
-        assert!(chunk.is_live(member), "member {unit} of compressed chunk is released twice");
+        assert!(chunk.is_member_live(member), "member {unit} of compressed chunk is released twice");
         chunk.live_mask &= !(1 << member);
-        if chunk.live_count() == 0 {
+        if chunk.live_member_count() == 0 {
             stage.excess_pages -= excess;
             return self.free_chunk(number);
         }
@@ -345,9 +345,9 @@ impl<N: Nand> Ftl<N> {
     pub(super) fn read_chunk(&mut self, number: u32, wants_bytes: bool, cause: Cause) -> Result<Vec<u8>> {
         let stage = self.chunks.as_ref().expect("only the chunk stage has chunks");
         let chunk = stage.chunks[number as usize].clone();
-        let payload_bytes = stage.payload_bytes_of(number) as usize;
+        let payload_bytes = stage.chunk_payload_bytes_of(number) as usize;
         let page_bytes = stage.page_bytes as usize;
-        let wants_bytes = wants_bytes && payload_bytes > 0 && self.store.nand().keeps_bytes();
+        let wants_bytes = wants_bytes && payload_bytes > 0 && self.store.nand().keeps_host_bytes();
         let mut compressed = vec![0; if wants_bytes { chunk.pages().len() * page_bytes } else { 0 }];
         for (k, &ppn) in chunk.pages().iter().enumerate() {
             let into =

@@ -20,10 +20,10 @@ fn grown_table_len(len: usize) -> usize {
 }
 
 /// Number of 8-byte words of the hash table in a cache line.
-const WORDS_PER_LINE: usize = 8;
+const WORDS_PER_CACHE_LINE: usize = 8;
 
 /// Number of bits of the content hash that an entry of the deduplication index stores (its tag).
-const TAG_BITS: u32 = 31;
+const HASH_TAG_BITS: u32 = 31;
 
 /// A word of the hash table of the deduplication index: an entry, or 0 for an empty bucket. From the top bit: tag (31
 /// bits of the content hash), hit bit (set if the entry was hit since the clock hand last passed), number of the unit
@@ -36,12 +36,12 @@ impl IndexWord {
     const HIT_BIT: u64 = 1 << 32;
 
     fn new(tag: u64, unit: Unit) -> Self {
-        Self(tag << (64 - TAG_BITS) | (u64::from(unit.0) + 1))
+        Self(tag << (64 - HASH_TAG_BITS) | (u64::from(unit.0) + 1))
     }
 
     #[inline]
     fn tag(self) -> u64 {
-        self.0 >> (64 - TAG_BITS)
+        self.0 >> (64 - HASH_TAG_BITS)
     }
 
     #[inline]
@@ -56,7 +56,7 @@ impl IndexWord {
 
 #[inline]
 fn hash_tag(hash: u64) -> u64 {
-    hash >> (64 - TAG_BITS)
+    hash >> (64 - HASH_TAG_BITS)
 }
 
 /// Result of a search in the hash table of the deduplication index: the bucket of the entry that was found, or the
@@ -72,31 +72,34 @@ enum SearchResult {
 #[derive(Clone, Debug)]
 struct ClockHand {
     bucket_count: usize,
-    line_count: usize,
+    cache_line_count: usize,
     /// Number of cache lines by which the clock hand jumps after each line, modulo the number of lines of the hash
     /// table. The two numbers have no common factor, so that the hand visits every line.
-    stride_lines: usize,
+    stride_cache_lines: usize,
     current_bucket: usize,
 }
 
 impl ClockHand {
     fn clock_hand_for(bucket_count: usize) -> Self {
-        let line_count = bucket_count.div_ceil(WORDS_PER_LINE);
+        let cache_line_count = bucket_count.div_ceil(WORDS_PER_CACHE_LINE);
         // Multiples of the golden ratio are evenly spread over a circle, however many there are.
-        let golden = ((line_count as f64 * 0.618_033_988_75) as usize).max(1);
-        let mut strides = golden..=golden + line_count;
-        let stride_lines = strides
-            .find(|&stride| gcd(stride, line_count) == 1)
+        let golden = ((cache_line_count as f64 * 0.618_033_988_75) as usize).max(1);
+        let mut strides = golden..=golden + cache_line_count;
+        let stride_cache_lines = strides
+            .find(|&stride| gcd(stride, cache_line_count) == 1)
             .expect("one more than a multiple of the lines");
-        Self { bucket_count, line_count, stride_lines, current_bucket: 0 }
+        Self { bucket_count, cache_line_count, stride_cache_lines, current_bucket: 0 }
     }
 
     #[inline]
     fn advance_to_next_bucket(&mut self) {
         self.current_bucket += 1;
-        if self.current_bucket.is_multiple_of(WORDS_PER_LINE) || self.current_bucket == self.bucket_count {
-            let line = (self.current_bucket - 1) / WORDS_PER_LINE;
-            self.current_bucket = (line + self.stride_lines) % self.line_count * WORDS_PER_LINE;
+        if self.current_bucket.is_multiple_of(WORDS_PER_CACHE_LINE)
+            || self.current_bucket == self.bucket_count
+        {
+            let line = (self.current_bucket - 1) / WORDS_PER_CACHE_LINE;
+            self.current_bucket =
+                (line + self.stride_cache_lines) % self.cache_line_count * WORDS_PER_CACHE_LINE;
         }
     }
 }
@@ -138,7 +141,7 @@ impl BoundedIndex {
 
     #[inline]
     fn home_bucket(&self, tag: u64) -> usize {
-        ((tag * self.bucket_words.len() as u64) >> TAG_BITS) as usize
+        ((tag * self.bucket_words.len() as u64) >> HASH_TAG_BITS) as usize
     }
 
     #[inline]
@@ -198,7 +201,7 @@ impl BoundedIndex {
         let at_home = |hash| {
             let home = self.home_bucket(hash_tag(hash));
             self.word_in_bucket(home).0
-                ^ self.word_in_bucket((home + WORDS_PER_LINE).min(self.bucket_words.len() - 1)).0
+                ^ self.word_in_bucket((home + WORDS_PER_CACHE_LINE).min(self.bucket_words.len() - 1)).0
         };
         pull_into_cache(hashes.map(at_home));
     }
@@ -219,7 +222,7 @@ impl BoundedIndex {
             self.bucket_words.set(gap, word.0);
         } else {
             self.make_room_for_entry();
-            self.insert_word(word);
+            self.insert_entry_word(word);
         }
         self.entry_count += 1;
     }
@@ -252,10 +255,10 @@ impl BoundedIndex {
         let shorter = std::mem::replace(&mut self.bucket_words, longer);
         self.clock_hand = ClockHand::clock_hand_for(self.bucket_words.len());
         let words = (0..shorter.len()).map(|bucket| IndexWord(shorter.get(bucket)));
-        words.filter(|&word| word != IndexWord::EMPTY).for_each(|word| self.insert_word(word));
+        words.filter(|&word| word != IndexWord::EMPTY).for_each(|word| self.insert_entry_word(word));
     }
 
-    fn insert_word(&mut self, word: IndexWord) {
+    fn insert_entry_word(&mut self, word: IndexWord) {
         if let SearchResult::Gap(gap) = self.search(word.tag(), |_| false) {
             self.bucket_words.set(gap, word.0);
         }

@@ -62,8 +62,8 @@ macro_rules! delegate {
 /// that stores it.
 #[derive(Clone, Debug)]
 pub(crate) struct ContentIndex {
-    form: IndexForm,
-    peak_entries: u32,
+    index_form: IndexForm,
+    peak_entry_count: u32,
 }
 
 #[inline]
@@ -75,11 +75,11 @@ impl ContentIndex {
     /// Creates an empty content index of at most `capacity` entries. `None` makes room for `most_units` entries: the
     /// largest number of units (pages and members of compressed chunks) that can have referrers.
     pub(crate) fn new(capacity: Option<u32>, most_units: u32) -> Self {
-        let form = match capacity {
+        let index_form = match capacity {
             Some(capacity) => IndexForm::Bounded(BoundedIndex::new(capacity)),
             None => IndexForm::FullSize(FullSizeIndex::new(most_units)),
         };
-        Self { form, peak_entries: 0 }
+        Self { index_form, peak_entry_count: 0 }
     }
 
     /// Returns the unit (page or member of a compressed chunk) that stores this content, and marks its index entry as
@@ -91,7 +91,7 @@ impl ContentIndex {
         content: impl Fn(Unit) -> Fingerprint,
     ) -> Option<Unit> {
         let (hash, is_it) = (hash_of(fingerprint), |unit| content(unit) == fingerprint);
-        match &mut self.form {
+        match &mut self.index_form {
             IndexForm::Bounded(index) => index.find(hash, is_it),
             IndexForm::FullSize(index) => index.peek(hash, is_it),
         }
@@ -103,7 +103,7 @@ impl ContentIndex {
         self.prefetch_entries(fingerprints.iter().copied());
         let found = |&wanted: &Fingerprint| {
             let is_it = |unit| content(unit) == wanted;
-            delegate!(&self.form, index => index.peek(hash_of(wanted), is_it))
+            delegate!(&self.index_form, index => index.peek(hash_of(wanted), is_it))
         };
         pull_into_cache(fingerprints.iter().filter_map(found).map(|unit| unit.0.into()));
     }
@@ -112,7 +112,7 @@ impl ContentIndex {
     /// cache misses overlap.
     pub(crate) fn prefetch_entries(&self, fingerprints: impl Iterator<Item = Fingerprint>) {
         let hashes = fingerprints.map(hash_of);
-        delegate!(&self.form, index => index.prefetch_buckets(hashes));
+        delegate!(&self.index_form, index => index.prefetch_buckets(hashes));
     }
 
     /// Adds `unit` (page or member of a compressed chunk), which stores this content, to the content index. An older
@@ -124,11 +124,11 @@ impl ContentIndex {
         content: impl Fn(Unit) -> Fingerprint,
     ) {
         let is_it = |other| content(other) == fingerprint;
-        let entries = delegate!(&mut self.form, index => {
+        let entries = delegate!(&mut self.index_form, index => {
             index.insert(hash_of(fingerprint), unit, is_it);
             index.len()
         });
-        self.peak_entries = self.peak_entries.max(entries);
+        self.peak_entry_count = self.peak_entry_count.max(entries);
     }
 
     /// Removes from the content index the entry of `unit` (page or member of a compressed chunk), which stored this
@@ -140,7 +140,7 @@ impl ContentIndex {
         unit: Unit,
         content: impl Fn(Unit) -> Fingerprint,
     ) {
-        match &mut self.form {
+        match &mut self.index_form {
             IndexForm::Bounded(index) => index.remove(hash_of(fingerprint), unit),
             IndexForm::FullSize(index) => {
                 index.remove(hash_of(fingerprint), unit, |unit| hash_of(content(unit)));
@@ -152,32 +152,33 @@ impl ContentIndex {
     /// chunks), after GC moved the content.
     #[inline]
     pub(crate) fn relocate(&mut self, fingerprint: Fingerprint, from: Unit, to: Unit) {
-        delegate!(&mut self.form, index => index.relocate(hash_of(fingerprint), from, to));
+        delegate!(&mut self.index_form, index => index.relocate(hash_of(fingerprint), from, to));
     }
 
     /// Removes all entries of the content index. The index is volatile, and losing it only costs opportunities to
     /// deduplicate.
     pub(crate) fn clear(&mut self) {
-        let form = match &self.form {
+        let form = match &self.index_form {
             IndexForm::Bounded(index) => IndexForm::Bounded(index.empty_of_same_size()),
             IndexForm::FullSize(index) => IndexForm::FullSize(index.empty_of_same_size()),
         };
-        *self = Self { form, peak_entries: 0 };
+        *self = Self { index_form: form, peak_entry_count: 0 };
     }
 
     /// Returns all units (pages and members of compressed chunks) in the content index; used by audits.
     pub(crate) fn indexed_units(&self) -> Vec<Unit> {
-        delegate!(&self.form, index => index.indexed_units().collect())
+        delegate!(&self.index_form, index => index.indexed_units().collect())
     }
 
     /// Whether the content index finds `unit` (page or member of a compressed chunk) by its content; used by audits.
     pub(crate) fn has_entry_for(&self, fingerprint: Fingerprint, unit: Unit) -> bool {
-        delegate!(&self.form, index => index.peek(hash_of(fingerprint), |other| other == unit)).is_some()
+        delegate!(&self.index_form, index => index.peek(hash_of(fingerprint), |other| other == unit))
+            .is_some()
     }
 
     /// Bytes of RAM that a drive needs for the content index, at the largest number of entries so far.
     pub(crate) fn ram_bytes(&self) -> u64 {
-        INDEX_ENTRY_BYTES * u64::from(self.peak_entries)
+        INDEX_ENTRY_BYTES * u64::from(self.peak_entry_count)
     }
 }
 
@@ -220,7 +221,7 @@ mod tests {
                     model.entry(fingerprint).and_modify(|unit| *unit = Unit(step));
                 }
             }
-            assert_eq!(delegate!(&index.form, index => index.len()) as usize, model.len());
+            assert_eq!(delegate!(&index.index_form, index => index.len()) as usize, model.len());
         }
         let mut units = index.indexed_units();
         let mut expected: Vec<Unit> = model.into_values().collect();

@@ -26,7 +26,7 @@ impl ContentStage for Deduplication {
     const IS_STATELESS: bool = false;
 
     fn energy_overhead(energy: &EnergyModel) -> f64 {
-        energy.dedup_overhead()
+        energy.dedup_energy_in_programs()
     }
 
     fn is_part_of(parts: &ContentParts) -> bool {
@@ -47,7 +47,9 @@ impl ContentStage for Deduplication {
 
     #[inline(always)]
     fn offer_write<N: Nand>(ftl: &mut Ftl<N>, write: &HostWrite<'_>) -> Result<bool> {
-        let Some(stored) = ftl.find_stored(write.fingerprint, &write.content)? else { return Ok(false) };
+        let Some(stored) = ftl.find_stored_content(write.fingerprint, &write.content)? else {
+            return Ok(false);
+        };
         if !ftl.deduplicate(write.lpn, stored)? {
             return Ok(false);
         }
@@ -61,7 +63,11 @@ impl<N: Nand> Ftl<N> {
     /// hash table of stored contents. With `verify_on_hit`, reads the unit that was found from flash and compares its
     /// bytes.
     #[inline(always)]
-    fn find_stored(&mut self, fingerprint: Fingerprint, content: &Content<'_>) -> Result<Option<Unit>> {
+    fn find_stored_content(
+        &mut self,
+        fingerprint: Fingerprint,
+        content: &Content<'_>,
+    ) -> Result<Option<Unit>> {
         if self.sharing.is_some() { self.look_up_content(fingerprint, content) } else { Ok(None) }
     }
 

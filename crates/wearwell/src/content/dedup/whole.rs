@@ -18,18 +18,18 @@ use crate::tables::DenseTable;
 use crate::tables::prefetch::pull_into_cache;
 
 /// Number of content-index entries in a line (one cache line of the hash table).
-const ENTRIES_PER_LINE: usize = 12;
+const ENTRIES_PER_CACHE_LINE: usize = 12;
 /// Number of 8-byte words in a line (cache line with twelve entries) of the hash table. Six words hold two unit numbers
 /// each, one holds eight tags (one byte of the content hash per entry). The last holds four tags, the distances of the
 /// entries from their home lines, and the overflow count (number of entries stored in later lines).
-const WORDS_PER_LINE: usize = 8;
+const WORDS_PER_CACHE_LINE: usize = 8;
 const FIRST_TAG_WORD: usize = 6;
 const LAST_TAG_WORD: usize = 7;
 /// Bit position, in the last word of a line of the hash table, at which the distances of the entries from their home
 /// lines begin (two bits per entry).
-const FIRST_DISTANCE_BIT: u32 = 32;
+const FIRST_PROBE_DISTANCE_BIT: u32 = 32;
 /// Largest value of the stored distance of an index entry from its home line. This value means "three lines or more".
-const MAX_STORED_DISTANCE_LINES: usize = 3;
+const MAX_STORED_PROBE_DISTANCE_LINES: usize = 3;
 /// An overflow count of 1, shifted to the bits of the count in the last word of a line of the hash table. The count is
 /// the number of entries stored in a later line because this one was full.
 const OVERFLOW_COUNT_ONE: u64 = 1 << 56;
@@ -43,7 +43,7 @@ const FREE_SLOT_TAG: u8 = 0;
 
 /// Returns the number of lines of a hash table for `entries` entries, such that the table is at most 75 % full. A sixth
 /// of the lines have overflowed then. At 80 % a quarter have, and writes with deduplication take 5 to 8 % longer.
-fn lines_for_entries(entries: u32) -> usize {
+fn cache_lines_for_entries(entries: u32) -> usize {
     entries as usize / 9 + 2
 }
 
@@ -57,9 +57,9 @@ fn hash_tag(hash: u64) -> u8 {
 /// Compares each byte of `word` with `tag`. In the result, the lowest bit of each byte that equals `tag` is set.
 #[inline]
 fn mark_equal_bytes(word: u64, tag: u8) -> u64 {
-    const LOW_BITS: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+    const LOW_7_BITS_PER_BYTE: u64 = 0x7f7f_7f7f_7f7f_7f7f;
     let difference = word ^ (u64::from(tag) * 0x0101_0101_0101_0101);
-    !(((difference & LOW_BITS) + LOW_BITS) | difference | LOW_BITS) >> 7
+    !(((difference & LOW_7_BITS_PER_BYTE) + LOW_7_BITS_PER_BYTE) | difference | LOW_7_BITS_PER_BYTE) >> 7
 }
 
 /// Iterator over slots of a line of the hash table, as a bit set of the slots still to be returned. Slots 0 to 7 are
@@ -87,7 +87,7 @@ impl Iterator for SlotSet {
 /// Returns the slots of a line of the hash table whose entries have an earlier home line, which was full.
 #[inline]
 fn overflowed_slots([_, last]: [u64; 2]) -> impl Iterator<Item = usize> {
-    let distances = last >> FIRST_DISTANCE_BIT;
+    let distances = last >> FIRST_PROBE_DISTANCE_BIT;
     let mut places = (distances | distances >> 1) & 0x0055_5555;
     std::iter::from_fn(move || Some(pop_lowest_bit(&mut places)? / 2))
 }
@@ -119,7 +119,7 @@ pub(super) struct FullSizeIndex {
 impl FullSizeIndex {
     pub(super) fn new(max_units: u32) -> Self {
         Self {
-            table_words: DenseTable::zeroed(lines_for_entries(max_units) * WORDS_PER_LINE),
+            table_words: DenseTable::zeroed(cache_lines_for_entries(max_units) * WORDS_PER_CACHE_LINE),
             entry_count: 0,
             max_units,
         }
@@ -135,40 +135,40 @@ impl FullSizeIndex {
     }
 
     #[inline]
-    fn line_count(&self) -> usize {
-        self.table_words.len() / WORDS_PER_LINE
+    fn cache_line_count(&self) -> usize {
+        self.table_words.len() / WORDS_PER_CACHE_LINE
     }
 
     #[inline]
     fn home_line(&self, hash: u64) -> usize {
-        (((hash >> 32) * self.line_count() as u64) >> 32) as usize
+        (((hash >> 32) * self.cache_line_count() as u64) >> 32) as usize
     }
 
     #[inline]
     fn line_after(&self, line: usize) -> usize {
-        if line + 1 == self.line_count() { 0 } else { line + 1 }
+        if line + 1 == self.cache_line_count() { 0 } else { line + 1 }
     }
 
     #[inline]
     fn tag_words(&self, line: usize) -> [u64; 2] {
-        [FIRST_TAG_WORD, LAST_TAG_WORD].map(|word| self.table_words.get(line * WORDS_PER_LINE + word))
+        [FIRST_TAG_WORD, LAST_TAG_WORD].map(|word| self.table_words.get(line * WORDS_PER_CACHE_LINE + word))
     }
 
     #[inline]
     fn unit_at(&self, EntryPosition { line, slot: place }: EntryPosition) -> Unit {
-        Unit((self.table_words.get(line * WORDS_PER_LINE + place / 2) >> (place % 2 * 32)) as u32)
+        Unit((self.table_words.get(line * WORDS_PER_CACHE_LINE + place / 2) >> (place % 2 * 32)) as u32)
     }
 
     #[inline]
     fn set_unit(&mut self, EntryPosition { line, slot: place }: EntryPosition, unit: Unit) {
-        let (at, shift) = (line * WORDS_PER_LINE + place / 2, place % 2 * 32);
+        let (at, shift) = (line * WORDS_PER_CACHE_LINE + place / 2, place % 2 * 32);
         let others = self.table_words.get(at) & !(u64::from(u32::MAX) << shift);
         self.table_words.set(at, others | u64::from(unit.0) << shift);
     }
 
     #[inline]
     fn set_tag(&mut self, EntryPosition { line, slot: place }: EntryPosition, tag: u8) {
-        let (at, shift) = (line * WORDS_PER_LINE + FIRST_TAG_WORD + place / 8, place % 8 * 8);
+        let (at, shift) = (line * WORDS_PER_CACHE_LINE + FIRST_TAG_WORD + place / 8, place % 8 * 8);
         let others = self.table_words.get(at) & !(u64::from(u8::MAX) << shift);
         self.table_words.set(at, others | u64::from(tag) << shift);
     }
@@ -179,16 +179,17 @@ impl FullSizeIndex {
 
     /// Returns the stored distance of an index entry from its home line of the hash table, in lines. 3 means three
     /// lines or more.
-    fn stored_distance_lines(&self, EntryPosition { line, slot: place }: EntryPosition) -> usize {
-        (self.tag_words(line)[1] >> (FIRST_DISTANCE_BIT as usize + 2 * place)) as usize
-            & MAX_STORED_DISTANCE_LINES
+    fn stored_probe_distance_lines(&self, EntryPosition { line, slot: place }: EntryPosition) -> usize {
+        (self.tag_words(line)[1] >> (FIRST_PROBE_DISTANCE_BIT as usize + 2 * place)) as usize
+            & MAX_STORED_PROBE_DISTANCE_LINES
     }
 
     #[inline]
-    fn set_distance(&mut self, EntryPosition { line, slot: place }: EntryPosition, distance: usize) {
-        let (at, shift) = (line * WORDS_PER_LINE + LAST_TAG_WORD, FIRST_DISTANCE_BIT as usize + 2 * place);
-        let others = self.table_words.get(at) & !((MAX_STORED_DISTANCE_LINES as u64) << shift);
-        self.table_words.set(at, others | (distance.min(MAX_STORED_DISTANCE_LINES) as u64) << shift);
+    fn set_probe_distance(&mut self, EntryPosition { line, slot: place }: EntryPosition, distance: usize) {
+        let (at, shift) =
+            (line * WORDS_PER_CACHE_LINE + LAST_TAG_WORD, FIRST_PROBE_DISTANCE_BIT as usize + 2 * place);
+        let others = self.table_words.get(at) & !((MAX_STORED_PROBE_DISTANCE_LINES as u64) << shift);
+        self.table_words.set(at, others | (distance.min(MAX_STORED_PROBE_DISTANCE_LINES) as u64) << shift);
     }
 
     /// Stores a content-index entry in the free slot `spot` of the hash table, with its distance from its home line in
@@ -198,14 +199,14 @@ impl FullSizeIndex {
         self.set_tag(spot, tag);
         self.set_unit(spot, unit);
         if distance > 0 {
-            self.set_distance(spot, distance);
+            self.set_probe_distance(spot, distance);
         }
     }
 
     #[inline]
     fn free_slot(&mut self, spot: EntryPosition) {
         self.set_tag(spot, FREE_SLOT_TAG);
-        self.set_distance(spot, 0);
+        self.set_probe_distance(spot, 0);
     }
 
     /// Adds `passed` to the overflow counts of the lines of the hash table from `first` up to but not including `end`.
@@ -215,7 +216,7 @@ impl FullSizeIndex {
     fn add_to_overflow_counts(&mut self, first: usize, end: usize, passed: u64) {
         let mut line = first;
         while line != end {
-            let at = line * WORDS_PER_LINE + LAST_TAG_WORD;
+            let at = line * WORDS_PER_CACHE_LINE + LAST_TAG_WORD;
             self.table_words.set(at, self.table_words.get(at).wrapping_add(passed));
             line = self.line_after(line);
         }
@@ -251,7 +252,9 @@ impl FullSizeIndex {
     /// overlap ([`crate::tables::prefetch`]).
     pub(super) fn prefetch_buckets(&self, hashes: impl Iterator<Item = u64>) {
         pull_into_cache(
-            hashes.map(|hash| self.table_words.get(self.home_line(hash) * WORDS_PER_LINE + LAST_TAG_WORD)),
+            hashes.map(|hash| {
+                self.table_words.get(self.home_line(hash) * WORDS_PER_CACHE_LINE + LAST_TAG_WORD)
+            }),
         );
     }
 
@@ -323,12 +326,12 @@ impl FullSizeIndex {
         loop {
             for place in overflowed_slots(self.tag_words(at)) {
                 let spot = EntryPosition { line: at, slot: place };
-                if let Some(distance) = self.true_distance_lines(spot, &hash_of).checked_sub(away) {
+                if let Some(distance) = self.true_probe_distance_lines(spot, &hash_of).checked_sub(away) {
                     return (spot, distance);
                 }
             }
             assert!(
-                away < self.line_count(),
+                away < self.cache_line_count(),
                 "line {line} counts an overflowed entry, but no later line holds one"
             );
             (at, away) = (self.line_after(at), away + 1);
@@ -338,9 +341,9 @@ impl FullSizeIndex {
     /// Returns the distance of an index entry from its home line of the hash table, in lines. If the stored distance
     /// has its largest value, computes the true distance from the hash of the content.
     #[inline]
-    fn true_distance_lines(&self, spot: EntryPosition, hash_of: impl Fn(Unit) -> u64) -> usize {
-        match self.stored_distance_lines(spot) {
-            MAX_STORED_DISTANCE_LINES => {
+    fn true_probe_distance_lines(&self, spot: EntryPosition, hash_of: impl Fn(Unit) -> u64) -> usize {
+        match self.stored_probe_distance_lines(spot) {
+            MAX_STORED_PROBE_DISTANCE_LINES => {
                 self.lines_between(self.home_line(hash_of(self.unit_at(spot))), spot.line)
             }
             distance => distance,
@@ -348,7 +351,7 @@ impl FullSizeIndex {
     }
 
     fn lines_between(&self, first: usize, last: usize) -> usize {
-        if first <= last { last - first } else { last + self.line_count() - first }
+        if first <= last { last - first } else { last + self.cache_line_count() - first }
     }
 
     /// Changes the content-index entry with this hash from unit `from` to unit `to` (pages or members of compressed
@@ -362,8 +365,9 @@ impl FullSizeIndex {
 
     /// Returns the units (pages and members of compressed chunks) of all content-index entries.
     pub(super) fn indexed_units(&self) -> impl Iterator<Item = Unit> + '_ {
-        let spots = (0..self.line_count())
-            .flat_map(|line| (0..ENTRIES_PER_LINE).map(move |place| EntryPosition { line, slot: place }));
+        let spots = (0..self.cache_line_count()).flat_map(|line| {
+            (0..ENTRIES_PER_CACHE_LINE).map(move |place| EntryPosition { line, slot: place })
+        });
         spots.filter(|spot| self.tag_at(*spot) != FREE_SLOT_TAG).map(|spot| self.unit_at(spot))
     }
 }
@@ -384,7 +388,8 @@ mod tests {
         }
         while let Some(gone) = (!hashes.is_empty()).then(|| hashes.swap_remove(hashes.len() / 3)) {
             index.remove(gone, unit(gone), |unit| unit.0.into());
-            let behind = |line: usize| hashes.len().saturating_sub(ENTRIES_PER_LINE * (line + 1)) as u64;
+            let behind =
+                |line: usize| hashes.len().saturating_sub(ENTRIES_PER_CACHE_LINE * (line + 1)) as u64;
             assert!(
                 (0..5).all(|line| index.tag_words(line)[1] / OVERFLOW_COUNT_ONE == behind(line)),
                 "{} are left",
@@ -395,7 +400,7 @@ mod tests {
         }
         assert!(
             (0..index.table_words.len())
-                .all(|at| at % WORDS_PER_LINE < FIRST_TAG_WORD || index.table_words.get(at) == 0)
+                .all(|at| at % WORDS_PER_CACHE_LINE < FIRST_TAG_WORD || index.table_words.get(at) == 0)
         );
         assert_eq!(index.len(), 0);
     }
@@ -406,14 +411,14 @@ mod tests {
         let mut index = FullSizeIndex::new(9000);
         let unit = |hash: u64| Unit(hash as u32);
         (1..=600).for_each(|hash| index.insert(hash, unit(hash), |other| other == unit(hash)));
-        let most = ENTRIES_PER_LINE as u64 + MAX_OVERFLOW_COUNT;
+        let most = ENTRIES_PER_CACHE_LINE as u64 + MAX_OVERFLOW_COUNT;
         assert_eq!(u64::from(index.len()), most);
         let is_known = |hash: u64| index.peek(hash, |other| other == unit(hash)).is_some();
         assert!((1..=600).all(|hash| is_known(hash) == (hash <= most)));
         (1..=600).for_each(|hash| index.remove(hash, unit(hash), |unit| unit.0.into()));
         assert!(
             (0..index.table_words.len())
-                .all(|at| at % WORDS_PER_LINE < FIRST_TAG_WORD || index.table_words.get(at) == 0)
+                .all(|at| at % WORDS_PER_CACHE_LINE < FIRST_TAG_WORD || index.table_words.get(at) == 0)
         );
     }
 

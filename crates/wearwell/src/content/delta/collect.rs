@@ -35,13 +35,13 @@ impl<N: Nand> Ftl<N> {
         let mut merged = Vec::new();
         for &ppn in pages.iter() {
             // A page that other logical pages share is still needed, and is copied.
-            let lpn = self.referrer(ppn);
+            let lpn = self.lpn_mapped_to_page(ppn);
             let is_shared = self
                 .sharing
                 .as_ref()
                 .is_some_and(|sharing| sharing.reference_counts.referrers_beyond_first(ppn.into()) > 0);
-            if !is_shared && self.delta.as_ref().is_some_and(|stage| stage.wants_merge(lpn)) {
-                self.rewrite_merged(lpn, ppn.into(), stream, pool, None, cause)?;
+            if !is_shared && self.delta.as_ref().is_some_and(|stage| stage.should_merge_delta(lpn)) {
+                self.rewrite_merged_page(lpn, ppn.into(), stream, pool, None, cause)?;
                 self.delta.as_mut().expect("asked above").statistics.gc_merges += 1;
                 merged.push(ppn);
             }
@@ -95,7 +95,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Returns the logical pages whose current delta is in the flash page `ppn`.
-    fn current_deltas_in(&self, ppn: Ppn) -> Vec<Lpn> {
+    fn lpns_of_current_deltas_in(&self, ppn: Ppn) -> Vec<Lpn> {
         let stage = self.delta.as_ref().expect("only the delta stage has such pages");
         let is_current =
             |lpn: &Lpn| stage.delta_locations.get(lpn).is_some_and(|place| place.flash_page == Some(ppn));
@@ -105,7 +105,7 @@ impl<N: Nand> Ftl<N> {
     /// Replaces the unreadable flash page of deltas `ppn` by a page that is marked as lost and lists the logical pages
     /// of its current deltas. Programs one page.
     fn replace_unreadable_delta_page(&mut self, ppn: Ppn, pool: u32, cause: Cause) -> Result<()> {
-        let lpns = self.current_deltas_in(ppn);
+        let lpns = self.lpns_of_current_deltas_in(ppn);
         let (spare, count) = (self.delta_owners_for_spare(&lpns), lpns.len() as u32);
         let fingerprint = Fingerprint::default();
         let to = self.store.append_lost_page(Stream::Delta, pool, count, &spare, fingerprint, cause)?;
@@ -146,7 +146,7 @@ impl<N: Nand> Ftl<N> {
             let payload = ranges.get(&lpn).map_or_else(Vec::new, |range| bytes[range.clone()].to_vec());
             BufferedDelta { lpn, delta_bytes: place.delta_bytes, fingerprint: place.fingerprint, payload }
         };
-        Ok(self.current_deltas_in(ppn).into_iter().map(load).collect())
+        Ok(self.lpns_of_current_deltas_in(ppn).into_iter().map(load).collect())
     }
 
     fn write_compacted_page(&mut self, packer: &mut DeltaTempBuffer, pool: u32, cause: Cause) -> Result<()> {
@@ -154,8 +154,8 @@ impl<N: Nand> Ftl<N> {
         let lpns: Vec<Lpn> = packer.open_page(0).deltas().iter().map(|delta| delta.lpn).collect();
         let ppn = self.append_deltas(pool, &lpns, page, cause)?;
         packer.take_page_deltas(0).into_iter().for_each(|delta| self.move_delta(delta.lpn, ppn));
-        self.delta.as_mut().expect("asked above").statistics.compacted_pages += 1;
-        self.charge_for_stored_deltas();
+        self.delta.as_mut().expect("asked above").statistics.compacted_delta_pages += 1;
+        self.charge_program_to_delta_encoding();
         Ok(())
     }
 }

@@ -43,7 +43,7 @@ const HEAT_ENTRY_BYTES: u64 = 22;
 struct HeatEntry {
     lpn: Lpn,
     heat: AccessCounts,
-    is_protected: bool,
+    is_in_protected_segment: bool,
 }
 
 /// Table of access counts of recently accessed logical pages, as a segmented LRU list.
@@ -114,18 +114,18 @@ impl HeatTable {
     }
 
     fn promote_entry(&mut self, slot: u32) {
-        if self.entries[slot as usize].is_protected {
+        if self.entries[slot as usize].is_in_protected_segment {
             return self.protected_segment.touch(slot);
         }
         self.probationary_segment.remove(slot);
-        self.protected_segment.push(slot);
-        self.entries[slot as usize].is_protected = true;
+        self.protected_segment.push_newest(slot);
+        self.entries[slot as usize].is_in_protected_segment = true;
         if self.protected_segment.len() > self.capacity_entries / 2
             && let Some(cold) = self.protected_segment.oldest()
         {
             self.protected_segment.remove(cold);
-            self.probationary_segment.push(cold);
-            self.entries[cold as usize].is_protected = false;
+            self.probationary_segment.push_newest(cold);
+            self.entries[cold as usize].is_in_protected_segment = false;
         }
     }
 
@@ -133,7 +133,7 @@ impl HeatTable {
         if self.slots_by_lpn.len() >= self.capacity_entries as usize {
             self.evict_entry();
         }
-        let entry = HeatEntry { lpn, heat: AccessCounts::default(), is_protected: false };
+        let entry = HeatEntry { lpn, heat: AccessCounts::default(), is_in_protected_segment: false };
         let slot = self.free_slots.pop().unwrap_or(self.entries.len() as u32);
         if slot as usize == self.entries.len() {
             self.entries.push(entry);
@@ -144,7 +144,7 @@ impl HeatTable {
         index.insert_unique(mix_bits(lpn.0 as u64), slot, |&slot| {
             mix_bits(entries[slot as usize].lpn.0 as u64)
         });
-        self.probationary_segment.push(slot);
+        self.probationary_segment.push_newest(slot);
         slot
     }
 
@@ -154,7 +154,7 @@ impl HeatTable {
             .oldest()
             .or(self.protected_segment.oldest())
             .expect("a full table has an entry");
-        if self.entries[slot as usize].is_protected {
+        if self.entries[slot as usize].is_in_protected_segment {
             self.protected_segment.remove(slot);
         } else {
             self.probationary_segment.remove(slot);

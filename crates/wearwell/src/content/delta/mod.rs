@@ -43,7 +43,7 @@ use written::FlashDeltaTable;
 
 use crate::address::{BlockId, Lpn, Ppn, Unit, is_flash_page};
 use crate::content::{SchemeKind, SchemeOutcome};
-use crate::data::{Content, Descriptor, Fingerprint, apply_delta, compute_delta, fingerprint_of};
+use crate::data::{Content, ContentDescriptor, Fingerprint, apply_delta, compute_delta, fingerprint_of};
 use crate::design::{MappingPart, Persistence};
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
@@ -60,9 +60,9 @@ pub struct DeltaDesign {
     /// Number of entries of the table of access counts, by which hot pages are found. With a mapping cache, `None`
     /// means as many as the cache has: the Delta-FTL paper keeps the counts in the entries of its cache (section
     /// 3.5.2). With a map in RAM, `None` means one entry per 16 logical pages, at least 64.
-    pub heat_entries: Option<u32>,
+    pub heat_table_entries: Option<u32>,
     /// Minimum number of host reads or host writes at which a logical page counts as read-hot or write-hot.
-    pub hot_accesses: u8,
+    pub hot_access_threshold: u8,
     /// Number of pages of the RAM buffer that are filled with deltas at the same time.
     pub temp_buffer_pages: u32,
     /// Largest share of a flash page, 0 to 1, that a delta may take on average (packing loss included); if deltas take
@@ -82,8 +82,8 @@ pub struct DeltaDesign {
 impl Default for DeltaDesign {
     fn default() -> Self {
         Self {
-            heat_entries: None,
-            hot_accesses: 2,
+            heat_table_entries: None,
+            hot_access_threshold: 2,
             temp_buffer_pages: 1,
             max_delta_ratio: 1.0,
             cold_scan_interval_writes: 1024,
@@ -97,11 +97,11 @@ impl Default for DeltaDesign {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DeltaStatistics {
     /// Number of flash pages filled with deltas that were written for the host.
-    pub committed_pages: u64,
+    pub committed_delta_pages: u64,
     /// Number of deltas in the flash pages of deltas that were written for the host.
     pub committed_deltas: u64,
     /// Number of flash pages into which garbage collection packed the deltas of its victims.
-    pub compacted_pages: u64,
+    pub compacted_delta_pages: u64,
     /// Number of merges (base and delta rewritten as one page) because the logical page became read-hot.
     pub read_hot_merges: u64,
     /// Number of merges (base and delta rewritten as one page) because the logical page became write-cold.
@@ -115,7 +115,7 @@ pub struct DeltaStatistics {
     /// or the base (stored page) could not be read.
     pub incompressible_writes: u64,
     /// Number of host reads that had to read both base page and delta from flash.
-    pub double_reads: u64,
+    pub base_and_delta_reads: u64,
 }
 
 /// Location, size and content of the current delta of a logical page.
@@ -127,7 +127,7 @@ pub(crate) struct DeltaLocation {
     fingerprint: Fingerprint,
     /// Whether the bytes of the delta exist; `false` if only its size is known. Both can occur, because a capture may
     /// keep the bytes of some pages and only describe others.
-    has_bytes: bool,
+    has_known_bytes: bool,
 }
 
 impl DeltaLocation {
@@ -141,7 +141,12 @@ impl DeltaLocation {
         let described = placeholder_fingerprint(delta);
         let otherwise = if delta.is_empty() { of_base } else { Fingerprint::default() };
         let fingerprint = described.unwrap_or(otherwise);
-        Self { flash_page: None, delta_bytes: bytes as u16, fingerprint, has_bytes: described.is_none() }
+        Self {
+            flash_page: None,
+            delta_bytes: bytes as u16,
+            fingerprint,
+            has_known_bytes: described.is_none(),
+        }
     }
 }
 
@@ -158,31 +163,31 @@ struct DeltaPage {
 #[derive(Clone, Debug)]
 pub(crate) struct DeltaState {
     design: DeltaDesign,
-    heat_entries: u32,
+    heat_table_entries: u32,
     heat: HeatTable,
     buffer: DeltaTempBuffer,
     /// RAM buffer for the deltas that are sampled while delta encoding is off; their bytes are not kept. A page of this
     /// buffer that is full is counted and discarded, not written.
     trial_buffer: DeltaTempBuffer,
     /// Whether delta encoding is on, so that host writes may become deltas.
-    pub(crate) is_on: bool,
+    pub(crate) is_delta_encoding_on: bool,
     delta_locations: HashMap<Lpn, DeltaLocation, FxBuildHasher>,
     live_delta_pages: HashMap<Ppn, DeltaPage, FxBuildHasher>,
     /// Table of the logical pages that have deltas on flash. `Some` only in designs in which such a page must not be
     /// bound (mapped to stored content).
     deltas_on_flash: Option<FlashDeltaTable>,
     /// Flash pages of deltas, oldest first. Includes pages that hold no current delta.
-    page_log: VecDeque<Ppn>,
+    delta_page_log: VecDeque<Ppn>,
     /// Moving average of the number of deltas per flash page written for the host. Its inverse is the share of a page
     /// that a delta takes.
     mean_deltas_per_page: f64,
-    averaged_pages: u64,
+    averaged_delta_pages: u64,
     /// Maximum number of flash pages of deltas before writes bypass delta encoding.
     max_delta_pages: u64,
     /// Maximum number of deltas that are packed into one flash page.
     max_deltas_per_page: usize,
     page_bytes: u32,
-    writes_until_scan: u32,
+    writes_until_cold_scan: u32,
     /// Number of eligible host writes that bypassed delta encoding since its deltas were last found to save too little.
     writes_bypassed_since_rejection: u64,
     pub(crate) statistics: DeltaStatistics,
@@ -194,48 +199,48 @@ const BASE_TAG_BYTES: usize = 4;
 /// Number of eligible host writes that bypass delta encoding, after it saved too little, before deltas are tried again
 /// for a while. Single trial deltas between bypassed writes would not show what deltas save: the next full write of a
 /// hot page makes its delta obsolete before the page of deltas is full.
-const WRITES_UNTIL_RETRY: u64 = 4096;
+const WRITES_UNTIL_DELTA_RETRY: u64 = 4096;
 /// Number of flash pages of deltas over which the moving average of deltas per page is taken. A page holds one, two or
 /// three deltas, so an average over few pages would exceed [`DeltaDesign::max_delta_ratio`] by chance.
-const MAX_AVERAGED_PAGES: u64 = 512;
+const MAX_AVERAGED_DELTA_PAGES: u64 = 512;
 /// Number of flash pages of deltas that must be written before host writes may bypass delta encoding because it saves
 /// too little: the mean over fewer pages varies by chance.
-const MIN_PAGES_TO_JUDGE_DELTAS: u64 = 64;
+const MIN_DELTA_PAGES_TO_JUDGE_SAVING: u64 = 64;
 
 /// Number of logical pages per entry of the table of access counts, for designs with the map in RAM.
-const PAGES_PER_HEAT_ENTRY: u32 = 16;
+const LOGICAL_PAGES_PER_HEAT_ENTRY: u32 = 16;
 /// Minimum number of entries of the table of access counts, for designs with the map in RAM.
-const MIN_HEAT_ENTRIES: u32 = 64;
+const MIN_HEAT_TABLE_ENTRIES: u32 = 64;
 
 /// Returns the number of entries of the table of access counts: the number that the design gives, or the default of
-/// [`DeltaDesign::heat_entries`].
-pub(crate) fn heat_entries(design: &DeltaDesign, mapping: MappingPart, logical_pages: u32) -> u32 {
-    design.heat_entries.unwrap_or(match mapping {
+/// [`DeltaDesign::heat_table_entries`].
+pub(crate) fn heat_table_capacity(design: &DeltaDesign, mapping: MappingPart, logical_pages: u32) -> u32 {
+    design.heat_table_entries.unwrap_or(match mapping {
         MappingPart::Cached(cache) | MappingPart::Journalled { cache, .. } => cache.cache_entries,
-        MappingPart::Flat => (logical_pages / PAGES_PER_HEAT_ENTRY).max(MIN_HEAT_ENTRIES),
+        MappingPart::Flat => (logical_pages / LOGICAL_PAGES_PER_HEAT_ENTRY).max(MIN_HEAT_TABLE_ENTRIES),
     })
 }
 
 impl DeltaState {
-    /// Creates the state of delta encoding of a device, with a table of `heat_entries` access counts
-    /// ([`heat_entries`]).
-    pub(crate) fn new<N: Nand>(store: &Store<N>, design: DeltaDesign, heat_entries: u32) -> Self {
+    /// Creates the state of delta encoding of a device, with a table of `heat_table_entries` access counts
+    /// ([`heat_table_capacity`]).
+    pub(crate) fn new<N: Nand>(store: &Store<N>, design: DeltaDesign, heat_table_entries: u32) -> Self {
         Self {
-            heat_entries,
-            heat: HeatTable::new(heat_entries),
+            heat_table_entries,
+            heat: HeatTable::new(heat_table_entries),
             buffer: DeltaTempBuffer::new(design.temp_buffer_pages, store.geometry().page_bytes),
             trial_buffer: DeltaTempBuffer::new(design.temp_buffer_pages, store.geometry().page_bytes),
-            is_on: true,
+            is_delta_encoding_on: true,
             delta_locations: HashMap::default(),
             live_delta_pages: HashMap::default(),
             deltas_on_flash: None,
-            page_log: VecDeque::new(),
+            delta_page_log: VecDeque::new(),
             mean_deltas_per_page: 0.0,
-            averaged_pages: 0,
+            averaged_delta_pages: 0,
             max_delta_pages: 0,
             max_deltas_per_page: usize::MAX,
             page_bytes: store.geometry().page_bytes,
-            writes_until_scan: design.cold_scan_interval_writes,
+            writes_until_cold_scan: design.cold_scan_interval_writes,
             writes_bypassed_since_rejection: 0,
             statistics: DeltaStatistics::default(),
             design,
@@ -309,16 +314,16 @@ impl DeltaState {
     }
 
     fn is_write_hot(&self, heat: AccessCounts) -> bool {
-        heat.writes >= self.design.hot_accesses
+        heat.writes >= self.design.hot_access_threshold
     }
 
     fn is_read_hot(&self, heat: AccessCounts) -> bool {
-        heat.reads >= self.design.hot_accesses
+        heat.reads >= self.design.hot_access_threshold
     }
 
     /// Whether the logical page `lpn` is in delta form and should be merged (base and delta rewritten as one page),
     /// because it became read-hot or write-cold.
-    fn wants_merge(&self, lpn: Lpn) -> bool {
+    fn should_merge_delta(&self, lpn: Lpn) -> bool {
         if !self.delta_locations.contains_key(&lpn) {
             return false;
         }
@@ -327,15 +332,15 @@ impl DeltaState {
     }
 
     /// Whether delta encoding saves enough at present and has space for another flash page of deltas. If it saves too
-    /// little, counts a bypassed write; after [`WRITES_UNTIL_RETRY`] of them, the average is reset and deltas are tried
-    /// again.
+    /// little, counts a bypassed write; after [`WRITES_UNTIL_DELTA_RETRY`] of them, the average is reset and deltas are
+    /// tried again.
     fn accepts_deltas(&mut self) -> bool {
         if !self.are_deltas_small_enough() {
             self.writes_bypassed_since_rejection += 1;
-            if self.writes_bypassed_since_rejection < WRITES_UNTIL_RETRY {
+            if self.writes_bypassed_since_rejection < WRITES_UNTIL_DELTA_RETRY {
                 return false;
             }
-            (self.writes_bypassed_since_rejection, self.averaged_pages) = (0, 0);
+            (self.writes_bypassed_since_rejection, self.averaged_delta_pages) = (0, 0);
         }
         self.has_space_for_delta_page()
     }
@@ -361,7 +366,7 @@ impl DeltaState {
     /// paper's write-overhead test). The share is pages divided by deltas. A mean of `1 / deltas` over pages would be
     /// larger, because a page with one delta would weigh as much as a page with two.
     fn are_deltas_small_enough(&self) -> bool {
-        self.averaged_pages < MIN_PAGES_TO_JUDGE_DELTAS
+        self.averaged_delta_pages < MIN_DELTA_PAGES_TO_JUDGE_SAVING
             || self.mean_deltas_per_page * self.design.max_delta_ratio >= 1.0
     }
 
@@ -376,33 +381,34 @@ impl DeltaState {
     /// Counts a flash page with `deltas` deltas that was written for the host, and updates the moving average of deltas
     /// per page.
     fn count_committed_page(&mut self, deltas: usize) {
-        self.statistics.committed_pages += 1;
+        self.statistics.committed_delta_pages += 1;
         self.statistics.committed_deltas += deltas as u64;
-        self.averaged_pages = (self.averaged_pages + 1).min(MAX_AVERAGED_PAGES);
-        self.mean_deltas_per_page += (deltas as f64 - self.mean_deltas_per_page) / self.averaged_pages as f64;
+        self.averaged_delta_pages = (self.averaged_delta_pages + 1).min(MAX_AVERAGED_DELTA_PAGES);
+        self.mean_deltas_per_page +=
+            (deltas as f64 - self.mean_deltas_per_page) / self.averaged_delta_pages as f64;
     }
 
     /// Resets all access counts of logical pages by which delta encoding finds hot pages.
     pub(crate) fn clear_access_counts(&mut self) {
-        self.heat = HeatTable::new(self.heat_entries);
+        self.heat = HeatTable::new(self.heat_table_entries);
     }
 
     /// Returns the logical pages that the next scan for write-cold pages examines: those with current deltas in the
     /// oldest flash pages of the log of deltas. Every write of a logical page moves its delta to the end of the log, so
     /// these are the longest unwritten. The examined flash pages move to the end, too.
-    fn next_lpns_to_scan(&mut self) -> Vec<Lpn> {
+    fn next_cold_scan_lpns(&mut self) -> Vec<Lpn> {
         let mut oldest = Vec::new();
-        for _ in 0..self.page_log.len() {
+        for _ in 0..self.delta_page_log.len() {
             if oldest.len() >= self.design.cold_scan_entries as usize {
                 break;
             }
-            let Some(ppn) = self.page_log.pop_front() else { break };
+            let Some(ppn) = self.delta_page_log.pop_front() else { break };
             let Some(page) = self.live_delta_pages.get(&ppn) else { continue };
             let is_here = |lpn: &&Lpn| {
                 self.delta_locations.get(*lpn).is_some_and(|place| place.flash_page == Some(ppn))
             };
             oldest.extend(page.lpns.iter().filter(is_here));
-            self.page_log.push_back(ppn);
+            self.delta_page_log.push_back(ppn);
         }
         oldest
     }
@@ -411,26 +417,27 @@ impl DeltaState {
     /// with its base.
     fn decay_heat(&mut self, lpn: Lpn) -> bool {
         self.heat.halve_access_counts(lpn);
-        self.wants_merge(lpn)
+        self.should_merge_delta(lpn)
     }
 
     /// Appends the flash page of deltas `ppn` to the log of such pages. First removes the pages without current deltas
     /// from the log if they are the larger part.
-    fn append_to_page_log(&mut self, ppn: Ppn) {
-        if self.page_log.len() > 2 * self.live_delta_pages.len() + 64 {
+    fn append_to_delta_page_log(&mut self, ppn: Ppn) {
+        if self.delta_page_log.len() > 2 * self.live_delta_pages.len() + 64 {
             let (pages, mut seen) = (&self.live_delta_pages, HashSet::<Ppn, FxBuildHasher>::default());
-            self.page_log.retain(|ppn| pages.contains_key(ppn) && seen.insert(*ppn));
+            self.delta_page_log.retain(|ppn| pages.contains_key(ppn) && seen.insert(*ppn));
         }
-        self.page_log.push_back(ppn);
+        self.delta_page_log.push_back(ppn);
     }
 
     /// Returns the fingerprint of the current content of the logical page `lpn` if it has a delta; `None` if it has
     /// none. `page` holds that content; it is empty on a medium that keeps no bytes.
     ///
     /// Recovery finds no fingerprint beside a delta with bytes. Then the fingerprint is computed from `page`.
-    pub(crate) fn fingerprint(&self, lpn: Lpn, page: &[u8]) -> Option<Fingerprint> {
+    pub(crate) fn fingerprint_of_delta_content(&self, lpn: Lpn, page: &[u8]) -> Option<Fingerprint> {
         let place = self.delta_locations.get(&lpn)?;
-        let is_unknown = place.has_bytes && place.fingerprint == Fingerprint::default() && !page.is_empty();
+        let is_unknown =
+            place.has_known_bytes && place.fingerprint == Fingerprint::default() && !page.is_empty();
         Some(if is_unknown { fingerprint_of(page) } else { place.fingerprint })
     }
 
@@ -447,11 +454,11 @@ impl DeltaState {
 
     /// Whether the logical page `lpn` has a delta whose bytes exist, so that a read must combine base page and delta.
     pub(crate) fn has_delta_bytes(&self, lpn: Lpn) -> bool {
-        self.delta_locations.get(&lpn).is_some_and(|place| place.has_bytes)
+        self.delta_locations.get(&lpn).is_some_and(|place| place.has_known_bytes)
     }
 
     /// Returns the number of flash pages that hold current deltas.
-    pub(crate) fn delta_pages(&self) -> u64 {
+    pub(crate) fn live_delta_page_count(&self) -> u64 {
         self.live_delta_pages.len() as u64
     }
 
@@ -470,11 +477,22 @@ impl DeltaState {
 
     /// Resets the state of delta encoding after a power loss in which its RAM was lost. Statistics and limits are kept.
     pub(crate) fn reset_after_power_loss<N: Nand>(&mut self, store: &Store<N>) {
-        let Self { max_delta_pages: page_limit, max_deltas_per_page: most_deltas, statistics, is_on, .. } =
-            *self;
+        let Self {
+            max_delta_pages: page_limit,
+            max_deltas_per_page: most_deltas,
+            statistics,
+            is_delta_encoding_on: is_on,
+            ..
+        } = *self;
         let written = self.deltas_on_flash.as_ref().map(|_| FlashDeltaTable::default());
-        let new = Self::new(store, self.design, self.heat_entries);
-        *self = Self { is_on, deltas_on_flash: written, max_delta_pages: page_limit, statistics, ..new };
+        let new = Self::new(store, self.design, self.heat_table_entries);
+        *self = Self {
+            is_delta_encoding_on: is_on,
+            deltas_on_flash: written,
+            max_delta_pages: page_limit,
+            statistics,
+            ..new
+        };
         self.set_deltas_per_page_limit(most_deltas);
     }
 
@@ -494,7 +512,7 @@ impl DeltaState {
         let place = self.delta_locations.get_mut(&lpn).expect("a written delta is in the table");
         place.flash_page = Some(ppn);
         if !self.live_delta_pages.contains_key(&ppn) {
-            self.append_to_page_log(ppn);
+            self.append_to_delta_page_log(ppn);
         }
         let page = self.live_delta_pages.entry(ppn).or_default();
         page.lpns.push(lpn);
@@ -575,12 +593,12 @@ impl<N: Nand> Ftl<N> {
         let Some(stage) = &mut self.delta else { return Ok(false) };
         let heat = stage.heat.count_access(lpn, AccessKind::Write);
         let is_eligible = stage.is_write_hot(heat) && !stage.is_read_hot(heat);
-        if !stage.is_on {
+        if !stage.is_delta_encoding_on {
             self.sample_delta(lpn, is_eligible, content, fingerprint)?;
             return Ok(false);
         }
         let base = if is_eligible { self.base_of_delta(lpn)? } else { None };
-        let Some(base) = base.filter(|_| self.admits_delta_write()) else {
+        let Some(base) = base.filter(|_| self.may_store_write_as_delta()) else {
             self.count_scheme_outcome(SchemeKind::Delta, SchemeOutcome::NotTried);
             return Ok(false);
         };
@@ -595,7 +613,12 @@ impl<N: Nand> Ftl<N> {
         let has_bytes = matches!(content, Content::Bytes(_));
         stage.delta_locations.insert(
             lpn,
-            DeltaLocation { flash_page: None, delta_bytes: delta.delta_bytes, fingerprint, has_bytes },
+            DeltaLocation {
+                flash_page: None,
+                delta_bytes: delta.delta_bytes,
+                fingerprint,
+                has_known_bytes: has_bytes,
+            },
         );
         stage.buffer.push(at, delta);
         self.count_scheme_outcome(SchemeKind::Delta, SchemeOutcome::Served);
@@ -644,7 +667,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Whether host writes may become deltas now: delta encoding saves enough at present and has space for another
     /// flash page of deltas. If not, counts an eligible host write as stored whole.
-    fn admits_delta_write(&mut self) -> bool {
+    fn may_store_write_as_delta(&mut self) -> bool {
         let stage = self.delta.as_mut().expect("only the delta stage asks");
         let is_open = stage.accepts_deltas();
         stage.statistics.hot_writes_stored_whole += u64::from(!is_open);
@@ -662,8 +685,8 @@ impl<N: Nand> Ftl<N> {
     ) -> Result<Option<BufferedDelta>> {
         self.store.stats.controller_work.encoded_deltas += 1;
         let (bytes, payload) = match content {
-            Content::Descriptor(Descriptor { delta_bytes, .. }) => {
-                if *delta_bytes == Descriptor::UNKNOWN_SIZE {
+            Content::Descriptor(ContentDescriptor { delta_bytes, .. }) => {
+                if *delta_bytes == ContentDescriptor::UNKNOWN_SIZE {
                     return Ok(None);
                 }
                 let Some(generation) = self.read_base(base, &mut [])? else { return Ok(None) };
@@ -696,7 +719,7 @@ impl<N: Nand> Ftl<N> {
     /// the page (sequence number of its first write), 0 for a chunk member; `None` if the base cannot be read.
     fn read_base(&mut self, base: Unit, into: &mut [u8]) -> Result<Option<u64>> {
         let read = if is_flash_page(base, self.store.geometry().pages()) {
-            self.store.read(Ppn(base.0), into, Cause::Content).map(|oob| oob.generation)
+            self.store.read(Ppn(base.0), into, Cause::Content).map(|oob| oob.first_write_sequence)
         } else {
             self.read_chunk_member(base, into, Cause::Content).map(|()| 0)
         };
@@ -748,7 +771,7 @@ impl<N: Nand> Ftl<N> {
         for delta in deltas {
             stage.record_stored_delta(delta.lpn, ppn);
         }
-        self.charge_for_stored_deltas();
+        self.charge_program_to_delta_encoding();
         Ok(())
     }
 
@@ -804,14 +827,14 @@ impl<N: Nand> Ftl<N> {
         let Some(ppn) = place.flash_page else {
             let staged = stage.buffer.buffered_delta(lpn).expect("a delta without a page is staged");
             let payload = &staged.payload[..staged.payload.len().saturating_sub(tag_bytes)];
-            return if page.is_empty() || !place.has_bytes {
+            return if page.is_empty() || !place.has_known_bytes {
                 Ok(())
             } else {
                 apply_delta_to_base(page, payload, lpn)
             };
         };
-        stage.statistics.double_reads += u64::from(cause == Cause::Host);
-        if page.is_empty() || !place.has_bytes {
+        stage.statistics.base_and_delta_reads += u64::from(cause == Cause::Host);
+        if page.is_empty() || !place.has_known_bytes {
             return self.store.read(ppn, &mut [], cause).map(drop);
         }
         let mut bytes = vec![0; page.len()];
@@ -844,9 +867,9 @@ impl<N: Nand> Ftl<N> {
     /// Runs work that no host request waits for: its flash operations, including those of map and GC, are marked as
     /// deferred.
     fn run_deferred(&mut self, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
-        let deferred = self.store.flash_ops.set_deferring(true);
+        let deferred = self.store.flash_ops.set_deferring_ops(true);
         let outcome = work(self);
-        self.store.flash_ops.set_deferring(deferred);
+        self.store.flash_ops.set_deferring_ops(deferred);
         outcome
     }
 
@@ -857,12 +880,12 @@ impl<N: Nand> Ftl<N> {
         if stage.design.cold_scan_interval_writes == 0 {
             return Ok(());
         }
-        stage.writes_until_scan -= 1;
-        if stage.writes_until_scan > 0 {
+        stage.writes_until_cold_scan -= 1;
+        if stage.writes_until_cold_scan > 0 {
             return Ok(());
         }
-        stage.writes_until_scan = stage.design.cold_scan_interval_writes;
-        let oldest = stage.next_lpns_to_scan();
+        stage.writes_until_cold_scan = stage.design.cold_scan_interval_writes;
+        let oldest = stage.next_cold_scan_lpns();
         self.run_deferred(|ftl| ftl.merge_cold_pages(&oldest))
     }
 
@@ -899,7 +922,7 @@ impl<N: Nand> Ftl<N> {
             return Ok(());
         }
         let base = self.mapping.lookup(&mut self.store, lpn)?.expect("a page in delta form has a base");
-        match self.rewrite_merged(lpn, base, Stream::Host, pool, was_read, Cause::Content) {
+        match self.rewrite_merged_page(lpn, base, Stream::Host, pool, was_read, Cause::Content) {
             // A failed program used up the reserved block. The delta stays as it is.
             Err(Error::Full { .. }) => return Ok(()),
             merged => merged?,
@@ -909,14 +932,14 @@ impl<N: Nand> Ftl<N> {
             Some(_) => statistics.read_hot_merges += 1,
             None => statistics.write_cold_merges += 1,
         }
-        self.charge_for_stored_deltas();
+        self.charge_program_to_delta_encoding();
         Ok(())
     }
 
     /// Charges delta encoding with the program of one flash page (page of deltas or merged page), in the counters by
     /// which lifetime management compares content schemes. Does nothing while delta encoding is off.
-    fn charge_for_stored_deltas(&mut self) {
-        if self.delta.as_ref().is_some_and(|stage| stage.is_on) {
+    fn charge_program_to_delta_encoding(&mut self) {
+        if self.delta.as_ref().is_some_and(|stage| stage.is_delta_encoding_on) {
             self.charge_delta_pages(1);
         }
     }
@@ -924,7 +947,7 @@ impl<N: Nand> Ftl<N> {
     /// Appends the content of `lpn` (base and delta combined) as one full page in `stream`. Reads base and delta first,
     /// unless the host has just read the content (`was_read`). Updates the map as for a GC copy, without a flash
     /// operation, so that GC may call this too.
-    fn rewrite_merged(
+    fn rewrite_merged_page(
         &mut self,
         lpn: Lpn,
         base: Unit,
@@ -934,7 +957,7 @@ impl<N: Nand> Ftl<N> {
         cause: Cause,
     ) -> Result<()> {
         let has_bytes = self.delta.as_ref().is_some_and(|stage| stage.has_delta_bytes(lpn));
-        let mut page = self.blank_page();
+        let mut page = self.zero_page_bytes();
         let read = match was_read {
             Some(content) if content.len() == page.len() => {
                 page.copy_from_slice(content);
@@ -947,7 +970,7 @@ impl<N: Nand> Ftl<N> {
         let fingerprint = self
             .delta
             .as_ref()
-            .and_then(|stage| stage.fingerprint(lpn, of_bytes))
+            .and_then(|stage| stage.fingerprint_of_delta_content(lpn, of_bytes))
             .expect("the caller checked that the logical page has a fingerprint");
         let ppn = match read {
             // If base or delta cannot be read, the logical page is lost.
@@ -1004,9 +1027,9 @@ impl<N: Nand> Ftl<N> {
                     continue;
                 }
                 let base = self.store.read_spare(base, Cause::Recovery)?;
-                let tag = &base_tag_of(base.generation)[..self.base_tag_bytes()];
+                let tag = &base_tag_of(base.first_write_sequence)[..self.base_tag_bytes()];
                 let delta = if is_lost { Some(&[][..]) } else { page[range.clone()].strip_suffix(tag) };
-                let Some(delta) = delta.filter(|_| base.generation <= sequence) else { continue };
+                let Some(delta) = delta.filter(|_| base.first_write_sequence <= sequence) else { continue };
                 let of_base = if is_lost { Fingerprint::default() } else { base.fingerprint };
                 let place = DeltaLocation::from_flash(range.len(), delta, of_base);
                 let stage = self.delta.as_mut().expect("only the delta stage recovers deltas");
@@ -1019,7 +1042,7 @@ impl<N: Nand> Ftl<N> {
         }
         // Pages were found from the newest to the oldest.
         if let Some(stage) = &mut self.delta {
-            stage.page_log.make_contiguous().reverse();
+            stage.delta_page_log.make_contiguous().reverse();
         }
         Ok(())
     }

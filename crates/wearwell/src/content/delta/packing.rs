@@ -24,7 +24,7 @@ use crate::data::Fingerprint;
 /// Bytes of the field at the beginning of a flash page of deltas that holds their number.
 pub const DELTA_COUNT_BYTES: usize = 2;
 /// Bytes per delta in the header of a flash page of deltas: logical page and end of the delta.
-pub const DIRECTORY_ENTRY_BYTES: usize = 6;
+pub const DELTA_DIRECTORY_ENTRY_BYTES: usize = 6;
 
 /// Bytes of the header of the list of logical pages in the spare area of a flash page of deltas.
 const OWNER_LIST_HEADER_BYTES: usize = 4;
@@ -96,8 +96,8 @@ pub struct BufferedDelta {
 }
 
 impl BufferedDelta {
-    fn packed_bytes(&self) -> usize {
-        self.delta_bytes as usize + DIRECTORY_ENTRY_BYTES
+    fn packed_size_bytes(&self) -> usize {
+        self.delta_bytes as usize + DELTA_DIRECTORY_ENTRY_BYTES
     }
 }
 
@@ -119,13 +119,13 @@ impl OpenDeltaPage {
     }
 
     fn push(&mut self, delta: BufferedDelta) {
-        self.used_bytes += delta.packed_bytes();
+        self.used_bytes += delta.packed_size_bytes();
         self.deltas.push(delta);
     }
 
     fn remove(&mut self, lpn: Lpn) -> bool {
         let Some(at) = self.deltas.iter().position(|delta| delta.lpn == lpn) else { return false };
-        self.used_bytes -= self.deltas.remove(at).packed_bytes();
+        self.used_bytes -= self.deltas.remove(at).packed_size_bytes();
         true
     }
 
@@ -134,7 +134,7 @@ impl OpenDeltaPage {
     pub fn encode(&self, page_bytes: usize) -> Vec<u8> {
         let mut page = Vec::with_capacity(page_bytes);
         page.extend_from_slice(&(self.deltas.len() as u16).to_le_bytes());
-        let mut end = DELTA_COUNT_BYTES + DIRECTORY_ENTRY_BYTES * self.deltas.len();
+        let mut end = DELTA_COUNT_BYTES + DELTA_DIRECTORY_ENTRY_BYTES * self.deltas.len();
         for delta in &self.deltas {
             end += delta.delta_bytes as usize;
             page.extend_from_slice(&delta.lpn.0.to_le_bytes());
@@ -155,10 +155,10 @@ impl OpenDeltaPage {
 /// header is malformed.
 pub fn decode_delta_page_header(page: &[u8]) -> Option<Vec<(Lpn, Range<usize>)>> {
     let count = u16::from_le_bytes(page.get(..DELTA_COUNT_BYTES)?.try_into().ok()?) as usize;
-    let lines = page.get(DELTA_COUNT_BYTES..DELTA_COUNT_BYTES + DIRECTORY_ENTRY_BYTES * count)?;
+    let lines = page.get(DELTA_COUNT_BYTES..DELTA_COUNT_BYTES + DELTA_DIRECTORY_ENTRY_BYTES * count)?;
     let mut start = DELTA_COUNT_BYTES + lines.len();
     let mut found = Vec::with_capacity(count);
-    for line in lines.chunks_exact(DIRECTORY_ENTRY_BYTES) {
+    for line in lines.chunks_exact(DELTA_DIRECTORY_ENTRY_BYTES) {
         let lpn = Lpn(u32::from_le_bytes(line[..4].try_into().ok()?));
         let end = u16::from_le_bytes(line[4..].try_into().ok()?) as usize;
         if end < start || end > page.len() {
@@ -172,7 +172,7 @@ pub fn decode_delta_page_header(page: &[u8]) -> Option<Vec<(Lpn, Range<usize>)>>
 
 /// Maximum number of bytes at the beginning of a flash page that are filled with deltas: the header stores the end of a
 /// delta in 16 bits.
-const MAX_FILLED_PAGE_BYTES: u32 = u16::MAX as u32;
+const MAX_FILLED_BYTES_PER_PAGE: u32 = u16::MAX as u32;
 
 /// The RAM buffer of deltas (temp buffer of the Delta-FTL paper): pages that are being filled with deltas.
 #[derive(Clone, Debug)]
@@ -191,7 +191,7 @@ impl DeltaTempBuffer {
         let open_pages = vec![OpenDeltaPage::default(); pages.max(1) as usize];
         Self {
             page_bytes: page_bytes as usize,
-            fillable_bytes: page_bytes.min(MAX_FILLED_PAGE_BYTES) as usize,
+            fillable_bytes: page_bytes.min(MAX_FILLED_BYTES_PER_PAGE) as usize,
             max_deltas_per_page: usize::MAX,
             open_pages,
         }
@@ -205,14 +205,14 @@ impl DeltaTempBuffer {
 
     /// Whether a delta of `bytes` bytes, with the page header, fits in an otherwise empty flash page.
     pub fn fits_in_page(&self, bytes: usize) -> bool {
-        DELTA_COUNT_BYTES + DIRECTORY_ENTRY_BYTES + bytes <= self.fillable_bytes
+        DELTA_COUNT_BYTES + DELTA_DIRECTORY_ENTRY_BYTES + bytes <= self.fillable_bytes
     }
 
     /// Returns the index of the page of the RAM buffer into which a delta of `bytes` bytes is packed: the fullest page
     /// that has room. `None` if no page has room, so that one must be written to flash first
     /// ([`DeltaTempBuffer::fullest_page`]).
     pub fn page_with_room(&self, bytes: usize) -> Option<usize> {
-        let needed = bytes + DIRECTORY_ENTRY_BYTES;
+        let needed = bytes + DELTA_DIRECTORY_ENTRY_BYTES;
         let fits = |page: &OpenDeltaPage| {
             page.free_bytes(self.fillable_bytes) >= needed && page.deltas.len() < self.max_deltas_per_page
         };
@@ -284,7 +284,7 @@ mod tests {
         let mut expected = Vec::new();
         for lpn in (0..).map(Lpn) {
             let free =
-                buffer.open_page(0).free_bytes(buffer.page_bytes).saturating_sub(DIRECTORY_ENTRY_BYTES);
+                buffer.open_page(0).free_bytes(buffer.page_bytes).saturating_sub(DELTA_DIRECTORY_ENTRY_BYTES);
             let bytes = free.min(30_000) as u16;
             if bytes == 0 {
                 break;

@@ -19,7 +19,7 @@ impl ContentStage for DeltaEncoding {
     const IS_STATELESS: bool = false;
 
     fn energy_overhead(energy: &EnergyModel) -> f64 {
-        energy.delta_overhead()
+        energy.delta_energy_in_programs()
     }
 
     fn is_part_of(parts: &ContentParts) -> bool {
@@ -27,7 +27,7 @@ impl ContentStage for DeltaEncoding {
     }
 
     fn is_on<N: Nand>(ftl: &Ftl<N>) -> bool {
-        ftl.delta.as_ref().is_some_and(|stage| stage.is_on)
+        ftl.delta.as_ref().is_some_and(|stage| stage.is_delta_encoding_on)
     }
 
     fn write_buffered<N: Nand>(ftl: &mut Ftl<N>) -> Result<()> {
@@ -36,7 +36,7 @@ impl ContentStage for DeltaEncoding {
 
     fn set_on<N: Nand>(ftl: &mut Ftl<N>, is_on: bool) {
         if let Some(stage) = &mut ftl.delta {
-            stage.is_on = is_on;
+            stage.is_delta_encoding_on = is_on;
         }
     }
 

@@ -14,41 +14,42 @@ use crate::address::{BlockId, Lpn};
 
 /// Bytes of controller RAM per delta on flash: logical page and count in the table by logical page, logical page in the
 /// table by block.
-const RECORD_BYTES_PER_DELTA: u64 = 8;
+const RAM_BYTES_PER_FLASH_DELTA: u64 = 8;
 
 /// Table of the deltas on flash by logical page and by block. It includes obsolete deltas until their block is erased.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FlashDeltaTable {
-    delta_count_of_page: HashMap<Lpn, u32, FxBuildHasher>,
-    deltas_in_block: HashMap<BlockId, Vec<Lpn>, FxBuildHasher>,
+    flash_delta_count_by_lpn: HashMap<Lpn, u32, FxBuildHasher>,
+    delta_lpns_by_block: HashMap<BlockId, Vec<Lpn>, FxBuildHasher>,
 }
 
 impl FlashDeltaTable {
     /// Records that a flash page of `block` holds deltas of the logical pages `lpns`.
     pub(super) fn record_deltas(&mut self, block: BlockId, lpns: &[Lpn]) {
         for &lpn in lpns {
-            *self.delta_count_of_page.entry(lpn).or_default() += 1;
+            *self.flash_delta_count_by_lpn.entry(lpn).or_default() += 1;
         }
-        self.deltas_in_block.entry(block).or_default().extend_from_slice(lpns);
+        self.delta_lpns_by_block.entry(block).or_default().extend_from_slice(lpns);
     }
 
     /// Removes the records of the deltas in `block`, which was erased.
     pub(super) fn block_erased(&mut self, block: BlockId) {
-        for lpn in self.deltas_in_block.remove(&block).unwrap_or_default() {
-            let count = self.delta_count_of_page.get_mut(&lpn).expect("the delta was noted");
+        for lpn in self.delta_lpns_by_block.remove(&block).unwrap_or_default() {
+            let count = self.flash_delta_count_by_lpn.get_mut(&lpn).expect("the delta was noted");
             *count -= 1;
             if *count == 0 {
-                self.delta_count_of_page.remove(&lpn);
+                self.flash_delta_count_by_lpn.remove(&lpn);
             }
         }
     }
 
     /// Whether flash holds a delta of the logical page `lpn`, be it current or obsolete.
     pub(super) fn has_delta(&self, lpn: Lpn) -> bool {
-        self.delta_count_of_page.contains_key(&lpn)
+        self.flash_delta_count_by_lpn.contains_key(&lpn)
     }
 
     pub(super) fn ram_bytes(&self) -> u64 {
-        RECORD_BYTES_PER_DELTA * self.deltas_in_block.values().map(|lpns| lpns.len() as u64).sum::<u64>()
+        RAM_BYTES_PER_FLASH_DELTA
+            * self.delta_lpns_by_block.values().map(|lpns| lpns.len() as u64).sum::<u64>()
     }
 }

@@ -141,25 +141,25 @@ impl RecentReadCounters {
     const NO_PAGE: (Ppn, u8) = (Ppn::NONE, 0);
 
     #[inline]
-    fn index_of(&self, ppn: Ppn) -> usize {
+    fn counter_index_of(&self, ppn: Ppn) -> usize {
         ppn.index() % self.counted_pages.len()
     }
 
     #[inline]
     fn read_count(&self, ppn: Ppn) -> u8 {
-        let (page, count) = self.counted_pages[self.index_of(ppn)];
+        let (page, count) = self.counted_pages[self.counter_index_of(ppn)];
         if page == ppn { count } else { 0 }
     }
 
     #[inline]
     fn set_read_count(&mut self, ppn: Ppn, count: u8) {
-        let place = self.index_of(ppn);
+        let place = self.counter_index_of(ppn);
         self.counted_pages[place] = (ppn, count);
     }
 
     #[inline]
     fn reset(&mut self, ppn: Ppn) {
-        let place = self.index_of(ppn);
+        let place = self.counter_index_of(ppn);
         if self.counted_pages[place].0 == ppn {
             self.counted_pages[place] = Self::NO_PAGE;
         }
@@ -171,7 +171,7 @@ impl RecentReadCounters {
 pub(super) struct DenseReadCounters {
     counter_pairs: Vec<u8>,
     /// Numbers of those cache lines of read counters in which a counter may not be 0.
-    lines_with_reads: PageSet,
+    counter_lines_with_reads: PageSet,
 }
 
 impl DenseReadCounters {
@@ -180,14 +180,14 @@ impl DenseReadCounters {
         let lines = physical_pages.div_ceil(PAGES_PER_COUNTER_LINE as usize);
         Self {
             counter_pairs: vec![0; physical_pages.div_ceil(2)],
-            lines_with_reads: PageSet::new(lines as u64),
+            counter_lines_with_reads: PageSet::new(lines as u64),
         }
     }
 
     /// Returns the number of reads counted for the physical page `ppn`, 0 to [`MAX_READ_COUNT`].
     #[inline]
     fn read_count(&self, ppn: Ppn) -> u8 {
-        if !self.lines_with_reads.contains(counter_line(ppn)) {
+        if !self.counter_lines_with_reads.contains(counter_line(ppn)) {
             return 0;
         }
         self.counter_pairs[ppn.index() / 2] >> counter_shift_bits(ppn) & 0xf
@@ -198,7 +198,7 @@ impl DenseReadCounters {
     fn count_read(&mut self, ppn: Ppn) {
         if self.read_count(ppn) < MAX_READ_COUNT {
             self.counter_pairs[ppn.index() / 2] += 1 << counter_shift_bits(ppn);
-            self.lines_with_reads.insert(counter_line(ppn));
+            self.counter_lines_with_reads.insert(counter_line(ppn));
         }
     }
 
@@ -221,14 +221,14 @@ impl DenseReadCounters {
             self.counter_pairs[even as usize / 2..odd as usize / 2].fill(0);
         }
         let (whole, end) = (first.0.div_ceil(PAGES_PER_COUNTER_LINE), end / PAGES_PER_COUNTER_LINE);
-        self.lines_with_reads.remove_range(Ppn(whole), end.saturating_sub(whole));
+        self.counter_lines_with_reads.remove_range(Ppn(whole), end.saturating_sub(whole));
     }
 
     /// Whether no read of the `count` physical pages from `first` on is counted. May return `false` although none of
     /// them was read, if a page whose counter is in the same cache lines was. O(count / 8192).
     fn are_counts_zero(&self, first: Ppn, count: u32) -> bool {
         let lines = first.0 / PAGES_PER_COUNTER_LINE..(first.0 + count).div_ceil(PAGES_PER_COUNTER_LINE);
-        self.lines_with_reads.is_disjoint(Ppn(lines.start), lines.len() as u32)
+        self.counter_lines_with_reads.is_disjoint(Ppn(lines.start), lines.len() as u32)
     }
 
     /// Moves the read count of the physical page `from` to its copy `to`, and resets that of `from`.
@@ -238,7 +238,7 @@ impl DenseReadCounters {
         self.reset(to);
         if count > 0 {
             self.counter_pairs[to.index() / 2] |= count << counter_shift_bits(to);
-            self.lines_with_reads.insert(counter_line(to));
+            self.counter_lines_with_reads.insert(counter_line(to));
         }
     }
 }

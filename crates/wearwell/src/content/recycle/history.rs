@@ -34,7 +34,7 @@ use arrayvec::ArrayVec;
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
-use super::probability::MAX_VERSION_POSITION;
+use super::probability::MAX_COUNTED_NEWER_VERSIONS;
 use super::sparse::SparseTable;
 use crate::address::{Lpn, Ppn};
 use crate::tables::prefetch::{PREFETCHED_WRITES, pull_into_cache};
@@ -65,7 +65,7 @@ pub(super) struct DeadPageLists {
     /// List link of each physical page. For a valid page: the newest dead page of its logical page. For a dead page:
     /// the next newer page of the list. If a dead page has a slot in the fingerprint store: the slot number instead
     /// (`displaced_links` then holds the link).
-    links: DenseTable<u32>,
+    newer_links_or_slots: DenseTable<u32>,
     /// For each dead page, the next older dead page of the same logical page, if there is one.
     older_links: SparseTable<Ppn>,
     /// Newest dead page of each logical page whose list of dead pages does not begin at a valid page: of a trimmed
@@ -88,7 +88,7 @@ impl DeadPageLists {
     pub(super) fn new(heads: ListHeads, physical_pages: usize, logical_pages: u32) -> Self {
         Self {
             heads,
-            links: DenseTable::filled(physical_pages, END_OF_LIST),
+            newer_links_or_slots: DenseTable::filled(physical_pages, END_OF_LIST),
             older_links: SparseTable::new(physical_pages),
             heads_in_map: HashMap::default(),
             dead_page_set: PageSet::new(physical_pages as u64),
@@ -106,11 +106,11 @@ impl DeadPageLists {
 
     /// Returns the number of physical pages of the device.
     pub(super) fn physical_pages(&self) -> u32 {
-        self.links.len() as u32
+        self.newer_links_or_slots.len() as u32
     }
 
     /// Returns the number of dead (invalid, not erased) pages in the lists.
-    pub(super) fn dead_pages(&self) -> u64 {
+    pub(super) fn dead_page_count(&self) -> u64 {
         self.dead_page_count
     }
 
@@ -130,7 +130,11 @@ impl DeadPageLists {
     /// if a hash map holds the heads of lists.
     #[inline]
     pub(super) fn newest_dead(&self, valid: Ppn) -> Option<Ppn> {
-        if self.heads == ListHeads::AtValidPages { linked_page(self.links.get(valid.index())) } else { None }
+        if self.heads == ListHeads::AtValidPages {
+            linked_page(self.newer_links_or_slots.get(valid.index()))
+        } else {
+            None
+        }
     }
 
     /// Returns the newest dead page of `lpn`; `None` if it has none. `valid` is the valid page of `lpn` (`None` if it
@@ -153,7 +157,7 @@ impl DeadPageLists {
     /// just after `ppn`, or the valid page. `None` if there is neither.
     #[inline]
     pub(super) fn next_newer(&self, ppn: Ppn) -> Option<Ppn> {
-        let link = self.links.get(ppn.index());
+        let link = self.newer_links_or_slots.get(ppn.index());
         linked_page(if self.pages_in_store.contains(ppn) {
             self.displaced_links[link as usize]
         } else {
@@ -166,7 +170,7 @@ impl DeadPageLists {
     pub(super) fn prefetch_links(&self, ppns: impl Iterator<Item = Ppn> + Clone) {
         let bits = |ppn| u64::from(self.is_dead(ppn)) + u64::from(self.pages_in_store.contains(ppn));
         pull_into_cache(ppns.clone().map(bits));
-        pull_into_cache(ppns.map(|ppn| self.links.get(ppn.index()).into()));
+        pull_into_cache(ppns.map(|ppn| self.newer_links_or_slots.get(ppn.index()).into()));
     }
 
     /// Reads the heads of the lists of these logical pages, if a hash map holds the heads of all lists, so that their
@@ -192,7 +196,7 @@ impl DeadPageLists {
     /// Returns the slot of the dead page `ppn` in the fingerprint store; `None` if it has none.
     #[inline]
     pub(super) fn store_slot(&self, ppn: Ppn) -> Option<u32> {
-        self.pages_in_store.contains(ppn).then(|| self.links.get(ppn.index()))
+        self.pages_in_store.contains(ppn).then(|| self.newer_links_or_slots.get(ppn.index()))
     }
 
     /// Assigns `slot` of the fingerprint store to the dead page `ppn`. In the table of links the slot number replaces
@@ -206,7 +210,7 @@ impl DeadPageLists {
         if self.displaced_links.len() <= slot as usize {
             self.extend_displaced_links(slot);
         }
-        self.displaced_links[slot as usize] = self.links.replace(ppn.index(), slot);
+        self.displaced_links[slot as usize] = self.newer_links_or_slots.replace(ppn.index(), slot);
         self.pages_in_store.insert(ppn);
     }
 
@@ -219,8 +223,8 @@ impl DeadPageLists {
     /// the slot number had replaced.
     #[inline]
     pub(super) fn unassign_store_slot(&mut self, ppn: Ppn) {
-        let slot = self.links.get(ppn.index());
-        self.links.set(ppn.index(), self.displaced_links[slot as usize]);
+        let slot = self.newer_links_or_slots.get(ppn.index());
+        self.newer_links_or_slots.set(ppn.index(), self.displaced_links[slot as usize]);
         self.pages_in_store.remove(ppn);
     }
 
@@ -231,11 +235,11 @@ impl DeadPageLists {
     }
 
     /// Returns the position of dead page `ppn`: the number of newer dead pages of its logical page, at most
-    /// [`MAX_VERSION_POSITION`]. Takes at most 15 steps.
+    /// [`MAX_COUNTED_NEWER_VERSIONS`]. Takes at most 15 steps.
     #[inline]
     pub(super) fn version_position(&self, ppn: Ppn) -> u8 {
         let newer = std::iter::successors(self.next_newer_dead(ppn), |&ppn| self.next_newer_dead(ppn));
-        newer.take(MAX_VERSION_POSITION.into()).count() as u8
+        newer.take(MAX_COUNTED_NEWER_VERSIONS.into()).count() as u8
     }
 
     #[inline]
@@ -246,9 +250,9 @@ impl DeadPageLists {
     #[inline]
     fn set_newer_link(&mut self, ppn: Ppn, newer: u32) {
         if self.pages_in_store.contains(ppn) {
-            self.displaced_links[self.links.get(ppn.index()) as usize] = newer;
+            self.displaced_links[self.newer_links_or_slots.get(ppn.index()) as usize] = newer;
         } else {
-            self.links.set(ppn.index(), newer);
+            self.newer_links_or_slots.set(ppn.index(), newer);
         }
     }
 
@@ -259,7 +263,7 @@ impl DeadPageLists {
         if self.heads == ListHeads::InMap {
             return;
         }
-        self.links.set(ppn.index(), END_OF_LIST);
+        self.newer_links_or_slots.set(ppn.index(), END_OF_LIST);
         if !self.heads_in_map.is_empty()
             && let Some(newest) = self.heads_in_map.remove(&lpn)
         {
@@ -270,7 +274,7 @@ impl DeadPageLists {
     /// Links the valid page `valid` with `newest`, the newest dead page of its logical page.
     #[inline]
     fn link_valid_to_newest(&mut self, valid: Ppn, newest: Ppn) {
-        self.links.set(valid.index(), newest.0);
+        self.newer_links_or_slots.set(valid.index(), newest.0);
         self.set_newer_link(newest, valid.0);
     }
 
@@ -335,12 +339,13 @@ impl DeadPageLists {
             self.dead_page_set.remove(ppn),
             "page {ppn} is not dead and cannot leave the list of logical page {lpn}"
         );
-        let (newer, older) = (linked_page(self.links.get(ppn.index())), self.older_links.remove(ppn));
+        let (newer, older) =
+            (linked_page(self.newer_links_or_slots.get(ppn.index())), self.older_links.remove(ppn));
         match (newer, older) {
             (None, _) => self.remove_head_in_map(lpn, ppn, older),
             (Some(newer), _) if self.is_dead(newer) => self.link_dead_neighbours(newer, older),
             (Some(valid), Some(older)) => self.link_valid_to_newest(valid, older),
-            (Some(valid), None) => self.links.set(valid.index(), END_OF_LIST),
+            (Some(valid), None) => self.newer_links_or_slots.set(valid.index(), END_OF_LIST),
         }
         self.dead_page_count -= 1;
     }
@@ -381,7 +386,7 @@ impl DeadPageLists {
             for (&from, &to) in from.iter().zip(to) {
                 match self.newest_dead(from) {
                     Some(newest) => self.link_valid_to_newest(to, newest),
-                    None => self.links.set(to.index(), END_OF_LIST),
+                    None => self.newer_links_or_slots.set(to.index(), END_OF_LIST),
                 }
             }
         }
@@ -400,7 +405,7 @@ impl DeadPageLists {
     /// Checks every list of dead pages. `map` returns the valid page of a logical page. Returns, for each physical
     /// page, the logical page in whose list it is; or the first violation, as a sentence.
     pub(super) fn check(&self, map: impl Fn(Lpn) -> Option<Ppn>) -> Result<Vec<Option<Lpn>>, String> {
-        let mut owners = vec![None; self.links.len()];
+        let mut owners = vec![None; self.newer_links_or_slots.len()];
         let (mut listed, mut lists, mut orphaned) = (0, 0, 0);
         for lpn in (0..self.logical_pages).map(Lpn) {
             let valid = map(lpn).filter(|_| self.heads == ListHeads::AtValidPages);
@@ -416,7 +421,7 @@ impl DeadPageLists {
                 self.heads_in_map.len()
             ));
         }
-        let older = self.older_links.mark_and_value_counts();
+        let older = self.older_links.marked_page_and_value_counts();
         if older.map(|older| lists + older) != [listed; 2] {
             return Err(format!(
                 "{lists} lists have {listed} dead pages, but [marked, stored] links to an older page number {older:?}"

@@ -10,12 +10,12 @@
 //!
 //! [`Recycler`] owns no flash and does no I/O. The engine reports what happens to pages, in this order:
 //!
-//! 1. Host write of `lpn`: [`Recycler::find_dead`] *before* the current version is invalidated, so that content equal
-//!    to a valid page is not a hit. On a hit: [`Recycler::revive`]; otherwise program a page and call
+//! 1. Host write of `lpn`: [`Recycler::find_dead_page`] *before* the current version is invalidated, so that content
+//!    equal to a valid page is not a hit. On a hit: [`Recycler::revive_page`]; otherwise program a page and call
 //!    [`Recycler::page_programmed`]. Then [`Recycler::page_invalidated`] for the previous page, if there was one, with
 //!    the new one as its successor.
-//! 2. After a hit, fast loading: [`Recycler::neighbours_to_load`] of the page's former owner, one spare-area read and
-//!    one [`Recycler::offer_fast_loaded_page`] for each page returned. No page may die, be revived or be erased in
+//! 2. After a hit, fast loading: [`Recycler::neighbour_pages_to_load`] of the page's former owner, one spare-area read
+//!    and one [`Recycler::offer_fast_loaded_page`] for each page returned. No page may die, be revived or be erased in
 //!    between.
 //! 3. Trim: [`Recycler::page_invalidated`] without a successor. The page stays in its list and can be recycled.
 //! 4. Host read: [`Recycler::count_read`] for the valid page that was read.
@@ -23,8 +23,8 @@
 //!    for *every* page) before the block can be programmed again. If GC is interruptible, a dead page of the victim may
 //!    be revived between two copies and is then valid: validity must be queried per page, not once per block.
 //! 6. Power failure: [`Recycler::clear_store_after_power_loss`], then [`Recycler::reload_candidates`] and one
-//!    [`Recycler::load_after_restart`] each, then [`Recycler::forget_unloaded`].
-//! 7. After 1, 2 and 6, and whenever entries may have been evicted: [`Recycler::forget_evicted`].
+//!    [`Recycler::load_dead_page_after_restart`] each, then [`Recycler::forget_unloaded_pages`].
+//! 7. After 1, 2 and 6, and whenever entries may have been evicted: [`Recycler::forget_evicted_pages`].
 //!
 //! Only the engine knows the valid page of a logical page, so it passes that page (or a look-up) where only the logical
 //! page is given. The owner of a dead or valid page is [`Recycler::owner`]: the spare area alone is wrong for recycled
@@ -59,7 +59,7 @@ use accesses::ReadCounts;
 use arrayvec::ArrayVec;
 use history::{DeadPageLists, ListHeads, MAX_LINKED_PAGES};
 use owners::OwnerTable;
-pub use probability::{MAX_VERSION_POSITION, ProbabilityTable};
+pub use probability::{MAX_COUNTED_NEWER_VERSIONS, ProbabilityTable};
 pub(crate) use stage::{RecycleState, Recycling};
 use store::{AdmissionOutcome, DeadPageCandidate, FingerprintStore};
 
@@ -119,10 +119,10 @@ pub struct RecycleOptions {
     pub policy: StorePolicy,
     /// Relative growth of a page's popularity per read (alpha of the LX-SSD paper, where it is 0.10 to 0.15). A dead
     /// page with a larger popularity has a larger recycle probability.
-    pub alpha: f64,
+    pub popularity_growth_alpha: f64,
     /// Relative decay of a dead page's recycle probability per newer dead version of its logical page (beta of the
     /// LX-SSD paper, where it is 0.15 to 0.20).
-    pub beta: f64,
+    pub probability_decay_beta: f64,
     /// Whether recycling computes, at every hit, the rank of the entry in the fingerprint store (index of dead pages):
     /// the number of comparisons that a scan would make. Costs some hundred additions per hit.
     pub count_comparisons: bool,
@@ -131,7 +131,7 @@ pub struct RecycleOptions {
     /// programmed instead, which refreshes the content. `None` means that age does not matter, as in the LX-SSD paper.
     pub refresh_age_programs: Option<u64>,
     /// Which dead pages the history covers: all, or those in the fingerprint store.
-    pub history: HistoryScope,
+    pub history_scope: HistoryScope,
 }
 
 impl Default for RecycleOptions {
@@ -139,11 +139,11 @@ impl Default for RecycleOptions {
         Self {
             capacity_entries: Some(DEFAULT_STORE_ENTRIES),
             policy: StorePolicy::default(),
-            alpha: 0.10,
-            beta: 0.15,
+            popularity_growth_alpha: 0.10,
+            probability_decay_beta: 0.15,
             count_comparisons: true,
             refresh_age_programs: None,
-            history: HistoryScope::default(),
+            history_scope: HistoryScope::default(),
         }
     }
 }
@@ -167,11 +167,11 @@ impl RecycleOptions {
     /// # Errors
     /// [`RecycleError`] with the option that is out of range.
     pub fn checked(self) -> Result<Self, RecycleError> {
-        if !(0.10..=0.15).contains(&self.alpha) {
-            return Err(RecycleError::Alpha(self.alpha));
+        if !(0.10..=0.15).contains(&self.popularity_growth_alpha) {
+            return Err(RecycleError::Alpha(self.popularity_growth_alpha));
         }
-        if !(0.15..=0.20).contains(&self.beta) {
-            return Err(RecycleError::Beta(self.beta));
+        if !(0.15..=0.20).contains(&self.probability_decay_beta) {
+            return Err(RecycleError::Beta(self.probability_decay_beta));
         }
         Ok(self)
     }
@@ -201,7 +201,7 @@ pub struct RecycleStatistics {
     pub duplicate_contents: u64,
     /// Number of entries of the fingerprint store (index of dead pages) that fast loading moved to the best rank: after
     /// a hit, the newest dead pages of neighbouring logical pages. This needs no flash read.
-    pub raised_by_fast_loading: u64,
+    pub entries_raised_by_fast_loading: u64,
     /// Number of dead pages that fast loading offered to the fingerprint store: after a hit, newest dead pages of
     /// neighbouring logical pages that were not in the store. Each costs one spare-area read.
     pub fast_loaded_pages: u64,
@@ -271,18 +271,21 @@ impl Recycler {
         let pages = physical_pages as usize;
         Self {
             history: DeadPageLists::new(ListHeads::AtValidPages, pages, logical_pages),
-            read_counts: match options.history {
+            read_counts: match options.history_scope {
                 HistoryScope::AllPages => ReadCounts::for_all_pages(pages),
                 HistoryScope::Store => {
                     ReadCounts::for_recent_pages(options.capacity_entries.map_or(pages, |n| n as usize))
                 }
             },
-            probability: ProbabilityTable::new(options.alpha, options.beta),
+            probability: ProbabilityTable::new(
+                options.popularity_growth_alpha,
+                options.probability_decay_beta,
+            ),
             store: FingerprintStore::new(options.capacity_entries),
             owners: OwnerTable::new(pages),
             unhashed_pages: PageSet::new(physical_pages),
             policy: options.policy,
-            history_scope: options.history,
+            history_scope: options.history_scope,
             evicted_pages: Vec::new(),
             count_comparisons: options.count_comparisons,
             statistics: RecycleStatistics::default(),
@@ -303,7 +306,7 @@ impl Recycler {
     /// Returns the dead page with this content that the fingerprint store has; `None` if it has none. Changes only the
     /// statistics.
     #[inline]
-    pub fn find_dead(&mut self, fingerprint: Fingerprint) -> Option<Ppn> {
+    pub fn find_dead_page(&mut self, fingerprint: Fingerprint) -> Option<Ppn> {
         let Some(slot) = self.store.find_slot(fingerprint) else {
             self.statistics.misses += 1;
             self.statistics.comparisons_on_misses += self.store.len() as u64;
@@ -316,8 +319,8 @@ impl Recycler {
         Some(self.store.page_in_slot(slot).ppn)
     }
 
-    /// Returns the dead page with this content that the fingerprint store has, as [`Recycler::find_dead`], but does not
-    /// count the look-up in the statistics.
+    /// Returns the dead page with this content that the fingerprint store has, as [`Recycler::find_dead_page`], but
+    /// does not count the look-up in the statistics.
     pub fn peek_dead_page(&self, fingerprint: Fingerprint) -> Option<Ppn> {
         self.store.find_slot(fingerprint).map(|slot| self.store.page_in_slot(slot).ppn)
     }
@@ -338,26 +341,26 @@ impl Recycler {
         let newest: ArrayVec<Ppn, PREFETCHED_WRITES> =
             ppns.iter().filter_map(|&ppn| self.history.newest_dead(ppn)).collect();
         self.history.prefetch_links(newest.iter().copied());
-        let slots = self.slots_of(&newest);
+        let slots = self.store_slots_of(&newest);
         self.history.prefetch_displaced_links(&slots);
-        self.store.prefetch_order_positions(&slots);
-        self.store.prefetch_find(contents);
+        self.store.prefetch_eviction_order_positions(&slots);
+        self.store.prefetch_content_lookups(contents);
         self.store.prefetch_evictions(&self.history, ppns.len());
     }
 
-    fn slots_of(&self, dead: &[Ppn]) -> ArrayVec<u32, PREFETCHED_WRITES> {
+    fn store_slots_of(&self, dead: &[Ppn]) -> ArrayVec<u32, PREFETCHED_WRITES> {
         dead.iter().filter_map(|&ppn| self.history.store_slot(ppn)).collect()
     }
 
     /// Reads the entries of the fingerprint store (index of dead pages) that look-ups of these contents will need, so
     /// that their cache misses overlap ([`crate::tables::prefetch`]).
     pub(crate) fn prefetch_find(&self, contents: &[Fingerprint]) {
-        self.store.prefetch_find(contents);
+        self.store.prefetch_content_lookups(contents);
     }
 
     /// Makes the dead page `ppn` the valid page of `lpn`. Removes it from the fingerprint store and from the list of
     /// dead pages of `former_owner`. The page's read count is kept.
-    pub fn revive(&mut self, ppn: Ppn, former_owner: Lpn, lpn: Lpn) {
+    pub fn revive_page(&mut self, ppn: Ppn, former_owner: Lpn, lpn: Lpn) {
         self.remove_dead_page(former_owner, ppn);
         self.history.set_valid_page(lpn, ppn);
         if lpn != former_owner {
@@ -365,9 +368,9 @@ impl Recycler {
         }
     }
 
-    /// Revives the dead page `ppn`, as [`Recycler::revive`], on a device that has a reverse map. Stores no owner,
+    /// Revives the dead page `ppn`, as [`Recycler::revive_page`], on a device that has a reverse map. Stores no owner,
     /// because the reverse map records which logical pages are mapped to `ppn`.
-    pub(crate) fn revive_without_owner(&mut self, ppn: Ppn, former_owner: Lpn) {
+    pub(crate) fn revive_page_without_owner(&mut self, ppn: Ppn, former_owner: Lpn) {
         self.remove_dead_page(former_owner, ppn);
         self.owners.remove_owner(ppn);
     }
@@ -430,7 +433,7 @@ impl Recycler {
         }
         let candidate = DeadPageCandidate { ppn, fingerprint, read_count: self.read_counts.read_count(ppn) };
         let refuses = self.store.find_slot(fingerprint).is_none()
-            && !self.store.has_room_at_level(self.level_in_store(candidate, 0));
+            && !self.store.accepts_probability_level(self.level_in_store(candidate, 0));
         self.statistics.refused_pages += u64::from(refuses);
         refuses
     }
@@ -475,7 +478,7 @@ impl Recycler {
     /// With [`HistoryScope::Store`], removes from the history the dead pages that left the fingerprint store since the
     /// last call. `spare_owner` returns the owner in the spare area of a page.
     #[inline]
-    pub fn forget_evicted(&mut self, spare_owner: impl Fn(Ppn) -> Lpn) {
+    pub fn forget_evicted_pages(&mut self, spare_owner: impl Fn(Ppn) -> Lpn) {
         while let Some(ppn) = self.evicted_pages.pop() {
             self.remove_dead_page(self.owner(ppn, spare_owner(ppn)), ppn);
             self.owners.remove_owner(ppn);
@@ -484,9 +487,9 @@ impl Recycler {
 
     /// With [`HistoryScope::Store`], removes from the history the dead pages that were not loaded into the fingerprint
     /// store after a restart. Scans all pages. `spare_owner` returns the owner in the spare area of a page.
-    pub fn forget_unloaded(&mut self, spare_owner: impl Fn(Ppn) -> Lpn) {
-        self.collect_evicted();
-        self.forget_evicted(spare_owner);
+    pub fn forget_unloaded_pages(&mut self, spare_owner: impl Fn(Ppn) -> Lpn) {
+        self.note_all_evicted_pages();
+        self.forget_evicted_pages(spare_owner);
     }
 
     /// With [`HistoryScope::Store`], records that the dead page `ppn` must be removed from the history if it has no
@@ -500,7 +503,7 @@ impl Recycler {
 
     /// With [`HistoryScope::Store`], records that all dead pages without a slot in the fingerprint store must be
     /// removed from the history, as [`Recycler::note_if_evicted`] does for one.
-    fn collect_evicted(&mut self) {
+    fn note_all_evicted_pages(&mut self) {
         if self.history_scope == HistoryScope::Store {
             self.evicted_pages =
                 self.history.all_dead_pages().filter(|&ppn| self.history.store_slot(ppn).is_none()).collect();
@@ -512,7 +515,7 @@ impl Recycler {
     fn drop_store_entry(&mut self, ppn: Ppn) {
         let Some(slot) = self.history.store_slot(ppn) else { return };
         self.statistics.expired_entries += 1;
-        let heir = self.store.remove(&mut self.history, slot);
+        let heir = self.store.remove_dead_page(&mut self.history, slot);
         self.promote_duplicate(heir);
         self.note_if_evicted(ppn);
     }
@@ -570,7 +573,7 @@ impl Recycler {
             from.iter().zip(to).for_each(|(&from, &to)| self.copy_unhashed_mark(from, to));
         }
         self.history.relocate_heads(from, to);
-        self.owners.remove_moved_owners(first, pages, from);
+        self.owners.remove_owners_of_moved_pages(first, pages, from);
     }
 
     /// Removes the physical page `ppn`, which is erased, from all recycling state. The engine calls this for every page
@@ -608,13 +611,13 @@ impl Recycler {
     /// ([`crate::tables::prefetch`]).
     fn prefetch_removals(&self, dead: &[Ppn]) {
         self.history.prefetch_links(dead.iter().copied());
-        let slots = self.slots_of(dead);
+        let slots = self.store_slots_of(dead);
         self.history.prefetch_displaced_links(&slots);
         let newer: ArrayVec<Ppn, PREFETCHED_WRITES> =
             dead.iter().filter_map(|&ppn| self.history.next_newer(ppn)).collect();
         self.history.prefetch_links(newer.iter().copied());
-        self.store.prefetch_order_positions(&slots);
-        self.store.prefetch_contents(&slots);
+        self.store.prefetch_eviction_order_positions(&slots);
+        self.store.prefetch_index_entries_of_slots(&slots);
     }
 
     /// Returns the logical page that owns the physical page `ppn`, dead or valid. `spare_owner` is the owner that the
@@ -631,7 +634,12 @@ impl Recycler {
     ///
     /// `map` returns the valid page of a logical page. Does nothing unless the policy is
     /// [`StorePolicy::ProbabilityFastLoading`], which sets `window`.
-    pub fn neighbours_to_load(&mut self, owner: Lpn, map: impl Fn(Lpn) -> Option<Ppn>, out: &mut Vec<Ppn>) {
+    pub fn neighbour_pages_to_load(
+        &mut self,
+        owner: Lpn,
+        map: impl Fn(Lpn) -> Option<Ppn>,
+        out: &mut Vec<Ppn>,
+    ) {
         let StorePolicy::ProbabilityFastLoading { window } = self.policy else { return };
         if self.store.capacity() == Some(0) {
             return;
@@ -645,8 +653,8 @@ impl Recycler {
         }
     }
 
-    /// Offers a dead page returned by [`Recycler::neighbours_to_load`] to the fingerprint store, with the fingerprint
-    /// from its spare area, as if it had been read 15 times.
+    /// Offers a dead page returned by [`Recycler::neighbour_pages_to_load`] to the fingerprint store, with the
+    /// fingerprint from its spare area, as if it had been read 15 times.
     pub fn offer_fast_loaded_page(&mut self, ppn: Ppn, fingerprint: Fingerprint) {
         assert!(
             self.history.is_dead(ppn),
@@ -665,19 +673,19 @@ impl Recycler {
     /// probability of an entry of the fingerprint store follows from its level. For other dead pages it takes up to 15
     /// steps along the list of dead pages.
     pub fn recycle_probability(&self, ppn: Ppn) -> f64 {
-        if let Some(level) = self.entry_level(ppn) {
-            return self.probability.probability_at_level(level);
+        if let Some(level) = self.store_entry_level(ppn) {
+            return self.probability.recycle_probability_at_level(level);
         }
         let accesses = self.effective_read_count(ppn);
         if accesses == 0 || !self.history.is_dead(ppn) {
             return 0.0;
         }
-        self.probability.page_probability(accesses, self.history.version_position(ppn))
+        self.probability.recycle_probability(accesses, self.history.version_position(ppn))
     }
 
     /// Returns the probability level of the page `ppn` if it is an entry of the fingerprint store. `None` for other
     /// pages, and under the LRU policy, whose levels do not depend on probability.
-    fn entry_level(&self, ppn: Ppn) -> Option<u8> {
+    fn store_entry_level(&self, ppn: Ppn) -> Option<u8> {
         let slot = self.history.store_slot(ppn).filter(|_| self.policy != StorePolicy::Lru)?;
         self.store.probability_level(slot)
     }
@@ -688,7 +696,7 @@ impl Recycler {
     /// The weight is never greater than the number of dead pages. So an engine that visits blocks in descending order
     /// of dead pages may stop at the first block whose number does not exceed the best weight so far: no later block
     /// can have a larger weight.
-    pub fn victim_weight(&self, dead: impl Iterator<Item = Ppn>) -> f64 {
+    pub fn recycling_victim_weight(&self, dead: impl Iterator<Item = Ppn>) -> f64 {
         dead.map(|ppn| 1.0 - self.recycle_probability(ppn)).sum()
     }
 
@@ -716,7 +724,7 @@ impl Recycler {
 
     /// Returns the dead pages to load into the fingerprint store after a restart: as many of the most probable ones as
     /// the store can hold, the least probable first. The engine reads the spare area of each and calls
-    /// [`Recycler::load_after_restart`]. Walks the history of every dead page.
+    /// [`Recycler::load_dead_page_after_restart`]. Walks the history of every dead page.
     pub fn reload_candidates(&self) -> Vec<Ppn> {
         let mut dead: Vec<(u8, Ppn)> = self
             .history
@@ -729,7 +737,7 @@ impl Recycler {
     }
 
     /// Offers the dead page `ppn` to the fingerprint store after a restart, with the fingerprint from its spare area.
-    pub fn load_after_restart(&mut self, ppn: Ppn, fingerprint: Fingerprint) {
+    pub fn load_dead_page_after_restart(&mut self, ppn: Ppn, fingerprint: Fingerprint) {
         assert!(
             self.history.is_dead(ppn),
             "page {ppn} is loaded into the fingerprint store, but is not dead"
@@ -751,7 +759,7 @@ impl Recycler {
         store.set_capacity_and_levels(history, capacity_entries, |history, page| {
             level_under_policy(policy, probability, page.read_count, history.version_position(page.ppn))
         });
-        self.collect_evicted();
+        self.note_all_evicted_pages();
     }
 
     /// Returns the current policy of the fingerprint store (index of dead pages).
@@ -776,8 +784,8 @@ impl Recycler {
     }
 
     /// Returns the number of dead (invalid, not erased) pages in the history.
-    pub fn dead_pages(&self) -> u64 {
-        self.history.dead_pages()
+    pub fn dead_page_count(&self) -> u64 {
+        self.history.dead_page_count()
     }
 
     /// Whether the physical page `ppn` is dead (invalid) and not erased yet.
@@ -797,12 +805,14 @@ impl Recycler {
     }
 
     /// Returns the entries of the fingerprint store (index of dead pages); the entry to be evicted last comes first.
-    pub fn entries(&self) -> impl Iterator<Item = FingerprintStoreEntry> + '_ {
+    pub fn store_entries(&self) -> impl Iterator<Item = FingerprintStoreEntry> + '_ {
         self.store.entries().map(|DeadPageCandidate { ppn, fingerprint, read_count: accesses }| {
             FingerprintStoreEntry {
                 ppn,
                 fingerprint,
-                probability: self.probability.page_probability(accesses, self.history.version_position(ppn)),
+                probability: self
+                    .probability
+                    .recycle_probability(accesses, self.history.version_position(ppn)),
             }
         })
     }
@@ -847,14 +857,14 @@ impl Recycler {
                 ));
             }
         }
-        self.owners.check(&owners)?;
-        let (dead, entries) = (self.history.dead_pages(), self.history.pages_with_store_slot());
+        self.owners.check_stored_owners(&owners)?;
+        let (dead, entries) = (self.history.dead_page_count(), self.history.pages_with_store_slot());
         if self.history_scope == HistoryScope::Store && dead != entries {
             return Err(format!(
                 "the history has {dead} dead pages, but the fingerprint store has {entries}"
             ));
         }
-        self.store.check(&self.history, |candidate| {
+        self.store.check_invariants(&self.history, |candidate| {
             let dead = self.history.is_dead(candidate.ppn);
             dead.then(|| self.level_in_store(candidate, self.history.version_position(candidate.ppn)))
         })
@@ -865,7 +875,7 @@ impl Recycler {
     #[inline]
     fn remove_dead_page(&mut self, owner: Lpn, ppn: Ppn) {
         let slot = self.history.store_slot(ppn);
-        let heir = slot.and_then(|slot| self.store.remove(&mut self.history, slot));
+        let heir = slot.and_then(|slot| self.store.remove_dead_page(&mut self.history, slot));
         if let Some(older) = self.history.next_older(ppn) {
             let position = self.history.version_position(ppn);
             self.history.remove_dead(owner, ppn);
@@ -894,11 +904,11 @@ impl Recycler {
             return;
         }
         let mut page = Some(page);
-        for position in first..=MAX_VERSION_POSITION {
+        for position in first..=MAX_COUNTED_NEWER_VERSIONS {
             let Some(ppn) = page else { return };
             if let Some(slot) = self.history.store_slot(ppn) {
-                let level = self.probability.level_of_page(self.store.read_count(slot), position);
-                self.store.set_level(slot, level);
+                let level = self.probability.probability_level_of_page(self.store.read_count(slot), position);
+                self.store.set_probability_level(slot, level);
             }
             page = self.history.next_older(ppn);
         }
@@ -923,7 +933,7 @@ impl Recycler {
             self.resolve_duplicate(rival, candidate, level);
             return;
         }
-        match self.store.admit(&mut self.history, candidate, level) {
+        match self.store.admit_dead_page(&mut self.history, candidate, level) {
             AdmissionOutcome::Inserted => self.statistics.inserted_pages += 1,
             AdmissionOutcome::Refused => {
                 self.statistics.refused_pages += 1;
@@ -945,10 +955,10 @@ impl Recycler {
         let newcomer_wins = self.level_by_probability(candidate.ppn, candidate.read_count)
             >= self.level_by_probability(entry.ppn, entry.read_count);
         if newcomer_wins {
-            self.store.replace_equal_entry(&mut self.history, rival, candidate, level);
+            self.store.replace_entry_of_equal_content(&mut self.history, rival, candidate, level);
             return self.note_if_evicted(entry.ppn);
         }
-        self.store.keep_equal_entry(&mut self.history, rival, candidate);
+        self.store.keep_entry_of_equal_content(&mut self.history, rival, candidate);
         self.note_if_evicted(candidate.ppn);
         if self.policy == StorePolicy::Lru {
             self.store.make_most_recent(rival);
@@ -974,14 +984,14 @@ impl Recycler {
             MAX_READ_COUNT,
             self.level_by_probability(ppn, MAX_READ_COUNT),
         );
-        self.statistics.raised_by_fast_loading += u64::from(raised);
+        self.statistics.entries_raised_by_fast_loading += u64::from(raised);
         true
     }
 
     /// Returns the level (rank from 0 to 255) that the recycle probability of the dead page `ppn` would give for the
     /// read count `accesses`, whatever the policy of the fingerprint store.
     fn level_by_probability(&self, ppn: Ppn, accesses: u8) -> u8 {
-        self.probability.level_of_page(accesses, self.history.version_position(ppn))
+        self.probability.probability_level_of_page(accesses, self.history.version_position(ppn))
     }
 
     /// Returns the read count from which the recycle probability of `ppn` is computed: the count in the fingerprint
@@ -1001,7 +1011,7 @@ fn level_under_policy(policy: StorePolicy, probability: &ProbabilityTable, acces
     match policy {
         StorePolicy::Lru => 0,
         StorePolicy::Probability | StorePolicy::ProbabilityFastLoading { .. } => {
-            probability.level_of_page(accesses, position)
+            probability.probability_level_of_page(accesses, position)
         }
     }
 }

@@ -27,13 +27,13 @@ const BLANK_SLOT: u32 = u32::MAX;
 #[derive(Clone, Debug, Default)]
 struct LevelQueue {
     slot_log: Vec<u32>,
-    blanks_per_chunk: Vec<u16>,
+    blanks_per_log_chunk: Vec<u16>,
     /// Index, in the log of store slots, of the oldest fingerprint-store entry that was not removed; the log's length
     /// if there is none.
-    oldest_index: usize,
+    oldest_entry_index: usize,
     /// Ticket of `slot_log[0]`, a multiple of 256 (the positions of a chunk); wraps around. A ticket is the position of
     /// an entry in the log, counted from the first entry ever appended.
-    first_ticket: u32,
+    first_log_ticket: u32,
 }
 
 impl LevelQueue {
@@ -41,52 +41,52 @@ impl LevelQueue {
     fn append_slot(&mut self, slot: u32) -> u32 {
         let place = self.slot_log.len();
         if place.is_multiple_of(LOG_CHUNK_POSITIONS) {
-            self.blanks_per_chunk.push(0);
+            self.blanks_per_log_chunk.push(0);
         }
         self.slot_log.push(slot);
-        self.first_ticket.wrapping_add(place as u32)
+        self.first_log_ticket.wrapping_add(place as u32)
     }
 
     #[inline]
     fn log_index(&self, ticket: u32) -> usize {
-        ticket.wrapping_sub(self.first_ticket) as usize
+        ticket.wrapping_sub(self.first_log_ticket) as usize
     }
 
     #[inline]
     fn remove(&mut self, ticket: u32) {
         let place = self.log_index(ticket);
         self.slot_log[place] = BLANK_SLOT;
-        self.blanks_per_chunk[place / LOG_CHUNK_POSITIONS] += 1;
-        if place == self.oldest_index {
+        self.blanks_per_log_chunk[place / LOG_CHUNK_POSITIONS] += 1;
+        if place == self.oldest_entry_index {
             self.skip_blanks();
         }
     }
 
     #[inline]
     fn skip_blanks(&mut self) {
-        while self.slot_log.get(self.oldest_index) == Some(&BLANK_SLOT) {
-            self.oldest_index += 1;
+        while self.slot_log.get(self.oldest_entry_index) == Some(&BLANK_SLOT) {
+            self.oldest_entry_index += 1;
         }
-        if self.oldest_index > self.slot_log.len() / 2 + LOG_CHUNK_POSITIONS {
-            self.drop_first_chunks();
+        if self.oldest_entry_index > self.slot_log.len() / 2 + LOG_CHUNK_POSITIONS {
+            self.drop_leading_log_chunks();
         }
     }
 
     /// Drops the leading chunks (256 positions each) of a probability level's log that end before the oldest entry.
     /// They contain only blanks (positions of removed entries).
     #[cold]
-    fn drop_first_chunks(&mut self) {
-        let chunks = self.oldest_index / LOG_CHUNK_POSITIONS;
-        self.blanks_per_chunk.drain(..chunks);
+    fn drop_leading_log_chunks(&mut self) {
+        let chunks = self.oldest_entry_index / LOG_CHUNK_POSITIONS;
+        self.blanks_per_log_chunk.drain(..chunks);
         self.slot_log.drain(..chunks * LOG_CHUNK_POSITIONS);
-        self.oldest_index -= chunks * LOG_CHUNK_POSITIONS;
-        self.first_ticket = self.first_ticket.wrapping_add((chunks * LOG_CHUNK_POSITIONS) as u32);
+        self.oldest_entry_index -= chunks * LOG_CHUNK_POSITIONS;
+        self.first_log_ticket = self.first_log_ticket.wrapping_add((chunks * LOG_CHUNK_POSITIONS) as u32);
     }
 
     /// Returns the log of a probability level (store slots) from the oldest entry on, blanks (positions of removed
     /// entries) included.
     fn log_since_oldest(&self) -> &[u32] {
-        &self.slot_log[self.oldest_index..]
+        &self.slot_log[self.oldest_entry_index..]
     }
 
     /// Returns the number of entries of this probability level that are more recent than the entry with this ticket
@@ -95,14 +95,16 @@ impl LevelQueue {
         let place = self.log_index(ticket);
         let chunk_end = ((place / LOG_CHUNK_POSITIONS + 1) * LOG_CHUNK_POSITIONS).min(self.slot_log.len());
         let beside = self.slot_log[place + 1..chunk_end].iter().filter(|&&slot| slot != BLANK_SLOT).count();
-        let blanks: u32 =
-            self.blanks_per_chunk[place / LOG_CHUNK_POSITIONS + 1..].iter().map(|&count| count as u32).sum();
+        let blanks: u32 = self.blanks_per_log_chunk[place / LOG_CHUNK_POSITIONS + 1..]
+            .iter()
+            .map(|&count| count as u32)
+            .sum();
         (beside + self.slot_log.len() - chunk_end) as u32 - blanks
     }
 
     #[inline]
-    fn is_sparse(&self, live: u32) -> bool {
-        self.slot_log.len() - self.oldest_index > 4 * (live as usize + LOG_CHUNK_POSITIONS)
+    fn is_log_sparse(&self, live: u32) -> bool {
+        self.slot_log.len() - self.oldest_entry_index > 4 * (live as usize + LOG_CHUNK_POSITIONS)
     }
 
     fn live_slots(&self) -> impl DoubleEndedIterator<Item = u32> + '_ {
@@ -113,22 +115,22 @@ impl LevelQueue {
         let blanks = |places: &[u32]| places.iter().filter(|&&slot| slot == BLANK_SLOT).count();
         let counted = || self.slot_log.chunks(LOG_CHUNK_POSITIONS).map(|chunk| blanks(chunk) as u16);
         // Most levels are empty, and a comparison of two empty vectors in memory is far from free.
-        if !self.blanks_per_chunk.iter().copied().eq(counted())
+        if !self.blanks_per_log_chunk.iter().copied().eq(counted())
             || self.slot_log.len() - blanks(&self.slot_log) != live as usize
         {
             let counted: Vec<u16> = counted().collect();
             return Err(format!(
                 "the log has these blanks per chunk: {:?}; counted anew: {counted:?}; {live} entries are expected",
-                self.blanks_per_chunk
+                self.blanks_per_log_chunk
             ));
         }
         let oldest = self.slot_log.iter().position(|&slot| slot != BLANK_SLOT).unwrap_or(self.slot_log.len());
-        if self.oldest_index == oldest {
+        if self.oldest_entry_index == oldest {
             Ok(())
         } else {
             Err(format!(
                 "the oldest entry is at log position {oldest}, but position {} is stored",
-                self.oldest_index
+                self.oldest_entry_index
             ))
         }
     }
@@ -138,16 +140,16 @@ impl LevelQueue {
 /// recency.
 #[derive(Clone, Debug)]
 pub(super) struct EvictionOrder {
-    queues: Box<[LevelQueue; PROBABILITY_LEVELS]>,
+    level_queues: Box<[LevelQueue; PROBABILITY_LEVELS]>,
     entries_per_level: [u32; PROBABILITY_LEVELS],
     occupied_level_bits: [u64; PROBABILITY_LEVELS / 64],
 }
 
 impl EvictionOrder {
     pub(super) fn new() -> Self {
-        let queues = Box::new(std::array::from_fn(|_| LevelQueue::default()));
+        let level_queues = Box::new(std::array::from_fn(|_| LevelQueue::default()));
         Self {
-            queues,
+            level_queues,
             entries_per_level: [0; PROBABILITY_LEVELS],
             occupied_level_bits: [0; PROBABILITY_LEVELS / 64],
         }
@@ -159,7 +161,7 @@ impl EvictionOrder {
     pub(super) fn push(&mut self, level: u8, slot: u32) -> u32 {
         self.entries_per_level[level as usize] += 1;
         self.occupied_level_bits[level as usize / 64] |= 1 << (level % 64);
-        self.queues[level as usize].append_slot(slot)
+        self.level_queues[level as usize].append_slot(slot)
     }
 
     /// Removes the entry of the fingerprint store (index of dead pages) with `ticket` (log position) from probability
@@ -172,17 +174,17 @@ impl EvictionOrder {
         if *live == 0 {
             self.occupied_level_bits[level as usize / 64] &= !(1 << (level % 64));
         }
-        let queue = &mut self.queues[level as usize];
+        let queue = &mut self.level_queues[level as usize];
         queue.remove(ticket);
-        queue.is_sparse(*live)
+        queue.is_log_sparse(*live)
     }
 
     /// Rewrites the log of probability level `level` without blanks (positions of removed entries). Calls
     /// `renumber(slot, ticket)` with the new ticket (log position) of each entry.
     pub(super) fn compact_level(&mut self, level: u8, mut renumber: impl FnMut(u32, u32)) {
-        let old = std::mem::take(&mut self.queues[level as usize]);
+        let old = std::mem::take(&mut self.level_queues[level as usize]);
         for slot in old.live_slots() {
-            renumber(slot, self.queues[level as usize].append_slot(slot));
+            renumber(slot, self.level_queues[level as usize].append_slot(slot));
         }
     }
 
@@ -204,14 +206,14 @@ impl EvictionOrder {
     #[inline]
     pub(super) fn first_to_evict(&self) -> Option<(u8, u32)> {
         let level = self.lowest_occupied_level_from(0)?;
-        Some((level as u8, self.queues[level].log_since_oldest()[0]))
+        Some((level as u8, self.level_queues[level].log_since_oldest()[0]))
     }
 
     /// Returns the slot of the fingerprint-store entry with `ticket` (log position) on probability level `level`. If
     /// that entry was removed, the number returned has no meaning.
     #[inline]
     pub(super) fn slot_of(&self, level: u8, ticket: u32) -> u32 {
-        let queue = &self.queues[level as usize];
+        let queue = &self.level_queues[level as usize];
         queue.slot_log.get(queue.log_index(ticket)).copied().unwrap_or(BLANK_SLOT)
     }
 
@@ -221,24 +223,24 @@ impl EvictionOrder {
         let levels = std::iter::successors(self.lowest_occupied_level_from(0), |&level| {
             self.lowest_occupied_level_from(level + 1)
         });
-        levels.flat_map(|level| self.queues[level].live_slots())
+        levels.flat_map(|level| self.level_queues[level].live_slots())
     }
 
     /// Returns the rank of an entry of the fingerprint store (index of dead pages), given its probability level and
     /// ticket (log position): 1 plus the number of entries that are evicted later. Costs a few hundred additions.
     pub(super) fn eviction_rank(&self, level: u8, ticket: u32) -> u32 {
         let better: u32 = self.entries_per_level[level as usize + 1..].iter().sum();
-        1 + better + self.queues[level as usize].count_newer_than(ticket)
+        1 + better + self.level_queues[level as usize].count_newer_than(ticket)
     }
 
     /// Returns the slots of all entries of the fingerprint store (index of dead pages); the entry to be evicted last
     /// comes first.
     pub(super) fn slots_best_first(&self) -> impl Iterator<Item = u32> + '_ {
-        self.queues.iter().rev().flat_map(|queue| queue.live_slots().rev())
+        self.level_queues.iter().rev().flat_map(|queue| queue.live_slots().rev())
     }
 
     pub(super) fn check(&self) -> Result<(), String> {
-        for (level, (queue, &live)) in self.queues.iter().zip(&self.entries_per_level).enumerate() {
+        for (level, (queue, &live)) in self.level_queues.iter().zip(&self.entries_per_level).enumerate() {
             queue.check(live).map_err(|what| format!("fingerprint store, level {level}: {what}"))?;
             let marked = self.occupied_level_bits[level / 64] >> (level % 64) & 1 == 1;
             if marked != (live > 0) {
@@ -314,7 +316,7 @@ mod tests {
                 order.compact_level(5, |slot, ticket| tickets[slot as usize] = ticket);
             }
         }
-        assert!(order.queues[5].slot_log.len() <= 4 * (LOG_CHUNK_POSITIONS + 1));
+        assert!(order.level_queues[5].slot_log.len() <= 4 * (LOG_CHUNK_POSITIONS + 1));
         assert_eq!((order.first_to_evict(), order.eviction_rank(5, tickets[0])), (Some((5, 0)), 1));
     }
 }

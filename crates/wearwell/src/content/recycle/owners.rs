@@ -42,7 +42,7 @@ impl OwnerTable {
     /// Whether the spare areas of all `count` physical pages from `first` on name the right owner: none of the pages
     /// was recycled by another logical page.
     pub(super) fn all_match_spare_areas(&self, first: Ppn, count: u32) -> bool {
-        self.0.has_none_of(first, count)
+        self.0.has_no_values_in(first, count)
     }
 
     /// Removes the stored owners of the `count` physical pages from `first` on, which are erased.
@@ -52,12 +52,12 @@ impl OwnerTable {
 
     /// Removes the stored owners of pages that GC copied away: those of the `count` physical pages from `first` on that
     /// are in `moved`, which must be sorted.
-    pub(super) fn remove_moved_owners(&mut self, first: Ppn, count: u32, moved: &[Ppn]) {
+    pub(super) fn remove_owners_of_moved_pages(&mut self, first: Ppn, count: u32, moved: &[Ppn]) {
         self.0.remove_if(first, count, |ppn| moved.binary_search(&ppn).is_ok());
     }
 
-    pub(super) fn check(&self, listed: &[Option<Lpn>]) -> Result<(), String> {
-        let [marks, owners] = self.0.mark_and_value_counts();
+    pub(super) fn check_stored_owners(&self, listed: &[Option<Lpn>]) -> Result<(), String> {
+        let [marks, owners] = self.0.marked_page_and_value_counts();
         if marks != owners {
             return Err(format!(
                 "{marks} pages are marked as having a stored owner, but {owners} owners are stored"

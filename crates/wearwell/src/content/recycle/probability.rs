@@ -21,7 +21,7 @@ use super::accesses::MAX_READ_COUNT;
 
 /// Largest position (number of newer dead versions of the same logical page) that is distinguished: a dead page with
 /// more than 15 newer dead versions has position 15, too. The recycle probability decreases with the position.
-pub const MAX_VERSION_POSITION: u8 = 15;
+pub const MAX_COUNTED_NEWER_VERSIONS: u8 = 15;
 
 const CAPPED_COUNT_VALUES: usize = 16;
 
@@ -29,8 +29,8 @@ const CAPPED_COUNT_VALUES: usize = 16;
 /// position among the dead versions of a logical page.
 #[derive(Clone, Debug)]
 pub struct ProbabilityTable {
-    probabilities: [[f64; CAPPED_COUNT_VALUES]; CAPPED_COUNT_VALUES],
-    levels: [[u8; CAPPED_COUNT_VALUES]; CAPPED_COUNT_VALUES],
+    recycle_probabilities: [[f64; CAPPED_COUNT_VALUES]; CAPPED_COUNT_VALUES],
+    probability_levels: [[u8; CAPPED_COUNT_VALUES]; CAPPED_COUNT_VALUES],
     /// Recycle probability of each probability level. The level is the rank, by recycle probability, of a pair of read
     /// count and position among all 256 pairs.
     probability_of_level: [f64; CAPPED_COUNT_VALUES * CAPPED_COUNT_VALUES],
@@ -48,33 +48,34 @@ impl ProbabilityTable {
             "alpha is {alpha} and beta is {beta}, which give no order of pages: alpha must be above 0, beta from 0 \
              to below 1"
         );
-        let mut probabilities = [[0.0; CAPPED_COUNT_VALUES]; CAPPED_COUNT_VALUES];
-        for (accesses, row) in (0u8..).zip(&mut probabilities) {
+        let mut recycle_probabilities = [[0.0; CAPPED_COUNT_VALUES]; CAPPED_COUNT_VALUES];
+        for (accesses, row) in (0u8..).zip(&mut recycle_probabilities) {
             for (position, cell) in (0u8..).zip(row) {
                 *cell = initial_probability(alpha, accesses) * (1.0 - beta).powi(i32::from(position));
             }
         }
-        let levels = rank_probabilities(&probabilities);
+        let probability_levels = rank_probabilities(&recycle_probabilities);
         let mut probability_of_level = [0.0; CAPPED_COUNT_VALUES * CAPPED_COUNT_VALUES];
-        for (levels, probabilities) in levels.iter().zip(&probabilities) {
+        for (levels, probabilities) in probability_levels.iter().zip(&recycle_probabilities) {
             for (&level, &probability) in levels.iter().zip(probabilities) {
                 probability_of_level[level as usize] = probability;
             }
         }
-        Self { probabilities, levels, probability_of_level }
+        Self { recycle_probabilities, probability_levels, probability_of_level }
     }
 
     /// Returns the recycle probability of a dead page, 0 to 1, from `accesses`, its number of reads, and `position`,
     /// its number of newer dead versions. Numbers greater than 15 count as 15.
     #[inline]
-    pub fn page_probability(&self, accesses: u8, position: u8) -> f64 {
-        self.probabilities[accesses.min(MAX_READ_COUNT) as usize][position.min(MAX_VERSION_POSITION) as usize]
+    pub fn recycle_probability(&self, accesses: u8, position: u8) -> f64 {
+        self.recycle_probabilities[accesses.min(MAX_READ_COUNT) as usize]
+            [position.min(MAX_COUNTED_NEWER_VERSIONS) as usize]
     }
 
     /// Returns the recycle probability of a dead page whose probability level is `level` (0 to 255; 255 is the most
     /// probable).
     #[inline]
-    pub fn probability_at_level(&self, level: u8) -> f64 {
+    pub fn recycle_probability_at_level(&self, level: u8) -> f64 {
         self.probability_of_level[level as usize]
     }
 
@@ -82,8 +83,9 @@ impl ProbabilityTable {
     /// newer dead versions. The level is the rank of this pair among all 256 by probability, then by position; 255 is
     /// the best.
     #[inline]
-    pub fn level_of_page(&self, accesses: u8, position: u8) -> u8 {
-        self.levels[accesses.min(MAX_READ_COUNT) as usize][position.min(MAX_VERSION_POSITION) as usize]
+    pub fn probability_level_of_page(&self, accesses: u8, position: u8) -> u8 {
+        self.probability_levels[accesses.min(MAX_READ_COUNT) as usize]
+            [position.min(MAX_COUNTED_NEWER_VERSIONS) as usize]
     }
 }
 
@@ -127,7 +129,7 @@ mod tests {
             0.6730, 0.7718, 0.8805, 1.0,
         ];
         let table = ProbabilityTable::new(0.10, 0.15);
-        assert_equal_to_4_digits((0..16).map(|accesses| table.page_probability(accesses, 0)), &expected);
+        assert_equal_to_4_digits((0..16).map(|accesses| table.recycle_probability(accesses, 0)), &expected);
     }
 
     #[test]
@@ -137,16 +139,16 @@ mod tests {
             0.6095, 0.7220, 0.8513, 1.0,
         ];
         let table = ProbabilityTable::new(0.15, 0.15);
-        assert_equal_to_4_digits((0..16).map(|accesses| table.page_probability(accesses, 0)), &expected);
+        assert_equal_to_4_digits((0..16).map(|accesses| table.recycle_probability(accesses, 0)), &expected);
     }
 
     #[test]
     fn recycle_probabilities_decay_by_beta_15_percent_per_version() {
         let table = ProbabilityTable::new(0.10, 0.15);
         let expected = [1.0, 0.85, 0.7225, 0.6141, 0.5220, 0.4437, 0.3771, 0.3206];
-        assert_equal_to_4_digits((0..8).map(|position| table.page_probability(15, position)), &expected);
+        assert_equal_to_4_digits((0..8).map(|position| table.recycle_probability(15, position)), &expected);
         assert_equal_to_4_digits(
-            [15, 16, 200].into_iter().map(|position| table.page_probability(15, position)),
+            [15, 16, 200].into_iter().map(|position| table.recycle_probability(15, position)),
             &[0.0874; 3],
         );
     }
@@ -155,10 +157,10 @@ mod tests {
     fn the_recycle_probability_is_multiplied_by_1_minus_beta_for_each_newer_version() {
         let table = ProbabilityTable::new(0.12, 0.18);
         for accesses in 0..16 {
-            let mut stepwise = table.page_probability(accesses, 0);
+            let mut stepwise = table.recycle_probability(accesses, 0);
             for position in 1..16 {
                 stepwise *= 1.0 - 0.18;
-                assert!((table.page_probability(accesses, position) - stepwise).abs() < 1e-12);
+                assert!((table.recycle_probability(accesses, position) - stepwise).abs() < 1e-12);
             }
         }
     }
@@ -169,15 +171,18 @@ mod tests {
         let mut by_level = vec![None; 256];
         for accesses in 0..16u8 {
             for position in 0..16u8 {
-                let key = (table.page_probability(accesses, position), 15 - position);
-                let level = table.level_of_page(accesses, position);
-                assert_eq!(table.probability_at_level(level).to_bits(), key.0.to_bits());
+                let key = (table.recycle_probability(accesses, position), 15 - position);
+                let level = table.probability_level_of_page(accesses, position);
+                assert_eq!(table.recycle_probability_at_level(level).to_bits(), key.0.to_bits());
                 assert!(by_level[level as usize].replace(key).is_none());
             }
         }
         let keys: Vec<(f64, u8)> = by_level.into_iter().flatten().collect();
         assert_eq!(keys.len(), 256);
         assert!(keys.windows(2).all(|w| w[0] < w[1]));
-        assert_eq!((table.level_of_page(15, 0), table.level_of_page(0, 15)), (255, 0));
+        assert_eq!(
+            (table.probability_level_of_page(15, 0), table.probability_level_of_page(0, 15)),
+            (255, 0)
+        );
     }
 }

@@ -51,7 +51,7 @@ impl<V: Copy> SparseTable<V> {
     }
 
     /// Whether none of the `count` physical pages from `first` on has a value in the table.
-    pub(super) fn has_none_of(&self, first: Ppn, count: u32) -> bool {
+    pub(super) fn has_no_values_in(&self, first: Ppn, count: u32) -> bool {
         self.pages_with_value.is_disjoint(first, count)
     }
 
@@ -62,7 +62,7 @@ impl<V: Copy> SparseTable<V> {
 
     /// Returns the number of pages whose bit is set and the number of values. The two are equal unless the table is
     /// inconsistent.
-    pub(super) fn mark_and_value_counts(&self) -> [u64; 2] {
+    pub(super) fn marked_page_and_value_counts(&self) -> [u64; 2] {
         [self.pages_with_value.len(), self.values.len() as u64]
     }
 }
@@ -92,7 +92,7 @@ mod tests {
                     }
                     _ => assert_eq!(table.get(ppn), model.get(&ppn).copied()),
                 }
-                assert_eq!(table.mark_and_value_counts(), [model.len() as u64; 2]);
+                assert_eq!(table.marked_page_and_value_counts(), [model.len() as u64; 2]);
             }
             assert!(model.iter().all(|(&ppn, &value)| table.get(ppn) == Some(value)));
         }

@@ -27,7 +27,7 @@ pub(crate) struct RecycleState {
     /// Whether recycling is switched on, so that host writes may revive dead (invalid) pages.
     pub(crate) is_on: bool,
     options: RecycleDesign,
-    neighbour_buffer: Vec<Ppn>,
+    neighbour_page_buffer: Vec<Ppn>,
 }
 
 /// Recycling: a write revives a dead page of equal content.
@@ -42,7 +42,7 @@ impl ContentStage for Recycling {
     const IS_STATELESS: bool = false;
 
     fn energy_overhead(energy: &EnergyModel) -> f64 {
-        energy.dedup_overhead()
+        energy.dedup_energy_in_programs()
     }
 
     fn is_part_of(parts: &ContentParts) -> bool {
@@ -61,7 +61,7 @@ impl ContentStage for Recycling {
 
     #[inline(always)]
     fn offer_write<N: Nand>(ftl: &mut Ftl<N>, write: &HostWrite<'_>) -> Result<bool> {
-        match ftl.find_dead(write.fingerprint, &write.content)? {
+        match ftl.find_dead_page(write.fingerprint, &write.content)? {
             Some(dead) => ftl.recycle_page(write.lpn, dead),
             None => Ok(false),
         }
@@ -80,7 +80,7 @@ impl RecycleState {
             design.options.clone().checked().map_err(|error| Error::InvalidOptions(error.to_string()))?;
         let part = Recycler::new(store.geometry().pages(), logical_pages, &options);
         let part = if is_alone { part } else { part.with_heads_in_map() };
-        Ok(Self { recycler: part, is_on: true, options: design.clone(), neighbour_buffer: Vec::new() })
+        Ok(Self { recycler: part, is_on: true, options: design.clone(), neighbour_page_buffer: Vec::new() })
     }
 }
 
@@ -95,7 +95,7 @@ fn valid_page(mapping: &AnyMapping, lpn: Lpn) -> Option<Ppn> {
 /// Whether the physical page `ppn` was programmed too long ago to be revived. The age of a page is counted in flash
 /// programs since its block was opened, because a controller can store this per block. It is therefore up to one
 /// block's pages too large.
-fn is_aged<N: Nand>(design: &RecycleDesign, store: &Store<N>, ppn: Ppn) -> bool {
+fn exceeds_age_limit<N: Nand>(design: &RecycleDesign, store: &Store<N>, ppn: Ppn) -> bool {
     design.options.refresh_age_programs.is_some_and(|limit| {
         let opened_at = store.blocks().opened_at_sequence(store.block_of(ppn));
         store.last_sequence() - opened_at > limit
@@ -112,7 +112,7 @@ impl RecycleState {
     /// Whether the dead page `ppn` is older than the design's limit (`refresh_age_programs`), so that it must not be
     /// revived.
     pub(crate) fn is_too_old<N: Nand>(&self, store: &Store<N>, ppn: Ppn) -> bool {
-        is_aged(&self.options, store, ppn)
+        exceeds_age_limit(&self.options, store, ppn)
     }
 }
 
@@ -129,21 +129,21 @@ impl<N: Nand> Ftl<N> {
         let successor = valid_page(mapping, lpn);
         if stage.options.options.refresh_age_programs.is_some() {
             let RecycleState { recycler: part, options, .. } = &mut **stage;
-            part.expire_next_entry(|ppn| is_aged(options, store, ppn));
-            if is_aged(options, store, dead) {
+            part.expire_next_entry(|ppn| exceeds_age_limit(options, store, ppn));
+            if exceeds_age_limit(options, store, dead) {
                 part.aged_page_invalidated(lpn, dead, successor);
-                return part.forget_evicted(|ppn| store.owner_in_oob(ppn));
+                return part.forget_evicted_pages(|ppn| store.owner_in_oob(ppn));
             }
         }
         let fingerprint = store.nand().fingerprint(dead);
         stage.recycler.page_invalidated(lpn, dead, successor, fingerprint);
-        stage.recycler.forget_evicted(|ppn| store.owner_in_oob(ppn));
+        stage.recycler.forget_evicted_pages(|ppn| store.owner_in_oob(ppn));
     }
 
     /// Finds a dead (invalid) page with this content in the fingerprint store. With `verify_on_hit`, reads the page
     /// that was found from flash and compares its bytes.
     #[inline(always)]
-    fn find_dead(&mut self, fingerprint: Fingerprint, content: &Content<'_>) -> Result<Option<Ppn>> {
+    fn find_dead_page(&mut self, fingerprint: Fingerprint, content: &Content<'_>) -> Result<Option<Ppn>> {
         if self.recycle.is_some() { self.look_up_dead_page(fingerprint, content) } else { Ok(None) }
     }
 
@@ -156,14 +156,14 @@ impl<N: Nand> Ftl<N> {
         }
         let is_on = stage.is_on;
         let found = if is_on {
-            stage.recycler.find_dead(fingerprint)
+            stage.recycler.find_dead_page(fingerprint)
         } else {
             stage.recycler.peek_dead_page(fingerprint)
         };
-        let fresh = found.filter(|&dead| !is_aged(&stage.options, &self.store, dead));
+        let fresh = found.filter(|&dead| !exceeds_age_limit(&stage.options, &self.store, dead));
         if let Some(aged) = found.filter(|_| is_on && fresh.is_none()) {
             stage.recycler.remove_aged_hit(aged);
-            stage.recycler.forget_evicted(|ppn| self.store.owner_in_oob(ppn));
+            stage.recycler.forget_evicted_pages(|ppn| self.store.owner_in_oob(ppn));
         }
         self.count_scheme_outcome(
             SchemeKind::Recycle,
@@ -196,28 +196,28 @@ impl<N: Nand> Ftl<N> {
             // The map may have to read and write translation pages; if that fails, nothing has changed yet.
             let old = self.mapping.update(&mut self.store, lpn, Some(dead.into()))?;
             let stage = self.recycle.as_mut().expect("asked above");
-            stage.recycler.revive(dead, former, lpn);
+            stage.recycler.revive_page(dead, former, lpn);
             self.revalidate_page(dead);
             self.release_reference(lpn, old);
         }
         self.drop_buffered_page(lpn);
         self.store.stats.host_page_writes += 1;
         self.store.stats.recycled_writes += 1;
-        self.load_neighbours(former)?;
+        self.load_neighbouring_dead_pages(former)?;
         Ok(true)
     }
 
     /// Revives the dead page `unit`, to which a logical page is about to be bound (mapped without a program): removes
     /// it from the history of dead pages and from the fingerprint store, and makes it valid. Returns `false` if `unit`
     /// is not a dead page.
-    pub(crate) fn revive_for_bind(&mut self, unit: Unit) -> bool {
+    pub(crate) fn revive_if_dead_page(&mut self, unit: Unit) -> bool {
         let Some(stage) = &mut self.recycle else { return false };
         let ppn = Ppn(unit.0);
         if !is_flash_page(unit, self.store.geometry().pages()) || !stage.recycler.is_dead(ppn) {
             return false;
         }
         let former = stage.recycler.owner(ppn, self.store.owner_in_oob(ppn));
-        stage.recycler.revive_without_owner(ppn, former);
+        stage.recycler.revive_page_without_owner(ppn, former);
         self.revalidate_page(ppn);
         self.index_content(self.store.nand().fingerprint(ppn), unit);
         true
@@ -231,17 +231,17 @@ impl<N: Nand> Ftl<N> {
     /// Executes fast loading after a recycled write: inserts the newest dead pages of logical pages near `owner` into
     /// the fingerprint store, at one spare-area read each. With a map on flash, only logical pages whose map entries
     /// are cached are considered.
-    fn load_neighbours(&mut self, owner: Lpn) -> Result<()> {
+    fn load_neighbouring_dead_pages(&mut self, owner: Lpn) -> Result<()> {
         let Some(stage) = &mut self.recycle else { return Ok(()) };
-        let mut neighbours = std::mem::take(&mut stage.neighbour_buffer);
-        stage.recycler.neighbours_to_load(owner, |lpn| valid_page(&self.mapping, lpn), &mut neighbours);
-        neighbours.retain(|&ppn| !is_aged(&stage.options, &self.store, ppn));
+        let mut neighbours = std::mem::take(&mut stage.neighbour_page_buffer);
+        stage.recycler.neighbour_pages_to_load(owner, |lpn| valid_page(&self.mapping, lpn), &mut neighbours);
+        neighbours.retain(|&ppn| !exceeds_age_limit(&stage.options, &self.store, ppn));
         for ppn in neighbours.drain(..) {
             let oob = self.store.read_spare(ppn, Cause::Content)?;
             stage.recycler.offer_fast_loaded_page(ppn, oob.fingerprint);
-            stage.recycler.forget_evicted(|ppn| self.store.owner_in_oob(ppn));
+            stage.recycler.forget_evicted_pages(|ppn| self.store.owner_in_oob(ppn));
         }
-        stage.neighbour_buffer = neighbours;
+        stage.neighbour_page_buffer = neighbours;
         Ok(())
     }
 

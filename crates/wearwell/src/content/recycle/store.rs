@@ -21,7 +21,7 @@
 
 use arrayvec::ArrayVec;
 
-use super::buckets::{HashBuckets, NO_SLOT};
+use super::buckets::{HashBuckets, NO_STORE_SLOT};
 use super::history::DeadPageLists;
 use super::order::EvictionOrder;
 use crate::address::{Address, Ppn};
@@ -63,7 +63,7 @@ enum SlotState {
 /// It has 32 bytes, so that no slot is in two cache lines.
 #[derive(Clone, Debug)]
 #[repr(align(32))]
-struct StoreSlot {
+struct FingerprintStoreSlot {
     fingerprint: Fingerprint,
     ppn: Ppn,
     eviction_order_ticket: u32,
@@ -72,28 +72,28 @@ struct StoreSlot {
     level_change_stamp: u32,
     /// For an entry: slot of the next entry in its hash bucket. For a duplicate (dead page with the content of an
     /// entry): slot of the page before it in the chain of pages with equal content.
-    linked_slot: u32,
+    bucket_or_duplicate_link: u32,
     /// Next slot in the chain of dead pages with equal content. The chain begins with the fingerprint-store entry; its
     /// duplicates follow.
     next_duplicate: u32,
     level: u8,
     read_count: u8,
-    state: SlotState,
+    slot_state: SlotState,
 }
 
-const _: () = assert!(size_of::<StoreSlot>() == 32);
+const _: () = assert!(size_of::<FingerprintStoreSlot>() == 32);
 
-impl StoreSlot {
+impl FingerprintStoreSlot {
     const FREE: Self = Self {
         fingerprint: Fingerprint::ZERO_PAGE,
         ppn: Ppn::NONE,
         eviction_order_ticket: 0,
         level_change_stamp: 0,
-        linked_slot: NO_SLOT,
-        next_duplicate: NO_SLOT,
+        bucket_or_duplicate_link: NO_STORE_SLOT,
+        next_duplicate: NO_STORE_SLOT,
         level: 0,
         read_count: 0,
-        state: SlotState::Free,
+        slot_state: SlotState::Free,
     };
 }
 
@@ -101,11 +101,11 @@ impl StoreSlot {
 /// eviction.
 #[derive(Clone, Debug)]
 pub(super) struct FingerprintStore {
-    slots: Vec<StoreSlot>,
+    slots: Vec<FingerprintStoreSlot>,
     free_slots: Vec<u32>,
     buckets: HashBuckets,
     entry_count: u32,
-    order: EvictionOrder,
+    eviction_order: EvictionOrder,
     capacity: Option<u32>,
     level_change_clock: u32,
     /// Slot of the fingerprint store (index of dead pages) that the cyclic scan for pages that are too old visited last
@@ -122,7 +122,7 @@ impl FingerprintStore {
             free_slots: Vec::new(),
             buckets: HashBuckets::new(),
             entry_count: 0,
-            order: EvictionOrder::new(),
+            eviction_order: EvictionOrder::new(),
             capacity,
             level_change_clock: 0,
             expiry_scan_slot: 0,
@@ -149,15 +149,15 @@ impl FingerprintStore {
     #[inline]
     pub(super) fn find_slot(&self, fingerprint: Fingerprint) -> Option<u32> {
         let mut at = self.buckets.first_slot(fingerprint);
-        while at != NO_SLOT && self.slots[at as usize].fingerprint != fingerprint {
-            at = self.slots[at as usize].linked_slot;
+        while at != NO_STORE_SLOT && self.slots[at as usize].fingerprint != fingerprint {
+            at = self.slots[at as usize].bucket_or_duplicate_link;
         }
-        (at != NO_SLOT).then_some(at)
+        (at != NO_STORE_SLOT).then_some(at)
     }
 
     #[inline]
     pub(super) fn page_in_slot(&self, slot: u32) -> DeadPageCandidate {
-        let StoreSlot { ppn, fingerprint, read_count: accesses, .. } = self.slots[slot as usize];
+        let FingerprintStoreSlot { ppn, fingerprint, read_count: accesses, .. } = self.slots[slot as usize];
         DeadPageCandidate { ppn, fingerprint, read_count: accesses }
     }
 
@@ -171,7 +171,7 @@ impl FingerprintStore {
     /// a duplicate (page with the content of an entry), which has no level.
     #[inline]
     pub(super) fn probability_level(&self, slot: u32) -> Option<u8> {
-        let StoreSlot { state: standing, level, .. } = self.slots[slot as usize];
+        let FingerprintStoreSlot { slot_state: standing, level, .. } = self.slots[slot as usize];
         (standing == SlotState::Entry).then_some(level)
     }
 
@@ -179,7 +179,7 @@ impl FingerprintStore {
     /// being the last to be evicted.
     pub(super) fn eviction_rank(&self, slot: u32) -> u32 {
         let slot = &self.slots[slot as usize];
-        self.order.eviction_rank(slot.level, slot.eviction_order_ticket)
+        self.eviction_order.eviction_rank(slot.level, slot.eviction_order_ticket)
     }
 
     /// Advances the cyclic scan for pages that are too old to the next slot of the fingerprint store. Returns the dead
@@ -188,25 +188,26 @@ impl FingerprintStore {
         self.expiry_scan_slot =
             if self.expiry_scan_slot + 1 < self.slots.len() as u32 { self.expiry_scan_slot + 1 } else { 0 };
         let slot = self.slots.get(self.expiry_scan_slot as usize)?;
-        (slot.state != SlotState::Free).then_some(slot.ppn)
+        (slot.slot_state != SlotState::Free).then_some(slot.ppn)
     }
 
     /// Returns all entries of the fingerprint store (index of dead pages); the entry to be evicted last comes first.
     pub(super) fn entries(&self) -> impl Iterator<Item = DeadPageCandidate> + '_ {
-        self.order.slots_best_first().map(|slot| self.page_in_slot(slot))
+        self.eviction_order.slots_best_first().map(|slot| self.page_in_slot(slot))
     }
 
     /// Offers to the fingerprint store a dead page whose content has no entry yet. If the store has room, inserts the
     /// page. If the store is full, the page replaces the entry that is evicted first, provided that its level is not
     /// greater than `level`. Amortised O(1).
-    pub(super) fn admit(
+    pub(super) fn admit_dead_page(
         &mut self,
         history: &mut DeadPageLists,
         candidate: DeadPageCandidate,
         level: u8,
     ) -> AdmissionOutcome {
         let (slot, admission) = if self.is_full() {
-            let Some((_, worst)) = self.order.first_to_evict().filter(|&(worst, _)| worst <= level) else {
+            let Some((_, worst)) = self.eviction_order.first_to_evict().filter(|&(worst, _)| worst <= level)
+            else {
                 return AdmissionOutcome::Refused;
             };
             self.evict(history, worst);
@@ -226,13 +227,13 @@ impl FingerprintStore {
 
     /// Whether the fingerprint store (index of dead pages) would insert a dead page of probability level `level` whose
     /// content has no entry yet: it has room, or its worst entry has at most this level.
-    pub(super) fn has_room_at_level(&self, level: u8) -> bool {
-        !self.is_full() || self.order.first_to_evict().is_some_and(|(worst, _)| worst <= level)
+    pub(super) fn accepts_probability_level(&self, level: u8) -> bool {
+        !self.is_full() || self.eviction_order.first_to_evict().is_some_and(|(worst, _)| worst <= level)
     }
 
     /// Replaces the entry of the fingerprint store (index of dead pages) in slot `rival` by `candidate`, a dead page of
     /// equal content. An unbounded store keeps the replaced page as a duplicate, chained to the new entry.
-    pub(super) fn replace_equal_entry(
+    pub(super) fn replace_entry_of_equal_content(
         &mut self,
         history: &mut DeadPageLists,
         rival: u32,
@@ -244,7 +245,7 @@ impl FingerprintStore {
         self.fill_slot(history, slot, candidate);
         self.move_index_entry(rival, slot);
         if self.capacity.is_none() {
-            self.slots[rival as usize].state = SlotState::Duplicate;
+            self.slots[rival as usize].slot_state = SlotState::Duplicate;
             self.link_duplicates(slot, rival);
         } else {
             self.release_slot(history, rival);
@@ -255,7 +256,7 @@ impl FingerprintStore {
     /// Keeps the entry of the fingerprint store (index of dead pages) in slot `rival` rather than `candidate`, a dead
     /// page of equal content. An unbounded store adds `candidate` as a duplicate, chained to the entry; a bounded store
     /// drops it.
-    pub(super) fn keep_equal_entry(
+    pub(super) fn keep_entry_of_equal_content(
         &mut self,
         history: &mut DeadPageLists,
         rival: u32,
@@ -272,8 +273,8 @@ impl FingerprintStore {
     /// Moves the entry of the fingerprint store (index of dead pages) in `slot` to probability level `level`, unless it
     /// is there already. A duplicate (page with the content of an entry) has no level and does not change.
     #[inline]
-    pub(super) fn set_level(&mut self, slot: u32, level: u8) {
-        let StoreSlot { state: standing, level: current, .. } = self.slots[slot as usize];
+    pub(super) fn set_probability_level(&mut self, slot: u32, level: u8) {
+        let FingerprintStoreSlot { slot_state: standing, level: current, .. } = self.slots[slot as usize];
         if standing == SlotState::Entry && current != level {
             self.remove_from_eviction_order(slot);
             self.add_to_eviction_order(slot, level);
@@ -291,7 +292,7 @@ impl FingerprintStore {
     /// makes it the most recent one of probability level `level`. Returns `false` for a duplicate (page with the
     /// content of an entry), which does not change.
     pub(super) fn raise_to_best_rank(&mut self, slot: u32, accesses: u8, level: u8) -> bool {
-        let is_entry = self.slots[slot as usize].state == SlotState::Entry;
+        let is_entry = self.slots[slot as usize].slot_state == SlotState::Entry;
         if is_entry {
             self.slots[slot as usize].read_count = accesses;
             self.remove_from_eviction_order(slot);
@@ -304,13 +305,17 @@ impl FingerprintStore {
     /// content), look-ups of the content find the duplicate afterwards, and its slot is returned. The caller must call
     /// [`FingerprintStore::add_to_eviction_order`] for that slot; until then it has no level.
     #[inline]
-    pub(super) fn remove(&mut self, history: &mut DeadPageLists, slot: u32) -> Option<u32> {
-        let StoreSlot { state: standing, linked_slot: link, next_duplicate: below, .. } =
-            self.slots[slot as usize];
+    pub(super) fn remove_dead_page(&mut self, history: &mut DeadPageLists, slot: u32) -> Option<u32> {
+        let FingerprintStoreSlot {
+            slot_state: standing,
+            bucket_or_duplicate_link: link,
+            next_duplicate: below,
+            ..
+        } = self.slots[slot as usize];
         let mut heir = None;
         if standing == SlotState::Duplicate {
             self.link_duplicates(link, below);
-        } else if below == NO_SLOT {
+        } else if below == NO_STORE_SLOT {
             self.remove_from_eviction_order(slot);
             self.remove_from_index(slot);
         } else {
@@ -326,27 +331,27 @@ impl FingerprintStore {
     /// `level`.
     #[inline]
     pub(super) fn add_to_eviction_order(&mut self, slot: u32, level: u8) {
-        let ticket = self.order.push(level, slot);
+        let ticket = self.eviction_order.push(level, slot);
         let entry = &mut self.slots[slot as usize];
         (entry.level, entry.eviction_order_ticket, entry.level_change_stamp) =
             (level, ticket, self.level_change_clock);
-        entry.state = SlotState::Entry;
+        entry.slot_state = SlotState::Entry;
         self.level_change_clock = self.level_change_clock.wrapping_add(1);
     }
 
     /// Reads the slots `slots` of the fingerprint store and their positions in the eviction order, which a change of
     /// their probability levels will need, so that the cache misses overlap ([`crate::tables::prefetch`]).
-    pub(super) fn prefetch_order_positions(&self, slots: &[u32]) {
+    pub(super) fn prefetch_eviction_order_positions(&self, slots: &[u32]) {
         pull_into_cache(slots.iter().map(|&slot| self.slots[slot as usize].eviction_order_ticket.into()));
         pull_into_cache(slots.iter().map(|&slot| {
-            let StoreSlot { level, eviction_order_ticket: ticket, .. } = self.slots[slot as usize];
-            self.order.slot_of(level, ticket).into()
+            let FingerprintStoreSlot { level, eviction_order_ticket: ticket, .. } = self.slots[slot as usize];
+            self.eviction_order.slot_of(level, ticket).into()
         }));
     }
 
     /// Prefetches the parts of the fingerprint store's hash index that are read when the entries in the slots `slots`
     /// are removed, so that the cache misses overlap.
-    pub(super) fn prefetch_contents(&self, slots: &[u32]) {
+    pub(super) fn prefetch_index_entries_of_slots(&self, slots: &[u32]) {
         self.prefetch_buckets(slots.iter().map(|&slot| self.slots[slot as usize].fingerprint));
     }
 
@@ -356,7 +361,9 @@ impl FingerprintStore {
         let heads = contents.map(|content| self.buckets.first_slot(content));
         pull_into_cache(heads.clone().map(u64::from));
         pull_into_cache(
-            heads.filter(|&head| head != NO_SLOT).map(|head| self.slots[head as usize].linked_slot.into()),
+            heads
+                .filter(|&head| head != NO_STORE_SLOT)
+                .map(|head| self.slots[head as usize].bucket_or_duplicate_link.into()),
         );
     }
 
@@ -366,15 +373,15 @@ impl FingerprintStore {
         let Some(capacity) = self.capacity else { return };
         let evictions = count.saturating_sub((capacity - self.len()) as usize);
         let worst: ArrayVec<u32, PREFETCHED_WRITES> =
-            self.order.slots_in_eviction_order().take(evictions.min(PREFETCHED_WRITES)).collect();
-        self.prefetch_contents(&worst);
+            self.eviction_order.slots_in_eviction_order().take(evictions.min(PREFETCHED_WRITES)).collect();
+        self.prefetch_index_entries_of_slots(&worst);
         history.prefetch_displaced_links(&worst);
         history.prefetch_links(worst.iter().map(|&slot| self.slots[slot as usize].ppn));
     }
 
     /// Reads the parts of the fingerprint store (index of dead pages) that look-ups of these contents will need, so
     /// that their cache misses overlap.
-    pub(super) fn prefetch_find(&self, contents: &[Fingerprint]) {
+    pub(super) fn prefetch_content_lookups(&self, contents: &[Fingerprint]) {
         self.prefetch_buckets(contents.iter().copied());
     }
 
@@ -390,19 +397,20 @@ impl FingerprintStore {
         if capacity.is_some() {
             self.drop_duplicates(history);
         }
-        let mut entries: Vec<u32> = self.order.slots_best_first().collect();
+        let mut entries: Vec<u32> = self.eviction_order.slots_best_first().collect();
         entries.sort_unstable_by_key(|&slot| {
             u32::MAX - self.level_change_clock.wrapping_sub(self.slots[slot as usize].level_change_stamp)
         });
-        self.order = EvictionOrder::new();
+        self.eviction_order = EvictionOrder::new();
         for slot in entries {
             let level = level_of(history, self.page_in_slot(slot));
             self.slots[slot as usize].level = level;
-            self.slots[slot as usize].eviction_order_ticket = self.order.push(level, slot);
+            self.slots[slot as usize].eviction_order_ticket = self.eviction_order.push(level, slot);
         }
         self.capacity = capacity;
         while capacity.is_some_and(|capacity| self.len() > capacity) {
-            let (_, worst) = self.order.first_to_evict().expect("a store that is too large has an entry");
+            let (_, worst) =
+                self.eviction_order.first_to_evict().expect("a store that is too large has an entry");
             self.evict(history, worst);
             self.mark_slot_free(worst);
         }
@@ -410,13 +418,13 @@ impl FingerprintStore {
 
     /// Removes every dead page from the fingerprint store (index of dead pages), as a power failure does.
     pub(super) fn clear(&mut self, history: &mut DeadPageLists) {
-        for slot in self.slots.iter().filter(|slot| slot.state != SlotState::Free) {
+        for slot in self.slots.iter().filter(|slot| slot.slot_state != SlotState::Free) {
             history.unassign_store_slot(slot.ppn);
         }
         self.slots.clear();
         self.free_slots.clear();
         (self.buckets, self.entry_count) = (HashBuckets::new(), 0);
-        self.order = EvictionOrder::new();
+        self.eviction_order = EvictionOrder::new();
     }
 
     /// Removes the entry in `slot` from eviction order and hash index of the fingerprint store. The entry must have no
@@ -430,22 +438,22 @@ impl FingerprintStore {
 
     #[inline]
     fn remove_from_eviction_order(&mut self, slot: u32) {
-        let StoreSlot { level, eviction_order_ticket: ticket, .. } = self.slots[slot as usize];
-        if self.order.remove(level, ticket) {
-            self.compact_order_level(level);
+        let FingerprintStoreSlot { level, eviction_order_ticket: ticket, .. } = self.slots[slot as usize];
+        if self.eviction_order.remove(level, ticket) {
+            self.compact_eviction_order_level(level);
         }
     }
 
     #[cold]
-    fn compact_order_level(&mut self, level: u8) {
-        self.order
+    fn compact_eviction_order_level(&mut self, level: u8) {
+        self.eviction_order
             .compact_level(level, |slot, ticket| self.slots[slot as usize].eviction_order_ticket = ticket);
     }
 
     #[inline]
     fn take_free_slot(&mut self) -> u32 {
         self.free_slots.pop().unwrap_or_else(|| {
-            self.slots.push(StoreSlot::FREE);
+            self.slots.push(FingerprintStoreSlot::FREE);
             self.slots.len() as u32 - 1
         })
     }
@@ -455,12 +463,12 @@ impl FingerprintStore {
     #[inline]
     fn fill_slot(&mut self, history: &mut DeadPageLists, slot: u32, candidate: DeadPageCandidate) {
         let DeadPageCandidate { ppn, fingerprint, read_count: accesses } = candidate;
-        self.slots[slot as usize] = StoreSlot {
+        self.slots[slot as usize] = FingerprintStoreSlot {
             fingerprint,
             ppn,
             read_count: accesses,
-            state: SlotState::Duplicate,
-            ..StoreSlot::FREE
+            slot_state: SlotState::Duplicate,
+            ..FingerprintStoreSlot::FREE
         };
         history.assign_store_slot(ppn, slot);
     }
@@ -473,7 +481,7 @@ impl FingerprintStore {
 
     #[inline]
     fn mark_slot_free(&mut self, slot: u32) {
-        self.slots[slot as usize] = StoreSlot::FREE;
+        self.slots[slot as usize] = FingerprintStoreSlot::FREE;
         self.free_slots.push(slot);
     }
 
@@ -485,7 +493,7 @@ impl FingerprintStore {
             self.grow_buckets();
         }
         let entry = &mut self.slots[slot as usize];
-        entry.linked_slot = self.buckets.replace_first_slot(entry.fingerprint, slot);
+        entry.bucket_or_duplicate_link = self.buckets.replace_first_slot(entry.fingerprint, slot);
     }
 
     /// Doubles the number of hash buckets of the fingerprint store (index of dead pages) and distributes the entries
@@ -493,19 +501,20 @@ impl FingerprintStore {
     #[cold]
     fn grow_buckets(&mut self) {
         self.buckets = self.buckets.with_twice_the_buckets();
-        let entries = (0..).zip(&mut self.slots).filter(|(_, slot)| slot.state == SlotState::Entry);
-        entries
-            .for_each(|(at, slot)| slot.linked_slot = self.buckets.replace_first_slot(slot.fingerprint, at));
+        let entries = (0..).zip(&mut self.slots).filter(|(_, slot)| slot.slot_state == SlotState::Entry);
+        entries.for_each(|(at, slot)| {
+            slot.bucket_or_duplicate_link = self.buckets.replace_first_slot(slot.fingerprint, at);
+        });
     }
 
     #[inline]
     fn remove_from_index(&mut self, slot: u32) {
         self.entry_count -= 1;
-        self.redirect_bucket_link(slot, self.slots[slot as usize].linked_slot);
+        self.redirect_bucket_link(slot, self.slots[slot as usize].bucket_or_duplicate_link);
     }
 
     fn move_index_entry(&mut self, from: u32, to: u32) {
-        self.slots[to as usize].linked_slot = self.slots[from as usize].linked_slot;
+        self.slots[to as usize].bucket_or_duplicate_link = self.slots[from as usize].bucket_or_duplicate_link;
         self.redirect_bucket_link(from, to);
     }
 
@@ -519,23 +528,23 @@ impl FingerprintStore {
             self.buckets.replace_first_slot(fingerprint, to);
             return;
         }
-        while self.slots[at as usize].linked_slot != slot {
-            at = self.slots[at as usize].linked_slot;
+        while self.slots[at as usize].bucket_or_duplicate_link != slot {
+            at = self.slots[at as usize].bucket_or_duplicate_link;
         }
-        self.slots[at as usize].linked_slot = to;
+        self.slots[at as usize].bucket_or_duplicate_link = to;
     }
 
     fn link_duplicates(&mut self, above: u32, below: u32) {
         self.slots[above as usize].next_duplicate = below;
-        if below != NO_SLOT {
-            self.slots[below as usize].linked_slot = above;
+        if below != NO_STORE_SLOT {
+            self.slots[below as usize].bucket_or_duplicate_link = above;
         }
     }
 
     fn drop_duplicates(&mut self, history: &mut DeadPageLists) {
         for slot in 0..self.slots.len() as u32 {
-            self.slots[slot as usize].next_duplicate = NO_SLOT;
-            if self.slots[slot as usize].state == SlotState::Duplicate {
+            self.slots[slot as usize].next_duplicate = NO_STORE_SLOT;
+            if self.slots[slot as usize].slot_state == SlotState::Duplicate {
                 self.release_slot(history, slot);
             }
         }
@@ -543,13 +552,13 @@ impl FingerprintStore {
 
     /// Checks the invariants of the fingerprint store. `level_of` returns the probability level that a page should
     /// have; `None` if the page is not dead. Returns the first violation as a sentence.
-    pub(super) fn check(
+    pub(super) fn check_invariants(
         &self,
         history: &DeadPageLists,
         level_of: impl Fn(DeadPageCandidate) -> Option<u8>,
     ) -> Result<(), String> {
-        self.order.check()?;
-        let in_use = self.slots.iter().filter(|slot| slot.state != SlotState::Free).count();
+        self.eviction_order.check()?;
+        let in_use = self.slots.iter().filter(|slot| slot.slot_state != SlotState::Free).count();
         let counts = [history.pages_with_store_slot() as usize, self.slots.len() - self.free_slots.len()];
         if counts != [in_use; 2] {
             return Err(format!(
@@ -557,7 +566,7 @@ impl FingerprintStore {
                  {counts:?}"
             ));
         }
-        let entries: Vec<u32> = self.order.slots_best_first().collect();
+        let entries: Vec<u32> = self.eviction_order.slots_best_first().collect();
         if entries.len() != self.len() as usize || self.capacity.is_some_and(|c| self.len() > c) {
             return Err(format!(
                 "the fingerprint store has {} entries in the eviction order, but {} by content",
@@ -574,7 +583,7 @@ impl FingerprintStore {
         let mut chained = 0;
         for &entry in &entries {
             self.check_entry(entry, &level_of)?;
-            chained += self.check_chain(history, entry, &level_of)?;
+            chained += self.check_duplicate_chain(history, entry, &level_of)?;
         }
         if chained == in_use {
             Ok(())
@@ -590,7 +599,8 @@ impl FingerprintStore {
         entry: u32,
         level_of: impl Fn(DeadPageCandidate) -> Option<u8>,
     ) -> Result<(), String> {
-        let StoreSlot { ppn, fingerprint, level, state: standing, .. } = self.slots[entry as usize];
+        let FingerprintStoreSlot { ppn, fingerprint, level, slot_state: standing, .. } =
+            self.slots[entry as usize];
         if standing != SlotState::Entry || self.find_slot(fingerprint) != Some(entry) {
             return Err(format!(
                 "the fingerprint-store entry of page {ppn} is {standing:?}, or is not found by its content"
@@ -608,7 +618,7 @@ impl FingerprintStore {
     /// Counts the dead pages in the chain of fingerprint-store slot `entry`: the entry and its duplicates (pages of
     /// equal content). Returns an error sentence if a page in the chain is not dead, has other content than the entry,
     /// or is registered under another slot.
-    fn check_chain(
+    fn check_duplicate_chain(
         &self,
         history: &DeadPageLists,
         entry: u32,
@@ -617,7 +627,7 @@ impl FingerprintStore {
         let fingerprint = self.slots[entry as usize].fingerprint;
         let mut length = 0;
         let mut at = entry;
-        while at != NO_SLOT {
+        while at != NO_STORE_SLOT {
             let page = self.page_in_slot(at);
             if history.store_slot(page.ppn) != Some(at)
                 || page.fingerprint != fingerprint

@@ -58,7 +58,7 @@ impl<N: Nand> Ftl<N> {
     /// Whether the logical page of `write` already has the content of `write`. Reads the stored page from flash, or
     /// from the chunk buffer. Returns `false` for a page that is unmapped, stored as a delta, or cannot be read.
     fn is_write_silent(&mut self, write: &HostWrite<'_>) -> Result<bool> {
-        let mut stored = self.blank_page();
+        let mut stored = self.zero_page_bytes();
         let pending = self.chunks.as_ref().and_then(|stage| stage.pending_fingerprint(write.lpn));
         let fingerprint = if let Some(fingerprint) = pending {
             self.read_buffered_page(write.lpn, &mut stored);

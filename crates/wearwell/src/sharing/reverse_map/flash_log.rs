@@ -42,7 +42,7 @@ use super::{
 };
 use crate::data::{Content, Fingerprint};
 use crate::error::{Error, Result};
-use crate::events::MetadataReason;
+use crate::events::MetadataWriteReason;
 use crate::nand::Nand;
 use crate::operation::Cause;
 use crate::store::{Store, Stream};
@@ -84,10 +84,10 @@ pub struct FlashLog {
     superseded_entries_by_bind: HashMap<(Lpn, Ppn), u32, FxBuildHasher>,
     superseded_entries: u32,
     /// Number of tombstones (records of trims) that may have become unnecessary since they were last examined.
-    doubtful_tombstones: u32,
+    maybe_obsolete_tombstones: u32,
     /// Log pages that the survey of the flash found in a recovery, as `(page number, PPN)`; kept until the log is
     /// recovered.
-    surveyed_pages: Vec<(u32, Ppn)>,
+    surveyed_log_pages: Vec<(u32, Ppn)>,
     page_buffer: Vec<u8>,
 }
 
@@ -134,8 +134,8 @@ impl FlashLog {
             indexed_entries: 0,
             superseded_entries_by_bind: HashMap::default(),
             superseded_entries: 0,
-            doubtful_tombstones: 0,
-            surveyed_pages: Vec::new(),
+            maybe_obsolete_tombstones: 0,
+            surveyed_log_pages: Vec::new(),
             page_buffer: vec![0; page_bytes as usize],
         })
     }
@@ -145,8 +145,12 @@ impl FlashLog {
         self.entries_by_block.iter_mut().for_each(|group| *group = BlockEntries::default());
         self.entries_per_block_histogram = EntriesPerBlockHistogram::default();
         self.superseded_entries_by_bind.clear();
-        (self.buffered_entries, self.indexed_entries, self.superseded_entries, self.doubtful_tombstones) =
-            (0, 0, 0, 0);
+        (
+            self.buffered_entries,
+            self.indexed_entries,
+            self.superseded_entries,
+            self.maybe_obsolete_tombstones,
+        ) = (0, 0, 0, 0);
     }
 
     /// Returns the number of reverse-map entries that fit in a page of the flash log.
@@ -175,12 +179,12 @@ impl FlashLog {
         self.capacity_entries().saturating_sub(self.used_entries())
     }
 
-    fn tombstone_group_index(&self) -> usize {
+    fn tombstone_list_index(&self) -> usize {
         self.entries_by_block.len() - 1
     }
 
-    fn group_index_of<N: Nand>(&self, io: &Store<N>, entry: &ReverseMapEntry) -> usize {
-        entry.place.map_or(self.tombstone_group_index(), |place| io.block_of(place).index())
+    fn block_index_of_entry<N: Nand>(&self, io: &Store<N>, entry: &ReverseMapEntry) -> usize {
+        entry.bound_ppn.map_or(self.tombstone_list_index(), |place| io.block_of(place).index())
     }
 
     /// Returns the number of the next page of the flash log, which will be programmed from the NVRAM buffer.
@@ -232,10 +236,10 @@ impl FlashLog {
 
     /// Adds a reverse-map entry of log page `id` to the index by block, under the block whose page the entry names.
     fn index_entry<N: Nand>(&mut self, io: &Store<N>, id: u32, entry: ReverseMapEntry) {
-        let index = self.group_index_of(io, &entry);
+        let index = self.block_index_of_entry(io, &entry);
         let group = &mut self.entries_by_block[index].entries;
         group.push_back((id, entry));
-        self.entries_per_block_histogram.update_count(group.len() as u32 - 1, group.len() as u32);
+        self.entries_per_block_histogram.update_entry_count(group.len() as u32 - 1, group.len() as u32);
         self.indexed_entries += 1;
     }
 
@@ -254,7 +258,7 @@ impl FlashLog {
     /// Programs the NVRAM buffer of reverse-map entries as the next page of the flash log, then zeroes the buffer.
     fn flush_buffer<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         self.copy_nvram_to_page_buffer(io);
-        io.flash_ops.record_metadata_reason(MetadataReason::LogBufferFull);
+        io.flash_ops.record_metadata_reason(MetadataWriteReason::LogBufferFull);
         let pool = io.pool_with_most_free_blocks(Stream::RemapLog);
         let (id, content) = (self.next_page_number(), Content::Bytes(&self.page_buffer));
         let place =
@@ -289,7 +293,7 @@ impl FlashLog {
         let Some(&place) = self.live_page_ppns.front() else { return Ok(()) };
         io.read(place, &mut self.page_buffer, Cause::RemapLog)?;
         let mut groups: Vec<usize> =
-            self.entries_in_page_buffer().map(|entry| self.group_index_of(io, &entry)).collect();
+            self.entries_in_page_buffer().map(|entry| self.block_index_of_entry(io, &entry)).collect();
         groups.sort_unstable();
         groups.dedup();
         let id = self.oldest_page_number;
@@ -298,12 +302,12 @@ impl FlashLog {
             self.entries_by_block[index].entries.iter().take_while(in_page).map(|&(_, entry)| entry)
         };
         let entries: Vec<ReverseMapEntry> = groups.iter().flat_map(of_group).collect();
-        let dropped = self.take_superseded(io, &entries);
+        let dropped = self.take_superseded_entries(io, &entries);
         let need = |entry: &ReverseMapEntry| {
             let need = needed(entry);
             EntryLiveness {
                 is_bind_live: need.is_bind_live
-                    && !dropped.contains(&(entry.lpn, entry.place, entry.sequence)),
+                    && !dropped.contains(&(entry.lpn, entry.bound_ppn, entry.sequence_number)),
                 ..need
             }
         };
@@ -322,23 +326,23 @@ impl FlashLog {
 
     /// Returns those of the reverse-map `entries` whose bind is superseded, as (LPN, PPN, sequence number), and removes
     /// them from the counts of superseded entries.
-    fn take_superseded<N: Nand>(
+    fn take_superseded_entries<N: Nand>(
         &mut self,
         io: &Store<N>,
         entries: &[ReverseMapEntry],
     ) -> HashSet<(Lpn, Option<Ppn>, u64), FxBuildHasher> {
         let mut taken = HashSet::default();
         for entry in entries {
-            let Some(place) = entry.place else { continue };
+            let Some(place) = entry.bound_ppn else { continue };
             let Some(count) = self.superseded_entries_by_bind.get_mut(&(entry.lpn, place)) else { continue };
             *count -= 1;
             if *count == 0 {
                 self.superseded_entries_by_bind.remove(&(entry.lpn, place));
             }
-            let index = self.group_index_of(io, entry);
+            let index = self.block_index_of_entry(io, entry);
             self.entries_by_block[index].superseded_entries -= 1;
             self.superseded_entries -= 1;
-            taken.insert((entry.lpn, entry.place, entry.sequence));
+            taken.insert((entry.lpn, entry.bound_ppn, entry.sequence_number));
         }
         taken
     }
@@ -352,17 +356,17 @@ impl FlashLog {
             group.pop_front();
         }
         let after = group.len() as u32;
-        self.entries_per_block_histogram.update_count(before, after);
+        self.entries_per_block_histogram.update_entry_count(before, after);
         self.indexed_entries -= before - after;
-        if index == self.tombstone_group_index() {
-            self.doubtful_tombstones = self.doubtful_tombstones.saturating_sub(before - after);
+        if index == self.tombstone_list_index() {
+            self.maybe_obsolete_tombstones = self.maybe_obsolete_tombstones.saturating_sub(before - after);
         }
     }
 
     /// Returns the number of entries that cleaning the flash log can free: superseded and dropped ones, and tombstones
     /// (records of trims) that may be unnecessary.
     fn reclaimable_entries(&self) -> u64 {
-        self.used_entries() - self.valid_entry_count() + self.doubtful_tombstones as u64
+        self.used_entries() - self.valid_entry_count() + self.maybe_obsolete_tombstones as u64
     }
 
     fn max_entries_for_binds(&self) -> u64 {
@@ -373,7 +377,7 @@ impl FlashLog {
     /// one for the new entry, and enough for GC to record once more all entries of the block that has the most, the new
     /// entry included.
     fn free_entries_needed_for_bind(&self) -> u64 {
-        1 + (self.entries_per_block_histogram.largest_count() as u64 + 1)
+        1 + (self.entries_per_block_histogram.largest_entry_count() as u64 + 1)
     }
 
     fn has_room_for_bind(&self) -> bool {
@@ -413,7 +417,7 @@ impl FlashLog {
         }
         let torn = incomplete_commands(buffered);
         let is_torn = |&(entry, command): &(ReverseMapEntry, Option<RemapCommand>)| {
-            command.is_some_and(|command| torn.contains(&command.first_sequence(&entry)))
+            command.is_some_and(|command| torn.contains(&command.first_entry_sequence(&entry)))
         };
         while self.buffered_entries > 0 && is_torn(&buffered[self.buffered_entries as usize - 1]) {
             self.entry_layout.zero_entry(io, self.first_word_of_slot(self.buffered_entries - 1))?;
@@ -429,9 +433,9 @@ fn remove_older_entry_copies(entries: &mut Vec<(u32, ReverseMapEntry)>) {
     let mut seen: HashSet<(Lpn, Option<Ppn>, u64), FxBuildHasher> = HashSet::default();
     entries.reverse();
     entries.retain(|(_, entry)| {
-        let buried = entry.source.filter(|_| entry.place.is_some());
-        let is_copied = buried.is_some_and(|lpn| seen.contains(&(lpn, None, entry.sequence)));
-        seen.insert((entry.lpn, entry.place, entry.sequence)) && !is_copied
+        let buried = entry.source_or_last_lpn.filter(|_| entry.bound_ppn.is_some());
+        let is_copied = buried.is_some_and(|lpn| seen.contains(&(lpn, None, entry.sequence_number)));
+        seen.insert((entry.lpn, entry.bound_ppn, entry.sequence_number)) && !is_copied
     });
     entries.reverse();
 }
@@ -486,7 +490,7 @@ impl ReverseMap for FlashLog {
         let admits = |log: &Self| {
             log.valid_entry_count() + count <= log.max_entries_for_binds()
                 && log.free_entries()
-                    >= count + u64::from(log.entries_per_block_histogram.largest_count()) + count
+                    >= count + u64::from(log.entries_per_block_histogram.largest_entry_count()) + count
         };
         if self.entry_layout == EntryLayout::Single || count > u64::from(self.entries_per_page) {
             return Ok(false);
@@ -545,24 +549,25 @@ impl ReverseMap for FlashLog {
     fn drop_entries_of_block<N: Nand>(&mut self, _: &mut Store<N>, block: BlockId) -> Result<()> {
         let BlockEntries { entries, superseded_entries: superseded } =
             std::mem::take(&mut self.entries_by_block[block.index()]);
-        self.entries_per_block_histogram.update_count(entries.len() as u32, 0);
+        self.entries_per_block_histogram.update_entry_count(entries.len() as u32, 0);
         self.indexed_entries -= entries.len() as u32;
         self.superseded_entries -= superseded;
         for (_, entry) in entries {
-            let place = entry.place.expect("an entry of a block names a page");
+            let place = entry.bound_ppn.expect("an entry of a block names a page");
             self.superseded_entries_by_bind.remove(&(entry.lpn, place));
         }
-        self.doubtful_tombstones = self.entries_by_block[self.tombstone_group_index()].entries.len() as u32;
+        self.maybe_obsolete_tombstones =
+            self.entries_by_block[self.tombstone_list_index()].entries.len() as u32;
         Ok(())
     }
 
     fn adopt_log_pages(&mut self, pages: &[(u32, Ppn)]) {
-        self.surveyed_pages = pages.to_vec();
+        self.surveyed_log_pages = pages.to_vec();
     }
 
     fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<ReverseMapEntry>> {
         self.clear_index();
-        let found: HashMap<u32, Ppn, FxBuildHasher> = self.surveyed_pages.drain(..).collect();
+        let found: HashMap<u32, Ppn, FxBuildHasher> = self.surveyed_log_pages.drain(..).collect();
         self.oldest_page_number = io.nvram()[self.oldest_page_number_word_index()] as u32;
         let mut entries = Vec::new();
         while let Some(&place) = found.get(&self.next_page_number()) {
@@ -578,7 +583,8 @@ impl ReverseMap for FlashLog {
         for &(id, entry) in &entries {
             self.index_entry(io, id, entry);
         }
-        self.doubtful_tombstones = self.entries_by_block[self.tombstone_group_index()].entries.len() as u32;
+        self.maybe_obsolete_tombstones =
+            self.entries_by_block[self.tombstone_list_index()].entries.len() as u32;
         Ok(entries.into_iter().map(|(_, entry)| entry).collect())
     }
 
@@ -591,11 +597,11 @@ impl ReverseMap for FlashLog {
     }
 
     /// Returns 2: an admission may append one flash page by cleaning the log, and the record after it another.
-    fn pages_per_record(&self) -> u32 {
+    fn max_pages_per_record(&self) -> u32 {
         2
     }
 
-    fn metadata_pages(&self) -> u64 {
+    fn max_metadata_pages(&self) -> u64 {
         self.max_log_pages as u64
     }
 
@@ -616,7 +622,7 @@ impl ReverseMap for FlashLog {
         ]
     }
 
-    fn check(&self) -> std::result::Result<(), String> {
+    fn check_invariants(&self) -> std::result::Result<(), String> {
         let live: usize = self.entries_by_block.iter().map(|group| group.entries.len()).sum();
         let superseded: u32 = self.entries_by_block.iter().map(|group| group.superseded_entries).sum();
         let named: u32 = self.superseded_entries_by_bind.values().sum();
@@ -637,7 +643,7 @@ impl ReverseMap for FlashLog {
             ));
         }
         let largest = self.entries_by_block.iter().map(|group| group.entries.len()).max();
-        let known = self.entries_per_block_histogram.largest_count() as usize;
+        let known = self.entries_per_block_histogram.largest_entry_count() as usize;
         if largest == Some(known) {
             Ok(())
         } else {

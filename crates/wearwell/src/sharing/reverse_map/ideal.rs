@@ -23,14 +23,17 @@ use crate::tables::PageSet;
 /// A logical page that a bind (mapping without a program) mapped to a physical page, with the sequence number of its
 /// reverse-map entry. The number is stored in two halves, so that an element of the hash map takes sixteen bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Binder {
+struct BoundLpn {
     lpn: Lpn,
     sequence_halves: [u32; 2],
 }
 
-impl Binder {
+impl BoundLpn {
     fn from_entry(entry: &ReverseMapEntry) -> Self {
-        Self { lpn: entry.lpn, sequence_halves: [entry.sequence as u32, (entry.sequence >> 32) as u32] }
+        Self {
+            lpn: entry.lpn,
+            sequence_halves: [entry.sequence_number as u32, (entry.sequence_number >> 32) as u32],
+        }
     }
 
     /// Creates a placeholder for several logical pages bound (mapped without a program) to one physical page; they are
@@ -47,7 +50,12 @@ impl Binder {
 
     fn to_entry(self, place: Ppn) -> ReverseMapEntry {
         let [low, high] = self.sequence_halves.map(u64::from);
-        ReverseMapEntry { lpn: self.lpn, place: Some(place), source: None, sequence: low | high << 32 }
+        ReverseMapEntry {
+            lpn: self.lpn,
+            bound_ppn: Some(place),
+            source_or_last_lpn: None,
+            sequence_number: low | high << 32,
+        }
     }
 }
 
@@ -57,11 +65,11 @@ impl Binder {
 pub struct IdealReverseMap {
     /// The logical page bound to (mapped without a program to) each physical page or chunk member. If there are
     /// several, a placeholder with the index of their list.
-    binders: HashMap<Ppn, Binder, FxBuildHasher>,
+    bound_lpns_by_ppn: HashMap<Ppn, BoundLpn, FxBuildHasher>,
     /// Lists of two or more logical pages that are bound to one physical page (mapped to it without a program), oldest
     /// first. Lists that are not in use are empty.
-    binder_lists: Vec<Vec<Binder>>,
-    free_list_indices: Vec<usize>,
+    bound_lpn_lists: Vec<Vec<BoundLpn>>,
+    unused_list_indices: Vec<usize>,
     /// Physical pages to which logical pages are bound, so that a query for a whole block reads only a few words of
     /// this bitmap. Members of compressed chunks are not included.
     bound_pages: PageSet,
@@ -73,9 +81,9 @@ impl IdealReverseMap {
     /// Creates an empty ideal reverse map for a device of `physical_pages` pages.
     pub fn new(physical_pages: u64) -> Self {
         Self {
-            binders: HashMap::default(),
-            binder_lists: Vec::new(),
-            free_list_indices: Vec::new(),
+            bound_lpns_by_ppn: HashMap::default(),
+            bound_lpn_lists: Vec::new(),
+            unused_list_indices: Vec::new(),
             bound_pages: PageSet::new(physical_pages),
             physical_pages,
             entry_count: 0,
@@ -88,20 +96,21 @@ impl IdealReverseMap {
 
     /// Returns the bound logical pages (mapped without a program) for which `binder` stands, oldest first: only itself,
     /// or those of its list if it is a placeholder.
-    fn binders_for<'a>(&'a self, binder: &'a Binder) -> &'a [Binder] {
-        binder.list_index().map_or(slice::from_ref(binder), |list| &self.binder_lists[list])
+    fn bound_lpns_for<'a>(&'a self, binder: &'a BoundLpn) -> &'a [BoundLpn] {
+        binder.list_index().map_or(slice::from_ref(binder), |list| &self.bound_lpn_lists[list])
     }
 
     /// Returns the reverse-map entries of all logical pages bound (mapped without a program) to the physical page
     /// `place`.
     pub fn entries_at(&self, place: Ppn) -> Vec<ReverseMapEntry> {
-        let binders = self.binders.get(&place).map_or(&[][..], |binder| self.binders_for(binder));
+        let binders =
+            self.bound_lpns_by_ppn.get(&place).map_or(&[][..], |binder| self.bound_lpns_for(binder));
         binders.iter().map(|binder| binder.to_entry(place)).collect()
     }
 
     /// Removes the record of the physical page `place`, to which no logical page is bound any more.
     fn remove_unbound_page(&mut self, place: Ppn) {
-        self.binders.remove(&place);
+        self.bound_lpns_by_ppn.remove(&place);
         if self.is_physical_page(place) {
             self.bound_pages.remove(place);
         }
@@ -109,29 +118,29 @@ impl IdealReverseMap {
 
     /// Adds the logical page `binder` to those bound to one physical page, for which `first` stands so far. Creates a
     /// list if `first` is a single logical page. Returns the placeholder for the list.
-    fn add_binder(&mut self, first: Binder, binder: Binder) -> Binder {
+    fn add_bound_lpn(&mut self, first: BoundLpn, binder: BoundLpn) -> BoundLpn {
         if let Some(list) = first.list_index() {
-            self.binder_lists[list].push(binder);
+            self.bound_lpn_lists[list].push(binder);
             return first;
         }
-        let list = self.free_list_indices.pop().unwrap_or(self.binder_lists.len());
-        if list == self.binder_lists.len() {
-            self.binder_lists.push(Vec::new());
+        let list = self.unused_list_indices.pop().unwrap_or(self.bound_lpn_lists.len());
+        if list == self.bound_lpn_lists.len() {
+            self.bound_lpn_lists.push(Vec::new());
         }
-        self.binder_lists[list].extend([first, binder]);
-        Binder::placeholder_for_list(list)
+        self.bound_lpn_lists[list].extend([first, binder]);
+        BoundLpn::placeholder_for_list(list)
     }
 
     /// Removes `lpn` from the logical pages bound to one physical page, for which `binder` stands. Returns the single
     /// logical page that remains, or the placeholder for several; `None` if none remains.
-    fn remove_binder(&mut self, binder: Binder, lpn: Lpn) -> Option<Binder> {
-        let at = self.binders_for(&binder).iter().position(|binder| binder.lpn == lpn);
+    fn remove_bound_lpn(&mut self, binder: BoundLpn, lpn: Lpn) -> Option<BoundLpn> {
+        let at = self.bound_lpns_for(&binder).iter().position(|binder| binder.lpn == lpn);
         let at = at.expect("the binder was recorded");
         let list = binder.list_index()?;
-        self.binder_lists[list].remove(at);
-        let [one] = self.binder_lists[list][..] else { return Some(binder) };
-        self.binder_lists[list].clear();
-        self.free_list_indices.push(list);
+        self.bound_lpn_lists[list].remove(at);
+        let [one] = self.bound_lpn_lists[list][..] else { return Some(binder) };
+        self.bound_lpn_lists[list].clear();
+        self.unused_list_indices.push(list);
         Some(one)
     }
 }
@@ -147,11 +156,11 @@ impl ReverseMap for IdealReverseMap {
         entry: ReverseMapEntry,
         _: LivenessOf<'_>,
     ) -> Result<()> {
-        if let Some(place) = entry.place {
-            let binder = Binder::from_entry(&entry);
-            if let Some(first) = self.binders.insert(place, binder) {
-                let several = self.add_binder(first, binder);
-                self.binders.insert(place, several);
+        if let Some(place) = entry.bound_ppn {
+            let binder = BoundLpn::from_entry(&entry);
+            if let Some(first) = self.bound_lpns_by_ppn.insert(place, binder) {
+                let several = self.add_bound_lpn(first, binder);
+                self.bound_lpns_by_ppn.insert(place, several);
             }
             self.entry_count += 1;
             if self.is_physical_page(place) {
@@ -162,9 +171,9 @@ impl ReverseMap for IdealReverseMap {
     }
 
     fn mark_bind_superseded<N: Nand>(&mut self, _: &mut Store<N>, lpn: Lpn, place: Ppn) {
-        let binder = self.binders[&place];
-        match self.remove_binder(binder, lpn) {
-            Some(binder) => _ = self.binders.insert(place, binder),
+        let binder = self.bound_lpns_by_ppn[&place];
+        match self.remove_bound_lpn(binder, lpn) {
+            Some(binder) => _ = self.bound_lpns_by_ppn.insert(place, binder),
             None => self.remove_unbound_page(place),
         }
         self.entry_count -= 1;
@@ -198,7 +207,7 @@ impl ReverseMap for IdealReverseMap {
     }
 
     fn all_entries<N: Nand>(&self, _: &Store<N>) -> Vec<ReverseMapEntry> {
-        self.binders.keys().flat_map(|&place| self.entries_at(place)).collect()
+        self.bound_lpns_by_ppn.keys().flat_map(|&place| self.entries_at(place)).collect()
     }
 
     fn valid_entry_count(&self) -> u64 {
@@ -209,15 +218,16 @@ impl ReverseMap for IdealReverseMap {
         vec![("reverse map (battery-backed)", self.entry_count * ENTRY_BYTES)]
     }
 
-    fn check(&self) -> std::result::Result<(), String> {
-        let counted: usize = self.binders.values().map(|binder| self.binders_for(binder).len()).sum();
+    fn check_invariants(&self) -> std::result::Result<(), String> {
+        let counted: usize =
+            self.bound_lpns_by_ppn.values().map(|binder| self.bound_lpns_for(binder).len()).sum();
         if counted as u64 != self.entry_count {
             return Err(format!(
                 "audit of the ideal reverse map: it holds {counted} bound logical pages, but the total says {}",
                 self.entry_count
             ));
         }
-        let of_pages = self.binders.keys().filter(|&&place| self.is_physical_page(place));
+        let of_pages = self.bound_lpns_by_ppn.keys().filter(|&&place| self.is_physical_page(place));
         let marked = of_pages.clone().filter(|&&place| self.bound_pages.contains(place)).count();
         if (marked, marked as u64) == (of_pages.count(), self.bound_pages.len()) {
             Ok(())

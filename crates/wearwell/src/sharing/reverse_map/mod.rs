@@ -68,12 +68,12 @@ pub struct ReverseMapEntry {
     pub lpn: Lpn,
     /// The physical page to which the entry binds its logical page; `None` makes the entry a tombstone (record of a
     /// trim): the logical page is unmapped.
-    pub place: Option<Ppn>,
+    pub bound_ppn: Option<Ppn>,
     /// For a bind: the logical page that was unmapped in the same step (the source of a relocation). For a tombstone of
     /// several logical pages: the last one of the range.
-    pub source: Option<Lpn>,
+    pub source_or_last_lpn: Option<Lpn>,
     /// Sequence number of the entry; page programs and reverse-map entries of the device share one sequence.
-    pub sequence: u64,
+    pub sequence_number: u64,
 }
 
 /// Bytes of a reverse-map entry in NVRAM or on flash (Remap-SSD, table 2).
@@ -102,7 +102,7 @@ impl ReverseMapEntry {
     /// Returns the logical pages that this reverse-map entry unmaps: the source of a relocation, or the range of a
     /// tombstone (record of a trim).
     pub fn tombstoned_lpns(&self) -> impl Iterator<Item = Lpn> + use<> {
-        let range = match (self.place, self.source) {
+        let range = match (self.bound_ppn, self.source_or_last_lpn) {
             (Some(_), None) => 0..0,
             (Some(_), Some(source)) => source.0..source.0 + 1,
             (None, last) => self.lpn.0..last.unwrap_or(self.lpn).0 + 1,
@@ -114,17 +114,21 @@ impl ReverseMapEntry {
     /// in its block, whose first page is `first`. First word: torn bit (1 in every stored word), page offset (21 bits),
     /// sequence (42). Second word: torn bit, target LPN (31), remap flag, source LPN (31).
     pub fn encode(&self, first: Ppn) -> [u64; 2] {
-        assert!(self.sequence <= MAX_SEQUENCE, "sequence {} does not fit 42 bits", self.sequence);
+        assert!(
+            self.sequence_number <= MAX_SEQUENCE,
+            "sequence {} does not fit 42 bits",
+            self.sequence_number
+        );
         let fits = |lpn: Lpn| (lpn.0 as u64) < NO_LPN;
         assert!(
-            fits(self.lpn) && self.source.is_none_or(fits),
+            fits(self.lpn) && self.source_or_last_lpn.is_none_or(fits),
             "{self:?} has a page number that does not fit 31 bits"
         );
-        let offset = self.place.map_or(NO_PAGE_OFFSET, |place| (place.0 - first.0) as u64);
-        let source = self.source.map_or(NO_LPN, |lpn| lpn.0 as u64);
-        let flag = u64::from(self.source.is_some());
+        let offset = self.bound_ppn.map_or(NO_PAGE_OFFSET, |place| (place.0 - first.0) as u64);
+        let source = self.source_or_last_lpn.map_or(NO_LPN, |lpn| lpn.0 as u64);
+        let flag = u64::from(self.source_or_last_lpn.is_some());
         [
-            TORN_BIT | offset << 1 | self.sequence << (1 + PAGE_OFFSET_BITS),
+            TORN_BIT | offset << 1 | self.sequence_number << (1 + PAGE_OFFSET_BITS),
             TORN_BIT | (self.lpn.0 as u64) << 1 | flag << (1 + LPN_BITS) | source << (2 + LPN_BITS),
         ]
     }
@@ -139,9 +143,9 @@ impl ReverseMapEntry {
         let source = words[1] >> (2 + LPN_BITS) & NO_LPN;
         Some(Self {
             lpn: Lpn((words[1] >> 1 & NO_LPN) as u32),
-            place: (offset != NO_PAGE_OFFSET).then(|| Ppn(first.0 + offset as u32)),
-            source: (source != NO_LPN).then_some(Lpn(source as u32)),
-            sequence: words[0] >> (1 + PAGE_OFFSET_BITS),
+            bound_ppn: (offset != NO_PAGE_OFFSET).then(|| Ppn(first.0 + offset as u32)),
+            source_or_last_lpn: (source != NO_LPN).then_some(Lpn(source as u32)),
+            sequence_number: words[0] >> (1 + PAGE_OFFSET_BITS),
         })
     }
 }
@@ -178,8 +182,8 @@ impl RemapCommand {
 
     /// Returns the sequence number of the first reverse-map entry of this atomic command, which identifies the command.
     /// It follows from any `entry` of the command.
-    fn first_sequence(self, entry: &ReverseMapEntry) -> u64 {
-        entry.sequence - (entry.lpn.0 - self.first_target.0) as u64
+    fn first_entry_sequence(self, entry: &ReverseMapEntry) -> u64 {
+        entry.sequence_number - (entry.lpn.0 - self.first_target.0) as u64
     }
 }
 
@@ -208,7 +212,7 @@ impl EntryLayout {
 
     /// Returns the bytes of NVRAM that the reverse map needs in addition to its entries: with atomic commands 8, for
     /// the sequence number up to which all commands count as complete (the vouched number), otherwise 0.
-    fn complete_until_number_bytes(self) -> u64 {
+    fn complete_until_field_bytes(self) -> u64 {
         match self {
             Self::Single => 0,
             Self::WithCommand => 8,
@@ -261,7 +265,7 @@ struct RemapCommandState {
     /// Index of the NVRAM word with the vouched number: the sequence number up to which all atomic commands count as
     /// complete.
     complete_until_word_index: usize,
-    commands_complete_until: u64,
+    complete_until_sequence: u64,
     /// Sequence number of the first entry of the newest recorded atomic command; it identifies the command.
     newest_command_sequence: u64,
 }
@@ -275,12 +279,12 @@ impl RemapCommandState {
     /// complete. Must be called before reverse-map entries are dropped, so that a command with dropped entries is not
     /// taken for incomplete.
     fn declare_commands_complete<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        if self.newest_command_sequence <= self.commands_complete_until {
+        if self.newest_command_sequence <= self.complete_until_sequence {
             return Ok(());
         }
         let number = io.last_sequence();
         io.store_nvram_word(self.complete_until_word_index, number)?;
-        self.commands_complete_until = number;
+        self.complete_until_sequence = number;
         Ok(())
     }
 
@@ -295,15 +299,15 @@ impl RemapCommandState {
         if self.form == EntryLayout::Single {
             return HashSet::default();
         }
-        self.commands_complete_until = io.nvram()[self.complete_until_word_index];
-        io.continue_sequence_after(self.commands_complete_until);
+        self.complete_until_sequence = io.nvram()[self.complete_until_word_index];
+        io.continue_sequence_after(self.complete_until_sequence);
         let unsure = |&&(entry, command): &&(ReverseMapEntry, Option<RemapCommand>)| {
-            command.is_some_and(|command| command.first_sequence(&entry) > self.commands_complete_until)
+            command.is_some_and(|command| command.first_entry_sequence(&entry) > self.complete_until_sequence)
         };
         let unsure: Vec<_> = recorded.iter().filter(unsure).copied().collect();
         let torn = incomplete_commands(&unsure);
         let numbers =
-            unsure.iter().filter_map(|(entry, command)| Some(command.as_ref()?.first_sequence(entry)));
+            unsure.iter().filter_map(|(entry, command)| Some(command.as_ref()?.first_entry_sequence(entry)));
         self.newest_command_sequence = numbers.filter(|number| !torn.contains(number)).max().unwrap_or(0);
         torn
     }
@@ -316,7 +320,8 @@ fn incomplete_commands(recorded: &[(ReverseMapEntry, Option<RemapCommand>)]) -> 
         HashMap::default();
     for &(entry, command) in recorded {
         let Some(command) = command else { continue };
-        let (_, lpns) = found.entry(command.first_sequence(&entry)).or_insert((command, HashSet::default()));
+        let (_, lpns) =
+            found.entry(command.first_entry_sequence(&entry)).or_insert((command, HashSet::default()));
         lpns.insert(entry.lpn);
     }
     let is_torn = |(number, (command, lpns)): (u64, (RemapCommand, HashSet<Lpn, _>))| {
@@ -356,15 +361,19 @@ fn require_device_fits_log(pages: u64) -> Result<()> {
 /// (21 bits), sequence (42). Second word: torn bit, high part of the PPN (7), LPN (28), source LPN (28).
 impl ReverseMapEntry {
     fn encode_in_log(&self) -> [u64; 2] {
-        assert!(self.sequence <= MAX_SEQUENCE, "sequence {} does not fit 42 bits", self.sequence);
-        let place = self.place.map_or(NO_LOG_PAGE_NUMBER, |place| place.0 as u64);
-        let source = self.source.map_or(NO_LOG_PAGE_NUMBER, |lpn| lpn.0 as u64);
+        assert!(
+            self.sequence_number <= MAX_SEQUENCE,
+            "sequence {} does not fit 42 bits",
+            self.sequence_number
+        );
+        let place = self.bound_ppn.map_or(NO_LOG_PAGE_NUMBER, |place| place.0 as u64);
+        let source = self.source_or_last_lpn.map_or(NO_LOG_PAGE_NUMBER, |lpn| lpn.0 as u64);
         let lpn = self.lpn.0 as u64;
         let fits = lpn < NO_LOG_PAGE_NUMBER && place <= NO_LOG_PAGE_NUMBER && source <= NO_LOG_PAGE_NUMBER;
         assert!(fits, "{self:?} has a page number that does not fit 28 bits");
         let (low, high) = (place & ((1 << LOG_PPN_LOW_BITS) - 1), place >> LOG_PPN_LOW_BITS);
         [
-            TORN_BIT | low << 1 | self.sequence << (1 + LOG_PPN_LOW_BITS),
+            TORN_BIT | low << 1 | self.sequence_number << (1 + LOG_PPN_LOW_BITS),
             TORN_BIT | high << 1 | lpn << LOG_LPN_SHIFT | source << (LOG_LPN_SHIFT + LOG_PAGE_NUMBER_BITS),
         ]
     }
@@ -379,9 +388,9 @@ impl ReverseMapEntry {
         let source = words[1] >> (LOG_LPN_SHIFT + LOG_PAGE_NUMBER_BITS);
         Some(Self {
             lpn: Lpn((words[1] >> LOG_LPN_SHIFT & NO_LOG_PAGE_NUMBER) as u32),
-            place: (place != NO_LOG_PAGE_NUMBER).then_some(Ppn(place as u32)),
-            source: (source != NO_LOG_PAGE_NUMBER).then_some(Lpn(source as u32)),
-            sequence: words[0] >> (1 + LOG_PPN_LOW_BITS),
+            bound_ppn: (place != NO_LOG_PAGE_NUMBER).then_some(Ppn(place as u32)),
+            source_or_last_lpn: (source != NO_LOG_PAGE_NUMBER).then_some(Lpn(source as u32)),
+            sequence_number: words[0] >> (1 + LOG_PPN_LOW_BITS),
         })
     }
 }
@@ -415,10 +424,13 @@ impl EntryLiveness {
     pub fn live_part_of(self, entry: ReverseMapEntry) -> Option<ReverseMapEntry> {
         match (self.is_bind_live, self.is_tombstone_needed) {
             (true, _) => Some(entry),
-            (false, true) if entry.place.is_none() => Some(entry),
-            (false, true) => {
-                entry.source.map(|lpn| ReverseMapEntry { lpn, place: None, source: None, ..entry })
-            }
+            (false, true) if entry.bound_ppn.is_none() => Some(entry),
+            (false, true) => entry.source_or_last_lpn.map(|lpn| ReverseMapEntry {
+                lpn,
+                bound_ppn: None,
+                source_or_last_lpn: None,
+                ..entry
+            }),
             (false, false) => None,
         }
     }
@@ -434,26 +446,26 @@ pub type LivenessOf<'a> = &'a dyn Fn(&ReverseMapEntry) -> EntryLiveness;
 fn entries_to_keep(entries: &[ReverseMapEntry], needed: LivenessOf<'_>) -> Vec<Option<ReverseMapEntry>> {
     let mut newest: HashMap<(Lpn, Option<Ppn>), u64, FxBuildHasher> = HashMap::default();
     for entry in entries {
-        let sequence = newest.entry((entry.lpn, entry.place)).or_default();
-        *sequence = entry.sequence.max(*sequence);
+        let sequence = newest.entry((entry.lpn, entry.bound_ppn)).or_default();
+        *sequence = entry.sequence_number.max(*sequence);
     }
     let rest = |entry: &ReverseMapEntry| {
         let need = needed(entry);
-        let bind = need.is_bind_live && newest[&(entry.lpn, entry.place)] == entry.sequence;
+        let bind = need.is_bind_live && newest[&(entry.lpn, entry.bound_ppn)] == entry.sequence_number;
         EntryLiveness { is_bind_live: bind, ..need }.live_part_of(*entry)
     };
     let mut rests: Vec<Option<ReverseMapEntry>> = entries.iter().map(rest).collect();
     let mut kept: HashMap<(Lpn, Option<Ppn>, Option<Lpn>), usize, FxBuildHasher> = HashMap::default();
     for at in 0..rests.len() {
         let Some(entry) = rests[at] else { continue };
-        let known = *kept.entry((entry.lpn, entry.place, entry.source)).or_insert(at);
+        let known = *kept.entry((entry.lpn, entry.bound_ppn, entry.source_or_last_lpn)).or_insert(at);
         if known == at {
             continue;
         }
-        let newer = rests[known].is_some_and(|known| known.sequence < entry.sequence);
+        let newer = rests[known].is_some_and(|known| known.sequence_number < entry.sequence_number);
         let (dropped, keeper) = if newer { (known, at) } else { (at, known) };
         rests[dropped] = None;
-        kept.insert((entry.lpn, entry.place, entry.source), keeper);
+        kept.insert((entry.lpn, entry.bound_ppn, entry.source_or_last_lpn), keeper);
     }
     rests
 }
@@ -464,28 +476,28 @@ fn entries_to_keep(entries: &[ReverseMapEntry], needed: LivenessOf<'_>) -> Vec<O
 struct EntriesPerBlockHistogram {
     /// Number of blocks that have `k + 1` reverse-map entries (or NVRAM segments), at index `k`; the last number is
     /// never 0.
-    blocks_by_count: Vec<u32>,
+    blocks_by_entry_count: Vec<u32>,
 }
 
 impl EntriesPerBlockHistogram {
-    fn largest_count(&self) -> u32 {
-        self.blocks_by_count.len() as u32
+    fn largest_entry_count(&self) -> u32 {
+        self.blocks_by_entry_count.len() as u32
     }
 
     /// Updates the histogram for one block whose number of entries (or segments) changed from `before` to `after`.
-    fn update_count(&mut self, before: u32, after: u32) {
+    fn update_entry_count(&mut self, before: u32, after: u32) {
         if before == after {
             return;
         }
         if after > 0 {
-            self.blocks_by_count.resize(self.blocks_by_count.len().max(after as usize), 0);
-            self.blocks_by_count[after as usize - 1] += 1;
+            self.blocks_by_entry_count.resize(self.blocks_by_entry_count.len().max(after as usize), 0);
+            self.blocks_by_entry_count[after as usize - 1] += 1;
         }
         if before > 0 {
-            self.blocks_by_count[before as usize - 1] -= 1;
+            self.blocks_by_entry_count[before as usize - 1] -= 1;
         }
-        while self.blocks_by_count.last() == Some(&0) {
-            self.blocks_by_count.pop();
+        while self.blocks_by_entry_count.last() == Some(&0) {
+            self.blocks_by_entry_count.pop();
         }
     }
 }
@@ -603,12 +615,12 @@ pub trait ReverseMap {
 
     /// Returns the maximum number of flash pages that one [`ReverseMap::admit_entry`] or [`ReverseMap::record_entry`]
     /// may append; 0 for reverse maps without pages on flash.
-    fn pages_per_record(&self) -> u32 {
+    fn max_pages_per_record(&self) -> u32 {
         0
     }
 
     /// Returns the maximum number of flash pages that the reverse-map entries can occupy.
-    fn metadata_pages(&self) -> u64 {
+    fn max_metadata_pages(&self) -> u64 {
         0
     }
 
@@ -630,12 +642,12 @@ pub trait ReverseMap {
     ///
     /// # Errors
     /// Returns the first violation, as a sentence.
-    fn check(&self) -> std::result::Result<(), String>;
+    fn check_invariants(&self) -> std::result::Result<(), String>;
 }
 
 /// Kind of reverse map (record of the logical pages mapped to a physical page), and its size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ReverseMapPart {
+pub enum ReverseMapKind {
     /// No reverse map, so no binds (mapping without a program): every remap is done by a write (Remap-SSD's `NoRemap`).
     OobOnly,
     /// Reverse-map entries in NVRAM segments, each for one block (Remap-SSD itself).
@@ -660,7 +672,7 @@ pub enum ReverseMapPart {
     Ideal,
 }
 
-impl ReverseMapPart {
+impl ReverseMapKind {
     /// Returns the bytes of NVRAM that the medium needs for this kind of reverse map, if flash pages have `page_bytes`
     /// bytes.
     pub fn nvram_bytes(self, page_bytes: u32) -> u64 {
@@ -692,7 +704,7 @@ impl AnyReverseMap {
     ///
     /// # Errors
     /// [`Error::InvalidOptions`] if the size is not usable for this kind, or the medium has too little NVRAM.
-    pub fn new<N: Nand>(part: ReverseMapPart, io: &Store<N>) -> Result<Self> {
+    pub fn new<N: Nand>(part: ReverseMapKind, io: &Store<N>) -> Result<Self> {
         Self::with_entry_layout(part, EntryLayout::Single, io)
     }
 
@@ -702,11 +714,11 @@ impl AnyReverseMap {
     /// Those of [`AnyReverseMap::new`]; [`Error::InvalidOptions`] if `form` supports commands but entries are neither
     /// in NVRAM nor on flash.
     pub fn with_entry_layout<N: Nand>(
-        part: ReverseMapPart,
+        part: ReverseMapKind,
         form: EntryLayout,
         io: &Store<N>,
     ) -> Result<Self> {
-        if form == EntryLayout::WithCommand && matches!(part, ReverseMapPart::OobOnly | ReverseMapPart::Ideal)
+        if form == EntryLayout::WithCommand && matches!(part, ReverseMapKind::OobOnly | ReverseMapKind::Ideal)
         {
             return Err(Error::InvalidOptions(
                 "atomic remap commands (remap.atomic_commands) need a reverse map in NVRAM or on flash: set \
@@ -715,18 +727,18 @@ impl AnyReverseMap {
             ));
         }
         Ok(match part {
-            ReverseMapPart::OobOnly => Self::OobOnly,
-            ReverseMapPart::Segments { nvram_bytes, segment_bytes } => {
+            ReverseMapKind::OobOnly => Self::OobOnly,
+            ReverseMapKind::Segments { nvram_bytes, segment_bytes } => {
                 Self::Segments(NvramSegments::with_entry_layout(io, nvram_bytes, segment_bytes, form)?)
             }
-            ReverseMapPart::NvramLog { nvram_bytes } => {
+            ReverseMapKind::NvramLog { nvram_bytes } => {
                 Self::NvramLog(NvramLog::with_entry_layout(io, nvram_bytes, form)?)
             }
-            ReverseMapPart::FlashLog { log_pages } => {
+            ReverseMapKind::FlashLog { log_pages } => {
                 let log_bytes = log_pages as u64 * io.geometry().page_bytes as u64;
                 Self::FlashLog(FlashLog::with_entry_layout(io, log_bytes, form)?)
             }
-            ReverseMapPart::Ideal => Self::Ideal(IdealReverseMap::new(io.geometry().pages())),
+            ReverseMapKind::Ideal => Self::Ideal(IdealReverseMap::new(io.geometry().pages())),
         })
     }
 }
@@ -809,11 +821,11 @@ impl ReverseMap for AnyReverseMap {
     fn valid_entry_count(&self) -> u64 {
         delegate!(self, m => m.valid_entry_count(), else 0)
     }
-    fn pages_per_record(&self) -> u32 {
-        delegate!(self, m => m.pages_per_record(), else 0)
+    fn max_pages_per_record(&self) -> u32 {
+        delegate!(self, m => m.max_pages_per_record(), else 0)
     }
-    fn metadata_pages(&self) -> u64 {
-        delegate!(self, m => m.metadata_pages(), else 0)
+    fn max_metadata_pages(&self) -> u64 {
+        delegate!(self, m => m.max_metadata_pages(), else 0)
     }
     fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
         delegate!(self, m => m.owns_metadata_page(id, ppn), else false)
@@ -824,8 +836,8 @@ impl ReverseMap for AnyReverseMap {
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         delegate!(self, m => m.ram_bytes(), else Vec::new())
     }
-    fn check(&self) -> std::result::Result<(), String> {
-        delegate!(self, m => m.check(), else Ok(()))
+    fn check_invariants(&self) -> std::result::Result<(), String> {
+        delegate!(self, m => m.check_invariants(), else Ok(()))
     }
 }
 
@@ -840,9 +852,9 @@ mod tests {
     fn the_tombstone_of_a_trimmed_range_outlives_a_newer_one_of_its_first_page() {
         let tombstone = |last: Option<u32>, sequence| ReverseMapEntry {
             lpn: Lpn(139),
-            place: None,
-            source: last.map(Lpn),
-            sequence,
+            bound_ppn: None,
+            source_or_last_lpn: last.map(Lpn),
+            sequence_number: sequence,
         };
         let needed = |_: &ReverseMapEntry| EntryLiveness { is_bind_live: false, is_tombstone_needed: true };
         let range = tombstone(Some(141), 1);
@@ -857,7 +869,12 @@ mod tests {
         for place in [None, Some(Ppn(0)), Some(Ppn((1 << 21) - 1)), Some(Ppn(1 << 21)), Some(Ppn(page))] {
             for source in [None, Some(Lpn(0)), Some(Lpn(page))] {
                 for (lpn, sequence) in [(0, 0), (page, MAX_SEQUENCE), (0, MAX_SEQUENCE), (page, 0)] {
-                    let entry = ReverseMapEntry { lpn: Lpn(lpn), place, source, sequence };
+                    let entry = ReverseMapEntry {
+                        lpn: Lpn(lpn),
+                        bound_ppn: place,
+                        source_or_last_lpn: source,
+                        sequence_number: sequence,
+                    };
                     let words = entry.encode_in_log();
                     assert_eq!(ReverseMapEntry::decode_in_log(words), Some(entry));
                     assert_eq!(ReverseMapEntry::decode_in_log([words[0], 0]), None);
@@ -871,16 +888,17 @@ mod tests {
     fn compaction_keeps_the_newest_of_equal_entries_and_an_older_relocation_as_tombstone() {
         let entry = |sequence, source: Option<u32>| ReverseMapEntry {
             lpn: Lpn(1),
-            place: Some(Ppn(2)),
-            source: source.map(Lpn),
-            sequence,
+            bound_ppn: Some(Ppn(2)),
+            source_or_last_lpn: source.map(Lpn),
+            sequence_number: sequence,
         };
         let entries = [entry(2, Some(7)), entry(3, Some(8)), entry(3, Some(8)), entry(1, None)];
         let need = |entry: &ReverseMapEntry| EntryLiveness {
             is_bind_live: true,
-            is_tombstone_needed: entry.source.is_some(),
+            is_tombstone_needed: entry.source_or_last_lpn.is_some(),
         };
-        let buried = ReverseMapEntry { lpn: Lpn(7), place: None, source: None, sequence: 2 };
+        let buried =
+            ReverseMapEntry { lpn: Lpn(7), bound_ppn: None, source_or_last_lpn: None, sequence_number: 2 };
         let kept = entries_to_keep(&entries, &need);
         assert_eq!(kept, [Some(buried), Some(entry(3, Some(8))), None, None]);
     }
@@ -899,8 +917,8 @@ mod tests {
         let mut sizes = EntriesPerBlockHistogram::default();
         let steps = [(0, 3, 3), (0, 1, 3), (3, 4, 4), (4, 2, 2), (2, 0, 1), (1, 0, 0)];
         for (before, after, largest) in steps {
-            sizes.update_count(before, after);
-            assert_eq!(sizes.largest_count(), largest);
+            sizes.update_entry_count(before, after);
+            assert_eq!(sizes.largest_entry_count(), largest);
         }
     }
 }

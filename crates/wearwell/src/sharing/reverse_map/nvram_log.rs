@@ -66,7 +66,7 @@ pub struct NvramLog {
     indexed_entries: u32,
     superseded_entries: u32,
     /// Number of tombstones (records of trims) that may have become unnecessary since the log was last cleaned.
-    doubtful_tombstones: u32,
+    maybe_obsolete_tombstones: u32,
 }
 
 impl NvramLog {
@@ -85,7 +85,7 @@ impl NvramLog {
     /// Those of [`NvramLog::new`].
     pub fn with_entry_layout<N: Nand>(io: &Store<N>, nvram_bytes: u64, form: EntryLayout) -> Result<Self> {
         let (present, pages) = (io.nvram().len() as u64 * 8, io.geometry().pages());
-        let slots = nvram_bytes.saturating_sub(form.complete_until_number_bytes()) / form.entry_bytes();
+        let slots = nvram_bytes.saturating_sub(form.complete_until_field_bytes()) / form.entry_bytes();
         if present < nvram_bytes {
             let sentence = format!(
                 "the reverse map needs {nvram_bytes} bytes of NVRAM, but the medium has only {present}: use a medium \
@@ -98,7 +98,7 @@ impl NvramLog {
             return Err(Error::InvalidOptions(format!(
                 "an NVRAM log of {nvram_bytes} bytes is not possible: set remap.size_mib so that the log has {} \
                  bytes to 64 GiB",
-                MIN_SLOTS * form.entry_bytes() + form.complete_until_number_bytes()
+                MIN_SLOTS * form.entry_bytes() + form.complete_until_field_bytes()
             )));
         }
         let mut log = Self {
@@ -111,7 +111,7 @@ impl NvramLog {
             is_slot_indexed: vec![false; slots as usize],
             indexed_entries: 0,
             superseded_entries: 0,
-            doubtful_tombstones: 0,
+            maybe_obsolete_tombstones: 0,
         };
         log.clear_index();
         Ok(log)
@@ -126,7 +126,7 @@ impl NvramLog {
             self.used_slots,
             self.indexed_entries,
             self.superseded_entries,
-            self.doubtful_tombstones,
+            self.maybe_obsolete_tombstones,
         ) = (0, 0, 0, 0, 0);
     }
 
@@ -148,12 +148,12 @@ impl NvramLog {
         self.capacity_entries() - self.used_slots
     }
 
-    fn tombstone_group_index(&self) -> usize {
+    fn tombstone_list_index(&self) -> usize {
         self.entry_slots_by_block.len() - 1
     }
 
-    fn group_index_of<N: Nand>(&self, io: &Store<N>, entry: &ReverseMapEntry) -> usize {
-        entry.place.map_or(self.tombstone_group_index(), |place| io.block_of(place).index())
+    fn block_index_of_entry<N: Nand>(&self, io: &Store<N>, entry: &ReverseMapEntry) -> usize {
+        entry.bound_ppn.map_or(self.tombstone_list_index(), |place| io.block_of(place).index())
     }
 
     /// Returns the slot of entry `k` in the NVRAM log, counted from 0 at the oldest entry.
@@ -207,10 +207,10 @@ impl NvramLog {
     /// Adds the reverse-map entry in `slot` of the NVRAM log to the index by block, under the block whose page the
     /// entry names.
     fn index_entry<N: Nand>(&mut self, io: &Store<N>, slot: u32, entry: &ReverseMapEntry) {
-        let index = self.group_index_of(io, entry);
+        let index = self.block_index_of_entry(io, entry);
         self.entry_slots_by_block[index].entry_slots.push(slot);
         let size = self.entry_slots_by_block[index].entry_slots.len() as u32;
-        self.entries_per_block_histogram.update_count(size - 1, size);
+        self.entries_per_block_histogram.update_entry_count(size - 1, size);
         self.is_slot_indexed[slot as usize] = true;
         self.indexed_entries += 1;
     }
@@ -233,7 +233,7 @@ impl NvramLog {
             (0..self.used_slots).filter_map(|k| self.decode_slot(io, self.slot_of_kth_entry(k))).collect();
         let torn = self.command_state.recover(io, &recorded);
         let is_torn = |(entry, command): (ReverseMapEntry, Option<RemapCommand>)| {
-            command.is_some_and(|command| torn.contains(&command.first_sequence(&entry)))
+            command.is_some_and(|command| torn.contains(&command.first_entry_sequence(&entry)))
         };
         while self.used_slots > 0
             && self.decode_slot(io, self.slot_of_kth_entry(self.used_slots - 1)).is_some_and(is_torn)
@@ -249,7 +249,7 @@ impl NvramLog {
     fn drop_block_from_index(&mut self, index: usize) {
         let BlockEntrySlots { entry_slots: slots, superseded_entries: superseded } =
             std::mem::take(&mut self.entry_slots_by_block[index]);
-        self.entries_per_block_histogram.update_count(slots.len() as u32, 0);
+        self.entries_per_block_histogram.update_entry_count(slots.len() as u32, 0);
         self.indexed_entries -= slots.len() as u32;
         self.superseded_entries -= superseded;
         for slot in slots {
@@ -274,14 +274,14 @@ impl NvramLog {
             }
             self.zero_oldest_entry(io)?;
         }
-        self.doubtful_tombstones = 0;
+        self.maybe_obsolete_tombstones = 0;
         Ok(())
     }
 
     /// Finishes a step of compacting the NVRAM log that a power loss interrupted: if the youngest entry is a copy of
     /// the oldest (or its tombstone, all that was kept of it), zeroes the oldest. Otherwise each such power loss would
     /// cost a slot of the gap.
-    fn finish_cleaning<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+    fn finish_interrupted_cleaning<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         if self.used_slots < 2 {
             return Ok(());
         }
@@ -289,8 +289,8 @@ impl NvramLog {
             self.entry_in_slot(io, self.oldest_slot),
             self.entry_in_slot(io, self.slot_of_kth_entry(self.used_slots - 1)),
         );
-        let buried = young.place.is_none() && old.source == Some(young.lpn);
-        if old == young || (buried && old.sequence == young.sequence) {
+        let buried = young.bound_ppn.is_none() && old.source_or_last_lpn == Some(young.lpn);
+        if old == young || (buried && old.sequence_number == young.sequence_number) {
             self.zero_oldest_entry(io)?;
         }
         Ok(())
@@ -306,14 +306,14 @@ impl NvramLog {
     /// Returns the number of slots that cleaning the NVRAM log can free: those of superseded and dropped entries, and
     /// those of tombstones (records of trims) that may be unnecessary.
     fn reclaimable_slots(&self) -> u32 {
-        self.used_slots - self.current_entry_count() + self.doubtful_tombstones
+        self.used_slots - self.current_entry_count() + self.maybe_obsolete_tombstones
     }
 
     /// Returns the number of free slots of the NVRAM log without which the host may not bind (map without a program):
     /// one for the new entry, and enough for GC to record once more all entries of the block that has the most, the new
     /// entry included.
     fn free_slots_needed_for_bind(&self) -> u32 {
-        1 + self.entries_per_block_histogram.largest_count() + 1
+        1 + self.entries_per_block_histogram.largest_entry_count() + 1
     }
 
     fn max_entries_for_binds(&self) -> u32 {
@@ -375,7 +375,7 @@ impl ReverseMap for NvramLog {
         let admits = |log: &Self| {
             u64::from(log.current_entry_count()) + count <= u64::from(log.max_entries_for_binds())
                 && u64::from(log.free_slots())
-                    >= count + u64::from(log.entries_per_block_histogram.largest_count()) + count
+                    >= count + u64::from(log.entries_per_block_histogram.largest_entry_count()) + count
         };
         if self.command_state.form == EntryLayout::Single {
             return Ok(false);
@@ -393,7 +393,7 @@ impl ReverseMap for NvramLog {
         entries: &[ReverseMapEntry],
     ) -> Result<()> {
         entries.iter().try_for_each(|&entry| self.append_entry(io, entry, Some(command)))?;
-        self.command_state.newest_command_sequence = entries.first().map_or(0, |entry| entry.sequence);
+        self.command_state.newest_command_sequence = entries.first().map_or(0, |entry| entry.sequence_number);
         Ok(())
     }
 
@@ -425,8 +425,8 @@ impl ReverseMap for NvramLog {
 
     fn drop_entries_of_block<N: Nand>(&mut self, _: &mut Store<N>, block: BlockId) -> Result<()> {
         self.drop_block_from_index(block.index());
-        self.doubtful_tombstones =
-            self.entry_slots_by_block[self.tombstone_group_index()].entry_slots.len() as u32;
+        self.maybe_obsolete_tombstones =
+            self.entry_slots_by_block[self.tombstone_list_index()].entry_slots.len() as u32;
         Ok(())
     }
 
@@ -446,7 +446,7 @@ impl ReverseMap for NvramLog {
         let later = (oldest..self.slot_count).chain(0..oldest);
         (self.oldest_slot, self.used_slots) = (oldest, later.take_while(|&slot| in_use(slot)).count() as u32);
         self.discard_torn_commands(io)?;
-        self.finish_cleaning(io)?;
+        self.finish_interrupted_cleaning(io)?;
         let mut entries = Vec::new();
         for k in 0..self.used_slots {
             let slot = self.slot_of_kth_entry(k);
@@ -454,8 +454,8 @@ impl ReverseMap for NvramLog {
             self.index_entry(io, slot, &entry);
             entries.push(entry);
         }
-        self.doubtful_tombstones =
-            self.entry_slots_by_block[self.tombstone_group_index()].entry_slots.len() as u32;
+        self.maybe_obsolete_tombstones =
+            self.entry_slots_by_block[self.tombstone_list_index()].entry_slots.len() as u32;
         Ok(entries)
     }
 
@@ -473,7 +473,7 @@ impl ReverseMap for NvramLog {
         vec![("reverse map log (NVRAM)", self.slot_count as u64 * self.command_state.form.entry_bytes())]
     }
 
-    fn check(&self) -> std::result::Result<(), String> {
+    fn check_invariants(&self) -> std::result::Result<(), String> {
         let live: usize = self.entry_slots_by_block.iter().map(|group| group.entry_slots.len()).sum();
         let superseded: u32 = self.entry_slots_by_block.iter().map(|group| group.superseded_entries).sum();
         let bits = self.is_slot_indexed.iter().filter(|&&live| live).count();
@@ -493,7 +493,7 @@ impl ReverseMap for NvramLog {
             ));
         }
         let largest = self.entry_slots_by_block.iter().map(|group| group.entry_slots.len()).max();
-        let known = self.entries_per_block_histogram.largest_count() as usize;
+        let known = self.entries_per_block_histogram.largest_entry_count() as usize;
         if largest == Some(known) {
             Ok(())
         } else {

@@ -140,7 +140,7 @@ pub struct NvramSegments {
     used_segments_bitmap: Vec<u64>,
     free_segments: u32,
     /// Index of the word, in the bitmap of NVRAM segments in use, where the search for a free segment continues.
-    free_search_word: usize,
+    free_search_word_index: usize,
     /// Chain of NVRAM segments of each block; the last one holds the tombstones (records of trims).
     chains_by_block: Vec<SegmentChain>,
     /// Histogram of the lengths of the blocks' chains of NVRAM segments, in segments.
@@ -148,7 +148,7 @@ pub struct NvramSegments {
     entry_count: u64,
     superseded_entries: u64,
     /// Whether a tombstone (record of a trim) may have become unnecessary since tombstones were last compacted.
-    tombstones_may_expire: bool,
+    may_tombstones_be_obsolete: bool,
     /// Whether compacting the entries of any block may free an NVRAM segment.
     may_compaction_free_segment: bool,
 }
@@ -175,8 +175,8 @@ impl NvramSegments {
         form: EntryLayout,
     ) -> Result<Self> {
         let segments =
-            nvram_bytes.saturating_sub(form.complete_until_number_bytes()) / segment_bytes.max(1) as u64;
-        if let Some(sentence) = Self::size_problem(io, nvram_bytes, (segment_bytes, form), segments) {
+            nvram_bytes.saturating_sub(form.complete_until_field_bytes()) / segment_bytes.max(1) as u64;
+        if let Some(sentence) = Self::segment_size_problem(io, nvram_bytes, (segment_bytes, form), segments) {
             return Err(Error::InvalidOptions(sentence));
         }
         let blocks = io.geometry().blocks() as usize;
@@ -186,19 +186,19 @@ impl NvramSegments {
             segment_count: segments as u32,
             used_segments_bitmap: Vec::new(),
             free_segments: 0,
-            free_search_word: 0,
+            free_search_word_index: 0,
             chains_by_block: vec![SegmentChain::default(); blocks + 1],
             chain_length_histogram: EntriesPerBlockHistogram::default(),
             entry_count: 0,
             superseded_entries: 0,
-            tombstones_may_expire: false,
+            may_tombstones_be_obsolete: false,
             may_compaction_free_segment: false,
         };
         map.clear_ram_state();
         Ok(map)
     }
 
-    fn size_problem<N: Nand>(
+    fn segment_size_problem<N: Nand>(
         io: &Store<N>,
         nvram_bytes: u64,
         (segment_bytes, form): (u32, EntryLayout),
@@ -234,11 +234,11 @@ impl NvramSegments {
         if beyond > 0 {
             *self.used_segments_bitmap.last_mut().expect("there are segments") = u64::MAX << (64 - beyond);
         }
-        (self.free_segments, self.free_search_word) = (self.segment_count, 0);
+        (self.free_segments, self.free_search_word_index) = (self.segment_count, 0);
         self.chains_by_block.fill(SegmentChain::default());
         self.chain_length_histogram = EntriesPerBlockHistogram::default();
         (self.entry_count, self.superseded_entries) = (0, 0);
-        (self.tombstones_may_expire, self.may_compaction_free_segment) = (true, true);
+        (self.may_tombstones_be_obsolete, self.may_compaction_free_segment) = (true, true);
     }
 
     /// Returns the number of reverse-map entries that fit in one NVRAM segment.
@@ -269,19 +269,19 @@ impl NvramSegments {
     }
 
     /// Returns the number of NVRAM segments that `entries` entries of one block need.
-    fn segments_for(&self, entries: u32) -> u32 {
+    fn segments_needed_for(&self, entries: u32) -> u32 {
         entries.div_ceil(self.entries_per_segment())
     }
 
     fn chain_segments(&self, group: usize) -> u32 {
-        self.segments_for(self.chains_by_block[group].entry_count)
+        self.segments_needed_for(self.chains_by_block[group].entry_count)
     }
 
     /// Returns the number of free NVRAM segments without which the host may not bind (map without a program): one for
     /// the new entry, enough to copy the longest chain (entries of one block), which this entry may have lengthened,
     /// and one for each of [`EXTRA_DESTINATION_BLOCKS`].
     fn free_segments_needed_for_bind(&self) -> u32 {
-        1 + (self.chain_length_histogram.largest_count() + 1) + EXTRA_DESTINATION_BLOCKS
+        1 + (self.chain_length_histogram.largest_entry_count() + 1) + EXTRA_DESTINATION_BLOCKS
     }
 
     fn max_entries_for_binds(&self) -> u64 {
@@ -290,8 +290,10 @@ impl NvramSegments {
 
     fn replace_chain(&mut self, group: usize, new: SegmentChain) {
         let old = std::mem::replace(&mut self.chains_by_block[group], new);
-        self.chain_length_histogram
-            .update_count(self.segments_for(old.entry_count), self.segments_for(new.entry_count));
+        self.chain_length_histogram.update_entry_count(
+            self.segments_needed_for(old.entry_count),
+            self.segments_needed_for(new.entry_count),
+        );
         self.entry_count = self.entry_count + new.entry_count as u64 - old.entry_count as u64;
         self.superseded_entries =
             self.superseded_entries + new.superseded_entries as u64 - old.superseded_entries as u64;
@@ -348,11 +350,11 @@ impl NvramSegments {
             "no NVRAM segment is free: the caller must call admit_entry or make_room_for_victim before it records an \
              entry"
         );
-        while self.used_segments_bitmap[self.free_search_word] == u64::MAX {
-            self.free_search_word = (self.free_search_word + 1) % self.used_segments_bitmap.len();
+        while self.used_segments_bitmap[self.free_search_word_index] == u64::MAX {
+            self.free_search_word_index = (self.free_search_word_index + 1) % self.used_segments_bitmap.len();
         }
-        let segment = self.free_search_word as u32 * 64
-            + self.used_segments_bitmap[self.free_search_word].trailing_ones();
+        let segment = self.free_search_word_index as u32 * 64
+            + self.used_segments_bitmap[self.free_search_word_index].trailing_ones();
         self.mark_segment_used(segment);
         segment
     }
@@ -425,10 +427,15 @@ impl NvramSegments {
     ) -> Result<()> {
         let mut group = self.chains_by_block[index];
         let opens = group.entry_count.is_multiple_of(self.entries_per_segment());
-        self.append_entry(io, (self.owner_of_chain(index), &mut group), (entry, command), entry.sequence)?;
+        self.append_entry(
+            io,
+            (self.owner_of_chain(index), &mut group),
+            (entry, command),
+            entry.sequence_number,
+        )?;
         self.replace_chain(index, group);
         if opens && index == self.tombstone_chain_index() {
-            (self.tombstones_may_expire, self.may_compaction_free_segment) = (true, true);
+            (self.may_tombstones_be_obsolete, self.may_compaction_free_segment) = (true, true);
         }
         Ok(())
     }
@@ -484,9 +491,9 @@ impl NvramSegments {
     /// for the entries that are kept.
     fn is_worth_compacting(&self, group: &SegmentChain) -> bool {
         let kept = group.entry_count - group.superseded_entries;
-        let after = self.segments_for(kept);
+        let after = self.segments_needed_for(kept);
         group.superseded_entries > group.superseded_at_futile_compaction
-            && after < self.segments_for(group.entry_count)
+            && after < self.segments_needed_for(group.entry_count)
             && (kept == 0 || after < self.free_segments)
     }
 
@@ -502,7 +509,7 @@ impl NvramSegments {
         let best = (0..self.tombstone_chain_index())
             .filter(worth)
             .max_by_key(|&index| self.chains_by_block[index].superseded_entries);
-        let chosen = best.or(self.tombstones_may_expire.then_some(self.tombstone_chain_index()));
+        let chosen = best.or(self.may_tombstones_be_obsolete.then_some(self.tombstone_chain_index()));
         self.may_compaction_free_segment = chosen.is_some();
         chosen
     }
@@ -532,7 +539,7 @@ impl NvramSegments {
         needed: LivenessOf<'_>,
     ) -> Result<()> {
         let tombstones = self.tombstone_chain_index();
-        self.tombstones_may_expire &= index != tombstones;
+        self.may_tombstones_be_obsolete &= index != tombstones;
         let old = self.chains_by_block[index];
         let mut entries = Vec::new();
         io.charge_nvram_scan(self.chain_bytes(index));
@@ -541,10 +548,10 @@ impl NvramSegments {
             entries_to_keep(&entries, needed).into_iter().flatten().collect();
         let superseded = old.entry_count - needed_entries.len() as u32;
         let (kept, buried): (Vec<_>, Vec<_>) =
-            needed_entries.into_iter().partition(|entry| entry.place.is_some() || index == tombstones);
-        let before = self.segments_for(old.entry_count);
-        let opened =
-            self.segments_for(kept.len() as u32) + self.segments_opened_by(tombstones, buried.len() as u32);
+            needed_entries.into_iter().partition(|entry| entry.bound_ppn.is_some() || index == tombstones);
+        let before = self.segments_needed_for(old.entry_count);
+        let opened = self.segments_needed_for(kept.len() as u32)
+            + self.segments_opened_by_entries(tombstones, buried.len() as u32);
         if opened >= before || opened > self.free_segments {
             let superseded_at_futile_compaction =
                 if opened >= before { superseded } else { old.superseded_at_futile_compaction };
@@ -570,8 +577,8 @@ impl NvramSegments {
     }
 
     /// Returns the number of NVRAM segments that `more` further entries open in a block's chain.
-    fn segments_opened_by(&self, group: usize, more: u32) -> u32 {
-        self.segments_for(self.chains_by_block[group].entry_count + more) - self.chain_segments(group)
+    fn segments_opened_by_entries(&self, group: usize, more: u32) -> u32 {
+        self.segments_needed_for(self.chains_by_block[group].entry_count + more) - self.chain_segments(group)
     }
 
     /// Finds, during recovery, the first segment of each block's chain in NVRAM, as `(sequence number, segment)`. Of
@@ -617,10 +624,10 @@ impl NvramSegments {
         let recorded: Vec<_> = slots.iter().map(|&(_, recorded)| recorded).collect();
         let torn = self.command_state.recover(io, &recorded);
         let is_torn = |(entry, command): &(ReverseMapEntry, Option<RemapCommand>)| {
-            command.is_some_and(|command| torn.contains(&command.first_sequence(entry)))
+            command.is_some_and(|command| torn.contains(&command.first_entry_sequence(entry)))
         };
         slots.retain(|(_, recorded)| is_torn(recorded));
-        slots.sort_unstable_by_key(|(_, (entry, _))| u64::MAX - entry.sequence);
+        slots.sort_unstable_by_key(|(_, (entry, _))| u64::MAX - entry.sequence_number);
         slots.iter().try_for_each(|&(at, _)| self.command_state.form.zero_entry(io, at))
     }
 
@@ -684,7 +691,7 @@ impl NvramSegments {
 
 impl ReverseMap for NvramSegments {
     fn admit_entry<N: Nand>(&mut self, io: &mut Store<N>, needed: LivenessOf<'_>) -> Result<bool> {
-        if self.valid_entry_count() >= self.max_entries_for_binds() && self.tombstones_may_expire {
+        if self.valid_entry_count() >= self.max_entries_for_binds() && self.may_tombstones_be_obsolete {
             self.compact_chain(io, self.tombstone_chain_index(), needed)?;
         }
         Ok(self.valid_entry_count() < self.max_entries_for_binds()
@@ -713,7 +720,7 @@ impl ReverseMap for NvramSegments {
         entry: ReverseMapEntry,
         _: LivenessOf<'_>,
     ) -> Result<()> {
-        let index = self.chain_index_of(entry.place.map(|place| io.block_of(place)));
+        let index = self.chain_index_of(entry.bound_ppn.map(|place| io.block_of(place)));
         self.append_entry_to_chain(io, index, entry, None)
     }
 
@@ -724,7 +731,7 @@ impl ReverseMap for NvramSegments {
         needed: LivenessOf<'_>,
     ) -> Result<bool> {
         let after = self.valid_entry_count() + places.len() as u64;
-        if after > self.max_entries_for_binds() && self.tombstones_may_expire {
+        if after > self.max_entries_for_binds() && self.may_tombstones_be_obsolete {
             self.compact_chain(io, self.tombstone_chain_index(), needed)?;
         }
         if self.command_state.form == EntryLayout::Single
@@ -738,12 +745,16 @@ impl ReverseMap for NvramSegments {
         }
         self.compact_until(io, needed, |map| {
             let grown = |(&group, &count): (&usize, &u32)| {
-                map.chain_segments(group) + map.segments_opened_by(group, count)
+                map.chain_segments(group) + map.segments_opened_by_entries(group, count)
             };
             let opened: u32 =
-                counts.iter().map(|(&group, &count)| map.segments_opened_by(group, count)).sum();
-            let largest =
-                counts.iter().map(grown).max().unwrap_or(0).max(map.chain_length_histogram.largest_count());
+                counts.iter().map(|(&group, &count)| map.segments_opened_by_entries(group, count)).sum();
+            let largest = counts
+                .iter()
+                .map(grown)
+                .max()
+                .unwrap_or(0)
+                .max(map.chain_length_histogram.largest_entry_count());
             map.free_segments >= opened + largest + EXTRA_DESTINATION_BLOCKS
         })
     }
@@ -755,10 +766,10 @@ impl ReverseMap for NvramSegments {
         entries: &[ReverseMapEntry],
     ) -> Result<()> {
         for &entry in entries {
-            let index = self.chain_index_of(entry.place.map(|place| io.block_of(place)));
+            let index = self.chain_index_of(entry.bound_ppn.map(|place| io.block_of(place)));
             self.append_entry_to_chain(io, index, entry, Some(command))?;
         }
-        self.command_state.newest_command_sequence = entries.first().map_or(0, |entry| entry.sequence);
+        self.command_state.newest_command_sequence = entries.first().map_or(0, |entry| entry.sequence_number);
         Ok(())
     }
 
@@ -794,7 +805,7 @@ impl ReverseMap for NvramSegments {
         let index = block.index();
         self.free_chain(io, self.chains_by_block[index].first_segment, self.chain_segments(index))?;
         self.replace_chain(index, SegmentChain::default());
-        (self.tombstones_may_expire, self.may_compaction_free_segment) = (true, true);
+        (self.may_tombstones_be_obsolete, self.may_compaction_free_segment) = (true, true);
         Ok(())
     }
 
@@ -834,7 +845,7 @@ impl ReverseMap for NvramSegments {
         ]
     }
 
-    fn check(&self) -> std::result::Result<(), String> {
+    fn check_invariants(&self) -> std::result::Result<(), String> {
         let bits: u32 = self.used_segments_bitmap.iter().map(|word| word.count_zeros()).sum();
         let sizes: u32 = (0..self.chains_by_block.len()).map(|group| self.chain_segments(group)).sum();
         if bits != self.free_segments || sizes + self.free_segments != self.segment_count {
@@ -862,7 +873,7 @@ impl ReverseMap for NvramSegments {
             ));
         }
         let largest = (0..self.chains_by_block.len()).map(|group| self.chain_segments(group)).max();
-        if largest == Some(self.chain_length_histogram.largest_count()) {
+        if largest == Some(self.chain_length_histogram.largest_entry_count()) {
             Ok(())
         } else {
             Err(format!(

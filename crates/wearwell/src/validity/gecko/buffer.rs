@@ -34,13 +34,13 @@ impl GeckoBuffer {
     }
 
     #[inline]
-    fn find_slot(&self, key: u32) -> Option<u32> {
+    fn find_entry_slot(&self, key: u32) -> Option<u32> {
         self.slot_by_key.find(key)
     }
 
     #[inline]
-    fn find_or_add_slot(&mut self, key: u32) -> u32 {
-        if let Some(slot) = self.find_slot(key) {
+    fn find_or_add_entry_slot(&mut self, key: u32) -> u32 {
+        if let Some(slot) = self.find_entry_slot(key) {
             return slot;
         }
         let slot = self.entry_keys.len() as u32;
@@ -56,8 +56,8 @@ impl GeckoBuffer {
     /// Records a page as invalid in the buffer of Logarithmic Gecko in RAM: sets bit `bit` in the bitmap of entry
     /// `key`, which covers a part of a block.
     #[inline]
-    pub(super) fn set_invalid(&mut self, key: u32, bit: u32) {
-        let slot = self.find_or_add_slot(key);
+    pub(super) fn set_invalid_bit(&mut self, key: u32, bit: u32) {
+        let slot = self.find_or_add_entry_slot(key);
         self.bitmaps[slot as usize * self.part_bitmap_bytes + bit as usize / 8] |= 1 << (bit % 8);
         self.report_count += 1;
     }
@@ -69,7 +69,7 @@ impl GeckoBuffer {
         for key in marker + 1..marker + layout.keys_per_block {
             self.remove_entry(key);
         }
-        self.find_or_add_slot(marker);
+        self.find_or_add_entry_slot(marker);
         self.report_count += 1;
     }
 
@@ -97,11 +97,11 @@ impl GeckoBuffer {
     ) -> bool {
         let marker = layout.erase_marker_key(block);
         for part in 1..layout.keys_per_block {
-            if let Some(slot) = self.find_slot(marker + part) {
-                layout.mark_invalid_part(part, self.bitmap(slot as usize), invalid);
+            if let Some(slot) = self.find_entry_slot(marker + part) {
+                layout.mark_invalid_pages_of_part(part, self.bitmap(slot as usize), invalid);
             }
         }
-        self.find_slot(marker).is_some()
+        self.find_entry_slot(marker).is_some()
     }
 
     fn bitmap_byte_range(&self, slot: usize) -> Range<usize> {

@@ -31,7 +31,7 @@ const CACHE_LINE_BYTES: usize = 64;
 /// geometry and the number of parts into which the bitmap of a block is cut.
 #[derive(Clone, Debug)]
 pub(super) struct GeckoLayout {
-    blocks: u32,
+    block_count: u32,
     block_pages: u32,
     page_bytes: usize,
     /// Number of entry keys per block: one for each part of its bitmap of invalid pages, and one for its erase marker
@@ -39,7 +39,7 @@ pub(super) struct GeckoLayout {
     pub(super) keys_per_block: u32,
     /// Number of flash pages that one part of a block has. One entry of Logarithmic Gecko holds the bitmap of invalid
     /// pages of one part.
-    part_pages: u32,
+    pages_per_block_part: u32,
     /// Bytes of a Gecko LSM entry: key, and bitmap of the invalid pages of a part of a block.
     pub(super) entry_bytes: usize,
     /// Maximum number of Gecko LSM entries (key and bitmap of a part of a block) on a flash page.
@@ -47,9 +47,9 @@ pub(super) struct GeckoLayout {
     /// Number of Gecko LSM entries (key and bitmap of a part of a block) for which the buffer in RAM is sized (the
     /// paper's V). The buffer is flushed to flash after this number of reports (invalid pages and opened blocks).
     pub(super) buffer_entries: u32,
-    block_divider: Divider,
-    part_divider: Divider,
-    key_divider: Divider,
+    block_pages_divider: Divider,
+    part_pages_divider: Divider,
+    keys_per_block_divider: Divider,
 }
 
 impl GeckoLayout {
@@ -87,17 +87,17 @@ impl GeckoLayout {
             )));
         }
         Ok(Self {
-            blocks,
+            block_count: blocks,
             block_pages,
             page_bytes,
             keys_per_block: slots,
-            part_pages,
+            pages_per_block_part: part_pages,
             entry_bytes: stride,
             entries_per_page: page_entries as u32,
             buffer_entries: buffer_entries as u32,
-            block_divider: Divider::new(block_pages),
-            part_divider: Divider::new(part_pages),
-            key_divider: Divider::new(slots),
+            block_pages_divider: Divider::new(block_pages),
+            part_pages_divider: Divider::new(part_pages),
+            keys_per_block_divider: Divider::new(slots),
         })
     }
 
@@ -119,10 +119,10 @@ impl GeckoLayout {
     /// index of the bit in the entry's bitmap.
     #[inline]
     pub(super) fn key_and_bit_of(&self, ppn: Ppn) -> (u32, u32) {
-        let block = self.block_divider.quotient(ppn.0);
+        let block = self.block_pages_divider.quotient(ppn.0);
         let offset = ppn.0 - block * self.block_pages;
-        let part = self.part_divider.quotient(offset);
-        (block * self.keys_per_block + 1 + part, offset - part * self.part_pages)
+        let part = self.part_pages_divider.quotient(offset);
+        (block * self.keys_per_block + 1 + part, offset - part * self.pages_per_block_part)
     }
 
     /// Returns the key of the block's erase marker ("all older entries of the block are obsolete"); the keys of the
@@ -136,31 +136,38 @@ impl GeckoLayout {
     /// obsolete").
     #[inline]
     pub(super) fn is_erase_marker(&self, key: u32) -> bool {
-        self.key_divider.quotient(key) * self.keys_per_block == key
+        self.keys_per_block_divider.quotient(key) * self.keys_per_block == key
     }
 
     /// Returns the PPN and the offset of each page of a block.
-    pub(super) fn pages_of_block(&self, block: BlockId) -> impl Iterator<Item = (Ppn, u32)> + use<> {
+    pub(super) fn pages_and_offsets_of_block(
+        &self,
+        block: BlockId,
+    ) -> impl Iterator<Item = (Ppn, u32)> + use<> {
         let first = block.0 * self.block_pages;
         (0..self.block_pages).map(move |k| (Ppn(first + k), k))
     }
 
     /// Returns the 4-byte words that a search for a key reads on a page of a sorted run of the Gecko LSM tree: the page
     /// header, the last entry, and the cache lines around entry `rank`, where the key is expected.
-    pub(super) fn words_read_by_search(&self, rank: usize, last: usize) -> impl Iterator<Item = PageWord> {
+    pub(super) fn page_words_read_by_search(
+        &self,
+        rank: usize,
+        last: usize,
+    ) -> impl Iterator<Item = PageWord> {
         let at = |rank: usize| PAGE_HEADER_BYTES + rank * self.entry_bytes;
         let found = at(rank);
         let bytes = [0, at(last), found.saturating_sub(CACHE_LINE_BYTES), found, found + CACHE_LINE_BYTES];
         let end = self.page_bytes - GECKO_KEY_BYTES;
         bytes
             .into_iter()
-            .map(move |byte| PageWord { index: (byte.min(end) / GECKO_KEY_BYTES) as u32, value: 0 })
+            .map(move |byte| PageWord { word_index: (byte.min(end) / GECKO_KEY_BYTES) as u32, word_value: 0 })
     }
 
     /// Sets in `invalid`, the bitmap of invalid pages of a block, the bits that a Gecko LSM entry holds. `bitmap` is
     /// the entry's bitmap, and `slot` the number of its part of the block.
-    pub(super) fn mark_invalid_part(&self, slot: u32, bitmap: &[u8], invalid: &mut [u64]) {
-        let first = (slot - 1) * self.part_pages;
+    pub(super) fn mark_invalid_pages_of_part(&self, slot: u32, bitmap: &[u8], invalid: &mut [u64]) {
+        let first = (slot - 1) * self.pages_per_block_part;
         for (byte, at) in bitmap.iter().zip((first..).step_by(8)) {
             let mut left = *byte;
             while left != 0 {
@@ -179,34 +186,34 @@ impl GeckoLayout {
 
     /// Returns the number of pages with entries of a sorted run of the Gecko LSM tree that has `entries` entries. Pages
     /// that hold only the directory of the run are not counted.
-    pub(super) fn pages_with_entries(&self, entries: u32) -> u32 {
+    pub(super) fn entry_pages_of_run(&self, entries: u32) -> u32 {
         entries.div_ceil(self.entries_per_page)
     }
 
     /// Returns the number of pages of a sorted run of the Gecko LSM tree that has `entries` entries, including pages
     /// that hold only the directory of the run.
     pub(super) fn run_pages(&self, entries: u32) -> u32 {
-        let full = self.pages_with_entries(entries);
+        let full = self.entry_pages_of_run(entries);
         let in_last = entries - full.saturating_sub(1) * self.entries_per_page;
-        let room = self.free_page_bytes(in_last);
+        let room = self.free_bytes_after_entries(in_last);
         let directory = full as usize * GECKO_KEY_BYTES;
         if directory + RUN_POSTAMBLE_BYTES <= room {
             return full.max(1);
         }
         let beyond =
             directory - directory.min(room / GECKO_KEY_BYTES * GECKO_KEY_BYTES) + RUN_POSTAMBLE_BYTES;
-        full + beyond.div_ceil(self.free_page_bytes(0)) as u32
+        full + beyond.div_ceil(self.free_bytes_after_entries(0)) as u32
     }
 
     /// Returns the number of free bytes on a page of a Gecko LSM run, after its header and `entries` entries.
-    fn free_page_bytes(&self, entries: u32) -> usize {
+    fn free_bytes_after_entries(&self, entries: u32) -> usize {
         self.page_bytes - PAGE_HEADER_BYTES - entries as usize * self.entry_bytes
     }
 
     /// Returns the size, as a multiple of the buffer's size, of the largest possible sorted run of the Gecko LSM tree:
     /// with an entry for every part of every block.
     pub(super) fn max_run_size_in_buffers(&self) -> u32 {
-        self.run_size_in_buffers(self.blocks * self.keys_per_block)
+        self.run_size_in_buffers(self.block_count * self.keys_per_block)
     }
 }
 
@@ -214,13 +221,13 @@ impl GeckoLayout {
 /// adjacent in memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GeckoEntries<'a> {
-    bytes: &'a [u8],
+    encoded_entries: &'a [u8],
     entry_bytes: usize,
 }
 
 impl<'a> GeckoEntries<'a> {
-    pub(super) fn new(bytes: &'a [u8], entry_bytes: usize) -> Self {
-        Self { bytes, entry_bytes }
+    pub(super) fn new(encoded_entries: &'a [u8], entry_bytes: usize) -> Self {
+        Self { encoded_entries, entry_bytes }
     }
 
     /// Returns the Gecko LSM entries (key and bitmap of a part of a block) on a page of a run.
@@ -238,11 +245,11 @@ impl<'a> GeckoEntries<'a> {
     }
 
     fn len(&self) -> usize {
-        self.bytes.len() / self.entry_bytes
+        self.encoded_entries.len() / self.entry_bytes
     }
 
     fn key_of_entry(&self, k: usize) -> u32 {
-        key_at(self.bytes, k * self.entry_bytes)
+        read_entry_key(self.encoded_entries, k * self.entry_bytes)
     }
 
     /// Returns the number of Gecko LSM entries with keys less than `key`. Keys are roughly evenly spread. So the search
@@ -250,8 +257,8 @@ impl<'a> GeckoEntries<'a> {
     /// lines of a page. O(log n) at worst.
     pub(super) fn count_keys_below(&self, key: u32) -> usize {
         let Some(last) = self.len().checked_sub(1) else { return 0 };
-        let guess = expected_rank(key, self.key_of_entry(0), self.key_of_entry(last), last);
-        let (mut low, mut high) = self.rank_bounds(key, guess);
+        let guess = interpolated_key_rank(key, self.key_of_entry(0), self.key_of_entry(last), last);
+        let (mut low, mut high) = self.key_rank_bounds(key, guess);
         while low < high {
             let middle = usize::midpoint(low, high);
             if self.key_of_entry(middle) < key { low = middle + 1 } else { high = middle }
@@ -261,7 +268,7 @@ impl<'a> GeckoEntries<'a> {
 
     /// Returns a lower and an upper bound of the number of Gecko LSM entries with keys less than `key`. The bounds are
     /// tight if `guess` is close to that number.
-    fn rank_bounds(&self, key: u32, guess: usize) -> (usize, usize) {
+    fn key_rank_bounds(&self, key: u32, guess: usize) -> (usize, usize) {
         let (mut low, mut high, mut step) = (guess, guess, 4);
         if self.key_of_entry(guess) < key {
             while high < self.len() && self.key_of_entry(high) < key {
@@ -286,11 +293,11 @@ impl<'a> GeckoEntries<'a> {
         let marker = layout.erase_marker_key(block);
         let mut erased = false;
         let first = self.count_keys_below(marker) * self.entry_bytes;
-        for entry in self.bytes[first..].chunks_exact(self.entry_bytes) {
-            match key_at(entry, 0) - marker {
+        for entry in self.encoded_entries[first..].chunks_exact(self.entry_bytes) {
+            match read_entry_key(entry, 0) - marker {
                 0 => erased = true,
                 slot if slot < layout.keys_per_block => {
-                    layout.mark_invalid_part(slot, &entry[GECKO_KEY_BYTES..], invalid);
+                    layout.mark_invalid_pages_of_part(slot, &entry[GECKO_KEY_BYTES..], invalid);
                 }
                 _ => break,
             }
@@ -301,7 +308,7 @@ impl<'a> GeckoEntries<'a> {
 
 /// Returns the index that the Gecko LSM entry with `key` would have if keys were evenly spread from `first_key` to
 /// `last_key`, the key of the entry at index `last`.
-pub(super) fn expected_rank(key: u32, first_key: u32, last_key: u32, last: usize) -> usize {
+pub(super) fn interpolated_key_rank(key: u32, first_key: u32, last_key: u32, last: usize) -> usize {
     let (above, span) = (key.saturating_sub(first_key), last_key - first_key);
     let rank = u64::from(above) * last as u64 / u64::from(span.max(1));
     rank.min(last as u64) as usize
@@ -309,7 +316,7 @@ pub(super) fn expected_rank(key: u32, first_key: u32, last_key: u32, last: usize
 
 /// Returns the key of the Gecko LSM entry at byte offset `at`.
 #[inline]
-pub(super) fn key_at(bytes: &[u8], at: usize) -> u32 {
+pub(super) fn read_entry_key(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + GECKO_KEY_BYTES].try_into().expect("a key has four bytes"))
 }
 
@@ -317,14 +324,18 @@ pub(super) fn key_at(bytes: &[u8], at: usize) -> u32 {
 /// the last page of the run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct RunPageHeader {
-    pub(super) page_index: u32,
+    pub(super) page_index_in_run: u32,
     pub(super) entry_count: u16,
     pub(super) is_last_page: bool,
 }
 
 pub(super) fn read_page_header(page: &[u8]) -> RunPageHeader {
     let half = |at: usize| u16::from_le_bytes(page[at..at + 2].try_into().expect("two bytes"));
-    RunPageHeader { page_index: key_at(page, 0), entry_count: half(4), is_last_page: half(6) == 1 }
+    RunPageHeader {
+        page_index_in_run: read_entry_key(page, 0),
+        entry_count: half(4),
+        is_last_page: half(6) == 1,
+    }
 }
 
 /// Summary at the end of the last page of a sorted run of the Gecko LSM tree: number of entries, last key, and which
@@ -340,18 +351,18 @@ pub(super) struct RunPostamble {
 /// number at which the buffer of the last flush was frozen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct FlushCoverage {
-    pub(super) first_flush: u64,
-    pub(super) last_flush: u64,
-    /// Sequence number at which the buffer of flush `last_flush` was frozen. Every page invalidated before is recorded
-    /// in this sorted run of the Gecko LSM tree or in older runs.
-    pub(super) frozen_at_sequence: u64,
+    pub(super) first_flush_number: u64,
+    pub(super) last_flush_number: u64,
+    /// Sequence number at which the buffer of flush `last_flush_number` was frozen. Every page invalidated before is
+    /// recorded in this sorted run of the Gecko LSM tree or in older runs.
+    pub(super) buffer_frozen_at_sequence: u64,
 }
 
 impl FlushCoverage {
     /// Returns the range of buffer flushes that the result of merging this run of the Gecko LSM tree with a newer run
     /// covers.
     pub(super) fn joined_with(self, newer: Self) -> Self {
-        Self { first_flush: self.first_flush.min(newer.first_flush), ..newer }
+        Self { first_flush_number: self.first_flush_number.min(newer.first_flush_number), ..newer }
     }
 }
 
@@ -359,17 +370,23 @@ impl RunPostamble {
     pub(super) fn of_page(page: &[u8]) -> Self {
         let at = page.len() - RUN_POSTAMBLE_BYTES;
         let long = |k: usize| u64::from_le_bytes(page[at + k..at + k + 8].try_into().expect("eight bytes"));
-        let coverage =
-            FlushCoverage { first_flush: long(8), last_flush: long(16), frozen_at_sequence: long(24) };
-        Self { entry_count: key_at(page, at), last_key: key_at(page, at + 4), coverage }
+        let coverage = FlushCoverage {
+            first_flush_number: long(8),
+            last_flush_number: long(16),
+            buffer_frozen_at_sequence: long(24),
+        };
+        Self { entry_count: read_entry_key(page, at), last_key: read_entry_key(page, at + 4), coverage }
     }
 
     fn write_to(&self, page: &mut [u8]) {
         let at = page.len() - RUN_POSTAMBLE_BYTES;
         write_bytes_at(page, at, &self.entry_count.to_le_bytes());
         write_bytes_at(page, at + 4, &self.last_key.to_le_bytes());
-        let FlushCoverage { first_flush: first, last_flush: last, frozen_at_sequence: flush_time } =
-            self.coverage;
+        let FlushCoverage {
+            first_flush_number: first,
+            last_flush_number: last,
+            buffer_frozen_at_sequence: flush_time,
+        } = self.coverage;
         for (long, k) in [first, last, flush_time].into_iter().zip([8, 16, 24]) {
             write_bytes_at(page, at + k, &long.to_le_bytes());
         }
@@ -418,7 +435,7 @@ impl RunPageDraft {
         end: &RunPostamble,
         layout: &GeckoLayout,
     ) -> (usize, bool) {
-        let room = layout.free_page_bytes(self.entry_count);
+        let room = layout.free_bytes_after_entries(self.entry_count);
         let start = self.bytes.len() - room;
         let count = keys.len().min(room / GECKO_KEY_BYTES);
         for (key, at) in keys[..count].iter().zip((start..).step_by(GECKO_KEY_BYTES)) {
@@ -433,18 +450,18 @@ impl RunPageDraft {
 
     /// Zeroes the page buffer after its Gecko LSM entries, so that nothing of the previous page is left there.
     pub(super) fn zero_unused_bytes(&mut self, layout: &GeckoLayout) {
-        let used = self.bytes.len() - layout.free_page_bytes(self.entry_count);
+        let used = self.bytes.len() - layout.free_bytes_after_entries(self.entry_count);
         self.bytes[used..].fill(0);
     }
 }
 
 /// Appends to `keys` the part of a run's directory (first key of each page) that a page of the Gecko LSM run holds.
 /// `missing` is the number of directory keys that earlier pages did not hold.
-pub(super) fn append_directory_keys(page: &[u8], missing: usize, layout: &GeckoLayout, keys: &mut Vec<u32>) {
-    let room = layout.free_page_bytes(read_page_header(page).entry_count as u32);
+pub(super) fn read_directory_keys(page: &[u8], missing: usize, layout: &GeckoLayout, keys: &mut Vec<u32>) {
+    let room = layout.free_bytes_after_entries(read_page_header(page).entry_count as u32);
     let start = page.len() - room;
     let count = missing.min(room / GECKO_KEY_BYTES);
-    keys.extend((start..).step_by(GECKO_KEY_BYTES).take(count).map(|at| key_at(page, at)));
+    keys.extend((start..).step_by(GECKO_KEY_BYTES).take(count).map(|at| read_entry_key(page, at)));
 }
 
 fn write_bytes_at(bytes: &mut [u8], at: usize, value: &[u8]) {

@@ -12,7 +12,7 @@ use std::hint::select_unpredictable;
 use std::ops::Range;
 
 use super::buffer::FrozenBuffer;
-use super::layout::{GECKO_KEY_BYTES, GeckoEntries, GeckoLayout, key_at};
+use super::layout::{GECKO_KEY_BYTES, GeckoEntries, GeckoLayout, read_entry_key};
 use super::run::{GeckoRun, RunWriter};
 use crate::error::Result;
 use crate::nand::Nand;
@@ -26,9 +26,9 @@ const ABOVE_ALL_KEYS: u32 = u32::MAX;
 #[derive(Clone, Debug)]
 struct MergeInput {
     /// Bytes of the current page of the run that is merged, or of all entries if the input is a buffer.
-    loaded_bytes: Vec<u8>,
-    next_byte: usize,
-    end_byte: usize,
+    loaded_entry_bytes: Vec<u8>,
+    next_entry_offset: usize,
+    entries_end_offset: usize,
     /// Index of the run of the Gecko LSM tree that is the input, and the index of its next page to read; `None` for a
     /// buffer.
     run_and_next_page: Option<(usize, usize)>,
@@ -38,12 +38,22 @@ struct MergeInput {
 }
 
 impl MergeInput {
-    fn new(loaded_bytes: Vec<u8>, end_byte: usize, run_and_next_page: Option<(usize, usize)>) -> Self {
-        Self { loaded_bytes, next_byte: 0, end_byte, run_and_next_page, obsolete_below_key: 0 }
+    fn new(
+        loaded_entry_bytes: Vec<u8>,
+        entries_end_offset: usize,
+        run_and_next_page: Option<(usize, usize)>,
+    ) -> Self {
+        Self {
+            loaded_entry_bytes,
+            next_entry_offset: 0,
+            entries_end_offset,
+            run_and_next_page,
+            obsolete_below_key: 0,
+        }
     }
 
-    fn is_exhausted(&self) -> bool {
-        self.next_byte == self.end_byte
+    fn has_no_entry_left(&self) -> bool {
+        self.next_entry_offset == self.entries_end_offset
     }
 
     fn has_unread_pages(&self, runs: &[GeckoRun]) -> bool {
@@ -52,20 +62,21 @@ impl MergeInput {
 
     /// Returns the key below which all entries of this merge input are in RAM, so that the pages still to be read have
     /// none.
-    fn loaded_below_key(&self, runs: &[GeckoRun], layout: &GeckoLayout) -> u32 {
+    fn fully_loaded_below_key(&self, runs: &[GeckoRun], layout: &GeckoLayout) -> u32 {
         if self.has_unread_pages(runs) {
-            key_at(&self.loaded_bytes, self.end_byte - layout.entry_bytes) + 1
+            read_entry_key(&self.loaded_entry_bytes, self.entries_end_offset - layout.entry_bytes) + 1
         } else {
             ABOVE_ALL_KEYS
         }
     }
 
     /// Consumes the entries of this merge input with keys less than `key`. Returns the range of their bytes.
-    fn take_entries_below(&mut self, key: u32, layout: &GeckoLayout) -> Range<usize> {
-        let from = self.next_byte;
-        let entries = GeckoEntries::new(&self.loaded_bytes[from..self.end_byte], layout.entry_bytes);
-        self.next_byte += entries.count_keys_below(key) * layout.entry_bytes;
-        from..self.next_byte
+    fn take_entries_below_key(&mut self, key: u32, layout: &GeckoLayout) -> Range<usize> {
+        let from = self.next_entry_offset;
+        let entries =
+            GeckoEntries::new(&self.loaded_entry_bytes[from..self.entries_end_offset], layout.entry_bytes);
+        self.next_entry_offset += entries.count_keys_below(key) * layout.entry_bytes;
+        from..self.next_entry_offset
     }
 }
 
@@ -75,9 +86,9 @@ pub(super) struct MergedEntries {
     inputs: Vec<MergeInput>,
     /// Current batch of merged Gecko LSM entries: all entries with keys that no page still to be read can contain.
     merged_batch: Vec<u8>,
-    consumed_bytes: usize,
+    consumed_batch_bytes: usize,
     /// Buffer in which the next batch of merged Gecko LSM entries is built.
-    next_batch: Vec<u8>,
+    next_batch_buffer: Vec<u8>,
     drops_erase_markers: bool,
     cause: Cause,
 }
@@ -104,8 +115,8 @@ impl MergedEntries {
         Self {
             inputs,
             merged_batch: Vec::new(),
-            consumed_bytes: 0,
-            next_batch: Vec::new(),
+            consumed_batch_bytes: 0,
+            next_batch_buffer: Vec::new(),
             drops_erase_markers,
             cause,
         }
@@ -113,25 +124,26 @@ impl MergedEntries {
 
     /// Returns the bytes of the next merged Gecko LSM entries, adjacent in memory; an empty slice if the inputs are
     /// exhausted. After an error the call can be repeated.
-    pub(super) fn next_entries<N: Nand>(
+    pub(super) fn next_merged_entries<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         runs: &[GeckoRun],
         layout: &GeckoLayout,
     ) -> Result<&[u8]> {
-        while self.consumed_bytes == self.merged_batch.len() {
+        while self.consumed_batch_bytes == self.merged_batch.len() {
             self.read_next_pages(io, runs, layout)?;
-            if self.inputs.iter().all(MergeInput::is_exhausted) {
+            if self.inputs.iter().all(MergeInput::has_no_entry_left) {
                 return Ok(&[]);
             }
             self.merge_next_batch(runs, layout);
         }
-        Ok(&self.merged_batch[self.consumed_bytes..])
+        Ok(&self.merged_batch[self.consumed_batch_bytes..])
     }
 
-    /// Marks the first `bytes` bytes of the merged entries returned by [`MergedEntries::next_entries`] as consumed.
+    /// Marks the first `bytes` bytes of the merged entries returned by [`MergedEntries::next_merged_entries`] as
+    /// consumed.
     pub(super) fn consume_bytes(&mut self, bytes: usize) {
-        self.consumed_bytes += bytes;
+        self.consumed_batch_bytes += bytes;
     }
 
     /// Reads the next page of every input run of the merge whose current page is used up.
@@ -142,13 +154,14 @@ impl MergedEntries {
         layout: &GeckoLayout,
     ) -> Result<()> {
         for input in &mut self.inputs {
-            if !input.is_exhausted() || !input.has_unread_pages(runs) {
+            if !input.has_no_entry_left() || !input.has_unread_pages(runs) {
                 continue;
             }
             let (run, page) = input.run_and_next_page.as_mut().expect("only a run continues");
-            io.read(runs[*run].page_ppns[*page], &mut input.loaded_bytes, self.cause)?;
+            io.read(runs[*run].page_ppns[*page], &mut input.loaded_entry_bytes, self.cause)?;
             *page += 1;
-            (input.next_byte, input.end_byte) = GeckoEntries::entry_byte_range(&input.loaded_bytes, layout);
+            (input.next_entry_offset, input.entries_end_offset) =
+                GeckoEntries::entry_byte_range(&input.loaded_entry_bytes, layout);
         }
         Ok(())
     }
@@ -156,14 +169,14 @@ impl MergedEntries {
     /// Merges the next batch of Gecko LSM entries: all entries in RAM with keys that no page still to be read can
     /// contain.
     fn merge_next_batch(&mut self, runs: &[GeckoRun], layout: &GeckoLayout) {
-        let known_below = self.inputs.iter().map(|input| input.loaded_below_key(runs, layout));
+        let known_below = self.inputs.iter().map(|input| input.fully_loaded_below_key(runs, layout));
         let end = known_below.min().expect("a merge has an input");
         self.merged_batch.clear();
-        self.consumed_bytes = 0;
+        self.consumed_batch_bytes = 0;
         let oldest = self.inputs.len() - 1;
         for (age, input) in self.inputs.iter_mut().enumerate() {
-            let taken = input.take_entries_below(end, layout);
-            let older = &input.loaded_bytes[taken];
+            let taken = input.take_entries_below_key(end, layout);
+            let older = &input.loaded_entry_bytes[taken];
             if age == 0 {
                 self.merged_batch.extend_from_slice(older);
                 continue;
@@ -175,8 +188,8 @@ impl MergedEntries {
                 obsolete_below_key: input.obsolete_below_key,
                 drops_erase_markers: drops_markers,
             };
-            input.obsolete_below_key = pair.merge_into(layout, &mut self.next_batch);
-            std::mem::swap(&mut self.merged_batch, &mut self.next_batch);
+            input.obsolete_below_key = pair.merge_entries(layout, &mut self.next_batch_buffer);
+            std::mem::swap(&mut self.merged_batch, &mut self.next_batch_buffer);
         }
     }
 }
@@ -198,7 +211,7 @@ type EntryWord = [u8; 8];
 impl MergePair<'_> {
     /// Merges the two lists of Gecko LSM entries into `into`. Returns the key below which later entries of the older
     /// input are obsolete, because of an erase marker.
-    fn merge_into(self, layout: &GeckoLayout, into: &mut Vec<u8>) -> u32 {
+    fn merge_entries(self, layout: &GeckoLayout, into: &mut Vec<u8>) -> u32 {
         if layout.entry_bytes == size_of::<EntryWord>() {
             self.merge_8_byte_entries(layout, into)
         } else {
@@ -222,9 +235,10 @@ impl MergePair<'_> {
         let joined: &mut [EntryWord] = into.as_chunks_mut().0;
         let (mut from_newer, mut from_older, mut end) =
             (0, skip_obsolete_entries(older, 0, obsolete_below), 0);
-        let (mut new, mut old) = (entry_at(newer, 0), entry_at(older, from_older));
+        let (mut new, mut old) = (entry_word_at(newer, 0), entry_word_at(older, from_older));
         while from_newer < newer.len() && from_older < older.len() {
-            let (next_new, next_old) = (entry_at(newer, from_newer + 1), entry_at(older, from_older + 1));
+            let (next_new, next_old) =
+                (entry_word_at(newer, from_newer + 1), entry_word_at(older, from_older + 1));
             let (new_key, old_key) = (new as u32, old as u32);
             let (takes_new, takes_old) = (new_key <= old_key, old_key <= new_key);
             if takes_new & is_erase_marker_word(new) {
@@ -233,7 +247,7 @@ impl MergePair<'_> {
                 end += usize::from(!drops_markers);
                 from_older = skip_obsolete_entries(older, from_older, obsolete_below);
                 from_newer += 1;
-                (new, old) = (next_new, entry_at(older, from_older));
+                (new, old) = (next_new, entry_word_at(older, from_older));
                 continue;
             }
             // If the keys are equal, both are taken and their bitmaps joined.
@@ -248,7 +262,7 @@ impl MergePair<'_> {
         for &entry in &newer[from_newer..] {
             let is_marker = is_erase_marker_word(u64::from_le_bytes(entry));
             obsolete_below =
-                if is_marker { key_at(&entry, 0) + layout.keys_per_block } else { obsolete_below };
+                if is_marker { read_entry_key(&entry, 0) + layout.keys_per_block } else { obsolete_below };
             joined[end] = entry;
             end += usize::from(!(is_marker & drops_markers));
         }
@@ -269,10 +283,10 @@ impl MergePair<'_> {
         into.clear();
         into.reserve(newer.len() + older.len());
         for entry in newer.chunks_exact(stride) {
-            let key = key_at(entry, 0);
-            while !older.is_empty() && key_at(older, 0) < key {
+            let key = read_entry_key(entry, 0);
+            while !older.is_empty() && read_entry_key(older, 0) < key {
                 let (before, rest) = older.split_at(stride);
-                if key_at(before, 0) >= obsolete_below {
+                if read_entry_key(before, 0) >= obsolete_below {
                     into.extend_from_slice(before);
                 }
                 older = rest;
@@ -284,11 +298,11 @@ impl MergePair<'_> {
             if !(is_marker && drops_markers) {
                 into.extend_from_slice(entry);
             }
-            if !older.is_empty() && key_at(older, 0) == key {
+            if !older.is_empty() && read_entry_key(older, 0) == key {
                 let (same, rest) = older.split_at(stride);
                 if key >= obsolete_below {
                     let at = into.len() - stride;
-                    join_bitmaps(&mut into[at..], same);
+                    or_entry_bitmaps(&mut into[at..], same);
                 }
                 older = rest;
             }
@@ -301,7 +315,7 @@ impl MergePair<'_> {
 
 /// Returns the `k`-th of a list of Gecko LSM entries as a number; after the end, a number greater than all entries.
 #[inline]
-fn entry_at(entries: &[EntryWord], k: usize) -> u64 {
+fn entry_word_at(entries: &[EntryWord], k: usize) -> u64 {
     entries.get(k).map_or(u64::MAX, |&entry| u64::from_le_bytes(entry))
 }
 
@@ -315,13 +329,13 @@ fn is_erase_marker_word(entry: u64) -> bool {
 /// Returns the index of the first Gecko LSM entry, from `at` on, whose key is at least `obsolete_below`. The entries
 /// skipped are obsolete, and few, because they belong to one block.
 fn skip_obsolete_entries(entries: &[EntryWord], at: usize, obsolete_below: u32) -> usize {
-    let void = entries[at..].iter().take_while(|entry| key_at(*entry, 0) < obsolete_below);
+    let void = entries[at..].iter().take_while(|entry| read_entry_key(*entry, 0) < obsolete_below);
     at + void.count()
 }
 
 /// Merges the bitmap of the Gecko LSM entry `from` by OR into that of the entry `into`, which has the same key.
 #[inline]
-fn join_bitmaps(into: &mut [u8], from: &[u8]) {
+fn or_entry_bitmaps(into: &mut [u8], from: &[u8]) {
     into[GECKO_KEY_BYTES..].iter_mut().zip(&from[GECKO_KEY_BYTES..]).for_each(|(into, from)| *into |= from);
 }
 
@@ -368,7 +382,7 @@ impl RunMerge {
         layout: &GeckoLayout,
     ) -> Result<bool> {
         loop {
-            let next = self.merged_entries.next_entries(io, runs, layout)?;
+            let next = self.merged_entries.next_merged_entries(io, runs, layout)?;
             if next.is_empty() {
                 return Ok(true);
             }

@@ -15,8 +15,8 @@
 //!   page of a long run holds more than a buffer). Two runs of one level are merged. [`MergeMode::MultiWay`] foresees
 //!   the chain of merges that a flush causes and executes it as one merge.
 //! - The buffer is flushed after V reports even if they share entries, which bounds what recovery must find elsewhere
-//!   (appendix C.2.2). A burst of reports between two calls of [`Validity::write_deferred`] makes a longer buffer,
-//!   which is flushed as a run of several pages.
+//!   (appendix C.2.2). A burst of reports between two calls of [`ValidityStore::write_deferred_validity_step`] makes a
+//!   longer buffer, which is flushed as a run of several pages.
 //! - A run records which flushes of the buffer it covers. After a power cut, a complete run is obsolete if another
 //!   complete run covers its flushes. The paper keeps "the most recently created run in each level" instead (appendix
 //!   C.1). With that rule, an output at another level than its inputs would leave these the newest of their level, and
@@ -42,10 +42,10 @@ use self::buffer::{FrozenBuffer, GeckoBuffer};
 use self::layout::{FlushCoverage, GeckoEntries, GeckoLayout};
 use self::merge::{MergedEntries, RunMerge};
 use self::run::{GeckoRun, RunWriter};
-use super::Validity;
+use super::ValidityStore;
 use crate::address::{BlockId, Ppn};
 use crate::error::{Error, Result};
-use crate::events::MetadataReason;
+use crate::events::MetadataWriteReason;
 use crate::nand::{Geometry, Nand};
 use crate::operation::Cause;
 use crate::store::Store;
@@ -126,12 +126,12 @@ pub struct Gecko {
     /// Index of the newer of two adjacent sorted runs of the Gecko LSM tree that must be merged, because the newer is
     /// not at a lower level than the older; `None` if no merge is due. Stored because every host write needs the value,
     /// and it changes only with the runs ([`Gecko::set_runs`]).
-    next_pair_to_merge: Option<usize>,
+    next_run_pair_to_merge: Option<usize>,
     merge_in_progress: Option<RunMerge>,
     next_run_number: u32,
     next_flush_number: u64,
     page_buffer: Vec<u8>,
-    invalid_bitmap: Vec<u64>,
+    queried_block_bitmap: Vec<u64>,
     counts: GeckoCounts,
 }
 
@@ -156,12 +156,12 @@ impl Gecko {
             flush_requested: false,
             flush_in_progress: None,
             runs: Vec::new(),
-            next_pair_to_merge: None,
+            next_run_pair_to_merge: None,
             merge_in_progress: None,
             next_run_number: 0,
             next_flush_number: 1,
             page_buffer: layout.blank_page(),
-            invalid_bitmap: vec![0; layout.words_per_block_bitmap()],
+            queried_block_bitmap: vec![0; layout.words_per_block_bitmap()],
             counts: GeckoCounts::default(),
             layout,
         })
@@ -210,8 +210,9 @@ impl Gecko {
         self.runs.iter().map(|run| (self.level_of_run(run), run.entry_count, run.page_ppns.len() as u32))
     }
 
-    /// Requests a flush of the buffer of the Gecko LSM tree whatever it holds; [`Validity::write_deferred`] executes
-    /// it. A flush of an empty buffer writes a page too, which records that no page became invalid.
+    /// Requests a flush of the buffer of the Gecko LSM tree whatever it holds;
+    /// [`ValidityStore::write_deferred_validity_step`] executes it. A flush of an empty buffer writes a page too, which
+    /// records that no page became invalid.
     pub fn request_flush(&mut self) {
         self.flush_requested = true;
     }
@@ -220,7 +221,7 @@ impl Gecko {
     /// recorded on flash. 0 if no buffer was flushed.
     #[inline]
     pub fn durable_until_sequence(&self) -> u64 {
-        self.runs.first().map_or(0, |run| run.coverage.frozen_at_sequence)
+        self.runs.first().map_or(0, |run| run.coverage.buffer_frozen_at_sequence)
     }
 
     /// Returns the number of reports (invalid pages and opened blocks) that are only in RAM and would be lost in a
@@ -239,12 +240,12 @@ impl Gecko {
     pub fn invalid_pages_for_audit<N: Nand>(&self, io: &mut Store<N>, block: BlockId) -> Result<Vec<Ppn>> {
         let mut invalid = vec![0; self.layout.words_per_block_bitmap()];
         let mut page = self.layout.blank_page();
-        self.mark_invalid_pages_of(block, &mut invalid, |place, look| {
+        self.mark_invalid_pages_of_block(block, &mut invalid, |place, look| {
             Ok(io.nand_mut().inspect_page(place, &mut page, look)?)
         })?;
         Ok(self
             .layout
-            .pages_of_block(block)
+            .pages_and_offsets_of_block(block)
             .filter(|&(_, k)| is_bit_set(&invalid, k))
             .map(|(ppn, _)| ppn)
             .collect())
@@ -254,7 +255,7 @@ impl Gecko {
     /// flash, newest first, up to the first that holds the block's erase marker. Reads one page per run, or two
     /// adjacent ones if the entries of the block straddle them (more only if a block has more parts than a page has
     /// entries). Reads no page of a run whose keys cannot include the block.
-    fn mark_invalid_pages_of(
+    fn mark_invalid_pages_of_block(
         &self,
         block: BlockId,
         invalid: &mut [u64],
@@ -274,7 +275,7 @@ impl Gecko {
         let marker = layout.erase_marker_key(block);
         for run in &self.runs {
             let mut erased = false;
-            for &place in run.pages_with_keys(marker, marker + layout.keys_per_block - 1) {
+            for &place in run.pages_with_keys_between(marker, marker + layout.keys_per_block - 1) {
                 read(place, &mut |page| {
                     erased |= GeckoEntries::of_page(page, layout).mark_invalid_pages(layout, block, invalid);
                 })?;
@@ -295,7 +296,7 @@ impl Gecko {
         for (place, searched) in self
             .runs
             .iter()
-            .filter_map(|run| run.search_start(marker, &self.layout))
+            .filter_map(|run| run.first_page_and_words_of_search(marker, &self.layout))
             .take(PREFETCHED_PAGES / 2)
         {
             let before = words.len();
@@ -314,7 +315,7 @@ impl Gecko {
     }
 
     fn set_runs(&mut self, runs: Vec<GeckoRun>) {
-        self.next_pair_to_merge =
+        self.next_run_pair_to_merge =
             runs.windows(2).position(|pair| self.level_of_run(&pair[0]) >= self.level_of_run(&pair[1]));
         self.runs = runs;
     }
@@ -328,16 +329,16 @@ impl Gecko {
     /// that is due and writes its first page. Marked cold, because most calls of `write_deferred` have nothing to
     /// write.
     #[cold]
-    fn write_due_page<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+    fn write_merge_or_flush_page<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         let is_early = self.flush_requested;
         if self.merge_in_progress.is_none() {
             self.start_next_merge_or_flush(io.last_sequence());
         }
         let mut merge = self.merge_in_progress.take().expect("a merge is in progress");
         io.flash_ops.record_metadata_reason(match (merge.includes_buffer, is_early) {
-            (false, _) => MetadataReason::ValidityMerge,
-            (true, true) => MetadataReason::ValidityDue,
-            (true, false) => MetadataReason::ValidityBufferFull,
+            (false, _) => MetadataWriteReason::ValidityMerge,
+            (true, true) => MetadataWriteReason::ValidityDue,
+            (true, false) => MetadataWriteReason::ValidityBufferFull,
         });
         let outcome = merge.write_next_page(io, &self.runs, &self.layout);
         if let Ok(true) = outcome {
@@ -350,7 +351,7 @@ impl Gecko {
 
     /// Starts the next merge of sorted runs of the Gecko LSM tree that is due, or else a flush of the buffer to flash.
     fn start_next_merge_or_flush(&mut self, sequence: u64) {
-        if let Some(newer) = self.next_pair_to_merge {
+        if let Some(newer) = self.next_run_pair_to_merge {
             self.start_merge(newer..newer + 2, false);
             return;
         }
@@ -365,9 +366,9 @@ impl Gecko {
     /// Freezes the buffer of the Gecko LSM tree for a flush; later reports enter a new buffer.
     fn freeze_buffer(&mut self, sequence: u64) {
         let coverage = FlushCoverage {
-            first_flush: self.next_flush_number,
-            last_flush: self.next_flush_number,
-            frozen_at_sequence: sequence,
+            first_flush_number: self.next_flush_number,
+            last_flush_number: self.next_flush_number,
+            buffer_frozen_at_sequence: sequence,
         };
         self.flush_in_progress = Some(BufferFlush { frozen_buffer: self.buffer.to_frozen(), coverage });
         self.buffer.clear(&self.layout);
@@ -420,10 +421,16 @@ impl Gecko {
         }
         let covered = |k: usize| self.runs.get(k).map(|run| run.coverage);
         if let (Some(older), Some(output)) = (covered(at + 1), covered(at)) {
-            assert_eq!(older.last_flush + 1, output.first_flush, "runs are in the order of their flushes");
+            assert_eq!(
+                older.last_flush_number + 1,
+                output.first_flush_number,
+                "runs are in the order of their flushes"
+            );
         }
         assert!(
-            self.options.merge_mode == MergeMode::Pairwise || at > 0 || self.next_pair_to_merge != Some(0),
+            self.options.merge_mode == MergeMode::Pairwise
+                || at > 0
+                || self.next_run_pair_to_merge != Some(0),
             "a flush that foresees its merges leaves every run at a lower level than the older ones"
         );
     }
@@ -434,11 +441,11 @@ impl Gecko {
     }
 }
 
-impl Validity for Gecko {
+impl ValidityStore for Gecko {
     #[inline]
     fn invalidate(&mut self, ppn: Ppn) {
         let (key, bit) = self.layout.key_and_bit_of(ppn);
-        self.buffer.set_invalid(key, bit);
+        self.buffer.set_invalid_bit(key, bit);
         self.counts.invalid_page_reports += 1;
     }
 
@@ -454,37 +461,38 @@ impl Validity for Gecko {
         out: &mut Vec<Ppn>,
     ) -> Result<()> {
         let (mut page, mut invalid) =
-            (std::mem::take(&mut self.page_buffer), std::mem::take(&mut self.invalid_bitmap));
+            (std::mem::take(&mut self.page_buffer), std::mem::take(&mut self.queried_block_bitmap));
         invalid.fill(0);
         self.prefetch_query(io, block);
         let mut reads = 0;
-        let outcome = self.mark_invalid_pages_of(block, &mut invalid, |place, look| {
+        let outcome = self.mark_invalid_pages_of_block(block, &mut invalid, |place, look| {
             reads += 1;
             io.inspect_page(place, &mut page, look, Cause::Validity)
         });
         self.counts.queries += 1;
         self.counts.query_reads += reads;
         if outcome.is_ok() {
-            let live = self.layout.pages_of_block(block).filter(|&(_, k)| !is_bit_set(&invalid, k));
+            let live =
+                self.layout.pages_and_offsets_of_block(block).filter(|&(_, k)| !is_bit_set(&invalid, k));
             out.extend(live.map(|(ppn, _)| ppn));
         }
-        (self.page_buffer, self.invalid_bitmap) = (page, invalid);
+        (self.page_buffer, self.queried_block_bitmap) = (page, invalid);
         outcome
     }
 
     /// Writes one page of the merge of the Gecko LSM tree in progress, or the first page of the next merge or flush;
     /// returns `false` if none is due.
     #[inline]
-    fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+    fn write_deferred_validity_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         let is_settled =
-            self.merge_in_progress.is_none() && self.next_pair_to_merge.is_none() && !self.is_flush_due();
-        if is_settled { Ok(false) } else { self.write_due_page(io).map(|()| true) }
+            self.merge_in_progress.is_none() && self.next_run_pair_to_merge.is_none() && !self.is_flush_due();
+        if is_settled { Ok(false) } else { self.write_merge_or_flush_page(io).map(|()| true) }
     }
 
     fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
         let unfinished = self.merge_in_progress.as_ref().map(|merge| &merge.writer);
         self.has_run_page(id, ppn)
-            || unfinished.is_some_and(|writer| writer.number() == id && writer.page_ppns().contains(&ppn))
+            || unfinished.is_some_and(|writer| writer.run_number() == id && writer.page_ppns().contains(&ppn))
     }
 
     fn relocate_metadata_page(&mut self, id: u32, from: Ppn, to: Ppn) {
@@ -492,7 +500,7 @@ impl Validity for Gecko {
             self.runs.iter_mut().find(|run| run.run_number == id).map(|run| run.relocate_page(from, to));
         let moved = of_run.unwrap_or_else(|| {
             let unfinished = self.merge_in_progress.as_mut().map(|merge| &mut merge.writer);
-            unfinished.is_some_and(|writer| writer.number() == id && writer.relocate_page(from, to))
+            unfinished.is_some_and(|writer| writer.run_number() == id && writer.relocate_page(from, to))
         });
         assert!(moved, "GC moved page {from} of run {id} of Logarithmic Gecko, but the run has no such page");
     }
@@ -521,7 +529,7 @@ impl Validity for Gecko {
     /// Returns the bytes of RAM of Logarithmic Gecko (LSM tree of invalid pages), by data structure: the buffer; one
     /// page per input of a merge (the frozen buffer is one) and one for its output; directories with 8 bytes for every
     /// page that the runs can have. Appendix B of the `GeckoFTL` paper assumes twice the largest run instead, which is
-    /// the average and not the maximum (see [`Validity::max_metadata_pages`]).
+    /// the average and not the maximum (see [`ValidityStore::max_metadata_pages`]).
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         let page = self.page_buffer.len() as u64;
         let inputs = match self.options.merge_mode {

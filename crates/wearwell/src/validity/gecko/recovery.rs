@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use super::Gecko;
 use super::buffer::FrozenBuffer;
 use super::layout::{
-    GECKO_KEY_BYTES, GeckoLayout, RunPostamble, append_directory_keys, key_at, read_page_header,
+    GECKO_KEY_BYTES, GeckoLayout, RunPostamble, read_directory_keys, read_entry_key, read_page_header,
 };
 use super::merge::MergedEntries;
 use super::run::GeckoRun;
@@ -31,11 +31,11 @@ impl Gecko {
         let mut complete = Vec::new();
         for (number, places) in pages_by_run(pages) {
             self.next_run_number = self.next_run_number.max(number + 1);
-            complete.extend(read_run(io, &self.layout, number, places)?);
+            complete.extend(read_run_directory(io, &self.layout, number, places)?);
         }
         let runs = sort_runs_newest_first(drop_obsolete_runs(complete)?);
         self.drop_ram_state();
-        self.next_flush_number = runs.first().map_or(1, |run| run.coverage.last_flush + 1);
+        self.next_flush_number = runs.first().map_or(1, |run| run.coverage.last_flush_number + 1);
         self.set_runs(runs);
         Ok(())
     }
@@ -72,19 +72,19 @@ impl Gecko {
         let mut invalid = vec![0; layout.words_per_block_bitmap()];
         let mut current = None;
         loop {
-            let entries = merged.next_entries(io, &self.runs, layout)?;
+            let entries = merged.next_merged_entries(io, &self.runs, layout)?;
             if entries.is_empty() {
                 break;
             }
             for entry in entries.chunks_exact(layout.entry_bytes) {
-                let key = key_at(entry, 0);
+                let key = read_entry_key(entry, 0);
                 let (block, slot) = (BlockId(key / layout.keys_per_block), key % layout.keys_per_block);
                 if let Some(done) = current.filter(|&current| current != block) {
                     each(done, &invalid);
                     invalid.fill(0);
                 }
                 current = Some(block);
-                layout.mark_invalid_part(slot, &entry[GECKO_KEY_BYTES..], &mut invalid);
+                layout.mark_invalid_pages_of_part(slot, &entry[GECKO_KEY_BYTES..], &mut invalid);
             }
             let taken = entries.len();
             merged.consume_bytes(taken);
@@ -102,8 +102,12 @@ impl Gecko {
 fn pages_by_run(pages: &[(Ppn, Oob)]) -> BTreeMap<u32, Vec<Ppn>> {
     let mut runs = BTreeMap::<u32, BTreeMap<u64, (u64, Ppn)>>::new();
     for &(ppn, oob) in pages {
-        let newest = runs.entry(oob.owner).or_default().entry(oob.generation).or_insert((oob.sequence, ppn));
-        *newest = (*newest).max((oob.sequence, ppn));
+        let newest = runs
+            .entry(oob.owner)
+            .or_default()
+            .entry(oob.first_write_sequence)
+            .or_insert((oob.sequence_number, ppn));
+        *newest = (*newest).max((oob.sequence_number, ppn));
     }
     let places = |pages: BTreeMap<u64, (u64, Ppn)>| pages.into_values().map(|(_, ppn)| ppn).collect();
     runs.into_iter().map(|(run, pages)| (run, places(pages))).collect()
@@ -111,7 +115,7 @@ fn pages_by_run(pages: &[(Ppn, Oob)]) -> BTreeMap<u32, Vec<Ppn>> {
 
 /// Reads the directory of the sorted run of the Gecko LSM tree that consists of the pages `places`; returns `None` if
 /// pages are missing, because the run is unfinished or partly erased.
-fn read_run<N: Nand>(
+fn read_run_directory<N: Nand>(
     io: &mut Store<N>,
     layout: &GeckoLayout,
     number: u32,
@@ -125,21 +129,21 @@ fn read_run<N: Nand>(
     if !header.is_last_page || layout.run_pages(entries) != places.len() as u32 {
         return Ok(None);
     }
-    if header.page_index != last {
+    if header.page_index_in_run != last {
         return Err(Error::Damaged(format!(
             "page validity (Logarithmic Gecko): the last page of run {number} should have index {last}, but its \
              header says {}",
-            header.page_index
+            header.page_index_in_run
         )));
     }
-    let with_entries = layout.pages_with_entries(entries) as usize;
+    let with_entries = layout.entry_pages_of_run(entries) as usize;
     let mut first_keys = Vec::with_capacity(with_entries);
     let mut before = layout.blank_page();
     for &place in &places[with_entries.saturating_sub(1)..last as usize] {
         io.read(place, &mut before, Cause::Recovery)?;
-        append_directory_keys(&before, with_entries - first_keys.len(), layout, &mut first_keys);
+        read_directory_keys(&before, with_entries - first_keys.len(), layout, &mut first_keys);
     }
-    append_directory_keys(&page, with_entries - first_keys.len(), layout, &mut first_keys);
+    read_directory_keys(&page, with_entries - first_keys.len(), layout, &mut first_keys);
     Ok(Some(GeckoRun {
         run_number: number,
         entry_count: entries,
@@ -153,18 +157,20 @@ fn read_run<N: Nand>(
 /// Drops every run of the Gecko LSM tree that is obsolete, because another run covers the same flushes of the buffer.
 /// Fails unless the remaining runs cover every flush exactly once.
 fn drop_obsolete_runs(mut complete: Vec<GeckoRun>) -> Result<Vec<GeckoRun>> {
-    complete.sort_by_key(|run| (run.coverage.first_flush, std::cmp::Reverse(run.coverage.last_flush)));
+    complete.sort_by_key(|run| {
+        (run.coverage.first_flush_number, std::cmp::Reverse(run.coverage.last_flush_number))
+    });
     let mut kept: Vec<GeckoRun> = Vec::new();
     for run in complete {
-        let covered = kept.last().map_or(0, |run| run.coverage.last_flush);
-        if run.coverage.last_flush <= covered {
+        let covered = kept.last().map_or(0, |run| run.coverage.last_flush_number);
+        if run.coverage.last_flush_number <= covered {
             continue;
         }
-        if run.coverage.first_flush != covered + 1 {
+        if run.coverage.first_flush_number != covered + 1 {
             return Err(Error::Damaged(format!(
                 "page validity (Logarithmic Gecko): run {} begins with buffer flush {}, but the older runs end with \
                  flush {covered}: a run between them is missing or doubled",
-                run.run_number, run.coverage.first_flush
+                run.run_number, run.coverage.first_flush_number
             )));
         }
         kept.push(run);

@@ -1,6 +1,8 @@
 //! A run of Logarithmic Gecko (sorted entries on flash) with its directory, and the writer of a run.
 
-use super::layout::{FlushCoverage, GeckoLayout, RunPageDraft, RunPostamble, expected_rank, key_at};
+use super::layout::{
+    FlushCoverage, GeckoLayout, RunPageDraft, RunPostamble, interpolated_key_rank, read_entry_key,
+};
 use crate::address::Ppn;
 use crate::data::{Content, Fingerprint};
 use crate::error::Result;
@@ -26,7 +28,7 @@ pub(super) struct GeckoRun {
 impl GeckoRun {
     /// Returns the PPNs of the pages of the sorted run of the Gecko LSM tree that may hold entries with keys from `low`
     /// to `high`.
-    pub(super) fn pages_with_keys(&self, low: u32, high: u32) -> &[Ppn] {
+    pub(super) fn pages_with_keys_between(&self, low: u32, high: u32) -> &[Ppn] {
         if high < self.first_keys.first().copied().unwrap_or(u32::MAX) || low > self.last_key {
             return &[];
         }
@@ -37,7 +39,7 @@ impl GeckoRun {
 
     /// Returns the page of the Gecko LSM run that a search for `key` reads, and the 4-byte words of the page that the
     /// search reads if keys are evenly spread; `None` if the run is empty.
-    pub(super) fn search_start(
+    pub(super) fn first_page_and_words_of_search(
         &self,
         key: u32,
         layout: &GeckoLayout,
@@ -47,8 +49,8 @@ impl GeckoRun {
         let before_next = self.first_keys.get(page + 1).map_or(self.last_key, |next| next - 1);
         let before = page as u32 * layout.entries_per_page;
         let last = (self.entry_count - before).min(layout.entries_per_page) as usize - 1;
-        let rank = expected_rank(key, first, before_next, last);
-        Some((self.page_ppns[page], layout.words_read_by_search(rank, last)))
+        let rank = interpolated_key_rank(key, first, before_next, last);
+        Some((self.page_ppns[page], layout.page_words_read_by_search(rank, last)))
     }
 
     pub(super) fn relocate_page(&mut self, from: Ppn, to: Ppn) -> bool {
@@ -90,9 +92,9 @@ impl RunWriter {
         let (count, bytes) = self.page_draft.push_entries(entries, layout);
         if count > 0 {
             if is_first {
-                self.unfinished_run.first_keys.push(key_at(entries, 0));
+                self.unfinished_run.first_keys.push(read_entry_key(entries, 0));
             }
-            self.unfinished_run.last_key = key_at(entries, bytes - layout.entry_bytes);
+            self.unfinished_run.last_key = read_entry_key(entries, bytes - layout.entry_bytes);
             self.unfinished_run.entry_count += count;
         }
         bytes
@@ -141,7 +143,7 @@ impl RunWriter {
         run
     }
 
-    pub(super) fn number(&self) -> u32 {
+    pub(super) fn run_number(&self) -> u32 {
         self.unfinished_run.run_number
     }
 

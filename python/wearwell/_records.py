@@ -290,8 +290,8 @@ class MappingConfig(Section):
     identification: str | None
     """When the flash page that an overwrite makes obsolete is marked invalid."""
     least_cache_entries: int | None
-    """Minimum number of entries of the cache where `cache_entries` is absent; a drive with fewer logical
-    pages caches its whole map. Absent: none, and 131,072 on the design `wearwell`."""
+    """Minimum number of entries of the L2P map's cache where `cache_entries` is absent; a drive with fewer
+    logical pages caches its whole map. Absent: none, and 131,072 on the design `wearwell`."""
 
 
 class PartsConfig(Section):
@@ -1231,7 +1231,7 @@ class CurvePoint(Section):
     spare: Estimate
     """Spare blocks left, as a share of the spare blocks of the new drive."""
     write_amplification: Estimate
-    """Write amplification since the moment before, programmed bytes per host byte."""
+    """Write amplification since the previous point of the curves, in programmed bytes per host byte."""
 
 
 class Endurance(Section):
@@ -1519,7 +1519,8 @@ class RewriteFigures(Section):
 
 
 class SavingRuns(Section):
-    """The drive on which the content mechanisms were run, and its run without any."""
+    """The drive on which the savings of content mechanisms were measured, and the counters of its run without
+    any content mechanism."""
 
     _sections = {
         "config": Config,
@@ -1593,8 +1594,8 @@ class SkewFigures(Section):
     """Largest difference between the measured share of writes to the most written pages and that of the zipf
     law, over the most written 1, 2, 5, 10, 20 and 50 % of the pages."""
     zipf_theta: float
-    """Exponent, 0 to 2, of the zipf law over the written pages in which two writes hit the same page as often
-    as measured."""
+    """Exponent (0 to 2) of the Zipf law that fits the writes of the written pages: under it, two random
+    writes hit the same page with the measured probability."""
 
 
 class SizeShare(Section):
@@ -1660,8 +1661,8 @@ class TrafficFigures(Section):
 
 
 class Profile(Section):
-    """Properties of an input's data and traffic. Names are stable; figures that the input cannot have are
-    null."""
+    """Properties of an input's data and traffic, as in the JSON of a profile. Names of fields are stable;
+    figures that the input cannot have are null."""
 
     _sections = {
         "content": ContentFigures,

@@ -283,8 +283,10 @@ mod tests {
         let mut buffer = DeltaTempBuffer::new(1, page_bytes);
         let mut expected = Vec::new();
         for lpn in (0..).map(Lpn) {
-            let free =
-                buffer.open_page(0).free_bytes(buffer.page_bytes).saturating_sub(DELTA_DIRECTORY_ENTRY_BYTES);
+            let free = buffer
+                .open_page(0)
+                .free_bytes(buffer.fillable_bytes)
+                .saturating_sub(DELTA_DIRECTORY_ENTRY_BYTES);
             let bytes = free.min(30_000) as u16;
             if bytes == 0 {
                 break;

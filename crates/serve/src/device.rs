@@ -60,7 +60,8 @@ pub enum DeviceError {
 pub struct OsRefusal {
     /// Error message: which operation failed on which file, why, and what the server does now.
     pub message: String,
-    /// Whether the only reason is that the disk is full, or that a quota or size limit is reached.
+    /// Whether the operating system refused the operation only because the disk is full, or because a quota or a limit
+    /// on the size of files is reached.
     pub is_disk_full: bool,
     /// Whether the failed operation cannot be repeated before the image is opened again.
     pub needs_image_reopen: bool,

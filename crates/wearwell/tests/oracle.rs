@@ -22,8 +22,8 @@ use crate::common;
 const CONTENTS: u16 = 9;
 /// Maximum number of pages of a world (tiny device) that is audited after every operation.
 const TINY_PAGES: u64 = 160;
-/// Number of operations, from the start of a run on a larger world, after each of which the device is audited. Later
-/// only every 16th operation is followed by an audit.
+/// A device with more than [`TINY_PAGES`] pages is audited after each of its first `AUDITED` operations. After that, it
+/// is audited after every 16th operation.
 const AUDITED: u64 = 1_000;
 
 /// Counts of events that are rare on a small world, so that they are only required over several runs together.

@@ -280,8 +280,8 @@ impl<'a> LifeSimulation<'a> {
         self.run.device.ftl().stats().total_erases() as f64 / self.physical_blocks
     }
 
-    /// Adds the drive's present state to the series of its life, and records whether the range for the extrapolation
-    /// starts or ends here.
+    /// Adds a point with the drive's present wear and counters to the time series of its life. Also records whether the
+    /// range of this series from which the lifetime is extrapolated starts or ends at this point.
     fn record_life_point(&mut self) {
         self.next_series_point_bytes = self.host_bytes + self.series_interval_bytes;
         let mean_erases = self.mean_erases_per_block();

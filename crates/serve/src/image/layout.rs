@@ -240,7 +240,7 @@ pub struct Layout {
     oob_records_offset: u64,
     spare_areas_offset: u64,
     page_data_offset: u64,
-    /// Offset in the mirror of the copy of the session file.
+    /// Byte offset, in the file `mirror`, of the second copy of the file `session`.
     session_copy_offset: u64,
     /// Offset in the mirror of the copy of the NVRAM file.
     nvram_copy_offset: u64,

@@ -433,7 +433,8 @@ impl DeltaState {
     /// Returns the fingerprint of the current content of the logical page `lpn` if it has a delta; `None` if it has
     /// none. `page` holds that content; it is empty on a medium that keeps no bytes.
     ///
-    /// Recovery finds no fingerprint beside a delta with bytes. Then the fingerprint is computed from `page`.
+    /// On a medium that keeps bytes, deltas are stored without a fingerprint. If recovery found the delta, its
+    /// fingerprint is therefore computed from `page`.
     pub(crate) fn fingerprint_of_delta_content(&self, lpn: Lpn, page: &[u8]) -> Option<Fingerprint> {
         let place = self.delta_locations.get(&lpn)?;
         let is_unknown =

@@ -74,8 +74,8 @@ pub(super) struct DeadPageLists {
     /// Set of the dead (invalid, not erased) pages. They are exactly the pages in lists.
     dead_page_set: PageSet,
     pages_in_store: PageSet,
-    /// List links of the dead pages that have a slot in the fingerprint store (index of dead pages), indexed by slot.
-    /// In the table of links by physical page, the slot number takes the place of the link.
+    /// Links of dead pages in their lists, for those pages that have a slot in the fingerprint store (index of dead
+    /// pages); indexed by slot. For such a page, `newer_links_or_slots` holds the slot number instead of the link.
     displaced_links: Vec<u32>,
     dead_page_count: u64,
     logical_pages: u32,

@@ -158,8 +158,8 @@ impl NvramSegments {
     /// NVRAM of `io`.
     ///
     /// # Errors
-    /// [`Error::InvalidOptions`] if the medium has less NVRAM, the segment size is not a usable multiple, or there are
-    /// too few or too many segments.
+    /// [`Error::InvalidOptions`] if the medium has less NVRAM, a segment is shorter than two entries or no
+    /// multiple of 16 bytes, or there are too few or too many segments.
     pub fn new<N: Nand>(io: &Store<N>, nvram_bytes: u64, segment_bytes: u32) -> Result<Self> {
         Self::with_entry_layout(io, nvram_bytes, segment_bytes, EntryLayout::Single)
     }

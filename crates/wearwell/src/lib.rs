@@ -21,7 +21,7 @@
 //!     channels: 1, dies_per_channel: 1, planes_per_die: 1, blocks_per_plane: 64,
 //!     pages_per_block: 32, page_bytes: 4096, spare_bytes: 64, superblock_planes: 1,
 //! };
-//! let nand = SimNand::new(geometry, RetainedFields { data_bytes: true, ..RetainedFields::default() });
+//! let nand = SimNand::new(geometry, RetainedFields { keeps_data_bytes: true, ..RetainedFields::default() });
 //! let parts = design::page_map(GcOptions::default());
 //! let mut drive = Device::new(nand, 1700, &parts, DeviceOptions::default())?;
 //! for k in 0..10_000u64 {

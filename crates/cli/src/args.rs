@@ -105,8 +105,8 @@ pub(crate) enum Command {
         after_help = "Examples:\n  wearwell copy old.image new.image --size 2GiB\n  wearwell copy old.image new.image --design remap"
     )]
     Copy(CopyArgs),
-    /// Make an image larger, with the same contents. If interrupted, it is as it was and the command can be started
-    /// again
+    /// Make an image larger, with the same contents. If interrupted, it is the old image or the larger one, and the
+    /// command can be started again
     #[command(
         after_help = "The larger image is made beside the old one and then takes its name, so the disk must have room \
                       for the contents of both. Its wear and counters begin at zero. The image must not be in \

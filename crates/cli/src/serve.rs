@@ -8,13 +8,13 @@ use std::time::Duration;
 use tracing::{error, error_span, info, warn};
 use wearwell_replay::page;
 use wearwell_serve::dashboard::SharedPageAssets;
-use wearwell_serve::image::{self, Access, CopyOnWrite, Durability, Files, Image, ImageError, OpenReport};
+use wearwell_serve::image::{self, Access, CopyOnWrite, Files, Image, ImageError, OpenReport};
 use wearwell_serve::{
     Address, BoundListener, DeviceError, FlashDevice, NamedDevice, NetworkReach, ServeError, Server,
     SocketMode, Tls, memory,
 };
 
-use crate::args::{ImageOrMemoryArgs, NamedImage, ServeArgs};
+use crate::args::{NamedImage, ServeArgs};
 use crate::output::{Output, OverwriteRule};
 use crate::run::read_config;
 use crate::systemd::{self, Protocol};
@@ -37,9 +37,10 @@ fn serve_images_or_memory(args: &ServeArgs) -> Result<Outcome, Failure> {
     }
     // A signal that arrives while an image is being opened ends the server as soon as it has started.
     let signals = listen_for_signals();
-    match &args.image_or_memory {
-        ImageOrMemoryArgs { memory: true, .. } => serve_memory(args, &signals)?,
-        _ => serve_images(args, &signals)?,
+    if args.image_or_memory.memory {
+        serve_memory(args, &signals)?;
+    } else {
+        serve_images(args, &signals)?;
     }
     Ok(Outcome::Done)
 }
@@ -265,9 +266,7 @@ fn open_image(files: Files, directory: &Path, args: &ServeArgs) -> Result<Image,
 }
 
 fn open_image_copy_on_write(files: Files, directory: &Path, args: &ServeArgs) -> Result<Image, Failure> {
-    // The changes of a view are lost with it, so its durability does not matter.
-    let options = image::OpenOptions { durability: Some(Durability::Process) };
-    match Image::open_on(CopyOnWrite::new(files), options) {
+    match Image::open_view(files) {
         Err(error) if args.image_or_memory.rescue && error.is_damage() => {
             open_damaged_image_read_only(directory, &error)
         }

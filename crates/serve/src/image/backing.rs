@@ -246,8 +246,7 @@ impl Files {
     pub(super) fn sync_directory(&self) -> io::Result<()> {
         let directory = Path::new(&self.image_directory);
         File::open(directory)?.sync_all()?;
-        let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
-        File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+        sync_parent_directory(directory)
     }
 
     fn handle_of(&self, file: ImageFile) -> &File {
@@ -257,7 +256,11 @@ impl Files {
 
 /// Locks an image by its open superblock file. Returns false if this file has no name any more: a resize put a larger
 /// image in the place of this one between the opening and the lock.
-fn lock_if_still_named(superblock: &File, directory: &Path, access: Access) -> Result<bool, ImageError> {
+pub(super) fn lock_if_still_named(
+    superblock: &File,
+    directory: &Path,
+    access: Access,
+) -> Result<bool, ImageError> {
     let operation = match access {
         Access::Read => FlockOperation::NonBlockingLockShared,
         Access::Write => FlockOperation::NonBlockingLockExclusive,
@@ -303,6 +306,13 @@ fn open_file(
         }
         other => other.map_err(io_error_at("open", &path)),
     }
+}
+
+/// Syncs the directory that contains `directory`, so that the name of `directory` survives a crash of the server
+/// machine.
+pub(super) fn sync_parent_directory(directory: &Path) -> io::Result<()> {
+    let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
+    File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 /// Removes the files of an image, and its directory if nothing else is in it.

@@ -12,10 +12,9 @@ use wearwell::device::HostData;
 use wearwell::page_state::PageState;
 use wearwell_config::Config;
 
-use super::backing::{Access, CopyOnWrite, Files, ImageFile};
+use super::backing::{Access, Files, ImageFile};
 use super::create::{ImageSpecification, create};
 use super::error::ImageError;
-use super::layout::Durability;
 use super::{Image, OpenOptions, close};
 use crate::device::LiveDevice;
 
@@ -99,12 +98,7 @@ pub fn copy(
     changes: &CopyChanges,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<CopyReport, ImageError> {
-    copy_contents(&mut open_without_changing_files(Files::open(from, Access::Read)?)?, to, changes, progress)
-}
-
-/// Opens an image so that its files do not change: what opening writes stays in memory.
-pub(super) fn open_without_changing_files(files: Files) -> Result<Image, ImageError> {
-    Image::open_on(CopyOnWrite::new(files), OpenOptions { durability: Some(Durability::Process) })
+    copy_contents(&mut Image::open_view(Files::open(from, Access::Read)?)?, to, changes, progress)
 }
 
 /// Makes a new image with the contents of an open one, as [`copy`] does.

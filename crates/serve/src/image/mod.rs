@@ -68,6 +68,9 @@ pub struct OpenOptions {
     pub durability: Option<Durability>,
 }
 
+/// Options of a view: its changes are lost with it, so that its durability does not matter.
+const VIEW_OPTIONS: OpenOptions = OpenOptions { durability: Some(Durability::Process) };
+
 /// What opening an image found and repaired.
 #[derive(Clone, Debug, Default)]
 pub struct OpenReport {
@@ -121,6 +124,15 @@ impl Image {
         Self::open_on(Files::open(directory, Access::Write)?, options)
     }
 
+    /// Opens a view of the image in `files`: all that is written, also by opening, stays in memory and is lost with the
+    /// view.
+    ///
+    /// # Errors
+    /// As [`Image::open`].
+    pub fn open_view(files: Files) -> Result<Self, ImageError> {
+        Self::open_on(CopyOnWrite::new(files), VIEW_OPTIONS)
+    }
+
     /// Opens the image in the files of `backing` and recovers its device, as [`Image::open`] does.
     ///
     /// # Errors
@@ -135,12 +147,12 @@ impl Image {
     /// # Errors
     /// As [`Image::open`]; damage after which no logical page can be proven.
     pub fn rescue_on(backing: impl Backing) -> Result<Self, ImageError> {
-        // The changes of a view are lost with it, so its durability does not matter.
-        let options = OpenOptions { durability: Some(Durability::Process) };
-        report_panic_as_damage(|| Self::recover_on(backing, options, true)).map_err(|error| match error {
-            ImageError::Damaged { findings } => ImageError::Lost { findings },
-            error => error,
-        })
+        report_panic_as_damage(|| Self::recover_on(backing, VIEW_OPTIONS, true)).map_err(
+            |error| match error {
+                ImageError::Damaged { findings } => ImageError::Lost { findings },
+                error => error,
+            },
+        )
     }
 
     fn recover_on(

@@ -26,7 +26,7 @@
 //! The engine never sees that the operating system refuses a write (disk full, for example): the epochs wait, and
 //! [`FileNand::write_deferred_operations`] returns the reason and tries again at its next call. A sync that failed
 //! cannot be repeated, since the operating system may have dropped the data: from then on nothing is written until the
-//! image is opened again ([`FileNand::failure_message`]), and a read returns what was written, or an error.
+//! image is opened again ([`Medium::last_os_refusal`]), and a read returns what was written, or an error.
 
 use std::any::Any;
 use std::collections::{BTreeSet, VecDeque};
@@ -263,12 +263,6 @@ impl<B: Backing> FileNand<B> {
     /// Returns the files of the image without closing it. Waiting operations are lost, as at the end of the process.
     pub fn into_backing(self) -> B {
         self.backing
-    }
-
-    /// Returns the message of the operating system's last refusal; `None` if a write succeeded since, or nothing was
-    /// refused.
-    pub fn failure_message(&self) -> Option<&str> {
-        self.last_refusal.as_ref().map(|refused| refused.message.as_str())
     }
 
     /// Runs `work`, which writes to files immediately. A refusal of the operating system is kept as the failure of the

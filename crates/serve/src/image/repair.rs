@@ -5,7 +5,7 @@ use std::path::Path;
 
 use wearwell::address::{Lpn, Ppn};
 
-use super::backing::{Access, Backing, Files};
+use super::backing::{Access, Backing as _, Files, io_error_at};
 use super::error::ImageError;
 use super::{Image, OpenOptions};
 use crate::device::{LiveDevice, lost_page_sentence};
@@ -38,11 +38,7 @@ impl RepairReport {
 pub fn repair(directory: &Path, copy: Option<&Path>) -> Result<RepairReport, ImageError> {
     if let Some(copy) = copy {
         let files = Files::open(directory, Access::Read)?;
-        files.copy_files_to(copy).map_err(|source| ImageError::Io {
-            doing: "copy the image to",
-            path: copy.display().to_string(),
-            source,
-        })?;
+        files.copy_files_to(copy).map_err(io_error_at("copy the image to", copy))?;
     }
     let mut image = Image::open(copy.unwrap_or(directory), OpenOptions::default())?;
     let read_pages = read_all_used_pages(&mut image.device)?;

@@ -13,10 +13,13 @@ use std::io;
 use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, FlockOperation, RenameFlags};
+use rustix::fs::{CWD, RenameFlags};
 
-use super::backing::{Access, Files, ImageFile, io_error_at, remove_image_files};
-use super::copy::{CopyChanges, CopyReport, copy_contents, open_without_changing_files};
+use super::Image;
+use super::backing::{
+    Access, Files, ImageFile, io_error_at, lock_if_still_named, remove_image_files, sync_parent_directory,
+};
+use super::copy::{CopyChanges, CopyReport, copy_contents};
 use super::error::ImageError;
 
 /// Makes the image in a directory larger. It holds the same contents, and has the same design, settings and owner
@@ -25,7 +28,8 @@ use super::error::ImageError;
 ///
 /// # Errors
 /// As [`Image::open`](super::Image::open) and [`create`](super::create()); a size that is smaller; lost pages; a file
-/// system that cannot exchange two directories. The image is unchanged then.
+/// system that cannot exchange two directories. The image is unchanged then, unless the last step, a sync of the parent
+/// directory, is what failed.
 pub fn resize(
     directory: &Path,
     size_bytes: u64,
@@ -35,7 +39,7 @@ pub fn resize(
     let directory = fs::canonicalize(directory)
         .map_err(|_| ImageError::NoImage { path: directory.display().to_string() })?;
     // This lock is held until the old image is removed.
-    let mut original = open_without_changing_files(Files::open(&directory, Access::Write)?)?;
+    let mut original = Image::open_view(Files::open(&directory, Access::Write)?)?;
     if original.device.capacity_bytes() == size_bytes {
         return Ok(None);
     }
@@ -51,7 +55,7 @@ pub fn resize(
     }
     exchanged?;
     // The hidden name is that of the image of before now. It stays if the exchange may be undone by a crash.
-    sync_parent_directory(&directory)?;
+    sync_parent_directory(&directory).map_err(io_error_at("sync the parent of", &directory))?;
     remove_image_files(&larger);
     Ok(Some(report))
 }
@@ -73,12 +77,8 @@ fn remove_remains_of_resizing(remains: &Path) -> Result<(), ImageError> {
     if !remains.exists() {
         return Ok(());
     }
-    let superblock = File::open(remains.join(ImageFile::Superblock.name()));
-    let is_used = superblock.is_ok_and(|superblock| {
-        rustix::fs::flock(&superblock, FlockOperation::NonBlockingLockExclusive).is_err()
-    });
-    if is_used {
-        return Err(ImageError::Locked { path: remains.display().to_string() });
+    if let Ok(superblock) = File::open(remains.join(ImageFile::Superblock.name())) {
+        lock_if_still_named(&superblock, remains, Access::Write)?;
     }
     remove_image_files(remains);
     if remains.exists() { Err(ImageError::Exists { path: remains.display().to_string() }) } else { Ok(()) }
@@ -123,10 +123,4 @@ fn exchange_directories(directory: &Path, larger: &Path) -> Result<(), ImageErro
         )),
         error => io_error_at("exchange", directory)(error.into()),
     })
-}
-
-/// Syncs the directory that holds the image, so that the exchange survives a crash of the host machine.
-fn sync_parent_directory(directory: &Path) -> Result<(), ImageError> {
-    let parent = directory.parent().unwrap_or(Path::new("/"));
-    File::open(parent).and_then(|parent| parent.sync_all()).map_err(io_error_at("sync", parent))
 }

@@ -1,6 +1,6 @@
 //! Division by a divisor that is known only at run time, computed without a division instruction.
 
-/// Divides any `u32` by a fixed `u32` with one multiplication (Lemire, Kaser, Kurz, "Faster remainder by direct
+/// Divides any `u32` by a fixed `u32` with one multiplication, two for the remainder (Lemire, Kaser, Kurz, "Faster remainder by direct
 /// computation", 2019). Exact for all 32-bit operands.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Divider {
@@ -23,6 +23,11 @@ impl Divider {
         }
         ((self.magic_multiplier as u128 * dividend as u128) >> 64) as u32
     }
+
+    #[inline]
+    pub(crate) fn remainder(self, dividend: u32) -> u32 {
+        dividend - self.quotient(dividend) * self.divisor
+    }
 }
 
 #[cfg(test)]
@@ -36,6 +41,7 @@ mod tests {
             let edges = [0, 1, divisor - 1, divisor, divisor + 1, u32::MAX / 2, u32::MAX - 1, u32::MAX];
             for dividend in edges {
                 assert_eq!(divide.quotient(dividend), dividend / divisor, "{dividend} / {divisor}");
+                assert_eq!(divide.remainder(dividend), dividend % divisor, "{dividend} % {divisor}");
             }
         }
     }

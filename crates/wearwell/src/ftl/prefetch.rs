@@ -117,7 +117,7 @@ impl<N: Nand> Ftl<N> {
             stage.prefetch_member_drops(units.iter().copied().filter(|&unit| !is_flash_page(unit, pages)));
         }
         if let Some(stage) = &self.recycle {
-            stage.recycler.prefetch(lpns, places, contents);
+            stage.recycler.prefetch(lpns, places, contents, |place| self.store.owner_in_oob(place));
             if self.sharing.is_some() {
                 pull_into_cache(places.iter().map(|&place| self.store.owner_in_oob(place).0.into()));
             }

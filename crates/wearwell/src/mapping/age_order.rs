@@ -62,6 +62,12 @@ impl LruQueue {
         self.slot_count
     }
 
+    /// Returns the number of the first position of the LRU queue. Positions are counted from the creation of the queue.
+    #[inline]
+    pub(super) fn first_position(&self) -> u64 {
+        self.first_position
+    }
+
     #[inline]
     fn queue_index_of(&self, place: u64) -> usize {
         place as usize & (self.slot_ring.len() - 1)

@@ -157,8 +157,6 @@ pub struct DemandPagedMap {
     /// The whole L2P map in RAM, while the initial state of a drive is constructed (pages are placed without executing
     /// writes); `None` otherwise.
     construction_map: Option<ConstructionMap>,
-    /// Number of evictions from the cache of map entries until the next batch of evictions is prefetched.
-    evictions_until_prefetch: u32,
     /// Copy of the dirty map entries in NVRAM, where they survive a loss of power; `None` if the map has no such copy.
     dirty_nvram_entries: Option<NvramEntries>,
     counts: MapCacheCounts,
@@ -187,7 +185,6 @@ impl DemandPagedMap {
             checkpoint_sequence: 0,
             dirty_entries_newer_than_sequence: 0,
             construction_map: None,
-            evictions_until_prefetch: 0,
             dirty_nvram_entries: None,
             counts: MapCacheCounts::default(),
             options,
@@ -269,8 +266,11 @@ impl DemandPagedMap {
         (self.dirty_entries_newer_than_sequence, self.checkpoint_sequence) = (sequence, sequence);
     }
 
-    fn checkpoint_sequence_for_spare_area(&self) -> Option<u64> {
-        self.options.makes_checkpoints.then_some(self.dirty_entries_newer_than_sequence)
+    /// Writes translation page `id`, whose entries are loaded. With checkpoints its spare area gets a sequence number:
+    /// all entries that are dirty now were changed by later programs.
+    fn write_loaded_page<N: Nand>(&mut self, io: &mut Store<N>, id: u32, cause: Cause) -> Result<()> {
+        let note = self.options.makes_checkpoints.then_some(self.dirty_entries_newer_than_sequence);
+        self.table.write_translation_page(io, id, note, cause)
     }
 
     /// Limits the number of unidentified invalid pages (overwritten, but not yet reported as invalid) to `pages`,
@@ -312,6 +312,7 @@ impl DemandPagedMap {
         let Some(in_nvram) = &mut self.dirty_nvram_entries else {
             unreachable!("only what is in NVRAM is reloaded")
         };
+        let mut taken = Vec::new();
         for (word, entry) in in_nvram.stored_entries(io) {
             let Some((lpn, unit)) = entry else { continue };
             if lpn.0 >= logical_pages || self.cache.find_slot(lpn).is_some() {
@@ -320,9 +321,11 @@ impl DemandPagedMap {
                      has another word"
                 )));
             }
-            in_nvram.assign_word(self.cache.insert_dirty(lpn, unit, false), word);
+            let slot = self.cache.insert_dirty(lpn, unit, false);
+            *self.cache.nvram_word_mut(slot) = word;
+            taken.push(word);
         }
-        in_nvram.rebuild_vacant_word_list();
+        in_nvram.rebuild_vacant_word_list(taken.into_iter());
         Ok(())
     }
 
@@ -331,8 +334,8 @@ impl DemandPagedMap {
         let Some(in_nvram) = &self.dirty_nvram_entries else { return Ok(()) };
         let dirty = (0..self.table.translation_pages()).flat_map(|id| self.cache.dirty_slots_of_page(id));
         for slot in dirty {
-            let CachedEntry { lpn, unit, .. } = *self.cache.entry(slot);
-            if in_nvram.entry_in_nvram(io, slot) != Some((lpn, unit)) {
+            let CachedEntry { lpn, unit, nvram_word, .. } = *self.cache.entry(slot);
+            if in_nvram.entry_in_nvram(io, nvram_word) != Some((lpn, unit)) {
                 return Err(format!(
                     "audit: the map entry of logical page {lpn} at {unit} is dirty in the cache, but NVRAM does not \
                      hold it"
@@ -357,14 +360,8 @@ impl DemandPagedMap {
         unit: Unit,
     ) -> Result<()> {
         let Some(in_nvram) = &mut self.dirty_nvram_entries else { return Ok(()) };
-        in_nvram.store_entry(io, slot, self.cache.entry(slot).lpn, unit)
-    }
-
-    /// Frees the NVRAM words of the dirty entries of translation page `id`, because the page was written and its
-    /// entries become clean.
-    fn free_nvram_words_of_page<N: Nand>(&mut self, io: &mut Store<N>, id: u32) -> Result<()> {
-        let Some(in_nvram) = &mut self.dirty_nvram_entries else { return Ok(()) };
-        self.cache.dirty_slots_of_page(id).try_for_each(|slot| in_nvram.clear_entry(io, slot))
+        let lpn = self.cache.entry(slot).lpn;
+        in_nvram.store_entry(io, self.cache.nvram_word_mut(slot), lpn, unit)
     }
 
     fn logical_pages(&self) -> u32 {
@@ -417,12 +414,7 @@ impl DemandPagedMap {
             return Ok(());
         }
         self.table.load_entries(io, id, std::iter::empty(), Cause::Translation)?;
-        self.table.write_translation_page(
-            io,
-            id,
-            self.checkpoint_sequence_for_spare_area(),
-            Cause::Translation,
-        )
+        self.write_loaded_page(io, id, Cause::Translation)
     }
 
     /// Returns the locations (flash pages or chunk members) that all dirty entries of the cache of map entries name.
@@ -463,12 +455,7 @@ impl DemandPagedMap {
             for (k, lpn) in lpns.map(Lpn).enumerate() {
                 self.table.set_loaded_entry(k, map.get(lpn));
             }
-            self.table.write_translation_page(
-                io,
-                id,
-                self.checkpoint_sequence_for_spare_area(),
-                Cause::Translation,
-            )?;
+            self.write_loaded_page(io, id, Cause::Translation)?;
         }
         Ok(())
     }
@@ -506,11 +493,9 @@ impl DemandPagedMap {
     /// first. Returns whether it was dirty.
     #[inline]
     fn evict_entry<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        if self.evictions_until_prefetch == 0 {
+        if self.cache.is_eviction_prefetch_due() {
             self.prefetch_evictions(io);
-            self.evictions_until_prefetch = PREFETCHED_EVICTIONS as u32;
         }
-        self.evictions_until_prefetch -= 1;
         let slot = self.cache.least_recently_used().expect("a cache that is full has an oldest entry");
         let CachedEntry { lpn, is_dirty, .. } = *self.cache.entry(slot);
         if is_dirty {
@@ -568,16 +553,16 @@ impl DemandPagedMap {
         }
         if changes == 0 && self.is_lazy() {
             self.counts.aborted_synchronisations += 1;
-        } else if let Err(error) =
-            self.table.write_translation_page(io, id, self.checkpoint_sequence_for_spare_area(), cause)
-        {
+        } else if let Err(error) = self.write_loaded_page(io, id, cause) {
             self.identified_invalid_pages.truncate(told);
             return Err(error);
         }
         self.has_written_page_since_checkpoint |= changes > 0;
-        self.free_nvram_words_of_page(io, id)?;
-        self.cache.mark_translation_page_clean(id);
-        Ok(())
+        let Self { cache, dirty_nvram_entries, .. } = self;
+        cache.mark_translation_page_clean(id, |word| match dirty_nvram_entries {
+            Some(in_nvram) => in_nvram.clear_entry(io, word),
+            None => Ok(()),
+        })
     }
 
     /// Writes the translation page with the smallest number, not less than `first`, that has dirty entries. Returns its
@@ -638,7 +623,7 @@ impl DemandPagedMap {
     /// entries, the dirty entries of the same translation pages, their values on flash, and the valid counts of the
     /// blocks that these values name.
     #[inline(never)]
-    fn prefetch_evictions<N: Nand>(&self, io: &Store<N>) {
+    fn prefetch_evictions<N: Nand>(&mut self, io: &Store<N>) {
         let mut pages = ArrayVec::<_, PREFETCHED_PAGES>::new();
         let mut words = ArrayVec::<_, { 4 * PREFETCHED_PAGES }>::new();
         for id in self.cache.prefetch_eviction_candidates(PREFETCHED_EVICTIONS) {
@@ -672,10 +657,10 @@ impl DemandPagedMap {
     }
 
     #[inline]
-    fn insert_dirty(&mut self, lpn: Lpn, unit: Unit, hides_unidentified_page: bool) {
+    fn insert_dirty(&mut self, lpn: Lpn, unit: Unit, hides_unidentified_page: bool) -> CacheSlot {
         self.counts.dirty_inserts += 1;
         self.count_entry_change();
-        self.cache.insert_dirty(lpn, unit, hides_unidentified_page);
+        self.cache.insert_dirty(lpn, unit, hides_unidentified_page)
     }
 
     /// Maps `lpn` to `new` without a flash read. Returns the old location if the map entry was cached. Otherwise
@@ -828,12 +813,7 @@ impl Mapping for DemandPagedMap {
             self.table.set_loaded_entry(k, Unit::NONE);
         }
         if !dropped.is_empty() {
-            self.table.write_translation_page(
-                io,
-                id,
-                self.checkpoint_sequence_for_spare_area(),
-                Cause::Translation,
-            )?;
+            self.write_loaded_page(io, id, Cause::Translation)?;
             self.identified_invalid_pages.extend(dropped);
         }
         for lpn in lpns {
@@ -845,26 +825,29 @@ impl Mapping for DemandPagedMap {
     }
 
     fn relocate(&mut self, lpn: Lpn, new: Unit) {
-        if let Some(slot) = self.cache.find_slot(lpn) {
+        let slot = if let Some(slot) = self.cache.find_slot(lpn) {
             self.cache.touch(slot);
             self.set_entry_unit(slot, new);
+            slot
         } else {
             // The table names the moved page, which is about to be erased, so no invalid page has to be reported.
-            self.insert_dirty(lpn, new, false);
-        }
+            self.insert_dirty(lpn, new, false)
+        };
         if let Some(in_nvram) = &mut self.dirty_nvram_entries {
-            in_nvram.moved_lpns.push(lpn);
+            in_nvram.moved_entries.push((lpn, slot));
         }
     }
 
     fn store_moves_in_nvram<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         let Self { dirty_nvram_entries: Some(in_nvram), cache, .. } = self else { return Ok(()) };
-        while let Some(&lpn) = in_nvram.moved_lpns.last() {
-            // An entry that is clean again, or was evicted, is on flash.
-            if let Some(slot) = cache.find_slot(lpn).filter(|&slot| cache.entry(slot).is_dirty) {
-                in_nvram.store_entry(io, slot, lpn, cache.entry(slot).unit)?;
+        while let Some(&(moved_lpn, slot)) = in_nvram.moved_entries.last() {
+            // An entry that is clean again, or was evicted, is on flash. The slot of an evicted one is free (clean) or
+            // has the entry of another logical page.
+            let CachedEntry { lpn, unit, is_dirty, .. } = *cache.entry(slot);
+            if is_dirty && lpn == moved_lpn {
+                in_nvram.store_entry(io, cache.nvram_word_mut(slot), lpn, unit)?;
             }
-            in_nvram.moved_lpns.pop();
+            in_nvram.moved_entries.pop();
         }
         Ok(())
     }

@@ -16,8 +16,10 @@
 use arrayvec::ArrayVec;
 
 use super::age_order::{LruQueue, QueuePosition, QueuePositions};
+use super::nvram_entries::{NO_NVRAM_WORD, NvramWord};
 use crate::address::{Address, Lpn, Unit};
 use crate::divide::Divider;
+use crate::error::Result;
 use crate::tables::prefetch::{PREFETCHED_PAGES, pull_into_cache};
 use crate::tables::{ChainedIndex, ChainedSlots};
 
@@ -44,6 +46,8 @@ pub(super) struct CachedEntry {
     /// Positions of the map entry in the two LRU queues of the cache: by last use ([`USE_QUEUE_INDEX`]) and by last
     /// change ([`CHANGE_QUEUE_INDEX`]).
     queue_positions: [QueuePosition; 2],
+    /// Word of NVRAM that holds the map entry while it is dirty; [`NO_NVRAM_WORD`] if none does.
+    pub(super) nvram_word: NvramWord,
     /// Whether the map entry is dirty: the table on flash holds another location for this logical page.
     pub(super) is_dirty: bool,
     /// Whether the table on flash still holds the location of an earlier version of the logical page that was not
@@ -53,6 +57,8 @@ pub(super) struct CachedEntry {
     /// was reported as invalid before the power loss.
     pub(super) is_old_page_report_uncertain: bool,
 }
+
+const _: () = assert!(size_of::<CachedEntry>() == 32);
 
 /// Cache of L2P map entries in RAM, found by logical page.
 #[derive(Clone, Debug)]
@@ -72,6 +78,8 @@ pub(super) struct EntryCache {
     /// have none.
     first_maybe_dirty_translation_page: u32,
     unidentified_invalid_pages: u32,
+    /// First position of the LRU queue by use that was not prefetched for evictions yet.
+    first_position_not_prefetched: u64,
 }
 
 impl CachedEntry {
@@ -81,6 +89,7 @@ impl CachedEntry {
             unit,
             next_in_chain: NO_SLOT,
             queue_positions: [0; 2],
+            nvram_word: NO_NVRAM_WORD,
             is_dirty: false,
             has_unreported_old_page: false,
             is_old_page_report_uncertain: false,
@@ -131,6 +140,7 @@ impl EntryCache {
             dirty_slots_by_page: vec![Vec::new(); translation_pages as usize],
             first_maybe_dirty_translation_page: 0,
             unidentified_invalid_pages: 0,
+            first_position_not_prefetched: 0,
         }
     }
 
@@ -158,9 +168,17 @@ impl EntryCache {
         self.slot_by_lpn.find(&self.slots, lpn.0)
     }
 
+    /// Whether evictions have passed all positions of the LRU queue for which
+    /// [`EntryCache::prefetch_eviction_candidates`] has prefetched.
+    #[inline]
+    pub(super) fn is_eviction_prefetch_due(&self) -> bool {
+        self.entries_by_use.first_position() >= self.first_position_not_prefetched
+    }
+
     /// Prefetches what evicting the `count` least recently used map entries will access (see
     /// [`crate::tables::prefetch`]). Returns the translation pages of those entries that are dirty.
-    pub(super) fn prefetch_eviction_candidates(&self, count: usize) -> ArrayVec<u32, PREFETCHED_PAGES> {
+    pub(super) fn prefetch_eviction_candidates(&mut self, count: usize) -> ArrayVec<u32, PREFETCHED_PAGES> {
+        self.first_position_not_prefetched = self.entries_by_use.first_position() + count as u64;
         let oldest = || self.entries_by_use.oldest_slots(count).map(|slot| self.entry(slot));
         pull_into_cache(oldest().map(|entry| entry.lpn.0.into()));
         self.slot_by_lpn.prefetch(&self.slots, self.slots.len(), oldest().map(|entry| entry.lpn.0));
@@ -187,6 +205,12 @@ impl EntryCache {
     #[inline]
     pub(super) fn entry(&self, slot: CacheSlot) -> &CachedEntry {
         &self.slots[slot as usize]
+    }
+
+    /// Returns the NVRAM word of the map entry in cache slot `slot`, for its change.
+    #[inline]
+    pub(super) fn nvram_word_mut(&mut self, slot: CacheSlot) -> &mut NvramWord {
+        &mut self.slots[slot as usize].nvram_word
     }
 
     /// Records a use of the map entry in cache slot `slot`, which becomes the most recently used one.
@@ -314,10 +338,19 @@ impl EntryCache {
         self.dirty_entries() > 0
     }
 
-    /// Marks all dirty map entries of translation page `page` as clean, after the page was written.
-    pub(super) fn mark_translation_page_clean(&mut self, page: u32) {
+    /// Marks all dirty map entries of translation page `page` as clean, after the page was written. Calls
+    /// `free_nvram_word` with the NVRAM word of each.
+    ///
+    /// # Errors
+    /// The first error of `free_nvram_word`: a loss of power, after which the state of the cache has no meaning.
+    pub(super) fn mark_translation_page_clean(
+        &mut self,
+        page: u32,
+        mut free_nvram_word: impl FnMut(&mut NvramWord) -> Result<()>,
+    ) -> Result<()> {
         let mut dirty = std::mem::take(&mut self.dirty_slots_by_page[page as usize]);
         for slot in dirty.drain(..).rev() {
+            free_nvram_word(self.nvram_word_mut(slot))?;
             self.dirty_entries_by_change
                 .make_position_obsolete(&mut QueueEntries::<CHANGE_QUEUE_INDEX>(&mut self.slots), slot);
             let entry = &mut self.slots[slot as usize];
@@ -328,6 +361,7 @@ impl EntryCache {
         self.dirty_slots_by_page[page as usize] = dirty;
         self.dirty_entries_by_change
             .skip_obsolete_positions(&QueueEntries::<CHANGE_QUEUE_INDEX>(&mut self.slots));
+        Ok(())
     }
 
     /// Returns the cache slot of the dirty map entry whose last change is longest ago; `None` if no entry is dirty.

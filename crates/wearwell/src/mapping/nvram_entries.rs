@@ -15,13 +15,18 @@
 //! Invariants: a logical page has at most one word; between operations every dirty entry has a word with its location.
 
 use super::CachedOptions;
+use super::entry_cache::CacheSlot;
 use crate::address::{Lpn, Unit};
 use crate::error::{Error, Result};
 use crate::nand::{Geometry, Nand};
 use crate::store::Store;
 
+/// Number of a word (8 bytes) among those that NVRAM has for dirty map entries; [`NO_NVRAM_WORD`] for an entry without
+/// one.
+pub(super) type NvramWord = u32;
+
 /// Number that means "no word" of NVRAM.
-const NO_NVRAM_WORD: u32 = u32::MAX;
+pub(super) const NO_NVRAM_WORD: NvramWord = NvramWord::MAX;
 
 /// Returns the number of NVRAM words (8 bytes each) reserved for the map entries that GC makes dirty when it moves
 /// pages. The words suffice for two blocks in the worst case, in which `entries_per_page` logical pages refer to each
@@ -42,18 +47,17 @@ pub(crate) fn nvram_words_needed(
     (u64::from(dirty) + nvram_words_for_gc_moves(geometry, entries_per_page)).min(logical_pages.into())
 }
 
-/// NVRAM words that hold the dirty entries of an L2P map on flash, found by the cache slot of the entry.
+/// NVRAM words that hold the dirty entries of an L2P map on flash. Each cached entry stores the number of its word.
 #[derive(Clone, Debug)]
 pub(super) struct NvramEntries {
     first_word: usize,
     nvram_word_count: u32,
-    /// NVRAM word of the map entry in each cache slot; [`NO_NVRAM_WORD`] if the entry has none.
-    nvram_word_by_cache_slot: Vec<u32>,
-    vacant_words: Vec<u32>,
+    vacant_words: Vec<NvramWord>,
     /// Number of free NVRAM words for dirty map entries below which translation pages have to be written.
     min_vacant_words: u32,
-    /// Logical pages that GC moved and whose words in NVRAM still hold the old location.
-    pub(super) moved_lpns: Vec<Lpn>,
+    /// Logical pages that GC moved and whose words in NVRAM still hold the old location, each with the cache slot that
+    /// its map entry was put in.
+    pub(super) moved_entries: Vec<(Lpn, CacheSlot)>,
 }
 
 impl NvramEntries {
@@ -83,19 +87,17 @@ impl NvramEntries {
         Ok(Self {
             first_word,
             nvram_word_count: words,
-            nvram_word_by_cache_slot: Vec::new(),
             vacant_words: (0..words).rev().collect(),
             min_vacant_words: if is_whole { 0 } else { half_of_moves as u32 },
-            moved_lpns: Vec::new(),
+            moved_entries: Vec::new(),
         })
     }
 
     /// Drops the RAM state about the map entries in NVRAM, as a loss of power does: all NVRAM words count as free until
     /// a recovery assigns them to entries again.
     pub(super) fn drop_ram_state(&mut self) {
-        self.nvram_word_by_cache_slot.clear();
         self.vacant_words = (0..self.nvram_word_count).rev().collect();
-        self.moved_lpns.clear();
+        self.moved_entries.clear();
     }
 
     /// Returns the content of all NVRAM words for dirty map entries, as (number of the word, entry); the entry is
@@ -103,7 +105,7 @@ impl NvramEntries {
     pub(super) fn stored_entries<'a, N: Nand>(
         &self,
         io: &'a Store<N>,
-    ) -> impl Iterator<Item = (u32, Option<(Lpn, Unit)>)> + use<'a, N> {
+    ) -> impl Iterator<Item = (NvramWord, Option<(Lpn, Unit)>)> + use<'a, N> {
         let words = &io.nvram()[self.first_word..self.first_word + self.nvram_word_count as usize];
         (0..).zip(words.iter().map(|&word| decode_entry(word)))
     }
@@ -115,69 +117,58 @@ impl NvramEntries {
         (self.vacant_words.len() as u32) < self.min_vacant_words
     }
 
-    /// Stores the location `unit` of `lpn` in the NVRAM word of its map entry, or in a free word if the entry has none.
-    /// `slot` is the entry's cache slot.
+    /// Stores the location `unit` of `lpn` in `word`, the NVRAM word of its map entry. An entry without a word gets a
+    /// free one, whose number is stored in `word`.
     ///
     /// # Errors
     /// Power loss; [`Error::Full`] if no word is vacant.
+    #[inline]
     pub(super) fn store_entry<N: Nand>(
         &mut self,
         io: &mut Store<N>,
-        slot: u32,
+        word: &mut NvramWord,
         lpn: Lpn,
         unit: Unit,
     ) -> Result<()> {
-        let word = match self.word_of_slot(slot) {
+        let to = match *word {
             NO_NVRAM_WORD => *self.vacant_words.last().ok_or_else(|| io.device_full_error())?,
             word => word,
         };
-        io.store_nvram_word(self.first_word + word as usize, encode_entry(lpn, unit))?;
-        if self.word_of_slot(slot) == NO_NVRAM_WORD {
+        io.store_nvram_word(self.first_word + to as usize, encode_entry(lpn, unit))?;
+        if *word == NO_NVRAM_WORD {
             self.vacant_words.pop();
-            self.assign_word(slot, word);
+            *word = to;
         }
         Ok(())
     }
 
-    /// Frees the NVRAM word of the map entry in cache slot `slot`, because the entry is on flash now.
+    /// Frees `word`, the NVRAM word of a map entry, because the entry is on flash now. Does nothing if the entry has
+    /// none.
     ///
     /// # Errors
     /// Power loss.
-    pub(super) fn clear_entry<N: Nand>(&mut self, io: &mut Store<N>, slot: u32) -> Result<()> {
-        let word = self.word_of_slot(slot);
-        if word == NO_NVRAM_WORD {
+    #[inline]
+    pub(super) fn clear_entry<N: Nand>(&mut self, io: &mut Store<N>, word: &mut NvramWord) -> Result<()> {
+        if *word == NO_NVRAM_WORD {
             return Ok(());
         }
-        io.store_nvram_word(self.first_word + word as usize, 0)?;
-        self.nvram_word_by_cache_slot[slot as usize] = NO_NVRAM_WORD;
-        self.vacant_words.push(word);
+        io.store_nvram_word(self.first_word + *word as usize, 0)?;
+        self.vacant_words.push(std::mem::replace(word, NO_NVRAM_WORD));
         Ok(())
     }
 
-    /// Assigns the NVRAM word `word` to the map entry in cache slot `slot`. After the last assignment, a recovery calls
-    /// [`NvramEntries::rebuild_vacant_word_list`] to find the free words.
-    pub(super) fn assign_word(&mut self, slot: u32, word: u32) {
-        if self.nvram_word_by_cache_slot.len() <= slot as usize {
-            self.nvram_word_by_cache_slot.resize(slot as usize + 1, NO_NVRAM_WORD);
-        }
-        self.nvram_word_by_cache_slot[slot as usize] = word;
-    }
-
-    /// Rebuilds the list of free NVRAM words, after recovery has assigned all words in use to map entries.
-    pub(super) fn rebuild_vacant_word_list(&mut self) {
+    /// Rebuilds the list of free NVRAM words after a recovery, which has assigned the words `taken` to map entries.
+    pub(super) fn rebuild_vacant_word_list(&mut self, taken: impl Iterator<Item = NvramWord>) {
         let mut is_taken = vec![false; self.nvram_word_count as usize];
-        self.nvram_word_by_cache_slot
-            .iter()
-            .filter(|&&word| word != NO_NVRAM_WORD)
-            .for_each(|&word| is_taken[word as usize] = true);
+        taken.for_each(|word| is_taken[word as usize] = true);
         self.vacant_words =
             (0..self.nvram_word_count).rev().filter(|&word| !is_taken[word as usize]).collect();
     }
 
-    /// Reads from NVRAM the dirty map entry of cache slot `slot`, as (logical page, location); `None` if the entry has
-    /// no word.
-    pub(super) fn entry_in_nvram<N: Nand>(&self, io: &Store<N>, slot: u32) -> Option<(Lpn, Unit)> {
-        match self.word_of_slot(slot) {
+    /// Reads from NVRAM the dirty map entry in `word`, as (logical page, location); `None` if `word` is
+    /// [`NO_NVRAM_WORD`] or free.
+    pub(super) fn entry_in_nvram<N: Nand>(&self, io: &Store<N>, word: NvramWord) -> Option<(Lpn, Unit)> {
+        match word {
             NO_NVRAM_WORD => None,
             word => decode_entry(io.nvram()[self.first_word + word as usize]),
         }
@@ -186,10 +177,6 @@ impl NvramEntries {
     /// Returns the number of NVRAM words that hold dirty map entries now.
     pub(super) fn used_words(&self) -> u32 {
         self.nvram_word_count - self.vacant_words.len() as u32
-    }
-
-    fn word_of_slot(&self, slot: u32) -> u32 {
-        self.nvram_word_by_cache_slot.get(slot as usize).copied().unwrap_or(NO_NVRAM_WORD)
     }
 }
 

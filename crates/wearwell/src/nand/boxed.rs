@@ -2,15 +2,10 @@
 //!
 //! Every operation of flash costs an indirect call then. In return the engine is compiled once for all of them.
 
-use super::{
-    BlockId, Content, CopyRun, Fingerprint, Geometry, Lpn, Nand, NandError, Oob, PageKind, PageWord, Ppn,
-    ProgramRun,
-};
+use super::{BlockId, Content, CopyRun, Lpn, Nand, NandError, Oob, PageWord, Ppn, ProgramRun};
 
 impl<N: Nand + ?Sized> Nand for Box<N> {
-    fn geometry(&self) -> &Geometry {
-        (**self).geometry()
-    }
+    delegate_queries!(self => **self);
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
         (**self).program(ppn, oob, content)
     }
@@ -19,9 +14,6 @@ impl<N: Nand + ?Sized> Nand for Box<N> {
     }
     fn read_spare(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
         (**self).read_spare(ppn, into)
-    }
-    fn lost_pages(&self) -> Vec<Ppn> {
-        (**self).lost_pages()
     }
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
         (**self).read(ppn, into)
@@ -39,9 +31,6 @@ impl<N: Nand + ?Sized> Nand for Box<N> {
     }
     fn read_words(&mut self, ppn: Ppn, words: &mut [PageWord]) -> Result<(), NandError> {
         (**self).read_words(ppn, words)
-    }
-    fn peek_words(&self, pages: &[(Ppn, usize)], words: &mut [PageWord]) {
-        (**self).peek_words(pages, words);
     }
     fn program_changed_page(
         &mut self,
@@ -70,58 +59,13 @@ impl<N: Nand + ?Sized> Nand for Box<N> {
     fn erase(&mut self, block: BlockId) -> Result<(), NandError> {
         (**self).erase(block)
     }
-    fn mark_program_failed(&mut self, block: BlockId) {
-        (**self).mark_program_failed(block);
-    }
-    fn has_failed_program(&self, block: BlockId) -> bool {
-        (**self).has_failed_program(block)
-    }
-    fn mark_bad(&mut self, block: BlockId) {
-        (**self).mark_bad(block);
-    }
-    fn is_bad(&self, block: BlockId) -> bool {
-        (**self).is_bad(block)
-    }
-    fn erase_count(&self, block: BlockId) -> u32 {
-        (**self).erase_count(block)
-    }
-    fn programmed_pages(&self, block: BlockId) -> u32 {
-        (**self).programmed_pages(block)
-    }
-    fn keeps_host_bytes(&self) -> bool {
-        (**self).keeps_host_bytes()
-    }
-    fn keeps_bytes_of(&self, kind: PageKind) -> bool {
-        (**self).keeps_bytes_of(kind)
-    }
-    fn drop_metadata_bytes(&mut self, pages: &[Ppn]) {
-        (**self).drop_metadata_bytes(pages);
-    }
-    fn oob_owner(&self, ppn: Ppn) -> u32 {
-        (**self).oob_owner(ppn)
-    }
     fn oob_owners(&self, pages: &[Ppn], into: &mut Vec<Lpn>) {
         (**self).oob_owners(pages, into);
     }
     fn prefetch_block(&self, block: BlockId) {
         (**self).prefetch_block(block);
     }
-    fn fingerprint(&self, ppn: Ppn) -> Fingerprint {
-        (**self).fingerprint(ppn)
-    }
-    fn nvram(&self) -> &[u64] {
-        (**self).nvram()
-    }
     fn store_nvram_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
         (**self).store_nvram_word(index, word)
-    }
-    fn sync(&mut self) -> Result<(), NandError> {
-        (**self).sync()
-    }
-    fn fence(&mut self) -> Result<(), NandError> {
-        (**self).fence()
-    }
-    fn syncs_at_erase(&self) -> bool {
-        (**self).syncs_at_erase()
     }
 }

@@ -63,7 +63,7 @@ impl<N: FaultInjectable> Faulty<N> {
 }
 
 impl<N: FaultInjectable> Nand for Faulty<N> {
-    delegate_queries!();
+    delegate_queries!(self => self.inner);
 
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
         self.program_or_fail(ppn, |inner| inner.program(ppn, oob, content))

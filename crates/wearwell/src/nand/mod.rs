@@ -23,60 +23,60 @@
 /// The methods of [`Nand`] that every wrapper passes to the inner medium unchanged: queries and state changes that are
 /// not flash operations.
 macro_rules! delegate_queries {
-    () => {
-        fn geometry(&self) -> &crate::nand::Geometry {
-            self.inner.geometry()
+    ($self:ident => $inner:expr) => {
+        fn geometry(&$self) -> &crate::nand::Geometry {
+            $inner.geometry()
         }
-        fn mark_program_failed(&mut self, block: BlockId) {
-            self.inner.mark_program_failed(block);
+        fn mark_program_failed(&mut $self, block: BlockId) {
+            $inner.mark_program_failed(block);
         }
-        fn has_failed_program(&self, block: BlockId) -> bool {
-            self.inner.has_failed_program(block)
+        fn has_failed_program(&$self, block: BlockId) -> bool {
+            $inner.has_failed_program(block)
         }
-        fn mark_bad(&mut self, block: BlockId) {
-            self.inner.mark_bad(block);
+        fn mark_bad(&mut $self, block: BlockId) {
+            $inner.mark_bad(block);
         }
-        fn is_bad(&self, block: BlockId) -> bool {
-            self.inner.is_bad(block)
+        fn is_bad(&$self, block: BlockId) -> bool {
+            $inner.is_bad(block)
         }
-        fn erase_count(&self, block: BlockId) -> u32 {
-            self.inner.erase_count(block)
+        fn erase_count(&$self, block: BlockId) -> u32 {
+            $inner.erase_count(block)
         }
-        fn programmed_pages(&self, block: BlockId) -> u32 {
-            self.inner.programmed_pages(block)
+        fn programmed_pages(&$self, block: BlockId) -> u32 {
+            $inner.programmed_pages(block)
         }
-        fn peek_words(&self, pages: &[(Ppn, usize)], words: &mut [crate::nand::PageWord]) {
-            self.inner.peek_words(pages, words);
+        fn peek_words(&$self, pages: &[(Ppn, usize)], words: &mut [crate::nand::PageWord]) {
+            $inner.peek_words(pages, words);
         }
-        fn keeps_host_bytes(&self) -> bool {
-            self.inner.keeps_host_bytes()
+        fn keeps_host_bytes(&$self) -> bool {
+            $inner.keeps_host_bytes()
         }
-        fn keeps_bytes_of(&self, kind: crate::nand::PageKind) -> bool {
-            self.inner.keeps_bytes_of(kind)
+        fn keeps_bytes_of(&$self, kind: crate::nand::PageKind) -> bool {
+            $inner.keeps_bytes_of(kind)
         }
-        fn drop_metadata_bytes(&mut self, pages: &[Ppn]) {
-            self.inner.drop_metadata_bytes(pages);
+        fn drop_metadata_bytes(&mut $self, pages: &[Ppn]) {
+            $inner.drop_metadata_bytes(pages);
         }
-        fn oob_owner(&self, ppn: Ppn) -> u32 {
-            self.inner.oob_owner(ppn)
+        fn oob_owner(&$self, ppn: Ppn) -> u32 {
+            $inner.oob_owner(ppn)
         }
-        fn lost_pages(&self) -> Vec<Ppn> {
-            self.inner.lost_pages()
+        fn lost_pages(&$self) -> Vec<Ppn> {
+            $inner.lost_pages()
         }
-        fn fingerprint(&self, ppn: Ppn) -> crate::data::Fingerprint {
-            self.inner.fingerprint(ppn)
+        fn fingerprint(&$self, ppn: Ppn) -> crate::data::Fingerprint {
+            $inner.fingerprint(ppn)
         }
-        fn nvram(&self) -> &[u64] {
-            self.inner.nvram()
+        fn nvram(&$self) -> &[u64] {
+            $inner.nvram()
         }
-        fn sync(&mut self) -> Result<(), crate::nand::NandError> {
-            self.inner.sync()
+        fn sync(&mut $self) -> Result<(), crate::nand::NandError> {
+            $inner.sync()
         }
-        fn fence(&mut self) -> Result<(), crate::nand::NandError> {
-            self.inner.fence()
+        fn fence(&mut $self) -> Result<(), crate::nand::NandError> {
+            $inner.fence()
         }
-        fn syncs_at_erase(&self) -> bool {
-            self.inner.syncs_at_erase()
+        fn syncs_at_erase(&$self) -> bool {
+            $inner.syncs_at_erase()
         }
     };
 }

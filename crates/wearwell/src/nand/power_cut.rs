@@ -114,7 +114,7 @@ impl<N: FaultInjectable> PowerCut<N> {
 }
 
 impl<N: FaultInjectable> Nand for PowerCut<N> {
-    delegate_queries!();
+    delegate_queries!(self => self.inner);
 
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
         self.program_or_cut(ppn, |inner| inner.program(ppn, oob, content))

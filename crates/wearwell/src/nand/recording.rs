@@ -38,7 +38,7 @@ impl<N: Nand> Recording<N> {
 }
 
 impl<N: Nand> Nand for Recording<N> {
-    delegate_queries!();
+    delegate_queries!(self => self.inner);
 
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
         self.log.push(RecordedOp::Program(ppn, oob.owner));

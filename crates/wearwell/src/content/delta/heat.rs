@@ -9,12 +9,11 @@
 //!
 //! Invariant: a logical page has at most one entry, in exactly one segment.
 
-use hashbrown::HashTable;
+use arrayvec::ArrayVec;
 
 use crate::address::Lpn;
-use crate::data::mix_bits;
-use crate::tables::LruList;
-use crate::tables::prefetch::pull_into_cache;
+use crate::tables::prefetch::{PREFETCHED_WRITES, pull_into_cache};
+use crate::tables::{LruList, SlotIndex};
 
 /// Numbers of host reads and host writes of a logical page since the page entered the table of access counts. Both
 /// saturate at 255.
@@ -49,7 +48,7 @@ struct HeatEntry {
 /// Table of access counts of recently accessed logical pages, as a segmented LRU list.
 #[derive(Clone, Debug)]
 pub struct HeatTable {
-    slots_by_lpn: HashTable<u32>,
+    slots_by_lpn: SlotIndex,
     entries: Vec<HeatEntry>,
     free_slots: Vec<u32>,
     probationary_segment: LruList,
@@ -62,7 +61,7 @@ impl HeatTable {
     /// protected segment of the LRU list. With capacity 0 no page is ever hot.
     pub fn new(capacity_entries: u32) -> Self {
         Self {
-            slots_by_lpn: HashTable::new(),
+            slots_by_lpn: SlotIndex::with_capacity(0),
             entries: Vec::new(),
             free_slots: Vec::new(),
             probationary_segment: LruList::default(),
@@ -72,9 +71,7 @@ impl HeatTable {
     }
 
     fn slot_of(&self, lpn: Lpn) -> Option<u32> {
-        self.slots_by_lpn
-            .find(mix_bits(lpn.0 as u64), |&slot| self.entries[slot as usize].lpn == lpn)
-            .copied()
+        self.slots_by_lpn.find(lpn.0)
     }
 
     /// Counts a host access to `lpn` and returns the access counts of `lpn`, including this access.
@@ -105,11 +102,14 @@ impl HeatTable {
     /// Reads the entries of the table of access counts that counting accesses to these logical pages will need, and the
     /// entries that will be evicted for them, so that their cache misses overlap ([`crate::tables::prefetch`]).
     pub(crate) fn prefetch(&self, lpns: &[Lpn]) {
-        pull_into_cache(lpns.iter().filter_map(|&lpn| self.slot_of(lpn)).map(u64::from));
+        self.slots_by_lpn.prefetch(lpns.iter().map(|lpn| lpn.0));
+        let known = lpns.iter().filter_map(|&lpn| self.slot_of(lpn));
+        pull_into_cache(known.map(|slot| self.entries[slot as usize].heat.writes.into()));
         if self.slots_by_lpn.len() + lpns.len() > self.capacity_entries as usize {
-            let leaving = self.probationary_segment.oldest_first().take(lpns.len());
-            let pages = leaving.map(|slot| self.entries[slot as usize].lpn);
-            pull_into_cache(pages.filter_map(|lpn| self.slot_of(lpn)).map(u64::from));
+            let leaving = self.probationary_segment.oldest_first().take(PREFETCHED_WRITES);
+            let pages: ArrayVec<u32, PREFETCHED_WRITES> =
+                leaving.map(|slot| self.entries[slot as usize].lpn.0).collect();
+            self.slots_by_lpn.prefetch(pages.iter().copied());
         }
     }
 
@@ -140,10 +140,7 @@ impl HeatTable {
         } else {
             self.entries[slot as usize] = entry;
         }
-        let Self { slots_by_lpn: index, entries, .. } = self;
-        index.insert_unique(mix_bits(lpn.0 as u64), slot, |&slot| {
-            mix_bits(entries[slot as usize].lpn.0 as u64)
-        });
+        self.slots_by_lpn.insert(lpn.0, slot);
         self.probationary_segment.push_newest(slot);
         slot
     }
@@ -159,9 +156,7 @@ impl HeatTable {
         } else {
             self.probationary_segment.remove(slot);
         }
-        let lpn = self.entries[slot as usize].lpn;
-        let entry = self.slots_by_lpn.find_entry(mix_bits(lpn.0 as u64), |&other| other == slot);
-        entry.expect("an entry is in the index").remove();
+        self.slots_by_lpn.remove_slot(slot);
         self.free_slots.push(slot);
     }
 
@@ -181,7 +176,7 @@ impl HeatTable {
 
     /// Whether no logical page has access counts in the table.
     pub fn is_empty(&self) -> bool {
-        self.slots_by_lpn.is_empty()
+        self.len() == 0
     }
 
     /// Returns the bytes of RAM that the controller of a real drive needs for the table of access counts.

@@ -14,6 +14,7 @@
 //! al.), section IV-B.2.
 
 use crate::address::{Address, Ppn};
+use crate::divide::Divider;
 use crate::tables::PageSet;
 
 /// Largest read count of a physical page: 15 means "15 or more". The paper calls pages with this count over-accessed.
@@ -40,9 +41,7 @@ impl ReadCounts {
     /// Creates read counters for the pages read last, in a table of `places` counters. Memory: 8 bytes per counter; in
     /// a real drive, 5.
     pub(super) fn for_recent_pages(places: usize) -> Self {
-        Self::RecentPages(RecentReadCounters {
-            counted_pages: vec![RecentReadCounters::NO_PAGE; places.max(1)],
-        })
+        Self::RecentPages(RecentReadCounters::new(places.max(1)))
     }
 
     /// Resets all read counts to 0.
@@ -87,9 +86,7 @@ impl ReadCounts {
     pub(super) fn reset_range(&mut self, first: Ppn, count: u32) {
         match self {
             Self::AllPages(counters) => counters.reset_range(first, count),
-            Self::RecentPages(counters) => {
-                (first.0..first.0 + count).for_each(|ppn| counters.reset(Ppn(ppn)));
-            }
+            Self::RecentPages(counters) => counters.reset_range(first, count),
         }
     }
 
@@ -98,9 +95,7 @@ impl ReadCounts {
     pub(super) fn are_unread(&self, first: Ppn, count: u32) -> bool {
         match self {
             Self::AllPages(counters) => counters.are_counts_zero(first, count),
-            Self::RecentPages(counters) => {
-                (first.0..first.0 + count).all(|ppn| counters.read_count(Ppn(ppn)) == 0)
-            }
+            Self::RecentPages(counters) => counters.are_counts_zero(first, count),
         }
     }
 
@@ -135,14 +130,38 @@ impl ReadCounts {
 #[derive(Clone, Debug)]
 pub(super) struct RecentReadCounters {
     counted_pages: Vec<(Ppn, u8)>,
+    length_divider: Divider,
 }
 
 impl RecentReadCounters {
     const NO_PAGE: (Ppn, u8) = (Ppn::NONE, 0);
 
+    fn new(places: usize) -> Self {
+        Self { counted_pages: vec![Self::NO_PAGE; places], length_divider: Divider::new(places as u32) }
+    }
+
     #[inline]
     fn counter_index_of(&self, ppn: Ppn) -> usize {
-        ppn.index() % self.counted_pages.len()
+        self.length_divider.remainder(ppn.0) as usize
+    }
+
+    /// Returns the indices of the counters of the `count` physical pages from `first` on, with the pages.
+    fn indices_of_range(&self, first: Ppn, count: u32) -> impl Iterator<Item = (usize, Ppn)> + use<> {
+        let indices = (0..self.counted_pages.len()).cycle().skip(self.counter_index_of(first));
+        indices.zip((first.0..first.0 + count).map(Ppn))
+    }
+
+    fn reset_range(&mut self, first: Ppn, count: u32) {
+        for (place, ppn) in self.indices_of_range(first, count) {
+            if self.counted_pages[place].0 == ppn {
+                self.counted_pages[place] = Self::NO_PAGE;
+            }
+        }
+    }
+
+    fn are_counts_zero(&self, first: Ppn, count: u32) -> bool {
+        self.indices_of_range(first, count)
+            .all(|(place, ppn)| self.counted_pages[place].0 != ppn || self.counted_pages[place].1 == 0)
     }
 
     #[inline]

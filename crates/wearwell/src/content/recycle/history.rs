@@ -173,6 +173,11 @@ impl DeadPageLists {
         pull_into_cache(ppns.map(|ppn| self.newer_links_or_slots.get(ppn.index()).into()));
     }
 
+    /// Reads the links of the dead pages `ppns` to the next older ones, so that their cache misses overlap.
+    pub(super) fn prefetch_older_links(&self, ppns: &[Ppn]) {
+        self.older_links.prefetch(ppns);
+    }
+
     /// Reads the heads of the lists of these logical pages, if a hash map holds the heads of all lists, so that their
     /// cache misses overlap.
     pub(super) fn prefetch_heads_in_map(&self, lpns: &[Lpn]) {
@@ -304,7 +309,9 @@ impl DeadPageLists {
     pub(super) fn detach_valid_page(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
         match (self.newest_dead(ppn), successor) {
             (Some(newest), Some(successor)) => self.link_valid_to_newest(successor, newest),
-            (Some(newest), None) => self.set_head_in_map(lpn, newest),
+            (Some(newest), None) => {
+                self.set_head_in_map(lpn, newest);
+            }
             (None, _) => {}
         }
     }
@@ -313,21 +320,20 @@ impl DeadPageLists {
     /// the next older dead page of `lpn`.
     #[inline(never)]
     fn push_at_head(&mut self, lpn: Lpn, ppn: Ppn) -> Option<Ppn> {
-        let older = self.heads_in_map.get(&lpn).copied();
+        let older = self.set_head_in_map(lpn, ppn);
         if let Some(older) = older {
             self.older_links.insert(ppn, older);
             self.set_newer_link(older, ppn.0);
         }
-        self.set_head_in_map(lpn, ppn);
         older
     }
 
     /// Stores `newest` in the hash map as the head of the list of dead pages of `lpn`: the list has no valid page to
-    /// begin at.
+    /// begin at. Returns the head that the map had before.
     #[cold]
-    fn set_head_in_map(&mut self, lpn: Lpn, newest: Ppn) {
+    fn set_head_in_map(&mut self, lpn: Lpn, newest: Ppn) -> Option<Ppn> {
         self.set_newer_link(newest, END_OF_LIST);
-        self.heads_in_map.insert(lpn, newest);
+        self.heads_in_map.insert(lpn, newest)
     }
 
     /// Removes the dead page `ppn` from the list of dead pages of `lpn`. The page must have no fingerprint-store slot.

@@ -333,8 +333,14 @@ impl Recycler {
 
     /// Reads the recycling state that a batch of host writes will need, so that its cache misses overlap
     /// ([`crate::tables::prefetch`]). `ppns` are the physical pages of `lpns` that the writes invalidate, `contents`
-    /// what these hold.
-    pub(crate) fn prefetch(&self, lpns: &[Lpn], ppns: &[Ppn], contents: &[Fingerprint]) {
+    /// what these hold. `spare_owner` returns the owner in the spare area of a page.
+    pub(crate) fn prefetch(
+        &self,
+        lpns: &[Lpn],
+        ppns: &[Ppn],
+        contents: &[Fingerprint],
+        spare_owner: impl Fn(Ppn) -> Lpn,
+    ) {
         self.history.prefetch_links(ppns.iter().copied());
         self.history.prefetch_heads_in_map(lpns);
         pull_into_cache(ppns.iter().map(|&ppn| self.read_counts.read_count(ppn).into()));
@@ -345,7 +351,26 @@ impl Recycler {
         self.history.prefetch_displaced_links(&slots);
         self.store.prefetch_eviction_order_positions(&slots);
         self.store.prefetch_content_lookups(contents);
-        self.store.prefetch_evictions(&self.history, ppns.len());
+        let evicted = self.store.prefetch_evictions(&self.history, ppns.len());
+        if self.history_scope == HistoryScope::Store {
+            self.unhashed_pages.prefetch(ppns.iter().copied());
+            self.owners.prefetch(ppns);
+            self.prefetch_removals_from_lists(&evicted, spare_owner);
+        }
+    }
+
+    /// Reads what removing the dead pages `dead` from their lists will need, so that the cache misses overlap: links,
+    /// and, if a hash map holds the heads of the lists, owners and heads.
+    fn prefetch_removals_from_lists(&self, dead: &[Ppn], spare_owner: impl Fn(Ppn) -> Lpn) {
+        self.history.prefetch_links(dead.iter().copied());
+        if self.history.head_storage() == ListHeads::AtValidPages {
+            return;
+        }
+        self.history.prefetch_older_links(dead);
+        self.owners.prefetch(dead);
+        let owners: ArrayVec<Lpn, PREFETCHED_WRITES> =
+            dead.iter().map(|&ppn| self.owner(ppn, spare_owner(ppn))).collect();
+        self.history.prefetch_heads_in_map(&owners);
     }
 
     fn store_slots_of(&self, dead: &[Ppn]) -> ArrayVec<u32, PREFETCHED_WRITES> {
@@ -596,7 +621,7 @@ impl Recycler {
         dead.clear();
         self.history.collect_dead(first, pages, &mut dead);
         for dead in dead.chunks(PREFETCHED_WRITES) {
-            self.prefetch_removals(dead);
+            self.prefetch_removals(dead, &spare_owner);
             for &ppn in dead {
                 self.remove_dead_page(self.owner(ppn, spare_owner(ppn)), ppn);
             }
@@ -609,8 +634,8 @@ impl Recycler {
 
     /// Reads the recycling state that the removal of these dead pages will need, so that its cache misses overlap
     /// ([`crate::tables::prefetch`]).
-    fn prefetch_removals(&self, dead: &[Ppn]) {
-        self.history.prefetch_links(dead.iter().copied());
+    fn prefetch_removals(&self, dead: &[Ppn], spare_owner: impl Fn(Ppn) -> Lpn) {
+        self.prefetch_removals_from_lists(dead, spare_owner);
         let slots = self.store_slots_of(dead);
         self.history.prefetch_displaced_links(&slots);
         let newer: ArrayVec<Ppn, PREFETCHED_WRITES> =

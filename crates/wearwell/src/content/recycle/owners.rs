@@ -26,6 +26,12 @@ impl OwnerTable {
         self.0.get(ppn).unwrap_or(spare_owner)
     }
 
+    /// Reads the stored owners of these physical pages, so that the cache misses of later accesses overlap
+    /// ([`crate::tables::prefetch`]).
+    pub(super) fn prefetch(&self, ppns: &[Ppn]) {
+        self.0.prefetch(ppns);
+    }
+
     /// Stores `lpn` as the owner of the physical page `ppn`; it overrides the owner in the spare area.
     pub(super) fn set_owner(&mut self, ppn: Ppn, lpn: Lpn) {
         self.0.insert(ppn, lpn);

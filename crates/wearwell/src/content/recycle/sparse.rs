@@ -9,6 +9,7 @@ use rustc_hash::FxBuildHasher;
 
 use crate::address::Ppn;
 use crate::tables::PageSet;
+use crate::tables::prefetch::pull_into_cache;
 
 /// A table that holds a value for a few of the physical pages: a hash map, with one bit per page that saves the
 /// look-ups for pages without a value.
@@ -29,6 +30,17 @@ impl<V: Copy> SparseTable<V> {
     #[inline]
     pub(super) fn get(&self, ppn: Ppn) -> Option<V> {
         if self.pages_with_value.contains(ppn) { Some(self.values[&ppn]) } else { None }
+    }
+
+    /// Reads the bits and values of these physical pages, so that the cache misses of later accesses overlap
+    /// ([`crate::tables::prefetch`]).
+    pub(super) fn prefetch(&self, ppns: &[Ppn]) {
+        self.pages_with_value.prefetch(ppns.iter().copied());
+        pull_into_cache(
+            ppns.iter()
+                .filter(|&&ppn| self.pages_with_value.contains(ppn))
+                .map(|ppn| u64::from(self.values.contains_key(ppn))),
+        );
     }
 
     /// Sets the value of the physical page `ppn` in the table, replacing an earlier one.

@@ -368,15 +368,22 @@ impl FingerprintStore {
     }
 
     /// Prefetches the entries of the fingerprint store that will be evicted when `count` dead pages are inserted, so
-    /// that the cache misses overlap. These entries are contiguous in the eviction order.
-    pub(super) fn prefetch_evictions(&self, history: &DeadPageLists, count: usize) {
-        let Some(capacity) = self.capacity else { return };
+    /// that the cache misses overlap. These entries are contiguous in the eviction order. Returns their pages.
+    pub(super) fn prefetch_evictions(
+        &self,
+        history: &DeadPageLists,
+        count: usize,
+    ) -> ArrayVec<Ppn, PREFETCHED_WRITES> {
+        let Some(capacity) = self.capacity else { return ArrayVec::new() };
         let evictions = count.saturating_sub((capacity - self.len()) as usize);
         let worst: ArrayVec<u32, PREFETCHED_WRITES> =
             self.eviction_order.slots_in_eviction_order().take(evictions.min(PREFETCHED_WRITES)).collect();
         self.prefetch_index_entries_of_slots(&worst);
         history.prefetch_displaced_links(&worst);
-        history.prefetch_links(worst.iter().map(|&slot| self.slots[slot as usize].ppn));
+        let pages: ArrayVec<Ppn, PREFETCHED_WRITES> =
+            worst.iter().map(|&slot| self.slots[slot as usize].ppn).collect();
+        history.prefetch_links(pages.iter().copied());
+        pages
     }
 
     /// Reads the parts of the fingerprint store (index of dead pages) that look-ups of these contents will need, so

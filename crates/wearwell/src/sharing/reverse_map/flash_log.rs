@@ -35,10 +35,10 @@ use arrayvec::ArrayVec;
 use hashbrown::{HashMap, HashSet};
 use rustc_hash::FxBuildHasher;
 
+use super::log_index::LogIndex;
 use super::{
-    BlockId, EntriesPerBlockHistogram, EntryLayout, EntryLiveness, LivenessOf, Lpn,
-    MAX_FILL_PERCENT_FOR_BINDS, Ppn, RemapCommand, ReverseMap, ReverseMapEntry, entries_to_keep,
-    incomplete_commands, require_device_fits_log,
+    BlockId, EntryLayout, EntryLiveness, LivenessOf, Lpn, Ppn, RemapCommand, ReverseMap, ReverseMapEntry,
+    entries_to_keep, incomplete_commands, require_device_fits_log,
 };
 use crate::data::{Content, Fingerprint};
 use crate::error::{Error, Result};
@@ -54,14 +54,6 @@ const MIN_LOG_PAGES: u64 = 2;
 /// entries than the capacity of the log (in reverse-map entries) divided by this number.
 const MIN_CLEANING_GAIN_DIVISOR: u64 = 20;
 
-/// The reverse-map entries of one block, in the order of recording, each with the number of its log page. Only the
-/// simulation has this index by block: a controller reads the log instead, and those reads are counted.
-#[derive(Clone, Debug, Default)]
-struct BlockEntries {
-    entries: VecDeque<(u32, ReverseMapEntry)>,
-    superseded_entries: u32,
-}
-
 /// A reverse map (record of the logical pages mapped to each physical page) whose entries are in one log on flash, with
 /// a buffer of one page in NVRAM (Remap-SSD-FLog in the Remap-SSD paper).
 #[derive(Clone, Debug)]
@@ -75,16 +67,11 @@ pub struct FlashLog {
     live_page_ppns: VecDeque<Ppn>,
     /// Number of reverse-map entries in the NVRAM buffer, which are not yet on flash.
     buffered_entries: u32,
-    /// Reverse-map entries grouped by block; the last group holds the tombstones (records of trims).
-    entries_by_block: Vec<BlockEntries>,
-    entries_per_block_histogram: EntriesPerBlockHistogram,
-    indexed_entries: u32,
+    /// Reverse-map entries by block, each with the number of its log page.
+    index: LogIndex<(u32, ReverseMapEntry)>,
     /// Number of superseded entries that are still in the log, for each bind (pair of logical and physical page); if a
     /// bind has several entries, its oldest ones are superseded.
     superseded_entries_by_bind: HashMap<(Lpn, Ppn), u32, FxBuildHasher>,
-    superseded_entries: u32,
-    /// Number of tombstones (records of trims) that may have become unnecessary since they were last examined.
-    maybe_obsolete_tombstones: u32,
     /// Log pages that the survey of the flash found in a recovery, as `(page number, PPN)`; kept until the log is
     /// recovered.
     surveyed_log_pages: Vec<(u32, Ppn)>,
@@ -129,12 +116,8 @@ impl FlashLog {
             oldest_page_number: 0,
             live_page_ppns: VecDeque::new(),
             buffered_entries: 0,
-            entries_by_block: vec![BlockEntries::default(); io.geometry().blocks() as usize + 1],
-            entries_per_block_histogram: EntriesPerBlockHistogram::default(),
-            indexed_entries: 0,
+            index: LogIndex::new(io.geometry().blocks()),
             superseded_entries_by_bind: HashMap::default(),
-            superseded_entries: 0,
-            maybe_obsolete_tombstones: 0,
             surveyed_log_pages: Vec::new(),
             page_buffer: vec![0; page_bytes as usize],
         })
@@ -142,15 +125,9 @@ impl FlashLog {
 
     fn clear_index(&mut self) {
         self.live_page_ppns.clear();
-        self.entries_by_block.iter_mut().for_each(|group| *group = BlockEntries::default());
-        self.entries_per_block_histogram = EntriesPerBlockHistogram::default();
+        self.index.clear();
         self.superseded_entries_by_bind.clear();
-        (
-            self.buffered_entries,
-            self.indexed_entries,
-            self.superseded_entries,
-            self.maybe_obsolete_tombstones,
-        ) = (0, 0, 0, 0);
+        self.buffered_entries = 0;
     }
 
     /// Returns the number of reverse-map entries that fit in a page of the flash log.
@@ -177,14 +154,6 @@ impl FlashLog {
     /// overfull.
     fn free_entries(&self) -> u64 {
         self.capacity_entries().saturating_sub(self.used_entries())
-    }
-
-    fn tombstone_list_index(&self) -> usize {
-        self.entries_by_block.len() - 1
-    }
-
-    fn block_index_of_entry<N: Nand>(&self, io: &Store<N>, entry: &ReverseMapEntry) -> usize {
-        entry.bound_ppn.map_or(self.tombstone_list_index(), |place| io.block_of(place).index())
     }
 
     /// Returns the number of the next page of the flash log, which will be programmed from the NVRAM buffer.
@@ -230,17 +199,8 @@ impl FlashLog {
             command,
         )?;
         self.buffered_entries += 1;
-        self.index_entry(io, self.next_page_number(), entry);
+        self.index.add(self.index.group_of(io, &entry), (self.next_page_number(), entry));
         Ok(())
-    }
-
-    /// Adds a reverse-map entry of log page `id` to the index by block, under the block whose page the entry names.
-    fn index_entry<N: Nand>(&mut self, io: &Store<N>, id: u32, entry: ReverseMapEntry) {
-        let index = self.block_index_of_entry(io, &entry);
-        let group = &mut self.entries_by_block[index].entries;
-        group.push_back((id, entry));
-        self.entries_per_block_histogram.update_entry_count(group.len() as u32 - 1, group.len() as u32);
-        self.indexed_entries += 1;
     }
 
     /// Returns the number of flash pages that the reverse-map log can append without using the free block that GC keeps
@@ -293,14 +253,13 @@ impl FlashLog {
         let Some(&place) = self.live_page_ppns.front() else { return Ok(()) };
         io.read(place, &mut self.page_buffer, Cause::RemapLog)?;
         let mut groups: Vec<usize> =
-            self.entries_in_page_buffer().map(|entry| self.block_index_of_entry(io, &entry)).collect();
+            self.entries_in_page_buffer().map(|entry| self.index.group_of(io, &entry)).collect();
         groups.sort_unstable();
         groups.dedup();
         let id = self.oldest_page_number;
         let in_page = |&&(page, _): &&(u32, ReverseMapEntry)| page == id;
-        let of_group = |&index: &usize| {
-            self.entries_by_block[index].entries.iter().take_while(in_page).map(|&(_, entry)| entry)
-        };
+        let of_group =
+            |&index: &usize| self.index.entries_in(index).iter().take_while(in_page).map(|&(_, entry)| entry);
         let entries: Vec<ReverseMapEntry> = groups.iter().flat_map(of_group).collect();
         let dropped = self.take_superseded_entries(io, &entries);
         let need = |entry: &ReverseMapEntry| {
@@ -319,7 +278,7 @@ impl FlashLog {
         self.live_page_ppns.pop_front();
         io.discard_page(place);
         for index in groups {
-            self.remove_page_from_index(index, id);
+            self.index.drop_oldest_while(index, |&(page, _)| page == id);
         }
         Ok(())
     }
@@ -339,50 +298,19 @@ impl FlashLog {
             if *count == 0 {
                 self.superseded_entries_by_bind.remove(&(entry.lpn, place));
             }
-            let index = self.block_index_of_entry(io, entry);
-            self.entries_by_block[index].superseded_entries -= 1;
-            self.superseded_entries -= 1;
+            self.index.unmark_superseded(self.index.group_of(io, entry));
             taken.insert((entry.lpn, entry.bound_ppn, entry.sequence_number));
         }
         taken
     }
 
-    /// Removes the reverse-map entries of log page `id`, the oldest page, from the entries of block number `index` (or
-    /// from the tombstones, records of trims) in the index by block.
-    fn remove_page_from_index(&mut self, index: usize, id: u32) {
-        let group = &mut self.entries_by_block[index].entries;
-        let before = group.len() as u32;
-        while group.front().is_some_and(|&(page, _)| page == id) {
-            group.pop_front();
-        }
-        let after = group.len() as u32;
-        self.entries_per_block_histogram.update_entry_count(before, after);
-        self.indexed_entries -= before - after;
-        if index == self.tombstone_list_index() {
-            self.maybe_obsolete_tombstones = self.maybe_obsolete_tombstones.saturating_sub(before - after);
-        }
-    }
-
-    /// Returns the number of entries that cleaning the flash log can free: superseded and dropped ones, and tombstones
-    /// (records of trims) that may be unnecessary.
+    /// Returns the number of entries that cleaning the flash log can free.
     fn reclaimable_entries(&self) -> u64 {
-        self.used_entries() - self.valid_entry_count() + self.maybe_obsolete_tombstones as u64
+        self.index.reclaimable_entries(self.used_entries())
     }
 
-    fn max_entries_for_binds(&self) -> u64 {
-        self.capacity_entries() * MAX_FILL_PERCENT_FOR_BINDS / 100
-    }
-
-    /// Returns the number of free entries of the flash log without which the host may not bind (map without a program):
-    /// one for the new entry, and enough for GC to record once more all entries of the block that has the most, the new
-    /// entry included.
-    fn free_entries_needed_for_bind(&self) -> u64 {
-        1 + (self.entries_per_block_histogram.largest_entry_count() as u64 + 1)
-    }
-
-    fn has_room_for_bind(&self) -> bool {
-        self.valid_entry_count() < self.max_entries_for_binds()
-            && self.free_entries() >= self.free_entries_needed_for_bind()
+    fn has_room_for_entries(&self, count: u64) -> bool {
+        self.index.has_room_for_entries(self.capacity_entries(), self.free_entries(), count)
     }
 
     /// Recovers the NVRAM buffer of reverse-map entries after a power loss: zeroes the buffer if its entries were
@@ -442,12 +370,12 @@ fn remove_older_entry_copies(entries: &mut Vec<(u32, ReverseMapEntry)>) {
 
 impl ReverseMap for FlashLog {
     fn admit_entry<N: Nand>(&mut self, io: &mut Store<N>, needed: LivenessOf<'_>) -> Result<bool> {
-        if !self.has_room_for_bind()
+        if !self.has_room_for_entries(1)
             && self.reclaimable_entries() > self.capacity_entries() / MIN_CLEANING_GAIN_DIVISOR
         {
             self.clean_oldest_page(io, needed)?;
         }
-        Ok(self.has_room_for_bind())
+        Ok(self.has_room_for_entries(1))
     }
 
     fn make_room_for_victim<N: Nand>(
@@ -456,7 +384,7 @@ impl ReverseMap for FlashLog {
         block: BlockId,
         needed: LivenessOf<'_>,
     ) -> Result<bool> {
-        let entries = self.entries_by_block[block.index()].entries.len() as u64;
+        let entries = self.index.entry_count_of_block(block);
         if self.free_entries() < entries && self.reclaimable_entries() > 0 && Self::appendable_pages(io) > 0 {
             self.clean_oldest_page(io, needed)?;
         }
@@ -487,25 +415,20 @@ impl ReverseMap for FlashLog {
         needed: LivenessOf<'_>,
     ) -> Result<bool> {
         let count = places.len() as u64;
-        let admits = |log: &Self| {
-            log.valid_entry_count() + count <= log.max_entries_for_binds()
-                && log.free_entries()
-                    >= count + u64::from(log.entries_per_block_histogram.largest_entry_count()) + count
-        };
         if self.entry_layout == EntryLayout::Single || count > u64::from(self.entries_per_page) {
             return Ok(false);
         }
-        if !admits(self) && self.reclaimable_entries() > 0 {
+        if !self.has_room_for_entries(count) && self.reclaimable_entries() > 0 {
             self.clean_oldest_page(io, needed)?;
         }
-        if !admits(self) {
+        if !self.has_room_for_entries(count) {
             return Ok(false);
         }
         if u64::from(self.buffered_entries) + count > u64::from(self.entries_per_page) {
             self.flush_buffer(io)?;
         }
         // The page that was flushed early counts as a full page of the log.
-        Ok(admits(self))
+        Ok(self.has_room_for_entries(count))
     }
 
     fn record_command<N: Nand>(
@@ -522,12 +445,8 @@ impl ReverseMap for FlashLog {
     }
 
     fn mark_bind_superseded<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn) {
-        let group = &mut self.entries_by_block[io.block_of(place).index()];
-        group.superseded_entries += 1;
-        let recorded = group.entries.len() as u32;
-        assert!(group.superseded_entries <= recorded, "the bind of page {lpn} to {place} was never recorded");
+        self.index.mark_superseded(io, lpn, place);
         *self.superseded_entries_by_bind.entry((lpn, place)).or_default() += 1;
-        self.superseded_entries += 1;
     }
 
     fn entries_of_block<N: Nand>(
@@ -542,22 +461,16 @@ impl ReverseMap for FlashLog {
         if self.used_entries() > 0 {
             io.charge_referrer_scan(block, self.buffered_entries as u64 * self.entry_layout.entry_bytes());
         }
-        out.extend(self.entries_by_block[block.index()].entries.iter().map(|&(_, entry)| entry));
+        out.extend(self.index.entries_in(block.index()).iter().map(|&(_, entry)| entry));
         Ok(())
     }
 
     fn drop_entries_of_block<N: Nand>(&mut self, _: &mut Store<N>, block: BlockId) -> Result<()> {
-        let BlockEntries { entries, superseded_entries: superseded } =
-            std::mem::take(&mut self.entries_by_block[block.index()]);
-        self.entries_per_block_histogram.update_entry_count(entries.len() as u32, 0);
-        self.indexed_entries -= entries.len() as u32;
-        self.superseded_entries -= superseded;
-        for (_, entry) in entries {
+        for (_, entry) in self.index.drop_group(block.index()) {
             let place = entry.bound_ppn.expect("an entry of a block names a page");
             self.superseded_entries_by_bind.remove(&(entry.lpn, place));
         }
-        self.maybe_obsolete_tombstones =
-            self.entries_by_block[self.tombstone_list_index()].entries.len() as u32;
+        self.index.suspect_all_tombstones();
         Ok(())
     }
 
@@ -581,19 +494,18 @@ impl ReverseMap for FlashLog {
         entries.extend(buffered.map(|(entry, _)| (self.next_page_number(), entry)));
         remove_older_entry_copies(&mut entries);
         for &(id, entry) in &entries {
-            self.index_entry(io, id, entry);
+            self.index.add(self.index.group_of(io, &entry), (id, entry));
         }
-        self.maybe_obsolete_tombstones =
-            self.entries_by_block[self.tombstone_list_index()].entries.len() as u32;
+        self.index.suspect_all_tombstones();
         Ok(entries.into_iter().map(|(_, entry)| entry).collect())
     }
 
     fn all_entries<N: Nand>(&self, _: &Store<N>) -> Vec<ReverseMapEntry> {
-        self.entries_by_block.iter().flat_map(|group| group.entries.iter().map(|&(_, entry)| entry)).collect()
+        self.index.all_entries().map(|&(_, entry)| entry).collect()
     }
 
     fn valid_entry_count(&self) -> u64 {
-        (self.indexed_entries - self.superseded_entries) as u64
+        self.index.current_entry_count()
     }
 
     /// Returns 2: an admission may append one flash page by cleaning the log, and the record after it another.
@@ -623,14 +535,11 @@ impl ReverseMap for FlashLog {
     }
 
     fn check_invariants(&self) -> std::result::Result<(), String> {
-        let live: usize = self.entries_by_block.iter().map(|group| group.entries.len()).sum();
-        let superseded: u32 = self.entries_by_block.iter().map(|group| group.superseded_entries).sum();
         let named: u32 = self.superseded_entries_by_bind.values().sum();
-        let counted = (self.indexed_entries as usize, self.superseded_entries, self.superseded_entries);
-        if (live, superseded, named) != counted || live as u64 > self.used_entries() {
+        if named != self.index.superseded_entry_count() {
             return Err(format!(
-                "audit of the flash log: the groups of all blocks hold {live} entries, {superseded} superseded by \
-                 group and {named} by bind, but the totals differ"
+                "audit of the flash log: {named} entries are superseded by bind, but {} by block",
+                self.index.superseded_entry_count()
             ));
         }
         if self.live_pages() > self.max_log_pages || self.buffered_entries > self.entries_per_page {
@@ -642,15 +551,6 @@ impl ReverseMap for FlashLog {
                 self.buffered_entries
             ));
         }
-        let largest = self.entries_by_block.iter().map(|group| group.entries.len()).max();
-        let known = self.entries_per_block_histogram.largest_entry_count() as usize;
-        if largest == Some(known) {
-            Ok(())
-        } else {
-            Err(format!(
-                "audit of the flash log: the block with the most entries has {largest:?}, but {known} is recorded as \
-                 the largest number"
-            ))
-        }
+        self.index.check_invariants("flash log", self.used_entries())
     }
 }

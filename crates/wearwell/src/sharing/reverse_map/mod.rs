@@ -45,6 +45,7 @@
 
 mod flash_log;
 mod ideal;
+mod log_index;
 mod nvram_log;
 mod segments;
 

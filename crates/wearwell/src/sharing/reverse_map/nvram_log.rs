@@ -23,9 +23,10 @@
 //! Entries of an erased block are dropped by the next cleaning. Those that are left at a power loss reappear as entries
 //! of the reused block. They are older than its pages, so the engine ignores them.
 
+use super::log_index::{GroupNumber, LogIndex};
 use super::{
-    BlockId, EntriesPerBlockHistogram, EntryLayout, LivenessOf, Lpn, MAX_FILL_PERCENT_FOR_BINDS, Ppn,
-    RemapCommand, RemapCommandState, ReverseMap, ReverseMapEntry, entries_to_keep, require_device_fits_log,
+    BlockId, EntryLayout, LivenessOf, Lpn, Ppn, RemapCommand, RemapCommandState, ReverseMap, ReverseMapEntry,
+    entries_to_keep, require_device_fits_log,
 };
 use crate::error::{Error, Result};
 use crate::nand::Nand;
@@ -40,14 +41,6 @@ const MIN_SLOTS: u64 = 2 + GAP_SLOTS as u64;
 /// slots than all slots of the log divided by this number.
 const MIN_CLEANING_GAIN_DIVISOR: u32 = 20;
 
-/// Slots of the NVRAM log that hold the reverse-map entries of one block. Only the simulation has this index by block:
-/// a controller scans the log instead, and those scans are counted.
-#[derive(Clone, Debug, Default)]
-struct BlockEntrySlots {
-    entry_slots: Vec<u32>,
-    superseded_entries: u32,
-}
-
 /// A reverse map (record of the logical pages mapped to each physical page) whose entries are in one log in NVRAM, a
 /// ring of entry slots in the order of recording.
 #[derive(Clone, Debug)]
@@ -57,16 +50,11 @@ pub struct NvramLog {
     /// Slot of the oldest reverse-map entry in the NVRAM log, which is a ring.
     oldest_slot: u32,
     used_slots: u32,
-    /// Reverse-map entries grouped by block; the last group holds the tombstones (records of trims).
-    entry_slots_by_block: Vec<BlockEntrySlots>,
-    entries_per_block_histogram: EntriesPerBlockHistogram,
+    /// Slot of each reverse-map entry, by block.
+    index: LogIndex<u32>,
     /// For each slot of the NVRAM log, whether the index by block has its reverse-map entry; `false` if the slot is
     /// empty or the block that the entry names was erased.
     is_slot_indexed: Vec<bool>,
-    indexed_entries: u32,
-    superseded_entries: u32,
-    /// Number of tombstones (records of trims) that may have become unnecessary since the log was last cleaned.
-    maybe_obsolete_tombstones: u32,
 }
 
 impl NvramLog {
@@ -101,42 +89,25 @@ impl NvramLog {
                 MIN_SLOTS * form.entry_bytes() + form.complete_until_field_bytes()
             )));
         }
-        let mut log = Self {
+        Ok(Self {
             command_state: RemapCommandState::new(form, slots as usize * form.words_per_entry()),
             slot_count: slots as u32,
             oldest_slot: 0,
             used_slots: 0,
-            entry_slots_by_block: vec![BlockEntrySlots::default(); io.geometry().blocks() as usize + 1],
-            entries_per_block_histogram: EntriesPerBlockHistogram::default(),
+            index: LogIndex::new(io.geometry().blocks()),
             is_slot_indexed: vec![false; slots as usize],
-            indexed_entries: 0,
-            superseded_entries: 0,
-            maybe_obsolete_tombstones: 0,
-        };
-        log.clear_index();
-        Ok(log)
+        })
     }
 
     fn clear_index(&mut self) {
-        self.entry_slots_by_block.iter_mut().for_each(|group| *group = BlockEntrySlots::default());
-        self.entries_per_block_histogram = EntriesPerBlockHistogram::default();
+        self.index.clear();
         self.is_slot_indexed.fill(false);
-        (
-            self.oldest_slot,
-            self.used_slots,
-            self.indexed_entries,
-            self.superseded_entries,
-            self.maybe_obsolete_tombstones,
-        ) = (0, 0, 0, 0, 0);
+        (self.oldest_slot, self.used_slots) = (0, 0);
     }
 
     /// Returns the maximum number of reverse-map entries that the NVRAM log can hold.
     pub fn capacity_entries(&self) -> u32 {
         self.slot_count - GAP_SLOTS
-    }
-
-    fn current_entry_count(&self) -> u32 {
-        self.indexed_entries - self.superseded_entries
     }
 
     /// Returns the number of entry slots of the NVRAM log from the oldest entry to the youngest.
@@ -146,14 +117,6 @@ impl NvramLog {
 
     fn free_slots(&self) -> u32 {
         self.capacity_entries() - self.used_slots
-    }
-
-    fn tombstone_list_index(&self) -> usize {
-        self.entry_slots_by_block.len() - 1
-    }
-
-    fn block_index_of_entry<N: Nand>(&self, io: &Store<N>, entry: &ReverseMapEntry) -> usize {
-        entry.bound_ppn.map_or(self.tombstone_list_index(), |place| io.block_of(place).index())
     }
 
     /// Returns the slot of entry `k` in the NVRAM log, counted from 0 at the oldest entry.
@@ -207,12 +170,8 @@ impl NvramLog {
     /// Adds the reverse-map entry in `slot` of the NVRAM log to the index by block, under the block whose page the
     /// entry names.
     fn index_entry<N: Nand>(&mut self, io: &Store<N>, slot: u32, entry: &ReverseMapEntry) {
-        let index = self.block_index_of_entry(io, entry);
-        self.entry_slots_by_block[index].entry_slots.push(slot);
-        let size = self.entry_slots_by_block[index].entry_slots.len() as u32;
-        self.entries_per_block_histogram.update_entry_count(size - 1, size);
+        self.index.add(self.index.group_of(io, entry), slot);
         self.is_slot_indexed[slot as usize] = true;
-        self.indexed_entries += 1;
     }
 
     fn zero_slot<N: Nand>(&self, io: &mut Store<N>, slot: u32) -> Result<()> {
@@ -244,15 +203,10 @@ impl NvramLog {
         Ok(())
     }
 
-    /// Removes the reverse-map entries of block number `index` (or the tombstones, records of trims) from index and
-    /// counts. Their slots in the NVRAM log stay in use until the next cleaning.
-    fn drop_block_from_index(&mut self, index: usize) {
-        let BlockEntrySlots { entry_slots: slots, superseded_entries: superseded } =
-            std::mem::take(&mut self.entry_slots_by_block[index]);
-        self.entries_per_block_histogram.update_entry_count(slots.len() as u32, 0);
-        self.indexed_entries -= slots.len() as u32;
-        self.superseded_entries -= superseded;
-        for slot in slots {
+    /// Removes the reverse-map entries of a group (a block, or the tombstones) from index and counts. Their slots in the
+    /// NVRAM log stay in use until the next cleaning.
+    fn drop_group_from_index(&mut self, group: GroupNumber) {
+        for slot in self.index.drop_group(group) {
             self.is_slot_indexed[slot as usize] = false;
         }
     }
@@ -267,14 +221,14 @@ impl NvramLog {
             run.iter().copied().filter(|&slot| self.is_slot_indexed[slot as usize]).collect();
         let entries: Vec<ReverseMapEntry> = live.iter().map(|&slot| self.entry_in_slot(io, slot)).collect();
         let mut rests = live.into_iter().zip(entries_to_keep(&entries, needed)).peekable();
-        (0..self.entry_slots_by_block.len()).for_each(|index| self.drop_block_from_index(index));
+        (0..self.index.group_count()).for_each(|group| self.drop_group_from_index(group));
         for slot in run {
             if let Some((_, rest)) = rests.next_if(|&(live, _)| live == slot) {
                 rest.map_or(Ok(()), |rest| self.append_entry(io, rest, None))?;
             }
             self.zero_oldest_entry(io)?;
         }
-        self.maybe_obsolete_tombstones = 0;
+        self.index.trust_all_tombstones();
         Ok(())
     }
 
@@ -303,36 +257,24 @@ impl NvramLog {
         Ok(())
     }
 
-    /// Returns the number of slots that cleaning the NVRAM log can free: those of superseded and dropped entries, and
-    /// those of tombstones (records of trims) that may be unnecessary.
-    fn reclaimable_slots(&self) -> u32 {
-        self.used_slots - self.current_entry_count() + self.maybe_obsolete_tombstones
+    /// Returns the number of slots that cleaning the NVRAM log can free.
+    fn reclaimable_slots(&self) -> u64 {
+        self.index.reclaimable_entries(self.used_slots.into())
     }
 
-    /// Returns the number of free slots of the NVRAM log without which the host may not bind (map without a program):
-    /// one for the new entry, and enough for GC to record once more all entries of the block that has the most, the new
-    /// entry included.
-    fn free_slots_needed_for_bind(&self) -> u32 {
-        1 + self.entries_per_block_histogram.largest_entry_count() + 1
-    }
-
-    fn max_entries_for_binds(&self) -> u32 {
-        (self.capacity_entries() as u64 * MAX_FILL_PERCENT_FOR_BINDS / 100) as u32
-    }
-
-    fn has_room_for_bind(&self) -> bool {
-        self.current_entry_count() < self.max_entries_for_binds()
-            && self.free_slots() >= self.free_slots_needed_for_bind()
+    fn has_room_for_entries(&self, count: u64) -> bool {
+        self.index.has_room_for_entries(self.capacity_entries().into(), self.free_slots().into(), count)
     }
 }
 
 impl ReverseMap for NvramLog {
     fn admit_entry<N: Nand>(&mut self, io: &mut Store<N>, needed: LivenessOf<'_>) -> Result<bool> {
-        if !self.has_room_for_bind() && self.reclaimable_slots() > self.slot_count / MIN_CLEANING_GAIN_DIVISOR
+        if !self.has_room_for_entries(1)
+            && self.reclaimable_slots() > u64::from(self.slot_count / MIN_CLEANING_GAIN_DIVISOR)
         {
             self.compact_log(io, needed)?;
         }
-        Ok(self.has_room_for_bind())
+        Ok(self.has_room_for_entries(1))
     }
 
     fn make_room_for_victim<N: Nand>(
@@ -341,9 +283,7 @@ impl ReverseMap for NvramLog {
         block: BlockId,
         needed: LivenessOf<'_>,
     ) -> Result<bool> {
-        let fits = |log: &Self| {
-            log.free_slots() as usize >= log.entry_slots_by_block[block.index()].entry_slots.len()
-        };
+        let fits = |log: &Self| u64::from(log.free_slots()) >= log.index.entry_count_of_block(block);
         if !fits(self) && self.reclaimable_slots() > 0 {
             self.compact_log(io, needed)?;
         }
@@ -372,18 +312,13 @@ impl ReverseMap for NvramLog {
         needed: LivenessOf<'_>,
     ) -> Result<bool> {
         let count = places.len() as u64;
-        let admits = |log: &Self| {
-            u64::from(log.current_entry_count()) + count <= u64::from(log.max_entries_for_binds())
-                && u64::from(log.free_slots())
-                    >= count + u64::from(log.entries_per_block_histogram.largest_entry_count()) + count
-        };
         if self.command_state.form == EntryLayout::Single {
             return Ok(false);
         }
-        if !admits(self) && self.reclaimable_slots() > 0 {
+        if !self.has_room_for_entries(count) && self.reclaimable_slots() > 0 {
             self.compact_log(io, needed)?;
         }
-        Ok(admits(self))
+        Ok(self.has_room_for_entries(count))
     }
 
     fn record_command<N: Nand>(
@@ -398,11 +333,7 @@ impl ReverseMap for NvramLog {
     }
 
     fn mark_bind_superseded<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn) {
-        let group = &mut self.entry_slots_by_block[io.block_of(place).index()];
-        group.superseded_entries += 1;
-        let recorded = group.entry_slots.len() as u32;
-        assert!(group.superseded_entries <= recorded, "the bind of page {lpn} to {place} was never recorded");
-        self.superseded_entries += 1;
+        self.index.mark_superseded(io, lpn, place);
     }
 
     fn entries_of_block<N: Nand>(
@@ -414,19 +345,14 @@ impl ReverseMap for NvramLog {
         if self.used_slots > 0 {
             io.charge_referrer_scan(block, self.used_bytes());
         }
-        out.extend(
-            self.entry_slots_by_block[block.index()]
-                .entry_slots
-                .iter()
-                .map(|&slot| self.entry_in_slot(io, slot)),
-        );
+        let slots = self.index.entries_in(block.index());
+        out.extend(slots.iter().map(|&slot| self.entry_in_slot(io, slot)));
         Ok(())
     }
 
     fn drop_entries_of_block<N: Nand>(&mut self, _: &mut Store<N>, block: BlockId) -> Result<()> {
-        self.drop_block_from_index(block.index());
-        self.maybe_obsolete_tombstones =
-            self.entry_slots_by_block[self.tombstone_list_index()].entry_slots.len() as u32;
+        self.drop_group_from_index(block.index());
+        self.index.suspect_all_tombstones();
         Ok(())
     }
 
@@ -454,8 +380,7 @@ impl ReverseMap for NvramLog {
             self.index_entry(io, slot, &entry);
             entries.push(entry);
         }
-        self.maybe_obsolete_tombstones =
-            self.entry_slots_by_block[self.tombstone_list_index()].entry_slots.len() as u32;
+        self.index.suspect_all_tombstones();
         Ok(entries)
     }
 
@@ -464,7 +389,7 @@ impl ReverseMap for NvramLog {
     }
 
     fn valid_entry_count(&self) -> u64 {
-        self.current_entry_count() as u64
+        self.index.current_entry_count()
     }
 
     /// Returns the bytes of NVRAM of the reverse-map log. The index by block is not counted: only the simulation has
@@ -474,16 +399,11 @@ impl ReverseMap for NvramLog {
     }
 
     fn check_invariants(&self) -> std::result::Result<(), String> {
-        let live: usize = self.entry_slots_by_block.iter().map(|group| group.entry_slots.len()).sum();
-        let superseded: u32 = self.entry_slots_by_block.iter().map(|group| group.superseded_entries).sum();
-        let bits = self.is_slot_indexed.iter().filter(|&&live| live).count();
-        if (live, superseded) != (self.indexed_entries as usize, self.superseded_entries)
-            || bits != live
-            || live > self.used_slots as usize
-        {
+        let bits = self.is_slot_indexed.iter().filter(|&&is_indexed| is_indexed).count();
+        if bits != self.index.len() {
             return Err(format!(
-                "audit of the NVRAM log: the groups of all blocks hold {live} entries, {superseded} of them \
-                 superseded, but the totals differ"
+                "audit of the NVRAM log: {bits} slots are marked as indexed, but the index has {} entries",
+                self.index.len()
             ));
         }
         if self.used_slots > self.capacity_entries() {
@@ -492,15 +412,6 @@ impl ReverseMap for NvramLog {
                 self.used_slots, self.slot_count
             ));
         }
-        let largest = self.entry_slots_by_block.iter().map(|group| group.entry_slots.len()).max();
-        let known = self.entries_per_block_histogram.largest_entry_count() as usize;
-        if largest == Some(known) {
-            Ok(())
-        } else {
-            Err(format!(
-                "audit of the NVRAM log: the block with the most entries has {largest:?}, but {known} is recorded as \
-                 the largest number"
-            ))
-        }
+        self.index.check_invariants("NVRAM log", self.used_slots.into())
     }
 }

@@ -1,0 +1,96 @@
+//! Options of the commands on images: create, repair, copy.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use crate::suggested::SuggestedNames;
+
+#[derive(Args)]
+pub(crate) struct CreateArgs {
+    /// Directory of the image; new or empty
+    pub(crate) directory: PathBuf,
+    #[command(flatten)]
+    pub(crate) live: LiveDeviceArgs,
+    /// Failures that acknowledged data of the image survives while it is served
+    #[arg(long, value_enum, default_value = "host")]
+    pub(crate) durability: Durability,
+}
+
+#[derive(Args)]
+#[command(group(clap::ArgGroup::new("place").required(true).args(["to", "in_place"])))]
+pub(crate) struct RepairArgs {
+    /// Directory of the image
+    pub(crate) directory: PathBuf,
+    /// Copy the image to this directory, which must not exist, and repair the copy
+    #[arg(long, value_name = "DIR")]
+    pub(crate) to: Option<PathBuf>,
+    /// Repair the image itself
+    #[arg(long)]
+    pub(crate) in_place: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct CopyArgs {
+    /// Directory of the image that is copied; it is only read
+    pub(crate) from: PathBuf,
+    /// Directory of the new image; new or empty
+    pub(crate) to: PathBuf,
+    /// Bytes that the new image exports, at least as many as the old one
+    #[arg(long, value_name = "BYTES", value_parser = wearwell_serve::parse_size_bytes)]
+    pub(crate) size: Option<u64>,
+    /// Design of the new image [default: that of the old one]
+    #[arg(long, value_parser = SuggestedNames::DESIGNS, hide_possible_values = true)]
+    pub(crate) design: Option<String>,
+    /// One setting, e.g. gc.policy=fifo; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) settings: Vec<String>,
+    /// Skip lost pages, so that they read as zeros, instead of refusing to copy
+    #[arg(long)]
+    pub(crate) leave_lost_out: bool,
+}
+
+/// Options that determine a live device, in memory or in an image.
+#[derive(Args)]
+pub(crate) struct LiveDeviceArgs {
+    /// Design (page-map, recyclable, remap, delta, integrated, dftl, wearwell)
+    #[arg(long, default_value = "page-map", value_parser = SuggestedNames::DESIGNS, hide_possible_values = true)]
+    pub(crate) design: String,
+    /// Device preset of a fixed size (see `wearwell devices`) [device.preset]
+    #[arg(long, value_name = "PRESET", value_parser = SuggestedNames::DEVICES, hide_possible_values = true)]
+    device: Option<String>,
+    /// Bytes that the device exports, in whole pages, e.g. 4GiB, 512MiB or 1000001536: the flash is sized to fit
+    #[arg(long, value_name = "BYTES", value_parser = wearwell_serve::parse_size_bytes)]
+    pub(crate) size: Option<u64>,
+    /// Configuration file (TOML)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// One setting, e.g. gc.policy=fifo; may be repeated and wins over the file
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    settings: Vec<String>,
+}
+
+impl LiveDeviceArgs {
+    /// Returns all settings of the live device, as `key=value`; later ones override earlier ones.
+    pub(crate) fn all_settings(&self) -> Vec<String> {
+        let preset = self.device.iter().map(|preset| format!("device.preset=\"{preset}\""));
+        preset.chain(self.settings.iter().cloned()).collect()
+    }
+}
+
+#[derive(ValueEnum, Clone, Copy)]
+pub(crate) enum Durability {
+    /// A crash of the server, at any instant
+    Process,
+    /// A crash or power loss of the server machine as well: a flush waits for its disk
+    Host,
+}
+
+impl From<Durability> for wearwell_serve::image::Durability {
+    fn from(durability: Durability) -> Self {
+        match durability {
+            Durability::Process => Self::Process,
+            Durability::Host => Self::Host,
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Options for reading a trace, and the commands on traces themselves.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use wearwell_replay::input::trace_format_named;
+use wearwell_trace::{AssumedOp, BlockLayerStage, CsvColumns, OpenOptions, TimeUnit};
+
+/// Options for reading a trace.
+#[derive(Args, Clone)]
+pub(crate) struct InputArgs {
+    /// Trace format, instead of detecting it (`wearwell trace formats` lists the formats)
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<String>,
+    /// Stage of requests to take from blkparse and blktrace: D (issued), Q (queued) or C (completed)
+    #[arg(long, value_enum, default_value_t = BlockLayerStageName::D)]
+    pub(crate) action: BlockLayerStageName,
+    /// Unit of integer times if the format does not say it: ps, ns or us
+    #[arg(long, value_enum)]
+    pub(crate) time_unit: Option<TimeUnitName>,
+    /// Operation of all requests, if the trace format records none
+    #[arg(long, value_enum)]
+    pub(crate) assume: Option<AssumedOpName>,
+    /// Count and skip bad lines instead of ending with an error
+    #[arg(long)]
+    pub(crate) skip_bad_lines: bool,
+    /// Replay the page bytes that a capture contains, instead of only its records of page contents
+    #[arg(long)]
+    pub(crate) bytes: bool,
+    /// Read a capture although .psz or .wdelta is missing beside it: compressed and delta sizes are then unknown
+    #[arg(long)]
+    pub(crate) without_sidecars: bool,
+    /// Columns of a CSV in no known format, from 1, e.g. t=1,op=2,offset=3,length=4,unit=us
+    #[arg(long, value_name = "COLUMNS")]
+    pub(crate) columns: Option<CsvColumns>,
+}
+
+#[derive(ValueEnum, Clone, Copy)]
+pub(crate) enum BlockLayerStageName {
+    D,
+    Q,
+    C,
+}
+
+#[derive(ValueEnum, Clone, Copy)]
+pub(crate) enum TimeUnitName {
+    Ps,
+    Ns,
+    Us,
+}
+
+#[derive(ValueEnum, Clone, Copy)]
+pub(crate) enum AssumedOpName {
+    Reads,
+    Writes,
+}
+
+impl InputArgs {
+    pub(crate) fn open_options(&self) -> Result<OpenOptions, crate::Failure> {
+        let format = self.format.as_deref().map(trace_format_named).transpose();
+        let format = format.map_err(|error| crate::Failure::of_usage(error.to_string()))?;
+        Ok(OpenOptions {
+            format,
+            block_layer_stage: match self.action {
+                BlockLayerStageName::D => BlockLayerStage::Issue,
+                BlockLayerStageName::Q => BlockLayerStage::Queue,
+                BlockLayerStageName::C => BlockLayerStage::Complete,
+            },
+            time_unit: self.time_unit.map(|unit| match unit {
+                TimeUnitName::Ps => TimeUnit::Picoseconds,
+                TimeUnitName::Ns => TimeUnit::Nanoseconds,
+                TimeUnitName::Us => TimeUnit::Microseconds,
+            }),
+            assumed_op: self.assume.map(|kind| match kind {
+                AssumedOpName::Reads => AssumedOp::Reads,
+                AssumedOpName::Writes => AssumedOp::Writes,
+            }),
+            skip_bad_lines: self.skip_bad_lines,
+            reads_payloads: self.bytes,
+            allows_missing_sidecars: self.without_sidecars,
+            columns: self.columns.clone(),
+            trace_name: None,
+        })
+    }
+}
+
+#[derive(Subcommand)]
+pub(crate) enum TraceCommand {
+    /// Print statistics of traces: what they do to a device
+    Info {
+        /// Trace files of which statistics are printed
+        #[arg(required = true)]
+        traces: Vec<PathBuf>,
+        #[command(flatten)]
+        input: InputArgs,
+        /// Print JSON instead of text
+        #[arg(long)]
+        json: bool,
+    },
+    /// Convert a trace to the native binary format (.wwt) or to CSV (.csv)
+    Convert {
+        /// Trace file that is converted
+        from: PathBuf,
+        /// Output file; its ending selects the format: .wwt (native) or .csv
+        to: PathBuf,
+        /// Replace an existing output
+        #[arg(long)]
+        force: bool,
+        /// Text about the origin of the trace, stored in the native file
+        #[arg(long, default_value = "")]
+        provenance: String,
+        #[command(flatten)]
+        input: InputArgs,
+    },
+    /// List the trace formats
+    Formats,
+}

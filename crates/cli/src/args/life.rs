@@ -1,0 +1,86 @@
+//! Options of the command that repeats an input until the drive is worn out.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use wearwell_replay::life::{Endurance, Leveling};
+
+use super::run::RunArgs;
+use crate::suggested::SuggestedNames;
+
+#[derive(Args)]
+pub(crate) struct LifeArgs {
+    /// Trace file (plain, gzip, zstd or xz), a pipe, or - for standard input
+    #[arg(required_unless_present = "workload", conflicts_with = "workload")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Designs (see `wearwell designs`)
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "page-map",
+        value_parser = SuggestedNames::DESIGNS,
+        hide_possible_values = true
+    )]
+    pub(crate) designs: Vec<String>,
+    /// Wear leveling policies to compare, in place of the settings `wear.dynamic`, `wear.static_gap` and
+    /// `wear.dual_pool_gap`
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
+    pub(crate) leveling: Vec<WearLeveling>,
+    /// Drives simulated per design; each has its own random block endurances, content and generated requests
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) seeds: std::num::NonZeroU32,
+    /// Standard deviation of the cycles that a block endures, as a share of the rated cycles
+    #[arg(long, value_name = "SHARE", default_value_t = Endurance::DEFAULT_ENDURANCE.spread)]
+    spread: f64,
+    /// Share of the blocks that fail early, at any moment of the rated life
+    #[arg(long, value_name = "SHARE", default_value_t = Endurance::DEFAULT_ENDURANCE.early_share)]
+    early_share: f64,
+    /// Share of the blocks that fail by a program; the others fail by an erase
+    #[arg(long, value_name = "SHARE", default_value_t = Endurance::DEFAULT_ENDURANCE.program_share)]
+    program_share: f64,
+    /// The drive has ended when this share of its spare blocks is left
+    #[arg(long, value_name = "SHARE", default_value_t = Endurance::DEFAULT_ENDURANCE.spare_minimum)]
+    spare_minimum: f64,
+    /// Do not fill the new drive first: what the input never writes stays spare space, and the drive lives longer
+    #[arg(long)]
+    pub(crate) empty: bool,
+    /// Keep each finished life in this folder; a life that is in it already is not repeated
+    #[arg(long, value_name = "DIR")]
+    pub(crate) resume: Option<PathBuf>,
+    /// Write the curves of each drive as CSV (- = standard output), or as Parquet if FILE ends in .parquet: a line per
+    /// moment, with mean, 95 % interval and extremes over the seeds
+    #[arg(long, value_name = "FILE")]
+    pub(crate) curves: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+}
+
+impl LifeArgs {
+    pub(crate) fn endurance(&self) -> Endurance {
+        let Self { spread, early_share, program_share, spare_minimum, .. } = *self;
+        Endurance { spread, early_share, program_share, spare_minimum }
+    }
+}
+
+#[derive(ValueEnum, Clone, Copy)]
+pub(crate) enum WearLeveling {
+    /// Blocks are opened in the order in which they became free
+    None,
+    /// Free blocks are opened by wear: the least worn for host data, the most worn for copies of GC
+    Dynamic,
+    /// As dynamic, and the data of blocks with few erases is moved
+    Static,
+    /// Worn blocks rest under cold data (Chang, SAC 2007)
+    DualPool,
+}
+
+impl From<WearLeveling> for Leveling {
+    fn from(leveling: WearLeveling) -> Self {
+        match leveling {
+            WearLeveling::None => Self::None,
+            WearLeveling::Dynamic => Self::Dynamic,
+            WearLeveling::Static => Self::Static,
+            WearLeveling::DualPool => Self::DualPool,
+        }
+    }
+}

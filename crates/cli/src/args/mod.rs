@@ -1,0 +1,251 @@
+//! Options of the command line: the commands, and in a file for each kind of command its options. Every setting of the
+//! configuration can be given with `--set section.key=value`; frequent settings have options of their own, which are
+//! only short forms.
+
+mod image;
+mod input;
+mod life;
+mod reproduce;
+mod results;
+mod run;
+mod serve;
+mod watch;
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+pub(crate) use self::image::{CopyArgs, CreateArgs, RepairArgs};
+pub(crate) use self::input::{InputArgs, TraceCommand};
+pub(crate) use self::life::LifeArgs;
+pub(crate) use self::reproduce::ReproduceArgs;
+pub(crate) use self::results::{DiffArgs, ProfileArgs, ReportArgs, ResultArgs};
+pub(crate) use self::run::{AblateArgs, CompareArgs, ReplayArgs, RunArgs, SweepArgs};
+pub(crate) use self::serve::{NamedImage, ServeArgs, TopArgs};
+pub(crate) use self::watch::WatchArgs;
+use crate::suggested::SuggestedNames;
+
+#[derive(Parser)]
+#[command(
+    name = "wearwell",
+    version,
+    about = "Replay traces through flash translation layers and compare what they do to a drive"
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Replay a trace or a workload through one design
+    #[command(
+        after_help = "Examples:\n  wearwell replay disk.blktrace.zst --design remap\n  wearwell replay disk.csv --columns t=1,op=2,offset=3,length=4,unit=us --json run.json\n  wearwell replay --workload zipf:theta=0.9,pages=1000000,requests=5000000 --timing event --over-provisioning 0.07,0.15,0.28"
+    )]
+    Replay(ReplayArgs),
+    /// Replay through several designs, side by side with ratios to the first
+    #[command(
+        after_help = "Examples:\n  wearwell compare disk.blktrace.zst --designs page-map,remap,geckoftl --csv runs.csv --jobs 2\n  wearwell compare disk.wwt --timing event --report designs.html\n  wearwell compare disk.wwt --designs page-map:gc.policy=fifo,page-map --device tlc-1t --scale-to 1TiB\n  wearwell compare --workload uniform:pages=200000 --content dup:share=0.3,compress=0.5"
+    )]
+    Compare(CompareArgs),
+    /// Measure what each content mechanism of a design gains: alone, in addition to all others, and on average over all
+    /// orders
+    #[command(
+        after_help = "Examples:\n  wearwell ablate disk.wwt --jobs 2\n  wearwell ablate disk.wwt --parts recycle,dedup --design dftl --timing event --csv subsets.csv\n  wearwell ablate --workload zipf:pages=100000,requests=1000000 --content dup:share=0.3,compress=0.5 --resume subsets"
+    )]
+    Ablate(AblateArgs),
+    /// Run every combination of what a file lists: inputs, designs, values of settings
+    #[command(
+        after_help = "Examples:\n  wearwell sweep sweep.toml --jobs 2 --resume results --csv runs.csv\n\nA file:\n  [sweep]\n  workloads = [\"zipf:pages=100000,requests=1000000\"]\n  designs = [\"page-map\", \"page-map:gc.policy=fifo\", \"geckoftl\"]\n\n  [sweep.vary]\n  device.over_provisioning = [0.07, 0.15, 0.28]\n  replay.seed = [1, 2, 3]\n\n  [precondition]\n  mode = \"steady\""
+    )]
+    Sweep(SweepArgs),
+    /// Repeat a trace or a workload until the drive is worn out: TB written, years, and what wear leveling gains
+    #[command(
+        after_help = "Examples:\n  wearwell life disk.wwt --designs page-map,remap --seeds 5\n  wearwell life --workload zipf:theta=0.9,pages=100000 --leveling none,static --set device.endurance_cycles=1000"
+    )]
+    Life(LifeArgs),
+    /// Follow a small drive request by request: make a page that steps through what the FTL does to the flash
+    #[command(
+        after_help = "Examples:\n  wearwell watch --design geckoftl --out gecko.html\n  wearwell watch disk.csv --design recyclable --requests 300 --out recycling.html\n  wearwell watch --design wearwell --cut-after 120 --out cut.html\n  wearwell watch --workload uniform:pages=40 --design page-map --set gc.policy=cost-benefit --out policy.html"
+    )]
+    Watch(WatchArgs),
+    /// Measure a paper again: its results row by row, beside ours
+    #[command(
+        after_help = "Examples:\n  wearwell reproduce gk\n  wearwell reproduce all --summary summary.md"
+    )]
+    Reproduce(ReproduceArgs),
+    /// Serve a device over NBD
+    #[command(
+        after_help = "Examples:\n  wearwell serve --memory --size 4GiB --design remap --socket drive.sock\n  wearwell serve --image drive --tcp 127.0.0.1:10809 --control control.sock\n  wearwell serve root=images/root home=images/home --socket drives.sock --control control.sock"
+    )]
+    Serve(ServeArgs),
+    /// Show statistics of a device that is served
+    Top(TopArgs),
+    /// Measure what deduplication, compression and delta encoding find in a trace, a directory or a disk image
+    #[command(
+        after_help = "Examples:\n  wearwell profile /var/lib/postgresql\n  wearwell profile disk.img --against yesterday.img\n  wearwell profile disk.wwt --sample 16 --json profile.json"
+    )]
+    Profile(ProfileArgs),
+    /// Show what differs between two results: in what was run, and in its outcome
+    #[command(
+        after_help = "Examples:\n  wearwell diff yesterday.json today.json\n  wearwell diff a.json b.json --within 0.01 --exit-code"
+    )]
+    Diff(DiffArgs),
+    /// Inspect or convert traces
+    Trace {
+        #[command(subcommand)]
+        command: TraceCommand,
+    },
+    /// Create an image: flash and NVRAM of a live device in a directory of files
+    #[command(after_help = "Examples:\n  wearwell create drive --size 16GiB --design remap")]
+    Create(CreateArgs),
+    /// Audit an image without changing it: all checksums, recovery and every conservation law. Exit status: 0 clean, 1
+    /// not closed or damaged in one of two copies, but consistent after recovery, 2 corrupt, 3 cannot be audited
+    Check {
+        /// Directory of the image
+        directory: PathBuf,
+    },
+    /// Repair an image, or a copy of it: damaged metadata from its second copy; data that is lost is listed
+    #[command(after_help = "Example:\n  wearwell repair damaged.image --to repaired.image")]
+    Repair(RepairArgs),
+    /// Make a new image with the contents of another one: larger, of another design, or with other settings
+    #[command(
+        after_help = "Examples:\n  wearwell copy old.image new.image --size 2GiB\n  wearwell copy old.image new.image --design remap"
+    )]
+    Copy(CopyArgs),
+    /// Make an image larger, with the same contents. If interrupted, it is the old image or the larger one, and the
+    /// command can be started again
+    #[command(
+        after_help = "The larger image is made beside the old one and then takes its name, so the disk must have room \
+                      for the contents of both. Its wear and counters begin at zero. The image must not be in \
+                      use.\n\nExample:\n  wearwell resize drive.image --size 2GiB"
+    )]
+    Resize {
+        /// Directory of the image
+        directory: PathBuf,
+        /// Bytes that the image exports afterwards, at least as many as before
+        #[arg(long, value_name = "BYTES", value_parser = wearwell_serve::parse_size_bytes)]
+        size: u64,
+    },
+    /// Copy an image while it is served; the server executes nothing else meanwhile
+    Snapshot {
+        /// Control socket of the server
+        control: PathBuf,
+        /// Directory of the copy; must not exist
+        directory: PathBuf,
+        /// Name of the export, if the server has several
+        #[arg(long, value_name = "NAME")]
+        export: Option<String>,
+    },
+    /// Upgrade an image of an earlier format version to the present one. If interrupted, it can be started again
+    Upgrade {
+        /// Directory of the image
+        directory: PathBuf,
+    },
+    /// List the named devices
+    Devices,
+    /// List the designs, what each models and what not; or print the parts of one as a configuration file
+    #[command(after_help = "Examples:\n  wearwell designs\n  wearwell designs geckoftl > mine.toml")]
+    Designs {
+        /// A design to print
+        #[arg(value_parser = SuggestedNames::DESIGNS, hide_possible_values = true)]
+        design: Option<String>,
+    },
+    /// Explain workload and content-model specifications
+    Workloads,
+    /// Print the configuration that a run would use
+    Config(RunArgs),
+    /// Print the JSON Schema of results, or of configurations
+    Schema {
+        /// Document that the printed schema describes
+        #[arg(value_enum, default_value_t = SchemaOf::Runs)]
+        of: SchemaOf,
+    },
+    /// Write manual pages, one for each command
+    Man {
+        /// Folder, made if it is missing
+        folder: PathBuf,
+    },
+    /// Print a completion script for a shell
+    Completions {
+        /// Shell for which the completion script is printed
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Document for which the command prints a JSON Schema.
+#[derive(ValueEnum, Clone, Copy)]
+pub(crate) enum SchemaOf {
+    /// `--json` of replay and compare
+    Runs,
+    /// `--json` of sweep
+    Sweep,
+    /// `--json` of life
+    Lives,
+    /// `--json` of ablate
+    Ablations,
+    /// `--json` of profile
+    Profile,
+    /// A configuration file, as JSON
+    Config,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    /// Returns the command lines of the examples in `--help`, each split into words and cut where a shell redirects the
+    /// output to a file.
+    fn example_command_lines(command: &clap::Command) -> Vec<Vec<String>> {
+        let own = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let lines = own.lines().filter(|line| line.starts_with("  wearwell "));
+        let words =
+            |line: &str| line.split_whitespace().take_while(|word| *word != ">").map(str::to_owned).collect();
+        lines.map(words).chain(command.get_subcommands().flat_map(example_command_lines)).collect()
+    }
+
+    #[test]
+    fn examples_in_help_are_commands() {
+        let examples = example_command_lines(&Cli::command());
+        assert!(examples.len() > 10, "{examples:?}");
+        for words in examples {
+            assert!(Cli::try_parse_from(&words).is_ok(), "{}", words.join(" "));
+        }
+    }
+
+    /// Returns the values of an option in the examples of `--help`: the word after each `flag`.
+    fn example_values_of(flag: &str) -> Vec<String> {
+        let examples = example_command_lines(&Cli::command());
+        let pairs = examples.iter().flat_map(|words| words.windows(2));
+        pairs.filter(|pair| pair[0] == flag).map(|pair| pair[1].clone()).collect()
+    }
+
+    /// Regression: examples used `zipf:a=0.9`, a key that no generator has.
+    #[test]
+    fn every_workload_and_setting_in_help_examples_parses() {
+        use wearwell_config::Config;
+        use wearwell_replay::input::Input;
+        let (workloads, contents, settings) =
+            (example_values_of("--workload"), example_values_of("--content"), example_values_of("--set"));
+        assert!(workloads.len() > 2 && !contents.is_empty() && !settings.is_empty());
+        for spec in workloads {
+            Input::of_generator_spec(&spec).unwrap_or_else(|error| panic!("{spec}: {error}"));
+        }
+        for spec in contents {
+            spec.parse::<wearwell_replay::content_model::ContentModelSpec>()
+                .unwrap_or_else(|error| panic!("{spec}: {error}"));
+        }
+        Config::from_text_and_settings(None, &settings)
+            .unwrap_or_else(|error| panic!("{settings:?}: {error}"));
+    }
+
+    /// The word "closed" means a loop with requests in flight (`replay.arrival`), so no help of a generator uses it.
+    #[test]
+    fn workload_help_does_not_use_the_word_closed() {
+        let help = wearwell_replay::workload::WORKLOAD_GRAMMAR.help_text()
+            + &wearwell_replay::hosts::HOST_GRAMMAR.help_text();
+        assert!(!help.contains("closed"), "{help}");
+    }
+}

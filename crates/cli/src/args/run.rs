@@ -1,0 +1,214 @@
+//! Options of the commands that run traces or workloads: replay, compare, ablate, sweep.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::Args;
+use wearwell_replay::replay::TraceWindow;
+
+use super::input::InputArgs;
+use super::results::ResultArgs;
+use crate::suggested::SuggestedNames;
+
+#[derive(Args)]
+pub(crate) struct ReplayArgs {
+    /// Trace file (plain, gzip, zstd or xz), a pipe, or - for standard input
+    #[arg(required_unless_present = "workload", conflicts_with = "workload")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Design (see `wearwell designs`)
+    #[arg(long, default_value = "page-map", value_parser = SuggestedNames::DESIGNS, hide_possible_values = true)]
+    pub(crate) design: String,
+    /// Write a part of the run, operation by operation, as a trace for the Perfetto viewer (needs `--timing event`; `-`
+    /// = standard output)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) perfetto: Option<PathBuf>,
+    /// Part of the run that is traced: requests (5000..6000) or simulated time (1.5s..1520ms) [default: ..1000]
+    #[arg(long, value_name = "FROM..TO", requires = "perfetto")]
+    pub(crate) perfetto_window: Option<TraceWindow>,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct CompareArgs {
+    /// Trace files, pipes, or - for standard input
+    #[arg(required_unless_present = "workload", conflicts_with = "workload")]
+    pub(crate) traces: Vec<PathBuf>,
+    /// Designs, baseline first; each may have settings of its own: page-map:gc.policy=fifo,page-map
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "page-map,recyclable,dftl",
+        value_parser = SuggestedNames::DESIGNS,
+        hide_possible_values = true
+    )]
+    pub(crate) designs: Vec<String>,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct AblateArgs {
+    /// Trace files, pipes, or - for standard input
+    #[arg(required_unless_present = "workload", conflicts_with = "workload")]
+    pub(crate) traces: Vec<PathBuf>,
+    /// Content mechanisms to measure: recycle, remap (the host's command), dedup (with remap in it), delta, compress. N
+    /// of them take 2^N runs
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "recycle,dedup,delta,compress",
+        value_parser = SuggestedNames::CONTENT_MECHANISMS,
+        hide_possible_values = true
+    )]
+    pub(crate) parts: Vec<String>,
+    /// Design whose content mechanisms are varied (see `wearwell designs`)
+    #[arg(long, default_value = "page-map", value_parser = SuggestedNames::DESIGNS, hide_possible_values = true)]
+    pub(crate) design: String,
+    /// Keep each finished run in this folder; a run that is in it already is not repeated
+    #[arg(long, value_name = "DIR")]
+    pub(crate) resume: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct SweepArgs {
+    /// Sweep file (TOML): a configuration with a section [sweep]
+    pub(crate) file: PathBuf,
+    /// Keep each finished run in this folder; a run that is in it already is not repeated
+    #[arg(long, value_name = "DIR")]
+    pub(crate) resume: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) results: ResultArgs,
+    /// Number of runs at a time
+    #[arg(long, value_name = "N")]
+    pub(crate) jobs: Option<NonZeroUsize>,
+    /// Print the tables as markdown
+    #[arg(long)]
+    pub(crate) markdown: bool,
+    /// Print no table and no progress
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// Options of commands that run a trace or a workload.
+#[derive(Args)]
+pub(crate) struct RunArgs {
+    /// Generated workload instead of a trace, e.g. uniform:write=1.0,pages=2000000 (see `wearwell workloads`)
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) workload: Option<String>,
+    /// Configuration file (TOML)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// One setting, e.g. gc.policy=fifo; may be repeated and wins over the file
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) settings: Vec<String>,
+    /// Device preset (see `wearwell devices`); default: a small drive sized to the trace [device.preset]
+    #[arg(long, value_name = "PRESET", value_parser = SuggestedNames::DEVICES, hide_possible_values = true)]
+    pub(crate) device: Option<String>,
+    /// Spare space / logical space (`device.over_provisioning`); several, with commas between them, are run one by one
+    #[arg(long, value_name = "SHARES", value_delimiter = ',')]
+    pub(crate) over_provisioning: Vec<f64>,
+    /// GC victim policy: greedy, cost-benefit, d-choices, random, fifo, rc-gc, dead-bytes [gc.policy]; or several
+    #[arg(
+        long,
+        value_name = "POLICIES",
+        value_delimiter = ',',
+        value_parser = SuggestedNames::GC_POLICIES,
+        hide_possible_values = true
+    )]
+    pub(crate) gc_policy: Vec<String>,
+    /// Size of the write buffer in pages [buffer.pages]
+    #[arg(long, value_name = "PAGES")]
+    pub(crate) buffer_pages: Option<u32>,
+    /// Time model: none, timeline, event [timing.mode]
+    #[arg(long, value_name = "MODE", value_parser = SuggestedNames::TIMING_MODES, hide_possible_values = true)]
+    pub(crate) timing: Option<String>,
+    /// State before the run: in-use (the default), none, fill, steady, random, constructed, aged [precondition.mode]
+    #[arg(long, value_name = "MODE", value_parser = SuggestedNames::PRECONDITION_MODES, hide_possible_values = true)]
+    pub(crate) precondition: Option<String>,
+    /// Content model for writes whose trace has no content [content.model]
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) content: Option<String>,
+    /// How requests arrive at the device: auto, open (at trace times), closed (a fixed number in flight), think
+    /// [replay.arrival]
+    #[arg(long, value_name = "MODE", value_parser = SuggestedNames::ARRIVAL_MODES, hide_possible_values = true)]
+    pub(crate) arrival: Option<String>,
+    /// Requests in flight in closed loop (`replay.queue_depth`)
+    #[arg(long, value_name = "N")]
+    pub(crate) queue_depth: Option<u32>,
+    /// Stop after this many requests [replay.requests]
+    #[arg(long, value_name = "N")]
+    pub(crate) requests: Option<u64>,
+    /// Seed of all random numbers [replay.seed]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) results: ResultArgs,
+    /// Also print the lifetime in years of a drive that exports this many bytes (512GiB, 1TiB) and receives the same
+    /// writes per second
+    #[arg(long, value_name = "BYTES", value_parser = wearwell_serve::parse_size_bytes)]
+    pub(crate) scale_to: Option<u64>,
+    /// Number of runs at a time
+    #[arg(long, value_name = "N")]
+    pub(crate) jobs: Option<NonZeroUsize>,
+    /// Print the table as markdown
+    #[arg(long)]
+    pub(crate) markdown: bool,
+    /// Print no table and no progress
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+impl RunArgs {
+    /// Returns the settings of each run: every combination of the options that have several values. The list has one
+    /// empty entry if no option has several values.
+    pub(crate) fn sweep_points(&self) -> Vec<Vec<String>> {
+        let shares = self
+            .over_provisioning
+            .iter()
+            .map(|share| format!("device.over_provisioning={share:?}"))
+            .collect();
+        let policies = self.gc_policy.iter().map(|policy| format!("gc.policy=\"{policy}\"")).collect();
+        let lists: [Vec<String>; 2] = [shares, policies];
+        lists.iter().filter(|list| list.len() > 1).fold(vec![Vec::new()], |points, list| {
+            let with = |point: &Vec<String>, value: &String| [point.clone(), vec![value.clone()]].concat();
+            points.iter().flat_map(|point| list.iter().map(move |value| with(point, value))).collect()
+        })
+    }
+
+    /// Returns the options as settings, before the explicit settings, so that these override them; without options that
+    /// have several values.
+    pub(crate) fn all_settings(&self) -> Vec<String> {
+        let text =
+            |key: &str, value: &Option<String>| value.as_ref().map(|value| format!("{key}=\"{value}\""));
+        let number = |key: &str, value: Option<String>| value.map(|value| format!("{key}={value}"));
+        let flags = [
+            text("device.preset", &self.device),
+            number(
+                "device.over_provisioning",
+                single_value(&self.over_provisioning).map(|share| format!("{share:?}")),
+            ),
+            text("gc.policy", &single_value(&self.gc_policy).cloned()),
+            number("buffer.pages", self.buffer_pages.map(|pages| pages.to_string())),
+            text("timing.mode", &self.timing),
+            text("precondition.mode", &self.precondition),
+            text("content.model", &self.content),
+            text("replay.arrival", &self.arrival),
+            number("replay.queue_depth", self.queue_depth.map(|depth| depth.to_string())),
+            number("replay.requests", self.requests.map(|requests| requests.to_string())),
+            number("replay.seed", self.seed.map(|seed| seed.to_string())),
+        ];
+        flags.into_iter().flatten().chain(self.settings.iter().cloned()).collect()
+    }
+}
+
+fn single_value<T>(values: &[T]) -> Option<&T> {
+    if let [value] = values { Some(value) } else { None }
+}

@@ -1,0 +1,60 @@
+//! Options of the command that follows a small drive request by request.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::input::InputArgs;
+use crate::suggested::SuggestedNames;
+
+#[derive(Args)]
+pub(crate) struct WatchArgs {
+    /// Trace file (plain, gzip, zstd or xz), a pipe, or - for standard input; without a trace and a workload, a
+    /// workload that shows what the design does
+    #[arg(conflicts_with = "workload")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Generated workload instead of a trace (see `wearwell workloads`); its pages are pages of the small drive
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) workload: Option<String>,
+    /// Design (see `wearwell designs`)
+    #[arg(long, default_value = "page-map", value_parser = SuggestedNames::DESIGNS, hide_possible_values = true)]
+    pub(crate) design: String,
+    /// Configuration file (TOML)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// One setting, e.g. gc.policy=fifo; may be repeated and wins over the file
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) settings: Vec<String>,
+    /// Content model for writes that have no content [content.model]
+    #[arg(long, value_name = "SPEC")]
+    content: Option<String>,
+    /// Seed of all random numbers [replay.seed]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Number of requests that the page shows, at most 2000
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    pub(crate) requests: u64,
+    /// Cut power after this many requests, at the next page program, block erase or NVRAM store, and then recover
+    #[arg(long, value_name = "N")]
+    pub(crate) cut_after: Option<u64>,
+    /// HTML page to write, which needs no network (`-` = standard output)
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+    /// Replace an existing page
+    #[arg(long)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// Print nothing
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+impl WatchArgs {
+    /// Returns the options as settings; later ones override earlier ones.
+    pub(crate) fn all_settings(&self) -> Vec<String> {
+        let content = self.content.iter().map(|model| format!("content.model=\"{model}\""));
+        let seed = self.seed.iter().map(|seed| format!("replay.seed={seed}"));
+        content.chain(seed).chain(self.settings.iter().cloned()).collect()
+    }
+}

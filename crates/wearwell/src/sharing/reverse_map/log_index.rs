@@ -1,0 +1,199 @@
+//! What the two logs of the reverse map (in NVRAM, on flash) count alike: the entries of each block, how many of them
+//! are superseded, and whether the host may record one more.
+//!
+//! Only the simulation has this index by block. A controller scans the log instead, and the logs count those scans.
+//!
+//! Invariant: the totals are the sums over all groups, and the largest entry count is that of the largest group.
+
+use std::collections::VecDeque;
+
+use super::{BlockId, EntriesPerBlockHistogram, Lpn, MAX_FILL_PERCENT_FOR_BINDS, Ppn, ReverseMapEntry};
+use crate::nand::Nand;
+use crate::store::Store;
+
+/// Number of a group of log entries: the number of their block, or one more than the last block for tombstones (records
+/// of trims).
+pub(super) type GroupNumber = usize;
+
+/// Entries of one block, or the tombstones, in the order of recording.
+#[derive(Clone, Debug)]
+struct EntryGroup<T> {
+    entries: VecDeque<T>,
+    superseded_entries: u32,
+}
+
+/// Index by block of the entries of a reverse-map log, and their counts. `T` is what the log stores for an entry: its
+/// slot, or the entry with the number of its log page.
+#[derive(Clone, Debug)]
+pub(super) struct LogIndex<T> {
+    groups: Vec<EntryGroup<T>>,
+    entries_per_block_histogram: EntriesPerBlockHistogram,
+    indexed_entries: u32,
+    superseded_entries: u32,
+    /// Number of tombstones (records of trims) that may have become unnecessary since the log examined them last.
+    maybe_obsolete_tombstones: u32,
+}
+
+impl<T: Clone> LogIndex<T> {
+    /// Creates an empty index of a reverse-map log for a device of `blocks` blocks.
+    pub(super) fn new(blocks: u32) -> Self {
+        let empty = EntryGroup { entries: VecDeque::new(), superseded_entries: 0 };
+        Self {
+            groups: vec![empty; blocks as usize + 1],
+            entries_per_block_histogram: EntriesPerBlockHistogram::default(),
+            indexed_entries: 0,
+            superseded_entries: 0,
+            maybe_obsolete_tombstones: 0,
+        }
+    }
+
+    /// Removes all entries from the index.
+    pub(super) fn clear(&mut self) {
+        *self = Self::new(self.groups.len() as u32 - 1);
+    }
+
+    /// Returns the number of all groups, that of the tombstones included.
+    pub(super) fn group_count(&self) -> usize {
+        self.groups.len()
+    }
+
+    fn tombstone_group(&self) -> GroupNumber {
+        self.groups.len() - 1
+    }
+
+    /// Returns the group of an entry: its block, or that of the tombstones for an entry without a physical page.
+    pub(super) fn group_of<N: Nand>(&self, io: &Store<N>, entry: &ReverseMapEntry) -> GroupNumber {
+        entry.bound_ppn.map_or(self.tombstone_group(), |place| io.block_of(place).index())
+    }
+
+    /// Returns what the index has of the entries of a group, the oldest first.
+    pub(super) fn entries_in(&self, group: GroupNumber) -> &VecDeque<T> {
+        &self.groups[group].entries
+    }
+
+    /// Returns what the index has of all entries, group by group.
+    pub(super) fn all_entries(&self) -> impl Iterator<Item = &T> {
+        self.groups.iter().flat_map(|group| &group.entries)
+    }
+
+    /// Adds an entry to its group, as the youngest one.
+    pub(super) fn add(&mut self, group: GroupNumber, entry: T) {
+        let entries = &mut self.groups[group].entries;
+        entries.push_back(entry);
+        let count = entries.len() as u32;
+        self.entries_per_block_histogram.update_entry_count(count - 1, count);
+        self.indexed_entries += 1;
+    }
+
+    /// Removes all entries of a group, and returns them.
+    pub(super) fn drop_group(&mut self, group: GroupNumber) -> VecDeque<T> {
+        let EntryGroup { entries, superseded_entries } = &mut self.groups[group];
+        self.superseded_entries -= std::mem::take(superseded_entries);
+        let dropped = std::mem::take(entries);
+        self.entries_per_block_histogram.update_entry_count(dropped.len() as u32, 0);
+        self.indexed_entries -= dropped.len() as u32;
+        dropped
+    }
+
+    /// Removes the oldest entries of a group, as long as `is_dropped` returns `true` for them.
+    pub(super) fn drop_oldest_while(&mut self, group: GroupNumber, is_dropped: impl Fn(&T) -> bool) {
+        let entries = &mut self.groups[group].entries;
+        let before = entries.len() as u32;
+        while entries.front().is_some_and(&is_dropped) {
+            entries.pop_front();
+        }
+        let after = entries.len() as u32;
+        self.entries_per_block_histogram.update_entry_count(before, after);
+        self.indexed_entries -= before - after;
+        if group == self.tombstone_group() {
+            self.maybe_obsolete_tombstones = self.maybe_obsolete_tombstones.saturating_sub(before - after);
+        }
+    }
+
+    /// Counts one more superseded entry: `lpn` is no longer bound to `place`.
+    pub(super) fn mark_superseded<N: Nand>(&mut self, io: &Store<N>, lpn: Lpn, place: Ppn) {
+        let group = &mut self.groups[io.block_of(place).index()];
+        group.superseded_entries += 1;
+        let recorded = group.entries.len() as u32;
+        assert!(group.superseded_entries <= recorded, "the bind of page {lpn} to {place} was never recorded");
+        self.superseded_entries += 1;
+    }
+
+    /// Counts one superseded entry less in a group, because cleaning is about to drop the entry.
+    pub(super) fn unmark_superseded(&mut self, group: GroupNumber) {
+        self.groups[group].superseded_entries -= 1;
+        self.superseded_entries -= 1;
+    }
+
+    /// Counts all tombstones (records of trims) as possibly unnecessary: a block was erased whose pages they may have
+    /// been needed for.
+    pub(super) fn suspect_all_tombstones(&mut self) {
+        self.maybe_obsolete_tombstones = self.entries_in(self.tombstone_group()).len() as u32;
+    }
+
+    /// Records that cleaning has examined all tombstones and kept the necessary ones.
+    pub(super) fn trust_all_tombstones(&mut self) {
+        self.maybe_obsolete_tombstones = 0;
+    }
+
+    /// Returns the number of entries that are not superseded.
+    pub(super) fn current_entry_count(&self) -> u64 {
+        u64::from(self.indexed_entries - self.superseded_entries)
+    }
+
+    /// Returns the number of entries that cleaning the log can free: of the `used` ones those that are superseded or
+    /// dropped, and tombstones (records of trims) that may be unnecessary.
+    pub(super) fn reclaimable_entries(&self, used: u64) -> u64 {
+        used - self.current_entry_count() + u64::from(self.maybe_obsolete_tombstones)
+    }
+
+    /// Whether the host may record `count` entries (1 for a bind, more for an atomic command) in a log of `capacity`
+    /// entries, `free` of which are free. The new entries must fit, and GC must be able to record once more all entries
+    /// of the block that has the most, the new ones included.
+    pub(super) fn has_room_for_entries(&self, capacity: u64, free: u64, count: u64) -> bool {
+        let largest = u64::from(self.entries_per_block_histogram.largest_entry_count());
+        self.current_entry_count() + count <= capacity * MAX_FILL_PERCENT_FOR_BINDS / 100
+            && free >= count + largest + count
+    }
+
+    /// Returns the number of entries of `block`, superseded ones included.
+    pub(super) fn entry_count_of_block(&self, block: BlockId) -> u64 {
+        self.entries_in(block.index()).len() as u64
+    }
+
+    /// Checks the invariants of the index of a log, which `log` names, and that no more than `used` entries are
+    /// indexed. For audits.
+    pub(super) fn check_invariants(&self, log: &str, used: u64) -> Result<(), String> {
+        let indexed: usize = self.groups.iter().map(|group| group.entries.len()).sum();
+        let superseded: u32 = self.groups.iter().map(|group| group.superseded_entries).sum();
+        if (indexed, superseded) != (self.indexed_entries as usize, self.superseded_entries)
+            || indexed as u64 > used
+        {
+            return Err(format!(
+                "audit of the {log}: the groups of all blocks hold {indexed} entries, {superseded} of them superseded, \
+                 but the totals are {} and {}, and the log has {used}",
+                self.indexed_entries, self.superseded_entries
+            ));
+        }
+        let largest = self.groups.iter().map(|group| group.entries.len()).max();
+        let known = self.entries_per_block_histogram.largest_entry_count() as usize;
+        if largest == Some(known) {
+            Ok(())
+        } else {
+            Err(format!(
+                "audit of the {log}: the block with the most entries has {largest:?}, but {known} is recorded as the \
+                 largest number"
+            ))
+        }
+    }
+
+    /// Returns the number of entries in the index, superseded ones included.
+    pub(super) fn len(&self) -> usize {
+        self.indexed_entries as usize
+    }
+
+    /// Returns the number of superseded entries.
+    pub(super) fn superseded_entry_count(&self) -> u32 {
+        self.superseded_entries
+    }
+}

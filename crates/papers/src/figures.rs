@@ -3,7 +3,8 @@
 //! Only values that the text of a paper quotes can be drawn next to ours; bars that a paper shows without a number are
 //! left out. If a range is quoted for several traces, both of its ends are drawn for each trace. Figures that only
 //! claim a shape (GK) show our values alone, with one bar per design or series. The library `kuva` draws them, because
-//! it renders SVG by itself and has few dependencies.
+//! it renders SVG by itself and has few dependencies. `plotters` compiles faster (1.3 CPU seconds instead of 9.6 without
+//! optimisation) with 23 packages instead of 6; the figures need nothing that only one of the two has.
 
 use kuva::backend::svg::SvgBackend;
 use kuva::plot::BarPlot;

@@ -9,8 +9,11 @@ use wearwell_trace::{Op, Request};
 
 use super::Run;
 
-#[derive(Clone, Copy, Debug, Default)]
+/// Arrival time of the current request and completion time of the last one, and the rules by which the next one
+/// arrives.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct RequestClock {
+    pace: ArrivalPace,
     pub(super) arrival_ns: u64,
     pub(super) previous_request_trace_ns: u64,
     pub(super) last_completion_ns: u64,
@@ -44,16 +47,16 @@ impl ArrivalPace {
 }
 
 impl RequestClock {
+    /// Creates a clock at time 0.
+    pub(super) fn new(pace: ArrivalPace) -> Self {
+        Self { pace, arrival_ns: 0, previous_request_trace_ns: 0, last_completion_ns: 0 }
+    }
+
     /// Sets the arrival time of a request whose time in the trace is `trace_ns`. In closed loop or with think time, it
     /// first completes the earlier requests for which the arrival must wait.
     #[inline]
-    pub(super) fn set_arrival_time(
-        &mut self,
-        pace: ArrivalPace,
-        timing: &mut Timing,
-        trace_ns: u64,
-        first_ns: u64,
-    ) {
+    pub(super) fn set_arrival_time(&mut self, timing: &mut Timing, trace_ns: u64, first_ns: u64) {
+        let pace = self.pace;
         let gap_ns = trace_ns.saturating_sub(self.previous_request_trace_ns);
         self.previous_request_trace_ns = trace_ns;
         let arrival_ns = match pace.arrival {
@@ -88,12 +91,7 @@ impl Run<'_> {
     pub(super) fn set_next_arrival_time(&mut self, trace_ns: u64) -> Result<(), Error> {
         let before = self.clock.arrival_ns;
         let timing = self.timing.as_mut().expect("arrival needs a timing engine");
-        self.clock.set_arrival_time(
-            self.arrival_pace,
-            timing,
-            trace_ns,
-            self.requested_counts.first_request_ns.unwrap_or(0),
-        );
+        self.clock.set_arrival_time(timing, trace_ns, self.requested_counts.first_request_ns.unwrap_or(0));
         self.collect_while_idle(before)
     }
 

@@ -38,8 +38,8 @@ impl Run<'_> {
         }
         self.device
             .ftl()
-            .prefetch_writes(&self.batch_lookahead.write_lpns, &self.batch_lookahead.write_fingerprints);
-        self.device.ftl().prefetch_reads(&self.batch_lookahead.read_lpns);
+            .prefetch_writes(&self.input.lookahead.write_lpns, &self.input.lookahead.write_fingerprints);
+        self.device.ftl().prefetch_reads(&self.input.lookahead.read_lpns);
         for (request, executed) in batch.iter().zip(0..) {
             if let Err(error) = self.execute_request(request) {
                 return (executed, Err(error));
@@ -52,7 +52,7 @@ impl Run<'_> {
     /// Writes a batch in which every request is a write of one whole page. The pages are in [`Run::batch_lookahead`]
     /// already, so only the requests' times are read here.
     fn write_batch(&mut self, batch: &[Request]) -> (usize, Result<(), Error>) {
-        let (written, outcome) = self.device.write_pages(&self.batch_lookahead.write_lpns);
+        let (written, outcome) = self.device.write_pages(&self.input.lookahead.write_lpns);
         let batch = &batch[..written];
         batch
             .first()
@@ -69,14 +69,14 @@ impl Run<'_> {
     /// Submits page writes that the FTL has executed to the timing engine, each with its flash operations up to and
     /// including its own program.
     fn submit_writes_to_timing(&mut self, batch: &[Request]) {
-        let Self { device, timing: Some(timing), clock, arrival_pace, requested_counts, .. } = self else {
+        let Self { device, timing: Some(timing), clock, requested_counts, .. } = self else {
             return;
         };
         let Some(first_ns) = requested_counts.first_request_ns else { return };
         let is_host_program = |op: &FlashOp| (op.kind, op.cause) == (OpKind::Program, Cause::Host);
         let mut lists = device.flash_ops().split_inclusive(is_host_program);
         for request in batch {
-            clock.set_arrival_time(*arrival_pace, timing, request.time_ns, first_ns);
+            clock.set_arrival_time(timing, request.time_ns, first_ns);
             let list = lists.next().expect("a write ends with its program");
             timing.submit(RequestKind::Write, clock.arrival_ns, list);
         }

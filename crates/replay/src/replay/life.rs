@@ -194,7 +194,7 @@ impl<'a> LifeSimulation<'a> {
                     format!(" that write: its {requests} requests write nothing, so that no drive wears out");
                 return Err(ReplayError::NoRequests { input, hint });
             }
-            self.run.requests = self.run.plan.input.open()?;
+            self.run.input.requests = self.run.plan.input.open()?;
         }
     }
 
@@ -221,7 +221,7 @@ impl<'a> LifeSimulation<'a> {
         let ahead = if self.run.can_batch_writes() { WRITES_PER_BATCH } else { REQUESTS_PER_BATCH };
         let mut batch = vec![Request::default(); ahead];
         loop {
-            let (read, damage) = self.run.read_batch(&mut batch);
+            let (read, damage) = self.run.input.read_batch(&mut batch);
             let (executed, outcome) = self.run.execute_batch(&batch[..read]);
             self.requests += executed as u64;
             self.host_bytes += batch[..executed].iter().map(written_bytes).sum::<u64>();

@@ -12,6 +12,7 @@
 //! |---|---|
 //! | `plan.rs` | which device the input runs on, once for all designs |
 //! | `mod.rs` | the order of phases: preconditioning, aging, the batches of the measured part |
+//! | `prepared.rs` | how requests are read and prepared: contents, dense addresses |
 //! | `batch.rs` | which requests of a batch are executed in one call |
 //! | `arrival.rs` | when a request starts |
 //! | `perform.rs` | which device calls a request becomes |
@@ -30,6 +31,7 @@ mod outcome;
 mod part_figures;
 mod perform;
 mod plan;
+mod prepared;
 mod tape;
 
 use std::ops::ControlFlow::{self, Break, Continue};
@@ -38,10 +40,10 @@ use arrival::{ArrivalPace, RequestClock};
 use gathered::ChunkResponseTimes;
 pub(crate) use perform::RequestExecutor;
 pub use plan::{Plan, SurveyResults};
+use prepared::PreparedInput;
 use tape::RunTraceRecorder;
 pub use tape::{FtlStateSample, MAX_TRACED_OPS, RunTrace, TraceWindow, WindowRequest};
-use wearwell::address::Lpn;
-use wearwell::data::{Fingerprint, mix_bits};
+use wearwell::data::mix_bits;
 use wearwell::device::PartialWrites;
 use wearwell::lifetime::LifetimeOptions;
 use wearwell::nand::{RetainedFields, SimNand};
@@ -51,8 +53,7 @@ use wearwell::{Device, DeviceOptions, Error};
 use wearwell_config::{Arrival, ConfigError, Precondition};
 use wearwell_trace::{Op, Request, TraceError};
 
-use crate::content_model::ContentModel;
-use crate::input::{Input, OpenInput};
+use crate::input::Input;
 use crate::lifetime::LifetimeManagement;
 use crate::precondition;
 use crate::record::{RecoveryRecord, SeriesPoint};
@@ -137,13 +138,10 @@ type EarlyEndReason = Option<String>;
 struct Run<'a> {
     plan: &'a Plan<'a>,
     device: Device<SimNand>,
-    requests: OpenInput,
-    content: ContentModel,
-    batch_lookahead: BatchLookahead,
+    input: PreparedInput,
     /// Executor of all requests that are not writes of exactly one page.
     executor: RequestExecutor,
     timing: Option<Timing>,
-    arrival_pace: ArrivalPace,
     /// Arrival time of the current request and completion time of the last one, nanoseconds.
     clock: RequestClock,
     /// Response times of writes that are buffered for compressed chunks; `None` without timing or on a design without
@@ -155,7 +153,6 @@ struct Run<'a> {
     lifetime_options: Option<LifetimeOptions>,
     /// Lifetime management during the measured part; `None` if the configuration does not enable it.
     lifetime_management: Option<LifetimeManagement>,
-    compacts_addresses: bool,
     has_content_stage: bool,
     page_bytes: u64,
     requested_counts: RequestedCounts,
@@ -163,17 +160,6 @@ struct Run<'a> {
     earlier_counters: EarlierCounters,
     /// Number of requests that aged the device before the measured part.
     aging_requests: u64,
-}
-
-/// Pages that the requests of the next batch touch; the device looks them up before it executes the batch.
-#[derive(Debug, Default)]
-struct BatchLookahead {
-    /// First logical page of each write request of the batch.
-    write_lpns: Vec<Lpn>,
-    /// Fingerprints of the contents that the write requests bring, where known.
-    write_fingerprints: Vec<Fingerprint>,
-    /// First logical page of each read request of the batch.
-    read_lpns: Vec<Lpn>,
 }
 
 /// Counts of what the host requested since the end of the aging phase.
@@ -247,18 +233,14 @@ impl<'a> Run<'a> {
         Ok(Self {
             has_content_stage: device.ftl().has_content_stage(),
             page_bytes: resolved.geometry.page_bytes as u64,
-            requests: plan.input.open()?,
-            content: ContentModel::new(&plan.content_spec, plan.config.seed()),
+            input: PreparedInput::open(plan, &device)?,
             timing: None,
             lifetime_management: None,
             chunk_response_times: None,
             trace_recorder: None,
             lifetime_options: plan.config.lifetime_options(design, &parts.content),
-            compacts_addresses: plan.compacts_addresses(),
-            arrival_pace: ArrivalPace::new(&plan.config.replay, plan.arrival_mode()),
-            clock: RequestClock::default(),
+            clock: RequestClock::new(ArrivalPace::new(&plan.config.replay, plan.arrival_mode())),
             executor: RequestExecutor::of_device(&device, plan.config.replay.zeroes),
-            batch_lookahead: BatchLookahead::default(),
             requested_counts: RequestedCounts::default(),
             observations: RunObservations::default(),
             earlier_counters: EarlierCounters::default(),
@@ -347,10 +329,10 @@ impl<'a> Run<'a> {
     /// Ages the device with another trace, or with the first part of the input.
     fn age_device(&mut self, on_progress: OnProgress<'_>) -> Result<EarlyEndReason, ReplayError> {
         let ended = if let Some(input) = &self.plan.aging_input {
-            let measured = std::mem::replace(&mut self.requests, input.open()?);
+            let measured = std::mem::replace(&mut self.input.requests, input.open()?);
             let ended =
                 self.execute_requests(None, self.plan.survey.aging_requests, RunPhase::Aging, on_progress)?;
-            self.requests = measured;
+            self.input.requests = measured;
             ended
         } else {
             let share = self.plan.config.precondition.aging_request_share();
@@ -473,7 +455,7 @@ impl<'a> Run<'a> {
         let (mut done, mut sample_at) = (0, series_every);
         while done < limit {
             let wanted = (limit.min(sample_at) - done).min(lookahead as u64) as usize;
-            let (read, damage) = self.read_batch(&mut batch[..wanted]);
+            let (read, damage) = self.input.read_batch(&mut batch[..wanted]);
             let (executed, outcome) = self.execute_batch(&batch[..read]);
             done += executed as u64;
             if done == sample_at {
@@ -502,68 +484,6 @@ impl<'a> Run<'a> {
             }
         }
         Ok(None)
-    }
-
-    /// Reads and prepares the requests of a batch, and collects their first pages. The device looks these pages up
-    /// before it executes the batch, so that the memory accesses overlap. Returns the number of requests read, and the
-    /// damage of the input if there is any.
-    fn read_batch(&mut self, batch: &mut [Request]) -> (usize, Option<TraceError>) {
-        let (read, damage) = self.read_requests(batch);
-        let (batch, last) = (&mut batch[..read], self.device.ftl().logical_pages() as u64 - 1);
-        if self.has_content_stage {
-            let writes = batch.iter().filter(|request| request.op == Op::Write && request.content.is_empty());
-            self.content.prefetch(writes.map(|request| request.pages().start));
-        }
-        self.batch_lookahead.write_lpns.clear();
-        self.batch_lookahead.write_fingerprints.clear();
-        self.batch_lookahead.read_lpns.clear();
-        for request in batch {
-            self.prepare_request(request);
-            let first = Lpn((request.offset_bytes >> self.page_bytes.trailing_zeros()).min(last) as u32);
-            match request.op {
-                Op::Write => self.batch_lookahead.write_lpns.push(first),
-                Op::Read => self.batch_lookahead.read_lpns.push(first),
-                _ => {}
-            }
-        }
-        (read, damage)
-    }
-
-    /// Fills a batch with requests, up to the end of the input or to the place where it is damaged. Returns the number
-    /// of requests read, and the damage.
-    fn read_requests(&mut self, batch: &mut [Request]) -> (usize, Option<TraceError>) {
-        for (k, request) in batch.iter_mut().enumerate() {
-            match self.requests.next_request(request) {
-                Ok(true) => {}
-                Ok(false) => return (k, None),
-                Err(error) => return (k, Some(error)),
-            }
-        }
-        (batch.len(), None)
-    }
-
-    /// Prepares a request for the device: adds content from the model if it has none, and converts its addresses to
-    /// dense ones.
-    #[inline]
-    fn prepare_request(&mut self, request: &mut Request) {
-        if self.has_content_stage {
-            self.add_model_content(request);
-        }
-        if self.compacts_addresses
-            && let Some(footprint) = &self.plan.survey.footprint
-        {
-            footprint.compact_request(request);
-        }
-    }
-
-    /// Adds content from the content model to a write that has none, and adds the content of a write to the lookahead.
-    fn add_model_content(&mut self, request: &mut Request) {
-        self.content.fill_request_content(request);
-        if request.op == Op::Write {
-            self.batch_lookahead
-                .write_fingerprints
-                .extend(request.content.first().map(|content| content.fingerprint));
-        }
     }
 
     fn record_request_time(&mut self, time_ns: u64) {

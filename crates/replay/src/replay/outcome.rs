@@ -191,7 +191,7 @@ impl Run<'_> {
             sha256: self.plan.input_sha256.clone(),
             requests: self.requested_counts.requests,
             aging_requests: self.aging_requests,
-            rejected: self.requests.rejected_lines(),
+            rejected: self.input.requests.rejected_lines(),
             footprint_pages: self.plan.survey.footprint_pages,
             duration_s: self.duration_s(),
         }
@@ -363,13 +363,15 @@ impl Run<'_> {
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.has_content_stage && self.plan.survey.lacks_content {
-            notes
-                .push(format!("figures that depend on content rest on a model: {}", self.content.describe()));
+            notes.push(format!(
+                "figures that depend on content rest on a model: {}",
+                self.input.content.describe()
+            ));
         }
-        if let OpenInput::Host(generator) = &self.requests {
+        if let OpenInput::Host(generator) = &self.input.requests {
             notes.push(format!("requests come from a host model; {}", generator.describe_content()));
         }
-        if self.compacts_addresses {
+        if self.plan.compacts_addresses() {
             notes.push("addresses are compacted: only touched pages exist, in order".to_owned());
         }
         notes.extend(self.note_of_user_policy());

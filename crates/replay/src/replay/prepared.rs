@@ -1,0 +1,124 @@
+//! The requests of the input, read in batches and prepared for the device: writes get contents from the model, and the
+//! addresses of a trace become dense.
+//!
+//! The pages that a batch touches first are listed. The device looks them up before it executes the batch, so that the
+//! memory accesses overlap.
+
+use std::sync::Arc;
+
+use wearwell::Device;
+use wearwell::address::Lpn;
+use wearwell::data::Fingerprint;
+use wearwell::nand::SimNand;
+use wearwell_trace::{Footprint, Op, Request, TraceError};
+
+use super::Plan;
+use crate::content_model::ContentModel;
+use crate::input::OpenInput;
+
+/// The input of a run, read in batches of prepared requests.
+pub(super) struct PreparedInput {
+    pub(super) requests: OpenInput,
+    pub(super) content: ContentModel,
+    /// Table that converts the addresses of a trace to dense ones; `None` if addresses are used as they are.
+    footprint: Option<Arc<Footprint>>,
+    adds_content: bool,
+    page_bits: u32,
+    last_lpn: u64,
+    /// Pages that the last batch touches first, for look-ups in advance.
+    pub(super) lookahead: BatchLookahead,
+}
+
+/// Pages that the requests of the next batch touch; the device looks them up before it executes the batch.
+#[derive(Debug, Default)]
+pub(super) struct BatchLookahead {
+    /// First logical page of each write request of the batch.
+    pub(super) write_lpns: Vec<Lpn>,
+    /// Fingerprints of the contents that the write requests bring, where known.
+    pub(super) write_fingerprints: Vec<Fingerprint>,
+    /// First logical page of each read request of the batch.
+    pub(super) read_lpns: Vec<Lpn>,
+}
+
+impl BatchLookahead {
+    fn clear(&mut self) {
+        self.write_lpns.clear();
+        self.write_fingerprints.clear();
+        self.read_lpns.clear();
+    }
+}
+
+impl PreparedInput {
+    /// Opens the input of a plan for a device.
+    ///
+    /// # Errors
+    /// The input cannot be read.
+    pub(super) fn open(plan: &Plan<'_>, device: &Device<SimNand>) -> Result<Self, TraceError> {
+        let ftl = device.ftl();
+        Ok(Self {
+            requests: plan.input.open()?,
+            content: ContentModel::new(&plan.content_spec, plan.config.seed()),
+            footprint: plan.survey.footprint.clone().filter(|_| plan.compacts_addresses()),
+            adds_content: ftl.has_content_stage(),
+            page_bits: plan.resolved_device.geometry.page_bytes.trailing_zeros(),
+            last_lpn: u64::from(ftl.logical_pages()) - 1,
+            lookahead: BatchLookahead::default(),
+        })
+    }
+
+    /// Reads and prepares the requests of a batch, and lists their first pages in the lookahead. Returns the number of
+    /// requests read, and the damage of the input if there is any.
+    pub(super) fn read_batch(&mut self, batch: &mut [Request]) -> (usize, Option<TraceError>) {
+        let (read, damage) = self.read_requests(batch);
+        let batch = &mut batch[..read];
+        if self.adds_content {
+            let writes = batch.iter().filter(|request| request.op == Op::Write && request.content.is_empty());
+            self.content.prefetch(writes.map(|request| request.pages().start));
+        }
+        self.lookahead.clear();
+        for request in batch {
+            self.prepare_request(request);
+            let first = Lpn((request.offset_bytes >> self.page_bits).min(self.last_lpn) as u32);
+            match request.op {
+                Op::Write => self.lookahead.write_lpns.push(first),
+                Op::Read => self.lookahead.read_lpns.push(first),
+                _ => {}
+            }
+        }
+        (read, damage)
+    }
+
+    /// Fills a batch with requests, up to the end of the input or to the place where it is damaged. Returns the number
+    /// of requests read, and the damage.
+    fn read_requests(&mut self, batch: &mut [Request]) -> (usize, Option<TraceError>) {
+        for (k, request) in batch.iter_mut().enumerate() {
+            match self.requests.next_request(request) {
+                Ok(true) => {}
+                Ok(false) => return (k, None),
+                Err(error) => return (k, Some(error)),
+            }
+        }
+        (batch.len(), None)
+    }
+
+    /// Prepares a request for the device: adds content from the model if it has none, and converts its addresses to
+    /// dense ones.
+    #[inline]
+    fn prepare_request(&mut self, request: &mut Request) {
+        if self.adds_content {
+            self.add_model_content(request);
+        }
+        if let Some(footprint) = &self.footprint {
+            footprint.compact_request(request);
+        }
+    }
+
+    /// Adds content from the content model to a write that has none, and adds the content of a write to the lookahead.
+    fn add_model_content(&mut self, request: &mut Request) {
+        self.content.fill_request_content(request);
+        if request.op == Op::Write {
+            let contents = request.content.first().map(|content| content.fingerprint);
+            self.lookahead.write_fingerprints.extend(contents);
+        }
+    }
+}

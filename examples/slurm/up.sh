@@ -60,7 +60,8 @@ pgrep -x slurmctld >/dev/null || slurmctld
 pgrep -x slurmd >/dev/null || slurmd
 
 for _ in $(seq 60); do
-    if [[ $(sinfo --noheader --format=%T 2>/dev/null) == @(idle|mixed|allocated) ]]; then
+    # A node is `completing` for a minute if a job ended while the controller was away; it is up.
+    if [[ $(sinfo --noheader --format=%T 2>/dev/null) == @(idle|mixed|allocated|completing) ]]; then
         sinfo
         exit 0
     fi

@@ -1,7 +1,7 @@
 //! Division by a divisor that is known only at run time, computed without a division instruction.
 
-/// Divides any `u32` by a fixed `u32` with one multiplication, two for the remainder (Lemire, Kaser, Kurz, "Faster remainder by direct
-/// computation", 2019). Exact for all 32-bit operands.
+/// Divides any `u32` by a fixed `u32` with one multiplication, two for the remainder (Lemire, Kaser, Kurz, "Faster
+/// remainder by direct computation", 2019). Exact for all 32-bit operands.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Divider {
     magic_multiplier: u64,

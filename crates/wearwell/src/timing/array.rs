@@ -85,9 +85,16 @@ pub(super) struct FlashArray {
     may_delay_reads: bool,
     /// Whether the operation that the array last started or resumed was a host read with priority.
     last_op_was_read: bool,
-    /// Number of background operations that were served while the next host write was waiting, so that erases keep pace
-    /// with writes ([`FreeBlocksPerArray`]).
-    background_ops_before_write: u32,
+    /// Number of background operations that the array has started so far, those of steps ahead included.
+    started_background_ops: u64,
+    /// Value that `started_background_ops` had when the array could have served the next host write for the first time.
+    background_ops_at_next_write: u64,
+    /// Value of `started_background_ops` from which the array serves the next host write, so that erases keep pace with
+    /// writes ([`FreeBlocksPerArray`]). 0 if the array could not have served the write yet.
+    background_ops_due_before_write: u64,
+    /// Whether the array has started an erase since it determined `background_ops_due_before_write`. The value is
+    /// determined again then, because an erase gains the pages of a whole block.
+    has_erased_since_due: bool,
     pub(super) channel_index: u32,
     /// Number of times that the running or suspended program or erase has been suspended so far.
     pub(super) suspension_count: u32,
@@ -115,7 +122,10 @@ impl FlashArray {
             erased_page_balance: 0,
             may_delay_reads: options.gc_delays_reads,
             last_op_was_read: false,
-            background_ops_before_write: 0,
+            started_background_ops: 0,
+            background_ops_at_next_write: 0,
+            background_ops_due_before_write: 0,
+            has_erased_since_due: false,
             channel_index,
             suspension_count: 0,
             must_not_suspend: false,
@@ -291,19 +301,33 @@ impl FlashArray {
     /// background work that has to precede the write.
     #[inline(always)]
     fn choose_write_or_background<const PLAIN: bool>(&mut self) -> u8 {
-        let (ops, erases) = self.idle_background_ops_and_erases::<PLAIN>();
-        let due = match self.free_blocks {
-            Some(free) if erases > 0 => {
-                free.background_ops_before_host_write(ops, erases, self.erased_page_balance)
-            }
-            _ => 0,
-        };
-        if self.background_ops_before_write < due {
-            self.background_ops_before_write += 1;
+        if self.background_ops_due_before_write == 0 {
+            self.background_ops_at_next_write = self.started_background_ops;
+            self.has_erased_since_due = true;
+        }
+        if std::mem::take(&mut self.has_erased_since_due) {
+            self.background_ops_due_before_write =
+                self.background_ops_at_next_write + self.background_ops_before_next_write::<PLAIN>();
+        }
+        if self.started_background_ops < self.background_ops_due_before_write {
             return BACKGROUND_QUEUE;
         }
-        self.background_ops_before_write = 0;
+        self.background_ops_due_before_write = 0;
         WRITE_QUEUE
+    }
+
+    /// Returns how many of the queued background operations have to precede the next host write
+    /// ([`FreeBlocksPerArray`]). It needs a division, so it is computed once per write and erase, not for each of the
+    /// copies in between.
+    #[inline(always)]
+    fn background_ops_before_next_write<const PLAIN: bool>(&self) -> u64 {
+        let (ops, erases) = self.idle_background_ops_and_erases::<PLAIN>();
+        match self.free_blocks {
+            Some(free) if erases > 0 => {
+                free.background_ops_before_host_write(ops, erases, self.erased_page_balance).into()
+            }
+            _ => 0,
+        }
     }
 
     fn become_idle(&mut self, now: u64) {
@@ -324,6 +348,7 @@ impl FlashArray {
         let groups = !PLAIN && shared.options.multi_plane;
         let count = if groups { multi_plane_group_size(&self.queues[queue as usize]) } else { 1 };
         self.set_running_group(queue, count);
+        self.started_background_ops += if queue == BACKGROUND_QUEUE { count.into() } else { 0 };
         let kind = self.running_group.kind;
         shared.observer.ops_started((index, queue), count, shared.current_position.time_ns());
         self.busy_since_ns = self.busy_since_ns.min(shared.now_ns());
@@ -342,6 +367,7 @@ impl FlashArray {
             self.request_channel::<PLAIN>(index, shared);
         } else {
             let (now, erase_ns) = (shared.now_ns(), shared.flash_timing.erase_ns);
+            self.has_erased_since_due = true;
             self.start_array_phase::<PLAIN>(index, EventClass::Erased, now, erase_ns, &mut shared.events);
         }
     }
@@ -453,6 +479,7 @@ impl FlashArray {
         self.steps_ahead =
             StepsAhead { has_stepped_to_program: may_give_way(1), has_stepped_to_read: may_give_way(2) };
         self.queues[BACKGROUND_QUEUE as usize].pop_page_copy();
+        self.started_background_ops += 2;
         shared.completed_ops += 2;
         shared.events.set_array_event(index, EventClass::ReadSensed, begins_at + ns + program_ns + read_ns);
     }
@@ -505,7 +532,9 @@ impl FlashArray {
         self.running_group.queue_index == BACKGROUND_QUEUE
             && background.front().further_ops_of_series() >= steps
             && if reads.is_empty() {
-                writes.is_empty() || self.exceeds_bound_after_steps(steps)
+                writes.is_empty()
+                    || self.started_background_ops + u64::from(steps) <= self.background_ops_due_before_write
+                    || self.exceeds_bound_after_steps(steps)
             } else {
                 self.may_delay_reads && self.exceeds_bound_after_steps(steps)
             }
@@ -524,6 +553,7 @@ impl FlashArray {
     #[inline(always)]
     fn step_ahead(&mut self, shared: &mut EngineState<impl TimingObserver>) {
         self.queues[BACKGROUND_QUEUE as usize].pop();
+        self.started_background_ops += 1;
         shared.completed_ops += 1;
         self.running_group.kind = self.queues[BACKGROUND_QUEUE as usize].front().kind;
     }
@@ -531,6 +561,7 @@ impl FlashArray {
     /// Undoes the last [`Self::step_ahead`]: returns the array to the previous operation of a series of copies.
     fn undo_step_ahead(&mut self, shared: &mut EngineState<impl TimingObserver>) {
         self.queues[BACKGROUND_QUEUE as usize].undo_pop();
+        self.started_background_ops -= 1;
         shared.completed_ops -= 1;
         self.running_group.kind = self.queues[BACKGROUND_QUEUE as usize].front().kind;
     }

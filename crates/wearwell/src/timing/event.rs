@@ -598,7 +598,8 @@ impl<T: TimingObserver> EventEngine<T> {
         let array = &mut self.arrays[array_index as usize];
         self.engine_state.observer.op_queued((array_index, queue), 1 + op.further_ops_of_series());
         let index = array.push_op(op, queue);
-        if is_plain && queue != BACKGROUND_QUEUE {
+        // While a host write waits, an array steps ahead only if another write would not change what it does.
+        if is_plain && queue != BACKGROUND_QUEUE && (index == 0 || queue == READ_QUEUE) {
             array.undo_steps_after_arrival(array_index, &mut self.engine_state);
         }
         if index == 0

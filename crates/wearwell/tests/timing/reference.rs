@@ -44,7 +44,10 @@ struct Array {
     suspensions: u32,
     must_finish: bool,
     read_was_last: bool,
-    before_write: usize,
+    /// Number of background operations that have started since the next host write could have started, and that have to
+    /// start before it; the second is computed again after an erase. `None` until the write could start.
+    before_write: Option<(usize, usize)>,
+    erased: bool,
     /// Number of pages that victims have freed or will free, minus the pages that copies and host writes use.
     gained: f64,
     phase: Option<u64>,
@@ -372,11 +375,13 @@ impl Reference {
         if chosen == Some(1) {
             let due = self.ops_before_a_write(&self.arrays[index]);
             let array = &mut self.arrays[index];
-            if array.before_write < due {
-                array.before_write += 1;
+            let (started, all) = array.before_write.unwrap_or((0, due));
+            let all = if std::mem::take(&mut array.erased) { due } else { all };
+            array.before_write = Some((started, all));
+            if started < all {
                 chosen = Some(2);
             } else {
-                array.before_write = 0;
+                array.before_write = None;
             }
         }
         if let Some(queue) = chosen {
@@ -420,6 +425,10 @@ impl Reference {
         if (queue, kind) == (1, OpKind::Program) {
             array.gained = (array.gained - group.len() as f64).max(0.0);
         }
+        if let (2, Some((started, _))) = (queue, &mut array.before_write) {
+            *started += group.len();
+        }
+        array.erased |= kind == OpKind::Erase;
         array.running = group;
         array.moved = 0;
         if kind != OpKind::Read {

@@ -15,8 +15,9 @@
 use super::channel::{Channel, EventPosition};
 use super::event_queue::{EventClass, EventQueue};
 use super::op_queue::{OpQueue, QueuedOp};
+use super::pace::WritePace;
 use super::trace::TimingObserver;
-use super::{FlashTiming, FreeBlocksPerArray, TimingOptions};
+use super::{FlashTiming, TimingOptions};
 use crate::operation::OpKind;
 
 /// Index, among the queues of an array (die or plane), of the queue of host reads with priority.
@@ -76,25 +77,12 @@ pub(super) struct FlashArray {
     /// Number of queued background operations beyond which the array (die or plane) serves them before host writes. 0
     /// while a scan of NVRAM waits for this array.
     backlog_bound_ops: u32,
-    free_blocks: Option<FreeBlocksPerArray>,
-    /// Number of erased pages that the background work on the array gains (pages of erased blocks, minus pages that GC
-    /// copies program), queued work included, minus those that host writes have programmed since.
-    erased_page_balance: i64,
+    write_pace: WritePace,
     /// Whether background operations beyond the backlog bound are served before all host reads instead of alternating
     /// with them ([`TimingOptions::gc_delays_reads`]).
     may_delay_reads: bool,
     /// Whether the operation that the array last started or resumed was a host read with priority.
     last_op_was_read: bool,
-    /// Number of background operations that the array has started so far, those of steps ahead included.
-    started_background_ops: u64,
-    /// Value that `started_background_ops` had when the array could have served the next host write for the first time.
-    background_ops_at_next_write: u64,
-    /// Value of `started_background_ops` from which the array serves the next host write, so that erases keep pace with
-    /// writes ([`FreeBlocksPerArray`]). 0 if the array could not have served the write yet.
-    background_ops_due_before_write: u64,
-    /// Whether the array has started an erase since it determined `background_ops_due_before_write`. The value is
-    /// determined again then, because an erase gains the pages of a whole block.
-    has_erased_since_due: bool,
     pub(super) channel_index: u32,
     /// Number of times that the running or suspended program or erase has been suspended so far.
     pub(super) suspension_count: u32,
@@ -118,14 +106,9 @@ impl FlashArray {
             queues: std::array::from_fn(|_| OpQueue::new()),
             steps_ahead: StepsAhead::default(),
             backlog_bound_ops: options.max_gc_backlog_ops,
-            free_blocks: options.free_blocks,
-            erased_page_balance: 0,
+            write_pace: WritePace::new(options.free_blocks),
             may_delay_reads: options.gc_delays_reads,
             last_op_was_read: false,
-            started_background_ops: 0,
-            background_ops_at_next_write: 0,
-            background_ops_due_before_write: 0,
-            has_erased_since_due: false,
             channel_index,
             suspension_count: 0,
             must_not_suspend: false,
@@ -153,12 +136,8 @@ impl FlashArray {
     /// Appends an operation to a queue of the array (die or plane); returns its position in the queue.
     #[inline(always)]
     pub(super) fn push_op(&mut self, op: QueuedOp, queue: u8) -> u32 {
-        if let (BACKGROUND_QUEUE, Some(free)) = (queue, self.free_blocks) {
-            self.erased_page_balance += match op.kind {
-                OpKind::Erase => i64::from(free.pages_per_block),
-                OpKind::Program => -1,
-                _ => -i64::from(op.further_ops_of_series().div_ceil(2)),
-            };
+        if queue == BACKGROUND_QUEUE {
+            self.write_pace.count_queued_background(&op);
         }
         let fifo = &mut self.queues[queue as usize];
         let index = fifo.len();
@@ -261,11 +240,7 @@ impl FlashArray {
     #[inline(always)]
     fn serves_background_first<const PLAIN: bool>(&self) -> bool {
         let (ops, erases) = self.idle_background_ops_and_erases::<PLAIN>();
-        ops > self.backlog_bound_ops
-            || erases > 0
-                && self
-                    .free_blocks
-                    .is_some_and(|free| free.are_free_pages_used_up(ops, erases, self.erased_page_balance))
+        ops > self.backlog_bound_ops || self.write_pace.are_free_pages_used_up(ops, erases)
     }
 
     /// Returns [`FlashArray::queued_background_ops_and_erases`] (queued background operations, and erases among them)
@@ -301,33 +276,8 @@ impl FlashArray {
     /// background work that has to precede the write.
     #[inline(always)]
     fn choose_write_or_background<const PLAIN: bool>(&mut self) -> u8 {
-        if self.background_ops_due_before_write == 0 {
-            self.background_ops_at_next_write = self.started_background_ops;
-            self.has_erased_since_due = true;
-        }
-        if std::mem::take(&mut self.has_erased_since_due) {
-            self.background_ops_due_before_write =
-                self.background_ops_at_next_write + self.background_ops_before_next_write::<PLAIN>();
-        }
-        if self.started_background_ops < self.background_ops_due_before_write {
-            return BACKGROUND_QUEUE;
-        }
-        self.background_ops_due_before_write = 0;
-        WRITE_QUEUE
-    }
-
-    /// Returns how many of the queued background operations have to precede the next host write
-    /// ([`FreeBlocksPerArray`]). It needs a division, so it is computed once per write and erase, not for each of the
-    /// copies in between.
-    #[inline(always)]
-    fn background_ops_before_next_write<const PLAIN: bool>(&self) -> u64 {
         let (ops, erases) = self.idle_background_ops_and_erases::<PLAIN>();
-        match self.free_blocks {
-            Some(free) if erases > 0 => {
-                free.background_ops_before_host_write(ops, erases, self.erased_page_balance).into()
-            }
-            _ => 0,
-        }
+        if self.write_pace.is_background_due(ops, erases) { BACKGROUND_QUEUE } else { WRITE_QUEUE }
     }
 
     fn become_idle(&mut self, now: u64) {
@@ -348,7 +298,9 @@ impl FlashArray {
         let groups = !PLAIN && shared.options.multi_plane;
         let count = if groups { multi_plane_group_size(&self.queues[queue as usize]) } else { 1 };
         self.set_running_group(queue, count);
-        self.started_background_ops += if queue == BACKGROUND_QUEUE { count.into() } else { 0 };
+        if queue == BACKGROUND_QUEUE {
+            self.write_pace.count_started_background(count.into());
+        }
         let kind = self.running_group.kind;
         shared.observer.ops_started((index, queue), count, shared.current_position.time_ns());
         self.busy_since_ns = self.busy_since_ns.min(shared.now_ns());
@@ -362,12 +314,12 @@ impl FlashArray {
         }
         if kind == OpKind::Program {
             if queue == WRITE_QUEUE {
-                self.erased_page_balance = (self.erased_page_balance - i64::from(count)).max(0);
+                self.write_pace.count_host_programs(count.into());
             }
             self.request_channel::<PLAIN>(index, shared);
         } else {
             let (now, erase_ns) = (shared.now_ns(), shared.flash_timing.erase_ns);
-            self.has_erased_since_due = true;
+            self.write_pace.count_erase();
             self.start_array_phase::<PLAIN>(index, EventClass::Erased, now, erase_ns, &mut shared.events);
         }
     }
@@ -479,7 +431,7 @@ impl FlashArray {
         self.steps_ahead =
             StepsAhead { has_stepped_to_program: may_give_way(1), has_stepped_to_read: may_give_way(2) };
         self.queues[BACKGROUND_QUEUE as usize].pop_page_copy();
-        self.started_background_ops += 2;
+        self.write_pace.count_started_background(2);
         shared.completed_ops += 2;
         shared.events.set_array_event(index, EventClass::ReadSensed, begins_at + ns + program_ns + read_ns);
     }
@@ -533,7 +485,7 @@ impl FlashArray {
             && background.front().further_ops_of_series() >= steps
             && if reads.is_empty() {
                 writes.is_empty()
-                    || self.started_background_ops + u64::from(steps) <= self.background_ops_due_before_write
+                    || self.write_pace.are_further_steps_due(steps)
                     || self.exceeds_bound_after_steps(steps)
             } else {
                 self.may_delay_reads && self.exceeds_bound_after_steps(steps)
@@ -553,7 +505,7 @@ impl FlashArray {
     #[inline(always)]
     fn step_ahead(&mut self, shared: &mut EngineState<impl TimingObserver>) {
         self.queues[BACKGROUND_QUEUE as usize].pop();
-        self.started_background_ops += 1;
+        self.write_pace.count_started_background(1);
         shared.completed_ops += 1;
         self.running_group.kind = self.queues[BACKGROUND_QUEUE as usize].front().kind;
     }
@@ -561,7 +513,7 @@ impl FlashArray {
     /// Undoes the last [`Self::step_ahead`]: returns the array to the previous operation of a series of copies.
     fn undo_step_ahead(&mut self, shared: &mut EngineState<impl TimingObserver>) {
         self.queues[BACKGROUND_QUEUE as usize].undo_pop();
-        self.started_background_ops -= 1;
+        self.write_pace.undo_started_background();
         shared.completed_ops -= 1;
         self.running_group.kind = self.queues[BACKGROUND_QUEUE as usize].front().kind;
     }

@@ -49,6 +49,7 @@ mod event_queue;
 mod latency;
 mod nvram;
 mod op_queue;
+mod pace;
 mod scans;
 mod timeline;
 mod trace;
@@ -57,6 +58,7 @@ mod unfinished;
 use event::EventEngine;
 use hdrhistogram::Histogram;
 pub use latency::{Completion, LatencySummary};
+pub use pace::FreeBlocksPerArray;
 use timeline::TimelineEngine;
 use trace::{NoObserver, OpTracer};
 pub use trace::{TimingTrace, TracedOp, TracedRequest};
@@ -164,51 +166,6 @@ pub struct TimingOptions {
     /// Whether the event engine records when each flash operation ran, for [`Timing::take_trace`]. It computes the same
     /// times, more slowly. The other engines ignore it.
     pub records_trace: bool,
-}
-
-/// Number and size of the free blocks that the FTL keeps on each array (die or plane).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FreeBlocksPerArray {
-    /// Number of free blocks on each array (die or plane) while no GC runs.
-    pub free_blocks: u32,
-    /// Number of pages per free block.
-    pub pages_per_block: u32,
-}
-
-impl FreeBlocksPerArray {
-    fn free_pages(self) -> i64 {
-        i64::from(self.pages_per_block) * i64::from(self.free_blocks)
-    }
-
-    /// Returns the number of pages of one array (die or plane) that will be free only after queued erases: the pages of
-    /// all blocks whose erase is queued, minus the pages that the queued GC copies will program. A copy is a read and a
-    /// program, so half of the queued operations other than erases are programs.
-    #[inline]
-    fn pages_awaiting_erase(self, queued_ops: u32, queued_erases: u32) -> i64 {
-        let to_program = i64::from((queued_ops - queued_erases).div_ceil(2));
-        i64::from(self.pages_per_block) * i64::from(queued_erases) - to_program
-    }
-
-    /// Whether an array (die or plane) has no erased page for host writes, because all free blocks of the FTL, and all
-    /// pages that GC gained, still wait for their erase.
-    #[inline]
-    fn are_free_pages_used_up(self, queued_ops: u32, queued_erases: u32, gained_pages: i64) -> bool {
-        self.pages_awaiting_erase(queued_ops, queued_erases) >= self.free_pages() + gained_pages
-    }
-
-    /// Returns the number of background operations that an array (die or plane) serves before each host write. It is 0
-    /// while at most half of the free blocks wait for their erase. Otherwise it is chosen so that half of the blocks
-    /// are erased again when host writes have used the pages that GC gained, and the next GC begins.
-    #[inline]
-    fn background_ops_before_host_write(self, queued_ops: u32, queued_erases: u32, gained_pages: i64) -> u32 {
-        let awaited = self.pages_awaiting_erase(queued_ops, queued_erases);
-        let excess = awaited - self.free_pages() / 2;
-        if excess <= 0 {
-            return 0;
-        }
-        let per_write = i64::from(queued_ops) * excess / (awaited * gained_pages.max(1));
-        per_write.try_into().unwrap_or(u32::MAX)
-    }
 }
 
 impl Default for TimingOptions {

@@ -31,6 +31,10 @@ bench:
     cargo run --release -p wearwell --example timing_rate
     cargo run --release -p wearwell-replay --example generator_rate
 
+# Instructions per host write, counted by valgrind and compared with the kept figures; `--keep` keeps the new ones
+instructions *arguments:
+    tools/instructions {{arguments}}
+
 # Clients of others against the live device; installs their Debian packages (root, /dev/fuse, loop devices)
 live:
     examples/live/install.sh

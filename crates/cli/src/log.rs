@@ -111,9 +111,11 @@ fn journal_prefix(level: Level) -> &'static str {
 }
 
 /// Writer that receives one whole event, which ends with a line break, and writes it as one line with a prefix.
-struct PrefixedLine<W> {
-    prefix: &'static str,
-    destination: W,
+pub struct PrefixedLine<W> {
+    /// What the line begins with.
+    pub prefix: &'static str,
+    /// What the line is written to.
+    pub destination: W,
 }
 
 impl<W: Write> Write for PrefixedLine<W> {
@@ -134,18 +136,5 @@ impl<W: Write> Write for PrefixedLine<W> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.destination.flush()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_logged_event_is_one_line_with_its_level_prefix() {
-        let mut written = Vec::new();
-        let mut line = PrefixedLine { prefix: "<4>", destination: &mut written };
-        line.write_all(b"first\n<0>second\n").unwrap();
-        assert_eq!(written, b"<4>first\\n<0>second\n");
     }
 }

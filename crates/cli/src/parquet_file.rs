@@ -23,7 +23,7 @@ const VERSION_KEY: &str = "wearwell.version";
 ///
 /// # Errors
 /// A whole number of the table is greater than INT64 can hold.
-pub(crate) fn parquet_bytes(table: &DataTable) -> Result<Vec<u8>> {
+pub fn parquet_bytes(table: &DataTable) -> Result<Vec<u8>> {
     let version = KeyValue::new(VERSION_KEY.to_owned(), env!("CARGO_PKG_VERSION").to_owned());
     let properties = WriterProperties::builder().set_key_value_metadata(Some(vec![version])).build();
     let mut bytes = Vec::new();
@@ -104,19 +104,4 @@ fn to_int64(title: &str, value: u64) -> Result<i64> {
     value.try_into().map_err(|_| {
         ParquetError::General(format!("{title} is {value}, which INT64 of Parquet cannot hold: use --csv"))
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_number_beyond_int64_is_refused_with_its_column() {
-        let mut table = DataTable::new(vec![DataColumn::new("seed", CellKind::Whole)]);
-        table.push(vec![(i64::MAX as u64).into()]);
-        assert!(parquet_bytes(&table).is_ok());
-        table.push(vec![u64::MAX.into()]);
-        let sentence = parquet_bytes(&table).unwrap_err().to_string();
-        assert!(sentence.contains("seed is 18446744073709551615"), "{sentence}");
-    }
 }

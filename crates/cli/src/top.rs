@@ -61,7 +61,7 @@ fn terminal_size() -> (usize, usize) {
 
 /// Returns the part of a text that a terminal window of this size can show without wrapping or scrolling, beginning at
 /// the upper left corner.
-fn visible_part(text: &str, (columns, rows): (usize, usize)) -> String {
+pub fn visible_part(text: &str, (columns, rows): (usize, usize)) -> String {
     let lines = text.lines().take(rows).map(|line| line.chars().take(columns).collect::<String>());
     format!("\x1b[H\x1b[2J{}", lines.collect::<Vec<_>>().join("\r\n"))
 }
@@ -210,16 +210,4 @@ fn counts_by_cause_text(counts: &Value) -> String {
     let counts = counts.as_object().into_iter().flatten();
     let parts: Vec<String> = counts.map(|(cause, count)| format!("{cause} {count}")).collect();
     if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn top_on_a_small_terminal_prints_only_the_lines_that_fit() {
-        let text = "design                 remap, 64 MiB\nhost reads             none\nhost writes            none\n";
-        assert_eq!(visible_part(text, (12, 2)), "\x1b[H\x1b[2Jdesign      \r\nhost reads  ");
-        assert!(visible_part(text, (200, 50)).ends_with("host writes            none"));
-    }
 }

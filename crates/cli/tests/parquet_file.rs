@@ -9,6 +9,7 @@ use std::process::{Command, Output};
 use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
+use wearwell_replay::data_table::{CellKind, DataColumn, DataTable};
 
 fn wearwell(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_wearwell")).args(arguments).output().unwrap()
@@ -258,4 +259,14 @@ fn the_parquet_path_is_checked_before_the_run_and_overwritten_only_with_force() 
     let replayed = ["replay", "--workload", LOAD, "-q", "--force", "--parquet", old.to_str().unwrap()];
     assert!(wearwell(&replayed).status.success());
     assert_eq!(ParquetContents::parse(&fs::read(old).unwrap()).rows.len(), 1);
+}
+
+#[test]
+fn a_number_beyond_int64_is_refused_with_its_column() {
+    let mut table = DataTable::new(vec![DataColumn::new("seed", CellKind::Whole)]);
+    table.push(vec![(i64::MAX as u64).into()]);
+    assert!(wearwell_cli::parquet_bytes(&table).is_ok());
+    table.push(vec![u64::MAX.into()]);
+    let sentence = wearwell_cli::parquet_bytes(&table).unwrap_err().to_string();
+    assert!(sentence.contains("seed is 18446744073709551615"), "{sentence}");
 }

@@ -186,6 +186,14 @@ fn a_recording_replays_to_the_same_counts_on_the_command_line() {
 }
 
 #[test]
+fn top_on_a_small_terminal_prints_only_the_lines_that_fit() {
+    let text =
+        "design                 remap, 64 MiB\nhost reads             none\nhost writes            none\n";
+    assert_eq!(wearwell_cli::visible_part(text, (12, 2)), "\x1b[H\x1b[2Jdesign      \r\nhost reads  ");
+    assert!(wearwell_cli::visible_part(text, (200, 50)).ends_with("host writes            none"));
+}
+
+#[test]
 fn top_prints_text_without_escape_codes_into_a_pipe() {
     let server = Server::start(&["--quiet"]);
     let mut client = server.client();

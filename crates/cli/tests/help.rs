@@ -1,0 +1,54 @@
+//! The help of all commands: its examples are commands, and its words have one meaning.
+
+use wearwell_config::Config;
+use wearwell_replay::content_model::ContentModelSpec;
+use wearwell_replay::input::Input;
+
+/// Returns the command lines of the examples in `--help`, each split into words and cut where a shell redirects the
+/// output to a file.
+fn example_command_lines(command: &clap::Command) -> Vec<Vec<String>> {
+    let own = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let lines = own.lines().filter(|line| line.starts_with("  wearwell "));
+    let words =
+        |line: &str| line.split_whitespace().take_while(|word| *word != ">").map(str::to_owned).collect();
+    lines.map(words).chain(command.get_subcommands().flat_map(example_command_lines)).collect()
+}
+
+#[test]
+fn examples_in_help_are_commands() {
+    let examples = example_command_lines(&wearwell_cli::command_line());
+    assert!(examples.len() > 10, "{examples:?}");
+    for words in examples {
+        assert!(wearwell_cli::command_line().try_get_matches_from(&words).is_ok(), "{}", words.join(" "));
+    }
+}
+
+/// Returns the values of an option in the examples of `--help`: the word after each `flag`.
+fn example_values_of(flag: &str) -> Vec<String> {
+    let examples = example_command_lines(&wearwell_cli::command_line());
+    let pairs = examples.iter().flat_map(|words| words.windows(2));
+    pairs.filter(|pair| pair[0] == flag).map(|pair| pair[1].clone()).collect()
+}
+
+/// Regression: examples used `zipf:a=0.9`, a key that no generator has.
+#[test]
+fn every_workload_and_setting_in_help_examples_parses() {
+    let (workloads, contents, settings) =
+        (example_values_of("--workload"), example_values_of("--content"), example_values_of("--set"));
+    assert!(workloads.len() > 2 && !contents.is_empty() && !settings.is_empty());
+    for spec in workloads {
+        Input::of_generator_spec(&spec).unwrap_or_else(|error| panic!("{spec}: {error}"));
+    }
+    for spec in contents {
+        spec.parse::<ContentModelSpec>().unwrap_or_else(|error| panic!("{spec}: {error}"));
+    }
+    Config::from_text_and_settings(None, &settings).unwrap_or_else(|error| panic!("{settings:?}: {error}"));
+}
+
+/// The word "closed" means a loop with requests in flight (`replay.arrival`), so no help of a generator uses it.
+#[test]
+fn workload_help_does_not_use_the_word_closed() {
+    let help = wearwell_replay::workload::WORKLOAD_GRAMMAR.help_text()
+        + &wearwell_replay::hosts::HOST_GRAMMAR.help_text();
+    assert!(!help.contains("closed"), "{help}");
+}

@@ -99,7 +99,7 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
     rule_for_key(
         "device.blocks_per_plane",
         has_fixed_device_size,
-        "the device is not sized to the input: a preset without device.fit, or device.logical_pages",
+        "the device has a fixed size: its preset is not sized to the input (device.fit), or device.logical_pages is given",
     ),
     rule_for_key(
         "recycle.",

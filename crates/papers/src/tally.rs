@@ -68,7 +68,8 @@ pub struct ResultCounts {
     pub rows_without_evidence: usize,
     /// Number of rows (reported results) that were measured by older code.
     pub older_code_rows: usize,
-    /// Number of rows (reported results) that judge the values of other rows again.
+    /// Number of rows (reported results) whose verdict uses the measured values of other rows, so that they are no
+    /// evidence of their own.
     pub repeated_rows: usize,
     /// Number of rows (reported results) that are not compared because the generated load was made from their figures.
     pub generator_input_rows: usize,

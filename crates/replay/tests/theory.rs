@@ -281,7 +281,7 @@ fn dedup_write_amplification_counts_misses_at_the_lowered_utilisation() {
 }
 
 #[test]
-fn delta_foreground_writes_have_their_closed_form() {
+fn delta_programs_per_host_write_have_their_closed_form() {
     assert_prints(delta_programs_per_host_write(0.4, 0.35), "0.74");
     assert_prints(delta_programs_per_host_write(0.4, 0.44), "0.776");
 }

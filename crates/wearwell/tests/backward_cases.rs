@@ -288,7 +288,7 @@ fn an_invalid_page_that_gc_identified_is_not_reported_invalid_again() {
 /// versions of the translation page (appendix C.2.2) cannot find this version. The backward scan through the newest
 /// pages finds it.
 #[test]
-fn a_backward_scan_does_not_restore_a_version_that_no_translation_page_ever_named() {
+fn a_backward_scan_finds_an_overwritten_version_that_no_translation_page_ever_named() {
     let mut rig = Rig::recovering();
     rig.push_out_entries();
     rig.write(A);

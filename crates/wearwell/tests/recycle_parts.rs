@@ -885,7 +885,7 @@ fn r18_a_gc_copy_keeps_the_access_count_of_its_page() {
 /// Requirement R17: after a hit on a page of logical page 2, the newest dead pages of 1 and 3 are at the head of the
 /// store, although never read.
 #[test]
-fn r17_fast_loading_puts_dead_pages_of_neighbours_first() {
+fn r17_fast_loading_puts_dead_pages_of_neighbouring_lpns_at_the_head_of_the_store() {
     let mut pair = Pair::new(24, 6, FAST, Some(3));
     let dying: Vec<u32> = (0..5).map(|lpn| pair.write(lpn, 100 + lpn as u64).unwrap()).collect();
     (0..5).for_each(|lpn| _ = pair.write(lpn, 200 + lpn as u64));

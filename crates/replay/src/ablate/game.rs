@@ -34,12 +34,13 @@ impl CooperativeGame {
         self.values[subset]
     }
 
-    /// Returns the game's value for the empty subset of players.
+    /// Returns the figure of the run without any of the mechanisms (in the game of Shapley values: without players);
+    /// `None` if that run has no result.
     pub fn empty_subset_value(&self) -> Option<f64> {
         self.subset_value(0)
     }
 
-    /// Returns the game's value for all players together.
+    /// Returns the figure of the run with all mechanisms (players) together; `None` if that run has no result.
     pub fn full_subset_value(&self) -> Option<f64> {
         self.subset_value(self.values.len() - 1)
     }

@@ -85,7 +85,7 @@ struct ContentEntry {
     compressed_bytes: u16,
     /// Number of distinct contents that occurred in the input before this content first did, estimated from the sample
     /// size at that time.
-    distinct_contents_before: u32,
+    earlier_distinct_contents: u32,
 }
 
 /// Counts of the page contents in a sample.
@@ -153,7 +153,7 @@ impl ContentCounts {
                 copies,
                 occurrences: 1,
                 compressed_bytes: compressed_bytes(),
-                distinct_contents_before: ordinal,
+                earlier_distinct_contents: ordinal,
             },
         );
     }
@@ -246,7 +246,7 @@ impl ContentCounts {
             .entry_by_content
             .values()
             .filter(|entry| entry.occurrences > 1)
-            .map(|entry| (entry.distinct_contents_before, entry.occurrences - 1))
+            .map(|entry| (entry.earlier_distinct_contents, entry.occurrences - 1))
             .collect();
         repeated.sort_unstable();
         let total: u64 = repeated.iter().map(|&(_, times)| u64::from(times)).sum();
@@ -259,7 +259,7 @@ impl ContentCounts {
         let inside = self
             .entry_by_content
             .values()
-            .filter(|entry| u64::from(entry.distinct_contents_before) < pool)
+            .filter(|entry| u64::from(entry.earlier_distinct_contents) < pool)
             .count();
         let counts: Vec<u32> = repeated.iter().map(|&(_, times)| times).collect();
         (zipf_theta_of_growing_items(&counts, &self.content_growth_stages(pool, inside as u64)), pool)

@@ -152,8 +152,9 @@ pub(super) struct EventEngine<T> {
     waiting_flushes: Vec<WaitingFlush>,
     /// For each operation of the list being admitted so far, where the engine has stored it.
     admitted_op_destinations: Vec<OpDestination>,
-    /// For each operation of the list being admitted, whether it must not block host operations as foreground GC does,
-    /// because it is an operation of the host, or waits, directly or indirectly, for one.
+    /// For each operation of the list being admitted, whether it is an operation of the host or waits, directly or
+    /// indirectly, for one. Foreground GC blocks host operations, but such an operation must not: the two would wait for
+    /// each other.
     op_must_not_block_host: Vec<bool>,
     /// Arrays (dies or planes) that received work during the event being handled, and may start it.
     arrays_to_wake: Vec<u32>,

@@ -58,8 +58,9 @@ impl FreeBlocksPerArray {
 #[derive(Clone, Debug)]
 pub(super) struct WritePace {
     kept_blocks: Option<FreeBlocksPerArray>,
-    /// Number of erased pages that the background work on the array gains (pages of erased blocks, minus pages that GC
-    /// copies program), queued work included, minus those that host writes have programmed since.
+    /// Number of erased pages that collection has gained on the array and host writes have not used yet, queued
+    /// operations included. A queued erase adds the pages of a block, a queued program of a GC copy takes one page, and
+    /// a started program of the host takes one, but never below 0.
     erased_page_balance: i64,
     /// Number of background operations that the array has started so far, those of steps ahead included.
     started_background_ops: u64,

@@ -41,9 +41,11 @@ pub(super) trait TimingObserver: Clone + Debug {
     fn op_admitted(&mut self, _op: &FlashOp) {}
     /// Called when the flash operation that was admitted or released joins a queue, as an entry of `count` operations.
     fn op_queued(&mut self, _queue: ArrayAndQueueIndex, _count: u32) {}
-    /// Called when the flash operation just admitted is held back, and waits under number `waiter`.
+    /// Called when the flash operation just admitted is held back because it waits for another. `waiter` is its place in
+    /// the slab of waiting operations.
     fn op_held(&mut self, _waiter: u32) {}
-    /// Called before the flash operation that waits under number `waiter` joins its queue.
+    /// Called when what a held flash operation waited for has ended, before the operation joins the queue of its array.
+    /// `waiter` is its place in the slab of waiting operations.
     fn op_released(&mut self, _waiter: u32) {}
     /// Called when the first `count` flash operations of an array's queue start (an array is a die, or a plane that
     /// works independently).

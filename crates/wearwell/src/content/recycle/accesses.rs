@@ -153,9 +153,7 @@ impl RecentReadCounters {
 
     fn reset_range(&mut self, first: Ppn, count: u32) {
         for (place, ppn) in self.indices_of_range(first, count) {
-            if self.counted_pages[place].0 == ppn {
-                self.counted_pages[place] = Self::NO_PAGE;
-            }
+            self.vacate_counter_of(place, ppn);
         }
     }
 
@@ -178,7 +176,12 @@ impl RecentReadCounters {
 
     #[inline]
     fn reset(&mut self, ppn: Ppn) {
-        let place = self.counter_index_of(ppn);
+        self.vacate_counter_of(self.counter_index_of(ppn), ppn);
+    }
+
+    /// Makes the counter with index `place` free, if it counts reads of `ppn` and not of another page.
+    #[inline]
+    fn vacate_counter_of(&mut self, place: usize, ppn: Ppn) {
         if self.counted_pages[place].0 == ppn {
             self.counted_pages[place] = Self::NO_PAGE;
         }

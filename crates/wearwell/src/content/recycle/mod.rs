@@ -80,7 +80,7 @@ const STORE_ENTRY_BYTES: u64 = 24;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum StorePolicy {
     /// Evicts the page whose content was invalidated least recently (LRU): the paper's baseline, which ignores
-    /// probability.
+    /// how probable it is that the content is written again.
     Lru,
     /// Evicts the page with the lowest recycle probability. Among pages of equal probability, evicts the older version,
     /// then the least recent entry.

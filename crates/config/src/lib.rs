@@ -26,7 +26,7 @@ mod timing;
 pub use content::{
     ContentConfig, DeltaConfig, HistoryName, RecycleConfig, RecyclePolicy, RemapConfig, ReverseMapName,
 };
-pub use effect::IgnoredSetting;
+pub use effect::{IgnoredSetting, ignorable_setting_keys};
 pub use lifetime::{LifetimeConfig, LifetimeSchemes};
 pub use metadata::{
     DftlConfig, DirectoryName, GeckoConfig, IdentificationName, MappingConfig, MergeName, MetadataName,

@@ -2,6 +2,7 @@
 
 mod config;
 mod docs;
+mod effect;
 
 /// A file that is not named above would not be compiled, and its tests would not run.
 #[test]

@@ -1,0 +1,138 @@
+//! Which settings have no effect: on a design, on a life, on a drive operated step by step.
+
+use wearwell_config::Config;
+
+fn ignored_by_designs(settings: &[&str], designs: &[&str]) -> Vec<(String, bool)> {
+    let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
+    let config = Config::from_text_and_settings(None, &owned(settings)).unwrap();
+    config
+        .ignored_settings(&owned(settings), &owned(designs))
+        .into_iter()
+        .map(|one| (one.setting_key, one.is_ignored_by_all_designs))
+        .collect()
+}
+
+#[test]
+fn settings_without_effect_on_a_life_are_reported() {
+    let of = |file: &str, settings: &[&str]| {
+        let settings: Vec<String> = settings.iter().map(|&text| text.to_owned()).collect();
+        Config::from_text_and_settings(Some(("drive.toml", file)), &settings)
+            .unwrap()
+            .setting_ignored_by_life_run()
+    };
+    assert_eq!(of("", &["wear.dynamic=true", "replay.seed=3", "replay.time_scale=2.0"]), None);
+    assert_eq!(of("[precondition]\nmode = 'steady'", &[]), Some("precondition"));
+    assert_eq!(of("[recovery]\nafter_run = true", &[]), Some("recovery.after_run"));
+    assert_eq!(of("", &["timing.mode=event"]), Some("timing"));
+    assert_eq!(of("", &["replay.requests=5"]), Some("replay.requests"));
+}
+
+#[test]
+fn settings_without_effect_on_a_drive_operated_step_by_step_are_reported() {
+    let of = |setting: &str| {
+        Config::from_text_and_settings(None, &[setting.to_owned()])
+            .unwrap()
+            .setting_ignored_by_stepped_drive()
+    };
+    for used in ["gc.policy=fifo", "replay.seed=3", "device.wear_out=true", "timing.delta_encode_us=5.0"] {
+        assert_eq!(of(used), None, "{used}");
+    }
+    for (left_out, name) in [
+        ("timing.mode=event", "timing.mode"),
+        ("precondition.mode=steady", "precondition"),
+        ("content.model=unique", "content"),
+        ("replay.requests=5", "replay"),
+        ("lifetime.schemes=integrated", "lifetime"),
+        ("gc.background_share=0.1", "gc.background_share"),
+        ("recovery.after_requests=5", "recovery.after_requests"),
+    ] {
+        assert_eq!(of(left_out), Some(name), "{left_out}");
+    }
+}
+
+#[test]
+fn settings_of_another_design_are_reported_as_ignored() {
+    assert_eq!(ignored_by_designs(&["recycle.policy=inf"], &["geckoftl"]), [("recycle.policy".into(), true)]);
+    assert_eq!(
+        ignored_by_designs(&["recycle.policy=inf"], &["page-map", "recyclable"]),
+        [("recycle.policy".into(), false)]
+    );
+    assert_eq!(ignored_by_designs(&["recycle.policy=inf"], &["recyclable"]), []);
+    assert_eq!(ignored_by_designs(&["gecko.parts=4"], &["dftl"]), [("gecko.parts".into(), true)]);
+    assert_eq!(ignored_by_designs(&["gecko.parts=4", "validity.kind=gecko"], &["dftl"]), []);
+}
+
+#[test]
+fn blocks_per_plane_is_ignored_on_a_device_sized_to_the_input() {
+    let blocks = "device.blocks_per_plane=12";
+    let is_ignored = [("device.blocks_per_plane".to_owned(), true)];
+    assert_eq!(ignored_by_designs(&[blocks], &["page-map"]), is_ignored);
+    assert_eq!(ignored_by_designs(&[blocks, "device.preset=auto"], &["page-map"]), is_ignored);
+    assert_eq!(
+        ignored_by_designs(&[blocks, "device.preset=lab-8g", "device.fit=0.5"], &["page-map"]),
+        is_ignored
+    );
+    assert_eq!(ignored_by_designs(&[blocks, "device.preset=lab-8g"], &["page-map"]), []);
+    assert_eq!(ignored_by_designs(&[blocks, "device.logical_pages=100"], &["page-map"]), []);
+}
+
+#[test]
+fn settings_of_replaced_parts_have_an_effect() {
+    assert_eq!(ignored_by_designs(&["parts.content=recycle", "recycle.policy=inf"], &["page-map"]), []);
+    assert_eq!(
+        ignored_by_designs(&["parts.content=dedup", "recycle.policy=inf"], &["recyclable"]),
+        [("recycle.policy".into(), true)]
+    );
+    assert_eq!(ignored_by_designs(&["parts.map=cached", "mapping.cache_entries=9"], &["page-map"]), []);
+    assert_eq!(
+        ignored_by_designs(&["parts.map=flat", "mapping.cache_entries=9"], &["dftl"]),
+        [("mapping.cache_entries".into(), true)]
+    );
+    assert_eq!(
+        ignored_by_designs(&["parts.reverse_map=ideal"], &["page-map"]),
+        [("parts.reverse_map".into(), true)]
+    );
+    let twice = ["parts.content=dedup", "remap.dedup=false"];
+    assert_eq!(ignored_by_designs(&twice, &["remap"]), [("remap.dedup".into(), true)]);
+}
+
+#[test]
+fn settings_of_unused_lifetime_management_are_reported() {
+    let best = ["parts.content=delta", "lifetime.schemes=best", "lifetime.epoch_writes=9"];
+    assert_eq!(ignored_by_designs(&best, &["page-map"]), []);
+    assert_eq!(ignored_by_designs(&best[1..], &["recyclable", "delta", "remap", "integrated"]), []);
+    let nothing_to_switch = [("lifetime.epoch_writes".into(), true), ("lifetime.schemes".into(), true)];
+    assert_eq!(ignored_by_designs(&best[1..], &["dftl"]), nothing_to_switch);
+    let timed = ["lifetime.schemes=best", "lifetime.epoch_s=9"];
+    assert_eq!(ignored_by_designs(&timed, &["integrated"]), [("lifetime.epoch_s".into(), true)]);
+    let counted = ["lifetime.schemes=integrated", "lifetime.epoch_writes=9"];
+    assert_eq!(ignored_by_designs(&counted, &["integrated"]), [("lifetime.epoch_writes".into(), true)]);
+}
+
+#[test]
+fn settings_of_a_mode_that_is_off_are_reported_as_ignored() {
+    for setting in ["gc.d=3", "timing.suspend=true", "replay.queue_depth=4", "precondition.share=0.3"] {
+        let key = setting.split('=').next().unwrap();
+        assert_eq!(ignored_by_designs(&[setting], &["page-map"]), [(key.into(), true)], "{setting}");
+    }
+    assert_eq!(ignored_by_designs(&["timing.mode=event", "timing.suspend=true"], &["page-map"]), []);
+    let closed = ["timing.mode=timeline", "replay.arrival=closed", "replay.queue_depth=4"];
+    assert_eq!(ignored_by_designs(&closed, &["page-map"]), []);
+    assert_eq!(ignored_by_designs(&["buffer.policy=slru"], &["page-map"]), [("buffer.policy".into(), true)]);
+    assert_eq!(ignored_by_designs(&["buffer.policy=slru", "device.preset=tlc-1t"], &["page-map"]), []);
+    let suspended = ["timing.mode=timeline", "timing.suspend=true"];
+    assert_eq!(ignored_by_designs(&suspended, &["page-map"]), [("timing.suspend".into(), true)]);
+}
+
+/// A rule for a key that does not exist would never apply.
+#[test]
+fn every_ignored_setting_rule_names_an_existing_key() {
+    let documents = include_str!("../../../docs/configuration.md");
+    for key in wearwell_config::ignorable_setting_keys() {
+        let known = match key.strip_suffix('.') {
+            Some(section) => documents.contains(&format!("## `[{section}]`")),
+            None => documents.contains(&format!("| `{key}` |")),
+        };
+        assert!(known, "{key}");
+    }
+}

@@ -607,6 +607,23 @@ fn random_scans(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     ops
 }
 
+/// Returns a random list of flash operations: mostly host writes, sometimes a series of copies and the erase of their
+/// block, so that collection has to keep pace with the writes.
+fn random_collections(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
+    let mut ops = Vec::new();
+    while rng.random_bool(0.3) {
+        let victim = rng.random_range(0..planes);
+        let copies = rng.random_range(0..8);
+        if copies > 0 {
+            ops.push(FlashOp { copy_or_nvram_line_count: copies, ..gc(OpKind::Copies, victim) });
+        }
+        ops.push(gc(OpKind::Erase, victim));
+    }
+    let kind = if rng.random_bool(0.1) { OpKind::Read } else { OpKind::Program };
+    ops.extend((0..rng.random_range(1..4)).map(|_| op(kind, Cause::Host, rng.random_range(0..planes))));
+    ops
+}
+
 fn random_options(rng: &mut Xoshiro256PlusPlus) -> TimingOptions {
     let read_priority = rng.random_bool(0.7);
     let suspend = SuspensionOptions {
@@ -709,6 +726,12 @@ fn the_event_engine_agrees_with_a_naive_simulator_on_series_of_copies() {
 #[test]
 fn the_event_engine_agrees_with_a_naive_simulator_under_gc_backlogs() {
     (0..2000 / exploration_interval(4)).for_each(|seed| compare_with_reference(seed, random_backlog));
+}
+
+/// While a share of collection goes before each host write, an array copies ahead of the clock although writes wait.
+#[test]
+fn the_event_engine_agrees_with_a_naive_simulator_if_collection_keeps_pace_with_writes() {
+    (0..4000 / exploration_interval(4)).for_each(|seed| compare_with_reference(seed, random_collections));
 }
 
 /// Copies wait for the scan of their log. Scans wait for each other and for earlier collections.

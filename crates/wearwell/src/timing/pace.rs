@@ -160,10 +160,10 @@ impl WritePace {
         }
     }
 
-    /// Whether the next `steps` background operations precede the host write that waits, whatever is queued meanwhile.
-    /// No erase may be among them.
+    /// Whether the next `steps` background operations certainly precede the host write that waits, whatever is queued
+    /// meanwhile. No erase may be among them. After an erase nothing is certain until the share is determined again.
     #[inline(always)]
     pub(super) fn are_further_steps_due(&self, steps: u32) -> bool {
-        self.started_background_ops + u64::from(steps) <= self.due_before_write
+        !self.has_erased && self.started_background_ops + u64::from(steps) <= self.due_before_write
     }
 }

@@ -3,8 +3,8 @@
 //!
 //! The FTL counts a victim as a free block as soon as it has decided to collect it, while the copies and the erase may
 //! still be queued. So an array knows how many of its pages are really erased. While many are, host writes go first.
-//! While half of the kept blocks or more wait for their erase, a share of the background work goes before each write, so
-//! that no write waits for a whole collection. Without an erased page, background work goes first.
+//! While more than half of the kept blocks wait for their erase, a share of the background work goes before each write,
+//! so that no write waits for a whole collection. Without an erased page, background work goes first.
 //!
 //! Key decision: the share is determined when the array could serve the write for the first time, and again after each
 //! erase, not for each operation. So an array may take the copies of a share ahead of the clock ([`super::array`]). The

@@ -17,7 +17,7 @@ use std::path::Path;
 use tracing::{error, info};
 use wearwell::address::{Lpn, Ppn, RemapMode};
 use wearwell::device::HostData;
-use wearwell::nand::{Nand, NandError, SimNand};
+use wearwell::nand::{FaultInjectable, Nand, NandError, PowerCut, SimNand};
 use wearwell::page_state::PageState;
 use wearwell::{Device, ScrubProgress};
 use wearwell_trace::Op;
@@ -117,6 +117,9 @@ pub trait Medium: Nand + Any + Debug + Send {
 }
 
 impl Medium for SimNand {}
+
+/// A live device whose power is cut at a chosen operation, for tests.
+impl<N: FaultInjectable + Debug + Send + 'static> Medium for PowerCut<N> {}
 
 /// The engine over the medium of a live device: flash in memory or in the files of an image. The medium is chosen while
 /// the program runs, so that the engine is compiled once for all media.

@@ -6,8 +6,8 @@
 //! every conservation law of the engine. Format: `docs/FORMAT.md` and `layout`.
 //!
 //! RAM is volatile here: designs that assume a battery run with their map in NVRAM
-//! ([`Parts::without_battery`](wearwell::design::Parts::without_battery)), and designs whose battery writes the map to
-//! flash are refused.
+//! ([`Parts::without_battery`](wearwell::design::Parts::without_battery)). Designs with a lazy map, which finds out
+//! late which pages are invalid, are refused.
 //!
 //! [`Durability`] says what an image survives. In both modes the unit that is completely old or completely new is a
 //! page, and the states after an interruption are those of the engine's own model of power cuts
@@ -53,7 +53,7 @@ pub use resize::resize;
 use sides::{METADATA_COPIES, MetadataCopy};
 pub use upgrade::{upgrade, upgrade_on};
 use wearwell::address::Lpn;
-use wearwell::design::Parts;
+use wearwell::design::{Parts, Persistence};
 use wearwell::recovery::RecoveryReport;
 use wearwell::store::GC_RESERVE_BLOCKS;
 use wearwell::{Device, DeviceOptions};
@@ -248,7 +248,8 @@ fn config_of(superblock: &Superblock) -> Result<Config, ImageError> {
 /// Returns the parts that make up the device of an image, and the program/erase cycles for which its blocks are rated.
 ///
 /// # Errors
-/// [`ImageError::Config`], and [`ImageError::Device`] for a design that needs a battery.
+/// [`ImageError::Config`]; [`ImageError::Device`] for a design that needs a battery, and [`ImageError::Setting`] for one
+/// that recovers by a backward scan.
 fn device_parts_of(config: &Config, superblock: &Superblock) -> Result<(Parts, u32), ImageError> {
     let resolved = config.resolve_device(u64::from(superblock.logical_pages))?;
     if resolved.geometry != superblock.geometry || resolved.logical_pages != superblock.logical_pages {
@@ -259,6 +260,13 @@ fn device_parts_of(config: &Config, superblock: &Superblock) -> Result<(Parts, u
         ));
     }
     let parts = config.design_parts(&superblock.design, &resolved)?.without_battery()?;
+    if matches!(parts.persistence, Persistence::BackwardScan { .. }) {
+        return Err(ImageError::Setting(format!(
+            "after a power loss the design {} finds its newest map entries by a backward scan, which images do not \
+             support: choose a design with a flat or cached map (parts.map), whose changes an image keeps in NVRAM",
+            superblock.design
+        )));
+    }
     Ok((parts, resolved.endurance_cycles))
 }
 

@@ -242,6 +242,7 @@ impl Parts {
             ));
         }
         self.check_content_state_recovery()?;
+        self.check_map_recovery()?;
         self.check_page_validity_recovery()?;
         let is_backward = matches!(self.persistence, Persistence::BackwardScan { .. });
         if is_backward && !matches!(self.mapping, MappingPart::Cached(_)) {
@@ -312,6 +313,37 @@ impl Parts {
              parts.survives=battery, or nvram-map"
                 .into(),
         ))
+    }
+
+    /// Checks that recovery finds the L2P table where the design keeps it, and that every bind (logical page mapped to
+    /// stored content without a program) is recorded where recovery looks for it.
+    fn check_map_recovery(&self) -> Result<()> {
+        let is_flat = self.mapping == MappingPart::Flat;
+        let reverse_map = self.content.sharing.map(|sharing| sharing.reverse_map);
+        let binds = reverse_map.is_some_and(|kind| kind != ReverseMapKind::OobOnly);
+        let has_durable_entries = binds && reverse_map != Some(ReverseMapKind::Ideal);
+        let reason = match self.persistence {
+            Persistence::OobScan | Persistence::NvramEntries if !is_flat => {
+                "recovery from the spare areas of all pages rebuilds a flat map, and this map is on flash: choose \
+                 parts.map=flat, or parts.survives=battery, nvram-map, battery-flush or backward"
+            }
+            Persistence::OobScan if binds => {
+                "a logical page that is mapped to the page of another one is named by no spare area, so that a recovery \
+                 which reads only spare areas would return older data: choose parts.survives=nvram-entries, nvram-map or \
+                 battery, or parts.reverse_map=none, which stores every logical page in a page of its own"
+            }
+            Persistence::NvramEntries if !has_durable_entries => {
+                "parts.survives=nvram-entries replays the entries of a reverse map in NVRAM or on flash, and this design \
+                 has none: choose parts.reverse_map=segments, nvram-log or flash-log (for parts.content=remap or dedup), or \
+                 parts.survives=oob-scan, nvram-map or battery"
+            }
+            Persistence::BatteryFlush if is_flat => {
+                "parts.survives=battery-flush writes the changed part of a map on flash, and this map is in RAM: choose \
+                 parts.map=cached or lazy, or parts.survives=battery"
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::InvalidOptions(reason.into()))
     }
 
     /// Checks that page validity on flash is combined with a recovery that keeps the reports of invalid pages, or that

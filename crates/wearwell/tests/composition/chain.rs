@@ -229,6 +229,7 @@ fn common_size(world: &World, variants: [&Variant; 2]) -> Option<u32> {
         let mut parts = variant.parts.clone();
         if let Some(sharing) = &mut parts.content.sharing {
             sharing.reverse_map = ReverseMapKind::Ideal;
+            parts.persistence = Persistence::BatteryRam;
         }
         accepts_logical_pages(&world.geometry, &parts, 1).then(|| world.logical_pages(&parts))
     });

@@ -21,7 +21,7 @@ use crate::common;
 /// Requirement M14: a page with the maximum number of referrers is written once more. Naive implementation: the
 /// sixteenth referrer overflows the four-bit counter, and the page dies with fifteen referrers left.
 #[test]
-fn m14_content_of_a_page_with_the_maximum_of_referrers_is_written_once_more() {
+fn content_of_a_page_with_the_maximum_of_referrers_is_written_once_more() {
     for part in nvram_reverse_maps() {
         let mut drive = DriveOptions::with_reverse_map(part).build_drive();
         drive.write(0, 7);
@@ -41,7 +41,7 @@ fn m14_content_of_a_page_with_the_maximum_of_referrers_is_written_once_more() {
 /// Requirement M14: a demotion of a remap to a write is counted once. Naive implementation: the write finds its own
 /// content in the index of deduplication, and is demoted again, so that one page counts as two demotions.
 #[test]
-fn m14_a_remap_executed_as_a_write_is_counted_once_with_deduplication() {
+fn a_remap_executed_as_a_write_is_counted_once_with_deduplication() {
     for part in nvram_reverse_maps() {
         let mut drive = DriveOptions { dedup: true, ..DriveOptions::with_reverse_map(part) }.build_drive();
         drive.write(0, 7);
@@ -54,7 +54,7 @@ fn m14_a_remap_executed_as_a_write_is_counted_once_with_deduplication() {
 /// Requirement M14: binds stop at the watermark of the reverse map. Naive implementation: entries are recorded until
 /// none is left, and garbage collection has no room for those that it must record again.
 #[test]
-fn m14_remaps_become_writes_at_the_reverse_map_watermark_or_before_and_are_counted() {
+fn remaps_become_writes_at_the_reverse_map_watermark_or_before_and_are_counted() {
     let nvram_bytes = 64 * ENTRY_BYTES;
     for (part, capacity) in [
         (segment_reverse_map(nvram_bytes), 48),
@@ -90,7 +90,7 @@ fn m14_remaps_become_writes_at_the_reverse_map_watermark_or_before_and_are_count
 /// OOB, finds that it is mapped elsewhere, and drops the page (or moves it for the owner alone) although other pages
 /// refer to it.
 #[test]
-fn m15_m35_gc_moves_a_shared_page_for_all_its_referrers() {
+fn gc_moves_a_shared_page_for_all_its_referrers() {
     for part in nvram_reverse_maps() {
         let scene = |drive: &mut Drive| {
             fill_block_0(drive);
@@ -129,7 +129,7 @@ fn m15_m35_gc_moves_a_shared_page_for_all_its_referrers() {
 /// Requirement M26: remaps of unmapped sources, of pages to themselves, and of overlapping ranges. Naive
 /// implementation: a bind to a page that holds nothing is skipped, or only done in RAM.
 #[test]
-fn m26_remaps_of_unmapped_own_and_overlapping_sources_are_durable() {
+fn remaps_of_unmapped_own_and_overlapping_sources_are_durable() {
     for part in nvram_reverse_maps() {
         for mode in [Copy, Relocate] {
             let mut drive = DriveOptions::with_reverse_map(part).build_drive();
@@ -152,7 +152,7 @@ fn m26_remaps_of_unmapped_own_and_overlapping_sources_are_durable() {
 /// Requirement M28: a buffered write of the target is older than the bind. Naive implementation: the map changes at
 /// once, the buffered write is written later and wins.
 #[test]
-fn m28_a_buffered_write_of_a_remap_target_does_not_undo_the_remap() {
+fn a_buffered_write_of_a_remap_target_does_not_undo_the_remap() {
     for part in nvram_reverse_maps() {
         let mut drive =
             DriveOptions { buffer_pages: 4, ..DriveOptions::with_reverse_map(part) }.build_drive();
@@ -176,7 +176,7 @@ fn m28_a_buffered_write_of_a_remap_target_does_not_undo_the_remap() {
 /// Requirement M29: the index names the new copy of a page with the maximum number of referrers. Naive implementation:
 /// it still names the old page, and every later write of the content is demoted.
 #[test]
-fn m29_the_second_copy_of_a_page_with_the_maximum_of_referrers_serves_later_writes() {
+fn the_second_copy_of_a_page_with_the_maximum_of_referrers_serves_later_writes() {
     for part in nvram_reverse_maps() {
         let build = DriveOptions {
             dedup: true,
@@ -197,7 +197,7 @@ fn m29_the_second_copy_of_a_page_with_the_maximum_of_referrers_serves_later_writ
 /// bits in the entry, and the newest entries become the oldest.
 #[test]
 #[should_panic(expected = "does not fit 42 bits")]
-fn m33_a_reverse_map_sequence_number_beyond_its_field_is_refused() {
+fn a_reverse_map_sequence_number_beyond_its_field_is_refused() {
     let entry = |sequence| ReverseMapEntry {
         lpn: Lpn(1),
         bound_ppn: Some(Ppn(3)),
@@ -211,7 +211,7 @@ fn m33_a_reverse_map_sequence_number_beyond_its_field_is_refused() {
 
 /// Requirement M36: a group of entries may have many segments. Naive implementation: a group is one segment.
 #[test]
-fn m36_the_reverse_map_entries_of_a_block_may_fill_many_segments() {
+fn the_reverse_map_entries_of_a_block_may_fill_many_segments() {
     let scene = |drive: &mut Drive| {
         fill_block_0(drive);
         (4..60).for_each(|lpn| drive.remap(lpn, lpn % 4, Copy));
@@ -243,7 +243,7 @@ fn m36_the_reverse_map_entries_of_a_block_may_fill_many_segments() {
 /// copied to their home pages, but valid if they were remapped. Garbage collection then frees fewer pages in their
 /// blocks.
 #[test]
-fn m37_remapping_leaves_less_garbage_than_copying() {
+fn remapping_leaves_less_garbage_than_copying() {
     let journal_valid = |part| {
         let mut drive = DriveOptions::with_reverse_map(part).build_drive();
         (0..4).for_each(|lpn| drive.write(10 + lpn, 1 + lpn as u8));
@@ -332,7 +332,7 @@ fn take(drive: &mut Drive, step: Step) -> Result<()> {
 /// although its entries have no room, and its shared pages are stored once per referrer, for which no pages were
 /// reserved. The device is then full in the middle of a collection.
 #[test]
-fn m31_a_lack_of_reverse_map_entries_never_makes_the_device_full() {
+fn a_lack_of_reverse_map_entries_never_makes_the_device_full() {
     let nvram_bytes = 16 * SEGMENT_BYTES as u64;
     let flash_log = ReverseMapKind::FlashLog { log_pages: 2 };
     for (reverse_map, logical) in [
@@ -370,7 +370,7 @@ fn m31_a_lack_of_reverse_map_entries_never_makes_the_device_full() {
 /// once per referrer is mapped before it is programmed, or its entries are dropped too early; a power loss in between
 /// finds neither the old entries nor the new pages.
 #[test]
-fn m31_gc_without_room_for_reverse_map_entries_loses_nothing_at_any_power_cut() {
+fn gc_without_room_for_reverse_map_entries_loses_nothing_at_any_power_cut() {
     let logical = 216;
     let geometry = geometry_without_superblocks([1, 9, 32, PAGE_BYTES as u32]);
     let build = DriveOptions {
@@ -404,7 +404,7 @@ fn m31_gc_without_room_for_reverse_map_entries_loses_nothing_at_any_power_cut() 
 /// implementation: the tombstone that a relocation needs is dropped with the victim, and recovery finds an older
 /// version of the source; or it is recorded although there is no room.
 #[test]
-fn m31_m27_a_relocation_source_is_overwritten_if_its_tombstone_has_no_room() {
+fn a_relocation_source_is_overwritten_if_its_tombstone_has_no_room() {
     let geometry = geometry_without_superblocks([1, 14, 8, PAGE_BYTES as u32]);
     let build = DriveOptions {
         geometry,
@@ -453,7 +453,7 @@ fn m31_m27_a_relocation_source_is_overwritten_if_its_tombstone_has_no_room() {
 /// A trim that becomes a write of zeros is not counted as a host page write. A capture with 0.25 MiB of NVRAM once
 /// reported 181,110 host page writes although its trace has 177,339.
 #[test]
-fn a_trim_that_becomes_a_write_of_zeros_is_no_host_page_write() {
+fn a_trim_executed_as_a_write_of_zeros_is_not_counted_as_a_host_page_write() {
     for part in nvram_reverse_maps() {
         let mut drive = DriveOptions {
             logical_pages: 90,

@@ -21,7 +21,7 @@ use crate::common;
 /// Requirement M22: a write after the bind wins. Naive implementation: entries are replayed after the scan, whatever
 /// was written after them.
 #[test]
-fn m22_recovery_prefers_a_write_that_is_newer_than_a_remap() {
+fn recovery_prefers_a_write_that_is_newer_than_a_remap() {
     for part in nvram_reverse_maps() {
         let mut drive = DriveOptions::with_reverse_map(part).build_drive();
         fill_block_0(&mut drive);
@@ -40,7 +40,7 @@ fn m22_recovery_prefers_a_write_that_is_newer_than_a_remap() {
 /// Requirement M25: a trim survives a power loss at every cut. Naive implementation: a trim is not recorded (as in the
 /// paper), and the page's last version is mapped again after a power loss.
 #[test]
-fn m25_a_trim_survives_any_power_cut() {
+fn a_trim_survives_any_power_cut() {
     for part in nvram_reverse_maps() {
         let mut drive = DriveOptions::with_reverse_map(part).build_drive();
         fill_block_0(&mut drive);
@@ -61,7 +61,7 @@ fn m25_a_trim_survives_any_power_cut() {
 /// Requirement M25: a tombstone (record of a trim) is kept while an older version of the page exists. Naive
 /// implementation: it is dropped with the newest version, although an older one is in another block.
 #[test]
-fn m25_a_tombstone_is_kept_while_an_older_version_of_its_page_exists() {
+fn a_tombstone_is_kept_while_an_older_version_of_its_page_exists() {
     for part in nvram_reverse_maps() {
         let mut drive = DriveOptions::with_reverse_map(part).build_drive();
         // The old version is in block 0, among pages that stay valid; the newest is in block 1, with nothing but
@@ -92,7 +92,7 @@ fn m25_a_tombstone_is_kept_while_an_older_version_of_its_page_exists() {
 /// Requirement M25, the converse: tombstones (records of trims) do not fill the NVRAM. Naive implementation: they are
 /// kept for ever, and trims alone fill it.
 #[test]
-fn m25_tombstones_do_not_fill_the_nvram() {
+fn tombstones_do_not_fill_the_nvram() {
     for part in nvram_reverse_maps() {
         let mut drive = DriveOptions::with_reverse_map(part).build_drive();
         for k in 0..3000u32 {
@@ -109,7 +109,7 @@ fn m25_tombstones_do_not_fill_the_nvram() {
 /// Requirement M27: the source of a relocation stays deallocated when its target is overwritten. Naive implementation:
 /// the entry of the relocation is dropped then, and recovery finds the source's old page by its OOB.
 #[test]
-fn m27_a_relocated_source_stays_deallocated_when_its_target_is_overwritten() {
+fn a_relocated_source_stays_deallocated_when_its_target_is_overwritten() {
     for part in nvram_reverse_maps() {
         let scene = |drive: &mut Drive| {
             fill_block_0(drive);
@@ -139,7 +139,7 @@ fn m27_a_relocated_source_stays_deallocated_when_its_target_is_overwritten() {
 /// Requirement M27: the source of a relocation stays deallocated when GC moves its target. Naive implementation: GC
 /// drops the entry with the block of the target, although an older version of the source is in another block.
 #[test]
-fn m27_a_relocated_source_stays_deallocated_when_gc_moves_its_target() {
+fn a_relocated_source_stays_deallocated_when_gc_moves_its_target() {
     for part in nvram_reverse_maps() {
         let scene = |drive: &mut Drive| {
             fill_block_0(drive);
@@ -172,7 +172,7 @@ fn m27_a_relocated_source_stays_deallocated_when_gc_moves_its_target() {
 /// entry is recorded again with a new number and its old meaning, and deallocates what the host wrote to the source in
 /// between.
 #[test]
-fn m27_gc_does_not_deallocate_a_relocated_source_that_was_written_again() {
+fn gc_does_not_deallocate_a_relocated_source_that_was_written_again() {
     for part in nvram_reverse_maps() {
         let scene = |drive: &mut Drive| {
             fill_block_0(drive);
@@ -206,7 +206,7 @@ fn m27_gc_does_not_deallocate_a_relocated_source_that_was_written_again() {
 /// Requirement M27: chains and circles of relocations are recovered. Naive implementation: only the last entry of a
 /// chain is applied.
 #[test]
-fn m27_chains_and_circles_of_relocations_are_recovered() {
+fn chains_and_circles_of_relocations_are_recovered() {
     for part in nvram_reverse_maps() {
         let scene = |drive: &mut Drive| {
             fill_block_0(drive);
@@ -243,7 +243,7 @@ fn m27_chains_and_circles_of_relocations_are_recovered() {
 /// Requirement M30: no bind is lost at any cut during GC. Naive implementation: the old group of entries is zeroed, or
 /// the block erased, before the new entries are durable, and a power loss in between loses an acknowledged bind.
 #[test]
-fn m30_no_remapped_page_is_lost_at_any_power_cut_during_gc() {
+fn no_remapped_page_is_lost_at_any_power_cut_during_gc() {
     for part in nvram_reverse_maps() {
         let scene = |drive: &mut Drive| {
             fill_block_0(drive);
@@ -273,7 +273,7 @@ fn m30_no_remapped_page_is_lost_at_any_power_cut_during_gc() {
 /// if the page exists. Power was lost between the erase of a block and the end of its group, and the block is in use
 /// again. When everything newer is gone, the entry binds its target to an unrelated page.
 #[test]
-fn m20_a_reverse_map_entry_is_void_once_the_page_that_it_named_is_erased() {
+fn a_reverse_map_entry_is_void_once_the_page_that_it_named_is_erased() {
     let part = segment_reverse_map(1536);
     let scene = |drive: &mut Drive| {
         fill_block_0(drive);
@@ -313,7 +313,7 @@ fn m20_a_reverse_map_entry_is_void_once_the_page_that_it_named_is_erased() {
 /// group is gone and the victim is not erased yet, recovery takes the page for the owner in its OOB. This is the order
 /// of the paper, produced by hand here.
 #[test]
-fn m21_recovery_prefers_gc_copies_to_the_pages_of_their_victim() {
+fn recovery_prefers_gc_copies_to_the_pages_of_their_victim() {
     let scene = |drive: &mut Drive| {
         fill_block_0(drive);
         drive.remap(10, 0, Copy);
@@ -346,7 +346,7 @@ fn m21_recovery_prefers_gc_copies_to_the_pages_of_their_victim() {
 /// Requirement M23: pages of open blocks, and binds to them, are found. Naive implementation: recovery only reads the
 /// metadata of closed blocks, and forgets the pages of open blocks and the binds to them.
 #[test]
-fn m23_recovery_finds_pages_of_open_blocks_and_remaps_to_them() {
+fn recovery_finds_pages_of_open_blocks_and_remaps_to_them() {
     for part in nvram_reverse_maps() {
         let mut drive = DriveOptions::with_reverse_map(part).build_drive();
         (0..3).for_each(|lpn| drive.write(lpn, 1 + lpn as u8));
@@ -372,7 +372,7 @@ fn m23_recovery_finds_pages_of_open_blocks_and_remaps_to_them() {
 /// Requirement M32: a torn head is a free segment. Naive implementation: one of the two words of a head is taken for a
 /// head. Here it would be the first of its group, older than the true one, and end the group before its first entry.
 #[test]
-fn m32_an_nvram_segment_with_a_torn_head_is_free() {
+fn an_nvram_segment_with_a_torn_head_is_free() {
     const SEGMENTS: u64 = 24;
     let mut drive =
         DriveOptions::with_reverse_map(segment_reverse_map(SEGMENTS * SEGMENT_BYTES as u64)).build_drive();
@@ -395,7 +395,7 @@ fn m32_an_nvram_segment_with_a_torn_head_is_free() {
 /// Requirement M32: power losses make no segment unusable. Naive implementation: a segment whose head was being stored
 /// is never used again, and the NVRAM shrinks with every power loss.
 #[test]
-fn m32_power_losses_make_no_nvram_segment_unusable() {
+fn power_losses_make_no_nvram_segment_unusable() {
     for outcome in CutOutcome::ALL {
         let mut drive = DriveOptions {
             cut_outcome: outcome,
@@ -420,7 +420,7 @@ fn m32_power_losses_make_no_nvram_segment_unusable() {
 /// superblock although the FTL has none, and are lost with the erase of a neighbour; or by block although a superblock
 /// is erased as a whole, and then occupy one segment per plane.
 #[test]
-fn m34_the_reverse_map_entries_of_a_chain_belong_to_one_erase_unit() {
+fn the_reverse_map_entries_of_a_chain_belong_to_one_erase_unit() {
     let planes = geometry_without_superblocks([2, 10, 4, PAGE_BYTES as u32]);
     let superblocks = Geometry { superblock_planes: 2, ..planes.clone() };
     for (geometry, heads) in [(planes, 2), (superblocks, 1)] {

@@ -6,12 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::geometry_without_superblocks;
+use common::{FragileNand, geometry_without_superblocks, medium_with_power_cut};
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::{BlockId, Lpn, Ppn};
-use wearwell::nand::{CutOutcome, Geometry, PowerCut, RetainedFields, SimNand};
+use wearwell::nand::{CutOutcome, Geometry, RetainedFields, SimNand};
 use wearwell::operation::Cause;
 use wearwell::sharing::reverse_map::{
     AnyReverseMap, DEFAULT_SEGMENT_BYTES, ENTRY_BYTES, EntryLiveness, MAX_SEQUENCE, NvramSegments,
@@ -22,7 +22,7 @@ use wearwell::{Error, Result};
 
 use crate::common;
 
-type Io = Store<PowerCut<SimNand>>;
+type Io = Store<FragileNand>;
 type Key = (u32, Option<u32>, Option<u32>, u64);
 
 const BLOCKS: u32 = 6;
@@ -123,7 +123,7 @@ fn geometry() -> Geometry {
 
 fn store(part: ReverseMapKind, cut_at: Option<u64>, outcome: CutOutcome) -> Io {
     let nand = SimNand::new(geometry(), RetainedFields::default()).with_nvram(part.nvram_bytes(512));
-    Store::new(PowerCut::new(nand, cut_at, outcome), FreeBlockOrder::Fifo)
+    Store::new(medium_with_power_cut(nand, cut_at, outcome), FreeBlockOrder::Fifo)
 }
 
 impl World {

@@ -7,12 +7,12 @@ mod drive;
 use drive::{Drive, StoreUnderTest, geometry};
 use wearwell::Error;
 use wearwell::address::{BlockId, Ppn};
-use wearwell::nand::{
-    CutOutcome, Geometry, Nand, NandError, Oob, PageKind, PowerCut, RetainedFields, SimNand,
-};
+use wearwell::nand::{CutOutcome, Geometry, Nand, NandError, Oob, PageKind, RetainedFields, SimNand};
 use wearwell::operation::Cause;
 use wearwell::store::{FreeBlockOrder, Store};
 use wearwell::validity::{FlashBitmap, FlashBitmapOptions, ValidityLog, ValidityLogOptions, ValidityStore};
+
+use crate::common::{FragileNand, medium_with_power_cut};
 
 /// Geometries under test: tiny, the papers' blocks and pages, a superblock of three planes, and blocks larger than a
 /// bitmap page.
@@ -347,8 +347,8 @@ fn cut<V: StoreUnderTest>(
     at: u64,
     outcome: CutOutcome,
     updates: u64,
-) -> Option<Drive<PowerCut<SimNand>, V>> {
-    let mut drive = Drive::new(PowerCut::new(sim(geometry), Some(at), outcome), FULL, new);
+) -> Option<Drive<FragileNand, V>> {
+    let mut drive = Drive::new(medium_with_power_cut(sim(geometry), Some(at), outcome), FULL, new);
     drive.erases_at_once = true;
     let mut run = || {
         drive.try_run(updates / 4)?;

@@ -2,11 +2,11 @@
 //! flush, and nothing else.
 
 use wearwell::address::Ppn;
-use wearwell::nand::{CutOutcome, Geometry, PowerCut, RetainedFields, SimNand};
+use wearwell::nand::{CutOutcome, Geometry, RetainedFields, SimNand};
 use wearwell::validity::{Gecko, GeckoOptions, MergeMode};
 
 use super::rig::{Report, Rig, Shadow, geometry, options_of, pages_on_flash, scan};
-use crate::common::Random;
+use crate::common::{FragileNand, Random, medium_with_power_cut};
 
 const BLOCKS: u32 = 240;
 const UPDATES: u64 = 5000;
@@ -15,8 +15,8 @@ fn world() -> Geometry {
     geometry(BLOCKS, 16, 512)
 }
 
-fn rig(options: GeckoOptions, cut_at: Option<u64>, outcome: CutOutcome) -> Rig<PowerCut<SimNand>> {
-    let nand = PowerCut::new(SimNand::new(world(), RetainedFields::ALL), cut_at, outcome);
+fn rig(options: GeckoOptions, cut_at: Option<u64>, outcome: CutOutcome) -> Rig<FragileNand> {
+    let nand = medium_with_power_cut(SimNand::new(world(), RetainedFields::ALL), cut_at, outcome);
     let mut rig = Rig::on(nand, options);
     rig.journal = Some(Vec::new());
     rig
@@ -24,7 +24,7 @@ fn rig(options: GeckoOptions, cut_at: Option<u64>, outcome: CutOutcome) -> Rig<P
 
 /// Executes `updates` random reports of invalid pages, each followed by all deferred writes of Logarithmic Gecko and
 /// random openings of blocks. Returns early if power is cut.
-fn run(rig: &mut Rig<PowerCut<SimNand>>, updates: u64, seed: u64) {
+fn run(rig: &mut Rig<FragileNand>, updates: u64, seed: u64) {
     let mut random = Random::new(seed);
     for _ in 0..updates {
         rig.update(&mut random);
@@ -97,7 +97,7 @@ fn gecko_keeps_what_was_reported_before_its_last_flush_at_any_power_cut() {
 
 /// Recovers Logarithmic Gecko from flash and compares its invalid pages with the expected bitmap. Returns whether pages
 /// of an unfinished run were on flash.
-fn recover_and_compare(rig: &mut Rig<PowerCut<SimNand>>, options: GeckoOptions) -> bool {
+fn recover_and_compare(rig: &mut Rig<FragileNand>, options: GeckoOptions) -> bool {
     rig.store.nand_mut().restore_power(None);
     let pages = pages_on_flash(rig.store.nand_mut());
     let mut recovered = Gecko::new(&world(), options).expect("valid");
@@ -119,7 +119,7 @@ fn recover_and_compare(rig: &mut Rig<PowerCut<SimNand>>, options: GeckoOptions) 
     has_unfinished
 }
 
-fn go_on(rig: &mut Rig<PowerCut<SimNand>>) {
+fn go_on(rig: &mut Rig<FragileNand>) {
     let options = rig.gecko.options();
     run(rig, 250, 2);
     rig.check_scan();

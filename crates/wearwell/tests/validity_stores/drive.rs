@@ -7,10 +7,12 @@ use std::collections::VecDeque;
 use wearwell::Result;
 use wearwell::address::{Address, BlockId, Lpn, Ppn};
 use wearwell::data::{Content, Fingerprint, mix_bits};
-use wearwell::nand::{Geometry, Nand, Oob, PageKind, PowerCut, SimNand};
+use wearwell::nand::{Geometry, Nand, Oob, PageKind};
 use wearwell::operation::Cause;
 use wearwell::store::{BlockState, FreeBlockOrder, PageCopies, Store, Stream};
 use wearwell::validity::ValidityStore;
+
+use crate::common::FragileNand;
 
 pub trait StoreUnderTest: ValidityStore {}
 impl<V: ValidityStore> StoreUnderTest for V {}
@@ -351,7 +353,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
     }
 }
 
-impl<V: StoreUnderTest> Drive<PowerCut<SimNand>, V> {
+impl<V: StoreUnderTest> Drive<FragileNand, V> {
     /// Programs the page whose program a power cut prevented. The block table, which survives the cut in this test,
     /// counts that page as used, and pages of a block must be programmed in order.
     pub fn consume_interrupted_page(&mut self) {

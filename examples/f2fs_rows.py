@@ -5,8 +5,8 @@ import sys
 
 
 def record(name):
-    found = json.load(open(name))
-    return found[0] if isinstance(found, list) else found
+    with open(name) as file:
+        return json.load(file)["runs"][0]
 
 
 def phases(run):

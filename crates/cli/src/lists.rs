@@ -7,7 +7,6 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use clap::CommandFactory;
 use wearwell::design;
 use wearwell::nand::preset;
 use wearwell_config::Config;
@@ -18,7 +17,8 @@ use wearwell_replay::report::Comparison;
 use wearwell_replay::sweep::Swept;
 use wearwell_replay::{content_model, hosts, workload};
 
-use crate::args::{Cli, SchemaOf};
+use crate::args::SchemaOf;
+use crate::command_line;
 use crate::{Failure, Outcome};
 
 pub(crate) fn devices_text() -> String {
@@ -76,13 +76,13 @@ pub(crate) fn schema_text(of: SchemaOf) -> String {
 /// The folder cannot be created or written.
 pub(crate) fn write_manual_pages(folder: &Path) -> Result<Outcome, Failure> {
     fs::create_dir_all(folder)
-        .and_then(|()| clap_mangen::generate_to(Cli::command(), folder))
+        .and_then(|()| clap_mangen::generate_to(command_line(), folder))
         .map_err(|error| Failure::of_output(folder, &error))?;
     Ok(Outcome::Done)
 }
 
 pub(crate) fn completion_script(shell: clap_complete::Shell) -> String {
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "wearwell", &mut text);
+    clap_complete::generate(shell, &mut command_line(), "wearwell", &mut text);
     String::from_utf8(text).expect("completion scripts are text")
 }

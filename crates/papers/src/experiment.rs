@@ -67,9 +67,8 @@ impl RequestSource {
 
     fn input(&self) -> Result<Input, String> {
         match self {
-            Self::Generated(spec) | Self::Substitute(spec) => {
-                Input::of_generator_spec(spec).map_err(|error| format!("workload not available: {error}"))
-            }
+            Self::Generated(spec) | Self::Substitute(spec) => Input::of_generator_spec(spec)
+                .map_err(|error| format!("the workload is not available: {error}")),
             Self::Original(path) => Ok(Input::Trace { path: path.clone(), options: OpenOptions::default() }),
         }
     }
@@ -261,7 +260,7 @@ fn replay(
 
 fn require_design(name: &str) -> Result<(), String> {
     let is_known = wearwell::design::ALL.iter().any(|design| design.name == name);
-    if is_known { Ok(()) } else { Err(format!("design {name} not available")) }
+    if is_known { Ok(()) } else { Err(format!("design {name} is not available")) }
 }
 
 /// Builds the configuration of an experiment: its settings, on top of defaults that match the papers.
@@ -276,7 +275,7 @@ fn experiment_config(settings: &[String]) -> Result<Config, String> {
         std::iter::once("precondition.mode=none".to_owned()).chain(settings.iter().cloned()).collect();
     let mut config = Config::from_text_and_settings(None, &all).map_err(|error| match error {
         ConfigError::Toml { place, message } if message.starts_with("unknown") => {
-            format!("{place} not available")
+            format!("{place} is not available")
         }
         error => error.to_string(),
     })?;

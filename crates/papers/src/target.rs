@@ -138,7 +138,7 @@ pub struct Difference {
 pub struct Statement {
     /// Section, table or figure of the paper in which the statement is made.
     pub place: String,
-    /// Figures that the paper states in this place, in words.
+    /// What the paper states there, as a sentence with its numbers.
     pub says: String,
 }
 

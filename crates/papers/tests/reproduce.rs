@@ -693,7 +693,7 @@ fn experiments_with_unknown_designs_settings_or_loads_are_reported_as_not_run() 
     let (results, watch) = run_session(&wanted, &session_options(folder.path()), 0);
     assert_eq!(watch.not_run, ["a", "b", "c"]);
     assert_eq!(results.experiments.len(), 1);
-    assert_eq!(results.not_run["a"], "design no-such-design not available");
+    assert_eq!(results.not_run["a"], "design no-such-design is not available");
     assert!(results.not_run["b"].ends_with("not available"), "{}", results.not_run["b"]);
     assert!(results.not_run["c"].contains("not available"), "{}", results.not_run["c"]);
 }
@@ -1266,7 +1266,7 @@ fn the_checked_in_remap_ssd_record_was_made_by_this_code() {
 }
 
 #[test]
-fn the_checked_in_integrated_lifetime_record_was_made_by_this_code() {
+fn the_checked_in_record_of_integrated_lifetime_management_was_made_by_this_code() {
     assert_stored_results_are_current(Paper::Il);
 }
 

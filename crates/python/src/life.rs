@@ -44,7 +44,8 @@ pub(crate) fn leveling_settings(
 }
 
 /// Runs one simulated drive until it is worn out or the user presses ctrl-C. Returns a record with this life as JSON.
-/// `endurance` has spread, early share, program share and spare minimum.
+/// `endurance` is a tuple: the spread of the blocks' endurances, the share of blocks that fail early, the share of
+/// failures that occur at a program, and the number of spare blocks below which the drive is worn out.
 #[pyfunction]
 #[pyo3(signature = (input, configuration, design, leveling, endurance, is_filled, scale_to = None, on_progress = None))]
 #[expect(clippy::too_many_arguments, reason = "what a life depends on")]

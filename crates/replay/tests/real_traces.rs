@@ -93,7 +93,7 @@ fn every_sample_trace_replays_on_every_design_without_a_rejected_line() {
 /// A capture identifies the content of a page by a number, and its page bytes by a digest. Both must find the same
 /// pages equal.
 #[test]
-fn bytes_and_descriptors_recycle_the_same_writes_where_all_bytes_are_known() {
+fn a_replay_of_bytes_recycles_the_same_writes_as_one_of_content_descriptors() {
     let (Some(with), Some(without)) =
         (capture_input("w2-git-ext4", true), capture_input("w2-git-ext4", false))
     else {

@@ -121,7 +121,7 @@ fn several_erases_of_an_image_share_a_sync() {
 /// Control experiment: under a `process` session, which promises nothing after a crash of the server machine, the same
 /// test finds lost pages.
 #[test]
-fn a_process_session_loses_pages_in_a_crash_of_the_server_machine() {
+fn a_session_that_syncs_nothing_loses_pages_when_the_server_machine_crashes() {
     let mut files = MemoryFiles::default();
     let superblock = specification("page-map", 1024).build_superblock(7).expect("the device fits");
     create_on(&mut files, &superblock).expect("memory takes everything");

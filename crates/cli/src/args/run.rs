@@ -52,8 +52,8 @@ pub(crate) struct AblateArgs {
     /// Trace files, pipes, or - for standard input
     #[arg(required_unless_present = "workload", conflicts_with = "workload")]
     pub(crate) traces: Vec<PathBuf>,
-    /// Content mechanisms to measure: recycle, remap (the host's command), dedup (with remap in it), delta, compress. N
-    /// of them take 2^N runs
+    /// Content mechanisms to measure: recycle, remap (the host's command), dedup (with remap in it), delta, compress,
+    /// silent. N of them take 2^N runs
     #[arg(
         long,
         value_name = "LIST",

@@ -89,8 +89,9 @@ impl DeltaPipeline {
         self.page_read_us.max(self.page_transfer_us).max(self.encode_us)
     }
 
-    /// Returns the time that a delta write takes in addition to its programs, in units of the program time: the slowest
-    /// stage divided by `program_us` (Delta-FTL paper, right-hand side of expression 2).
+    /// Returns the time that a delta write takes in addition to its programs, in units of the program time: the
+    /// duration of the slowest stage (reading the base, transferring it, or encoding the delta) divided by `program_us`
+    /// (Delta-FTL paper, right-hand side of expression 2).
     pub fn overhead_in_programs(self, program_us: f64) -> f64 {
         self.slowest_stage_us() / program_us
     }

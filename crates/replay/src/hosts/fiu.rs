@@ -92,9 +92,9 @@ struct ReadPopularity {
     /// Share of the invalidated pages with 8 to 15 reads. (52 % of the invalidated pages have 0 to 3 reads.)
     read_8_or_more_share: f64,
     /// Probability that the content of a page with 0 reads is written again after it became dead.
-    unread_return_probability: f64,
+    return_probability_of_unread_content: f64,
     /// Probability that the content of a page with 15 reads is written again after it became dead.
-    most_read_return_probability: f64,
+    return_probability_of_most_read_content: f64,
     return_growth_exponent: f64,
 }
 
@@ -114,8 +114,8 @@ impl ReadPopularity {
     fn return_probabilities(self) -> SharesByReadCount {
         let last = (READ_COUNT_CLASSES - 1) as f64;
         std::array::from_fn(|reads| {
-            self.unread_return_probability
-                * (self.most_read_return_probability / self.unread_return_probability)
+            self.return_probability_of_unread_content
+                * (self.return_probability_of_most_read_content / self.return_probability_of_unread_content)
                     .powf((reads as f64 / last).powf(self.return_growth_exponent))
         })
     }
@@ -144,8 +144,8 @@ const TRACES: [FiuTraceFacts; 3] = [
         dead_pages_per_overwritten_address: 7.3,
         read_popularity: ReadPopularity {
             read_8_or_more_share: 0.27,
-            unread_return_probability: 0.04,
-            most_read_return_probability: 0.35,
+            return_probability_of_unread_content: 0.04,
+            return_probability_of_most_read_content: 0.35,
             return_growth_exponent: 0.801,
         },
     },
@@ -158,8 +158,8 @@ const TRACES: [FiuTraceFacts; 3] = [
         dead_pages_per_overwritten_address: 12.1,
         read_popularity: ReadPopularity {
             read_8_or_more_share: 0.32,
-            unread_return_probability: 0.06,
-            most_read_return_probability: 0.37,
+            return_probability_of_unread_content: 0.06,
+            return_probability_of_most_read_content: 0.37,
             return_growth_exponent: 0.511,
         },
     },
@@ -172,8 +172,8 @@ const TRACES: [FiuTraceFacts; 3] = [
         dead_pages_per_overwritten_address: 6.7,
         read_popularity: ReadPopularity {
             read_8_or_more_share: 0.32,
-            unread_return_probability: 0.04,
-            most_read_return_probability: 0.345,
+            return_probability_of_unread_content: 0.04,
+            return_probability_of_most_read_content: 0.345,
             return_growth_exponent: 0.404,
         },
     },

@@ -41,7 +41,8 @@ pub struct WatchedDrive {
     pub planes_per_die: u32,
     /// Planes that form a superblock; 1 = plain blocks.
     pub superblock_planes: u32,
-    /// Names of the pools: sets of planes that share blocks (a die, a plane). Block `b` is in pool `b % pools.len()`.
+    /// Names of the pools: each is one plane, or the planes over which superblocks extend. Block `b` is in pool `b %
+    /// pools.len()`.
     pub pools: Vec<String>,
     /// Number of blocks of the drive. A superblock counts as one.
     pub blocks: u32,
@@ -200,7 +201,8 @@ pub struct PageRow(pub u32, pub u8, pub u8, pub Option<u32>, pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct BlockRow(pub u32, pub u8, pub u8, pub u32, pub u32);
 
-/// A logical page: LPN, code of its form, PPNs of the flash pages that a read of it needs.
+/// A logical page: LPN, code of the form in which it is stored (plain page, delta, chunk member and others), PPNs of
+/// the flash pages that a read of it needs.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct MapRow(pub u32, pub u8, pub Vec<u32>);
 

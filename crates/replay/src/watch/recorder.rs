@@ -84,7 +84,7 @@ fn describe_drive(device: &SmallDrive, resolved: &ResolvedDevice, parts: &Parts)
     }
 }
 
-/// Returns the names of the pools (sets of planes that share blocks).
+/// Returns the names of the pools (planes, or groups of planes over which superblocks extend).
 fn pool_names(geometry: &Geometry) -> Vec<String> {
     let (pools, dies) = (geometry.allocation_pools(), geometry.channels * geometry.dies_per_channel);
     let what = match pools {

@@ -162,7 +162,7 @@ fn counts_of_shared_mappings_under_gc_are_those_of_the_model() {
 /// Segments, logs and the ideal reverse map differ in cost, but bind the same pages as long as they have room for all
 /// entries.
 #[test]
-fn every_reverse_map_with_room_has_the_shared_mappings_of_the_model() {
+fn every_reverse_map_that_is_not_full_holds_the_shared_mappings_of_the_model() {
     let nvram_bytes = 16 << 20;
     for reverse_map in [
         ReverseMapKind::Segments { nvram_bytes, segment_bytes: 1024 },

@@ -35,7 +35,8 @@ impl PageRun {
         (self.oob_records.len() / RECORD_BYTES) as u32
     }
 
-    /// Whether page `ppn`, which holds metadata or host data, is the next page of the run.
+    /// Whether page `ppn` extends this run of consecutive pages: it follows the last page of the run, and both hold
+    /// metadata (`is_metadata`), or both host data.
     fn is_continued_by(&self, ppn: Ppn, is_metadata: bool) -> bool {
         self.first_page + self.page_count() == ppn.0 && self.is_metadata == is_metadata
     }

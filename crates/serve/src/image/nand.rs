@@ -95,7 +95,7 @@ pub struct FileNand<B = Files> {
     bytes_since_begin_sync: usize,
 }
 
-/// Blocks whose erase waits, counted for each pool (set of planes that share blocks).
+/// Blocks whose erase waits, counted for each pool (a plane, or the planes over which superblocks extend).
 #[derive(Debug, Default)]
 struct WaitingErases {
     waiting_blocks: BTreeSet<u32>,

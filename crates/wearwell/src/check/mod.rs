@@ -144,8 +144,8 @@ impl<N: Nand> Ftl<N> {
             return Ok(());
         }
         Err(format!(
-            "logical page {lpn} is mapped to chunk member {unit}, which was written for {writer:?}, but is not bound \
-             to it"
+            "logical page {lpn} is mapped to chunk member {unit}, which was written for {writer:?}, and no reverse-map \
+             entry says that the two share it"
         ))
     }
 

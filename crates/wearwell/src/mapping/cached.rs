@@ -267,7 +267,8 @@ impl DemandPagedMap {
     }
 
     /// Writes translation page `id`, whose entries are loaded. With checkpoints its spare area gets a sequence number:
-    /// all entries that are dirty now were changed by later programs.
+    /// the map entries that are still dirty in the cache after this write were all changed by programs with higher
+    /// numbers.
     fn write_loaded_page<N: Nand>(&mut self, io: &mut Store<N>, id: u32, cause: Cause) -> Result<()> {
         let note = self.options.makes_checkpoints.then_some(self.dirty_entries_newer_than_sequence);
         self.table.write_translation_page(io, id, note, cause)

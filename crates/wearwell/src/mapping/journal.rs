@@ -215,13 +215,13 @@ impl Journal {
         self.counts.merges += 1;
     }
 
-    /// Adopts the live pages of the map's journal that recovery found and returns their records, oldest first. `found`
-    /// has the PPN of each page by serial number modulo length. `newest` is the journal page that was written last; the
-    /// horizon in it (the first serial number not merged) tells which pages are live.
+    /// Adopts the live pages of the map's journal that recovery found and returns their records, oldest first.
+    /// `found_journal_pages` has the PPN of each page by serial number modulo length. `newest` is the journal page that
+    /// was written last; the horizon in it (the first serial number not merged) tells which pages are live.
     fn adopt_live_pages<N: Nand>(
         &mut self,
         io: &mut Store<N>,
-        found: &[Ppn],
+        found_journal_pages: &[Ppn],
         newest: Ppn,
     ) -> Result<Vec<MapChangeRecord>> {
         let mut bytes = vec![0; self.page_bytes];
@@ -232,7 +232,7 @@ impl Journal {
         let mut records = Vec::new();
         for serial in self.first_unmerged_serial..self.next_serial {
             let slot = self.page_slot_of(serial);
-            let place = found[slot];
+            let place = found_journal_pages[slot];
             io.read(place, &mut bytes, Cause::Recovery)?;
             let page = decode_journal_page(&bytes);
             assert!(
@@ -303,8 +303,8 @@ impl JournalledMap {
         self.journal = Journal { counts: self.journal.counts, ..Journal::new(page_bytes, options) };
     }
 
-    /// Reads the live journal pages of the map among `found` and returns the last location recorded for each logical
-    /// page, in order of logical pages. `found` holds the newest copy of each journal page that recovery found,
+    /// Reads the live journal pages of the map and returns the last location recorded for each logical page, in order
+    /// of logical pages. `found_journal_pages` holds the newest copy of each journal page that recovery found,
     /// [`Ppn::NONE`] where it found none.
     ///
     /// # Errors
@@ -312,10 +312,10 @@ impl JournalledMap {
     pub(crate) fn replay_journal<N: Nand>(
         &mut self,
         io: &mut Store<N>,
-        found: &[Ppn],
+        found_journal_pages: &[Ppn],
     ) -> Result<Vec<(Lpn, Unit)>> {
         let mut newest = None;
-        for place in found.iter().filter_map(|place| place.to_option()) {
+        for place in found_journal_pages.iter().filter_map(|place| place.to_option()) {
             // By generation, not by sequence number: a GC copy has a later sequence number than pages written after the
             // original.
             if let Some(oob) = io.read_spare_if_readable(place, Cause::Recovery)? {
@@ -324,7 +324,7 @@ impl JournalledMap {
         }
         let Some((_, newest)) = newest else { return Ok(Vec::new()) };
         let last: BTreeMap<Lpn, Unit> =
-            self.journal.adopt_live_pages(io, found, newest)?.into_iter().collect();
+            self.journal.adopt_live_pages(io, found_journal_pages, newest)?.into_iter().collect();
         Ok(last.into_iter().collect())
     }
 

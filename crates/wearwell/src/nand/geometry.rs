@@ -153,7 +153,7 @@ impl Geometry {
         self.channels * self.dies_per_channel
     }
 
-    /// Returns the number of allocation pools of the device: sets of planes that share their blocks or superblocks.
+    /// Returns the number of allocation pools of the device: planes, or groups of planes over which superblocks extend.
     pub fn allocation_pools(&self) -> u32 {
         self.planes() / self.superblock_planes
     }
@@ -186,7 +186,8 @@ impl Geometry {
         Ppn(block.0 * self.block_pages())
     }
 
-    /// Returns the number of the allocation pool (set of planes that share blocks) to which a block belongs.
+    /// Returns the number of the allocation pool (a plane, or the planes over which superblocks extend) to which a
+    /// block belongs.
     #[inline]
     pub fn pool_of(&self, block: BlockId) -> u32 {
         block.0 % self.allocation_pools()

@@ -104,7 +104,7 @@ impl PageSequenceNumbers {
     }
 
     /// Drops the stored sequence numbers of these pages, because their block is erased.
-    pub(super) fn drop_numbers_of_pages(&mut self, pages: impl Iterator<Item = u32>) {
+    pub(super) fn drop_sequence_numbers_of_pages(&mut self, pages: impl Iterator<Item = u32>) {
         if !self.full_numbers_by_ppn.is_empty() {
             pages.for_each(|ppn| _ = self.full_numbers_by_ppn.remove(&ppn));
         }
@@ -157,7 +157,7 @@ mod tests {
     fn erasing_a_block_drops_the_sequence_numbers_of_its_pages() {
         let mut all = PageSequenceNumbers::new(1, 4, false);
         all.set_numbers(0, (0, 0), PageKind::Validity, numbers(12, 4));
-        all.drop_numbers_of_pages(0..4);
+        all.drop_sequence_numbers_of_pages(0..4);
         assert!(all.full_numbers_by_ppn.is_empty());
     }
 }

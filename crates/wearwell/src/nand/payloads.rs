@@ -80,7 +80,7 @@ pub(super) struct PagePayloads {
     /// Lists of the 4-byte words in which older page versions differ from newer ones, one list per older version.
     /// Unused lists are empty; list 0 is never used.
     difference_lists: Vec<Vec<PageWord>>,
-    free_difference_lists: Vec<u32>,
+    unused_difference_lists: Vec<u32>,
     /// Memory with the bytes of each newest page version, spare area included; zeros where nothing was programmed.
     frames: FramePool,
 }
@@ -97,7 +97,7 @@ impl PagePayloads {
             versions: vec![PageVersion::newest(0, 0, [0; SPARE_HEAD_WORDS])],
             free_version_slots: Vec::new(),
             difference_lists: vec![Vec::new()],
-            free_difference_lists: Vec::new(),
+            unused_difference_lists: Vec::new(),
             frames: FramePool::new((geometry.page_bytes + geometry.spare_bytes) as usize),
         }
     }
@@ -136,7 +136,7 @@ impl PagePayloads {
         if newer != NO_INDEX {
             return self.store_changed_page_in_full(page, old, words);
         }
-        let list = self.free_difference_lists.pop().unwrap_or_else(|| self.new_difference_list());
+        let list = self.unused_difference_lists.pop().unwrap_or_else(|| self.new_difference_list());
         let (bytes, replaced) = (self.frames.get_mut(frame), &mut self.difference_lists[list as usize]);
         let mut words = words;
         // Words of the spare area are last. Handled first, they cost no branch that is mispredicted.
@@ -360,7 +360,7 @@ impl PagePayloads {
             } else {
                 let list = std::mem::replace(&mut version.difference_list_index, NO_INDEX);
                 self.difference_lists[list as usize].clear();
-                self.free_difference_lists.push(list);
+                self.unused_difference_lists.push(list);
             }
             self.free_version_slots.push(slot);
             slot = newer;

@@ -481,7 +481,7 @@ impl SimNand {
             *description_pages = BlockDescriptionPages::default();
         }
         if let Some(numbers) = &mut self.sequence_numbers {
-            numbers.drop_numbers_of_pages(pages.clone());
+            numbers.drop_sequence_numbers_of_pages(pages.clone());
         }
         if !self.damaged_pages.is_empty() {
             self.damaged_pages.retain(|ppn, _| !pages.contains(ppn));

@@ -390,9 +390,10 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Returns the sequence number up to which flash holds all map changes, and all reports that replaced page versions
-    /// are invalid. The number is stored in the newest translation page that was written before the validity buffer was
-    /// last written, or in the newest of all translation pages if page validity is rebuilt from the map.
+    /// Returns the highest sequence number up to which flash holds every map change, and for every page version
+    /// replaced until then the report that it is invalid. The number is stored in a translation page: the newest one
+    /// that was written before the last write of the validity buffer. If page validity is rebuilt from the map, it is
+    /// the newest of all translation pages.
     fn sequence_of_durable_map_changes(&mut self, survey: &FlashSurvey) -> Result<u64> {
         let AnyMapping::Cached(cached) = &mut self.mapping else { unreachable!("the map is on flash") };
         let pages = cached.translation_pages();

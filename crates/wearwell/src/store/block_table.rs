@@ -191,7 +191,7 @@ impl BlockTable {
         self.allocation_pools
     }
 
-    /// Returns the blocks of a pool (set of planes that share their blocks).
+    /// Returns the blocks of a pool (a plane, or the planes over which superblocks extend).
     pub fn blocks_of_pool(&self, pool: u32) -> impl Iterator<Item = BlockId> + use<> {
         (pool..self.block_states.len() as u32).step_by(self.allocation_pools as usize).map(BlockId)
     }

@@ -1,9 +1,9 @@
 //! Allocation: into which block and page the next page of each stream is programmed.
 //!
 //! A *stream* holds one kind of page with one expected lifetime (host data, GC copies, translation pages). Each stream
-//! has one open block per pool. A *pool* is a set of planes that share blocks: one plane, or all planes of a
-//! superblock. Host writes visit the pools in turn, page by page (`turns.rs`), which spreads a sequential write over
-//! all dies. GC copies stay in their victim's pool, so that collecting one pool uses no free block of another.
+//! has one open block per pool. A *pool* is one plane, or all planes over which a superblock extends. Host writes visit
+//! the pools in turn, page by page (`turns.rs`), which spreads a sequential write over all dies. GC copies stay in
+//! their victim's pool, so that collecting one pool uses no free block of another.
 //!
 //! Only the store picks blocks and only the store calls the NAND, so every program, read and erase is counted here,
 //! under its cause, and is entered in the operation list to which the timing model assigns times.
@@ -274,7 +274,7 @@ impl<N: Nand> Store<N> {
         &mut self.blocks
     }
 
-    /// Returns the number of pools (sets of planes that share blocks).
+    /// Returns the number of pools (planes, or groups of planes over which superblocks extend).
     #[inline]
     pub fn allocation_pools(&self) -> u32 {
         self.allocation_pools
@@ -286,7 +286,7 @@ impl<N: Nand> Store<N> {
         BlockId(self.pages_per_block_divider.quotient(ppn.0))
     }
 
-    /// Returns the pool (set of planes that share their blocks) of a block.
+    /// Returns the pool (a plane, or the planes over which superblocks extend) of a block.
     #[inline]
     pub fn pool_of(&self, block: BlockId) -> u32 {
         if self.allocation_pools == 1 { 0 } else { block.0 % self.allocation_pools }
@@ -303,7 +303,7 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Returns the number of free blocks in a pool (set of planes that share their blocks).
+    /// Returns the number of free blocks in a pool (a plane, or the planes over which superblocks extend).
     #[inline]
     pub fn free_blocks(&self, pool: u32) -> u32 {
         self.free_block_queues[pool as usize].len()

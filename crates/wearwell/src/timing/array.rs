@@ -319,7 +319,7 @@ impl FlashArray {
             self.request_channel::<PLAIN>(index, shared);
         } else {
             let (now, erase_ns) = (shared.now_ns(), shared.flash_timing.erase_ns);
-            self.write_pace.count_erase();
+            self.write_pace.record_erase_start();
             self.start_array_phase::<PLAIN>(index, EventClass::Erased, now, erase_ns, &mut shared.events);
         }
     }

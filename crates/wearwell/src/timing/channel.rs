@@ -61,7 +61,8 @@ struct ArrayBookings {
     /// For each of the eight arrays the duration of the channel transfer booked last, nanoseconds; both transfers of a
     /// page copy have this duration.
     booked_transfer_ns: [u64; 8],
-    /// For each of the eight arrays whether the channel transfer booked last is that of a host read with priority.
+    /// For each of the eight arrays (dies or planes) whether the channel transfer booked last belongs to a host read
+    /// that precedes other transfers.
     is_priority_read: [bool; 8],
 }
 
@@ -133,10 +134,10 @@ impl Channel {
         let mut later_ns = 0;
         for (eight, lanes) in (self.first_array_number / 8..).zip(&self.array_bookings) {
             let last = moment.last_event_key_in_eight(eight);
-            later_ns += events.postpone_later_transfers(
+            later_ns += events.delay_transfers_requested_after(
+                last,
                 eight as usize,
                 &lanes.second_transfer_request_keys,
-                last,
                 &lanes.booked_transfer_ns,
                 ns,
             );

@@ -305,26 +305,26 @@ impl EventQueue {
         );
     }
 
-    /// Postpones by `ns` nanoseconds the next event of each of eight arrays whose channel transfer is requested after
-    /// the position with key `last`. Returns the total duration of these transfers, nanoseconds. Computed without
-    /// branches, because it is unpredictable which arrays are concerned.
+    /// Delays by `delay_ns` nanoseconds the next event of each of a group of eight arrays (dies or planes) whose
+    /// channel transfer is requested after the position with key `last_key`. Returns the total duration of these
+    /// transfers, nanoseconds. Computed without branches, because it is unpredictable which arrays are concerned.
     #[inline(always)]
-    pub(super) fn postpone_later_transfers(
+    pub(super) fn delay_transfers_requested_after(
         &mut self,
-        eight: usize,
-        requested_at: &[u64; 8],
-        last: u64,
-        asked_ns: &[u64; 8],
-        ns: u64,
+        last_key: u64,
+        group_of_eight: usize,
+        request_keys: &[u64; 8],
+        transfer_ns: &[u64; 8],
+        delay_ns: u64,
     ) -> u64 {
-        let (mut sum_ns, more) = (0, ns << NON_TIME_KEY_BITS);
-        let keys = self.array_events.event_keys_of_eight_mut(eight);
+        let (mut sum_ns, delay) = (0, delay_ns << NON_TIME_KEY_BITS);
+        let keys = self.array_events.event_keys_of_eight_mut(group_of_eight);
         for place in 0..8 {
-            let mask = u64::from(requested_at[place] > last).wrapping_neg();
-            sum_ns += mask & asked_ns[place];
-            keys[place] = keys[place].wrapping_add(mask & more);
+            let mask = u64::from(request_keys[place] > last_key).wrapping_neg();
+            sum_ns += mask & transfer_ns[place];
+            keys[place] = keys[place].wrapping_add(mask & delay);
         }
-        self.array_events.update_after_key_increase(eight);
+        self.array_events.update_after_key_increase(group_of_eight);
         sum_ns
     }
 

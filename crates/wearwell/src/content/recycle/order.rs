@@ -58,12 +58,12 @@ impl LevelQueue {
         self.slot_log[place] = BLANK_SLOT;
         self.blanks_per_log_chunk[place / LOG_CHUNK_POSITIONS] += 1;
         if place == self.oldest_entry_index {
-            self.skip_blanks();
+            self.skip_removed_entries();
         }
     }
 
     #[inline]
-    fn skip_blanks(&mut self) {
+    fn skip_removed_entries(&mut self) {
         while self.slot_log.get(self.oldest_entry_index) == Some(&BLANK_SLOT) {
             self.oldest_entry_index += 1;
         }

@@ -341,7 +341,10 @@ fn opening_report(directory: &Path, image: &Image) -> String {
         unsafe_shutdowns,
         ..
     } = image.report;
-    let mapped_pages = image.report.recovery.mapped_pages;
+    let mapped_pages = match image.report.mapped_pages {
+        Some(pages) => pages.to_string(),
+        None => "an unknown number of".to_owned(),
+    };
     let end = match (was_unclean, host_restarted) {
         (false, _) => "it was closed".to_owned(),
         (true, false) => {

@@ -45,6 +45,8 @@ const fn rule_for_key(
 
 const WHEN_MAP_IS_ON_FLASH: &str =
     "the design has a map on flash: dftl, lazyftl, u-ftl, ib-ftl, geckoftl, wearwell, or any with parts.map";
+const WHEN_MAP_IS_OF_DESIGN: &str = "the design is dftl, lazyftl, u-ftl, ib-ftl, geckoftl or wearwell and has its map on \
+                                     flash; other designs have parts.validity and parts.survives";
 const WHEN_PAGES_ARE_SHARED: &str = "pages are shared: remap, or parts.content with remap or dedup";
 const WHEN_WRITES_ARE_BUFFERED: &str =
     "buffer.pages is above 0, or unset on a drive whose pages are larger than 4 KiB";
@@ -71,6 +73,13 @@ fn chooses_best_lifetime_schemes(config: &Config, chosen: &DesignWithParts<'_>) 
 fn has_map_on_flash(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
     let is_described = chosen.design != "delta" || config.parts.map.is_some();
     matches!(chosen.parts.mapping, MappingPart::Cached(_)) && is_described
+}
+
+/// Returns whether the design takes page validity and recovery of its map on flash from the sections `[validity]` and
+/// `[recovery]`. A mixture of parts on any other design takes them from `[parts]`.
+fn has_own_map_on_flash(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
+    let is_own = matches!(chosen.design, "dftl" | "lazyftl" | "u-ftl" | "ib-ftl" | "geckoftl" | "wearwell");
+    is_own && has_map_on_flash(config, chosen)
 }
 
 fn uses_remap_section(_: &Config, chosen: &DesignWithParts<'_>) -> bool {
@@ -137,7 +146,8 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
         |_, chosen| matches!(chosen.parts.validity, ValidityPart::Gecko(_)),
         "the design is geckoftl or wearwell, or has a map on flash and validity.kind or parts.validity is gecko",
     ),
-    rule_for_key("recovery.by", has_map_on_flash, WHEN_MAP_IS_ON_FLASH),
+    rule_for_key("validity.kind", has_own_map_on_flash, WHEN_MAP_IS_OF_DESIGN),
+    rule_for_key("recovery.by", has_own_map_on_flash, WHEN_MAP_IS_OF_DESIGN),
     rule_for_key("gc.metadata", has_map_on_flash, WHEN_MAP_IS_ON_FLASH),
     rule_for_key("gc.metadata_share", has_map_on_flash, WHEN_MAP_IS_ON_FLASH),
     rule_for_key("gc.d", |config, _| config.gc.policy == Policy::DChoices, "gc.policy is d-choices"),

@@ -30,7 +30,7 @@ pub struct PartsConfig {
     pub content: Option<ContentList>,
     /// How the L2P table is stored.
     pub map: Option<MapName>,
-    /// Where page validity is stored; all stores but `ram` need a map on flash.
+    /// Where page validity (which pages of a block are valid) is stored.
     pub validity: Option<ValidityName>,
     /// Reverse map: how the logical pages that share a flash page are recorded. Absent: the design's own, or `ideal` if
     /// the design shares no pages.
@@ -63,7 +63,8 @@ impl ContentName {
     /// Compression: pages are compressed together in chunks (paper on integrated lifetime management).
     pub const COMPRESS: Self = Self::Mechanism(SchemeKind::Compression);
 
-    /// Returns all content mechanisms, in the order in which lists name them: those of the papers, then the others.
+    /// Returns all content mechanisms (which decide how a write is stored), in the order of tables and help texts: first
+    /// those of the papers, then the others.
     pub fn all_names() -> impl Iterator<Item = Self> + Clone {
         PAPER_MECHANISMS.into_iter().chain(mechanisms_without_options().map(Self::Mechanism))
     }

@@ -50,6 +50,18 @@ fn settings_without_effect_on_a_drive_operated_step_by_step_are_reported() {
     }
 }
 
+/// Regression: `validity.kind` and `recovery.by` were accepted, without effect, on designs that get a map on flash from
+/// `parts.map`.
+#[test]
+fn page_validity_and_recovery_of_a_mixture_are_set_by_its_parts() {
+    for (setting, name) in [("validity.kind=bitmap", "validity.kind"), ("recovery.by=battery", "recovery.by")]
+    {
+        let of = |designs| ignored_by_designs(&["parts.map=cached", setting], designs);
+        assert_eq!(of(&["page-map"]), [(name.to_owned(), true)]);
+        assert_eq!(of(&["geckoftl"]), []);
+    }
+}
+
 #[test]
 fn settings_of_another_design_are_reported_as_ignored() {
     assert_eq!(ignored_by_designs(&["recycle.policy=inf"], &["geckoftl"]), [("recycle.policy".into(), true)]);

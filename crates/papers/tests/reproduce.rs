@@ -449,7 +449,7 @@ fn orderings_and_statements_of_a_paper_are_judged_as_true_or_false() {
 }
 
 #[test]
-fn figures_that_a_substitute_trace_is_generated_from_are_not_results() {
+fn paper_values_that_generate_a_substitute_trace_are_not_counted_as_results() {
     let given = parsed_target(
         "values = [{ value = 9.3 }]\ncompare = { kind = \"within\", percent = 2.0 }\ngiven_to_substitute = true",
     );

@@ -170,8 +170,8 @@ fn add_setting_axes(
             }
             _ => {
                 return Err(ConfigError::InvalidValue(format!(
-                    "sweep.vary.{key} is {value}: a list of values is expected; one value for all runs goes into its own \
-                     section"
+                    "sweep.vary.{key} is {value}, and a list of values is expected: to use one value in all runs, set {key} outside \
+                     [sweep.vary], in the section to which it belongs"
                 )));
             }
         }

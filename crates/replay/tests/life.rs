@@ -376,7 +376,7 @@ fn a_worn_out_drive_keeps_its_last_values_in_life_curves() {
 }
 
 #[test]
-fn an_interrupted_drive_life_has_no_lifetime_estimate_and_ends_the_curves() {
+fn an_interrupted_drive_life_has_no_lifetime_estimate_and_its_curves_end_there() {
     let record =
         record_of_linear_lives(&[(1000, End::Spare), (400, End::Interrupted), (700, End::Interrupted)]);
     assert_eq!(record.estimates, None);

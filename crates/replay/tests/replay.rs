@@ -496,7 +496,7 @@ fn aging_with_another_trace_measures_the_whole_input() {
 }
 
 #[test]
-fn a_run_with_a_request_limit_is_complete() {
+fn a_run_that_ends_at_its_request_limit_counts_as_complete() {
     for (limit, expected) in [(1, 1), (31, 31), (1000, 1000), (50_000, 40_000)] {
         let limit = format!("replay.requests={limit}");
         let record = run_on_small_device(&[&limit], MIXED_WORKLOAD, "page-map");

@@ -272,9 +272,9 @@ fn regions(worked: &Worked) -> Vec<Region> {
 }
 
 /// Returns how many faults of each kind are injected into each region of an image: the value of
-/// `WEARWELL_DAMAGE_FAULTS`, or 4.
+/// `WEARWELL_DAMAGE_FAULTS`, or 3.
 fn faults_of_a_kind() -> u32 {
-    std::env::var("WEARWELL_DAMAGE_FAULTS").ok().and_then(|count| count.parse().ok()).unwrap_or(4)
+    std::env::var("WEARWELL_DAMAGE_FAULTS").ok().and_then(|count| count.parse().ok()).unwrap_or(3)
 }
 
 /// Returns the designs whose images are damaged: those that `WEARWELL_DAMAGE_DESIGNS` lists with commas, or all.

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_of_the_write_ahead_log_may_begin_anywhere() {
+    fn a_range_of_the_write_ahead_log_is_recognised_from_any_byte_offset() {
         let layout = WalLayout::new(4096, 4096);
         for offset in [1, 31, 32, 40, 55, 56, 60, 4151, 4152, 32 + 169 * 4120, 32 + 169 * 4120 + 24] {
             let (whole, part) = (layout.contiguous_range_at(offset - 1), layout.contiguous_range_at(offset));

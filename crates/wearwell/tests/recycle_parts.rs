@@ -725,7 +725,7 @@ fn unbounded_fingerprint_stores_hit_whenever_a_dead_page_has_the_content() {
 
 /// Requirement R22: an older version of the same logical page is written again, and its dead page is revived.
 #[test]
-fn r22_a_dead_page_is_revived_by_its_own_logical_page() {
+fn a_dead_page_is_revived_by_its_own_logical_page() {
     let mut pair = Pair::new(8, 2, PROB, Some(8));
     let pages: Vec<u32> = (100..103).map(|content| pair.write(0, content).unwrap()).collect();
     assert_eq!(pair.versions(0), [pages[1], pages[0]]);
@@ -737,7 +737,7 @@ fn r22_a_dead_page_is_revived_by_its_own_logical_page() {
 
 /// Requirement R23: content equal to a valid page is programmed again; the old copy becomes a candidate.
 #[test]
-fn r23_content_of_a_valid_page_is_not_a_recycling_hit() {
+fn content_of_a_valid_page_is_not_a_recycling_hit() {
     let mut pair = Pair::new(8, 2, PROB, Some(8));
     let first = pair.write(0, 7).unwrap();
     let second = pair.write(0, 7).unwrap();
@@ -750,7 +750,7 @@ fn r23_content_of_a_valid_page_is_not_a_recycling_hit() {
 
 /// Requirement R24: of two dead pages with equal content, the store holds the one with the greater probability.
 #[test]
-fn r24_of_dead_pages_with_equal_content_the_store_keeps_the_greater_recycle_probability() {
+fn of_dead_pages_with_equal_content_the_store_keeps_the_greater_recycle_probability() {
     for capacity in [Some(8), None] {
         let mut pair = Pair::new(8, 3, PROB, capacity);
         let read_often = pair.write(0, 7).unwrap();
@@ -771,7 +771,7 @@ fn r24_of_dead_pages_with_equal_content_the_store_keeps_the_greater_recycle_prob
 
 /// Requirement R24: a page that dies later and has a greater probability replaces the entry with equal content.
 #[test]
-fn r24_a_more_probable_dead_page_replaces_the_entry_of_equal_content() {
+fn a_more_probable_dead_page_replaces_the_entry_of_equal_content() {
     let mut pair = Pair::new(8, 3, PROB, Some(8));
     let never_read = pair.write(0, 7).unwrap();
     let read_once = pair.write(1, 7).unwrap();
@@ -784,7 +784,7 @@ fn r24_a_more_probable_dead_page_replaces_the_entry_of_equal_content() {
 
 /// Requirement R25: a recycled page keeps its access count.
 #[test]
-fn r25_a_revived_page_keeps_its_access_count() {
+fn a_revived_page_keeps_its_access_count() {
     let mut pair = Pair::new(8, 2, PROB, Some(8));
     let page = pair.write(0, 7).unwrap();
     (0..3).for_each(|_| pair.read(0));
@@ -805,7 +805,7 @@ impl Pair {
 
 /// Requirement R26: an erased page is in neither history nor store, and its access count is 0 again.
 #[test]
-fn r26_an_erased_page_is_not_a_recycling_hit() {
+fn an_erased_page_is_not_a_recycling_hit() {
     let mut pair = Pair::new(8, 2, PROB, Some(8));
     let page = pair.write(0, 7).unwrap();
     pair.read(0);
@@ -843,7 +843,7 @@ fn erasing_a_block_equals_erasing_its_pages_one_by_one_in_recycling_state() {
 /// Requirement R28: pages that were never read all have probability 0, so the version decides their order, then
 /// recency.
 #[test]
-fn r28_never_read_dead_pages_are_evicted_by_version_then_recency() {
+fn never_read_dead_pages_are_evicted_by_version_then_recency() {
     let mut pair = Pair::new(8, 2, PROB, Some(8));
     let a: Vec<u32> = [10, 11, 12].iter().map(|&content| pair.write(0, content).unwrap()).collect();
     let b: Vec<u32> = [20, 21].iter().map(|&content| pair.write(1, content).unwrap()).collect();
@@ -853,7 +853,7 @@ fn r28_never_read_dead_pages_are_evicted_by_version_then_recency() {
 
 /// Requirement R29: a trimmed page remains in its history, and can be revived.
 #[test]
-fn r29_a_trimmed_page_can_be_revived() {
+fn a_trimmed_page_can_be_revived() {
     let mut pair = Pair::new(8, 2, PROB, Some(8));
     let page = pair.write(0, 7).unwrap();
     pair.trim(0);
@@ -867,7 +867,7 @@ fn r29_a_trimmed_page_can_be_revived() {
 /// Requirement R18: GC moves the access count with a page, which keeps its position in the history; the source of the
 /// copy is never a candidate.
 #[test]
-fn r18_a_gc_copy_keeps_the_access_count_of_its_page() {
+fn a_gc_copy_keeps_the_access_count_of_its_page() {
     let mut pair = Pair::new(8, 2, PROB, Some(8));
     let old = pair.write(0, 7).unwrap();
     let source = pair.write(0, 8).unwrap();
@@ -885,7 +885,7 @@ fn r18_a_gc_copy_keeps_the_access_count_of_its_page() {
 /// Requirement R17: after a hit on a page of logical page 2, the newest dead pages of 1 and 3 are at the head of the
 /// store, although never read.
 #[test]
-fn r17_fast_loading_puts_dead_pages_of_neighbouring_lpns_at_the_head_of_the_store() {
+fn fast_loading_puts_dead_pages_of_neighbouring_lpns_at_the_head_of_the_store() {
     let mut pair = Pair::new(24, 6, FAST, Some(3));
     let dying: Vec<u32> = (0..5).map(|lpn| pair.write(lpn, 100 + lpn as u64).unwrap()).collect();
     (0..5).for_each(|lpn| _ = pair.write(lpn, 200 + lpn as u64));
@@ -906,7 +906,7 @@ fn r17_fast_loading_puts_dead_pages_of_neighbouring_lpns_at_the_head_of_the_stor
 /// Requirement R17: with a window of 2, two logical pages on each side are loaded; the probability of a fast-loaded
 /// page still decays.
 #[test]
-fn r17_fast_loading_with_window_2_loads_two_neighbours_on_each_side_and_still_decays() {
+fn fast_loading_with_window_2_loads_two_neighbours_on_each_side_and_still_decays() {
     let mut pair = Pair::new(24, 6, FAST_2, Some(8));
     let dying: Vec<u32> = (0..5).map(|lpn| pair.write(lpn, 100 + lpn as u64).unwrap()).collect();
     (0..5).for_each(|lpn| _ = pair.write(lpn, 200 + lpn as u64));
@@ -920,7 +920,7 @@ fn r17_fast_loading_with_window_2_loads_two_neighbours_on_each_side_and_still_de
 
 /// Requirement R13: when a page leaves the middle of a history, the versions of all older pages increase by one.
 #[test]
-fn r13_versions_older_than_a_revived_page_increase_by_one() {
+fn versions_older_than_a_revived_page_increase_by_one() {
     let mut pair = Pair::new(8, 2, PROB, Some(8));
     (0..4).for_each(|content| {
         pair.write(0, 100 + content);

@@ -459,7 +459,7 @@ fn delta_encoding_runs_beside_compression_only_if_deltas_are_smaller() {
 
 /// Algorithm 1 treats schemes as independent, and so do the paper's configurations.
 #[test]
-fn the_integrated_papers_configuration_has_two_schemes_and_begins_with_none_running() {
+fn the_design_integrated_switches_deduplication_and_compression_and_begins_with_both_off() {
     let options = LifetimeOptions::of_paper(
         wearwell::lifetime::PaperConfiguration::Integrated,
         &EnergyModel::STATED_IN_PAPER,

@@ -99,8 +99,8 @@ pub(crate) enum Command {
     /// Create an image: flash and NVRAM of a live device in a directory of files
     #[command(after_help = "Examples:\n  wearwell create drive --size 16GiB --design remap")]
     Create(CreateArgs),
-    /// Audit an image without changing it: all checksums, recovery and every conservation law. Exit status: 0 clean, 1
-    /// not closed or damaged in one of two copies, but consistent after recovery, 2 corrupt, 3 cannot be audited
+    /// Audit an image without changing it: verify all checksums, recover in memory, and recompute every counter and table.
+    /// Exit status: 0 clean; 1 consistent, but not closed, or damaged in one of two copies; 2 corrupt; 3 cannot be audited
     Check {
         /// Directory of the image
         directory: PathBuf,
@@ -163,7 +163,7 @@ pub(crate) enum Command {
     },
     /// Write manual pages, one for each command
     Man {
-        /// Folder, made if it is missing
+        /// Folder for the manual pages; created if it does not exist
         folder: PathBuf,
     },
     /// Print a completion script for a shell

@@ -571,7 +571,8 @@ fn phase_duration_ratio(runs: &ExperimentRecords, baseline: &str, phase: usize) 
     ratio_to_baseline(runs, "f2fs", baseline, "segments", |run| phase_duration_s(run, phase))
 }
 
-/// Returns how much faster a phase of the F2FS load is with Remap-SSD than with the reference, percent.
+/// Returns by how many percent phase number `phase` of the F2FS load is faster with Remap-SSD than in the run of the design
+/// `baseline`: one value.
 fn phase_speedup_percent(runs: &ExperimentRecords, baseline: &str, phase: usize) -> Result<Vec<Value>> {
     Ok(vec![Value::new("", 100.0 * (phase_duration_ratio(runs, baseline, phase)? - 1.0))])
 }

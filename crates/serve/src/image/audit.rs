@@ -94,8 +94,8 @@ fn examine_image(backing: impl Backing) -> Result<AuditReport, ImageError> {
         let damaged = loaded.damaged_pages.clone();
         let nand = FileNand::new(view, layout, loaded, Session::default());
         match recover(nand, &superblock) {
-            Ok(RecoveredDevice { mut device, recovery, .. }) => {
-                report.mapped_pages = Some(recovery.mapped_pages);
+            Ok(RecoveredDevice { mut device, mapped_pages, .. }) => {
+                report.mapped_pages = mapped_pages;
                 report.lost_pages = lost_pages(&mut device, &damaged);
                 let dead = damaged
                     .into_iter()

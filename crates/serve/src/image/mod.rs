@@ -3,11 +3,11 @@
 //! [`create`] makes an image for a design and a geometry. [`Image::open`] locks it, repairs what the end of the last
 //! session left half done and metadata that is damaged in one of its two copies, and recovers the device by the
 //! engine's own recovery, as after a power cut. [`audit`] does the same on a view that changes no file, and checks
-//! every conservation law of the engine. Format: `docs/FORMAT.md` and `layout`.
+//! every rule by which the maps, counters and pages of the engine must agree. Format: `docs/FORMAT.md` and `layout`.
 //!
 //! RAM is volatile here: designs that assume a battery run with their map in NVRAM
-//! ([`Parts::without_battery`](wearwell::design::Parts::without_battery)). Designs with a lazy map, which finds out
-//! late which pages are invalid, are refused.
+//! ([`Parts::without_battery`](wearwell::design::Parts::without_battery)). A lazy map whose recovery needs a battery is
+//! refused. Designs that recover by a backward scan need no NVRAM; the engine has their metadata pages written in order.
 //!
 //! [`Durability`] says what an image survives. In both modes the unit that is completely old or completely new is a
 //! page, and the states after an interruption are those of the engine's own model of power cuts
@@ -90,6 +90,8 @@ pub struct OpenReport {
     pub session_count: u64,
     /// Report of the engine's recovery of the device.
     pub recovery: RecoveryReport,
+    /// Number of logical pages that hold data; `None` if a part of the map cannot be read.
+    pub mapped_pages: Option<u64>,
     /// Metadata that is damaged in both copies, one sentence for each place. Empty unless the image is rescued.
     pub findings: Vec<String>,
     /// Logical pages whose newest version cannot be proven. Empty unless the image is rescued. The device reads them as
@@ -188,9 +190,9 @@ impl Image {
         // The half-programmed pages are sealed before the session begins: after that no recovery would look for them.
         let repaired = torn.into_iter().try_for_each(|(ppn, epoch)| nand.mark_page_torn(ppn, epoch));
         repaired.and_then(|()| nand.begin_session()).map_err(|_| medium_failure(&nand))?;
-        let RecoveredDevice { device, recovery, config_toml: config, endurance_cycles } =
+        let RecoveredDevice { device, recovery, mapped_pages, config_toml: config, endurance_cycles } =
             recover(nand, &superblock)?;
-        report.recovery = recovery;
+        (report.recovery, report.mapped_pages) = (recovery, mapped_pages);
         Ok(Self { device, superblock, durability, report, config_toml: config, endurance_cycles })
     }
 
@@ -248,8 +250,7 @@ fn config_of(superblock: &Superblock) -> Result<Config, ImageError> {
 /// Returns the parts that make up the device of an image, and the program/erase cycles for which its blocks are rated.
 ///
 /// # Errors
-/// [`ImageError::Config`]; [`ImageError::Device`] for a design that needs a battery, and [`ImageError::Setting`] for one
-/// that recovers by a backward scan.
+/// [`ImageError::Config`], and [`ImageError::Device`] for a design that needs a battery.
 fn device_parts_of(config: &Config, superblock: &Superblock) -> Result<(Parts, u32), ImageError> {
     let resolved = config.resolve_device(u64::from(superblock.logical_pages))?;
     if resolved.geometry != superblock.geometry || resolved.logical_pages != superblock.logical_pages {
@@ -260,13 +261,6 @@ fn device_parts_of(config: &Config, superblock: &Superblock) -> Result<(Parts, u
         ));
     }
     let parts = config.design_parts(&superblock.design, &resolved)?.without_battery()?;
-    if matches!(parts.persistence, Persistence::BackwardScan { .. }) {
-        return Err(ImageError::Setting(format!(
-            "after a power loss the design {} finds its newest map entries by a backward scan, which images do not \
-             support: choose a design with a flat or cached map (parts.map), whose changes an image keeps in NVRAM",
-            superblock.design
-        )));
-    }
     Ok((parts, resolved.endurance_cycles))
 }
 
@@ -292,6 +286,7 @@ fn report_panic_as_damage<T>(work: impl FnOnce() -> Result<T, ImageError>) -> Re
 struct RecoveredDevice {
     device: LiveDevice,
     recovery: RecoveryReport,
+    mapped_pages: Option<u64>,
     config_toml: String,
     endurance_cycles: u32,
 }
@@ -304,9 +299,12 @@ fn recover<B: Backing>(
 ) -> Result<RecoveredDevice, ImageError> {
     let mut config = config_of(superblock)?;
     let (mut parts, endurance_cycles) = device_parts_of(&config, superblock)?;
-    // Designs with compressed chunks are excluded: their chunk numbers become free only by erases.
+    // Two kinds of designs are excluded. Chunk numbers become free only by erases. A backward scan expects that a block
+    // holds no data any more if the map changes after its erase are on flash.
+    let needs_erases_in_order =
+        parts.content.chunks.is_some() || matches!(parts.persistence, Persistence::BackwardScan { .. });
     match nand.durability() {
-        _ if parts.content.chunks.is_some() => {}
+        _ if needs_erases_in_order => {}
         Durability::Process => nand.set_max_waiting_erases(u32::MAX),
         Durability::Host => {
             parts.gc.low_free_blocks =
@@ -322,7 +320,12 @@ fn recover<B: Backing>(
         Some(refused) => ImageError::Setting(refused.message.clone()),
         None => error.into(),
     })?;
-    Ok(RecoveredDevice { device, recovery, config_toml: config.to_toml(), endurance_cycles })
+    // A backward scan does not read the whole map.
+    let mapped_pages = match recovery.mapped_pages {
+        0 => device.ftl_mut().count_mapped_pages().ok(),
+        counted => Some(counted),
+    };
+    Ok(RecoveredDevice { device, recovery, mapped_pages, config_toml: config.to_toml(), endurance_cycles })
 }
 
 /// Returns the number of free blocks per pool that GC of a `host` session keeps ready, so that several erases can share

@@ -20,7 +20,18 @@ use crate::versions;
 pub use crate::versions::{NOTHING, SHARED, Value, page_of};
 
 /// The designs that an image serves.
-pub const DESIGNS: [&str; 7] = ["page-map", "recyclable", "remap", "delta", "integrated", "dftl", "wearwell"];
+pub const DESIGNS: [&str; 10] = [
+    "page-map",
+    "recyclable",
+    "remap",
+    "delta",
+    "integrated",
+    "dftl",
+    "wearwell",
+    "lazyftl",
+    "ib-ftl",
+    "geckoftl",
+];
 
 /// Options that open an image for a `process` session, whose data survives the end of the server process.
 pub const PROCESS: OpenOptions = OpenOptions { durability: Some(Durability::Process) };

@@ -5,6 +5,7 @@
 
 use crate::address::{Address, BlockId, Lpn, Ppn, Unit, is_flash_page};
 use crate::design::Persistence;
+use crate::error::Error;
 use crate::ftl::Ftl;
 use crate::mapping::AnyMapping;
 use crate::nand::{Nand, PageKind};
@@ -42,6 +43,16 @@ impl<N: Nand> Ftl<N> {
             Some(stage) => stage.recycler.check(|lpn| map[lpn.index()].to_option().map(|unit| Ppn(unit.0))),
             None => Ok(()),
         }
+    }
+
+    /// Returns the number of logical pages that hold data. O(logical pages); reads the whole map, without counting these
+    /// reads.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if a part of the map on flash cannot be read.
+    pub fn count_mapped_pages(&mut self) -> Result<u64, Error> {
+        let map = self.read_whole_map().map_err(Error::Damaged)?;
+        Ok(map.iter().filter(|unit| unit.to_option().is_some()).count() as u64)
     }
 
     /// Returns the stored unit (flash page or chunk member) to which each logical page is mapped, from the mapping

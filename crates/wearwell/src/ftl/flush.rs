@@ -89,14 +89,17 @@ impl<N: Nand> Ftl<N> {
         4 * u64::from(self.validity.invalid_page_reports_per_flush())
     }
 
-    /// Configures the block store to report newly opened blocks if page validity is on flash, and to retain superseded
-    /// versions of translation pages if recovery needs these.
+    /// Configures the block store to report newly opened blocks if page validity is on flash, and, if recovery needs this,
+    /// to write metadata pages in order and to retain superseded versions of translation pages.
     pub(super) fn configure_store_recording(&mut self) {
         if self.validity.is_on_flash() {
             self.store.enable_opened_block_recording();
         }
-        if self.persistence.compares_map_versions() && self.validity.is_on_flash() {
-            self.store.retain_translation_versions();
+        if self.persistence.compares_map_versions() {
+            self.store.order_metadata_pages();
+            if self.validity.is_on_flash() {
+                self.store.retain_translation_versions();
+            }
         }
     }
 }

@@ -156,7 +156,7 @@ pub struct DemandPagedMap {
     dirty_entries_newer_than_sequence: u64,
     /// The whole L2P map in RAM, while the initial state of a drive is constructed (pages are placed without executing
     /// writes); `None` otherwise.
-    construction_map: Option<ConstructionMap>,
+    steady_state_construction_map: Option<ConstructionMap>,
     /// Copy of the dirty map entries in NVRAM, where they survive a loss of power; `None` if the map has no such copy.
     dirty_nvram_entries: Option<NvramEntries>,
     counts: MapCacheCounts,
@@ -184,7 +184,7 @@ impl DemandPagedMap {
             has_written_page_since_checkpoint: false,
             checkpoint_sequence: 0,
             dirty_entries_newer_than_sequence: 0,
-            construction_map: None,
+            steady_state_construction_map: None,
             dirty_nvram_entries: None,
             counts: MapCacheCounts::default(),
             options,
@@ -442,13 +442,15 @@ impl DemandPagedMap {
     /// writes). Returns the old location. Causes no flash operation before [`DemandPagedMap::finish_construction`].
     pub(crate) fn construct_initial_entry(&mut self, lpn: Lpn, unit: Unit) -> Unit {
         let pages = self.logical_pages();
-        self.construction_map.get_or_insert_with(|| ConstructionMap::new(pages)).replace(lpn, unit)
+        self.steady_state_construction_map
+            .get_or_insert_with(|| ConstructionMap::new(pages))
+            .replace(lpn, unit)
     }
 
     /// Writes all translation pages of the L2P map that was built in RAM with
     /// [`DemandPagedMap::construct_initial_entry`].
     pub(crate) fn finish_construction<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        let Some(mut map) = self.construction_map.take() else { return Ok(()) };
+        let Some(mut map) = self.steady_state_construction_map.take() else { return Ok(()) };
         for id in 0..self.table.translation_pages() {
             let lpns = self.table.lpn_range_of(id);
             map.free_parts_before(Lpn(lpns.start));
@@ -587,7 +589,7 @@ impl DemandPagedMap {
         io: &Store<N>,
         lpns: &[Lpn],
     ) -> ArrayVec<Unit, PREFETCHED_WRITES> {
-        if let Some(map) = &self.construction_map {
+        if let Some(map) = &self.steady_state_construction_map {
             map.prefetch(lpns);
             return ArrayVec::new();
         }

@@ -149,6 +149,9 @@ pub struct Store<N> {
     pools_with_open_block: [Vec<u32>; Stream::STREAM_COUNT],
     pool_rotation: PoolRotation,
     last_sequence: u64,
+    /// Whether a translation page or validity page becomes durable only after all earlier programs, which it may name. A
+    /// backward scan relies on it.
+    orders_metadata_pages: bool,
     retains_translation_versions: bool,
     /// Old versions of translation pages retained for a recovery, oldest first, each with the sequence number of the
     /// program that replaced it.
@@ -210,6 +213,7 @@ impl<N: Nand> Store<N> {
             pools_with_open_block: Default::default(),
             pool_rotation: PoolRotation::new(&geometry),
             last_sequence: 0,
+            orders_metadata_pages: false,
             retains_translation_versions: false,
             retained_versions: VecDeque::new(),
             interrupted_programs: Vec::new(),
@@ -417,6 +421,12 @@ impl<N: Nand> Store<N> {
         }
     }
 
+    /// Makes every translation page and validity page become durable only after all programs before it, on a medium that
+    /// buffers writes ([`Nand::fence`]).
+    pub(crate) fn order_metadata_pages(&mut self) {
+        self.orders_metadata_pages = true;
+    }
+
     /// Programs the next page of the write stream `stream` in `pool` (set of planes) and counts it as valid. Returns
     /// its PPN.
     ///
@@ -483,6 +493,9 @@ impl<N: Nand> Store<N> {
         let index = self.frontier_index(stream, pool);
         if self.frontiers[index].pages_left == 0 {
             self.open_block_for_stream(stream, pool)?;
+        }
+        if matches!(stream, Stream::Translation | Stream::Validity) && self.orders_metadata_pages {
+            self.nand.fence()?;
         }
         self.last_sequence += 1;
         let sequence = self.last_sequence;

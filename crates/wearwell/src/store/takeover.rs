@@ -47,7 +47,7 @@ impl<N: Nand> Store<N> {
     pub(crate) fn adopt_block(&mut self, block: BlockId, found: FoundBlock) {
         self.last_sequence = self.last_sequence.max(found.last_sequence);
         let Some(kind) = found.kind else {
-            return if self.is_usable(block) {
+            return if self.has_usable_pages(block) {
                 self.return_to_free_pool(block);
             } else {
                 self.remove_from_service(block);
@@ -191,7 +191,7 @@ impl<N: Nand> Store<N> {
 
     /// Whether a block is not bad and all its page numbers can be used. On a device of 2^32 pages, the last block
     /// contains the number that is reserved for "none".
-    fn is_usable(&self, block: BlockId) -> bool {
+    fn has_usable_pages(&self, block: BlockId) -> bool {
         let holds_none = self.geometry.first_page(block).0.checked_add(self.geometry.block_pages()).is_none();
         !holds_none && !self.nand.is_bad(block)
     }

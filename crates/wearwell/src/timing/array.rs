@@ -550,12 +550,12 @@ impl FlashArray {
         shared: &mut EngineState<impl TimingObserver>,
     ) {
         if self.steps_ahead.has_stepped_to_read || self.steps_ahead.has_stepped_to_program {
-            self.undo_unreached_steps(index, shared);
+            self.take_back_steps_ahead(index, shared);
         }
     }
 
     #[inline(never)]
-    fn undo_unreached_steps(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
+    fn take_back_steps_ahead(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
         let (moment, due) = (shared.current_position, shared.events.next_array_event_ns(index));
         let StepsAhead { has_stepped_to_program: program, has_stepped_to_read: read } =
             std::mem::take(&mut self.steps_ahead);

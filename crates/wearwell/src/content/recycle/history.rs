@@ -126,8 +126,8 @@ impl DeadPageLists {
         self.heads
     }
 
-    /// Returns the newest dead page of the logical page whose valid page is `valid`. `None` if it has no dead page, or
-    /// if a hash map holds the heads of lists.
+    /// Returns the newest dead page of the logical page whose valid page is `valid`. `None` if it has no dead page, or if
+    /// lists of dead pages do not begin at valid pages but in a hash map by LPN.
     #[inline]
     pub(super) fn newest_dead(&self, valid: Ppn) -> Option<Ppn> {
         if self.heads == ListHeads::AtValidPages {

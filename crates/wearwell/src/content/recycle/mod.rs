@@ -331,9 +331,10 @@ impl Recycler {
         self.unhashed_pages.insert(ppn);
     }
 
-    /// Reads the recycling state that a batch of host writes will need, so that its cache misses overlap
-    /// ([`crate::tables::prefetch`]). `ppns` are the physical pages of `lpns` that the writes invalidate, `contents`
-    /// what these hold. `spare_owner` returns the owner in the spare area of a page.
+    /// Reads the entries of the recycling tables that a batch of host writes will need, so that the cache misses overlap
+    /// ([`crate::tables::prefetch`]). `lpns` are the written logical pages, `ppns` their present physical pages, which the
+    /// writes invalidate, and `contents` the fingerprints of these pages. `spare_owner` returns the logical page that the
+    /// spare area of a page names.
     pub(crate) fn prefetch(
         &self,
         lpns: &[Lpn],
@@ -472,7 +473,7 @@ impl Recycler {
 
     /// Makes `ppn` the newest dead page of `lpn`, as [`Recycler::page_invalidated`], but does not offer it to the
     /// fingerprint store, because it is too old to be revived.
-    pub fn aged_page_invalidated(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
+    pub fn page_too_old_to_revive_invalidated(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
         if self.history_scope == HistoryScope::Store {
             return self.forget_valid_page(lpn, ppn, successor);
         }

@@ -129,7 +129,7 @@ impl LevelQueue {
             Ok(())
         } else {
             Err(format!(
-                "the oldest entry is at log position {oldest}, but position {} is stored",
+                "the oldest entry of the eviction order is at position {oldest}, but position {} is recorded as its place",
                 self.oldest_entry_index
             ))
         }

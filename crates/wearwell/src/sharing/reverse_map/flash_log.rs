@@ -466,7 +466,7 @@ impl ReverseMap for FlashLog {
     }
 
     fn drop_entries_of_block<N: Nand>(&mut self, _: &mut Store<N>, block: BlockId) -> Result<()> {
-        for (_, entry) in self.index.drop_group(block.index()) {
+        for (_, entry) in self.index.take_group_entries(block.index()) {
             let place = entry.bound_ppn.expect("an entry of a block names a page");
             self.superseded_entries_by_bind.remove(&(entry.lpn, place));
         }

@@ -86,7 +86,7 @@ impl<T: Clone> LogIndex<T> {
     }
 
     /// Removes all entries of a group, and returns them.
-    pub(super) fn drop_group(&mut self, group: GroupNumber) -> VecDeque<T> {
+    pub(super) fn take_group_entries(&mut self, group: GroupNumber) -> VecDeque<T> {
         let EntryGroup { entries, superseded_entries } = &mut self.groups[group];
         self.superseded_entries -= std::mem::take(superseded_entries);
         let dropped = std::mem::take(entries);
@@ -95,7 +95,8 @@ impl<T: Clone> LogIndex<T> {
         dropped
     }
 
-    /// Removes the oldest entries of a group, as long as `is_dropped` returns `true` for them.
+    /// Removes the oldest entries of a group (the entries of one block, or the tombstones), as long as `is_dropped` returns
+    /// `true` for them.
     pub(super) fn drop_oldest_while(&mut self, group: GroupNumber, is_dropped: impl Fn(&T) -> bool) {
         let entries = &mut self.groups[group].entries;
         let before = entries.len() as u32;

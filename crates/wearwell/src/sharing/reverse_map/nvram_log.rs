@@ -206,7 +206,7 @@ impl NvramLog {
     /// Removes the reverse-map entries of a group (a block, or the tombstones) from index and counts. Their slots in the
     /// NVRAM log stay in use until the next cleaning.
     fn drop_group_from_index(&mut self, group: GroupNumber) {
-        for slot in self.index.drop_group(group) {
+        for slot in self.index.take_group_entries(group) {
             self.is_slot_indexed[slot as usize] = false;
         }
     }

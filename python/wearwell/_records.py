@@ -319,7 +319,7 @@ class PartsConfig(Section):
     reverse map are exchanged and this is absent: the way that the papers use for such parts, else
     `battery`."""
     validity: str | None
-    """Where page validity is stored; all stores but `ram` need a map on flash."""
+    """Where page validity (which pages of a block are valid) is stored."""
 
 
 class PreconditionConfig(Section):

@@ -35,7 +35,7 @@ GENERATED = {"Reference": ["python-reference", "commands/index", "schema/index"]
 """Pages that exist on the site only, by the section of the index that they belong to."""
 RESULTS_OF_PAPERS = "\n```{toctree}\n:hidden:\n:glob:\n\n/papers/*/RESULTS\n/papers/full/*/RESULTS\n```\n"
 """They stand below the document about them in the table of contents."""
-SECTION = re.compile(r"^\*\*(.+?)\*\*", re.MULTILINE)
+SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 DOCUMENT = re.compile(r"\]\(([^)#:\s]+)\.(?:md|ipynb)(?:#[^)]*)?\)")
 
 

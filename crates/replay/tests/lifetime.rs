@@ -328,7 +328,7 @@ fn a_mechanism_that_costs_programs_is_switched_off() {
 /// With epochs counted in host writes, a timing engine changes no decision; and algorithm 1 of the integrated lifetime
 /// paper accepts the four mechanisms of a mixture as its schemes.
 #[test]
-fn lifetime_management_of_a_mixture_works_with_and_without_times() {
+fn lifetime_management_of_a_mixture_of_parts_decides_equally_with_and_without_a_time_model() {
     let content = "dup:share=0.5,compress=0.4,delta=0.2";
     let timed = run_mixture("best", &[EPOCHS_OF_2048, "timing.mode=event"], content);
     let untimed = run_mixture("best", &[EPOCHS_OF_2048], content);

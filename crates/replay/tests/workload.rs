@@ -581,7 +581,7 @@ fn simulate_sharing(model: &mut ContentModel, pages: u64, overwrites: u64) -> (f
 }
 
 #[test]
-fn compressed_sizes_are_gaussian_and_follow_the_fingerprint() {
+fn compressed_sizes_are_gaussian_and_equal_for_equal_fingerprints() {
     let all = contents_of_pages("dup:share=0.3,pool=5000,compress=0.5", 200_000);
     let sizes: Vec<f64> = all.iter().map(|d| f64::from(d.compressed_bytes) / PAGE_BYTES as f64).collect();
     let by_content: std::collections::HashMap<_, _> =

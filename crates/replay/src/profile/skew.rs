@@ -36,8 +36,8 @@ pub(super) fn zipf_theta_of_growing_items(counts: &[u32], stages: &[(u64, f64)])
     f64::midpoint(low, high)
 }
 
-/// Returns the probability that two draws hit the same item, for a zipf law with exponent `theta` over the growing
-/// items of `stages`.
+/// Returns the probability that two draws of a zipf law with exponent `theta` hit the same item, while the number of
+/// items grows. Each stage has its number of items and its share of all draws.
 fn coincidence_probability(theta: f64, stages: &[(u64, f64)]) -> f64 {
     let sums: Vec<(f64, f64, f64)> = stages
         .iter()

@@ -21,7 +21,7 @@ const LISTED_NUMBERS_MAX: usize = 10;
 
 /// What happened in a step: a request, a refused request, a power loss, a recovery.
 pub(super) enum StepKind<'a> {
-    /// First step: the drive is new.
+    /// The first step of a walkthrough, before any request: the drive is new.
     NewDrive,
     /// The drive executed a request of the host.
     Request(&'a Request),

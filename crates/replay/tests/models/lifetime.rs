@@ -185,7 +185,7 @@ fn the_energy_of_a_page_operation_is_time_times_power() {
 /// Compares the energy per host page that the engine adds up over a run, from its counters of hashes, compressed pages
 /// and programs, with E = D + e of figure 2, for contents whose D is known.
 #[test]
-fn energy_per_page_of_each_content_scheme_is_that_of_the_il_paper() {
+fn energy_per_page_of_each_content_scheme_is_that_of_the_integrated_lifetime_paper() {
     let on_paper = |schemes: &str, d: f64| match schemes {
         "baseline" => PROGRAM_UJ,
         "compression" => COMPRESS_UJ + d * PROGRAM_UJ,

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn page_masks_of_groups_cover_a_range_once() {
+    fn the_page_masks_of_all_groups_of_64_cover_each_page_of_a_range_once() {
         for pages in &[0..0, 3..3, 0..64, 5..7, 63..65, 60..200, 128..192] {
             let bits = |n| {
                 (0..64)

@@ -50,7 +50,8 @@ impl UnfinishedRequests {
         self.sorted_earliest_completions_ns.last().copied()
     }
 
-    /// Removes and returns the earliest completion time of an unfinished request, if it is not later than time `to`.
+    /// Removes and returns the earliest completion time of an unfinished request, if it is not later than `to`; both are
+    /// simulated times, nanoseconds.
     #[inline]
     pub(super) fn pop_completion_until(&mut self, to: u64) -> Option<u64> {
         let first = self.earliest_completion_ns().filter(|&first| first <= to)?;

@@ -63,8 +63,8 @@ impl ContentName {
     /// Compression: pages are compressed together in chunks (paper on integrated lifetime management).
     pub const COMPRESS: Self = Self::Mechanism(SchemeKind::Compression);
 
-    /// Returns all content mechanisms (which decide how a write is stored), in the order of tables and help texts: first
-    /// those of the papers, then the others.
+    /// Returns all content mechanisms (which decide how a write is stored), in the order of tables and help texts:
+    /// first those of the papers, then the others.
     pub fn all_names() -> impl Iterator<Item = Self> + Clone {
         PAPER_MECHANISMS.into_iter().chain(mechanisms_without_options().map(Self::Mechanism))
     }

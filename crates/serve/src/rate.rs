@@ -55,8 +55,8 @@ struct RateState {
 }
 
 impl RateState {
-    /// Books a request of `bytes` under the limits of requests and of bytes per second. Returns the earliest time at which
-    /// it may be executed, on the clock of `now`.
+    /// Books a request of `bytes` under the limits of requests and of bytes per second. Returns the earliest time at
+    /// which it may be executed, on the clock of `now`.
     fn book_request(&mut self, now: Duration, bytes: u64) -> Duration {
         let of_bytes = self.byte_rate.as_mut().map_or(now, |rate| rate.book_amount(now, bytes));
         let of_requests = self.request_rate.as_mut().map_or(now, |rate| rate.book_amount(now, 1));

@@ -299,8 +299,8 @@ fn recover<B: Backing>(
 ) -> Result<RecoveredDevice, ImageError> {
     let mut config = config_of(superblock)?;
     let (mut parts, endurance_cycles) = device_parts_of(&config, superblock)?;
-    // Two kinds of designs are excluded. Chunk numbers become free only by erases. A backward scan expects that a block
-    // holds no data any more if the map changes after its erase are on flash.
+    // Two kinds of designs are excluded. Chunk numbers become free only by erases. A backward scan is tested on media that
+    // keep the order of erases and programs; no test of images fails without that order, so this is a precaution.
     let needs_erases_in_order =
         parts.content.chunks.is_some() || matches!(parts.persistence, Persistence::BackwardScan { .. });
     match nand.durability() {

@@ -66,7 +66,8 @@ pub struct ContentInfo {
     pub known_pages: u64,
     /// Number of distinct page contents written by the trace.
     pub distinct: u64,
-    /// Share (0 to 1) of all page writes whose content is not all zeros and was written before in the trace, to any page.
+    /// Share (0 to 1) of all page writes whose content is not all zeros and was written before in the trace, to any
+    /// page.
     pub duplicate_share: f64,
     /// Share of page writes with the content that the page already held.
     pub silent_share: f64,

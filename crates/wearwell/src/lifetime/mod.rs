@@ -289,9 +289,10 @@ impl LifetimeController {
         self.throttle.map_or(0, |throttle| throttle.delay_ns(now_ns, flash_bytes))
     }
 
-    /// Adds what was written since the last decision about schemes to two histories: the host's demand, and the share of
-    /// pages that each scheme still programmed (its write ratio). If several epochs have passed, each is assumed to have
-    /// an equal share of the demand. `now` is in the unit of the epochs (nanoseconds or host writes).
+    /// Adds what was written since the last decision about schemes to two histories: the host's demand, and for each
+    /// scheme the share of the offered bytes that it did not save (its write ratio). If several epochs have passed,
+    /// each is assumed to have an equal share of the demand. `now` is in the unit of the epochs (nanoseconds or host
+    /// writes).
     fn record_history(&mut self, epoch: u64, now: u64, counters: &LifetimeCounters) {
         let Some(decided) = self.decided_epoch else { return };
         let activity = counters.activity.since(&self.last_counters.activity);

@@ -331,10 +331,10 @@ impl Recycler {
         self.unhashed_pages.insert(ppn);
     }
 
-    /// Reads the entries of the recycling tables that a batch of host writes will need, so that the cache misses overlap
-    /// ([`crate::tables::prefetch`]). `lpns` are the written logical pages, `ppns` their present physical pages, which the
-    /// writes invalidate, and `contents` the fingerprints of these pages. `spare_owner` returns the logical page that the
-    /// spare area of a page names.
+    /// Reads the entries of the recycling tables that a batch of host writes will need, so that the cache misses
+    /// overlap ([`crate::tables::prefetch`]). `lpns` are the written logical pages, `ppns` their present physical
+    /// pages, which the writes invalidate, and `contents` the fingerprints of these pages. `spare_owner` returns the
+    /// logical page that the spare area of a page names.
     pub(crate) fn prefetch(
         &self,
         lpns: &[Lpn],

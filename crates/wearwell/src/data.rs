@@ -96,6 +96,7 @@ impl<'a> Content<'a> {
 
     /// Returns the compressed size of the page with an LZ4-class compressor, in bytes; `None` if a descriptor does not
     /// give it. For real bytes this compresses the page.
+    #[inline]
     pub fn compressed_bytes(&self) -> Option<usize> {
         match self {
             Content::Descriptor(d) => {

@@ -94,18 +94,7 @@ fn examine_image(backing: impl Backing) -> Result<AuditReport, ImageError> {
         let damaged = loaded.damaged_pages.clone();
         let nand = FileNand::new(view, layout, loaded, Session::default());
         match recover(nand, &superblock) {
-            Ok(RecoveredDevice { mut device, mapped_pages, .. }) => {
-                report.mapped_pages = mapped_pages;
-                report.lost_pages = lost_pages(&mut device, &damaged);
-                let dead = damaged
-                    .into_iter()
-                    .filter(|&ppn| device.ftl_mut().may_hold_needed_data(ppn) == Ok(false));
-                report.findings.extend(loss_sentences(&report.lost_pages, &superblock));
-                report.findings.extend(
-                    dead.map(|ppn| format!("flash page {ppn} is damaged; no logical page needs its data")),
-                );
-                report.findings.extend(device.ftl_mut().check().err());
-            }
+            Ok(recovered) => examine_device(recovered, damaged, &superblock, &mut report),
             Err(error) => report.findings.push(error.to_string()),
         }
     }
@@ -113,6 +102,24 @@ fn examine_image(backing: impl Backing) -> Result<AuditReport, ImageError> {
         report.verdict = Verdict::Corrupt;
     }
     Ok(report)
+}
+
+/// Adds to the report what the recovered device of the image shows.
+fn examine_device(
+    recovered: RecoveredDevice,
+    damaged: Vec<Ppn>,
+    superblock: &Superblock,
+    report: &mut AuditReport,
+) {
+    let RecoveredDevice { mut device, mapped_pages, .. } = recovered;
+    report.mapped_pages = mapped_pages;
+    report.lost_pages = lost_pages(&mut device, &damaged);
+    let dead = damaged.into_iter().filter(|&ppn| device.ftl_mut().may_hold_needed_data(ppn) == Ok(false));
+    report.findings.extend(loss_sentences(&report.lost_pages, superblock));
+    report
+        .findings
+        .extend(dead.map(|ppn| format!("flash page {ppn} is damaged; no logical page needs its data")));
+    report.findings.extend(device.ftl_mut().check().err());
 }
 
 /// Returns the logical pages that are lost by damage: by the pages `damaged` that this audit found, and by damage found

@@ -13,6 +13,7 @@ use super::journal::Journal;
 use super::layout::{BlockHealth, BlockRecord, Durability, Layout, STATE_SECTOR_BYTES, Session, Superblock};
 use super::sides::METADATA_COPIES;
 use super::{device_parts_of, io_error};
+use crate::device::Medium;
 use crate::specification::make_config_explicit;
 
 /// Design, configuration, size and durability of a new image.
@@ -53,7 +54,8 @@ impl ImageSpecification {
         let nvram_bytes = parts.nvram_bytes_with_map(&geometry, superblock.logical_pages);
         superblock.nvram_words = nvram_bytes / 8;
         // The device is built once in RAM, so that a design that does not fit is refused before files are created.
-        let trial = SimNand::new(geometry, RetainedFields::default()).with_nvram(nvram_bytes);
+        let trial: Box<dyn Medium> =
+            Box::new(SimNand::new(geometry, RetainedFields::default()).with_nvram(nvram_bytes));
         let options = DeviceOptions { buffer: config.configured_write_buffer() };
         Device::new(trial, superblock.logical_pages, &parts, options)?;
         Ok(superblock)

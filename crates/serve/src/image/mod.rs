@@ -293,39 +293,62 @@ struct RecoveredDevice {
 
 /// Builds the device of an image over `nand`, whose state was loaded from the files, and lets the engine recover its
 /// maps and counters from this flash.
-fn recover<B: Backing>(
-    mut nand: FileNand<B>,
-    superblock: &Superblock,
-) -> Result<RecoveredDevice, ImageError> {
-    let mut config = config_of(superblock)?;
-    let (mut parts, endurance_cycles) = device_parts_of(&config, superblock)?;
-    // Two kinds of designs are excluded. Chunk numbers become free only by erases. A backward scan is tested on media that
-    // keep the order of erases and programs; no test of images fails without that order, so this is a precaution.
-    let needs_erases_in_order =
-        parts.content.chunks.is_some() || matches!(parts.persistence, Persistence::BackwardScan { .. });
-    match nand.durability() {
-        _ if needs_erases_in_order => {}
-        Durability::Process => nand.set_max_waiting_erases(u32::MAX),
-        Durability::Host => {
-            parts.gc.low_free_blocks =
-                parts.gc.low_free_blocks.max(free_blocks_per_pool_for_joint_erases(superblock));
-            config.gc.low_blocks = Some(parts.gc.low_free_blocks);
-            nand.set_max_waiting_erases(parts.gc.low_free_blocks.saturating_sub(GC_RESERVE_BLOCKS));
-        }
+fn recover(mut nand: FileNand<impl Backing>, superblock: &Superblock) -> Result<RecoveredDevice, ImageError> {
+    let plan = DevicePlan::new(superblock, nand.durability())?;
+    nand.set_max_waiting_erases(plan.max_waiting_erases_per_pool);
+    plan.recover_device(Box::new(nand), superblock.logical_pages)
+}
+
+/// How the device of an image is built in a session.
+struct DevicePlan {
+    config: Config,
+    parts: Parts,
+    endurance_cycles: u32,
+    max_waiting_erases_per_pool: u32,
+}
+
+impl DevicePlan {
+    fn new(superblock: &Superblock, durability: Durability) -> Result<Self, ImageError> {
+        let mut config = config_of(superblock)?;
+        let (mut parts, endurance_cycles) = device_parts_of(&config, superblock)?;
+        // Two kinds of designs are excluded. Chunk numbers become free only by erases. A backward scan is tested on media
+        // that keep the order of erases and programs; no test of images fails without that order, so this is a precaution.
+        let needs_erases_in_order =
+            parts.content.chunks.is_some() || matches!(parts.persistence, Persistence::BackwardScan { .. });
+        let max_waiting_erases_per_pool = match durability {
+            _ if needs_erases_in_order => 0,
+            Durability::Process => u32::MAX,
+            Durability::Host => {
+                parts.gc.low_free_blocks =
+                    parts.gc.low_free_blocks.max(free_blocks_per_pool_for_joint_erases(superblock));
+                config.gc.low_blocks = Some(parts.gc.low_free_blocks);
+                parts.gc.low_free_blocks.saturating_sub(GC_RESERVE_BLOCKS)
+            }
+        };
+        Ok(Self { config, parts, endurance_cycles, max_waiting_erases_per_pool })
     }
-    let options = DeviceOptions { buffer: config.configured_write_buffer() };
-    let medium: Box<dyn Medium> = Box::new(nand);
-    let mut device = Device::new(medium, superblock.logical_pages, &parts, options)?;
-    let recovery = device.recover().map_err(|error| match device.ftl().store().nand().last_os_refusal() {
-        Some(refused) => ImageError::Setting(refused.message.clone()),
-        None => error.into(),
-    })?;
-    // A backward scan does not read the whole map.
-    let mapped_pages = match recovery.mapped_pages {
-        0 => device.ftl_mut().count_mapped_pages().ok(),
-        counted => Some(counted),
-    };
-    Ok(RecoveredDevice { device, recovery, mapped_pages, config_toml: config.to_toml(), endurance_cycles })
+
+    /// Takes a medium of any type, so that the engine is compiled once for all backings.
+    fn recover_device(
+        self,
+        medium: Box<dyn Medium>,
+        logical_pages: u32,
+    ) -> Result<RecoveredDevice, ImageError> {
+        let options = DeviceOptions { buffer: self.config.configured_write_buffer() };
+        let mut device = Device::new(medium, logical_pages, &self.parts, options)?;
+        let recovery =
+            device.recover().map_err(|error| match device.ftl().store().nand().last_os_refusal() {
+                Some(refused) => ImageError::Setting(refused.message.clone()),
+                None => error.into(),
+            })?;
+        // A backward scan does not read the whole map.
+        let mapped_pages = match recovery.mapped_pages {
+            0 => device.ftl_mut().count_mapped_pages().ok(),
+            counted => Some(counted),
+        };
+        let (config_toml, endurance_cycles) = (self.config.to_toml(), self.endurance_cycles);
+        Ok(RecoveredDevice { device, recovery, mapped_pages, config_toml, endurance_cycles })
+    }
 }
 
 /// Returns the number of free blocks per pool that GC of a `host` session keeps ready, so that several erases can share

@@ -67,7 +67,11 @@ impl<N: Nand> Ftl<N> {
 
     /// Executes the deferred metadata writes of mapping and validity store, and makes room for the next metadata pages,
     /// by GC if needed.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "measured for all such functions: 3 to 6 % fewer instructions per write"
+    )]
+    #[inline(always)]
     pub(crate) fn make_room_for_metadata(&mut self) -> Result<()> {
         if self.validity.is_on_flash() {
             self.write_deferred_metadata()?;

@@ -455,7 +455,11 @@ impl<N: Nand> Ftl<N> {
     /// Returns a logical page that is mapped to `ppn`, or was the last one mapped to it. The owner in the OOB may be
     /// wrong for recycled and shared pages. For shared pages, the reverse-map entries of the current victim must have
     /// been loaded.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "measured for all such functions: 3 to 6 % fewer instructions per write"
+    )]
+    #[inline(always)]
     pub(crate) fn lpn_mapped_to_page(&self, ppn: Ppn) -> Lpn {
         let spare_owner = self.store.owner_in_oob(ppn);
         match (&self.sharing, &self.recycle) {

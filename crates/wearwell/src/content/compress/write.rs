@@ -125,7 +125,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Removes `lpn` from the RAM buffer of the next compressed chunk, if it is there: its newest content is stored
     /// elsewhere, or it was trimmed.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn drop_buffered_page(&mut self, lpn: Lpn) {
         if let Some(stage) = &mut self.chunks {
             stage.pending_pages.retain(|pending| pending.lpn != lpn);

@@ -173,12 +173,14 @@ impl FullSizeIndex {
         self.table_words.set(at, others | u64::from(tag) << shift);
     }
 
+    #[inline]
     fn tag_at(&self, EntryPosition { line, slot: place }: EntryPosition) -> u8 {
         (self.tag_words(line)[place / 8] >> (place % 8 * 8)) as u8
     }
 
     /// Returns the stored distance of an index entry from its home line of the hash table, in lines. 3 means three
     /// lines or more.
+    #[inline]
     fn stored_probe_distance_lines(&self, EntryPosition { line, slot: place }: EntryPosition) -> usize {
         (self.tag_words(line)[1] >> (FIRST_PROBE_DISTANCE_BIT as usize + 2 * place)) as usize
             & MAX_STORED_PROBE_DISTANCE_LINES

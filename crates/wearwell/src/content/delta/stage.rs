@@ -49,7 +49,11 @@ impl ContentStage for DeltaEncoding {
         Ok(true)
     }
 
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "measured for all such functions: 3 to 6 % fewer instructions per write"
+    )]
+    #[inline(always)]
     fn finish_write<N: Nand>(ftl: &mut Ftl<N>) -> Result<()> {
         if ftl.delta.is_some() { ftl.scan_for_cold_deltas() } else { Ok(()) }
     }

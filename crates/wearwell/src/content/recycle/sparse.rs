@@ -50,7 +50,11 @@ impl<V: Copy> SparseTable<V> {
     }
 
     /// Removes the value of the physical page `ppn` from the table and returns it.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "measured for all such functions: 3 to 6 % fewer instructions per write"
+    )]
+    #[inline(always)]
     pub(super) fn remove(&mut self, ppn: Ppn) -> Option<V> {
         if self.pages_with_value.remove(ppn) { self.values.remove(&ppn) } else { None }
     }

@@ -31,7 +31,11 @@ impl ContentStage for SilentWrites {
         0.0
     }
 
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "measured for all such functions: 3 to 6 % fewer instructions per write"
+    )]
+    #[inline(always)]
     fn offer_write<N: Nand>(ftl: &mut Ftl<N>, write: &HostWrite<'_>) -> Result<bool> {
         if !ftl.stateless_mechanisms.in_design.contains(Self::KIND) {
             return Ok(false);

@@ -52,7 +52,7 @@ const WHEN_WRITES_ARE_BUFFERED: &str =
     "buffer.pages is above 0, or unset on a drive whose pages are larger than 4 KiB";
 const WHEN_TIME_IS_MODELLED: &str = "there is a time model: timing.mode is timeline or event";
 
-const WHEN_WRITES_ARE_THROTTLED: &str = "writes are held back: lifetime.schemes is throttling, or integrated on the design integrated or with parts.content";
+const WHEN_WRITES_ARE_THROTTLED: &str = "writes are held back: lifetime.schemes is throttling, or integrated on the designs integrated and wearwell or with parts.content";
 const WHEN_BEST_SCHEMES_RUN: &str =
     "lifetime.schemes is best, and the design deduplicates, recycles, encodes deltas or compresses";
 

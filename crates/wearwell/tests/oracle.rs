@@ -6,8 +6,8 @@
 //! `just soak` runs all of them, `cargo test` an eighth on most worlds (on the others some designs would hardly
 //! collect or share anything).
 //! The bytes of every read are compared, and the audit runs after every operation. On the two worlds of several hundred
-//! pages, where it takes most of the time, it runs after every operation for the first thousand of each run, then after
-//! every 16th (`just soak`) or every 64th.
+//! pages, where it takes most of the time, it runs after every operation for the first thousand of each run (in `cargo
+//! test` the first 250), then after every 16th (`just soak`) or every 64th.
 
 use common::{
     BUFFERS, DesignUnderTest, FailureContext, OperationGenerator, Oracle, Random, SchemeSwitcher, World,
@@ -23,8 +23,9 @@ use crate::common;
 const CONTENTS: u16 = 9;
 /// Maximum number of pages of a world (tiny device) that is audited after every operation.
 const TINY_PAGES: u64 = 160;
-/// A device with more than [`TINY_PAGES`] pages is audited after each of its first `AUDITED` operations. After that, it
-/// is audited after every 16th operation in long explorations, else after every 64th.
+/// Number of first operations after each of which a device of more than [`TINY_PAGES`] pages is audited, in long
+/// explorations; else a quarter of them. After that, it is audited after every 16th operation in long explorations, else
+/// after every 64th.
 const AUDITED: u64 = 1_000;
 
 /// Counts of events that are rare on a small world, so that they are only required over several runs together.
@@ -49,12 +50,12 @@ fn run(design: &DesignUnderTest, world: &World, buffer: BufferOptions, operation
     };
     let mut switching = SchemeSwitcher { random: Random::new(!seed), schemes: design.switchable_schemes() };
     let mut scene = FailureContext { run_name: design.name, world: world.name, seed, operation_number: 0 };
-    let audit_interval = 16 * exploration_interval(4);
+    let (audited, audit_interval) = (AUDITED / exploration_interval(4), 16 * exploration_interval(4));
     for operation in 0..operations {
         scene.operation_number = operation;
         let op = switching.draw().unwrap_or_else(|| mix.draw());
         oracle.apply(&mut device, op).unwrap_or_else(|error| panic!("{op:?}: {error}"));
-        if world.geometry.pages() <= TINY_PAGES || operation < AUDITED || operation % audit_interval == 0 {
+        if world.geometry.pages() <= TINY_PAGES || operation < audited || operation % audit_interval == 0 {
             audit(&mut device);
         }
     }

@@ -97,8 +97,8 @@ pub(super) fn recovery_sentences(
         format!("Recovery {}.", joined_list(&did))
     });
     sentences.extend(recovery_step_cost_sentences(report));
-    if report.mapped_pages > 0 {
-        sentences.push(format!("Afterwards {} mapped.", page_count_with_verb(report.mapped_pages)));
+    if let Some(mapped) = report.mapped_pages {
+        sentences.push(format!("Afterwards {} mapped.", page_count_with_verb(mapped)));
     }
     sentences.extend(changed_page_sentences(scene));
     sentences

@@ -342,10 +342,7 @@ impl DevicePlan {
                 None => error.into(),
             })?;
         // A backward scan does not read the whole map.
-        let mapped_pages = match recovery.mapped_pages {
-            0 => device.ftl_mut().count_mapped_pages().ok(),
-            counted => Some(counted),
-        };
+        let mapped_pages = recovery.mapped_pages.or_else(|| device.ftl_mut().count_mapped_pages().ok());
         let (config_toml, endurance_cycles) = (self.config.to_toml(), self.endurance_cycles);
         Ok(RecoveredDevice { device, recovery, mapped_pages, config_toml, endurance_cycles })
     }

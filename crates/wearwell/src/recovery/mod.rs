@@ -35,8 +35,9 @@ pub struct RecoveryReport {
     pub battery_programs: u64,
     /// Number of map pages read on battery power in order to update them; also counted in `page_and_spare_reads`.
     pub battery_reads: u64,
-    /// Number of logical pages mapped after recovery; 0 if the map survived in RAM or remains on flash.
-    pub mapped_pages: u64,
+    /// Number of logical pages mapped after recovery; `None` if the map survived in RAM or remains on flash, so that
+    /// recovery counted nothing.
+    pub mapped_pages: Option<u64>,
     /// Flash operations of each step of recovery; zero for designs whose recovery is not divided into steps.
     pub steps: RecoverySteps,
 }
@@ -103,18 +104,20 @@ impl<N: Nand> Ftl<N> {
         let before = self.store.stats.clone();
         let mut report = RecoveryReport::default();
         match self.persistence {
-            Persistence::OobScan => report.mapped_pages = self.rebuild_from_pages(&mut report.steps)?,
+            Persistence::OobScan => report.mapped_pages = Some(self.rebuild_from_pages(&mut report.steps)?),
             Persistence::NvramEntries => {
-                report.mapped_pages = self.rebuild_from_pages_and_reverse_map(&mut report.steps)?;
+                report.mapped_pages = Some(self.rebuild_from_pages_and_reverse_map(&mut report.steps)?);
             }
-            Persistence::NvramMap => report.mapped_pages = self.rebuild_from_nvram_map(&mut report.steps)?,
+            Persistence::NvramMap => {
+                report.mapped_pages = Some(self.rebuild_from_nvram_map(&mut report.steps)?);
+            }
             Persistence::BatteryRam => self.resume_with_kept_ram()?,
             Persistence::BatteryFlush => {
                 self.save_ram_on_battery()?;
                 report.battery_programs = self.store.stats.total_programs() - before.total_programs();
                 report.battery_reads = self.store.stats.total_reads() - before.total_reads();
                 if self.has_mechanism_that_places_content() {
-                    report.mapped_pages = self.rebuild_from_translation_pages(&mut report.steps)?;
+                    report.mapped_pages = Some(self.rebuild_from_translation_pages(&mut report.steps)?);
                 } else {
                     report.steps = self.rebuild_directories()?;
                 }

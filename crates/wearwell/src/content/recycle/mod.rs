@@ -39,9 +39,9 @@
 //!   as a use.
 //! - A fast-loaded page counts as read 15 times while it is in the store; eviction ends that.
 //! - Positions in lists are not stored: they are found by walking at most 15 links when a list changes.
-//! - The paper's history has every dead page, for 17 bytes of RAM per page of the drive, four times a page map. Only
-//!   entries of the fingerprint store can be revived, so [`HistoryScope::Store`] keeps the history of these alone: its
-//!   RAM is bounded. The price: a version that is not in the store does not lower the probability of older ones, and
+//! - The paper's history has every dead page, for 12.5 bytes of RAM per physical page and 4 per logical page, about four
+//!   times the RAM of a page map. Only entries of the fingerprint store can be revived, so [`HistoryScope::Store`] keeps
+//!   the history of these alone: its RAM is bounded. The price: a version that is not in the store does not lower the probability of older ones, and
 //!   fast loading knows no page that the store does not have.
 
 mod accesses;
@@ -99,8 +99,8 @@ pub enum StorePolicy {
 /// which pages it counts reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum HistoryScope {
-    /// History of all dead pages, and read counts of all pages: the paper's tables, 17 bytes of RAM per page of the
-    /// drive.
+    /// History of all dead pages, and read counts of all pages: the paper's tables, 12.5 bytes of RAM per physical page
+    /// and 4 per logical page.
     #[default]
     AllPages,
     /// History of the dead pages that are entries of the fingerprint store, and read counts of as many pages as the
@@ -473,7 +473,7 @@ impl Recycler {
 
     /// Makes `ppn` the newest dead page of `lpn`, as [`Recycler::page_invalidated`], but does not offer it to the
     /// fingerprint store, because it is too old to be revived.
-    pub fn page_too_old_to_revive_invalidated(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
+    pub fn record_unrevivable_page(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
         if self.history_scope == HistoryScope::Store {
             return self.forget_valid_page(lpn, ppn, successor);
         }

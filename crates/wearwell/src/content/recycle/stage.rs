@@ -131,7 +131,7 @@ impl<N: Nand> Ftl<N> {
             let RecycleState { recycler: part, options, .. } = &mut **stage;
             part.expire_next_entry(|ppn| exceeds_age_limit(options, store, ppn));
             if exceeds_age_limit(options, store, dead) {
-                part.page_too_old_to_revive_invalidated(lpn, dead, successor);
+                part.record_unrevivable_page(lpn, dead, successor);
                 return part.forget_evicted_pages(|ppn| store.owner_in_oob(ppn));
             }
         }

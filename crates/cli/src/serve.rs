@@ -198,12 +198,12 @@ fn serve_images(args: &ServeArgs, signals: &TerminationSignals) -> Result<(), Fa
     failures.require_remaining_image(&devices)?;
     for (name, device) in serve_until_signal(devices, listening_sockets, args, signals)? {
         let closed = device.map_err(|error| server_failure(&error)).and_then(|mut device| {
-            end_recording(&mut device)?;
-            // The changes of a view are dropped.
-            if is_read_only {
-                return Ok(());
+            let recorded = end_recording(&mut device);
+            // The image is closed even if its recording failed. The changes of a view are dropped.
+            if !is_read_only {
+                image::close(device.into_device()).map_err(|error| Failure::of_run(&error))?;
             }
-            image::close(device.into_device()).map_err(|error| Failure::of_run(&error))
+            recorded
         });
         failures.keep_failure(&name, closed);
     }

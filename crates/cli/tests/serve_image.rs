@@ -199,6 +199,23 @@ fn a_host_write_error_is_reported_and_loses_no_flushed_data() {
     assert_eq!(bench.check().0, Some(0));
 }
 
+/// Regression: the image was left as after an unclean end, because the error of the recording was returned first.
+#[test]
+fn a_failed_recording_does_not_leave_the_image_open() {
+    let bench = ServedImage::new(&[]);
+    let mut serve = bench.serve();
+    serve.args(["--record", "/dev/full", "--force"]);
+    let server = bench.start(serve);
+    bench.client().write(0, &page_pattern(0));
+    let output = end(server, "-TERM");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("recording"), "{said}");
+    let (status, said) = bench.check();
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.contains("1 logical pages hold data, 0 unsafe shutdowns"), "{said}");
+}
+
 /// Regression: exceeding the file size limit of the process raised a signal that ended the server in the middle of a
 /// write.
 #[test]

@@ -2,9 +2,9 @@
 //! pages.
 //!
 //! `SQLite` writes a log as one header of 32 bytes, then frames that consist of a 24-byte header and a database page.
-//! Stored like this, no database page would be aligned to device pages, so none could be remapped. Therefore the log is
-//! stored in *groups* of one slot of headers and [`WAL_FRAMES_PER_GROUP`] slots of payloads. A slot is the number of
-//! whole device pages that hold one database page:
+//! Stored like this, only one database page in 512 would be aligned to device pages (with pages of 4 KiB), so hardly
+//! any could be remapped. Therefore the log is stored in *groups* of one slot of headers and [`WAL_FRAMES_PER_GROUP`]
+//! slots of payloads. A slot is the number of whole device pages that hold one database page:
 //!
 //! ```text
 //! slot       0          1          2               169        170        171

@@ -207,9 +207,9 @@ fn combinations_with_survival() -> impl Iterator<Item = Vec<String>> {
     })
 }
 
-/// Every combination that the engine accepts keeps what was flushed over losses of power right after the flush. (Under the
-/// OOB scan a trimmed page may return.) Regression: 21 accepted combinations with an explicit `parts.survives` panicked in
-/// recovery, and deduplication with `nvram-entries` and an ideal reverse map returned older data.
+/// Every combination that the engine accepts keeps what was flushed over losses of power right after the flush. (Under
+/// the OOB scan a trimmed page may return.) Regression: 21 accepted combinations with an explicit `parts.survives`
+/// panicked in recovery, and deduplication with `nvram-entries` and an ideal reverse map returned older data.
 #[test]
 fn every_accepted_combination_with_a_survival_part_keeps_flushed_data() {
     let (mut accepted, mut offered) = (0, 0);

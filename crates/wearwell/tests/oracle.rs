@@ -24,8 +24,8 @@ const CONTENTS: u16 = 9;
 /// Maximum number of pages of a world (tiny device) that is audited after every operation.
 const TINY_PAGES: u64 = 160;
 /// Number of first operations after each of which a device of more than [`TINY_PAGES`] pages is audited, in long
-/// explorations; else a quarter of them. After that, it is audited after every 16th operation in long explorations, else
-/// after every 64th.
+/// explorations; else a quarter of them. After that, it is audited after every 16th operation in long explorations,
+/// else after every 64th.
 const AUDITED: u64 = 1_000;
 
 /// Counts of events that are rare on a small world, so that they are only required over several runs together.

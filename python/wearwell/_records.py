@@ -356,6 +356,7 @@ class RecoveryConfig(Section):
 
     _optional = frozenset({
         "after_requests",
+        "blocks",
         "by",
     })
 
@@ -365,8 +366,9 @@ class RecoveryConfig(Section):
     of the run."""
     after_run: bool
     """Cut the power after the last request, run the recovery, and report it."""
-    blocks: str
-    """What recovery reads of each block when it rebuilds an L2P map in RAM from flash."""
+    blocks: str | None
+    """What recovery reads of each block. The default is `first-pages` for designs that can recover so, else
+    `oob-scan`."""
     by: str | None
     """What makes an L2P map on flash survive a loss of power."""
 

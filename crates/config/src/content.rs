@@ -291,8 +291,8 @@ pub enum RecyclePolicy {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HistoryName {
-    /// History of all dead pages, and read counts of all pages, as in the paper: 12.5 bytes of RAM per physical page and 4 per
-    /// logical page.
+    /// History of all dead pages, and read counts of all pages, as in the paper: 12.5 bytes of RAM per physical page and
+    /// 4 per logical page.
     All,
     /// History only of dead pages in the fingerprint store, and read counts only of the pages read last: 25 bytes of
     /// RAM per entry of the store.

@@ -125,8 +125,9 @@ pub enum MergeName {
 pub struct RecoveryConfig {
     /// What makes an L2P map on flash survive a loss of power.
     pub by: Option<RecoveryName>,
-    /// What recovery reads of each block when it rebuilds an L2P map in RAM from flash.
-    pub blocks: SurveyName,
+    /// What recovery reads of each block. The default is `first-pages` for designs that can recover so, else
+    /// `oob-scan`.
+    pub blocks: Option<SurveyName>,
     /// Cut the power after the last request, run the recovery, and report it.
     pub after_run: bool,
     /// Number of measured requests after which the power is cut. Recovery is then run and reported, and the replay
@@ -154,16 +155,19 @@ pub enum RecoveryName {
     BackwardSynchronising,
 }
 
-/// Names of what recovery reads of each block when it rebuilds an L2P map.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+/// Names of what recovery reads of each block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SurveyName {
     /// Recovery reads the spare area of every page.
-    #[default]
     OobScan,
     /// Recovery reads the head page of every block, the tail pages of full blocks, and the spare areas of all pages in
     /// other blocks. Head and tail pages are programmed for this purpose.
     HeadTail,
+    /// Recovery reads the spare area of the first page of every block of host data, and those of all pages in other
+    /// blocks. Notes in NVRAM name the data pages that it has to look at. For a map on flash with its dirty entries in
+    /// NVRAM, and page validity in a log or a tree on flash.
+    FirstPages,
 }
 
 impl SurveyName {
@@ -172,6 +176,7 @@ impl SurveyName {
         match self {
             Self::OobScan => RecoveryBlockScan::OobScan,
             Self::HeadTail => RecoveryBlockScan::HeadTail,
+            Self::FirstPages => RecoveryBlockScan::FirstPages,
         }
     }
 }

@@ -10,6 +10,7 @@ use wearwell::nand::{FlashTiming, Geometry, preset};
 use wearwell::store::GC_RESERVE_BLOCKS;
 use wearwell::write_buffer::{BufferOptions, BufferPolicy};
 
+use super::metadata::SurveyName;
 use super::{
     Arrival, BufferOrder, Config, ConfigError, GcConfig, HistoryName, Mode, Policy, RecyclePolicy, SpareOf,
     StripingName,
@@ -376,7 +377,10 @@ impl Config {
         };
         self.replace_parts(&mut parts, resolved);
         parts.gc = self.gc_options_with_metadata_policy(parts.gc);
-        parts.recovery_block_scan = self.recovery.blocks.block_survey();
+        parts.recovery_block_scan = self
+            .recovery
+            .blocks
+            .map_or_else(|| parts.default_recovery_block_scan(&resolved.geometry), SurveyName::block_survey);
         if let (Some(delta), MappingPart::Cached(_)) = (&mut parts.content.delta, parts.mapping)
             && design != "delta"
         {

@@ -357,7 +357,7 @@ impl ContentModel {
     /// be called for all requests in their order.
     #[expect(
         clippy::inline_always,
-        reason = "measured for all such functions: 3 to 6 % fewer instructions per write"
+        reason = "measured for eight functions together: 5 to 6 % fewer instructions per write, on wearwell 1 %"
     )]
     #[inline(always)]
     pub fn fill_request_content(&mut self, request: &mut Request) {

@@ -25,6 +25,26 @@ impl From<Ppn> for Unit {
     }
 }
 
+/// Bit of a map entry which says that a bind, not a program, gave the logical page its unit.
+const BIND_MARK: u32 = 1 << 31;
+
+/// Largest number of units (flash pages and chunk members) of a device whose map entries have bind marks.
+pub(crate) const MAX_UNITS_WITH_BIND_MARK: u64 = BIND_MARK as u64;
+
+impl Unit {
+    /// Returns this unit as a map entry that a bind gave to its logical page: the page need not name that logical page
+    /// in its OOB.
+    pub(crate) fn with_bind_mark(self) -> Self {
+        Self(self.0 | BIND_MARK)
+    }
+
+    /// Returns the unit that a map entry names, whether a bind or a program gave it to the logical page.
+    #[inline]
+    pub(crate) fn without_bind_mark(self) -> Self {
+        if self == Self::NONE { self } else { Self(self.0 & !BIND_MARK) }
+    }
+}
+
 /// Number of a block, the erase unit of the FTL: a physical block, or a superblock if the geometry groups planes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct BlockId(pub u32);

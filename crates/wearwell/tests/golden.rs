@@ -117,6 +117,7 @@ const EXPECTED: &[Row] = &[
     ("mixture cached+bitmap alone", [3833, 2935, 0, 2725, 0, 0, 0, 3445], [1671, 2935, 0, 9635, 0, 0, 0, 3783], [773, 0]),
     ("mixture cached+log alone", [3820, 2873, 0, 2732, 0, 0, 0, 97], [1665, 2873, 0, 9635, 0, 0, 0, 1806], [559, 0]),
     ("mixture cached+gecko alone", [3816, 2638, 0, 2715, 0, 0, 0, 48], [1651, 2638, 0, 9610, 0, 0, 0, 377], [541, 0]),
+    ("mixture noted cached+gecko alone", [3816, 2590, 0, 2654, 0, 0, 0, 48], [1651, 2590, 0, 9547, 0, 0, 0, 376], [534, 0]),
     ("mixture flat+gecko recycle", [3502, 2096, 0, 0, 0, 0, 0, 46], [1687, 2096, 0, 0, 513, 0, 0, 359], [317, 0]),
     ("mixture flat recycle+share", [830, 4, 0, 0, 0, 0, 0, 0], [1243, 4, 0, 0, 2617, 0, 0, 0], [16, 0]),
     ("mixture cached recycle+delta", [3421, 2520, 0, 2706, 147, 0, 0, 0], [1672, 2520, 0, 9698, 776, 0, 0, 0], [514, 0]),
@@ -124,8 +125,10 @@ const EXPECTED: &[Row] = &[
     ("mixture nvram cached+log share+delta", [934, 5, 0, 2203, 37, 0, 0, 19], [1245, 5, 0, 9104, 2515, 0, 0, 209], [166, 0]),
     ("mixture flat+bitmap recycle+share+delta", [800, 7, 0, 0, 3, 0, 0, 655], [1224, 7, 0, 0, 2658, 0, 0, 671], [58, 0]),
     ("mixture cached+log recycle+share+delta", [798, 16, 0, 2265, 10, 0, 0, 16], [1242, 16, 0, 9153, 2681, 0, 0, 125], [160, 0]),
+    ("mixture noted cached+log recycle+share+delta", [838, 18, 0, 2210, 48, 0, 0, 25], [1247, 17, 0, 9115, 2701, 0, 0, 169], [161, 0]),
     ("mixture cached+gecko recycle+share+delta", [813, 2, 0, 2270, 1, 0, 0, 9], [1214, 2, 0, 9157, 2627, 0, 0, 27], [158, 0]),
     ("mixture nvram recycle+share+delta", [807, 5, 0, 0, 36, 0, 0, 0], [1203, 5, 0, 0, 2708, 0, 0, 0], [18, 0]),
+    ("mixture noted cached+gecko recycle+compress", [127, 1332, 0, 2604, 2872, 0, 0, 13], [3324, 1493, 0, 9476, 1471, 0, 0, 84], [399, 0]),
     ("mixture flat+log share+compress", [112, 0, 0, 0, 725, 0, 0, 4], [2698, 0, 0, 0, 5505, 0, 0, 11], [17, 0]),
     ("mixture cached share+compress", [137, 0, 0, 2330, 712, 0, 0, 0], [2539, 0, 0, 9216, 5383, 0, 0, 0], [163, 0]),
     ("mixture nvram cached share+compress", [137, 0, 0, 2260, 712, 0, 0, 0], [2539, 0, 0, 9144, 5383, 0, 0, 0], [159, 0]),
@@ -134,6 +137,7 @@ const EXPECTED: &[Row] = &[
     ("mixture cached+bitmap delta+compress", [122, 1384, 0, 2673, 3183, 0, 0, 1006], [3452, 1565, 0, 9647, 1684, 0, 0, 1087], [490, 0]),
     ("mixture flat delta+compress", [124, 885, 0, 0, 3181, 0, 0, 0], [3358, 1047, 0, 0, 1762, 0, 0, 0], [227, 0]),
     ("mixture nvram delta+compress", [122, 929, 0, 0, 3143, 0, 0, 0], [3407, 1105, 0, 0, 1239, 0, 0, 0], [226, 0]),
+    ("mixture noted cached+gecko recycle+share+delta+compress", [122, 0, 0, 2193, 626, 0, 0, 3], [2468, 0, 0, 9077, 5179, 0, 0, 3], [150, 0]),
     ("mixture nvram cached+gecko recycle+share+delta+compress", [122, 0, 0, 2193, 626, 0, 0, 2], [2468, 0, 0, 9077, 5179, 0, 0, 2], [150, 0]),
     ("mixture flat recycle+share+delta+compress", [102, 0, 0, 0, 626, 0, 0, 0], [2505, 0, 0, 0, 5341, 0, 0, 0], [10, 0]),
     ("mixture cached recycle+share+delta+compress", [129, 0, 0, 2265, 582, 0, 0, 0], [2476, 0, 0, 9143, 5107, 0, 0, 0], [151, 0]),
@@ -144,7 +148,8 @@ const EXPECTED: &[Row] = &[
     ("geckoftl silent", [3781, 2211, 0, 2619, 0, 0, 728, 303], [1656, 2221, 0, 8924, 2706, 0, 726, 642], [567, 0]),
     ("recyclable history of the store", [3509, 2028, 0, 0, 0, 0, 0, 0], [1674, 2028, 0, 0, 314, 0, 0, 0], [310, 0]),
     ("nvram recyclable history of the store refreshed", [3553, 1852, 0, 0, 0, 0, 0, 0], [1674, 1852, 0, 0, 270, 0, 0, 0], [301, 0]),
-    ("mixture of the design wearwell", [131, 0, 0, 2205, 623, 0, 0, 2], [2428, 0, 0, 9090, 5084, 0, 0, 5], [151, 0]),
+    ("mixture of the design wearwell", [131, 0, 0, 2205, 623, 0, 0, 4], [2428, 0, 0, 9090, 5084, 0, 0, 7], [151, 0]),
+    ("mixture of the design wearwell dual-pool", [111, 0, 28, 2202, 669, 0, 0, 3], [2587, 0, 36, 9076, 5307, 0, 0, 5], [128, 27]),
 ];
 
 /// Executes 5,000 host operations on the world (tiny device) `slc` without a write buffer. Returns the row of the

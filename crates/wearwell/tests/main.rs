@@ -19,6 +19,7 @@ mod layers;
 mod lifetime;
 mod metadata_recovery;
 mod nand_contract;
+mod notes_cases;
 mod oracle;
 mod own_policy;
 mod power_cut;

@@ -27,6 +27,7 @@ pub use remap::remap;
 pub use uftl::{UFtlOptions, uftl};
 pub use wearwell::{WearwellOptions, wearwell};
 
+use crate::address::MAX_UNITS_WITH_BIND_MARK;
 use crate::content::ContentSchemes;
 use crate::content::compress::CHUNK_MEMBERS;
 pub use crate::content::compress::ChunkDesign;
@@ -38,6 +39,7 @@ use crate::nand::{Geometry, RetainedFields};
 pub use crate::sharing::SharingDesign;
 use crate::sharing::counts::MAX_REFERRERS;
 use crate::sharing::reverse_map::ReverseMapKind;
+use crate::store::recovery_note_words;
 use crate::validity::ValidityPart;
 
 /// Where a design stores its L2P table.
@@ -176,6 +178,10 @@ pub enum RecoveryBlockScan {
     /// other blocks (Remap-SSD, section 4.5). Head and tail pages describe the other pages of their block. They cost
     /// programs and capacity: see [`crate::store::HeadTailLayout`].
     HeadTail,
+    /// Recovery reads the spare area of the first page of every block, and those of all pages of metadata, deltas and
+    /// chunks. Notes in NVRAM name the data pages that it has to look at (`store/notes.rs`), and the map on flash counts
+    /// its bound entries and chunk members, so that recovery reads only translation pages that have some.
+    FirstPages,
 }
 
 /// A design of an FTL: the list of its parts (map, page validity, content mechanisms, GC, recovery).
@@ -409,8 +415,19 @@ impl Parts {
         let ContentParts { recycle, delta, chunks, sharing: _, stateless_mechanisms: _ } = &self.content;
         let reads_blocks = matches!(self.persistence, Persistence::OobScan | Persistence::NvramEntries);
         let has_other_pages = recycle.is_some() || delta.is_some() || chunks.is_some();
-        if self.recovery_block_scan == RecoveryBlockScan::OobScan || (reads_blocks && !has_other_pages) {
-            return Ok(());
+        match self.recovery_block_scan {
+            RecoveryBlockScan::OobScan => return Ok(()),
+            RecoveryBlockScan::HeadTail if reads_blocks && !has_other_pages => return Ok(()),
+            RecoveryBlockScan::HeadTail => {}
+            RecoveryBlockScan::FirstPages if self.can_recover_by_first_pages() => return Ok(()),
+            RecoveryBlockScan::FirstPages => {
+                return Err(Error::InvalidOptions(
+                    "recovery by first pages needs the dirty entries of a map on flash in NVRAM and a log or a tree of \
+                     invalid pages on flash: choose parts.map=cached, parts.survives=nvram-map and parts.validity=gecko \
+                     or log, or recovery.blocks=oob-scan"
+                        .into(),
+                ));
+            }
         }
         Err(Error::InvalidOptions(
             "head and tail pages serve designs that rebuild a flat map from flash after a power loss: choose page-map \
@@ -452,7 +469,37 @@ impl Parts {
             }
             MappingPart::Flat | MappingPart::Journalled { .. } => logical_pages.into(),
         };
-        self.nvram_bytes(geometry.page_bytes).next_multiple_of(8) + 8 * words
+        let notes = match self.recovery_block_scan {
+            RecoveryBlockScan::FirstPages => recovery_note_words(geometry),
+            RecoveryBlockScan::OobScan | RecoveryBlockScan::HeadTail => 0,
+        };
+        self.nvram_bytes(geometry.page_bytes).next_multiple_of(8) + 8 * (words + notes)
+    }
+
+    /// Returns whether a recovery of this design can know from notes in NVRAM which data pages it has to look at
+    /// ([`RecoveryBlockScan::FirstPages`]): the dirty entries of a map on flash are in NVRAM, and the record of invalid
+    /// pages is on flash and tells up to which program it is complete.
+    pub fn can_recover_by_first_pages(&self) -> bool {
+        self.persistence == Persistence::NvramMap
+            && matches!(self.mapping, MappingPart::Cached(_))
+            && matches!(self.validity, ValidityPart::Log | ValidityPart::Gecko(_))
+    }
+
+    /// Returns what recovery of this design reads of each block unless it is configured otherwise: first pages if the
+    /// design can recover by them and map entries of a device of this `geometry` have a bit for the bind mark, else all
+    /// spare areas.
+    pub fn default_recovery_block_scan(&self, geometry: &Geometry) -> RecoveryBlockScan {
+        if self.can_recover_by_first_pages() && self.most_units(geometry) <= MAX_UNITS_WITH_BIND_MARK {
+            RecoveryBlockScan::FirstPages
+        } else {
+            RecoveryBlockScan::OobScan
+        }
+    }
+
+    /// Returns the number of units (flash pages and chunk members) to which a map entry can refer.
+    pub(crate) fn most_units(&self, geometry: &Geometry) -> u64 {
+        let members_per_page = if self.content.chunks.is_some() { CHUNK_MEMBERS as u64 } else { 0 };
+        geometry.pages() * (1 + members_per_page)
     }
 
     /// Returns the maximum number of logical pages whose data one flash page can hold.
@@ -465,7 +512,8 @@ impl Parts {
     /// Changes the design for a device with real bytes that may lose its RAM at any moment. If the design requires a
     /// battery, or cannot make trims durable, the L2P table (or its dirty entries, if it is on flash) is kept in NVRAM
     /// instead. Contents are compared before pages are shared or revived, because equal 64-bit fingerprints do not
-    /// prove equal bytes.
+    /// prove equal bytes. Recovery reads all spare areas: on such a device they are small files, and the notes of
+    /// [`RecoveryBlockScan::FirstPages`] would cost a store for every overwritten page.
     ///
     /// # Errors
     /// [`Error::InvalidOptions`] for a design that requires a battery and whose L2P table is lazy (identifies invalid
@@ -478,6 +526,9 @@ impl Parts {
             Persistence::NvramEntries | Persistence::NvramMap | Persistence::BackwardScan { .. } => {}
         }
         self.check_nvram_map()?;
+        if self.recovery_block_scan == RecoveryBlockScan::FirstPages {
+            self.recovery_block_scan = RecoveryBlockScan::OobScan;
+        }
         if let Some(recycle) = &mut self.content.recycle {
             recycle.verify_on_hit = true;
         }

@@ -17,7 +17,7 @@ pub(super) const DESIGN: Design = Design {
     name: "wearwell",
     source: "a composition of Recyclable SSD, Delta-FTL, Remap-SSD, Integrated lifetime management and GeckoFTL",
     modelled: "deduplication, host remaps and recycling of dead pages, delta encoding, compression in chunks, on one device; map on flash behind a cache, its dirty entries in NVRAM, page validity in Logarithmic Gecko; recovery from flash and NVRAM without a battery",
-    not_modelled: "RAM holds who refers to shared pages, the delta table and the directory of chunks, all three rebuilt after a power loss, which reads the spare areas of all pages and the whole map; access counts, the history of dead pages and the content index start anew then; the fingerprint and the writer of a page that is replaced are known without a read",
+    not_modelled: "RAM holds who refers to shared pages, the delta table and the directory of chunks, all three rebuilt after a power loss; access counts, the history of dead pages and the content index start anew then; the fingerprint and the writer of a page that is replaced are known without a read",
 };
 
 /// Options of the design [`wearwell`].
@@ -58,6 +58,6 @@ pub fn wearwell(gc: GcOptions, options: WearwellOptions) -> Parts {
         },
         gc,
         persistence: Persistence::NvramMap,
-        recovery_block_scan: RecoveryBlockScan::OobScan,
+        recovery_block_scan: RecoveryBlockScan::FirstPages,
     }
 }

@@ -61,7 +61,7 @@ impl<N: Nand> Ftl<N> {
         if !self.revive_if_dead_page(unit) {
             self.sharing.as_mut().expect("sharing binds").reference_counts.add_referrer(unit);
         }
-        let old = self.change_map_entry(lpn, Some(unit))?;
+        let old = self.change_map_entry(lpn, Some(self.store.entry_of_bind(unit)))?;
         self.release_reference(lpn, old);
         self.sharing.as_mut().expect("sharing binds").mark_bound(lpn);
         if let Some(source) = source {

@@ -64,6 +64,13 @@ impl<N: Nand> Ftl<N> {
             cached.finish_construction(&mut self.store)?;
         }
         self.report_opened_blocks();
-        self.validity.finish_device_setup(&mut self.store)
+        self.validity.finish_device_setup(&mut self.store)?;
+        if self.store.keeps_recovery_notes() {
+            // Constructed pages were not noted, so no report of them may be left in RAM.
+            self.validity.flush_validity_buffer(&mut self.store)?;
+            self.validity.finish_device_setup(&mut self.store)?;
+            self.store.forget_noted_pages(self.validity.durable_until_sequence())?;
+        }
+        Ok(())
     }
 }

@@ -33,7 +33,7 @@ mod run;
 mod trim;
 mod write;
 
-use crate::address::{Lpn, Ppn, Unit, is_flash_page};
+use crate::address::{Lpn, MAX_UNITS_WITH_BIND_MARK, Ppn, Unit, is_flash_page};
 use crate::content::compress::directory::CHUNK_DIRECTORY_BYTES;
 use crate::content::compress::{CompressionState, CompressionStatistics};
 use crate::content::delta::{self, DeltaState, DeltaStatistics};
@@ -48,7 +48,7 @@ use crate::nand::Nand;
 use crate::sharing::Sharing;
 use crate::sharing::reverse_map::ReverseMap;
 use crate::stats::Stats;
-use crate::store::{GC_RESERVE_BLOCKS, Store};
+use crate::store::{GC_RESERVE_BLOCKS, Store, recovery_note_words};
 use crate::validity::{AnyValidityStore, RamBitmap, ValidityStore};
 
 /// A flash translation layer (FTL) over a flash medium, assembled from a mapping, a validity store, GC and content
@@ -101,7 +101,7 @@ impl<N: Nand> Ftl<N> {
     pub fn new(nand: N, logical_pages: u32, parts: &Parts) -> Result<Self> {
         let order = parts.gc.wear.free_block_order();
         let store = match parts.recovery_block_scan {
-            RecoveryBlockScan::OobScan => Store::new(nand, order),
+            RecoveryBlockScan::OobScan | RecoveryBlockScan::FirstPages => Store::new(nand, order),
             RecoveryBlockScan::HeadTail => Store::with_heads_and_tails(nand, order)?,
         };
         parts.require_compatible()?;
@@ -171,8 +171,33 @@ impl<N: Nand> Ftl<N> {
                 stage.hold_freed_chunk_numbers();
             }
         }
+        if parts.recovery_block_scan == RecoveryBlockScan::FirstPages {
+            ftl.keep_recovery_notes(parts)?;
+        }
         ftl.set_victim_policy(parts.gc.policy);
         Ok(ftl)
+    }
+
+    /// Makes the device keep what a recovery by first pages needs: notes in NVRAM, after the words of the map, and bind
+    /// marks in map entries.
+    fn keep_recovery_notes(&mut self, parts: &Parts) -> Result<()> {
+        let geometry = self.store.geometry();
+        let (flash_pages, units) = (geometry.pages(), parts.most_units(geometry));
+        if units > MAX_UNITS_WITH_BIND_MARK {
+            return Err(Error::InvalidOptions(format!(
+                "recovery by first pages marks bound logical pages in one bit of their map entries, and the remaining 31 \
+                 bits number at most {} flash pages of this design, but the device has {flash_pages}: set \
+                 recovery.blocks=oob-scan, or make the device smaller or its pages larger",
+                MAX_UNITS_WITH_BIND_MARK * flash_pages / units
+            )));
+        }
+        let words = parts.nvram_bytes_with_map(geometry, self.logical_pages) / 8;
+        let first_word = words - recovery_note_words(geometry);
+        self.store.keep_recovery_notes(first_word as usize)?;
+        if let Some(map) = self.mapping.as_demand_paged_mut() {
+            map.count_special_entries(flash_pages as u32);
+        }
+        Ok(())
     }
 
     fn new_mapping(store: &Store<N>, logical_pages: u32, parts: &Parts) -> Result<AnyMapping> {

@@ -69,7 +69,7 @@ impl<N: Nand> Ftl<N> {
     /// by GC if needed.
     #[expect(
         clippy::inline_always,
-        reason = "measured for all such functions: 3 to 6 % fewer instructions per write"
+        reason = "measured for eight functions together: 5 to 6 % fewer instructions per write, on wearwell 1 %"
     )]
     #[inline(always)]
     pub(crate) fn make_room_for_metadata(&mut self) -> Result<()> {
@@ -99,6 +99,7 @@ impl<N: Nand> Ftl<N> {
     fn write_deferred_metadata(&mut self) -> Result<()> {
         let (of_map, of_validity) =
             (self.mapping.pages_per_update(), self.validity.pages_per_deferred_write());
+        self.store.note_settled_programs()?;
         loop {
             self.ensure_room_for_metadata_pages(of_map, of_validity)?;
             if self.write_deferred_validity_step()? {
@@ -116,18 +117,22 @@ impl<N: Nand> Ftl<N> {
 
     /// Executes one deferred write of the validity store on flash, at most one page; returns `false` if none was due.
     /// The RAM buffer of the store is written when it is full, when too many superseded translation pages are retained
-    /// because of it, or after too many programs since the last write of the buffer.
+    /// because of it, after too many programs since the last write of the buffer, or when the notes for recovery are
+    /// nearly full.
     #[inline(always)]
     fn write_deferred_validity_step(&mut self) -> Result<bool> {
         self.report_opened_blocks();
         let is_settled = !self.validity.write_deferred_validity_step(&mut self.store)?;
         let durable_until = self.validity.durable_until_sequence();
         self.store.discard_retained_versions(durable_until);
+        self.store.note_validity_flush(durable_until)?;
         if !is_settled {
             return Ok(true);
         }
-        let is_due = self.persistence.compares_map_versions() && self.is_validity_flush_due(durable_until);
+        let is_due = self.persistence.compares_map_versions() && self.is_validity_flush_due(durable_until)
+            || self.store.are_recovery_notes_nearly_full();
         if is_due {
+            self.store.expect_validity_flush();
             self.store.flash_ops.record_metadata_reason(MetadataWriteReason::ValidityDue);
             self.validity.flush_validity_buffer(&mut self.store)?;
         }

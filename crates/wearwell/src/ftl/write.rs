@@ -95,6 +95,7 @@ impl<N: Nand> Ftl<N> {
             Ok(old) => old,
             Err(error) => {
                 self.store.stats.wasted_programs += 1;
+                self.store.note_unsettled_page(ppn)?;
                 self.invalidate_page(ppn);
                 return Err(error);
             }

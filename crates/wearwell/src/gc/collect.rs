@@ -304,7 +304,10 @@ impl<N: Nand> Ftl<N> {
     /// Moves the live pages of the closed block `victim` to open blocks, and erases `victim`.
     fn empty_and_erase(&mut self, victim: BlockId, pool: u32, cause: Cause) -> Result<()> {
         match self.store.blocks().kind(victim) {
-            PageKind::Data => self.move_data(victim, pool, cause)?,
+            PageKind::Data => {
+                self.store.note_victim(victim)?;
+                self.move_data(victim, pool, cause)?;
+            }
             PageKind::Translation => self.move_metadata(victim, pool, Stream::Translation, cause)?,
             PageKind::RemapLog => self.move_metadata(victim, pool, Stream::RemapLog, cause)?,
             PageKind::Validity => self.move_metadata(victim, pool, Stream::Validity, cause)?,
@@ -349,25 +352,28 @@ impl<N: Nand> Ftl<N> {
         if outcome.is_ok() || !self.validity.is_on_flash() {
             batch.superseded_lpns.iter().for_each(|&lpn| self.mapping.clear_superseded(lpn));
         }
+        let mut finished = Ok(());
         if self.validity.is_on_flash() {
-            self.finish_victim(victim, &batch, outcome.is_ok());
+            finished = self.finish_victim(victim, &batch, outcome.is_ok());
         }
         self.collector.batch = batch;
-        outcome
+        outcome.and(finished)
     }
 
     /// Sets the valid count of the GC victim to zero after all its live pages were copied: pages that still count as
     /// valid were superseded or never programmed. If a power loss interrupted the copying, instead marks the pages
     /// copied so far as invalid, which matters only if a battery keeps RAM.
-    fn finish_victim(&mut self, victim: BlockId, batch: &CopyBatch, is_emptied: bool) {
+    fn finish_victim(&mut self, victim: BlockId, batch: &CopyBatch, is_emptied: bool) -> Result<()> {
         if is_emptied {
             // Pages that still count as valid were superseded, or never programmed.
             self.store.discard_pages(victim, self.store.blocks().valid_pages(victim));
-        } else {
-            batch.source_pages[..batch.destination_pages.len()]
-                .iter()
-                .for_each(|&moved| self.validity.invalidate(moved));
+            return Ok(());
         }
+        for &moved in &batch.source_pages[..batch.destination_pages.len()] {
+            self.validity.invalidate(moved);
+            self.store.note_unsettled_page(moved)?;
+        }
+        Ok(())
     }
 
     /// Appends to `pages` the pages of `victim` that are not known to be invalid. Costs a query of the validity store
@@ -457,7 +463,7 @@ impl<N: Nand> Ftl<N> {
     /// been loaded.
     #[expect(
         clippy::inline_always,
-        reason = "measured for all such functions: 3 to 6 % fewer instructions per write"
+        reason = "measured for eight functions together: 5 to 6 % fewer instructions per write, on wearwell 1 %"
     )]
     #[inline(always)]
     pub(crate) fn lpn_mapped_to_page(&self, ppn: Ppn) -> Lpn {

@@ -116,7 +116,7 @@ impl<N: Nand> Ftl<N> {
                 let source = entry
                     .source_or_last_lpn
                     .filter(|_| sharing.liveness_of(mapping, &entry).is_tombstone_needed);
-                mapping.relocate(entry.lpn, to.into());
+                mapping.relocate(entry.lpn, store.entry_of_bind(to.into()));
                 sharing.mark_bound(entry.lpn);
                 let sequence = store.take_next_sequence_number();
                 return sharing.record_entry(

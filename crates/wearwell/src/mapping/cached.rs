@@ -159,6 +159,9 @@ pub struct DemandPagedMap {
     steady_state_construction_map: Option<ConstructionMap>,
     /// Copy of the dirty map entries in NVRAM, where they survive a loss of power; `None` if the map has no such copy.
     dirty_nvram_entries: Option<NvramEntries>,
+    /// Smallest number that a *special* map entry can have, that is, one of a chunk member or with a bind mark
+    /// ([`Unit::with_bind_mark`]); `None` if entries have no bind marks.
+    first_special_entry: Option<u32>,
     counts: MapCacheCounts,
 }
 
@@ -186,9 +189,28 @@ impl DemandPagedMap {
             dirty_entries_newer_than_sequence: 0,
             steady_state_construction_map: None,
             dirty_nvram_entries: None,
+            first_special_entry: None,
             counts: MapCacheCounts::default(),
             options,
         }
+    }
+
+    /// Makes the map count, in the OOB of each translation page, the entries by which a recovery finds shared pages and
+    /// chunk members: those with a bind mark, and those of units after the device's `flash_pages` flash pages.
+    pub(crate) fn count_special_entries(&mut self, flash_pages: u32) {
+        self.first_special_entry = Some(flash_pages);
+        self.table.count_special_entries();
+    }
+
+    #[inline]
+    fn is_special(&self, entry: Unit) -> bool {
+        self.first_special_entry.is_some_and(|first| is_special_entry(entry, first))
+    }
+
+    /// Returns the unit that the map entry `entry` names, without the bind mark that it may have.
+    #[inline]
+    fn unit_of_entry(&self, entry: Unit) -> Unit {
+        if self.first_special_entry.is_some() { entry.without_bind_mark() } else { entry }
     }
 
     /// Creates a demand-paged map of unmapped logical pages whose dirty entries are also kept in NVRAM, from word (8
@@ -292,6 +314,7 @@ impl DemandPagedMap {
     pub(crate) fn drop_ram_state(&mut self) {
         let (logical_pages, hidden_limit) = (self.logical_pages(), self.max_unidentified_invalid_pages);
         let (pages_per_update, mut in_nvram) = (self.pages_per_update, self.dirty_nvram_entries.take());
+        let first_special_entry = self.first_special_entry;
         if let Some(in_nvram) = &mut in_nvram {
             in_nvram.drop_ram_state();
         }
@@ -302,6 +325,9 @@ impl DemandPagedMap {
             dirty_nvram_entries: in_nvram,
             ..new
         };
+        if let Some(flash_pages) = first_special_entry {
+            self.count_special_entries(flash_pages);
+        }
     }
 
     /// Reloads the dirty map entries from NVRAM into the cache, after [`DemandPagedMap::drop_ram_state`].
@@ -387,7 +413,44 @@ impl DemandPagedMap {
     /// Decodes all map entries of translation page `id` from its `bytes`, as (logical page, location), unmapped ones
     /// included.
     pub(crate) fn decode_entries(&self, id: u32, bytes: &[u8]) -> impl Iterator<Item = (Lpn, Unit)> {
+        self.decode_marked_entries(id, bytes).map(|(lpn, entry)| (lpn, self.unit_of_entry(entry)))
+    }
+
+    /// As [`DemandPagedMap::decode_entries`], but with the bind marks of the entries.
+    fn decode_marked_entries(&self, id: u32, bytes: &[u8]) -> impl Iterator<Item = (Lpn, Unit)> {
         self.table.lpn_range_of(id).zip(0..).map(|(lpn, k)| (Lpn(lpn), decode_entry(bytes, k)))
+    }
+
+    /// Returns the special entries (bound logical pages, chunk members) of translation page `id`, with their bind marks:
+    /// the dirty ones in the cache and, if `bytes` of the page on flash are given, those of logical pages that are not
+    /// cached. For recovery, after which the cache has dirty entries only. O(entries of the page).
+    pub(crate) fn special_entries_of_page(&self, id: u32, bytes: Option<&[u8]>) -> Vec<(Lpn, Unit)> {
+        let dirty = self.cache.dirty_slots_of_page(id).map(|slot| self.cache.entry(slot));
+        let mut entries: Vec<(Lpn, Unit)> = dirty.map(|entry| (entry.lpn, entry.unit)).collect();
+        if let Some(bytes) = bytes {
+            let on_flash = self.decode_marked_entries(id, bytes);
+            entries.extend(on_flash.filter(|&(lpn, _)| self.cache.find_slot(lpn).is_none()));
+        }
+        entries.retain(|&(_, entry)| self.is_special(entry));
+        entries.sort_unstable_by_key(|(lpn, _)| lpn.0);
+        entries
+    }
+
+    /// Returns the number of special entries (bound logical pages, chunk members) of translation page `id` on flash.
+    pub(crate) fn special_entries_on_flash(&self, id: u32) -> u32 {
+        self.table.special_entries(id)
+    }
+
+    /// Counts the special entries of translation page `id` on flash anew, from its `bytes`.
+    pub(crate) fn recount_special_entries_on_flash(&mut self, id: u32, bytes: &[u8]) {
+        let special = self.decode_marked_entries(id, bytes).filter(|&(_, entry)| self.is_special(entry));
+        let count = special.count() as u32;
+        self.table.set_special_entries(id, count);
+    }
+
+    /// Sets the number of special entries of translation page `id` on flash, which recovery found in its OOB.
+    pub(crate) fn set_special_entries_on_flash(&mut self, id: u32, count: u32) {
+        self.table.set_special_entries(id, count);
     }
 
     /// Decodes the map entries of translation page `id` that are mapped, from its `bytes`, as (logical page, location).
@@ -399,7 +462,7 @@ impl DemandPagedMap {
     /// Returns the location of `lpn` if its map entry is cached, `None` if not; [`Unit::NONE`] if the cached entry says
     /// that `lpn` is unmapped.
     pub(crate) fn cached_unit(&self, lpn: Lpn) -> Option<Unit> {
-        self.cache.find_slot(lpn).map(|slot| self.cache.entry(slot).unit)
+        self.cache.find_slot(lpn).map(|slot| self.unit_of_entry(self.cache.entry(slot).unit))
     }
 
     /// Whether the table on flash holds for `lpn` the location of an earlier version that is still counted as valid (an
@@ -539,6 +602,7 @@ impl DemandPagedMap {
         let dirty = self.cache.dirty_slots_of_page(id).map(|slot| self.cache.entry(slot).lpn);
         self.table.load_entries(io, id, dirty, cause)?;
         let mut changes = 0;
+        let mut special = self.table.special_entries(id);
         // Invalid pages found here are reported only if the new version is written: after a failure they are found
         // again.
         let told = self.identified_invalid_pages.len();
@@ -546,6 +610,10 @@ impl DemandPagedMap {
             let entry = self.cache.entry(slot);
             let on_flash = Unit(std::mem::replace(&mut word.word_value, entry.unit.0));
             changes += u32::from(on_flash != entry.unit);
+            if let Some(first) = self.first_special_entry {
+                special += u32::from(is_special_entry(entry.unit, first));
+                special -= u32::from(is_special_entry(on_flash, first));
+            }
             if entry.has_unreported_old_page && on_flash != entry.unit && on_flash.to_option().is_some() {
                 let (ppn, is_certain) = (Ppn(on_flash.0), !entry.is_old_page_report_uncertain);
                 self.counts.spare_reads_for_uncertain_entries += u64::from(!is_certain);
@@ -556,9 +624,14 @@ impl DemandPagedMap {
         }
         if changes == 0 && self.is_lazy() {
             self.counts.aborted_synchronisations += 1;
-        } else if let Err(error) = self.write_loaded_page(io, id, cause) {
-            self.identified_invalid_pages.truncate(told);
-            return Err(error);
+        } else {
+            let before = self.table.special_entries(id);
+            self.table.set_special_entries(id, special);
+            if let Err(error) = self.write_loaded_page(io, id, cause) {
+                self.table.set_special_entries(id, before);
+                self.identified_invalid_pages.truncate(told);
+                return Err(error);
+            }
         }
         self.has_written_page_since_checkpoint |= changes > 0;
         let Self { cache, dirty_nvram_entries, .. } = self;
@@ -617,7 +690,7 @@ impl DemandPagedMap {
         }
         io.nand().peek_words(&pages, &mut words);
         for (at, word) in on_flash.into_iter().zip(words) {
-            units[at] = Unit(word.word_value);
+            units[at] = self.unit_of_entry(Unit(word.word_value));
         }
         units
     }
@@ -751,6 +824,13 @@ impl DemandPagedMap {
     }
 }
 
+/// Whether a map entry is special, that is, of a chunk member or with a bind mark; `first` is the smallest number of such
+/// an entry.
+#[inline]
+fn is_special_entry(entry: Unit, first: u32) -> bool {
+    entry.0 >= first && entry != Unit::NONE
+}
+
 /// Whether the spare area of the data page at `page` still names `lpn` as owner. If not, the page was erased and reused
 /// since it was reported as invalid.
 pub(crate) fn is_owner_in_oob<N: Nand>(io: &mut Store<N>, page: Ppn, lpn: Lpn) -> Result<bool> {
@@ -761,15 +841,15 @@ pub(crate) fn is_owner_in_oob<N: Nand>(io: &mut Store<N>, page: Ppn, lpn: Lpn) -
 impl Mapping for DemandPagedMap {
     fn lookup<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>> {
         let slot = self.find_or_fetch_entry(io, lpn)?;
-        Ok(self.cache.entry(slot).unit.to_option())
+        Ok(self.unit_of_entry(self.cache.entry(slot).unit).to_option())
     }
 
     fn peek<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>> {
-        let place = match self.cached_unit(lpn) {
-            Some(place) => place,
-            None => self.read_entry_from_flash(io, lpn)?,
-        };
-        Ok(place.to_option())
+        if let Some(unit) = self.cached_unit(lpn) {
+            return Ok(unit.to_option());
+        }
+        let entry = self.read_entry_from_flash(io, lpn)?;
+        Ok(self.unit_of_entry(entry).to_option())
     }
 
     fn update<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, new: Option<Unit>) -> Result<Option<Unit>> {
@@ -779,12 +859,15 @@ impl Mapping for DemandPagedMap {
         }
         let (slot, new) = (self.find_or_fetch_entry(io, lpn)?, new.unwrap_or(Unit::NONE));
         if self.dirty_nvram_entries.is_some() {
-            if self.cache.entry(slot).unit == new {
-                return Ok(new.to_option());
+            let entry = self.cache.entry(slot).unit;
+            if entry == new {
+                return Ok(self.unit_of_entry(new).to_option());
             }
+            io.note_replaced_unit(self.unit_of_entry(entry))?;
             self.store_entry_in_nvram(io, slot, new)?;
         }
-        Ok(self.set_entry_unit(slot, new).to_option())
+        let old = self.set_entry_unit(slot, new);
+        Ok(self.unit_of_entry(old).to_option())
     }
 
     fn identifies_invalid_pages_late(&self) -> bool {

@@ -62,6 +62,9 @@ pub(super) struct TranslationTable {
     /// Map entries of the translation page that was loaded last, as (index in the page, value); only those that the
     /// last [`TranslationTable::load_entries`] requested.
     loaded_entry_words: Vec<PageWord>,
+    /// Number of *special* entries (bound logical pages, chunk members) of each translation page on flash; empty if they
+    /// are not counted. The OOB of the page holds the number, too.
+    special_entries_by_page: Vec<u32>,
 }
 
 /// Bytes of the sequence number that the map stores in the spare area of a translation page, for recovery.
@@ -92,6 +95,26 @@ impl TranslationTable {
             directory_tree,
             page_bytes,
             loaded_entry_words: Vec::new(),
+            special_entries_by_page: Vec::new(),
+        }
+    }
+
+    /// Starts to count the special entries (bound logical pages, chunk members) of each translation page.
+    pub(super) fn count_special_entries(&mut self) {
+        self.special_entries_by_page = vec![0; self.translation_page_ppns.len()];
+    }
+
+    /// Returns the number of special entries (bound logical pages, chunk members) of translation page `id` on flash; 0
+    /// if they are not counted.
+    pub(super) fn special_entries(&self, id: u32) -> u32 {
+        self.special_entries_by_page.get(id as usize).copied().unwrap_or(0)
+    }
+
+    /// Sets the number of special entries (bound logical pages, chunk members) of translation page `id`, as its OOB or its
+    /// new content has it. Does nothing if they are not counted.
+    pub(super) fn set_special_entries(&mut self, id: u32, count: u32) {
+        if let Some(known) = self.special_entries_by_page.get_mut(id as usize) {
+            *known = count;
         }
     }
 
@@ -177,7 +200,8 @@ impl TranslationTable {
 
     /// Writes a new version of translation page `id`, whose entries were loaded last. The loaded entries are written as
     /// they are in RAM, all others unchanged, and `note` (a sequence number for recovery) in the spare area if there is
-    /// one. The old version is retained for recovery or discarded.
+    /// one. The OOB holds the number of special entries ([`TranslationTable::special_entries`]), in the field for a
+    /// fingerprint. The old version is retained for recovery or discarded.
     pub(super) fn write_translation_page<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -185,14 +209,19 @@ impl TranslationTable {
         note: Option<u64>,
         cause: Cause,
     ) -> Result<()> {
+        let special = Fingerprint(self.special_entries(id).into());
         let entries = self.loaded_entry_words.len();
         if let Some(note) = note {
             self.loaded_entry_words.extend_from_slice(&self.sequence_words(note));
         }
         let written = match self.translation_page_ppns[id as usize].to_option() {
-            Some(base) => {
-                io.append_changed_page(Stream::Translation, id, (base, &self.loaded_entry_words), cause)
-            }
+            Some(base) => io.append_changed_page(
+                Stream::Translation,
+                id,
+                (base, &self.loaded_entry_words),
+                special,
+                cause,
+            ),
             None => self.append_first_page_version(io, id, note.is_some(), cause),
         };
         self.loaded_entry_words.truncate(entries);
@@ -213,7 +242,8 @@ impl TranslationTable {
         has_note: bool,
         cause: Cause,
     ) -> Result<Ppn> {
-        append_metadata_page(io, id, &self.encode_first_page_version(has_note), cause)
+        let special = Fingerprint(self.special_entries(id).into());
+        append_metadata_page(io, id, &self.encode_first_page_version(has_note), special, cause)
     }
 
     /// Returns `note`, the sequence number that recovery needs, as two 4-byte words to be written at the beginning of
@@ -292,7 +322,13 @@ impl TranslationTable {
         for (bytes, place) in page.chunks_exact_mut(4).zip(&self.translation_page_ppns[first..last]) {
             bytes.copy_from_slice(&place.0.to_le_bytes());
         }
-        let place = append_metadata_page(io, self.translation_page_ppns.len() as u32 + node, &page, cause)?;
+        let place = append_metadata_page(
+            io,
+            self.translation_page_ppns.len() as u32 + node,
+            &page,
+            Fingerprint::default(),
+            cause,
+        )?;
         nodes.is_node_changed[node as usize] = false;
         if let Some(old) = std::mem::replace(&mut nodes.node_ppns[node as usize], place).to_option() {
             io.discard_metadata_page(old);
@@ -367,9 +403,15 @@ impl TranslationTable {
     }
 }
 
-fn append_metadata_page<N: Nand>(io: &mut Store<N>, id: u32, page: &[u8], cause: Cause) -> Result<Ppn> {
+fn append_metadata_page<N: Nand>(
+    io: &mut Store<N>,
+    id: u32,
+    page: &[u8],
+    fingerprint: Fingerprint,
+    cause: Cause,
+) -> Result<Ppn> {
     let pool = io.pool_with_most_free_blocks(Stream::Translation);
-    io.append_page(Stream::Translation, pool, id, Content::Bytes(page), Fingerprint::default(), cause)
+    io.append_page(Stream::Translation, pool, id, Content::Bytes(page), fingerprint, cause)
 }
 
 /// Returns the sequence number that the spare area of a translation page holds for recovery. `page_and_spare` ends with

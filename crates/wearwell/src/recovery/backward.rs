@@ -27,6 +27,8 @@
 
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
+use rustc_hash::{FxHashMap, FxHashSet};
+
 use super::Ftl;
 use crate::address::{Address, BlockId, Lpn, Ppn, Unit};
 use crate::error::{Error, Result};
@@ -93,9 +95,9 @@ impl RecoverySteps {
 
 /// A data block as recovery found it, described by its first readable page.
 #[derive(Clone, Copy, Debug)]
-struct DataBlock {
-    block: BlockId,
-    first_sequence: u64,
+pub(super) struct DataBlock {
+    pub(super) block: BlockId,
+    pub(super) first_sequence: u64,
     stream: Stream,
     /// Upper bound of the sequence numbers of the block's pages, by which blocks are visited backwards in time.
     sequence_upper_bound: u64,
@@ -104,20 +106,23 @@ struct DataBlock {
 
 /// One version of a translation page on flash.
 #[derive(Clone, Copy, Debug)]
-struct TranslationPageVersion {
+pub(super) struct TranslationPageVersion {
     first_write_sequence: u64,
+    sequence_number: u64,
     ppn: Ppn,
+    /// Number of its special entries (bound logical pages, chunk members), if the map counts them.
+    pub(super) special_entries: u32,
 }
 
 /// Result of steps 1 to 3 of recovery: the blocks and pages found by reading the first page of every block and the
 /// spare areas of all metadata pages.
 #[derive(Default)]
-struct FlashSurvey {
-    data_blocks: Vec<DataBlock>,
-    metadata_blocks: Vec<(BlockId, PageKind)>,
+pub(super) struct FlashSurvey {
+    pub(super) data_blocks: Vec<DataBlock>,
+    pub(super) metadata_blocks: Vec<(BlockId, PageKind)>,
     /// Versions of each translation page (and tree node of the map) that recovery found, by page number; oldest version
     /// first.
-    translation_page_versions: BTreeMap<u32, Vec<TranslationPageVersion>>,
+    pub(super) translation_page_versions: BTreeMap<u32, Vec<TranslationPageVersion>>,
     validity_pages: Vec<(Ppn, Oob)>,
 }
 
@@ -133,7 +138,7 @@ impl FlashSurvey {
         opened_at
     }
 
-    fn newest_translation_page(&self, id: u32) -> Option<TranslationPageVersion> {
+    pub(super) fn newest_translation_page(&self, id: u32) -> Option<TranslationPageVersion> {
         self.translation_page_versions.get(&id).and_then(|versions| versions.last().copied())
     }
 }
@@ -216,19 +221,30 @@ impl<N: Nand> Ftl<N> {
         let mut survey = FlashSurvey::default();
         self.store.drop_ram_state();
         self.count_step_cost(&mut steps.find_blocks, |ftl| ftl.survey_blocks(&mut survey))?;
+        self.survey_map_and_validity(&mut survey, steps)?;
+        Ok(survey)
+    }
+
+    /// Executes steps 2 and 3 of recovery: restores the directory of translation pages, and page validity as far as it is
+    /// stored on flash, from the spare areas of their pages.
+    pub(super) fn survey_map_and_validity(
+        &mut self,
+        survey: &mut FlashSurvey,
+        steps: &mut RecoverySteps,
+    ) -> Result<()> {
         self.count_step_cost(&mut steps.rebuild_directory, |ftl| {
-            ftl.survey_metadata(&mut survey, PageKind::Translation)
+            ftl.survey_metadata(survey, PageKind::Translation)
         })?;
         self.count_step_cost(&mut steps.rebuild_validity, |ftl| {
-            ftl.survey_metadata(&mut survey, PageKind::Validity)?;
+            ftl.survey_metadata(survey, PageKind::Validity)?;
             let opened_at = survey.sequence_before_opening_by_block(ftl.store.geometry().blocks());
             let of_block = |block: BlockId| opened_at[block.index()];
             ftl.validity.recover(&mut ftl.store, &survey.validity_pages, of_block)?;
             ftl.adopt_validity_pages(&survey.validity_pages);
             Ok(())
         })?;
-        self.adopt_translation_directory(&survey);
-        Ok(survey)
+        self.adopt_translation_directory(survey);
+        Ok(())
     }
 
     /// Executes step 5 of recovery: restores the valid counts of blocks, and the state of the victim policy that
@@ -261,6 +277,19 @@ impl<N: Nand> Ftl<N> {
     /// Executes step 1 of recovery: reads the first page of every block. Registers free blocks and data blocks with the
     /// block table; blocks of metadata are registered when their pages are read.
     fn survey_blocks(&mut self, survey: &mut FlashSurvey) -> Result<()> {
+        self.find_blocks(survey)?;
+        if self.collector.options.wear.dual_pool_gap_erases == 0 {
+            set_sequence_bounds(&mut survey.data_blocks, |block| self.store.pool_of(block));
+        }
+        for index in 0..survey.data_blocks.len() {
+            self.register_data_block(&mut survey.data_blocks[index])?;
+        }
+        Ok(())
+    }
+
+    /// Reads the first page of every block and adds the blocks in use to `survey`. Registers free and bad blocks with the
+    /// block table.
+    pub(super) fn find_blocks(&mut self, survey: &mut FlashSurvey) -> Result<()> {
         let mut damaged = Vec::new();
         for block in (0..self.store.geometry().blocks()).map(BlockId) {
             if self.store.nand().is_bad(block) {
@@ -277,16 +306,7 @@ impl<N: Nand> Ftl<N> {
                 Err(error) => return Err(error),
             }
         }
-        for block in damaged {
-            self.survey_damaged_block(block, survey)?;
-        }
-        if self.collector.options.wear.dual_pool_gap_erases == 0 {
-            set_sequence_bounds(&mut survey.data_blocks, |block| self.store.pool_of(block));
-        }
-        for index in 0..survey.data_blocks.len() {
-            self.register_data_block(&mut survey.data_blocks[index])?;
-        }
-        Ok(())
+        damaged.into_iter().try_for_each(|block| self.survey_damaged_block(block, survey))
     }
 
     /// Determines the kind of pages in `block`, whose first page is unreadable because its program or the block's erase
@@ -321,18 +341,22 @@ impl<N: Nand> Ftl<N> {
                 if kind == PageKind::Validity {
                     survey.validity_pages.push((ppn, oob));
                 } else {
-                    let version =
-                        TranslationPageVersion { first_write_sequence: oob.first_write_sequence, ppn };
+                    let version = TranslationPageVersion {
+                        first_write_sequence: oob.first_write_sequence,
+                        sequence_number: oob.sequence_number,
+                        ppn,
+                        special_entries: oob.fingerprint.0 as u32,
+                    };
                     survey.translation_page_versions.entry(oob.owner).or_default().push(version);
                 }
             }
         }
         // A copy that GC made of a version has the same generation as the version. Of pages with equal generation, the
-        // one with the greatest PPN is taken.
+        // newest copy is taken.
         survey
             .translation_page_versions
             .values_mut()
-            .for_each(|versions| versions.sort_by_key(|v| (v.first_write_sequence, v.ppn)));
+            .for_each(|versions| versions.sort_by_key(|v| (v.first_write_sequence, v.sequence_number)));
         Ok(())
     }
 
@@ -476,7 +500,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns the number of programmed pages in the block whose first page is `first`. At least one page must be
     /// programmed.
-    fn count_programmed_pages(&mut self, first: Ppn) -> Result<u32> {
+    pub(super) fn count_programmed_pages(&mut self, first: Ppn) -> Result<u32> {
         let (mut low, mut high) = (1, self.store.geometry().block_pages());
         if self.collector.options.wear.dual_pool_gap_erases > 0
             && self.was_programmed(Ppn(first.0 + high - 1))?
@@ -602,6 +626,16 @@ impl<N: Nand> Ftl<N> {
     /// Sets the valid count of every data block to the number of its programmed pages that were not reported invalid.
     /// Reads the whole validity store.
     pub(crate) fn recount_valid_pages(&mut self) -> Result<()> {
+        self.recount_valid_pages_and_keep(&FxHashSet::default()).map(drop)
+    }
+
+    /// As [`Ftl::recount_valid_pages`], and returns the bitmaps of invalid pages of the blocks `wanted`, as far as they
+    /// have any.
+    pub(super) fn recount_valid_pages_and_keep(
+        &mut self,
+        wanted: &FxHashSet<BlockId>,
+    ) -> Result<FxHashMap<BlockId, Vec<u64>>> {
+        let mut bitmaps = FxHashMap::default();
         let mut counts = self.store.programmed_and_valid_counts();
         for (&block, pages) in &mut counts {
             if self.store.nand().has_failed_program(BlockId(block)) {
@@ -611,6 +645,9 @@ impl<N: Nand> Ftl<N> {
         }
         let Self { validity, store, .. } = self;
         validity.for_each_invalid_block(store, |block, invalid| {
+            if wanted.contains(&block) {
+                bitmaps.insert(block, invalid.to_vec());
+            }
             if let Some((programmed, valid)) = counts.get_mut(&block.0) {
                 let is_invalid = |&k: &u32| invalid[k as usize / 64] >> (k % 64) & 1 == 1;
                 *valid -= (0..*programmed).filter(is_invalid).count() as u32;
@@ -620,7 +657,7 @@ impl<N: Nand> Ftl<N> {
             store.set_valid_pages(BlockId(block), valid);
         }
         self.valid_counts_are_upper_bounds = false;
-        Ok(())
+        Ok(bitmaps)
     }
 
     /// Returns the number of readable pages in `block`, which a failed program closed early. The last page, whose

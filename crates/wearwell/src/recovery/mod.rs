@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use rustc_hash::FxHashMap;
+
 use crate::address::{Address, Lpn, Ppn, Unit};
 use crate::design::Persistence;
 use crate::error::Result;
@@ -18,6 +20,7 @@ use crate::store::Stream;
 use crate::validity::{AnyValidityStore, RamBitmap, ValidityStore};
 
 mod backward;
+mod by_notes;
 mod nvram_map;
 mod survey;
 
@@ -109,7 +112,9 @@ impl<N: Nand> Ftl<N> {
                 report.mapped_pages = Some(self.rebuild_from_pages_and_reverse_map(&mut report.steps)?);
             }
             Persistence::NvramMap => {
-                report.mapped_pages = Some(self.rebuild_from_nvram_map(&mut report.steps)?);
+                if !self.rebuild_by_notes(&mut report.steps)? {
+                    report.mapped_pages = Some(self.rebuild_from_nvram_map(&mut report.steps)?);
+                }
             }
             Persistence::BatteryRam => self.resume_with_kept_ram()?,
             Persistence::BatteryFlush => {
@@ -380,7 +385,8 @@ impl<N: Nand> Ftl<N> {
             .for_each(|place| self.store.adopt_valid_page(place));
         self.replay_map_journal(of_journal, &mut data)?;
         let mapped = self.mark_valid_pages(data.iter().map(|&(_, ppn)| ppn));
-        self.rebuild_deltas(delta_pages, &data.into_iter().collect())?;
+        let bases: FxHashMap<Lpn, Ppn> = data.into_iter().collect();
+        self.rebuild_deltas(delta_pages, |_, lpn| Ok(bases.get(&lpn).copied()))?;
         Ok(mapped)
     }
 

@@ -25,7 +25,7 @@ use crate::content::compress::directory::{CHUNK_DIRECTORY_BYTES, ChunkDirectory,
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
 use crate::mapping::{AnyMapping, DemandPagedMap};
-use crate::nand::{Nand, PageKind};
+use crate::nand::{Nand, NandError, PageKind};
 use crate::operation::Cause;
 use crate::store::BlockState;
 use crate::tables::PageSet;
@@ -58,6 +58,26 @@ impl<N: Nand> Ftl<N> {
         let bitmap = AnyValidityStore::Ram(RamBitmap::new(self.store.geometry().pages()));
         let on_flash =
             Some(std::mem::replace(&mut self.validity, bitmap)).filter(AnyValidityStore::is_on_flash);
+        self.drop_content_state()?;
+        if self.chunks.is_some() {
+            let found = self.read_chunk_directories(&scanned.chunk_pages)?;
+            let members = self.mapped_chunk_members()?;
+            self.rebuild_chunk_table(members, found)?;
+        }
+        let (mapped, bases) = self.adopt_mapped_pages(&scanned.data_pages)?;
+        if self.delta.is_some() {
+            self.rebuild_deltas(scanned.delta_pages, |_, lpn| Ok(bases.get(&lpn).copied()))?;
+        }
+        if let Some(on_flash) = on_flash {
+            let derived = std::mem::replace(&mut self.validity, on_flash);
+            self.count_step_cost(&mut steps.restore_validity_buffer, |ftl| ftl.correct_validity(&derived))?;
+        }
+        Ok(mapped)
+    }
+
+    /// Drops what content mechanisms know in RAM, as a loss of power does. The history of dead pages, access counts and
+    /// the content index start empty; recovery rebuilds all other state.
+    pub(super) fn drop_content_state(&mut self) -> Result<()> {
         if let Some(stage) = &mut self.recycle {
             stage.recycler.clear_all_state();
         }
@@ -65,17 +85,10 @@ impl<N: Nand> Ftl<N> {
             sharing.drop_ram_state();
             sharing.clear_reverse_map(&self.store)?;
         }
-        self.rebuild_chunk_directory(&scanned.chunk_pages)?;
-        let (mapped, bases) = self.adopt_mapped_pages(&scanned.data_pages)?;
         if let Some(stage) = &mut self.delta {
             stage.reset_after_power_loss(&self.store);
-            self.rebuild_deltas(scanned.delta_pages, &bases)?;
         }
-        if let Some(on_flash) = on_flash {
-            let derived = std::mem::replace(&mut self.validity, on_flash);
-            self.count_step_cost(&mut steps.restore_validity_buffer, |ftl| ftl.correct_validity(&derived))?;
-        }
-        Ok(mapped)
+        Ok(())
     }
 
     /// Restores the validity store on flash from `pages`, the validity pages that recovery found by its scan.
@@ -93,7 +106,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns for each block, by block number, the sequence number of the last program before the block was opened for
     /// data; `u64::MAX` if the block holds no data.
-    fn sequence_before_opening_by_block(&self) -> Vec<u64> {
+    pub(super) fn sequence_before_opening_by_block(&self) -> Vec<u64> {
         let blocks = self.store.blocks();
         let is_in_use = |block| matches!(blocks.state(block), BlockState::Open | BlockState::Closed);
         let is_data = |block| is_in_use(block) && blocks.kind(block) == PageKind::Data;
@@ -104,17 +117,13 @@ impl<N: Nand> Ftl<N> {
     /// Corrects the page validity stored on flash to `derived`, the validity that follows from the recovered map:
     /// reports blocks opened, pages invalidated and pages revived since the validity buffer was last written.
     fn correct_validity(&mut self, derived: &AnyValidityStore) -> Result<()> {
-        let since = self.validity.durable_until_sequence();
-        for (block, opened_at) in (0..).map(BlockId).zip(self.sequence_before_opening_by_block()) {
-            if opened_at != u64::MAX && opened_at >= since {
-                self.validity.record_block_opened(block);
-            }
-        }
+        self.report_blocks_opened_since_validity_flush();
         let mut invalid = HashMap::<BlockId, Vec<u64>, FxBuildHasher>::default();
         let Self { validity, store, .. } = self;
         validity.for_each_invalid_block(store, |block, pages| {
             invalid.insert(block, pages.to_vec());
         })?;
+        self.close_blocks_listed_as_closed(|block| invalid.get(&block));
         for (block, (programmed, _)) in self.store.programmed_and_valid_counts() {
             let (first, known) =
                 (self.store.geometry().first_page(BlockId(block)), invalid.get(&BlockId(block)));
@@ -123,12 +132,43 @@ impl<N: Nand> Ftl<N> {
                     (Ppn(first.0 + k), known.is_some_and(|bits| bits[k as usize / 64] >> (k % 64) & 1 == 1));
                 match (is_invalid, derived.is_valid(ppn)) {
                     (true, true) => self.validity.revive(ppn),
-                    (false, false) => self.validity.invalidate(ppn),
+                    (false, false) => {
+                        self.store.note_unsettled_page(ppn)?;
+                        self.validity.invalidate(ppn);
+                    }
                     (true, false) | (false, true) => {}
                 }
             }
         }
         Ok(())
+    }
+
+    /// Closes again the open data blocks that an earlier recovery closed with the pages that they had. Page validity on
+    /// flash then lists their other pages as invalid (`listed_as_invalid` returns the bitmap of a block), and could not
+    /// learn that one of them becomes valid.
+    pub(super) fn close_blocks_listed_as_closed<'a>(
+        &mut self,
+        listed_as_invalid: impl Fn(BlockId) -> Option<&'a Vec<u64>>,
+    ) {
+        let is_listed = |&(block, next): &(BlockId, u32)| {
+            listed_as_invalid(block).is_some_and(|pages| pages[next as usize / 64] >> (next % 64) & 1 == 1)
+        };
+        let open = self.store.programmed_pages_of_open_blocks();
+        let is_data = |&(block, _): &(BlockId, u32)| self.store.blocks().kind(block) == PageKind::Data;
+        let closed: Vec<(BlockId, u32)> = open.filter(is_data).filter(is_listed).collect();
+        for (block, _) in closed {
+            self.store.close_block_again(block);
+        }
+    }
+
+    /// Reports to the validity store the blocks that were opened for data since its buffer was last written to flash.
+    pub(super) fn report_blocks_opened_since_validity_flush(&mut self) {
+        let since = self.validity.durable_until_sequence();
+        for (block, opened_at) in (0..).map(BlockId).zip(self.sequence_before_opening_by_block()) {
+            if opened_at != u64::MAX && opened_at >= since {
+                self.validity.record_block_opened(block);
+            }
+        }
     }
 
     fn scan_pages_by_kind(&mut self, steps: &mut RecoverySteps) -> Result<ScannedPages> {
@@ -205,46 +245,61 @@ impl<N: Nand> Ftl<N> {
     /// compressed chunk). A map entry in RAM replaces the entry on flash, because it is newer.
     fn mapped_entries_of_page(&mut self, id: u32) -> Result<Vec<(Lpn, Unit)>> {
         let Self { mapping, store, .. } = self;
-        let cached = mapping.as_demand_paged().expect("only a map on flash has translation pages");
+        let cached = mapping.as_demand_paged_mut().expect("only a map on flash has translation pages");
         let mut page = vec![0xff; store.geometry().page_bytes as usize];
         if let Some(place) = cached.translation_page_ppn(id) {
             store.read(place, &mut page, Cause::Recovery)?;
+            cached.recount_special_entries_on_flash(id, &page);
         }
         let newest = |(lpn, unit)| (lpn, cached.cached_unit(lpn).unwrap_or(unit));
         let mapped = cached.decode_entries(id, &page).map(newest);
         Ok(mapped.filter(|(_, unit)| unit.to_option().is_some()).collect())
     }
 
-    /// Rebuilds the directory of the compressed chunks to which the map refers, from the spare areas of the chunk pages
-    /// `pages`.
-    fn rebuild_chunk_directory(&mut self, pages: &[(u64, Ppn, u32)]) -> Result<()> {
-        if self.chunks.is_none() {
-            return Ok(());
-        }
+    /// Returns the directories of compressed chunks in the spare areas of the chunk pages `pages`, each with its sequence
+    /// number and chunk number. Counts no flash operation, because the scan that found the pages has read and counted
+    /// their spare areas. (Where a simulation knows only sizes of contents, it takes those of the members from the data
+    /// of the pages: a drive with bytes does not need them.)
+    pub(super) fn read_chunk_directories(&mut self, pages: &[(u64, Ppn, u32)]) -> Result<RecoveredChunks> {
         let page_bytes = self.store.geometry().page_bytes as usize;
         let mut bytes = vec![0; page_bytes + CHUNK_DIRECTORY_BYTES];
         let mut found = RecoveredChunks::default();
         for &(sequence, ppn, number) in pages {
-            match self.store.read(ppn, &mut bytes, Cause::Recovery) {
-                // Only the members of this chunk are lost, because their directory is in the spare area.
-                Err(error) if error.is_media_error() => {
-                    bytes.fill(0);
-                    let read = self.store.read_spare_bytes(ppn, &mut bytes[page_bytes..], Cause::Recovery);
-                    read.map(drop)
-                        .or_else(|error| if error.is_media_error() { Ok(()) } else { Err(error) })?;
+            bytes.fill(0);
+            let nand = self.store.nand_mut();
+            let read = match nand.read_spare(ppn, &mut bytes[page_bytes..]) {
+                Ok(_) if ChunkDirectory::decode(&bytes).is_some_and(|found| found.compressed_bytes == 0) => {
+                    nand.read(ppn, &mut bytes).map(drop)
                 }
-                read => drop(read?),
+                read => read.map(drop),
+            };
+            match read {
+                // A page whose data cannot be read still has its directory.
+                Ok(()) | Err(NandError::Uncorrectable(_)) => {}
+                Err(error) => return Err(error.into()),
             }
             match ChunkDirectory::decode(&bytes) {
                 Some(directory) => found.add_page(number, sequence, ppn, &directory),
                 None => found.add_unreadable_page(number, sequence),
             }
         }
+        Ok(found)
+    }
+
+    /// Returns the chunk members to which logical pages are mapped, once for each of these logical pages. Reads the whole
+    /// map if it is on flash.
+    fn mapped_chunk_members(&mut self) -> Result<Vec<Unit>> {
         let (mut members, pages) = (Vec::new(), self.store.geometry().pages());
         self.for_each_mapped_lpn(|_, _, unit| {
             members.extend(Some(unit).filter(|&unit| !is_flash_page(unit, pages)));
             Ok(())
         })?;
+        Ok(members)
+    }
+
+    /// Rebuilds the table of compressed chunks from the `members` to which logical pages are mapped and the chunks
+    /// `found` on flash.
+    pub(super) fn rebuild_chunk_table(&mut self, members: Vec<Unit>, found: RecoveredChunks) -> Result<()> {
         let Some(stage) = &mut self.chunks else { return Ok(()) };
         stage.rebuild_chunk_table(members.into_iter(), found)?;
         let chunk_pages: Vec<Ppn> = stage.pages_of_all_chunks().collect();
@@ -286,7 +341,7 @@ impl<N: Nand> Ftl<N> {
         true
     }
 
-    fn adopt_referrer(&mut self, lpn: Lpn, unit: Unit, is_first: bool) -> Result<()> {
+    pub(super) fn adopt_referrer(&mut self, lpn: Lpn, unit: Unit, is_first: bool) -> Result<()> {
         let writer = match &self.chunks {
             Some(stage) if !is_flash_page(unit, self.store.geometry().pages()) => stage.writer_lpn_of(unit),
             _ => self.store.owner_in_oob(Ppn(unit.0)),

@@ -43,7 +43,7 @@ impl<N: Nand> Ftl<N> {
     ) -> Result<()> {
         self.store.drop_ram_state();
         match self.recovery_block_scan {
-            RecoveryBlockScan::OobScan => {
+            RecoveryBlockScan::OobScan | RecoveryBlockScan::FirstPages => {
                 for block in (0..self.store.geometry().blocks()).map(BlockId) {
                     let found = self.scan_good_block(block, &mut page)?;
                     self.register_found_block(block, found)?;

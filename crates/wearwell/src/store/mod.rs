@@ -29,6 +29,7 @@ mod head_tail;
 mod held;
 mod ledger;
 mod lost;
+mod notes;
 mod parked;
 mod runs;
 mod takeover;
@@ -41,6 +42,7 @@ use free_pool::FreeBlockQueue;
 pub(crate) use head_tail::{HeadPage, HeadReadResult};
 pub use head_tail::{HeadTailLayout, TAIL_ENTRY_BYTES};
 pub(crate) use ledger::CounterAudit;
+pub(crate) use notes::{FoundNotes, recovery_note_words};
 pub(crate) use takeover::FoundBlock;
 use turns::PoolRotation;
 pub use turns::Striping;
@@ -173,6 +175,8 @@ pub struct Store<N> {
     opened_data_blocks: Option<Vec<BlockId>>,
     /// Whether a page program failed since the last call of [`Store::take_program_failed`].
     has_program_failed: bool,
+    /// Notes in NVRAM that keep a recovery short; `None` if the device keeps none.
+    recovery_notes: Option<Box<notes::RecoveryNotes>>,
     /// Counters of flash operations and events, since they were last cleared.
     pub stats: Stats,
     counter_audit: CounterAudit,
@@ -223,6 +227,7 @@ impl<N: Nand> Store<N> {
             blocks_without_tail: Vec::new(),
             opened_data_blocks: None,
             has_program_failed: false,
+            recovery_notes: None,
             stats: Stats::default(),
             counter_audit: CounterAudit::default(),
             flash_ops: FlashOpList::default(),
@@ -464,10 +469,10 @@ impl<N: Nand> Store<N> {
         stream: Stream,
         owner: u32,
         (base, words): (Ppn, &[PageWord]),
+        fingerprint: Fingerprint,
         cause: Cause,
     ) -> Result<Ppn> {
         let pool = self.pool_with_most_free_blocks(stream);
-        let fingerprint = Fingerprint::default();
         loop {
             let (index, oob) = self.prepare_program(stream, pool, owner, fingerprint)?;
             let outcome = self.nand.program_changed_page(self.frontiers[index].next_page, oob, base, words);

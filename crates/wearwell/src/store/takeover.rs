@@ -32,7 +32,8 @@ impl<N: Nand> Store<N> {
         self.parked_blocks.fill(Frontier::NONE);
         self.pools_with_open_block.iter_mut().for_each(Vec::clear);
         self.pool_rotation.restart_rotation();
-        self.last_sequence = 0;
+        // New pages must be newer than the settled program that is noted in NVRAM.
+        self.last_sequence = self.settled_until_sequence();
         self.retained_versions.clear();
         self.interrupted_programs.clear();
         self.reload_unreadable_pages();
@@ -92,6 +93,12 @@ impl<N: Nand> Store<N> {
                 }
             }
         }
+    }
+
+    /// Closes an open block with the pages that it has, because an earlier recovery did so.
+    pub(crate) fn close_block_again(&mut self, block: BlockId) {
+        let index = self.frontiers.iter().position(|open| open.block == block && open.pages_left > 0);
+        self.close_open_block(index.expect("the block is open"));
     }
 
     /// Exchanges, in each pool (set of planes), the open block of host writes with the open block of GC copies if the

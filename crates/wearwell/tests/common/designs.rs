@@ -192,6 +192,11 @@ fn with_head_and_tail_pages(parts: Parts) -> Parts {
     Parts { recovery_block_scan: RecoveryBlockScan::HeadTail, ..parts }
 }
 
+/// Changes a design so that notes in NVRAM tell recovery which data pages it has to look at.
+fn with_recovery_notes(parts: Parts) -> Parts {
+    Parts { recovery_block_scan: RecoveryBlockScan::FirstPages, ..parts }
+}
+
 /// Returns a design with delta encoding for tiny devices: a page is hot after two accesses, accesses are counted for
 /// few pages, and the search for cold pages runs every few writes.
 fn delta_design(open_pages: u32, cache_entries: Option<u32>) -> Parts {
@@ -266,7 +271,7 @@ const MECHANISMS: [Mechanism; 5] = [
 
 /// Names of the mixtures that are tested by default. They combine every two mechanisms, with and without a third, and
 /// every mechanism with every map and every kind of page validity.
-const COVER: [&str; 26] = [
+const COVER: [&str; 30] = [
     "mixture flat recycle+share",
     "mixture flat delta+compress",
     "mixture flat recycle+share+delta+compress",
@@ -281,6 +286,10 @@ const COVER: [&str; 26] = [
     "mixture nvram cached recycle+share+delta+compress",
     "mixture nvram cached+log share+delta",
     "mixture nvram cached+gecko recycle+share+delta+compress",
+    "mixture noted cached+log recycle+share+delta",
+    "mixture noted cached+gecko recycle+share+delta+compress",
+    "mixture noted cached+gecko recycle+compress",
+    "mixture noted cached+gecko alone",
     "mixture flat+bitmap recycle+share+delta",
     "mixture flat+log share+compress",
     "mixture flat+gecko recycle",
@@ -332,7 +341,10 @@ fn mixtures() -> Vec<(&'static str, Parts)> {
             }
             mixtures.push((named(&format!("cached+{store}")), cached.clone()));
             if !matches!(validity, ValidityPart::Bitmap(_)) {
-                mixtures.push((named(&format!("nvram cached+{store}")), with_map_in_nvram(cached)));
+                let in_nvram = with_map_in_nvram(cached);
+                mixtures
+                    .push((named(&format!("noted cached+{store}")), with_recovery_notes(in_nvram.clone())));
+                mixtures.push((named(&format!("nvram cached+{store}")), in_nvram));
             }
         }
         if chosen.count_ones() < 2 {
@@ -523,6 +535,10 @@ pub fn designs() -> Vec<DesignUnderTest> {
             )))),
         ),
         ("mixture of the design wearwell", small_wearwell_design()),
+        (
+            "mixture of the design wearwell dual-pool",
+            with_wear_leveling(small_wearwell_design(), DUAL_POOL_LEVELING),
+        ),
     ])
     .map(|(name, parts)| DesignUnderTest { name, parts })
     .filter(|design| is_selected(design.name))

@@ -43,7 +43,8 @@ pub const NVRAM_BYTES: u64 = 1536;
 /// Returns the bytes of NVRAM of a medium under test: room for reverse-map entries, for one page and its state (where a
 /// reverse map on flash collects its entries), and for a copy of the L2P map.
 pub fn nvram_bytes(geometry: &Geometry) -> u64 {
-    NVRAM_BYTES.max(geometry.page_bytes as u64 + 8) + 8 * geometry.pages()
+    let notes = 8 * (u64::from(geometry.page_bytes) + 4 * u64::from(geometry.allocation_pools()) + 3);
+    NVRAM_BYTES.max(geometry.page_bytes as u64 + 8) + 8 * geometry.pages() + notes
 }
 
 /// Returns a medium of the world's geometry that retains the bytes and all other fields of every page.

@@ -85,7 +85,7 @@ impl<N: Nand> Ftl<N> {
             writer_refers = binders.len() as u32 <= sharing.reference_counts.referrers_beyond_first(from);
             for entry in binders {
                 sharing.unmark_bound(store, entry.lpn, from);
-                mapping.relocate(entry.lpn, to);
+                mapping.relocate(entry.lpn, store.entry_of_bind(to));
                 sharing.mark_bound(entry.lpn);
                 let entry = ReverseMapEntry {
                     bound_ppn: Some(Ppn(to.0)),

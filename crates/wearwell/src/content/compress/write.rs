@@ -206,6 +206,7 @@ impl<N: Nand> Ftl<N> {
                 Ok(old) => self.release_reference(page.lpn, old),
                 Err(error) => {
                     self.store.stats.wasted_programs += 1;
+                    self.store.note_unsettled_page(ppn)?;
                     self.invalidate_page(ppn);
                     return Err(error);
                 }

@@ -982,6 +982,7 @@ impl<N: Nand> Ftl<N> {
                 self.store.append_page(stream, pool, lpn.0, content, fingerprint, cause)?
             }
         };
+        self.store.note_replaced_unit(base)?;
         self.mapping.relocate(lpn, ppn.into());
         // A delta of the new base must not be combined with the old base after a power loss.
         self.mapping.store_moves_in_nvram(&mut self.store)?;
@@ -1008,13 +1009,13 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Rebuilds the delta table in recovery from the flash pages of deltas that the scan found. `places` gives the
-    /// physical page of each mapped logical page. A delta is current if its flash page is newer than the last full
+    /// Rebuilds the delta table in recovery from the flash pages of deltas that the scan found. `base_of` returns the
+    /// physical page of a logical page, if it is mapped to one. A delta is current if its flash page is newer than the last full
     /// write of the logical page. If a logical page has several such deltas, the newest is current.
     pub(crate) fn rebuild_deltas(
         &mut self,
         mut found: Vec<(u64, Ppn)>,
-        places: &HashMap<Lpn, Ppn, FxBuildHasher>,
+        mut base_of: impl FnMut(&mut Self, Lpn) -> Result<Option<Ppn>>,
     ) -> Result<()> {
         found.sort_unstable_by(|a, b| b.cmp(a));
         let mut page = vec![0; self.store.geometry().page_bytes as usize];
@@ -1022,7 +1023,7 @@ impl<N: Nand> Ftl<N> {
             let (lines, is_lost) = self.read_delta_directory(ppn, &mut page)?;
             self.note_written_deltas(ppn, &lines.iter().map(|&(lpn, _)| lpn).collect::<Vec<_>>());
             for (lpn, range) in lines {
-                let Some(&base) = places.get(&lpn) else { continue };
+                let Some(base) = base_of(self, lpn)? else { continue };
                 let known = self.delta.as_ref().is_some_and(|stage| stage.has_delta(lpn));
                 if known {
                     continue;

@@ -51,7 +51,7 @@ impl ContentStage for DeltaEncoding {
 
     #[expect(
         clippy::inline_always,
-        reason = "measured for all such functions: 3 to 6 % fewer instructions per write"
+        reason = "measured for eight functions together: 5 to 6 % fewer instructions per write, on wearwell 1 %"
     )]
     #[inline(always)]
     fn finish_write<N: Nand>(ftl: &mut Ftl<N>) -> Result<()> {

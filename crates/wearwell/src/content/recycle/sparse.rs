@@ -52,7 +52,7 @@ impl<V: Copy> SparseTable<V> {
     /// Removes the value of the physical page `ppn` from the table and returns it.
     #[expect(
         clippy::inline_always,
-        reason = "measured for all such functions: 3 to 6 % fewer instructions per write"
+        reason = "measured for eight functions together: 5 to 6 % fewer instructions per write, on wearwell 1 %"
     )]
     #[inline(always)]
     pub(super) fn remove(&mut self, ppn: Ppn) -> Option<V> {

@@ -194,7 +194,8 @@ impl<N: Nand> Ftl<N> {
             return Ok(false);
         } else {
             // The map may have to read and write translation pages; if that fails, nothing has changed yet.
-            let old = self.mapping.update(&mut self.store, lpn, Some(dead.into()))?;
+            let entry = self.store.entry_of_bind(dead.into());
+            let old = self.mapping.update(&mut self.store, lpn, Some(entry))?;
             let stage = self.recycle.as_mut().expect("asked above");
             stage.recycler.revive_page(dead, former, lpn);
             self.revalidate_page(dead);

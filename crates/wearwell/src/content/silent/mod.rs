@@ -33,7 +33,7 @@ impl ContentStage for SilentWrites {
 
     #[expect(
         clippy::inline_always,
-        reason = "measured for all such functions: 3 to 6 % fewer instructions per write"
+        reason = "measured for eight functions together: 5 to 6 % fewer instructions per write, on wearwell 1 %"
     )]
     #[inline(always)]
     fn offer_write<N: Nand>(ftl: &mut Ftl<N>, write: &HostWrite<'_>) -> Result<bool> {

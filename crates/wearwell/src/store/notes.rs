@@ -1,0 +1,327 @@
+//! Notes in NVRAM that keep a recovery short: which data pages may differ from what map and page validity on flash say.
+//!
+//! After a loss of power, flash lacks the newest reports of invalid pages, and it has pages that the interrupted request
+//! programmed but did not map. To find both without these notes, recovery reads the spare area of every page. The notes
+//! name them in a few words of 8 bytes:
+//!
+//! - up to which program every page was either mapped or reported as invalid (it is *settled*), and which blocks were
+//!   open for data then. Only pages programmed later can be unmapped;
+//! - the block that GC is emptying;
+//! - the pages that map entries stopped naming since the buffer of page validity was last written, in a ring of words.
+//!
+//! A note is stored before the change that it is for, and notes may name too many pages: recovery asks the map about
+//! each page that is noted. So no store needs to be atomic with another one. If more pages were noted than the ring has
+//! words, recovery reads all spare areas; the engine writes the buffer of page validity before that happens.
+//!
+//! The price: one store for every page that is replaced, one for every victim, and one or a few every
+//! [`PROGRAMS_PER_SETTLED_NOTE`] programs.
+//!
+//! Invariant: between requests, each data page that is invalid, and that page validity on flash does not list as
+//! invalid, is in the ring.
+
+use super::{Store, Stream};
+use crate::address::{BlockId, Ppn, Unit, is_flash_page};
+use crate::error::{Error, Result};
+use crate::nand::{Geometry, Nand, PageKind};
+
+/// Number of page programs after which the notes of settled pages and open blocks are renewed.
+const PROGRAMS_PER_SETTLED_NOTE: u64 = 128;
+
+/// Number of NVRAM words (8 bytes) of the notes before those of open blocks: last settled program, block that GC
+/// empties, first page of the ring that is still needed.
+const SCALAR_WORDS: usize = 3;
+
+/// Most blocks per pool that can be open for data: one of host writes, one of GC copies, and for each of them one that is
+/// set aside.
+const OPEN_DATA_BLOCKS_PER_POOL: u32 = 4;
+
+/// Notes for recovery in NVRAM, and what RAM knows about them.
+#[derive(Clone, Debug)]
+pub(super) struct RecoveryNotes {
+    first_word: usize,
+    /// Open data blocks as noted in NVRAM.
+    noted_open_blocks: Vec<Option<BlockId>>,
+    settled_until_sequence: u64,
+    ring_words: u32,
+    /// Number of pages noted in the ring so far; wraps.
+    noted_pages: u32,
+    /// Number of the first noted page that recovery still needs.
+    first_needed_page: u32,
+    /// Number of noted pages that the next write of the buffer of page validity is known to include: those noted when
+    /// the last write of it was complete.
+    pages_in_next_flush: u32,
+    validity_durable_until_sequence: u64,
+}
+
+/// Content of the notes in NVRAM, as recovery finds it.
+#[derive(Debug, Default)]
+pub(crate) struct FoundNotes {
+    /// Sequence number of the last program up to which every data page was mapped or reported as invalid.
+    pub(crate) settled_until_sequence: u64,
+    /// Block that GC was emptying, or emptied last.
+    pub(crate) victim: Option<BlockId>,
+    /// Blocks that were open for data when the settled program was noted.
+    pub(crate) open_blocks: Vec<BlockId>,
+    /// Pages that map entries stopped naming.
+    pub(crate) replaced_pages: Vec<Ppn>,
+}
+
+/// Returns the number of NVRAM words (8 bytes each) of the notes for recovery of a device.
+pub(crate) fn recovery_note_words(geometry: &Geometry) -> u64 {
+    SCALAR_WORDS as u64
+        + u64::from(OPEN_DATA_BLOCKS_PER_POOL * geometry.allocation_pools())
+        + u64::from(ring_words(geometry))
+}
+
+/// Returns the number of pages that the ring of notes can hold: four times the reports that the buffer of page validity
+/// holds at most, because it is one page and a report has at least four bytes.
+fn ring_words(geometry: &Geometry) -> u32 {
+    geometry.page_bytes
+}
+
+impl RecoveryNotes {
+    fn open_block_word(&self, slot: usize) -> usize {
+        self.first_word + SCALAR_WORDS + slot
+    }
+
+    fn ring_word(&self, number: u32) -> usize {
+        self.first_word + SCALAR_WORDS + self.noted_open_blocks.len() + (number % self.ring_words) as usize
+    }
+
+    fn needed_pages(&self) -> u32 {
+        self.noted_pages.wrapping_sub(self.first_needed_page)
+    }
+}
+
+/// Encodes a number as an NVRAM word in which 0 means "none".
+fn encode_number(number: Option<u32>) -> u64 {
+    number.map_or(0, |number| u64::from(number) + 1)
+}
+
+fn decode_number(word: u64) -> Option<u32> {
+    u32::try_from(word.checked_sub(1)?).ok()
+}
+
+impl<N: Nand> Store<N> {
+    /// Keeps notes for recovery in NVRAM from word `first_word` on ([`recovery_note_words`] words). A recovery reads what
+    /// the words hold from before ([`Store::read_recovery_notes`]).
+    ///
+    /// # Errors
+    /// [`Error::InvalidOptions`] if the medium has too little NVRAM.
+    pub(crate) fn keep_recovery_notes(&mut self, first_word: usize) -> Result<()> {
+        let (needed, present) =
+            (first_word as u64 + recovery_note_words(&self.geometry), self.nvram().len() as u64);
+        if present < needed {
+            return Err(Error::InvalidOptions(format!(
+                "the notes for recovery in NVRAM need {needed} words of 8 bytes together with the map, but the medium \
+                 has only {present}: use a medium with more NVRAM, or set recovery.blocks to oob-scan"
+            )));
+        }
+        let slots = OPEN_DATA_BLOCKS_PER_POOL * self.allocation_pools;
+        self.recovery_notes = Some(Box::new(RecoveryNotes {
+            first_word,
+            noted_open_blocks: vec![None; slots as usize],
+            settled_until_sequence: 0,
+            ring_words: ring_words(&self.geometry),
+            noted_pages: 0,
+            first_needed_page: 0,
+            pages_in_next_flush: 0,
+            validity_durable_until_sequence: 0,
+        }));
+        Ok(())
+    }
+
+    /// Whether the device keeps notes for recovery in NVRAM.
+    #[inline]
+    pub(crate) fn keeps_recovery_notes(&self) -> bool {
+        self.recovery_notes.is_some()
+    }
+
+    /// Returns the sequence number of the last program that is noted as settled; 0 without notes.
+    pub(super) fn settled_until_sequence(&self) -> u64 {
+        self.recovery_notes.as_ref().map_or(0, |notes| notes.settled_until_sequence)
+    }
+
+    /// Returns the map entry that a bind to `unit` gives to a logical page: with a bind mark if the device keeps notes for
+    /// recovery, because recovery then finds shared and revived pages by these marks.
+    #[inline]
+    pub(crate) fn entry_of_bind(&self, unit: Unit) -> Unit {
+        if self.keeps_recovery_notes() { unit.with_bind_mark() } else { unit }
+    }
+
+    /// Notes that a map entry is about to stop naming `unit`. Does nothing for a chunk member, or without notes.
+    ///
+    /// # Errors
+    /// Power loss.
+    #[inline]
+    pub(crate) fn note_replaced_unit(&mut self, unit: Unit) -> Result<()> {
+        if self.recovery_notes.is_some() && is_flash_page(unit, self.geometry.pages()) {
+            self.note_unsettled_page(Ppn(unit.0))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Notes that the data page `ppn` may be invalid although page validity on flash does not list it. Does nothing
+    /// without notes.
+    ///
+    /// # Errors
+    /// Power loss.
+    pub(crate) fn note_unsettled_page(&mut self, ppn: Ppn) -> Result<()> {
+        let Some(notes) = &mut self.recovery_notes else { return Ok(()) };
+        let number = notes.noted_pages;
+        let word = u64::from(number) << 32 | encode_number(Some(ppn.0));
+        let index = notes.ring_word(number);
+        notes.noted_pages = number.wrapping_add(1);
+        self.store_nvram_word(index, word)
+    }
+
+    /// Notes that GC is about to move the data pages of `victim`. Does nothing without notes.
+    ///
+    /// # Errors
+    /// Power loss.
+    pub(crate) fn note_victim(&mut self, victim: BlockId) -> Result<()> {
+        let Some(notes) = &self.recovery_notes else { return Ok(()) };
+        let word = notes.first_word + 1;
+        self.store_nvram_word(word, encode_number(Some(victim.0)))
+    }
+
+    /// Notes, if enough pages were programmed since the last time, that all pages programmed so far are mapped or
+    /// reported as invalid. Must be called between requests only. Does nothing without notes.
+    ///
+    /// # Errors
+    /// Power loss.
+    #[inline]
+    pub(crate) fn note_settled_programs(&mut self) -> Result<()> {
+        match &self.recovery_notes {
+            Some(notes) if self.last_sequence - notes.settled_until_sequence >= PROGRAMS_PER_SETTLED_NOTE => {
+                self.renew_settled_note()
+            }
+            _ => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn renew_settled_note(&mut self) -> Result<()> {
+        let is_data = |stream: Stream| stream.kind() == PageKind::Data;
+        let open: Vec<BlockId> = self
+            .open_blocks_by_stream()
+            .filter(|&(stream, _)| is_data(stream))
+            .map(|(_, block)| block)
+            .collect();
+        let Some(mut notes) = self.recovery_notes.take() else { return Ok(()) };
+        let outcome = self.store_settled_note(&mut notes, &open);
+        self.recovery_notes = Some(notes);
+        outcome
+    }
+
+    /// Stores the open blocks first: a power loss in between leaves an older settled program with newer open blocks, and
+    /// all pages of the blocks that are missing are settled.
+    fn store_settled_note(&mut self, notes: &mut RecoveryNotes, open: &[BlockId]) -> Result<()> {
+        let mut missing = open.iter().filter(|&&block| !notes.noted_open_blocks.contains(&Some(block)));
+        let mut changes = Vec::new();
+        for (slot, noted) in notes.noted_open_blocks.iter().enumerate() {
+            if noted.is_none_or(|block| !open.contains(&block))
+                && let Some(&block) = missing.next()
+            {
+                changes.push((slot, block));
+            }
+        }
+        assert!(missing.next().is_none(), "there is a word for each block that can be open for data");
+        for (slot, block) in changes {
+            self.store_nvram_word(notes.open_block_word(slot), encode_number(Some(block.0)))?;
+            notes.noted_open_blocks[slot] = Some(block);
+        }
+        self.store_nvram_word(notes.first_word, self.last_sequence)?;
+        notes.settled_until_sequence = self.last_sequence;
+        Ok(())
+    }
+
+    /// Notes that the buffer of page validity was written to flash, if it was: `durable_until` is the sequence number up
+    /// to which page validity is durable. Noted pages from before the write before are then no longer needed. Does
+    /// nothing without notes.
+    ///
+    /// # Errors
+    /// Power loss.
+    #[inline]
+    pub(crate) fn note_validity_flush(&mut self, durable_until: u64) -> Result<()> {
+        match &self.recovery_notes {
+            Some(notes) if notes.validity_durable_until_sequence != durable_until => {
+                self.drop_flushed_pages(durable_until)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A report that was buffered while a write of the buffer went on is not in that write. So pages are kept for one
+    /// write longer than they may be needed.
+    #[cold]
+    fn drop_flushed_pages(&mut self, durable_until: u64) -> Result<()> {
+        let Some(notes) = &mut self.recovery_notes else { return Ok(()) };
+        notes.validity_durable_until_sequence = durable_until;
+        notes.first_needed_page = notes.pages_in_next_flush;
+        notes.pages_in_next_flush = notes.noted_pages;
+        let (word, number) = (notes.first_word + 2, notes.first_needed_page);
+        self.store_nvram_word(word, number.into())
+    }
+
+    /// Records that the buffer of page validity is about to be written, and that no write of it is going on: all pages
+    /// noted so far will be in this write. Does nothing without notes.
+    pub(crate) fn expect_validity_flush(&mut self) {
+        if let Some(notes) = &mut self.recovery_notes {
+            notes.pages_in_next_flush = notes.noted_pages;
+        }
+    }
+
+    /// Forgets all noted pages, because all records of page validity are on flash.
+    ///
+    /// # Errors
+    /// Power loss.
+    pub(crate) fn forget_noted_pages(&mut self, durable_until: u64) -> Result<()> {
+        self.expect_validity_flush();
+        self.drop_flushed_pages(durable_until)
+    }
+
+    /// Whether the ring of noted pages is so full that the buffer of page validity should be written.
+    #[inline]
+    pub(crate) fn are_recovery_notes_nearly_full(&self) -> bool {
+        self.recovery_notes.as_ref().is_some_and(|notes| notes.needed_pages() > notes.ring_words / 2)
+    }
+
+    /// Reads the notes from NVRAM after a loss of RAM, and continues them. Returns `None` if there are none, or if more
+    /// pages were noted than the ring has words.
+    pub(crate) fn read_recovery_notes(&mut self) -> Option<FoundNotes> {
+        let mut notes = self.recovery_notes.take()?;
+        let found = self.found_notes(&mut notes);
+        self.recovery_notes = Some(notes);
+        found
+    }
+
+    fn found_notes(&self, notes: &mut RecoveryNotes) -> Option<FoundNotes> {
+        let words = self.nvram();
+        let first_needed = words[notes.first_word + 2] as u32;
+        let ring_start = notes.ring_word(0);
+        let noted = words[ring_start..ring_start + notes.ring_words as usize].iter().filter_map(|&word| {
+            let number = (word >> 32) as u32;
+            Some((number.wrapping_sub(first_needed), Ppn(decode_number(word & u64::from(u32::MAX))?)))
+        });
+        // Numbers wrap, so a page is needed if its number is less than half of all numbers ahead.
+        let mut needed: Vec<(u32, Ppn)> = noted.filter(|&(ahead, _)| ahead < 1 << 31).collect();
+        needed.sort_unstable_by_key(|&(ahead, _)| ahead);
+        let count = needed.last().map_or(0, |&(ahead, _)| ahead + 1);
+        for (slot, block) in notes.noted_open_blocks.iter_mut().enumerate() {
+            *block = decode_number(words[notes.first_word + SCALAR_WORDS + slot]).map(BlockId);
+        }
+        notes.settled_until_sequence = words[notes.first_word];
+        notes.first_needed_page = first_needed;
+        notes.pages_in_next_flush = first_needed;
+        notes.noted_pages = first_needed.wrapping_add(count);
+        notes.validity_durable_until_sequence = 0;
+        (count <= notes.ring_words).then(|| FoundNotes {
+            settled_until_sequence: notes.settled_until_sequence,
+            victim: decode_number(words[notes.first_word + 1]).map(BlockId),
+            open_blocks: notes.noted_open_blocks.iter().flatten().copied().collect(),
+            replaced_pages: needed.into_iter().map(|(_, ppn)| ppn).collect(),
+        })
+    }
+}

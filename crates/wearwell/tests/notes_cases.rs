@@ -189,8 +189,8 @@ fn recovery_by_notes_and_oob_scan_recover_the_same_device_after_every_loss_of_po
 }
 
 /// On a drive of 65,536 pages, recovery by notes reads one spare area per block of data, those of metadata, and a few
-/// pages. Where nothing is shared or compressed, that is a small part of all spare areas and of the map; and where every
-/// eighth content is shared it is still no part of the recovery to read the spare area of every page.
+/// pages. Where nothing is shared or compressed, that is a small part of all spare areas and of the map; and where
+/// every eighth content is shared it is still no part of the recovery to read the spare area of every page.
 #[test]
 fn recovery_by_notes_reads_a_small_part_of_a_large_drive() {
     let geometry = geometry_without_superblocks([1, 1024, 64, 4096]);

@@ -179,8 +179,8 @@ pub enum RecoveryBlockScan {
     /// programs and capacity: see [`crate::store::HeadTailLayout`].
     HeadTail,
     /// Recovery reads the spare area of the first page of every block, and those of all pages of metadata, deltas and
-    /// chunks. Notes in NVRAM name the data pages that it has to look at (`store/notes.rs`), and the map on flash counts
-    /// its bound entries and chunk members, so that recovery reads only translation pages that have some.
+    /// chunks. Notes in NVRAM name the data pages that it has to look at (`store/notes.rs`), and the map on flash
+    /// counts its bound entries and chunk members, so that recovery reads only translation pages that have some.
     FirstPages,
 }
 

@@ -421,9 +421,9 @@ impl DemandPagedMap {
         self.table.lpn_range_of(id).zip(0..).map(|(lpn, k)| (Lpn(lpn), decode_entry(bytes, k)))
     }
 
-    /// Returns the special entries (bound logical pages, chunk members) of translation page `id`, with their bind marks:
-    /// the dirty ones in the cache and, if `bytes` of the page on flash are given, those of logical pages that are not
-    /// cached. For recovery, after which the cache has dirty entries only. O(entries of the page).
+    /// Returns the special entries (bound logical pages, chunk members) of translation page `id`, with their bind
+    /// marks: the dirty ones in the cache and, if `bytes` of the page on flash are given, those of logical pages that
+    /// are not cached. For recovery, after which the cache has dirty entries only. O(entries of the page).
     pub(crate) fn special_entries_of_page(&self, id: u32, bytes: Option<&[u8]>) -> Vec<(Lpn, Unit)> {
         let dirty = self.cache.dirty_slots_of_page(id).map(|slot| self.cache.entry(slot));
         let mut entries: Vec<(Lpn, Unit)> = dirty.map(|entry| (entry.lpn, entry.unit)).collect();
@@ -824,8 +824,8 @@ impl DemandPagedMap {
     }
 }
 
-/// Whether a map entry is special, that is, of a chunk member or with a bind mark; `first` is the smallest number of such
-/// an entry.
+/// Whether a map entry is special, that is, of a chunk member or with a bind mark; `first` is the smallest number of
+/// such an entry.
 #[inline]
 fn is_special_entry(entry: Unit, first: u32) -> bool {
     entry.0 >= first && entry != Unit::NONE

@@ -62,8 +62,8 @@ pub(super) struct TranslationTable {
     /// Map entries of the translation page that was loaded last, as (index in the page, value); only those that the
     /// last [`TranslationTable::load_entries`] requested.
     loaded_entry_words: Vec<PageWord>,
-    /// Number of *special* entries (bound logical pages, chunk members) of each translation page on flash; empty if they
-    /// are not counted. The OOB of the page holds the number, too.
+    /// Number of *special* entries (bound logical pages, chunk members) of each translation page on flash; empty if
+    /// they are not counted. The OOB of the page holds the number, too.
     special_entries_by_page: Vec<u32>,
 }
 
@@ -110,8 +110,8 @@ impl TranslationTable {
         self.special_entries_by_page.get(id as usize).copied().unwrap_or(0)
     }
 
-    /// Sets the number of special entries (bound logical pages, chunk members) of translation page `id`, as its OOB or its
-    /// new content has it. Does nothing if they are not counted.
+    /// Sets the number of special entries (bound logical pages, chunk members) of translation page `id`, as its OOB or
+    /// its new content has it. Does nothing if they are not counted.
     pub(super) fn set_special_entries(&mut self, id: u32, count: u32) {
         if let Some(known) = self.special_entries_by_page.get_mut(id as usize) {
             *known = count;

@@ -225,8 +225,8 @@ impl<N: Nand> Ftl<N> {
         Ok(survey)
     }
 
-    /// Executes steps 2 and 3 of recovery: restores the directory of translation pages, and page validity as far as it is
-    /// stored on flash, from the spare areas of their pages.
+    /// Executes steps 2 and 3 of recovery: restores the directory of translation pages, and page validity as far as it
+    /// is stored on flash, from the spare areas of their pages.
     pub(super) fn survey_map_and_validity(
         &mut self,
         survey: &mut FlashSurvey,
@@ -287,8 +287,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Reads the first page of every block and adds the blocks in use to `survey`. Registers free and bad blocks with the
-    /// block table.
+    /// Reads the first page of every block and adds the blocks in use to `survey`. Registers free and bad blocks with
+    /// the block table.
     pub(super) fn find_blocks(&mut self, survey: &mut FlashSurvey) -> Result<()> {
         let mut damaged = Vec::new();
         for block in (0..self.store.geometry().blocks()).map(BlockId) {

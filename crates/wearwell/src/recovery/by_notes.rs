@@ -2,20 +2,21 @@
 //!
 //! Four things make it short:
 //!
-//! - Of a block of data, recovery reads the spare area of the first page. Blocks of metadata, deltas and chunks are read
-//!   whole, because their pages say where they belong.
-//! - Page validity is on flash. It lacks the reports since its buffer was last written. The pages that these can concern
-//!   are named by notes in NVRAM (`store/notes.rs`) or belong to the blocks that were open. Recovery asks the map about
-//!   each of them.
-//! - An entry of the map on flash has a bind mark if a bind, not a program, gave the logical page its place. The OOB of a
-//!   translation page counts its *special* entries: those with a mark, and those of chunk members. So recovery reads only
-//!   translation pages that have some, and rebuilds reference counts, referrers and chunks from them.
+//! - Of a block of data, recovery reads the spare area of the first page. Of blocks of metadata, deltas and chunks it
+//!   reads the spare areas of all pages, because nothing else says where these pages are.
+//! - Page validity is on flash. It lacks the reports since its buffer was last written. Notes in NVRAM
+//!   (`store/notes.rs`) name the pages and blocks that these reports can concern. Recovery asks the map about each such
+//!   page, and reads a translation page for it unless NVRAM has the entry. Blocks opened since the buffer was written
+//!   are known by the sequence number of their first page, and reported again.
+//! - An entry of the map on flash has a bind mark if a bind, not a program, gave the logical page its place. The OOB of
+//!   a translation page counts its *special* entries: those with a mark, and those of chunk members. To rebuild
+//!   reference counts, referrers and chunks, recovery reads only translation pages that have some.
 //! - Each translation page is read at most once. (The simulation keeps those that it has read; a controller with little
 //!   RAM sorts its questions by translation page.)
 //!
-//! The price: the notes, and one bit of each map entry. The cost grows with the number of bound logical pages, chunks
-//! and deltas, and not with the drive. If the notes do not suffice, all spare areas are read (`nvram_map.rs`), with the
-//! same result.
+//! The price: the notes, and one bit of each map entry. Beside what GeckoFTL's recovery reads, the cost grows with the
+//! number of bound logical pages, chunks and deltas. If the notes do not suffice, all spare areas are read
+//! (`nvram_map.rs`), with the same result.
 //!
 //! What is found on the medium is verified: a marked map entry that names a page without data is [`Error::Damaged`].
 
@@ -35,8 +36,8 @@ use crate::operation::Cause;
 use crate::store::{BlockState, FoundBlock, FoundNotes};
 use crate::validity::ValidityStore;
 
-/// Data pages of which page validity on flash may not tell the truth, each with the logical page in its OOB as far as it
-/// was read.
+/// Data pages of which page validity on flash may not tell the truth, each with the logical page in its OOB as far as
+/// it was read.
 type UnsettledPages = BTreeMap<Ppn, Option<Lpn>>;
 
 /// Translation pages that recovery has read: units of their logical pages, by number of the translation page.
@@ -52,8 +53,8 @@ struct SpecialEntries {
 }
 
 impl<N: Nand> Ftl<N> {
-    /// Recovers the device by notes in NVRAM. Returns `false`, without having read flash, if it keeps none or if they do
-    /// not name every page that they should.
+    /// Recovers the device by notes in NVRAM. Returns `false`, without having read flash, if it keeps none or if they
+    /// do not name every page that they should.
     pub(super) fn rebuild_by_notes(&mut self, steps: &mut RecoverySteps) -> Result<bool> {
         let notes = self.store.read_recovery_notes();
         let Some(notes) = notes.filter(|_| self.recovery_block_scan == RecoveryBlockScan::FirstPages) else {
@@ -208,7 +209,8 @@ impl<N: Nand> Ftl<N> {
         Ok(page)
     }
 
-    /// Returns the unit to which `lpn` is mapped. Reads its translation page, unless the entry is cached or the page is in
+    /// Returns the unit to which `lpn` is mapped. Reads its translation page, unless the entry is cached or the page is
+    /// in
     /// `read`.
     fn recovered_unit(&mut self, lpn: Lpn, read: &mut ReadTranslationPages) -> Result<Option<Unit>> {
         let map = self.demand_paged_map();
@@ -322,8 +324,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Sets the valid counts of all data blocks from page validity on flash, and corrects both for the pages `unsettled`,
-    /// about which the map is asked, and `bound_pages`, which may have been revived.
+    /// Sets the valid counts of all data blocks from page validity on flash, and corrects both for the pages
+    /// `unsettled`, about which the map is asked, and `bound_pages`, which may have been revived.
     fn restore_validity(
         &mut self,
         steps: &mut RecoverySteps,
@@ -355,8 +357,8 @@ impl<N: Nand> Ftl<N> {
         })
     }
 
-    /// Corrects page validity on flash and the valid count of the block for page `ppn`. `invalid` has the pages that page
-    /// validity on flash lists as invalid, by block.
+    /// Corrects page validity on flash and the valid count of the block for page `ppn`. `invalid` has the pages that
+    /// page validity on flash lists as invalid, by block.
     fn correct_page_validity(
         &mut self,
         ppn: Ppn,

@@ -256,10 +256,10 @@ impl<N: Nand> Ftl<N> {
         Ok(mapped.filter(|(_, unit)| unit.to_option().is_some()).collect())
     }
 
-    /// Returns the directories of compressed chunks in the spare areas of the chunk pages `pages`, each with its sequence
-    /// number and chunk number. Counts no flash operation, because the scan that found the pages has read and counted
-    /// their spare areas. (Where a simulation knows only sizes of contents, it takes those of the members from the data
-    /// of the pages: a drive with bytes does not need them.)
+    /// Returns the directories of compressed chunks in the spare areas of the chunk pages `pages`, each with its
+    /// sequence number and chunk number. Counts no flash operation, because the scan that found the pages has read and
+    /// counted their spare areas. (Where a simulation knows only sizes of contents, it takes those of the members from
+    /// the data of the pages: a drive with bytes does not need them.)
     pub(super) fn read_chunk_directories(&mut self, pages: &[(u64, Ppn, u32)]) -> Result<RecoveredChunks> {
         let page_bytes = self.store.geometry().page_bytes as usize;
         let mut bytes = vec![0; page_bytes + CHUNK_DIRECTORY_BYTES];
@@ -286,8 +286,8 @@ impl<N: Nand> Ftl<N> {
         Ok(found)
     }
 
-    /// Returns the chunk members to which logical pages are mapped, once for each of these logical pages. Reads the whole
-    /// map if it is on flash.
+    /// Returns the chunk members to which logical pages are mapped, once for each of these logical pages. Reads the
+    /// whole map if it is on flash.
     fn mapped_chunk_members(&mut self) -> Result<Vec<Unit>> {
         let (mut members, pages) = (Vec::new(), self.store.geometry().pages());
         self.for_each_mapped_lpn(|_, _, unit| {

@@ -151,8 +151,8 @@ pub struct Store<N> {
     pools_with_open_block: [Vec<u32>; Stream::STREAM_COUNT],
     pool_rotation: PoolRotation,
     last_sequence: u64,
-    /// Whether a translation page or validity page becomes durable only after all earlier programs, which it may name. A
-    /// backward scan relies on it.
+    /// Whether a translation page or validity page becomes durable only after all earlier programs, which it may name.
+    /// A backward scan relies on it.
     orders_metadata_pages: bool,
     retains_translation_versions: bool,
     /// Old versions of translation pages retained for a recovery, oldest first, each with the sequence number of the
@@ -426,8 +426,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Makes every translation page and validity page become durable only after all programs before it, on a medium that
-    /// buffers writes ([`Nand::fence`]).
+    /// Makes every translation page and validity page become durable only after all programs before it, on a medium
+    /// that buffers writes ([`Nand::fence`]).
     pub(crate) fn order_metadata_pages(&mut self) {
         self.orders_metadata_pages = true;
     }

@@ -1,23 +1,28 @@
 //! Notes in NVRAM that keep a recovery short: which data pages may differ from what map and page validity on flash say.
 //!
-//! After a loss of power, flash lacks the newest reports of invalid pages, and it has pages that the interrupted request
-//! programmed but did not map. To find both without these notes, recovery reads the spare area of every page. The notes
-//! name them in a few words of 8 bytes:
+//! After a loss of power, flash lacks the newest reports of invalid pages, and it has pages that the interrupted
+//! request programmed but did not map. To find both without these notes, recovery reads the spare area of every page.
+//! The notes name them in words of 8 bytes:
 //!
-//! - up to which program every page was either mapped or reported as invalid (it is *settled*), and which blocks were
-//!   open for data then. Only pages programmed later can be unmapped;
+//! - the last *settled* program: each page that was programmed up to then was either mapped or reported as invalid.
+//!   Which blocks were open for data then is noted, too, before the program is. So pages that were programmed later are
+//!   in these blocks, or in blocks whose first page is newer;
 //! - the block that GC is emptying;
 //! - the pages that map entries stopped naming since the buffer of page validity was last written, in a ring of words.
+//!   Another word tells which of them are still needed. A page is needed until two writes of the buffer are complete,
+//!   because its report may have come while the first one went on.
 //!
-//! A note is stored before the change that it is for, and notes may name too many pages: recovery asks the map about
-//! each page that is noted. So no store needs to be atomic with another one. If more pages were noted than the ring has
-//! words, recovery reads all spare areas; the engine writes the buffer of page validity before that happens.
+//! A page or a victim is noted before the change that the note is for, and notes may name too many pages: recovery asks
+//! the map about each page that is noted. So no store needs to be atomic with another one. The engine writes the buffer
+//! of page validity when half of the ring is needed. If one request should note more pages than are left, recovery
+//! notices that notes were overwritten, and reads all spare areas.
 //!
 //! The price: one store for every page that is replaced, one for every victim, and one or a few every
 //! [`PROGRAMS_PER_SETTLED_NOTE`] programs.
 //!
 //! Invariant: between requests, each data page that is invalid, and that page validity on flash does not list as
-//! invalid, is in the ring.
+//! invalid, is in the ring. Pages that it lists although they are valid need no note: they are in blocks that were
+//! opened since the buffer was written, or a bind has revived them, and their map entries have bind marks.
 
 use super::{Store, Stream};
 use crate::address::{BlockId, Ppn, Unit, is_flash_page};
@@ -31,8 +36,8 @@ const PROGRAMS_PER_SETTLED_NOTE: u64 = 128;
 /// empties, first page of the ring that is still needed.
 const SCALAR_WORDS: usize = 3;
 
-/// Most blocks per pool that can be open for data: one of host writes, one of GC copies, and for each of them one that is
-/// set aside.
+/// Most blocks per pool that can be open for data: one of host writes, one of GC copies, and for each of them one that
+/// is set aside.
 const OPEN_DATA_BLOCKS_PER_POOL: u32 = 4;
 
 /// Notes for recovery in NVRAM, and what RAM knows about them.
@@ -103,8 +108,8 @@ fn decode_number(word: u64) -> Option<u32> {
 }
 
 impl<N: Nand> Store<N> {
-    /// Keeps notes for recovery in NVRAM from word `first_word` on ([`recovery_note_words`] words). A recovery reads what
-    /// the words hold from before ([`Store::read_recovery_notes`]).
+    /// Keeps notes for recovery in NVRAM from word `first_word` on ([`recovery_note_words`] words). A recovery reads
+    /// what the words hold from before ([`Store::read_recovery_notes`]).
     ///
     /// # Errors
     /// [`Error::InvalidOptions`] if the medium has too little NVRAM.
@@ -142,8 +147,8 @@ impl<N: Nand> Store<N> {
         self.recovery_notes.as_ref().map_or(0, |notes| notes.settled_until_sequence)
     }
 
-    /// Returns the map entry that a bind to `unit` gives to a logical page: with a bind mark if the device keeps notes for
-    /// recovery, because recovery then finds shared and revived pages by these marks.
+    /// Returns the map entry that a bind to `unit` gives to a logical page: with a bind mark if the device keeps notes
+    /// for recovery, because recovery then finds shared and revived pages by these marks.
     #[inline]
     pub(crate) fn entry_of_bind(&self, unit: Unit) -> Unit {
         if self.keeps_recovery_notes() { unit.with_bind_mark() } else { unit }
@@ -215,8 +220,8 @@ impl<N: Nand> Store<N> {
         outcome
     }
 
-    /// Stores the open blocks first: a power loss in between leaves an older settled program with newer open blocks, and
-    /// all pages of the blocks that are missing are settled.
+    /// Stores the open blocks first: a power loss in between leaves an older settled program with newer open blocks,
+    /// and all pages of the blocks that are missing are settled.
     fn store_settled_note(&mut self, notes: &mut RecoveryNotes, open: &[BlockId]) -> Result<()> {
         let mut missing = open.iter().filter(|&&block| !notes.noted_open_blocks.contains(&Some(block)));
         let mut changes = Vec::new();
@@ -237,8 +242,8 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// Notes that the buffer of page validity was written to flash, if it was: `durable_until` is the sequence number up
-    /// to which page validity is durable. Noted pages from before the write before are then no longer needed. Does
+    /// Notes that the buffer of page validity was written to flash, if it was: `durable_until` is the sequence number
+    /// up to which page validity is durable. Noted pages from before the write before are then no longer needed. Does
     /// nothing without notes.
     ///
     /// # Errors

@@ -1010,8 +1010,8 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Rebuilds the delta table in recovery from the flash pages of deltas that the scan found. `base_of` returns the
-    /// physical page of a logical page, if it is mapped to one. A delta is current if its flash page is newer than the last full
-    /// write of the logical page. If a logical page has several such deltas, the newest is current.
+    /// physical page of a logical page, if it is mapped to one. A delta is current if its flash page is newer than the
+    /// last full write of the logical page. If a logical page has several such deltas, the newest is current.
     pub(crate) fn rebuild_deltas(
         &mut self,
         mut found: Vec<(u64, Ppn)>,

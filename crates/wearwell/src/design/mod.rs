@@ -29,8 +29,8 @@ pub use wearwell::{WearwellOptions, wearwell};
 
 use crate::address::MAX_UNITS_WITH_BIND_MARK;
 use crate::content::ContentSchemes;
-use crate::content::compress::CHUNK_MEMBERS;
 pub use crate::content::compress::ChunkDesign;
+use crate::content::compress::{CHUNK_MEMBERS, unit_count};
 pub use crate::content::delta::DeltaDesign;
 use crate::error::{Error, Result};
 use crate::gc::{GcOptions, MetadataGc, VictimPolicy};
@@ -498,8 +498,7 @@ impl Parts {
 
     /// Returns the number of units (flash pages and chunk members) to which a map entry can refer.
     pub(crate) fn most_units(&self, geometry: &Geometry) -> u64 {
-        let members_per_page = if self.content.chunks.is_some() { CHUNK_MEMBERS as u64 } else { 0 };
-        geometry.pages() * (1 + members_per_page)
+        unit_count(geometry.pages(), self.content.chunks.is_some())
     }
 
     /// Returns the maximum number of logical pages whose data one flash page can hold.

@@ -352,10 +352,11 @@ impl<N: Nand> Ftl<N> {
         if outcome.is_ok() || !self.validity.is_on_flash() {
             batch.superseded_lpns.iter().for_each(|&lpn| self.mapping.clear_superseded(lpn));
         }
-        let mut finished = Ok(());
-        if self.validity.is_on_flash() {
-            finished = self.finish_victim(victim, &batch, outcome.is_ok());
-        }
+        let finished = if self.validity.is_on_flash() {
+            self.finish_victim(victim, &batch, outcome.is_ok())
+        } else {
+            Ok(())
+        };
         self.collector.batch = batch;
         outcome.and(finished)
     }

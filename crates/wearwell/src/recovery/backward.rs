@@ -36,7 +36,7 @@ use crate::mapping::{AnyMapping, DemandPagedMap, is_owner_in_oob};
 use crate::nand::{Nand, NandError, Oob, PageKind};
 use crate::operation::Cause;
 use crate::store::{FoundBlock, Stream};
-use crate::validity::{AnyValidityStore, RamBitmap, ValidityStore};
+use crate::validity::{AnyValidityStore, RamBitmap, ValidityStore, is_page_set};
 
 /// Number of flash operations of one recovery step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -649,7 +649,7 @@ impl<N: Nand> Ftl<N> {
                 bitmaps.insert(block, invalid.to_vec());
             }
             if let Some((programmed, valid)) = counts.get_mut(&block.0) {
-                let is_invalid = |&k: &u32| invalid[k as usize / 64] >> (k % 64) & 1 == 1;
+                let is_invalid = |&k: &u32| is_page_set(invalid, k);
                 *valid -= (0..*programmed).filter(is_invalid).count() as u32;
             }
         })?;

@@ -34,7 +34,7 @@ use crate::mapping::DemandPagedMap;
 use crate::nand::{Nand, NandError, Oob, PageKind};
 use crate::operation::Cause;
 use crate::store::{BlockState, FoundBlock, FoundNotes};
-use crate::validity::ValidityStore;
+use crate::validity::{ValidityStore, is_page_set};
 
 /// Data pages of which page validity on flash may not tell the truth, each with the logical page in its OOB as far as
 /// it was read.
@@ -210,8 +210,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Returns the unit to which `lpn` is mapped. Reads its translation page, unless the entry is cached or the page is
-    /// in
-    /// `read`.
+    /// in `read`.
     fn recovered_unit(&mut self, lpn: Lpn, read: &mut ReadTranslationPages) -> Result<Option<Unit>> {
         let map = self.demand_paged_map();
         if let Some(unit) = map.cached_unit(lpn) {
@@ -366,8 +365,8 @@ impl<N: Nand> Ftl<N> {
         is_valid: bool,
     ) -> Result<()> {
         let block = self.store.block_of(ppn);
-        let offset = (ppn.0 - self.store.geometry().first_page(block).0) as usize;
-        let is_listed = invalid.get(&block).is_some_and(|pages| pages[offset / 64] >> (offset % 64) & 1 == 1);
+        let offset = ppn.0 - self.store.geometry().first_page(block).0;
+        let is_listed = invalid.get(&block).is_some_and(|pages| is_page_set(pages, offset));
         match (is_listed, is_valid) {
             (true, true) => {
                 self.validity.revive(ppn);

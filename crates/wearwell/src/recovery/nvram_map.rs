@@ -20,8 +20,8 @@ use rustc_hash::FxBuildHasher;
 
 use super::RecoverySteps;
 use crate::address::{Address, BlockId, Lpn, Ppn, Unit, is_flash_page};
-use crate::content::compress::CHUNK_MEMBERS;
 use crate::content::compress::directory::{CHUNK_DIRECTORY_BYTES, ChunkDirectory, RecoveredChunks};
+use crate::content::compress::unit_count;
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
 use crate::mapping::{AnyMapping, DemandPagedMap};
@@ -29,7 +29,7 @@ use crate::nand::{Nand, NandError, PageKind};
 use crate::operation::Cause;
 use crate::store::BlockState;
 use crate::tables::PageSet;
-use crate::validity::{AnyValidityStore, RamBitmap, ValidityStore};
+use crate::validity::{AnyValidityStore, RamBitmap, ValidityStore, is_page_set};
 
 /// Pages that recovery found by reading the OOB of every flash page, by kind.
 struct ScannedPages {
@@ -128,8 +128,7 @@ impl<N: Nand> Ftl<N> {
             let (first, known) =
                 (self.store.geometry().first_page(BlockId(block)), invalid.get(&BlockId(block)));
             for k in 0..programmed {
-                let (ppn, is_invalid) =
-                    (Ppn(first.0 + k), known.is_some_and(|bits| bits[k as usize / 64] >> (k % 64) & 1 == 1));
+                let (ppn, is_invalid) = (Ppn(first.0 + k), known.is_some_and(|pages| is_page_set(pages, k)));
                 match (is_invalid, derived.is_valid(ppn)) {
                     (true, true) => self.validity.revive(ppn),
                     (false, false) => {
@@ -151,7 +150,7 @@ impl<N: Nand> Ftl<N> {
         listed_as_invalid: impl Fn(BlockId) -> Option<&'a Vec<u64>>,
     ) {
         let is_listed = |&(block, next): &(BlockId, u32)| {
-            listed_as_invalid(block).is_some_and(|pages| pages[next as usize / 64] >> (next % 64) & 1 == 1)
+            listed_as_invalid(block).is_some_and(|pages| is_page_set(pages, next))
         };
         let open = self.store.programmed_pages_of_open_blocks();
         let is_data = |&(block, _): &(BlockId, u32)| self.store.blocks().kind(block) == PageKind::Data;
@@ -198,7 +197,7 @@ impl<N: Nand> Ftl<N> {
     fn reload_map(&mut self, scanned: &ScannedPages) -> Result<()> {
         let Self { mapping, store, chunks, .. } = self;
         let pages = store.geometry().pages();
-        let units = if chunks.is_some() { pages * (1 + CHUNK_MEMBERS as u64) } else { pages };
+        let units = unit_count(pages, chunks.is_some());
         match mapping {
             AnyMapping::Flat(flat) => flat.reload_from_nvram(store, |unit| {
                 if is_flash_page(unit, pages) {

@@ -32,9 +32,15 @@ use crate::nand::{Geometry, Nand, PageKind};
 /// Number of page programs after which the notes of settled pages and open blocks are renewed.
 const PROGRAMS_PER_SETTLED_NOTE: u64 = 128;
 
-/// Number of NVRAM words (8 bytes) of the notes before those of open blocks: last settled program, block that GC
-/// empties, first page of the ring that is still needed.
-const SCALAR_WORDS: usize = 3;
+/// Word of the last settled program, the first of the notes in NVRAM. The words of the open blocks and the ring follow
+/// the three that are named here.
+const SETTLED_WORD: usize = 0;
+/// Word of the block that GC empties.
+const VICTIM_WORD: usize = 1;
+/// Word of the number of the first noted page that is still needed.
+const FIRST_NEEDED_WORD: usize = 2;
+/// First word of the open blocks.
+const OPEN_BLOCK_WORDS: usize = 3;
 
 /// Most blocks per pool that can be open for data: one of host writes, one of GC copies, and for each of them one that
 /// is set aside.
@@ -59,7 +65,7 @@ pub(super) struct RecoveryNotes {
 }
 
 /// Content of the notes in NVRAM, as recovery finds it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct FoundNotes {
     /// Sequence number of the last program up to which every data page was mapped or reported as invalid.
     pub(crate) settled_until_sequence: u64,
@@ -73,7 +79,7 @@ pub(crate) struct FoundNotes {
 
 /// Returns the number of NVRAM words (8 bytes each) of the notes for recovery of a device.
 pub(crate) fn recovery_note_words(geometry: &Geometry) -> u64 {
-    SCALAR_WORDS as u64
+    OPEN_BLOCK_WORDS as u64
         + u64::from(OPEN_DATA_BLOCKS_PER_POOL * geometry.allocation_pools())
         + u64::from(ring_words(geometry))
 }
@@ -86,11 +92,11 @@ fn ring_words(geometry: &Geometry) -> u32 {
 
 impl RecoveryNotes {
     fn open_block_word(&self, slot: usize) -> usize {
-        self.first_word + SCALAR_WORDS + slot
+        self.first_word + OPEN_BLOCK_WORDS + slot
     }
 
     fn ring_word(&self, number: u32) -> usize {
-        self.first_word + SCALAR_WORDS + self.noted_open_blocks.len() + (number % self.ring_words) as usize
+        self.open_block_word(self.noted_open_blocks.len()) + (number % self.ring_words) as usize
     }
 
     fn needed_pages(&self) -> u32 {
@@ -98,9 +104,9 @@ impl RecoveryNotes {
     }
 }
 
-/// Encodes a number as an NVRAM word in which 0 means "none".
-fn encode_number(number: Option<u32>) -> u64 {
-    number.map_or(0, |number| u64::from(number) + 1)
+/// Encodes a number as an NVRAM word; 0 is left to mean "none".
+fn encode_number(number: u32) -> u64 {
+    u64::from(number) + 1
 }
 
 fn decode_number(word: u64) -> Option<u32> {
@@ -175,7 +181,7 @@ impl<N: Nand> Store<N> {
     pub(crate) fn note_unsettled_page(&mut self, ppn: Ppn) -> Result<()> {
         let Some(notes) = &mut self.recovery_notes else { return Ok(()) };
         let number = notes.noted_pages;
-        let word = u64::from(number) << 32 | encode_number(Some(ppn.0));
+        let word = u64::from(number) << 32 | encode_number(ppn.0);
         let index = notes.ring_word(number);
         notes.noted_pages = number.wrapping_add(1);
         self.store_nvram_word(index, word)
@@ -187,8 +193,8 @@ impl<N: Nand> Store<N> {
     /// Power loss.
     pub(crate) fn note_victim(&mut self, victim: BlockId) -> Result<()> {
         let Some(notes) = &self.recovery_notes else { return Ok(()) };
-        let word = notes.first_word + 1;
-        self.store_nvram_word(word, encode_number(Some(victim.0)))
+        let word = notes.first_word + VICTIM_WORD;
+        self.store_nvram_word(word, encode_number(victim.0))
     }
 
     /// Notes, if enough pages were programmed since the last time, that all pages programmed so far are mapped or
@@ -234,10 +240,10 @@ impl<N: Nand> Store<N> {
         }
         assert!(missing.next().is_none(), "there is a word for each block that can be open for data");
         for (slot, block) in changes {
-            self.store_nvram_word(notes.open_block_word(slot), encode_number(Some(block.0)))?;
+            self.store_nvram_word(notes.open_block_word(slot), encode_number(block.0))?;
             notes.noted_open_blocks[slot] = Some(block);
         }
-        self.store_nvram_word(notes.first_word, self.last_sequence)?;
+        self.store_nvram_word(notes.first_word + SETTLED_WORD, self.last_sequence)?;
         notes.settled_until_sequence = self.last_sequence;
         Ok(())
     }
@@ -266,7 +272,7 @@ impl<N: Nand> Store<N> {
         notes.validity_durable_until_sequence = durable_until;
         notes.first_needed_page = notes.pages_in_next_flush;
         notes.pages_in_next_flush = notes.noted_pages;
-        let (word, number) = (notes.first_word + 2, notes.first_needed_page);
+        let (word, number) = (notes.first_word + FIRST_NEEDED_WORD, notes.first_needed_page);
         self.store_nvram_word(word, number.into())
     }
 
@@ -304,8 +310,8 @@ impl<N: Nand> Store<N> {
 
     fn found_notes(&self, notes: &mut RecoveryNotes) -> Option<FoundNotes> {
         let words = self.nvram();
-        let first_needed = words[notes.first_word + 2] as u32;
-        let ring_start = notes.ring_word(0);
+        let first_needed = words[notes.first_word + FIRST_NEEDED_WORD] as u32;
+        let (first_open_block_word, ring_start) = (notes.open_block_word(0), notes.ring_word(0));
         let noted = words[ring_start..ring_start + notes.ring_words as usize].iter().filter_map(|&word| {
             let number = (word >> 32) as u32;
             Some((number.wrapping_sub(first_needed), Ppn(decode_number(word & u64::from(u32::MAX))?)))
@@ -315,16 +321,16 @@ impl<N: Nand> Store<N> {
         needed.sort_unstable_by_key(|&(ahead, _)| ahead);
         let count = needed.last().map_or(0, |&(ahead, _)| ahead + 1);
         for (slot, block) in notes.noted_open_blocks.iter_mut().enumerate() {
-            *block = decode_number(words[notes.first_word + SCALAR_WORDS + slot]).map(BlockId);
+            *block = decode_number(words[first_open_block_word + slot]).map(BlockId);
         }
-        notes.settled_until_sequence = words[notes.first_word];
+        notes.settled_until_sequence = words[notes.first_word + SETTLED_WORD];
         notes.first_needed_page = first_needed;
         notes.pages_in_next_flush = first_needed;
         notes.noted_pages = first_needed.wrapping_add(count);
         notes.validity_durable_until_sequence = 0;
         (count <= notes.ring_words).then(|| FoundNotes {
             settled_until_sequence: notes.settled_until_sequence,
-            victim: decode_number(words[notes.first_word + 1]).map(BlockId),
+            victim: decode_number(words[notes.first_word + VICTIM_WORD]).map(BlockId),
             open_blocks: notes.noted_open_blocks.iter().flatten().copied().collect(),
             replaced_pages: needed.into_iter().map(|(_, ppn)| ppn).collect(),
         })

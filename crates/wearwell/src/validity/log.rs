@@ -50,8 +50,8 @@ use std::collections::VecDeque;
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
-use super::ValidityStore;
 use super::log_page::{END_OF_CHAIN, LOG_ENTRY_BYTES, LogEntry, LogPageHead};
+use super::{ValidityStore, is_page_set};
 use crate::address::{Address, BlockId, Ppn};
 use crate::data::{Content, Fingerprint};
 use crate::divide::Divider;
@@ -655,7 +655,7 @@ impl ValidityStore for ValidityLog {
         for &ppn in self.waiting_invalid_pages.iter().filter(|&&ppn| self.block_of_page(ppn) == block) {
             set_bit(&mut invalid, ppn.0 - first);
         }
-        let live = |&page: &u32| invalid[page as usize / 64] >> (page % 64) & 1 == 0;
+        let live = |&page: &u32| !is_page_set(&invalid, page);
         out.extend((0..self.block_pages).filter(live).map(|page| Ppn(first + page)));
         Ok(())
     }

@@ -37,6 +37,11 @@ use crate::error::Result;
 use crate::nand::Nand;
 use crate::store::Store;
 
+/// Whether the page with this `offset` in its block is set in `pages`, a bitmap of a block's pages.
+pub(crate) fn is_page_set(pages: &[u64], offset: u32) -> bool {
+    pages[offset as usize / 64] >> (offset % 64) & 1 == 1
+}
+
 /// Record of which data pages are invalid: the operations that every implementation provides, in RAM or on flash.
 pub trait ValidityStore {
     /// Records that the data of page `ppn` is obsolete. Performs no flash operation:

@@ -34,6 +34,12 @@ pub(crate) use write::Compression;
 /// Number of members (logical pages compressed together) in a full chunk (Lee et al., DATE 2013, section III-A).
 pub const CHUNK_MEMBERS: usize = 4;
 
+/// Returns the number of units (flash pages and, if the device compresses, chunk members) of a device: each flash page
+/// may be the only one of a chunk.
+pub(crate) fn unit_count(flash_pages: u64, compresses: bool) -> u64 {
+    if compresses { flash_pages * (1 + CHUNK_MEMBERS as u64) } else { flash_pages }
+}
+
 /// Bytes of controller RAM for a compressed chunk's directory: three flash pages, four logical pages, live mask.
 const CHUNK_RAM_BYTES: u64 = 32;
 

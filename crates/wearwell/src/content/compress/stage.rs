@@ -3,7 +3,7 @@
 use rustc_hash::FxHashSet;
 
 use super::chunk::{Chunk, PendingPage, WASTEFUL_LIST_PRUNING_MIN_LEN};
-use super::{CHUNK_MEMBERS, CHUNK_RAM_BYTES, CompressionStatistics};
+use super::{CHUNK_MEMBERS, CHUNK_RAM_BYTES, CompressionStatistics, unit_count};
 use crate::address::{Lpn, Ppn, Unit};
 use crate::content::compress::directory::RecoveredChunks;
 use crate::data::Fingerprint;
@@ -43,12 +43,12 @@ impl CompressionState {
     pub(crate) fn new<N: Nand>(store: &Store<N>) -> Result<Self> {
         let geometry = store.geometry();
         // Member numbers must fit in 32 bits after the page numbers, with at most one chunk per page.
-        if geometry.pages() * (1 + CHUNK_MEMBERS as u64) > u32::MAX as u64 {
+        if unit_count(geometry.pages(), true) > u32::MAX as u64 {
             return Err(Error::InvalidOptions(format!(
                 "compression: the device has {} flash pages, at most {} are possible, because page numbers and \
                  chunk-member numbers share 32 bits; make the device smaller or its pages larger",
                 geometry.pages(),
-                u32::MAX as u64 / (1 + CHUNK_MEMBERS as u64)
+                u32::MAX as u64 / unit_count(1, true)
             )));
         }
         Ok(Self {

@@ -42,7 +42,7 @@ use self::buffer::{FrozenBuffer, GeckoBuffer};
 use self::layout::{FlushCoverage, GeckoEntries, GeckoLayout};
 use self::merge::{MergedEntries, RunMerge};
 use self::run::{GeckoRun, RunWriter};
-use super::ValidityStore;
+use super::{ValidityStore, is_page_set};
 use crate::address::{BlockId, Ppn};
 use crate::error::{Error, Result};
 use crate::events::MetadataWriteReason;
@@ -246,7 +246,7 @@ impl Gecko {
         Ok(self
             .layout
             .pages_and_offsets_of_block(block)
-            .filter(|&(_, k)| is_bit_set(&invalid, k))
+            .filter(|&(_, k)| is_page_set(&invalid, k))
             .map(|(ppn, _)| ppn)
             .collect())
     }
@@ -473,7 +473,7 @@ impl ValidityStore for Gecko {
         self.counts.query_reads += reads;
         if outcome.is_ok() {
             let live =
-                self.layout.pages_and_offsets_of_block(block).filter(|&(_, k)| !is_bit_set(&invalid, k));
+                self.layout.pages_and_offsets_of_block(block).filter(|&(_, k)| !is_page_set(&invalid, k));
             out.extend(live.map(|(ppn, _)| ppn));
         }
         (self.page_buffer, self.queried_block_bitmap) = (page, invalid);
@@ -542,8 +542,4 @@ impl ValidityStore for Gecko {
             ("Gecko run directories", 8 * self.max_metadata_pages()),
         ]
     }
-}
-
-fn is_bit_set(words: &[u64], k: u32) -> bool {
-    words[k as usize / 64] >> (k % 64) & 1 == 1
 }

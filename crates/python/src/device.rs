@@ -7,17 +7,16 @@ use pyo3::exceptions::{PyAssertionError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde_json::json;
+use wearwell::Error;
 use wearwell::address::RemapMode;
-use wearwell::device::HostData;
 use wearwell::flash_view::FlashPageState;
-use wearwell::nand::{CutOutcome, PageKind, PowerCut, SimNand};
+use wearwell::nand::{CutOutcome, PageKind};
 use wearwell::operation::{Cause, OpKind};
 use wearwell::page_state::PageState;
 use wearwell::recovery::RecoveryStepCost;
 use wearwell::store::{BlockState, Stream};
-use wearwell::{Device as Engine, Error};
 use wearwell_config::ConfigError;
-use wearwell_replay::step;
+use wearwell_replay::step::SteppedDrive;
 
 use crate::configuration::Configuration;
 use crate::policy::{RaisedException, python_victim_policy};
@@ -119,26 +118,26 @@ type KindCausePlaneCount = (&'static str, &'static str, u32, u32);
 /// A simulated drive that serves requests from Python.
 #[pyclass(module = "wearwell._native")]
 pub(crate) struct Device {
-    engine: Engine<PowerCut<SimNand>>,
+    drive: SteppedDrive,
     /// Exceptions that a victim policy written in Python has raised.
     raised_exception: RaisedException,
 }
 
 impl Device {
-    fn nand_mut(&mut self) -> &mut PowerCut<SimNand> {
-        self.engine.ftl_mut().store_mut().nand_mut()
+    /// Calls the drive by `call`, for a request that needs power.
+    fn call_drive<T>(&mut self, call: impl FnOnce(&mut SteppedDrive) -> wearwell::Result<T>) -> PyResult<T> {
+        self.require_power()?;
+        self.call_drive_without_power(call)
     }
 
-    /// Empties the engine's list of flash operations and then calls the engine by `call`, so that the list has only the
+    /// Empties the drive's list of flash operations and then calls the drive by `call`, so that the list has only the
     /// operations of this call.
-    fn call_engine<T>(
+    fn call_drive_without_power<T>(
         &mut self,
-        call: impl FnOnce(&mut Engine<PowerCut<SimNand>>) -> wearwell::Result<T>,
+        call: impl FnOnce(&mut SteppedDrive) -> wearwell::Result<T>,
     ) -> PyResult<T> {
-        self.require_power()?;
-        self.engine.ftl_mut().store_mut().flash_ops.clear();
-        call(&mut self.engine)
-            .map_err(|error| self.raised_exception.or_engine_error(engine_exception(&error)))
+        self.drive.clear_flash_ops();
+        call(&mut self.drive).map_err(|error| self.raised_exception.or_engine_error(engine_exception(&error)))
     }
 
     /// Refuses a request while power is lost. Without this check the engine would answer some requests from RAM,
@@ -168,68 +167,66 @@ impl Device {
         footprint_pages: u64,
         victim_policy: Option<(String, Py<PyAny>)>,
     ) -> PyResult<Self> {
-        let mut engine =
-            step::new_drive(&configuration.config, design, footprint_pages).map_err(refusal_error)?;
+        let mut drive =
+            SteppedDrive::new(&configuration.config, design, footprint_pages).map_err(refusal_error)?;
         let mut raised_exception = RaisedException::default();
         if let Some((name, choose)) = victim_policy {
             let (policy, its_raised) = python_victim_policy(name, choose);
-            engine.ftl_mut().set_user_victim_policy(Some(policy));
+            drive.set_user_victim_policy(policy);
             raised_exception = its_raised;
         }
-        Ok(Self { engine, raised_exception })
+        Ok(Self { drive, raised_exception })
     }
 
     /// Size of the drive's pages, bytes.
     #[getter]
     fn page_bytes(&self) -> u32 {
-        self.engine.ftl().store().geometry().page_bytes
+        self.drive.geometry().page_bytes
     }
 
     /// Number of pages of a block of the drive.
     #[getter]
     fn block_pages(&self) -> u32 {
-        self.engine.ftl().store().geometry().block_pages()
+        self.drive.geometry().block_pages()
     }
 
     /// Number of pages that are exported to the host.
     #[getter]
     fn logical_pages(&self) -> u32 {
-        self.engine.ftl().logical_pages()
+        self.drive.logical_pages()
     }
 
     /// Number of physical pages of the drive.
     #[getter]
     fn physical_pages(&self) -> u64 {
-        self.engine.ftl().store().geometry().pages()
+        self.drive.geometry().pages()
     }
 
     /// Whether the drive has lost power.
     #[getter]
     fn is_powerless(&self) -> bool {
-        self.engine.ftl().store().nand().is_power_lost()
+        self.drive.is_power_lost()
     }
 
     fn write(&mut self, offset: u64, data: &[u8]) -> PyResult<()> {
-        self.call_engine(|engine| engine.write(offset, data.len() as u64, HostData::Bytes(data)))
+        self.call_drive(|drive| drive.write(offset, data))
     }
 
     fn read<'py>(&mut self, py: Python<'py>, offset: u64, length: usize) -> PyResult<Bound<'py, PyBytes>> {
-        PyBytes::new_with(py, length, |bytes| {
-            self.call_engine(|engine| engine.read(offset, length as u64, bytes))
-        })
+        PyBytes::new_with(py, length, |bytes| self.call_drive(|drive| drive.read(offset, bytes)))
     }
 
     fn trim(&mut self, offset: u64, length: u64) -> PyResult<()> {
-        self.call_engine(|engine| engine.trim(offset, length))
+        self.call_drive(|drive| drive.trim(offset, length))
     }
 
     fn remap(&mut self, target: u64, source: u64, length: u64, relocate: bool) -> PyResult<()> {
         let mode = if relocate { RemapMode::Relocate } else { RemapMode::Copy };
-        self.call_engine(|engine| engine.remap(target, source, length, mode))
+        self.call_drive(|drive| drive.remap(target, source, length, mode))
     }
 
     fn flush(&mut self) -> PyResult<()> {
-        self.call_engine(Engine::flush)
+        self.call_drive(SteppedDrive::flush)
     }
 
     /// Cuts the drive's power now, or at the flash operation with number `after` from now on; `outcome` names what is
@@ -238,8 +235,8 @@ impl Device {
     fn power_cut(&mut self, after: Option<u64>, outcome: &str) -> PyResult<()> {
         let outcome = cut_outcome_named(outcome)?;
         match after {
-            Some(operations) => self.nand_mut().cut_after(operations, outcome),
-            None => self.nand_mut().cut_now(),
+            Some(operations) => self.drive.cut_power_after(operations, outcome),
+            None => self.drive.cut_power_now(),
         }
         Ok(())
     }
@@ -248,12 +245,8 @@ impl Device {
     #[pyo3(signature = (cut_after, outcome))]
     fn recover(&mut self, cut_after: Option<u64>, outcome: &str) -> PyResult<String> {
         let outcome = cut_outcome_named(outcome)?;
-        self.nand_mut().restore_power(None);
-        if let Some(operations) = cut_after {
-            self.nand_mut().cut_after(operations, outcome);
-        }
-        let report = self.call_engine(Engine::recover)?;
-        self.nand_mut().restore_power(None);
+        let next_cut = cut_after.map(|operations| (operations, outcome));
+        let report = self.call_drive_without_power(|drive| drive.recover(next_cut))?;
         let cost = |cost: RecoveryStepCost| json!({ "spare_reads": cost.spare_reads, "page_reads": cost.page_reads, "programs": cost.programs });
         let steps = report.steps.named_step_costs().map(|(name, step)| (name.replace(' ', "_"), cost(step)));
         Ok(json!({
@@ -270,12 +263,12 @@ impl Device {
     /// Checks every invariant of the engine; raises `AssertionError` if one does not hold.
     fn check(&mut self) -> PyResult<()> {
         self.require_power()?;
-        self.engine.ftl_mut().check().map_err(PyAssertionError::new_err)
+        self.drive.check().map_err(PyAssertionError::new_err)
     }
 
     /// Returns the counters of the drive since it was new, as JSON.
     fn counters(&self) -> String {
-        let stats = self.engine.ftl().stats();
+        let stats = self.drive.stats();
         let by_cause = |counts: &[u64; Cause::COUNT]| -> serde_json::Map<String, serde_json::Value> {
             Cause::ALL.iter().map(|&cause| (cause.name().to_owned(), counts[cause as usize].into())).collect()
         };
@@ -304,7 +297,7 @@ impl Device {
 
     /// Returns how many bytes of RAM a controller needs for the drive, by data structure.
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        self.engine.ram_bytes()
+        self.drive.ram_bytes()
     }
 
     /// Returns the flash operations of the drive's last request, in order.
@@ -316,8 +309,8 @@ impl Device {
             OpKind::Copies => "copy",
             OpKind::Scan => "nvram-scan",
         };
-        let operations = self.engine.flash_ops().iter().chain(self.engine.deferred_flash_ops());
-        operations
+        self.drive
+            .flash_ops()
             .map(|op| (kind(op.kind), op.cause.name(), op.plane.0, op.copy_or_nvram_line_count))
             .collect()
     }
@@ -325,7 +318,7 @@ impl Device {
     /// Returns the drive's state as three lists of columns: of all flash pages, of all blocks and of all logical pages.
     fn view<'py>(&mut self, py: Python<'py>) -> PyResult<[Vec<NumpyColumn<'py>>; 3]> {
         self.require_power()?;
-        let view = self.engine.flash_view().map_err(|error| engine_exception(&error))?;
+        let view = self.drive.flash_view().map_err(|error| engine_exception(&error))?;
         let block_pages = self.block_pages();
         let (pages, blocks) = (&view.pages, &view.blocks);
         let states = FlashPageState::ALL.map(FlashPageState::name).to_vec();

@@ -4,34 +4,182 @@
 //! The drive is the one of a replay, but the bytes of its pages are kept, and its power can be cut at any flash
 //! operation. The calling program acts as the host. There is no trace, no clock, no preconditioning and no lifetime
 //! manager, and settings of these are refused.
+//!
+//! [`SteppedDrive`] only passes requests on. It is not generic, so that the engine is compiled once, here, and not
+//! again in each program that uses it.
 
+use wearwell::address::RemapMode;
 use wearwell::design::Parts;
-use wearwell::nand::{CutOutcome, PowerCut, RetainedFields, SimNand};
-use wearwell::{Device, DeviceOptions};
+use wearwell::device::HostData;
+use wearwell::flash_view::FlashView;
+use wearwell::gc::UserVictimPolicy;
+use wearwell::nand::{CutOutcome, Geometry, PowerCut, RetainedFields, SimNand};
+use wearwell::operation::FlashOp;
+use wearwell::recovery::RecoveryReport;
+use wearwell::stats::Stats;
+use wearwell::{Device, DeviceOptions, Result};
 use wearwell_config::{Config, ConfigError, ResolvedDevice};
 
-/// Creates a new, empty drive of `design`. The preset `auto` sizes it to a footprint of `footprint_pages` pages of 4
-/// KiB.
+/// A simulated drive that serves the requests of a program one by one, keeps the bytes of its pages, and can lose
+/// power.
 ///
-/// # Errors
-/// A setting that has no effect on a drive without trace, clock and preconditioning; the errors of
-/// [`Config::resolve_device`] and [`Config::design_parts`]; parts that the engine refuses.
-pub fn new_drive(
-    config: &Config,
-    design: &str,
-    footprint_pages: u64,
-) -> Result<Device<PowerCut<SimNand>>, ConfigError> {
-    if let Some(name) = config.setting_ignored_by_stepped_drive() {
-        return Err(ConfigError::InvalidValue(format!(
-            "{name} has no effect on a drive that is driven step by step: leave it out"
-        )));
+/// While it has no power, each request that needs flash fails with an error for which
+/// [`Error::is_power_loss`](wearwell::Error::is_power_loss) is true.
+#[derive(Debug)]
+pub struct SteppedDrive {
+    engine: Device<PowerCut<SimNand>>,
+}
+
+impl SteppedDrive {
+    /// Creates a new, empty drive of `design`. The preset `auto` sizes it to a footprint of `footprint_pages` pages of
+    /// 4 KiB.
+    ///
+    /// # Errors
+    /// A setting that has no effect on a drive without trace, clock and preconditioning; the errors of
+    /// [`Config::resolve_device`] and [`Config::design_parts`]; parts that the engine refuses.
+    pub fn new(
+        config: &Config,
+        design: &str,
+        footprint_pages: u64,
+    ) -> std::result::Result<Self, ConfigError> {
+        if let Some(name) = config.setting_ignored_by_stepped_drive() {
+            return Err(ConfigError::InvalidValue(format!(
+                "{name} has no effect on a drive that is driven step by step: leave it out"
+            )));
+        }
+        let resolved = config.resolve_device(footprint_pages)?;
+        let parts = config.design_parts(design, &resolved)?;
+        let mut engine = drive_of_parts(config, &resolved, &parts)
+            .map_err(|error| ConfigError::InvalidValue(error.to_string()))?;
+        engine.ftl_mut().store_mut().flash_ops.set_collecting_ops(true);
+        Ok(Self { engine })
     }
-    let resolved = config.resolve_device(footprint_pages)?;
-    let parts = config.design_parts(design, &resolved)?;
-    let mut device = drive_of_parts(config, &resolved, &parts)
-        .map_err(|error| ConfigError::InvalidValue(error.to_string()))?;
-    device.ftl_mut().store_mut().flash_ops.set_collecting_ops(true);
-    Ok(device)
+
+    /// Returns the geometry of the drive's flash.
+    pub fn geometry(&self) -> &Geometry {
+        self.engine.ftl().store().geometry()
+    }
+
+    /// Returns the number of pages that are exported to the host.
+    pub fn logical_pages(&self) -> u32 {
+        self.engine.ftl().logical_pages()
+    }
+
+    /// Returns the counters of the drive since it was new.
+    pub fn stats(&self) -> &Stats {
+        self.engine.ftl().stats()
+    }
+
+    /// Returns how many bytes of RAM a controller needs for the drive, by data structure; see [`Device::ram_bytes`].
+    pub fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
+        self.engine.ram_bytes()
+    }
+
+    /// Returns the flash operations since [`SteppedDrive::clear_flash_ops`], in order, those that may wait last.
+    pub fn flash_ops(&self) -> impl Iterator<Item = &FlashOp> {
+        self.engine.flash_ops().iter().chain(self.engine.deferred_flash_ops())
+    }
+
+    /// Empties the list of flash operations.
+    pub fn clear_flash_ops(&mut self) {
+        self.engine.ftl_mut().store_mut().flash_ops.clear();
+    }
+
+    /// Makes garbage collection ask `policy` for its victims; see [`wearwell::Ftl::set_user_victim_policy`].
+    pub fn set_user_victim_policy(&mut self, policy: UserVictimPolicy) {
+        self.engine.ftl_mut().set_user_victim_policy(Some(policy));
+    }
+
+    /// Writes `bytes` at byte `offset`; see [`Device::write`].
+    ///
+    /// # Errors
+    /// Those of [`Device::write`].
+    pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.engine.write(offset, bytes.len() as u64, HostData::Bytes(bytes))
+    }
+
+    /// Reads the bytes at byte `offset` into `into`; see [`Device::read`].
+    ///
+    /// # Errors
+    /// Those of [`Device::read`].
+    pub fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.engine.read(offset, into.len() as u64, into)
+    }
+
+    /// Deallocates the logical pages within `len` bytes at byte `offset`; see [`Device::trim`].
+    ///
+    /// # Errors
+    /// Those of [`Device::trim`].
+    pub fn trim(&mut self, offset: u64, len: u64) -> Result<()> {
+        self.engine.trim(offset, len)
+    }
+
+    /// Gives `len` bytes at `target_offset` the contents of those at `source_offset`; see [`Device::remap`].
+    ///
+    /// # Errors
+    /// Those of [`Device::remap`].
+    pub fn remap(&mut self, target_offset: u64, source_offset: u64, len: u64, mode: RemapMode) -> Result<()> {
+        self.engine.remap(target_offset, source_offset, len, mode)
+    }
+
+    /// Makes every acknowledged write durable; see [`Device::flush`].
+    ///
+    /// # Errors
+    /// Those of [`Device::flush`].
+    pub fn flush(&mut self) -> Result<()> {
+        self.engine.flush()
+    }
+
+    /// Returns the state of all flash pages, blocks and logical pages; see [`Device::flash_view`].
+    ///
+    /// # Errors
+    /// Those of [`Device::flash_view`].
+    pub fn flash_view(&mut self) -> Result<FlashView> {
+        self.engine.flash_view()
+    }
+
+    /// Checks every invariant of the engine. Costs a scan of the whole drive.
+    ///
+    /// # Errors
+    /// A sentence about the first invariant that does not hold.
+    pub fn check(&mut self) -> std::result::Result<(), String> {
+        self.engine.ftl_mut().check()
+    }
+
+    /// Whether power is lost.
+    pub fn is_power_lost(&self) -> bool {
+        self.engine.ftl().store().nand().is_power_lost()
+    }
+
+    /// Cuts power at once, between two flash operations.
+    pub fn cut_power_now(&mut self) {
+        self.nand_mut().cut_now();
+    }
+
+    /// Cuts power after `operations` further programs, erases and NVRAM stores: the next one is interrupted, with this
+    /// outcome.
+    pub fn cut_power_after(&mut self, operations: u64, outcome: CutOutcome) {
+        self.nand_mut().cut_after(operations, outcome);
+    }
+
+    /// Restores power and recovers the drive. `next_cut` cuts power again during the recovery, after so many operations
+    /// and with this outcome; a cut that the recovery does not reach is called off.
+    ///
+    /// # Errors
+    /// Those of [`Device::recover`], the loss of power included.
+    pub fn recover(&mut self, next_cut: Option<(u64, CutOutcome)>) -> Result<RecoveryReport> {
+        self.nand_mut().restore_power(None);
+        if let Some((operations, outcome)) = next_cut {
+            self.nand_mut().cut_after(operations, outcome);
+        }
+        let report = self.engine.recover()?;
+        self.nand_mut().restore_power(None);
+        Ok(report)
+    }
+
+    fn nand_mut(&mut self) -> &mut PowerCut<SimNand> {
+        self.engine.ftl_mut().store_mut().nand_mut()
+    }
 }
 
 /// Creates a new, empty drive of the design parts `parts`. It keeps the bytes of its pages, and its power can be cut.
@@ -42,7 +190,7 @@ pub(crate) fn drive_of_parts(
     config: &Config,
     resolved: &ResolvedDevice,
     parts: &Parts,
-) -> wearwell::Result<Device<PowerCut<SimNand>>> {
+) -> Result<Device<PowerCut<SimNand>>> {
     let mut nand = SimNand::new(resolved.geometry.clone(), RetainedFields::ALL)
         .with_nvram(parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages))
         .with_factory_bad(config.factory_bad_blocks(&resolved.geometry));
@@ -54,39 +202,4 @@ pub(crate) fn drive_of_parts(
     let mut device = Device::new(nand, resolved.logical_pages, parts, options)?;
     device.ftl_mut().store_mut().set_striping(config.striping_name().into());
     Ok(device)
-}
-
-#[cfg(test)]
-mod tests {
-    use wearwell::device::HostData;
-
-    use super::*;
-
-    fn config_of_settings(settings: &[&str]) -> Config {
-        let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
-        Config::from_text_and_settings(None, &settings).unwrap()
-    }
-
-    #[test]
-    fn flushed_data_of_a_drive_operated_step_by_step_survives_a_power_cut() {
-        for design in wearwell::design::ALL {
-            let mut drive = new_drive(&config_of_settings(&[]), design.name, 256).unwrap();
-            drive.write(4096, 4096, HostData::Bytes(&[7; 4096])).unwrap();
-            drive.flush().unwrap();
-            drive.ftl_mut().store_mut().nand_mut().cut_now();
-            assert!(drive.ftl().store().nand().is_power_lost());
-            drive.ftl_mut().store_mut().nand_mut().restore_power(None);
-            drive.recover().unwrap();
-            let mut page = [0; 4096];
-            drive.read(4096, 4096, &mut page).unwrap();
-            assert_eq!(page, [7; 4096], "{}", design.name);
-        }
-    }
-
-    #[test]
-    fn a_drive_operated_step_by_step_refuses_settings_without_effect() {
-        let refused =
-            new_drive(&config_of_settings(&["precondition.mode=steady"]), "page-map", 256).unwrap_err();
-        assert!(refused.to_string().starts_with("precondition has no effect"), "{refused}");
-    }
 }

@@ -38,6 +38,11 @@ impl<N: FaultInjectable> Faulty<N> {
         self.failure_count
     }
 
+    /// Returns a reference to the wrapped flash medium, for queries that only its type offers.
+    pub fn inner(&self) -> &N {
+        &self.inner
+    }
+
     /// Returns the wrapped flash medium.
     pub fn into_inner(self) -> N {
         self.inner

@@ -21,7 +21,9 @@ use wearwell::address::{Lpn, RemapMode};
 use wearwell::data::{ContentDescriptor, Fingerprint, mix_bits};
 use wearwell::design::Parts;
 use wearwell::device::{HostData, SECTOR_BYTES};
-use wearwell::nand::{CutOutcome, FaultPlan, Faulty, Geometry, Nand, PowerCut, RetainedFields, SimNand};
+use wearwell::nand::{
+    CutOutcome, FaultPlan, Faulty, Geometry, Nand, PowerCut, RecordedOp, Recording, RetainedFields, SimNand,
+};
 use wearwell::write_buffer::{BufferOptions, BufferPolicy};
 use wearwell::{Device, DeviceOptions, Error, Result};
 pub use worlds::{World, accepts_logical_pages, geometry_without_superblocks, max_logical_pages, worlds};
@@ -52,18 +54,28 @@ pub fn full_medium(world: &World) -> SimNand {
     SimNand::new(world.geometry.clone(), RetainedFields::ALL).with_nvram(nvram_bytes(&world.geometry))
 }
 
-/// A medium whose power is cut, or whose programs and erases fail. All such tests use this one type, because the engine
-/// is compiled and optimised again for each type of medium.
-pub type FragileNand = PowerCut<Faulty<SimNand>>;
+/// A medium whose power is cut, or whose programs and erases fail or are recorded. All such tests use this one type,
+/// because the engine is compiled and optimised again for each type of medium.
+pub type FragileNand = PowerCut<Faulty<Recording<SimNand>>>;
+
+/// Returns a medium that records its programs and erases, and that never fails.
+pub fn recording_medium(medium: SimNand) -> FragileNand {
+    medium_with_power_cut(medium, None, CutOutcome::Before)
+}
+
+/// Returns the programs and erases that the medium of a device has executed, in order.
+pub fn recorded_ops(device: &Device<FragileNand>) -> &[RecordedOp] {
+    device.ftl().store().nand().inner().inner().recorded_ops()
+}
 
 /// Returns a medium whose power is cut at operation `cut_at`, and which never fails otherwise.
 pub fn medium_with_power_cut(medium: SimNand, cut_at: Option<u64>, outcome: CutOutcome) -> FragileNand {
-    PowerCut::new(Faulty::new(medium, FaultPlan::default(), 0), cut_at, outcome)
+    PowerCut::new(Faulty::new(Recording::new(medium), FaultPlan::default(), 0), cut_at, outcome)
 }
 
 /// Returns a medium whose programs and erases fail as planned, and whose power is never cut.
 pub fn medium_with_faults(medium: SimNand, plan: FaultPlan, seed: u64) -> FragileNand {
-    PowerCut::new(Faulty::new(medium, plan, seed), None, CutOutcome::Before)
+    PowerCut::new(Faulty::new(Recording::new(medium), plan, seed), None, CutOutcome::Before)
 }
 
 /// Returns a device with the logical size of the world (tiny device) on the medium `nand`.

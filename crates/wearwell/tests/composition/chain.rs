@@ -20,7 +20,7 @@ use wearwell::lifetime::{
     PaperConfiguration, SchemeKind, WriteActivity,
 };
 use wearwell::mapping::{CachedOptions, InvalidPageIdentification};
-use wearwell::nand::{RecordedOp, Recording, RetainedFields, SimNand};
+use wearwell::nand::{RecordedOp, RetainedFields, SimNand};
 use wearwell::operation::{Cause, FlashOp, OpKind};
 use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::ReverseMapKind;
@@ -29,7 +29,10 @@ use wearwell::validity::{GeckoOptions, MergeMode, ValidityPart};
 use wearwell::write_buffer::BufferOptions;
 
 use super::DOCUMENT;
-use crate::common::{BUFFERS, Op, OperationGenerator, Oracle, Random, World, accepts_logical_pages, worlds};
+use crate::common::{
+    BUFFERS, FragileNand, Op, OperationGenerator, Oracle, Random, World, accepts_logical_pages, recorded_ops,
+    recording_medium, worlds,
+};
 
 const OPERATIONS: u64 = 12_000;
 const NVRAM_BYTES: u64 = 1 << 18;
@@ -156,7 +159,7 @@ impl Manager {
         Self { lifetime: LifetimeController::new(options), capacity_bytes }
     }
 
-    fn advance(&mut self, request: u64, device: &mut Device<Recording<SimNand>>) -> Option<EpochDecision> {
+    fn advance(&mut self, request: u64, device: &mut Device<FragileNand>) -> Option<EpochDecision> {
         let ftl = device.ftl_mut();
         let page_bytes = u64::from(ftl.store().geometry().page_bytes);
         let stats = ftl.stats();
@@ -188,7 +191,7 @@ fn on_flash(operations: &[FlashOp]) -> impl Iterator<Item = FlashOp> {
 
 fn run(variant: &Variant, world: &World, logical: u32, buffer: BufferOptions, load: Load) -> Run {
     let medium = SimNand::new(world.geometry.clone(), RetainedFields::ALL).with_nvram(NVRAM_BYTES);
-    let mut device = Device::new(Recording::new(medium), logical, &variant.parts, DeviceOptions { buffer })
+    let mut device = Device::new(recording_medium(medium), logical, &variant.parts, DeviceOptions { buffer })
         .expect("it fits");
     let mut manager = match variant.running {
         Running::All => None,
@@ -223,7 +226,7 @@ fn run(variant: &Variant, world: &World, logical: u32, buffer: BufferOptions, lo
     }
     oracle.compare_all(&mut device).expect("a healthy medium reads");
     let stats = device.ftl().stats().clone();
-    Run { log: device.ftl().store().nand().recorded_ops().to_vec(), operations, decisions, stats }
+    Run { log: recorded_ops(&device).to_vec(), operations, decisions, stats }
 }
 
 /// Returns the number of logical pages that both variants accept on a world (tiny device); `None` if one of them

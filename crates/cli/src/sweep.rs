@@ -224,9 +224,9 @@ impl RunContext<'_> {
             .run(design, &mut self.reporter.design_progress(label.trim_end()))
             .map_err(|error| error.to_string())?;
         if let Some(finished_results) = self.finished_results {
-            finished_results
-                .store_if_finished(key, &record)
-                .map_err(|error| format!("the finished run cannot be kept: {error}"))?;
+            finished_results.store_if_finished(key, &record).map_err(|error| {
+                format!("the finished run cannot be kept in the folder of --resume: {error}")
+            })?;
         }
         Ok(record)
     }

@@ -231,8 +231,8 @@ impl Config {
         }
         if self.timing.mode == Mode::None || matches!(self.replay.arrival, Arrival::Auto | Arrival::Open) {
             return Err(ConfigError::InvalidValue(
-                "lifetime.schemes: throttling delays requests, which needs a timing engine (timing.mode) and  \
-                 replay.arrival=think or closed"
+                "lifetime.schemes: throttling delays requests, which needs a timing engine (timing.mode) \
+                 and replay.arrival=think or closed"
                     .into(),
             ));
         }
@@ -270,9 +270,10 @@ impl Config {
         let share = self.gc.free_share.unwrap_or(preset_share);
         let background = self.gc.background_share.unwrap_or(0.0);
         if !(0.0..0.5).contains(&share) || !(0.0..0.5).contains(&background) {
-            return Err(ConfigError::InvalidValue(
-                "gc.free_share or gc.background_share is out of range: set both from 0 to below 0.5".into(),
-            ));
+            return Err(ConfigError::InvalidValue(format!(
+                "gc.free_share is {share} and gc.background_share is {background}; each must be from 0 to \
+                 below 0.5"
+            )));
         }
         let pool_blocks = geometry.blocks_per_plane as f64;
         let low_blocks = self.gc_threshold_blocks(geometry.blocks_per_plane, share);
@@ -509,7 +510,8 @@ fn exported_share(spare: f64, of: SpareOf) -> Result<f64, ConfigError> {
     };
     if !(spare > 0.0 && exported > 0.0 && exported < 1.0) {
         return Err(ConfigError::InvalidValue(format!(
-            "device.over_provisioning is {spare}; set it so that some, not all, of the flash is exported to the host"
+            "device.over_provisioning is {spare}; it must be above 0 (and below 1 if \
+             device.over_provisioning_of=physical), so that some, not all, of the flash is exported"
         )));
     }
     Ok(exported)

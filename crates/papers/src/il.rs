@@ -117,9 +117,10 @@ impl AcknowledgeMoment {
     }
 }
 
-/// Returns the factor for the gaps between requests with which a load programs `writes_per_s` pages per second, if each
-/// host write causes `programs_per_write` page programs. The time that the drive takes to serve a write (`write_s`
-/// seconds) and its `reads` reads (60 us each) is subtracted from the gap.
+/// Returns the factor by which the pauses between requests are multiplied, so that the drive programs `writes_per_s`
+/// pages per second. At factor 1 the pauses alone give `writes_per_s` host writes per second. Each host write causes
+/// `programs_per_write` page programs, so the pauses become longer by this factor. They become shorter by the time that
+/// the drive works for a host write: `write_s` seconds, and 60 us for each of the `reads` page reads per host write.
 fn request_gap_scale(writes_per_s: f64, programs_per_write: f64, (write_s, reads): (f64, f64)) -> f64 {
     programs_per_write - writes_per_s * (write_s + reads * 60e-6)
 }

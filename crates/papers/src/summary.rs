@@ -176,10 +176,12 @@ pub type PaperResults = (Paper, Results, Option<Results>);
 /// # Errors
 /// The document has no such block.
 pub fn update_summary_in_document(document: &str, records: &[PaperResults]) -> Result<String, String> {
-    let (before, rest) =
-        document.split_once(SUMMARY_BEGIN_LINE).ok_or_else(|| format!("no line {SUMMARY_BEGIN_LINE}"))?;
-    let (_, after) =
-        rest.split_once(SUMMARY_END_LINE).ok_or_else(|| format!("no line {SUMMARY_END_LINE}"))?;
+    let (before, rest) = document.split_once(SUMMARY_BEGIN_LINE).ok_or_else(|| {
+        format!("it has no line {} before the summary: add it", SUMMARY_BEGIN_LINE.trim_end())
+    })?;
+    let (_, after) = rest
+        .split_once(SUMMARY_END_LINE)
+        .ok_or_else(|| format!("it has no line {} after the summary: add it", SUMMARY_END_LINE.trim_end()))?;
     Ok([before, SUMMARY_BEGIN_LINE, &summary_block(records), SUMMARY_END_LINE, after].concat())
 }
 

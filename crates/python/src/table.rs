@@ -46,7 +46,8 @@ pub(crate) fn write_trace(
             let at = |error: &str| refusal_error(format!("row {row} of the table: {error}"));
             if !time_us.is_finite() || time_us < before_us {
                 return Err(at(&format!(
-                    "time_us is {time_us}, and that of the row before {before_us}: sort by time_us"
+                    "time_us is {time_us}, and that of the row before {before_us}: give finite times, and \
+                     sort by time_us"
                 )));
             }
             before_us = time_us;

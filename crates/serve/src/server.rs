@@ -352,7 +352,7 @@ fn accept_until_closed(
         if let Err(why) = &admitted
             && !is_full
         {
-            turned_away(&format!("{why}; others are not named before there is room"));
+            turned_away(&format!("{why}; until there is room, later refusals are not logged"));
         }
         is_full = admitted.is_err();
     }
@@ -405,7 +405,7 @@ impl Clients {
             let mut sockets = self.lock_open_clients();
             if sockets.open_sockets.len() >= self.max_clients {
                 return Err(io::Error::other(format!(
-                    "the limit of connected clients, {}, is reached",
+                    "the limit of connected clients, {}, is reached: disconnect one of them",
                     self.max_clients
                 )));
             }

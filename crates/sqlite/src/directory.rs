@@ -191,16 +191,21 @@ impl Directory {
         }
         let (body, crc) = page.split_at(page.len() - DIRECTORY_CRC_BYTES);
         if crc32c(body).to_le_bytes() != crc {
-            return Err(Error::Damaged("its checksum is wrong"));
+            return Err(Error::Damaged("its checksum is wrong; restore the image from a copy"));
         }
         let mut numbers = IntegerReader(&body[DIRECTORY_MAGIC.len()..]);
         if numbers.u32() != DIRECTORY_VERSION {
-            return Err(Error::Damaged("it was written by another version"));
+            return Err(Error::Damaged(
+                "it was written by another version of this program: use that version",
+            ));
         }
         let mut directory = Self::new(capacity_bytes, page.len() as u32)?;
         let geometry = [page.len() as u32, directory.chunk_pages, directory.is_chunk_taken.len() as u32];
         if geometry != [numbers.u32(), numbers.u32(), numbers.u32()] {
-            return Err(Error::Damaged("it belongs to a device of another size"));
+            return Err(Error::Damaged(
+                "it belongs to a device of another size (was the image resized?); restore the image from a \
+                 copy",
+            ));
         }
         directory.wal_page_bytes = numbers.u32();
         directory.decode_entries(&mut numbers)?;
@@ -216,14 +221,21 @@ impl Directory {
             count
         });
         if counts.iter().map(|&count| count as usize).sum::<usize>() > self.is_chunk_taken.len() {
-            return Err(Error::Damaged("files have more chunks than the device"));
+            return Err(Error::Damaged(
+                "its files have more chunks than the device; restore the image from a copy",
+            ));
         }
         for (kind, count) in FileKind::ALL.into_iter().zip(counts) {
             for _ in 0..count {
                 let chunk = numbers.u16();
                 match self.is_chunk_taken.get_mut(usize::from(chunk)) {
                     Some(is_taken) if !*is_taken => *is_taken = true,
-                    _ => return Err(Error::Damaged("a chunk has two files, or does not exist")),
+                    _ => {
+                        return Err(Error::Damaged(
+                            "it lists a chunk that has two files, or does not exist; restore the image from a \
+                         copy",
+                        ));
+                    }
                 }
                 self.entry_mut(kind).chunks.push(chunk);
             }

@@ -48,7 +48,7 @@ pub enum Error {
     #[error("the device holds data that is no SQLite database of this VFS: use a new or empty device")]
     Foreign,
     /// The directory page of the device, which lists the database's files, is damaged.
-    #[error("the file directory of the device is damaged: {0}; restore the image from a copy")]
+    #[error("the file directory of the device cannot be used: {0}")]
     Damaged(&'static str),
     /// All chunks (runs of device pages) of the device are in use by the database, its journal and its log.
     #[error(

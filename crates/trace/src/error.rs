@@ -109,11 +109,11 @@ pub enum TraceError {
     #[error("cannot write the trace to its output file: {0}")]
     Write(#[from] io::Error),
     /// A request has a property that the output trace format cannot hold.
-    #[error("request {request} cannot be written to the output trace: {reason}")]
+    #[error("request {request} cannot be written to the output trace: expected {reason}")]
     UnwritableRequest {
         /// Number of the request that cannot be written, from 1.
         request: u64,
-        /// Property of the request that the output format cannot hold.
+        /// What the output format expects of the request.
         reason: &'static str,
     },
     /// The trace touches more distinct 4-KiB pages than 32-bit page numbers can address.

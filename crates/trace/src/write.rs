@@ -29,13 +29,11 @@ pub(crate) fn check_writable(request: &Request, number: u64) -> Result<(), Trace
     match check_request_limits(request) {
         Err(reason) => refuse(reason),
         Ok(()) if !request.payload.is_empty() => {
-            refuse("it has page bytes, which this output format cannot store")
+            refuse("no page bytes, which this output format cannot store")
         }
-        Ok(()) if content > MAX_REQUEST_PAGES => {
-            refuse("it has content for more than 2^18 + 1 pages, the most of a request")
-        }
+        Ok(()) if content > MAX_REQUEST_PAGES => refuse("content for at most 2^18 + 1 pages"),
         Ok(()) if content != 0 && content != pages.end - pages.start => {
-            refuse("its content does not cover every page that it touches")
+            refuse("content for no page or for every page that it touches")
         }
         Ok(()) => Ok(()),
     }

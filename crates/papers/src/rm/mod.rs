@@ -296,7 +296,8 @@ fn require_duplicates_in_traces(runs: &ExperimentRecords) -> Result<()> {
         let opt = runs.run_named(&format!("{trace}/opt"))?;
         if opt.figure("writes_by_form.deduplicated") < 0.01 * opt.figure("host_page_writes") {
             return Err(format!(
-                "the input for {trace} repeats no live page, so that nothing is deduplicated"
+                "under 1 % of the writes of {trace} are deduplicated, too few for a result about \
+                 deduplicated traces"
             ));
         }
     }
@@ -533,7 +534,9 @@ fn host_page_rates_after_first_erase(runs: &ExperimentRecords) -> Result<Vec<Val
     let from = remap.required_figure("first_erase.device_s")?;
     let to = from + 0.1 * remap.required_figure("timing.device_s")?;
     if to > none.required_figure("timing.device_s")? {
-        return Err("the run without remaps (NoRemap) has finished before the compared window of time".into());
+        return Err(
+            "the run without remaps (NoRemap) ends before the end of the compared window of time".into()
+        );
     }
     let rate = |run: ExperimentRun<'_>| {
         (host_pages_written_until(run, to) - host_pages_written_until(run, from)) / (to - from)
@@ -586,7 +589,11 @@ fn performance_losses_by_reverse_map(runs: &ExperimentRecords) -> Result<Vec<Val
             let run = runs.run_named(&format!("random writes/{scheme}-{mb}"))?;
             let demoted = run.figure("parts.demoted_full") / run.figure("host_page_writes");
             if demoted > 0.01 {
-                return Err(format!("{scheme} of {mb} MB demotes {:.1} % of the writes", 100.0 * demoted));
+                return Err(format!(
+                    "demoted remaps are {:.1} % of the host writes with {scheme} of {mb} MB; this result \
+                     needs at most 1 %",
+                    100.0 * demoted
+                ));
             }
             Ok(100.0 * (1.0 - requests_per_s(run) / opt))
         };

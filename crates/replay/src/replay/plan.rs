@@ -104,8 +104,10 @@ impl<'a> Plan<'a> {
     /// [`ReplayError::Config`].
     pub fn check_designs(&self, designs: &[String]) -> Result<(), ReplayError> {
         if self.config.content.model.is_some() && !self.survey.lacks_content {
-            let message =
-                format!("{}: content.model has no effect: every write has content", self.input.name());
+            let message = format!(
+                "{}: content.model has no effect, because every write has content already: leave it out",
+                self.input.name()
+            );
             return Err(ConfigError::InvalidValue(message).into());
         }
         designs
@@ -172,8 +174,8 @@ impl<'a> Plan<'a> {
         let is_auto = self.config.replay.arrival == Arrival::Auto;
         if is_auto && self.survey.has_different_times && self.config.replay.queue_depth.is_some() {
             return Err(ConfigError::InvalidValue(
-                "replay.queue_depth has no effect: the input has times, and requests come at them; replay.arrival=closed \
-                 ignores the times"
+                "replay.queue_depth has no effect: the input has times, and requests come at them; leave it \
+                 out, or set replay.arrival=closed, which ignores the times"
                     .into(),
             ));
         }
@@ -263,7 +265,9 @@ impl<'a> Plan<'a> {
             return Ok(());
         }
         Err(ConfigError::InvalidValue(
-            "a trace needs the times of single flash operations, which only timing.mode=event computes (--timing event)".into(),
+            "a trace of flash operations needs the time of each one, which only timing.mode=event computes \
+             (--timing event)"
+                .into(),
         ))
     }
 

@@ -207,6 +207,7 @@ fn require_few_pages(pages: u64, requests: u64) -> Result<(), ConfigError> {
         return Ok(());
     }
     Err(ConfigError::InvalidValue(format!(
-        "the first {requests} requests touch {pages} pages, and a page shows a drive of at most {most}: choose fewer requests"
+        "the first {requests} requests touch {pages} logical pages, and an HTML page shows at most {most}: \
+         choose fewer requests"
     )))
 }

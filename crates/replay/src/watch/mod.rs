@@ -100,9 +100,10 @@ pub fn walkthrough_with_step_callback(
     let bytes = serde_json::to_vec(&walk).expect("a record is plain data").len();
     if bytes > WALKTHROUGH_JSON_BYTES_MAX {
         return Err(ConfigError::InvalidValue(format!(
-            "the record of {} steps has {} MiB, and a page holds at most {} MiB: choose fewer requests or a smaller drive",
+            "the record of {} steps has {} MiB, and an HTML page holds at most {} MiB: choose fewer \
+             requests or a smaller drive",
             walk.steps.len(),
-            bytes >> 20,
+            bytes.div_ceil(1 << 20),
             WALKTHROUGH_JSON_BYTES_MAX >> 20
         ))
         .into());
@@ -133,8 +134,8 @@ fn require_valid_extent(extent: WalkthroughExtent) -> Result<(), ConfigError> {
     let WalkthroughExtent { requests, power_cut_after_requests: cut_after } = extent;
     if requests == 0 || requests > WATCHED_REQUESTS_MAX {
         return Err(ConfigError::InvalidValue(format!(
-            "{requests} requests cannot be shown: a page shows from 1 to {WATCHED_REQUESTS_MAX}, because a reader steps \
-             through them; change --requests"
+            "{requests} requests cannot be shown: an HTML page shows from 1 to {WATCHED_REQUESTS_MAX}, \
+             because a reader steps through them; change --requests"
         )));
     }
     match cut_after.filter(|&cut| cut > requests) {

@@ -147,7 +147,7 @@ fn require_few_flash_pages(resolved: &ResolvedDevice) -> Result<(), ConfigError>
         return Ok(());
     }
     Err(ConfigError::InvalidValue(format!(
-        "the drive has {pages} flash pages, and a page shows at most {WATCHED_FLASH_PAGES_MAX}: set fewer pages for the workload or fewer \
-         requests, or leave device settings out"
+        "the drive has {pages} flash pages, and an HTML page shows at most {WATCHED_FLASH_PAGES_MAX}: set \
+         fewer pages for the workload or fewer requests, or leave device settings out"
     )))
 }

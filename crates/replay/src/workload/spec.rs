@@ -349,9 +349,9 @@ fn parse_content(
     content: Option<content_model::ContentModelSpec>,
 ) -> Result<Option<content_model::ContentModelSpec>, SpecError> {
     match (options.number_value("dup", 0.0..=1.0)?, content) {
-        (Some(_), Some(_)) => {
-            Err(SpecError::ConflictingKeys("give either dup= or a content model after +".into()))
-        }
+        (Some(_), Some(_)) => Err(SpecError::ConflictingKeys(
+            "dup= and a content model after + are both given: leave one out".into(),
+        )),
         (Some(share), None) => Ok(Some(content_model::ContentModelSpec::with_duplicate_share(share))),
         (None, content) => Ok(content),
     }

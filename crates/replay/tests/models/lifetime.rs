@@ -144,7 +144,7 @@ fn run_design(settings: &[&str], load: &str, design: &str) -> RunRecord {
 /// time of a write. After it, the rate is that of the equation, except for the pages that may still be written in the
 /// last epoch.
 #[test]
-fn a_throttled_drive_programs_the_capacity_of_every_epoch() {
+fn a_throttled_drive_programs_at_the_rate_of_its_lifetime_target() {
     let settings =
         ["device.preset=il-64g", "timing.mode=event", "replay.arrival=think", "lifetime.schemes=throttling"];
     let record = run_design(&settings, "sequential:pages=500000,requests=500000,rate=957.6", "page-map");

@@ -218,7 +218,8 @@ fn require_disjoint_ranges(range: &RemapRange, mode: RemapCommandMode) -> Result
     let RemapRange { target, source, len } = *range;
     if matches!(mode, RemapCommandMode::Move) && target.abs_diff(source) < len {
         return Err(DeviceError::Invalid(format!(
-            "move of {len} bytes from byte {source} to byte {target}: the ranges overlap"
+            "move of {len} bytes from byte {source} to byte {target}: the ranges overlap, and those of a \
+             move must not"
         )));
     }
     Ok(())

@@ -63,7 +63,11 @@ pub fn resize(
 /// Returns the hidden name beside a directory under which the larger image is made.
 fn hidden_sibling_path(directory: &Path) -> Result<PathBuf, ImageError> {
     let name = directory.file_name().ok_or_else(|| {
-        ImageError::Setting("the root directory cannot be exchanged: move the image to a directory".into())
+        ImageError::Setting(
+            "it is in the root directory, whose name cannot be exchanged with that of the larger image: \
+             move it to another directory"
+                .into(),
+        )
     })?;
     let mut hidden = OsString::from(".");
     hidden.push(name);

@@ -413,13 +413,20 @@ impl Request {
             command::READ | command::FLUSH | command::TRIM | command::CACHE => 0,
             command::WRITE_ZEROES => flag::NO_HOLE | flag::FAST_ZERO,
             command::BLOCK_STATUS => flag::REQ_ONE | payload,
-            other => return Err(Refusal::invalid(format!("command {other} is unknown to this server"))),
+            other => {
+                return Err(Refusal::invalid(format!(
+                    "NBD command {other} is unknown: use read, write, flush, trim, cache, write zeroes or block \
+                 status"
+                )));
+            }
         };
         match self.flags & !(of_command | flag::FUA) {
             0 => Ok(()),
-            unknown => {
-                Err(Refusal::invalid(format!("the flags {unknown:#x} are not allowed with this command")))
-            }
+            unknown => Err(Refusal::invalid(format!(
+                "the flags {unknown:#x} are not allowed with NBD command {}, which allows {:#x}",
+                self.command,
+                of_command | flag::FUA
+            ))),
         }
     }
 }

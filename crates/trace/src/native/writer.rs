@@ -39,7 +39,7 @@ impl<W: Write> NativeWriter<W> {
         if provenance.len() > PROVENANCE_MAX_BYTES {
             return Err(TraceError::UnwritableRequest {
                 request: 0,
-                reason: "the provenance is longer than 64 KiB",
+                reason: "a provenance of at most 64 KiB",
             });
         }
         out.write_all(&encode_header(provenance))?;
@@ -118,7 +118,7 @@ impl<W: Write> TraceWriter for NativeWriter<W> {
         self.written_requests += 1;
         check_writable(request, self.written_requests)?;
         if self.contents.number_by_content.len() + request.content.len() > DISTINCT_CONTENTS_MAX {
-            let reason = "the trace has more than 2^28 distinct contents";
+            let reason = "at most 2^28 distinct contents in the trace";
             return Err(TraceError::UnwritableRequest { request: self.written_requests, reason });
         }
         self.put_record(request);

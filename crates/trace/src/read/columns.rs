@@ -121,14 +121,14 @@ fn parse_time_unit(value: &str) -> Result<u32, CsvColumnsError> {
     [("s", 9), ("ms", 6), ("us", 3), ("ns", 0)]
         .into_iter()
         .find_map(|(name, digits)| (name == value).then_some(digits))
-        .ok_or_else(|| CsvColumnsError(format!("unit={value}: s, ms, us or ns")))
+        .ok_or_else(|| CsvColumnsError(format!("unit={value}: expected s, ms, us or ns")))
 }
 
 fn parse_address_unit(value: &str) -> Result<u64, CsvColumnsError> {
     match value {
         "bytes" => Ok(1),
         "sectors" => Ok(SECTOR_BYTES),
-        _ => Err(CsvColumnsError(format!("addresses={value}: bytes or sectors"))),
+        _ => Err(CsvColumnsError(format!("addresses={value}: expected bytes or sectors"))),
     }
 }
 
@@ -138,7 +138,7 @@ fn parse_separator(value: &str) -> Result<Separator, CsvColumnsError> {
         "semicolon" => Ok(Separator::Semicolon),
         "tab" => Ok(Separator::Tab),
         "blank" => Ok(Separator::Blanks),
-        _ => Err(CsvColumnsError(format!("separator={value}: comma, semicolon, tab or blank"))),
+        _ => Err(CsvColumnsError(format!("separator={value}: expected comma, semicolon, tab or blank"))),
     }
 }
 

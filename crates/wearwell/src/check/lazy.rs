@@ -139,7 +139,8 @@ impl<N: Nand> Ftl<N> {
         let needed = pages.iter().filter(|&ppn| mapped.contains(ppn) || hidden.contains(ppn)).count() as u32;
         if counted < needed && !self.has_recovered_by_backward_scan || counted < live.len() as u32 {
             return Err(format!(
-                "block {block} counts {counted} valid pages; {needed} are needed, and its validity store names {}",
+                "block {block} counts {counted} valid pages, fewer than its {needed} mapped or unidentified \
+                 invalid pages, or than the {} that the validity store names",
                 live.len()
             ));
         }

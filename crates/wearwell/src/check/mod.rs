@@ -68,6 +68,7 @@ impl<N: Nand> Ftl<N> {
             for id in 0..cached.translation_pages() {
                 let Some(place) = cached.translation_page_ppn(id) else { continue };
                 self.store.nand_mut().read(place, &mut page).map_err(|error| error.to_string())?;
+                cached.check_special_entry_count(id, &page)?;
                 for (lpn, unit) in cached.decode_mapped_entries(id, &page) {
                     map[lpn.index()] = unit;
                 }
@@ -146,7 +147,8 @@ impl<N: Nand> Ftl<N> {
         let is_live = self.chunks.as_ref().is_some_and(|stage| stage.is_member_live(unit));
         if !is_live {
             return Err(format!(
-                "logical page {lpn} is mapped to {unit}, which is no live member of a chunk"
+                "logical page {lpn} is mapped to {unit}, which is neither a flash page nor a live chunk \
+                 member"
             ));
         }
         let is_bound = self.sharing.as_ref().is_some_and(|sharing| sharing.is_bound(lpn));
@@ -155,8 +157,9 @@ impl<N: Nand> Ftl<N> {
             return Ok(());
         }
         Err(format!(
-            "logical page {lpn} is mapped to chunk member {unit}, which was written for {writer:?}, and no reverse-map \
-             entry says that the two share it"
+            "logical page {lpn} is mapped to chunk member {unit}, which was written for logical page {}, \
+             and no reverse-map entry says that the two share it",
+            writer.unwrap_or(Lpn::NONE)
         ))
     }
 
@@ -208,7 +211,8 @@ impl<N: Nand> Ftl<N> {
         let most = self.max_metadata_pages() + packed + spared;
         if total < mapped || metadata > most {
             return Err(format!(
-                "{total} pages are marked valid, but only {mapped} are mapped and at most {most} hold metadata"
+                "{total} pages are marked valid, but {mapped} are mapped and at most {most} more may hold \
+                 metadata, deltas or chunks"
             ));
         }
         self.check_block_states()
@@ -279,8 +283,9 @@ impl<N: Nand> Ftl<N> {
         let (wasted, writes) = (stats.wasted_programs, stats.host_page_writes + stats.trims_written_as_zeros);
         if writes > host_programs + without_program || host_programs + without_program > writes + wasted {
             return Err(format!(
-                "the counters say {} host page writes and {} trims of zeros, but {host_programs} host programs \
-                 ({wasted} without effect) and these writes without a program: {forms:?}",
+                "the counters say {} host page writes and {} trims of zeros, but {host_programs} host \
+                 programs ({wasted} without effect) and {without_program} writes without a program, \
+                 {forms:?}; both sums must agree, except for the programs without effect",
                 stats.host_page_writes, stats.trims_written_as_zeros,
             ));
         }
@@ -309,7 +314,8 @@ impl<N: Nand> Ftl<N> {
             };
             if !is_live || !index.has_entry_for(self.fingerprint_of_unit(unit), unit) {
                 return Err(format!(
-                    "the content index names page {unit}, which holds something else or nothing"
+                    "the content index names {unit} (flash page or chunk member), which is not live or has \
+                     other content"
                 ));
             }
         }
@@ -356,7 +362,9 @@ impl<N: Nand> Ftl<N> {
                 (newest.ppn_of_owner[lpn.index()].to_option(), unit.to_option().map(|unit| Ppn(unit.0)));
             if found != place {
                 return Err(format!(
-                    "logical page {lpn} is at {place:?}, but recovery would find it at {found:?}"
+                    "logical page {lpn} is at {}, but recovery would find it at {}",
+                    place_name(place),
+                    place_name(found)
                 ));
             }
             let is_bound = self.sharing.as_ref().is_some_and(|sharing| sharing.is_bound(lpn));
@@ -369,6 +377,10 @@ impl<N: Nand> Ftl<N> {
         }
         Ok(())
     }
+}
+
+fn place_name(place: Option<Ppn>) -> String {
+    place.map_or_else(|| "no flash page".to_owned(), |ppn| format!("flash page {ppn}"))
 }
 
 #[cfg(test)]

@@ -364,8 +364,8 @@ impl DemandPagedMap {
             let CachedEntry { lpn, unit, nvram_word, .. } = *self.cache.entry(slot);
             if in_nvram.entry_in_nvram(io, nvram_word) != Some((lpn, unit)) {
                 return Err(format!(
-                    "audit: the map entry of logical page {lpn} at {unit} is dirty in the cache, but NVRAM does not \
-                     hold it"
+                    "audit: the map entry of logical page {lpn} at location {unit} is dirty in the cache, \
+                     but NVRAM does not hold it"
                 ));
             }
         }
@@ -443,9 +443,26 @@ impl DemandPagedMap {
 
     /// Counts the special entries of translation page `id` on flash anew, from its `bytes`.
     pub(crate) fn recount_special_entries_on_flash(&mut self, id: u32, bytes: &[u8]) {
-        let special = self.decode_marked_entries(id, bytes).filter(|&(_, entry)| self.is_special(entry));
-        let count = special.count() as u32;
-        self.table.set_special_entries(id, count);
+        self.table.set_special_entries(id, self.special_entries_in(id, bytes));
+    }
+
+    fn special_entries_in(&self, id: u32, bytes: &[u8]) -> u32 {
+        self.decode_marked_entries(id, bytes).filter(|&(_, entry)| self.is_special(entry)).count() as u32
+    }
+
+    /// Compares the counted special entries of translation page `id` on flash with those in its `bytes`, for the audit.
+    ///
+    /// # Errors
+    /// A sentence with both numbers if they differ.
+    pub(crate) fn check_special_entry_count(&self, id: u32, bytes: &[u8]) -> std::result::Result<(), String> {
+        let (counted, found) = (self.table.special_entries(id), self.special_entries_in(id, bytes));
+        if counted == found {
+            return Ok(());
+        }
+        Err(format!(
+            "audit: translation page {id} is counted as having {counted} entries of bound logical pages and chunk \
+             members, but has {found}"
+        ))
     }
 
     /// Sets the number of special entries of translation page `id` on flash, which recovery found in its OOB.

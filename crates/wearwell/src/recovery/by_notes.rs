@@ -288,7 +288,7 @@ impl<N: Nand> Ftl<N> {
         let writer = oob.map(|oob| Lpn(oob.owner));
         writer.ok_or_else(|| {
             Error::Damaged(format!(
-                "the map binds logical page {lpn} to flash page {ppn}, which holds no data"
+                "the map binds logical page {lpn} to flash page {ppn}, which has no readable data"
             ))
         })
     }

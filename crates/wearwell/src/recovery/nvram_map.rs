@@ -362,8 +362,8 @@ impl<N: Nand> Ftl<N> {
             return Ok(());
         }
         Err(Error::Damaged(format!(
-            "the map in NVRAM maps logical page {lpn} to {unit}, which was written for logical page {writer} and is \
-             not shared"
+            "the map in NVRAM maps logical page {lpn} to {unit} (flash page or chunk member), which was \
+             written for logical page {writer} and is not shared"
         )))
     }
 }

@@ -264,8 +264,9 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// A report that was buffered while a write of the buffer went on is not in that write. So pages are kept for one
-    /// write longer than they may be needed.
+    /// Drops the notes of pages whose reports were written to flash with the buffer of page validity, up to the sequence
+    /// number `durable_until`. A report that came during a write of the buffer is not in that write, so the notes that
+    /// are dropped are those from before the end of the write before this one.
     #[cold]
     fn drop_flushed_pages(&mut self, durable_until: u64) -> Result<()> {
         let Some(notes) = &mut self.recovery_notes else { return Ok(()) };

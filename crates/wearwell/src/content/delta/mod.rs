@@ -559,7 +559,8 @@ impl DeltaState {
         }
         if let Some((ppn, bytes)) = bytes.iter().find(|&(ppn, bytes)| self.deltas_exceed_page(*ppn, *bytes)) {
             return Err(format!(
-                "flash page {ppn} of deltas has {bytes} live bytes, more than fit into a page"
+                "flash page {ppn} of deltas has {bytes} live bytes, which do not fit into a page together \
+                 with its obsolete ones"
             ));
         }
         let counted = |ppn: &Ppn| live.get(ppn).copied().unwrap_or(0);
@@ -573,9 +574,11 @@ impl DeltaState {
                 page.live_deltas,
                 counted(ppn)
             )),
-            None if live.len() != self.live_delta_pages.len() => {
-                Err("the delta table names a flash page that is not in the table of pages of deltas".into())
-            }
+            None if live.len() != self.live_delta_pages.len() => Err(format!(
+                "the delta table names {} flash pages, but the table of pages of deltas has {}",
+                live.len(),
+                self.live_delta_pages.len()
+            )),
             None => Ok(()),
         }
     }

@@ -430,7 +430,11 @@ impl DeadPageLists {
         let older = self.older_links.marked_page_and_value_counts();
         if older.map(|older| lists + older) != [listed; 2] {
             return Err(format!(
-                "{lists} lists have {listed} dead pages, but [marked, stored] links to an older page number {older:?}"
+                "{lists} lists have {listed} dead pages, so that {} need a link to an older page, but {} \
+                 are marked as having one and {} links are stored",
+                listed - lists,
+                older[0],
+                older[1]
             ));
         }
         let marked = self.all_dead_pages().count() as u64;

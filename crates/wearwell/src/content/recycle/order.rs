@@ -120,8 +120,10 @@ impl LevelQueue {
         {
             let counted: Vec<u16> = counted().collect();
             return Err(format!(
-                "the log has these blanks per chunk: {:?}; counted anew: {counted:?}; {live} entries are expected",
-                self.blanks_per_log_chunk
+                "the log counts {:?} blank positions in its chunks, but has {counted:?}; of its {} \
+                 positions, {live} must be entries",
+                self.blanks_per_log_chunk,
+                self.slot_log.len()
             ));
         }
         let oldest = self.slot_log.iter().position(|&slot| slot != BLANK_SLOT).unwrap_or(self.slot_log.len());
@@ -245,7 +247,8 @@ impl EvictionOrder {
             let marked = self.occupied_level_bits[level / 64] >> (level % 64) & 1 == 1;
             if marked != (live > 0) {
                 return Err(format!(
-                    "level {level} has {live} entries, but its bit in the bitmap of levels is {marked}"
+                    "level {level} of the fingerprint store has {live} entries, but its bit in the bitmap \
+                     of occupied levels is {marked}"
                 ));
             }
         }

@@ -71,9 +71,10 @@ impl OwnerTable {
         }
         for (ppn, owner) in self.0.iter() {
             let list = listed[ppn.index()];
-            if list.is_some_and(|list| list != owner) {
+            if let Some(list) = list.filter(|&list| list != owner) {
                 return Err(format!(
-                    "the stored owner of page {ppn} is logical page {owner}, but the page is in the list of {list:?}"
+                    "the stored owner of page {ppn} is logical page {owner}, but the page is in the list of \
+                     logical page {list}"
                 ));
             }
         }

@@ -569,16 +569,19 @@ impl FingerprintStore {
         let counts = [history.pages_with_store_slot() as usize, self.slots.len() - self.free_slots.len()];
         if counts != [in_use; 2] {
             return Err(format!(
-                "the fingerprint store uses {in_use} slots, but [pages with a slot, slots that are not free] are \
-                 {counts:?}"
+                "the fingerprint store uses {in_use} slots, but {} dead pages have a slot, and {} slots are \
+                 not free",
+                counts[0], counts[1]
             ));
         }
         let entries: Vec<u32> = self.eviction_order.slots_best_first().collect();
         if entries.len() != self.len() as usize || self.capacity.is_some_and(|c| self.len() > c) {
             return Err(format!(
-                "the fingerprint store has {} entries in the eviction order, but {} by content",
+                "the fingerprint store has {} entries in the eviction order, but {} by content and room for \
+                 {}",
                 entries.len(),
-                self.len()
+                self.len(),
+                self.capacity.map_or_else(|| "any number".to_owned(), |most| most.to_string())
             ));
         }
         if self.capacity.is_some() && self.duplicate_count() > 0 {
@@ -616,7 +619,11 @@ impl FingerprintStore {
         let expected = level_of(self.page_in_slot(entry));
         if expected != Some(level) {
             return Err(format!(
-                "page {ppn} is on level {level} of the fingerprint store, but belongs on {expected:?}"
+                "page {ppn} is on level {level} of the fingerprint store, but belongs on {}",
+                expected.map_or_else(
+                    || "none, because it is not dead".to_owned(),
+                    |level| format!("level {level}")
+                )
             ));
         }
         Ok(())
@@ -641,8 +648,8 @@ impl FingerprintStore {
                 || level_of(page).is_none()
             {
                 return Err(format!(
-                    "page {} of the fingerprint store has another slot, is in the chain of another content, or is \
-                     not dead",
+                    "page {} is in slot {at} of the fingerprint store, but the history names another slot, \
+                     the chain is of other content, or the page is not dead",
                     page.ppn
                 ));
             }

@@ -538,17 +538,19 @@ impl ReverseMap for FlashLog {
         let named: u32 = self.superseded_entries_by_bind.values().sum();
         if named != self.index.superseded_entry_count() {
             return Err(format!(
-                "audit of the flash log: {named} entries are superseded by bind, but {} by block",
+                "audit of the flash log: the counts by bind have {named} superseded entries, but those by \
+                 block {}",
                 self.index.superseded_entry_count()
             ));
         }
         if self.live_pages() > self.max_log_pages || self.buffered_entries > self.entries_per_page {
             return Err(format!(
-                "audit of the flash log: {} live pages where {} are the maximum, or {} entries in the buffer are \
-                 more than a page holds",
+                "audit of the flash log: it has {} live pages (at most {} may be) and {} entries in the \
+                 buffer (a page holds {})",
                 self.live_pages(),
                 self.max_log_pages,
-                self.buffered_entries
+                self.buffered_entries,
+                self.entries_per_page
             ));
         }
         self.index.check_invariants("flash log", self.used_entries())

@@ -229,12 +229,14 @@ impl ReverseMap for IdealReverseMap {
         }
         let of_pages = self.bound_lpns_by_ppn.keys().filter(|&&place| self.is_physical_page(place));
         let marked = of_pages.clone().filter(|&&place| self.bound_pages.contains(place)).count();
-        if (marked, marked as u64) == (of_pages.count(), self.bound_pages.len()) {
+        if (marked, marked as u64) == (of_pages.clone().count(), self.bound_pages.len()) {
             Ok(())
         } else {
             Err(format!(
-                "{} pages are marked as bound, but {marked} of the pages with binders have the mark",
-                self.bound_pages.len()
+                "audit of the ideal reverse map: {} pages are marked as bound, but {} pages have binders, \
+                 of which {marked} have the mark",
+                self.bound_pages.len(),
+                of_pages.count()
             ))
         }
     }

@@ -182,8 +182,9 @@ impl<T: Clone> LogIndex<T> {
             Ok(())
         } else {
             Err(format!(
-                "audit of the {log}: the block with the most entries has {largest:?}, but {known} is recorded as the \
-                 largest number"
+                "audit of the {log}: the block with the most entries has {}, but {known} is recorded as the \
+                 largest number",
+                largest.unwrap_or(0)
             ))
         }
     }

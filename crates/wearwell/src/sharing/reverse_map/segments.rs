@@ -859,7 +859,9 @@ impl ReverseMap for NvramSegments {
             self.chains_by_block.iter().position(|group| group.superseded_entries > group.entry_count)
         {
             return Err(format!(
-                "audit of the NVRAM segments: group {group} has more superseded entries than entries"
+                "audit of the NVRAM segments: the chain with index {group} has {} superseded entries, but \
+                 only {} entries",
+                self.chains_by_block[group].superseded_entries, self.chains_by_block[group].entry_count
             ));
         }
         let sum = |of: fn(&SegmentChain) -> u32| {
@@ -868,8 +870,9 @@ impl ReverseMap for NvramSegments {
         let (entries, superseded) = (sum(|group| group.entry_count), sum(|group| group.superseded_entries));
         if (entries, superseded) != (self.entry_count, self.superseded_entries) {
             return Err(format!(
-                "audit of the NVRAM segments: the chains of all blocks hold {entries} entries, {superseded} of them \
-                 superseded, but the totals differ"
+                "audit of the NVRAM segments: the chains of all blocks hold {entries} entries, {superseded} \
+                 of them superseded, but the totals are {} and {}",
+                self.entry_count, self.superseded_entries
             ));
         }
         let largest = (0..self.chains_by_block.len()).map(|group| self.chain_segments(group)).max();
@@ -877,8 +880,10 @@ impl ReverseMap for NvramSegments {
             Ok(())
         } else {
             Err(format!(
-                "audit of the NVRAM segments: the longest chain has {largest:?} segments, but another number is \
-                 recorded"
+                "audit of the NVRAM segments: the longest chain has {} segments, but {} is recorded as the \
+                 largest number",
+                largest.unwrap_or(0),
+                self.chain_length_histogram.largest_entry_count()
             ))
         }
     }

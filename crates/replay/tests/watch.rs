@@ -234,7 +234,7 @@ fn a_watch_record_that_is_too_large_is_refused() {
         of(&["precondition.mode=steady"], "uniform:pages=40", small).contains("precondition has no effect")
     );
     let wide = "uniform:pages=4000000,size=200";
-    assert!(of(&[], wide, small).contains("touch 2000 pages"), "{}", of(&[], wide, small));
+    assert!(of(&[], wide, small).contains("touch 2000 logical pages"), "{}", of(&[], wide, small));
 }
 
 /// A walk has the same counters as a replay of the same requests on an equal drive that records no events.

@@ -124,18 +124,18 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// Calls the drive by `call`, for a request that needs power.
-    fn call_drive<T>(&mut self, call: impl FnOnce(&mut SteppedDrive) -> wearwell::Result<T>) -> PyResult<T> {
+    /// Calls the drive by `call`, for a request of the host: refuses it while power is lost.
+    fn execute_request<T>(
+        &mut self,
+        call: impl FnOnce(&mut SteppedDrive) -> wearwell::Result<T>,
+    ) -> PyResult<T> {
         self.require_power()?;
-        self.call_drive_without_power(call)
+        self.call_drive(call)
     }
 
     /// Empties the drive's list of flash operations and then calls the drive by `call`, so that the list has only the
     /// operations of this call.
-    fn call_drive_without_power<T>(
-        &mut self,
-        call: impl FnOnce(&mut SteppedDrive) -> wearwell::Result<T>,
-    ) -> PyResult<T> {
+    fn call_drive<T>(&mut self, call: impl FnOnce(&mut SteppedDrive) -> wearwell::Result<T>) -> PyResult<T> {
         self.drive.clear_flash_ops();
         call(&mut self.drive).map_err(|error| self.raised_exception.or_engine_error(engine_exception(&error)))
     }
@@ -209,24 +209,24 @@ impl Device {
     }
 
     fn write(&mut self, offset: u64, data: &[u8]) -> PyResult<()> {
-        self.call_drive(|drive| drive.write(offset, data))
+        self.execute_request(|drive| drive.write(offset, data))
     }
 
     fn read<'py>(&mut self, py: Python<'py>, offset: u64, length: usize) -> PyResult<Bound<'py, PyBytes>> {
-        PyBytes::new_with(py, length, |bytes| self.call_drive(|drive| drive.read(offset, bytes)))
+        PyBytes::new_with(py, length, |bytes| self.execute_request(|drive| drive.read(offset, bytes)))
     }
 
     fn trim(&mut self, offset: u64, length: u64) -> PyResult<()> {
-        self.call_drive(|drive| drive.trim(offset, length))
+        self.execute_request(|drive| drive.trim(offset, length))
     }
 
     fn remap(&mut self, target: u64, source: u64, length: u64, relocate: bool) -> PyResult<()> {
         let mode = if relocate { RemapMode::Relocate } else { RemapMode::Copy };
-        self.call_drive(|drive| drive.remap(target, source, length, mode))
+        self.execute_request(|drive| drive.remap(target, source, length, mode))
     }
 
     fn flush(&mut self) -> PyResult<()> {
-        self.call_drive(SteppedDrive::flush)
+        self.execute_request(SteppedDrive::flush)
     }
 
     /// Cuts the drive's power now, or at the flash operation with number `after` from now on; `outcome` names what is
@@ -246,7 +246,7 @@ impl Device {
     fn recover(&mut self, cut_after: Option<u64>, outcome: &str) -> PyResult<String> {
         let outcome = cut_outcome_named(outcome)?;
         let next_cut = cut_after.map(|operations| (operations, outcome));
-        let report = self.call_drive_without_power(|drive| drive.recover(next_cut))?;
+        let report = self.call_drive(|drive| drive.recover(next_cut))?;
         let cost = |cost: RecoveryStepCost| json!({ "spare_reads": cost.spare_reads, "page_reads": cost.page_reads, "programs": cost.programs });
         let steps = report.steps.named_step_costs().map(|(name, step)| (name.replace(' ', "_"), cost(step)));
         Ok(json!({

@@ -1,18 +1,14 @@
 //! A drive that a program controls request by request keeps flushed data over a loss of power, and refuses settings
 //! that it would ignore.
 
-use wearwell_config::Config;
 use wearwell_replay::step::SteppedDrive;
 
-fn config_of_settings(settings: &[&str]) -> Config {
-    let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
-    Config::from_text_and_settings(None, &settings).unwrap()
-}
+use crate::common::config_of_only;
 
 #[test]
 fn flushed_data_of_a_drive_operated_step_by_step_survives_a_power_cut() {
     for design in wearwell::design::ALL {
-        let mut drive = SteppedDrive::new(&config_of_settings(&[]), design.name, 256).unwrap();
+        let mut drive = SteppedDrive::new(&config_of_only(&[]), design.name, 256).unwrap();
         drive.write(4096, &[7; 4096]).unwrap();
         drive.flush().unwrap();
         drive.cut_power_now();
@@ -26,7 +22,7 @@ fn flushed_data_of_a_drive_operated_step_by_step_survives_a_power_cut() {
 
 #[test]
 fn a_drive_operated_step_by_step_refuses_settings_without_effect() {
-    let settings = config_of_settings(&["precondition.mode=steady"]);
+    let settings = config_of_only(&["precondition.mode=steady"]);
     let refused = SteppedDrive::new(&settings, "page-map", 256).unwrap_err();
     assert!(refused.to_string().starts_with("precondition has no effect"), "{refused}");
 }

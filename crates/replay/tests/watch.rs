@@ -14,10 +14,7 @@ use wearwell_replay::watch::{
     default_workload, walkthrough, walkthrough_with_step_callback,
 };
 
-fn config_of_settings(settings: &[&str]) -> Config {
-    let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
-    Config::from_text_and_settings(None, &settings).unwrap()
-}
+use crate::common::config_of_only;
 
 /// Settings of a mixture of parts that is no named design.
 const MIXTURE: [&str; 4] =
@@ -26,8 +23,8 @@ const MIXTURE: [&str; 4] =
 /// Returns name and configuration of every named design and of a mixture of parts, each of which is recorded step by
 /// step.
 fn designs_to_walk() -> impl Iterator<Item = (&'static str, Config)> {
-    let named = design::ALL.iter().map(|design| (design.name, config_of_settings(&[])));
-    named.chain(std::iter::once(("page-map", config_of_settings(&MIXTURE))))
+    let named = design::ALL.iter().map(|design| (design.name, config_of_only(&[])));
+    named.chain(std::iter::once(("page-map", config_of_only(&MIXTURE))))
 }
 
 /// Programs, reads and erases by cause, from the counters of the engine or from the events of a step-by-step run.
@@ -154,7 +151,7 @@ fn a_watch_record_shows_the_mechanism_of_each_design() {
         ("geckoftl", &[StepMark::Metadata]),
         ("wearwell", &[StepMark::Bind, StepMark::Chunk, StepMark::Delta, StepMark::Metadata]),
     ] {
-        let config = config_of_settings(&[]);
+        let config = config_of_only(&[]);
         let input = Input::of_generator_spec(&default_workload(&config, name).unwrap()).unwrap();
         let walk = walkthrough(
             &config,
@@ -182,7 +179,7 @@ fn a_recorded_gc_victim_has_the_best_figure_of_its_candidates() {
         ("rc-gc", false),
     ] {
         for name in ["page-map", "recyclable", "delta"] {
-            let config = config_of_settings(&[&format!("gc.policy={policy}")]);
+            let config = config_of_only(&[&format!("gc.policy={policy}")]);
             let input = Input::of_generator_spec(
                 "zipf:theta=0.8,pages=40,trim=0.04+revert:share=0.3,depth=3,delta=0.4",
             )
@@ -222,7 +219,7 @@ fn a_watch_record_that_is_too_large_is_refused() {
     let small = WalkthroughExtent { requests: 10, power_cut_after_requests: None };
     let of = |settings: &[&str], workload: &str, extent: WalkthroughExtent| {
         let input = Input::of_generator_spec(workload).unwrap();
-        walkthrough(&config_of_settings(settings), "page-map", &input, extent).unwrap_err().to_string()
+        walkthrough(&config_of_only(settings), "page-map", &input, extent).unwrap_err().to_string()
     };
     let too_many = WalkthroughExtent { requests: WATCHED_REQUESTS_MAX + 1, ..small };
     assert!(of(&[], "uniform:pages=40", too_many).contains("an HTML page shows from 1 to 2000"));
@@ -244,7 +241,7 @@ fn a_watch_record_has_the_counters_of_a_replay() {
         let spec = "zipf:theta=0.8,pages=40,read=0.08,trim=0.04+dup:share=0.3,pool=12,delta=0.25";
         let input = Input::of_generator_spec(spec).unwrap();
         let walk = walkthrough(
-            &config_of_settings(&[]),
+            &config_of_only(&[]),
             name,
             &input,
             WalkthroughExtent { requests: 160, power_cut_after_requests: None },
@@ -279,7 +276,7 @@ fn watch_replays_a_trace_on_the_pages_that_it_touches() {
     std::fs::write(&path, head.to_owned() + &lines.join("\n") + "\n").unwrap();
     let input = Input::Trace { path, options: wearwell_trace::OpenOptions::default() };
     let extent = WalkthroughExtent { requests: 60, power_cut_after_requests: Some(50) };
-    let walk = walkthrough(&config_of_settings(&[]), "recyclable", &input, extent).unwrap();
+    let walk = walkthrough(&config_of_only(&[]), "recyclable", &input, extent).unwrap();
     assert_eq!(walk.steps.len(), 62);
     assert_eq!(walk.drive.logical_pages, 12, "the squares modulo 23 have twelve values");
     assert!(walk.notes.iter().any(|note| note.starts_with("Only pages that the requests touch")));

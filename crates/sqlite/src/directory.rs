@@ -191,21 +191,17 @@ impl Directory {
         }
         let (body, crc) = page.split_at(page.len() - DIRECTORY_CRC_BYTES);
         if crc32c(body).to_le_bytes() != crc {
-            return Err(Error::Damaged("its checksum is wrong; restore the image from a copy"));
+            return Err(Error::Damaged("its checksum is wrong"));
         }
         let mut numbers = IntegerReader(&body[DIRECTORY_MAGIC.len()..]);
-        if numbers.u32() != DIRECTORY_VERSION {
-            return Err(Error::Damaged(
-                "it was written by another version of this program: use that version",
-            ));
+        let version = numbers.u32();
+        if version != DIRECTORY_VERSION {
+            return Err(Error::Version { found: version, known: DIRECTORY_VERSION });
         }
         let mut directory = Self::new(capacity_bytes, page.len() as u32)?;
         let geometry = [page.len() as u32, directory.chunk_pages, directory.is_chunk_taken.len() as u32];
         if geometry != [numbers.u32(), numbers.u32(), numbers.u32()] {
-            return Err(Error::Damaged(
-                "it belongs to a device of another size (was the image resized?); restore the image from a \
-                 copy",
-            ));
+            return Err(Error::Damaged("it belongs to a device of another size (was the image resized?)"));
         }
         directory.wal_page_bytes = numbers.u32();
         directory.decode_entries(&mut numbers)?;
@@ -221,9 +217,7 @@ impl Directory {
             count
         });
         if counts.iter().map(|&count| count as usize).sum::<usize>() > self.is_chunk_taken.len() {
-            return Err(Error::Damaged(
-                "its files have more chunks than the device; restore the image from a copy",
-            ));
+            return Err(Error::Damaged("its files have more chunks than the device"));
         }
         for (kind, count) in FileKind::ALL.into_iter().zip(counts) {
             for _ in 0..count {
@@ -231,10 +225,7 @@ impl Directory {
                 match self.is_chunk_taken.get_mut(usize::from(chunk)) {
                     Some(is_taken) if !*is_taken => *is_taken = true,
                     _ => {
-                        return Err(Error::Damaged(
-                            "it lists a chunk that has two files, or does not exist; restore the image from a \
-                         copy",
-                        ));
+                        return Err(Error::Damaged("it lists a chunk that has two files, or does not exist"));
                     }
                 }
                 self.entry_mut(kind).chunks.push(chunk);
@@ -321,6 +312,17 @@ mod tests {
             .assign_chunks(FileKind::Journal, DEVICE_CAPACITY_BYTES, 0)
             .expect_err("there is no such room");
         assert!(matches!(error, Error::Full { chunks: 24 }), "{error}");
+    }
+
+    #[test]
+    fn a_file_directory_of_another_version_is_refused_and_not_called_damaged() {
+        let mut page = directory_with_files().encode();
+        page[DIRECTORY_MAGIC.len()] += 1;
+        let body_bytes = page.len() - DIRECTORY_CRC_BYTES;
+        let crc = crc32c(&page[..body_bytes]).to_le_bytes();
+        page[body_bytes..].copy_from_slice(&crc);
+        let error = Directory::decode(&page, DEVICE_CAPACITY_BYTES).expect_err("its version is unknown");
+        assert!(matches!(error, Error::Version { found: 2, known: 1 }), "{error}");
     }
 
     #[test]

@@ -48,8 +48,19 @@ pub enum Error {
     #[error("the device holds data that is no SQLite database of this VFS: use a new or empty device")]
     Foreign,
     /// The directory page of the device, which lists the database's files, is damaged.
-    #[error("the file directory of the device cannot be used: {0}")]
+    #[error("the file directory of the device is damaged: {0}; restore the image from a copy")]
     Damaged(&'static str),
+    /// Another version of this VFS wrote the directory page of the device, in another format.
+    #[error(
+        "the file directory of the device has format version {found}; this program reads version {known}: use a \
+         version of the program that reads it"
+    )]
+    Version {
+        /// Format version of the directory page.
+        found: u32,
+        /// Format version that this program reads.
+        known: u32,
+    },
     /// All chunks (runs of device pages) of the device are in use by the database, its journal and its log.
     #[error(
         "the device is full: the database, its journal and its write-ahead log use all of its {chunks} chunks; shorten the log by `pragma wal_checkpoint(truncate)`, or copy the database to a larger device"

@@ -43,8 +43,8 @@ pub enum ImageError {
     },
     /// The image has another version of the format.
     #[error(
-        "the image has format version {found}; this program reads version \
-         {known}{}", if *.found == 1 { ": bring it up with `wearwell upgrade`" } else { ": use a version of the program that reads it" }
+        "the image has format version {found}; this program reads version {known}: {}",
+        if *.found == 1 { "bring it up with `wearwell upgrade`" } else { "use a version of the program that reads it" }
     )]
     Version {
         /// Format version of the image.

@@ -416,7 +416,7 @@ impl Request {
             other => {
                 return Err(Refusal::invalid(format!(
                     "NBD command {other} is unknown: use read, write, flush, trim, cache, write zeroes or block \
-                 status"
+                     status"
                 )));
             }
         };

@@ -1,6 +1,6 @@
-//! Images. Records: whatever lies in a superblock, an OOB slot, a block's word, a sector, a session or a journal decodes to
-//! something or to nothing, and what decodes encodes to the same bytes. Whole images: one that is damaged in some bytes is
-//! refused with a sentence, or every page reads as it was written or as an error.
+//! Images. Records: whatever lies in a superblock, an OOB slot, a block's word, a sector, a session or a journal
+//! decodes to something or to nothing, and what decodes encodes to the same bytes. Whole images: one that is damaged in
+//! some bytes is refused with a sentence, or every page reads as it was written or as an error.
 //!
 //! The highest bit of the first byte says which; of the second kind the rest is a list of damages.
 
@@ -12,11 +12,10 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use libfuzzer_sys::fuzz_target;
-use wearwell::Device;
 use wearwell::address::Ppn;
-use wearwell::device::HostData;
-use wearwell::nand::{Geometry, Nand};
+use wearwell::nand::Geometry;
 use wearwell_config::Config;
+use wearwell_serve::LiveDevice;
 use wearwell_serve::image::journal::JournalRecord;
 use wearwell_serve::image::layout::{BlockRecord, Layout, OobSlot, Session, Superblock};
 use wearwell_serve::image::{
@@ -86,7 +85,7 @@ fn decode_records(data: &[u8]) {
         seal_superblock(&mut bytes);
     }
     if let Ok(superblock) = Superblock::decode(&bytes) {
-        let _ = Layout::new(&superblock).flash_bytes();
+        let _ = Layout::new(&superblock).flash_file_bytes();
         assert_eq!(Superblock::decode(&superblock.encode()).as_ref(), Ok(&superblock));
     }
     if let Some(record) = JournalRecord::decode(&layout(), 0, &sealed_bytes(data)) {
@@ -160,10 +159,10 @@ fn final_content(lpn: u64) -> [u8; PAGE_BYTES] {
     if lpn % 8 == 7 { [0; PAGE_BYTES] } else { content(lpn, 5) }
 }
 
-fn write_all<N: Nand>(device: &mut Device<N>) -> wearwell::Result<()> {
+fn write_all(device: &mut LiveDevice) -> wearwell::Result<()> {
     for (version, lpn) in (1..=5).flat_map(|version| (0..PAGES).map(move |lpn| (version, lpn))) {
         let bytes = content(lpn, version);
-        device.write(lpn * PAGE_BYTES as u64, PAGE_BYTES as u64, HostData::Bytes(&bytes))?;
+        device.write(lpn * PAGE_BYTES as u64, &bytes)?;
     }
     for lpn in (7..PAGES).step_by(8) {
         device.trim(lpn * PAGE_BYTES as u64, PAGE_BYTES as u64)?;
@@ -209,8 +208,11 @@ impl Damage {
         let file = ImageFile::ALL[usize::from(bytes[0] % 6)];
         // The records of flash are much less than its data, and more can be wrong with them.
         let is_metadata = file == ImageFile::Flash && bytes[0] & 0x40 == 0;
-        let length =
-            if is_metadata { layout.metadata_bytes() as usize } else { files.0[file as usize].len() };
+        let length = if is_metadata {
+            layout.bytes_before_spare_areas() as usize
+        } else {
+            files.0[file as usize].len()
+        };
         let at = u32::from_le_bytes([bytes[1], bytes[2], bytes[3], 0]) as usize;
         (length > 0).then(|| Self {
             file,
@@ -309,10 +311,10 @@ fn open_damaged(data: &[u8]) {
 
 /// Returns the number of pages that cannot be read. If `is_exact`, checks that every other page reads as it was
 /// written.
-fn misread<N: Nand>(device: &mut Device<N>, is_exact: bool) -> usize {
+fn misread(device: &mut LiveDevice, is_exact: bool) -> usize {
     let mut bytes = [0; PAGE_BYTES];
     let mut is_lost = |lpn: u64| {
-        let read = device.read(lpn * PAGE_BYTES as u64, PAGE_BYTES as u64, &mut bytes);
+        let read = device.read(lpn * PAGE_BYTES as u64, &mut bytes);
         assert!(
             read.is_err() || !is_exact || bytes == final_content(lpn),
             "page {lpn} is not what was written"

@@ -15,7 +15,8 @@ use wearwell_serve::FlashDevice;
 use wearwell_serve::memory::MemoryDeviceSpecification;
 use wearwell_serve::nbd::wire::EXTENDED_REPLY_MAGIC;
 use wearwell_serve::nbd::{
-    Contexts, DecodedInput, Export, Headers, Negotiated, PAYLOAD_MAX_BYTES, RequestDecoder, execute,
+    Contexts, DecodedInput, Export, HeaderForm, Negotiated, PAYLOAD_MAX_BYTES, RequestDecoder,
+    execute_request,
 };
 
 const DESIGNS: [&str; 4] = ["page-map", "recyclable", "remap", "integrated"];
@@ -52,7 +53,8 @@ fn decode(
 
 fn run(device: &mut FlashDevice, agreed: Negotiated, piece_bytes: usize, input: &[u8]) {
     let export = Export::of(device, "drive", "");
-    let (mut copying, mut sharing) = (RequestDecoder::of(agreed.headers), RequestDecoder::of(agreed.headers));
+    let (mut copying, mut sharing) =
+        (RequestDecoder::of(agreed.header_form), RequestDecoder::of(agreed.header_form));
     for piece in input.chunks(piece_bytes) {
         let buffer = Arc::new(piece.to_vec());
         let mut at = 0;
@@ -63,11 +65,15 @@ fn run(device: &mut FlashDevice, agreed: Negotiated, piece_bytes: usize, input: 
                 DecodedInput::Incomplete => {}
                 DecodedInput::Request(request) => {
                     let footprint = request.memory_footprint_bytes();
-                    let reply = execute(device, request, &export, agreed);
+                    let reply = execute_request(device, request, &export, agreed);
                     assert!(reply.len() >= 16 && reply.len() <= footprint + 4096, "{} bytes", reply.len());
                     assert!(reply.len() <= PAYLOAD_MAX_BYTES as usize + 64);
                     let is_extended = reply[..4] == EXTENDED_REPLY_MAGIC.to_be_bytes();
-                    assert_eq!(is_extended, agreed.headers == Headers::Extended, "the form of the reply");
+                    assert_eq!(
+                        is_extended,
+                        agreed.header_form == HeaderForm::Extended,
+                        "the form of the reply"
+                    );
                 }
                 DecodedInput::Disconnect | DecodedInput::Garbage => return,
             }
@@ -78,13 +84,13 @@ fn run(device: &mut FlashDevice, agreed: Negotiated, piece_bytes: usize, input: 
 fuzz_target!(|input: &[u8]| {
     let [agreed_byte, cut, design, rest @ ..] = input else { return };
     let agreed = Negotiated {
-        headers: match (agreed_byte & 32 != 0, agreed_byte & 1 != 0) {
-            (true, _) => Headers::Extended,
-            (false, true) => Headers::Structured,
-            (false, false) => Headers::Simple,
+        header_form: match (agreed_byte & 32 != 0, agreed_byte & 1 != 0) {
+            (true, _) => HeaderForm::Extended,
+            (false, true) => HeaderForm::Structured,
+            (false, false) => HeaderForm::Simple,
         },
-        requested_block_sizes: agreed_byte & 2 != 0,
-        contexts: Contexts { allocation: agreed_byte & 4 != 0, page_state: agreed_byte & 8 != 0 },
+        has_requested_block_sizes: agreed_byte & 2 != 0,
+        contexts: Contexts { has_allocation: agreed_byte & 4 != 0, has_page_state: agreed_byte & 8 != 0 },
         export_index: 0,
     };
     // Short pieces cut headers, long ones hold whole payloads.

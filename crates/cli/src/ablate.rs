@@ -4,6 +4,7 @@
 use wearwell_config::Config;
 use wearwell_replay::ablate::{self, AblatedMechanisms, Ablation, Ablations, SubsetOutcome};
 use wearwell_replay::input::Input;
+use wearwell_replay::json::ToJson;
 use wearwell_replay::kept::ResultFolder;
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::Plan;
@@ -73,12 +74,14 @@ impl SweepPoint {
     fn of_settings(
         args: &AblateArgs,
         mechanisms: &AblatedMechanisms,
-        point: &[String],
+        point_settings: &[String],
     ) -> Result<Self, Failure> {
         let (mut configs, mut names, mut of_subset) = (Vec::new(), Vec::new(), Vec::new());
         for subset in mechanisms.subsets() {
-            let config =
-                config_with_settings(&args.run, &[point, &[mechanisms.subset_setting(subset)]].concat())?;
+            let config = config_with_settings(
+                &args.run,
+                &[point_settings, &[mechanisms.subset_setting(subset)]].concat(),
+            )?;
             let known = configs.iter().position(|other| *other == config);
             of_subset.push(known.unwrap_or(configs.len()));
             if known.is_none() {
@@ -86,10 +89,10 @@ impl SweepPoint {
                 names.push(mechanisms.subset_name(subset));
             }
         }
-        let settings = point.join(" ").replace('"', "");
+        let settings = point_settings.join(" ").replace('"', "");
         Ok(Self {
             settings,
-            base_config: config_with_settings(&args.run, point)?,
+            base_config: config_with_settings(&args.run, point_settings)?,
             configs,
             subset_names: names,
             config_index_of_subset: of_subset,
@@ -131,13 +134,13 @@ impl RunContext<'_> {
     fn ablate_point(
         &self,
         point: &SweepPoint,
-        base: &Plan<'_>,
+        base_plan: &Plan<'_>,
         input: &Input,
     ) -> Result<Option<Ablation>, Failure> {
         let plans = point
             .configs
             .iter()
-            .map(|config| base.with_config(config).map_err(|error| replay_failure(&error)));
+            .map(|config| base_plan.with_config(config).map_err(|error| replay_failure(&error)));
         let plans: Vec<Plan<'_>> = plans.collect::<Result<_, _>>()?;
         let outcomes = self.run_subsets(&plans, point)?;
         if outcomes.iter().all(|outcome| *outcome == SubsetOutcome::NotRun) {
@@ -199,16 +202,18 @@ impl RunContext<'_> {
     fn execute_run(
         &self,
         plan: &Plan<'_>,
-        name: &str,
-        key: &str,
+        subset_name: &str,
+        result_key: &str,
     ) -> Result<Result<RunRecord, String>, Failure> {
-        let record = match plan.run(&self.args.design, &mut self.reporter.design_progress(name)) {
+        let record = match plan.run(&self.args.design, &mut self.reporter.design_progress(subset_name)) {
             Ok(record) => record,
             Err(error) if error.is_due_to_configuration_or_device() => return Ok(Err(error.to_string())),
             Err(error) => return Err(replay_failure(&error)),
         };
         if let Some(finished_results) = self.finished_results {
-            finished_results.store_if_finished(key, &record).map_err(|error| Failure::of_run(&error))?;
+            finished_results
+                .store_if_finished(result_key, &record)
+                .map_err(|error| Failure::of_run(&error))?;
         }
         Ok(Ok(record))
     }
@@ -217,11 +222,11 @@ impl RunContext<'_> {
 fn write_ablations(args: &AblateArgs, ablations: Vec<Ablation>, outputs: &Outputs) -> Result<(), Failure> {
     let ablations = Ablations::of_ablations(ablations);
     if let Some(output) = &outputs.json_output {
-        let json = serde_json::to_string_pretty(&ablations).map_err(|error| Failure::of_run(&error))?;
+        let json = ablations.to_pretty_json();
         output.write(&format!("{json}\n"))?;
     }
     outputs.write_tables(&ablate::data_table(&ablations.ablations))?;
-    outputs.write_page(&ablations)?;
+    outputs.write_html_page(&ablations)?;
     if !args.run.quiet && !outputs.has_stdout_result() {
         let written = if args.run.markdown { ablate::ablation_markdown } else { ablate::ablation_text };
         print(&ablations.ablations.iter().map(written).collect::<Vec<_>>().join("\n"))?;

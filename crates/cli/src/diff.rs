@@ -19,9 +19,9 @@ pub(crate) fn diff(args: &DiffArgs) -> ExitCode {
 }
 
 fn compare_and_print(args: &DiffArgs) -> Result<Diff, Failure> {
-    let outputs = Outputs::of_non_table_result(None, &args.report, &[&args.first, &args.second])?;
+    let outputs = Outputs::of_json_and_report(None, &args.report, &[&args.first, &args.second])?;
     let diff = compare_results(args)?;
-    outputs.write_page(&diff)?;
+    outputs.write_html_page(&diff)?;
     if !outputs.has_stdout_result() {
         print(&diff.to_table())?;
     }

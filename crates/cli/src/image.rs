@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use wearwell_serve::image::{self, AuditReport, CopyChanges, ImageError, ImageSpecification, Verdict};
+use wearwell_serve::image::{self, AuditReport, ImageCopyOptions, ImageError, ImageSpecification, Verdict};
 
 use crate::args::{CopyArgs, CreateArgs, RepairArgs};
 use crate::output::print;
@@ -58,10 +58,10 @@ impl Default for CreateProgress {
 }
 
 impl CreateProgress {
-    const REPORT_INTERVAL: Duration = Duration::from_secs(2);
+    const PROGRESS_LINE_INTERVAL: Duration = Duration::from_secs(2);
 
     fn report_progress(&mut self, done: u64, all: u64) {
-        if self.last_report_time.elapsed() >= Self::REPORT_INTERVAL {
+        if self.last_report_time.elapsed() >= Self::PROGRESS_LINE_INTERVAL {
             self.last_report_time = Instant::now();
             eprintln!("writing metadata: {} of {} MiB", done >> 20, all >> 20);
         }
@@ -86,7 +86,7 @@ fn image_failure(directory: &Path, error: &ImageError) -> Failure {
     let message = error.message_about(directory);
     match error {
         ImageError::Io { .. } | ImageError::Damaged { .. } | ImageError::Device(_) => {
-            Failure::of_run_with(message)
+            Failure::of_run_message(message)
         }
         _ => Failure::of_usage(message),
     }
@@ -113,7 +113,7 @@ pub(crate) fn repair(args: &RepairArgs) -> Result<Outcome, Failure> {
 }
 
 pub(crate) fn copy(args: &CopyArgs) -> Result<Outcome, Failure> {
-    let changes = CopyChanges {
+    let changes = ImageCopyOptions {
         size_bytes: args.size,
         design: args.design.clone(),
         settings: args.settings.clone(),
@@ -139,7 +139,7 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<Outcome, Failure> {
 fn copy_progress() -> impl FnMut(u64, u64) {
     let mut last_report = Instant::now();
     move |done, all| {
-        if last_report.elapsed() >= CreateProgress::REPORT_INTERVAL {
+        if last_report.elapsed() >= CreateProgress::PROGRESS_LINE_INTERVAL {
             last_report = Instant::now();
             eprintln!("copying: {done} of {all} logical pages");
         }

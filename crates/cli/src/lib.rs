@@ -30,7 +30,7 @@ use std::process::ExitCode;
 
 use args::{Cli, Command};
 use clap::{CommandFactory, Parser};
-pub use log::PrefixedLine;
+pub use log::LinePrefixWriter;
 pub use parquet_file::parquet_bytes;
 pub use top::visible_part;
 
@@ -62,7 +62,7 @@ impl Failure {
     }
 
     /// Makes the failure of a run with this message, exit status 1.
-    pub(crate) fn of_run_with(message: impl Into<String>) -> Self {
+    pub(crate) fn of_run_message(message: impl Into<String>) -> Self {
         Self::new(message, 1)
     }
 
@@ -102,7 +102,7 @@ impl Failure {
     }
 
     /// Returns the message of the failure, one sentence.
-    pub(crate) fn message_sentence(&self) -> String {
+    pub(crate) fn message_text(&self) -> String {
         self.message.clone()
     }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use wearwell_config::Config;
 use wearwell_replay::input::Input;
+use wearwell_replay::json::ToJson;
 use wearwell_replay::kept::ResultFolder;
 use wearwell_replay::life::{self, End, Leveling, LifeRecord, Lives};
 use wearwell_replay::replay::Plan;
@@ -151,14 +152,14 @@ fn write_lives(
     let lives = Lives::of_drives(records);
     let records = &lives.drives;
     if let Some(output) = &outputs.json_output {
-        let json = serde_json::to_string_pretty(&lives).map_err(|error| Failure::of_run(&error))?;
+        let json = lives.to_pretty_json();
         output.write(&format!("{json}\n"))?;
     }
     outputs.write_tables(&life::data_table(records))?;
     if let Some(output) = curves {
         output.write(&life::curves_data_table(records))?;
     }
-    outputs.write_page(&lives)?;
+    outputs.write_html_page(&lives)?;
     let takes_stdout = outputs.has_stdout_result() || curves.is_some_and(DataOutput::is_standard_output);
     if !args.run.quiet && !takes_stdout {
         print(&life::lives_table(records))?;

@@ -36,8 +36,11 @@ pub(crate) fn designs_text() -> String {
     let mut text = String::new();
     for design in design::ALL {
         let _ = writeln!(text, "{}\n  source        {}", design.name, design.source);
-        let _ =
-            writeln!(text, "  modelled      {}\n  not modelled  {}\n", design.modelled, design.not_modelled);
+        let _ = writeln!(
+            text,
+            "  modelled      {}\n  not modelled  {}\n",
+            design.model_scope, design.model_limits
+        );
     }
     text
 }

@@ -56,14 +56,14 @@ impl From<LogLevel> for LevelFilter {
 /// printed text.
 pub(crate) fn start_logging(level: LogLevel, format: LogFormat) -> bool {
     let is_journal = match format {
-        LogFormat::Auto => is_stderr_the_journal(),
+        LogFormat::Auto => is_stderr_systemd_journal(),
         LogFormat::Text => false,
         LogFormat::Journal => true,
     };
     let events = tracing_subscriber::fmt()
         .with_max_level(LevelFilter::from(level))
         .with_target(false)
-        .with_writer(StderrLogWriter { is_journal });
+        .with_writer(StderrLogWriter { is_systemd_journal: is_journal });
     // An error means that a destination is set already, and there is none.
     let _ = if is_journal {
         subscriber::set_global_default(events.without_time().with_level(false).finish())
@@ -75,7 +75,7 @@ pub(crate) fn start_logging(level: LogLevel, format: LogFormat) -> bool {
 
 /// Whether systemd connected standard error to its journal: `JOURNAL_STREAM` names the device and inode of the
 /// journal's file.
-fn is_stderr_the_journal() -> bool {
+fn is_stderr_systemd_journal() -> bool {
     let Ok(stream) = std::env::var("JOURNAL_STREAM") else { return false };
     let Ok(stat) = rustix::fs::fstat(io::stderr()) else { return false };
     stream == format!("{}:{}", stat.st_dev, stat.st_ino)
@@ -83,25 +83,25 @@ fn is_stderr_the_journal() -> bool {
 
 /// Destination of log events: standard error.
 struct StderrLogWriter {
-    is_journal: bool,
+    is_systemd_journal: bool,
 }
 
 impl<'a> MakeWriter<'a> for StderrLogWriter {
-    type Writer = PrefixedLine<io::Stderr>;
+    type Writer = LinePrefixWriter<io::Stderr>;
 
     fn make_writer(&'a self) -> Self::Writer {
-        PrefixedLine { prefix: "", destination: io::stderr() }
+        LinePrefixWriter { prefix: "", destination: io::stderr() }
     }
 
     fn make_writer_for(&'a self, event: &Metadata<'_>) -> Self::Writer {
-        let prefix = if self.is_journal { journal_prefix(*event.level()) } else { "" };
-        PrefixedLine { prefix, destination: io::stderr() }
+        let prefix = if self.is_systemd_journal { systemd_level_prefix(*event.level()) } else { "" };
+        LinePrefixWriter { prefix, destination: io::stderr() }
     }
 }
 
 /// Returns the prefix that tells systemd's journal the level of a log line (error, warning, informational or debug) as
 /// a number.
-fn journal_prefix(level: Level) -> &'static str {
+fn systemd_level_prefix(level: Level) -> &'static str {
     match level {
         Level::ERROR => "<3>",
         Level::WARN => "<4>",
@@ -111,14 +111,14 @@ fn journal_prefix(level: Level) -> &'static str {
 }
 
 /// Writer that receives one whole event, which ends with a line break, and writes it as one line with a prefix.
-pub struct PrefixedLine<W> {
+pub struct LinePrefixWriter<W> {
     /// What the line begins with.
     pub prefix: &'static str,
     /// What the line is written to.
     pub destination: W,
 }
 
-impl<W: Write> Write for PrefixedLine<W> {
+impl<W: Write> Write for LinePrefixWriter<W> {
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         let text = event.strip_suffix(b"\n").unwrap_or(event);
         let mut line = self.prefix.as_bytes().to_vec();

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{NamedTempFile, TempPath};
 use wearwell_replay::input::Input;
+use wearwell_replay::json::ToJson;
 use wearwell_replay::profile::files::ProfiledFiles;
 use wearwell_replay::profile::{self, Profile, Profiles};
 use wearwell_trace::OpenOptions;
@@ -25,7 +26,7 @@ pub(crate) fn profile(args: &ProfileArgs) -> Result<Outcome, Failure> {
     }
     let inputs: Vec<&Path> =
         args.paths.iter().chain(&args.against).chain(&args.config).map(PathBuf::as_path).collect();
-    let outputs = Outputs::of_non_table_result(args.json.as_deref(), &args.report, &inputs)?;
+    let outputs = Outputs::of_json_and_report(args.json.as_deref(), &args.report, &inputs)?;
     let reporter = Reporter::new(args.quiet);
     let mut profiles = Vec::new();
     let mut failed = 0;
@@ -54,10 +55,10 @@ pub(crate) fn profile(args: &ProfileArgs) -> Result<Outcome, Failure> {
 fn write_profiles(profiles: Vec<Profile>, args: &ProfileArgs, outputs: &Outputs) -> Result<(), Failure> {
     let profiles = Profiles::of_profiles(profiles);
     if let Some(output) = &outputs.json_output {
-        let text = serde_json::to_string_pretty(&profiles).map_err(|error| Failure::of_run(&error))?;
+        let text = profiles.to_pretty_json();
         output.write(&(text + "\n"))?;
     }
-    outputs.write_page(&profiles)?;
+    outputs.write_html_page(&profiles)?;
     if !args.quiet && !outputs.has_stdout_result() {
         let tables: Vec<String> = profiles.profiles.iter().map(Profile::to_table).collect();
         print(&tables.join("\n"))?;
@@ -86,13 +87,13 @@ impl ProfileSource<'_> {
     fn profile(&self, args: &ProfileArgs, reporter: &Reporter) -> Result<Profile, Failure> {
         match self {
             Self::Generated(input) => profile_requests(input, args, reporter),
-            Self::Path(path) => profile_path(path, args, reporter),
+            Self::Path(path) => profile_input_at_path(path, args, reporter),
         }
     }
 }
 
 /// Profiles the requests of a trace; a file that is in no trace format is profiled by its bytes.
-fn profile_path(path: &Path, args: &ProfileArgs, reporter: &Reporter) -> Result<Profile, Failure> {
+fn profile_input_at_path(path: &Path, args: &ProfileArgs, reporter: &Reporter) -> Result<Profile, Failure> {
     if path.is_dir() || args.files || args.against.is_some() {
         return profile_files(path, args, reporter);
     }
@@ -144,7 +145,7 @@ fn write_temporary_trace_of_files(path: &Path, reporter: &Reporter) -> Result<Te
 /// Runs the content mechanisms on a drive and adds what they save to the profile, if the user requested it and the
 /// profile is complete.
 fn run_content_mechanisms(
-    found: &mut Profile,
+    profile: &mut Profile,
     input: &Input,
     args: &ProfileArgs,
     reporter: &Reporter,
@@ -159,5 +160,5 @@ fn run_content_mechanisms(
         return Err(Failure::of_usage(ignored.to_string()));
     }
     let mut progress = reporter.design_progress(profile::BASE_DESIGN);
-    found.run_mechanisms(&config, input, &mut progress).map_err(|error| replay_failure(&error))
+    profile.measure_mechanism_savings(&config, input, &mut progress).map_err(|error| replay_failure(&error))
 }

@@ -85,12 +85,13 @@ impl Reporter {
     /// unknown), in `unit`.
     pub(crate) fn reading_progress(
         &self,
-        name: &str,
+        display_label: &str,
         unit: &'static str,
     ) -> impl FnMut(u64, u64) -> ControlFlow<()> + use<> {
-        let bar = self.new_bar(name);
+        let bar = self.new_bar(display_label);
         let mut last_line = Instant::now();
-        let (style, name, interrupted) = (self.style, name.to_owned(), Arc::clone(&self.interrupted));
+        let (style, name, interrupted) =
+            (self.style, display_label.to_owned(), Arc::clone(&self.interrupted));
         move |done, total| {
             match style {
                 DisplayStyle::Bar => {
@@ -129,10 +130,10 @@ impl Reporter {
 pub(crate) struct Countdown<'a> {
     reporter: &'a Reporter,
     start_time: Instant,
-    remaining_runs: Mutex<RemainingRuns>,
+    run_counts: Mutex<RunCounts>,
 }
 
-struct RemainingRuns {
+struct RunCounts {
     finished_runs: usize,
     total_runs: usize,
     last_progress_line_time: Instant,
@@ -145,7 +146,7 @@ impl<'a> Countdown<'a> {
         Self {
             reporter,
             start_time,
-            remaining_runs: Mutex::new(RemainingRuns {
+            run_counts: Mutex::new(RunCounts {
                 finished_runs: 0,
                 total_runs: total,
                 last_progress_line_time: start_time,
@@ -156,12 +157,12 @@ impl<'a> Countdown<'a> {
     /// Removes a run from the countdown's total because its result is already known. It took no time, so it must not
     /// affect the estimate.
     pub(crate) fn exclude_resumed_run(&self) {
-        self.remaining_runs.lock().expect("no thread panicked").total_runs -= 1;
+        self.run_counts.lock().expect("no thread panicked").total_runs -= 1;
     }
 
     pub(crate) fn count_finished_run(&self) {
-        let mut state = self.remaining_runs.lock().expect("no thread panicked");
-        let RemainingRuns { finished_runs: done, total_runs: total, last_progress_line_time: last_line } =
+        let mut state = self.run_counts.lock().expect("no thread panicked");
+        let RunCounts { finished_runs: done, total_runs: total, last_progress_line_time: last_line } =
             &mut *state;
         *done += 1;
         if last_line.elapsed() >= PROGRESS_LINE_INTERVAL {

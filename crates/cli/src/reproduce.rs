@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use wearwell_papers::summary::{self, PaperResults};
+use wearwell_papers::summary::{self, PaperQuickAndFullResults};
 use wearwell_papers::tally::ResultCounts;
 use wearwell_papers::{
     ExperimentSize, OriginalTraces, Paper, Results, SessionObserver, SessionOptions, session,
@@ -87,7 +87,7 @@ fn run_experiments(
 fn write_summary_of_all_papers(args: &ReproduceArgs, document: &Path) -> Result<(), Failure> {
     let out = results_folder(args);
     let papers = if args.full { out.parent().unwrap_or(Path::new("")).to_owned() } else { out };
-    let records: Result<Vec<PaperResults>, Failure> =
+    let records: Result<Vec<PaperQuickAndFullResults>, Failure> =
         Paper::ALL.into_iter().map(|paper| stored_results(paper, &papers)).collect();
     let text = std::fs::read_to_string(document).map_err(|error| file_failure(document, &error))?;
     let text = summary::update_summary_in_document(&text, &records?)
@@ -95,7 +95,7 @@ fn write_summary_of_all_papers(args: &ReproduceArgs, document: &Path) -> Result<
     std::fs::write(document, text).map_err(|error| file_failure(document, &error))
 }
 
-fn stored_results(paper: Paper, papers: &Path) -> Result<PaperResults, Failure> {
+fn stored_results(paper: Paper, papers: &Path) -> Result<PaperQuickAndFullResults, Failure> {
     let read = |folder: PathBuf| {
         let path = folder.join("results.json");
         let text = std::fs::read_to_string(&path).map_err(|error| file_failure(&path, &error))?;
@@ -129,7 +129,7 @@ fn summary_of(paper: Paper, results: &Results) -> String {
         let _ = writeln!(
             text,
             "{}: reported {}; ours {}: {}",
-            line.claim, line.reported, line.wearwell_values, line.verdict
+            line.claim, line.reported_figure, line.wearwell_values, line.verdict
         );
     }
     let width = results.rows.iter().map(|row| row.id.len()).max().unwrap_or(0);
@@ -158,9 +158,10 @@ impl SessionObserver for ExperimentReporter<'_> {
         number: usize,
         total: usize,
         name: &str,
-        left: Option<Duration>,
+        time_left: Option<Duration>,
     ) -> ControlFlow<()> {
-        let left = left.map_or_else(String::new, |left| format!(", about {} s left", left.as_secs() + 1));
+        let left =
+            time_left.map_or_else(String::new, |left| format!(", about {} s left", left.as_secs() + 1));
         self.reporter.print_message(&format!("[{number}/{total}] {name}{left}"));
         if self.shows_bars {
             self.progress_by_experiment.clear();

@@ -3,9 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use wearwell_config::{Config, MAX_BLOCK_MAP_CELLS};
+use wearwell_config::{Config, MAX_BLOCK_CHART_CELLS};
 use wearwell_replay::data_table::DataTable;
 use wearwell_replay::input::Input;
+use wearwell_replay::json::ToJson;
 use wearwell_replay::kept::{ResultFolder, StorableResult};
 use wearwell_replay::page::{self, HtmlReport};
 use wearwell_replay::record::RunRecord;
@@ -60,7 +61,7 @@ impl PerfettoOutput {
 
     /// Writes the trace of the run, and tells the user if it does not contain all that was requested.
     fn write(&self, trace: &RunTrace, quiet: bool) -> Result<(), Failure> {
-        let last = trace.requests.iter().map(|request| request.times.request_number).max();
+        let last = trace.requests.iter().map(|request| request.traced_request.request_number).max();
         if !quiet && last.is_none() {
             eprintln!(
                 "wearwell: note: the trace is empty: the run has nothing in the window (--perfetto-window)"
@@ -102,10 +103,10 @@ pub(crate) struct Outputs {
     pub(crate) json_output: Option<Output>,
     /// CSV and Parquet files to which the table of results is written.
     table_outputs: Vec<DataOutput>,
-    page_output: Option<Output>,
+    html_output: Option<Output>,
     /// Whether a result of the command, such as JSON or CSV, is written to standard output, so that no table is printed
     /// there.
-    stdout_has_result: bool,
+    perfetto_uses_stdout: bool,
 }
 
 impl Outputs {
@@ -115,14 +116,14 @@ impl Outputs {
         traces: impl Iterator<Item = &'a PathBuf>,
     ) -> Result<Self, Failure> {
         let inputs: Vec<&Path> = traces.chain(&args.config).map(PathBuf::as_path).collect();
-        Self::of_results(&args.results, &inputs)
+        Self::of_result_args(&args.results, &inputs)
     }
 
     /// Checks the output files of a command that reads these inputs and whose results are records of runs.
-    pub(crate) fn of_results(args: &ResultArgs, inputs: &[&Path]) -> Result<Self, Failure> {
+    pub(crate) fn of_result_args(args: &ResultArgs, inputs: &[&Path]) -> Result<Self, Failure> {
         let ResultArgs { json, csv, parquet, report } = args;
         let overwrite = OverwriteRule { input_paths: inputs, force: report.force };
-        let mut outputs = Self::of_non_table_result(json.as_deref(), report, inputs)?;
+        let mut outputs = Self::of_json_and_report(json.as_deref(), report, inputs)?;
         if let Some(path) = csv {
             outputs.table_outputs.push(DataOutput::csv(path, &overwrite)?);
         }
@@ -141,7 +142,7 @@ impl Outputs {
 
     /// Checks the output files of a command that reads these inputs and whose result cannot be written as a table (CSV
     /// or Parquet).
-    pub(crate) fn of_non_table_result(
+    pub(crate) fn of_json_and_report(
         json: Option<&Path>,
         report: &ReportArgs,
         inputs: &[&Path],
@@ -149,12 +150,17 @@ impl Outputs {
         let overwrite = OverwriteRule { input_paths: inputs, force: report.force };
         let at = |path: Option<&Path>| path.map(|path| Output::for_path(path, &overwrite)).transpose();
         let (json, page) = (at(json)?, at(report.page.as_deref())?);
-        Ok(Self { json_output: json, table_outputs: Vec::new(), page_output: page, stdout_has_result: false })
+        Ok(Self {
+            json_output: json,
+            table_outputs: Vec::new(),
+            html_output: page,
+            perfetto_uses_stdout: false,
+        })
     }
 
     pub(crate) fn has_stdout_result(&self) -> bool {
-        self.stdout_has_result
-            || [&self.json_output, &self.page_output].into_iter().flatten().any(Output::is_standard_output)
+        self.perfetto_uses_stdout
+            || [&self.json_output, &self.html_output].into_iter().flatten().any(Output::is_standard_output)
             || self.table_outputs.iter().any(DataOutput::is_standard_output)
     }
 
@@ -164,8 +170,8 @@ impl Outputs {
     }
 
     /// Writes the HTML page of a result, if the user requested one.
-    pub(crate) fn write_page(&self, result: &impl HtmlReport) -> Result<(), Failure> {
-        self.page_output.as_ref().map_or(Ok(()), |output| output.write(&page::html_page(result)))
+    pub(crate) fn write_html_page(&self, result: &dyn HtmlReport) -> Result<(), Failure> {
+        self.html_output.as_ref().map_or(Ok(()), |output| output.write(&page::html_page(result)))
     }
 }
 
@@ -183,10 +189,10 @@ impl FinishedRuns {
             return Err(Failure::interrupted());
         }
         if let Some(output) = &self.outputs.json_output {
-            output.write(&format!("{}\n", self.comparison.to_json()))?;
+            output.write(&format!("{}\n", self.comparison.to_pretty_json()))?;
         }
         self.outputs.write_tables(&self.comparison.data_table())?;
-        self.outputs.write_page(&self.comparison)?;
+        self.outputs.write_html_page(&self.comparison)?;
         if !args.quiet && !self.outputs.has_stdout_result() {
             let table =
                 if args.markdown { self.comparison.to_markdown() } else { self.comparison.to_table() };
@@ -205,7 +211,7 @@ fn run_designs_on_inputs<'a>(
     perfetto: Option<&PerfettoOutput>,
 ) -> Result<FinishedRuns, Failure> {
     let mut outputs = Outputs::of_run_args(args, traces.clone())?;
-    outputs.stdout_has_result = perfetto.is_some_and(|perfetto| perfetto.output.is_standard_output());
+    outputs.perfetto_uses_stdout = perfetto.is_some_and(|perfetto| perfetto.output.is_standard_output());
     let config = config_of_args(args)?;
     let variants: Vec<DesignVariant> = designs.iter().map(|text| DesignVariant::parse(text)).collect();
     let named: Vec<String> = variants.iter().map(|variant| variant.design.clone()).collect();
@@ -241,7 +247,7 @@ const BLOCK_MAP_CELLS_TOTAL_AND_MIN: [usize; 2] = [8192, 64];
 /// runs on the page.
 fn block_map_cells_per_run(runs: usize) -> u32 {
     let [of_all, least] = BLOCK_MAP_CELLS_TOTAL_AND_MIN;
-    (of_all / runs.max(1)).clamp(least, MAX_BLOCK_MAP_CELLS as usize) as u32
+    (of_all / runs.max(1)).clamp(least, MAX_BLOCK_CHART_CELLS as usize) as u32
 }
 
 /// Returns the setting that records the block map (a chart of the blocks' state) for the HTML page; `None` if the user
@@ -327,12 +333,12 @@ impl Configurations {
     /// Combines every design (with settings of its own) with every point of the parameter sweep. `config_of` returns
     /// the configuration with the given settings, which override all others.
     pub(crate) fn combine(
-        points: &[Vec<String>],
+        settings_of_points: &[Vec<String>],
         variants: &[DesignVariant],
         config_of: impl Fn(&[String]) -> Result<Config, Failure>,
     ) -> Result<Self, Failure> {
         let (mut configs, mut runs): (Vec<Config>, _) = (Vec::new(), Vec::new());
-        for point in points {
+        for point in settings_of_points {
             for variant in variants {
                 let settings = [point.clone(), variant.settings.clone()].concat();
                 let config = config_of(&settings)?;
@@ -401,7 +407,7 @@ pub(crate) fn input_sources<'a>(
     config: &Config,
 ) -> Result<Vec<InputSource>, Failure> {
     if let Some(spec) = &args.workload {
-        let input = Input::of_generator_spec_with_seed(spec, config.seed())
+        let input = Input::of_generator_spec_with_default_seed(spec, config.seed())
             .map_err(|error| Failure::of_usage(error.to_string()))?;
         return Ok(vec![InputSource::Generated(input)]);
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tracing::{error, error_span, info, warn};
 use wearwell_replay::page;
 use wearwell_serve::dashboard::SharedPageAssets;
-use wearwell_serve::image::{self, Access, CopyOnWrite, Files, Image, ImageError, OpenReport};
+use wearwell_serve::image::{self, Access, CopyOnWrite, Image, ImageError, OpenImageFiles, OpenReport};
 use wearwell_serve::{
     Address, BoundListener, DeviceError, FlashDevice, NamedDevice, NetworkReach, ServeError, Server,
     SocketMode, Tls, memory,
@@ -76,7 +76,7 @@ impl ListeningSockets {
         match args.tcp {
             Some(address) if reach == NetworkReach::Everywhere => {
                 listening_sockets.nbd.push(
-                    BoundListener::listen_on_any_address(address).map_err(|error| server_failure(&error))?,
+                    BoundListener::listen_beyond_loopback(address).map_err(|error| server_failure(&error))?,
                 );
             }
             Some(address) => {
@@ -95,7 +95,7 @@ impl ListeningSockets {
     /// Returns from where clients may reach NBD over TCP: from everywhere if they have to show a certificate, else from
     /// loopback.
     fn tcp_reach(&self) -> NetworkReach {
-        if self.tls.as_ref().is_some_and(Tls::asks_clients) {
+        if self.tls.as_ref().is_some_and(Tls::requires_client_certificate) {
             NetworkReach::Everywhere
         } else {
             NetworkReach::Loopback
@@ -155,7 +155,7 @@ fn image_failure(directory: &Path, error: &ImageError) -> Failure {
     let message = error.message_about(directory);
     match error {
         ImageError::NoImage { .. } | ImageError::Version { .. } => Failure::of_usage(message),
-        _ => Failure::of_run_with(message),
+        _ => Failure::of_run_message(message),
     }
 }
 
@@ -169,8 +169,8 @@ fn serve_images(args: &ServeArgs, signals: &TerminationSignals) -> Result<(), Fa
     let mut failures = ImageFailures { requested_image_count: images.len(), failures: Vec::new() };
     // Images are locked before sockets are bound: the error that an image is in use says more than that its socket is.
     let lock = |image: NamedImage| {
-        let files =
-            Files::open(&image.directory, access).map_err(|error| image_failure(&image.directory, &error))?;
+        let files = OpenImageFiles::open(&image.directory, access)
+            .map_err(|error| image_failure(&image.directory, &error))?;
         Ok((image, files))
     };
     let locked: Vec<_> = images
@@ -260,13 +260,17 @@ impl ImageFailures {
     }
 }
 
-fn open_image(files: Files, directory: &Path, args: &ServeArgs) -> Result<Image, Failure> {
+fn open_image(files: OpenImageFiles, directory: &Path, args: &ServeArgs) -> Result<Image, Failure> {
     let options = image::OpenOptions { durability: args.image_or_memory.durability.map(Into::into) };
     Image::open_on(files, options).map_err(|error| image_failure(directory, &error))
 }
 
-fn open_image_copy_on_write(files: Files, directory: &Path, args: &ServeArgs) -> Result<Image, Failure> {
-    match Image::open_view(files) {
+fn open_image_copy_on_write(
+    files: OpenImageFiles,
+    directory: &Path,
+    args: &ServeArgs,
+) -> Result<Image, Failure> {
+    match Image::open_copy_on_write(files) {
         Err(error) if args.image_or_memory.rescue && error.is_damage() => {
             open_damaged_image_read_only(directory, &error)
         }
@@ -278,7 +282,8 @@ fn open_image_copy_on_write(files: Files, directory: &Path, args: &ServeArgs) ->
 /// refusal.
 fn open_damaged_image_read_only(directory: &Path, refusal: &ImageError) -> Result<Image, Failure> {
     warn!("{}: {refusal}", directory.display());
-    let files = Files::open(directory, Access::Read).map_err(|error| image_failure(directory, &error))?;
+    let files =
+        OpenImageFiles::open(directory, Access::Read).map_err(|error| image_failure(directory, &error))?;
     let image =
         Image::rescue_on(CopyOnWrite::new(files)).map_err(|error| image_failure(directory, &error))?;
     warn!(
@@ -292,7 +297,7 @@ fn open_damaged_image_read_only(directory: &Path, refusal: &ImageError) -> Resul
 /// Makes the device that serves an image, read-only if the options say so, and begins its recording if the options name
 /// one.
 fn device_of_image(image: Image, args: &ServeArgs) -> Result<FlashDevice, Failure> {
-    let (identity, config) = (image.identity(), image.config_toml.clone());
+    let (identity, config) = (image.health_facts(), image.config_toml.clone());
     let device = FlashDevice::new(image.device, identity).map_err(|error| device_failure(&error))?;
     let device = if args.image_or_memory.is_read_only() { device.into_read_only() } else { device };
     log_losses_and_start_recording(
@@ -335,7 +340,7 @@ fn opening_report(directory: &Path, image: &Image) -> String {
     let durability = image.durability.name();
     let OpenReport {
         was_shut_down_uncleanly: was_unclean,
-        host_restarted,
+        has_server_machine_restarted: host_restarted,
         torn_pages,
         repaired_records: repaired,
         unsafe_shutdowns,
@@ -456,7 +461,7 @@ fn start_listening(
 ) -> Result<(), ServeError> {
     // The control socket is opened first: when a client sees the device, its control socket exists.
     for bound in listening_sockets.control {
-        let address = server.open_control_on(bound)?;
+        let address = server.open_control_socket_on(bound)?;
         info!("control commands at {address}");
     }
     for bound in listening_sockets.metrics {

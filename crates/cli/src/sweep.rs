@@ -2,6 +2,7 @@
 
 use wearwell_config::{Config, ConfigError};
 use wearwell_replay::input::Input;
+use wearwell_replay::json::ToJson;
 use wearwell_replay::kept::ResultFolder;
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::Plan;
@@ -18,7 +19,7 @@ use crate::{Failure, Outcome};
 pub(crate) fn sweep(args: &SweepArgs) -> Result<Outcome, Failure> {
     let sweep = SweepFile::read(&args.file).map_err(|error| usage_failure(&error))?;
     let inputs: Vec<_> = sweep.traces.iter().chain([&args.file]).map(AsRef::as_ref).collect();
-    let outputs = Outputs::of_results(&args.results, &inputs)?;
+    let outputs = Outputs::of_result_args(&args.results, &inputs)?;
     let finished_results = open_result_folder(args.resume.as_deref())?;
     let reporter = Reporter::new(args.quiet);
     let variants: Vec<DesignVariant> = sweep.designs.iter().map(|text| DesignVariant::parse(text)).collect();
@@ -120,7 +121,7 @@ fn sweep_inputs(sweep: &SweepFile, args: &SweepArgs, configs: &[Config]) -> Resu
     }
     for spec in &sweep.workloads {
         for &seed in &seeds {
-            let input = Input::of_generator_spec_with_seed(spec, seed)
+            let input = Input::of_generator_spec_with_default_seed(spec, seed)
                 .map_err(|error| Failure::of_usage(error.to_string()))?;
             let (name, input) = (input.name(), InputSource::Generated(input));
             sources.push(SweepInput { name, input, seed: Some(seed) });
@@ -159,7 +160,7 @@ impl RunContext<'_> {
             Err(failure) => {
                 return tasks
                     .iter()
-                    .for_each(|task| swept.add_outcome(Err(failed(task, failure.message_sentence()))));
+                    .for_each(|task| swept.add_outcome(Err(failed(task, failure.message_text()))));
             }
         };
         let plans = self.plans_of_configurations(&opened.input, &tasks);
@@ -214,7 +215,7 @@ impl RunContext<'_> {
     fn execute_run(
         &self,
         plan: &Plan<'_>,
-        key: &str,
+        result_key: &str,
         design: &String,
         settings: &str,
     ) -> Result<RunRecord, String> {
@@ -224,7 +225,7 @@ impl RunContext<'_> {
             .run(design, &mut self.reporter.design_progress(label.trim_end()))
             .map_err(|error| error.to_string())?;
         if let Some(finished_results) = self.finished_results {
-            finished_results.store_if_finished(key, &record).map_err(|error| {
+            finished_results.store_if_finished(result_key, &record).map_err(|error| {
                 format!("the finished run cannot be kept in the folder of --resume: {error}")
             })?;
         }
@@ -237,10 +238,10 @@ fn write_sweep_results(args: &SweepArgs, swept: &Swept, outputs: &Outputs) -> Re
         return Err(Failure::interrupted());
     }
     if let Some(output) = &outputs.json_output {
-        output.write(&format!("{}\n", swept.to_json()))?;
+        output.write(&format!("{}\n", swept.to_pretty_json()))?;
     }
     outputs.write_tables(&swept.data_table())?;
-    outputs.write_page(swept)?;
+    outputs.write_html_page(swept)?;
     if !args.quiet && !outputs.has_stdout_result() {
         print(&if args.markdown { swept.to_markdown() } else { swept.to_table() })?;
     }

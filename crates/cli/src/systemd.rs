@@ -58,7 +58,7 @@ pub(crate) fn inherited_sockets(reach: NetworkReach) -> Result<Vec<(Protocol, Bo
 }
 
 fn inherited_socket(
-    passed: &mut ListenFd,
+    passed_sockets: &mut ListenFd,
     index: usize,
     name: &str,
     reach: NetworkReach,
@@ -70,10 +70,10 @@ fn inherited_socket(
         )));
     };
     let usage = |error: ServeError| Failure::of_usage(format!("socket `{name}`: {error}"));
-    if let Ok(Some(listener)) = passed.take_unix_listener(index) {
+    if let Ok(Some(listener)) = passed_sockets.take_unix_listener(index) {
         return Ok((protocol, BoundListener::inherited_unix(listener).map_err(usage)?));
     }
-    match passed.take_tcp_listener(index) {
+    match passed_sockets.take_tcp_listener(index) {
         Ok(Some(listener)) => {
             let reach = if protocol == Protocol::Nbd { reach } else { NetworkReach::Loopback };
             Ok((protocol, BoundListener::inherited_tcp(listener, reach).map_err(usage)?))

@@ -5,7 +5,7 @@ use std::path::Path;
 use wearwell_config::Config;
 use wearwell_replay::input::Input;
 use wearwell_replay::page;
-use wearwell_replay::watch::{Walkthrough, WalkthroughExtent, default_workload, walkthrough};
+use wearwell_replay::watch::{Walkthrough, WalkthroughOptions, default_workload, walkthrough};
 
 use crate::args::WatchArgs;
 use crate::output::{Output, OverwriteRule, print};
@@ -20,7 +20,7 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<Outcome, Failure> {
         read_config(args.config.as_deref(), &[args.all_settings(), variant.settings.clone()].concat())?;
     refuse_ignored_settings(&config, &variant.design, args)?;
     let opened = watch_input(args, &config, &variant.design)?.open()?;
-    let extent = WalkthroughExtent { requests: args.requests, power_cut_after_requests: args.cut_after };
+    let extent = WalkthroughOptions { requests: args.requests, power_cut_after_requests: args.cut_after };
     let walk = walkthrough(&config, &variant.design, &opened.input, extent)
         .map_err(|error| replay_failure(&error))?;
     output.write(&page::html_page(&walk))?;
@@ -50,7 +50,7 @@ fn watch_input(args: &WatchArgs, config: &Config, design: &str) -> Result<InputS
         Some(spec) => spec.clone(),
         None => default_workload(config, design).map_err(|error| Failure::of_usage(error.to_string()))?,
     };
-    let input = Input::of_generator_spec_with_seed(&spec, config.seed())
+    let input = Input::of_generator_spec_with_default_seed(&spec, config.seed())
         .map_err(|error| Failure::of_usage(error.to_string()))?;
     Ok(InputSource::Generated(input))
 }

@@ -218,7 +218,7 @@ fn serve_options_set_the_limits_of_a_server() {
 #[test]
 fn a_logged_event_is_one_line_with_its_level_prefix() {
     let mut written = Vec::new();
-    let mut line = wearwell_cli::PrefixedLine { prefix: "<4>", destination: &mut written };
+    let mut line = wearwell_cli::LinePrefixWriter { prefix: "<4>", destination: &mut written };
     line.write_all(b"first\n<0>second\n").unwrap();
     assert_eq!(written, b"<4>first\\n<0>second\n");
 }

@@ -7,7 +7,7 @@ use wearwell::content::dedup::DedupOptions;
 use wearwell::content::recycle::{HistoryScope, RecycleOptions};
 use wearwell::design::{self, DeltaDesign, Parts, SharingDesign, delta_with_journal};
 use wearwell::gc::GcOptions;
-use wearwell::mapping::{CachedOptions, JournalOptions};
+use wearwell::mapping::{CachedMapOptions, JournalOptions};
 use wearwell::nand::{FlashTiming, Geometry};
 use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::{DEFAULT_SEGMENT_BYTES, ENTRY_BYTES, ReverseMapKind};
@@ -106,13 +106,13 @@ impl RemapConfig {
     pub fn page_sharing_design(&self, geometry: &Geometry, logical_pages: u32) -> SharingDesign {
         SharingDesign {
             reverse_map: self.reverse_map_part(self.reverse_map, geometry),
-            reference_counts: if self.sparse_counts {
+            reference_count_form: if self.sparse_counts {
                 ReferenceCountForm::Sparse
             } else {
                 ReferenceCountForm::Dense
             },
             dedup: self.dedup.then(|| self.dedup_options(logical_pages)),
-            atomic_remap_commands: self.atomic_commands,
+            has_atomic_remap_commands: self.atomic_commands,
         }
     }
 
@@ -187,7 +187,7 @@ impl Default for DeltaConfig {
             max_ratio: None,
             scan_interval_writes: design.cold_scan_interval_writes,
             scan_entries: design.cold_scan_entries,
-            area_share: design.delta_area_share,
+            area_share: design.delta_share_of_spare_pages,
             cache_entries: None,
             journal_pages: None,
         }
@@ -204,17 +204,17 @@ impl DeltaConfig {
             heat_table_entries: self.heat_entries,
             hot_access_threshold: self.hot_accesses,
             temp_buffer_pages: self.open_pages,
-            max_delta_ratio: self.max_ratio.unwrap_or(worth_it),
+            max_delta_page_share: self.max_ratio.unwrap_or(worth_it),
             cold_scan_interval_writes: self.scan_interval_writes,
             cold_scan_entries: self.scan_entries,
-            delta_area_share: self.area_share,
+            delta_share_of_spare_pages: self.area_share,
         }
     }
 
     /// Returns the parts of the delta design, with its map in RAM, on flash, or on flash with a journal. The journal
     /// needs `cache_entries`.
     pub fn delta_parts(&self, gc: GcOptions, delta: DeltaDesign) -> Parts {
-        let cache = self.cache_entries.map(CachedOptions::of_entries);
+        let cache = self.cache_entries.map(CachedMapOptions::with_cache_capacity);
         match (cache, self.journal_pages) {
             (Some(cache), Some(pages)) => {
                 delta_with_journal(gc, delta, cache, JournalOptions { max_pages: pages })
@@ -291,8 +291,8 @@ pub enum RecyclePolicy {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HistoryName {
-    /// History of all dead pages, and read counts of all pages, as in the paper: 12.5 bytes of RAM per physical page and
-    /// 4 per logical page.
+    /// History of all dead pages, and read counts of all pages, as in the paper: 12.5 bytes of RAM per physical page
+    /// and 4 per logical page.
     All,
     /// History only of dead pages in the fingerprint store, and read counts only of the pages read last: 25 bytes of
     /// RAM per entry of the store.

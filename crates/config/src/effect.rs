@@ -38,14 +38,14 @@ struct DesignWithParts<'a> {
 const fn rule_for_key(
     key: &'static str,
     is_used: fn(&Config, &DesignWithParts<'_>) -> bool,
-    when: &'static str,
+    effect_condition: &'static str,
 ) -> SettingEffectRule {
-    SettingEffectRule { key, excepted_keys: &[], is_used, effect_condition: when }
+    SettingEffectRule { key, excepted_keys: &[], is_used, effect_condition }
 }
 
 const WHEN_MAP_IS_ON_FLASH: &str =
     "the design has a map on flash: dftl, lazyftl, u-ftl, ib-ftl, geckoftl, wearwell, or any with parts.map";
-const WHEN_MAP_IS_OF_DESIGN: &str = "the design is dftl, lazyftl, u-ftl, ib-ftl, geckoftl or wearwell and has its map on \
+const WHEN_DESIGN_OWNS_FLASH_MAP: &str = "the design is dftl, lazyftl, u-ftl, ib-ftl, geckoftl or wearwell and has its map on \
                                      flash; other designs have parts.validity and parts.survives";
 const WHEN_PAGES_ARE_SHARED: &str = "pages are shared: remap, or parts.content with remap or dedup";
 const WHEN_WRITES_ARE_BUFFERED: &str =
@@ -146,8 +146,8 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
         |_, chosen| matches!(chosen.parts.validity, ValidityPart::Gecko(_)),
         "the design is geckoftl or wearwell, or has a map on flash and validity.kind or parts.validity is gecko",
     ),
-    rule_for_key("validity.kind", has_own_map_on_flash, WHEN_MAP_IS_OF_DESIGN),
-    rule_for_key("recovery.by", has_own_map_on_flash, WHEN_MAP_IS_OF_DESIGN),
+    rule_for_key("validity.kind", has_own_map_on_flash, WHEN_DESIGN_OWNS_FLASH_MAP),
+    rule_for_key("recovery.by", has_own_map_on_flash, WHEN_DESIGN_OWNS_FLASH_MAP),
     rule_for_key("gc.metadata", has_map_on_flash, WHEN_MAP_IS_ON_FLASH),
     rule_for_key("gc.metadata_share", has_map_on_flash, WHEN_MAP_IS_ON_FLASH),
     rule_for_key("gc.d", |config, _| config.gc.policy == Policy::DChoices, "gc.policy is d-choices"),
@@ -230,7 +230,7 @@ pub struct IgnoredSetting {
     /// Names of the designs that ignore the setting.
     pub ignoring_designs: Vec<String>,
     /// The condition under which the ignored setting would have an effect.
-    pub has_effect_when: &'static str,
+    pub effect_condition: &'static str,
     /// Whether all designs of the run ignore the setting, so that it is refused.
     pub is_ignored_by_all_designs: bool,
 }
@@ -243,7 +243,7 @@ impl fmt::Display for IgnoredSetting {
             "{} has no effect on {}: it counts when {}",
             self.setting_key,
             self.ignoring_designs.join(", "),
-            self.has_effect_when
+            self.effect_condition
         )
     }
 }
@@ -309,7 +309,7 @@ impl Config {
         let mut keys: Vec<String> = settings.iter().map(key_of).collect();
         keys.sort_unstable();
         keys.dedup();
-        keys.iter().filter_map(|key| self.ignored_key(key, designs)).collect()
+        keys.iter().filter_map(|key| self.ignored_setting_of_key(key, designs)).collect()
     }
 
     /// Returns the parts of a design on a default device, because which parts it has does not depend on the device.
@@ -319,7 +319,7 @@ impl Config {
         self.design_parts(design, &resolved).ok()
     }
 
-    fn ignored_key(&self, key: &str, designs: &[String]) -> Option<IgnoredSetting> {
+    fn ignored_setting_of_key(&self, key: &str, designs: &[String]) -> Option<IgnoredSetting> {
         let broken = |design: &String| {
             let chosen = DesignWithParts { design, parts: self.parts_on_default_device(design)? };
             SETTING_EFFECT_RULES
@@ -333,7 +333,7 @@ impl Config {
         Some(IgnoredSetting {
             setting_key: key.to_owned(),
             ignoring_designs: ignoring,
-            has_effect_when: when,
+            effect_condition: when,
             is_ignored_by_all_designs: by_all,
         })
     }

@@ -77,7 +77,7 @@ impl DeviceConfig {
             // Redundant: the resulting geometry is set.
             fit: None,
             striping: self.striping,
-            reserve_blocks: Some(resolved.reserve_blocks),
+            reserve_blocks: Some(resolved.reserve_blocks_per_plane),
         }
     }
 }

@@ -45,7 +45,7 @@ use wearwell::store::{GreedyTieBreak, Striping};
 /// because a change of default values in this crate changes what a run does.
 pub const CODE_DIGEST: &str = env!("CODE_DIGEST");
 /// Largest number of cells in the block map (chart of the blocks' state) of a timeline.
-pub const MAX_BLOCK_MAP_CELLS: u32 = 4096;
+pub const MAX_BLOCK_CHART_CELLS: u32 = 4096;
 
 /// A configuration as written by the user; an absent key keeps its default.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]

@@ -130,8 +130,8 @@ impl LifetimeConfig {
 impl Config {
     /// Returns the options of lifetime management of `design` with these content mechanisms; `None` if nothing is
     /// managed. Throttling needs no content mechanism. The paper's algorithm (`lifetime.schemes=integrated`) switches
-    /// content mechanisms only on `integrated` and `wearwell` and on designs with `parts.content` set: the designs of the
-    /// other papers stay as their papers describe them.
+    /// content mechanisms only on `integrated` and `wearwell` and on designs with `parts.content` set: the designs of
+    /// the other papers stay as their papers describe them.
     pub fn lifetime_options(&self, design: &str, content: &ContentParts) -> Option<LifetimeOptions> {
         let options = self.lifetime.lifetime_options_for_mechanisms(content)?;
         let is_chosen = self.parts.content.is_some() || matches!(design, "integrated" | "wearwell");

@@ -12,8 +12,8 @@ use wearwell::design::{
     self, DftlOptions, GeckoFtlOptions, MAX_METADATA_BLOCK_SHARE, MappingPart, Parts, Persistence,
     RecoveryBlockScan, UFtlOptions, WearwellOptions,
 };
-use wearwell::gc::{GcOptions, MetadataGc};
-use wearwell::mapping::{CachedOptions, DirectoryLocation, InvalidPageIdentification};
+use wearwell::gc::{GcOptions, MetadataGcRule};
+use wearwell::mapping::{CachedMapOptions, DirectoryLocation, InvalidPageIdentification};
 use wearwell::nand::Geometry;
 use wearwell::validity::{FlashBitmapOptions, GeckoOptions, MergeMode, ValidityPart};
 
@@ -172,7 +172,7 @@ pub enum SurveyName {
 
 impl SurveyName {
     /// Returns the option of the engine that this name selects: what recovery reads of each block.
-    pub fn block_survey(self) -> RecoveryBlockScan {
+    pub fn recovery_block_scan(self) -> RecoveryBlockScan {
         match self {
             Self::OobScan => RecoveryBlockScan::OobScan,
             Self::HeadTail => RecoveryBlockScan::HeadTail,
@@ -199,7 +199,8 @@ impl GeckoConfig {
             MergeName::MultiWay => MergeMode::MultiWay,
             MergeName::Pairwise => MergeMode::Pairwise,
         };
-        let parts = self.parts.unwrap_or_else(|| GeckoOptions::balanced(geometry).parts_per_block);
+        let parts =
+            self.parts.unwrap_or_else(|| GeckoOptions::with_key_sized_parts(geometry).parts_per_block);
         GeckoOptions { size_ratio: self.size_ratio, parts_per_block: parts, merge_mode: merge }
     }
 }
@@ -229,7 +230,7 @@ impl ValidityConfig {
 }
 
 impl MappingConfig {
-    pub(super) fn demand_paged_map_options(&self, own: CachedOptions, nodes: u32) -> CachedOptions {
+    pub(super) fn demand_paged_map_options(&self, own: CachedMapOptions, nodes: u32) -> CachedMapOptions {
         let identification = match self.identification {
             None => own.identification,
             Some(IdentificationName::OnUpdate) => InvalidPageIdentification::OnUpdate,
@@ -246,7 +247,7 @@ impl MappingConfig {
             Some(DirectoryName::Tree) => DirectoryLocation::Tree { cached_nodes: nodes },
         };
         let checkpoints = self.checkpoints.unwrap_or(own.makes_checkpoints);
-        CachedOptions {
+        CachedMapOptions {
             identification,
             max_dirty_entries: dirty_entries,
             makes_checkpoints: checkpoints,
@@ -294,7 +295,7 @@ impl Config {
     /// Returns the parts (map, page validity, ...) of a design that differs from others in its metadata on flash
     /// (`dftl`, `geckoftl`, ...), with those parts replaced that the configuration replaces; `None` for any other
     /// design.
-    pub fn metadata_parts(&self, design: &str, resolved: &ResolvedDevice) -> Option<Parts> {
+    pub fn parts_of_metadata_design(&self, design: &str, resolved: &ResolvedDevice) -> Option<Parts> {
         let gc = resolved.gc_options;
         let cache_entries = self.cached_map_entries(Self::least_cache_entries(design), resolved);
         let gecko = self.gecko.gecko_options(&resolved.geometry);
@@ -319,9 +320,11 @@ impl Config {
         parts.persistence = match self.recovery.by {
             None => parts.persistence,
             Some(RecoveryName::Battery) => Persistence::BatteryFlush,
-            Some(RecoveryName::Backward) => Persistence::BackwardScan { writes_map_before_requests: false },
+            Some(RecoveryName::Backward) => {
+                Persistence::BackwardScan { writes_map_before_first_request: false }
+            }
             Some(RecoveryName::BackwardSynchronising) => {
-                Persistence::BackwardScan { writes_map_before_requests: true }
+                Persistence::BackwardScan { writes_map_before_first_request: true }
             }
         };
         Some(parts)
@@ -357,12 +360,12 @@ impl Config {
     pub fn gc_options_with_metadata_policy(&self, own: GcOptions) -> GcOptions {
         let share = self.gc.metadata_share;
         let metadata = match (self.gc.metadata, own.metadata_gc) {
-            (Some(MetadataName::Greedy), _) | (None, MetadataGc::Greedy) => MetadataGc::Greedy,
-            (Some(MetadataName::WhenEmpty), _) => {
-                MetadataGc::WhenEmpty { max_metadata_share: share.unwrap_or(MAX_METADATA_BLOCK_SHARE) }
-            }
-            (None, MetadataGc::WhenEmpty { max_metadata_share: of_design }) => {
-                MetadataGc::WhenEmpty { max_metadata_share: share.unwrap_or(of_design) }
+            (Some(MetadataName::Greedy), _) | (None, MetadataGcRule::Greedy) => MetadataGcRule::Greedy,
+            (Some(MetadataName::WhenEmpty), _) => MetadataGcRule::WhenEmpty {
+                max_metadata_block_share: share.unwrap_or(MAX_METADATA_BLOCK_SHARE),
+            },
+            (None, MetadataGcRule::WhenEmpty { max_metadata_block_share: of_design }) => {
+                MetadataGcRule::WhenEmpty { max_metadata_block_share: share.unwrap_or(of_design) }
             }
         };
         GcOptions { metadata_gc: metadata, ..own }

@@ -13,8 +13,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use wearwell::content::SchemeKind;
 use wearwell::content::recycle::HistoryScope;
 use wearwell::design::{self, ChunkDesign, ContentParts, MappingPart, Parts, Persistence, SharingDesign};
-use wearwell::gc::MetadataGc;
-use wearwell::mapping::{CachedOptions, DirectoryLocation, InvalidPageIdentification};
+use wearwell::gc::MetadataGcRule;
+use wearwell::mapping::{CachedMapOptions, DirectoryLocation, InvalidPageIdentification};
 use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::ReverseMapKind;
 use wearwell::validity::ValidityPart;
@@ -156,26 +156,28 @@ fn unknown_mechanism_error(word: &str) -> ConfigError {
 
 /// A set of content mechanisms: each at most once, in the order of [`ContentName::all_names`].
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(try_from = "WrittenList", into = "Vec<ContentName>")]
+#[serde(try_from = "UserMechanismList", into = "Vec<ContentName>")]
 #[schemars(with = "Vec<ContentName>")]
 pub struct ContentList(Vec<ContentName>);
 
 /// A list of content mechanisms as the user writes it: a list in a configuration file, one text in a setting.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum WrittenList {
+enum UserMechanismList {
     List(Vec<String>),
     Text(String),
 }
 
-impl TryFrom<WrittenList> for ContentList {
+impl TryFrom<UserMechanismList> for ContentList {
     type Error = ConfigError;
 
-    fn try_from(written: WrittenList) -> Result<Self, ConfigError> {
+    fn try_from(written: UserMechanismList) -> Result<Self, ConfigError> {
         let words: Vec<String> = match written {
-            WrittenList::List(words) => words,
-            WrittenList::Text(text) if text.trim() == "none" => Vec::new(),
-            WrittenList::Text(text) => text.split([',', '+']).map(|word| word.trim().to_owned()).collect(),
+            UserMechanismList::List(words) => words,
+            UserMechanismList::Text(text) if text.trim() == "none" => Vec::new(),
+            UserMechanismList::Text(text) => {
+                text.split([',', '+']).map(|word| word.trim().to_owned()).collect()
+            }
         };
         let mut names = Vec::new();
         for word in &words {
@@ -246,8 +248,10 @@ impl SurvivalName {
             Self::OobScan => Persistence::OobScan,
             Self::Battery => Persistence::BatteryRam,
             Self::BatteryFlush => Persistence::BatteryFlush,
-            Self::Backward => Persistence::BackwardScan { writes_map_before_requests: false },
-            Self::BackwardSynchronising => Persistence::BackwardScan { writes_map_before_requests: true },
+            Self::Backward => Persistence::BackwardScan { writes_map_before_first_request: false },
+            Self::BackwardSynchronising => {
+                Persistence::BackwardScan { writes_map_before_first_request: true }
+            }
             Self::NvramEntries => Persistence::NvramEntries,
             Self::NvramMap => Persistence::NvramMap,
         }
@@ -258,8 +262,10 @@ impl SurvivalName {
             Persistence::OobScan => Self::OobScan,
             Persistence::BatteryRam => Self::Battery,
             Persistence::BatteryFlush => Self::BatteryFlush,
-            Persistence::BackwardScan { writes_map_before_requests: false } => Self::Backward,
-            Persistence::BackwardScan { writes_map_before_requests: true } => Self::BackwardSynchronising,
+            Persistence::BackwardScan { writes_map_before_first_request: false } => Self::Backward,
+            Persistence::BackwardScan { writes_map_before_first_request: true } => {
+                Self::BackwardSynchronising
+            }
             Persistence::NvramEntries => Self::NvramEntries,
             Persistence::NvramMap => Self::NvramMap,
         }
@@ -331,7 +337,7 @@ impl Config {
     fn content_parts(
         &self,
         list: &ContentList,
-        own: &ContentParts,
+        design_content: &ContentParts,
         resolved: &ResolvedDevice,
     ) -> ContentParts {
         let deduplicates = list.contains(ContentName::DEDUP);
@@ -339,8 +345,8 @@ impl Config {
         ContentParts {
             recycle: list
                 .contains(ContentName::RECYCLE)
-                .then(|| own.recycle.clone().unwrap_or_else(|| self.recycle_design(resolved))),
-            sharing: shares.then(|| self.page_sharing_part(deduplicates, own.sharing, resolved)),
+                .then(|| design_content.recycle.clone().unwrap_or_else(|| self.recycle_design(resolved))),
+            sharing: shares.then(|| self.page_sharing_part(deduplicates, design_content.sharing, resolved)),
             delta: list.contains(ContentName::DELTA).then(|| self.delta_design(resolved)),
             chunks: list.contains(ContentName::COMPRESS).then(ChunkDesign::default),
             stateless_mechanisms: mechanisms_without_options()
@@ -366,8 +372,8 @@ impl Config {
             MappingPart::Cached(cache) | MappingPart::Journalled { cache, .. } => cache.cache_entries,
             MappingPart::Flat => self.cached_map_entries(None, resolved),
         };
-        let eager = CachedOptions::of_entries(entries);
-        let lazy = CachedOptions {
+        let eager = CachedMapOptions::with_cache_capacity(entries);
+        let lazy = CachedMapOptions {
             identification: InvalidPageIdentification::AtSynchronisation,
             makes_checkpoints: true,
             ..eager
@@ -479,7 +485,7 @@ fn toml_sections_of(parts: &Parts, logical_pages: u32) -> toml::Table {
     }
     if let Some(sharing) = parts.content.sharing {
         set("parts", "reverse_map", toml_name_of(reverse_map_name(sharing.reverse_map)));
-        if sharing.reference_counts == ReferenceCountForm::Sparse {
+        if sharing.reference_count_form == ReferenceCountForm::Sparse {
             set("remap", "sparse_counts", true.into());
         }
         if let Some(entries) = sharing.dedup.and_then(|dedup| dedup.capacity_entries) {
@@ -512,7 +518,7 @@ fn toml_sections_of(parts: &Parts, logical_pages: u32) -> toml::Table {
         }
     };
     set("parts", "map", toml_name_of(map));
-    if let MetadataGc::WhenEmpty { max_metadata_share: share } = parts.gc.metadata_gc {
+    if let MetadataGcRule::WhenEmpty { max_metadata_block_share: share } = parts.gc.metadata_gc {
         set("gc", "metadata", toml_name_of(MetadataName::WhenEmpty));
         set("gc", "metadata_share", share.into());
     }

@@ -25,16 +25,16 @@ pub enum ConfigError {
         message: String,
     },
     /// A name (of a design, device, ...) that does not exist.
-    #[error("unknown {what} `{name}`{suggestion}; one of {known}")]
+    #[error("unknown {name_kind} `{name}`{suggestion}; one of {valid_names}")]
     UnknownName {
         /// Kind of name that is expected, such as `design`.
-        what: &'static str,
+        name_kind: &'static str,
         /// The name that does not exist.
         name: String,
         /// The most similar valid name, worded as a question; empty if none is similar.
         suggestion: String,
         /// All valid names of this kind, separated by commas.
-        known: String,
+        valid_names: String,
     },
     /// A configuration value out of its range, or values that contradict each other.
     #[error("{0}")]
@@ -53,10 +53,10 @@ impl ConfigError {
     ) -> Self {
         let known: Vec<&str> = known.into_iter().collect();
         Self::UnknownName {
-            what,
+            name_kind: what,
             name: name.to_owned(),
             suggestion: nearest_name_question(name, &known),
-            known: known.join(", "),
+            valid_names: known.join(", "),
         }
     }
 }
@@ -82,7 +82,7 @@ impl Config {
         settings: &[String],
     ) -> Result<Self, ConfigError> {
         let mut table = match file {
-            Some((name, text)) => read_file(name, text)?,
+            Some((name, text)) => parse_config_text(name, text)?,
             None => toml::Table::new(),
         };
         let mut origins = file.map(|(name, text)| Origins::of_config_file(name, text)).unwrap_or_default();
@@ -119,7 +119,7 @@ fn nearest_name_question(name: &str, known: &[&str]) -> String {
 }
 
 /// Parses the configuration file, first without settings, so that an error has a line number.
-fn read_file(name: &str, text: &str) -> Result<toml::Table, ConfigError> {
+fn parse_config_text(name: &str, text: &str) -> Result<toml::Table, ConfigError> {
     let line_of = |error: &toml::de::Error| {
         let line =
             error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);

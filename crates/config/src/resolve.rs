@@ -2,10 +2,10 @@
 //! design.
 
 use wearwell::address::BlockId;
-use wearwell::content::recycle::{DEFAULT_STORE_ENTRIES, RecycleOptions, StorePolicy};
+use wearwell::content::recycle::{DEFAULT_STORE_ENTRIES, FingerprintStorePolicy, RecycleOptions};
 use wearwell::data::{PAGE_BYTES, mix_bits};
 use wearwell::design::{self, DeltaDesign, MappingPart, Parts, RecycleDesign};
-use wearwell::gc::{GcOptions, MetadataGc, VictimPolicy, WearOptions};
+use wearwell::gc::{GcOptions, MetadataGcRule, VictimPolicy, WearOptions};
 use wearwell::nand::{FlashTiming, Geometry, preset};
 use wearwell::store::GC_RESERVE_BLOCKS;
 use wearwell::write_buffer::{BufferOptions, BufferPolicy};
@@ -15,7 +15,7 @@ use super::{
     Arrival, BufferOrder, Config, ConfigError, GcConfig, HistoryName, Mode, Policy, RecyclePolicy, SpareOf,
     StripingName,
 };
-use crate::MAX_BLOCK_MAP_CELLS;
+use crate::MAX_BLOCK_CHART_CELLS;
 
 /// A device as a run uses it, with every absent value filled in.
 #[derive(Clone, PartialEq, Debug)]
@@ -32,7 +32,7 @@ pub struct ResolvedDevice {
     pub logical_pages: u32,
     /// Blocks of each plane that count neither as exported nor as over-provisioning: those that GC keeps free, and the
     /// unwritten part of the open blocks. May be a fraction.
-    pub reserve_blocks: f64,
+    pub reserve_blocks_per_plane: f64,
     /// Options of GC, with its thresholds in blocks.
     pub gc_options: GcOptions,
 }
@@ -41,7 +41,7 @@ impl ResolvedDevice {
     /// Returns the number of physical pages without the reserve blocks, that is the exported pages and the
     /// over-provisioning.
     pub fn exported_and_spare_pages(&self) -> u64 {
-        self.geometry.pages() - reserve_pages(&self.geometry, self.reserve_blocks)
+        self.geometry.pages() - reserve_page_count(&self.geometry, self.reserve_blocks_per_plane)
     }
 }
 
@@ -101,7 +101,7 @@ impl Config {
             }
             None => (geometry, self.device.reserve_blocks.unwrap_or(0.0)),
         };
-        let shared_pages = geometry.pages().saturating_sub(reserve_pages(&geometry, reserve_blocks));
+        let shared_pages = geometry.pages().saturating_sub(reserve_page_count(&geometry, reserve_blocks));
         let by_share = (shared_pages as f64 * exported) as u64;
         let logical = self.device.logical_pages.map_or(by_share, u64::from);
         if logical == 0 || logical >= geometry.pages() {
@@ -131,7 +131,7 @@ impl Config {
             flash_timing: self.flash_timing(device.timing),
             endurance_cycles: self.device.endurance_cycles.unwrap_or(device.endurance_cycles),
             logical_pages,
-            reserve_blocks,
+            reserve_blocks_per_plane: reserve_blocks,
             gc_options: gc,
             geometry,
         })
@@ -190,7 +190,7 @@ impl Config {
             ("replay.queue_depth", count(replay.queue_depth), 1.0, any),
             ("replay.requests", replay.requests.map(|requests| requests as f64), 1.0, f64::INFINITY),
             ("replay.time_scale", replay.time_scale, 0.0, 1e9),
-            ("replay.timeline_cells", count(replay.timeline_cells), 1.0, f64::from(MAX_BLOCK_MAP_CELLS)),
+            ("replay.timeline_cells", count(replay.timeline_cells), 1.0, f64::from(MAX_BLOCK_CHART_CELLS)),
             ("lifetime.epoch_s", count(Some(self.lifetime.epoch_s)), 1.0, 1e9),
             ("lifetime.epoch_writes", count(Some(self.lifetime.epoch_writes)), 1.0, any),
             ("lifetime.target_years", Some(self.lifetime.target_years), 0.001, 1e4),
@@ -283,7 +283,7 @@ impl Config {
             urgent_free_blocks: GC_RESERVE_BLOCKS,
             background_free_blocks: (pool_blocks * background) as u32,
             tie_break: self.gc.ties.into(),
-            metadata_gc: MetadataGc::default(),
+            metadata_gc: MetadataGcRule::default(),
             wear: WearOptions {
                 dynamic_leveling: self.wear.dynamic,
                 static_gap_erases: self.wear.static_gap,
@@ -313,14 +313,14 @@ impl Config {
     fn fit_to_footprint(
         &self,
         geometry: &Geometry,
-        fitting: &DeviceFitRequest,
+        fit_request: &DeviceFitRequest,
     ) -> Result<(Geometry, f64), ConfigError> {
         let DeviceFitRequest {
             footprint_pages,
             touched_share_of_exported: fit,
             exported_share: exported,
             gc_free_share,
-        } = *fitting;
+        } = *fit_request;
         if !(fit > 0.0 && fit <= 1.0) {
             return Err(ConfigError::InvalidValue(format!(
                 "device.fit is {fit}; it must be above 0 and at most 1"
@@ -372,16 +372,16 @@ impl Config {
                 let (dedup, compresses) = self.lifetime.needed_dedup_and_compression();
                 design::integrated(gc, dedup, compresses)
             }
-            other => self.metadata_parts(other, resolved).ok_or_else(|| {
+            other => self.parts_of_metadata_design(other, resolved).ok_or_else(|| {
                 ConfigError::unknown_name("design", other, design::ALL.iter().map(|design| design.name))
             })?,
         };
         self.replace_parts(&mut parts, resolved);
         parts.gc = self.gc_options_with_metadata_policy(parts.gc);
-        parts.recovery_block_scan = self
-            .recovery
-            .blocks
-            .map_or_else(|| parts.default_recovery_block_scan(&resolved.geometry), SurveyName::block_survey);
+        parts.recovery_block_scan = self.recovery.blocks.map_or_else(
+            || parts.default_recovery_block_scan(&resolved.geometry),
+            SurveyName::recovery_block_scan,
+        );
         if let (Some(delta), MappingPart::Cached(_)) = (&mut parts.content.delta, parts.mapping)
             && design != "delta"
         {
@@ -400,17 +400,17 @@ impl Config {
         let paper_ratio = (resolved.geometry.pages() / 80).min(DEFAULT_STORE_ENTRIES as u64) as u32;
         let entries = config.entries.unwrap_or(paper_ratio);
         let policy = match config.policy {
-            RecyclePolicy::Lru => StorePolicy::Lru,
-            RecyclePolicy::Prob | RecyclePolicy::Inf => StorePolicy::Probability,
-            RecyclePolicy::ProbFl => StorePolicy::ProbabilityFastLoading { window: config.window },
+            RecyclePolicy::Lru => FingerprintStorePolicy::Lru,
+            RecyclePolicy::Prob | RecyclePolicy::Inf => FingerprintStorePolicy::Probability,
+            RecyclePolicy::ProbFl => FingerprintStorePolicy::ProbabilityFastLoading { window: config.window },
         };
         let options = RecycleOptions {
             capacity_entries: (config.policy != RecyclePolicy::Inf).then_some(entries),
             policy,
             popularity_growth_alpha: config.alpha,
             probability_decay_beta: config.beta,
-            count_comparisons: config.count_comparisons,
-            refresh_age_programs: config.refresh_age_programs,
+            counts_store_comparisons: config.count_comparisons,
+            max_revival_age_programs: config.refresh_age_programs,
             history_scope: config.history.map(HistoryName::history_scope).unwrap_or_default(),
         };
         RecycleDesign { options, verify_on_hit: config.verify_on_hit }
@@ -460,8 +460,8 @@ impl GcConfig {
         match self.policy {
             Policy::Greedy => VictimPolicy::Greedy,
             Policy::CostBenefit => VictimPolicy::CostBenefit,
-            Policy::DChoices => VictimPolicy::DChoices { choices: self.random_victim_candidates() },
-            Policy::Random => VictimPolicy::DChoices { choices: 1 },
+            Policy::DChoices => VictimPolicy::DChoices { random_candidates: self.random_victim_candidates() },
+            Policy::Random => VictimPolicy::DChoices { random_candidates: 1 },
             Policy::Fifo => VictimPolicy::Fifo,
             Policy::RcGc => VictimPolicy::RecycleAware,
             Policy::DeadBytes => VictimPolicy::DeadBytes,
@@ -540,7 +540,7 @@ struct DeviceFitRequest {
     gc_free_share: f64,
 }
 
-fn reserve_pages(geometry: &Geometry, reserve_blocks: f64) -> u64 {
+fn reserve_page_count(geometry: &Geometry, reserve_blocks: f64) -> u64 {
     let per_plane = reserve_blocks * f64::from(geometry.pages_per_block);
     per_plane as u64 * u64::from(geometry.planes())
 }
@@ -549,16 +549,16 @@ fn reserve_pages(geometry: &Geometry, reserve_blocks: f64) -> u64 {
 /// be built from the preset exports so many pages that the touched ones are at most half of that share.
 fn require_reachable_fit(
     preset: &str,
-    fit: f64,
+    touched_share: f64,
     footprint_pages: u64,
     exported_4k_pages: u64,
 ) -> Result<(), ConfigError> {
     let reached = footprint_pages as f64 / exported_4k_pages as f64;
-    if reached > fit / 2.0 {
+    if reached > touched_share / 2.0 {
         return Ok(());
     }
     Err(ConfigError::InvalidValue(format!(
-        "device.fit is {fit}, but the smallest {preset} that can collect garbage exports {} MiB, of which the input touches \
+        "device.fit is {touched_share}, but the smallest {preset} that can collect garbage exports {} MiB, of which the input touches \
          {:.2} %; set fewer channels, dies, planes or pages per block, or leave device.fit out",
         exported_4k_pages / 256,
         100.0 * reached

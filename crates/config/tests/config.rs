@@ -315,7 +315,10 @@ fn later_configuration_sources_override_only_the_keys_they_set() {
     // What nothing names comes from the preset or is the default.
     assert_eq!(Config::default().seed(), 1);
     assert_eq!(config.resolve_device(1000).unwrap().gc_options.low_free_blocks, 5);
-    assert_eq!(config.resolve_device(1000).unwrap().gc_options.policy, VictimPolicy::DChoices { choices: 1 });
+    assert_eq!(
+        config.resolve_device(1000).unwrap().gc_options.policy,
+        VictimPolicy::DChoices { random_candidates: 1 }
+    );
 }
 
 #[test]
@@ -376,7 +379,7 @@ fn the_auto_device_is_as_large_as_the_input_and_a_preset_is_left_as_it_is() {
     let share = 500_000.0 / auto.logical_pages as f64;
     assert!((0.999..=1.0).contains(&share), "{share}");
     let preset = resolved_for_footprint(&["device.preset=lab-8g"], 500_000);
-    assert_eq!((preset.geometry.pages(), preset.reserve_blocks), (1 << 21, 0.0));
+    assert_eq!((preset.geometry.pages(), preset.reserve_blocks_per_plane), (1 << 21, 0.0));
 }
 
 /// GC keeps half of the spare space of a pool with few blocks free or open. Without the reserve, 15 % of

@@ -85,7 +85,7 @@ const LOAD_LEVELS: [(&str, LoadLevel); 3] = [
 /// Spare shares of the physical pages for which the number of garbage collections is measured.
 const SPARE_SHARES: [&str; 6] = ["0.1", "0.2", "0.3", "0.4", "0.5", "0.7"];
 /// Variations of one parameter of the generated load `delta-load`: name, and the key that replaces the default.
-const DELTA_LOAD_VARIATIONS: [(&str, &str); 6] = [
+const DELTA_LOAD_CHANGED_KEYS: [(&str, &str); 6] = [
     ("hot 1 %", "hot=0.01"),
     ("hot 6 %", "hot=0.06"),
     ("life 8", "life=8"),
@@ -97,14 +97,14 @@ const DELTA_LOAD_VARIATIONS: [(&str, &str); 6] = [
 const PAGES_PER_ACCESS_COUNT_ENTRY: [f64; 4] = [256.0, 64.0, 16.0, 4.0];
 /// Suspected causes of differences between Wearwell's results and the Delta-FTL paper's, each with the settings that
 /// remove the cause from a run.
-const REMOVED_DIFFERENCE_CAUSES: [(&str, &[&str]); 3] = [
+const CAUSE_REMOVING_SETTINGS: [(&str, &[&str]); 3] = [
     ("codec", &[CODEC_FREE_SETTINGS[0], CODEC_FREE_SETTINGS[1]]),
     ("scan", &[NO_SCAN_SETTING]),
     ("both", &[CODEC_FREE_SETTINGS[0], CODEC_FREE_SETTINGS[1], NO_SCAN_SETTING]),
 ];
 /// Variants of the runs with compression ratio Rc = 0.5: name of the run, name of its values in a reported result, and
 /// settings.
-const DELTA_LOAD_VARIANTS: [(&str, &str, &[&str]); 4] = [
+const DELTA_DESIGN_VARIANTS: [(&str, &str, &[&str]); 4] = [
     ("open4", "four open pages", &["delta.open_pages=4"]),
     ("codec-free", "codec free", &CODEC_FREE_SETTINGS),
     (
@@ -126,11 +126,11 @@ const LOGICAL_PAGES_PER_MAP_CACHE_ENTRY: u64 = 32;
 const LOGICAL_PAGES_PER_ACCESS_COUNT_ENTRY: u64 = 16;
 /// Number of eight-byte records that fit in a journal page of 4 KiB after its header.
 const JOURNAL_RECORDS_PER_PAGE: f64 = 510.0;
-/// Compression ratios (Rc) of the runs on [`EXAMINED_TRACES`] and of the load variations.
+/// Compression ratios (Rc) of the runs on [`CODEC_AND_SCAN_TRACES`] and of the load variations.
 const EXTREME_COMPRESSION_RATIOS: [&str; 2] = ["0.50", "0.20"];
 /// Traces for the runs in which the delta codec takes no time, or the scan for cold pages is off: the trace with the
 /// most writes and the one with the most deltas. Of each: the paper's name, and the name of our substitute.
-const EXAMINED_TRACES: [(&str, &str); 2] = [("F1", "f1"), ("C8", "c8")];
+const CODEC_AND_SCAN_TRACES: [(&str, &str); 2] = [("F1", "f1"), ("C8", "c8")];
 
 #[derive(Clone, Copy)]
 enum LoadLevel {
@@ -148,7 +148,8 @@ pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     for (trace, name) in TRACES {
         let (counted, size) =
             setting.traces.request_source_of_trace(name, &format!(",seed={}", setting.seed), scale);
-        experiments.push(Experiment::new_request_count(format!("{trace}/counts"), (counted.clone(), size)));
+        experiments
+            .push(Experiment::new_counting_experiment(format!("{trace}/counts"), (counted.clone(), size)));
         for (drive, settings) in
             [("", drive_settings(setting, size)), ("fitted-", fitted_drive_settings(setting, size))]
         {
@@ -248,10 +249,10 @@ fn journal_experiment_name(pages: Option<u32>) -> String {
 /// both.
 fn experiments_without_codec_or_scan(setting: &ExperimentSetting, scale: f64) -> Vec<Experiment> {
     let mut experiments = Vec::new();
-    for (trace, name) in EXAMINED_TRACES {
+    for (trace, name) in CODEC_AND_SCAN_TRACES {
         let (counted, size) =
             setting.traces.request_source_of_trace(name, &format!(",seed={}", setting.seed), scale);
-        for (what, without) in REMOVED_DIFFERENCE_CAUSES {
+        for (what, without) in CAUSE_REMOVING_SETTINGS {
             for ratio in EXTREME_COMPRESSION_RATIOS {
                 let (source, settings) = with_delta_content(&counted, ratio, &drive_settings(setting, size));
                 let settings = [settings, to_owned_strings(without)].concat();
@@ -321,7 +322,7 @@ fn delta_load_spec(setting: &ExperimentSetting, pages: u64, requests: f64, keys:
 struct DeltaLoadRun<'a> {
     name: String,
     spare_share: &'a str,
-    keys: String,
+    load_spec_keys: String,
     /// Settings of both the baseline and the delta design. Settings in `delta_settings` are for the delta design only.
     settings: Vec<String>,
     delta_settings: Vec<String>,
@@ -349,7 +350,7 @@ fn delta_load_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
             let of = |name: String, of_delta: Vec<String>, ratios| DeltaLoadRun {
                 name,
                 spare_share: spare,
-                keys: keys.clone(),
+                load_spec_keys: keys.clone(),
                 settings: settings.clone(),
                 delta_settings: of_delta,
                 delta_ratios: ratios,
@@ -358,7 +359,7 @@ fn delta_load_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
             if level == "busy" {
                 continue;
             }
-            for (variant, _, settings) in DELTA_LOAD_VARIANTS {
+            for (variant, _, settings) in DELTA_DESIGN_VARIANTS {
                 runs.push(of(
                     format!("{name}-{variant}"),
                     to_owned_strings(settings),
@@ -370,7 +371,7 @@ fn delta_load_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     let counted = |name: String, spare, keys: &str, ratios| DeltaLoadRun {
         name,
         spare_share: spare,
-        keys: keys.to_owned(),
+        load_spec_keys: keys.to_owned(),
         settings: vec!["timing.mode=none".to_owned()],
         delta_settings: Vec::new(),
         delta_ratios: ratios,
@@ -379,7 +380,7 @@ fn delta_load_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
         SPARE_SHARES.map(|spare| counted(format!("set/spare-{spare}"), spare, "", &COMPRESSION_RATIOS[..])),
     );
     runs.extend(
-        DELTA_LOAD_VARIATIONS
+        DELTA_LOAD_CHANGED_KEYS
             .map(|(name, keys)| counted(format!("set/{name}"), "0.3", keys, &EXTREME_COMPRESSION_RATIOS[..])),
     );
     runs.iter().flat_map(|run| delta_load_run_experiments(setting, scale, run)).collect()
@@ -392,7 +393,7 @@ fn delta_load_run_experiments(
 ) -> Vec<Experiment> {
     let spare: f64 = run.spare_share.parse().expect("a share");
     let pages = DriveShape::at_scale(scale).logical_pages(spare) - 1;
-    let load = delta_load_spec(setting, pages, 10e6 * scale, &run.keys);
+    let load = delta_load_spec(setting, pages, 10e6 * scale, &run.load_spec_keys);
     let mut settings = drive_settings(setting, scale);
     settings.push(format!("device.over_provisioning={}", run.spare_share));
     settings.push("device.over_provisioning_of=physical".to_owned());
@@ -422,15 +423,15 @@ fn delta_load_run_experiments(
 /// substitute, or to the settings if the trace is an original.
 fn with_delta_content(
     source: &RequestSource,
-    ratio: &str,
+    delta_compression_ratio: &str,
     settings: &[String],
 ) -> (RequestSource, Vec<String>) {
     let settings = [settings, &[DEAD_BYTES_GC_SETTING.to_owned()]].concat();
     match source {
         RequestSource::Substitute(spec) => {
-            (RequestSource::Substitute(format!("{spec}+unique:delta={ratio}")), settings)
+            (RequestSource::Substitute(format!("{spec}+unique:delta={delta_compression_ratio}")), settings)
         }
-        other => (other.clone(), [settings, vec![content_model_setting(ratio)]].concat()),
+        other => (other.clone(), [settings, vec![content_model_setting(delta_compression_ratio)]].concat()),
     }
 }
 
@@ -477,8 +478,8 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
         "DF-18" => values_on_both_drives(runs, "F1", "0.50", gc_count_percent_of_baseline),
         "DF-20" => host_program_monotonicity_values(runs),
         "DF-21" => delta_write_shares(runs),
-        "DF-22" => freed_pages_per_trace(runs),
-        "DF-23" => traces_with_highest_gains(runs),
+        "DF-22" => freed_pages_of_two_runs(runs),
+        "DF-23" => f1_f2_have_highest_gains(runs),
         "DF-24" => ["F1", "F2"]
             .map(|trace| values_on_both_drives(runs, trace, "0.50", freed_pages_ratio))
             .into_iter()
@@ -499,9 +500,10 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
         "DF-27" => median_over_traces(runs, gc_time_per_victim_ratio),
         "DF-28" => {
             let mut values = Vec::new();
-            for (name, value) in
-                [("", read_latency_added_percent as ValueOfRuns), ("two pages ", two_page_read_percent)]
-            {
+            for (name, value) in [
+                ("", read_latency_added_percent as DeltaVsBaselineFunction),
+                ("two pages ", two_page_read_percent),
+            ] {
                 for ratio in COMPRESSION_RATIOS {
                     match mean_over_traces(runs, ratio, value) {
                         Ok(mean) => values.push(Value::new(format!("{name}{ratio}"), mean)),
@@ -534,10 +536,13 @@ fn read_latency_on_trace_f2(runs: &ExperimentRecords) -> Result<Vec<Value>> {
 /// Returns the delta run on a load with a given share of delta writes (Pc), and its baseline.
 fn delta_load_run_and_baseline<'a>(
     runs: &'a ExperimentRecords,
-    of: &str,
+    load_name: &str,
     ratio: &str,
 ) -> Result<(ExperimentRun<'a>, ExperimentRun<'a>)> {
-    Ok((runs.run_named(&format!("set/{of}/{ratio}"))?, runs.run_named(&format!("set/{of}/baseline"))?))
+    Ok((
+        runs.run_named(&format!("set/{load_name}/{ratio}"))?,
+        runs.run_named(&format!("set/{load_name}/baseline"))?,
+    ))
 }
 
 /// Returns a variant of the delta run on a load with a given share of delta writes (Pc), and the baseline, which has no
@@ -562,7 +567,7 @@ fn delta_load_gc_counts(runs: &ExperimentRecords) -> Result<Vec<Value>> {
         values.push(Value::new(format!("{drive} Pc %"), 100.0 * delta_write_share(run)));
         values
             .push(Value::new(format!("{drive} invalid pages per victim"), freed_pages_per_victim(baseline)));
-        for (variant, name, _) in [DELTA_LOAD_VARIANTS[0], DELTA_LOAD_VARIANTS[3]] {
+        for (variant, name, _) in [DELTA_DESIGN_VARIANTS[0], DELTA_DESIGN_VARIANTS[3]] {
             let (run, baseline) = delta_load_variant_and_baseline(runs, &of, variant)?;
             values.push(Value::new(
                 format!("{drive} 0.50, {name}"),
@@ -590,7 +595,7 @@ fn delta_load_write_latencies_saved(runs: &ExperimentRecords) -> Result<Vec<Valu
             if level == "busy" {
                 continue;
             }
-            for (variant, name, _) in DELTA_LOAD_VARIANTS {
+            for (variant, name, _) in DELTA_DESIGN_VARIANTS {
                 let (run, baseline) = delta_load_variant_and_baseline(runs, &of, variant)?;
                 values.push(Value::new(
                     format!("{drive} {level} 0.50, {name}"),
@@ -639,7 +644,7 @@ fn gc_counts_by_spare_share(runs: &ExperimentRecords) -> Result<Vec<Value>> {
 
 fn values_by_load_variation(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
-    for (name, _) in DELTA_LOAD_VARIATIONS {
+    for (name, _) in DELTA_LOAD_CHANGED_KEYS {
         for ratio in EXTREME_COMPRESSION_RATIOS {
             let (run, baseline) = delta_load_run_and_baseline(runs, name, ratio)?;
             values
@@ -668,13 +673,13 @@ fn values_by_access_count_table_size(runs: &ExperimentRecords) -> Result<Vec<Val
 /// the baseline's.
 fn latency_without_codec_or_scan(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
-    for (trace, _) in EXAMINED_TRACES {
+    for (trace, _) in CODEC_AND_SCAN_TRACES {
         for ratio in EXTREME_COMPRESSION_RATIOS {
             let baseline = runs.run_named(&format!("{trace}/baseline"))?;
             let whole = runs.run_named(&format!("{trace}/{ratio}"))?;
             let all = -write_latency_saved_percent(whole, baseline);
             values.push(Value::new(format!("{trace} {ratio}: write latency"), all));
-            for (what, _) in REMOVED_DIFFERENCE_CAUSES {
+            for (what, _) in CAUSE_REMOVING_SETTINGS {
                 let run = runs.run_named(&format!("{trace}/{ratio}-without-{what}"))?;
                 let without = -write_latency_saved_percent(run, baseline);
                 values.push(Value::new(format!("{trace} {ratio}: without {what}"), without));
@@ -755,16 +760,16 @@ fn trace_table_values(runs: &ExperimentRecords, trace: &str) -> Result<Vec<Value
 }
 
 /// A function that computes a value from a run of the delta design and its baseline.
-type ValueOfRuns = fn(ExperimentRun<'_>, ExperimentRun<'_>) -> f64;
+type DeltaVsBaselineFunction = fn(ExperimentRun<'_>, ExperimentRun<'_>) -> f64;
 
 fn delta_vs_baseline_value(
     runs: &ExperimentRecords,
     trace: &str,
-    drive: &str,
+    drive_prefix: &str,
     ratio: &str,
-    value: ValueOfRuns,
+    value: DeltaVsBaselineFunction,
 ) -> Result<f64> {
-    let of = |variant: &str| runs.run_named(&format!("{trace}/{drive}{variant}"));
+    let of = |variant: &str| runs.run_named(&format!("{trace}/{drive_prefix}{variant}"));
     Ok(value(of(ratio)?, of("baseline")?))
 }
 
@@ -772,7 +777,7 @@ fn values_on_both_drives(
     runs: &ExperimentRecords,
     trace: &str,
     ratio: &str,
-    value: ValueOfRuns,
+    value: DeltaVsBaselineFunction,
 ) -> Result<Vec<Value>> {
     Ok(vec![
         Value::new(trace, delta_vs_baseline_value(runs, trace, "", ratio, value)?),
@@ -784,20 +789,24 @@ fn mean_value_on_drive(
     runs: &ExperimentRecords,
     drive: &str,
     ratio: &str,
-    value: ValueOfRuns,
+    value: DeltaVsBaselineFunction,
 ) -> Result<f64> {
     let values: Result<Vec<f64>> =
         TRACES.iter().map(|(trace, _)| delta_vs_baseline_value(runs, trace, drive, ratio, value)).collect();
     Ok(values?.iter().sum::<f64>() / TRACES.len() as f64)
 }
 
-fn mean_over_traces(runs: &ExperimentRecords, ratio: &str, value: ValueOfRuns) -> Result<f64> {
+fn mean_over_traces(runs: &ExperimentRecords, ratio: &str, value: DeltaVsBaselineFunction) -> Result<f64> {
     mean_value_on_drive(runs, "", ratio, value)
 }
 
 /// Returns the mean of a value over all traces of the Delta-FTL paper, on each of two drives (the paper's, and one
 /// fitted to the trace), and the value of each trace on the paper's drive.
-fn means_on_both_drives(runs: &ExperimentRecords, ratio: &str, value: ValueOfRuns) -> Result<Vec<Value>> {
+fn means_on_both_drives(
+    runs: &ExperimentRecords,
+    ratio: &str,
+    value: DeltaVsBaselineFunction,
+) -> Result<Vec<Value>> {
     let mut values = vec![
         Value::new("mean", mean_over_traces(runs, ratio, value)?),
         Value::new("mean fitted", mean_value_on_drive(runs, "fitted-", ratio, value)?),
@@ -808,7 +817,7 @@ fn means_on_both_drives(runs: &ExperimentRecords, ratio: &str, value: ValueOfRun
     Ok(values)
 }
 
-fn median_over_traces(runs: &ExperimentRecords, value: ValueOfRuns) -> Result<Vec<Value>> {
+fn median_over_traces(runs: &ExperimentRecords, value: DeltaVsBaselineFunction) -> Result<Vec<Value>> {
     let values: Result<Vec<f64>> =
         TRACES.iter().map(|(trace, _)| delta_vs_baseline_value(runs, trace, "", "0.50", value)).collect();
     let mut values = values?;
@@ -916,14 +925,14 @@ fn delta_write_shares(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn freed_pages_per_trace(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn freed_pages_of_two_runs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     Ok(vec![
         Value::new("C8 baseline", freed_pages_per_victim(runs.run_named("C8/baseline")?)),
         Value::new("F2 at 0.20", freed_pages_per_victim(runs.run_named("F2/0.20")?)),
     ])
 }
 
-fn traces_with_highest_gains(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn f1_f2_have_highest_gains(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let of: Result<Vec<f64>> = TRACES
         .iter()
         .map(|(trace, _)| Ok(freed_pages_per_victim(runs.run_named(&format!("{trace}/baseline"))?)))

@@ -18,6 +18,7 @@ use wearwell::lifetime::YEAR_S;
 use wearwell_config::{Arrival, Config, ConfigError, Precondition, StripingName, TiesName};
 use wearwell_replay::code;
 use wearwell_replay::input::Input;
+use wearwell_replay::json::ToJson;
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::{OnProgress, Plan, ReplayError};
 use wearwell_trace::OpenOptions;
@@ -124,7 +125,7 @@ impl Experiment {
     }
 
     /// Creates an experiment that counts the requests of the input, without a device.
-    pub fn new_request_count(name: impl Into<String>, (source, scale): (RequestSource, f64)) -> Self {
+    pub fn new_counting_experiment(name: impl Into<String>, (source, scale): (RequestSource, f64)) -> Self {
         Self {
             name: name.into(),
             source,
@@ -359,7 +360,7 @@ impl Record {
     fn set_figures(&mut self, run: &RunRecord) {
         self.sha256.clone_from(&run.trace.sha256);
         self.notes.clone_from(&run.notes);
-        let value = serde_json::to_value(run).expect("records are plain data");
+        let value = run.to_json_value();
         let serde_json::Value::Object(fields) = value else { unreachable!("a record has fields") };
         for (name, value) in fields.iter().filter(|(name, _)| !NON_FIGURE_FIELDS.contains(&name.as_str())) {
             add_flattened_numbers(name, value, &mut self.figures);
@@ -501,7 +502,7 @@ impl ExperimentRecords {
 
     /// Returns the names of the experiments whose figures were used since the last call of this function, and whether
     /// the input of one of these experiments was generated to replace a trace or an application.
-    pub fn take_used_experiment_names(&self) -> (Vec<String>, bool) {
+    pub fn take_experiment_names_and_substitute(&self) -> (Vec<String>, bool) {
         let asked: Vec<String> =
             std::mem::take(&mut *self.used_experiment_names.borrow_mut()).into_iter().collect();
         let substitute = asked

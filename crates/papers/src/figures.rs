@@ -3,8 +3,8 @@
 //! Only values that the text of a paper quotes can be drawn next to ours; bars that a paper shows without a number are
 //! left out. If a range is quoted for several traces, both of its ends are drawn for each trace. Figures that only
 //! claim a shape (GK) show our values alone, with one bar per design or series. The library `kuva` draws them, because
-//! it renders SVG by itself and has few dependencies. `plotters` compiles faster (1.3 CPU seconds instead of 9.6 without
-//! optimisation) with 23 packages instead of 6; the figures need nothing that only one of the two has.
+//! it renders SVG by itself and has few dependencies. `plotters` compiles faster (1.3 CPU seconds instead of 9.6
+//! without optimisation) with 23 packages instead of 6; the figures need nothing that only one of the two has.
 
 use kuva::backend::svg::SvgBackend;
 use kuva::plot::BarPlot;
@@ -38,7 +38,7 @@ impl DrawnFigure {
 struct ComparisonFigurePlan {
     name: &'static str,
     title: &'static str,
-    axis: &'static str,
+    value_axis_label: &'static str,
     labels_and_row_ids: &'static [(&'static str, &'static str)],
 }
 
@@ -46,7 +46,7 @@ const COMPARISON_FIGURES: [ComparisonFigurePlan; 15] = [
     ComparisonFigurePlan {
         name: "lx-fig10",
         title: "Recyclable SSD, Fig. 10: write reduction",
-        axis: "writes saved, %",
+        value_axis_label: "writes saved, %",
         labels_and_row_ids: &[
             ("64K", "LX-20"),
             ("128K", "LX-21"),
@@ -59,31 +59,31 @@ const COMPARISON_FIGURES: [ComparisonFigurePlan; 15] = [
     ComparisonFigurePlan {
         name: "lx-fig11",
         title: "Recyclable SSD, Fig. 11: block erases",
-        axis: "erases, % of the baseline",
+        value_axis_label: "erases, % of the baseline",
         labels_and_row_ids: &[("web", "LX-25"), ("mail", "LX-26")],
     },
     ComparisonFigurePlan {
         name: "lx-fig12",
         title: "Recyclable SSD, Fig. 12: response time",
-        axis: "change against the baseline, %",
+        value_axis_label: "change against the baseline, %",
         labels_and_row_ids: &[("LRU", "LX-28"), ("PROB", "LX-29")],
     },
     ComparisonFigurePlan {
         name: "lx-fig13",
         title: "Recyclable SSD, Fig. 13: fingerprint comparisons",
-        axis: "mean comparisons",
+        value_axis_label: "mean comparisons",
         labels_and_row_ids: &[("PROB", "LX-31"), ("PROB+FL", "LX-33")],
     },
     ComparisonFigurePlan {
         name: "lx-fig14",
         title: "Recyclable SSD, Fig. 14: recycled share of recyclable pages",
-        axis: "recycled, %",
+        value_axis_label: "recycled, %",
         labels_and_row_ids: &[("greedy", "LX-36"), ("RC-GC", "LX-37")],
     },
     ComparisonFigurePlan {
         name: "df-fig6",
         title: "Delta-FTL, Fig. 6: garbage collections",
-        axis: "collections, % of the baseline",
+        value_axis_label: "collections, % of the baseline",
         labels_and_row_ids: &[
             ("Rc 0.50", "DF-14"),
             ("Rc 0.35", "DF-15"),
@@ -95,55 +95,55 @@ const COMPARISON_FIGURES: [ComparisonFigurePlan; 15] = [
     ComparisonFigurePlan {
         name: "df-fig9",
         title: "Delta-FTL, Fig. 9: invalid pages per victim",
-        axis: "pages",
+        value_axis_label: "pages",
         labels_and_row_ids: &[("", "DF-22")],
     },
     ComparisonFigurePlan {
         name: "df-fig12",
         title: "Delta-FTL, Fig. 12: write latency",
-        axis: "reduction, %",
+        value_axis_label: "reduction, %",
         labels_and_row_ids: &[("Rc", "DF-26")],
     },
     ComparisonFigurePlan {
         name: "df-fig14",
         title: "Delta-FTL, Fig. 14: raw read latency",
-        axis: "increase, %",
+        value_axis_label: "increase, %",
         labels_and_row_ids: &[("Rc", "DF-28"), ("0.50", "DF-29")],
     },
     ComparisonFigurePlan {
         name: "rm-fig5b",
         title: "Remap-SSD, Fig. 5b: performance of Opt over NoRemap",
-        axis: "times",
+        value_axis_label: "times",
         labels_and_row_ids: &[("", "RM-15")],
     },
     ComparisonFigurePlan {
         name: "rm-fig5c",
         title: "Remap-SSD, Fig. 5c: write amplification of Opt below NoRemap",
-        axis: "reduction, %",
+        value_axis_label: "reduction, %",
         labels_and_row_ids: &[("", "RM-16")],
     },
     ComparisonFigurePlan {
         name: "rm-sizes",
         title: "Remap-SSD, 5.2: performance over the logs",
-        axis: "gain, %",
+        value_axis_label: "gain, %",
         labels_and_row_ids: &[("40 MB", "RM-20"), ("80 MB", "RM-21"), ("120 MB", "RM-22")],
     },
     ComparisonFigurePlan {
         name: "rm-fig6",
         title: "Remap-SSD, Fig. 6: performance over the logs, FIU traces",
-        axis: "gain, %",
+        value_axis_label: "gain, %",
         labels_and_row_ids: &[("FLog", "RM-24"), ("NLog", "RM-25")],
     },
     ComparisonFigurePlan {
         name: "rm-fig9",
         title: "Remap-SSD, Fig. 9: F2FS, performance over the logs",
-        axis: "gain, %",
+        value_axis_label: "gain, %",
         labels_and_row_ids: &[("phase 1", "RM-41"), ("phase 3", "RM-42")],
     },
     ComparisonFigurePlan {
         name: "il-table1",
         title: "Integrated lifetime management, Table I: lifetimes",
-        axis: "years",
+        value_axis_label: "years",
         labels_and_row_ids: &[("WKSN", "IL-01"), ("Media", "IL-02"), ("DVMT", "IL-03")],
     },
 ];
@@ -169,10 +169,10 @@ struct BarSeries {
 const fn series(
     legend: &'static str,
     id: &'static str,
-    before: &'static str,
-    behind: &'static str,
+    text_before_label: &'static str,
+    text_after_label: &'static str,
 ) -> BarSeries {
-    BarSeries { legend, row_id: id, text_before_label: before, text_after_label: behind }
+    BarSeries { legend, row_id: id, text_before_label, text_after_label }
 }
 
 const CAPACITY_LABELS: &[&str] =
@@ -401,7 +401,7 @@ fn draw_comparison(plan: &ComparisonFigurePlan, bars: &[BarGroup]) -> String {
     let legend =
         if has_ranges { vec!["reported, from", "reported, to", "ours"] } else { vec!["reported", "ours"] };
     // The height is that of two bars per group.
-    render_svg(plot.with_legend(legend), plan.title, plan.axis, 2 * bars.len())
+    render_svg(plot.with_legend(legend), plan.title, plan.value_axis_label, 2 * bars.len())
 }
 
 fn render_svg(plot: BarPlot, title: &str, axis: &str, bars: usize) -> String {

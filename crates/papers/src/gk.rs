@@ -18,7 +18,7 @@
 //! updates can be counted.
 
 use super::closed_forms::metadata::{
-    MetadataDesign, MetadataScale, PROGRAM_TO_READ_RATIO, recovery_row_values,
+    ComparedFtl, ModelledDeviceSize, PROGRAM_TO_READ_RATIO, recovery_row_values,
 };
 use super::experiment::{
     Experiment, ExperimentRecords, ExperimentRun, ExperimentSetting, ExperimentSize, RequestSource,
@@ -66,7 +66,7 @@ struct RandomWriteLoad {
 }
 
 impl RandomWriteLoad {
-    fn of(setting: &ExperimentSetting) -> Self {
+    fn for_setting(setting: &ExperimentSetting) -> Self {
         let (blocks, host_writes) = match setting.size {
             ExperimentSize::Quick => (1 << 14, 1_000_000),
             ExperimentSize::Full => (PAPER_DEVICE_BLOCKS, 50_000_000),
@@ -93,7 +93,7 @@ impl RandomWriteLoad {
         setting: &ExperimentSetting,
         name: String,
         design: &'static str,
-        extra: &[&str],
+        extra_settings: &[&str],
     ) -> Experiment {
         let logical = self.physical_pages() * u64::from(self.utilisation_percent) / 100;
         let load =
@@ -107,7 +107,7 @@ impl RandomWriteLoad {
             "precondition.mode=constructed".to_owned(),
             format!("replay.seed={}", setting.seed),
         ];
-        let settings = settings.into_iter().chain(extra.iter().map(|&one| one.to_owned())).collect();
+        let settings = settings.into_iter().chain(extra_settings.iter().map(|&one| one.to_owned())).collect();
         let scale = self.blocks as f64 / PAPER_DEVICE_BLOCKS as f64;
         Experiment::new_replay(name, (RequestSource::Generated(load), scale), design, settings)
     }
@@ -117,7 +117,7 @@ impl RandomWriteLoad {
 const FIGURE_11_BLOCKS: [u64; 3] = [1 << 12, 1 << 16, 1 << 18];
 /// Number of blocks of a device on which the last level of Logarithmic Gecko (page validity on flash) is less full than
 /// on the device of the other experiments: about half as full on a logarithmic scale.
-const BLOCKS_WITH_HALF_FULL_LEVEL: u64 = 11_584;
+const HALF_FULL_GECKO_LEVEL_BLOCKS: u64 = 11_584;
 /// Number of host writes per block after which Logarithmic Gecko (page validity on flash) uses all its levels.
 const HOST_WRITES_PER_BLOCK: u64 = 10;
 /// Number of blocks of the devices (128 GiB) on which power is lost and recovery is executed. Power is lost after half
@@ -127,7 +127,7 @@ const RECOVERY_RUN_HOST_WRITES: u64 = 2_000_000;
 
 /// Returns all experiments for the GeckoFTL paper (GK).
 pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
-    let load = RandomWriteLoad::of(setting);
+    let load = RandomWriteLoad::for_setting(setting);
     [
         design_experiments(setting, load),
         validity_store_experiments(setting, load),
@@ -160,9 +160,9 @@ fn suspected_cause_experiments(setting: &ExperimentSetting, load: RandomWriteLoa
         let load = RandomWriteLoad { blocks, host_writes: writes, ..load };
         experiments.push(gecko(load, format!("K={blocks}/pairwise"), &[pairwise]));
     }
-    let between = RandomWriteLoad { blocks: BLOCKS_WITH_HALF_FULL_LEVEL, ..load };
-    experiments.push(gecko(between, format!("K={BLOCKS_WITH_HALF_FULL_LEVEL}"), &[]));
-    experiments.push(gecko(between, format!("K={BLOCKS_WITH_HALF_FULL_LEVEL}/pairwise"), &[pairwise]));
+    let between = RandomWriteLoad { blocks: HALF_FULL_GECKO_LEVEL_BLOCKS, ..load };
+    experiments.push(gecko(between, format!("K={HALF_FULL_GECKO_LEVEL_BLOCKS}"), &[]));
+    experiments.push(gecko(between, format!("K={HALF_FULL_GECKO_LEVEL_BLOCKS}/pairwise"), &[pairwise]));
     experiments
 }
 
@@ -294,9 +294,9 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
         "GK-26" => costs_by_part_count(runs),
         "GK-27" => cost_growth_with_capacity(runs),
         "GK-29" => validity_costs_by_utilisation(runs),
-        "GK-35" => gecko_recovery(runs),
+        "GK-35" => gecko_recovery_times(runs),
         "GK-36" => recovery_times_of_all_designs(runs),
-        "GK-37" => invalid_page_log_recovery(runs),
+        "GK-37" => invalid_page_log_recovery_times(runs),
         "GK-38" => recovery_share_of_block_scan(runs),
         "GK-39" => executed_recovery_time_saved(runs),
         "GK-41" => data_programs_by_design(runs),
@@ -333,7 +333,7 @@ fn figure_per_host_write(run: ExperimentRun<'_>, figure: &str) -> f64 {
 
 /// Returns the cost of the flash operations with these causes: programs plus a tenth of the reads, per host write (the
 /// GeckoFTL paper's measure).
-fn cost_of_causes(run: ExperimentRun<'_>, causes: &[&str]) -> f64 {
+fn write_amplification_of_causes(run: ExperimentRun<'_>, causes: &[&str]) -> f64 {
     let of = |what: &str| -> f64 {
         causes
             .iter()
@@ -343,17 +343,17 @@ fn cost_of_causes(run: ExperimentRun<'_>, causes: &[&str]) -> f64 {
     of("programs") + of("reads") / PROGRAM_TO_READ_RATIO
 }
 
-fn validity_cost(run: ExperimentRun<'_>) -> f64 {
-    cost_of_causes(run, &["validity"])
+fn validity_write_amplification(run: ExperimentRun<'_>) -> f64 {
+    write_amplification_of_causes(run, &["validity"])
 }
 
-fn map_cost(run: ExperimentRun<'_>) -> f64 {
-    cost_of_causes(run, &["translation", "checkpoint"])
+fn map_write_amplification(run: ExperimentRun<'_>) -> f64 {
+    write_amplification_of_causes(run, &["translation", "checkpoint"])
 }
 
 /// Returns the cost of updating translation pages, each by one read and one program: programs plus a tenth of the
 /// reads, per host write.
-fn synchronisation_cost(run: ExperimentRun<'_>) -> f64 {
+fn synchronisation_write_amplification(run: ExperimentRun<'_>) -> f64 {
     let writes = figure_per_host_write(run, "programs_by_cause.translation")
         + figure_per_host_write(run, "programs_by_cause.checkpoint");
     writes * (1.0 + 1.0 / PROGRAM_TO_READ_RATIO)
@@ -361,7 +361,7 @@ fn synchronisation_cost(run: ExperimentRun<'_>) -> f64 {
 
 /// Returns the cost of GC's copies of metadata pages, each by one read and one program: programs plus a tenth of the
 /// reads, per host write.
-fn metadata_copy_cost(run: ExperimentRun<'_>) -> f64 {
+fn metadata_copy_write_amplification(run: ExperimentRun<'_>) -> f64 {
     let copies = figure_per_host_write(run, "parts.translation_copies")
         + figure_per_host_write(run, "parts.validity_copies");
     copies * (1.0 + 1.0 / PROGRAM_TO_READ_RATIO)
@@ -411,7 +411,7 @@ fn gecko_merge_reads(run: ExperimentRun<'_>) -> f64 {
 
 /// Returns the cost of page validity without the reads of GC queries: programs plus a tenth of the reads, per host
 /// write.
-fn validity_update_cost(run: ExperimentRun<'_>) -> f64 {
+fn validity_update_write_amplification(run: ExperimentRun<'_>) -> f64 {
     figure_per_host_write(run, "programs_by_cause.validity")
         + gecko_merge_reads(run) / run.figure("host_page_writes") / PROGRAM_TO_READ_RATIO
 }
@@ -442,16 +442,16 @@ fn run_of_size_ratio(runs: &ExperimentRecords, ratio: u32) -> Result<ExperimentR
     if ratio == 2 { runs.run_named("GeckoFTL") } else { runs.run_named(&format!("T={ratio}")) }
 }
 
-fn validity_cost_per_size_ratio(runs: &ExperimentRecords) -> Result<Vec<(u32, f64)>> {
+fn size_ratio_write_amplifications(runs: &ExperimentRecords) -> Result<Vec<(u32, f64)>> {
     GECKO_SIZE_RATIOS
         .into_iter()
-        .map(|ratio| Ok((ratio, validity_cost(run_of_size_ratio(runs, ratio)?))))
+        .map(|ratio| Ok((ratio, validity_write_amplification(run_of_size_ratio(runs, ratio)?))))
         .collect()
 }
 
 fn validity_costs_by_size_ratio(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let bitmap = runs.run_named("bitmap")?;
-    let (costs, bitmap_cost) = (validity_cost_per_size_ratio(runs)?, validity_cost(bitmap));
+    let (costs, bitmap_cost) = (size_ratio_write_amplifications(runs)?, validity_write_amplification(bitmap));
     let mut values =
         vec![named_truth_value("for every T", costs.iter().all(|&(_, cost)| cost < bitmap_cost))];
     values.extend(costs.iter().map(|(ratio, cost)| Value::new(format!("T = {ratio}"), *cost)));
@@ -460,14 +460,14 @@ fn validity_costs_by_size_ratio(runs: &ExperimentRecords) -> Result<Vec<Value>> 
 }
 
 fn best_size_ratio(runs: &ExperimentRecords) -> Result<Vec<Value>> {
-    let costs = validity_cost_per_size_ratio(runs)?;
+    let costs = size_ratio_write_amplifications(runs)?;
     let best = costs.iter().min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0.0, |&(ratio, _)| f64::from(ratio));
     Ok(vec![Value::new("T", best), device_capacity_value(run_of_size_ratio(runs, 2)?)])
 }
 
 fn validity_cost_saved(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let (gecko, bitmap) = (runs.run_named("GeckoFTL")?, runs.run_named("bitmap")?);
-    let (ours, theirs) = (validity_cost(gecko), validity_cost(bitmap));
+    let (ours, theirs) = (validity_write_amplification(gecko), validity_write_amplification(bitmap));
     Ok(vec![
         Value::new("saved, %", 100.0 * (1.0 - ours / theirs)),
         Value::new("Logarithmic Gecko", ours),
@@ -478,18 +478,21 @@ fn validity_cost_saved(runs: &ExperimentRecords) -> Result<Vec<Value>> {
 
 /// Cost of page validity (programs plus a tenth of the reads, per host write) for each block size of a sweep.
 struct BlockSizeSweep {
-    total_costs: Vec<f64>,
+    validity_write_amplifications: Vec<f64>,
     /// Cost of page validity without the reads of GC queries: the cost of merges, caused by reports of invalid pages
     /// and erase markers.
-    costs_without_queries: Vec<f64>,
+    write_amplifications_without_queries: Vec<f64>,
 }
 
 fn block_size_sweep(runs: &ExperimentRecords, name: &str) -> Result<BlockSizeSweep> {
     let of = |&pages: &u64| runs.run_named(&format!("{name}/B={pages}"));
     let all: Vec<ExperimentRun<'_>> = BLOCK_SIZES_PAGES.iter().map(of).collect::<Result<_>>()?;
     Ok(BlockSizeSweep {
-        total_costs: all.iter().map(|run| validity_cost(*run)).collect(),
-        costs_without_queries: all.iter().map(|run| validity_update_cost(*run)).collect(),
+        validity_write_amplifications: all.iter().map(|run| validity_write_amplification(*run)).collect(),
+        write_amplifications_without_queries: all
+            .iter()
+            .map(|run| validity_update_write_amplification(*run))
+            .collect(),
     })
 }
 
@@ -513,7 +516,7 @@ fn largest_over_smallest(costs: &[f64]) -> f64 {
 /// Returns, for validity bitmaps of whole blocks, how the cost of page validity grows with each doubling of the block
 /// size, and from the GeckoFTL paper's block size to the largest.
 fn cost_growth_with_block_size(runs: &ExperimentRecords) -> Result<Vec<Value>> {
-    let BlockSizeSweep { total_costs: all, costs_without_queries: updates } =
+    let BlockSizeSweep { validity_write_amplifications: all, write_amplifications_without_queries: updates } =
         block_size_sweep(runs, "whole")?;
     let mut values: Vec<Value> = BLOCK_SIZES_PAGES
         .windows(2)
@@ -534,13 +537,16 @@ fn cost_of_balanced_parts(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let spread =
         |of: &str, costs: &[f64]| Value::new(of, largest_over_smallest(costs_from_paper_block_size(costs)));
     let mut values = vec![
-        spread("largest over smallest", &growing.total_costs),
-        spread("without queries", &growing.costs_without_queries),
-        spread("without queries, same capacity", &same.costs_without_queries),
+        spread("largest over smallest", &growing.validity_write_amplifications),
+        spread("without queries", &growing.write_amplifications_without_queries),
+        spread("without queries, same capacity", &same.write_amplifications_without_queries),
     ];
-    values.extend(values_by_block_size("", &growing.total_costs));
-    values.extend(values_by_block_size("without queries, ", &growing.costs_without_queries));
-    values.extend(values_by_block_size("without queries, same capacity, ", &same.costs_without_queries));
+    values.extend(values_by_block_size("", &growing.validity_write_amplifications));
+    values.extend(values_by_block_size("without queries, ", &growing.write_amplifications_without_queries));
+    values.extend(values_by_block_size(
+        "without queries, same capacity, ",
+        &same.write_amplifications_without_queries,
+    ));
     values.push(Value::new(
         "blocks",
         runs.run_named("parts of 32/B=128")?.figure("device.physical_pages") / 128.0,
@@ -554,7 +560,7 @@ fn costs_by_part_count(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     };
     let costs: Vec<(u32, f64)> = PARTS_PER_BITMAP
         .into_iter()
-        .map(|parts| Ok((parts, validity_cost(run_of(parts)?))))
+        .map(|parts| Ok((parts, validity_write_amplification(run_of(parts)?))))
         .collect::<Result<_>>()?;
     let best = costs.iter().map(|&(_, cost)| cost).fold(f64::MAX, f64::min);
     let last = costs.last().map_or(f64::NAN, |&(_, cost)| cost);
@@ -562,7 +568,7 @@ fn costs_by_part_count(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     values.extend(costs.iter().map(|(parts, cost)| Value::new(format!("S = {parts}"), *cost)));
     let updates: Vec<(u32, f64)> = PARTS_PER_BITMAP
         .into_iter()
-        .map(|parts| Ok((parts, validity_update_cost(run_of(parts)?))))
+        .map(|parts| Ok((parts, validity_update_write_amplification(run_of(parts)?))))
         .collect::<Result<_>>()?;
     let best = updates.iter().map(|&(_, cost)| cost).fold(f64::MAX, f64::min);
     let last = updates.last().map_or(f64::NAN, |&(_, cost)| cost);
@@ -577,14 +583,14 @@ fn cost_growth_with_capacity(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let (base, small_bitmap) = (runs.run_named("bitmap")?, runs.run_named("bitmap/K=4096")?);
     let gecko = runs.run_named("GeckoFTL")?;
     let base_gib = device_capacity_value(gecko).value;
-    let mut points = vec![(base_gib, validity_cost(gecko))];
+    let mut points = vec![(base_gib, validity_write_amplification(gecko))];
     for blocks in FIGURE_11_BLOCKS {
         let run = runs.run_named(&format!("K={blocks}"))?;
-        points.push((device_capacity_value(run).value, validity_cost(run)));
+        points.push((device_capacity_value(run).value, validity_write_amplification(run)));
     }
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (first, last) = (points[0], points[points.len() - 1]);
-    let bitmaps = (validity_cost(small_bitmap), validity_cost(base));
+    let bitmaps = (validity_write_amplification(small_bitmap), validity_write_amplification(base));
     let mut values = vec![
         named_truth_value("grows", points.windows(2).all(|pair| pair[1].1 > pair[0].1)),
         named_truth_value("by less than a tenth of capacity", last.1 / first.1 < 0.1 * last.0 / first.0),
@@ -607,9 +613,9 @@ fn validity_costs_by_utilisation(runs: &ExperimentRecords) -> Result<Vec<Value>>
         .collect::<Result<_>>()?;
     let reads: Vec<f64> =
         all.iter().map(|(_, run)| figure_per_host_write(*run, "parts.gecko_query_reads")).collect();
-    let costs: Vec<f64> = all.iter().map(|(_, run)| validity_cost(*run)).collect();
+    let costs: Vec<f64> = all.iter().map(|(_, run)| validity_write_amplification(*run)).collect();
     let rise = costs[costs.len() - 1] - costs[0];
-    let bitmap = validity_cost(runs.run_named("bitmap")?);
+    let bitmap = validity_write_amplification(runs.run_named("bitmap")?);
     let mut values = vec![
         named_truth_value("query reads rise", reads.windows(2).all(|pair| pair[1] > pair[0])),
         named_truth_value("total rises by less than 1 % of the bitmap's", rise < 0.01 * bitmap),
@@ -622,7 +628,7 @@ fn validity_costs_by_utilisation(runs: &ExperimentRecords) -> Result<Vec<Value>>
     };
     values.extend(points("", &costs));
     values.extend(points("query reads, ", &reads));
-    let updates: Vec<f64> = all.iter().map(|(_, run)| validity_update_cost(*run)).collect();
+    let updates: Vec<f64> = all.iter().map(|(_, run)| validity_update_write_amplification(*run)).collect();
     values.extend(points("without queries, ", &updates));
     let rise = updates[updates.len() - 1] - updates[0];
     values.push(Value::new("rise without queries, % of the bitmap's", 100.0 * rise / bitmap));
@@ -643,13 +649,13 @@ fn largest_over_smallest_value(values: &[Value]) -> f64 {
     of(f64::max, f64::MIN) / of(f64::min, f64::MAX)
 }
 
-fn recovery_run_of(runs: &ExperimentRecords, design: MetadataDesign) -> Result<ExperimentRun<'_>> {
+fn recovery_run_of(runs: &ExperimentRecords, design: ComparedFtl) -> Result<ExperimentRun<'_>> {
     runs.run_named(&format!("recovery/{}", design.name()))
 }
 
 /// Returns the duration of a design's executed recovery, seconds, with flash operations one after the other. What a
 /// battery wrote at power loss is not included.
-fn executed_recovery_s(runs: &ExperimentRecords, design: MetadataDesign) -> Result<f64> {
+fn executed_recovery_s(runs: &ExperimentRecords, design: ComparedFtl) -> Result<f64> {
     recovery_run_of(runs, design)?.required_figure("recovery.total.time_s")
 }
 
@@ -683,26 +689,29 @@ fn formula_values(id: &str) -> Vec<Value> {
 
 /// Returns the size of the device on which recoveries are executed, as parameters of the formulas for RAM and recovery
 /// time.
-fn recovery_device_scale() -> MetadataScale {
+fn recovery_device_scale() -> ModelledDeviceSize {
     let pages = (RECOVERY_DEVICE_BLOCKS * PAPER_PAGES_PER_BLOCK) as f64;
     let bytes = pages * 4096.0;
-    MetadataScale { cache_entries: pages / PAGES_PER_CACHE_ENTRY as f64, ..MetadataScale::of_capacity(bytes) }
+    ModelledDeviceSize {
+        cache_entries: pages / PAGES_PER_CACHE_ENTRY as f64,
+        ..ModelledDeviceSize::of_capacity(bytes)
+    }
 }
 
-fn gecko_recovery(runs: &ExperimentRecords) -> Result<Vec<Value>> {
-    let run = recovery_run_of(runs, MetadataDesign::GeckoFtl)?;
-    let of_formula = recovery_device_scale().recovery_step_durations_s(MetadataDesign::GeckoFtl);
+fn gecko_recovery_times(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+    let run = recovery_run_of(runs, ComparedFtl::GeckoFtl)?;
+    let of_formula = recovery_device_scale().recovery_step_durations_s(ComparedFtl::GeckoFtl);
     let mut values = formula_values("GK-35");
     values.extend(of_formula.into_iter().map(|(step, s)| Value::new(format!("formula, {step}"), s)));
     values.extend(executed_recovery_steps(run));
-    values.push(Value::new("executed, all", executed_recovery_s(runs, MetadataDesign::GeckoFtl)?));
+    values.push(Value::new("executed, all", executed_recovery_s(runs, ComparedFtl::GeckoFtl)?));
     values.push(device_capacity_value(run));
     Ok(values)
 }
 
 fn recovery_times_of_all_designs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
-    let of_formula = |design: MetadataDesign| recovery_device_scale().recovery_s(design);
-    let executed: Vec<(MetadataDesign, f64)> = MetadataDesign::ALL
+    let of_formula = |design: ComparedFtl| recovery_device_scale().recovery_s(design);
+    let executed: Vec<(ComparedFtl, f64)> = ComparedFtl::ALL
         .into_iter()
         .map(|design| Ok((design, executed_recovery_s(runs, design)?)))
         .collect::<Result<_>>()?;
@@ -717,13 +726,13 @@ fn recovery_times_of_all_designs(runs: &ExperimentRecords) -> Result<Vec<Value>>
         values.push(Value::new(format!("formula, {}", design.name()), of_formula(design)));
         values.push(Value::new(format!("executed, {}", design.name()), time_s));
     }
-    values.push(device_capacity_value(recovery_run_of(runs, MetadataDesign::Dftl)?));
+    values.push(device_capacity_value(recovery_run_of(runs, ComparedFtl::Dftl)?));
     Ok(values)
 }
 
-fn invalid_page_log_recovery(runs: &ExperimentRecords) -> Result<Vec<Value>> {
-    let run = recovery_run_of(runs, MetadataDesign::IbFtl)?;
-    let all = executed_recovery_s(runs, MetadataDesign::IbFtl)?;
+fn invalid_page_log_recovery_times(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+    let run = recovery_run_of(runs, ComparedFtl::IbFtl)?;
+    let all = executed_recovery_s(runs, ComparedFtl::IbFtl)?;
     // IB-FTL's log is read in the step that restores its chains and the erase times of blocks; the valid counts follow
     // from that reading.
     let both = recovery_step_s(run, "validity directories") + recovery_step_s(run, "synchronisation");
@@ -736,8 +745,8 @@ fn invalid_page_log_recovery(runs: &ExperimentRecords) -> Result<Vec<Value>> {
 }
 
 fn recovery_share_of_block_scan(runs: &ExperimentRecords) -> Result<Vec<Value>> {
-    let run = recovery_run_of(runs, MetadataDesign::GeckoFtl)?;
-    let all = executed_recovery_s(runs, MetadataDesign::GeckoFtl)?;
+    let run = recovery_run_of(runs, ComparedFtl::GeckoFtl)?;
+    let all = executed_recovery_s(runs, ComparedFtl::GeckoFtl)?;
     let blocks = recovery_step_s(run, "blocks");
     let mut values = formula_values("GK-38");
     values.insert(
@@ -753,11 +762,9 @@ fn recovery_share_of_block_scan(runs: &ExperimentRecords) -> Result<Vec<Value>> 
 }
 
 fn executed_recovery_time_saved(runs: &ExperimentRecords) -> Result<Vec<Value>> {
-    let (gecko, lazy) = (
-        executed_recovery_s(runs, MetadataDesign::GeckoFtl)?,
-        recovery_run_of(runs, MetadataDesign::LazyFtl)?,
-    );
-    let all = executed_recovery_s(runs, MetadataDesign::LazyFtl)?;
+    let (gecko, lazy) =
+        (executed_recovery_s(runs, ComparedFtl::GeckoFtl)?, recovery_run_of(runs, ComparedFtl::LazyFtl)?);
+    let all = executed_recovery_s(runs, ComparedFtl::LazyFtl)?;
     let others = all - recovery_step_s(lazy, "synchronisation") - recovery_step_s(lazy, "changed entries");
     let saved = |of: f64| 100.0 * (1.0 - gecko / of);
     let mut values = recovery_row_values("GK-39").unwrap_or_default();
@@ -778,10 +785,10 @@ fn map_cost_of_similar_designs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let alike = |values: &mut Vec<Value>| {
         values.retain(|value| ["DFTL", "u-FTL", "GeckoFTL"].contains(&value.of.as_str()));
     };
-    let mut values = value_per_design(runs, map_cost)?;
+    let mut values = value_per_design(runs, map_write_amplification)?;
     alike(&mut values);
     values.insert(0, Value::new("largest over smallest", largest_over_smallest_value(&values)));
-    let mut updates = value_per_design(runs, synchronisation_cost)?;
+    let mut updates = value_per_design(runs, synchronisation_write_amplification)?;
     alike(&mut updates);
     values.insert(1, Value::new("updates alone", largest_over_smallest_value(&updates)));
     values.push(device_capacity_value(runs.run_named("GeckoFTL")?));
@@ -789,7 +796,7 @@ fn map_cost_of_similar_designs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
 }
 
 fn highest_map_costs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
-    let mut values = value_per_design(runs, map_cost)?;
+    let mut values = value_per_design(runs, map_write_amplification)?;
     let is_bound = |value: &&Value| ["LazyFTL", "IB-FTL"].contains(&value.of.as_str());
     let least_bound = values.iter().filter(is_bound).map(|value| value.value).fold(f64::MAX, f64::min);
     let most_other =
@@ -805,14 +812,17 @@ fn checkpoint_cost(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let (gecko, without) = (runs.run_named("GeckoFTL")?, runs.run_named("u-FTL")?);
     let by = |cause: &str| gecko.programs_by_cause(cause);
     Ok(vec![
-        Value::new("GeckoFTL over u-FTL", synchronisation_cost(gecko) / synchronisation_cost(without)),
+        Value::new(
+            "GeckoFTL over u-FTL",
+            synchronisation_write_amplification(gecko) / synchronisation_write_amplification(without),
+        ),
         Value::new("share of checkpoints", by("checkpoint") / (by("checkpoint") + by("translation"))),
         device_capacity_value(gecko),
     ])
 }
 
 fn validity_costs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
-    let mut values = value_per_design(runs, validity_cost)?;
+    let mut values = value_per_design(runs, validity_write_amplification)?;
     let of = |name: &str| values.iter().find(|value| value.of == name).map_or(f64::NAN, |value| value.value);
     let claims = [
         named_truth_value(
@@ -831,20 +841,23 @@ fn validity_costs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
 }
 
 /// Returns the cost of all flash operations: programs plus a tenth of the reads, per host write.
-fn total_cost(run: ExperimentRun<'_>) -> f64 {
+fn total_write_amplification(run: ExperimentRun<'_>) -> f64 {
     figure_per_host_write(run, "programs") + figure_per_host_write(run, "reads") / PROGRAM_TO_READ_RATIO
 }
 
 fn costs_with_metadata_collected(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let (spared, greedy) = (runs.run_named("GeckoFTL")?, runs.run_named("GeckoFTL/metadata collected")?);
     let mut values = vec![
-        named_truth_value("costs more", total_cost(greedy) > total_cost(spared)),
-        named_truth_value("none collected", metadata_copy_cost(spared) <= 0.0),
-        Value::new("all, spared", total_cost(spared)),
-        Value::new("all, collected", total_cost(greedy)),
-        Value::new("copies of metadata, collected", metadata_copy_cost(greedy)),
+        named_truth_value(
+            "costs more",
+            total_write_amplification(greedy) > total_write_amplification(spared),
+        ),
+        named_truth_value("none collected", metadata_copy_write_amplification(spared) <= 0.0),
+        Value::new("all, spared", total_write_amplification(spared)),
+        Value::new("all, collected", total_write_amplification(greedy)),
+        Value::new("copies of metadata, collected", metadata_copy_write_amplification(greedy)),
     ];
-    values.extend(value_per_design(runs, metadata_copy_cost)?);
+    values.extend(value_per_design(runs, metadata_copy_write_amplification)?);
     values.push(device_capacity_value(spared));
     Ok(values)
 }
@@ -852,8 +865,8 @@ fn costs_with_metadata_collected(runs: &ExperimentRecords) -> Result<Vec<Value>>
 fn map_cost_small_and_large_cache(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let (small, large) = (runs.run_named("Fig. 14/DFTL")?, runs.run_named("Fig. 14/GeckoFTL")?);
     Ok(vec![
-        Value::new("4 MB", map_cost(small)),
-        Value::new("68 MB", map_cost(large)),
+        Value::new("4 MB", map_write_amplification(small)),
+        Value::new("68 MB", map_write_amplification(large)),
         device_capacity_value(large),
     ])
 }
@@ -864,14 +877,14 @@ fn design_with_least_cost(runs: &ExperimentRecords) -> Result<Vec<Value>> {
         .into_iter()
         .map(|name| Ok((name, runs.run_named(&format!("Fig. 14/{name}"))?)))
         .collect::<Result<_>>()?;
-    let cost = |run: ExperimentRun<'_>| map_cost(run) + validity_cost(run);
+    let cost = |run: ExperimentRun<'_>| map_write_amplification(run) + validity_write_amplification(run);
     let gecko = cost(all[2].1);
     let mut values =
         vec![named_truth_value("GeckoFTL lowest", all[..2].iter().all(|(_, run)| cost(*run) > gecko))];
     values.extend(all.iter().map(|(name, run)| Value::new(*name, cost(*run))));
     for (name, run) in &all {
-        values.push(Value::new(format!("{name}, map"), map_cost(*run)));
-        values.push(Value::new(format!("{name}, validity"), validity_cost(*run)));
+        values.push(Value::new(format!("{name}, map"), map_write_amplification(*run)));
+        values.push(Value::new(format!("{name}, validity"), validity_write_amplification(*run)));
     }
     values.push(device_capacity_value(all[0].1));
     Ok(values)

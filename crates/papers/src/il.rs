@@ -103,7 +103,7 @@ impl AcknowledgeMoment {
 
     /// Returns how many writes may be acknowledged before they are programmed. With compression it is one, which
     /// completes a chunk of four pages compressed together, in addition to the four in the chunk buffer.
-    fn buffered_writes(self, scheme: &str) -> u32 {
+    fn max_buffered_writes(self, scheme: &str) -> u32 {
         match (self, scheme) {
             (Self::UntilProgrammed, _) => 0,
             (Self::EqualBuffers, "compression" | "integrated") => 1,
@@ -140,8 +140,8 @@ fn input_scale_of(size: ExperimentSize) -> f64 {
 fn experiment_settings(
     setting: &ExperimentSetting,
     scheme: &str,
-    answer: AcknowledgeMoment,
-    gap_scale: f64,
+    acknowledge_moment: AcknowledgeMoment,
+    request_gap_factor: f64,
 ) -> Vec<String> {
     let scale = input_scale_of(setting.size);
     vec![
@@ -150,9 +150,9 @@ fn experiment_settings(
         format!("device.endurance_cycles={}", 3000.0 / scale),
         "timing.mode=event".to_owned(),
         "timing.hash_us=8.6".to_owned(),
-        format!("timing.buffered_writes={}", answer.buffered_writes(scheme)),
+        format!("timing.buffered_writes={}", acknowledge_moment.max_buffered_writes(scheme)),
         "replay.arrival=think".to_owned(),
-        format!("replay.time_scale={gap_scale:.4}"),
+        format!("replay.time_scale={request_gap_factor:.4}"),
         format!("lifetime.schemes={scheme}"),
         format!("replay.seed={}", setting.seed),
     ]

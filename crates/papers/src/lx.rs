@@ -221,7 +221,7 @@ fn trace_experiments(setting: &ExperimentSetting, trace: &Trace, scale: f64) -> 
     let blocks = BLOCKS_PER_PLANE * scale;
     let sized = blocks * trace.writes_million() / TRACES[MAIL_TRACE_INDEX].writes_million();
     let mut experiments =
-        vec![Experiment::new_request_count(format!("{}/counts", trace.short_name), input.clone())];
+        vec![Experiment::new_counting_experiment(format!("{}/counts", trace.short_name), input.clone())];
     let mut add = |kind: &str, input: &(RequestSource, f64), base: Vec<String>, variants: Vec<Variant>| {
         for Variant { name, design, settings } in variants {
             let name = format!("{}/{kind}{name}", trace.short_name);
@@ -280,7 +280,7 @@ fn trace_experiments(setting: &ExperimentSetting, trace: &Trace, scale: f64) -> 
         let in_runs = source("reads=figures,run=8,");
         add("runs-", &in_runs, drive_settings(setting, blocks), vec![prob(), loading()]);
     }
-    experiments.push(Experiment::new_request_count(
+    experiments.push(Experiment::new_counting_experiment(
         format!("{}/table-counts", trace.short_name),
         source("reads=table,"),
     ));
@@ -438,11 +438,11 @@ fn measure_trace_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Va
         "LX-10" => value_per_trace(runs, &traces, "counts", |run| recyclable_percent_at_popularity(run, 0)),
         "LX-11" => value_per_trace(runs, &traces, "counts", largest_recyclable_percent),
         "LX-12" => value_per_trace(runs, &traces, "counts", |run| {
-            share_of_classes_from_8(run, "invalid_by_popularity")
+            percent_of_classes_from_8(run, "invalid_by_popularity")
         })
         .map(|values| [values, reads_explaining_popularity(runs)].concat()),
         "LX-13" => value_per_trace(runs, &traces, "counts", |run| {
-            share_of_classes_from_8(run, "recycled_by_popularity")
+            percent_of_classes_from_8(run, "recycled_by_popularity")
         }),
         "LX-14" => value_per_trace(runs, &traces, "counts", |run| {
             run.figure("invalid") / run.figure("overwritten_addresses")
@@ -511,10 +511,12 @@ fn measure_store_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Va
             [values, response_times_of_variants(runs, &[("timed-unhashed-lru", "without hash")], 1.0)]
                 .concat()
         }),
-        "LX-29" => response_time_changes(runs, "timed-prob", 1.0)
-            .map(|values| [values, response_times_of_variants(runs, &PROB_RESPONSE_VARIANTS, 1.0)].concat()),
-        "LX-30" => response_time_changes(runs, "timed-prob", -1.0)
-            .map(|values| [values, response_times_of_variants(runs, &PROB_RESPONSE_VARIANTS, -1.0)].concat()),
+        "LX-29" => response_time_changes(runs, "timed-prob", 1.0).map(|values| {
+            [values, response_times_of_variants(runs, &PROB_POLICY_RESPONSE_TIME_VARIANTS, 1.0)].concat()
+        }),
+        "LX-30" => response_time_changes(runs, "timed-prob", -1.0).map(|values| {
+            [values, response_times_of_variants(runs, &PROB_POLICY_RESPONSE_TIME_VARIANTS, -1.0)].concat()
+        }),
         "LX-31" => with_unjudged_variants(
             runs,
             value_per_trace(runs, &traces, "128k", mean_comparisons_per_store_hit),
@@ -537,8 +539,8 @@ fn measure_store_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Va
             }),
         "LX-33" => value_per_trace(runs, &["web"], "128k-fl", mean_comparisons_per_store_hit),
         "LX-34" => mean_comparisons_by_policy(runs),
-        "LX-36" => recycled_share_per_trace(runs, "sized-128k"),
-        "LX-37" => recycled_share_per_trace(runs, "sized-128k-rc-gc"),
+        "LX-36" => recycled_percent_per_trace(runs, "sized-128k"),
+        "LX-37" => recycled_percent_per_trace(runs, "sized-128k-rc-gc"),
         "LX-38" => {
             value_per_trace_against_baseline(runs, "sized-128k", "sized-128k-rc-gc", recycling_gain_percent)
                 .map(|values| {
@@ -660,10 +662,10 @@ fn histogram_class_count(run: ExperimentRun<'_>, histogram: &str, class: usize) 
 
 fn histogram_class_range_count(
     run: ExperimentRun<'_>,
-    histogram: &str,
+    histogram_name: &str,
     range: std::ops::Range<usize>,
 ) -> f64 {
-    range.map(|k| histogram_class_count(run, histogram, k)).sum()
+    range.map(|k| histogram_class_count(run, histogram_name, k)).sum()
 }
 
 /// Returns the class (popularity or version of pages, 0 to 15) with the greatest count in a histogram.
@@ -674,7 +676,7 @@ fn most_frequent_class(run: ExperimentRun<'_>, histogram: &str) -> f64 {
     fullest.unwrap_or(0) as f64
 }
 
-fn share_of_classes_from_8(run: ExperimentRun<'_>, histogram: &str) -> f64 {
+fn percent_of_classes_from_8(run: ExperimentRun<'_>, histogram: &str) -> f64 {
     to_percent(
         histogram_class_range_count(run, histogram, 8..16)
             / histogram_class_range_count(run, histogram, 0..16),
@@ -711,11 +713,11 @@ fn erases_percent_of_baseline(run: ExperimentRun<'_>, baseline: ExperimentRun<'_
 fn with_unjudged_variants(
     runs: &ExperimentRecords,
     values: Result<Vec<Value>>,
-    others: &[(&str, &str)],
+    variants_and_names: &[(&str, &str)],
     value: impl Fn(ExperimentRun<'_>) -> f64,
 ) -> Result<Vec<Value>> {
     let mut values = values?;
-    for (variant, name) in others {
+    for (variant, name) in variants_and_names {
         for Trace { short_name: short, .. } in &TRACES {
             if let Ok(run) = runs.run_named(&format!("{short}/{variant}")) {
                 values.push(Value::new(format!("{short} {name}"), value(run)));
@@ -795,18 +797,18 @@ fn store_comparisons_saved_percent(baseline: ExperimentRun<'_>, run: ExperimentR
 /// baseline run that the second names and the run that the third names.
 fn values_of_compared_runs(
     runs: &ExperimentRecords,
-    compared: &[(&str, &str, &str)],
+    names_baselines_and_runs: &[(&str, &str, &str)],
     value: impl Fn(ExperimentRun<'_>, ExperimentRun<'_>) -> f64,
 ) -> Result<Vec<Value>> {
     let of = |(name, baseline, run): &(&str, &str, &str)| {
         Ok(Value::new(*name, value(runs.run_named(baseline)?, runs.run_named(run)?)))
     };
-    compared.iter().map(of).collect()
+    names_baselines_and_runs.iter().map(of).collect()
 }
 
 /// Returns, for each trace, how many of the pages that could have been recycled were recycled by a variant (design with
 /// settings), percent.
-fn recycled_share_per_trace(runs: &ExperimentRecords, variant: &str) -> Result<Vec<Value>> {
+fn recycled_percent_per_trace(runs: &ExperimentRecords, variant: &str) -> Result<Vec<Value>> {
     value_per_trace_against_baseline(runs, "recyclable", variant, |all, got| {
         to_percent(recycled_pages(got) / recycled_pages(all))
     })
@@ -887,7 +889,7 @@ fn erases_by_store_size(runs: &ExperimentRecords, trace: &str, stores: &[&str]) 
 
 /// Variants (designs with settings) whose response times are shown next to those of the store with the Recyclable SSD
 /// paper's eviction policy (PROB).
-const PROB_RESPONSE_VARIANTS: [(&str, &str); 4] = [
+const PROB_POLICY_RESPONSE_TIME_VARIANTS: [(&str, &str); 4] = [
     ("timed-unhashed-prob", "without hash"),
     ("timed-infinite", "infinite"),
     ("timed-unhashed-infinite", "infinite without hash"),
@@ -938,7 +940,7 @@ fn values_of_response_times(
     runs: &ExperimentRecords,
     baseline: &str,
     variant: &str,
-    sign: f64,
+    change_sign: f64,
 ) -> Result<Vec<Value>> {
     let of = |Trace { short_name: short, write_share, .. }: &Trace| {
         let mean = |variant: &str| {
@@ -947,7 +949,7 @@ fn values_of_response_times(
                 *write_share,
             ))
         };
-        Ok(Value::new(*short, sign * to_percent(mean(variant)? / mean(baseline)? - 1.0)))
+        Ok(Value::new(*short, change_sign * to_percent(mean(variant)? / mean(baseline)? - 1.0)))
     };
     TRACES.iter().map(of).collect()
 }

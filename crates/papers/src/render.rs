@@ -24,7 +24,7 @@ struct ResultsPage {
     headline_rows: Vec<[String; 5]>,
     result_rows: Vec<[String; 7]>,
     difference_reasons: Vec<(String, String)>,
-    notes: Vec<(String, String)>,
+    paper_contradictions: Vec<(String, String)>,
     experiment_rows: Vec<[String; 4]>,
     experiments_not_run: Vec<(String, String)>,
 }
@@ -38,7 +38,7 @@ const EXPERIMENT_COLUMNS: [&str; 4] = ["experiment", "design", "input", "setting
 
 /// Returns the page of a paper's results in Markdown.
 pub fn results_markdown(targets: &Targets, results: &Results, figures: &[DrawnFigure]) -> String {
-    let page = page_contents(targets, results);
+    let page = results_page(targets, results);
     let mut parts = vec![format!("<!-- {GENERATED_NOTICE} -->\n\n# {}\n\n", page.title)];
     parts.extend(page.paragraphs.iter().map(|paragraph| format!("{paragraph}\n\n")));
     if !page.headline_rows.is_empty() {
@@ -53,7 +53,10 @@ pub fn results_markdown(targets: &Targets, results: &Results, figures: &[DrawnFi
         figures.iter().map(|figure| format!("\n![{}](figures/{})\n", figure.title, figure.file_name())),
     );
     parts.push(markdown_list(DIFFERENCES_TITLE, &page.difference_reasons));
-    parts.push(markdown_list("Contradictions in the paper, and how they are read", &page.notes));
+    parts.push(markdown_list(
+        "Contradictions in the paper, and how they are read",
+        &page.paper_contradictions,
+    ));
     parts.push(markdown_list("Experiments that were not run", &page.experiments_not_run));
     if !page.experiment_rows.is_empty() {
         parts.push("\n## Experiments\n\n".to_owned());
@@ -89,7 +92,7 @@ tr.bad td:nth-child(6){background:#fdd}code{font-size:12px}img{max-width:100%}";
 
 /// Returns the page of a paper's results in HTML. It refers to the figures in the folder `figures` next to it.
 pub fn results_html(targets: &Targets, results: &Results, figures: &[DrawnFigure]) -> String {
-    let page = page_contents(targets, results);
+    let page = results_page(targets, results);
     let title = escape_html(&page.title);
     let mut parts = vec![format!(
         "<!doctype html>\n<!-- {GENERATED_NOTICE} -->\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\
@@ -111,7 +114,7 @@ pub fn results_html(targets: &Targets, results: &Results, figures: &[DrawnFigure
         parts.push(format!("<p><img src=\"figures/{}\" alt=\"{title}\"></p>\n", figure.file_name()));
     }
     parts.push(html_list(DIFFERENCES_TITLE, &page.difference_reasons));
-    parts.push(html_list("Contradictions in the paper, and how they are read", &page.notes));
+    parts.push(html_list("Contradictions in the paper, and how they are read", &page.paper_contradictions));
     parts.push(html_list("Experiments that were not run", &page.experiments_not_run));
     if !page.experiment_rows.is_empty() {
         parts.push("<h2>Experiments</h2>\n".to_owned());
@@ -167,7 +170,7 @@ fn css_class_of(target: &Target, row: &Row) -> &'static str {
     }
 }
 
-fn page_contents(targets: &Targets, results: &Results) -> ResultsPage {
+fn results_page(targets: &Targets, results: &Results) -> ResultsPage {
     let rows = || results.rows.iter().filter_map(|row| Some((targets.target_with_id(&row.id)?, row)));
     let touched = |name: &String| rows().any(|(target, _)| target.contradictions.contains(name));
     ResultsPage {
@@ -175,11 +178,11 @@ fn page_contents(targets: &Targets, results: &Results) -> ResultsPage {
         paragraphs: introduction_paragraphs(targets, results),
         headline_rows: summary::headline_lines(targets, results)
             .into_iter()
-            .map(|line| [line.claim, line.reported, line.wearwell_values, line.verdict, line.reason])
+            .map(|line| [line.claim, line.reported_figure, line.wearwell_values, line.verdict, line.reason])
             .collect(),
         result_rows: rows().map(|(target, row)| row_cells(target, row)).collect(),
         difference_reasons: difference_reasons(targets, results),
-        notes: targets
+        paper_contradictions: targets
             .contradictions
             .iter()
             .filter(|(name, _)| touched(name))
@@ -193,7 +196,7 @@ fn page_contents(targets: &Targets, results: &Results) -> ResultsPage {
 /// Returns the reasons why rows (reported results) differ from the paper, each with the ids of the differing rows that
 /// it explains. The last entry has the differing rows without a known reason.
 fn difference_reasons(targets: &Targets, results: &Results) -> Vec<(String, String)> {
-    let differing: Vec<&str> = differing_rows(targets, results).collect();
+    let differing: Vec<&str> = differing_row_ids(targets, results).collect();
     let mut reasons = Vec::new();
     for difference in &targets.differences {
         let rows: Vec<&str> = difference.rows.iter().map(String::as_str).collect();
@@ -218,11 +221,11 @@ pub(super) fn explains_a_differing_row(
     results: &Results,
     difference: &Difference,
 ) -> bool {
-    differing_rows(targets, results).any(|row| difference.rows.iter().any(|other| other == row))
+    differing_row_ids(targets, results).any(|row| difference.rows.iter().any(|other| other == row))
 }
 
 /// Returns the ids of the reported results that Wearwell's results do not reproduce, or only in their direction.
-pub fn differing_rows<'a>(targets: &'a Targets, results: &'a Results) -> impl Iterator<Item = &'a str> {
+pub fn differing_row_ids<'a>(targets: &'a Targets, results: &'a Results) -> impl Iterator<Item = &'a str> {
     let differs = |target: &Target, row: &Row| {
         matches!(row.judge(target).outcome, Outcome::DirectionOnly | Outcome::Missed(_))
     };

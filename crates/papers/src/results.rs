@@ -186,6 +186,6 @@ fn evaluate_row(paper: Paper, target: &Target, runs: &ExperimentRecords) -> Row 
         Some(Err(why)) => row.not_run = why,
         None => {}
     }
-    (row.experiments, row.substitute) = runs.take_used_experiment_names();
+    (row.experiments, row.substitute) = runs.take_experiment_names_and_substitute();
     row
 }

@@ -45,7 +45,7 @@ pub trait SessionObserver {
         number: usize,
         total: usize,
         name: &str,
-        left: Option<Duration>,
+        time_left: Option<Duration>,
     ) -> ControlFlow<()>;
 
     /// Called repeatedly while an experiment runs; `Break` ends the run of all experiments.

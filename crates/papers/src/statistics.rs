@@ -22,7 +22,7 @@ use super::experiment::MissingRecord;
 
 /// Number of classes of page popularity (reads of a page while it was valid, 0 to 15) and of page version (15 for the
 /// newest dead page of an address, 14 for the one before), which have four bits each.
-const PAGE_CLASS_COUNT: usize = 16;
+const POPULARITY_OR_VERSION_CLASSES: usize = 16;
 /// Number of requests of the trace that are counted between two calls of the progress callback.
 const REQUESTS_PER_PROGRESS_REPORT: u64 = 1 << 16;
 
@@ -58,9 +58,9 @@ struct TraceCounter {
     recycled_pages: u64,
     first_request_ns: u64,
     last_request_ns: u64,
-    dead_pages_by_popularity: [u64; PAGE_CLASS_COUNT],
-    recycled_pages_by_popularity: [u64; PAGE_CLASS_COUNT],
-    recycled_pages_by_version: [u64; PAGE_CLASS_COUNT],
+    dead_pages_by_popularity: [u64; POPULARITY_OR_VERSION_CLASSES],
+    recycled_pages_by_popularity: [u64; POPULARITY_OR_VERSION_CLASSES],
+    recycled_pages_by_version: [u64; POPULARITY_OR_VERSION_CLASSES],
 }
 
 /// Counts the requests and pages of an input, and how many dead pages were recycled (written again with equal content),
@@ -116,7 +116,7 @@ impl TraceCounter {
         let Some(&address) = self.address_indexes.get(&(device, page)) else { return };
         if let Some(valid) = self.address_states[address as usize].valid_page_index {
             let reads = &mut self.page_versions[valid as usize].read_count;
-            *reads = (*reads + 1).min(PAGE_CLASS_COUNT as u8 - 1);
+            *reads = (*reads + 1).min(POPULARITY_OR_VERSION_CLASSES as u8 - 1);
         }
     }
 
@@ -149,7 +149,7 @@ impl TraceCounter {
         dead.remove(at);
         self.recycled_pages += 1;
         self.recycled_pages_by_popularity[reads as usize] += 1;
-        self.recycled_pages_by_version[(PAGE_CLASS_COUNT - 1).saturating_sub(newer)] += 1;
+        self.recycled_pages_by_version[(POPULARITY_OR_VERSION_CLASSES - 1).saturating_sub(newer)] += 1;
         Some(page)
     }
 

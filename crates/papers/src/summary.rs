@@ -8,7 +8,7 @@ use super::render::{explains_a_differing_row, markdown_table, values_text};
 use super::results::{Results, Row};
 use super::tally::ResultCounts;
 use super::target::{
-    Difference, Headline, Paper, ReasonSupport, Statement, Target, Targets, matches_pattern,
+    Difference, Headline, Paper, PaperStatement, ReasonSupport, Target, Targets, matches_pattern,
 };
 use super::verdict::Value;
 
@@ -18,7 +18,7 @@ pub struct SummaryLine {
     /// Text of the claim in the paper's abstract.
     pub claim: String,
     /// The reported figure of the claim, in words.
-    pub reported: String,
+    pub reported_figure: String,
     /// Wearwell's values for the claim, in words.
     pub wearwell_values: String,
     /// The verdict about Wearwell's values for the claim, in words.
@@ -54,7 +54,7 @@ fn summary_line(
     let reported = if headline.reported.is_empty() { &target.reported } else { &headline.reported };
     SummaryLine {
         claim: headline.claim.clone(),
-        reported: reported.clone(),
+        reported_figure: reported.clone(),
         wearwell_values: if row.ours.is_empty() { "-".to_owned() } else { values_text(&target, &row.ours) },
         verdict: format!("{verdict} ({})", headline.row),
         reason: why,
@@ -108,10 +108,10 @@ const UNTESTED_MARK: &str = "**Untested.**";
 /// Returns what supports the reason for a difference from the paper: experiments and their figures, or the statements
 /// of the paper that contradict each other.
 pub fn reason_support_text(difference: &Difference, results: &Results) -> String {
-    match difference.support() {
+    match difference.reason_support() {
         ReasonSupport::Tested => tested_by_sentence(difference, results),
         ReasonSupport::Contradiction => {
-            let place = |statement: &Statement| format!("{}: {}", statement.place, statement.says);
+            let place = |statement: &PaperStatement| format!("{}: {}", statement.place, statement.says);
             let places: Vec<String> = difference.contradiction.iter().map(place).collect();
             format!("Contradiction within the paper: {}.", places.join("; "))
         }
@@ -142,7 +142,7 @@ pub fn tested_reasons_sentence(targets: &Targets, results: &Results) -> String {
         .differences
         .iter()
         .filter(|difference| explains_a_differing_row(targets, results, difference));
-    let standings: Vec<ReasonSupport> = used.map(Difference::support).collect();
+    let standings: Vec<ReasonSupport> = used.map(Difference::reason_support).collect();
     if standings.is_empty() {
         return String::new();
     }
@@ -169,13 +169,16 @@ const SUMMARY_BEGIN_LINE: &str =
 const SUMMARY_END_LINE: &str = "<!-- end of summary -->\n";
 
 /// A paper, its scaled-down results, and its full-size results if they exist.
-pub type PaperResults = (Paper, Results, Option<Results>);
+pub type PaperQuickAndFullResults = (Paper, Results, Option<Results>);
 
 /// Returns the document with its block of summary tables generated anew.
 ///
 /// # Errors
 /// The document has no such block.
-pub fn update_summary_in_document(document: &str, records: &[PaperResults]) -> Result<String, String> {
+pub fn update_summary_in_document(
+    document: &str,
+    records: &[PaperQuickAndFullResults],
+) -> Result<String, String> {
     let (before, rest) = document.split_once(SUMMARY_BEGIN_LINE).ok_or_else(|| {
         format!("it has no line {} before the summary: add it", SUMMARY_BEGIN_LINE.trim_end())
     })?;
@@ -185,8 +188,8 @@ pub fn update_summary_in_document(document: &str, records: &[PaperResults]) -> R
     Ok([before, SUMMARY_BEGIN_LINE, &summary_block(records), SUMMARY_END_LINE, after].concat())
 }
 
-fn summary_block(records: &[PaperResults]) -> String {
-    let paper = |(paper, quick, full): &PaperResults| {
+fn summary_block(records: &[PaperQuickAndFullResults]) -> String {
+    let paper = |(paper, quick, full): &PaperQuickAndFullResults| {
         let targets = paper.targets();
         let mut parts = vec![format!("\n### {} (`{paper}`)\n\n", targets.paper.title)];
         parts.push(result_counts_line("Quick", &format!("../papers/{paper}/RESULTS.md"), &targets, quick));
@@ -230,7 +233,7 @@ fn claims_table(targets: &Targets, quick: &Results, full: Option<&Results>) -> S
             )
         };
         let why = full.map_or(&quick.reason, |full| &full.reason);
-        [quick.claim.clone(), quick.reported.clone(), of(Some(quick)), of(full), why.clone()]
+        [quick.claim.clone(), quick.reported_figure.clone(), of(Some(quick)), of(full), why.clone()]
     };
     let rows: Vec<[String; 5]> = of_quick.iter().enumerate().map(row).collect();
     markdown_table(&["claim of the abstract", "reported", "ours, quick", "ours, full", "why"], &rows)

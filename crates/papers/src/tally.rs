@@ -63,7 +63,7 @@ pub struct ResultCounts {
     /// Comparisons of results that are based on arithmetic on the paper's constants.
     pub arithmetic: ComparedCounts,
     /// Comparisons of results with a reported range so wide that no plausible run could miss it.
-    pub unmissable_ranges: ComparedCounts,
+    pub cannot_fail_results: ComparedCounts,
     /// Number of rows (reported results) for which the kind of evidence is not stated.
     pub rows_without_evidence: usize,
     /// Number of rows (reported results) that were measured by older code.
@@ -114,7 +114,7 @@ impl ResultCounts {
             Some(Evidence::Executed) => &mut self.executed_mechanisms,
             Some(Evidence::Formula) => &mut self.formula,
             Some(Evidence::Arithmetic) => &mut self.arithmetic,
-            Some(Evidence::CannotFail) => &mut self.unmissable_ranges,
+            Some(Evidence::CannotFail) => &mut self.cannot_fail_results,
             Some(Evidence::None) | None => {
                 self.rows_without_evidence += 1;
                 return;
@@ -163,7 +163,7 @@ impl ResultCounts {
         let compared = [
             (self.formula, "by formula without an executed design"),
             (self.arithmetic, "by arithmetic on the paper's constants"),
-            (self.unmissable_ranges, "that cannot fail"),
+            (self.cannot_fail_results, "that cannot fail"),
         ];
         let compared = compared.iter().filter(|(compared, _)| compared.total_compared() > 0);
         let compared = compared.map(|(compared, name)| {

@@ -97,7 +97,7 @@ pub struct Targets {
     pub headlines: Vec<Headline>,
     /// Values measured by Wearwell that are shown but not judged, in all rows (reported results) of the paper.
     #[serde(default)]
-    pub beside: Vec<ShownOnly>,
+    pub beside: Vec<UnjudgedValues>,
     /// Reasons why values measured by Wearwell differ from the reported ones.
     #[serde(default, rename = "difference")]
     pub differences: Vec<Difference>,
@@ -125,7 +125,7 @@ pub struct Difference {
     /// Statements of the paper that contradict each other, if that is the reason for the difference. No experiment can
     /// test such a reason.
     #[serde(default)]
-    pub contradiction: Vec<Statement>,
+    pub contradiction: Vec<PaperStatement>,
     /// Whether the reason is that the paper gives no figure for what the rows measure, so that sizes cannot be
     /// compared.
     #[serde(default)]
@@ -135,7 +135,7 @@ pub struct Difference {
 /// A statement that the paper makes in one place.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Statement {
+pub struct PaperStatement {
     /// Section, table or figure of the paper in which the statement is made.
     pub place: String,
     /// What the paper states there, as a sentence with its numbers.
@@ -157,7 +157,7 @@ pub enum ReasonSupport {
 
 impl Difference {
     /// Returns how well the reason for the difference is supported. A test refuses reasons with two kinds of support.
-    pub fn support(&self) -> ReasonSupport {
+    pub fn reason_support(&self) -> ReasonSupport {
         if !self.tested_by.is_empty() {
             ReasonSupport::Tested
         } else if !self.contradiction.is_empty() {
@@ -244,7 +244,7 @@ pub struct Target {
     pub values: Vec<ReportedValue>,
     /// Values measured by Wearwell that are shown with the row (reported result) but not judged, with the reason.
     #[serde(default)]
-    pub beside: Vec<ShownOnly>,
+    pub beside: Vec<UnjudgedValues>,
     /// How Wearwell's values may be compared with the reported ones.
     pub compare: Comparison,
     /// Names of the paper's contradictions that affect this row (reported result).
@@ -334,14 +334,14 @@ impl Evidence {
 /// Values measured by Wearwell that are shown but not judged, and the reason.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ShownOnly {
+pub struct UnjudgedValues {
     /// Names of the values that are shown but not judged; `*` in a name matches any characters.
     pub of: Vec<String>,
     /// Why some values of this row are shown without a verdict: the paper's statement does not cover them.
     pub why: String,
 }
 
-impl ShownOnly {
+impl UnjudgedValues {
     /// Returns whether a value of this name is one of those that are only shown.
     pub fn contains_value_named(&self, of: &str) -> bool {
         self.of.iter().any(|pattern| matches_pattern(pattern, of))

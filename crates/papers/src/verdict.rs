@@ -199,14 +199,14 @@ pub fn judge_values(target: &Target, ours: &[Value], substitute: bool) -> Verdic
 /// figure for which Wearwell has no value counts as missed by 100 %.
 fn deviation_from_generator_inputs(
     target: &Target,
-    given: &[&ReportedValue],
-    ours: &[Value],
+    generator_inputs: &[&ReportedValue],
+    our_values: &[Value],
 ) -> Option<GeneratorInputDeviation> {
     let deviation = |reported: &&ReportedValue| {
-        let ours = ours.iter().find(|value| value.of == reported.of);
+        let ours = our_values.iter().find(|value| value.of == reported.of);
         ours.map_or(100.0, |value| deviation_percent(reported, value.value))
     };
-    let percent = given.iter().map(deviation).reduce(f64::max)?;
+    let percent = generator_inputs.iter().map(deviation).reduce(f64::max)?;
     Some(GeneratorInputDeviation {
         largest_deviation_percent: percent,
         is_within_tolerance: percent <= target.compare.given_percent,
@@ -290,7 +290,11 @@ fn compare_printed_digits(pairs: &[(&ReportedValue, f64)]) -> Outcome {
         (Some(digits), Some(value)) => rounds_to(*ours, value, digits),
         _ => deviation_percent(reported, *ours) == 0.0,
     };
-    if pairs.iter().all(is_equal) { Outcome::ExactlyEqual } else { Outcome::Missed(largest_deviation(pairs)) }
+    if pairs.iter().all(is_equal) {
+        Outcome::ExactlyEqual
+    } else {
+        Outcome::Missed(worst_deviation_percent(pairs))
+    }
 }
 
 /// Returns whether Wearwell's value rounds to the printed one; an exact half may be rounded either way.
@@ -300,7 +304,7 @@ fn rounds_to(ours: f64, printed: f64, digits: u32) -> bool {
 }
 
 fn compare_with_tolerance(target: &Target, pairs: &[(&ReportedValue, f64)]) -> Outcome {
-    let worst = largest_deviation(pairs);
+    let worst = worst_deviation_percent(pairs);
     match worst {
         Some(0.0) if target.compare.kind == ComparisonKind::Range => Outcome::InsideRange,
         Some(percent) if percent <= target.compare.percent => Outcome::WithinTolerance(percent),
@@ -311,7 +315,7 @@ fn compare_with_tolerance(target: &Target, pairs: &[(&ReportedValue, f64)]) -> O
 
 /// Returns the largest deviation of Wearwell's values from the reported ones, percent; `None` if it is infinite because
 /// 0 was reported.
-fn largest_deviation(pairs: &[(&ReportedValue, f64)]) -> Option<f64> {
+fn worst_deviation_percent(pairs: &[(&ReportedValue, f64)]) -> Option<f64> {
     let deviations = pairs.iter().map(|(reported, ours)| deviation_percent(reported, *ours));
     deviations.reduce(f64::max).filter(|percent| percent.is_finite())
 }

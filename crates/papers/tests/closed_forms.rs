@@ -198,21 +198,21 @@ fn ram_formulas_of_the_geckoftl_paper_equal_what_the_engine_reports() {
     use wearwell::design::{self, Parts};
     use wearwell::nand::{RetainedFields, SimNand, preset};
     use wearwell_config::Config;
-    use wearwell_papers::closed_forms::metadata::MetadataScale;
+    use wearwell_papers::closed_forms::metadata::ModelledDeviceSize;
 
     let mut geometry = preset::preset_by_name("gk-2t").unwrap().geometry;
     geometry.blocks_per_plane = 4096;
     let logical_pages = (geometry.pages() as f64 * 0.7) as u32;
     let gc = Config::from_text_and_settings(None, &[]).unwrap().resolve_device(1 << 20).unwrap().gc_options;
     let tree = design::UFtlOptions { cache_entries: 512, cached_directory_nodes: 1 };
-    let gecko = wearwell::validity::GeckoOptions::balanced(&geometry);
+    let gecko = wearwell::validity::GeckoOptions::with_key_sized_parts(&geometry);
     let gecko_options = design::GeckoFtlOptions { cache_entries: 512, gecko };
     let report = |parts: &Parts| -> std::collections::BTreeMap<&'static str, u64> {
         let nand = SimNand::new(geometry.clone(), RetainedFields::default());
         wearwell::Ftl::new(nand, logical_pages, parts).unwrap().ram_bytes().into_iter().collect()
     };
     let scale =
-        MetadataScale { blocks: 4096.0, pages_per_block: 128.0, utilisation: 0.7, cache_entries: 512.0 };
+        ModelledDeviceSize { blocks: 4096.0, pages_per_block: 128.0, utilisation: 0.7, cache_entries: 512.0 };
     let is = |reported: u64, formula: f64| {
         assert!((reported as f64 - formula).abs() < 1e-6, "{reported}, {formula}");
     };

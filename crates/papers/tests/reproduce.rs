@@ -10,8 +10,8 @@ use wearwell_papers::experiment::{Experiment, ExperimentRecords, ExperimentWork,
 use wearwell_papers::results::Row;
 use wearwell_papers::tally::{ComparedCounts, ResultCounts};
 use wearwell_papers::target::{
-    ComparisonKind, Difference, Evidence, NeededInput, ReasonSupport, ReportedValue, ShownOnly, Target,
-    Targets,
+    ComparisonKind, Difference, Evidence, NeededInput, ReasonSupport, ReportedValue, Target, Targets,
+    UnjudgedValues,
 };
 use wearwell_papers::verdict::{self, Outcome, Value};
 use wearwell_papers::{
@@ -94,7 +94,7 @@ fn the_declared_evidence_of_a_row_matches_how_its_values_are_computed() {
         for target in paper.targets().rows {
             let is_computed = closed_forms::row_values(&target.id).is_some();
             let is_measured = measure_row(paper, &target.id, &runs).is_some();
-            let has_asked = !runs.take_used_experiment_names().0.is_empty();
+            let has_asked = !runs.take_experiment_names_and_substitute().0.is_empty();
             let (id, evidence) = (&target.id, target.evidence.expect("another test insists"));
             assert_eq!(has_asked, is_measured, "{id} measures without an experiment");
             let fits = match evidence {
@@ -241,7 +241,7 @@ fn every_experiment_is_used_by_a_row_and_every_row_finds_its_experiments() {
         for target in paper.targets().rows {
             measure_row(paper, &target.id, &runs);
         }
-        let mut asked: BTreeSet<String> = runs.take_used_experiment_names().0.into_iter().collect();
+        let mut asked: BTreeSet<String> = runs.take_experiment_names_and_substitute().0.into_iter().collect();
         let differences = paper.targets().differences;
         let is_test = |name: &&String| differences.iter().any(|difference| difference.is_tested_by(name));
         asked.extend(names.iter().filter(is_test).cloned());
@@ -303,7 +303,7 @@ fn as_strs(of: &[String]) -> impl Iterator<Item = &str> {
 
 /// Returns whether a value's name equals `pattern`, in which `*` stands for any characters.
 fn matches_name_pattern(pattern: &str, name: &str) -> bool {
-    ShownOnly { of: vec![pattern.to_owned()], why: String::new() }.contains_value_named(name)
+    UnjudgedValues { of: vec![pattern.to_owned()], why: String::new() }.contains_value_named(name)
 }
 
 #[test]
@@ -533,7 +533,7 @@ fn the_summary_counts_reported_results_by_kind_of_evidence() {
         "{tally:?}"
     );
     let counted =
-        [tally.formula, tally.arithmetic, tally.unmissable_ranges].map(ComparedCounts::total_compared);
+        [tally.formula, tally.arithmetic, tally.cannot_fail_results].map(ComparedCounts::total_compared);
     let others = tally.repeated_rows + tally.context_only_rows + tally.not_run_rows;
     assert_eq!(counted.iter().sum::<usize>() + others, tally.total_rows, "every row is counted once");
     assert_eq!(tally.result_count_sentences()[0], "Nothing was executed.");
@@ -683,7 +683,7 @@ fn experiments_with_unknown_designs_settings_or_loads_are_reported_as_not_run() 
         settings.push("nothing.at_all=1".to_owned());
     }
     let unknown_load =
-        Experiment::new_request_count("c", (RequestSource::Generated("nothing:pages=4".into()), 1.0));
+        Experiment::new_counting_experiment("c", (RequestSource::Generated("nothing:pages=4".into()), 1.0));
     let wanted = [
         small_experiment("a", "no-such-design", 1),
         unknown_setting,
@@ -701,7 +701,7 @@ fn experiments_with_unknown_designs_settings_or_loads_are_reported_as_not_run() 
 #[test]
 fn counted_requests_and_pages_equal_those_of_the_trace() {
     let substitute = RequestSource::Substitute("fiu-web:scale=0.01".into());
-    let count = Experiment::new_request_count("web/counts", (substitute, 0.01));
+    let count = Experiment::new_counting_experiment("web/counts", (substitute, 0.01));
     let record = count.run(&mut |_| ControlFlow::Continue(())).unwrap();
     let figure = |name: &str| record.figures.get(name).copied().unwrap_or(0.0);
     assert!(record.substitute);
@@ -730,7 +730,7 @@ fn a_recycled_page_keeps_its_read_count_and_leaves_the_dead_list() {
         "6,W,8192,4096,0,c,", // c is valid and no dead page: new
     ];
     std::fs::write(&path, lines.join("\n") + "\n").unwrap();
-    let count = Experiment::new_request_count("small", (RequestSource::Original(path), 1.0));
+    let count = Experiment::new_counting_experiment("small", (RequestSource::Original(path), 1.0));
     let record = count.run(&mut |_| ControlFlow::Continue(())).unwrap();
     let figure = |name: &str| record.figures.get(name).copied().unwrap_or(0.0);
     assert_eq!([figure("reads"), figure("writes"), figure("addresses")].map(|n| n as u64), [1, 6, 3]);
@@ -822,7 +822,7 @@ fn every_checked_in_row_that_misses_its_target_has_a_reason() {
             assert!(targets.target_with_id(row).is_some(), "{paper} explains {row}, which does not exist");
         }
         let open: Vec<&str> =
-            render::differing_rows(&targets, &results).filter(|row| !explained.contains(row)).collect();
+            render::differing_row_ids(&targets, &results).filter(|row| !explained.contains(row)).collect();
         assert!(open.is_empty(), "{paper}: no reason is given for {open:?}");
     }
 }
@@ -867,8 +867,10 @@ fn reasons_for_differences_name_the_experiments_that_tested_them() {
                     }
                 }
                 let differs =
-                    |row: &String| render::differing_rows(&targets, &results).any(|other| other == row);
-                if difference.support() == ReasonSupport::Untested && difference.rows.iter().any(differs) {
+                    |row: &String| render::differing_row_ids(&targets, &results).any(|other| other == row);
+                if difference.reason_support() == ReasonSupport::Untested
+                    && difference.rows.iter().any(differs)
+                {
                     assert!(
                         page.contains(&format!("{} **Untested.**", difference.why)),
                         "{}",

@@ -60,7 +60,9 @@ pub(crate) fn devices() -> Vec<(&'static str, &'static str)> {
 /// Returns the designs: name, source, what is modelled, what is not modelled.
 #[pyfunction]
 pub(crate) fn designs() -> Vec<(&'static str, &'static str, &'static str, &'static str)> {
-    let texts = |design: &design::Design| (design.name, design.source, design.modelled, design.not_modelled);
+    let texts = |design: &design::DesignDescription| {
+        (design.name, design.source, design.model_scope, design.model_limits)
+    };
     design::ALL.iter().map(texts).collect()
 }
 

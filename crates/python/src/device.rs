@@ -280,7 +280,7 @@ impl Device {
             "recycled_writes": stats.recycled_writes,
             "deduplicated_writes": stats.deduplicated_writes,
             "delta_writes": stats.delta_writes,
-            "packed_writes": stats.packed_writes,
+            "packed_writes": stats.compressed_chunk_writes,
             "remapped_pages": stats.remapped_pages,
             "programs": stats.total_programs(),
             "reads": stats.total_reads(),
@@ -360,7 +360,7 @@ impl Device {
         let forms = PageState::ALL.map(PageState::name).to_vec();
         let of_logical = vec![
             number_column(py, "ppn", view.first_page_of_lpn.iter().map(|place| place.map(|ppn| ppn.0))),
-            code_column(py, "form", view.form_of_lpn.iter().map(|&form| form as u8), forms),
+            code_column(py, "form", view.page_state_of_lpn.iter().map(|&form| form as u8), forms),
         ];
         Ok([of_pages, of_blocks, of_logical])
     }

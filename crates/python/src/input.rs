@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 use wearwell::gc::UserVictimPolicy;
 use wearwell_config::{Config, ConfigError};
 use wearwell_replay::input::{Input as ReplayInput, trace_format_named};
+use wearwell_replay::json::ToJson;
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::{Plan, SurveyResults};
 use wearwell_trace::{self as trace, AssumedOp, BlockLayerStage, CsvColumns, Format, OpenOptions, TimeUnit};
@@ -129,7 +130,7 @@ impl Input {
             let record = record.map_err(|error| raised.unwrap_or_default().or_engine_error(error));
             watch.into_exception()?;
             let record = RunRecord { variant: config.run_label(""), ..record? };
-            Ok(serde_json::to_string(&record).expect("a record is plain data"))
+            Ok(record.to_json())
         })
     }
 }
@@ -161,7 +162,8 @@ impl Input {
     ) -> PyResult<T> {
         let input = match &self.source {
             InputSource::Workload(spec) => {
-                ReplayInput::of_generator_spec_with_seed(spec, config.seed()).map_err(refusal_error)?
+                ReplayInput::of_generator_spec_with_default_seed(spec, config.seed())
+                    .map_err(refusal_error)?
             }
             InputSource::Trace { .. } => self.without_run_seed()?,
         };

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use pyo3::prelude::*;
+use wearwell_replay::json::ToJson;
 use wearwell_replay::kept::ResultFolder;
 use wearwell_replay::record::RunRecord;
 
@@ -20,17 +21,17 @@ fn unusable_folder_error(folder: &Path, error: &io::Error) -> PyErr {
 
 /// Returns the finished run with this key from a folder of results, as JSON; `None` if there is none.
 #[pyfunction]
-pub(crate) fn kept(folder: PathBuf, key: &str) -> PyResult<Option<String>> {
+pub(crate) fn stored_run(folder: PathBuf, key: &str) -> PyResult<Option<String>> {
     let record = open_result_folder(&folder)?.get(key);
     // The stored variant may be relative to the comparison that stored the run, so it is computed anew.
     let record = record.map(|record| RunRecord { variant: record.config.run_label(""), ..record });
-    Ok(record.map(|record| serde_json::to_string(&record).expect("a record is plain data")))
+    Ok(record.map(|record| record.to_json()))
 }
 
 /// Stores the record of a run in a folder of results, if the run is complete. A concurrent reader sees the whole file
 /// or none.
 #[pyfunction]
-pub(crate) fn keep(folder: PathBuf, key: &str, record: &str) -> PyResult<()> {
+pub(crate) fn store_run(folder: PathBuf, key: &str, record: &str) -> PyResult<()> {
     open_result_folder(&folder)?
         .store_if_finished(key, &parse_run_record(record)?)
         .map_err(|error| unusable_folder_error(&folder, &error))

@@ -53,7 +53,7 @@ mod _native {
     #[pymodule_export]
     use super::input::Input;
     #[pymodule_export]
-    use super::kept::{keep, kept};
+    use super::kept::{store_run, stored_run};
     #[pymodule_export]
     use super::life::{
         joined_lives, leveling_settings, life, page_of_lives, table_of_lives, tables_of_lives,

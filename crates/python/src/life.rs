@@ -1,6 +1,7 @@
 //! Lives of drives: one simulated drive at a time, and what several of them have in common.
 
 use pyo3::prelude::*;
+use wearwell_replay::json::{FromJson, ToJson};
 use wearwell_replay::life::{self as lives_of, Endurance, Leveling, LifeRecord, Lives};
 use wearwell_replay::page;
 
@@ -10,17 +11,13 @@ use crate::refusal_error;
 use crate::watch::ProgressWatch;
 
 fn parse_life_record(record: &str) -> PyResult<LifeRecord> {
-    serde_json::from_str(record).map_err(|error| {
+    LifeRecord::from_json(record).map_err(|error| {
         refusal_error(format!("this JSON is no record of lives ({error}): give the JSON of a life"))
     })
 }
 
 fn parse_lives(records: &[String]) -> PyResult<Lives> {
     Ok(Lives::of_drives(records.iter().map(|record| parse_life_record(record)).collect::<PyResult<_>>()?))
-}
-
-fn to_json(record: &LifeRecord) -> String {
-    serde_json::to_string(record).expect("a record is plain data")
 }
 
 /// Returns the settings that select a kind of wear leveling for a drive with this configuration.
@@ -76,7 +73,7 @@ pub(crate) fn life(
             Ok(record)
         });
         watch.into_exception()?;
-        Ok(to_json(&record?))
+        Ok(record?.to_json())
     })
 }
 
@@ -89,7 +86,7 @@ pub(crate) fn joined_lives(records: Vec<String>) -> PyResult<String> {
     for record in records {
         joined.add_lives_of(record?);
     }
-    Ok(to_json(&joined.with_curves()))
+    Ok(joined.with_curves().to_json())
 }
 
 /// Returns the command line's table of lives, one column per record.

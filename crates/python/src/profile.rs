@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
+use wearwell_replay::json::{FromJson, ToJson};
 use wearwell_replay::page;
 use wearwell_replay::profile::files::ProfiledFiles;
 use wearwell_replay::profile::{self, BASE_DESIGN, Profile, ProfileError, Profiles};
@@ -20,13 +21,9 @@ use crate::watch::ProgressWatch;
 const MAX_SAMPLE_DIVISOR: u64 = 1_000_000;
 
 fn parse_profile(profile: &str) -> PyResult<Profile> {
-    serde_json::from_str(profile).map_err(|error| {
+    Profile::from_json(profile).map_err(|error| {
         refusal_error(format!("this JSON is no profile ({error}): give the JSON of a profile"))
     })
-}
-
-fn to_json(profile: &Profile) -> String {
-    serde_json::to_string(profile).expect("a profile is plain data")
 }
 
 /// Returns an error if `sample` is out of range: one of `sample` pages is profiled, 1 to [`MAX_SAMPLE_DIVISOR`].
@@ -54,7 +51,7 @@ fn profile_with_progress(
             flow
         });
         watch.into_exception()?;
-        Ok((to_json(&profile.map_err(refusal_error)?), is_interrupted))
+        Ok((profile.map_err(refusal_error)?.to_json(), is_interrupted))
     })
 }
 
@@ -86,11 +83,12 @@ pub(crate) fn run_mechanisms(
     let (input, mut profile) = (input.without_run_seed()?, parse_profile(profile)?);
     py.detach(|| {
         let mut watch = ProgressWatch::new(on_progress);
-        let ran = profile
-            .run_mechanisms(&configuration.config, &input, &mut |progress| watch.report_progress(progress));
+        let ran = profile.measure_mechanism_savings(&configuration.config, &input, &mut |progress| {
+            watch.report_progress(progress)
+        });
         watch.into_exception()?;
         ran.map_err(refusal_error)?;
-        Ok(to_json(&profile))
+        Ok(profile.to_json())
     })
 }
 

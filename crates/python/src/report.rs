@@ -1,6 +1,7 @@
 //! Tables and HTML pages of records of runs.
 
 use pyo3::prelude::*;
+use wearwell_replay::json::{FromJson, ToJson};
 use wearwell_replay::page;
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::report::Comparison;
@@ -10,7 +11,7 @@ use crate::refusal_error;
 
 /// Parses the JSON of a run record.
 pub(crate) fn parse_run_record(record: &str) -> PyResult<RunRecord> {
-    serde_json::from_str(record).map_err(|error| {
+    RunRecord::from_json(record).map_err(|error| {
         refusal_error(format!("this JSON is no record of a run ({error}): give the JSON of a result"))
     })
 }
@@ -54,6 +55,5 @@ pub(crate) fn page_of_sweep(
 /// Returns the record with the lifetime in years of a drive that exports `bytes` bytes.
 #[pyfunction]
 pub(crate) fn scaled(record: &str, bytes: u64) -> PyResult<String> {
-    let record = parse_run_record(record)?.with_years_scaled_to(Some(bytes));
-    Ok(serde_json::to_string(&record).expect("a record is plain data"))
+    Ok(parse_run_record(record)?.with_years_scaled_to(Some(bytes)).to_json())
 }

@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Err("give a workload, a margin in pages, and settings such as device.preset=lab-8g".into());
     };
     let config = Config::read(None, settings)?;
-    let input = Input::of_generator_spec_with_seed(spec, config.seed())?;
+    let input = Input::of_generator_spec_with_default_seed(spec, config.seed())?;
     let policy = UserVictimPolicy::new(Patient { margin: margin.parse()? });
     let record =
         Plan::new(&config, &input)?.with_user_policy(policy).run("page-map", &mut |_| Continue(()))?;

@@ -117,11 +117,11 @@ pub struct ContentModelSpec {
     /// How the content of each write is chosen: unique, duplicates, zipf draws, or earlier versions.
     pub source: ContentSource,
     /// Compressed size divided by page size; `None` leaves the compressed size unknown.
-    pub compress_ratio: Option<SizeRatio>,
+    pub compress_ratio: Option<SizeRatioDistribution>,
     /// Number of neighbouring pages (equal `lpn / chunk`) whose unique contents have equal compressed sizes.
     pub chunk_pages: u32,
     /// Size of a compressed difference (delta) divided by page size; `None` leaves the size unknown.
-    pub delta_ratio: Option<SizeRatio>,
+    pub delta_ratio: Option<SizeRatioDistribution>,
     /// Share of overwrites that write the content that the page already holds.
     pub silent_write_share: f64,
 }
@@ -137,39 +137,39 @@ pub enum ContentSource {
     /// new.
     Duplicates {
         /// Probability that a write repeats an earlier content, once there is one to repeat.
-        share: f64,
+        repeat_probability: f64,
         /// Exponent of the repeated contents' popularity: the k-th oldest content is repeated in proportion to
         /// `k^-theta`.
         theta: f64,
         /// Number of the oldest distinct contents that can be repeated.
-        pool: u64,
+        pool_contents: u64,
     },
     /// Every write draws its content independently from a fixed set, with zipf popularity.
     Zipf {
         /// Zipf exponent of the contents' popularity.
-        a: f64,
+        zipf_exponent: f64,
         /// Number of contents in the set from which writes draw.
-        contents: u64,
+        distinct_contents: u64,
     },
     /// Requests may write back an earlier version of their pages.
     Reverts {
         /// Probability that a request writes back an earlier version of its pages.
-        share: f64,
+        repeat_probability: f64,
         /// Largest number of versions to go back; `k` versions have the probability `2^-k`.
-        depth: u32,
+        max_versions_back: u32,
     },
 }
 
 /// Distribution of a size as a share of the page size: a Gaussian, clipped to `[0.01, 1]`.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct SizeRatio {
+pub struct SizeRatioDistribution {
     /// Mean of the Gaussian size ratio, before clipping.
     pub mean: f64,
     /// Standard deviation of the Gaussian size ratio, before clipping.
     pub sigma: f64,
 }
 
-impl SizeRatio {
+impl SizeRatioDistribution {
     /// Creates a size ratio with the default standard deviation, a quarter of the mean.
     pub fn of_mean(mean: f64) -> Self {
         Self { mean, sigma: mean / 4.0 }
@@ -184,7 +184,7 @@ impl ContentModelSpec {
 
     /// Creates a content model in which a share of the writes are duplicates, with the default popularity and pool.
     pub fn with_duplicate_share(share: f64) -> Self {
-        Self::new(ContentSource::Duplicates { share, theta: 0.9, pool: 100_000 })
+        Self::new(ContentSource::Duplicates { repeat_probability: share, theta: 0.9, pool_contents: 100_000 })
     }
 }
 
@@ -208,17 +208,17 @@ fn parse_source(options: &SpecOptions) -> Result<ContentSource, SpecError> {
         "unique" => ContentSource::Unique,
         "same" => ContentSource::Same,
         "dup" => ContentSource::Duplicates {
-            share: options.number_value("share", 0.0..=1.0)?.unwrap_or(0.2),
+            repeat_probability: options.number_value("share", 0.0..=1.0)?.unwrap_or(0.2),
             theta: options.number_value("theta", 0.0..=2.0)?.unwrap_or(0.9),
-            pool: options.integer_value("pool", 1..=1 << 26)?.unwrap_or(100_000),
+            pool_contents: options.integer_value("pool", 1..=1 << 26)?.unwrap_or(100_000),
         },
         "zipf" => ContentSource::Zipf {
-            a: options.number_value("a", 0.0..=2.0)?.unwrap_or(0.2),
-            contents: options.integer_value("contents", 1..=1_000_000_000_000)?.unwrap_or(900_000),
+            zipf_exponent: options.number_value("a", 0.0..=2.0)?.unwrap_or(0.2),
+            distinct_contents: options.integer_value("contents", 1..=1_000_000_000_000)?.unwrap_or(900_000),
         },
         "revert" => ContentSource::Reverts {
-            share: options.number_value("share", 0.0..=1.0)?.unwrap_or(0.2),
-            depth: options.integer_value("depth", 1..=64)?.unwrap_or(8) as u32,
+            repeat_probability: options.number_value("share", 0.0..=1.0)?.unwrap_or(0.2),
+            max_versions_back: options.integer_value("depth", 1..=64)?.unwrap_or(8) as u32,
         },
         other => unreachable!("the grammar lists content model {other}, which nobody reads"),
     })
@@ -228,10 +228,10 @@ fn parse_size_ratio(
     options: &SpecOptions,
     mean: &'static str,
     sigma: &'static str,
-) -> Result<Option<SizeRatio>, SpecError> {
+) -> Result<Option<SizeRatioDistribution>, SpecError> {
     let spread = options.number_value(sigma, 0.0..=1.0)?;
     match options.number_value(mean, MIN_SIZE_RATIO..=1.0)? {
-        Some(mean) => Ok(Some(SizeRatio { mean, sigma: spread.unwrap_or(mean / 4.0) })),
+        Some(mean) => Ok(Some(SizeRatioDistribution { mean, sigma: spread.unwrap_or(mean / 4.0) })),
         None if spread.is_some() => Err(SpecError::ConflictingKeys(format!(
             "{sigma} needs {mean}: set {mean} too, or leave {sigma} out"
         ))),
@@ -265,11 +265,15 @@ impl ContentSource {
         match self {
             Self::Unique => ("unique", None),
             Self::Same => ("same", None),
-            Self::Duplicates { share, theta, pool } => {
+            Self::Duplicates { repeat_probability: share, theta, pool_contents: pool } => {
                 ("dup", Some(format!("share={share},theta={theta},pool={pool}")))
             }
-            Self::Zipf { a, contents } => ("zipf", Some(format!("a={a},contents={contents}"))),
-            Self::Reverts { share, depth } => ("revert", Some(format!("share={share},depth={depth}"))),
+            Self::Zipf { zipf_exponent: a, distinct_contents: contents } => {
+                ("zipf", Some(format!("a={a},contents={contents}")))
+            }
+            Self::Reverts { repeat_probability: share, max_versions_back: depth } => {
+                ("revert", Some(format!("share={share},depth={depth}")))
+            }
         }
     }
 
@@ -277,14 +281,16 @@ impl ContentSource {
         match self {
             Self::Unique => "every page unique".into(),
             Self::Same => "every page the same".into(),
-            Self::Duplicates { share, theta, pool } => {
+            Self::Duplicates { repeat_probability: share, theta, pool_contents: pool } => {
                 let share = percent_text(share);
                 format!(
                     "{share} of written pages repeat one of the first {pool} distinct contents (zipf {theta})"
                 )
             }
-            Self::Zipf { a, contents } => format!("independent zipf({a}) draws over {contents} contents"),
-            Self::Reverts { share, depth } => {
+            Self::Zipf { zipf_exponent: a, distinct_contents: contents } => {
+                format!("independent zipf({a}) draws over {contents} contents")
+            }
+            Self::Reverts { repeat_probability: share, max_versions_back: depth } => {
                 let share = percent_text(share);
                 format!("{share} of requests bring back an older version of their pages, up to {depth} back")
             }
@@ -326,12 +332,14 @@ impl ContentModel {
     /// deltas take 8 bytes per written page, in extents of 4096 pages.
     pub fn new(spec: &ContentModelSpec, seed: u64) -> Self {
         let (share, pool) = match spec.source {
-            ContentSource::Duplicates { share, pool, .. } => (share, pool as usize),
-            ContentSource::Reverts { share, .. } => (share, 0),
+            ContentSource::Duplicates { repeat_probability: share, pool_contents: pool, .. } => {
+                (share, pool as usize)
+            }
+            ContentSource::Reverts { repeat_probability: share, .. } => (share, 0),
             _ => (0.0, 0),
         };
         let pool_rank_distribution = match spec.source {
-            ContentSource::Zipf { a, contents } => Zipf::new(contents, a),
+            ContentSource::Zipf { zipf_exponent: a, distinct_contents: contents } => Zipf::new(contents, a),
             ContentSource::Duplicates { theta, .. } => Zipf::new(1, theta),
             ContentSource::Unique | ContentSource::Same | ContentSource::Reverts { .. } => Zipf::new(1, 0.0),
         };
@@ -375,11 +383,11 @@ impl ContentModel {
     /// write request writes, and records the pages as written. O(1) per page.
     #[inline]
     pub fn describe_pages(&mut self, pages: Range<u64>, into: &mut Vec<ContentDescriptor>) {
-        if let ContentSource::Reverts { depth, .. } = self.spec.source {
+        if let ContentSource::Reverts { max_versions_back: depth, .. } = self.spec.source {
             let mut rng = SplitMix64::seed_from_u64(mix_bits(
                 !self.seed ^ self.written_pages.wrapping_mul(GOLDEN_RATIO_64),
             ));
-            let goes_back = self.duplicate_or_revert_probability.is_drawn(&mut rng);
+            let goes_back = self.duplicate_or_revert_probability.draw_occurrence(&mut rng);
             self.versions_to_revert =
                 if goes_back { (1 + rng.next_u64().trailing_zeros()).min(depth) } else { 0 };
         }
@@ -430,7 +438,7 @@ impl ContentModel {
         if spec.silent_write_share > 0.0 {
             parts.push(format!("{} of overwrites change nothing", percent_text(spec.silent_write_share)));
         }
-        if let Some(SizeRatio { mean, sigma }) = spec.compress_ratio {
+        if let Some(SizeRatioDistribution { mean, sigma }) = spec.compress_ratio {
             let per = if spec.chunk_pages > 1 {
                 format!("chunk of {} pages", spec.chunk_pages)
             } else {
@@ -442,7 +450,7 @@ impl ContentModel {
                 percent_text(sigma)
             ));
         }
-        if let Some(SizeRatio { mean, sigma }) = spec.delta_ratio {
+        if let Some(SizeRatioDistribution { mean, sigma }) = spec.delta_ratio {
             parts.push(format!(
                 "differences of {} of a page (sigma {})",
                 percent_text(mean),
@@ -458,7 +466,7 @@ impl ContentModel {
         self.written_pages += 1;
         let old = self.current_contents.as_ref().and_then(|current| current.get(page));
         let new = match old {
-            Some(old) if self.silent_write_probability.is_drawn(&mut rng) => old,
+            Some(old) if self.silent_write_probability.draw_occurrence(&mut rng) => old,
             _ => self.choose_content(page, &mut rng),
         };
         if let Some(current) = &mut self.current_contents {
@@ -476,7 +484,9 @@ impl ContentModel {
                 self.fingerprint_of_content(rank, rank)
             }
             ContentSource::Duplicates { .. } => {
-                if !self.duplicate_pool.is_empty() && self.duplicate_or_revert_probability.is_drawn(rng) {
+                if !self.duplicate_pool.is_empty()
+                    && self.duplicate_or_revert_probability.draw_occurrence(rng)
+                {
                     return self.duplicate_pool[self.pool_rank_distribution.draw(rng) as usize - 1];
                 }
                 let new = self.create_content(page);
@@ -512,7 +522,7 @@ impl ContentModel {
     /// is recomputed only when the size of the pool reaches a power of two, or when the pool is full, which is at most
     /// 27 times. It covers the pool as it was then.
     fn add_to_pool(&mut self, content: u64) {
-        let ContentSource::Duplicates { theta, pool, .. } = self.spec.source else { return };
+        let ContentSource::Duplicates { theta, pool_contents: pool, .. } = self.spec.source else { return };
         let len = self.duplicate_pool.len() as u64 + 1;
         if len > pool {
             return;
@@ -563,7 +573,7 @@ fn permute_content_number(number: u64) -> u64 {
 struct SizeQuantiles(Box<[u16]>);
 
 impl SizeQuantiles {
-    fn new(ratio: SizeRatio) -> Self {
+    fn new(ratio: SizeRatioDistribution) -> Self {
         let classes = 1u32 << SIZE_CLASS_BITS;
         let size =
             |class| clipped_size_bytes(ratio, normal_quantile((f64::from(class) + 0.5) / f64::from(classes)));
@@ -579,7 +589,7 @@ impl SizeQuantiles {
 }
 
 #[expect(clippy::cast_sign_loss, reason = "the ratio is at least 0.01")]
-fn clipped_size_bytes(ratio: SizeRatio, deviations: f64) -> u16 {
+fn clipped_size_bytes(ratio: SizeRatioDistribution, deviations: f64) -> u16 {
     let share = (ratio.mean + ratio.sigma * deviations).clamp(MIN_SIZE_RATIO, 1.0);
     (share * PAGE_BYTES as f64).round() as u16
 }

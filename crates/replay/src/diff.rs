@@ -69,14 +69,14 @@ pub enum DiffError {
     },
     /// The files contain results of different kinds, such as runs and lives.
     #[error(
-        "the first file contains {a} and the second {b}, which have no figures in common: give two results of the \
+        "the first file contains {first_list_name} and the second {second_list_name}, which have no figures in common: give two results of the \
          same command"
     )]
     DifferentKinds {
         /// Name of the list of records in the first file.
-        a: &'static str,
+        first_list_name: &'static str,
         /// Name of the list of records in the second file.
-        b: &'static str,
+        second_list_name: &'static str,
     },
 }
 
@@ -155,7 +155,10 @@ impl Diff {
     /// [`DiffError::DifferentKinds`] if the files contain results of different kinds.
     pub fn of_files(a: ResultFile, b: ResultFile, within: f64) -> Result<Self, DiffError> {
         if a.list_name != b.list_name {
-            return Err(DiffError::DifferentKinds { a: a.list_name, b: b.list_name });
+            return Err(DiffError::DifferentKinds {
+                first_list_name: a.list_name,
+                second_list_name: b.list_name,
+            });
         }
         let mut of_b: Vec<_> = b.records.into_iter().map(Some).collect();
         let same_title = |record: &Map<String, Value>, of_b: &mut Vec<Option<Map<String, Value>>>| {

@@ -38,7 +38,7 @@ pub enum Input {
 
 /// An input that is being read, request by request.
 #[expect(missing_debug_implementations, reason = "readers are trait objects")]
-pub enum OpenInput {
+pub enum InputReader {
     /// Requests from a trace file.
     Trace(Box<dyn TraceReader>),
     /// Requests from a workload generator.
@@ -53,10 +53,10 @@ impl Input {
     /// # Errors
     /// [`SpecError`] if `spec` is valid in neither grammar.
     pub fn of_generator_spec(spec: &str) -> Result<Self, SpecError> {
-        if hosts::HostModelSpec::names_host_model(spec) {
+        if hosts::HostModelSpec::is_host_model_text(spec) {
             return Ok(Self::Host(Box::new(spec.parse()?)));
         }
-        spec.parse().map(|spec| Self::Workload(Box::new(spec))).map_err(suggest_from_both_grammars)
+        spec.parse().map(|spec| Self::Workload(Box::new(spec))).map_err(suggest_workload_or_host_model)
     }
 
     /// Returns the generator or host model that `spec` names, as [`Self::of_generator_spec`]; `seed` is used if the
@@ -64,7 +64,7 @@ impl Input {
     ///
     /// # Errors
     /// As [`Self::of_generator_spec`].
-    pub fn of_generator_spec_with_seed(spec: &str, seed: u64) -> Result<Self, SpecError> {
+    pub fn of_generator_spec_with_default_seed(spec: &str, seed: u64) -> Result<Self, SpecError> {
         let (generator, content) = spec.split_once('+').map_or((spec, None), |(a, b)| (a, Some(b)));
         let names_seed = generator
             .split_once(':')
@@ -81,11 +81,11 @@ impl Input {
     ///
     /// # Errors
     /// The errors of [`wearwell_trace::open`].
-    pub fn open(&self) -> Result<OpenInput, TraceError> {
+    pub fn open(&self) -> Result<InputReader, TraceError> {
         Ok(match self {
-            Self::Trace { path, options } => OpenInput::Trace(wearwell_trace::open(path, options)?),
-            Self::Workload(spec) => OpenInput::Workload(Box::new(WorkloadGenerator::new(spec))),
-            Self::Host(spec) => OpenInput::Host(Box::new(hosts::HostGenerator::new(spec))),
+            Self::Trace { path, options } => InputReader::Trace(wearwell_trace::open(path, options)?),
+            Self::Workload(spec) => InputReader::Workload(Box::new(WorkloadGenerator::new(spec))),
+            Self::Host(spec) => InputReader::Host(Box::new(hosts::HostGenerator::new(spec))),
         })
     }
 
@@ -112,7 +112,7 @@ impl Input {
         if let Some(aging) = aged_by {
             survey.add_input(aging, builder.as_mut())?;
             survey.aging_requests = std::mem::take(&mut survey.requests);
-            survey.lacks_content = false;
+            survey.has_writes_without_content = false;
             (survey.has_different_times, survey.first_request_ns) = (false, None);
         }
         match self {
@@ -168,15 +168,20 @@ impl RequestTotals {
 }
 
 /// Adds the names of both grammars (workloads and host models) to the error for an unknown name.
-fn suggest_from_both_grammars(error: SpecError) -> SpecError {
+fn suggest_workload_or_host_model(error: SpecError) -> SpecError {
     let SpecError::UnknownKind { name, .. } = error else { return error };
     let kinds = workload::WORKLOAD_GRAMMAR.kinds.iter().chain(hosts::HOST_GRAMMAR.kinds);
     let valid: Vec<&'static str> = kinds.map(|kind| kind.name).collect();
     let nearest = workload::options::most_similar_name(&name, &valid);
-    SpecError::UnknownKind { what: "workload", name, nearest, valid: valid.join(", ") }
+    SpecError::UnknownKind {
+        kind_noun: "workload",
+        name,
+        nearest_name: nearest,
+        valid_names: valid.join(", "),
+    }
 }
 
-impl OpenInput {
+impl InputReader {
     /// Reads the next request into `into`; returns `false` at the end.
     ///
     /// # Errors
@@ -194,7 +199,7 @@ impl OpenInput {
     /// counts them, because it may deliver corrected times.
     fn unsorted_request_count(&self) -> u64 {
         match self {
-            Self::Trace(reader) => reader.unsorted_times(),
+            Self::Trace(reader) => reader.unsorted_request_count(),
             Self::Workload(_) | Self::Host(_) => 0,
         }
     }
@@ -222,7 +227,7 @@ pub struct InputSurvey {
     /// Whether the requests of the input concern more than one device number.
     pub has_several_devices: bool,
     /// Whether at least one write of the input brings no content.
-    pub lacks_content: bool,
+    pub has_writes_without_content: bool,
     /// Whether at least two requests of the input have different times.
     pub has_different_times: bool,
     /// Number of requests of a trace whose time is before that of the preceding request.
@@ -243,7 +248,7 @@ impl InputSurvey {
         self.footprint_pages = spec.working_set_pages;
         self.end_offset_bytes =
             self.end_offset_bytes.max(spec.working_set_pages * wearwell_trace::PAGE_BYTES);
-        self.lacks_content = spec.content.is_none();
+        self.has_writes_without_content = spec.content.is_none();
         self.has_different_times = spec.arrival != workload::ArrivalProcess::Untimed;
     }
 
@@ -263,7 +268,7 @@ impl InputSurvey {
 
     fn count_requests(
         &mut self,
-        requests: &mut OpenInput,
+        requests: &mut InputReader,
         mut builder: Option<&mut FootprintBuilder>,
     ) -> Result<(), TraceError> {
         let mut request = Request::default();
@@ -297,6 +302,7 @@ impl InputSurvey {
             let source_end = request.remap_source_pages().end * wearwell_trace::PAGE_BYTES;
             self.end_offset_bytes = self.end_offset_bytes.max(request.end_bytes()).max(source_end);
         }
-        self.lacks_content |= request.op == wearwell_trace::Op::Write && request.content.is_empty();
+        self.has_writes_without_content |=
+            request.op == wearwell_trace::Op::Write && request.content.is_empty();
     }
 }

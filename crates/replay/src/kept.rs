@@ -11,14 +11,12 @@
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-
+use crate::json::{FromJson, ToJson};
 use crate::life::{End, LifeRecord};
 use crate::record::RunRecord;
 
 /// A result that can be stored in a folder of results ([`ResultFolder`]).
-pub trait StorableResult: Serialize + DeserializeOwned {
+pub trait StorableResult: ToJson + FromJson {
     /// Kind of result as a word in the names of its files, such as `run`.
     const KIND: &'static str;
 
@@ -68,7 +66,7 @@ impl<T: StorableResult> ResultFolder<T> {
     /// Returns the stored result of `key`; `None` if the folder has no readable and finished result of it.
     pub fn get(&self, key: &str) -> Option<T> {
         let text = std::fs::read_to_string(self.result_path(key)).ok()?;
-        serde_json::from_str(&text).ok().filter(T::is_finished)
+        T::from_json(&text).ok().filter(T::is_finished)
     }
 
     /// Stores a result if it is finished. A concurrent reader sees the whole file or none.
@@ -79,7 +77,7 @@ impl<T: StorableResult> ResultFolder<T> {
         if !result.is_finished() {
             return Ok(());
         }
-        let (path, text) = (self.result_path(key), serde_json::to_string_pretty(result)?);
+        let (path, text) = (self.result_path(key), result.to_pretty_json());
         let partial = path.with_extension("partial");
         std::fs::write(&partial, text)?;
         std::fs::rename(&partial, &path)

@@ -10,6 +10,7 @@ pub mod data_table;
 pub mod diff;
 pub mod hosts;
 pub mod input;
+pub mod json;
 pub mod kept;
 pub mod life;
 mod lifetime;

@@ -40,7 +40,7 @@ pub(crate) struct LifetimeManagement {
     host_writes_at_last_decision: u64,
     /// Start of the second epoch in which lifetime management received a request, in nanoseconds, and the page programs
     /// before it.
-    second_epoch_start_ns_programs: Option<(u64, u64)>,
+    second_epoch_start_ns_and_programs: Option<(u64, u64)>,
 }
 
 /// How long a write-saving scheme (deduplication, compression, ...) was running, in epochs and in host page writes.
@@ -69,7 +69,7 @@ impl LifetimeManagement {
             throttled_epochs: 0,
             scheme_activity: [SchemeActivity::default(); SchemeKind::COUNT],
             host_writes_at_last_decision: 0,
-            second_epoch_start_ns_programs: None,
+            second_epoch_start_ns_and_programs: None,
         }
     }
 
@@ -88,7 +88,7 @@ impl LifetimeManagement {
         loop {
             // The flash bytes are read before the schemes are switched, because switching may write buffered pages.
             let flash_bytes = programmed_bytes(device);
-            self.begin_epoch(device, now_ns)?;
+            self.begin_epoch_if_due(device, now_ns)?;
             match self.controller.delay_ns(now_ns, flash_bytes) {
                 delay_ns if is_write && delay_ns > 0 => {
                     now_ns = now_ns.saturating_add(delay_ns);
@@ -106,7 +106,11 @@ impl LifetimeManagement {
     ///
     /// # Errors
     /// As [`LifetimeManagement::request_start_ns`].
-    pub(crate) fn begin_epoch(&mut self, device: &mut Device<SimNand>, now_ns: u64) -> Result<(), Error> {
+    pub(crate) fn begin_epoch_if_due(
+        &mut self,
+        device: &mut Device<SimNand>,
+        now_ns: u64,
+    ) -> Result<(), Error> {
         let now = match self.controller.options().epoch {
             EpochLength::Seconds(_) => now_ns,
             EpochLength::HostWrites(_) => device.ftl().stats().host_page_writes,
@@ -122,7 +126,7 @@ impl LifetimeManagement {
             // The throttling budget accumulates from the start of the epoch, even if the epoch's first request arrives
             // later.
             let start_ns = self.controller.epoch_at(now) * u64::from(seconds) * 1_000_000_000;
-            self.second_epoch_start_ns_programs = Some((start_ns, device.ftl().stats().total_programs()));
+            self.second_epoch_start_ns_and_programs = Some((start_ns, device.ftl().stats().total_programs()));
         }
         self.throttled_epochs += u64::from(decision.throttle_bytes_per_epoch.is_some());
         for kind in self.controller.running_schemes().iter() {
@@ -184,7 +188,7 @@ impl LifetimeManagement {
                 (scheme.kind.name().to_owned(), SchemeRecord { epochs, share_of_writes })
             })
             .collect();
-        if let Some((since_ns, programs_before)) = self.second_epoch_start_ns_programs {
+        if let Some((since_ns, programs_before)) = self.second_epoch_start_ns_and_programs {
             let programs = device.ftl().stats().total_programs() - programs_before;
             let elapsed_s = record.elapsed_s - since_ns as f64 / 1e9;
             record.years_after_first_epoch =
@@ -252,17 +256,17 @@ pub(crate) fn extrapolate_lifetime(
     record: &mut LifetimeRecord,
     device: &Device<SimNand>,
     endurance_cycles: u32,
-    steady: &Steadiness,
+    steadiness: &Steadiness,
     host_bytes: u64,
 ) {
-    if steady.erases == 0 || steady.programs == 0 || steady.host_bytes == 0 {
+    if steadiness.erases == 0 || steadiness.programs == 0 || steadiness.host_bytes == 0 {
         return;
     }
     let geometry = device.ftl().store().geometry();
     let page_bytes = f64::from(geometry.page_bytes);
-    let amplification = steady.programs as f64 * page_bytes / steady.host_bytes as f64;
+    let amplification = steadiness.programs as f64 * page_bytes / steadiness.host_bytes as f64;
     let written = geometry.pages() as f64 * page_bytes * f64::from(endurance_cycles) / amplification;
-    record.is_from_steady_part = steady.is_steady;
+    record.is_from_steady_part = steadiness.is_steady;
     record.host_tb_written_until_worn = Some(written / 1e12);
     record.drive_writes_per_day = Some(written / device.capacity_bytes() as f64 / RATING_PERIOD_DAYS);
     if record.elapsed_s > 0.0 {

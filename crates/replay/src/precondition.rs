@@ -13,7 +13,7 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::{Lpn, RemapMode};
 use wearwell::data::{Content, ContentDescriptor, Fingerprint, mix_bits};
-use wearwell::gc::MetadataGc;
+use wearwell::gc::MetadataGcRule;
 use wearwell::mapping::Mapping;
 use wearwell::nand::Nand;
 use wearwell::{Device, Error, Ftl};
@@ -69,7 +69,7 @@ pub fn fill_sequentially<N: Nand>(
 /// As [`overwrite_at_random`].
 pub fn write_to_steady_state<N: Nand>(
     device: &mut Device<N>,
-    capacities: f64,
+    capacity_overwrites: f64,
     seed: u64,
     on_step: OnPreconditionStep<'_>,
 ) -> Result<ControlFlow<(), Steadiness>, Error> {
@@ -77,7 +77,9 @@ pub fn write_to_steady_state<N: Nand>(
         return Ok(Break(()));
     }
     let mut points = Vec::new();
-    let flow = overwrite_with_samples(device, capacities, seed, on_step, &mut |point| points.push(point))?;
+    let flow = overwrite_and_sample_counters(device, capacity_overwrites, seed, on_step, &mut |point| {
+        points.push(point);
+    })?;
     let exported_bytes = device.capacity_bytes();
     Ok(flow.map_continue(|()| Steadiness::of_samples(&points, exported_bytes)))
 }
@@ -90,12 +92,14 @@ pub fn write_to_steady_state<N: Nand>(
 /// Errors of [`construct_steady_state`] and [`overwrite_at_random`].
 pub fn construct_and_overwrite<N: Nand>(
     device: &mut Device<N>,
-    capacities: f64,
+    capacity_overwrites: f64,
     seed: u64,
     on_step: OnPreconditionStep<'_>,
 ) -> Result<ControlFlow<()>, Error> {
     match construct_steady_state(device, seed, on_step)? {
-        Continue(()) if capacities > 0.0 => overwrite_at_random(device, capacities, mix_bits(seed), on_step),
+        Continue(()) if capacity_overwrites > 0.0 => {
+            overwrite_at_random(device, capacity_overwrites, mix_bits(seed), on_step)
+        }
         flow => Ok(flow),
     }
 }
@@ -109,12 +113,13 @@ pub fn construct_and_overwrite<N: Nand>(
 /// Errors of the device.
 pub fn bring_into_used_state<N: Nand>(
     device: &mut Device<N>,
-    capacities: f64,
+    capacity_overwrites: f64,
     seed: u64,
     on_step: OnPreconditionStep<'_>,
 ) -> Result<ControlFlow<(), Option<Steadiness>>, Error> {
     let settled = if pool_plans(device.ftl()).is_ok() {
-        construct_and_overwrite(device, capacities, seed, on_step).map(|flow| flow.map_continue(|()| None))
+        construct_and_overwrite(device, capacity_overwrites, seed, on_step)
+            .map(|flow| flow.map_continue(|()| None))
     } else {
         write_to_steady_state(device, 1.0, seed, on_step).map(|flow| flow.map_continue(Some))
     };
@@ -130,11 +135,11 @@ pub fn bring_into_used_state<N: Nand>(
 /// Errors of the device; [`Error::InvalidOptions`] if a write buffer absorbs so much that collection never starts.
 pub fn overwrite_at_random<N: Nand>(
     device: &mut Device<N>,
-    capacities: f64,
+    capacity_overwrites: f64,
     seed: u64,
     on_step: OnPreconditionStep<'_>,
 ) -> Result<ControlFlow<()>, Error> {
-    overwrite_with_samples(device, capacities, seed, on_step, &mut |_| ())
+    overwrite_and_sample_counters(device, capacity_overwrites, seed, on_step, &mut |_| ())
 }
 
 /// Number of samples of the counters after the first garbage collection, from which the steadiness of write
@@ -143,9 +148,9 @@ const STEADINESS_SAMPLES: u64 = 40;
 
 /// Overwrites random pages as [`overwrite_at_random`] does, and calls `on_sample` with the counters since the first
 /// garbage collection, [`STEADINESS_SAMPLES`] times.
-fn overwrite_with_samples<N: Nand>(
+fn overwrite_and_sample_counters<N: Nand>(
     device: &mut Device<N>,
-    capacities: f64,
+    capacity_overwrites: f64,
     seed: u64,
     on_step: OnPreconditionStep<'_>,
     on_sample: &mut dyn FnMut(SeriesPoint),
@@ -154,16 +159,16 @@ fn overwrite_with_samples<N: Nand>(
     let pages = device.ftl().logical_pages() as u64;
     let physical = device.ftl().store().geometry().pages();
     let before = device.ftl().stats().gc_victims;
-    let more = (physical as f64 * capacities) as u64;
+    let more = (physical as f64 * capacity_overwrites) as u64;
     let mut written = 0;
     while device.ftl().stats().gc_victims == before {
-        if written == MAX_CAPACITIES_WITHOUT_GC * physical {
+        if written == MAX_CAPACITY_OVERWRITES_WITHOUT_GC * physical {
             return Err(Error::InvalidOptions(GC_NEVER_STARTS_MESSAGE.into()));
         }
         if report_step(on_step, written, physical + more).is_break() {
             return Ok(Break(()));
         }
-        overwrite_page(device, &mut random, pages, &mut written)?;
+        overwrite_random_page(device, &mut random, pages, &mut written)?;
     }
     let (first, at_first) = (written, WriteCounters::of_device(device));
     let end = written + more;
@@ -172,7 +177,7 @@ fn overwrite_with_samples<N: Nand>(
         if report_step(on_step, written, end).is_break() {
             return Ok(Break(()));
         }
-        overwrite_page(device, &mut random, pages, &mut written)?;
+        overwrite_random_page(device, &mut random, pages, &mut written)?;
         if (written - first).is_multiple_of(every) {
             on_sample(at_first.series_point_until(&WriteCounters::of_device(device), written - first));
         }
@@ -236,7 +241,7 @@ pub fn remap_random_pages<N: Nand>(
     while device.ftl().can_share_pages()
         && device.ftl().valid_reverse_map_entries() < wanted_reverse_map_entries
         && device.ftl().stats().requests_demoted_by_full_reverse_map == refused
-        && tried < MAX_CAPACITIES_WITHOUT_GC * pages
+        && tried < MAX_CAPACITY_OVERWRITES_WITHOUT_GC * pages
     {
         tried += 1;
         let (target, source) = (uniform_below(&mut random, pages), uniform_below(&mut random, pages));
@@ -254,18 +259,18 @@ pub fn remap_random_pages<N: Nand>(
 }
 
 /// Physical capacities of overwrites without a garbage collection after which collection is assumed never to start.
-const MAX_CAPACITIES_WITHOUT_GC: u64 = 64;
+const MAX_CAPACITY_OVERWRITES_WITHOUT_GC: u64 = 64;
 const GC_NEVER_STARTS_MESSAGE: &str = "precondition.mode steady or random: the write buffer absorbs nearly all writes, so garbage \
     collection never starts; use fill, or fewer buffer.pages";
 
-fn overwrite_page<N: Nand>(
+fn overwrite_random_page<N: Nand>(
     device: &mut Device<N>,
     random: &mut Xoshiro256PlusPlus,
-    pages: u64,
+    logical_pages: u64,
     written_pages: &mut u64,
 ) -> Result<(), Error> {
     *written_pages += 1;
-    let page = uniform_below(random, pages);
+    let page = uniform_below(random, logical_pages);
     device.write_page(Lpn(page as u32), unique_content(page, *written_pages))
 }
 
@@ -398,7 +403,7 @@ impl MetadataSpace {
         let block_pages = ftl.store().data_pages();
         let pages = ftl.max_metadata_pages().div_ceil(u64::from(pools));
         let open_metadata_blocks = u32::from(pages > 0) + u32::from(ftl.validity().is_on_flash());
-        if ftl.gc_options().metadata_gc == MetadataGc::Greedy {
+        if ftl.gc_options().metadata_gc == MetadataGcRule::Greedy {
             return Self { open_metadata_blocks, metadata_blocks: 0, metadata_pages_in_data_blocks: pages };
         }
         let of_map = ftl.mapping().metadata_pages().div_ceil(u64::from(pools)).min(pages);

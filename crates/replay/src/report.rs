@@ -11,12 +11,12 @@ use crate::record::{DeviceRecord, Latency, RunRecord};
 
 /// Version of the JSON form of [`Comparison`]. Added fields keep the version; a field that is removed or changes its
 /// meaning increases it.
-pub const SCHEMA_VERSION: u32 = 2;
+pub const RESULT_SCHEMA_VERSION: u32 = 2;
 
 /// Records of several runs: designs on one input, or on several inputs and devices.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
-    /// Version of the JSON document's layout, [`SCHEMA_VERSION`].
+    /// Version of the JSON document's layout, [`RESULT_SCHEMA_VERSION`].
     pub schema_version: u32,
     /// One record per run. Runs on the same input and device are consecutive, with the baseline first.
     pub runs: Vec<RunRecord>,
@@ -25,15 +25,7 @@ pub struct Comparison {
 impl Comparison {
     /// Creates the comparison of `runs`, of which the first on each input and device is the baseline.
     pub fn of_runs(runs: Vec<RunRecord>) -> Self {
-        Self { schema_version: SCHEMA_VERSION, runs }
-    }
-
-    /// Returns the records as formatted JSON.
-    ///
-    /// # Panics
-    /// Never: records are plain data.
-    pub fn to_json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("records are plain data")
+        Self { schema_version: RESULT_SCHEMA_VERSION, runs }
     }
 
     /// Returns the records as a typed table, one row per run: input, configuration and figures. The columns are always
@@ -51,7 +43,7 @@ impl Comparison {
     /// the first run.
     pub fn to_table(&self) -> String {
         let table = |runs: &[RunRecord]| {
-            let said = common_settings(runs);
+            let said = common_over_provisioning_settings(runs);
             let parts: Vec<String> = split_to_line_width(runs, &said)
                 .iter()
                 .map(|page| aligned_text(&rows_with_stacked_titles(page, &said)))
@@ -64,7 +56,8 @@ impl Comparison {
     /// Returns the tables of [`Self::to_table`] in Markdown, without a limit of width.
     pub fn to_markdown(&self) -> String {
         let table = |runs: &[RunRecord]| {
-            let rows = figure_rows(&runs.iter().collect::<Vec<_>>(), &common_settings(runs));
+            let rows =
+                figure_rows(&runs.iter().collect::<Vec<_>>(), &common_over_provisioning_settings(runs));
             lines_above_table(&runs[0]) + &markdown_table(&rows) + &lines_below_table(&labelled_runs(runs))
         };
         self.runs_grouped_by_input().map(table).collect::<Vec<_>>().join("\n")
@@ -167,7 +160,7 @@ fn name_in_configuration(value: &impl Serialize) -> String {
 pub(crate) struct FigureColumn {
     key: &'static str,
     pub(crate) title: &'static str,
-    figure: Figure,
+    figure: FigureFunction,
     decimal_digits_min: usize,
     /// Whether a table also shows the ratio of the figure to that of the baseline.
     shows_ratio_to_baseline: bool,
@@ -178,14 +171,14 @@ pub(crate) struct FigureColumn {
 
 /// A function that returns a figure of a run; `None` if the run does not have it.
 #[derive(Clone, Copy)]
-enum Figure {
+enum FigureFunction {
     /// The figure is a whole number, such as a count of pages.
     Count(fn(&RunRecord) -> Option<u64>),
     /// The figure is a real number, such as a time or a share.
     Measure(fn(&RunRecord) -> Option<f64>),
 }
 
-impl Figure {
+impl FigureFunction {
     fn cell_kind(self) -> CellKind {
         match self {
             Self::Count(_) => CellKind::Whole,
@@ -205,8 +198,8 @@ impl FigureColumn {
     /// Returns the figure of a run; `None` if the run does not have it.
     pub(crate) fn figure_of(&self, run: &RunRecord) -> Option<f64> {
         match self.figure {
-            Figure::Count(value) => value(run).map(|count| count as f64),
-            Figure::Measure(value) => value(run),
+            FigureFunction::Count(value) => value(run).map(|count| count as f64),
+            FigureFunction::Measure(value) => value(run),
         }
     }
 
@@ -260,7 +253,7 @@ enum FigureVisibility {
     OnlyData,
 }
 
-const fn new_figure_column(key: &'static str, title: &'static str, figure: Figure) -> FigureColumn {
+const fn new_figure_column(key: &'static str, title: &'static str, figure: FigureFunction) -> FigureColumn {
     FigureColumn {
         key,
         title,
@@ -277,15 +270,15 @@ const fn count_column(
     title: &'static str,
     value: fn(&RunRecord) -> Option<u64>,
 ) -> FigureColumn {
-    new_figure_column(key, title, Figure::Count(value))
+    new_figure_column(key, title, FigureFunction::Count(value))
 }
 
-const fn measure_column(
+const fn real_number_column(
     key: &'static str,
     title: &'static str,
     value: fn(&RunRecord) -> Option<f64>,
 ) -> FigureColumn {
-    new_figure_column(key, title, Figure::Measure(value))
+    new_figure_column(key, title, FigureFunction::Measure(value))
 }
 
 const fn latency_column(
@@ -296,7 +289,7 @@ const fn latency_column(
     FigureColumn {
         decimal_digits_min: 1,
         visibility: FigureVisibility::If(has_timing),
-        ..measure_column(key, title, value)
+        ..real_number_column(key, title, value)
     }
 }
 
@@ -305,7 +298,7 @@ const fn extrapolated_column(
     title: &'static str,
     value: fn(&RunRecord) -> Option<f64>,
 ) -> FigureColumn {
-    FigureColumn { decimal_digits_min: 2, is_extrapolated: true, ..measure_column(key, title, value) }
+    FigureColumn { decimal_digits_min: 2, is_extrapolated: true, ..real_number_column(key, title, value) }
 }
 
 /// Returns a column in MiB, shown in a table only if write amplification in bytes differs from that in pages.
@@ -313,17 +306,17 @@ const fn mib_column(title: &'static str, value: fn(&RunRecord) -> Option<f64>) -
     FigureColumn {
         decimal_digits_min: 1,
         visibility: FigureVisibility::OnlyTable(page_and_byte_amplification_differ),
-        ..measure_column("", title, value)
+        ..real_number_column("", title, value)
     }
 }
 
-const fn data_only_column(key: &'static str, figure: Figure) -> FigureColumn {
+const fn data_only_column(key: &'static str, figure: FigureFunction) -> FigureColumn {
     FigureColumn { visibility: FigureVisibility::OnlyData, ..new_figure_column(key, key, figure) }
 }
 
 const FIGURE_COLUMNS: &[FigureColumn] = &[
-    data_only_column("host_bytes", Figure::Count(|run| Some(run.bytes.host_written))),
-    data_only_column("programmed_bytes", Figure::Count(|run| Some(run.bytes.programmed))),
+    data_only_column("host_bytes", FigureFunction::Count(|run| Some(run.bytes.host_written))),
+    data_only_column("programmed_bytes", FigureFunction::Count(|run| Some(run.bytes.programmed))),
     mib_column("written by the host, MiB", |run| Some(run.bytes.host_written as f64 / 1_048_576.0)),
     mib_column("programmed, MiB", |run| Some(run.bytes.programmed as f64 / 1_048_576.0)),
     count_column("host_page_writes", "host page writes", |run| Some(run.host_page_writes)),
@@ -355,9 +348,9 @@ const FIGURE_COLUMNS: &[FigureColumn] = &[
         })
     },
     FigureColumn {
-        visibility: FigureVisibility::If(|run| writes_of_form(run, "unchanged") > 0),
+        visibility: FigureVisibility::If(|run| writes_of_stored_form(run, "unchanged") > 0),
         ..count_column("unchanged_writes", "  unchanged, nothing stored", |run| {
-            Some(writes_of_form(run, "unchanged"))
+            Some(writes_of_stored_form(run, "unchanged"))
         })
     },
     FigureColumn {
@@ -365,46 +358,46 @@ const FIGURE_COLUMNS: &[FigureColumn] = &[
         ..count_column("recycled_writes", "  served by recycling", |run| Some(run.recycled_writes))
     },
     FigureColumn {
-        visibility: FigureVisibility::If(|run| writes_of_form(run, "deduplicated") > 0),
+        visibility: FigureVisibility::If(|run| writes_of_stored_form(run, "deduplicated") > 0),
         ..count_column("deduplicated_writes", "  served by deduplication", |run| {
-            Some(writes_of_form(run, "deduplicated"))
+            Some(writes_of_stored_form(run, "deduplicated"))
         })
     },
     FigureColumn {
-        visibility: FigureVisibility::If(|run| writes_of_form(run, "delta") > 0),
-        ..count_column("delta_writes", "  stored as deltas", |run| Some(writes_of_form(run, "delta")))
+        visibility: FigureVisibility::If(|run| writes_of_stored_form(run, "delta") > 0),
+        ..count_column("delta_writes", "  stored as deltas", |run| Some(writes_of_stored_form(run, "delta")))
     },
     FigureColumn {
-        visibility: FigureVisibility::If(|run| writes_of_form(run, "packed") > 0),
+        visibility: FigureVisibility::If(|run| writes_of_stored_form(run, "packed") > 0),
         ..count_column("packed_writes", "  in chunks, or replaced waiting", |run| {
-            Some(writes_of_form(run, "packed"))
+            Some(writes_of_stored_form(run, "packed"))
         })
     },
     FigureColumn {
         decimal_digits_min: 1,
         visibility: FigureVisibility::If(|run| percent_of_writes_under_scheme(run, "dedup").is_some()),
-        ..measure_column("dedup_on_percent", "  deduplication on, % of writes", |run| {
+        ..real_number_column("dedup_on_percent", "  deduplication on, % of writes", |run| {
             percent_of_writes_under_scheme(run, "dedup")
         })
     },
     FigureColumn {
         decimal_digits_min: 1,
         visibility: FigureVisibility::If(|run| percent_of_writes_under_scheme(run, "recycle").is_some()),
-        ..measure_column("recycle_on_percent", "  recycling on, % of writes", |run| {
+        ..real_number_column("recycle_on_percent", "  recycling on, % of writes", |run| {
             percent_of_writes_under_scheme(run, "recycle")
         })
     },
     FigureColumn {
         decimal_digits_min: 1,
         visibility: FigureVisibility::If(|run| percent_of_writes_under_scheme(run, "delta").is_some()),
-        ..measure_column("delta_on_percent", "  delta encoding on, % of writes", |run| {
+        ..real_number_column("delta_on_percent", "  delta encoding on, % of writes", |run| {
             percent_of_writes_under_scheme(run, "delta")
         })
     },
     FigureColumn {
         decimal_digits_min: 1,
         visibility: FigureVisibility::If(|run| percent_of_writes_under_scheme(run, "compress").is_some()),
-        ..measure_column("compress_on_percent", "  compression on, % of writes", |run| {
+        ..real_number_column("compress_on_percent", "  compression on, % of writes", |run| {
             percent_of_writes_under_scheme(run, "compress")
         })
     },
@@ -444,31 +437,34 @@ const FIGURE_COLUMNS: &[FigureColumn] = &[
     FigureColumn {
         visibility: FigureVisibility::OnlyTable(|run| !page_and_byte_amplification_differ(run)),
         decimal_digits_min: 3,
-        ..measure_column("", "write amplification", page_write_amplification)
+        ..real_number_column("", "write amplification", page_write_amplification)
     },
     FigureColumn {
         visibility: FigureVisibility::If(page_and_byte_amplification_differ),
         decimal_digits_min: 3,
-        ..measure_column("write_amplification_bytes", "write amplification, bytes", |run| {
+        ..real_number_column("write_amplification_bytes", "write amplification, bytes", |run| {
             run.bytes.write_amplification
         })
     },
     FigureColumn {
         visibility: FigureVisibility::If(page_and_byte_amplification_differ),
         decimal_digits_min: 3,
-        ..measure_column("write_amplification", "write amplification, pages", page_write_amplification)
+        ..real_number_column("write_amplification", "write amplification, pages", page_write_amplification)
     },
-    data_only_column("read_count", Figure::Count(|run| value_if_timed(run, run.latency_us.read.count))),
+    data_only_column(
+        "read_count",
+        FigureFunction::Count(|run| value_if_timed(run, run.latency_us.read.count)),
+    ),
     latency_column("read_mean_us", "read latency mean, us", |run| {
         latency_figure(run, &run.latency_us.read, 1, |l| l.mean)
     }),
     data_only_column(
         "read_p50_us",
-        Figure::Measure(|run| latency_figure(run, &run.latency_us.read, 2, |l| l.p50)),
+        FigureFunction::Measure(|run| latency_figure(run, &run.latency_us.read, 2, |l| l.p50)),
     ),
     data_only_column(
         "read_p90_us",
-        Figure::Measure(|run| latency_figure(run, &run.latency_us.read, 10, |l| l.p90)),
+        FigureFunction::Measure(|run| latency_figure(run, &run.latency_us.read, 10, |l| l.p90)),
     ),
     latency_column("read_p99_us", "read latency p99, us", |run| {
         latency_figure(run, &run.latency_us.read, 100, |l| l.p99)
@@ -478,19 +474,22 @@ const FIGURE_COLUMNS: &[FigureColumn] = &[
     }),
     data_only_column(
         "read_max_us",
-        Figure::Measure(|run| latency_figure(run, &run.latency_us.read, 1, |l| l.max)),
+        FigureFunction::Measure(|run| latency_figure(run, &run.latency_us.read, 1, |l| l.max)),
     ),
-    data_only_column("write_count", Figure::Count(|run| value_if_timed(run, run.latency_us.write.count))),
+    data_only_column(
+        "write_count",
+        FigureFunction::Count(|run| value_if_timed(run, run.latency_us.write.count)),
+    ),
     latency_column("write_mean_us", "write latency mean, us", |run| {
         latency_figure(run, &run.latency_us.write, 1, |l| l.mean)
     }),
     data_only_column(
         "write_p50_us",
-        Figure::Measure(|run| latency_figure(run, &run.latency_us.write, 2, |l| l.p50)),
+        FigureFunction::Measure(|run| latency_figure(run, &run.latency_us.write, 2, |l| l.p50)),
     ),
     data_only_column(
         "write_p90_us",
-        Figure::Measure(|run| latency_figure(run, &run.latency_us.write, 10, |l| l.p90)),
+        FigureFunction::Measure(|run| latency_figure(run, &run.latency_us.write, 10, |l| l.p90)),
     ),
     latency_column("write_p99_us", "write latency p99, us", |run| {
         latency_figure(run, &run.latency_us.write, 100, |l| l.p99)
@@ -500,41 +499,46 @@ const FIGURE_COLUMNS: &[FigureColumn] = &[
     }),
     data_only_column(
         "write_max_us",
-        Figure::Measure(|run| latency_figure(run, &run.latency_us.write, 1, |l| l.max)),
+        FigureFunction::Measure(|run| latency_figure(run, &run.latency_us.write, 1, |l| l.max)),
     ),
     FigureColumn {
         decimal_digits_min: 1,
         visibility: FigureVisibility::If(|run| run.latency_us.flush.count > 0),
-        ..measure_column("flush_mean_us", "flush latency mean, us", |run| {
+        ..real_number_column("flush_mean_us", "flush latency mean, us", |run| {
             latency_figure(run, &run.latency_us.flush, 1, |l| l.mean)
         })
     },
     FigureColumn {
         decimal_digits_min: 1,
         visibility: FigureVisibility::If(|run| run.latency_us.flush.count >= 100),
-        ..measure_column("flush_p99_us", "flush latency p99, us", |run| {
+        ..real_number_column("flush_p99_us", "flush latency p99, us", |run| {
             latency_figure(run, &run.latency_us.flush, 100, |l| l.p99)
         })
     },
     FigureColumn {
         visibility: FigureVisibility::If(has_timing),
-        ..measure_column("requests_per_s", "requests answered per second", |run| run.service.requests_per_s)
+        ..real_number_column("requests_per_s", "requests answered per second", |run| {
+            run.service.requests_per_s
+        })
     },
     FigureColumn {
         decimal_digits_min: 1,
         visibility: FigureVisibility::If(has_timing),
-        ..measure_column("mb_per_s", "MB/s read and written", |run| run.service.mb_per_s)
+        ..real_number_column("mb_per_s", "MB/s read and written", |run| run.service.mb_per_s)
     },
-    data_only_column("unwritten_page_reads", Figure::Count(|run| Some(run.service.unwritten_page_reads))),
-    data_only_column("device_s", Figure::Measure(|run| value_if_timed(run, run.timing.device_s))),
+    data_only_column(
+        "unwritten_page_reads",
+        FigureFunction::Count(|run| Some(run.service.unwritten_page_reads)),
+    ),
+    data_only_column("device_s", FigureFunction::Measure(|run| value_if_timed(run, run.timing.device_s))),
     data_only_column(
         "array_utilisation",
-        Figure::Measure(|run| value_if_timed(run, run.timing.array_utilisation)),
+        FigureFunction::Measure(|run| value_if_timed(run, run.timing.array_utilisation)),
     ),
     // 0 or 1, not a flag: files of earlier versions have these numbers, and can be joined with new ones.
     data_only_column(
         "is_from_steady_part",
-        Figure::Count(|run| {
+        FigureFunction::Count(|run| {
             run.lifetime.host_tb_written_until_worn.map(|_| u64::from(run.lifetime.is_from_steady_part))
         }),
     ),
@@ -554,19 +558,19 @@ const FIGURE_COLUMNS: &[FigureColumn] = &[
     }),
     FigureColumn {
         decimal_digits_min: 2,
-        ..measure_column("ram_mib", "controller RAM, MiB", |run| Some(run.ram_bytes as f64 / 1_048_576.0))
+        ..real_number_column("ram_mib", "controller RAM, MiB", |run| Some(run.ram_bytes as f64 / 1_048_576.0))
     },
     FigureColumn {
         decimal_digits_min: 2,
         visibility: FigureVisibility::If(|run| run.bytes.ram_of_4k_map.is_some()),
-        ..measure_column("ram_of_4k_map_mib", "  if the map placed 4 KiB", |run| {
+        ..real_number_column("ram_of_4k_map_mib", "  if the map placed 4 KiB", |run| {
             run.bytes.ram_of_4k_map.map(|bytes| bytes as f64 / 1_048_576.0)
         })
     },
     FigureColumn {
         decimal_digits_min: 3,
         shows_ratio_to_baseline: false,
-        ..measure_column("cpu_seconds", "simulation, CPU s", |run| Some(run.cpu_seconds))
+        ..real_number_column("cpu_seconds", "simulation, CPU s", |run| Some(run.cpu_seconds))
     },
 ];
 
@@ -596,7 +600,7 @@ fn percent_of_writes_under_scheme(run: &RunRecord, scheme: &str) -> Option<f64> 
     run.lifetime.schemes.get(scheme).map(|ran| 100.0 * ran.share_of_writes)
 }
 
-fn writes_of_form(run: &RunRecord, form: &str) -> u64 {
+fn writes_of_stored_form(run: &RunRecord, form: &str) -> u64 {
     run.writes_by_form.get(form).copied().unwrap_or(0)
 }
 
@@ -628,15 +632,15 @@ fn page_and_byte_amplification_differ(run: &RunRecord) -> bool {
 fn latency_figure(
     run: &RunRecord,
     latency: &Latency,
-    samples: u64,
+    min_samples: u64,
     figure: fn(&Latency) -> f64,
 ) -> Option<f64> {
-    (latency.count >= samples && !run.service.is_overloaded).then(|| figure(latency))
+    (latency.count >= min_samples && !run.service.is_overloaded).then(|| figure(latency))
 }
 
 /// Returns the settings of over-provisioning that all runs have in common. The lines above the table state them, so
 /// that column titles leave them out.
-fn common_settings(runs: &[RunRecord]) -> Vec<&str> {
+fn common_over_provisioning_settings(runs: &[RunRecord]) -> Vec<&str> {
     let of_all =
         |setting: &&str| runs.iter().all(|run| run.variant.split(' ').any(|other| other == *setting));
     let shown = runs[0].variant.split(' ').filter(|setting| setting.starts_with("device.over_provisioning="));
@@ -694,10 +698,10 @@ const MAIN_FIGURE_TITLES: [&str; 13] = [
 
 fn selected_figure_rows(
     runs: &[&RunRecord],
-    stated_settings: &[&str],
+    settings_stated_above_table: &[&str],
     is_shown: impl Fn(&FigureColumn) -> bool,
 ) -> Vec<Vec<String>> {
-    let mut rows = vec![header_row(runs, stated_settings)];
+    let mut rows = vec![header_row(runs, settings_stated_above_table)];
     for column in table_columns(runs).filter(|column| is_shown(column)) {
         let mut row = vec![column.title.to_owned()];
         for (k, run) in runs.iter().enumerate() {
@@ -782,7 +786,7 @@ fn gc_reserve_phrase(device: &DeviceRecord) -> String {
     if device.reserve_blocks > 0.0 {
         format!(", and {:.1} blocks of each plane for collection", device.reserve_blocks)
     } else if acting < 0.95 * device.over_provisioning {
-        let (kept, percent) = (device.blocks_kept_by_gc(), acting.max(0.0) * 100.0);
+        let (kept, percent) = (device.blocks_kept_by_gc_per_plane(), acting.max(0.0) * 100.0);
         format!(" (acts as {percent:.1} %: collection keeps {kept:.1} blocks of each plane)")
     } else {
         String::new()

@@ -13,7 +13,7 @@ use wearwell::design::Parts;
 use wearwell::device::HostData;
 use wearwell::flash_view::FlashView;
 use wearwell::gc::UserVictimPolicy;
-use wearwell::nand::{CutOutcome, Geometry, PowerCut, RetainedFields, SimNand};
+use wearwell::nand::{CutOutcome, Geometry, PowerCutNand, RetainedFields, SimNand};
 use wearwell::operation::FlashOp;
 use wearwell::recovery::RecoveryReport;
 use wearwell::stats::Stats;
@@ -27,7 +27,7 @@ use wearwell_config::{Config, ConfigError, ResolvedDevice};
 /// [`Error::is_power_loss`](wearwell::Error::is_power_loss) is true.
 #[derive(Debug)]
 pub struct SteppedDrive {
-    engine: Device<PowerCut<SimNand>>,
+    device: Device<PowerCutNand<SimNand>>,
 }
 
 impl SteppedDrive {
@@ -52,42 +52,42 @@ impl SteppedDrive {
         let mut engine = drive_of_parts(config, &resolved, &parts)
             .map_err(|error| ConfigError::InvalidValue(error.to_string()))?;
         engine.ftl_mut().store_mut().flash_ops.set_collecting_ops(true);
-        Ok(Self { engine })
+        Ok(Self { device: engine })
     }
 
     /// Returns the geometry of the drive's flash.
     pub fn geometry(&self) -> &Geometry {
-        self.engine.ftl().store().geometry()
+        self.device.ftl().store().geometry()
     }
 
     /// Returns the number of pages that are exported to the host.
     pub fn logical_pages(&self) -> u32 {
-        self.engine.ftl().logical_pages()
+        self.device.ftl().logical_pages()
     }
 
     /// Returns the counters of the drive since it was new.
     pub fn stats(&self) -> &Stats {
-        self.engine.ftl().stats()
+        self.device.ftl().stats()
     }
 
     /// Returns how many bytes of RAM a controller needs for the drive, by data structure; see [`Device::ram_bytes`].
     pub fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        self.engine.ram_bytes()
+        self.device.ram_bytes()
     }
 
     /// Returns the flash operations since [`SteppedDrive::clear_flash_ops`], in order, those that may wait last.
     pub fn flash_ops(&self) -> impl Iterator<Item = &FlashOp> {
-        self.engine.flash_ops().iter().chain(self.engine.deferred_flash_ops())
+        self.device.flash_ops().iter().chain(self.device.deferred_flash_ops())
     }
 
     /// Empties the list of flash operations.
     pub fn clear_flash_ops(&mut self) {
-        self.engine.ftl_mut().store_mut().flash_ops.clear();
+        self.device.ftl_mut().store_mut().flash_ops.clear();
     }
 
     /// Makes garbage collection ask `policy` for its victims; see [`wearwell::Ftl::set_user_victim_policy`].
     pub fn set_user_victim_policy(&mut self, policy: UserVictimPolicy) {
-        self.engine.ftl_mut().set_user_victim_policy(Some(policy));
+        self.device.ftl_mut().set_user_victim_policy(Some(policy));
     }
 
     /// Writes `bytes` at byte `offset`; see [`Device::write`].
@@ -95,7 +95,7 @@ impl SteppedDrive {
     /// # Errors
     /// Those of [`Device::write`].
     pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.engine.write(offset, bytes.len() as u64, HostData::Bytes(bytes))
+        self.device.write(offset, bytes.len() as u64, HostData::Bytes(bytes))
     }
 
     /// Reads the bytes at byte `offset` into `into`; see [`Device::read`].
@@ -103,7 +103,7 @@ impl SteppedDrive {
     /// # Errors
     /// Those of [`Device::read`].
     pub fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<()> {
-        self.engine.read(offset, into.len() as u64, into)
+        self.device.read(offset, into.len() as u64, into)
     }
 
     /// Deallocates the logical pages within `len` bytes at byte `offset`; see [`Device::trim`].
@@ -111,7 +111,7 @@ impl SteppedDrive {
     /// # Errors
     /// Those of [`Device::trim`].
     pub fn trim(&mut self, offset: u64, len: u64) -> Result<()> {
-        self.engine.trim(offset, len)
+        self.device.trim(offset, len)
     }
 
     /// Gives `len` bytes at `target_offset` the contents of those at `source_offset`; see [`Device::remap`].
@@ -119,7 +119,7 @@ impl SteppedDrive {
     /// # Errors
     /// Those of [`Device::remap`].
     pub fn remap(&mut self, target_offset: u64, source_offset: u64, len: u64, mode: RemapMode) -> Result<()> {
-        self.engine.remap(target_offset, source_offset, len, mode)
+        self.device.remap(target_offset, source_offset, len, mode)
     }
 
     /// Makes every acknowledged write durable; see [`Device::flush`].
@@ -127,7 +127,7 @@ impl SteppedDrive {
     /// # Errors
     /// Those of [`Device::flush`].
     pub fn flush(&mut self) -> Result<()> {
-        self.engine.flush()
+        self.device.flush()
     }
 
     /// Returns the state of all flash pages, blocks and logical pages; see [`Device::flash_view`].
@@ -135,7 +135,7 @@ impl SteppedDrive {
     /// # Errors
     /// Those of [`Device::flash_view`].
     pub fn flash_view(&mut self) -> Result<FlashView> {
-        self.engine.flash_view()
+        self.device.flash_view()
     }
 
     /// Checks every invariant of the engine. Costs a scan of the whole drive.
@@ -143,12 +143,12 @@ impl SteppedDrive {
     /// # Errors
     /// A sentence about the first invariant that does not hold.
     pub fn check(&mut self) -> std::result::Result<(), String> {
-        self.engine.ftl_mut().check()
+        self.device.ftl_mut().check()
     }
 
     /// Whether power is lost.
     pub fn is_power_lost(&self) -> bool {
-        self.engine.ftl().store().nand().is_power_lost()
+        self.device.ftl().store().nand().is_power_lost()
     }
 
     /// Cuts power at once, between two flash operations.
@@ -172,13 +172,13 @@ impl SteppedDrive {
         if let Some((operations, outcome)) = next_cut {
             self.nand_mut().cut_after(operations, outcome);
         }
-        let report = self.engine.recover()?;
+        let report = self.device.recover()?;
         self.nand_mut().restore_power(None);
         Ok(report)
     }
 
-    fn nand_mut(&mut self) -> &mut PowerCut<SimNand> {
-        self.engine.ftl_mut().store_mut().nand_mut()
+    fn nand_mut(&mut self) -> &mut PowerCutNand<SimNand> {
+        self.device.ftl_mut().store_mut().nand_mut()
     }
 }
 
@@ -190,14 +190,14 @@ pub(crate) fn drive_of_parts(
     config: &Config,
     resolved: &ResolvedDevice,
     parts: &Parts,
-) -> Result<Device<PowerCut<SimNand>>> {
+) -> Result<Device<PowerCutNand<SimNand>>> {
     let mut nand = SimNand::new(resolved.geometry.clone(), RetainedFields::ALL)
         .with_nvram(parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages))
         .with_factory_bad(config.factory_bad_blocks(&resolved.geometry));
     if config.device.wear_out == Some(true) {
         nand = nand.with_endurance(resolved.endurance_cycles);
     }
-    let nand = PowerCut::new(nand, None, CutOutcome::Before);
+    let nand = PowerCutNand::new(nand, None, CutOutcome::Before);
     let options = DeviceOptions { buffer: config.write_buffer_options(&resolved.geometry) };
     let mut device = Device::new(nand, resolved.logical_pages, parts, options)?;
     device.ftl_mut().store_mut().set_striping(config.striping_name().into());

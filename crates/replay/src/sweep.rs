@@ -158,11 +158,11 @@ type SettingAxis = Vec<String>;
 
 fn add_setting_axes(
     table: &toml::Table,
-    prefix: &str,
+    key_prefix: &str,
     axes: &mut Vec<SettingAxis>,
 ) -> Result<(), ConfigError> {
     for (name, value) in table {
-        let key = format!("{prefix}{name}");
+        let key = format!("{key_prefix}{name}");
         match value {
             toml::Value::Table(inner) => add_setting_axes(inner, &format!("{key}."), axes)?,
             toml::Value::Array(values) if !values.is_empty() => {
@@ -232,14 +232,6 @@ pub struct Swept {
 }
 
 impl Swept {
-    /// Returns the results of the sweep as formatted JSON.
-    ///
-    /// # Panics
-    /// Never: records are plain data.
-    pub fn to_json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("records are plain data")
-    }
-
     /// Returns the results as a typed table: [`Comparison::data_table`] with a last column `error`. A failed run has a
     /// row with its trace, design, variant and error, and otherwise empty cells.
     pub fn data_table(&self) -> DataTable {

@@ -64,11 +64,11 @@ fn require_utilisation(u: f64) {
 pub fn effective_utilisation(
     logical_pages: u64,
     physical_pages: u64,
-    free_pool_blocks: u64,
+    free_blocks: u64,
     open_blocks: u64,
     pages_per_block: u64,
 ) -> f64 {
-    let reserved = (free_pool_blocks as f64 + open_blocks as f64 / 2.0) * pages_per_block as f64;
+    let reserved = (free_blocks as f64 + open_blocks as f64 / 2.0) * pages_per_block as f64;
     let u = logical_pages as f64 / (physical_pages as f64 - reserved);
     require_utilisation(u);
     u
@@ -101,7 +101,7 @@ pub struct GreedySteadyState {
     pub min_valid_pages: usize,
     /// Time for which blocks wait with the lowest number `m` of valid pages before GC collects them, called `tau`, in
     /// `[0, 1/m]`. With probability `m tau` a block loses one more page in that time.
-    pub wait_at_min_valid: f64,
+    pub wait_time_at_min_valid_pages: f64,
     /// Share of closed blocks with `i` valid pages, at index `i = 0..=b`; the shares sum to 1 and have the mean `u b`.
     pub valid_count_shares: Vec<f64>,
 }
@@ -115,7 +115,7 @@ impl GreedySteadyState {
     /// Returns the mean number of valid pages of a victim: `X = m - m tau`.
     pub fn mean_victim_valid_pages(&self) -> f64 {
         let m = self.min_valid_pages as f64;
-        m - m * self.wait_at_min_valid
+        m - m * self.wait_time_at_min_valid_pages
     }
 }
 
@@ -141,7 +141,7 @@ pub fn greedy_steady_state(u: f64, pages_per_block: usize) -> GreedySteadyState 
     GreedySteadyState {
         write_amplification: b / (b - victim_valid),
         min_valid_pages: floor,
-        wait_at_min_valid: tau,
+        wait_time_at_min_valid_pages: tau,
         valid_count_shares: greedy_valid_count_shares(pages_per_block, floor, tau, harmonic_above),
     }
 }
@@ -200,7 +200,7 @@ fn d_choices_mean_valid_pages(victim_valid: f64, u: f64, pages_per_block: usize,
     let (mut above, mut sum) = (0.0, 0.0);
     for i in (1..=pages_per_block).rev() {
         let rate = (b - victim_valid) * i as f64 / (u * b);
-        above = share_with_at_least_i_valid(above, rate, choices);
+        above = d_choices_tail_share(above, rate, choices);
         sum += above;
     }
     sum
@@ -210,7 +210,7 @@ fn d_choices_mean_valid_pages(victim_valid: f64, u: f64, pages_per_block: usize,
 /// from the share `above` with at least `i + 1`: the `s` in `[above, 1]` with `rate (s - above) = 1 - s^choices`.
 /// Newton's method from the right end never overshoots, because the difference of the two sides is increasing and
 /// convex in `s`.
-fn share_with_at_least_i_valid(above: f64, rate: f64, choices: u32) -> f64 {
+fn d_choices_tail_share(above: f64, rate: f64, choices: u32) -> f64 {
     let d = f64::from(choices);
     let mut s = 1.0;
     for _ in 0..60 {
@@ -245,28 +245,28 @@ pub fn erases_per_host_write(write_amplification: f64, pages_per_block: usize) -
 /// Returns the translation-page writes (synchronisations) per insert of a dirty map entry, for uniform random inserts:
 /// `1 / (1 + C/TPT)`.
 ///
-/// `dirty_per_translation_page` (`C/TPT`) is the number of dirty cached entries divided by the number of translation
-/// pages. A synchronisation writes all dirty entries of one translation page, on average `1 + C/TPT`. Source: derived
-/// for `GeckoFTL`'s lazy synchronisation (Dayan, Bonnet, Idreos, SIGMOD 2016). Domain: `>= 0`.
-pub fn lazy_syncs_per_dirty_insert(dirty_per_translation_page: f64) -> f64 {
-    assert!(dirty_per_translation_page >= 0.0, "entries per translation page cannot be negative");
-    1.0 / (1.0 + dirty_per_translation_page)
+/// `dirty_entries_per_translation_page` (`C/TPT`) is the number of dirty cached entries divided by the number of
+/// translation pages. A synchronisation writes all dirty entries of one translation page, on average `1 + C/TPT`.
+/// Source: derived for `GeckoFTL`'s lazy synchronisation (Dayan, Bonnet, Idreos, SIGMOD 2016). Domain: `>= 0`.
+pub fn lazy_syncs_per_dirty_insert(dirty_entries_per_translation_page: f64) -> f64 {
+    assert!(dirty_entries_per_translation_page >= 0.0, "entries per translation page cannot be negative");
+    1.0 / (1.0 + dirty_entries_per_translation_page)
 }
 
 /// Returns the write amplification caused by lazy translation: `I (1 + 1/delta) / (1 + C/TPT)`.
 ///
-/// `dirty_inserts_per_host_write` is `I`, the dirty inserts per host write: 1, or the write amplification of
-/// collection if migrations insert too. `write_read_cost_ratio` is `delta`, the cost of a program divided by that of a
-/// read: a synchronisation reads the old translation page and programs the new one. `dirty_per_translation_page` is
+/// `dirty_inserts_per_host_write` is `I`, the dirty inserts per host write: 1, or the write amplification of collection
+/// if migrations insert too. `write_read_cost_ratio` is `delta`, the cost of a program divided by that of a read: a
+/// synchronisation reads the old translation page and programs the new one. `dirty_entries_per_translation_page` is
 /// `C/TPT`, the dirty cached entries divided by the translation pages.
 pub fn lazy_translation_write_amplification(
     dirty_inserts_per_host_write: f64,
     write_read_cost_ratio: f64,
-    dirty_per_translation_page: f64,
+    dirty_entries_per_translation_page: f64,
 ) -> f64 {
     dirty_inserts_per_host_write
         * (1.0 + 1.0 / write_read_cost_ratio)
-        * lazy_syncs_per_dirty_insert(dirty_per_translation_page)
+        * lazy_syncs_per_dirty_insert(dirty_entries_per_translation_page)
 }
 
 /// Returns the write amplification of a page-validity bitmap on flash: `1 + 1/delta + (A/b)/delta`.
@@ -288,9 +288,9 @@ pub fn flash_bitmap_write_amplification(
 pub struct ZipfContentSteadyState {
     /// Probability that no live page has the content of a write, that is flash writes per host write after
     /// deduplication.
-    pub miss_probability: f64,
+    pub dedup_miss_probability: f64,
     /// Number of distinct contents divided by the number of live logical pages.
-    pub distinct_share: f64,
+    pub distinct_contents_per_page: f64,
 }
 
 /// Returns the steady state of deduplication if contents are drawn independently, content `i` of `N` with probability
@@ -306,7 +306,10 @@ pub fn zipf_dedup_steady_state(a: f64, contents_per_page: f64) -> ZipfContentSte
     // With t = x/N: M p = copies t^-a. The miss integral is smooth in s = t^(1-a), the distinct one in t.
     let miss = mean_over_unit_interval(|s| (-copies * s.powf(-a / (1.0 - a))).exp());
     let distinct = mean_over_unit_interval(|t| -(-copies * t.powf(-a)).exp_m1());
-    ZipfContentSteadyState { miss_probability: miss, distinct_share: distinct * contents_per_page }
+    ZipfContentSteadyState {
+        dedup_miss_probability: miss,
+        distinct_contents_per_page: distinct * contents_per_page,
+    }
 }
 
 /// Returns the mean of `f` over the unit interval by the midpoint rule, which never evaluates the end points. For the
@@ -322,7 +325,7 @@ fn mean_over_unit_interval(f: impl Fn(f64) -> f64) -> f64 {
 ///
 /// `miss / (1 - u')`, where `1/(1-u')` is the large-block form of write amplification at utilisation `u * distinct`.
 pub fn dedup_write_amplification(u: f64, content: ZipfContentSteadyState) -> f64 {
-    content.miss_probability * large_block_write_amplification(u * content.distinct_share)
+    content.dedup_miss_probability * large_block_write_amplification(u * content.distinct_contents_per_page)
 }
 
 /// Returns the page programs per host write, without GC, with delta compression: `1 - Pc + Pc r` (Delta-FTL, Wu and He,

@@ -17,8 +17,8 @@ use wearwell::block_map::{self, EraseHistogram};
 use wearwell::nand::{Nand as _, SimNand};
 use wearwell::stats::nonzero_counts_by_cause;
 use wearwell::store::{BlockState, Store};
-use wearwell::timing::{LatencySummary, RequestKind, Timing};
-use wearwell_config::MAX_BLOCK_MAP_CELLS;
+use wearwell::timing::{LatencySummary, RequestKind, TimingEngine};
+use wearwell_config::MAX_BLOCK_CHART_CELLS;
 
 use crate::record::SeriesPoint;
 
@@ -107,7 +107,11 @@ pub struct WearHistogram {
 
 impl From<EraseHistogram> for WearHistogram {
     fn from(
-        EraseHistogram { first_bin_erases: first_erases, erases_per_bin, blocks_per_bin: blocks }: EraseHistogram,
+        EraseHistogram {
+            first_bin_erases: first_erases,
+            bin_width_erases: erases_per_bin,
+            blocks_per_bin: blocks,
+        }: EraseHistogram,
     ) -> Self {
         Self { first_erases, erases_per_bin, blocks }
     }
@@ -225,23 +229,28 @@ pub(crate) struct TimelineRecorder {
     windows: BoundedSamples<TimelineWindow>,
     frames: BoundedSamples<TimelineFrame>,
     /// Histograms of all read and of all write latencies up to the previous sample of the timeline.
-    read_and_write_latencies_before: [Option<Histogram<u64>>; 2],
+    latencies_until_previous_sample: [Option<Histogram<u64>>; 2],
 }
 
 impl TimelineRecorder {
     /// Creates a timeline recorder for a drive of `blocks` blocks, whose block maps have at most `cells` cells.
     pub(crate) fn new(cells: u32, blocks: u32) -> Self {
         Self {
-            blocks_per_cell: block_map::blocks_per_map_cell(blocks, cells.min(MAX_BLOCK_MAP_CELLS)),
+            blocks_per_cell: block_map::blocks_per_map_cell(blocks, cells.min(MAX_BLOCK_CHART_CELLS)),
             windows: BoundedSamples::new(MAX_COUNTER_SAMPLES, TimelineWindow::merge_latencies_of),
             frames: BoundedSamples::new(MAX_BLOCK_MAP_FRAMES, |_, _| ()),
-            read_and_write_latencies_before: [None, None],
+            latencies_until_previous_sample: [None, None],
         }
     }
 
     /// Adds a sample of the drive's state to the timeline, after the requests that `counters` counts.
-    pub(crate) fn add_sample(&mut self, counters: &SeriesPoint, ftl: &Ftl<SimNand>, timing: Option<&Timing>) {
-        let before = &mut self.read_and_write_latencies_before;
+    pub(crate) fn add_sample(
+        &mut self,
+        counters: &SeriesPoint,
+        ftl: &Ftl<SimNand>,
+        timing: Option<&TimingEngine>,
+    ) {
+        let before = &mut self.latencies_until_previous_sample;
         self.windows.offer_sample(|| make_window(counters, ftl, timing, before));
         self.frames.offer_sample(|| make_frame(counters, ftl.store(), self.blocks_per_cell));
     }
@@ -251,9 +260,9 @@ impl TimelineRecorder {
         mut self,
         counters: &SeriesPoint,
         ftl: &Ftl<SimNand>,
-        timing: Option<&Timing>,
+        timing: Option<&TimingEngine>,
     ) -> Timeline {
-        let last = make_window(counters, ftl, timing, &mut self.read_and_write_latencies_before);
+        let last = make_window(counters, ftl, timing, &mut self.latencies_until_previous_sample);
         let last_frame = make_frame(counters, ftl.store(), self.blocks_per_cell);
         Timeline {
             windows: self.windows.into_samples_with_last(last, |a, b| a.requests == b.requests),
@@ -267,10 +276,10 @@ impl TimelineRecorder {
 fn make_window(
     counters: &SeriesPoint,
     ftl: &Ftl<SimNand>,
-    timing: Option<&Timing>,
-    before: &mut [Option<Histogram<u64>>; 2],
+    timing: Option<&TimingEngine>,
+    earlier_read_and_write_latencies: &mut [Option<Histogram<u64>>; 2],
 ) -> TimelineWindow {
-    let [of_reads, of_writes] = before;
+    let [of_reads, of_writes] = earlier_read_and_write_latencies;
     TimelineWindow {
         requests: counters.requests,
         host_page_writes: counters.host_page_writes,

@@ -11,6 +11,7 @@ use wearwell::device::HostData;
 use wearwell::nand::{RetainedFields, SimNand};
 use wearwell::{Device, DeviceOptions, Error};
 use wearwell_config::Config;
+use wearwell_replay::json::ToJson;
 use wearwell_replay::record::RunRecord;
 
 use crate::common::{config_of_settings, generated_input, run_input, small_device_config};
@@ -288,8 +289,7 @@ fn a_named_design_equals_the_mixture_of_its_parts() {
         let named = run_input(&config_of_settings(&[]), &input, design.name);
         let by_parts = run_input(&of_file, &input, "page-map");
         assert!(named.erases > 0, "{}", design.name);
-        let [named, by_parts] =
-            [named, by_parts].map(|run| serde_json::to_value(without_varying_fields(run)).unwrap());
+        let [named, by_parts] = [named, by_parts].map(|run| without_varying_fields(run).to_json_value());
         assert_eq!(named, by_parts, "{}:\n{file}", design.name);
     }
 }

@@ -461,23 +461,36 @@ fn perfetto_counters_end_with_the_figures_of_the_record() {
 fn a_trace_window_contains_the_operations_that_overlap_it() {
     let (_, whole) = run_traced_design(&[], LOAD, "page-map", WHOLE_RUN_WINDOW);
     let (_, part) = run_traced_design(&[], LOAD, "page-map", "2000..2100");
-    let arrival =
-        |number| whole.requests.iter().find(|request| request.times.request_number == number).unwrap().times;
+    let arrival = |number| {
+        whole
+            .requests
+            .iter()
+            .find(|request| request.traced_request.request_number == number)
+            .unwrap()
+            .traced_request
+    };
     let start = arrival(2000).arrival_ns;
     let end = (2000..2100).map(|number| arrival(number).answered_ns).max().unwrap();
-    let expected: Vec<u64> =
-        whole.ops.iter().filter(|op| op.start_ns < end && op.end_ns > start).map(|op| op.op_number).collect();
+    let expected: Vec<u64> = whole
+        .flash_ops
+        .iter()
+        .filter(|op| op.start_ns < end && op.end_ns > start)
+        .map(|op| op.op_number)
+        .collect();
     assert!(expected.len() > 100);
-    assert_eq!(part.ops.iter().map(|op| op.op_number).collect::<Vec<_>>(), expected);
+    assert_eq!(part.flash_ops.iter().map(|op| op.op_number).collect::<Vec<_>>(), expected);
     assert!(
-        (2000..2100).all(|number| part.requests.iter().any(|request| request.times.request_number == number))
+        (2000..2100).all(|number| part
+            .requests
+            .iter()
+            .any(|request| request.traced_request.request_number == number))
     );
     let (from, to) = (start / 1000, end / 1000 + 1);
     let (_, period) = run_traced_design(&[], LOAD, "page-map", &format!("{from}us..{to}us"));
     let overlaps = |op: &&wearwell::timing::TracedOp| op.start_ns < to * 1000 && op.end_ns > from * 1000;
-    assert!(period.ops.iter().eq(whole.ops.iter().filter(overlaps)));
+    assert!(period.flash_ops.iter().eq(whole.flash_ops.iter().filter(overlaps)));
     let (_, none) = run_traced_design(&[], LOAD, "page-map", "9000000..9000001");
-    assert_eq!((none.ops.len(), none.requests.len()), (0, 0));
+    assert_eq!((none.flash_ops.len(), none.requests.len()), (0, 0));
 }
 
 #[test]
@@ -485,7 +498,7 @@ fn a_perfetto_trace_has_bounded_size() {
     let load = "uniform:pages=9000,requests=60000,read=0.1";
     let (record, trace) = run_traced_design(&["replay.arrival=closed"], load, "page-map", "..");
     assert!(record.programs + record.reads > MAX_TRACED_OPS as u64 + 20_000, "{}", record.programs);
-    let size = trace.ops.len() + trace.requests.len();
+    let size = trace.flash_ops.len() + trace.requests.len();
     assert!(trace.is_truncated && (MAX_TRACED_OPS..MAX_TRACED_OPS + 5000).contains(&size), "{size}");
     let bytes = trace.to_perfetto().len();
     assert!(bytes < 300 * size, "{} bytes each", bytes / size);

@@ -156,7 +156,7 @@ fn no_mechanism_saves_more_page_writes_on_a_drive_than_the_profiled_bound() {
     for load in loads {
         let input = generated_input(load);
         let mut profile = profile_requests(&input, 1, &mut |_, _| ControlFlow::Continue(())).unwrap();
-        profile.run_mechanisms(&config, &input, &mut |_| ControlFlow::Continue(())).unwrap();
+        profile.measure_mechanism_savings(&config, &input, &mut |_| ControlFlow::Continue(())).unwrap();
         assert!(profile.runs.as_ref().is_some_and(|runs| runs.programs >= runs.host_page_writes));
         for Saving { mechanism, at_most, when_run, .. } in &profile.savings {
             let (at_most, run) = (at_most.expect("content is known"), when_run.expect("it was run"));
@@ -183,7 +183,7 @@ fn an_interrupted_profile_is_partial_and_has_a_note() {
         runs += u32::from(is_first);
         if runs > 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    profile.run_mechanisms(&config_of_settings(&[]), &input, &mut until_second_run).unwrap();
+    profile.measure_mechanism_savings(&config_of_settings(&[]), &input, &mut until_second_run).unwrap();
     let ran = profile.savings.iter().filter(|saving| saving.when_run.is_some()).count();
     assert!(profile.partial && ran < 3, "{ran} of three mechanisms were run");
     assert!(profile.notes.iter().any(|note| note.contains("interrupted")), "{:?}", profile.notes);

@@ -172,10 +172,10 @@ fn greedy_valid_count_shares_are_a_distribution_with_the_right_mean() {
                 state.mean_valid_pages()
             );
             assert!(
-                state.wait_at_min_valid >= -1e-12
-                    && state.wait_at_min_valid * state.min_valid_pages as f64 <= 1.0 + 1e-9,
+                state.wait_time_at_min_valid_pages >= -1e-12
+                    && state.wait_time_at_min_valid_pages * state.min_valid_pages as f64 <= 1.0 + 1e-9,
                 "u {u} b {b}: {}",
-                state.wait_at_min_valid
+                state.wait_time_at_min_valid_pages
             );
             assert!(state.valid_count_shares[..state.min_valid_pages].iter().all(|&share| share == 0.0));
         }
@@ -256,26 +256,26 @@ fn write_amplification_of_a_flash_validity_bitmap_has_its_closed_form() {
 fn zipf_contents_have_the_simulated_miss_and_distinct_shares() {
     for (n, miss, distinct) in [(0.9, "0.3229", "0.5946"), (0.7, "0.2368", "0.5241")] {
         let content = zipf_dedup_steady_state(0.2, n);
-        assert_prints(content.miss_probability, miss);
-        assert_prints(content.distinct_share, distinct);
+        assert_prints(content.dedup_miss_probability, miss);
+        assert_prints(content.distinct_contents_per_page, distinct);
     }
     let [wide, narrow] = [zipf_dedup_steady_state(0.2, 0.9), zipf_dedup_steady_state(0.2, 0.7)];
-    assert_prints(1.0 - wide.miss_probability, "0.677");
-    assert_prints(1.0 - narrow.miss_probability, "0.763");
-    assert_prints(1.0 - wide.distinct_share, "0.405");
-    assert_prints(1.0 - narrow.distinct_share, "0.476");
+    assert_prints(1.0 - wide.dedup_miss_probability, "0.677");
+    assert_prints(1.0 - narrow.dedup_miss_probability, "0.763");
+    assert_prints(1.0 - wide.distinct_contents_per_page, "0.405");
+    assert_prints(1.0 - narrow.distinct_contents_per_page, "0.476");
 }
 
 #[test]
 fn zipf_content_with_exponent_zero_is_uniform() {
     let content = zipf_dedup_steady_state(0.0, 1.0);
-    assert!((content.miss_probability - (-1f64).exp()).abs() < 1e-9);
-    assert!((content.distinct_share - (1.0 - (-1f64).exp())).abs() < 1e-9);
+    assert!((content.dedup_miss_probability - (-1f64).exp()).abs() < 1e-9);
+    assert!((content.distinct_contents_per_page - (1.0 - (-1f64).exp())).abs() < 1e-9);
 }
 
 #[test]
 fn dedup_write_amplification_counts_misses_at_the_lowered_utilisation() {
-    let content = ZipfContentSteadyState { miss_probability: 0.25, distinct_share: 0.5 };
+    let content = ZipfContentSteadyState { dedup_miss_probability: 0.25, distinct_contents_per_page: 0.5 };
     let expected = 0.25 * large_block_write_amplification(0.45);
     assert!((dedup_write_amplification(0.9, content) - expected).abs() < 1e-15);
 }

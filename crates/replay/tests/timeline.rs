@@ -1,11 +1,11 @@
 //! Tests of timelines: their windows add up to the record, they change no other figure, and their size is bounded.
 
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use common::{config_of_settings, generated_input, run_input, run_on_small_device, small_device_config};
 use wearwell::design;
 use wearwell_config::Config;
+use wearwell_replay::json::ToJson;
 use wearwell_replay::life::{Endurance, Leveling, Life};
 use wearwell_replay::record::{Latency, RunRecord};
 use wearwell_replay::replay::Plan;
@@ -92,8 +92,7 @@ fn a_timeline_changes_no_other_figure_of_any_design() {
         let load = generated_input("zipf:pages=10000,requests=8000,read=0.2+dup:share=0.3,compress=0.5");
         let record = run_input(&small_device_config(&[&shape[..], settings].concat()), &load, design);
         assert_eq!(record.timeline.is_some(), !settings.is_empty(), "{design}");
-        let mut figures: BTreeMap<String, serde_json::Value> =
-            serde_json::from_value(serde_json::to_value(&record).unwrap()).unwrap();
+        let serde_json::Value::Object(mut figures) = record.to_json_value() else { unreachable!("fields") };
         for name in
             ["timeline", "config", "origins", "cpu_seconds", "precondition_cpu_seconds", "peak_rss_bytes"]
         {
@@ -110,7 +109,7 @@ fn a_timeline_changes_no_other_figure_of_any_design() {
 #[test]
 fn the_json_of_a_record_without_a_timeline_has_no_timeline_field() {
     let record = run_on_small_device(&[], "uniform:pages=2000,requests=3000", "page-map");
-    assert!(!serde_json::to_string(&record).unwrap().contains("timeline"));
+    assert!(!record.to_json().contains("timeline"));
 }
 
 fn run_life(config: &Config, load: &str) -> Life {

@@ -10,7 +10,7 @@ use wearwell_config::Config;
 use wearwell_replay::input::Input;
 use wearwell_replay::replay::Plan;
 use wearwell_replay::watch::{
-    DriveState, EventRow, Step, StepMark, WATCHED_REQUESTS_MAX, Walkthrough, WalkthroughExtent,
+    DriveState, EventRow, Step, StepMark, WATCHED_REQUESTS_MAX, Walkthrough, WalkthroughOptions,
     default_workload, walkthrough, walkthrough_with_step_callback,
 };
 
@@ -32,7 +32,7 @@ fn designs_to_walk() -> impl Iterator<Item = (&'static str, Config)> {
 struct CountsByCause([BTreeMap<&'static str, u64>; 3]);
 
 impl CountsByCause {
-    fn of_device(device: &wearwell::Device<wearwell::nand::PowerCut<wearwell::nand::SimNand>>) -> Self {
+    fn of_device(device: &wearwell::Device<wearwell::nand::PowerCutNand<wearwell::nand::SimNand>>) -> Self {
         let stats = device.ftl().stats();
         let named = |counts: &[u64; Cause::COUNT]| {
             let all = Cause::ALL.iter().map(|&cause| (cause.name(), counts[cause as usize]));
@@ -79,13 +79,13 @@ fn free_pages(picture: &DriveState) -> Vec<bool> {
 }
 
 /// Records a step-by-step run, and compares the record with the state and the counters of the engine after every step.
-fn walk_compared_with_engine(name: &str, config: &Config, extent: WalkthroughExtent) -> Walkthrough {
+fn walk_compared_with_engine(name: &str, config: &Config, extent: WalkthroughOptions) -> Walkthrough {
     let input = Input::of_generator_spec(&default_workload(config, name).unwrap()).unwrap();
     let (mut counts, mut views, mut counted) = (CountsByCause::default(), Vec::new(), Vec::new());
     let mut on_step = |step: &Step, device: &mut _| {
         counts.add_events(&step.events);
         counted.push((counts.clone(), CountsByCause::of_device(device)));
-        views.push(DriveState::of_engine_snapshot(&device.flash_view().unwrap()));
+        views.push(DriveState::of_flash_view(&device.flash_view().unwrap()));
     };
     let walk = walkthrough_with_step_callback(config, name, &input, extent, &mut on_step).unwrap();
     let mut rebuilt = DriveState::of_empty_drive(&walk.drive);
@@ -112,7 +112,7 @@ fn a_watch_record_rebuilds_the_state_of_the_drive_at_every_step() {
         let walk = walk_compared_with_engine(
             name,
             &config,
-            WalkthroughExtent { requests: 260, power_cut_after_requests: None },
+            WalkthroughOptions { requests: 260, power_cut_after_requests: None },
         );
         assert!(has_mark(&walk, StepMark::Collection), "{name} collects soon");
         assert!(!has_mark(&walk, StepMark::Cut));
@@ -127,7 +127,7 @@ fn a_watch_record_rebuilds_the_state_of_the_drive_over_a_power_loss() {
             let walk = walk_compared_with_engine(
                 name,
                 &config,
-                WalkthroughExtent { requests: 160, power_cut_after_requests: Some(cut_after) },
+                WalkthroughOptions { requests: 160, power_cut_after_requests: Some(cut_after) },
             );
             let cut = walk.steps.iter().position(|step| step.marks.contains(&StepMark::Cut));
             let cut = cut.unwrap_or_else(|| panic!("{name} loses power"));
@@ -157,7 +157,7 @@ fn a_watch_record_shows_the_mechanism_of_each_design() {
             &config,
             name,
             &input,
-            WalkthroughExtent { requests: 200, power_cut_after_requests: None },
+            WalkthroughOptions { requests: 200, power_cut_after_requests: None },
         )
         .unwrap();
         for &mark in marks {
@@ -188,7 +188,7 @@ fn a_recorded_gc_victim_has_the_best_figure_of_its_candidates() {
                 &config,
                 name,
                 &input,
-                WalkthroughExtent { requests: 400, power_cut_after_requests: None },
+                WalkthroughOptions { requests: 400, power_cut_after_requests: None },
             )
             .unwrap();
             let mut by_policy = 0;
@@ -216,15 +216,15 @@ fn a_recorded_gc_victim_has_the_best_figure_of_its_candidates() {
 
 #[test]
 fn a_watch_record_that_is_too_large_is_refused() {
-    let small = WalkthroughExtent { requests: 10, power_cut_after_requests: None };
-    let of = |settings: &[&str], workload: &str, extent: WalkthroughExtent| {
+    let small = WalkthroughOptions { requests: 10, power_cut_after_requests: None };
+    let of = |settings: &[&str], workload: &str, extent: WalkthroughOptions| {
         let input = Input::of_generator_spec(workload).unwrap();
         walkthrough(&config_of_only(settings), "page-map", &input, extent).unwrap_err().to_string()
     };
-    let too_many = WalkthroughExtent { requests: WATCHED_REQUESTS_MAX + 1, ..small };
+    let too_many = WalkthroughOptions { requests: WATCHED_REQUESTS_MAX + 1, ..small };
     assert!(of(&[], "uniform:pages=40", too_many).contains("an HTML page shows from 1 to 2000"));
     assert!(of(&["device.blocks_per_plane=500"], "uniform:pages=40", small).contains("8000 flash pages"));
-    let late = WalkthroughExtent { power_cut_after_requests: Some(11), ..small };
+    let late = WalkthroughOptions { power_cut_after_requests: Some(11), ..small };
     assert!(of(&[], "uniform:pages=40", late).contains("only 10 are executed"));
     assert!(of(&["timing.mode=event"], "uniform:pages=40", small).contains("timing.mode has no effect"));
     assert!(
@@ -244,7 +244,7 @@ fn a_watch_record_has_the_counters_of_a_replay() {
             &config_of_only(&[]),
             name,
             &input,
-            WalkthroughExtent { requests: 160, power_cut_after_requests: None },
+            WalkthroughOptions { requests: 160, power_cut_after_requests: None },
         )
         .unwrap();
         let settings = [
@@ -275,7 +275,7 @@ fn watch_replays_a_trace_on_the_pages_that_it_touches() {
     let head = "time_ns,op,offset_bytes,len_bytes,device,fingerprints\n";
     std::fs::write(&path, head.to_owned() + &lines.join("\n") + "\n").unwrap();
     let input = Input::Trace { path, options: wearwell_trace::OpenOptions::default() };
-    let extent = WalkthroughExtent { requests: 60, power_cut_after_requests: Some(50) };
+    let extent = WalkthroughOptions { requests: 60, power_cut_after_requests: Some(50) };
     let walk = walkthrough(&config_of_only(&[]), "recyclable", &input, extent).unwrap();
     assert_eq!(walk.steps.len(), 62);
     assert_eq!(walk.drive.logical_pages, 12, "the squares modulo 23 have twelve values");

@@ -10,12 +10,12 @@ use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::RemapMode;
 use wearwell::data::{ContentDescriptor, Fingerprint};
-use wearwell_replay::content_model::{self, ContentModel, ContentSource, SizeRatio};
+use wearwell_replay::content_model::{self, ContentModel, ContentSource, SizeRatioDistribution};
 use wearwell_replay::theory;
 use wearwell_replay::workload::draw::{Zipf, uniform_below};
 use wearwell_replay::workload::permutation::Permutation;
 use wearwell_replay::workload::{
-    ArrivalProcess, PAGE_BYTES, Pattern, RequestSize, SpecError, WorkloadGenerator, WorkloadSpec, Zone,
+    AccessPattern, ArrivalProcess, PAGE_BYTES, RequestSize, SpecError, WorkloadGenerator, WorkloadSpec, Zone,
 };
 use wearwell_trace::{Op, Request};
 
@@ -276,7 +276,7 @@ fn requests_stay_inside_the_working_set() {
 fn a_workload_spec_built_in_code_is_checked() {
     WorkloadGenerator::new(&WorkloadSpec {
         request_size: RequestSize::Fixed(5),
-        ..WorkloadSpec::new(Pattern::Uniform, 4, 1)
+        ..WorkloadSpec::new(AccessPattern::Uniform, 4, 1)
     });
 }
 
@@ -367,9 +367,9 @@ fn a_parsed_workload_spec_has_the_written_values() {
         read_share: 0.3,
         trim_share: 0.05,
         request_size: RequestSize::Fixed(4),
-        arrival: ArrivalProcess::Poisson { rate: 50_000.0 },
+        arrival: ArrivalProcess::Poisson { requests_per_s: 50_000.0 },
         content: Some(content_model::ContentModelSpec::with_duplicate_share(0.2)),
-        ..WorkloadSpec::new(Pattern::Zipf { theta: 0.9, scramble: true }, 262_144, 1_000_000)
+        ..WorkloadSpec::new(AccessPattern::Zipf { theta: 0.9, is_scrambled: true }, 262_144, 1_000_000)
     };
     assert_eq!(spec, expected);
     assert!((spec.write_share() - 0.65).abs() < 1e-15);
@@ -377,7 +377,7 @@ fn a_parsed_workload_spec_has_the_written_values() {
     assert!((only_write.read_share - 0.3).abs() < 1e-15, "what is neither written nor trimmed is read");
     let zones: WorkloadSpec = "hotcold".parse().unwrap();
     let default = vec![Zone { page_share: 0.2, access_share: 0.8 }];
-    assert_eq!(zones.pattern, Pattern::HotCold { zones: default, scramble: false });
+    assert_eq!(zones.pattern, AccessPattern::HotCold { zones: default, is_scrambled: false });
 }
 
 #[test]
@@ -543,14 +543,14 @@ fn zipf_content_draws_new_contents_as_often_as_the_closed_form_says() {
         // events of p = 0.3 with a standard deviation of 4.6e-4, and the number of distinct contents on 50,000 pages
         // has one of less than sqrt(M)/2 / M = 2.2e-3.
         assert!(
-            (miss - theory.miss_probability).abs() < 4.0 * 4.6e-4 + 2e-4,
+            (miss - theory.dedup_miss_probability).abs() < 4.0 * 4.6e-4 + 2e-4,
             "miss {miss} against {}",
-            theory.miss_probability
+            theory.dedup_miss_probability
         );
         assert!(
-            (distinct - theory.distinct_share).abs() < 4.0 * 2.2e-3,
+            (distinct - theory.distinct_contents_per_page).abs() < 4.0 * 2.2e-3,
             "distinct {distinct} against {}",
-            theory.distinct_share
+            theory.distinct_contents_per_page
         );
     }
 }
@@ -741,10 +741,13 @@ fn reports_state_that_content_is_synthetic() {
 #[test]
 fn a_printed_content_spec_parses_to_the_same_spec() {
     let spec = content_model::ContentModelSpec {
-        compress_ratio: Some(SizeRatio::of_mean(0.5)),
+        compress_ratio: Some(SizeRatioDistribution::of_mean(0.5)),
         chunk_pages: 4,
         silent_write_share: 0.01,
-        ..content_model::ContentModelSpec::new(ContentSource::Zipf { a: 0.2, contents: 900_000 })
+        ..content_model::ContentModelSpec::new(ContentSource::Zipf {
+            zipf_exponent: 0.2,
+            distinct_contents: 900_000,
+        })
     };
     assert_eq!(spec.to_string().parse::<content_model::ContentModelSpec>(), Ok(spec));
     assert_eq!("unique".parse::<content_model::ContentModelSpec>().unwrap().to_string(), "unique");

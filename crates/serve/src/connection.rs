@@ -43,7 +43,7 @@ const NEGOTIATION_TIMEOUT: Duration = Duration::from_secs(30);
 const RECEIVE_BUFFER_BYTES: usize = 260 << 10;
 /// Smallest read from the socket, bytes, of which the payloads of write requests stay in the receive buffer. Payloads
 /// of a smaller read are copied, so that the buffer is free for the next read.
-const UNCOPIED_PAYLOADS_READ_MIN_BYTES: usize = 64 << 10;
+const ZERO_COPY_READ_MIN_BYTES: usize = 64 << 10;
 /// Most bytes of requests and their replies that one connection queues to the engine as one batch.
 const REQUEST_BATCH_MAX_BYTES: usize = 8 << 20;
 /// Largest size of a request with its reply, bytes, at which the receiving thread of a connection executes the request
@@ -63,7 +63,7 @@ pub(crate) const SMALL_THREAD_STACK_BYTES: usize = 256 << 10;
 
 /// An export with the engine that executes its requests and the rate limit of its clients.
 #[derive(Debug)]
-pub(crate) struct ExportTarget<D> {
+pub(crate) struct ServedExport<D> {
     pub(crate) export: Export,
     pub(crate) engine: Engine<D>,
     pub(crate) rate_limit: RateLimit,
@@ -114,15 +114,15 @@ enum ConnectionEnd {
 /// Serves one NBD client until it disconnects: negotiates, then executes its requests on the export that it chose.
 pub(crate) fn serve_nbd_client<D: BlockDevice>(
     socket: &Arc<Socket>,
-    targets: &[ExportTarget<D>],
+    targets: &[ServedExport<D>],
     budget: &Arc<MemoryBudget>,
-    security: &TlsMode,
+    tls_mode: &TlsMode,
 ) {
     let mut buffer = vec![0; RECEIVE_BUFFER_BYTES];
     // An export whose engine has stopped is not offered.
     let offered: Vec<_> = targets.iter().filter(|target| target.engine.is_alive()).collect();
     let exports = offered.iter().map(|target| &target.export).collect();
-    match negotiate(socket, exports, security, &mut buffer) {
+    match negotiate(socket, exports, tls_mode, &mut buffer) {
         Ok(Some((negotiated, early))) => {
             let target = offered[negotiated.export_index];
             Span::current().record("export", &target.export.name);
@@ -154,10 +154,10 @@ fn log_connection_end(end: &io::Result<ConnectionEnd>) {
 /// Errors of the socket; the client is gone then.
 fn run_transmission<D: BlockDevice>(
     socket: &Arc<Socket>,
-    target: &ExportTarget<D>,
+    target: &ServedExport<D>,
     budget: &Arc<MemoryBudget>,
     negotiated: Negotiated,
-    early_bytes: Vec<u8>,
+    bytes_after_handshake: Vec<u8>,
     buffer: Vec<u8>,
 ) -> io::Result<ConnectionEnd> {
     let (replies, to_send) = mpsc::channel();
@@ -178,7 +178,7 @@ fn run_transmission<D: BlockDevice>(
         thread.spawn(move || send_replies(&shared, &socket, &to_send))?
     };
     let session = RequestReceiver { budget, target, negotiated, shared };
-    let received = session.receive_requests(early_bytes, buffer);
+    let received = session.receive_requests(bytes_after_handshake, buffer);
     drop(session);
     let _ = writer.join();
     received
@@ -220,7 +220,7 @@ fn negotiate(
             NegotiationState::StartsTls => {
                 // What came before the handshake was not encrypted, whoever sent it.
                 let Some(tls) = security.tls().filter(|_| input.is_empty()) else { return Ok(None) };
-                socket.encrypt(tls, deadline)?;
+                socket.start_tls(tls, deadline)?;
                 debug!("the connection is encrypted");
                 continue;
             }
@@ -239,7 +239,7 @@ fn negotiate(
 #[derive(Default)]
 struct ReplyBatch {
     batch_replies: Vec<Reply>,
-    footprint_bytes: usize,
+    memory_footprint_bytes: usize,
     /// Number of bytes at the beginning of the batch of replies that were sent already.
     sent_bytes: usize,
     /// Claims of the batch on the shared memory budget, held until the last of its replies is sent.
@@ -308,7 +308,7 @@ impl SharedConnection {
 
     fn release_sent_batch(&self, sent: ReplyBatch) {
         self.reply_buffers.keep_reply_buffers(sent.batch_replies);
-        self.in_flight.remove_in_flight(sent.footprint_bytes);
+        self.in_flight.remove_in_flight(sent.memory_footprint_bytes);
     }
 }
 
@@ -345,7 +345,7 @@ impl<D: BlockDevice> Work<D> for RequestBatch {
         Some(self.shared.connection_number)
     }
 
-    fn has_short_step(&self) -> bool {
+    fn is_next_step_short(&self) -> bool {
         self.requests.iter().all(|request| request.footprint_bytes <= SHORT_REQUEST_MAX_BYTES)
     }
 
@@ -384,7 +384,7 @@ impl<D: BlockDevice> Work<D> for RequestBatch {
             ReplyBatch { claims: Arc::clone(&self.claims), batch_replies: batch, ..ReplyBatch::default() };
         while let Some(step) = self.requests.front_mut().and_then(|pending| pending.last_step.take()) {
             let pending = self.requests.pop_front().expect("it was looked at above");
-            sent.footprint_bytes += pending.footprint_bytes;
+            sent.memory_footprint_bytes += pending.footprint_bytes;
             sent.batch_replies.push(match step {
                 StepOutcome::Replied(reply) => reply,
                 StepOutcome::More | StepOutcome::Settles | StepOutcome::Flushes => {
@@ -393,7 +393,7 @@ impl<D: BlockDevice> Work<D> for RequestBatch {
             });
         }
         if self.requests.is_empty() {
-            sent.footprint_bytes += std::mem::take(&mut self.shared_buffer_bytes);
+            sent.memory_footprint_bytes += std::mem::take(&mut self.shared_buffer_bytes);
         }
         if !sent.batch_replies.is_empty() {
             self.shared.send_reply_batch(sent);
@@ -403,7 +403,7 @@ impl<D: BlockDevice> Work<D> for RequestBatch {
 
 struct RequestReceiver<'a, D> {
     budget: &'a Arc<MemoryBudget>,
-    target: &'a ExportTarget<D>,
+    target: &'a ServedExport<D>,
     negotiated: Negotiated,
     shared: Arc<SharedConnection>,
 }
@@ -412,7 +412,7 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
     /// Reads requests from the socket and queues them for the engine, until the client disconnects or sends bytes that
     /// are no request.
     fn receive_requests(&self, early_bytes: Vec<u8>, buffer: Vec<u8>) -> io::Result<ConnectionEnd> {
-        let mut decoder = RequestDecoder::of(self.negotiated.headers);
+        let mut decoder = RequestDecoder::of(self.negotiated.header_form);
         let mut buffers =
             ReceiveBuffers { current_buffer: Arc::new(buffer), earlier_buffers: VecDeque::new() };
         // Claim on the memory budget for the payload that is arriving, and the deadline by which all of it has to
@@ -480,7 +480,7 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
         let mut end = None;
         let mut at = 0;
         while end.is_none() && at < count {
-            let (taken, found) = if count < UNCOPIED_PAYLOADS_READ_MIN_BYTES {
+            let (taken, found) = if count < ZERO_COPY_READ_MIN_BYTES {
                 decoder.decode_next(&buffer[at..count])
             } else {
                 decoder.decode_next_sharing_buffer(buffer, at..count)
@@ -596,7 +596,7 @@ fn send_replies(shared: &Weak<SharedConnection>, socket: &Socket, replies: &Rece
         }
         let Some(shared) = shared.upgrade() else { continue };
         if is_gone {
-            shared.in_flight.has_client_gone.store(true, Ordering::Relaxed);
+            shared.in_flight.is_client_gone.store(true, Ordering::Relaxed);
         }
         shared.queued_reply_batches.fetch_sub(1, Ordering::AcqRel);
         shared.release_sent_batch(sent);
@@ -609,7 +609,7 @@ struct InFlightLimit {
     in_flight_bytes: Mutex<usize>,
     bytes_released: Condvar,
     /// Whether a reply could not be sent. If so, further replies of this connection are not needed.
-    has_client_gone: AtomicBool,
+    is_client_gone: AtomicBool,
 }
 
 impl InFlightLimit {
@@ -628,7 +628,7 @@ impl InFlightLimit {
     }
 
     fn is_client_gone(&self) -> bool {
-        self.has_client_gone.load(Ordering::Relaxed)
+        self.is_client_gone.load(Ordering::Relaxed)
     }
 
     fn remove_in_flight(&self, bytes: usize) {

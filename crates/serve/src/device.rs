@@ -15,28 +15,30 @@ use std::io;
 use std::path::Path;
 
 use tracing::{error, info};
+use wearwell::ScrubProgress;
 use wearwell::address::{Lpn, Ppn, RemapMode};
-use wearwell::device::HostData;
-use wearwell::nand::{FaultInjectable, Nand, NandError, PowerCut, SimNand};
+use wearwell::nand::{FaultInjectable, Nand, NandError, PowerCutNand, SimNand};
 use wearwell::page_state::PageState;
-use wearwell::{Device, ScrubProgress};
 use wearwell_trace::Op;
 
-use crate::record::{OperationDetails, Recorder};
+use crate::live_device::LiveDevice;
+use crate::record::{OperationDetails, OperationRecorder};
 
 /// Why a device refuses or fails a request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
     /// The request reaches beyond the end of the device.
-    #[error("{len} bytes at byte {offset} reach beyond the end of the device, which has {capacity} bytes")]
+    #[error(
+        "{len} bytes at byte {offset} reach beyond the end of the device, which has {capacity_bytes} bytes"
+    )]
     OutOfRange {
         /// First byte of the request.
         offset: u64,
         /// Length of the request, bytes.
         len: u64,
         /// Capacity of the device, bytes.
-        capacity: u64,
+        capacity_bytes: u64,
     },
     /// There is no space left to write: on the flash of the device, or on the disk of the server machine that stores
     /// its image.
@@ -74,14 +76,14 @@ impl From<OsRefusal> for DeviceError {
 }
 
 /// Flash medium that a server can use. A medium may defer operations, unseen by the engine, until
-/// [`Medium::write_deferred_operations`].
+/// [`Medium::write_operations_to_files`].
 pub trait Medium: Nand + Any + Debug + Send {
     /// Writes the deferred operations of the medium to its files (to the page cache, without waiting for the disk,
     /// unless a sync was asked for).
     ///
     /// # Errors
     /// The reason for which the operating system refused a write. No operation is lost; the call may be repeated.
-    fn write_deferred_operations(&mut self) -> Result<(), OsRefusal> {
+    fn write_operations_to_files(&mut self) -> Result<(), OsRefusal> {
         Ok(())
     }
 
@@ -119,11 +121,7 @@ pub trait Medium: Nand + Any + Debug + Send {
 impl Medium for SimNand {}
 
 /// A live device whose power is cut at a chosen operation, for tests.
-impl<N: FaultInjectable + Debug + Send + 'static> Medium for PowerCut<N> {}
-
-/// The engine over the medium of a live device: flash in memory or in the files of an image. The medium is chosen while
-/// the program runs, so that the engine is compiled once for all media.
-pub type LiveDevice = Device<Box<dyn Medium>>;
+impl<N: FaultInjectable + Debug + Send + 'static> Medium for PowerCutNand<N> {}
 
 impl From<wearwell::Error> for DeviceError {
     fn from(error: wearwell::Error) -> Self {
@@ -196,7 +194,7 @@ pub trait BlockDevice: Send + 'static {
     ///
     /// # Errors
     /// As [`BlockDevice::write`]: none of these requests may be acknowledged.
-    fn write_deferred_operations(&mut self) -> Result<(), DeviceError> {
+    fn write_operations_to_files(&mut self) -> Result<(), DeviceError> {
         Ok(())
     }
 
@@ -232,7 +230,7 @@ pub struct HostCommandCounts {
 
 /// Facts about a drive for its health report: design, rated endurance, and numbers of starts and unclean ends.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct DriveIdentity {
+pub struct DriveHealthFacts {
     /// Name of the design of the drive.
     pub design: String,
     /// Program/erase cycles for which a block is rated.
@@ -256,10 +254,10 @@ pub(crate) fn lost_page_sentence(lpn: Lpn, ppn: Ppn, page_bytes: u64) -> String 
 #[derive(Debug)]
 pub struct FlashDevice {
     device: LiveDevice,
-    identity: DriveIdentity,
+    health_facts: DriveHealthFacts,
     page_buffer: Box<[u8]>,
     host_commands: HostCommandCounts,
-    recorder: Option<Recorder>,
+    recorder: Option<OperationRecorder>,
     /// Whether the device refuses all requests that would change it.
     is_read_only: bool,
     /// Logical pages of a rescued image whose newest version cannot be proven; reads of these pages are refused.
@@ -301,14 +299,14 @@ impl FlashDevice {
     ///
     /// # Errors
     /// [`DeviceError::Invalid`] if the medium keeps no bytes.
-    pub fn new(device: LiveDevice, identity: DriveIdentity) -> Result<Self, DeviceError> {
-        if !device.ftl().store().nand().keeps_host_bytes() {
+    pub fn new(device: LiveDevice, identity: DriveHealthFacts) -> Result<Self, DeviceError> {
+        if !device.medium().keeps_host_bytes() {
             return Err(DeviceError::Invalid(
                 "the medium keeps fingerprints instead of page bytes, so that it cannot be served: make it with \
                  `RetainedFields::ALL`".into(),
             ));
         }
-        let page_bytes = device.ftl().store().geometry().page_bytes as usize;
+        let page_bytes = device.geometry().page_bytes as usize;
         Ok(Self {
             page_buffer: vec![0; page_bytes].into(),
             host_commands: HostCommandCounts::default(),
@@ -322,7 +320,7 @@ impl FlashDevice {
                 commands_at_last_step: HostCommandCounts::default(),
             },
             device,
-            identity,
+            health_facts: identity,
         })
     }
 
@@ -367,14 +365,14 @@ impl FlashDevice {
     pub fn log_known_damage(&mut self) {
         self.logged_damage = LoggedDamage::default();
         // Pages found unreadable while the device was opened are reported by their logical pages.
-        let _ = self.device.ftl_mut().store_mut().take_found_unreadable_pages();
+        let _ = self.device.take_found_unreadable_pages();
         self.log_new_damage();
     }
 
     /// Returns the logical pages that are known to be lost, each with the flash page that cannot be read. Takes
     /// O(logical pages) if any is lost.
     pub fn lost_logical_pages(&mut self) -> Vec<(Lpn, Ppn)> {
-        self.device.ftl_mut().lost_logical_pages()
+        self.device.lost_logical_pages()
     }
 
     /// Reads up to `most_pages` flash pages that are in use, from `first` on, to find damage; see
@@ -385,7 +383,7 @@ impl FlashDevice {
     pub fn scrub(&mut self, first: Ppn, most_pages: u32) -> Result<ScrubProgress, DeviceError> {
         let mut scrubbed = ScrubProgress { next_page: None, read_pages: 0 };
         self.run_engine_operation(|device| {
-            scrubbed = device.ftl_mut().scrub(first, most_pages)?;
+            scrubbed = device.scrub(first, most_pages)?;
             Ok(())
         })?;
         Ok(scrubbed)
@@ -408,10 +406,9 @@ impl FlashDevice {
     /// Logs every logical page that was lost since the last call. Called after a flash page could not be read.
     #[cold]
     fn log_new_damage(&mut self) {
-        let ftl = self.device.ftl_mut();
-        self.logged_damage.media_errors = ftl.stats().media_errors;
-        let found = ftl.store_mut().take_found_unreadable_pages();
-        let lost = ftl.lost_logical_pages();
+        self.logged_damage.media_errors = self.device.stats().media_errors;
+        let found = self.device.take_found_unreadable_pages();
+        let lost = self.device.lost_logical_pages();
         let page_bytes = self.page_bytes();
         let new: Vec<_> =
             lost.iter().filter(|(lpn, _)| !self.logged_damage.lost_lpns.contains(lpn)).collect();
@@ -431,7 +428,7 @@ impl FlashDevice {
         self.logged_damage.lost_lpns = lost.into_iter().map(|(lpn, _)| lpn).collect();
     }
 
-    /// Begins to record all operations of the device in a new trace file; see [`Recorder`].
+    /// Begins to record all operations of the device in a new trace file; see [`OperationRecorder`].
     ///
     /// # Errors
     /// [`DeviceError::Invalid`] if the device has other pages than traces have (4 KiB); [`DeviceError::Failed`] if the
@@ -443,7 +440,7 @@ impl FlashDevice {
                 self.page_buffer.len()
             )));
         }
-        self.recorder = Some(Recorder::create(path, provenance)?);
+        self.recorder = Some(OperationRecorder::create(path, provenance)?);
         Ok(())
     }
 
@@ -452,7 +449,7 @@ impl FlashDevice {
     /// # Errors
     /// [`DeviceError::Failed`] if the file could not be written, now or before.
     pub fn end_recording(&mut self) -> Result<Option<u64>, DeviceError> {
-        self.recorder.take().map(Recorder::finish).transpose()
+        self.recorder.take().map(OperationRecorder::finish).transpose()
     }
 
     /// Copies the image that is served, in its present state, to a new directory. The copy holds everything that was
@@ -463,7 +460,7 @@ impl FlashDevice {
     /// [`DeviceError::Failed`]: the operating system refuses, the directory exists, or the device is in memory.
     pub fn snapshot(&mut self, directory: &Path) -> Result<(), DeviceError> {
         self.flush()?;
-        let copied = self.device.ftl_mut().store_mut().nand_mut().copy_image_to(directory);
+        let copied = self.device.medium_mut().copy_image_to(directory);
         copied.map_err(|error| {
             DeviceError::Failed(format!("cannot copy the image to {}: {error}", directory.display()))
         })
@@ -480,7 +477,7 @@ impl FlashDevice {
     /// # Errors
     /// The first law that is broken, as a sentence.
     pub fn check_engine_invariants(&mut self) -> Result<(), String> {
-        self.device.ftl_mut().check()
+        self.device.check()
     }
 
     /// Returns the engine's device (flash, FTL and write buffer), for example to close its image.
@@ -495,8 +492,8 @@ impl FlashDevice {
 
     /// Returns facts about the drive for its health report: design, rated endurance, and numbers of starts and unclean
     /// ends.
-    pub fn identity(&self) -> &DriveIdentity {
-        &self.identity
+    pub fn identity(&self) -> &DriveHealthFacts {
+        &self.health_facts
     }
 
     /// Returns the counts of client commands since the server started.
@@ -504,10 +501,10 @@ impl FlashDevice {
         self.host_commands
     }
 
-    /// Maps `len` bytes at `target` to the content of those at `source`; see [`Device::remap`].
+    /// Maps `len` bytes at `target` to the content of those at `source`; see [`LiveDevice::remap`].
     ///
     /// # Errors
-    /// Errors of [`Device::remap`]; more than 1 GiB at once.
+    /// Errors of [`LiveDevice::remap`]; more than 1 GiB at once.
     pub fn remap(&mut self, target: u64, source: u64, len: u64, mode: RemapMode) -> Result<(), DeviceError> {
         if len > wearwell_trace::REQUEST_MAX_BYTES {
             return Err(DeviceError::Invalid(format!(
@@ -534,7 +531,7 @@ impl FlashDevice {
             return Err(DeviceError::ReadOnly);
         }
         if self.medium().last_os_refusal().is_some() {
-            self.write_deferred_operations()?;
+            self.write_operations_to_files()?;
         }
         let outcome = self.run_engine_operation(operation);
         self.log_os_refusal_change()?;
@@ -547,7 +544,7 @@ impl FlashDevice {
         operation: impl FnOnce(&mut LiveDevice) -> wearwell::Result<()>,
     ) -> Result<(), DeviceError> {
         let outcome = operation(&mut self.device);
-        if self.device.ftl().stats().media_errors != self.logged_damage.media_errors {
+        if self.device.stats().media_errors != self.logged_damage.media_errors {
             self.log_new_damage();
         }
         match outcome {
@@ -575,7 +572,7 @@ impl FlashDevice {
     }
 
     fn medium(&self) -> &dyn Medium {
-        self.device.ftl().store().nand().as_ref()
+        self.device.medium()
     }
 
     fn page_bytes(&self) -> u64 {
@@ -592,7 +589,7 @@ impl FlashDevice {
 
     fn read_pages(&mut self, offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {
         self.record_operation(Op::Read, offset, into.len() as u64, OperationDetails::default());
-        self.run_engine_operation(|device| device.read(offset, into.len() as u64, into))
+        self.run_engine_operation(|device| device.read(offset, into))
     }
 
     /// Reads a part of one logical page, through a buffer for the whole page.
@@ -616,7 +613,7 @@ impl FlashDevice {
             bytes.len() as u64,
             OperationDetails { source_offset_bytes: 0, written_bytes: bytes },
         );
-        self.run_changing_operation(|device| device.write(offset, bytes.len() as u64, HostData::Bytes(bytes)))
+        self.run_changing_operation(|device| device.write(offset, bytes))
     }
 
     fn trim_pages(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
@@ -631,9 +628,9 @@ impl FlashDevice {
     fn erase_and_punch_dead_blocks(&mut self) -> Result<(), DeviceError> {
         const ERASED_BLOCKS_PER_TRIM_MAX: u32 = 128;
         self.run_changing_operation(|device| {
-            device.ftl_mut().store_mut().nand_mut().set_hole_punching(true);
-            let erased = device.ftl_mut().erase_dead_blocks(ERASED_BLOCKS_PER_TRIM_MAX);
-            device.ftl_mut().store_mut().nand_mut().set_hole_punching(false);
+            device.medium_mut().set_hole_punching(true);
+            let erased = device.erase_dead_blocks(ERASED_BLOCKS_PER_TRIM_MAX);
+            device.medium_mut().set_hole_punching(false);
             erased.map(drop)
         })
     }
@@ -763,9 +760,9 @@ impl BlockDevice for FlashDevice {
         Ok(())
     }
 
-    fn write_deferred_operations(&mut self) -> Result<(), DeviceError> {
+    fn write_operations_to_files(&mut self) -> Result<(), DeviceError> {
         // `log_os_refusal_change` reports the refusal.
-        let _ = self.device.ftl_mut().store_mut().nand_mut().write_deferred_operations();
+        let _ = self.device.medium_mut().write_operations_to_files();
         self.log_os_refusal_change()
     }
 
@@ -775,7 +772,7 @@ impl BlockDevice for FlashDevice {
             return Ok(());
         }
         self.record_operation(Op::Flush, 0, 0, OperationDetails::default());
-        self.run_changing_operation(Device::flush)
+        self.run_changing_operation(LiveDevice::flush)
     }
 
     fn first_extent(&mut self, offset: u64, len: u64) -> Extent {

@@ -47,7 +47,7 @@ pub trait Work<D>: Send {
     }
 
     /// Whether the next step of the work takes so little time that the thread which queues the work may execute it.
-    fn has_short_step(&self) -> bool {
+    fn is_next_step_short(&self) -> bool {
         true
     }
 
@@ -87,11 +87,11 @@ impl<D: BlockDevice> Engine<D> {
             device,
             log_span: Span::current(),
             waiting_work: VecDeque::new(),
-            stepped_work: Vec::new(),
+            round_work_with_more_steps: Vec::new(),
         };
         let state = EngineState {
             arrived_work: VecDeque::new(),
-            idle_device: Some(Box::new(rounds)),
+            idle_executor: Some(Box::new(rounds)),
             phase: EnginePhase::Serving,
         };
         let shared =
@@ -115,18 +115,18 @@ impl<D: BlockDevice> Engine<D> {
     /// # Errors
     /// [`EngineStopped`] if the engine has ended, or ends by a panic of the device at this work; the work is dropped.
     pub fn submit(&self, work: impl Work<D> + 'static) -> Result<(), EngineStopped> {
-        let is_short = work.has_short_step();
+        let is_short = work.is_next_step_short();
         let mut state = self.shared.lock_state();
         if state.phase != EnginePhase::Serving {
             drop(state);
             return Err(EngineStopped);
         }
         state.arrived_work.push_back(Box::new(work));
-        if !is_short && state.idle_device.is_some() {
+        if !is_short && state.idle_executor.is_some() {
             self.shared.engine_thread_wakeup.notify_one();
             return Ok(());
         }
-        let Some(rounds) = state.take_device() else { return Ok(()) };
+        let Some(rounds) = state.take_executor() else { return Ok(()) };
         drop(state);
         if self.shared.execute_round(rounds)? {
             self.shared.engine_thread_wakeup.notify_one();
@@ -222,7 +222,7 @@ enum EnginePhase {
 struct EngineState<D> {
     arrived_work: VecDeque<Box<dyn Work<D>>>,
     /// The device, while no thread uses it; `None` while a thread executes work on it, and after the engine has ended.
-    idle_device: Option<Box<RoundExecutor<D>>>,
+    idle_executor: Option<Box<RoundExecutor<D>>>,
     phase: EnginePhase,
 }
 
@@ -234,15 +234,15 @@ impl<D> std::fmt::Debug for EngineState<D> {
 
 impl<D> EngineState<D> {
     /// Takes the device, together with all work that waits for it; `None` if a thread uses the device.
-    fn take_device(&mut self) -> Option<Box<RoundExecutor<D>>> {
-        let mut rounds = self.idle_device.take()?;
+    fn take_executor(&mut self) -> Option<Box<RoundExecutor<D>>> {
+        let mut rounds = self.idle_executor.take()?;
         rounds.waiting_work.append(&mut self.arrived_work);
         Some(rounds)
     }
 
     /// Whether work waits for the device while no thread uses the device.
     fn has_work_while_idle(&self) -> bool {
-        self.idle_device
+        self.idle_executor
             .as_ref()
             .is_some_and(|rounds| !rounds.waiting_work.is_empty() || !self.arrived_work.is_empty())
     }
@@ -271,7 +271,7 @@ impl<D: BlockDevice> SharedEngine<D> {
         let outcome = panic::catch_unwind(AssertUnwindSafe(|| rounds.run_round()));
         let mut state = self.lock_state();
         if outcome.is_ok() {
-            state.idle_device = Some(rounds);
+            state.idle_executor = Some(rounds);
             return Ok(state.has_work_while_idle() || state.phase != EnginePhase::Serving);
         }
         state.phase = EnginePhase::Ended;
@@ -288,12 +288,12 @@ impl<D: BlockDevice> SharedEngine<D> {
         loop {
             let is_idle = |state: &mut EngineState<D>| match state.phase {
                 EnginePhase::Serving => !state.has_work_while_idle(),
-                EnginePhase::Stopping => state.idle_device.is_none(),
+                EnginePhase::Stopping => state.idle_executor.is_none(),
                 EnginePhase::Ended => false,
             };
             let waited = self.engine_thread_wakeup.wait_while(self.lock_state(), is_idle);
             let mut state = waited.unwrap_or_else(PoisonError::into_inner);
-            let rounds = state.take_device().ok_or(EngineStopped)?;
+            let rounds = state.take_executor().ok_or(EngineStopped)?;
             drop(state);
             if rounds.waiting_work.is_empty() {
                 return Ok(rounds.into_flushed_device());
@@ -312,7 +312,7 @@ struct RoundExecutor<D> {
     waiting_work: VecDeque<Box<dyn Work<D>>>,
     /// Work that has done a step in the current round (one step of each waiting piece of work), each piece with whether
     /// it has another step.
-    stepped_work: Vec<(Box<dyn Work<D>>, bool)>,
+    round_work_with_more_steps: Vec<(Box<dyn Work<D>>, bool)>,
 }
 
 impl<D: BlockDevice> RoundExecutor<D> {
@@ -334,8 +334,8 @@ impl<D: BlockDevice> RoundExecutor<D> {
                 self.waiting_work.push_back(work);
                 continue;
             }
-            self.stepped_work.push((work, false));
-            let (work, has_more) = self.stepped_work.last_mut().expect("it was pushed above");
+            self.round_work_with_more_steps.push((work, false));
+            let (work, has_more) = self.round_work_with_more_steps.last_mut().expect("it was pushed above");
             let _logged_as = source.is_none().then(|| self.log_span.enter());
             let progress = work.step(&mut self.device);
             *has_more = progress.has_more_steps;
@@ -346,9 +346,9 @@ impl<D: BlockDevice> RoundExecutor<D> {
         }
         let Self { device, log_span: span, .. } = self;
         let settled =
-            span.in_scope(|| if wants_flush { device.flush() } else { device.write_deferred_operations() });
-        self.stepped_work.iter_mut().for_each(|(work, _)| work.answer_requests(&settled));
-        for (work, has_more) in self.stepped_work.drain(..).rev() {
+            span.in_scope(|| if wants_flush { device.flush() } else { device.write_operations_to_files() });
+        self.round_work_with_more_steps.iter_mut().for_each(|(work, _)| work.answer_requests(&settled));
+        for (work, has_more) in self.round_work_with_more_steps.drain(..).rev() {
             if has_more {
                 self.waiting_work.push_front(work);
             }
@@ -418,7 +418,7 @@ mod tests {
             self.source
         }
 
-        fn has_short_step(&self) -> bool {
+        fn is_next_step_short(&self) -> bool {
             self.is_short
         }
 

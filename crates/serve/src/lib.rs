@@ -21,6 +21,7 @@ pub mod engine;
 pub mod http;
 pub mod image;
 mod limits;
+pub mod live_device;
 pub mod memory;
 pub mod metrics;
 pub mod nbd;
@@ -33,8 +34,9 @@ mod tls;
 
 pub use budget::DEFAULT_MEMORY_BUDGET_BYTES;
 pub use connection::CONNECTION_IN_FLIGHT_MAX_BYTES;
-pub use device::{BlockDevice, DeviceError, FlashDevice, LiveDevice, Medium, OsRefusal};
+pub use device::{BlockDevice, DeviceError, FlashDevice, Medium, OsRefusal};
 pub use limits::Limits;
+pub use live_device::LiveDevice;
 pub use server::{BoundListener, NamedDevice, ServeError, Server};
 pub use socket::{Address, NetworkReach, SocketMode};
 pub use specification::parse_size_bytes;

@@ -1,10 +1,11 @@
 //! A live device whose flash is in memory: for trials and tests. All data is lost when the process ends.
 
+use wearwell::DeviceOptions;
 use wearwell::nand::{RetainedFields, SimNand};
-use wearwell::{Device, DeviceOptions};
 use wearwell_config::{Config, ConfigError};
 
-use crate::device::{DeviceError, DriveIdentity, FlashDevice, Medium};
+use crate::device::{DeviceError, DriveHealthFacts, FlashDevice, Medium};
+use crate::live_device::LiveDevice;
 use crate::specification::make_config_explicit;
 
 /// Design and configuration of a live device in memory.
@@ -42,8 +43,8 @@ impl MemoryDeviceSpecification {
         let nand: Box<dyn Medium> =
             Box::new(SimNand::new(resolved.geometry, RetainedFields::ALL).with_nvram(nvram_bytes));
         let options = DeviceOptions { buffer: self.config.configured_write_buffer() };
-        let device = Device::new(nand, resolved.logical_pages, &parts, options)?;
-        let identity = DriveIdentity {
+        let device = LiveDevice::new(nand, resolved.logical_pages, &parts, options)?;
+        let identity = DriveHealthFacts {
             design: self.design.clone(),
             endurance_cycles: resolved.endurance_cycles,
             power_cycles: 1,

@@ -16,7 +16,7 @@ use prometheus_client::registry::Registry;
 use serde_json::{Map, Value};
 use wearwell::operation::Cause;
 
-use crate::connection::ExportTarget;
+use crate::connection::ServedExport;
 use crate::control::report;
 use crate::device::FlashDevice;
 use crate::http::{self, Answer};
@@ -142,17 +142,19 @@ impl DeviceFigures {
         metric: &mut MetricEncoder<'_>,
         kind: MetricType,
         series: &SeriesLabel,
-        found: &Value,
+        figure_value: &Value,
     ) -> fmt::Result {
         match series {
-            Single => self.encode_value(metric, kind, None, found),
+            Single => self.encode_value(metric, kind, None, figure_value),
             Causes => Cause::ALL.map(Cause::name).into_iter().try_for_each(|cause| {
-                let count = found.get(cause).unwrap_or(&Value::Null);
+                let count = figure_value.get(cause).unwrap_or(&Value::Null);
                 self.encode_value(metric, kind, Some(("cause", cause)), count)
             }),
-            Structures => found.as_object().into_iter().flatten().try_for_each(|(structure, bytes)| {
-                self.encode_value(metric, kind, Some(("structure", structure.as_str())), bytes)
-            }),
+            Structures => {
+                figure_value.as_object().into_iter().flatten().try_for_each(|(structure, bytes)| {
+                    self.encode_value(metric, kind, Some(("structure", structure.as_str())), bytes)
+                })
+            }
         }
     }
 }
@@ -218,7 +220,7 @@ impl Server<FlashDevice> {
     /// # Errors
     /// [`ServeError::Listen`].
     pub fn open_metrics_on(&mut self, bound: BoundListener) -> Result<Address, ServeError> {
-        let (targets, has_names) = (Arc::clone(self.export_targets()), self.reports_names());
+        let (targets, has_names) = (Arc::clone(self.export_targets()), self.reports_export_names());
         self.accept_clients(bound, move |socket: &Arc<Socket>| {
             // A client that disconnects or takes too long is not logged.
             let _ = serve_scrape(socket, &targets, has_names);
@@ -227,7 +229,7 @@ impl Server<FlashDevice> {
 }
 
 /// Reads one HTTP request from a client and answers it with the metrics, or with an error status.
-fn serve_scrape(socket: &Socket, targets: &[ExportTarget<FlashDevice>], has_names: bool) -> io::Result<()> {
+fn serve_scrape(socket: &Socket, targets: &[ServedExport<FlashDevice>], has_names: bool) -> io::Result<()> {
     let Some(request) = http::read_request(socket)? else { return Ok(()) };
     if request.path() != "/metrics" {
         let refusal = Answer::refusal("404 Not Found", "there is no such page; the metrics are at /metrics");
@@ -242,8 +244,8 @@ fn serve_scrape(socket: &Socket, targets: &[ExportTarget<FlashDevice>], has_name
 }
 
 /// Gathers the answers to the control commands `stats` and `health` of all devices whose engine has not stopped.
-fn gather_device_figures(targets: &[ExportTarget<FlashDevice>], has_names: bool) -> ServerFigures {
-    let answers = |target: &ExportTarget<FlashDevice>| {
+fn gather_device_figures(targets: &[ServedExport<FlashDevice>], has_names: bool) -> ServerFigures {
+    let answers = |target: &ServedExport<FlashDevice>| {
         let export = has_names.then(|| target.export.name.clone());
         target.engine.run_and_wait(|device| DeviceFigures::of(device, export)).ok()
     };

@@ -17,19 +17,19 @@ const BURST_TIME_MAX: Duration = Duration::from_millis(100);
 /// One rate limit (of bytes or of requests). Times are durations since a moment that the caller chooses, the same for
 /// all calls.
 #[derive(Clone, Copy, Debug)]
-struct Rate {
+struct UnitRateLimit {
     units_per_second: u64,
     /// Time at which all requests booked so far are done at this rate. A request that arrives earlier waits until then.
     booked_until: Duration,
 }
 
-impl Rate {
+impl UnitRateLimit {
     fn new(per_second: u64) -> Self {
         Self { units_per_second: per_second.max(1), booked_until: Duration::ZERO }
     }
 
     /// Books `amount` (bytes or requests) and returns the time from which on the request may be executed.
-    fn book_amount(&mut self, now: Duration, amount: u64) -> Duration {
+    fn book_units(&mut self, now: Duration, amount: u64) -> Duration {
         let begin = self.booked_until.max(now.saturating_sub(BURST_TIME_MAX));
         let nanoseconds = u128::from(amount) * 1_000_000_000 / u128::from(self.units_per_second);
         self.booked_until = begin + Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX));
@@ -48,8 +48,8 @@ pub(crate) struct RateLimit {
 
 #[derive(Debug)]
 struct RateState {
-    byte_rate: Option<Rate>,
-    request_rate: Option<Rate>,
+    byte_rate: Option<UnitRateLimit>,
+    request_rate: Option<UnitRateLimit>,
     /// Whether requests never wait: no rate is set, or the server stops.
     is_unlimited: bool,
 }
@@ -58,8 +58,8 @@ impl RateState {
     /// Books a request of `bytes` under the limits of requests and of bytes per second. Returns the earliest time at
     /// which it may be executed, on the clock of `now`.
     fn book_request(&mut self, now: Duration, bytes: u64) -> Duration {
-        let of_bytes = self.byte_rate.as_mut().map_or(now, |rate| rate.book_amount(now, bytes));
-        let of_requests = self.request_rate.as_mut().map_or(now, |rate| rate.book_amount(now, 1));
+        let of_bytes = self.byte_rate.as_mut().map_or(now, |rate| rate.book_units(now, bytes));
+        let of_requests = self.request_rate.as_mut().map_or(now, |rate| rate.book_units(now, 1));
         of_bytes.max(of_requests)
     }
 }
@@ -69,8 +69,8 @@ impl RateLimit {
         let (bytes, requests) = (limits.bytes_per_second, limits.requests_per_second);
         let is_lifted = bytes.is_none() && requests.is_none();
         let state = RateState {
-            byte_rate: bytes.map(Rate::new),
-            request_rate: requests.map(Rate::new),
+            byte_rate: bytes.map(UnitRateLimit::new),
+            request_rate: requests.map(UnitRateLimit::new),
             is_unlimited: is_lifted,
         };
         Self {
@@ -138,8 +138,8 @@ mod tests {
 
     fn rate_state(bytes: Option<u64>, requests: Option<u64>) -> RateState {
         RateState {
-            byte_rate: bytes.map(Rate::new),
-            request_rate: requests.map(Rate::new),
+            byte_rate: bytes.map(UnitRateLimit::new),
+            request_rate: requests.map(UnitRateLimit::new),
             is_unlimited: false,
         }
     }
@@ -173,13 +173,13 @@ mod tests {
 
     #[test]
     fn a_request_larger_than_the_rate_runs_at_once_and_delays_the_next_one() {
-        let mut rate = Rate::new(1);
-        assert!(rate.book_amount(FIRST_ARRIVAL_TIME, 1 << 20) <= FIRST_ARRIVAL_TIME);
+        let mut rate = UnitRateLimit::new(1);
+        assert!(rate.book_units(FIRST_ARRIVAL_TIME, 1 << 20) <= FIRST_ARRIVAL_TIME);
         assert_eq!(
-            rate.book_amount(FIRST_ARRIVAL_TIME, 1),
+            rate.book_units(FIRST_ARRIVAL_TIME, 1),
             FIRST_ARRIVAL_TIME.saturating_sub(BURST_TIME_MAX) + Duration::from_secs(1 << 20)
         );
-        assert!(rate.book_amount(FIRST_ARRIVAL_TIME, u64::MAX) > FIRST_ARRIVAL_TIME);
+        assert!(rate.book_units(FIRST_ARRIVAL_TIME, u64::MAX) > FIRST_ARRIVAL_TIME);
     }
 
     #[test]

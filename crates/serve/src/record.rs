@@ -30,7 +30,7 @@ pub(crate) struct OperationDetails<'a> {
 }
 
 /// Writes the operations of a device to a trace file.
-pub struct Recorder {
+pub struct OperationRecorder {
     trace_writer: RecordingWriter,
     recording_start: Instant,
     request_buffer: Request,
@@ -39,7 +39,7 @@ pub struct Recorder {
     write_failure_message: Option<String>,
 }
 
-impl std::fmt::Debug for Recorder {
+impl std::fmt::Debug for OperationRecorder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Recorder of {} requests", self.request_count)
     }
@@ -50,7 +50,7 @@ enum RecordingWriter {
     Capture(CaptureWriter),
 }
 
-impl Recorder {
+impl OperationRecorder {
     /// Begins a recording in a new file. If its name ends in `.ops`, the recording is a capture with the bytes of
     /// pages, else a trace in the native format.
     ///

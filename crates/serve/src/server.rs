@@ -16,7 +16,7 @@ use std::time::Duration;
 use tracing::{debug, error_span, field, warn};
 
 use crate::budget::MemoryBudget;
-use crate::connection::{self, ExportTarget, SMALL_THREAD_STACK_BYTES, TlsMode};
+use crate::connection::{self, SMALL_THREAD_STACK_BYTES, ServedExport, TlsMode};
 use crate::device::{BlockDevice, DeviceError};
 use crate::engine::{Engine, EngineStopped, EngineThread};
 use crate::limits::Limits;
@@ -93,7 +93,7 @@ impl BoundListener {
     ///
     /// # Errors
     /// [`ServeError::Listen`].
-    pub fn listen_on_any_address(address: SocketAddr) -> Result<Self, ServeError> {
+    pub fn listen_beyond_loopback(address: SocketAddr) -> Result<Self, ServeError> {
         let address = Address::Tcp(address);
         let failed = |source| ServeError::Listen { address: address.clone(), source };
         let listener =
@@ -140,7 +140,7 @@ pub struct NamedDevice<D> {
 /// A running server: engines of its devices, and its listening sockets with their connections.
 #[derive(Debug)]
 pub struct Server<D> {
-    export_targets: Arc<[ExportTarget<D>]>,
+    export_targets: Arc<[ServedExport<D>]>,
     /// Engine threads of the devices, in the order of `export_targets`.
     engine_threads: Vec<EngineThread<D>>,
     /// Whether reports (metrics) name the export of each device; false if the server has a single device without a name
@@ -149,12 +149,12 @@ pub struct Server<D> {
     connections_max: usize,
     request_memory_budget: Arc<MemoryBudget>,
     tls: Option<Tls>,
-    open_sockets: Vec<OpenSocket>,
+    open_listeners: Vec<OpenListener>,
 }
 
 /// A listening socket with its clients and the thread that accepts them.
 #[derive(Debug)]
-struct OpenSocket {
+struct OpenListener {
     listener: Arc<Listener>,
     clients: Arc<Clients>,
     accepting_thread: JoinHandle<()>,
@@ -179,7 +179,7 @@ impl<D: BlockDevice> Server<D> {
             connections_max: limits.max_connections,
             request_memory_budget: Arc::new(MemoryBudget::of(limits.max_request_memory_bytes)),
             tls: None,
-            open_sockets: Vec::new(),
+            open_listeners: Vec::new(),
         }
     }
 
@@ -199,7 +199,7 @@ impl<D: BlockDevice> Server<D> {
         &self.export_targets[0].engine
     }
 
-    pub(crate) fn export_targets(&self) -> &Arc<[ExportTarget<D>]> {
+    pub(crate) fn export_targets(&self) -> &Arc<[ServedExport<D>]> {
         &self.export_targets
     }
 
@@ -207,7 +207,7 @@ impl<D: BlockDevice> Server<D> {
         self.connections_max
     }
 
-    pub(crate) fn reports_names(&self) -> bool {
+    pub(crate) fn reports_export_names(&self) -> bool {
         self.reports_export_names
     }
 
@@ -269,7 +269,7 @@ impl<D: BlockDevice> Server<D> {
                 .spawn(move || accept_until_closed(&listener, &clients, &serve, &turned_away))
                 .map_err(failed)?
         };
-        self.open_sockets.push(OpenSocket { listener, clients, accepting_thread: acceptor });
+        self.open_listeners.push(OpenListener { listener, clients, accepting_thread: acceptor });
         Ok(address)
     }
 
@@ -299,11 +299,11 @@ impl<D: BlockDevice> Server<D> {
     /// Ends the server: answers the requests that have arrived, flushes, and returns all devices with the names of
     /// their exports.
     pub fn stop_all(self) -> Vec<(String, Result<D, ServeError>)> {
-        for door in &self.open_sockets {
+        for door in &self.open_listeners {
             door.listener.close();
         }
         self.export_targets.iter().for_each(|target| target.rate_limit.lift_limit());
-        for door in self.open_sockets {
+        for door in self.open_listeners {
             // An accepting thread only ends; there is no panic to report.
             let _ = door.accepting_thread.join();
             door.clients.disconnect_all();
@@ -314,14 +314,14 @@ impl<D: BlockDevice> Server<D> {
 }
 
 fn start_engine<D: BlockDevice>(
-    named: NamedDevice<D>,
+    named_device: NamedDevice<D>,
     limits: &Limits,
-) -> (ExportTarget<D>, EngineThread<D>) {
-    let NamedDevice { name, description, device } = named;
+) -> (ServedExport<D>, EngineThread<D>) {
+    let NamedDevice { name, description, device } = named_device;
     let export = Export::of(&device, &name, &description);
     let span = error_span!("engine", export = name);
     let (engine, thread) = span.in_scope(|| Engine::start(device));
-    (ExportTarget { export, engine, rate_limit: RateLimit::of(limits) }, thread)
+    (ServedExport { export, engine, rate_limit: RateLimit::of(limits) }, thread)
 }
 
 fn stop_engine<D: BlockDevice>(thread: EngineThread<D>) -> Result<D, ServeError> {

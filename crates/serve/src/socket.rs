@@ -77,8 +77,8 @@ pub(crate) struct Listener {
     is_inherited: bool,
     own_socket_file: Option<PathBuf>,
     /// Read end of a pipe that [`Listener::accept`] waits on; it is readable once the listener is closed.
-    close_receiver: PipeReader,
-    close_sender: PipeWriter,
+    close_signal_reader: PipeReader,
+    close_signal_writer: PipeWriter,
 }
 
 #[derive(Debug)]
@@ -173,8 +173,8 @@ impl Listener {
             socket,
             is_inherited: false,
             own_socket_file: None,
-            close_receiver: closed,
-            close_sender: closing,
+            close_signal_reader: closed,
+            close_signal_writer: closing,
         })
     }
 
@@ -184,8 +184,10 @@ impl Listener {
     /// The listener is closed, or an error of the operating system.
     pub(crate) fn accept(&self) -> io::Result<Socket> {
         loop {
-            let mut events =
-                [PollFd::new(&self.close_receiver, PollFlags::IN), PollFd::new(&self.socket, PollFlags::IN)];
+            let mut events = [
+                PollFd::new(&self.close_signal_reader, PollFlags::IN),
+                PollFd::new(&self.socket, PollFlags::IN),
+            ];
             rustix::event::poll(&mut events, None)?;
             if !events[0].revents().is_empty() {
                 return Err(io::Error::other("the listener is closed"));
@@ -205,7 +207,7 @@ impl Listener {
     /// Closes the listener: calls of [`Listener::accept`] fail, those that wait now and all later ones.
     pub(crate) fn close(&self) {
         // The write to the pipe succeeds, because its read end is a field and still open.
-        let _ = { &self.close_sender }.write_all(&[0]);
+        let _ = { &self.close_signal_writer }.write_all(&[0]);
         if !self.is_inherited {
             // Clients that connect from now on are refused. An error means that the socket does not listen.
             let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
@@ -335,7 +337,7 @@ impl From<Stream> for Socket {
 
 impl Socket {
     /// Encrypts all later traffic on the socket by TLS, after a handshake that must end before `deadline`.
-    pub(crate) fn encrypt(&self, tls: &Tls, deadline: Instant) -> io::Result<()> {
+    pub(crate) fn start_tls(&self, tls: &Tls, deadline: Instant) -> io::Result<()> {
         let session = tls.accept(&self.stream, deadline)?;
         self.tls_session.set(session).map_err(|_| io::Error::other("the socket is encrypted already"))
     }

@@ -18,10 +18,10 @@ pub use without_tls::Tls;
 #[non_exhaustive]
 pub enum TlsError {
     /// A PEM file of a certificate or key cannot be read.
-    #[error("{path}: cannot read {what} (a PEM file is expected): {reason}")]
+    #[error("{path}: cannot read {expected_content} (a PEM file is expected): {reason}")]
     File {
         /// Content that the file should have: a certificate or a private key.
-        what: &'static str,
+        expected_content: &'static str,
         /// Path of the PEM file.
         path: String,
         /// Reason why the file cannot be read.
@@ -95,7 +95,7 @@ mod with_tls {
         }
 
         /// Whether clients have to authenticate by a certificate.
-        pub fn asks_clients(&self) -> bool {
+        pub fn requires_client_certificate(&self) -> bool {
             self.requires_client_certificate
         }
 
@@ -138,7 +138,11 @@ mod with_tls {
     }
 
     fn unreadable_file_error(what: &'static str, path: &Path, reason: impl std::fmt::Display) -> TlsError {
-        TlsError::File { what, path: path.display().to_string(), reason: reason.to_string() }
+        TlsError::File {
+            expected_content: what,
+            path: path.display().to_string(),
+            reason: reason.to_string(),
+        }
     }
 
     /// An encrypted connection with one client.
@@ -255,7 +259,7 @@ mod without_tls {
 
     impl Tls {
         /// Whether clients have to authenticate by a certificate.
-        pub fn asks_clients(&self) -> bool {
+        pub fn requires_client_certificate(&self) -> bool {
             match *self {}
         }
 

@@ -176,7 +176,7 @@ fn counters_on_the_control_socket_equal_those_of_the_engine() {
     let parts: f64 = wa["by_cause"].as_object().unwrap().values().map(|part| part.as_f64().unwrap()).sum();
     assert!((whole - parts).abs() < 1e-9 && whole > 1.0);
     let device = served.stop();
-    assert_eq!(device.device().ftl().stats().total_programs(), number(&stats["programs"]));
+    assert_eq!(device.device().stats().total_programs(), number(&stats["programs"]));
 }
 
 /// Data units are of 1000 sectors of 512 bytes, rounded up; wear is in percent of the rated cycles, rounded up.

@@ -34,7 +34,7 @@ impl Drives {
             folder: tempfile::tempdir().unwrap(),
         };
         drives.server.open_nbd(&Address::Unix(drives.file("nbd"))).expect("the path is free");
-        drives.server.open_control(&Address::Unix(drives.file("control"))).expect("the path is free");
+        drives.server.open_control_socket(&Address::Unix(drives.file("control"))).expect("the path is free");
         drives
     }
 

@@ -5,7 +5,7 @@ use common::{DESIGNS, MIB, PAGE, Random, Served};
 use wearwell::page_state::PageState;
 use wearwell_serve::device::Extent;
 use wearwell_serve::nbd::{
-    Contexts, DecodedInput, Export, Headers, Negotiated, RequestDecoder, RequestExecution, StepOutcome,
+    Contexts, DecodedInput, Export, HeaderForm, Negotiated, RequestDecoder, RequestExecution, StepOutcome,
 };
 use wearwell_serve::{BlockDevice, DeviceError};
 
@@ -121,12 +121,13 @@ impl BlockDevice for Endless {
 /// Starts the execution of one request with an extended header.
 fn execution(device: &impl BlockDevice, command: u16, flags: u16, offset: u64, len: u64) -> RequestExecution {
     let agreed = Negotiated {
-        headers: Headers::Extended,
-        contexts: Contexts { allocation: true, page_state: true },
+        header_form: HeaderForm::Extended,
+        contexts: Contexts { has_allocation: true, has_page_state: true },
         ..Negotiated::default()
     };
     let bytes = extended_bytes(command, flags, 1, offset, len);
-    let (_, DecodedInput::Request(request)) = RequestDecoder::of(agreed.headers).decode_next(&bytes) else {
+    let (_, DecodedInput::Request(request)) = RequestDecoder::of(agreed.header_form).decode_next(&bytes)
+    else {
         panic!("it is a request")
     };
     RequestExecution::of(request, &Export::of(device, "drive", ""), agreed)

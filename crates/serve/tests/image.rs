@@ -9,14 +9,14 @@ use image_support::{
     page_of, perform, specification, with_settings, write_deferred,
 };
 use rand::RngExt as _;
+use wearwell::DeviceOptions;
 use wearwell::design::Parts;
-use wearwell::nand::{CutOutcome, PowerCut, RetainedFields, SimNand};
-use wearwell::{Device, DeviceOptions};
+use wearwell::nand::{CutOutcome, PowerCutNand, RetainedFields, SimNand};
 use wearwell_config::Config;
 use wearwell_serve::image::layout::Superblock;
 use wearwell_serve::image::{
-    Backing as _, Durability, FileNand, Files, Image, ImageError, ImageFile, ImageSpecification, OpenOptions,
-    Verdict, audit, audit_backing, create, create_on,
+    Backing as _, Durability, FileNand, Image, ImageError, ImageFile, ImageSpecification, OpenImageFiles,
+    OpenOptions, Verdict, audit, audit_backing, create, create_on,
 };
 use wearwell_serve::{LiveDevice, Medium};
 
@@ -65,8 +65,8 @@ fn flushed_data_of_an_image_survives_sessions_that_are_not_closed() {
                     write_deferred(&mut image.device);
                     oracle.acknowledge(op);
                 }
-                image.device.ftl_mut().check().expect("the laws hold");
-                collected += image.device.ftl().stats().gc_victims;
+                image.device.check().expect("the laws hold");
+                collected += image.device.stats().gc_victims;
                 files = files_of(image);
             }
             assert!(collected > 50 || design == "integrated", "{design} collected {collected} blocks");
@@ -80,15 +80,15 @@ fn an_image_counts_the_same_flash_operations_as_a_simulated_device() {
         let specification = specification(design, 1024);
         let mut simulated = simulated(&specification);
         let mut image = open(new_image(&specification), PROCESS);
-        image.device.ftl_mut().clear_stats();
+        image.device.clear_stats();
         let mut script = Script::new(11, 200);
         for _ in 0..4000 {
             let op = script.draw();
             perform(&mut simulated, op).expect("there is room");
             perform(&mut image.device, op).expect("there is room");
         }
-        assert_eq!(image.device.ftl().stats(), simulated.ftl().stats(), "{design}");
-        assert!(simulated.ftl().stats().total_erases() > 0, "{design} erases blocks");
+        assert_eq!(image.device.stats(), simulated.stats(), "{design}");
+        assert!(simulated.stats().total_erases() > 0, "{design} erases blocks");
     }
 }
 
@@ -126,7 +126,7 @@ fn every_flash_state_after_a_power_cut_equals_the_state_read_back_from_the_image
                 let specification = specification(design, 512);
                 let image = open(new_image(&specification), PROCESS);
                 let superblock = image.superblock.clone();
-                let nand = PowerCut::new(
+                let nand = PowerCutNand::new(
                     FileNand::<MemoryFiles>::take_out_of_device(image.device),
                     Some(cut_at),
                     outcome,
@@ -143,13 +143,13 @@ fn every_flash_state_after_a_power_cut_equals_the_state_read_back_from_the_image
                         Err(error) => panic!("{design}: {error}"),
                     }
                 }
-                let medium: Box<dyn Any> = device.into_nand();
-                let medium: Box<PowerCut<FileNand<MemoryFiles>>> =
+                let medium: Box<dyn Any> = device.into_medium();
+                let medium: Box<PowerCutNand<FileNand<MemoryFiles>>> =
                     medium.downcast().expect("it was put there");
                 let files = medium.into_inner().into_backing();
                 let mut image = open(files, PROCESS);
                 assert_eq!(image.report.torn_pages, 0, "what a model tears is noted as torn, not found");
-                image.device.ftl_mut().check().expect("the laws hold");
+                image.device.check().expect("the laws hold");
                 assert_eq!(oracle.judge(&mut image.device), [], "{design} {outcome:?} at {cut_at}");
                 cuts += 1;
             }
@@ -167,11 +167,11 @@ fn served_parts(superblock: &Superblock) -> Parts {
     parts.without_battery().expect("it was served")
 }
 
-/// Returns the device of an image over another medium. The medium is behind a pointer, as in a server: the engine is
-/// compiled and optimised again for each type of medium.
+/// Returns the device of an image over another medium.
 fn device_over(medium: impl Medium, superblock: &Superblock) -> LiveDevice {
     let (medium, parts) = (Box::new(medium) as Box<dyn Medium>, served_parts(superblock));
-    Device::new(medium, superblock.logical_pages, &parts, DeviceOptions::default()).expect("the device fits")
+    LiveDevice::new(medium, superblock.logical_pages, &parts, DeviceOptions::default())
+        .expect("the device fits")
 }
 
 /// The process may end between any two writes to files. Where a session makes many writes, some hundred ends of it are
@@ -213,7 +213,7 @@ fn an_image_recovers_if_the_process_ends_between_any_two_file_writes() {
                     ended.write(*file, bytes, *offset).expect("memory takes everything");
                 }
                 let mut ended = open(ended, PROCESS);
-                ended.device.ftl_mut().check().expect("the laws hold");
+                ended.device.check().expect("the laws hold");
                 assert_eq!(
                     witness.clone().judge(&mut ended.device),
                     [],
@@ -254,8 +254,8 @@ fn a_full_disk_under_an_image_delays_writes_and_loses_no_data() {
                         performed.is_ok() || op == Op::Flush,
                         "the engine does not see what the host refuses"
                     );
-                    let nand = image.device.ftl_mut().store_mut().nand_mut();
-                    if let Err(refused) = nand.write_deferred_operations() {
+                    let nand = image.device.medium_mut();
+                    if let Err(refused) = nand.write_operations_to_files() {
                         let sentence = refused.message;
                         assert!(
                             refused.is_disk_full && sentence.contains("cannot write file `flash`"),
@@ -430,7 +430,7 @@ fn trimmed_space_of_an_image_is_returned_to_the_file_system() {
             let path = directory.path().join("image");
             create(&path, &specification(design, 4096)).expect("a new directory");
             let image = Image::open(&path, options).expect("a new image");
-            let identity = image.identity();
+            let identity = image.health_facts();
             let mut device = FlashDevice::new(image.device, identity).expect("it keeps bytes");
             let room = || fs::metadata(path.join("flash")).expect("it exists").blocks() * 512;
             let before = room();
@@ -513,7 +513,7 @@ fn an_unwritable_image_is_refused() {
     let file = directory.path().join("file");
     fs::write(&file, b"no directory").expect("writable");
     assert!(matches!(
-        Files::open(&file, wearwell_serve::image::Access::Write),
+        OpenImageFiles::open(&file, wearwell_serve::image::Access::Write),
         Err(ImageError::NoImage { .. })
     ));
 }

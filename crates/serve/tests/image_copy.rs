@@ -13,8 +13,8 @@ use serde_json::Value as Json;
 use wearwell_serve::control::answer;
 use wearwell_serve::image::layout::{Layout, Superblock};
 use wearwell_serve::image::{
-    Access, CopyChanges, CopyOnWrite, Files, Image, ImageError, ImageFile, Verdict, audit, copy, create,
-    repair, resize,
+    Access, CopyOnWrite, Image, ImageCopyOptions, ImageError, ImageFile, OpenImageFiles, Verdict, audit,
+    copy, create, repair, resize,
 };
 use wearwell_serve::{BlockDevice, DeviceError, FlashDevice};
 
@@ -50,7 +50,7 @@ fn written(design: &str) -> Written {
 
 fn device(image: &Path) -> FlashDevice {
     let image = Image::open(image, PROCESS).expect("an image");
-    let identity = image.identity();
+    let identity = image.health_facts();
     FlashDevice::new(image.device, identity).expect("it keeps bytes")
 }
 
@@ -111,9 +111,12 @@ fn a_snapshot_is_a_closed_copy_of_an_image_that_stays_in_use() {
 #[test]
 fn an_image_copied_to_another_size_or_design_holds_the_same_data() {
     for (design, changes) in [
-        ("page-map", CopyChanges { size_bytes: Some(8 << 20), ..CopyChanges::default() }),
-        ("remap", CopyChanges { design: Some("wearwell".into()), ..CopyChanges::default() }),
-        ("integrated", CopyChanges { settings: vec!["gc.policy=fifo".into()], ..CopyChanges::default() }),
+        ("page-map", ImageCopyOptions { size_bytes: Some(8 << 20), ..ImageCopyOptions::default() }),
+        ("remap", ImageCopyOptions { design: Some("wearwell".into()), ..ImageCopyOptions::default() }),
+        (
+            "integrated",
+            ImageCopyOptions { settings: vec!["gc.policy=fifo".into()], ..ImageCopyOptions::default() },
+        ),
     ] {
         let written = written(design);
         let to = written.path("copy");
@@ -136,7 +139,7 @@ fn an_image_copied_to_another_size_or_design_holds_the_same_data() {
         );
     }
     let written = written("page-map");
-    let small = CopyChanges { size_bytes: Some(4096), ..CopyChanges::default() };
+    let small = ImageCopyOptions { size_bytes: Some(4096), ..ImageCopyOptions::default() };
     let refused =
         copy(&written.image, &written.path("copy"), &small, &mut |_, _| {}).expect_err("it is smaller");
     assert!(refused.to_string().contains("the new size, 4096 bytes, is smaller"), "{refused}");
@@ -180,11 +183,11 @@ fn an_image_repair_restores_metadata_and_lists_lost_pages() {
     let again = repair(&to, None).expect("it is whole");
     assert_eq!((again.repaired_records, &again.lost_pages), (0, &report.lost_pages));
     // A copy says what it would lose, or leaves it out.
-    let refused = copy(&to, &written.path("copy"), &CopyChanges::default(), &mut |_, _| {})
+    let refused = copy(&to, &written.path("copy"), &ImageCopyOptions::default(), &mut |_, _| {})
         .expect_err("a page is lost");
     assert!(refused.to_string().contains("is lost"), "{refused}");
     assert!(!written.path("copy").exists(), "what was begun is removed");
-    let changes = CopyChanges { skips_lost_pages: true, ..CopyChanges::default() };
+    let changes = ImageCopyOptions { skips_lost_pages: true, ..ImageCopyOptions::default() };
     let copied = copy(&to, &written.path("copy"), &changes, &mut |_, _| {}).expect("there is room");
     assert_eq!(copied.lost_pages.len(), lost.len());
     let mut expected = written.bytes.clone();
@@ -260,7 +263,7 @@ fn an_interrupted_image_resizing_leaves_the_old_or_the_larger_image() {
     assert_eq!(names_beside(&written), ["image"]);
     // After the exchange the image of before is left.
     let old = written.path(".image.resizing");
-    copy(&written.image, &old, &CopyChanges::default(), &mut |_, _| {}).expect("there is room");
+    copy(&written.image, &old, &ImageCopyOptions::default(), &mut |_, _| {}).expect("there is room");
     resize(&written.image, 16 << 20, &mut |_, _| {}).expect("the remains are no obstacle");
     assert_eq!(names_beside(&written), ["image"]);
     assert!(contents(&mut device(&written.image)) == written.bytes);
@@ -272,9 +275,9 @@ fn an_image_served_read_only_is_not_changed() {
     let files = || ImageFile::ALL.map(|file| fs::read(written.image.join(file.name())).expect("readable"));
     let before = files();
     let view = |image: &Path| {
-        let files = Files::open(image, Access::Read).expect("nobody writes it");
+        let files = OpenImageFiles::open(image, Access::Read).expect("nobody writes it");
         let image = Image::open_on(CopyOnWrite::new(files), PROCESS).expect("an image");
-        let identity = image.identity();
+        let identity = image.health_facts();
         FlashDevice::new(image.device, identity).expect("it keeps bytes").into_read_only()
     };
     let (mut one, mut other) = (view(&written.image), view(&written.image));

@@ -102,7 +102,7 @@ fn judge(files: MemoryFiles, oracle: &Oracle, what: &str, tally: &mut Tally) {
     let violations = oracle.clone().judge(&mut image.device);
     let is_error = |violation: &Violation| matches!(violation, Violation::Unreadable(..));
     assert!(violations.iter().all(is_error), "{what}: {violations:?}");
-    image.device.ftl_mut().check().expect("the laws hold");
+    image.device.check().expect("the laws hold");
     let audited = audited.expect("an image");
     assert_eq!(audited.verdict == Verdict::Corrupt, !audited.findings.is_empty(), "{what}");
     if !violations.is_empty() {
@@ -140,7 +140,7 @@ fn judge_while_served(
         oracle.acknowledge(op);
     }
     assert_live(&mut image, &oracle, what);
-    image.device.ftl_mut().check().expect("the laws hold");
+    image.device.check().expect("the laws hold");
     judge(files_of(image), &oracle, what, tally);
 }
 

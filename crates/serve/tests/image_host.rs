@@ -26,7 +26,7 @@ fn survive(specification: &ImageSpecification, seed: u64, cycles: u64, flushes: 
         let mut image = Image::open_on(files, HOST).expect("the image is whole");
         torn_pages += image.report.torn_pages;
         assert_eq!(oracle.judge(&mut image.device), [], "{design} seed {seed} cycle {cycle}");
-        image.device.ftl_mut().check().expect("the laws hold");
+        image.device.check().expect("the laws hold");
         for _ in 0..random.random_range(1..200) {
             let op = script.draw();
             if op == Op::Flush && !flushes && random.random_range(0..10) > 0 {
@@ -40,7 +40,7 @@ fn survive(specification: &ImageSpecification, seed: u64, cycles: u64, flushes: 
             }
             oracle.acknowledge(op);
         }
-        erases += image.device.ftl().stats().total_erases();
+        erases += image.device.stats().total_erases();
         files = files_of(image);
         files.lose_host(&mut random);
         if cycle % 8 == 0 {
@@ -112,7 +112,7 @@ fn several_erases_of_an_image_share_a_sync() {
         write_deferred(&mut image.device);
     }
     let syncs = medium_of(&image.device).backing().syncs - before;
-    let erases = image.device.ftl().stats().total_erases();
+    let erases = image.device.stats().total_erases();
     assert!(erases > 200, "{erases} erases");
     // Flash, NVRAM and journal, for four erases in each of two pools at best.
     assert!(syncs < erases, "{syncs} syncs for {erases} erases");

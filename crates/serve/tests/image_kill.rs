@@ -131,7 +131,7 @@ fn flushed_data_of_an_image_survives_kill_9_of_its_writer() {
             assert_eq!((report.verdict, report.findings), (Verdict::Unclean, vec![]), "{name} seed {seed}");
             assert_eq!(report.torn_pages, 0, "the end of a process tears nothing");
             let mut image = Image::open(&path, PROCESS).expect("the writer is dead");
-            image.device.ftl_mut().check().expect("the laws hold");
+            image.device.check().expect("the laws hold");
             assert_eq!(oracle.judge(&mut image.device), [], "{name} seed {seed} after {issued} operations");
             pages += PAGES;
             kills += 1;

@@ -14,13 +14,12 @@ use image_support::{
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde_json::Value as Json;
-use wearwell::Device;
 use wearwell::address::{Lpn, Ppn};
-use wearwell::nand::{FaultInjectable as _, Nand};
-use wearwell_serve::FlashDevice;
+use wearwell::nand::FaultInjectable as _;
 use wearwell_serve::control::answer;
 use wearwell_serve::image::layout::{Layout, OobSlot, Superblock};
 use wearwell_serve::image::{Image, ImageFile, Verdict, audit_backing, create_on};
+use wearwell_serve::{FlashDevice, LiveDevice};
 
 use crate::common::log::Lines;
 use crate::image_support;
@@ -42,7 +41,7 @@ impl Model {
 
     /// Writes a page of the device. One in three pages gets a content that other pages have, and one in three
     /// overwrites changes only a few bytes.
-    fn write<N: Nand>(&mut self, device: &mut Device<N>, page: u64) {
+    fn write(&mut self, device: &mut LiveDevice, page: u64) {
         self.version += 1;
         let value = if self.random.random_range(0..3) == 0 {
             (SHARED, self.random.random_range(0..30))
@@ -54,11 +53,11 @@ impl Model {
     }
 
     /// Compares all readable pages with what was written last, and returns the pages that cannot be read.
-    fn compare<N: Nand>(&self, device: &mut Device<N>, what: &str) -> BTreeSet<u64> {
+    fn compare(&self, device: &mut LiveDevice, what: &str) -> BTreeSet<u64> {
         let mut bytes = vec![0; PAGE_BYTES as usize];
         let mut lost = BTreeSet::new();
         for (&page, &value) in &self.written {
-            match device.read(page * PAGE_BYTES, PAGE_BYTES, &mut bytes) {
+            match device.read(page * PAGE_BYTES, &mut bytes) {
                 Ok(()) => {
                     assert!(bytes == page_of(value, PAGE_BYTES as usize), "{what}: page {page} is wrong");
                 }
@@ -204,7 +203,7 @@ fn damaged_spare_areas_do_not_stop_garbage_collection() {
         let mut image = reopen(files, design);
         let mut damaged = 0;
         for ppn in (0..layout.geometry.pages() as u32).map(Ppn) {
-            let needed = image.device.ftl_mut().may_hold_needed_data(ppn).expect("a medium with power");
+            let needed = image.device.may_hold_needed_data(ppn).expect("a medium with power");
             let flash = medium_of_mut(&mut image.device).backing_mut().bytes_mut(ImageFile::Flash);
             let spare = layout.spare_area_offset(ppn) as usize;
             if needed && flash[spare..spare + 64].iter().any(|&byte| byte != 0) {
@@ -220,7 +219,7 @@ fn damaged_spare_areas_do_not_stop_garbage_collection() {
         }
         image.device.flush().expect("a flush needs nothing that is lost");
         model.compare(&mut image.device, design);
-        image.device.ftl_mut().check().expect("every law holds");
+        image.device.check().expect("every law holds");
     }
 }
 
@@ -230,7 +229,7 @@ fn a_scrub_finds_damaged_pages_and_health_counts_them() {
     for design in DESIGNS {
         let (files, model) = worked_on(design, 3);
         let image = reopen(files, design);
-        let identity = image.identity();
+        let identity = image.health_facts();
         let mut device = FlashDevice::new(image.device, identity).expect("it keeps bytes");
         device.log_known_damage();
         lines.get().clear();
@@ -274,8 +273,8 @@ fn a_scrub_finds_damaged_pages_and_health_counts_them() {
 fn damaged_unseen(device: FlashDevice, model: &Model) -> (FlashDevice, BTreeSet<u64>) {
     let identity = device.identity().clone();
     let mut device = device.into_device();
-    let pages = device.ftl().store().geometry().pages() as u32;
-    let needed = |ppn: &Ppn| device.ftl_mut().may_hold_needed_data(*ppn) == Ok(true);
+    let pages = device.geometry().pages() as u32;
+    let needed = |ppn: &Ppn| device.may_hold_needed_data(*ppn) == Ok(true);
     let ppn = (40..pages).map(Ppn).find(needed).expect("some page is needed");
     medium_of_mut(&mut device).make_uncorrectable(ppn);
     // Another device over the same files reads every page.

@@ -24,7 +24,7 @@ type Rescued = FlashDevice;
 
 fn rescue(files: MemoryFiles) -> Result<Rescued, ImageError> {
     let image = Image::rescue_on(files)?;
-    let (identity, unproven) = (image.identity(), image.report.lpns_with_unproven_version.clone());
+    let (identity, unproven) = (image.health_facts(), image.report.lpns_with_unproven_version.clone());
     let device = FlashDevice::new(image.device, identity).expect("it keeps bytes");
     Ok(device.into_read_only().refuse_reads_of_unproven_pages(unproven))
 }

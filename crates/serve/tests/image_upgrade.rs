@@ -10,7 +10,7 @@ use std::process::Command;
 
 use image_support::{MemoryFiles, PROCESS};
 use wearwell_serve::image::{
-    Backing as _, Files, Image, ImageError, ImageFile, Verdict, audit, upgrade, upgrade_on,
+    Backing as _, Image, ImageError, ImageFile, OpenImageFiles, Verdict, audit, upgrade, upgrade_on,
 };
 
 use crate::image_support;
@@ -58,15 +58,12 @@ impl Archive {
     fn compare(&self, image: &mut Image, what: &str) {
         let mut bytes = vec![0; PAGE_BYTES];
         for page in 0..PAGES {
-            image
-                .device
-                .read(page * PAGE_BYTES as u64, PAGE_BYTES as u64, &mut bytes)
-                .expect("nothing is lost");
+            image.device.read(page * PAGE_BYTES as u64, &mut bytes).expect("nothing is lost");
             let expected =
                 self.pages.get(&page).map_or(vec![0; PAGE_BYTES], |&(page, version)| content(page, version));
             assert!(bytes == expected, "{what}: page {page}");
         }
-        image.device.ftl_mut().check().expect("the laws hold");
+        image.device.check().expect("the laws hold");
     }
 
     /// Returns a copy of the image's files in memory.
@@ -86,7 +83,7 @@ fn an_image_of_version_1_is_refused_until_upgraded_and_then_holds_all_data() {
     for design in DESIGNS {
         let archive = unpacked(design);
         let refused = Image::open(&archive.image, PROCESS).map(drop).expect_err("it is of version 1");
-        assert!(matches!(refused, ImageError::Version { found: 1, .. }), "{refused}");
+        assert!(matches!(refused, ImageError::Version { image_version: 1, .. }), "{refused}");
         assert!(refused.to_string().ends_with("bring it up with `wearwell upgrade`"), "{refused}");
         let superblock = upgrade(&archive.image).expect("it is whole");
         assert_eq!(superblock.design, design);
@@ -127,7 +124,10 @@ fn an_image_upgrade_interrupted_between_any_two_writes_can_be_repeated() {
                         new += 1;
                     }
                     Err(error) => {
-                        assert!(matches!(error, ImageError::Version { found: 1, .. }), "{what}: {error}");
+                        assert!(
+                            matches!(error, ImageError::Version { image_version: 1, .. }),
+                            "{what}: {error}"
+                        );
                         if old % 10 == 0 {
                             upgrade_on(ended.clone()).unwrap_or_else(|error| panic!("{what}: {error}"));
                         }
@@ -152,6 +152,6 @@ fn an_upgrade_leaves_a_damaged_image_of_version_1_unchanged() {
     let error = upgrade(&archive.image).map(drop).expect_err("a word is damaged");
     assert!(error.to_string().contains("word 1 of the NVRAM is damaged"), "{error}");
     assert_eq!(fs::read(&nvram).expect("it is there"), bytes);
-    let files = Files::open(&archive.image, wearwell_serve::image::Access::Read).expect("an image");
+    let files = OpenImageFiles::open(&archive.image, wearwell_serve::image::Access::Read).expect("an image");
     assert_eq!(files.len(ImageFile::Mirror).expect("it was created empty"), 0);
 }

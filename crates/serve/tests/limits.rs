@@ -24,7 +24,7 @@ impl Limited {
         let folder = tempfile::tempdir().unwrap();
         let mut limited = Self { server: Server::start_all(vec![drive], limits), folder };
         limited.server.open_nbd(&Address::Unix(limited.socket())).unwrap();
-        limited.server.open_control(&Address::Unix(limited.control())).unwrap();
+        limited.server.open_control_socket(&Address::Unix(limited.control())).unwrap();
         limited
     }
 

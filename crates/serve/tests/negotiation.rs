@@ -2,7 +2,7 @@
 
 use common::client::*;
 use common::{MIB, Served};
-use wearwell_serve::nbd::{Contexts, Export, Headers, Negotiation, NegotiationState};
+use wearwell_serve::nbd::{Contexts, Export, HeaderForm, Negotiation, NegotiationState};
 
 use crate::common;
 
@@ -245,7 +245,7 @@ fn nbd_negotiation_does_not_depend_on_how_bytes_are_split() {
     let whole = run(input.len());
     assert_eq!(whole.2, b"first request");
     assert!(
-        matches!(whole.1, NegotiationState::Agreed(agreed) if agreed.headers == Headers::Structured && agreed.contexts == Contexts { allocation: true, page_state: false })
+        matches!(whole.1, NegotiationState::Agreed(agreed) if agreed.header_form == HeaderForm::Structured && agreed.contexts == Contexts { has_allocation: true, has_page_state: false })
     );
     for step in [1, 7, 4096] {
         assert!(run(step) == whole, "in pieces of {step} bytes");

@@ -147,7 +147,7 @@ fn run(design: &str, seed: u64) -> u64 {
         );
     }
     let device = served.stop();
-    let stats = device.device().ftl().stats();
+    let stats = device.device().stats();
     assert!(stats.gc_victims > 0 || design != "page-map", "garbage collection has to be at work");
     oracle.checked + BLOCKS
 }

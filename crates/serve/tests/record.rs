@@ -92,7 +92,7 @@ fn assert_replays_alike(design: &str, settings: &[&str], file: &str, remaps: boo
     work(&mut served.client(), contents, remaps.then_some(&control));
     let mut device = served.stop();
     let requests = device.end_recording().unwrap().expect("it was recorded");
-    let stats = device.device().ftl().stats();
+    let stats = device.device().stats();
     assert!(stats.gc_victims > 10, "{design}: garbage collection has to be at work");
 
     let record = replay(&specification.config, design, &path, path.extension().is_some_and(|it| it == "ops"));

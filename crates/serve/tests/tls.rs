@@ -24,9 +24,9 @@ fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/certificates").join(name)
 }
 
-fn tls(asks_clients: bool) -> Tls {
+fn tls(requires_client_certificate: bool) -> Tls {
     let signer = file("authority.pem");
-    Tls::from_files(&file("server.pem"), &file("server.key"), asks_clients.then_some(&*signer))
+    Tls::from_files(&file("server.pem"), &file("server.key"), requires_client_certificate.then_some(&*signer))
         .expect("the files are certificates")
 }
 
@@ -38,13 +38,13 @@ struct Secure {
 }
 
 impl Secure {
-    fn start(asks_clients: bool) -> Self {
+    fn start(requires_client_certificate: bool) -> Self {
         let device = specification("page-map", 16 * MIB).build().expect("it fits");
         let folder = tempfile::tempdir().unwrap();
         let mut server = Server::start(device, "drive", "");
-        server.offer_tls(tls(asks_clients));
+        server.offer_tls(tls(requires_client_certificate));
         server.open_nbd(&Address::Unix(folder.path().join("nbd"))).unwrap();
-        let any = BoundListener::listen_on_any_address("127.0.0.1:0".parse().unwrap()).unwrap();
+        let any = BoundListener::listen_beyond_loopback("127.0.0.1:0".parse().unwrap()).unwrap();
         let Ok(Address::Tcp(port)) = server.open_nbd_on(any) else { panic!("a port is free") };
         Self { server, port, folder }
     }

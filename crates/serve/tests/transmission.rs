@@ -59,7 +59,7 @@ fn one_write_zeroes_request_may_cover_the_whole_device() {
     assert_eq!(client.read(63 * MIB, 4096), [0; 4096]);
     client.done(ZERO, NO_HOLE, 0, 64 << 20, &[]);
     let device = served.stop();
-    assert_eq!(device.device().ftl().stats().host_page_writes, 1 + 64 * MIB / PAGE, "one by one on request");
+    assert_eq!(device.device().stats().host_page_writes, 1 + 64 * MIB / PAGE, "one by one on request");
 }
 
 /// Checks the values of `base:allocation` and of Wearwell's own metadata context.
@@ -87,7 +87,7 @@ fn nbd_block_status_reports_holes_and_how_pages_are_stored() {
         "ends may lie inside pages"
     );
     let device = served.stop();
-    let stats = device.device().ftl().stats();
+    let stats = device.device().stats();
     assert_eq!(stats.host_page_reads, 0, "looking costs nothing");
 }
 
@@ -318,7 +318,7 @@ fn a_device_with_a_write_buffer_can_be_served() {
     let page = client.read(0, 4096);
     assert!(page[..512] == [1; 512] && page[512..1024] == [2; 512] && page[1024..] == [1; 3072]);
     let device = served.stop();
-    assert_eq!(device.device().ftl().stats().total_programs(), 1);
+    assert_eq!(device.device().stats().total_programs(), 1);
 }
 
 #[test]
@@ -334,7 +334,7 @@ fn stopping_a_server_answers_the_requests_that_have_arrived() {
     });
     let device = served.stop();
     assert!(reader.join().expect("every request was answered"), "then the server hangs up");
-    assert_eq!(device.device().ftl().stats().host_page_writes, 200);
+    assert_eq!(device.device().stats().host_page_writes, 200);
 }
 
 /// A device whose writes panic, as if an invariant of the engine were broken.

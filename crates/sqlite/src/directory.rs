@@ -59,7 +59,7 @@ pub(crate) struct FileEntry {
     /// Length of the file, bytes. The length of a write-ahead log is rounded up to whole groups of frames (frames whose
     /// headers share a page).
     pub(crate) len_bytes: u64,
-    chunks: Vec<u16>,
+    chunk_numbers: Vec<u16>,
 }
 
 /// The decoded directory page of a device: its geometry, the database's files, and the chunks (runs of device pages)
@@ -107,7 +107,7 @@ impl Directory {
     /// Returns the device address of byte `at` of a file's stored pages; `None` if no chunk (run of device pages) has
     /// been assigned there.
     pub(crate) fn device_address(&self, kind: FileKind, at: u64) -> Option<u64> {
-        let chunk = *self.entry(kind).chunks.get((at / self.chunk_bytes()) as usize)?;
+        let chunk = *self.entry(kind).chunk_numbers.get((at / self.chunk_bytes()) as usize)?;
         Some(self.chunk_address(chunk) + at % self.chunk_bytes())
     }
 
@@ -117,13 +117,17 @@ impl Directory {
 
     /// Returns how many more chunks (runs of device pages) a file needs to store its first `bytes` bytes.
     pub(crate) fn missing_chunk_count(&self, kind: FileKind, bytes: u64) -> usize {
-        (bytes.div_ceil(self.chunk_bytes()) as usize).saturating_sub(self.entry(kind).chunks.len())
+        (bytes.div_ceil(self.chunk_bytes()) as usize).saturating_sub(self.entry(kind).chunk_numbers.len())
     }
 
     /// Checks that at least `chunks` chunks (runs of device pages) are free; [`Error::Full`] if fewer are.
     pub(crate) fn require_free_chunks(&self, chunks: usize) -> Result<(), Error> {
         let free = self.is_chunk_taken.iter().filter(|&&is_taken| !is_taken).count();
-        if chunks > free { Err(Error::Full { chunks: self.is_chunk_taken.len() }) } else { Ok(()) }
+        if chunks > free {
+            Err(Error::Full { device_chunk_count: self.is_chunk_taken.len() })
+        } else {
+            Ok(())
+        }
     }
 
     /// Assigns free chunks (runs of device pages) to a file until it can store its first `bytes` bytes. Returns whether
@@ -135,10 +139,10 @@ impl Directory {
             self.require_free_chunks(missing_chunks + kept)?;
         }
         let mut has_changed = false;
-        while self.entry(kind).chunks.len() < wanted {
+        while self.entry(kind).chunk_numbers.len() < wanted {
             let free = self.is_chunk_taken.iter().position(|&is_taken| !is_taken).expect("they were counted");
             self.is_chunk_taken[free] = true;
-            self.entry_mut(kind).chunks.push(free as u16);
+            self.entry_mut(kind).chunk_numbers.push(free as u16);
             has_changed = true;
         }
         Ok(has_changed)
@@ -148,7 +152,7 @@ impl Directory {
     /// them. They cannot be assigned to a file before [`Directory::release_chunk`].
     pub(crate) fn detach_chunks(&mut self, kind: FileKind, bytes: u64) -> Vec<u16> {
         let kept = bytes.div_ceil(self.chunk_bytes()) as usize;
-        let chunks = &mut self.entry_mut(kind).chunks;
+        let chunks = &mut self.entry_mut(kind).chunk_numbers;
         chunks.split_off(kept.min(chunks.len()))
     }
 
@@ -171,10 +175,10 @@ impl Directory {
         bytes.extend(head.iter().flat_map(|number| number.to_le_bytes()));
         for entry in &self.file_entries {
             bytes.extend(u32::from(entry.exists).to_le_bytes());
-            bytes.extend((entry.chunks.len() as u32).to_le_bytes());
+            bytes.extend((entry.chunk_numbers.len() as u32).to_le_bytes());
             bytes.extend(entry.len_bytes.to_le_bytes());
         }
-        let chunks = self.file_entries.iter().flat_map(|entry| &entry.chunks);
+        let chunks = self.file_entries.iter().flat_map(|entry| &entry.chunk_numbers);
         bytes.extend(chunks.flat_map(|chunk| chunk.to_le_bytes()));
         bytes.resize(self.block_bytes as usize - DIRECTORY_CRC_BYTES, 0);
         bytes.extend(crc32c(&bytes).to_le_bytes());
@@ -194,16 +198,16 @@ impl Directory {
             return Err(Error::Damaged("its checksum is wrong"));
         }
         let mut numbers = IntegerReader(&body[DIRECTORY_MAGIC.len()..]);
-        let version = numbers.u32();
+        let version = numbers.take_u32();
         if version != DIRECTORY_VERSION {
             return Err(Error::Version { found: version, known: DIRECTORY_VERSION });
         }
         let mut directory = Self::new(capacity_bytes, page.len() as u32)?;
         let geometry = [page.len() as u32, directory.chunk_pages, directory.is_chunk_taken.len() as u32];
-        if geometry != [numbers.u32(), numbers.u32(), numbers.u32()] {
+        if geometry != [numbers.take_u32(), numbers.take_u32(), numbers.take_u32()] {
             return Err(Error::Damaged("it belongs to a device of another size (was the image resized?)"));
         }
-        directory.wal_page_bytes = numbers.u32();
+        directory.wal_page_bytes = numbers.take_u32();
         directory.decode_entries(&mut numbers)?;
         Ok(Some(directory))
     }
@@ -211,9 +215,9 @@ impl Directory {
     fn decode_entries(&mut self, numbers: &mut IntegerReader<'_>) -> Result<(), Error> {
         let counts = FileKind::ALL.map(|kind| {
             let entry = self.entry_mut(kind);
-            entry.exists = numbers.u32() != 0;
-            let count = numbers.u32();
-            entry.len_bytes = numbers.u64();
+            entry.exists = numbers.take_u32() != 0;
+            let count = numbers.take_u32();
+            entry.len_bytes = numbers.take_u64();
             count
         });
         if counts.iter().map(|&count| count as usize).sum::<usize>() > self.is_chunk_taken.len() {
@@ -221,14 +225,14 @@ impl Directory {
         }
         for (kind, count) in FileKind::ALL.into_iter().zip(counts) {
             for _ in 0..count {
-                let chunk = numbers.u16();
+                let chunk = numbers.take_u16();
                 match self.is_chunk_taken.get_mut(usize::from(chunk)) {
                     Some(is_taken) if !*is_taken => *is_taken = true,
                     _ => {
                         return Err(Error::Damaged("it lists a chunk that has two files, or does not exist"));
                     }
                 }
-                self.entry_mut(kind).chunks.push(chunk);
+                self.entry_mut(kind).chunk_numbers.push(chunk);
             }
         }
         Ok(())
@@ -245,15 +249,15 @@ impl IntegerReader<'_> {
         *first
     }
 
-    fn u16(&mut self) -> u16 {
+    fn take_u16(&mut self) -> u16 {
         u16::from_le_bytes(self.take_bytes())
     }
 
-    fn u32(&mut self) -> u32 {
+    fn take_u32(&mut self) -> u32 {
         u32::from_le_bytes(self.take_bytes())
     }
 
-    fn u64(&mut self) -> u64 {
+    fn take_u64(&mut self) -> u64 {
         u64::from_le_bytes(self.take_bytes())
     }
 }
@@ -311,7 +315,7 @@ mod tests {
         let error = directory
             .assign_chunks(FileKind::Journal, DEVICE_CAPACITY_BYTES, 0)
             .expect_err("there is no such room");
-        assert!(matches!(error, Error::Full { chunks: 24 }), "{error}");
+        assert!(matches!(error, Error::Full { device_chunk_count: 24 }), "{error}");
     }
 
     #[test]

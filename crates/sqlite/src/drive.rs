@@ -72,17 +72,17 @@ pub trait Drive: Send {
 pub fn open_drive(options: &Options) -> Result<Box<dyn Drive>, Error> {
     Ok(match &options.backend {
         Backend::Memory(specification) => Box::new(LocalDrive { device: specification.build()? }),
-        Backend::Image { directory, new } => {
+        Backend::Image { directory, new_image_specification: new } => {
             if let Some(specification) = new
                 && !directory.exists()
             {
                 image::create(directory, specification)?;
             }
             let image = Image::open(directory, OpenOptions::default())?;
-            let identity = image.identity();
+            let identity = image.health_facts();
             Box::new(LocalDrive { device: FlashDevice::new(image.device, identity)? })
         }
-        Backend::Server { nbd, control } => Box::new(RemoteDrive::connect(nbd, control)?),
+        Backend::Server { nbd_socket: nbd, control } => Box::new(RemoteDrive::connect(nbd, control)?),
     })
 }
 
@@ -113,12 +113,12 @@ impl Drive for LocalDrive {
 
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         self.device.write(offset, bytes)?;
-        Ok(self.device.write_deferred_operations()?)
+        Ok(self.device.write_operations_to_files()?)
     }
 
     fn trim(&mut self, offset: u64, len: u64) -> Result<(), Error> {
         self.device.trim(offset, len)?;
-        Ok(self.device.write_deferred_operations()?)
+        Ok(self.device.write_operations_to_files()?)
     }
 
     fn flush(&mut self) -> Result<(), Error> {
@@ -127,7 +127,7 @@ impl Drive for LocalDrive {
 
     fn remap(&mut self, target: u64, source: u64, len: u64) -> Result<(), Error> {
         self.device.remap(target, source, len, RemapMode::Copy)?;
-        Ok(self.device.write_deferred_operations()?)
+        Ok(self.device.write_operations_to_files()?)
     }
 
     fn stats(&mut self) -> Result<Value, Error> {

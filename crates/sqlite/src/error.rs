@@ -63,11 +63,11 @@ pub enum Error {
     },
     /// All chunks (runs of device pages) of the device are in use by the database, its journal and its log.
     #[error(
-        "the device is full: the database, its journal and its write-ahead log use all of its {chunks} chunks; shorten the log by `pragma wal_checkpoint(truncate)`, or copy the database to a larger device"
+        "the device is full: the database, its journal and its write-ahead log use all of its {device_chunk_count} chunks; shorten the log by `pragma wal_checkpoint(truncate)`, or copy the database to a larger device"
     )]
     Full {
         /// Number of chunks (runs of device pages) that the device has for files.
-        chunks: usize,
+        device_chunk_count: usize,
     },
     /// The device or its pages are too small for a database.
     #[error(

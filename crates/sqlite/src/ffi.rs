@@ -71,8 +71,8 @@ pub mod routine {
     pub const MPRINTF_INDEX: usize = 69;
     pub const VFS_FIND_INDEX: usize = 141;
     pub const VFS_REGISTER_INDEX: usize = 142;
-    pub const LOG_INDEX: usize = 167;
-    pub const URI_PARAMETER_INDEX: usize = 189;
+    pub const LOG_ROUTINE_INDEX: usize = 167;
+    pub const URI_PARAMETER_ROUTINE_INDEX: usize = 189;
 }
 
 /// Result codes of `SQLite`.
@@ -119,7 +119,7 @@ pub mod shm {
     pub const SHM_UNLOCK: c_int = 1;
     pub const SHM_SHARED: c_int = 4;
     /// Number of locks that a wal-index (shared memory of the write-ahead log) has.
-    pub const SHM_LOCKS: usize = 8;
+    pub const SHM_LOCK_COUNT: usize = 8;
 }
 
 /// `SQLITE_FCNTL_PRAGMA`: code of the file control by which `SQLite` offers a pragma to the VFS.
@@ -160,9 +160,9 @@ impl SqliteFunctions {
     /// # Safety
     /// `name` is null or ends with a zero.
     pub unsafe fn vfs_find(self, name: *const c_char) -> *mut Vfs {
-        type Find = unsafe extern "C" fn(*const c_char) -> *mut Vfs;
+        type VfsFindFn = unsafe extern "C" fn(*const c_char) -> *mut Vfs;
         // SAFETY: this is the type of the routine; the caller fulfils the conditions of this function.
-        unsafe { self.function_at::<Find>(routine::VFS_FIND_INDEX)(name) }
+        unsafe { self.function_at::<VfsFindFn>(routine::VFS_FIND_INDEX)(name) }
     }
 
     /// Calls `sqlite3_vfs_register`: registers a VFS.
@@ -170,9 +170,11 @@ impl SqliteFunctions {
     /// # Safety
     /// `vfs` lives as long as the process, and nobody else changes it.
     pub unsafe fn vfs_register(self, vfs: *mut Vfs, is_default: bool) -> c_int {
-        type Register = unsafe extern "C" fn(*mut Vfs, c_int) -> c_int;
+        type VfsRegisterFn = unsafe extern "C" fn(*mut Vfs, c_int) -> c_int;
         // SAFETY: as in `vfs_find`.
-        unsafe { self.function_at::<Register>(routine::VFS_REGISTER_INDEX)(vfs, c_int::from(is_default)) }
+        unsafe {
+            self.function_at::<VfsRegisterFn>(routine::VFS_REGISTER_INDEX)(vfs, c_int::from(is_default))
+        }
     }
 
     /// Calls `sqlite3_uri_parameter`: returns a parameter of the database's URI, or null if it has no such parameter.
@@ -180,9 +182,9 @@ impl SqliteFunctions {
     /// # Safety
     /// `file` is the name of a database as `xOpen` got it; `parameter` ends with a zero.
     pub unsafe fn uri_parameter(self, file: *const c_char, parameter: *const c_char) -> *const c_char {
-        type Parameter = unsafe extern "C" fn(*const c_char, *const c_char) -> *const c_char;
+        type UriParameterFn = unsafe extern "C" fn(*const c_char, *const c_char) -> *const c_char;
         // SAFETY: as in `vfs_find`.
-        unsafe { self.function_at::<Parameter>(routine::URI_PARAMETER_INDEX)(file, parameter) }
+        unsafe { self.function_at::<UriParameterFn>(routine::URI_PARAMETER_ROUTINE_INDEX)(file, parameter) }
     }
 
     /// Calls `sqlite3_log`: writes a text to `SQLite`'s error log.
@@ -190,9 +192,9 @@ impl SqliteFunctions {
     /// # Safety
     /// `text` ends with a zero.
     pub unsafe fn log(self, code: c_int, text: *const c_char) {
-        type Log = unsafe extern "C" fn(c_int, *const c_char, ...);
+        type LogFn = unsafe extern "C" fn(c_int, *const c_char, ...);
         // SAFETY: as in `vfs_find`; the format takes one text.
-        unsafe { self.function_at::<Log>(routine::LOG_INDEX)(code, c"%s".as_ptr(), text) }
+        unsafe { self.function_at::<LogFn>(routine::LOG_ROUTINE_INDEX)(code, c"%s".as_ptr(), text) }
     }
 
     /// Returns a copy of a text in memory that `SQLite` can free; null if there is no memory.
@@ -200,8 +202,8 @@ impl SqliteFunctions {
     /// # Safety
     /// `text` ends with a zero.
     pub unsafe fn copy_text(self, text: *const c_char) -> *mut c_char {
-        type Print = unsafe extern "C" fn(*const c_char, ...) -> *mut c_char;
+        type MprintfFn = unsafe extern "C" fn(*const c_char, ...) -> *mut c_char;
         // SAFETY: as in `vfs_find`; the format takes one text.
-        unsafe { self.function_at::<Print>(routine::MPRINTF_INDEX)(c"%s".as_ptr(), text) }
+        unsafe { self.function_at::<MprintfFn>(routine::MPRINTF_INDEX)(c"%s".as_ptr(), text) }
     }
 }

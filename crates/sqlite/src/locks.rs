@@ -36,7 +36,7 @@ pub(crate) struct FileLocks {
 impl FileLocks {
     /// Raises a connection's lock level on the database file from `held` to `wanted`. While other connections read, an
     /// exclusive lock is refused; the connection then holds [`level::PENDING`], which excludes new readers.
-    pub(crate) fn raise_level(&mut self, held: &mut c_int, wanted: c_int) -> Result<(), LockBusy> {
+    pub(crate) fn raise_lock_level(&mut self, held: &mut c_int, wanted: c_int) -> Result<(), LockBusy> {
         if *held >= wanted {
             return Ok(());
         }
@@ -58,7 +58,7 @@ impl FileLocks {
     }
 
     /// Lowers a connection's lock level on the database file to shared or none.
-    pub(crate) fn lower_level(&mut self, held: &mut c_int, wanted: c_int) {
+    pub(crate) fn lower_lock_level(&mut self, held: &mut c_int, wanted: c_int) {
         if *held <= wanted {
             return;
         }
@@ -81,13 +81,13 @@ impl FileLocks {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct HeldShmLocks {
     shared_lock_mask: u8,
-    exclusive_mask: u8,
+    exclusive_lock_mask: u8,
 }
 
 /// State of the eight wal-index locks (on shared memory of the write-ahead log) over all connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct ShmLocks {
-    reader_counts: [u32; shm::SHM_LOCKS],
+    reader_counts: [u32; shm::SHM_LOCK_COUNT],
     exclusive_mask: u8,
 }
 
@@ -101,7 +101,7 @@ impl ShmLocks {
         count: usize,
         flags: c_int,
     ) -> Result<(), LockBusy> {
-        let locks = first..(first + count).min(shm::SHM_LOCKS);
+        let locks = first..(first + count).min(shm::SHM_LOCK_COUNT);
         if flags & shm::SHM_UNLOCK != 0 {
             locks.for_each(|lock| self.release_lock(held, lock));
             return Ok(());
@@ -113,7 +113,7 @@ impl ShmLocks {
         for lock in locks {
             let bit = 1 << lock;
             if !is_shared {
-                held.exclusive_mask |= bit;
+                held.exclusive_lock_mask |= bit;
                 self.exclusive_mask |= bit;
             } else if held.shared_lock_mask & bit == 0 {
                 held.shared_lock_mask |= bit;
@@ -125,7 +125,7 @@ impl ShmLocks {
 
     fn is_lock_available(&self, held: HeldShmLocks, lock: usize, is_shared: bool) -> bool {
         let bit = 1 << lock;
-        let is_written_by_another = self.exclusive_mask & bit != 0 && held.exclusive_mask & bit == 0;
+        let is_written_by_another = self.exclusive_mask & bit != 0 && held.exclusive_lock_mask & bit == 0;
         let other_readers = self.reader_counts[lock] - u32::from(held.shared_lock_mask & bit != 0);
         !is_written_by_another && (is_shared || other_readers == 0)
     }
@@ -135,11 +135,11 @@ impl ShmLocks {
         if held.shared_lock_mask & bit != 0 {
             self.reader_counts[lock] -= 1;
         }
-        if held.exclusive_mask & bit != 0 {
+        if held.exclusive_lock_mask & bit != 0 {
             self.exclusive_mask &= !bit;
         }
         held.shared_lock_mask &= !bit;
-        held.exclusive_mask &= !bit;
+        held.exclusive_lock_mask &= !bit;
     }
 }
 
@@ -151,21 +151,21 @@ mod tests {
     #[test]
     fn a_pending_sqlite_writer_excludes_new_readers_until_old_ones_finish() {
         let (mut locks, mut a, mut b, mut c) = (FileLocks::default(), NONE, NONE, NONE);
-        assert_eq!(locks.raise_level(&mut a, SHARED), Ok(()));
-        assert_eq!(locks.raise_level(&mut b, SHARED), Ok(()));
-        assert_eq!(locks.raise_level(&mut a, RESERVED), Ok(()));
+        assert_eq!(locks.raise_lock_level(&mut a, SHARED), Ok(()));
+        assert_eq!(locks.raise_lock_level(&mut b, SHARED), Ok(()));
+        assert_eq!(locks.raise_lock_level(&mut a, RESERVED), Ok(()));
         assert!(locks.is_reserved_by_writer());
-        assert_eq!(locks.raise_level(&mut b, RESERVED), Err(LockBusy));
-        assert_eq!(locks.raise_level(&mut a, EXCLUSIVE), Err(LockBusy));
-        assert_eq!((a, locks.raise_level(&mut c, SHARED)), (PENDING, Err(LockBusy)));
-        locks.lower_level(&mut b, NONE);
-        assert_eq!(locks.raise_level(&mut a, EXCLUSIVE), Ok(()));
-        assert_eq!((a, locks.raise_level(&mut b, SHARED)), (EXCLUSIVE, Err(LockBusy)));
-        locks.lower_level(&mut a, SHARED);
+        assert_eq!(locks.raise_lock_level(&mut b, RESERVED), Err(LockBusy));
+        assert_eq!(locks.raise_lock_level(&mut a, EXCLUSIVE), Err(LockBusy));
+        assert_eq!((a, locks.raise_lock_level(&mut c, SHARED)), (PENDING, Err(LockBusy)));
+        locks.lower_lock_level(&mut b, NONE);
+        assert_eq!(locks.raise_lock_level(&mut a, EXCLUSIVE), Ok(()));
+        assert_eq!((a, locks.raise_lock_level(&mut b, SHARED)), (EXCLUSIVE, Err(LockBusy)));
+        locks.lower_lock_level(&mut a, SHARED);
         assert!(!locks.is_reserved_by_writer());
-        assert_eq!(locks.raise_level(&mut b, SHARED), Ok(()));
-        locks.lower_level(&mut a, NONE);
-        locks.lower_level(&mut b, NONE);
+        assert_eq!(locks.raise_lock_level(&mut b, SHARED), Ok(()));
+        locks.lower_lock_level(&mut a, NONE);
+        locks.lower_lock_level(&mut b, NONE);
         assert_eq!(locks, FileLocks::default());
     }
 
@@ -173,12 +173,12 @@ mod tests {
     #[test]
     fn a_sole_sqlite_reader_gets_an_exclusive_lock_directly() {
         let (mut locks, mut a, mut b) = (FileLocks::default(), NONE, NONE);
-        assert_eq!(locks.raise_level(&mut a, SHARED), Ok(()));
-        assert_eq!(locks.raise_level(&mut b, SHARED), Ok(()));
-        assert_eq!(locks.raise_level(&mut a, EXCLUSIVE), Err(LockBusy));
-        assert_eq!(locks.raise_level(&mut b, EXCLUSIVE), Err(LockBusy));
-        locks.lower_level(&mut b, NONE);
-        assert_eq!(locks.raise_level(&mut a, EXCLUSIVE), Ok(()));
+        assert_eq!(locks.raise_lock_level(&mut a, SHARED), Ok(()));
+        assert_eq!(locks.raise_lock_level(&mut b, SHARED), Ok(()));
+        assert_eq!(locks.raise_lock_level(&mut a, EXCLUSIVE), Err(LockBusy));
+        assert_eq!(locks.raise_lock_level(&mut b, EXCLUSIVE), Err(LockBusy));
+        locks.lower_lock_level(&mut b, NONE);
+        assert_eq!(locks.raise_lock_level(&mut a, EXCLUSIVE), Ok(()));
     }
 
     #[test]

@@ -35,12 +35,12 @@ pub enum Backend {
         /// Directory that holds the image of the device.
         directory: PathBuf,
         /// Specification of the image that is created if the directory does not exist; `None`: the image must exist.
-        new: Option<image::ImageSpecification>,
+        new_image_specification: Option<image::ImageSpecification>,
     },
     /// The device of a running `wearwell serve`.
     Server {
         /// Path of the server's NBD socket.
-        nbd: PathBuf,
+        nbd_socket: PathBuf,
         /// Path of the server's control socket.
         control: PathBuf,
     },
@@ -82,10 +82,13 @@ impl Options {
                 let durability = parse_durability(parameter("durability").as_deref())?;
                 let specification =
                     image::ImageSpecification { design, config, size_bytes: size, durability };
-                Backend::Image { directory: directory.into(), new: size.map(|_| specification) }
+                Backend::Image {
+                    directory: directory.into(),
+                    new_image_specification: size.map(|_| specification),
+                }
             }
             (false, None, Some(nbd), Some(control)) => {
-                Backend::Server { nbd: nbd.into(), control: control.into() }
+                Backend::Server { nbd_socket: nbd.into(), control: control.into() }
             }
             (false, None, Some(_), None) | (false, None, None, Some(_)) => {
                 return refuse("a running server needs both its sockets: nbd=SOCKET&control=SOCKET");
@@ -134,9 +137,15 @@ mod tests {
     #[test]
     fn every_sqlite_backend_is_selected_by_its_parameter() {
         let image = parse_uri_parameter_pairs(&[("image", "x"), ("remap", "off")]).expect("it is complete");
-        assert!(matches!(image.backend, Backend::Image { new: None, .. }) && !image.remaps_checkpoints);
+        assert!(
+            matches!(image.backend, Backend::Image { new_image_specification: None, .. })
+                && !image.remaps_checkpoints
+        );
         let new = parse_uri_parameter_pairs(&[("image", "x"), ("size", "64MiB")]).expect("it is complete");
-        assert!(matches!(new.backend, Backend::Image { new: Some(_), .. }) && new.remaps_checkpoints);
+        assert!(
+            matches!(new.backend, Backend::Image { new_image_specification: Some(_), .. })
+                && new.remaps_checkpoints
+        );
         let set = ("set", "remap.dedup=false,remap.sparse_counts=true");
         let memory =
             parse_uri_parameter_pairs(&[("memory", "on"), ("size", "64MiB"), set]).expect("it is complete");

@@ -29,21 +29,21 @@ const STATS_PRAGMA: &CStr = c"wearwell_stats";
 const PATH_BYTES_MAX: c_int = 1024;
 
 /// The functions of `SQLite`'s API, which `SQLite` passed when it loaded the extension, and its default VFS.
-struct SqliteHost {
+struct SqliteApi {
     sqlite_routines: SqliteFunctions,
     /// The default VFS of `SQLite`, used for temporary files, randomness, time and loading of libraries.
     default_vfs: *mut Vfs,
 }
 
 // SAFETY: the default VFS lives as long as the process, and may be called by any thread.
-unsafe impl Send for SqliteHost {}
+unsafe impl Send for SqliteApi {}
 // SAFETY: as above.
-unsafe impl Sync for SqliteHost {}
+unsafe impl Sync for SqliteApi {}
 
-static SQLITE_HOST: OnceLock<SqliteHost> = OnceLock::new();
+static SQLITE_API: OnceLock<SqliteApi> = OnceLock::new();
 
-fn sqlite_host() -> &'static SqliteHost {
-    SQLITE_HOST.get().expect("SQLite calls a VFS after it was registered")
+fn sqlite_api() -> &'static SqliteApi {
+    SQLITE_API.get().expect("SQLite calls a VFS after it was registered")
 }
 
 /// Initialises the extension when `SQLite` loads it: registers the VFS for the process. `SQLite` derives the name of
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn sqlite3_wearwellsqlite_init(
     if default.is_null() {
         return code::ERROR;
     }
-    SQLITE_HOST.get_or_init(|| SqliteHost { sqlite_routines: routines, default_vfs: default });
+    SQLITE_API.get_or_init(|| SqliteApi { sqlite_routines: routines, default_vfs: default });
     // SAFETY: the default VFS was just found.
     let vfs = Box::leak(Box::new(vfs_with_fallback(unsafe { &*default })));
     // SAFETY: the VFS is leaked, so it lives as long as the process, and nobody else has its address.
@@ -166,13 +166,13 @@ fn log_error(error: &Error, operation: c_int) -> c_int {
     };
     if let Ok(text) = CString::new(format!("wearwell: {error}")) {
         // SAFETY: the text ends with a zero.
-        unsafe { sqlite_host().sqlite_routines.log(code, text.as_ptr()) };
+        unsafe { sqlite_api().sqlite_routines.log(code, text.as_ptr()) };
     }
     code
 }
 
 /// Runs the body of a VFS function and converts errors and panics into a result code of `SQLite`.
-fn run_guarded(operation: c_int, body: impl FnOnce() -> Result<c_int, Error>) -> c_int {
+fn run_catching_panics(operation: c_int, body: impl FnOnce() -> Result<c_int, Error>) -> c_int {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(code)) => code,
         Ok(Err(error)) => log_error(&error, operation),
@@ -219,7 +219,7 @@ unsafe extern "C" fn open(
         // SAFETY: the file has room for one of the default VFS.
         _ => {
             return unsafe {
-                ((*sqlite_host().default_vfs).open)(sqlite_host().default_vfs, name, file, flags, flags_out)
+                ((*sqlite_api().default_vfs).open)(sqlite_api().default_vfs, name, file, flags, flags_out)
             };
         }
     };
@@ -263,7 +263,7 @@ unsafe extern "C" fn open(
 unsafe fn uri_parameter(name: *const c_char, key: &str) -> Option<String> {
     let key = CString::new(key).ok()?;
     // SAFETY: the name is one of `xOpen`, the key ends with a zero.
-    let value = unsafe { sqlite_host().sqlite_routines.uri_parameter(name, key.as_ptr()) };
+    let value = unsafe { sqlite_api().sqlite_routines.uri_parameter(name, key.as_ptr()) };
     // SAFETY: a parameter ends with a zero.
     (!value.is_null()).then(|| unsafe { str_of_c_string(value) }.to_owned())
 }
@@ -303,12 +303,12 @@ fn open_database_file(
 }
 
 unsafe extern "C" fn close(file: *mut ffi::File) -> c_int {
-    run_guarded(code::IOERR, || {
+    run_catching_panics(code::IOERR, || {
         // SAFETY: the file is open, and nobody uses it after this.
         let mut handle = unsafe { Box::from_raw((*file.cast::<OpenFile>()).handle) };
         unmap_shm(&mut handle);
         if let Ok(mut state) = handle.database.lock_state() {
-            state.locks.lower_level(&mut handle.held_lock_level, level::NONE);
+            state.locks.lower_lock_level(&mut handle.held_lock_level, level::NONE);
         }
         handle.database.release()?;
         Ok(code::OK)
@@ -316,7 +316,7 @@ unsafe extern "C" fn close(file: *mut ffi::File) -> c_int {
 }
 
 unsafe extern "C" fn read(file: *mut ffi::File, into: *mut c_void, len: c_int, offset: i64) -> c_int {
-    run_guarded(code::IOERR_READ, || {
+    run_catching_panics(code::IOERR_READ, || {
         // SAFETY: the file is open; SQLite gives a buffer of `len` bytes.
         let (handle, into) =
             unsafe { (file_state(file), std::slice::from_raw_parts_mut(into.cast::<u8>(), len as usize)) };
@@ -326,7 +326,7 @@ unsafe extern "C" fn read(file: *mut ffi::File, into: *mut c_void, len: c_int, o
 }
 
 unsafe extern "C" fn write(file: *mut ffi::File, from: *const c_void, len: c_int, offset: i64) -> c_int {
-    run_guarded(code::IOERR_WRITE, || {
+    run_catching_panics(code::IOERR_WRITE, || {
         // SAFETY: the file is open; SQLite gives `len` bytes.
         let (handle, from) =
             unsafe { (file_state(file), std::slice::from_raw_parts(from.cast::<u8>(), len as usize)) };
@@ -336,7 +336,7 @@ unsafe extern "C" fn write(file: *mut ffi::File, from: *const c_void, len: c_int
 }
 
 unsafe extern "C" fn truncate(file: *mut ffi::File, len: i64) -> c_int {
-    run_guarded(code::IOERR_TRUNCATE, || {
+    run_catching_panics(code::IOERR_TRUNCATE, || {
         // SAFETY: the file is open.
         let handle = unsafe { file_state(file) };
         handle.database.lock_state()?.volume.truncate(handle.kind, len as u64)?;
@@ -345,7 +345,7 @@ unsafe extern "C" fn truncate(file: *mut ffi::File, len: i64) -> c_int {
 }
 
 unsafe extern "C" fn sync(file: *mut ffi::File, _flags: c_int) -> c_int {
-    run_guarded(code::IOERR_FSYNC, || {
+    run_catching_panics(code::IOERR_FSYNC, || {
         // SAFETY: the file is open.
         let handle = unsafe { file_state(file) };
         handle.database.lock_state()?.volume.sync()?;
@@ -354,7 +354,7 @@ unsafe extern "C" fn sync(file: *mut ffi::File, _flags: c_int) -> c_int {
 }
 
 unsafe extern "C" fn file_size(file: *mut ffi::File, len: *mut i64) -> c_int {
-    run_guarded(code::IOERR, || {
+    run_catching_panics(code::IOERR, || {
         // SAFETY: the file is open.
         let handle = unsafe { file_state(file) };
         let found = handle.database.lock_state()?.volume.len(handle.kind);
@@ -369,26 +369,26 @@ fn lock_result_code(outcome: Result<(), LockBusy>) -> c_int {
 }
 
 unsafe extern "C" fn lock(file: *mut ffi::File, wanted: c_int) -> c_int {
-    run_guarded(code::IOERR, || {
+    run_catching_panics(code::IOERR, || {
         // SAFETY: the file is open.
         let handle = unsafe { file_state(file) };
         Ok(lock_result_code(
-            handle.database.lock_state()?.locks.raise_level(&mut handle.held_lock_level, wanted),
+            handle.database.lock_state()?.locks.raise_lock_level(&mut handle.held_lock_level, wanted),
         ))
     })
 }
 
 unsafe extern "C" fn unlock(file: *mut ffi::File, wanted: c_int) -> c_int {
-    run_guarded(code::IOERR, || {
+    run_catching_panics(code::IOERR, || {
         // SAFETY: the file is open.
         let handle = unsafe { file_state(file) };
-        handle.database.lock_state()?.locks.lower_level(&mut handle.held_lock_level, wanted);
+        handle.database.lock_state()?.locks.lower_lock_level(&mut handle.held_lock_level, wanted);
         Ok(code::OK)
     })
 }
 
 unsafe extern "C" fn check_reserved_lock(file: *mut ffi::File, is_reserved: *mut c_int) -> c_int {
-    run_guarded(code::IOERR, || {
+    run_catching_panics(code::IOERR, || {
         // SAFETY: the file is open.
         let found = unsafe { file_state(file) }.database.lock_state()?.locks.is_reserved_by_writer();
         // SAFETY: SQLite gives a number to write to.
@@ -407,12 +407,12 @@ unsafe extern "C" fn file_control(file: *mut ffi::File, operation: c_int, argume
     if !name.eq_ignore_ascii_case(STATS_PRAGMA.to_str().unwrap_or_default()) {
         return code::NOTFOUND;
     }
-    run_guarded(code::ERROR, || {
+    run_catching_panics(code::ERROR, || {
         // SAFETY: the file is open.
         let stats = unsafe { file_state(file) }.database.lock_state()?.volume.stats()?;
         let answer = CString::new(stats.to_string()).unwrap_or_default();
         // SAFETY: the answer ends with a zero; SQLite frees the copy.
-        unsafe { *texts = sqlite_host().sqlite_routines.copy_text(answer.as_ptr()) };
+        unsafe { *texts = sqlite_api().sqlite_routines.copy_text(answer.as_ptr()) };
         Ok(code::OK)
     })
 }
@@ -435,7 +435,7 @@ unsafe extern "C" fn shm_map(
     extends: c_int,
     start: *mut *mut c_void,
 ) -> c_int {
-    run_guarded(code::IOERR, || {
+    run_catching_panics(code::IOERR, || {
         // SAFETY: the file is open.
         let handle = unsafe { file_state(file) };
         let mut state = handle.database.lock_state()?;
@@ -456,7 +456,7 @@ unsafe extern "C" fn shm_map(
 }
 
 unsafe extern "C" fn shm_lock(file: *mut ffi::File, first: c_int, count: c_int, flags: c_int) -> c_int {
-    run_guarded(code::IOERR, || {
+    run_catching_panics(code::IOERR, || {
         // SAFETY: the file is open.
         let handle = unsafe { file_state(file) };
         let mut state = handle.database.lock_state()?;
@@ -483,7 +483,12 @@ unsafe extern "C" fn shm_unmap(file: *mut ffi::File, _deletes: c_int) -> c_int {
 /// it. The memory is freed when the last connection unmaps it.
 fn unmap_shm(handle: &mut OpenFileState) {
     let Ok(mut state) = handle.database.lock_state() else { return };
-    let _ = state.shm_locks.change_locks(&mut handle.shm_locks, 0, ffi::shm::SHM_LOCKS, ffi::shm::SHM_UNLOCK);
+    let _ = state.shm_locks.change_locks(
+        &mut handle.shm_locks,
+        0,
+        ffi::shm::SHM_LOCK_COUNT,
+        ffi::shm::SHM_UNLOCK,
+    );
     if std::mem::take(&mut handle.has_mapped_shm) {
         state.wal_index_user_count -= 1;
         if state.wal_index_user_count == 0 {
@@ -493,7 +498,7 @@ fn unmap_shm(handle: &mut OpenFileState) {
 }
 
 unsafe extern "C" fn delete(_vfs: *mut Vfs, name: *const c_char, _syncs_directory: c_int) -> c_int {
-    run_guarded(code::IOERR_DELETE, || {
+    run_catching_panics(code::IOERR_DELETE, || {
         // SAFETY: a name ends with a zero.
         let Some((database, kind)) = Database::find_open_file(unsafe { str_of_c_string(name) }) else {
             return Ok(code::IOERR_DELETE_NOENT);
@@ -505,7 +510,7 @@ unsafe extern "C" fn delete(_vfs: *mut Vfs, name: *const c_char, _syncs_director
 }
 
 unsafe extern "C" fn access(_vfs: *mut Vfs, name: *const c_char, _flags: c_int, found: *mut c_int) -> c_int {
-    run_guarded(code::IOERR, || {
+    run_catching_panics(code::IOERR, || {
         // SAFETY: a name ends with a zero.
         let file = Database::find_open_file(unsafe { str_of_c_string(name) });
         let is_there = match file {
@@ -545,17 +550,17 @@ unsafe extern "C" fn full_pathname(
 unsafe extern "C" fn dl_open(_vfs: *mut Vfs, name: *const c_char) -> *mut c_void {
     // SAFETY: the arguments are passed on; the function is set only if the default VFS has it. The same holds below.
     unsafe {
-        (*sqlite_host().default_vfs)
+        (*sqlite_api().default_vfs)
             .dl_open
-            .map_or(ptr::null_mut(), |open| open(sqlite_host().default_vfs, name))
+            .map_or(ptr::null_mut(), |open| open(sqlite_api().default_vfs, name))
     }
 }
 
 unsafe extern "C" fn dl_error(_vfs: *mut Vfs, bytes: c_int, message: *mut c_char) {
     // SAFETY: as in `dl_open`.
     unsafe {
-        if let Some(error) = (*sqlite_host().default_vfs).dl_error {
-            error(sqlite_host().default_vfs, bytes, message);
+        if let Some(error) = (*sqlite_api().default_vfs).dl_error {
+            error(sqlite_api().default_vfs, bytes, message);
         }
     }
 }
@@ -563,41 +568,41 @@ unsafe extern "C" fn dl_error(_vfs: *mut Vfs, bytes: c_int, message: *mut c_char
 unsafe extern "C" fn dl_sym(_vfs: *mut Vfs, library: *mut c_void, name: *const c_char) -> *mut c_void {
     // SAFETY: as in `dl_open`.
     unsafe {
-        (*sqlite_host().default_vfs)
+        (*sqlite_api().default_vfs)
             .dl_sym
-            .map_or(ptr::null_mut(), |symbol| symbol(sqlite_host().default_vfs, library, name))
+            .map_or(ptr::null_mut(), |symbol| symbol(sqlite_api().default_vfs, library, name))
     }
 }
 
 unsafe extern "C" fn dl_close(_vfs: *mut Vfs, library: *mut c_void) {
     // SAFETY: as in `dl_open`.
     unsafe {
-        if let Some(close) = (*sqlite_host().default_vfs).dl_close {
-            close(sqlite_host().default_vfs, library);
+        if let Some(close) = (*sqlite_api().default_vfs).dl_close {
+            close(sqlite_api().default_vfs, library);
         }
     }
 }
 
 unsafe extern "C" fn randomness(_vfs: *mut Vfs, bytes: c_int, into: *mut c_char) -> c_int {
     // SAFETY: the arguments are passed on. The same holds below.
-    unsafe { ((*sqlite_host().default_vfs).randomness)(sqlite_host().default_vfs, bytes, into) }
+    unsafe { ((*sqlite_api().default_vfs).randomness)(sqlite_api().default_vfs, bytes, into) }
 }
 
 unsafe extern "C" fn sleep(_vfs: *mut Vfs, microseconds: c_int) -> c_int {
     // SAFETY: as in `randomness`.
-    unsafe { ((*sqlite_host().default_vfs).sleep)(sqlite_host().default_vfs, microseconds) }
+    unsafe { ((*sqlite_api().default_vfs).sleep)(sqlite_api().default_vfs, microseconds) }
 }
 
 unsafe extern "C" fn current_time(_vfs: *mut Vfs, days: *mut f64) -> c_int {
     // SAFETY: as in `randomness`.
-    unsafe { ((*sqlite_host().default_vfs).current_time)(sqlite_host().default_vfs, days) }
+    unsafe { ((*sqlite_api().default_vfs).current_time)(sqlite_api().default_vfs, days) }
 }
 
 unsafe extern "C" fn current_time_i64(_vfs: *mut Vfs, milliseconds: *mut i64) -> c_int {
     // SAFETY: as in `dl_open`.
     unsafe {
-        (*sqlite_host().default_vfs)
+        (*sqlite_api().default_vfs)
             .current_time_i64
-            .map_or(code::ERROR, |time| time(sqlite_host().default_vfs, milliseconds))
+            .map_or(code::ERROR, |time| time(sqlite_api().default_vfs, milliseconds))
     }
 }

@@ -35,7 +35,7 @@ const PARTIAL_PAGES_MAX: usize = 64;
 
 /// Counters of the writes, remaps and syncs of a database's files, since the database was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counters {
+pub struct VolumeCounters {
     /// Writes of frame payloads (database pages) to `SQLite`'s write-ahead log.
     pub wal_frame_writes: u64,
     /// Writes to the database, including those that became remaps.
@@ -77,10 +77,10 @@ pub struct Volume {
     partial_pages: BTreeMap<u64, PartialPage>,
     wal_len_bytes: u64,
     /// Length that the database file will have after a checkpoint of the whole write-ahead log, bytes.
-    database_len_after_checkpoint: u64,
+    database_len_after_checkpoint_bytes: u64,
     last_wal_read: Option<WalRead>,
     remaps_checkpoints: bool,
-    counters: Counters,
+    counters: VolumeCounters,
 }
 
 impl Volume {
@@ -101,15 +101,15 @@ impl Volume {
             directory,
             is_directory_dirty: false,
             partial_pages: BTreeMap::new(),
-            database_len_after_checkpoint: 0,
+            database_len_after_checkpoint_bytes: 0,
             last_wal_read: None,
             remaps_checkpoints: remaps,
-            counters: Counters::default(),
+            counters: VolumeCounters::default(),
         })
     }
 
     /// Returns the counters of writes, remaps and syncs since the volume was opened.
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> VolumeCounters {
         self.counters
     }
 
@@ -118,7 +118,7 @@ impl Volume {
     /// # Errors
     /// Those of [`Drive::stats`].
     pub fn stats(&mut self) -> Result<Value, Error> {
-        let Counters {
+        let VolumeCounters {
             wal_frame_writes,
             database_writes,
             checkpoint_copies,
@@ -269,10 +269,10 @@ impl Volume {
             (0, WAL_HEADER_BYTES) => self.set_wal_page_bytes(number(8)),
             (1.., FRAME_HEADER_BYTES) => {
                 let end = u64::from(number(0)) * u64::from(self.directory.wal_page_bytes);
-                if end > self.database_len_after_checkpoint {
+                if end > self.database_len_after_checkpoint_bytes {
                     self.directory
                         .require_free_chunks(self.directory.missing_chunk_count(FileKind::Database, end))?;
-                    self.database_len_after_checkpoint = end;
+                    self.database_len_after_checkpoint_bytes = end;
                 }
             }
             _ => {}
@@ -281,7 +281,7 @@ impl Volume {
     }
 
     fn set_wal_page_bytes(&mut self, page_bytes: u32) {
-        self.database_len_after_checkpoint = 0;
+        self.database_len_after_checkpoint_bytes = 0;
         if page_bytes != self.directory.wal_page_bytes {
             self.directory.wal_page_bytes = page_bytes;
             self.wal_len_bytes = 0;
@@ -297,9 +297,9 @@ impl Volume {
     ) -> Result<(), Error> {
         let end = piece.stored_offset_bytes + bytes.len() as u64;
         let kept = match kind {
-            FileKind::Wal => {
-                self.directory.missing_chunk_count(FileKind::Database, self.database_len_after_checkpoint)
-            }
+            FileKind::Wal => self
+                .directory
+                .missing_chunk_count(FileKind::Database, self.database_len_after_checkpoint_bytes),
             FileKind::Database | FileKind::Journal => 0,
         };
         self.is_directory_dirty |= self.directory.assign_chunks(kind, end, kept)?;

@@ -227,7 +227,7 @@ fn a_device_with_foreign_data_is_refused_as_a_sqlite_volume() {
     let parameters = image(folder.path(), "");
     drop(open("foreign", &parameters));
     let image = Image::open(&folder.path().join("image"), OpenOptions::default()).expect("it was closed");
-    let identity = image.identity();
+    let identity = image.health_facts();
     let mut device = FlashDevice::new(image.device, identity).expect("it keeps bytes");
     device.write(0, &[7; 4096]).expect("there is room");
     image::close(device.into_device()).expect("it can be closed");
@@ -245,7 +245,7 @@ fn sqlite_works_on_the_device_of_a_running_server() {
     let mut server: Server<FlashDevice> = Server::start(device, "drive", "a test drive");
     let socket = |name: &str| folder.path().join(name);
     server.open_nbd(&Address::Unix(socket("nbd"))).expect("the path is free");
-    server.open_control(&Address::Unix(socket("control"))).expect("the path is free");
+    server.open_control_socket(&Address::Unix(socket("control"))).expect("the path is free");
     let parameters = format!("nbd={}&control={}", socket("nbd").display(), socket("control").display());
 
     let connection = open("served", &parameters);
@@ -262,7 +262,7 @@ fn sqlite_works_on_the_device_of_a_running_server() {
     assert_eq!(rows(&connection), model(200));
     drop(connection);
     let mut device = server.stop().expect("the engine is sound").into_device();
-    device.ftl_mut().check().expect("every law holds");
+    device.check().expect("every law holds");
 }
 
 /// Without a write-ahead log, a transaction over several databases needs a super-journal, which cannot be stored on a

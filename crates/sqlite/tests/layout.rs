@@ -56,7 +56,7 @@ fn ffi_constants_have_the_values_of_the_sqlite_header() {
         (open::OPEN_WAL, theirs::SQLITE_OPEN_WAL),
         (shm::SHM_UNLOCK, theirs::SQLITE_SHM_UNLOCK),
         (shm::SHM_SHARED, theirs::SQLITE_SHM_SHARED),
-        (i32::try_from(shm::SHM_LOCKS).expect("it is small"), theirs::SQLITE_SHM_NLOCK),
+        (i32::try_from(shm::SHM_LOCK_COUNT).expect("it is small"), theirs::SQLITE_SHM_NLOCK),
         (ours::FCNTL_PRAGMA, theirs::SQLITE_FCNTL_PRAGMA),
         (ours::IOCAP_POWERSAFE_OVERWRITE, theirs::SQLITE_IOCAP_POWERSAFE_OVERWRITE),
     ];

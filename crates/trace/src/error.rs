@@ -21,12 +21,12 @@ pub enum TraceError {
         source: io::Error,
     },
     /// A line of a trace in a text format cannot be parsed.
-    #[error("{file}: line {line}, column {column}: expected {expected}, found `{found}`")]
+    #[error("{file}: line {line_number}, column {column}: expected {expected}, found `{found}`")]
     BadLine {
         /// Name of the trace file.
         file: String,
         /// Number of the line with the error, from 1.
-        line: u64,
+        line_number: u64,
         /// Position of the error in its line, in characters, from 1.
         column: usize,
         /// Description of what the format expects at this position.

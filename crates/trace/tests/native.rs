@@ -238,7 +238,7 @@ fn the_csv_without_a_source_column_is_read_and_has_no_remaps() {
     let requests = read_native(old.as_bytes());
     assert_eq!(requests.iter().map(|request| request.op).collect::<Vec<_>>(), [Op::Write, Op::Flush]);
     let (_, end) = read_all(format!("{old}8,C,0,4096,0,\n").as_bytes(), &as_csv);
-    assert!(matches!(end, Err(TraceError::BadLine { line: 4, .. })), "{end:?}");
+    assert!(matches!(end, Err(TraceError::BadLine { line_number: 4, .. })), "{end:?}");
 }
 
 #[test]
@@ -249,6 +249,6 @@ fn only_remap_requests_have_a_source_column_and_each_has_one() {
     assert_eq!(read_native(good.as_bytes())[0].remap_source_pages(), 1..2);
     for bad in ["0,M,8192,4096,0,,\n", "0,W,8192,4096,0,,4096\n", "0,C,8192,4096,0,,100\n"] {
         let (_, end) = read_all(format!("{header}{bad}").as_bytes(), &as_csv);
-        assert!(matches!(end, Err(TraceError::BadLine { line: 2, .. })), "{bad}: {end:?}");
+        assert!(matches!(end, Err(TraceError::BadLine { line_number: 2, .. })), "{bad}: {end:?}");
     }
 }

@@ -14,7 +14,7 @@ use std::time::Instant;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::{Address, Lpn, Ppn};
-use wearwell::content::recycle::{RecycleOptions, Recycler, StorePolicy};
+use wearwell::content::recycle::{FingerprintStorePolicy, RecycleOptions, Recycler};
 use wearwell::data::Fingerprint;
 
 const DEFAULT_LOGICAL_PAGES: u32 = 1_000_000;
@@ -166,17 +166,17 @@ fn apply(recycle: &mut Recycler, tables: &mut Tables, call: Call, out: &mut Vec<
         }
         Call::Programmed(lpn, ppn) => {
             (mapping[lpn.index()], spare_owners[ppn.index()]) = (ppn, lpn);
-            recycle.page_programmed(lpn, ppn);
+            recycle.record_page_programmed(lpn, ppn);
         }
         Call::Invalidated(lpn, ppn, fingerprint) => {
-            recycle.page_invalidated(lpn, ppn, mapping[lpn.index()].to_option(), fingerprint);
+            recycle.record_page_invalidated(lpn, ppn, mapping[lpn.index()].to_option(), fingerprint);
         }
         Call::Moved(lpn, from, to) => {
             (mapping[lpn.index()], spare_owners[to.index()]) = (to, lpn);
-            recycle.page_moved(lpn, from, to);
+            recycle.record_page_moved(lpn, from, to);
         }
         Call::ErasedBlock(first) => {
-            recycle.block_erased(first, BLOCK_PAGES, |ppn| spare_owners[ppn.index()]);
+            recycle.record_block_erased(first, BLOCK_PAGES, |ppn| spare_owners[ppn.index()]);
         }
         Call::Neighbours(owner) => {
             recycle.neighbour_pages_to_load(owner, |lpn| mapping[lpn.index()].to_option(), out);
@@ -190,11 +190,12 @@ fn apply(recycle: &mut Recycler, tables: &mut Tables, call: Call, out: &mut Vec<
 fn measure(
     name: &str,
     logical_pages: u32,
-    policy: StorePolicy,
+    policy: FingerprintStorePolicy,
     reads_per_write: u32,
     count_comparisons: bool,
 ) {
-    let options = RecycleOptions { policy, count_comparisons, ..RecycleOptions::default() };
+    let options =
+        RecycleOptions { policy, counts_store_comparisons: count_comparisons, ..RecycleOptions::default() };
     let mut engine = Engine::new(logical_pages, &options);
     let mut out = Vec::new();
     let mut warm = (engine.recycle.clone(), engine.tables.clone());
@@ -259,14 +260,14 @@ fn main() {
     let argument = std::env::args().nth(1);
     let pages =
         argument.map_or(DEFAULT_LOGICAL_PAGES, |text| text.parse().expect("a number of logical pages"));
-    measure("LRU", pages, StorePolicy::Lru, 0, true);
-    measure("probability, ranks off", pages, StorePolicy::Probability, 0, false);
-    measure("probability", pages, StorePolicy::Probability, 0, true);
-    measure("probability, 2 reads per write", pages, StorePolicy::Probability, 2, true);
+    measure("LRU", pages, FingerprintStorePolicy::Lru, 0, true);
+    measure("probability, ranks off", pages, FingerprintStorePolicy::Probability, 0, false);
+    measure("probability", pages, FingerprintStorePolicy::Probability, 0, true);
+    measure("probability, 2 reads per write", pages, FingerprintStorePolicy::Probability, 2, true);
     measure(
         "fast loading, 2 reads per write",
         pages,
-        StorePolicy::ProbabilityFastLoading { window: 1 },
+        FingerprintStorePolicy::ProbabilityFastLoading { window: 1 },
         2,
         true,
     );

@@ -16,7 +16,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::PlaneId;
 use wearwell::nand::{FlashTiming, Geometry};
 use wearwell::operation::{Cause, FlashOp, OpKind};
-use wearwell::timing::{LatencySummary, RequestKind, SuspensionOptions, Timing, TimingMode, TimingOptions};
+use wearwell::timing::{
+    LatencySummary, RequestKind, SuspensionOptions, TimingEngine, TimingMode, TimingOptions,
+};
 
 const DIES: u32 = 64;
 const WRITES_PER_COLLECTION: u32 = 33;
@@ -107,7 +109,7 @@ impl Load {
     }
 }
 
-fn open_loop(timing: &mut Timing, load: &mut Load, writes: u32) -> u64 {
+fn open_loop(timing: &mut TimingEngine, load: &mut Load, writes: u32) -> u64 {
     let mut ops = 0;
     for _ in 0..writes {
         let arrival = load.next_arrival();
@@ -118,11 +120,11 @@ fn open_loop(timing: &mut Timing, load: &mut Load, writes: u32) -> u64 {
     ops
 }
 
-fn closed_loop(timing: &mut Timing, load: &mut Load, writes: u32) -> u64 {
+fn closed_loop(timing: &mut TimingEngine, load: &mut Load, writes: u32) -> u64 {
     let mut ops = 0;
     for _ in 0..writes {
         while timing.outstanding_requests() >= 256 {
-            timing.complete_next_request();
+            timing.run_to_next_completion_ns();
         }
         let (kind, list) = load.next_request();
         ops += list.iter().map(FlashOp::flash_operation_count).sum::<u64>();
@@ -139,7 +141,7 @@ fn cpu_seconds(start: Instant) -> f64 {
         .map_or(start.elapsed().as_secs_f64(), |ns| ns / 1e9)
 }
 
-type Drive = fn(&mut Timing, &mut Load, u32) -> u64;
+type Drive = fn(&mut TimingEngine, &mut Load, u32) -> u64;
 
 /// One line of the table: timing mode, requests, and kind of arrival.
 struct Case<'a> {
@@ -156,7 +158,7 @@ impl Case<'_> {
         let mut best = f64::MAX;
         let mut last = None;
         for _ in 0..3 {
-            let mut timing = Timing::new(self.mode, &geometry(), FLASH, self.options.clone());
+            let mut timing = TimingEngine::new(self.mode, &geometry(), FLASH, self.options.clone());
             let mut load = Load::new(0.6, self.read_share);
             let start = Instant::now();
             let before = cpu_seconds(start);
@@ -168,7 +170,7 @@ impl Case<'_> {
         self.print(best, f64::from(requests) / ops as f64, &timing);
     }
 
-    fn print(&self, seconds_per_op: f64, requests_per_op: f64, timing: &Timing) {
+    fn print(&self, seconds_per_op: f64, requests_per_op: f64, timing: &TimingEngine) {
         let kind = if self.read_share > 0.0 { RequestKind::Read } else { RequestKind::Write };
         let summary = LatencySummary::of_histogram(timing.latency_histogram(kind));
         println!(

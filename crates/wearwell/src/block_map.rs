@@ -37,12 +37,12 @@ pub fn append_map_cells<N: Nand>(
     store: &Store<N>,
     blocks: Range<u32>,
     blocks_per_cell: u32,
-    digits: &mut String,
+    encoded_cells: &mut String,
 ) {
     for start in blocks.clone().step_by(blocks_per_cell as usize) {
         let cell = encode_map_cell(store, start..blocks.end.min(start + blocks_per_cell));
-        digits.push(char::from(BASE64URL_DIGITS[(cell >> 6) as usize]));
-        digits.push(char::from(BASE64URL_DIGITS[(cell & 63) as usize]));
+        encoded_cells.push(char::from(BASE64URL_DIGITS[(cell >> 6) as usize]));
+        encoded_cells.push(char::from(BASE64URL_DIGITS[(cell & 63) as usize]));
     }
 }
 
@@ -91,7 +91,7 @@ pub struct EraseHistogram {
     /// Erase count of the least worn block, at which the first bin of the histogram begins.
     pub first_bin_erases: u32,
     /// Width of a bin of the histogram, in erases per block.
-    pub erases_per_bin: u32,
+    pub bin_width_erases: u32,
     /// Number of blocks whose erase count is in each bin of the histogram.
     pub blocks_per_bin: Vec<u32>,
 }
@@ -108,7 +108,7 @@ impl EraseHistogram {
         for count in erases {
             blocks[((count - first) / erases_per_bin) as usize] += 1;
         }
-        Self { first_bin_erases: first, erases_per_bin, blocks_per_bin: blocks }
+        Self { first_bin_erases: first, bin_width_erases: erases_per_bin, blocks_per_bin: blocks }
     }
 }
 
@@ -125,7 +125,7 @@ mod tests {
         }
         let two = EraseHistogram::of_erase_counts([3, 3, 90].into_iter());
         assert_eq!(
-            (two.first_bin_erases, two.erases_per_bin, two.blocks_per_bin[0], two.blocks_per_bin.last()),
+            (two.first_bin_erases, two.bin_width_erases, two.blocks_per_bin[0], two.blocks_per_bin.last()),
             (3, 3, 2, Some(&1))
         );
     }

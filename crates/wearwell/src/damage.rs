@@ -64,7 +64,10 @@ impl<N: Nand> Ftl<N> {
             }
             PageKind::Chunk => {
                 let page = vec![(ppn, self.store.owner_in_oob(ppn).0)];
-                return Ok(self.chunks.as_ref().is_some_and(|stage| !stage.pages_in_chunks(page).is_empty()));
+                return Ok(self
+                    .chunks
+                    .as_ref()
+                    .is_some_and(|stage| !stage.filter_pages_in_chunks(page).is_empty()));
             }
             PageKind::Translation => Stream::Translation,
             PageKind::RemapLog => Stream::RemapLog,

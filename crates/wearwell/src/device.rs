@@ -56,20 +56,20 @@ pub struct Device<N> {
     buffer: WriteBuffer,
     page_bytes: u64,
     page_scratch: Box<[u8]>,
-    partial_write_counts: PartialWrites,
+    partial_write_counts: PartialWriteCounts,
 }
 
 /// Counts of partial page writes: those that covered only some sectors of their page when they reached the FTL. Each
 /// programs a whole page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct PartialWrites {
+pub struct PartialWriteCounts {
     /// Number of page writes that covered only some sectors of their page.
     pub partial_page_writes: u64,
     /// Number of partial page writes whose logical page held data, so that the page was read first (read-modify-write).
     pub read_modify_writes: u64,
 }
 
-impl PartialWrites {
+impl PartialWriteCounts {
     /// Returns the counts of partial page writes since `earlier`, a value of the same counters at an earlier time.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
@@ -92,7 +92,7 @@ impl<N: Nand> Device<N> {
             buffer: WriteBuffer::new(options.buffer, (page_bytes / SECTOR_BYTES) as u32),
             page_bytes,
             page_scratch: vec![0; page_bytes as usize].into(),
-            partial_write_counts: PartialWrites::default(),
+            partial_write_counts: PartialWriteCounts::default(),
         })
     }
 
@@ -122,7 +122,7 @@ impl<N: Nand> Device<N> {
     }
 
     /// Returns the counts of page writes that covered only some sectors of their page, since the drive was built.
-    pub fn partial_writes(&self) -> PartialWrites {
+    pub fn partial_writes(&self) -> PartialWriteCounts {
         self.partial_write_counts
     }
 
@@ -368,7 +368,12 @@ impl<N: Nand> Device<N> {
     pub fn remap(&mut self, target_offset: u64, source_offset: u64, len: u64, mode: RemapMode) -> Result<()> {
         let page_bytes = self.page_bytes;
         if [target_offset, source_offset, len].iter().any(|bytes| !bytes.is_multiple_of(page_bytes)) {
-            return Err(Error::NotWholePages { target_offset, source_offset, len, page_bytes });
+            return Err(Error::NotWholePages {
+                target_offset_bytes: target_offset,
+                source_offset_bytes: source_offset,
+                len,
+                page_bytes,
+            });
         }
         self.require_valid_range(target_offset, len)?;
         self.require_valid_range(source_offset, len)?;

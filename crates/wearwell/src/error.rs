@@ -12,18 +12,18 @@ pub enum Error {
     Geometry(#[from] GeometryError),
     /// The logical pages of the device do not fit into its physical pages minus the reserve for GC and open blocks.
     #[error(
-        "{logical} logical pages do not fit on the device: of its {physical} flash pages, {reserve} are kept for \
-         garbage collection and open blocks, which leaves {usable}; lower the number of logical pages or add blocks"
+        "{logical_pages} logical pages do not fit on the device: of its {physical_pages} flash pages, {reserve_pages} are kept for \
+         garbage collection and open blocks, which leaves {usable_pages}; lower the number of logical pages or add blocks"
     )]
     NoSpareSpace {
         /// Number of logical pages requested for the device.
-        logical: u64,
+        logical_pages: u64,
         /// Number of physical pages in good blocks of the device.
-        physical: u64,
+        physical_pages: u64,
         /// Physical pages kept in reserve for GC and open blocks, which cannot hold host data.
-        reserve: u64,
+        reserve_pages: u64,
         /// Number of physical pages that can hold host data.
-        usable: u64,
+        usable_pages: u64,
     },
     /// A request names a logical page beyond the exported capacity.
     #[error(
@@ -39,14 +39,14 @@ pub enum Error {
     /// The addresses or the length of a remap request are not multiples of the page size; only whole pages have map
     /// entries.
     #[error(
-        "remap of {len} bytes from byte {source_offset} to byte {target_offset} refused: offsets and length must be \
+        "remap of {len} bytes from byte {source_offset_bytes} to byte {target_offset_bytes} refused: offsets and length must be \
          multiples of the page size, {page_bytes} bytes"
     )]
     NotWholePages {
         /// First byte of the target range, which receives the contents of the source range.
-        target_offset: u64,
+        target_offset_bytes: u64,
         /// First byte of the source range, whose contents the target range receives.
-        source_offset: u64,
+        source_offset_bytes: u64,
         /// Length of the remap request, bytes.
         len: u64,
         /// Page size of the device, bytes.

@@ -20,7 +20,7 @@ pub enum FtlEvent {
         /// Reason for the read.
         cause: Cause,
         /// Whether only the spare area was read.
-        is_spare_only: bool,
+        reads_only_spare_area: bool,
     },
     /// A flash page was programmed, or its program failed or was interrupted.
     Program {

@@ -94,7 +94,7 @@ pub struct FlashView {
     /// `None` if nothing is stored, or if the content is only in RAM.
     pub first_page_of_lpn: Vec<Option<Ppn>>,
     /// Form in which each logical page is stored, by LPN: whole, shared, delta, compressed, or buffered.
-    pub form_of_lpn: Vec<PageState>,
+    pub page_state_of_lpn: Vec<PageState>,
     /// Flash pages that a read of the logical page needs in addition to the one in `first_page_of_lpn`, by LPN: the
     /// page of its delta (none while the delta is in RAM), or the other pages of its compressed chunk. Logical pages
     /// without further pages have no entry.
@@ -109,7 +109,7 @@ impl<N: Nand> Ftl<N> {
     /// Power loss, or a translation page that cannot be read.
     pub fn flash_view(&mut self) -> Result<FlashView> {
         let map = self.read_whole_map().map_err(Error::Damaged)?;
-        let mut pages = self.pages_by_spare_areas()?;
+        let mut pages = self.flash_pages_from_spare_areas()?;
         self.count_mapped_logical_pages(&map, &mut pages);
         for (ppn, page) in (0..).map(Ppn).zip(&mut pages) {
             if page.state == FlashPageState::Invalid {
@@ -128,14 +128,14 @@ impl<N: Nand> Ftl<N> {
             pages,
             blocks,
             first_page_of_lpn: places,
-            form_of_lpn: forms,
+            page_state_of_lpn: forms,
             further_pages_of_lpn: further_places,
         })
     }
 
     /// Returns the states of all flash pages as their spare areas show them: free, torn (program interrupted), or
     /// programmed. Programmed pages are marked invalid until the L2P table shows otherwise.
-    fn pages_by_spare_areas(&mut self) -> Result<Vec<FlashPage>> {
+    fn flash_pages_from_spare_areas(&mut self) -> Result<Vec<FlashPage>> {
         let geometry = self.store.geometry().clone();
         let mut pages = vec![FlashPage::default(); geometry.pages() as usize];
         for block in (0..geometry.blocks()).map(BlockId) {
@@ -277,7 +277,7 @@ impl<N: Nand> Device<N> {
     /// The errors of [`Ftl::flash_view`].
     pub fn flash_view(&mut self) -> Result<FlashView> {
         let mut view = self.ftl_mut().flash_view()?;
-        for (lpn, form) in (0..).map(Lpn).zip(&mut view.form_of_lpn) {
+        for (lpn, form) in (0..).map(Lpn).zip(&mut view.page_state_of_lpn) {
             if self.is_buffered(lpn) {
                 *form = PageState::Waiting;
             }

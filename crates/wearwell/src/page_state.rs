@@ -127,9 +127,9 @@ mod tests {
         };
         let sharing = SharingDesign {
             reverse_map: ReverseMapKind::Ideal,
-            reference_counts: ReferenceCountForm::Sparse,
+            reference_count_form: ReferenceCountForm::Sparse,
             dedup: None,
-            atomic_remap_commands: false,
+            has_atomic_remap_commands: false,
         };
         let parts = remap(GcOptions::default(), sharing);
         let medium = SimNand::new(geometry, RetainedFields::ALL);

@@ -43,12 +43,12 @@ pub struct Stats {
     pub delta_writes: u64,
     /// Number of host page writes that were compressed together with other pages, or were overwritten while they waited
     /// in RAM for compression.
-    pub packed_writes: u64,
+    pub compressed_chunk_writes: u64,
     /// Number of pages that a remap command of the host mapped to a stored page, without a program.
     pub remapped_pages: u64,
     /// Number of binds (a further logical page mapped to a stored page without a program) that were executed as writes,
     /// because the stored page already had the maximum number of referrers.
-    pub binds_demoted_by_saturation: u64,
+    pub binds_demoted_by_max_referrers: u64,
     /// Number of binds (a further logical page mapped to a stored page without a program) that were executed as writes,
     /// and of trims that became writes of zeros, because the reverse map had no room for their entry.
     pub requests_demoted_by_full_reverse_map: u64,
@@ -67,7 +67,7 @@ pub struct Stats {
     pub erases: CountsByCause,
     /// Number of programs with cause host that stored no host page: the program failed and was repeated elsewhere, or
     /// power was lost during it.
-    pub wasted_programs: u64,
+    pub unsuccessful_host_programs: u64,
     /// Number of blocks retired as bad since the device was built.
     pub retired_blocks: u64,
     /// Number of flash pages found uncorrectable, each counted once.
@@ -166,7 +166,7 @@ impl Stats {
     }
 }
 
-/// Page and kind of data of one flash operation, for a trace of single operations ([`FlashOpList::op_pages`]).
+/// Page and kind of data of one flash operation, for a trace of single operations ([`FlashOpList::request_op_pages`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlashOpPage {
     /// Page that is read or programmed; for an erase, the block's first page on the plane.
@@ -205,9 +205,9 @@ impl FlashOpList {
     }
 
     /// Switches the recording of the page of every collected flash operation on or off, for a trace of single
-    /// operations ([`FlashOpList::op_pages`]). Costs 12 bytes and a look-up of the page's owner per operation.
-    pub fn set_recording_pages(&mut self, locating: bool) {
-        self.records_op_pages = locating;
+    /// operations ([`FlashOpList::request_op_pages`]). Costs 12 bytes and a look-up of the page's owner per operation.
+    pub fn set_op_page_recording(&mut self, enabled: bool) {
+        self.records_op_pages = enabled;
         self.clear();
     }
 
@@ -276,12 +276,12 @@ impl FlashOpList {
     }
 
     /// Returns the pages of the flash operations of the request, in order: one for each read, program and erase, two
-    /// for each copy of a batch, none for a scan of NVRAM. Empty unless [`FlashOpList::set_recording_pages`] is on.
-    pub fn op_pages(&self) -> &[FlashOpPage] {
+    /// for each copy of a batch, none for a scan of NVRAM. Empty unless [`FlashOpList::set_op_page_recording`] is on.
+    pub fn request_op_pages(&self) -> &[FlashOpPage] {
         &self.request_and_deferred_op_pages[0]
     }
 
-    /// Returns the pages of the deferred flash operations, in the form of [`FlashOpList::op_pages`].
+    /// Returns the pages of the deferred flash operations, in the form of [`FlashOpList::request_op_pages`].
     pub fn deferred_op_pages(&self) -> &[FlashOpPage] {
         &self.request_and_deferred_op_pages[1]
     }
@@ -292,7 +292,8 @@ impl FlashOpList {
     }
 
     /// Returns the deferred flash operations, for which no request waits, since the last [`FlashOpList::clear`], in the
-    /// order of issue. They are the input of [`Timing::submit_background`](crate::timing::Timing::submit_background).
+    /// order of issue. They are the input of
+    /// [`TimingEngine::submit_background`](crate::timing::TimingEngine::submit_background).
     pub fn deferred_ops(&self) -> &[FlashOp] {
         &self.deferred
     }
@@ -310,7 +311,7 @@ impl FlashOpList {
     /// Returns the dependency of an operation that needs the result of a read just before it, as a number of operations
     /// back in the list: 1 if the last flash operation of the list is a read, otherwise 0 (no dependency).
     #[inline]
-    pub(crate) fn dependency_on_last_read(&self) -> u16 {
+    pub(crate) fn ops_back_to_last_read(&self) -> u16 {
         let list = if self.is_deferring_ops { &self.deferred } else { &self.ops };
         u16::from(list.last().is_some_and(|op| op.kind == OpKind::Read))
     }

@@ -11,7 +11,7 @@ use wearwell::design::{
 };
 use wearwell::device::HostData;
 use wearwell::gc::{GcOptions, VictimPolicy};
-use wearwell::mapping::{AnyMapping, CachedOptions, JournalCounts, JournalOptions};
+use wearwell::mapping::{AnyMapping, CachedMapOptions, JournalCounts, JournalOptions};
 use wearwell::nand::{PageKind, RetainedFields, SimNand};
 use wearwell::operation::{Cause, FlashOp, OpKind};
 use wearwell::sharing::counts::ReferenceCountForm;
@@ -38,7 +38,7 @@ struct Operations {
 }
 
 fn unscanned() -> DeltaDesign {
-    DeltaDesign { cold_scan_interval_writes: 0, delta_area_share: 1.0, ..DeltaDesign::default() }
+    DeltaDesign { cold_scan_interval_writes: 0, delta_share_of_spare_pages: 1.0, ..DeltaDesign::default() }
 }
 
 /// Returns GC options by which victims are only collected when a test requests it.
@@ -65,8 +65,12 @@ impl Drive {
     ) -> Self {
         let mut parts = delta(GcOptions::default(), unscanned(), None);
         let reverse_map = ReverseMapKind::Ideal;
-        parts.content.sharing =
-            Some(SharingDesign { reverse_map, reference_counts, dedup, atomic_remap_commands: false });
+        parts.content.sharing = Some(SharingDesign {
+            reverse_map,
+            reference_count_form: reference_counts,
+            dedup,
+            has_atomic_remap_commands: false,
+        });
         let parts = parts.without_battery().expect("the map is flat");
         let geometry = geometry_without_superblocks([1, 16, 8, PAGE as u32]);
         let nand = SimNand::new(geometry.clone(), RetainedFields::ALL);
@@ -81,7 +85,7 @@ impl Drive {
 
     fn with(design: DeltaDesign, gc: GcOptions, cache_entries: Option<u32>) -> Self {
         let nand = SimNand::new(geometry_without_superblocks([1, 16, 8, PAGE as u32]), RetainedFields::ALL);
-        let parts = delta(gc, design, cache_entries.map(CachedOptions::of_entries));
+        let parts = delta(gc, design, cache_entries.map(CachedMapOptions::with_cache_capacity));
         let device = Device::new(nand, LOGICAL, &parts, DeviceOptions::default()).expect("it fits");
         Self { device }
     }
@@ -213,7 +217,7 @@ fn an_incompressible_difference_is_stored_as_a_whole_page() {
 /// is.
 #[test]
 fn a_delta_larger_than_permitted_is_stored_as_a_whole_page() {
-    let mut drive = Drive::new(DeltaDesign { max_delta_ratio: 0.5, ..unscanned() });
+    let mut drive = Drive::new(DeltaDesign { max_delta_page_share: 0.5, ..unscanned() });
     drive.write_sized(0, 1, 0);
     drive.write_sized(0, 2, 2_100);
     assert_eq!((drive.delta_writes(), drive.statistics().incompressible_writes), (0, 1));
@@ -238,7 +242,7 @@ fn every_delta_is_relative_to_the_stored_page() {
 /// bypasses deltas at a bound between the two.
 #[test]
 fn the_packed_delta_ratio_is_pages_written_over_deltas_stored() {
-    let mut drive = Drive::new(DeltaDesign { max_delta_ratio: 0.7, ..unscanned() });
+    let mut drive = Drive::new(DeltaDesign { max_delta_page_share: 0.7, ..unscanned() });
     (0..6).for_each(|lpn| drive.write_sized(lpn, u64::from(lpn) + 1, 0));
     // A large delta, then two that share a page: pages alternately hold one and two deltas.
     for write in 0..900_u64 {
@@ -255,7 +259,7 @@ fn the_packed_delta_ratio_is_pages_written_over_deltas_stored() {
 /// A device that tries single deltas never notices that they became smaller.
 #[test]
 fn deltas_that_save_nothing_are_bypassed_and_existing_ones_stay_readable() {
-    let mut drive = Drive::new(DeltaDesign { max_delta_ratio: 0.8, ..unscanned() });
+    let mut drive = Drive::new(DeltaDesign { max_delta_page_share: 0.8, ..unscanned() });
     let mut id = 100;
     drive.write(20, 0);
     drive.write(20, 1);
@@ -586,9 +590,9 @@ fn a_delta_over_a_shared_base_belongs_to_one_logical_page() {
     let mut parts = delta(GcOptions::default(), unscanned(), None);
     let sharing = SharingDesign {
         reverse_map: ReverseMapKind::Ideal,
-        reference_counts: ReferenceCountForm::Dense,
+        reference_count_form: ReferenceCountForm::Dense,
         dedup: None,
-        atomic_remap_commands: false,
+        has_atomic_remap_commands: false,
     };
     parts.content.sharing = Some(sharing);
     let nand = SimNand::new(geometry_without_superblocks([1, 16, 8, PAGE as u32]), RetainedFields::ALL);
@@ -710,8 +714,11 @@ fn a_full_device_serves_requests_without_delta_merges() {
 /// a page written with bytes reads as it was written.
 #[test]
 fn pages_written_with_bytes_survive_packing_with_deltas_of_which_only_the_size_is_known() {
-    let design =
-        DeltaDesign { cold_scan_interval_writes: 16, delta_area_share: 1.0, ..DeltaDesign::default() };
+    let design = DeltaDesign {
+        cold_scan_interval_writes: 16,
+        delta_share_of_spare_pages: 1.0,
+        ..DeltaDesign::default()
+    };
     for seed in 0..20 {
         let nand = SimNand::new(geometry_without_superblocks([1, 16, 8, PAGE as u32]), RetainedFields::ALL);
         let mut device =
@@ -757,7 +764,7 @@ const RECORDS_PER_PAGE: u64 = 62;
 /// every page reads as its last version. Returns the pages that the capacitor programmed, and the counts of the
 /// journal.
 fn after_power_loss(journal: Option<JournalOptions>) -> (u64, JournalCounts) {
-    let cache = CachedOptions::of_entries(MAPPED);
+    let cache = CachedMapOptions::with_cache_capacity(MAPPED);
     let (gc, never_hot) = (GcOptions::default(), DeltaDesign { hot_access_threshold: 255, ..unscanned() });
     let parts = match journal {
         Some(journal) => delta_with_journal(gc, never_hot, cache, journal),
@@ -799,17 +806,17 @@ fn a_map_journal_reduces_what_the_capacitor_writes_to_one_page() {
     assert!(counts.recorded_changes >= 2 * u64::from(MAPPED), "{counts:?}");
     assert_eq!(counts.written_pages, counts.recorded_changes / RECORDS_PER_PAGE, "{counts:?}");
     assert_eq!(counts.merges, counts.written_pages / 4, "{counts:?}");
-    assert!(counts.merged_pages >= counts.merges, "{counts:?}");
+    assert!(counts.translation_pages_written_by_merges >= counts.merges, "{counts:?}");
 }
 
 /// Only delta designs with their map on flash have a recovery that replays a journal; other designs refuse one.
 #[test]
 fn a_map_journal_is_refused_on_designs_that_cannot_replay_it() {
-    let cache = CachedOptions::of_entries(8);
+    let cache = CachedMapOptions::with_cache_capacity(8);
     let journal = JournalOptions { max_pages: 4 };
     let mut parts = dftl(GcOptions::default(), DftlOptions { cache_entries: 8 });
     parts.mapping = MappingPart::Journalled { cache, journal };
-    let lazy = CachedOptions { makes_checkpoints: true, ..cache };
+    let lazy = CachedMapOptions { makes_checkpoints: true, ..cache };
     let lazily = delta_with_journal(GcOptions::default(), unscanned(), lazy, journal);
     for parts in [parts, lazily] {
         let nand = SimNand::new(geometry_without_superblocks([1, 16, 8, PAGE as u32]), RetainedFields::ALL);

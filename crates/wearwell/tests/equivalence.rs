@@ -10,7 +10,7 @@ use common::{
 };
 use wearwell::address::{BlockId, Lpn, Ppn, RemapMode};
 use wearwell::content::dedup::DedupOptions;
-use wearwell::content::recycle::{RecycleOptions, StorePolicy};
+use wearwell::content::recycle::{FingerprintStorePolicy, RecycleOptions};
 use wearwell::data::{
     Content, ContentDescriptor, Fingerprint, compressed_len, delta_len, fingerprint_of, mix_bits,
 };
@@ -44,7 +44,7 @@ fn gc(policy: VictimPolicy) -> GcOptions {
     GcOptions { policy, ..GcOptions::default() }
 }
 
-fn recycling(gc: GcOptions, policy: StorePolicy, capacity_entries: Option<u32>) -> Parts {
+fn recycling(gc: GcOptions, policy: FingerprintStorePolicy, capacity_entries: Option<u32>) -> Parts {
     let options = RecycleOptions { capacity_entries, policy, ..RecycleOptions::default() };
     recyclable(gc, RecycleDesign { options, verify_on_hit: false })
 }
@@ -95,7 +95,7 @@ fn assert_equal_logs(one: &Parts, other: &Parts) {
 const POLICIES: [VictimPolicy; 4] = [
     VictimPolicy::Greedy,
     VictimPolicy::CostBenefit,
-    VictimPolicy::DChoices { choices: 2 },
+    VictimPolicy::DChoices { random_candidates: 2 },
     VictimPolicy::Fifo,
 ];
 
@@ -258,7 +258,7 @@ fn pages_reported_written_by_a_batch_survive_every_power_cut() {
 #[test]
 fn recycling_with_an_empty_fingerprint_store_behaves_like_page_map() {
     for policy in POLICIES {
-        let off = recycling(gc(policy), StorePolicy::default(), Some(0));
+        let off = recycling(gc(policy), FingerprintStorePolicy::default(), Some(0));
         assert_equal_logs(&page_map(gc(policy)), &off);
     }
 }
@@ -276,9 +276,9 @@ fn sharing(reverse_map: ReverseMapKind, index_entries: Option<u32>) -> Parts {
         gc(VictimPolicy::Greedy),
         SharingDesign {
             reverse_map,
-            reference_counts: ReferenceCountForm::Dense,
+            reference_count_form: ReferenceCountForm::Dense,
             dedup,
-            atomic_remap_commands: false,
+            has_atomic_remap_commands: false,
         },
     )
 }
@@ -292,7 +292,7 @@ fn remap_design_without_a_reverse_map_behaves_like_page_map() {
 #[test]
 fn delta_encoding_that_never_applies_behaves_like_page_map() {
     let never_hot = DeltaDesign { heat_table_entries: Some(0), ..DeltaDesign::default() };
-    let no_space = DeltaDesign { delta_area_share: 0.0, ..DeltaDesign::default() };
+    let no_space = DeltaDesign { delta_share_of_spare_pages: 0.0, ..DeltaDesign::default() };
     for design in [never_hot, no_space] {
         assert_equal_logs(&page_map(GcOptions::default()), &delta(GcOptions::default(), design, None));
     }
@@ -391,7 +391,7 @@ fn lazy_and_eager_maps_agree_after_all_dirty_entries_are_written() {
 #[test]
 fn recycling_aware_gc_without_reads_programs_like_greedy_gc() {
     let log_of = |world: &World, victims, entries, seed| {
-        let parts = recycling(gc(victims), StorePolicy::Probability, entries);
+        let parts = recycling(gc(victims), FingerprintStorePolicy::Probability, entries);
         let mut device = device(world, &parts, BUFFERS[0], recording_medium(full_medium(world)));
         let mut oracle = Oracle::for_device(&device, CONTENTS as usize);
         let (sectors, page_sectors) = (oracle.sectors(), oracle.page_sectors());
@@ -428,7 +428,7 @@ fn recycling_aware_gc_without_reads_programs_like_greedy_gc() {
 fn recycling_aware_gc_without_reads_takes_a_greedy_victim() {
     let world = worlds().into_iter().find(|world| world.name == "slc").expect("a known world");
     let gc = GcOptions { background_free_blocks: u32::MAX, ..gc(VictimPolicy::RecycleAware) };
-    let parts = recycling(gc, StorePolicy::Probability, Some(20));
+    let parts = recycling(gc, FingerprintStorePolicy::Probability, Some(20));
     let mut device = device(&world, &parts, BUFFERS[0], full_medium(&world));
     let mut oracle = Oracle::for_device(&device, CONTENTS as usize);
     let (mut random, mut victims) = (Random::new(5), 0);
@@ -475,8 +475,8 @@ fn unbounded_fingerprint_stores_have_equal_hits_under_every_policy() {
             assert_eq!(hits, device.ftl().stats().recycled_writes);
             hits
         };
-        let lru = hits(StorePolicy::Lru);
-        assert_eq!(lru, hits(StorePolicy::Probability), "world {}", world.name);
+        let lru = hits(FingerprintStorePolicy::Lru);
+        assert_eq!(lru, hits(FingerprintStorePolicy::Probability), "world {}", world.name);
         assert!(lru > 500, "{lru} hits in world {}", world.name);
     }
 }
@@ -492,8 +492,8 @@ impl Nand for PageByPage {
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
         self.0.program(ppn, oob, content)
     }
-    fn program_lost(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
-        self.0.program_lost(ppn, oob, spare)
+    fn program_lost_page(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
+        self.0.program_lost_page(ppn, oob, spare)
     }
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
         self.0.read(ppn, into)
@@ -567,7 +567,7 @@ fn contents(nand: &mut SimNand) -> Vec<(Option<Oob>, Vec<u8>, u32)> {
 fn bulk_copies_and_medium_wrappers_change_neither_flash_contents_nor_counters() {
     let mut designs = vec![
         page_map(GcOptions::default()),
-        recycling(gc(VictimPolicy::RecycleAware), StorePolicy::Probability, Some(6)),
+        recycling(gc(VictimPolicy::RecycleAware), FingerprintStorePolicy::Probability, Some(6)),
         dftl(GcOptions::default(), DftlOptions { cache_entries: 4 }),
     ];
     designs
@@ -851,7 +851,7 @@ fn writes_of_bytes_and_of_content_descriptors_give_the_same_counters() {
                 let (live, replay) = (twins.live.ftl().stats(), twins.replay.ftl().stats());
                 assert_eq!(live, replay, "{} on world {}", design.name, world.name);
                 binds += live.recycled_writes + live.deduplicated_writes + live.unchanged_writes;
-                sized += live.delta_writes + live.packed_writes;
+                sized += live.delta_writes + live.compressed_chunk_writes;
             }
         }
         let shares = content.sharing.is_none_or(|sharing| sharing.reverse_map != ReverseMapKind::OobOnly);

@@ -241,7 +241,7 @@ fn invalid_gecko_options_are_refused() {
         };
         assert!(why.contains(hint), "{why}");
     }
-    assert!(Gecko::new(&geometry, GeckoOptions::balanced(&geometry)).is_ok());
+    assert!(Gecko::new(&geometry, GeckoOptions::with_key_sized_parts(&geometry)).is_ok());
 }
 
 #[test]

@@ -372,7 +372,7 @@ fn shadow_sampling_takes_every_write_of_a_sampled_content() {
 
 /// Returns the observed bytes of a scheme that processes all offered bytes and programs nothing itself.
 fn seen(offered_bytes: u64, kept_bytes: u64) -> SchemeBytes {
-    SchemeBytes { offered_bytes, unsaved_bytes: kept_bytes, ..SchemeBytes::default() }
+    SchemeBytes { offered_bytes, still_written_bytes: kept_bytes, ..SchemeBytes::default() }
 }
 
 #[test]
@@ -652,9 +652,9 @@ fn a_scheme_is_switched_off_and_on_with_its_observed_savings() {
         enabled.push((decision.enabled_schemes.contains(0), decision.enabled_schemes.contains(1)));
         bytes += 1 << 19;
         let sampled = if decision.enabled_schemes.contains(1) { 1 << 19 } else { 1 << 13 };
-        dedup = seen(dedup.offered_bytes + (1 << 19), dedup.unsaved_bytes + (1 << 18));
+        dedup = seen(dedup.offered_bytes + (1 << 19), dedup.still_written_bytes + (1 << 18));
         let kept = if epoch < 20 { sampled } else { sampled / 2 };
-        comp = seen(comp.offered_bytes + sampled, comp.unsaved_bytes + kept);
+        comp = seen(comp.offered_bytes + sampled, comp.still_written_bytes + kept);
     }
     assert!(enabled[1..].iter().all(|&(dedup, _)| dedup), "half of the pages are duplicates");
     assert_eq!(enabled[0], (false, false), "nothing is known yet");

@@ -4,8 +4,8 @@
 use wearwell::address::{BlockId, Lpn, Ppn};
 use wearwell::data::{Content, ContentDescriptor, Fingerprint};
 use wearwell::nand::{
-    CopyRun, CutOutcome, FaultInjectable, FaultPlan, Faulty, Geometry, Nand, NandError, Oob, PageKind,
-    PowerCut, RecordedOp, Recording, RetainedFields, SimNand, WearFailure, WearLimit,
+    CopyRun, CutOutcome, FaultInjectable, FaultPlan, FaultyNand, Geometry, Nand, NandError, Oob, PageKind,
+    PowerCutNand, RecordedOp, RecordingNand, RetainedFields, SimNand, WearFailure, WearLimit,
 };
 
 const FIRST: BlockId = BlockId(0);
@@ -211,7 +211,7 @@ fn a_page_programmed_as_lost_keeps_its_oob_and_reads_as_uncorrectable() {
     let mut nand = medium();
     program(&mut nand, 0).unwrap();
     let oob = nand.probe_page(Ppn(0)).unwrap().expect("it is programmed");
-    nand.program_lost(Ppn(1), oob, &[7; 4]).unwrap();
+    nand.program_lost_page(Ppn(1), oob, &[7; 4]).unwrap();
     assert_eq!(read(&mut nand, 1), Err(NandError::Uncorrectable(Ppn(1))));
     let mut spare = [0; 4];
     assert_eq!(nand.read_spare(Ppn(1), &mut spare), Ok(oob));
@@ -299,7 +299,7 @@ fn a_block_that_wears_out_by_programs_fails_the_first_program_after_its_last_era
 fn a_faulty_medium_fails_exactly_as_often_as_planned() {
     let plan =
         FaultPlan { program_failure_probability: 1.0, erase_failure_probability: 1.0, max_failures: 2 };
-    let mut nand = Faulty::new(medium(), plan, 1);
+    let mut nand = FaultyNand::new(medium(), plan, 1);
     assert_eq!(program(&mut nand, 0), Err(NandError::ProgramFailed(Ppn(0))));
     assert_eq!(nand.erase(FIRST), Err(NandError::EraseFailed(FIRST)));
     assert_eq!(read(&mut nand, 0), Err(NandError::Uncorrectable(Ppn(0))), "the failed page is consumed");
@@ -310,7 +310,7 @@ fn a_faulty_medium_fails_exactly_as_often_as_planned() {
 #[test]
 fn a_power_cut_leaves_the_flash_in_the_requested_state() {
     for outcome in CutOutcome::ALL {
-        let mut nand = PowerCut::new(medium(), Some(1), outcome);
+        let mut nand = PowerCutNand::new(medium(), Some(1), outcome);
         program(&mut nand, 0).unwrap();
         assert_eq!(program(&mut nand, 1), Err(NandError::PowerLost));
         assert_eq!(read(&mut nand, 0), Err(NandError::PowerLost), "nothing works without power");
@@ -335,7 +335,7 @@ fn a_power_cut_leaves_the_flash_in_the_requested_state() {
 
 #[test]
 fn a_recording_medium_lists_programs_and_erases_in_order() {
-    let mut nand = Recording::new(medium());
+    let mut nand = RecordingNand::new(medium());
     program(&mut nand, 0).unwrap();
     nand.erase(BlockId(2)).unwrap();
     read(&mut nand, 0).unwrap();
@@ -377,7 +377,7 @@ fn a_medium_without_host_data_bytes_may_keep_pages_of_deltas_and_chunks() {
             first_sequence: 20,
         };
         nand.copy(run(4), &mut []).1.unwrap();
-        let mut wrapped = Recording::new(nand);
+        let mut wrapped = RecordingNand::new(nand);
         wrapped.copy(run(5), &mut [0; 512 + 16]).1.unwrap();
         let mut nand = wrapped.into_inner();
         for ppn in [0, 4, 5] {

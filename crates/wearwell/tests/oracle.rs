@@ -2,12 +2,12 @@
 //! operations.
 //!
 //! More than a million operations per design, distributed over the worlds: writes of whole pages and of sectors, reads,
-//! trims, flushes, changes of victim policy and fingerprint store, and for mixtures switches of content schemes.
-//! `just soak` runs all of them, `cargo test` an eighth on most worlds, half on one and all on another (with fewer, some
-//! designs would hardly collect or share anything there).
-//! The bytes of every read are compared, and the audit runs after every operation. On the two worlds of several hundred
-//! pages, where it takes most of the time, it runs after every operation for the first thousand of each run (in `cargo
-//! test` the first 250), then after every 16th (`just soak`) or every 64th.
+//! trims, flushes, changes of victim policy and fingerprint store, and for mixtures switches of content schemes. `just
+//! soak` runs all of them, `cargo test` an eighth on most worlds, half on one and all on another (with fewer, some
+//! designs would hardly collect or share anything there). The bytes of every read are compared, and the audit runs
+//! after every operation. On the two worlds of several hundred pages, where it takes most of the time, it runs after
+//! every operation for the first thousand of each run (in `cargo test` the first 250), then after every 16th (`just
+//! soak`) or every 64th.
 
 use common::{
     BUFFERS, DesignUnderTest, FailureContext, OperationGenerator, Oracle, Random, SchemeSwitcher, World,
@@ -77,7 +77,7 @@ fn run(design: &DesignUnderTest, world: &World, buffer: BufferOptions, operation
     if device.ftl().recycler().is_some() {
         // In a mixture most writes are bound, packed or encoded before recycling is tried. And if pages are shared, few
         // contents that are written again are dead.
-        let taken = stats.deduplicated_writes + stats.delta_writes + stats.packed_writes;
+        let taken = stats.deduplicated_writes + stats.delta_writes + stats.compressed_chunk_writes;
         let own = stats.host_page_writes - taken;
         let shares = design.parts.content.sharing.is_some();
         assert!(shares || stats.recycled_writes > own / 1000, "recycling has to be at work");

@@ -3,7 +3,7 @@
 
 use common::{audit, geometry_without_superblocks};
 use wearwell::address::{BlockId, Lpn, Ppn};
-use wearwell::content::recycle::{RecycleOptions, Recycler, StorePolicy};
+use wearwell::content::recycle::{FingerprintStorePolicy, RecycleOptions, Recycler};
 use wearwell::data::{ContentDescriptor, Fingerprint};
 use wearwell::design::{Parts, RecycleDesign, recyclable};
 use wearwell::gc::{GcOptions, VictimPolicy};
@@ -17,7 +17,7 @@ use crate::common;
 
 const LOGICAL: u32 = 20;
 
-fn parts(gc: GcOptions, policy: StorePolicy, capacity_entries: Option<u32>) -> Parts {
+fn parts(gc: GcOptions, policy: FingerprintStorePolicy, capacity_entries: Option<u32>) -> Parts {
     let options = RecycleOptions { capacity_entries, policy, ..RecycleOptions::default() };
     recyclable(gc, RecycleDesign { options, verify_on_hit: false })
 }
@@ -26,7 +26,7 @@ fn parts(gc: GcOptions, policy: StorePolicy, capacity_entries: Option<u32>) -> P
 /// it.
 fn drive(policy: VictimPolicy) -> Drive {
     let gc = GcOptions { policy, background_free_blocks: u32::MAX, ..GcOptions::default() };
-    Drive::new(&parts(gc, StorePolicy::Probability, Some(30)))
+    Drive::new(&parts(gc, FingerprintStorePolicy::Probability, Some(30)))
 }
 
 struct Drive {
@@ -243,7 +243,7 @@ fn two_closed_blocks(urgent_blocks: u32) -> Drive {
     let gc =
         GcOptions { policy, low_free_blocks: 11, urgent_free_blocks: urgent_blocks, ..GcOptions::default() };
     let gc = GcOptions { background_free_blocks: u32::MAX, ..gc };
-    let mut drive = Drive::new(&parts(gc, StorePolicy::Probability, Some(30)));
+    let mut drive = Drive::new(&parts(gc, FingerprintStorePolicy::Probability, Some(30)));
     for lpn in 0..8 {
         assert!(!drive.write(lpn, 10 + lpn as u64));
     }
@@ -293,8 +293,11 @@ fn recycling_aware_gc_takes_the_greedy_victim_among_equal_weights() {
 #[test]
 fn a_dead_page_beyond_the_age_limit_is_not_revived() {
     let refresh_age_programs = Some(6);
-    let options =
-        RecycleOptions { capacity_entries: Some(30), refresh_age_programs, ..RecycleOptions::default() };
+    let options = RecycleOptions {
+        capacity_entries: Some(30),
+        max_revival_age_programs: refresh_age_programs,
+        ..RecycleOptions::default()
+    };
     let mut drive =
         Drive::new(&recyclable(GcOptions::default(), RecycleDesign { options, verify_on_hit: false }));
     drive.write(0, 1);
@@ -303,7 +306,7 @@ fn a_dead_page_beyond_the_age_limit_is_not_revived() {
     drive.trim(1);
     drive.pad(2..7);
     assert!(!drive.write(1, 1), "its block was opened seven programs ago");
-    assert_eq!(drive.recycle().statistics().aged_hits, 1);
+    assert_eq!(drive.recycle().statistics().hits_on_expired_pages, 1);
     drive.trim(1);
     assert!(drive.write(8, 1), "the new page of the content is young");
     let hits = drive.recycle().statistics().hits;
@@ -314,8 +317,11 @@ fn a_dead_page_beyond_the_age_limit_is_not_revived() {
 #[test]
 fn aged_fingerprint_store_entries_are_evicted_first() {
     let refresh_age_programs = Some(8);
-    let options =
-        RecycleOptions { capacity_entries: Some(2), refresh_age_programs, ..RecycleOptions::default() };
+    let options = RecycleOptions {
+        capacity_entries: Some(2),
+        max_revival_age_programs: refresh_age_programs,
+        ..RecycleOptions::default()
+    };
     let mut drive =
         Drive::new(&recyclable(GcOptions::default(), RecycleDesign { options, verify_on_hit: false }));
     for lpn in [0, 1] {
@@ -344,7 +350,7 @@ fn aged_fingerprint_store_entries_are_evicted_first() {
 #[test]
 fn of_never_read_dead_pages_the_newer_version_stays_in_the_fingerprint_store() {
     let gc = GcOptions::default();
-    let mut drive = Drive::new(&parts(gc, StorePolicy::Probability, Some(2)));
+    let mut drive = Drive::new(&parts(gc, FingerprintStorePolicy::Probability, Some(2)));
     // Two versions of page 0 die, and one of page 1: the oldest version of page 0 has the smallest version number.
     for (lpn, id) in [(0, 1), (0, 2), (0, 3), (1, 4), (1, 5)] {
         drive.write(lpn, id);

@@ -7,17 +7,19 @@
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::{Lpn, Ppn};
-use wearwell::content::recycle::{HistoryScope, RecycleError, RecycleOptions, Recycler, StorePolicy};
+use wearwell::content::recycle::{
+    FingerprintStorePolicy, HistoryScope, RecycleError, RecycleOptions, Recycler,
+};
 use wearwell::data::Fingerprint;
 
 use crate::common::exploration_interval;
 
 /// Number of operations in a comparison with the model; by default a fourth of it is executed.
 const STEPS: u64 = 200_000;
-const LRU: StorePolicy = StorePolicy::Lru;
-const PROB: StorePolicy = StorePolicy::Probability;
-const FAST: StorePolicy = StorePolicy::ProbabilityFastLoading { window: 1 };
-const FAST_2: StorePolicy = StorePolicy::ProbabilityFastLoading { window: 2 };
+const LRU: FingerprintStorePolicy = FingerprintStorePolicy::Lru;
+const PROB: FingerprintStorePolicy = FingerprintStorePolicy::Probability;
+const FAST: FingerprintStorePolicy = FingerprintStorePolicy::ProbabilityFastLoading { window: 1 };
+const FAST_2: FingerprintStorePolicy = FingerprintStorePolicy::ProbabilityFastLoading { window: 2 };
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum State {
@@ -40,7 +42,7 @@ struct Entry {
 
 #[derive(Clone)]
 struct Model {
-    policy: StorePolicy,
+    policy: FingerprintStorePolicy,
     capacity: Option<u32>,
     states: Vec<State>,
     contents: Vec<u64>,
@@ -248,7 +250,9 @@ impl Model {
     /// Executes fast loading: moves the newest dead pages of neighbouring logical pages to the head of the store, and
     /// returns the pages that must be loaded from flash.
     fn neighbours(&mut self, owner: u32) -> Vec<u32> {
-        let StorePolicy::ProbabilityFastLoading { window } = self.policy else { return Vec::new() };
+        let FingerprintStorePolicy::ProbabilityFastLoading { window } = self.policy else {
+            return Vec::new();
+        };
         let mut unknown = Vec::new();
         for distance in (1..=window as i64).rev() {
             for lpn in [owner as i64 - distance, owner as i64 + distance] {
@@ -271,7 +275,7 @@ impl Model {
         self.twins.iter().any(|twin| twin.ppn == ppn)
     }
 
-    fn set_policy(&mut self, policy: StorePolicy, capacity: Option<u32>) {
+    fn set_policy(&mut self, policy: FingerprintStorePolicy, capacity: Option<u32>) {
         (self.policy, self.capacity) = (policy, capacity);
         for i in 0..self.entries.len() {
             self.entries[i].class = self.class(&self.entries[i]);
@@ -302,7 +306,7 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(pages: u32, logical: u32, policy: StorePolicy, capacity: Option<u32>) -> Self {
+    fn new(pages: u32, logical: u32, policy: FingerprintStorePolicy, capacity: Option<u32>) -> Self {
         Self::with_history(HistoryScope::AllPages, pages, logical, policy, capacity)
     }
 
@@ -310,7 +314,7 @@ impl Pair {
         history: HistoryScope,
         pages: u32,
         logical: u32,
-        policy: StorePolicy,
+        policy: FingerprintStorePolicy,
         capacity: Option<u32>,
     ) -> Self {
         let options = RecycleOptions {
@@ -385,7 +389,7 @@ impl Pair {
         self.model.states[ppn as usize] = State::Valid(lpn);
         self.model.contents[ppn as usize] = content;
         self.model.spare[ppn as usize] = lpn;
-        self.recycle.page_programmed(Lpn(lpn), Ppn(ppn));
+        self.recycle.record_page_programmed(Lpn(lpn), Ppn(ppn));
         Some(ppn)
     }
 
@@ -393,7 +397,7 @@ impl Pair {
         self.model.invalidate(lpn, ppn);
         let successor = self.valid(lpn);
         let content = Self::fingerprint(self.model.contents[ppn as usize]);
-        self.recycle.page_invalidated(Lpn(lpn), Ppn(ppn), successor, content);
+        self.recycle.record_page_invalidated(Lpn(lpn), Ppn(ppn), successor, content);
         self.settle();
     }
 
@@ -450,7 +454,7 @@ impl Pair {
         let count = std::mem::take(&mut model.accesses[from as usize]);
         model.set_accesses(to, count);
         model.mapping[lpn as usize] = Some(to);
-        self.recycle.page_moved(Lpn(lpn), Ppn(from), Ppn(to));
+        self.recycle.record_page_moved(Lpn(lpn), Ppn(from), Ppn(to));
     }
 
     fn erase(&mut self, ppn: u32) {
@@ -462,7 +466,7 @@ impl Pair {
         }
         self.model.states[ppn as usize] = State::Free;
         self.model.accesses[ppn as usize] = 0;
-        self.recycle.page_erased(owner, Ppn(ppn));
+        self.recycle.record_page_erased(owner, Ppn(ppn));
     }
 
     fn restart(&mut self) {
@@ -470,7 +474,7 @@ impl Pair {
         self.model.twins.clear();
         self.recycle.clear_store_after_power_loss();
         assert_eq!(self.recycle.store_len(), 0);
-        let pages: Vec<u32> = self.recycle.reload_candidates().into_iter().map(|ppn| ppn.0).collect();
+        let pages: Vec<u32> = self.recycle.pages_to_reload().into_iter().map(|ppn| ppn.0).collect();
         assert_eq!(pages, self.model.reload_candidates());
         for ppn in pages {
             self.model.offer(ppn, self.model.accesses[ppn as usize]);
@@ -481,7 +485,7 @@ impl Pair {
         self.recycle.forget_unloaded_pages(|ppn| Lpn(self.model.spare[ppn.index()]));
     }
 
-    fn set_policy(&mut self, policy: StorePolicy, capacity: Option<u32>) {
+    fn set_policy(&mut self, policy: FingerprintStorePolicy, capacity: Option<u32>) {
         self.model.set_policy(policy, capacity);
         self.recycle.set_policy(policy, capacity);
         self.settle();
@@ -545,7 +549,13 @@ impl Pair {
     }
 }
 
-fn drive(pages: u32, logical: u32, policy: StorePolicy, capacity: Option<u32>, operations: u64) -> Pair {
+fn drive(
+    pages: u32,
+    logical: u32,
+    policy: FingerprintStorePolicy,
+    capacity: Option<u32>,
+    operations: u64,
+) -> Pair {
     let mut pair = Pair::new(pages, logical, policy, capacity);
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(0x5eed);
     for _ in 0..operations {
@@ -831,7 +841,7 @@ fn erasing_a_block_equals_erasing_its_pages_one_by_one_in_recycling_state() {
         }
         let spare = pair.model.spare.clone();
         let mut at_once = pair.recycle.clone();
-        at_once.block_erased(Ppn(first), 8, |ppn| Lpn(spare[ppn.index()]));
+        at_once.record_block_erased(Ppn(first), 8, |ppn| Lpn(spare[ppn.index()]));
         (first..first + 8).for_each(|ppn| pair.erase(ppn));
         pair.recycle = at_once;
         pair.check();
@@ -976,6 +986,6 @@ fn recycling_ram_with_a_history_of_stored_dead_pages_only_is_independent_of_driv
 #[should_panic(expected = "dies twice")]
 fn reporting_a_dead_page_as_dead_again_panics() {
     let mut recycle = Recycler::new(8, 2, &RecycleOptions::default());
-    recycle.page_invalidated(Lpn(0), Ppn(1), None, Fingerprint(1));
-    recycle.page_invalidated(Lpn(0), Ppn(1), None, Fingerprint(1));
+    recycle.record_page_invalidated(Lpn(0), Ppn(1), None, Fingerprint(1));
+    recycle.record_page_invalidated(Lpn(0), Ppn(1), None, Fingerprint(1));
 }

@@ -201,7 +201,7 @@ fn a_reverse_map_sequence_number_beyond_its_field_is_refused() {
     let entry = |sequence| ReverseMapEntry {
         lpn: Lpn(1),
         bound_ppn: Some(Ppn(3)),
-        source_or_last_lpn: None,
+        relocation_source_or_range_end: None,
         sequence_number: sequence,
     };
     let words = entry(MAX_SEQUENCE).encode(Ppn(0));

@@ -33,7 +33,7 @@ fn key(entry: &ReverseMapEntry) -> Key {
     (
         entry.lpn.0,
         entry.bound_ppn.map(|place| place.0),
-        entry.source_or_last_lpn.map(|lpn| lpn.0),
+        entry.relocation_source_or_range_end.map(|lpn| lpn.0),
         entry.sequence_number,
     )
 }
@@ -48,7 +48,8 @@ struct Model {
 
 impl Model {
     fn need(&self, entry: &ReverseMapEntry) -> EntryLiveness {
-        let buried = if entry.bound_ppn.is_some() { entry.source_or_last_lpn } else { Some(entry.lpn) };
+        let buried =
+            if entry.bound_ppn.is_some() { entry.relocation_source_or_range_end } else { Some(entry.lpn) };
         EntryLiveness {
             is_bind_live: entry.bound_ppn.is_some()
                 && self.binds.get(&entry.lpn).map(|bind| bind.0) == entry.bound_ppn,
@@ -67,7 +68,11 @@ impl Model {
                     *sequence
                 };
             }
-            let buried = if entry.bound_ppn.is_some() { entry.source_or_last_lpn } else { Some(entry.lpn) };
+            let buried = if entry.bound_ppn.is_some() {
+                entry.relocation_source_or_range_end
+            } else {
+                Some(entry.lpn)
+            };
             if let Some(sequence) = buried.and_then(|lpn| self.dead.get_mut(&lpn)) {
                 *sequence = entry.sequence_number.max(*sequence);
             }
@@ -81,9 +86,11 @@ impl Model {
         for entry in found {
             let newest = binds.entry((entry.lpn, entry.bound_ppn)).or_insert(0);
             *newest = entry.sequence_number.max(*newest);
-            let Some(buried) =
-                (if entry.bound_ppn.is_some() { entry.source_or_last_lpn } else { Some(entry.lpn) })
-            else {
+            let Some(buried) = (if entry.bound_ppn.is_some() {
+                entry.relocation_source_or_range_end
+            } else {
+                Some(entry.lpn)
+            }) else {
                 continue;
             };
             let newest = dead.entry(buried).or_insert(0);
@@ -170,7 +177,7 @@ impl World {
         }
         let mut newest: BTreeMap<u32, (u64, Ppn)> = BTreeMap::new();
         for ppn in (0..BLOCKS * BLOCK_PAGES).map(Ppn) {
-            let Ok(Some(oob)) = self.io.probe_spare(ppn) else { continue };
+            let Ok(Some(oob)) = self.io.read_spare_in_recovery(ppn) else { continue };
             let known = newest.entry(oob.owner).or_insert((oob.sequence_number, ppn));
             *known = (*known).max((oob.sequence_number, ppn));
         }
@@ -224,7 +231,7 @@ impl World {
         self.record(ReverseMapEntry {
             lpn,
             bound_ppn: Some(place),
-            source_or_last_lpn: source,
+            relocation_source_or_range_end: source,
             sequence_number: self.sequence,
         })?;
         self.unbind(lpn);
@@ -257,7 +264,7 @@ impl World {
         self.record(ReverseMapEntry {
             lpn,
             bound_ppn: None,
-            source_or_last_lpn: None,
+            relocation_source_or_range_end: None,
             sequence_number: self.sequence,
         })?;
         self.unbind(lpn);
@@ -313,7 +320,7 @@ impl World {
                     % (BLOCKS * BLOCK_PAGES));
             self.record(ReverseMapEntry { bound_ppn: Some(place), sequence_number: self.sequence, ..rest })?;
             next.binds.insert(rest.lpn, (place, self.sequence));
-            if let Some(source) = rest.source_or_last_lpn.filter(|_| need.is_tombstone_needed) {
+            if let Some(source) = rest.relocation_source_or_range_end.filter(|_| need.is_tombstone_needed) {
                 next.dead.insert(source, self.sequence);
             }
         }
@@ -462,7 +469,7 @@ fn recovery_adopts_stale_reverse_map_entries_of_a_block_and_its_next_erase_frees
     let bind = |lpn, place, sequence| ReverseMapEntry {
         lpn: Lpn(lpn),
         bound_ppn: Some(Ppn(place)),
-        source_or_last_lpn: None,
+        relocation_source_or_range_end: None,
         sequence_number: sequence,
     };
     let free = |world: &World| match &world.map {
@@ -527,7 +534,7 @@ fn fill(io: &mut Store<SimNand>, map: &mut AnyReverseMap, block: u32, count: u32
         let entry = ReverseMapEntry {
             lpn: Lpn(k),
             bound_ppn: Some(Ppn(block * 16 + k % 16)),
-            source_or_last_lpn: None,
+            relocation_source_or_range_end: None,
             sequence_number: k as u64,
         };
         map.record_entry(io, entry, &|_| EntryLiveness { is_bind_live: true, is_tombstone_needed: false })
@@ -599,7 +606,7 @@ fn an_interrupted_flush_of_the_reverse_map_log_is_finished_by_recovery() {
     let bind = |k: u32| ReverseMapEntry {
         lpn: Lpn(k),
         bound_ppn: Some(Ppn(k % 24)),
-        source_or_last_lpn: None,
+        relocation_source_or_range_end: None,
         sequence_number: 1 + k as u64,
     };
     for outcome in [CutOutcome::Torn, CutOutcome::AfterUnacknowledged] {
@@ -649,7 +656,7 @@ prop_compose! {
     ) -> (ReverseMapEntry, u32) {
         let first = 1_000_000;
         let place = offset.map(|offset| Ppn(first + offset));
-        (ReverseMapEntry { lpn: Lpn(lpn), bound_ppn: place, source_or_last_lpn: source.map(Lpn), sequence_number: sequence }, first)
+        (ReverseMapEntry { lpn: Lpn(lpn), bound_ppn: place, relocation_source_or_range_end: source.map(Lpn), sequence_number: sequence }, first)
     }
 }
 

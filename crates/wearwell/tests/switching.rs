@@ -49,9 +49,9 @@ fn parts(schemes: ContentSchemes, policy: VictimPolicy) -> Parts {
     parts.content.recycle = has(Recycle).then_some(RecycleDesign { options, verify_on_hit: false });
     parts.content.sharing = has(Dedup).then_some(SharingDesign {
         reverse_map,
-        reference_counts: refs,
+        reference_count_form: refs,
         dedup,
-        atomic_remap_commands: false,
+        has_atomic_remap_commands: false,
     });
     parts.content.delta = has(Delta).then(DeltaDesign::default);
     parts.content.chunks = has(Compression).then(ChunkDesign::default);
@@ -149,7 +149,7 @@ impl Drive {
             Dedup => stats.deduplicated_writes,
             Recycle => stats.recycled_writes,
             Delta => stats.delta_writes,
-            Compression => stats.packed_writes,
+            Compression => stats.compressed_chunk_writes,
             _ => unreachable!("no other scheme"),
         }
     }
@@ -160,7 +160,7 @@ impl Drive {
 
     /// Returns the share of the bytes offered to a content scheme that the scheme left to be written.
     fn write_ratio(&self, kind: SchemeKind) -> f64 {
-        let SchemeBytes { offered_bytes, unsaved_bytes: kept_bytes, .. } =
+        let SchemeBytes { offered_bytes, still_written_bytes: kept_bytes, .. } =
             self.device.ftl().scheme_bytes(kind);
         kept_bytes as f64 / offered_bytes as f64
     }
@@ -403,7 +403,7 @@ fn schemes_that_share_the_hash_are_switched_together() {
         ));
         let seen = |saved: u64| SchemeBytes {
             offered_bytes: 1000,
-            unsaved_bytes: 1000 - saved,
+            still_written_bytes: 1000 - saved,
             ..SchemeBytes::default()
         };
         let counters = |schemes| LifetimeCounters {
@@ -441,12 +441,12 @@ fn delta_encoding_runs_beside_compression_only_if_deltas_are_smaller() {
         // Half of the pages become deltas.
         let delta = SchemeBytes {
             offered_bytes: 1000,
-            unsaved_bytes: 500 + of_delta / 2,
+            still_written_bytes: 500 + of_delta / 2,
             scheme_programmed_bytes: of_delta / 2,
             untried_bytes: 500,
         };
         let chunks =
-            SchemeBytes { offered_bytes: 500, unsaved_bytes: of_chunk / 2, ..SchemeBytes::default() };
+            SchemeBytes { offered_bytes: 500, still_written_bytes: of_chunk / 2, ..SchemeBytes::default() };
         lifetime.advance_to(1000, &counters(vec![delta, chunks]));
         lifetime.running_schemes()
     };

@@ -156,7 +156,8 @@ impl Run {
             self.overwrite(stretch / SAMPLES);
             let store = self.device.ftl().store();
             let block_pages = store.geometry().block_pages() as u64;
-            unused += (store.total_free_blocks() as u64 * block_pages + store.open_pages_left()) as f64;
+            unused += (store.total_free_blocks() as u64 * block_pages
+                + store.unprogrammed_pages_of_open_blocks()) as f64;
         }
         let physical = self.device.ftl().store().geometry().pages() as f64;
         Measured {
@@ -251,7 +252,7 @@ fn write_amplification_of_fifo_gc_follows_its_lambert_w_form() {
 fn write_amplification_of_d_choices_gc_follows_its_mean_field_model() {
     for d in [1, 2, 5, 10] {
         for spare in SPARES {
-            let parts = collected_by(VictimPolicy::DChoices { choices: d });
+            let parts = collected_by(VictimPolicy::DChoices { random_candidates: d });
             let measured = Run::new([8192, 64, 4096], spare, &parts).measure(transient(spare) + 1.0, 1.0);
             let expected = d_choices(64, measured.utilisation, d);
             assert_close(&format!("{d} choices, spare {spare}"), measured.amplification, expected, 1.0);

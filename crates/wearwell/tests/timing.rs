@@ -14,8 +14,8 @@ use wearwell::address::PlaneId;
 use wearwell::nand::{FlashTiming, Geometry};
 use wearwell::operation::{Cause, FlashOp, NVRAM_LINE_BYTES, OpKind};
 use wearwell::timing::{
-    Completion, ControllerWork, FreeBlocksPerArray, LatencySummary, RequestKind, SuspensionOptions, Timing,
-    TimingMode, TimingOptions,
+    Completion, ControllerWork, FreeBlocksPerArray, LatencySummary, RequestKind, SuspensionOptions,
+    TimingEngine, TimingMode, TimingOptions,
 };
 
 use crate::common::exploration_interval;
@@ -86,7 +86,7 @@ type Script<'a> = &'a [(u64, &'a [FlashOp])];
 
 /// Returns the completion time of each request of a script, in nanoseconds.
 fn times_in(mode: TimingMode, geometry: &Geometry, options: TimingOptions, script: Script) -> Vec<u64> {
-    let mut timing = Timing::new(mode, geometry, FLASH, options);
+    let mut timing = TimingEngine::new(mode, geometry, FLASH, options);
     for &(arrival, ops) in script {
         timing.submit(RequestKind::Write, arrival, ops);
     }
@@ -113,7 +113,7 @@ fn an_idle_device_answers_in_exactly_the_datasheet_time() {
     for (ps_per_byte, bytes, transfer) in parts {
         let flash = FlashTiming { transfer_ps_per_byte: ps_per_byte, ..FLASH };
         for mode in [TimingMode::Timeline, TimingMode::Event] {
-            let mut timing = Timing::new(mode, &geometry(2, 2, 1), flash, keeping());
+            let mut timing = TimingEngine::new(mode, &geometry(2, 2, 1), flash, keeping());
             timing.submit(RequestKind::Read, 7, &[FlashOp { transfer_bytes: bytes, ..read(3) }]);
             timing.submit(RequestKind::Write, 10_000_000, &[FlashOp { transfer_bytes: bytes, ..program(3) }]);
             timing.submit(RequestKind::Trim, 20_000_000, &[gc(OpKind::Erase, 0)]);
@@ -128,10 +128,10 @@ fn an_idle_device_answers_in_exactly_the_datasheet_time() {
 
 #[test]
 fn without_timing_every_request_completes_on_arrival() {
-    let mut timing = Timing::new(TimingMode::None, &geometry(1, 1, 1), FLASH, keeping());
+    let mut timing = TimingEngine::new(TimingMode::None, &geometry(1, 1, 1), FLASH, keeping());
     assert_eq!(timing.submit(RequestKind::Read, 5, &[read(0)]), 0);
     assert_eq!(
-        (timing.outstanding_requests(), timing.complete_next_request(), timing.now_ns()),
+        (timing.outstanding_requests(), timing.run_to_next_completion_ns(), timing.now_ns()),
         (0, None, 5)
     );
     assert_eq!(timing.take_completions()[0].latency_ns, 0);
@@ -150,7 +150,7 @@ fn controller_overhead_is_added_once_per_request() {
 #[test]
 fn a_device_is_idle_after_its_last_completion() {
     for mode in [TimingMode::Timeline, TimingMode::Event] {
-        let mut timing = Timing::new(mode, &geometry(2, 1, 1), FLASH, keeping());
+        let mut timing = TimingEngine::new(mode, &geometry(2, 1, 1), FLASH, keeping());
         assert!(timing.complete_until(5), "nothing was asked");
         timing.submit(RequestKind::Read, 100, &[read(0)]);
         timing.submit(RequestKind::Write, 200, &[program(1)]);
@@ -166,7 +166,7 @@ fn the_open_loop_option_changes_no_completion_time() {
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let [told, asked] = [true, false].map(|open_loop| {
             let options = TimingOptions { open_loop, ..keeping() };
-            let mut timing = Timing::new(mode, &geometry(2, 1, 1), FLASH, options);
+            let mut timing = TimingEngine::new(mode, &geometry(2, 1, 1), FLASH, options);
             timing.submit(RequestKind::Read, 100, &[read(0)]);
             timing.submit(RequestKind::Write, 200, &[program(1)]);
             let early = timing.complete_until(200 + X + P - 1);
@@ -188,7 +188,7 @@ fn deltas_pending_on_one_chip_each_take_the_longest_of_sensing_transfer_and_enco
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let ends_us = |codec_units, encode_us: f64| {
             let options = TimingOptions { codec_units, independent_planes: true, ..keeping() };
-            let mut timing = Timing::new(mode, &geometry(1, 1, 4), flash, options);
+            let mut timing = TimingEngine::new(mode, &geometry(1, 1, 4), flash, options);
             let codec_ns = (encode_us * 1000.0) as u64;
             let work =
                 ControllerWork { parallel_work_ns: codec_ns, codec_work_ns: codec_ns, nvram_store_ns: 0 };
@@ -216,7 +216,7 @@ fn deltas_pending_on_one_chip_each_take_the_longest_of_sensing_transfer_and_enco
 #[test]
 fn controller_work_of_requests_overlaps_and_their_nvram_work_does_not() {
     for mode in [TimingMode::Timeline, TimingMode::Event] {
-        let mut timing = Timing::new(mode, &geometry(1, 1, 1), FLASH, keeping());
+        let mut timing = TimingEngine::new(mode, &geometry(1, 1, 1), FLASH, keeping());
         let work = |own_ns, nvram_ns| ControllerWork {
             parallel_work_ns: own_ns,
             nvram_store_ns: nvram_ns,
@@ -470,7 +470,7 @@ fn a_timed_write_buffer_acknowledges_writes_at_once_until_it_is_full() {
 fn a_timed_flush_waits_for_the_writes_acknowledged_before_it() {
     let flush_ns = |buffered_writes: usize| {
         let options = TimingOptions { max_buffered_writes: buffered_writes, ..keeping() };
-        let mut timing = Timing::new(TimingMode::Event, &geometry(1, 1, 1), FLASH, options);
+        let mut timing = TimingEngine::new(TimingMode::Event, &geometry(1, 1, 1), FLASH, options);
         for kind in [RequestKind::Write, RequestKind::Write, RequestKind::Flush, RequestKind::Write] {
             let ops: &[FlashOp] = if kind == RequestKind::Flush { &[] } else { &[program(0)] };
             timing.submit(kind, 0, ops);
@@ -487,9 +487,9 @@ fn a_timed_flush_waits_for_the_writes_acknowledged_before_it() {
 #[test]
 fn background_operations_complete_no_request() {
     for mode in [TimingMode::Timeline, TimingMode::Event] {
-        let mut timing = Timing::new(mode, &geometry(1, 1, 1), FLASH, keeping());
+        let mut timing = TimingEngine::new(mode, &geometry(1, 1, 1), FLASH, keeping());
         timing.submit_background(0, &[program(0)]);
-        assert_eq!((timing.outstanding_requests(), timing.complete_next_request()), (0, None));
+        assert_eq!((timing.outstanding_requests(), timing.run_to_next_completion_ns()), (0, None));
         assert_eq!(timing.run_to_completion(), X + P);
         assert_eq!((timing.completed_ops(), timing.take_completions().len()), (1, 0));
     }
@@ -498,11 +498,11 @@ fn background_operations_complete_no_request() {
 #[test]
 fn at_queue_depth_one_throughput_is_one_over_latency() {
     for mode in [TimingMode::Timeline, TimingMode::Event] {
-        let mut timing = Timing::new(mode, &geometry(2, 2, 1), FLASH, keeping());
+        let mut timing = TimingEngine::new(mode, &geometry(2, 2, 1), FLASH, keeping());
         for request in 0..1000 {
             timing.submit(RequestKind::Read, timing.now_ns(), &[read(request % 4)]);
             assert_eq!(timing.outstanding_requests(), 1);
-            timing.complete_next_request();
+            timing.run_to_next_completion_ns();
         }
         assert_eq!(timing.now_ns(), 1000 * (R + X));
         let summary = LatencySummary::of_histogram(timing.latency_histogram(RequestKind::Read));
@@ -664,9 +664,9 @@ fn compare_with_reference(seed: u64, random_list: RandomList) {
     let shape = geometry(rng.random_range(1..4), rng.random_range(1..5), rng.random_range(1..5));
     let (options, flash) = (random_options(&mut rng), random_flash(&mut rng));
     let mut reference = Reference::new(&shape, flash, &options);
-    let mut timing = Timing::new(TimingMode::Event, &shape, flash, options.clone());
+    let mut timing = TimingEngine::new(TimingMode::Event, &shape, flash, options.clone());
     let tracing = TimingOptions { records_trace: true, ..options.clone() };
-    let mut traced = Timing::new(TimingMode::Event, &shape, flash, tracing);
+    let mut traced = TimingEngine::new(TimingMode::Event, &shape, flash, tracing);
     let gap = rng.random_range(50_000..1_500_000);
     let (mut arrival, mut submitted) = (0, 0);
     for _ in 0..200 {
@@ -749,10 +749,10 @@ fn gc_copies_wait_for_the_scan_of_the_reverse_map_log() {
     let collection = [scan, copies, gc(OpKind::Erase, 0)];
     let copied_ns = 3 * (R + 2 * X + P) + E;
     for mode in [TimingMode::Timeline, TimingMode::Event] {
-        let mut timing = Timing::new(mode, &geometry(1, 1, 1), FLASH, keeping());
+        let mut timing = TimingEngine::new(mode, &geometry(1, 1, 1), FLASH, keeping());
         timing.submit(RequestKind::Write, 0, &collection);
         assert_eq!(
-            timing.complete_next_request(),
+            timing.run_to_next_completion_ns(),
             Some(scan_ns),
             "{mode:?}: the request waits for the scan alone"
         );
@@ -765,7 +765,7 @@ fn gc_copies_wait_for_the_scan_of_the_reverse_map_log() {
         let more = timing.completed_ops();
         assert_eq!(more, 7, "{mode:?}: a scan is no operation of the flash");
     }
-    let mut timing = Timing::new(TimingMode::None, &geometry(1, 1, 1), FLASH, keeping());
+    let mut timing = TimingEngine::new(TimingMode::None, &geometry(1, 1, 1), FLASH, keeping());
     timing.submit(RequestKind::Write, 0, &collection);
     assert_eq!(timing.run_to_completion(), 0, "without timing a scan takes no time");
 }
@@ -779,7 +779,7 @@ fn gc_copies_wait_for_the_reads_of_a_reverse_map_log_on_flash() {
         [page(0), page(1), page(1), scan, FlashOp { copy_or_nvram_line_count: 2, ..gc(OpKind::Copies, 0) }];
     let read_ns = 2 * (R + X) + 50;
     for mode in [TimingMode::Timeline, TimingMode::Event] {
-        let mut timing = Timing::new(mode, &geometry(2, 1, 1), FLASH, keeping());
+        let mut timing = TimingEngine::new(mode, &geometry(2, 1, 1), FLASH, keeping());
         timing.submit(RequestKind::Write, 0, &list);
         assert_eq!(timing.run_to_completion(), read_ns + 2 * (R + 2 * X + P), "{mode:?}");
     }
@@ -813,7 +813,7 @@ fn an_nvram_scan_delays_other_scans_and_stores() {
     let scan = |plane| FlashOp::nvram_scan(Some(PlaneId(plane)), u64::from(NVRAM_LINE_BYTES) * 10_000);
     let store = ControllerWork { parallel_work_ns: 0, nvram_store_ns: 125, codec_work_ns: 0 };
     for mode in [TimingMode::Timeline, TimingMode::Event] {
-        let mut timing = Timing::new(mode, &geometry(2, 1, 1), FLASH, keeping());
+        let mut timing = TimingEngine::new(mode, &geometry(2, 1, 1), FLASH, keeping());
         timing.submit(RequestKind::Write, 0, &[scan(0)]);
         timing.submit(RequestKind::Write, 0, &[scan(1)]);
         timing.submit_with_controller_work(RequestKind::Write, 10, store, &[]);
@@ -831,7 +831,7 @@ fn an_nvram_scan_delays_other_scans_and_stores() {
 fn an_nvram_scan_waits_for_the_previous_collection_of_its_pool() {
     let copies = FlashOp { copy_or_nvram_line_count: 4, ..gc(OpKind::Copies, 0) };
     let scan = FlashOp::nvram_scan(Some(PlaneId(0)), u64::from(NVRAM_LINE_BYTES) * 1000);
-    let mut timing = Timing::new(TimingMode::Event, &geometry(1, 1, 1), FLASH, keeping());
+    let mut timing = TimingEngine::new(TimingMode::Event, &geometry(1, 1, 1), FLASH, keeping());
     timing.submit(RequestKind::Write, 0, &[copies, gc(OpKind::Erase, 0)]);
     timing.submit(RequestKind::Write, 10, &[scan]);
     timing.submit(RequestKind::Write, 20, &[program(0)]);
@@ -853,7 +853,7 @@ fn busy_times_of_dies_and_channels_are_the_sums_of_their_operations() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
     let shape = geometry(4, 1, 1);
     for mode in [TimingMode::Timeline, TimingMode::Event] {
-        let mut timing = Timing::new(mode, &shape, FLASH, keeping());
+        let mut timing = TimingEngine::new(mode, &shape, FLASH, keeping());
         let (mut arrays, mut channels, mut arrival) = (vec![0; 4], vec![0; 4], 0);
         for _ in 0..2000 {
             arrival += rng.random_range(0..1_000_000);
@@ -892,7 +892,7 @@ fn poisson_reads_of_one_die_wait_as_queueing_theory_says() {
     let service = (R + X) as f64;
     for (load, seed) in [(0.3, 1), (0.6, 2), (0.8, 3)] {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-        let mut timing = Timing::new(TimingMode::Event, &geometry(1, 1, 1), FLASH, keeping());
+        let mut timing = TimingEngine::new(TimingMode::Event, &geometry(1, 1, 1), FLASH, keeping());
         let mut arrival = 0.0;
         for _ in 0..2_000_000 {
             arrival -= (1.0 - rng.random::<f64>()).ln() * service / load;
@@ -912,10 +912,10 @@ fn equal_calls_of_the_event_engine_give_equal_latency_distributions() {
     let run = || {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(9);
         let shape = geometry(2, 4, 2);
-        let mut timing = Timing::new(TimingMode::Event, &shape, FLASH, suspending(10_000, 3));
+        let mut timing = TimingEngine::new(TimingMode::Event, &shape, FLASH, suspending(10_000, 3));
         for _ in 0..5000 {
             while timing.outstanding_requests() >= 16 {
-                timing.complete_next_request();
+                timing.run_to_next_completion_ns();
             }
             let list = random_list(&mut rng, shape.planes());
             timing.submit(RequestKind::Write, timing.now_ns(), &list);

@@ -34,7 +34,8 @@ fn batching(geometry: &Geometry, _: u64) -> FlashBitmap {
 }
 
 fn log(geometry: &Geometry, spare_pages: u64) -> ValidityLog {
-    ValidityLog::new(geometry, ValidityLogOptions { spare_pages }).expect("a log fits the geometry")
+    ValidityLog::new(geometry, ValidityLogOptions { physical_minus_logical_pages: spare_pages })
+        .expect("a log fits the geometry")
 }
 
 fn sim(geometry: &Geometry) -> SimNand {
@@ -259,7 +260,7 @@ fn found_pages<N: Nand>(io: &mut Store<N>) -> Vec<(Ppn, Oob)> {
     for block in (0..blocks).map(BlockId) {
         let first = io.geometry().first_page(block).0;
         for ppn in (first..first + pages).map(Ppn) {
-            match io.probe_spare(ppn) {
+            match io.read_spare_in_recovery(ppn) {
                 Ok(None) => break,
                 Ok(Some(oob)) if oob.kind == PageKind::Validity => found.push((ppn, oob)),
                 Ok(Some(_)) | Err(Error::Nand(NandError::Uncorrectable(_))) => {}
@@ -295,8 +296,10 @@ fn recovered_log<N: Nand>(log: &mut ValidityLog, io: &mut Store<N>, opened_at: &
     let reads = io.stats.reads[Cause::Validity as usize] - before;
     assert_eq!(reads, u64::from(log.log_page_count()), "recovery reads each page of the log once");
     let mut scanned = vec![false; pages];
-    log.for_each_invalid_block(io, |block, words| set_pages(block, words, block_pages, &mut scanned))
-        .expect("no fault");
+    log.for_each_block_with_invalid_pages(io, |block, words| {
+        set_pages(block, words, block_pages, &mut scanned);
+    })
+    .expect("no fault");
     assert_eq!(told, scanned);
     let reads = io.stats.reads[Cause::Validity as usize] - before;
     assert_eq!(
@@ -305,8 +308,10 @@ fn recovered_log<N: Nand>(log: &mut ValidityLog, io: &mut Store<N>, opened_at: &
         "the scan after a recovery does not read the log again"
     );
     let mut read_again = vec![false; pages];
-    log.for_each_invalid_block(io, |block, words| set_pages(block, words, block_pages, &mut read_again))
-        .expect("no fault");
+    log.for_each_block_with_invalid_pages(io, |block, words| {
+        set_pages(block, words, block_pages, &mut read_again);
+    })
+    .expect("no fault");
     assert_eq!(told, read_again);
     assert_eq!(told, queried(log, io));
     told
@@ -319,7 +324,9 @@ fn recovered_bitmap<N: Nand>(bitmap: &mut FlashBitmap, io: &mut Store<N>) -> Vec
     let mut scanned = vec![false; pages];
     let before = io.stats.reads[Cause::Validity as usize];
     bitmap
-        .for_each_invalid_block(io, |block, words| set_pages(block, words, block_pages, &mut scanned))
+        .for_each_block_with_invalid_pages(io, |block, words| {
+            set_pages(block, words, block_pages, &mut scanned);
+        })
         .expect("no fault");
     let reads = io.stats.reads[Cause::Validity as usize] - before;
     assert!(reads <= u64::from(bitmap.bitmap_page_count()), "{reads} reads");
@@ -374,11 +381,11 @@ fn the_validity_log_recovers_all_reports_before_its_durable_sequence_after_any_p
         for at in 0.. {
             let Some(mut drive) = cut(&geometry, log, at, outcome, 6_000) else { break };
             cuts[kind] += 1;
-            let before = drive.validity.durable_until_sequence();
+            let before = drive.validity.durable_before_sequence();
             // Recovery uses flash alone: a new log on the same medium.
             let mut log = log(&geometry, drive.spare_pages());
             let known = recovered_log(&mut log, &mut drive.io, &drive.opened_at);
-            let durable = log.durable_until_sequence();
+            let durable = log.durable_before_sequence();
             assert!(durable >= before, "cut {at} {outcome:?}: {durable} after {before}");
             assert_eq!(known, drive.dead_before(durable), "cut {at} {outcome:?}");
             let found = found_pages(&mut drive.io);
@@ -448,16 +455,16 @@ fn the_validity_log_does_not_count_reports_beyond_a_full_buffer_as_durable() {
     (0..entries + 5).for_each(|page| first.invalidate(Ppn(page)));
     assert!(first.write_deferred_validity_step(&mut io).expect("no fault"));
     assert_eq!(
-        (io.last_sequence(), first.durable_until_sequence()),
+        (io.last_sequence(), first.durable_before_sequence()),
         (1, 0),
         "five reports made at 0 are in RAM only"
     );
     let mut second = log(&geometry, 150);
     let known = recovered_log(&mut second, &mut io, &[0; 64]);
-    assert_eq!(second.durable_until_sequence(), 0);
+    assert_eq!(second.durable_before_sequence(), 0);
     assert_eq!(known.iter().filter(|&&dead| dead).count() as u32, entries);
     while first.write_back(&mut io).expect("no fault") {}
-    assert_eq!((io.last_sequence(), first.durable_until_sequence()), (2, 2));
+    assert_eq!((io.last_sequence(), first.durable_before_sequence()), (2, 2));
 }
 
 #[test]
@@ -470,7 +477,7 @@ fn the_validity_log_can_write_back_a_partly_filled_buffer() {
         let mut log = log(&geometry, drive.spare_pages());
         let known = recovered_log(&mut log, &mut drive.io, &drive.opened_at);
         assert_eq!(known, drive.dead_before(u64::MAX));
-        assert!(log.durable_until_sequence() >= drive.io.last_sequence());
+        assert!(log.durable_before_sequence() >= drive.io.last_sequence());
         let dead = known.iter().filter(|&&dead| dead).count() as u64;
         assert_eq!(log.count_entries_in_force(), dead, "pages that were cleaned are not found again");
     }
@@ -480,12 +487,12 @@ fn the_validity_log_can_write_back_a_partly_filled_buffer() {
 fn validity_stores_refuse_devices_too_large_for_positions_of_32_bits() {
     let large = geometry([1, 1 << 20, 2048, 4096]);
     assert!(matches!(
-        ValidityLog::new(&large, ValidityLogOptions { spare_pages: 1 << 20 }),
+        ValidityLog::new(&large, ValidityLogOptions { physical_minus_logical_pages: 1 << 20 }),
         Err(Error::InvalidOptions(_))
     ));
     let tiny = geometry([1, 64, 8, 512]);
     assert!(matches!(
-        ValidityLog::new(&tiny, ValidityLogOptions { spare_pages: 0 }),
+        ValidityLog::new(&tiny, ValidityLogOptions { physical_minus_logical_pages: 0 }),
         Err(Error::InvalidOptions(_))
     ));
 }

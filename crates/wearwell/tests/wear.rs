@@ -17,8 +17,8 @@ use crate::common;
 const POLICIES: [VictimPolicy; 6] = [
     VictimPolicy::Greedy,
     VictimPolicy::CostBenefit,
-    VictimPolicy::DChoices { choices: 1 },
-    VictimPolicy::DChoices { choices: 4 },
+    VictimPolicy::DChoices { random_candidates: 1 },
+    VictimPolicy::DChoices { random_candidates: 4 },
     VictimPolicy::Fifo,
     VictimPolicy::RecycleAware,
 ];

@@ -99,8 +99,9 @@ pub(crate) enum Command {
     /// Create an image: flash and NVRAM of a live device in a directory of files
     #[command(after_help = "Examples:\n  wearwell create drive --size 16GiB --design remap")]
     Create(CreateArgs),
-    /// Audit an image without changing it: verify all checksums, recover in memory, and recompute every counter and table.
-    /// Exit status: 0 clean; 1 consistent, but not closed, or damaged in one of two copies; 2 corrupt; 3 cannot be audited
+    /// Audit an image without changing it: verify all checksums, recover in memory, and recompute every counter and
+    /// table. Exit status: 0 clean; 1 consistent, but not closed, or damaged in one of two copies; 2 corrupt; 3 cannot
+    /// be audited
     Check {
         /// Directory of the image
         directory: PathBuf,

@@ -33,7 +33,7 @@ pub const PROGRAM_TO_READ_RATIO: f64 = PAGE_PROGRAM_S / PAGE_READ_S;
 
 /// Size of a device and of its cached mapping table: the parameters of the formulas for RAM and recovery time.
 #[derive(Clone, Copy, Debug)]
-pub struct MetadataScale {
+pub struct ModelledDeviceSize {
     /// K: number of blocks of the device.
     pub blocks: f64,
     /// B: number of pages per block.
@@ -44,7 +44,7 @@ pub struct MetadataScale {
     pub cache_entries: f64,
 }
 
-impl MetadataScale {
+impl ModelledDeviceSize {
     /// Returns the GeckoFTL paper's device scaled to a capacity of `bytes`, with the paper's cache of 4 MiB.
     pub fn of_capacity(bytes: f64) -> Self {
         let pages_per_block = 128.0;
@@ -131,23 +131,23 @@ impl MetadataScale {
     }
 
     /// Returns the RAM that an FTL design needs in addition to the cached mapping table, bytes.
-    pub fn ram_bytes(self, design: MetadataDesign) -> f64 {
+    pub fn ram_bytes(self, design: ComparedFtl) -> f64 {
         match design {
-            MetadataDesign::Dftl | MetadataDesign::LazyFtl => {
+            ComparedFtl::Dftl | ComparedFtl::LazyFtl => {
                 self.validity_bitmap_bytes() + self.translation_directory_bytes()
             }
             // The root of the tree takes one page. The directory of the bitmap has an address for every page of the
             // bitmap.
-            MetadataDesign::UFtl => {
+            ComparedFtl::UFtl => {
                 self.valid_page_counter_bytes()
                     + self.validity_bitmap_bytes() / PAGE_BYTES * ADDRESS_BYTES
                     + PAGE_BYTES
             }
             // Per block: the head of its chain in the log, and the timestamp of its last erase.
-            MetadataDesign::IbFtl => {
+            ComparedFtl::IbFtl => {
                 self.valid_page_counter_bytes() + 2.0 * ADDRESS_BYTES * self.blocks + PAGE_BYTES
             }
-            MetadataDesign::GeckoFtl => {
+            ComparedFtl::GeckoFtl => {
                 self.valid_page_counter_bytes() + self.gecko_ram_bytes_without_counters()
             }
         }
@@ -159,7 +159,7 @@ impl MetadataScale {
 
     /// Returns the steps of an FTL design's recovery and their durations, seconds; flash operations are executed one
     /// after the other.
-    pub fn recovery_step_durations_s(self, design: MetadataDesign) -> Vec<(&'static str, f64)> {
+    pub fn recovery_step_durations_s(self, design: ComparedFtl) -> Vec<(&'static str, f64)> {
         let dirty = DIRTY_ENTRY_SHARE * self.cache_entries;
         let blocks = ("blocks", self.blocks * SPARE_AREA_READ_S);
         let directory = ("directory", self.translation_pages() * SPARE_AREA_READ_S);
@@ -168,7 +168,7 @@ impl MetadataScale {
             ("synchronisation", dirty.min(self.translation_pages()) * (PAGE_READ_S + PAGE_PROGRAM_S));
         let bitmap_pages = self.validity_bitmap_bytes() / PAGE_BYTES;
         match design {
-            MetadataDesign::LazyFtl => vec![
+            ComparedFtl::LazyFtl => vec![
                 blocks,
                 directory,
                 ("bitmap", self.translation_pages() * PAGE_READ_S),
@@ -176,19 +176,19 @@ impl MetadataScale {
                 synchronisation,
             ],
             // Recovery reads again what the battery wrote at power loss.
-            MetadataDesign::Dftl => vec![
+            ComparedFtl::Dftl => vec![
                 blocks,
                 directory,
                 ("bitmap", bitmap_pages * PAGE_READ_S),
                 ("cache", self.mapping_cache_bytes() / PAGE_BYTES * PAGE_READ_S),
             ],
-            MetadataDesign::UFtl => vec![
+            ComparedFtl::UFtl => vec![
                 blocks,
                 ("bitmap directory", bitmap_pages * SPARE_AREA_READ_S),
                 ("valid counts", bitmap_pages * PAGE_READ_S),
                 ("cache", self.mapping_cache_bytes() / PAGE_BYTES * PAGE_READ_S),
             ],
-            MetadataDesign::IbFtl => {
+            ComparedFtl::IbFtl => {
                 vec![
                     blocks,
                     ("log", self.invalid_page_log_pages() * PAGE_READ_S),
@@ -196,7 +196,7 @@ impl MetadataScale {
                     synchronisation,
                 ]
             }
-            MetadataDesign::GeckoFtl => vec![
+            ComparedFtl::GeckoFtl => vec![
                 blocks,
                 directory,
                 ("run directories", self.gecko_pages() * SPARE_AREA_READ_S),
@@ -208,14 +208,14 @@ impl MetadataScale {
     }
 
     /// Returns the duration of all steps of a design's recovery, seconds.
-    pub fn recovery_s(self, design: MetadataDesign) -> f64 {
+    pub fn recovery_s(self, design: ComparedFtl) -> f64 {
         self.recovery_step_durations_s(design).iter().map(|(_, time_s)| time_s).sum()
     }
 }
 
 /// The FTL designs that the GeckoFTL paper compares.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum MetadataDesign {
+pub enum ComparedFtl {
     /// DFTL, with a battery that saves dirty map entries at power loss.
     Dftl,
     /// LazyFTL, without a battery, with page validity in RAM.
@@ -228,7 +228,7 @@ pub enum MetadataDesign {
     GeckoFtl,
 }
 
-impl MetadataDesign {
+impl ComparedFtl {
     /// All FTL designs that the GeckoFTL paper compares; LazyFTL is first, because the others are compared with it.
     pub const ALL: [Self; 5] = [Self::LazyFtl, Self::Dftl, Self::UFtl, Self::IbFtl, Self::GeckoFtl];
 
@@ -254,14 +254,14 @@ pub fn read_slowdown(read_amplification: f64, reads_per_write: f64, write_amplif
 /// Returns log2 of the factor by which the capacity, from K blocks on, has to grow until a report of an invalid page
 /// costs as much in Logarithmic Gecko as in a validity bitmap on flash. With L levels, V entries in the RAM buffer and
 /// `cost` flash writes per entry and level, this is the case when `cost L / V = 1`.
-pub fn capacity_doublings_until_equal_cost(scale: MetadataScale, parts: f64, cost: f64) -> f64 {
+pub fn capacity_doublings_until_equal_cost(scale: ModelledDeviceSize, parts: f64, cost: f64) -> f64 {
     let entries = scale.gecko_buffer_entries(parts);
     let levels = entries / cost;
     levels + (entries / parts).log2() - scale.blocks.log2()
 }
 
-fn paper_scale() -> MetadataScale {
-    MetadataScale::of_capacity(2.0 * TIB)
+fn paper_scale() -> ModelledDeviceSize {
+    ModelledDeviceSize::of_capacity(2.0 * TIB)
 }
 
 /// Device capacities of the GeckoFTL paper's Figure 1, with their names.
@@ -277,14 +277,14 @@ const FIGURE_1_CAPACITIES: [(&str, f64); 8] = [
 ];
 
 /// Returns RAM (bytes) and recovery time (seconds) of an FTL design at each capacity of the GeckoFTL paper's Figure 1.
-fn ram_and_recovery_by_capacity(design: MetadataDesign) -> impl Iterator<Item = (f64, f64)> {
+fn ram_and_recovery_by_capacity(design: ComparedFtl) -> impl Iterator<Item = (f64, f64)> {
     FIGURE_1_CAPACITIES.into_iter().map(move |(_, bytes)| {
-        let scale = MetadataScale::of_capacity(bytes);
+        let scale = ModelledDeviceSize::of_capacity(bytes);
         (scale.ram_bytes(design), scale.recovery_s(design))
     })
 }
 
-fn capacity_curve_values(design: MetadataDesign) -> Vec<Value> {
+fn capacity_curve_values(design: ComparedFtl) -> Vec<Value> {
     let name = |k: usize, what: &str| format!("{} {what}", FIGURE_1_CAPACITIES[k].0);
     let ram = ram_and_recovery_by_capacity(design)
         .enumerate()
@@ -298,26 +298,26 @@ fn capacity_curve_values(design: MetadataDesign) -> Vec<Value> {
 /// Returns the values of the curves of the GeckoFTL paper's Figure 1, and whether its two claims hold: RAM grows
 /// linearly with capacity, and recovery time grows.
 fn capacity_growth_values() -> Vec<Value> {
-    let steps: Vec<(f64, f64)> = ram_and_recovery_by_capacity(MetadataDesign::LazyFtl).collect();
+    let steps: Vec<(f64, f64)> = ram_and_recovery_by_capacity(ComparedFtl::LazyFtl).collect();
     let doubles = |pair: &[(f64, f64)]| (pair[1].0 / pair[0].0 - 2.0).abs() < 1e-3;
     let claims = named_values([
         ("RAM is linear", truth_value(steps.windows(2).all(doubles))),
         ("recovery grows", truth_value(steps.windows(2).all(|pair| pair[1].1 > pair[0].1))),
     ]);
-    [claims, capacity_curve_values(MetadataDesign::LazyFtl)].concat()
+    [claims, capacity_curve_values(ComparedFtl::LazyFtl)].concat()
 }
 
 /// Returns the RAM of an FTL design including the mapping cache of 4 MiB, MiB.
-fn ram_with_cache_mib(design: MetadataDesign) -> f64 {
+fn ram_with_cache_mib(design: ComparedFtl) -> f64 {
     (paper_scale().ram_bytes(design) + paper_scale().mapping_cache_bytes()) / MIB
 }
 
 fn ram_of_all_designs() -> Vec<Value> {
     named_values([
-        ("DFTL, LazyFTL", ram_with_cache_mib(MetadataDesign::LazyFtl)),
-        ("IB-FTL", ram_with_cache_mib(MetadataDesign::IbFtl)),
-        ("GeckoFTL", ram_with_cache_mib(MetadataDesign::GeckoFtl)),
-        ("u-FTL", ram_with_cache_mib(MetadataDesign::UFtl)),
+        ("DFTL, LazyFTL", ram_with_cache_mib(ComparedFtl::LazyFtl)),
+        ("IB-FTL", ram_with_cache_mib(ComparedFtl::IbFtl)),
+        ("GeckoFTL", ram_with_cache_mib(ComparedFtl::GeckoFtl)),
+        ("u-FTL", ram_with_cache_mib(ComparedFtl::UFtl)),
     ])
 }
 
@@ -336,8 +336,8 @@ fn implemented_geckoftl_ram_mib() -> f64 {
 
 /// Returns the RAM that Wearwell's Logarithmic Gecko (page validity on flash) reports for itself, bytes.
 fn implemented_gecko_ram_bytes(geometry: &Geometry) -> f64 {
-    let gecko =
-        Gecko::new(geometry, GeckoOptions::balanced(geometry)).expect("the default fits the geometry");
+    let gecko = Gecko::new(geometry, GeckoOptions::with_key_sized_parts(geometry))
+        .expect("the default fits the geometry");
     gecko.ram_bytes().iter().map(|&(_, bytes)| bytes as f64).sum()
 }
 
@@ -349,7 +349,7 @@ fn recovery_step_duration_s(steps: &[(&str, f64)], name: &str) -> f64 {
     steps.iter().find(|step| step.0 == name).map_or(0.0, |step| step.1)
 }
 
-fn recovery_step_values(design: MetadataDesign) -> Vec<Value> {
+fn recovery_step_values(design: ComparedFtl) -> Vec<Value> {
     let steps = paper_scale().recovery_step_durations_s(design);
     let total = Value::new("all", paper_scale().recovery_s(design));
     steps.iter().map(|&(name, time_s)| Value::new(name, time_s)).chain([total]).collect()
@@ -363,37 +363,36 @@ fn concatenated_values(mut values: Vec<Value>, more: Vec<Value>) -> Vec<Value> {
 /// Returns the recovery time that `GeckoFTL` saves compared with `LazyFTL`, percent. The second value leaves out
 /// `LazyFTL`'s recovery steps `synchronisation` and `changed entries`.
 fn recovery_time_saved_percent() -> Vec<Value> {
-    let lazy = paper_scale().recovery_step_durations_s(MetadataDesign::LazyFtl);
-    let all = paper_scale().recovery_s(MetadataDesign::LazyFtl);
+    let lazy = paper_scale().recovery_step_durations_s(ComparedFtl::LazyFtl);
+    let all = paper_scale().recovery_s(ComparedFtl::LazyFtl);
     let others = all
         - recovery_step_duration_s(&lazy, "synchronisation")
         - recovery_step_duration_s(&lazy, "changed entries");
-    let saved = |of: f64| to_percent(1.0 - paper_scale().recovery_s(MetadataDesign::GeckoFtl) / of);
+    let saved = |of: f64| to_percent(1.0 - paper_scale().recovery_s(ComparedFtl::GeckoFtl) / of);
     named_values([("", saved(all)), ("without its synchronisation", saved(others))])
 }
 
 fn ram_saved_percent() -> Vec<Value> {
-    let saved = |bytes: f64| to_percent(1.0 - bytes / paper_scale().ram_bytes(MetadataDesign::LazyFtl));
+    let saved = |bytes: f64| to_percent(1.0 - bytes / paper_scale().ram_bytes(ComparedFtl::LazyFtl));
     named_values([
         ("without counts", saved(paper_scale().gecko_ram_bytes_without_counters())),
-        ("with counts", saved(paper_scale().ram_bytes(MetadataDesign::GeckoFtl))),
+        ("with counts", saved(paper_scale().ram_bytes(ComparedFtl::GeckoFtl))),
     ])
 }
 
 fn invalid_page_log_dominance_values() -> Vec<Value> {
-    let steps = paper_scale().recovery_step_durations_s(MetadataDesign::IbFtl);
+    let steps = paper_scale().recovery_step_durations_s(ComparedFtl::IbFtl);
     let both = recovery_step_duration_s(&steps, "log") + recovery_step_duration_s(&steps, "synchronisation");
     let claim = named_values([(
         "they dominate",
-        truth_value(both > 0.5 * paper_scale().recovery_s(MetadataDesign::IbFtl)),
+        truth_value(both > 0.5 * paper_scale().recovery_s(ComparedFtl::IbFtl)),
     )]);
-    concatenated_values(claim, recovery_step_values(MetadataDesign::IbFtl))
+    concatenated_values(claim, recovery_step_values(ComparedFtl::IbFtl))
 }
 
 fn recovery_scan_dominance_values() -> Vec<Value> {
-    let steps = paper_scale().recovery_step_durations_s(MetadataDesign::GeckoFtl);
-    let share =
-        recovery_step_duration_s(&steps, "blocks") / paper_scale().recovery_s(MetadataDesign::GeckoFtl);
+    let steps = paper_scale().recovery_step_durations_s(ComparedFtl::GeckoFtl);
+    let share = recovery_step_duration_s(&steps, "blocks") / paper_scale().recovery_s(ComparedFtl::GeckoFtl);
     named_values([
         ("it dominates", truth_value(longest_recovery_step_name(&steps) == "blocks")),
         ("share, %", to_percent(share)),
@@ -403,23 +402,23 @@ fn recovery_scan_dominance_values() -> Vec<Value> {
 /// Returns, for GeckoFTL and u-FTL, whether the counters of valid pages take more than half of the RAM that is not the
 /// cached mapping table.
 fn valid_counter_dominance_values() -> Vec<Value> {
-    let of = |design: MetadataDesign| {
+    let of = |design: ComparedFtl| {
         truth_value(paper_scale().valid_page_counter_bytes() > 0.5 * paper_scale().ram_bytes(design))
     };
-    named_values([("GeckoFTL", of(MetadataDesign::GeckoFtl)), ("u-FTL", of(MetadataDesign::UFtl))])
+    named_values([("GeckoFTL", of(ComparedFtl::GeckoFtl)), ("u-FTL", of(ComparedFtl::UFtl))])
 }
 
 /// Returns the RAM of each design of the GeckoFTL paper's Figure 14, including its mapping cache, in MiB. As in the
 /// figure, counters of valid pages are left out; their size is returned as a value of its own.
 fn figure_14_ram_mib() -> Vec<Value> {
-    let of = |design: MetadataDesign, cache_mib: f64, counters: f64| {
+    let of = |design: ComparedFtl, cache_mib: f64, counters: f64| {
         (paper_scale().ram_bytes(design) - counters) / MIB + cache_mib
     };
     let counters = paper_scale().valid_page_counter_bytes();
     named_values([
-        ("DFTL", of(MetadataDesign::Dftl, 4.0, 0.0)),
-        ("u-FTL", of(MetadataDesign::UFtl, 68.0, counters)),
-        ("GeckoFTL", of(MetadataDesign::GeckoFtl, 68.0, counters)),
+        ("DFTL", of(ComparedFtl::Dftl, 4.0, 0.0)),
+        ("u-FTL", of(ComparedFtl::UFtl, 68.0, counters)),
+        ("GeckoFTL", of(ComparedFtl::GeckoFtl, 68.0, counters)),
         ("counters", counters / MIB),
     ])
 }
@@ -440,8 +439,8 @@ fn read_slowdown_values() -> Vec<Value> {
 /// recoveries; `None` for other rows.
 pub fn recovery_row_values(id: &str) -> Option<Vec<Value>> {
     Some(match id {
-        "GK-35" => recovery_step_values(MetadataDesign::GeckoFtl),
-        "GK-36" => MetadataDesign::ALL
+        "GK-35" => recovery_step_values(ComparedFtl::GeckoFtl),
+        "GK-36" => ComparedFtl::ALL
             .map(|design| Value::new(design.name(), paper_scale().recovery_s(design)))
             .to_vec(),
         "GK-37" => invalid_page_log_dominance_values(),
@@ -455,17 +454,17 @@ pub fn recovery_row_values(id: &str) -> Option<Vec<Value>> {
 /// results.
 pub(super) fn row_values(id: &str) -> Option<Vec<Value>> {
     let scale = paper_scale();
-    let recovery = |design: MetadataDesign| scale.recovery_s(design);
+    let recovery = |design: ComparedFtl| scale.recovery_s(design);
     Some(match id {
         "GK-01" => {
-            one_value(MetadataScale::of_capacity(128.0 * GIB).ram_bytes(MetadataDesign::LazyFtl) / MIB)
+            one_value(ModelledDeviceSize::of_capacity(128.0 * GIB).ram_bytes(ComparedFtl::LazyFtl) / MIB)
         }
         "GK-02" => concatenated_values(
-            one_value(recovery(MetadataDesign::LazyFtl)),
-            recovery_step_values(MetadataDesign::LazyFtl),
+            one_value(recovery(ComparedFtl::LazyFtl)),
+            recovery_step_values(ComparedFtl::LazyFtl),
         ),
         "GK-03" => capacity_growth_values(),
-        "GK-04" => capacity_curve_values(MetadataDesign::GeckoFtl),
+        "GK-04" => capacity_curve_values(ComparedFtl::GeckoFtl),
         "GK-05" => one_value(scale.translation_table_bytes() / GIB),
         "GK-06" => one_value(scale.translation_directory_bytes() / MIB),
         "GK-07" => one_value(scale.validity_bitmap_bytes() / MIB),
@@ -509,11 +508,8 @@ pub(super) fn row_values(id: &str) -> Option<Vec<Value>> {
         ]),
         "GK-30" | "GK-31" | "GK-33" => ram_of_all_designs(),
         "GK-32" => named_values([
-            (
-                "ratio",
-                ram_with_cache_mib(MetadataDesign::GeckoFtl) / ram_with_cache_mib(MetadataDesign::UFtl),
-            ),
-            ("GeckoFTL, MiB", ram_with_cache_mib(MetadataDesign::GeckoFtl)),
+            ("ratio", ram_with_cache_mib(ComparedFtl::GeckoFtl) / ram_with_cache_mib(ComparedFtl::UFtl)),
+            ("GeckoFTL, MiB", ram_with_cache_mib(ComparedFtl::GeckoFtl)),
             ("as built, MiB", implemented_geckoftl_ram_mib()),
         ]),
         "GK-34" => valid_counter_dominance_values(),

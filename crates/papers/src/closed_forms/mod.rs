@@ -27,7 +27,7 @@ pub fn to_percent(share: f64) -> f64 {
 
 /// A row of Table I in the Recyclable SSD paper (LX): how much a trace writes, and to how many addresses.
 #[derive(Clone, Copy, Debug)]
-pub struct TraceTable {
+pub struct TraceTableRow {
     /// Number of requests of the trace.
     pub requests: f64,
     /// Share of the trace's requests that are writes.
@@ -36,7 +36,7 @@ pub struct TraceTable {
     pub distinct_addresses: f64,
 }
 
-impl TraceTable {
+impl TraceTableRow {
     /// Returns the number of writes in the trace, each of one page.
     pub fn writes(self) -> f64 {
         self.requests * self.write_share
@@ -216,46 +216,50 @@ pub fn bytes_per_s_for_lifetime(budget_bytes: f64, years: f64) -> f64 {
 /// the write rate that the lifetime target allows. Returns whether deduplication, compression and throttling are
 /// enabled.
 pub fn schemes_enabled_by_algorithm_1(
-    dedup: (f64, f64),
-    compression: (f64, f64),
-    demand: f64,
-    capacity: f64,
+    dedup_write_and_energy_ratio: (f64, f64),
+    compression_write_and_energy_ratio: (f64, f64),
+    host_write_rate: f64,
+    allowed_write_rate: f64,
 ) -> [bool; 3] {
-    let (mut dedup_on, mut compression_on, mut left) = (false, false, demand);
-    if dedup.0 < 1.0 && dedup.1 < 1.0 {
-        left *= dedup.0;
+    let (mut dedup_on, mut compression_on, mut left) = (false, false, host_write_rate);
+    if dedup_write_and_energy_ratio.0 < 1.0 && dedup_write_and_energy_ratio.1 < 1.0 {
+        left *= dedup_write_and_energy_ratio.0;
         dedup_on = true;
     }
-    if compression.0 < 1.0 && compression.1 < 1.0 {
-        left *= compression.0;
+    if compression_write_and_energy_ratio.0 < 1.0 && compression_write_and_energy_ratio.1 < 1.0 {
+        left *= compression_write_and_energy_ratio.0;
         compression_on = true;
     }
-    if left < capacity {
+    if left < allowed_write_rate {
         return [dedup_on, compression_on, false];
     }
-    if !compression_on && 1.0 - compression.0 > compression.1 - 1.0 {
-        left *= compression.0;
+    if !compression_on
+        && 1.0 - compression_write_and_energy_ratio.0 > compression_write_and_energy_ratio.1 - 1.0
+    {
+        left *= compression_write_and_energy_ratio.0;
         compression_on = true;
     }
-    if !dedup_on && 1.0 - dedup.0 > dedup.1 - 1.0 {
-        left *= dedup.0;
+    if !dedup_on && 1.0 - dedup_write_and_energy_ratio.0 > dedup_write_and_energy_ratio.1 - 1.0 {
+        left *= dedup_write_and_energy_ratio.0;
         dedup_on = true;
     }
-    [dedup_on, compression_on, left > capacity]
+    [dedup_on, compression_on, left > allowed_write_rate]
 }
 
 /// Returns in how many cases, percent, Wearwell's lifetime management enables the same schemes (deduplication,
 /// compression, throttling) as Algorithm 1 of the integrated lifetime management paper. The cases are a grid of write
 /// ratios, energy ratios and write demands.
 pub fn agreeing_decisions_percent() -> f64 {
-    const WRITE_RATIOS: [f64; 6] = [0.25, 0.5, 0.75, 0.99, 1.0, 1.05];
-    const ENERGY_OVERHEADS: [f64; 5] = [0.0, 0.0145, 0.132, 0.264, 0.6];
-    const WRITE_DEMANDS: [f64; 6] = [0.5, 0.99, 1.0, 1.3, 2.0, 20.0];
-    let schemes = || WRITE_RATIOS.iter().flat_map(|&d| ENERGY_OVERHEADS.map(|e| (d, d + e)));
+    const REMAINING_WRITE_RATIOS: [f64; 6] = [0.25, 0.5, 0.75, 0.99, 1.0, 1.05];
+    const ENERGY_OVER_WRITE_RATIOS: [f64; 5] = [0.0, 0.0145, 0.132, 0.264, 0.6];
+    const WRITE_DEMANDS_PER_ALLOWED_RATE: [f64; 6] = [0.5, 0.99, 1.0, 1.3, 2.0, 20.0];
+    let schemes =
+        || REMAINING_WRITE_RATIOS.iter().flat_map(|&d| ENERGY_OVER_WRITE_RATIOS.map(|e| (d, d + e)));
     let (mut agree, mut all) = (0.0, 0.0);
-    for (dedup, compression, demand) in schemes()
-        .flat_map(|dedup| schemes().map(move |compression| (dedup, compression)))
-        .flat_map(|(dedup, compression)| WRITE_DEMANDS.map(|demand| (dedup, compression, demand)))
+    for (dedup, compression, demand) in
+        schemes().flat_map(|dedup| schemes().map(move |compression| (dedup, compression))).flat_map(
+            |(dedup, compression)| WRITE_DEMANDS_PER_ALLOWED_RATE.map(|demand| (dedup, compression, demand)),
+        )
     {
         let estimates = [dedup, compression].map(|(write_ratio, energy_ratio)| SchemeEstimate {
             written_share: write_ratio,
@@ -290,13 +294,13 @@ mod rows {
 
     /// FIU traces of the Recyclable SSD paper (LX): name, row of Table I, and the amount of recyclable data in GB
     /// (section III-B).
-    const FIU_TRACES: [(&str, TraceTable, f64); 3] = [
-        ("homes", TraceTable { requests: 9.3e6, write_share: 0.938, distinct_addresses: 2.4e6 }, 2.8),
-        ("mail", TraceTable { requests: 16.3e6, write_share: 0.753, distinct_addresses: 1.2e6 }, 7.4),
-        ("web", TraceTable { requests: 5.9e6, write_share: 0.825, distinct_addresses: 0.8e6 }, 2.5),
+    const FIU_TRACES: [(&str, TraceTableRow, f64); 3] = [
+        ("homes", TraceTableRow { requests: 9.3e6, write_share: 0.938, distinct_addresses: 2.4e6 }, 2.8),
+        ("mail", TraceTableRow { requests: 16.3e6, write_share: 0.753, distinct_addresses: 1.2e6 }, 7.4),
+        ("web", TraceTableRow { requests: 5.9e6, write_share: 0.825, distinct_addresses: 0.8e6 }, 2.5),
     ];
 
-    fn value_per_trace(value: impl Fn(TraceTable, f64) -> f64) -> Vec<Value> {
+    fn value_per_trace(value: impl Fn(TraceTableRow, f64) -> f64) -> Vec<Value> {
         FIU_TRACES.map(|(name, table, recyclable)| Value::new(name, value(table, recyclable))).into()
     }
 
@@ -335,7 +339,7 @@ mod rows {
     const DELTA_DECODE_CYCLES: f64 = 6_737.0;
     const PAGE_PROGRAM_US: f64 = 200.0;
     const COMPRESSION_RATIOS: [(&str, f64); 3] = [("0.50", 0.50), ("0.35", 0.35), ("0.20", 0.20)];
-    const DELTA_SHARES: [f64; 3] = [0.2, 0.5, 0.8];
+    const DELTA_WRITE_SHARES: [f64; 3] = [0.2, 0.5, 0.8];
 
     fn delta_pipeline_at(mhz: f64) -> DeltaPipeline {
         DeltaPipeline {
@@ -354,7 +358,10 @@ mod rows {
         let cell = |(name, ratio): (&str, f64), share: f64| {
             Value::new(format!("Rc {name} Pc {share}"), value(share, ratio))
         };
-        COMPRESSION_RATIOS.iter().flat_map(|&ratio| DELTA_SHARES.map(|share| cell(ratio, share))).collect()
+        COMPRESSION_RATIOS
+            .iter()
+            .flat_map(|&ratio| DELTA_WRITE_SHARES.map(|share| cell(ratio, share)))
+            .collect()
     }
 
     pub(super) fn delta_ftl_row_values(id: &str) -> Option<Vec<Value>> {
@@ -415,8 +422,8 @@ mod rows {
     fn zipf_content_values(contents_per_page: f64) -> Vec<Value> {
         let content = theory::zipf_dedup_steady_state(0.2, contents_per_page);
         named_values([
-            ("flash writes", content.miss_probability),
-            ("distinct live contents", content.distinct_share),
+            ("flash writes", content.dedup_miss_probability),
+            ("distinct live contents", content.distinct_contents_per_page),
         ])
     }
 

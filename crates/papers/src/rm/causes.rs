@@ -52,12 +52,12 @@ struct DifferenceCauseExperiments<'a> {
 }
 
 impl DifferenceCauseExperiments<'_> {
-    /// Returns a copy of the experiment `name` of the catalogue, renamed to `as_name`, with additional settings that
+    /// Returns a copy of the experiment `name` of the catalogue, renamed to `new_name`, with additional settings that
     /// override those of the original.
-    fn with_changed_settings(&self, name: &str, as_name: &str, settings: &[&str]) -> Experiment {
+    fn with_changed_settings(&self, name: &str, new_name: &str, settings: &[&str]) -> Experiment {
         let base = self.catalogue.iter().find(|base| base.name == name);
         let mut changed = base.expect("a cause is taken away from an experiment of the catalogue").clone();
-        as_name.clone_into(&mut changed.name);
+        new_name.clone_into(&mut changed.name);
         if let ExperimentWork::Replay { settings: own, .. } = &mut changed.work {
             own.extend(settings.iter().map(|&setting| setting.to_owned()));
         }
@@ -66,27 +66,27 @@ impl DifferenceCauseExperiments<'_> {
 
     /// Returns a changed experiment as [`Self::with_changed_settings`] does, with a load of the Remap-SSD paper's
     /// section 5.2 in which the number of distinct contents is `contents` times the logical pages.
-    fn with_distinct_content_count(
+    fn with_distinct_content_ratio(
         &self,
         name: &str,
-        as_name: &str,
-        contents: f64,
+        new_name: &str,
+        contents_per_logical_page: f64,
         settings: &[&str],
     ) -> Experiment {
         let of = name.split('/').next().expect("an experiment of a load");
         let source = request_source_of_load(
             of,
             super::scaled_drive(self.setting).logical_pages,
-            contents,
+            contents_per_logical_page,
             self.setting.seed,
         );
-        Experiment { source, ..self.with_changed_settings(name, as_name, settings) }
+        Experiment { source, ..self.with_changed_settings(name, new_name, settings) }
     }
 
     /// Returns a changed experiment as [`Self::with_changed_settings`] does, with additional keys for the host model
     /// (file system or database) that generates the requests.
-    fn with_host_model_keys(&self, name: &str, as_name: &str, keys: &str, settings: &[&str]) -> Experiment {
-        let mut changed = self.with_changed_settings(name, as_name, settings);
+    fn with_host_model_keys(&self, name: &str, new_name: &str, keys: &str, settings: &[&str]) -> Experiment {
+        let mut changed = self.with_changed_settings(name, new_name, settings);
         if let RequestSource::Substitute(spec) = &mut changed.source {
             spec.push_str(keys);
         }
@@ -98,7 +98,7 @@ impl DifferenceCauseExperiments<'_> {
     fn fewer_duplicates_experiments(&self) -> Vec<Experiment> {
         GENERATED_LOADS
             .map(|of| {
-                self.with_distinct_content_count(&format!("{of}/opt"), &format!("{of}/opt-10"), 0.9, &[])
+                self.with_distinct_content_ratio(&format!("{of}/opt"), &format!("{of}/opt-10"), 0.9, &[])
             })
             .into()
     }
@@ -126,15 +126,15 @@ impl DifferenceCauseExperiments<'_> {
     /// number of distinct contents is that of its own pages (0.7 * 0.9 / 4 of the logical pages).
     fn gc_difference_experiments(&self) -> Vec<Experiment> {
         let unfilled = |of: &str, scheme: &str| {
-            let as_name = format!("{of}/unfilled-{scheme}");
-            self.with_changed_settings(&format!("{of}/{scheme}"), &as_name, &["precondition.filled=false"])
+            let new_name = format!("{of}/unfilled-{scheme}");
+            self.with_changed_settings(&format!("{of}/{scheme}"), &new_name, &["precondition.filled=false"])
         };
         let mut all = Vec::new();
         for of in GENERATED_LOADS {
             all.extend([unfilled(of, "noremap"), unfilled(of, "opt")]);
         }
         let own = 0.7 * 0.9 / 4.0;
-        all.push(self.with_distinct_content_count("fileserver/opt", "fileserver/own-contents-opt", own, &[]));
+        all.push(self.with_distinct_content_ratio("fileserver/opt", "fileserver/own-contents-opt", own, &[]));
         all
     }
 
@@ -155,7 +155,7 @@ impl DifferenceCauseExperiments<'_> {
         }
         let small = "remap.size_mib=0.9375";
         let own = 0.7 * 0.9 / 4.0;
-        all.push(self.with_distinct_content_count(
+        all.push(self.with_distinct_content_ratio(
             "fileserver/segments-40",
             "fileserver/own-contents-segments-15",
             own,
@@ -182,14 +182,15 @@ impl DifferenceCauseExperiments<'_> {
                     if scheme == "segments" {
                         settings.push(&room);
                     }
-                    let (name, as_name) = (format!("{of}/{scheme}-{mb}"), format!("{of}/fast-{scheme}-{mb}"));
-                    all.push(self.with_changed_settings(&name, &as_name, &settings));
+                    let (name, new_name) =
+                        (format!("{of}/{scheme}-{mb}"), format!("{of}/fast-{scheme}-{mb}"));
+                    all.push(self.with_changed_settings(&name, &new_name, &settings));
                 }
             }
         }
         let of_random = |cause: &str, scheme: &str, setting: &str| {
-            let as_name = format!("random writes/{cause}-{scheme}-120");
-            self.with_changed_settings(&format!("random writes/{scheme}-120"), &as_name, &[setting])
+            let new_name = format!("random writes/{cause}-{scheme}-120");
+            self.with_changed_settings(&format!("random writes/{scheme}-120"), &new_name, &[setting])
         };
         for (scheme, _) in REVERSE_MAP_KINDS {
             all.push(of_random("to-scale", scheme, SCALED_ERASE_TIME_SETTING));
@@ -262,8 +263,8 @@ impl DifferenceCauseExperiments<'_> {
         let superblocks =
             ["device.pages_per_block=1024", "device.blocks_per_plane=36", "remap.segment_bytes=1024"];
         for test in SQLITE_TESTS {
-            let (name, as_name) = (format!("{test}/segments"), format!("{test}/large-superblocks"));
-            all.push(self.with_changed_settings(&name, &as_name, &superblocks));
+            let (name, new_name) = (format!("{test}/segments"), format!("{test}/large-superblocks"));
+            all.push(self.with_changed_settings(&name, &new_name, &superblocks));
         }
         let batches = ("fillrandom/segments", "fillrandom/large-transactions");
         all.push(self.with_host_model_keys(batches.0, batches.1, ",batch=16", &superblocks));

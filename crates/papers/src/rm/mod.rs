@@ -312,9 +312,9 @@ fn measure_row_without_trace_check(id: &str, runs: &ExperimentRecords) -> Option
         "RM-16" => values_by_load_and_duplicates(runs, &[("30", "opt")], |opt, none| {
             100.0 * (1.0 - write_amplification(opt) / write_amplification(none))
         }),
-        "RM-17" => percents_of_remaps_made_writes(runs, 40),
-        "RM-18" => percents_of_remaps_made_writes(runs, 80),
-        "RM-19" => percents_of_remaps_made_writes(runs, 120),
+        "RM-17" => demoted_remap_percents(runs, 40),
+        "RM-18" => demoted_remap_percents(runs, 80),
+        "RM-19" => demoted_remap_percents(runs, 120),
         "RM-20" => mean_throughput_gains_over_logs(runs, &GENERATED_LOADS, 40),
         "RM-21" => mean_throughput_gains_over_logs(runs, &GENERATED_LOADS, 80),
         "RM-22" => mean_throughput_gains_over_logs(runs, &GENERATED_LOADS, 120).and_then(|values| {
@@ -431,7 +431,7 @@ fn mean_ratio_to_baseline(
 /// `NoRemap` does not deduplicate, so its run is the same for all shares.
 fn values_by_load_and_duplicates(
     runs: &ExperimentRecords,
-    shares: &[(&str, &str)],
+    duplicate_percents_and_runs: &[(&str, &str)],
     value: impl Fn(ExperimentRun<'_>, ExperimentRun<'_>) -> f64,
 ) -> Result<Vec<Value>> {
     let of = |(duplicates, scheme): (&str, &str), load: &str| {
@@ -439,12 +439,15 @@ fn values_by_load_and_duplicates(
             (runs.run_named(&format!("{load}/{scheme}"))?, runs.run_named(&format!("{load}/noremap"))?);
         Ok(Value::new(format!("{load} {duplicates} %"), value(opt, none)))
     };
-    shares.iter().flat_map(|&share| GENERATED_LOADS.map(|load| of(share, load))).collect()
+    duplicate_percents_and_runs
+        .iter()
+        .flat_map(|&share| GENERATED_LOADS.map(|load| of(share, load)))
+        .collect()
 }
 
 /// Returns in percent how many of the wanted remaps (mappings of a further LPN to a stored page) became page programs
 /// because no NVRAM entry was free.
-fn percents_of_remaps_made_writes(runs: &ExperimentRecords, mb: u32) -> Result<Vec<Value>> {
+fn demoted_remap_percents(runs: &ExperimentRecords, mb: u32) -> Result<Vec<Value>> {
     let of = |load: &&str| {
         let run = runs.run_named(&format!("{load}/segments-{mb}"))?;
         let full = run.figure("parts.demoted_full");
@@ -574,8 +577,8 @@ fn phase_duration_ratio(runs: &ExperimentRecords, baseline: &str, phase: usize) 
     ratio_to_baseline(runs, "f2fs", baseline, "segments", |run| phase_duration_s(run, phase))
 }
 
-/// Returns by how many percent phase number `phase` of the F2FS load is faster with Remap-SSD than in the run of the design
-/// `baseline`: one value.
+/// Returns by how many percent phase number `phase` of the F2FS load is faster with Remap-SSD than in the run of the
+/// design `baseline`: one value.
 fn phase_speedup_percent(runs: &ExperimentRecords, baseline: &str, phase: usize) -> Result<Vec<Value>> {
     Ok(vec![Value::new("", 100.0 * (phase_duration_ratio(runs, baseline, phase)? - 1.0))])
 }

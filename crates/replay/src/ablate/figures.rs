@@ -123,9 +123,10 @@ impl<'a> FigureValues<'a> {
         let game = &self.subset_game;
         let gain = |(player, mechanism): (usize, ContentName)| Gain {
             mechanism,
-            alone: self.change_over_subsets(game.gain_alone(player), &[0, 1 << player]),
-            last: self.change_over_subsets(game.gain_over_all_others(player), &[all & !(1 << player), all]),
-            shapley: self.change_over_all_subsets(game.shapley_value(player)),
+            alone: self.change_from_subset_runs(game.gain_alone(player), &[0, 1 << player]),
+            last: self
+                .change_from_subset_runs(game.gain_over_all_others(player), &[all & !(1 << player), all]),
+            shapley: self.change_from_all_subset_runs(game.shapley_value(player)),
         };
         let whole = game.empty_subset_value().and_then(|baseline| Some(game.full_subset_value()? - baseline));
         let overlaps = numbered().flat_map(|one| numbered().skip(one.0 + 1).map(move |other| (one, other)));
@@ -134,7 +135,7 @@ impl<'a> FigureValues<'a> {
             title: self.figure.figure_column().title.to_owned(),
             more_is_better: self.figure.more_is_better,
             baseline: game.empty_subset_value(),
-            whole: self.change_over_subsets(whole, &[0, all]),
+            whole: self.change_from_subset_runs(whole, &[0, all]),
             mechanisms: numbered().map(gain).collect(),
             overlaps: overlaps.map(|(one, other)| self.overlap(one, other)).collect(),
             why_no_shapley: self.why_no_shapley(subsets),
@@ -151,11 +152,11 @@ impl<'a> FigureValues<'a> {
         Overlap {
             first,
             second,
-            overlap: self.change_over_subsets(interaction.map(|value| sign * value), &[0, a, b, a | b]),
+            overlap: self.change_from_subset_runs(interaction.map(|value| sign * value), &[0, a, b, a | b]),
         }
     }
 
-    fn change_over_subsets(&self, absolute: Option<f64>, subsets: &[usize]) -> Option<Change> {
+    fn change_from_subset_runs(&self, absolute: Option<f64>, subsets: &[usize]) -> Option<Change> {
         let absolute = absolute?;
         let baseline = self.subset_game.empty_subset_value().filter(|&baseline| baseline != 0.0);
         let is_from_unsteady_run = subsets.iter().any(|&subset| self.is_subset_unsteady[subset]);
@@ -166,9 +167,9 @@ impl<'a> FigureValues<'a> {
         })
     }
 
-    fn change_over_all_subsets(&self, absolute: Option<f64>) -> Option<Change> {
+    fn change_from_all_subset_runs(&self, absolute: Option<f64>) -> Option<Change> {
         let all: Vec<usize> = (0..self.is_subset_unsteady.len()).collect();
-        self.change_over_subsets(absolute, &all)
+        self.change_from_subset_runs(absolute, &all)
     }
 
     /// Returns why Shapley values of a figure are missing: the first subset of mechanisms without the figure. `None` if

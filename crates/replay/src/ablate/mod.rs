@@ -4,8 +4,8 @@
 //! Mechanisms act on the same writes: what deduplication finds, recycling need not revive. So gains of each mechanism
 //! alone count shared gains twice, and gains of each mechanism removed from the whole do not count them at all. All 2^k
 //! subsets are run, and three answers are given: added alone, added last, and the Shapley value, which adds up to the
-//! whole. The price is 2^k runs: 16 for four mechanisms, and 64 for all six. Subsets that the engine refuses have no figures,
-//! nor has anything that needs them: nothing is interpolated.
+//! whole. The price is 2^k runs: 16 for four mechanisms, and 64 for all six. Subsets that the engine refuses have no
+//! figures, nor has anything that needs them: nothing is interpolated.
 //!
 //! | file | what it decides |
 //! |---|---|
@@ -31,12 +31,12 @@ pub use table::{ablation_markdown, ablation_text};
 use wearwell_config::ContentName;
 
 use crate::record::RunRecord;
-use crate::report::SCHEMA_VERSION;
+use crate::report::RESULT_SCHEMA_VERSION;
 
 /// The JSON document that `wearwell ablate --json` writes.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Ablations {
-    /// Version of the JSON document's layout, [`SCHEMA_VERSION`].
+    /// Version of the JSON document's layout, [`RESULT_SCHEMA_VERSION`].
     pub schema_version: u32,
     /// Ablations, one for each input and for each point of a sweep.
     pub ablations: Vec<Ablation>,
@@ -45,7 +45,7 @@ pub struct Ablations {
 impl Ablations {
     /// Creates the JSON document for ablations in the order of their tables.
     pub fn of_ablations(ablations: Vec<Ablation>) -> Self {
-        Self { schema_version: SCHEMA_VERSION, ablations }
+        Self { schema_version: RESULT_SCHEMA_VERSION, ablations }
     }
 }
 

@@ -63,7 +63,7 @@ pub(super) struct DeltaLoad {
     heating_order: Permutation,
     /// Number of pages that have become hot (often overwritten) so far.
     pages_made_hot: u64,
-    overwrites_while_hot: u64,
+    mean_overwrites_while_hot: u64,
     hot_page_overwrites: u64,
 }
 
@@ -91,7 +91,7 @@ impl DeltaLoad {
             hot_read_probability: EventProbability::new(keys.number_of_key("hot_reads", 0.0..=1.0)?),
             mean_arrival_gap_ns: if rate > 0.0 { 1e9 / rate } else { 0.0 },
             arrival_time_ns: 0.0,
-            overwrites_while_hot: keys.integer_of_key("life", 1..=u64::MAX)?,
+            mean_overwrites_while_hot: keys.integer_of_key("life", 1..=u64::MAX)?,
             hot_page_overwrites: 0,
             random,
         })
@@ -109,11 +109,11 @@ impl DeltaLoad {
         }
     }
 
-    /// Counts an overwrite of a hot page. After every `overwrites_while_hot` such overwrites, the page that has been
-    /// hot for longest becomes cold, and the next page of `heating_order` becomes hot.
+    /// Counts an overwrite of a hot page. After every `mean_overwrites_while_hot` such overwrites, the page that has
+    /// been hot for longest becomes cold, and the next page of `heating_order` becomes hot.
     fn count_hot_write(&mut self) {
         self.hot_page_overwrites += 1;
-        if !self.hot_page_overwrites.is_multiple_of(self.overwrites_while_hot) {
+        if !self.hot_page_overwrites.is_multiple_of(self.mean_overwrites_while_hot) {
             return;
         }
         // The order is a permutation, so the next page can already be hot only if nearly all pages are.
@@ -136,15 +136,15 @@ impl HostModel for DeltaLoad {
             self.arrival_time_ns += exponential_draw(&mut self.random, self.mean_arrival_gap_ns);
         }
         script.set_arrival_time(self.arrival_time_ns as u64);
-        if self.write_probability.is_drawn(&mut self.random) {
-            let is_hot = self.hot_write_probability.is_drawn(&mut self.random);
+        if self.write_probability.draw_occurrence(&mut self.random) {
+            let is_hot = self.hot_write_probability.draw_occurrence(&mut self.random);
             let page = self.draw_page(is_hot);
             script.plan_write(page, 1);
             if is_hot {
                 self.count_hot_write();
             }
         } else {
-            let is_hot = self.hot_read_probability.is_drawn(&mut self.random);
+            let is_hot = self.hot_read_probability.draw_occurrence(&mut self.random);
             let page = self.draw_page(is_hot);
             script.plan_read(page, 1);
         }

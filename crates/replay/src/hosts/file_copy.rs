@@ -30,7 +30,7 @@ pub(super) const KIND: GeneratorKind = GeneratorKind {
 pub(super) struct FileCopy {
     /// Size of each file of the tree, pages.
     file_page_counts: Vec<u64>,
-    tree_pages: u64,
+    file_tree_pages: u64,
     copies_wanted: u64,
     copy_method: CopyMethod,
     /// Number of the copy of the file tree that is being written; 0 is the original.
@@ -47,7 +47,7 @@ impl FileCopy {
         let files = keys.integer_of_key("files", 1..=10_000_000)?;
         let sizes: Vec<u64> = (0..files).map(|_| draw_file_size_pages(&mut random, mean)).collect();
         Ok(Self {
-            tree_pages: sizes.iter().sum(),
+            file_tree_pages: sizes.iter().sum(),
             file_page_counts: sizes,
             copies_wanted: keys.integer_of_key("copies", 0..=1000)?,
             copy_method: if keys.is_key_on("remap")? {
@@ -80,7 +80,7 @@ impl HostModel for FileCopy {
         if self.current_copy_number == 0 {
             script.plan_write(self.next_file_start_page, pages);
         } else {
-            let target = self.current_copy_number * self.tree_pages + self.next_file_start_page;
+            let target = self.current_copy_number * self.file_tree_pages + self.next_file_start_page;
             script.plan_copy(target, self.next_file_start_page, pages, RemapMode::Copy, self.copy_method);
         }
         self.next_file_start_page += pages;

@@ -37,7 +37,7 @@ pub(super) struct Fileserver {
     file_pages_by_slot: Vec<u64>,
     pages_per_slot: u64,
     mean_file_pages: u64,
-    append_pages: u64,
+    pages_per_append: u64,
     initial_files_created: usize,
     load_loops_left: u64,
 }
@@ -50,7 +50,7 @@ impl Fileserver {
             file_pages_by_slot: vec![0; keys.integer_of_key("files", 1..=10_000_000)? as usize],
             pages_per_slot: 4 * mean,
             mean_file_pages: mean,
-            append_pages: keys.integer_of_key("append", 1..=65_536)?,
+            pages_per_append: keys.integer_of_key("append", 1..=65_536)?,
             initial_files_created: 0,
             load_loops_left: keys.integer_of_key("loops", 0..=1_000_000_000)?,
         })
@@ -102,7 +102,7 @@ impl HostModel for Fileserver {
             let slot = self.draw_slot(false);
             self.create_file(slot, script);
             let slot = self.draw_slot(true);
-            self.extend_file(slot, self.append_pages, script);
+            self.extend_file(slot, self.pages_per_append, script);
             let slot = self.draw_slot(true);
             script.plan_read(slot as u64 * self.pages_per_slot, self.file_pages_by_slot[slot]);
             let slot = self.draw_slot(true);

@@ -51,19 +51,25 @@ const READS_KEY: SpecKey = SpecKey {
     default: "table",
     meaning: "table: as many as Table I has; figures: as many as Figure 2 of the paper needs",
 };
-pub(super) const SHARE_BEFORE_FIRST_RETURN_KEY: SpecKey = SpecKey {
+pub(super) const SHARE_BEFORE_FIRST_RECURRENCE_KEY: SpecKey = SpecKey {
     name: "from",
     default: "0.5",
     meaning: "share of the requests before the first return, 0 to 1",
 };
-pub(super) const RETURN_RUN_LENGTH_KEY: SpecKey = SpecKey {
+pub(super) const RECURRENCE_RUN_LENGTH_KEY: SpecKey = SpecKey {
     name: "run",
     default: "1",
     meaning: "neighbouring addresses whose newest dead pages return one after the other, 1 to 1024",
 };
 
-const KEYS: &[SpecKey] =
-    &[SCALE_KEY, THETA_KEY, DUPLICATES_KEY, READS_KEY, SHARE_BEFORE_FIRST_RETURN_KEY, RETURN_RUN_LENGTH_KEY];
+const KEYS: &[SpecKey] = &[
+    SCALE_KEY,
+    THETA_KEY,
+    DUPLICATES_KEY,
+    READS_KEY,
+    SHARE_BEFORE_FIRST_RECURRENCE_KEY,
+    RECURRENCE_RUN_LENGTH_KEY,
+];
 
 pub(super) const FIU_HOMES: GeneratorKind = GeneratorKind {
     name: "fiu-homes",
@@ -90,33 +96,33 @@ const TWO_WEEKS_S: f64 = 14.0 * 86_400.0;
 #[derive(Clone, Copy, Debug)]
 struct ReadPopularity {
     /// Share of the invalidated pages with 8 to 15 reads. (52 % of the invalidated pages have 0 to 3 reads.)
-    read_8_or_more_share: f64,
+    share_read_8_or_more_times: f64,
     /// Probability that the content of a page with 0 reads is written again after it became dead.
     return_probability_of_unread_content: f64,
     /// Probability that the content of a page with 15 reads is written again after it became dead.
     return_probability_of_most_read_content: f64,
-    return_growth_exponent: f64,
+    recurrence_growth_exponent: f64,
 }
 
-const READ_0_TO_3_SHARE: f64 = 0.52;
+const SHARE_READ_UP_TO_3_TIMES: f64 = 0.52;
 
 impl ReadPopularity {
     /// Returns the share of the invalidated pages for each number of reads.
     fn shares_by_read_count(self) -> SharesByReadCount {
         std::array::from_fn(|reads| match reads {
-            0..4 => READ_0_TO_3_SHARE / 4.0,
-            4..8 => (1.0 - READ_0_TO_3_SHARE - self.read_8_or_more_share) / 4.0,
-            _ => self.read_8_or_more_share / 8.0,
+            0..4 => SHARE_READ_UP_TO_3_TIMES / 4.0,
+            4..8 => (1.0 - SHARE_READ_UP_TO_3_TIMES - self.share_read_8_or_more_times) / 4.0,
+            _ => self.share_read_8_or_more_times / 8.0,
         })
     }
 
     /// Returns the probability that the content of a dead page is written again, for each number of reads.
-    fn return_probabilities(self) -> SharesByReadCount {
+    fn recurrence_probabilities(self) -> SharesByReadCount {
         let last = (READ_COUNT_CLASSES - 1) as f64;
         std::array::from_fn(|reads| {
             self.return_probability_of_unread_content
                 * (self.return_probability_of_most_read_content / self.return_probability_of_unread_content)
-                    .powf((reads as f64 / last).powf(self.return_growth_exponent))
+                    .powf((reads as f64 / last).powf(self.recurrence_growth_exponent))
         })
     }
 }
@@ -129,7 +135,7 @@ struct FiuTraceFacts {
     requests_write_share_addresses: [f64; 3],
     recyclable_gb: f64,
     invalid_gb: f64,
-    newest_four_returns_share: f64,
+    newest_four_recurrence_share: f64,
     dead_pages_per_overwritten_address: f64,
     read_popularity: ReadPopularity,
 }
@@ -140,13 +146,13 @@ const TRACES: [FiuTraceFacts; 3] = [
         requests_write_share_addresses: [9.3e6, 0.938, 2.4e6],
         recyclable_gb: 2.8,
         invalid_gb: 24.1,
-        newest_four_returns_share: 0.791,
+        newest_four_recurrence_share: 0.791,
         dead_pages_per_overwritten_address: 7.3,
         read_popularity: ReadPopularity {
-            read_8_or_more_share: 0.27,
+            share_read_8_or_more_times: 0.27,
             return_probability_of_unread_content: 0.04,
             return_probability_of_most_read_content: 0.35,
-            return_growth_exponent: 0.801,
+            recurrence_growth_exponent: 0.801,
         },
     },
     FiuTraceFacts {
@@ -154,13 +160,13 @@ const TRACES: [FiuTraceFacts; 3] = [
         requests_write_share_addresses: [16.3e6, 0.753, 1.2e6],
         recyclable_gb: 7.4,
         invalid_gb: 42.2,
-        newest_four_returns_share: 0.596,
+        newest_four_recurrence_share: 0.596,
         dead_pages_per_overwritten_address: 12.1,
         read_popularity: ReadPopularity {
-            read_8_or_more_share: 0.32,
+            share_read_8_or_more_times: 0.32,
             return_probability_of_unread_content: 0.06,
             return_probability_of_most_read_content: 0.37,
-            return_growth_exponent: 0.511,
+            recurrence_growth_exponent: 0.511,
         },
     },
     FiuTraceFacts {
@@ -168,13 +174,13 @@ const TRACES: [FiuTraceFacts; 3] = [
         requests_write_share_addresses: [5.9e6, 0.825, 0.8e6],
         recyclable_gb: 2.5,
         invalid_gb: 15.5,
-        newest_four_returns_share: 0.865,
+        newest_four_recurrence_share: 0.865,
         dead_pages_per_overwritten_address: 6.7,
         read_popularity: ReadPopularity {
-            read_8_or_more_share: 0.32,
+            share_read_8_or_more_times: 0.32,
             return_probability_of_unread_content: 0.04,
             return_probability_of_most_read_content: 0.345,
-            return_growth_exponent: 0.404,
+            recurrence_growth_exponent: 0.404,
         },
     },
 ];
@@ -201,7 +207,7 @@ pub(super) fn substitute_generator(
     let repeated = (keys.number_of_key("duplicates", 0.0..=1.0)? * writes as f64).round() as u64;
     let takes_table = keys.is_first_of_two_words("reads", ["table", "figures"], "table or figures")?;
     let (shares, probabilities) =
-        (facts.read_popularity.shares_by_read_count(), facts.read_popularity.return_probabilities());
+        (facts.read_popularity.shares_by_read_count(), facts.read_popularity.recurrence_probabilities());
     let plan = RecurringPlan {
         writes,
         distinct_addresses: addresses,
@@ -210,15 +216,15 @@ pub(super) fn substitute_generator(
         duration_s: TWO_WEEKS_S * scale,
         dead_content_writes: returns,
         live_content_writes: repeated.saturating_sub(returns),
-        request_share_before_first_return: keys.number_of_key("from", 0.0..=1.0)?,
-        newest_four_return_share: facts.newest_four_returns_share,
+        request_share_before_first_recurrence: keys.number_of_key("from", 0.0..=1.0)?,
+        newest_four_recurrence_share: facts.newest_four_recurrence_share,
         // A page that returned is invalidated again, with its reads. So the fresh pages have the remaining shares.
         new_content_read_count_shares: std::array::from_fn(|reads| {
             shares[reads] * (1.0 - probabilities[reads])
         }),
-        returning_read_count_shares: std::array::from_fn(|reads| shares[reads] * probabilities[reads]),
+        recurring_read_count_shares: std::array::from_fn(|reads| shares[reads] * probabilities[reads]),
         has_read_count_per_address: false,
-        addresses_per_return_run: keys.integer_of_key("run", 1..=1024)?,
+        addresses_per_recurrence_run: keys.integer_of_key("run", 1..=1024)?,
         zipf_theta: keys.number_of_key("theta", 0.0..=2.0)?,
         seed: keys.integer_of_key("seed", 0..=u64::MAX)?,
     };

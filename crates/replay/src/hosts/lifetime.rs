@@ -18,7 +18,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::keys::SpecValues;
 use super::substitute::{READS_KEY, SCALE_KEY, SubstituteGenerator, THETA_KEY, TraceFacts};
-use crate::content_model::{ContentModelSpec, ContentSource, SizeRatio};
+use crate::content_model::{ContentModelSpec, ContentSource, SizeRatioDistribution};
 use crate::workload::PAGE_BYTES;
 use crate::workload::options::{GeneratorKind, SpecError};
 
@@ -97,7 +97,7 @@ pub(super) fn substitute_generator(
 }
 
 /// Standard deviation of a page's compressed size, in pages.
-const COMPRESSED_SIZE_SIGMA: f64 = 0.05;
+const COMPRESSED_SIZE_SIGMA_PAGES: f64 = 0.05;
 /// Number of consecutively written pages that are compressed and stored together, as a chunk of whole flash pages.
 const CHUNK_PAGES: f64 = 4.0;
 
@@ -105,10 +105,10 @@ const CHUNK_PAGES: f64 = 4.0;
 pub(super) fn content_model_of(kind: &str) -> ContentModelSpec {
     let row = table_1_row(kind);
     let share = (1.0 - row.write_share_left_by_deduplication).max(0.0);
-    let source = ContentSource::Duplicates { share, theta: 0.9, pool: 100_000 };
+    let source = ContentSource::Duplicates { repeat_probability: share, theta: 0.9, pool_contents: 100_000 };
     let mean = mean_size_for_stored_share(row.write_share_left_by_compression);
     ContentModelSpec {
-        compress_ratio: Some(SizeRatio { mean, sigma: COMPRESSED_SIZE_SIGMA }),
+        compress_ratio: Some(SizeRatioDistribution { mean, sigma: COMPRESSED_SIZE_SIGMA_PAGES }),
         ..ContentModelSpec::new(source)
     }
 }
@@ -128,7 +128,7 @@ fn mean_size_for_stored_share(share: f64) -> f64 {
 /// sizes are Gaussian with the mean `mean` (as a share of a page). A chunk takes one flash page if the mean size of its
 /// pages is at most 1/4, two up to 1/2, and so on.
 fn stored_share_of_chunk(mean: f64) -> f64 {
-    let sigma = COMPRESSED_SIZE_SIGMA / CHUNK_PAGES.sqrt();
+    let sigma = COMPRESSED_SIZE_SIGMA_PAGES / CHUNK_PAGES.sqrt();
     let exceeds = |size: f64| 0.5 * libm::erfc((size - mean) / (sigma * std::f64::consts::SQRT_2));
     let pages: f64 = (1..CHUNK_PAGES as u32).map(|k| exceeds(f64::from(k) / CHUNK_PAGES)).sum();
     (1.0 + pages) / CHUNK_PAGES

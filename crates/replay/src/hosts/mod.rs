@@ -127,7 +127,7 @@ impl fmt::Display for HostModelSpec {
 
 impl HostModelSpec {
     /// Whether the specification `text` names a host model.
-    pub fn names_host_model(text: &str) -> bool {
+    pub fn is_host_model_text(text: &str) -> bool {
         let name = text.split([':', '+']).next().unwrap_or_default().trim();
         HOST_GRAMMAR.kinds.iter().any(|kind| kind.name == name)
     }
@@ -174,7 +174,7 @@ fn build_host_model(
         "fileserver" => Box::new(fileserver::Fileserver::new(keys, random)?),
         "oltp" => Box::new(oltp::Oltp::new(keys, random)?),
         "ycsb" => Box::new(ycsb::Ycsb::new(keys, random)?),
-        "predicted" => Box::new(predicted::predicted_load_generator(keys, random)?),
+        "predicted" => Box::new(predicted::read_dependent_load_generator(keys, random)?),
         "fiu-homes" | "fiu-mail" | "fiu-web" => Box::new(fiu::substitute_generator(kind, keys, random)?),
         "f1" | "f2" | "c3" | "c8" | "dap" | "msn" => {
             Box::new(delta_ftl::substitute_generator(kind, keys, random)?)

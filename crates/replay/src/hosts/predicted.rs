@@ -8,7 +8,7 @@
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::fiu::{RETURN_RUN_LENGTH_KEY, SHARE_BEFORE_FIRST_RETURN_KEY};
+use super::fiu::{RECURRENCE_RUN_LENGTH_KEY, SHARE_BEFORE_FIRST_RECURRENCE_KEY};
 use super::keys::SpecValues;
 use super::recurring::{READ_COUNT_CLASSES, RecurringContent, RecurringPlan};
 use crate::workload::options::{GeneratorKind, SpecError, SpecKey};
@@ -33,13 +33,13 @@ pub(super) const KIND: GeneratorKind = GeneratorKind {
             "0.8",
             "share of the returns that are among the four newest dead versions, 0 to 1",
         ),
-        RETURNS_WITHOUT_DELAY_KEY,
-        RETURN_RUN_LENGTH_KEY,
+        RECURRENCES_WITHOUT_DELAY_KEY,
+        RECURRENCE_RUN_LENGTH_KEY,
     ],
 };
-const RETURNS_WITHOUT_DELAY_KEY: SpecKey = SpecKey { default: "0", ..SHARE_BEFORE_FIRST_RETURN_KEY };
+const RECURRENCES_WITHOUT_DELAY_KEY: SpecKey = SpecKey { default: "0", ..SHARE_BEFORE_FIRST_RECURRENCE_KEY };
 
-pub(super) fn predicted_load_generator(
+pub(super) fn read_dependent_load_generator(
     keys: &SpecValues,
     random: Xoshiro256PlusPlus,
 ) -> Result<RecurringContent, SpecError> {
@@ -64,13 +64,13 @@ pub(super) fn predicted_load_generator(
         duration_s: writes as f64 * 1e-3,
         dead_content_writes: (returning.iter().sum::<f64>() * overwrites).round() as u64,
         live_content_writes: 0,
-        request_share_before_first_return: share("from")?,
-        newest_four_return_share: share("newest")?,
+        request_share_before_first_recurrence: share("from")?,
+        newest_four_recurrence_share: share("newest")?,
         // A page that returned is invalidated again, with its reads. So the fresh pages have the remaining shares.
         new_content_read_count_shares: by_class(popular - returning[0], 1.0 - popular - returning[1]),
-        returning_read_count_shares: by_class(returning[0], returning[1]),
+        recurring_read_count_shares: by_class(returning[0], returning[1]),
         has_read_count_per_address: true,
-        addresses_per_return_run: keys.integer_of_key("run", 1..=1024)?,
+        addresses_per_recurrence_run: keys.integer_of_key("run", 1..=1024)?,
         zipf_theta: keys.number_of_key("theta", 0.0..=2.0)?,
         seed: keys.integer_of_key("seed", 0..=u64::MAX)?,
     };

@@ -35,7 +35,7 @@ const MAX_DEAD_VERSIONS_PER_ADDRESS: usize = 16;
 /// numbering of the Recyclable SSD paper.
 const NEWEST_DEAD_VERSION_COUNT: usize = 4;
 /// Number of addresses that are tried before a return (the write of a dead content) is postponed.
-const MAX_RETURN_ADDRESS_TRIES: usize = 64;
+const MAX_RECURRENCE_ADDRESS_TRIES: usize = 64;
 
 /// A share for each class of page versions, that is for each number of reads.
 pub(super) type SharesByReadCount = [f64; READ_COUNT_CLASSES];
@@ -58,19 +58,19 @@ pub(super) struct RecurringPlan {
     /// Number of writes that repeat the content of a valid page; not counted as returns.
     pub live_content_writes: u64,
     /// Share of the requests before the first return (write of a dead content).
-    pub request_share_before_first_return: f64,
+    pub request_share_before_first_recurrence: f64,
     /// Share of the returns (writes of a dead content) that write one of the four newest dead versions of their
     /// address.
-    pub newest_four_return_share: f64,
+    pub newest_four_recurrence_share: f64,
     /// Share of each class (number of reads) among page versions with new content, which are not returns of a dead one.
     pub new_content_read_count_shares: SharesByReadCount,
     /// Share of each class (number of reads) among returns (writes of a dead content).
-    pub returning_read_count_shares: SharesByReadCount,
+    pub recurring_read_count_shares: SharesByReadCount,
     /// Whether all versions (contents) of an address have one class (number of reads).
     pub has_read_count_per_address: bool,
     /// Number of neighbouring addresses whose newest dead versions are written again one after the other; 1 = single
     /// returns.
-    pub addresses_per_return_run: u64,
+    pub addresses_per_recurrence_run: u64,
     /// Zipf exponent of the popularity of addresses for overwrites.
     pub zipf_theta: f64,
     pub seed: u64,
@@ -92,12 +92,12 @@ impl RecurringPlan {
 /// Decides at random in which of the next `draws_left` draws an event happens, such that it happens in exactly
 /// `events_left` of them, as when cards are dealt from a shuffled deck.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct EventDeck {
+pub(super) struct ExactEventDraws {
     pub events_left: u64,
     pub draws_left: u64,
 }
 
-impl EventDeck {
+impl ExactEventDraws {
     /// Makes the next draw, and returns whether the event happens in it. `must` forces the event; at least one event
     /// must then be left.
     pub(super) fn draw_event(&mut self, must: bool, random: &mut Xoshiro256PlusPlus) -> bool {
@@ -128,8 +128,8 @@ pub(super) struct RecurringContent {
     arrival_interval_ns: f64,
     requests_done: u64,
     writes_left: u64,
-    first_write_deck: EventDeck,
-    first_overwrite_deck: EventDeck,
+    first_write_draws: ExactEventDraws,
+    first_overwrite_draws: ExactEventDraws,
     /// Number of first overwrites of an address that are postponed: the deck dealt them when every written address had
     /// been overwritten already. They are made as soon as a new address is written.
     postponed_first_overwrites: u64,
@@ -156,8 +156,11 @@ impl RecurringContent {
             arrival_interval_ns: plan.duration_s * 1e9 / total_requests as f64,
             requests_done: 0,
             writes_left: plan.writes,
-            first_write_deck: EventDeck { events_left: plan.distinct_addresses, draws_left: plan.writes },
-            first_overwrite_deck: EventDeck {
+            first_write_draws: ExactEventDraws {
+                events_left: plan.distinct_addresses,
+                draws_left: plan.writes,
+            },
+            first_overwrite_draws: ExactEventDraws {
                 events_left: overwritten,
                 draws_left: plan.writes - plan.distinct_addresses,
             },
@@ -176,7 +179,7 @@ impl RecurringContent {
     /// overwrite.
     fn draw_overwrite_address(&mut self) -> u64 {
         let must = self.overwritten_addresses_so_far + self.postponed_first_overwrites == 0;
-        let is_first = self.first_overwrite_deck.draw_event(must, &mut self.random);
+        let is_first = self.first_overwrite_draws.draw_event(must, &mut self.random);
         self.postponed_first_overwrites += u64::from(is_first);
         if self.postponed_first_overwrites > 0 && self.overwritten_addresses_so_far < self.written_addresses {
             self.postponed_first_overwrites -= 1;
@@ -188,7 +191,7 @@ impl RecurringContent {
 
     fn plan_content_write(&mut self, script: &mut RequestScript) {
         self.writes_left -= 1;
-        let is_first = self.first_write_deck.draw_event(self.written_addresses == 0, &mut self.random);
+        let is_first = self.first_write_draws.draw_event(self.written_addresses == 0, &mut self.random);
         let address = if is_first { self.written_addresses } else { self.draw_overwrite_address() };
         self.written_addresses += u64::from(is_first);
         for _ in 0..self.pending_reads.take_pending_reads(address) {
@@ -260,7 +263,7 @@ impl HostModel for RecurringContent {
 struct PendingReads {
     /// Selects at random which of the reads that page versions need by their class are generated, so that their total
     /// is exactly the planned number of reads.
-    read_sample_deck: EventDeck,
+    read_sample_draws: ExactEventDraws,
     /// Number of pending reads of the present version (content) of each address.
     pending_reads_by_address: Vec<u8>,
     /// One address for each pending read of a present version (content). May also contain addresses of reads that are
@@ -275,7 +278,7 @@ struct PendingReads {
 impl PendingReads {
     fn new(addresses: u64, reads: u64, needed: u64) -> Self {
         Self {
-            read_sample_deck: EventDeck { events_left: reads.min(needed), draws_left: needed },
+            read_sample_draws: ExactEventDraws { events_left: reads.min(needed), draws_left: needed },
             pending_reads_by_address: vec![0; addresses as usize],
             pending_read_addresses: Vec::new(),
             pending_read_count: 0,
@@ -285,8 +288,8 @@ impl PendingReads {
 
     /// Adds the pending reads of a new page version at `address`: as many as its class, or a random sample of them.
     fn add_version_reads(&mut self, address: u64, class: u8, random: &mut Xoshiro256PlusPlus) {
-        let cards = u64::from(class).min(self.read_sample_deck.draws_left);
-        let reads = (0..cards).filter(|_| self.read_sample_deck.draw_event(false, random)).count();
+        let cards = u64::from(class).min(self.read_sample_draws.draws_left);
+        let reads = (0..cards).filter(|_| self.read_sample_draws.draw_event(false, random)).count();
         self.pending_reads_by_address[address as usize] = reads as u8;
         self.pending_read_count += reads as u64;
         self.pending_read_addresses.extend(std::iter::repeat_n(address as u32, reads));
@@ -349,21 +352,21 @@ struct OverwrittenAddresses<'a> {
 struct PageContents {
     plan: RecurringPlan,
     /// Number of the request from which on dead contents are written again.
-    first_return_request_number: u64,
+    first_recurrence_request_number: u64,
     /// Deals which overwrites write a dead content again (returns); created when the first return is possible.
-    return_deck: Option<EventDeck>,
+    recurrence_draws: Option<ExactEventDraws>,
     /// Number of overwrites that are still to be generated.
     overwrites_left: u64,
-    live_repeat_deck: EventDeck,
+    live_repeat_draws: ExactEventDraws,
     /// Writes of a dead content ("returns") that are due but for which no dead version was found yet: class (number of
     /// reads) of the version, and whether it must be among the newest of its address.
-    unserved_returns: Vec<(u8, bool)>,
+    due_recurrences: Vec<(u8, bool)>,
     present_versions: Vec<ContentVersion>,
     /// Dead versions (overwritten contents) of each address, oldest first.
     dead_versions: Vec<Vec<ContentVersion>>,
     /// The page after that of the last return (write of a dead content), and how many further pages of its run of
     /// neighbours are to return.
-    return_run_next_page_left: Option<(u64, u64)>,
+    recurrence_run_remainder: Option<(u64, u64)>,
     created_contents: u64,
     seed: u64,
 }
@@ -372,18 +375,18 @@ impl PageContents {
     fn new(plan: &RecurringPlan, requests: u64, seed: u64) -> Self {
         Self {
             plan: plan.clone(),
-            first_return_request_number: (plan.request_share_before_first_return * requests as f64).ceil()
-                as u64,
-            return_deck: None,
+            first_recurrence_request_number: (plan.request_share_before_first_recurrence * requests as f64)
+                .ceil() as u64,
+            recurrence_draws: None,
             overwrites_left: plan.writes - plan.distinct_addresses,
-            live_repeat_deck: EventDeck {
+            live_repeat_draws: ExactEventDraws {
                 events_left: plan.live_content_writes,
                 draws_left: plan.writes - plan.dead_content_writes,
             },
-            unserved_returns: Vec::new(),
+            due_recurrences: Vec::new(),
             present_versions: vec![ContentVersion::default(); plan.distinct_addresses as usize],
             dead_versions: vec![Vec::new(); plan.distinct_addresses as usize],
-            return_run_next_page_left: None,
+            recurrence_run_remainder: None,
             created_contents: 0,
             seed,
         }
@@ -393,17 +396,21 @@ impl PageContents {
     /// dead.
     fn next_written_version(
         &mut self,
-        address: u64,
-        is_first: bool,
-        done: u64,
-        known: OverwrittenAddresses<'_>,
+        page_address: u64,
+        is_first_write: bool,
+        requests_done: u64,
+        known_addresses: OverwrittenAddresses<'_>,
         random: &mut Xoshiro256PlusPlus,
     ) -> ContentVersion {
-        let returned = if is_first { None } else { self.take_returning_version(done, known, random) };
-        let version = returned.unwrap_or_else(|| self.new_version(address, known, random));
-        let held = std::mem::replace(&mut self.present_versions[address as usize], version);
+        let returned = if is_first_write {
+            None
+        } else {
+            self.take_recurring_version(requests_done, known_addresses, random)
+        };
+        let version = returned.unwrap_or_else(|| self.new_version(page_address, known_addresses, random));
+        let held = std::mem::replace(&mut self.present_versions[page_address as usize], version);
         if held.content_number != 0 {
-            let dead = &mut self.dead_versions[address as usize];
+            let dead = &mut self.dead_versions[page_address as usize];
             if dead.len() == MAX_DEAD_VERSIONS_PER_ADDRESS {
                 dead.remove(0);
             }
@@ -414,7 +421,7 @@ impl PageContents {
 
     /// If this overwrite is to write a dead content again, removes and returns that dead version; otherwise returns
     /// `None`.
-    fn take_returning_version(
+    fn take_recurring_version(
         &mut self,
         done: u64,
         known: OverwrittenAddresses<'_>,
@@ -422,45 +429,46 @@ impl PageContents {
     ) -> Option<ContentVersion> {
         let left = self.overwrites_left;
         self.overwrites_left -= 1;
-        if done < self.first_return_request_number {
+        if done < self.first_recurrence_request_number {
             return None;
         }
         let wanted = self.plan.dead_content_writes.min(left);
-        let deck = self.return_deck.get_or_insert(EventDeck { events_left: wanted, draws_left: left });
+        let deck =
+            self.recurrence_draws.get_or_insert(ExactEventDraws { events_left: wanted, draws_left: left });
         if deck.draw_event(false, random) {
-            let class = draw_read_count_class(&self.plan.returning_read_count_shares, random);
-            self.unserved_returns
-                .push((class, uniform_in_unit_interval(random) < self.plan.newest_four_return_share));
+            let class = draw_read_count_class(&self.plan.recurring_read_count_shares, random);
+            self.due_recurrences
+                .push((class, uniform_in_unit_interval(random) < self.plan.newest_four_recurrence_share));
         }
-        self.continue_return_run(known).or_else(|| self.take_version_for_due_return(known, random))
+        self.continue_recurrence_run(known).or_else(|| self.take_version_for_due_recurrence(known, random))
     }
 
     /// Removes and returns the newest dead version of the page next to the last return (write of a dead content). It
     /// serves a return that is due, so that contents of neighbouring pages return together.
-    fn continue_return_run(&mut self, known: OverwrittenAddresses<'_>) -> Option<ContentVersion> {
-        let (place, left) = self.return_run_next_page_left?;
-        if self.unserved_returns.is_empty() {
+    fn continue_recurrence_run(&mut self, known: OverwrittenAddresses<'_>) -> Option<ContentVersion> {
+        let (place, left) = self.recurrence_run_remainder?;
+        if self.due_recurrences.is_empty() {
             return None;
         }
-        self.return_run_next_page_left = (left > 1).then_some((place + 1, left - 1));
+        self.recurrence_run_remainder = (left > 1).then_some((place + 1, left - 1));
         if place >= known.page_of_address.domain_size() {
             return None;
         }
         let version = self.dead_versions[known.page_of_address.invert(place) as usize].pop()?;
-        self.unserved_returns.pop();
+        self.due_recurrences.pop();
         Some(ContentVersion { was_written_as_new: false, ..version })
     }
 
     /// Removes and returns a dead version (overwritten content) that can serve one of the due returns: it has the class
     /// (number of reads) drawn for that return, and a popular address. Returns `None` if no dead version is found.
-    fn take_version_for_due_return(
+    fn take_version_for_due_recurrence(
         &mut self,
         known: OverwrittenAddresses<'_>,
         random: &mut Xoshiro256PlusPlus,
     ) -> Option<ContentVersion> {
-        let at = uniform_below(random, self.unserved_returns.len().max(1) as u64) as usize;
-        let &(class, is_new) = self.unserved_returns.get(at)?;
-        for _ in 0..MAX_RETURN_ADDRESS_TRIES {
+        let at = uniform_below(random, self.due_recurrences.len().max(1) as u64) as usize;
+        let &(class, is_new) = self.due_recurrences.get(at)?;
+        for _ in 0..MAX_RECURRENCE_ADDRESS_TRIES {
             let address = known.address_popularity.draw(random) - 1;
             if address >= known.overwritten_address_count {
                 continue;
@@ -473,9 +481,9 @@ impl PageContents {
             if count > 0 {
                 let k = range.filter(of_class).nth(uniform_below(random, count) as usize).expect("counted");
                 let version = dead.remove(k);
-                self.unserved_returns.swap_remove(at);
-                self.return_run_next_page_left = (self.plan.addresses_per_return_run > 1).then(|| {
-                    (known.page_of_address.apply(address) + 1, self.plan.addresses_per_return_run - 1)
+                self.due_recurrences.swap_remove(at);
+                self.recurrence_run_remainder = (self.plan.addresses_per_recurrence_run > 1).then(|| {
+                    (known.page_of_address.apply(address) + 1, self.plan.addresses_per_recurrence_run - 1)
                 });
                 return Some(ContentVersion { was_written_as_new: false, ..version });
             }
@@ -511,9 +519,9 @@ impl PageContents {
         known: OverwrittenAddresses<'_>,
         random: &mut Xoshiro256PlusPlus,
     ) -> Option<u64> {
-        if self.live_repeat_deck.events_left == 0
-            || self.live_repeat_deck.draws_left == 0
-            || !self.live_repeat_deck.draw_event(false, random)
+        if self.live_repeat_draws.events_left == 0
+            || self.live_repeat_draws.draws_left == 0
+            || !self.live_repeat_draws.draw_event(false, random)
         {
             return None;
         }

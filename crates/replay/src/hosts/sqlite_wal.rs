@@ -139,22 +139,22 @@ impl Database {
         &mut self,
         key: u64,
         random: Option<&mut Xoshiro256PlusPlus>,
-        touched: &mut Vec<u32>,
+        changed_pages: &mut Vec<u32>,
     ) -> [Option<u32>; 2] {
-        touched.push(0);
+        changed_pages.push(0);
         let replaced = self.row_pages_by_key[key as usize];
-        touched.extend(replaced.map(|row| row.leaf_page));
+        changed_pages.extend(replaced.map(|row| row.leaf_page));
         let overflow = match replaced {
             Some(row) => row.first_overflow_page,
             None => self.allocate_pages(self.row_layout.overflow_pages),
         };
-        touched.extend(overflow..overflow + self.row_layout.overflow_pages as u32);
+        changed_pages.extend(overflow..overflow + self.row_layout.overflow_pages as u32);
         if self.rows_in_last_leaf == self.row_layout.rows_per_leaf {
             self.last_table_leaf = self.allocate_pages(1);
             self.rows_in_last_leaf = 0;
         }
         self.rows_in_last_leaf += 1;
-        touched.push(self.last_table_leaf);
+        changed_pages.push(self.last_table_leaf);
         self.row_pages_by_key[key as usize] =
             Some(RowPages { first_overflow_page: overflow, leaf_page: self.last_table_leaf });
         if replaced.is_none() {
@@ -167,7 +167,7 @@ impl Database {
         let leaves = self.index_leaf_pages.len();
         let leaf = random.map_or(leaves - 1, |random| uniform_below(random, leaves as u64) as usize);
         let index_leaf = self.index_leaf_pages[leaf];
-        touched.push(index_leaf);
+        changed_pages.push(index_leaf);
         [replaced.map(|row| row.leaf_page), Some(index_leaf)]
     }
 }

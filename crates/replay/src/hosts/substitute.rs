@@ -17,7 +17,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::HostModel;
 use super::keys::SpecValues;
-use super::recurring::EventDeck;
+use super::recurring::ExactEventDraws;
 use super::script::RequestScript;
 use crate::workload::draw::{Zipf, uniform_below};
 use crate::workload::options::{SpecError, SpecKey};
@@ -56,15 +56,15 @@ pub(super) struct SubstituteGenerator {
     total_requests: u64,
     arrival_interval_ns: f64,
     /// Deals which requests are writes, so that their total is exact.
-    write_deck: EventDeck,
+    write_draws: ExactEventDraws,
     /// Deals which writes are the first of their address, so that their total is exact.
-    first_write_deck: EventDeck,
+    first_write_draws: ExactEventDraws,
     requests_done: u64,
     /// Number of addresses that the substitute has written so far; addresses are numbered in the order of their first
     /// write.
     written_addresses: u64,
     address_ranks: Zipf,
-    has_popular_reads: bool,
+    reads_favor_popular_addresses: bool,
     address_permutation: Permutation,
 }
 
@@ -86,12 +86,12 @@ impl SubstituteGenerator {
         Ok(Self {
             total_requests: requests,
             arrival_interval_ns: facts.duration_s * scale * 1e9 / requests as f64,
-            write_deck: EventDeck { events_left: writes, draws_left: requests },
-            first_write_deck: EventDeck { events_left: addresses, draws_left: writes },
+            write_draws: ExactEventDraws { events_left: writes, draws_left: requests },
+            first_write_draws: ExactEventDraws { events_left: addresses, draws_left: writes },
             requests_done: 0,
             written_addresses: 0,
             address_ranks: Zipf::new(addresses, theta),
-            has_popular_reads: keys.is_first_of_two_words(
+            reads_favor_popular_addresses: keys.is_first_of_two_words(
                 "reads",
                 ["popular", "uniform"],
                 "popular or uniform",
@@ -114,7 +114,7 @@ impl SubstituteGenerator {
     }
 
     fn plan_next_write(&mut self, script: &mut RequestScript) {
-        let is_first = self.first_write_deck.draw_event(self.written_addresses == 0, &mut self.random);
+        let is_first = self.first_write_draws.draw_event(self.written_addresses == 0, &mut self.random);
         let address = if is_first { self.written_addresses } else { self.draw_popular_address() };
         self.written_addresses += u64::from(is_first);
         let page = self.address_permutation.apply(address);
@@ -130,10 +130,10 @@ impl HostModel for SubstituteGenerator {
         script.set_arrival_time((self.requests_done as f64 * self.arrival_interval_ns) as u64);
         self.requests_done += 1;
         // The first request is a write, because later requests need a written address to read or overwrite.
-        if self.write_deck.draw_event(self.written_addresses == 0, &mut self.random) {
+        if self.write_draws.draw_event(self.written_addresses == 0, &mut self.random) {
             self.plan_next_write(script);
         } else {
-            let address = if self.has_popular_reads {
+            let address = if self.reads_favor_popular_addresses {
                 self.draw_popular_address()
             } else {
                 uniform_below(&mut self.random, self.written_addresses)

@@ -97,8 +97,9 @@ fn max_bytes_between_points(life: &Life) -> u64 {
 }
 
 fn curve_point_at(courses: &mut [LifeReader<'_>], host_bytes: u64) -> CurvePoint {
-    let states: Vec<DriveMoment> = courses.iter_mut().map(|course| course.advance_to(host_bytes)).collect();
-    let of = |figure: fn(&DriveMoment) -> f64| {
+    let states: Vec<DriveLifeState> =
+        courses.iter_mut().map(|course| course.advance_to(host_bytes)).collect();
+    let of = |figure: fn(&DriveLifeState) -> f64| {
         Estimate::of_values(states.iter().map(|state| Some(figure(state)))).expect("there is a life")
     };
     let ended = courses.iter().filter(|course| course.has_ended_by(host_bytes)).count();
@@ -114,7 +115,7 @@ fn curve_point_at(courses: &mut [LifeReader<'_>], host_bytes: u64) -> CurvePoint
 
 /// State of one drive at one moment of its life.
 #[derive(Clone, Copy)]
-struct DriveMoment {
+struct DriveLifeState {
     host_bytes: f64,
     page_programs: f64,
     mean_erases: f64,
@@ -123,7 +124,7 @@ struct DriveMoment {
     write_amplification: f64,
 }
 
-impl DriveMoment {
+impl DriveLifeState {
     const NEW_DRIVE: Self = Self {
         host_bytes: 0.0,
         page_programs: 0.0,
@@ -154,7 +155,7 @@ struct LifeReader<'a> {
     /// Smallest number of host bytes in an interval for which write amplification is computed.
     min_interval_bytes: f64,
     /// Host bytes and programs at the beginning of the interval over which write amplification is computed next.
-    interval_start_bytes_programs: [f64; 2],
+    interval_start_bytes_and_programs: [f64; 2],
     write_amplification: f64,
 }
 
@@ -166,7 +167,7 @@ impl<'a> LifeReader<'a> {
             life,
             page_bytes,
             min_interval_bytes,
-            interval_start_bytes_programs: [0.0; 2],
+            interval_start_bytes_and_programs: [0.0; 2],
             write_amplification: 1.0,
         }
     }
@@ -178,31 +179,31 @@ impl<'a> LifeReader<'a> {
     /// Returns the state of the drive after `host_bytes` host bytes, which must be more than at the call before. Write
     /// amplification is that of the interval since then; if the end of the life makes the interval so short that one
     /// garbage collection would dominate it, the value of the previous interval is kept.
-    fn advance_to(&mut self, host_bytes: u64) -> DriveMoment {
+    fn advance_to(&mut self, host_bytes: u64) -> DriveLifeState {
         let state = self.interpolated_state_at(host_bytes.min(self.life.host_bytes) as f64);
-        let [bytes, programs] = self.interval_start_bytes_programs;
+        let [bytes, programs] = self.interval_start_bytes_and_programs;
         let written = state.host_bytes - bytes;
         if written >= self.min_interval_bytes {
             self.write_amplification = (state.page_programs - programs) * self.page_bytes / written;
-            self.interval_start_bytes_programs = [state.host_bytes, state.page_programs];
+            self.interval_start_bytes_and_programs = [state.host_bytes, state.page_programs];
         }
-        DriveMoment { write_amplification: self.write_amplification, ..state }
+        DriveLifeState { write_amplification: self.write_amplification, ..state }
     }
 
     /// Returns the state of the drive after `host_bytes` host bytes, interpolated between the recorded states around
     /// that moment.
-    fn interpolated_state_at(&self, host_bytes: f64) -> DriveMoment {
+    fn interpolated_state_at(&self, host_bytes: f64) -> DriveLifeState {
         let series = &self.life.series;
         let after = series.partition_point(|point| (point.host_bytes as f64) < host_bytes);
-        let Some(next) = series.get(after).map(DriveMoment::of_point) else {
-            return series.last().map_or(DriveMoment::NEW_DRIVE, DriveMoment::of_point);
+        let Some(next) = series.get(after).map(DriveLifeState::of_point) else {
+            return series.last().map_or(DriveLifeState::NEW_DRIVE, DriveLifeState::of_point);
         };
         let before = after
             .checked_sub(1)
-            .map_or(DriveMoment::NEW_DRIVE, |before| DriveMoment::of_point(&series[before]));
+            .map_or(DriveLifeState::NEW_DRIVE, |before| DriveLifeState::of_point(&series[before]));
         let share = (host_bytes - before.host_bytes) / (next.host_bytes - before.host_bytes).max(1.0);
-        let between = |of: fn(&DriveMoment) -> f64| of(&before) + share * (of(&next) - of(&before));
-        DriveMoment {
+        let between = |of: fn(&DriveLifeState) -> f64| of(&before) + share * (of(&next) - of(&before));
+        DriveLifeState {
             host_bytes,
             page_programs: between(|state| state.page_programs),
             mean_erases: between(|state| state.mean_erases),

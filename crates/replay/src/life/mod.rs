@@ -28,7 +28,7 @@ use wearwell::lifetime::YEAR_S;
 use wearwell::nand::{WearFailure, WearLimit};
 use wearwell_config::{Config, ConfigError, Origin};
 
-use crate::report::SCHEMA_VERSION;
+use crate::report::RESULT_SCHEMA_VERSION;
 use crate::timeline::Timeline;
 
 /// How many program/erase cycles the blocks of a drive endure, and when the drive has ended.
@@ -219,7 +219,7 @@ impl Life {
 /// The JSON document that `wearwell life --json` writes.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Lives {
-    /// Version of the JSON document's layout, [`SCHEMA_VERSION`].
+    /// Version of the JSON document's layout, [`RESULT_SCHEMA_VERSION`].
     pub schema_version: u32,
     /// Records of lives, one for each input, design and kind of wear leveling.
     pub drives: Vec<LifeRecord>,
@@ -229,7 +229,7 @@ impl Lives {
     /// Creates the JSON document for drives in the order of the table's columns, with estimates and curves of each.
     pub fn of_drives(drives: Vec<LifeRecord>) -> Self {
         let drives = drives.into_iter().map(LifeRecord::with_curves).collect();
-        Self { schema_version: SCHEMA_VERSION, drives }
+        Self { schema_version: RESULT_SCHEMA_VERSION, drives }
     }
 }
 

@@ -78,10 +78,10 @@ struct LifeFigure {
 
 const fn life_figure(
     title: &'static str,
-    digits: usize,
+    min_decimal_digits: usize,
     value: fn(&LifeRecord, &Life) -> Option<f64>,
 ) -> LifeFigure {
-    LifeFigure { title, min_decimal_digits: digits, is_always_shown: true, value_of: value }
+    LifeFigure { title, min_decimal_digits, is_always_shown: true, value_of: value }
 }
 
 fn estimate_figure(record: &LifeRecord, figure: &LifeFigure) -> Option<Estimate> {

@@ -9,7 +9,9 @@ use crate::ablate::{Ablation, Ablations};
 use crate::record::RunRecord;
 
 impl HtmlReport for Ablations {
-    const KIND: &'static str = "ablations";
+    fn kind(&self) -> &'static str {
+        "ablations"
+    }
 
     fn title(&self) -> String {
         let designs = distinct_values(self.ablations.iter().map(|ablation| ablation.design.clone()));

@@ -7,7 +7,9 @@ use super::markup::{
 use crate::diff::{Diff, Difference, RunPair};
 
 impl HtmlReport for Diff {
-    const KIND: &'static str = "diff";
+    fn kind(&self) -> &'static str {
+        "diff"
+    }
 
     fn title(&self) -> String {
         match &self.pairs[..] {

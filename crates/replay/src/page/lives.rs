@@ -6,7 +6,9 @@ use super::runs::{NOTES_TITLE, distinct_values, join_up_to_three, page_title};
 use crate::life::{Lives, LivesTable, to_lives_table};
 
 impl HtmlReport for Lives {
-    const KIND: &'static str = "lives";
+    fn kind(&self) -> &'static str {
+        "lives"
+    }
 
     fn title(&self) -> String {
         let designs = distinct_values(self.drives.iter().map(|drive| drive.design.clone()));

@@ -66,14 +66,15 @@ pub(super) fn filterable_html_table(
     class: &str,
     caption: &str,
     rows: &[Vec<String>],
-    common: &str,
+    hideable_last_cell: &str,
 ) -> String {
-    let class_of =
-        |row: &[String]| if row.last().is_some_and(|last| last == common) { " class=\"common\"" } else { "" };
+    let class_of = |row: &[String]| {
+        if row.last().is_some_and(|last| last == hideable_last_cell) { " class=\"common\"" } else { "" }
+    };
     let table = html_table_with_row_classes(class, caption, rows, class_of);
     format!(
         "<div class=\"filtered\"><label><input type=\"checkbox\"> without rows that are {}</label>\n{table}</div>\n",
-        escape_html(common)
+        escape_html(hideable_last_cell)
     )
 }
 

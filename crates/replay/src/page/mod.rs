@@ -20,7 +20,7 @@ mod runs;
 mod sweep;
 mod walkthrough;
 
-use serde::Serialize;
+use crate::json::ToJson;
 
 const PAGE_TEMPLATE: &str = include_str!("page.html");
 const PAGE_STYLE: &str = include_str!("page.css");
@@ -41,9 +41,9 @@ const UPLOT_LICENCE: &str = include_str!("uplot-1.6.32/LICENSE");
 const RECORD_TAGS: [&str; 2] = ["<script type=\"application/json\" id=\"record\">", "</script>"];
 
 /// A result that can be shown as an HTML page.
-pub trait HtmlReport: Serialize {
-    /// Name of the kind of result; the HTML page selects by it the scripts that draw its charts.
-    const KIND: &'static str;
+pub trait HtmlReport: ToJson {
+    /// Returns the name of the kind of result, by which the HTML page selects the scripts that draw its charts.
+    fn kind(&self) -> &'static str;
 
     /// Returns the heading of the HTML page, which states what was run.
     fn title(&self) -> String;
@@ -54,11 +54,8 @@ pub trait HtmlReport: Serialize {
 }
 
 /// Returns the HTML page of a result.
-///
-/// # Panics
-/// Never: results are plain data.
-pub fn html_page<T: HtmlReport>(result: &T) -> String {
-    let json = serde_json::to_string(result).expect("results are plain data");
+pub fn html_page(result: &dyn HtmlReport) -> String {
+    let json = result.to_json();
     let scripts = [DRAWING_SCRIPTS.concat(), RESULT_CHART_SCRIPTS.concat()].concat();
     let title = markup::escape_html(&result.title());
     fill_template(
@@ -66,7 +63,7 @@ pub fn html_page<T: HtmlReport>(result: &T) -> String {
         &[
             ("version", env!("CARGO_PKG_VERSION")),
             ("title", &title),
-            ("kind", T::KIND),
+            ("kind", result.kind()),
             ("uplot.css", UPLOT_STYLE),
             ("page.css", PAGE_STYLE),
             ("sections", &result.body_html()),
@@ -93,7 +90,7 @@ pub fn drawing_script() -> String {
 }
 
 /// Returns the tables and notes of a result as HTML, without charts, style and script, for embedding in another page.
-pub fn tables_html<T: HtmlReport>(result: &T) -> String {
+pub fn tables_html(result: &dyn HtmlReport) -> String {
     result.body_html()
 }
 

@@ -7,7 +7,9 @@ use crate::profile::{Profile, Profiles};
 use crate::report::with_thousands_separators;
 
 impl HtmlReport for Profiles {
-    const KIND: &'static str = "profile";
+    fn kind(&self) -> &'static str {
+        "profile"
+    }
 
     fn title(&self) -> String {
         page_title("Profile", self.profiles.iter().map(|profile| profile.input.clone()))

@@ -20,7 +20,9 @@ pub(super) const NOTES_TITLE: &str = "What these figures rest on";
 const FIGURES_CAPTION: &str = "Ratios are to the first design; docs/figures.md defines each figure.";
 
 impl HtmlReport for Comparison {
-    const KIND: &'static str = "runs";
+    fn kind(&self) -> &'static str {
+        "runs"
+    }
 
     fn title(&self) -> String {
         let designs = distinct_values(self.runs.iter().map(RunRecord::design_and_variant));

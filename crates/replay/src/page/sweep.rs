@@ -7,7 +7,9 @@ use crate::record::RunRecord;
 use crate::sweep::Swept;
 
 impl HtmlReport for Swept {
-    const KIND: &'static str = "sweep";
+    fn kind(&self) -> &'static str {
+        "sweep"
+    }
 
     fn title(&self) -> String {
         let designs = distinct_values(self.comparison.runs.iter().map(|run| run.design.clone()));

@@ -7,7 +7,9 @@ use super::markup::{
 use crate::watch::{Step, Walkthrough, WatchedDrive};
 
 impl HtmlReport for Walkthrough {
-    const KIND: &'static str = "walkthrough";
+    fn kind(&self) -> &'static str {
+        "walkthrough"
+    }
 
     fn title(&self) -> String {
         format!("{}, step by step", self.design)

@@ -47,16 +47,18 @@ impl RunTrace {
     /// Adds a slice for each host request to the Perfetto trace, on as many tracks as requests are in flight at most.
     fn add_request_slices(&self, packets: &mut TracePackets, host: TrackId) {
         let mut caused: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
-        for op in &self.ops {
+        for op in &self.flash_ops {
             if let Some(request) = op.request_number {
                 caused.entry(request).or_default().push(op.op_number);
             }
         }
         let mut requests: Vec<&WindowRequest> = self.requests.iter().collect();
-        requests.sort_unstable_by_key(|request| (request.times.arrival_ns, request.times.request_number));
+        requests.sort_unstable_by_key(|request| {
+            (request.traced_request.arrival_ns, request.traced_request.request_number)
+        });
         let mut lanes: Vec<(u64, TrackId)> = Vec::new();
         for request in requests {
-            let WindowRequest { times, .. } = request;
+            let WindowRequest { traced_request: times, .. } = request;
             let free = lanes.iter().position(|lane| lane.0 <= times.arrival_ns);
             let lane = free.unwrap_or_else(|| {
                 lanes.push((0, packets.add_track(host, "requests")));
@@ -73,7 +75,7 @@ impl RunTrace {
     fn add_counter_tracks(&self, packets: &mut TracePackets, host: TrackId) {
         let depth = packets.add_counter_track(host, "queue depth", "requests");
         let mut changes: Vec<(u64, i64)> = Vec::new();
-        for WindowRequest { times, .. } in &self.requests {
+        for WindowRequest { traced_request: times, .. } in &self.requests {
             changes.extend([(times.arrival_ns, 1), (times.answered_ns, -1)]);
         }
         changes.sort_unstable_by_key(|change| change.0);
@@ -107,7 +109,7 @@ impl RunTrace {
         let process = packets.add_process(&format!("channel {channel}"));
         let transfers = packets.add_track(process, &format!("channel {channel}"));
         let of_channel = |op: &&TracedOp| self.geometry.channel_of(op.op.plane) == channel;
-        let mut ops: Vec<&TracedOp> = self.ops.iter().filter(of_channel).collect();
+        let mut ops: Vec<&TracedOp> = self.flash_ops.iter().filter(of_channel).collect();
         let dies = self.geometry.dies_per_channel;
         for die in channel * dies..(channel + 1) * dies {
             self.add_die_tracks(packets, process, die, &ops);
@@ -245,7 +247,7 @@ fn page_kind_name(kind: PageKind) -> &'static str {
 }
 
 fn request_slice(request: &WindowRequest, flows: &[u64]) -> TraceSlice {
-    let WindowRequest { times, op, offset_bytes, len_bytes } = request;
+    let WindowRequest { traced_request: times, op, offset_bytes, len_bytes } = request;
     let name = match (op, times.kind) {
         (Op::Remap(_), _) => "remap",
         (Op::Zero, _) => "zero",

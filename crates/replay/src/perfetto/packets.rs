@@ -64,11 +64,11 @@ impl TraceSlice {
     /// slice contains the slices of `meanwhile` that ran during the suspension.
     pub(super) fn split_by_suspensions(
         mut self,
-        suspended_ns: &[(u64, u64)],
-        meanwhile: Vec<TraceSlice>,
+        suspension_spans_ns: &[(u64, u64)],
+        slices_during_suspensions: Vec<TraceSlice>,
     ) -> Self {
-        let mut meanwhile = meanwhile.into_iter().peekable();
-        for &(start_ns, end_ns) in suspended_ns {
+        let mut meanwhile = slices_during_suspensions.into_iter().peekable();
+        for &(start_ns, end_ns) in suspension_spans_ns {
             let mut suspension = Self::named("suspended", self.category, start_ns, end_ns);
             while let Some(slice) = meanwhile.next_if(|slice| slice.start_ns < end_ns) {
                 suspension.inner_slices.push(slice);
@@ -93,14 +93,14 @@ impl InternedNames {
     }
 
     /// Returns the number by which packets refer to a name; a new name gets the next number and is added to `interned`.
-    fn number_of_name(&mut self, name: &str, interned: &mut ProtobufMessage) -> u64 {
+    fn number_of_name(&mut self, name: &str, interned_data: &mut ProtobufMessage) -> u64 {
         if let Some(&number) = self.number_by_name.get(name) {
             return number;
         }
         let number = self.number_by_name.len() as u64 + 1;
         self.number_by_name.insert(name.to_owned(), number);
         let entry = ProtobufMessage::default().with_varint(1, number).with_string(2, name);
-        *interned = std::mem::take(interned).with_message(self.interned_field_number, &entry);
+        *interned_data = std::mem::take(interned_data).with_message(self.interned_field_number, &entry);
         number
     }
 }
@@ -110,7 +110,7 @@ impl InternedNames {
 pub(super) struct TracePackets {
     tracks: Vec<ProtobufMessage>,
     /// Events of all tracks, each with its time; sorted by time when the trace is complete.
-    events: Vec<(u64, TrackEvent)>,
+    events_with_time_ns: Vec<(u64, TrackEvent)>,
 }
 
 /// An event on a track of the Perfetto trace: a slice begins or ends, or a counter takes a value.
@@ -158,19 +158,19 @@ impl TracePackets {
     /// Adds a slice and its inner slices to a track. Slices of a track must be added in order of time.
     pub(super) fn add_slice(&mut self, track: TrackId, slice: &TraceSlice) {
         let own = TraceSlice { inner_slices: Vec::new(), ..slice.clone() };
-        self.events.push((slice.start_ns, TrackEvent::Begin(track, own)));
+        self.events_with_time_ns.push((slice.start_ns, TrackEvent::Begin(track, own)));
         slice.inner_slices.iter().for_each(|inner| self.add_slice(track, inner));
-        self.events.push((slice.end_ns, TrackEvent::End(track)));
+        self.events_with_time_ns.push((slice.end_ns, TrackEvent::End(track)));
     }
 
     /// Adds the value that a counter has from `time_ns` on.
     pub(super) fn add_counter_value(&mut self, counter: TrackId, time_ns: u64, value: f64) {
-        self.events.push((time_ns, TrackEvent::Value(counter, value)));
+        self.events_with_time_ns.push((time_ns, TrackEvent::Value(counter, value)));
     }
 
     /// Returns the Perfetto trace, encoded as protocol buffers.
     pub(super) fn into_bytes(mut self) -> Vec<u8> {
-        self.events.sort_by_key(|event| event.0);
+        self.events_with_time_ns.sort_by_key(|event| event.0);
         let mut trace = ProtobufMessage::default();
         for (number, descriptor) in self.tracks.iter().enumerate() {
             let flags = if number == 0 { FLAG_INTERNED_NAMES_START } else { FLAG_NEEDS_INTERNED_NAMES };
@@ -181,7 +181,7 @@ impl TracePackets {
             trace = trace.with_message(1, &packet);
         }
         let mut writer = EventWriter::default();
-        for (time_ns, event) in &self.events {
+        for (time_ns, event) in &self.events_with_time_ns {
             trace = trace.with_message(1, &writer.event_packet(*time_ns, event));
         }
         trace.into_bytes()
@@ -232,20 +232,20 @@ impl EventWriter {
         &mut self,
         track: TrackId,
         slice: &TraceSlice,
-        interned: &mut ProtobufMessage,
+        interned_data: &mut ProtobufMessage,
     ) -> ProtobufMessage {
         let mut event = ProtobufMessage::default()
             .with_varint(9, EVENT_SLICE_BEGIN)
             .with_varint(11, track)
-            .with_varint(3, self.categories.number_of_name(slice.category, interned))
-            .with_varint(10, self.names.number_of_name(&slice.name, interned));
+            .with_varint(3, self.categories.number_of_name(slice.category, interned_data))
+            .with_varint(10, self.names.number_of_name(&slice.name, interned_data));
         for (key, argument) in &slice.arguments {
-            let annotation =
-                ProtobufMessage::default().with_varint(1, self.argument_keys.number_of_name(key, interned));
+            let annotation = ProtobufMessage::default()
+                .with_varint(1, self.argument_keys.number_of_name(key, interned_data));
             let annotation = match argument {
                 SliceArgument::Number(value) => annotation.with_varint(3, *value),
                 SliceArgument::Text(text) => {
-                    annotation.with_varint(17, self.argument_texts.number_of_name(text, interned))
+                    annotation.with_varint(17, self.argument_texts.number_of_name(text, interned_data))
                 }
             };
             event = event.with_message(4, &annotation);

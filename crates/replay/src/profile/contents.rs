@@ -48,14 +48,14 @@ struct CopyCount {
     max_live_pages: u32,
     /// Number of times that a page received the content while no page held it: programs that it needs if deduplication
     /// finds every live copy.
-    copies_without_live_page: u32,
+    writes_without_live_copy: u32,
 }
 
 impl CopyCount {
     /// Counts a page that receives the content.
     fn add_copy(&mut self) {
-        self.copies_without_live_page =
-            self.copies_without_live_page.saturating_add(u32::from(self.live_pages == 0));
+        self.writes_without_live_copy =
+            self.writes_without_live_copy.saturating_add(u32::from(self.live_pages == 0));
         self.live_pages = self.live_pages.saturating_add(1);
         self.max_live_pages = self.max_live_pages.max(self.live_pages);
     }
@@ -70,10 +70,10 @@ impl CopyCount {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct IdealSavings {
     /// Share of the page writes whose content some page already holds: what perfect deduplication would not program.
-    pub(super) held_content_share: f64,
+    pub(super) dedup_saving_share: f64,
     /// Share of the page writes whose content is on a dead page, if no dead page is ever erased: what perfect recycling
     /// would not program.
-    pub(super) dead_content_share: f64,
+    pub(super) recycling_saving_share: f64,
     /// Share of the written bytes that compression of each page by itself leaves out, if compressed pages could be
     /// packed without loss; `None` if no compressed size is known.
     pub(super) compression_saving_share: Option<f64>,
@@ -95,7 +95,7 @@ pub(super) struct ContentCounts {
     max_entries: usize,
     pages: u64,
     zero_pages: u64,
-    zero_copies: CopyCount,
+    zero_page_copies: CopyCount,
     distinct_contents_so_far: u32,
     /// Number of pages that repeat an earlier content, by the number n of distinct contents that had occurred by then:
     /// element k counts those with n from 2^k to 2^(k + 1) - 1.
@@ -110,7 +110,7 @@ impl ContentCounts {
             max_entries,
             pages: 0,
             zero_pages: 0,
-            zero_copies: CopyCount::default(),
+            zero_page_copies: CopyCount::default(),
             distinct_contents_so_far: 0,
             repeats_by_content_count_octave: [0; 32],
         }
@@ -121,7 +121,7 @@ impl ContentCounts {
         self.pages += 1;
         if content == Fingerprint::ZERO_PAGE {
             self.zero_pages += 1;
-            self.zero_copies.add_copy();
+            self.zero_page_copies.add_copy();
             return;
         }
         if !self.sample.contains(content.0) {
@@ -161,15 +161,15 @@ impl ContentCounts {
     /// Counts that a page no longer holds this content, because it was overwritten or trimmed.
     pub(super) fn remove_copy(&mut self, content: Fingerprint) {
         if content == Fingerprint::ZERO_PAGE {
-            self.zero_copies.remove_live_copy();
+            self.zero_page_copies.remove_live_copy();
         } else if let Some(entry) = self.entry_by_content.get_mut(&content.0) {
             entry.copies.remove_live_copy();
         }
     }
 
     /// Returns the shares of page writes that perfect content mechanisms would not program. If pages are sampled,
-    /// `held_content_share` and `dead_content_share` are wrong, because overwrites of pages outside the sample are not
-    /// seen.
+    /// `dedup_saving_share` and `recycling_saving_share` are wrong, because overwrites of pages outside the sample are
+    /// not seen.
     pub(super) fn ideal_savings(&self, figures: &ContentFigures) -> IdealSavings {
         let (mut seen, mut known, mut first, mut most_live) = (0, 0, 0, 0);
         for entry in self.entry_by_content.values() {
@@ -179,7 +179,7 @@ impl ContentCounts {
             } else {
                 u64::from(entry.occurrences)
             };
-            first += u64::from(entry.copies.copies_without_live_page);
+            first += u64::from(entry.copies.writes_without_live_copy);
             most_live += u64::from(entry.copies.max_live_pages);
         }
         let nonzero_share = 1.0 - figures.zero_share;
@@ -190,8 +190,8 @@ impl ContentCounts {
         };
         let known_share = known as f64 / seen.max(1) as f64;
         IdealSavings {
-            held_content_share: saved(first, self.zero_copies.copies_without_live_page),
-            dead_content_share: saved(most_live, self.zero_copies.max_live_pages),
+            dedup_saving_share: saved(first, self.zero_page_copies.writes_without_live_copy),
+            recycling_saving_share: saved(most_live, self.zero_page_copies.max_live_pages),
             compression_saving_share: figures
                 .compressed
                 .as_ref()
@@ -224,7 +224,7 @@ impl ContentCounts {
         let duplicate_share = repeated.iter().sum::<f64>() / total.max(1.0) * nonzero_share;
         let is_sampled = self.sample.sampled_one_of > 1;
         let error = |parts, wholes| if is_sampled { standard_error_of_quotient(parts, wholes) } else { 0.0 };
-        let (duplicate_theta, duplicate_pool) = self.duplicate_theta_and_pool();
+        let (duplicate_theta, duplicate_pool) = self.duplicate_theta_and_content_count();
         Some(ContentFigures {
             pages: self.pages,
             zero_share: self.zero_pages as f64 / self.pages as f64,
@@ -233,15 +233,15 @@ impl ContentCounts {
             distinct: self.entry_by_content.len() as u64 * self.sample.sampled_one_of,
             duplicate_theta,
             duplicate_pool,
-            compressed: sizes.size_shares(),
+            compressed: sizes.compressed_size_distribution(),
             compressed_mean_error: error(&bytes, &known),
-            compressed_distinct_mean: sizes_distinct.size_shares().map(|shares| shares.mean),
+            compressed_distinct_mean: sizes_distinct.compressed_size_distribution().map(|shares| shares.mean),
         })
     }
 
     /// Returns the Zipf exponent of the contents that repeat, and their number. Only the first contents that have 99 %
     /// of the repetitions are counted, so that one late repetition does not extend the number to the whole input.
-    fn duplicate_theta_and_pool(&self) -> (f64, u64) {
+    fn duplicate_theta_and_content_count(&self) -> (f64, u64) {
         let mut repeated: Vec<(u32, u32)> = self
             .entry_by_content
             .values()

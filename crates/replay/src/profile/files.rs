@@ -64,21 +64,21 @@ impl ProfiledFiles {
         self.found_files.len()
     }
 
-    fn add_file(&mut self, path: PathBuf, old: Option<PathBuf>, found: &fs::Metadata) {
+    fn add_file(&mut self, path: PathBuf, old_version_path: Option<PathBuf>, found: &fs::Metadata) {
         if found.nlink() > 1 && !self.seen_inodes.insert((found.dev(), found.ino())) {
             return;
         }
         self.total_bytes += found.len();
-        self.found_files.push((path, old));
+        self.found_files.push((path, old_version_path));
     }
 
     /// Adds all files below a directory, in the order of names, so that two runs see the same order.
-    fn add_directory(&mut self, directory: &Path, old: Option<&Path>) -> io::Result<()> {
+    fn add_directory(&mut self, directory: &Path, old_version_path: Option<&Path>) -> io::Result<()> {
         let mut entries: Vec<_> = fs::read_dir(directory)?.collect::<io::Result<_>>()?;
         entries.sort_by_key(fs::DirEntry::file_name);
         for entry in entries {
             let path = entry.path();
-            let old = old.map(|old| old.join(entry.file_name()));
+            let old = old_version_path.map(|old| old.join(entry.file_name()));
             match entry.metadata() {
                 Ok(found) if found.is_dir() => {
                     let old = old.filter(|old| old.is_dir());
@@ -156,14 +156,14 @@ impl ProfiledFiles {
 
 fn read_file(
     path: &Path,
-    old: Option<&Path>,
+    old_version_path: Option<&Path>,
     on_page: OnPage<'_>,
     bytes_done: &mut u64,
     progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> io::Result<ControlFlow<()>> {
     let page_bytes = PAGE_BYTES as usize;
     let mut new = File::open(path)?;
-    let mut old = old.map(File::open).transpose()?;
+    let mut old = old_version_path.map(File::open).transpose()?;
     let (mut batch, mut old_batch) = (vec![0; BATCH_PAGES * page_bytes], Vec::new());
     loop {
         let count = read_pages(&mut new, &mut batch)?;

@@ -39,7 +39,7 @@ use wearwell::data::{ContentDescriptor, Fingerprint, compressed_len, delta_len, 
 use wearwell_config::ContentName;
 use wearwell_trace::{Op, PAGE_BYTES, Request};
 
-use crate::report::SCHEMA_VERSION;
+use crate::report::RESULT_SCHEMA_VERSION;
 
 /// Largest number of entries in a profiler's table of pages or contents; when it is exceeded the sample is halved.
 /// Covers 28 GB of distinct pages.
@@ -88,7 +88,7 @@ pub struct Profile {
 /// The JSON document that `wearwell profile --json` writes.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct Profiles {
-    /// Version of the JSON document's layout, [`SCHEMA_VERSION`].
+    /// Version of the JSON document's layout, [`RESULT_SCHEMA_VERSION`].
     pub schema_version: u32,
     /// Profiles, one for each profiled path.
     pub profiles: Vec<Profile>,
@@ -97,7 +97,7 @@ pub struct Profiles {
 impl Profiles {
     /// Creates the JSON document for profiles in the order of their paths.
     pub fn of_profiles(profiles: Vec<Profile>) -> Self {
-        Self { schema_version: SCHEMA_VERSION, profiles }
+        Self { schema_version: RESULT_SCHEMA_VERSION, profiles }
     }
 }
 
@@ -238,7 +238,7 @@ impl Profiler {
     /// Returns the profile of everything counted so far, for the input called `input`.
     pub fn to_profile(&self, input: String) -> Profile {
         let content = self.content_counts.content_figures();
-        let delta = self.delta_sizes.size_shares();
+        let delta = self.delta_sizes.compressed_size_distribution();
         let is_trace = self.traffic_counts.traffic_figures(0, 0).requests > 0;
         let traffic = is_trace.then(|| {
             self.traffic_counts
@@ -298,7 +298,7 @@ impl Profiler {
         let [held, dead] = if is_sampled || self.has_remaps {
             [seen_before; 2]
         } else {
-            [ideal.held_content_share, ideal.dead_content_share]
+            [ideal.dedup_saving_share, ideal.recycling_saving_share]
         };
         let pages = content.pages as f64;
         let replaced = self.writes_replaced_in_chunk_buffer as f64 / pages;

@@ -39,12 +39,12 @@ pub(super) fn standard_error_group(key: u64) -> usize {
 /// group of the sample. Leaves out one group at a time (jackknife).
 pub(super) fn standard_error_of_quotient(
     parts: &[f64; STANDARD_ERROR_GROUPS],
-    wholes: &[f64; STANDARD_ERROR_GROUPS],
+    denominators_by_group: &[f64; STANDARD_ERROR_GROUPS],
 ) -> f64 {
-    let (part, whole): (f64, f64) = (parts.iter().sum(), wholes.iter().sum());
+    let (part, whole): (f64, f64) = (parts.iter().sum(), denominators_by_group.iter().sum());
     let without: Vec<f64> = parts
         .iter()
-        .zip(wholes)
+        .zip(denominators_by_group)
         .map(|(p, w)| if whole - w > 0.0 { (part - p) / (whole - w) } else { 0.0 })
         .collect();
     let groups = STANDARD_ERROR_GROUPS as f64;

@@ -125,7 +125,7 @@ impl Profile {
     /// # Errors
     /// [`ReplayError`] if the configuration names content mechanisms or the drive cannot be built. A mechanism that the
     /// engine refuses gets a note instead.
-    pub fn run_mechanisms(
+    pub fn measure_mechanism_savings(
         &mut self,
         config: &Config,
         input: &Input,

@@ -21,7 +21,7 @@ const MAX_DUPLICATE_POOL_CONTENTS: u64 = 1 << 26;
 /// Returns the specification for `--content` of a content model whose contents have the figures of a profile.
 pub(super) fn content_specification(
     content: &ContentFigures,
-    delta: Option<&SizeShares>,
+    delta_size_shares: Option<&SizeShares>,
     silent_overwrite_share: Option<f64>,
     rewrites: Option<&RewriteFigures>,
 ) -> String {
@@ -45,7 +45,7 @@ pub(super) fn content_specification(
     if let Some(sizes) = &content.compressed {
         ratio("compress", sizes);
     }
-    if let Some(sizes) = delta {
+    if let Some(sizes) = delta_size_shares {
         ratio("delta", sizes);
     }
     if silent > 0.0 {

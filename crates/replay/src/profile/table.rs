@@ -35,9 +35,9 @@ impl Profile {
     /// Returns names and values of the figures that the profiled input has.
     pub(crate) fn figure_rows(&self) -> Vec<(String, String)> {
         let mut rows = Vec::new();
-        self.traffic_rows(&mut rows);
-        self.rewrite_rows(&mut rows);
-        self.content_rows(&mut rows);
+        self.append_traffic_rows(&mut rows);
+        self.append_rewrite_rows(&mut rows);
+        self.append_content_rows(&mut rows);
         rows
     }
 
@@ -70,7 +70,7 @@ impl Profile {
         row
     }
 
-    fn traffic_rows(&self, rows: &mut Vec<(String, String)>) {
+    fn append_traffic_rows(&self, rows: &mut Vec<(String, String)>) {
         let Some(traffic) = &self.traffic else { return };
         let mut row = |name: &str, value: String| rows.push((name.to_owned(), value));
         row("requests", format_count(traffic.requests));
@@ -113,7 +113,7 @@ impl Profile {
         row("duration, s", with_thousands_separators(traffic.duration_s, 3));
     }
 
-    fn rewrite_rows(&self, rows: &mut Vec<(String, String)>) {
+    fn append_rewrite_rows(&self, rows: &mut Vec<(String, String)>) {
         let mut row = |name: &str, value: String| rows.push((name.to_owned(), value));
         if let Some(rewrites) = &self.rewrites {
             row(
@@ -153,7 +153,7 @@ impl Profile {
         }
     }
 
-    fn content_rows(&self, rows: &mut Vec<(String, String)>) {
+    fn append_content_rows(&self, rows: &mut Vec<(String, String)>) {
         let mut row = |name: &str, value: String| rows.push((name.to_owned(), value));
         if let Some(content) = &self.content {
             row("pages with known content", format_count(content.pages));

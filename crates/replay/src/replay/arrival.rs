@@ -3,7 +3,7 @@
 
 use wearwell::Error;
 use wearwell::operation::{FlashOp, OpKind};
-use wearwell::timing::Timing;
+use wearwell::timing::TimingEngine;
 use wearwell_config::{Arrival, ReplayConfig, Zeroes};
 use wearwell_trace::{Op, Request};
 
@@ -55,7 +55,7 @@ impl RequestClock {
     /// Sets the arrival time of a request whose time in the trace is `trace_ns`. In closed loop or with think time, it
     /// first completes the earlier requests for which the arrival must wait.
     #[inline]
-    pub(super) fn set_arrival_time(&mut self, timing: &mut Timing, trace_ns: u64, first_ns: u64) {
+    pub(super) fn set_arrival_time(&mut self, timing: &mut TimingEngine, trace_ns: u64, first_ns: u64) {
         let pace = self.pace;
         let gap_ns = trace_ns.saturating_sub(self.previous_request_trace_ns);
         self.previous_request_trace_ns = trace_ns;
@@ -74,11 +74,11 @@ impl RequestClock {
     /// Completes requests until fewer than `depth` are in flight. Returns the time from which fewer are in flight,
     /// nanoseconds.
     #[inline]
-    fn complete_requests_above_depth(&mut self, depth: usize, timing: &mut Timing) -> u64 {
+    fn complete_requests_above_depth(&mut self, depth: usize, timing: &mut TimingEngine) -> u64 {
         // A request without flash operations completes on arrival and is not reported.
         self.last_completion_ns = self.last_completion_ns.max(self.arrival_ns);
         while timing.outstanding_requests() >= depth {
-            let Some(completed) = timing.complete_next_request() else { break };
+            let Some(completed) = timing.run_to_next_completion_ns() else { break };
             self.last_completion_ns = completed;
         }
         self.last_completion_ns
@@ -99,7 +99,7 @@ impl Run<'_> {
     /// engine no request is delayed, and only the write-saving schemes (deduplication, compression, ...) are switched.
     pub(super) fn throttle_request(&mut self, request: &Request) -> Result<(), Error> {
         let Some(managed) = &mut self.lifetime_management else { return Ok(()) };
-        let Some(timing) = &mut self.timing else { return managed.begin_epoch(&mut self.device, 0) };
+        let Some(timing) = &mut self.timing else { return managed.begin_epoch_if_due(&mut self.device, 0) };
         let zeroes_are_written = self.plan.config.replay.zeroes == Zeroes::Write;
         let is_write = request.op == Op::Write || request.op == Op::Zero && zeroes_are_written;
         let arrival_ns = self.clock.arrival_ns.max(timing.now_ns());
@@ -138,7 +138,7 @@ impl Run<'_> {
         while idle_ns > flash.erase_ns && self.device.ftl_mut().collect_in_background()? {
             let busy_ns: u64 = self.device.flash_ops().iter().map(cost).sum();
             if let Some(timing) = &mut self.timing {
-                timing.set_pages_of_next_ops(self.device.ftl().store().flash_ops.op_pages());
+                timing.set_pages_of_next_ops(self.device.ftl().store().flash_ops.request_op_pages());
                 timing.submit_background(since_ns, self.device.flash_ops());
             }
             self.device.ftl_mut().store_mut().flash_ops.clear();

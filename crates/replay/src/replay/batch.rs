@@ -25,14 +25,14 @@ impl Run<'_> {
 
     /// Executes a batch of requests. Returns how many were executed, and the error of the next request if it failed.
     pub(super) fn execute_batch(&mut self, batch: &[Request]) -> (usize, Result<(), Error>) {
-        let (executed, outcome) = self.execute_batch_uncounted(batch);
+        let (executed, outcome) = self.execute_batch_without_byte_counts(batch);
         self.requested_counts.written_bytes += batch[..executed].iter().map(written_bytes).sum::<u64>();
         let reads = batch[..executed].iter().filter(|request| request.op == Op::Read);
         self.requested_counts.read_bytes += reads.map(|request| request.len_bytes).sum::<u64>();
         (executed, outcome)
     }
 
-    fn execute_batch_uncounted(&mut self, batch: &[Request]) -> (usize, Result<(), Error>) {
+    fn execute_batch_without_byte_counts(&mut self, batch: &[Request]) -> (usize, Result<(), Error>) {
         if self.can_batch_writes() && batch.iter().all(|request| self.as_page_write(request).is_some()) {
             return self.write_batch(batch);
         }

@@ -26,14 +26,14 @@ impl ChunkResponseTimes {
     /// completed the chunk.
     pub(super) fn record_chunk_write(
         &mut self,
-        request: u64,
+        request_number: u64,
         (before, pages): (usize, usize),
-        gathers: bool,
+        is_buffered_for_chunk: bool,
     ) {
         if pages == 0 && before > 0 {
             self.waiting_writes_by_completing_request
-                .insert(request, std::mem::take(&mut self.waiting_writes));
-        } else if gathers && pages > 0 {
+                .insert(request_number, std::mem::take(&mut self.waiting_writes));
+        } else if is_buffered_for_chunk && pages > 0 {
             self.waiting_writes += 1;
         }
     }
@@ -57,7 +57,7 @@ impl ChunkResponseTimes {
 
     /// Returns the mean response time until a host write is programmed, microseconds. `writes` is the number of host
     /// writes, and `mean_us` the mean time after which they were answered.
-    pub(super) fn mean_write_until_programmed_us(&self, mean_us: f64, writes: u64) -> f64 {
+    pub(super) fn mean_write_to_program_us(&self, mean_us: f64, writes: u64) -> f64 {
         if writes == 0 { 0.0 } else { mean_us + self.total_wait_for_chunk_ns / 1e3 / writes as f64 }
     }
 }

@@ -44,11 +44,11 @@ use prepared::PreparedInput;
 use tape::RunTraceRecorder;
 pub use tape::{FtlStateSample, MAX_TRACED_OPS, RunTrace, TraceWindow, WindowRequest};
 use wearwell::data::mix_bits;
-use wearwell::device::PartialWrites;
+use wearwell::device::PartialWriteCounts;
 use wearwell::lifetime::LifetimeOptions;
 use wearwell::nand::{RetainedFields, SimNand};
 use wearwell::stats::ControllerWorkCounts;
-use wearwell::timing::{ControllerWork, RequestKind, Timing, TimingMode, TimingOptions};
+use wearwell::timing::{ControllerWork, RequestKind, TimingEngine, TimingMode, TimingOptions};
 use wearwell::{Device, DeviceOptions, Error};
 use wearwell_config::{Arrival, ConfigError, Precondition};
 use wearwell_trace::{Op, Request, TraceError};
@@ -141,7 +141,7 @@ struct Run<'a> {
     input: PreparedInput,
     /// Executor of all requests that are not writes of exactly one page.
     executor: RequestExecutor,
-    timing: Option<Timing>,
+    timing: Option<TimingEngine>,
     /// Arrival time of the current request and completion time of the last one, nanoseconds.
     clock: RequestClock,
     /// Response times of writes that are buffered for compressed chunks; `None` without timing or on a design without
@@ -201,7 +201,7 @@ struct EarlierCounters {
     /// Page writes that the write buffer absorbed before the measured part of the run.
     buffer_absorbed_writes: u64,
     /// Writes of parts of pages before the measured part of the run.
-    partial_writes: PartialWrites,
+    partial_writes: PartialWriteCounts,
 }
 
 impl<'a> Run<'a> {
@@ -361,14 +361,14 @@ impl<'a> Run<'a> {
                 records_trace: trace,
                 ..self.plan.timing_options()
             };
-            self.timing = Some(Timing::new(
+            self.timing = Some(TimingEngine::new(
                 config.timing.timing_mode(),
                 &resolved.geometry,
                 resolved.flash_timing,
                 options,
             ));
             self.device.ftl_mut().store_mut().flash_ops.set_collecting_ops(true);
-            self.device.ftl_mut().store_mut().flash_ops.set_recording_pages(trace);
+            self.device.ftl_mut().store_mut().flash_ops.set_op_page_recording(trace);
         }
         let endurance_cycles = self.plan.resolved_device.endurance_cycles;
         let options = self.lifetime_options.take();
@@ -412,7 +412,7 @@ impl<'a> Run<'a> {
         }
         let emptied = self.device.write_out_buffer();
         if let Some(timing) = &mut self.timing {
-            timing.set_pages_of_next_ops(self.device.ftl().store().flash_ops.op_pages());
+            timing.set_pages_of_next_ops(self.device.ftl().store().flash_ops.request_op_pages());
             timing.submit_background(timing.now_ns(), self.device.flash_ops());
             timing.run_to_completion();
         }
@@ -426,16 +426,26 @@ impl<'a> Run<'a> {
     /// Replays the measured part of the input with a loss of power, and recovery, after request `cut`.
     fn replay_with_power_cut(
         &mut self,
-        cut: u64,
+        power_cut_after_requests: u64,
         total: u64,
         on_progress: OnProgress<'_>,
     ) -> Result<EarlyEndReason, ReplayError> {
-        let ended = self.execute_requests(Some(cut), cut, RunPhase::Replay, on_progress)?;
+        let ended = self.execute_requests(
+            Some(power_cut_after_requests),
+            power_cut_after_requests,
+            RunPhase::Replay,
+            on_progress,
+        )?;
         if ended.is_some() {
             return Ok(ended);
         }
         self.observations.recovery = Some(self.recover()?);
-        self.execute_requests(Some(total - cut), total - cut, RunPhase::Replay, on_progress)
+        self.execute_requests(
+            Some(total - power_cut_after_requests),
+            total - power_cut_after_requests,
+            RunPhase::Replay,
+            on_progress,
+        )
     }
 
     /// Executes at most `limit` requests of the input, or all until its end if there is no limit. `total` is the number
@@ -443,7 +453,7 @@ impl<'a> Run<'a> {
     /// damaged, so reading continues after `total` requests to detect damage.
     fn execute_requests(
         &mut self,
-        limit: Option<u64>,
+        max_requests: Option<u64>,
         total: u64,
         phase: RunPhase,
         on_progress: OnProgress<'_>,
@@ -451,7 +461,7 @@ impl<'a> Run<'a> {
         let lookahead = if self.can_batch_writes() { WRITES_PER_BATCH } else { REQUESTS_PER_BATCH };
         let mut batch: Vec<Request> = vec![Request::default(); lookahead];
         let series_every = total.div_ceil(SERIES_POINTS_MAX).max(1);
-        let limit = limit.unwrap_or(u64::MAX);
+        let limit = max_requests.unwrap_or(u64::MAX);
         let (mut done, mut sample_at) = (0, series_every);
         while done < limit {
             let wanted = (limit.min(sample_at) - done).min(lookahead as u64) as usize;
@@ -508,7 +518,7 @@ impl<'a> Run<'a> {
             self.throttle_request(request)?;
         }
         let gathering = self.device.ftl().buffered_chunk_pages();
-        let packed = self.device.ftl().stats().packed_writes;
+        let packed = self.device.ftl().stats().compressed_chunk_writes;
         let reads = self.all_and_unwritten_page_reads();
         let kind = match self.perform_request(request)? {
             RequestKind::Read if self.were_only_unwritten_pages_read(reads) => RequestKind::UnwrittenRead,
@@ -521,7 +531,7 @@ impl<'a> Run<'a> {
             };
             let priced = if self.has_content_stage { price() } else { ControllerWork::default() };
             self.earlier_counters.controller_work = work;
-            timing.set_pages_of_next_ops(self.device.ftl().store().flash_ops.op_pages());
+            timing.set_pages_of_next_ops(self.device.ftl().store().flash_ops.request_op_pages());
             let number = timing.submit_with_controller_work(
                 kind,
                 self.clock.arrival_ns,
@@ -535,7 +545,7 @@ impl<'a> Run<'a> {
             self.device.ftl_mut().store_mut().flash_ops.clear();
             if let Some(gathered_responses) = &mut self.chunk_response_times {
                 let ftl = self.device.ftl();
-                let gathers = ftl.stats().packed_writes > packed;
+                let gathers = ftl.stats().compressed_chunk_writes > packed;
                 gathered_responses.record_chunk_write(
                     number,
                     (gathering, ftl.buffered_chunk_pages()),

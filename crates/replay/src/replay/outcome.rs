@@ -11,7 +11,7 @@ use wearwell_config::{Arrival, Precondition, ResolvedDevice};
 use wearwell_trace::PAGE_BYTES;
 
 use super::{EarlyEndReason, ReplayError, Run, part_figures};
-use crate::input::OpenInput;
+use crate::input::InputReader;
 use crate::lifetime;
 use crate::record::{
     BytesRecord, DeviceRecord, Latency, LatencyRecord, LayoutRecord, LifetimeRecord, RecoveryOpTimes,
@@ -210,7 +210,7 @@ impl Run<'_> {
             geometry,
             endurance_cycles,
             logical_pages,
-            reserve_blocks,
+            reserve_blocks_per_plane: reserve_blocks,
             gc_options: gc,
             ..
         } = &self.plan.resolved_device;
@@ -270,7 +270,7 @@ impl Run<'_> {
             mb_per_s: per_second(
                 (self.requested_counts.written_bytes + self.requested_counts.read_bytes) as f64 / 1e6,
             ),
-            queue_at_end_s: self.queue_at_end_s(),
+            queue_at_end_s: self.queue_drain_s(),
             is_overloaded: self.is_overloaded(),
             ..service
         }
@@ -278,7 +278,7 @@ impl Run<'_> {
 
     /// Returns the time from the last arrival of a request to the last answer, seconds; `None` unless requests arrive
     /// at the input's times.
-    fn queue_at_end_s(&self) -> Option<f64> {
+    fn queue_drain_s(&self) -> Option<f64> {
         let is_open = self.plan.arrival_mode() == Arrival::Open;
         (is_open && self.observations.last_answer_ns > 0)
             .then(|| (self.observations.last_answer_ns as f64 / 1e9 - self.arrival_span_s()).max(0.0))
@@ -287,7 +287,7 @@ impl Run<'_> {
     /// Whether requests arrived faster than the drive answered them: the queue at the end is longer than a fiftieth of
     /// the time in which requests arrived plus 0.02 s, which is more than any collection takes.
     fn is_overloaded(&self) -> bool {
-        self.queue_at_end_s().is_some_and(|queue_s| queue_s > 0.02 + 0.02 * self.arrival_span_s())
+        self.queue_drain_s().is_some_and(|queue_s| queue_s > 0.02 + 0.02 * self.arrival_span_s())
     }
 
     /// Returns the time from the first arrival of a request to the last in open loop, seconds.
@@ -322,16 +322,16 @@ impl Run<'_> {
         if let Some(managed) = &self.lifetime_management {
             managed.add_to_record(&self.device, &mut record);
         }
-        record.write_until_programmed_us = self.mean_write_until_programmed_us();
+        record.write_until_programmed_us = self.mean_write_to_program_us();
         record.energy_uj_per_page =
             self.energy_uj() / host_page_writes_at_least_one(self.device.ftl().stats());
         record
     }
 
-    fn mean_write_until_programmed_us(&self) -> f64 {
+    fn mean_write_to_program_us(&self) -> f64 {
         let (Some(timing), Some(gathered)) = (&self.timing, &self.chunk_response_times) else { return 0.0 };
         let answered = LatencySummary::of_histogram(timing.latency_histogram(RequestKind::Write));
-        gathered.mean_write_until_programmed_us(answered.mean_ns / 1e3, answered.request_count)
+        gathered.mean_write_to_program_us(answered.mean_ns / 1e3, answered.request_count)
     }
 
     /// Returns the duration of the measured part, seconds: in open loop that of the trace, scaled by
@@ -362,13 +362,13 @@ impl Run<'_> {
 
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        if self.has_content_stage && self.plan.survey.lacks_content {
+        if self.has_content_stage && self.plan.survey.has_writes_without_content {
             notes.push(format!(
                 "figures that depend on content rest on a model: {}",
                 self.input.content.describe()
             ));
         }
-        if let OpenInput::Host(generator) = &self.input.requests {
+        if let InputReader::Host(generator) = &self.input.requests {
             notes.push(format!("requests come from a host model; {}", generator.describe_content()));
         }
         if self.plan.compacts_addresses() {
@@ -476,7 +476,7 @@ impl Run<'_> {
     /// Returns a note on the effect of buffering pages for compressed chunks: apart from compression itself, it
     /// shortens response times and saves programs.
     fn note_of_chunk_buffer(&self) -> Option<String> {
-        (self.device.ftl().stats().packed_writes > 0).then(|| {
+        (self.device.ftl().stats().compressed_chunk_writes > 0).then(|| {
             "pages gather for a chunk in RAM: such a write is answered at once, is durable by a battery or after a flush, and \
              costs no program if the page is written again while it waits, whatever its content"
                 .to_owned()
@@ -494,7 +494,7 @@ impl Run<'_> {
     /// Returns a note if requests arrived at the trace's times faster than the drive could answer them; otherwise
     /// `None`.
     fn note_of_overload(&self) -> Option<String> {
-        let queue_s = self.queue_at_end_s().filter(|_| self.is_overloaded())?;
+        let queue_s = self.queue_drain_s().filter(|_| self.is_overloaded())?;
         Some(format!(
             "overload: requests came for {:.1} s, and the last was answered {queue_s:.1} s after it came; latencies would be the \
              length of that queue and are left out of the table (replay.arrival=closed asks for a number of requests in \
@@ -536,7 +536,7 @@ fn writes_by_form(stats: &Stats) -> BTreeMap<String, u64> {
         ("recycled", stats.recycled_writes),
         ("deduplicated", stats.deduplicated_writes),
         ("delta", stats.delta_writes),
-        ("packed", stats.packed_writes),
+        ("packed", stats.compressed_chunk_writes),
     ];
     let pages = stats.host_page_writes - without_page.iter().map(|(_, count)| count).sum::<u64>();
     let forms = without_page.into_iter().chain([("page", pages)]).filter(|&(_, count)| count > 0);

@@ -34,7 +34,7 @@ pub(super) fn figures_of_parts(ftl: &Ftl<SimNand>) -> BTreeMap<String, f64> {
 fn engine_figures(ftl: &Ftl<SimNand>) -> [PartFigure; 15] {
     let stats = ftl.stats();
     [
-        ("demoted_saturated", stats.binds_demoted_by_saturation as f64),
+        ("demoted_saturated", stats.binds_demoted_by_max_referrers as f64),
         ("demoted_full", stats.requests_demoted_by_full_reverse_map as f64),
         ("trims_written_as_zeros", stats.trims_written_as_zeros as f64),
         ("refused_commands", stats.refused_remap_commands as f64),
@@ -59,7 +59,7 @@ fn recycling_figures(recycle: &Recycler) -> [PartFigure; 6] {
         ("store_hits", counts.hits as f64),
         ("store_misses", counts.misses as f64),
         ("mean_comparisons_on_hit", counts.mean_comparisons_on_hit().unwrap_or(0.0)),
-        ("aged_hits", counts.aged_hits as f64),
+        ("aged_hits", counts.hits_on_expired_pages as f64),
         ("expired_entries", counts.expired_entries as f64),
     ]
 }
@@ -84,7 +84,7 @@ fn journal_figures(counts: JournalCounts) -> [PartFigure; 4] {
         ("journal_records", counts.recorded_changes as f64),
         ("journal_pages", counts.written_pages as f64),
         ("journal_merges", counts.merges as f64),
-        ("journal_merged_pages", counts.merged_pages as f64),
+        ("journal_merged_pages", counts.translation_pages_written_by_merges as f64),
     ]
 }
 

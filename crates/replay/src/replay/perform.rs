@@ -77,7 +77,7 @@ impl RequestExecutor {
         device: &mut Device<N>,
         request: &Request,
     ) -> Result<RequestKind, Error> {
-        let (offset, len) = Self::sector_range_of(request);
+        let (offset, len) = Self::sector_aligned_byte_range(request);
         match request.op {
             Op::Read => self.read(device, offset, len).map(|()| RequestKind::Read),
             Op::Write => self.write(device, request, offset, len).map(|()| RequestKind::Write),
@@ -99,7 +99,7 @@ impl RequestExecutor {
 
     /// Returns the byte range of a request rounded to whole sectors (offset and length), because traces may contain
     /// single bytes.
-    fn sector_range_of(request: &Request) -> (u64, u64) {
+    fn sector_aligned_byte_range(request: &Request) -> (u64, u64) {
         if request.len_bytes == 0 {
             return (0, 0);
         }

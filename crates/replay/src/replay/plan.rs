@@ -9,7 +9,7 @@ use wearwell_trace::{Format, OpenOptions, PAGE_BYTES};
 
 use super::{OnProgress, ReplayError, Run, RunTrace, RunTraceRecorder, TraceWindow};
 use crate::content_model::ContentModelSpec;
-use crate::input::{Input, InputSurvey, OpenInput};
+use crate::input::{Input, InputReader, InputSurvey};
 use crate::process;
 use crate::record::RunRecord;
 use crate::report::with_thousands_separators;
@@ -103,7 +103,7 @@ impl<'a> Plan<'a> {
     /// # Errors
     /// [`ReplayError::Config`].
     pub fn check_designs(&self, designs: &[String]) -> Result<(), ReplayError> {
-        if self.config.content.model.is_some() && !self.survey.lacks_content {
+        if self.config.content.model.is_some() && !self.survey.has_writes_without_content {
             let message = format!(
                 "{}: content.model has no effect, because every write has content already: leave it out",
                 self.input.name()
@@ -120,7 +120,7 @@ impl<'a> Plan<'a> {
         config: &'a Config,
         input: &'a Input,
         (aging, survey): (Option<Input>, InputSurvey),
-        sha256: Option<String>,
+        input_sha256: Option<String>,
     ) -> Result<Self, ReplayError> {
         let resolved = config.resolve_device(survey.footprint_pages)?;
         let model = config.content.model.as_deref().unwrap_or("unique");
@@ -134,7 +134,7 @@ impl<'a> Plan<'a> {
             survey,
             resolved_device: resolved,
             content_spec: content,
-            input_sha256: sha256,
+            input_sha256,
             user_policy: None,
         };
         plan.require_input_fits()?;
@@ -278,7 +278,7 @@ impl<'a> Plan<'a> {
             input: self.input.name(),
             geometry: self.resolved_device.geometry.clone(),
             independent_planes: self.timing_options().independent_planes,
-            ops: Vec::new(),
+            flash_ops: Vec::new(),
             requests: Vec::new(),
             nvram_scan_spans_ns: Vec::new(),
             ftl_state_samples: Vec::new(),
@@ -313,7 +313,7 @@ impl<'a> Plan<'a> {
 /// Returns a hint for the error of an empty input, if its trace records several stages of each request (queued, issued,
 /// completed), of which only one is read.
 fn block_layer_stage_hint(input: &Input) -> String {
-    let (Input::Trace { options, .. }, Ok(OpenInput::Trace(reader))) = (input, input.open()) else {
+    let (Input::Trace { options, .. }, Ok(InputReader::Trace(reader))) = (input, input.open()) else {
         return String::new();
     };
     let has_stages = matches!(reader.format(), Format::Blkparse | Format::Blktrace | Format::Wiscsee);

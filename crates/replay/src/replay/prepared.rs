@@ -14,16 +14,16 @@ use wearwell_trace::{Footprint, Op, Request, TraceError};
 
 use super::Plan;
 use crate::content_model::ContentModel;
-use crate::input::OpenInput;
+use crate::input::InputReader;
 
 /// The input of a run, read in batches of prepared requests.
 pub(super) struct PreparedInput {
-    pub(super) requests: OpenInput,
+    pub(super) requests: InputReader,
     pub(super) content: ContentModel,
     /// Table that converts the addresses of a trace to dense ones; `None` if addresses are used as they are.
     footprint: Option<Arc<Footprint>>,
     adds_content: bool,
-    page_bits: u32,
+    page_bytes_log2: u32,
     last_lpn: u64,
     /// Pages that the last batch touches first, for look-ups in advance.
     pub(super) lookahead: BatchLookahead,
@@ -60,7 +60,7 @@ impl PreparedInput {
             content: ContentModel::new(&plan.content_spec, plan.config.seed()),
             footprint: plan.survey.footprint.clone().filter(|_| plan.compacts_addresses()),
             adds_content: ftl.has_content_stage(),
-            page_bits: plan.resolved_device.geometry.page_bytes.trailing_zeros(),
+            page_bytes_log2: plan.resolved_device.geometry.page_bytes.trailing_zeros(),
             last_lpn: u64::from(ftl.logical_pages()) - 1,
             lookahead: BatchLookahead::default(),
         })
@@ -78,7 +78,7 @@ impl PreparedInput {
         self.lookahead.clear();
         for request in batch {
             self.prepare_request(request);
-            let first = Lpn((request.offset_bytes >> self.page_bits).min(self.last_lpn) as u32);
+            let first = Lpn((request.offset_bytes >> self.page_bytes_log2).min(self.last_lpn) as u32);
             match request.op {
                 Op::Write => self.lookahead.write_lpns.push(first),
                 Op::Read => self.lookahead.read_lpns.push(first),

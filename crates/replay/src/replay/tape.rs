@@ -76,7 +76,7 @@ impl FromStr for TraceWindow {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WindowRequest {
     /// Number, kind and times of the request.
-    pub times: TracedRequest,
+    pub traced_request: TracedRequest,
     /// Operation of the request: read, write, trim and so on.
     pub op: Op,
     /// Address of the first byte of the request, as the device sees it.
@@ -110,7 +110,7 @@ pub struct RunTrace {
     /// Whether each plane works on its own; otherwise all planes of a die work together.
     pub independent_planes: bool,
     /// Flash operations that overlap the window, in order of their end.
-    pub ops: Vec<TracedOp>,
+    pub flash_ops: Vec<TracedOp>,
     /// Requests that overlap the window, in order of their answer.
     pub requests: Vec<WindowRequest>,
     /// Start and end, nanoseconds, of each scan of the reverse-map log in NVRAM that overlaps the window.
@@ -188,16 +188,18 @@ impl RunTraceRecorder {
         }
         let Range { start, end } = self.window_ns;
         let overlaps = |from: u64, to: u64| from < end && to > start;
-        self.trace.ops.extend(ended.ops.into_iter().filter(|op| overlaps(op.start_ns, op.end_ns)));
+        self.trace.flash_ops.extend(ended.ops.into_iter().filter(|op| overlaps(op.start_ns, op.end_ns)));
         self.trace
             .nvram_scan_spans_ns
             .extend(ended.nvram_scan_spans_ns.into_iter().filter(|&(from, to)| overlaps(from, to)));
-        let size = self.trace.ops.len() + self.trace.requests.len();
+        let size = self.trace.flash_ops.len() + self.trace.requests.len();
         if size >= MAX_TRACED_OPS && !self.trace.is_truncated {
             self.trace.is_truncated = true;
-            let last = self.trace.ops.iter().map(|op| op.end_ns);
+            let last = self.trace.flash_ops.iter().map(|op| op.end_ns);
             self.close_window(
-                last.chain(self.trace.requests.iter().map(|r| r.times.answered_ns)).max().unwrap_or(end),
+                last.chain(self.trace.requests.iter().map(|r| r.traced_request.answered_ns))
+                    .max()
+                    .unwrap_or(end),
             );
         }
     }
@@ -209,7 +211,7 @@ impl RunTraceRecorder {
         };
         let TracedRequest { request_number: number, arrival_ns, answered_ns, .. } = times;
         if arrival_ns < self.window_ns.end && answered_ns >= self.window_ns.start {
-            self.trace.requests.push(WindowRequest { times, op, offset_bytes, len_bytes });
+            self.trace.requests.push(WindowRequest { traced_request: times, op, offset_bytes, len_bytes });
         }
         if let (TraceWindow::Requests(numbers), Some(unanswered)) =
             (&self.window, &mut self.unanswered_window_requests)
@@ -226,8 +228,8 @@ impl RunTraceRecorder {
     fn close_window(&mut self, end_ns: u64) {
         self.window_ns.end = self.window_ns.end.min(end_ns);
         let end_ns = self.window_ns.end;
-        self.trace.ops.retain(|op| op.start_ns < end_ns);
-        self.trace.requests.retain(|request| request.times.arrival_ns < end_ns);
+        self.trace.flash_ops.retain(|op| op.start_ns < end_ns);
+        self.trace.requests.retain(|request| request.traced_request.arrival_ns < end_ns);
         self.trace.nvram_scan_spans_ns.retain(|scan| scan.0 < end_ns);
         self.trace.ftl_state_samples.retain(|state| state.time_ns < end_ns);
     }

@@ -11,7 +11,7 @@ pub(super) fn policy_name(policy: VictimPolicy) -> &'static str {
     match policy {
         VictimPolicy::Greedy => "greedy",
         VictimPolicy::CostBenefit => "cost-benefit",
-        VictimPolicy::DChoices { choices: 1 } => "random",
+        VictimPolicy::DChoices { random_candidates: 1 } => "random",
         VictimPolicy::DChoices { .. } => "d-choices",
         VictimPolicy::Fifo => "fifo",
         VictimPolicy::DeadBytes => "dead-bytes",
@@ -60,7 +60,7 @@ pub(super) struct GcCollection<'a> {
 }
 
 /// Divides the events of a step into garbage collections and the events outside them.
-pub(super) fn split_collections(events: &[EventRow]) -> (Vec<GcCollection<'_>>, Vec<&EventRow>) {
+pub(super) fn split_off_collections(events: &[EventRow]) -> (Vec<GcCollection<'_>>, Vec<&EventRow>) {
     let (mut collections, mut others, mut at) = (Vec::new(), Vec::new(), 0);
     while at < events.len() {
         if let EventRow::Victim { pool, free, block, rule, candidates } = &events[at] {

@@ -23,7 +23,7 @@ mod sentences;
 mod small_drive;
 
 pub use record::{
-    BlockRow, CandidateRow, CodeNames, Counters, DriveState, EventRow, MapRow, PageRow, Step, StepMark,
+    BlockRow, CandidateRow, CodeNames, DriveCounters, DriveState, EventRow, MapRow, PageRow, Step, StepMark,
     Walkthrough, WatchedDrive,
 };
 use small_drive::SmallDrive;
@@ -31,6 +31,7 @@ use wearwell::design::Parts;
 use wearwell_config::{Config, ConfigError, ContentConfig, DeviceConfig, ReplayConfig};
 
 use crate::input::Input;
+use crate::json::ToJson;
 use crate::replay::ReplayError;
 
 /// Maximum number of requests in a step-by-step run (`wearwell watch`).
@@ -42,7 +43,7 @@ pub const WALKTHROUGH_JSON_BYTES_MAX: usize = 16 << 20;
 
 /// Number of requests that a step-by-step run executes, and the request after which power is lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct WalkthroughExtent {
+pub struct WalkthroughOptions {
     /// Number of requests of the input that are executed.
     pub requests: u64,
     /// Number of requests after which power is lost, at the next program, erase or NVRAM store; `None` = never.
@@ -77,9 +78,9 @@ pub fn walkthrough(
     config: &Config,
     design: &str,
     input: &Input,
-    extent: WalkthroughExtent,
+    walk_options: WalkthroughOptions,
 ) -> Result<Walkthrough, ReplayError> {
-    walkthrough_with_step_callback(config, design, input, extent, &mut |_, _| ())
+    walkthrough_with_step_callback(config, design, input, walk_options, &mut |_, _| ())
 }
 
 /// Executes the first requests of an input as [`walkthrough`] does, and calls `on_step` with each step and the drive
@@ -91,13 +92,13 @@ pub fn walkthrough_with_step_callback(
     config: &Config,
     design: &str,
     input: &Input,
-    extent: WalkthroughExtent,
+    extent: WalkthroughOptions,
     on_step: OnWatchStep<'_>,
 ) -> Result<Walkthrough, ReplayError> {
     refuse_ignored_settings(config)?;
-    require_valid_extent(extent)?;
+    require_valid_walk_options(extent)?;
     let walk = recorder::record_walkthrough(config, design, input, extent, on_step)?;
-    let bytes = serde_json::to_vec(&walk).expect("a record is plain data").len();
+    let bytes = walk.to_json().len();
     if bytes > WALKTHROUGH_JSON_BYTES_MAX {
         return Err(ConfigError::InvalidValue(format!(
             "the record of {} steps has {} MiB, and an HTML page holds at most {} MiB: choose fewer \
@@ -130,8 +131,8 @@ fn refuse_ignored_settings(config: &Config) -> Result<(), ConfigError> {
     }
 }
 
-fn require_valid_extent(extent: WalkthroughExtent) -> Result<(), ConfigError> {
-    let WalkthroughExtent { requests, power_cut_after_requests: cut_after } = extent;
+fn require_valid_walk_options(extent: WalkthroughOptions) -> Result<(), ConfigError> {
+    let WalkthroughOptions { requests, power_cut_after_requests: cut_after } = extent;
     if requests == 0 || requests > WATCHED_REQUESTS_MAX {
         return Err(ConfigError::InvalidValue(format!(
             "{requests} requests cannot be shown: an HTML page shows from 1 to {WATCHED_REQUESTS_MAX}, \

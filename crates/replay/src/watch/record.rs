@@ -107,7 +107,7 @@ pub struct Step {
     /// Logical pages whose location on flash or stored form the step changed, as they are after it.
     pub map: Vec<MapRow>,
     /// Counters of the drive after the step, since it was new.
-    pub counters: Counters,
+    pub counters: DriveCounters,
 }
 
 /// Groups of steps that a reader of a step-by-step run looks for, such as those with a garbage collection.
@@ -208,7 +208,7 @@ pub struct MapRow(pub u32, pub u8, pub Vec<u32>);
 
 /// Counters of a drive since it was new.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Counters {
+pub struct DriveCounters {
     /// Pages that the host wrote.
     pub host_writes: u64,
     /// Page programs of all causes.
@@ -257,7 +257,7 @@ impl DriveState {
     }
 
     /// Returns the state of the drive that a snapshot of all its flash pages, blocks and logical pages shows.
-    pub fn of_engine_snapshot(view: &FlashView) -> Self {
+    pub fn of_flash_view(view: &FlashView) -> Self {
         let pages = (0..).zip(&view.pages).map(|(ppn, page)| {
             let state = code_in_list(&FlashPageState::ALL, &page.state, 0);
             PageRow(ppn, state, code_of_page_kind(page.kind), page.owner, page.mapped_logical_pages)
@@ -267,11 +267,12 @@ impl DriveState {
             let state = code_in_list(&BlockState::ALL, &block.state, 0);
             BlockRow(number, state, stream, block.valid_pages, block.erases)
         });
-        let map = (0..).zip(&view.first_page_of_lpn).zip(&view.form_of_lpn).map(|((lpn, place), form)| {
-            let further = view.further_pages_of_lpn.get(&wearwell::address::Lpn(lpn));
-            let places = place.iter().chain(further.into_iter().flatten()).map(|ppn| ppn.0).collect();
-            MapRow(lpn, code_in_list(&PageState::ALL, form, 0), places)
-        });
+        let map =
+            (0..).zip(&view.first_page_of_lpn).zip(&view.page_state_of_lpn).map(|((lpn, place), form)| {
+                let further = view.further_pages_of_lpn.get(&wearwell::address::Lpn(lpn));
+                let places = place.iter().chain(further.into_iter().flatten()).map(|ppn| ppn.0).collect();
+                MapRow(lpn, code_in_list(&PageState::ALL, form, 0), places)
+            });
         Self { pages: pages.collect(), blocks: blocks.collect(), map: map.collect() }
     }
 
@@ -301,11 +302,11 @@ impl DriveState {
     /// Sets the changed flash pages, blocks and logical pages of `step`: the rows of the later state `after` that
     /// differ from this state.
     pub(super) fn set_changed_rows(&self, after: &Self, step: &mut Step) {
-        fn changed<T: PartialEq + Clone>(before: &[T], after: &[T]) -> Vec<T> {
+        fn changed_rows<T: PartialEq + Clone>(before: &[T], after: &[T]) -> Vec<T> {
             before.iter().zip(after).filter(|(old, new)| old != new).map(|(_, new)| new.clone()).collect()
         }
-        step.pages = changed(&self.pages, &after.pages);
-        step.blocks = changed(&self.blocks, &after.blocks);
-        step.map = changed(&self.map, &after.map);
+        step.pages = changed_rows(&self.pages, &after.pages);
+        step.blocks = changed_rows(&self.blocks, &after.blocks);
+        step.map = changed_rows(&self.map, &after.map);
     }
 }

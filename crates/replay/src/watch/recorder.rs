@@ -11,12 +11,12 @@ use wearwell_trace::Request;
 
 use super::load::{WATCHED_REQUEST_PAGES_MAX, WatchedRequests};
 use super::record::{
-    CandidateRow, CodeNames, Counters, DriveState, EventRow, Step, Walkthrough, WatchedDrive,
+    CandidateRow, CodeNames, DriveCounters, DriveState, EventRow, Step, Walkthrough, WatchedDrive,
     code_of_page_kind,
 };
 use super::sentences::{DriveBeforeAndAfter, StepKind, describe_step, with_plural};
-use super::small_drive::{self, DriveSizes, SmallDrive, SmallDriveSetup};
-use super::{OnWatchStep, WalkthroughExtent, collection, parts_on_default_drive, recovery};
+use super::small_drive::{self, PageAndBlockSize, SmallDrive, SmallDriveSetup};
+use super::{OnWatchStep, WalkthroughOptions, collection, parts_on_default_drive, recovery};
 use crate::input::Input;
 use crate::replay::{ReplayError, RequestExecutor};
 
@@ -25,15 +25,15 @@ pub(super) fn record_walkthrough(
     config: &Config,
     design: &str,
     input: &Input,
-    extent: WalkthroughExtent,
+    walk_options: WalkthroughOptions,
     on_step: OnWatchStep<'_>,
 ) -> Result<Walkthrough, ReplayError> {
-    let form = DriveSizes::for_parts(
+    let form = PageAndBlockSize::for_parts(
         &parts_on_default_drive(config, design)?,
         !matches!(input, Input::Trace { .. }),
     );
     let config = small_drive::with_small_drive_settings(config, form);
-    let mut load = WatchedRequests::read_from(input, extent.requests, &config)?;
+    let mut load = WatchedRequests::read_from(input, walk_options.requests, &config)?;
     let SmallDriveSetup { device, resolved, parts } =
         small_drive::new_small_drive(&config, design, load.exported_pages)?;
     if !matches!(input, Input::Trace { .. }) {
@@ -44,7 +44,7 @@ pub(super) fn record_walkthrough(
     }
     let drive = describe_drive(&device, &resolved, &parts);
     let notes = walkthrough_notes(&load, input, &config, &resolved, &parts);
-    let mut recorder = Recorder {
+    let mut recorder = WalkthroughRecorder {
         executor: RequestExecutor::of_device(&device, config.replay.zeroes),
         state_after_last_step: DriveState::of_empty_drive(&drive),
         persistence: parts.persistence,
@@ -53,7 +53,7 @@ pub(super) fn record_walkthrough(
         drive,
         on_step,
     };
-    recorder.run_requests(&load.requests, extent.power_cut_after_requests)?;
+    recorder.run_requests(&load.requests, walk_options.power_cut_after_requests)?;
     let source = design::ALL.iter().find(|known| known.name == design).map_or("", |known| known.source);
     Ok(Walkthrough {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -145,7 +145,7 @@ fn walkthrough_notes(
     notes
 }
 
-struct Recorder<'a> {
+struct WalkthroughRecorder<'a> {
     device: SmallDrive,
     executor: RequestExecutor,
     drive: WatchedDrive,
@@ -156,7 +156,7 @@ struct Recorder<'a> {
     on_step: OnWatchStep<'a>,
 }
 
-impl Recorder<'_> {
+impl WalkthroughRecorder<'_> {
     fn run_requests(&mut self, requests: &[Request], cut_after: Option<u64>) -> Result<(), ReplayError> {
         self.device.ftl_mut().store_mut().flash_ops.enable_event_recording();
         self.finish_step(&StepKind::NewDrive)?;
@@ -203,7 +203,7 @@ impl Recorder<'_> {
         let events: Vec<EventRow> = store.flash_ops.events().iter().map(event_row).collect();
         let ties = self.device.ftl().gc_options().tie_break;
         let counters = self.counters();
-        let after = DriveState::of_engine_snapshot(&self.device.flash_view()?);
+        let after = DriveState::of_flash_view(&self.device.flash_view()?);
         let mut step = Step { events, counters, ..Step::default() };
         self.state_after_last_step.set_changed_rows(&after, &mut step);
         describe_step(
@@ -223,9 +223,9 @@ impl Recorder<'_> {
         Ok(())
     }
 
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> DriveCounters {
         let (stats, store) = (self.device.ftl().stats(), self.device.ftl().store());
-        Counters {
+        DriveCounters {
             host_writes: stats.host_page_writes,
             programs: stats.total_programs(),
             host_programs: stats.programs[Cause::Host as usize],
@@ -239,7 +239,7 @@ impl Recorder<'_> {
 
 fn event_row(event: &FtlEvent) -> EventRow {
     match event {
-        FtlEvent::Read { ppn, cause, is_spare_only } => {
+        FtlEvent::Read { ppn, cause, reads_only_spare_area: is_spare_only } => {
             EventRow::Read { cause: cause.name(), page: ppn.0, spare: *is_spare_only }
         }
         FtlEvent::Program { ppn, cause } => EventRow::Program { cause: cause.name(), page: ppn.0 },

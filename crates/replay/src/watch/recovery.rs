@@ -20,11 +20,11 @@ pub(super) fn power_loss_persistence_sentence(persistence: Persistence) -> &'sta
             "At a loss of power a battery lasts long enough to write what is only in RAM to flash. Recovery rebuilds the directories that \
              locate metadata pages."
         }
-        Persistence::BackwardScan { writes_map_before_requests: true } => {
+        Persistence::BackwardScan { writes_map_before_first_request: true } => {
             "Only flash survives a loss of power. Recovery reads the newest data pages backwards to find the map entries that changed last, \
              and writes these to flash."
         }
-        Persistence::BackwardScan { writes_map_before_requests: false } => {
+        Persistence::BackwardScan { writes_map_before_first_request: false } => {
             "Only flash survives a loss of power. Recovery reads the newest data pages backwards to find the map entries that changed last."
         }
         Persistence::NvramEntries => {
@@ -56,7 +56,7 @@ pub(super) fn power_loss_sentences(scene: &DriveBeforeAndAfter<'_>, events: &[Ev
         _ if events.is_empty() => "Power is lost.".to_owned(),
         _ => "Power is lost during a store to NVRAM, which has no effect then.".to_owned(),
     };
-    let waiting = scene.lpns_of_form(scene.before, "waiting");
+    let waiting = scene.lpns_of_stored_form(scene.before, "waiting");
     let mut sentences = vec![interrupted];
     if !waiting.is_empty() {
         sentences.push(format!(
@@ -73,7 +73,7 @@ pub(super) fn power_loss_sentences(scene: &DriveBeforeAndAfter<'_>, events: &[Ev
 
 /// Returns the sentences about a recovery: what it read, what it wrote, and which logical pages are different.
 pub(super) fn recovery_sentences(
-    scene: &DriveBeforeAndAfter<'_>,
+    before_and_after: &DriveBeforeAndAfter<'_>,
     report: &RecoveryReport,
     persistence: Persistence,
     events: &[EventRow],
@@ -100,7 +100,7 @@ pub(super) fn recovery_sentences(
     if let Some(mapped) = report.mapped_pages {
         sentences.push(format!("Afterwards {} mapped.", page_count_with_verb(mapped)));
     }
-    sentences.extend(changed_page_sentences(scene));
+    sentences.extend(changed_page_sentences(before_and_after));
     sentences
 }
 

@@ -89,7 +89,7 @@ impl DriveBeforeAndAfter<'_> {
 
     /// Returns the logical pages that are stored in the form called `name` (such as a delta) in the state `drive_state`
     /// of the drive.
-    pub(super) fn lpns_of_form(&self, drive_state: &DriveState, name: &str) -> Vec<u32> {
+    pub(super) fn lpns_of_stored_form(&self, drive_state: &DriveState, name: &str) -> Vec<u32> {
         let is_of = |lpn: &u32| drive_state.stored_form_of_lpn(*lpn).name() == name;
         (0..self.drive.logical_pages).filter(is_of).collect()
     }
@@ -109,7 +109,12 @@ impl DriveBeforeAndAfter<'_> {
 /// Sets the title, the explaining sentences and the marks (groups of steps) of a recorded step.
 pub(super) fn describe_step(step: &mut Step, step_kind: &StepKind<'_>, scene: &DriveBeforeAndAfter<'_>) {
     let events = std::mem::take(&mut step.events);
-    let mut teller = SentenceWriter { scene, events: &events, sentences: Vec::new(), marks: BTreeSet::new() };
+    let mut teller = SentenceWriter {
+        before_and_after: scene,
+        events: &events,
+        sentences: Vec::new(),
+        marks: BTreeSet::new(),
+    };
     step.title = match step_kind {
         StepKind::NewDrive => {
             teller.describe_new_drive();
@@ -138,7 +143,7 @@ pub(super) fn describe_step(step: &mut Step, step_kind: &StepKind<'_>, scene: &D
 }
 
 struct SentenceWriter<'a> {
-    scene: &'a DriveBeforeAndAfter<'a>,
+    before_and_after: &'a DriveBeforeAndAfter<'a>,
     events: &'a [EventRow],
     sentences: Vec<String>,
     marks: BTreeSet<StepMark>,
@@ -165,7 +170,7 @@ impl SentenceWriter<'_> {
     }
 
     fn describe_new_drive(&mut self) {
-        let WatchedDrive { blocks, block_pages, dies, logical_pages, .. } = *self.scene.drive;
+        let WatchedDrive { blocks, block_pages, dies, logical_pages, .. } = *self.before_and_after.drive;
         self.add_sentence(format!(
             "{} of {} in {}: {} flash pages, of which the host sees {}. All blocks are erased.",
             with_plural(blocks.into(), "block"),
@@ -177,7 +182,7 @@ impl SentenceWriter<'_> {
     }
 
     fn request_title(&self, request: &Request) -> String {
-        let (first, end) = lpn_range(request, self.scene.drive.page_bytes);
+        let (first, end) = lpn_range(request, self.before_and_after.drive.page_bytes);
         let pages = page_range_name(first, end);
         match request.op {
             Op::Read => format!("The host reads {pages}"),
@@ -186,8 +191,8 @@ impl SentenceWriter<'_> {
             Op::Trim => format!("The host trims {pages}"),
             Op::Flush => "The host flushes".to_owned(),
             Op::Remap(_) => {
-                let from =
-                    (request.remap_source_offset_bytes / u64::from(self.scene.drive.page_bytes)) as u32;
+                let from = (request.remap_source_offset_bytes
+                    / u64::from(self.before_and_after.drive.page_bytes)) as u32;
                 format!(
                     "The host remaps {pages} to the content of {}",
                     page_range_name(from, from + end - first)
@@ -200,11 +205,11 @@ impl SentenceWriter<'_> {
     fn describe_request(&mut self, request: &Request) -> String {
         let title = self.request_title(request);
         self.add_marks_of_events();
-        let (collections, others) = collection::split_collections(self.events);
+        let (collections, others) = collection::split_off_collections(self.events);
         self.describe_collections(&collections);
-        self.sentences.extend(collection::wear_leveling_sentences(&others, self.scene));
+        self.sentences.extend(collection::wear_leveling_sentences(&others, self.before_and_after));
         self.describe_metadata_operations(&others);
-        let (first, end) = lpn_range(request, self.scene.drive.page_bytes);
+        let (first, end) = lpn_range(request, self.before_and_after.drive.page_bytes);
         match request.op {
             Op::Read => self.describe_read(&others),
             Op::Write | Op::Zero | Op::Trim | Op::Remap(_) => self.describe_lpns_of_request(first, end),
@@ -217,10 +222,10 @@ impl SentenceWriter<'_> {
     }
 
     fn describe_power_loss(&mut self, request: Option<&Request>) -> String {
-        let (collections, _) = collection::split_collections(self.events);
+        let (collections, _) = collection::split_off_collections(self.events);
         self.add_marks_of_events();
         self.describe_collections(&collections);
-        self.sentences.extend(recovery::power_loss_sentences(self.scene, self.events));
+        self.sentences.extend(recovery::power_loss_sentences(self.before_and_after, self.events));
         let Some(request) = request else { return "Power is lost".to_owned() };
         self.add_sentence("The request is not acknowledged.");
         let title = self.request_title(request);
@@ -229,7 +234,7 @@ impl SentenceWriter<'_> {
 
     fn describe_collections(&mut self, collections: &[GcCollection<'_>]) {
         for (number, collection) in collections.iter().enumerate() {
-            self.sentences.extend(collection.sentences(self.scene, number > 0));
+            self.sentences.extend(collection.sentences(self.before_and_after, number > 0));
         }
     }
 
@@ -242,7 +247,7 @@ impl SentenceWriter<'_> {
                 }
                 EventRow::Program { cause, page } => {
                     self.marks.extend(is_metadata_cause(cause).then_some(StepMark::Metadata));
-                    let kind = self.scene.after.kind_of_flash_page(*page);
+                    let kind = self.before_and_after.after.kind_of_flash_page(*page);
                     self.marks.extend((kind == Some(PageKind::Chunk)).then_some(StepMark::Chunk));
                 }
                 _ => {}
@@ -323,11 +328,14 @@ impl SentenceWriter<'_> {
             _ => "metadata changed",
         };
         match pages {
-            [page] => format!("The drive writes a {what} to {}: {reason}.", self.scene.page_location(*page)),
+            [page] => format!(
+                "The drive writes a {what} to {}: {reason}.",
+                self.before_and_after.page_location(*page)
+            ),
             _ => format!(
                 "The drive writes a {what} {} times, to {}: {reason}.",
                 pages.len(),
-                self.scene.page_locations(pages)
+                self.before_and_after.page_locations(pages)
             ),
         }
     }
@@ -345,12 +353,12 @@ impl SentenceWriter<'_> {
                 "No flash page is read: nothing is stored (it reads as zeros), or the page is still in RAM.",
             );
         } else {
-            self.add_sentence(format!("The drive reads {}.", self.scene.page_locations(&pages)));
+            self.add_sentence(format!("The drive reads {}.", self.before_and_after.page_locations(&pages)));
         }
     }
 
     fn describe_flush(&mut self) {
-        let before = self.scene.lpns_of_form(self.scene.before, "waiting");
+        let before = self.before_and_after.lpns_of_stored_form(self.before_and_after.before, "waiting");
         self.add_sentence(if before.is_empty() {
             "Nothing waits in RAM: all acknowledged writes are durable already.".to_owned()
         } else {
@@ -361,7 +369,7 @@ impl SentenceWriter<'_> {
     /// Adds sentences about where the logical pages of a request are stored after it, and what became of their old
     /// flash pages.
     fn describe_lpns_of_request(&mut self, first: u32, end: u32) {
-        let end = end.min(self.scene.drive.logical_pages);
+        let end = end.min(self.before_and_after.drive.logical_pages);
         for lpn in (first..end).take(LPNS_DESCRIBED_MAX) {
             self.describe_new_location(lpn);
             self.describe_old_locations(lpn);
@@ -379,12 +387,12 @@ impl SentenceWriter<'_> {
     }
 
     fn add_marks_of_lpn(&mut self, lpn: u32) {
-        let row = &self.scene.after.map[lpn as usize];
+        let row = &self.before_and_after.after.map[lpn as usize];
         if self.is_mapped_without_program(lpn) {
             self.marks.insert(StepMark::Bind);
         }
-        if self.scene.after.stored_form_of_lpn(lpn) == PageState::Delta
-            && self.scene.before.map[lpn as usize] != *row
+        if self.before_and_after.after.stored_form_of_lpn(lpn) == PageState::Delta
+            && self.before_and_after.before.map[lpn as usize] != *row
         {
             self.marks.insert(StepMark::Delta);
         }
@@ -392,22 +400,22 @@ impl SentenceWriter<'_> {
 
     /// Whether the request mapped `lpn` to a flash page without programming it.
     fn is_mapped_without_program(&self, lpn: u32) -> bool {
-        let row = &self.scene.after.map[lpn as usize];
+        let row = &self.before_and_after.after.map[lpn as usize];
         let Some(place) = row.2.first() else { return false };
         let is_written = self.events.iter().any(|event| match event {
             EventRow::Program { page, .. } => page == place,
             EventRow::Copy { to, .. } => {
-                to == place && self.scene.before.map[lpn as usize].2.first() != Some(place)
+                to == place && self.before_and_after.before.map[lpn as usize].2.first() != Some(place)
             }
             _ => false,
         });
-        let is_moved = self.scene.before.map[lpn as usize].2.first() != Some(place);
+        let is_moved = self.before_and_after.before.map[lpn as usize].2.first() != Some(place);
         !is_written && is_moved
     }
 
     fn describe_new_location(&mut self, lpn: u32) {
         self.add_marks_of_lpn(lpn);
-        let scene = self.scene;
+        let scene = self.before_and_after;
         let row = &scene.after.map[lpn as usize];
         let sentence = match (scene.after.stored_form_of_lpn(lpn), row.2.as_slice()) {
             (PageState::Hole, _) => format!("Logical page {lpn} holds nothing now; it reads as zeros."),
@@ -443,17 +451,17 @@ impl SentenceWriter<'_> {
     fn delta_sentence(&self, lpn: u32, base: u32, further: &[u32]) -> String {
         let at = match further {
             [] => "The delta waits in RAM until a page of deltas is full.".to_owned(),
-            pages => format!("The delta is in {}.", self.scene.page_locations(pages)),
+            pages => format!("The delta is in {}.", self.before_and_after.page_locations(pages)),
         };
         format!(
             "Only the difference (delta) of logical page {lpn} to its stored version is kept. That version in {} stays valid as the base; a \
              read needs both. {at}",
-            self.scene.page_location(base)
+            self.before_and_after.page_location(base)
         )
     }
 
     fn chunk_sentence(&self, lpn: u32, pages: &[u32]) -> String {
-        let members = self.scene.other_lpns_of_page(lpn, pages[0]);
+        let members = self.before_and_after.other_lpns_of_page(lpn, pages[0]);
         let with = if members.is_empty() {
             String::new()
         } else {
@@ -461,12 +469,12 @@ impl SentenceWriter<'_> {
         };
         format!(
             "Logical page {lpn} is compressed together{with} into a chunk in {}.",
-            self.scene.page_locations(pages)
+            self.before_and_after.page_locations(pages)
         )
     }
 
     fn mapped_without_program_sentence(&self, lpn: u32, place: u32) -> String {
-        let (scene, sharers) = (self.scene, self.scene.other_lpns_of_page(lpn, place));
+        let (scene, sharers) = (self.before_and_after, self.before_and_after.other_lpns_of_page(lpn, place));
         let state = scene.before.page_state_name(place);
         let at = scene.page_location(place);
         if scene.after.kind_of_flash_page(place) == Some(PageKind::Chunk) {
@@ -493,7 +501,7 @@ impl SentenceWriter<'_> {
 
     /// Adds a sentence about what became of each flash page to which `lpn` was mapped before the step.
     fn describe_old_locations(&mut self, lpn: u32) {
-        let scene = self.scene;
+        let scene = self.before_and_after;
         let now = &scene.after.map[lpn as usize].2;
         for &old in scene.before.map[lpn as usize].2.iter().filter(|old| !now.contains(old)) {
             let at = scene.page_location(old);
@@ -525,7 +533,7 @@ impl SentenceWriter<'_> {
     /// Adds a sentence about logical pages outside the request that waited in RAM and were written to flash in the
     /// step.
     fn describe_flushed_pages(&mut self, first: u32, end: u32, op: Op) {
-        let scene = self.scene;
+        let scene = self.before_and_after;
         let is_of_request = |lpn: u32| (first..end).contains(&lpn) && op != Op::Flush;
         let was_waiting = |lpn: &u32| {
             scene.before.stored_form_of_lpn(*lpn) == PageState::Waiting
@@ -544,7 +552,7 @@ impl SentenceWriter<'_> {
 
     /// Adds a sentence about each page of deltas that the request filled.
     fn describe_delta_pages(&mut self, others: &[&EventRow]) {
-        let scene = self.scene;
+        let scene = self.before_and_after;
         for event in others {
             let EventRow::Program { page, .. } = event else { continue };
             if scene.after.kind_of_flash_page(*page) == Some(PageKind::Delta)

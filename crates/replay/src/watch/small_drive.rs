@@ -5,7 +5,7 @@
 //! for itself, and refuses a drive without it.
 
 use wearwell::design::{ContentParts, MappingPart, Parts};
-use wearwell::nand::{PowerCut, SimNand};
+use wearwell::nand::{PowerCutNand, SimNand};
 use wearwell::{Device, Error};
 use wearwell_config::{Config, ConfigError, ResolvedDevice};
 
@@ -13,7 +13,7 @@ use super::WATCHED_FLASH_PAGES_MAX;
 use crate::step;
 
 /// The small drive that a step-by-step run follows (`wearwell watch`); its power can be cut.
-pub(super) type SmallDrive = Device<PowerCut<SimNand>>;
+pub(super) type SmallDrive = Device<PowerCutNand<SimNand>>;
 
 /// Number of blocks per plane with which the search for the smallest drive that the engine accepts begins.
 const BLOCKS_PER_PLANE_MIN: u32 = 4;
@@ -30,12 +30,12 @@ const SMALLEST_PAGE_BYTES: u32 = 512;
 
 /// Page size (bytes) and block size (pages) of a small drive that suit a design.
 #[derive(Clone, Copy)]
-pub(super) struct DriveSizes {
+pub(super) struct PageAndBlockSize {
     page_bytes: u32,
     block_pages: u32,
 }
 
-impl DriveSizes {
+impl PageAndBlockSize {
     /// Returns the page and block sizes that suit a design of these parts. `is_scaled` is whether the requests are
     /// converted to the drive's page size, so that its pages may be smaller than those of the input.
     pub(super) fn for_parts(parts: &Parts, is_scaled: bool) -> Self {
@@ -51,7 +51,7 @@ impl DriveSizes {
 }
 
 /// Returns the configuration with the sizes of a small drive where the user set none.
-pub(super) fn with_small_drive_settings(config: &Config, sizes: DriveSizes) -> Config {
+pub(super) fn with_small_drive_settings(config: &Config, sizes: PageAndBlockSize) -> Config {
     let mut config = config.clone();
     if config.device.preset.is_none() {
         let device = &mut config.device;

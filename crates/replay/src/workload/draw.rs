@@ -54,7 +54,7 @@ impl EventProbability {
 
     /// Decides at random whether the event happens; draws at most one random word.
     #[inline]
-    pub fn is_drawn(self, rng: &mut impl Rng) -> bool {
+    pub fn draw_occurrence(self, rng: &mut impl Rng) -> bool {
         match self {
             Self::Never => false,
             Self::Below(threshold) => rng.next_u64() < threshold,
@@ -90,7 +90,7 @@ pub struct Zipf {
     weight_integral_range: f64,
     /// Largest difference by which a rank may exceed the drawn real number that was rounded to it and still be accepted
     /// without evaluating the Zipf law's integral.
-    max_surely_accepted_excess: f64,
+    max_rank_excess_accepted_unchecked: f64,
 }
 
 impl Zipf {
@@ -106,11 +106,11 @@ impl Zipf {
             inverse_one_minus_theta: 1.0 / q,
             weight_integral_max: 0.0,
             weight_integral_range: 0.0,
-            max_surely_accepted_excess: 0.0,
+            max_rank_excess_accepted_unchecked: 0.0,
         };
         zipf.weight_integral_max = zipf.weight_integral(n as f64 + 0.5);
         zipf.weight_integral_range = zipf.weight_integral_max - (zipf.weight_integral(1.5) - 1.0);
-        zipf.max_surely_accepted_excess =
+        zipf.max_rank_excess_accepted_unchecked =
             2.0 - zipf.inverse_weight_integral(zipf.weight_integral(2.5) - zipf.rank_weight(2.0));
         zipf
     }
@@ -123,7 +123,7 @@ impl Zipf {
                 self.weight_integral_max - uniform_in_unit_interval(rng) * self.weight_integral_range;
             let x = self.inverse_weight_integral(height);
             let rank = nearest_rank(x).clamp(1, self.rank_count);
-            if rank as f64 - x <= self.max_surely_accepted_excess
+            if rank as f64 - x <= self.max_rank_excess_accepted_unchecked
                 || self.accepts_drawn_rank(rank as f64, height)
             {
                 return rank;

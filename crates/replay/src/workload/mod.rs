@@ -22,7 +22,7 @@ pub use options::SpecError;
 use permutation::Permutation;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
-pub use spec::{ArrivalProcess, Pattern, RequestSize, WORKLOAD_GRAMMAR, WorkloadSpec, Zone};
+pub use spec::{AccessPattern, ArrivalProcess, RequestSize, WORKLOAD_GRAMMAR, WorkloadSpec, Zone};
 use wearwell::data::mix_bits;
 use wearwell_trace::{Op, Request};
 
@@ -64,9 +64,9 @@ impl WorkloadGenerator {
             requests_left: spec.requests,
             working_set_pages: spec.working_set_pages,
             operations: WeightedChoice::new(operations),
-            request_sizes_pages: request_sizes(spec),
+            request_sizes_pages: weighted_request_sizes_pages(spec),
             first_pages: FirstPageChooser::new(spec),
-            partial_request_probability: EventProbability::new(spec.partial_share),
+            partial_request_probability: EventProbability::new(spec.partial_request_share),
             clock: ArrivalClock::new(spec.arrival, spec.seed),
             content: spec.content.as_ref().map(|content| ContentModel::new(content, content_seed)),
         }
@@ -88,7 +88,7 @@ impl WorkloadGenerator {
         let (first, pages) = self.first_pages.draw(&mut self.rng, size, self.working_set_pages);
         into.offset_bytes = first * PAGE_BYTES;
         into.len_bytes = pages * PAGE_BYTES;
-        if self.partial_request_probability.is_drawn(&mut self.rng) {
+        if self.partial_request_probability.draw_occurrence(&mut self.rng) {
             self.make_partial(into);
         }
         into.time_ns = self.clock.next_arrival_ns();
@@ -136,7 +136,7 @@ impl WorkloadGenerator {
     }
 }
 
-fn request_sizes(spec: &WorkloadSpec) -> WeightedChoice<u32> {
+fn weighted_request_sizes_pages(spec: &WorkloadSpec) -> WeightedChoice<u32> {
     let items = match &spec.request_size {
         RequestSize::Fixed(pages) => vec![(*pages, 1.0)],
         RequestSize::Weighted(items) => items.clone(),
@@ -200,14 +200,14 @@ impl FirstPageChooser {
             wanted.then(|| Permutation::new(spec.working_set_pages, spec.seed ^ SCRAMBLE_SEED_SALT))
         };
         match &spec.pattern {
-            Pattern::Sequential => Self::Sequential { at: 0 },
-            Pattern::Uniform => Self::Uniform,
-            Pattern::Zipf { theta, scramble } => Self::Zipf {
+            AccessPattern::Sequential => Self::Sequential { at: 0 },
+            AccessPattern::Uniform => Self::Uniform,
+            AccessPattern::Zipf { theta, is_scrambled: scramble } => Self::Zipf {
                 ranks: Zipf::new(spec.working_set_pages, *theta),
                 scramble: permutation(*scramble),
             },
-            Pattern::HotCold { zones, scramble } => Self::HotCold {
-                zones: zone_pages(zones, spec.working_set_pages),
+            AccessPattern::HotCold { zones, is_scrambled: scramble } => Self::HotCold {
+                zones: weighted_zone_page_ranges(zones, spec.working_set_pages),
                 scramble: permutation(*scramble),
             },
         }
@@ -243,7 +243,7 @@ fn next_sequential_pages(at: &mut u64, size: u64, pages: u64) -> (u64, u64) {
 
 /// Returns first page and number of pages of every zone of the working set, weighted by the zone's accesses; the
 /// remaining space is the last zone.
-fn zone_pages(zones: &[Zone], pages: u64) -> WeightedChoice<(u64, u64)> {
+fn weighted_zone_page_ranges(zones: &[Zone], pages: u64) -> WeightedChoice<(u64, u64)> {
     let taken =
         zones.iter().fold((0.0, 0.0), |sum, zone| (sum.0 + zone.page_share, sum.1 + zone.access_share));
     let rest = Zone { page_share: 1.0 - taken.0, access_share: 1.0 - taken.1 };
@@ -293,12 +293,12 @@ impl ArrivalClock {
     fn next_arrival_ns(&mut self) -> u64 {
         match self.arrival {
             ArrivalProcess::Untimed => 0,
-            ArrivalProcess::Fixed { rate } => {
+            ArrivalProcess::Fixed { requests_per_s: rate } => {
                 self.issued_requests += 1;
                 ((self.issued_requests - 1) as f64 * (1e9 / rate)) as u64
             }
-            ArrivalProcess::Poisson { rate } => self.next_poisson_arrival_ns(rate) as u64,
-            ArrivalProcess::Bursty { rate, on_ms, off_ms } => {
+            ArrivalProcess::Poisson { requests_per_s: rate } => self.next_poisson_arrival_ns(rate) as u64,
+            ArrivalProcess::Bursty { requests_per_s: rate, on_ms, off_ms } => {
                 let busy = self.next_poisson_arrival_ns(rate * (on_ms + off_ms) / on_ms);
                 (busy + (busy / (on_ms * 1e6)).floor() * off_ms * 1e6) as u64
             }

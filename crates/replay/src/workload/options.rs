@@ -64,28 +64,28 @@ fn add_help_line(text: &mut String, key: &SpecKey) {
 #[non_exhaustive]
 pub enum SpecError {
     /// The word before the colon of a specification string is not a known kind.
-    #[error("there is no {what} `{name}`; did you mean `{nearest}`? Valid: {valid}")]
+    #[error("there is no {kind_noun} `{name}`; did you mean `{nearest_name}`? Valid: {valid_names}")]
     UnknownKind {
         /// What the unknown name should be: a "generator" or a "content model".
-        what: &'static str,
+        kind_noun: &'static str,
         /// The unknown name, as written.
         name: String,
         /// The most similar valid name.
-        nearest: &'static str,
+        nearest_name: &'static str,
         /// All valid names, separated by commas.
-        valid: String,
+        valid_names: String,
     },
     /// The kind of generator or model does not accept the key.
-    #[error("`{kind}` has no key `{key}`; did you mean `{nearest}`? Valid: {valid}")]
+    #[error("`{kind}` has no key `{key}`; did you mean `{nearest_name}`? Valid: {valid_names}")]
     UnknownKey {
         /// The kind of generator or model before the colon.
         kind: &'static str,
         /// The unknown key, as written.
         key: String,
         /// The most similar valid key.
-        nearest: &'static str,
+        nearest_name: &'static str,
         /// All valid keys of this kind, separated by commas.
-        valid: String,
+        valid_names: String,
     },
     /// A part of a specification string is not of the form `key=value`.
     #[error("`{0}` is not of the form key=value, such as pages=1000")]
@@ -104,14 +104,14 @@ pub enum SpecError {
         expected: &'static str,
     },
     /// A value in a specification string that is outside its bounds.
-    #[error("{key}={value} is out of range: {bound}")]
+    #[error("{key}={value} is out of range: {violated_bound}")]
     OutOfRange {
         /// Key whose value is outside its bounds.
         key: &'static str,
         /// The value of the key, as written.
         value: String,
         /// The bound that the value violates.
-        bound: String,
+        violated_bound: String,
     },
     /// Values in a specification string that are valid individually but contradict each other.
     #[error("workload or content specification: {0}")]
@@ -208,17 +208,17 @@ pub(crate) fn require_within<T: PartialOrd + std::fmt::Display>(
         return Ok(number);
     }
     let bound = format!("must lie in {} to {}", bounds.start(), bounds.end());
-    Err(SpecError::OutOfRange { key, value: value.into(), bound })
+    Err(SpecError::OutOfRange { key, value: value.into(), violated_bound: bound })
 }
 
 fn find_kind(name: &str, grammar: &SpecGrammar) -> Result<&'static GeneratorKind, SpecError> {
     grammar.kinds.iter().find(|kind| kind.name == name).ok_or_else(|| {
         let valid: Vec<_> = grammar.kinds.iter().map(|kind| kind.name).collect();
         SpecError::UnknownKind {
-            what: grammar.kind_noun,
+            kind_noun: grammar.kind_noun,
             name: name.into(),
-            nearest: most_similar_name(name, &valid),
-            valid: valid.join(", "),
+            nearest_name: most_similar_name(name, &valid),
+            valid_names: valid.join(", "),
         }
     })
 }
@@ -232,8 +232,8 @@ fn find_key(
     valid.iter().find(|name| **name == key).copied().ok_or_else(|| SpecError::UnknownKey {
         kind: kind.name,
         key: key.into(),
-        nearest: most_similar_name(key, &valid),
-        valid: valid.join(", "),
+        nearest_name: most_similar_name(key, &valid),
+        valid_names: valid.join(", "),
     })
 }
 

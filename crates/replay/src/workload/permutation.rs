@@ -13,7 +13,7 @@
 
 use wearwell::data::mix_bits;
 
-const ROUNDS: usize = 6;
+const FEISTEL_ROUNDS: usize = 6;
 const ROUND_MULTIPLIER: u64 = 0xd6e8_feb8_6659_fd93;
 
 /// A pseudo-random bijection on `0..n`, with its inverse. Each direction costs about nine multiplications.
@@ -21,8 +21,8 @@ const ROUND_MULTIPLIER: u64 = 0xd6e8_feb8_6659_fd93;
 pub struct Permutation {
     domain_len: u64,
     left_bits: u32,
-    right_half_values: u64,
-    round_keys: [u64; ROUNDS],
+    right_half_value_count: u64,
+    round_keys: [u64; FEISTEL_ROUNDS],
 }
 
 impl Permutation {
@@ -39,7 +39,12 @@ impl Permutation {
             key = mix_bits(key.wrapping_add(0x9e37_79b9_7f4a_7c15));
             key
         });
-        Self { domain_len, left_bits, right_half_values: domain_len.div_ceil(1 << left_bits), round_keys }
+        Self {
+            domain_len,
+            left_bits,
+            right_half_value_count: domain_len.div_ceil(1 << left_bits),
+            round_keys,
+        }
     }
 
     /// Returns `n`, the number of permuted numbers.
@@ -78,7 +83,7 @@ impl Permutation {
         let (mut left, mut right) = self.split_halves(at);
         for keys in self.round_keys.chunks_exact(2) {
             right += self.right_half_offset(left, keys[0]);
-            right -= if right >= self.right_half_values { self.right_half_values } else { 0 };
+            right -= if right >= self.right_half_value_count { self.right_half_value_count } else { 0 };
             left ^= self.left_half_mask(right, keys[1]);
         }
         (right << self.left_bits) | left
@@ -89,8 +94,8 @@ impl Permutation {
         let (mut left, mut right) = self.split_halves(at);
         for keys in self.round_keys.chunks_exact(2).rev() {
             left ^= self.left_half_mask(right, keys[1]);
-            right += self.right_half_values - self.right_half_offset(left, keys[0]);
-            right -= if right >= self.right_half_values { self.right_half_values } else { 0 };
+            right += self.right_half_value_count - self.right_half_offset(left, keys[0]);
+            right -= if right >= self.right_half_value_count { self.right_half_value_count } else { 0 };
         }
         (right << self.left_bits) | left
     }
@@ -101,10 +106,10 @@ impl Permutation {
     }
 
     /// Returns the number that a round adds to the right half of a permuted number: a hash of the left half, less than
-    /// `right_half_values` (which is less than 2^25), by multiply-shift.
+    /// `right_half_value_count` (which is less than 2^25), by multiply-shift.
     #[inline]
     fn right_half_offset(&self, left: u64, key: u64) -> u64 {
-        (round_hash(left, key) * self.right_half_values) >> 32
+        (round_hash(left, key) * self.right_half_value_count) >> 32
     }
 
     /// Returns the mask that a round XORs into the left half of a permuted number: a hash of the right half, with as

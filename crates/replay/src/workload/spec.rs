@@ -93,7 +93,7 @@ pub const WORKLOAD_GRAMMAR: SpecGrammar = SpecGrammar {
 #[derive(Clone, PartialEq, Debug)]
 pub struct WorkloadSpec {
     /// How the first page of each request of the workload is chosen.
-    pub pattern: Pattern,
+    pub pattern: AccessPattern,
     /// Working set of the workload, 4 KiB pages; all requests lie inside it.
     pub working_set_pages: u64,
     /// Number of requests of the workload.
@@ -106,7 +106,7 @@ pub struct WorkloadSpec {
     pub request_size: RequestSize,
     /// Share of the workload's requests that cover parts of pages: they are aligned to 512-byte sectors instead of
     /// pages.
-    pub partial_share: f64,
+    pub partial_request_share: f64,
     /// Distribution of the arrival times of the workload's requests.
     pub arrival: ArrivalProcess,
     /// Seed of every random draw of the workload.
@@ -117,7 +117,7 @@ pub struct WorkloadSpec {
 
 /// How the first page of each request of a workload is chosen.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Pattern {
+pub enum AccessPattern {
     /// Requests write or read page after page, from the first page again after the last.
     Sequential,
     /// All pages are chosen with equal probability.
@@ -127,7 +127,7 @@ pub enum Pattern {
         /// Exponent of the zipf law of the pages' popularity.
         theta: f64,
         /// Whether popular pages are scattered over the working set; otherwise they are its first pages.
-        scramble: bool,
+        is_scrambled: bool,
     },
     /// Pages belong to zones of different popularity, with equal popularity inside each zone.
     HotCold {
@@ -135,7 +135,7 @@ pub enum Pattern {
         /// more zone at the end.
         zones: Vec<Zone>,
         /// Whether the pages of each zone are scattered over the working set.
-        scramble: bool,
+        is_scrambled: bool,
     },
 }
 
@@ -165,17 +165,17 @@ pub enum ArrivalProcess {
     /// Requests arrive with equal gaps.
     Fixed {
         /// Requests per second.
-        rate: f64,
+        requests_per_s: f64,
     },
     /// Requests arrive with exponentially distributed gaps (a Poisson process).
     Poisson {
         /// Requests per second.
-        rate: f64,
+        requests_per_s: f64,
     },
     /// Requests arrive as a Poisson process during bursts of fixed length, with no arrivals between bursts.
     Bursty {
         /// Requests per second, averaged over bursts and silences.
-        rate: f64,
+        requests_per_s: f64,
         /// Length of a burst, milliseconds.
         on_ms: f64,
         /// Length of the silence after a burst, milliseconds.
@@ -185,7 +185,7 @@ pub enum ArrivalProcess {
 
 impl WorkloadSpec {
     /// Creates a workload of one-page writes without times and without content, with seed 1.
-    pub fn new(pattern: Pattern, pages: u64, requests: u64) -> Self {
+    pub fn new(pattern: AccessPattern, pages: u64, requests: u64) -> Self {
         Self {
             pattern,
             working_set_pages: pages,
@@ -193,7 +193,7 @@ impl WorkloadSpec {
             read_share: 0.0,
             trim_share: 0.0,
             request_size: RequestSize::Fixed(1),
-            partial_share: 0.0,
+            partial_request_share: 0.0,
             arrival: ArrivalProcess::Untimed,
             seed: 1,
             content: None,
@@ -229,7 +229,7 @@ impl FromStr for WorkloadSpec {
             read_share: read,
             trim_share: trim,
             request_size: parse_request_size(&options, pages)?,
-            partial_share: options.number_value("partial", 0.0..=1.0)?.unwrap_or(0.0),
+            partial_request_share: options.number_value("partial", 0.0..=1.0)?.unwrap_or(0.0),
             arrival: parse_arrival(&options)?,
             seed: options.integer_value("seed", 0..=u64::MAX)?.unwrap_or(1),
             content: parse_content(&options, content)?,
@@ -237,17 +237,17 @@ impl FromStr for WorkloadSpec {
     }
 }
 
-fn parse_pattern(options: &SpecOptions) -> Result<Pattern, SpecError> {
+fn parse_pattern(options: &SpecOptions) -> Result<AccessPattern, SpecError> {
     Ok(match options.generator_kind {
-        "sequential" => Pattern::Sequential,
-        "uniform" => Pattern::Uniform,
-        "zipf" => Pattern::Zipf {
+        "sequential" => AccessPattern::Sequential,
+        "uniform" => AccessPattern::Uniform,
+        "zipf" => AccessPattern::Zipf {
             theta: options.number_value("theta", 0.0..=2.0)?.unwrap_or(0.99),
-            scramble: options.switch_value("scramble")?.unwrap_or(true),
+            is_scrambled: options.switch_value("scramble")?.unwrap_or(true),
         },
-        "hotcold" => Pattern::HotCold {
+        "hotcold" => AccessPattern::HotCold {
             zones: parse_zones(options)?,
-            scramble: options.switch_value("scramble")?.unwrap_or(false),
+            is_scrambled: options.switch_value("scramble")?.unwrap_or(false),
         },
         other => unreachable!("the grammar lists generator {other}, which nobody reads"),
     })
@@ -266,7 +266,7 @@ fn parse_zones(options: &SpecOptions) -> Result<Vec<Zone>, SpecError> {
     let homeless = pairs.iter().any(|(space, access)| *space <= 0.0 && *access > 0.0)
         || (remaining_share(total.0) <= 0.0 && remaining_share(total.1) > 0.0);
     if remaining_share(total.0) < 0.0 || remaining_share(total.1) < 0.0 || homeless {
-        return Err(SpecError::OutOfRange { key: "zones", value: text.into(), bound: bound.into() });
+        return Err(SpecError::OutOfRange { key: "zones", value: text.into(), violated_bound: bound.into() });
     }
     Ok(pairs.into_iter().map(|(space, access)| Zone { page_share: space, access_share: access }).collect())
 }
@@ -299,15 +299,15 @@ fn parse_request_size(options: &SpecOptions, pages: u64) -> Result<RequestSize, 
         }
     }
     Ok(match pairs[..] {
-        [(size, _)] => RequestSize::Fixed(whole_pages(size)),
+        [(size, _)] => RequestSize::Fixed(page_count_as_integer(size)),
         _ => RequestSize::Weighted(
-            pairs.into_iter().map(|(size, weight)| (whole_pages(size), weight)).collect(),
+            pairs.into_iter().map(|(size, weight)| (page_count_as_integer(size), weight)).collect(),
         ),
     })
 }
 
 #[expect(clippy::cast_sign_loss, reason = "checked to be at least 1")]
-fn whole_pages(pages: f64) -> u32 {
+fn page_count_as_integer(pages: f64) -> u32 {
     pages as u32
 }
 
@@ -329,10 +329,10 @@ fn parse_arrival(options: &SpecOptions) -> Result<ArrivalProcess, SpecError> {
         ("fixed" | "poisson" | "bursty", None) => Err(SpecError::ConflictingKeys(format!(
             "arrival={name} needs a rate: add rate=REQUESTS_PER_SECOND"
         ))),
-        ("fixed", Some(rate)) => Ok(ArrivalProcess::Fixed { rate }),
-        ("poisson", Some(rate)) => Ok(ArrivalProcess::Poisson { rate }),
+        ("fixed", Some(rate)) => Ok(ArrivalProcess::Fixed { requests_per_s: rate }),
+        ("poisson", Some(rate)) => Ok(ArrivalProcess::Poisson { requests_per_s: rate }),
         ("bursty", Some(rate)) => Ok(ArrivalProcess::Bursty {
-            rate,
+            requests_per_s: rate,
             on_ms: on_ms.unwrap_or(100.0),
             off_ms: off_ms.unwrap_or(900.0),
         }),
@@ -361,7 +361,7 @@ impl fmt::Display for WorkloadSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}pages={},requests={}", self.pattern, self.working_set_pages, self.requests)?;
         for (name, share) in
-            [("read", self.read_share), ("trim", self.trim_share), ("partial", self.partial_share)]
+            [("read", self.read_share), ("trim", self.trim_share), ("partial", self.partial_request_share)]
         {
             if share > 0.0 {
                 write!(f, ",{name}={share}")?;
@@ -372,14 +372,16 @@ impl fmt::Display for WorkloadSpec {
     }
 }
 
-impl fmt::Display for Pattern {
+impl fmt::Display for AccessPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = |scramble: &bool| if *scramble { "yes" } else { "no" };
         match self {
             Self::Sequential => write!(f, "sequential:"),
             Self::Uniform => write!(f, "uniform:"),
-            Self::Zipf { theta, scramble } => write!(f, "zipf:theta={theta},scramble={},", word(scramble)),
-            Self::HotCold { zones, scramble } => {
+            Self::Zipf { theta, is_scrambled: scramble } => {
+                write!(f, "zipf:theta={theta},scramble={},", word(scramble))
+            }
+            Self::HotCold { zones, is_scrambled: scramble } => {
                 let zones: Vec<_> =
                     zones.iter().map(|zone| format!("{}:{}", zone.page_share, zone.access_share)).collect();
                 write!(f, "hotcold:zones={},scramble={},", zones.join("/"), word(scramble))
@@ -405,9 +407,9 @@ impl fmt::Display for ArrivalProcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Untimed => Ok(()),
-            Self::Fixed { rate } => write!(f, ",arrival=fixed,rate={rate}"),
-            Self::Poisson { rate } => write!(f, ",arrival=poisson,rate={rate}"),
-            Self::Bursty { rate, on_ms, off_ms } => {
+            Self::Fixed { requests_per_s: rate } => write!(f, ",arrival=fixed,rate={rate}"),
+            Self::Poisson { requests_per_s: rate } => write!(f, ",arrival=poisson,rate={rate}"),
+            Self::Bursty { requests_per_s: rate, on_ms, off_ms } => {
                 write!(f, ",arrival=bursty,rate={rate},on_ms={on_ms},off_ms={off_ms}")
             }
         }

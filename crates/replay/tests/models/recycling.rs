@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use wearwell::content::recycle::{RecycleOptions, StorePolicy};
+use wearwell::content::recycle::{FingerprintStorePolicy, RecycleOptions};
 use wearwell::design::{RecycleDesign, page_map, recyclable};
 use wearwell::gc::GcOptions;
 use wearwell::operation::Cause;
@@ -254,13 +254,13 @@ fn mixed_requests(requests: u32, seed: u64) -> impl Iterator<Item = Request> {
 
 const REQUESTS: u32 = 200_000;
 
-fn new_drive(entries: Option<u32>, policy: StorePolicy) -> Drive {
+fn new_drive(entries: Option<u32>, policy: FingerprintStorePolicy) -> Drive {
     let options = RecycleOptions {
         capacity_entries: entries,
         policy,
         popularity_growth_alpha: ALPHA,
         probability_decay_beta: BETA,
-        count_comparisons: true,
+        counts_store_comparisons: true,
         ..RecycleOptions::default()
     };
     let parts = recyclable(GcOptions::default(), RecycleDesign { options, verify_on_hit: false });
@@ -280,9 +280,9 @@ fn apply_request(drive: &mut Drive, request: &Request) {
 fn assert_binds_are_those_of_the_model(policy: Policy, entries: Option<u32>, seed: u64) -> u64 {
     let mut model = RecyclingModel::new(policy, entries.map_or(usize::MAX, |entries| entries as usize));
     let of_program = match policy {
-        Policy::Lru => StorePolicy::Lru,
-        Policy::Prob => StorePolicy::Probability,
-        Policy::FastLoading => StorePolicy::ProbabilityFastLoading { window: 1 },
+        Policy::Lru => FingerprintStorePolicy::Lru,
+        Policy::Prob => FingerprintStorePolicy::Probability,
+        Policy::FastLoading => FingerprintStorePolicy::ProbabilityFastLoading { window: 1 },
     };
     let mut drive = new_drive(entries, of_program);
     for (number, request) in mixed_requests(REQUESTS, seed).enumerate() {

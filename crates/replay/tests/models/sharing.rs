@@ -101,9 +101,9 @@ fn run_model_and_engine(reverse_map: ReverseMapKind, blocks: u32, commands: bool
     let dedup = Some(DedupOptions { capacity_entries: None, verify_on_hit: false });
     let sharing = SharingDesign {
         reverse_map,
-        reference_counts: ReferenceCountForm::Dense,
+        reference_count_form: ReferenceCountForm::Dense,
         dedup,
-        atomic_remap_commands: false,
+        has_atomic_remap_commands: false,
     };
     let mut drive =
         Drive::new(one_pool_geometry(blocks, 64), LOGICAL_PAGES, &remap(GcOptions::default(), sharing));
@@ -131,7 +131,7 @@ fn run_model_and_engine(reverse_map: ReverseMapKind, blocks: u32, commands: bool
             }
         }
         let stats = drive.stats();
-        let counted = [stats.deduplicated_writes, stats.remapped_pages, stats.binds_demoted_by_saturation];
+        let counted = [stats.deduplicated_writes, stats.remapped_pages, stats.binds_demoted_by_max_referrers];
         assert_eq!(
             counted,
             [model.binds, model.remaps, model.saturations],

@@ -72,7 +72,7 @@ fn execute_command(command: Command, device: &mut FlashDevice) -> Value {
         Command::Stats {} => success_answer(report::stats_answer(device)),
         Command::Health {} => success_answer(report::health_answer(device)),
         Command::Wa {} => success_answer(report::write_amplification_answer(device)),
-        Command::Scrub {} => scrub_at_once(device),
+        Command::Scrub {} => scrub_without_interruption(device),
         Command::Exports {} => error_answer(
             "the command `exports` is answered by a server only, not by a single device: leave it out",
         ),
@@ -107,7 +107,7 @@ pub(super) fn is_scrub_command(line: &[u8]) -> bool {
 
 /// Executes a whole scrub (a read of all flash pages in use) without interruption, for callers that have the device to
 /// themselves.
-fn scrub_at_once(device: &mut FlashDevice) -> Value {
+fn scrub_without_interruption(device: &mut FlashDevice) -> Value {
     let mut scrub = Scrub::default();
     while !scrub.is_finished() {
         scrub.scrub_next_slice(device);
@@ -157,7 +157,7 @@ impl Scrub {
         if let Err(sentence) = &self.outcome {
             return error_answer(sentence);
         }
-        let page_bytes = u64::from(device.device().ftl().store().geometry().page_bytes);
+        let page_bytes = device.device().page_bytes();
         let lost = device.lost_logical_pages();
         let one = |&(lpn, ppn): &(Lpn, Ppn)| json!({ "offset": u64::from(lpn.0) * page_bytes, "len": page_bytes, "flash_page": ppn.0 });
         json!({
@@ -193,7 +193,7 @@ fn remap_ranges(
     mode: RemapCommandMode,
     durable: bool,
 ) -> Value {
-    let bound_before = device.device().ftl().stats().remapped_pages;
+    let bound_before = device.device().stats().remapped_pages;
     let (mut done, mut bytes) = (0, 0);
     let mut outcome = ranges.iter().try_for_each(|range| {
         require_disjoint_ranges(range, mode)?;
@@ -202,9 +202,9 @@ fn remap_ranges(
         Ok(())
     });
     if outcome.is_ok() {
-        outcome = if durable { device.flush() } else { device.write_deferred_operations() };
+        outcome = if durable { device.flush() } else { device.write_operations_to_files() };
     }
-    let bound_pages = device.device().ftl().stats().remapped_pages - bound_before;
+    let bound_pages = device.device().stats().remapped_pages - bound_before;
     let mut reply = json!({ "ok": true, "ranges": done, "bytes": bytes, "bound_pages": bound_pages });
     if let Err(error) = outcome {
         reply["ok"] = false.into();

@@ -20,7 +20,7 @@ use std::time::Duration;
 pub use commands::answer;
 use serde_json::{Value, json};
 
-use crate::connection::ExportTarget;
+use crate::connection::ServedExport;
 use crate::device::{BlockDevice, FlashDevice};
 use crate::engine::{Engine, EngineStopped};
 use crate::server::{BoundListener, ServeError, Server};
@@ -55,15 +55,15 @@ impl Server<FlashDevice> {
     ///
     /// # Errors
     /// [`ServeError::Listen`].
-    pub fn open_control(&mut self, address: &Address) -> Result<Address, ServeError> {
-        self.open_control_on(BoundListener::listen_at(address)?)
+    pub fn open_control_socket(&mut self, address: &Address) -> Result<Address, ServeError> {
+        self.open_control_socket_on(BoundListener::listen_at(address)?)
     }
 
-    /// As [`Server::open_control`], on a socket that listens already.
+    /// As [`Server::open_control_socket`], on a socket that listens already.
     ///
     /// # Errors
     /// [`ServeError::Listen`].
-    pub fn open_control_on(&mut self, bound: BoundListener) -> Result<Address, ServeError> {
+    pub fn open_control_socket_on(&mut self, bound: BoundListener) -> Result<Address, ServeError> {
         let targets = Arc::clone(self.export_targets());
         self.accept_clients(bound, move |socket| {
             // A client that disconnects is not logged.
@@ -72,8 +72,8 @@ impl Server<FlashDevice> {
     }
 }
 
-fn serve_control_client(socket: &Socket, targets: &[ExportTarget<FlashDevice>]) -> io::Result<()> {
-    let mut lines = LineSplitter { socket, unread_bytes: Vec::new() };
+fn serve_control_client(socket: &Socket, targets: &[ServedExport<FlashDevice>]) -> io::Result<()> {
+    let mut lines = LineSplitter { socket, buffered_bytes: Vec::new() };
     while let Some(line) = lines.next_line()? {
         let answered = match commands::remove_export_field(&line) {
             Ok((export, line)) => execute_command_line(export.as_deref(), line, targets),
@@ -93,7 +93,7 @@ fn serve_control_client(socket: &Socket, targets: &[ExportTarget<FlashDevice>]) 
 fn execute_command_line(
     export: Option<&str>,
     line: Vec<u8>,
-    targets: &[ExportTarget<FlashDevice>],
+    targets: &[ServedExport<FlashDevice>],
 ) -> Result<String, EngineStopped> {
     if commands::is_exports_command(&line) {
         return Ok(exports_answer(targets).to_string());
@@ -122,8 +122,8 @@ fn execute_command_line(
 }
 
 /// Returns the answer to the command `exports`: names, sizes and states of all exports.
-pub(crate) fn exports_answer<D: BlockDevice>(targets: &[ExportTarget<D>]) -> Value {
-    let one = |target: &ExportTarget<D>| {
+pub(crate) fn exports_answer<D: BlockDevice>(targets: &[ServedExport<D>]) -> Value {
+    let one = |target: &ServedExport<D>| {
         json!({
             "name": target.export.name,
             "description": target.export.description,
@@ -136,7 +136,7 @@ pub(crate) fn exports_answer<D: BlockDevice>(targets: &[ExportTarget<D>]) -> Val
     json!({ "ok": true, "exports": targets.iter().map(one).collect::<Vec<_>>() })
 }
 
-fn unknown_export_answer<D>(export: Option<&str>, targets: &[ExportTarget<D>]) -> Value {
+fn unknown_export_answer<D>(export: Option<&str>, targets: &[ServedExport<D>]) -> Value {
     let names: Vec<_> = targets.iter().map(|target| target.export.name.as_str()).collect();
     let names = names.join(", ");
     commands::error_answer(&match export {
@@ -161,7 +161,7 @@ fn run_scrub(engine: &Engine<FlashDevice>) -> Result<String, EngineStopped> {
 /// Reader that splits the bytes from a client of the control socket into lines.
 struct LineSplitter<'a> {
     socket: &'a Socket,
-    unread_bytes: Vec<u8>,
+    buffered_bytes: Vec<u8>,
 }
 
 impl LineSplitter<'_> {
@@ -171,13 +171,13 @@ impl LineSplitter<'_> {
         const SOCKET_READ_BYTES: usize = 4096;
         let mut searched = 0;
         loop {
-            if let Some(at) = self.unread_bytes[searched..].iter().position(|&byte| byte == b'\n') {
-                let rest = self.unread_bytes.split_off(searched + at + 1);
-                let mut line = std::mem::replace(&mut self.unread_bytes, rest);
+            if let Some(at) = self.buffered_bytes[searched..].iter().position(|&byte| byte == b'\n') {
+                let rest = self.buffered_bytes.split_off(searched + at + 1);
+                let mut line = std::mem::replace(&mut self.buffered_bytes, rest);
                 line.pop();
                 return Ok(Some(line));
             }
-            searched = self.unread_bytes.len();
+            searched = self.buffered_bytes.len();
             if searched > COMMAND_LINE_MAX_BYTES {
                 return Ok(None);
             }
@@ -186,7 +186,7 @@ impl LineSplitter<'_> {
             if count == 0 {
                 return Ok(None);
             }
-            self.unread_bytes.extend(&chunk[..count]);
+            self.buffered_bytes.extend(&chunk[..count]);
         }
     }
 }

@@ -40,7 +40,7 @@ pub(crate) fn stats_answer(device: &FlashDevice) -> Value {
         "recycled_writes": stats.recycled_writes,
         "deduplicated_writes": stats.deduplicated_writes,
         "delta_writes": stats.delta_writes,
-        "packed_writes": stats.packed_writes,
+        "packed_writes": stats.compressed_chunk_writes,
         "bound_pages_by_remap": stats.remapped_pages,
         "programs": stats.total_programs(),
         "programs_by_cause": nonzero_counts_by_cause(&stats.programs),
@@ -142,13 +142,13 @@ pub(crate) struct WearReport {
 impl WearReport {
     fn of(device: &FlashDevice) -> Self {
         let mut wear = Self::default();
-        wear.add_blocks(device, 0..device.device().ftl().store().geometry().blocks());
+        wear.add_blocks(device, 0..device.device().geometry().blocks());
         wear
     }
 
     /// Adds the erase counts and bad blocks of a range of blocks to the report.
     pub(crate) fn add_blocks(&mut self, device: &FlashDevice, blocks: Range<u32>) {
-        let nand = device.device().ftl().store().nand();
+        let nand = device.device().medium();
         for block in blocks.map(BlockId) {
             if nand.is_bad(block) {
                 self.bad_blocks += 1;

@@ -3,7 +3,7 @@
 //!
 //! The price of a client is one write that does not block; the price of a device is one snapshot however many clients
 //! look at it, and nothing while nobody does. A client that does not take an event is sent no other until it has, and
-//! is disconnected after [`EVENT_TIMEOUT`]. So memory per client is bounded, and a slow client delays neither the
+//! is disconnected after [`EVENT_SEND_TIMEOUT`]. So memory per client is bounded, and a slow client delays neither the
 //! device nor other clients.
 //!
 //! The thread ends when the listening socket is closed and all clients are disconnected, because both hold the channel
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use super::SnapshotClientSlot;
 use super::snapshot;
-use crate::connection::ExportTarget;
+use crate::connection::ServedExport;
 use crate::device::FlashDevice;
 use crate::socket::Socket;
 
@@ -30,12 +30,12 @@ const SNAPSHOT_INTERVAL_MAX: Duration = Duration::from_secs(10);
 /// Shortest time between snapshots as a multiple of the time that a snapshot takes the engine, so that snapshots take
 /// at most a hundredth of the engine's time. If a snapshot takes longer, snapshots are made less often, down to one per
 /// [`SNAPSHOT_INTERVAL_MAX`].
-const INTERVAL_PER_SNAPSHOT_TIME: u32 = 100;
+const SNAPSHOT_INTERVAL_PER_ENGINE_TIME: u32 = 100;
 /// Number of recent rounds of snapshots whose engine times are kept. The shortest of these times counts as the cost of
 /// a snapshot, because other programs on the processor only make snapshots slower.
-const RECENT_ENGINE_TIMES_KEPT: usize = 8;
+const KEPT_SNAPSHOT_ENGINE_TIMES_MAX: usize = 8;
 /// Longest time that a dashboard client may take to receive an event (a snapshot). After that it is disconnected.
-const EVENT_TIMEOUT: Duration = Duration::from_secs(5);
+const EVENT_SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A dashboard client that receives snapshots of one device. Dropping this value disconnects the client.
 pub(super) struct SnapshotClient {
@@ -47,7 +47,7 @@ pub(super) struct SnapshotClient {
     event_being_sent: Arc<str>,
     sent_event_bytes: usize,
     /// Time at which sending of the event began.
-    event_started: Instant,
+    event_send_start: Instant,
 }
 
 impl SnapshotClient {
@@ -62,7 +62,7 @@ impl SnapshotClient {
             client_slot: Arc::downgrade(client_slot),
             event_being_sent: Arc::from(""),
             sent_event_bytes: 0,
-            event_started: Instant::now(),
+            event_send_start: Instant::now(),
         }
     }
 
@@ -70,7 +70,8 @@ impl SnapshotClient {
     /// block. Returns whether the client is still connected and not too slow.
     fn send_event(&mut self, event: &Arc<str>, now: Instant) -> bool {
         if self.sent_event_bytes == self.event_being_sent.len() {
-            (self.event_being_sent, self.sent_event_bytes, self.event_started) = (Arc::clone(event), 0, now);
+            (self.event_being_sent, self.sent_event_bytes, self.event_send_start) =
+                (Arc::clone(event), 0, now);
         }
         match self.socket.try_write(&self.event_being_sent.as_bytes()[self.sent_event_bytes..]) {
             Ok(count) => self.sent_event_bytes += count,
@@ -78,7 +79,7 @@ impl SnapshotClient {
             Err(_) => return false,
         }
         self.sent_event_bytes == self.event_being_sent.len()
-            || now.saturating_duration_since(self.event_started) < EVENT_TIMEOUT
+            || now.saturating_duration_since(self.event_send_start) < EVENT_SEND_TIMEOUT
     }
 }
 
@@ -97,17 +98,17 @@ impl SnapshotFeed {
     ///
     /// # Panics
     /// If the system cannot start a thread.
-    pub(super) fn start(targets: Arc<[ExportTarget<FlashDevice>]>) -> Self {
+    pub(super) fn start(targets: Arc<[ServedExport<FlashDevice>]>) -> Self {
         let (add, arriving) = mpsc::channel();
         let now = Instant::now();
         let sender = SnapshotSender {
             targets,
             new_snapshot_clients: arriving,
             snapshot_clients: Vec::new(),
-            feed_started: now,
+            feed_start: now,
             next_snapshots_due: now,
             snapshots_made: 0,
-            recent_engine_times: VecDeque::new(),
+            recent_snapshot_engine_times: VecDeque::new(),
         };
         let thread = thread::Builder::new().name("dashboard".into()).spawn(move || sender.run());
         thread.expect("the system has room for a thread when the server starts");
@@ -123,15 +124,15 @@ impl SnapshotFeed {
 
 /// State of the thread that sends snapshots of the devices to dashboard clients.
 struct SnapshotSender {
-    targets: Arc<[ExportTarget<FlashDevice>]>,
+    targets: Arc<[ServedExport<FlashDevice>]>,
     new_snapshot_clients: Receiver<SnapshotClient>,
     snapshot_clients: Vec<SnapshotClient>,
-    feed_started: Instant,
+    feed_start: Instant,
     next_snapshots_due: Instant,
     /// Number of snapshots made so far; each event carries the number of its snapshot.
     snapshots_made: u64,
     /// Engine time of the slowest snapshot of each of the last rounds of snapshots, newest first.
-    recent_engine_times: VecDeque<Duration>,
+    recent_snapshot_engine_times: VecDeque<Duration>,
 }
 
 impl SnapshotSender {
@@ -171,7 +172,7 @@ impl SnapshotSender {
         let watched: BTreeSet<usize> =
             self.snapshot_clients.iter().map(|watcher| watcher.export_number).collect();
         for export in watched {
-            let at_s = self.feed_started.elapsed().as_secs_f64();
+            let at_s = self.feed_start.elapsed().as_secs_f64();
             let event = snapshot::take_snapshot(&self.targets[export].engine).ok().map(|snapshot| {
                 longest = longest.max(snapshot.engine_time_spent);
                 self.snapshots_made += 1;
@@ -183,10 +184,11 @@ impl SnapshotSender {
                     || event.as_ref().is_some_and(|event| watcher.send_event(event, now))
             });
         }
-        self.recent_engine_times.truncate(RECENT_ENGINE_TIMES_KEPT - 1);
-        self.recent_engine_times.push_front(longest);
-        let fastest = self.recent_engine_times.iter().min().copied().unwrap_or_default();
+        self.recent_snapshot_engine_times.truncate(KEPT_SNAPSHOT_ENGINE_TIMES_MAX - 1);
+        self.recent_snapshot_engine_times.push_front(longest);
+        let fastest = self.recent_snapshot_engine_times.iter().min().copied().unwrap_or_default();
         self.next_snapshots_due = began
-            + (fastest * INTERVAL_PER_SNAPSHOT_TIME).clamp(SNAPSHOT_INTERVAL_MIN, SNAPSHOT_INTERVAL_MAX);
+            + (fastest * SNAPSHOT_INTERVAL_PER_ENGINE_TIME)
+                .clamp(SNAPSHOT_INTERVAL_MIN, SNAPSHOT_INTERVAL_MAX);
     }
 }

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use feed::{SnapshotClient, SnapshotFeed};
 
-use crate::connection::ExportTarget;
+use crate::connection::ServedExport;
 use crate::control;
 use crate::device::FlashDevice;
 use crate::http::{self, Answer, Request};
@@ -59,9 +59,9 @@ impl Server<FlashDevice> {
     pub fn open_dashboard(
         &mut self,
         address: &Address,
-        look: &SharedPageAssets,
+        shared_assets: &SharedPageAssets,
     ) -> Result<Address, ServeError> {
-        self.open_dashboard_on(BoundListener::listen_at(address)?, look)
+        self.open_dashboard_on(BoundListener::listen_at(address)?, shared_assets)
     }
 
     /// As [`Server::open_dashboard`], on a socket that listens already.
@@ -93,7 +93,7 @@ impl Server<FlashDevice> {
 
 /// State from which the dashboard's HTTP requests are answered. Each connection has a clone.
 struct DashboardSite {
-    targets: Arc<[ExportTarget<FlashDevice>]>,
+    targets: Arc<[ServedExport<FlashDevice>]>,
     feed: SnapshotFeed,
     snapshot_client_limit: SnapshotClientLimit,
     style: Arc<str>,

@@ -14,16 +14,16 @@ use crate::device::FlashDevice;
 use crate::engine::{Engine, EngineStopped};
 
 /// Most cells of the block map, two bytes each. On a device with more blocks, several consecutive blocks share a cell.
-const MAP_CELLS_MAX: u32 = 2048;
+const BLOCK_MAP_CELLS_MAX: u32 = 2048;
 /// Number of blocks that the engine examines for a snapshot in one step, between requests of clients. If one cell of
 /// the block map stands for more blocks, a step examines the blocks of one cell.
-const BLOCKS_PER_SURVEY_STEP: u32 = 1 << 14;
+const BLOCKS_PER_EXAMINATION_STEP: u32 = 1 << 14;
 
 /// Counters, health, wear and block map of a device for the dashboard.
 pub(super) struct Snapshot {
     stats: Value,
     health: Value,
-    block_survey: BlockSurvey,
+    block_survey: BlockExamination,
     /// Time that the engine spent on the snapshot.
     pub(super) engine_time_spent: Duration,
 }
@@ -33,10 +33,10 @@ pub(super) struct Snapshot {
 /// # Errors
 /// [`EngineStopped`] if the engine has ended.
 pub(super) fn take_snapshot(engine: &Engine<FlashDevice>) -> Result<Snapshot, EngineStopped> {
-    let mut survey = engine.run_and_wait(|device| BlockSurvey::begin_survey(device))?;
-    while survey.next_block_to_survey < survey.block_count {
+    let mut survey = engine.run_and_wait(|device| BlockExamination::begin_examination(device))?;
+    while survey.next_block_to_examine < survey.block_count {
         survey = engine.run_and_wait(move |device| {
-            survey.continue_survey(device);
+            survey.examine_next_blocks(device);
             survey
         })?;
     }
@@ -47,10 +47,13 @@ impl Snapshot {
     /// Encodes the snapshot as one line of JSON. `at_s` is the time at which it was taken, in seconds since the
     /// dashboard was opened.
     pub(super) fn to_json(&self, at_s: f64) -> String {
-        let BlockSurvey { block_count: blocks, blocks_per_cell, map_cells: cells, wear, .. } =
+        let BlockExamination { block_count: blocks, blocks_per_cell, block_map_cells: cells, wear, .. } =
             &self.block_survey;
-        let EraseHistogram { first_bin_erases: first_erases, erases_per_bin, blocks_per_bin: by_erases } =
-            EraseHistogram::of_erase_counts(wear.erase_counts.iter().copied());
+        let EraseHistogram {
+            first_bin_erases: first_erases,
+            bin_width_erases: erases_per_bin,
+            blocks_per_bin: by_erases,
+        } = EraseHistogram::of_erase_counts(wear.erase_counts.iter().copied());
         json!({
             "at_s": at_s,
             "stats": self.stats,
@@ -69,50 +72,50 @@ impl Snapshot {
 }
 
 /// Progress of the examination of a device's blocks for a snapshot: block map and wear of the blocks so far.
-struct BlockSurvey {
+struct BlockExamination {
     block_count: u32,
     blocks_per_cell: u32,
-    /// Number of the first block that is not examined yet: the next call of [`BlockSurvey::continue_survey`] begins
-    /// there.
-    next_block_to_survey: u32,
-    map_cells: String,
+    /// Number of the first block that is not examined yet: the next call of [`BlockExamination::examine_next_blocks`]
+    /// begins there.
+    next_block_to_examine: u32,
+    block_map_cells: String,
     wear: WearReport,
     engine_time_spent: Duration,
 }
 
-impl BlockSurvey {
+impl BlockExamination {
     /// Begins the survey of a device's blocks for a snapshot, and examines the first blocks of the device, as many as
-    /// [`BlockSurvey::continue_survey`] examines in one call.
-    fn begin_survey(device: &FlashDevice) -> Self {
-        let blocks = device.device().ftl().store().geometry().blocks();
+    /// [`BlockExamination::examine_next_blocks`] examines in one call.
+    fn begin_examination(device: &FlashDevice) -> Self {
+        let blocks = device.device().geometry().blocks();
         let mut survey = Self {
             block_count: blocks,
-            blocks_per_cell: block_map::blocks_per_map_cell(blocks, MAP_CELLS_MAX),
-            next_block_to_survey: 0,
-            map_cells: String::new(),
+            blocks_per_cell: block_map::blocks_per_map_cell(blocks, BLOCK_MAP_CELLS_MAX),
+            next_block_to_examine: 0,
+            block_map_cells: String::new(),
             wear: WearReport::default(),
             engine_time_spent: Duration::ZERO,
         };
-        survey.continue_survey(device);
+        survey.examine_next_blocks(device);
         survey
     }
 
     /// Adds the next blocks of the device to the block map and the wear report, as many as one step examines. A step
     /// consists of whole cells of the map, except at the end of the device.
-    fn continue_survey(&mut self, device: &FlashDevice) {
+    fn examine_next_blocks(&mut self, device: &FlashDevice) {
         let began = Instant::now();
-        let cells = (BLOCKS_PER_SURVEY_STEP / self.blocks_per_cell).max(1);
+        let cells = (BLOCKS_PER_EXAMINATION_STEP / self.blocks_per_cell).max(1);
         let end =
-            self.next_block_to_survey.saturating_add(cells * self.blocks_per_cell).min(self.block_count);
+            self.next_block_to_examine.saturating_add(cells * self.blocks_per_cell).min(self.block_count);
         let store = device.device().ftl().store();
         block_map::append_map_cells(
             store,
-            self.next_block_to_survey..end,
+            self.next_block_to_examine..end,
             self.blocks_per_cell,
-            &mut self.map_cells,
+            &mut self.block_map_cells,
         );
-        self.wear.add_blocks(device, self.next_block_to_survey..end);
-        self.next_block_to_survey = end;
+        self.wear.add_blocks(device, self.next_block_to_examine..end);
+        self.next_block_to_examine = end;
         self.engine_time_spent += began.elapsed();
     }
 

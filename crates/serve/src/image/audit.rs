@@ -5,12 +5,13 @@ use std::path::Path;
 
 use wearwell::address::{Lpn, Ppn};
 
-use super::backing::{Access, Backing, CopyOnWrite, Files};
+use super::backing::{Access, Backing, CopyOnWrite, OpenImageFiles};
 use super::error::ImageError;
 use super::layout::{Session, Superblock};
 use super::nand::FileNand;
 use super::{FoundImage, LoadMode, RecoveredDevice, recover, report_panic_as_damage};
-use crate::device::{LiveDevice, lost_page_sentence};
+use crate::device::lost_page_sentence;
+use crate::live_device::LiveDevice;
 
 /// Overall result of an audit of an image. The variants are ordered from best to worst.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -55,7 +56,7 @@ pub struct AuditReport {
 /// [`ImageError`] if the image cannot be audited: there is none, its format has another version, it is in use, or it
 /// cannot be read.
 pub fn audit(directory: &Path) -> Result<AuditReport, ImageError> {
-    audit_backing(Files::open(directory, Access::Read)?)
+    audit_backing(OpenImageFiles::open(directory, Access::Read)?)
 }
 
 /// Audits the image in the files of `backing` as [`audit`] does, and changes none of them.
@@ -83,7 +84,7 @@ fn examine_image(backing: impl Backing) -> Result<AuditReport, ImageError> {
         },
         findings: loaded.findings.clone(),
         verified_pages: loaded.verified_pages,
-        torn_pages: loaded.torn_pages.len() as u64,
+        torn_pages: loaded.torn_pages_with_erase_counts.len() as u64,
         was_closed_cleanly: !opened.was_shut_down_uncleanly,
         repairable_records: repaired,
         mapped_pages: None,
@@ -107,28 +108,28 @@ fn examine_image(backing: impl Backing) -> Result<AuditReport, ImageError> {
 /// Adds to the report what the recovered device of the image shows.
 fn examine_device(
     recovered: RecoveredDevice,
-    damaged: Vec<Ppn>,
+    damaged_pages: Vec<Ppn>,
     superblock: &Superblock,
     report: &mut AuditReport,
 ) {
     let RecoveredDevice { mut device, mapped_pages, .. } = recovered;
     report.mapped_pages = mapped_pages;
-    report.lost_pages = lost_pages(&mut device, &damaged);
-    let dead = damaged.into_iter().filter(|&ppn| device.ftl_mut().may_hold_needed_data(ppn) == Ok(false));
+    report.lost_pages = lost_pages(&mut device, &damaged_pages);
+    let dead = damaged_pages.into_iter().filter(|&ppn| device.may_hold_needed_data(ppn) == Ok(false));
     report.findings.extend(loss_sentences(&report.lost_pages, superblock));
     report
         .findings
         .extend(dead.map(|ppn| format!("flash page {ppn} is damaged; no logical page needs its data")));
-    report.findings.extend(device.ftl_mut().check().err());
+    report.findings.extend(device.check().err());
 }
 
 /// Returns the logical pages that are lost by damage: by the pages `damaged` that this audit found, and by damage found
 /// in earlier sessions.
 fn lost_pages(device: &mut LiveDevice, damaged: &[Ppn]) -> Vec<(Lpn, Ppn)> {
     for &ppn in damaged {
-        device.ftl_mut().store_mut().report_unreadable_page(ppn);
+        device.report_unreadable_page(ppn);
     }
-    device.ftl_mut().lost_logical_pages()
+    device.lost_logical_pages()
 }
 
 fn loss_sentences(lost: &[(Lpn, Ppn)], superblock: &Superblock) -> Vec<String> {

@@ -115,7 +115,7 @@ pub trait Backing: Debug + Send + 'static {
     ///
     /// # Errors
     /// Errors of the operating system; the directory exists already; this backing is not a directory of files.
-    fn copy_files_to(&self, _directory: &Path) -> io::Result<Files> {
+    fn copy_files_to(&self, _directory: &Path) -> io::Result<OpenImageFiles> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "this image is no directory of files"))
     }
 
@@ -143,21 +143,21 @@ pub enum Access {
 
 /// The open files of an image directory. The image stays locked until this is dropped.
 #[derive(Debug)]
-pub struct Files {
+pub struct OpenImageFiles {
     open_files: [File; ImageFile::ALL.len()],
     image_directory: String,
-    background_writer: Option<BackgroundWriter>,
+    background_sync: Option<BackgroundSync>,
 }
 
 /// A thread that syncs the flash file on request; requests that arrive during a sync are merged into one.
 #[derive(Debug)]
-struct BackgroundWriter {
+struct BackgroundSync {
     /// Channel to the thread that syncs the flash file on request. `None` if the thread could
     /// not be started; then the disk begins to write only when the image syncs.
     sync_request_sender: Option<SyncSender<()>>,
 }
 
-impl BackgroundWriter {
+impl BackgroundSync {
     fn start(path: &Path) -> Self {
         let (requests, asked) = mpsc::sync_channel(1);
         // The thread opens the file itself: an error of the disk is reported once to each open file, and the real sync
@@ -178,13 +178,13 @@ impl BackgroundWriter {
 }
 
 pub(super) fn io_error_at<'a>(
-    doing: &'static str,
+    refused_operation: &'static str,
     path: &'a Path,
 ) -> impl FnOnce(io::Error) -> ImageError + 'a {
-    move |source| ImageError::Io { doing, path: path.display().to_string(), source }
+    move |source| ImageError::Io { refused_operation, path: path.display().to_string(), source }
 }
 
-impl Files {
+impl OpenImageFiles {
     /// Creates the empty files of an image in a new or empty directory, or over the remains of an interrupted creation.
     /// Only their owner may read and write the files.
     ///
@@ -199,7 +199,7 @@ impl Files {
         }
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true).mode(0o600);
-        Self::open_image_files(directory, &options, Access::Write)
+        Self::open_and_lock(directory, &options, Access::Write)
     }
 
     /// Removes the files of an image whose creation failed, and its directory if nothing else is in it.
@@ -212,7 +212,7 @@ impl Files {
     /// # Errors
     /// [`ImageError::NoImage`], [`ImageError::Missing`], [`ImageError::Locked`], [`ImageError::Io`].
     pub fn open(directory: &Path, access: Access) -> Result<Self, ImageError> {
-        let files = Self::open_image_files(
+        let files = Self::open_and_lock(
             directory,
             OpenOptions::new().read(true).write(access == Access::Write),
             access,
@@ -224,11 +224,11 @@ impl Files {
         Ok(files)
     }
 
-    fn open_image_files(directory: &Path, options: &OpenOptions, access: Access) -> Result<Self, ImageError> {
+    fn open_and_lock(directory: &Path, options: &OpenOptions, access: Access) -> Result<Self, ImageError> {
         let path = directory.display().to_string();
         let superblock = open_file(directory, ImageFile::Superblock, options, access)?;
-        if !lock_if_still_named(&superblock, directory, access)? {
-            return Self::open_image_files(directory, options, access);
+        if !lock_unless_replaced(&superblock, directory, access)? {
+            return Self::open_and_lock(directory, options, access);
         }
         let [_, session, flash, nvram, journal, mirror] = ImageFile::ALL;
         let open = |file| open_file(directory, file, options, access);
@@ -239,7 +239,7 @@ impl Files {
             // If the advice is refused, only speed is lost.
             let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random);
         }
-        Ok(Self { open_files: files, image_directory: path, background_writer: None })
+        Ok(Self { open_files: files, image_directory: path, background_sync: None })
     }
 
     /// Syncs the directory, so that the names of the files survive a crash of the server machine.
@@ -256,7 +256,7 @@ impl Files {
 
 /// Locks an image by its open superblock file. Returns false if this file has no name any more: a resize put a larger
 /// image in the place of this one between the opening and the lock.
-pub(super) fn lock_if_still_named(
+pub(super) fn lock_unless_replaced(
     superblock: &File,
     directory: &Path,
     access: Access,
@@ -378,14 +378,14 @@ pub(super) fn require_permitted_file_size(bytes: u64) -> Result<(), ImageError> 
 
 /// Unlocks the image explicitly when its files are closed. Closing alone is not enough: a child process that was just
 /// forked shares the open file until it executes another program.
-impl Drop for Files {
+impl Drop for OpenImageFiles {
     fn drop(&mut self) {
         // If this fails, closing the file unlocks it.
         let _ = rustix::fs::flock(self.handle_of(ImageFile::Superblock), FlockOperation::Unlock);
     }
 }
 
-impl Backing for Files {
+impl Backing for OpenImageFiles {
     fn read(&self, file: ImageFile, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         self.handle_of(file).read_exact_at(bytes, offset)
     }
@@ -427,7 +427,7 @@ impl Backing for Files {
     fn begin_sync(&mut self, file: ImageFile) {
         if file == ImageFile::Flash {
             let path = Path::new(&self.image_directory).join(file.name());
-            let writer = self.background_writer.get_or_insert_with(|| BackgroundWriter::start(&path));
+            let writer = self.background_sync.get_or_insert_with(|| BackgroundSync::start(&path));
             writer.request_sync();
         }
     }
@@ -437,9 +437,9 @@ impl Backing for Files {
         Ok(rustix::fs::fallocate(self.handle_of(file), flags, offset, len)?)
     }
 
-    fn copy_files_to(&self, directory: &Path) -> io::Result<Files> {
+    fn copy_files_to(&self, directory: &Path) -> io::Result<OpenImageFiles> {
         copy_files(&ImageFile::ALL.map(|file| (file, self.handle_of(file))), directory)?;
-        Files::open(directory, Access::Write).map_err(io::Error::other)
+        OpenImageFiles::open(directory, Access::Write).map_err(io::Error::other)
     }
 
     fn len(&self, file: ImageFile) -> io::Result<u64> {
@@ -557,11 +557,11 @@ mod tests {
     fn a_closed_image_can_be_reopened_while_a_forked_child_holds_its_files() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("image");
-        let files = Files::create(&path).unwrap();
+        let files = OpenImageFiles::create(&path).unwrap();
         let of_the_child = files.handle_of(ImageFile::Superblock).try_clone().unwrap();
-        assert!(matches!(Files::open(&path, Access::Write), Err(ImageError::Locked { .. })));
+        assert!(matches!(OpenImageFiles::open(&path, Access::Write), Err(ImageError::Locked { .. })));
         drop(files);
-        Files::open(&path, Access::Write).expect("nobody uses it");
+        OpenImageFiles::open(&path, Access::Write).expect("nobody uses it");
         drop(of_the_child);
     }
     /// An image is replaced between the instants at which another process opens its superblock and locks it.
@@ -569,16 +569,19 @@ mod tests {
     fn a_lock_of_an_image_that_was_replaced_meanwhile_is_noticed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("image");
-        let files = Files::create(&path).unwrap();
+        let files = OpenImageFiles::create(&path).unwrap();
         let opened = File::open(path.join(ImageFile::Superblock.name())).unwrap();
-        assert!(matches!(lock_if_still_named(&opened, &path, Access::Write), Err(ImageError::Locked { .. })));
+        assert!(matches!(
+            lock_unless_replaced(&opened, &path, Access::Write),
+            Err(ImageError::Locked { .. })
+        ));
         files.remove_image();
-        drop(Files::create(&path).unwrap());
+        drop(OpenImageFiles::create(&path).unwrap());
         assert!(
-            !lock_if_still_named(&opened, &path, Access::Write).unwrap(),
+            !lock_unless_replaced(&opened, &path, Access::Write).unwrap(),
             "it is the lock of the old one"
         );
         let present = File::open(path.join(ImageFile::Superblock.name())).unwrap();
-        assert!(lock_if_still_named(&present, &path, Access::Write).unwrap());
+        assert!(lock_unless_replaced(&present, &path, Access::Write).unwrap());
     }
 }

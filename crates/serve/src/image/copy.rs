@@ -8,15 +8,14 @@ use std::path::Path;
 
 use rustix::fs::SeekFrom;
 use wearwell::address::Lpn;
-use wearwell::device::HostData;
 use wearwell::page_state::PageState;
 use wearwell_config::Config;
 
-use super::backing::{Access, Files, ImageFile};
+use super::backing::{Access, ImageFile, OpenImageFiles};
 use super::create::{ImageSpecification, create};
 use super::error::ImageError;
 use super::{Image, OpenOptions, close};
-use crate::device::LiveDevice;
+use crate::live_device::LiveDevice;
 
 /// Copies the files `from` to a new directory that only its owner can read. If the file system supports it, the copies
 /// share their disk blocks with the originals; otherwise holes are copied as holes.
@@ -60,7 +59,7 @@ fn copy_sparse(original: &File, copy: &File) -> io::Result<()> {
 
 /// What is different in a new image, compared with the image from which it is copied.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct CopyChanges {
+pub struct ImageCopyOptions {
     /// Bytes that the new image exports; `None`: as many as the old image.
     pub size_bytes: Option<u64>,
     /// Name of the new image's design; `None`: that of the old image.
@@ -95,17 +94,22 @@ pub struct CopyReport {
 pub fn copy(
     from: &Path,
     to: &Path,
-    changes: &CopyChanges,
+    copy_options: &ImageCopyOptions,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<CopyReport, ImageError> {
-    copy_contents(&mut Image::open_view(Files::open(from, Access::Read)?)?, to, changes, progress)
+    copy_contents(
+        &mut Image::open_copy_on_write(OpenImageFiles::open(from, Access::Read)?)?,
+        to,
+        copy_options,
+        progress,
+    )
 }
 
 /// Makes a new image with the contents of an open one, as [`copy`] does.
 pub(super) fn copy_contents(
     original: &mut Image,
     to: &Path,
-    changes: &CopyChanges,
+    changes: &ImageCopyOptions,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<CopyReport, ImageError> {
     let specification = changed_specification(original, changes)?;
@@ -127,7 +131,7 @@ pub(super) fn copy_contents(
             Ok(CopyReport { copied_pages: pages, lost_pages, size_bytes, design: specification.design })
         }
         Err(error) => {
-            if let Ok(files) = Files::open(to, Access::Write) {
+            if let Ok(files) = OpenImageFiles::open(to, Access::Write) {
                 files.remove_image();
             }
             Err(error)
@@ -137,7 +141,10 @@ pub(super) fn copy_contents(
 
 /// Returns the specification of the new image: that of the original with the changes applied, and with a flash geometry
 /// that fits the new size.
-fn changed_specification(original: &Image, changes: &CopyChanges) -> Result<ImageSpecification, ImageError> {
+fn changed_specification(
+    original: &Image,
+    changes: &ImageCopyOptions,
+) -> Result<ImageSpecification, ImageError> {
     let superblock = &original.superblock;
     let mut config = Config::from_text_and_settings(Some(("superblock", &superblock.config_toml)), &[])?;
     config.device.blocks_per_plane = None;
@@ -160,7 +167,7 @@ fn copy_pages(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(u64, Vec<Lpn>), ImageError> {
     const PAGES_PER_PROGRESS_REPORT: u64 = 1 << 14;
-    let page_bytes = u64::from(from.ftl().store().geometry().page_bytes);
+    let page_bytes = from.page_bytes();
     let all = from.capacity_bytes() / page_bytes;
     let (mut page, mut pages, mut lost) = (vec![0; page_bytes as usize], 0, Vec::new());
     for number in 0..all {
@@ -171,11 +178,11 @@ fn copy_pages(
         if from.page_state(lpn) == PageState::Hole {
             continue;
         }
-        match from.read(number * page_bytes, page_bytes, &mut page) {
+        match from.read(number * page_bytes, &mut page) {
             // The new image reads as zeros where nothing was written.
             Ok(()) if page.iter().all(|&byte| byte == 0) => {}
             Ok(()) => {
-                to.write(number * page_bytes, page_bytes, HostData::Bytes(&page))?;
+                to.write(number * page_bytes, &page)?;
                 pages += 1;
             }
             Err(error) if skips_lost_pages && error.is_media_error() => lost.push(lpn),

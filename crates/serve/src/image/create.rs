@@ -3,17 +3,18 @@
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::Path;
 
+use wearwell::DeviceOptions;
 use wearwell::nand::{RetainedFields, SimNand};
-use wearwell::{Device, DeviceOptions};
 use wearwell_config::Config;
 
-use super::backing::{Backing, Files, ImageFile, require_permitted_file_size};
+use super::backing::{Backing, ImageFile, OpenImageFiles, require_permitted_file_size};
 use super::error::ImageError;
 use super::journal::Journal;
 use super::layout::{BlockHealth, BlockRecord, Durability, Layout, STATE_SECTOR_BYTES, Session, Superblock};
 use super::sides::METADATA_COPIES;
-use super::{device_parts_of, io_error};
+use super::{io_error, parts_and_endurance_cycles_of};
 use crate::device::Medium;
+use crate::live_device::LiveDevice;
 use crate::specification::make_config_explicit;
 
 /// Design, configuration, size and durability of a new image.
@@ -49,7 +50,7 @@ impl ImageSpecification {
             design: self.design.clone(),
             config_toml: config.to_toml(),
         };
-        let (parts, _) = device_parts_of(&config, &superblock)?;
+        let (parts, _) = parts_and_endurance_cycles_of(&config, &superblock)?;
         let geometry = superblock.geometry.clone();
         let nvram_bytes = parts.nvram_bytes_with_map(&geometry, superblock.logical_pages);
         superblock.nvram_words = nvram_bytes / 8;
@@ -57,7 +58,7 @@ impl ImageSpecification {
         let trial: Box<dyn Medium> =
             Box::new(SimNand::new(geometry, RetainedFields::default()).with_nvram(nvram_bytes));
         let options = DeviceOptions { buffer: config.configured_write_buffer() };
-        Device::new(trial, superblock.logical_pages, &parts, options)?;
+        LiveDevice::new(trial, superblock.logical_pages, &parts, options)?;
         Ok(superblock)
     }
 }
@@ -66,7 +67,7 @@ impl ImageSpecification {
 /// the image cannot be finished, the files that were created are removed.
 ///
 /// # Errors
-/// Errors of [`ImageSpecification::build_superblock`] and [`Files::create`]; [`ImageError::Io`].
+/// Errors of [`ImageSpecification::build_superblock`] and [`OpenImageFiles::create`]; [`ImageError::Io`].
 pub fn create(directory: &Path, specification: &ImageSpecification) -> Result<Superblock, ImageError> {
     create_with_progress(directory, specification, &mut |_, _| {})
 }
@@ -83,8 +84,8 @@ pub fn create_with_progress(
 ) -> Result<Superblock, ImageError> {
     let salt = RandomState::new().hash_one(std::process::id());
     let superblock = specification.build_superblock(salt)?;
-    require_permitted_file_size(Layout::new(&superblock).flash_bytes())?;
-    let mut files = Files::create(directory)?;
+    require_permitted_file_size(Layout::new(&superblock).flash_file_bytes())?;
+    let mut files = OpenImageFiles::create(directory)?;
     let written = write_image_files(&mut files, &superblock, progress)
         .and_then(|()| files.sync_directory().map_err(io_error(&files, "create", ImageFile::Superblock)));
     match written {
@@ -122,7 +123,7 @@ fn write_image_files(
     writer.write_both_copies(ImageFile::Session, &session.encode(superblock.checksum_salt), 0)?;
     // The last byte is written, so that the file has its full length and pages that were never programmed take no
     // space.
-    writer.write(ImageFile::Flash, &[0], layout.flash_bytes() - 1)?;
+    writer.write(ImageFile::Flash, &[0], layout.flash_file_bytes() - 1)?;
     finish_creation(backing, superblock)
 }
 
@@ -188,7 +189,9 @@ impl<B: Backing> MetadataWriter<'_, B> {
         if self.written_bytes / METADATA_PIECE_BYTES as u64 / PIECES_PER_PROGRESS_REPORT
             != before / PIECES_PER_PROGRESS_REPORT
         {
-            let all = self.layout.metadata_bytes() + self.layout.nvram_bytes() + self.layout.journal_bytes();
+            let all = self.layout.bytes_before_spare_areas()
+                + self.layout.nvram_file_bytes()
+                + self.layout.journal_bytes();
             (self.progress)(self.written_bytes, all);
         }
         Ok(())
@@ -198,7 +201,7 @@ impl<B: Backing> MetadataWriter<'_, B> {
     /// journal.
     fn write_blank_metadata(&mut self) -> Result<(), ImageError> {
         let regions = [
-            (ImageFile::Flash, self.layout.metadata_bytes()),
+            (ImageFile::Flash, self.layout.bytes_before_spare_areas()),
             (ImageFile::Journal, self.layout.journal_bytes()),
         ];
         for (file, len) in regions {

@@ -53,7 +53,7 @@ impl PageRun {
 
     /// Extends the run's data buffer by room for `count` more pages, and returns that room. Its present content is
     /// arbitrary.
-    fn reserve_data_of_pages(&mut self, count: usize) -> &mut [u8] {
+    fn reserve_page_data_buffer(&mut self, count: usize) -> &mut [u8] {
         let used = self.page_data().len();
         let end = used + count * self.page_bytes;
         if self.page_data.len() < end {
@@ -108,7 +108,7 @@ pub(super) struct PageProgram<'a> {
     /// Spare bytes that the engine stores with the page.
     pub(super) spare: &'a [u8],
     /// Bytes of a full spare area in the flash file.
-    pub(super) spare_stride: usize,
+    pub(super) spare_stride_bytes: usize,
     pub(super) oob_record: [u8; RECORD_BYTES],
     pub(super) is_metadata: bool,
 }
@@ -183,16 +183,16 @@ impl Epoch {
 
     /// Returns the run (waiting programs of adjacent pages) whose next page is `ppn`. If this epoch has none, a new run
     /// is begun with the page.
-    fn run_continued_by(
+    fn find_or_begin_run(
         &mut self,
         ppn: Ppn,
         page_bytes: usize,
         is_metadata: bool,
-        room: &mut RunBuffers,
+        run_buffers: &mut RunBuffers,
     ) -> &mut PageRun {
         let continued = self.runs.iter().rposition(|run| run.is_continued_by(ppn, is_metadata));
         let at = continued.unwrap_or_else(|| {
-            self.runs.push(room.take_run(ppn, page_bytes, is_metadata));
+            self.runs.push(run_buffers.take_run(ppn, page_bytes, is_metadata));
             self.runs.len() - 1
         });
         &mut self.runs[at]
@@ -207,7 +207,7 @@ impl Epoch {
         page_bytes: usize,
         room: &mut RunBuffers,
     ) -> &mut [u8] {
-        self.run_continued_by(first, page_bytes, false, room).reserve_data_of_pages(count)
+        self.find_or_begin_run(first, page_bytes, false, room).reserve_page_data_buffer(count)
     }
 
     /// Returns the data in the space that [`Epoch::reserve_pages`] reserved for page `ppn`, which must be the next
@@ -233,9 +233,9 @@ impl Epoch {
 
     /// Adds the program of a page to the epoch (batch of operations), in a run with its neighbours if there is one.
     pub(super) fn add_program(&mut self, ppn: Ppn, page: &PageProgram<'_>, room: &mut RunBuffers) {
-        let run = self.run_continued_by(ppn, page.data.len(), page.is_metadata, room);
-        run.reserve_data_of_pages(1).copy_from_slice(page.data);
-        run.push_page(page.spare, page.spare_stride, &page.oob_record);
+        let run = self.find_or_begin_run(ppn, page.data.len(), page.is_metadata, room);
+        run.reserve_page_data_buffer(1).copy_from_slice(page.data);
+        run.push_page(page.spare, page.spare_stride_bytes, &page.oob_record);
         self.programmed_data_bytes += page.data.len();
     }
 
@@ -266,7 +266,7 @@ mod tests {
     const OOB_RECORD: [u8; RECORD_BYTES] = [7; RECORD_BYTES];
 
     fn page<'a>(data: &'a [u8; PAGE_BYTES], spare: &'a [u8]) -> PageProgram<'a> {
-        PageProgram { data, spare, spare_stride: 2, oob_record: OOB_RECORD, is_metadata: false }
+        PageProgram { data, spare, spare_stride_bytes: 2, oob_record: OOB_RECORD, is_metadata: false }
     }
 
     #[test]

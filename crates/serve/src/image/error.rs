@@ -12,10 +12,10 @@ use super::backing::ImageFile;
 #[non_exhaustive]
 pub enum ImageError {
     /// The operating system refused an operation on a file.
-    #[error("cannot {doing} {path}: {source}{}", advice_for_io_error(.source))]
+    #[error("cannot {refused_operation} {path}: {source}{}", advice_for_io_error(.source))]
     Io {
         /// Refused operation, as a verb.
-        doing: &'static str,
+        refused_operation: &'static str,
         /// Path of the file of the refused operation.
         path: String,
         /// Error of the operating system.
@@ -43,14 +43,14 @@ pub enum ImageError {
     },
     /// The image has another version of the format.
     #[error(
-        "the image has format version {found}; this program reads version {known}: {}",
-        if *.found == 1 { "bring it up with `wearwell upgrade`" } else { "use a version of the program that reads it" }
+        "the image has format version {image_version}; this program reads version {known_version}: {}",
+        if *.image_version == 1 { "bring it up with `wearwell upgrade`" } else { "use a version of the program that reads it" }
     )]
     Version {
         /// Format version of the image.
-        found: u32,
+        image_version: u32,
         /// Format version that this program reads.
-        known: u32,
+        known_version: u32,
     },
     /// Another process uses the image.
     #[error(

@@ -153,13 +153,13 @@ impl Journal {
     pub(super) fn prepare_append(
         &self,
         layout: &Layout,
-        words: Vec<(u64, u64)>,
+        word_changes: Vec<(u64, u64)>,
         syncs: bool,
     ) -> PreparedAppend {
         let number = self.last_record_number + 1;
         let synced = if syncs { number } else { self.synced_record_number };
-        let len = (RECORD_BYTES + words.len() * JOURNAL_ENTRY_BYTES).next_multiple_of(RECORD_ALIGNMENT_BYTES)
-            as u64;
+        let len = (RECORD_BYTES + word_changes.len() * JOURNAL_ENTRY_BYTES)
+            .next_multiple_of(RECORD_ALIGNMENT_BYTES) as u64;
         let turns = self.next_record_offset + len > layout.journal_area_bytes();
         let generation = self.generation + u64::from(turns);
         let at = if turns { 0 } else { self.next_record_offset };
@@ -172,7 +172,7 @@ impl Journal {
             journal_generation: generation,
             record_number: number,
             synced_record_number: synced,
-            word_changes: words,
+            word_changes,
         };
         let place = (generation % 2) * layout.journal_area_bytes() + at;
         let swept = if turns { 0 } else { due.max(self.rewritten_sectors) };
@@ -244,7 +244,7 @@ pub(super) struct FoundJournal {
     pub(super) repaired_records: u64,
     /// Number of a journal record, if records are missing: all records from this number on were found. `None`: no
     /// record is missing.
-    first_record_after_gap: Option<u64>,
+    first_record_number_after_gap: Option<u64>,
 }
 
 impl FoundJournal {
@@ -264,7 +264,7 @@ impl FoundJournal {
     /// journal.
     pub(super) fn accepts_state_sector(&self, sector: &StateSector) -> bool {
         let Journal { generation, last_record_number: number, .. } = self.journal;
-        if let Some(first) = self.first_record_after_gap {
+        if let Some(first) = self.first_record_number_after_gap {
             return (first..=number + 1).contains(&(sector.last_journal_record_number + 1));
         }
         sector.last_journal_record_number <= number
@@ -273,7 +273,7 @@ impl FoundJournal {
     }
 
     /// Returns the indices of the state words that the records found in the journal set.
-    pub(super) fn changed_words(&self) -> impl Iterator<Item = u64> + '_ {
+    pub(super) fn changed_word_indices(&self) -> impl Iterator<Item = u64> + '_ {
         self.word_changes.iter().map(|&(index, _)| index)
     }
 
@@ -336,7 +336,7 @@ pub(super) fn read(backing: &mut impl Backing, layout: &Layout) -> Result<FoundJ
         journal,
         word_changes: words,
         repaired_records: repaired,
-        first_record_after_gap: None,
+        first_record_number_after_gap: None,
     })
 }
 
@@ -365,7 +365,7 @@ pub(super) fn salvage_newest_records(backing: &impl Backing, layout: &Layout, la
         journal,
         word_changes: words,
         repaired_records: 0,
-        first_record_after_gap: Some(complete_from),
+        first_record_number_after_gap: Some(complete_from),
     }
 }
 
@@ -438,23 +438,23 @@ fn read_area(backing: &mut impl Backing, layout: &Layout, number: u64) -> Result
 fn read_record(
     backing: &impl Backing,
     layout: &Layout,
-    side: MetadataCopy,
-    at: u64,
-    end: u64,
+    metadata_copy: MetadataCopy,
+    offset_bytes: u64,
+    area_end_offset: u64,
 ) -> Option<JournalRecord> {
     let mut bytes = vec![0; RECORD_BYTES];
-    if at + bytes.len() as u64 > end
-        || !side.read_metadata(backing, layout, ImageFile::Journal, &mut bytes, at)
+    if offset_bytes + bytes.len() as u64 > area_end_offset
+        || !metadata_copy.read_metadata(backing, layout, ImageFile::Journal, &mut bytes, offset_bytes)
     {
         return None;
     }
     let len = JournalRecord::record_len_bytes(&bytes)?;
-    if len as u64 > end - at {
+    if len as u64 > area_end_offset - offset_bytes {
         return None;
     }
     bytes.resize(len, 0);
-    let is_read = side.read_metadata(backing, layout, ImageFile::Journal, &mut bytes, at);
-    is_read.then(|| JournalRecord::decode(layout, at, &bytes)).flatten()
+    let is_read = metadata_copy.read_metadata(backing, layout, ImageFile::Journal, &mut bytes, offset_bytes);
+    is_read.then(|| JournalRecord::decode(layout, offset_bytes, &bytes)).flatten()
 }
 
 /// Whether a valid journal record that is newer than `last`, of the same generation, follows anywhere in `rest`. `last`

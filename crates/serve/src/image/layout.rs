@@ -384,13 +384,13 @@ impl Layout {
             flash_metadata_copy_offset: 0,
         };
         layout.journal_copy_offset =
-            layout.nvram_copy_offset + layout.nvram_bytes().next_multiple_of(REGION_ALIGNMENT_BYTES);
+            layout.nvram_copy_offset + layout.nvram_file_bytes().next_multiple_of(REGION_ALIGNMENT_BYTES);
         layout.flash_metadata_copy_offset = layout.journal_copy_offset + layout.journal_bytes();
         layout
     }
 
     /// Returns the length of the flash file, bytes.
-    pub fn flash_bytes(&self) -> u64 {
+    pub fn flash_file_bytes(&self) -> u64 {
         self.page_data_offset + self.geometry.physical_bytes()
     }
 
@@ -410,7 +410,7 @@ impl Layout {
     }
 
     /// Returns the length of the NVRAM file, bytes.
-    pub fn nvram_bytes(&self) -> u64 {
+    pub fn nvram_file_bytes(&self) -> u64 {
         self.state_sector_count() * STATE_SECTOR_BYTES as u64
     }
 
@@ -420,7 +420,7 @@ impl Layout {
     pub fn journal_area_bytes(&self) -> u64 {
         let words = self.state_word_count().min(EPOCH_CHANGED_WORDS_MAX + EPOCH_EXCESS_WORDS_MAX);
         let longest_bytes = RECORD_BYTES as u64 + words * JOURNAL_ENTRY_BYTES as u64;
-        (2 * longest_bytes).max(self.nvram_bytes() / 2).next_multiple_of(REGION_ALIGNMENT_BYTES)
+        (2 * longest_bytes).max(self.nvram_file_bytes() / 2).next_multiple_of(REGION_ALIGNMENT_BYTES)
     }
 
     /// Returns the length of the journal file, bytes.
@@ -452,7 +452,7 @@ impl Layout {
 
     /// Returns the length, in bytes, of the part of the flash file before the spare areas: the OOB records, and the
     /// reserved space before them.
-    pub fn metadata_bytes(&self) -> u64 {
+    pub fn bytes_before_spare_areas(&self) -> u64 {
         self.spare_areas_offset
     }
 

@@ -71,7 +71,7 @@ pub(super) struct LoadedFlash {
     pub(super) page_checksums: Vec<PageChecksum>,
     pub(super) journal: Journal,
     /// Half-programmed pages that have to be marked unreadable, each with the epoch (erase count) of its block.
-    pub(super) torn_pages: Vec<(Ppn, u32)>,
+    pub(super) torn_pages_with_erase_counts: Vec<(Ppn, u32)>,
     /// Pages whose data does not match its checksum.
     pub(super) damaged_pages: Vec<Ppn>,
     /// Damage of metadata that no copy repairs, one sentence per place.
@@ -107,13 +107,13 @@ pub(super) fn load_flash_state(
     backing: &mut impl Backing,
     layout: &Layout,
     journal: journal::FoundJournal,
-    expectation: LoadSettings,
+    settings: LoadSettings,
 ) -> io::Result<LoadedFlash> {
     let geometry = layout.geometry.clone();
     let retain =
         RetainedFields { keeps_data_bytes: false, keeps_packed_page_bytes: false, ..RetainedFields::ALL };
     let mut loader = Loader {
-        expectation,
+        expectation: settings,
         layout,
         backing,
         last_journal_record_number: journal.last_record_number(),
@@ -121,7 +121,7 @@ pub(super) fn load_flash_state(
             model: SimNand::new(geometry.clone(), retain).with_nvram(layout.nvram_words * 8),
             page_checksums: vec![PageChecksum::default(); geometry.pages() as usize],
             journal: Journal::default(),
-            torn_pages: Vec::new(),
+            torn_pages_with_erase_counts: Vec::new(),
             damaged_pages: Vec::new(),
             findings: Vec::new(),
             skipped_metadata: SkippedMetadata::default(),
@@ -190,7 +190,7 @@ impl<B: Backing> Loader<'_, B> {
         state.truncate(self.layout.state_word_count() as usize);
         let left_out = &mut self.loaded.skipped_metadata.unknown_state_word_indices;
         left_out.split_off(&self.layout.state_word_count());
-        for index in journal.changed_words() {
+        for index in journal.changed_word_indices() {
             left_out.remove(&index);
         }
         self.loaded.journal = journal.into_journal(state, &generations);
@@ -204,16 +204,22 @@ impl<B: Backing> Loader<'_, B> {
     /// `at` on. An entry that cannot be read is filled with 0xff, which is neither a valid record nor blank.
     fn read_entries_of_copy<const BYTES: usize>(
         &self,
-        side: MetadataCopy,
+        metadata_copy: MetadataCopy,
         file: ImageFile,
-        at: u64,
+        offset_bytes: u64,
         count: usize,
     ) -> Vec<[u8; BYTES]> {
         let mut entries = vec![[0; BYTES]; count];
-        if !side.read_metadata(self.backing, self.layout, file, entries.as_flattened_mut(), at) {
+        if !metadata_copy.read_metadata(
+            self.backing,
+            self.layout,
+            file,
+            entries.as_flattened_mut(),
+            offset_bytes,
+        ) {
             // Entry by entry: the disk may have lost only some of them, and a file may be cut short.
-            for (at, entry) in (at..).step_by(BYTES).zip(&mut entries) {
-                if !side.read_metadata(self.backing, self.layout, file, entry, at) {
+            for (at, entry) in (offset_bytes..).step_by(BYTES).zip(&mut entries) {
+                if !metadata_copy.read_metadata(self.backing, self.layout, file, entry, at) {
                     entry.fill(0xff);
                 }
             }
@@ -408,11 +414,11 @@ impl<B: Backing> Loader<'_, B> {
         &self,
         ppn: Ppn,
         record: &OobRecord,
-        is_counted: bool,
+        is_counted_as_programmed: bool,
         kind: Option<PageKind>,
         block: BlockId,
     ) -> Option<String> {
-        if !is_counted && record.journal_record_number <= self.last_journal_record_number {
+        if !is_counted_as_programmed && record.journal_record_number <= self.last_journal_record_number {
             return Some(format!(
                 "page {ppn} was programmed for record {} of the journal, which does not count it",
                 record.journal_record_number
@@ -451,14 +457,14 @@ impl<B: Backing> Loader<'_, B> {
     }
 
     fn load_page_into_model(&mut self, ppn: Ppn, record: &OobRecord, oob: Oob) -> io::Result<()> {
-        if !self.is_loaded_as_programmed(ppn, record, &oob)? {
+        if !self.verify_loadable_as_programmed(ppn, record, &oob)? {
             self.load_as_torn(ppn, record.block_erase_count);
             return Ok(());
         }
         let OobRecord { data_crc, spare_bytes, is_lost, .. } = *record;
         self.loaded.page_checksums[ppn.index()] = PageChecksum { data_crc, spare_bytes };
         if is_lost {
-            self.loaded.model.program_lost(ppn, oob, &[]).expect("the model takes what a block holds");
+            self.loaded.model.program_lost_page(ppn, oob, &[]).expect("the model takes what a block holds");
             return Ok(());
         }
         let content = Content::Descriptor(ContentDescriptor::of_fingerprint(oob.fingerprint));
@@ -469,14 +475,14 @@ impl<B: Backing> Loader<'_, B> {
     /// Loads a page that a crash of the server machine left half programmed as torn (consumed and unreadable), and
     /// lists it to be marked so in the files.
     fn load_as_torn(&mut self, ppn: Ppn, epoch: u32) {
-        self.loaded.torn_pages.push((ppn, epoch));
+        self.loaded.torn_pages_with_erase_counts.push((ppn, epoch));
         self.loaded.model.tear_program(ppn);
     }
 
     /// Whether a page is to be loaded as programmed. The data is compared with its checksum if the page may be torn, or
     /// if all pages are verified. If they differ, a page that may be torn is not loaded; any other page is loaded and
     /// recorded as damaged.
-    fn is_loaded_as_programmed(&mut self, ppn: Ppn, record: &OobRecord, oob: &Oob) -> io::Result<bool> {
+    fn verify_loadable_as_programmed(&mut self, ppn: Ppn, record: &OobRecord, oob: &Oob) -> io::Result<bool> {
         let may_be_torn = self.may_be_half_programmed(record.journal_record_number);
         if !may_be_torn && !self.expectation.verifies_all_data {
             return Ok(true);

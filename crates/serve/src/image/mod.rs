@@ -7,12 +7,14 @@
 //!
 //! RAM is volatile here: designs that assume a battery run with their map in NVRAM
 //! ([`Parts::without_battery`](wearwell::design::Parts::without_battery)). A lazy map whose recovery needs a battery is
-//! refused. Designs that recover by a backward scan need no NVRAM; the engine has their metadata pages written in order.
+//! refused. Designs that recover by a backward scan need no NVRAM; the engine has their metadata pages written in
+//! order.
 //!
 //! [`Durability`] says what an image survives. In both modes the unit that is completely old or completely new is a
 //! page, and the states after an interruption are those of the engine's own model of power cuts
-//! ([`PowerCut`](wearwell::nand::PowerCut)): each operation is not begun, torn, or done. The end of the server process
-//! leaves no torn operation. A crash or power loss of the host machine may leave torn programs after the last flush.
+//! ([`PowerCutNand`](wearwell::nand::PowerCutNand)): each operation is not begun, torn, or done. The end of the server
+//! process leaves no torn operation. A crash or power loss of the host machine may leave torn programs after the last
+//! flush.
 
 mod audit;
 mod backing;
@@ -37,8 +39,8 @@ use std::path::Path;
 
 pub use audit::{AuditReport, Verdict, audit, audit_backing};
 use backing::read_prefix;
-pub use backing::{Access, Backing, CopyOnWrite, Files, ImageFile};
-pub use copy::{CopyChanges, CopyReport, copy};
+pub use backing::{Access, Backing, CopyOnWrite, ImageFile, OpenImageFiles};
+pub use copy::{CopyReport, ImageCopyOptions, copy};
 pub use create::{ImageSpecification, create, create_on, create_with_progress};
 pub use error::ImageError;
 pub use layout::Durability;
@@ -52,14 +54,15 @@ pub use repair::{RepairReport, repair};
 pub use resize::resize;
 use sides::{METADATA_COPIES, MetadataCopy};
 pub use upgrade::{upgrade, upgrade_on};
+use wearwell::DeviceOptions;
 use wearwell::address::Lpn;
 use wearwell::design::{Parts, Persistence};
 use wearwell::recovery::RecoveryReport;
 use wearwell::store::GC_RESERVE_BLOCKS;
-use wearwell::{Device, DeviceOptions};
 use wearwell_config::Config;
 
-use crate::device::{DriveIdentity, LiveDevice, Medium};
+use crate::device::{DriveHealthFacts, Medium};
+use crate::live_device::LiveDevice;
 
 /// Options with which an image is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -69,7 +72,7 @@ pub struct OpenOptions {
 }
 
 /// Options of a view: its changes are lost with it, so that its durability does not matter.
-const VIEW_OPTIONS: OpenOptions = OpenOptions { durability: Some(Durability::Process) };
+const COPY_ON_WRITE_OPTIONS: OpenOptions = OpenOptions { durability: Some(Durability::Process) };
 
 /// What opening an image found and repaired.
 #[derive(Clone, Debug, Default)]
@@ -78,7 +81,7 @@ pub struct OpenReport {
     pub was_shut_down_uncleanly: bool,
     /// Whether the host machine was restarted after an unclean session of durability `process`. If so, the last writes
     /// of that session may be lost.
-    pub host_restarted: bool,
+    pub has_server_machine_restarted: bool,
     /// Pages that a crash of the host machine left half programmed.
     pub torn_pages: u64,
     /// Number of metadata records and sectors that were missing or damaged in one of their two copies, and were
@@ -123,7 +126,7 @@ impl Image {
     /// [`ImageError`]: there is no image, its format has another version, it is in use, its files are too short or
     /// damaged, or files cannot be written.
     pub fn open(directory: &Path, options: OpenOptions) -> Result<Self, ImageError> {
-        Self::open_on(Files::open(directory, Access::Write)?, options)
+        Self::open_on(OpenImageFiles::open(directory, Access::Write)?, options)
     }
 
     /// Opens a view of the image in `files`: all that is written, also by opening, stays in memory and is lost with the
@@ -131,8 +134,8 @@ impl Image {
     ///
     /// # Errors
     /// As [`Image::open`].
-    pub fn open_view(files: Files) -> Result<Self, ImageError> {
-        Self::open_on(CopyOnWrite::new(files), VIEW_OPTIONS)
+    pub fn open_copy_on_write(files: OpenImageFiles) -> Result<Self, ImageError> {
+        Self::open_on(CopyOnWrite::new(files), COPY_ON_WRITE_OPTIONS)
     }
 
     /// Opens the image in the files of `backing` and recovers its device, as [`Image::open`] does.
@@ -149,12 +152,12 @@ impl Image {
     /// # Errors
     /// As [`Image::open`]; damage after which no logical page can be proven.
     pub fn rescue_on(backing: impl Backing) -> Result<Self, ImageError> {
-        report_panic_as_damage(|| Self::recover_on(backing, VIEW_OPTIONS, true)).map_err(
-            |error| match error {
+        report_panic_as_damage(|| Self::recover_on(backing, COPY_ON_WRITE_OPTIONS, true)).map_err(|error| {
+            match error {
                 ImageError::Damaged { findings } => ImageError::Lost { findings },
                 error => error,
-            },
-        )
+            }
+        })
     }
 
     fn recover_on(
@@ -174,7 +177,7 @@ impl Image {
         } else if !loaded.findings.is_empty() {
             return Err(ImageError::Damaged { findings: loaded.findings });
         }
-        let torn = loaded.torn_pages.clone();
+        let torn = loaded.torn_pages_with_erase_counts.clone();
         report.torn_pages = torn.len() as u64;
         report.repaired_records += loaded.repaired_records;
         let session = Session {
@@ -205,8 +208,8 @@ impl Image {
     }
 
     /// Returns design, rated endurance, and numbers of starts and unclean ends of the device.
-    pub fn identity(&self) -> DriveIdentity {
-        DriveIdentity {
+    pub fn health_facts(&self) -> DriveHealthFacts {
+        DriveHealthFacts {
             design: self.superblock.design.clone(),
             endurance_cycles: self.endurance_cycles,
             power_cycles: self.report.session_count,
@@ -226,14 +229,14 @@ impl Image {
 /// Writes all data and metadata of a device to the files of its image and records that the image was closed.
 ///
 /// # Errors
-/// Errors of [`Device::flush`]; a refusal of the operating system. The image is then as after an unclean end.
+/// Errors of [`LiveDevice::flush`]; a refusal of the operating system. The image is then as after an unclean end.
 pub fn close(mut device: LiveDevice) -> Result<(), ImageError> {
     let flushed = device.flush();
-    let nand = device.ftl_mut().store_mut().nand_mut();
+    let nand = device.medium_mut();
     if nand.last_os_refusal().is_none() {
         flushed?;
     }
-    nand.end_session().map_err(|_| medium_failure(nand.as_ref()))
+    nand.end_session().map_err(|_| medium_failure(nand))
 }
 
 /// Returns the configuration of an image.
@@ -251,7 +254,10 @@ fn config_of(superblock: &Superblock) -> Result<Config, ImageError> {
 ///
 /// # Errors
 /// [`ImageError::Config`], and [`ImageError::Device`] for a design that needs a battery.
-fn device_parts_of(config: &Config, superblock: &Superblock) -> Result<(Parts, u32), ImageError> {
+fn parts_and_endurance_cycles_of(
+    config: &Config,
+    superblock: &Superblock,
+) -> Result<(Parts, u32), ImageError> {
     let resolved = config.resolve_device(u64::from(superblock.logical_pages))?;
     if resolved.geometry != superblock.geometry || resolved.logical_pages != superblock.logical_pages {
         return Err(ImageError::Setting(
@@ -310,9 +316,10 @@ struct DevicePlan {
 impl DevicePlan {
     fn new(superblock: &Superblock, durability: Durability) -> Result<Self, ImageError> {
         let mut config = config_of(superblock)?;
-        let (mut parts, endurance_cycles) = device_parts_of(&config, superblock)?;
-        // Two kinds of designs are excluded. Chunk numbers become free only by erases. A backward scan is tested on media
-        // that keep the order of erases and programs; no test of images fails without that order, so this is a precaution.
+        let (mut parts, endurance_cycles) = parts_and_endurance_cycles_of(&config, superblock)?;
+        // Two kinds of designs are excluded. Chunk numbers become free only by erases. A backward scan is tested on
+        // media that keep the order of erases and programs; no test of images fails without that order, so this is a
+        // precaution.
         let needs_erases_in_order =
             parts.content.chunks.is_some() || matches!(parts.persistence, Persistence::BackwardScan { .. });
         let max_waiting_erases_per_pool = match durability {
@@ -335,14 +342,13 @@ impl DevicePlan {
         logical_pages: u32,
     ) -> Result<RecoveredDevice, ImageError> {
         let options = DeviceOptions { buffer: self.config.configured_write_buffer() };
-        let mut device = Device::new(medium, logical_pages, &self.parts, options)?;
-        let recovery =
-            device.recover().map_err(|error| match device.ftl().store().nand().last_os_refusal() {
-                Some(refused) => ImageError::Setting(refused.message.clone()),
-                None => error.into(),
-            })?;
+        let mut device = LiveDevice::new(medium, logical_pages, &self.parts, options)?;
+        let recovery = device.recover().map_err(|error| match device.medium().last_os_refusal() {
+            Some(refused) => ImageError::Setting(refused.message.clone()),
+            None => error.into(),
+        })?;
         // A backward scan does not read the whole map.
-        let mapped_pages = recovery.mapped_pages.or_else(|| device.ftl_mut().count_mapped_pages().ok());
+        let mapped_pages = recovery.mapped_pages.or_else(|| device.count_mapped_pages().ok());
         let (config_toml, endurance_cycles) = (self.config.to_toml(), self.endurance_cycles);
         Ok(RecoveredDevice { device, recovery, mapped_pages, config_toml, endurance_cycles })
     }
@@ -360,10 +366,10 @@ fn free_blocks_per_pool_for_joint_erases(superblock: &Superblock) -> u32 {
 
 fn io_error<'a>(
     backing: &'a impl Backing,
-    doing: &'static str,
+    refused_operation: &'static str,
     file: ImageFile,
 ) -> impl FnOnce(std::io::Error) -> ImageError + 'a {
-    move |source| ImageError::Io { doing, path: backing.path_for_messages(file), source }
+    move |source| ImageError::Io { refused_operation, path: backing.path_for_messages(file), source }
 }
 
 /// Returns the identifier of the present boot of the host machine; zeros if it is unknown.
@@ -427,7 +433,7 @@ impl FoundImage {
     fn open_report(&self) -> OpenReport {
         OpenReport {
             was_shut_down_uncleanly: !self.session.was_closed,
-            host_restarted: self.host_restarted,
+            has_server_machine_restarted: self.host_restarted,
             unsafe_shutdowns: self.session.unsafe_shutdowns + u64::from(!self.session.was_closed),
             session_count: self.session.session_count + 1,
             repaired_records: self.repaired_records,
@@ -460,7 +466,7 @@ impl FoundImage {
 /// Refuses a superblock that names much more NVRAM than its design needs: loading that NVRAM would use up time and
 /// memory before a contradiction is found.
 fn require_plausible_nvram(superblock: &Superblock) -> Result<(), ImageError> {
-    let (parts, _) = device_parts_of(&config_of(superblock)?, superblock)?;
+    let (parts, _) = parts_and_endurance_cycles_of(&config_of(superblock)?, superblock)?;
     let needed_bytes = parts.nvram_bytes_with_map(&superblock.geometry, superblock.logical_pages);
     // Another version of Wearwell may need less or more, but not twice as much.
     if superblock.nvram_words <= needed_bytes / 4 + STATE_SECTOR_WORDS as u64 {
@@ -483,7 +489,7 @@ fn read_superblock(backing: &mut impl Backing) -> Result<(Superblock, u64), Imag
     let home = home.map_err(io_error(backing, "read", ImageFile::Superblock))?;
     let mirror = read_prefix(backing, ImageFile::Mirror, most).unwrap_or_default();
     if Superblock::decode_as(1, &home).is_ok() {
-        return Err(ImageError::Version { found: 1, known: FORMAT_VERSION });
+        return Err(ImageError::Version { image_version: 1, known_version: FORMAT_VERSION });
     }
     let found = [Superblock::decode(&home), Superblock::decode(&mirror)];
     let superblock = match &found {
@@ -491,7 +497,7 @@ fn read_superblock(backing: &mut impl Backing) -> Result<(Superblock, u64), Imag
         [Ok(home), Ok(mirror)] if home != mirror && !belongs_to_this_image(backing, home) => mirror.clone(),
         [Ok(superblock), _] | [Err(_), Ok(superblock)] => superblock.clone(),
         [Err(SuperblockError::Version(found)), _] => {
-            return Err(ImageError::Version { found: *found, known: FORMAT_VERSION });
+            return Err(ImageError::Version { image_version: *found, known_version: FORMAT_VERSION });
         }
         [Err(SuperblockError::Magic), _] if home.is_empty() && mirror.is_empty() => {
             return Err(ImageError::NoImage { path: backing.path_for_messages(ImageFile::Superblock) });
@@ -530,7 +536,7 @@ fn read_session_copy(backing: &impl Backing, layout: &Layout, side: MetadataCopy
 /// itself.
 fn extend_short_flash_file(backing: &mut impl Backing, layout: &Layout) -> Result<(), ImageError> {
     let file = ImageFile::Flash;
-    let (len, needed) = (backing.len(file), layout.flash_bytes());
+    let (len, needed) = (backing.len(file), layout.flash_file_bytes());
     if len.map_err(io_error(backing, "measure", file))? < needed {
         backing.write(file, &[0], needed - 1).map_err(io_error(backing, "write", file))?;
     }

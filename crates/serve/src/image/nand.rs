@@ -9,7 +9,7 @@
 //! ([`sides`](super::sides)).
 //!
 //! Operations are not written one by one. They wait in an [`Epoch`] (a batch) until
-//! [`FileNand::write_deferred_operations`], which is called before requests are acknowledged. Programs of adjacent
+//! [`FileNand::write_operations_to_files`], which is called before requests are acknowledged. Programs of adjacent
 //! pages of a block become one write of data and one of OOB records. All data is written before all OOB records, and
 //! all of these before the one [`Journal`] record that makes them valid, together with the NVRAM words and erases of
 //! the batch. What may rely on an erase ends the epoch before it is added: a program of the erased block, and one of
@@ -24,7 +24,7 @@
 //! host machine it may lag, and is repaired when the image is opened.
 //!
 //! The engine never sees that the operating system refuses a write (disk full, for example): the epochs wait, and
-//! [`FileNand::write_deferred_operations`] returns the reason and tries again at its next call. A sync that failed
+//! [`FileNand::write_operations_to_files`] returns the reason and tries again at its next call. A sync that failed
 //! cannot be repeated, since the operating system may have dropped the data: from then on nothing is written until the
 //! image is opened again ([`Medium::last_os_refusal`]), and a read returns what was written, or an error.
 
@@ -38,7 +38,7 @@ use wearwell::address::{BlockId, Ppn};
 use wearwell::data::{Content, ContentDescriptor, Fingerprint};
 use wearwell::nand::{CopyRun, FaultInjectable, Geometry, Nand, NandError, Oob, SimNand};
 
-use super::backing::{Backing, Files, ImageFile};
+use super::backing::{Backing, ImageFile, OpenImageFiles};
 use super::epoch::{Epoch, PageProgram, RunBuffers};
 use super::journal::Journal;
 use super::layout::{
@@ -46,8 +46,9 @@ use super::layout::{
     Session,
 };
 use super::load::{LoadedFlash, PageChecksum, read_spare};
-use super::sides::{METADATA_COPIES, PageToVerify, is_local_read_error, read_page};
-use crate::device::{LiveDevice, Medium, OsRefusal};
+use super::sides::{METADATA_COPIES, PageToVerify, is_single_place_read_error, read_page};
+use crate::device::{Medium, OsRefusal};
+use crate::live_device::LiveDevice;
 
 /// Most flash pages that are read from the file in one read.
 const PAGES_PER_READ_MAX: usize = 256;
@@ -66,7 +67,7 @@ const MEDIUM_FILES: [ImageFile; 4] =
 
 /// Flash and NVRAM of an open image, stored in files.
 #[derive(Debug)]
-pub struct FileNand<B = Files> {
+pub struct FileNand<B = OpenImageFiles> {
     backing: B,
     layout: Layout,
     flash_model: SimNand,
@@ -228,7 +229,7 @@ impl<B: Backing> FileNand<B> {
     /// # Panics
     /// If the image is not stored in a backing of the type `B`.
     pub fn of(device: &LiveDevice) -> &Self {
-        let medium: &dyn Any = device.ftl().store().nand().as_ref();
+        let medium: &dyn Any = device.medium();
         medium.downcast_ref().expect("the image is stored in this kind of backing")
     }
 
@@ -236,8 +237,8 @@ impl<B: Backing> FileNand<B> {
     ///
     /// # Panics
     /// As [`FileNand::of`].
-    pub fn of_mut(device: &mut LiveDevice) -> &mut Self {
-        let medium: &mut dyn Any = device.ftl_mut().store_mut().nand_mut().as_mut();
+    pub fn medium_of_device_mut(device: &mut LiveDevice) -> &mut Self {
+        let medium: &mut dyn Any = device.medium_mut();
         medium.downcast_mut().expect("the image is stored in this kind of backing")
     }
 
@@ -246,7 +247,7 @@ impl<B: Backing> FileNand<B> {
     /// # Panics
     /// As [`FileNand::of`].
     pub fn take_out_of_device(device: LiveDevice) -> Self {
-        let medium: Box<dyn Any> = device.into_nand();
+        let medium: Box<dyn Any> = device.into_medium();
         *medium.downcast().expect("the image is stored in this kind of backing")
     }
 
@@ -466,7 +467,7 @@ impl<B: Backing> FileNand<B> {
     }
 
     /// Writes all waiting operations if too many wait. Called after each operation that was added.
-    fn write_if_too_many_wait(&mut self) {
+    fn write_if_too_many_operations_wait(&mut self) {
         if self.last_epoch().word_changes.len() as u64 > EPOCH_CHANGED_WORDS_MAX {
             self.end_epoch();
         }
@@ -501,7 +502,7 @@ impl<B: Backing> FileNand<B> {
         let page = PageProgram {
             data,
             spare,
-            spare_stride: self.layout.spare_stride_bytes(),
+            spare_stride_bytes: self.layout.spare_stride_bytes(),
             oob_record: self.layout.encode_oob(ppn, &record),
             is_metadata,
         };
@@ -562,7 +563,7 @@ impl<B: Backing> FileNand<B> {
     /// Handles a read that the operating system refused. If only this place of the file is unreadable, the page is
     /// lost; any other error stops the device.
     fn handle_refused_read(&mut self, ppn: Ppn, error: &io::Error) -> NandError {
-        if is_local_read_error(error) {
+        if is_single_place_read_error(error) {
             self.damaged_ppns.insert(ppn.0);
             return NandError::Uncorrectable(ppn);
         }
@@ -749,7 +750,7 @@ impl<B: Backing> FileNand<B> {
     fn add_block_state_change(&mut self, block: BlockId) {
         let (index, record) = (self.layout.block_word_index(block), self.block_record(block));
         self.last_epoch().word_changes.set(index, record.encode());
-        self.write_if_too_many_wait();
+        self.write_if_too_many_operations_wait();
     }
 }
 
@@ -764,7 +765,7 @@ impl<B: Backing> Medium for FileNand<B> {
         })
     }
 
-    fn write_deferred_operations(&mut self) -> Result<(), OsRefusal> {
+    fn write_operations_to_files(&mut self) -> Result<(), OsRefusal> {
         let written = self.write_waiting_operations();
         self.remember_os_refusal(written)
     }
@@ -779,7 +780,7 @@ impl<B: Backing> Medium for FileNand<B> {
 
     /// Copies the files of the image; the copy is an image that was closed cleanly.
     fn copy_image_to(&mut self, directory: &Path) -> io::Result<()> {
-        self.write_deferred_operations().map_err(|refused| io::Error::other(refused.message))?;
+        self.write_operations_to_files().map_err(|refused| io::Error::other(refused.message))?;
         let mut copy = self.backing.copy_files_to(directory)?;
         let session = Session {
             was_closed: true,
@@ -807,14 +808,14 @@ impl<B: Backing> Nand for FileNand<B> {
         let Content::Bytes(bytes) = content else { panic!("program of page {ppn}: an image keeps bytes") };
         let (data, spare) = bytes.split_at(self.layout.geometry.page_bytes as usize);
         self.program_page(ppn, oob, data, spare)?;
-        self.write_if_too_many_wait();
+        self.write_if_too_many_operations_wait();
         Ok(())
     }
 
     /// Programs a page whose data is lost, with zeros in place of the data. A reader that does not know of lost pages
     /// finds that the zeros do not match the checksum in the OOB record.
-    fn program_lost(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
-        self.flash_model.program_lost(ppn, oob, &[])?;
+    fn program_lost_page(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
+        self.flash_model.program_lost_page(ppn, oob, &[])?;
         let spare = if spare.iter().all(|&byte| byte == 0) { &[] } else { spare };
         let data = vec![0; self.layout.geometry.page_bytes as usize];
         let (epoch, spare_bytes) = (self.flash_model.erase_count(self.block_of(ppn)), spare.len() as u16);
@@ -830,7 +831,7 @@ impl<B: Backing> Nand for FileNand<B> {
             journal_record_number: 0,
         };
         self.add_program(ppn, record, &data, spare);
-        self.write_if_too_many_wait();
+        self.write_if_too_many_operations_wait();
         Ok(())
     }
 
@@ -901,7 +902,7 @@ impl<B: Backing> Nand for FileNand<B> {
                 done += 1;
             }
         }
-        self.write_if_too_many_wait();
+        self.write_if_too_many_operations_wait();
         (done, outcome)
     }
 
@@ -921,7 +922,7 @@ impl<B: Backing> Nand for FileNand<B> {
         if self.waiting_erases.has_too_many_blocks() {
             self.end_epoch();
         }
-        self.write_if_too_many_wait();
+        self.write_if_too_many_operations_wait();
         Ok(())
     }
 
@@ -969,7 +970,7 @@ impl<B: Backing> Nand for FileNand<B> {
 
     fn store_nvram_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
         self.last_epoch().word_changes.set(index as u64, word);
-        self.write_if_too_many_wait();
+        self.write_if_too_many_operations_wait();
         self.flash_model.store_nvram_word(index, word)
     }
 
@@ -984,7 +985,7 @@ impl<B: Backing> Nand for FileNand<B> {
 
     fn fence(&mut self) -> Result<(), NandError> {
         self.end_epoch();
-        self.write_if_too_many_wait();
+        self.write_if_too_many_operations_wait();
         Ok(())
     }
 

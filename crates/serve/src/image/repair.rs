@@ -5,10 +5,11 @@ use std::path::Path;
 
 use wearwell::address::{Lpn, Ppn};
 
-use super::backing::{Access, Backing as _, Files, io_error_at};
+use super::backing::{Access, Backing as _, OpenImageFiles, io_error_at};
 use super::error::ImageError;
 use super::{Image, OpenOptions};
-use crate::device::{LiveDevice, lost_page_sentence};
+use crate::device::lost_page_sentence;
+use crate::live_device::LiveDevice;
 
 /// Report of the repair of an image.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,7 +38,7 @@ impl RepairReport {
 /// As [`Image::open`]; the directory of the copy exists.
 pub fn repair(directory: &Path, copy: Option<&Path>) -> Result<RepairReport, ImageError> {
     if let Some(copy) = copy {
-        let files = Files::open(directory, Access::Read)?;
+        let files = OpenImageFiles::open(directory, Access::Read)?;
         files.copy_files_to(copy).map_err(io_error_at("copy the image to", copy))?;
     }
     let mut image = Image::open(copy.unwrap_or(directory), OpenOptions::default())?;
@@ -45,7 +46,7 @@ pub fn repair(directory: &Path, copy: Option<&Path>) -> Result<RepairReport, Ima
     let report = RepairReport {
         repaired_records: image.report.repaired_records,
         verified_pages: read_pages,
-        lost_pages: image.device.ftl_mut().lost_logical_pages(),
+        lost_pages: image.device.lost_logical_pages(),
         page_bytes: image.superblock.geometry.page_bytes.into(),
     };
     image.close()?;
@@ -57,7 +58,7 @@ fn read_all_used_pages(device: &mut LiveDevice) -> Result<u64, ImageError> {
     const SCRUB_PAGES_PER_STEP: u32 = 1024;
     let (mut next, mut read_pages) = (Some(Ppn(0)), 0);
     while let Some(first) = next {
-        let scrubbed = device.ftl_mut().scrub(first, SCRUB_PAGES_PER_STEP)?;
+        let scrubbed = device.scrub(first, SCRUB_PAGES_PER_STEP)?;
         read_pages += u64::from(scrubbed.read_pages);
         next = scrubbed.next_page;
     }

@@ -28,10 +28,10 @@ use wearwell::design::{MappingPart, Parts, Persistence};
 use wearwell::nand::{Nand as _, Oob, PageKind, SimNand};
 
 use super::backing::{Backing, ImageFile};
-use super::device_parts_of;
 use super::error::ImageError;
 use super::layout::{Layout, OobSlot, RECORD_BYTES, STATE_SECTOR_BYTES, Session, Superblock};
 use super::load::{LoadedFlash, SkippedMetadata};
+use super::parts_and_endurance_cycles_of;
 use super::sides::METADATA_COPIES;
 
 /// Returns the highest journal record number that other metadata names (session record, sectors, OOB records). An OOB
@@ -91,7 +91,7 @@ pub(super) fn unmap_unproven_pages(
     layout: &Layout,
 ) -> Result<BTreeSet<Lpn>, ImageError> {
     let config = super::config_of(superblock)?;
-    let (parts, _) = device_parts_of(&config, superblock)?;
+    let (parts, _) = parts_and_endurance_cycles_of(&config, superblock)?;
     if let Some(reason) = reason_that_rescue_is_impossible(&parts, &loaded.skipped_metadata, layout) {
         let findings = std::iter::once(reason.to_owned()).chain(loaded.findings.iter().cloned()).collect();
         return Err(ImageError::Lost { findings });
@@ -99,7 +99,7 @@ pub(super) fn unmap_unproven_pages(
     if !has_flat_map_in_nvram(&parts) {
         return Ok(BTreeSet::new());
     }
-    let map = FlatMap {
+    let map = FlatNvramMap {
         first_map_word_index: layout.nvram_words - u64::from(superblock.logical_pages),
         layout,
         parts: &parts,
@@ -135,20 +135,22 @@ fn may_lack_page_kind(left_out: &SkippedMetadata, kind: PageKind) -> bool {
 /// Returns the reason why no logical page of a damaged image can be proven, or `None` if some can.
 fn reason_that_rescue_is_impossible(
     parts: &Parts,
-    left_out: &SkippedMetadata,
+    skipped_metadata: &SkippedMetadata,
     layout: &Layout,
 ) -> Option<&'static str> {
-    let lacks_nvram = left_out.unknown_state_word_indices.range(..layout.nvram_words).next().is_some();
-    let lacks_any = !left_out.unknown_state_word_indices.is_empty() || !left_out.pages.is_empty();
+    let lacks_nvram =
+        skipped_metadata.unknown_state_word_indices.range(..layout.nvram_words).next().is_some();
+    let lacks_any =
+        !skipped_metadata.unknown_state_word_indices.is_empty() || !skipped_metadata.pages.is_empty();
     if parts.persistence != Persistence::NvramMap && lacks_any {
         return Some(
             "its map follows from all pages of flash, and the newest page of any logical page may be missing",
         );
     }
-    if !matches!(parts.mapping, MappingPart::Flat) && (lacks_nvram || !left_out.pages.is_empty()) {
+    if !matches!(parts.mapping, MappingPart::Flat) && (lacks_nvram || !skipped_metadata.pages.is_empty()) {
         return Some("its map is on flash, and a part of it may be missing, of any logical page");
     }
-    if parts.content.delta.is_some() && may_lack_page_kind(left_out, PageKind::Delta) {
+    if parts.content.delta.is_some() && may_lack_page_kind(skipped_metadata, PageKind::Delta) {
         return Some("a page of deltas may be missing, which may be newer than any logical page");
     }
     None
@@ -171,13 +173,13 @@ fn oob_of(model: &mut SimNand, layout: &Layout, ppn: Ppn) -> Option<Oob> {
 }
 
 /// The L2P map in NVRAM of a design with a flat map: the last words of the NVRAM, one for each logical page.
-struct FlatMap<'a> {
+struct FlatNvramMap<'a> {
     first_map_word_index: u64,
     layout: &'a Layout,
     parts: &'a Parts,
 }
 
-impl FlatMap<'_> {
+impl FlatNvramMap<'_> {
     fn map_word_index(&self, lpn: Lpn) -> u64 {
         self.first_map_word_index + u64::from(lpn.0)
     }
@@ -188,7 +190,7 @@ impl FlatMap<'_> {
         lpn: Lpn,
         model: &mut SimNand,
         left_out: &SkippedMetadata,
-        chunks: &BTreeSet<u32>,
+        found_chunk_numbers: &BTreeSet<u32>,
     ) -> bool {
         let index = self.map_word_index(lpn);
         if left_out.unknown_state_word_indices.contains(&index) {
@@ -198,7 +200,7 @@ impl FlatMap<'_> {
         let pages = self.layout.geometry.pages();
         if unit >= pages {
             return u32::try_from((unit - pages) / CHUNK_MEMBERS as u64)
-                .is_ok_and(|number| chunks.contains(&number));
+                .is_ok_and(|number| found_chunk_numbers.contains(&number));
         }
         let Some(oob) = oob_of(model, self.layout, Ppn(unit as u32)) else { return false };
         let is_shared = self.parts.content.sharing.is_some() || self.parts.content.recycle.is_some();

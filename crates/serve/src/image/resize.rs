@@ -17,9 +17,10 @@ use rustix::fs::{CWD, RenameFlags};
 
 use super::Image;
 use super::backing::{
-    Access, Files, ImageFile, io_error_at, lock_if_still_named, remove_image_files, sync_parent_directory,
+    Access, ImageFile, OpenImageFiles, io_error_at, lock_unless_replaced, remove_image_files,
+    sync_parent_directory,
 };
-use super::copy::{CopyChanges, CopyReport, copy_contents};
+use super::copy::{CopyReport, ImageCopyOptions, copy_contents};
 use super::error::ImageError;
 
 /// Makes the image in a directory larger. It holds the same contents, and has the same design, settings and owner
@@ -39,13 +40,13 @@ pub fn resize(
     let directory = fs::canonicalize(directory)
         .map_err(|_| ImageError::NoImage { path: directory.display().to_string() })?;
     // This lock is held until the old image is removed.
-    let mut original = Image::open_view(Files::open(&directory, Access::Write)?)?;
+    let mut original = Image::open_copy_on_write(OpenImageFiles::open(&directory, Access::Write)?)?;
     if original.device.capacity_bytes() == size_bytes {
         return Ok(None);
     }
     let larger = hidden_sibling_path(&directory)?;
     remove_remains_of_resizing(&larger)?;
-    let changes = CopyChanges { size_bytes: Some(size_bytes), ..CopyChanges::default() };
+    let changes = ImageCopyOptions { size_bytes: Some(size_bytes), ..ImageCopyOptions::default() };
     let report = copy_contents(&mut original, &larger, &changes, progress)?;
     let exchanged = copy_owner_and_mode(&directory, &larger)
         .and_then(|()| sync_image(&larger))
@@ -82,7 +83,7 @@ fn remove_remains_of_resizing(remains: &Path) -> Result<(), ImageError> {
         return Ok(());
     }
     if let Ok(superblock) = File::open(remains.join(ImageFile::Superblock.name())) {
-        lock_if_still_named(&superblock, remains, Access::Write)?;
+        lock_unless_replaced(&superblock, remains, Access::Write)?;
     }
     remove_image_files(remains);
     if remains.exists() { Err(ImageError::Exists { path: remains.display().to_string() }) } else { Ok(()) }

@@ -24,7 +24,7 @@ pub(super) enum MetadataCopy {
 pub(super) const METADATA_COPIES: [MetadataCopy; 2] = [MetadataCopy::Home, MetadataCopy::Mirror];
 
 /// `EIO`, the error of a disk that cannot read or write.
-const INPUT_OUTPUT_ERROR: i32 = 5;
+const EIO: i32 = 5;
 
 impl MetadataCopy {
     /// Returns the file and offset in which this copy of the metadata at `offset` of `file` is stored.
@@ -94,7 +94,7 @@ pub(super) fn read_page(
     for &data_side in data_sides {
         let (file, at) = data_side.location_of(layout, ImageFile::Flash, data_at);
         match backing.read(file, &mut bytes[..page_bytes], at) {
-            Err(error) if data_side == MetadataCopy::Home && !is_local_read_error(&error) => {
+            Err(error) if data_side == MetadataCopy::Home && !is_single_place_read_error(&error) => {
                 return Err(error);
             }
             Err(_) => continue,
@@ -125,6 +125,6 @@ pub(super) fn read_page(
 
 /// Whether a read failed only because this place of the file cannot be read, so that no more than this page is lost: an
 /// error of the disk (`EIO`), or a file that was cut short.
-pub(super) fn is_local_read_error(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(INPUT_OUTPUT_ERROR) || error.kind() == io::ErrorKind::UnexpectedEof
+pub(super) fn is_single_place_read_error(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(EIO) || error.kind() == io::ErrorKind::UnexpectedEof
 }

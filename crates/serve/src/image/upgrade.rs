@@ -10,7 +10,7 @@ use std::path::Path;
 
 use wearwell::address::Ppn;
 
-use super::backing::{Access, Backing, CopyOnWrite, Files, ImageFile, read_prefix};
+use super::backing::{Access, Backing, CopyOnWrite, ImageFile, OpenImageFiles, read_prefix};
 use super::create::finish_upgrade;
 use super::error::ImageError;
 use super::journal::Journal;
@@ -28,7 +28,7 @@ use super::{Image, OpenOptions, close, io_error, version1};
 /// [`ImageError`]: there is no image of version 1, it is in use or damaged, or files cannot be written. The image is
 /// then unchanged.
 pub fn upgrade(directory: &Path) -> Result<Superblock, ImageError> {
-    upgrade_on(Files::open(directory, Access::Write)?)
+    upgrade_on(OpenImageFiles::open(directory, Access::Write)?)
 }
 
 /// Upgrades the image in the files of `backing`, as [`upgrade`] does for those in a directory.
@@ -81,7 +81,9 @@ fn read_superblock(backing: &impl Backing) -> Result<Superblock, ImageError> {
         SuperblockError::Version(FORMAT_VERSION) => ImageError::Setting(format!(
             "it has format version {FORMAT_VERSION} already, and needs no upgrade"
         )),
-        SuperblockError::Version(found) => ImageError::Version { found, known: FORMAT_VERSION },
+        SuperblockError::Version(found) => {
+            ImageError::Version { image_version: found, known_version: FORMAT_VERSION }
+        }
         SuperblockError::Magic | SuperblockError::Damaged => {
             ImageError::Damaged { findings: vec!["its superblock is damaged".into()] }
         }

@@ -31,7 +31,7 @@ pub(super) struct Version1Image {
 /// wrote.
 #[derive(Default)]
 struct JournalBatch {
-    synced_page_sequence: u64,
+    synced_until_sequence: u64,
     /// Index and value of changed state words. The value for a block is its erase count.
     word_changes: Vec<(u64, u64)>,
 }
@@ -57,7 +57,7 @@ pub(super) fn read(backing: &impl Backing, layout: &Layout) -> io::Result<Versio
     let is_host = !image.session.was_closed && image.session.durability == Durability::Host;
     let batch = if is_host { read_journal_batch(backing, layout)? } else { None };
     let whole_up_to = match &batch {
-        Some(batch) => batch.synced_page_sequence,
+        Some(batch) => batch.synced_until_sequence,
         None if is_host
             || (!image.session.was_closed && image.session.boot_id != super::current_boot_id()) =>
         {
@@ -107,7 +107,7 @@ fn decode_journal_batch(bytes: &[u8], layout: &Layout) -> Option<JournalBatch> {
         .map(|entry| (u64_at(entry, 0), u64_at(entry, 8)))
         .collect();
     let is_possible = words.iter().all(|&(index, _)| index < layout.state_word_count());
-    is_possible.then(|| JournalBatch { synced_page_sequence: u64_at(head, 16), word_changes: words })
+    is_possible.then(|| JournalBatch { synced_until_sequence: u64_at(head, 16), word_changes: words })
 }
 
 impl Version1Image {
@@ -141,7 +141,7 @@ impl Version1Image {
         backing: &impl Backing,
         layout: &Layout,
         block: BlockId,
-        whole_up_to: u64,
+        synced_until_sequence: u64,
     ) -> io::Result<()> {
         let index = layout.block_word_index(block) as usize;
         let first = layout.geometry.first_page(block);
@@ -167,7 +167,7 @@ impl Version1Image {
             let is_half_done = match &pages[k] {
                 None => true,
                 Some(page) => {
-                    page.oob.is_some_and(|oob| oob.sequence_number > whole_up_to)
+                    page.oob.is_some_and(|oob| oob.sequence_number > synced_until_sequence)
                         && !matches_checksum(backing, layout, ppn, page)?
                 }
             };
@@ -175,7 +175,7 @@ impl Version1Image {
                 let is_possible = pages[k..programmed]
                     .iter()
                     .flatten()
-                    .all(|page| page.oob.is_none_or(|oob| oob.sequence_number > whole_up_to));
+                    .all(|page| page.oob.is_none_or(|oob| oob.sequence_number > synced_until_sequence));
                 if pages[k].is_none() && !is_possible {
                     self.findings.push(format!("page {ppn} is missing among the pages of block {block}"));
                 }

@@ -15,8 +15,8 @@ mod reply;
 mod request;
 pub mod wire;
 
-pub use negotiation::{Contexts, Headers, Negotiated, Negotiation, NegotiationState, TlsPolicy};
-pub use reply::{Reply, RequestExecution, StepOutcome, execute};
+pub use negotiation::{Contexts, HeaderForm, Negotiated, Negotiation, NegotiationState, TlsPolicy};
+pub use reply::{Reply, RequestExecution, StepOutcome, execute_request};
 pub use request::{Action, DecodedInput, Payload, Refusal, Request, RequestDecoder};
 
 use crate::device::BlockDevice;
@@ -62,7 +62,7 @@ impl Export {
 
     /// Returns the NBD transmission flags: the commands and features that a client may use on this export. A block
     /// status may have a payload only if contexts to select from were negotiated (`has_contexts`).
-    fn transmission_flags(&self, headers: Headers, has_contexts: bool) -> u16 {
+    fn transmission_flags(&self, headers: HeaderForm, has_contexts: bool) -> u16 {
         use wire::transmission_flag::{
             BLOCK_STATUS_PAYLOAD, CACHE, CAN_MULTI_CONN, DF, FAST_ZERO, FLUSH, FUA, HAS_FLAGS, READ_ONLY,
             TRIM, WRITE_ZEROES,
@@ -70,7 +70,7 @@ impl Export {
         let always = HAS_FLAGS | FLUSH | CACHE | CAN_MULTI_CONN;
         let writes = if self.is_read_only { READ_ONLY } else { FUA | TRIM | WRITE_ZEROES | FAST_ZERO };
         let chunks = if headers.allows_reply_chunks() { DF } else { 0 };
-        let payload = headers == Headers::Extended && has_contexts;
+        let payload = headers == HeaderForm::Extended && has_contexts;
         always | writes | chunks | if payload { BLOCK_STATUS_PAYLOAD } else { 0 }
     }
 }

@@ -17,9 +17,9 @@ const OPTION_HEADER_BYTES: usize = 16;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Negotiated {
     /// Form of the headers of requests and replies.
-    pub headers: Headers,
+    pub header_form: HeaderForm,
     /// Whether the client requested block sizes, so that its requests have to be aligned to the minimum block size.
-    pub requested_block_sizes: bool,
+    pub has_requested_block_sizes: bool,
     /// Metadata contexts that a block status reports unless it selects some of them.
     pub contexts: Contexts,
     /// Index of the chosen export among those that were offered.
@@ -28,7 +28,7 @@ pub struct Negotiated {
 
 /// Form of the headers of NBD requests and replies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Headers {
+pub enum HeaderForm {
     /// Compact requests and simple replies: what a client gets that negotiates nothing.
     #[default]
     Simple,
@@ -38,7 +38,7 @@ pub enum Headers {
     Extended,
 }
 
-impl Headers {
+impl HeaderForm {
     /// Whether replies with headers of this form may consist of several chunks (structured or extended replies).
     pub(super) fn allows_reply_chunks(self) -> bool {
         self != Self::Simple
@@ -49,9 +49,9 @@ impl Headers {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Contexts {
     /// The standard context `base:allocation`.
-    pub allocation: bool,
+    pub has_allocation: bool,
     /// Wearwell's own context, [`PAGE_STATE_CONTEXT`].
-    pub page_state: bool,
+    pub has_page_state: bool,
 }
 
 impl Contexts {
@@ -203,7 +203,9 @@ impl<'a> Negotiation<'a> {
             option::GO | option::INFO => return self.answer_info_or_go(number, data, reply),
             option::LIST => self.list_exports(data, reply),
             option::STARTTLS => return self.start_tls(data, reply),
-            option::STRUCTURED_REPLY | option::EXTENDED_HEADERS => self.set_headers(number, data, reply),
+            option::STRUCTURED_REPLY | option::EXTENDED_HEADERS => {
+                self.answer_header_form_option(number, data, reply);
+            }
             option::LIST_META_CONTEXT | option::SET_META_CONTEXT => {
                 self.answer_context_option(number, data, reply);
             }
@@ -221,17 +223,18 @@ impl<'a> Negotiation<'a> {
 
     /// Answers the options that choose the form of the headers. Extended headers imply structured replies; a client
     /// that has chosen extended headers cannot return to structured replies.
-    fn set_headers(&mut self, number: u32, data: &[u8], reply: &mut Vec<u8>) {
-        let chosen = if number == option::EXTENDED_HEADERS { Headers::Extended } else { Headers::Structured };
+    fn answer_header_form_option(&mut self, number: u32, data: &[u8], reply: &mut Vec<u8>) {
+        let chosen =
+            if number == option::EXTENDED_HEADERS { HeaderForm::Extended } else { HeaderForm::Structured };
         let (kind, sentence): (u32, &[u8]) = if !data.is_empty() {
             (answer::ERR_INVALID, b"this option has no data")
-        } else if self.negotiated.headers == Headers::Extended && chosen != Headers::Extended {
+        } else if self.negotiated.header_form == HeaderForm::Extended && chosen != HeaderForm::Extended {
             (
                 answer::ERR_EXT_HEADER_REQD,
                 b"extended headers were negotiated, which include structured replies",
             )
         } else {
-            self.negotiated.headers = chosen;
+            self.negotiated.header_form = chosen;
             (answer::ACK, b"")
         };
         append_option_reply(reply, number, kind, sentence);
@@ -288,14 +291,14 @@ impl<'a> Negotiation<'a> {
     /// Answers `NBD_OPT_EXPORT_NAME`, the oldest way to choose an export. It has no error reply, so an unknown name
     /// ends the connection, and so does a client with extended headers, which may not use it.
     fn answer_export_name(&mut self, name: &[u8], reply: &mut Vec<u8>) -> NegotiationState {
-        if self.negotiated.headers == Headers::Extended {
+        if self.negotiated.header_form == HeaderForm::Extended {
             return NegotiationState::Ended;
         }
         let Some(chosen) = self.find_export(name) else { return NegotiationState::Ended };
         self.choose_export(chosen);
         let export = self.exports[chosen];
         reply.extend(export.capacity_bytes.to_be_bytes());
-        reply.extend(export.transmission_flags(self.negotiated.headers, false).to_be_bytes());
+        reply.extend(export.transmission_flags(self.negotiated.header_form, false).to_be_bytes());
         if !self.omits_zero_padding {
             reply.extend([0; 124]);
         }
@@ -331,7 +334,7 @@ impl<'a> Negotiation<'a> {
         let export = self.exports[chosen];
         let has_contexts = chosen == self.negotiated.export_index && !self.negotiated.contexts.is_empty();
         let flags =
-            export.transmission_flags(self.negotiated.headers, has_contexts || number == option::INFO);
+            export.transmission_flags(self.negotiated.header_form, has_contexts || number == option::INFO);
         let size = [&export.capacity_bytes.to_be_bytes()[..], &flags.to_be_bytes()].concat();
         append_info_reply(reply, number, info::EXPORT, &size);
         let wants = |kind: u16| wanted.chunks_exact(2).any(|pair| pair == kind.to_be_bytes());
@@ -351,7 +354,7 @@ impl<'a> Negotiation<'a> {
             return NegotiationState::Continues;
         }
         self.choose_export(chosen);
-        self.negotiated.requested_block_sizes = wants(info::BLOCK_SIZE);
+        self.negotiated.has_requested_block_sizes = wants(info::BLOCK_SIZE);
         NegotiationState::Agreed(self.negotiated)
     }
 
@@ -362,7 +365,7 @@ impl<'a> Negotiation<'a> {
         if sets {
             self.negotiated.contexts = Contexts::default();
         }
-        if sets && !self.negotiated.headers.allows_reply_chunks() {
+        if sets && !self.negotiated.header_form.allows_reply_chunks() {
             return append_option_reply(
                 reply,
                 number,
@@ -395,8 +398,8 @@ impl<'a> Negotiation<'a> {
                 continue;
             }
             if sets {
-                self.negotiated.contexts.allocation |= id == context::ALLOCATION_CONTEXT_ID;
-                self.negotiated.contexts.page_state |= id == context::PAGE_STATE_CONTEXT_ID;
+                self.negotiated.contexts.has_allocation |= id == context::ALLOCATION_CONTEXT_ID;
+                self.negotiated.contexts.has_page_state |= id == context::PAGE_STATE_CONTEXT_ID;
             }
             let id = if sets { id } else { 0 };
             append_option_reply(

@@ -7,7 +7,7 @@
 use tracing::debug;
 use wearwell::page_state::PageState;
 
-use super::negotiation::{Contexts, Headers, Negotiated};
+use super::negotiation::{Contexts, HeaderForm, Negotiated};
 use super::request::{Action, Refusal, Request};
 use super::wire::{
     EXTENDED_REPLY_MAGIC, LAST_CHUNK_FLAG, SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC, chunk, errno,
@@ -93,13 +93,13 @@ pub struct RequestExecution {
 impl RequestExecution {
     /// Checks an NBD request against its export and prepares its execution.
     pub fn of(request: Request, export: &Export, negotiated: Negotiated) -> Self {
-        let headers = negotiated.headers;
+        let headers = negotiated.header_form;
         Self {
-            form: ReplyForm { headers, cookie: request.cookie, offset: request.offset },
+            form: ReplyForm { header_form: headers, cookie: request.cookie, offset: request.offset },
             needs_chunked_reply: match headers {
-                Headers::Simple => false,
-                Headers::Structured => request.needs_chunked_reply(),
-                Headers::Extended => true,
+                HeaderForm::Simple => false,
+                HeaderForm::Structured => request.needs_chunked_reply(),
+                HeaderForm::Extended => true,
             },
             remaining_action: request.into_checked_action(export, negotiated),
             status_scan: None,
@@ -146,7 +146,9 @@ impl RequestExecution {
     /// `outcome`.
     pub fn final_reply(&self, outcome: &Result<(), DeviceError>) -> Reply {
         match outcome {
-            Ok(()) if self.needs_chunked_reply => self.form.chunk_with_capacity(chunk::NONE, 0, 0).into(),
+            Ok(()) if self.needs_chunked_reply => {
+                self.form.chunk_header_with_capacity(chunk::NONE, 0, 0).into()
+            }
             Ok(()) => simple_reply(0, self.form.cookie).into(),
             Err(error) => self.error_reply(&error.into()),
         }
@@ -154,7 +156,7 @@ impl RequestExecution {
 
     fn error_reply(&self, refusal: &Refusal) -> Reply {
         debug!(errno = refusal.errno, "a request is refused: {}", refusal.message);
-        let reply = if self.form.headers.allows_reply_chunks() {
+        let reply = if self.form.header_form.allows_reply_chunks() {
             self.form.error_chunk(refusal)
         } else {
             simple_reply(refusal.errno, self.form.cookie)
@@ -181,7 +183,7 @@ impl RequestExecution {
             Action::Status { offset, len, only_first, contexts } => {
                 let scan = self.status_scan.get_or_insert_with(|| Box::new(BlockStatusScan::of(*contexts)));
                 let limit = if *only_first { 1 } else { EXTENTS_PER_CONTEXT_MAX };
-                let bytes = scan.advance(device, *offset, *len, limit);
+                let bytes = scan.scan_page_states(device, *offset, *len, limit);
                 (*offset, *len) = (*offset + bytes, *len - bytes);
                 if *len > 0 && !scan.is_full() {
                     return Ok(StepOutcome::More);
@@ -224,7 +226,7 @@ fn next_step_bytes(offset: u64, len: u64, most: u64) -> u64 {
 }
 
 /// Executes a request to its end and returns the reply, for a caller that has the device to itself.
-pub fn execute(
+pub fn execute_request(
     device: &mut impl BlockDevice,
     request: Request,
     export: &Export,
@@ -235,7 +237,7 @@ pub fn execute(
         match execution.step(device, Vec::new) {
             StepOutcome::More => {}
             StepOutcome::Replied(reply) => return reply.bytes().to_vec(),
-            StepOutcome::Settles => break device.write_deferred_operations(),
+            StepOutcome::Settles => break device.write_operations_to_files(),
             StepOutcome::Flushes => break device.flush(),
         }
     };
@@ -249,8 +251,8 @@ fn read_reply(
     form: ReplyForm,
     buffer: Vec<u8>,
 ) -> Result<Reply, Refusal> {
-    let head = if form.headers.allows_reply_chunks() {
-        let mut head = form.chunk_with_capacity(chunk::OFFSET_DATA, 8 + len as usize, 8);
+    let head = if form.header_form.allows_reply_chunks() {
+        let mut head = form.chunk_header_with_capacity(chunk::OFFSET_DATA, 8 + len as usize, 8);
         head.extend(offset.to_be_bytes());
         head
     } else {
@@ -264,7 +266,7 @@ fn read_reply(
 /// What all parts of one reply share: the form of their headers, and the cookie and the offset of the request.
 #[derive(Clone, Copy, Debug)]
 struct ReplyForm {
-    headers: Headers,
+    header_form: HeaderForm,
     cookie: u64,
     offset: u64,
 }
@@ -272,8 +274,8 @@ struct ReplyForm {
 impl ReplyForm {
     /// Makes the header of the last chunk of a reply, for a payload of `len` bytes, in a buffer that has room for
     /// `capacity` bytes more.
-    fn chunk_with_capacity(self, kind: u16, len: usize, capacity: usize) -> Vec<u8> {
-        let is_extended = self.headers == Headers::Extended;
+    fn chunk_header_with_capacity(self, kind: u16, len: usize, capacity: usize) -> Vec<u8> {
+        let is_extended = self.header_form == HeaderForm::Extended;
         let magic = if is_extended { EXTENDED_REPLY_MAGIC } else { STRUCTURED_REPLY_MAGIC };
         let mut head = Vec::with_capacity(EXTENDED_REPLY_HEADER_BYTES + capacity);
         head.extend(magic.to_be_bytes());
@@ -292,7 +294,7 @@ impl ReplyForm {
     fn error_chunk(self, refusal: &Refusal) -> Vec<u8> {
         let message = &refusal.message.as_bytes()[..refusal.message.len().min(4096)];
         let len = 6 + message.len();
-        let mut reply = self.chunk_with_capacity(chunk::ERROR, len, len);
+        let mut reply = self.chunk_header_with_capacity(chunk::ERROR, len, len);
         reply.extend(refusal.errno.to_be_bytes());
         reply.extend((message.len() as u16).to_be_bytes());
         reply.extend(message);
@@ -302,9 +304,9 @@ impl ReplyForm {
     /// Makes the chunk of one metadata context in a block-status reply.
     fn status_chunk(self, found: &ContextExtents) -> Vec<u8> {
         let count = found.extents.len();
-        if self.headers == Headers::Extended {
+        if self.header_form == HeaderForm::Extended {
             let len = 8 + 16 * count;
-            let mut chunk = self.chunk_with_capacity(chunk::BLOCK_STATUS_EXT, len, len);
+            let mut chunk = self.chunk_header_with_capacity(chunk::BLOCK_STATUS_EXT, len, len);
             chunk.extend([found.context_id, count as u32].map(u32::to_be_bytes).as_flattened());
             for &(len, value) in &found.extents {
                 chunk.extend([len, value.into()].map(u64::to_be_bytes).as_flattened());
@@ -312,7 +314,7 @@ impl ReplyForm {
             return chunk;
         }
         let len = 4 + 8 * count;
-        let mut chunk = self.chunk_with_capacity(chunk::BLOCK_STATUS, len, len);
+        let mut chunk = self.chunk_header_with_capacity(chunk::BLOCK_STATUS, len, len);
         chunk.extend(found.context_id.to_be_bytes());
         for &(len, value) in &found.extents {
             // No extent is longer than the request, whose length has 32 bits here.
@@ -356,16 +358,24 @@ struct BlockStatusScan(Vec<ContextExtents>);
 
 impl BlockStatusScan {
     fn of(contexts: Contexts) -> Self {
-        let allocation =
-            contexts.allocation.then(|| ContextExtents::of(context::ALLOCATION_CONTEXT_ID, allocation_value));
-        let state =
-            contexts.page_state.then(|| ContextExtents::of(context::PAGE_STATE_CONTEXT_ID, page_state_value));
+        let allocation = contexts
+            .has_allocation
+            .then(|| ContextExtents::of(context::ALLOCATION_CONTEXT_ID, allocation_status_flags));
+        let state = contexts
+            .has_page_state
+            .then(|| ContextExtents::of(context::PAGE_STATE_CONTEXT_ID, page_state_status_code));
         Self(allocation.into_iter().chain(state).collect())
     }
 
     /// Looks up the page states at the front of a range of bytes, at most [`BLOCK_STATUS_STEP_BYTES`], until every
     /// context has `limit` extents. Returns how many bytes it looked at.
-    fn advance(&mut self, device: &mut impl BlockDevice, offset: u64, len: u64, limit: usize) -> u64 {
+    fn scan_page_states(
+        &mut self,
+        device: &mut impl BlockDevice,
+        offset: u64,
+        len: u64,
+        limit: usize,
+    ) -> u64 {
         let most = len.min(BLOCK_STATUS_STEP_BYTES);
         let mut done = 0;
         while done < most && !self.is_full() {
@@ -398,12 +408,12 @@ impl BlockStatusScan {
 }
 
 /// Returns the value of a page state in `base:allocation`: bit 0 means a hole, bit 1 that it reads as zeros.
-fn allocation_value(state: PageState) -> u32 {
+fn allocation_status_flags(state: PageState) -> u32 {
     if state == PageState::Hole { 0b11 } else { 0 }
 }
 
 /// Returns the value of a page state in Wearwell's own NBD metadata context: its index in [`PageState::ALL`].
-fn page_state_value(state: PageState) -> u32 {
+fn page_state_status_code(state: PageState) -> u32 {
     PageState::ALL.iter().position(|&each| each == state).expect("ALL has every state") as u32
 }
 

@@ -3,7 +3,7 @@
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-use super::negotiation::{Contexts, Headers, Negotiated};
+use super::negotiation::{Contexts, HeaderForm, Negotiated};
 use super::wire::{EXTENDED_REQUEST_MAGIC, REQUEST_MAGIC, command, command_flag as flag, errno};
 use super::{Export, MINIMUM_BLOCK_BYTES, PAYLOAD_MAX_BYTES, context};
 
@@ -111,8 +111,8 @@ pub struct RequestDecoder {
 impl RequestDecoder {
     /// Makes a decoder of requests whose headers have the negotiated form. [`RequestDecoder::default`] decodes compact
     /// ones.
-    pub fn of(headers: Headers) -> Self {
-        Self { has_extended_headers: headers == Headers::Extended, ..Self::default() }
+    pub fn of(headers: HeaderForm) -> Self {
+        Self { has_extended_headers: headers == HeaderForm::Extended, ..Self::default() }
     }
 
     /// Takes bytes from the front of `input` up to the end of the first request. Returns the number of bytes taken, and
@@ -337,7 +337,7 @@ impl Request {
             )));
         }
         check_range(command, offset, len, export.capacity_bytes)?;
-        let unit = if agreed.requested_block_sizes { MINIMUM_BLOCK_BYTES } else { 1 };
+        let unit = if agreed.has_requested_block_sizes { MINIMUM_BLOCK_BYTES } else { 1 };
         if !offset.is_multiple_of(unit.into()) || !len.is_multiple_of(unit.into()) {
             return Err(Refusal::invalid(format!(
                 "the request of {len} bytes at byte {offset} is not aligned: use multiples of the minimum block \
@@ -388,11 +388,15 @@ impl Request {
         for id in ids.chunks_exact(4) {
             let id = u32::from_be_bytes(id.try_into().expect("four bytes"));
             match id {
-                context::ALLOCATION_CONTEXT_ID if agreed.contexts.allocation && !selected.allocation => {
-                    selected.allocation = true;
+                context::ALLOCATION_CONTEXT_ID
+                    if agreed.contexts.has_allocation && !selected.has_allocation =>
+                {
+                    selected.has_allocation = true;
                 }
-                context::PAGE_STATE_CONTEXT_ID if agreed.contexts.page_state && !selected.page_state => {
-                    selected.page_state = true;
+                context::PAGE_STATE_CONTEXT_ID
+                    if agreed.contexts.has_page_state && !selected.has_page_state =>
+                {
+                    selected.has_page_state = true;
                 }
                 _ => {
                     let message = format!(
@@ -406,9 +410,9 @@ impl Request {
     }
 
     fn check_flags(&self, agreed: Negotiated) -> Result<(), Refusal> {
-        let payload = if agreed.headers == Headers::Extended { flag::PAYLOAD_LEN } else { 0 };
+        let payload = if agreed.header_form == HeaderForm::Extended { flag::PAYLOAD_LEN } else { 0 };
         let of_command = match self.command {
-            command::READ if agreed.headers.allows_reply_chunks() => flag::DF,
+            command::READ if agreed.header_form.allows_reply_chunks() => flag::DF,
             command::WRITE => payload,
             command::READ | command::FLUSH | command::TRIM | command::CACHE => 0,
             command::WRITE_ZEROES => flag::NO_HOLE | flag::FAST_ZERO,
@@ -473,12 +477,17 @@ mod tests {
     }
 
     fn decode_split_stream(stream: &[u8], ends: &[usize], shares: bool) -> Vec<Request> {
-        decode_split_stream_of(Headers::Simple, stream, ends, shares)
+        decode_split_stream_of(HeaderForm::Simple, stream, ends, shares)
     }
 
     /// Decodes `stream` from consecutive buffers that end at the positions `ends`, and returns the requests. `shares`:
     /// whether payloads may refer to a buffer.
-    fn decode_split_stream_of(headers: Headers, stream: &[u8], ends: &[usize], shares: bool) -> Vec<Request> {
+    fn decode_split_stream_of(
+        headers: HeaderForm,
+        stream: &[u8],
+        ends: &[usize],
+        shares: bool,
+    ) -> Vec<Request> {
         let (mut decoder, mut requests, mut from) = (RequestDecoder::of(headers), Vec::new(), 0);
         for &end in ends {
             let buffer = Arc::new(stream[from..end].to_vec());
@@ -525,7 +534,7 @@ mod tests {
             (command::READ, 0, u64::MAX),
         ];
         let stream = parts.map(|(command, flags, len)| extended_request(command, flags, len)).concat();
-        let whole = decode_split_stream_of(Headers::Extended, &stream, &[stream.len()], false);
+        let whole = decode_split_stream_of(HeaderForm::Extended, &stream, &[stream.len()], false);
         assert_eq!(whole.iter().map(|one| one.len).collect::<Vec<_>>(), parts.map(|part| part.2));
         let kept = [40, 0, 0, 0, 16, 0, 0];
         assert_eq!(
@@ -535,7 +544,8 @@ mod tests {
         );
         for cut in 1..stream.len() {
             for shares in [false, true] {
-                let split = decode_split_stream_of(Headers::Extended, &stream, &[cut, stream.len()], shares);
+                let split =
+                    decode_split_stream_of(HeaderForm::Extended, &stream, &[cut, stream.len()], shares);
                 assert_eq!(split, whole, "cut at {cut}");
             }
         }
@@ -545,9 +555,9 @@ mod tests {
     fn an_extended_request_with_another_magic_or_an_endless_payload_is_garbage() {
         let decode = |headers, bytes: &[u8]| RequestDecoder::of(headers).decode_next(bytes).1;
         let compact = [encoded_request(command::READ, 0), vec![0; 4]].concat();
-        assert_eq!(decode(Headers::Extended, &compact), DecodedInput::Garbage);
+        assert_eq!(decode(HeaderForm::Extended, &compact), DecodedInput::Garbage);
         let read = extended_request(command::READ, 0, 512);
-        assert_eq!(decode(Headers::Simple, &read), DecodedInput::Garbage);
+        assert_eq!(decode(HeaderForm::Simple, &read), DecodedInput::Garbage);
         let limit = u64::from(PAYLOAD_MAX_BYTES);
         for (len, expected) in [
             (limit, DecodedInput::Incomplete),
@@ -557,7 +567,7 @@ mod tests {
             for command in [command::WRITE, command::READ, command::BLOCK_STATUS] {
                 let mut bytes = extended_request(command, 0, len);
                 bytes[4..6].copy_from_slice(&flag::PAYLOAD_LEN.to_be_bytes());
-                assert_eq!(decode(Headers::Extended, &bytes), expected, "{command}: {len} bytes");
+                assert_eq!(decode(HeaderForm::Extended, &bytes), expected, "{command}: {len} bytes");
             }
         }
     }

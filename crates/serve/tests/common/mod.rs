@@ -63,14 +63,14 @@ impl Served {
         };
         image::create(&path, &specification).expect("the folder is empty");
         let image = image::Image::open(&path, image::OpenOptions::default()).expect("it is new");
-        let identity = image.identity();
+        let identity = image.health_facts();
         Self::start(FlashDevice::new(image.device, identity).expect("it keeps bytes"), folder)
     }
 
     fn start(device: FlashDevice, folder: tempfile::TempDir) -> Self {
         let mut served = Self { server: Server::start(device, "drive", "a test drive"), folder };
         served.server.open_nbd(&Address::Unix(served.socket())).expect("the path is free");
-        served.server.open_control(&Address::Unix(served.control())).expect("the path is free");
+        served.server.open_control_socket(&Address::Unix(served.control())).expect("the path is free");
         served
     }
 
@@ -101,7 +101,7 @@ impl Served {
     pub fn end(self) -> HostCommandCounts {
         let device = self.server.stop().expect("the engine is sound");
         let commands = device.host_command_counts();
-        device.into_device().ftl_mut().check().expect("every law holds");
+        device.into_device().check().expect("every law holds");
         commands
     }
 }

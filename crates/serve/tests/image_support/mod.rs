@@ -7,9 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use wearwell::device::HostData;
-use wearwell::nand::Nand;
-use wearwell::{Device, Result};
+use wearwell::Result;
 use wearwell_config::Config;
 use wearwell_serve::LiveDevice;
 use wearwell_serve::image::{
@@ -229,12 +227,12 @@ impl Script {
 }
 
 /// Executes a host operation on a device.
-pub fn perform<N: Nand>(device: &mut Device<N>, op: Op) -> Result<()> {
-    let page_bytes = u64::from(device.ftl().store().geometry().page_bytes);
+pub fn perform(device: &mut LiveDevice, op: Op) -> Result<()> {
+    let page_bytes = device.page_bytes();
     match op {
         Op::Write(page, value) => {
             let bytes = page_of(value, page_bytes as usize);
-            device.write(page * page_bytes, page_bytes, HostData::Bytes(&bytes))
+            device.write(page * page_bytes, &bytes)
         }
         Op::Trim(page, pages) => device.trim(page * page_bytes, pages * page_bytes),
         Op::Flush => device.flush(),
@@ -248,7 +246,7 @@ pub fn medium_of(device: &LiveDevice) -> &FileNand<MemoryFiles> {
 
 /// Returns the medium of a device on files in memory, so that a test can inject faults.
 pub fn medium_of_mut(device: &mut LiveDevice) -> &mut FileNand<MemoryFiles> {
-    FileNand::of_mut(device)
+    FileNand::medium_of_device_mut(device)
 }
 
 /// Returns the files of an image without closing it, as the end of the process would leave them.
@@ -259,7 +257,7 @@ pub fn files_of(image: Image) -> MemoryFiles {
 /// Writes deferred operations to the files, as a server does before it acknowledges a request: earlier writes then
 /// survive the end of the process.
 pub fn write_deferred(device: &mut LiveDevice) {
-    device.ftl_mut().store_mut().nand_mut().write_deferred_operations().expect("the host takes everything");
+    device.medium_mut().write_operations_to_files().expect("the host takes everything");
 }
 
 /// Oracle that knows all versions that each page of a device may hold, if the host sends one operation at a time.
@@ -305,11 +303,9 @@ impl Oracle {
 
     /// Compares every page of a device with the versions that the oracle allows. The version found becomes the only
     /// allowed one.
-    pub fn judge<N: Nand>(&mut self, device: &mut Device<N>) -> Vec<Violation> {
-        let page_bytes = device.ftl().store().geometry().page_bytes;
-        self.judge_by(page_bytes, |offset, page| {
-            device.read(offset, page.len() as u64, page).map_err(|error| error.to_string())
-        })
+    pub fn judge(&mut self, device: &mut LiveDevice) -> Vec<Violation> {
+        let page_bytes = device.geometry().page_bytes;
+        self.judge_by(page_bytes, |offset, page| device.read(offset, page).map_err(|error| error.to_string()))
     }
 
     /// Compares every page with the versions that the oracle allows; `read` reads a page that begins at a given byte.

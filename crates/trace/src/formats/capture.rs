@@ -81,13 +81,13 @@ impl Capture {
 /// consecutive ids. An error if these are more than `left` pages.
 fn append_content_ids(
     field: Field<'_>,
-    left: u64,
+    remaining_pages: u64,
     into: &mut Vec<ContentDescriptor>,
 ) -> Result<(), ParseRefusal> {
     let (first, more) = field.split_at(b'+');
     let first = first.parse_number("a content id")?;
     let more = if more.text.is_empty() { 0 } else { more.parse_number("a count of further ids")? };
-    if more >= left || first > u64::from(u32::MAX) {
+    if more >= remaining_pages || first > u64::from(u32::MAX) {
         return field.refuse("one content id below 2^32 for every page");
     }
     into.extend((first..=first + more).map(|id| ContentDescriptor::of_fingerprint(Fingerprint(id))));

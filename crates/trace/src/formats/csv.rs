@@ -22,17 +22,17 @@ const HEADER_WITHOUT_SOURCE: &str = "time_ns,op,offset_bytes,len_bytes,device,fi
 
 #[derive(Default)]
 pub(crate) struct Csv {
-    columns: Option<Columns>,
+    columns: Option<CsvHeaderKind>,
 }
 
 /// Columns of Wearwell's CSV: with or without the column `source_bytes` (source address of remaps).
 #[derive(Clone, Copy, PartialEq)]
-enum Columns {
+enum CsvHeaderKind {
     WithoutSource,
     All,
 }
 
-impl Columns {
+impl CsvHeaderKind {
     fn of_header(title: &[u8]) -> Result<Self, ParseRefusal> {
         match title {
             _ if title == HEADER.as_bytes() => Ok(Self::All),
@@ -46,7 +46,7 @@ impl Csv {
     /// Returns whether a file that begins with this line is Wearwell's CSV. Later lines are not examined here, so that
     /// a bad line is reported as an error with its number.
     pub(crate) fn matches_header(line: &[u8]) -> bool {
-        Columns::of_header(line).is_ok()
+        CsvHeaderKind::of_header(line).is_ok()
     }
 }
 
@@ -55,7 +55,7 @@ impl LineFormat for Csv {
 
     fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
         let Some(columns) = self.columns else {
-            self.columns = Some(Columns::of_header(line)?);
+            self.columns = Some(CsvHeaderKind::of_header(line)?);
             return Ok(ParseOutcome::Other);
         };
         let mut fields = CommaFields::new(line);
@@ -67,7 +67,7 @@ impl LineFormat for Csv {
         into.len_bytes = fields.next_number("a length in bytes")?;
         into.device = fields.next_u32("a device number")?;
         let fingerprints = fields.next_field();
-        let source = if columns == Columns::All {
+        let source = if columns == CsvHeaderKind::All {
             fields.next_field()
         } else {
             Field { text: b"", byte_offset: op.byte_offset }

@@ -60,21 +60,21 @@ mod code {
     /// a phase). The number after it states which mark.
     pub const OP_MARK: u8 = 7;
     /// Number of the mark for the beginning of a phase, whose results are reported separately.
-    pub const MARK_PHASE: u64 = 0;
+    pub const PHASE_MARK_CODE: u64 = 0;
 }
 
 /// Kinds of a run (sequence of page contents that is encoded as one). The first number of a run holds the kind in its
 /// low two bits and the length minus one in the others.
 mod run {
     /// Kind of a run of page contents that occur for the first time in the trace, each stored with its fingerprint.
-    pub const NEW_CONTENTS_CODE: u64 = 0;
+    pub const NEW_CONTENTS_RUN_KIND: u64 = 0;
     /// Kind of a run of page contents that occur for the first time in the trace and whose fingerprints count up from
     /// the fingerprint of the last new content.
-    pub const NEW_CONSECUTIVE_CONTENTS_CODE: u64 = 1;
+    pub const NEW_CONSECUTIVE_CONTENTS_RUN_KIND: u64 = 1;
     /// Kind of a run of page contents that have occurred before in the trace, with consecutive content numbers.
-    pub const KNOWN_CONSECUTIVE_CONTENTS_CODE: u64 = 2;
+    pub const KNOWN_CONSECUTIVE_CONTENTS_RUN_KIND: u64 = 2;
     /// Kind of a run that repeats one page content which has occurred before in the trace.
-    pub const KNOWN_REPEATED_CONTENT_CODE: u64 = 3;
+    pub const KNOWN_REPEATED_CONTENT_RUN_KIND: u64 = 3;
 }
 
 /// Fields of the preceding record in the file. The next record stores its differences to them. All are zero at the

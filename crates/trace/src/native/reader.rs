@@ -180,7 +180,7 @@ impl NativeReader {
                 into.remap_source_offset_bytes =
                     source.checked_mul(unit).ok_or(ParseRefusal::of_whole_record("a source that fits"))?;
             }
-            code::OP_MARK if cursor.read_varint()? != code::MARK_PHASE => {
+            code::OP_MARK if cursor.read_varint()? != code::PHASE_MARK_CODE => {
                 return Err(ParseRefusal::of_whole_record("the mark of a phase"));
             }
             _ => {}
@@ -360,11 +360,11 @@ impl KnownContents {
         cursor: &mut Cursor<'_>,
         into: &mut Vec<ContentDescriptor>,
     ) -> Result<(), ParseRefusal> {
-        if kind == run::NEW_CONTENTS_CODE || kind == run::NEW_CONSECUTIVE_CONTENTS_CODE {
+        if kind == run::NEW_CONTENTS_RUN_KIND || kind == run::NEW_CONSECUTIVE_CONTENTS_RUN_KIND {
             return self.read_new_contents(kind, count, cursor, into);
         }
         let first = (self.last_content_number + 1).wrapping_add(unzigzag(cursor.read_varint()?));
-        let step = u64::from(kind == run::KNOWN_CONSECUTIVE_CONTENTS_CODE);
+        let step = u64::from(kind == run::KNOWN_CONSECUTIVE_CONTENTS_RUN_KIND);
         self.last_content_number = first.saturating_add((count - 1) * step);
         let known_contents = self.known_contents.len() as u64;
         if first >= known_contents || self.last_content_number >= known_contents {
@@ -387,7 +387,7 @@ impl KnownContents {
         for _ in 0..count {
             let newest = self.known_contents.last().map_or(0, |(fingerprint, _)| fingerprint.0);
             let fingerprint = match kind {
-                run::NEW_CONTENTS_CODE => u64::from_le_bytes(cursor.read_byte_array()?),
+                run::NEW_CONTENTS_RUN_KIND => u64::from_le_bytes(cursor.read_byte_array()?),
                 _ => newest.wrapping_add(1),
             };
             self.known_contents

@@ -74,7 +74,7 @@ impl<W: Write> NativeWriter<W> {
                     (request.remap_source_offset_bytes / unit).wrapping_sub(request.offset_bytes / unit);
                 put_varint(&mut self.frame_bytes, zigzag(apart));
             }
-            Op::Phase => put_varint(&mut self.frame_bytes, code::MARK_PHASE),
+            Op::Phase => put_varint(&mut self.frame_bytes, code::PHASE_MARK_CODE),
             _ => {}
         }
         self.previous = PreviousRecord::of_request(request);
@@ -223,20 +223,20 @@ impl ContentRun {
     /// Adds one page content to the run if it continues the run; returns whether it was added.
     fn extend_with_content(&mut self, kind: u64, id: u32) -> bool {
         let follows = match (self.content_run_kind, kind) {
-            (run::NEW_CONTENTS_CODE, run::NEW_CONTENTS_CODE)
-            | (run::NEW_CONSECUTIVE_CONTENTS_CODE, run::NEW_CONSECUTIVE_CONTENTS_CODE) => true,
-            (run::KNOWN_CONSECUTIVE_CONTENTS_CODE, run::KNOWN_CONSECUTIVE_CONTENTS_CODE)
+            (run::NEW_CONTENTS_RUN_KIND, run::NEW_CONTENTS_RUN_KIND)
+            | (run::NEW_CONSECUTIVE_CONTENTS_RUN_KIND, run::NEW_CONSECUTIVE_CONTENTS_RUN_KIND) => true,
+            (run::KNOWN_CONSECUTIVE_CONTENTS_RUN_KIND, run::KNOWN_CONSECUTIVE_CONTENTS_RUN_KIND)
                 if u64::from(id) == u64::from(self.first_content_number) + self.content_count =>
             {
                 true
             }
-            (run::KNOWN_CONSECUTIVE_CONTENTS_CODE, run::KNOWN_CONSECUTIVE_CONTENTS_CODE)
+            (run::KNOWN_CONSECUTIVE_CONTENTS_RUN_KIND, run::KNOWN_CONSECUTIVE_CONTENTS_RUN_KIND)
                 if self.content_count == 1 && id == self.first_content_number =>
             {
-                self.content_run_kind = run::KNOWN_REPEATED_CONTENT_CODE;
+                self.content_run_kind = run::KNOWN_REPEATED_CONTENT_RUN_KIND;
                 true
             }
-            (run::KNOWN_REPEATED_CONTENT_CODE, run::KNOWN_CONSECUTIVE_CONTENTS_CODE) => {
+            (run::KNOWN_REPEATED_CONTENT_RUN_KIND, run::KNOWN_CONSECUTIVE_CONTENTS_RUN_KIND) => {
                 id == self.first_content_number
             }
             _ => false,
@@ -246,7 +246,7 @@ impl ContentRun {
     }
 
     fn last_content_number(self) -> u32 {
-        if self.content_run_kind == run::KNOWN_REPEATED_CONTENT_CODE {
+        if self.content_run_kind == run::KNOWN_REPEATED_CONTENT_RUN_KIND {
             self.first_content_number
         } else {
             self.first_content_number + (self.content_count - 1) as u32
@@ -294,18 +294,18 @@ impl ContentNumbers {
             .or_insert(next);
         let follows = descriptor.fingerprint.0 == self.newest_fingerprint.wrapping_add(1);
         let kind = match id == next {
-            false => run::KNOWN_CONSECUTIVE_CONTENTS_CODE,
-            true if follows => run::NEW_CONSECUTIVE_CONTENTS_CODE,
-            true => run::NEW_CONTENTS_CODE,
+            false => run::KNOWN_CONSECUTIVE_CONTENTS_RUN_KIND,
+            true if follows => run::NEW_CONSECUTIVE_CONTENTS_RUN_KIND,
+            true => run::NEW_CONTENTS_RUN_KIND,
         };
         (kind, id)
     }
 
     fn put_new_content(&mut self, kind: u64, descriptor: ContentDescriptor) {
-        if kind == run::NEW_CONTENTS_CODE {
+        if kind == run::NEW_CONTENTS_RUN_KIND {
             self.encoded_new_contents.extend(descriptor.fingerprint.0.to_le_bytes());
         }
-        if kind == run::NEW_CONTENTS_CODE || kind == run::NEW_CONSECUTIVE_CONTENTS_CODE {
+        if kind == run::NEW_CONTENTS_RUN_KIND || kind == run::NEW_CONSECUTIVE_CONTENTS_RUN_KIND {
             self.encoded_new_contents.extend(descriptor.compressed_bytes.to_le_bytes());
             self.newest_fingerprint = descriptor.fingerprint.0;
         }
@@ -314,8 +314,8 @@ impl ContentNumbers {
     fn put_content_run(&mut self, run: Option<ContentRun>, into: &mut Vec<u8>) {
         let Some(run) = run else { return };
         put_varint(into, (run.content_count - 1) << 2 | run.content_run_kind);
-        if run.content_run_kind == run::KNOWN_CONSECUTIVE_CONTENTS_CODE
-            || run.content_run_kind == run::KNOWN_REPEATED_CONTENT_CODE
+        if run.content_run_kind == run::KNOWN_CONSECUTIVE_CONTENTS_RUN_KIND
+            || run.content_run_kind == run::KNOWN_REPEATED_CONTENT_RUN_KIND
         {
             put_varint(
                 into,

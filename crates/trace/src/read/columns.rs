@@ -22,7 +22,7 @@ pub struct CsvColumns {
     length_column: usize,
     device_column: Option<usize>,
     /// Exponent of the power of ten by which times in the CSV are multiplied to get nanoseconds: 9 for seconds.
-    time_unit_exponent: u32,
+    time_unit_log10_ns: u32,
     /// Unit of addresses and lengths in the CSV, in bytes: 1, or the size of a 512-byte sector.
     address_unit_bytes: u64,
     separator: Separator,
@@ -60,7 +60,7 @@ impl FromStr for CsvColumns {
             offset_column: 0,
             length_column: 0,
             device_column: None,
-            time_unit_exponent: 9,
+            time_unit_log10_ns: 9,
             address_unit_bytes: 1,
             separator: Separator::Comma,
             write_op_word: None,
@@ -77,8 +77,8 @@ impl FromStr for CsvColumns {
                 "offset" => offset = Some(parse_column_number(key, value)?),
                 "length" => length = Some(parse_column_number(key, value)?),
                 "device" => device = Some(parse_column_number(key, value)?),
-                "unit" => columns.time_unit_exponent = parse_time_unit(value)?,
-                "addresses" => columns.address_unit_bytes = parse_address_unit(value)?,
+                "unit" => columns.time_unit_log10_ns = parse_time_unit_log10_ns(value)?,
+                "addresses" => columns.address_unit_bytes = parse_address_unit_bytes(value)?,
                 "separator" => columns.separator = parse_separator(value)?,
                 "write" => columns.write_op_word = Some(value.to_owned()),
                 "read" => columns.read_op_word = Some(value.to_owned()),
@@ -117,14 +117,14 @@ fn parse_column_number(key: &str, value: &str) -> Result<usize, CsvColumnsError>
     }
 }
 
-fn parse_time_unit(value: &str) -> Result<u32, CsvColumnsError> {
+fn parse_time_unit_log10_ns(value: &str) -> Result<u32, CsvColumnsError> {
     [("s", 9), ("ms", 6), ("us", 3), ("ns", 0)]
         .into_iter()
         .find_map(|(name, digits)| (name == value).then_some(digits))
         .ok_or_else(|| CsvColumnsError(format!("unit={value}: expected s, ms, us or ns")))
 }
 
-fn parse_address_unit(value: &str) -> Result<u64, CsvColumnsError> {
+fn parse_address_unit_bytes(value: &str) -> Result<u64, CsvColumnsError> {
     match value {
         "bytes" => Ok(1),
         "sectors" => Ok(SECTOR_BYTES),
@@ -170,7 +170,7 @@ impl CsvColumns {
             )
         };
         let time_ns = match self.time_column {
-            Some(column) => found[column].parse_decimal(self.time_unit_exponent, "a time")?,
+            Some(column) => found[column].parse_decimal(self.time_unit_log10_ns, "a time")?,
             None => 0,
         };
         let op = self.parse_op(found[self.op_column])?;

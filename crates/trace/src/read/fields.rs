@@ -196,10 +196,10 @@ impl Field<'_> {
 pub(crate) fn checked_product(
     a: u64,
     b: u64,
-    at: usize,
+    byte_offset: usize,
     expected: &'static str,
 ) -> Result<u64, ParseRefusal> {
-    a.checked_mul(b).ok_or(ParseRefusal { byte_offset: at, expected })
+    a.checked_mul(b).ok_or(ParseRefusal { byte_offset, expected })
 }
 
 #[cfg(test)]

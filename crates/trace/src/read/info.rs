@@ -371,7 +371,7 @@ impl TraceCounter {
             duration_ns: self.duration_ns,
             max_end_bytes: self.max_end_bytes,
             devices: self.devices.len() as u64,
-            unsorted_times: self.unsorted_requests.max(reader.unsorted_times()),
+            unsorted_times: self.unsorted_requests.max(reader.unsorted_request_count()),
             empty_requests: self.empty_request_count,
             sub_sector_requests: self.sub_sector_request_count,
             rejected: reader.rejected().rejected_count,

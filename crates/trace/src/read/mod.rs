@@ -49,7 +49,7 @@ pub trait TraceReader: Send {
 
     /// Returns the number of requests so far whose time in the file is earlier than that of the preceding request. It
     /// is 0 for readers that deliver the file's times unchanged, because the caller can count there.
-    fn unsorted_times(&self) -> u64 {
+    fn unsorted_request_count(&self) -> u64 {
         0
     }
 
@@ -175,7 +175,7 @@ impl<F: LineFormat> TextReader<F> {
         let found = String::from_utf8_lossy(&rest[..rest.len().min(160)]);
         TraceError::BadLine {
             file: self.counters.file_name.clone(),
-            line: self.line_number,
+            line_number: self.line_number,
             column: String::from_utf8_lossy(before).chars().count() + 1,
             expected: bad.expected,
             found: quoted_line_part(&found, bad.byte_offset).chars().take(40).collect(),
@@ -240,7 +240,7 @@ impl<F: LineFormat> TraceReader for TextReader<F> {
         &self.counters.rejected
     }
 
-    fn unsorted_times(&self) -> u64 {
+    fn unsorted_request_count(&self) -> u64 {
         self.counters.unsorted_requests
     }
 }
@@ -326,7 +326,7 @@ impl<F: RecordFormat> TraceReader for BinaryReader<F> {
         &self.counters.rejected
     }
 
-    fn unsorted_times(&self) -> u64 {
+    fn unsorted_request_count(&self) -> u64 {
         self.counters.unsorted_requests
     }
 }

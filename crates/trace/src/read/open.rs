@@ -133,7 +133,7 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<Box<dyn TraceReader>, 
         return Err(open_error(std::io::Error::new(std::io::ErrorKind::IsADirectory, message)));
     }
     let file = File::open(path).map_err(open_error)?;
-    let sidecars = || CaptureSidecars::open_beside(path, options).map_err(open_error);
+    let sidecars = || CaptureSidecars::open_beside_capture(path, options).map_err(open_error);
     open_with_sidecars(file, options.trace_name_of(path), options, sidecars)
 }
 
@@ -143,11 +143,11 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<Box<dyn TraceReader>, 
 /// # Errors
 /// As [`open()`].
 pub fn open_stream(
-    raw: impl Read + Send + 'static,
+    trace_stream: impl Read + Send + 'static,
     name: &str,
     options: &OpenOptions,
 ) -> Result<Box<dyn TraceReader>, TraceError> {
-    open_with_sidecars(raw, name.to_owned(), options, || Ok(CaptureSidecars::default()))
+    open_with_sidecars(trace_stream, name.to_owned(), options, || Ok(CaptureSidecars::default()))
 }
 
 fn open_with_sidecars(

@@ -23,7 +23,7 @@ const DISTINCT_CONTENT_SIZES_MAX: usize = 1 << 28;
 /// contents.
 #[derive(Default)]
 pub(crate) struct CaptureSidecars {
-    compressed_sizes: Vec<u16>,
+    compressed_sizes_bytes: Vec<u16>,
     delta_sizes: Option<DecompressedStream>,
     content_bytes: Option<ContentBytes>,
 }
@@ -33,7 +33,7 @@ impl CaptureSidecars {
     /// `.pages` file must exist; the other files may be missing, because the bytes determine all sizes. Otherwise
     /// `.psz` and `.wdelta` must exist, because without them compression and delta encoding would silently save
     /// nothing. [`OpenOptions::allows_missing_sidecars`] waives that.
-    pub(crate) fn open_beside(path: &Path, options: &OpenOptions) -> io::Result<Self> {
+    pub(crate) fn open_beside_capture(path: &Path, options: &OpenOptions) -> io::Result<Self> {
         let with_bytes = options.reads_payloads;
         for (kind, what) in [("psz", "compressed sizes"), ("wdelta", "delta sizes")] {
             if !options.allows_missing_sidecars && !with_bytes && find_sidecar(path, kind).is_none() {
@@ -59,7 +59,7 @@ impl CaptureSidecars {
             }
         };
         Ok(Self {
-            compressed_sizes: sizes.unwrap_or_default(),
+            compressed_sizes_bytes: sizes.unwrap_or_default(),
             delta_sizes: deltas.map(DecompressedStream::new),
             content_bytes: pages,
         })
@@ -76,7 +76,7 @@ impl CaptureSidecars {
         for descriptor in content.iter_mut() {
             let id = descriptor.fingerprint.0 as usize;
             descriptor.compressed_bytes =
-                self.compressed_sizes.get(id).copied().unwrap_or(ContentDescriptor::UNKNOWN_SIZE);
+                self.compressed_sizes_bytes.get(id).copied().unwrap_or(ContentDescriptor::UNKNOWN_SIZE);
             descriptor.delta_bytes = self.next_delta_size()?;
         }
         Ok(())

@@ -74,7 +74,7 @@ impl<N: Nand> Ftl<N> {
         &mut self,
         block: BlockId,
         mapped: &FxHashSet<Ppn>,
-        hidden: &FxHashSet<Ppn>,
+        unidentified_invalid_pages: &FxHashSet<Ppn>,
     ) -> Result<(), String> {
         let state = self.store.blocks().state(block);
         let counted = self.store.blocks().valid_pages(block);
@@ -92,8 +92,8 @@ impl<N: Nand> Ftl<N> {
             PageKind::Validity => self.check_valid_metadata_count(block, Stream::Validity, &pages),
             PageKind::Data => {
                 let mut live = Vec::new();
-                self.live_pages(block, &mut live).map_err(|error| error.to_string())?;
-                self.check_live_pages(block, &live, &pages, mapped, hidden)
+                self.append_live_pages(block, &mut live).map_err(|error| error.to_string())?;
+                self.check_live_pages(block, &live, &pages, mapped, unidentified_invalid_pages)
             }
             kind @ (PageKind::Delta
             | PageKind::Chunk
@@ -129,14 +129,17 @@ impl<N: Nand> Ftl<N> {
         live: &[Ppn],
         pages: &[Ppn],
         mapped: &FxHashSet<Ppn>,
-        hidden: &FxHashSet<Ppn>,
+        unidentified_invalid_pages: &FxHashSet<Ppn>,
     ) -> Result<(), String> {
         if let Some(lost) = pages.iter().find(|&ppn| mapped.contains(ppn) && live.binary_search(ppn).is_err())
         {
             return Err(format!("page {lost} is mapped, but was reported invalid"));
         }
         let counted = self.store.blocks().valid_pages(block);
-        let needed = pages.iter().filter(|&ppn| mapped.contains(ppn) || hidden.contains(ppn)).count() as u32;
+        let needed = pages
+            .iter()
+            .filter(|&ppn| mapped.contains(ppn) || unidentified_invalid_pages.contains(ppn))
+            .count() as u32;
         if counted < needed && !self.has_recovered_by_backward_scan || counted < live.len() as u32 {
             return Err(format!(
                 "block {block} counts {counted} valid pages, fewer than its {needed} mapped or unidentified \
@@ -147,7 +150,8 @@ impl<N: Nand> Ftl<N> {
         if self.has_recovered_by_backward_scan {
             return Ok(());
         }
-        let superfluous = live.iter().find(|ppn| !mapped.contains(ppn) && !hidden.contains(ppn));
+        let superfluous =
+            live.iter().find(|ppn| !mapped.contains(ppn) && !unidentified_invalid_pages.contains(ppn));
         match superfluous {
             Some(ppn) => Err(format!(
                 "page {ppn} counts as valid, but is neither mapped nor an unidentified invalid page"

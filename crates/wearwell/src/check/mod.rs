@@ -45,8 +45,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Returns the number of logical pages that hold data. O(logical pages); reads the whole map, without counting these
-    /// reads.
+    /// Returns the number of logical pages that hold data. O(logical pages); reads the whole map, without counting
+    /// these reads.
     ///
     /// # Errors
     /// [`Error::Damaged`] if a part of the map on flash cannot be read.
@@ -94,7 +94,7 @@ impl<N: Nand> Ftl<N> {
             if self.validity.is_on_flash() && !(in_use && self.store.blocks().kind(block) == PageKind::Data) {
                 continue;
             }
-            self.live_pages(block, &mut found).map_err(|error| error.to_string())?;
+            self.append_live_pages(block, &mut found).map_err(|error| error.to_string())?;
             found.drain(..).for_each(|ppn| valid.insert(ppn));
         }
         (self.store.stats, self.store.flash_ops) = (stats, ops);
@@ -144,22 +144,21 @@ impl<N: Nand> Ftl<N> {
     }
 
     fn check_chunk_member(&self, lpn: Lpn, unit: Unit) -> Result<(), String> {
-        let is_live = self.chunks.as_ref().is_some_and(|stage| stage.is_member_live(unit));
-        if !is_live {
+        let Some(chunks) = self.chunks.as_ref().filter(|stage| stage.is_member_live(unit)) else {
             return Err(format!(
                 "logical page {lpn} is mapped to {unit}, which is neither a flash page nor a live chunk \
                  member"
             ));
-        }
+        };
         let is_bound = self.sharing.as_ref().is_some_and(|sharing| sharing.is_bound(lpn));
-        let writer = self.chunks.as_ref().map(|stage| stage.writer_lpn_of(unit));
-        if is_bound || writer == Some(lpn) {
+        let writer = chunks.writer_lpn_of(unit);
+        if is_bound || writer == lpn {
             return Ok(());
         }
         Err(format!(
             "logical page {lpn} is mapped to chunk member {unit}, which was written for logical page {}, \
              and no reverse-map entry says that the two share it",
-            writer.unwrap_or(Lpn::NONE)
+            writer
         ))
     }
 
@@ -277,10 +276,11 @@ impl<N: Nand> Ftl<N> {
             ("recycled", stats.recycled_writes),
             ("deduplicated", stats.deduplicated_writes),
             ("deltas", stats.delta_writes),
-            ("packed", stats.packed_writes),
+            ("packed", stats.compressed_chunk_writes),
         ];
         let without_program: u64 = forms.iter().map(|(_, writes)| writes).sum();
-        let (wasted, writes) = (stats.wasted_programs, stats.host_page_writes + stats.trims_written_as_zeros);
+        let (wasted, writes) =
+            (stats.unsuccessful_host_programs, stats.host_page_writes + stats.trims_written_as_zeros);
         if writes > host_programs + without_program || host_programs + without_program > writes + wasted {
             return Err(format!(
                 "the counters say {} host page writes and {} trims of zeros, but {host_programs} host \
@@ -340,7 +340,12 @@ impl<N: Nand> Ftl<N> {
         for block in good.collect::<Vec<_>>() {
             let first = self.store.geometry().first_page(block).0;
             for ppn in (first..first + self.store.geometry().block_pages()).map(Ppn) {
-                let Ok(Some(oob)) = self.store.nand_mut().probe_page(ppn) else { continue };
+                let oob = match self.store.nand_mut().probe_page(ppn) {
+                    Ok(Some(oob)) => oob,
+                    // Pages of a block are programmed in order.
+                    Ok(None) => break,
+                    Err(_) => continue,
+                };
                 if oob.sequence_number == 0 {
                     return Ok(());
                 }
@@ -426,9 +431,9 @@ mod tests {
         let reverse_map = ReverseMapKind::Segments { nvram_bytes: 1536, segment_bytes: 64 };
         let sharing = SharingDesign {
             reverse_map,
-            reference_counts: ReferenceCountForm::Dense,
+            reference_count_form: ReferenceCountForm::Dense,
             dedup: None,
-            atomic_remap_commands: false,
+            has_atomic_remap_commands: false,
         };
         device_with_shared_pages(&remap(GcOptions::default(), sharing))
     }

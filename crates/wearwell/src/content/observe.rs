@@ -68,7 +68,7 @@ impl SchemeCounters {
     pub(crate) fn count_page_outcome(&mut self, kind: SchemeKind, page_bytes: u64, seen: SchemeOutcome) {
         let counts = &mut self.bytes_by_scheme[kind as usize];
         counts.offered_bytes += page_bytes;
-        counts.unsaved_bytes += if seen == SchemeOutcome::Served { 0 } else { page_bytes };
+        counts.still_written_bytes += if seen == SchemeOutcome::Served { 0 } else { page_bytes };
         counts.untried_bytes += if seen == SchemeOutcome::NotTried { page_bytes } else { 0 };
     }
 
@@ -76,7 +76,7 @@ impl SchemeCounters {
     /// is off, these are the bytes that it would have programmed.
     pub(crate) fn charge_programmed_bytes(&mut self, kind: SchemeKind, bytes: u64) {
         let counts = &mut self.bytes_by_scheme[kind as usize];
-        counts.unsaved_bytes += bytes;
+        counts.still_written_bytes += bytes;
         counts.scheme_programmed_bytes += bytes;
     }
 
@@ -91,7 +91,7 @@ impl SchemeCounters {
     /// Counts a page that compression does not process because it is off. If the write is sampled, adds the page to the
     /// sampled group. A complete group of four pages is compressed to measure the saving, and discarded. Returns `true`
     /// if this page completed the group.
-    fn count_bypassed_page(&mut self, content: &Content<'_>, page_bytes: usize) -> bool {
+    fn sample_bypassed_page(&mut self, content: &Content<'_>, page_bytes: usize) -> bool {
         if !self.count_and_sample_write(SchemeKind::Compression) {
             return false;
         }
@@ -114,7 +114,7 @@ impl SchemeCounters {
         let kept_pages = bytes.div_ceil(page_bytes).clamp(1, CHUNK_MEMBERS);
         let counts = &mut self.bytes_by_scheme[SchemeKind::Compression as usize];
         counts.offered_bytes += (CHUNK_MEMBERS * page_bytes) as u64;
-        counts.unsaved_bytes += (kept_pages * page_bytes) as u64;
+        counts.still_written_bytes += (kept_pages * page_bytes) as u64;
         true
     }
 }
@@ -129,7 +129,8 @@ impl<N: Nand> Ftl<N> {
             let counts = stage.statistics;
             observed.offered_bytes +=
                 (counts.written_chunk_members + counts.incompressible_pages) * page_bytes;
-            observed.unsaved_bytes += (counts.written_chunk_pages + counts.incompressible_pages) * page_bytes;
+            observed.still_written_bytes +=
+                (counts.written_chunk_pages + counts.incompressible_pages) * page_bytes;
         }
         observed
     }
@@ -148,7 +149,7 @@ impl<N: Nand> Ftl<N> {
     /// Whether the FTL computes the hash of pages with this content: deduplication or recycling is on, or the content
     /// is sampled.
     #[inline]
-    pub(crate) fn is_content_hashed(&self, fingerprint: Fingerprint) -> bool {
+    pub(crate) fn must_hash_content(&self, fingerprint: Fingerprint) -> bool {
         let has_index = self.sharing.as_ref().is_some_and(|sharing| sharing.content_index.is_some());
         if !has_index && self.recycle.is_none() {
             return false;
@@ -175,7 +176,7 @@ impl<N: Nand> Ftl<N> {
     /// chunk's size, and each full group is compressed to measure the saving.
     pub(crate) fn sample_for_compression(&mut self, content: &Content<'_>) {
         let page_bytes = self.store.geometry().page_bytes as usize;
-        if self.chunks.is_some() && self.scheme_counters.count_bypassed_page(content, page_bytes) {
+        if self.chunks.is_some() && self.scheme_counters.sample_bypassed_page(content, page_bytes) {
             self.store.stats.controller_work.compressed_pages += CHUNK_MEMBERS as u64;
         }
     }

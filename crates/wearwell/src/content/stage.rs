@@ -52,7 +52,7 @@ pub(crate) trait ContentStage {
 
     /// Returns the energy that the content mechanism needs per page offered to it, as a fraction of the energy of one
     /// page program.
-    fn energy_overhead(energy: &EnergyModel) -> f64;
+    fn energy_per_page_in_programs(energy: &EnergyModel) -> f64;
 
     /// Whether a design with these parts has the content mechanism.
     fn is_part_of(parts: &ContentParts) -> bool {
@@ -69,7 +69,7 @@ pub(crate) trait ContentStage {
     ///
     /// # Errors
     /// Those of [`Ftl::write`].
-    fn write_buffered<N: Nand>(_ftl: &mut Ftl<N>) -> Result<()> {
+    fn write_buffered_pages<N: Nand>(_ftl: &mut Ftl<N>) -> Result<()> {
         Ok(())
     }
 
@@ -158,8 +158,8 @@ macro_rules! content_mechanisms {
 
             /// Returns the energy that the content mechanism needs per page offered to it, as a fraction of the energy
             /// of one page program.
-            pub fn energy_overhead(self, energy: &$crate::lifetime::EnergyModel) -> f64 {
-                match self { $(Self::$kind => <$stage>::energy_overhead(energy),)* }
+            pub fn energy_per_page_in_programs(self, energy: &$crate::lifetime::EnergyModel) -> f64 {
+                match self { $(Self::$kind => <$stage>::energy_per_page_in_programs(energy),)* }
             }
 
             /// Whether a design with these parts has the content mechanism.
@@ -193,7 +193,7 @@ macro_rules! content_mechanisms {
             /// Runs the follow-up work of the first `seen` content mechanisms, those to which the completed host write
             /// was offered.
             #[inline(always)]
-            pub(crate) fn finish_mechanisms(&mut self, seen: usize) -> $crate::error::Result<()> {
+            pub(crate) fn finish_write_in_mechanisms(&mut self, seen: usize) -> $crate::error::Result<()> {
                 $(
                     if (SchemeKind::$kind as usize) < seen {
                         <$stage>::finish_write(self)?;
@@ -203,13 +203,13 @@ macro_rules! content_mechanisms {
             }
 
             /// Writes to flash the pages that the content mechanisms outside the set `running` have buffered.
-            pub(crate) fn drain_mechanisms(
+            pub(crate) fn write_buffers_of_stopping_mechanisms(
                 &mut self,
                 running: $crate::content::ContentSchemes,
             ) -> $crate::error::Result<()> {
                 $(
                     if !running.contains(SchemeKind::$kind) {
-                        <$stage>::write_buffered(self)?;
+                        <$stage>::write_buffered_pages(self)?;
                     }
                 )*
                 Ok(())

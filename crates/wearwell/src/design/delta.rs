@@ -1,20 +1,22 @@
 //! Delta-FTL (DF): overwrites of write-hot pages are stored as compressed differences.
 
-use super::{ContentParts, DeltaDesign, Design, MappingPart, Parts, Persistence, RecoveryBlockScan};
+use super::{
+    ContentParts, DeltaDesign, DesignDescription, MappingPart, Parts, Persistence, RecoveryBlockScan,
+};
 use crate::gc::GcOptions;
-use crate::mapping::{CachedOptions, JournalOptions};
+use crate::mapping::{CachedMapOptions, JournalOptions};
 use crate::validity::ValidityPart;
 
-pub(super) const DESIGN: Design = Design {
+pub(super) const DESIGN: DesignDescription = DesignDescription {
     name: "delta",
     source: "Wu, He, Delta-FTL: Improving SSD Lifetime via Exploiting Content Locality, EuroSys 2012",
-    modelled: "dispatch of write-hot read-cold pages by two access counts on an SLRU table, delta pages with a header, temp buffer (one page or several), write-overhead test and bypass, merges (read-hot, write-cold, in GC), collection of delta pages; with a cache size: page table on flash, and a journal of its updates if there is a bound for it",
-    not_modelled: "the delta table has no copy on flash and no journal, it is rebuilt from delta pages; a capacitor keeps or writes tables and temp buffer; the access counts stand beside the mapping cache, not on its entries",
+    model_scope: "dispatch of write-hot read-cold pages by two access counts on an SLRU table, delta pages with a header, temp buffer (one page or several), write-overhead test and bypass, merges (read-hot, write-cold, in GC), collection of delta pages; with a cache size: page table on flash, and a journal of its updates if there is a bound for it",
+    model_limits: "the delta table has no copy on flash and no journal, it is rebuilt from delta pages; a capacitor keeps or writes tables and temp buffer; the access counts stand beside the mapping cache, not on its entries",
 };
 
 /// Returns the design of Delta-FTL, with the L2P table in RAM that a capacitor keeps. With `cache` the table is on
 /// flash, and a capacitor writes dirty entries at power loss.
-pub fn delta(gc: GcOptions, delta: DeltaDesign, cache: Option<CachedOptions>) -> Parts {
+pub fn delta(gc: GcOptions, delta: DeltaDesign, cache: Option<CachedMapOptions>) -> Parts {
     Parts {
         mapping: cache.map_or(MappingPart::Flat, MappingPart::Cached),
         validity: ValidityPart::Ram,
@@ -30,7 +32,7 @@ pub fn delta(gc: GcOptions, delta: DeltaDesign, cache: Option<CachedOptions>) ->
 pub fn delta_with_journal(
     gc: GcOptions,
     delta: DeltaDesign,
-    cache: CachedOptions,
+    cache: CachedMapOptions,
     journal: JournalOptions,
 ) -> Parts {
     Parts { mapping: MappingPart::Journalled { cache, journal }, ..self::delta(gc, delta, Some(cache)) }

@@ -1,15 +1,15 @@
 //! DFTL: the L2P table is on flash, with a cache of entries in RAM.
 
-use super::{ContentParts, Design, MappingPart, Parts, Persistence, RecoveryBlockScan};
+use super::{ContentParts, DesignDescription, MappingPart, Parts, Persistence, RecoveryBlockScan};
 use crate::gc::GcOptions;
-use crate::mapping::CachedOptions;
+use crate::mapping::CachedMapOptions;
 use crate::validity::ValidityPart;
 
-pub(super) const DESIGN: Design = Design {
+pub(super) const DESIGN: DesignDescription = DesignDescription {
     name: "dftl",
     source: "Gupta, Kim, Urgaonkar, DFTL: A Flash Translation Layer Employing Demand-based Selective Caching of Page-level Address Mappings, ASPLOS 2009",
-    modelled: "cached mapping table (plain LRU), translation pages on flash, global mapping directory, fetch on a miss, batched synchronisation, GC over data and translation blocks, page validity bitmap in RAM; a battery that writes dirty entries and the bitmap when power fails, and recovery from what it wrote, as GeckoFTL describes its competitor (SIGMOD 2016, section 5.3)",
-    not_modelled: "the segmented LRU of the original: the cache is plain LRU, as in GeckoFTL's comparison",
+    model_scope: "cached mapping table (plain LRU), translation pages on flash, global mapping directory, fetch on a miss, batched synchronisation, GC over data and translation blocks, page validity bitmap in RAM; a battery that writes dirty entries and the bitmap when power fails, and recovery from what it wrote, as GeckoFTL describes its competitor (SIGMOD 2016, section 5.3)",
+    model_limits: "the segmented LRU of the original: the cache is plain LRU, as in GeckoFTL's comparison",
 };
 
 /// Options of the design [`dftl`].
@@ -23,7 +23,7 @@ pub struct DftlOptions {
 /// entries and the validity bitmap.
 pub fn dftl(gc: GcOptions, options: DftlOptions) -> Parts {
     Parts {
-        mapping: MappingPart::Cached(CachedOptions::of_entries(options.cache_entries)),
+        mapping: MappingPart::Cached(CachedMapOptions::with_cache_capacity(options.cache_entries)),
         validity: ValidityPart::Ram,
         content: ContentParts::default(),
         gc,

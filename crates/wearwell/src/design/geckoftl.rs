@@ -1,15 +1,15 @@
 //! GeckoFTL: page validity in a log-structured merge tree on flash, and recovery from flash alone.
 
-use super::{ContentParts, Design, MappingPart, Parts, Persistence, RecoveryBlockScan};
-use crate::gc::{GcOptions, MetadataGc};
-use crate::mapping::{CachedOptions, DirectoryLocation, InvalidPageIdentification};
+use super::{ContentParts, DesignDescription, MappingPart, Parts, Persistence, RecoveryBlockScan};
+use crate::gc::{GcOptions, MetadataGcRule};
+use crate::mapping::{CachedMapOptions, DirectoryLocation, InvalidPageIdentification};
 use crate::validity::{GeckoOptions, ValidityPart};
 
-pub(super) const DESIGN: Design = Design {
+pub(super) const DESIGN: DesignDescription = DesignDescription {
     name: "geckoftl",
     source: "Dayan, Bonnet, Idreos, GeckoFTL: Scalable Flash Translation Techniques For Very Large Flash Devices, SIGMOD 2016",
-    modelled: "Logarithmic Gecko (entry-partitioning, erase markers, pairwise and multi-way merges), lazy identification of invalid pages, checkpoints, metadata blocks left alone until they are empty, GeckoRec without a battery, correction of restored entries afterwards",
-    not_modelled: "erase markers are written when a block is opened, not when it is erased; entries restored by a recovery are those known to be dirty, not the newest C; a trim is written to flash at once; wear leveling by rolling scan is a part of its own",
+    model_scope: "Logarithmic Gecko (entry-partitioning, erase markers, pairwise and multi-way merges), lazy identification of invalid pages, checkpoints, metadata blocks left alone until they are empty, GeckoRec without a battery, correction of restored entries afterwards",
+    model_limits: "erase markers are written when a block is opened, not when it is erased; entries restored by a recovery are those known to be dirty, not the newest C; a trim is written to flash at once; wear leveling by rolling scan is a part of its own",
 };
 
 /// Share of all blocks that metadata may occupy before GC collects the metadata blocks with the fewest valid pages. A
@@ -30,7 +30,7 @@ pub struct GeckoFtlOptions {
 /// page validity in Logarithmic Gecko (a log-structured merge tree on flash). GC spares metadata blocks, and no battery
 /// is needed.
 pub fn geckoftl(gc: GcOptions, options: GeckoFtlOptions) -> Parts {
-    let cache = CachedOptions {
+    let cache = CachedMapOptions {
         cache_entries: options.cache_entries,
         identification: InvalidPageIdentification::AtSynchronisation,
         max_dirty_entries: None,
@@ -42,10 +42,10 @@ pub fn geckoftl(gc: GcOptions, options: GeckoFtlOptions) -> Parts {
         validity: ValidityPart::Gecko(options.gecko),
         content: ContentParts::default(),
         gc: GcOptions {
-            metadata_gc: MetadataGc::WhenEmpty { max_metadata_share: MAX_METADATA_BLOCK_SHARE },
+            metadata_gc: MetadataGcRule::WhenEmpty { max_metadata_block_share: MAX_METADATA_BLOCK_SHARE },
             ..gc
         },
-        persistence: Persistence::BackwardScan { writes_map_before_requests: false },
+        persistence: Persistence::BackwardScan { writes_map_before_first_request: false },
         recovery_block_scan: RecoveryBlockScan::OobScan,
     }
 }

@@ -2,22 +2,22 @@
 
 use super::lazyftl::max_dirty_entries;
 use super::uftl::UFtlOptions;
-use super::{ContentParts, Design, MappingPart, Parts, Persistence, RecoveryBlockScan};
+use super::{ContentParts, DesignDescription, MappingPart, Parts, Persistence, RecoveryBlockScan};
 use crate::gc::GcOptions;
-use crate::mapping::{CachedOptions, DirectoryLocation, InvalidPageIdentification};
+use crate::mapping::{CachedMapOptions, DirectoryLocation, InvalidPageIdentification};
 use crate::validity::ValidityPart;
 
-pub(super) const DESIGN: Design = Design {
+pub(super) const DESIGN: DesignDescription = DesignDescription {
     name: "ib-ftl",
     source: "IB-FTL (index-based FTL), as described in Dayan, Bonnet, Idreos, GeckoFTL, SIGMOD 2016 (section 5.3, and appendix E for the cleaning of its log)",
-    modelled: "page validity log with chains per block and cleaning, map on flash under a tree whose root and inner nodes are cached, a tenth of the cache dirty at the most, GC over data and metadata alike, recovery from flash alone: the whole log read, newest pages backwards, changes written before the device works again",
-    not_modelled: "the index structures of the original beyond what GeckoFTL's comparison uses",
+    model_scope: "page validity log with chains per block and cleaning, map on flash under a tree whose root and inner nodes are cached, a tenth of the cache dirty at the most, GC over data and metadata alike, recovery from flash alone: the whole log read, newest pages backwards, changes written before the device works again",
+    model_limits: "the index structures of the original beyond what GeckoFTL's comparison uses",
 };
 
 /// Returns the design of IB-FTL: a demand-paged L2P table under a tree of translation pages, with at most a tenth of
 /// the cached entries dirty, and page validity in a log on flash.
 pub fn ibftl(gc: GcOptions, options: UFtlOptions) -> Parts {
-    let cache = CachedOptions {
+    let cache = CachedMapOptions {
         cache_entries: options.cache_entries,
         identification: InvalidPageIdentification::AtSynchronisation,
         max_dirty_entries: Some(max_dirty_entries(options.cache_entries)),
@@ -29,7 +29,7 @@ pub fn ibftl(gc: GcOptions, options: UFtlOptions) -> Parts {
         validity: ValidityPart::Log,
         content: ContentParts::default(),
         gc,
-        persistence: Persistence::BackwardScan { writes_map_before_requests: true },
+        persistence: Persistence::BackwardScan { writes_map_before_first_request: true },
         recovery_block_scan: RecoveryBlockScan::OobScan,
     }
 }

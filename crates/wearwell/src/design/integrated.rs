@@ -1,7 +1,8 @@
 //! Integrated lifetime management (IL): deduplication, compression and throttling, controlled by one manager.
 
 use super::{
-    ChunkDesign, ContentParts, Design, MappingPart, Parts, Persistence, RecoveryBlockScan, SharingDesign,
+    ChunkDesign, ContentParts, DesignDescription, MappingPart, Parts, Persistence, RecoveryBlockScan,
+    SharingDesign,
 };
 use crate::content::dedup::DedupOptions;
 use crate::gc::GcOptions;
@@ -9,11 +10,11 @@ use crate::sharing::counts::ReferenceCountForm;
 use crate::sharing::reverse_map::ReverseMapKind;
 use crate::validity::ValidityPart;
 
-pub(super) const DESIGN: Design = Design {
+pub(super) const DESIGN: DesignDescription = DesignDescription {
     name: "integrated",
     source: "Lee, Kim, Park, Kim, An Integrated Approach for Managing the Lifetime of Flash-Based SSDs, DATE 2013",
-    modelled: "deduplication, compression in chunks of four pages with partial liveness, throttling by a token bucket, epochs, predictors and the choice of schemes per epoch",
-    not_modelled: "persistence, which the paper leaves open: a battery keeps map, counts, directory and chunk buffer; reads cost what they cost, though the paper leaves them out",
+    model_scope: "deduplication, compression in chunks of four pages with partial liveness, throttling by a token bucket, epochs, predictors and the choice of schemes per epoch",
+    model_limits: "persistence, which the paper leaves open: a battery keeps map, counts, directory and chunk buffer; reads cost what they cost, though the paper leaves them out",
 };
 
 /// Returns the design of integrated lifetime management: the whole L2P table in battery-backed RAM, with deduplication
@@ -22,9 +23,9 @@ pub(super) const DESIGN: Design = Design {
 pub fn integrated(gc: GcOptions, dedup: Option<DedupOptions>, compresses: bool) -> Parts {
     let sharing = dedup.map(|dedup| SharingDesign {
         reverse_map: ReverseMapKind::Ideal,
-        reference_counts: ReferenceCountForm::Sparse,
+        reference_count_form: ReferenceCountForm::Sparse,
         dedup: Some(dedup),
-        atomic_remap_commands: false,
+        has_atomic_remap_commands: false,
     });
     let chunks = compresses.then(ChunkDesign::default);
     Parts {

@@ -33,8 +33,8 @@ pub use crate::content::compress::ChunkDesign;
 use crate::content::compress::{CHUNK_MEMBERS, unit_count};
 pub use crate::content::delta::DeltaDesign;
 use crate::error::{Error, Result};
-use crate::gc::{GcOptions, MetadataGc, VictimPolicy};
-use crate::mapping::{CachedOptions, InvalidPageIdentification, JournalOptions, nvram_words_needed};
+use crate::gc::{GcOptions, MetadataGcRule, VictimPolicy};
+use crate::mapping::{CachedMapOptions, InvalidPageIdentification, JournalOptions, nvram_words_needed};
 use crate::nand::{Geometry, RetainedFields};
 pub use crate::sharing::SharingDesign;
 use crate::sharing::counts::MAX_REFERRERS;
@@ -48,13 +48,13 @@ pub enum MappingPart {
     /// The whole L2P table is in RAM (page map without cache).
     Flat,
     /// The L2P table is on flash, with a cache of its entries in RAM.
-    Cached(CachedOptions),
+    Cached(CachedMapOptions),
     /// The L2P table is on flash with a cache of its entries in RAM, and its changes are also logged in a journal on
     /// flash (Delta-FTL, section 3.5.1).
     Journalled {
         /// Options of the cache of L2P entries. With a journal, the old PPN of a page must be identified when the map
         /// entry is updated, not later.
-        cache: CachedOptions,
+        cache: CachedMapOptions,
         /// Options of the journal of L2P table changes.
         journal: JournalOptions,
     },
@@ -142,7 +142,7 @@ pub enum Persistence {
     BackwardScan {
         /// Whether recovered L2P changes are written to translation pages before the device accepts requests (LazyFTL).
         /// If not, they are written when their entries are evicted from the cache.
-        writes_map_before_requests: bool,
+        writes_map_before_first_request: bool,
     },
     /// Flash and NVRAM: recovery rebuilds the L2P table as with [`Persistence::OobScan`], and in addition from the
     /// entries that the reverse map (referrers of shared pages) has in NVRAM, newest sequence number first. Trims and
@@ -163,7 +163,7 @@ impl Persistence {
 
     /// Returns whether recovery compares old and new versions of translation pages. GC must then retain old versions
     /// for a while.
-    pub(crate) fn compares_map_versions(self) -> bool {
+    pub(crate) fn recovery_compares_map_versions(self) -> bool {
         matches!(self, Self::BackwardScan { .. })
     }
 }
@@ -225,7 +225,7 @@ impl Parts {
                 if cache.identification == InvalidPageIdentification::AtSynchronisation
                     && !matches!(self.validity, ValidityPart::Bitmap(_)) =>
             {
-                Persistence::BackwardScan { writes_map_before_requests: false }
+                Persistence::BackwardScan { writes_map_before_first_request: false }
             }
             (MappingPart::Cached(_), [false, false, _, false])
                 if !matches!(self.validity, ValidityPart::Log | ValidityPart::Gecko(_)) =>
@@ -239,7 +239,7 @@ impl Parts {
     /// Checks that the parts of the design (map, page validity, content mechanisms, GC, recovery) can be combined.
     pub(crate) fn require_compatible(&self) -> Result<()> {
         self.content.require_compatible(self.mapping)?;
-        self.gc.wear.require_compatible()?;
+        self.gc.wear.require_at_most_one_leveling()?;
         let is_lazy = matches!(self.mapping, MappingPart::Cached(options) if options.identification == InvalidPageIdentification::AtSynchronisation);
         if is_lazy && self.content.has_mechanism_that_places_content() {
             return Err(Error::InvalidOptions(
@@ -289,7 +289,7 @@ impl Parts {
         self.check_nvram_map()?;
         self.check_journal()?;
         self.check_recovery_block_scan()?;
-        if self.gc.metadata_gc != MetadataGc::Greedy && self.gc.policy != VictimPolicy::Greedy {
+        if self.gc.metadata_gc != MetadataGcRule::Greedy && self.gc.policy != VictimPolicy::Greedy {
             return Err(Error::InvalidOptions(
                 "GC can spare metadata blocks only with the greedy victim policy: choose gc.policy=greedy, or \
                  gc.metadata=greedy to collect metadata blocks like others".into(),
@@ -399,7 +399,7 @@ impl Parts {
     /// that reads all translation pages does so.
     fn check_journal(&self) -> Result<()> {
         let MappingPart::Journalled { cache, .. } = self.mapping else { return Ok(()) };
-        let is_plain = cache == CachedOptions::of_entries(cache.cache_entries);
+        let is_plain = cache == CachedMapOptions::with_cache_capacity(cache.cache_entries);
         let reads_all = self.persistence == Persistence::BatteryFlush && self.content.delta.is_some();
         if is_plain && reads_all {
             return Ok(());
@@ -489,7 +489,7 @@ impl Parts {
     /// design can recover by them and map entries of a device of this `geometry` have a bit for the bind mark, else all
     /// spare areas.
     pub fn default_recovery_block_scan(&self, geometry: &Geometry) -> RecoveryBlockScan {
-        if self.can_recover_by_first_pages() && self.most_units(geometry) <= MAX_UNITS_WITH_BIND_MARK {
+        if self.can_recover_by_first_pages() && self.max_units(geometry) <= MAX_UNITS_WITH_BIND_MARK {
             RecoveryBlockScan::FirstPages
         } else {
             RecoveryBlockScan::OobScan
@@ -497,7 +497,7 @@ impl Parts {
     }
 
     /// Returns the number of units (flash pages and chunk members) to which a map entry can refer.
-    pub(crate) fn most_units(&self, geometry: &Geometry) -> u64 {
+    pub(crate) fn max_units(&self, geometry: &Geometry) -> u64 {
         unit_count(geometry.pages(), self.content.chunks.is_some())
     }
 
@@ -540,19 +540,19 @@ impl Parts {
 
 /// Name and description of an FTL design, for lists and command lines.
 #[derive(Clone, Copy, Debug)]
-pub struct Design {
+pub struct DesignDescription {
     /// Name of the design on the command line.
     pub name: &'static str,
     /// Source of the design: title, venue, year.
     pub source: &'static str,
     /// What the implementation of the design models, in words.
-    pub modelled: &'static str,
+    pub model_scope: &'static str,
     /// What the implementation of the design simplifies or leaves out, and what hardware it assumes.
-    pub not_modelled: &'static str,
+    pub model_limits: &'static str,
 }
 
 /// All named FTL designs; the baseline `page-map` is first.
-pub const ALL: [Design; 11] = [
+pub const ALL: [DesignDescription; 11] = [
     page_map::DESIGN,
     recyclable::DESIGN,
     dftl::DESIGN,

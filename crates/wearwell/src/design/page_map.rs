@@ -1,14 +1,14 @@
 //! Page map: the whole L2P table in RAM; the baseline of every comparison.
 
-use super::{ContentParts, Design, MappingPart, Parts, Persistence, RecoveryBlockScan};
+use super::{ContentParts, DesignDescription, MappingPart, Parts, Persistence, RecoveryBlockScan};
 use crate::gc::GcOptions;
 use crate::validity::ValidityPart;
 
-pub(super) const DESIGN: Design = Design {
+pub(super) const DESIGN: DesignDescription = DesignDescription {
     name: "page-map",
     source: "textbook page-mapped FTL: the baseline of the Recyclable SSD and Delta-FTL papers",
-    modelled: "L2P table in RAM, out-of-place writes, a host and a GC stream per pool, any victim policy, wear leveling",
-    not_modelled: "L2P checkpoints: after power loss the map is rebuilt from the OOB of all pages; trims are not durable",
+    model_scope: "L2P table in RAM, out-of-place writes, a host and a GC stream per pool, any victim policy, wear leveling",
+    model_limits: "L2P checkpoints: after power loss the map is rebuilt from the OOB of all pages; trims are not durable",
 };
 
 /// Returns the baseline design: the whole L2P table in RAM and no content mechanism. Recovery rebuilds the table from

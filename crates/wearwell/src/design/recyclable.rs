@@ -1,15 +1,15 @@
 //! Recyclable SSD (LX): a write revives a dead page of equal content, which needs no program.
 
-use super::{ContentParts, Design, MappingPart, Parts, Persistence, RecoveryBlockScan};
+use super::{ContentParts, DesignDescription, MappingPart, Parts, Persistence, RecoveryBlockScan};
 use crate::content::recycle::RecycleOptions;
 use crate::gc::GcOptions;
 use crate::validity::ValidityPart;
 
-pub(super) const DESIGN: Design = Design {
+pub(super) const DESIGN: DesignDescription = DesignDescription {
     name: "recyclable",
     source: "Zhou, Hu, Huang, Zhao, LX-SSD: Enhancing the Lifespan of NAND Flash-based Memory via Recycling Invalid Pages",
-    modelled: "log-like mapping table, access table, recycle probability, fingerprint store (LRU, PROB, PROB with fast loading, unbounded), recycling-aware GC",
-    not_modelled: "fingerprints of overwritten pages are at hand without a spare-area read, as in the paper; a battery keeps map, history and access counts",
+    model_scope: "log-like mapping table, access table, recycle probability, fingerprint store (LRU, PROB, PROB with fast loading, unbounded), recycling-aware GC",
+    model_limits: "fingerprints of overwritten pages are at hand without a spare-area read, as in the paper; a battery keeps map, history and access counts",
 };
 
 /// Options of the design [`recyclable`].

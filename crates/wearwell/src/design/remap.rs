@@ -1,15 +1,17 @@
 //! Remap-SSD (RM): pages are remapped instead of copied, and remaps are durable.
 
-use super::{ContentParts, Design, MappingPart, Parts, Persistence, RecoveryBlockScan, SharingDesign};
+use super::{
+    ContentParts, DesignDescription, MappingPart, Parts, Persistence, RecoveryBlockScan, SharingDesign,
+};
 use crate::gc::GcOptions;
 use crate::sharing::reverse_map::ReverseMapKind;
 use crate::validity::ValidityPart;
 
-pub(super) const DESIGN: Design = Design {
+pub(super) const DESIGN: DesignDescription = DesignDescription {
     name: "remap",
     source: "Zhou, Wu, Hu, Xiao, Zhou, Remap-SSD: Safely and Efficiently Exploiting SSD Address Remapping to Eliminate Duplicate Writes, FAST 2021",
-    modelled: "remap primitive (copy and relocate), reference counts, bitmap of remapped pages, entries with torn bits (16 bytes, or 24 with atomic commands), NVRAM segments by superblock with active and passive collection, watermark and demotion, recovery by head and tail pages or by the OOB of every page, deduplication as a client; FLog, NLog, Opt and NoRemap by exchanging the reverse map",
-    not_modelled: "deduplication in the background; L2P, counts and bitmap are held in RAM in full and rebuilt after a power loss",
+    model_scope: "remap primitive (copy and relocate), reference counts, bitmap of remapped pages, entries with torn bits (16 bytes, or 24 with atomic commands), NVRAM segments by superblock with active and passive collection, watermark and demotion, recovery by head and tail pages or by the OOB of every page, deduplication as a client; FLog, NLog, Opt and NoRemap by exchanging the reverse map",
+    model_limits: "deduplication in the background; L2P, counts and bitmap are held in RAM in full and rebuilt after a power loss",
 };
 
 impl SharingDesign {

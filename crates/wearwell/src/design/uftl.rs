@@ -1,16 +1,16 @@
 //! u-FTL: map and page validity on flash, a tree instead of a directory in RAM, and a battery that writes dirty state
 //! at power loss.
 
-use super::{ContentParts, Design, MappingPart, Parts, Persistence, RecoveryBlockScan};
+use super::{ContentParts, DesignDescription, MappingPart, Parts, Persistence, RecoveryBlockScan};
 use crate::gc::GcOptions;
-use crate::mapping::{CachedOptions, DirectoryLocation, InvalidPageIdentification};
+use crate::mapping::{CachedMapOptions, DirectoryLocation, InvalidPageIdentification};
 use crate::validity::{FlashBitmapOptions, ValidityPart};
 
-pub(super) const DESIGN: Design = Design {
+pub(super) const DESIGN: DesignDescription = DesignDescription {
     name: "u-ftl",
     source: "Lee, Jung, Kang, Kim, u-FTL: A Memory-Efficient Flash Translation Layer Supporting Multiple Mapping Granularities, EMSOFT 2008, as described in Dayan, Bonnet, Idreos, GeckoFTL, SIGMOD 2016",
-    modelled: "validity bitmap on flash (a read and a write per invalid page), map on flash under a tree whose root and inner nodes are cached, GC over data and metadata alike; a battery is assumed that writes dirty entries, waiting reports and changed nodes at power loss",
-    not_modelled: "mapping granularities other than the page, and the paper's tree of one page per path; invalid pages are identified when translation pages are written, as in GeckoFTL's comparison",
+    model_scope: "validity bitmap on flash (a read and a write per invalid page), map on flash under a tree whose root and inner nodes are cached, GC over data and metadata alike; a battery is assumed that writes dirty entries, waiting reports and changed nodes at power loss",
+    model_limits: "mapping granularities other than the page, and the paper's tree of one page per path; invalid pages are identified when translation pages are written, as in GeckoFTL's comparison",
 };
 
 /// Options of the design [`uftl`].
@@ -25,7 +25,7 @@ pub struct UFtlOptions {
 /// Returns the design of u-FTL: a demand-paged L2P table under a tree, which identifies invalid pages late, and page
 /// validity in a bitmap on flash. A battery writes dirty entries at power loss.
 pub fn uftl(gc: GcOptions, options: UFtlOptions) -> Parts {
-    let cache = CachedOptions {
+    let cache = CachedMapOptions {
         cache_entries: options.cache_entries,
         identification: InvalidPageIdentification::AtSynchronisation,
         max_dirty_entries: None,

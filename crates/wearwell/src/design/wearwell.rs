@@ -2,22 +2,22 @@
 //! loss and needs no battery.
 
 use super::{
-    ChunkDesign, ContentParts, DeltaDesign, Design, MappingPart, Parts, Persistence, RecoveryBlockScan,
-    RecycleDesign, SharingDesign,
+    ChunkDesign, ContentParts, DeltaDesign, DesignDescription, MappingPart, Parts, Persistence,
+    RecoveryBlockScan, RecycleDesign, SharingDesign,
 };
 use crate::content::ContentSchemes;
 use crate::content::dedup::DedupOptions;
 use crate::gc::GcOptions;
-use crate::mapping::CachedOptions;
+use crate::mapping::CachedMapOptions;
 use crate::sharing::counts::ReferenceCountForm;
 use crate::sharing::reverse_map::ReverseMapKind;
 use crate::validity::{GeckoOptions, ValidityPart};
 
-pub(super) const DESIGN: Design = Design {
+pub(super) const DESIGN: DesignDescription = DesignDescription {
     name: "wearwell",
     source: "a composition of Recyclable SSD, Delta-FTL, Remap-SSD, Integrated lifetime management and GeckoFTL",
-    modelled: "deduplication, host remaps and recycling of dead pages, delta encoding, compression in chunks, on one device; map on flash behind a cache, its dirty entries in NVRAM, page validity in Logarithmic Gecko; recovery from flash and NVRAM without a battery",
-    not_modelled: "RAM holds who refers to shared pages, the delta table and the directory of chunks, all three rebuilt after a power loss; access counts, the history of dead pages and the content index start anew then; the fingerprint and the writer of a page that is replaced are known without a read",
+    model_scope: "deduplication, host remaps and recycling of dead pages, delta encoding, compression in chunks, on one device; map on flash behind a cache, its dirty entries in NVRAM, page validity in Logarithmic Gecko; recovery from flash and NVRAM without a battery",
+    model_limits: "RAM holds who refers to shared pages, the delta table and the directory of chunks, all three rebuilt after a power loss; access counts, the history of dead pages and the content index start anew then; the fingerprint and the writer of a page that is replaced are known without a read",
 };
 
 /// Options of the design [`wearwell`].
@@ -42,12 +42,12 @@ pub struct WearwellOptions {
 pub fn wearwell(gc: GcOptions, options: WearwellOptions) -> Parts {
     let sharing = SharingDesign {
         reverse_map: ReverseMapKind::Ideal,
-        reference_counts: ReferenceCountForm::Sparse,
+        reference_count_form: ReferenceCountForm::Sparse,
         dedup: Some(options.dedup),
-        atomic_remap_commands: false,
+        has_atomic_remap_commands: false,
     };
     Parts {
-        mapping: MappingPart::Cached(CachedOptions::of_entries(options.cache_entries)),
+        mapping: MappingPart::Cached(CachedMapOptions::with_cache_capacity(options.cache_entries)),
         validity: ValidityPart::Gecko(options.gecko),
         content: ContentParts {
             recycle: Some(options.recycle),

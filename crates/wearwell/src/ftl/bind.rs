@@ -42,7 +42,7 @@ impl<N: Nand> Ftl<N> {
             return Ok(true);
         }
         if !sharing.reference_counts.can_add_referrer(unit) {
-            store.stats.binds_demoted_by_saturation += 1;
+            store.stats.binds_demoted_by_max_referrers += 1;
             return Ok(false);
         }
         if !sharing.admit_entry(mapping, store)? {
@@ -53,7 +53,7 @@ impl<N: Nand> Ftl<N> {
         let entry = ReverseMapEntry {
             lpn,
             bound_ppn: Some(Ppn(unit.0)),
-            source_or_last_lpn: source,
+            relocation_source_or_range_end: source,
             sequence_number: sequence,
         };
         sharing.record_entry(mapping, store, entry)?;
@@ -94,7 +94,7 @@ impl<N: Nand> Ftl<N> {
             ReverseMapEntry {
                 lpn: first,
                 bound_ppn: None,
-                source_or_last_lpn: source,
+                relocation_source_or_range_end: source,
                 sequence_number: sequence,
             },
         )?;

@@ -39,7 +39,7 @@ impl<N: Nand> Ftl<N> {
         self.store.stats.host_page_writes += 1;
         self.validity.mark_valid(ppn);
         if let Some(stage) = &mut self.recycle {
-            stage.recycler.page_programmed(lpn, ppn);
+            stage.recycler.record_page_programmed(lpn, ppn);
         }
         Ok(())
     }
@@ -63,7 +63,7 @@ impl<N: Nand> Ftl<N> {
         if let Some(cached) = self.mapping.as_demand_paged_mut() {
             cached.finish_construction(&mut self.store)?;
         }
-        self.report_opened_blocks();
+        self.report_opened_blocks_to_validity();
         self.validity.finish_device_setup(&mut self.store)?;
         if self.store.keeps_recovery_notes() {
             // Constructed pages were not noted, so no report of them may be left in RAM.

@@ -37,7 +37,7 @@ impl<N: Nand> Ftl<N> {
     /// Those of [`Ftl::write`]: pages buffered for a compressed chunk and deltas buffered for a page are written before
     /// their scheme is switched off.
     pub fn switch_content_schemes(&mut self, running: ContentSchemes) -> Result<()> {
-        self.drain_mechanisms(running)?;
+        self.write_buffers_of_stopping_mechanisms(running)?;
         self.switch_mechanisms(running);
         Ok(())
     }
@@ -56,14 +56,17 @@ impl<N: Nand> Ftl<N> {
         // If nothing must be written, no room is made, because recovery repeats this function when the store's state is
         // only partly rebuilt.
         while self.mapping.has_unwritten_changes() {
-            self.require_room_for_metadata(Stream::Translation, self.mapping.pages_per_update().max(1))?;
-            self.mapping.write_back(&mut self.store)?;
+            self.make_room_in_metadata_stream(
+                Stream::Translation,
+                self.mapping.max_pages_per_update().max(1),
+            )?;
+            self.mapping.write_back_step(&mut self.store)?;
             self.invalidate_identified_pages();
             self.write_deferred_validity()?;
         }
         while self.validity.is_on_flash() {
-            self.require_room_for_metadata(Stream::Validity, 1)?;
-            self.report_opened_blocks();
+            self.make_room_in_metadata_stream(Stream::Validity, 1)?;
+            self.report_opened_blocks_to_validity();
             if !self.validity.has_unwritten_records() {
                 break;
             }
@@ -89,16 +92,16 @@ impl<N: Nand> Ftl<N> {
         4 * u64::from(self.validity.invalid_page_reports_per_flush())
     }
 
-    /// Configures the block store to report newly opened blocks if page validity is on flash, and, if recovery needs this,
-    /// to write metadata pages in order and to retain superseded versions of translation pages.
-    pub(super) fn configure_store_recording(&mut self) {
+    /// Configures the block store to report newly opened blocks if page validity is on flash, and, if recovery needs
+    /// this, to write metadata pages in order and to retain superseded versions of translation pages.
+    pub(super) fn configure_store_for_flash_metadata(&mut self) {
         if self.validity.is_on_flash() {
             self.store.enable_opened_block_recording();
         }
-        if self.persistence.compares_map_versions() {
-            self.store.order_metadata_pages();
+        if self.persistence.recovery_compares_map_versions() {
+            self.store.enable_metadata_page_fences();
             if self.validity.is_on_flash() {
-                self.store.retain_translation_versions();
+                self.store.enable_translation_version_retention();
             }
         }
     }

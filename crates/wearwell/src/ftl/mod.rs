@@ -37,12 +37,12 @@ use crate::address::{Lpn, MAX_UNITS_WITH_BIND_MARK, Ppn, Unit, is_flash_page};
 use crate::content::compress::directory::CHUNK_DIRECTORY_BYTES;
 use crate::content::compress::{CompressionState, CompressionStatistics};
 use crate::content::delta::{self, DeltaState, DeltaStatistics};
-use crate::content::recycle::{RecycleState, Recycler, StorePolicy};
+use crate::content::recycle::{FingerprintStorePolicy, RecycleState, Recycler};
 use crate::content::{ContentSchemes, SchemeCounters, StatelessMechanisms};
 use crate::data::Fingerprint;
 use crate::design::{MappingPart, Parts, Persistence, RecoveryBlockScan};
 use crate::error::{Error, Result};
-use crate::gc::{GarbageCollector, GcOptions, MetadataGc, UserVictimPolicy, VictimPolicy};
+use crate::gc::{GarbageCollector, GcOptions, MetadataGcRule, UserVictimPolicy, VictimPolicy};
 use crate::mapping::{AnyMapping, DemandPagedMap, JournalledMap, Mapping, RamMap};
 use crate::nand::Nand;
 use crate::sharing::Sharing;
@@ -106,7 +106,7 @@ impl<N: Nand> Ftl<N> {
         };
         parts.require_compatible()?;
         let mapping = Self::new_mapping(&store, logical_pages, parts)?;
-        if parts.persistence.compares_map_versions() && store.geometry().spare_bytes < 8 {
+        if parts.persistence.recovery_compares_map_versions() && store.geometry().spare_bytes < 8 {
             return Err(Error::InvalidOptions(
                 "recovery by a backward scan keeps eight bytes in the spare area of translation pages: set \
                  device.spare_bytes to at least 8"
@@ -150,7 +150,7 @@ impl<N: Nand> Ftl<N> {
             max_retained_translation_pages: ftl.max_retained_translation_pages(),
             max_programs_between_validity_flushes: ftl.max_programs_between_validity_flushes(),
         };
-        ftl.configure_store_recording();
+        ftl.configure_store_for_flash_metadata();
         let spare_pages = ftl.require_and_count_spare_pages()?;
         if let Some(cached) = ftl.mapping.as_demand_paged_mut() {
             cached.limit_unidentified_invalid_pages(spare_pages);
@@ -158,7 +158,7 @@ impl<N: Nand> Ftl<N> {
         if let Some(stage) = &mut ftl.delta {
             stage.set_delta_page_limit(spare_pages);
             if parts.persistence != Persistence::BatteryRam {
-                stage.limit_deltas_to_spare_area(ftl.store.geometry().spare_bytes);
+                stage.limit_deltas_to_owner_list(ftl.store.geometry().spare_bytes);
             }
             if parts.persistence == Persistence::NvramMap && (ftl.sharing.is_some() || ftl.recycle.is_some())
             {
@@ -168,11 +168,11 @@ impl<N: Nand> Ftl<N> {
         if let Some(stage) = &mut ftl.chunks {
             stage.set_excess_page_limit(spare_pages);
             if parts.persistence == Persistence::NvramMap {
-                stage.hold_freed_chunk_numbers();
+                stage.hold_chunk_numbers_until_sync();
             }
         }
         if parts.recovery_block_scan == RecoveryBlockScan::FirstPages {
-            ftl.keep_recovery_notes(parts)?;
+            ftl.enable_recovery_notes(parts)?;
         }
         ftl.set_victim_policy(parts.gc.policy);
         Ok(ftl)
@@ -180,9 +180,9 @@ impl<N: Nand> Ftl<N> {
 
     /// Makes the device keep what a recovery by first pages needs: notes in NVRAM, after the words of the map, and bind
     /// marks in map entries.
-    fn keep_recovery_notes(&mut self, parts: &Parts) -> Result<()> {
+    fn enable_recovery_notes(&mut self, parts: &Parts) -> Result<()> {
         let geometry = self.store.geometry();
-        let (flash_pages, units) = (geometry.pages(), parts.most_units(geometry));
+        let (flash_pages, units) = (geometry.pages(), parts.max_units(geometry));
         if units > MAX_UNITS_WITH_BIND_MARK {
             return Err(Error::InvalidOptions(format!(
                 "recovery by first pages marks bound logical pages in one bit of their map entries, and the remaining 31 \
@@ -192,10 +192,10 @@ impl<N: Nand> Ftl<N> {
             )));
         }
         let words = parts.nvram_bytes_with_map(geometry, self.logical_pages) / 8;
-        let first_word = words - recovery_note_words(geometry);
-        self.store.keep_recovery_notes(first_word as usize)?;
+        let first_nvram_word = words - recovery_note_words(geometry);
+        self.store.enable_recovery_notes(first_nvram_word as usize)?;
         if let Some(map) = self.mapping.as_demand_paged_mut() {
-            map.count_special_entries(flash_pages as u32);
+            map.enable_special_entry_counts(flash_pages as u32);
         }
         Ok(())
     }
@@ -204,18 +204,18 @@ impl<N: Nand> Ftl<N> {
         let page_bytes = store.geometry().page_bytes;
         Ok(match parts.mapping {
             MappingPart::Flat if parts.persistence == Persistence::NvramMap => {
-                let first_word = parts.nvram_bytes(page_bytes).div_ceil(8) as usize;
-                AnyMapping::Flat(RamMap::with_nvram_copy(store, logical_pages, first_word)?)
+                let first_nvram_word = parts.nvram_bytes(page_bytes).div_ceil(8) as usize;
+                AnyMapping::Flat(RamMap::with_nvram_copy(store, logical_pages, first_nvram_word)?)
             }
             MappingPart::Flat => AnyMapping::Flat(RamMap::new(logical_pages)),
             MappingPart::Cached(options) if parts.persistence == Persistence::NvramMap => {
-                let first_word = parts.nvram_bytes(page_bytes).div_ceil(8) as usize;
+                let first_nvram_word = parts.nvram_bytes(page_bytes).div_ceil(8) as usize;
                 let most = parts.max_lpns_per_flash_page();
                 AnyMapping::Cached(Box::new(DemandPagedMap::with_nvram(
                     store,
                     logical_pages,
                     options,
-                    first_word,
+                    first_nvram_word,
                     most,
                 )?))
             }
@@ -241,7 +241,12 @@ impl<N: Nand> Ftl<N> {
         let usable = good * block_pages - reserve;
         if self.logical_pages == 0 || self.logical_pages as u64 > usable {
             let (logical, physical) = (self.logical_pages as u64, good * block_pages);
-            return Err(Error::NoSpareSpace { logical, physical, reserve, usable });
+            return Err(Error::NoSpareSpace {
+                logical_pages: logical,
+                physical_pages: physical,
+                reserve_pages: reserve,
+                usable_pages: usable,
+            });
         }
         Ok(usable - self.logical_pages as u64)
     }
@@ -253,7 +258,7 @@ impl<N: Nand> Ftl<N> {
     pub fn reserved_blocks_per_pool(&self) -> u64 {
         let open_blocks = 1
             + u64::from(self.max_metadata_pages() > self.validity.max_metadata_pages())
-            + u64::from(self.mapping.pages_per_update() > 1)
+            + u64::from(self.mapping.max_pages_per_update() > 1)
             + u64::from(self.delta.is_some())
             + 2 * u64::from(self.chunks.is_some())
             + u64::from(self.validity.is_on_flash() || self.battery_saves_validity_bitmap())
@@ -265,7 +270,7 @@ impl<N: Nand> Ftl<N> {
     /// pages that are retained for recovery.
     pub fn max_metadata_pages(&self) -> u64 {
         let log = self.sharing.as_ref().map_or(0, |sharing| sharing.reverse_map.max_metadata_pages());
-        let held = if self.persistence.compares_map_versions() {
+        let held = if self.persistence.recovery_compares_map_versions() {
             self.max_retained_translation_pages() as u64
         } else {
             0
@@ -414,12 +419,14 @@ impl<N: Nand> Ftl<N> {
         self.collector.user_policy = own;
         self.store.blocks_mut().track_closing_order(policy == VictimPolicy::Fifo);
         self.store.blocks_mut().set_tie_break(options.tie_break);
-        self.store.blocks_mut().exclude_nonempty_metadata(options.metadata_gc != MetadataGc::Greedy);
+        self.store
+            .blocks_mut()
+            .set_gc_spares_nonempty_metadata(options.metadata_gc != MetadataGcRule::Greedy);
     }
 
     /// Installs a user-supplied policy that chooses GC victims in place of the built-in policy; `None` restores the
     /// built-in policy. The user's policy is not called if only a greedy choice is safe (at most
-    /// [`GcOptions::urgent_free_blocks`] free blocks), nor for blocks of metadata that [`MetadataGc::WhenEmpty`]
+    /// [`GcOptions::urgent_free_blocks`] free blocks), nor for blocks of metadata that [`MetadataGcRule::WhenEmpty`]
     /// collects.
     pub fn set_user_victim_policy(&mut self, policy: Option<UserVictimPolicy>) {
         self.collector.user_policy = policy;
@@ -427,7 +434,11 @@ impl<N: Nand> Ftl<N> {
 
     /// Changes the replacement policy and the capacity (in entries) of the fingerprint store, the recycler's index of
     /// dead pages, at run time. Does nothing if the design has no recycling.
-    pub fn set_fingerprint_store_policy(&mut self, policy: StorePolicy, capacity_entries: Option<u32>) {
+    pub fn set_fingerprint_store_policy(
+        &mut self,
+        policy: FingerprintStorePolicy,
+        capacity_entries: Option<u32>,
+    ) {
         if let Some(stage) = &mut self.recycle {
             stage.recycler.set_policy(policy, capacity_entries);
             stage.recycler.forget_evicted_pages(|ppn| self.store.owner_in_oob(ppn));
@@ -463,7 +474,8 @@ fn require_nvram_map_options(parts: &Parts, spare_bytes: u32) -> Result<()> {
     let content = &parts.content;
     let refusal = if parts.persistence != Persistence::NvramMap {
         None
-    } else if content.delta.is_some() && content.sharing.is_some_and(|sharing| sharing.atomic_remap_commands)
+    } else if content.delta.is_some()
+        && content.sharing.is_some_and(|sharing| sharing.has_atomic_remap_commands)
     {
         Some(
             "where the map is in NVRAM, a page of which flash holds a delta cannot be bound, but an atomic remap \

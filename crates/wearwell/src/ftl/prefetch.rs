@@ -8,7 +8,7 @@ use crate::data::Fingerprint;
 use crate::ftl::Ftl;
 use crate::mapping::{AnyMapping, DemandPagedMap, RamMap};
 use crate::nand::Nand;
-use crate::tables::prefetch::{PREFETCHED_WRITES, pull_into_cache};
+use crate::tables::prefetch::{HOST_WRITES_PER_PREFETCH, pull_into_cache};
 
 impl<N: Nand> Ftl<N> {
     /// Prefetches the entries of map, page validity and content tables that host writes to the logical pages `upcoming`
@@ -18,19 +18,21 @@ impl<N: Nand> Ftl<N> {
     pub fn prefetch_writes(&self, upcoming: &[Lpn], fingerprints: &[Fingerprint]) {
         match &self.mapping {
             AnyMapping::Flat(map) => {
-                upcoming.chunks(PREFETCHED_WRITES).for_each(|lpns| self.prefetch_flat_map(map, lpns));
+                upcoming.chunks(HOST_WRITES_PER_PREFETCH).for_each(|lpns| self.prefetch_flat_map(map, lpns));
             }
             AnyMapping::Cached(map) => {
-                upcoming.chunks(PREFETCHED_WRITES).for_each(|lpns| self.prefetch_cached_map(map, lpns));
+                upcoming
+                    .chunks(HOST_WRITES_PER_PREFETCH)
+                    .for_each(|lpns| self.prefetch_cached_map(map, lpns));
             }
             AnyMapping::Journalled(map) => {
                 upcoming
-                    .chunks(PREFETCHED_WRITES)
+                    .chunks(HOST_WRITES_PER_PREFETCH)
                     .for_each(|lpns| self.prefetch_cached_map(map.demand_paged_map(), lpns));
             }
         }
         if let Some(stage) = &self.delta {
-            upcoming.chunks(PREFETCHED_WRITES).for_each(|lpns| stage.prefetch_writes(lpns));
+            upcoming.chunks(HOST_WRITES_PER_PREFETCH).for_each(|lpns| stage.prefetch_writes(lpns));
         }
         if !fingerprints.is_empty() {
             self.prefetch_content_lookups(fingerprints);
@@ -42,8 +44,8 @@ impl<N: Nand> Ftl<N> {
     #[inline]
     pub fn prefetch_reads(&self, upcoming: &[Lpn]) {
         let pages = self.store.geometry().pages();
-        for lpns in upcoming.chunks(PREFETCHED_WRITES) {
-            let units: ArrayVec<Unit, PREFETCHED_WRITES> = match &self.mapping {
+        for lpns in upcoming.chunks(HOST_WRITES_PER_PREFETCH) {
+            let units: ArrayVec<Unit, HOST_WRITES_PER_PREFETCH> = match &self.mapping {
                 AnyMapping::Flat(map) => lpns.iter().filter_map(|&lpn| map.get(lpn)).collect(),
                 AnyMapping::Cached(map) => map.prefetch_updates(&self.store, lpns),
                 AnyMapping::Journalled(map) => map.demand_paged_map().prefetch_updates(&self.store, lpns),
@@ -58,7 +60,7 @@ impl<N: Nand> Ftl<N> {
 
     #[inline]
     fn prefetch_flat_map(&self, map: &RamMap, lpns: &[Lpn]) {
-        let mut units = [Unit(0); PREFETCHED_WRITES];
+        let mut units = [Unit(0); HOST_WRITES_PER_PREFETCH];
         let units = &mut units[..lpns.len()];
         for (unit, &lpn) in units.iter_mut().zip(lpns) {
             *unit = map.get(lpn).unwrap_or(Unit(0));
@@ -80,7 +82,7 @@ impl<N: Nand> Ftl<N> {
     #[inline]
     fn prefetch_replaced_pages(&self, lpns: &[Lpn], units: &[Unit]) {
         let pages = self.store.geometry().pages();
-        let mut places = [Ppn(0); PREFETCHED_WRITES];
+        let mut places = [Ppn(0); HOST_WRITES_PER_PREFETCH];
         let places = &mut places[..lpns.len()];
         for (place, &unit) in places.iter_mut().zip(units) {
             *place = if is_flash_page(unit, pages) { Ppn(unit.0) } else { Ppn(0) };
@@ -107,7 +109,7 @@ impl<N: Nand> Ftl<N> {
     /// does not contain this code.
     #[inline(never)]
     fn prefetch_content_tables(&self, lpns: &[Lpn], units: &[Unit], places: &[Ppn]) {
-        let mut contents = [Fingerprint::default(); PREFETCHED_WRITES];
+        let mut contents = [Fingerprint::default(); HOST_WRITES_PER_PREFETCH];
         let contents = &mut contents[..lpns.len()];
         for (content, &unit) in contents.iter_mut().zip(units) {
             *content = self.fingerprint_of_unit(unit);
@@ -132,10 +134,10 @@ impl<N: Nand> Ftl<N> {
     #[inline(never)]
     fn prefetch_content_lookups(&self, fingerprints: &[Fingerprint]) {
         if let Some(stage) = &self.recycle {
-            stage.recycler.prefetch_find(fingerprints);
+            stage.recycler.prefetch_lookups(fingerprints);
         }
         if let Some(index) = self.sharing.as_ref().and_then(|sharing| sharing.content_index.as_ref()) {
-            index.prefetch_find(fingerprints, |unit| self.fingerprint_of_unit(unit));
+            index.prefetch_lookups(fingerprints, |unit| self.fingerprint_of_unit(unit));
         }
     }
 }

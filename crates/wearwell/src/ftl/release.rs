@@ -51,7 +51,7 @@ impl<N: Nand> Ftl<N> {
     /// Invalidates the physical page `page`: updates page validity and the valid count of its block.
     #[inline(always)]
     pub(crate) fn invalidate_page(&mut self, page: Ppn) {
-        self.report_opened_blocks();
+        self.report_opened_blocks_to_validity();
         self.validity.invalidate(page);
         self.store.discard_page(page);
     }
@@ -62,7 +62,7 @@ impl<N: Nand> Ftl<N> {
     /// Must be called before invalid pages of such a block are reported, and before the RAM buffer of the validity
     /// store is written: recovery reports only blocks that were opened after that write.
     #[inline]
-    pub(crate) fn report_opened_blocks(&mut self) {
+    pub(crate) fn report_opened_blocks_to_validity(&mut self) {
         while let Some(block) = self.store.take_opened_block() {
             self.validity.record_block_opened(block);
         }
@@ -71,7 +71,8 @@ impl<N: Nand> Ftl<N> {
     /// Invalidates the physical pages that a lazy map (which identifies invalid pages late) has found to be superseded.
     pub(crate) fn invalidate_identified_pages(&mut self) {
         while let AnyMapping::Cached(cached) = &mut self.mapping
-            && let Some(IdentifiedInvalidPage { ppn, is_certain }) = cached.take_identified_invalid_page()
+            && let Some(IdentifiedInvalidPage { ppn, is_certainly_unreported: is_certain }) =
+                cached.take_identified_invalid_page()
         {
             if is_certain {
                 self.invalidate_page(ppn);

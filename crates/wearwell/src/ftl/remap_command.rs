@@ -61,7 +61,7 @@ impl<N: Nand> Ftl<N> {
     /// Those of [`Ftl::remap_page`]; [`Error::NotAtomic`] for an atomic command that cannot be recorded as a whole and
     /// has changed no content.
     pub fn remap_pages(&mut self, target: Lpn, source: Lpn, pages: u32, mode: RemapMode) -> Result<()> {
-        if self.sharing.as_ref().is_some_and(|sharing| sharing.design.atomic_remap_commands) {
+        if self.sharing.as_ref().is_some_and(|sharing| sharing.design.has_atomic_remap_commands) {
             return self.remap_atomically(RemapRanges {
                 first_target: target,
                 first_source: source,
@@ -82,7 +82,7 @@ impl<N: Nand> Ftl<N> {
         let last = Lpn(remap.first_target.max(remap.first_source).0.saturating_add(remap.page_count - 1));
         self.require_in_range(last)?;
         while let Some(source) = self.source_at_referrer_limit(remap) {
-            self.store.stats.binds_demoted_by_saturation += 1;
+            self.store.stats.binds_demoted_by_max_referrers += 1;
             self.rewrite_unshared(source)?;
         }
         self.retry_after_program_failure(Self::make_room_for_metadata)?;
@@ -129,7 +129,7 @@ impl<N: Nand> Ftl<N> {
             entries.push(ReverseMapEntry {
                 lpn,
                 bound_ppn: place,
-                source_or_last_lpn: source,
+                relocation_source_or_range_end: source,
                 sequence_number: store.take_next_sequence_number(),
             });
         }

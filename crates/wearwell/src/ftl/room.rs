@@ -25,7 +25,7 @@ impl<N: Nand> Ftl<N> {
         }
         self.make_room_for_metadata()?;
         if self.can_take_host_page(pool) {
-            return Ok(self.store.advance_pool(Stream::Host));
+            return Ok(self.store.take_next_pool(Stream::Host));
         }
         self.find_writable_pool()
     }
@@ -43,7 +43,7 @@ impl<N: Nand> Ftl<N> {
         loop {
             let victims = self.store.stats.gc_victims;
             for _ in 0..self.store.allocation_pools() {
-                let pool = self.store.advance_pool(Stream::Host);
+                let pool = self.store.take_next_pool(Stream::Host);
                 self.collect_until_free_blocks_suffice(pool)?;
                 self.make_room_for_metadata()?;
                 if self.can_take_host_page(pool) {
@@ -75,19 +75,19 @@ impl<N: Nand> Ftl<N> {
     pub(crate) fn make_room_for_metadata(&mut self) -> Result<()> {
         if self.validity.is_on_flash() {
             self.write_deferred_metadata()?;
-        } else if self.mapping.pages_per_update() > 0 {
+        } else if self.mapping.max_pages_per_update() > 0 {
             self.make_room_for_translation_pages()?;
         }
         let log_pages = self.sharing.as_ref().map_or(0, |sharing| sharing.reverse_map.max_pages_per_record());
-        if log_pages > 0 { self.require_room_for_metadata(Stream::RemapLog, log_pages) } else { Ok(()) }
+        if log_pages > 0 { self.make_room_in_metadata_stream(Stream::RemapLog, log_pages) } else { Ok(()) }
     }
 
     fn make_room_for_translation_pages(&mut self) -> Result<()> {
-        let pages = self.mapping.pages_per_update();
+        let pages = self.mapping.max_pages_per_update();
         loop {
-            self.require_room_for_metadata(Stream::Translation, pages)?;
+            self.make_room_in_metadata_stream(Stream::Translation, pages)?;
             if !self.mapping.write_deferred(&mut self.store)? {
-                return self.require_room_for_metadata(Stream::Translation, pages);
+                return self.make_room_in_metadata_stream(Stream::Translation, pages);
             }
             self.invalidate_identified_pages();
         }
@@ -98,7 +98,7 @@ impl<N: Nand> Ftl<N> {
     /// step of the map that programmed nothing, the validity store has no new work and is not checked again.
     fn write_deferred_metadata(&mut self) -> Result<()> {
         let (of_map, of_validity) =
-            (self.mapping.pages_per_update(), self.validity.pages_per_deferred_write());
+            (self.mapping.max_pages_per_update(), self.validity.pages_per_deferred_write());
         self.store.note_settled_programs()?;
         loop {
             self.ensure_room_for_metadata_pages(of_map, of_validity)?;
@@ -121,7 +121,7 @@ impl<N: Nand> Ftl<N> {
     /// nearly full.
     #[inline(always)]
     fn write_deferred_validity_step(&mut self) -> Result<bool> {
-        self.report_opened_blocks();
+        self.report_opened_blocks_to_validity();
         let is_settled = !self.validity.write_deferred_validity_step(&mut self.store)?;
         let durable_until = self.validity.durable_until_sequence();
         self.store.discard_retained_versions(durable_until);
@@ -129,7 +129,8 @@ impl<N: Nand> Ftl<N> {
         if !is_settled {
             return Ok(true);
         }
-        let is_due = self.persistence.compares_map_versions() && self.is_validity_flush_due(durable_until)
+        let is_due = self.persistence.recovery_compares_map_versions()
+            && self.is_validity_flush_due(durable_until)
             || self.store.are_recovery_notes_nearly_full();
         if is_due {
             self.store.expect_validity_flush();
@@ -150,7 +151,7 @@ impl<N: Nand> Ftl<N> {
     /// Executes the deferred writes of a validity store on flash until none is due. Executes no writes of the mapping.
     pub(crate) fn write_deferred_validity(&mut self) -> Result<()> {
         while self.validity.is_on_flash() {
-            self.require_room_for_metadata(Stream::Validity, self.validity.pages_per_deferred_write())?;
+            self.make_room_in_metadata_stream(Stream::Validity, self.validity.pages_per_deferred_write())?;
             if !self.write_deferred_validity_step()? {
                 break;
             }
@@ -168,8 +169,8 @@ impl<N: Nand> Ftl<N> {
     #[cold]
     fn make_room_for_map_and_validity(&mut self, of_map: u32, of_validity: u32) -> Result<()> {
         loop {
-            self.require_room_for_metadata(Stream::Translation, of_map)?;
-            self.require_room_for_metadata(Stream::Validity, of_validity)?;
+            self.make_room_in_metadata_stream(Stream::Translation, of_map)?;
+            self.make_room_in_metadata_stream(Stream::Validity, of_validity)?;
             // Opening a validity block may have used up the free block that the translation page needs.
             if self.store.has_room_for_pages(Stream::Translation, of_map) {
                 return Ok(());
@@ -177,7 +178,7 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    pub(crate) fn require_room_for_metadata(&mut self, stream: Stream, pages: u32) -> Result<()> {
+    pub(crate) fn make_room_in_metadata_stream(&mut self, stream: Stream, pages: u32) -> Result<()> {
         if pages == 0 {
             return Ok(());
         }
@@ -194,7 +195,7 @@ impl<N: Nand> Ftl<N> {
     pub(crate) fn make_room_for_pages(&mut self, stream: Stream, pages: u32) -> Result<u32> {
         loop {
             for _ in 0..self.store.allocation_pools() {
-                let pool = self.store.advance_pool(stream);
+                let pool = self.store.take_next_pool(stream);
                 if self.store.free_pages_above_reserve(stream, pool) < pages {
                     self.collect_until_free_blocks_suffice(pool)?;
                 }

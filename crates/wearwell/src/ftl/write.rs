@@ -23,7 +23,7 @@ impl<N: Nand> Ftl<N> {
     ) -> Result<T> {
         loop {
             match step(self) {
-                Err(Error::Full { .. }) if self.store.take_program_failed() => {}
+                Err(Error::Full { .. }) if self.store.take_program_failure_flag() => {}
                 outcome => return outcome,
             }
         }
@@ -46,7 +46,7 @@ impl<N: Nand> Ftl<N> {
     #[cold]
     #[inline(never)]
     fn retry_write_if_program_failed(&mut self, lpn: Lpn, content: Content<'_>) -> Result<()> {
-        if !self.store.take_program_failed() {
+        if !self.store.take_program_failure_flag() {
             return Err(self.store.device_full_error());
         }
         self.retry_after_program_failure(|ftl| ftl.try_write(lpn, content))
@@ -68,7 +68,7 @@ impl<N: Nand> Ftl<N> {
             self.append_and_map_host_page(lpn, pool, content, write.fingerprint)?;
             self.drop_buffered_page(lpn);
         }
-        self.finish_mechanisms(seen)
+        self.finish_write_in_mechanisms(seen)
     }
 
     /// Returns the fingerprint of a page to be written. Counts one hashed page if this design looks up fingerprints,
@@ -76,7 +76,7 @@ impl<N: Nand> Ftl<N> {
     #[inline]
     fn fingerprint_and_count_hash(&mut self, content: &Content<'_>) -> Fingerprint {
         let fingerprint = content.fingerprint();
-        self.store.stats.controller_work.hashed_pages += u64::from(self.is_content_hashed(fingerprint));
+        self.store.stats.controller_work.hashed_pages += u64::from(self.must_hash_content(fingerprint));
         fingerprint
     }
 
@@ -94,7 +94,7 @@ impl<N: Nand> Ftl<N> {
         let old = match self.mapping.update(&mut self.store, lpn, Some(ppn.into())) {
             Ok(old) => old,
             Err(error) => {
-                self.store.stats.wasted_programs += 1;
+                self.store.stats.unsuccessful_host_programs += 1;
                 self.store.note_unsettled_page(ppn)?;
                 self.invalidate_page(ppn);
                 return Err(error);
@@ -102,7 +102,7 @@ impl<N: Nand> Ftl<N> {
         };
         self.store.stats.host_page_writes += 1;
         if let Some(stage) = &mut self.recycle {
-            stage.recycler.page_programmed(lpn, ppn);
+            stage.recycler.record_page_programmed(lpn, ppn);
         }
         self.release_reference(lpn, old);
         self.index_content(fingerprint, ppn.into());
@@ -117,7 +117,7 @@ impl<N: Nand> Ftl<N> {
         if self.sharing.is_none() && self.recycle.is_none() {
             return;
         }
-        if !self.is_content_hashed(fingerprint) {
+        if !self.must_hash_content(fingerprint) {
             self.mark_unhashed(unit);
         } else if self.sharing.is_some() {
             self.insert_into_content_index(fingerprint, unit);

@@ -14,7 +14,7 @@ use crate::content::recycle::RecycleState;
 use crate::error::Result;
 use crate::events::{CandidateFigures, FtlEvent, VictimChoice, VictimRule};
 use crate::ftl::Ftl;
-use crate::gc::{CopyBatch, MetadataGc, VictimCandidates, VictimChooser, VictimPolicy};
+use crate::gc::{CopyBatch, MetadataGcRule, VictimCandidates, VictimChooser, VictimPolicy};
 use crate::mapping::Mapping;
 use crate::nand::{Geometry, Nand, PageKind};
 use crate::operation::Cause;
@@ -81,13 +81,13 @@ impl<N: Nand> Ftl<N> {
         let Self { store, recycle, delta, .. } = self;
         let (blocks, now) = (store.blocks(), store.last_sequence());
         let figures: Vec<(BlockId, f64)> = if rule == VictimRule::Policy {
-            let dirtiness = DirtinessCalculator::new(
+            let dirtiness = DeadPageWeigher::new(
                 chooser.policy(),
                 store.geometry(),
                 recycle.as_deref(),
                 delta.as_deref(),
             );
-            chooser.candidate_figures(blocks, pool, now, |block, invalid| {
+            chooser.score_candidates(blocks, pool, now, |block, invalid| {
                 dirtiness.weighted_dead_pages(block, invalid)
             })
         } else {
@@ -141,7 +141,7 @@ impl<N: Nand> Ftl<N> {
     /// these pages would need the blocks reserved for GC.
     #[inline]
     fn write_back_map_if_nvram_nearly_full(&mut self) -> Result<()> {
-        let pages = self.mapping.pages_per_update();
+        let pages = self.mapping.max_pages_per_update();
         while self.mapping.is_nvram_nearly_full() && self.store.has_room_for_pages(Stream::Translation, pages)
         {
             self.mapping.write_deferred(&mut self.store)?;
@@ -209,7 +209,7 @@ impl<N: Nand> Ftl<N> {
         }
         let own = self.user_policy_choice(pool)?.map(by(VictimRule::UserPolicy));
         let Self { store, recycle, delta, collector, .. } = self;
-        if let MetadataGc::WhenEmpty { max_metadata_share: share } = collector.options.metadata_gc {
+        if let MetadataGcRule::WhenEmpty { max_metadata_block_share: share } = collector.options.metadata_gc {
             let blocks = store.blocks_mut();
             let is_over = f64::from(blocks.metadata_blocks()) > share * f64::from(blocks.len());
             let forced = if is_over { blocks.emptiest_metadata_block(pool) } else { None };
@@ -229,10 +229,12 @@ impl<N: Nand> Ftl<N> {
         let (geometry, now) = (store.geometry().clone(), store.last_sequence());
         let chooser = &mut collector.victim_chooser;
         let dirtiness =
-            DirtinessCalculator::new(chooser.policy(), &geometry, recycle.as_deref(), delta.as_deref());
-        let has_deltas = dirtiness.delta.is_some();
+            DeadPageWeigher::new(chooser.policy(), &geometry, recycle.as_deref(), delta.as_deref());
+        let may_have_delta_blocks = dirtiness.delta.is_some();
         let weigh = |block, invalid| dirtiness.weighted_dead_pages(block, invalid);
-        Ok(chooser.choose(store.blocks_mut(), pool, now, has_deltas, weigh).map(by(VictimRule::Policy)))
+        Ok(chooser
+            .choose(store.blocks_mut(), pool, now, may_have_delta_blocks, weigh)
+            .map(by(VictimRule::Policy)))
     }
 
     /// Returns the victim that the user-supplied policy chooses; `None` if there is no such policy, or if the pool (set
@@ -276,21 +278,25 @@ impl<N: Nand> Ftl<N> {
             return Ok(None);
         }
         let closed = self.store.blocks().closed_blocks_by_valid_count(pool);
-        self.lazy_victim_fitting_open_blocks(&closed, pool)
+        self.lazy_map_victim_fitting_open_blocks(&closed, pool)
     }
 
     /// Returns a victim as [`Self::victim_fitting_open_blocks`] does, for a lazy map, whose valid counts are too high.
     /// After an interrupted collection, the victim is full of pages of which newer copies exist, and only spare areas
     /// show this.
-    fn lazy_victim_fitting_open_blocks(&mut self, closed: &[BlockId], pool: u32) -> Result<Option<BlockId>> {
+    fn lazy_map_victim_fitting_open_blocks(
+        &mut self,
+        closed: &[BlockId],
+        pool: u32,
+    ) -> Result<Option<BlockId>> {
         let mut pages = Vec::new();
         for &block in closed {
             if self.store.blocks().kind(block) != PageKind::Data {
                 continue;
             }
             pages.clear();
-            self.live_pages(block, &mut pages)?;
-            pages.retain(|&ppn| !self.mapping.is_superseded(self.store.owner_in_oob(ppn), ppn));
+            self.append_live_pages(block, &mut pages)?;
+            pages.retain(|&ppn| !self.mapping.is_unreported_old_page(self.store.owner_in_oob(ppn), ppn));
             let live = pages.len() as u32;
             if live < self.store.geometry().block_pages()
                 && live <= self.store.open_block_pages_left(self.stream_of_copies(PageKind::Data, pool), pool)
@@ -324,7 +330,7 @@ impl<N: Nand> Ftl<N> {
             stage.release_freed_chunk_numbers();
         }
         if let Some(stage) = &mut self.delta {
-            stage.block_erased(victim);
+            stage.record_block_erased(victim);
         }
         match &mut self.sharing {
             Some(sharing) => sharing.reverse_map.drop_entries_of_block(&mut self.store, victim),
@@ -339,7 +345,7 @@ impl<N: Nand> Ftl<N> {
         let mut batch = std::mem::take(&mut self.collector.batch);
         batch.clear();
         let stream = self.stream_of_copies(PageKind::Data, pool);
-        self.live_pages(victim, &mut batch.source_pages)?;
+        self.append_live_pages(victim, &mut batch.source_pages)?;
         self.drop_superseded_pages(&mut batch);
         self.merge_delta_bases(&mut batch.source_pages, stream, pool, cause)?;
         self.append_lpns_mapped_to_pages(&batch.source_pages, &mut batch.owners);
@@ -350,10 +356,10 @@ impl<N: Nand> Ftl<N> {
         // In RAM, superseded pages are invalid from this moment, even if copying was interrupted: the map must not find
         // them again.
         if outcome.is_ok() || !self.validity.is_on_flash() {
-            batch.superseded_lpns.iter().for_each(|&lpn| self.mapping.clear_superseded(lpn));
+            batch.superseded_lpns.iter().for_each(|&lpn| self.mapping.forget_unreported_old_page(lpn));
         }
         let finished = if self.validity.is_on_flash() {
-            self.finish_victim(victim, &batch, outcome.is_ok())
+            self.clear_victim_valid_count(victim, &batch, outcome.is_ok())
         } else {
             Ok(())
         };
@@ -364,10 +370,15 @@ impl<N: Nand> Ftl<N> {
     /// Sets the valid count of the GC victim to zero after all its live pages were copied: pages that still count as
     /// valid were superseded or never programmed. If a power loss interrupted the copying, instead marks the pages
     /// copied so far as invalid, which matters only if a battery keeps RAM.
-    fn finish_victim(&mut self, victim: BlockId, batch: &CopyBatch, is_emptied: bool) -> Result<()> {
+    fn clear_victim_valid_count(
+        &mut self,
+        victim: BlockId,
+        batch: &CopyBatch,
+        is_emptied: bool,
+    ) -> Result<()> {
         if is_emptied {
             // Pages that still count as valid were superseded, or never programmed.
-            self.store.discard_pages(victim, self.store.blocks().valid_pages(victim));
+            self.store.lower_valid_count(victim, self.store.blocks().valid_pages(victim));
             return Ok(());
         }
         for &moved in &batch.source_pages[..batch.destination_pages.len()] {
@@ -379,14 +390,14 @@ impl<N: Nand> Ftl<N> {
 
     /// Appends to `pages` the pages of `victim` that are not known to be invalid. Costs a query of the validity store
     /// if page validity is on flash.
-    pub(crate) fn live_pages(&mut self, victim: BlockId, pages: &mut Vec<Ppn>) -> Result<()> {
+    pub(crate) fn append_live_pages(&mut self, victim: BlockId, pages: &mut Vec<Ppn>) -> Result<()> {
         if !self.validity.is_on_flash() {
             let (first, count) =
                 (self.store.geometry().first_page(victim), self.store.geometry().block_pages());
             self.validity.collect_valid_pages(first, count, pages);
             return Ok(());
         }
-        self.report_opened_blocks();
+        self.report_opened_blocks_to_validity();
         self.validity.append_valid_pages(&mut self.store, victim, pages)?;
         // Pages that were never programmed or are torn belong to no logical page. The copy reads the spare areas of the
         // other pages anyway.
@@ -402,7 +413,7 @@ impl<N: Nand> Ftl<N> {
         match (self.store.blocks().kind(block), &self.delta, &self.chunks) {
             (PageKind::Delta, Some(stage), _) => pages.filter(|&ppn| stage.has_live_deltas(ppn)).collect(),
             (PageKind::Chunk, _, Some(stage)) => {
-                stage.pages_in_chunks(pages.map(|ppn| (ppn, self.store.owner_in_oob(ppn).0)).collect())
+                stage.filter_pages_in_chunks(pages.map(|ppn| (ppn, self.store.owner_in_oob(ppn).0)).collect())
             }
             (kind, ..) => unreachable!(
                 "block {block} holds {kind:?} pages, which are never packed into compressed chunks"
@@ -422,7 +433,7 @@ impl<N: Nand> Ftl<N> {
         batch.owners.clear();
         batch.source_pages.retain(|&ppn| {
             let lpn = store.owner_in_oob(ppn);
-            let superseded = mapping.is_superseded(lpn, ppn);
+            let superseded = mapping.is_unreported_old_page(lpn, ppn);
             if superseded {
                 store.record_spare_read(ppn, Cause::Gc);
                 batch.superseded_lpns.push(lpn);
@@ -438,11 +449,11 @@ impl<N: Nand> Ftl<N> {
     fn record_copied_pages(&mut self, victim: BlockId, batch: &CopyBatch) -> Result<()> {
         self.mapping.relocate_all(&batch.owners[..batch.destination_pages.len()], &batch.destination_pages);
         self.move_valid_bits(batch);
-        self.store.discard_pages(victim, batch.destination_pages.len() as u32);
+        self.store.lower_valid_count(victim, batch.destination_pages.len() as u32);
         if let Some(stage) = &mut self.recycle {
             let geometry = self.store.geometry();
             let (first, pages) = (geometry.first_page(victim), geometry.block_pages());
-            stage.recycler.block_moved(first, pages, &batch.source_pages, &batch.destination_pages);
+            stage.recycler.record_pages_moved(first, pages, &batch.source_pages, &batch.destination_pages);
         }
         if self.sharing.is_some() {
             self.relocate_shared_pages(self.store.pool_of(victim), batch)
@@ -526,7 +537,7 @@ impl<N: Nand> Ftl<N> {
             Stream::Validity => self.store.stats.gc_validity_copies += copies,
             _ => {}
         }
-        self.store.discard_pages(victim, batch.destination_pages.len() as u32);
+        self.store.lower_valid_count(victim, batch.destination_pages.len() as u32);
         self.collector.batch = batch;
         outcome
     }
@@ -564,13 +575,13 @@ impl<N: Nand> Ftl<N> {
 /// Computes the dirtiness of a block for the victim policy: the weighted number of its dead pages. A dead page weighs
 /// less if its content may be revived, and a page of deltas counts by the share of its deltas that is dead. Page
 /// validity is not queried, because that may cost flash reads.
-struct DirtinessCalculator<'a> {
+struct DeadPageWeigher<'a> {
     geometry: &'a Geometry,
     recycle: Option<&'a RecycleState>,
     delta: Option<&'a DeltaState>,
 }
 
-impl<'a> DirtinessCalculator<'a> {
+impl<'a> DeadPageWeigher<'a> {
     fn new(
         policy: VictimPolicy,
         geometry: &'a Geometry,

@@ -45,19 +45,19 @@ struct BlockWear {
 /// since the last dirty swap).
 #[derive(Clone, Debug, Default)]
 struct BlockQueues {
-    by_erases: BTreeSet<(u32, BlockId)>,
-    by_effective_erases: BTreeSet<(u32, BlockId)>,
+    blocks_by_erases: BTreeSet<(u32, BlockId)>,
+    blocks_by_effective_erases: BTreeSet<(u32, BlockId)>,
 }
 
 impl BlockQueues {
     fn insert(&mut self, block: BlockId, entry: BlockWear) {
-        self.by_erases.insert((entry.erases, block));
-        self.by_effective_erases.insert((entry.effective_erases, block));
+        self.blocks_by_erases.insert((entry.erases, block));
+        self.blocks_by_effective_erases.insert((entry.effective_erases, block));
     }
 
     fn remove(&mut self, block: BlockId, entry: BlockWear) {
-        self.by_erases.remove(&(entry.erases, block));
-        self.by_effective_erases.remove(&(entry.effective_erases, block));
+        self.blocks_by_erases.remove(&(entry.erases, block));
+        self.blocks_by_effective_erases.remove(&(entry.effective_erases, block));
     }
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct DualPool {
     wear_of_block: Vec<BlockWear>,
     hot_queues: Vec<BlockQueues>,
     cold_queues: Vec<BlockQueues>,
-    plane_set_count: u32,
+    allocation_pool_count: u32,
 }
 
 impl DualPool {
@@ -87,7 +87,7 @@ impl DualPool {
             wear_of_block: (0..blocks).map(|block| entry(BlockId(block))).collect(),
             hot_queues: vec![BlockQueues::default(); pools as usize],
             cold_queues: vec![BlockQueues::default(); pools as usize],
-            plane_set_count: pools,
+            allocation_pool_count: pools,
         };
         let in_use = |&block: &BlockId| store.blocks().state(block) != BlockState::Retired;
         (0..blocks).map(BlockId).filter(in_use).for_each(|block| new.insert(block));
@@ -95,7 +95,8 @@ impl DualPool {
     }
 
     fn queues_of_block(&mut self, block: BlockId) -> (&mut BlockQueues, BlockWear) {
-        let (entry, pool) = (self.wear_of_block[block.index()], (block.0 % self.plane_set_count) as usize);
+        let (entry, pool) =
+            (self.wear_of_block[block.index()], (block.0 % self.allocation_pool_count) as usize);
         (if entry.is_hot { &mut self.hot_queues[pool] } else { &mut self.cold_queues[pool] }, entry)
     }
 
@@ -127,7 +128,7 @@ impl DualPool {
         entry.erases = store.nand().erase_count(block);
         entry.effective_erases += 1;
         self.insert(block);
-        self.apply_resize_rules(block.0 % self.plane_set_count);
+        self.apply_resize_rules(block.0 % self.allocation_pool_count);
     }
 
     fn apply_resize_rules(&mut self, pool: u32) {
@@ -142,16 +143,16 @@ impl DualPool {
     /// Returns the cold block that the rule *cold pool resize* moves to the hot pool, because it is erased too often
     /// for a cold block; `None` if there is no such block.
     fn often_erased_cold_block(&self, pool: usize) -> Option<BlockId> {
-        let &(most, block) = self.cold_queues[pool].by_effective_erases.last()?;
-        let &(least, _) = self.hot_queues[pool].by_effective_erases.first()?;
+        let &(most, block) = self.cold_queues[pool].blocks_by_effective_erases.last()?;
+        let &(least, _) = self.hot_queues[pool].blocks_by_effective_erases.first()?;
         (most > least.saturating_add(self.threshold_erases)).then_some(block)
     }
 
     /// Returns the hot block that the rule *hot pool resize* moves to the cold pool, because it is erased too rarely
     /// for a hot block; `None` if there is no such block.
     fn rarely_erased_hot_block(&self, pool: usize) -> Option<BlockId> {
-        let &(most, _) = self.hot_queues[pool].by_erases.last()?;
-        let &(least, block) = self.hot_queues[pool].by_erases.first()?;
+        let &(most, _) = self.hot_queues[pool].blocks_by_erases.last()?;
+        let &(least, block) = self.hot_queues[pool].blocks_by_erases.first()?;
         (most - least > self.threshold_erases.saturating_mul(2)).then_some(block)
     }
 
@@ -164,9 +165,9 @@ impl DualPool {
         }
         let most = erases.checked_sub(self.threshold_erases)?;
         loop {
-            let pool = (worn.0 % self.plane_set_count) as usize;
+            let pool = (worn.0 % self.allocation_pool_count) as usize;
             let behind =
-                self.cold_queues[pool].by_erases.range(..(most, BlockId(0))).map(|&(_, block)| block);
+                self.cold_queues[pool].blocks_by_erases.range(..(most, BlockId(0))).map(|&(_, block)| block);
             let mut settled = behind.filter(|&block| {
                 matches!(store.blocks().state(block), BlockState::Closed | BlockState::Retired)
             });
@@ -184,7 +185,7 @@ impl DualPool {
         for (block, is_hot) in [(worn, false), (cold, true)] {
             let (queues, entry) = self.queues_of_block(block);
             // A retired block is in no queue.
-            let is_queued = queues.by_erases.contains(&(entry.erases, block));
+            let is_queued = queues.blocks_by_erases.contains(&(entry.erases, block));
             queues.remove(block, entry);
             let entry = &mut self.wear_of_block[block.index()];
             (entry.effective_erases, entry.is_hot) = (0, is_hot);
@@ -213,14 +214,14 @@ mod tests {
             wear_of_block: entries,
             hot_queues: vec![BlockQueues::default()],
             cold_queues: vec![BlockQueues::default()],
-            plane_set_count: 1,
+            allocation_pool_count: 1,
         };
         (0..8).map(BlockId).for_each(|block| pools.insert(block));
         pools
     }
 
     fn hot_blocks(pools: &DualPool) -> Vec<u32> {
-        pools.hot_queues[0].by_erases.iter().map(|&(_, block)| block.0).collect()
+        pools.hot_queues[0].blocks_by_erases.iter().map(|&(_, block)| block.0).collect()
     }
 
     #[test]
@@ -251,6 +252,6 @@ mod tests {
         for block in [6, 3] {
             assert_eq!(pools.wear_of_block[block].effective_erases, 0);
         }
-        assert_eq!(pools.cold_queues[0].by_effective_erases.first(), Some(&(0, BlockId(6))));
+        assert_eq!(pools.cold_queues[0].blocks_by_effective_erases.first(), Some(&(0, BlockId(6))));
     }
 }

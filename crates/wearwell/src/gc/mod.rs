@@ -39,7 +39,7 @@ pub struct GcOptions {
     /// Rule by which the greedy policy chooses among several blocks with the fewest valid pages.
     pub tie_break: GreedyTieBreak,
     /// Rule by which GC collects blocks of metadata (translation pages, page validity).
-    pub metadata_gc: MetadataGc,
+    pub metadata_gc: MetadataGcRule,
     /// Options of wear leveling.
     pub wear: WearOptions,
     /// Seed of the random generator for victim policies with random choices.
@@ -54,7 +54,7 @@ impl Default for GcOptions {
             urgent_free_blocks: GC_RESERVE_BLOCKS,
             background_free_blocks: 0,
             tie_break: GreedyTieBreak::default(),
-            metadata_gc: MetadataGc::default(),
+            metadata_gc: MetadataGcRule::default(),
             wear: WearOptions::default(),
             seed: 1,
         }
@@ -63,7 +63,7 @@ impl Default for GcOptions {
 
 /// Rule by which GC treats blocks of metadata (translation pages, page validity).
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub enum MetadataGc {
+pub enum MetadataGcRule {
     /// GC collects blocks of metadata (translation pages, page validity) like any other blocks.
     #[default]
     Greedy,
@@ -73,7 +73,7 @@ pub enum MetadataGc {
     /// or if no other block can be collected.
     WhenEmpty {
         /// Share of all blocks (0 to 1) that metadata may occupy before GC collects metadata blocks with valid pages.
-        max_metadata_share: f64,
+        max_metadata_block_share: f64,
     },
 }
 
@@ -96,7 +96,7 @@ pub struct WearOptions {
 
 impl WearOptions {
     /// Checks that at most one of static and dual-pool wear leveling is on; both move cold data.
-    pub(crate) fn require_compatible(self) -> Result<()> {
+    pub(crate) fn require_at_most_one_leveling(self) -> Result<()> {
         let both = self.static_gap_erases > 0 && self.dual_pool_gap_erases > 0;
         let refusal = "static and dual-pool wear leveling exclude each other: set wear.static_gap or wear.dual_pool_gap to 0";
         if both { Err(Error::InvalidOptions(refusal.into())) } else { Ok(()) }

@@ -44,7 +44,7 @@ impl<N: Nand> Ftl<N> {
     /// deallocation is recorded only in entries of the victim.
     fn pages_needed_without_reverse_map_entries(&mut self, block: BlockId) -> Result<u32> {
         let mut valid = Vec::new();
-        self.live_pages(block, &mut valid)?;
+        self.append_live_pages(block, &mut valid)?;
         let Some(sharing) = &self.sharing else { return Ok(valid.len() as u32) };
         let referrers: u32 =
             valid.iter().map(|&ppn| 1 + sharing.reference_counts.referrers_beyond_first(ppn.into())).sum();
@@ -114,7 +114,7 @@ impl<N: Nand> Ftl<N> {
                 // With its new sequence number the entry would also deallocate a source page that was written again
                 // after the old entry.
                 let source = entry
-                    .source_or_last_lpn
+                    .relocation_source_or_range_end
                     .filter(|_| sharing.liveness_of(mapping, &entry).is_tombstone_needed);
                 mapping.relocate(entry.lpn, store.entry_of_bind(to.into()));
                 sharing.mark_bound(entry.lpn);
@@ -124,7 +124,7 @@ impl<N: Nand> Ftl<N> {
                     store,
                     ReverseMapEntry {
                         bound_ppn: Some(to),
-                        source_or_last_lpn: source,
+                        relocation_source_or_range_end: source,
                         sequence_number: sequence,
                         ..entry
                     },

@@ -25,7 +25,7 @@ pub enum VictimPolicy {
     /// Collects the block with the fewest valid pages among d random closed blocks; d = 1 is random cleaning. O(d).
     DChoices {
         /// Number of random closed blocks, of which the one with the fewest valid pages is collected.
-        choices: u32,
+        random_candidates: u32,
     },
     /// Collects the block that was closed (filled) first: first in, first out. Amortised O(1).
     Fifo,
@@ -60,25 +60,25 @@ impl VictimChooser {
 
     /// Returns the closed block of `pool` (set of planes) that GC is to collect; `None` if no closed block has an
     /// invalid page. `dirtiness` returns the weight of a block's dead pages, given the number of its invalid pages;
-    /// only [`VictimPolicy::RecycleAware`] uses it, and [`VictimPolicy::DeadBytes`] for blocks of deltas. `has_deltas`
-    /// is whether blocks of deltas may exist.
+    /// only [`VictimPolicy::RecycleAware`] uses it, and [`VictimPolicy::DeadBytes`] for blocks of deltas.
+    /// `may_have_delta_blocks` is whether blocks of deltas may exist.
     pub fn choose(
         &mut self,
         blocks: &mut BlockTable,
         pool: u32,
-        now: u64,
-        has_deltas: bool,
+        now_sequence: u64,
+        may_have_delta_blocks: bool,
         dirtiness: impl Fn(BlockId, u32) -> f64,
     ) -> Option<BlockId> {
         match self.policy {
             VictimPolicy::Greedy => blocks.block_with_fewest_valid(pool),
-            VictimPolicy::CostBenefit => cost_benefit_victim(blocks, pool, now),
-            VictimPolicy::DChoices { choices: d } => self.best_of_random_blocks(blocks, pool, d),
+            VictimPolicy::CostBenefit => cost_benefit_victim(blocks, pool, now_sequence),
+            VictimPolicy::DChoices { random_candidates: d } => self.best_of_random_blocks(blocks, pool, d),
             VictimPolicy::Fifo => {
                 blocks.oldest_closed_block(pool).filter(|_| blocks.block_with_fewest_valid(pool).is_some())
             }
             VictimPolicy::DeadBytes => block_with_most_dead_bytes(blocks, pool, dirtiness),
-            VictimPolicy::RecycleAware => dirtiest_block(blocks, pool, has_deltas, dirtiness),
+            VictimPolicy::RecycleAware => dirtiest_block(blocks, pool, may_have_delta_blocks, dirtiness),
         }
     }
 
@@ -86,7 +86,7 @@ impl VictimChooser {
     /// the same arguments, each with the figure by which the policy ranks it. For [`VictimPolicy::DeadBytes`] and
     /// [`VictimPolicy::RecycleAware`], returns all candidates, although the search may end earlier. Random draws
     /// advance the generator of this chooser, which therefore has to be a copy. O(blocks of the pool).
-    pub(crate) fn candidate_figures(
+    pub(crate) fn score_candidates(
         &mut self,
         blocks: &BlockTable,
         pool: u32,
@@ -101,7 +101,7 @@ impl VictimChooser {
             VictimPolicy::CostBenefit => {
                 closed.map(|block| (block, benefit_over_cost(blocks, block, now))).collect()
             }
-            VictimPolicy::DChoices { choices: d } => {
+            VictimPolicy::DChoices { random_candidates: d } => {
                 (0..d.max(1)).filter_map(|_| self.random_closed_block(blocks, pool)).map(valid).collect()
             }
             VictimPolicy::Fifo => {
@@ -194,14 +194,14 @@ fn weighted_dead_pages(blocks: &BlockTable, block: BlockId, dirtiness: &impl Fn(
 fn dirtiest_block(
     blocks: &mut BlockTable,
     pool: u32,
-    has_deltas: bool,
+    may_have_delta_blocks: bool,
     dirtiness: impl Fn(BlockId, u32) -> f64,
 ) -> Option<BlockId> {
     let greedy = blocks.block_with_fewest_valid(pool)?;
     let blocks = &*blocks;
     let invalid = |block| blocks.block_pages() - blocks.valid_pages(block);
     let mut best = (dirtiness(greedy, invalid(greedy)), greedy);
-    if !has_deltas && best.0 >= max_possible_dirtiness(blocks, greedy) {
+    if !may_have_delta_blocks && best.0 >= max_possible_dirtiness(blocks, greedy) {
         return Some(greedy);
     }
     for block in blocks.closed_blocks_by_valid_count(pool) {
@@ -210,7 +210,7 @@ fn dirtiest_block(
             if weight > best.0 && collection_frees_page(blocks, block, weight) {
                 best = (weight, block);
             }
-        } else if !has_deltas {
+        } else if !may_have_delta_blocks {
             break;
         }
     }

@@ -29,7 +29,7 @@ pub(crate) struct WearScan {
     max_erases_in_round: u32,
     /// Number of page programs of the device at the last call of [`Self::coldest_block`]; one block is scanned for each
     /// later program.
-    programs_at_last_call: u64,
+    programs_at_last_scan: u64,
     block_to_move: Option<BlockId>,
 }
 
@@ -41,14 +41,14 @@ impl WearScan {
         &mut self,
         store: &mut Store<N>,
         pool: u32,
-        gap: u32,
+        gap_erases: u32,
     ) -> Option<BlockId> {
         let programs = store.stats.total_programs();
         // Counters may have been cleared since the last call.
-        let due = programs.checked_sub(self.programs_at_last_call).unwrap_or(programs);
-        self.programs_at_last_call = programs;
+        let due = programs.checked_sub(self.programs_at_last_scan).unwrap_or(programs);
+        self.programs_at_last_scan = programs;
         for _ in 0..due.min(u64::from(store.blocks().len())) {
-            self.scan_next_block(store, gap);
+            self.scan_next_block(store, gap_erases);
         }
         // A block that was collected after it was marked is open or free.
         self.block_to_move =

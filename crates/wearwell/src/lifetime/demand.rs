@@ -34,7 +34,7 @@ impl EpochAverage {
     }
 
     /// Drops from the history the values of all epochs except the newest.
-    pub fn keep_newest_epoch(&mut self) {
+    pub fn drop_older_epochs(&mut self) {
         self.epoch_values.drain(..self.epoch_values.len().saturating_sub(1));
     }
 

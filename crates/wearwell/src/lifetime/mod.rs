@@ -77,7 +77,7 @@ pub struct LifetimeScheme {
 impl LifetimeScheme {
     /// Returns the lifetime scheme (such as compression) of kind `kind` with its energy cost in the given energy model.
     pub fn with_energy_of(kind: SchemeKind, energy: &EnergyModel) -> Self {
-        Self { kind, energy_overhead_in_programs: kind.energy_overhead(energy) }
+        Self { kind, energy_overhead_in_programs: kind.energy_per_page_in_programs(energy) }
     }
 }
 
@@ -305,7 +305,7 @@ impl LifetimeController {
         for (at, (ratio, (now, before))) in self.write_ratios.iter_mut().zip(observed).enumerate() {
             ratio.push_epoch(now.since(before));
             if is_best && self.decision.enabled_schemes.contains(at) {
-                ratio.keep_newest_epoch();
+                ratio.drop_older_epochs();
             }
         }
     }
@@ -316,15 +316,14 @@ impl LifetimeController {
         let mut decision = match self.options.choice {
             SchemeChoice::Always => EpochDecision { enabled_schemes: all, throttle_bytes_per_epoch: None },
             SchemeChoice::Algorithm => match demand_bytes {
-                Some(demand_bytes) => self.decide_by_algorithm(demand_bytes, capacity_bytes),
+                Some(demand_bytes) => self.decide_by_paper_algorithm(demand_bytes, capacity_bytes),
                 None => EpochDecision::default(),
             },
             SchemeChoice::Best if self.decided_epoch.is_none() => {
                 EpochDecision { enabled_schemes: all, throttle_bytes_per_epoch: None }
             }
-            SchemeChoice::Best => {
-                self.without_delta_if_compression_is_cheaper(self.decide_by_algorithm(0.0, f64::INFINITY))
-            }
+            SchemeChoice::Best => self
+                .without_delta_if_compression_is_cheaper(self.decide_by_paper_algorithm(0.0, f64::INFINITY)),
         };
         if !self.options.may_throttle {
             decision.throttle_bytes_per_epoch = None;
@@ -335,7 +334,7 @@ impl LifetimeController {
     /// Decides by algorithm 1 of the integrated-lifetime paper (IL) which lifetime schemes (such as compression) run.
     /// Schemes that share their work are decided together, as one group. A scheme without observations is expected to
     /// save nothing.
-    fn decide_by_algorithm(&self, demand_bytes: f64, capacity_bytes: f64) -> EpochDecision {
+    fn decide_by_paper_algorithm(&self, demand_bytes: f64, capacity_bytes: f64) -> EpochDecision {
         let estimates: Vec<SchemeEstimate> =
             self.options.schemes.iter().zip(&self.write_ratios).map(scheme_estimate).collect();
         let groups = self.jointly_decided_schemes();

@@ -80,7 +80,7 @@ pub struct SchemeBytes {
     /// Bytes of the pages offered to the scheme (such as compression).
     pub offered_bytes: u64,
     /// Bytes that the scheme (such as compression) did not save: it passed them on, or programmed them itself.
-    pub unsaved_bytes: u64,
+    pub still_written_bytes: u64,
     /// Bytes that the scheme (such as delta encoding) did not save and programmed itself; later schemes do not receive
     /// these bytes.
     pub scheme_programmed_bytes: u64,
@@ -95,7 +95,7 @@ impl SchemeBytes {
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             offered_bytes: self.offered_bytes - earlier.offered_bytes,
-            unsaved_bytes: self.unsaved_bytes - earlier.unsaved_bytes,
+            still_written_bytes: self.still_written_bytes - earlier.still_written_bytes,
             scheme_programmed_bytes: self.scheme_programmed_bytes - earlier.scheme_programmed_bytes,
             untried_bytes: self.untried_bytes - earlier.untried_bytes,
         }
@@ -119,21 +119,21 @@ impl WriteRatioEstimate {
     pub fn push_epoch(&mut self, epoch: SchemeBytes) {
         if epoch.offered_bytes > 0 {
             self.offered_bytes.push_epoch(epoch.offered_bytes as f64);
-            self.unsaved_bytes.push_epoch(epoch.unsaved_bytes as f64);
+            self.unsaved_bytes.push_epoch(epoch.still_written_bytes as f64);
             self.scheme_programmed_bytes.push_epoch(epoch.scheme_programmed_bytes as f64);
             self.untried_bytes.push_epoch(epoch.untried_bytes as f64);
         }
     }
 
     /// Drops from the history the bytes of all epochs except the newest.
-    pub fn keep_newest_epoch(&mut self) {
+    pub fn drop_older_epochs(&mut self) {
         let Self {
             offered_bytes,
             unsaved_bytes: kept_bytes,
             scheme_programmed_bytes: own,
             untried_bytes: untried,
         } = self;
-        [offered_bytes, kept_bytes, own, untried].into_iter().for_each(EpochAverage::keep_newest_epoch);
+        [offered_bytes, kept_bytes, own, untried].into_iter().for_each(EpochAverage::drop_older_epochs);
     }
 
     /// Returns the predicted write ratio of a lifetime scheme (bytes that it does not save over bytes offered to it);

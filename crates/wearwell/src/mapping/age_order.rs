@@ -42,7 +42,7 @@ pub(super) struct LruQueue {
     slot_count: u32,
     /// Queue position of the mark, which separates earlier uses of cache slots from later ones. The position belongs to
     /// no slot. Slots at earlier positions were not pushed or touched since the mark was set.
-    mark_position: u64,
+    checkpoint_mark_position: u64,
 }
 
 impl Default for LruQueue {
@@ -52,7 +52,7 @@ impl Default for LruQueue {
             first_position: 0,
             end_position: 0,
             slot_count: 0,
-            mark_position: 0,
+            checkpoint_mark_position: 0,
         }
     }
 }
@@ -86,17 +86,17 @@ impl LruQueue {
     }
 
     /// Returns the least recently used cache slot of the LRU queue, if that slot was not pushed or touched since the
-    /// last [`LruQueue::set_mark`]; otherwise `None`.
+    /// last [`LruQueue::set_checkpoint_mark`]; otherwise `None`.
     #[inline]
-    pub(super) fn oldest_slot_before_mark(&self) -> Option<u32> {
-        self.oldest_slot().filter(|_| self.first_position < self.mark_position)
+    pub(super) fn oldest_slot_before_checkpoint_mark(&self) -> Option<u32> {
+        self.oldest_slot().filter(|_| self.first_position < self.checkpoint_mark_position)
     }
 
     /// Sets the mark of the LRU queue, which separates earlier from later uses, after the newest cache slot: all slots
     /// that are in the queue now were used before the mark.
-    pub(super) fn set_mark(&mut self, slots: &mut impl QueuePositions) {
+    pub(super) fn set_checkpoint_mark(&mut self, slots: &mut impl QueuePositions) {
         self.ensure_free_position(slots);
-        self.append_mark();
+        self.append_checkpoint_mark();
         if self.slot_count == 0 {
             self.first_position = self.end_position;
         }
@@ -104,8 +104,8 @@ impl LruQueue {
 
     /// Puts the mark of the LRU queue, which separates earlier from later uses, at a position of its own. So even a
     /// touch of the newest cache slot moves that slot after the mark.
-    fn append_mark(&mut self) {
-        self.mark_position = self.end_position;
+    fn append_checkpoint_mark(&mut self) {
+        self.checkpoint_mark_position = self.end_position;
         self.end_position += 1;
     }
 
@@ -205,8 +205,8 @@ impl LruQueue {
             self.first_position = place + 1;
             if slots.position_of(slot) == place as QueuePosition {
                 self.append_slot(slots, slot);
-            } else if place == self.mark_position {
-                self.append_mark();
+            } else if place == self.checkpoint_mark_position {
+                self.append_checkpoint_mark();
             }
         }
     }
@@ -237,14 +237,14 @@ mod tests {
             let mut order = LruQueue {
                 first_position: first,
                 end_position: first,
-                mark_position: first,
+                checkpoint_mark_position: first,
                 ..LruQueue::default()
             };
             let (mut model, mut places) = (Vec::new(), vec![0; slots as usize]);
             let mut marked = Vec::new();
             for _ in 0..20_000 {
                 if rng.random_bool(0.02) {
-                    order.set_mark(&mut places);
+                    order.set_checkpoint_mark(&mut places);
                     marked.clone_from(&model);
                 }
                 let slot = rng.random_range(0..slots);
@@ -260,7 +260,7 @@ mod tests {
                 }
                 model.push(slot);
                 assert_eq!((order.oldest_slot(), order.len()), (model.first().copied(), model.len() as u32));
-                assert_eq!(order.oldest_slot_before_mark(), marked.first().copied());
+                assert_eq!(order.oldest_slot_before_checkpoint_mark(), marked.first().copied());
                 assert!(order.slot_ring.len() <= super::MIN_QUEUE_POSITIONS.max(4 * slots as usize));
             }
             for slot in model {

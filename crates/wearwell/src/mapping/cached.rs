@@ -10,8 +10,8 @@
 //! `OnUpdate` reads the table at a write that misses the cache. `AtSynchronisation` (Dayan, Bonnet, Idreos, "GeckoFTL:
 //! Scalable Flash Translation Techniques For Very Large Flash Devices", SIGMOD 2016, section 4.1) saves that read. The
 //! entry notes that the location named on flash is an *unidentified invalid page*, and the next write of the
-//! translation page finds it. GC queries [`Mapping::is_superseded`] before it moves a page. The price: valid counts
-//! are upper bounds, too high by at most one page per dirty entry, and the engine has to bound that excess.
+//! translation page finds it. GC queries [`Mapping::is_unreported_old_page`] before it moves a page. The price: valid
+//! counts are upper bounds, too high by at most one page per dirty entry, and the engine has to bound that excess.
 //!
 //! Entries of pages moved by GC may exceed the cache's capacity for a moment, because GC must not write translation
 //! pages while it needs the last free pages itself. The engine evicts the excess as soon as it has room. The excess is
@@ -44,14 +44,14 @@ use crate::events::MetadataWriteReason;
 use crate::nand::{Nand, PageKind};
 use crate::operation::Cause;
 use crate::store::Store;
-use crate::tables::prefetch::{PREFETCHED_PAGES, PREFETCHED_WRITES, pull_into_cache};
+use crate::tables::prefetch::{HOST_WRITES_PER_PREFETCH, TRANSLATION_PAGES_PER_PREFETCH, pull_into_cache};
 
 /// Bytes of one entry in the cache of map entries: LPN and PPN.
 const CACHE_ENTRY_BYTES: u64 = 8;
 
 /// Number of evictions from the cache of map entries that are prefetched together. Data prefetched for twice as many
 /// evictions would leave the processor's first-level cache before its use.
-const PREFETCHED_EVICTIONS: usize = PREFETCHED_PAGES;
+const EVICTIONS_PER_PREFETCH: usize = TRANSLATION_PAGES_PER_PREFETCH;
 
 /// When a demand-paged L2P map reports the old page of an overwritten logical page as invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -68,7 +68,7 @@ pub enum InvalidPageIdentification {
 /// Options of a demand-paged L2P map: cache size, bounds, checkpoints (early writes of entries that are dirty for
 /// long).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CachedOptions {
+pub struct CachedMapOptions {
     /// Capacity of the cache of map entries, in entries; at least 1.
     pub cache_entries: u32,
     /// When the old page of an overwritten logical page is reported as invalid: at the write, or when its translation
@@ -84,10 +84,10 @@ pub struct CachedOptions {
     pub directory: DirectoryLocation,
 }
 
-impl CachedOptions {
+impl CachedMapOptions {
     /// Returns DFTL's options with a cache of `entries` map entries: old pages reported as invalid at the write,
     /// directory of translation pages in RAM, no checkpoints.
-    pub fn of_entries(entries: u32) -> Self {
+    pub fn with_cache_capacity(entries: u32) -> Self {
         Self {
             cache_entries: entries,
             identification: InvalidPageIdentification::OnUpdate,
@@ -129,20 +129,20 @@ pub(crate) struct IdentifiedInvalidPage {
     pub(crate) ppn: Ppn,
     /// Whether it is certain that the invalid page was not reported as invalid before. After a recovery it may be
     /// uncertain.
-    pub(crate) is_certain: bool,
+    pub(crate) is_certainly_unreported: bool,
 }
 
 /// Demand-paged L2P map: the table on flash in translation pages, and a cache of entries in RAM.
 #[derive(Clone, Debug)]
 pub struct DemandPagedMap {
-    options: CachedOptions,
+    options: CachedMapOptions,
     table: TranslationTable,
     cache: EntryCache,
     /// Invalid pages that the map found when it wrote translation pages, until the FTL takes them and updates page
     /// validity.
     identified_invalid_pages: Vec<IdentifiedInvalidPage>,
     max_unidentified_invalid_pages: u32,
-    pages_per_update: u32,
+    max_pages_per_update: u32,
     entry_changes_since_checkpoint: u32,
     is_in_checkpoint: bool,
     /// Whether a translation page with changed entries was written since the last checkpoint of the map (early write of
@@ -153,23 +153,23 @@ pub struct DemandPagedMap {
     checkpoint_sequence: u64,
     /// Sequence number (of flash programs): every dirty entry of the map was changed after the program with this
     /// number.
-    dirty_entries_newer_than_sequence: u64,
+    sequence_before_dirty_entries: u64,
     /// The whole L2P map in RAM, while the initial state of a drive is constructed (pages are placed without executing
     /// writes); `None` otherwise.
     steady_state_construction_map: Option<ConstructionMap>,
     /// Copy of the dirty map entries in NVRAM, where they survive a loss of power; `None` if the map has no such copy.
-    dirty_nvram_entries: Option<NvramEntries>,
+    dirty_entries_in_nvram: Option<NvramEntries>,
     /// Smallest number that a *special* map entry can have, that is, one of a chunk member or with a bind mark
     /// ([`Unit::with_bind_mark`]); `None` if entries have no bind marks.
-    first_special_entry: Option<u32>,
+    min_special_entry_value: Option<u32>,
     counts: MapCacheCounts,
 }
 
 impl DemandPagedMap {
     /// Creates a demand-paged map of `logical_pages` unmapped logical pages, with an empty cache and translation pages
     /// of `page_bytes` bytes.
-    pub fn new(logical_pages: u32, page_bytes: u32, options: CachedOptions) -> Self {
-        let options = CachedOptions { cache_entries: options.cache_entries.max(1), ..options };
+    pub fn new(logical_pages: u32, page_bytes: u32, options: CachedMapOptions) -> Self {
+        let options = CachedMapOptions { cache_entries: options.cache_entries.max(1), ..options };
         let table = TranslationTable::new(logical_pages, page_bytes, options.directory);
         let entries = options.cache_entries.min(logical_pages);
         let writes = options.cache_entries < logical_pages
@@ -177,7 +177,7 @@ impl DemandPagedMap {
             || options.max_dirty_entries.is_some()
             || options.identification == InvalidPageIdentification::AtSynchronisation;
         Self {
-            pages_per_update: if writes { table.pages_per_write() } else { 0 },
+            max_pages_per_update: if writes { table.max_pages_per_write() } else { 0 },
             cache: EntryCache::new(entries, table.translation_pages(), table.entries_per_page()),
             table,
             identified_invalid_pages: Vec::new(),
@@ -186,10 +186,10 @@ impl DemandPagedMap {
             is_in_checkpoint: false,
             has_written_page_since_checkpoint: false,
             checkpoint_sequence: 0,
-            dirty_entries_newer_than_sequence: 0,
+            sequence_before_dirty_entries: 0,
             steady_state_construction_map: None,
-            dirty_nvram_entries: None,
-            first_special_entry: None,
+            dirty_entries_in_nvram: None,
+            min_special_entry_value: None,
             counts: MapCacheCounts::default(),
             options,
         }
@@ -197,47 +197,47 @@ impl DemandPagedMap {
 
     /// Makes the map count, in the OOB of each translation page, the entries by which a recovery finds shared pages and
     /// chunk members: those with a bind mark, and those of units after the device's `flash_pages` flash pages.
-    pub(crate) fn count_special_entries(&mut self, flash_pages: u32) {
-        self.first_special_entry = Some(flash_pages);
-        self.table.count_special_entries();
+    pub(crate) fn enable_special_entry_counts(&mut self, flash_pages: u32) {
+        self.min_special_entry_value = Some(flash_pages);
+        self.table.enable_special_entry_counts();
     }
 
     #[inline]
     fn is_special(&self, entry: Unit) -> bool {
-        self.first_special_entry.is_some_and(|first| is_special_entry(entry, first))
+        self.min_special_entry_value.is_some_and(|first| is_special_entry(entry, first))
     }
 
     /// Returns the unit that the map entry `entry` names, without the bind mark that it may have.
     #[inline]
     fn unit_of_entry(&self, entry: Unit) -> Unit {
-        if self.first_special_entry.is_some() { entry.without_bind_mark() } else { entry }
+        if self.min_special_entry_value.is_some() { entry.without_bind_mark() } else { entry }
     }
 
     /// Creates a demand-paged map of unmapped logical pages whose dirty entries are also kept in NVRAM, from word (8
-    /// bytes) `first_word` on. At most `entries_per_page` logical pages refer to one page of flash.
+    /// bytes) `first_nvram_word` on. At most `entries_per_page` logical pages refer to one page of flash.
     ///
     /// # Errors
     /// [`Error::InvalidOptions`] if the medium has too little NVRAM.
     pub(crate) fn with_nvram<N: Nand>(
         io: &Store<N>,
         logical_pages: u32,
-        options: CachedOptions,
-        first_word: usize,
+        options: CachedMapOptions,
+        first_nvram_word: usize,
         entries_per_page: u32,
     ) -> Result<Self> {
         let map = Self::new(logical_pages, io.geometry().page_bytes, options);
         let words =
             nvram_entries::nvram_words_needed(&options, io.geometry(), logical_pages, entries_per_page);
-        let in_nvram = NvramEntries::new(io, first_word, words, logical_pages, entries_per_page)?;
+        let in_nvram = NvramEntries::new(io, first_nvram_word, words, logical_pages, entries_per_page)?;
         // With fewer words than logical pages, entries of moved pages may have to be written although all fit the
         // cache.
-        let writes = words < logical_pages.into() || map.pages_per_update > 0;
-        let pages_per_update = if writes { map.table.pages_per_write() } else { 0 };
-        Ok(Self { dirty_nvram_entries: Some(in_nvram), pages_per_update, ..map })
+        let writes = words < logical_pages.into() || map.max_pages_per_update > 0;
+        let pages_per_update = if writes { map.table.max_pages_per_write() } else { 0 };
+        Ok(Self { dirty_entries_in_nvram: Some(in_nvram), max_pages_per_update: pages_per_update, ..map })
     }
 
     /// Returns the options of the demand-paged map.
-    pub fn options(&self) -> &CachedOptions {
+    pub fn options(&self) -> &CachedMapOptions {
         &self.options
     }
 
@@ -284,15 +284,20 @@ impl DemandPagedMap {
     }
 
     /// Sets, after a recovery, the sequence number after which all dirty entries of the map were changed.
-    pub(crate) fn set_dirty_entries_newer_than(&mut self, sequence: u64) {
-        (self.dirty_entries_newer_than_sequence, self.checkpoint_sequence) = (sequence, sequence);
+    pub(crate) fn set_sequence_before_dirty_entries(&mut self, sequence: u64) {
+        (self.sequence_before_dirty_entries, self.checkpoint_sequence) = (sequence, sequence);
     }
 
     /// Writes translation page `id`, whose entries are loaded. With checkpoints its spare area gets a sequence number:
     /// the map entries that are still dirty in the cache after this write were all changed by programs with higher
     /// numbers.
-    fn write_loaded_page<N: Nand>(&mut self, io: &mut Store<N>, id: u32, cause: Cause) -> Result<()> {
-        let note = self.options.makes_checkpoints.then_some(self.dirty_entries_newer_than_sequence);
+    fn write_loaded_translation_page<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        id: u32,
+        cause: Cause,
+    ) -> Result<()> {
+        let note = self.options.makes_checkpoints.then_some(self.sequence_before_dirty_entries);
         self.table.write_translation_page(io, id, note, cause)
     }
 
@@ -313,20 +318,21 @@ impl DemandPagedMap {
     /// dirty entries in NVRAM stays.
     pub(crate) fn drop_ram_state(&mut self) {
         let (logical_pages, hidden_limit) = (self.logical_pages(), self.max_unidentified_invalid_pages);
-        let (pages_per_update, mut in_nvram) = (self.pages_per_update, self.dirty_nvram_entries.take());
-        let first_special_entry = self.first_special_entry;
+        let (pages_per_update, mut in_nvram) =
+            (self.max_pages_per_update, self.dirty_entries_in_nvram.take());
+        let first_special_entry = self.min_special_entry_value;
         if let Some(in_nvram) = &mut in_nvram {
             in_nvram.drop_ram_state();
         }
         let new = Self::new(logical_pages, self.table.page_bytes(), self.options);
         *self = Self {
             max_unidentified_invalid_pages: hidden_limit,
-            pages_per_update,
-            dirty_nvram_entries: in_nvram,
+            max_pages_per_update: pages_per_update,
+            dirty_entries_in_nvram: in_nvram,
             ..new
         };
         if let Some(flash_pages) = first_special_entry {
-            self.count_special_entries(flash_pages);
+            self.enable_special_entry_counts(flash_pages);
         }
     }
 
@@ -336,7 +342,7 @@ impl DemandPagedMap {
     /// [`Error::Damaged`] for a word with an impossible logical page, or with one that another word has too.
     pub(crate) fn reload_dirty_entries<N: Nand>(&mut self, io: &Store<N>) -> Result<()> {
         let logical_pages = self.logical_pages();
-        let Some(in_nvram) = &mut self.dirty_nvram_entries else {
+        let Some(in_nvram) = &mut self.dirty_entries_in_nvram else {
             unreachable!("only what is in NVRAM is reloaded")
         };
         let mut taken = Vec::new();
@@ -358,7 +364,7 @@ impl DemandPagedMap {
 
     /// Checks that the map entries in NVRAM are exactly the dirty entries of the cache. For audits.
     pub(crate) fn check_nvram<N: Nand>(&self, io: &Store<N>) -> std::result::Result<(), String> {
-        let Some(in_nvram) = &self.dirty_nvram_entries else { return Ok(()) };
+        let Some(in_nvram) = &self.dirty_entries_in_nvram else { return Ok(()) };
         let dirty = (0..self.table.translation_pages()).flat_map(|id| self.cache.dirty_slots_of_page(id));
         for slot in dirty {
             let CachedEntry { lpn, unit, nvram_word, .. } = *self.cache.entry(slot);
@@ -386,7 +392,7 @@ impl DemandPagedMap {
         slot: CacheSlot,
         unit: Unit,
     ) -> Result<()> {
-        let Some(in_nvram) = &mut self.dirty_nvram_entries else { return Ok(()) };
+        let Some(in_nvram) = &mut self.dirty_entries_in_nvram else { return Ok(()) };
         let lpn = self.cache.entry(slot).lpn;
         in_nvram.store_entry(io, self.cache.nvram_word_mut(slot), lpn, unit)
     }
@@ -413,11 +419,11 @@ impl DemandPagedMap {
     /// Decodes all map entries of translation page `id` from its `bytes`, as (logical page, location), unmapped ones
     /// included.
     pub(crate) fn decode_entries(&self, id: u32, bytes: &[u8]) -> impl Iterator<Item = (Lpn, Unit)> {
-        self.decode_marked_entries(id, bytes).map(|(lpn, entry)| (lpn, self.unit_of_entry(entry)))
+        self.decode_entries_with_bind_marks(id, bytes).map(|(lpn, entry)| (lpn, self.unit_of_entry(entry)))
     }
 
     /// As [`DemandPagedMap::decode_entries`], but with the bind marks of the entries.
-    fn decode_marked_entries(&self, id: u32, bytes: &[u8]) -> impl Iterator<Item = (Lpn, Unit)> {
+    fn decode_entries_with_bind_marks(&self, id: u32, bytes: &[u8]) -> impl Iterator<Item = (Lpn, Unit)> {
         self.table.lpn_range_of(id).zip(0..).map(|(lpn, k)| (Lpn(lpn), decode_entry(bytes, k)))
     }
 
@@ -428,7 +434,7 @@ impl DemandPagedMap {
         let dirty = self.cache.dirty_slots_of_page(id).map(|slot| self.cache.entry(slot));
         let mut entries: Vec<(Lpn, Unit)> = dirty.map(|entry| (entry.lpn, entry.unit)).collect();
         if let Some(bytes) = bytes {
-            let on_flash = self.decode_marked_entries(id, bytes);
+            let on_flash = self.decode_entries_with_bind_marks(id, bytes);
             entries.extend(on_flash.filter(|&(lpn, _)| self.cache.find_slot(lpn).is_none()));
         }
         entries.retain(|&(_, entry)| self.is_special(entry));
@@ -447,7 +453,8 @@ impl DemandPagedMap {
     }
 
     fn special_entries_in(&self, id: u32, bytes: &[u8]) -> u32 {
-        self.decode_marked_entries(id, bytes).filter(|&(_, entry)| self.is_special(entry)).count() as u32
+        self.decode_entries_with_bind_marks(id, bytes).filter(|&(_, entry)| self.is_special(entry)).count()
+            as u32
     }
 
     /// Compares the counted special entries of translation page `id` on flash with those in its `bytes`, for the audit.
@@ -455,6 +462,9 @@ impl DemandPagedMap {
     /// # Errors
     /// A sentence with both numbers if they differ.
     pub(crate) fn check_special_entry_count(&self, id: u32, bytes: &[u8]) -> std::result::Result<(), String> {
+        if self.min_special_entry_value.is_none() {
+            return Ok(());
+        }
         let (counted, found) = (self.table.special_entries(id), self.special_entries_in(id, bytes));
         if counted == found {
             return Ok(());
@@ -495,7 +505,7 @@ impl DemandPagedMap {
             return Ok(());
         }
         self.table.load_entries(io, id, std::iter::empty(), Cause::Translation)?;
-        self.write_loaded_page(io, id, Cause::Translation)
+        self.write_loaded_translation_page(io, id, Cause::Translation)
     }
 
     /// Returns the locations (flash pages or chunk members) that all dirty entries of the cache of map entries name.
@@ -538,7 +548,7 @@ impl DemandPagedMap {
             for (k, lpn) in lpns.map(Lpn).enumerate() {
                 self.table.set_loaded_entry(k, map.get(lpn));
             }
-            self.write_loaded_page(io, id, Cause::Translation)?;
+            self.write_loaded_translation_page(io, id, Cause::Translation)?;
         }
         Ok(())
     }
@@ -611,7 +621,7 @@ impl DemandPagedMap {
         id: u32,
         cause: Cause,
     ) -> Result<()> {
-        if self.dirty_nvram_entries.is_some() {
+        if self.dirty_entries_in_nvram.is_some() {
             // A medium that is a file may restore NVRAM as of its last sync; the page must not name a location that
             // this lacks.
             io.nand_mut().fence()?;
@@ -627,7 +637,7 @@ impl DemandPagedMap {
             let entry = self.cache.entry(slot);
             let on_flash = Unit(std::mem::replace(&mut word.word_value, entry.unit.0));
             changes += u32::from(on_flash != entry.unit);
-            if let Some(first) = self.first_special_entry {
+            if let Some(first) = self.min_special_entry_value {
                 special += u32::from(is_special_entry(entry.unit, first));
                 special -= u32::from(is_special_entry(on_flash, first));
             }
@@ -635,7 +645,8 @@ impl DemandPagedMap {
                 let (ppn, is_certain) = (Ppn(on_flash.0), !entry.is_old_page_report_uncertain);
                 self.counts.spare_reads_for_uncertain_entries += u64::from(!is_certain);
                 if is_certain || is_owner_in_oob(io, ppn, entry.lpn)? {
-                    self.identified_invalid_pages.push(IdentifiedInvalidPage { ppn, is_certain });
+                    self.identified_invalid_pages
+                        .push(IdentifiedInvalidPage { ppn, is_certainly_unreported: is_certain });
                 }
             }
         }
@@ -644,14 +655,14 @@ impl DemandPagedMap {
         } else {
             let before = self.table.special_entries(id);
             self.table.set_special_entries(id, special);
-            if let Err(error) = self.write_loaded_page(io, id, cause) {
+            if let Err(error) = self.write_loaded_translation_page(io, id, cause) {
                 self.table.set_special_entries(id, before);
                 self.identified_invalid_pages.truncate(told);
                 return Err(error);
             }
         }
         self.has_written_page_since_checkpoint |= changes > 0;
-        let Self { cache, dirty_nvram_entries, .. } = self;
+        let Self { cache, dirty_entries_in_nvram: dirty_nvram_entries, .. } = self;
         cache.mark_translation_page_clean(id, |word| match dirty_nvram_entries {
             Some(in_nvram) => in_nvram.clear_entry(io, word),
             None => Ok(()),
@@ -678,20 +689,20 @@ impl DemandPagedMap {
         &self,
         io: &Store<N>,
         lpns: &[Lpn],
-    ) -> ArrayVec<Unit, PREFETCHED_WRITES> {
+    ) -> ArrayVec<Unit, HOST_WRITES_PER_PREFETCH> {
         if let Some(map) = &self.steady_state_construction_map {
             map.prefetch(lpns);
             return ArrayVec::new();
         }
         self.cache.prefetch(lpns);
-        let mut units = ArrayVec::<_, PREFETCHED_WRITES>::new();
+        let mut units = ArrayVec::<_, HOST_WRITES_PER_PREFETCH>::new();
         if self.is_lazy() {
             return units;
         }
         let (mut pages, mut words, mut on_flash) = (
-            ArrayVec::<_, PREFETCHED_WRITES>::new(),
-            ArrayVec::<_, PREFETCHED_WRITES>::new(),
-            ArrayVec::<usize, PREFETCHED_WRITES>::new(),
+            ArrayVec::<_, HOST_WRITES_PER_PREFETCH>::new(),
+            ArrayVec::<_, HOST_WRITES_PER_PREFETCH>::new(),
+            ArrayVec::<usize, HOST_WRITES_PER_PREFETCH>::new(),
         );
         for (at, &lpn) in lpns.iter().enumerate() {
             let cached = self.cached_unit(lpn);
@@ -717,9 +728,9 @@ impl DemandPagedMap {
     /// blocks that these values name.
     #[inline(never)]
     fn prefetch_evictions<N: Nand>(&mut self, io: &Store<N>) {
-        let mut pages = ArrayVec::<_, PREFETCHED_PAGES>::new();
-        let mut words = ArrayVec::<_, { 4 * PREFETCHED_PAGES }>::new();
-        for id in self.cache.prefetch_eviction_candidates(PREFETCHED_EVICTIONS) {
+        let mut pages = ArrayVec::<_, TRANSLATION_PAGES_PER_PREFETCH>::new();
+        let mut words = ArrayVec::<_, { 4 * TRANSLATION_PAGES_PER_PREFETCH }>::new();
+        for id in self.cache.prefetch_eviction_candidates(EVICTIONS_PER_PREFETCH) {
             let Some(place) = self.table.translation_page_ppn(id) else { continue };
             let before = words.len();
             let dirty = self
@@ -775,8 +786,8 @@ impl DemandPagedMap {
     /// checkpoint is due, or a bound on dirty entries, unidentified invalid pages or NVRAM words is exceeded.
     #[inline]
     fn is_early_translation_write_due(&self) -> bool {
-        (self.is_lazy() || self.dirty_nvram_entries.is_some())
-            && (self.is_checkpoint_due() || self.is_bound_on_unwritten_entries_exceeded())
+        (self.is_lazy() || self.dirty_entries_in_nvram.is_some())
+            && (self.is_checkpoint_due() || self.exceeds_unwritten_change_limit())
     }
 
     #[inline]
@@ -786,7 +797,7 @@ impl DemandPagedMap {
     }
 
     #[inline]
-    fn is_bound_on_unwritten_entries_exceeded(&self) -> bool {
+    fn exceeds_unwritten_change_limit(&self) -> bool {
         let dirty_limit = self.options.max_dirty_entries.unwrap_or(u32::MAX);
         self.cache.dirty_entries() > dirty_limit
             || self.cache.unidentified_invalid_pages() > self.max_unidentified_invalid_pages
@@ -800,7 +811,7 @@ impl DemandPagedMap {
         if self.is_checkpoint_due() && self.checkpoint_step(io)? {
             return Ok(true);
         }
-        if !self.is_bound_on_unwritten_entries_exceeded() {
+        if !self.exceeds_unwritten_change_limit() {
             return Ok(false);
         }
         let slot = self.cache.least_recently_changed().expect("only dirty entries are counted");
@@ -820,7 +831,7 @@ impl DemandPagedMap {
             if self.has_written_page_since_checkpoint { None } else { self.cache.least_recently_changed() };
         let Some(slot) = self.cache.oldest_change_before_checkpoint().or(to_note) else {
             self.cache.end_checkpoint();
-            (self.dirty_entries_newer_than_sequence, self.checkpoint_sequence) =
+            (self.sequence_before_dirty_entries, self.checkpoint_sequence) =
                 (self.checkpoint_sequence, io.last_sequence());
             (
                 self.is_in_checkpoint,
@@ -875,7 +886,7 @@ impl Mapping for DemandPagedMap {
             return Ok(self.update_lazily(lpn, new));
         }
         let (slot, new) = (self.find_or_fetch_entry(io, lpn)?, new.unwrap_or(Unit::NONE));
-        if self.dirty_nvram_entries.is_some() {
+        if self.dirty_entries_in_nvram.is_some() {
             let entry = self.cache.entry(slot).unit;
             if entry == new {
                 return Ok(self.unit_of_entry(new).to_option());
@@ -912,11 +923,13 @@ impl Mapping for DemandPagedMap {
         let mut dropped = Vec::new();
         for k in 0..lpns.clone().count() {
             let place = self.table.loaded_entry(k).to_option();
-            dropped.extend(place.map(|unit| IdentifiedInvalidPage { ppn: Ppn(unit.0), is_certain: true }));
+            dropped.extend(
+                place.map(|unit| IdentifiedInvalidPage { ppn: Ppn(unit.0), is_certainly_unreported: true }),
+            );
             self.table.set_loaded_entry(k, Unit::NONE);
         }
         if !dropped.is_empty() {
-            self.write_loaded_page(io, id, Cause::Translation)?;
+            self.write_loaded_translation_page(io, id, Cause::Translation)?;
             self.identified_invalid_pages.extend(dropped);
         }
         for lpn in lpns {
@@ -936,13 +949,13 @@ impl Mapping for DemandPagedMap {
             // The table names the moved page, which is about to be erased, so no invalid page has to be reported.
             self.insert_dirty(lpn, new, false)
         };
-        if let Some(in_nvram) = &mut self.dirty_nvram_entries {
+        if let Some(in_nvram) = &mut self.dirty_entries_in_nvram {
             in_nvram.moved_entries.push((lpn, slot));
         }
     }
 
     fn store_moves_in_nvram<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        let Self { dirty_nvram_entries: Some(in_nvram), cache, .. } = self else { return Ok(()) };
+        let Self { dirty_entries_in_nvram: Some(in_nvram), cache, .. } = self else { return Ok(()) };
         while let Some(&(moved_lpn, slot)) = in_nvram.moved_entries.last() {
             // An entry that is clean again, or was evicted, is on flash. The slot of an evicted one is free (clean) or
             // has the entry of another logical page.
@@ -957,14 +970,14 @@ impl Mapping for DemandPagedMap {
 
     #[inline]
     fn is_nvram_nearly_full(&self) -> bool {
-        self.dirty_nvram_entries.as_ref().is_some_and(NvramEntries::is_nvram_nearly_full)
+        self.dirty_entries_in_nvram.as_ref().is_some_and(NvramEntries::is_nvram_nearly_full)
     }
 
     fn prefetch(&self, lpns: &[Lpn]) {
         self.cache.prefetch(lpns);
     }
 
-    fn is_superseded(&self, lpn: Lpn, ppn: Ppn) -> bool {
+    fn is_unreported_old_page(&self, lpn: Lpn, ppn: Ppn) -> bool {
         self.cache.find_slot(lpn).is_some_and(|slot| {
             let entry = self.cache.entry(slot);
             entry.has_unreported_old_page && entry.unit != Unit::from(ppn)
@@ -977,7 +990,7 @@ impl Mapping for DemandPagedMap {
     ///
     /// An entry that a recovery left uncertain keeps its flag: more than one earlier version may be unidentified, and
     /// the spare area is read before any of them is reported.
-    fn clear_superseded(&mut self, lpn: Lpn) {
+    fn forget_unreported_old_page(&mut self, lpn: Lpn) {
         if let Some(slot) = self.cache.find_slot(lpn)
             && !self.cache.entry(slot).is_old_page_report_uncertain
         {
@@ -1005,7 +1018,7 @@ impl Mapping for DemandPagedMap {
         self.cache.has_dirty_entries() || self.table.has_changed_directory_node()
     }
 
-    fn write_back<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+    fn write_back_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         io.flash_ops.record_metadata_reason(MetadataWriteReason::WriteBack);
         match self.cache.first_dirty_translation_page() {
             Some(id) => self.synchronise_translation_page(io, id, Cause::Translation).map(|()| true),
@@ -1014,8 +1027,8 @@ impl Mapping for DemandPagedMap {
     }
 
     #[inline]
-    fn pages_per_update(&self) -> u32 {
-        self.pages_per_update
+    fn max_pages_per_update(&self) -> u32 {
+        self.max_pages_per_update
     }
 
     fn metadata_pages(&self) -> u64 {

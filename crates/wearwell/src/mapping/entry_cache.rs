@@ -16,20 +16,20 @@
 use arrayvec::ArrayVec;
 
 use super::age_order::{LruQueue, QueuePosition, QueuePositions};
-use super::nvram_entries::{NO_NVRAM_WORD, NvramWord};
+use super::nvram_entries::{NO_NVRAM_WORD, NvramWordNumber};
 use crate::address::{Address, Lpn, Unit};
 use crate::divide::Divider;
 use crate::error::Result;
-use crate::tables::prefetch::{PREFETCHED_PAGES, pull_into_cache};
+use crate::tables::prefetch::{TRANSLATION_PAGES_PER_PREFETCH, pull_into_cache};
 use crate::tables::{ChainedIndex, ChainedSlots};
 
 /// Number that means "no slot" in the cache of map entries.
 pub(super) const NO_SLOT: CacheSlot = CacheSlot::MAX;
 
 /// Index, in the array of an entry's queue positions, of the position in the LRU queue by last use.
-/// [`CHANGE_QUEUE_INDEX`] is the index for the queue by last change.
-const USE_QUEUE_INDEX: usize = 0;
-const CHANGE_QUEUE_INDEX: usize = 1;
+/// [`LAST_CHANGE_QUEUE_INDEX`] is the index for the queue by last change.
+const LAST_USE_QUEUE_INDEX: usize = 0;
+const LAST_CHANGE_QUEUE_INDEX: usize = 1;
 
 /// Number of a slot of the cache of map entries; a slot holds one entry.
 pub(super) type CacheSlot = u32;
@@ -43,11 +43,11 @@ pub(super) struct CachedEntry {
     pub(super) unit: Unit,
     /// Slot of the next map entry in the same hash chain.
     next_in_chain: CacheSlot,
-    /// Positions of the map entry in the two LRU queues of the cache: by last use ([`USE_QUEUE_INDEX`]) and by last
-    /// change ([`CHANGE_QUEUE_INDEX`]).
+    /// Positions of the map entry in the two LRU queues of the cache: by last use ([`LAST_USE_QUEUE_INDEX`]) and by
+    /// last change ([`LAST_CHANGE_QUEUE_INDEX`]).
     queue_positions: [QueuePosition; 2],
     /// Word of NVRAM that holds the map entry while it is dirty; [`NO_NVRAM_WORD`] if none does.
-    pub(super) nvram_word: NvramWord,
+    pub(super) nvram_word: NvramWordNumber,
     /// Whether the map entry is dirty: the table on flash holds another location for this logical page.
     pub(super) is_dirty: bool,
     /// Whether the table on flash still holds the location of an earlier version of the logical page that was not
@@ -98,7 +98,7 @@ impl CachedEntry {
 }
 
 /// The cached map entries with their positions in one of the two [`LruQueue`] queues, by number `ORDER`
-/// ([`USE_QUEUE_INDEX`] or [`CHANGE_QUEUE_INDEX`]).
+/// ([`LAST_USE_QUEUE_INDEX`] or [`LAST_CHANGE_QUEUE_INDEX`]).
 struct QueueEntries<'a, const ORDER: usize>(&'a mut [CachedEntry]);
 
 impl<const ORDER: usize> QueuePositions for QueueEntries<'_, ORDER> {
@@ -177,14 +177,19 @@ impl EntryCache {
 
     /// Prefetches what evicting the `count` least recently used map entries will access (see
     /// [`crate::tables::prefetch`]). Returns the translation pages of those entries that are dirty.
-    pub(super) fn prefetch_eviction_candidates(&mut self, count: usize) -> ArrayVec<u32, PREFETCHED_PAGES> {
+    pub(super) fn prefetch_eviction_candidates(
+        &mut self,
+        count: usize,
+    ) -> ArrayVec<u32, TRANSLATION_PAGES_PER_PREFETCH> {
         self.first_position_not_prefetched = self.entries_by_use.first_position() + count as u64;
         let oldest = || self.entries_by_use.oldest_slots(count).map(|slot| self.entry(slot));
         pull_into_cache(oldest().map(|entry| entry.lpn.0.into()));
         self.slot_by_lpn.prefetch(&self.slots, self.slots.len(), oldest().map(|entry| entry.lpn.0));
         let dirty = oldest().filter(|entry| entry.is_dirty);
-        let pages: ArrayVec<u32, PREFETCHED_PAGES> =
-            dirty.map(|entry| self.translation_page_of(entry.lpn)).take(PREFETCHED_PAGES).collect();
+        let pages: ArrayVec<u32, TRANSLATION_PAGES_PER_PREFETCH> = dirty
+            .map(|entry| self.translation_page_of(entry.lpn))
+            .take(TRANSLATION_PAGES_PER_PREFETCH)
+            .collect();
         self.prefetch_dirty_slots(pages.iter().copied());
         pages
     }
@@ -209,14 +214,14 @@ impl EntryCache {
 
     /// Returns the NVRAM word of the map entry in cache slot `slot`, for its change.
     #[inline]
-    pub(super) fn nvram_word_mut(&mut self, slot: CacheSlot) -> &mut NvramWord {
+    pub(super) fn nvram_word_mut(&mut self, slot: CacheSlot) -> &mut NvramWordNumber {
         &mut self.slots[slot as usize].nvram_word
     }
 
     /// Records a use of the map entry in cache slot `slot`, which becomes the most recently used one.
     #[inline]
     pub(super) fn touch(&mut self, slot: CacheSlot) {
-        self.entries_by_use.touch(&mut QueueEntries::<USE_QUEUE_INDEX>(&mut self.slots), slot);
+        self.entries_by_use.touch(&mut QueueEntries::<LAST_USE_QUEUE_INDEX>(&mut self.slots), slot);
     }
 
     /// Inserts into the cache a clean map entry of a logical page that is not cached.
@@ -244,7 +249,7 @@ impl EntryCache {
         // The slot's void positions in the orders must not become valid, so the stored position numbers stay.
         *place = CachedEntry { queue_positions: place.queue_positions, ..entry };
         self.slot_by_lpn.insert(&mut self.slots, slot);
-        self.entries_by_use.push(&mut QueueEntries::<USE_QUEUE_INDEX>(&mut self.slots), slot);
+        self.entries_by_use.push(&mut QueueEntries::<LAST_USE_QUEUE_INDEX>(&mut self.slots), slot);
         slot
     }
 
@@ -265,7 +270,7 @@ impl EntryCache {
     pub(super) fn remove(&mut self, slot: CacheSlot) {
         let CachedEntry { lpn, is_dirty, .. } = *self.entry(slot);
         assert!(!is_dirty, "the entry of {lpn} would be lost");
-        self.entries_by_use.remove(&mut QueueEntries::<USE_QUEUE_INDEX>(&mut self.slots), slot);
+        self.entries_by_use.remove(&mut QueueEntries::<LAST_USE_QUEUE_INDEX>(&mut self.slots), slot);
         self.slot_by_lpn.remove(&mut self.slots, slot);
         self.free_slots.push(slot);
     }
@@ -283,7 +288,7 @@ impl EntryCache {
             self.link_dirty_entry(slot, lpn);
         } else {
             self.dirty_entries_by_change
-                .touch(&mut QueueEntries::<CHANGE_QUEUE_INDEX>(&mut self.slots), slot);
+                .touch(&mut QueueEntries::<LAST_CHANGE_QUEUE_INDEX>(&mut self.slots), slot);
         }
         (old, was_clean)
     }
@@ -295,7 +300,8 @@ impl EntryCache {
         let page = self.translation_page_of(lpn);
         self.first_maybe_dirty_translation_page = self.first_maybe_dirty_translation_page.min(page);
         self.dirty_slots_by_page[page as usize].push(slot);
-        self.dirty_entries_by_change.push(&mut QueueEntries::<CHANGE_QUEUE_INDEX>(&mut self.slots), slot);
+        self.dirty_entries_by_change
+            .push(&mut QueueEntries::<LAST_CHANGE_QUEUE_INDEX>(&mut self.slots), slot);
     }
 
     /// Sets or clears, for the map entry in cache slot `slot`, the flag which says that an earlier version of its
@@ -346,13 +352,13 @@ impl EntryCache {
     pub(super) fn mark_translation_page_clean(
         &mut self,
         page: u32,
-        mut free_nvram_word: impl FnMut(&mut NvramWord) -> Result<()>,
+        mut free_nvram_word: impl FnMut(&mut NvramWordNumber) -> Result<()>,
     ) -> Result<()> {
         let mut dirty = std::mem::take(&mut self.dirty_slots_by_page[page as usize]);
         for slot in dirty.drain(..).rev() {
             free_nvram_word(self.nvram_word_mut(slot))?;
             self.dirty_entries_by_change
-                .make_position_obsolete(&mut QueueEntries::<CHANGE_QUEUE_INDEX>(&mut self.slots), slot);
+                .make_position_obsolete(&mut QueueEntries::<LAST_CHANGE_QUEUE_INDEX>(&mut self.slots), slot);
             let entry = &mut self.slots[slot as usize];
             self.unidentified_invalid_pages -= u32::from(entry.has_unreported_old_page);
             (entry.is_dirty, entry.has_unreported_old_page, entry.is_old_page_report_uncertain) =
@@ -360,7 +366,7 @@ impl EntryCache {
         }
         self.dirty_slots_by_page[page as usize] = dirty;
         self.dirty_entries_by_change
-            .skip_obsolete_positions(&QueueEntries::<CHANGE_QUEUE_INDEX>(&mut self.slots));
+            .skip_obsolete_positions(&QueueEntries::<LAST_CHANGE_QUEUE_INDEX>(&mut self.slots));
         Ok(())
     }
 
@@ -372,13 +378,14 @@ impl EntryCache {
     /// Returns the cache slot of the dirty map entry whose last change is longest ago, if that change was before the
     /// last checkpoint of the map (early write of entries that are dirty for long); otherwise `None`.
     pub(super) fn oldest_change_before_checkpoint(&self) -> Option<CacheSlot> {
-        self.dirty_entries_by_change.oldest_slot_before_mark()
+        self.dirty_entries_by_change.oldest_slot_before_checkpoint_mark()
     }
 
     /// Ends a checkpoint of the map: sets the mark of the queue of dirty entries after all changes so far. The next
     /// checkpoint writes the entries that are then still dirty and were not changed after the mark.
     pub(super) fn end_checkpoint(&mut self) {
-        self.dirty_entries_by_change.set_mark(&mut QueueEntries::<CHANGE_QUEUE_INDEX>(&mut self.slots));
+        self.dirty_entries_by_change
+            .set_checkpoint_mark(&mut QueueEntries::<LAST_CHANGE_QUEUE_INDEX>(&mut self.slots));
     }
 }
 

@@ -36,12 +36,16 @@ impl RamMap {
     }
 
     /// Creates an L2P table of `pages` unmapped logical pages in RAM, with a copy in NVRAM from word (8 bytes)
-    /// `first_word` on.
+    /// `first_nvram_word` on.
     ///
     /// # Errors
     /// [`Error::InvalidOptions`] if the medium has too little NVRAM.
-    pub(crate) fn with_nvram_copy<N: Nand>(io: &Store<N>, pages: u32, first_word: usize) -> Result<Self> {
-        let (needed, present) = (first_word + pages as usize, io.nvram().len());
+    pub(crate) fn with_nvram_copy<N: Nand>(
+        io: &Store<N>,
+        pages: u32,
+        first_nvram_word: usize,
+    ) -> Result<Self> {
+        let (needed, present) = (first_nvram_word + pages as usize, io.nvram().len());
         if present < needed {
             return Err(Error::InvalidOptions(format!(
                 "the L2P map in NVRAM needs {needed} words of 8 bytes, but the medium has only {present}: use a \
@@ -49,7 +53,7 @@ impl RamMap {
             )));
         }
         Ok(Self {
-            nvram_copy: Some(NvramCopy { first_nvram_word: first_word, moved_lpns: Vec::new() }),
+            nvram_copy: Some(NvramCopy { first_nvram_word, moved_lpns: Vec::new() }),
             ..Self::new(pages)
         })
     }
@@ -184,12 +188,12 @@ impl Mapping for RamMap {
         false
     }
 
-    fn write_back<N: Nand>(&mut self, _: &mut Store<N>) -> Result<bool> {
+    fn write_back_step<N: Nand>(&mut self, _: &mut Store<N>) -> Result<bool> {
         Ok(false)
     }
 
     #[inline]
-    fn pages_per_update(&self) -> u32 {
+    fn max_pages_per_update(&self) -> u32 {
         0
     }
 

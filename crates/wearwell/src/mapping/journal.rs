@@ -31,7 +31,7 @@
 use std::collections::BTreeMap;
 
 use super::cached::DemandPagedMap;
-use super::{CachedOptions, Mapping};
+use super::{CachedMapOptions, Mapping};
 use crate::address::{Address, Lpn, Ppn, Unit};
 use crate::data::{Content, Fingerprint};
 use crate::error::Result;
@@ -66,7 +66,7 @@ pub struct JournalCounts {
     /// Number of completed merges of the map's journal with the translation pages.
     pub merges: u64,
     /// Number of translation pages that merges of the map's journal wrote.
-    pub merged_pages: u64,
+    pub translation_pages_written_by_merges: u64,
 }
 
 /// A record of the map's journal: a logical page and its new location; [`Unit::NONE`] if the logical page was
@@ -108,7 +108,7 @@ struct Journal {
     next_serial: u64,
     /// Serial number of the oldest unmerged journal page (the horizon), as it is stored in the newest journal page on
     /// flash.
-    written_first_unmerged_serial: u64,
+    first_unmerged_serial_on_flash: u64,
     merge: Option<MergeProgress>,
     counts: JournalCounts,
 }
@@ -123,7 +123,7 @@ impl Journal {
             buffered_records: Vec::new(),
             first_unmerged_serial: 0,
             next_serial: 0,
-            written_first_unmerged_serial: 0,
+            first_unmerged_serial_on_flash: 0,
             merge: None,
             counts: JournalCounts::default(),
         }
@@ -155,7 +155,7 @@ impl Journal {
     }
 
     fn has_unwritten_changes(&self) -> bool {
-        !self.buffered_records.is_empty() || self.written_first_unmerged_serial != self.first_unmerged_serial
+        !self.buffered_records.is_empty() || self.first_unmerged_serial_on_flash != self.first_unmerged_serial
     }
 
     /// Returns the merge of the map's journal that is in progress, or a new one if the journal has reached its maximum
@@ -184,7 +184,7 @@ impl Journal {
             Cause::Translation,
         )?;
         self.page_ppns[slot] = place;
-        self.written_first_unmerged_serial = self.first_unmerged_serial;
+        self.first_unmerged_serial_on_flash = self.first_unmerged_serial;
         self.next_serial += 1;
         self.buffered_records.drain(..written);
         self.counts.written_pages += 1;
@@ -222,12 +222,12 @@ impl Journal {
         &mut self,
         io: &mut Store<N>,
         found_journal_pages: &[Ppn],
-        newest: Ppn,
+        newest_journal_page: Ppn,
     ) -> Result<Vec<MapChangeRecord>> {
         let mut bytes = vec![0; self.page_bytes];
-        io.read(newest, &mut bytes, Cause::Recovery)?;
+        io.read(newest_journal_page, &mut bytes, Cause::Recovery)?;
         let last = decode_journal_page(&bytes);
-        (self.first_unmerged_serial, self.written_first_unmerged_serial, self.next_serial) =
+        (self.first_unmerged_serial, self.first_unmerged_serial_on_flash, self.next_serial) =
             (last.first_unmerged_serial, last.first_unmerged_serial, last.serial_number + 1);
         let mut records = Vec::new();
         for serial in self.first_unmerged_serial..self.next_serial {
@@ -269,7 +269,12 @@ pub struct JournalledMap {
 impl JournalledMap {
     /// Creates a demand-paged map of `logical_pages` unmapped logical pages, with an empty journal; flash pages have
     /// `page_bytes` bytes.
-    pub fn new(logical_pages: u32, page_bytes: u32, cache: CachedOptions, journal: JournalOptions) -> Self {
+    pub fn new(
+        logical_pages: u32,
+        page_bytes: u32,
+        cache: CachedMapOptions,
+        journal: JournalOptions,
+    ) -> Self {
         Self {
             demand_paged_map: DemandPagedMap::new(logical_pages, page_bytes, cache),
             journal: Journal::new(page_bytes, journal),
@@ -344,7 +349,7 @@ impl JournalledMap {
         if let Some(id) =
             self.demand_paged_map.synchronise_next_dirty_page(io, merge.next_translation_page)?
         {
-            self.journal.counts.merged_pages += 1;
+            self.journal.counts.translation_pages_written_by_merges += 1;
             self.journal.merge = Some(MergeProgress { next_translation_page: id + 1, ..merge });
             return Ok(true);
         }
@@ -408,7 +413,7 @@ impl Mapping for JournalledMap {
         self.journal.has_unwritten_changes()
     }
 
-    fn write_back<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+    fn write_back_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         if !self.journal.has_unwritten_changes() {
             return Ok(false);
         }
@@ -420,8 +425,8 @@ impl Mapping for JournalledMap {
         self.merge_step(io, merge).map(|_| true)
     }
 
-    fn pages_per_update(&self) -> u32 {
-        self.demand_paged_map.pages_per_update().max(1)
+    fn max_pages_per_update(&self) -> u32 {
+        self.demand_paged_map.max_pages_per_update().max(1)
     }
 
     fn metadata_pages(&self) -> u64 {

@@ -17,7 +17,7 @@ mod journal;
 mod nvram_entries;
 mod translation_table;
 
-pub use cached::{CachedOptions, DemandPagedMap, InvalidPageIdentification, MapCacheCounts};
+pub use cached::{CachedMapOptions, DemandPagedMap, InvalidPageIdentification, MapCacheCounts};
 pub(crate) use cached::{IdentifiedInvalidPage, is_owner_in_oob};
 pub use flat::RamMap;
 pub use journal::{JournalCounts, JournalOptions, JournalledMap};
@@ -54,14 +54,14 @@ pub trait Mapping {
 
     /// Whether the map is lazy: it learns which page an overwrite made invalid only when it writes the translation
     /// page, not at the update. With a lazy map, [`Mapping::trim_in_one_translation_page`] deallocates pages, and GC
-    /// queries [`Mapping::is_superseded`] before it moves a page.
+    /// queries [`Mapping::is_unreported_old_page`] before it moves a page.
     fn identifies_invalid_pages_late(&self) -> bool {
         false
     }
 
     /// Deallocates the logical pages from `first` to `last` whose map entries are on the translation page of `first`.
     /// Returns the last logical page deallocated, or `None` if this step has to be repeated. Appends at most
-    /// [`Mapping::pages_per_update`] pages.
+    /// [`Mapping::max_pages_per_update`] pages.
     ///
     /// # Errors
     /// Any error of the flash.
@@ -76,13 +76,13 @@ pub trait Mapping {
 
     /// Whether the page at `ppn`, whose spare area names `lpn` as owner, is an earlier version of `lpn` that the L2P
     /// map has not reported as invalid yet. Only a lazy map has such pages.
-    fn is_superseded(&self, _: Lpn, _: Ppn) -> bool {
+    fn is_unreported_old_page(&self, _: Lpn, _: Ppn) -> bool {
         false
     }
 
     /// Informs a lazy map (which identifies invalid pages late) that the block with an earlier version of `lpn` is
     /// about to be erased, so that the map does not report that version as invalid later.
-    fn clear_superseded(&mut self, _: Lpn) {}
+    fn forget_unreported_old_page(&mut self, _: Lpn) {}
 
     /// Records in the L2P map that GC moved the page of `lpn` to `new`. Causes no flash operation.
     fn relocate(&mut self, lpn: Lpn, new: Unit);
@@ -137,11 +137,11 @@ pub trait Mapping {
     ///
     /// # Errors
     /// Any error of the flash.
-    fn write_back<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool>;
+    fn write_back_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool>;
 
     /// Returns the maximum number of metadata pages that one lookup, update or [`Mapping::write_deferred`] of the L2P
     /// map may append.
-    fn pages_per_update(&self) -> u32;
+    fn max_pages_per_update(&self) -> u32;
 
     /// Returns the maximum number of flash pages that the metadata of the L2P map occupies.
     fn metadata_pages(&self) -> u64;
@@ -244,11 +244,11 @@ impl Mapping for AnyMapping {
         delegate!(self, m => m.trim_in_one_translation_page(io, first, last))
     }
     #[inline]
-    fn is_superseded(&self, lpn: Lpn, ppn: Ppn) -> bool {
-        delegate!(self, m => m.is_superseded(lpn, ppn))
+    fn is_unreported_old_page(&self, lpn: Lpn, ppn: Ppn) -> bool {
+        delegate!(self, m => m.is_unreported_old_page(lpn, ppn))
     }
-    fn clear_superseded(&mut self, lpn: Lpn) {
-        delegate!(self, m => m.clear_superseded(lpn));
+    fn forget_unreported_old_page(&mut self, lpn: Lpn) {
+        delegate!(self, m => m.forget_unreported_old_page(lpn));
     }
     fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
         delegate!(self, m => m.owns_metadata_page(id, ppn))
@@ -263,12 +263,12 @@ impl Mapping for AnyMapping {
     fn has_unwritten_changes(&self) -> bool {
         delegate!(self, m => m.has_unwritten_changes())
     }
-    fn write_back<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        delegate!(self, m => m.write_back(io))
+    fn write_back_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+        delegate!(self, m => m.write_back_step(io))
     }
     #[inline]
-    fn pages_per_update(&self) -> u32 {
-        delegate!(self, m => m.pages_per_update())
+    fn max_pages_per_update(&self) -> u32 {
+        delegate!(self, m => m.max_pages_per_update())
     }
     fn metadata_pages(&self) -> u64 {
         delegate!(self, m => m.metadata_pages())

@@ -14,7 +14,7 @@
 //!
 //! Invariants: a logical page has at most one word; between operations every dirty entry has a word with its location.
 
-use super::CachedOptions;
+use super::CachedMapOptions;
 use super::entry_cache::CacheSlot;
 use crate::address::{Lpn, Unit};
 use crate::error::{Error, Result};
@@ -23,10 +23,10 @@ use crate::store::Store;
 
 /// Number of a word (8 bytes) among those that NVRAM has for dirty map entries; [`NO_NVRAM_WORD`] for an entry without
 /// one.
-pub(super) type NvramWord = u32;
+pub(super) type NvramWordNumber = u32;
 
 /// Number that means "no word" of NVRAM.
-pub(super) const NO_NVRAM_WORD: NvramWord = NvramWord::MAX;
+pub(super) const NO_NVRAM_WORD: NvramWordNumber = NvramWordNumber::MAX;
 
 /// Returns the number of NVRAM words (8 bytes each) reserved for the map entries that GC makes dirty when it moves
 /// pages. The words suffice for two blocks in the worst case, in which `entries_per_page` logical pages refer to each
@@ -38,7 +38,7 @@ fn nvram_words_for_gc_moves(geometry: &Geometry, entries_per_page: u32) -> u64 {
 /// Returns the number of NVRAM words (8 bytes each, one map entry) that a demand-paged map with these options needs for
 /// its dirty entries.
 pub(crate) fn nvram_words_needed(
-    options: &CachedOptions,
+    options: &CachedMapOptions,
     geometry: &Geometry,
     logical_pages: u32,
     entries_per_page: u32,
@@ -50,9 +50,9 @@ pub(crate) fn nvram_words_needed(
 /// NVRAM words that hold the dirty entries of an L2P map on flash. Each cached entry stores the number of its word.
 #[derive(Clone, Debug)]
 pub(super) struct NvramEntries {
-    first_word: usize,
+    first_nvram_word: usize,
     nvram_word_count: u32,
-    vacant_words: Vec<NvramWord>,
+    vacant_words: Vec<NvramWordNumber>,
     /// Number of free NVRAM words for dirty map entries below which translation pages have to be written.
     min_vacant_words: u32,
     /// Logical pages that GC moved and whose words in NVRAM still hold the old location, each with the cache slot that
@@ -61,19 +61,19 @@ pub(super) struct NvramEntries {
 }
 
 impl NvramEntries {
-    /// Creates the RAM state for dirty map entries in `words` NVRAM words from `first_word` on, all of which count as
-    /// free. A recovery reads their content with [`NvramEntries::stored_entries`].
+    /// Creates the RAM state for dirty map entries in `words` NVRAM words from `first_nvram_word` on, all of which
+    /// count as free. A recovery reads their content with [`NvramEntries::stored_entries`].
     ///
     /// # Errors
     /// [`Error::InvalidOptions`] if the medium has too little NVRAM.
     pub(super) fn new<N: Nand>(
         io: &Store<N>,
-        first_word: usize,
-        words: u64,
+        first_nvram_word: usize,
+        word_count: u64,
         logical_pages: u32,
         entries_per_page: u32,
     ) -> Result<Self> {
-        let (needed, present) = (first_word as u64 + words, io.nvram().len() as u64);
+        let (needed, present) = (first_nvram_word as u64 + word_count, io.nvram().len() as u64);
         if present < needed {
             return Err(Error::InvalidOptions(format!(
                 "the dirty map entries in NVRAM need {needed} words of 8 bytes, but the medium has only {present}: \
@@ -81,11 +81,11 @@ impl NvramEntries {
             )));
         }
         // With one word per logical page, words never run short.
-        let is_whole = words == u64::from(logical_pages);
+        let is_whole = word_count == u64::from(logical_pages);
         let half_of_moves = nvram_words_for_gc_moves(io.geometry(), entries_per_page) / 2;
-        let words = words as u32;
+        let words = word_count as u32;
         Ok(Self {
-            first_word,
+            first_nvram_word,
             nvram_word_count: words,
             vacant_words: (0..words).rev().collect(),
             min_vacant_words: if is_whole { 0 } else { half_of_moves as u32 },
@@ -105,8 +105,9 @@ impl NvramEntries {
     pub(super) fn stored_entries<'a, N: Nand>(
         &self,
         io: &'a Store<N>,
-    ) -> impl Iterator<Item = (NvramWord, Option<(Lpn, Unit)>)> + use<'a, N> {
-        let words = &io.nvram()[self.first_word..self.first_word + self.nvram_word_count as usize];
+    ) -> impl Iterator<Item = (NvramWordNumber, Option<(Lpn, Unit)>)> + use<'a, N> {
+        let words =
+            &io.nvram()[self.first_nvram_word..self.first_nvram_word + self.nvram_word_count as usize];
         (0..).zip(words.iter().map(|&word| decode_entry(word)))
     }
 
@@ -126,18 +127,18 @@ impl NvramEntries {
     pub(super) fn store_entry<N: Nand>(
         &mut self,
         io: &mut Store<N>,
-        word: &mut NvramWord,
+        word_number: &mut NvramWordNumber,
         lpn: Lpn,
         unit: Unit,
     ) -> Result<()> {
-        let to = match *word {
+        let to = match *word_number {
             NO_NVRAM_WORD => *self.vacant_words.last().ok_or_else(|| io.device_full_error())?,
             word => word,
         };
-        io.store_nvram_word(self.first_word + to as usize, encode_entry(lpn, unit))?;
-        if *word == NO_NVRAM_WORD {
+        io.store_nvram_word(self.first_nvram_word + to as usize, encode_entry(lpn, unit))?;
+        if *word_number == NO_NVRAM_WORD {
             self.vacant_words.pop();
-            *word = to;
+            *word_number = to;
         }
         Ok(())
     }
@@ -148,17 +149,21 @@ impl NvramEntries {
     /// # Errors
     /// Power loss.
     #[inline]
-    pub(super) fn clear_entry<N: Nand>(&mut self, io: &mut Store<N>, word: &mut NvramWord) -> Result<()> {
+    pub(super) fn clear_entry<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        word: &mut NvramWordNumber,
+    ) -> Result<()> {
         if *word == NO_NVRAM_WORD {
             return Ok(());
         }
-        io.store_nvram_word(self.first_word + *word as usize, 0)?;
+        io.store_nvram_word(self.first_nvram_word + *word as usize, 0)?;
         self.vacant_words.push(std::mem::replace(word, NO_NVRAM_WORD));
         Ok(())
     }
 
     /// Rebuilds the list of free NVRAM words after a recovery, which has assigned the words `taken` to map entries.
-    pub(super) fn rebuild_vacant_word_list(&mut self, taken: impl Iterator<Item = NvramWord>) {
+    pub(super) fn rebuild_vacant_word_list(&mut self, taken: impl Iterator<Item = NvramWordNumber>) {
         let mut is_taken = vec![false; self.nvram_word_count as usize];
         taken.for_each(|word| is_taken[word as usize] = true);
         self.vacant_words =
@@ -167,10 +172,14 @@ impl NvramEntries {
 
     /// Reads from NVRAM the dirty map entry in `word`, as (logical page, location); `None` if `word` is
     /// [`NO_NVRAM_WORD`] or free.
-    pub(super) fn entry_in_nvram<N: Nand>(&self, io: &Store<N>, word: NvramWord) -> Option<(Lpn, Unit)> {
+    pub(super) fn entry_in_nvram<N: Nand>(
+        &self,
+        io: &Store<N>,
+        word: NvramWordNumber,
+    ) -> Option<(Lpn, Unit)> {
         match word {
             NO_NVRAM_WORD => None,
-            word => decode_entry(io.nvram()[self.first_word + word as usize]),
+            word => decode_entry(io.nvram()[self.first_nvram_word + word as usize]),
         }
     }
 

@@ -100,7 +100,7 @@ impl TranslationTable {
     }
 
     /// Starts to count the special entries (bound logical pages, chunk members) of each translation page.
-    pub(super) fn count_special_entries(&mut self) {
+    pub(super) fn enable_special_entry_counts(&mut self) {
         self.special_entries_by_page = vec![0; self.translation_page_ppns.len()];
     }
 
@@ -131,7 +131,7 @@ impl TranslationTable {
 
     /// Returns the maximum number of pages that one write of a translation page appends: the translation page, and a
     /// directory node that is evicted from the cache.
-    pub(super) fn pages_per_write(&self) -> u32 {
+    pub(super) fn max_pages_per_write(&self) -> u32 {
         1 + u32::from(self.directory_tree.is_some())
     }
 
@@ -206,12 +206,12 @@ impl TranslationTable {
         &mut self,
         io: &mut Store<N>,
         id: u32,
-        note: Option<u64>,
+        recovery_sequence_number: Option<u64>,
         cause: Cause,
     ) -> Result<()> {
         let special = Fingerprint(self.special_entries(id).into());
         let entries = self.loaded_entry_words.len();
-        if let Some(note) = note {
+        if let Some(note) = recovery_sequence_number {
             self.loaded_entry_words.extend_from_slice(&self.sequence_words(note));
         }
         let written = match self.translation_page_ppns[id as usize].to_option() {
@@ -222,7 +222,7 @@ impl TranslationTable {
                 special,
                 cause,
             ),
-            None => self.append_first_page_version(io, id, note.is_some(), cause),
+            None => self.append_first_page_version(io, id, recovery_sequence_number.is_some(), cause),
         };
         self.loaded_entry_words.truncate(entries);
         if let Some(old) =
@@ -239,11 +239,11 @@ impl TranslationTable {
         &self,
         io: &mut Store<N>,
         id: u32,
-        has_note: bool,
+        has_spare_sequence: bool,
         cause: Cause,
     ) -> Result<Ppn> {
         let special = Fingerprint(self.special_entries(id).into());
-        append_metadata_page(io, id, &self.encode_first_page_version(has_note), special, cause)
+        append_metadata_page(io, id, &self.encode_first_page_version(has_spare_sequence), special, cause)
     }
 
     /// Returns `note`, the sequence number that recovery needs, as two 4-byte words to be written at the beginning of
@@ -257,10 +257,10 @@ impl TranslationTable {
         ]
     }
 
-    /// Returns the bytes of the first version of a translation page, with a spare area if `has_note` (a sequence number
-    /// for recovery is stored there). The loaded entries have their locations; all others are unmapped.
-    fn encode_first_page_version(&self, has_note: bool) -> Vec<u8> {
-        let note_bytes = if has_note { SPARE_SEQUENCE_BYTES } else { 0 };
+    /// Returns the bytes of the first version of a translation page, with a spare area if `has_spare_sequence` (a
+    /// sequence number for recovery is stored there). The loaded entries have their locations; all others are unmapped.
+    fn encode_first_page_version(&self, has_spare_sequence: bool) -> Vec<u8> {
+        let note_bytes = if has_spare_sequence { SPARE_SEQUENCE_BYTES } else { 0 };
         let mut page = vec![0xff; self.page_bytes as usize + note_bytes];
         for word in &self.loaded_entry_words {
             word.swap_into_page(&mut page);

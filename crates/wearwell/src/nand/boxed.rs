@@ -9,8 +9,8 @@ impl<N: Nand + ?Sized> Nand for Box<N> {
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
         (**self).program(ppn, oob, content)
     }
-    fn program_lost(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
-        (**self).program_lost(ppn, oob, spare)
+    fn program_lost_page(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
+        (**self).program_lost_page(ppn, oob, spare)
     }
     fn read_spare(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
         (**self).read_spare(ppn, into)
@@ -36,10 +36,10 @@ impl<N: Nand + ?Sized> Nand for Box<N> {
         &mut self,
         ppn: Ppn,
         oob: Oob,
-        base: Ppn,
+        original_ppn: Ppn,
         words: &[PageWord],
     ) -> Result<(), NandError> {
-        (**self).program_changed_page(ppn, oob, base, words)
+        (**self).program_changed_page(ppn, oob, original_ppn, words)
     }
     fn zeroed_page_buffer(&self) -> Vec<u8> {
         (**self).zeroed_page_buffer()

@@ -20,14 +20,14 @@ pub struct FaultPlan {
 
 /// Wrapper around a flash medium that makes programs and erases fail at random.
 #[derive(Clone, Debug)]
-pub struct Faulty<N> {
+pub struct FaultyNand<N> {
     inner: N,
     plan: FaultPlan,
     failure_count: u32,
     random: Xoshiro256PlusPlus,
 }
 
-impl<N: FaultInjectable> Faulty<N> {
+impl<N: FaultInjectable> FaultyNand<N> {
     /// Wraps the flash medium `inner`; its failures follow `plan` and are drawn with the random seed `seed`.
     pub fn new(inner: N, plan: FaultPlan, seed: u64) -> Self {
         Self { inner, plan, failure_count: 0, random: Xoshiro256PlusPlus::seed_from_u64(seed) }
@@ -67,7 +67,7 @@ impl<N: FaultInjectable> Faulty<N> {
     }
 }
 
-impl<N: FaultInjectable> Nand for Faulty<N> {
+impl<N: FaultInjectable> Nand for FaultyNand<N> {
     delegate_queries!(self => self.inner);
 
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
@@ -84,8 +84,8 @@ impl<N: FaultInjectable> Nand for Faulty<N> {
         self.program_or_fail(ppn, |inner| inner.program_changed_page(ppn, oob, base, words))
     }
 
-    fn program_lost(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
-        self.program_or_fail(ppn, |inner| inner.program_lost(ppn, oob, spare))
+    fn program_lost_page(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
+        self.program_or_fail(ppn, |inner| inner.program_lost_page(ppn, oob, spare))
     }
 
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
@@ -116,7 +116,7 @@ impl<N: FaultInjectable> Nand for Faulty<N> {
     }
 }
 
-impl<N: FaultInjectable> FaultInjectable for Faulty<N> {
+impl<N: FaultInjectable> FaultInjectable for FaultyNand<N> {
     fn tear_program(&mut self, ppn: Ppn) {
         self.inner.tear_program(ppn);
     }

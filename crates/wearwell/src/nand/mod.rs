@@ -18,7 +18,7 @@
 //! power is lost for both at the same moment, and a test that cuts power has to count the operations of both in one
 //! order.
 //!
-//! Wrappers ([`Faulty`], [`PowerCut`], [`Recording`]) add faults, cuts and a log around any medium.
+//! Wrappers ([`FaultyNand`], [`PowerCutNand`], [`RecordingNand`]) add faults, cuts and a log around any medium.
 
 /// The methods of [`Nand`] that every wrapper passes to the inner medium unchanged: queries and state changes that are
 /// not flash operations.
@@ -93,10 +93,10 @@ pub mod preset;
 mod recording;
 mod sim;
 
-pub use faulty::{FaultPlan, Faulty};
+pub use faulty::{FaultPlan, FaultyNand};
 pub use geometry::{FlashTiming, Geometry, GeometryError, PLANES_MAX};
-pub use power_cut::{CutOutcome, PowerCut};
-pub use recording::{RecordedOp, Recording};
+pub use power_cut::{CutOutcome, PowerCutNand};
+pub use recording::{RecordedOp, RecordingNand};
 pub use sim::{RetainedFields, SimNand, WearFailure, WearLimit};
 
 use crate::address::{BlockId, Lpn, Ppn};
@@ -335,7 +335,7 @@ pub trait Nand {
     ///
     /// # Errors
     /// As [`Nand::program`].
-    fn program_lost(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError>;
+    fn program_lost_page(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError>;
 
     /// Reads only the spare area of a programmed page, which damage of the data does not affect, and returns the OOB.
     /// `into` receives what the FTL stored in the spare area beside the OOB, if the medium keeps bytes for this page;
@@ -345,8 +345,8 @@ pub trait Nand {
     /// [`NandError::Uncorrectable`] for a torn page, [`NandError::PowerLost`].
     fn read_spare(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError>;
 
-    /// Returns the pages that were programmed with [`Nand::program_lost`], so that every read of them fails. Performs
-    /// no flash operation. Recovery uses the list to rebuild the FTL's table of lost pages in RAM.
+    /// Returns the pages that were programmed with [`Nand::program_lost_page`], so that every read of them fails.
+    /// Performs no flash operation. Recovery uses the list to rebuild the FTL's table of lost pages in RAM.
     fn lost_pages(&self) -> Vec<Ppn> {
         Vec::new()
     }

@@ -34,7 +34,7 @@ pub(super) struct PageSequenceNumbers {
     /// For each block, the sequence number to which those of its pages are stored as differences: that of the block's
     /// first page.
     block_base_sequence: Vec<u64>,
-    sequence_since_base: DenseTable<u32>,
+    sequence_minus_block_base: DenseTable<u32>,
     /// For each page, its sequence number minus its generation (number of the program that first wrote the content).
     /// Empty if generations of host data are not kept.
     sequence_minus_first_write: DenseTable<u32>,
@@ -45,7 +45,7 @@ impl PageSequenceNumbers {
     pub(super) fn new(blocks: usize, pages: usize, keeps_generations: bool) -> Self {
         Self {
             block_base_sequence: vec![0; blocks],
-            sequence_since_base: DenseTable::zeroed(pages),
+            sequence_minus_block_base: DenseTable::zeroed(pages),
             sequence_minus_first_write: DenseTable::zeroed(if keeps_generations { pages } else { 0 }),
             full_numbers_by_ppn: FxHashMap::default(),
         }
@@ -70,15 +70,15 @@ impl PageSequenceNumbers {
         let age = sequence.checked_sub(generation).filter(fits);
         match (since_base, age) {
             (Some(since_base), Some(age)) if keeps_generations => {
-                self.sequence_since_base.set(ppn as usize, since_base as u32);
+                self.sequence_minus_block_base.set(ppn as usize, since_base as u32);
                 self.sequence_minus_first_write.set(ppn as usize, age as u32);
             }
             (Some(since_base), _) if !keeps_generations && (!is_copy || kind.is_host_data()) => {
                 let mark = if is_copy { GC_COPY_BIT } else { 0 };
-                self.sequence_since_base.set(ppn as usize, since_base as u32 | mark);
+                self.sequence_minus_block_base.set(ppn as usize, since_base as u32 | mark);
             }
             _ => {
-                self.sequence_since_base.set(ppn as usize, DIFFERENCE_TOO_LARGE);
+                self.sequence_minus_block_base.set(ppn as usize, DIFFERENCE_TOO_LARGE);
                 self.full_numbers_by_ppn.insert(ppn, numbers);
             }
         }
@@ -88,7 +88,7 @@ impl PageSequenceNumbers {
     /// the program that first wrote its content, which copies inherit). The generation is 0 for a copy whose generation
     /// is not kept.
     pub(super) fn numbers_of(&self, ppn: u32, block: usize) -> SequenceNumbers {
-        let since_base = self.sequence_since_base.get(ppn as usize);
+        let since_base = self.sequence_minus_block_base.get(ppn as usize);
         if since_base == DIFFERENCE_TOO_LARGE {
             return self.full_numbers_by_ppn[&ppn];
         }

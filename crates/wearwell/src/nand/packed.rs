@@ -13,14 +13,14 @@ use super::payloads::PageLocation;
 use crate::address::BlockId;
 
 /// Bytes of a word, the unit in which zeros of packed pages (deltas, chunks) are left out.
-const WORD_BYTES: usize = 8;
+const PACKED_WORD_BYTES: usize = 8;
 
 /// A word of eight bytes of a packed page (deltas, chunk) that are not all zero, with the index of the word in the
 /// page. The spare area follows the page.
 #[derive(Clone, Copy, Debug)]
 struct PackedWord {
     word_index: u16,
-    bytes: [u8; WORD_BYTES],
+    bytes: [u8; PACKED_WORD_BYTES],
 }
 
 /// Stored words of the packed pages (deltas, chunks) of one block, one page after the other.
@@ -28,21 +28,21 @@ struct PackedWord {
 struct PackedBlock {
     words: Vec<PackedWord>,
     /// For each packed page, by its offset in the block, the number of stored words up to the end of the page.
-    page_end_words: Vec<u32>,
+    end_word_index_by_page: Vec<u32>,
 }
 
 impl PackedBlock {
     fn words_of_page(&self, offset: u32) -> Option<&[PackedWord]> {
-        let end = *self.page_end_words.get(offset as usize)?;
-        let start = offset.checked_sub(1).map_or(0, |before| self.page_end_words[before as usize]);
+        let end = *self.end_word_index_by_page.get(offset as usize)?;
+        let start = offset.checked_sub(1).map_or(0, |before| self.end_word_index_by_page[before as usize]);
         Some(&self.words[start as usize..end as usize])
     }
 
     fn append_page(&mut self, offset: u32, words: impl Iterator<Item = PackedWord>) {
         // A page whose program was torn has no words.
-        self.page_end_words.resize(offset as usize, self.words.len() as u32);
+        self.end_word_index_by_page.resize(offset as usize, self.words.len() as u32);
         self.words.extend(words);
-        self.page_end_words.push(self.words.len() as u32);
+        self.end_word_index_by_page.push(self.words.len() as u32);
     }
 }
 
@@ -56,7 +56,7 @@ impl PackedPages {
     /// Stores the bytes of a packed page (deltas, chunk) that is being programmed, its spare area included.
     pub(super) fn store_page(&mut self, page: PageLocation, bytes: &[u8]) {
         let (words, rest) = bytes.as_chunks();
-        let mut last = [0; WORD_BYTES];
+        let mut last = [0; PACKED_WORD_BYTES];
         last[..rest.len()].copy_from_slice(rest);
         let words = (0..).zip(words.iter().copied().chain([last]));
         let words = words.filter(|(_, bytes)| u64::from_ne_bytes(*bytes) > 0);
@@ -81,7 +81,7 @@ impl PackedPages {
         let Some(words) = self.page_words(page) else { return false };
         into.fill(0);
         for word in words {
-            let rest = into.get_mut(usize::from(word.word_index) * WORD_BYTES..).unwrap_or_default();
+            let rest = into.get_mut(usize::from(word.word_index) * PACKED_WORD_BYTES..).unwrap_or_default();
             rest.iter_mut().zip(word.bytes).for_each(|(byte, kept)| *byte = kept);
         }
         true

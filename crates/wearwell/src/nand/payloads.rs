@@ -18,13 +18,13 @@ use super::frames::{FrameNumber, FramePool};
 use super::{Geometry, PageWord};
 use crate::address::{BlockId, Ppn};
 use crate::tables::DenseTable;
-use crate::tables::prefetch::{PREFETCHED_PAGES, PREFETCHED_WRITES, pull_into_cache};
+use crate::tables::prefetch::{HOST_WRITES_PER_PREFETCH, TRANSLATION_PAGES_PER_PREFETCH, pull_into_cache};
 
 type VersionSlot = u32;
 
 /// Index or slot number that means "none". Marks a block without stored bytes, a page without bytes, and the newest
 /// version of a page, which has neither a newer version nor a difference list.
-const NO_INDEX: u32 = 0;
+const NO_SLOT_OR_LIST: u32 = 0;
 
 /// Number of 4-byte words at the beginning of the spare area that [`PageVersion`] stores in full for every version of a
 /// page. A map on flash stores a number there that differs in each version of its pages.
@@ -34,11 +34,11 @@ const SPARE_HEAD_WORDS: usize = 2;
 struct PageVersion {
     /// Frame (memory for one page) with the bytes of this page version in full. Valid only for the newest version.
     frame: FrameNumber,
-    /// Slot number of the newer version of the page, which was made from this one and took over its bytes; [`NO_INDEX`]
-    /// for the newest version.
+    /// Slot number of the newer version of the page, which was made from this one and took over its bytes;
+    /// [`NO_SLOT_OR_LIST`] for the newest version.
     newer_version: VersionSlot,
-    /// Index of the list of 4-byte words in which this page version differs from the newer one; [`NO_INDEX`] for the
-    /// newest version.
+    /// Index of the list of 4-byte words in which this page version differs from the newer one; [`NO_SLOT_OR_LIST`] for
+    /// the newest version.
     difference_list_index: u32,
     /// Number of flash pages that have this version as content, plus the number of older versions that are stored as
     /// differences from it.
@@ -49,11 +49,15 @@ struct PageVersion {
 }
 
 impl PageVersion {
-    fn newest(frame: FrameNumber, version_user_count: u32, spare_head: [u32; SPARE_HEAD_WORDS]) -> Self {
+    fn new_newest_version(
+        frame: FrameNumber,
+        version_user_count: u32,
+        spare_head: [u32; SPARE_HEAD_WORDS],
+    ) -> Self {
         Self {
             frame,
-            newer_version: NO_INDEX,
-            difference_list_index: NO_INDEX,
+            newer_version: NO_SLOT_OR_LIST,
+            difference_list_index: NO_SLOT_OR_LIST,
             version_user_count,
             spare_head,
         }
@@ -68,7 +72,7 @@ pub(super) struct PagePayloads {
     /// Number of 4-byte words of a page without its spare area.
     page_words: u32,
     /// For each block that has pages with bytes, the number of the table row with the versions of its pages;
-    /// [`NO_INDEX`] for the other blocks.
+    /// [`NO_SLOT_OR_LIST`] for the other blocks.
     version_row_of_block: DenseTable<u32>,
     /// For each page, the slot number of the version with its content. The pages of a block are one row, and the rows
     /// follow one another. The first row belongs to no block.
@@ -92,9 +96,9 @@ impl PagePayloads {
             block_pages,
             page_words: geometry.page_bytes / size_of::<u32>() as u32,
             version_row_of_block: DenseTable::zeroed(geometry.blocks() as usize),
-            version_of_page: vec![NO_INDEX; block_pages as usize],
+            version_of_page: vec![NO_SLOT_OR_LIST; block_pages as usize],
             free_version_rows: Vec::new(),
-            versions: vec![PageVersion::newest(0, 0, [0; SPARE_HEAD_WORDS])],
+            versions: vec![PageVersion::new_newest_version(0, 0, [0; SPARE_HEAD_WORDS])],
             free_version_slots: Vec::new(),
             difference_lists: vec![Vec::new()],
             unused_difference_lists: Vec::new(),
@@ -104,7 +108,7 @@ impl PagePayloads {
 
     /// Whether the simulated flash holds bytes for the page.
     pub(super) fn has_bytes(&self, page: PageLocation) -> bool {
-        self.version_slot_of(page) != NO_INDEX
+        self.version_slot_of(page) != NO_SLOT_OR_LIST
     }
 
     /// Stores the bytes of a flash page that is being programmed.
@@ -112,7 +116,7 @@ impl PagePayloads {
         let frame = self.frames.allocate();
         copy_padded(bytes, self.frames.get_mut(frame));
         let head = self.spare_head_of(bytes);
-        let slot = self.add_version(PageVersion::newest(frame, 1, head));
+        let slot = self.add_version(PageVersion::new_newest_version(frame, 1, head));
         self.set_version_of(page, slot);
     }
 
@@ -120,7 +124,7 @@ impl PagePayloads {
     /// `from`, if there are any.
     pub(super) fn store_page_copy(&mut self, page: PageLocation, from: PageLocation) {
         let slot = self.version_slot_of(from);
-        if slot != NO_INDEX {
+        if slot != NO_SLOT_OR_LIST {
             self.version_mut(slot).version_user_count += 1;
             self.set_version_of(page, slot);
         }
@@ -131,9 +135,9 @@ impl PagePayloads {
     #[inline]
     pub(super) fn store_changed_page(&mut self, page: PageLocation, base: PageLocation, words: &[PageWord]) {
         let old = self.version_slot_of(base);
-        assert!(old != NO_INDEX, "page {} is changed after its bytes were dropped", base.ppn);
+        assert!(old != NO_SLOT_OR_LIST, "page {} is changed after its bytes were dropped", base.ppn);
         let PageVersion { frame, newer_version: newer, spare_head: mut head, .. } = *self.version(old);
-        if newer != NO_INDEX {
+        if newer != NO_SLOT_OR_LIST {
             return self.store_changed_page_in_full(page, old, words);
         }
         let list = self.unused_difference_lists.pop().unwrap_or_else(|| self.new_difference_list());
@@ -152,7 +156,7 @@ impl PagePayloads {
             }
         }
         // Two users: the page, and the older version made from it.
-        let new = self.add_version(PageVersion::newest(frame, 2, head));
+        let new = self.add_version(PageVersion::new_newest_version(frame, 2, head));
         let version = self.version_mut(old);
         (version.newer_version, version.difference_list_index) = (new, list);
         self.set_version_of(page, new);
@@ -170,17 +174,17 @@ impl PagePayloads {
         }
         self.frames.get_mut(frame).copy_from_slice(&bytes);
         let head = self.spare_head_of(&bytes);
-        let slot = self.add_version(PageVersion::newest(frame, 1, head));
+        let slot = self.add_version(PageVersion::new_newest_version(frame, 1, head));
         self.set_version_of(page, slot);
     }
 
     /// Copies the stored bytes of a flash page, followed by zeros, into `into`; returns `false` if the page has none.
     pub(super) fn read_page(&self, page: PageLocation, into: &mut [u8]) -> bool {
         let slot = self.version_slot_of(page);
-        if slot != NO_INDEX {
+        if slot != NO_SLOT_OR_LIST {
             self.copy_version_to(slot, into);
         }
-        slot != NO_INDEX
+        slot != NO_SLOT_OR_LIST
     }
 
     /// Passes the stored bytes of a flash page, without its spare area, to the function `look`. Returns `false` if the
@@ -195,7 +199,7 @@ impl PagePayloads {
         let slot = self.version_slot_of(page);
         match self.newest_bytes(slot) {
             Some(bytes) => look(&bytes[..self.page_words as usize * size_of::<u32>()]),
-            None if slot == NO_INDEX => return false,
+            None if slot == NO_SLOT_OR_LIST => return false,
             None => {
                 self.copy_version_to(slot, scratch);
                 look(scratch);
@@ -209,7 +213,7 @@ impl PagePayloads {
     #[inline]
     pub(super) fn read_words(&self, page: PageLocation, words: &mut [PageWord]) -> bool {
         let slot = self.version_slot_of(page);
-        if slot == NO_INDEX {
+        if slot == NO_SLOT_OR_LIST {
             return false;
         }
         let newest = self.newest_bytes(slot);
@@ -228,16 +232,16 @@ impl PagePayloads {
     /// access (see [`crate::tables::prefetch`]). `pages` lists the pages, each with its number of words; `words` holds
     /// those of all pages, page after page, none in a spare area. Words of pages without bytes are unchanged.
     pub(super) fn peek_words(&self, pages: &[(PageLocation, usize)], words: &mut [PageWord]) {
-        let slots: ArrayVec<VersionSlot, PREFETCHED_PAGES> =
+        let slots: ArrayVec<VersionSlot, TRANSLATION_PAGES_PER_PREFETCH> =
             pages.iter().map(|&(page, _)| self.version_slot_of(page)).collect();
-        let newest: ArrayVec<_, PREFETCHED_PAGES> =
+        let newest: ArrayVec<_, TRANSLATION_PAGES_PER_PREFETCH> =
             slots.iter().map(|&slot| self.newest_bytes(slot)).collect();
         let mut rest = words.iter_mut();
         for ((&slot, bytes), &(_, count)) in slots.iter().zip(newest).zip(pages) {
             let words = rest.by_ref().take(count);
             match bytes {
                 Some(bytes) => words.for_each(|word| *word = PageWord::read_from(bytes, word.word_index)),
-                None if slot == NO_INDEX => words.for_each(drop),
+                None if slot == NO_SLOT_OR_LIST => words.for_each(drop),
                 None => words.for_each(|word| word.word_value = self.word_of_version(slot, word.word_index)),
             }
         }
@@ -245,10 +249,10 @@ impl PagePayloads {
 
     /// Drops the stored bytes of these flash pages, because they will not be read again.
     pub(super) fn drop_bytes(&mut self, pages: &[PageLocation]) {
-        for pages in pages.chunks(PREFETCHED_WRITES) {
-            let slots: ArrayVec<VersionSlot, PREFETCHED_WRITES> =
+        for pages in pages.chunks(HOST_WRITES_PER_PREFETCH) {
+            let slots: ArrayVec<VersionSlot, HOST_WRITES_PER_PREFETCH> =
                 pages.iter().map(|&page| self.version_slot_of(page)).collect();
-            let newer: ArrayVec<VersionSlot, PREFETCHED_WRITES> =
+            let newer: ArrayVec<VersionSlot, HOST_WRITES_PER_PREFETCH> =
                 slots.iter().map(|&slot| self.version(slot).newer_version).collect();
             pull_into_cache(newer.iter().map(|&slot| self.version(slot).version_user_count.into()));
             for &page in pages {
@@ -259,7 +263,7 @@ impl PagePayloads {
 
     fn drop_page_bytes(&mut self, page: PageLocation) {
         let row = self.version_row_of_block.get(page.block as usize);
-        if row != NO_INDEX {
+        if row != NO_SLOT_OR_LIST {
             self.clear_version_entry(self.version_entry_index(row, page.offset));
         }
     }
@@ -267,18 +271,18 @@ impl PagePayloads {
     /// Drops the stored bytes of all pages of a block, because the block is erased.
     pub(super) fn drop_block(&mut self, block: BlockId) {
         let row = self.version_row_of_block.get(block.index());
-        if row == NO_INDEX {
+        if row == NO_SLOT_OR_LIST {
             return;
         }
         for offset in 0..self.block_pages {
             self.clear_version_entry(self.version_entry_index(row, offset));
         }
-        self.version_row_of_block.set(block.index(), NO_INDEX);
+        self.version_row_of_block.set(block.index(), NO_SLOT_OR_LIST);
         self.free_version_rows.push(row);
     }
 
     fn clear_version_entry(&mut self, at: usize) {
-        let slot = std::mem::replace(&mut self.version_of_page[at], NO_INDEX);
+        let slot = std::mem::replace(&mut self.version_of_page[at], NO_SLOT_OR_LIST);
         self.release_version_user(slot);
     }
 
@@ -290,7 +294,7 @@ impl PagePayloads {
     #[inline]
     fn version_slot_of(&self, page: PageLocation) -> VersionSlot {
         match self.version_row_of_block.get(page.block as usize) {
-            NO_INDEX => NO_INDEX,
+            NO_SLOT_OR_LIST => NO_SLOT_OR_LIST,
             row => self.version_of_page[self.version_entry_index(row, page.offset)],
         }
     }
@@ -298,7 +302,7 @@ impl PagePayloads {
     #[inline]
     fn set_version_of(&mut self, page: PageLocation, slot: VersionSlot) {
         let mut row = self.version_row_of_block.get(page.block as usize);
-        if row == NO_INDEX {
+        if row == NO_SLOT_OR_LIST {
             row = self.free_version_rows.pop().unwrap_or_else(|| self.allocate_version_row());
             self.version_row_of_block.set(page.block as usize, row);
         }
@@ -309,7 +313,7 @@ impl PagePayloads {
     #[cold]
     fn allocate_version_row(&mut self) -> u32 {
         let row = self.version_of_page.len() / self.block_pages as usize;
-        self.version_of_page.resize(self.version_of_page.len() + self.block_pages as usize, NO_INDEX);
+        self.version_of_page.resize(self.version_of_page.len() + self.block_pages as usize, NO_SLOT_OR_LIST);
         row as u32
     }
 
@@ -347,18 +351,18 @@ impl PagePayloads {
     /// Removes one user (a flash page, or an older version) from a stored page version. A version without users is
     /// dropped, which removes one user from the newer version.
     fn release_version_user(&mut self, mut slot: VersionSlot) {
-        while slot != NO_INDEX {
+        while slot != NO_SLOT_OR_LIST {
             let version = self.version_mut(slot);
             version.version_user_count -= 1;
             if version.version_user_count > 0 {
                 return;
             }
-            let newer = std::mem::replace(&mut version.newer_version, NO_INDEX);
-            if newer == NO_INDEX {
+            let newer = std::mem::replace(&mut version.newer_version, NO_SLOT_OR_LIST);
+            if newer == NO_SLOT_OR_LIST {
                 let frame = version.frame;
                 self.frames.free_frame(frame);
             } else {
-                let list = std::mem::replace(&mut version.difference_list_index, NO_INDEX);
+                let list = std::mem::replace(&mut version.difference_list_index, NO_SLOT_OR_LIST);
                 self.difference_lists[list as usize].clear();
                 self.unused_difference_lists.push(list);
             }
@@ -369,7 +373,7 @@ impl PagePayloads {
 
     fn copy_version_to(&self, slot: VersionSlot, into: &mut [u8]) {
         let version = self.version(slot);
-        if version.newer_version == NO_INDEX {
+        if version.newer_version == NO_SLOT_OR_LIST {
             copy_padded(self.frames.get(version.frame), into);
         } else {
             self.copy_version_to(version.newer_version, into);
@@ -402,7 +406,8 @@ impl PagePayloads {
     #[inline]
     fn newest_bytes(&self, slot: VersionSlot) -> Option<&[u8]> {
         let version = self.version(slot);
-        (slot != NO_INDEX && version.newer_version == NO_INDEX).then(|| self.frames.get(version.frame))
+        (slot != NO_SLOT_OR_LIST && version.newer_version == NO_SLOT_OR_LIST)
+            .then(|| self.frames.get(version.frame))
     }
 
     fn word_of_version(&self, mut slot: VersionSlot, index: u32) -> u32 {

@@ -1,7 +1,7 @@
 //! Loss of power at a chosen flash operation, for tests of recovery.
 //!
 //! Counts programs, erases and 8-byte stores of NVRAM. At a given operation the chosen outcome determines what the
-//! flash holds. From then on every operation returns [`NandError::PowerLost`] until [`PowerCut::restore_power`].
+//! flash holds. From then on every operation returns [`NandError::PowerLost`] until [`PowerCutNand::restore_power`].
 //! Running a scenario with a cut at operation 0, 1, 2, ... visits every state that a loss of power can leave.
 
 use super::{FaultInjectable, Nand, NandError, Oob, PageWord};
@@ -27,7 +27,7 @@ impl CutOutcome {
 
 /// Wrapper around a flash medium that cuts power at a chosen program, erase or NVRAM store.
 #[derive(Clone, Debug)]
-pub struct PowerCut<N> {
+pub struct PowerCutNand<N> {
     inner: N,
     cut_at_operation: Option<u64>,
     cut_outcome: CutOutcome,
@@ -35,7 +35,7 @@ pub struct PowerCut<N> {
     has_lost_power: bool,
 }
 
-impl<N: FaultInjectable> PowerCut<N> {
+impl<N: FaultInjectable> PowerCutNand<N> {
     /// Wraps the flash medium `inner`. Power is cut at the program, erase or NVRAM store with number
     /// `cut_at_operation`, counted from 0. With `None` power is never cut, and operations are only counted.
     pub fn new(inner: N, cut_at_operation: Option<u64>, cut_outcome: CutOutcome) -> Self {
@@ -113,7 +113,7 @@ impl<N: FaultInjectable> PowerCut<N> {
     }
 }
 
-impl<N: FaultInjectable> Nand for PowerCut<N> {
+impl<N: FaultInjectable> Nand for PowerCutNand<N> {
     delegate_queries!(self => self.inner);
 
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
@@ -130,8 +130,8 @@ impl<N: FaultInjectable> Nand for PowerCut<N> {
         self.program_or_cut(ppn, |inner| inner.program_changed_page(ppn, oob, base, words))
     }
 
-    fn program_lost(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
-        self.program_or_cut(ppn, |inner| inner.program_lost(ppn, oob, spare))
+    fn program_lost_page(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
+        self.program_or_cut(ppn, |inner| inner.program_lost_page(ppn, oob, spare))
     }
 
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
@@ -178,7 +178,7 @@ impl<N: FaultInjectable> Nand for PowerCut<N> {
     }
 }
 
-impl<N: FaultInjectable> FaultInjectable for PowerCut<N> {
+impl<N: FaultInjectable> FaultInjectable for PowerCutNand<N> {
     fn tear_program(&mut self, ppn: Ppn) {
         self.inner.tear_program(ppn);
     }

@@ -4,7 +4,7 @@ use super::{FaultInjectable, Nand, NandError, Oob, PageWord};
 use crate::address::{BlockId, Ppn};
 use crate::data::Content;
 
-/// A program or erase in the log that [`Recording`] keeps of a flash medium.
+/// A program or erase in the log that [`RecordingNand`] keeps of a flash medium.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecordedOp {
     /// Program of this page, with the owner in its OOB.
@@ -15,12 +15,12 @@ pub enum RecordedOp {
 
 /// Wrapper around a flash medium that keeps a log of its programs and erases.
 #[derive(Clone, Debug)]
-pub struct Recording<N> {
+pub struct RecordingNand<N> {
     inner: N,
     log: Vec<RecordedOp>,
 }
 
-impl<N: Nand> Recording<N> {
+impl<N: Nand> RecordingNand<N> {
     /// Wraps the flash medium `inner`, with an empty log of operations.
     pub fn new(inner: N) -> Self {
         Self { inner, log: Vec::new() }
@@ -37,7 +37,7 @@ impl<N: Nand> Recording<N> {
     }
 }
 
-impl<N: Nand> Nand for Recording<N> {
+impl<N: Nand> Nand for RecordingNand<N> {
     delegate_queries!(self => self.inner);
 
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
@@ -54,9 +54,9 @@ impl<N: Nand> Nand for Recording<N> {
         self.log.push(RecordedOp::Program(ppn, oob.owner));
         self.inner.program_changed_page(ppn, oob, base, words)
     }
-    fn program_lost(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
+    fn program_lost_page(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
         self.log.push(RecordedOp::Program(ppn, oob.owner));
-        self.inner.program_lost(ppn, oob, spare)
+        self.inner.program_lost_page(ppn, oob, spare)
     }
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
         self.inner.read(ppn, into)
@@ -79,7 +79,7 @@ impl<N: Nand> Nand for Recording<N> {
     }
 }
 
-impl<N: FaultInjectable> FaultInjectable for Recording<N> {
+impl<N: FaultInjectable> FaultInjectable for RecordingNand<N> {
     fn tear_program(&mut self, ppn: Ppn) {
         self.inner.tear_program(ppn);
     }

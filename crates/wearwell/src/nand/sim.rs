@@ -20,7 +20,7 @@ use crate::address::{BlockId, Lpn, Ppn};
 use crate::data::{Content, Fingerprint};
 use crate::divide::Divider;
 use crate::tables::DenseTable;
-use crate::tables::prefetch::{PREFETCHED_PAGES, pull_into_cache};
+use crate::tables::prefetch::{TRANSLATION_PAGES_PER_PREFETCH, pull_into_cache};
 
 /// Choice of what the simulated flash keeps of each data page in addition to its owner (the LPN in its OOB).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -69,7 +69,7 @@ pub struct SimNand {
     packed_pages: PackedPages,
     /// Pages that cannot be read, by PPN, with the reason. They are few.
     damaged_pages: FxHashMap<u32, PageDamage>,
-    retain: RetainedFields,
+    retained_fields: RetainedFields,
     /// Whether only the owner of each data page is kept (runs that only count operations), so that programs of data
     /// return early.
     keeps_owner_only: bool,
@@ -78,12 +78,12 @@ pub struct SimNand {
     wear_limits: Vec<WearLimit>,
     /// For each block, which of its pages are head and tail pages, which describe the block; empty until the first such
     /// page is programmed.
-    description_pages: Vec<BlockDescriptionPages>,
+    head_tail_pages: Vec<HeadTailPages>,
 }
 
 /// Which pages of a block are its head and tail pages, which describe the block.
 #[derive(Clone, Copy, Debug, Default)]
-struct BlockDescriptionPages {
+struct HeadTailPages {
     has_head: bool,
     /// Number of tail pages (list of the block's OOBs) programmed in the block. They are the last pages programmed in a
     /// block.
@@ -92,8 +92,8 @@ struct BlockDescriptionPages {
     first_tail_offset: u16,
 }
 
-impl BlockDescriptionPages {
-    fn description_page_kind_at(self, offset: u32) -> Option<PageKind> {
+impl HeadTailPages {
+    fn head_or_tail_kind_at(self, offset: u32) -> Option<PageKind> {
         let (from, pages) = (u32::from(self.first_tail_offset), u32::from(self.tail_page_count));
         match offset {
             0 if self.has_head => Some(PageKind::Head),
@@ -176,11 +176,11 @@ impl SimNand {
             page_payloads: PagePayloads::new(&geometry),
             packed_pages: PackedPages::default(),
             damaged_pages: FxHashMap::default(),
-            retain,
+            retained_fields: retain,
             keeps_owner_only: retain == RetainedFields::default(),
             nvram: Vec::new(),
             wear_limits: Vec::new(),
-            description_pages: Vec::new(),
+            head_tail_pages: Vec::new(),
             geometry,
         }
     }
@@ -228,7 +228,7 @@ impl SimNand {
 
     /// Returns what the simulated flash keeps of each data page in addition to its owner.
     pub fn retained_fields(&self) -> RetainedFields {
-        self.retain
+        self.retained_fields
     }
 
     /// Whether the simulated flash keeps bytes of this page that can be read.
@@ -245,8 +245,10 @@ impl SimNand {
 
     /// Whether the simulated flash stores the bytes of pages of this kind without their zeros.
     #[inline]
-    fn packs_bytes_of(&self, kind: PageKind) -> bool {
-        self.retain.keeps_packed_page_bytes && !self.retain.keeps_data_bytes && kind.packs_logical_pages()
+    fn stores_bytes_without_zeros(&self, kind: PageKind) -> bool {
+        self.retained_fields.keeps_packed_page_bytes
+            && !self.retained_fields.keeps_data_bytes
+            && kind.packs_logical_pages()
     }
 
     #[inline]
@@ -296,19 +298,19 @@ impl SimNand {
 
     #[inline]
     fn kind_of(&self, ppn: Ppn, block: usize) -> PageKind {
-        let of_page = if self.description_pages.is_empty() {
+        let of_page = if self.head_tail_pages.is_empty() {
             None
         } else {
-            self.description_pages[block].description_page_kind_at(ppn.0 - block as u32 * self.block_pages)
+            self.head_tail_pages[block].head_or_tail_kind_at(ppn.0 - block as u32 * self.block_pages)
         };
         of_page.or(self.block_states[block].kind).expect("a readable page gave its block a kind")
     }
 
     /// Records that page `offset` of a block is its head page or one of its tail pages, depending on `kind`. Head and
     /// tail pages describe the block.
-    fn record_description_page(&mut self, block: usize, offset: u32, kind: PageKind) {
-        self.description_pages.resize(self.block_states.len(), BlockDescriptionPages::default());
-        let description_pages = &mut self.description_pages[block];
+    fn record_head_or_tail_page(&mut self, block: usize, offset: u32, kind: PageKind) {
+        self.head_tail_pages.resize(self.block_states.len(), HeadTailPages::default());
+        let description_pages = &mut self.head_tail_pages[block];
         if kind == PageKind::Head {
             assert!(offset == 0, "page {offset} of block {block} is programmed as its head");
             description_pages.has_head = true;
@@ -375,7 +377,7 @@ impl SimNand {
     #[inline]
     fn require_kind_of_block(&mut self, block: usize, kind: PageKind, ppn: Ppn) {
         if kind.is_head_or_tail() {
-            return self.record_description_page(block, ppn.0 - block as u32 * self.block_pages, kind);
+            return self.record_head_or_tail_page(block, ppn.0 - block as u32 * self.block_pages, kind);
         }
         let of_block = *self.block_states[block].kind.get_or_insert(kind);
         assert!(of_block == kind, "program of page {ppn}: a block holds one kind of page");
@@ -394,7 +396,7 @@ impl SimNand {
         if self.sequence_numbers.is_some() {
             self.copy_sequence_numbers(run);
         }
-        if self.retain.keeps_fingerprints {
+        if self.retained_fields.keeps_fingerprints {
             self.page_fingerprints.copy_to_consecutive(to, run.source_pages.iter().map(|ppn| ppn.index()));
         }
     }
@@ -418,7 +420,7 @@ impl SimNand {
     fn copy_bytes(&mut self, run: &CopyRun<'_>, kind: PageKind) {
         for (to, from) in (run.first_destination.0..).zip(run.source_pages) {
             let (to, from) = (self.page_location(Ppn(to)), self.page_location(*from));
-            if self.packs_bytes_of(kind) {
+            if self.stores_bytes_without_zeros(kind) {
                 self.packed_pages.copy_page(to, from);
             } else {
                 self.page_payloads.store_page_copy(to, from);
@@ -449,7 +451,7 @@ impl SimNand {
                 SequenceNumbers { sequence_number: sequence, first_write_sequence: generation },
             );
         }
-        if self.retain.keeps_fingerprints {
+        if self.retained_fields.keeps_fingerprints {
             self.page_fingerprints.set(ppn.index(), oob.fingerprint.0);
         }
     }
@@ -465,7 +467,7 @@ impl SimNand {
             "a program is one whole page, with spare bytes or without"
         );
         let place = self.page_location(ppn);
-        if self.packs_bytes_of(kind) {
+        if self.stores_bytes_without_zeros(kind) {
             self.packed_pages.store_page(place, bytes);
         } else {
             self.page_payloads.store_page(place, bytes);
@@ -477,8 +479,8 @@ impl SimNand {
         let pages = first..first + self.block_states[block.index()].programmed_pages as u32;
         self.page_payloads.drop_block(block);
         self.packed_pages.drop_block(block);
-        if let Some(description_pages) = self.description_pages.get_mut(block.index()) {
-            *description_pages = BlockDescriptionPages::default();
+        if let Some(description_pages) = self.head_tail_pages.get_mut(block.index()) {
+            *description_pages = HeadTailPages::default();
         }
         if let Some(numbers) = &mut self.sequence_numbers {
             numbers.drop_sequence_numbers_of_pages(pages.clone());
@@ -502,7 +504,7 @@ impl Nand for SimNand {
         Ok(())
     }
 
-    fn program_lost(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
+    fn program_lost_page(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
         let mut page = vec![0; self.geometry.page_bytes as usize];
         page.extend_from_slice(spare);
         self.program(ppn, oob, Content::Bytes(&page))?;
@@ -589,8 +591,8 @@ impl Nand for SimNand {
 
     fn peek_words(&self, pages: &[(Ppn, usize)], words: &mut [PageWord]) {
         let mut rest = words;
-        for pages in pages.chunks(PREFETCHED_PAGES) {
-            let places: ArrayVec<_, PREFETCHED_PAGES> =
+        for pages in pages.chunks(TRANSLATION_PAGES_PER_PREFETCH) {
+            let places: ArrayVec<_, TRANSLATION_PAGES_PER_PREFETCH> =
                 pages.iter().map(|&(ppn, count)| (self.page_location(ppn), count)).collect();
             let row = |place: &PageLocation| &self.block_states[place.block as usize];
             pull_into_cache(places.iter().map(|(place, _)| row(place).programmed_pages.into()));
@@ -713,17 +715,17 @@ impl Nand for SimNand {
 
     #[inline]
     fn keeps_host_bytes(&self) -> bool {
-        self.retain.keeps_data_bytes
+        self.retained_fields.keeps_data_bytes
     }
 
     #[inline]
     fn keeps_bytes_of(&self, kind: PageKind) -> bool {
-        self.retain.keeps_data_bytes || !kind.is_host_data() || self.packs_bytes_of(kind)
+        self.retained_fields.keeps_data_bytes || !kind.is_host_data() || self.stores_bytes_without_zeros(kind)
     }
 
     fn drop_metadata_bytes(&mut self, pages: &[Ppn]) {
-        for pages in pages.chunks(PREFETCHED_PAGES) {
-            let places: ArrayVec<PageLocation, PREFETCHED_PAGES> =
+        for pages in pages.chunks(TRANSLATION_PAGES_PER_PREFETCH) {
+            let places: ArrayVec<PageLocation, TRANSLATION_PAGES_PER_PREFETCH> =
                 pages.iter().map(|&ppn| self.page_location(ppn)).collect();
             self.page_payloads.drop_bytes(&places);
         }
@@ -749,7 +751,7 @@ impl Nand for SimNand {
 
     #[inline]
     fn fingerprint(&self, ppn: Ppn) -> Fingerprint {
-        if self.retain.keeps_fingerprints {
+        if self.retained_fields.keeps_fingerprints {
             Fingerprint(self.page_fingerprints.get(ppn.index()))
         } else {
             Fingerprint::default()

@@ -36,7 +36,7 @@ use crate::mapping::{AnyMapping, DemandPagedMap, is_owner_in_oob};
 use crate::nand::{Nand, NandError, Oob, PageKind};
 use crate::operation::Cause;
 use crate::store::{FoundBlock, Stream};
-use crate::validity::{AnyValidityStore, RamBitmap, ValidityStore, is_page_set};
+use crate::validity::{AnyValidityStore, RamBitmap, ValidityStore, is_page_bit_set};
 
 /// Number of flash operations of one recovery step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -174,16 +174,16 @@ impl<N: Nand> Ftl<N> {
         let mut steps = RecoverySteps::default();
         let survey = self.survey_flash(&mut steps)?;
         let mut changes = RecoveredMapChanges::default();
-        self.count_step_cost(&mut steps.restore_map_entries, |ftl| {
+        self.run_counted_step(&mut steps.restore_map_entries, |ftl| {
             ftl.scan_data_pages_backward(&survey, &mut changes)
         })?;
         self.restore_map_entries(&changes);
-        self.count_step_cost(&mut steps.restore_validity_buffer, |ftl| {
+        self.run_counted_step(&mut steps.restore_validity_buffer, |ftl| {
             ftl.restore_validity_buffer(&survey, &changes)
         })?;
-        self.restore_victim_policy_state(&mut steps)?;
+        self.restore_valid_counts_and_policy(&mut steps)?;
         if synchronises {
-            self.count_step_cost(&mut steps.synchronise_map, Self::write_back)?;
+            self.run_counted_step(&mut steps.synchronise_map, Self::write_back)?;
         }
         Ok(steps)
     }
@@ -194,10 +194,10 @@ impl<N: Nand> Ftl<N> {
         let mut steps = RecoverySteps::default();
         let survey = self.survey_flash(&mut steps)?;
         if self.battery_saves_validity_bitmap() {
-            self.count_step_cost(&mut steps.recount_valid_pages, |ftl| ftl.load_validity_bitmap(&survey))?;
+            self.run_counted_step(&mut steps.recount_valid_pages, |ftl| ftl.load_validity_bitmap(&survey))?;
             self.set_victim_policy(self.collector.options.policy);
         } else {
-            self.restore_victim_policy_state(&mut steps)?;
+            self.restore_valid_counts_and_policy(&mut steps)?;
         }
         Ok(steps)
     }
@@ -220,7 +220,7 @@ impl<N: Nand> Ftl<N> {
     fn survey_flash(&mut self, steps: &mut RecoverySteps) -> Result<FlashSurvey> {
         let mut survey = FlashSurvey::default();
         self.store.drop_ram_state();
-        self.count_step_cost(&mut steps.find_blocks, |ftl| ftl.survey_blocks(&mut survey))?;
+        self.run_counted_step(&mut steps.find_blocks, |ftl| ftl.survey_blocks(&mut survey))?;
         self.survey_map_and_validity(&mut survey, steps)?;
         Ok(survey)
     }
@@ -232,10 +232,10 @@ impl<N: Nand> Ftl<N> {
         survey: &mut FlashSurvey,
         steps: &mut RecoverySteps,
     ) -> Result<()> {
-        self.count_step_cost(&mut steps.rebuild_directory, |ftl| {
+        self.run_counted_step(&mut steps.rebuild_directory, |ftl| {
             ftl.survey_metadata(survey, PageKind::Translation)
         })?;
-        self.count_step_cost(&mut steps.rebuild_validity, |ftl| {
+        self.run_counted_step(&mut steps.rebuild_validity, |ftl| {
             ftl.survey_metadata(survey, PageKind::Validity)?;
             let opened_at = survey.sequence_before_opening_by_block(ftl.store.geometry().blocks());
             let of_block = |block: BlockId| opened_at[block.index()];
@@ -249,14 +249,14 @@ impl<N: Nand> Ftl<N> {
 
     /// Executes step 5 of recovery: restores the valid counts of blocks, and the state of the victim policy that
     /// depends on these counts.
-    fn restore_victim_policy_state(&mut self, steps: &mut RecoverySteps) -> Result<()> {
-        self.count_step_cost(&mut steps.recount_valid_pages, Self::restore_valid_counts)?;
+    fn restore_valid_counts_and_policy(&mut self, steps: &mut RecoverySteps) -> Result<()> {
+        self.run_counted_step(&mut steps.recount_valid_pages, Self::restore_valid_counts)?;
         self.set_victim_policy(self.collector.options.policy);
         Ok(())
     }
 
     /// Runs a step of recovery, and adds the flash operations that the step executes to `cost`.
-    pub(super) fn count_step_cost(
+    pub(super) fn run_counted_step(
         &mut self,
         cost: &mut RecoveryStepCost,
         step: impl FnOnce(&mut Self) -> Result<()>,
@@ -296,7 +296,7 @@ impl<N: Nand> Ftl<N> {
                 self.store.adopt_block(block, FoundBlock::default());
                 continue;
             }
-            match self.store.probe_spare(self.store.geometry().first_page(block)) {
+            match self.store.read_spare_in_recovery(self.store.geometry().first_page(block)) {
                 Ok(None) => self.store.adopt_block(block, FoundBlock::default()),
                 Ok(Some(oob)) if oob.kind == PageKind::Data => {
                     survey.data_blocks.push(data_block_from_first_oob(block, &oob));
@@ -431,7 +431,7 @@ impl<N: Nand> Ftl<N> {
         };
         let until = DemandPagedMap::read_checkpoint_sequence(&mut self.store, newest.ppn)?;
         if let AnyMapping::Cached(cached) = &mut self.mapping {
-            cached.set_dirty_entries_newer_than(until);
+            cached.set_sequence_before_dirty_entries(until);
         }
         Ok(until)
     }
@@ -447,7 +447,7 @@ impl<N: Nand> Ftl<N> {
     ) -> Result<Option<BackwardScanItem>> {
         while left > 0 {
             let ppn = Ppn(first.0 + left - 1);
-            match self.store.probe_spare(ppn) {
+            match self.store.read_spare_in_recovery(ppn) {
                 Ok(Some(oob)) => {
                     return Ok(Some(BackwardScanItem {
                         sequence: oob.sequence_number,
@@ -516,7 +516,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns whether the physical page `ppn` was programmed; torn pages count as programmed.
     fn was_programmed(&mut self, ppn: Ppn) -> Result<bool> {
-        match self.store.probe_spare(ppn) {
+        match self.store.read_spare_in_recovery(ppn) {
             Ok(found) => Ok(found.is_some()),
             Err(Error::Nand(NandError::Uncorrectable(_))) => Ok(true),
             Err(error) => Err(error),
@@ -527,16 +527,16 @@ impl<N: Nand> Ftl<N> {
         &mut self,
         survey: &FlashSurvey,
         changes: &mut RecoveredMapChanges,
-        newest: &mut HashMap<Lpn, Ppn>,
+        newest_ppn_by_lpn: &mut HashMap<Lpn, Ppn>,
         ppn: Ppn,
         sequence: u64,
     ) {
         let lpn = self.store.owner_in_oob(ppn);
-        if newest.contains_key(&lpn) {
+        if newest_ppn_by_lpn.contains_key(&lpn) {
             changes.superseded_pages.push(ppn);
             return;
         }
-        newest.insert(lpn, ppn);
+        newest_ppn_by_lpn.insert(lpn, ppn);
         let AnyMapping::Cached(cached) = &self.mapping else { unreachable!("the map is on flash") };
         let on_flash = survey
             .newest_translation_page(cached.translation_page_of(lpn))
@@ -592,7 +592,7 @@ impl<N: Nand> Ftl<N> {
         &mut self,
         id: u32,
         versions: &[TranslationPageVersion],
-        current: &HashMap<Lpn, Ppn>,
+        restored_ppn_by_lpn: &HashMap<Lpn, Ppn>,
     ) -> Result<()> {
         let mut page = vec![0; self.store.geometry().page_bytes as usize];
         let mut tables = Vec::new();
@@ -608,7 +608,10 @@ impl<N: Nand> Ftl<N> {
                 let Some(old) = old.to_option().filter(|_| old != new).map(|unit| Ppn(unit.0)) else {
                     continue;
                 };
-                let today = current.get(&lpn).copied().or(newest[k].1.to_option().map(|unit| Ppn(unit.0)));
+                let today = restored_ppn_by_lpn
+                    .get(&lpn)
+                    .copied()
+                    .or(newest[k].1.to_option().map(|unit| Ppn(unit.0)));
                 if today != Some(old) && is_owner_in_oob(&mut self.store, old, lpn)? {
                     self.validity.invalidate(old);
                 }
@@ -626,17 +629,17 @@ impl<N: Nand> Ftl<N> {
     /// Sets the valid count of every data block to the number of its programmed pages that were not reported invalid.
     /// Reads the whole validity store.
     pub(crate) fn recount_valid_pages(&mut self) -> Result<()> {
-        self.recount_valid_pages_and_keep(&FxHashSet::default()).map(drop)
+        self.recount_valid_pages_with_bitmaps(&FxHashSet::default()).map(drop)
     }
 
     /// As [`Ftl::recount_valid_pages`], and returns the bitmaps of invalid pages of the blocks `wanted`, as far as they
     /// have any.
-    pub(super) fn recount_valid_pages_and_keep(
+    pub(super) fn recount_valid_pages_with_bitmaps(
         &mut self,
-        wanted: &FxHashSet<BlockId>,
+        blocks_with_wanted_bitmap: &FxHashSet<BlockId>,
     ) -> Result<FxHashMap<BlockId, Vec<u64>>> {
         let mut bitmaps = FxHashMap::default();
-        let mut counts = self.store.programmed_and_valid_counts();
+        let mut counts = self.store.initial_page_counts_by_data_block();
         for (&block, pages) in &mut counts {
             if self.store.nand().has_failed_program(BlockId(block)) {
                 let readable = self.count_readable_pages(BlockId(block))?;
@@ -644,12 +647,12 @@ impl<N: Nand> Ftl<N> {
             }
         }
         let Self { validity, store, .. } = self;
-        validity.for_each_invalid_block(store, |block, invalid| {
-            if wanted.contains(&block) {
+        validity.for_each_block_with_invalid_pages(store, |block, invalid| {
+            if blocks_with_wanted_bitmap.contains(&block) {
                 bitmaps.insert(block, invalid.to_vec());
             }
             if let Some((programmed, valid)) = counts.get_mut(&block.0) {
-                let is_invalid = |&k: &u32| is_page_set(invalid, k);
+                let is_invalid = |&k: &u32| is_page_bit_set(invalid, k);
                 *valid -= (0..*programmed).filter(is_invalid).count() as u32;
             }
         })?;
@@ -665,7 +668,7 @@ impl<N: Nand> Ftl<N> {
     fn count_readable_pages(&mut self, block: BlockId) -> Result<u32> {
         let first = self.store.geometry().first_page(block);
         let programmed = self.count_programmed_pages(first)?;
-        match self.store.probe_spare(Ppn(first.0 + programmed - 1)) {
+        match self.store.read_spare_in_recovery(Ppn(first.0 + programmed - 1)) {
             Ok(_) => Ok(programmed),
             Err(Error::Nand(NandError::Uncorrectable(_))) => Ok(programmed - 1),
             Err(error) => Err(error),
@@ -702,11 +705,11 @@ impl<N: Nand> Ftl<N> {
 fn mark_mapped_page_valid<N: Nand>(
     store: &mut crate::store::Store<N>,
     validity: &mut AnyValidityStore,
-    cached: &DemandPagedMap,
+    demand_paged_map: &DemandPagedMap,
     lpn: Lpn,
     ppn: Ppn,
 ) -> Result<()> {
-    let is_current = cached.cached_unit(lpn).is_none_or(|unit| unit == ppn.into());
+    let is_current = demand_paged_map.cached_unit(lpn).is_none_or(|unit| unit == ppn.into());
     if is_current || is_owner_in_oob(store, ppn, lpn)? {
         validity.mark_valid(ppn);
         store.adopt_valid_page(ppn);

@@ -34,52 +34,52 @@ use crate::mapping::DemandPagedMap;
 use crate::nand::{Nand, NandError, Oob, PageKind};
 use crate::operation::Cause;
 use crate::store::{BlockState, FoundBlock, FoundNotes};
-use crate::validity::{ValidityStore, is_page_set};
+use crate::validity::{ValidityStore, is_page_bit_set};
 
 /// Data pages of which page validity on flash may not tell the truth, each with the logical page in its OOB as far as
 /// it was read.
 type UnsettledPages = BTreeMap<Ppn, Option<Lpn>>;
 
 /// Translation pages that recovery has read: units of their logical pages, by number of the translation page.
-type ReadTranslationPages = FxHashMap<u32, Vec<Unit>>;
+type UnitsByTranslationPage = FxHashMap<u32, Vec<Unit>>;
 
 /// Logical pages with special map entries.
 #[derive(Default)]
 struct SpecialEntries {
     /// Logical pages that a bind has mapped to a flash page.
-    bound_to_pages: Vec<(Lpn, Ppn)>,
+    bound_page_entries: Vec<(Lpn, Ppn)>,
     /// Logical pages that are mapped to chunk members.
-    on_members: Vec<(Lpn, Unit)>,
+    chunk_member_entries: Vec<(Lpn, Unit)>,
 }
 
 impl<N: Nand> Ftl<N> {
     /// Recovers the device by notes in NVRAM. Returns `false`, without having read flash, if it keeps none or if they
     /// do not name every page that they should.
-    pub(super) fn rebuild_by_notes(&mut self, steps: &mut RecoverySteps) -> Result<bool> {
+    pub(super) fn rebuild_by_recovery_notes(&mut self, steps: &mut RecoverySteps) -> Result<bool> {
         let notes = self.store.read_recovery_notes();
         let Some(notes) = notes.filter(|_| self.recovery_block_scan == RecoveryBlockScan::FirstPages) else {
             return Ok(false);
         };
         let (mut survey, mut unsettled) = (FlashSurvey::default(), UnsettledPages::new());
         self.store.drop_ram_state();
-        self.count_step_cost(&mut steps.find_blocks, |ftl| {
+        self.run_counted_step(&mut steps.find_blocks, |ftl| {
             ftl.find_blocks(&mut survey)?;
             ftl.register_data_blocks(&survey, &notes, &mut unsettled)
         })?;
         self.survey_map_and_validity(&mut survey, steps)?;
         self.store.give_emptier_open_block_to_gc();
         self.drop_content_state()?;
-        let mut read = ReadTranslationPages::default();
+        let mut read = UnitsByTranslationPage::default();
         let mut bound_pages = BTreeSet::new();
-        self.count_step_cost(&mut steps.restore_map_entries, |ftl| {
+        self.run_counted_step(&mut steps.restore_map_entries, |ftl| {
             ftl.reload_map_entries(&survey)?;
             let special = ftl.read_special_entries(&mut read)?;
-            bound_pages.extend(special.bound_to_pages.iter().map(|&(_, ppn)| ppn));
+            bound_pages.extend(special.bound_page_entries.iter().map(|&(_, ppn)| ppn));
             ftl.restore_chunks(&survey, &special)?;
             ftl.restore_referrers(special, &mut read)?;
             ftl.restore_deltas(&survey, &mut read)
         })?;
-        self.count_step_cost(&mut steps.restore_validity_buffer, |ftl| {
+        self.run_counted_step(&mut steps.restore_validity_buffer, |ftl| {
             ftl.report_blocks_opened_since_validity_flush();
             ftl.add_noted_pages(&notes, &mut unsettled);
             ftl.read_owners(&mut unsettled)
@@ -136,13 +136,13 @@ impl<N: Nand> Ftl<N> {
     fn add_unsettled_pages(
         &mut self,
         first: Ppn,
-        programmed: u32,
+        programmed_pages: u32,
         notes: &FoundNotes,
         unsettled: &mut UnsettledPages,
     ) -> Result<u64> {
         let mut newest = 0;
-        for ppn in (first.0..first.0 + programmed).rev().map(Ppn) {
-            let oob = self.readable_spare(ppn)?;
+        for ppn in (first.0..first.0 + programmed_pages).rev().map(Ppn) {
+            let oob = self.read_oob_if_readable(ppn)?;
             newest = newest.max(oob.map_or(0, |oob| oob.sequence_number));
             if oob.is_some_and(|oob| oob.sequence_number <= notes.settled_until_sequence) {
                 break;
@@ -153,8 +153,8 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Returns the OOB of `ppn`; `None` if the page is erased or torn.
-    fn readable_spare(&mut self, ppn: Ppn) -> Result<Option<Oob>> {
-        match self.store.probe_spare(ppn) {
+    fn read_oob_if_readable(&mut self, ppn: Ppn) -> Result<Option<Oob>> {
+        match self.store.read_spare_in_recovery(ppn) {
             Err(Error::Nand(NandError::Uncorrectable(_))) => Ok(None),
             found => found,
         }
@@ -171,7 +171,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Returns the special map entries, in the order of logical pages. Reads those translation pages that have some.
-    fn read_special_entries(&mut self, read: &mut ReadTranslationPages) -> Result<SpecialEntries> {
+    fn read_special_entries(&mut self, read: &mut UnitsByTranslationPage) -> Result<SpecialEntries> {
         let mut special = SpecialEntries::default();
         let (flash_pages, page_bytes) = (self.store.geometry().pages(), self.store.geometry().page_bytes);
         for id in 0..self.demand_paged_map().translation_pages() {
@@ -182,9 +182,9 @@ impl<N: Nand> Ftl<N> {
             for (lpn, entry) in self.demand_paged_map().special_entries_of_page(id, page.as_deref()) {
                 let unit = entry.without_bind_mark();
                 if is_flash_page(unit, flash_pages) {
-                    special.bound_to_pages.push((lpn, Ppn(unit.0)));
+                    special.bound_page_entries.push((lpn, Ppn(unit.0)));
                 } else {
-                    special.on_members.push((lpn, unit));
+                    special.chunk_member_entries.push((lpn, unit));
                 }
             }
         }
@@ -200,7 +200,7 @@ impl<N: Nand> Ftl<N> {
         &mut self,
         id: u32,
         page_bytes: u32,
-        read: &mut ReadTranslationPages,
+        read: &mut UnitsByTranslationPage,
     ) -> Result<Vec<u8>> {
         let mut page = vec![0; page_bytes as usize];
         let place = self.demand_paged_map().translation_page_ppn(id).expect("only pages on flash are read");
@@ -211,7 +211,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns the unit to which `lpn` is mapped. Reads its translation page, unless the entry is cached or the page is
     /// in `read`.
-    fn recovered_unit(&mut self, lpn: Lpn, read: &mut ReadTranslationPages) -> Result<Option<Unit>> {
+    fn recovered_unit(&mut self, lpn: Lpn, read: &mut UnitsByTranslationPage) -> Result<Option<Unit>> {
         let map = self.demand_paged_map();
         if let Some(unit) = map.cached_unit(lpn) {
             return Ok(unit.to_option());
@@ -236,11 +236,11 @@ impl<N: Nand> Ftl<N> {
         let pages: Vec<(u64, Ppn, u32)> =
             pages.into_iter().map(|(ppn, oob)| (oob.sequence_number, ppn, oob.owner)).collect();
         let found = self.read_chunk_directories(&pages)?;
-        self.rebuild_chunk_table(special.on_members.iter().map(|&(_, unit)| unit).collect(), found)
+        self.rebuild_chunk_table(special.chunk_member_entries.iter().map(|&(_, unit)| unit).collect(), found)
     }
 
     /// Rebuilds the table of deltas. Reads all pages of blocks of deltas.
-    fn restore_deltas(&mut self, survey: &FlashSurvey, read: &mut ReadTranslationPages) -> Result<()> {
+    fn restore_deltas(&mut self, survey: &FlashSurvey, read: &mut UnitsByTranslationPage) -> Result<()> {
         let pages = self.scan_blocks_of_kind(survey, PageKind::Delta)?;
         if self.delta.is_none() {
             return Ok(());
@@ -266,10 +266,15 @@ impl<N: Nand> Ftl<N> {
     /// Rebuilds reference counts and the reverse map: for each page to which a bind has mapped a logical page, and for
     /// each chunk member, all logical pages that refer to it. The logical page that wrote a flash page has no special
     /// entry; the OOB of the page names it.
-    fn restore_referrers(&mut self, special: SpecialEntries, read: &mut ReadTranslationPages) -> Result<()> {
-        let mut referrers: BTreeMap<Lpn, Unit> = special.on_members.into_iter().collect();
-        referrers.extend(special.bound_to_pages.iter().map(|&(lpn, ppn)| (lpn, Unit::from(ppn))));
-        let bound: BTreeMap<Ppn, Lpn> = special.bound_to_pages.iter().map(|&(lpn, ppn)| (ppn, lpn)).collect();
+    fn restore_referrers(
+        &mut self,
+        special: SpecialEntries,
+        read: &mut UnitsByTranslationPage,
+    ) -> Result<()> {
+        let mut referrers: BTreeMap<Lpn, Unit> = special.chunk_member_entries.into_iter().collect();
+        referrers.extend(special.bound_page_entries.iter().map(|&(lpn, ppn)| (lpn, Unit::from(ppn))));
+        let bound: BTreeMap<Ppn, Lpn> =
+            special.bound_page_entries.iter().map(|&(lpn, ppn)| (ppn, lpn)).collect();
         for (&ppn, &lpn) in &bound {
             let writer = self.require_writer_of_bound_page(ppn, lpn)?;
             if self.recovered_unit(writer, read)? == Some(ppn.into()) {
@@ -283,7 +288,7 @@ impl<N: Nand> Ftl<N> {
     /// Returns the logical page that wrote `ppn`, from the OOB of the page, to which a bind has mapped `lpn`.
     fn require_writer_of_bound_page(&mut self, ppn: Ppn, lpn: Lpn) -> Result<Lpn> {
         let oob = self
-            .readable_spare(ppn)?
+            .read_oob_if_readable(ppn)?
             .filter(|oob| oob.kind == PageKind::Data && oob.owner < self.logical_pages);
         let writer = oob.map(|oob| Lpn(oob.owner));
         writer.ok_or_else(|| {
@@ -318,7 +323,7 @@ impl<N: Nand> Ftl<N> {
     /// Reads the spare areas of the unsettled pages whose owner is not known yet.
     fn read_owners(&mut self, unsettled: &mut UnsettledPages) -> Result<()> {
         for (&ppn, owner) in unsettled.iter_mut().filter(|(_, owner)| owner.is_none()) {
-            *owner = self.readable_spare(ppn)?.map(|oob| Lpn(oob.owner));
+            *owner = self.read_oob_if_readable(ppn)?.map(|oob| Lpn(oob.owner));
         }
         Ok(())
     }
@@ -330,18 +335,18 @@ impl<N: Nand> Ftl<N> {
         steps: &mut RecoverySteps,
         unsettled: &UnsettledPages,
         bound_pages: &BTreeSet<Ppn>,
-        read: &mut ReadTranslationPages,
+        read: &mut UnitsByTranslationPage,
     ) -> Result<()> {
         let doubtful = unsettled.keys().chain(bound_pages).map(|&ppn| self.store.block_of(ppn));
         let open = self.store.programmed_pages_of_open_blocks().map(|(block, _)| block);
         let doubtful: FxHashSet<BlockId> = doubtful.chain(open).collect();
         let mut invalid = FxHashMap::default();
-        self.count_step_cost(&mut steps.recount_valid_pages, |ftl| {
-            invalid = ftl.recount_valid_pages_and_keep(&doubtful)?;
+        self.run_counted_step(&mut steps.recount_valid_pages, |ftl| {
+            invalid = ftl.recount_valid_pages_with_bitmaps(&doubtful)?;
             Ok(())
         })?;
         self.close_blocks_listed_as_closed(|block| invalid.get(&block));
-        self.count_step_cost(&mut steps.restore_validity_buffer, |ftl| {
+        self.run_counted_step(&mut steps.restore_validity_buffer, |ftl| {
             for &ppn in bound_pages {
                 ftl.correct_page_validity(ppn, &invalid, true)?;
             }
@@ -361,12 +366,12 @@ impl<N: Nand> Ftl<N> {
     fn correct_page_validity(
         &mut self,
         ppn: Ppn,
-        invalid: &FxHashMap<BlockId, Vec<u64>>,
+        invalid_page_bitmaps: &FxHashMap<BlockId, Vec<u64>>,
         is_valid: bool,
     ) -> Result<()> {
         let block = self.store.block_of(ppn);
         let offset = ppn.0 - self.store.geometry().first_page(block).0;
-        let is_listed = invalid.get(&block).is_some_and(|pages| is_page_set(pages, offset));
+        let is_listed = invalid_page_bitmaps.get(&block).is_some_and(|pages| is_page_bit_set(pages, offset));
         match (is_listed, is_valid) {
             (true, true) => {
                 self.validity.revive(ppn);
@@ -376,7 +381,7 @@ impl<N: Nand> Ftl<N> {
                 self.store.note_unsettled_page(ppn)?;
                 self.validity.invalidate(ppn);
                 // In a block with a failed program, only readable pages were counted.
-                if !self.store.nand().has_failed_program(block) || self.readable_spare(ppn)?.is_some() {
+                if !self.store.nand().has_failed_program(block) || self.read_oob_if_readable(ppn)?.is_some() {
                     self.store.discard_page(ppn);
                 }
             }

@@ -77,14 +77,14 @@ impl NewestPageVersions {
 pub(crate) fn apply_reverse_map_entries(
     newest: &mut NewestPageVersions,
     entries: &[ReverseMapEntry],
-    programmed: &[u64],
+    program_sequence_by_ppn: &[u64],
 ) -> Vec<bool> {
     for entry in entries {
         for lpn in entry.tombstoned_lpns() {
             newest.record_if_newer(lpn.0, Ppn::NONE, entry.sequence_number);
         }
         if let Some(place) = entry.bound_ppn
-            && (1..entry.sequence_number).contains(&programmed[place.index()])
+            && (1..entry.sequence_number).contains(&program_sequence_by_ppn[place.index()])
         {
             newest.record_if_newer(entry.lpn.0, place, entry.sequence_number);
         }
@@ -112,7 +112,7 @@ impl<N: Nand> Ftl<N> {
                 report.mapped_pages = Some(self.rebuild_from_pages_and_reverse_map(&mut report.steps)?);
             }
             Persistence::NvramMap => {
-                if !self.rebuild_by_notes(&mut report.steps)? {
+                if !self.rebuild_by_recovery_notes(&mut report.steps)? {
                     report.mapped_pages = Some(self.rebuild_from_nvram_map(&mut report.steps)?);
                 }
             }
@@ -128,7 +128,7 @@ impl<N: Nand> Ftl<N> {
                 }
                 self.battery_has_saved_ram = false;
             }
-            Persistence::BackwardScan { writes_map_before_requests: synchronises } => {
+            Persistence::BackwardScan { writes_map_before_first_request: synchronises } => {
                 report.steps = self.rebuild_by_backward_scan(synchronises)?;
             }
         }
@@ -142,7 +142,7 @@ impl<N: Nand> Ftl<N> {
     fn resume_with_kept_ram(&mut self) -> Result<()> {
         self.store.reconcile_with_flash()?;
         if self.validity.is_on_flash() {
-            self.report_opened_blocks();
+            self.report_opened_blocks_to_validity();
             for (kind, page) in self.store.take_interrupted_pages() {
                 if kind == PageKind::Data {
                     self.validity.invalidate(page);
@@ -151,7 +151,7 @@ impl<N: Nand> Ftl<N> {
         }
         let Some(stage) = &mut self.recycle else { return Ok(()) };
         stage.recycler.clear_store_after_power_loss();
-        let mut candidates = stage.recycler.reload_candidates();
+        let mut candidates = stage.recycler.pages_to_reload();
         candidates.retain(|&ppn| !stage.is_too_old(&self.store, ppn));
         for ppn in candidates {
             let oob = self.store.read_spare(ppn, Cause::Recovery)?;
@@ -186,13 +186,13 @@ impl<N: Nand> Ftl<N> {
     /// Saves the bitmap of page validity to flash. Before that, makes room for the bitmap's pages and writes the map,
     /// because garbage collection changes both map and bitmap.
     fn save_validity_bitmap(&mut self) -> Result<()> {
-        self.require_room_for_metadata(
+        self.make_room_in_metadata_stream(
             Stream::Validity,
             RamBitmap::saved_copy_page_count(self.store.geometry()),
         )?;
         while self.mapping.has_unwritten_changes() {
             self.write_back()?;
-            self.require_room_for_metadata(
+            self.make_room_in_metadata_stream(
                 Stream::Validity,
                 RamBitmap::saved_copy_page_count(self.store.geometry()),
             )?;
@@ -207,7 +207,7 @@ impl<N: Nand> Ftl<N> {
     fn write_back_map_on_battery(&mut self) -> Result<()> {
         self.store.reconcile_with_flash()?;
         if self.validity.is_on_flash() {
-            self.report_opened_blocks();
+            self.report_opened_blocks_to_validity();
             for (kind, page) in self.store.take_interrupted_pages() {
                 self.discard_interrupted_page(kind, page)?;
             }
@@ -223,7 +223,10 @@ impl<N: Nand> Ftl<N> {
             PageKind::Data => self.validity.invalidate(page),
             PageKind::Translation => {
                 let id = self.store.owner_in_oob(page).0;
-                self.require_room_for_metadata(Stream::Translation, self.mapping.pages_per_update().max(1))?;
+                self.make_room_in_metadata_stream(
+                    Stream::Translation,
+                    self.mapping.max_pages_per_update().max(1),
+                )?;
                 if let AnyMapping::Cached(cached) = &mut self.mapping {
                     cached.rewrite_translation_page(&mut self.store, id)?;
                 }
@@ -259,7 +262,7 @@ impl<N: Nand> Ftl<N> {
         for (lpn, place) in data.ppn_of_owner.iter().enumerate() {
             flat.set(Lpn(lpn as u32), place.to_option().map(Unit::from));
         }
-        Ok(self.mark_valid_pages(data.ppn_of_owner.into_iter().filter_map(Address::to_option)))
+        Ok(self.rebuild_validity_from_ppns(data.ppn_of_owner.into_iter().filter_map(Address::to_option)))
     }
 
     /// Rebuilds map and sharing state from the OOB of every page and from the entries of the reverse map, in the order
@@ -293,7 +296,7 @@ impl<N: Nand> Ftl<N> {
         let bound = apply_reverse_map_entries(&mut newest, &entries, &programmed);
         self.store
             .continue_sequence_after(entries.iter().map(|entry| entry.sequence_number).max().unwrap_or(0));
-        let mapped = self.restore_shared_map(&newest, &bound);
+        let mapped = self.restore_map_with_sharing(&newest, &bound);
         self.mark_superseded_entries(&entries);
         for (id, ppn) in log_pages {
             if self.is_current_metadata_page(Stream::RemapLog, id, ppn) {
@@ -305,7 +308,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Sets map, reference counts, page validity and bind marks (LPNs that need a reverse-map entry) from the newest
     /// versions that recovery found. Returns the number of mapped pages.
-    fn restore_shared_map(&mut self, newest: &NewestPageVersions, bound: &[bool]) -> u64 {
+    fn restore_map_with_sharing(&mut self, newest: &NewestPageVersions, bound: &[bool]) -> u64 {
         self.validity = AnyValidityStore::Ram(RamBitmap::new(self.store.geometry().pages()));
         let Self { mapping, sharing, validity, store, .. } = self;
         let (AnyMapping::Flat(flat), Some(sharing)) = (mapping, sharing) else {
@@ -384,7 +387,7 @@ impl<N: Nand> Ftl<N> {
             .filter_map(|place| place.to_option())
             .for_each(|place| self.store.adopt_valid_page(place));
         self.replay_map_journal(of_journal, &mut data)?;
-        let mapped = self.mark_valid_pages(data.iter().map(|&(_, ppn)| ppn));
+        let mapped = self.rebuild_validity_from_ppns(data.iter().map(|&(_, ppn)| ppn));
         let bases: FxHashMap<Lpn, Ppn> = data.into_iter().collect();
         self.rebuild_deltas(delta_pages, |_, lpn| Ok(bases.get(&lpn).copied()))?;
         Ok(mapped)
@@ -413,7 +416,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Marks the physical pages `places` of all mapped logical pages as valid, and returns their number.
-    pub(crate) fn mark_valid_pages(&mut self, places: impl Iterator<Item = Ppn>) -> u64 {
+    pub(crate) fn rebuild_validity_from_ppns(&mut self, places: impl Iterator<Item = Ppn>) -> u64 {
         self.validity = AnyValidityStore::Ram(RamBitmap::new(self.store.geometry().pages()));
         let mut mapped = 0;
         for ppn in places {
@@ -436,7 +439,7 @@ mod tests {
         DeltaDesign, Parts, RecycleDesign, WearwellOptions, delta, delta_with_journal, integrated, wearwell,
     };
     use crate::gc::GcOptions;
-    use crate::mapping::{CachedOptions, JournalOptions};
+    use crate::mapping::{CachedMapOptions, JournalOptions};
     use crate::nand::{Geometry, RetainedFields, SimNand};
     use crate::validity::{GeckoOptions, MergeMode};
 
@@ -445,19 +448,22 @@ mod tests {
         heat_table_entries: Some(64),
         hot_access_threshold: 2,
         temp_buffer_pages: 1,
-        max_delta_ratio: 1.0,
+        max_delta_page_share: 1.0,
         cold_scan_interval_writes: 64,
         cold_scan_entries: 8,
-        delta_area_share: 1.0,
+        delta_share_of_spare_pages: 1.0,
     };
 
     /// Returns designs whose recovery reads pages of deltas and chunks to learn which logical pages these hold.
     fn delta_and_chunk_designs() -> Vec<(&'static str, Parts)> {
-        let (gc, cache) = (GcOptions::default(), CachedOptions::of_entries(32));
+        let (gc, cache) = (GcOptions::default(), CachedMapOptions::with_cache_capacity(32));
         let dedup = DedupOptions { capacity_entries: None, verify_on_hit: true };
         let gecko = GeckoOptions { size_ratio: 2, parts_per_block: 1, merge_mode: MergeMode::MultiWay };
-        let options =
-            RecycleOptions { capacity_entries: Some(16), count_comparisons: false, ..Default::default() };
+        let options = RecycleOptions {
+            capacity_entries: Some(16),
+            counts_store_comparisons: false,
+            ..Default::default()
+        };
         let recycle = RecycleDesign { options, verify_on_hit: true };
         let unpowered = |parts: Parts| parts.without_battery().expect("its map can be in NVRAM");
         let all = WearwellOptions { cache_entries: 32, gecko, recycle, dedup, delta: DELTA_DESIGN };
@@ -541,7 +547,7 @@ mod tests {
                 ftl.stats().clone()
             });
             let stats = &recovered[0];
-            assert!(stats.delta_writes + stats.packed_writes > 400, "{name}: {stats:?}");
+            assert!(stats.delta_writes + stats.compressed_chunk_writes > 400, "{name}: {stats:?}");
             assert!(stats.total_erases() > 60, "{name}: {stats:?}");
             assert_eq!(recovered[0], recovered[1], "{name}: a medium with bytes makes no difference");
         }

@@ -29,7 +29,7 @@ use crate::nand::{Nand, NandError, PageKind};
 use crate::operation::Cause;
 use crate::store::BlockState;
 use crate::tables::PageSet;
-use crate::validity::{AnyValidityStore, RamBitmap, ValidityStore, is_page_set};
+use crate::validity::{AnyValidityStore, RamBitmap, ValidityStore, is_page_bit_set};
 
 /// Pages that recovery found by reading the OOB of every flash page, by kind.
 struct ScannedPages {
@@ -52,7 +52,7 @@ impl<N: Nand> Ftl<N> {
     pub(crate) fn rebuild_from_nvram_map(&mut self, steps: &mut RecoverySteps) -> Result<u64> {
         let scanned = self.scan_pages_by_kind(steps)?;
         self.reload_map(&scanned)?;
-        self.count_step_cost(&mut steps.rebuild_validity, |ftl| {
+        self.run_counted_step(&mut steps.rebuild_validity, |ftl| {
             ftl.reload_validity(&scanned.validity_pages)
         })?;
         let bitmap = AnyValidityStore::Ram(RamBitmap::new(self.store.geometry().pages()));
@@ -70,7 +70,7 @@ impl<N: Nand> Ftl<N> {
         }
         if let Some(on_flash) = on_flash {
             let derived = std::mem::replace(&mut self.validity, on_flash);
-            self.count_step_cost(&mut steps.restore_validity_buffer, |ftl| ftl.correct_validity(&derived))?;
+            self.run_counted_step(&mut steps.restore_validity_buffer, |ftl| ftl.correct_validity(&derived))?;
         }
         Ok(mapped)
     }
@@ -95,7 +95,7 @@ impl<N: Nand> Ftl<N> {
     fn reload_validity(&mut self, pages: &[Ppn]) -> Result<()> {
         let mut found = Vec::with_capacity(pages.len());
         for &ppn in pages {
-            found.extend(self.store.probe_spare(ppn)?.map(|oob| (ppn, oob)));
+            found.extend(self.store.read_spare_in_recovery(ppn)?.map(|oob| (ppn, oob)));
         }
         let opened_at = self.sequence_before_opening_by_block();
         let of_block = |block: BlockId| opened_at[block.index()];
@@ -120,15 +120,16 @@ impl<N: Nand> Ftl<N> {
         self.report_blocks_opened_since_validity_flush();
         let mut invalid = HashMap::<BlockId, Vec<u64>, FxBuildHasher>::default();
         let Self { validity, store, .. } = self;
-        validity.for_each_invalid_block(store, |block, pages| {
+        validity.for_each_block_with_invalid_pages(store, |block, pages| {
             invalid.insert(block, pages.to_vec());
         })?;
         self.close_blocks_listed_as_closed(|block| invalid.get(&block));
-        for (block, (programmed, _)) in self.store.programmed_and_valid_counts() {
+        for (block, (programmed, _)) in self.store.initial_page_counts_by_data_block() {
             let (first, known) =
                 (self.store.geometry().first_page(BlockId(block)), invalid.get(&BlockId(block)));
             for k in 0..programmed {
-                let (ppn, is_invalid) = (Ppn(first.0 + k), known.is_some_and(|pages| is_page_set(pages, k)));
+                let (ppn, is_invalid) =
+                    (Ppn(first.0 + k), known.is_some_and(|pages| is_page_bit_set(pages, k)));
                 match (is_invalid, derived.is_valid(ppn)) {
                     (true, true) => self.validity.revive(ppn),
                     (false, false) => {
@@ -150,7 +151,7 @@ impl<N: Nand> Ftl<N> {
         listed_as_invalid: impl Fn(BlockId) -> Option<&'a Vec<u64>>,
     ) {
         let is_listed = |&(block, next): &(BlockId, u32)| {
-            listed_as_invalid(block).is_some_and(|pages| is_page_set(pages, next))
+            listed_as_invalid(block).is_some_and(|pages| is_page_bit_set(pages, next))
         };
         let open = self.store.programmed_pages_of_open_blocks();
         let is_data = |&(block, _): &(BlockId, u32)| self.store.blocks().kind(block) == PageKind::Data;

@@ -65,7 +65,7 @@ impl<N: Nand> Ftl<N> {
         let blocks = self.store.geometry().blocks();
         let mut found = vec![FoundBlock::default(); blocks as usize];
         let (mut heads, mut to_scan) = (Vec::new(), Vec::new());
-        self.count_step_cost(&mut steps.find_blocks, |ftl| {
+        self.run_counted_step(&mut steps.find_blocks, |ftl| {
             for block in
                 (0..blocks).map(BlockId).filter(|&block| !ftl.store.nand().is_bad(block)).collect::<Vec<_>>()
             {
@@ -78,7 +78,7 @@ impl<N: Nand> Ftl<N> {
             Ok(())
         })?;
         heads.sort_unstable_by_key(|head| head.opened_sequence);
-        self.count_step_cost(&mut steps.read_tails, |ftl| {
+        self.run_counted_step(&mut steps.read_tails, |ftl| {
             for head in &heads {
                 match ftl.report_tail_entries(head, page)? {
                     Some(block) => found[head.block.index()] = block,
@@ -87,7 +87,7 @@ impl<N: Nand> Ftl<N> {
             }
             Ok(())
         })?;
-        self.count_step_cost(&mut steps.scan_open_blocks, |ftl| {
+        self.run_counted_step(&mut steps.scan_open_blocks, |ftl| {
             for &block in &to_scan {
                 found[block.index()] =
                     ftl.scan_block(block, &mut |ppn, oob| report_unless_head_or_tail(ppn, oob, page))?;
@@ -148,7 +148,7 @@ impl<N: Nand> Ftl<N> {
         let mut found = FoundBlock::default();
         let first = self.store.geometry().first_page(block).0;
         for ppn in (first..first + self.store.geometry().block_pages()).map(Ppn) {
-            match self.store.probe_spare(ppn) {
+            match self.store.read_spare_in_recovery(ppn) {
                 Ok(None) => break,
                 Ok(Some(oob)) => {
                     // A head page names the kind of the pages after it.

@@ -35,18 +35,18 @@ pub struct SharingDesign {
     /// Kind of reverse map, which records the logical pages that refer to a physical page.
     pub reverse_map: ReverseMapKind,
     /// Form of the reference counts, the number of logical pages that refer to a physical page.
-    pub reference_counts: ReferenceCountForm,
+    pub reference_count_form: ReferenceCountForm,
     /// In-line deduplication of host writes; `None` means that only the host's remap command makes logical pages share
     /// a page.
     pub dedup: Option<DedupOptions>,
     /// Whether a remap command of several pages is atomic, for which reverse-map entries take 24 bytes (Remap-SSD,
     /// section 4.3).
-    pub atomic_remap_commands: bool,
+    pub has_atomic_remap_commands: bool,
 }
 
 impl SharingDesign {
     fn entry_layout(&self) -> EntryLayout {
-        if self.atomic_remap_commands { EntryLayout::WithCommand } else { EntryLayout::Single }
+        if self.has_atomic_remap_commands { EntryLayout::WithCommand } else { EntryLayout::Single }
     }
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct Sharing {
 impl Sharing {
     pub(crate) fn new<N: Nand>(store: &Store<N>, logical_pages: u32, design: SharingDesign) -> Result<Self> {
         Ok(Self {
-            reference_counts: ReferenceCounts::new(design.reference_counts, store.geometry().pages()),
+            reference_counts: ReferenceCounts::new(design.reference_count_form, store.geometry().pages()),
             reverse_map: AnyReverseMap::with_entry_layout(design.reverse_map, design.entry_layout(), store)?,
             bound_lpns: PageSet::new(logical_pages as u64),
             // Without a reverse map no page can be bound, so there is no content index.
@@ -267,8 +267,8 @@ impl Sharing {
     }
 
     /// Adds a referrer that recovery found: `lpn` is mapped to `unit` (physical page or chunk member), which was
-    /// written for the logical page `writer`. `is_first`: recovery found no other referrer of `unit` before. Returns
-    /// `false` if this design cannot have produced that state.
+    /// written for the logical page `writer`. `is_first_referrer`: recovery found no other referrer of `unit` before.
+    /// Returns `false` if this design cannot have produced that state.
     pub(crate) fn adopt_referrer<N: Nand>(
         &mut self,
         mapping: &AnyMapping,
@@ -276,9 +276,9 @@ impl Sharing {
         lpn: Lpn,
         unit: Unit,
         writer: Lpn,
-        is_first: bool,
+        is_first_referrer: bool,
     ) -> Result<bool> {
-        if !is_first {
+        if !is_first_referrer {
             if !self.can_map_without_program() || !self.reference_counts.can_add_referrer(unit) {
                 return Ok(false);
             }
@@ -294,7 +294,7 @@ impl Sharing {
         let entry = ReverseMapEntry {
             lpn,
             bound_ppn: Some(Ppn(unit.0)),
-            source_or_last_lpn: None,
+            relocation_source_or_range_end: None,
             sequence_number: sequence,
         };
         self.record_entry(mapping, store, entry)?;
@@ -317,7 +317,7 @@ impl Sharing {
 pub(crate) fn entry_liveness(
     mapping: &AnyMapping,
     bound: &PageSet,
-    oldest_evidence: u64,
+    oldest_evidence_sequence: u64,
     entry: &ReverseMapEntry,
 ) -> EntryLiveness {
     let AnyMapping::Flat(map) = mapping else {
@@ -326,7 +326,7 @@ pub(crate) fn entry_liveness(
     let bind = entry.bound_ppn.is_some_and(|place| {
         bound.contains(Ppn(entry.lpn.0)) && map.get(entry.lpn) == Some(Unit::from(place))
     });
-    let tombstone =
-        entry.sequence_number > oldest_evidence && entry.tombstoned_lpns().any(|lpn| map.get(lpn).is_none());
+    let tombstone = entry.sequence_number > oldest_evidence_sequence
+        && entry.tombstoned_lpns().any(|lpn| map.get(lpn).is_none());
     EntryLiveness { is_bind_live: bind, is_tombstone_needed: tombstone }
 }

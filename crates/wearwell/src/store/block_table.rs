@@ -65,36 +65,36 @@ pub enum GreedyTieBreak {
 
 /// Margin for the lists of GC candidates, in valid pages: after each choice of a victim, the lists are cut to blocks
 /// with at most this many more valid pages than the victim.
-const CANDIDATE_LIMIT_MARGIN: u16 = 2;
+const CANDIDATE_MARGIN_VALID_PAGES: u16 = 2;
 
 #[derive(Clone, Debug, Default)]
-struct VictimCandidates {
+struct VictimCandidateLists {
     lists_by_valid_count: Vec<VecDeque<BlockId>>,
     /// Maximum number of valid pages of a block on the lists of GC candidates.
     max_listed_valid_count: u16,
     /// Smallest valid count whose list of GC candidates may hold a block: the lists of smaller valid counts are empty.
-    lowest_nonempty_list: u16,
+    min_listed_valid_count: u16,
     /// Valid counts whose lists of GC candidates a scan has filled: these lists are in the order of block numbers, not
     /// in the order in which the counts fell.
-    unsorted_valid_counts: Range<u16>,
+    valid_counts_of_unsorted_lists: Range<u16>,
     candidate_list_entries: u32,
 }
 
-impl VictimCandidates {
+impl VictimCandidateLists {
     #[inline]
     fn push_candidate(&mut self, block: BlockId, valid: u16) {
         if self.lists_by_valid_count.len() <= valid as usize {
             self.lists_by_valid_count.resize_with(valid as usize + 1, VecDeque::new);
         }
         self.lists_by_valid_count[valid as usize].push_back(block);
-        self.lowest_nonempty_list = self.lowest_nonempty_list.min(valid);
+        self.min_listed_valid_count = self.min_listed_valid_count.min(valid);
         self.candidate_list_entries += 1;
     }
 
     /// Lowers the maximum valid count of the blocks on the lists of GC candidates to `limit`, and empties the lists of
     /// greater valid counts. Ignores a `limit` above the present maximum, because not all blocks between the two are
     /// listed.
-    fn reduce_max_valid_count(&mut self, limit: u16) {
+    fn reduce_max_listed_valid_count(&mut self, limit: u16) {
         if limit >= self.max_listed_valid_count {
             return;
         }
@@ -132,13 +132,13 @@ pub struct BlockTable {
     /// Sequence number of the last page program or reverse-map (P2L) entry before each block was opened.
     opened_at_sequence: Vec<u64>,
     closed_at_sequence: Vec<u64>,
-    candidates_by_pool: Vec<VictimCandidates>,
+    candidates_by_pool: Vec<VictimCandidateLists>,
     /// Upper bound, over all pools (sets of planes), of the valid counts of the blocks on the lists of GC candidates. A
     /// block whose valid count falls but stays greater, as is usual, changes no list, so one comparison suffices.
     max_candidate_valid_count: u16,
     tie_break: GreedyTieBreak,
     /// Whether metadata blocks become candidates of garbage collection only when they have no valid page.
-    excludes_nonempty_metadata: bool,
+    gc_spares_nonempty_metadata: bool,
     metadata_blocks: u32,
     /// For each pool (set of planes), its closed blocks in the order in which they were closed, each with the sequence
     /// number at which it was closed. For FIFO cleaning; empty unless this order is tracked.
@@ -160,9 +160,9 @@ impl BlockTable {
             opened_at_sequence: vec![0; blocks],
             closed_at_sequence: vec![0; blocks],
             tie_break: GreedyTieBreak::default(),
-            candidates_by_pool: vec![VictimCandidates::default(); allocation_pools as usize],
+            candidates_by_pool: vec![VictimCandidateLists::default(); allocation_pools as usize],
             max_candidate_valid_count: 0,
-            excludes_nonempty_metadata: false,
+            gc_spares_nonempty_metadata: false,
             metadata_blocks: 0,
             closing_order: Vec::new(),
             opening_order: None,
@@ -245,9 +245,9 @@ impl BlockTable {
         opened.filter(|&(opened, block)| self.is_in_use_since(block, opened)).map(Reverse).collect()
     }
 
-    fn is_in_use_since(&self, block: BlockId, opened: u64) -> bool {
+    fn is_in_use_since(&self, block: BlockId, opened_at: u64) -> bool {
         let in_use = !matches!(self.state(block), BlockState::Free | BlockState::Retired);
-        in_use && self.opened_at_sequence[block.index()] == opened
+        in_use && self.opened_at_sequence[block.index()] == opened_at
     }
 
     pub(super) fn set_free(&mut self, block: BlockId) {
@@ -285,11 +285,11 @@ impl BlockTable {
     }
 
     /// Sets whether metadata blocks are candidates of garbage collection only when they have no valid page.
-    pub(crate) fn exclude_nonempty_metadata(&mut self, spares: bool) {
-        if self.excludes_nonempty_metadata == spares {
+    pub(crate) fn set_gc_spares_nonempty_metadata(&mut self, spares: bool) {
+        if self.gc_spares_nonempty_metadata == spares {
             return;
         }
-        self.excludes_nonempty_metadata = spares;
+        self.gc_spares_nonempty_metadata = spares;
         (0..self.allocation_pools).for_each(|pool| self.rebuild_candidates(pool));
     }
 
@@ -307,12 +307,12 @@ impl BlockTable {
             .min_by_key(|&b| self.valid_counts[b.index()])
     }
 
-    /// Whether GC may collect the block: it is closed and, if [`BlockTable::exclude_nonempty_metadata`] is set, holds
-    /// host data or no valid page.
+    /// Whether GC may collect the block: it is closed and, if [`BlockTable::set_gc_spares_nonempty_metadata`] is set,
+    /// holds host data or no valid page.
     #[inline]
     pub(crate) fn is_gc_candidate(&self, block: BlockId) -> bool {
         self.block_states[block.index()] == BlockState::Closed
-            && !(self.excludes_nonempty_metadata
+            && !(self.gc_spares_nonempty_metadata
                 && !self.page_kinds[block.index()].is_host_data()
                 && self.valid_counts[block.index()] > 0)
     }
@@ -412,7 +412,7 @@ impl BlockTable {
 
     fn rebuild_candidates(&mut self, pool: u32) {
         let least = self.fewest_valid_pages(pool);
-        let limit = least.map_or(0, |least| least + CANDIDATE_LIMIT_MARGIN);
+        let limit = least.map_or(0, |least| least + CANDIDATE_MARGIN_VALID_PAGES);
         let mut found = Vec::new();
         self.collect_candidates_up_to(pool, limit, &mut found);
         // Of several blocks with the same count, the first that the scan finds is chosen first.
@@ -422,8 +422,8 @@ impl BlockTable {
         let candidates = &mut self.candidates_by_pool[pool as usize];
         candidates.clear();
         candidates.max_listed_valid_count = limit;
-        candidates.lowest_nonempty_list = limit;
-        candidates.unsorted_valid_counts = 0..limit + 1;
+        candidates.min_listed_valid_count = limit;
+        candidates.valid_counts_of_unsorted_lists = 0..limit + 1;
         self.max_candidate_valid_count = self.max_candidate_valid_count.max(limit);
         let candidates = &mut self.candidates_by_pool[pool as usize];
         for block in found {
@@ -435,7 +435,7 @@ impl BlockTable {
     /// no candidate. Called once in a few victims under skewed writes, so for a device of one pool the loops are
     /// written for vector instructions, which saves 30 % of the time of a simulation of zipf writes.
     fn fewest_valid_pages(&self, pool: u32) -> Option<u16> {
-        if self.allocation_pools > 1 || self.excludes_nonempty_metadata {
+        if self.allocation_pools > 1 || self.gc_spares_nonempty_metadata {
             let candidates = self.blocks_of_pool(pool).filter(|&block| self.is_gc_candidate(block));
             return candidates.map(|block| self.valid_counts[block.index()]).min();
         }
@@ -445,19 +445,21 @@ impl BlockTable {
 
     /// Appends to `found` the GC candidates of `pool` (set of planes) with at most `limit` valid pages, in order of
     /// their block numbers.
-    fn collect_candidates_up_to(&self, pool: u32, limit: u16, found: &mut Vec<BlockId>) {
-        if self.allocation_pools > 1 || self.excludes_nonempty_metadata {
+    fn collect_candidates_up_to(&self, pool: u32, max_valid_count: u16, found: &mut Vec<BlockId>) {
+        if self.allocation_pools > 1 || self.gc_spares_nonempty_metadata {
             let candidates = self.blocks_of_pool(pool).filter(|&block| self.is_gc_candidate(block));
-            return found.extend(candidates.filter(|block| self.valid_counts[block.index()] <= limit));
+            return found
+                .extend(candidates.filter(|block| self.valid_counts[block.index()] <= max_valid_count));
         }
         for (first, (state, valid)) in (0..)
             .step_by(SCAN_CHUNK_BLOCKS)
             .zip(self.block_states.chunks(SCAN_CHUNK_BLOCKS).zip(self.valid_counts.chunks(SCAN_CHUNK_BLOCKS)))
         {
-            if valid_counts_of_closed_blocks(state, valid).min().is_some_and(|least| least <= limit) {
+            if valid_counts_of_closed_blocks(state, valid).min().is_some_and(|least| least <= max_valid_count)
+            {
                 let blocks = (first..)
                     .zip(valid_counts_of_closed_blocks(state, valid))
-                    .filter(|&(_, count)| count <= limit);
+                    .filter(|&(_, count)| count <= max_valid_count);
                 found.extend(blocks.map(|(block, _)| BlockId(block)));
             }
         }
@@ -473,7 +475,7 @@ impl BlockTable {
         let valid = self.valid_counts[found.index()];
         if self.page_kinds[found.index()].is_host_data() {
             self.candidates_by_pool[pool as usize]
-                .reduce_max_valid_count(valid.saturating_add(CANDIDATE_LIMIT_MARGIN));
+                .reduce_max_listed_valid_count(valid.saturating_add(CANDIDATE_MARGIN_VALID_PAGES));
         }
         (valid < self.block_pages).then_some(found)
     }
@@ -488,23 +490,23 @@ impl BlockTable {
             ..
         } = self;
         let candidates = &mut candidates[pool as usize];
-        while (candidates.lowest_nonempty_list as usize) < candidates.lists_by_valid_count.len() {
-            let list = &mut candidates.lists_by_valid_count[candidates.lowest_nonempty_list as usize];
+        while (candidates.min_listed_valid_count as usize) < candidates.lists_by_valid_count.len() {
+            let list = &mut candidates.lists_by_valid_count[candidates.min_listed_valid_count as usize];
             if *ties == GreedyTieBreak::Oldest
-                && candidates.unsorted_valid_counts.contains(&candidates.lowest_nonempty_list)
+                && candidates.valid_counts_of_unsorted_lists.contains(&candidates.min_listed_valid_count)
             {
                 let before = list.len();
-                list.retain(|block| valid[block.index()] == candidates.lowest_nonempty_list);
+                list.retain(|block| valid[block.index()] == candidates.min_listed_valid_count);
                 candidates.candidate_list_entries -= (before - list.len()) as u32;
                 list.make_contiguous().sort_unstable_by_key(|block| closed_at[block.index()]);
-                candidates.unsorted_valid_counts.start = candidates.lowest_nonempty_list + 1;
+                candidates.valid_counts_of_unsorted_lists.start = candidates.min_listed_valid_count + 1;
             }
             while let Some(&block) = match ties {
                 GreedyTieBreak::Newest => list.back(),
                 GreedyTieBreak::Oldest => list.front(),
             } {
                 if state[block.index()] == BlockState::Closed
-                    && valid[block.index()] == candidates.lowest_nonempty_list
+                    && valid[block.index()] == candidates.min_listed_valid_count
                 {
                     return Some(block);
                 }
@@ -514,7 +516,7 @@ impl BlockTable {
                 };
                 candidates.candidate_list_entries -= 1;
             }
-            candidates.lowest_nonempty_list += 1;
+            candidates.min_listed_valid_count += 1;
         }
         None
     }

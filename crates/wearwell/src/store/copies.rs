@@ -21,11 +21,12 @@ impl<N: Nand> Store<N> {
     /// the PPNs of the copies to `places`. The source pages still count as valid afterwards. On an error `places` holds
     /// the copies that were made before.
     ///
-    /// If the data of a source page cannot be read, its copy is programmed with a mark that says that the data are lost.
+    /// If the data of a source page cannot be read, its copy is programmed with a mark that says that the data are
+    /// lost.
     ///
     /// # Errors
-    /// Those of [`Store::append_page`]. Also an uncorrectable page, if the spare area of a source page, too, is unreadable,
-    /// which does not happen to valid pages.
+    /// Those of [`Store::append_page`]. Also an uncorrectable page, if the spare area of a source page, too, is
+    /// unreadable, which does not happen to valid pages.
     pub fn copy_pages(
         &mut self,
         pages: PageCopies<'_>,

@@ -69,10 +69,10 @@ impl FreeBlockQueue {
     /// Removes from the free blocks of a pool (set of planes) the one to open next, and returns it; `None` if no block
     /// is free. If the blocks are ordered by wear, it is the most worn one if `worn` is set, otherwise the least worn
     /// one.
-    pub(super) fn take_next_block(&mut self, worn: bool) -> Option<BlockId> {
+    pub(super) fn take_next_block(&mut self, most_worn: bool) -> Option<BlockId> {
         match self {
             Self::Fifo(queue) => queue.pop_front(),
-            Self::ByWear(set) if worn => set.pop_last().map(|(_, block)| block),
+            Self::ByWear(set) if most_worn => set.pop_last().map(|(_, block)| block),
             Self::ByWear(set) => set.pop_first().map(|(_, block)| block),
         }
     }

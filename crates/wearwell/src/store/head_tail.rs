@@ -159,7 +159,12 @@ impl<N: Nand> Store<N> {
 
     /// Programs the head page of `block`, which describes the block, after it was opened for the write stream `stream`.
     /// Returns `false` if the program failed; the block is then condemned (to be retired) and closed.
-    pub(super) fn write_head_page(&mut self, index: usize, stream: Stream, block: BlockId) -> Result<bool> {
+    pub(super) fn write_head_page(
+        &mut self,
+        frontier_index: usize,
+        stream: Stream,
+        block: BlockId,
+    ) -> Result<bool> {
         self.last_sequence += 1;
         let sequence = self.last_sequence;
         let kind = stream.kind();
@@ -176,7 +181,7 @@ impl<N: Nand> Store<N> {
         };
         let is_programmed = self.program_head_or_tail_page(self.geometry.first_page(block), oob, &page)?;
         if !is_programmed {
-            self.close_failed_open_block(index, block);
+            self.close_failed_open_block(frontier_index, block);
         }
         Ok(is_programmed)
     }
@@ -315,7 +320,11 @@ impl<N: Nand> Store<N> {
     #[expect(clippy::option_option, reason = "erased and unreadable are two answers of one read")]
     fn read_head_or_tail_page(&mut self, ppn: Ppn) -> Result<Option<Option<Oob>>> {
         self.stats.reads[Cause::Recovery as usize] += 1;
-        self.flash_ops.record_event(|| FtlEvent::Read { ppn, cause: Cause::Recovery, is_spare_only: false });
+        self.flash_ops.record_event(|| FtlEvent::Read {
+            ppn,
+            cause: Cause::Recovery,
+            reads_only_spare_area: false,
+        });
         match self.nand.probe_page(ppn) {
             Ok(None) => return Ok(None),
             Ok(Some(oob)) if !oob.kind.is_head_or_tail() => return Ok(Some(None)),

@@ -88,13 +88,22 @@ impl<N: Nand> Store<N> {
         (0..self.geometry.blocks()).map(|block| self.programmed_pages_of(BlockId(block))).sum()
     }
 
-    /// Returns the number of programmed pages of a block, unreadable ones included, without a flash operation.
+    /// Returns the number of programmed pages of a block, unreadable ones included, without a flash operation. The pages
+    /// of a block are programmed in order, so the first one that is not is found by halving.
     fn programmed_pages_of(&mut self, block: BlockId) -> u64 {
         if self.nand.is_bad(block) {
             return 0;
         }
         let first = self.geometry.first_page(block).0;
-        let pages = (first..first + self.geometry.block_pages()).map(Ppn);
-        pages.take_while(|&ppn| self.nand.probe_page(ppn) != Ok(None)).count() as u64
+        let (mut programmed, mut erased_from) = (0, self.geometry.block_pages());
+        while programmed < erased_from {
+            let middle = programmed.midpoint(erased_from);
+            if self.nand.probe_page(Ppn(first + middle)) == Ok(None) {
+                erased_from = middle;
+            } else {
+                programmed = middle + 1;
+            }
+        }
+        u64::from(programmed)
     }
 }

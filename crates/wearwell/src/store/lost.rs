@@ -1,7 +1,7 @@
 //! Pages whose data cannot be read: those known to be unreadable, and those that are programmed as lost.
 //!
 //! A page that cannot be read must not block garbage collection, and no reader may get an older version of its data. So
-//! GC moves it like any other page, and its copy is *programmed as lost* ([`Nand::program_lost`]): the OOB carries
+//! GC moves it like any other page, and its copy is *programmed as lost* ([`Nand::program_lost_page`]): the OOB carries
 //! owner, sequence number and generation, and every read of the data returns an uncorrectable error. Map, page
 //! validity, reference counts and recovery treat the copy as a valid page; only a read of its data fails. The mark is
 //! as durable as data, and newer than every older copy. An overwrite or a trim heals the logical page, because it makes
@@ -144,7 +144,7 @@ impl<N: Nand> Store<N> {
         cause: Cause,
     ) -> Result<Option<Ppn>> {
         let Frontier { next_page: next, .. } = self.frontiers[index];
-        let outcome = self.nand.program_lost(next, oob, spare);
+        let outcome = self.nand.program_lost_page(next, oob, spare);
         let place = self.finish_program(index, outcome, cause)?;
         self.unreadable_pages.extend(place);
         self.stats.lost_pages += u64::from(place.is_some());

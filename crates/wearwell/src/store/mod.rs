@@ -153,11 +153,11 @@ pub struct Store<N> {
     last_sequence: u64,
     /// Whether a translation page or validity page becomes durable only after all earlier programs, which it may name.
     /// A backward scan relies on it.
-    orders_metadata_pages: bool,
+    fences_metadata_pages: bool,
     retains_translation_versions: bool,
     /// Old versions of translation pages retained for a recovery, oldest first, each with the sequence number of the
     /// program that replaced it.
-    retained_versions: VecDeque<(u64, Ppn)>,
+    retained_translation_versions: VecDeque<(u64, Ppn)>,
     /// Pages whose program was interrupted by a loss of power: they may be programmed, but no caller has received their
     /// PPNs.
     interrupted_programs: Vec<Ppn>,
@@ -173,7 +173,7 @@ pub struct Store<N> {
     blocks_without_tail: Vec<BlockId>,
     /// Blocks opened for data that [`Store::take_opened_block`] has not returned yet; `None` if they are not recorded.
     opened_data_blocks: Option<Vec<BlockId>>,
-    /// Whether a page program failed since the last call of [`Store::take_program_failed`].
+    /// Whether a page program failed since the last call of [`Store::take_program_failure_flag`].
     has_program_failed: bool,
     /// Notes in NVRAM that keep a recovery short; `None` if the device keeps none.
     recovery_notes: Option<Box<notes::RecoveryNotes>>,
@@ -217,9 +217,9 @@ impl<N: Nand> Store<N> {
             pools_with_open_block: Default::default(),
             pool_rotation: PoolRotation::new(&geometry),
             last_sequence: 0,
-            orders_metadata_pages: false,
+            fences_metadata_pages: false,
             retains_translation_versions: false,
-            retained_versions: VecDeque::new(),
+            retained_translation_versions: VecDeque::new(),
             interrupted_programs: Vec::new(),
             unreadable_pages: FxHashSet::default(),
             found_unreadable_pages: Vec::new(),
@@ -330,7 +330,7 @@ impl<N: Nand> Store<N> {
 
     /// Returns the number of unprogrammed pages of all open blocks. Blocks that were set aside partly filled (parked)
     /// are included.
-    pub fn open_pages_left(&self) -> u64 {
+    pub fn unprogrammed_pages_of_open_blocks(&self) -> u64 {
         self.frontiers.iter().chain(&self.parked_blocks).map(|f| f.pages_left as u64).sum()
     }
 
@@ -353,7 +353,7 @@ impl<N: Nand> Store<N> {
     /// returns. O(1) if they fit the stream's only open block, as is usual; O(pools) if room is short.
     #[inline]
     pub(crate) fn has_room_for_pages(&self, stream: Stream, pages: u32) -> bool {
-        self.fits_open_block(stream, pages) || self.has_room_in_all_pools(stream, pages)
+        self.fits_open_block(stream, pages) || self.has_room_in_pools_together(stream, pages)
     }
 
     /// Whether a stream of writes has exactly one open block and `pages` pages fit into it.
@@ -363,7 +363,7 @@ impl<N: Nand> Store<N> {
         matches!(open, &[pool] if self.open_block_pages_left(stream, pool) >= pages)
     }
 
-    fn has_room_in_all_pools(&self, stream: Stream, pages: u32) -> bool {
+    fn has_room_in_pools_together(&self, stream: Stream, pages: u32) -> bool {
         let mut room = 0;
         (0..self.allocation_pools).any(|pool| {
             room += self.free_pages_above_reserve(stream, pool);
@@ -374,8 +374,8 @@ impl<N: Nand> Store<N> {
     /// Returns the pool (set of planes) for the write stream's next page, and makes the following pool the next one:
     /// successive calls visit all pools in turn.
     #[inline]
-    pub fn advance_pool(&mut self, stream: Stream) -> u32 {
-        self.pool_rotation.advance_pool(stream)
+    pub fn take_next_pool(&mut self, stream: Stream) -> u32 {
+        self.pool_rotation.take_next_pool(stream)
     }
 
     /// Sets the order in which, from this call on, successive pages of every stream of writes visit the pools (sets of
@@ -384,7 +384,7 @@ impl<N: Nand> Store<N> {
         self.pool_rotation.set_striping(striping, &self.geometry);
     }
 
-    /// Undoes one [`Store::advance_pool`] that returned `pool` (set of planes), because the page is not written after
+    /// Undoes one [`Store::take_next_pool`] that returned `pool` (set of planes), because the page is not written after
     /// all: the write stream's next page goes to `pool`.
     #[inline]
     pub(crate) fn restore_next_pool(&mut self, stream: Stream, pool: u32) {
@@ -428,8 +428,8 @@ impl<N: Nand> Store<N> {
 
     /// Makes every translation page and validity page become durable only after all programs before it, on a medium
     /// that buffers writes ([`Nand::fence`]).
-    pub(crate) fn order_metadata_pages(&mut self) {
-        self.orders_metadata_pages = true;
+    pub(crate) fn enable_metadata_page_fences(&mut self) {
+        self.fences_metadata_pages = true;
     }
 
     /// Programs the next page of the write stream `stream` in `pool` (set of planes) and counts it as valid. Returns
@@ -499,7 +499,7 @@ impl<N: Nand> Store<N> {
         if self.frontiers[index].pages_left == 0 {
             self.open_block_for_stream(stream, pool)?;
         }
-        if matches!(stream, Stream::Translation | Stream::Validity) && self.orders_metadata_pages {
+        if matches!(stream, Stream::Translation | Stream::Validity) && self.fences_metadata_pages {
             self.nand.fence()?;
         }
         self.last_sequence += 1;
@@ -540,12 +540,17 @@ impl<N: Nand> Store<N> {
 
     /// Handles a failed program of the next page of the open block at `index`, and closes the block. Returns the error
     /// if repeating the program in another block is pointless, as after a loss of power.
-    fn handle_program_failure(&mut self, index: usize, error: NandError, cause: Cause) -> Result<()> {
-        let Frontier { block, next_page: next, .. } = self.frontiers[index];
-        self.stats.wasted_programs += u64::from(cause == Cause::Host);
-        self.advance_open_block(index, 1);
+    fn handle_program_failure(
+        &mut self,
+        frontier_index: usize,
+        error: NandError,
+        cause: Cause,
+    ) -> Result<()> {
+        let Frontier { block, next_page: next, .. } = self.frontiers[frontier_index];
+        self.stats.unsuccessful_host_programs += u64::from(cause == Cause::Host);
+        self.advance_open_block(frontier_index, 1);
         if matches!(error, NandError::ProgramFailed(_)) {
-            self.close_failed_open_block(index, block);
+            self.close_failed_open_block(frontier_index, block);
             return Ok(());
         }
         self.interrupted_programs.push(next);
@@ -555,22 +560,22 @@ impl<N: Nand> Store<N> {
 
     /// Advances the next page of the open block at `index` by `count` programmed pages; closes the block if it is full.
     #[inline]
-    fn advance_open_block(&mut self, index: usize, count: u32) {
-        let frontier = &mut self.frontiers[index];
+    fn advance_open_block(&mut self, frontier_index: usize, count: u32) {
+        let frontier = &mut self.frontiers[frontier_index];
         frontier.next_page.0 = frontier.next_page.0.wrapping_add(count);
         frontier.pages_left -= count;
         if frontier.pages_left == 0 {
-            self.close_open_block(index);
+            self.close_open_block(frontier_index);
         }
     }
 
     /// Closes an open block early after a failed program, and marks it for retirement in the bad-block table of the
     /// medium: GC will empty the block, then it is retired.
-    fn close_failed_open_block(&mut self, index: usize, block: BlockId) {
+    fn close_failed_open_block(&mut self, frontier_index: usize, block: BlockId) {
         self.nand.mark_program_failed(block);
         self.has_program_failed = true;
-        if self.frontiers[index].block == block {
-            self.close_open_block(index);
+        if self.frontiers[frontier_index].block == block {
+            self.close_open_block(frontier_index);
         }
     }
 
@@ -636,14 +641,14 @@ impl<N: Nand> Store<N> {
 
     /// Returns whether a page program failed since the last call, and clears the flag. A failed program closes an open
     /// block before it is full.
-    pub(crate) fn take_program_failed(&mut self) -> bool {
+    pub(crate) fn take_program_failure_flag(&mut self) -> bool {
         std::mem::take(&mut self.has_program_failed)
     }
 
-    fn close_open_block(&mut self, index: usize) {
-        let block = self.frontiers[index].block;
-        let parked = self.unpark_block(index);
-        self.set_frontier(index, parked);
+    fn close_open_block(&mut self, frontier_index: usize) {
+        let block = self.frontiers[frontier_index].block;
+        let parked = self.unpark_block(frontier_index);
+        self.set_frontier(frontier_index, parked);
         self.blocks.close(block, self.last_sequence);
         self.schedule_tail_program(block);
     }
@@ -673,7 +678,7 @@ impl<N: Nand> Store<N> {
     }
 
     /// Counts `count` valid pages of a block as invalid.
-    pub(crate) fn discard_pages(&mut self, block: BlockId, count: u32) {
+    pub(crate) fn lower_valid_count(&mut self, block: BlockId, count: u32) {
         self.blocks.remove_valid_pages(block, count);
     }
 
@@ -783,8 +788,12 @@ impl<N: Nand> Store<N> {
     ///
     /// # Errors
     /// Uncorrectable page, power loss.
-    pub fn probe_spare(&mut self, ppn: Ppn) -> Result<Option<Oob>> {
-        self.flash_ops.record_event(|| FtlEvent::Read { ppn, cause: Cause::Recovery, is_spare_only: true });
+    pub fn read_spare_in_recovery(&mut self, ppn: Ppn) -> Result<Option<Oob>> {
+        self.flash_ops.record_event(|| FtlEvent::Read {
+            ppn,
+            cause: Cause::Recovery,
+            reads_only_spare_area: true,
+        });
         self.stats.reads[Cause::Recovery as usize] += 1;
         self.stats.spare_reads[Cause::Recovery as usize] += 1;
         Ok(self.nand.probe_page(ppn)?)
@@ -900,7 +909,7 @@ impl<N: Nand> Store<N> {
         if !self.flash_ops.is_collecting_ops() {
             return;
         }
-        let after = if kind == OpKind::Program { self.flash_ops.dependency_on_last_read() } else { 0 };
+        let after = if kind == OpKind::Program { self.flash_ops.ops_back_to_last_read() } else { 0 };
         let plane = self.plane_of(ppn);
         self.flash_ops.push_op(FlashOp {
             plane,
@@ -915,7 +924,11 @@ impl<N: Nand> Store<N> {
         }
         let is_spare_only = bytes < self.geometry.page_bytes;
         match kind {
-            OpKind::Read => self.flash_ops.record_event(|| FtlEvent::Read { ppn, cause, is_spare_only }),
+            OpKind::Read => self.flash_ops.record_event(|| FtlEvent::Read {
+                ppn,
+                cause,
+                reads_only_spare_area: is_spare_only,
+            }),
             OpKind::Program => self.flash_ops.record_event(|| FtlEvent::Program { ppn, cause }),
             // An erase adds an operation for each of its planes to the list, but is one event. Copies and scans have no
             // single page.

@@ -38,18 +38,18 @@ const SETTLED_WORD: usize = 0;
 /// Word of the block that GC empties.
 const VICTIM_WORD: usize = 1;
 /// Word of the number of the first noted page that is still needed.
-const FIRST_NEEDED_WORD: usize = 2;
+const FIRST_NEEDED_NOTE_WORD_INDEX: usize = 2;
 /// First word of the open blocks.
-const OPEN_BLOCK_WORDS: usize = 3;
+const FIRST_OPEN_BLOCK_WORD_INDEX: usize = 3;
 
 /// Most blocks per pool that can be open for data: one of host writes, one of GC copies, and for each of them one that
 /// is set aside.
-const OPEN_DATA_BLOCKS_PER_POOL: u32 = 4;
+const MAX_OPEN_DATA_BLOCKS_PER_POOL: u32 = 4;
 
 /// Notes for recovery in NVRAM, and what RAM knows about them.
 #[derive(Clone, Debug)]
 pub(super) struct RecoveryNotes {
-    first_word: usize,
+    first_nvram_word: usize,
     /// Open data blocks as noted in NVRAM.
     noted_open_blocks: Vec<Option<BlockId>>,
     settled_until_sequence: u64,
@@ -57,10 +57,10 @@ pub(super) struct RecoveryNotes {
     /// Number of pages noted in the ring so far; wraps.
     noted_pages: u32,
     /// Number of the first noted page that recovery still needs.
-    first_needed_page: u32,
+    first_needed_note_number: u32,
     /// Number of noted pages that the next write of the buffer of page validity is known to include: those noted when
     /// the last write of it was complete.
-    pages_in_next_flush: u32,
+    notes_covered_by_next_flush: u32,
     validity_durable_until_sequence: u64,
 }
 
@@ -79,8 +79,8 @@ pub(crate) struct FoundNotes {
 
 /// Returns the number of NVRAM words (8 bytes each) of the notes for recovery of a device.
 pub(crate) fn recovery_note_words(geometry: &Geometry) -> u64 {
-    OPEN_BLOCK_WORDS as u64
-        + u64::from(OPEN_DATA_BLOCKS_PER_POOL * geometry.allocation_pools())
+    FIRST_OPEN_BLOCK_WORD_INDEX as u64
+        + u64::from(MAX_OPEN_DATA_BLOCKS_PER_POOL * geometry.allocation_pools())
         + u64::from(ring_words(geometry))
 }
 
@@ -91,21 +91,21 @@ fn ring_words(geometry: &Geometry) -> u32 {
 }
 
 impl RecoveryNotes {
-    fn open_block_word(&self, slot: usize) -> usize {
-        self.first_word + OPEN_BLOCK_WORDS + slot
+    fn open_block_word_index(&self, slot: usize) -> usize {
+        self.first_nvram_word + FIRST_OPEN_BLOCK_WORD_INDEX + slot
     }
 
-    fn ring_word(&self, number: u32) -> usize {
-        self.open_block_word(self.noted_open_blocks.len()) + (number % self.ring_words) as usize
+    fn ring_word_index(&self, number: u32) -> usize {
+        self.open_block_word_index(self.noted_open_blocks.len()) + (number % self.ring_words) as usize
     }
 
-    fn needed_pages(&self) -> u32 {
-        self.noted_pages.wrapping_sub(self.first_needed_page)
+    fn needed_note_count(&self) -> u32 {
+        self.noted_pages.wrapping_sub(self.first_needed_note_number)
     }
 }
 
 /// Encodes a number as an NVRAM word; 0 is left to mean "none".
-fn encode_number(number: u32) -> u64 {
+fn nvram_word_of_number(number: u32) -> u64 {
     u64::from(number) + 1
 }
 
@@ -114,29 +114,29 @@ fn decode_number(word: u64) -> Option<u32> {
 }
 
 impl<N: Nand> Store<N> {
-    /// Keeps notes for recovery in NVRAM from word `first_word` on ([`recovery_note_words`] words). A recovery reads
-    /// what the words hold from before ([`Store::read_recovery_notes`]).
+    /// Keeps notes for recovery in NVRAM from word `first_nvram_word` on ([`recovery_note_words`] words). A recovery
+    /// reads what the words hold from before ([`Store::read_recovery_notes`]).
     ///
     /// # Errors
     /// [`Error::InvalidOptions`] if the medium has too little NVRAM.
-    pub(crate) fn keep_recovery_notes(&mut self, first_word: usize) -> Result<()> {
+    pub(crate) fn enable_recovery_notes(&mut self, first_nvram_word: usize) -> Result<()> {
         let (needed, present) =
-            (first_word as u64 + recovery_note_words(&self.geometry), self.nvram().len() as u64);
+            (first_nvram_word as u64 + recovery_note_words(&self.geometry), self.nvram().len() as u64);
         if present < needed {
             return Err(Error::InvalidOptions(format!(
                 "the notes for recovery in NVRAM need {needed} words of 8 bytes together with the map, but the medium \
                  has only {present}: use a medium with more NVRAM, or set recovery.blocks to oob-scan"
             )));
         }
-        let slots = OPEN_DATA_BLOCKS_PER_POOL * self.allocation_pools;
+        let slots = MAX_OPEN_DATA_BLOCKS_PER_POOL * self.allocation_pools;
         self.recovery_notes = Some(Box::new(RecoveryNotes {
-            first_word,
+            first_nvram_word,
             noted_open_blocks: vec![None; slots as usize],
             settled_until_sequence: 0,
             ring_words: ring_words(&self.geometry),
             noted_pages: 0,
-            first_needed_page: 0,
-            pages_in_next_flush: 0,
+            first_needed_note_number: 0,
+            notes_covered_by_next_flush: 0,
             validity_durable_until_sequence: 0,
         }));
         Ok(())
@@ -181,8 +181,8 @@ impl<N: Nand> Store<N> {
     pub(crate) fn note_unsettled_page(&mut self, ppn: Ppn) -> Result<()> {
         let Some(notes) = &mut self.recovery_notes else { return Ok(()) };
         let number = notes.noted_pages;
-        let word = u64::from(number) << 32 | encode_number(ppn.0);
-        let index = notes.ring_word(number);
+        let word = u64::from(number) << 32 | nvram_word_of_number(ppn.0);
+        let index = notes.ring_word_index(number);
         notes.noted_pages = number.wrapping_add(1);
         self.store_nvram_word(index, word)
     }
@@ -193,8 +193,8 @@ impl<N: Nand> Store<N> {
     /// Power loss.
     pub(crate) fn note_victim(&mut self, victim: BlockId) -> Result<()> {
         let Some(notes) = &self.recovery_notes else { return Ok(()) };
-        let word = notes.first_word + VICTIM_WORD;
-        self.store_nvram_word(word, encode_number(victim.0))
+        let word = notes.first_nvram_word + VICTIM_WORD;
+        self.store_nvram_word(word, nvram_word_of_number(victim.0))
     }
 
     /// Notes, if enough pages were programmed since the last time, that all pages programmed so far are mapped or
@@ -240,40 +240,41 @@ impl<N: Nand> Store<N> {
         }
         assert!(missing.next().is_none(), "there is a word for each block that can be open for data");
         for (slot, block) in changes {
-            self.store_nvram_word(notes.open_block_word(slot), encode_number(block.0))?;
+            self.store_nvram_word(notes.open_block_word_index(slot), nvram_word_of_number(block.0))?;
             notes.noted_open_blocks[slot] = Some(block);
         }
-        self.store_nvram_word(notes.first_word + SETTLED_WORD, self.last_sequence)?;
+        self.store_nvram_word(notes.first_nvram_word + SETTLED_WORD, self.last_sequence)?;
         notes.settled_until_sequence = self.last_sequence;
         Ok(())
     }
 
-    /// Notes that the buffer of page validity was written to flash, if it was: `durable_until` is the sequence number
-    /// up to which page validity is durable. Noted pages from before the write before are then no longer needed. Does
-    /// nothing without notes.
+    /// Notes that the buffer of page validity was written to flash, if it was: `durable_until_sequence` is the sequence
+    /// number up to which page validity is durable. Noted pages from before the write before are then no longer needed.
+    /// Does nothing without notes.
     ///
     /// # Errors
     /// Power loss.
     #[inline]
-    pub(crate) fn note_validity_flush(&mut self, durable_until: u64) -> Result<()> {
+    pub(crate) fn note_validity_flush(&mut self, durable_until_sequence: u64) -> Result<()> {
         match &self.recovery_notes {
-            Some(notes) if notes.validity_durable_until_sequence != durable_until => {
-                self.drop_flushed_pages(durable_until)
+            Some(notes) if notes.validity_durable_until_sequence != durable_until_sequence => {
+                self.drop_notes_of_flushed_reports(durable_until_sequence)
             }
             _ => Ok(()),
         }
     }
 
-    /// Drops the notes of pages whose reports were written to flash with the buffer of page validity, up to the sequence
-    /// number `durable_until`. A report that came during a write of the buffer is not in that write, so the notes that
-    /// are dropped are those from before the end of the write before this one.
+    /// Drops the notes of pages whose reports were written to flash with the buffer of page validity, up to the
+    /// sequence number `durable_until_sequence`. A report that came during a write of the buffer is not in that write,
+    /// so the notes that are dropped are those from before the end of the write before this one.
     #[cold]
-    fn drop_flushed_pages(&mut self, durable_until: u64) -> Result<()> {
+    fn drop_notes_of_flushed_reports(&mut self, durable_until_sequence: u64) -> Result<()> {
         let Some(notes) = &mut self.recovery_notes else { return Ok(()) };
-        notes.validity_durable_until_sequence = durable_until;
-        notes.first_needed_page = notes.pages_in_next_flush;
-        notes.pages_in_next_flush = notes.noted_pages;
-        let (word, number) = (notes.first_word + FIRST_NEEDED_WORD, notes.first_needed_page);
+        notes.validity_durable_until_sequence = durable_until_sequence;
+        notes.first_needed_note_number = notes.notes_covered_by_next_flush;
+        notes.notes_covered_by_next_flush = notes.noted_pages;
+        let (word, number) =
+            (notes.first_nvram_word + FIRST_NEEDED_NOTE_WORD_INDEX, notes.first_needed_note_number);
         self.store_nvram_word(word, number.into())
     }
 
@@ -281,7 +282,7 @@ impl<N: Nand> Store<N> {
     /// noted so far will be in this write. Does nothing without notes.
     pub(crate) fn expect_validity_flush(&mut self) {
         if let Some(notes) = &mut self.recovery_notes {
-            notes.pages_in_next_flush = notes.noted_pages;
+            notes.notes_covered_by_next_flush = notes.noted_pages;
         }
     }
 
@@ -289,30 +290,30 @@ impl<N: Nand> Store<N> {
     ///
     /// # Errors
     /// Power loss.
-    pub(crate) fn forget_noted_pages(&mut self, durable_until: u64) -> Result<()> {
+    pub(crate) fn forget_noted_pages(&mut self, durable_until_sequence: u64) -> Result<()> {
         self.expect_validity_flush();
-        self.drop_flushed_pages(durable_until)
+        self.drop_notes_of_flushed_reports(durable_until_sequence)
     }
 
     /// Whether the ring of noted pages is so full that the buffer of page validity should be written.
     #[inline]
     pub(crate) fn are_recovery_notes_nearly_full(&self) -> bool {
-        self.recovery_notes.as_ref().is_some_and(|notes| notes.needed_pages() > notes.ring_words / 2)
+        self.recovery_notes.as_ref().is_some_and(|notes| notes.needed_note_count() > notes.ring_words / 2)
     }
 
     /// Reads the notes from NVRAM after a loss of RAM, and continues them. Returns `None` if there are none, or if more
     /// pages were noted than the ring has words.
     pub(crate) fn read_recovery_notes(&mut self) -> Option<FoundNotes> {
         let mut notes = self.recovery_notes.take()?;
-        let found = self.found_notes(&mut notes);
+        let found = self.load_notes_from_nvram(&mut notes);
         self.recovery_notes = Some(notes);
         found
     }
 
-    fn found_notes(&self, notes: &mut RecoveryNotes) -> Option<FoundNotes> {
+    fn load_notes_from_nvram(&self, notes: &mut RecoveryNotes) -> Option<FoundNotes> {
         let words = self.nvram();
-        let first_needed = words[notes.first_word + FIRST_NEEDED_WORD] as u32;
-        let (first_open_block_word, ring_start) = (notes.open_block_word(0), notes.ring_word(0));
+        let first_needed = words[notes.first_nvram_word + FIRST_NEEDED_NOTE_WORD_INDEX] as u32;
+        let (first_open_block_word, ring_start) = (notes.open_block_word_index(0), notes.ring_word_index(0));
         let noted = words[ring_start..ring_start + notes.ring_words as usize].iter().filter_map(|&word| {
             let number = (word >> 32) as u32;
             Some((number.wrapping_sub(first_needed), Ppn(decode_number(word & u64::from(u32::MAX))?)))
@@ -324,14 +325,14 @@ impl<N: Nand> Store<N> {
         for (slot, block) in notes.noted_open_blocks.iter_mut().enumerate() {
             *block = decode_number(words[first_open_block_word + slot]).map(BlockId);
         }
-        notes.settled_until_sequence = words[notes.first_word + SETTLED_WORD];
-        notes.first_needed_page = first_needed;
-        notes.pages_in_next_flush = first_needed;
+        notes.settled_until_sequence = words[notes.first_nvram_word + SETTLED_WORD];
+        notes.first_needed_note_number = first_needed;
+        notes.notes_covered_by_next_flush = first_needed;
         notes.noted_pages = first_needed.wrapping_add(count);
         notes.validity_durable_until_sequence = 0;
         (count <= notes.ring_words).then(|| FoundNotes {
             settled_until_sequence: notes.settled_until_sequence,
-            victim: decode_number(words[notes.first_word + VICTIM_WORD]).map(BlockId),
+            victim: decode_number(words[notes.first_nvram_word + VICTIM_WORD]).map(BlockId),
             open_blocks: notes.noted_open_blocks.iter().flatten().copied().collect(),
             replaced_pages: needed.into_iter().map(|(_, ppn)| ppn).collect(),
         })

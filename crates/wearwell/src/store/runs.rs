@@ -12,9 +12,9 @@ use crate::operation::{Cause, OpKind};
 
 impl<N: Nand> Store<N> {
     /// Appends one page of host data for each LPN in `owners`, in order, each in the next pool (set of planes) in turn,
-    /// and writes the PPNs to `places`. Stops before a block becomes full, or if a pool has at most `low_blocks` free
-    /// blocks. Returns the number of pages appended. After a failed program this number is smaller and the outcome is
-    /// `Ok`: the next page needs another block.
+    /// and writes the PPNs to `places`. Stops before a block becomes full, or if a pool has at most `low_free_blocks`
+    /// free blocks. Returns the number of pages appended. After a failed program this number is smaller and the outcome
+    /// is `Ok`: the next page needs another block.
     ///
     /// # Errors
     /// Power loss.
@@ -22,14 +22,14 @@ impl<N: Nand> Store<N> {
     pub(crate) fn append_host_pages(
         &mut self,
         owners: &[Lpn],
-        low_blocks: u32,
+        low_free_blocks: u32,
         places: &mut [Ppn],
     ) -> (usize, Result<()>) {
         let mut done = 0;
         while done < owners.len() {
             let pool = self.peek_pool(Stream::Host);
             let left = self.open_block_pages_left(Stream::Host, pool) as usize;
-            if left <= 1 || self.free_blocks(pool) <= low_blocks {
+            if left <= 1 || self.free_blocks(pool) <= low_free_blocks {
                 break;
             }
             let count = if self.allocation_pools == 1 { (left - 1).min(owners.len() - done) } else { 1 };
@@ -40,7 +40,7 @@ impl<N: Nand> Store<N> {
             if programmed < count {
                 return (done, outcome);
             }
-            self.advance_pool(Stream::Host);
+            self.take_next_pool(Stream::Host);
         }
         (done, Ok(()))
     }

@@ -34,7 +34,7 @@ impl<N: Nand> Store<N> {
         self.pool_rotation.restart_rotation();
         // New pages must be newer than the settled program that is noted in NVRAM.
         self.last_sequence = self.settled_until_sequence();
-        self.retained_versions.clear();
+        self.retained_translation_versions.clear();
         self.interrupted_programs.clear();
         self.reload_unreadable_pages();
         self.blocks_without_tail.clear();
@@ -133,7 +133,7 @@ impl<N: Nand> Store<N> {
     /// Returns for each data block in use, by block number, the pair `(programmed pages, valid pages)`. Both are the
     /// number of programmed pages at first; recovery lowers the second to the valid pages that its recount finds. A
     /// closed block counts as full.
-    pub(crate) fn programmed_and_valid_counts(&self) -> FxHashMap<u32, (u32, u32)> {
+    pub(crate) fn initial_page_counts_by_data_block(&self) -> FxHashMap<u32, (u32, u32)> {
         let open: FxHashMap<BlockId, u32> = self.programmed_pages_of_open_blocks().collect();
         let in_use = |&block: &BlockId| {
             matches!(self.blocks.state(block), BlockState::Open | BlockState::Closed)

@@ -51,8 +51,8 @@ impl PoolStride {
     /// Returns the pool (set of planes) that follows a pool on the last channel: the pool on the first channel and the
     /// next die; after the last die, the pool on the first die and the next plane; after the last plane, pool 0.
     /// `beyond` is the number of the pool plus the distance between channels, minus the number of pools.
-    fn pool_after_last_channel(self, beyond: u32) -> u32 {
-        match beyond + self.pools_per_die {
+    fn pool_after_last_channel(self, pools_beyond_last: u32) -> u32 {
+        match pools_beyond_last + self.pools_per_die {
             next if next < self.pools_per_step => next,
             next if next + 1 < self.pools_per_step + self.pools_per_die => next + 1 - self.pools_per_step,
             _ => 0,
@@ -119,10 +119,10 @@ impl PoolRotation {
     /// Returns the pool (set of planes) for the write stream's next page, and advances to the pool of the page after
     /// that.
     #[inline]
-    pub(super) fn advance_pool(&mut self, stream: Stream) -> u32 {
+    pub(super) fn take_next_pool(&mut self, stream: Stream) -> u32 {
         let pool = self.next_pools[stream as usize];
         self.next_pools[stream as usize] = if self.has_retired_block {
-            self.next_pool_with_room(stream, pool)
+            self.next_unskipped_pool(stream, pool)
         } else {
             self.pool_after(pool)
         };
@@ -146,7 +146,7 @@ impl PoolRotation {
 
     /// Returns the first pool (set of planes) after `pool` whose turn is not skipped on account of its lost blocks.
     #[cold]
-    fn next_pool_with_room(&mut self, stream: Stream, pool: u32) -> u32 {
+    fn next_unskipped_pool(&mut self, stream: Stream, pool: u32) -> u32 {
         let mut next = self.pool_after(pool);
         for _ in 0..self.allocation_pools {
             let skip_debt =
@@ -181,14 +181,14 @@ mod tests {
 
     fn pages_per_pool(turns: &mut PoolRotation, taken: usize) -> Vec<u32> {
         let mut counts = vec![0; turns.allocation_pools as usize];
-        (0..taken).for_each(|_| counts[turns.advance_pool(Stream::Host) as usize] += 1);
+        (0..taken).for_each(|_| counts[turns.take_next_pool(Stream::Host) as usize] += 1);
         counts
     }
 
     #[test]
     fn pools_of_equal_size_take_turns_for_host_pages() {
         let mut turns = rotation_of_four_pools(8);
-        let order: Vec<u32> = (0..8).map(|_| turns.advance_pool(Stream::Host)).collect();
+        let order: Vec<u32> = (0..8).map(|_| turns.take_next_pool(Stream::Host)).collect();
         assert_eq!(order, [0, 1, 2, 3, 0, 1, 2, 3]);
     }
 

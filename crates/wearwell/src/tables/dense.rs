@@ -189,15 +189,15 @@ impl<W: TableInteger> DenseTable<W> {
 }
 
 impl DenseTable<u64> {
-    /// Searches the array from index `first` to its end, then from its beginning, for an integer for which `is_it`
+    /// Searches the array from index `first` to its end, then from its beginning, for an integer for which `is_match`
     /// returns true; returns its index. Such an integer must exist.
     #[inline]
-    pub(crate) fn find_cyclic_from(&self, first: usize, is_it: impl Fn(u64) -> bool) -> usize {
+    pub(crate) fn find_cyclic_from(&self, first: usize, is_match: impl Fn(u64) -> bool) -> usize {
         let words = self.words();
         let mut at = first;
         loop {
             match words.get(at) {
-                Some(&word) if is_it(u64::from_table_bytes(word)) => return at,
+                Some(&word) if is_match(u64::from_table_bytes(word)) => return at,
                 Some(_) => at += 1,
                 None => at = 0,
             }

@@ -34,9 +34,9 @@ fn masked_words(first: Ppn, count: u32) -> impl Iterator<Item = MaskedWord> {
 /// Calls `found` in order for the pages whose bits are set in `word`, the 64-bit word at index `at` of a page set's
 /// bitmap.
 #[inline]
-fn for_each_page(at: usize, mut word: u64, mut found: impl FnMut(Ppn)) {
+fn for_each_page(word_number: usize, mut word: u64, mut found: impl FnMut(Ppn)) {
     while word != 0 {
-        found(Ppn(at as u32 * 64 + word.trailing_zeros()));
+        found(Ppn(word_number as u32 * 64 + word.trailing_zeros()));
         word &= word - 1;
     }
 }
@@ -130,8 +130,8 @@ impl PageSet {
 
     /// Copies the bitmap of the page set into `page`, from byte `from` of the bitmap on, with zeros beyond the end of
     /// the bitmap. `from` and the length of `page` are multiples of 8 bytes.
-    pub(crate) fn copy_bitmap_to(&self, from: usize, page: &mut [u8]) {
-        for (at, bytes) in (from / 8..).zip(page.chunks_exact_mut(8)) {
+    pub(crate) fn copy_bitmap_to(&self, byte_offset: usize, page: &mut [u8]) {
+        for (at, bytes) in (byte_offset / 8..).zip(page.chunks_exact_mut(8)) {
             let word = if at < self.words.len() { self.words.get(at) } else { 0 };
             bytes.copy_from_slice(&word.to_le_bytes());
         }
@@ -139,10 +139,10 @@ impl PageSet {
 
     /// Restores a part of the page set's bitmap, from byte `from` of the bitmap on, from the bytes that
     /// [`PageSet::copy_bitmap_to`] wrote into `page`.
-    pub(crate) fn copy_bitmap_from(&mut self, from: usize, page: &[u8]) {
+    pub(crate) fn copy_bitmap_from(&mut self, byte_offset: usize, page: &[u8]) {
         let words =
             page.chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")));
-        for (at, word) in (from / 8..self.words.len()).zip(words) {
+        for (at, word) in (byte_offset / 8..self.words.len()).zip(words) {
             self.words.set(at, word);
         }
     }

@@ -12,12 +12,12 @@
 use std::hint::black_box;
 
 /// Number of host writes whose table look-ups are prefetched together, so that their cache misses overlap.
-pub(crate) const PREFETCHED_WRITES: usize = 32;
+pub(crate) const HOST_WRITES_PER_PREFETCH: usize = 32;
 
 /// Number of translation pages whose look-ups are prefetched together, so that their cache misses overlap. It is
-/// greater than [`PREFETCHED_WRITES`] because only some of the map entries that are evicted together are dirty, and to
-/// find a translation page takes seven look-ups in tables, one after the other.
-pub(crate) const PREFETCHED_PAGES: usize = 128;
+/// greater than [`HOST_WRITES_PER_PREFETCH`] because only some of the map entries that are evicted together are dirty,
+/// and to find a translation page takes seven look-ups in tables, one after the other.
+pub(crate) const TRANSLATION_PAGES_PER_PREFETCH: usize = 128;
 
 /// Reads all values and discards them, so that their memory is in the processor's cache afterwards.
 #[inline]

@@ -7,8 +7,8 @@
 //!
 //! Functions are compiled twice. `PLAIN` is for the common device, whose operations run one by one to their end
 //! (neither suspension nor multi-plane groups), and omits what only other devices need. A plain array also acts ahead
-//! of the clock ([`StepsAhead`]): within a series of copies the next operation is known as long as no host operation
-//! arrives, and certain if the backlog exceeds its bound by enough.
+//! of the clock ([`SpeculativeSteps`]): within a series of copies the next operation is known as long as no host
+//! operation arrives, and certain if the backlog exceeds its bound by enough.
 
 #![expect(clippy::inline_always, reason = "measured: 25 % more operations per second than with plain hints")]
 
@@ -41,14 +41,19 @@ pub(super) struct OpGroup {
     pub(super) op_count: u8,
     /// Index, in the multi-plane group, of the operation that transfers data or waits for the channel. Equals
     /// `op_count` during the array phase (tPROG or tBERS).
-    pub(super) transfer_index: u8,
-    /// Time on the channel of operation number `transfer_index` of the group, nanoseconds.
+    pub(super) transferring_op_index: u8,
+    /// Time on the channel of operation number `transferring_op_index` of the group, nanoseconds.
     pub(super) transfer_ns: u32,
 }
 
 impl OpGroup {
-    const NONE: Self =
-        Self { kind: OpKind::Read, queue_index: WRITE_QUEUE, op_count: 0, transfer_index: 0, transfer_ns: 0 };
+    const NONE: Self = Self {
+        kind: OpKind::Read,
+        queue_index: WRITE_QUEUE,
+        op_count: 0,
+        transferring_op_index: 0,
+        transfer_ns: 0,
+    };
 
     #[inline(always)]
     pub(super) fn has_ops(self) -> bool {
@@ -59,7 +64,7 @@ impl OpGroup {
 /// Which steps of a series of copies (alternate reads and programs) the array has taken before the simulated time
 /// reached them. If a host operation arrives that must be served before a step, the step is undone.
 #[derive(Clone, Copy, Debug, Default)]
-struct StepsAhead {
+struct SpeculativeSteps {
     /// Whether the array has stepped from a read of the series of copies to its program ahead of the simulated time.
     has_stepped_to_program: bool,
     /// Whether the array has stepped from a program of the series of copies to the next read ahead of the simulated
@@ -73,7 +78,7 @@ pub(super) struct FlashArray {
     pub(super) running_group: OpGroup,
     pub(super) suspended_group: OpGroup,
     pub(super) queues: [OpQueue; 3],
-    steps_ahead: StepsAhead,
+    speculative_steps: SpeculativeSteps,
     /// Number of queued background operations beyond which the array (die or plane) serves them before host writes. 0
     /// while a scan of NVRAM waits for this array.
     backlog_bound_ops: u32,
@@ -104,7 +109,7 @@ impl FlashArray {
             running_group: OpGroup::NONE,
             suspended_group: OpGroup::NONE,
             queues: std::array::from_fn(|_| OpQueue::new()),
-            steps_ahead: StepsAhead::default(),
+            speculative_steps: SpeculativeSteps::default(),
             backlog_bound_ops: options.max_gc_backlog_ops,
             write_pace: WritePace::new(options.free_blocks),
             may_delay_reads: options.gc_delays_reads,
@@ -147,11 +152,11 @@ impl FlashArray {
 
     /// Makes the first `count` operations of a queue the group that the array runs. Schedules no event.
     #[inline(always)]
-    fn set_running_group(&mut self, queue: u8, count: u8) {
-        let &QueuedOp { kind, transfer_ns, .. } = self.queues[queue as usize].front();
-        self.last_op_was_read = queue == READ_QUEUE;
+    fn set_running_group(&mut self, queue_index: u8, count: u8) {
+        let &QueuedOp { kind, transfer_ns, .. } = self.queues[queue_index as usize].front();
+        self.last_op_was_read = queue_index == READ_QUEUE;
         self.running_group =
-            OpGroup { kind, queue_index: queue, op_count: count, transfer_index: 0, transfer_ns };
+            OpGroup { kind, queue_index, op_count: count, transferring_op_index: 0, transfer_ns };
     }
 
     /// Returns the channel time of operation number `member` of the running multi-plane group, nanoseconds. The
@@ -179,7 +184,7 @@ impl FlashArray {
 pub(super) struct EngineState<T> {
     /// Position in the order of simulated events that has been reached: that of the event being handled, or of an
     /// arriving request.
-    pub(super) current_position: EventPosition,
+    pub(super) current_event_position: EventPosition,
     pub(super) events: EventQueue,
     pub(super) channels: Vec<Channel>,
     pub(super) completed_ops: u64,
@@ -193,7 +198,7 @@ impl<T> EngineState<T> {
     /// Returns the simulated time, nanoseconds.
     #[inline(always)]
     pub(super) fn now_ns(&self) -> u64 {
-        self.current_position.time_ns()
+        self.current_event_position.time_ns()
     }
 }
 
@@ -239,14 +244,14 @@ impl FlashArray {
     /// is no erased page for host writes.
     #[inline(always)]
     fn serves_background_first<const PLAIN: bool>(&self) -> bool {
-        let (ops, erases) = self.idle_background_ops_and_erases::<PLAIN>();
+        let (ops, erases) = self.background_ops_and_erases_when_idle::<PLAIN>();
         ops > self.backlog_bound_ops || self.write_pace.are_free_pages_used_up(ops, erases)
     }
 
     /// Returns [`FlashArray::queued_background_ops_and_erases`] (queued background operations, and erases among them)
     /// while no operation runs. A plain array (without suspension) skips the test for suspended operations.
     #[inline(always)]
-    fn idle_background_ops_and_erases<const PLAIN: bool>(&self) -> (u32, u32) {
+    fn background_ops_and_erases_when_idle<const PLAIN: bool>(&self) -> (u32, u32) {
         let background = &self.queues[BACKGROUND_QUEUE as usize];
         if PLAIN {
             (background.op_count(), background.erase_count())
@@ -256,8 +261,8 @@ impl FlashArray {
     }
 
     #[inline(always)]
-    fn choose_queue<const PLAIN: bool>(&mut self, behind: bool) -> Option<u8> {
-        if behind {
+    fn choose_queue<const PLAIN: bool>(&mut self, background_first: bool) -> Option<u8> {
+        if background_first {
             return Some(BACKGROUND_QUEUE);
         }
         let [reads, writes, background] = &self.queues;
@@ -276,13 +281,13 @@ impl FlashArray {
     /// background work that has to precede the write.
     #[inline(always)]
     fn choose_write_or_background<const PLAIN: bool>(&mut self) -> u8 {
-        let (ops, erases) = self.idle_background_ops_and_erases::<PLAIN>();
+        let (ops, erases) = self.background_ops_and_erases_when_idle::<PLAIN>();
         if self.write_pace.is_background_due(ops, erases) { BACKGROUND_QUEUE } else { WRITE_QUEUE }
     }
 
-    fn become_idle(&mut self, now: u64) {
+    fn become_idle(&mut self, now_ns: u64) {
         if self.busy_since_ns != NOT_BUSY {
-            self.busy_ns += now - self.busy_since_ns;
+            self.busy_ns += now_ns - self.busy_since_ns;
             self.busy_since_ns = NOT_BUSY;
         }
     }
@@ -291,18 +296,18 @@ impl FlashArray {
     fn start_group<const PLAIN: bool>(
         &mut self,
         index: u32,
-        queue: u8,
-        behind: bool,
+        queue_index: u8,
+        background_first: bool,
         shared: &mut EngineState<impl TimingObserver>,
     ) {
         let groups = !PLAIN && shared.options.multi_plane;
-        let count = if groups { multi_plane_group_size(&self.queues[queue as usize]) } else { 1 };
-        self.set_running_group(queue, count);
-        if queue == BACKGROUND_QUEUE {
+        let count = if groups { multi_plane_group_size(&self.queues[queue_index as usize]) } else { 1 };
+        self.set_running_group(queue_index, count);
+        if queue_index == BACKGROUND_QUEUE {
             self.write_pace.count_started_background(count.into());
         }
         let kind = self.running_group.kind;
-        shared.observer.ops_started((index, queue), count, shared.current_position.time_ns());
+        shared.observer.ops_started((index, queue_index), count, shared.current_event_position.time_ns());
         self.busy_since_ns = self.busy_since_ns.min(shared.now_ns());
         if kind == OpKind::Read {
             let sensed_at = shared.now_ns() + shared.flash_timing.read_ns;
@@ -310,10 +315,10 @@ impl FlashArray {
         }
         if !PLAIN {
             self.suspension_count = 0;
-            self.must_not_suspend = behind;
+            self.must_not_suspend = background_first;
         }
         if kind == OpKind::Program {
-            if queue == WRITE_QUEUE {
+            if queue_index == WRITE_QUEUE {
                 self.write_pace.count_host_programs(count.into());
             }
             self.request_channel::<PLAIN>(index, shared);
@@ -329,18 +334,18 @@ impl FlashArray {
     fn start_array_phase<const PLAIN: bool>(
         &mut self,
         index: u32,
-        ends_as: EventClass,
+        end_event_class: EventClass,
         start: u64,
-        ns: u64,
+        duration_ns: u64,
         events: &mut EventQueue,
     ) {
-        let end = start + ns;
+        let end = start + duration_ns;
         if !PLAIN {
-            self.running_group.transfer_index = self.running_group.op_count;
+            self.running_group.transferring_op_index = self.running_group.op_count;
             self.array_phase_start_ns = start;
             self.array_phase_end_ns = end;
         }
-        events.set_array_event(index, ends_as, end);
+        events.set_array_event(index, end_event_class, end);
     }
 
     /// Requests the channel for the data transfer of the running operation. The transfer starts at once, is reserved
@@ -382,14 +387,14 @@ impl FlashArray {
         let channel = &mut shared.channels[self.channel_index as usize];
         channel.busy_ns += transfer_ns;
         channel.free_at_ns = end;
-        let OpGroup { queue_index: queue, transfer_index: cursor, .. } = self.running_group;
+        let OpGroup { queue_index: queue, transferring_op_index: cursor, .. } = self.running_group;
         shared.observer.op_transferred((index, queue), cursor, (end - transfer_ns, end));
         if self.running_group.kind == OpKind::Read {
             return shared.events.set_array_event(index, EventClass::Transferred, end);
         }
-        if self.running_group.transfer_index + 1 < self.running_group.op_count {
-            self.running_group.transfer_index += 1;
-            self.running_group.transfer_ns = self.transfer_ns_of(self.running_group.transfer_index);
+        if self.running_group.transferring_op_index + 1 < self.running_group.op_count {
+            self.running_group.transferring_op_index += 1;
+            self.running_group.transfer_ns = self.transfer_ns_of(self.running_group.transferring_op_index);
             return shared.events.set_array_event(index, EventClass::Transferred, end);
         }
         let program_ns = shared.flash_timing.program_ns;
@@ -423,13 +428,15 @@ impl FlashArray {
     /// end of tR of the next read.
     #[inline(always)]
     fn reserve_channel_for_copy(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
-        let (moment, ns) = (shared.current_position, u64::from(self.running_group.transfer_ns));
+        let (moment, ns) = (shared.current_event_position, u64::from(self.running_group.transfer_ns));
         let FlashTiming { read_ns, program_ns, .. } = shared.flash_timing;
         let channel = &mut shared.channels[self.channel_index as usize];
         let begins_at = channel.book_copy_transfers(index, ns, moment, &mut shared.events);
-        let may_give_way = |steps| !self.may_delay_reads || !self.exceeds_bound_after_steps(steps);
-        self.steps_ahead =
-            StepsAhead { has_stepped_to_program: may_give_way(1), has_stepped_to_read: may_give_way(2) };
+        let may_give_way = |steps| !self.may_delay_reads || !self.exceeds_backlog_bound_after_steps(steps);
+        self.speculative_steps = SpeculativeSteps {
+            has_stepped_to_program: may_give_way(1),
+            has_stepped_to_read: may_give_way(2),
+        };
         self.queues[BACKGROUND_QUEUE as usize].pop_page_copy();
         self.write_pace.count_started_background(2);
         shared.completed_ops += 2;
@@ -440,7 +447,7 @@ impl FlashArray {
     /// transfer.
     #[inline(always)]
     fn reserve_channel_for_transfer(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
-        let (moment, ns) = (shared.current_position, u64::from(self.running_group.transfer_ns));
+        let (moment, ns) = (shared.current_event_position, u64::from(self.running_group.transfer_ns));
         let channel = &mut shared.channels[self.channel_index as usize];
         let urgent = self.running_group.queue_index == READ_QUEUE;
         let begins_at = if urgent {
@@ -467,9 +474,9 @@ impl FlashArray {
     ) {
         let end = start + shared.flash_timing.program_ns;
         if self.next_steps_are_copies(1) {
-            self.steps_ahead.has_stepped_to_read =
-                !self.may_delay_reads || !self.exceeds_bound_after_steps(1);
-            self.step_ahead(shared);
+            self.speculative_steps.has_stepped_to_read =
+                !self.may_delay_reads || !self.exceeds_backlog_bound_after_steps(1);
+            self.take_speculative_step(shared);
             shared.events.set_array_event(index, EventClass::ReadSensed, end + shared.flash_timing.read_ns);
         } else {
             shared.events.set_array_event(index, EventClass::Programmed, end);
@@ -486,9 +493,9 @@ impl FlashArray {
             && if reads.is_empty() {
                 writes.is_empty()
                     || self.write_pace.are_further_steps_due(steps)
-                    || self.exceeds_bound_after_steps(steps)
+                    || self.exceeds_backlog_bound_after_steps(steps)
             } else {
-                self.may_delay_reads && self.exceeds_bound_after_steps(steps)
+                self.may_delay_reads && self.exceeds_backlog_bound_after_steps(steps)
             }
     }
 
@@ -496,21 +503,22 @@ impl FlashArray {
     /// `steps` operations are then background work even if host writes arrive (and even if reads arrive, on devices
     /// that delay reads). Lack of free blocks is not considered, because arriving copies can end it.
     #[inline(always)]
-    fn exceeds_bound_after_steps(&self, steps: u32) -> bool {
+    fn exceeds_backlog_bound_after_steps(&self, steps: u32) -> bool {
         self.queues[BACKGROUND_QUEUE as usize].op_count() - steps > self.backlog_bound_ops
     }
 
     /// Advances the array to the next operation of a series of copies before the simulated time has reached it. No
     /// operation or request waits for the operation that ends.
     #[inline(always)]
-    fn step_ahead(&mut self, shared: &mut EngineState<impl TimingObserver>) {
+    fn take_speculative_step(&mut self, shared: &mut EngineState<impl TimingObserver>) {
         self.queues[BACKGROUND_QUEUE as usize].pop();
         self.write_pace.count_started_background(1);
         shared.completed_ops += 1;
         self.running_group.kind = self.queues[BACKGROUND_QUEUE as usize].front().kind;
     }
 
-    /// Undoes the last [`Self::step_ahead`]: returns the array to the previous operation of a series of copies.
+    /// Undoes the last [`Self::take_speculative_step`]: returns the array to the previous operation of a series of
+    /// copies.
     fn undo_step_ahead(&mut self, shared: &mut EngineState<impl TimingObserver>) {
         self.queues[BACKGROUND_QUEUE as usize].undo_pop();
         self.write_pace.undo_started_background();
@@ -524,7 +532,7 @@ impl FlashArray {
     pub(super) fn prioritise_background(&mut self) {
         self.backlog_bound_ops = 0;
         if self.may_delay_reads {
-            self.steps_ahead = StepsAhead::default();
+            self.speculative_steps = SpeculativeSteps::default();
         }
     }
 
@@ -538,7 +546,7 @@ impl FlashArray {
     /// reached them.
     #[inline(always)]
     pub(super) fn confirm_steps_ahead(&mut self) {
-        self.steps_ahead = StepsAhead::default();
+        self.speculative_steps = SpeculativeSteps::default();
     }
 
     /// Undoes those steps of a series of copies, taken ahead of the simulated time, that come after the host operation
@@ -549,16 +557,16 @@ impl FlashArray {
         index: u32,
         shared: &mut EngineState<impl TimingObserver>,
     ) {
-        if self.steps_ahead.has_stepped_to_read || self.steps_ahead.has_stepped_to_program {
+        if self.speculative_steps.has_stepped_to_read || self.speculative_steps.has_stepped_to_program {
             self.take_back_steps_ahead(index, shared);
         }
     }
 
     #[inline(never)]
     fn take_back_steps_ahead(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
-        let (moment, due) = (shared.current_position, shared.events.next_array_event_ns(index));
-        let StepsAhead { has_stepped_to_program: program, has_stepped_to_read: read } =
-            std::mem::take(&mut self.steps_ahead);
+        let (moment, due) = (shared.current_event_position, shared.events.next_array_event_ns(index));
+        let SpeculativeSteps { has_stepped_to_program: program, has_stepped_to_read: read } =
+            std::mem::take(&mut self.speculative_steps);
         let programmed_at = if read { due - shared.flash_timing.read_ns } else { due };
         let reads_later =
             read && moment < EventPosition::of_event(programmed_at, EventClass::Programmed, index);
@@ -566,8 +574,11 @@ impl FlashArray {
             self.undo_step_ahead(shared);
         }
         let channel = &mut shared.channels[self.channel_index as usize];
-        let moved_at =
-            if program { channel.withdraw_second_transfer(index, moment, &mut shared.events) } else { None };
+        let moved_at = if program {
+            channel.withdraw_second_copy_transfer(index, moment, &mut shared.events)
+        } else {
+            None
+        };
         if let Some(moved_at) = moved_at {
             self.undo_step_ahead(shared);
             shared.events.set_array_event(index, EventClass::Transferred, moved_at);
@@ -597,10 +608,10 @@ impl FlashArray {
     fn try_suspend_with_limit(
         &mut self,
         index: u32,
-        max_per_op: u32,
+        max_suspensions_per_op: u32,
         shared: &mut EngineState<impl TimingObserver>,
     ) {
-        if !self.may_suspend(max_per_op, shared) {
+        if !self.may_suspend(max_suspensions_per_op, shared) {
             return;
         }
         // A suspension at the very start of the array phase is executed as an event at the end of the transfer. Until
@@ -615,8 +626,9 @@ impl FlashArray {
     /// Handles the start of an array phase (tPROG or tBERS) while host reads wait: suspends the operation, or schedules
     /// the end of the phase.
     pub(super) fn handle_phase_start(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
-        let max_per_op = shared.options.suspension.map_or(0, |suspend| suspend.max_suspensions_per_op);
-        if self.may_suspend(max_per_op, shared) {
+        let max_suspensions_per_op =
+            shared.options.suspension.map_or(0, |suspend| suspend.max_suspensions_per_op);
+        if self.may_suspend(max_suspensions_per_op, shared) {
             self.suspend(index, shared);
         } else {
             shared.events.set_array_event(index, self.phase_end_class(), self.array_phase_end_ns);
@@ -629,13 +641,13 @@ impl FlashArray {
     }
 
     /// Whether the array's running operation may be suspended for a waiting host read; an operation is suspended at
-    /// most `max_per_op` times. Only a program or erase in its array phase (tPROG or tBERS) may be suspended; before
-    /// that phase, [`Self::start_transfer`] tries the suspension again.
-    fn may_suspend(&self, max_per_op: u32, shared: &EngineState<impl TimingObserver>) -> bool {
+    /// most `max_suspensions_per_op` times. Only a program or erase in its array phase (tPROG or tBERS) may be
+    /// suspended; before that phase, [`Self::start_transfer`] tries the suspension again.
+    fn may_suspend(&self, max_suspensions_per_op: u32, shared: &EngineState<impl TimingObserver>) -> bool {
         self.is_in_array_phase()
             && self.array_phase_end_ns != shared.now_ns()
             && !self.queues[READ_QUEUE as usize].is_empty()
-            && self.suspension_count < max_per_op
+            && self.suspension_count < max_suspensions_per_op
             && !self.must_not_suspend
             && !self.is_delaying_reads()
     }
@@ -644,7 +656,7 @@ impl FlashArray {
     /// begun, or begins at a known time.
     pub(super) fn is_in_array_phase(&self) -> bool {
         let running = self.running_group;
-        running.has_ops() && running.kind != OpKind::Read && running.transfer_index == running.op_count
+        running.has_ops() && running.kind != OpKind::Read && running.transferring_op_index == running.op_count
     }
 
     /// Suspends the running program or erase of the array and starts the waiting host reads.
@@ -659,8 +671,8 @@ impl FlashArray {
         };
         self.set_running_group(READ_QUEUE, count);
         let OpGroup { queue_index: queue, op_count: suspended, .. } = self.suspended_group;
-        shared.observer.ops_suspended((index, queue), suspended, shared.current_position.time_ns());
-        shared.observer.ops_started((index, READ_QUEUE), count, shared.current_position.time_ns());
+        shared.observer.ops_suspended((index, queue), suspended, shared.current_event_position.time_ns());
+        shared.observer.ops_started((index, READ_QUEUE), count, shared.current_event_position.time_ns());
         shared.events.set_array_event(
             index,
             EventClass::ReadSensed,
@@ -672,7 +684,7 @@ impl FlashArray {
         self.running_group = std::mem::replace(&mut self.suspended_group, OpGroup::NONE);
         self.last_op_was_read = false;
         let OpGroup { queue_index: queue, op_count: count, .. } = self.running_group;
-        shared.observer.ops_resumed((index, queue), count, shared.current_position.time_ns());
+        shared.observer.ops_resumed((index, queue), count, shared.current_event_position.time_ns());
         let overhead = shared.options.suspension.map_or(0, |suspend| suspend.resume_overhead_ns);
         let class = self.phase_end_class();
         self.start_array_phase::<false>(

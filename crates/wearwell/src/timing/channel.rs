@@ -13,8 +13,8 @@
 //! A copy books both its transfers at once. The second will only be requested when the first ends; until then every
 //! other request precedes it, and it can be withdrawn. Each transfer on a busy channel overtakes some of these second
 //! transfers. Which ones is unpredictable, so their times are changed without branches: eight arrays at a time, where
-//! those not concerned are postponed by 0 ([`ArrayBookings`]). A linked list of them cost as much as the events that
-//! it saved.
+//! those not concerned are postponed by 0 ([`EightArrayBookings`]). A linked list of them cost as much as the events
+//! that it saved.
 //!
 //! Invariant of bookings: transfers that have not begun follow each other without a gap, reads with priority first,
 //! then in the order in which they were, or will be, requested. An array's next event comes after the last of its
@@ -27,7 +27,7 @@ use std::collections::VecDeque;
 
 use super::FlashTiming;
 use super::event_queue::{
-    EventClass, EventQueue, NON_TIME_KEY_BITS, event_key, last_event_key_at, time_of_key,
+    EventClass, EventQueue, NON_TIME_KEY_BITS, event_key, last_event_key_at, time_ns_of_key,
 };
 
 /// State of one channel: its booked transfers, and the arrays (dies or planes) that wait for it.
@@ -46,18 +46,18 @@ pub(super) struct Channel {
     /// Number of the channel's first array (die or plane), a multiple of eight.
     first_array_number: u32,
     /// Booked channel transfers of the channel's arrays (dies or planes), eight arrays per element.
-    array_bookings: Vec<ArrayBookings>,
+    bookings_by_eight_arrays: Vec<EightArrayBookings>,
     /// Upper bound of the event keys (time, class) at which arrays request the second transfer of a page copy, over all
     /// arrays of the channel.
-    max_second_transfer_request_key: u64,
+    max_second_copy_transfer_key: u64,
 }
 
 /// Channel transfers booked by eight arrays (dies or planes) of one channel.
 #[derive(Clone, Copy, Debug, Default)]
-struct ArrayBookings {
+struct EightArrayBookings {
     /// For each of the eight arrays the event key (time, class, position among the eight) at which the second transfer
     /// of its last page copy was, or will be, requested.
-    second_transfer_request_keys: [u64; 8],
+    second_copy_transfer_request_keys: [u64; 8],
     /// For each of the eight arrays the duration of the channel transfer booked last, nanoseconds; both transfers of a
     /// page copy have this duration.
     booked_transfer_ns: [u64; 8],
@@ -77,29 +77,29 @@ pub(super) struct EventPosition {
 impl EventPosition {
     /// Returns the position of an event in the order of simulated events.
     #[inline(always)]
-    pub(super) fn of_event(time: u64, class: EventClass, subject_number: u32) -> Self {
-        Self { time_and_class_key: event_key(class, time), subject_number }
+    pub(super) fn of_event(time_ns: u64, class: EventClass, subject_number: u32) -> Self {
+        Self { time_and_class_key: event_key(class, time_ns), subject_number }
     }
 
     /// Returns the position, in the order of simulated events, of a request that arrives at `time`: after all events of
     /// that time.
     #[inline(always)]
-    pub(super) fn after_events_at(time: u64) -> Self {
-        Self { time_and_class_key: last_event_key_at(time), subject_number: u32::MAX }
+    pub(super) fn after_events_at(time_ns: u64) -> Self {
+        Self { time_and_class_key: last_event_key_at(time_ns), subject_number: u32::MAX }
     }
 
     /// Returns the time of this position in the order of simulated events, nanoseconds.
     #[inline(always)]
     pub(super) fn time_ns(self) -> u64 {
-        time_of_key(self.time_and_class_key)
+        time_ns_of_key(self.time_and_class_key)
     }
 
     /// Returns the greatest event key that an array in group number `eight` of eight arrays can have at or before this
     /// position. The key includes the array's position in the group; among events of one time and class, smaller array
     /// numbers come first.
     #[inline(always)]
-    fn last_event_key_in_eight(self, eight: u32) -> u64 {
-        match (self.subject_number / 8).cmp(&eight) {
+    fn last_event_key_in_group(self, group_index: u32) -> u64 {
+        match (self.subject_number / 8).cmp(&group_index) {
             Ordering::Less => self.time_and_class_key.saturating_sub(1),
             Ordering::Equal => self.time_and_class_key | u64::from(self.subject_number % 8),
             Ordering::Greater => self.time_and_class_key | 7,
@@ -112,7 +112,7 @@ impl Channel {
     pub(super) fn new(first_array_number: u32, arrays: usize) -> Self {
         Self {
             first_array_number,
-            array_bookings: vec![ArrayBookings::default(); arrays.div_ceil(8)],
+            bookings_by_eight_arrays: vec![EightArrayBookings::default(); arrays.div_ceil(8)],
             ..Self::default()
         }
     }
@@ -120,26 +120,31 @@ impl Channel {
     /// Returns where the bookings of an array (die or plane) are: the index of its group of eight, and its position in
     /// the group.
     #[inline(always)]
-    fn group_and_member_of_array(&self, array: u32) -> (usize, usize) {
+    fn booking_group_and_position(&self, array: u32) -> (usize, usize) {
         ((array - self.first_array_number) as usize / 8, array as usize % 8)
     }
 
     /// Postpones by `ns` nanoseconds all booked channel transfers that are requested only after `moment`. Returns the
     /// total duration of these transfers, nanoseconds.
     #[inline(always)]
-    fn postpone_unrequested_transfers(&self, ns: u64, moment: EventPosition, events: &mut EventQueue) -> u64 {
-        if self.max_second_transfer_request_key < moment.time_and_class_key {
+    fn postpone_unrequested_transfers(
+        &self,
+        delay_ns: u64,
+        request_position: EventPosition,
+        events: &mut EventQueue,
+    ) -> u64 {
+        if self.max_second_copy_transfer_key < request_position.time_and_class_key {
             return 0;
         }
         let mut later_ns = 0;
-        for (eight, lanes) in (self.first_array_number / 8..).zip(&self.array_bookings) {
-            let last = moment.last_event_key_in_eight(eight);
+        for (eight, lanes) in (self.first_array_number / 8..).zip(&self.bookings_by_eight_arrays) {
+            let last = request_position.last_event_key_in_group(eight);
             later_ns += events.delay_transfers_requested_after(
                 last,
                 eight as usize,
-                &lanes.second_transfer_request_keys,
+                &lanes.second_copy_transfer_request_keys,
                 &lanes.booked_transfer_ns,
-                ns,
+                delay_ns,
             );
         }
         later_ns
@@ -148,11 +153,16 @@ impl Channel {
     /// Reserves `ns` nanoseconds on the channel for a transfer, after all transfers that have been requested so far.
     /// Returns the start of the transfer.
     #[inline(always)]
-    fn reserve_transfer_time(&mut self, ns: u64, moment: EventPosition, events: &mut EventQueue) -> u64 {
-        let later_ns = self.postpone_unrequested_transfers(ns, moment, events);
-        let begins_at = self.free_at_ns.max(moment.time_ns()) - later_ns;
-        self.free_at_ns = begins_at + ns + later_ns;
-        self.busy_ns += ns;
+    fn reserve_transfer_time(
+        &mut self,
+        transfer_ns: u64,
+        request_position: EventPosition,
+        events: &mut EventQueue,
+    ) -> u64 {
+        let later_ns = self.postpone_unrequested_transfers(transfer_ns, request_position, events);
+        let begins_at = self.free_at_ns.max(request_position.time_ns()) - later_ns;
+        self.free_at_ns = begins_at + transfer_ns + later_ns;
+        self.busy_ns += transfer_ns;
         begins_at
     }
 
@@ -162,16 +172,16 @@ impl Channel {
     pub(super) fn book_transfer(
         &mut self,
         array: u32,
-        ns: u64,
-        moment: EventPosition,
+        transfer_ns: u64,
+        request_position: EventPosition,
         events: &mut EventQueue,
     ) -> u64 {
-        let begins_at = self.reserve_transfer_time(ns, moment, events);
-        let (lanes, place) = self.group_and_member_of_array(array);
+        let begins_at = self.reserve_transfer_time(transfer_ns, request_position, events);
+        let (lanes, place) = self.booking_group_and_position(array);
         (
-            self.array_bookings[lanes].booked_transfer_ns[place],
-            self.array_bookings[lanes].is_priority_read[place],
-        ) = (ns, false);
+            self.bookings_by_eight_arrays[lanes].booked_transfer_ns[place],
+            self.bookings_by_eight_arrays[lanes].is_priority_read[place],
+        ) = (transfer_ns, false);
         begins_at
     }
 
@@ -186,11 +196,11 @@ impl Channel {
         events: &mut EventQueue,
     ) -> u64 {
         let requested_at = self.reserve_transfer_time(ns, moment, events) + ns;
-        let (lanes, place) = self.group_and_member_of_array(array);
-        let lanes = &mut self.array_bookings[lanes];
-        lanes.second_transfer_request_keys[place] =
+        let (lanes, place) = self.booking_group_and_position(array);
+        let lanes = &mut self.bookings_by_eight_arrays[lanes];
+        lanes.second_copy_transfer_request_keys[place] =
             event_key(EventClass::Transferred, requested_at) | place as u64;
-        self.max_second_transfer_request_key = lanes.second_transfer_request_keys[place];
+        self.max_second_copy_transfer_key = lanes.second_copy_transfer_request_keys[place];
         (lanes.booked_transfer_ns[place], lanes.is_priority_read[place]) = (ns, false);
         let begins_at = self.free_at_ns;
         self.busy_ns += ns;
@@ -200,29 +210,30 @@ impl Channel {
 
     /// Withdraws the second channel transfer of an array's page copy, if the transfer has been booked but not
     /// requested. Returns the time at which it would have been requested; `None` if it has been requested already.
-    pub(super) fn withdraw_second_transfer(
+    pub(super) fn withdraw_second_copy_transfer(
         &mut self,
         array: u32,
         moment: EventPosition,
         events: &mut EventQueue,
     ) -> Option<u64> {
-        let (lanes, place) = self.group_and_member_of_array(array);
+        let (lanes, place) = self.booking_group_and_position(array);
         let (requested_at, ns) = (
-            self.array_bookings[lanes].second_transfer_request_keys[place],
-            self.array_bookings[lanes].booked_transfer_ns[place],
+            self.bookings_by_eight_arrays[lanes].second_copy_transfer_request_keys[place],
+            self.bookings_by_eight_arrays[lanes].booked_transfer_ns[place],
         );
-        if requested_at <= moment.last_event_key_in_eight(array / 8) {
+        if requested_at <= moment.last_event_key_in_group(array / 8) {
             return None;
         }
-        self.array_bookings[lanes].second_transfer_request_keys[place] = 0;
-        let others = (self.first_array_number..)
-            .zip(self.array_bookings.iter().flat_map(|lanes| lanes.second_transfer_request_keys));
+        self.bookings_by_eight_arrays[lanes].second_copy_transfer_request_keys[place] = 0;
+        let others = (self.first_array_number..).zip(
+            self.bookings_by_eight_arrays.iter().flat_map(|lanes| lanes.second_copy_transfer_request_keys),
+        );
         for (other, _) in others.filter(|&(_, other_asked_at)| other_asked_at > requested_at) {
             events.postpone_array_event(other, -ns.cast_signed());
         }
         self.busy_ns -= ns;
         self.free_at_ns -= ns;
-        Some(time_of_key(requested_at))
+        Some(time_ns_of_key(requested_at))
     }
 
     /// Books a channel transfer of `ns` nanoseconds for a host read with priority. It precedes all other transfers that
@@ -236,15 +247,15 @@ impl Channel {
         events: &mut EventQueue,
     ) -> u64 {
         let mut begins_at = self.reserve_transfer_time(ns, moment, events);
-        let own = self.group_and_member_of_array(array);
-        for (eight, lanes) in (self.first_array_number / 8..).zip(&mut self.array_bookings) {
-            let last = moment.last_event_key_in_eight(eight);
+        let own = self.booking_group_and_position(array);
+        for (eight, lanes) in (self.first_array_number / 8..).zip(&mut self.bookings_by_eight_arrays) {
+            let last = moment.last_event_key_in_group(eight);
             let begin_at = events.transfer_starts_ns(eight as usize, &lanes.booked_transfer_ns, flash);
             for (place, last_begins_at) in begin_at.into_iter().enumerate() {
-                let requested_at = &mut lanes.second_transfer_request_keys[place];
+                let requested_at = &mut lanes.second_copy_transfer_request_keys[place];
                 let is_later = *requested_at > last;
                 let other_begins_at = if is_later {
-                    time_of_key(*requested_at) - lanes.booked_transfer_ns[place]
+                    time_ns_of_key(*requested_at) - lanes.booked_transfer_ns[place]
                 } else {
                     last_begins_at
                 };
@@ -254,16 +265,15 @@ impl Channel {
                 begins_at = begins_at.min(other_begins_at);
                 if is_later {
                     *requested_at += ns << NON_TIME_KEY_BITS;
-                    self.max_second_transfer_request_key =
-                        self.max_second_transfer_request_key.max(*requested_at);
+                    self.max_second_copy_transfer_key = self.max_second_copy_transfer_key.max(*requested_at);
                 } else {
                     events.postpone_array_event(8 * eight + place as u32, ns.cast_signed());
                 }
             }
         }
         (
-            self.array_bookings[own.0].booked_transfer_ns[own.1],
-            self.array_bookings[own.0].is_priority_read[own.1],
+            self.bookings_by_eight_arrays[own.0].booked_transfer_ns[own.1],
+            self.bookings_by_eight_arrays[own.0].is_priority_read[own.1],
         ) = (ns, true);
         begins_at
     }

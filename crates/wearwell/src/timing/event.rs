@@ -153,8 +153,8 @@ pub(super) struct EventEngine<T> {
     /// For each operation of the list being admitted so far, where the engine has stored it.
     admitted_op_destinations: Vec<OpDestination>,
     /// For each operation of the list being admitted, whether it is an operation of the host or waits, directly or
-    /// indirectly, for one. Foreground GC blocks host operations, but such an operation must not: the two would wait for
-    /// each other.
+    /// indirectly, for one. Foreground GC blocks host operations, but such an operation must not: the two would wait
+    /// for each other.
     op_must_not_block_host: Vec<bool>,
     /// Arrays (dies or planes) that received work during the event being handled, and may start it.
     arrays_to_wake: Vec<u32>,
@@ -162,7 +162,7 @@ pub(super) struct EventEngine<T> {
     unanswered_requests: usize,
 }
 
-// Interface to [`super::Timing`].
+// Interface to [`super::TimingEngine`].
 impl<T: TimingObserver> EventEngine<T> {
     pub(super) fn new(layout: &ArrayLayout, flash: FlashTiming, options: TimingOptions) -> Self {
         let (array_layout, existing_array_numbers) = layout.with_channels_padded_to_eight_arrays();
@@ -181,7 +181,7 @@ impl<T: TimingObserver> EventEngine<T> {
             request_latencies: LatencyRecords::new(options.keep_completions),
             codec_units: CodecUnits::new(options.codec_units),
             engine_state: EngineState {
-                current_position: EventPosition::after_events_at(0),
+                current_event_position: EventPosition::after_events_at(0),
                 events: EventQueue::new(array_layout.array_count(), array_layout.channel_count),
                 channels: (0..array_layout.channel_count)
                     .map(|channel| Channel::new((channel * per_channel) as u32, per_channel))
@@ -227,7 +227,7 @@ impl<T: TimingObserver> EventEngine<T> {
         if self.requests[slot as usize].pending_ops == 0 {
             self.answer_request(slot);
         } else if self.uses_write_buffer(kind) {
-            self.buffer_write(slot);
+            self.put_write_into_buffer(slot);
         }
         number
     }
@@ -237,7 +237,7 @@ impl<T: TimingObserver> EventEngine<T> {
         self.admit_submission(ops, None);
     }
 
-    pub(super) fn complete_next_request(&mut self) -> Option<u64> {
+    pub(super) fn run_to_next_completion_ns(&mut self) -> Option<u64> {
         if self.unanswered_requests == 0 {
             return None;
         }
@@ -249,9 +249,9 @@ impl<T: TimingObserver> EventEngine<T> {
         Some(self.engine_state.now_ns())
     }
 
-    pub(super) fn complete_until(&mut self, to: u64) -> bool {
+    pub(super) fn complete_until(&mut self, to_ns: u64) -> bool {
         while self.unanswered_requests > 0 {
-            let Some(event) = self.engine_state.events.pop_event_until(to) else { return false };
+            let Some(event) = self.engine_state.events.pop_event_until(to_ns) else { return false };
             if self.takes_fast_path() {
                 self.handle_event::<true>(event);
             } else {
@@ -318,24 +318,24 @@ impl<T: TimingObserver> EventEngine<T> {
     /// Advances the simulation to time `to`, nanoseconds: handles all events up to and including this time. Operations
     /// that end just when a new request arrives are therefore complete before the request is admitted.
     #[inline(always)]
-    fn advance_clock_to(&mut self, to: u64) {
-        if self.engine_state.events.may_have_due_event(to) {
-            self.handle_all_events_until(to);
+    fn advance_clock_to(&mut self, to_ns: u64) {
+        if self.engine_state.events.may_have_due_event(to_ns) {
+            self.handle_all_events_until(to_ns);
         }
-        self.engine_state.current_position =
-            EventPosition::after_events_at(self.engine_state.now_ns().max(to));
+        self.engine_state.current_event_position =
+            EventPosition::after_events_at(self.engine_state.now_ns().max(to_ns));
     }
 
-    fn handle_all_events_until(&mut self, to: u64) {
+    fn handle_all_events_until(&mut self, to_ns: u64) {
         if self.takes_fast_path() {
-            self.handle_events_until::<true>(to);
+            self.handle_events_until::<true>(to_ns);
         } else {
-            self.handle_events_until::<false>(to);
+            self.handle_events_until::<false>(to_ns);
         }
     }
 
-    fn handle_events_until<const PLAIN: bool>(&mut self, to: u64) {
-        while let Some(event) = self.engine_state.events.pop_event_until(to) {
+    fn handle_events_until<const PLAIN: bool>(&mut self, to_ns: u64) {
+        while let Some(event) = self.engine_state.events.pop_event_until(to_ns) {
             self.handle_event::<PLAIN>(event);
         }
     }
@@ -353,7 +353,7 @@ impl<T: TimingObserver> EventEngine<T> {
     #[inline(always)]
     fn handle_event<const PLAIN: bool>(&mut self, event: TimingEvent) {
         let TimingEvent { time_ns: time, class, subject_number: subject } = event;
-        self.engine_state.current_position = EventPosition::of_event(time, class, subject);
+        self.engine_state.current_event_position = EventPosition::of_event(time, class, subject);
         match class {
             EventClass::ReadSensed => {
                 let array = &mut self.arrays[subject as usize];
@@ -377,7 +377,7 @@ impl<T: TimingObserver> EventEngine<T> {
             let number = request.map(|slot| self.requests[slot as usize].request_number);
             self.engine_state.observer.ops_submitted(
                 number,
-                self.engine_state.current_position.time_ns(),
+                self.engine_state.current_event_position.time_ns(),
                 ops,
             );
         }
@@ -459,7 +459,7 @@ impl<T: TimingObserver> EventEngine<T> {
         let role = if role == OpRole::Background && !background { OpRole::Awaited } else { role };
         let op = QueuedOp {
             waiting_ops_list_head: END_OF_LIST,
-            request_or_further_ops: if role == OpRole::Background {
+            request_slot_or_further_ops: if role == OpRole::Background {
                 0
             } else {
                 request.unwrap_or(END_OF_LIST)
@@ -469,17 +469,22 @@ impl<T: TimingObserver> EventEngine<T> {
             role,
             plane_in_die: place.plane_in_die,
         };
-        let held = op.role != OpRole::Background && self.count_op_for_request(op);
+        let held = op.role != OpRole::Background && self.count_op_and_check_hold(op);
         if flash_op.ops_back_to_dependency > 0 {
             return self.admit_after_predecessor(
                 flash_op.ops_back_to_dependency,
-                WaitingOp { op, array, queue_index: queue, next_waiting_op: END_OF_LIST },
+                WaitingOp {
+                    op,
+                    array_or_scan_number: array,
+                    queue_index: queue,
+                    next_waiting_op: END_OF_LIST,
+                },
             );
         }
         if held {
             return self.hold_op_for_foreground_gc(WaitingOp {
                 op,
-                array,
+                array_or_scan_number: array,
                 queue_index: queue,
                 next_waiting_op: END_OF_LIST,
             });
@@ -492,31 +497,36 @@ impl<T: TimingObserver> EventEngine<T> {
 
     /// Admits an operation that must wait for its predecessor, the operation `back` positions earlier in the list.
     #[inline(always)]
-    fn admit_after_predecessor(&mut self, back: u16, mut waiter: WaitingOp) -> OpDestination {
-        let predecessor = self.admitted_op_destinations[self.admitted_op_destinations.len() - back as usize];
+    fn admit_after_predecessor(
+        &mut self,
+        ops_back_to_predecessor: u16,
+        mut waiter: WaitingOp,
+    ) -> OpDestination {
+        let predecessor = self.admitted_op_destinations
+            [self.admitted_op_destinations.len() - ops_back_to_predecessor as usize];
         if let OpDestination::Queued { array, queue, .. } = predecessor
-            && (array, queue) == (waiter.array, waiter.queue_index)
+            && (array, queue) == (waiter.array_or_scan_number, waiter.queue_index)
             && !self.engine_state.options.multi_plane
         {
             return self.enqueue_op(waiter.op, array, queue);
         }
         if let (OpDestination::HeldByScan { array, queue, .. }, Some(scan)) =
             (predecessor, self.preceding_nvram_scan)
-            && (array, queue) == (waiter.array, waiter.queue_index)
+            && (array, queue) == (waiter.array_or_scan_number, waiter.queue_index)
             && !self.engine_state.options.multi_plane
         {
             return self.hold_op_until_scan_ends(scan, waiter.op, array, queue);
         }
-        waiter.next_waiting_op = *self.waiting_ops_list_of(predecessor);
+        waiter.next_waiting_op = *self.waiting_ops_list_head_mut(predecessor);
         let id = self.waiting_ops.insert(waiter);
         self.engine_state.observer.op_held(id);
-        *self.waiting_ops_list_of(predecessor) = id;
+        *self.waiting_ops_list_head_mut(predecessor) = id;
         OpDestination::Waiting(id)
     }
 
     /// Returns the head of the linked list of operations that wait for an operation of the list being admitted.
-    fn waiting_ops_list_of(&mut self, listed: OpDestination) -> &mut u32 {
-        match listed {
+    fn waiting_ops_list_head_mut(&mut self, predecessor: OpDestination) -> &mut u32 {
+        match predecessor {
             OpDestination::Queued { array, queue, index } => {
                 &mut self.arrays[array as usize].queues[queue as usize]
                     .queued_op_at_mut(index)
@@ -531,7 +541,7 @@ impl<T: TimingObserver> EventEngine<T> {
 
     /// Holds an operation back until the foreground GC of its host request has finished.
     fn hold_op_for_foreground_gc(&mut self, mut waiter: WaitingOp) -> OpDestination {
-        let slot = waiter.op.request_or_further_ops as usize;
+        let slot = waiter.op.request_slot_or_further_ops as usize;
         waiter.next_waiting_op = self.requests[slot].held_ops_list_head;
         let id = self.waiting_ops.insert(waiter);
         self.engine_state.observer.op_held(id);
@@ -565,8 +575,8 @@ impl<T: TimingObserver> EventEngine<T> {
     /// Counts an operation as pending in its host request: as one that the request waits for, or as foreground GC.
     /// Returns whether the operation must be held back until the request's foreground GC has finished.
     #[inline(always)]
-    fn count_op_for_request(&mut self, op: QueuedOp) -> bool {
-        let request = &mut self.requests[op.request_or_further_ops as usize];
+    fn count_op_and_check_hold(&mut self, op: QueuedOp) -> bool {
+        let request = &mut self.requests[op.request_slot_or_further_ops as usize];
         if op.role == OpRole::Awaited {
             request.pending_ops += 1;
             return request.pending_blocking_ops > 0;
@@ -614,10 +624,10 @@ impl<T: TimingObserver> EventEngine<T> {
 
     /// Queues the operations of a linked list that were held back, in the order in which they were added. The head of
     /// the list is the latest.
-    fn enqueue_held_ops(&mut self, list: u32) {
-        let mut id = self.waiting_ops.reverse_waiting_list(list);
+    fn enqueue_held_ops(&mut self, list_head: u32) {
+        let mut id = self.waiting_ops.reverse_waiting_list(list_head);
         while id != END_OF_LIST {
-            let WaitingOp { op, array, queue_index: queue, next_waiting_op: next } =
+            let WaitingOp { op, array_or_scan_number: array, queue_index: queue, next_waiting_op: next } =
                 self.waiting_ops.remove(id);
             if queue == NVRAM_SCAN_QUEUE_INDEX {
                 self.finish_predecessor_of_scan(array);
@@ -681,20 +691,25 @@ impl<T: TimingObserver> EventEngine<T> {
 
     /// Makes a scan of NVRAM wait until the operation `predecessor` has completed.
     fn make_nvram_scan_wait_for(&mut self, scan: u32, predecessor: OpDestination) {
-        let next = *self.waiting_ops_list_of(predecessor);
+        let next = *self.waiting_ops_list_head_mut(predecessor);
         let id = self.waiting_ops.insert(WaitingOp {
             op: QueuedOp::SCAN_PLACEHOLDER,
-            array: scan,
+            array_or_scan_number: scan,
             queue_index: NVRAM_SCAN_QUEUE_INDEX,
             next_waiting_op: next,
         });
-        *self.waiting_ops_list_of(predecessor) = id;
+        *self.waiting_ops_list_head_mut(predecessor) = id;
         self.nvram_scans.get_mut(scan).pending_ops += 1;
     }
 
     fn hold_op_until_scan_ends(&mut self, scan: u32, op: QueuedOp, array: u32, queue: u8) -> OpDestination {
         let held = &mut self.nvram_scans.get_mut(scan).held_ops_list_head;
-        let id = self.waiting_ops.insert(WaitingOp { op, array, queue_index: queue, next_waiting_op: *held });
+        let id = self.waiting_ops.insert(WaitingOp {
+            op,
+            array_or_scan_number: array,
+            queue_index: queue,
+            next_waiting_op: *held,
+        });
         self.engine_state.observer.op_held(id);
         *held = id;
         OpDestination::HeldByScan { id, array, queue }
@@ -717,7 +732,7 @@ impl<T: TimingObserver> EventEngine<T> {
         for &array in &arrays {
             let queue = &self.arrays[array as usize].queues[BACKGROUND_QUEUE as usize];
             if !queue.is_empty() {
-                let index = queue.last_queue_index();
+                let index = queue.last_entry_index();
                 self.make_nvram_scan_wait_for(
                     number,
                     OpDestination::Queued { array, queue: BACKGROUND_QUEUE, index },
@@ -752,7 +767,7 @@ impl<T: TimingObserver> EventEngine<T> {
         if request != END_OF_LIST {
             self.finish_op_of_request(request);
         }
-        if let Some(next) = self.nvram_scans.first_scan_on_array(arrays.first().copied()) {
+        if let Some(next) = self.nvram_scans.earliest_scan_beginning_on_array(arrays.first().copied()) {
             self.advance_nvram_scan(next);
         }
         self.wake_arrays();
@@ -766,7 +781,9 @@ impl<T: TimingObserver> EventEngine<T> {
         for _ in 1..self.arrays[index as usize].running_group.op_count {
             let op = self.arrays[index as usize].pop_group_member::<false>();
             let queue = self.arrays[index as usize].running_group.queue_index;
-            self.engine_state.observer.op_ended((index, queue), self.engine_state.current_position.time_ns());
+            self.engine_state
+                .observer
+                .op_ended((index, queue), self.engine_state.current_event_position.time_ns());
             self.engine_state.completed_ops += 1;
             self.complete_op(op);
         }
@@ -788,9 +805,10 @@ impl<T: TimingObserver> EventEngine<T> {
             return array.request_channel::<false>(index, &mut self.engine_state);
         }
         let op = array.pop_group_member::<false>();
-        self.engine_state
-            .observer
-            .op_ended((index, array.running_group.queue_index), self.engine_state.current_position.time_ns());
+        self.engine_state.observer.op_ended(
+            (index, array.running_group.queue_index),
+            self.engine_state.current_event_position.time_ns(),
+        );
         array.request_channel::<false>(index, &mut self.engine_state);
         self.engine_state.completed_ops += 1;
         self.complete_op(op);
@@ -804,9 +822,10 @@ impl<T: TimingObserver> EventEngine<T> {
         let array = &mut self.arrays[index as usize];
         array.confirm_steps_ahead();
         let op = array.pop_group_member::<PLAIN>();
-        self.engine_state
-            .observer
-            .op_ended((index, array.running_group.queue_index), self.engine_state.current_position.time_ns());
+        self.engine_state.observer.op_ended(
+            (index, array.running_group.queue_index),
+            self.engine_state.current_event_position.time_ns(),
+        );
         self.engine_state.completed_ops += 1;
         // Completed operations of the same group may have queued work on other arrays, which must start in order.
         if op.has_no_waiting_request_or_op() && (PLAIN || self.arrays_to_wake.is_empty()) {
@@ -835,7 +854,7 @@ impl<T: TimingObserver> EventEngine<T> {
 impl<T: TimingObserver> EventEngine<T> {
     #[inline(always)]
     fn complete_op(&mut self, op: QueuedOp) {
-        let QueuedOp { waiting_ops_list_head: waiters, request_or_further_ops: request, role, .. } = op;
+        let QueuedOp { waiting_ops_list_head: waiters, request_slot_or_further_ops: request, role, .. } = op;
         if waiters != END_OF_LIST {
             self.enqueue_held_ops(waiters);
         }
@@ -898,7 +917,7 @@ impl<T: TimingObserver> EventEngine<T> {
 
     /// Puts a host write that has to be programmed into the write buffer and acknowledges it. If the buffer is full,
     /// the write waits for a place.
-    fn buffer_write(&mut self, slot: u32) {
+    fn put_write_into_buffer(&mut self, slot: u32) {
         if self.buffered_write_count < self.engine_state.options.max_buffered_writes {
             self.buffered_write_count += 1;
             self.answer_request(slot);
@@ -978,7 +997,7 @@ impl<T: TimingObserver> EventEngine<T> {
         self.engine_state.observer.request_answered(
             number,
             kind,
-            (arrival, self.engine_state.current_position.time_ns()),
+            (arrival, self.engine_state.current_event_position.time_ns()),
         );
         self.request_latencies.record_completion(kind, number, arrival, self.engine_state.now_ns());
         self.unanswered_requests -= 1;

@@ -91,19 +91,19 @@ pub(super) const MAX_ARRIVAL_NS: u64 = MAX_EVENT_NS / 2;
 /// Returns the key of an event of an array (die or plane): time, class, and three zero bits for the position in a group
 /// of eight. Keys sort in the order of the events. For classes that do not concern arrays only the time is encoded.
 #[inline(always)]
-pub(super) fn event_key(class: EventClass, time: u64) -> u64 {
-    time << NON_TIME_KEY_BITS | (class as u64).wrapping_sub(EventClass::ReadSensed as u64) << 3 & 0x1f
+pub(super) fn event_key(class: EventClass, time_ns: u64) -> u64 {
+    time_ns << NON_TIME_KEY_BITS | (class as u64).wrapping_sub(EventClass::ReadSensed as u64) << 3 & 0x1f
 }
 
 /// Returns an event key that is greater than those of all events at `time`.
 #[inline(always)]
-pub(super) fn last_event_key_at(time: u64) -> u64 {
-    time << NON_TIME_KEY_BITS | 0x1f
+pub(super) fn last_event_key_at(time_ns: u64) -> u64 {
+    time_ns << NON_TIME_KEY_BITS | 0x1f
 }
 
 /// Returns the time that an event key contains, nanoseconds.
 #[inline(always)]
-pub(super) fn time_of_key(key: u64) -> u64 {
+pub(super) fn time_ns_of_key(key: u64) -> u64 {
     key >> NON_TIME_KEY_BITS
 }
 
@@ -130,7 +130,7 @@ impl EightEventKeys {
 struct EventKeysOf64 {
     keys_by_group_of_eight: [EightEventKeys; 8],
     /// Least event key (time and class) in each of the eight groups of eight arrays or channels.
-    least_keys_of_eights: [u64; 8],
+    least_key_by_group_of_eight: [u64; 8],
     /// Least event key in each of the eight groups of eight arrays or channels, with the number of the group in the
     /// position bits of the key.
     least_keys_with_group_number: EightEventKeys,
@@ -139,7 +139,7 @@ struct EventKeysOf64 {
 impl EventKeysOf64 {
     const EMPTY: Self = Self {
         keys_by_group_of_eight: [EightEventKeys::EMPTY; 8],
-        least_keys_of_eights: [u64::MAX; 8],
+        least_key_by_group_of_eight: [u64::MAX; 8],
         least_keys_with_group_number: EightEventKeys::EMPTY,
     };
 
@@ -148,15 +148,15 @@ impl EventKeysOf64 {
     #[inline(always)]
     fn set_event_key(&mut self, member: usize, key: u64) -> bool {
         let (eight, place) = (member / 8 % 8, member % 8);
-        let (key, least) = (key | place as u64, self.least_keys_of_eights[eight]);
+        let (key, least) = (key | place as u64, self.least_key_by_group_of_eight[eight]);
         self.keys_by_group_of_eight[eight].0[place] = key;
         if key < least {
-            self.least_keys_of_eights[eight] = key;
+            self.least_key_by_group_of_eight[eight] = key;
             self.least_keys_with_group_number.0[eight] = key & !7 | eight as u64;
             return true;
         }
         if least % 8 == place as u64 {
-            self.recompute_least_key_of_eight(eight);
+            self.recompute_least_key_of_group(eight);
             return true;
         }
         false
@@ -164,9 +164,9 @@ impl EventKeysOf64 {
 
     /// Recomputes the least event key in group `eight` of the eight groups of eight arrays or channels.
     #[inline(always)]
-    fn recompute_least_key_of_eight(&mut self, eight: usize) {
+    fn recompute_least_key_of_group(&mut self, eight: usize) {
         let least = self.keys_by_group_of_eight[eight].least_event_key();
-        self.least_keys_of_eights[eight] = least;
+        self.least_key_by_group_of_eight[eight] = least;
         self.least_keys_with_group_number.0[eight] = least & !7 | eight as u64;
     }
 }
@@ -211,24 +211,24 @@ impl EventTournament {
         let (group, eight, place) = (first as usize / 64, first as usize / 8 % 8, first as usize % 8);
         let group = &mut self.keys_by_group_of_64[group];
         group.keys_by_group_of_eight[eight].0[place] = u64::MAX;
-        group.recompute_least_key_of_eight(eight);
+        group.recompute_least_key_of_group(eight);
         self.update_earliest_event();
         first
     }
 
     #[inline(always)]
-    fn event_keys_of_eight_mut(&mut self, eight: usize) -> &mut [u64; 8] {
+    fn event_keys_of_group_mut(&mut self, eight: usize) -> &mut [u64; 8] {
         &mut self.keys_by_group_of_64[eight / 8].keys_by_group_of_eight[eight % 8].0
     }
 
     /// Recomputes the least event key of group `eight` (eight arrays or channels) after keys of the group were
     /// increased, if the least key was among them.
     #[inline(always)]
-    fn update_after_key_increase(&mut self, eight: usize) {
-        let (group, eight) = (&mut self.keys_by_group_of_64[eight / 8], eight % 8);
-        let least = group.least_keys_of_eights[eight];
+    fn update_after_key_increase(&mut self, group_index: usize) {
+        let (group, eight) = (&mut self.keys_by_group_of_64[group_index / 8], group_index % 8);
+        let least = group.least_key_by_group_of_eight[eight];
         if group.keys_by_group_of_eight[eight].0[(least % 8) as usize] != least {
-            group.recompute_least_key_of_eight(eight);
+            group.recompute_least_key_of_group(eight);
             self.update_earliest_event();
         }
     }
@@ -241,7 +241,9 @@ impl EventTournament {
             group_with_earliest_event(&self.keys_by_group_of_64)
         };
         let EventKeysOf64 {
-            least_keys_of_eights, least_keys_with_group_number: least_keys_with_group, ..
+            least_key_by_group_of_eight: least_keys_of_eights,
+            least_keys_with_group_number: least_keys_with_group,
+            ..
         } = &self.keys_by_group_of_64[group];
         self.least_event_key = least_keys_with_group.least_event_key();
         let eight = (self.least_event_key % 8) as usize;
@@ -285,42 +287,42 @@ impl EventQueue {
 
     /// Sets the next event of an array (die or plane), which replaces the array's current one, if any.
     #[inline(always)]
-    pub(super) fn set_array_event(&mut self, array: u32, class: EventClass, time: u64) {
-        self.array_events.set_event_key(array, event_key(class, time));
+    pub(super) fn set_array_event(&mut self, array: u32, class: EventClass, time_ns: u64) {
+        self.array_events.set_event_key(array, event_key(class, time_ns));
     }
 
     /// Returns the time of the next event of an array (die or plane), nanoseconds. The event must exist.
     #[inline(always)]
     pub(super) fn next_array_event_ns(&self, array: u32) -> u64 {
-        time_of_key(self.array_events.event_key_of_subject(array))
+        time_ns_of_key(self.array_events.event_key_of_subject(array))
     }
 
     /// Postpones the next event of an array (die or plane) by `ns` nanoseconds, or moves it forward in time if `ns` is
     /// negative. The event must exist.
     #[inline(always)]
-    pub(super) fn postpone_array_event(&mut self, array: u32, ns: i64) {
+    pub(super) fn postpone_array_event(&mut self, array: u32, delay_ns: i64) {
         self.array_events.set_event_key(
             array,
-            self.array_events.event_key_of_subject(array).wrapping_add_signed(ns << NON_TIME_KEY_BITS),
+            self.array_events.event_key_of_subject(array).wrapping_add_signed(delay_ns << NON_TIME_KEY_BITS),
         );
     }
 
     /// Delays by `delay_ns` nanoseconds the next event of each of a group of eight arrays (dies or planes) whose
-    /// channel transfer is requested after the position with key `last_key`. Returns the total duration of these
-    /// transfers, nanoseconds. Computed without branches, because it is unpredictable which arrays are concerned.
+    /// channel transfer is requested after the position with key `after_request_key`. Returns the total duration of
+    /// these transfers, nanoseconds. Computed without branches, because it is unpredictable which arrays are concerned.
     #[inline(always)]
     pub(super) fn delay_transfers_requested_after(
         &mut self,
-        last_key: u64,
+        after_request_key: u64,
         group_of_eight: usize,
         request_keys: &[u64; 8],
         transfer_ns: &[u64; 8],
         delay_ns: u64,
     ) -> u64 {
         let (mut sum_ns, delay) = (0, delay_ns << NON_TIME_KEY_BITS);
-        let keys = self.array_events.event_keys_of_eight_mut(group_of_eight);
+        let keys = self.array_events.event_keys_of_group_mut(group_of_eight);
         for place in 0..8 {
-            let mask = u64::from(request_keys[place] > last_key).wrapping_neg();
+            let mask = u64::from(request_keys[place] > after_request_key).wrapping_neg();
             sum_ns += mask & transfer_ns[place];
             keys[place] = keys[place].wrapping_add(mask & delay);
         }
@@ -331,30 +333,36 @@ impl EventQueue {
     /// Returns, for each of eight arrays (dies or planes), the start of the channel transfer that precedes the array's
     /// next event, nanoseconds; 0 if there is none.
     #[inline(always)]
-    pub(super) fn transfer_starts_ns(&self, eight: usize, ns: &[u64; 8], flash: &FlashTiming) -> [u64; 8] {
+    pub(super) fn transfer_starts_ns(
+        &self,
+        group_index: usize,
+        transfer_ns: &[u64; 8],
+        flash: &FlashTiming,
+    ) -> [u64; 8] {
         let behind_ns = [flash.program_ns + flash.read_ns, 0, flash.program_ns, u64::MAX];
-        let keys = self.array_events.keys_by_group_of_64[eight / 8].keys_by_group_of_eight[eight % 8].0;
+        let keys =
+            self.array_events.keys_by_group_of_64[group_index / 8].keys_by_group_of_eight[group_index % 8].0;
         std::array::from_fn(|place| {
             let class = (keys[place] >> 3) as usize % 4;
-            time_of_key(keys[place]).saturating_sub(behind_ns[class]).saturating_sub(ns[place])
+            time_ns_of_key(keys[place]).saturating_sub(behind_ns[class]).saturating_sub(transfer_ns[place])
         })
     }
 
     /// Schedules the event that a channel becomes free while a transfer waits for it.
-    pub(super) fn set_channel_free_event(&mut self, channel: u32, time: u64) {
-        self.channel_free_events.set_event_key(channel, time << NON_TIME_KEY_BITS);
+    pub(super) fn set_channel_free_event(&mut self, channel: u32, time_ns: u64) {
+        self.channel_free_events.set_event_key(channel, time_ns << NON_TIME_KEY_BITS);
         self.update_non_array_event_key();
     }
 
     /// Schedules the controller's answer to a request at `time`.
-    pub(super) fn schedule_answer(&mut self, request: u32, time: u64) {
-        self.answers_and_scan_ends.push(Reverse((time, request)));
+    pub(super) fn schedule_answer(&mut self, request: u32, time_ns: u64) {
+        self.answers_and_scan_ends.push(Reverse((time_ns, request)));
         self.update_non_array_event_key();
     }
 
     /// Schedules the end of an NVRAM scan.
-    pub(super) fn schedule_scan_end(&mut self, scan: u32, time: u64) {
-        self.schedule_answer(scan | NVRAM_SCAN_NUMBER_FLAG, time);
+    pub(super) fn schedule_scan_end(&mut self, scan: u32, time_ns: u64) {
+        self.schedule_answer(scan | NVRAM_SCAN_NUMBER_FLAG, time_ns);
     }
 
     /// Recomputes the least key that an event of an array can have without preceding the next event of a channel,
@@ -364,26 +372,26 @@ impl EventQueue {
             .answers_and_scan_ends
             .peek()
             .map_or(u64::MAX, |answer| (answer.0.0 + 1) << NON_TIME_KEY_BITS);
-        let free = time_of_key(self.channel_free_events.least_event_key) << NON_TIME_KEY_BITS;
+        let free = time_ns_of_key(self.channel_free_events.least_event_key) << NON_TIME_KEY_BITS;
         self.next_non_array_event_key = answer.min(free);
     }
 
     /// Whether an event may be due at time `limit` or before. `false` is certain, `true` is not.
     #[inline(always)]
-    pub(super) fn may_have_due_event(&self, limit: u64) -> bool {
+    pub(super) fn may_have_due_event(&self, limit_ns: u64) -> bool {
         self.array_events.least_event_key.min(self.next_non_array_event_key)
-            <= (limit.min(MAX_EVENT_NS) + 1) << NON_TIME_KEY_BITS
+            <= (limit_ns.min(MAX_EVENT_NS) + 1) << NON_TIME_KEY_BITS
     }
 
     /// Removes and returns the earliest event of the simulation, if it is due at time `limit` or before.
     #[inline(always)]
-    pub(super) fn pop_event_until(&mut self, limit: u64) -> Option<TimingEvent> {
+    pub(super) fn pop_event_until(&mut self, limit_ns: u64) -> Option<TimingEvent> {
         let least = self.array_events.least_event_key;
         if least >= self.next_non_array_event_key {
-            return self.pop_non_array_event(limit);
+            return self.pop_non_array_event(limit_ns);
         }
-        let time = time_of_key(least);
-        if time > limit.min(MAX_EVENT_NS) {
+        let time = time_ns_of_key(least);
+        if time > limit_ns.min(MAX_EVENT_NS) {
             return None;
         }
         let subject = self.array_events.pop_earliest_event();
@@ -395,10 +403,10 @@ impl EventQueue {
     }
 
     #[inline(never)]
-    fn pop_non_array_event(&mut self, limit: u64) -> Option<TimingEvent> {
-        let free_at = time_of_key(self.channel_free_events.least_event_key);
+    fn pop_non_array_event(&mut self, limit_ns: u64) -> Option<TimingEvent> {
+        let free_at = time_ns_of_key(self.channel_free_events.least_event_key);
         let answer = self.answers_and_scan_ends.peek().map_or((u64::MAX, 0), |answer| answer.0);
-        if free_at.min(answer.0) > limit.min(MAX_EVENT_NS) {
+        if free_at.min(answer.0) > limit_ns.min(MAX_EVENT_NS) {
             return None;
         }
         let event = if free_at <= answer.0 {

@@ -13,7 +13,7 @@ const MAX_LATENCY_NS: u64 = 3_600_000_000_000;
 /// Completion of one host request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Completion {
-    /// Number of the request, as returned by [`super::Timing::submit`].
+    /// Number of the request, as returned by [`super::TimingEngine::submit`].
     pub request_number: u64,
     /// Completion time of the request, nanoseconds since the start of the run.
     pub completed_at_ns: u64,

@@ -5,7 +5,7 @@
 //! nothing for timing. The price: time influences the FTL only through the driver, which decides when requests arrive
 //! (closed loop, idle periods).
 //!
-//! There are three engines behind [`Timing`]:
+//! There are three engines behind [`TimingEngine`]:
 //!
 //! | mode | what it is | use it for |
 //! |---|---|---|
@@ -16,7 +16,7 @@
 //!
 //! The same driver loop serves all engines. Open loop: call `submit` with the trace's arrival times, and set
 //! [`TimingOptions::open_loop`]. Closed loop with queue depth `qd`:
-//! `while timing.outstanding() >= qd { timing.complete_next_request(); }`, then submit at [`Timing::now_ns`].
+//! `while timing.outstanding() >= qd { timing.run_to_next_completion_ns(); }`, then submit at [`TimingEngine::now_ns`].
 //!
 //! # NVRAM scans precede the copies of GC
 //!
@@ -157,14 +157,15 @@ pub struct TimingOptions {
     /// write is acknowledged when it is programmed. When the buffer is full, each write whose flash operations finish
     /// lets one more write be acknowledged. A flush completes when all earlier writes are programmed.
     pub max_buffered_writes: usize,
-    /// Whether the completion time of every request is kept for [`Timing::take_completions`] (24 bytes per request).
+    /// Whether the completion time of every request is kept for [`TimingEngine::take_completions`] (24 bytes per
+    /// request).
     pub keep_completions: bool,
-    /// Whether requests arrive independently of completions, so that [`Timing::outstanding_requests`] and
-    /// [`Timing::complete_next_request`] are never called. The timeline engine then keeps no list of unfinished
-    /// requests (8 bytes each, and a tenth of the time).
+    /// Whether requests arrive independently of completions, so that [`TimingEngine::outstanding_requests`] and
+    /// [`TimingEngine::run_to_next_completion_ns`] are never called. The timeline engine then keeps no list of
+    /// unfinished requests (8 bytes each, and a tenth of the time).
     pub open_loop: bool,
-    /// Whether the event engine records when each flash operation ran, for [`Timing::take_trace`]. It computes the same
-    /// times, more slowly. The other engines ignore it.
+    /// Whether the event engine records when each flash operation ran, for [`TimingEngine::take_trace`]. It computes
+    /// the same times, more slowly. The other engines ignore it.
     pub records_trace: bool,
 }
 
@@ -233,8 +234,8 @@ impl ArrayLayout {
 
     /// Returns the arrays (dies or planes) that hold the block whose first plane is `plane`, each once; empty if
     /// `plane` is `NONE`.
-    fn arrays_of_block(&self, plane: PlaneId) -> Vec<u32> {
-        let Some(first) = plane.to_option() else { return Vec::new() };
+    fn arrays_of_block(&self, first_plane: PlaneId) -> Vec<u32> {
+        let Some(first) = first_plane.to_option() else { return Vec::new() };
         let planes = &self.plane_locations[first.index()..first.index() + self.planes_per_block];
         let mut arrays: Vec<u32> = planes.iter().map(|place| place.array_number).collect();
         arrays.dedup();
@@ -288,7 +289,7 @@ pub struct ControllerWork {
 /// Timing engine: computes the times of host requests from their flash operations. All times are nanoseconds since the
 /// start of the run.
 #[derive(Clone, Debug)]
-pub struct Timing {
+pub struct TimingEngine {
     engine: Engine,
 }
 
@@ -301,7 +302,7 @@ enum Engine {
     Traced(Box<EventEngine<OpTracer>>),
 }
 
-impl Timing {
+impl TimingEngine {
     /// Creates a timing engine for a device that is idle at time 0.
     ///
     /// # Panics
@@ -337,8 +338,8 @@ impl Timing {
         self.submit_with_controller_work(kind, arrival_ns, ControllerWork::default(), ops)
     }
 
-    /// Submits a host request as [`Timing::submit`] does, with controller work (`work`) in addition. The work delays
-    /// the completion of the request, but occupies no flash.
+    /// Submits a host request as [`TimingEngine::submit`] does, with controller work (`work`) in addition. The work
+    /// delays the completion of the request, but occupies no flash.
     #[inline]
     pub fn submit_with_controller_work(
         &mut self,
@@ -382,23 +383,23 @@ impl Timing {
 
     /// Advances time until a host request completes, and returns its completion time; `None` if none is outstanding.
     /// Requests that complete within a call of `submit`, before the new arrival, only lower
-    /// [`Timing::outstanding_requests`] and are not reported here.
+    /// [`TimingEngine::outstanding_requests`] and are not reported here.
     ///
     /// # Panics
-    /// As [`Timing::outstanding_requests`].
+    /// As [`TimingEngine::outstanding_requests`].
     #[inline]
-    pub fn complete_next_request(&mut self) -> Option<u64> {
+    pub fn run_to_next_completion_ns(&mut self) -> Option<u64> {
         match &mut self.engine {
             Engine::None(_) => None,
-            Engine::Timeline(engine) => engine.complete_next_request(),
-            Engine::Event(engine) => engine.complete_next_request(),
-            Engine::Traced(engine) => engine.complete_next_request(),
+            Engine::Timeline(engine) => engine.run_to_next_completion_ns(),
+            Engine::Event(engine) => engine.run_to_next_completion_ns(),
+            Engine::Traced(engine) => engine.run_to_next_completion_ns(),
         }
     }
 
     /// Advances the simulated time until no host request is outstanding, but at most to `to_ns`. Returns whether no
-    /// request is outstanding then. In that case [`Timing::now_ns`] is the time of the last completion, if there was
-    /// one: from then on the device is idle.
+    /// request is outstanding then. In that case [`TimingEngine::now_ns`] is the time of the last completion, if there
+    /// was one: from then on the device is idle.
     pub fn complete_until(&mut self, to_ns: u64) -> bool {
         match &mut self.engine {
             Engine::None(_) => true,

@@ -17,8 +17,8 @@ impl NvramTiming {
     }
 
     /// Books a scan of NVRAM that can begin at time `ready`. Returns the time when the scan ends, nanoseconds.
-    pub(super) fn book_scan(&mut self, scan: &FlashOp, ready: u64) -> u64 {
-        self.book_nvram_time(ready, self.scan_ns(scan))
+    pub(super) fn book_scan(&mut self, scan: &FlashOp, ready_ns: u64) -> u64 {
+        self.book_nvram_time(ready_ns, self.scan_ns(scan))
     }
 
     /// Returns how long a scan of NVRAM takes, nanoseconds.
@@ -29,12 +29,12 @@ impl NvramTiming {
     /// Books stores to NVRAM that take `ns` nanoseconds in all, for a request that starts at time `now`. Returns the
     /// time from `now` until the stores end, nanoseconds.
     #[inline]
-    pub(super) fn book_stores(&mut self, now: u64, ns: u64) -> u64 {
-        if ns == 0 { 0 } else { self.book_nvram_time(now, ns) - now }
+    pub(super) fn book_stores(&mut self, start_ns: u64, duration_ns: u64) -> u64 {
+        if duration_ns == 0 { 0 } else { self.book_nvram_time(start_ns, duration_ns) - start_ns }
     }
 
-    fn book_nvram_time(&mut self, ready: u64, ns: u64) -> u64 {
-        self.free_at_ns = self.free_at_ns.max(ready) + ns;
+    fn book_nvram_time(&mut self, ready_ns: u64, duration_ns: u64) -> u64 {
+        self.free_at_ns = self.free_at_ns.max(ready_ns) + duration_ns;
         self.free_at_ns
     }
 }

@@ -38,7 +38,7 @@ pub(super) struct QueuedOp {
     /// Slot number of the host request that waits for this operation. In background work ([`OpRole::Background`]), for
     /// which no request waits, instead the number of further operations in this queue entry: alternate programs and
     /// reads of a series of copies.
-    pub(super) request_or_further_ops: u32,
+    pub(super) request_slot_or_further_ops: u32,
     /// Time of the operation's transfer on the channel, nanoseconds; saturates at 4.29 s.
     pub(super) transfer_ns: u32,
     pub(super) kind: OpKind,
@@ -50,7 +50,7 @@ pub(super) struct QueuedOp {
 impl QueuedOp {
     const EMPTY: Self = Self {
         waiting_ops_list_head: END_OF_LIST,
-        request_or_further_ops: 0,
+        request_slot_or_further_ops: 0,
         transfer_ns: 0,
         kind: OpKind::Erase,
         role: OpRole::Background,
@@ -63,7 +63,7 @@ impl QueuedOp {
     /// Returns the queue entry for a series of background copies of `count` pages within one array: read, program,
     /// read, program, ..
     pub(super) fn copy_series(count: u32, transfer_ns: u32) -> Self {
-        Self { request_or_further_ops: 2 * count - 1, transfer_ns, kind: OpKind::Read, ..Self::EMPTY }
+        Self { request_slot_or_further_ops: 2 * count - 1, transfer_ns, kind: OpKind::Read, ..Self::EMPTY }
     }
 
     /// Whether neither a host request nor another operation waits for this operation.
@@ -76,14 +76,14 @@ impl QueuedOp {
     /// (alternate reads and programs).
     #[inline(always)]
     pub(super) fn further_ops_of_series(&self) -> u32 {
-        if self.role == OpRole::Background { self.request_or_further_ops } else { 0 }
+        if self.role == OpRole::Background { self.request_slot_or_further_ops } else { 0 }
     }
 
     /// Advances the queue entry of a series of copies to its next operation: from a read to its program, or to the next
     /// read.
     #[inline(always)]
     fn advance_copy_series(&mut self) {
-        self.request_or_further_ops -= 1;
+        self.request_slot_or_further_ops -= 1;
         self.toggle_copy_kind();
     }
 
@@ -166,7 +166,7 @@ impl OpQueue {
     }
 
     /// Returns the position of the queue's last entry, which must exist, for use with [`OpQueue::queued_op_at`].
-    pub(super) fn last_queue_index(&self) -> u32 {
+    pub(super) fn last_entry_index(&self) -> u32 {
         self.entry_count - 1
     }
 
@@ -224,14 +224,14 @@ impl OpQueue {
     #[inline(always)]
     pub(super) fn pop_page_copy(&mut self) {
         self.queued_ops -= 2;
-        self.front.request_or_further_ops -= 2;
+        self.front.request_slot_or_further_ops -= 2;
     }
 
     /// Puts the operation that [`Self::pop`] removed last back to the front of the queue. The operation must belong to
     /// a series of copies (alternate reads and programs in one entry) that still has further operations.
     pub(super) fn undo_pop(&mut self) {
         self.queued_ops += 1;
-        self.front.request_or_further_ops += 1;
+        self.front.request_slot_or_further_ops += 1;
         self.front.toggle_copy_kind();
     }
 
@@ -258,7 +258,7 @@ pub(super) struct WaitingOp {
     pub(super) op: QueuedOp,
     /// Number of the array (die or plane) whose queue the operation will join. If `queue_index` is
     /// [`NVRAM_SCAN_QUEUE_INDEX`], the number of the NVRAM scan.
-    pub(super) array: u32,
+    pub(super) array_or_scan_number: u32,
     pub(super) queue_index: u8,
     /// Next element of the linked list to which this operation belongs. A list has the operations that wait for one
     /// operation, request or scan, or the free slots of the slab.

@@ -60,7 +60,7 @@ impl FreeBlocksPerArray {
 /// write. Of a device whose background work has a fixed bound instead, nothing is ever due here.
 #[derive(Clone, Debug)]
 pub(super) struct WritePace {
-    kept_blocks: Option<FreeBlocksPerArray>,
+    kept_free_blocks: Option<FreeBlocksPerArray>,
     /// Number of erased pages that collection has gained on the array and host writes have not used yet, queued
     /// operations included. A queued erase adds the pages of a block, a queued program of a GC copy takes one page, and
     /// a started program of the host takes one, but never below 0.
@@ -68,33 +68,33 @@ pub(super) struct WritePace {
     /// Number of background operations that the array has started so far, those of steps ahead included.
     started_background_ops: u64,
     /// Value that `started_background_ops` had when the array could have served the next host write for the first time.
-    started_when_write_came: u64,
+    started_ops_at_write_arrival: u64,
     /// Value of `started_background_ops` from which the array serves the next host write. 0 if the array could not have
     /// served the write yet.
-    due_before_write: u64,
-    /// Whether the array has started an erase since it determined `due_before_write`. An erase gains the pages of a
-    /// whole block, so the value is determined again then.
-    has_erased: bool,
+    started_ops_required_by_write: u64,
+    /// Whether the array has started an erase since it determined `started_ops_required_by_write`. An erase gains the
+    /// pages of a whole block, so the value is determined again then.
+    has_erase_started_since_due: bool,
 }
 
 impl WritePace {
-    /// Creates the state of an array (die or plane) on which the FTL keeps `kept_blocks` free. They are `None` if the
-    /// number of background operations that may wait on the array has a fixed bound instead.
-    pub(super) fn new(kept_blocks: Option<FreeBlocksPerArray>) -> Self {
+    /// Creates the state of an array (die or plane) on which the FTL keeps `kept_free_blocks` free. They are `None` if
+    /// the number of background operations that may wait on the array has a fixed bound instead.
+    pub(super) fn new(kept_free_blocks: Option<FreeBlocksPerArray>) -> Self {
         Self {
-            kept_blocks,
+            kept_free_blocks,
             erased_page_balance: 0,
             started_background_ops: 0,
-            started_when_write_came: 0,
-            due_before_write: 0,
-            has_erased: false,
+            started_ops_at_write_arrival: 0,
+            started_ops_required_by_write: 0,
+            has_erase_started_since_due: false,
         }
     }
 
     /// Counts the pages that a background operation gains or takes that has just been queued.
     #[inline(always)]
     pub(super) fn count_queued_background(&mut self, op: &QueuedOp) {
-        let Some(kept) = self.kept_blocks else { return };
+        let Some(kept) = self.kept_free_blocks else { return };
         self.erased_page_balance += match op.kind {
             OpKind::Erase => i64::from(kept.pages_per_block),
             OpKind::Program => -1,
@@ -122,7 +122,7 @@ impl WritePace {
     /// Records that the array starts an erase, so that the work due before the next host write is determined again.
     #[inline(always)]
     pub(super) fn record_erase_start(&mut self) {
-        self.has_erased = true;
+        self.has_erase_started_since_due = true;
     }
 
     /// Whether the array has no erased page for host writes, because all free blocks of the FTL, and all pages that GC
@@ -131,7 +131,7 @@ impl WritePace {
     #[inline(always)]
     pub(super) fn are_free_pages_used_up(&self, queued_ops: u32, queued_erases: u32) -> bool {
         queued_erases > 0
-            && self.kept_blocks.is_some_and(|kept| {
+            && self.kept_free_blocks.is_some_and(|kept| {
                 kept.pages_awaiting_erase(queued_ops, queued_erases)
                     >= kept.free_pages() + self.erased_page_balance
             })
@@ -140,24 +140,24 @@ impl WritePace {
     /// Whether the array serves background work before the host write that waits. If not, it serves the write now.
     #[inline(always)]
     pub(super) fn is_background_due(&mut self, queued_ops: u32, queued_erases: u32) -> bool {
-        if self.due_before_write == 0 {
-            self.started_when_write_came = self.started_background_ops;
-            self.has_erased = true;
+        if self.started_ops_required_by_write == 0 {
+            self.started_ops_at_write_arrival = self.started_background_ops;
+            self.has_erase_started_since_due = true;
         }
-        if std::mem::take(&mut self.has_erased) {
-            self.due_before_write =
-                self.started_when_write_came + self.share_of_write(queued_ops, queued_erases);
+        if std::mem::take(&mut self.has_erase_started_since_due) {
+            self.started_ops_required_by_write = self.started_ops_at_write_arrival
+                + self.background_ops_per_host_write(queued_ops, queued_erases);
         }
-        let is_due = self.started_background_ops < self.due_before_write;
+        let is_due = self.started_background_ops < self.started_ops_required_by_write;
         if !is_due {
-            self.due_before_write = 0;
+            self.started_ops_required_by_write = 0;
         }
         is_due
     }
 
     #[inline(always)]
-    fn share_of_write(&self, queued_ops: u32, queued_erases: u32) -> u64 {
-        match self.kept_blocks {
+    fn background_ops_per_host_write(&self, queued_ops: u32, queued_erases: u32) -> u64 {
+        match self.kept_free_blocks {
             Some(kept) if queued_erases > 0 => kept
                 .background_ops_before_host_write(queued_ops, queued_erases, self.erased_page_balance)
                 .into(),
@@ -169,6 +169,7 @@ impl WritePace {
     /// meanwhile. No erase may be among them. After an erase nothing is certain until the share is determined again.
     #[inline(always)]
     pub(super) fn are_further_steps_due(&self, steps: u32) -> bool {
-        !self.has_erased && self.started_background_ops + u64::from(steps) <= self.due_before_write
+        !self.has_erase_started_since_due
+            && self.started_background_ops + u64::from(steps) <= self.started_ops_required_by_write
     }
 }

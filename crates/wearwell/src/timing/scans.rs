@@ -77,11 +77,11 @@ impl NvramScans {
             ..
         } = self.get_mut(number);
         let first_array = arrays.first().copied();
-        pending == 0 && !is_booked && self.first_scan_on_array(first_array) == Some(number)
+        pending == 0 && !is_booked && self.earliest_scan_beginning_on_array(first_array) == Some(number)
     }
 
     /// Returns the number of the earliest unfinished NVRAM scan whose victim block begins on array `first_array`.
-    pub(super) fn first_scan_on_array(&self, first_array: Option<u32>) -> Option<u32> {
+    pub(super) fn earliest_scan_beginning_on_array(&self, first_array: Option<u32>) -> Option<u32> {
         let is_there = |&&number: &&u32| {
             let scan = self.scans_by_number[number as usize].as_ref();
             scan.is_some_and(|scan| scan.victim_arrays.first().copied() == first_array)

@@ -29,18 +29,18 @@ impl ResourceTimeline {
     /// Books an array or channel for `ns` nanoseconds, from time `ready` or from the time when it is free, whichever is
     /// later. Returns the start of the booked period, nanoseconds.
     #[inline]
-    fn book_duration(&mut self, ready: u64, ns: u64) -> u64 {
-        let start = self.free_at_ns.max(ready);
-        self.free_at_ns = start + ns;
-        self.busy_ns += ns;
+    fn book_duration(&mut self, ready_ns: u64, duration_ns: u64) -> u64 {
+        let start = self.free_at_ns.max(ready_ns);
+        self.free_at_ns = start + duration_ns;
+        self.busy_ns += duration_ns;
         start
     }
 
     /// Books an array or channel from time `start` to time `end`, nanoseconds.
     #[inline]
-    fn book_interval(&mut self, start: u64, end: u64) {
-        self.free_at_ns = end;
-        self.busy_ns += end - start;
+    fn book_interval(&mut self, start_ns: u64, end_ns: u64) {
+        self.free_at_ns = end_ns;
+        self.busy_ns += end_ns - start_ns;
     }
 }
 
@@ -72,11 +72,11 @@ impl DeviceTimelines {
     /// Books one flash operation on its array (die or plane) and channel, from time `ready` on at the earliest. Returns
     /// the time when the operation ends.
     #[inline]
-    fn book_op(&mut self, op: &FlashOp, ready: u64) -> u64 {
+    fn book_op(&mut self, op: &FlashOp, ready_ns: u64) -> u64 {
         let FlashTiming { read_ns, program_ns, erase_ns, .. } = self.flash;
         let transfer = self.flash.transfer_ns(op.transfer_bytes);
         let (array, channel) = self.array_and_channel_timelines(op);
-        let start = array.free_at_ns.max(ready);
+        let start = array.free_at_ns.max(ready_ns);
         let end = match op.kind {
             OpKind::Read => channel.book_duration(start + read_ns, transfer) + transfer,
             OpKind::Program => channel.book_duration(start, transfer) + transfer + program_ns,
@@ -90,8 +90,8 @@ impl DeviceTimelines {
 
     /// Returns the time at which all operations have ended that are booked on the arrays of the block whose first plane
     /// is `plane`.
-    fn block_arrays_free_at_ns(&self, plane: PlaneId) -> u64 {
-        let arrays = self.layout.arrays_of_block(plane);
+    fn block_arrays_free_at_ns(&self, first_plane: PlaneId) -> u64 {
+        let arrays = self.layout.arrays_of_block(first_plane);
         arrays.into_iter().map(|array| self.arrays[array as usize].free_at_ns).max().unwrap_or(0)
     }
 
@@ -106,9 +106,9 @@ impl DeviceTimelines {
 
     /// Books a series of page copies within one array (die or plane). Returns the end of the last copy. After the first
     /// copy all channel bookings end before those of the array, so the other copies do not wait and are booked at once.
-    fn book_copies(&mut self, copies: &FlashOp, ready: u64) -> u64 {
+    fn book_copies(&mut self, copies: &FlashOp, ready_ns: u64) -> u64 {
         let [read, program] = copies.copy_read_and_program();
-        let read_end = self.book_op(&read, ready);
+        let read_end = self.book_op(&read, ready_ns);
         self.book_op(&program, read_end);
         let FlashTiming { read_ns, program_ns, .. } = self.flash;
         let transfer = self.flash.transfer_ns(read.transfer_bytes);
@@ -250,13 +250,13 @@ impl TimelineEngine {
     }
 
     #[inline]
-    pub(super) fn complete_next_request(&mut self) -> Option<u64> {
+    pub(super) fn run_to_next_completion_ns(&mut self) -> Option<u64> {
         self.current_ns = self.prune_completed_requests().pop_completion_until(u64::MAX)?;
         Some(self.current_ns)
     }
 
-    pub(super) fn complete_until(&mut self, to: u64) -> bool {
-        self.current_ns = self.current_ns.max(self.last_completion_ns.min(to));
+    pub(super) fn complete_until(&mut self, to_ns: u64) -> bool {
+        self.current_ns = self.current_ns.max(self.last_completion_ns.min(to_ns));
         self.last_completion_ns <= self.current_ns
     }
 

@@ -22,7 +22,7 @@ use crate::operation::{FlashOp, OpKind};
 use crate::stats::FlashOpPage;
 
 /// A period of simulated time: start and end, nanoseconds since the start of the run.
-type TimeSpan = (u64, u64);
+type TimeSpanNs = (u64, u64);
 /// Identity of a queue: number of its array (die or plane), and index of the queue among those of the array.
 type ArrayAndQueueIndex = (u32, u8);
 
@@ -36,32 +36,32 @@ pub(super) trait TimingObserver: Clone + Debug {
     fn for_arrays(arrays: usize) -> Self;
     /// Called when a list of flash operations is submitted at time `now`: by the request with this number, or in the
     /// background if it is `None`.
-    fn ops_submitted(&mut self, _request: Option<u64>, _now: u64, _ops: &[FlashOp]) {}
+    fn ops_submitted(&mut self, _request: Option<u64>, _now_ns: u64, _ops: &[FlashOp]) {}
     /// Called when the next flash operation of the submitted list is admitted: it will be queued, or held back.
     fn op_admitted(&mut self, _op: &FlashOp) {}
     /// Called when the flash operation that was admitted or released joins a queue, as an entry of `count` operations.
     fn op_queued(&mut self, _queue: ArrayAndQueueIndex, _count: u32) {}
-    /// Called when the flash operation just admitted is held back because it waits for another. `waiter` is its place in
-    /// the slab of waiting operations.
-    fn op_held(&mut self, _waiter: u32) {}
+    /// Called when the flash operation just admitted is held back because it waits for another. `waiter` is its place
+    /// in the slab of waiting operations.
+    fn op_held(&mut self, _waiting_op_slot: u32) {}
     /// Called when what a held flash operation waited for has ended, before the operation joins the queue of its array.
     /// `waiter` is its place in the slab of waiting operations.
-    fn op_released(&mut self, _waiter: u32) {}
+    fn op_released(&mut self, _waiting_op_slot: u32) {}
     /// Called when the first `count` flash operations of an array's queue start (an array is a die, or a plane that
     /// works independently).
-    fn ops_started(&mut self, _queue: ArrayAndQueueIndex, _count: u8, _now: u64) {}
+    fn ops_started(&mut self, _queue: ArrayAndQueueIndex, _count: u8, _now_ns: u64) {}
     /// Called when the flash operation `member` positions after the front of a queue is given the channel for a period.
-    fn op_transferred(&mut self, _queue: ArrayAndQueueIndex, _member: u8, _span: TimeSpan) {}
+    fn op_transferred(&mut self, _queue: ArrayAndQueueIndex, _member: u8, _span: TimeSpanNs) {}
     /// Called when the first `count` operations of an array's queue, a program or erase, are suspended for host reads.
-    fn ops_suspended(&mut self, _queue: ArrayAndQueueIndex, _count: u8, _now: u64) {}
+    fn ops_suspended(&mut self, _queue: ArrayAndQueueIndex, _count: u8, _now_ns: u64) {}
     /// Called when the first `count` operations of an array's queue, a suspended program or erase, are resumed.
-    fn ops_resumed(&mut self, _queue: ArrayAndQueueIndex, _count: u8, _now: u64) {}
+    fn ops_resumed(&mut self, _queue: ArrayAndQueueIndex, _count: u8, _now_ns: u64) {}
     /// Called when the first flash operation of an array's queue ends and leaves the queue.
-    fn op_ended(&mut self, _queue: ArrayAndQueueIndex, _now: u64) {}
+    fn op_ended(&mut self, _queue: ArrayAndQueueIndex, _now_ns: u64) {}
     /// Called when a scan of NVRAM occupies the NVRAM for a period.
-    fn nvram_scanned(&mut self, _span: TimeSpan) {}
+    fn nvram_scanned(&mut self, _span: TimeSpanNs) {}
     /// Called when a host request is answered. The period begins with its arrival and ends with the answer.
-    fn request_answered(&mut self, _number: u64, _kind: RequestKind, _span: TimeSpan) {}
+    fn request_answered(&mut self, _number: u64, _kind: RequestKind, _span: TimeSpanNs) {}
 }
 
 /// Observer of the event engine that records nothing and costs nothing.
@@ -84,7 +84,7 @@ pub struct TracedOp {
     /// The operation: a read, program or erase, its plane and its cause.
     pub op: FlashOp,
     /// Page or block on which the flash operation was executed; absent unless the driver has supplied it
-    /// ([`Timing::set_pages_of_next_ops`](super::Timing::set_pages_of_next_ops)).
+    /// ([`TimingEngine::set_pages_of_next_ops`](super::TimingEngine::set_pages_of_next_ops)).
     pub page: Option<FlashOpPage>,
     /// Number of the host request that caused the flash operation, whether or not the request waits for it; absent for
     /// work that the device started on its own.
@@ -107,7 +107,7 @@ pub struct TracedOp {
 /// One host request that was answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TracedRequest {
-    /// Number of the request, as returned by [`Timing::submit`](super::Timing::submit).
+    /// Number of the request, as returned by [`TimingEngine::submit`](super::TimingEngine::submit).
     pub request_number: u64,
     /// Kind of the request.
     pub kind: RequestKind,
@@ -229,7 +229,7 @@ impl TimingObserver for OpTracer {
         self.for_each_front_op(queue, count, |op| op.start_ns = now);
     }
 
-    fn op_transferred(&mut self, (array, queue): ArrayAndQueueIndex, member: u8, span: TimeSpan) {
+    fn op_transferred(&mut self, (array, queue): ArrayAndQueueIndex, member: u8, span: TimeSpanNs) {
         let number = self.queued_op_numbers[array as usize][queue as usize][usize::from(member)];
         let op = self.unfinished_ops.get_mut(&number).expect("a queued operation has not ended");
         op.transfer_span_ns = Some(span);
@@ -252,11 +252,11 @@ impl TimingObserver for OpTracer {
         self.finished_trace.ops.push(TracedOp { end_ns: now, ..op });
     }
 
-    fn nvram_scanned(&mut self, span: TimeSpan) {
+    fn nvram_scanned(&mut self, span: TimeSpanNs) {
         self.finished_trace.nvram_scan_spans_ns.push(span);
     }
 
-    fn request_answered(&mut self, number: u64, kind: RequestKind, (arrival_ns, answered_ns): TimeSpan) {
+    fn request_answered(&mut self, number: u64, kind: RequestKind, (arrival_ns, answered_ns): TimeSpanNs) {
         self.finished_trace.requests.push(TracedRequest {
             request_number: number,
             kind,

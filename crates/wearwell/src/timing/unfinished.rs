@@ -10,7 +10,7 @@
 
 /// Minimum number of completion times that are moved at once from the unsorted to the sorted list (all of them, if
 /// there are fewer).
-const MIN_MOVED_COMPLETION_TIMES: usize = 64;
+const MIN_COMPLETIONS_PER_REFILL: usize = 64;
 
 /// Completion times of unfinished requests, the earliest ones sorted.
 #[derive(Clone, Default, Debug)]
@@ -31,13 +31,14 @@ impl UnfinishedRequests {
     }
 
     #[inline]
-    pub(super) fn push_completion(&mut self, end: u64) {
+    pub(super) fn push_completion(&mut self, completed_at_ns: u64) {
         match self.sorted_earliest_completions_ns.first() {
-            Some(&latest) if end < latest => {
-                let later = self.sorted_earliest_completions_ns.partition_point(|&other| other > end);
-                self.sorted_earliest_completions_ns.insert(later, end);
+            Some(&latest) if completed_at_ns < latest => {
+                let later =
+                    self.sorted_earliest_completions_ns.partition_point(|&other| other > completed_at_ns);
+                self.sorted_earliest_completions_ns.insert(later, completed_at_ns);
             }
-            _ => self.unsorted_later_completions_ns.push(end),
+            _ => self.unsorted_later_completions_ns.push(completed_at_ns),
         }
     }
 
@@ -50,11 +51,11 @@ impl UnfinishedRequests {
         self.sorted_earliest_completions_ns.last().copied()
     }
 
-    /// Removes and returns the earliest completion time of an unfinished request, if it is not later than `to`; both are
-    /// simulated times, nanoseconds.
+    /// Removes and returns the earliest completion time of an unfinished request, if it is not later than `to`; both
+    /// are simulated times, nanoseconds.
     #[inline]
-    pub(super) fn pop_completion_until(&mut self, to: u64) -> Option<u64> {
-        let first = self.earliest_completion_ns().filter(|&first| first <= to)?;
+    pub(super) fn pop_completion_until(&mut self, to_ns: u64) -> Option<u64> {
+        let first = self.earliest_completion_ns().filter(|&first| first <= to_ns)?;
         self.sorted_earliest_completions_ns.pop();
         Some(first)
     }
@@ -63,7 +64,7 @@ impl UnfinishedRequests {
     /// that a long list is not scanned too often.
     fn refill_sorted_completions(&mut self) {
         let count = self.unsorted_later_completions_ns.len();
-        let stay = count - (count / 8).max(MIN_MOVED_COMPLETION_TIMES).min(count);
+        let stay = count - (count / 8).max(MIN_COMPLETIONS_PER_REFILL).min(count);
         if stay > 0 {
             self.unsorted_later_completions_ns.select_nth_unstable_by(stay, |a, b| b.cmp(a));
         }

@@ -66,7 +66,10 @@ impl AnyValidityStore {
                 geometry,
             ))),
             ValidityPart::Log => {
-                let log = ValidityLog::new(geometry, ValidityLogOptions { spare_pages })?;
+                let log = ValidityLog::new(
+                    geometry,
+                    ValidityLogOptions { physical_minus_logical_pages: spare_pages },
+                )?;
                 Self::Log(Box::new(ValidityStoreWithRevivedPages::new(log, geometry)))
             }
             ValidityPart::Gecko(options) => Self::Gecko(Box::new(ValidityStoreWithRevivedPages::new(
@@ -94,7 +97,7 @@ impl AnyValidityStore {
     pub(crate) fn durable_until_sequence(&self) -> u64 {
         match self {
             Self::Ram(_) | Self::Bitmap(_) => 0,
-            Self::Log(log) => log.durable_until_sequence().saturating_sub(1),
+            Self::Log(log) => log.durable_before_sequence().saturating_sub(1),
             Self::Gecko(gecko) => gecko.durable_until_sequence(),
         }
     }
@@ -178,12 +181,12 @@ impl AnyValidityStore {
 
     /// Calls `each` for every block that has invalid pages, with a bitmap of these pages. Reads each flash page of the
     /// record of invalid pages at most once. Does nothing for a bitmap in RAM.
-    pub(crate) fn for_each_invalid_block<N: Nand>(
+    pub(crate) fn for_each_block_with_invalid_pages<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         each: impl FnMut(BlockId, &[u64]),
     ) -> Result<()> {
-        on_flash!(self, store => store.for_each_invalid_block(io, each), in RAM _bitmap => Ok(()))
+        on_flash!(self, store => store.for_each_block_with_invalid_pages(io, each), in RAM _bitmap => Ok(()))
     }
 
     /// Whether the record of invalid pages is on flash, so that queries cost flash reads.

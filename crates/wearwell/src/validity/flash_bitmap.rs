@@ -77,7 +77,7 @@ pub struct FlashBitmap {
     are_slot_bits_obsolete: Vec<bool>,
     /// Number of the bitmap page at which a search for obsolete bits (older than the last opening of their block)
     /// starts. No bitmap page with a smaller number has any.
-    obsolete_bits_search_start: u32,
+    obsolete_bits_search_start_page: u32,
     /// Invalid pages whose bits are not set on flash yet, oldest first.
     waiting_invalid_pages: VecDeque<Ppn>,
     page_buffer: Vec<u8>,
@@ -102,7 +102,7 @@ impl FlashBitmap {
             slots_per_bitmap_page,
             bitmap_page_ppns: vec![Ppn::NONE; slots.div_ceil(slots_per_bitmap_page) as usize],
             are_slot_bits_obsolete: vec![false; slots as usize],
-            obsolete_bits_search_start: 0,
+            obsolete_bits_search_start_page: 0,
             waiting_invalid_pages: VecDeque::new(),
             page_buffer: vec![0; geometry.page_bytes as usize],
         }
@@ -153,7 +153,7 @@ impl FlashBitmap {
         let unwritten = waiting.or_else(|| self.first_page_with_obsolete_bits());
         match unwritten {
             Some(id) => self.write_bitmap_page(io, id, true)?,
-            None => self.obsolete_bits_search_start = self.bitmap_page_count(),
+            None => self.obsolete_bits_search_start_page = self.bitmap_page_count(),
         }
         Ok(unwritten.is_some())
     }
@@ -163,7 +163,7 @@ impl FlashBitmap {
     ///
     /// # Errors
     /// Any error of the flash.
-    pub fn for_each_invalid_block<N: Nand>(
+    pub fn for_each_block_with_invalid_pages<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         mut invalid: impl FnMut(BlockId, &[u64]),
@@ -217,7 +217,7 @@ impl FlashBitmap {
     /// Returns the number of the first page of the validity bitmap on flash that has obsolete bits (older than the last
     /// opening of their block). A bitmap page that was never written holds zeros and is not returned.
     fn first_page_with_obsolete_bits(&self) -> Option<u32> {
-        (self.obsolete_bits_search_start..self.bitmap_page_count()).find(|&id| {
+        (self.obsolete_bits_search_start_page..self.bitmap_page_count()).find(|&id| {
             self.bitmap_page_ppns[id as usize].to_option().is_some()
                 && self.are_slot_bits_obsolete[self.slots_of_bitmap_page(id)].contains(&true)
         })
@@ -245,10 +245,10 @@ impl FlashBitmap {
 
     /// Sets, in the copy in RAM of page `id` of the validity bitmap, the bits of all invalid pages that wait for this
     /// bitmap page.
-    fn apply_waiting_reports(&mut self, id: u32) {
+    fn apply_waiting_reports(&mut self, bitmap_page_number: u32) {
         for &ppn in &self.waiting_invalid_pages {
             let place = self.bit_position(ppn);
-            if place.bitmap_page_number == id {
+            if place.bitmap_page_number == bitmap_page_number {
                 set_bit(&mut self.page_buffer, place.bit_in_page);
             }
         }
@@ -257,9 +257,14 @@ impl FlashBitmap {
     /// Writes page `id` of the validity bitmap. With `all`, the bits of all invalid pages that wait for this bitmap
     /// page are set first. Without, only the bit of the page that waits longest is set, which must belong to this
     /// bitmap page.
-    fn write_bitmap_page<N: Nand>(&mut self, io: &mut Store<N>, id: u32, all: bool) -> Result<()> {
+    fn write_bitmap_page<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        id: u32,
+        applies_all_reports: bool,
+    ) -> Result<()> {
         self.load_bitmap_page(io, id)?;
-        if all {
+        if applies_all_reports {
             self.apply_waiting_reports(id);
         } else {
             let oldest = *self.waiting_invalid_pages.front().expect("a report is applied only if one waits");
@@ -273,17 +278,17 @@ impl FlashBitmap {
         let old = std::mem::replace(&mut self.bitmap_page_ppns[id as usize], place);
         let slots = self.slots_of_bitmap_page(id);
         self.are_slot_bits_obsolete[slots].fill(false);
-        self.drop_waiting_reports(id, all);
+        self.drop_waiting_reports(id, applies_all_reports);
         if let Some(old) = old.to_option() {
             io.discard_page(old);
         }
         Ok(())
     }
 
-    fn drop_waiting_reports(&mut self, id: u32, all: bool) {
-        if all {
+    fn drop_waiting_reports(&mut self, bitmap_page_number: u32, all_of_page: bool) {
+        if all_of_page {
             let mut queue = std::mem::take(&mut self.waiting_invalid_pages);
-            queue.retain(|&ppn| self.bit_position(ppn).bitmap_page_number != id);
+            queue.retain(|&ppn| self.bit_position(ppn).bitmap_page_number != bitmap_page_number);
             self.waiting_invalid_pages = queue;
         } else {
             self.waiting_invalid_pages.pop_front();
@@ -303,8 +308,8 @@ impl ValidityStore for FlashBitmap {
         let first = block.0 * self.bitmap_slots_per_block;
         self.are_slot_bits_obsolete[first as usize..(first + self.bitmap_slots_per_block) as usize]
             .fill(true);
-        self.obsolete_bits_search_start =
-            self.obsolete_bits_search_start.min(first / self.slots_per_bitmap_page);
+        self.obsolete_bits_search_start_page =
+            self.obsolete_bits_search_start_page.min(first / self.slots_per_bitmap_page);
         self.waiting_invalid_pages.retain(|&ppn| self.block_pages_divider.quotient(ppn.0) != block.0);
     }
 

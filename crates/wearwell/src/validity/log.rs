@@ -43,7 +43,7 @@
 //! A cleaned page is discarded when the page with the last of its entries is programmed; from then on the head of the
 //! newest page names another oldest page. A cleaned page without entries that still have to be written is discarded at
 //! once. A recovery may find it once more, which adds nothing. What is in RAM is lost;
-//! [`ValidityLog::durable_until_sequence`] tells which reports that are.
+//! [`ValidityLog::durable_before_sequence`] tells which reports that are.
 
 use std::collections::VecDeque;
 
@@ -51,7 +51,7 @@ use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
 use super::log_page::{END_OF_CHAIN, LOG_ENTRY_BYTES, LogEntry, LogPageHead};
-use super::{ValidityStore, is_page_set};
+use super::{ValidityStore, is_page_bit_set};
 use crate::address::{Address, BlockId, Ppn};
 use crate::data::{Content, Fingerprint};
 use crate::divide::Divider;
@@ -67,14 +67,14 @@ use crate::tables::PageSet;
 const FIRST_LOG_PAGE_NUMBER: u32 = u32::MAX - 63;
 /// Maximum number of pages by which the validity log exceeds its limit while one of its pages is cleaned and another
 /// written; see [`ValidityStore::max_metadata_pages`].
-const MAX_PAGES_BEYOND_LIMIT: u64 = 3;
+const MAX_LOG_PAGES_BEYOND_LIMIT: u64 = 3;
 
 /// Options of the log of invalid pages on flash ([`ValidityLog`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ValidityLogOptions {
     /// Number of physical pages minus logical pages of the device (D). The number of entries of the validity log is
     /// limited to twice this number.
-    pub spare_pages: u64,
+    pub physical_minus_logical_pages: u64,
 }
 
 /// Counts of the log of invalid pages on flash ([`ValidityLog`]).
@@ -142,20 +142,20 @@ impl ValidityLog {
     /// Creates an empty validity log: all pages of the device count as valid.
     ///
     /// # Errors
-    /// [`Error::InvalidOptions`] if `spare_pages` is 0 or the device has more pages than positions of 32 bits can
-    /// serve.
+    /// [`Error::InvalidOptions`] if `physical_minus_logical_pages` is 0 or the device has more pages than positions of
+    /// 32 bits can serve.
     pub fn new(geometry: &Geometry, options: ValidityLogOptions) -> Result<Self> {
         let pages = geometry.pages();
         let page_entries = geometry.page_bytes / LOG_ENTRY_BYTES as u32 - 1;
-        let longest =
-            (2 * pages.max(options.spare_pages)).div_ceil(page_entries as u64) + MAX_PAGES_BEYOND_LIMIT;
+        let longest = (2 * pages.max(options.physical_minus_logical_pages)).div_ceil(page_entries as u64)
+            + MAX_LOG_PAGES_BEYOND_LIMIT;
         let ring = (longest + 1).next_power_of_two();
-        if options.spare_pages == 0 || ring * page_entries as u64 > u32::MAX as u64 {
+        if options.physical_minus_logical_pages == 0 || ring * page_entries as u64 > u32::MAX as u64 {
             return Err(Error::InvalidOptions(format!(
                 "page validity log: {} of {pages} pages are spare; the log needs at least one spare page, and a \
                  device of at most about 2^30 pages (log positions have 32 bits): add spare space or make the device \
                  smaller",
-                options.spare_pages
+                options.physical_minus_logical_pages
             )));
         }
         let blocks = geometry.blocks() as usize;
@@ -216,14 +216,14 @@ impl ValidityLog {
     /// Returns the sequence number before which the validity log is durable: every page invalidated while
     /// [`Store::last_sequence`] was less than this number is recorded on flash (or its block was opened again). Later
     /// reports may be lost with RAM.
-    pub fn durable_until_sequence(&self) -> u64 {
+    pub fn durable_before_sequence(&self) -> u64 {
         self.durable_before_sequence
     }
 
     /// Rebuilds the RAM state of the validity log from flash, and calls `invalid` as
-    /// [`ValidityLog::for_each_invalid_block`] does, with each block that has invalid pages. Reads every page of the
-    /// log once. `pages` are all validity pages that a scan of the flash found. `opened_at` returns the sequence number
-    /// of the last program before a block was opened, `u64::MAX` for a block that holds no data.
+    /// [`ValidityLog::for_each_block_with_invalid_pages`] does, with each block that has invalid pages. Reads every
+    /// page of the log once. `pages` are all validity pages that a scan of the flash found. `opened_at` returns the
+    /// sequence number of the last program before a block was opened, `u64::MAX` for a block that holds no data.
     ///
     /// A log page that is missing on flash ends the log: older entries are dropped, and their pages count as valid
     /// again.
@@ -263,7 +263,7 @@ impl ValidityLog {
             }
             number = number.wrapping_sub(1);
         }
-        self.report_invalid_pages(&dead, invalid);
+        self.visit_blocks_with_invalid_pages(&dead, invalid);
         self.recovered_invalid_pages = Some(dead);
         Ok(())
     }
@@ -274,7 +274,7 @@ impl ValidityLog {
     ///
     /// # Errors
     /// Any error of the flash.
-    pub fn for_each_invalid_block<N: Nand>(
+    pub fn for_each_block_with_invalid_pages<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         invalid: impl FnMut(BlockId, &[u64]),
@@ -289,7 +289,7 @@ impl ValidityLog {
             .filter(|entry| self.is_entry_in_force(entry))
             .map(|entry| entry.invalid_page);
         buffered.chain(self.waiting_invalid_pages.iter().copied()).for_each(|ppn| dead.insert(ppn));
-        self.report_invalid_pages(&dead, invalid);
+        self.visit_blocks_with_invalid_pages(&dead, invalid);
         Ok(())
     }
 
@@ -322,7 +322,7 @@ impl ValidityLog {
     /// # Errors
     /// Any error of the flash.
     pub fn write_back<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        self.buffer_waiting_reports();
+        self.move_waiting_reports_to_buffer();
         let unwritten = !self.buffered_entries.is_empty();
         if unwritten {
             self.write_buffer_to_log(io)?;
@@ -336,7 +336,7 @@ impl ValidityLog {
     /// # Errors
     /// Any error of the flash.
     pub(crate) fn write_log_page<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        self.buffer_waiting_reports();
+        self.move_waiting_reports_to_buffer();
         self.write_buffer_to_log(io)
     }
 
@@ -359,11 +359,11 @@ impl ValidityLog {
     }
 
     /// Adopts, in a recovery, the entries of the validity log page in the page buffer, which was first programmed at
-    /// sequence number `flushed_at`. Pages and entries are read newest first, so the first entry found of a block is
-    /// the head of the block's chain, and gives the number of openings of the block.
+    /// sequence number `first_write_sequence`. Pages and entries are read newest first, so the first entry found of a
+    /// block is the head of the block's chain, and gives the number of openings of the block.
     fn adopt_recovered_entries(
         &mut self,
-        flushed_at: u64,
+        first_write_sequence: u64,
         opened_at: &impl Fn(BlockId) -> u64,
         known: &mut [bool],
         dead: &mut PageSet,
@@ -374,7 +374,7 @@ impl ValidityLog {
                 continue;
             }
             let block = self.block_of_page(entry.invalid_page);
-            let in_force = flushed_at > opened_at(block);
+            let in_force = first_write_sequence > opened_at(block);
             let first = !std::mem::replace(&mut known[block.index()], true);
             if first {
                 self.opening_counts_by_block[block.index()] =
@@ -391,7 +391,7 @@ impl ValidityLog {
         }
     }
 
-    fn report_invalid_pages(&self, dead: &PageSet, mut invalid: impl FnMut(BlockId, &[u64])) {
+    fn visit_blocks_with_invalid_pages(&self, dead: &PageSet, mut invalid: impl FnMut(BlockId, &[u64])) {
         let mut words = vec![0_u64; self.block_pages.div_ceil(64) as usize];
         let mut found = Vec::new();
         for block in (0..self.chain_heads_by_block.len() as u32).map(BlockId) {
@@ -427,13 +427,13 @@ impl ValidityLog {
     }
 
     #[inline]
-    fn entry_position(&self, number: u32, slot: u32) -> u32 {
-        (number & (self.log_page_number_modulus - 1)) * self.entries_per_log_page + slot
+    fn entry_position(&self, page_number: u32, slot: u32) -> u32 {
+        (page_number & (self.log_page_number_modulus - 1)) * self.entries_per_log_page + slot
     }
 
     /// Returns the distance in the log, in entries and around the ring, from the first entry of the oldest page that
     /// was not cleaned to `position`.
-    fn distance_from_oldest(&self, position: u32) -> u32 {
+    fn entries_after_oldest_uncleaned(&self, position: u32) -> u32 {
         let start =
             self.entry_position(self.oldest_page_number.wrapping_add(self.cleaned_pages_to_discard), 0);
         if position >= start {
@@ -450,7 +450,7 @@ impl ValidityLog {
 
     /// Returns the number of uncleaned pages of the validity log beyond which its oldest page is cleaned.
     fn max_uncleaned_pages(&self) -> u64 {
-        (2 * self.total_entries_in_force.max(self.options.spare_pages))
+        (2 * self.total_entries_in_force.max(self.options.physical_minus_logical_pages))
             .div_ceil(self.entries_per_log_page as u64)
     }
 
@@ -474,7 +474,7 @@ impl ValidityLog {
     }
 
     #[inline]
-    fn buffer_invalid_page_report(&mut self, ppn: Ppn) {
+    fn add_report_to_buffer(&mut self, ppn: Ppn) {
         let block = self.block_of_page(ppn).index();
         self.entries_in_force_by_block[block] += 1;
         self.total_entries_in_force += 1;
@@ -484,12 +484,12 @@ impl ValidityLog {
 
     /// Moves reports that arrived while the log's buffer was full into the buffer, as far as it has room. Returns
     /// whether any was moved.
-    fn buffer_waiting_reports(&mut self) -> bool {
+    fn move_waiting_reports_to_buffer(&mut self) -> bool {
         let before = self.waiting_invalid_pages.len();
         while !self.is_buffer_full()
             && let Some(ppn) = self.waiting_invalid_pages.pop_front()
         {
-            self.buffer_invalid_page_report(ppn);
+            self.add_report_to_buffer(ppn);
         }
         self.waiting_invalid_pages.len() < before
     }
@@ -589,7 +589,7 @@ impl ValidityLog {
         let mut loaded = END_OF_CHAIN;
         let mut position = self.chain_heads_by_block[block.index()];
         while position != END_OF_CHAIN {
-            let age = self.distance_from_oldest(position);
+            let age = self.entries_after_oldest_uncleaned(position);
             if age >= younger {
                 break;
             }
@@ -625,7 +625,7 @@ impl ValidityStore for ValidityLog {
         if self.is_buffer_full() || !self.waiting_invalid_pages.is_empty() {
             self.waiting_invalid_pages.push_back(ppn);
         } else {
-            self.buffer_invalid_page_report(ppn);
+            self.add_report_to_buffer(ppn);
         }
     }
 
@@ -655,7 +655,7 @@ impl ValidityStore for ValidityLog {
         for &ppn in self.waiting_invalid_pages.iter().filter(|&&ppn| self.block_of_page(ppn) == block) {
             set_bit(&mut invalid, ppn.0 - first);
         }
-        let live = |&page: &u32| !is_page_set(&invalid, page);
+        let live = |&page: &u32| !is_page_bit_set(&invalid, page);
         out.extend((0..self.block_pages).filter(live).map(|page| Ppn(first + page)));
         Ok(())
     }
@@ -674,7 +674,7 @@ impl ValidityStore for ValidityLog {
             self.clean_oldest_page(io)?;
             return Ok(true);
         }
-        Ok(self.buffer_waiting_reports())
+        Ok(self.move_waiting_reports_to_buffer())
     }
 
     fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
@@ -707,7 +707,8 @@ impl ValidityStore for ValidityLog {
     /// and the d unmapped pages occupy no flash. Entries of pages reported twice, after a recovery, make the log longer
     /// by two pages per V of them until their blocks are opened.
     fn max_metadata_pages(&self) -> u64 {
-        (2 * self.options.spare_pages).div_ceil(self.entries_per_log_page as u64) + MAX_PAGES_BEYOND_LIMIT
+        (2 * self.options.physical_minus_logical_pages).div_ceil(self.entries_per_log_page as u64)
+            + MAX_LOG_PAGES_BEYOND_LIMIT
     }
 
     /// Returns the bytes of RAM of the validity log, by data structure. The buffer is three pages: the next page of the

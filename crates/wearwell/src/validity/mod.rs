@@ -38,7 +38,7 @@ use crate::nand::Nand;
 use crate::store::Store;
 
 /// Whether the page with this `offset` in its block is set in `pages`, a bitmap of a block's pages.
-pub(crate) fn is_page_set(pages: &[u64], offset: u32) -> bool {
+pub(crate) fn is_page_bit_set(pages: &[u64], offset: u32) -> bool {
     pages[offset as usize / 64] >> (offset % 64) & 1 == 1
 }
 

@@ -28,7 +28,7 @@ pub struct ValidityStoreWithRevivedPages<V> {
     validity_store: V,
     revived_pages: BTreeSet<Ppn>,
     /// Largest number of revived pages (invalid pages that became valid again) that existed at the same time.
-    max_revived_pages: usize,
+    peak_revived_pages: usize,
     block_pages: u32,
 }
 
@@ -37,7 +37,7 @@ impl<V> ValidityStoreWithRevivedPages<V> {
         Self {
             validity_store,
             revived_pages: BTreeSet::new(),
-            max_revived_pages: 0,
+            peak_revived_pages: 0,
             block_pages: geometry.block_pages(),
         }
     }
@@ -46,7 +46,7 @@ impl<V> ValidityStoreWithRevivedPages<V> {
     pub(super) fn revive(&mut self, ppn: Ppn) {
         let is_new = self.revived_pages.insert(ppn);
         assert!(is_new, "page {ppn} is revived though it is valid");
-        self.max_revived_pages = self.max_revived_pages.max(self.revived_pages.len());
+        self.peak_revived_pages = self.peak_revived_pages.max(self.revived_pages.len());
     }
 
     /// Drops the set of revived pages (invalid pages that became valid again), as a loss of RAM does.
@@ -136,8 +136,8 @@ impl<V: ValidityStore> ValidityStore for ValidityStoreWithRevivedPages<V> {
 
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         let mut parts = self.validity_store.ram_bytes();
-        if self.max_revived_pages > 0 {
-            parts.push(("revived pages", self.max_revived_pages as u64 * RAM_BYTES_PER_REVIVED_PAGE));
+        if self.peak_revived_pages > 0 {
+            parts.push(("revived pages", self.peak_revived_pages as u64 * RAM_BYTES_PER_REVIVED_PAGE));
         }
         parts
     }

@@ -1,7 +1,7 @@
 //! The designs that every test runs, one line each.
 
 use wearwell::content::dedup::DedupOptions;
-use wearwell::content::recycle::{HistoryScope, RecycleOptions, StorePolicy};
+use wearwell::content::recycle::{FingerprintStorePolicy, HistoryScope, RecycleOptions};
 use wearwell::design::{
     DeltaDesign, DftlOptions, GeckoFtlOptions, MappingPart, Parts, Persistence, RecoveryBlockScan,
     RecycleDesign, SharingDesign, UFtlOptions, WearwellOptions, delta, delta_with_journal, dftl, geckoftl,
@@ -9,7 +9,7 @@ use wearwell::design::{
 };
 use wearwell::gc::{GcOptions, VictimPolicy, WearOptions};
 use wearwell::lifetime::{ContentSchemes, SchemeKind};
-use wearwell::mapping::{CachedOptions, JournalOptions};
+use wearwell::mapping::{CachedMapOptions, JournalOptions};
 use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::ReverseMapKind;
 use wearwell::validity::{FlashBitmapOptions, GeckoOptions, MergeMode, ValidityPart};
@@ -81,7 +81,7 @@ const NVRAM_SEGMENTS_OF_THREE_ENTRIES: ReverseMapKind =
 const NVRAM_LOG: ReverseMapKind = ReverseMapKind::NvramLog { nvram_bytes: super::NVRAM_BYTES };
 const FLASH_LOG: ReverseMapKind = ReverseMapKind::FlashLog { log_pages: 4 };
 const VERIFIED_DEDUP: DedupOptions = DedupOptions { capacity_entries: None, verify_on_hit: true };
-const FAST_LOADING: StorePolicy = StorePolicy::ProbabilityFastLoading { window: 1 };
+const FAST_LOADING: FingerprintStorePolicy = FingerprintStorePolicy::ProbabilityFastLoading { window: 1 };
 const GREEDY: VictimPolicy = VictimPolicy::Greedy;
 const RC_GC: VictimPolicy = VictimPolicy::RecycleAware;
 
@@ -122,7 +122,7 @@ const DUAL_POOL_AND_DYNAMIC_LEVELING: WearOptions =
 fn with_fast_aging(parts: Parts) -> Parts {
     let mut parts = parts;
     let recycle = parts.content.recycle.as_mut().expect("the design recycles");
-    recycle.options.refresh_age_programs = Some(150);
+    recycle.options.max_revival_age_programs = Some(150);
     parts
 }
 
@@ -130,7 +130,7 @@ fn with_fast_aging(parts: Parts) -> Parts {
 /// that entries are evicted on tiny devices.
 fn recycling_design(
     victims: VictimPolicy,
-    policy: StorePolicy,
+    policy: FingerprintStorePolicy,
     entries: Option<u32>,
     verify_on_hit: bool,
 ) -> Parts {
@@ -147,8 +147,13 @@ fn with_history_of_store_only(mut parts: Parts) -> Parts {
 
 /// Returns the design `wearwell` with tables of a few entries, and with contents compared byte by byte.
 fn small_wearwell_design() -> Parts {
-    let content =
-        with_history_of_store_only(recycling_design(RC_GC, StorePolicy::Probability, Some(6), true)).content;
+    let content = with_history_of_store_only(recycling_design(
+        RC_GC,
+        FingerprintStorePolicy::Probability,
+        Some(6),
+        true,
+    ))
+    .content;
     wearwell(
         GcOptions::default(),
         WearwellOptions {
@@ -171,7 +176,7 @@ fn remap_design(reverse_map: ReverseMapKind, refs: ReferenceCountForm, index_ent
     let dedup = Some(DedupOptions { capacity_entries: index_entries, verify_on_hit: true });
     remap(
         GcOptions::default(),
-        SharingDesign { reverse_map, reference_counts: refs, dedup, atomic_remap_commands: false },
+        SharingDesign { reverse_map, reference_count_form: refs, dedup, has_atomic_remap_commands: false },
     )
 }
 
@@ -180,9 +185,9 @@ fn atomic_remap_design(reverse_map: ReverseMapKind) -> Parts {
     let dedup = Some(VERIFIED_DEDUP);
     let sharing = SharingDesign {
         reverse_map,
-        reference_counts: ReferenceCountForm::Dense,
+        reference_count_form: ReferenceCountForm::Dense,
         dedup,
-        atomic_remap_commands: true,
+        has_atomic_remap_commands: true,
     };
     remap(GcOptions::default(), sharing)
 }
@@ -205,11 +210,11 @@ fn delta_design(open_pages: u32, cache_entries: Option<u32>) -> Parts {
         temp_buffer_pages: open_pages,
         cold_scan_interval_writes: 16,
         cold_scan_entries: 4,
-        delta_area_share: 1.0,
+        delta_share_of_spare_pages: 1.0,
         ..DeltaDesign::default()
     };
     let gc = gc_with_policy(if open_pages > 1 { VictimPolicy::DeadBytes } else { GREEDY });
-    delta(gc, design, cache_entries.map(CachedOptions::of_entries))
+    delta(gc, design, cache_entries.map(CachedMapOptions::with_cache_capacity))
 }
 
 /// Returns a design with delta encoding, the map on flash, and a map journal that is merged when it has `pages` pages.
@@ -219,14 +224,14 @@ fn journalled_delta_design(cache_entries: u32, pages: u32) -> Parts {
     delta_with_journal(
         gc,
         delta,
-        CachedOptions::of_entries(cache_entries),
+        CachedMapOptions::with_cache_capacity(cache_entries),
         JournalOptions { max_pages: pages },
     )
 }
 
 /// Changes a design so that its map is on flash, with a cache of a few entries in RAM.
 fn with_map_on_flash(cache_entries: u32, parts: Parts) -> Parts {
-    Parts { mapping: MappingPart::Cached(CachedOptions::of_entries(cache_entries)), ..parts }
+    Parts { mapping: MappingPart::Cached(CachedMapOptions::with_cache_capacity(cache_entries)), ..parts }
 }
 
 fn uftl_options(cache_entries: u32, cached_nodes: u32) -> UFtlOptions {
@@ -396,12 +401,12 @@ pub fn buffers_for_case(turn: u64) -> Vec<BufferOptions> {
 #[expect(clippy::too_many_lines, reason = "one list")]
 pub fn designs() -> Vec<DesignUnderTest> {
     use ReferenceCountForm::{Dense, Sparse};
-    let unbounded = StorePolicy::Probability;
+    let unbounded = FingerprintStorePolicy::Probability;
     vec![
         ("page-map greedy", page_map(gc_with_policy(GREEDY))),
         ("page-map cost-benefit", page_map(gc_with_policy(VictimPolicy::CostBenefit))),
-        ("page-map random", page_map(gc_with_policy(VictimPolicy::DChoices { choices: 1 }))),
-        ("page-map 3-choices", page_map(gc_with_policy(VictimPolicy::DChoices { choices: 3 }))),
+        ("page-map random", page_map(gc_with_policy(VictimPolicy::DChoices { random_candidates: 1 }))),
+        ("page-map 3-choices", page_map(gc_with_policy(VictimPolicy::DChoices { random_candidates: 3 }))),
         ("page-map fifo", page_map(gc_with_policy(VictimPolicy::Fifo))),
         ("page-map wear-leveled", page_map(gc_with_wear_leveling(STATIC_LEVELING_BY_TABLE))),
         ("page-map wear scanned", page_map(gc_with_wear_leveling(STATIC_LEVELING_BY_SCAN))),
@@ -410,10 +415,16 @@ pub fn designs() -> Vec<DesignUnderTest> {
             "page-map dual-pool fifo",
             page_map(GcOptions { policy: VictimPolicy::Fifo, ..gc_with_wear_leveling(DUAL_POOL_LEVELING) }),
         ),
-        ("recyclable lru greedy", recycling_design(GREEDY, StorePolicy::Lru, Some(6), false)),
-        ("recyclable lru rc-gc", recycling_design(RC_GC, StorePolicy::Lru, Some(6), true)),
-        ("recyclable prob greedy", recycling_design(GREEDY, StorePolicy::Probability, Some(6), true)),
-        ("recyclable prob rc-gc", recycling_design(RC_GC, StorePolicy::Probability, Some(6), false)),
+        ("recyclable lru greedy", recycling_design(GREEDY, FingerprintStorePolicy::Lru, Some(6), false)),
+        ("recyclable lru rc-gc", recycling_design(RC_GC, FingerprintStorePolicy::Lru, Some(6), true)),
+        (
+            "recyclable prob greedy",
+            recycling_design(GREEDY, FingerprintStorePolicy::Probability, Some(6), true),
+        ),
+        (
+            "recyclable prob rc-gc",
+            recycling_design(RC_GC, FingerprintStorePolicy::Probability, Some(6), false),
+        ),
         ("recyclable prob+fl greedy", recycling_design(GREEDY, FAST_LOADING, Some(6), false)),
         ("recyclable prob+fl rc-gc", recycling_design(RC_GC, FAST_LOADING, Some(6), true)),
         ("recyclable unbounded greedy", recycling_design(GREEDY, unbounded, None, true)),
@@ -529,7 +540,7 @@ pub fn designs() -> Vec<DesignUnderTest> {
             "nvram recyclable history of the store refreshed",
             with_history_of_store_only(with_fast_aging(without_battery(recycling_design(
                 GREEDY,
-                StorePolicy::Lru,
+                FingerprintStorePolicy::Lru,
                 Some(6),
                 false,
             )))),

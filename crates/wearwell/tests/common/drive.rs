@@ -74,9 +74,9 @@ impl DriveOptions {
         let Self { reverse_map, atomic_commands, survey, .. } = *self;
         let sharing = SharingDesign {
             reverse_map,
-            reference_counts: ReferenceCountForm::Dense,
+            reference_count_form: ReferenceCountForm::Dense,
             dedup,
-            atomic_remap_commands: atomic_commands,
+            has_atomic_remap_commands: atomic_commands,
         };
         let gc = GcOptions { policy: self.policy, background_free_blocks: u32::MAX, ..GcOptions::default() };
         let parts = Parts { recovery_block_scan: survey, ..remap(gc, sharing) };
@@ -212,7 +212,7 @@ impl Drive {
 
     pub fn demotion_counts(&self) -> (u64, u64) {
         let stats = self.device.ftl().stats();
-        (stats.binds_demoted_by_saturation, stats.requests_demoted_by_full_reverse_map)
+        (stats.binds_demoted_by_max_referrers, stats.requests_demoted_by_full_reverse_map)
     }
 
     /// Fills the NVRAM with reverse-map entries that supersede each other, until the reverse map has been compacted

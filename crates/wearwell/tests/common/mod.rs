@@ -22,7 +22,8 @@ use wearwell::data::{ContentDescriptor, Fingerprint, mix_bits};
 use wearwell::design::Parts;
 use wearwell::device::{HostData, SECTOR_BYTES};
 use wearwell::nand::{
-    CutOutcome, FaultPlan, Faulty, Geometry, Nand, PowerCut, RecordedOp, Recording, RetainedFields, SimNand,
+    CutOutcome, FaultPlan, FaultyNand, Geometry, Nand, PowerCutNand, RecordedOp, RecordingNand,
+    RetainedFields, SimNand,
 };
 use wearwell::write_buffer::{BufferOptions, BufferPolicy};
 use wearwell::{Device, DeviceOptions, Error, Result};
@@ -56,7 +57,7 @@ pub fn full_medium(world: &World) -> SimNand {
 
 /// A medium whose power is cut, or whose programs and erases fail or are recorded. All such tests use this one type,
 /// because the engine is compiled and optimised again for each type of medium.
-pub type FragileNand = PowerCut<Faulty<Recording<SimNand>>>;
+pub type FragileNand = PowerCutNand<FaultyNand<RecordingNand<SimNand>>>;
 
 /// Returns a medium that records its programs and erases, and that never fails.
 pub fn recording_medium(medium: SimNand) -> FragileNand {
@@ -70,12 +71,12 @@ pub fn recorded_ops(device: &Device<FragileNand>) -> &[RecordedOp] {
 
 /// Returns a medium whose power is cut at operation `cut_at`, and which never fails otherwise.
 pub fn medium_with_power_cut(medium: SimNand, cut_at: Option<u64>, outcome: CutOutcome) -> FragileNand {
-    PowerCut::new(Faulty::new(Recording::new(medium), FaultPlan::default(), 0), cut_at, outcome)
+    PowerCutNand::new(FaultyNand::new(RecordingNand::new(medium), FaultPlan::default(), 0), cut_at, outcome)
 }
 
 /// Returns a medium whose programs and erases fail as planned, and whose power is never cut.
 pub fn medium_with_faults(medium: SimNand, plan: FaultPlan, seed: u64) -> FragileNand {
-    PowerCut::new(Faulty::new(Recording::new(medium), plan, seed), None, CutOutcome::Before)
+    PowerCutNand::new(FaultyNand::new(RecordingNand::new(medium), plan, seed), None, CutOutcome::Before)
 }
 
 /// Returns a device with the logical size of the world (tiny device) on the medium `nand`.

@@ -1,7 +1,7 @@
 //! A deterministic random stream of host operations.
 
 use wearwell::address::RemapMode;
-use wearwell::content::recycle::StorePolicy;
+use wearwell::content::recycle::FingerprintStorePolicy;
 use wearwell::data::mix_bits;
 use wearwell::gc::VictimPolicy;
 use wearwell::lifetime::ContentSchemes;
@@ -60,7 +60,7 @@ pub enum Op {
     },
     Flush,
     Victims(VictimPolicy),
-    Fingerprints(StorePolicy, Option<u32>),
+    Fingerprints(FingerprintStorePolicy, Option<u32>),
     /// Switches the given content schemes on, and all others off.
     Schemes(ContentSchemes),
 }
@@ -130,12 +130,15 @@ impl OperationGenerator {
         let victims = [
             VictimPolicy::Greedy,
             VictimPolicy::CostBenefit,
-            VictimPolicy::DChoices { choices: 2 },
+            VictimPolicy::DChoices { random_candidates: 2 },
             VictimPolicy::Fifo,
             VictimPolicy::RecycleAware,
         ];
-        let stores =
-            [StorePolicy::Lru, StorePolicy::Probability, StorePolicy::ProbabilityFastLoading { window: 2 }];
+        let stores = [
+            FingerprintStorePolicy::Lru,
+            FingerprintStorePolicy::Probability,
+            FingerprintStorePolicy::ProbabilityFastLoading { window: 2 },
+        ];
         let entries = [Some(0), Some(1), Some(6), Some(30), None];
         if self.random.is_true_with_percent(50) {
             Op::Victims(self.random.pick(&victims))

@@ -9,7 +9,7 @@ use SchemeKind::{Dedup, Delta, Recycle};
 use wearwell::Device;
 use wearwell::DeviceOptions;
 use wearwell::content::dedup::DedupOptions;
-use wearwell::content::recycle::{RecycleOptions, StorePolicy};
+use wearwell::content::recycle::{FingerprintStorePolicy, RecycleOptions};
 use wearwell::design::{
     DeltaDesign, GeckoFtlOptions, MappingPart, Parts, Persistence, RecoveryBlockScan, RecycleDesign,
     SharingDesign, WearwellOptions, delta, geckoftl, integrated, page_map, recyclable, remap, wearwell,
@@ -19,7 +19,7 @@ use wearwell::lifetime::{
     ContentSchemes, EnergyModel, EpochDecision, LifetimeController, LifetimeCounters, LifetimeOptions,
     PaperConfiguration, SchemeKind, WriteActivity,
 };
-use wearwell::mapping::{CachedOptions, InvalidPageIdentification};
+use wearwell::mapping::{CachedMapOptions, InvalidPageIdentification};
 use wearwell::nand::{RecordedOp, RetainedFields, SimNand};
 use wearwell::operation::{Cause, FlashOp, OpKind};
 use wearwell::sharing::counts::ReferenceCountForm;
@@ -84,7 +84,7 @@ struct Run {
 /// Returns the options of recycling and of delta encoding, with tables of so few entries that entries are evicted
 /// during a run.
 fn options() -> (RecycleDesign, DeltaDesign) {
-    let policy = StorePolicy::ProbabilityFastLoading { window: 1 };
+    let policy = FingerprintStorePolicy::ProbabilityFastLoading { window: 1 };
     let options = RecycleOptions { capacity_entries: Some(6), policy, ..RecycleOptions::default() };
     let deltas = DeltaDesign {
         heat_table_entries: Some(24),
@@ -271,7 +271,7 @@ fn assert_equal(one: &Variant, other: &Variant, load: Load) {
             served += stats.recycled_writes
                 + stats.deduplicated_writes
                 + stats.delta_writes
-                + stats.packed_writes
+                + stats.compressed_chunk_writes
                 + stats.remapped_pages;
         }
     }
@@ -355,16 +355,16 @@ fn published_geckoftl() -> Parts {
 fn wearwell_without_content_mechanisms_runs_the_operations_of_geckoftl_with_an_eager_map() {
     let on_battery = |parts: Parts| without_notes(Parts { persistence: Persistence::BatteryRam, ..parts });
     let eager = |parts: Parts| {
-        let mapping = MappingPart::Cached(CachedOptions::of_entries(FEW_ENTRIES));
+        let mapping = MappingPart::Cached(CachedMapOptions::with_cache_capacity(FEW_ENTRIES));
         on_battery(Parts { mapping, ..parts })
     };
     let off = only(&[], on_battery(without_samples(composed(FEW_ENTRIES))));
     let collects_metadata = plain(eager(Parts { gc: GcOptions::default(), ..published_geckoftl() }));
     assert_equal(&off, &collects_metadata, FEW_CONTENTS);
 
-    let late = CachedOptions {
+    let late = CachedMapOptions {
         identification: InvalidPageIdentification::AtSynchronisation,
-        ..CachedOptions::of_entries(FEW_ENTRIES)
+        ..CachedMapOptions::with_cache_capacity(FEW_ENTRIES)
     };
     let as_it_is = only(&[], composed(FEW_ENTRIES));
     let spares_metadata = plain(eager(published_geckoftl()));
@@ -417,9 +417,9 @@ fn remap_ssd(reverse_map: ReverseMapKind) -> Variant {
     let dedup = Some(DEDUP);
     let sharing = SharingDesign {
         reverse_map,
-        reference_counts: ReferenceCountForm::Dense,
+        reference_count_form: ReferenceCountForm::Dense,
         dedup,
-        atomic_remap_commands: false,
+        has_atomic_remap_commands: false,
     };
     plain(remap(GcOptions::default(), sharing))
 }

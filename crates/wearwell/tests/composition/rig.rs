@@ -13,7 +13,7 @@ use wearwell::device::HostData;
 use wearwell::flash_view::{FlashPageState, FlashView};
 use wearwell::gc::GcOptions;
 use wearwell::lifetime::{ContentSchemes, SchemeKind};
-use wearwell::mapping::CachedOptions;
+use wearwell::mapping::CachedMapOptions;
 use wearwell::nand::{Geometry, Nand as _, RetainedFields, SimNand};
 use wearwell::page_state::PageState;
 use wearwell::sharing::counts::ReferenceCountForm;
@@ -76,9 +76,9 @@ pub fn mixture(kinds: &[SchemeKind]) -> Parts {
         has(SchemeKind::Recycle).then_some(RecycleDesign { options, verify_on_hit: true });
     parts.content.sharing = has(SchemeKind::Dedup).then_some(SharingDesign {
         reverse_map,
-        reference_counts: refs,
+        reference_count_form: refs,
         dedup,
-        atomic_remap_commands: false,
+        has_atomic_remap_commands: false,
     });
     parts.content.delta = has(SchemeKind::Delta).then_some(deltas);
     parts.content.chunks = has(SchemeKind::Compression).then(ChunkDesign::default);
@@ -87,7 +87,7 @@ pub fn mixture(kinds: &[SchemeKind]) -> Parts {
 
 /// Changes a design so that its map is on flash behind a cache of `entries` entries.
 pub fn on_flash(entries: u32, parts: Parts) -> Parts {
-    Parts { mapping: MappingPart::Cached(CachedOptions::of_entries(entries)), ..parts }
+    Parts { mapping: MappingPart::Cached(CachedMapOptions::with_cache_capacity(entries)), ..parts }
 }
 
 /// Changes a design so that its page validity is in Logarithmic Gecko.
@@ -148,7 +148,7 @@ impl Rig {
     /// Writes the four logical pages from `first` on, which are compressed into one chunk.
     pub fn write_chunk(&mut self, first: u32) {
         (first..first + 4).for_each(|lpn| self.write(lpn, &light(u64::from(lpn))));
-        let forms = self.view().form_of_lpn;
+        let forms = self.view().page_state_of_lpn;
         let members = &forms[first as usize..first as usize + 4];
         assert!(members.iter().all(|&form| form == PageState::Packed), "{members:?}");
     }
@@ -220,7 +220,7 @@ impl Rig {
     }
 
     pub fn form(&mut self, lpn: u32) -> PageState {
-        self.view().form_of_lpn[lpn as usize]
+        self.view().page_state_of_lpn[lpn as usize]
     }
 
     pub fn state(&mut self, ppn: Ppn) -> FlashPageState {

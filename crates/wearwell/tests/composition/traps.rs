@@ -4,11 +4,11 @@
 
 use SchemeKind::{Compression, Dedup, Delta, Recycle};
 use wearwell::address::Lpn;
-use wearwell::content::recycle::StorePolicy;
+use wearwell::content::recycle::FingerprintStorePolicy;
 use wearwell::design::{MappingPart, Parts, Persistence};
 use wearwell::flash_view::FlashPageState;
 use wearwell::lifetime::SchemeKind;
-use wearwell::mapping::{AnyMapping, CachedOptions, InvalidPageIdentification};
+use wearwell::mapping::{AnyMapping, CachedMapOptions, InvalidPageIdentification};
 use wearwell::nand::PageKind;
 use wearwell::page_state::PageState;
 use wearwell::sharing::reverse_map::ReverseMapKind;
@@ -138,7 +138,7 @@ fn a_delta_over_a_chunk_member_is_read_and_merged_from_the_chunk() {
 #[test]
 fn recycling_never_takes_a_chunk_member_for_a_flash_page() {
     let mut rig = Rig::new(&mixture(&[Recycle, Compression]));
-    let loading = StorePolicy::ProbabilityFastLoading { window: 1 };
+    let loading = FingerprintStorePolicy::ProbabilityFastLoading { window: 1 };
     rig.device.ftl_mut().set_fingerprint_store_policy(loading, Some(1));
     for lpn in 4..8 {
         rig.write_through(lpn, &noise(u64::from(lpn)));
@@ -178,12 +178,12 @@ fn a_trim_of_a_page_whose_map_entry_is_not_cached_is_durable() {
 
 /// Changes a design so that its map is lazy and is recovered by a backward scan.
 fn scanned_backwards(parts: Parts) -> Parts {
-    let cache = CachedOptions {
+    let cache = CachedMapOptions {
         identification: InvalidPageIdentification::AtSynchronisation,
         makes_checkpoints: true,
-        ..CachedOptions::of_entries(8)
+        ..CachedMapOptions::with_cache_capacity(8)
     };
-    let persistence = Persistence::BackwardScan { writes_map_before_requests: false };
+    let persistence = Persistence::BackwardScan { writes_map_before_first_request: false };
     Parts { mapping: MappingPart::Cached(cache), persistence, ..parts }
 }
 

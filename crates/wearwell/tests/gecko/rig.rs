@@ -412,7 +412,7 @@ pub fn scan<N: Nand>(gecko: &Gecko, store: &mut Store<N>) -> Vec<(u32, Vec<u32>)
         let invalid = (0..block_pages).filter(|&k| words[k as usize / 64] >> (k % 64) & 1 == 1);
         known.push((block.0, invalid.map(|k| block.0 * block_pages + k).collect()));
     };
-    gecko.for_each_invalid_block(store, each).expect("the flash is healthy");
+    gecko.for_each_block_with_invalid_pages(store, each).expect("the flash is healthy");
     known
 }
 

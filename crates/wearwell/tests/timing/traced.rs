@@ -2,14 +2,14 @@
 
 use wearwell::nand::{FlashTiming, Geometry};
 use wearwell::operation::OpKind;
-use wearwell::timing::{Timing, TimingOptions, TimingTrace, TracedOp};
+use wearwell::timing::{TimingEngine, TimingOptions, TimingTrace, TracedOp};
 
 type Span = (u64, u64);
 
 /// Checks the trace of a drained engine: it has every operation once, with the times of the datasheet; dies and
 /// channels do one thing at a time, and are busy as long as the engine says.
 pub fn check(
-    timing: &mut Timing,
+    timing: &mut TimingEngine,
     shape: &Geometry,
     flash: FlashTiming,
     options: &TimingOptions,

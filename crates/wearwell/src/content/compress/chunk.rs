@@ -32,7 +32,7 @@ pub(super) const WHOLE_PAGE_MARK: u16 = u16::MAX;
 
 /// Length up to which the list of wasteful compressed chunks (those with more flash pages than live members) is never
 /// pruned.
-pub(super) const WASTEFUL_LIST_PRUNING_MIN_LEN: u64 = 64;
+pub(super) const WASTEFUL_CHUNKS_PRUNING_MIN_LEN: u64 = 64;
 
 /// A stored chunk: up to four logical pages compressed together (its members), and the flash pages that hold them. The
 /// structure is kept small, because every fourth host write creates one and frees another, which may be anywhere in
@@ -119,7 +119,7 @@ impl Chunk {
 
     /// Returns the excess pages of the chunk: the number of its flash pages minus the number of its live members
     /// (mapped logical pages), at least 0.
-    pub(super) fn excess_pages(&self) -> u64 {
+    pub(super) fn pages_beyond_live_members(&self) -> u64 {
         self.pages().len().saturating_sub(self.live_member_count()) as u64
     }
 }

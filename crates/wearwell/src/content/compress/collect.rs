@@ -20,14 +20,14 @@ impl<N: Nand> Ftl<N> {
     #[inline]
     pub(crate) fn split_wasteful_chunks(&mut self) -> Result<()> {
         if self.chunks.as_ref().is_some_and(|stage| stage.exceeds_excess_page_limit()) {
-            self.split_chunks_until_within_limit()
+            self.split_chunks_to_excess_limit()
         } else {
             Ok(())
         }
     }
 
     #[cold]
-    fn split_chunks_until_within_limit(&mut self) -> Result<()> {
+    fn split_chunks_to_excess_limit(&mut self) -> Result<()> {
         while self.chunks.as_ref().is_some_and(|stage| stage.exceeds_excess_page_limit()) {
             // Room is made first, for as many members as such a chunk can have, because making it may repack chunks.
             let pool = self.make_room_for_pages(Stream::Host, CHUNK_MEMBERS as u32 - 2)?;
@@ -127,7 +127,7 @@ impl<N: Nand> Ftl<N> {
             let page = stage.chunks[number.index()].pages.iter_mut().find(|page| **page == from);
             *page.expect("a packed page belongs to its chunk") = to;
         }
-        self.store.discard_pages(victim, batch.destination_pages.len() as u32);
+        self.store.lower_valid_count(victim, batch.destination_pages.len() as u32);
         outcome
     }
 
@@ -199,7 +199,7 @@ impl<N: Nand> Ftl<N> {
 fn next_chunk_to_split(stage: &mut Box<CompressionState>) -> Option<u32> {
     while stage.exceeds_excess_page_limit() {
         let number = *stage.wasteful_chunks.last()?;
-        if stage.chunks[number as usize].excess_pages() > 0 {
+        if stage.chunks[number as usize].pages_beyond_live_members() > 0 {
             return Some(number);
         }
         stage.wasteful_chunks.pop();

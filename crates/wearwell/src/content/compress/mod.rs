@@ -41,7 +41,7 @@ pub(crate) fn unit_count(flash_pages: u64, compresses: bool) -> u64 {
 }
 
 /// Bytes of controller RAM for a compressed chunk's directory: three flash pages, four logical pages, live mask.
-const CHUNK_RAM_BYTES: u64 = 32;
+const RAM_BYTES_PER_CHUNK: u64 = 32;
 
 /// Options of compression. There are none; the type marks that a design compresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -2,8 +2,8 @@
 
 use rustc_hash::FxHashSet;
 
-use super::chunk::{Chunk, PendingPage, WASTEFUL_LIST_PRUNING_MIN_LEN};
-use super::{CHUNK_MEMBERS, CHUNK_RAM_BYTES, CompressionStatistics, unit_count};
+use super::chunk::{Chunk, PendingPage, WASTEFUL_CHUNKS_PRUNING_MIN_LEN};
+use super::{CHUNK_MEMBERS, CompressionStatistics, RAM_BYTES_PER_CHUNK, unit_count};
 use crate::address::{Lpn, Ppn, Unit};
 use crate::content::compress::directory::RecoveredChunks;
 use crate::data::Fingerprint;
@@ -29,9 +29,9 @@ pub(crate) struct CompressionState {
     pub(super) first_member_unit: u32,
     pub(super) page_bytes: u32,
     /// Sum over all chunks of the flash pages beyond the number of live members. The maximum allowed is
-    /// `max_excess_pages`.
-    pub(super) excess_pages: u64,
-    pub(super) max_excess_pages: u64,
+    /// `max_pages_beyond_live_members`.
+    pub(super) pages_beyond_live_members: u64,
+    pub(super) max_pages_beyond_live_members: u64,
     /// Numbers of compressed chunks with more flash pages than live members, in the order in which they became so. May
     /// also contain chunks that were wasteful only earlier.
     pub(super) wasteful_chunks: Vec<u32>,
@@ -60,8 +60,8 @@ impl CompressionState {
             holds_freed_chunk_numbers: false,
             first_member_unit: geometry.pages() as u32,
             page_bytes: geometry.page_bytes,
-            excess_pages: 0,
-            max_excess_pages: 0,
+            pages_beyond_live_members: 0,
+            max_pages_beyond_live_members: 0,
             wasteful_chunks: Vec::new(),
             is_enabled: true,
             statistics: CompressionStatistics::default(),
@@ -70,7 +70,7 @@ impl CompressionState {
 
     /// Makes the numbers of freed compressed chunks stay unused until the medium is next synced. Needed if the L2P
     /// table is stored on the medium: after a crash it may still map logical pages to the freed chunk.
-    pub(crate) fn hold_freed_chunk_numbers(&mut self) {
+    pub(crate) fn hold_chunk_numbers_until_sync(&mut self) {
         self.holds_freed_chunk_numbers = true;
     }
 
@@ -83,14 +83,16 @@ impl CompressionState {
     /// Limits the excess pages of compression (flash pages of all chunks beyond the number of live members) to half of
     /// `spare_pages`, the device's spare flash pages.
     pub(crate) fn set_excess_page_limit(&mut self, spare_pages: u64) {
-        self.max_excess_pages = spare_pages / 2;
+        self.max_pages_beyond_live_members = spare_pages / 2;
     }
 
     /// Adds the compressed chunk `number`, which has just come to have more flash pages than live members, to the list
     /// of wasteful chunks. Prunes the list before stale elements become the majority.
     pub(super) fn add_wasteful_chunk(&mut self, number: u32) {
-        if self.wasteful_chunks.len() as u64 > 2 * self.excess_pages + WASTEFUL_LIST_PRUNING_MIN_LEN {
-            self.prune_wasteful_list();
+        if self.wasteful_chunks.len() as u64
+            > 2 * self.pages_beyond_live_members + WASTEFUL_CHUNKS_PRUNING_MIN_LEN
+        {
+            self.prune_wasteful_chunks();
         }
         self.wasteful_chunks.push(number);
     }
@@ -98,17 +100,18 @@ impl CompressionState {
     /// Prunes the list of wasteful compressed chunks (those with more flash pages than live members): removes chunks
     /// that stopped being wasteful, and all but the latest mention of each other chunk.
     #[cold]
-    pub(super) fn prune_wasteful_list(&mut self) {
+    pub(super) fn prune_wasteful_chunks(&mut self) {
         let Self { chunks, wasteful_chunks: wasteful, .. } = self;
         let mut seen = FxHashSet::default();
         wasteful.reverse();
-        wasteful.retain(|&number| chunks[number as usize].excess_pages() > 0 && seen.insert(number));
+        wasteful
+            .retain(|&number| chunks[number as usize].pages_beyond_live_members() > 0 && seen.insert(number));
         wasteful.reverse();
     }
 
     #[inline]
     pub(super) fn exceeds_excess_page_limit(&self) -> bool {
-        self.excess_pages > self.max_excess_pages
+        self.pages_beyond_live_members > self.max_pages_beyond_live_members
     }
 
     pub(super) fn member_unit(&self, chunk: u32, member: usize) -> Unit {
@@ -191,7 +194,7 @@ impl CompressionState {
 
     /// Returns those of `pages` that belong to a stored compressed chunk. Each of `pages` is given with the chunk
     /// number in its spare area.
-    pub(crate) fn pages_in_chunks(&self, mut pages: Vec<(Ppn, u32)>) -> Vec<Ppn> {
+    pub(crate) fn filter_pages_in_chunks(&self, mut pages: Vec<(Ppn, u32)>) -> Vec<Ppn> {
         pages.retain(|&(_, number)| (number as usize) < self.chunks.len());
         pull_into_cache(pages.iter().map(|&(_, number)| self.chunks[number as usize].pages[0].0.into()));
         pages.retain(|(ppn, number)| self.chunks[*number as usize].pages().contains(ppn));
@@ -233,8 +236,8 @@ impl CompressionState {
         let is_vacant = |number: &u32| self.chunks[*number as usize].is_empty();
         self.free_chunk_numbers = numbers.clone().filter(is_vacant).collect();
         self.wasteful_chunks =
-            numbers.filter(|&number| self.chunks[number as usize].excess_pages() > 0).collect();
-        self.excess_pages = self.chunks.iter().map(Chunk::excess_pages).sum();
+            numbers.filter(|&number| self.chunks[number as usize].pages_beyond_live_members() > 0).collect();
+        self.pages_beyond_live_members = self.chunks.iter().map(Chunk::pages_beyond_live_members).sum();
         Ok(())
     }
 
@@ -243,17 +246,17 @@ impl CompressionState {
             - self.free_chunk_numbers.len()
             - self.chunk_numbers_freed_since_sync.len()) as u64;
         vec![
-            ("chunk directory", CHUNK_RAM_BYTES * chunks),
+            ("chunk directory", RAM_BYTES_PER_CHUNK * chunks),
             ("chunk buffer", CHUNK_MEMBERS as u64 * self.page_bytes as u64),
         ]
     }
 
     pub(crate) fn check(&self) -> std::result::Result<(), String> {
-        let excess: u64 = self.chunks.iter().map(Chunk::excess_pages).sum();
-        if excess != self.excess_pages {
+        let excess: u64 = self.chunks.iter().map(Chunk::pages_beyond_live_members).sum();
+        if excess != self.pages_beyond_live_members {
             return Err(format!(
                 "compressed chunks have {excess} flash pages more than live members, but the counter says {}",
-                self.excess_pages
+                self.pages_beyond_live_members
             ));
         }
         for (number, chunk) in self.chunks.iter().enumerate().filter(|(_, chunk)| !chunk.is_empty()) {
@@ -266,7 +269,7 @@ impl CompressionState {
             }
         }
         let noted: FxHashSet<u32> = self.wasteful_chunks.iter().copied().collect();
-        let is_wasteful = |number: &u32| self.chunks[*number as usize].excess_pages() > 0;
+        let is_wasteful = |number: &u32| self.chunks[*number as usize].pages_beyond_live_members() > 0;
         if let Some(number) = (0..self.chunks.len() as u32).find(|n| is_wasteful(n) && !noted.contains(n)) {
             return Err(format!(
                 "compressed chunk {number} has more flash pages than live members, but is not in the list of \

@@ -28,7 +28,7 @@ impl ContentStage for Compression {
     const NEEDS_HASH: bool = false;
     const IS_STATELESS: bool = false;
 
-    fn energy_overhead(energy: &EnergyModel) -> f64 {
+    fn energy_per_page_in_programs(energy: &EnergyModel) -> f64 {
         energy.compression_energy_in_programs()
     }
 
@@ -40,7 +40,7 @@ impl ContentStage for Compression {
         ftl.chunks.as_ref().is_some_and(|stage| stage.is_enabled)
     }
 
-    fn write_buffered<N: Nand>(ftl: &mut Ftl<N>) -> Result<()> {
+    fn write_buffered_pages<N: Nand>(ftl: &mut Ftl<N>) -> Result<()> {
         ftl.retry_after_program_failure(Ftl::write_buffered_chunk)
     }
 
@@ -100,7 +100,7 @@ impl<N: Nand> Ftl<N> {
         stage.pending_pages.push(page);
         let is_full = stage.pending_pages.len() == CHUNK_MEMBERS;
         self.store.stats.host_page_writes += 1;
-        self.store.stats.packed_writes += 1;
+        self.store.stats.compressed_chunk_writes += 1;
         if is_full {
             return self.write_buffered_chunk().inspect_err(|_| self.undo_buffered_write(lpn, replaced));
         }
@@ -111,7 +111,7 @@ impl<N: Nand> Ftl<N> {
     /// and puts `replaced`, the content acknowledged before, back.
     fn undo_buffered_write(&mut self, lpn: Lpn, replaced: Option<PendingPage>) {
         self.store.stats.host_page_writes -= 1;
-        self.store.stats.packed_writes -= 1;
+        self.store.stats.compressed_chunk_writes -= 1;
         let stage = self.chunks.as_mut().expect("only the chunk stage takes pages");
         stage.pending_pages.retain(|pending| pending.lpn != lpn);
         stage.pending_pages.extend(replaced);
@@ -152,7 +152,7 @@ impl<N: Nand> Ftl<N> {
         self.store.stats.controller_work.compressed_pages += stage.pending_pages.len() as u64;
         let (pages, payload) = compress_chunk(&stage.pending_pages, stage.page_bytes);
         if pages >= stage.pending_pages.len() {
-            return self.write_buffered_as_plain_pages();
+            return self.write_buffered_pages_uncompressed();
         }
         let pool = self.make_room_for_pages(Stream::Chunk, pages as u32)?;
         let stage = self.chunks.as_mut().expect("asked above");
@@ -198,21 +198,21 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Writes the pages of the chunk buffer to flash as plain pages, because compression would not save a flash page.
-    fn write_buffered_as_plain_pages(&mut self) -> Result<()> {
+    fn write_buffered_pages_uncompressed(&mut self) -> Result<()> {
         while let Some(page) = self.chunks.as_ref().and_then(|stage| stage.pending_pages.first()).cloned() {
             let pool = self.make_room_for_write()?;
             let ppn = self.append_uncompressed_page(&page, Stream::Host, pool, Cause::Host)?;
             match self.change_map_entry(page.lpn, Some(ppn.into())) {
                 Ok(old) => self.release_reference(page.lpn, old),
                 Err(error) => {
-                    self.store.stats.wasted_programs += 1;
+                    self.store.stats.unsuccessful_host_programs += 1;
                     self.store.note_unsettled_page(ppn)?;
                     self.invalidate_page(ppn);
                     return Err(error);
                 }
             }
             self.index_content(page.fingerprint, ppn.into());
-            self.store.stats.packed_writes -= 1;
+            self.store.stats.compressed_chunk_writes -= 1;
             let stage = self.chunks.as_mut().expect("asked above");
             stage.pending_pages.remove(0);
             stage.statistics.incompressible_pages += 1;
@@ -315,15 +315,15 @@ impl<N: Nand> Ftl<N> {
         let stage = self.chunks.as_mut().expect("only the chunk stage has members");
         let (number, member) = stage.chunk_and_member_of(unit);
         let chunk = &mut stage.chunks[number as usize];
-        let excess = chunk.excess_pages();
+        let excess = chunk.pages_beyond_live_members();
         assert!(chunk.is_member_live(member), "member {unit} of compressed chunk is released twice");
         chunk.live_mask &= !(1 << member);
         if chunk.live_member_count() == 0 {
-            stage.excess_pages -= excess;
+            stage.pages_beyond_live_members -= excess;
             return self.free_chunk(number);
         }
-        let now = chunk.excess_pages();
-        stage.excess_pages += now - excess;
+        let now = chunk.pages_beyond_live_members();
+        stage.pages_beyond_live_members += now - excess;
         if now > 0 && excess == 0 {
             stage.add_wasteful_chunk(number);
         }

@@ -151,13 +151,13 @@ impl BoundedIndex {
     }
 
     /// Searches the content index for the entry with this tag (part of the content hash) whose unit (page or member of
-    /// a compressed chunk) `is_it` accepts. Returns the bucket of the entry, or the empty bucket where it would be
+    /// a compressed chunk) `is_match` accepts. Returns the bucket of the entry, or the empty bucket where it would be
     /// inserted.
     #[inline]
-    fn search(&self, tag: u64, is_it: impl Fn(Unit) -> bool) -> SearchResult {
+    fn search(&self, tag: u64, is_match: impl Fn(Unit) -> bool) -> SearchResult {
         let ends = |word| {
             IndexWord(word) == IndexWord::EMPTY
-                || IndexWord(word).tag() == tag && is_it(IndexWord(word).unit())
+                || IndexWord(word).tag() == tag && is_match(IndexWord(word).unit())
         };
         let bucket = self.bucket_words.find_cyclic_from(self.home_bucket(tag), ends);
         if self.word_in_bucket(bucket) == IndexWord::EMPTY {
@@ -168,27 +168,27 @@ impl BoundedIndex {
     }
 
     /// Returns the bucket of the content-index entry with this hash whose unit (page or member of a compressed chunk)
-    /// `is_it` accepts; `None` if there is none.
+    /// `is_match` accepts; `None` if there is none.
     #[inline]
-    fn bucket_of(&self, hash: u64, is_it: impl Fn(Unit) -> bool) -> Option<usize> {
-        match self.search(hash_tag(hash), is_it) {
+    fn bucket_of(&self, hash: u64, is_match: impl Fn(Unit) -> bool) -> Option<usize> {
+        match self.search(hash_tag(hash), is_match) {
             SearchResult::Found(bucket) => Some(bucket),
             SearchResult::Gap(_) => None,
         }
     }
 
-    /// Returns the unit (page or member of a compressed chunk) in the content-index entry with this hash, if `is_it`
+    /// Returns the unit (page or member of a compressed chunk) in the content-index entry with this hash, if `is_match`
     /// accepts the unit.
     #[inline]
-    pub(super) fn peek(&self, hash: u64, is_it: impl Fn(Unit) -> bool) -> Option<Unit> {
-        self.bucket_of(hash, is_it).map(|bucket| self.word_in_bucket(bucket).unit())
+    pub(super) fn peek(&self, hash: u64, is_match: impl Fn(Unit) -> bool) -> Option<Unit> {
+        self.bucket_of(hash, is_match).map(|bucket| self.word_in_bucket(bucket).unit())
     }
 
-    /// Returns the unit (page or member of a compressed chunk) in the content-index entry with this hash, if `is_it`
+    /// Returns the unit (page or member of a compressed chunk) in the content-index entry with this hash, if `is_match`
     /// accepts the unit. Sets the hit bit of the entry, which delays its eviction.
     #[inline]
-    pub(super) fn find(&mut self, hash: u64, is_it: impl Fn(Unit) -> bool) -> Option<Unit> {
-        let bucket = self.bucket_of(hash, is_it)?;
+    pub(super) fn find(&mut self, hash: u64, is_match: impl Fn(Unit) -> bool) -> Option<Unit> {
+        let bucket = self.bucket_of(hash, is_match)?;
         let word = self.word_in_bucket(bucket);
         self.bucket_words.set(bucket, word.0 | IndexWord::HIT_BIT);
         Some(word.unit())
@@ -208,10 +208,10 @@ impl BoundedIndex {
     }
 
     /// Inserts a content-index entry for `unit` (page or member of a compressed chunk). If there is an entry with this
-    /// hash whose unit `is_it` accepts, only its unit is replaced.
-    pub(super) fn insert(&mut self, hash: u64, unit: Unit, is_it: impl Fn(Unit) -> bool) {
+    /// hash whose unit `is_match` accepts, only its unit is replaced.
+    pub(super) fn insert(&mut self, hash: u64, unit: Unit, is_match: impl Fn(Unit) -> bool) {
         let tag = hash_tag(hash);
-        let gap = match self.search(tag, is_it) {
+        let gap = match self.search(tag, is_match) {
             SearchResult::Found(bucket) => return self.set_unit_in_bucket(bucket, unit),
             SearchResult::Gap(gap) => gap,
         };

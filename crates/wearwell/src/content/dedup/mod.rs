@@ -72,12 +72,12 @@ fn hash_of(fingerprint: Fingerprint) -> u64 {
 }
 
 impl ContentIndex {
-    /// Creates an empty content index of at most `capacity` entries. `None` makes room for `most_units` entries: the
+    /// Creates an empty content index of at most `capacity` entries. `None` makes room for `max_units` entries: the
     /// largest number of units (pages and members of compressed chunks) that can have referrers.
-    pub(crate) fn new(capacity: Option<u32>, most_units: u32) -> Self {
+    pub(crate) fn new(capacity: Option<u32>, max_units: u32) -> Self {
         let index_form = match capacity {
             Some(capacity) => IndexForm::Bounded(BoundedIndex::new(capacity)),
-            None => IndexForm::FullSize(FullSizeIndex::new(most_units)),
+            None => IndexForm::FullSize(FullSizeIndex::new(max_units)),
         };
         Self { index_form, peak_entry_count: 0 }
     }
@@ -90,20 +90,24 @@ impl ContentIndex {
         fingerprint: Fingerprint,
         content: impl Fn(Unit) -> Fingerprint,
     ) -> Option<Unit> {
-        let (hash, is_it) = (hash_of(fingerprint), |unit| content(unit) == fingerprint);
+        let (hash, is_match) = (hash_of(fingerprint), |unit| content(unit) == fingerprint);
         match &mut self.index_form {
-            IndexForm::Bounded(index) => index.find(hash, is_it),
-            IndexForm::FullSize(index) => index.peek(hash, is_it),
+            IndexForm::Bounded(index) => index.find(hash, is_match),
+            IndexForm::FullSize(index) => index.peek(hash, is_match),
         }
     }
 
     /// Reads the entries of the content index that look-ups of these contents will need, so that their cache misses
     /// overlap ([`crate::tables::prefetch`]).
-    pub(crate) fn prefetch_find(&self, fingerprints: &[Fingerprint], content: impl Fn(Unit) -> Fingerprint) {
+    pub(crate) fn prefetch_lookups(
+        &self,
+        fingerprints: &[Fingerprint],
+        content: impl Fn(Unit) -> Fingerprint,
+    ) {
         self.prefetch_entries(fingerprints.iter().copied());
         let found = |&wanted: &Fingerprint| {
-            let is_it = |unit| content(unit) == wanted;
-            delegate!(&self.index_form, index => index.peek(hash_of(wanted), is_it))
+            let is_match = |unit| content(unit) == wanted;
+            delegate!(&self.index_form, index => index.peek(hash_of(wanted), is_match))
         };
         pull_into_cache(fingerprints.iter().filter_map(found).map(|unit| unit.0.into()));
     }
@@ -123,9 +127,9 @@ impl ContentIndex {
         unit: Unit,
         content: impl Fn(Unit) -> Fingerprint,
     ) {
-        let is_it = |other| content(other) == fingerprint;
+        let is_match = |other| content(other) == fingerprint;
         let entries = delegate!(&mut self.index_form, index => {
-            index.insert(hash_of(fingerprint), unit, is_it);
+            index.insert(hash_of(fingerprint), unit, is_match);
             index.len()
         });
         self.peak_entry_count = self.peak_entry_count.max(entries);

@@ -25,7 +25,7 @@ impl ContentStage for Deduplication {
     const NEEDS_HASH: bool = true;
     const IS_STATELESS: bool = false;
 
-    fn energy_overhead(energy: &EnergyModel) -> f64 {
+    fn energy_per_page_in_programs(energy: &EnergyModel) -> f64 {
         energy.dedup_energy_in_programs()
     }
 
@@ -68,12 +68,16 @@ impl<N: Nand> Ftl<N> {
         fingerprint: Fingerprint,
         content: &Content<'_>,
     ) -> Result<Option<Unit>> {
-        if self.sharing.is_some() { self.look_up_content(fingerprint, content) } else { Ok(None) }
+        if self.sharing.is_some() { self.look_up_in_content_index(fingerprint, content) } else { Ok(None) }
     }
 
     #[inline(never)]
-    fn look_up_content(&mut self, fingerprint: Fingerprint, content: &Content<'_>) -> Result<Option<Unit>> {
-        let is_hashed = self.is_content_hashed(fingerprint);
+    fn look_up_in_content_index(
+        &mut self,
+        fingerprint: Fingerprint,
+        content: &Content<'_>,
+    ) -> Result<Option<Unit>> {
+        let is_hashed = self.must_hash_content(fingerprint);
         let Self { sharing, store, chunks, .. } = self;
         let Some(sharing) = sharing else { return Ok(None) };
         let Some(index) = &mut sharing.content_index else { return Ok(None) };

@@ -32,12 +32,12 @@ const FIRST_PROBE_DISTANCE_BIT: u32 = 32;
 const MAX_STORED_PROBE_DISTANCE_LINES: usize = 3;
 /// An overflow count of 1, shifted to the bits of the count in the last word of a line of the hash table. The count is
 /// the number of entries stored in a later line because this one was full.
-const OVERFLOW_COUNT_ONE: u64 = 1 << 56;
-const OVERFLOW_COUNT_MINUS_ONE: u64 = OVERFLOW_COUNT_ONE.wrapping_neg();
+const OVERFLOW_COUNT_INCREMENT: u64 = 1 << 56;
+const OVERFLOW_COUNT_DECREMENT: u64 = OVERFLOW_COUNT_INCREMENT.wrapping_neg();
 /// Largest overflow count of a line of the hash table (entries stored in a later line because this one was full). With
 /// random hashes at most some dozens of entries overflow one line. If a client chose contents whose hashes collide, the
 /// entries beyond this count are not inserted.
-const MAX_OVERFLOW_COUNT: u64 = u64::MAX / OVERFLOW_COUNT_ONE;
+const MAX_OVERFLOW_COUNT: u64 = u64::MAX / OVERFLOW_COUNT_INCREMENT;
 /// Tag that marks a slot in a line of the hash table as free.
 const FREE_SLOT_TAG: u8 = 0;
 
@@ -225,29 +225,29 @@ impl FullSizeIndex {
     }
 
     /// Returns the position of the content-index entry with this hash whose unit (page or member of a compressed chunk)
-    /// `is_it` accepts; `None` if there is none.
+    /// `is_match` accepts; `None` if there is none.
     #[inline]
-    fn search(&self, hash: u64, is_it: impl Fn(Unit) -> bool) -> Option<EntryPosition> {
+    fn search(&self, hash: u64, is_match: impl Fn(Unit) -> bool) -> Option<EntryPosition> {
         let mut line = self.home_line(hash);
         loop {
             let tags = self.tag_words(line);
             let mut spots = SlotSet::slots_with_tag(tags, hash_tag(hash))
                 .map(|place| EntryPosition { line, slot: place });
-            if let Some(spot) = spots.find(|&spot| is_it(self.unit_at(spot))) {
+            if let Some(spot) = spots.find(|&spot| is_match(self.unit_at(spot))) {
                 return Some(spot);
             }
-            if tags[1] < OVERFLOW_COUNT_ONE {
+            if tags[1] < OVERFLOW_COUNT_INCREMENT {
                 return None;
             }
             line = self.line_after(line);
         }
     }
 
-    /// Returns the unit (page or member of a compressed chunk) in the content-index entry with this hash, if `is_it`
+    /// Returns the unit (page or member of a compressed chunk) in the content-index entry with this hash, if `is_match`
     /// accepts the unit.
     #[inline]
-    pub(super) fn peek(&self, hash: u64, is_it: impl Fn(Unit) -> bool) -> Option<Unit> {
-        self.search(hash, is_it).map(|spot| self.unit_at(spot))
+    pub(super) fn peek(&self, hash: u64, is_match: impl Fn(Unit) -> bool) -> Option<Unit> {
+        self.search(hash, is_match).map(|spot| self.unit_at(spot))
     }
 
     /// Reads the lines of the hash table that searches for these content hashes will need, so that their cache misses
@@ -261,9 +261,9 @@ impl FullSizeIndex {
     }
 
     /// Inserts a content-index entry for `unit` (page or member of a compressed chunk). If there is an entry with this
-    /// hash whose unit `is_it` accepts, only its unit is replaced.
-    pub(super) fn insert(&mut self, hash: u64, unit: Unit, is_it: impl Fn(Unit) -> bool) {
-        if let Some(spot) = self.search(hash, is_it) {
+    /// hash whose unit `is_match` accepts, only its unit is replaced.
+    pub(super) fn insert(&mut self, hash: u64, unit: Unit, is_match: impl Fn(Unit) -> bool) {
+        if let Some(spot) = self.search(hash, is_match) {
             return self.set_unit(spot, unit);
         }
         // A revived page is inserted before the unit that it replaces is removed, so there may be one entry more.
@@ -273,7 +273,7 @@ impl FullSizeIndex {
             self.max_units
         );
         let Some((spot, distance)) = self.find_free_slot(hash) else { return };
-        self.add_to_overflow_counts(self.home_line(hash), spot.line, OVERFLOW_COUNT_ONE);
+        self.add_to_overflow_counts(self.home_line(hash), spot.line, OVERFLOW_COUNT_INCREMENT);
         self.store_entry(spot, hash_tag(hash), unit, distance);
         self.entry_count += 1;
     }
@@ -289,7 +289,7 @@ impl FullSizeIndex {
             if let Some(place) = SlotSet::slots_with_tag(tags, FREE_SLOT_TAG).next() {
                 return Some((EntryPosition { line, slot: place }, distance));
             }
-            if tags[1] / OVERFLOW_COUNT_ONE == MAX_OVERFLOW_COUNT {
+            if tags[1] / OVERFLOW_COUNT_INCREMENT == MAX_OVERFLOW_COUNT {
                 return None;
             }
             (line, distance) = (self.line_after(line), distance + 1);
@@ -301,7 +301,7 @@ impl FullSizeIndex {
     #[inline]
     pub(super) fn remove(&mut self, hash: u64, unit: Unit, hash_of: impl Fn(Unit) -> u64) {
         let Some(spot) = self.search(hash, |other| other == unit) else { return };
-        self.add_to_overflow_counts(self.home_line(hash), spot.line, OVERFLOW_COUNT_MINUS_ONE);
+        self.add_to_overflow_counts(self.home_line(hash), spot.line, OVERFLOW_COUNT_DECREMENT);
         self.entry_count -= 1;
         self.close_gap(spot, hash_of);
     }
@@ -311,10 +311,10 @@ impl FullSizeIndex {
     #[inline]
     fn close_gap(&mut self, mut gap: EntryPosition, hash_of: impl Fn(Unit) -> u64) {
         self.free_slot(gap);
-        while self.tag_words(gap.line)[1] >= OVERFLOW_COUNT_ONE {
+        while self.tag_words(gap.line)[1] >= OVERFLOW_COUNT_INCREMENT {
             let (from, distance) = self.nearest_overflowed_entry(gap.line, &hash_of);
             self.store_entry(gap, self.tag_at(from), self.unit_at(from), distance);
-            self.add_to_overflow_counts(gap.line, from.line, OVERFLOW_COUNT_MINUS_ONE);
+            self.add_to_overflow_counts(gap.line, from.line, OVERFLOW_COUNT_DECREMENT);
             self.free_slot(from);
             gap = from;
         }
@@ -393,7 +393,7 @@ mod tests {
             let behind =
                 |line: usize| hashes.len().saturating_sub(ENTRIES_PER_CACHE_LINE * (line + 1)) as u64;
             assert!(
-                (0..5).all(|line| index.tag_words(line)[1] / OVERFLOW_COUNT_ONE == behind(line)),
+                (0..5).all(|line| index.tag_words(line)[1] / OVERFLOW_COUNT_INCREMENT == behind(line)),
                 "{} are left",
                 hashes.len()
             );

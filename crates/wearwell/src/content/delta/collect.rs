@@ -109,7 +109,7 @@ impl<N: Nand> Ftl<N> {
         let (spare, count) = (self.delta_owners_for_spare(&lpns), lpns.len() as u32);
         let fingerprint = Fingerprint::default();
         let to = self.store.append_lost_page(Stream::Delta, pool, count, &spare, fingerprint, cause)?;
-        self.note_written_deltas(to, &lpns);
+        self.record_delta_page_on_flash(to, &lpns);
         for lpn in lpns {
             self.move_delta(lpn, to);
         }

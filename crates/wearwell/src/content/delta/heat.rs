@@ -12,7 +12,7 @@
 use arrayvec::ArrayVec;
 
 use crate::address::Lpn;
-use crate::tables::prefetch::{PREFETCHED_WRITES, pull_into_cache};
+use crate::tables::prefetch::{HOST_WRITES_PER_PREFETCH, pull_into_cache};
 use crate::tables::{LruList, SlotIndex};
 
 /// Numbers of host reads and host writes of a logical page since the page entered the table of access counts. Both
@@ -106,8 +106,8 @@ impl HeatTable {
         let known = lpns.iter().filter_map(|&lpn| self.slot_of(lpn));
         pull_into_cache(known.map(|slot| self.entries[slot as usize].heat.writes.into()));
         if self.slots_by_lpn.len() + lpns.len() > self.capacity_entries as usize {
-            let leaving = self.probationary_segment.oldest_first().take(PREFETCHED_WRITES);
-            let pages: ArrayVec<u32, PREFETCHED_WRITES> =
+            let leaving = self.probationary_segment.oldest_first().take(HOST_WRITES_PER_PREFETCH);
+            let pages: ArrayVec<u32, HOST_WRITES_PER_PREFETCH> =
                 leaving.map(|slot| self.entries[slot as usize].lpn.0).collect();
             self.slots_by_lpn.prefetch(pages.iter().copied());
         }

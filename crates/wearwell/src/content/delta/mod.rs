@@ -68,7 +68,7 @@ pub struct DeltaDesign {
     /// Largest share of a flash page, 0 to 1, that a delta may take on average (packing loss included); if deltas take
     /// more, writes bypass delta encoding. The Delta-FTL paper (section 3.3) gives `1 - max(tR, transfer, encode) /
     /// tPROG`. 1 means that writes never bypass delta encoding for this reason.
-    pub max_delta_ratio: f64,
+    pub max_delta_page_share: f64,
     /// Number of host writes between two scans for logical pages in delta form that became write-cold; 0 means no
     /// scans.
     pub cold_scan_interval_writes: u32,
@@ -76,7 +76,7 @@ pub struct DeltaDesign {
     pub cold_scan_entries: u32,
     /// Largest share of the device's spare flash pages (those beyond the logical pages and the reserves), 0 to 1, that
     /// flash pages of deltas may use.
-    pub delta_area_share: f64,
+    pub delta_share_of_spare_pages: f64,
 }
 
 impl Default for DeltaDesign {
@@ -85,10 +85,10 @@ impl Default for DeltaDesign {
             heat_table_entries: None,
             hot_access_threshold: 2,
             temp_buffer_pages: 1,
-            max_delta_ratio: 1.0,
+            max_delta_page_share: 1.0,
             cold_scan_interval_writes: 1024,
             cold_scan_entries: 64,
-            delta_area_share: 1.0,
+            delta_share_of_spare_pages: 1.0,
         }
     }
 }
@@ -168,7 +168,7 @@ pub(crate) struct DeltaState {
     buffer: DeltaTempBuffer,
     /// RAM buffer for the deltas that are sampled while delta encoding is off; their bytes are not kept. A page of this
     /// buffer that is full is counted and discarded, not written.
-    trial_buffer: DeltaTempBuffer,
+    sample_buffer: DeltaTempBuffer,
     /// Whether delta encoding is on, so that host writes may become deltas.
     pub(crate) is_delta_encoding_on: bool,
     delta_locations: HashMap<Lpn, DeltaLocation, FxBuildHasher>,
@@ -181,7 +181,7 @@ pub(crate) struct DeltaState {
     /// Moving average of the number of deltas per flash page written for the host. Its inverse is the share of a page
     /// that a delta takes.
     mean_deltas_per_page: f64,
-    averaged_delta_pages: u64,
+    delta_pages_in_average: u64,
     /// Maximum number of flash pages of deltas before writes bypass delta encoding.
     max_delta_pages: u64,
     /// Maximum number of deltas that are packed into one flash page.
@@ -201,8 +201,8 @@ const BASE_TAG_BYTES: usize = 4;
 /// hot page makes its delta obsolete before the page of deltas is full.
 const WRITES_UNTIL_DELTA_RETRY: u64 = 4096;
 /// Number of flash pages of deltas over which the moving average of deltas per page is taken. A page holds one, two or
-/// three deltas, so an average over few pages would exceed [`DeltaDesign::max_delta_ratio`] by chance.
-const MAX_AVERAGED_DELTA_PAGES: u64 = 512;
+/// three deltas, so an average over few pages would exceed [`DeltaDesign::max_delta_page_share`] by chance.
+const MAX_DELTA_PAGES_IN_AVERAGE: u64 = 512;
 /// Number of flash pages of deltas that must be written before host writes may bypass delta encoding because it saves
 /// too little: the mean over fewer pages varies by chance.
 const MIN_DELTA_PAGES_TO_JUDGE_SAVING: u64 = 64;
@@ -229,14 +229,14 @@ impl DeltaState {
             heat_table_entries,
             heat: HeatTable::new(heat_table_entries),
             buffer: DeltaTempBuffer::new(design.temp_buffer_pages, store.geometry().page_bytes),
-            trial_buffer: DeltaTempBuffer::new(design.temp_buffer_pages, store.geometry().page_bytes),
+            sample_buffer: DeltaTempBuffer::new(design.temp_buffer_pages, store.geometry().page_bytes),
             is_delta_encoding_on: true,
             delta_locations: HashMap::default(),
             live_delta_pages: HashMap::default(),
             deltas_on_flash: None,
             delta_page_log: VecDeque::new(),
             mean_deltas_per_page: 0.0,
-            averaged_delta_pages: 0,
+            delta_pages_in_average: 0,
             max_delta_pages: 0,
             max_deltas_per_page: usize::MAX,
             page_bytes: store.geometry().page_bytes,
@@ -247,16 +247,16 @@ impl DeltaState {
         }
     }
 
-    /// Limits the number of flash pages of deltas to [`DeltaDesign::delta_area_share`] of `spare_pages`, the device's
-    /// spare flash pages.
+    /// Limits the number of flash pages of deltas to [`DeltaDesign::delta_share_of_spare_pages`] of `spare_pages`, the
+    /// device's spare flash pages.
     pub(crate) fn set_delta_page_limit(&mut self, spare_pages: u64) {
-        self.max_delta_pages = (spare_pages as f64 * self.design.delta_area_share) as u64;
+        self.max_delta_pages = (spare_pages as f64 * self.design.delta_share_of_spare_pages) as u64;
     }
 
     /// Limits the number of deltas in a flash page to the number of logical pages that its spare area can list, so that
     /// the delta table can be rebuilt from flash even if a page is unreadable. If the spare area has no room for any,
     /// there is no list and no limit.
-    pub(crate) fn limit_deltas_to_spare_area(&mut self, spare_bytes: u32) {
+    pub(crate) fn limit_deltas_to_owner_list(&mut self, spare_bytes: u32) {
         if max_deltas_in_spare(spare_bytes) > 0 {
             self.set_deltas_per_page_limit(max_deltas_in_spare(spare_bytes));
         }
@@ -283,9 +283,9 @@ impl DeltaState {
     }
 
     /// Removes the records of deltas in `block`, which was erased and may have held pages of deltas.
-    pub(crate) fn block_erased(&mut self, block: BlockId) {
+    pub(crate) fn record_block_erased(&mut self, block: BlockId) {
         if let Some(written) = &mut self.deltas_on_flash {
-            written.block_erased(block);
+            written.record_block_erased(block);
         }
     }
 
@@ -293,7 +293,7 @@ impl DeltaState {
         self.max_deltas_per_page = most_deltas;
         self.buffer = DeltaTempBuffer::new(self.design.temp_buffer_pages, self.page_bytes)
             .with_delta_limit(most_deltas);
-        self.trial_buffer = self.buffer.clone();
+        self.sample_buffer = self.buffer.clone();
     }
 
     fn lists_delta_owners(&self) -> bool {
@@ -340,7 +340,7 @@ impl DeltaState {
             if self.writes_bypassed_since_rejection < WRITES_UNTIL_DELTA_RETRY {
                 return false;
             }
-            (self.writes_bypassed_since_rejection, self.averaged_delta_pages) = (0, 0);
+            (self.writes_bypassed_since_rejection, self.delta_pages_in_average) = (0, 0);
         }
         self.has_space_for_delta_page()
     }
@@ -351,14 +351,14 @@ impl DeltaState {
 
     /// Packs a delta into the trial buffer, which is never written to flash, to measure what delta encoding would save.
     /// Returns the number of flash pages (0 or 1) that delta encoding would have written because of it.
-    fn pack_into_trial_buffer(&mut self, delta: &BufferedDelta) -> u64 {
-        self.trial_buffer.remove(delta.lpn);
-        let free = self.trial_buffer.page_with_room(delta.delta_bytes.into());
-        let at = free.unwrap_or_else(|| self.trial_buffer.fullest_page());
+    fn pack_into_sample_buffer(&mut self, delta: &BufferedDelta) -> u64 {
+        self.sample_buffer.remove(delta.lpn);
+        let free = self.sample_buffer.page_with_room(delta.delta_bytes.into());
+        let at = free.unwrap_or_else(|| self.sample_buffer.fullest_page());
         if free.is_none() {
-            self.trial_buffer.take_page_deltas(at);
+            self.sample_buffer.take_page_deltas(at);
         }
-        self.trial_buffer.push(at, BufferedDelta { payload: Vec::new(), ..*delta });
+        self.sample_buffer.push(at, BufferedDelta { payload: Vec::new(), ..*delta });
         u64::from(free.is_none())
     }
 
@@ -366,8 +366,8 @@ impl DeltaState {
     /// paper's write-overhead test). The share is pages divided by deltas. A mean of `1 / deltas` over pages would be
     /// larger, because a page with one delta would weigh as much as a page with two.
     fn are_deltas_small_enough(&self) -> bool {
-        self.averaged_delta_pages < MIN_DELTA_PAGES_TO_JUDGE_SAVING
-            || self.mean_deltas_per_page * self.design.max_delta_ratio >= 1.0
+        self.delta_pages_in_average < MIN_DELTA_PAGES_TO_JUDGE_SAVING
+            || self.mean_deltas_per_page * self.design.max_delta_page_share >= 1.0
     }
 
     /// Whether a delta of `bytes` bytes fits in a flash page and, by itself, takes a small enough share of the page
@@ -375,7 +375,7 @@ impl DeltaState {
     fn is_delta_small_enough(&self, bytes: usize) -> bool {
         bytes < u16::MAX as usize
             && self.buffer.fits_in_page(bytes)
-            && bytes as f64 <= self.design.max_delta_ratio * self.page_bytes as f64
+            && bytes as f64 <= self.design.max_delta_page_share * self.page_bytes as f64
     }
 
     /// Counts a flash page with `deltas` deltas that was written for the host, and updates the moving average of deltas
@@ -383,9 +383,9 @@ impl DeltaState {
     fn count_committed_page(&mut self, deltas: usize) {
         self.statistics.committed_delta_pages += 1;
         self.statistics.committed_deltas += deltas as u64;
-        self.averaged_delta_pages = (self.averaged_delta_pages + 1).min(MAX_AVERAGED_DELTA_PAGES);
+        self.delta_pages_in_average = (self.delta_pages_in_average + 1).min(MAX_DELTA_PAGES_IN_AVERAGE);
         self.mean_deltas_per_page +=
-            (deltas as f64 - self.mean_deltas_per_page) / self.averaged_delta_pages as f64;
+            (deltas as f64 - self.mean_deltas_per_page) / self.delta_pages_in_average as f64;
     }
 
     /// Resets all access counts of logical pages by which delta encoding finds hot pages.
@@ -415,7 +415,7 @@ impl DeltaState {
 
     /// Halves the access counts of the logical page `lpn`. Returns `true` if the page has a delta that should be merged
     /// with its base.
-    fn decay_heat(&mut self, lpn: Lpn) -> bool {
+    fn halve_heat_and_check_merge(&mut self, lpn: Lpn) -> bool {
         self.heat.halve_access_counts(lpn);
         self.should_merge_delta(lpn)
     }
@@ -611,7 +611,7 @@ impl<N: Nand> Ftl<N> {
             self.count_scheme_outcome(SchemeKind::Delta, SchemeOutcome::PassedOn);
             return Ok(false);
         };
-        let at = self.buffer_page_for_delta(delta.delta_bytes as usize)?;
+        let at = self.find_buffer_page_with_room(delta.delta_bytes as usize)?;
         self.drop_delta(lpn);
         let stage = self.delta.as_mut().expect("asked above");
         let has_bytes = matches!(content, Content::Bytes(_));
@@ -650,7 +650,7 @@ impl<N: Nand> Ftl<N> {
             Some(base) => match self.encode_delta(lpn, base, content, fingerprint)? {
                 None => SchemeOutcome::PassedOn,
                 Some(delta) => {
-                    let pages = self.delta.as_mut().map_or(0, |stage| stage.pack_into_trial_buffer(&delta));
+                    let pages = self.delta.as_mut().map_or(0, |stage| stage.pack_into_sample_buffer(&delta));
                     self.charge_delta_pages(pages);
                     SchemeOutcome::Served
                 }
@@ -742,7 +742,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns the index of a page of the RAM buffer with room for a delta of `bytes` bytes. If there is none, writes
     /// the fullest page to flash and returns its index.
-    fn buffer_page_for_delta(&mut self, bytes: usize) -> Result<usize> {
+    fn find_buffer_page_with_room(&mut self, bytes: usize) -> Result<usize> {
         let buffer = &self.delta.as_ref().expect("only the delta stage packs").buffer;
         if let Some(at) = buffer.page_with_room(bytes) {
             return Ok(at);
@@ -787,11 +787,11 @@ impl<N: Nand> Ftl<N> {
         let (content, count) = (Content::Bytes(&page), lpns.len() as u32);
         let ppn =
             self.store.append_page(Stream::Delta, pool, count, content, Fingerprint::default(), cause)?;
-        self.note_written_deltas(ppn, lpns);
+        self.record_delta_page_on_flash(ppn, lpns);
         Ok(ppn)
     }
 
-    fn note_written_deltas(&mut self, ppn: Ppn, lpns: &[Lpn]) {
+    fn record_delta_page_on_flash(&mut self, ppn: Ppn, lpns: &[Lpn]) {
         let block = self.store.block_of(ppn);
         self.delta.as_mut().expect("only the delta stage has deltas").record_deltas_on_flash(block, lpns);
     }
@@ -859,18 +859,18 @@ impl<N: Nand> Ftl<N> {
 
     /// Counts a host read of `lpn`. If `lpn` has a delta and became read-hot, merges it (rewrites base and delta as one
     /// page). `page` is the content that was read, or empty. The merge is deferred, so that the read returns before it.
-    pub(crate) fn count_read_for_delta(&mut self, lpn: Lpn, page: &[u8]) -> Result<()> {
+    pub(crate) fn count_read_and_merge_delta(&mut self, lpn: Lpn, page: &[u8]) -> Result<()> {
         let Some(stage) = &mut self.delta else { return Ok(()) };
         let heat = stage.heat.count_access(lpn, AccessKind::Read);
         if !stage.is_read_hot(heat) || !stage.delta_locations.contains_key(&lpn) {
             return Ok(());
         }
-        self.run_deferred(|ftl| ftl.merge_delta(lpn, Some(page)))
+        self.run_with_deferred_flash_ops(|ftl| ftl.merge_delta(lpn, Some(page)))
     }
 
     /// Runs work that no host request waits for: its flash operations, including those of map and GC, are marked as
     /// deferred.
-    fn run_deferred(&mut self, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+    fn run_with_deferred_flash_ops(&mut self, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         let deferred = self.store.flash_ops.set_deferring_ops(true);
         let outcome = work(self);
         self.store.flash_ops.set_deferring_ops(deferred);
@@ -879,7 +879,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Counts a host write; every [`DeltaDesign::cold_scan_interval_writes`] of them, scans for logical pages with
     /// deltas that became write-cold, and merges them (rewrites base and delta as one page) in the background.
-    pub(crate) fn scan_for_cold_deltas(&mut self) -> Result<()> {
+    pub(crate) fn merge_cold_deltas_if_due(&mut self) -> Result<()> {
         let Some(stage) = &mut self.delta else { return Ok(()) };
         if stage.design.cold_scan_interval_writes == 0 {
             return Ok(());
@@ -890,12 +890,12 @@ impl<N: Nand> Ftl<N> {
         }
         stage.writes_until_cold_scan = stage.design.cold_scan_interval_writes;
         let oldest = stage.next_cold_scan_lpns();
-        self.run_deferred(|ftl| ftl.merge_cold_pages(&oldest))
+        self.run_with_deferred_flash_ops(|ftl| ftl.merge_cold_pages(&oldest))
     }
 
     fn merge_cold_pages(&mut self, lpns: &[Lpn]) -> Result<()> {
         for &lpn in lpns {
-            if self.delta.as_mut().is_some_and(|stage| stage.decay_heat(lpn)) {
+            if self.delta.as_mut().is_some_and(|stage| stage.halve_heat_and_check_merge(lpn)) {
                 self.merge_delta(lpn, None)?;
             }
         }
@@ -913,10 +913,10 @@ impl<N: Nand> Ftl<N> {
         Ok(!has_delta(self))
     }
 
-    /// Merges `lpn`: rewrites its base and delta as one full page. `was_read` is the content of `lpn` if the host has
-    /// just read it. On a full device nothing changes, because the host request that caused the merge is already
-    /// served.
-    fn merge_delta(&mut self, lpn: Lpn, was_read: Option<&[u8]>) -> Result<()> {
+    /// Merges `lpn`: rewrites its base and delta as one full page. `content_just_read` is the content of `lpn` if the
+    /// host has just read it. On a full device nothing changes, because the host request that caused the merge is
+    /// already served.
+    fn merge_delta(&mut self, lpn: Lpn, content_just_read: Option<&[u8]>) -> Result<()> {
         let pool = match self.make_room_for_write() {
             Err(Error::Full { .. }) => return Ok(()),
             pool => pool?,
@@ -926,13 +926,13 @@ impl<N: Nand> Ftl<N> {
             return Ok(());
         }
         let base = self.mapping.lookup(&mut self.store, lpn)?.expect("a page in delta form has a base");
-        match self.rewrite_merged_page(lpn, base, Stream::Host, pool, was_read, Cause::Content) {
+        match self.rewrite_merged_page(lpn, base, Stream::Host, pool, content_just_read, Cause::Content) {
             // A failed program used up the reserved block. The delta stays as it is.
             Err(Error::Full { .. }) => return Ok(()),
             merged => merged?,
         }
         let statistics = &mut self.delta.as_mut().expect("asked above").statistics;
-        match was_read {
+        match content_just_read {
             Some(_) => statistics.read_hot_merges += 1,
             None => statistics.write_cold_merges += 1,
         }
@@ -949,20 +949,20 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Appends the content of `lpn` (base and delta combined) as one full page in `stream`. Reads base and delta first,
-    /// unless the host has just read the content (`was_read`). Updates the map as for a GC copy, without a flash
-    /// operation, so that GC may call this too.
+    /// unless the host has just read the content (`content_just_read`). Updates the map as for a GC copy, without a
+    /// flash operation, so that GC may call this too.
     fn rewrite_merged_page(
         &mut self,
         lpn: Lpn,
         base: Unit,
         stream: Stream,
         pool: u32,
-        was_read: Option<&[u8]>,
+        content_just_read: Option<&[u8]>,
         cause: Cause,
     ) -> Result<()> {
         let has_bytes = self.delta.as_ref().is_some_and(|stage| stage.has_delta_bytes(lpn));
         let mut page = self.zero_page_bytes();
-        let read = match was_read {
+        let read = match content_just_read {
             Some(content) if content.len() == page.len() => {
                 page.copy_from_slice(content);
                 Ok(())
@@ -1024,7 +1024,7 @@ impl<N: Nand> Ftl<N> {
         let mut page = vec![0; self.store.geometry().page_bytes as usize];
         for (sequence, ppn) in found {
             let (lines, is_lost) = self.read_delta_directory(ppn, &mut page)?;
-            self.note_written_deltas(ppn, &lines.iter().map(|&(lpn, _)| lpn).collect::<Vec<_>>());
+            self.record_delta_page_on_flash(ppn, &lines.iter().map(|&(lpn, _)| lpn).collect::<Vec<_>>());
             for (lpn, range) in lines {
                 let Some(base) = base_of(self, lpn)? else { continue };
                 let known = self.delta.as_ref().is_some_and(|stage| stage.has_delta(lpn));

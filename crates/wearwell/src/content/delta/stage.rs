@@ -18,7 +18,7 @@ impl ContentStage for DeltaEncoding {
     const NEEDS_HASH: bool = false;
     const IS_STATELESS: bool = false;
 
-    fn energy_overhead(energy: &EnergyModel) -> f64 {
+    fn energy_per_page_in_programs(energy: &EnergyModel) -> f64 {
         energy.delta_energy_in_programs()
     }
 
@@ -30,7 +30,7 @@ impl ContentStage for DeltaEncoding {
         ftl.delta.as_ref().is_some_and(|stage| stage.is_delta_encoding_on)
     }
 
-    fn write_buffered<N: Nand>(ftl: &mut Ftl<N>) -> Result<()> {
+    fn write_buffered_pages<N: Nand>(ftl: &mut Ftl<N>) -> Result<()> {
         ftl.retry_after_program_failure(Ftl::write_buffered_deltas)
     }
 
@@ -55,6 +55,6 @@ impl ContentStage for DeltaEncoding {
     )]
     #[inline(always)]
     fn finish_write<N: Nand>(ftl: &mut Ftl<N>) -> Result<()> {
-        if ftl.delta.is_some() { ftl.scan_for_cold_deltas() } else { Ok(()) }
+        if ftl.delta.is_some() { ftl.merge_cold_deltas_if_due() } else { Ok(()) }
     }
 }

@@ -33,7 +33,7 @@ impl FlashDeltaTable {
     }
 
     /// Removes the records of the deltas in `block`, which was erased.
-    pub(super) fn block_erased(&mut self, block: BlockId) {
+    pub(super) fn record_block_erased(&mut self, block: BlockId) {
         for lpn in self.delta_lpns_by_block.remove(&block).unwrap_or_default() {
             let count = self.flash_delta_count_by_lpn.get_mut(&lpn).expect("the delta was noted");
             *count -= 1;

@@ -8,7 +8,7 @@
 //! price: when a valid page with dead versions is copied, the link of the newest of them must be updated, and a caller
 //! that has only the logical page must look up its valid page in the map. A trimmed logical page has no valid page; the
 //! heads of such lists are in a hash map. If other mechanisms place content as well, a valid page may have several
-//! owners, or a logical page no page of its own ([`ListHeads::InMap`]): then the heads of all lists are in that map.
+//! owners, or a logical page no page of its own ([`HeadStorage::InMap`]): then the heads of all lists are in that map.
 //!
 //! Positions count dead pages only, as the paper's version formula does.
 //!
@@ -37,7 +37,7 @@ use rustc_hash::FxBuildHasher;
 use super::probability::MAX_COUNTED_NEWER_VERSIONS;
 use super::sparse::SparseTable;
 use crate::address::{Lpn, Ppn};
-use crate::tables::prefetch::{PREFETCHED_WRITES, pull_into_cache};
+use crate::tables::prefetch::{HOST_WRITES_PER_PREFETCH, pull_into_cache};
 use crate::tables::{DenseTable, PageSet};
 
 const END_OF_LIST: u32 = u32::MAX;
@@ -49,7 +49,7 @@ pub(super) const MAX_LINKED_PAGES: u64 = END_OF_LIST as u64;
 /// Where the head (the newest dead page) of each logical page's list of dead pages is stored: in the link of its valid
 /// page, or in a hash map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum ListHeads {
+pub(super) enum HeadStorage {
     /// The list link of the logical page's valid page names the head. Requires that a valid page belongs to one logical
     /// page only.
     AtValidPages,
@@ -61,22 +61,22 @@ pub(super) enum ListHeads {
 /// Lists of the dead (invalid, not erased) physical pages of every logical page, newest first.
 #[derive(Clone, Debug)]
 pub(super) struct DeadPageLists {
-    heads: ListHeads,
+    head_storage: HeadStorage,
     /// List link of each physical page. For a valid page: the newest dead page of its logical page. For a dead page:
     /// the next newer page of the list. If a dead page has a slot in the fingerprint store: the slot number instead
-    /// (`displaced_links` then holds the link).
+    /// (`newer_links_by_slot` then holds the link).
     newer_links_or_slots: DenseTable<u32>,
     /// For each dead page, the next older dead page of the same logical page, if there is one.
     older_links: SparseTable<Ppn>,
     /// Newest dead page of each logical page whose list of dead pages does not begin at a valid page: of a trimmed
-    /// logical page, or of every one with [`ListHeads::InMap`].
-    heads_in_map: HashMap<Lpn, Ppn, FxBuildHasher>,
+    /// logical page, or of every one with [`HeadStorage::InMap`].
+    heads_by_lpn: HashMap<Lpn, Ppn, FxBuildHasher>,
     /// Set of the dead (invalid, not erased) pages. They are exactly the pages in lists.
     dead_page_set: PageSet,
-    pages_in_store: PageSet,
+    pages_in_fingerprint_store: PageSet,
     /// Links of dead pages in their lists, for those pages that have a slot in the fingerprint store (index of dead
     /// pages); indexed by slot. For such a page, `newer_links_or_slots` holds the slot number instead of the link.
-    displaced_links: Vec<u32>,
+    newer_links_by_slot: Vec<u32>,
     dead_page_count: u64,
     logical_pages: u32,
 }
@@ -85,15 +85,15 @@ impl DeadPageLists {
     /// Creates empty lists of dead pages. Memory: 4 bytes and 3 bits per physical page, 4 bytes per slot of the
     /// fingerprint store, 10 to 20 bytes per dead page that has an older one, and 10 to 20 bytes per logical page whose
     /// list has no valid page.
-    pub(super) fn new(heads: ListHeads, physical_pages: usize, logical_pages: u32) -> Self {
+    pub(super) fn new(heads: HeadStorage, physical_pages: usize, logical_pages: u32) -> Self {
         Self {
-            heads,
+            head_storage: heads,
             newer_links_or_slots: DenseTable::filled(physical_pages, END_OF_LIST),
             older_links: SparseTable::new(physical_pages),
-            heads_in_map: HashMap::default(),
+            heads_by_lpn: HashMap::default(),
             dead_page_set: PageSet::new(physical_pages as u64),
-            pages_in_store: PageSet::new(physical_pages as u64),
-            displaced_links: Vec::new(),
+            pages_in_fingerprint_store: PageSet::new(physical_pages as u64),
+            newer_links_by_slot: Vec::new(),
             dead_page_count: 0,
             logical_pages,
         }
@@ -122,15 +122,15 @@ impl DeadPageLists {
 
     /// Returns where the head of each logical page's list of dead pages is stored: in the list link of its valid page,
     /// or in a hash map by logical page.
-    pub(super) fn head_storage(&self) -> ListHeads {
-        self.heads
+    pub(super) fn head_storage(&self) -> HeadStorage {
+        self.head_storage
     }
 
-    /// Returns the newest dead page of the logical page whose valid page is `valid`. `None` if it has no dead page, or if
-    /// lists of dead pages do not begin at valid pages but in a hash map by LPN.
+    /// Returns the newest dead page of the logical page whose valid page is `valid`. `None` if it has no dead page, or
+    /// if lists of dead pages do not begin at valid pages but in a hash map by LPN.
     #[inline]
     pub(super) fn newest_dead(&self, valid: Ppn) -> Option<Ppn> {
-        if self.heads == ListHeads::AtValidPages {
+        if self.head_storage == HeadStorage::AtValidPages {
             linked_page(self.newer_links_or_slots.get(valid.index()))
         } else {
             None
@@ -140,9 +140,9 @@ impl DeadPageLists {
     /// Returns the newest dead page of `lpn`; `None` if it has none. `valid` is the valid page of `lpn` (`None` if it
     /// is unmapped).
     pub(super) fn newest_dead_of(&self, lpn: Lpn, valid: Option<Ppn>) -> Option<Ppn> {
-        match valid.filter(|_| self.heads == ListHeads::AtValidPages) {
+        match valid.filter(|_| self.head_storage == HeadStorage::AtValidPages) {
             Some(valid) => self.newest_dead(valid),
-            None => self.heads_in_map.get(&lpn).copied(),
+            None => self.heads_by_lpn.get(&lpn).copied(),
         }
     }
 
@@ -158,8 +158,8 @@ impl DeadPageLists {
     #[inline]
     pub(super) fn next_newer(&self, ppn: Ppn) -> Option<Ppn> {
         let link = self.newer_links_or_slots.get(ppn.index());
-        linked_page(if self.pages_in_store.contains(ppn) {
-            self.displaced_links[link as usize]
+        linked_page(if self.pages_in_fingerprint_store.contains(ppn) {
+            self.newer_links_by_slot[link as usize]
         } else {
             link
         })
@@ -168,7 +168,8 @@ impl DeadPageLists {
     /// Reads the list links of the physical pages `ppns`, and the bits that tell whether a page is dead and has a store
     /// slot, so that their cache misses overlap ([`crate::tables::prefetch`]).
     pub(super) fn prefetch_links(&self, ppns: impl Iterator<Item = Ppn> + Clone) {
-        let bits = |ppn| u64::from(self.is_dead(ppn)) + u64::from(self.pages_in_store.contains(ppn));
+        let bits =
+            |ppn| u64::from(self.is_dead(ppn)) + u64::from(self.pages_in_fingerprint_store.contains(ppn));
         pull_into_cache(ppns.clone().map(bits));
         pull_into_cache(ppns.map(|ppn| self.newer_links_or_slots.get(ppn.index()).into()));
     }
@@ -180,17 +181,17 @@ impl DeadPageLists {
 
     /// Reads the heads of the lists of these logical pages, if a hash map holds the heads of all lists, so that their
     /// cache misses overlap.
-    pub(super) fn prefetch_heads_in_map(&self, lpns: &[Lpn]) {
-        if self.heads == ListHeads::InMap {
-            let head = |lpn| self.heads_in_map.get(lpn).map_or(0, |ppn| ppn.0.into());
+    pub(super) fn prefetch_heads_by_lpn(&self, lpns: &[Lpn]) {
+        if self.head_storage == HeadStorage::InMap {
+            let head = |lpn| self.heads_by_lpn.get(lpn).map_or(0, |ppn| ppn.0.into());
             pull_into_cache(lpns.iter().map(head));
         }
     }
 
     /// Reads the list links of the dead pages in these slots of the fingerprint store (index of dead pages), so that
     /// their cache misses overlap.
-    pub(super) fn prefetch_displaced_links(&self, slots: &[u32]) {
-        pull_into_cache(slots.iter().map(|&slot| self.displaced_links[slot as usize].into()));
+    pub(super) fn prefetch_newer_links_by_slot(&self, slots: &[u32]) {
+        pull_into_cache(slots.iter().map(|&slot| self.newer_links_by_slot[slot as usize].into()));
     }
 
     /// Returns the dead (invalid, not erased) pages of `lpn`, newest first; `valid` is its valid page.
@@ -201,7 +202,7 @@ impl DeadPageLists {
     /// Returns the slot of the dead page `ppn` in the fingerprint store; `None` if it has none.
     #[inline]
     pub(super) fn store_slot(&self, ppn: Ppn) -> Option<u32> {
-        self.pages_in_store.contains(ppn).then(|| self.newer_links_or_slots.get(ppn.index()))
+        self.pages_in_fingerprint_store.contains(ppn).then(|| self.newer_links_or_slots.get(ppn.index()))
     }
 
     /// Assigns `slot` of the fingerprint store to the dead page `ppn`. In the table of links the slot number replaces
@@ -209,19 +210,19 @@ impl DeadPageLists {
     #[inline]
     pub(super) fn assign_store_slot(&mut self, ppn: Ppn, slot: u32) {
         debug_assert!(
-            self.is_dead(ppn) && !self.pages_in_store.contains(ppn),
+            self.is_dead(ppn) && !self.pages_in_fingerprint_store.contains(ppn),
             "page {ppn} cannot take slot {slot}"
         );
-        if self.displaced_links.len() <= slot as usize {
-            self.extend_displaced_links(slot);
+        if self.newer_links_by_slot.len() <= slot as usize {
+            self.extend_newer_links_by_slot(slot);
         }
-        self.displaced_links[slot as usize] = self.newer_links_or_slots.replace(ppn.index(), slot);
-        self.pages_in_store.insert(ppn);
+        self.newer_links_by_slot[slot as usize] = self.newer_links_or_slots.replace(ppn.index(), slot);
+        self.pages_in_fingerprint_store.insert(ppn);
     }
 
     #[cold]
-    fn extend_displaced_links(&mut self, slot: u32) {
-        self.displaced_links.resize(slot as usize + 1, END_OF_LIST);
+    fn extend_newer_links_by_slot(&mut self, slot: u32) {
+        self.newer_links_by_slot.resize(slot as usize + 1, END_OF_LIST);
     }
 
     /// Ends the assignment of a fingerprint-store slot to the dead page `ppn`, and restores the page's list link, which
@@ -229,20 +230,20 @@ impl DeadPageLists {
     #[inline]
     pub(super) fn unassign_store_slot(&mut self, ppn: Ppn) {
         let slot = self.newer_links_or_slots.get(ppn.index());
-        self.newer_links_or_slots.set(ppn.index(), self.displaced_links[slot as usize]);
-        self.pages_in_store.remove(ppn);
+        self.newer_links_or_slots.set(ppn.index(), self.newer_links_by_slot[slot as usize]);
+        self.pages_in_fingerprint_store.remove(ppn);
     }
 
     /// Returns the number of dead pages that have a slot in the fingerprint store (index of dead pages). Counts set
     /// bits over all physical pages.
     pub(super) fn pages_with_store_slot(&self) -> u64 {
-        self.pages_in_store.len()
+        self.pages_in_fingerprint_store.len()
     }
 
     /// Returns the position of dead page `ppn`: the number of newer dead pages of its logical page, at most
     /// [`MAX_COUNTED_NEWER_VERSIONS`]. Takes at most 15 steps.
     #[inline]
-    pub(super) fn version_position(&self, ppn: Ppn) -> u8 {
+    pub(super) fn newer_version_count(&self, ppn: Ppn) -> u8 {
         let newer = std::iter::successors(self.next_newer_dead(ppn), |&ppn| self.next_newer_dead(ppn));
         newer.take(MAX_COUNTED_NEWER_VERSIONS.into()).count() as u8
     }
@@ -254,8 +255,8 @@ impl DeadPageLists {
 
     #[inline]
     fn set_newer_link(&mut self, ppn: Ppn, newer: u32) {
-        if self.pages_in_store.contains(ppn) {
-            self.displaced_links[self.newer_links_or_slots.get(ppn.index()) as usize] = newer;
+        if self.pages_in_fingerprint_store.contains(ppn) {
+            self.newer_links_by_slot[self.newer_links_or_slots.get(ppn.index()) as usize] = newer;
         } else {
             self.newer_links_or_slots.set(ppn.index(), newer);
         }
@@ -265,12 +266,12 @@ impl DeadPageLists {
     /// page before, the caller must invalidate that page next.
     #[inline]
     pub(super) fn set_valid_page(&mut self, lpn: Lpn, ppn: Ppn) {
-        if self.heads == ListHeads::InMap {
+        if self.head_storage == HeadStorage::InMap {
             return;
         }
         self.newer_links_or_slots.set(ppn.index(), END_OF_LIST);
-        if !self.heads_in_map.is_empty()
-            && let Some(newest) = self.heads_in_map.remove(&lpn)
+        if !self.heads_by_lpn.is_empty()
+            && let Some(newest) = self.heads_by_lpn.remove(&lpn)
         {
             self.link_valid_to_newest(ppn, newest);
         }
@@ -289,7 +290,7 @@ impl DeadPageLists {
     pub(super) fn push_dead(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) -> Option<Ppn> {
         assert!(self.dead_page_set.insert_if_absent(ppn), "page {ppn} of logical page {lpn} dies twice");
         self.dead_page_count += 1;
-        if self.heads == ListHeads::InMap {
+        if self.head_storage == HeadStorage::InMap {
             return self.push_at_head(lpn, ppn);
         }
         let older = self.newest_dead(ppn);
@@ -299,7 +300,7 @@ impl DeadPageLists {
         if let Some(successor) = successor {
             self.link_valid_to_newest(successor, ppn);
         } else {
-            self.set_head_in_map(lpn, ppn);
+            self.insert_head_by_lpn(lpn, ppn);
         }
         older
     }
@@ -310,7 +311,7 @@ impl DeadPageLists {
         match (self.newest_dead(ppn), successor) {
             (Some(newest), Some(successor)) => self.link_valid_to_newest(successor, newest),
             (Some(newest), None) => {
-                self.set_head_in_map(lpn, newest);
+                self.insert_head_by_lpn(lpn, newest);
             }
             (None, _) => {}
         }
@@ -320,7 +321,7 @@ impl DeadPageLists {
     /// the next older dead page of `lpn`.
     #[inline(never)]
     fn push_at_head(&mut self, lpn: Lpn, ppn: Ppn) -> Option<Ppn> {
-        let older = self.set_head_in_map(lpn, ppn);
+        let older = self.insert_head_by_lpn(lpn, ppn);
         if let Some(older) = older {
             self.older_links.insert(ppn, older);
             self.set_newer_link(older, ppn.0);
@@ -331,16 +332,19 @@ impl DeadPageLists {
     /// Stores `newest` in the hash map as the head of the list of dead pages of `lpn`: the list has no valid page to
     /// begin at. Returns the head that the map had before.
     #[cold]
-    fn set_head_in_map(&mut self, lpn: Lpn, newest: Ppn) -> Option<Ppn> {
+    fn insert_head_by_lpn(&mut self, lpn: Lpn, newest: Ppn) -> Option<Ppn> {
         self.set_newer_link(newest, END_OF_LIST);
-        self.heads_in_map.insert(lpn, newest)
+        self.heads_by_lpn.insert(lpn, newest)
     }
 
     /// Removes the dead page `ppn` from the list of dead pages of `lpn`. The page must have no fingerprint-store slot.
     /// The position (number of newer dead versions) of each older page in the list decreases by one.
     #[inline]
     pub(super) fn remove_dead(&mut self, lpn: Lpn, ppn: Ppn) {
-        debug_assert!(!self.pages_in_store.contains(ppn), "page {ppn} leaves its list and keeps its slot");
+        debug_assert!(
+            !self.pages_in_fingerprint_store.contains(ppn),
+            "page {ppn} leaves its list and keeps its slot"
+        );
         assert!(
             self.dead_page_set.remove(ppn),
             "page {ppn} is not dead and cannot leave the list of logical page {lpn}"
@@ -348,7 +352,7 @@ impl DeadPageLists {
         let (newer, older) =
             (linked_page(self.newer_links_or_slots.get(ppn.index())), self.older_links.remove(ppn));
         match (newer, older) {
-            (None, _) => self.remove_head_in_map(lpn, ppn, older),
+            (None, _) => self.remove_head_by_lpn(lpn, ppn, older),
             (Some(newer), _) if self.is_dead(newer) => self.link_dead_neighbours(newer, older),
             (Some(valid), Some(older)) => self.link_valid_to_newest(valid, older),
             (Some(valid), None) => self.newer_links_or_slots.set(valid.index(), END_OF_LIST),
@@ -368,25 +372,25 @@ impl DeadPageLists {
     }
 
     #[cold]
-    fn remove_head_in_map(&mut self, lpn: Lpn, ppn: Ppn, older: Option<Ppn>) {
-        let head = self.heads_in_map.remove(&lpn);
+    fn remove_head_by_lpn(&mut self, lpn: Lpn, ppn: Ppn, older: Option<Ppn>) {
+        let head = self.heads_by_lpn.remove(&lpn);
         assert!(
             head == Some(ppn),
             "page {ppn} is not the head of the list of dead pages of logical page {lpn}"
         );
         if let Some(older) = older {
-            self.set_head_in_map(lpn, older);
+            self.insert_head_by_lpn(lpn, older);
         }
     }
 
     /// Moves the heads of the lists of dead pages from the valid pages `from` to their GC copies `to`.
     #[inline]
     pub(super) fn relocate_heads(&mut self, from: &[Ppn], to: &[Ppn]) {
-        if self.heads == ListHeads::InMap {
+        if self.head_storage == HeadStorage::InMap {
             return;
         }
-        for (from, to) in from.chunks(PREFETCHED_WRITES).zip(to.chunks(PREFETCHED_WRITES)) {
-            let newest: ArrayVec<Ppn, PREFETCHED_WRITES> =
+        for (from, to) in from.chunks(HOST_WRITES_PER_PREFETCH).zip(to.chunks(HOST_WRITES_PER_PREFETCH)) {
+            let newest: ArrayVec<Ppn, HOST_WRITES_PER_PREFETCH> =
                 from.iter().filter_map(|&ppn| self.newest_dead(ppn)).collect();
             self.prefetch_links(newest.iter().copied());
             for (&from, &to) in from.iter().zip(to) {
@@ -414,17 +418,17 @@ impl DeadPageLists {
         let mut owners = vec![None; self.newer_links_or_slots.len()];
         let (mut listed, mut lists, mut orphaned) = (0, 0, 0);
         for lpn in (0..self.logical_pages).map(Lpn) {
-            let valid = map(lpn).filter(|_| self.heads == ListHeads::AtValidPages);
+            let valid = map(lpn).filter(|_| self.head_storage == HeadStorage::AtValidPages);
             let length = self.check_list(lpn, valid, &mut owners)?;
             listed += length;
             lists += u64::from(length > 0);
             orphaned += usize::from(length > 0 && valid.is_none());
         }
-        if orphaned != self.heads_in_map.len() {
+        if orphaned != self.heads_by_lpn.len() {
             return Err(format!(
                 "{orphaned} lists of dead pages belong to logical pages without a valid page, but {} heads are \
                  stored for such lists",
-                self.heads_in_map.len()
+                self.heads_by_lpn.len()
             ));
         }
         let older = self.older_links.marked_page_and_value_counts();
@@ -483,7 +487,7 @@ mod tests {
     /// Returns a history of dead pages after logical page `lpn` was written to the physical pages 0 to `pages - 1` in
     /// turn, so that all but the last are dead.
     fn history_of_overwrites(pages: u32, lpn: u32) -> DeadPageLists {
-        let mut history = DeadPageLists::new(ListHeads::AtValidPages, pages as usize, 2);
+        let mut history = DeadPageLists::new(HeadStorage::AtValidPages, pages as usize, 2);
         history.set_valid_page(Lpn(lpn), Ppn(0));
         (1..pages).for_each(|p| overwrite_with_page(&mut history, lpn, p));
         history
@@ -514,7 +518,7 @@ mod tests {
 
     #[test]
     fn store_slots_and_list_links_of_a_dead_page_share_memory_without_loss() {
-        let mut history = DeadPageLists::new(ListHeads::AtValidPages, 5, 1);
+        let mut history = DeadPageLists::new(HeadStorage::AtValidPages, 5, 1);
         history.set_valid_page(Lpn(0), Ppn(0));
         overwrite_with_page(&mut history, 0, 1);
         history.assign_store_slot(Ppn(0), 7);
@@ -523,11 +527,11 @@ mod tests {
         let map = |lpn| (lpn == Lpn(0)).then_some(Ppn(4));
         history.check(map).unwrap();
         assert_eq!([0, 1, 2].map(|p| history.store_slot(Ppn(p))), [Some(7), Some(0), None]);
-        assert_eq!([0, 1].map(|p| history.version_position(Ppn(p))), [3, 2]);
+        assert_eq!([0, 1].map(|p| history.newer_version_count(Ppn(p))), [3, 2]);
         history.unassign_store_slot(Ppn(1));
         history.remove_dead(Lpn(0), Ppn(1));
         assert_eq!(
-            (history.version_position(Ppn(0)), dead_page_numbers(&history, 0, Some(Ppn(4)))),
+            (history.newer_version_count(Ppn(0)), dead_page_numbers(&history, 0, Some(Ppn(4)))),
             (2, vec![3, 2, 0])
         );
         history.check(map).unwrap();
@@ -536,12 +540,12 @@ mod tests {
     #[test]
     fn version_positions_of_dead_pages_stop_at_15() {
         let history = history_of_overwrites(21, 0);
-        assert_eq!([19, 18, 5, 4, 3, 0].map(|p| history.version_position(Ppn(p))), [0, 1, 14, 15, 15, 15]);
+        assert_eq!([19, 18, 5, 4, 3, 0].map(|p| history.newer_version_count(Ppn(p))), [0, 1, 14, 15, 15, 15]);
     }
 
     #[test]
     fn a_list_of_dead_pages_continues_after_a_trim_and_follows_a_gc_copy() {
-        let mut history = DeadPageLists::new(ListHeads::AtValidPages, 4, 1);
+        let mut history = DeadPageLists::new(HeadStorage::AtValidPages, 4, 1);
         history.set_valid_page(Lpn(0), Ppn(0));
         assert_eq!(history.push_dead(Lpn(0), Ppn(0), None), None);
         history.check(|_| None).unwrap();
@@ -555,7 +559,7 @@ mod tests {
     /// pages are arbitrary.
     #[test]
     fn dead_page_lists_with_heads_in_the_hash_map_need_no_valid_page() {
-        let mut history = DeadPageLists::new(ListHeads::InMap, 4, 2);
+        let mut history = DeadPageLists::new(HeadStorage::InMap, 4, 2);
         (0..3).for_each(|p| history.set_valid_page(Lpn(0), Ppn(p)));
         assert_eq!(history.push_dead(Lpn(0), Ppn(0), Some(Ppn(3))), None);
         history.assign_store_slot(Ppn(0), 1);
@@ -566,17 +570,17 @@ mod tests {
             (dead_page_numbers(&history, 0, Some(Ppn(3))), dead_page_numbers(&history, 1, None)),
             (vec![2, 0], vec![1])
         );
-        assert_eq!((history.version_position(Ppn(0)), history.version_position(Ppn(2))), (1, 0));
+        assert_eq!((history.newer_version_count(Ppn(0)), history.newer_version_count(Ppn(2))), (1, 0));
         history.relocate_heads(&[Ppn(3)], &[Ppn(3)]);
         history.remove_dead(Lpn(0), Ppn(2));
-        assert_eq!((history.version_position(Ppn(0)), history.newest_dead(Ppn(3))), (0, None));
+        assert_eq!((history.newer_version_count(Ppn(0)), history.newest_dead(Ppn(3))), (0, None));
         history.check(|_| None).unwrap();
     }
 
     #[test]
     #[should_panic(expected = "page 0 is not the head of the list of dead pages of logical page 1")]
     fn removing_a_dead_page_from_another_logical_pages_history_panics() {
-        let mut history = DeadPageLists::new(ListHeads::AtValidPages, 2, 2);
+        let mut history = DeadPageLists::new(HeadStorage::AtValidPages, 2, 2);
         history.push_dead(Lpn(0), Ppn(0), None);
         history.remove_dead(Lpn(1), Ppn(0));
     }

@@ -12,17 +12,18 @@
 //!
 //! 1. Host write of `lpn`: [`Recycler::find_dead_page`] *before* the current version is invalidated, so that content
 //!    equal to a valid page is not a hit. On a hit: [`Recycler::revive_page`]; otherwise program a page and call
-//!    [`Recycler::page_programmed`]. Then [`Recycler::page_invalidated`] for the previous page, if there was one, with
-//!    the new one as its successor.
+//!    [`Recycler::record_page_programmed`]. Then [`Recycler::record_page_invalidated`] for the previous page, if there
+//!    was one, with the new one as its successor.
 //! 2. After a hit, fast loading: [`Recycler::neighbour_pages_to_load`] of the page's former owner, one spare-area read
 //!    and one [`Recycler::offer_fast_loaded_page`] for each page returned. No page may die, be revived or be erased in
 //!    between.
-//! 3. Trim: [`Recycler::page_invalidated`] without a successor. The page stays in its list and can be recycled.
+//! 3. Trim: [`Recycler::record_page_invalidated`] without a successor. The page stays in its list and can be recycled.
 //! 4. Host read: [`Recycler::count_read`] for the valid page that was read.
-//! 5. GC: [`Recycler::page_moved`] for each copied valid page; [`Recycler::block_erased`] (or [`Recycler::page_erased`]
-//!    for *every* page) before the block can be programmed again. If GC is interruptible, a dead page of the victim may
-//!    be revived between two copies and is then valid: validity must be queried per page, not once per block.
-//! 6. Power failure: [`Recycler::clear_store_after_power_loss`], then [`Recycler::reload_candidates`] and one
+//! 5. GC: [`Recycler::record_page_moved`] for each copied valid page; [`Recycler::record_block_erased`] (or
+//!    [`Recycler::record_page_erased`] for *every* page) before the block can be programmed again. If GC is
+//!    interruptible, a dead page of the victim may be revived between two copies and is then valid: validity must be
+//!    queried per page, not once per block.
+//! 6. Power failure: [`Recycler::clear_store_after_power_loss`], then [`Recycler::pages_to_reload`] and one
 //!    [`Recycler::load_dead_page_after_restart`] each, then [`Recycler::forget_unloaded_pages`].
 //! 7. After 1, 2 and 6, and whenever entries may have been evicted: [`Recycler::forget_evicted_pages`].
 //!
@@ -39,10 +40,10 @@
 //!   as a use.
 //! - A fast-loaded page counts as read 15 times while it is in the store; eviction ends that.
 //! - Positions in lists are not stored: they are found by walking at most 15 links when a list changes.
-//! - The paper's history has every dead page, for 12.5 bytes of RAM per physical page and 4 per logical page, about four
-//!   times the RAM of a page map. Only entries of the fingerprint store can be revived, so [`HistoryScope::Store`] keeps
-//!   the history of these alone: its RAM is bounded. The price: a version that is not in the store does not lower the probability of older ones, and
-//!   fast loading knows no page that the store does not have.
+//! - The paper's history has every dead page, for 12.5 bytes of RAM per physical page and 4 per logical page, about
+//!   four times the RAM of a page map. Only entries of the fingerprint store can be revived, so [`HistoryScope::Store`]
+//!   keeps the history of these alone: its RAM is bounded. The price: a version that is not in the store does not lower
+//!   the probability of older ones, and fast loading knows no page that the store does not have.
 
 mod accesses;
 mod buckets;
@@ -57,7 +58,7 @@ mod store;
 pub use accesses::MAX_READ_COUNT;
 use accesses::ReadCounts;
 use arrayvec::ArrayVec;
-use history::{DeadPageLists, ListHeads, MAX_LINKED_PAGES};
+use history::{DeadPageLists, HeadStorage, MAX_LINKED_PAGES};
 use owners::OwnerTable;
 pub use probability::{MAX_COUNTED_NEWER_VERSIONS, ProbabilityTable};
 pub(crate) use stage::{RecycleState, Recycling};
@@ -66,7 +67,7 @@ use store::{AdmissionOutcome, DeadPageCandidate, FingerprintStore};
 use crate::address::{Lpn, Ppn};
 use crate::data::Fingerprint;
 use crate::tables::PageSet;
-use crate::tables::prefetch::{PREFETCHED_WRITES, pull_into_cache};
+use crate::tables::prefetch::{HOST_WRITES_PER_PREFETCH, pull_into_cache};
 
 /// Number of entries of the standard fingerprint store (index of dead pages) of the LX-SSD paper: 3 MiB of 24-byte
 /// entries.
@@ -78,7 +79,7 @@ const STORE_ENTRY_BYTES: u64 = 24;
 
 /// Policy by which the fingerprint store (index of dead pages) orders its entries and chooses the entry to evict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum StorePolicy {
+pub enum FingerprintStorePolicy {
     /// Evicts the page whose content was invalidated least recently (LRU): the paper's baseline, which ignores
     /// how probable it is that the content is written again.
     Lru,
@@ -86,8 +87,8 @@ pub enum StorePolicy {
     /// then the least recent entry.
     #[default]
     Probability,
-    /// Evicts as [`StorePolicy::Probability`]. After a hit, the newest dead pages of neighbouring logical pages are
-    /// also inserted as the best entries of the store (fast loading).
+    /// Evicts as [`FingerprintStorePolicy::Probability`]. After a hit, the newest dead pages of neighbouring logical
+    /// pages are also inserted as the best entries of the store (fast loading).
     ProbabilityFastLoading {
         /// Number of logical pages on each side of the former owner of the page that was hit, whose newest dead pages
         /// are loaded.
@@ -116,7 +117,7 @@ pub struct RecycleOptions {
     /// ever found. `None` means an entry for every dead page (the infinite store of the LX-SSD paper).
     pub capacity_entries: Option<u32>,
     /// Policy that decides which entries the fingerprint store (index of dead pages) keeps.
-    pub policy: StorePolicy,
+    pub policy: FingerprintStorePolicy,
     /// Relative growth of a page's popularity per read (alpha of the LX-SSD paper, where it is 0.10 to 0.15). A dead
     /// page with a larger popularity has a larger recycle probability.
     pub popularity_growth_alpha: f64,
@@ -125,11 +126,11 @@ pub struct RecycleOptions {
     pub probability_decay_beta: f64,
     /// Whether recycling computes, at every hit, the rank of the entry in the fingerprint store (index of dead pages):
     /// the number of comparisons that a scan would make. Costs some hundred additions per hit.
-    pub count_comparisons: bool,
+    pub counts_store_comparisons: bool,
     /// Largest age at which a dead page may be revived, in flash programs since its block was opened. Cells lose
     /// charge, and a revived page keeps the charge of its old program. A write of the content of an older dead page is
     /// programmed instead, which refreshes the content. `None` means that age does not matter, as in the LX-SSD paper.
-    pub refresh_age_programs: Option<u64>,
+    pub max_revival_age_programs: Option<u64>,
     /// Which dead pages the history covers: all, or those in the fingerprint store.
     pub history_scope: HistoryScope,
 }
@@ -138,11 +139,11 @@ impl Default for RecycleOptions {
     fn default() -> Self {
         Self {
             capacity_entries: Some(DEFAULT_STORE_ENTRIES),
-            policy: StorePolicy::default(),
+            policy: FingerprintStorePolicy::default(),
             popularity_growth_alpha: 0.10,
             probability_decay_beta: 0.15,
-            count_comparisons: true,
-            refresh_age_programs: None,
+            counts_store_comparisons: true,
+            max_revival_age_programs: None,
             history_scope: HistoryScope::default(),
         }
     }
@@ -207,9 +208,9 @@ pub struct RecycleStatistics {
     pub fast_loaded_pages: u64,
     /// Number of look-ups in the fingerprint store that found a dead page too old to be revived. They count neither as
     /// hits nor as misses.
-    pub aged_hits: u64,
+    pub hits_on_expired_pages: u64,
     /// Number of entries of the fingerprint store (index of dead pages) that were removed because their page was too
-    /// old. Includes those of `aged_hits`.
+    /// old. Includes those of `hits_on_expired_pages`.
     pub expired_entries: u64,
 }
 
@@ -244,7 +245,7 @@ pub struct Recycler {
     /// Set of the physical pages whose spare area has no fingerprint, because no content scheme (such as deduplication)
     /// hashed the content when it was written.
     unhashed_pages: PageSet,
-    policy: StorePolicy,
+    policy: FingerprintStorePolicy,
     history_scope: HistoryScope,
     /// Dead pages that left the fingerprint store and must be removed from the history next (used with
     /// [`HistoryScope::Store`]).
@@ -270,7 +271,7 @@ impl Recycler {
         );
         let pages = physical_pages as usize;
         Self {
-            history: DeadPageLists::new(ListHeads::AtValidPages, pages, logical_pages),
+            history: DeadPageLists::new(HeadStorage::AtValidPages, pages, logical_pages),
             read_counts: match options.history_scope {
                 HistoryScope::AllPages => ReadCounts::for_all_pages(pages),
                 HistoryScope::Store => {
@@ -287,7 +288,7 @@ impl Recycler {
             policy: options.policy,
             history_scope: options.history_scope,
             evicted_pages: Vec::new(),
-            count_comparisons: options.count_comparisons,
+            count_comparisons: options.counts_store_comparisons,
             statistics: RecycleStatistics::default(),
             dead_pages_of_block: Vec::new(),
         }
@@ -297,9 +298,9 @@ impl Recycler {
     /// for a device with other content mechanisms (such as deduplication), where a physical page can be valid for
     /// several logical pages, or a logical page can be a part of a physical one. Costs up to 20 bytes per logical page
     /// that has dead pages.
-    pub(crate) fn with_heads_in_map(mut self) -> Self {
+    pub(crate) fn with_heads_by_lpn(mut self) -> Self {
         let pages = self.history.physical_pages() as usize;
-        self.history = DeadPageLists::new(ListHeads::InMap, pages, self.history.logical_pages());
+        self.history = DeadPageLists::new(HeadStorage::InMap, pages, self.history.logical_pages());
         self
     }
 
@@ -343,13 +344,13 @@ impl Recycler {
         spare_owner: impl Fn(Ppn) -> Lpn,
     ) {
         self.history.prefetch_links(ppns.iter().copied());
-        self.history.prefetch_heads_in_map(lpns);
+        self.history.prefetch_heads_by_lpn(lpns);
         pull_into_cache(ppns.iter().map(|&ppn| self.read_counts.read_count(ppn).into()));
-        let newest: ArrayVec<Ppn, PREFETCHED_WRITES> =
+        let newest: ArrayVec<Ppn, HOST_WRITES_PER_PREFETCH> =
             ppns.iter().filter_map(|&ppn| self.history.newest_dead(ppn)).collect();
         self.history.prefetch_links(newest.iter().copied());
         let slots = self.store_slots_of(&newest);
-        self.history.prefetch_displaced_links(&slots);
+        self.history.prefetch_newer_links_by_slot(&slots);
         self.store.prefetch_eviction_order_positions(&slots);
         self.store.prefetch_content_lookups(contents);
         let evicted = self.store.prefetch_evictions(&self.history, ppns.len());
@@ -364,23 +365,23 @@ impl Recycler {
     /// and, if a hash map holds the heads of the lists, owners and heads.
     fn prefetch_removals_from_lists(&self, dead: &[Ppn], spare_owner: impl Fn(Ppn) -> Lpn) {
         self.history.prefetch_links(dead.iter().copied());
-        if self.history.head_storage() == ListHeads::AtValidPages {
+        if self.history.head_storage() == HeadStorage::AtValidPages {
             return;
         }
         self.history.prefetch_older_links(dead);
         self.owners.prefetch(dead);
-        let owners: ArrayVec<Lpn, PREFETCHED_WRITES> =
+        let owners: ArrayVec<Lpn, HOST_WRITES_PER_PREFETCH> =
             dead.iter().map(|&ppn| self.owner(ppn, spare_owner(ppn))).collect();
-        self.history.prefetch_heads_in_map(&owners);
+        self.history.prefetch_heads_by_lpn(&owners);
     }
 
-    fn store_slots_of(&self, dead: &[Ppn]) -> ArrayVec<u32, PREFETCHED_WRITES> {
+    fn store_slots_of(&self, dead: &[Ppn]) -> ArrayVec<u32, HOST_WRITES_PER_PREFETCH> {
         dead.iter().filter_map(|&ppn| self.history.store_slot(ppn)).collect()
     }
 
     /// Reads the entries of the fingerprint store (index of dead pages) that look-ups of these contents will need, so
     /// that their cache misses overlap ([`crate::tables::prefetch`]).
-    pub(crate) fn prefetch_find(&self, contents: &[Fingerprint]) {
+    pub(crate) fn prefetch_lookups(&self, contents: &[Fingerprint]) {
         self.store.prefetch_content_lookups(contents);
     }
 
@@ -413,20 +414,20 @@ impl Recycler {
 
     /// Makes the newly programmed physical page `ppn` the valid page of `lpn`.
     #[inline]
-    pub fn page_programmed(&mut self, lpn: Lpn, ppn: Ppn) {
+    pub fn record_page_programmed(&mut self, lpn: Lpn, ppn: Ppn) {
         assert!(
             !self.history.is_dead(ppn),
             "page {ppn} is programmed for logical page {lpn}, but is still in a list of dead pages"
         );
         debug_assert!(
-            self.has_no_page_state(ppn),
+            self.has_no_recycling_state(ppn),
             "page {ppn} is programmed, but its erase was not reported to recycling"
         );
         self.history.set_valid_page(lpn, ppn);
     }
 
     /// Whether the physical page `ppn` has no read count, no stored owner and no "not hashed" mark, as after an erase.
-    fn has_no_page_state(&self, ppn: Ppn) -> bool {
+    fn has_no_recycling_state(&self, ppn: Ppn) -> bool {
         self.read_counts.read_count(ppn) == 0
             && self.owners.all_match_spare_areas(ppn, 1)
             && !self.unhashed_pages.contains(ppn)
@@ -437,7 +438,13 @@ impl Recycler {
     /// recycle probability of up to 15 older dead pages of `lpn` decreases. With [`HistoryScope::Store`], a page that
     /// the store would refuse is not added to the history.
     #[inline]
-    pub fn page_invalidated(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>, fingerprint: Fingerprint) {
+    pub fn record_page_invalidated(
+        &mut self,
+        lpn: Lpn,
+        ppn: Ppn,
+        successor: Option<Ppn>,
+        fingerprint: Fingerprint,
+    ) {
         if self.history_scope == HistoryScope::Store && self.store_will_refuse(ppn, fingerprint) {
             return self.forget_valid_page(lpn, ppn, successor);
         }
@@ -459,7 +466,7 @@ impl Recycler {
         }
         let candidate = DeadPageCandidate { ppn, fingerprint, read_count: self.read_counts.read_count(ppn) };
         let refuses = self.store.find_slot(fingerprint).is_none()
-            && !self.store.accepts_probability_level(self.level_in_store(candidate, 0));
+            && !self.store.accepts_probability_level(self.candidate_level(candidate, 0));
         self.statistics.refused_pages += u64::from(refuses);
         refuses
     }
@@ -471,8 +478,8 @@ impl Recycler {
         self.owners.remove_owner(ppn);
     }
 
-    /// Makes `ppn` the newest dead page of `lpn`, as [`Recycler::page_invalidated`], but does not offer it to the
-    /// fingerprint store, because it is too old to be revived.
+    /// Makes `ppn` the newest dead page of `lpn`, as [`Recycler::record_page_invalidated`], but does not offer it to
+    /// the fingerprint store, because it is too old to be revived.
     pub fn record_unrevivable_page(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
         if self.history_scope == HistoryScope::Store {
             return self.forget_valid_page(lpn, ppn, successor);
@@ -484,10 +491,10 @@ impl Recycler {
 
     /// Removes the fingerprint-store entry of `ppn`, which the last look-up found and which is too old to be revived.
     /// The page stays dead.
-    pub fn remove_aged_hit(&mut self, ppn: Ppn) {
+    pub fn remove_expired_hit(&mut self, ppn: Ppn) {
         self.statistics.hits -= 1;
-        self.statistics.aged_hits += 1;
-        self.drop_store_entry(ppn);
+        self.statistics.hits_on_expired_pages += 1;
+        self.drop_expired_store_entry(ppn);
     }
 
     /// Checks the next entry of the fingerprint store in a cyclic scan, and removes it if its page is too old to be
@@ -497,7 +504,7 @@ impl Recycler {
         if let Some(ppn) = self.store.advance_expiry_scan()
             && is_aged(ppn)
         {
-            self.drop_store_entry(ppn);
+            self.drop_expired_store_entry(ppn);
         }
     }
 
@@ -538,7 +545,7 @@ impl Recycler {
 
     /// Removes the fingerprint-store entry of the dead page `ppn`, which is too old. The page stays in the list of its
     /// logical page.
-    fn drop_store_entry(&mut self, ppn: Ppn) {
+    fn drop_expired_store_entry(&mut self, ppn: Ppn) {
         let Some(slot) = self.history.store_slot(ppn) else { return };
         self.statistics.expired_entries += 1;
         let heir = self.store.remove_dead_page(&mut self.history, slot);
@@ -556,7 +563,7 @@ impl Recycler {
 
     /// Records that GC copied the valid page of `lpn` from `from` to `to`. Moves the read count to the copy. The source
     /// page does not become a dead version of `lpn`.
-    pub fn page_moved(&mut self, lpn: Lpn, from: Ppn, to: Ppn) {
+    pub fn record_page_moved(&mut self, lpn: Lpn, from: Ppn, to: Ppn) {
         assert!(
             !self.history.is_dead(from),
             "GC copies page {from} of logical page {lpn} as valid, but it is in a list of dead pages"
@@ -580,12 +587,12 @@ impl Recycler {
     }
 
     /// Records that GC copied the valid pages `from` of the block that begins at page `first` to `to`, in order. If
-    /// `to` is shorter, only that many pages were copied. Does the work of [`Recycler::page_moved`] for each page, but
-    /// skips tables in which the block has no entry (read counts, "not hashed" marks, owners).
-    pub fn block_moved(&mut self, first: Ppn, pages: u32, from: &[Ppn], to: &[Ppn]) {
+    /// `to` is shorter, only that many pages were copied. Does the work of [`Recycler::record_page_moved`] for each
+    /// page, but skips tables in which the block has no entry (read counts, "not hashed" marks, owners).
+    pub fn record_pages_moved(&mut self, first: Ppn, pages: u32, from: &[Ppn], to: &[Ppn]) {
         let from = &from[..to.len()];
         debug_assert!(
-            to.iter().all(|&to| self.has_no_page_state(to)),
+            to.iter().all(|&to| self.has_no_recycling_state(to)),
             "a copy of GC has a read count, a stored owner or a mark from before its erase"
         );
         debug_assert!(
@@ -605,7 +612,7 @@ impl Recycler {
     /// Removes the physical page `ppn`, which is erased, from all recycling state. The engine calls this for every page
     /// of the block, dead or not. `owner` matters for dead pages only.
     #[inline]
-    pub fn page_erased(&mut self, owner: Lpn, ppn: Ppn) {
+    pub fn record_page_erased(&mut self, owner: Lpn, ppn: Ppn) {
         if self.history.is_dead(ppn) {
             self.remove_dead_page(owner, ppn);
         }
@@ -615,13 +622,13 @@ impl Recycler {
     }
 
     /// Removes every page of an erased block (`pages` pages from `first` on) from all recycling state. Faster than
-    /// [`Recycler::page_erased`] for each, because the cache misses of the pages overlap. `spare_owner` returns the
-    /// owner in the spare area of a page.
-    pub fn block_erased(&mut self, first: Ppn, pages: u32, spare_owner: impl Fn(Ppn) -> Lpn) {
+    /// [`Recycler::record_page_erased`] for each, because the cache misses of the pages overlap. `spare_owner` returns
+    /// the owner in the spare area of a page.
+    pub fn record_block_erased(&mut self, first: Ppn, pages: u32, spare_owner: impl Fn(Ppn) -> Lpn) {
         let mut dead = std::mem::take(&mut self.dead_pages_of_block);
         dead.clear();
         self.history.collect_dead(first, pages, &mut dead);
-        for dead in dead.chunks(PREFETCHED_WRITES) {
+        for dead in dead.chunks(HOST_WRITES_PER_PREFETCH) {
             self.prefetch_removals(dead, &spare_owner);
             for &ppn in dead {
                 self.remove_dead_page(self.owner(ppn, spare_owner(ppn)), ppn);
@@ -638,8 +645,8 @@ impl Recycler {
     fn prefetch_removals(&self, dead: &[Ppn], spare_owner: impl Fn(Ppn) -> Lpn) {
         self.prefetch_removals_from_lists(dead, spare_owner);
         let slots = self.store_slots_of(dead);
-        self.history.prefetch_displaced_links(&slots);
-        let newer: ArrayVec<Ppn, PREFETCHED_WRITES> =
+        self.history.prefetch_newer_links_by_slot(&slots);
+        let newer: ArrayVec<Ppn, HOST_WRITES_PER_PREFETCH> =
             dead.iter().filter_map(|&ppn| self.history.next_newer(ppn)).collect();
         self.history.prefetch_links(newer.iter().copied());
         self.store.prefetch_eviction_order_positions(&slots);
@@ -659,14 +666,14 @@ impl Recycler {
     /// [`Recycler::offer_fast_loaded_page`].
     ///
     /// `map` returns the valid page of a logical page. Does nothing unless the policy is
-    /// [`StorePolicy::ProbabilityFastLoading`], which sets `window`.
+    /// [`FingerprintStorePolicy::ProbabilityFastLoading`], which sets `window`.
     pub fn neighbour_pages_to_load(
         &mut self,
         owner: Lpn,
         map: impl Fn(Lpn) -> Option<Ppn>,
         out: &mut Vec<Ppn>,
     ) {
-        let StorePolicy::ProbabilityFastLoading { window } = self.policy else { return };
+        let FingerprintStorePolicy::ProbabilityFastLoading { window } = self.policy else { return };
         if self.store.capacity() == Some(0) {
             return;
         }
@@ -674,7 +681,7 @@ impl Recycler {
         for distance in (1..=window).rev() {
             let around = [owner.0.checked_sub(distance), owner.0.checked_add(distance)];
             for lpn in around.into_iter().flatten().filter(|&lpn| lpn < pages) {
-                self.load_newest_dead_page(Lpn(lpn), map(Lpn(lpn)), out);
+                self.raise_or_list_newest_dead_page(Lpn(lpn), map(Lpn(lpn)), out);
             }
         }
     }
@@ -690,7 +697,7 @@ impl Recycler {
             self.statistics.fast_loaded_pages += 1;
             self.offer_to_store(
                 DeadPageCandidate { ppn, fingerprint, read_count: MAX_READ_COUNT },
-                self.history.version_position(ppn),
+                self.history.newer_version_count(ppn),
             );
         }
     }
@@ -702,17 +709,17 @@ impl Recycler {
         if let Some(level) = self.store_entry_level(ppn) {
             return self.probability.recycle_probability_at_level(level);
         }
-        let accesses = self.effective_read_count(ppn);
+        let accesses = self.read_count_for_probability(ppn);
         if accesses == 0 || !self.history.is_dead(ppn) {
             return 0.0;
         }
-        self.probability.recycle_probability(accesses, self.history.version_position(ppn))
+        self.probability.recycle_probability(accesses, self.history.newer_version_count(ppn))
     }
 
     /// Returns the probability level of the page `ppn` if it is an entry of the fingerprint store. `None` for other
     /// pages, and under the LRU policy, whose levels do not depend on probability.
     fn store_entry_level(&self, ppn: Ppn) -> Option<u8> {
-        let slot = self.history.store_slot(ppn).filter(|_| self.policy != StorePolicy::Lru)?;
+        let slot = self.history.store_slot(ppn).filter(|_| self.policy != FingerprintStorePolicy::Lru)?;
         self.store.probability_level(slot)
     }
 
@@ -751,7 +758,7 @@ impl Recycler {
     /// Returns the dead pages to load into the fingerprint store after a restart: as many of the most probable ones as
     /// the store can hold, the least probable first. The engine reads the spare area of each and calls
     /// [`Recycler::load_dead_page_after_restart`]. Walks the history of every dead page.
-    pub fn reload_candidates(&self) -> Vec<Ppn> {
+    pub fn pages_to_reload(&self) -> Vec<Ppn> {
         let mut dead: Vec<(u8, Ppn)> = self
             .history
             .all_dead_pages()
@@ -772,24 +779,24 @@ impl Recycler {
             let accesses = self.read_counts.read_count(ppn);
             self.offer_to_store(
                 DeadPageCandidate { ppn, fingerprint, read_count: accesses },
-                self.history.version_position(ppn),
+                self.history.newer_version_count(ppn),
             );
         }
     }
 
     /// Changes policy and capacity of the fingerprint store (index of dead pages). Sorts the store by the new policy at
     /// once, and evicts its worst entries beyond the capacity. Costs one sort of the store.
-    pub fn set_policy(&mut self, policy: StorePolicy, capacity_entries: Option<u32>) {
+    pub fn set_policy(&mut self, policy: FingerprintStorePolicy, capacity_entries: Option<u32>) {
         self.policy = policy;
         let Self { store, history, probability, .. } = self;
         store.set_capacity_and_levels(history, capacity_entries, |history, page| {
-            level_under_policy(policy, probability, page.read_count, history.version_position(page.ppn))
+            level_under_policy(policy, probability, page.read_count, history.newer_version_count(page.ppn))
         });
         self.note_all_evicted_pages();
     }
 
     /// Returns the current policy of the fingerprint store (index of dead pages).
-    pub fn policy(&self) -> StorePolicy {
+    pub fn policy(&self) -> FingerprintStorePolicy {
         self.policy
     }
 
@@ -838,7 +845,7 @@ impl Recycler {
                 fingerprint,
                 probability: self
                     .probability
-                    .recycle_probability(accesses, self.history.version_position(ppn)),
+                    .recycle_probability(accesses, self.history.newer_version_count(ppn)),
             }
         })
     }
@@ -875,7 +882,7 @@ impl Recycler {
     pub fn check(&self, mapping: impl Fn(Lpn) -> Option<Ppn>) -> Result<(), String> {
         let mut owners = self.history.check(&mapping)?;
         let owned_pages = (0..self.history.logical_pages()).map(Lpn);
-        for lpn in owned_pages.filter(|_| self.history.head_storage() == ListHeads::AtValidPages) {
+        for lpn in owned_pages.filter(|_| self.history.head_storage() == HeadStorage::AtValidPages) {
             let Some(ppn) = mapping(lpn) else { continue };
             if let Some(other) = owners[ppn.index()].replace(lpn) {
                 return Err(format!(
@@ -892,7 +899,7 @@ impl Recycler {
         }
         self.store.check_invariants(&self.history, |candidate| {
             let dead = self.history.is_dead(candidate.ppn);
-            dead.then(|| self.level_in_store(candidate, self.history.version_position(candidate.ppn)))
+            dead.then(|| self.candidate_level(candidate, self.history.newer_version_count(candidate.ppn)))
         })
     }
 
@@ -903,7 +910,7 @@ impl Recycler {
         let slot = self.history.store_slot(ppn);
         let heir = slot.and_then(|slot| self.store.remove_dead_page(&mut self.history, slot));
         if let Some(older) = self.history.next_older(ppn) {
-            let position = self.history.version_position(ppn);
+            let position = self.history.newer_version_count(ppn);
             self.history.remove_dead(owner, ppn);
             self.update_probability_levels(older, position);
         } else {
@@ -918,7 +925,7 @@ impl Recycler {
     fn promote_duplicate(&mut self, heir: Option<u32>) {
         if let Some(slot) = heir {
             let candidate = self.store.page_in_slot(slot);
-            let level = self.level_in_store(candidate, self.history.version_position(candidate.ppn));
+            let level = self.candidate_level(candidate, self.history.newer_version_count(candidate.ppn));
             self.store.add_to_eviction_order(slot, level);
         }
     }
@@ -926,7 +933,7 @@ impl Recycler {
     /// Updates the probability levels of the dead page `page` and of the older dead pages of its logical page, after
     /// their positions (numbers of newer dead versions) changed. The new position of `page` is `first`.
     fn update_probability_levels(&mut self, page: Ppn, first: u8) {
-        if self.policy == StorePolicy::Lru {
+        if self.policy == FingerprintStorePolicy::Lru {
             return;
         }
         let mut page = Some(page);
@@ -943,7 +950,7 @@ impl Recycler {
     /// Returns the level at which the fingerprint store orders a dead page under its policy. `position` is the page's
     /// number of newer dead versions.
     #[inline]
-    fn level_in_store(&self, candidate: DeadPageCandidate, position: u8) -> u8 {
+    fn candidate_level(&self, candidate: DeadPageCandidate, position: u8) -> u8 {
         level_under_policy(self.policy, &self.probability, candidate.read_count, position)
     }
 
@@ -954,7 +961,7 @@ impl Recycler {
         if self.unhashed_pages.contains(candidate.ppn) {
             return;
         }
-        let level = self.level_in_store(candidate, position);
+        let level = self.candidate_level(candidate, position);
         if let Some(rival) = self.store.find_slot(candidate.fingerprint) {
             self.resolve_duplicate(rival, candidate, level);
             return;
@@ -986,14 +993,14 @@ impl Recycler {
         }
         self.store.keep_entry_of_equal_content(&mut self.history, rival, candidate);
         self.note_if_evicted(candidate.ppn);
-        if self.policy == StorePolicy::Lru {
+        if self.policy == FingerprintStorePolicy::Lru {
             self.store.make_most_recent(rival);
         }
     }
 
     /// Moves the newest dead page of `lpn` to the best rank of the fingerprint store, or appends the page to `out` if
     /// the store does not have it. `valid` is the valid page of `lpn`.
-    fn load_newest_dead_page(&mut self, lpn: Lpn, valid: Option<Ppn>, out: &mut Vec<Ppn>) {
+    fn raise_or_list_newest_dead_page(&mut self, lpn: Lpn, valid: Option<Ppn>, out: &mut Vec<Ppn>) {
         if let Some(ppn) = self.history.newest_dead_of(lpn, valid)
             && !self.raise_to_best_rank(ppn)
         {
@@ -1017,12 +1024,12 @@ impl Recycler {
     /// Returns the level (rank from 0 to 255) that the recycle probability of the dead page `ppn` would give for the
     /// read count `accesses`, whatever the policy of the fingerprint store.
     fn level_by_probability(&self, ppn: Ppn, accesses: u8) -> u8 {
-        self.probability.probability_level_of_page(accesses, self.history.version_position(ppn))
+        self.probability.probability_level_of_page(accesses, self.history.newer_version_count(ppn))
     }
 
     /// Returns the read count from which the recycle probability of `ppn` is computed: the count in the fingerprint
     /// store (index of dead pages), which fast loading raises, or else the page's own.
-    fn effective_read_count(&self, ppn: Ppn) -> u8 {
+    fn read_count_for_probability(&self, ppn: Ppn) -> u8 {
         match self.history.store_slot(ppn) {
             Some(slot) => self.store.read_count(slot),
             None => self.read_counts.read_count(ppn),
@@ -1033,10 +1040,15 @@ impl Recycler {
 /// Returns the level at which the fingerprint store orders a dead page under `policy`: the rank of its recycle
 /// probability, 0 to 255. LRU has a single level, in which recency alone decides.
 #[inline]
-fn level_under_policy(policy: StorePolicy, probability: &ProbabilityTable, accesses: u8, position: u8) -> u8 {
+fn level_under_policy(
+    policy: FingerprintStorePolicy,
+    probability: &ProbabilityTable,
+    accesses: u8,
+    position: u8,
+) -> u8 {
     match policy {
-        StorePolicy::Lru => 0,
-        StorePolicy::Probability | StorePolicy::ProbabilityFastLoading { .. } => {
+        FingerprintStorePolicy::Lru => 0,
+        FingerprintStorePolicy::Probability | FingerprintStorePolicy::ProbabilityFastLoading { .. } => {
             probability.probability_level_of_page(accesses, position)
         }
     }

@@ -41,7 +41,7 @@ impl ContentStage for Recycling {
     const NEEDS_HASH: bool = true;
     const IS_STATELESS: bool = false;
 
-    fn energy_overhead(energy: &EnergyModel) -> f64 {
+    fn energy_per_page_in_programs(energy: &EnergyModel) -> f64 {
         energy.dedup_energy_in_programs()
     }
 
@@ -69,17 +69,18 @@ impl ContentStage for Recycling {
 }
 
 impl RecycleState {
-    /// Creates the recycling state of a device. `is_alone` is `true` if the device has no other content mechanism.
+    /// Creates the recycling state of a device. `is_only_content_mechanism` is `true` if the device has no other
+    /// content mechanism.
     pub(crate) fn new<N: Nand>(
         store: &Store<N>,
         logical_pages: u32,
         design: &RecycleDesign,
-        is_alone: bool,
+        is_only_content_mechanism: bool,
     ) -> Result<Self> {
         let options =
             design.options.clone().checked().map_err(|error| Error::InvalidOptions(error.to_string()))?;
         let part = Recycler::new(store.geometry().pages(), logical_pages, &options);
-        let part = if is_alone { part } else { part.with_heads_in_map() };
+        let part = if is_only_content_mechanism { part } else { part.with_heads_by_lpn() };
         Ok(Self { recycler: part, is_on: true, options: design.clone(), neighbour_page_buffer: Vec::new() })
     }
 }
@@ -88,7 +89,7 @@ impl RecycleState {
 /// `lpn` is stored in a compressed chunk, the returned number is that of the chunk member and not of a physical page;
 /// callers may then only test whether it is `None`.
 #[inline]
-fn valid_page(mapping: &AnyMapping, lpn: Lpn) -> Option<Ppn> {
+fn place_in_ram_map(mapping: &AnyMapping, lpn: Lpn) -> Option<Ppn> {
     mapping.lookup_in_ram(lpn).map(|unit| Ppn(unit.0))
 }
 
@@ -96,7 +97,7 @@ fn valid_page(mapping: &AnyMapping, lpn: Lpn) -> Option<Ppn> {
 /// programs since its block was opened, because a controller can store this per block. It is therefore up to one
 /// block's pages too large.
 fn exceeds_age_limit<N: Nand>(design: &RecycleDesign, store: &Store<N>, ppn: Ppn) -> bool {
-    design.options.refresh_age_programs.is_some_and(|limit| {
+    design.options.max_revival_age_programs.is_some_and(|limit| {
         let opened_at = store.blocks().opened_at_sequence(store.block_of(ppn));
         store.last_sequence() - opened_at > limit
     })
@@ -126,8 +127,8 @@ impl<N: Nand> Ftl<N> {
         if sharing.is_some() {
             stage.recycler.store_last_owner(dead, lpn, store.owner_in_oob(dead));
         }
-        let successor = valid_page(mapping, lpn);
-        if stage.options.options.refresh_age_programs.is_some() {
+        let successor = place_in_ram_map(mapping, lpn);
+        if stage.options.options.max_revival_age_programs.is_some() {
             let RecycleState { recycler: part, options, .. } = &mut **stage;
             part.expire_next_entry(|ppn| exceeds_age_limit(options, store, ppn));
             if exceeds_age_limit(options, store, dead) {
@@ -136,7 +137,7 @@ impl<N: Nand> Ftl<N> {
             }
         }
         let fingerprint = store.nand().fingerprint(dead);
-        stage.recycler.page_invalidated(lpn, dead, successor, fingerprint);
+        stage.recycler.record_page_invalidated(lpn, dead, successor, fingerprint);
         stage.recycler.forget_evicted_pages(|ppn| store.owner_in_oob(ppn));
     }
 
@@ -144,12 +145,20 @@ impl<N: Nand> Ftl<N> {
     /// that was found from flash and compares its bytes.
     #[inline(always)]
     fn find_dead_page(&mut self, fingerprint: Fingerprint, content: &Content<'_>) -> Result<Option<Ppn>> {
-        if self.recycle.is_some() { self.look_up_dead_page(fingerprint, content) } else { Ok(None) }
+        if self.recycle.is_some() {
+            self.look_up_in_fingerprint_store(fingerprint, content)
+        } else {
+            Ok(None)
+        }
     }
 
     #[inline(never)]
-    fn look_up_dead_page(&mut self, fingerprint: Fingerprint, content: &Content<'_>) -> Result<Option<Ppn>> {
-        let is_hashed = self.is_content_hashed(fingerprint);
+    fn look_up_in_fingerprint_store(
+        &mut self,
+        fingerprint: Fingerprint,
+        content: &Content<'_>,
+    ) -> Result<Option<Ppn>> {
+        let is_hashed = self.must_hash_content(fingerprint);
         let Some(stage) = &mut self.recycle else { return Ok(None) };
         if !is_hashed {
             return Ok(None);
@@ -162,7 +171,7 @@ impl<N: Nand> Ftl<N> {
         };
         let fresh = found.filter(|&dead| !exceeds_age_limit(&stage.options, &self.store, dead));
         if let Some(aged) = found.filter(|_| is_on && fresh.is_none()) {
-            stage.recycler.remove_aged_hit(aged);
+            stage.recycler.remove_expired_hit(aged);
             stage.recycler.forget_evicted_pages(|ppn| self.store.owner_in_oob(ppn));
         }
         self.count_scheme_outcome(
@@ -235,7 +244,11 @@ impl<N: Nand> Ftl<N> {
     fn load_neighbouring_dead_pages(&mut self, owner: Lpn) -> Result<()> {
         let Some(stage) = &mut self.recycle else { return Ok(()) };
         let mut neighbours = std::mem::take(&mut stage.neighbour_page_buffer);
-        stage.recycler.neighbour_pages_to_load(owner, |lpn| valid_page(&self.mapping, lpn), &mut neighbours);
+        stage.recycler.neighbour_pages_to_load(
+            owner,
+            |lpn| place_in_ram_map(&self.mapping, lpn),
+            &mut neighbours,
+        );
         neighbours.retain(|&ppn| !exceeds_age_limit(&stage.options, &self.store, ppn));
         for ppn in neighbours.drain(..) {
             let oob = self.store.read_spare(ppn, Cause::Content)?;
@@ -251,6 +264,6 @@ impl<N: Nand> Ftl<N> {
     pub(crate) fn forget_dead_pages(&mut self, block: BlockId) {
         let Some(stage) = &mut self.recycle else { return };
         let (first, pages) = (self.store.geometry().first_page(block), self.store.geometry().block_pages());
-        stage.recycler.block_erased(first, pages, |ppn| self.store.owner_in_oob(ppn));
+        stage.recycler.record_block_erased(first, pages, |ppn| self.store.owner_in_oob(ppn));
     }
 }

@@ -26,7 +26,7 @@ use super::history::DeadPageLists;
 use super::order::EvictionOrder;
 use crate::address::{Address, Ppn};
 use crate::data::Fingerprint;
-use crate::tables::prefetch::{PREFETCHED_WRITES, pull_into_cache};
+use crate::tables::prefetch::{HOST_WRITES_PER_PREFETCH, pull_into_cache};
 
 /// A dead page that is offered to the fingerprint store, with its read count, from which its probability level is
 /// computed.
@@ -76,7 +76,7 @@ struct FingerprintStoreSlot {
     /// Next slot in the chain of dead pages with equal content. The chain begins with the fingerprint-store entry; its
     /// duplicates follow.
     next_duplicate: u32,
-    level: u8,
+    probability_level: u8,
     read_count: u8,
     slot_state: SlotState,
 }
@@ -91,7 +91,7 @@ impl FingerprintStoreSlot {
         level_change_stamp: 0,
         bucket_or_duplicate_link: NO_STORE_SLOT,
         next_duplicate: NO_STORE_SLOT,
-        level: 0,
+        probability_level: 0,
         read_count: 0,
         slot_state: SlotState::Free,
     };
@@ -106,7 +106,7 @@ pub(super) struct FingerprintStore {
     buckets: HashBuckets,
     entry_count: u32,
     eviction_order: EvictionOrder,
-    capacity: Option<u32>,
+    max_entries: Option<u32>,
     level_change_clock: u32,
     /// Slot of the fingerprint store (index of dead pages) that the cyclic scan for pages that are too old visited last
     /// ([`FingerprintStore::advance_expiry_scan`]).
@@ -123,7 +123,7 @@ impl FingerprintStore {
             buckets: HashBuckets::new(),
             entry_count: 0,
             eviction_order: EvictionOrder::new(),
-            capacity,
+            max_entries: capacity,
             level_change_clock: 0,
             expiry_scan_slot: 0,
         }
@@ -142,7 +142,7 @@ impl FingerprintStore {
     }
 
     pub(super) fn capacity(&self) -> Option<u32> {
-        self.capacity
+        self.max_entries
     }
 
     /// Returns the slot of the fingerprint-store entry with this content; `None` if the store has no dead page with it.
@@ -171,7 +171,8 @@ impl FingerprintStore {
     /// a duplicate (page with the content of an entry), which has no level.
     #[inline]
     pub(super) fn probability_level(&self, slot: u32) -> Option<u8> {
-        let FingerprintStoreSlot { slot_state: standing, level, .. } = self.slots[slot as usize];
+        let FingerprintStoreSlot { slot_state: standing, probability_level: level, .. } =
+            self.slots[slot as usize];
         (standing == SlotState::Entry).then_some(level)
     }
 
@@ -179,7 +180,7 @@ impl FingerprintStore {
     /// being the last to be evicted.
     pub(super) fn eviction_rank(&self, slot: u32) -> u32 {
         let slot = &self.slots[slot as usize];
-        self.eviction_order.eviction_rank(slot.level, slot.eviction_order_ticket)
+        self.eviction_order.eviction_rank(slot.probability_level, slot.eviction_order_ticket)
     }
 
     /// Advances the cyclic scan for pages that are too old to the next slot of the fingerprint store. Returns the dead
@@ -222,7 +223,7 @@ impl FingerprintStore {
     }
 
     fn is_full(&self) -> bool {
-        self.capacity.is_some_and(|capacity| self.len() >= capacity)
+        self.max_entries.is_some_and(|capacity| self.len() >= capacity)
     }
 
     /// Whether the fingerprint store (index of dead pages) would insert a dead page of probability level `level` whose
@@ -236,19 +237,19 @@ impl FingerprintStore {
     pub(super) fn replace_entry_of_equal_content(
         &mut self,
         history: &mut DeadPageLists,
-        rival: u32,
+        rival_slot: u32,
         candidate: DeadPageCandidate,
         level: u8,
     ) {
-        self.remove_from_eviction_order(rival);
+        self.remove_from_eviction_order(rival_slot);
         let slot = self.take_free_slot();
         self.fill_slot(history, slot, candidate);
-        self.move_index_entry(rival, slot);
-        if self.capacity.is_none() {
-            self.slots[rival as usize].slot_state = SlotState::Duplicate;
-            self.link_duplicates(slot, rival);
+        self.move_index_entry(rival_slot, slot);
+        if self.max_entries.is_none() {
+            self.slots[rival_slot as usize].slot_state = SlotState::Duplicate;
+            self.link_duplicates(slot, rival_slot);
         } else {
-            self.release_slot(history, rival);
+            self.release_slot(history, rival_slot);
         }
         self.add_to_eviction_order(slot, level);
     }
@@ -259,14 +260,14 @@ impl FingerprintStore {
     pub(super) fn keep_entry_of_equal_content(
         &mut self,
         history: &mut DeadPageLists,
-        rival: u32,
+        rival_slot: u32,
         candidate: DeadPageCandidate,
     ) {
-        if self.capacity.is_none() {
+        if self.max_entries.is_none() {
             let slot = self.take_free_slot();
             self.fill_slot(history, slot, candidate);
-            self.link_duplicates(slot, self.slots[rival as usize].next_duplicate);
-            self.link_duplicates(rival, slot);
+            self.link_duplicates(slot, self.slots[rival_slot as usize].next_duplicate);
+            self.link_duplicates(rival_slot, slot);
         }
     }
 
@@ -274,7 +275,8 @@ impl FingerprintStore {
     /// is there already. A duplicate (page with the content of an entry) has no level and does not change.
     #[inline]
     pub(super) fn set_probability_level(&mut self, slot: u32, level: u8) {
-        let FingerprintStoreSlot { slot_state: standing, level: current, .. } = self.slots[slot as usize];
+        let FingerprintStoreSlot { slot_state: standing, probability_level: current, .. } =
+            self.slots[slot as usize];
         if standing == SlotState::Entry && current != level {
             self.remove_from_eviction_order(slot);
             self.add_to_eviction_order(slot, level);
@@ -285,7 +287,7 @@ impl FingerprintStore {
     /// level, so that it is evicted later.
     pub(super) fn make_most_recent(&mut self, slot: u32) {
         self.remove_from_eviction_order(slot);
-        self.add_to_eviction_order(slot, self.slots[slot as usize].level);
+        self.add_to_eviction_order(slot, self.slots[slot as usize].probability_level);
     }
 
     /// Sets the read count of the entry of the fingerprint store (index of dead pages) in `slot` to `accesses` and
@@ -333,7 +335,7 @@ impl FingerprintStore {
     pub(super) fn add_to_eviction_order(&mut self, slot: u32, level: u8) {
         let ticket = self.eviction_order.push(level, slot);
         let entry = &mut self.slots[slot as usize];
-        (entry.level, entry.eviction_order_ticket, entry.level_change_stamp) =
+        (entry.probability_level, entry.eviction_order_ticket, entry.level_change_stamp) =
             (level, ticket, self.level_change_clock);
         entry.slot_state = SlotState::Entry;
         self.level_change_clock = self.level_change_clock.wrapping_add(1);
@@ -344,7 +346,8 @@ impl FingerprintStore {
     pub(super) fn prefetch_eviction_order_positions(&self, slots: &[u32]) {
         pull_into_cache(slots.iter().map(|&slot| self.slots[slot as usize].eviction_order_ticket.into()));
         pull_into_cache(slots.iter().map(|&slot| {
-            let FingerprintStoreSlot { level, eviction_order_ticket: ticket, .. } = self.slots[slot as usize];
+            let FingerprintStoreSlot { probability_level: level, eviction_order_ticket: ticket, .. } =
+                self.slots[slot as usize];
             self.eviction_order.slot_of(level, ticket).into()
         }));
     }
@@ -373,14 +376,17 @@ impl FingerprintStore {
         &self,
         history: &DeadPageLists,
         count: usize,
-    ) -> ArrayVec<Ppn, PREFETCHED_WRITES> {
-        let Some(capacity) = self.capacity else { return ArrayVec::new() };
+    ) -> ArrayVec<Ppn, HOST_WRITES_PER_PREFETCH> {
+        let Some(capacity) = self.max_entries else { return ArrayVec::new() };
         let evictions = count.saturating_sub((capacity - self.len()) as usize);
-        let worst: ArrayVec<u32, PREFETCHED_WRITES> =
-            self.eviction_order.slots_in_eviction_order().take(evictions.min(PREFETCHED_WRITES)).collect();
+        let worst: ArrayVec<u32, HOST_WRITES_PER_PREFETCH> = self
+            .eviction_order
+            .slots_in_eviction_order()
+            .take(evictions.min(HOST_WRITES_PER_PREFETCH))
+            .collect();
         self.prefetch_index_entries_of_slots(&worst);
-        history.prefetch_displaced_links(&worst);
-        let pages: ArrayVec<Ppn, PREFETCHED_WRITES> =
+        history.prefetch_newer_links_by_slot(&worst);
+        let pages: ArrayVec<Ppn, HOST_WRITES_PER_PREFETCH> =
             worst.iter().map(|&slot| self.slots[slot as usize].ppn).collect();
         history.prefetch_links(pages.iter().copied());
         pages
@@ -411,10 +417,10 @@ impl FingerprintStore {
         self.eviction_order = EvictionOrder::new();
         for slot in entries {
             let level = level_of(history, self.page_in_slot(slot));
-            self.slots[slot as usize].level = level;
+            self.slots[slot as usize].probability_level = level;
             self.slots[slot as usize].eviction_order_ticket = self.eviction_order.push(level, slot);
         }
-        self.capacity = capacity;
+        self.max_entries = capacity;
         while capacity.is_some_and(|capacity| self.len() > capacity) {
             let (_, worst) =
                 self.eviction_order.first_to_evict().expect("a store that is too large has an entry");
@@ -445,7 +451,8 @@ impl FingerprintStore {
 
     #[inline]
     fn remove_from_eviction_order(&mut self, slot: u32) {
-        let FingerprintStoreSlot { level, eviction_order_ticket: ticket, .. } = self.slots[slot as usize];
+        let FingerprintStoreSlot { probability_level: level, eviction_order_ticket: ticket, .. } =
+            self.slots[slot as usize];
         if self.eviction_order.remove(level, ticket) {
             self.compact_eviction_order_level(level);
         }
@@ -575,16 +582,16 @@ impl FingerprintStore {
             ));
         }
         let entries: Vec<u32> = self.eviction_order.slots_best_first().collect();
-        if entries.len() != self.len() as usize || self.capacity.is_some_and(|c| self.len() > c) {
+        if entries.len() != self.len() as usize || self.max_entries.is_some_and(|c| self.len() > c) {
             return Err(format!(
                 "the fingerprint store has {} entries in the eviction order, but {} by content and room for \
                  {}",
                 entries.len(),
                 self.len(),
-                self.capacity.map_or_else(|| "any number".to_owned(), |most| most.to_string())
+                self.max_entries.map_or_else(|| "any number".to_owned(), |most| most.to_string())
             ));
         }
-        if self.capacity.is_some() && self.duplicate_count() > 0 {
+        if self.max_entries.is_some() && self.duplicate_count() > 0 {
             return Err(format!(
                 "the fingerprint store is bounded, but holds {} duplicate contents",
                 self.duplicate_count()
@@ -606,17 +613,17 @@ impl FingerprintStore {
 
     fn check_entry(
         &self,
-        entry: u32,
+        slot: u32,
         level_of: impl Fn(DeadPageCandidate) -> Option<u8>,
     ) -> Result<(), String> {
-        let FingerprintStoreSlot { ppn, fingerprint, level, slot_state: standing, .. } =
-            self.slots[entry as usize];
-        if standing != SlotState::Entry || self.find_slot(fingerprint) != Some(entry) {
+        let FingerprintStoreSlot { ppn, fingerprint, probability_level: level, slot_state: standing, .. } =
+            self.slots[slot as usize];
+        if standing != SlotState::Entry || self.find_slot(fingerprint) != Some(slot) {
             return Err(format!(
                 "the fingerprint-store entry of page {ppn} is {standing:?}, or is not found by its content"
             ));
         }
-        let expected = level_of(self.page_in_slot(entry));
+        let expected = level_of(self.page_in_slot(slot));
         if expected != Some(level) {
             return Err(format!(
                 "page {ppn} is on level {level} of the fingerprint store, but belongs on {}",

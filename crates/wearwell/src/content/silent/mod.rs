@@ -27,7 +27,7 @@ impl ContentStage for SilentWrites {
 
     /// Returns 0: silent-write elimination only reads, and reads cost nothing in the energy model of lifetime
     /// management.
-    fn energy_overhead(_energy: &EnergyModel) -> f64 {
+    fn energy_per_page_in_programs(_energy: &EnergyModel) -> f64 {
         0.0
     }
 

@@ -83,7 +83,8 @@ impl FlashLog {
     ///
     /// # Errors
     /// [`Error::InvalidOptions`] if the medium has no NVRAM for a page and a word, the log has fewer than two pages or
-    /// more than the device, or the device has more than [`MAX_LOG_PAGES`](super::MAX_LOG_PAGES) pages.
+    /// more than the device, or the device has more than [`MAX_DEVICE_PAGES_FOR_LOG`](super::MAX_DEVICE_PAGES_FOR_LOG)
+    /// pages.
     pub fn new<N: Nand>(io: &Store<N>, log_bytes: u64) -> Result<Self> {
         Self::with_entry_layout(io, log_bytes, EntryLayout::Single)
     }
@@ -175,7 +176,7 @@ impl FlashLog {
     ) -> Option<(ReverseMapEntry, Option<RemapCommand>)> {
         let (words, command) =
             self.entry_layout.split_entry_words(&io.nvram()[self.first_word_of_slot(slot)..])?;
-        Some((ReverseMapEntry::decode_in_log(words)?, command))
+        Some((ReverseMapEntry::decode_log_words(words)?, command))
     }
 
     /// Returns the index of the first NVRAM word (8 bytes) of a slot of the entry buffer.
@@ -195,7 +196,7 @@ impl FlashLog {
         self.entry_layout.store_entry(
             io,
             self.first_word_of_slot(self.buffered_entries),
-            entry.encode_in_log(),
+            entry.encode_log_words(),
             command,
         )?;
         self.buffered_entries += 1;
@@ -243,7 +244,7 @@ impl FlashLog {
         let slots = self.page_buffer.chunks_exact(self.entry_layout.entry_bytes() as usize);
         slots.map_while(move |slot| {
             let words: ArrayVec<u64, 3> = slot.as_chunks().0.iter().map(word).collect();
-            ReverseMapEntry::decode_in_log(self.entry_layout.split_entry_words(&words)?.0)
+            ReverseMapEntry::decode_log_words(self.entry_layout.split_entry_words(&words)?.0)
         })
     }
 
@@ -338,16 +339,16 @@ impl FlashLog {
     fn discard_torn_command<N: Nand>(
         &mut self,
         io: &mut Store<N>,
-        buffered: &[(ReverseMapEntry, Option<RemapCommand>)],
+        entries_in_buffer: &[(ReverseMapEntry, Option<RemapCommand>)],
     ) -> Result<()> {
         if self.buffered_entries < self.entries_per_page {
             self.entry_layout.zero_entry(io, self.first_word_of_slot(self.buffered_entries))?;
         }
-        let torn = incomplete_commands(buffered);
+        let torn = incomplete_commands(entries_in_buffer);
         let is_torn = |&(entry, command): &(ReverseMapEntry, Option<RemapCommand>)| {
             command.is_some_and(|command| torn.contains(&command.first_entry_sequence(&entry)))
         };
-        while self.buffered_entries > 0 && is_torn(&buffered[self.buffered_entries as usize - 1]) {
+        while self.buffered_entries > 0 && is_torn(&entries_in_buffer[self.buffered_entries as usize - 1]) {
             self.entry_layout.zero_entry(io, self.first_word_of_slot(self.buffered_entries - 1))?;
             self.buffered_entries -= 1;
         }
@@ -361,7 +362,7 @@ fn remove_older_entry_copies(entries: &mut Vec<(u32, ReverseMapEntry)>) {
     let mut seen: HashSet<(Lpn, Option<Ppn>, u64), FxBuildHasher> = HashSet::default();
     entries.reverse();
     entries.retain(|(_, entry)| {
-        let buried = entry.source_or_last_lpn.filter(|_| entry.bound_ppn.is_some());
+        let buried = entry.relocation_source_or_range_end.filter(|_| entry.bound_ppn.is_some());
         let is_copied = buried.is_some_and(|lpn| seen.contains(&(lpn, None, entry.sequence_number)));
         seen.insert((entry.lpn, entry.bound_ppn, entry.sequence_number)) && !is_copied
     });
@@ -382,11 +383,11 @@ impl ReverseMap for FlashLog {
         &mut self,
         io: &mut Store<N>,
         block: BlockId,
-        needed: LivenessOf<'_>,
+        liveness_of: LivenessOf<'_>,
     ) -> Result<bool> {
         let entries = self.index.entry_count_of_block(block);
         if self.free_entries() < entries && self.reclaimable_entries() > 0 && Self::appendable_pages(io) > 0 {
-            self.clean_oldest_page(io, needed)?;
+            self.clean_oldest_page(io, liveness_of)?;
         }
         let filled_pages =
             (self.buffered_entries as u64 + entries).saturating_sub(1) / self.entries_per_page as u64;
@@ -470,7 +471,7 @@ impl ReverseMap for FlashLog {
             let place = entry.bound_ppn.expect("an entry of a block names a page");
             self.superseded_entries_by_bind.remove(&(entry.lpn, place));
         }
-        self.index.suspect_all_tombstones();
+        self.index.mark_tombstones_maybe_obsolete();
         Ok(())
     }
 
@@ -496,7 +497,7 @@ impl ReverseMap for FlashLog {
         for &(id, entry) in &entries {
             self.index.add(self.index.group_of(io, &entry), (id, entry));
         }
-        self.index.suspect_all_tombstones();
+        self.index.mark_tombstones_maybe_obsolete();
         Ok(entries.into_iter().map(|(_, entry)| entry).collect())
     }
 

@@ -53,7 +53,7 @@ impl BoundLpn {
         ReverseMapEntry {
             lpn: self.lpn,
             bound_ppn: Some(place),
-            source_or_last_lpn: None,
+            relocation_source_or_range_end: None,
             sequence_number: low | high << 32,
         }
     }

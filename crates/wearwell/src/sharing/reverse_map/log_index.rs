@@ -95,8 +95,8 @@ impl<T: Clone> LogIndex<T> {
         dropped
     }
 
-    /// Removes the oldest entries of a group (the entries of one block, or the tombstones), as long as `is_dropped` returns
-    /// `true` for them.
+    /// Removes the oldest entries of a group (the entries of one block, or the tombstones), as long as `is_dropped`
+    /// returns `true` for them.
     pub(super) fn drop_oldest_while(&mut self, group: GroupNumber, is_dropped: impl Fn(&T) -> bool) {
         let entries = &mut self.groups[group].entries;
         let before = entries.len() as u32;
@@ -128,12 +128,12 @@ impl<T: Clone> LogIndex<T> {
 
     /// Counts all tombstones (records of trims) as possibly unnecessary: a block was erased whose pages they may have
     /// been needed for.
-    pub(super) fn suspect_all_tombstones(&mut self) {
+    pub(super) fn mark_tombstones_maybe_obsolete(&mut self) {
         self.maybe_obsolete_tombstones = self.entries_in(self.tombstone_group()).len() as u32;
     }
 
     /// Records that cleaning has examined all tombstones and kept the necessary ones.
-    pub(super) fn trust_all_tombstones(&mut self) {
+    pub(super) fn clear_maybe_obsolete_tombstones(&mut self) {
         self.maybe_obsolete_tombstones = 0;
     }
 

@@ -72,7 +72,7 @@ pub struct ReverseMapEntry {
     pub bound_ppn: Option<Ppn>,
     /// For a bind: the logical page that was unmapped in the same step (the source of a relocation). For a tombstone of
     /// several logical pages: the last one of the range.
-    pub source_or_last_lpn: Option<Lpn>,
+    pub relocation_source_or_range_end: Option<Lpn>,
     /// Sequence number of the entry; page programs and reverse-map entries of the device share one sequence.
     pub sequence_number: u64,
 }
@@ -103,7 +103,7 @@ impl ReverseMapEntry {
     /// Returns the logical pages that this reverse-map entry unmaps: the source of a relocation, or the range of a
     /// tombstone (record of a trim).
     pub fn tombstoned_lpns(&self) -> impl Iterator<Item = Lpn> + use<> {
-        let range = match (self.bound_ppn, self.source_or_last_lpn) {
+        let range = match (self.bound_ppn, self.relocation_source_or_range_end) {
             (Some(_), None) => 0..0,
             (Some(_), Some(source)) => source.0..source.0 + 1,
             (None, last) => self.lpn.0..last.unwrap_or(self.lpn).0 + 1,
@@ -122,12 +122,12 @@ impl ReverseMapEntry {
         );
         let fits = |lpn: Lpn| (lpn.0 as u64) < NO_LPN;
         assert!(
-            fits(self.lpn) && self.source_or_last_lpn.is_none_or(fits),
+            fits(self.lpn) && self.relocation_source_or_range_end.is_none_or(fits),
             "{self:?} has a page number that does not fit 31 bits"
         );
         let offset = self.bound_ppn.map_or(NO_PAGE_OFFSET, |place| (place.0 - first.0) as u64);
-        let source = self.source_or_last_lpn.map_or(NO_LPN, |lpn| lpn.0 as u64);
-        let flag = u64::from(self.source_or_last_lpn.is_some());
+        let source = self.relocation_source_or_range_end.map_or(NO_LPN, |lpn| lpn.0 as u64);
+        let flag = u64::from(self.relocation_source_or_range_end.is_some());
         [
             TORN_BIT | offset << 1 | self.sequence_number << (1 + PAGE_OFFSET_BITS),
             TORN_BIT | (self.lpn.0 as u64) << 1 | flag << (1 + LPN_BITS) | source << (2 + LPN_BITS),
@@ -145,7 +145,7 @@ impl ReverseMapEntry {
         Some(Self {
             lpn: Lpn((words[1] >> 1 & NO_LPN) as u32),
             bound_ppn: (offset != NO_PAGE_OFFSET).then(|| Ppn(first.0 + offset as u32)),
-            source_or_last_lpn: (source != NO_LPN).then_some(Lpn(source as u32)),
+            relocation_source_or_range_end: (source != NO_LPN).then_some(Lpn(source as u32)),
             sequence_number: words[0] >> (1 + PAGE_OFFSET_BITS),
         })
     }
@@ -262,7 +262,7 @@ impl EntryLayout {
 /// at which the newest command begins.
 #[derive(Clone, Copy, Debug, Default)]
 struct RemapCommandState {
-    form: EntryLayout,
+    entry_layout: EntryLayout,
     /// Index of the NVRAM word with the vouched number: the sequence number up to which all atomic commands count as
     /// complete.
     complete_until_word_index: usize,
@@ -273,7 +273,7 @@ struct RemapCommandState {
 
 impl RemapCommandState {
     fn new(form: EntryLayout, complete_until_word_index: usize) -> Self {
-        Self { form, complete_until_word_index, ..Self::default() }
+        Self { entry_layout: form, complete_until_word_index, ..Self::default() }
     }
 
     /// Stores the current sequence number in NVRAM, as the number up to which all atomic remap commands count as
@@ -297,7 +297,7 @@ impl RemapCommandState {
         recorded: &[(ReverseMapEntry, Option<RemapCommand>)],
     ) -> HashSet<u64, FxBuildHasher> {
         self.newest_command_sequence = 0;
-        if self.form == EntryLayout::Single {
+        if self.entry_layout == EntryLayout::Single {
             return HashSet::default();
         }
         self.complete_until_sequence = io.nvram()[self.complete_until_word_index];
@@ -331,27 +331,28 @@ fn incomplete_commands(recorded: &[(ReverseMapEntry, Option<RemapCommand>)]) -> 
     found.into_iter().filter_map(is_torn).collect()
 }
 
-const LOG_PAGE_NUMBER_BITS: u32 = 28;
+const LOG_ENTRY_PAGE_NUMBER_BITS: u32 = 28;
 /// Page number with all bits one in an entry of a reverse-map log: the entry names no page.
-const NO_LOG_PAGE_NUMBER: u64 = (1 << LOG_PAGE_NUMBER_BITS) - 1;
+const NO_LOG_ENTRY_PAGE_NUMBER: u64 = (1 << LOG_ENTRY_PAGE_NUMBER_BITS) - 1;
 /// Number of low bits of the physical page number that are in the first word of an entry of a reverse-map log.
 const LOG_PPN_LOW_BITS: u32 = 21;
 /// Bit at which the LPN begins in the second word of an entry of a reverse-map log: after the torn bit and the rest of
 /// the page number.
-const LOG_LPN_SHIFT: u32 = 1 + LOG_PAGE_NUMBER_BITS - LOG_PPN_LOW_BITS;
+const LOG_LPN_SHIFT: u32 = 1 + LOG_ENTRY_PAGE_NUMBER_BITS - LOG_PPN_LOW_BITS;
 
 /// Maximum number of pages of a device whose reverse map is one log: 1 TiB of 4-KiB pages. An entry of 16 bytes has
 /// three page numbers of 28 bits, because a log entry names its physical page by PPN instead of an offset in a
 /// superblock.
-pub const MAX_LOG_PAGES: u64 = NO_LOG_PAGE_NUMBER;
+pub const MAX_DEVICE_PAGES_FOR_LOG: u64 = NO_LOG_ENTRY_PAGE_NUMBER;
 
-/// Returns an error if the device has more than [`MAX_LOG_PAGES`] pages, too many for a reverse map in one log.
+/// Returns an error if the device has more than [`MAX_DEVICE_PAGES_FOR_LOG`] pages, too many for a reverse map in one
+/// log.
 fn require_device_fits_log(pages: u64) -> Result<()> {
-    if pages <= MAX_LOG_PAGES {
+    if pages <= MAX_DEVICE_PAGES_FOR_LOG {
         return Ok(());
     }
     Err(Error::InvalidOptions(format!(
-        "a reverse map in one log (nvram-log, flash-log) serves a device of at most {MAX_LOG_PAGES} pages (1 TiB of \
+        "a reverse map in one log (nvram-log, flash-log) serves a device of at most {MAX_DEVICE_PAGES_FOR_LOG} pages (1 TiB of \
          4-KiB pages), because its 16-byte entries number pages with 28 bits; this device has {pages} pages: use \
          remap.reverse_map=segments"
     )))
@@ -361,36 +362,42 @@ fn require_device_fits_log(pages: u64) -> Result<()> {
 /// block there, so each of the three page numbers of an entry gets 28 bits. First word: torn bit, low part of the PPN
 /// (21 bits), sequence (42). Second word: torn bit, high part of the PPN (7), LPN (28), source LPN (28).
 impl ReverseMapEntry {
-    fn encode_in_log(&self) -> [u64; 2] {
+    fn encode_log_words(&self) -> [u64; 2] {
         assert!(
             self.sequence_number <= MAX_SEQUENCE,
             "sequence {} does not fit 42 bits",
             self.sequence_number
         );
-        let place = self.bound_ppn.map_or(NO_LOG_PAGE_NUMBER, |place| place.0 as u64);
-        let source = self.source_or_last_lpn.map_or(NO_LOG_PAGE_NUMBER, |lpn| lpn.0 as u64);
+        let place = self.bound_ppn.map_or(NO_LOG_ENTRY_PAGE_NUMBER, |place| place.0 as u64);
+        let source = self.relocation_source_or_range_end.map_or(NO_LOG_ENTRY_PAGE_NUMBER, |lpn| lpn.0 as u64);
         let lpn = self.lpn.0 as u64;
-        let fits = lpn < NO_LOG_PAGE_NUMBER && place <= NO_LOG_PAGE_NUMBER && source <= NO_LOG_PAGE_NUMBER;
+        let fits = lpn < NO_LOG_ENTRY_PAGE_NUMBER
+            && place <= NO_LOG_ENTRY_PAGE_NUMBER
+            && source <= NO_LOG_ENTRY_PAGE_NUMBER;
         assert!(fits, "{self:?} has a page number that does not fit 28 bits");
         let (low, high) = (place & ((1 << LOG_PPN_LOW_BITS) - 1), place >> LOG_PPN_LOW_BITS);
         [
             TORN_BIT | low << 1 | self.sequence_number << (1 + LOG_PPN_LOW_BITS),
-            TORN_BIT | high << 1 | lpn << LOG_LPN_SHIFT | source << (LOG_LPN_SHIFT + LOG_PAGE_NUMBER_BITS),
+            TORN_BIT
+                | high << 1
+                | lpn << LOG_LPN_SHIFT
+                | source << (LOG_LPN_SHIFT + LOG_ENTRY_PAGE_NUMBER_BITS),
         ]
     }
 
-    fn decode_in_log(words: [u64; 2]) -> Option<Self> {
+    fn decode_log_words(words: [u64; 2]) -> Option<Self> {
         if words[0] & words[1] & TORN_BIT == 0 {
             return None;
         }
         let low = words[0] >> 1 & ((1 << LOG_PPN_LOW_BITS) - 1);
-        let high = words[1] >> 1 & ((1 << (LOG_PAGE_NUMBER_BITS - LOG_PPN_LOW_BITS)) - 1);
+        let high = words[1] >> 1 & ((1 << (LOG_ENTRY_PAGE_NUMBER_BITS - LOG_PPN_LOW_BITS)) - 1);
         let place = low | high << LOG_PPN_LOW_BITS;
-        let source = words[1] >> (LOG_LPN_SHIFT + LOG_PAGE_NUMBER_BITS);
+        let source = words[1] >> (LOG_LPN_SHIFT + LOG_ENTRY_PAGE_NUMBER_BITS);
         Some(Self {
-            lpn: Lpn((words[1] >> LOG_LPN_SHIFT & NO_LOG_PAGE_NUMBER) as u32),
-            bound_ppn: (place != NO_LOG_PAGE_NUMBER).then_some(Ppn(place as u32)),
-            source_or_last_lpn: (source != NO_LOG_PAGE_NUMBER).then_some(Lpn(source as u32)),
+            lpn: Lpn((words[1] >> LOG_LPN_SHIFT & NO_LOG_ENTRY_PAGE_NUMBER) as u32),
+            bound_ppn: (place != NO_LOG_ENTRY_PAGE_NUMBER).then_some(Ppn(place as u32)),
+            relocation_source_or_range_end: (source != NO_LOG_ENTRY_PAGE_NUMBER)
+                .then_some(Lpn(source as u32)),
             sequence_number: words[0] >> (1 + LOG_PPN_LOW_BITS),
         })
     }
@@ -426,10 +433,10 @@ impl EntryLiveness {
         match (self.is_bind_live, self.is_tombstone_needed) {
             (true, _) => Some(entry),
             (false, true) if entry.bound_ppn.is_none() => Some(entry),
-            (false, true) => entry.source_or_last_lpn.map(|lpn| ReverseMapEntry {
+            (false, true) => entry.relocation_source_or_range_end.map(|lpn| ReverseMapEntry {
                 lpn,
                 bound_ppn: None,
-                source_or_last_lpn: None,
+                relocation_source_or_range_end: None,
                 ..entry
             }),
             (false, false) => None,
@@ -459,14 +466,15 @@ fn entries_to_keep(entries: &[ReverseMapEntry], needed: LivenessOf<'_>) -> Vec<O
     let mut kept: HashMap<(Lpn, Option<Ppn>, Option<Lpn>), usize, FxBuildHasher> = HashMap::default();
     for at in 0..rests.len() {
         let Some(entry) = rests[at] else { continue };
-        let known = *kept.entry((entry.lpn, entry.bound_ppn, entry.source_or_last_lpn)).or_insert(at);
+        let known =
+            *kept.entry((entry.lpn, entry.bound_ppn, entry.relocation_source_or_range_end)).or_insert(at);
         if known == at {
             continue;
         }
         let newer = rests[known].is_some_and(|known| known.sequence_number < entry.sequence_number);
         let (dropped, keeper) = if newer { (known, at) } else { (at, known) };
         rests[dropped] = None;
-        kept.insert((entry.lpn, entry.bound_ppn, entry.source_or_last_lpn), keeper);
+        kept.insert((entry.lpn, entry.bound_ppn, entry.relocation_source_or_range_end), keeper);
     }
     rests
 }
@@ -538,7 +546,7 @@ pub trait ReverseMap {
         &mut self,
         io: &mut Store<N>,
         entry: ReverseMapEntry,
-        needed: LivenessOf<'_>,
+        liveness_of: LivenessOf<'_>,
     ) -> Result<()>;
 
     /// Whether the host may record a remap command with several reverse-map entries at once, one for each physical page
@@ -715,11 +723,12 @@ impl AnyReverseMap {
     /// Those of [`AnyReverseMap::new`]; [`Error::InvalidOptions`] if `form` supports commands but entries are neither
     /// in NVRAM nor on flash.
     pub fn with_entry_layout<N: Nand>(
-        part: ReverseMapKind,
+        reverse_map_kind: ReverseMapKind,
         form: EntryLayout,
         io: &Store<N>,
     ) -> Result<Self> {
-        if form == EntryLayout::WithCommand && matches!(part, ReverseMapKind::OobOnly | ReverseMapKind::Ideal)
+        if form == EntryLayout::WithCommand
+            && matches!(reverse_map_kind, ReverseMapKind::OobOnly | ReverseMapKind::Ideal)
         {
             return Err(Error::InvalidOptions(
                 "atomic remap commands (remap.atomic_commands) need a reverse map in NVRAM or on flash: set \
@@ -727,7 +736,7 @@ impl AnyReverseMap {
                     .into(),
             ));
         }
-        Ok(match part {
+        Ok(match reverse_map_kind {
             ReverseMapKind::OobOnly => Self::OobOnly,
             ReverseMapKind::Segments { nvram_bytes, segment_bytes } => {
                 Self::Segments(NvramSegments::with_entry_layout(io, nvram_bytes, segment_bytes, form)?)
@@ -772,9 +781,9 @@ impl ReverseMap for AnyReverseMap {
         &mut self,
         io: &mut Store<N>,
         entry: ReverseMapEntry,
-        needed: LivenessOf<'_>,
+        liveness_of: LivenessOf<'_>,
     ) -> Result<()> {
-        delegate!(self, m => m.record_entry(io, entry, needed), else unreachable!(
+        delegate!(self, m => m.record_entry(io, entry, liveness_of), else unreachable!(
             "{entry:?} is recorded, but the design has no reverse map",
         ))
     }
@@ -854,7 +863,7 @@ mod tests {
         let tombstone = |last: Option<u32>, sequence| ReverseMapEntry {
             lpn: Lpn(139),
             bound_ppn: None,
-            source_or_last_lpn: last.map(Lpn),
+            relocation_source_or_range_end: last.map(Lpn),
             sequence_number: sequence,
         };
         let needed = |_: &ReverseMapEntry| EntryLiveness { is_bind_live: false, is_tombstone_needed: true };
@@ -866,20 +875,20 @@ mod tests {
 
     #[test]
     fn reverse_map_log_entries_with_extreme_values_are_decoded_as_encoded() {
-        let page = NO_LOG_PAGE_NUMBER as u32 - 1;
+        let page = NO_LOG_ENTRY_PAGE_NUMBER as u32 - 1;
         for place in [None, Some(Ppn(0)), Some(Ppn((1 << 21) - 1)), Some(Ppn(1 << 21)), Some(Ppn(page))] {
             for source in [None, Some(Lpn(0)), Some(Lpn(page))] {
                 for (lpn, sequence) in [(0, 0), (page, MAX_SEQUENCE), (0, MAX_SEQUENCE), (page, 0)] {
                     let entry = ReverseMapEntry {
                         lpn: Lpn(lpn),
                         bound_ppn: place,
-                        source_or_last_lpn: source,
+                        relocation_source_or_range_end: source,
                         sequence_number: sequence,
                     };
-                    let words = entry.encode_in_log();
-                    assert_eq!(ReverseMapEntry::decode_in_log(words), Some(entry));
-                    assert_eq!(ReverseMapEntry::decode_in_log([words[0], 0]), None);
-                    assert_eq!(ReverseMapEntry::decode_in_log([0, words[1]]), None);
+                    let words = entry.encode_log_words();
+                    assert_eq!(ReverseMapEntry::decode_log_words(words), Some(entry));
+                    assert_eq!(ReverseMapEntry::decode_log_words([words[0], 0]), None);
+                    assert_eq!(ReverseMapEntry::decode_log_words([0, words[1]]), None);
                 }
             }
         }
@@ -890,23 +899,27 @@ mod tests {
         let entry = |sequence, source: Option<u32>| ReverseMapEntry {
             lpn: Lpn(1),
             bound_ppn: Some(Ppn(2)),
-            source_or_last_lpn: source.map(Lpn),
+            relocation_source_or_range_end: source.map(Lpn),
             sequence_number: sequence,
         };
         let entries = [entry(2, Some(7)), entry(3, Some(8)), entry(3, Some(8)), entry(1, None)];
         let need = |entry: &ReverseMapEntry| EntryLiveness {
             is_bind_live: true,
-            is_tombstone_needed: entry.source_or_last_lpn.is_some(),
+            is_tombstone_needed: entry.relocation_source_or_range_end.is_some(),
         };
-        let buried =
-            ReverseMapEntry { lpn: Lpn(7), bound_ppn: None, source_or_last_lpn: None, sequence_number: 2 };
+        let buried = ReverseMapEntry {
+            lpn: Lpn(7),
+            bound_ppn: None,
+            relocation_source_or_range_end: None,
+            sequence_number: 2,
+        };
         let kept = entries_to_keep(&entries, &need);
         assert_eq!(kept, [Some(buried), Some(entry(3, Some(8))), None, None]);
     }
 
     #[test]
     fn reverse_map_logs_refuse_devices_above_one_tebibyte_with_an_error_message() {
-        assert!(require_device_fits_log(MAX_LOG_PAGES).is_ok());
+        assert!(require_device_fits_log(MAX_DEVICE_PAGES_FOR_LOG).is_ok());
         let Err(Error::InvalidOptions(sentence)) = require_device_fits_log(1 << 28) else {
             panic!("28 bits do not do")
         };

@@ -62,7 +62,7 @@ impl NvramLog {
     ///
     /// # Errors
     /// [`Error::InvalidOptions`] if the medium has less NVRAM, the log is too small, or the device has more than
-    /// [`MAX_LOG_PAGES`](super::MAX_LOG_PAGES) pages.
+    /// [`MAX_DEVICE_PAGES_FOR_LOG`](super::MAX_DEVICE_PAGES_FOR_LOG) pages.
     pub fn new<N: Nand>(io: &Store<N>, nvram_bytes: u64) -> Result<Self> {
         Self::with_entry_layout(io, nvram_bytes, EntryLayout::Single)
     }
@@ -126,7 +126,7 @@ impl NvramLog {
 
     /// Returns the index of the first NVRAM word (8 bytes) of an entry slot.
     fn first_word_of_slot(&self, slot: u32) -> usize {
-        slot as usize * self.command_state.form.words_per_entry()
+        slot as usize * self.command_state.entry_layout.words_per_entry()
     }
 
     /// Decodes the reverse-map entry in `slot` of the NVRAM log, with the atomic remap command to which it belongs, if
@@ -136,9 +136,11 @@ impl NvramLog {
         io: &Store<N>,
         slot: u32,
     ) -> Option<(ReverseMapEntry, Option<RemapCommand>)> {
-        let (words, command) =
-            self.command_state.form.split_entry_words(&io.nvram()[self.first_word_of_slot(slot)..])?;
-        Some((ReverseMapEntry::decode_in_log(words)?, command))
+        let (words, command) = self
+            .command_state
+            .entry_layout
+            .split_entry_words(&io.nvram()[self.first_word_of_slot(slot)..])?;
+        Some((ReverseMapEntry::decode_log_words(words)?, command))
     }
 
     fn entry_in_slot<N: Nand>(&self, io: &Store<N>, slot: u32) -> ReverseMapEntry {
@@ -146,7 +148,7 @@ impl NvramLog {
     }
 
     fn used_bytes(&self) -> u64 {
-        self.used_slots as u64 * self.command_state.form.entry_bytes()
+        self.used_slots as u64 * self.command_state.entry_layout.entry_bytes()
     }
 
     fn append_entry<N: Nand>(
@@ -156,10 +158,10 @@ impl NvramLog {
         command: Option<RemapCommand>,
     ) -> Result<()> {
         let slot = self.slot_of_kth_entry(self.used_slots);
-        self.command_state.form.store_entry(
+        self.command_state.entry_layout.store_entry(
             io,
             self.first_word_of_slot(slot),
-            entry.encode_in_log(),
+            entry.encode_log_words(),
             command,
         )?;
         self.used_slots += 1;
@@ -176,7 +178,7 @@ impl NvramLog {
 
     fn zero_slot<N: Nand>(&self, io: &mut Store<N>, slot: u32) -> Result<()> {
         let words = self.first_word_of_slot(slot)
-            ..self.first_word_of_slot(slot) + self.command_state.form.words_per_entry();
+            ..self.first_word_of_slot(slot) + self.command_state.entry_layout.words_per_entry();
         for at in words {
             if io.nvram()[at] != 0 {
                 io.store_nvram_word(at, 0)?;
@@ -203,8 +205,8 @@ impl NvramLog {
         Ok(())
     }
 
-    /// Removes the reverse-map entries of a group (a block, or the tombstones) from index and counts. Their slots in the
-    /// NVRAM log stay in use until the next cleaning.
+    /// Removes the reverse-map entries of a group (a block, or the tombstones) from index and counts. Their slots in
+    /// the NVRAM log stay in use until the next cleaning.
     fn drop_group_from_index(&mut self, group: GroupNumber) {
         for slot in self.index.take_group_entries(group) {
             self.is_slot_indexed[slot as usize] = false;
@@ -228,7 +230,7 @@ impl NvramLog {
             }
             self.zero_oldest_entry(io)?;
         }
-        self.index.trust_all_tombstones();
+        self.index.clear_maybe_obsolete_tombstones();
         Ok(())
     }
 
@@ -243,7 +245,7 @@ impl NvramLog {
             self.entry_in_slot(io, self.oldest_slot),
             self.entry_in_slot(io, self.slot_of_kth_entry(self.used_slots - 1)),
         );
-        let buried = young.bound_ppn.is_none() && old.source_or_last_lpn == Some(young.lpn);
+        let buried = young.bound_ppn.is_none() && old.relocation_source_or_range_end == Some(young.lpn);
         if old == young || (buried && old.sequence_number == young.sequence_number) {
             self.zero_oldest_entry(io)?;
         }
@@ -281,11 +283,11 @@ impl ReverseMap for NvramLog {
         &mut self,
         io: &mut Store<N>,
         block: BlockId,
-        needed: LivenessOf<'_>,
+        liveness_of: LivenessOf<'_>,
     ) -> Result<bool> {
         let fits = |log: &Self| u64::from(log.free_slots()) >= log.index.entry_count_of_block(block);
         if !fits(self) && self.reclaimable_slots() > 0 {
-            self.compact_log(io, needed)?;
+            self.compact_log(io, liveness_of)?;
         }
         Ok(fits(self))
     }
@@ -312,7 +314,7 @@ impl ReverseMap for NvramLog {
         needed: LivenessOf<'_>,
     ) -> Result<bool> {
         let count = places.len() as u64;
-        if self.command_state.form == EntryLayout::Single {
+        if self.command_state.entry_layout == EntryLayout::Single {
             return Ok(false);
         }
         if !self.has_room_for_entries(count) && self.reclaimable_slots() > 0 {
@@ -352,13 +354,13 @@ impl ReverseMap for NvramLog {
 
     fn drop_entries_of_block<N: Nand>(&mut self, _: &mut Store<N>, block: BlockId) -> Result<()> {
         self.drop_group_from_index(block.index());
-        self.index.suspect_all_tombstones();
+        self.index.mark_tombstones_maybe_obsolete();
         Ok(())
     }
 
     fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<ReverseMapEntry>> {
         self.clear_index();
-        io.charge_nvram_scan(self.slot_count as u64 * self.command_state.form.entry_bytes());
+        io.charge_nvram_scan(self.slot_count as u64 * self.command_state.entry_layout.entry_bytes());
         for slot in 0..self.slot_count {
             if self.decode_slot(io, slot).is_none() {
                 self.zero_slot(io, slot)?;
@@ -380,7 +382,7 @@ impl ReverseMap for NvramLog {
             self.index_entry(io, slot, &entry);
             entries.push(entry);
         }
-        self.index.suspect_all_tombstones();
+        self.index.mark_tombstones_maybe_obsolete();
         Ok(entries)
     }
 
@@ -395,7 +397,10 @@ impl ReverseMap for NvramLog {
     /// Returns the bytes of NVRAM of the reverse-map log. The index by block is not counted: only the simulation has
     /// it.
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        vec![("reverse map log (NVRAM)", self.slot_count as u64 * self.command_state.form.entry_bytes())]
+        vec![(
+            "reverse map log (NVRAM)",
+            self.slot_count as u64 * self.command_state.entry_layout.entry_bytes(),
+        )]
     }
 
     fn check_invariants(&self) -> std::result::Result<(), String> {

@@ -65,10 +65,10 @@ pub const DEFAULT_SEGMENT_BYTES: u32 = 1024;
 
 /// Maximum number of further destination blocks, after the first, into which GC copies the pages of one victim. The
 /// victim's reverse-map entries join the segment chains of these blocks, each of which may need one more NVRAM segment.
-const EXTRA_DESTINATION_BLOCKS: u32 = 2;
+const EXTRA_GC_DESTINATION_BLOCKS: u32 = 2;
 /// Minimum number of NVRAM segments with which any entry can be recorded: one for the entry, one to record it once
-/// more, and one for each of [`EXTRA_DESTINATION_BLOCKS`].
-const MIN_SEGMENTS: u64 = 2 + EXTRA_DESTINATION_BLOCKS as u64;
+/// more, and one for each of [`EXTRA_GC_DESTINATION_BLOCKS`].
+const MIN_SEGMENTS: u64 = 2 + EXTRA_GC_DESTINATION_BLOCKS as u64;
 
 const TORN_BIT: u64 = 1;
 const CHAIN_POSITION_BITS: u32 = 21;
@@ -88,7 +88,7 @@ struct SegmentHead {
     /// Position of the segment in the chain of its block, from 0.
     position_in_chain: u32,
     /// Last sequence number of the device when the segment was allocated.
-    sequence: u64,
+    allocation_sequence: u64,
     next_segment: Option<u32>,
 }
 
@@ -96,7 +96,9 @@ impl SegmentHead {
     fn encode(self) -> [u64; 2] {
         let next = self.next_segment.map_or(NO_NEXT_SEGMENT, u64::from);
         [
-            TORN_BIT | (self.position_in_chain as u64) << 1 | self.sequence << (1 + CHAIN_POSITION_BITS),
+            TORN_BIT
+                | (self.position_in_chain as u64) << 1
+                | self.allocation_sequence << (1 + CHAIN_POSITION_BITS),
             TORN_BIT | next << 1 | (self.owner.0 as u64) << (1 + NEXT_SEGMENT_BITS),
         ]
     }
@@ -109,7 +111,7 @@ impl SegmentHead {
         Some(Self {
             owner: BlockId((words[1] >> (1 + NEXT_SEGMENT_BITS)) as u32),
             position_in_chain: (words[0] >> 1) as u32 & ((1 << CHAIN_POSITION_BITS) - 1),
-            sequence: words[0] >> (1 + CHAIN_POSITION_BITS),
+            allocation_sequence: words[0] >> (1 + CHAIN_POSITION_BITS),
             next_segment: (next != NO_NEXT_SEGMENT).then_some(next as u32),
         })
     }
@@ -172,17 +174,22 @@ impl NvramSegments {
         io: &Store<N>,
         nvram_bytes: u64,
         segment_bytes: u32,
-        form: EntryLayout,
+        entry_layout: EntryLayout,
     ) -> Result<Self> {
-        let segments =
-            nvram_bytes.saturating_sub(form.complete_until_field_bytes()) / segment_bytes.max(1) as u64;
-        if let Some(sentence) = Self::segment_size_problem(io, nvram_bytes, (segment_bytes, form), segments) {
+        let segments = nvram_bytes.saturating_sub(entry_layout.complete_until_field_bytes())
+            / segment_bytes.max(1) as u64;
+        if let Some(sentence) =
+            Self::segment_size_problem(io, nvram_bytes, (segment_bytes, entry_layout), segments)
+        {
             return Err(Error::InvalidOptions(sentence));
         }
         let blocks = io.geometry().blocks() as usize;
         let mut map = Self {
             segment_bytes,
-            command_state: RemapCommandState::new(form, (segments * segment_bytes as u64 / 8) as usize),
+            command_state: RemapCommandState::new(
+                entry_layout,
+                (segments * segment_bytes as u64 / 8) as usize,
+            ),
             segment_count: segments as u32,
             used_segments_bitmap: Vec::new(),
             free_segments: 0,
@@ -243,7 +250,7 @@ impl NvramSegments {
 
     /// Returns the number of reverse-map entries that fit in one NVRAM segment.
     pub fn entries_per_segment(&self) -> u32 {
-        self.segment_bytes / self.command_state.form.entry_bytes() as u32 - 1
+        self.segment_bytes / self.command_state.entry_layout.entry_bytes() as u32 - 1
     }
 
     /// Returns the number of reverse-map entries that fit in all NVRAM segments together.
@@ -279,9 +286,9 @@ impl NvramSegments {
 
     /// Returns the number of free NVRAM segments without which the host may not bind (map without a program): one for
     /// the new entry, enough to copy the longest chain (entries of one block), which this entry may have lengthened,
-    /// and one for each of [`EXTRA_DESTINATION_BLOCKS`].
+    /// and one for each of [`EXTRA_GC_DESTINATION_BLOCKS`].
     fn free_segments_needed_for_bind(&self) -> u32 {
-        1 + (self.chain_length_histogram.largest_entry_count() + 1) + EXTRA_DESTINATION_BLOCKS
+        1 + (self.chain_length_histogram.largest_entry_count() + 1) + EXTRA_GC_DESTINATION_BLOCKS
     }
 
     fn max_entries_for_binds(&self) -> u64 {
@@ -301,7 +308,7 @@ impl NvramSegments {
 
     fn first_word_of_slot(&self, segment: u32, slot: u32) -> usize {
         segment as usize * (self.segment_bytes as usize / 8)
-            + slot as usize * self.command_state.form.words_per_entry()
+            + slot as usize * self.command_state.entry_layout.words_per_entry()
     }
 
     fn read_segment_head<N: Nand>(&self, io: &Store<N>, segment: u32) -> Option<SegmentHead> {
@@ -320,7 +327,7 @@ impl NvramSegments {
     ) -> Option<(ReverseMapEntry, Option<RemapCommand>)> {
         let (words, command) = self
             .command_state
-            .form
+            .entry_layout
             .split_entry_words(&io.nvram()[self.first_word_of_slot(segment, slot)..])?;
         Some((ReverseMapEntry::decode(words, first)?, command))
     }
@@ -387,7 +394,7 @@ impl NvramSegments {
             self.append_segment(io, (owner, group), sequence)?;
         }
         let words = entry.encode(Self::first_page_of_owner(io, owner));
-        self.command_state.form.store_entry(
+        self.command_state.entry_layout.store_entry(
             io,
             self.first_word_of_slot(group.last_segment, 1 + slot),
             words,
@@ -405,7 +412,13 @@ impl NvramSegments {
     ) -> Result<()> {
         let segment = self.take_free_segment();
         let number = group.entry_count / self.entries_per_segment();
-        let head = SegmentHead { owner, position_in_chain: number, sequence, next_segment: None }.encode();
+        let head = SegmentHead {
+            owner,
+            position_in_chain: number,
+            allocation_sequence: sequence,
+            next_segment: None,
+        }
+        .encode();
         let at = self.first_word_of_slot(segment, 0);
         io.store_nvram_word(at + 1, head[1])?;
         io.store_nvram_word(at, head[0])?;
@@ -519,12 +532,12 @@ impl NvramSegments {
     fn compact_until<N: Nand>(
         &mut self,
         io: &mut Store<N>,
-        needed: LivenessOf<'_>,
+        liveness_of: LivenessOf<'_>,
         enough: impl Fn(&Self) -> bool,
     ) -> Result<bool> {
         while !enough(self) {
             let Some(index) = self.choose_chain_to_compact() else { return Ok(false) };
-            self.compact_chain(io, index, needed)?;
+            self.compact_chain(io, index, liveness_of)?;
         }
         Ok(true)
     }
@@ -566,7 +579,7 @@ impl NvramSegments {
         }
         let old_head =
             self.read_segment_head(io, old.first_segment).expect("a group with entries has a first head");
-        let sequence = io.last_sequence().max(old_head.sequence + 1);
+        let sequence = io.last_sequence().max(old_head.allocation_sequence + 1);
         let mut new = SegmentChain::default();
         for entry in kept {
             self.append_entry(io, (self.owner_of_chain(index), &mut new), (entry, None), sequence)?;
@@ -591,7 +604,7 @@ impl NvramSegments {
                 continue;
             };
             let first = &mut firsts[self.chain_index_of(head.owner.to_option())];
-            let found = (head.sequence, segment);
+            let found = (head.allocation_sequence, segment);
             *first = Some(first.map_or(found, |known| known.min(found)));
         }
         firsts
@@ -601,7 +614,7 @@ impl NvramSegments {
     /// entries this is not needed: the next entry overwrites word 0 before word 1 counts. With three words, an old word
     /// could complete the next entry.
     fn zero_torn_entry<N: Nand>(&self, io: &mut Store<N>, segment: u32, count: u32) -> Result<()> {
-        let form = self.command_state.form;
+        let form = self.command_state.entry_layout;
         if form == EntryLayout::Single || count == self.entries_per_segment() {
             return Ok(());
         }
@@ -613,10 +626,10 @@ impl NvramSegments {
     fn discard_torn_commands<N: Nand>(
         &mut self,
         io: &mut Store<N>,
-        firsts: &[Option<(u64, u32)>],
+        first_segments: &[Option<(u64, u32)>],
     ) -> Result<()> {
         let mut slots = Vec::new();
-        for (index, first) in firsts.iter().enumerate() {
+        for (index, first) in first_segments.iter().enumerate() {
             if let &Some((_, first)) = first {
                 self.collect_entry_slots(io, self.owner_of_chain(index), first, &mut slots);
             }
@@ -628,7 +641,7 @@ impl NvramSegments {
         };
         slots.retain(|(_, recorded)| is_torn(recorded));
         slots.sort_unstable_by_key(|(_, (entry, _))| u64::MAX - entry.sequence_number);
-        slots.iter().try_for_each(|&(at, _)| self.command_state.form.zero_entry(io, at))
+        slots.iter().try_for_each(|&(at, _)| self.command_state.entry_layout.zero_entry(io, at))
     }
 
     /// Appends to `slots` each intact reverse-map entry of the chain of NVRAM segments that begins with `first`, with
@@ -708,7 +721,7 @@ impl ReverseMap for NvramSegments {
         let index = block.index();
         self.compact_until(io, needed, |map| {
             map.chains_by_block[index].entry_count == 0
-                || map.free_segments >= map.chain_segments(index) + EXTRA_DESTINATION_BLOCKS
+                || map.free_segments >= map.chain_segments(index) + EXTRA_GC_DESTINATION_BLOCKS
         })
     }
 
@@ -734,7 +747,7 @@ impl ReverseMap for NvramSegments {
         if after > self.max_entries_for_binds() && self.may_tombstones_be_obsolete {
             self.compact_chain(io, self.tombstone_chain_index(), needed)?;
         }
-        if self.command_state.form == EntryLayout::Single
+        if self.command_state.entry_layout == EntryLayout::Single
             || self.valid_entry_count() + places.len() as u64 > self.max_entries_for_binds()
         {
             return Ok(false);
@@ -755,7 +768,7 @@ impl ReverseMap for NvramSegments {
                 .max()
                 .unwrap_or(0)
                 .max(map.chain_length_histogram.largest_entry_count());
-            map.free_segments >= opened + largest + EXTRA_DESTINATION_BLOCKS
+            map.free_segments >= opened + largest + EXTRA_GC_DESTINATION_BLOCKS
         })
     }
 
@@ -813,7 +826,7 @@ impl ReverseMap for NvramSegments {
         self.clear_ram_state();
         io.charge_nvram_scan(self.segment_count as u64 * self.segment_bytes as u64);
         let firsts = self.first_segments_of_chains(io);
-        if self.command_state.form == EntryLayout::WithCommand {
+        if self.command_state.entry_layout == EntryLayout::WithCommand {
             self.discard_torn_commands(io, &firsts)?;
         }
         for (index, first) in firsts.into_iter().enumerate() {
@@ -898,11 +911,15 @@ mod tests {
         let most = SegmentHead {
             owner: BlockId::NONE,
             position_in_chain: (1 << 21) - 1,
-            sequence: super::super::MAX_SEQUENCE,
+            allocation_sequence: super::super::MAX_SEQUENCE,
             next_segment: None,
         };
-        let least =
-            SegmentHead { owner: BlockId(0), position_in_chain: 0, sequence: 0, next_segment: Some(0) };
+        let least = SegmentHead {
+            owner: BlockId(0),
+            position_in_chain: 0,
+            allocation_sequence: 0,
+            next_segment: Some(0),
+        };
         for head in [most, least, SegmentHead { next_segment: Some((1 << 21) - 1), ..most }] {
             assert_eq!(SegmentHead::decode(head.encode()), Some(head));
             assert_eq!(SegmentHead::decode([0, head.encode()[1]]), None);

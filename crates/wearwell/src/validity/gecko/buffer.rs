@@ -93,12 +93,12 @@ impl GeckoBuffer {
         &self,
         layout: &GeckoLayout,
         block: BlockId,
-        invalid: &mut [u64],
+        invalid_page_bitmap: &mut [u64],
     ) -> bool {
         let marker = layout.erase_marker_key(block);
         for part in 1..layout.keys_per_block {
             if let Some(slot) = self.find_entry_slot(marker + part) {
-                layout.mark_invalid_pages_of_part(part, self.bitmap(slot as usize), invalid);
+                layout.mark_invalid_pages_of_part(part, self.bitmap(slot as usize), invalid_page_bitmap);
             }
         }
         self.find_entry_slot(marker).is_some()

@@ -152,11 +152,11 @@ impl GeckoLayout {
     /// header, the last entry, and the cache lines around entry `rank`, where the key is expected.
     pub(super) fn page_words_read_by_search(
         &self,
-        rank: usize,
+        expected_entry_index: usize,
         last: usize,
     ) -> impl Iterator<Item = PageWord> {
         let at = |rank: usize| PAGE_HEADER_BYTES + rank * self.entry_bytes;
-        let found = at(rank);
+        let found = at(expected_entry_index);
         let bytes = [0, at(last), found.saturating_sub(CACHE_LINE_BYTES), found, found + CACHE_LINE_BYTES];
         let end = self.page_bytes - GECKO_KEY_BYTES;
         bytes
@@ -308,10 +308,15 @@ impl<'a> GeckoEntries<'a> {
 
 /// Returns the index that the Gecko LSM entry with `key` would have if keys were evenly spread from `first_key` to
 /// `last_key`, the key of the entry at index `last`.
-pub(super) fn interpolated_key_rank(key: u32, first_key: u32, last_key: u32, last: usize) -> usize {
+pub(super) fn interpolated_key_rank(
+    key: u32,
+    first_key: u32,
+    last_key: u32,
+    last_entry_index: usize,
+) -> usize {
     let (above, span) = (key.saturating_sub(first_key), last_key - first_key);
-    let rank = u64::from(above) * last as u64 / u64::from(span.max(1));
-    rank.min(last as u64) as usize
+    let rank = u64::from(above) * last_entry_index as u64 / u64::from(span.max(1));
+    rank.min(last_entry_index as u64) as usize
 }
 
 /// Returns the key of the Gecko LSM entry at byte offset `at`.
@@ -432,7 +437,7 @@ impl RunPageDraft {
     pub(super) fn write_directory(
         &mut self,
         keys: &[u32],
-        end: &RunPostamble,
+        postamble: &RunPostamble,
         layout: &GeckoLayout,
     ) -> (usize, bool) {
         let room = layout.free_bytes_after_entries(self.entry_count);
@@ -443,7 +448,7 @@ impl RunPageDraft {
         }
         let last = keys.len() * GECKO_KEY_BYTES + RUN_POSTAMBLE_BYTES <= room;
         if last {
-            end.write_to(&mut self.bytes);
+            postamble.write_to(&mut self.bytes);
         }
         (count, last)
     }
@@ -457,10 +462,15 @@ impl RunPageDraft {
 
 /// Appends to `keys` the part of a run's directory (first key of each page) that a page of the Gecko LSM run holds.
 /// `missing` is the number of directory keys that earlier pages did not hold.
-pub(super) fn read_directory_keys(page: &[u8], missing: usize, layout: &GeckoLayout, keys: &mut Vec<u32>) {
+pub(super) fn read_directory_keys(
+    page: &[u8],
+    missing_key_count: usize,
+    layout: &GeckoLayout,
+    keys: &mut Vec<u32>,
+) {
     let room = layout.free_bytes_after_entries(read_page_header(page).entry_count as u32);
     let start = page.len() - room;
-    let count = missing.min(room / GECKO_KEY_BYTES);
+    let count = missing_key_count.min(room / GECKO_KEY_BYTES);
     keys.extend((start..).step_by(GECKO_KEY_BYTES).take(count).map(|at| read_entry_key(page, at)));
 }
 

@@ -354,11 +354,11 @@ pub(super) struct RunMerge {
 impl RunMerge {
     pub(super) fn new(
         inputs: Range<usize>,
-        flushes: bool,
+        includes_buffer: bool,
         merged_entries: MergedEntries,
         writer: RunWriter,
     ) -> Self {
-        Self { input_runs: inputs, includes_buffer: flushes, merged_entries, writer }
+        Self { input_runs: inputs, includes_buffer, merged_entries, writer }
     }
 
     /// Fills one page of the sorted run that a merge of the Gecko LSM tree writes, and appends it to flash; returns

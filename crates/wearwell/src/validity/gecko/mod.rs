@@ -42,14 +42,14 @@ use self::buffer::{FrozenBuffer, GeckoBuffer};
 use self::layout::{FlushCoverage, GeckoEntries, GeckoLayout};
 use self::merge::{MergedEntries, RunMerge};
 use self::run::{GeckoRun, RunWriter};
-use super::{ValidityStore, is_page_set};
+use super::{ValidityStore, is_page_bit_set};
 use crate::address::{BlockId, Ppn};
 use crate::error::{Error, Result};
 use crate::events::MetadataWriteReason;
 use crate::nand::{Geometry, Nand};
 use crate::operation::Cause;
 use crate::store::Store;
-use crate::tables::prefetch::PREFETCHED_PAGES;
+use crate::tables::prefetch::TRANSLATION_PAGES_PER_PREFETCH;
 
 /// When the sorted runs of Logarithmic Gecko (LSM tree of invalid pages) on flash are merged.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -83,7 +83,7 @@ impl Default for GeckoOptions {
 impl GeckoOptions {
     /// Returns the default options of Logarithmic Gecko (LSM tree of invalid pages) with block bitmaps cut into parts
     /// of 32 pages: the bitmap of a part is as long as its key, the paper's balance (section 3.3).
-    pub fn balanced(geometry: &Geometry) -> Self {
+    pub fn with_key_sized_parts(geometry: &Geometry) -> Self {
         Self { parts_per_block: (geometry.block_pages() / 32).max(1), ..Self::default() }
     }
 }
@@ -246,7 +246,7 @@ impl Gecko {
         Ok(self
             .layout
             .pages_and_offsets_of_block(block)
-            .filter(|&(_, k)| is_page_set(&invalid, k))
+            .filter(|&(_, k)| is_page_bit_set(&invalid, k))
             .map(|(ppn, _)| ppn)
             .collect())
     }
@@ -291,13 +291,15 @@ impl Gecko {
     /// the Gecko LSM tree (see [`crate::tables::prefetch`]).
     fn prefetch_query<N: Nand>(&self, io: &Store<N>, block: BlockId) {
         let marker = self.layout.erase_marker_key(block);
-        let (mut pages, mut words) =
-            (ArrayVec::<_, PREFETCHED_PAGES>::new(), ArrayVec::<_, { 4 * PREFETCHED_PAGES }>::new());
+        let (mut pages, mut words) = (
+            ArrayVec::<_, TRANSLATION_PAGES_PER_PREFETCH>::new(),
+            ArrayVec::<_, { 4 * TRANSLATION_PAGES_PER_PREFETCH }>::new(),
+        );
         for (place, searched) in self
             .runs
             .iter()
             .filter_map(|run| run.first_page_and_words_of_search(marker, &self.layout))
-            .take(PREFETCHED_PAGES / 2)
+            .take(TRANSLATION_PAGES_PER_PREFETCH / 2)
         {
             let before = words.len();
             words.extend(searched);
@@ -306,8 +308,8 @@ impl Gecko {
         io.nand().peek_words(&pages, &mut words);
     }
 
-    fn level_of_run_size(&self, units: u32) -> u32 {
-        units.ilog(self.options.size_ratio)
+    fn level_of_run_size(&self, size_in_buffers: u32) -> u32 {
+        size_in_buffers.ilog(self.options.size_ratio)
     }
 
     fn level_of_run(&self, run: &GeckoRun) -> u32 {
@@ -389,8 +391,8 @@ impl Gecko {
         self.runs.iter().take_while(joins).count()
     }
 
-    fn start_merge(&mut self, inputs: Range<usize>, flushes: bool) {
-        let flush = self.flush_in_progress.as_ref().filter(|_| flushes);
+    fn start_merge(&mut self, inputs: Range<usize>, includes_buffer: bool) {
+        let flush = self.flush_in_progress.as_ref().filter(|_| includes_buffer);
         // Newest first: each older input's coverage is joined with that of the newer ones.
         let coverages =
             flush.map(|f| f.coverage).into_iter().chain(self.runs[inputs.clone()].iter().map(|r| r.coverage));
@@ -402,7 +404,7 @@ impl Gecko {
         let writer = RunWriter::new(self.next_run_number, coverage, &self.layout);
         self.next_run_number =
             self.next_run_number.checked_add(1).expect("a device does not live for 2^32 flushes");
-        self.merge_in_progress = Some(RunMerge::new(inputs, flushes, merged, writer));
+        self.merge_in_progress = Some(RunMerge::new(inputs, includes_buffer, merged, writer));
     }
 
     /// Replaces the input runs of a finished merge of the Gecko LSM tree by its output run and discards the flash pages
@@ -435,8 +437,8 @@ impl Gecko {
         );
     }
 
-    fn has_run_page(&self, id: u32, ppn: Ppn) -> bool {
-        let run = self.runs.iter().find(|run| run.run_number == id);
+    fn has_run_page(&self, run_number: u32, ppn: Ppn) -> bool {
+        let run = self.runs.iter().find(|run| run.run_number == run_number);
         run.is_some_and(|run| run.page_ppns.contains(&ppn))
     }
 }
@@ -473,7 +475,7 @@ impl ValidityStore for Gecko {
         self.counts.query_reads += reads;
         if outcome.is_ok() {
             let live =
-                self.layout.pages_and_offsets_of_block(block).filter(|&(_, k)| !is_page_set(&invalid, k));
+                self.layout.pages_and_offsets_of_block(block).filter(|&(_, k)| !is_page_bit_set(&invalid, k));
             out.extend(live.map(|(ppn, _)| ppn));
         }
         (self.page_buffer, self.queried_block_bitmap) = (page, invalid);

@@ -58,7 +58,7 @@ impl Gecko {
     ///
     /// # Errors
     /// Any error of the flash.
-    pub fn for_each_invalid_block<N: Nand>(
+    pub fn for_each_block_with_invalid_pages<N: Nand>(
         &self,
         io: &mut Store<N>,
         mut each: impl FnMut(BlockId, &[u64]),

@@ -105,11 +105,11 @@ impl RunWriter {
     pub(super) fn append_page<N: Nand>(
         &mut self,
         io: &mut Store<N>,
-        exhausted: bool,
+        is_last_entry_page: bool,
         layout: &GeckoLayout,
     ) -> Result<bool> {
         self.page_draft.zero_unused_bytes(layout);
-        let (keys, last) = if exhausted { self.write_directory(layout) } else { (0, false) };
+        let (keys, last) = if is_last_entry_page { self.write_directory(layout) } else { (0, false) };
         self.page_draft.write_header(self.unfinished_run.page_ppns.len() as u32, last);
         let pool = io.pool_with_most_free_blocks(Stream::Validity);
         let content = Content::Bytes(&self.page_draft.bytes);

@@ -1,0 +1,78 @@
+//! Results as JSON text, and back.
+//!
+//! The compiler makes the code that writes and reads a type as JSON anew in each crate that asks for it, and for a
+//! result, which contains the whole configuration, that is a lot. These functions are not generic, so it is made once,
+//! here, and only for JSON in one line: the other forms are made of that text.
+
+use serde_json::Value;
+
+use crate::ablate::Ablations;
+use crate::diff::Diff;
+use crate::life::{LifeRecord, Lives};
+use crate::profile::{Profile, Profiles};
+use crate::record::RunRecord;
+use crate::report::Comparison;
+use crate::sweep::Swept;
+use crate::watch::Walkthrough;
+
+/// A result that can be written as JSON.
+pub trait ToJson {
+    /// Returns the result as JSON in one line.
+    fn to_json(&self) -> String;
+
+    /// Returns the result as JSON with line breaks and indentation, for files that people read as well.
+    fn to_pretty_json(&self) -> String {
+        let mut pretty = serde_json::Serializer::pretty(Vec::new());
+        serde_transcode::transcode(&mut serde_json::Deserializer::from_str(&self.to_json()), &mut pretty)
+            .expect("what was just written is JSON");
+        String::from_utf8(pretty.into_inner()).expect("JSON is UTF-8")
+    }
+
+    /// Returns the result as a JSON value.
+    fn to_json_value(&self) -> Value {
+        serde_json::from_str(&self.to_json()).expect("what was just written is JSON")
+    }
+}
+
+/// A result that can be read from the JSON text that [`ToJson`] writes.
+pub trait FromJson: Sized {
+    /// Parses a result.
+    ///
+    /// # Errors
+    /// The text is no JSON, or no result of this type.
+    fn from_json(text: &str) -> serde_json::Result<Self>;
+}
+
+macro_rules! impl_to_json {
+    ($($result:ty),*) => {$(
+        impl ToJson for $result {
+            fn to_json(&self) -> String {
+                serde_json::to_string(self).expect("results are plain data")
+            }
+        }
+    )*};
+}
+
+macro_rules! impl_from_json {
+    ($($result:ty),*) => {$(
+        impl FromJson for $result {
+            fn from_json(text: &str) -> serde_json::Result<Self> {
+                serde_json::from_str(text)
+            }
+        }
+    )*};
+}
+
+impl_to_json!(
+    Ablations,
+    Comparison,
+    Diff,
+    LifeRecord,
+    Lives,
+    Profile,
+    Profiles,
+    RunRecord,
+    Swept,
+    Walkthrough
+);
+impl_from_json!(Ablations, Comparison, LifeRecord, Lives, Profile, Profiles, RunRecord, Swept);

@@ -1,0 +1,200 @@
+//! The engine over the medium of a live device: flash in memory, or in the files of an image.
+//!
+//! The medium is chosen while the program runs, and [`LiveDevice`] is not generic. So the engine is compiled once, here,
+//! for all media and for all programs that use it. The price: one indirect call per flash operation.
+
+use wearwell::address::{Lpn, Ppn, RemapMode};
+use wearwell::design::Parts;
+use wearwell::device::HostData;
+use wearwell::nand::Geometry;
+use wearwell::page_state::PageState;
+use wearwell::recovery::RecoveryReport;
+use wearwell::stats::Stats;
+use wearwell::{Device, DeviceOptions, Ftl, Result, ScrubProgress};
+
+use crate::device::Medium;
+
+/// A device with real bytes over any [`Medium`]: flash, FTL and write buffer.
+#[derive(Debug)]
+pub struct LiveDevice {
+    device: Device<Box<dyn Medium>>,
+}
+
+impl LiveDevice {
+    /// Creates a device over `medium`; see [`Device::new`].
+    ///
+    /// # Errors
+    /// Those of [`Device::new`].
+    pub fn new(
+        medium: Box<dyn Medium>,
+        logical_pages: u32,
+        parts: &Parts,
+        options: DeviceOptions,
+    ) -> Result<Self> {
+        Ok(Self { device: Device::new(medium, logical_pages, parts, options)? })
+    }
+
+    /// Returns the medium.
+    pub fn medium(&self) -> &dyn Medium {
+        self.ftl().store().nand().as_ref()
+    }
+
+    /// Returns the medium, to change it.
+    pub fn medium_mut(&mut self) -> &mut dyn Medium {
+        self.device.ftl_mut().store_mut().nand_mut().as_mut()
+    }
+
+    /// Returns the medium and gives up the device; what is only in its RAM is lost.
+    pub fn into_medium(self) -> Box<dyn Medium> {
+        self.device.into_nand()
+    }
+
+    /// Returns the FTL, for queries.
+    pub fn ftl(&self) -> &Ftl<Box<dyn Medium>> {
+        self.device.ftl()
+    }
+
+    /// Returns the geometry of the flash.
+    pub fn geometry(&self) -> &Geometry {
+        self.ftl().store().geometry()
+    }
+
+    /// Returns the size of a page, bytes.
+    pub fn page_bytes(&self) -> u64 {
+        u64::from(self.geometry().page_bytes)
+    }
+
+    /// Returns the exported capacity, bytes.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.device.capacity_bytes()
+    }
+
+    /// Returns the counters of the device.
+    pub fn stats(&self) -> &Stats {
+        self.ftl().stats()
+    }
+
+    /// Sets all counters of the device to 0.
+    pub fn clear_stats(&mut self) {
+        self.device.ftl_mut().clear_stats();
+    }
+
+    /// Returns the number of page writes that were merged in the write buffer.
+    pub fn absorbed_writes(&self) -> u64 {
+        self.device.absorbed_writes()
+    }
+
+    /// Returns how many bytes of RAM a controller needs for the device, by data structure; see [`Device::ram_bytes`].
+    pub fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
+        self.device.ram_bytes()
+    }
+
+    /// Writes `bytes` at byte `offset`; see [`Device::write`].
+    ///
+    /// # Errors
+    /// Those of [`Device::write`].
+    pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.device.write(offset, bytes.len() as u64, HostData::Bytes(bytes))
+    }
+
+    /// Reads the bytes at byte `offset` into `into`; see [`Device::read`].
+    ///
+    /// # Errors
+    /// Those of [`Device::read`].
+    pub fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.device.read(offset, into.len() as u64, into)
+    }
+
+    /// Deallocates the logical pages within `len` bytes at byte `offset`; see [`Device::trim`].
+    ///
+    /// # Errors
+    /// Those of [`Device::trim`].
+    pub fn trim(&mut self, offset: u64, len: u64) -> Result<()> {
+        self.device.trim(offset, len)
+    }
+
+    /// Gives `len` bytes at `target` the contents of those at `source`; see [`Device::remap`].
+    ///
+    /// # Errors
+    /// Those of [`Device::remap`].
+    pub fn remap(&mut self, target: u64, source: u64, len: u64, mode: RemapMode) -> Result<()> {
+        self.device.remap(target, source, len, mode)
+    }
+
+    /// Makes every acknowledged write durable; see [`Device::flush`].
+    ///
+    /// # Errors
+    /// Those of [`Device::flush`].
+    pub fn flush(&mut self) -> Result<()> {
+        self.device.flush()
+    }
+
+    /// Recovers the device from what its flash and its NVRAM hold; see [`Device::recover`].
+    ///
+    /// # Errors
+    /// Those of [`Device::recover`].
+    pub fn recover(&mut self) -> Result<RecoveryReport> {
+        self.device.recover()
+    }
+
+    /// Returns how logical page `lpn` is stored. Does no flash operation.
+    pub fn page_state(&self, lpn: Lpn) -> PageState {
+        self.device.page_state(lpn)
+    }
+
+    /// Returns the number of logical pages that hold data; see [`Ftl::count_mapped_pages`].
+    ///
+    /// # Errors
+    /// Those of [`Ftl::count_mapped_pages`].
+    pub fn count_mapped_pages(&mut self) -> Result<u64> {
+        self.device.ftl_mut().count_mapped_pages()
+    }
+
+    /// Checks every invariant of the engine; see [`Ftl::check`].
+    ///
+    /// # Errors
+    /// A sentence about the first invariant that does not hold.
+    pub fn check(&mut self) -> std::result::Result<(), String> {
+        self.device.ftl_mut().check()
+    }
+
+    /// Reads flash pages that are in use, to find damage; see [`Ftl::scrub`].
+    ///
+    /// # Errors
+    /// Those of [`Ftl::scrub`].
+    pub fn scrub(&mut self, first: Ppn, most_pages: u32) -> Result<ScrubProgress> {
+        self.device.ftl_mut().scrub(first, most_pages)
+    }
+
+    /// Erases up to `most_blocks` blocks without valid pages; see [`Ftl::erase_dead_blocks`].
+    ///
+    /// # Errors
+    /// Those of [`Ftl::erase_dead_blocks`].
+    pub fn erase_dead_blocks(&mut self, most_blocks: u32) -> Result<u32> {
+        self.device.ftl_mut().erase_dead_blocks(most_blocks)
+    }
+
+    /// Returns the logical pages that are known to be lost, each with the flash page that cannot be read; see
+    /// [`Ftl::lost_logical_pages`].
+    pub fn lost_logical_pages(&mut self) -> Vec<(Lpn, Ppn)> {
+        self.device.ftl_mut().lost_logical_pages()
+    }
+
+    /// Notes that flash page `ppn` cannot be read.
+    pub fn report_unreadable_page(&mut self, ppn: Ppn) {
+        self.device.ftl_mut().store_mut().report_unreadable_page(ppn);
+    }
+
+    /// Returns the flash pages that were found unreadable since the last call.
+    pub fn take_found_unreadable_pages(&mut self) -> Vec<Ppn> {
+        self.device.ftl_mut().store_mut().take_found_unreadable_pages()
+    }
+
+    /// Whether flash page `ppn` may hold data that is still needed; see [`Ftl::may_hold_needed_data`].
+    ///
+    /// # Errors
+    /// Those of [`Ftl::may_hold_needed_data`].
+    pub fn may_hold_needed_data(&mut self, ppn: Ppn) -> Result<bool> {
+        self.device.ftl_mut().may_hold_needed_data(ppn)
+    }
+}

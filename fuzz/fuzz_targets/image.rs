@@ -99,9 +99,9 @@ fn decode_records(data: &[u8]) {
     let (Some(record), layout) = (data.first_chunk::<64>(), layout()) else { return };
     let page = Ppn(u32::from(record[1]) % 32);
     for record in [*record, sealed(*record, 7, layout.oob_record_offset(page))] {
-        if let OobSlot::Record(oob) = layout.decode_oob(page, &record) {
+        if let OobSlot::Record(oob) = layout.decode_oob_slot(page, &record) {
             let again = layout.encode_oob(page, &oob);
-            assert_eq!(layout.decode_oob(page, &again), OobSlot::Record(oob));
+            assert_eq!(layout.decode_oob_slot(page, &again), OobSlot::Record(oob));
         }
     }
     let word = u64::from_le_bytes(*record.first_chunk().expect("a record is longer"));

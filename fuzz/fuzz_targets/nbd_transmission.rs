@@ -64,7 +64,7 @@ fn run(device: &mut FlashDevice, agreed: Negotiated, piece_bytes: usize, input: 
             match decoded {
                 DecodedInput::Incomplete => {}
                 DecodedInput::Request(request) => {
-                    let footprint = request.memory_footprint_bytes();
+                    let footprint = request.memory_with_reply_bytes();
                     let reply = execute_request(device, request, &export, agreed);
                     assert!(reply.len() >= 16 && reply.len() <= footprint + 4096, "{} bytes", reply.len());
                     assert!(reply.len() <= PAYLOAD_MAX_BYTES as usize + 64);

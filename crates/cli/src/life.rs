@@ -17,7 +17,7 @@ use crate::output::{OverwriteRule, print};
 use crate::progress::Reporter;
 use crate::run::{
     InputSource, Outputs, checked_plan, config_with_settings, input_sources, open_result_folder,
-    refuse_ignored_settings, replay_failure, timeline_setting,
+    refuse_ignored_settings, replay_failure, timeline_cells_setting,
 };
 use crate::{Failure, Outcome};
 
@@ -45,7 +45,7 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
         args.curves.as_deref().map(|path| DataOutput::by_file_ending(path, &overwrite)).transpose()?;
     let finished_results = open_result_folder(args.resume.as_deref())?;
     let endurance = args.endurance();
-    if let Some(sentence) = endurance.first_invalid_value() {
+    if let Some(sentence) = endurance.first_invalid_value_sentence() {
         return Err(Failure::of_usage(sentence));
     }
     if args.run.sweep_points().len() > 1 || args.run.markdown {
@@ -55,7 +55,7 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
         ));
     }
     let config = config_with_settings(&args.run, &[])?;
-    if let Some(sentence) = life::first_ignored_setting(&config) {
+    if let Some(sentence) = life::first_ignored_setting_sentence(&config) {
         return Err(Failure::of_usage(sentence));
     }
     refuse_ignored_settings(&config, &args.designs, &args.run)?;
@@ -67,7 +67,7 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
             for seed in (config.seed()..).take(args.seeds.get() as usize) {
                 let mut settings = leveling.as_settings(plan.resolved_device().endurance_cycles);
                 settings.push(format!("replay.seed={seed}"));
-                settings.extend(timeline_setting(&args.run, &config, LIFE_BLOCK_MAP_CELLS));
+                settings.extend(timeline_cells_setting(&args.run, &config, LIFE_BLOCK_MAP_CELLS));
                 let config = config_with_settings(&args.run, &settings)?;
                 let input = match life_input_source(args, &config)? {
                     InputSource::Generated(input) => input,

@@ -63,7 +63,7 @@ pub(crate) fn start_logging(level: LogLevel, format: LogFormat) -> bool {
     let events = tracing_subscriber::fmt()
         .with_max_level(LevelFilter::from(level))
         .with_target(false)
-        .with_writer(StderrLogWriter { is_systemd_journal: is_journal });
+        .with_writer(StderrLogWriter { has_journal_prefix: is_journal });
     // An error means that a destination is set already, and there is none.
     let _ = if is_journal {
         subscriber::set_global_default(events.without_time().with_level(false).finish())
@@ -83,7 +83,7 @@ fn is_stderr_systemd_journal() -> bool {
 
 /// Destination of log events: standard error.
 struct StderrLogWriter {
-    is_systemd_journal: bool,
+    has_journal_prefix: bool,
 }
 
 impl<'a> MakeWriter<'a> for StderrLogWriter {
@@ -94,7 +94,7 @@ impl<'a> MakeWriter<'a> for StderrLogWriter {
     }
 
     fn make_writer_for(&'a self, event: &Metadata<'_>) -> Self::Writer {
-        let prefix = if self.is_systemd_journal { systemd_level_prefix(*event.level()) } else { "" };
+        let prefix = if self.has_journal_prefix { systemd_level_prefix(*event.level()) } else { "" };
         LinePrefixWriter { prefix, destination: io::stderr() }
     }
 }

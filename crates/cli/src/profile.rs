@@ -155,10 +155,11 @@ fn run_content_mechanisms(
     }
     let config = read_config(args.config.as_deref(), &args.settings)?;
     let every = profile::config_with_every_mechanism(&config);
-    if let Some(ignored) = every.ignored_settings(&args.settings, &[profile::BASE_DESIGN.to_owned()]).first()
+    if let Some(ignored) =
+        every.ignored_settings(&args.settings, &[profile::BASELINE_DESIGN.to_owned()]).first()
     {
         return Err(Failure::of_usage(ignored.to_string()));
     }
-    let mut progress = reporter.design_progress(profile::BASE_DESIGN);
+    let mut progress = reporter.design_progress(profile::BASELINE_DESIGN);
     profile.measure_mechanism_savings(&config, input, &mut progress).map_err(|error| replay_failure(&error))
 }

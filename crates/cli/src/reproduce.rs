@@ -10,7 +10,7 @@ use std::time::Duration;
 use wearwell_papers::summary::{self, PaperQuickAndFullResults};
 use wearwell_papers::tally::ResultCounts;
 use wearwell_papers::{
-    ExperimentSize, OriginalTraces, Paper, Results, SessionObserver, SessionOptions, session,
+    ExperimentObserver, ExperimentRunOptions, ExperimentSize, OriginalTraces, Paper, Results, session,
 };
 use wearwell_replay::replay::Progress;
 
@@ -60,7 +60,7 @@ fn run_experiments(
     reporter: &Reporter,
 ) -> Result<bool, Failure> {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let options = SessionOptions {
+    let options = ExperimentRunOptions {
         size: if args.full { ExperimentSize::Full } else { ExperimentSize::Quick },
         seed: args.seed,
         result_folder: folder.to_owned(),
@@ -152,7 +152,7 @@ struct ExperimentReporter<'a> {
     progress_by_experiment: HashMap<String, OnProgress>,
 }
 
-impl SessionObserver for ExperimentReporter<'_> {
+impl ExperimentObserver for ExperimentReporter<'_> {
     fn experiment_begins(
         &mut self,
         number: usize,

@@ -10,7 +10,7 @@ use wearwell_replay::json::ToJson;
 use wearwell_replay::kept::{ResultFolder, StorableResult};
 use wearwell_replay::page::{self, HtmlReport};
 use wearwell_replay::record::RunRecord;
-use wearwell_replay::replay::{MAX_TRACED_OPS, Plan, ReplayError, RunTrace, TraceWindow};
+use wearwell_replay::replay::{MAX_TRACED_OPS_AND_REQUESTS, Plan, ReplayError, RunTrace, TraceWindow};
 use wearwell_replay::report::Comparison;
 
 use crate::args::{CompareArgs, ReplayArgs, ReportArgs, ResultArgs, RunArgs};
@@ -69,7 +69,7 @@ impl PerfettoOutput {
         }
         if let (false, true, Some(last)) = (quiet, trace.is_truncated, last) {
             eprintln!(
-                "wearwell: note: the trace ends with request {last}, because it is bounded to about {MAX_TRACED_OPS} operations \
+                "wearwell: note: the trace ends with request {last}, because it is bounded to about {MAX_TRACED_OPS_AND_REQUESTS} operations \
                  and requests; --perfetto-window {last}.. continues it"
             );
         }
@@ -218,7 +218,7 @@ fn run_designs_on_inputs<'a>(
     refuse_ignored_settings(&config, &named, args)?;
     let sources = input_sources(traces, args, &config)?;
     let points = args.sweep_points();
-    let recorded = timeline_setting(
+    let recorded = timeline_cells_setting(
         args,
         &config,
         block_map_cells_per_run(sources.len() * points.len() * variants.len()),
@@ -252,7 +252,7 @@ fn block_map_cells_per_run(runs: usize) -> u32 {
 
 /// Returns the setting that records the block map (a chart of the blocks' state) for the HTML page; `None` if the user
 /// has set it or requested no page.
-pub(crate) fn timeline_setting(args: &RunArgs, config: &Config, cells: u32) -> Option<String> {
+pub(crate) fn timeline_cells_setting(args: &RunArgs, config: &Config, cells: u32) -> Option<String> {
     let is_wanted = args.results.report.page.is_some() && config.replay.timeline_cells.is_none();
     is_wanted.then(|| format!("replay.timeline_cells={cells}"))
 }

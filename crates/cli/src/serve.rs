@@ -125,7 +125,7 @@ impl ListeningSockets {
 
 #[cfg(feature = "tls")]
 fn tls_of(args: &ServeArgs) -> Result<Option<Tls>, Failure> {
-    args.tls.read_certificates().map_err(|error| Failure::of_usage(error.to_string()))
+    args.tls.read_tls().map_err(|error| Failure::of_usage(error.to_string()))
 }
 
 #[cfg(not(feature = "tls"))]
@@ -189,7 +189,7 @@ fn serve_images(args: &ServeArgs, signals: &TerminationSignals) -> Result<(), Fa
         };
         let how = if is_read_only { "; served for reading" } else { "" };
         info!("{}{how}", opening_report(&image.directory, &opened));
-        Ok(name_device(&image.name, device_of_image(opened, args)?))
+        Ok(name_device(&image.name, start_device_of_image(opened, args)?))
     };
     let devices: Vec<_> = locked
         .into_iter()
@@ -201,7 +201,7 @@ fn serve_images(args: &ServeArgs, signals: &TerminationSignals) -> Result<(), Fa
             let recorded = end_recording(&mut device);
             // The image is closed even if its recording failed. The changes of a view are dropped.
             if !is_read_only {
-                image::close(device.into_device()).map_err(|error| Failure::of_run(&error))?;
+                image::close(device.into_live_device()).map_err(|error| Failure::of_run(&error))?;
             }
             recorded
         });
@@ -296,7 +296,7 @@ fn open_damaged_image_read_only(directory: &Path, refusal: &ImageError) -> Resul
 
 /// Makes the device that serves an image, read-only if the options say so, and begins its recording if the options name
 /// one.
-fn device_of_image(image: Image, args: &ServeArgs) -> Result<FlashDevice, Failure> {
+fn start_device_of_image(image: Image, args: &ServeArgs) -> Result<FlashDevice, Failure> {
     let (identity, config) = (image.health_facts(), image.config_toml.clone());
     let device = FlashDevice::new(image.device, identity).map_err(|error| device_failure(&error))?;
     let device = if args.image_or_memory.is_read_only() { device.into_read_only() } else { device };
@@ -315,7 +315,7 @@ fn log_losses_and_start_recording(
 ) -> Result<FlashDevice, Failure> {
     device.log_known_damage();
     if let Some(path) = &args.record {
-        let provenance = recording_provenance(&device.identity().design, config);
+        let provenance = recording_provenance(&device.health_facts().design, config);
         device.record_trace_to(path, &provenance).map_err(|error| device_failure(&error))?;
     }
     Ok(device)
@@ -330,7 +330,7 @@ fn end_recording(device: &mut FlashDevice) -> Result<(), Failure> {
 
 fn name_device(name: &str, device: FlashDevice) -> NamedDevice<FlashDevice> {
     let size_mib = device.device().capacity_bytes() as f64 / (1 << 20) as f64;
-    let description = format!("{}, {size_mib} MiB", device.identity().design);
+    let description = format!("{}, {size_mib} MiB", device.health_facts().design);
     NamedDevice { name: name.to_owned(), description, device }
 }
 
@@ -340,7 +340,7 @@ fn opening_report(directory: &Path, image: &Image) -> String {
     let durability = image.durability.name();
     let OpenReport {
         was_shut_down_uncleanly: was_unclean,
-        has_server_machine_restarted: host_restarted,
+        may_have_lost_last_writes,
         torn_pages,
         repaired_records: repaired,
         unsafe_shutdowns,
@@ -350,7 +350,7 @@ fn opening_report(directory: &Path, image: &Image) -> String {
         Some(pages) => pages.to_string(),
         None => "an unknown number of".to_owned(),
     };
-    let end = match (was_unclean, host_restarted) {
+    let end = match (was_unclean, may_have_lost_last_writes) {
         (false, _) => "it was closed".to_owned(),
         (true, false) => {
             format!("its last session did not close it: recovered, {torn_pages} pages half done")
@@ -414,7 +414,7 @@ fn serve_until_signal(
         return Err(server_failure(&error));
     }
     if let Some(pages_per_second) = args.scrub_rate {
-        server.scrub_when_idle(pages_per_second);
+        server.start_idle_scrubbing(pages_per_second);
     }
     systemd::notify_ready(&served_exports_status(&served_exports));
     wait_for_signal_or_failure(&server, signals);
@@ -428,7 +428,7 @@ fn serve_until_signal(
 fn wait_for_signal_or_failure(server: &Server<FlashDevice>, signals: &TerminationSignals) {
     let mut failed = 0;
     while signals.recv_timeout(FAILED_EXPORT_CHECK_INTERVAL) == Err(mpsc::RecvTimeoutError::Timeout)
-        && !server.has_failed()
+        && !server.has_every_export_failed()
     {
         let names: Vec<_> = server.failed_exports().collect();
         if names.len() > failed {

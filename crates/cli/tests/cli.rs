@@ -434,7 +434,11 @@ fn contradictions_on_the_command_line_are_refused() {
     assert_refused(USAGE, &["replay", &trace, "--workload", "uniform"], &["cannot be used with"]);
     assert_refused(USAGE, &["compare", &trace, "--workload", "uniform"], &["cannot be used with"]);
     assert_refused(USAGE, &["replay", &trace, "--set", "device.page_bytes=3000"], &["page_bytes is 3000"]);
-    assert_refused(USAGE, &["replay", &trace, "--set", "device.logical_pages=5"], &["device.fit"]);
+    assert_refused(
+        USAGE,
+        &["replay", &trace, "--set", "device.logical_pages=5"],
+        &["raise device.logical_pages"],
+    );
 }
 
 #[test]
@@ -442,7 +446,7 @@ fn a_device_that_cannot_be_built_is_a_mistake_in_the_configuration() {
     let spec = "uniform:pages=10,requests=10";
     let settings = ["--device", "bench-8g", "--set", "device.blocks_per_plane=4"];
     let arguments = [&["replay", "--workload", spec][..], &settings].concat();
-    assert_refused(USAGE, &arguments, &["logical pages do not fit", "add blocks"]);
+    assert_refused(USAGE, &arguments, &["logical pages do not fit", "raise device.over_provisioning"]);
 }
 
 #[test]

@@ -235,7 +235,11 @@ fn invalid_serve_options_are_refused_with_a_sentence() {
     refused_serve(&["--size", "1GB"], 2, "unknown unit `GB`");
     refused_serve(&["--size", "1000"], 2, "give a positive multiple of the page size");
     refused_serve(&["--size", "16MiB", "--design", "page-mop"], 2, "did you mean `page-map`");
-    refused_serve(&["--size", "16MiB", "--set", "precondition.mode=fill"], 2, "precondition has no meaning");
+    refused_serve(
+        &["--size", "16MiB", "--set", "precondition.mode=fill"],
+        2,
+        "precondition.mode has no effect",
+    );
     refused_serve(&["--size", "16MiB", "--tcp", "0.0.0.0:0"], 2, "loopback");
     refused_serve(&["--size", "16MiB", "--metrics", "0.0.0.0:0"], 2, "loopback");
     refused_serve(&["--size", "16MiB", "--dashboard", "0.0.0.0:0"], 2, "loopback");

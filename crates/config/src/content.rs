@@ -217,7 +217,7 @@ impl DeltaConfig {
         let cache = self.cache_entries.map(CachedMapOptions::with_cache_capacity);
         match (cache, self.journal_pages) {
             (Some(cache), Some(pages)) => {
-                delta_with_journal(gc, delta, cache, JournalOptions { max_pages: pages })
+                delta_with_journal(gc, delta, cache, JournalOptions { merge_start_pages: pages })
             }
             _ => design::delta(gc, delta, cache),
         }

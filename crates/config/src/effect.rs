@@ -70,7 +70,7 @@ fn chooses_best_lifetime_schemes(config: &Config, chosen: &DesignWithParts<'_>) 
 
 /// Returns whether the design has a map on flash that the section `[mapping]` configures. The map of the design `delta`
 /// is configured by `[delta]` instead.
-fn has_map_on_flash(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
+fn uses_mapping_section(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
     let is_described = chosen.design != "delta" || config.parts.map.is_some();
     matches!(chosen.parts.mapping, MappingPart::Cached(_)) && is_described
 }
@@ -79,7 +79,7 @@ fn has_map_on_flash(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
 /// `[recovery]`. A mixture of parts on any other design takes them from `[parts]`.
 fn has_own_map_on_flash(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
     let is_own = matches!(chosen.design, "dftl" | "lazyftl" | "u-ftl" | "ib-ftl" | "geckoftl" | "wearwell");
-    is_own && has_map_on_flash(config, chosen)
+    is_own && uses_mapping_section(config, chosen)
 }
 
 fn uses_remap_section(_: &Config, chosen: &DesignWithParts<'_>) -> bool {
@@ -139,8 +139,8 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
     rule_for_key("delta.cache_entries", |_, chosen| chosen.design == "delta", "the design is delta"),
     rule_for_key("delta.journal_pages", |_, chosen| chosen.design == "delta", "the design is delta"),
     rule_for_key("dftl.", |_, chosen| chosen.design == "dftl", "the design is dftl"),
-    rule_for_key("mapping.", has_map_on_flash, WHEN_MAP_IS_ON_FLASH),
-    rule_for_key("validity.", has_map_on_flash, WHEN_MAP_IS_ON_FLASH),
+    rule_for_key("mapping.", uses_mapping_section, WHEN_MAP_IS_ON_FLASH),
+    rule_for_key("validity.", uses_mapping_section, WHEN_MAP_IS_ON_FLASH),
     rule_for_key(
         "gecko.",
         |_, chosen| matches!(chosen.parts.validity, ValidityPart::Gecko(_)),
@@ -148,12 +148,12 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
     ),
     rule_for_key("validity.kind", has_own_map_on_flash, WHEN_DESIGN_OWNS_FLASH_MAP),
     rule_for_key("recovery.by", has_own_map_on_flash, WHEN_DESIGN_OWNS_FLASH_MAP),
-    rule_for_key("gc.metadata", has_map_on_flash, WHEN_MAP_IS_ON_FLASH),
-    rule_for_key("gc.metadata_share", has_map_on_flash, WHEN_MAP_IS_ON_FLASH),
+    rule_for_key("gc.metadata", uses_mapping_section, WHEN_MAP_IS_ON_FLASH),
+    rule_for_key("gc.metadata_share", uses_mapping_section, WHEN_MAP_IS_ON_FLASH),
     rule_for_key("gc.d", |config, _| config.gc.policy == Policy::DChoices, "gc.policy is d-choices"),
     rule_for_key(
         "gc.ties",
-        |config, chosen| config.gc.policy == Policy::Greedy || has_map_on_flash(config, chosen),
+        |config, chosen| config.gc.policy == Policy::Greedy || uses_mapping_section(config, chosen),
         "gc.policy is greedy",
     ),
     rule_for_key("gc.background_share", has_time_model, WHEN_TIME_IS_MODELLED),
@@ -248,35 +248,64 @@ impl fmt::Display for IgnoredSetting {
     }
 }
 
-/// A section or key, and a function that returns whether a configuration sets it.
-type SettingCheck = (&'static str, fn(&Config) -> bool);
+/// A setting of the user that has no effect on a kind of run, whatever the design.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SettingWithoutEffect {
+    /// Key of the setting, `section.key`.
+    pub key: String,
+    /// Why it has no effect, as the end of a sentence whose subject is the life or the drive: `has no clock`.
+    pub reason: &'static str,
+}
+
+/// A section or key, a function that returns whether a configuration sets it, and why it has no effect.
+type SettingCheck = (&'static str, fn(&Config) -> bool, &'static str);
+
+const NO_CLOCK: &str = "has no clock";
+const NO_LIFETIME_MANAGEMENT: &str = "has no lifetime management";
+const BEGINS_NEW: &str = "begins new";
+const CLOCK_OF_INPUT: &str = "has no clock but the input's";
+const KEEPS_BYTES: &str = "stores the bytes that the program writes";
 
 /// Settings that a life (`wearwell life`: a trace repeated until the drive is worn out) ignores. A life starts with a
 /// new drive and has no clock except the times of the input.
 const SETTINGS_IGNORED_BY_LIFE_RUN: [SettingCheck; 9] = [
-    ("timing", |config| config.timing != TimingConfig::default()),
-    ("recovery.after_run", |config| config.recovery.after_run),
-    ("recovery.after_requests", |config| config.recovery.after_requests.is_some()),
-    ("lifetime", |config| config.lifetime != LifetimeConfig::default()),
-    ("precondition", |config| config.precondition != PreconditionConfig::default()),
-    ("replay.arrival", |config| config.replay.arrival != Arrival::default()),
-    ("replay.queue_depth", |config| config.replay.queue_depth.is_some()),
-    ("replay.requests", |config| config.replay.requests.is_some()),
-    ("device.wear_out", |config| config.device.wear_out.is_some()),
+    ("timing", |config| config.timing != TimingConfig::default(), CLOCK_OF_INPUT),
+    ("recovery.after_run", |config| config.recovery.after_run, "ends when the drive is worn out"),
+    ("recovery.after_requests", |config| config.recovery.after_requests.is_some(), "never loses power"),
+    ("lifetime", |config| config.lifetime != LifetimeConfig::default(), NO_LIFETIME_MANAGEMENT),
+    (
+        "precondition",
+        |config| config.precondition != PreconditionConfig::default(),
+        "begins with a new drive, filled or --empty",
+    ),
+    ("replay.arrival", |config| config.replay.arrival != Arrival::default(), CLOCK_OF_INPUT),
+    ("replay.queue_depth", |config| config.replay.queue_depth.is_some(), CLOCK_OF_INPUT),
+    (
+        "replay.requests",
+        |config| config.replay.requests.is_some(),
+        "repeats the whole input until the drive is worn out",
+    ),
+    ("device.wear_out", |config| config.device.wear_out.is_some(), "always wears blocks out"),
 ];
 
 /// Settings that are ignored on a drive that a program controls step by step, which has neither clock nor input.
 const SETTINGS_IGNORED_BY_STEPPED_DRIVE: [SettingCheck; 8] = [
-    ("timing.mode", |config| config.timing.mode != Mode::default()),
-    ("recovery.after_run", |config| config.recovery.after_run),
-    ("recovery.after_requests", |config| config.recovery.after_requests.is_some()),
-    ("lifetime", |config| config.lifetime != LifetimeConfig::default()),
-    ("precondition", |config| config.precondition != PreconditionConfig::default()),
-    ("content", |config| config.content != ContentConfig::default()),
-    ("gc.background_share", |config| config.gc.background_share.is_some()),
-    ("replay", |config| {
-        config.replay != ReplayConfig { seed: config.replay.seed, ..ReplayConfig::default() }
-    }),
+    ("timing.mode", |config| config.timing.mode != Mode::default(), NO_CLOCK),
+    ("recovery.after_run", |config| config.recovery.after_run, "loses power only when it is told to"),
+    (
+        "recovery.after_requests",
+        |config| config.recovery.after_requests.is_some(),
+        "loses power only when it is told to",
+    ),
+    ("lifetime", |config| config.lifetime != LifetimeConfig::default(), NO_LIFETIME_MANAGEMENT),
+    ("precondition", |config| config.precondition != PreconditionConfig::default(), BEGINS_NEW),
+    ("content", |config| config.content != ContentConfig::default(), KEEPS_BYTES),
+    ("gc.background_share", |config| config.gc.background_share.is_some(), NO_CLOCK),
+    (
+        "replay",
+        |config| config.replay != ReplayConfig { seed: config.replay.seed, ..ReplayConfig::default() },
+        "gets its requests one by one",
+    ),
 ];
 
 /// Returns the keys of the settings that some designs or devices ignore; a key that ends in `.` stands for its section.
@@ -285,22 +314,34 @@ pub fn ignorable_setting_keys() -> impl Iterator<Item = &'static str> {
 }
 
 impl Config {
-    /// Returns a section or key of this configuration that would be ignored on a drive that a program controls step by
-    /// step, if there is one.
-    pub fn setting_ignored_by_stepped_drive(&self) -> Option<&'static str> {
-        SETTINGS_IGNORED_BY_STEPPED_DRIVE
-            .iter()
-            .find(|(_, is_asked_for)| is_asked_for(self))
-            .map(|&(name, _)| name)
+    /// Returns a setting of this configuration that would be ignored on a drive that a program controls step by step,
+    /// if there is one.
+    pub fn setting_ignored_by_stepped_drive(&self) -> Option<SettingWithoutEffect> {
+        self.first_setting_of(&SETTINGS_IGNORED_BY_STEPPED_DRIVE)
     }
 
-    /// Returns a section or key of this configuration that a life (a trace repeated until the drive is worn out) would
-    /// ignore, set by file or by setting.
-    pub fn setting_ignored_by_life_run(&self) -> Option<&'static str> {
-        SETTINGS_IGNORED_BY_LIFE_RUN
-            .iter()
-            .find(|(_, is_asked_for)| is_asked_for(self))
-            .map(|&(name, _)| name)
+    /// Returns a setting of this configuration that a life (a trace repeated until the drive is worn out) would ignore,
+    /// set by file or by setting.
+    pub fn setting_ignored_by_life_run(&self) -> Option<SettingWithoutEffect> {
+        self.first_setting_of(&SETTINGS_IGNORED_BY_LIFE_RUN)
+    }
+
+    fn first_setting_of(&self, checks: &[SettingCheck]) -> Option<SettingWithoutEffect> {
+        let &(name, _, reason) = checks.iter().find(|(_, is_asked_for, _)| is_asked_for(self))?;
+        Some(SettingWithoutEffect { key: self.changed_key_of_section(name), reason })
+    }
+
+    /// Returns the first key of a section, other than `replay.seed`, whose value is not the default, as `section.key`;
+    /// `section` itself if it is a key already.
+    pub fn changed_key_of_section(&self, section: &str) -> String {
+        let table = |config: &Self| toml::Table::try_from(config).expect("a configuration is plain data");
+        let (values, defaults) = (table(self), table(&Self::default()));
+        let Some(values) = values.get(section).and_then(toml::Value::as_table) else {
+            return section.to_owned();
+        };
+        let default_of = |key: &str| defaults.get(section).and_then(|table| table.get(key));
+        let changed = values.iter().find(|&(key, value)| key != "seed" && default_of(key) != Some(value));
+        changed.map_or_else(|| section.to_owned(), |(key, _)| format!("{section}.{key}"))
     }
 
     /// Returns which of these settings (`section.key=value`) are ignored by runs of these designs.
@@ -328,12 +369,12 @@ impl Config {
         };
         let ignoring: Vec<String> =
             designs.iter().filter(|&design| broken(design).is_some()).cloned().collect();
-        let when = ignoring.first().and_then(broken)?.effect_condition;
+        let effect_condition = ignoring.first().and_then(broken)?.effect_condition;
         let by_all = ignoring.len() == designs.len();
         Some(IgnoredSetting {
             setting_key: key.to_owned(),
             ignoring_designs: ignoring,
-            effect_condition: when,
+            effect_condition,
             is_ignored_by_all_designs: by_all,
         })
     }

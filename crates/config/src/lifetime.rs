@@ -88,7 +88,7 @@ impl LifetimeConfig {
 
     /// Returns whether host writes are throttled to meet a lifetime target. Throttling requires an arrival mode in
     /// which delays shift later requests.
-    pub(super) fn is_throttling(&self) -> bool {
+    pub fn is_throttling(&self) -> bool {
         matches!(self.schemes, LifetimeSchemes::Throttling | LifetimeSchemes::Integrated)
     }
 

@@ -207,10 +207,10 @@ impl GeckoConfig {
 
 impl ValidityConfig {
     fn validity_part_or_own(&self, own: ValidityPart, gecko: GeckoOptions) -> ValidityPart {
-        let batch = self.batch;
+        let batches_updates = self.batch;
         match self.kind {
             None if matches!(own, ValidityPart::Bitmap(_)) => {
-                ValidityPart::Bitmap(FlashBitmapOptions { batches_updates: batch })
+                ValidityPart::Bitmap(FlashBitmapOptions { batches_updates })
             }
             None => own,
             Some(name) => self.validity_part(name, gecko),
@@ -246,11 +246,11 @@ impl MappingConfig {
             Some(DirectoryName::Ram) => DirectoryLocation::Ram,
             Some(DirectoryName::Tree) => DirectoryLocation::Tree { cached_nodes: nodes },
         };
-        let checkpoints = self.checkpoints.unwrap_or(own.makes_checkpoints);
+        let makes_checkpoints = self.checkpoints.unwrap_or(own.makes_checkpoints);
         CachedMapOptions {
             identification,
             max_dirty_entries: dirty_entries,
-            makes_checkpoints: checkpoints,
+            makes_checkpoints,
             directory,
             ..own
         }
@@ -299,8 +299,8 @@ impl Config {
         let gc = resolved.gc_options;
         let cache_entries = self.cached_map_entries(Self::least_cache_entries(design), resolved);
         let gecko = self.gecko.gecko_options(&resolved.geometry);
-        let cached_nodes = self.cached_directory_nodes(resolved);
-        let tree = UFtlOptions { cache_entries, cached_directory_nodes: cached_nodes };
+        let cached_directory_nodes = self.cached_directory_nodes(resolved);
+        let tree = UFtlOptions { cache_entries, cached_directory_nodes };
         let mut parts = match design {
             "dftl" => {
                 let cache_entries = self.dftl.cache_entries.unwrap_or(cache_entries);
@@ -314,7 +314,8 @@ impl Config {
             _ => return None,
         };
         if let MappingPart::Cached(own) = parts.mapping {
-            parts.mapping = MappingPart::Cached(self.mapping.demand_paged_map_options(own, cached_nodes));
+            parts.mapping =
+                MappingPart::Cached(self.mapping.demand_paged_map_options(own, cached_directory_nodes));
         }
         parts.validity = self.validity.validity_part_or_own(parts.validity, gecko);
         parts.persistence = match self.recovery.by {
@@ -359,7 +360,7 @@ impl Config {
     /// setting, `own` is unchanged.
     pub fn gc_options_with_metadata_policy(&self, own: GcOptions) -> GcOptions {
         let share = self.gc.metadata_share;
-        let metadata = match (self.gc.metadata, own.metadata_gc) {
+        let metadata_gc = match (self.gc.metadata, own.metadata_gc) {
             (Some(MetadataName::Greedy), _) | (None, MetadataGcRule::Greedy) => MetadataGcRule::Greedy,
             (Some(MetadataName::WhenEmpty), _) => MetadataGcRule::WhenEmpty {
                 max_metadata_block_share: share.unwrap_or(MAX_METADATA_BLOCK_SHARE),
@@ -368,7 +369,7 @@ impl Config {
                 MetadataGcRule::WhenEmpty { max_metadata_block_share: share.unwrap_or(of_design) }
             }
         };
-        GcOptions { metadata_gc: metadata, ..own }
+        GcOptions { metadata_gc, ..own }
     }
 }
 

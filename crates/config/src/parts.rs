@@ -66,7 +66,7 @@ impl ContentName {
     /// Returns all content mechanisms (which decide how a write is stored), in the order of tables and help texts:
     /// first those of the papers, then the others.
     pub fn all_names() -> impl Iterator<Item = Self> + Clone {
-        PAPER_MECHANISMS.into_iter().chain(mechanisms_without_options().map(Self::Mechanism))
+        PAPER_MECHANISMS.into_iter().chain(stateless_mechanisms().map(Self::Mechanism))
     }
 
     /// Returns the content mechanism (deduplication, recycling, delta encoding, compression and so on) called `name`,
@@ -100,7 +100,7 @@ impl ContentName {
 }
 
 /// Returns the content mechanisms that keep nothing on flash and have no options.
-fn mechanisms_without_options() -> impl Iterator<Item = SchemeKind> + Clone {
+fn stateless_mechanisms() -> impl Iterator<Item = SchemeKind> + Clone {
     SchemeKind::ALL.into_iter().filter(|kind| kind.is_stateless())
 }
 
@@ -349,7 +349,7 @@ impl Config {
             sharing: shares.then(|| self.page_sharing_part(deduplicates, design_content.sharing, resolved)),
             delta: list.contains(ContentName::DELTA).then(|| self.delta_design(resolved)),
             chunks: list.contains(ContentName::COMPRESS).then(ChunkDesign::default),
-            stateless_mechanisms: mechanisms_without_options()
+            stateless_mechanisms: stateless_mechanisms()
                 .filter(|&kind| list.contains(ContentName::Mechanism(kind)))
                 .collect(),
         }

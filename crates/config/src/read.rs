@@ -17,10 +17,10 @@ pub enum ConfigError {
         source: std::io::Error,
     },
     /// A syntax error, an unknown key, or a value of the wrong type.
-    #[error("{place}: {message}")]
+    #[error("{location}: {message}")]
     Toml {
         /// File and line of the TOML error, or the setting that has it.
-        place: String,
+        location: String,
         /// What is wrong in the configuration, and which names are valid.
         message: String,
     },
@@ -47,13 +47,13 @@ pub enum ConfigError {
 impl ConfigError {
     /// Creates the error for an unknown name, with the most similar one of `known` as a suggestion.
     pub fn unknown_name<'a>(
-        what: &'static str,
+        name_kind: &'static str,
         name: &str,
         known: impl IntoIterator<Item = &'a str>,
     ) -> Self {
         let known: Vec<&str> = known.into_iter().collect();
         Self::UnknownName {
-            name_kind: what,
+            name_kind,
             name: name.to_owned(),
             suggestion: nearest_name_question(name, &known),
             valid_names: known.join(", "),
@@ -133,7 +133,7 @@ fn parse_config_text(name: &str, text: &str) -> Result<toml::Table, ConfigError>
 /// literal becomes a string.
 fn apply_setting(table: &mut toml::Table, setting: &str) -> Result<(), ConfigError> {
     let refuse = |message: &str| ConfigError::Toml {
-        place: format!("setting `{setting}`"),
+        location: format!("setting `{setting}`"),
         message: message.to_owned(),
     };
     let (key, value) = setting
@@ -170,7 +170,7 @@ fn parse_literal(text: &str) -> toml::Value {
 
 /// Converts an error of the TOML parser. A message about an "unknown field" or "unknown variant" gets the most similar
 /// valid name as a suggestion.
-fn toml_error(place: String, error: &toml::de::Error) -> ConfigError {
+fn toml_error(location: String, error: &toml::de::Error) -> ConfigError {
     let message = error.message().to_owned();
     let mut quoted = message.split('`').skip(1).step_by(2);
     let near = match quoted.next() {
@@ -179,5 +179,5 @@ fn toml_error(place: String, error: &toml::de::Error) -> ConfigError {
         }
         _ => String::new(),
     };
-    ConfigError::Toml { place, message: message + &near }
+    ConfigError::Toml { location, message: message + &near }
 }

@@ -89,7 +89,7 @@ impl Config {
         let fit = self.device.fit.or(self.is_sized_to_input().then_some(1.0));
         let spare = self.device.over_provisioning.unwrap_or(device.over_provisioning);
         let exported = exported_share(spare, self.device.over_provisioning_of.unwrap_or_default())?;
-        let (geometry, reserve_blocks) = match fit {
+        let (geometry, reserve_blocks_per_plane) = match fit {
             Some(fit) => {
                 let fitting = DeviceFitRequest {
                     footprint_pages,
@@ -101,7 +101,8 @@ impl Config {
             }
             None => (geometry, self.device.reserve_blocks.unwrap_or(0.0)),
         };
-        let shared_pages = geometry.pages().saturating_sub(reserve_page_count(&geometry, reserve_blocks));
+        let shared_pages =
+            geometry.pages().saturating_sub(reserve_page_count(&geometry, reserve_blocks_per_plane));
         let by_share = (shared_pages as f64 * exported) as u64;
         let logical = self.device.logical_pages.map_or(by_share, u64::from);
         if logical == 0 || logical >= geometry.pages() {
@@ -131,29 +132,29 @@ impl Config {
             flash_timing: self.flash_timing(device.timing),
             endurance_cycles: self.device.endurance_cycles.unwrap_or(device.endurance_cycles),
             logical_pages,
-            reserve_blocks_per_plane: reserve_blocks,
+            reserve_blocks_per_plane,
             gc_options: gc,
             geometry,
         })
     }
 
     /// Returns whether the number of blocks of the device is computed from the pages that the input touches.
-    pub(super) fn is_sized_to_input(&self) -> bool {
+    pub fn is_sized_to_input(&self) -> bool {
         let name = self.device.preset.as_deref().unwrap_or(AUTO_SIZED_PRESET_NAME);
         self.device.fit.is_some() || name == AUTO_SIZED_PRESET_NAME && self.device.logical_pages.is_none()
     }
 
     /// Refuses configuration values out of their range, for numbers that no other check covers.
     fn require_values_in_range(&self) -> Result<(), ConfigError> {
-        const MAX_TIME_SETTING: f64 = 1e9;
+        const MAX_TIME_IN_OWN_UNIT: f64 = 1e9;
         let (device, timing) = (&self.device, &self.timing);
         let replay = &self.replay;
         let count = |value: Option<u32>| value.map(f64::from);
         let any = f64::from(u32::MAX);
         let bounds = [
-            ("device.read_us", device.read_us, 0.0, MAX_TIME_SETTING),
-            ("device.program_us", device.program_us, 0.0, MAX_TIME_SETTING),
-            ("device.erase_us", device.erase_us, 0.0, MAX_TIME_SETTING),
+            ("device.read_us", device.read_us, 0.0, MAX_TIME_IN_OWN_UNIT),
+            ("device.program_us", device.program_us, 0.0, MAX_TIME_IN_OWN_UNIT),
+            ("device.erase_us", device.erase_us, 0.0, MAX_TIME_IN_OWN_UNIT),
             ("device.channel_mb_per_s", device.channel_mb_per_s, 0.001, 1e6),
             ("device.factory_bad_share", device.factory_bad_share, 0.0, 0.2),
             ("device.over_provisioning", device.over_provisioning, 0.005, 4.0),
@@ -175,15 +176,15 @@ impl Config {
             ("mapping.least_cache_entries", count(self.mapping.least_cache_entries), 1.0, any),
             ("mapping.dirty_share", self.mapping.dirty_share, 0.0, 1.0),
             ("mapping.cached_nodes", count(self.mapping.cached_nodes), 1.0, any),
-            ("timing.suspend_overhead_us", Some(timing.suspend_overhead_us), 0.0, MAX_TIME_SETTING),
-            ("timing.controller_overhead_us", Some(timing.controller_overhead_us), 0.0, MAX_TIME_SETTING),
-            ("timing.hash_us", Some(timing.hash_us), 0.0, MAX_TIME_SETTING),
-            ("timing.delta_encode_us", Some(timing.delta_encode_us), 0.0, MAX_TIME_SETTING),
-            ("timing.delta_decode_us", Some(timing.delta_decode_us), 0.0, MAX_TIME_SETTING),
-            ("timing.compress_us", Some(timing.compress_us), 0.0, MAX_TIME_SETTING),
-            ("timing.decompress_us", Some(timing.decompress_us), 0.0, MAX_TIME_SETTING),
-            ("timing.nvram_read_ns", Some(timing.nvram_read_ns), 0.0, MAX_TIME_SETTING),
-            ("timing.nvram_write_ns", Some(timing.nvram_write_ns), 0.0, MAX_TIME_SETTING),
+            ("timing.suspend_overhead_us", Some(timing.suspend_overhead_us), 0.0, MAX_TIME_IN_OWN_UNIT),
+            ("timing.controller_overhead_us", Some(timing.controller_overhead_us), 0.0, MAX_TIME_IN_OWN_UNIT),
+            ("timing.hash_us", Some(timing.hash_us), 0.0, MAX_TIME_IN_OWN_UNIT),
+            ("timing.delta_encode_us", Some(timing.delta_encode_us), 0.0, MAX_TIME_IN_OWN_UNIT),
+            ("timing.delta_decode_us", Some(timing.delta_decode_us), 0.0, MAX_TIME_IN_OWN_UNIT),
+            ("timing.compress_us", Some(timing.compress_us), 0.0, MAX_TIME_IN_OWN_UNIT),
+            ("timing.decompress_us", Some(timing.decompress_us), 0.0, MAX_TIME_IN_OWN_UNIT),
+            ("timing.nvram_read_ns", Some(timing.nvram_read_ns), 0.0, MAX_TIME_IN_OWN_UNIT),
+            ("timing.nvram_write_ns", Some(timing.nvram_write_ns), 0.0, MAX_TIME_IN_OWN_UNIT),
             ("precondition.overwrite", self.precondition.overwrite, 0.0, 1e6),
             ("precondition.share", self.precondition.share, 1e-9, 1.0 - 1e-9),
             ("precondition.bound_share", self.precondition.bound_share, 0.0, 1.0),
@@ -215,12 +216,20 @@ impl Config {
     }
 
     fn require_flash_map_for_delta_journal(&self) -> Result<(), ConfigError> {
-        if self.delta.journal_pages.is_some() && self.delta.cache_entries.is_none() {
-            return Err(ConfigError::InvalidValue(
-                "delta.journal_pages: a journal needs a map on flash: set delta.cache_entries".into(),
-            ));
+        if self.delta.journal_pages.is_none() || self.delta.cache_entries.is_some() {
+            return Ok(());
         }
-        Ok(())
+        Err(ConfigError::InvalidValue(
+            if self.parts.map.is_some() {
+                "delta.journal_pages has no effect with parts.map, whose maps have no journal: leave delta.journal_pages out, or \
+                 set delta.cache_entries in place of parts.map"
+            } else {
+                "delta.journal_pages sets a journal of a map on flash, but without delta.cache_entries the map of the design \
+                 delta is in RAM: set delta.cache_entries (how many entries of the map RAM holds), or leave \
+                 delta.journal_pages out"
+            }
+            .into(),
+        ))
     }
 
     /// Refuses lifetime management that throttles without a timing engine or with an arrival mode in which delays do
@@ -229,12 +238,19 @@ impl Config {
         if !self.lifetime.is_throttling() {
             return Ok(());
         }
-        if self.timing.mode == Mode::None || matches!(self.replay.arrival, Arrival::Auto | Arrival::Open) {
+        if self.timing.mode == Mode::None {
             return Err(ConfigError::InvalidValue(
-                "lifetime.schemes: throttling delays requests, which needs a timing engine (timing.mode) \
-                 and replay.arrival=think or closed"
+                "lifetime.schemes throttles, which delays requests, but timing.mode is none, so that requests take no \
+                 time: set timing.mode=timeline or event, and replay.arrival=think or closed"
                     .into(),
             ));
+        }
+        if matches!(self.replay.arrival, Arrival::Auto | Arrival::Open) {
+            return Err(ConfigError::InvalidValue(format!(
+                "lifetime.schemes throttles, and a delayed request must delay those after it, but replay.arrival is {}: set \
+                 replay.arrival=think or closed",
+                if self.replay.arrival == Arrival::Open { "open" } else { "auto" }
+            )));
         }
         Ok(())
     }
@@ -269,17 +285,18 @@ impl Config {
     fn gc_options(&self, geometry: &Geometry, preset_share: f64) -> Result<GcOptions, ConfigError> {
         let share = self.gc.free_share.unwrap_or(preset_share);
         let background = self.gc.background_share.unwrap_or(0.0);
-        if !(0.0..0.5).contains(&share) || !(0.0..0.5).contains(&background) {
-            return Err(ConfigError::InvalidValue(format!(
-                "gc.free_share is {share} and gc.background_share is {background}; each must be from 0 to \
-                 below 0.5"
-            )));
+        for (key, value) in [("gc.free_share", share), ("gc.background_share", background)] {
+            if !(0.0..0.5).contains(&value) {
+                return Err(ConfigError::InvalidValue(format!(
+                    "{key} is {value}; it must be at least 0 and less than 0.5"
+                )));
+            }
         }
         let pool_blocks = geometry.blocks_per_plane as f64;
-        let low_blocks = self.gc_threshold_blocks(geometry.blocks_per_plane, share);
+        let low_free_blocks = self.gc_threshold_blocks(geometry.blocks_per_plane, share);
         Ok(GcOptions {
             policy: self.gc.victim_policy(),
-            low_free_blocks: low_blocks,
+            low_free_blocks,
             urgent_free_blocks: GC_RESERVE_BLOCKS,
             background_free_blocks: (pool_blocks * background) as u32,
             tie_break: self.gc.ties.into(),
@@ -510,8 +527,8 @@ fn exported_share(spare: f64, of: SpareOf) -> Result<f64, ConfigError> {
     };
     if !(spare > 0.0 && exported > 0.0 && exported < 1.0) {
         return Err(ConfigError::InvalidValue(format!(
-            "device.over_provisioning is {spare}; it must be above 0 (and below 1 if \
-             device.over_provisioning_of=physical), so that some, not all, of the flash is exported"
+            "device.over_provisioning is {spare} of the physical pages (device.over_provisioning_of=physical), so that \
+             nothing is exported: set less than 1, or device.over_provisioning_of=logical"
         )));
     }
     Ok(exported)
@@ -558,9 +575,11 @@ fn require_reachable_fit(
         return Ok(());
     }
     Err(ConfigError::InvalidValue(format!(
-        "device.fit is {touched_share}, but the smallest {preset} that can collect garbage exports {} MiB, of which the input touches \
-         {:.2} %; set fewer channels, dies, planes or pages per block, or leave device.fit out",
-        exported_4k_pages / 256,
-        100.0 * reached
+        "device.fit asks for a drive of which the input touches {:.2} %, but it touches only {:.2} % of the smallest \
+         {preset} that can collect garbage, which exports {} MiB; set fewer channels, dies, planes or pages per block, \
+         or leave device.fit out",
+        100.0 * touched_share,
+        100.0 * reached,
+        exported_4k_pages / 256
     )))
 }

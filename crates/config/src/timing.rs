@@ -70,9 +70,9 @@ impl Default for TimingConfig {
         Self {
             mode: Mode::None,
             read_priority: options.read_priority,
-            gc_yields: options.gc_yields_to_host,
+            gc_yields: options.background_yields_to_host,
             gc_backlog_ops: None,
-            gc_holds_reads: options.gc_delays_reads,
+            gc_holds_reads: options.background_delays_reads,
             blocking_gc: options.blocking_gc,
             suspend: false,
             suspend_overhead_us: 20.0,
@@ -113,7 +113,7 @@ impl TimingConfig {
     pub fn controller_work(&self, work: &ControllerWorkCounts) -> ControllerWork {
         let hash_us = if work.hashed_pages > 0 { self.hash_us } else { 0.0 };
         let delta_us = work.encoded_deltas as f64 * self.delta_encode_us
-            + work.decoded_deltas as f64 * self.delta_decode_us;
+            + work.host_decoded_deltas as f64 * self.delta_decode_us;
         let compression_us = work.compressed_pages as f64 * self.compress_us
             + work.decompressed_pages as f64 * self.decompress_us;
         let nvram_ns = work.nvram_written_bytes as f64 / f64::from(NVRAM_LINE_BYTES) * self.nvram_write_ns;
@@ -138,13 +138,13 @@ impl TimingConfig {
         let ns = |us: f64| (us * 1000.0).round() as u64;
         TimingOptions {
             read_priority: self.read_priority || self.suspend,
-            gc_yields_to_host: self.gc_yields,
-            max_gc_backlog_ops: self.gc_backlog_ops.unwrap_or(u32::MAX),
+            background_yields_to_host: self.gc_yields,
+            max_background_backlog_ops: self.gc_backlog_ops.unwrap_or(u32::MAX),
             free_blocks: self
                 .gc_backlog_ops
                 .is_none()
                 .then(|| self.free_blocks_per_array(geometry, low_blocks)),
-            gc_delays_reads: self.gc_holds_reads,
+            background_delays_reads: self.gc_holds_reads,
             blocking_gc: self.blocking_gc,
             suspension: self.suspend.then(|| SuspensionOptions {
                 resume_overhead_ns: ns(self.suspend_overhead_us),

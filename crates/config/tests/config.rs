@@ -177,7 +177,7 @@ fn over_provisioning_out_of_range_is_refused() {
         assert_contains_all(&sentence(resolve(&[&setting])), &["device.over_provisioning is"]);
     }
     let all = resolve(&["device.over_provisioning=1.0", "device.over_provisioning_of=physical"]);
-    assert_contains_all(&sentence(all), &["device.over_provisioning is 1", "some, not all"]);
+    assert_contains_all(&sentence(all), &["device.over_provisioning is 1", "nothing is exported"]);
 }
 
 #[test]
@@ -409,7 +409,7 @@ fn over_provisioning_excludes_the_blocks_that_gc_keeps_free() {
 #[test]
 fn a_device_fit_that_no_geometry_reaches_is_refused() {
     let refused = sentence(try_resolve_for_footprint(&["device.fit=0.9", "device.preset=tlc-1t"], 50_000));
-    assert_contains_all(&refused, &["device.fit is 0.9", "tlc-1t", "MiB"]);
+    assert_contains_all(&refused, &["the input touches 90.00 %", "tlc-1t", "MiB"]);
     assert!(!refused.contains("  "), "{refused}");
     assert!(
         try_resolve_for_footprint(
@@ -444,7 +444,7 @@ fn the_auto_device_can_be_built_for_a_tiny_footprint() {
             let resolved = config.resolve_device(footprint).unwrap();
             for design in wearwell::design::ALL {
                 let parts = config.design_parts(design.name, &resolved).unwrap();
-                let nvram_bytes = parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages);
+                let nvram_bytes = parts.total_nvram_bytes(&resolved.geometry, resolved.logical_pages);
                 let nand = wearwell::nand::SimNand::new(
                     resolved.geometry.clone(),
                     parts.needed_retained_page_fields(),

@@ -19,12 +19,13 @@ fn settings_without_effect_on_a_life_are_reported() {
         Config::from_text_and_settings(Some(("drive.toml", file)), &settings)
             .unwrap()
             .setting_ignored_by_life_run()
+            .map(|setting| setting.key)
     };
     assert_eq!(of("", &["wear.dynamic=true", "replay.seed=3", "replay.time_scale=2.0"]), None);
-    assert_eq!(of("[precondition]\nmode = 'steady'", &[]), Some("precondition"));
-    assert_eq!(of("[recovery]\nafter_run = true", &[]), Some("recovery.after_run"));
-    assert_eq!(of("", &["timing.mode=event"]), Some("timing"));
-    assert_eq!(of("", &["replay.requests=5"]), Some("replay.requests"));
+    assert_eq!(of("[precondition]\nmode = 'steady'", &[]), Some("precondition.mode".into()));
+    assert_eq!(of("[recovery]\nafter_run = true", &[]), Some("recovery.after_run".into()));
+    assert_eq!(of("", &["timing.mode=event"]), Some("timing.mode".into()));
+    assert_eq!(of("", &["replay.requests=5"]), Some("replay.requests".into()));
 }
 
 #[test]
@@ -33,20 +34,21 @@ fn settings_without_effect_on_a_drive_operated_step_by_step_are_reported() {
         Config::from_text_and_settings(None, &[setting.to_owned()])
             .unwrap()
             .setting_ignored_by_stepped_drive()
+            .map(|setting| setting.key)
     };
     for used in ["gc.policy=fifo", "replay.seed=3", "device.wear_out=true", "timing.delta_encode_us=5.0"] {
         assert_eq!(of(used), None, "{used}");
     }
-    for (left_out, name) in [
-        ("timing.mode=event", "timing.mode"),
-        ("precondition.mode=steady", "precondition"),
-        ("content.model=unique", "content"),
-        ("replay.requests=5", "replay"),
-        ("lifetime.schemes=integrated", "lifetime"),
-        ("gc.background_share=0.1", "gc.background_share"),
-        ("recovery.after_requests=5", "recovery.after_requests"),
+    for left_out in [
+        "timing.mode=event",
+        "precondition.mode=steady",
+        "content.model=unique",
+        "replay.requests=5",
+        "lifetime.schemes=integrated",
+        "gc.background_share=0.1",
+        "recovery.after_requests=5",
     ] {
-        assert_eq!(of(left_out), Some(name), "{left_out}");
+        assert_eq!(of(left_out).as_deref(), left_out.split('=').next(), "{left_out}");
     }
 }
 

@@ -18,7 +18,7 @@
 use wearwell_replay::theory;
 
 use super::experiment::{
-    Experiment, ExperimentRecords, ExperimentRun, ExperimentSetting, ExperimentSize, RequestSource,
+    Experiment, ExperimentConditions, ExperimentRecords, ExperimentRun, ExperimentSize, RequestSource,
 };
 use super::verdict::Value;
 
@@ -34,7 +34,7 @@ const PAGES_PER_BLOCK: f64 = 64.0;
 /// Returns the settings of the Delta-FTL paper's drive at scale `scale`. The number of planes is reduced first: every
 /// plane has its own open blocks for pages, GC copies and deltas, so with all planes, opening the delta log would cost
 /// more than a short trace saves.
-fn drive_settings(setting: &ExperimentSetting, scale: f64) -> Vec<String> {
+fn drive_settings(conditions: &ExperimentConditions, scale: f64) -> Vec<String> {
     let DriveShape { channels, blocks_per_plane } = DriveShape::at_scale(scale);
     vec![
         "device.preset=df-64g".to_owned(),
@@ -45,14 +45,14 @@ fn drive_settings(setting: &ExperimentSetting, scale: f64) -> Vec<String> {
         "timing.mode=event".to_owned(),
         "timing.delta_encode_us=29.1".to_owned(),
         "timing.delta_decode_us=7.2".to_owned(),
-        format!("replay.seed={}", setting.seed),
+        format!("replay.seed={}", conditions.seed),
     ]
 }
 
 /// Returns the settings of a drive of which the trace touches 0.9 of the logical pages, with the Delta-FTL paper's
 /// spare space. A small footprint gets four dies, because many planes with few blocks each have no spare block.
-fn fitted_drive_settings(setting: &ExperimentSetting, scale: f64) -> Vec<String> {
-    let preset = match setting.size {
+fn fitted_drive_settings(conditions: &ExperimentConditions, scale: f64) -> Vec<String> {
+    let preset = match conditions.size {
         ExperimentSize::Quick => "device.preset=auto",
         ExperimentSize::Full => "device.preset=df-64g",
     };
@@ -61,7 +61,7 @@ fn fitted_drive_settings(setting: &ExperimentSetting, scale: f64) -> Vec<String>
     let rest = ["gc.free_share=0.07", "precondition.mode=aged", "timing.delta_encode_us=29.1"];
     let mut settings: Vec<String> = fit.into_iter().chain(rest).map(str::to_owned).collect();
     settings.push(format!("buffer.pages={}", (16_384.0 * scale).round()));
-    settings.push(format!("replay.seed={}", setting.seed));
+    settings.push(format!("replay.seed={}", conditions.seed));
     settings
 }
 
@@ -139,19 +139,19 @@ enum LoadLevel {
 }
 
 /// Returns all experiments for the Delta-FTL paper (DF).
-pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
-    let scale = match setting.size {
+pub fn experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
+    let scale = match conditions.size {
         ExperimentSize::Quick => 0.05,
         ExperimentSize::Full => 1.0,
     };
     let mut experiments = Vec::new();
     for (trace, name) in TRACES {
         let (counted, size) =
-            setting.traces.request_source_of_trace(name, &format!(",seed={}", setting.seed), scale);
+            conditions.traces.request_source_of_trace(name, &format!(",seed={}", conditions.seed), scale);
         experiments
             .push(Experiment::new_counting_experiment(format!("{trace}/counts"), (counted.clone(), size)));
         for (drive, settings) in
-            [("", drive_settings(setting, size)), ("fitted-", fitted_drive_settings(setting, size))]
+            [("", drive_settings(conditions, size)), ("fitted-", fitted_drive_settings(conditions, size))]
         {
             let name = format!("{trace}/{drive}baseline");
             experiments.push(Experiment::new_replay(
@@ -167,13 +167,13 @@ pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
             }
         }
     }
-    experiments.extend(synthetic_experiments(setting));
-    experiments.extend(experiments_without_codec_or_scan(setting, scale));
-    experiments.extend(access_count_table_experiments(setting, scale));
-    experiments.extend(delta_load_experiments(setting));
-    if setting.size == ExperimentSize::Quick {
-        experiments.extend(difference_cause_experiments(setting, scale));
-        experiments.extend(journal_experiments(setting));
+    experiments.extend(synthetic_experiments(conditions));
+    experiments.extend(experiments_without_codec_or_scan(conditions, scale));
+    experiments.extend(access_count_table_experiments(conditions, scale));
+    experiments.extend(delta_load_experiments(conditions));
+    if conditions.size == ExperimentSize::Quick {
+        experiments.extend(difference_cause_experiments(conditions, scale));
+        experiments.extend(journal_experiments(conditions));
     }
     experiments
 }
@@ -181,11 +181,11 @@ pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
 /// Returns scaled-down experiments that remove suspected causes of differences from the Delta-FTL paper: other sizes of
 /// the table of access counts for all traces, and no scan for cold pages on drives that hold little more than the
 /// trace.
-fn difference_cause_experiments(setting: &ExperimentSetting, scale: f64) -> Vec<Experiment> {
+fn difference_cause_experiments(conditions: &ExperimentConditions, scale: f64) -> Vec<Experiment> {
     let mut experiments = Vec::new();
     for (trace, name) in TRACES {
         let (counted, size) =
-            setting.traces.request_source_of_trace(name, &format!(",seed={}", setting.seed), scale);
+            conditions.traces.request_source_of_trace(name, &format!(",seed={}", conditions.seed), scale);
         let mut add = |name: String, ratio: &str, drive: &[String], extra: String| {
             let (source, settings) = with_delta_content(&counted, ratio, drive);
             let settings = [settings, vec![extra]].concat();
@@ -198,13 +198,13 @@ fn difference_cause_experiments(setting: &ExperimentSetting, scale: f64) -> Vec<
             add(
                 format!("{trace}/heat-{SMALLER_ACCESS_TABLE_PAGES_PER_ENTRY}"),
                 "0.35",
-                &drive_settings(setting, size),
+                &drive_settings(conditions, size),
                 entries,
             );
         }
         if ["F1", "F2"].contains(&trace) {
             let name = format!("{trace}/fitted-0.50-without-scan");
-            add(name, "0.50", &fitted_drive_settings(setting, size), NO_SCAN_SETTING.to_owned());
+            add(name, "0.50", &fitted_drive_settings(conditions, size), NO_SCAN_SETTING.to_owned());
         }
     }
     experiments
@@ -212,13 +212,13 @@ fn difference_cause_experiments(setting: &ExperimentSetting, scale: f64) -> Vec<
 
 /// Returns experiments with the L2P table on flash and a cache for 1/32 of its entries, without and with a journal of
 /// map updates. Power is lost after the last request.
-fn journal_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
+fn journal_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
     let scale = 0.02;
     let pages = DriveShape::at_scale(scale).logical_pages(0.3) - 1;
     let source =
-        RequestSource::Generated(delta_load_spec(setting, pages, 10e6 * scale, "") + "+unique:delta=0.35");
+        RequestSource::Generated(delta_load_spec(conditions, pages, 10e6 * scale, "") + "+unique:delta=0.35");
     let one = |journal_pages: Option<u32>| {
-        let mut settings = drive_settings(setting, scale);
+        let mut settings = drive_settings(conditions, scale);
         settings.extend(to_owned_strings(&[
             "device.over_provisioning=0.3",
             "device.over_provisioning_of=physical",
@@ -247,14 +247,15 @@ fn journal_experiment_name(pages: Option<u32>) -> String {
 
 /// Returns experiments on traces F1 and C8 in which the delta codec takes no time, the scan for cold pages is off, or
 /// both.
-fn experiments_without_codec_or_scan(setting: &ExperimentSetting, scale: f64) -> Vec<Experiment> {
+fn experiments_without_codec_or_scan(conditions: &ExperimentConditions, scale: f64) -> Vec<Experiment> {
     let mut experiments = Vec::new();
     for (trace, name) in CODEC_AND_SCAN_TRACES {
         let (counted, size) =
-            setting.traces.request_source_of_trace(name, &format!(",seed={}", setting.seed), scale);
+            conditions.traces.request_source_of_trace(name, &format!(",seed={}", conditions.seed), scale);
         for (what, without) in CAUSE_REMOVING_SETTINGS {
             for ratio in EXTREME_COMPRESSION_RATIOS {
-                let (source, settings) = with_delta_content(&counted, ratio, &drive_settings(setting, size));
+                let (source, settings) =
+                    with_delta_content(&counted, ratio, &drive_settings(conditions, size));
                 let settings = [settings, to_owned_strings(without)].concat();
                 let name = format!("{trace}/{ratio}-without-{what}");
                 experiments.push(Experiment::new_replay(name, (source, size), "delta", settings));
@@ -265,11 +266,11 @@ fn experiments_without_codec_or_scan(setting: &ExperimentSetting, scale: f64) ->
 }
 
 /// Returns experiments on trace F1 with several sizes of the table of access counts.
-fn access_count_table_experiments(setting: &ExperimentSetting, scale: f64) -> Vec<Experiment> {
+fn access_count_table_experiments(conditions: &ExperimentConditions, scale: f64) -> Vec<Experiment> {
     let (counted, size) =
-        setting.traces.request_source_of_trace("f1", &format!(",seed={}", setting.seed), scale);
+        conditions.traces.request_source_of_trace("f1", &format!(",seed={}", conditions.seed), scale);
     let one = |pages_per_entry: &f64| {
-        let (source, mut settings) = with_delta_content(&counted, "0.35", &drive_settings(setting, size));
+        let (source, mut settings) = with_delta_content(&counted, "0.35", &drive_settings(conditions, size));
         let entries = DriveShape::at_scale(size).logical_pages(0.3) as f64 / pages_per_entry;
         settings.push(format!("delta.heat_entries={entries:.0}"));
         Experiment::new_replay(format!("F1/heat-{pages_per_entry}"), (source, size), "delta", settings)
@@ -304,7 +305,7 @@ impl DriveShape {
 
 /// Returns the specification of the generated load with the share of delta writes (Pc) that the Delta-FTL paper
 /// reports; `keys` replace its default keys.
-fn delta_load_spec(setting: &ExperimentSetting, pages: u64, requests: f64, keys: &str) -> String {
+fn delta_load_spec(conditions: &ExperimentConditions, pages: u64, requests: f64, keys: &str) -> String {
     let standard = ["deltas=0.98", "hot=0.03", "life=128", "hot_reads=0.02"];
     let replaced =
         |key: &&str| !keys.split(',').any(|other| other.split('=').next() == key.split('=').next());
@@ -312,7 +313,7 @@ fn delta_load_spec(setting: &ExperimentSetting, pages: u64, requests: f64, keys:
     let keys = [keys, &standard.join(",")].join(",");
     format!(
         "delta-load:pages={pages},requests={requests},write=0.5,seed={},{}",
-        setting.seed,
+        conditions.seed,
         keys.trim_matches(',')
     )
 }
@@ -329,8 +330,8 @@ struct DeltaLoadRun<'a> {
     delta_ratios: &'a [&'a str],
 }
 
-fn delta_load_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
-    let scale = match setting.size {
+fn delta_load_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
+    let scale = match conditions.size {
         ExperimentSize::Quick => 0.02,
         ExperimentSize::Full => 0.2,
     };
@@ -383,18 +384,18 @@ fn delta_load_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
         DELTA_LOAD_CHANGED_KEYS
             .map(|(name, keys)| counted(format!("set/{name}"), "0.3", keys, &EXTREME_COMPRESSION_RATIOS[..])),
     );
-    runs.iter().flat_map(|run| delta_load_run_experiments(setting, scale, run)).collect()
+    runs.iter().flat_map(|run| delta_load_run_experiments(conditions, scale, run)).collect()
 }
 
 fn delta_load_run_experiments(
-    setting: &ExperimentSetting,
+    conditions: &ExperimentConditions,
     scale: f64,
     run: &DeltaLoadRun<'_>,
 ) -> Vec<Experiment> {
     let spare: f64 = run.spare_share.parse().expect("a share");
     let pages = DriveShape::at_scale(scale).logical_pages(spare) - 1;
-    let load = delta_load_spec(setting, pages, 10e6 * scale, &run.load_spec_keys);
-    let mut settings = drive_settings(setting, scale);
+    let load = delta_load_spec(conditions, pages, 10e6 * scale, &run.load_spec_keys);
+    let mut settings = drive_settings(conditions, scale);
     settings.push(format!("device.over_provisioning={}", run.spare_share));
     settings.push("device.over_provisioning_of=physical".to_owned());
     settings.extend_from_slice(&run.settings);
@@ -435,13 +436,13 @@ fn with_delta_content(
     }
 }
 
-fn synthetic_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
-    let scale = match setting.size {
+fn synthetic_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
+    let scale = match conditions.size {
         ExperimentSize::Quick => 0.02,
         ExperimentSize::Full => 0.2,
     };
     let settings = [
-        drive_settings(setting, scale),
+        drive_settings(conditions, scale),
         vec!["timing.mode=none".to_owned(), DEAD_BYTES_GC_SETTING.to_owned()],
     ]
     .concat();
@@ -449,7 +450,7 @@ fn synthetic_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
         let (pages, requests) = (4e6 * scale, 16e6 * scale);
         let load = format!(
             "zipf:theta={skew},pages={pages},requests={requests},seed={}+unique:delta={ratio}",
-            setting.seed
+            conditions.seed
         );
         let name = format!("synthetic/{skew}-{ratio}");
         Experiment::new_replay(name, (RequestSource::Generated(load), scale), "delta", settings.clone())
@@ -479,7 +480,7 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
         "DF-20" => host_program_monotonicity_values(runs),
         "DF-21" => delta_write_shares(runs),
         "DF-22" => freed_pages_of_two_runs(runs),
-        "DF-23" => f1_f2_have_highest_gains(runs),
+        "DF-23" => f1_f2_free_most_pages(runs),
         "DF-24" => ["F1", "F2"]
             .map(|trace| values_on_both_drives(runs, trace, "0.50", freed_pages_ratio))
             .into_iter()
@@ -516,7 +517,7 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
         "DF-29" => read_latency_on_trace_f2(runs),
         "DF-34" => delta_load_gc_counts(runs),
         "DF-35" => delta_load_write_latencies_saved(runs),
-        "DF-36" => delta_load_read_latencies(runs),
+        "DF-36" => delta_load_read_latencies_added(runs),
         "DF-37" => gc_counts_by_spare_share(runs),
         "DF-38" => values_by_load_variation(runs),
         "DF-39" => values_by_access_count_table_size(runs),
@@ -549,10 +550,13 @@ fn delta_load_run_and_baseline<'a>(
 /// variants.
 fn delta_load_variant_and_baseline<'a>(
     runs: &'a ExperimentRecords,
-    of: &str,
+    load_name: &str,
     variant: &str,
 ) -> Result<(ExperimentRun<'a>, ExperimentRun<'a>)> {
-    Ok((runs.run_named(&format!("set/{of}-{variant}/0.50"))?, runs.run_named(&format!("set/{of}/baseline"))?))
+    Ok((
+        runs.run_named(&format!("set/{load_name}-{variant}/0.50"))?,
+        runs.run_named(&format!("set/{load_name}/baseline"))?,
+    ))
 }
 
 fn delta_load_gc_counts(runs: &ExperimentRecords) -> Result<Vec<Value>> {
@@ -607,7 +611,7 @@ fn delta_load_write_latencies_saved(runs: &ExperimentRecords) -> Result<Vec<Valu
     Ok(values)
 }
 
-fn delta_load_read_latencies(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn delta_load_read_latencies_added(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let mut values = Vec::new();
     for (drive, _) in DELTA_LOAD_DRIVE_SPARE_SHARES {
         for ratio in COMPRESSION_RATIOS {
@@ -875,8 +879,8 @@ fn host_programs_per_write(run: ExperimentRun<'_>) -> f64 {
         / run.figure("host_page_writes")
 }
 
-fn named_truth_value(of: &str, statement: bool) -> Value {
-    Value::new(of, f64::from(u8::from(statement)))
+fn named_truth_value(value_name: &str, statement: bool) -> Value {
+    Value::new(value_name, f64::from(u8::from(statement)))
 }
 
 fn is_decreasing(values: &[f64]) -> bool {
@@ -932,7 +936,7 @@ fn freed_pages_of_two_runs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     ])
 }
 
-fn f1_f2_have_highest_gains(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn f1_f2_free_most_pages(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let of: Result<Vec<f64>> = TRACES
         .iter()
         .map(|(trace, _)| Ok(freed_pages_per_victim(runs.run_named(&format!("{trace}/baseline"))?)))

@@ -37,7 +37,7 @@ pub enum ExperimentSize {
 
 /// Conditions for which the list of a paper's experiments is made: size, seed, traces.
 #[derive(Clone, Debug)]
-pub struct ExperimentSetting {
+pub struct ExperimentConditions {
     /// Size of the experiments: scaled down, or that of the paper.
     pub size: ExperimentSize,
     /// Seed of all random generators and designs.
@@ -69,7 +69,7 @@ impl RequestSource {
     fn input(&self) -> Result<Input, String> {
         match self {
             Self::Generated(spec) | Self::Substitute(spec) => Input::of_generator_spec(spec)
-                .map_err(|error| format!("the workload is not available: {error}")),
+                .map_err(|error| format!("this version of wearwell does not know the workload: {error}")),
             Self::Original(path) => Ok(Input::Trace { path: path.clone(), options: OpenOptions::default() }),
         }
     }
@@ -111,25 +111,28 @@ impl Experiment {
     /// Creates an experiment that replays the input on a design with these settings.
     pub fn new_replay(
         name: impl Into<String>,
-        (source, scale): (RequestSource, f64),
+        (source, input_share): (RequestSource, f64),
         design: &'static str,
         settings: Vec<String>,
     ) -> Self {
         Self {
             name: name.into(),
             source,
-            input_share: scale,
+            input_share,
             work: ExperimentWork::Replay { design, settings },
             has_progress_curve: false,
         }
     }
 
     /// Creates an experiment that counts the requests of the input, without a device.
-    pub fn new_counting_experiment(name: impl Into<String>, (source, scale): (RequestSource, f64)) -> Self {
+    pub fn new_counting_experiment(
+        name: impl Into<String>,
+        (source, input_share): (RequestSource, f64),
+    ) -> Self {
         Self {
             name: name.into(),
             source,
-            input_share: scale,
+            input_share,
             work: ExperimentWork::Count,
             has_progress_curve: false,
         }
@@ -204,7 +207,7 @@ impl Experiment {
         let input = self.source.input().map_err(MissingRecord::NotRun)?;
         match &self.work {
             ExperimentWork::Count => {
-                record.figures = super::statistics::count_requests(&input, on_progress)?;
+                record.figures = super::statistics::count_trace_figures(&input, on_progress)?;
             }
             ExperimentWork::Replay { design, settings } => {
                 record.design = Some((*design).to_owned());
@@ -261,7 +264,11 @@ fn replay(
 
 fn require_design(name: &str) -> Result<(), String> {
     let is_known = wearwell::design::ALL.iter().any(|design| design.name == name);
-    if is_known { Ok(()) } else { Err(format!("design {name} is not available")) }
+    if is_known {
+        Ok(())
+    } else {
+        Err(format!("this version of wearwell has no design `{name}`; `wearwell designs` lists those it has"))
+    }
 }
 
 /// Builds the configuration of an experiment: its settings, on top of defaults that match the papers.
@@ -275,8 +282,8 @@ fn experiment_config(settings: &[String]) -> Result<Config, String> {
     let all: Vec<String> =
         std::iter::once("precondition.mode=none".to_owned()).chain(settings.iter().cloned()).collect();
     let mut config = Config::from_text_and_settings(None, &all).map_err(|error| match error {
-        ConfigError::Toml { place, message } if message.starts_with("unknown") => {
-            format!("{place} is not available")
+        ConfigError::Toml { location, message } if message.starts_with("unknown") => {
+            format!("this version of wearwell does not know the setting {location}")
         }
         error => error.to_string(),
     })?;

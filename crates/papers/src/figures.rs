@@ -152,7 +152,7 @@ const COMPARISON_FIGURES: [ComparisonFigurePlan; 15] = [
 struct OwnValueFigurePlan {
     name: &'static str,
     title: &'static str,
-    axis: &'static str,
+    value_axis_label: &'static str,
     labels: &'static [&'static str],
     series: &'static [BarSeries],
 }
@@ -185,7 +185,7 @@ const OWN_VALUE_FIGURES: [OwnValueFigurePlan; 13] = [
     OwnValueFigurePlan {
         name: "df-spare",
         title: "Delta-FTL: garbage collections by spare share of the flash, Pc set to 0.84",
-        axis: "collections, % of the baseline",
+        value_axis_label: "collections, % of the baseline",
         labels: SPARE_SHARES,
         series: &[
             series("Rc 0.50", "DF-37", "Rc 0.50 spare ", ""),
@@ -196,14 +196,14 @@ const OWN_VALUE_FIGURES: [OwnValueFigurePlan; 13] = [
     OwnValueFigurePlan {
         name: "gk-fig1-ram",
         title: "GeckoFTL, Fig. 1 top: RAM without the cache",
-        axis: "MiB",
+        value_axis_label: "MiB",
         labels: CAPACITY_LABELS,
         series: &[series("LazyFTL", "GK-03", "", " RAM MiB"), series("GeckoFTL", "GK-04", "", " RAM MiB")],
     },
     OwnValueFigurePlan {
         name: "gk-fig1-recovery",
         title: "GeckoFTL, Fig. 1 bottom: recovery",
-        axis: "s",
+        value_axis_label: "s",
         labels: CAPACITY_LABELS,
         series: &[
             series("LazyFTL", "GK-03", "", " recovery s"),
@@ -213,14 +213,14 @@ const OWN_VALUE_FIGURES: [OwnValueFigurePlan; 13] = [
     OwnValueFigurePlan {
         name: "gk-fig9",
         title: "GeckoFTL, Fig. 9: page validity by size ratio T, and bitmap on flash",
-        axis: "write amplification",
+        value_axis_label: "write amplification",
         labels: &["T = 2", "T = 3", "T = 4", "T = 8", "T = 16", "T = 32", "bitmap"],
         series: &[series("ours", "GK-21", "", "")],
     },
     OwnValueFigurePlan {
         name: "gk-fig10-whole",
         title: "GeckoFTL, Fig. 10: page validity by block, whole entries (S = 1)",
-        axis: "per host write",
+        value_axis_label: "per host write",
         labels: &["B = 32", "B = 64", "B = 128"],
         series: &[
             series("write amplification", "GK-24", "", ""),
@@ -230,7 +230,7 @@ const OWN_VALUE_FIGURES: [OwnValueFigurePlan; 13] = [
     OwnValueFigurePlan {
         name: "gk-fig10-parts-of-32",
         title: "GeckoFTL, Fig. 10: page validity by block, parts of 32 pages",
-        axis: "per host write",
+        value_axis_label: "per host write",
         labels: &["B = 64", "B = 128", "B = 256"],
         series: &[
             series("write amplification", "GK-25", "", ""),
@@ -240,21 +240,21 @@ const OWN_VALUE_FIGURES: [OwnValueFigurePlan; 13] = [
     OwnValueFigurePlan {
         name: "gk-fig10-parts",
         title: "GeckoFTL, Fig. 10: page validity by parts of an entry (B = 128)",
-        axis: "write amplification",
+        value_axis_label: "write amplification",
         labels: &["S = 1", "S = 2", "S = 4", "S = 8", "S = 16", "S = 32", "S = 64", "S = 128"],
         series: &[series("ours", "GK-26", "", "")],
     },
     OwnValueFigurePlan {
         name: "gk-fig11",
         title: "GeckoFTL, Fig. 11: page validity by capacity",
-        axis: "write amplification",
+        value_axis_label: "write amplification",
         labels: &["2 GiB", "8 GiB", "32 GiB", "128 GiB", "2048 GiB"],
         series: &[series("Logarithmic Gecko", "GK-27", "", ""), series("bitmap", "GK-27", "bitmap, ", "")],
     },
     OwnValueFigurePlan {
         name: "gk-fig12",
         title: "GeckoFTL, Fig. 12: page validity by utilisation",
-        axis: "per host write",
+        value_axis_label: "per host write",
         labels: &["R = 0.5", "R = 0.7", "R = 0.8", "R = 0.85", "R = 0.9"],
         series: &[
             series("write amplification", "GK-29", "", ""),
@@ -264,14 +264,14 @@ const OWN_VALUE_FIGURES: [OwnValueFigurePlan; 13] = [
     OwnValueFigurePlan {
         name: "gk-fig13-ram",
         title: "GeckoFTL, Fig. 13 top: RAM at 2 TiB with a cache of 4 MiB",
-        axis: "MiB",
+        value_axis_label: "MiB",
         labels: &["DFTL, LazyFTL", "u-FTL", "IB-FTL", "GeckoFTL"],
         series: &[series("ours", "GK-30", "", "")],
     },
     OwnValueFigurePlan {
         name: "gk-fig13-recovery",
         title: "GeckoFTL, Fig. 13 middle: recovery at 2 TiB",
-        axis: "s",
+        value_axis_label: "s",
         labels: FTL_LABELS,
         series: &[
             series("formula, 2 TiB", "GK-36", "2 TiB, ", ""),
@@ -282,7 +282,7 @@ const OWN_VALUE_FIGURES: [OwnValueFigurePlan; 13] = [
     OwnValueFigurePlan {
         name: "gk-fig13-writes",
         title: "GeckoFTL, Fig. 13 bottom: write amplification by purpose",
-        axis: "per host write",
+        value_axis_label: "per host write",
         labels: FTL_LABELS,
         series: &[
             series("data pages", "GK-41", "", ""),
@@ -294,7 +294,7 @@ const OWN_VALUE_FIGURES: [OwnValueFigurePlan; 13] = [
     OwnValueFigurePlan {
         name: "gk-fig14",
         title: "GeckoFTL, Fig. 14: write amplification of metadata with 70 MB of RAM",
-        axis: "per host write",
+        value_axis_label: "per host write",
         labels: &["DFTL", "u-FTL", "GeckoFTL"],
         series: &[series("map", "GK-49", "", ", map"), series("page validity", "GK-49", "", ", validity")],
     },
@@ -355,7 +355,12 @@ fn draw_own_values(plan: &OwnValueFigurePlan, results: &Results) -> Option<Strin
         plot.with_group((**label).to_owned(), bars)
     });
     let legend = plan.series.iter().map(|series| series.legend).collect();
-    Some(render_svg(plot.with_legend(legend), plan.title, plan.axis, labels.len() * plan.series.len()))
+    Some(render_svg(
+        plot.with_legend(legend),
+        plan.title,
+        plan.value_axis_label,
+        labels.len() * plan.series.len(),
+    ))
 }
 
 /// Returns one group of bars for each reported value of row `id` for which Wearwell has a value.
@@ -404,11 +409,11 @@ fn draw_comparison(plan: &ComparisonFigurePlan, bars: &[BarGroup]) -> String {
     render_svg(plot.with_legend(legend), plan.title, plan.value_axis_label, 2 * bars.len())
 }
 
-fn render_svg(plot: BarPlot, title: &str, axis: &str, bars: usize) -> String {
+fn render_svg(plot: BarPlot, title: &str, value_axis_label: &str, bars: usize) -> String {
     let plots = vec![Plot::Bar(plot)];
     let layout = Layout::auto_from_plots(&plots)
         .with_title(title)
-        .with_x_label(axis)
+        .with_x_label(value_axis_label)
         .with_width(760.0)
         .with_height(120.0 + 17.0 * bars as f64);
     renumber_clip_paths(&SvgBackend.render_scene(&render_multiple(plots, layout)))

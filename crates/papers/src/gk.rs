@@ -21,7 +21,7 @@ use super::closed_forms::metadata::{
     ComparedFtl, ModelledDeviceSize, PROGRAM_TO_READ_RATIO, recovery_row_values,
 };
 use super::experiment::{
-    Experiment, ExperimentRecords, ExperimentRun, ExperimentSetting, ExperimentSize, RequestSource,
+    Experiment, ExperimentConditions, ExperimentRecords, ExperimentRun, ExperimentSize, RequestSource,
 };
 use super::verdict::Value;
 
@@ -66,8 +66,8 @@ struct RandomWriteLoad {
 }
 
 impl RandomWriteLoad {
-    fn for_setting(setting: &ExperimentSetting) -> Self {
-        let (blocks, host_writes) = match setting.size {
+    fn for_setting(conditions: &ExperimentConditions) -> Self {
+        let (blocks, host_writes) = match conditions.size {
             ExperimentSize::Quick => (1 << 14, 1_000_000),
             ExperimentSize::Full => (PAPER_DEVICE_BLOCKS, 50_000_000),
         };
@@ -90,14 +90,16 @@ impl RandomWriteLoad {
 
     fn experiment(
         self,
-        setting: &ExperimentSetting,
+        conditions: &ExperimentConditions,
         name: String,
         design: &'static str,
         extra_settings: &[&str],
     ) -> Experiment {
         let logical = self.physical_pages() * u64::from(self.utilisation_percent) / 100;
-        let load =
-            format!("uniform:write=1.0,pages={logical},requests={},seed={}", self.host_writes, setting.seed);
+        let load = format!(
+            "uniform:write=1.0,pages={logical},requests={},seed={}",
+            self.host_writes, conditions.seed
+        );
         let settings = [
             "device.preset=gk-2t".to_owned(),
             format!("device.blocks_per_plane={}", self.blocks),
@@ -105,7 +107,7 @@ impl RandomWriteLoad {
             format!("device.logical_pages={logical}"),
             format!("mapping.cache_entries={}", self.cache_entries()),
             "precondition.mode=constructed".to_owned(),
-            format!("replay.seed={}", setting.seed),
+            format!("replay.seed={}", conditions.seed),
         ];
         let settings = settings.into_iter().chain(extra_settings.iter().map(|&one| one.to_owned())).collect();
         let scale = self.blocks as f64 / PAPER_DEVICE_BLOCKS as f64;
@@ -126,14 +128,14 @@ const RECOVERY_DEVICE_BLOCKS: u64 = 1 << 18;
 const RECOVERY_RUN_HOST_WRITES: u64 = 2_000_000;
 
 /// Returns all experiments for the GeckoFTL paper (GK).
-pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
-    let load = RandomWriteLoad::for_setting(setting);
+pub fn experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
+    let load = RandomWriteLoad::for_setting(conditions);
     [
-        design_experiments(setting, load),
-        validity_store_experiments(setting, load),
-        figure_14_experiments(setting, load),
-        recovery_experiments(setting, load),
-        suspected_cause_experiments(setting, load),
+        design_experiments(conditions, load),
+        validity_store_experiments(conditions, load),
+        figure_14_experiments(conditions, load),
+        recovery_experiments(conditions, load),
+        suspected_cause_experiments(conditions, load),
     ]
     .concat()
 }
@@ -141,14 +143,14 @@ pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
 /// Returns experiments on small devices that remove suspected causes of differences from the GeckoFTL paper: DFTL that
 /// reports old pages as invalid only when it writes translation pages, and Logarithmic Gecko with pairwise instead of
 /// multi-way merges for other capacities and size ratios.
-fn suspected_cause_experiments(setting: &ExperimentSetting, load: RandomWriteLoad) -> Vec<Experiment> {
-    if setting.size == ExperimentSize::Full {
+fn suspected_cause_experiments(conditions: &ExperimentConditions, load: RandomWriteLoad) -> Vec<Experiment> {
+    if conditions.size == ExperimentSize::Full {
         return Vec::new();
     }
     let lazily = "mapping.identification=at-synchronisation";
-    let mut experiments = vec![load.experiment(setting, "DFTL/lazy".into(), "dftl", &[lazily])];
+    let mut experiments = vec![load.experiment(conditions, "DFTL/lazy".into(), "dftl", &[lazily])];
     let gecko = |load: RandomWriteLoad, name: String, extra: &[&str]| {
-        load.experiment(setting, name, "geckoftl", extra)
+        load.experiment(conditions, name, "geckoftl", extra)
     };
     let pairwise = "gecko.merge=pairwise";
     for ratio in [3, 4, 8] {
@@ -168,23 +170,25 @@ fn suspected_cause_experiments(setting: &ExperimentSetting, load: RandomWriteLoa
 
 /// Returns the experiments for the GeckoFTL paper's Figure 13 (all five designs), and one that shows what `GeckoFTL`
 /// saves by collecting metadata blocks only when they are empty.
-fn design_experiments(setting: &ExperimentSetting, load: RandomWriteLoad) -> Vec<Experiment> {
-    let mut experiments: Vec<Experiment> =
-        FTLS.iter().map(|&(name, design)| load.experiment(setting, name.to_owned(), design, &[])).collect();
+fn design_experiments(conditions: &ExperimentConditions, load: RandomWriteLoad) -> Vec<Experiment> {
+    let mut experiments: Vec<Experiment> = FTLS
+        .iter()
+        .map(|&(name, design)| load.experiment(conditions, name.to_owned(), design, &[]))
+        .collect();
     let greedy = "GeckoFTL/metadata collected".to_owned();
-    experiments.push(load.experiment(setting, greedy, "geckoftl", &["gc.metadata=greedy"]));
+    experiments.push(load.experiment(conditions, greedy, "geckoftl", &["gc.metadata=greedy"]));
     experiments
 }
 
 /// Returns the experiments for the GeckoFTL paper's Figures 9 to 12: page validity on flash in Logarithmic Gecko and in
 /// a bitmap.
-fn validity_store_experiments(setting: &ExperimentSetting, load: RandomWriteLoad) -> Vec<Experiment> {
+fn validity_store_experiments(conditions: &ExperimentConditions, load: RandomWriteLoad) -> Vec<Experiment> {
     let gecko = |load: RandomWriteLoad, name: String, extra: &[&str]| {
-        load.experiment(setting, name, "geckoftl", extra)
+        load.experiment(conditions, name, "geckoftl", extra)
     };
     let at_once = "mapping.identification=on-update";
     let mut experiments = vec![
-        load.experiment(setting, "bitmap".into(), "u-ftl", &[at_once]),
+        load.experiment(conditions, "bitmap".into(), "u-ftl", &[at_once]),
         gecko(load, "pairwise".into(), &["gecko.merge=pairwise"]),
     ];
     for ratio in GECKO_SIZE_RATIOS.into_iter().filter(|&ratio| ratio != 2) {
@@ -193,7 +197,7 @@ fn validity_store_experiments(setting: &ExperimentSetting, load: RandomWriteLoad
     for parts in PARTS_PER_BITMAP.into_iter().filter(|&parts| parts != 4) {
         experiments.push(gecko(load, format!("S={parts}"), &[&format!("gecko.parts={parts}")]));
     }
-    experiments.extend(block_size_experiments(setting, load));
+    experiments.extend(block_size_experiments(conditions, load));
     for utilisation in
         UTILISATION_PERCENTS.into_iter().filter(|&utilisation| utilisation != UTILISATION_PERCENT)
     {
@@ -212,7 +216,7 @@ fn validity_store_experiments(setting: &ExperimentSetting, load: RandomWriteLoad
         ));
     }
     let small = RandomWriteLoad { blocks: 1 << 12, ..load };
-    experiments.push(small.experiment(setting, "bitmap/K=4096".into(), "u-ftl", &[at_once]));
+    experiments.push(small.experiment(conditions, "bitmap/K=4096".into(), "u-ftl", &[at_once]));
     experiments
 }
 
@@ -224,7 +228,7 @@ fn sweep_device_blocks(load: RandomWriteLoad) -> u64 {
 
 /// Returns the experiments for the GeckoFTL paper's Figure 10: validity bitmaps of whole blocks, bitmaps in parts of 32
 /// pages, and such parts on a device whose capacity, and so its number of keys, does not grow with the block size.
-fn block_size_experiments(setting: &ExperimentSetting, load: RandomWriteLoad) -> Vec<Experiment> {
+fn block_size_experiments(conditions: &ExperimentConditions, load: RandomWriteLoad) -> Vec<Experiment> {
     let blocks = sweep_device_blocks(load);
     let mut experiments = Vec::new();
     for block_pages in BLOCK_SIZES_PAGES {
@@ -232,7 +236,7 @@ fn block_size_experiments(setting: &ExperimentSetting, load: RandomWriteLoad) ->
         let mut add = |name: &str, blocks: u64, parts: &str| {
             let load = RandomWriteLoad { blocks, pages_per_block: block_pages, ..load };
             let name = format!("{name}/B={block_pages}");
-            experiments.push(load.experiment(setting, name, "geckoftl", &[parts]));
+            experiments.push(load.experiment(conditions, name, "geckoftl", &[parts]));
         };
         add("whole", blocks, "gecko.parts=1");
         add("parts of 32", blocks, &parts);
@@ -243,32 +247,32 @@ fn block_size_experiments(setting: &ExperimentSetting, load: RandomWriteLoad) ->
 
 /// Returns the experiments for the GeckoFTL paper's Figure 14: designs without a validity bitmap in RAM have a cache
 /// that is larger by the bitmap's size. All use `GeckoFTL`'s rule for GC of metadata.
-fn figure_14_experiments(setting: &ExperimentSetting, load: RandomWriteLoad) -> Vec<Experiment> {
+fn figure_14_experiments(conditions: &ExperimentConditions, load: RandomWriteLoad) -> Vec<Experiment> {
     let large = RandomWriteLoad { cache_factor: LARGE_CACHE_FACTOR, ..load };
     let spared = ["gc.metadata=when-empty"];
     vec![
-        load.experiment(setting, "Fig. 14/DFTL".into(), "dftl", &spared),
-        large.experiment(setting, "Fig. 14/u-FTL".into(), "u-ftl", &spared),
-        large.experiment(setting, "Fig. 14/GeckoFTL".into(), "geckoftl", &spared),
+        load.experiment(conditions, "Fig. 14/DFTL".into(), "dftl", &spared),
+        large.experiment(conditions, "Fig. 14/u-FTL".into(), "u-ftl", &spared),
+        large.experiment(conditions, "Fig. 14/GeckoFTL".into(), "geckoftl", &spared),
     ]
 }
 
 /// Returns the experiments with a recovery in the middle of a run, and one that runs IB-FTL until its log of invalid
 /// pages has been cleaned several times.
-fn recovery_experiments(setting: &ExperimentSetting, load: RandomWriteLoad) -> Vec<Experiment> {
+fn recovery_experiments(conditions: &ExperimentConditions, load: RandomWriteLoad) -> Vec<Experiment> {
     let cut = format!("recovery.after_requests={}", load.host_writes / 2);
     let small = RandomWriteLoad { blocks: load.blocks / 4, ..load };
     let invalid = small.physical_pages() * u64::from(100 - UTILISATION_PERCENT) / 100;
     let log = RandomWriteLoad { host_writes: 12 * invalid, ..small };
     let mut experiments = vec![
-        load.experiment(setting, "GeckoFTL/recovered".into(), "geckoftl", &[&cut]),
-        log.experiment(setting, "IB-FTL/log".into(), "ib-ftl", &[]),
+        load.experiment(conditions, "GeckoFTL/recovered".into(), "geckoftl", &[&cut]),
+        log.experiment(conditions, "IB-FTL/log".into(), "ib-ftl", &[]),
     ];
     let executed =
         RandomWriteLoad { blocks: RECOVERY_DEVICE_BLOCKS, host_writes: RECOVERY_RUN_HOST_WRITES, ..load };
     let cut = format!("recovery.after_requests={}", RECOVERY_RUN_HOST_WRITES / 2);
     for (name, design) in FTLS {
-        experiments.push(executed.experiment(setting, format!("recovery/{name}"), design, &[&cut]));
+        experiments.push(executed.experiment(conditions, format!("recovery/{name}"), design, &[&cut]));
     }
     experiments
 }
@@ -283,7 +287,7 @@ type Result<T> = std::result::Result<T, String>;
 /// experiment is about the row.
 pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
     let values = match id {
-        "GK-16" => bitmap_operations(runs),
+        "GK-16" => bitmap_operation_costs(runs),
         "GK-18" => gecko_operation_costs(runs),
         "GK-19" => bitmap_operations_per_10000_writes(runs),
         "GK-21" => validity_costs_by_size_ratio(runs),
@@ -317,8 +321,8 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
     Some(values)
 }
 
-fn named_truth_value(of: impl Into<String>, statement: bool) -> Value {
-    Value::new(of, f64::from(u8::from(statement)))
+fn named_truth_value(value_name: impl Into<String>, statement: bool) -> Value {
+    Value::new(value_name, f64::from(u8::from(statement)))
 }
 
 /// Returns the capacity of a run's device, GiB, as a value that is shown with a row (reported result).
@@ -380,7 +384,7 @@ fn validity_query_count(run: ExperimentRun<'_>) -> f64 {
     run.figure("parts.collections") - run.figure("parts.collections_of_metadata")
 }
 
-fn bitmap_operations(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn bitmap_operation_costs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let run = runs.run_named("bitmap")?;
     let (writes, reads) = (run.programs_by_cause("validity"), run.figure("reads_by_cause.validity"));
     let updates = run.figure("host_page_writes");
@@ -689,7 +693,7 @@ fn formula_values(id: &str) -> Vec<Value> {
 
 /// Returns the size of the device on which recoveries are executed, as parameters of the formulas for RAM and recovery
 /// time.
-fn recovery_device_scale() -> ModelledDeviceSize {
+fn recovery_device_size() -> ModelledDeviceSize {
     let pages = (RECOVERY_DEVICE_BLOCKS * PAPER_PAGES_PER_BLOCK) as f64;
     let bytes = pages * 4096.0;
     ModelledDeviceSize {
@@ -700,7 +704,7 @@ fn recovery_device_scale() -> ModelledDeviceSize {
 
 fn gecko_recovery_times(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let run = recovery_run_of(runs, ComparedFtl::GeckoFtl)?;
-    let of_formula = recovery_device_scale().recovery_step_durations_s(ComparedFtl::GeckoFtl);
+    let of_formula = recovery_device_size().recovery_step_durations_s(ComparedFtl::GeckoFtl);
     let mut values = formula_values("GK-35");
     values.extend(of_formula.into_iter().map(|(step, s)| Value::new(format!("formula, {step}"), s)));
     values.extend(executed_recovery_steps(run));
@@ -710,7 +714,7 @@ fn gecko_recovery_times(runs: &ExperimentRecords) -> Result<Vec<Value>> {
 }
 
 fn recovery_times_of_all_designs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
-    let of_formula = |design: ComparedFtl| recovery_device_scale().recovery_s(design);
+    let of_formula = |design: ComparedFtl| recovery_device_size().recovery_s(design);
     let executed: Vec<(ComparedFtl, f64)> = ComparedFtl::ALL
         .into_iter()
         .map(|design| Ok((design, executed_recovery_s(runs, design)?)))

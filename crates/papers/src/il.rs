@@ -26,7 +26,7 @@
 
 use super::closed_forms::{bytes_per_s_for_lifetime, endurance_budget_bytes};
 use super::experiment::{
-    Experiment, ExperimentRecords, ExperimentRun, ExperimentSetting, ExperimentSize, RequestSource,
+    Experiment, ExperimentConditions, ExperimentRecords, ExperimentRun, ExperimentSize, RequestSource,
 };
 use super::verdict::Value;
 
@@ -38,7 +38,7 @@ struct Trace {
     substitute_name: &'static str,
     /// Lifetime of the drive with the baseline, years (integrated lifetime management paper, Table I), which determines
     /// the write rate of the substitute.
-    lifetime_years: f64,
+    paper_baseline_lifetime_years: f64,
     /// Page programs per host write of the baseline, as measured by Wearwell: scaled down, and at full size.
     programs_per_write_quick_and_full: [f64; 2],
 }
@@ -47,19 +47,19 @@ const TRACES: [Trace; 3] = [
     Trace {
         name: "WKSN",
         substitute_name: "wksn",
-        lifetime_years: 6.8,
+        paper_baseline_lifetime_years: 6.8,
         programs_per_write_quick_and_full: [1.001, 1.001],
     },
     Trace {
         name: "Media",
         substitute_name: "media",
-        lifetime_years: 3.8,
+        paper_baseline_lifetime_years: 3.8,
         programs_per_write_quick_and_full: [1.075, 1.079],
     },
     Trace {
         name: "DVMT",
         substitute_name: "dvmt",
-        lifetime_years: 3.04,
+        paper_baseline_lifetime_years: 3.04,
         programs_per_write_quick_and_full: [1.137, 1.140],
     },
 ];
@@ -138,12 +138,12 @@ fn input_scale_of(size: ExperimentSize) -> f64 {
 }
 
 fn experiment_settings(
-    setting: &ExperimentSetting,
+    conditions: &ExperimentConditions,
     scheme: &str,
     acknowledge_moment: AcknowledgeMoment,
     request_gap_factor: f64,
 ) -> Vec<String> {
-    let scale = input_scale_of(setting.size);
+    let scale = input_scale_of(conditions.size);
     vec![
         "device.preset=il-64g".to_owned(),
         format!("device.blocks_per_plane={}", 8192.0 * scale),
@@ -154,7 +154,7 @@ fn experiment_settings(
         "replay.arrival=think".to_owned(),
         format!("replay.time_scale={request_gap_factor:.4}"),
         format!("lifetime.schemes={scheme}"),
-        format!("replay.seed={}", setting.seed),
+        format!("replay.seed={}", conditions.seed),
     ]
 }
 
@@ -168,14 +168,14 @@ fn design_name_of(scheme: &str) -> &'static str {
 }
 
 /// Returns all experiments for the integrated lifetime management paper (IL).
-pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
+pub fn experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
     let mut experiments: Vec<Experiment> =
-        TRACES.into_iter().flat_map(|trace| trace_experiments(setting, trace)).collect();
+        TRACES.into_iter().flat_map(|trace| trace_experiments(conditions, trace)).collect();
     for scheme in ["throttling", "integrated"] {
         let load = format!("rate={SYNTHETIC_LOAD_WRITES_PER_S}+dup:share=0.05,compress=0.95");
         let gap_scale = request_gap_scale(SYNTHETIC_LOAD_WRITES_PER_S, 1.0, (0.0, 0.0));
         experiments.push(synthetic_experiment(
-            setting,
+            conditions,
             "synthetic",
             scheme,
             AcknowledgeMoment::EqualBuffers,
@@ -188,7 +188,7 @@ pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
             let gap_scale =
                 request_gap_scale(CONTROL_LOAD_WRITES_PER_S, 1.0, (answer.write_response_s(), 0.0));
             experiments.push(synthetic_experiment(
-                setting,
+                conditions,
                 "control",
                 scheme,
                 answer,
@@ -199,24 +199,27 @@ pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     experiments
 }
 
-fn trace_experiments(setting: &ExperimentSetting, trace: Trace) -> Vec<Experiment> {
-    let scale = input_scale_of(setting.size);
+fn trace_experiments(conditions: &ExperimentConditions, trace: Trace) -> Vec<Experiment> {
+    let scale = input_scale_of(conditions.size);
     let programs_per_write =
-        trace.programs_per_write_quick_and_full[usize::from(setting.size == ExperimentSize::Full)];
+        trace.programs_per_write_quick_and_full[usize::from(conditions.size == ExperimentSize::Full)];
     let mut experiments = Vec::new();
     let mut add = |variant: &str, scheme: &str, answer: AcknowledgeMoment, extra: &[&str]| {
         let load = format!(
             "{}:scale={scale},seed={}{}",
             trace.substitute_name,
-            setting.seed,
+            conditions.seed,
             repeated_content_model(variant)
         );
         let times = (answer.write_response_s(), READS_PER_WRITE);
-        let gap_scale =
-            request_gap_scale(writes_per_s_for_lifetime(trace.lifetime_years), programs_per_write, times);
+        let gap_scale = request_gap_scale(
+            writes_per_s_for_lifetime(trace.paper_baseline_lifetime_years),
+            programs_per_write,
+            times,
+        );
         let extra = extra.iter().map(|&setting| setting.to_owned());
         let settings =
-            experiment_settings(setting, scheme, answer, gap_scale).into_iter().chain(extra).collect();
+            experiment_settings(conditions, scheme, answer, gap_scale).into_iter().chain(extra).collect();
         let name = answer.experiment_name(trace.name, variant);
         experiments.push(Experiment::new_replay(
             name,
@@ -245,7 +248,7 @@ fn trace_experiments(setting: &ExperimentSetting, trace: Trace) -> Vec<Experimen
             &[&blocks, &cycles],
         );
     }
-    if trace.name == "Media" && setting.size == ExperimentSize::Quick {
+    if trace.name == "Media" && conditions.size == ExperimentSize::Quick {
         for share in REPEATED_WRITE_SHARES {
             for scheme in ["dedup", "integrated"] {
                 let variant = format!("{scheme}, {share} repeated");
@@ -272,23 +275,23 @@ fn repeated_content_model(variant: &str) -> String {
 /// Returns an experiment with uniform writes over most of the drive; `full_requests` is the number of requests at full
 /// size.
 fn synthetic_experiment(
-    setting: &ExperimentSetting,
+    conditions: &ExperimentConditions,
     name: &str,
     scheme: &str,
-    answer: AcknowledgeMoment,
+    acknowledge_moment: AcknowledgeMoment,
     (load, gap_scale, full_requests): (String, f64, f64),
 ) -> Experiment {
-    let scale = input_scale_of(setting.size);
+    let scale = input_scale_of(conditions.size);
     let (rate, content) = load.split_once('+').unwrap_or((&load, "unique"));
     let load = format!(
         "uniform:write=1.0,pages={},requests={},{rate},seed={}+{content}",
         (SYNTHETIC_LOAD_PAGES * scale).round(),
         (full_requests * scale).round(),
-        setting.seed
+        conditions.seed
     );
-    let settings = experiment_settings(setting, scheme, answer, gap_scale);
+    let settings = experiment_settings(conditions, scheme, acknowledge_moment, gap_scale);
     Experiment::new_replay(
-        answer.experiment_name(name, scheme),
+        acknowledge_moment.experiment_name(name, scheme),
         (RequestSource::Generated(load), scale),
         design_name_of(scheme),
         settings,
@@ -359,7 +362,7 @@ fn mean_acknowledge_us(run: ExperimentRun<'_>) -> Result<f64> {
 
 /// Returns the mean time until a write is programmed, microseconds, in a run that acknowledges no write early except
 /// pages in the buffer of compressed pages.
-fn write_until_programmed_us(run: ExperimentRun<'_>) -> Result<f64> {
+fn mean_until_programmed_us(run: ExperimentRun<'_>) -> Result<f64> {
     let charged = run.figure("lifetime.write_until_programmed_us");
     if charged > 0.0 { Ok(charged) } else { mean_acknowledge_us(run) }
 }
@@ -383,7 +386,7 @@ fn saved_percent(
 fn values_of_response_times(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let through = ("WKSN", "integrated", AcknowledgeMoment::UntilProgrammed);
     let mut values = vec![
-        Value::new("until programmed", saved_percent(runs, through, write_until_programmed_us)?),
+        Value::new("until programmed", saved_percent(runs, through, mean_until_programmed_us)?),
         // With the chunk buffer counted as acknowledgement: three of four writes have a response time of zero.
         Value::new(
             "acknowledged by the chunk buffer alone",
@@ -399,7 +402,7 @@ fn values_of_response_times(runs: &ExperimentRecords) -> Result<Vec<Value>> {
         ));
         values.push(Value::new(
             format!("until programmed, {scheme}, us"),
-            write_until_programmed_us(run(AcknowledgeMoment::UntilProgrammed)?)?,
+            mean_until_programmed_us(run(AcknowledgeMoment::UntilProgrammed)?)?,
         ));
     }
     Ok(values)
@@ -417,7 +420,7 @@ fn throttled_response_times(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     }
     for scheme in ["throttling", "integrated"] {
         let run = runs.run_named(&AcknowledgeMoment::UntilProgrammed.experiment_name("DVMT", scheme))?;
-        values.push(Value::new(format!("until programmed, {scheme}"), write_until_programmed_us(run)?));
+        values.push(Value::new(format!("until programmed, {scheme}"), mean_until_programmed_us(run)?));
     }
     Ok(values)
 }
@@ -465,13 +468,13 @@ fn greatest_response_and_energy_gains(runs: &ExperimentRecords) -> Result<Vec<Va
     };
     let (buffers, programs) = (AcknowledgeMoment::EqualBuffers, AcknowledgeMoment::UntilProgrammed);
     let mut values = vec![
-        Value::new("response time", of("WKSN", "integrated", programs, write_until_programmed_us)?),
+        Value::new("response time", of("WKSN", "integrated", programs, mean_until_programmed_us)?),
         Value::new("energy", of("WKSN", "integrated", buffers, energy_uj_per_page_write)?),
         Value::new("energy 2x", of("WKSN", "integrated-2x", buffers, energy_uj_per_page_write)?),
     ];
     for scheme in &LIFETIME_SCHEMES[1..] {
         let control = |what: &str, gain: f64| Value::new(format!("control, {scheme}, {what}"), gain);
-        values.push(control("response time", of("control", scheme, programs, write_until_programmed_us)?));
+        values.push(control("response time", of("control", scheme, programs, mean_until_programmed_us)?));
         values.push(control(
             "acknowledged by the chunk buffer alone",
             of("control", scheme, programs, mean_acknowledge_us)?,

@@ -28,21 +28,21 @@ pub mod traces;
 pub mod verdict;
 
 use experiment::ExperimentRecords;
-pub use experiment::{Experiment, ExperimentSetting, ExperimentSize};
+pub use experiment::{Experiment, ExperimentConditions, ExperimentSize};
 pub use results::Results;
-pub use session::{ExperimentJob, SessionObserver, SessionOptions, run_paper_experiments};
+pub use session::{ExperimentJob, ExperimentObserver, ExperimentRunOptions, run_paper_experiments};
 pub use target::Paper;
 pub use traces::OriginalTraces;
 use verdict::Value;
 
 /// Returns the experiments from which Wearwell's values for a paper's rows (reported results) are computed.
-pub fn experiments(paper: Paper, setting: &ExperimentSetting) -> Vec<Experiment> {
+pub fn experiments(paper: Paper, conditions: &ExperimentConditions) -> Vec<Experiment> {
     match paper {
-        Paper::Lx => lx::experiments(setting),
-        Paper::Df => df::experiments(setting),
-        Paper::Rm => rm::experiments(setting),
-        Paper::Il => il::experiments(setting),
-        Paper::Gk => gk::experiments(setting),
+        Paper::Lx => lx::experiments(conditions),
+        Paper::Df => df::experiments(conditions),
+        Paper::Rm => rm::experiments(conditions),
+        Paper::Il => il::experiments(conditions),
+        Paper::Gk => gk::experiments(conditions),
     }
 }
 

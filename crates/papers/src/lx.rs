@@ -15,7 +15,7 @@
 
 use super::closed_forms::to_percent;
 use super::experiment::{
-    Experiment, ExperimentRecords, ExperimentRun, ExperimentSetting, ExperimentSize, RequestSource,
+    Experiment, ExperimentConditions, ExperimentRecords, ExperimentRun, ExperimentSize, RequestSource,
 };
 use super::verdict::Value;
 
@@ -175,46 +175,50 @@ const WRITES_PER_PHYSICAL_PAGE: [f64; 4] = [1.0, 1.1, 1.4, 2.0];
 
 /// Returns the settings for experiments on a drive like that of the Recyclable SSD paper, with `blocks` blocks per
 /// plane, not filled before.
-fn drive_settings(setting: &ExperimentSetting, blocks: f64) -> Vec<String> {
+fn drive_settings(conditions: &ExperimentConditions, blocks: f64) -> Vec<String> {
     vec![
         "device.preset=lx-40g".to_owned(),
         format!("device.blocks_per_plane={}", blocks.round()),
         "precondition.mode=aged".to_owned(),
-        format!("replay.seed={}", setting.seed),
+        format!("replay.seed={}", conditions.seed),
     ]
 }
 
-fn filled_drive_settings(setting: &ExperimentSetting, blocks: f64) -> Vec<String> {
-    [drive_settings(setting, blocks), vec!["precondition.filled=true".to_owned()]].concat()
+fn filled_drive_settings(conditions: &ExperimentConditions, blocks: f64) -> Vec<String> {
+    [drive_settings(conditions, blocks), vec!["precondition.filled=true".to_owned()]].concat()
 }
 
 /// Returns the settings for experiments on a drive of which the trace touches 0.9 of the logical pages, not filled
 /// before. A small footprint gets four dies, because many planes with few blocks each have no spare block.
-fn fitted_drive_settings(setting: &ExperimentSetting) -> Vec<String> {
-    let preset = match setting.size {
+fn fitted_drive_settings(conditions: &ExperimentConditions) -> Vec<String> {
+    let preset = match conditions.size {
         ExperimentSize::Quick => "device.preset=auto",
         ExperimentSize::Full => "device.preset=lx-40g",
     };
     [preset, "device.fit=0.9", "gc.free_share=0.05", "precondition.mode=aged"]
         .map(str::to_owned)
         .into_iter()
-        .chain([format!("replay.seed={}", setting.seed)])
+        .chain([format!("replay.seed={}", conditions.seed)])
         .collect()
 }
 
 /// Returns all experiments for the Recyclable SSD paper (LX).
-pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
-    let scale = match setting.size {
+pub fn experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
+    let scale = match conditions.size {
         ExperimentSize::Quick => 0.05,
         ExperimentSize::Full => 1.0,
     };
-    let of_trace = TRACES.iter().flat_map(|trace| trace_experiments(setting, trace, scale));
-    of_trace.chain(synthetic_experiments(setting)).chain(predicted_load_experiments(setting)).collect()
+    let of_trace = TRACES.iter().flat_map(|trace| trace_experiments(conditions, trace, scale));
+    of_trace.chain(synthetic_experiments(conditions)).chain(policy_load_experiments(conditions)).collect()
 }
 
-fn trace_experiments(setting: &ExperimentSetting, trace: &Trace, scale: f64) -> Vec<Experiment> {
+fn trace_experiments(conditions: &ExperimentConditions, trace: &Trace, scale: f64) -> Vec<Experiment> {
     let source = |keys: &str| {
-        setting.traces.request_source_of_trace(trace.name, &format!(",{keys}seed={}", setting.seed), scale)
+        conditions.traces.request_source_of_trace(
+            trace.name,
+            &format!(",{keys}seed={}", conditions.seed),
+            scale,
+        )
     };
     let input = source("reads=figures,");
     let scale = input.1;
@@ -234,26 +238,31 @@ fn trace_experiments(setting: &ExperimentSetting, trace: &Trace, scale: f64) -> 
         }
     };
     for (kind, blocks) in [("", blocks), ("sized-", sized)] {
-        add(kind, &input, drive_settings(setting, blocks), common_variants(scale));
-        add(kind, &input, drive_settings(setting, blocks), vec![aged_entry_removal_variant(scale)]);
+        add(kind, &input, drive_settings(conditions, blocks), common_variants(scale));
+        add(kind, &input, drive_settings(conditions, blocks), vec![aged_entry_removal_variant(scale)]);
         // For homes, Figure 11 has the default store only.
         if kind.is_empty() || trace.short_name != "homes" {
-            add(kind, &input, drive_settings(setting, blocks), other_store_variants(scale));
+            add(kind, &input, drive_settings(conditions, blocks), other_store_variants(scale));
         }
     }
-    add("", &input, drive_settings(setting, blocks), paper_drive_variants(scale));
+    add("", &input, drive_settings(conditions, blocks), paper_drive_variants(scale));
     let standard = store_entries_setting(DEFAULT_STORE_ENTRIES, scale);
     let rc_gc = recyclable_variant("128k-rc-gc", &[&standard, "recycle.policy=prob", "gc.policy=rc-gc"]);
     let spared = || vec![recyclable_variant("infinite-rc-gc", &["recycle.policy=inf", "gc.policy=rc-gc"])];
-    add("sized-", &input, drive_settings(setting, sized), vec![rc_gc].into_iter().chain(spared()).collect());
-    add("filled-", &input, filled_drive_settings(setting, sized), spared());
-    add("filled-", &input, filled_drive_settings(setting, sized), common_variants(scale));
+    add(
+        "sized-",
+        &input,
+        drive_settings(conditions, sized),
+        vec![rc_gc].into_iter().chain(spared()).collect(),
+    );
+    add("filled-", &input, filled_drive_settings(conditions, sized), spared());
+    add("filled-", &input, filled_drive_settings(conditions, sized), common_variants(scale));
     if trace.short_name == "web" {
         for overrun in WRITES_PER_PHYSICAL_PAGE {
             let blocks = blocks * trace.writes_million() / overrun / PHYSICAL_PAGES_MILLION;
             let variants =
                 common_variants(scale).into_iter().filter(|variant| variant.name != "128k").collect();
-            add(&format!("overrun-{overrun}-"), &input, drive_settings(setting, blocks), variants);
+            add(&format!("overrun-{overrun}-"), &input, drive_settings(conditions, blocks), variants);
         }
     }
     // Enough spare space, as a share of the flash, that nothing is ever erased.
@@ -263,22 +272,22 @@ fn trace_experiments(setting: &ExperimentSetting, trace: &Trace, scale: f64) -> 
     add(
         "",
         &input,
-        fitted_drive_settings(setting),
+        fitted_drive_settings(conditions),
         vec![recyclable_variant("recyclable", &["recycle.policy=inf", &roomy, of_flash])],
     );
     if matches!(input.0, RequestSource::Substitute(_)) {
         let prob = || recyclable_variant("128k", &[&standard, "recycle.policy=prob"]);
         let loading = || recyclable_variant("128k-fl", &[&standard, "recycle.policy=prob-fl"]);
-        add("table-", &source("reads=table,"), drive_settings(setting, blocks), vec![prob()]);
+        add("table-", &source("reads=table,"), drive_settings(conditions, blocks), vec![prob()]);
         let both_weeks = source("reads=figures,from=0,");
         add(
             "both-weeks-",
             &both_weeks,
-            drive_settings(setting, blocks),
+            drive_settings(conditions, blocks),
             vec![recyclable_variant("infinite", &["recycle.policy=inf"])],
         );
         let in_runs = source("reads=figures,run=8,");
-        add("runs-", &in_runs, drive_settings(setting, blocks), vec![prob(), loading()]);
+        add("runs-", &in_runs, drive_settings(conditions, blocks), vec![prob(), loading()]);
     }
     experiments.push(Experiment::new_counting_experiment(
         format!("{}/table-counts", trace.short_name),
@@ -289,8 +298,8 @@ fn trace_experiments(setting: &ExperimentSetting, trace: &Trace, scale: f64) -> 
 
 /// Returns the scale of the synthetic loads and their fingerprint stores. At scale 1 the footprint is that of the trace
 /// web, and the stores have the sizes in the Recyclable SSD paper.
-fn synthetic_scale(setting: &ExperimentSetting) -> f64 {
-    match setting.size {
+fn synthetic_scale(conditions: &ExperimentConditions) -> f64 {
+    match conditions.size {
         ExperimentSize::Quick => 0.05,
         ExperimentSize::Full => 0.5,
     }
@@ -298,13 +307,13 @@ fn synthetic_scale(setting: &ExperimentSetting) -> f64 {
 
 /// Returns experiments on a synthetic load with locality of addresses and contents, which rests on none of the
 /// assumptions about the FIU traces.
-fn synthetic_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
-    let scale = synthetic_scale(setting);
+fn synthetic_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
+    let scale = synthetic_scale(conditions);
     let pages = 800_000.0 * scale;
     let load = format!(
         "zipf:theta=0.9,pages={pages},requests={},read=0.4,seed={}+dup:share=0.4,theta=0.8,pool={}",
         pages * 12.0,
-        setting.seed,
+        conditions.seed,
         pages * 2.0
     );
     let store = |(name, count): (&str, f64)| {
@@ -315,12 +324,12 @@ fn synthetic_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     let soon =
         load.replace(&format!("theta=0.8,pool={}", pages * 2.0), &format!("theta=0,pool={}", pages / 50.0));
     let loads = [("synthetic", load), ("synthetic-soon", soon)];
-    let loads = loads.into_iter().take(if setting.size == ExperimentSize::Quick { 2 } else { 1 });
+    let loads = loads.into_iter().take(if conditions.size == ExperimentSize::Quick { 2 } else { 1 });
     let of = |(name, load): (&str, String)| {
         let variants =
             FINGERPRINT_STORE_ENTRIES.into_iter().map(store).chain([baseline_variant("baseline", &[])]);
         let one = |variant: Variant| {
-            let settings = [fitted_drive_settings(setting), variant.settings].concat();
+            let settings = [fitted_drive_settings(conditions), variant.settings].concat();
             let input = (RequestSource::Generated(load.clone()), scale);
             Experiment::new_replay(format!("{name}/{}", variant.name), input, variant.design, settings)
         };
@@ -332,8 +341,8 @@ fn synthetic_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
 /// Returns experiments on loads for which the mechanisms of the Recyclable SSD paper are made: the pages of a fifth of
 /// the addresses are read, and the content of every second of these is written again, but of only one in twenty others.
 /// Each load has one form that suits the mechanism and one that does not.
-fn predicted_load_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
-    let scale = synthetic_scale(setting);
+fn policy_load_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
+    let scale = synthetic_scale(conditions);
     let pages = 800_000.0 * scale;
     // A fingerprint store with entries for a tenth of the addresses.
     let standard = store_entries_setting(pages / 10.0, 1.0);
@@ -402,10 +411,10 @@ fn predicted_load_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
     ];
     let mut experiments = Vec::new();
     for (load, keys, variants) in runs {
-        let spec = format!("predicted:pages={pages},writes={},{keys},seed={}", pages * 10.0, setting.seed);
+        let spec = format!("predicted:pages={pages},writes={},{keys},seed={}", pages * 10.0, conditions.seed);
         for Variant { name, design, settings } in variants {
             let input = (RequestSource::Generated(spec.clone()), scale);
-            let settings = [fitted_drive_settings(setting), settings].concat();
+            let settings = [fitted_drive_settings(conditions), settings].concat();
             experiments.push(Experiment::new_replay(format!("{load}/{name}"), input, design, settings));
         }
     }
@@ -903,7 +912,10 @@ fn response_times_of_variants(runs: &ExperimentRecords, variants: &[(&str, &str)
     let of = |(variant, name): &(&str, &str)| {
         let is_buffered = variant.contains("buffered");
         let baseline = if is_buffered { "timed-buffered-baseline" } else { "timed-baseline" };
-        with_name_appended(values_of_response_times(runs, baseline, variant, sign).unwrap_or_default(), name)
+        with_name_appended(
+            response_time_changes_against(runs, baseline, variant, sign).unwrap_or_default(),
+            name,
+        )
     };
     variants.iter().flat_map(of).collect()
 }
@@ -933,10 +945,10 @@ fn weighted_response_us(run: ExperimentRun<'_>, write_share: f64) -> f64 {
 
 /// Returns the change of the mean response time relative to the baseline, percent; with `sign` -1 its reduction.
 fn response_time_changes(runs: &ExperimentRecords, variant: &str, sign: f64) -> Result<Vec<Value>> {
-    values_of_response_times(runs, "timed-baseline", variant, sign)
+    response_time_changes_against(runs, "timed-baseline", variant, sign)
 }
 
-fn values_of_response_times(
+fn response_time_changes_against(
     runs: &ExperimentRecords,
     baseline: &str,
     variant: &str,

@@ -281,7 +281,7 @@ fn row_cells(target: &Target, row: &Row) -> [String; 7] {
     if !target.fails_if.is_empty() {
         remarks.push(format!("fails if {}", target.fails_if));
     }
-    remarks.extend(reasons_for_shown_values(target, row));
+    remarks.extend(reasons_for_unjudged_values(target, row));
     [
         target.id.clone(),
         format!("{} ({}; {})", target.metric, target.place, target.configuration),
@@ -295,7 +295,7 @@ fn row_cells(target: &Target, row: &Row) -> [String; 7] {
 
 /// Returns the reasons why some of Wearwell's values in a row (reported result) are shown but get no verdict, each
 /// reason once.
-fn reasons_for_shown_values(target: &Target, row: &Row) -> Vec<String> {
+fn reasons_for_unjudged_values(target: &Target, row: &Row) -> Vec<String> {
     let is_shown = |why: &str| row.ours.iter().any(|value| target.reason_not_judged(&value.of) == Some(why));
     let reasons = target.beside.iter().filter(|beside| is_shown(&beside.why));
     reasons.map(|beside| format!("beside: {}", beside.why)).collect()

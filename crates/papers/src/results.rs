@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::experiment::{self, ExperimentRecords, ExperimentSetting, ExperimentSize, Record};
+use super::experiment::{self, ExperimentConditions, ExperimentRecords, ExperimentSize, Record};
 use super::target::{Paper, Target};
 use super::traces::OriginalTraces;
 use super::verdict::{self, Value, Verdict};
@@ -83,7 +83,7 @@ impl Row {
 
 impl Results {
     /// Creates results for a paper, without rows and experiments.
-    pub fn without_rows(paper: Paper, size: ExperimentSize, seed: u64) -> Self {
+    pub fn new_empty(paper: Paper, size: ExperimentSize, seed: u64) -> Self {
         Self {
             paper: paper.name().to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -128,7 +128,7 @@ impl Results {
     /// are.
     fn experiments_of_older_code(&self, paper: Paper, quick: Option<&Self>) -> BTreeSet<String> {
         let setting =
-            ExperimentSetting { size: self.size, seed: self.seed, traces: OriginalTraces::default() };
+            ExperimentConditions { size: self.size, seed: self.seed, traces: OriginalTraces::default() };
         let defined: BTreeSet<String> =
             experiments(paper, &setting).iter().map(experiment::Experiment::definition_digest).collect();
         // The key of an original trace depends on the user's file, so the catalogue alone does not define it.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use wearwell_replay::replay::Progress;
 
-use super::experiment::{self, Experiment, ExperimentSetting, ExperimentSize, MissingRecord, Record};
+use super::experiment::{self, Experiment, ExperimentConditions, ExperimentSize, MissingRecord, Record};
 use super::results::Results;
 use super::target::Paper;
 use super::traces::OriginalTraces;
@@ -21,7 +21,7 @@ use super::{experiments, figures, render};
 
 /// Options of a run of a paper's experiments: what to run and where to store it.
 #[derive(Clone, Debug)]
-pub struct SessionOptions {
+pub struct ExperimentRunOptions {
     /// Size of the experiments: scaled down, or that of the paper.
     pub size: ExperimentSize,
     /// Seed of all random generators and designs.
@@ -37,7 +37,7 @@ pub struct SessionOptions {
 }
 
 /// Receives the progress of a run of experiments and can end it.
-pub trait SessionObserver {
+pub trait ExperimentObserver {
     /// Called before an experiment starts; `Break` ends the run before it. `left` is the estimated time for all
     /// remaining experiments, if there is an estimate.
     fn experiment_begins(
@@ -73,18 +73,18 @@ impl From<Experiment> for ExperimentJob {
 
 /// Returns the experiments of a paper, each with its scaled-down counterpart. Experiments on an original trace have
 /// none, because it is never scaled down.
-pub fn experiment_jobs(paper: Paper, setting: &ExperimentSetting) -> Vec<ExperimentJob> {
-    let quick = match setting.size {
+pub fn experiment_jobs(paper: Paper, conditions: &ExperimentConditions) -> Vec<ExperimentJob> {
+    let quick = match conditions.size {
         ExperimentSize::Quick => Vec::new(),
         ExperimentSize::Full => {
-            experiments(paper, &ExperimentSetting { size: ExperimentSize::Quick, ..setting.clone() })
+            experiments(paper, &ExperimentConditions { size: ExperimentSize::Quick, ..conditions.clone() })
         }
     };
     let job = |experiment: Experiment| {
         let same = quick.iter().find(|quick| quick.name == experiment.name && !quick.is_original());
         ExperimentJob { scaled_down_experiment: same.cloned(), experiment }
     };
-    experiments(paper, setting).into_iter().map(job).collect()
+    experiments(paper, conditions).into_iter().map(job).collect()
 }
 
 /// Runs those experiments of a paper whose records (results) are missing in the folder or out of date, and writes all
@@ -96,11 +96,11 @@ pub fn experiment_jobs(paper: Paper, setting: &ExperimentSetting) -> Vec<Experim
 /// Files that cannot be written.
 pub fn run_paper_experiments(
     paper: Paper,
-    options: &SessionOptions,
-    observer: &mut dyn SessionObserver,
+    options: &ExperimentRunOptions,
+    observer: &mut dyn ExperimentObserver,
 ) -> std::io::Result<Results> {
     let setting =
-        ExperimentSetting { size: options.size, seed: options.seed, traces: options.traces.clone() };
+        ExperimentConditions { size: options.size, seed: options.seed, traces: options.traces.clone() };
     run_experiment_jobs(paper, &experiment_jobs(paper, &setting), options, observer)
 }
 
@@ -112,11 +112,11 @@ pub fn run_paper_experiments(
 pub fn run_experiment_jobs(
     paper: Paper,
     wanted_jobs: &[ExperimentJob],
-    options: &SessionOptions,
-    observer: &mut dyn SessionObserver,
+    options: &ExperimentRunOptions,
+    observer: &mut dyn ExperimentObserver,
 ) -> std::io::Result<Results> {
     std::fs::create_dir_all(&options.result_folder)?;
-    let mut results = Results::without_rows(paper, options.size, options.seed);
+    let mut results = Results::new_empty(paper, options.size, options.seed);
     if !options.reruns_all {
         results.experiments = stored_experiment_records(&options.result_folder);
     }
@@ -184,7 +184,7 @@ fn run_concurrently(
     tasks: &[ExperimentTask],
     max_parallel_tasks: usize,
     results: &mut Results,
-    observer: &mut dyn SessionObserver,
+    observer: &mut dyn ExperimentObserver,
     write_results: &mut dyn FnMut(&mut Results) -> std::io::Result<()>,
 ) -> std::io::Result<bool> {
     let (next, is_ended) = (AtomicUsize::new(0), AtomicBool::new(false));
@@ -215,7 +215,7 @@ const WORKER_STACK_BYTES: usize = 8 << 20;
 fn run_tasks_of_thread(
     tasks: &[ExperimentTask],
     next_task_index: &AtomicUsize,
-    is_session_ended: &AtomicBool,
+    is_run_ended: &AtomicBool,
     message_sender: &Sender<WorkerMessage>,
 ) {
     loop {
@@ -230,7 +230,7 @@ fn run_tasks_of_thread(
         }
         let outcome = task.run(&mut |progress| {
             let is_heard = message_sender.send(WorkerMessage::GoesOn(k, progress)).is_ok();
-            if is_heard && !is_session_ended.load(Ordering::Relaxed) {
+            if is_heard && !is_run_ended.load(Ordering::Relaxed) {
                 ControlFlow::Continue(())
             } else {
                 ControlFlow::Break(())
@@ -247,16 +247,16 @@ fn run_tasks_of_thread(
 fn handle_worker_messages(
     tasks: &[ExperimentTask],
     message_receiver: Receiver<WorkerMessage>,
-    is_session_ended: &AtomicBool,
+    is_run_ended: &AtomicBool,
     results: &mut Results,
-    observer: &mut dyn SessionObserver,
+    observer: &mut dyn ExperimentObserver,
     write_results: &mut dyn FnMut(&mut Results) -> std::io::Result<()>,
 ) -> std::io::Result<bool> {
     let (started, mut begun, mut finished) = (Instant::now(), 0, 0);
     let mut is_whole = true;
     let end = |is_whole: &mut bool| {
         *is_whole = false;
-        is_session_ended.store(true, Ordering::Relaxed);
+        is_run_ended.store(true, Ordering::Relaxed);
     };
     for report in message_receiver {
         match report {
@@ -296,7 +296,7 @@ fn store_experiment_outcome(
     name: &str,
     outcome: Result<Box<Record>, MissingRecord>,
     results: &mut Results,
-    observer: &mut dyn SessionObserver,
+    observer: &mut dyn ExperimentObserver,
 ) {
     match outcome {
         Ok(record) => {

@@ -68,7 +68,7 @@ struct TraceCounter {
 ///
 /// # Errors
 /// The input cannot be read, or the user ended the run.
-pub fn count_requests(
+pub fn count_trace_figures(
     input: &Input,
     on_progress: OnProgress<'_>,
 ) -> Result<BTreeMap<String, f64>, MissingRecord> {

@@ -177,7 +177,7 @@ pub type PaperQuickAndFullResults = (Paper, Results, Option<Results>);
 /// The document has no such block.
 pub fn update_summary_in_document(
     document: &str,
-    records: &[PaperQuickAndFullResults],
+    results_of_papers: &[PaperQuickAndFullResults],
 ) -> Result<String, String> {
     let (before, rest) = document.split_once(SUMMARY_BEGIN_LINE).ok_or_else(|| {
         format!("it has no line {} before the summary: add it", SUMMARY_BEGIN_LINE.trim_end())
@@ -185,10 +185,10 @@ pub fn update_summary_in_document(
     let (_, after) = rest
         .split_once(SUMMARY_END_LINE)
         .ok_or_else(|| format!("it has no line {} after the summary: add it", SUMMARY_END_LINE.trim_end()))?;
-    Ok([before, SUMMARY_BEGIN_LINE, &summary_block(records), SUMMARY_END_LINE, after].concat())
+    Ok([before, SUMMARY_BEGIN_LINE, &summary_block(results_of_papers), SUMMARY_END_LINE, after].concat())
 }
 
-fn summary_block(records: &[PaperQuickAndFullResults]) -> String {
+fn summary_block(results_of_papers: &[PaperQuickAndFullResults]) -> String {
     let paper = |(paper, quick, full): &PaperQuickAndFullResults| {
         let targets = paper.targets();
         let mut parts = vec![format!("\n### {} (`{paper}`)\n\n", targets.paper.title)];
@@ -205,7 +205,7 @@ fn summary_block(records: &[PaperQuickAndFullResults]) -> String {
         parts.push(claims_table(&targets, quick, full.as_ref()));
         parts.concat()
     };
-    let papers: Vec<String> = records.iter().map(paper).collect();
+    let papers: Vec<String> = results_of_papers.iter().map(paper).collect();
     format!("{}\n", papers.concat())
 }
 

@@ -70,7 +70,7 @@ pub struct ResultCounts {
     pub older_code_rows: usize,
     /// Number of rows (reported results) whose verdict uses the measured values of other rows, so that they are no
     /// evidence of their own.
-    pub repeated_rows: usize,
+    pub repeating_rows: usize,
     /// Number of rows (reported results) that are not compared because the generated load was made from their figures.
     pub generator_input_rows: usize,
     /// Number of rows (reported results) without a comparison, because they are background or an input.
@@ -101,7 +101,7 @@ impl ResultCounts {
             Outcome::NotReproducible(_) => &mut self.not_reproducible_rows,
             Outcome::NotRun(_) => &mut self.not_run_rows,
             _ if verdict.is_of_older_code => &mut self.older_code_rows,
-            _ if !verdict.repeated_rows.is_empty() => &mut self.repeated_rows,
+            _ if !verdict.repeated_rows.is_empty() => &mut self.repeating_rows,
             outcome => return self.count_compared_verdict(verdict, outcome),
         };
         *counted += 1;
@@ -172,7 +172,7 @@ impl ResultCounts {
         let others = [
             (self.rows_without_evidence, "without a class of evidence"),
             (self.older_code_rows, "measured by older code"),
-            (self.repeated_rows, "repeating other rows"),
+            (self.repeating_rows, "repeating other rows"),
             (self.generator_input_rows, "given to the substitute"),
             (self.context_only_rows, "with nothing to compare"),
             (self.not_reproducible_rows, "not reproducible"),

@@ -343,8 +343,8 @@ pub struct UnjudgedValues {
 
 impl UnjudgedValues {
     /// Returns whether a value of this name is one of those that are only shown.
-    pub fn contains_value_named(&self, of: &str) -> bool {
-        self.of.iter().any(|pattern| matches_pattern(pattern, of))
+    pub fn contains_value_named(&self, value_name: &str) -> bool {
+        self.of.iter().any(|pattern| matches_pattern(pattern, value_name))
     }
 }
 
@@ -445,9 +445,9 @@ impl Targets {
 impl Target {
     /// Returns why Wearwell's value of this name is shown but not judged; `None` if it is judged, or if the target
     /// (reported result) does not mention it.
-    pub fn reason_not_judged(&self, of: &str) -> Option<&str> {
-        let is_judged = self.values.iter().any(|reported| reported.of == of);
-        let beside = || self.beside.iter().find(|beside| beside.contains_value_named(of));
+    pub fn reason_not_judged(&self, value_name: &str) -> Option<&str> {
+        let is_judged = self.values.iter().any(|reported| reported.of == value_name);
+        let beside = || self.beside.iter().find(|beside| beside.contains_value_named(value_name));
         if is_judged { None } else { beside().map(|beside| beside.why.as_str()) }
     }
 

@@ -24,8 +24,8 @@ pub struct Value {
 
 impl Value {
     /// Creates a value of Wearwell's with the name `of`.
-    pub fn new(of: impl Into<String>, value: f64) -> Self {
-        Self { of: of.into(), value }
+    pub fn new(value_name: impl Into<String>, value: f64) -> Self {
+        Self { of: value_name.into(), value }
     }
 }
 
@@ -168,14 +168,14 @@ fn round_up_percent(percent: f64) -> f64 {
 /// was generated to replace the paper's. The row counts as not run if a value that the target names is missing. It also
 /// counts as not run if the target does not mention one of Wearwell's values, because that value may be the one to be
 /// judged.
-pub fn judge_values(target: &Target, ours: &[Value], substitute: bool) -> Verdict {
-    let is_given = |reported: &&ReportedValue| substitute && reported.given;
+pub fn judge_values(target: &Target, ours: &[Value], is_substitute: bool) -> Verdict {
+    let is_given = |reported: &&ReportedValue| is_substitute && reported.given;
     let (given, judged): (Vec<&ReportedValue>, Vec<&ReportedValue>) =
         target.values.iter().partition(is_given);
     let outcome = if let Some(of) = target.first_unmentioned_value(ours.iter().map(|value| value.of.as_str()))
     {
         Outcome::NotRun(format!("the target does not mention the value `{of}`"))
-    } else if substitute && (target.given_to_substitute || !given.is_empty() && judged.is_empty()) {
+    } else if is_substitute && (target.given_to_substitute || !given.is_empty() && judged.is_empty()) {
         Outcome::GivenAsInput
     } else {
         compare_values(target, &judged, ours)
@@ -187,7 +187,7 @@ pub fn judge_values(target: &Target, ours: &[Value], substitute: bool) -> Verdic
     };
     Verdict {
         outcome,
-        is_substitute: substitute,
+        is_substitute,
         evidence: target.evidence,
         generator_input_deviation: given,
         repeated_rows: target.repeats.clone(),
@@ -298,8 +298,8 @@ fn compare_printed_digits(pairs: &[(&ReportedValue, f64)]) -> Outcome {
 }
 
 /// Returns whether Wearwell's value rounds to the printed one; an exact half may be rounded either way.
-fn rounds_to(ours: f64, printed: f64, digits: u32) -> bool {
-    let half_unit = 0.5 * 10f64.powf(-f64::from(digits));
+fn rounds_to(ours: f64, printed: f64, decimals: u32) -> bool {
+    let half_unit = 0.5 * 10f64.powf(-f64::from(decimals));
     (ours - printed).abs() <= half_unit * (1.0 + 1e-9)
 }
 

@@ -182,10 +182,10 @@ fn closed_forms_of_the_geckoftl_paper_give_its_printed_figures() {
 
 #[test]
 fn read_slowdown_follows_the_geckoftl_papers_expression() {
-    use wearwell_papers::closed_forms::metadata::read_slowdown;
+    use wearwell_papers::closed_forms::metadata::relative_read_rate;
     // Half of the time for the map: one read of it per host read, as many host reads as writes, a tenth internally.
-    assert!((read_slowdown(1.0, 1.0, 0.1) - 0.5).abs() < 1e-12);
-    assert!((read_slowdown(0.5, 2.0, 0.9) - 0.1).abs() < 1e-12);
+    assert!((relative_read_rate(1.0, 1.0, 0.1) - 0.5).abs() < 1e-12);
+    assert!((relative_read_rate(0.5, 2.0, 0.9) - 0.1).abs() < 1e-12);
     let (in_ram, on_flash) =
         (printed_value("GK-61", "validity in RAM", 4), printed_value("GK-61", "bitmap on flash", 4));
     assert!(in_ram > on_flash, "{in_ram} with validity in RAM, {on_flash} on flash");
@@ -222,7 +222,7 @@ fn ram_formulas_of_the_geckoftl_paper_equal_what_the_engine_reports() {
     is(lazy["global mapping directory"], scale.translation_directory_bytes());
     is(lazy["page validity bitmap"], scale.validity_bitmap_bytes());
     // State and kind of a block take a third byte.
-    is(lazy["block table"], 1.5 * scale.valid_page_counter_bytes());
+    is(lazy["block table"], 1.5 * scale.valid_page_counters_bytes());
     let micro = report(&design::uftl(gc, tree));
     is(micro["validity bitmap directory"], scale.validity_bitmap_bytes() / 4096.0 * 4.0);
     // The root, and the one inner node that there is.

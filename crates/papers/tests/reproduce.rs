@@ -15,13 +15,14 @@ use wearwell_papers::target::{
 };
 use wearwell_papers::verdict::{self, Outcome, Value};
 use wearwell_papers::{
-    ExperimentJob, ExperimentSetting, ExperimentSize, OriginalTraces, Paper, Results, SessionObserver,
-    SessionOptions, closed_forms, experiments, figures, measure_row, render, session, summary,
+    ExperimentConditions, ExperimentJob, ExperimentObserver, ExperimentRunOptions, ExperimentSize,
+    OriginalTraces, Paper, Results, closed_forms, experiments, figures, measure_row, render, session,
+    summary,
 };
 use wearwell_replay::replay::Progress;
 
-fn setting_of_size(size: ExperimentSize) -> ExperimentSetting {
-    ExperimentSetting { size, seed: 1, traces: OriginalTraces::default() }
+fn setting_of_size(size: ExperimentSize) -> ExperimentConditions {
+    ExperimentConditions { size, seed: 1, traces: OriginalTraces::default() }
 }
 
 fn papers_folder() -> PathBuf {
@@ -355,7 +356,7 @@ fn original_traces_replace_generated_substitutes() {
     let traces = OriginalTraces::find_in(folder.path()).unwrap();
     assert_eq!(traces.len(), 1);
     let with =
-        experiments(Paper::Lx, &ExperimentSetting { traces, ..setting_of_size(ExperimentSize::Quick) });
+        experiments(Paper::Lx, &ExperimentConditions { traces, ..setting_of_size(ExperimentSize::Quick) });
     let of = |name: &str| with.iter().find(|experiment| experiment.name == name).unwrap().clone();
     let mail = of("mail/128k");
     assert!(!mail.is_substitute() && matches!(mail.source, RequestSource::Original(_)));
@@ -522,7 +523,7 @@ fn only_values_of_executed_runs_and_mechanisms_count_as_reproduced() {
 
 #[test]
 fn the_summary_counts_reported_results_by_kind_of_evidence() {
-    let mut results = Results::without_rows(Paper::Gk, ExperimentSize::Quick, 1);
+    let mut results = Results::new_empty(Paper::Gk, ExperimentSize::Quick, 1);
     results.evaluate_all_rows(Paper::Gk, None);
     let tally = ResultCounts::of_results(&Paper::Gk.targets(), &results);
     assert_eq!((tally.reproduced_count(), tally.measured.total_compared()), (0, 0), "nothing was run");
@@ -534,7 +535,7 @@ fn the_summary_counts_reported_results_by_kind_of_evidence() {
     );
     let counted =
         [tally.formula, tally.arithmetic, tally.cannot_fail_results].map(ComparedCounts::total_compared);
-    let others = tally.repeated_rows + tally.context_only_rows + tally.not_run_rows;
+    let others = tally.repeating_rows + tally.context_only_rows + tally.not_run_rows;
     assert_eq!(counted.iter().sum::<usize>() + others, tally.total_rows, "every row is counted once");
     assert_eq!(tally.result_count_sentences()[0], "Nothing was executed.");
 }
@@ -569,7 +570,7 @@ struct RecordingObserver {
     parallel_runs: usize,
 }
 
-impl SessionObserver for RecordingObserver {
+impl ExperimentObserver for RecordingObserver {
     fn experiment_begins(
         &mut self,
         number: usize,
@@ -605,8 +606,8 @@ fn small_experiment(name: &str, design: &'static str, seed: u64) -> Experiment {
     )
 }
 
-fn session_options(folder: &Path) -> SessionOptions {
-    SessionOptions {
+fn session_options(folder: &Path) -> ExperimentRunOptions {
+    ExperimentRunOptions {
         size: ExperimentSize::Quick,
         seed: 1,
         result_folder: folder.into(),
@@ -618,7 +619,7 @@ fn session_options(folder: &Path) -> SessionOptions {
 
 fn run_session(
     wanted: &[Experiment],
-    options: &SessionOptions,
+    options: &ExperimentRunOptions,
     stop_before: usize,
 ) -> (Results, RecordingObserver) {
     let mut watch = RecordingObserver {
@@ -659,7 +660,7 @@ fn an_interrupted_reproduction_continues_where_it_stopped() {
     let (rerun, watch) = run_session(&changed, &options, 0);
     assert_eq!(watch.started_experiments, ["b"], "what changed is run again");
     assert_ne!(rerun.experiments[1].figures, complete.experiments[1].figures);
-    let fresh = SessionOptions { reruns_all: true, ..options };
+    let fresh = ExperimentRunOptions { reruns_all: true, ..options };
     assert_eq!(run_session(&changed, &fresh, 0).1.started_experiments, ["a", "b", "c"]);
 }
 
@@ -693,9 +694,12 @@ fn experiments_with_unknown_designs_settings_or_loads_are_reported_as_not_run() 
     let (results, watch) = run_session(&wanted, &session_options(folder.path()), 0);
     assert_eq!(watch.not_run, ["a", "b", "c"]);
     assert_eq!(results.experiments.len(), 1);
-    assert_eq!(results.not_run["a"], "design no-such-design is not available");
-    assert!(results.not_run["b"].ends_with("not available"), "{}", results.not_run["b"]);
-    assert!(results.not_run["c"].contains("not available"), "{}", results.not_run["c"]);
+    assert_eq!(
+        results.not_run["a"],
+        "this version of wearwell has no design `no-such-design`; `wearwell designs` lists those it has"
+    );
+    assert!(results.not_run["b"].contains("does not know the setting"), "{}", results.not_run["b"]);
+    assert!(results.not_run["c"].contains("does not know the workload"), "{}", results.not_run["c"]);
 }
 
 #[test]
@@ -747,7 +751,7 @@ fn a_recycled_page_keeps_its_read_count_and_leaves_the_dead_list() {
 // Pages.
 
 fn example_results() -> Results {
-    let mut results = Results::without_rows(Paper::Lx, ExperimentSize::Quick, 1);
+    let mut results = Results::new_empty(Paper::Lx, ExperimentSize::Quick, 1);
     results.evaluate_all_rows(Paper::Lx, None);
     results
 }
@@ -1001,7 +1005,7 @@ fn parallel_experiments_give_the_results_of_sequential_ones() {
         let folder = tempfile::tempdir().unwrap();
         let (results, watch) = run_session(
             &wanted,
-            &SessionOptions { parallel_runs: jobs, ..session_options(folder.path()) },
+            &ExperimentRunOptions { parallel_runs: jobs, ..session_options(folder.path()) },
             0,
         );
         assert_eq!((results.partial, watch.started_experiments.len()), (false, 5));
@@ -1016,7 +1020,7 @@ fn parallel_experiments_give_the_results_of_sequential_ones() {
 #[test]
 fn an_interrupted_parallel_reproduction_keeps_its_finished_experiments() {
     let folder = tempfile::tempdir().unwrap();
-    let options = SessionOptions { parallel_runs: 3, ..session_options(folder.path()) };
+    let options = ExperimentRunOptions { parallel_runs: 3, ..session_options(folder.path()) };
     let wanted: Vec<Experiment> =
         (1..=6).map(|seed| small_experiment(&format!("e{seed}"), "page-map", seed)).collect();
     let (partial, watch) = run_session(&wanted, &options, 5);
@@ -1036,7 +1040,7 @@ fn an_interrupted_parallel_reproduction_keeps_its_finished_experiments() {
 fn a_deleted_result_folder_ends_the_reproduction() {
     struct Vandal(PathBuf);
 
-    impl SessionObserver for Vandal {
+    impl ExperimentObserver for Vandal {
         fn experiment_begins(&mut self, _: usize, _: usize, _: &str, _: Option<Duration>) -> ControlFlow<()> {
             let _ = std::fs::remove_dir_all(&self.0);
             ControlFlow::Continue(())
@@ -1050,7 +1054,7 @@ fn a_deleted_result_folder_ends_the_reproduction() {
     }
 
     let folder = tempfile::tempdir().unwrap();
-    let options = SessionOptions { parallel_runs: 2, ..session_options(&folder.path().join("lx")) };
+    let options = ExperimentRunOptions { parallel_runs: 2, ..session_options(&folder.path().join("lx")) };
     let jobs: Vec<ExperimentJob> =
         (1..=4).map(|seed| small_experiment(&format!("e{seed}"), "page-map", seed).into()).collect();
     let outcome =
@@ -1092,7 +1096,7 @@ fn a_full_size_record_of_older_code_is_kept_if_the_scaled_down_run_is_unchanged(
             .experiments
     };
     let today = run(&mut RecordingObserver::default());
-    let mut older = Results::without_rows(Paper::Lx, ExperimentSize::Full, 1);
+    let mut older = Results::new_empty(Paper::Lx, ExperimentSize::Full, 1);
     older.experiments.clone_from(&today);
     for record in &mut older.experiments {
         record.code = "older".to_owned();
@@ -1119,9 +1123,9 @@ fn full_size_results_of_older_code_are_marked() {
         ..Record::default()
     };
     let names = ["homes/infinite", "mail/infinite", "web/infinite"];
-    let mut quick = Results::without_rows(Paper::Lx, ExperimentSize::Quick, 1);
+    let mut quick = Results::new_empty(Paper::Lx, ExperimentSize::Quick, 1);
     quick.experiments = names[..2].iter().map(|name| record(name, 0.1)).collect();
-    let mut full = Results::without_rows(Paper::Lx, ExperimentSize::Full, 1);
+    let mut full = Results::new_empty(Paper::Lx, ExperimentSize::Full, 1);
     full.experiments = names.iter().map(|name| record(name, 0.2)).collect();
     for (full, quick) in full.experiments.iter_mut().zip(&quick.experiments) {
         full.quick_digest = Some(quick.figures_digest());

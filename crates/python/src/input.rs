@@ -72,7 +72,7 @@ impl Input {
             assumed_op: value_named("kind of requests", assume, &ASSUMED_OPS)?,
             skip_bad_lines,
             reads_payloads: bytes,
-            allows_missing_sidecars: without_sidecars,
+            allows_missing_size_files: without_sidecars,
             columns: columns.map(str::parse::<CsvColumns>).transpose().map_err(refusal_error)?,
             trace_name: name,
         };

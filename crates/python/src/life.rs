@@ -30,7 +30,7 @@ pub(crate) fn leveling_settings(
     leveling: &str,
 ) -> PyResult<Vec<String>> {
     let leveling = Leveling::from_name(leveling).map_err(refusal_error)?;
-    if let Some(sentence) = lives_of::first_ignored_setting(&configuration.config) {
+    if let Some(sentence) = lives_of::first_ignored_setting_sentence(&configuration.config) {
         return Err(refusal_error(sentence));
     }
     py.detach(|| {
@@ -59,7 +59,7 @@ pub(crate) fn life(
 ) -> PyResult<String> {
     let (spread, early_share, program_share, spare_minimum) = endurance;
     let endurance = Endurance { spread, early_share, program_share, spare_minimum };
-    if let Some(sentence) = endurance.first_invalid_value() {
+    if let Some(sentence) = endurance.first_invalid_value_sentence() {
         return Err(refusal_error(sentence));
     }
     let leveling = Leveling::from_name(leveling).map_err(refusal_error)?;

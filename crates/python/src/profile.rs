@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use wearwell_replay::json::{FromJson, ToJson};
 use wearwell_replay::page;
 use wearwell_replay::profile::files::ProfiledFiles;
-use wearwell_replay::profile::{self, BASE_DESIGN, Profile, ProfileError, Profiles};
+use wearwell_replay::profile::{self, BASELINE_DESIGN, Profile, ProfileError, Profiles};
 use wearwell_trace::OpenOptions;
 
 use crate::configuration::Configuration;
@@ -96,7 +96,7 @@ pub(crate) fn run_mechanisms(
 #[pyfunction]
 pub(crate) fn ignored_by_profile(configuration: &Configuration, settings: Vec<String>) -> Vec<String> {
     let every = profile::config_with_every_mechanism(&configuration.config);
-    every.ignored_settings(&settings, &[BASE_DESIGN.to_owned()]).iter().map(ToString::to_string).collect()
+    every.ignored_settings(&settings, &[BASELINE_DESIGN.to_owned()]).iter().map(ToString::to_string).collect()
 }
 
 /// Whether a path is profiled as a trace; a directory, and a file of unknown format, are profiled by their bytes.

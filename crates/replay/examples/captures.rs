@@ -40,7 +40,7 @@ fn print_row(name: &str, record: &RunRecord, baseline: &RunRecord) {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (options, files): (Vec<String>, Vec<String>) =
         std::env::args().skip(1).partition(|arg| arg.starts_with("--"));
-    let bytes = !options.iter().any(|option| option == "--sizes");
+    let reads_payloads = !options.iter().any(|option| option == "--sizes");
     // An empty drive, a tenth of which no trace touches.
     let settings =
         ["timing.mode=event", "precondition.mode=none", "device.fit=0.9", "device.reserve_blocks=0"];
@@ -52,8 +52,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for path in files.into_iter().map(PathBuf::from) {
         let name = path.file_name().map(Path::new).and_then(Path::to_str).unwrap_or("?");
         let name = name.split('.').next().unwrap_or(name).to_owned();
-        let input =
-            Input::Trace { path, options: OpenOptions { reads_payloads: bytes, ..OpenOptions::default() } };
+        let input = Input::Trace { path, options: OpenOptions { reads_payloads, ..OpenOptions::default() } };
         let baseline = measure(&config, &input, DESIGNS[0])?;
         print_row(&name, &baseline, &baseline);
         for design in &DESIGNS[1..] {

@@ -203,7 +203,7 @@ fn engine(case: &Case) -> Figures {
     let parts = config.design_parts(case.design, &resolved).expect("the design exists");
     process::reset_peak_rss();
     let physical_pages = resolved.geometry.pages();
-    let nvram_bytes = parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages);
+    let nvram_bytes = parts.total_nvram_bytes(&resolved.geometry, resolved.logical_pages);
     let nand = SimNand::new(resolved.geometry, parts.needed_retained_page_fields()).with_nvram(nvram_bytes);
     let mut device = Device::new(nand, resolved.logical_pages, &parts, DeviceOptions::default())
         .expect("presets leave spare space");

@@ -183,8 +183,8 @@ impl ContentModelSpec {
     }
 
     /// Creates a content model in which a share of the writes are duplicates, with the default popularity and pool.
-    pub fn with_duplicate_share(share: f64) -> Self {
-        Self::new(ContentSource::Duplicates { repeat_probability: share, theta: 0.9, pool_contents: 100_000 })
+    pub fn with_duplicate_share(repeat_probability: f64) -> Self {
+        Self::new(ContentSource::Duplicates { repeat_probability, theta: 0.9, pool_contents: 100_000 })
     }
 }
 
@@ -265,14 +265,14 @@ impl ContentSource {
         match self {
             Self::Unique => ("unique", None),
             Self::Same => ("same", None),
-            Self::Duplicates { repeat_probability: share, theta, pool_contents: pool } => {
-                ("dup", Some(format!("share={share},theta={theta},pool={pool}")))
+            Self::Duplicates { repeat_probability, theta, pool_contents } => {
+                ("dup", Some(format!("share={repeat_probability},theta={theta},pool={pool_contents}")))
             }
-            Self::Zipf { zipf_exponent: a, distinct_contents: contents } => {
-                ("zipf", Some(format!("a={a},contents={contents}")))
+            Self::Zipf { zipf_exponent, distinct_contents } => {
+                ("zipf", Some(format!("a={zipf_exponent},contents={distinct_contents}")))
             }
-            Self::Reverts { repeat_probability: share, max_versions_back: depth } => {
-                ("revert", Some(format!("share={share},depth={depth}")))
+            Self::Reverts { repeat_probability, max_versions_back } => {
+                ("revert", Some(format!("share={repeat_probability},depth={max_versions_back}")))
             }
         }
     }
@@ -281,18 +281,20 @@ impl ContentSource {
         match self {
             Self::Unique => "every page unique".into(),
             Self::Same => "every page the same".into(),
-            Self::Duplicates { repeat_probability: share, theta, pool_contents: pool } => {
-                let share = percent_text(share);
+            Self::Duplicates { repeat_probability, theta, pool_contents } => {
+                let share = percent_text(repeat_probability);
                 format!(
-                    "{share} of written pages repeat one of the first {pool} distinct contents (zipf {theta})"
+                    "{share} of written pages repeat one of the first {pool_contents} distinct contents (zipf {theta})"
                 )
             }
-            Self::Zipf { zipf_exponent: a, distinct_contents: contents } => {
-                format!("independent zipf({a}) draws over {contents} contents")
+            Self::Zipf { zipf_exponent, distinct_contents } => {
+                format!("independent zipf({zipf_exponent}) draws over {distinct_contents} contents")
             }
-            Self::Reverts { repeat_probability: share, max_versions_back: depth } => {
-                let share = percent_text(share);
-                format!("{share} of requests bring back an older version of their pages, up to {depth} back")
+            Self::Reverts { repeat_probability, max_versions_back } => {
+                let share = percent_text(repeat_probability);
+                format!(
+                    "{share} of requests bring back an older version of their pages, up to {max_versions_back} back"
+                )
             }
         }
     }
@@ -308,7 +310,7 @@ pub struct ContentModel {
     spec: ContentModelSpec,
     seed: u64,
     /// Number of pages that the content model has written so far, which is the number of the next write.
-    written_pages: u64,
+    page_write_count: u64,
     /// Number of distinct contents that the model has created so far, if its source is `Unique` or `Duplicates`.
     created_contents: u64,
     duplicate_or_revert_probability: EventProbability,
@@ -332,21 +334,23 @@ impl ContentModel {
     /// deltas take 8 bytes per written page, in extents of 4096 pages.
     pub fn new(spec: &ContentModelSpec, seed: u64) -> Self {
         let (share, pool) = match spec.source {
-            ContentSource::Duplicates { repeat_probability: share, pool_contents: pool, .. } => {
-                (share, pool as usize)
+            ContentSource::Duplicates { repeat_probability, pool_contents, .. } => {
+                (repeat_probability, pool_contents as usize)
             }
-            ContentSource::Reverts { repeat_probability: share, .. } => (share, 0),
+            ContentSource::Reverts { repeat_probability, .. } => (repeat_probability, 0),
             _ => (0.0, 0),
         };
         let pool_rank_distribution = match spec.source {
-            ContentSource::Zipf { zipf_exponent: a, distinct_contents: contents } => Zipf::new(contents, a),
+            ContentSource::Zipf { zipf_exponent, distinct_contents } => {
+                Zipf::new(distinct_contents, zipf_exponent)
+            }
             ContentSource::Duplicates { theta, .. } => Zipf::new(1, theta),
             ContentSource::Unique | ContentSource::Same | ContentSource::Reverts { .. } => Zipf::new(1, 0.0),
         };
         Self {
             spec: *spec,
             seed: mix_bits(seed ^ GOLDEN_RATIO_64),
-            written_pages: 0,
+            page_write_count: 0,
             created_contents: 0,
             duplicate_or_revert_probability: EventProbability::new(share),
             silent_write_probability: EventProbability::new(spec.silent_write_share),
@@ -383,13 +387,13 @@ impl ContentModel {
     /// write request writes, and records the pages as written. O(1) per page.
     #[inline]
     pub fn describe_pages(&mut self, pages: Range<u64>, into: &mut Vec<ContentDescriptor>) {
-        if let ContentSource::Reverts { max_versions_back: depth, .. } = self.spec.source {
+        if let ContentSource::Reverts { max_versions_back, .. } = self.spec.source {
             let mut rng = SplitMix64::seed_from_u64(mix_bits(
-                !self.seed ^ self.written_pages.wrapping_mul(GOLDEN_RATIO_64),
+                !self.seed ^ self.page_write_count.wrapping_mul(GOLDEN_RATIO_64),
             ));
             let goes_back = self.duplicate_or_revert_probability.draw_occurrence(&mut rng);
             self.versions_to_revert =
-                if goes_back { (1 + rng.next_u64().trailing_zeros()).min(depth) } else { 0 };
+                if goes_back { (1 + rng.next_u64().trailing_zeros()).min(max_versions_back) } else { 0 };
         }
         for page in pages {
             into.push(self.describe_page_write(page));
@@ -461,9 +465,10 @@ impl ContentModel {
     }
 
     fn describe_page_write(&mut self, page: u64) -> ContentDescriptor {
-        let mut rng =
-            SplitMix64::seed_from_u64(mix_bits(self.seed ^ self.written_pages.wrapping_mul(GOLDEN_RATIO_64)));
-        self.written_pages += 1;
+        let mut rng = SplitMix64::seed_from_u64(mix_bits(
+            self.seed ^ self.page_write_count.wrapping_mul(GOLDEN_RATIO_64),
+        ));
+        self.page_write_count += 1;
         let old = self.current_contents.as_ref().and_then(|current| current.get(page));
         let new = match old {
             Some(old) if self.silent_write_probability.draw_occurrence(&mut rng) => old,
@@ -522,13 +527,13 @@ impl ContentModel {
     /// is recomputed only when the size of the pool reaches a power of two, or when the pool is full, which is at most
     /// 27 times. It covers the pool as it was then.
     fn add_to_pool(&mut self, content: u64) {
-        let ContentSource::Duplicates { theta, pool_contents: pool, .. } = self.spec.source else { return };
+        let ContentSource::Duplicates { theta, pool_contents, .. } = self.spec.source else { return };
         let len = self.duplicate_pool.len() as u64 + 1;
-        if len > pool {
+        if len > pool_contents {
             return;
         }
         self.duplicate_pool.push(content);
-        if len.is_power_of_two() || len == pool {
+        if len.is_power_of_two() || len == pool_contents {
             self.pool_rank_distribution = Zipf::new(len, theta);
         }
     }

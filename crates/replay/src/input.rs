@@ -172,13 +172,8 @@ fn suggest_workload_or_host_model(error: SpecError) -> SpecError {
     let SpecError::UnknownKind { name, .. } = error else { return error };
     let kinds = workload::WORKLOAD_GRAMMAR.kinds.iter().chain(hosts::HOST_GRAMMAR.kinds);
     let valid: Vec<&'static str> = kinds.map(|kind| kind.name).collect();
-    let nearest = workload::options::most_similar_name(&name, &valid);
-    SpecError::UnknownKind {
-        kind_noun: "workload",
-        name,
-        nearest_name: nearest,
-        valid_names: valid.join(", "),
-    }
+    let nearest_name = workload::options::most_similar_name(&name, &valid);
+    SpecError::UnknownKind { kind_noun: "workload", name, nearest_name, valid_names: valid.join(", ") }
 }
 
 impl InputReader {
@@ -300,7 +295,7 @@ impl InputSurvey {
             let before = self.last_device_number.replace(request.device);
             self.has_several_devices |= before.is_some_and(|before| before != request.device);
             let source_end = request.remap_source_pages().end * wearwell_trace::PAGE_BYTES;
-            self.end_offset_bytes = self.end_offset_bytes.max(request.end_bytes()).max(source_end);
+            self.end_offset_bytes = self.end_offset_bytes.max(request.end_offset_bytes()).max(source_end);
         }
         self.has_writes_without_content |=
             request.op == wearwell_trace::Op::Write && request.content.is_empty();

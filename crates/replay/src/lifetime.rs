@@ -152,7 +152,7 @@ impl LifetimeManagement {
         let stored_pages = stats.programs[Cause::Host as usize] + stats.programs[Cause::Content as usize];
         let activity = WriteActivity {
             host_bytes: stats.host_page_writes * page_bytes,
-            stored_bytes: stored_pages * page_bytes,
+            host_programmed_bytes: stored_pages * page_bytes,
             flash_bytes: programmed_bytes(device),
             throttled_ns: self.total_throttle_delay_ns,
         };

@@ -69,7 +69,7 @@ pub fn fill_sequentially<N: Nand>(
 /// As [`overwrite_at_random`].
 pub fn write_to_steady_state<N: Nand>(
     device: &mut Device<N>,
-    capacity_overwrites: f64,
+    physical_capacity_overwrites: f64,
     seed: u64,
     on_step: OnPreconditionStep<'_>,
 ) -> Result<ControlFlow<(), Steadiness>, Error> {
@@ -77,9 +77,10 @@ pub fn write_to_steady_state<N: Nand>(
         return Ok(Break(()));
     }
     let mut points = Vec::new();
-    let flow = overwrite_and_sample_counters(device, capacity_overwrites, seed, on_step, &mut |point| {
-        points.push(point);
-    })?;
+    let flow =
+        overwrite_and_sample_counters(device, physical_capacity_overwrites, seed, on_step, &mut |point| {
+            points.push(point);
+        })?;
     let exported_bytes = device.capacity_bytes();
     Ok(flow.map_continue(|()| Steadiness::of_samples(&points, exported_bytes)))
 }
@@ -92,13 +93,13 @@ pub fn write_to_steady_state<N: Nand>(
 /// Errors of [`construct_steady_state`] and [`overwrite_at_random`].
 pub fn construct_and_overwrite<N: Nand>(
     device: &mut Device<N>,
-    capacity_overwrites: f64,
+    physical_capacity_overwrites: f64,
     seed: u64,
     on_step: OnPreconditionStep<'_>,
 ) -> Result<ControlFlow<()>, Error> {
     match construct_steady_state(device, seed, on_step)? {
-        Continue(()) if capacity_overwrites > 0.0 => {
-            overwrite_at_random(device, capacity_overwrites, mix_bits(seed), on_step)
+        Continue(()) if physical_capacity_overwrites > 0.0 => {
+            overwrite_at_random(device, physical_capacity_overwrites, mix_bits(seed), on_step)
         }
         flow => Ok(flow),
     }
@@ -113,12 +114,12 @@ pub fn construct_and_overwrite<N: Nand>(
 /// Errors of the device.
 pub fn bring_into_used_state<N: Nand>(
     device: &mut Device<N>,
-    capacity_overwrites: f64,
+    physical_capacity_overwrites: f64,
     seed: u64,
     on_step: OnPreconditionStep<'_>,
 ) -> Result<ControlFlow<(), Option<Steadiness>>, Error> {
     let settled = if pool_plans(device.ftl()).is_ok() {
-        construct_and_overwrite(device, capacity_overwrites, seed, on_step)
+        construct_and_overwrite(device, physical_capacity_overwrites, seed, on_step)
             .map(|flow| flow.map_continue(|()| None))
     } else {
         write_to_steady_state(device, 1.0, seed, on_step).map(|flow| flow.map_continue(Some))
@@ -135,11 +136,11 @@ pub fn bring_into_used_state<N: Nand>(
 /// Errors of the device; [`Error::InvalidOptions`] if a write buffer absorbs so much that collection never starts.
 pub fn overwrite_at_random<N: Nand>(
     device: &mut Device<N>,
-    capacity_overwrites: f64,
+    physical_capacity_overwrites: f64,
     seed: u64,
     on_step: OnPreconditionStep<'_>,
 ) -> Result<ControlFlow<()>, Error> {
-    overwrite_and_sample_counters(device, capacity_overwrites, seed, on_step, &mut |_| ())
+    overwrite_and_sample_counters(device, physical_capacity_overwrites, seed, on_step, &mut |_| ())
 }
 
 /// Number of samples of the counters after the first garbage collection, from which the steadiness of write
@@ -150,7 +151,7 @@ const STEADINESS_SAMPLES: u64 = 40;
 /// garbage collection, [`STEADINESS_SAMPLES`] times.
 fn overwrite_and_sample_counters<N: Nand>(
     device: &mut Device<N>,
-    capacity_overwrites: f64,
+    physical_capacity_overwrites: f64,
     seed: u64,
     on_step: OnPreconditionStep<'_>,
     on_sample: &mut dyn FnMut(SeriesPoint),
@@ -159,10 +160,10 @@ fn overwrite_and_sample_counters<N: Nand>(
     let pages = device.ftl().logical_pages() as u64;
     let physical = device.ftl().store().geometry().pages();
     let before = device.ftl().stats().gc_victims;
-    let more = (physical as f64 * capacity_overwrites) as u64;
+    let more = (physical as f64 * physical_capacity_overwrites) as u64;
     let mut written = 0;
     while device.ftl().stats().gc_victims == before {
-        if written == MAX_CAPACITY_OVERWRITES_WITHOUT_GC * physical {
+        if written == MAX_PHYSICAL_OVERWRITES_WITHOUT_GC * physical {
             return Err(Error::InvalidOptions(GC_NEVER_STARTS_MESSAGE.into()));
         }
         if report_step(on_step, written, physical + more).is_break() {
@@ -236,16 +237,16 @@ pub fn remap_random_pages<N: Nand>(
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let pages = device.ftl().logical_pages() as u64;
     let page_bytes = device.ftl().store().geometry().page_bytes as u64;
-    let refused = device.ftl().stats().requests_demoted_by_full_reverse_map;
+    let refused = device.ftl().stats().demotions_by_full_reverse_map;
     let mut tried = 0;
     while device.ftl().can_share_pages()
         && device.ftl().valid_reverse_map_entries() < wanted_reverse_map_entries
-        && device.ftl().stats().requests_demoted_by_full_reverse_map == refused
-        && tried < MAX_CAPACITY_OVERWRITES_WITHOUT_GC * pages
+        && device.ftl().stats().demotions_by_full_reverse_map == refused
+        && tried < MAX_PHYSICAL_OVERWRITES_WITHOUT_GC * pages
     {
         tried += 1;
         let (target, source) = (uniform_below(&mut random, pages), uniform_below(&mut random, pages));
-        if !device.ftl().is_mapped(Lpn(source as u32)) {
+        if !device.ftl().is_known_mapped(Lpn(source as u32)) {
             continue;
         }
         if report_step(on_step, device.ftl().valid_reverse_map_entries(), wanted_reverse_map_entries)
@@ -259,7 +260,7 @@ pub fn remap_random_pages<N: Nand>(
 }
 
 /// Physical capacities of overwrites without a garbage collection after which collection is assumed never to start.
-const MAX_CAPACITY_OVERWRITES_WITHOUT_GC: u64 = 64;
+const MAX_PHYSICAL_OVERWRITES_WITHOUT_GC: u64 = 64;
 const GC_NEVER_STARTS_MESSAGE: &str = "precondition.mode steady or random: the write buffer absorbs nearly all writes, so garbage \
     collection never starts; use fill, or fewer buffer.pages";
 
@@ -267,11 +268,11 @@ fn overwrite_random_page<N: Nand>(
     device: &mut Device<N>,
     random: &mut Xoshiro256PlusPlus,
     logical_pages: u64,
-    written_pages: &mut u64,
+    page_write_count: &mut u64,
 ) -> Result<(), Error> {
-    *written_pages += 1;
+    *page_write_count += 1;
     let page = uniform_below(random, logical_pages);
-    device.write_page(Lpn(page as u32), unique_content(page, *written_pages))
+    device.write_page(Lpn(page as u32), unique_content(page, *page_write_count))
 }
 
 /// Fills an empty device so that it is in the steady state of uniform random writes under greedy collection. Closed

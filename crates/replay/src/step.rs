@@ -42,17 +42,18 @@ impl SteppedDrive {
         design: &str,
         footprint_pages: u64,
     ) -> std::result::Result<Self, ConfigError> {
-        if let Some(name) = config.setting_ignored_by_stepped_drive() {
+        if let Some(setting) = config.setting_ignored_by_stepped_drive() {
             return Err(ConfigError::InvalidValue(format!(
-                "{name} has no effect on a drive that is driven step by step: leave it out"
+                "{} has no effect on a drive that is driven step by step, because such a drive {}: leave it out",
+                setting.key, setting.reason
             )));
         }
         let resolved = config.resolve_device(footprint_pages)?;
         let parts = config.design_parts(design, &resolved)?;
-        let mut engine = drive_of_parts(config, &resolved, &parts)
+        let mut device = drive_of_parts(config, &resolved, &parts)
             .map_err(|error| ConfigError::InvalidValue(error.to_string()))?;
-        engine.ftl_mut().store_mut().flash_ops.set_collecting_ops(true);
-        Ok(Self { device: engine })
+        device.ftl_mut().store_mut().flash_ops.set_collecting_ops(true);
+        Ok(Self { device })
     }
 
     /// Returns the geometry of the drive's flash.
@@ -192,7 +193,7 @@ pub(crate) fn drive_of_parts(
     parts: &Parts,
 ) -> Result<Device<PowerCutNand<SimNand>>> {
     let mut nand = SimNand::new(resolved.geometry.clone(), RetainedFields::ALL)
-        .with_nvram(parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages))
+        .with_nvram(parts.total_nvram_bytes(&resolved.geometry, resolved.logical_pages))
         .with_factory_bad(config.factory_bad_blocks(&resolved.geometry));
     if config.device.wear_out == Some(true) {
         nand = nand.with_endurance(resolved.endurance_cycles);

@@ -81,7 +81,7 @@ impl SweepFile {
         let SweepSection { traces, workloads, designs, vary } =
             toml::from_str::<FileWithSweepSection>(&sweep)
                 .map_err(|error| ConfigError::Toml {
-                    place: name.to_owned(),
+                    location: name.to_owned(),
                     message: format!("{}; docs/sweep.md describes [sweep]", error.message()),
                 })?
                 .sweep;
@@ -167,6 +167,11 @@ fn add_setting_axes(
             toml::Value::Table(inner) => add_setting_axes(inner, &format!("{key}."), axes)?,
             toml::Value::Array(values) if !values.is_empty() => {
                 axes.push(values.iter().map(|value| format!("{key}={}", setting_value(value))).collect());
+            }
+            toml::Value::Array(_) => {
+                return Err(ConfigError::InvalidValue(format!(
+                    "sweep.vary.{key} is an empty list: name at least one value, or leave the line out"
+                )));
             }
             _ => {
                 return Err(ConfigError::InvalidValue(format!(
@@ -397,8 +402,8 @@ low_blocks = 5
         let workload = "[sweep]\nworkloads = ['uniform:pages=9']\n";
         assert!(error(&format!("{workload}[gc]\n\npolice = 'fifo'\n")).starts_with("sweep.toml:5"));
         assert!(error(&format!("{workload}designs = []\n")).contains("empty list"));
-        assert!(error(&format!("{workload}vary.gc.policy = 'fifo'\n")).contains("sweep.vary.gc.policy"));
-        assert!(error(&format!("{workload}vary.gc.policy = []\n")).contains("a list of values"));
+        assert!(error(&format!("{workload}vary.gc.policy = 'fifo'\n")).contains("a list of values"));
+        assert!(error(&format!("{workload}vary.gc.policy = []\n")).contains("an empty list: name"));
         assert!(error(&format!("{workload}vary.gc.police = ['fifo']\n")).contains("policy"));
         assert!(error("[sweep]\ntrace = ['x']\n").contains("traces"));
         assert!(error(&format!("{workload}designs = ['page-mop:gc.policy=fifo']\n")).contains("`page-map`?"));

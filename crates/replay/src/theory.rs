@@ -343,7 +343,7 @@ pub fn delta_programs_per_host_write(delta_share: f64, pages_per_delta: f64) -> 
 ///
 /// `endurance_cycles` is the rated program/erase cycles per block, and `blocks` counts all blocks that take part in
 /// wear levelling. Assumes even wear; a device with uneven wear ends earlier.
-pub fn bytes_written_until_worn(
+pub fn host_bytes_until_worn(
     endurance_cycles: f64,
     blocks: u64,
     erases_per_host_write: f64,

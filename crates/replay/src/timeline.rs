@@ -107,13 +107,9 @@ pub struct WearHistogram {
 
 impl From<EraseHistogram> for WearHistogram {
     fn from(
-        EraseHistogram {
-            first_bin_erases: first_erases,
-            bin_width_erases: erases_per_bin,
-            blocks_per_bin: blocks,
-        }: EraseHistogram,
+        EraseHistogram { first_bin_erases, bin_width_erases, blocks_per_bin: blocks }: EraseHistogram,
     ) -> Self {
-        Self { first_erases, erases_per_bin, blocks }
+        Self { first_erases: first_bin_erases, erases_per_bin: bin_width_erases, blocks }
     }
 }
 
@@ -288,15 +284,15 @@ fn make_window(
         free_blocks: counters.free_blocks,
         device_s: counters.device_s,
         read_us: timing
-            .and_then(|timing| latencies_since(timing.latency_histogram(RequestKind::Read), of_reads)),
+            .and_then(|timing| take_latencies_since(timing.latency_histogram(RequestKind::Read), of_reads)),
         write_us: timing
-            .and_then(|timing| latencies_since(timing.latency_histogram(RequestKind::Write), of_writes)),
+            .and_then(|timing| take_latencies_since(timing.latency_histogram(RequestKind::Write), of_writes)),
     }
 }
 
 /// Returns the latencies that are in the histogram `now` but not in `before`, and sets `before` to `now`; `None` if
 /// there are none.
-fn latencies_since(now: &Histogram<u64>, before: &mut Option<Histogram<u64>>) -> Option<WindowLatency> {
+fn take_latencies_since(now: &Histogram<u64>, before: &mut Option<Histogram<u64>>) -> Option<WindowLatency> {
     let mut window = now.clone();
     if let Some(before) = before {
         window.subtract(&*before).expect("latencies are only added, to histograms of equal bounds");

@@ -45,7 +45,7 @@ fn mixture_settings(content: &str, map: &str, validity: &str) -> Vec<String> {
 fn build_device(config: &Config, fields: Option<RetainedFields>) -> Result<(Device<SimNand>, Parts), String> {
     let resolved = config.resolve_device(8000).unwrap();
     let parts = config.design_parts("page-map", &resolved).unwrap();
-    let nvram_bytes = parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages);
+    let nvram_bytes = parts.total_nvram_bytes(&resolved.geometry, resolved.logical_pages);
     let fields = fields.unwrap_or_else(|| parts.needed_retained_page_fields());
     let nand = SimNand::new(resolved.geometry.clone(), fields).with_nvram(nvram_bytes);
     match Device::new(nand, resolved.logical_pages, &parts, DeviceOptions::default()) {

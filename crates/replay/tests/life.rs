@@ -251,10 +251,10 @@ fn endurance_limits_of_blocks_follow_the_stated_distribution() {
     assert!((49_000..51_000).contains(&below), "{below}");
     assert!(
         Endurance { spread: 2.0, ..endurance }
-            .first_invalid_value()
+            .first_invalid_value_sentence()
             .is_some_and(|sentence| sentence.contains("spread"))
     );
-    assert!(endurance.first_invalid_value().is_none());
+    assert!(endurance.first_invalid_value_sentence().is_none());
 }
 
 /// For the values 1, 2 and 3 the half width is Student's t = 4.303 times the standard error 1 / sqrt(3).

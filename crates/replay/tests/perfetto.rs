@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use common::{generated_input, small_device_config};
 use wearwell_replay::record::RunRecord;
-use wearwell_replay::replay::{MAX_TRACED_OPS, Plan, ReplayError, RunTrace, TraceWindow};
+use wearwell_replay::replay::{MAX_TRACED_OPS_AND_REQUESTS, Plan, ReplayError, RunTrace, TraceWindow};
 
 use crate::common;
 
@@ -497,9 +497,17 @@ fn a_trace_window_contains_the_operations_that_overlap_it() {
 fn a_perfetto_trace_has_bounded_size() {
     let load = "uniform:pages=9000,requests=60000,read=0.1";
     let (record, trace) = run_traced_design(&["replay.arrival=closed"], load, "page-map", "..");
-    assert!(record.programs + record.reads > MAX_TRACED_OPS as u64 + 20_000, "{}", record.programs);
+    assert!(
+        record.programs + record.reads > MAX_TRACED_OPS_AND_REQUESTS as u64 + 20_000,
+        "{}",
+        record.programs
+    );
     let size = trace.flash_ops.len() + trace.requests.len();
-    assert!(trace.is_truncated && (MAX_TRACED_OPS..MAX_TRACED_OPS + 5000).contains(&size), "{size}");
+    assert!(
+        trace.is_truncated
+            && (MAX_TRACED_OPS_AND_REQUESTS..MAX_TRACED_OPS_AND_REQUESTS + 5000).contains(&size),
+        "{size}"
+    );
     let bytes = trace.to_perfetto().len();
     assert!(bytes < 300 * size, "{} bytes each", bytes / size);
     decode(&trace.to_perfetto());

@@ -38,7 +38,7 @@ fn new_device(pools: u32, blocks: u32, spare: f64) -> Device<SimNand> {
 fn device_of_config(config: &Config, design: &str) -> Device<SimNand> {
     let resolved = config.resolve_device(1).unwrap();
     let parts = config.design_parts(design, &resolved).unwrap();
-    let nvram_bytes = parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages);
+    let nvram_bytes = parts.total_nvram_bytes(&resolved.geometry, resolved.logical_pages);
     let nand = SimNand::new(resolved.geometry, parts.needed_retained_page_fields()).with_nvram(nvram_bytes);
     Device::new(nand, resolved.logical_pages, &parts, DeviceOptions::default()).unwrap()
 }
@@ -197,7 +197,7 @@ fn the_fill_precondition_writes_every_page_once_with_unique_content() {
     assert_eq!((stats.host_page_writes, stats.deduplicated_writes), (pages, 0));
     assert_eq!(stats.total_programs(), pages, "each page is programmed, and none twice");
     device.ftl_mut().check().unwrap();
-    assert!((0..pages as u32).all(|page| device.ftl().is_mapped(Lpn(page))));
+    assert!((0..pages as u32).all(|page| device.ftl().is_known_mapped(Lpn(page))));
     let mut alike = device_of_config(&config, "integrated");
     for page in 0..pages as u32 {
         alike.write_page(Lpn(page), ContentDescriptor::of_fingerprint(Fingerprint(1))).unwrap();
@@ -276,10 +276,8 @@ fn preconditioning_fills_the_requested_share_of_the_reverse_map() {
         assert!(device.ftl().stats().total_programs() > u64::from(device.ftl().logical_pages()));
         let wanted = entries * 7 / 10;
         let _ = precondition::remap_random_pages(&mut device, wanted, 2, &mut go_on).unwrap();
-        let (held, refused) = (
-            device.ftl().valid_reverse_map_entries(),
-            device.ftl().stats().requests_demoted_by_full_reverse_map,
-        );
+        let (held, refused) =
+            (device.ftl().valid_reverse_map_entries(), device.ftl().stats().demotions_by_full_reverse_map);
         if map == "segments" {
             // There are fewer segments than blocks, so that binding ends at the first block that gets no segment.
             assert!(held < wanted && refused == 1, "{held} entries, {refused} refused");

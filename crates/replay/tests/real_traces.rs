@@ -51,9 +51,9 @@ fn trace_input(path: &Path) -> Input {
     Input::Trace { path: path.to_owned(), options: OpenOptions { time_unit, ..OpenOptions::default() } }
 }
 
-fn capture_input(name: &str, bytes: bool) -> Option<Input> {
+fn capture_input(name: &str, reads_payloads: bool) -> Option<Input> {
     let path = sample_folder()?.join("captures").join(name).join(format!("{name}.ops.zst"));
-    Some(Input::Trace { path, options: OpenOptions { reads_payloads: bytes, ..OpenOptions::default() } })
+    Some(Input::Trace { path, options: OpenOptions { reads_payloads, ..OpenOptions::default() } })
 }
 
 /// Checks that every accepted request was replayed, and that the counts of the run agree with those of the trace alone.

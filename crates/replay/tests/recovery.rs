@@ -136,7 +136,7 @@ fn new_drive(design: &str, parts: &[String]) -> Device<SimNand> {
         keeps_packed_page_bytes: packed,
         ..parts.needed_retained_page_fields()
     };
-    let nvram_bytes = parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages);
+    let nvram_bytes = parts.total_nvram_bytes(&resolved.geometry, resolved.logical_pages);
     let nand = SimNand::new(resolved.geometry, retain).with_nvram(nvram_bytes);
     Device::new(nand, resolved.logical_pages, &parts, DeviceOptions::default()).unwrap()
 }

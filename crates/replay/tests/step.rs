@@ -24,5 +24,5 @@ fn flushed_data_of_a_drive_operated_step_by_step_survives_a_power_cut() {
 fn a_drive_operated_step_by_step_refuses_settings_without_effect() {
     let settings = config_of_only(&["precondition.mode=steady"]);
     let refused = SteppedDrive::new(&settings, "page-map", 256).unwrap_err();
-    assert!(refused.to_string().starts_with("precondition has no effect"), "{refused}");
+    assert!(refused.to_string().starts_with("precondition.mode has no effect"), "{refused}");
 }

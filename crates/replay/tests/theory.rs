@@ -290,7 +290,7 @@ fn delta_programs_per_host_write_have_their_closed_form() {
 fn lifetime_years_and_drive_writes_follow_from_bytes_until_worn() {
     // 1000 blocks x 128 pages x 4 KiB, 3000 cycles, A = 2: half of all programs are the host's.
     let erases = erases_per_host_write(2.0, 128);
-    let bytes = bytes_written_until_worn(3000.0, 1000, erases, 4096);
+    let bytes = host_bytes_until_worn(3000.0, 1000, erases, 4096);
     assert!((bytes - 3000.0 * 1000.0 * 128.0 * 4096.0 / 2.0).abs() < 1.0);
     let exported = 100_000 * 4096;
     let dwpd = drive_writes_per_day(bytes, exported, 5.0);

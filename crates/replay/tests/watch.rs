@@ -228,7 +228,8 @@ fn a_watch_record_that_is_too_large_is_refused() {
     assert!(of(&[], "uniform:pages=40", late).contains("only 10 are executed"));
     assert!(of(&["timing.mode=event"], "uniform:pages=40", small).contains("timing.mode has no effect"));
     assert!(
-        of(&["precondition.mode=steady"], "uniform:pages=40", small).contains("precondition has no effect")
+        of(&["precondition.mode=steady"], "uniform:pages=40", small)
+            .contains("precondition.mode has no effect")
     );
     let wide = "uniform:pages=4000000,size=200";
     assert!(of(&[], wide, small).contains("touch 2000 logical pages"), "{}", of(&[], wide, small));

@@ -57,7 +57,7 @@ const DIRECTLY_SENT_REPLIES_MAX_BYTES: usize = 64 << 10;
 const ENGINE_STEP_MAX_BYTES: u64 = 2 << 20;
 /// Number that the next connection gets. The engine executes requests of one connection (with equal numbers) in their
 /// order.
-static NEXT_CONNECTION_NUMBER: AtomicU64 = AtomicU64::new(0);
+static NEXT_WORK_SOURCE_NUMBER: AtomicU64 = AtomicU64::new(0);
 /// Stack size, in bytes, of threads that never use a device and have their buffers on the heap.
 pub(crate) const SMALL_THREAD_STACK_BYTES: usize = 256 << 10;
 
@@ -162,7 +162,7 @@ fn run_transmission<D: BlockDevice>(
 ) -> io::Result<ConnectionEnd> {
     let (replies, to_send) = mpsc::channel();
     let shared = Arc::new(SharedConnection {
-        connection_number: NEXT_CONNECTION_NUMBER.fetch_add(1, Ordering::Relaxed),
+        connection_number: NEXT_WORK_SOURCE_NUMBER.fetch_add(1, Ordering::Relaxed),
         log_span: Span::current(),
         socket: Arc::clone(socket),
         in_flight: InFlightLimit::default(),
@@ -189,12 +189,12 @@ fn run_transmission<D: BlockDevice>(
 fn negotiate(
     socket: &Socket,
     exports: Vec<&Export>,
-    security: &TlsMode,
+    tls_mode: &TlsMode,
     buffer: &mut [u8],
 ) -> io::Result<Option<(Negotiated, Vec<u8>)>> {
     let deadline = Instant::now() + NEGOTIATION_TIMEOUT;
     let (mut input, mut reply) = (Vec::new(), Vec::new());
-    let mut negotiation = Negotiation::new(exports, &mut reply).with_tls(security.negotiation_policy());
+    let mut negotiation = Negotiation::new(exports, &mut reply).with_tls(tls_mode.negotiation_policy());
     socket.set_write_timeout(Some(NEGOTIATION_TIMEOUT))?;
     loop {
         { socket }.write_all(&reply)?;
@@ -219,7 +219,7 @@ fn negotiate(
             NegotiationState::Continues => continue,
             NegotiationState::StartsTls => {
                 // What came before the handshake was not encrypted, whoever sent it.
-                let Some(tls) = security.tls().filter(|_| input.is_empty()) else { return Ok(None) };
+                let Some(tls) = tls_mode.tls().filter(|_| input.is_empty()) else { return Ok(None) };
                 socket.start_tls(tls, deadline)?;
                 debug!("the connection is encrypted");
                 continue;
@@ -239,7 +239,7 @@ fn negotiate(
 #[derive(Default)]
 struct ReplyBatch {
     batch_replies: Vec<Reply>,
-    memory_footprint_bytes: usize,
+    released_bytes: usize,
     /// Number of bytes at the beginning of the batch of replies that were sent already.
     sent_bytes: usize,
     /// Claims of the batch on the shared memory budget, held until the last of its replies is sent.
@@ -291,24 +291,24 @@ impl SharedConnection {
     /// Sends replies, or hands them to the writer thread. If the replies are small and the socket accepts them at once,
     /// the writer thread need not be woken. Only the thread that uses the device calls this, so no other thread sends
     /// while the writer's queue is empty.
-    fn send_reply_batch(&self, mut sent: ReplyBatch) {
-        let bytes: usize = sent.batch_replies.iter().map(|reply| reply.bytes().len()).sum();
+    fn send_reply_batch(&self, mut batch: ReplyBatch) {
+        let bytes: usize = batch.batch_replies.iter().map(|reply| reply.bytes().len()).sum();
         if bytes <= DIRECTLY_SENT_REPLIES_MAX_BYTES && self.queued_reply_batches.load(Ordering::Acquire) == 0
         {
             // An error of the socket is also met by the writer, which handles it.
-            sent.sent_bytes = self.socket.try_write_replies(&sent.batch_replies).unwrap_or(0);
-            if sent.sent_bytes == bytes {
-                return self.release_sent_batch(sent);
+            batch.sent_bytes = self.socket.try_write_replies(&batch.batch_replies).unwrap_or(0);
+            if batch.sent_bytes == bytes {
+                return self.release_sent_batch(batch);
             }
         }
         self.queued_reply_batches.fetch_add(1, Ordering::AcqRel);
         // If the writer has ended, the client is gone.
-        let _ = self.reply_sender.send(sent);
+        let _ = self.reply_sender.send(batch);
     }
 
     fn release_sent_batch(&self, sent: ReplyBatch) {
         self.reply_buffers.keep_reply_buffers(sent.batch_replies);
-        self.in_flight.remove_in_flight(sent.memory_footprint_bytes);
+        self.in_flight.remove_in_flight(sent.released_bytes);
     }
 }
 
@@ -316,9 +316,9 @@ impl SharedConnection {
 struct PendingRequest {
     execution: RequestExecution,
     is_read: bool,
-    footprint_bytes: usize,
+    memory_bytes: usize,
     /// Outcome of the last step of executing the request; `None` while steps are left.
-    last_step: Option<StepOutcome>,
+    final_step_outcome: Option<StepOutcome>,
 }
 
 /// Requests of one connection that arrived together, as one piece of work for the engine. If the batch is dropped
@@ -346,7 +346,7 @@ impl<D: BlockDevice> Work<D> for RequestBatch {
     }
 
     fn is_next_step_short(&self) -> bool {
-        self.requests.iter().all(|request| request.footprint_bytes <= SHORT_REQUEST_MAX_BYTES)
+        self.requests.iter().all(|request| request.memory_bytes <= SHORT_REQUEST_MAX_BYTES)
     }
 
     /// Executes requests of the batch in order, up to 2 MiB of data, so that requests of other connections are not
@@ -361,7 +361,7 @@ impl<D: BlockDevice> Work<D> for RequestBatch {
                 progress.has_more_steps = true;
                 break;
             }
-            left_bytes = left_bytes.saturating_sub(pending.execution.step_bytes());
+            left_bytes = left_bytes.saturating_sub(pending.execution.next_step_max_bytes());
             // The data of a read would be received by nobody; writes that were sent are executed.
             let step = if pending.is_read && is_gone {
                 StepOutcome::Replied(Reply::default())
@@ -373,27 +373,28 @@ impl<D: BlockDevice> Work<D> for RequestBatch {
                 progress.has_more_steps = true;
                 break;
             }
-            pending.last_step = Some(step);
+            pending.final_step_outcome = Some(step);
         }
         progress
     }
 
-    fn answer_requests(&mut self, settled: &Result<(), DeviceError>) {
+    fn answer_requests(&mut self, flush_or_write_outcome: &Result<(), DeviceError>) {
         let batch = Vec::with_capacity(self.requests.len());
         let mut sent =
             ReplyBatch { claims: Arc::clone(&self.claims), batch_replies: batch, ..ReplyBatch::default() };
-        while let Some(step) = self.requests.front_mut().and_then(|pending| pending.last_step.take()) {
+        while let Some(step) = self.requests.front_mut().and_then(|pending| pending.final_step_outcome.take())
+        {
             let pending = self.requests.pop_front().expect("it was looked at above");
-            sent.memory_footprint_bytes += pending.footprint_bytes;
+            sent.released_bytes += pending.memory_bytes;
             sent.batch_replies.push(match step {
                 StepOutcome::Replied(reply) => reply,
                 StepOutcome::More | StepOutcome::Settles | StepOutcome::Flushes => {
-                    pending.execution.final_reply(settled)
+                    pending.execution.final_reply(flush_or_write_outcome)
                 }
             });
         }
         if self.requests.is_empty() {
-            sent.memory_footprint_bytes += std::mem::take(&mut self.shared_buffer_bytes);
+            sent.released_bytes += std::mem::take(&mut self.shared_buffer_bytes);
         }
         if !sent.batch_replies.is_empty() {
             self.shared.send_reply_batch(sent);
@@ -489,9 +490,10 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
             match found {
                 DecodedInput::Incomplete => {}
                 DecodedInput::Request(request) => {
-                    let (bytes, is_read) = (request.memory_footprint_bytes(), request.is_read());
+                    let (bytes, is_read) = (request.memory_with_reply_bytes(), request.is_read());
                     let execution = RequestExecution::of(request, &self.target.export, self.negotiated);
-                    if let Some(moment) = self.target.rate_limit.book_request(execution.transferred_bytes()) {
+                    if let Some(moment) = self.target.rate_limit.book_request(execution.rate_limited_bytes())
+                    {
                         // Requests that may be executed already are queued before the wait for the rate limit.
                         end = self.queue_requests(&mut requests, footprint_bytes, claim);
                         footprint_bytes = 0;
@@ -505,8 +507,8 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
                     requests.push_back(PendingRequest {
                         is_read,
                         execution,
-                        footprint_bytes: bytes,
-                        last_step: None,
+                        memory_bytes: bytes,
+                        final_step_outcome: None,
                     });
                 }
                 DecodedInput::Disconnect => end = Some(ConnectionEnd::Disconnected),

@@ -52,7 +52,8 @@ pub enum DeviceError {
     Failed(String),
     /// The device is served read-only and the request would change it.
     #[error(
-        "the device is served read-only: start the server without --read-only (or --rescue) to write to it"
+        "the device is served read-only: to write to it, start the server without --read-only; a damaged image that is \
+         served with --rescue must first be restored from a copy"
     )]
     ReadOnly,
 }
@@ -106,14 +107,14 @@ pub trait Medium: Nand + Any + Debug + Send {
     /// closed.
     ///
     /// # Errors
-    /// [`NandError::PowerLost`] if the operating system refuses ([`Medium::last_os_refusal`]).
+    /// [`NandError::PowerLost`] if the operating system refuses ([`Medium::unresolved_write_refusal`]).
     fn end_session(&mut self) -> Result<(), NandError> {
         Ok(())
     }
 
     /// Returns the last refusal of a write by the operating system; `None` if a write succeeded since, or none was
     /// refused. Reads return correct data in either case.
-    fn last_os_refusal(&self) -> Option<&OsRefusal> {
+    fn unresolved_write_refusal(&self) -> Option<&OsRefusal> {
         None
     }
 }
@@ -129,9 +130,10 @@ impl From<wearwell::Error> for DeviceError {
         let sentence = error.to_string();
         match error {
             Error::Full { .. } | Error::NoSpareSpace { .. } => Self::Full(sentence),
-            Error::OutOfRange { .. } | Error::NotWholePages { .. } | Error::InvalidOptions(_) => {
-                Self::Invalid(sentence)
-            }
+            Error::OutOfRange { .. }
+            | Error::NotWholeSectors { .. }
+            | Error::NotWholePages { .. }
+            | Error::InvalidOptions(_) => Self::Invalid(sentence),
             _ => Self::Failed(sentence),
         }
     }
@@ -219,7 +221,7 @@ pub struct HostCommandCounts {
     /// Number of trim commands of clients.
     pub trims: u64,
     /// Number of flushes that were executed; flush commands of clients that wait together are executed as one.
-    pub flushes: u64,
+    pub executed_flushes: u64,
     /// Number of remaps by the control socket, one for each range.
     pub remaps: u64,
     /// Bytes that clients read.
@@ -299,7 +301,7 @@ impl FlashDevice {
     ///
     /// # Errors
     /// [`DeviceError::Invalid`] if the medium keeps no bytes.
-    pub fn new(device: LiveDevice, identity: DriveHealthFacts) -> Result<Self, DeviceError> {
+    pub fn new(device: LiveDevice, health_facts: DriveHealthFacts) -> Result<Self, DeviceError> {
         if !device.medium().keeps_host_bytes() {
             return Err(DeviceError::Invalid(
                 "the medium keeps fingerprints instead of page bytes, so that it cannot be served: make it with \
@@ -320,7 +322,7 @@ impl FlashDevice {
                 commands_at_last_step: HostCommandCounts::default(),
             },
             device,
-            health_facts: identity,
+            health_facts,
         })
     }
 
@@ -436,7 +438,9 @@ impl FlashDevice {
     pub fn record_trace_to(&mut self, path: &Path, provenance: &str) -> Result<(), DeviceError> {
         if self.page_buffer.len() as u64 != wearwell_trace::PAGE_BYTES {
             return Err(DeviceError::Invalid(format!(
-                "a recording holds pages of 4096 bytes and the device has pages of {}: set device.page_bytes=4096",
+                "a recording (--record) has pages of 4096 bytes, and this device has pages of {} bytes: with --memory set \
+                 device.page_bytes=4096; an image keeps its page size, so serve a copy that `wearwell copy FROM TO --set \
+                 device.page_bytes=4096` made",
                 self.page_buffer.len()
             )));
         }
@@ -481,18 +485,18 @@ impl FlashDevice {
     }
 
     /// Returns the engine's device (flash, FTL and write buffer), for example to close its image.
-    pub fn into_device(self) -> LiveDevice {
+    pub fn into_live_device(self) -> LiveDevice {
         self.device
     }
 
     /// Returns the message of the last write that the operating system refused; `None` if writes succeed again.
     pub fn write_failure_message(&self) -> Option<&str> {
-        self.medium().last_os_refusal().map(|refused| refused.message.as_str())
+        self.medium().unresolved_write_refusal().map(|refused| refused.message.as_str())
     }
 
     /// Returns facts about the drive for its health report: design, rated endurance, and numbers of starts and unclean
     /// ends.
-    pub fn identity(&self) -> &DriveHealthFacts {
+    pub fn health_facts(&self) -> &DriveHealthFacts {
         &self.health_facts
     }
 
@@ -530,7 +534,7 @@ impl FlashDevice {
         if self.is_read_only {
             return Err(DeviceError::ReadOnly);
         }
-        if self.medium().last_os_refusal().is_some() {
+        if self.medium().unresolved_write_refusal().is_some() {
             self.write_operations_to_files()?;
         }
         let outcome = self.run_engine_operation(operation);
@@ -559,7 +563,7 @@ impl FlashDevice {
     /// Logs once that the operating system refused a write, and once that it accepts writes again. Returns a refusal
     /// that still holds as an error.
     fn log_os_refusal_change(&mut self) -> Result<(), DeviceError> {
-        let refused = self.medium().last_os_refusal().cloned();
+        let refused = self.medium().unresolved_write_refusal().cloned();
         if refused != self.logged_os_refusal {
             if let Some(refused) = &refused {
                 error!("{}", refused.message);
@@ -657,7 +661,7 @@ impl FlashDevice {
     }
 
     fn deallocate_range(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
-        let [before, whole, after] = self.split_into_head_pages_and_tail(offset, len);
+        let [before, whole, after] = self.split_at_page_boundaries(offset, len);
         self.zero_page_part(offset, before)?;
         if whole > 0 {
             self.trim_pages(offset + before, whole)?;
@@ -678,7 +682,7 @@ impl FlashDevice {
 
     /// Splits a range into three lengths in bytes: before its first whole page, of its whole pages, and after its last
     /// whole page. A range inside one page counts as before.
-    fn split_into_head_pages_and_tail(&self, offset: u64, len: u64) -> [u64; 3] {
+    fn split_at_page_boundaries(&self, offset: u64, len: u64) -> [u64; 3] {
         let page_bytes = self.page_bytes();
         let before = (offset.next_multiple_of(page_bytes) - offset).min(len);
         let whole = (len - before) / page_bytes * page_bytes;
@@ -713,7 +717,7 @@ impl BlockDevice for FlashDevice {
         self.host_commands.reads += 1;
         self.host_commands.bytes_read += into.len() as u64;
         self.require_proven_pages(offset, into.len() as u64)?;
-        let [before, whole, after] = self.split_into_head_pages_and_tail(offset, into.len() as u64);
+        let [before, whole, after] = self.split_at_page_boundaries(offset, into.len() as u64);
         let (head, rest) = into.split_at_mut(before as usize);
         let (body, tail) = rest.split_at_mut(whole as usize);
         self.read_page_part(offset, head)?;
@@ -727,7 +731,7 @@ impl BlockDevice for FlashDevice {
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
         self.host_commands.writes += 1;
         self.host_commands.bytes_written += bytes.len() as u64;
-        let [before, whole, after] = self.split_into_head_pages_and_tail(offset, bytes.len() as u64);
+        let [before, whole, after] = self.split_at_page_boundaries(offset, bytes.len() as u64);
         let (head, rest) = bytes.split_at(before as usize);
         let (body, tail) = rest.split_at(whole as usize);
         if before > 0 {
@@ -749,7 +753,7 @@ impl BlockDevice for FlashDevice {
         if !allocate {
             return self.deallocate_range(offset, len);
         }
-        let [before, whole, after] = self.split_into_head_pages_and_tail(offset, len);
+        let [before, whole, after] = self.split_at_page_boundaries(offset, len);
         if before > 0 {
             self.overwrite_page_part(offset, &ZERO_BYTES[..before as usize])?;
         }
@@ -767,7 +771,7 @@ impl BlockDevice for FlashDevice {
     }
 
     fn flush(&mut self) -> Result<(), DeviceError> {
-        self.host_commands.flushes += 1;
+        self.host_commands.executed_flushes += 1;
         if self.is_read_only {
             return Ok(());
         }

@@ -56,7 +56,7 @@ pub trait Work<D>: Send {
 
     /// Answers the requests that the last step finished. `settled` is the outcome of the flush, or of the write of
     /// deferred operations, that the engine did after the step.
-    fn answer_requests(&mut self, settled: &Result<(), DeviceError>);
+    fn answer_requests(&mut self, flush_or_write_outcome: &Result<(), DeviceError>);
 }
 
 /// Error: the engine executes no work any more, because it was stopped or the device panicked.
@@ -87,7 +87,7 @@ impl<D: BlockDevice> Engine<D> {
             device,
             log_span: Span::current(),
             waiting_work: VecDeque::new(),
-            round_work_with_more_steps: Vec::new(),
+            stepped_work: Vec::new(),
         };
         let state = EngineState {
             arrived_work: VecDeque::new(),
@@ -312,7 +312,7 @@ struct RoundExecutor<D> {
     waiting_work: VecDeque<Box<dyn Work<D>>>,
     /// Work that has done a step in the current round (one step of each waiting piece of work), each piece with whether
     /// it has another step.
-    round_work_with_more_steps: Vec<(Box<dyn Work<D>>, bool)>,
+    stepped_work: Vec<(Box<dyn Work<D>>, bool)>,
 }
 
 impl<D: BlockDevice> RoundExecutor<D> {
@@ -334,8 +334,8 @@ impl<D: BlockDevice> RoundExecutor<D> {
                 self.waiting_work.push_back(work);
                 continue;
             }
-            self.round_work_with_more_steps.push((work, false));
-            let (work, has_more) = self.round_work_with_more_steps.last_mut().expect("it was pushed above");
+            self.stepped_work.push((work, false));
+            let (work, has_more) = self.stepped_work.last_mut().expect("it was pushed above");
             let _logged_as = source.is_none().then(|| self.log_span.enter());
             let progress = work.step(&mut self.device);
             *has_more = progress.has_more_steps;
@@ -347,8 +347,8 @@ impl<D: BlockDevice> RoundExecutor<D> {
         let Self { device, log_span: span, .. } = self;
         let settled =
             span.in_scope(|| if wants_flush { device.flush() } else { device.write_operations_to_files() });
-        self.round_work_with_more_steps.iter_mut().for_each(|(work, _)| work.answer_requests(&settled));
-        for (work, has_more) in self.round_work_with_more_steps.drain(..).rev() {
+        self.stepped_work.iter_mut().for_each(|(work, _)| work.answer_requests(&settled));
+        for (work, has_more) in self.stepped_work.drain(..).rev() {
             if has_more {
                 self.waiting_work.push_front(work);
             }
@@ -395,8 +395,8 @@ mod tests {
             self.recorded_calls.push("flush".into());
             Ok(())
         }
-        fn first_extent(&mut self, _: u64, len: u64) -> Extent {
-            Extent { len_bytes: len, page_state: PageState::Hole }
+        fn first_extent(&mut self, _: u64, len_bytes: u64) -> Extent {
+            Extent { len_bytes, page_state: PageState::Hole }
         }
     }
 

@@ -1,8 +1,8 @@
 //! HTTP for the metrics and the dashboard: one GET or HEAD request per connection, and no request body.
 //!
-//! A request is at most [`REQUEST_HEADER_MAX_BYTES`] and must arrive within [`ANSWER_TIMEOUT`]. The client has the
-//! same time to accept the answer. So a client that is silent or slow occupies the thread of its connection for that
-//! time, and nothing else waits for it. Requests that are malformed or not GET or HEAD are refused here.
+//! A request is at most [`REQUEST_HEADER_MAX_BYTES`] and must arrive within [`HTTP_TRANSFER_TIMEOUT`]. The client has
+//! the same time to accept the answer. So a client that is silent or slow occupies the thread of its connection for
+//! that time, and nothing else waits for it. Requests that are malformed or not GET or HEAD are refused here.
 //!
 //! Every answer has headers by which a browser gives its content to no other site: it may not be framed, read or
 //! included by another page, nor be interpreted as another type, and a page loads only what this server has.
@@ -15,7 +15,7 @@ use crate::socket::Socket;
 /// Longest header of an HTTP request, bytes.
 pub const REQUEST_HEADER_MAX_BYTES: usize = 8 << 10;
 /// Longest time for an HTTP request to arrive, and for the client to accept the answer.
-pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+pub const HTTP_TRANSFER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// HTTP headers of every answer. Images are allowed only as `data:` URLs in the page, for its icon.
 const SECURITY_HEADERS: &str = "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; \
@@ -146,9 +146,9 @@ pub(crate) fn read_request(socket: &Socket) -> io::Result<Option<Request>> {
 }
 
 /// Reads up to the empty line that ends the header of a request, or until the header is too long. `None` if the client
-/// disconnects, or the header has not arrived within [`ANSWER_TIMEOUT`].
+/// disconnects, or the header has not arrived within [`HTTP_TRANSFER_TIMEOUT`].
 fn read_request_header(socket: &Socket) -> io::Result<Option<Vec<u8>>> {
-    let deadline = Instant::now() + ANSWER_TIMEOUT;
+    let deadline = Instant::now() + HTTP_TRANSFER_TIMEOUT;
     let mut head = Vec::new();
     while head.len() <= REQUEST_HEADER_MAX_BYTES {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -188,9 +188,9 @@ pub(crate) fn begin_unbounded_answer(socket: &Socket, content_type: &str) -> io:
     write_within_timeout(socket, format!("{}\r\n", response_header("200 OK", content_type)).as_bytes())
 }
 
-/// Sends bytes, all of which the client has to accept within [`ANSWER_TIMEOUT`].
+/// Sends bytes, all of which the client has to accept within [`HTTP_TRANSFER_TIMEOUT`].
 fn write_within_timeout(socket: &Socket, mut bytes: &[u8]) -> io::Result<()> {
-    let deadline = Instant::now() + ANSWER_TIMEOUT;
+    let deadline = Instant::now() + HTTP_TRANSFER_TIMEOUT;
     while !bytes.is_empty() {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {

@@ -1,28 +1,28 @@
 //! Limits of what the clients of a server may use: connections, memory, bytes and requests per second.
 
 use crate::budget::DEFAULT_MEMORY_BUDGET_BYTES;
-use crate::server::CONNECTIONS_MAX;
+use crate::server::DEFAULT_CONNECTIONS_PER_LISTENER_MAX;
 
 /// Limits of what the clients of a server may use. Rates are unlimited by default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// Most simultaneous connections on one listening socket. A client beyond the limit is disconnected at once.
-    pub max_connections: usize,
+    pub max_connections_per_socket: usize,
     /// Most bytes of memory that large requests of all connections hold together.
     pub max_request_memory_bytes: usize,
     /// Rate of each export: bytes that all its clients together read and write per second. `None`: no limit.
-    pub bytes_per_second: Option<u64>,
+    pub export_bytes_per_second: Option<u64>,
     /// Rate of each export: requests of all its clients together per second. `None`: no limit.
-    pub requests_per_second: Option<u64>,
+    pub export_requests_per_second: Option<u64>,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            max_connections: CONNECTIONS_MAX,
+            max_connections_per_socket: DEFAULT_CONNECTIONS_PER_LISTENER_MAX,
             max_request_memory_bytes: DEFAULT_MEMORY_BUDGET_BYTES,
-            bytes_per_second: None,
-            requests_per_second: None,
+            export_bytes_per_second: None,
+            export_requests_per_second: None,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The engine over the medium of a live device: flash in memory, or in the files of an image.
 //!
-//! The medium is chosen while the program runs, and [`LiveDevice`] is not generic. So the engine is compiled once, here,
-//! for all media and for all programs that use it. The price: one indirect call per flash operation.
+//! The medium is chosen while the program runs, and [`LiveDevice`] is not generic. So the engine is compiled once,
+//! here, for all media and for all programs that use it. The price: one indirect call per flash operation.
 
 use wearwell::address::{Lpn, Ppn, RemapMode};
 use wearwell::design::Parts;

@@ -39,7 +39,7 @@ impl MemoryDeviceSpecification {
         let invalid = |error: ConfigError| DeviceError::Invalid(error.to_string());
         let resolved = self.config.resolve_device(1).map_err(invalid)?;
         let parts = self.config.design_parts(&self.design, &resolved).map_err(invalid)?;
-        let nvram_bytes = parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages);
+        let nvram_bytes = parts.total_nvram_bytes(&resolved.geometry, resolved.logical_pages);
         let nand: Box<dyn Medium> =
             Box::new(SimNand::new(resolved.geometry, RetainedFields::ALL).with_nvram(nvram_bytes));
         let options = DeviceOptions { buffer: self.config.configured_write_buffer() };

@@ -219,9 +219,9 @@ impl Server<FlashDevice> {
     ///
     /// # Errors
     /// [`ServeError::Listen`].
-    pub fn open_metrics_on(&mut self, bound: BoundListener) -> Result<Address, ServeError> {
+    pub fn open_metrics_on(&mut self, bound_listener: BoundListener) -> Result<Address, ServeError> {
         let (targets, has_names) = (Arc::clone(self.export_targets()), self.reports_export_names());
-        self.accept_clients(bound, move |socket: &Arc<Socket>| {
+        self.start_accepting_clients(bound_listener, move |socket: &Arc<Socket>| {
             // A client that disconnects or takes too long is not logged.
             let _ = serve_scrape(socket, &targets, has_names);
         })
@@ -229,13 +229,17 @@ impl Server<FlashDevice> {
 }
 
 /// Reads one HTTP request from a client and answers it with the metrics, or with an error status.
-fn serve_scrape(socket: &Socket, targets: &[ServedExport<FlashDevice>], has_names: bool) -> io::Result<()> {
+fn serve_scrape(
+    socket: &Socket,
+    targets: &[ServedExport<FlashDevice>],
+    labels_export_names: bool,
+) -> io::Result<()> {
     let Some(request) = http::read_request(socket)? else { return Ok(()) };
     if request.path() != "/metrics" {
         let refusal = Answer::refusal("404 Not Found", "there is no such page; the metrics are at /metrics");
         return http::send_answer(socket, &request, &refusal);
     }
-    let report = gather_device_figures(targets, has_names);
+    let report = gather_device_figures(targets, labels_export_names);
     if report.0.is_empty() {
         return Ok(());
     }
@@ -244,9 +248,9 @@ fn serve_scrape(socket: &Socket, targets: &[ServedExport<FlashDevice>], has_name
 }
 
 /// Gathers the answers to the control commands `stats` and `health` of all devices whose engine has not stopped.
-fn gather_device_figures(targets: &[ServedExport<FlashDevice>], has_names: bool) -> ServerFigures {
+fn gather_device_figures(targets: &[ServedExport<FlashDevice>], labels_export_names: bool) -> ServerFigures {
     let answers = |target: &ServedExport<FlashDevice>| {
-        let export = has_names.then(|| target.export.name.clone());
+        let export = labels_export_names.then(|| target.export.name.clone());
         target.engine.run_and_wait(|device| DeviceFigures::of(device, export)).ok()
     };
     ServerFigures(targets.iter().filter_map(answers).collect())

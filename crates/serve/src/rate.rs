@@ -66,7 +66,7 @@ impl RateState {
 
 impl RateLimit {
     pub(crate) fn of(limits: &Limits) -> Self {
-        let (bytes, requests) = (limits.bytes_per_second, limits.requests_per_second);
+        let (bytes, requests) = (limits.export_bytes_per_second, limits.export_requests_per_second);
         let is_lifted = bytes.is_none() && requests.is_none();
         let state = RateState {
             byte_rate: bytes.map(UnitRateLimit::new),
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn lifting_a_rate_limit_releases_waiting_requests() {
-        let limits = Limits { requests_per_second: Some(1), ..Limits::default() };
+        let limits = Limits { export_requests_per_second: Some(1), ..Limits::default() };
         let limit = std::sync::Arc::new(RateLimit::of(&limits));
         let waiter = {
             let limit = std::sync::Arc::clone(&limit);

@@ -27,9 +27,9 @@ use crate::tls::Tls;
 
 /// Default limit of simultaneous connections on one listening socket. A client beyond the limit is disconnected at
 /// once.
-pub const CONNECTIONS_MAX: usize = 1024;
+pub const DEFAULT_CONNECTIONS_PER_LISTENER_MAX: usize = 1024;
 /// Number that the next connection gets in log events.
-static NEXT_CONNECTION_NUMBER: AtomicU64 = AtomicU64::new(1);
+static NEXT_LOGGED_CONNECTION_NUMBER: AtomicU64 = AtomicU64::new(1);
 /// Time for which a stopping server waits until clients have received the replies to their requests.
 const STOP_GRACE_TIME: Duration = Duration::from_secs(5);
 
@@ -140,13 +140,13 @@ pub struct NamedDevice<D> {
 /// A running server: engines of its devices, and its listening sockets with their connections.
 #[derive(Debug)]
 pub struct Server<D> {
-    export_targets: Arc<[ServedExport<D>]>,
+    served_exports: Arc<[ServedExport<D>]>,
     /// Engine threads of the devices, in the order of `export_targets`.
     engine_threads: Vec<EngineThread<D>>,
     /// Whether reports (metrics) name the export of each device; false if the server has a single device without a name
     /// of its own.
     reports_export_names: bool,
-    connections_max: usize,
+    connections_per_listener_max: usize,
     request_memory_budget: Arc<MemoryBudget>,
     tls: Option<Tls>,
     open_listeners: Vec<OpenListener>,
@@ -173,10 +173,10 @@ impl<D: BlockDevice> Server<D> {
         let start = |device| start_engine(device, &limits);
         let (targets, engine_threads): (Vec<_>, Vec<_>) = devices.into_iter().map(start).unzip();
         Self {
-            export_targets: targets.into(),
+            served_exports: targets.into(),
             engine_threads,
             reports_export_names: true,
-            connections_max: limits.max_connections,
+            connections_per_listener_max: limits.max_connections_per_socket,
             request_memory_budget: Arc::new(MemoryBudget::of(limits.max_request_memory_bytes)),
             tls: None,
             open_listeners: Vec::new(),
@@ -195,16 +195,16 @@ impl<D: BlockDevice> Server<D> {
     }
 
     /// Returns the engine of the device, or of the first one of several.
-    pub fn engine(&self) -> &Engine<D> {
-        &self.export_targets[0].engine
+    pub fn first_engine(&self) -> &Engine<D> {
+        &self.served_exports[0].engine
     }
 
     pub(crate) fn export_targets(&self) -> &Arc<[ServedExport<D>]> {
-        &self.export_targets
+        &self.served_exports
     }
 
     pub(crate) fn connections_max(&self) -> usize {
-        self.connections_max
+        self.connections_per_listener_max
     }
 
     pub(crate) fn reports_export_names(&self) -> bool {
@@ -223,14 +223,14 @@ impl<D: BlockDevice> Server<D> {
     ///
     /// # Errors
     /// [`ServeError::Listen`].
-    pub fn open_nbd_on(&mut self, bound: BoundListener) -> Result<Address, ServeError> {
-        let (targets, budget) = (Arc::clone(&self.export_targets), Arc::clone(&self.request_memory_budget));
-        let security = match (self.tls.clone(), &bound.address) {
+    pub fn open_nbd_on(&mut self, bound_listener: BoundListener) -> Result<Address, ServeError> {
+        let (targets, budget) = (Arc::clone(&self.served_exports), Arc::clone(&self.request_memory_budget));
+        let security = match (self.tls.clone(), &bound_listener.address) {
             (None, _) => TlsMode::None,
             (Some(tls), Address::Unix(_)) => TlsMode::Offered(tls),
             (Some(tls), Address::Tcp(_)) => TlsMode::Required(tls),
         };
-        self.accept_clients(bound, move |socket| {
+        self.start_accepting_clients(bound_listener, move |socket| {
             connection::serve_nbd_client(socket, &targets, &budget, &security);
         })
     }
@@ -239,19 +239,19 @@ impl<D: BlockDevice> Server<D> {
     ///
     /// # Errors
     /// [`ServeError::Listen`].
-    pub(crate) fn accept_clients(
+    pub(crate) fn start_accepting_clients(
         &mut self,
-        bound: BoundListener,
+        bound_listener: BoundListener,
         serve: impl Fn(&Arc<Socket>) + Clone + Send + 'static,
     ) -> Result<Address, ServeError> {
-        self.accept_clients_up_to(self.connections_max, bound, serve)
+        self.start_accepting_limited_clients(self.connections_per_listener_max, bound_listener, serve)
     }
 
-    /// As [`Self::accept_clients`], for at most `max_clients` simultaneous clients.
+    /// As [`Self::start_accepting_clients`], for at most `max_clients` simultaneous clients.
     ///
     /// # Errors
     /// [`ServeError::Listen`].
-    pub(crate) fn accept_clients_up_to(
+    pub(crate) fn start_accepting_limited_clients(
         &mut self,
         max_clients: usize,
         BoundListener { listener, address }: BoundListener,
@@ -274,13 +274,13 @@ impl<D: BlockDevice> Server<D> {
     }
 
     /// Whether the engines of all devices have failed, so that nothing is served any more.
-    pub fn has_failed(&self) -> bool {
-        self.failed_exports().count() == self.export_targets.len()
+    pub fn has_every_export_failed(&self) -> bool {
+        self.failed_exports().count() == self.served_exports.len()
     }
 
     /// Returns the names of the exports whose engines have failed.
     pub fn failed_exports(&self) -> impl Iterator<Item = &str> {
-        let failed = self.export_targets.iter().filter(|target| !target.engine.is_alive());
+        let failed = self.served_exports.iter().filter(|target| !target.engine.is_alive());
         failed.map(|target| target.export.name.as_str())
     }
 
@@ -302,13 +302,13 @@ impl<D: BlockDevice> Server<D> {
         for door in &self.open_listeners {
             door.listener.close();
         }
-        self.export_targets.iter().for_each(|target| target.rate_limit.lift_limit());
+        self.served_exports.iter().for_each(|target| target.rate_limit.lift_limit());
         for door in self.open_listeners {
             // An accepting thread only ends; there is no panic to report.
             let _ = door.accepting_thread.join();
             door.clients.disconnect_all();
         }
-        let names = self.export_targets.iter().map(|target| target.export.name.clone());
+        let names = self.served_exports.iter().map(|target| target.export.name.clone());
         names.zip(self.engine_threads.into_iter().map(stop_engine)).collect()
     }
 }
@@ -420,7 +420,7 @@ impl Clients {
         thread.spawn(move || {
             let _leave = leave;
             // The name of the export is added to the span once it is known.
-            let connection = NEXT_CONNECTION_NUMBER.fetch_add(1, Ordering::Relaxed);
+            let connection = NEXT_LOGGED_CONNECTION_NUMBER.fetch_add(1, Ordering::Relaxed);
             let span = error_span!("connection", number = connection, export = field::Empty);
             span.in_scope(|| {
                 debug!("accepted");
@@ -471,7 +471,8 @@ mod tests {
     fn fill_all_connections(clients: &Clients) {
         let (one, _) = UnixStream::pair().expect("the system has sockets");
         let one = Arc::new(Socket::from(Stream::Unix(one)));
-        let taken = (1_000_000..).take(CONNECTIONS_MAX).map(|number| (number, Arc::clone(&one)));
+        let taken =
+            (1_000_000..).take(DEFAULT_CONNECTIONS_PER_LISTENER_MAX).map(|number| (number, Arc::clone(&one)));
         clients.lock_open_clients().open_sockets.extend(taken);
     }
 
@@ -484,7 +485,7 @@ mod tests {
                 .expect("there is a port"),
         );
         let Ok(Address::Tcp(address)) = listener.address() else { panic!("it was bound") };
-        let clients = Arc::new(Clients::with_limit(CONNECTIONS_MAX));
+        let clients = Arc::new(Clients::with_limit(DEFAULT_CONNECTIONS_PER_LISTENER_MAX));
         let (tell, told) = mpsc::channel();
         let acceptor = {
             let (listener, clients) = (Arc::clone(&listener), Arc::clone(&clients));

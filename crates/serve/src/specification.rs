@@ -27,7 +27,7 @@ pub(crate) fn make_config_explicit(
     config.device.striping = Some(StripingName::PlaneFirst);
     let resolved = match size_bytes {
         Some(bytes) => {
-            lay_out_on_one_plane(config);
+            default_to_one_plane(config);
             resolve_for_size(config, bytes)?
         }
         None if config.device.preset.is_none() && config.device.logical_pages.is_none() => {
@@ -57,21 +57,35 @@ pub(crate) fn make_config_explicit(
 fn refuse_replay_only_settings(config: &Config) -> Result<(), ConfigError> {
     let defaults = Config::default();
     let settings = [
-        ("device.factory_bad_share", config.device.factory_bad_share.is_some_and(|share| share > 0.0)),
-        ("device.wear_out", config.device.wear_out == Some(true)),
-        // A live device begins empty, without preconditioning.
+        (
+            "device.factory_bad_share",
+            config.device.factory_bad_share.is_some_and(|share| share > 0.0),
+            "its flash has no bad blocks",
+        ),
+        ("device.wear_out", config.device.wear_out == Some(true), "its flash does not wear out"),
         (
             "precondition",
             config.precondition != defaults.precondition && config.precondition.mode != Precondition::None,
+            "it begins empty",
         ),
-        ("content", config.content != defaults.content),
-        ("timing.mode", config.timing.mode != defaults.timing.mode),
-        ("device.striping", config.device.striping.is_some_and(|order| order != StripingName::PlaneFirst)),
+        ("content", config.content != defaults.content, "its clients write the contents"),
+        ("timing.mode", config.timing.mode != defaults.timing.mode, "it models no time"),
+        (
+            "lifetime.schemes",
+            config.lifetime.is_throttling(),
+            "it models no time, so that no write can be delayed",
+        ),
+        (
+            "device.striping",
+            config.device.striping.is_some_and(|order| order != StripingName::PlaneFirst),
+            "its pages are striped plane first",
+        ),
     ];
-    match settings.into_iter().find(|&(_, is_set)| is_set) {
-        Some((name, _)) => {
-            Err(ConfigError::InvalidValue(format!("{name} has no meaning for a live device: leave it out")))
-        }
+    match settings.into_iter().find(|&(_, is_set, _)| is_set) {
+        Some((name, _, reason)) => Err(ConfigError::InvalidValue(format!(
+            "{} has no effect on a live device, because {reason}: leave it out",
+            config.changed_key_of_section(name)
+        ))),
         None => Ok(()),
     }
 }
@@ -79,7 +93,7 @@ fn refuse_replay_only_settings(config: &Config) -> Result<(), ConfigError> {
 /// Gives the device a geometry of one plane, so that consecutive pages of a block can be written at once: several
 /// planes would separate them, and neither files nor memory have dies that work in parallel. A configuration that names
 /// a preset, or a number of channels, dies or planes, keeps its own geometry.
-fn lay_out_on_one_plane(config: &mut Config) {
+fn default_to_one_plane(config: &mut Config) {
     let device = &mut config.device;
     let is_auto = device.preset.as_deref().is_none_or(|name| name == "auto");
     let counts = [device.channels, device.dies_per_channel, device.planes_per_die];

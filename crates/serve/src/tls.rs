@@ -137,12 +137,12 @@ mod with_tls {
         }
     }
 
-    fn unreadable_file_error(what: &'static str, path: &Path, reason: impl std::fmt::Display) -> TlsError {
-        TlsError::File {
-            expected_content: what,
-            path: path.display().to_string(),
-            reason: reason.to_string(),
-        }
+    fn unreadable_file_error(
+        expected_content: &'static str,
+        path: &Path,
+        reason: impl std::fmt::Display,
+    ) -> TlsError {
+        TlsError::File { expected_content, path: path.display().to_string(), reason: reason.to_string() }
     }
 
     /// An encrypted connection with one client.

@@ -348,7 +348,7 @@ fn each_export_has_its_own_dashboard_snapshots_and_a_hostile_name_is_only_text()
     let exports: Value = serde_json::from_str(&exports).expect("JSON");
     let names: Vec<_> = exports["exports"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
     assert_eq!(names, ["first", SCRIPT]);
-    let asked = server.engine().run_and_wait(wearwell_serve::BlockDevice::flush);
+    let asked = server.first_engine().run_and_wait(wearwell_serve::BlockDevice::flush);
     assert!(matches!(asked, Ok(Ok(()))), "{asked:?}");
     let flushes = |export| {
         let snapshot = Watcher::of(address, export).accepted().next().expect("a snapshot");
@@ -391,7 +391,8 @@ fn dashboard_clients_share_one_snapshot_and_none_is_made_without_clients() {
 #[test]
 fn a_dashboard_client_beyond_the_limit_is_refused_with_a_sentence() {
     for most in [2, SNAPSHOT_CLIENTS_MAX] {
-        let limits = Limits { max_connections: if most == 2 { 2 } else { 1024 }, ..Limits::default() };
+        let limits =
+            Limits { max_connections_per_socket: if most == 2 { 2 } else { 1024 }, ..Limits::default() };
         let (server, address) = drives(&["drive"], limits);
         let mut watchers: Vec<Watcher> = (0..most).map(|_| watch(address)).collect();
         let (head, sentence) = get(address, "/events/0");
@@ -418,7 +419,7 @@ fn a_dashboard_client_beyond_the_limit_is_refused_with_a_sentence() {
 #[test]
 fn stalled_dashboard_clients_are_disconnected_and_delay_no_other_client() {
     const STALLED: usize = 100;
-    let limits = Limits { max_connections: STALLED + 1, ..Limits::default() };
+    let limits = Limits { max_connections_per_socket: STALLED + 1, ..Limits::default() };
     let (mut server, address) = drives(&["drive"], limits);
     let folder = tempfile::tempdir().unwrap();
     let nbd = folder.path().join("nbd");
@@ -470,7 +471,7 @@ fn the_dashboard_reports_a_failed_device_and_shows_the_other_exports() {
     let (server, address) = drives(&["first", "second"], Limits::default());
     let mut watcher = watch(address);
     assert!(watcher.next().is_some());
-    let stopped = server.engine().run_and_wait(|_| panic!("a test breaks an invariant"));
+    let stopped = server.first_engine().run_and_wait(|_| panic!("a test breaks an invariant"));
     assert!(stopped.is_err());
     while watcher.next().is_some() {}
     let (head, sentence) = get(address, "/events/0");

@@ -112,9 +112,9 @@ impl BlockDevice for Endless {
     fn flush(&mut self) -> Result<(), DeviceError> {
         Ok(())
     }
-    fn first_extent(&mut self, _: u64, len: u64) -> Extent {
-        self.longest = self.longest.max(len);
-        Extent { len_bytes: len, page_state: PageState::Hole }
+    fn first_extent(&mut self, _: u64, len_bytes: u64) -> Extent {
+        self.longest = self.longest.max(len_bytes);
+        Extent { len_bytes, page_state: PageState::Hole }
     }
 }
 
@@ -273,7 +273,7 @@ fn an_extended_payload_beyond_the_limit_or_a_compact_header_ends_the_connection(
 #[test]
 fn a_refused_extended_nbd_request_does_not_count_against_the_rate_limit() {
     let device = common::specification("page-map", SIZE).build().unwrap();
-    let booked = |len| execution(&device, ZERO, NO_HOLE, 0, len).transferred_bytes();
+    let booked = |len| execution(&device, ZERO, NO_HOLE, 0, len).rate_limited_bytes();
     assert_eq!(booked(1 << 63), 0);
     assert_eq!(booked(SIZE), SIZE);
 }

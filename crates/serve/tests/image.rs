@@ -37,7 +37,7 @@ fn open(files: MemoryFiles, options: OpenOptions) -> Image {
 fn simulated(specification: &ImageSpecification) -> LiveDevice {
     let superblock: Superblock = specification.build_superblock(7).expect("the device fits");
     let parts = served_parts(&superblock);
-    let nvram_bytes = parts.nvram_bytes_with_map(&superblock.geometry, superblock.logical_pages);
+    let nvram_bytes = parts.total_nvram_bytes(&superblock.geometry, superblock.logical_pages);
     let geometry = superblock.geometry.clone();
     device_over(SimNand::new(geometry, RetainedFields::ALL).with_nvram(nvram_bytes), &superblock)
 }
@@ -467,7 +467,7 @@ fn designs_and_settings_that_need_hardware_an_image_lacks_are_refused() {
     let spare = refused(with_settings("integrated", 4096, &["device.spare_bytes=16"]));
     assert!(spare.contains("64 spare bytes"), "{spare}");
     let worn = refused(with_settings("page-map", 4096, &["device.wear_out=true"]));
-    assert!(worn.contains("device.wear_out has no meaning"), "{worn}");
+    assert!(worn.contains("device.wear_out has no effect"), "{worn}");
     let sizeless = ImageSpecification {
         design: "page-map".into(),
         config: Config::default(),

@@ -44,7 +44,7 @@ fn written(design: &str) -> Written {
     let mut device = device(&written.image);
     work(&mut device, &mut written.bytes, 1);
     device.flush().expect("the disk takes it");
-    wearwell_serve::image::close(device.into_device()).expect("the disk takes it");
+    wearwell_serve::image::close(device.into_live_device()).expect("the disk takes it");
     written
 }
 
@@ -241,7 +241,7 @@ fn a_refused_image_resizing_changes_nothing() {
     let neighbor = written.path(".image.resizing");
     fs::create_dir(&neighbor).expect("a new name");
     fs::write(neighbor.join("letter"), "not of an image").expect("writable");
-    assert!(matches!(grow(8 << 20), Err(ImageError::Exists { .. })));
+    assert!(refusal(8 << 20).contains("has files that are not those of an image"));
     assert_eq!(fs::read(neighbor.join("letter")).expect("it is still there"), b"not of an image");
     fs::remove_dir_all(&neighbor).expect("it is ours");
     assert!(contents(&mut device(&written.image)) == written.bytes);
@@ -292,7 +292,8 @@ fn an_image_served_read_only_is_not_changed() {
     let reply: Json = serde_json::from_str(&answer(remap, &mut one)).expect("JSON");
     assert_eq!(
         reply["error"],
-        "the device is served read-only: start the server without --read-only (or --rescue) to write to it"
+        "the device is served read-only: to write to it, start the server without --read-only; a damaged image that is \
+         served with --rescue must first be restored from a copy"
     );
     one.flush().expect("there is nothing to do");
     assert!(matches!(Image::open(&written.image, PROCESS), Err(ImageError::Locked { .. })));

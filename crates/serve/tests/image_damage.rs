@@ -473,7 +473,7 @@ fn an_image_with_forged_nvram_words_is_refused_without_a_panic() {
             if let Err(error) = Image::open_on(files, PROCESS) {
                 assert_eq!(audited.verdict, Verdict::Corrupt, "{design} word {index}: {error}");
                 // The engine has found the damage, or the image has.
-                let remedies = ["restore the device from a copy", "restore from a copy"];
+                let remedies = ["restore the device from a copy", "restore it from a copy"];
                 let sentence = error.to_string();
                 assert!(
                     remedies.iter().any(|remedy| sentence.contains(remedy)),

@@ -162,7 +162,7 @@ fn assert_old_readers_find_damage(files: &MemoryFiles, lost: &[(Lpn, Ppn)]) {
     let layout = Layout::new(&Superblock::decode(files.bytes(ImageFile::Superblock)).expect("it is whole"));
     for &(_, ppn) in lost {
         let record = flash[layout.oob_record_offset(ppn) as usize..].first_chunk().expect("a record");
-        let OobSlot::Record(record) = layout.decode_oob(ppn, record) else {
+        let OobSlot::Record(record) = layout.decode_oob_slot(ppn, record) else {
             panic!("page {ppn} has no record")
         };
         let mut bytes = flash[layout.data_offset(ppn) as usize..][..PAGE_BYTES as usize].to_vec();
@@ -170,7 +170,7 @@ fn assert_old_readers_find_damage(files: &MemoryFiles, lost: &[(Lpn, Ppn)]) {
         assert!(!record.is_lost || bytes[..PAGE_BYTES as usize].iter().all(|&byte| byte == 0), "page {ppn}");
         assert_ne!(
             layout.page_crc(ppn, record.block_erase_count, &bytes, &[]),
-            record.data_crc,
+            record.data_and_spare_crc,
             "page {ppn}"
         );
     }
@@ -271,8 +271,8 @@ fn a_scrub_finds_damaged_pages_and_health_counts_them() {
 
 /// Damages a flash page that a logical page needs, without reading it. Returns the logical pages that are lost by it.
 fn damaged_unseen(device: FlashDevice, model: &Model) -> (FlashDevice, BTreeSet<u64>) {
-    let identity = device.identity().clone();
-    let mut device = device.into_device();
+    let identity = device.health_facts().clone();
+    let mut device = device.into_live_device();
     let pages = device.geometry().pages() as u32;
     let needed = |ppn: &Ppn| device.may_hold_needed_data(*ppn) == Ok(true);
     let ppn = (40..pages).map(Ppn).find(needed).expect("some page is needed");

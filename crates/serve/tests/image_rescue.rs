@@ -52,7 +52,7 @@ impl Worked {
     fn is_programmed(&self, ppn: Ppn) -> bool {
         let at = self.layout.oob_record_offset(ppn) as usize;
         let bytes = &self.files.bytes(ImageFile::Flash)[at..at + RECORD_BYTES];
-        matches!(self.layout.decode_oob(ppn, bytes.try_into().expect("so long")), OobSlot::Record(_))
+        matches!(self.layout.decode_oob_slot(ppn, bytes.try_into().expect("so long")), OobSlot::Record(_))
     }
 
     /// Returns the ranges to be damaged: every sector of state words, a third of the OOB records, and a piece of the

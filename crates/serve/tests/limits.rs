@@ -60,9 +60,9 @@ fn wait_until_limited(control: &Path, count: u64) {
 #[test]
 fn requests_beyond_a_rate_limit_wait_and_are_answered_when_the_server_stops() {
     let limits = [
-        Limits { requests_per_second: Some(1), ..Limits::default() },
+        Limits { export_requests_per_second: Some(1), ..Limits::default() },
         // A sector takes 8 minutes.
-        Limits { bytes_per_second: Some(1), ..Limits::default() },
+        Limits { export_bytes_per_second: Some(1), ..Limits::default() },
     ];
     for limits in limits {
         let limited = Limited::start(limits);
@@ -88,7 +88,7 @@ fn requests_beyond_a_rate_limit_wait_and_are_answered_when_the_server_stops() {
 
 #[test]
 fn a_rate_limit_counts_reads_of_holes_as_data_and_trims_not() {
-    let limited = Limited::start(Limits { bytes_per_second: Some(1), ..Limits::default() });
+    let limited = Limited::start(Limits { export_bytes_per_second: Some(1), ..Limits::default() });
     let mut client = limited.client();
     // Each would take hours if it cost bytes.
     for _ in 0..20 {
@@ -116,7 +116,7 @@ fn no_request_waits_without_a_rate_limit() {
 /// When a connection ends, another client can connect.
 #[test]
 fn a_socket_accepts_connections_up_to_its_limit() {
-    let limited = Limited::start(Limits { max_connections: 2, ..Limits::default() });
+    let limited = Limited::start(Limits { max_connections_per_socket: 2, ..Limits::default() });
     let turned_away = || {
         let mut stream = UnixStream::connect(limited.socket()).unwrap();
         std::io::Read::read(&mut stream, &mut [0]).unwrap() == 0

@@ -13,7 +13,7 @@ use common::client::FLUSH;
 use common::{DESIGNS, MIB, PAGE, Random, Served};
 use serde_json::Value;
 use wearwell_serve::Address;
-use wearwell_serve::http::{ANSWER_TIMEOUT, REQUEST_HEADER_MAX_BYTES};
+use wearwell_serve::http::{HTTP_TRANSFER_TIMEOUT, REQUEST_HEADER_MAX_BYTES};
 
 use crate::common;
 
@@ -26,7 +26,7 @@ fn with_metrics(design: &str) -> (Served, SocketAddr) {
 
 fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).expect("the server listens");
-    stream.set_read_timeout(Some(4 * ANSWER_TIMEOUT)).unwrap();
+    stream.set_read_timeout(Some(4 * HTTP_TRANSFER_TIMEOUT)).unwrap();
     stream
 }
 
@@ -229,10 +229,10 @@ fn hostile_and_slow_metrics_clients_delay_no_other_client() {
     let mut longest = Duration::ZERO;
     for round in 0_u64.. {
         is_dropped = is_dropped || dripping.write_all(b"G").is_err();
-        if is_dropped && began.elapsed() > ANSWER_TIMEOUT {
+        if is_dropped && began.elapsed() > HTTP_TRANSFER_TIMEOUT {
             break;
         }
-        assert!(began.elapsed() < 3 * ANSWER_TIMEOUT, "a dripping client is hung up on");
+        assert!(began.elapsed() < 3 * HTTP_TRANSFER_TIMEOUT, "a dripping client is hung up on");
         let mut nonsense = connect(address);
         let count = random.below(3000) as usize;
         let _ = nonsense.write_all(&random.bytes(count));
@@ -250,6 +250,9 @@ fn hostile_and_slow_metrics_clients_delay_no_other_client() {
     for mut stream in silent {
         assert!(matches!(stream.read(&mut [0; 1]), Ok(0) | Err(_)), "a silent client is hung up on");
     }
-    assert!(began.elapsed() < 3 * ANSWER_TIMEOUT, "all of them at their time, not one after the other");
+    assert!(
+        began.elapsed() < 3 * HTTP_TRANSFER_TIMEOUT,
+        "all of them at their time, not one after the other"
+    );
     served.stop();
 }

@@ -58,11 +58,9 @@ fn remap(control: Option<&mut std::os::unix::net::UnixStream>, random: &mut Rand
     assert!(reply.contains("\"ok\":true"), "{reply}");
 }
 
-fn replay(config: &Config, design: &str, path: &Path, bytes: bool) -> RunRecord {
-    let input = Input::Trace {
-        path: path.into(),
-        options: OpenOptions { reads_payloads: bytes, ..OpenOptions::default() },
-    };
+fn replay(config: &Config, design: &str, path: &Path, reads_payloads: bool) -> RunRecord {
+    let input =
+        Input::Trace { path: path.into(), options: OpenOptions { reads_payloads, ..OpenOptions::default() } };
     let plan = Plan::new(config, &input).expect("the recording is a trace");
     let record = plan.run(design, &mut |_| ControlFlow::Continue(())).expect("it fits");
     assert!(!record.partial, "{:?}", record.partial_reason);

@@ -123,20 +123,29 @@ impl Directory {
     /// Checks that at least `chunks` chunks (runs of device pages) are free; [`Error::Full`] if fewer are.
     pub(crate) fn require_free_chunks(&self, chunks: usize) -> Result<(), Error> {
         let free = self.is_chunk_taken.iter().filter(|&&is_taken| !is_taken).count();
-        if chunks > free {
-            Err(Error::Full { device_chunk_count: self.is_chunk_taken.len() })
-        } else {
-            Ok(())
+        if chunks <= free {
+            return Ok(());
         }
+        Err(Error::Full {
+            needed_chunk_count: chunks,
+            free_chunk_count: free,
+            device_chunk_count: self.is_chunk_taken.len(),
+        })
     }
 
     /// Assigns free chunks (runs of device pages) to a file until it can store its first `bytes` bytes. Returns whether
-    /// the directory changed. An error if fewer than `kept` chunks would remain free.
-    pub(crate) fn assign_chunks(&mut self, kind: FileKind, bytes: u64, kept: usize) -> Result<bool, Error> {
+    /// the directory changed. An error if fewer than `min_chunks_left_free`
+    /// chunks would remain free.
+    pub(crate) fn assign_chunks(
+        &mut self,
+        kind: FileKind,
+        bytes: u64,
+        min_chunks_left_free: usize,
+    ) -> Result<bool, Error> {
         let wanted = bytes.div_ceil(self.chunk_bytes()) as usize;
         let missing_chunks = self.missing_chunk_count(kind, bytes);
         if missing_chunks > 0 {
-            self.require_free_chunks(missing_chunks + kept)?;
+            self.require_free_chunks(missing_chunks + min_chunks_left_free)?;
         }
         let mut has_changed = false;
         while self.entry(kind).chunk_numbers.len() < wanted {
@@ -150,7 +159,7 @@ impl Directory {
 
     /// Removes the chunks (runs of device pages) that a file does not need for its first `bytes` bytes, and returns
     /// them. They cannot be assigned to a file before [`Directory::release_chunk`].
-    pub(crate) fn detach_chunks(&mut self, kind: FileKind, bytes: u64) -> Vec<u16> {
+    pub(crate) fn detach_chunks_after_length(&mut self, kind: FileKind, bytes: u64) -> Vec<u16> {
         let kept = bytes.div_ceil(self.chunk_bytes()) as usize;
         let chunks = &mut self.entry_mut(kind).chunk_numbers;
         chunks.split_off(kept.min(chunks.len()))
@@ -195,7 +204,7 @@ impl Directory {
         }
         let (body, crc) = page.split_at(page.len() - DIRECTORY_CRC_BYTES);
         if crc32c(body).to_le_bytes() != crc {
-            return Err(Error::Damaged("its checksum is wrong"));
+            return Err(Error::Damaged("its checksum is wrong".into()));
         }
         let mut numbers = IntegerReader(&body[DIRECTORY_MAGIC.len()..]);
         let version = numbers.take_u32();
@@ -203,9 +212,14 @@ impl Directory {
             return Err(Error::Version { found: version, known: DIRECTORY_VERSION });
         }
         let mut directory = Self::new(capacity_bytes, page.len() as u32)?;
-        let geometry = [page.len() as u32, directory.chunk_pages, directory.is_chunk_taken.len() as u32];
-        if geometry != [numbers.take_u32(), numbers.take_u32(), numbers.take_u32()] {
-            return Err(Error::Damaged("it belongs to a device of another size (was the image resized?)"));
+        let (page_bytes, chunk_pages, chunks) = (numbers.take_u32(), numbers.take_u32(), numbers.take_u32());
+        let stored = [chunks, chunk_pages, page_bytes];
+        let actual = [directory.is_chunk_taken.len() as u32, directory.chunk_pages, page.len() as u32];
+        if stored != actual {
+            let in_words = |[chunks, chunk_pages, page_bytes]: [u32; 3]| {
+                format!("{chunks} chunks of {chunk_pages} pages of {page_bytes} bytes")
+            };
+            return Err(Error::Resized { stored: in_words(stored), actual: in_words(actual) });
         }
         directory.wal_page_bytes = numbers.take_u32();
         directory.decode_entries(&mut numbers)?;
@@ -220,16 +234,23 @@ impl Directory {
             entry.len_bytes = numbers.take_u64();
             count
         });
-        if counts.iter().map(|&count| count as usize).sum::<usize>() > self.is_chunk_taken.len() {
-            return Err(Error::Damaged("its files have more chunks than the device"));
+        let (listed, present) =
+            (counts.iter().map(|&count| count as usize).sum::<usize>(), self.is_chunk_taken.len());
+        if listed > present {
+            return Err(Error::Damaged(format!(
+                "its files have {listed} chunks, and the device has {present}"
+            )));
         }
         for (kind, count) in FileKind::ALL.into_iter().zip(counts) {
             for _ in 0..count {
                 let chunk = numbers.take_u16();
                 match self.is_chunk_taken.get_mut(usize::from(chunk)) {
                     Some(is_taken) if !*is_taken => *is_taken = true,
-                    _ => {
-                        return Err(Error::Damaged("it lists a chunk that has two files, or does not exist"));
+                    Some(_) => return Err(Error::Damaged(format!("it lists chunk {chunk} twice"))),
+                    None => {
+                        return Err(Error::Damaged(format!(
+                            "it lists chunk {chunk}, and the device has {present} chunks"
+                        )));
                     }
                 }
                 self.entry_mut(kind).chunk_numbers.push(chunk);
@@ -300,7 +321,7 @@ mod tests {
         assert_eq!(directory.device_address(FileKind::Wal, 5), Some(4096 + (3 << 16) + 5));
         assert_eq!(directory.device_address(FileKind::Database, 3 << 16), Some(4096 + (4 << 16)));
         assert_eq!(directory.device_address(FileKind::Wal, 1 << 16), None);
-        let given_up = directory.detach_chunks(FileKind::Database, 1);
+        let given_up = directory.detach_chunks_after_length(FileKind::Database, 1);
         assert_eq!(given_up, [1, 2, 4]);
         assert!(directory.assign_chunks(FileKind::Journal, 1, 0).expect("there is room"));
         assert_eq!(directory.device_address(FileKind::Journal, 0), Some(4096 + (5 << 16)), "not yet free");
@@ -315,7 +336,7 @@ mod tests {
         let error = directory
             .assign_chunks(FileKind::Journal, DEVICE_CAPACITY_BYTES, 0)
             .expect_err("there is no such room");
-        assert!(matches!(error, Error::Full { device_chunk_count: 24 }), "{error}");
+        assert!(matches!(error, Error::Full { device_chunk_count: 24, .. }), "{error}");
     }
 
     #[test]
@@ -339,7 +360,7 @@ mod tests {
             assert!(matches!(error, Error::Damaged(_)), "byte {byte}: {error}");
         }
         assert!(matches!(Directory::decode(&[7; 4096], DEVICE_CAPACITY_BYTES), Err(Error::Foreign)));
-        assert!(matches!(Directory::decode(&page, 2 * DEVICE_CAPACITY_BYTES), Err(Error::Damaged(_))));
+        assert!(matches!(Directory::decode(&page, 2 * DEVICE_CAPACITY_BYTES), Err(Error::Resized { .. })));
         assert_eq!(Directory::decode(&[0; 4096], DEVICE_CAPACITY_BYTES).expect("it is empty"), None);
     }
 }

@@ -72,8 +72,8 @@ pub trait Drive: Send {
 pub fn open_drive(options: &Options) -> Result<Box<dyn Drive>, Error> {
     Ok(match &options.backend {
         Backend::Memory(specification) => Box::new(LocalDrive { device: specification.build()? }),
-        Backend::Image { directory, new_image_specification: new } => {
-            if let Some(specification) = new
+        Backend::Image { directory, new_image_specification } => {
+            if let Some(specification) = new_image_specification
                 && !directory.exists()
             {
                 image::create(directory, specification)?;
@@ -82,7 +82,7 @@ pub fn open_drive(options: &Options) -> Result<Box<dyn Drive>, Error> {
             let identity = image.health_facts();
             Box::new(LocalDrive { device: FlashDevice::new(image.device, identity)? })
         }
-        Backend::Server { nbd_socket: nbd, control } => Box::new(RemoteDrive::connect(nbd, control)?),
+        Backend::Server { nbd_socket, control } => Box::new(RemoteDrive::connect(nbd_socket, control)?),
     })
 }
 
@@ -136,6 +136,6 @@ impl Drive for LocalDrive {
     }
 
     fn close(self: Box<Self>) -> Result<(), Error> {
-        Ok(image::close(self.device.into_device())?)
+        Ok(image::close(self.device.into_live_device())?)
     }
 }

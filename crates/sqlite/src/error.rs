@@ -38,8 +38,11 @@ pub enum Error {
         /// Description of the server's answer.
         answer: String,
     },
-    /// Another process has opened the server's device as a database.
-    #[error("{place} is locked, because another process has its database open: close it there first")]
+    /// Another process, or another database of this one, uses the server's device.
+    #[error(
+        "the device is in use by another process, or by another database name of this one (lock file {place}): close that \
+         database first"
+    )]
     Locked {
         /// Path of the lock file that marks the device as used.
         place: String,
@@ -49,7 +52,18 @@ pub enum Error {
     Foreign,
     /// The directory page of the device, which lists the database's files, is damaged.
     #[error("the file directory of the device is damaged: {0}; restore the image from a copy")]
-    Damaged(&'static str),
+    Damaged(String),
+    /// The directory page is of a device with another number or size of chunks or pages: the device was resized.
+    #[error(
+        "the database on this device was made for a device of {stored}, and this one has {actual}: restore the image of \
+         before it was resized, and copy the database to a larger device by `vacuum into`"
+    )]
+    Resized {
+        /// Size of the device according to the directory page, in words.
+        stored: String,
+        /// Size of the device, in words.
+        actual: String,
+    },
     /// Another version of this VFS wrote the directory page of the device, in another format.
     #[error(
         "the file directory of the device has format version {found}; this program reads version {known}: use a \
@@ -63,9 +77,15 @@ pub enum Error {
     },
     /// All chunks (runs of device pages) of the device are in use by the database, its journal and its log.
     #[error(
-        "the device is full: the database, its journal and its write-ahead log use all of its {device_chunk_count} chunks; shorten the log by `pragma wal_checkpoint(truncate)`, or copy the database to a larger device"
+        "the device is full: the database needs {needed_chunk_count} more chunks, and {free_chunk_count} of its \
+         {device_chunk_count} chunks are free; in WAL mode, shorten the log by `pragma wal_checkpoint(truncate)`, or copy \
+         the database to a larger device by `vacuum into`"
     )]
     Full {
+        /// Number of chunks that the write needs, with those that a checkpoint of the log will need.
+        needed_chunk_count: usize,
+        /// Number of chunks that no file has.
+        free_chunk_count: usize,
         /// Number of chunks (runs of device pages) that the device has for files.
         device_chunk_count: usize,
     },
@@ -80,12 +100,13 @@ pub enum Error {
         /// Size of the device's pages, bytes.
         block_bytes: u32,
     },
-    /// A database of this name is already open on another device.
+    /// A database of this name is already open with other URI parameters.
     #[error(
-        "a database called {name} is already open on another device: give the databases of a process different names"
+        "the database {name} is already open in this process with other URI parameters: use the same parameters for the \
+         same device, or another name for another device"
     )]
     Name {
-        /// Name of the database that is already open on another device.
+        /// Name of the database that is already open with other URI parameters.
         name: String,
     },
     /// `SQLite` wanted to open a super-journal, a kind of file that cannot be stored on a device.

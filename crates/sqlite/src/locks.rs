@@ -28,7 +28,7 @@ pub(crate) struct LockBusy;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct FileLocks {
     /// Number of connections whose lock level on the database file is [`level::SHARED`] or higher.
-    reader_count: u32,
+    shared_or_higher_count: u32,
     /// Lock level of the one connection whose level is higher than [`level::SHARED`]; [`level::NONE`] if there is none.
     writer_level: c_int,
 }
@@ -43,11 +43,11 @@ impl FileLocks {
         let is_other_writer = self.writer_level != level::NONE && *held < level::RESERVED;
         match wanted {
             level::SHARED if self.writer_level >= level::PENDING => return Err(LockBusy),
-            level::SHARED => self.reader_count += 1,
+            level::SHARED => self.shared_or_higher_count += 1,
             _ if is_other_writer => return Err(LockBusy),
             level::RESERVED => self.writer_level = wanted,
             _ => {
-                let is_alone = self.reader_count == 1;
+                let is_alone = self.shared_or_higher_count == 1;
                 self.writer_level = if is_alone { level::EXCLUSIVE } else { level::PENDING };
                 *held = self.writer_level;
                 return if is_alone { Ok(()) } else { Err(LockBusy) };
@@ -66,7 +66,7 @@ impl FileLocks {
             self.writer_level = level::NONE;
         }
         if wanted == level::NONE {
-            self.reader_count -= 1;
+            self.shared_or_higher_count -= 1;
         }
         *held = wanted;
     }

@@ -69,22 +69,21 @@ impl Options {
         let remap = parse_switch("remap", parameter("remap").as_deref(), true)?;
         let is_memory = parse_switch("memory", parameter("memory").as_deref(), false)?;
         let size = parameter("size").map(|text| parse_size_bytes(&text)).transpose();
-        let size = size.map_err(|sentence| Error::Parameter(format!("size: {sentence}")))?;
+        let size_bytes = size.map_err(|sentence| Error::Parameter(format!("size: {sentence}")))?;
         let design = parameter("design").unwrap_or_else(|| DEFAULT_DESIGN.to_owned());
         let settings: Vec<String> =
             parameter("set").iter().flat_map(|text| text.split(',')).map(str::to_owned).collect();
         let config = Config::from_text_and_settings(None, &settings)?;
         let backend = match (is_memory, parameter("image"), parameter("nbd"), parameter("control")) {
             (true, None, None, None) => {
-                Backend::Memory(memory::MemoryDeviceSpecification::new(&design, config, size)?)
+                Backend::Memory(memory::MemoryDeviceSpecification::new(&design, config, size_bytes)?)
             }
             (false, Some(directory), None, None) => {
                 let durability = parse_durability(parameter("durability").as_deref())?;
-                let specification =
-                    image::ImageSpecification { design, config, size_bytes: size, durability };
+                let specification = image::ImageSpecification { design, config, size_bytes, durability };
                 Backend::Image {
                     directory: directory.into(),
-                    new_image_specification: size.map(|_| specification),
+                    new_image_specification: size_bytes.map(|_| specification),
                 }
             }
             (false, None, Some(nbd), Some(control)) => {

@@ -48,10 +48,10 @@ impl RemoteDrive {
         let control_place = control.display().to_string();
         let stream = connect_with_timeout(control)
             .map_err(|source| Error::Server { place: control_place.clone(), source })?;
-        let control = BufReader::new(stream);
+        let control_socket = BufReader::new(stream);
         let mut remote = Self {
             nbd: wire,
-            control_socket: control,
+            control_socket,
             control_socket_path: control_place,
             capacity_bytes: 0,
             block_bytes: 0,
@@ -267,9 +267,15 @@ impl NbdClient {
         }
         match errno {
             0 => Ok(()),
-            errno::ENOSPC => Err(DeviceError::Full(
-                "the device of the server is full: trim data, or copy it to a larger device".into(),
-            )
+            errno::ENOSPC => Err(DeviceError::Full(format!(
+                "the server has no space for {}: if its log has an error that a file of the image \
+                 cannot be written, free space on that disk; otherwise the flash of the device is full: copy the database to a \
+                 larger device by `vacuum into`",
+                match len {
+                    0 => "data that was written before".to_owned(),
+                    len => format!("{len} bytes at byte {offset}"),
+                }
+            ))
             .into()),
             errno => Err(DeviceError::Failed(format!(
                 "the server refuses {len} bytes at byte {offset}: {}",

@@ -88,7 +88,7 @@ impl Volume {
     /// gets an empty list. `remaps` states whether checkpoints become remaps.
     ///
     /// # Errors
-    /// [`Error::Foreign`], [`Error::Damaged`], [`Error::Version`], [`Error::Unsuitable`], those of the device.
+    /// [`Error::Foreign`], [`Error::Damaged`], [`Error::Version`], [`Error::Resized`], [`Error::Unsuitable`], those of the device.
     pub fn open(mut drive: Box<dyn Drive>, remaps: bool) -> Result<Self, Error> {
         let (capacity_bytes, block_bytes) = (drive.capacity_bytes(), drive.block_bytes());
         let empty = Directory::new(capacity_bytes, block_bytes)?;
@@ -176,7 +176,7 @@ impl Volume {
             let piece = place.unwrap_or(ContiguousRange {
                 stored_offset_bytes: u64::MAX,
                 len_bytes: u64::MAX,
-                is_partial_page: true,
+                may_cover_partial_pages: true,
             });
             let end = body.len().min(done.saturating_add(piece.len_bytes.min(usize::MAX as u64) as usize));
             self.read_contiguous(kind, piece, &mut body[done..end])?;
@@ -198,7 +198,7 @@ impl Volume {
         self.drive.read(at, into)?;
         self.overlay_partial_pages(at, into);
         let is_payload =
-            kind == FileKind::Wal && !piece.is_partial_page && piece.len_bytes == into.len() as u64;
+            kind == FileKind::Wal && !piece.may_cover_partial_pages && piece.len_bytes == into.len() as u64;
         if is_payload && self.is_whole_pages(into.len()) {
             self.last_wal_read = Some(WalRead { device_address: at, payload: into.to_vec() });
         }
@@ -235,7 +235,7 @@ impl Volume {
             FileKind::Database | FileKind::Journal => Some(ContiguousRange {
                 stored_offset_bytes: offset,
                 len_bytes: chunk_bytes - offset % chunk_bytes,
-                is_partial_page: kind == FileKind::Journal,
+                may_cover_partial_pages: kind == FileKind::Journal,
             }),
         }
     }
@@ -244,7 +244,7 @@ impl Volume {
     pub(crate) fn write(&mut self, kind: FileKind, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         self.create(kind);
         if kind == FileKind::Wal {
-            self.evaluate_wal_header(offset, bytes)?;
+            self.apply_wal_header(offset, bytes)?;
         }
         let mut done = 0;
         while done < bytes.len() {
@@ -260,7 +260,7 @@ impl Volume {
     /// Takes over what a header states that is written to the write-ahead log. The log's header gives the page size. A
     /// frame's header gives the number of its database page; an error if the device has no room to extend the database
     /// to this page at the next checkpoint.
-    fn evaluate_wal_header(&mut self, offset: u64, header: &[u8]) -> Result<(), Error> {
+    fn apply_wal_header(&mut self, offset: u64, header: &[u8]) -> Result<(), Error> {
         let number = |at: usize| {
             let bytes = header.get(at..).and_then(<[u8]>::first_chunk);
             bytes.map_or(0, |&bytes| u32::from_be_bytes(bytes))
@@ -305,7 +305,7 @@ impl Volume {
         self.is_directory_dirty |= self.directory.assign_chunks(kind, end, kept)?;
         let at = self.directory.device_address(kind, piece.stored_offset_bytes).expect("room was made");
         match kind {
-            _ if piece.is_partial_page => self.write_to_partial_pages(at, bytes),
+            _ if piece.may_cover_partial_pages => self.write_to_partial_pages(at, bytes),
             FileKind::Database => self.write_database(at, bytes),
             FileKind::Journal | FileKind::Wal => self.write_wal_payload(at, bytes),
         }
@@ -411,24 +411,24 @@ impl Volume {
         if !self.exists(kind) {
             return Ok(false);
         }
-        let given_up = self.directory.detach_chunks(kind, 0);
+        let given_up = self.directory.detach_chunks_after_length(kind, 0);
         *self.directory.entry_mut(kind) = FileEntry::default();
         if kind == FileKind::Wal {
             self.wal_len_bytes = 0;
         }
         self.is_directory_dirty = true;
-        self.free_chunks(given_up)?;
+        self.free_chunks_durably(given_up)?;
         Ok(true)
     }
 
     fn free_chunks_after_length(&mut self, kind: FileKind, bytes: u64) -> Result<(), Error> {
-        let given_up = self.directory.detach_chunks(kind, bytes);
-        if given_up.is_empty() { Ok(()) } else { self.free_chunks(given_up) }
+        let given_up = self.directory.detach_chunks_after_length(kind, bytes);
+        if given_up.is_empty() { Ok(()) } else { self.free_chunks_durably(given_up) }
     }
 
     /// Frees chunks (runs of device pages) that no file of the volume contains any more: first writes the volume's
     /// directory without them durably to the device, then trims them.
-    fn free_chunks(&mut self, chunks: Vec<u16>) -> Result<(), Error> {
+    fn free_chunks_durably(&mut self, chunks: Vec<u16>) -> Result<(), Error> {
         self.write_directory()?;
         self.drive.flush()?;
         let chunk_bytes = self.directory.chunk_bytes();

@@ -33,7 +33,7 @@ pub(crate) struct ContiguousRange {
     pub(crate) len_bytes: u64,
     /// Whether writes to the contiguous range may cover only a part of a device page, so that they are collected in
     /// memory before the page is written to the device.
-    pub(crate) is_partial_page: bool,
+    pub(crate) may_cover_partial_pages: bool,
 }
 
 /// Rule by which headers and database pages of a write-ahead log are placed on the device, for one size of database
@@ -68,7 +68,7 @@ impl WalLayout {
             return ContiguousRange {
                 stored_offset_bytes: offset,
                 len_bytes: WAL_HEADER_BYTES - offset,
-                is_partial_page: true,
+                may_cover_partial_pages: true,
             };
         };
         let (frame, within) = (behind / self.frame_bytes(), behind % self.frame_bytes());
@@ -78,12 +78,12 @@ impl WalLayout {
             None => ContiguousRange {
                 stored_offset_bytes: group + WAL_HEADER_BYTES + k * FRAME_HEADER_BYTES + within,
                 len_bytes: FRAME_HEADER_BYTES - within,
-                is_partial_page: true,
+                may_cover_partial_pages: true,
             },
             Some(within) => ContiguousRange {
                 stored_offset_bytes: group + (1 + k) * self.page_slot_bytes + within,
                 len_bytes: self.page_bytes - within,
-                is_partial_page: false,
+                may_cover_partial_pages: false,
             },
         }
     }
@@ -125,7 +125,7 @@ mod tests {
             let (mut offset, mut ends, mut payloads) = (0, BTreeSet::new(), 0);
             while offset < len {
                 let piece = layout.contiguous_range_at(offset);
-                if !piece.is_partial_page {
+                if !piece.may_cover_partial_pages {
                     assert_eq!(piece.stored_offset_bytes % u64::from(block_bytes), 0);
                     payloads += 1;
                 }

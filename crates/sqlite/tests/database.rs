@@ -230,7 +230,7 @@ fn a_device_with_foreign_data_is_refused_as_a_sqlite_volume() {
     let identity = image.health_facts();
     let mut device = FlashDevice::new(image.device, identity).expect("it keeps bytes");
     device.write(0, &[7; 4096]).expect("there is room");
-    image::close(device.into_device()).expect("it can be closed");
+    image::close(device.into_live_device()).expect("it can be closed");
     assert!(try_open("foreign", &parameters).is_err());
 }
 
@@ -261,7 +261,7 @@ fn sqlite_works_on_the_device_of_a_running_server() {
     require_integrity(&connection);
     assert_eq!(rows(&connection), model(200));
     drop(connection);
-    let mut device = server.stop().expect("the engine is sound").into_device();
+    let mut device = server.stop().expect("the engine is sound").into_live_device();
     device.check().expect("every law holds");
 }
 

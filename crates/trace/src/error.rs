@@ -109,12 +109,29 @@ pub enum TraceError {
     #[error("cannot write the trace to its output file: {0}")]
     Write(#[from] io::Error),
     /// A request has a property that the output trace format cannot hold.
-    #[error("request {request} cannot be written to the output trace: expected {reason}")]
+    #[error("request {request} cannot be written to the output trace: expected {expected}")]
     UnwritableRequest {
         /// Number of the request that cannot be written, from 1.
         request: u64,
         /// What the output format expects of the request.
-        reason: &'static str,
+        expected: &'static str,
+    },
+    /// The text about where a trace comes from is longer than a native trace can hold.
+    #[error(
+        "the provenance of the trace (--provenance) has {len_bytes} bytes, and a native trace holds at most 65536: shorten it"
+    )]
+    LongProvenance {
+        /// Length of the provenance, bytes.
+        len_bytes: usize,
+    },
+    /// The trace has more distinct contents than a native trace can number.
+    #[error(
+        "with request {request} the trace would have more than 2^28 distinct contents, more than a native trace can number; \
+         split the trace into parts"
+    )]
+    TooManyContents {
+        /// Number of the request that brings the trace over the limit, from 1.
+        request: u64,
     },
     /// The trace touches more distinct 4-KiB pages than 32-bit page numbers can address.
     #[error(

@@ -38,7 +38,7 @@ pub use read::{
     FootprintBuilder, LINE_MAX_BYTES, OpenOptions, TimeUnit, TraceInfo, TraceReader, copy_trace, file_sha256,
     open, open_stream, sidecar_files_of,
 };
-pub use request::{ADDRESS_MAX_BYTES, Op, REQUEST_MAX_BYTES, Request, SECTOR_BYTES, TRIM_MAX_BYTES};
+pub use request::{OFFSET_MAX_BYTES, Op, REQUEST_MAX_BYTES, Request, SECTOR_BYTES, TRIM_MAX_BYTES};
 pub use wearwell::data::PAGE_BYTES;
 pub use write::TraceWriter;
 

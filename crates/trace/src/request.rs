@@ -14,7 +14,7 @@ pub const REQUEST_MAX_BYTES: u64 = 1 << 30;
 /// Longest trim or zeroing request that is accepted, bytes (16 TiB). One such request may span a whole drive.
 pub const TRIM_MAX_BYTES: u64 = 1 << 44;
 /// Highest byte address of a request that is accepted. The sum of offset and length then never overflows.
-pub const ADDRESS_MAX_BYTES: u64 = 1 << 62;
+pub const OFFSET_MAX_BYTES: u64 = 1 << 62;
 
 /// Operation of a trace request on the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -67,7 +67,7 @@ impl Request {
         if self.len_bytes == 0 {
             return first..first;
         }
-        first..self.end_bytes().div_ceil(PAGE_BYTES)
+        first..self.end_offset_bytes().div_ceil(PAGE_BYTES)
     }
 
     /// Returns the 4-KiB pages that are the source of a remap request; none for other requests.
@@ -82,13 +82,13 @@ impl Request {
     /// Returns the 4-KiB pages that the request covers from the first to the last byte.
     pub fn whole_pages(&self) -> Range<u64> {
         let first = self.offset_bytes.div_ceil(PAGE_BYTES);
-        first..(self.end_bytes() / PAGE_BYTES).max(first)
+        first..(self.end_offset_bytes() / PAGE_BYTES).max(first)
     }
 
     /// Returns the address after the request's last byte (offset plus length). Readers have checked that it does not
     /// overflow.
     #[inline]
-    pub fn end_bytes(&self) -> u64 {
+    pub fn end_offset_bytes(&self) -> u64 {
         self.offset_bytes.saturating_add(self.len_bytes)
     }
 
@@ -123,7 +123,7 @@ pub(crate) fn check_request_limits(request: &Request) -> Result<(), &'static str
     if request.len_bytes > max {
         return Err(message);
     }
-    if request.offset_bytes.max(request.remap_source_offset_bytes) > ADDRESS_MAX_BYTES {
+    if request.offset_bytes.max(request.remap_source_offset_bytes) > OFFSET_MAX_BYTES {
         return Err("an address below 2^62");
     }
     let parts = request.offset_bytes | request.len_bytes | request.remap_source_offset_bytes;

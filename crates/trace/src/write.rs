@@ -23,7 +23,7 @@ pub trait TraceWriter {
 
 /// Returns an error for a request that a trace reader would refuse, so that every written trace can be read again.
 pub(crate) fn check_writable(request: &Request, number: u64) -> Result<(), TraceError> {
-    let refuse = |reason| Err(TraceError::UnwritableRequest { request: number, reason });
+    let refuse = |expected| Err(TraceError::UnwritableRequest { request: number, expected });
     let pages = request.pages();
     let content = request.content.len() as u64;
     match check_request_limits(request) {

@@ -134,7 +134,7 @@ fn a_compacted_trace_repeats_the_counts_of_the_original() {
         if before.op != Op::Trim {
             assert_eq!(before.len_bytes, request.len_bytes);
         }
-        assert!(request.end_bytes() <= u64::from(footprint.touched_page_count()) * 4096);
+        assert!(request.end_offset_bytes() <= u64::from(footprint.touched_page_count()) * 4096);
         let Request { time_ns, op, offset_bytes, len_bytes, .. } = request;
         writeln!(compacted, "{time_ns},{},{offset_bytes},{len_bytes},0,", op.csv_letter()).unwrap();
     }

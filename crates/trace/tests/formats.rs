@@ -221,9 +221,8 @@ fn csv_and_native_copies_of_a_trace_are_exact() {
 #[test]
 fn a_capture_finds_the_files_beside_it() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/small.ops");
-    let read = |bytes| {
-        let mut reader =
-            open(&path, &OpenOptions { reads_payloads: bytes, ..OpenOptions::default() }).unwrap();
+    let read = |reads_payloads| {
+        let mut reader = open(&path, &OpenOptions { reads_payloads, ..OpenOptions::default() }).unwrap();
         let mut requests = Vec::new();
         let mut request = Request::default();
         while reader.next(&mut request).unwrap() {

@@ -183,7 +183,7 @@ fn a_native_trace_stores_its_provenance() {
     let reader = open_stream(std::io::Cursor::new(to_native(&[])), "f", &OpenOptions::default()).unwrap();
     assert_eq!(reader.provenance(), Some("a test"));
     let long = "x".repeat(70_000);
-    assert!(matches!(NativeWriter::new(Vec::new(), &long), Err(TraceError::UnwritableRequest { .. })));
+    assert!(matches!(NativeWriter::new(Vec::new(), &long), Err(TraceError::LongProvenance { .. })));
 }
 
 #[test]

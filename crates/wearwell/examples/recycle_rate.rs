@@ -192,10 +192,9 @@ fn measure(
     logical_pages: u32,
     policy: FingerprintStorePolicy,
     reads_per_write: u32,
-    count_comparisons: bool,
+    counts_store_comparisons: bool,
 ) {
-    let options =
-        RecycleOptions { policy, counts_store_comparisons: count_comparisons, ..RecycleOptions::default() };
+    let options = RecycleOptions { policy, counts_store_comparisons, ..RecycleOptions::default() };
     let mut engine = Engine::new(logical_pages, &options);
     let mut out = Vec::new();
     let mut warm = (engine.recycle.clone(), engine.tables.clone());

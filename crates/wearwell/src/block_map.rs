@@ -18,7 +18,7 @@ use crate::store::{BlockState, Store};
 /// Largest number of bins of an [`EraseHistogram`] (erase counts of blocks).
 pub const HISTOGRAM_BINS_MAX: u32 = 40;
 /// Number of steps in which a cell of the block map (a few blocks) states the shares of its valid and invalid pages.
-const PAGE_SHARE_STEPS: u64 = 15;
+const MAP_CELL_FRACTION_STEPS: u64 = 15;
 /// Code in a cell of the block map (a few blocks) that means that all its blocks are retired.
 const RETIRED_MAP_CELL_CODE: u64 = 15;
 /// Digits of the base64url alphabet, by value; a cell of the block map is written as two of them.
@@ -65,8 +65,8 @@ fn encode_map_cell<N: Nand>(store: &Store<N>, blocks: Range<u32>) -> u64 {
         return RETIRED_MAP_CELL_CODE;
     }
     let pages = of_cell * u64::from(store.geometry().block_pages());
-    let steps = |count: u64| (2 * count * PAGE_SHARE_STEPS + pages) / (2 * pages);
-    let programmed = steps(programmed).min(PAGE_SHARE_STEPS);
+    let steps = |count: u64| (2 * count * MAP_CELL_FRACTION_STEPS + pages) / (2 * pages);
+    let programmed = steps(programmed).min(MAP_CELL_FRACTION_STEPS);
     let valid = steps(valid).min(programmed);
     let commonest = (1..RETIRED_MAP_CELL_CODE as usize).rev().max_by_key(|&code| of_code[code]).unwrap_or(0);
     let kind = if of_code[commonest] > 0 { commonest as u64 } else { 0 };
@@ -103,12 +103,12 @@ impl EraseHistogram {
         let (Some(first), Some(last)) = (erases.clone().min(), erases.clone().max()) else {
             return Self::default();
         };
-        let erases_per_bin = (last - first + 1).div_ceil(HISTOGRAM_BINS_MAX);
-        let mut blocks = vec![0; ((last - first) / erases_per_bin + 1) as usize];
+        let bin_width_erases = (last - first + 1).div_ceil(HISTOGRAM_BINS_MAX);
+        let mut blocks = vec![0; ((last - first) / bin_width_erases + 1) as usize];
         for count in erases {
-            blocks[((count - first) / erases_per_bin) as usize] += 1;
+            blocks[((count - first) / bin_width_erases) as usize] += 1;
         }
-        Self { first_bin_erases: first, bin_width_erases: erases_per_bin, blocks_per_bin: blocks }
+        Self { first_bin_erases: first, bin_width_erases, blocks_per_bin: blocks }
     }
 }
 

@@ -160,7 +160,7 @@ impl<N: Nand> Device<N> {
     /// Executes a host write of `len` bytes at byte `offset`, both multiples of the sector size.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`], [`Error::InvalidOptions`] for a request that is not whole sectors, and the errors of
+    /// [`Error::OutOfRange`], [`Error::NotWholeSectors`], and the errors of
     /// [`Ftl::write`].
     pub fn write(&mut self, offset: u64, len: u64, data: HostData<'_>) -> Result<()> {
         self.require_valid_range(offset, len)?;
@@ -365,20 +365,24 @@ impl<N: Nand> Device<N> {
     ///
     /// # Errors
     /// [`Error::NotWholePages`], [`Error::OutOfRange`], and the errors of [`Ftl::remap_pages`].
-    pub fn remap(&mut self, target_offset: u64, source_offset: u64, len: u64, mode: RemapMode) -> Result<()> {
+    pub fn remap(
+        &mut self,
+        target_offset_bytes: u64,
+        source_offset_bytes: u64,
+        len: u64,
+        mode: RemapMode,
+    ) -> Result<()> {
         let page_bytes = self.page_bytes;
-        if [target_offset, source_offset, len].iter().any(|bytes| !bytes.is_multiple_of(page_bytes)) {
-            return Err(Error::NotWholePages {
-                target_offset_bytes: target_offset,
-                source_offset_bytes: source_offset,
-                len,
-                page_bytes,
-            });
+        if [target_offset_bytes, source_offset_bytes, len]
+            .iter()
+            .any(|bytes| !bytes.is_multiple_of(page_bytes))
+        {
+            return Err(Error::NotWholePages { target_offset_bytes, source_offset_bytes, len, page_bytes });
         }
-        self.require_valid_range(target_offset, len)?;
-        self.require_valid_range(source_offset, len)?;
+        self.require_valid_range(target_offset_bytes, len)?;
+        self.require_valid_range(source_offset_bytes, len)?;
         let page = |offset: u64| (offset / page_bytes) as u32;
-        let (target, source, pages) = (page(target_offset), page(source_offset), page(len));
+        let (target, source, pages) = (page(target_offset_bytes), page(source_offset_bytes), page(len));
         self.write_out_buffered_range(target, pages)?;
         self.write_out_buffered_range(source, pages)?;
         self.ftl.remap_pages(Lpn(target), Lpn(source), pages, mode)
@@ -431,17 +435,18 @@ impl<N: Nand> Device<N> {
         (self.page_bytes / SECTOR_BYTES) as u32
     }
 
-    fn require_valid_range(&self, offset: u64, len: u64) -> Result<()> {
-        if !offset.is_multiple_of(SECTOR_BYTES) || !len.is_multiple_of(SECTOR_BYTES) {
-            return Err(Error::InvalidOptions(format!(
-                "request of {len} bytes at byte {offset}: offset and length must be multiples of the sector size, \
-                 {SECTOR_BYTES} bytes"
-            )));
+    fn require_valid_range(&self, offset: u64, len_bytes: u64) -> Result<()> {
+        if !offset.is_multiple_of(SECTOR_BYTES) || !len_bytes.is_multiple_of(SECTOR_BYTES) {
+            return Err(Error::NotWholeSectors {
+                offset_bytes: offset,
+                len_bytes,
+                sector_bytes: SECTOR_BYTES,
+            });
         }
-        match offset.checked_add(len) {
+        match offset.checked_add(len_bytes) {
             Some(end) if end <= self.capacity_bytes() => Ok(()),
             _ => Err(Error::OutOfRange {
-                lpn: offset.saturating_add(len.max(1) - 1) / self.page_bytes,
+                lpn: offset.saturating_add(len_bytes.max(1) - 1) / self.page_bytes,
                 pages: self.ftl.logical_pages(),
             }),
         }

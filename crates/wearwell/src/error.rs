@@ -12,8 +12,10 @@ pub enum Error {
     Geometry(#[from] GeometryError),
     /// The logical pages of the device do not fit into its physical pages minus the reserve for GC and open blocks.
     #[error(
-        "{logical_pages} logical pages do not fit on the device: of its {physical_pages} flash pages, {reserve_pages} are kept for \
-         garbage collection and open blocks, which leaves {usable_pages}; lower the number of logical pages or add blocks"
+        "{logical_pages} logical pages do not fit on the device: of its {physical_pages} flash pages in good blocks (without \
+         head and tail pages), {reserve_pages} are kept for garbage collection, open blocks and metadata, which leaves \
+         {usable_pages}; raise device.over_provisioning or device.reserve_blocks, or, on a drive of fixed size, lower \
+         device.logical_pages or raise device.blocks_per_plane"
     )]
     NoSpareSpace {
         /// Number of logical pages requested for the device.
@@ -35,6 +37,19 @@ pub enum Error {
         lpn: u64,
         /// Number of logical pages that the device exports.
         pages: u32,
+    },
+    /// The address or the length of a request is not a multiple of the sector size.
+    #[error(
+        "a request of {len_bytes} bytes at byte {offset_bytes} is refused: offset and length must be multiples of the \
+         sector size, {sector_bytes} bytes"
+    )]
+    NotWholeSectors {
+        /// First byte of the request.
+        offset_bytes: u64,
+        /// Length of the request, bytes.
+        len_bytes: u64,
+        /// Size of a sector, the smallest unit of a request, bytes.
+        sector_bytes: u64,
     },
     /// The addresses or the length of a remap request are not multiples of the page size; only whole pages have map
     /// entries.
@@ -98,7 +113,7 @@ pub enum Error {
         why: String,
     },
     /// Options of the device contradict each other or the flash geometry; the text says which.
-    #[error("the options of the device are not possible: {0}")]
+    #[error("the configuration of the device is refused: {0}")]
     InvalidOptions(String),
 }
 

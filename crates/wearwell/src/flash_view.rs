@@ -264,7 +264,11 @@ impl<N: Nand> Ftl<N> {
         });
         (
             place,
-            if self.is_buffered_for_chunk(lpn) { PageState::Waiting } else { self.page_state_at(lpn, unit) },
+            if self.is_buffered_for_chunk(lpn) {
+                PageState::Waiting
+            } else {
+                self.page_state_for_map_entry(lpn, unit)
+            },
         )
     }
 }

@@ -57,12 +57,12 @@ impl<N: Nand> Ftl<N> {
             AnyMapping::Flat(flat) => flat.get(lpn),
             AnyMapping::Cached(_) | AnyMapping::Journalled(_) => return PageState::Stored,
         };
-        self.page_state_at(lpn, place)
+        self.page_state_for_map_entry(lpn, place)
     }
 
     /// Returns the form in which logical page `lpn` is stored if the L2P table maps it to `place` (a flash page or a
     /// member of a compressed chunk; `None`: unmapped). Ignores buffers in RAM.
-    pub(crate) fn page_state_at(&self, lpn: Lpn, place: Option<Unit>) -> PageState {
+    pub(crate) fn page_state_for_map_entry(&self, lpn: Lpn, place: Option<Unit>) -> PageState {
         let Some(unit) = place else { return PageState::Hole };
         if self
             .sharing

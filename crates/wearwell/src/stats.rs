@@ -51,10 +51,10 @@ pub struct Stats {
     pub binds_demoted_by_max_referrers: u64,
     /// Number of binds (a further logical page mapped to a stored page without a program) that were executed as writes,
     /// and of trims that became writes of zeros, because the reverse map had no room for their entry.
-    pub requests_demoted_by_full_reverse_map: u64,
+    pub demotions_by_full_reverse_map: u64,
     /// Number of trimmed pages that were overwritten with zeros because the reverse map could not record the trim. They
     /// count as host programs, but not as host page writes.
-    pub trims_written_as_zeros: u64,
+    pub trimmed_pages_written_as_zeros: u64,
     /// Number of atomic remap commands that were refused because the reverse map had no room for all their entries.
     pub refused_remap_commands: u64,
     /// Number of page programs, by cause.
@@ -105,7 +105,7 @@ pub struct ControllerWorkCounts {
     /// Number of deltas (compressed differences between two versions of a page) that were encoded.
     pub encoded_deltas: u64,
     /// Number of deltas that were decoded and applied for a host request.
-    pub decoded_deltas: u64,
+    pub host_decoded_deltas: u64,
     /// Number of deltas that were decoded and applied by merges, in which a delta and its base page become a plain
     /// page; no host request waits for them.
     pub merged_deltas: u64,
@@ -126,7 +126,7 @@ impl ControllerWorkCounts {
         Self {
             hashed_pages: self.hashed_pages - earlier.hashed_pages,
             encoded_deltas: self.encoded_deltas - earlier.encoded_deltas,
-            decoded_deltas: self.decoded_deltas - earlier.decoded_deltas,
+            host_decoded_deltas: self.host_decoded_deltas - earlier.host_decoded_deltas,
             merged_deltas: self.merged_deltas - earlier.merged_deltas,
             compressed_pages: self.compressed_pages - earlier.compressed_pages,
             decompressed_pages: self.decompressed_pages - earlier.decompressed_pages,

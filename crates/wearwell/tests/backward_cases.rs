@@ -390,7 +390,7 @@ fn a_backward_scan_and_its_correction_read_no_more_than_the_geckoftl_bounds() {
     };
     overwrite(&mut ftl, 60_000);
     let AnyValidityStore::Gecko(store) = ftl.validity() else { panic!("validity is in Logarithmic Gecko") };
-    let (entries, buffered) = (u64::from(ENTRIES), u64::from(store.buffer_entries()));
+    let (entries, buffered) = (u64::from(ENTRIES), u64::from(store.reports_per_flush()));
     for _ in 0..40 {
         overwrite(&mut ftl, 1_237);
         let steps = ftl.recover().expect("a healthy medium recovers").steps;

@@ -135,7 +135,7 @@ fn an_overwrite_replaces_a_page_buffered_for_a_chunk() {
     write(&mut device, 0, &page(3, 30));
     assert_eq!(read(&mut device, 0), page(3, 30));
     (2..4).for_each(|lpn| write(&mut device, lpn, &page(lpn, 30)));
-    assert_eq!(device.ftl().chunk_statistics().map(|counts| counts.written_chunk_members), Some(4));
+    assert_eq!(device.ftl().chunk_statistics().map(|counts| counts.host_written_chunk_members), Some(4));
     assert_eq!(read(&mut device, 0), page(3, 30));
     audit(&mut device);
 }

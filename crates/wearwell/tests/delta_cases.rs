@@ -5,9 +5,10 @@ use common::{audit, geometry_without_superblocks};
 use wearwell::address::{BlockId, Lpn, RemapMode};
 use wearwell::content::dedup::DedupOptions;
 use wearwell::content::delta::DeltaStatistics;
+use wearwell::content::recycle::RecycleOptions;
 use wearwell::data::{ContentDescriptor, Fingerprint, mix_bits};
 use wearwell::design::{
-    DeltaDesign, DftlOptions, MappingPart, SharingDesign, delta, delta_with_journal, dftl,
+    DeltaDesign, DftlOptions, MappingPart, RecycleDesign, SharingDesign, delta, delta_with_journal, dftl,
 };
 use wearwell::device::HostData;
 use wearwell::gc::{GcOptions, VictimPolicy};
@@ -60,21 +61,21 @@ fn page(lpn: u64, version: u64, changed: usize) -> Vec<u8> {
 impl Drive {
     /// Creates a drive without a battery that combines deltas with remaps and, if `dedup` is given, deduplication.
     fn with_sharing_and_map_in_nvram(
-        reference_counts: ReferenceCountForm,
+        reference_count_form: ReferenceCountForm,
         dedup: Option<DedupOptions>,
     ) -> Self {
         let mut parts = delta(GcOptions::default(), unscanned(), None);
         let reverse_map = ReverseMapKind::Ideal;
         parts.content.sharing = Some(SharingDesign {
             reverse_map,
-            reference_count_form: reference_counts,
+            reference_count_form,
             dedup,
             has_atomic_remap_commands: false,
         });
         let parts = parts.without_battery().expect("the map is flat");
         let geometry = geometry_without_superblocks([1, 16, 8, PAGE as u32]);
         let nand = SimNand::new(geometry.clone(), RetainedFields::ALL);
-        let nand = nand.with_nvram(parts.nvram_bytes_with_map(&geometry, LOGICAL));
+        let nand = nand.with_nvram(parts.total_nvram_bytes(&geometry, LOGICAL));
         let device = Device::new(nand, LOGICAL, &parts, DeviceOptions::default()).expect("they go together");
         Self { device }
     }
@@ -208,7 +209,7 @@ fn an_incompressible_difference_is_stored_as_a_whole_page() {
     let mut drive = Drive::new(unscanned());
     drive.write(0, 0);
     drive.write_bytes(0, &page(7, 0, 0));
-    assert_eq!((drive.delta_writes(), drive.statistics().incompressible_writes), (0, 1));
+    assert_eq!((drive.delta_writes(), drive.statistics().hot_writes_without_usable_delta), (0, 1));
     assert_eq!(drive.valid_pages(PageKind::Data), 1, "the old version is not held for nothing");
     assert!(drive.read_bytes(0) == page(7, 0, 0));
 }
@@ -220,7 +221,7 @@ fn a_delta_larger_than_permitted_is_stored_as_a_whole_page() {
     let mut drive = Drive::new(DeltaDesign { max_delta_page_share: 0.5, ..unscanned() });
     drive.write_sized(0, 1, 0);
     drive.write_sized(0, 2, 2_100);
-    assert_eq!((drive.delta_writes(), drive.statistics().incompressible_writes), (0, 1));
+    assert_eq!((drive.delta_writes(), drive.statistics().hot_writes_without_usable_delta), (0, 1));
     drive.write_sized(0, 3, 2_000);
     assert_eq!(drive.delta_writes(), 1);
 }
@@ -252,7 +253,7 @@ fn the_packed_delta_ratio_is_pages_written_over_deltas_stored() {
     let counts = drive.statistics();
     let ratio = counts.committed_delta_pages as f64 / counts.committed_deltas as f64;
     assert!((0.66..0.68).contains(&ratio), "the load packs as intended: {ratio}");
-    assert_eq!(counts.hot_writes_stored_whole, 0);
+    assert_eq!(counts.hot_writes_bypassing_deltas, 0);
 }
 
 /// Requirements D11, D32: deltas that do not pay are bypassed until they are tried again; existing ones stay readable.
@@ -273,13 +274,13 @@ fn deltas_that_save_nothing_are_bypassed_and_existing_ones_stay_readable() {
     };
     overwrite(&mut drive, 400, 3_000);
     let counts = drive.statistics();
-    assert!(counts.hot_writes_stored_whole > 300, "{counts:?}");
+    assert!(counts.hot_writes_bypassing_deltas > 300, "{counts:?}");
     drive.expect(20, 1);
     // When deltas are tried again after a while, their smaller size ends the bypass.
     overwrite(&mut drive, 5_000, 300);
-    let before = drive.statistics().hot_writes_stored_whole;
+    let before = drive.statistics().hot_writes_bypassing_deltas;
     overwrite(&mut drive, 100, 300);
-    assert_eq!(drive.statistics().hot_writes_stored_whole, before, "deltas pay again");
+    assert_eq!(drive.statistics().hot_writes_bypassing_deltas, before, "deltas pay again");
     drive.expect(20, 1);
 }
 
@@ -298,10 +299,10 @@ fn a_page_stored_as_a_delta_takes_two_reads() {
     drive.write_sized(1, 1, 0);
     drive.commit_staged(1);
     assert_eq!(drive.valid_pages(PageKind::Delta), 1);
-    let decoded = drive.device.ftl().stats().controller_work.decoded_deltas;
+    let decoded = drive.device.ftl().stats().controller_work.host_decoded_deltas;
     assert_eq!(drive.cost(|drive| drive.expect(0, 1)), cost(2, 0));
     assert_eq!(drive.statistics().base_and_delta_reads, 1);
-    assert_eq!(drive.device.ftl().stats().controller_work.decoded_deltas - decoded, 1);
+    assert_eq!(drive.device.ftl().stats().controller_work.host_decoded_deltas - decoded, 1);
 }
 
 /// Requirement D14: the read that makes a page read-hot merges base and delta into one page, which costs one program
@@ -801,7 +802,7 @@ fn after_power_loss(journal: Option<JournalOptions>) -> (u64, JournalCounts) {
 fn a_map_journal_reduces_what_the_capacitor_writes_to_one_page() {
     let (all, none) = after_power_loss(None);
     assert_eq!((all, none), (u64::from(MAPPED.div_ceil(SMALL_PAGE / 4)), JournalCounts::default()));
-    let (last, counts) = after_power_loss(Some(JournalOptions { max_pages: 4 }));
+    let (last, counts) = after_power_loss(Some(JournalOptions { merge_start_pages: 4 }));
     assert_eq!(last, 1);
     assert!(counts.recorded_changes >= 2 * u64::from(MAPPED), "{counts:?}");
     assert_eq!(counts.written_pages, counts.recorded_changes / RECORDS_PER_PAGE, "{counts:?}");
@@ -809,16 +810,20 @@ fn a_map_journal_reduces_what_the_capacitor_writes_to_one_page() {
     assert!(counts.translation_pages_written_by_merges >= counts.merges, "{counts:?}");
 }
 
-/// Only delta designs with their map on flash have a recovery that replays a journal; other designs refuse one.
+/// Only designs of delta encoding alone, with their map on flash, have a recovery that replays a journal; other designs
+/// refuse one.
 #[test]
 fn a_map_journal_is_refused_on_designs_that_cannot_replay_it() {
     let cache = CachedMapOptions::with_cache_capacity(8);
-    let journal = JournalOptions { max_pages: 4 };
+    let journal = JournalOptions { merge_start_pages: 4 };
     let mut parts = dftl(GcOptions::default(), DftlOptions { cache_entries: 8 });
     parts.mapping = MappingPart::Journalled { cache, journal };
     let lazy = CachedMapOptions { makes_checkpoints: true, ..cache };
     let lazily = delta_with_journal(GcOptions::default(), unscanned(), lazy, journal);
-    for parts in [parts, lazily] {
+    let mut recycling = delta_with_journal(GcOptions::default(), unscanned(), cache, journal);
+    recycling.content.recycle =
+        Some(RecycleDesign { options: RecycleOptions::default(), verify_on_hit: false });
+    for parts in [parts, lazily, recycling] {
         let nand = SimNand::new(geometry_without_superblocks([1, 16, 8, PAGE as u32]), RetainedFields::ALL);
         let refused = Device::new(nand, LOGICAL, &parts, DeviceOptions::default()).err();
         assert!(matches!(refused, Some(Error::InvalidOptions(_))), "{refused:?}");

@@ -109,7 +109,7 @@ fn gecko_answers_do_not_depend_on_size_ratio_partitioning_or_merging() {
 fn without_key_collisions_gecko_runs_follow_a_binary_counter() {
     for mode in MODES {
         let mut rig = Rig::new(&geometry(1 << 14, 128, 4096), options_of(2, 4, mode));
-        let buffer = rig.gecko.buffer_entries();
+        let buffer = rig.gecko.reports_per_flush();
         let mut parts = (0..4 << 14).map(|part| part * 32);
         for flush in 1..=127u32 {
             for first_page in parts.by_ref().take(buffer as usize) {
@@ -173,7 +173,7 @@ fn a_requested_gecko_flush_makes_all_reports_durable_even_without_entries() {
 #[test]
 fn the_gecko_buffer_flushes_after_a_fixed_number_of_invalidations_even_if_all_hit_one_entry() {
     let mut rig = Rig::new(&geometry(64, 128, 512), options_of(2, 1, MergeMode::MultiWay));
-    let entries = rig.gecko.buffer_entries();
+    let entries = rig.gecko.reports_per_flush();
     for page in 0..entries {
         assert!(!rig.write_deferred(), "{page} reports do not fill {entries} entries");
         rig.invalidate(page % 128);
@@ -248,9 +248,9 @@ fn invalid_gecko_options_are_refused() {
 fn gecko_ram_and_flash_space_at_two_tebibytes_match_the_closed_forms() {
     let geometry = geometry(1 << 22, 128, 4096);
     let gecko = Gecko::new(&geometry, GeckoOptions::default()).expect("valid");
-    assert_eq!(gecko.buffer_entries(), 506);
+    assert_eq!(gecko.reports_per_flush(), 506);
     // 5 keys per block: ceil(5 * 2^22 / 506) pages, 2^15 <= 41 446 < 2^16.
-    assert_eq!((gecko.largest_run_pages(), gecko.max_levels()), (41_446, 16));
+    assert_eq!((gecko.max_run_pages(), gecko.max_levels()), (41_446, 16));
     let bytes: Vec<u64> = gecko.ram_bytes().into_iter().map(|(_, bytes)| bytes).collect();
     assert_eq!(bytes, [4096, 4096 * 18, 8 * gecko.max_metadata_pages()]);
     // The largest run, a run of 2^(i+1) - 1 pages at each smaller level, and an output.

@@ -155,14 +155,15 @@ fn expected_write_demand_weighs_the_newest_epoch_ten_times_the_oldest() {
 /// Two hosts that write equally have the same demand, although they differ in running schemes and throttling.
 #[test]
 fn measured_write_demand_does_not_depend_on_schemes_and_throttling() {
-    let plain = WriteActivity { host_bytes: 1000, stored_bytes: 1000, flash_bytes: 1500, throttled_ns: 0 };
+    let plain =
+        WriteActivity { host_bytes: 1000, host_programmed_bytes: 1000, flash_bytes: 1500, throttled_ns: 0 };
     assert_eq!(plain.demand_bytes(EPOCH_NS, EPOCH_NS), 1500.0);
-    let halved = WriteActivity { stored_bytes: 500, flash_bytes: 750, ..plain };
+    let halved = WriteActivity { host_programmed_bytes: 500, flash_bytes: 750, ..plain };
     assert_eq!(halved.demand_bytes(EPOCH_NS, EPOCH_NS), 1500.0);
     let held = WriteActivity { throttled_ns: EPOCH_NS, ..plain };
     assert_eq!(held.demand_bytes(2 * EPOCH_NS, EPOCH_NS), 1500.0);
     assert_eq!(plain.demand_bytes(3 * EPOCH_NS, EPOCH_NS), 500.0, "three epochs took it");
-    let all_duplicates = WriteActivity { stored_bytes: 0, flash_bytes: 0, ..plain };
+    let all_duplicates = WriteActivity { host_programmed_bytes: 0, flash_bytes: 0, ..plain };
     assert_eq!(all_duplicates.demand_bytes(EPOCH_NS, EPOCH_NS), 1000.0);
 }
 
@@ -520,7 +521,7 @@ fn device(activity: WriteActivity, schemes: Vec<SchemeBytes>) -> LifetimeCounter
 }
 
 fn wrote(bytes: u64) -> WriteActivity {
-    WriteActivity { host_bytes: bytes, stored_bytes: bytes, flash_bytes: bytes, throttled_ns: 0 }
+    WriteActivity { host_bytes: bytes, host_programmed_bytes: bytes, flash_bytes: bytes, throttled_ns: 0 }
 }
 
 fn manager(configuration: PaperConfiguration) -> LifetimeController {

@@ -115,7 +115,7 @@ fn recovery_of_ib_ftl_reads_its_validity_log_once() {
     // The following synchronisation may write pages of the log.
     let written = report.steps.synchronise_map.programs;
     assert!(
-        report.steps.rebuild_validity.page_reads <= log_pages + written,
+        report.steps.rebuild_validity_directories.page_reads <= log_pages + written,
         "{:?} of {log_pages}",
         report.steps
     );

@@ -201,7 +201,7 @@ fn recovery_by_notes_reads_a_small_part_of_a_large_drive() {
         ("mixture of the design wearwell", 8 * pages, pages / 2),
     ] {
         let design = &designs_with_prefix(family)[0];
-        let nvram_bytes = design.parts.nvram_bytes_with_map(&geometry, pages as u32 * 3 / 4);
+        let nvram_bytes = design.parts.total_nvram_bytes(&geometry, pages as u32 * 3 / 4);
         let retain = RetainedFields { keeps_data_bytes: false, ..RetainedFields::ALL };
         let medium = SimNand::new(geometry.clone(), retain).with_nvram(nvram_bytes);
         let medium = medium_with_power_cut(medium, None, CutOutcome::Before);

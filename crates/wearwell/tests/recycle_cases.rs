@@ -168,7 +168,7 @@ fn of_dead_pages_with_equal_content_the_fingerprint_store_holds_the_one_with_gre
     let read_often = drive.newest_dead(0).expect("it died");
     drive.write(1, 6);
     let never_read = drive.newest_dead(1).expect("it died");
-    assert_eq!(drive.recycle().statistics().duplicate_contents, 1);
+    assert_eq!(drive.recycle().statistics().offered_duplicates, 1);
     assert_eq!(
         drive.recycle().store_entries().filter(|entry| entry.fingerprint == Fingerprint(5)).count(),
         1
@@ -292,12 +292,9 @@ fn recycling_aware_gc_takes_the_greedy_victim_among_equal_weights() {
 /// be revived.
 #[test]
 fn a_dead_page_beyond_the_age_limit_is_not_revived() {
-    let refresh_age_programs = Some(6);
-    let options = RecycleOptions {
-        capacity_entries: Some(30),
-        max_revival_age_programs: refresh_age_programs,
-        ..RecycleOptions::default()
-    };
+    let max_revival_age_programs = Some(6);
+    let options =
+        RecycleOptions { capacity_entries: Some(30), max_revival_age_programs, ..RecycleOptions::default() };
     let mut drive =
         Drive::new(&recyclable(GcOptions::default(), RecycleDesign { options, verify_on_hit: false }));
     drive.write(0, 1);
@@ -316,12 +313,9 @@ fn a_dead_page_beyond_the_age_limit_is_not_revived() {
 /// Requirement R34: aged entries of the fingerprint store are evicted before young ones, whatever their probability.
 #[test]
 fn aged_fingerprint_store_entries_are_evicted_first() {
-    let refresh_age_programs = Some(8);
-    let options = RecycleOptions {
-        capacity_entries: Some(2),
-        max_revival_age_programs: refresh_age_programs,
-        ..RecycleOptions::default()
-    };
+    let max_revival_age_programs = Some(8);
+    let options =
+        RecycleOptions { capacity_entries: Some(2), max_revival_age_programs, ..RecycleOptions::default() };
     let mut drive =
         Drive::new(&recyclable(GcOptions::default(), RecycleDesign { options, verify_on_hit: false }));
     for lpn in [0, 1] {

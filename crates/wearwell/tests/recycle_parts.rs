@@ -348,8 +348,8 @@ impl Pair {
         let found = self.recycle.find_dead_page(Self::fingerprint(content));
         let after = self.recycle.statistics();
         assert_eq!(found.map(|ppn| ppn.0), expected.map(|(ppn, _)| ppn));
-        let on_hit = after.comparisons_on_hits - before.comparisons_on_hits;
-        let in_vain = after.comparisons_on_misses - before.comparisons_on_misses;
+        let on_hit = after.linear_scan_comparisons_on_hits - before.linear_scan_comparisons_on_hits;
+        let in_vain = after.linear_scan_comparisons_on_misses - before.linear_scan_comparisons_on_misses;
         let entries = self.model.entries.len() as u64;
         assert_eq!((on_hit, in_vain), expected.map_or((0, entries), |(_, rank)| (rank, 0)));
         self.hits += u64::from(found.is_some());
@@ -403,7 +403,7 @@ impl Pair {
 
     fn settle(&mut self) {
         self.model.settle();
-        self.recycle.forget_evicted_pages(|ppn| Lpn(self.model.spare[ppn.index()]));
+        self.recycle.forget_queued_pages(|ppn| Lpn(self.model.spare[ppn.index()]));
     }
 
     /// Returns the valid flash page of a logical page.
@@ -584,7 +584,7 @@ fn recycling_with_fast_loading_window_1_equals_a_naive_model() {
     let pair = drive(24, 8, FAST, Some(5), STEPS / exploration_interval(4));
     assert!(
         pair.hits > 10_000 / exploration_interval(4)
-            && pair.recycle.statistics().fast_loaded_pages > 1_000 / exploration_interval(4)
+            && pair.recycle.statistics().pages_offered_by_fast_loading > 1_000 / exploration_interval(4)
     );
 }
 
@@ -769,7 +769,7 @@ fn of_dead_pages_with_equal_content_the_store_keeps_the_greater_recycle_probabil
         pair.write(0, 1);
         pair.write(1, 2);
         assert_eq!(pair.entry_pages(), [read_often]);
-        assert_eq!(pair.recycle.statistics().duplicate_contents, 1);
+        assert_eq!(pair.recycle.statistics().offered_duplicates, 1);
         pair.erase(read_often);
         pair.check();
         let heir: &[u32] = if capacity.is_none() { &[never_read] } else { &[] };
@@ -906,7 +906,7 @@ fn fast_loading_puts_dead_pages_of_neighbouring_lpns_at_the_head_of_the_store() 
     assert_eq!(probabilities, [1.0, 1.0, 0.0]);
     let statistics = pair.recycle.statistics();
     assert_eq!(
-        (statistics.entries_raised_by_fast_loading, statistics.fast_loaded_pages),
+        (statistics.entries_raised_by_fast_loading, statistics.pages_offered_by_fast_loading),
         (1, 1),
         "page 3 was in the store, page 1 was read"
     );

@@ -335,17 +335,17 @@ fn take(drive: &mut Drive, step: Step) -> Result<()> {
 fn a_lack_of_reverse_map_entries_never_makes_the_device_full() {
     let nvram_bytes = 16 * SEGMENT_BYTES as u64;
     let flash_log = ReverseMapKind::FlashLog { log_pages: 2 };
-    for (reverse_map, logical) in [
+    for (reverse_map, logical_pages) in [
         (segment_reverse_map(nvram_bytes), 120),
         (ReverseMapKind::NvramLog { nvram_bytes }, 120),
         (flash_log, 109),
     ] {
         let geometry = geometry_without_superblocks([1, 18, 8, PAGE_BYTES as u32]);
-        let build =
-            DriveOptions { geometry, logical_pages: logical, ..DriveOptions::with_reverse_map(reverse_map) };
+        let build = DriveOptions { geometry, logical_pages, ..DriveOptions::with_reverse_map(reverse_map) };
         let shapes = [2, 8, 30].into_iter().flat_map(|sources| [2, 5, 9].map(|writes| (sources, writes)));
         for ((sources, writes), seed) in shapes.flat_map(|shape| (0..6).map(move |seed| (shape, seed))) {
-            let crowding = Crowding { logical, sources, writes, relocations: 1, collections: 2 };
+            let crowding =
+                Crowding { logical: logical_pages, sources, writes, relocations: 1, collections: 2 };
             let steps = crowding.steps(seed);
             let mut drive = build.build_drive();
             for (k, &step) in steps.iter().enumerate() {
@@ -358,7 +358,7 @@ fn a_lack_of_reverse_map_entries_never_makes_the_device_full() {
                     audit(&mut drive.device);
                 }
             }
-            let ids = ids_after(logical, &steps);
+            let ids = ids_after(logical_pages, &steps);
             drive.assert_content_ids(&ids);
             drive.lose_power();
             drive.assert_content_ids(&ids);
@@ -371,14 +371,20 @@ fn a_lack_of_reverse_map_entries_never_makes_the_device_full() {
 /// finds neither the old entries nor the new pages.
 #[test]
 fn gc_without_room_for_reverse_map_entries_loses_nothing_at_any_power_cut() {
-    let logical = 216;
+    let logical_pages = 216;
     let geometry = geometry_without_superblocks([1, 9, 32, PAGE_BYTES as u32]);
     let build = DriveOptions {
         geometry,
-        logical_pages: logical,
+        logical_pages,
         ..DriveOptions::with_reverse_map(segment_reverse_map(8 * SEGMENT_BYTES as u64))
     };
-    let crowding = Crowding { logical, sources: logical, writes: 5, relocations: 4, collections: 3 };
+    let crowding = Crowding {
+        logical: logical_pages,
+        sources: logical_pages,
+        writes: 5,
+        relocations: 4,
+        collections: 3,
+    };
     let mut collections = 0;
     for steps in (0..40).map(|seed| crowding.steps(seed)) {
         let mut drive = build.build_drive();
@@ -389,7 +395,7 @@ fn gc_without_room_for_reverse_map_entries_loses_nothing_at_any_power_cut() {
         };
         let Some(k) = (0..steps.len()).find(is_demoting) else { continue };
         collections += 1;
-        let ids = ids_after(logical, &steps[..k]);
+        let ids = ids_after(logical_pages, &steps[..k]);
         run_with_every_power_cut(
             &build,
             |drive| steps[..k].iter().for_each(|&step| take(drive, step).expect("there is room")),
@@ -467,7 +473,7 @@ fn a_trim_executed_as_a_write_of_zeros_is_not_counted_as_a_host_page_write() {
         }
         let writes = |drive: &Drive| {
             let stats = drive.device.ftl().stats();
-            (stats.host_page_writes, stats.trims_written_as_zeros, stats.host_page_trims)
+            (stats.host_page_writes, stats.trimmed_pages_written_as_zeros, stats.host_page_trims)
         };
         let (before, programs) = (writes(&drive), drive.programs(Cause::Host));
         (0..60).filter(|lpn| lpn % 2 == 0).for_each(|lpn| drive.trim(lpn));
@@ -483,7 +489,11 @@ fn a_trim_executed_as_a_write_of_zeros_is_not_counted_as_a_host_page_write() {
     let before = drive.device.ftl().stats().clone();
     drive.trim(0);
     let after = drive.device.ftl().stats();
-    assert_eq!(after.trims_written_as_zeros - before.trims_written_as_zeros, 1, "the log is full of binds");
+    assert_eq!(
+        after.trimmed_pages_written_as_zeros - before.trimmed_pages_written_as_zeros,
+        1,
+        "the log is full of binds"
+    );
     assert_eq!(after.host_page_writes, before.host_page_writes);
     drive.assert_content_ids(&[(0, 0), (10, 1)]);
 }

@@ -147,7 +147,7 @@ impl World {
 
     /// Makes room for the log pages that the next call may append: collects log blocks, as the engine would.
     fn room(&mut self) -> Result<()> {
-        while self.map.max_pages_per_record() > 0 && self.io.total_free_blocks() < 3 {
+        while self.map.max_pages_per_recorded_entry() > 0 && self.io.total_free_blocks() < 3 {
             let closed = |&block: &BlockId| self.io.blocks().state(block) == BlockState::Closed;
             let blocks = (0..BLOCKS).map(BlockId).filter(closed);
             let victim =
@@ -296,7 +296,7 @@ impl World {
 
     fn move_entries(&mut self, block: BlockId) -> Result<()> {
         let mut entries = Vec::new();
-        self.map.entries_of_block(&mut self.io, block, &mut entries)?;
+        self.map.scan_entries_of_block(&mut self.io, block, &mut entries)?;
         let mut moved = BTreeSet::new();
         let mut next = self.model.clone();
         for entry in entries {
@@ -366,7 +366,7 @@ impl World {
         let mut found = Vec::new();
         for block in (0..BLOCKS).map(BlockId) {
             let from = found.len();
-            self.map.entries_of_block(&mut self.io, block, &mut found).expect("power is on");
+            self.map.scan_entries_of_block(&mut self.io, block, &mut found).expect("power is on");
             let foreign =
                 found[from..].iter().find(|e| e.bound_ppn.is_none_or(|p| p.0 / BLOCK_PAGES != block.0));
             assert_eq!(foreign, None, "entry of another block in block {block}");
@@ -484,7 +484,7 @@ fn recovery_adopts_stale_reverse_map_entries_of_a_block_and_its_next_erase_frees
     // The block is in use again.
     world.record(bind(9, 4, 50)).unwrap();
     let mut found = Vec::new();
-    world.map.entries_of_block(&mut world.io, BlockId(1), &mut found).unwrap();
+    world.map.scan_entries_of_block(&mut world.io, BlockId(1), &mut found).unwrap();
     assert_eq!(found.iter().map(|entry| entry.sequence_number).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 50]);
     world.map.drop_entries_of_block(&mut world.io, BlockId(1)).unwrap();
     assert_eq!(free(&world), 16);
@@ -552,7 +552,7 @@ fn only_with_nvram_segments_a_victim_scan_is_independent_of_entries_of_other_blo
         (0..others / 100).for_each(|k| fill(&mut io, &mut map, 6 + k % 50, 100));
         let before = io.stats.clone();
         let mut found = Vec::new();
-        map.entries_of_block(&mut io, BlockId(5), &mut found).unwrap();
+        map.scan_entries_of_block(&mut io, BlockId(5), &mut found).unwrap();
         assert_eq!(found.len(), 50);
         let pages = io.stats.total_reads() - before.total_reads();
         (io.stats.controller_work.nvram_read_bytes - before.controller_work.nvram_read_bytes, pages)
@@ -574,7 +574,7 @@ fn scanning_the_most_entries_of_a_block_in_the_remap_ssd_paper_takes_94_us() {
     let (mut io, mut map) = fresh(segments(1 << 20, DEFAULT_SEGMENT_BYTES), 8);
     fill(&mut io, &mut map, 3, 117 * 63);
     let before = io.stats.controller_work.nvram_read_bytes;
-    map.entries_of_block(&mut io, BlockId(3), &mut Vec::new()).unwrap();
+    map.scan_entries_of_block(&mut io, BlockId(3), &mut Vec::new()).unwrap();
     let bytes = io.stats.controller_work.nvram_read_bytes - before;
     assert_eq!(bytes, 117 << 10);
     assert_eq!((bytes / 64 * 50 + 500) / 1000, 94);

@@ -223,12 +223,9 @@ fn write_amplification_of_greedy_gc_follows_the_mean_field_model() {
 /// reached this count first holds the colder pages, so that collecting it costs less.
 #[test]
 fn collecting_the_oldest_of_equal_victims_costs_less_under_skewed_writes() {
-    let [newest, oldest] = [GreedyTieBreak::Newest, GreedyTieBreak::Oldest].map(|ties| {
-        let mut run = Run::new(
-            [2048, 64, 4096],
-            0.15,
-            &page_map(GcOptions { tie_break: ties, ..GcOptions::default() }),
-        );
+    let [newest, oldest] = [GreedyTieBreak::Newest, GreedyTieBreak::Oldest].map(|tie_break| {
+        let mut run =
+            Run::new([2048, 64, 4096], 0.15, &page_map(GcOptions { tie_break, ..GcOptions::default() }));
         run.overwrite_skewed(4 * u64::from(run.logical));
         run.device.ftl_mut().clear_stats();
         run.overwrite_skewed(4 * u64::from(run.logical));
@@ -300,7 +297,7 @@ fn translation_traffic_of_a_lazy_map_follows_cache_entries_per_translation_page(
         let per_write = |count: u64| count as f64 / stats.host_page_writes as f64;
         let share = 1.0 / (1.0 + cache_entries as f64 / mapping.translation_pages() as f64);
         let synchronised = [Cause::Translation, Cause::Checkpoint].map(|c| stats.programs[c as usize]);
-        let expected = per_write(counts.dirty_inserts) * share;
+        let expected = per_write(counts.entries_made_dirty) * share;
         assert_close("translation programs per write", per_write(synchronised.iter().sum()), expected, 2.0);
         let reads = [Cause::Translation, Cause::Checkpoint].map(|c| stats.reads[c as usize]);
         assert_close("translation reads per write", per_write(reads.iter().sum()), expected, 2.0);
@@ -317,7 +314,7 @@ fn compare_translation_traffic(run: &Run, cache_entries: u32) {
     let programs = per_write(stats.programs[Cause::Translation as usize]);
     let fetches = per_write(counts.misses);
     let sync_reads = per_write(stats.reads[Cause::Translation as usize]) - fetches;
-    let dirtied = per_write(counts.dirty_inserts);
+    let dirtied = per_write(counts.entries_made_dirty);
     println!(
         "{cache_entries} entries over {tpt} pages: I = {dirtied:.4}, fetch reads {fetches:.4} per write"
     );

@@ -72,12 +72,9 @@ fn keeping() -> TimingOptions {
     TimingOptions { keep_completions: true, ..TimingOptions::default() }
 }
 
-fn suspending(overhead_ns: u64, max_per_op: u32) -> TimingOptions {
+fn suspending(overhead_ns: u64, max_suspensions_per_op: u32) -> TimingOptions {
     TimingOptions {
-        suspension: Some(SuspensionOptions {
-            resume_overhead_ns: overhead_ns,
-            max_suspensions_per_op: max_per_op,
-        }),
+        suspension: Some(SuspensionOptions { resume_overhead_ns: overhead_ns, max_suspensions_per_op }),
         ..keeping()
     }
 }
@@ -151,12 +148,12 @@ fn controller_overhead_is_added_once_per_request() {
 fn a_device_is_idle_after_its_last_completion() {
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let mut timing = TimingEngine::new(mode, &geometry(2, 1, 1), FLASH, keeping());
-        assert!(timing.complete_until(5), "nothing was asked");
+        assert!(timing.complete_requests_until(5), "nothing was asked");
         timing.submit(RequestKind::Read, 100, &[read(0)]);
         timing.submit(RequestKind::Write, 200, &[program(1)]);
-        assert!(!timing.complete_until(200 + X + P - 1), "{mode:?}: the write is not answered");
+        assert!(!timing.complete_requests_until(200 + X + P - 1), "{mode:?}: the write is not answered");
         assert_eq!(timing.outstanding_requests(), 1, "{mode:?}");
-        assert!(timing.complete_until(10 * P), "{mode:?}");
+        assert!(timing.complete_requests_until(10 * P), "{mode:?}");
         assert_eq!(timing.now_ns(), 200 + X + P, "{mode:?}: time stops at the answer");
     }
 }
@@ -169,8 +166,8 @@ fn the_open_loop_option_changes_no_completion_time() {
             let mut timing = TimingEngine::new(mode, &geometry(2, 1, 1), FLASH, options);
             timing.submit(RequestKind::Read, 100, &[read(0)]);
             timing.submit(RequestKind::Write, 200, &[program(1)]);
-            let early = timing.complete_until(200 + X + P - 1);
-            let late = timing.complete_until(10 * P);
+            let early = timing.complete_requests_until(200 + X + P - 1);
+            let late = timing.complete_requests_until(10 * P);
             (early, late, timing.now_ns(), timing.run_to_completion(), timing.take_completions())
         });
         assert_eq!(told, asked, "{mode:?}");
@@ -323,7 +320,7 @@ fn background_gc_yields_to_host_operations_between_pages() {
 
 #[test]
 fn background_gc_without_yielding_is_not_interrupted_by_host_operations() {
-    let options = TimingOptions { gc_yields_to_host: false, ..keeping() };
+    let options = TimingOptions { background_yields_to_host: false, ..keeping() };
     let copies = 3 * (R + X + X + P);
     // The read still has priority over all queued operations; the write waits for all copies.
     assert_eq!(copies_and_host(options), [0, copies + (R + X) + (X + P), R + X + R + X]);
@@ -332,7 +329,7 @@ fn background_gc_without_yielding_is_not_interrupted_by_host_operations() {
 #[test]
 fn a_gc_backlog_above_its_bound_is_served_before_reads() {
     // Five operations are queued after the first; background work is served until three are left.
-    let options = TimingOptions { max_gc_backlog_ops: 3, gc_delays_reads: true, ..keeping() };
+    let options = TimingOptions { max_background_backlog_ops: 3, background_delays_reads: true, ..keeping() };
     let ahead = (R + X) + (X + P) + (R + X);
     assert_eq!(copies_and_host(options), [0, ahead + (R + X) + (X + P), ahead + (R + X)]);
 }
@@ -345,7 +342,7 @@ fn a_gc_backlog_above_its_bound_alternates_with_reads() {
     // for one operation.
     let copies = [gc(OpKind::Read, 0), after(1, gc(OpKind::Program, 0))].repeat(40);
     let script: Script = &[(0, &copies), (10, &[read(0)]), (10, &[read(0)])];
-    let options = TimingOptions { max_gc_backlog_ops: 1, ..keeping() };
+    let options = TimingOptions { max_background_backlog_ops: 1, ..keeping() };
     let first = (R + X) + (R + X);
     assert_eq!(times(&geometry(1, 1, 1), options, script)[1..], [first, first + (X + P) + (R + X)]);
 }
@@ -394,7 +391,8 @@ fn reads_do_not_suspend_a_gc_backlog_above_its_bound() {
     let erases = [gc(OpKind::Erase, 0); 3];
     let script: Script = &[(0, &erases), (10, &[read(0)])];
     let one_die = geometry(1, 1, 1);
-    let strict = TimingOptions { max_gc_backlog_ops: 1, gc_delays_reads: true, ..suspending(0, 8) };
+    let strict =
+        TimingOptions { max_background_backlog_ops: 1, background_delays_reads: true, ..suspending(0, 8) };
     assert_eq!(times(&one_die, strict, script)[1], 2 * E + R + X);
     assert_eq!(times(&one_die, suspending(0, 8), script)[1], 10 + R + X);
 }
@@ -468,8 +466,8 @@ fn a_timed_write_buffer_acknowledges_writes_at_once_until_it_is_full() {
 /// A flush waits for the writes acknowledged before it. It once completed while they were still to be programmed.
 #[test]
 fn a_timed_flush_waits_for_the_writes_acknowledged_before_it() {
-    let flush_ns = |buffered_writes: usize| {
-        let options = TimingOptions { max_buffered_writes: buffered_writes, ..keeping() };
+    let flush_ns = |max_buffered_writes: usize| {
+        let options = TimingOptions { max_buffered_writes, ..keeping() };
         let mut timing = TimingEngine::new(TimingMode::Event, &geometry(1, 1, 1), FLASH, options);
         for kind in [RequestKind::Write, RequestKind::Write, RequestKind::Flush, RequestKind::Write] {
             let ops: &[FlashOp] = if kind == RequestKind::Flush { &[] } else { &[program(0)] };
@@ -632,13 +630,13 @@ fn random_options(rng: &mut Xoshiro256PlusPlus) -> TimingOptions {
     };
     TimingOptions {
         read_priority,
-        gc_yields_to_host: rng.random_bool(0.7),
-        max_gc_backlog_ops: [1, 4, u32::MAX][rng.random_range(0..3)],
+        background_yields_to_host: rng.random_bool(0.7),
+        max_background_backlog_ops: [1, 4, u32::MAX][rng.random_range(0..3)],
         free_blocks: rng.random_bool(0.5).then(|| FreeBlocksPerArray {
             free_blocks: rng.random_range(0..3),
             pages_per_block: 1 << rng.random_range(0..4),
         }),
-        gc_delays_reads: rng.random_bool(0.5),
+        background_delays_reads: rng.random_bool(0.5),
         suspension: (read_priority && rng.random_bool(0.6)).then_some(suspend),
         multi_plane: rng.random_bool(0.4),
         independent_planes: rng.random_bool(0.2),

@@ -33,8 +33,8 @@ fn batching(geometry: &Geometry, _: u64) -> FlashBitmap {
     FlashBitmap::new(geometry, FlashBitmapOptions { batches_updates: true })
 }
 
-fn log(geometry: &Geometry, spare_pages: u64) -> ValidityLog {
-    ValidityLog::new(geometry, ValidityLogOptions { physical_minus_logical_pages: spare_pages })
+fn log(geometry: &Geometry, physical_minus_logical_pages: u64) -> ValidityLog {
+    ValidityLog::new(geometry, ValidityLogOptions { physical_minus_logical_pages })
         .expect("a log fits the geometry")
 }
 
@@ -405,10 +405,9 @@ fn the_validity_log_recovers_all_reports_before_its_durable_sequence_after_any_p
 #[test]
 fn the_battery_writes_the_whole_validity_bitmap_to_flash_after_any_power_cut() {
     let geometry = geometry([1, 24, 8, 512]);
-    for batch in [false, true] {
-        let new = |geometry: &Geometry, _: u64| {
-            FlashBitmap::new(geometry, FlashBitmapOptions { batches_updates: batch })
-        };
+    for batches_updates in [false, true] {
+        let new =
+            |geometry: &Geometry, _: u64| FlashBitmap::new(geometry, FlashBitmapOptions { batches_updates });
         for outcome in CutOutcome::ALL {
             let mut cuts = 0;
             for at in 0.. {
@@ -417,7 +416,7 @@ fn the_battery_writes_the_whole_validity_bitmap_to_flash_after_any_power_cut() {
                 if outcome == CutOutcome::Before {
                     drive.consume_interrupted_page();
                 }
-                while drive.validity.write_back(&mut drive.io).expect("the battery lasts") {}
+                while drive.validity.write_back_step(&mut drive.io).expect("the battery lasts") {}
                 assert!(!drive.validity.has_unwritten_records());
                 let mut bitmap = new(&geometry, 0);
                 let known = recovered_bitmap(&mut bitmap, &mut drive.io);
@@ -441,7 +440,7 @@ fn the_battery_also_clears_validity_bits_of_blocks_opened_since_their_last_repor
     while before.write_deferred_validity_step(&mut io).expect("no fault") {}
     before.record_block_opened(BlockId(0));
     before.invalidate(Ppn(11_000));
-    while before.write_back(&mut io).expect("the battery lasts") {}
+    while before.write_back_step(&mut io).expect("the battery lasts") {}
     let known = recovered_bitmap(&mut bitmap(&geometry, 0), &mut io);
     assert_eq!((known[3], known[11_000]), (false, true));
 }
@@ -463,7 +462,7 @@ fn the_validity_log_does_not_count_reports_beyond_a_full_buffer_as_durable() {
     let known = recovered_log(&mut second, &mut io, &[0; 64]);
     assert_eq!(second.durable_before_sequence(), 0);
     assert_eq!(known.iter().filter(|&&dead| dead).count() as u32, entries);
-    while first.write_back(&mut io).expect("no fault") {}
+    while first.write_back_step(&mut io).expect("no fault") {}
     assert_eq!((io.last_sequence(), first.durable_before_sequence()), (2, 2));
 }
 
@@ -473,7 +472,7 @@ fn the_validity_log_can_write_back_a_partly_filled_buffer() {
     let mut drive = Drive::new(sim(&geometry), FULL, log);
     for _ in 0..50 {
         drive.run(137);
-        while drive.validity.write_back(&mut drive.io).expect("no fault") {}
+        while drive.validity.write_back_step(&mut drive.io).expect("no fault") {}
         let mut log = log(&geometry, drive.spare_pages());
         let known = recovered_log(&mut log, &mut drive.io, &drive.opened_at);
         assert_eq!(known, drive.dead_before(u64::MAX));

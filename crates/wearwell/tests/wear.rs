@@ -88,12 +88,15 @@ fn without_wear_leveling_the_erase_count_gap_grows_with_the_writes() {
 /// only checked after 1/32 of its blocks was collected, so the gap may be exceeded by a few erases, but does not grow.
 #[test]
 fn static_wear_leveling_bounds_the_erase_count_gap() {
-    for static_gap in [5, 20] {
-        let wear = WearOptions { static_gap_erases: static_gap, ..WearOptions::default() };
+    for static_gap_erases in [5, 20] {
+        let wear = WearOptions { static_gap_erases, ..WearOptions::default() };
         for writes in [20_000, 80_000, 320_000] {
             let ftl = hot_and_cold(wear, writes);
             let worn = gap(&ftl);
-            assert!(worn <= 2 * static_gap + 5, "gap {worn} after {writes} writes, bound {static_gap}");
+            assert!(
+                worn <= 2 * static_gap_erases + 5,
+                "gap {worn} after {writes} writes, bound {static_gap_erases}"
+            );
             let moved = ftl.stats().erases[wearwell::operation::Cause::Wear as usize];
             assert!(moved > 0 && moved < ftl.stats().total_erases() / 2, "{moved} blocks moved");
         }
@@ -105,13 +108,15 @@ fn static_wear_leveling_bounds_the_erase_count_gap() {
 /// may be erased K / B times (B pages per block) or more.
 #[test]
 fn a_rolling_scan_of_spare_areas_bounds_the_erase_count_gap() {
-    for static_gap in [5, 20] {
-        let wear =
-            WearOptions { static_gap_erases: static_gap, scans_erase_counts: true, ..WearOptions::default() };
+    for static_gap_erases in [5, 20] {
+        let wear = WearOptions { static_gap_erases, scans_erase_counts: true, ..WearOptions::default() };
         for writes in [20_000, 80_000, 320_000] {
             let ftl = hot_and_cold(wear, writes);
             let worn = gap(&ftl);
-            assert!(worn <= 2 * static_gap + 5, "gap {worn} after {writes} writes, bound {static_gap}");
+            assert!(
+                worn <= 2 * static_gap_erases + 5,
+                "gap {worn} after {writes} writes, bound {static_gap_erases}"
+            );
             let stats = ftl.stats();
             let scanned = stats.spare_reads[wearwell::operation::Cause::Wear as usize];
             assert!(
@@ -128,19 +133,15 @@ fn a_rolling_scan_of_spare_areas_bounds_the_erase_count_gap() {
 /// thresholds less.
 #[test]
 fn dual_pool_leveling_bounds_the_erase_count_gap() {
-    for dual_pool_gap in [5, 20] {
-        for dynamic in [false, true] {
-            let wear = WearOptions {
-                dual_pool_gap_erases: dual_pool_gap,
-                dynamic_leveling: dynamic,
-                ..WearOptions::default()
-            };
+    for dual_pool_gap_erases in [5, 20] {
+        for dynamic_leveling in [false, true] {
+            let wear = WearOptions { dual_pool_gap_erases, dynamic_leveling, ..WearOptions::default() };
             for writes in [20_000, 80_000, 320_000] {
                 let ftl = hot_and_cold(wear, writes);
                 let worn = gap(&ftl);
                 assert!(
-                    worn <= 3 * dual_pool_gap,
-                    "gap {worn} after {writes} writes, threshold {dual_pool_gap}"
+                    worn <= 3 * dual_pool_gap_erases,
+                    "gap {worn} after {writes} writes, threshold {dual_pool_gap_erases}"
                 );
                 let moved = ftl.stats().erases[wearwell::operation::Cause::Wear as usize];
                 assert!(moved > 0 && moved < ftl.stats().total_erases() / 2, "{moved} blocks moved");
@@ -218,9 +219,9 @@ fn gc_never_deadlocks_at_the_smallest_spare_space() {
     for policy in POLICIES {
         for pools in 1..=4 {
             let gc = GcOptions { policy, ..GcOptions::default() };
-            for low_blocks in [1, 2] {
-                let gc = GcOptions { low_free_blocks: low_blocks, ..gc };
-                let what = format!("page-map {policy:?}, {pools} pools, low {low_blocks}");
+            for low_free_blocks in [1, 2] {
+                let gc = GcOptions { low_free_blocks, ..gc };
+                let what = format!("page-map {policy:?}, {pools} pools, low {low_free_blocks}");
                 fill_and_overwrite_largest_device(
                     &page_map(gc),
                     &geometry_without_superblocks([pools, 9, 5, 512]),
@@ -228,7 +229,7 @@ fn gc_never_deadlocks_at_the_smallest_spare_space() {
                 );
                 for cache_entries in [1, 9, u32::MAX] {
                     let what =
-                        format!("dftl of {cache_entries}, {policy:?}, {pools} pools, low {low_blocks}");
+                        format!("dftl of {cache_entries}, {policy:?}, {pools} pools, low {low_free_blocks}");
                     let parts = dftl(gc, DftlOptions { cache_entries });
                     fill_and_overwrite_largest_device(
                         &parts,

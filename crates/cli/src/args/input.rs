@@ -77,7 +77,7 @@ impl InputArgs {
             }),
             skip_bad_lines: self.skip_bad_lines,
             reads_payloads: self.bytes,
-            allows_missing_sidecars: self.without_sidecars,
+            allows_missing_size_files: self.without_sidecars,
             columns: self.columns.clone(),
             trace_name: None,
         })

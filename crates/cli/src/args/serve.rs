@@ -84,7 +84,7 @@ pub(crate) struct TlsArgs {
 #[cfg(feature = "tls")]
 impl TlsArgs {
     /// Reads certificate, key and client certificates from their files; `None` if no file was given.
-    pub(crate) fn read_certificates(&self) -> Result<Option<Tls>, TlsError> {
+    pub(crate) fn read_tls(&self) -> Result<Option<Tls>, TlsError> {
         let (Some(certificate), Some(key)) = (&self.certificate, &self.key) else { return Ok(None) };
         Tls::from_files(certificate, key, self.client_ca.as_deref()).map(Some)
     }
@@ -110,10 +110,10 @@ pub(crate) struct LimitArgs {
 impl LimitArgs {
     pub(crate) fn to_limits(&self) -> Limits {
         Limits {
-            max_connections: self.max_connections as usize,
+            max_connections_per_socket: self.max_connections as usize,
             max_request_memory_bytes: self.max_memory as usize,
-            bytes_per_second: self.limit_mb_per_s.map(|megabytes| megabytes * 1_000_000),
-            requests_per_second: self.limit_iops,
+            export_bytes_per_second: self.limit_mb_per_s.map(|megabytes| megabytes * 1_000_000),
+            export_requests_per_second: self.limit_iops,
         }
     }
 }

@@ -17,12 +17,12 @@ use crate::verdict::Value;
 /// Size of a PPN and of a key (block, or part of a block) of Logarithmic Gecko (page validity on flash), bytes.
 const ADDRESS_BYTES: f64 = 4.0;
 /// Size of an entry of the cached mapping table, bytes.
-const MAP_ENTRY_BYTES: f64 = 8.0;
+const MAPPING_CACHE_ENTRY_BYTES: f64 = 8.0;
 /// Size of an entry of IB-FTL's log of invalid pages, bytes: a page address, a timestamp, a pointer to the preceding
 /// entry.
 const INVALID_PAGE_LOG_ENTRY_BYTES: f64 = 12.0;
 /// Share of the cached mapping entries that may be dirty in LazyFTL and IB-FTL.
-const DIRTY_ENTRY_SHARE: f64 = 0.1;
+const MAX_DIRTY_ENTRY_SHARE: f64 = 0.1;
 
 /// Duration of a page read, seconds (GeckoFTL paper, section 5).
 const PAGE_READ_S: f64 = 100e-6;
@@ -49,7 +49,12 @@ impl ModelledDeviceSize {
     pub fn of_capacity(bytes: f64) -> Self {
         let pages_per_block = 128.0;
         let blocks = bytes / (pages_per_block * PAGE_BYTES);
-        Self { blocks, pages_per_block, utilisation: 0.7, cache_entries: 4.0 * MIB / MAP_ENTRY_BYTES }
+        Self {
+            blocks,
+            pages_per_block,
+            utilisation: 0.7,
+            cache_entries: 4.0 * MIB / MAPPING_CACHE_ENTRY_BYTES,
+        }
     }
 
     /// Returns the number of physical pages of the device.
@@ -84,13 +89,13 @@ impl ModelledDeviceSize {
     }
 
     /// Returns the size of the counters of valid pages, one per block, bytes.
-    pub fn valid_page_counter_bytes(self) -> f64 {
+    pub fn valid_page_counters_bytes(self) -> f64 {
         2.0 * self.blocks
     }
 
     /// Returns the size of the cached mapping table, bytes.
     pub fn mapping_cache_bytes(self) -> f64 {
-        self.cache_entries * MAP_ENTRY_BYTES
+        self.cache_entries * MAPPING_CACHE_ENTRY_BYTES
     }
 
     /// Returns V, the number of entries in the RAM buffer of Logarithmic Gecko (page validity on flash), if a block's
@@ -139,16 +144,16 @@ impl ModelledDeviceSize {
             // The root of the tree takes one page. The directory of the bitmap has an address for every page of the
             // bitmap.
             ComparedFtl::UFtl => {
-                self.valid_page_counter_bytes()
+                self.valid_page_counters_bytes()
                     + self.validity_bitmap_bytes() / PAGE_BYTES * ADDRESS_BYTES
                     + PAGE_BYTES
             }
             // Per block: the head of its chain in the log, and the timestamp of its last erase.
             ComparedFtl::IbFtl => {
-                self.valid_page_counter_bytes() + 2.0 * ADDRESS_BYTES * self.blocks + PAGE_BYTES
+                self.valid_page_counters_bytes() + 2.0 * ADDRESS_BYTES * self.blocks + PAGE_BYTES
             }
             ComparedFtl::GeckoFtl => {
-                self.valid_page_counter_bytes() + self.gecko_ram_bytes_without_counters()
+                self.valid_page_counters_bytes() + self.gecko_ram_bytes_without_counters()
             }
         }
     }
@@ -160,7 +165,7 @@ impl ModelledDeviceSize {
     /// Returns the steps of an FTL design's recovery and their durations, seconds; flash operations are executed one
     /// after the other.
     pub fn recovery_step_durations_s(self, design: ComparedFtl) -> Vec<(&'static str, f64)> {
-        let dirty = DIRTY_ENTRY_SHARE * self.cache_entries;
+        let dirty = MAX_DIRTY_ENTRY_SHARE * self.cache_entries;
         let blocks = ("blocks", self.blocks * SPARE_AREA_READ_S);
         let directory = ("directory", self.translation_pages() * SPARE_AREA_READ_S);
         let backward = |entries: f64| ("changed entries", 2.0 * entries * SPARE_AREA_READ_S);
@@ -247,20 +252,20 @@ impl ComparedFtl {
 /// Returns `1 / (read_amplification * reads_per_write + write_amplification * delta)`, with which the paper describes
 /// how internal operations slow down host reads (GeckoFTL paper, section 5). Delta is the duration of a program in page
 /// reads.
-pub fn read_slowdown(read_amplification: f64, reads_per_write: f64, write_amplification: f64) -> f64 {
+pub fn relative_read_rate(read_amplification: f64, reads_per_write: f64, write_amplification: f64) -> f64 {
     1.0 / (read_amplification * reads_per_write + write_amplification * PROGRAM_TO_READ_RATIO)
 }
 
 /// Returns log2 of the factor by which the capacity, from K blocks on, has to grow until a report of an invalid page
 /// costs as much in Logarithmic Gecko as in a validity bitmap on flash. With L levels, V entries in the RAM buffer and
 /// `cost` flash writes per entry and level, this is the case when `cost L / V = 1`.
-pub fn capacity_doublings_until_equal_cost(scale: ModelledDeviceSize, parts: f64, cost: f64) -> f64 {
-    let entries = scale.gecko_buffer_entries(parts);
+pub fn capacity_doublings_until_equal_cost(device_size: ModelledDeviceSize, parts: f64, cost: f64) -> f64 {
+    let entries = device_size.gecko_buffer_entries(parts);
     let levels = entries / cost;
-    levels + (entries / parts).log2() - scale.blocks.log2()
+    levels + (entries / parts).log2() - device_size.blocks.log2()
 }
 
-fn paper_scale() -> ModelledDeviceSize {
+fn paper_device_size() -> ModelledDeviceSize {
     ModelledDeviceSize::of_capacity(2.0 * TIB)
 }
 
@@ -309,7 +314,7 @@ fn capacity_growth_values() -> Vec<Value> {
 
 /// Returns the RAM of an FTL design including the mapping cache of 4 MiB, MiB.
 fn ram_with_cache_mib(design: ComparedFtl) -> f64 {
-    (paper_scale().ram_bytes(design) + paper_scale().mapping_cache_bytes()) / MIB
+    (paper_device_size().ram_bytes(design) + paper_device_size().mapping_cache_bytes()) / MIB
 }
 
 fn ram_of_all_designs() -> Vec<Value> {
@@ -328,9 +333,9 @@ fn implemented_geckoftl_ram_mib() -> f64 {
     let device = preset::preset_by_name("gk-2t").expect("the paper's device is a preset");
     let of_part = implemented_gecko_ram_bytes(&device.geometry);
     (of_part
-        + paper_scale().translation_directory_bytes()
-        + 1.5 * paper_scale().valid_page_counter_bytes()
-        + paper_scale().mapping_cache_bytes())
+        + paper_device_size().translation_directory_bytes()
+        + 1.5 * paper_device_size().valid_page_counters_bytes()
+        + paper_device_size().mapping_cache_bytes())
         / MIB
 }
 
@@ -350,8 +355,8 @@ fn recovery_step_duration_s(steps: &[(&str, f64)], name: &str) -> f64 {
 }
 
 fn recovery_step_values(design: ComparedFtl) -> Vec<Value> {
-    let steps = paper_scale().recovery_step_durations_s(design);
-    let total = Value::new("all", paper_scale().recovery_s(design));
+    let steps = paper_device_size().recovery_step_durations_s(design);
+    let total = Value::new("all", paper_device_size().recovery_s(design));
     steps.iter().map(|&(name, time_s)| Value::new(name, time_s)).chain([total]).collect()
 }
 
@@ -363,36 +368,37 @@ fn concatenated_values(mut values: Vec<Value>, more: Vec<Value>) -> Vec<Value> {
 /// Returns the recovery time that `GeckoFTL` saves compared with `LazyFTL`, percent. The second value leaves out
 /// `LazyFTL`'s recovery steps `synchronisation` and `changed entries`.
 fn recovery_time_saved_percent() -> Vec<Value> {
-    let lazy = paper_scale().recovery_step_durations_s(ComparedFtl::LazyFtl);
-    let all = paper_scale().recovery_s(ComparedFtl::LazyFtl);
+    let lazy = paper_device_size().recovery_step_durations_s(ComparedFtl::LazyFtl);
+    let all = paper_device_size().recovery_s(ComparedFtl::LazyFtl);
     let others = all
         - recovery_step_duration_s(&lazy, "synchronisation")
         - recovery_step_duration_s(&lazy, "changed entries");
-    let saved = |of: f64| to_percent(1.0 - paper_scale().recovery_s(ComparedFtl::GeckoFtl) / of);
+    let saved = |of: f64| to_percent(1.0 - paper_device_size().recovery_s(ComparedFtl::GeckoFtl) / of);
     named_values([("", saved(all)), ("without its synchronisation", saved(others))])
 }
 
 fn ram_saved_percent() -> Vec<Value> {
-    let saved = |bytes: f64| to_percent(1.0 - bytes / paper_scale().ram_bytes(ComparedFtl::LazyFtl));
+    let saved = |bytes: f64| to_percent(1.0 - bytes / paper_device_size().ram_bytes(ComparedFtl::LazyFtl));
     named_values([
-        ("without counts", saved(paper_scale().gecko_ram_bytes_without_counters())),
-        ("with counts", saved(paper_scale().ram_bytes(ComparedFtl::GeckoFtl))),
+        ("without counts", saved(paper_device_size().gecko_ram_bytes_without_counters())),
+        ("with counts", saved(paper_device_size().ram_bytes(ComparedFtl::GeckoFtl))),
     ])
 }
 
 fn invalid_page_log_dominance_values() -> Vec<Value> {
-    let steps = paper_scale().recovery_step_durations_s(ComparedFtl::IbFtl);
+    let steps = paper_device_size().recovery_step_durations_s(ComparedFtl::IbFtl);
     let both = recovery_step_duration_s(&steps, "log") + recovery_step_duration_s(&steps, "synchronisation");
     let claim = named_values([(
         "they dominate",
-        truth_value(both > 0.5 * paper_scale().recovery_s(ComparedFtl::IbFtl)),
+        truth_value(both > 0.5 * paper_device_size().recovery_s(ComparedFtl::IbFtl)),
     )]);
     concatenated_values(claim, recovery_step_values(ComparedFtl::IbFtl))
 }
 
 fn recovery_scan_dominance_values() -> Vec<Value> {
-    let steps = paper_scale().recovery_step_durations_s(ComparedFtl::GeckoFtl);
-    let share = recovery_step_duration_s(&steps, "blocks") / paper_scale().recovery_s(ComparedFtl::GeckoFtl);
+    let steps = paper_device_size().recovery_step_durations_s(ComparedFtl::GeckoFtl);
+    let share =
+        recovery_step_duration_s(&steps, "blocks") / paper_device_size().recovery_s(ComparedFtl::GeckoFtl);
     named_values([
         ("it dominates", truth_value(longest_recovery_step_name(&steps) == "blocks")),
         ("share, %", to_percent(share)),
@@ -403,7 +409,9 @@ fn recovery_scan_dominance_values() -> Vec<Value> {
 /// cached mapping table.
 fn valid_counter_dominance_values() -> Vec<Value> {
     let of = |design: ComparedFtl| {
-        truth_value(paper_scale().valid_page_counter_bytes() > 0.5 * paper_scale().ram_bytes(design))
+        truth_value(
+            paper_device_size().valid_page_counters_bytes() > 0.5 * paper_device_size().ram_bytes(design),
+        )
     };
     named_values([("GeckoFTL", of(ComparedFtl::GeckoFtl)), ("u-FTL", of(ComparedFtl::UFtl))])
 }
@@ -412,9 +420,9 @@ fn valid_counter_dominance_values() -> Vec<Value> {
 /// figure, counters of valid pages are left out; their size is returned as a value of its own.
 fn figure_14_ram_mib() -> Vec<Value> {
     let of = |design: ComparedFtl, cache_mib: f64, counters: f64| {
-        (paper_scale().ram_bytes(design) - counters) / MIB + cache_mib
+        (paper_device_size().ram_bytes(design) - counters) / MIB + cache_mib
     };
-    let counters = paper_scale().valid_page_counter_bytes();
+    let counters = paper_device_size().valid_page_counters_bytes();
     named_values([
         ("DFTL", of(ComparedFtl::Dftl, 4.0, 0.0)),
         ("u-FTL", of(ComparedFtl::UFtl, 68.0, counters)),
@@ -426,9 +434,9 @@ fn figure_14_ram_mib() -> Vec<Value> {
 fn read_slowdown_values() -> Vec<Value> {
     let writes = theory::large_block_write_amplification(0.7);
     let copies = (writes - 1.0) * (1.0 + 1.0 / PROGRAM_TO_READ_RATIO);
-    let dirty = paper_scale().cache_entries / paper_scale().translation_pages();
+    let dirty = paper_device_size().cache_entries / paper_device_size().translation_pages();
     let map = theory::lazy_translation_write_amplification(writes, PROGRAM_TO_READ_RATIO, dirty);
-    let slowdown = |validity: f64| read_slowdown(1.0, 1.0, 1.0 + copies + map + validity);
+    let slowdown = |validity: f64| relative_read_rate(1.0, 1.0, 1.0 + copies + map + validity);
     named_values([
         ("validity in RAM", slowdown(0.0)),
         ("bitmap on flash", slowdown(1.0 + 1.0 / PROGRAM_TO_READ_RATIO)),
@@ -441,7 +449,7 @@ pub fn recovery_row_values(id: &str) -> Option<Vec<Value>> {
     Some(match id {
         "GK-35" => recovery_step_values(ComparedFtl::GeckoFtl),
         "GK-36" => ComparedFtl::ALL
-            .map(|design| Value::new(design.name(), paper_scale().recovery_s(design)))
+            .map(|design| Value::new(design.name(), paper_device_size().recovery_s(design)))
             .to_vec(),
         "GK-37" => invalid_page_log_dominance_values(),
         "GK-38" => recovery_scan_dominance_values(),
@@ -453,7 +461,7 @@ pub fn recovery_row_values(id: &str) -> Option<Vec<Value>> {
 /// Returns Wearwell's values of a reported result of the GeckoFTL paper that follows from a formula; `None` for other
 /// results.
 pub(super) fn row_values(id: &str) -> Option<Vec<Value>> {
-    let scale = paper_scale();
+    let scale = paper_device_size();
     let recovery = |design: ComparedFtl| scale.recovery_s(design);
     Some(match id {
         "GK-01" => {
@@ -478,7 +486,7 @@ pub(super) fn row_values(id: &str) -> Option<Vec<Value>> {
                 ("with the cache", share(scale.translation_directory_bytes() + scale.mapping_cache_bytes())),
                 (
                     "with counters, without cache",
-                    share(scale.translation_directory_bytes() + scale.valid_page_counter_bytes()),
+                    share(scale.translation_directory_bytes() + scale.valid_page_counters_bytes()),
                 ),
             ])
         }
@@ -489,7 +497,7 @@ pub(super) fn row_values(id: &str) -> Option<Vec<Value>> {
         }
         "GK-12" => one_value(scale.translation_pages() * PAGE_READ_S),
         "GK-13" => one_value(PAGE_READ_S / 32.0 * 1e6),
-        "GK-14" => one_value(scale.mapping_cache_bytes() / MAP_ENTRY_BYTES),
+        "GK-14" => one_value(scale.mapping_cache_bytes() / MAPPING_CACHE_ENTRY_BYTES),
         "GK-15" => one_value(scale.pages_per_block / (8.0 * ADDRESS_BYTES)),
         "GK-17" => named_values([("MiB", scale.validity_bitmap_bytes() / MIB)]),
         "GK-20" => {

@@ -98,7 +98,7 @@ impl DeltaPipeline {
 
     /// Returns the compression ratio Rc (delta size divided by page size) below which deltas cost no additional time:
     /// `1 - Rc > overhead`.
-    pub fn viable_compression_ratio(self, program_us: f64) -> f64 {
+    pub fn compression_ratio_limit(self, program_us: f64) -> f64 {
         1.0 - self.overhead_in_programs(program_us)
     }
 
@@ -185,8 +185,8 @@ pub fn flash_scan_ms(bytes: f64, dies: f64, read_us: f64) -> f64 {
 
 /// Returns the share of the page writes that remain when four pages are compressed together and `ratio` of their bytes
 /// are saved: the rest is rounded up to whole pages (integrated lifetime management paper, III-A).
-pub fn compressed_chunk_write_share(ratio: f64) -> f64 {
-    (4.0 * (1.0 - ratio)).ceil() / 4.0
+pub fn compressed_chunk_write_share(saved_share: f64) -> f64 {
+    (4.0 * (1.0 - saved_share)).ceil() / 4.0
 }
 
 /// Returns the energy of an operation that takes `us` microseconds at a power of `mw` milliwatts, microjoules.
@@ -197,7 +197,7 @@ pub fn energy_uj(us: f64, mw: f64) -> f64 {
 /// Returns the smallest compression ratio (share of the bytes saved), in steps of 0.001, at which writing four pages
 /// compressed together takes less energy than writing them raw; `None` if there is none. `cost` is the energy of
 /// compressing a page divided by that of programming it.
-pub fn break_even_compression_ratio(cost: f64) -> Option<f64> {
+pub fn break_even_saved_share(cost: f64) -> Option<f64> {
     (0..=1000).map(|k| f64::from(k) / 1000.0).find(|&ratio| compressed_chunk_write_share(ratio) + cost < 1.0)
 }
 
@@ -371,9 +371,9 @@ mod rows {
             "DF-03" => {
                 value_per_encoder_clock(|mhz| delta_pipeline_at(mhz).overhead_in_programs(PAGE_PROGRAM_US))
             }
-            "DF-04" => value_per_encoder_clock(|mhz| {
-                delta_pipeline_at(mhz).viable_compression_ratio(PAGE_PROGRAM_US)
-            }),
+            "DF-04" => {
+                value_per_encoder_clock(|mhz| delta_pipeline_at(mhz).compression_ratio_limit(PAGE_PROGRAM_US))
+            }
             "DF-05" => one_value(2f64.powi(31) * PAGE_BYTES / TIB),
             "DF-06" => named_values([
                 ("once", pages_saved(1.0, 0.25)),
@@ -398,7 +398,7 @@ mod rows {
     /// Returns, for each compression ratio tested in the Delta-FTL paper, whether deltas cost no additional time even
     /// at the slowest clock, and the pages used per delta when deltas are packed.
     fn delta_overhead_at_tested_ratios() -> Vec<Value> {
-        let slowest = delta_pipeline_at(ENCODER_CLOCKS_MHZ[0].1).viable_compression_ratio(PAGE_PROGRAM_US);
+        let slowest = delta_pipeline_at(ENCODER_CLOCKS_MHZ[0].1).compression_ratio_limit(PAGE_PROGRAM_US);
         let ideal = COMPRESSION_RATIOS.map(|(name, ratio)| Value::new(name, truth_value(ratio < slowest)));
         let packed = COMPRESSION_RATIOS
             .map(|(name, ratio)| Value::new(format!("packed {name}"), packed_pages_per_delta(ratio)));
@@ -501,8 +501,8 @@ mod rows {
         let none = f64::NAN;
         Some(match id {
             "IL-09" => named_values([
-                ("", break_even_compression_ratio(cost).unwrap_or(none)),
-                ("2x", break_even_compression_ratio(2.0 * cost).unwrap_or(none)),
+                ("", break_even_saved_share(cost).unwrap_or(none)),
+                ("2x", break_even_saved_share(2.0 * cost).unwrap_or(none)),
                 ("cost", cost),
                 ("2x cost", 2.0 * cost),
             ]),

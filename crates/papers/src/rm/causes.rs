@@ -7,7 +7,7 @@
 //! Reasons for differences at full size are tested at both sizes.
 
 use super::{
-    Experiment, ExperimentSetting, ExperimentSize, GENERATED_LOADS, LARGE_DRIVE_REVERSE_MAP_MB,
+    Experiment, ExperimentConditions, ExperimentSize, GENERATED_LOADS, LARGE_DRIVE_REVERSE_MAP_MB,
     REVERSE_MAP_KINDS, REVERSE_MAP_MB, RequestSource, SQLITE_TESTS, request_source_of_load,
 };
 use crate::experiment::ExperimentWork;
@@ -26,12 +26,12 @@ const USABLE_NVRAM_SIZE_FACTOR: f64 = 0.977 / 0.91;
 
 /// Returns experiments that each repeat one of `catalogue` with a suspected cause of differences changed.
 pub fn difference_cause_experiments(
-    setting: &ExperimentSetting,
+    conditions: &ExperimentConditions,
     catalogue: &[Experiment],
 ) -> Vec<Experiment> {
-    let causes = DifferenceCauseExperiments { setting, catalogue };
+    let causes = DifferenceCauseExperiments { conditions, catalogue };
     let both_sizes = [causes.fewer_duplicates_experiments(), causes.nvram_size_experiments()].concat();
-    match setting.size {
+    match conditions.size {
         ExperimentSize::Full => both_sizes,
         ExperimentSize::Quick => [
             both_sizes,
@@ -47,7 +47,7 @@ pub fn difference_cause_experiments(
 }
 
 struct DifferenceCauseExperiments<'a> {
-    setting: &'a ExperimentSetting,
+    conditions: &'a ExperimentConditions,
     catalogue: &'a [Experiment],
 }
 
@@ -76,9 +76,9 @@ impl DifferenceCauseExperiments<'_> {
         let of = name.split('/').next().expect("an experiment of a load");
         let source = request_source_of_load(
             of,
-            super::scaled_drive(self.setting).logical_pages,
+            super::scaled_drive(self.conditions).logical_pages,
             contents_per_logical_page,
-            self.setting.seed,
+            self.conditions.seed,
         );
         Experiment { source, ..self.with_changed_settings(name, new_name, settings) }
     }
@@ -109,7 +109,7 @@ impl DifferenceCauseExperiments<'_> {
     /// of the NVRAM begins, and NVRAM with enough space for every remap.
     fn nvram_size_experiments(&self) -> Vec<Experiment> {
         let share =
-            |full: f64, quick: f64| if self.setting.size == ExperimentSize::Full { full } else { quick };
+            |full: f64, quick: f64| if self.conditions.size == ExperimentSize::Full { full } else { quick };
         let roomy = format!("remap.size_mib={}", share(160.0, 20.0));
         let (half, ample) = (share(40.0, 2.5), share(160.0, 10.0));
         let sized = |mib: f64| format!("remap.size_mib={mib}");

@@ -13,7 +13,7 @@
 mod causes;
 
 use super::experiment::{
-    Experiment, ExperimentRecords, ExperimentRun, ExperimentSetting, ExperimentSize, MAX_CURVE_POINTS,
+    Experiment, ExperimentConditions, ExperimentRecords, ExperimentRun, ExperimentSize, MAX_CURVE_POINTS,
     RequestSource,
 };
 use super::verdict::Value;
@@ -41,8 +41,8 @@ struct ScaledDrive {
 
 /// Returns the settings of the Remap-SSD paper's drive at the requested size, its scale (1 = the paper's capacity), and
 /// its number of logical pages.
-fn scaled_drive(setting: &ExperimentSetting) -> ScaledDrive {
-    let (scale, blocks, pages) = match setting.size {
+fn scaled_drive(conditions: &ExperimentConditions) -> ScaledDrive {
+    let (scale, blocks, pages) = match conditions.size {
         ExperimentSize::Quick => (1.0 / 16.0, 576, 64),
         ExperimentSize::Full => (1.0, 576, 1024),
     };
@@ -52,7 +52,7 @@ fn scaled_drive(setting: &ExperimentSetting) -> ScaledDrive {
         format!("device.pages_per_block={pages}"),
         "timing.mode=event".to_owned(),
         "replay.arrival=closed".to_owned(),
-        format!("replay.seed={}", setting.seed),
+        format!("replay.seed={}", conditions.seed),
     ];
     ScaledDrive { device_scale: scale, logical_pages: f64::from(blocks * pages * 16) / 1.125, settings }
 }
@@ -95,25 +95,25 @@ fn request_source_of_load(name: &str, logical: f64, share: f64, seed: u64) -> Re
 }
 
 /// Returns all experiments for the Remap-SSD paper (RM).
-pub fn experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
+pub fn experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
     let catalogue = [
-        deduplication_experiments(setting),
-        trace_experiments(setting),
-        sqlite_experiments(setting),
-        f2fs_experiments(setting),
+        deduplication_experiments(conditions),
+        trace_experiments(conditions),
+        sqlite_experiments(conditions),
+        f2fs_experiments(conditions),
     ]
     .concat();
-    let causes = causes::difference_cause_experiments(setting, &catalogue);
+    let causes = causes::difference_cause_experiments(conditions, &catalogue);
     [catalogue, causes].concat()
 }
 
-fn deduplication_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
-    let ScaledDrive { device_scale: scale, logical_pages: logical, settings } = scaled_drive(setting);
+fn deduplication_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
+    let ScaledDrive { device_scale: scale, logical_pages, settings } = scaled_drive(conditions);
     let state = ["precondition.mode=aged", "precondition.filled=true"].map(str::to_owned).to_vec();
-    let base = [settings, state, nvram_segment_size_setting(setting.size)].concat();
+    let base = [settings, state, nvram_segment_size_setting(conditions.size)].concat();
     let mut experiments = Vec::new();
     for name in GENERATED_LOADS {
-        let input = (request_source_of_load(name, logical, 0.7, setting.seed), scale);
+        let input = (request_source_of_load(name, logical_pages, 0.7, conditions.seed), scale);
         let mut add = |variant: &str, design, extra: Vec<String>| {
             let name = format!("{name}/{variant}");
             experiments.push(Experiment::new_replay(
@@ -145,7 +145,7 @@ fn deduplication_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
             add(&format!("timeline-{scheme}-120"), "remap", settings);
         }
     }
-    experiments.extend(segment_size_experiments(setting));
+    experiments.extend(segment_size_experiments(conditions));
     experiments
 }
 
@@ -161,12 +161,12 @@ fn nvram_segment_size_setting(size: ExperimentSize) -> Vec<String> {
 /// Returns experiments with NVRAM segments of two sizes. Half a segment is wasted per superblock, and a header of fixed
 /// size per segment. So the wasted share of the NVRAM is that of the Remap-SSD paper only if superblocks and segments
 /// keep their sizes; the scaled-down device has fewer superblocks instead.
-fn segment_size_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
-    let blocks = match setting.size {
+fn segment_size_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
+    let blocks = match conditions.size {
         ExperimentSize::Quick => 72,
         ExperimentSize::Full => 576,
     };
-    let ScaledDrive { settings, .. } = scaled_drive(setting);
+    let ScaledDrive { settings, .. } = scaled_drive(conditions);
     let scale = f64::from(blocks) / 576.0;
     let logical = f64::from(blocks * 1024 * 16) / 1.125;
     let shape = [
@@ -181,7 +181,7 @@ fn segment_size_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
                 vec![format!("remap.segment_bytes={bytes}")],
             ]
             .concat();
-            let input = (request_source_of_load("random writes", logical, 0.9, setting.seed), scale);
+            let input = (request_source_of_load("random writes", logical, 0.9, conditions.seed), scale);
             let settings = [settings.clone(), shape.to_vec(), sizes].concat();
             Experiment::new_replay(format!("segment/{bytes}"), input, "remap", settings)
         })
@@ -193,15 +193,15 @@ fn segment_size_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
 /// writes until the first GC, and 70 % of the NVRAM filled with valid entries of random pages. Duplicates are 33 to 92
 /// % of the writes in the three FIU systems (section 3.1); the substitutes have the least share for homes and the
 /// greatest for mail. At full size a drive takes 2.5 GB of memory.
-fn trace_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
-    let size = match setting.size {
+fn trace_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
+    let size = match conditions.size {
         ExperimentSize::Quick => 1.0 / 32.0,
         ExperimentSize::Full => 1.0,
     };
     let mut experiments = Vec::new();
     for (trace, name, duplicates) in [("homes", "fiu-homes", 0.33), ("mail", "fiu-mail", 0.92)] {
-        let keys = format!(",duplicates={duplicates},seed={}", setting.seed);
-        let (source, scale) = setting.traces.request_source_of_trace(name, &keys, size);
+        let keys = format!(",duplicates={duplicates},seed={}", conditions.seed);
+        let (source, scale) = conditions.traces.request_source_of_trace(name, &keys, size);
         let drive = [
             "device.dies_per_channel=4".to_owned(),
             "device.superblock_planes=32".to_owned(),
@@ -211,8 +211,9 @@ fn trace_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
             "precondition.mode=random".to_owned(),
             "precondition.bound_share=0.7".to_owned(),
         ];
-        let base = [scaled_drive(setting).settings, nvram_segment_size_setting(setting.size), drive.to_vec()]
-            .concat();
+        let base =
+            [scaled_drive(conditions).settings, nvram_segment_size_setting(conditions.size), drive.to_vec()]
+                .concat();
         let mut add = |variant: &str, design, extra: Vec<String>| {
             let input = (source.clone(), scale);
             let name = format!("{trace}/{variant}");
@@ -231,11 +232,11 @@ fn trace_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
 
 /// Returns experiments with all kinds of reverse map for a case study in which the host issues remaps, on a new device
 /// with a reverse map of 80 MB. `spec` is the model of the host (file system or database) without its key `remap`.
-fn case_study_experiments(setting: &ExperimentSetting, name: &str, spec: &str) -> Vec<Experiment> {
-    let ScaledDrive { device_scale: scale, settings, .. } = scaled_drive(setting);
+fn case_study_experiments(conditions: &ExperimentConditions, name: &str, spec: &str) -> Vec<Experiment> {
+    let ScaledDrive { device_scale: scale, settings, .. } = scaled_drive(conditions);
     let one = |variant: &str, design, remap: &str, extra: Vec<String>| {
-        let source = RequestSource::Substitute(format!("{spec},remap={remap},seed={}", setting.seed));
-        let settings = [settings.clone(), nvram_segment_size_setting(setting.size), extra].concat();
+        let source = RequestSource::Substitute(format!("{spec},remap={remap},seed={}", conditions.seed));
+        let settings = [settings.clone(), nvram_segment_size_setting(conditions.size), extra].concat();
         Experiment::new_replay(format!("{name}/{variant}"), (source, scale), design, settings)
     };
     let mut experiments = vec![one("noremap", "page-map", "off", vec![])];
@@ -246,13 +247,13 @@ fn case_study_experiments(setting: &ExperimentSetting, name: &str, spec: &str) -
     experiments
 }
 
-fn sqlite_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
-    let scale = scaled_drive(setting).device_scale;
+fn sqlite_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
+    let scale = scaled_drive(conditions).device_scale;
     let entries = |full: f64| (full * scale).round();
     [
-        case_study_experiments(setting, "fillrandom", &format!("sqlite-wal:entries={}", entries(1.6e6))),
+        case_study_experiments(conditions, "fillrandom", &format!("sqlite-wal:entries={}", entries(1.6e6))),
         case_study_experiments(
-            setting,
+            conditions,
             "fillseq",
             &format!("sqlite-wal:entries={},order=sequential", entries(1.5e6)),
         )
@@ -264,12 +265,12 @@ fn sqlite_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
 }
 
 /// Returns the experiments with the file system F2FS, which fills 0.9 of the device and whose files take 0.7 of that.
-fn f2fs_experiments(setting: &ExperimentSetting) -> Vec<Experiment> {
-    let pages = 0.9 * scaled_drive(setting).logical_pages;
+fn f2fs_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
+    let pages = 0.9 * scaled_drive(conditions).logical_pages;
     let segments = (pages / 512.0).floor();
     let files = (pages * 0.7 / 33.0).floor();
     case_study_experiments(
-        setting,
+        conditions,
         "f2fs",
         &format!("f2fs-clean:segments={segments},files={files},ops={}", files * 4.0),
     )
@@ -405,25 +406,25 @@ fn write_amplification(run: ExperimentRun<'_>) -> f64 {
 
 fn ratio_to_baseline(
     runs: &ExperimentRecords,
-    of: &str,
+    load_name: &str,
     variant: &str,
     baseline: &str,
     value: impl Fn(ExperimentRun<'_>) -> f64,
 ) -> Result<f64> {
-    Ok(value(runs.run_named(&format!("{of}/{variant}"))?)
-        / value(runs.run_named(&format!("{of}/{baseline}"))?))
+    Ok(value(runs.run_named(&format!("{load_name}/{variant}"))?)
+        / value(runs.run_named(&format!("{load_name}/{baseline}"))?))
 }
 
 fn mean_ratio_to_baseline(
     runs: &ExperimentRecords,
-    of: &[&str],
+    load_names: &[&str],
     variant: &str,
     baseline: &str,
     value: impl Fn(ExperimentRun<'_>) -> f64 + Copy,
 ) -> Result<f64> {
     let ratios: Result<Vec<f64>> =
-        of.iter().map(|of| ratio_to_baseline(runs, of, variant, baseline, value)).collect();
-    Ok(ratios?.iter().sum::<f64>() / of.len() as f64)
+        load_names.iter().map(|of| ratio_to_baseline(runs, of, variant, baseline, value)).collect();
+    Ok(ratios?.iter().sum::<f64>() / load_names.len() as f64)
 }
 
 /// Computes `value` for every generated load and every share of duplicates, from a run of `Opt` (ideal reverse map) and
@@ -466,9 +467,19 @@ fn percent_gains_over_logs(ratio: impl Fn(&str) -> Result<f64>) -> Result<Vec<Va
         .collect()
 }
 
-fn mean_throughput_gains_over_logs(runs: &ExperimentRecords, of: &[&str], mb: u32) -> Result<Vec<Value>> {
+fn mean_throughput_gains_over_logs(
+    runs: &ExperimentRecords,
+    load_names: &[&str],
+    mb: u32,
+) -> Result<Vec<Value>> {
     percent_gains_over_logs(|scheme| {
-        mean_ratio_to_baseline(runs, of, &format!("segments-{mb}"), &format!("{scheme}-{mb}"), requests_per_s)
+        mean_ratio_to_baseline(
+            runs,
+            load_names,
+            &format!("segments-{mb}"),
+            &format!("{scheme}-{mb}"),
+            requests_per_s,
+        )
     })
 }
 
@@ -593,8 +604,8 @@ fn performance_losses_by_reverse_map(runs: &ExperimentRecords) -> Result<Vec<Val
             let demoted = run.figure("parts.demoted_full") / run.figure("host_page_writes");
             if demoted > 0.01 {
                 return Err(format!(
-                    "demoted remaps are {:.1} % of the host writes with {scheme} of {mb} MB; this result \
-                     needs at most 1 %",
+                    "with a reverse map ({scheme}) of {mb} MB, {:.1} % of the host page writes are remaps that were demoted, \
+                     because the reverse map was full; this row compares reverse maps with enough room, so at most 1 % may be",
                     100.0 * demoted
                 ));
             }

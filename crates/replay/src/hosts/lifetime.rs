@@ -104,8 +104,8 @@ const CHUNK_PAGES: f64 = 4.0;
 /// Returns the content model that Table I of the integrated lifetime paper implies for a trace.
 pub(super) fn content_model_of(kind: &str) -> ContentModelSpec {
     let row = table_1_row(kind);
-    let share = (1.0 - row.write_share_left_by_deduplication).max(0.0);
-    let source = ContentSource::Duplicates { repeat_probability: share, theta: 0.9, pool_contents: 100_000 };
+    let repeat_probability = (1.0 - row.write_share_left_by_deduplication).max(0.0);
+    let source = ContentSource::Duplicates { repeat_probability, theta: 0.9, pool_contents: 100_000 };
     let mean = mean_size_for_stored_share(row.write_share_left_by_compression);
     ContentModelSpec {
         compress_ratio: Some(SizeRatioDistribution { mean, sigma: COMPRESSED_SIZE_SIGMA_PAGES }),

@@ -92,13 +92,13 @@ impl FromStr for HostModelSpec {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Self, SpecError> {
-        let (model, content) = match text.split_once('+') {
+        let (model, content_model) = match text.split_once('+') {
             Some((model, content)) => (model, Some(content.parse()?)),
             None => (text, None),
         };
         let spec = Self {
             spec_text: completed_spec_text(&SpecOptions::parse(model, &HOST_GRAMMAR)?),
-            content_model: content,
+            content_model,
         };
         spec.build_generator()?;
         Ok(spec)

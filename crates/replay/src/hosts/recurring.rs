@@ -272,7 +272,7 @@ struct PendingReads {
     pending_read_count: u64,
     /// Number of pending reads that are held back: reads are sent only while more are pending. This spreads the reads
     /// of a page version over its life.
-    min_pending_reads: u64,
+    held_back_read_count: u64,
 }
 
 impl PendingReads {
@@ -282,7 +282,7 @@ impl PendingReads {
             pending_reads_by_address: vec![0; addresses as usize],
             pending_read_addresses: Vec::new(),
             pending_read_count: 0,
-            min_pending_reads: reads / 20,
+            held_back_read_count: reads / 20,
         }
     }
 
@@ -304,7 +304,7 @@ impl PendingReads {
 
     /// Returns an address to read now, if more reads are pending than the backlog that is kept; otherwise `None`.
     fn next_address_to_read(&mut self, random: &mut Xoshiro256PlusPlus) -> Option<u64> {
-        if self.pending_read_count > self.min_pending_reads {
+        if self.pending_read_count > self.held_back_read_count {
             self.next_pending_read_address(random)
         } else {
             None
@@ -423,13 +423,13 @@ impl PageContents {
     /// `None`.
     fn take_recurring_version(
         &mut self,
-        done: u64,
-        known: OverwrittenAddresses<'_>,
+        requests_done: u64,
+        known_addresses: OverwrittenAddresses<'_>,
         random: &mut Xoshiro256PlusPlus,
     ) -> Option<ContentVersion> {
         let left = self.overwrites_left;
         self.overwrites_left -= 1;
-        if done < self.first_recurrence_request_number {
+        if requests_done < self.first_recurrence_request_number {
             return None;
         }
         let wanted = self.plan.dead_content_writes.min(left);
@@ -440,21 +440,25 @@ impl PageContents {
             self.due_recurrences
                 .push((class, uniform_in_unit_interval(random) < self.plan.newest_four_recurrence_share));
         }
-        self.continue_recurrence_run(known).or_else(|| self.take_version_for_due_recurrence(known, random))
+        self.continue_recurrence_run(known_addresses)
+            .or_else(|| self.take_version_for_due_recurrence(known_addresses, random))
     }
 
     /// Removes and returns the newest dead version of the page next to the last return (write of a dead content). It
     /// serves a return that is due, so that contents of neighbouring pages return together.
-    fn continue_recurrence_run(&mut self, known: OverwrittenAddresses<'_>) -> Option<ContentVersion> {
+    fn continue_recurrence_run(
+        &mut self,
+        known_addresses: OverwrittenAddresses<'_>,
+    ) -> Option<ContentVersion> {
         let (place, left) = self.recurrence_run_remainder?;
         if self.due_recurrences.is_empty() {
             return None;
         }
         self.recurrence_run_remainder = (left > 1).then_some((place + 1, left - 1));
-        if place >= known.page_of_address.domain_size() {
+        if place >= known_addresses.page_of_address.domain_size() {
             return None;
         }
-        let version = self.dead_versions[known.page_of_address.invert(place) as usize].pop()?;
+        let version = self.dead_versions[known_addresses.page_of_address.invert(place) as usize].pop()?;
         self.due_recurrences.pop();
         Some(ContentVersion { was_written_as_new: false, ..version })
     }
@@ -463,14 +467,14 @@ impl PageContents {
     /// (number of reads) drawn for that return, and a popular address. Returns `None` if no dead version is found.
     fn take_version_for_due_recurrence(
         &mut self,
-        known: OverwrittenAddresses<'_>,
+        known_addresses: OverwrittenAddresses<'_>,
         random: &mut Xoshiro256PlusPlus,
     ) -> Option<ContentVersion> {
         let at = uniform_below(random, self.due_recurrences.len().max(1) as u64) as usize;
         let &(class, is_new) = self.due_recurrences.get(at)?;
         for _ in 0..MAX_RECURRENCE_ADDRESS_TRIES {
-            let address = known.address_popularity.draw(random) - 1;
-            if address >= known.overwritten_address_count {
+            let address = known_addresses.address_popularity.draw(random) - 1;
+            if address >= known_addresses.overwritten_address_count {
                 continue;
             }
             let dead = &mut self.dead_versions[address as usize];
@@ -483,7 +487,10 @@ impl PageContents {
                 let version = dead.remove(k);
                 self.due_recurrences.swap_remove(at);
                 self.recurrence_run_remainder = (self.plan.addresses_per_recurrence_run > 1).then(|| {
-                    (known.page_of_address.apply(address) + 1, self.plan.addresses_per_recurrence_run - 1)
+                    (
+                        known_addresses.page_of_address.apply(address) + 1,
+                        self.plan.addresses_per_recurrence_run - 1,
+                    )
                 });
                 return Some(ContentVersion { was_written_as_new: false, ..version });
             }
@@ -495,10 +502,10 @@ impl PageContents {
     fn new_version(
         &mut self,
         address: u64,
-        known: OverwrittenAddresses<'_>,
+        known_addresses: OverwrittenAddresses<'_>,
         random: &mut Xoshiro256PlusPlus,
     ) -> ContentVersion {
-        let number = self.draw_live_content(known, random).unwrap_or_else(|| {
+        let number = self.draw_live_content(known_addresses, random).unwrap_or_else(|| {
             self.created_contents += 1;
             // A bijection of the number, so that contents never collide.
             mix_bits(self.created_contents ^ self.seed)
@@ -516,7 +523,7 @@ impl PageContents {
     /// popularity of their address.
     fn draw_live_content(
         &mut self,
-        known: OverwrittenAddresses<'_>,
+        known_addresses: OverwrittenAddresses<'_>,
         random: &mut Xoshiro256PlusPlus,
     ) -> Option<u64> {
         if self.live_repeat_draws.events_left == 0
@@ -525,8 +532,11 @@ impl PageContents {
         {
             return None;
         }
-        let source =
-            draw_popular_address(known.address_popularity, known.overwritten_address_count.max(1), random);
+        let source = draw_popular_address(
+            known_addresses.address_popularity,
+            known_addresses.overwritten_address_count.max(1),
+            random,
+        );
         let content = self.present_versions[source as usize].content_number;
         (content != 0).then_some(content)
     }

@@ -187,7 +187,7 @@ pub(super) struct SqliteWal {
     /// First page of the database file in the volume; the log occupies the pages before it.
     database_first_page: u64,
     /// Database page of every frame in the write-ahead log.
-    log_frame_pages: Vec<u32>,
+    database_pages_of_frames: Vec<u32>,
     /// Number of complete groups of log frames (frames whose headers share a page) that were written to the log.
     full_frame_groups_written: u64,
     transaction_changed_pages: Vec<u32>,
@@ -249,7 +249,7 @@ impl SqliteWal {
             values_written: 0,
             database,
             database_first_page: most_frames + most_frames.div_ceil(FRAMES_PER_HEADER_PAGE),
-            log_frame_pages: Vec::new(),
+            database_pages_of_frames: Vec::new(),
             full_frame_groups_written: 0,
             transaction_changed_pages: Vec::new(),
             cache: PageCache {
@@ -281,12 +281,12 @@ impl SqliteWal {
         // A transaction logs each page once, however often it changes the page.
         self.transaction_changed_pages.sort_unstable();
         self.transaction_changed_pages.dedup();
-        self.log_frame_pages.extend_from_slice(&self.transaction_changed_pages);
+        self.database_pages_of_frames.extend_from_slice(&self.transaction_changed_pages);
     }
 
     /// Writes complete groups of log frames (frames whose headers share a page) from the page cache to the log.
     fn write_full_frame_groups(&mut self, script: &mut RequestScript) {
-        while self.log_frame_pages.len() as u64
+        while self.database_pages_of_frames.len() as u64
             >= (self.full_frame_groups_written + 1) * FRAMES_PER_HEADER_PAGE
         {
             script.plan_write(
@@ -298,14 +298,14 @@ impl SqliteWal {
     }
 
     fn run_checkpoint(&mut self, script: &mut RequestScript) {
-        let rest =
-            self.log_frame_pages.len() as u64 - self.full_frame_groups_written * FRAMES_PER_HEADER_PAGE;
+        let rest = self.database_pages_of_frames.len() as u64
+            - self.full_frame_groups_written * FRAMES_PER_HEADER_PAGE;
         if rest > 0 {
             script.plan_write(self.full_frame_groups_written * (FRAMES_PER_HEADER_PAGE + 1), rest + 1);
         }
         script.plan_flush();
         let newest: BTreeMap<u64, u64> = self
-            .log_frame_pages
+            .database_pages_of_frames
             .iter()
             .zip(0..)
             .map(|(&page, frame)| (u64::from(page), log_page_of_frame(frame)))
@@ -322,7 +322,7 @@ impl SqliteWal {
             );
         }
         script.plan_flush();
-        self.log_frame_pages.clear();
+        self.database_pages_of_frames.clear();
         self.full_frame_groups_written = 0;
         self.cache.logged_pages.clear();
         self.cache.checkpointed_pages = self.database.page_count;
@@ -339,7 +339,7 @@ impl HostModel for SqliteWal {
         while script.is_empty() && self.values_written < self.values_to_write {
             self.run_transaction(script);
             self.write_full_frame_groups(script);
-            if self.log_frame_pages.len() as u64 >= self.frames_per_checkpoint
+            if self.database_pages_of_frames.len() as u64 >= self.frames_per_checkpoint
                 || self.values_written == self.values_to_write
             {
                 self.run_checkpoint(script);

@@ -61,7 +61,7 @@ impl Endurance {
 
     /// Returns a sentence on the first value of the endurance distribution that is out of its range; `None` if all are
     /// valid.
-    pub fn first_invalid_value(&self) -> Option<String> {
+    pub fn first_invalid_value_sentence(&self) -> Option<String> {
         let shares = [
             ("spread", self.spread, 0.5),
             ("early share", self.early_share, 1.0),
@@ -378,13 +378,10 @@ fn student_t_quantile_95(freedom: usize) -> f64 {
     STUDENT_T_QUANTILES.get(freedom - 1).copied().unwrap_or(1.96)
 }
 
-/// Returns a sentence on the first section or key of a configuration that a life would ignore; `None` if it uses all.
-pub fn first_ignored_setting(config: &Config) -> Option<String> {
+/// Returns a sentence on the first setting of a configuration that a life would ignore; `None` if it uses all.
+pub fn first_ignored_setting_sentence(config: &Config) -> Option<String> {
     let ignored = config.setting_ignored_by_life_run()?;
-    Some(format!(
-        "{ignored} has no effect on a life, which begins with a new drive, filled or --empty, and has no clock but the \
-         input's"
-    ))
+    Some(format!("{} has no effect on a life, which {}: leave it out", ignored.key, ignored.reason))
 }
 
 impl LifeRecord {

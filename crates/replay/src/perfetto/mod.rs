@@ -36,7 +36,7 @@ impl RunTrace {
         self.add_request_slices(&mut packets, host);
         self.add_counter_tracks(&mut packets, host);
         if !self.nvram_scan_spans_ns.is_empty() {
-            self.add_remap_log_scans(&mut packets, host);
+            self.add_nvram_scans(&mut packets, host);
         }
         for channel in 0..self.geometry.channels {
             self.add_channel_tracks(&mut packets, channel);
@@ -58,14 +58,14 @@ impl RunTrace {
         });
         let mut lanes: Vec<(u64, TrackId)> = Vec::new();
         for request in requests {
-            let WindowRequest { traced_request: times, .. } = request;
-            let free = lanes.iter().position(|lane| lane.0 <= times.arrival_ns);
+            let WindowRequest { traced_request, .. } = request;
+            let free = lanes.iter().position(|lane| lane.0 <= traced_request.arrival_ns);
             let lane = free.unwrap_or_else(|| {
                 lanes.push((0, packets.add_track(host, "requests")));
                 lanes.len() - 1
             });
-            lanes[lane].0 = times.answered_ns;
-            let flows = caused.get(&times.request_number).map_or(&[][..], Vec::as_slice);
+            lanes[lane].0 = traced_request.answered_ns;
+            let flows = caused.get(&traced_request.request_number).map_or(&[][..], Vec::as_slice);
             packets.add_slice(lanes[lane].1, &request_slice(request, flows));
         }
     }
@@ -75,8 +75,8 @@ impl RunTrace {
     fn add_counter_tracks(&self, packets: &mut TracePackets, host: TrackId) {
         let depth = packets.add_counter_track(host, "queue depth", "requests");
         let mut changes: Vec<(u64, i64)> = Vec::new();
-        for WindowRequest { traced_request: times, .. } in &self.requests {
-            changes.extend([(times.arrival_ns, 1), (times.answered_ns, -1)]);
+        for WindowRequest { traced_request, .. } in &self.requests {
+            changes.extend([(traced_request.arrival_ns, 1), (traced_request.answered_ns, -1)]);
         }
         changes.sort_unstable_by_key(|change| change.0);
         let mut in_flight = 0;
@@ -96,7 +96,7 @@ impl RunTrace {
         }
     }
 
-    fn add_remap_log_scans(&self, packets: &mut TracePackets, host: TrackId) {
+    fn add_nvram_scans(&self, packets: &mut TracePackets, host: TrackId) {
         let nvram = packets.add_track(host, "NVRAM");
         for &(start_ns, end_ns) in &self.nvram_scan_spans_ns {
             packets.add_slice(nvram, &TraceSlice::named("scan", "remap_log", start_ns, end_ns));
@@ -247,8 +247,8 @@ fn page_kind_name(kind: PageKind) -> &'static str {
 }
 
 fn request_slice(request: &WindowRequest, flows: &[u64]) -> TraceSlice {
-    let WindowRequest { traced_request: times, op, offset_bytes, len_bytes } = request;
-    let name = match (op, times.kind) {
+    let WindowRequest { traced_request, op, offset_bytes, len_bytes } = request;
+    let name = match (op, traced_request.kind) {
         (Op::Remap(_), _) => "remap",
         (Op::Zero, _) => "zero",
         (_, RequestKind::Read) => "read",
@@ -257,9 +257,9 @@ fn request_slice(request: &WindowRequest, flows: &[u64]) -> TraceSlice {
         (_, RequestKind::Trim) => "trim",
         (_, RequestKind::Flush) => "flush",
     };
-    let mut slice = TraceSlice::named(name, "request", times.arrival_ns, times.answered_ns);
+    let mut slice = TraceSlice::named(name, "request", traced_request.arrival_ns, traced_request.answered_ns);
     slice.arguments.extend([
-        ("request", SliceArgument::Number(times.request_number)),
+        ("request", SliceArgument::Number(traced_request.request_number)),
         ("offset_bytes", SliceArgument::Number(*offset_bytes)),
         ("len_bytes", SliceArgument::Number(*len_bytes)),
     ]);

@@ -93,7 +93,7 @@ impl InternedNames {
     }
 
     /// Returns the number by which packets refer to a name; a new name gets the next number and is added to `interned`.
-    fn number_of_name(&mut self, name: &str, interned_data: &mut ProtobufMessage) -> u64 {
+    fn intern_name(&mut self, name: &str, interned_data: &mut ProtobufMessage) -> u64 {
         if let Some(&number) = self.number_by_name.get(name) {
             return number;
         }
@@ -237,15 +237,15 @@ impl EventWriter {
         let mut event = ProtobufMessage::default()
             .with_varint(9, EVENT_SLICE_BEGIN)
             .with_varint(11, track)
-            .with_varint(3, self.categories.number_of_name(slice.category, interned_data))
-            .with_varint(10, self.names.number_of_name(&slice.name, interned_data));
+            .with_varint(3, self.categories.intern_name(slice.category, interned_data))
+            .with_varint(10, self.names.intern_name(&slice.name, interned_data));
         for (key, argument) in &slice.arguments {
-            let annotation = ProtobufMessage::default()
-                .with_varint(1, self.argument_keys.number_of_name(key, interned_data));
+            let annotation =
+                ProtobufMessage::default().with_varint(1, self.argument_keys.intern_name(key, interned_data));
             let annotation = match argument {
                 SliceArgument::Number(value) => annotation.with_varint(3, *value),
                 SliceArgument::Text(text) => {
-                    annotation.with_varint(17, self.argument_texts.number_of_name(text, interned_data))
+                    annotation.with_varint(17, self.argument_texts.intern_name(text, interned_data))
                 }
             };
             event = event.with_message(4, &annotation);

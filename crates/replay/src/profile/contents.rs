@@ -76,7 +76,7 @@ pub(super) struct IdealSavings {
     pub(super) recycling_saving_share: f64,
     /// Share of the written bytes that compression of each page by itself leaves out, if compressed pages could be
     /// packed without loss; `None` if no compressed size is known.
-    pub(super) compression_saving_share: Option<f64>,
+    pub(super) compression_byte_saving_share: Option<f64>,
 }
 
 struct ContentEntry {
@@ -192,7 +192,7 @@ impl ContentCounts {
         IdealSavings {
             dedup_saving_share: saved(first, self.zero_page_copies.writes_without_live_copy),
             recycling_saving_share: saved(most_live, self.zero_page_copies.max_live_pages),
-            compression_saving_share: figures
+            compression_byte_saving_share: figures
                 .compressed
                 .as_ref()
                 .map(|sizes| figures.zero_share + nonzero_share * known_share * (1.0 - sizes.mean)),
@@ -233,9 +233,9 @@ impl ContentCounts {
             distinct: self.entry_by_content.len() as u64 * self.sample.sampled_one_of,
             duplicate_theta,
             duplicate_pool,
-            compressed: sizes.compressed_size_distribution(),
+            compressed: sizes.to_size_shares(),
             compressed_mean_error: error(&bytes, &known),
-            compressed_distinct_mean: sizes_distinct.compressed_size_distribution().map(|shares| shares.mean),
+            compressed_distinct_mean: sizes_distinct.to_size_shares().map(|shares| shares.mean),
         })
     }
 

@@ -41,7 +41,7 @@ impl SizeHistogram {
         self.0[usize::from(bytes).min(PAGE_BYTES as usize)] += pages;
     }
 
-    pub(super) fn compressed_size_distribution(&self) -> Option<SizeShares> {
+    pub(super) fn to_size_shares(&self) -> Option<SizeShares> {
         let pages: u64 = self.0.iter().sum();
         if pages == 0 {
             return None;

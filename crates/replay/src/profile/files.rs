@@ -166,14 +166,14 @@ fn read_file(
     let mut old = old_version_path.map(File::open).transpose()?;
     let (mut batch, mut old_batch) = (vec![0; BATCH_PAGES * page_bytes], Vec::new());
     loop {
-        let count = read_pages(&mut new, &mut batch)?;
+        let count = read_padded_with_zeros(&mut new, &mut batch)?;
         if count == 0 {
             return Ok(ControlFlow::Continue(()));
         }
         let mut old_count = 0;
         if let Some(old) = &mut old {
             old_batch.resize(batch.len(), 0);
-            old_count = read_pages(old, &mut old_batch)?;
+            old_count = read_padded_with_zeros(old, &mut old_batch)?;
         }
         for start in (0..count).step_by(page_bytes) {
             let page = start..start + page_bytes;
@@ -189,7 +189,7 @@ fn read_file(
 
 /// Reads from `file` until `buffer` is full or the file ends, and fills the rest of the last page with zeros. Returns
 /// the number of bytes read.
-fn read_pages(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+fn read_padded_with_zeros(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut count = 0;
     while count < buffer.len() {
         match file.read(&mut buffer[count..]) {

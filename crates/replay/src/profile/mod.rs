@@ -31,7 +31,7 @@ use pages::PageWriteCounts;
 pub use pages::{RewriteFigures, SkewFigures};
 use sample::HashSample;
 use savings::RecentlyWrittenPages;
-pub use savings::{BASE_DESIGN, MeasuredSaving, Saving, SavingRuns, config_with_every_mechanism};
+pub use savings::{BASELINE_DESIGN, MeasuredSaving, Saving, SavingRuns, config_with_every_mechanism};
 pub use source::{OnReadProgress, ProfileError, is_profiled_as_trace, profile_files, profile_requests};
 use traffic::TrafficCounts;
 pub use traffic::{SizeShare, TrafficFigures};
@@ -238,7 +238,7 @@ impl Profiler {
     /// Returns the profile of everything counted so far, for the input called `input`.
     pub fn to_profile(&self, input: String) -> Profile {
         let content = self.content_counts.content_figures();
-        let delta = self.delta_sizes.compressed_size_distribution();
+        let delta = self.delta_sizes.to_size_shares();
         let is_trace = self.traffic_counts.traffic_figures(0, 0).requests > 0;
         let traffic = is_trace.then(|| {
             self.traffic_counts
@@ -246,7 +246,7 @@ impl Profiler {
         });
         let rewrites = self.page_writes.rewrite_figures(self.traffic_counts.has_times());
         let unchanged_share = match self.pages_with_old_version {
-            0 => self.page_writes.silent_share(),
+            0 => self.page_writes.silent_overwrite_share(),
             versions => Some(self.unchanged_file_pages as f64 / versions as f64),
         };
         let silent = if is_trace { unchanged_share } else { unchanged_share.filter(|share| *share > 0.0) };
@@ -303,7 +303,7 @@ impl Profiler {
         let pages = content.pages as f64;
         let replaced = self.writes_replaced_in_chunk_buffer as f64 / pages;
         let compressed = ideal
-            .compression_saving_share
+            .compression_byte_saving_share
             .map(|packed| savings::max_compression_saving_share(packed, replaced));
         let saving = |mechanism, at_most: Option<f64>, at_most_error: f64| Saving {
             mechanism,

@@ -186,7 +186,7 @@ impl PageWriteCounts {
 
     /// Returns the share of overwrites that do not change the content of their page; `None` if no overwrite has known
     /// old and new content.
-    pub(super) fn silent_share(&self) -> Option<f64> {
+    pub(super) fn silent_overwrite_share(&self) -> Option<f64> {
         (self.known_content_overwrites > 0)
             .then(|| self.silent_overwrites as f64 / self.known_content_overwrites as f64)
     }

@@ -20,7 +20,7 @@ use crate::replay::{OnProgress, Plan, ReplayError};
 
 /// Design to which each content mechanism is added to measure its saving: a map in RAM, without content mechanisms of
 /// its own.
-pub const BASE_DESIGN: &str = "page-map";
+pub const BASELINE_DESIGN: &str = "page-map";
 
 /// What one content mechanism by itself can save of an input's page writes.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -142,21 +142,21 @@ impl Profile {
         }
         let without = config_with_mechanisms(config, &[]);
         let plan = Plan::new(&without, input)?;
-        plan.check_designs(&[BASE_DESIGN.to_owned()])?;
+        plan.check_designs(&[BASELINE_DESIGN.to_owned()])?;
         let is_interrupted = Cell::new(false);
         let mut watched = |progress| {
             let flow = on_progress(progress);
             is_interrupted.set(is_interrupted.get() || flow.is_break());
             flow
         };
-        let baseline = plan.run(BASE_DESIGN, &mut watched)?;
+        let baseline = plan.run(BASELINE_DESIGN, &mut watched)?;
         self.runs = (!is_interrupted.get()).then(|| SavingRuns::of_baseline_record(baseline.clone()));
         for saving in self.savings.iter_mut().filter(|saving| saving.mechanism_may_save_writes()) {
             if is_interrupted.get() {
                 break;
             }
             let config = config_with_mechanisms(config, &[saving.mechanism]);
-            match plan.with_config(&config).and_then(|plan| plan.run(BASE_DESIGN, &mut watched)) {
+            match plan.with_config(&config).and_then(|plan| plan.run(BASELINE_DESIGN, &mut watched)) {
                 Ok(run) if is_interrupted.get() => drop(run),
                 Ok(run) => saving.when_run = Some(MeasuredSaving::compared_with_baseline(&run, &baseline)),
                 Err(error) if error.is_due_to_configuration_or_device() => {

@@ -73,7 +73,7 @@ impl RequestKindCounts {
     fn add_request(&mut self, request: &Request) {
         self.requests += 1;
         self.bytes = self.bytes.saturating_add(request.len_bytes);
-        let before = self.last_end_bytes_by_device.insert(request.device, request.end_bytes());
+        let before = self.last_end_bytes_by_device.insert(request.device, request.end_offset_bytes());
         self.sequential_requests += u64::from(before == Some(request.offset_bytes));
     }
 
@@ -91,20 +91,20 @@ pub(super) struct TrafficCounts {
     trims: u64,
     flushes: u64,
     pages_written: u64,
-    partial_requests: u64,
-    empty_requests: u64,
+    partial_page_requests: u64,
+    empty_reads_and_writes: u64,
     /// Number of requests by the number of pages that they touch; at most 2^18 + 1 sizes, because the length of
     /// requests is bounded.
     requests_by_page_count: BTreeMap<u64, u64>,
     latest_request_ns: u64,
     previous_request_ns: u64,
-    unsorted_times: u64,
+    unsorted_requests: u64,
 }
 
 impl TrafficCounts {
     pub(super) fn add_request(&mut self, request: &Request) {
         self.requests += 1;
-        self.unsorted_times += u64::from(request.time_ns < self.previous_request_ns);
+        self.unsorted_requests += u64::from(request.time_ns < self.previous_request_ns);
         self.previous_request_ns = request.time_ns;
         self.latest_request_ns = self.latest_request_ns.max(request.time_ns);
         match request.op {
@@ -122,11 +122,11 @@ impl TrafficCounts {
         if request.op == Op::Write {
             self.pages_written += count;
         }
-        self.empty_requests += u64::from(count == 0);
+        self.empty_reads_and_writes += u64::from(count == 0);
         if count > 0 {
             *self.requests_by_page_count.entry(count).or_default() += 1;
-            let edges = request.offset_bytes | request.end_bytes();
-            self.partial_requests += u64::from(!edges.is_multiple_of(PAGE_BYTES));
+            let edges = request.offset_bytes | request.end_offset_bytes();
+            self.partial_page_requests += u64::from(!edges.is_multiple_of(PAGE_BYTES));
         }
     }
 
@@ -134,7 +134,11 @@ impl TrafficCounts {
         self.latest_request_ns > 0
     }
 
-    pub(super) fn traffic_figures(&self, footprint_pages: u64, written_pages: u64) -> TrafficFigures {
+    pub(super) fn traffic_figures(
+        &self,
+        footprint_pages: u64,
+        distinct_pages_written: u64,
+    ) -> TrafficFigures {
         let transfers = self.reads.requests + self.writes.requests;
         let (sizes, other_sizes) = self.listed_and_other_request_sizes();
         TrafficFigures {
@@ -149,14 +153,14 @@ impl TrafficCounts {
             read_mean_bytes: self.reads.mean_bytes(),
             sizes,
             other_sizes,
-            partial_share: fraction(self.partial_requests, transfers),
-            empty_requests: self.empty_requests,
+            partial_share: fraction(self.partial_page_requests, transfers),
+            empty_requests: self.empty_reads_and_writes,
             sequential_write_share: fraction(self.writes.sequential_requests, self.writes.requests),
             sequential_read_share: fraction(self.reads.sequential_requests, self.reads.requests),
             footprint_pages,
-            written_pages,
+            written_pages: distinct_pages_written,
             duration_s: self.latest_request_ns as f64 / 1e9,
-            unsorted_times: self.unsorted_times,
+            unsorted_times: self.unsorted_requests,
         }
     }
 

@@ -61,11 +61,9 @@ impl RequestClock {
         self.previous_request_trace_ns = trace_ns;
         let arrival_ns = match pace.arrival {
             Arrival::Auto | Arrival::Open => pace.scaled_time_ns(trace_ns.saturating_sub(first_ns)),
-            Arrival::Closed => {
-                self.complete_requests_above_depth(pace.queue_depth, timing).max(timing.now_ns())
-            }
+            Arrival::Closed => self.complete_until_below_depth(pace.queue_depth, timing).max(timing.now_ns()),
             Arrival::Think => {
-                self.complete_requests_above_depth(pace.queue_depth, timing) + pace.scaled_time_ns(gap_ns)
+                self.complete_until_below_depth(pace.queue_depth, timing) + pace.scaled_time_ns(gap_ns)
             }
         };
         self.arrival_ns = self.arrival_ns.max(arrival_ns);
@@ -74,7 +72,7 @@ impl RequestClock {
     /// Completes requests until fewer than `depth` are in flight. Returns the time from which fewer are in flight,
     /// nanoseconds.
     #[inline]
-    fn complete_requests_above_depth(&mut self, depth: usize, timing: &mut TimingEngine) -> u64 {
+    fn complete_until_below_depth(&mut self, depth: usize, timing: &mut TimingEngine) -> u64 {
         // A request without flash operations completes on arrival and is not reported.
         self.last_completion_ns = self.last_completion_ns.max(self.arrival_ns);
         while timing.outstanding_requests() >= depth {
@@ -88,7 +86,7 @@ impl RequestClock {
 impl Run<'_> {
     /// Sets the arrival time of the next request, and runs the background garbage collection that fits into the idle
     /// time before it.
-    pub(super) fn set_next_arrival_time(&mut self, trace_ns: u64) -> Result<(), Error> {
+    pub(super) fn advance_to_next_arrival(&mut self, trace_ns: u64) -> Result<(), Error> {
         let before = self.clock.arrival_ns;
         let timing = self.timing.as_mut().expect("arrival needs a timing engine");
         self.clock.set_arrival_time(timing, trace_ns, self.requested_counts.first_request_ns.unwrap_or(0));
@@ -97,7 +95,7 @@ impl Run<'_> {
 
     /// Advances time to the moment at which lifetime management lets the request start (throttling). Without a timing
     /// engine no request is delayed, and only the write-saving schemes (deduplication, compression, ...) are switched.
-    pub(super) fn throttle_request(&mut self, request: &Request) -> Result<(), Error> {
+    pub(super) fn apply_lifetime_management(&mut self, request: &Request) -> Result<(), Error> {
         let Some(managed) = &mut self.lifetime_management else { return Ok(()) };
         let Some(timing) = &mut self.timing else { return managed.begin_epoch_if_due(&mut self.device, 0) };
         let zeroes_are_written = self.plan.config.replay.zeroes == Zeroes::Write;
@@ -119,7 +117,7 @@ impl Run<'_> {
         }
         let until_ns = self.clock.arrival_ns;
         let timing = self.timing.as_mut().expect("arrival needs a timing engine");
-        if !timing.complete_until(until_ns) {
+        if !timing.complete_requests_until(until_ns) {
             return Ok(());
         }
         let since_ns = since_ns.max(timing.now_ns());

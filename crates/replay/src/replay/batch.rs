@@ -36,10 +36,11 @@ impl Run<'_> {
         if self.can_batch_writes() && batch.iter().all(|request| self.as_page_write(request).is_some()) {
             return self.write_batch(batch);
         }
-        self.device
-            .ftl()
-            .prefetch_writes(&self.input.lookahead.write_lpns, &self.input.lookahead.write_fingerprints);
-        self.device.ftl().prefetch_reads(&self.input.lookahead.read_lpns);
+        self.device.ftl().prefetch_writes(
+            &self.input.lookahead.first_lpns_of_writes,
+            &self.input.lookahead.first_fingerprints_of_writes,
+        );
+        self.device.ftl().prefetch_reads(&self.input.lookahead.first_lpns_of_reads);
         for (request, executed) in batch.iter().zip(0..) {
             if let Err(error) = self.execute_request(request) {
                 return (executed, Err(error));
@@ -52,7 +53,7 @@ impl Run<'_> {
     /// Writes a batch in which every request is a write of one whole page. The pages are in [`Run::batch_lookahead`]
     /// already, so only the requests' times are read here.
     fn write_batch(&mut self, batch: &[Request]) -> (usize, Result<(), Error>) {
-        let (written, outcome) = self.device.write_pages(&self.input.lookahead.write_lpns);
+        let (written, outcome) = self.device.write_pages(&self.input.lookahead.first_lpns_of_writes);
         let batch = &batch[..written];
         batch
             .first()

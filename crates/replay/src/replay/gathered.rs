@@ -17,7 +17,7 @@ pub(super) struct ChunkResponseTimes {
     /// Number of writes that waited for a compressed chunk, by the number of the request that completed the chunk; only
     /// for requests that have no completion time yet.
     waiting_writes_by_completing_request: FxHashMap<u64, u64>,
-    total_wait_for_chunk_ns: f64,
+    total_chunk_program_wait_ns: f64,
 }
 
 impl ChunkResponseTimes {
@@ -50,7 +50,7 @@ impl ChunkResponseTimes {
         for completion in completions {
             if let Some(writes) = self.waiting_writes_by_completing_request.remove(&completion.request_number)
             {
-                self.total_wait_for_chunk_ns += writes as f64 * completion.latency_ns as f64;
+                self.total_chunk_program_wait_ns += writes as f64 * completion.latency_ns as f64;
             }
         }
     }
@@ -58,6 +58,6 @@ impl ChunkResponseTimes {
     /// Returns the mean response time until a host write is programmed, microseconds. `writes` is the number of host
     /// writes, and `mean_us` the mean time after which they were answered.
     pub(super) fn mean_write_to_program_us(&self, mean_us: f64, writes: u64) -> f64 {
-        if writes == 0 { 0.0 } else { mean_us + self.total_wait_for_chunk_ns / 1e3 / writes as f64 }
+        if writes == 0 { 0.0 } else { mean_us + self.total_chunk_program_wait_ns / 1e3 / writes as f64 }
     }
 }

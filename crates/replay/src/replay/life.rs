@@ -73,8 +73,11 @@ impl Plan<'_> {
         let limits =
             record.endurance.draw_wear_limits(resolved.geometry.blocks(), resolved.endurance_cycles, seed);
         let mut living = LifeSimulation::new(run, &record.endurance);
-        living.usable_endurance_share =
-            life::usable_endurance_share(&limits, living.failed_blocks_at_end, resolved.endurance_cycles);
+        living.usable_endurance_share = life::usable_endurance_share(
+            &limits,
+            living.failed_blocks_ending_life,
+            resolved.endurance_cycles,
+        );
         living.run.device.ftl_mut().store_mut().nand_mut().set_wear_limits(limits);
         let end = living.wear_out(record.is_filled, on_progress)?;
         let mut life = living.finish_life(end);
@@ -119,7 +122,7 @@ struct LifeSimulation<'a> {
     /// Number of the drive's good blocks beyond those that the exported pages need.
     spare_block_count: u64,
     /// Number of failed blocks at which the simulated drive has ended.
-    failed_blocks_at_end: u64,
+    failed_blocks_ending_life: u64,
     /// Number of the drive's physical blocks; each block of a superblock counts.
     physical_blocks: f64,
     /// Rated number of block erases of the whole drive: physical blocks times rated cycles.
@@ -157,8 +160,9 @@ impl<'a> LifeSimulation<'a> {
             host_bytes: 0,
             requests: 0,
             spare_block_count,
-            failed_blocks_at_end: (spare_block_count as f64 * (1.0 - endurance.spare_minimum)).ceil().max(1.0)
-                as u64,
+            failed_blocks_ending_life: (spare_block_count as f64 * (1.0 - endurance.spare_minimum))
+                .ceil()
+                .max(1.0) as u64,
             physical_blocks,
             rated_drive_erases: physical_blocks * f64::from(resolved.endurance_cycles),
             usable_endurance_share: 1.0,
@@ -273,7 +277,7 @@ impl<'a> LifeSimulation<'a> {
 
     fn has_drive_ended(&mut self) -> bool {
         self.host_bytes_at_first_failure.get_or_insert(self.host_bytes);
-        self.failed_blocks() >= self.failed_blocks_at_end
+        self.failed_blocks() >= self.failed_blocks_ending_life
     }
 
     fn mean_erases_per_block(&self) -> f64 {

@@ -42,7 +42,7 @@ pub(crate) use perform::RequestExecutor;
 pub use plan::{Plan, SurveyResults};
 use prepared::PreparedInput;
 use tape::RunTraceRecorder;
-pub use tape::{FtlStateSample, MAX_TRACED_OPS, RunTrace, TraceWindow, WindowRequest};
+pub use tape::{FtlStateSample, MAX_TRACED_OPS_AND_REQUESTS, RunTrace, TraceWindow, WindowRequest};
 use wearwell::data::mix_bits;
 use wearwell::device::PartialWriteCounts;
 use wearwell::lifetime::LifetimeOptions;
@@ -220,7 +220,7 @@ impl<'a> Run<'a> {
             ..parts.needed_retained_page_fields()
         };
         let mut nand = SimNand::new(resolved.geometry.clone(), retain)
-            .with_nvram(parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages))
+            .with_nvram(parts.total_nvram_bytes(&resolved.geometry, resolved.logical_pages))
             .with_factory_bad(plan.config.factory_bad_blocks(&resolved.geometry));
         if plan.config.device.wear_out == Some(true) {
             nand = nand.with_endurance(resolved.endurance_cycles);
@@ -385,7 +385,7 @@ impl<'a> Run<'a> {
             None => self.execute_requests(limit, total, RunPhase::Replay, on_progress)?,
         };
         if let Some(timing) = &mut self.timing {
-            timing.complete_until(u64::MAX);
+            timing.complete_requests_until(u64::MAX);
             self.observations.last_answer_ns = timing.now_ns();
             timing.run_to_completion();
             if let Some(gathered_responses) = &mut self.chunk_response_times {
@@ -512,10 +512,10 @@ impl<'a> Run<'a> {
             return Ok(());
         }
         if self.timing.is_some() {
-            self.set_next_arrival_time(time_ns)?;
+            self.advance_to_next_arrival(time_ns)?;
         }
         if self.lifetime_management.is_some() {
-            self.throttle_request(request)?;
+            self.apply_lifetime_management(request)?;
         }
         let gathering = self.device.ftl().buffered_chunk_pages();
         let packed = self.device.ftl().stats().compressed_chunk_writes;

@@ -168,14 +168,14 @@ impl Run<'_> {
             buffered: self.device.buffered_pages() as u64 * self.page_bytes,
             partial_page_writes: partial.partial_page_writes,
             completed_page_writes: partial.read_modify_writes,
-            ram_of_4k_map: self.ram_bytes_of_4k_map(),
+            ram_of_4k_map: self.ram_bytes_with_4k_map(),
         }
     }
 
     /// Returns the RAM that a controller would need for this design if its map had units of 4 KiB, bytes; `None` if the
     /// device's pages are not larger. Only structures with an entry per mapped page grow; the cache of a map on flash
     /// keeps its configured size.
-    fn ram_bytes_of_4k_map(&self) -> Option<u64> {
+    fn ram_bytes_with_4k_map(&self) -> Option<u64> {
         const NAMES_OF_PER_PAGE_STRUCTURES: [&str; 3] =
             ["l2p table", "page validity bitmap", "global mapping directory"];
         let units = self.page_bytes / PAGE_BYTES;
@@ -210,7 +210,7 @@ impl Run<'_> {
             geometry,
             endurance_cycles,
             logical_pages,
-            reserve_blocks_per_plane: reserve_blocks,
+            reserve_blocks_per_plane,
             gc_options: gc,
             ..
         } = &self.plan.resolved_device;
@@ -230,7 +230,7 @@ impl Run<'_> {
             over_provisioning: self.plan.resolved_device.exported_and_spare_pages() as f64
                 / *logical_pages as f64
                 - 1.0,
-            reserve_blocks: *reserve_blocks,
+            reserve_blocks: *reserve_blocks_per_plane,
             gc_low_blocks: gc.low_free_blocks,
             endurance_cycles: *endurance_cycles,
         }

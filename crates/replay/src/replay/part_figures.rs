@@ -35,8 +35,8 @@ fn engine_figures(ftl: &Ftl<SimNand>) -> [PartFigure; 15] {
     let stats = ftl.stats();
     [
         ("demoted_saturated", stats.binds_demoted_by_max_referrers as f64),
-        ("demoted_full", stats.requests_demoted_by_full_reverse_map as f64),
-        ("trims_written_as_zeros", stats.trims_written_as_zeros as f64),
+        ("demoted_full", stats.demotions_by_full_reverse_map as f64),
+        ("trims_written_as_zeros", stats.trimmed_pages_written_as_zeros as f64),
         ("refused_commands", stats.refused_remap_commands as f64),
         ("bound_pages_by_remap", stats.remapped_pages as f64),
         ("collections", stats.gc_victims as f64),
@@ -70,9 +70,9 @@ fn cached_map_figures(cached: &DemandPagedMap) -> [PartFigure; 9] {
         ("cache_hits", counts.hits as f64),
         ("cache_misses", counts.misses as f64),
         ("synchronisations", counts.synchronisations as f64),
-        ("dirty_inserts", counts.dirty_inserts as f64),
+        ("dirty_inserts", counts.entries_made_dirty as f64),
         ("checkpoint_synchronisations", counts.checkpoint_synchronisations as f64),
-        ("aborted_synchronisations", counts.aborted_synchronisations as f64),
+        ("aborted_synchronisations", counts.omitted_synchronisations as f64),
         ("uncertain_spare_reads", counts.spare_reads_for_uncertain_entries as f64),
         ("cache_entries", f64::from(cached.options().cache_entries)),
         ("translation_pages", cached.translation_pages() as f64),
@@ -114,10 +114,10 @@ fn gecko_figures(gecko: &Gecko) -> [PartFigure; 9] {
         ("gecko_queries", counts.queries as f64),
         ("gecko_query_reads", counts.query_reads as f64),
         ("gecko_levels", f64::from(gecko.max_levels())),
-        ("gecko_buffer_entries", f64::from(gecko.buffer_entries())),
+        ("gecko_buffer_entries", f64::from(gecko.reports_per_flush())),
         ("gecko_runs", gecko.level_entries_pages_of_runs().count() as f64),
         ("gecko_pages", gecko.level_entries_pages_of_runs().map(|(_, _, pages)| f64::from(pages)).sum()),
-        ("gecko_largest_run_pages", f64::from(gecko.largest_run_pages())),
+        ("gecko_largest_run_pages", f64::from(gecko.max_run_pages())),
     ]
 }
 
@@ -129,18 +129,18 @@ fn delta_figures(counts: DeltaStatistics) -> [PartFigure; 9] {
         ("merges_read_hot", counts.read_hot_merges as f64),
         ("merges_write_cold", counts.write_cold_merges as f64),
         ("merges_gc", counts.gc_merges as f64),
-        ("deltas_bypassed", counts.hot_writes_stored_whole as f64),
-        ("deltas_incompressible", counts.incompressible_writes as f64),
+        ("deltas_bypassed", counts.hot_writes_bypassing_deltas as f64),
+        ("deltas_incompressible", counts.hot_writes_without_usable_delta as f64),
         ("double_reads", counts.base_and_delta_reads as f64),
     ]
 }
 
 fn chunk_figures(counts: CompressionStatistics) -> [PartFigure; 6] {
     [
-        ("chunks", counts.written_chunks as f64),
-        ("chunk_members", counts.written_chunk_members as f64),
-        ("chunk_pages", counts.written_chunk_pages as f64),
-        ("chunk_incompressible_pages", counts.incompressible_pages as f64),
+        ("chunks", counts.host_written_chunks as f64),
+        ("chunk_members", counts.host_written_chunk_members as f64),
+        ("chunk_pages", counts.host_written_chunk_pages as f64),
+        ("chunk_incompressible_pages", counts.written_uncompressed_pages as f64),
         ("chunks_repacked", counts.repacked_chunks as f64),
         ("chunks_unpacked", counts.split_chunks as f64),
     ]

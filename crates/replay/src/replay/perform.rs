@@ -104,7 +104,7 @@ impl RequestExecutor {
             return (0, 0);
         }
         let start = request.offset_bytes / SECTOR_BYTES * SECTOR_BYTES;
-        (start, request.end_bytes().div_ceil(SECTOR_BYTES) * SECTOR_BYTES - start)
+        (start, request.end_offset_bytes().div_ceil(SECTOR_BYTES) * SECTOR_BYTES - start)
     }
 
     /// Reads a byte range from the device. If the medium keeps the bytes of pages, they are copied out as for a host,

@@ -89,12 +89,12 @@ impl<'a> Plan<'a> {
         input: &'a Input,
         surveyed: SurveyResults,
     ) -> Result<Self, ReplayError> {
-        let SurveyResults { aging_input: before, survey, input_sha256: sha256 } = surveyed;
+        let SurveyResults { aging_input: before, survey, input_sha256 } = surveyed;
         let aging = aging_input(config, input);
         if aging.as_ref().map(Input::name) != before.as_ref().map(Input::name) {
             return Self::new(config, input);
         }
-        Self::of_survey(config, input, (aging, survey), sha256)
+        Self::of_survey(config, input, (aging, survey), input_sha256)
     }
 
     /// Refuses an unknown design, and a content model for an input in which every write has content. Without this check
@@ -220,9 +220,17 @@ impl<'a> Plan<'a> {
             return Ok(());
         }
         let mib = |bytes: u64| with_thousands_separators(bytes as f64 / 1_048_576.0, 1);
+        let advice = if !how.is_empty() && self.survey.footprint.is_some() {
+            ", or replay.addresses=compact, which numbers the touched pages densely"
+        } else if self.config.device.logical_pages.is_some() {
+            " (raise device.logical_pages, or leave it out)"
+        } else if self.config.is_sized_to_input() || self.config.device.fit.is_some() {
+            " (set device.fit to less than 1, or choose a preset)"
+        } else {
+            ", or set device.fit, which sizes the device to the input"
+        };
         Err(ConfigError::InvalidValue(format!(
-            "the input needs {} MiB{how} and the device exports {} MiB: choose a larger device, or device.fit to size it \
-             to the input",
+            "the input needs {} MiB{how} and the device exports {} MiB: choose a larger device{advice}",
             mib(touched),
             mib(exported)
         )))

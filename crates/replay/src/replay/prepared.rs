@@ -24,7 +24,7 @@ pub(super) struct PreparedInput {
     footprint: Option<Arc<Footprint>>,
     adds_content: bool,
     page_bytes_log2: u32,
-    last_lpn: u64,
+    max_lpn: u64,
     /// Pages that the last batch touches first, for look-ups in advance.
     pub(super) lookahead: BatchLookahead,
 }
@@ -33,18 +33,18 @@ pub(super) struct PreparedInput {
 #[derive(Debug, Default)]
 pub(super) struct BatchLookahead {
     /// First logical page of each write request of the batch.
-    pub(super) write_lpns: Vec<Lpn>,
+    pub(super) first_lpns_of_writes: Vec<Lpn>,
     /// Fingerprints of the contents that the write requests bring, where known.
-    pub(super) write_fingerprints: Vec<Fingerprint>,
+    pub(super) first_fingerprints_of_writes: Vec<Fingerprint>,
     /// First logical page of each read request of the batch.
-    pub(super) read_lpns: Vec<Lpn>,
+    pub(super) first_lpns_of_reads: Vec<Lpn>,
 }
 
 impl BatchLookahead {
     fn clear(&mut self) {
-        self.write_lpns.clear();
-        self.write_fingerprints.clear();
-        self.read_lpns.clear();
+        self.first_lpns_of_writes.clear();
+        self.first_fingerprints_of_writes.clear();
+        self.first_lpns_of_reads.clear();
     }
 }
 
@@ -61,7 +61,7 @@ impl PreparedInput {
             footprint: plan.survey.footprint.clone().filter(|_| plan.compacts_addresses()),
             adds_content: ftl.has_content_stage(),
             page_bytes_log2: plan.resolved_device.geometry.page_bytes.trailing_zeros(),
-            last_lpn: u64::from(ftl.logical_pages()) - 1,
+            max_lpn: u64::from(ftl.logical_pages()) - 1,
             lookahead: BatchLookahead::default(),
         })
     }
@@ -78,10 +78,10 @@ impl PreparedInput {
         self.lookahead.clear();
         for request in batch {
             self.prepare_request(request);
-            let first = Lpn((request.offset_bytes >> self.page_bytes_log2).min(self.last_lpn) as u32);
+            let first = Lpn((request.offset_bytes >> self.page_bytes_log2).min(self.max_lpn) as u32);
             match request.op {
-                Op::Write => self.lookahead.write_lpns.push(first),
-                Op::Read => self.lookahead.read_lpns.push(first),
+                Op::Write => self.lookahead.first_lpns_of_writes.push(first),
+                Op::Read => self.lookahead.first_lpns_of_reads.push(first),
                 _ => {}
             }
         }
@@ -118,7 +118,7 @@ impl PreparedInput {
         self.content.fill_request_content(request);
         if request.op == Op::Write {
             let contents = request.content.first().map(|content| content.fingerprint);
-            self.lookahead.write_fingerprints.extend(contents);
+            self.lookahead.first_fingerprints_of_writes.extend(contents);
         }
     }
 }

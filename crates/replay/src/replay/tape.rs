@@ -1,8 +1,8 @@
 //! Collects the flash operations and requests of a part of a run, for a trace viewer.
 //!
 //! The timing engine reports everything that ends, and the tape keeps what overlaps its window. So the trace also has
-//! the operations that were running when the window opened. Memory is bounded: after [`MAX_TRACED_OPS`] operations and
-//! requests the window closes.
+//! the operations that were running when the window opened. Memory is bounded: after [`MAX_TRACED_OPS_AND_REQUESTS`]
+//! operations and requests the window closes.
 
 use std::ops::Range;
 use std::str::FromStr;
@@ -16,7 +16,7 @@ use crate::record::SeriesPoint;
 
 /// Largest number of flash operations and requests in a trace, which keeps its file below 30 MB. Operations and
 /// requests that are running when the number is reached are added.
-pub const MAX_TRACED_OPS: usize = 100_000;
+pub const MAX_TRACED_OPS_AND_REQUESTS: usize = 100_000;
 
 /// The part of a run of which every flash operation is recorded: a range of requests, or of time.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -193,7 +193,7 @@ impl RunTraceRecorder {
             .nvram_scan_spans_ns
             .extend(ended.nvram_scan_spans_ns.into_iter().filter(|&(from, to)| overlaps(from, to)));
         let size = self.trace.flash_ops.len() + self.trace.requests.len();
-        if size >= MAX_TRACED_OPS && !self.trace.is_truncated {
+        if size >= MAX_TRACED_OPS_AND_REQUESTS && !self.trace.is_truncated {
             self.trace.is_truncated = true;
             let last = self.trace.flash_ops.iter().map(|op| op.end_ns);
             self.close_window(
@@ -204,14 +204,15 @@ impl RunTraceRecorder {
         }
     }
 
-    fn record_answer(&mut self, times: TracedRequest) {
-        let Some((op, offset_bytes, len_bytes)) = self.in_flight_requests.remove(&times.request_number)
+    fn record_answer(&mut self, traced_request: TracedRequest) {
+        let Some((op, offset_bytes, len_bytes)) =
+            self.in_flight_requests.remove(&traced_request.request_number)
         else {
             return;
         };
-        let TracedRequest { request_number: number, arrival_ns, answered_ns, .. } = times;
+        let TracedRequest { request_number: number, arrival_ns, answered_ns, .. } = traced_request;
         if arrival_ns < self.window_ns.end && answered_ns >= self.window_ns.start {
-            self.trace.requests.push(WindowRequest { traced_request: times, op, offset_bytes, len_bytes });
+            self.trace.requests.push(WindowRequest { traced_request, op, offset_bytes, len_bytes });
         }
         if let (TraceWindow::Requests(numbers), Some(unanswered)) =
             (&self.window, &mut self.unanswered_window_requests)

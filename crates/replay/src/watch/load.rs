@@ -90,7 +90,7 @@ impl WatchedRequests {
                 continue;
             }
             let source_end = request.remap_source_pages().end * PAGE_BYTES;
-            end = end.max(request.end_bytes()).max(source_end);
+            end = end.max(request.end_offset_bytes()).max(source_end);
             lacks_content |=
                 request.op == Op::Write && request.content.is_empty() && request.payload.is_empty();
             builder.add_request(&request);
@@ -147,7 +147,7 @@ impl WatchedRequests {
     pub(super) fn scale_to_page_size(&mut self, page_bytes: u32) {
         let scaled = |bytes: u64| bytes / PAGE_BYTES * u64::from(page_bytes);
         for request in &mut self.requests {
-            let end = request.end_bytes().div_ceil(PAGE_BYTES) * PAGE_BYTES;
+            let end = request.end_offset_bytes().div_ceil(PAGE_BYTES) * PAGE_BYTES;
             request.len_bytes = scaled(end) - scaled(request.offset_bytes);
             request.offset_bytes = scaled(request.offset_bytes);
             request.remap_source_offset_bytes = scaled(request.remap_source_offset_bytes);

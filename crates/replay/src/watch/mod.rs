@@ -92,12 +92,12 @@ pub fn walkthrough_with_step_callback(
     config: &Config,
     design: &str,
     input: &Input,
-    extent: WalkthroughOptions,
+    walk_options: WalkthroughOptions,
     on_step: OnWatchStep<'_>,
 ) -> Result<Walkthrough, ReplayError> {
     refuse_ignored_settings(config)?;
-    require_valid_walk_options(extent)?;
-    let walk = recorder::record_walkthrough(config, design, input, extent, on_step)?;
+    require_valid_walk_options(walk_options)?;
+    let walk = recorder::record_walkthrough(config, design, input, walk_options, on_step)?;
     let bytes = walk.to_json().len();
     if bytes > WALKTHROUGH_JSON_BYTES_MAX {
         return Err(ConfigError::InvalidValue(format!(
@@ -125,14 +125,15 @@ fn refuse_ignored_settings(config: &Config) -> Result<(), ConfigError> {
     let rest = Config { replay, content: ContentConfig::default(), ..config.clone() };
     match rest.setting_ignored_by_stepped_drive() {
         None => Ok(()),
-        Some(name) => Err(ConfigError::InvalidValue(format!(
-            "{name} has no effect on a drive that is followed step by step: leave it out"
+        Some(setting) => Err(ConfigError::InvalidValue(format!(
+            "{} has no effect on a drive that is followed step by step, because such a drive {}: leave it out",
+            setting.key, setting.reason
         ))),
     }
 }
 
-fn require_valid_walk_options(extent: WalkthroughOptions) -> Result<(), ConfigError> {
-    let WalkthroughOptions { requests, power_cut_after_requests: cut_after } = extent;
+fn require_valid_walk_options(walk_options: WalkthroughOptions) -> Result<(), ConfigError> {
+    let WalkthroughOptions { requests, power_cut_after_requests: cut_after } = walk_options;
     if requests == 0 || requests > WATCHED_REQUESTS_MAX {
         return Err(ConfigError::InvalidValue(format!(
             "{requests} requests cannot be shown: an HTML page shows from 1 to {WATCHED_REQUESTS_MAX}, \

@@ -201,7 +201,7 @@ impl WalkthroughRecorder<'_> {
     fn finish_step(&mut self, step_kind: &StepKind<'_>) -> Result<(), ReplayError> {
         let store = self.device.ftl().store();
         let events: Vec<EventRow> = store.flash_ops.events().iter().map(event_row).collect();
-        let ties = self.device.ftl().gc_options().tie_break;
+        let tie_break = self.device.ftl().gc_options().tie_break;
         let counters = self.counters();
         let after = DriveState::of_flash_view(&self.device.flash_view()?);
         let mut step = Step { events, counters, ..Step::default() };
@@ -213,7 +213,7 @@ impl WalkthroughRecorder<'_> {
                 drive: &self.drive,
                 before: &self.state_after_last_step,
                 after: &after,
-                tie_break: ties,
+                tie_break,
             },
         );
         self.state_after_last_step = after;
@@ -239,8 +239,8 @@ impl WalkthroughRecorder<'_> {
 
 fn event_row(event: &FtlEvent) -> EventRow {
     match event {
-        FtlEvent::Read { ppn, cause, reads_only_spare_area: is_spare_only } => {
-            EventRow::Read { cause: cause.name(), page: ppn.0, spare: *is_spare_only }
+        FtlEvent::Read { ppn, cause, reads_only_spare_area } => {
+            EventRow::Read { cause: cause.name(), page: ppn.0, spare: *reads_only_spare_area }
         }
         FtlEvent::Program { ppn, cause } => EventRow::Program { cause: cause.name(), page: ppn.0 },
         FtlEvent::Copy { from, to, cause } => EventRow::Copy { cause: cause.name(), from: from.0, to: to.0 },

@@ -107,14 +107,14 @@ impl DriveBeforeAndAfter<'_> {
 }
 
 /// Sets the title, the explaining sentences and the marks (groups of steps) of a recorded step.
-pub(super) fn describe_step(step: &mut Step, step_kind: &StepKind<'_>, scene: &DriveBeforeAndAfter<'_>) {
+pub(super) fn describe_step(
+    step: &mut Step,
+    step_kind: &StepKind<'_>,
+    before_and_after: &DriveBeforeAndAfter<'_>,
+) {
     let events = std::mem::take(&mut step.events);
-    let mut teller = SentenceWriter {
-        before_and_after: scene,
-        events: &events,
-        sentences: Vec::new(),
-        marks: BTreeSet::new(),
-    };
+    let mut teller =
+        SentenceWriter { before_and_after, events: &events, sentences: Vec::new(), marks: BTreeSet::new() };
     step.title = match step_kind {
         StepKind::NewDrive => {
             teller.describe_new_drive();
@@ -133,7 +133,12 @@ pub(super) fn describe_step(step: &mut Step, step_kind: &StepKind<'_>, scene: &D
         StepKind::Recovered(report, persistence) => {
             teller.marks.insert(StepMark::Recovery);
             teller.add_marks_of_events();
-            teller.sentences.extend(recovery::recovery_sentences(scene, report, *persistence, &events));
+            teller.sentences.extend(recovery::recovery_sentences(
+                before_and_after,
+                report,
+                *persistence,
+                &events,
+            ));
             "Power is back, and the drive recovers".to_owned()
         }
     };

@@ -148,6 +148,6 @@ fn require_few_flash_pages(resolved: &ResolvedDevice) -> Result<(), ConfigError>
     }
     Err(ConfigError::InvalidValue(format!(
         "the drive has {pages} flash pages, and an HTML page shows at most {WATCHED_FLASH_PAGES_MAX}: set \
-         fewer pages for the workload or fewer requests, or leave device settings out"
+         fewer pages for the workload (pages=) or fewer requests (--requests), or leave settings of the device out"
     )))
 }

@@ -202,13 +202,13 @@ impl FirstPageChooser {
         match &spec.pattern {
             AccessPattern::Sequential => Self::Sequential { at: 0 },
             AccessPattern::Uniform => Self::Uniform,
-            AccessPattern::Zipf { theta, is_scrambled: scramble } => Self::Zipf {
+            AccessPattern::Zipf { theta, is_scrambled } => Self::Zipf {
                 ranks: Zipf::new(spec.working_set_pages, *theta),
-                scramble: permutation(*scramble),
+                scramble: permutation(*is_scrambled),
             },
-            AccessPattern::HotCold { zones, is_scrambled: scramble } => Self::HotCold {
+            AccessPattern::HotCold { zones, is_scrambled } => Self::HotCold {
                 zones: weighted_zone_page_ranges(zones, spec.working_set_pages),
-                scramble: permutation(*scramble),
+                scramble: permutation(*is_scrambled),
             },
         }
     }
@@ -293,13 +293,13 @@ impl ArrivalClock {
     fn next_arrival_ns(&mut self) -> u64 {
         match self.arrival {
             ArrivalProcess::Untimed => 0,
-            ArrivalProcess::Fixed { requests_per_s: rate } => {
+            ArrivalProcess::Fixed { requests_per_s } => {
                 self.issued_requests += 1;
-                ((self.issued_requests - 1) as f64 * (1e9 / rate)) as u64
+                ((self.issued_requests - 1) as f64 * (1e9 / requests_per_s)) as u64
             }
-            ArrivalProcess::Poisson { requests_per_s: rate } => self.next_poisson_arrival_ns(rate) as u64,
-            ArrivalProcess::Bursty { requests_per_s: rate, on_ms, off_ms } => {
-                let busy = self.next_poisson_arrival_ns(rate * (on_ms + off_ms) / on_ms);
+            ArrivalProcess::Poisson { requests_per_s } => self.next_poisson_arrival_ns(requests_per_s) as u64,
+            ArrivalProcess::Bursty { requests_per_s, on_ms, off_ms } => {
+                let busy = self.next_poisson_arrival_ns(requests_per_s * (on_ms + off_ms) / on_ms);
                 (busy + (busy / (on_ms * 1e6)).floor() * off_ms * 1e6) as u64
             }
         }

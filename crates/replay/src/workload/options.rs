@@ -207,8 +207,8 @@ pub(crate) fn require_within<T: PartialOrd + std::fmt::Display>(
     if bounds.contains(&number) {
         return Ok(number);
     }
-    let bound = format!("must lie in {} to {}", bounds.start(), bounds.end());
-    Err(SpecError::OutOfRange { key, value: value.into(), violated_bound: bound })
+    let violated_bound = format!("must lie in {} to {}", bounds.start(), bounds.end());
+    Err(SpecError::OutOfRange { key, value: value.into(), violated_bound })
 }
 
 fn find_kind(name: &str, grammar: &SpecGrammar) -> Result<&'static GeneratorKind, SpecError> {

@@ -317,22 +317,28 @@ fn parse_arrival(options: &SpecOptions) -> Result<ArrivalProcess, SpecError> {
     let off_ms = options.number_value("off_ms", 0.0..=1e9)?;
     let name = options.text_value("arrival").unwrap_or(if rate.is_some() { "fixed" } else { "untimed" });
     if name != "bursty" && (on_ms.is_some() || off_ms.is_some()) {
-        return Err(SpecError::ConflictingKeys(
-            "on_ms and off_ms belong to arrival=bursty: add it, or leave them out".into(),
-        ));
+        let keys = match (on_ms, off_ms) {
+            (Some(_), Some(_)) => "on_ms and off_ms",
+            (Some(_), None) => "on_ms",
+            _ => "off_ms",
+        };
+        return Err(SpecError::ConflictingKeys(format!(
+            "{keys} count only with arrival=bursty, and arrival is {name}: set arrival=bursty and rate=REQUESTS_PER_SECOND, or leave \
+             {keys} out"
+        )));
     }
     match (name, rate) {
         ("untimed", None) => Ok(ArrivalProcess::Untimed),
         ("untimed", Some(_)) => Err(SpecError::ConflictingKeys(
-            "arrival=untimed has no rate: leave out rate, or choose another arrival".into(),
+            "arrival=untimed has no rate: leave out rate, or choose arrival=fixed, poisson or bursty".into(),
         )),
         ("fixed" | "poisson" | "bursty", None) => Err(SpecError::ConflictingKeys(format!(
             "arrival={name} needs a rate: add rate=REQUESTS_PER_SECOND"
         ))),
-        ("fixed", Some(rate)) => Ok(ArrivalProcess::Fixed { requests_per_s: rate }),
-        ("poisson", Some(rate)) => Ok(ArrivalProcess::Poisson { requests_per_s: rate }),
-        ("bursty", Some(rate)) => Ok(ArrivalProcess::Bursty {
-            requests_per_s: rate,
+        ("fixed", Some(requests_per_s)) => Ok(ArrivalProcess::Fixed { requests_per_s }),
+        ("poisson", Some(requests_per_s)) => Ok(ArrivalProcess::Poisson { requests_per_s }),
+        ("bursty", Some(requests_per_s)) => Ok(ArrivalProcess::Bursty {
+            requests_per_s,
             on_ms: on_ms.unwrap_or(100.0),
             off_ms: off_ms.unwrap_or(900.0),
         }),
@@ -378,13 +384,13 @@ impl fmt::Display for AccessPattern {
         match self {
             Self::Sequential => write!(f, "sequential:"),
             Self::Uniform => write!(f, "uniform:"),
-            Self::Zipf { theta, is_scrambled: scramble } => {
-                write!(f, "zipf:theta={theta},scramble={},", word(scramble))
+            Self::Zipf { theta, is_scrambled } => {
+                write!(f, "zipf:theta={theta},scramble={},", word(is_scrambled))
             }
-            Self::HotCold { zones, is_scrambled: scramble } => {
+            Self::HotCold { zones, is_scrambled } => {
                 let zones: Vec<_> =
                     zones.iter().map(|zone| format!("{}:{}", zone.page_share, zone.access_share)).collect();
-                write!(f, "hotcold:zones={},scramble={},", zones.join("/"), word(scramble))
+                write!(f, "hotcold:zones={},scramble={},", zones.join("/"), word(is_scrambled))
             }
         }
     }
@@ -407,10 +413,10 @@ impl fmt::Display for ArrivalProcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Untimed => Ok(()),
-            Self::Fixed { requests_per_s: rate } => write!(f, ",arrival=fixed,rate={rate}"),
-            Self::Poisson { requests_per_s: rate } => write!(f, ",arrival=poisson,rate={rate}"),
-            Self::Bursty { requests_per_s: rate, on_ms, off_ms } => {
-                write!(f, ",arrival=bursty,rate={rate},on_ms={on_ms},off_ms={off_ms}")
+            Self::Fixed { requests_per_s } => write!(f, ",arrival=fixed,rate={requests_per_s}"),
+            Self::Poisson { requests_per_s } => write!(f, ",arrival=poisson,rate={requests_per_s}"),
+            Self::Bursty { requests_per_s, on_ms, off_ms } => {
+                write!(f, ",arrival=bursty,rate={requests_per_s},on_ms={on_ms},off_ms={off_ms}")
             }
         }
     }

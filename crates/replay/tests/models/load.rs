@@ -65,7 +65,7 @@ pub struct Drive {
 
 impl Drive {
     pub fn new(geometry: Geometry, logical_pages: u32, parts: &Parts) -> Self {
-        let nvram_bytes = parts.nvram_bytes(geometry.page_bytes);
+        let nvram_bytes = parts.reverse_map_nvram_bytes(geometry.page_bytes);
         let nand = SimNand::new(geometry, parts.needed_retained_page_fields()).with_nvram(nvram_bytes);
         let device = Device::new(nand, logical_pages, parts, DeviceOptions::default()).expect("it fits");
         Self { device }

@@ -302,7 +302,8 @@ fn assert_binds_are_those_of_the_model(policy: Policy, entries: Option<u32>, see
     assert_eq!(stats.total_erases(), 0, "the model knows no erases");
     assert_eq!(stats.programs[Cause::Host as usize], stats.host_page_writes - model.binds);
     if entries.is_some() {
-        let counted = drive.device.ftl().recycler().expect("it recycles").statistics().comparisons_on_hits;
+        let counted =
+            drive.device.ftl().recycler().expect("it recycles").statistics().linear_scan_comparisons_on_hits;
         assert_eq!(counted, model.comparisons, "{policy:?}, {entries:?} entries: comparisons");
     }
     println!("{policy:?}, {entries:?} entries: {} binds of {} writes", model.binds, stats.host_page_writes);

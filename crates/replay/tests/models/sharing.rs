@@ -138,7 +138,7 @@ fn run_model_and_engine(reverse_map: ReverseMapKind, blocks: u32, commands: bool
             "binds, remaps and full counters, {reverse_map:?}, {blocks} blocks, seed {seed}, after request {request}"
         );
     }
-    assert_eq!(drive.stats().requests_demoted_by_full_reverse_map, 0, "there is room for all entries");
+    assert_eq!(drive.stats().demotions_by_full_reverse_map, 0, "there is room for all entries");
     println!(
         "{reverse_map:?}, {blocks} blocks: {} binds, {} remaps, {} full counters",
         model.binds, model.remaps, model.saturations

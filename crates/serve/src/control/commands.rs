@@ -196,7 +196,7 @@ fn remap_ranges(
     let bound_before = device.device().stats().remapped_pages;
     let (mut done, mut bytes) = (0, 0);
     let mut outcome = ranges.iter().try_for_each(|range| {
-        require_disjoint_ranges(range, mode)?;
+        refuse_overlapping_move(range, mode)?;
         device.remap(range.target, range.source, range.len, mode.into())?;
         (done, bytes) = (done + 1, bytes + range.len);
         Ok(())
@@ -214,7 +214,7 @@ fn remap_ranges(
 }
 
 /// Refuses a move between overlapping ranges, whose result would be undefined for the host.
-fn require_disjoint_ranges(range: &RemapRange, mode: RemapCommandMode) -> Result<(), DeviceError> {
+fn refuse_overlapping_move(range: &RemapRange, mode: RemapCommandMode) -> Result<(), DeviceError> {
     let RemapRange { target, source, len } = *range;
     if matches!(mode, RemapCommandMode::Move) && target.abs_diff(source) < len {
         return Err(DeviceError::Invalid(format!(

@@ -35,7 +35,7 @@ impl Server<FlashDevice> {
     ///
     /// # Panics
     /// If the system cannot start a thread.
-    pub fn scrub_when_idle(&self, pages_per_second: u32) {
+    pub fn start_idle_scrubbing(&self, pages_per_second: u32) {
         let mut engines: Vec<_> = self.export_targets().iter().map(|target| target.engine.clone()).collect();
         let scrub = move || {
             while !engines.is_empty() {
@@ -63,9 +63,9 @@ impl Server<FlashDevice> {
     ///
     /// # Errors
     /// [`ServeError::Listen`].
-    pub fn open_control_socket_on(&mut self, bound: BoundListener) -> Result<Address, ServeError> {
+    pub fn open_control_socket_on(&mut self, bound_listener: BoundListener) -> Result<Address, ServeError> {
         let targets = Arc::clone(self.export_targets());
-        self.accept_clients(bound, move |socket| {
+        self.start_accepting_clients(bound_listener, move |socket| {
             // A client that disconnects is not logged.
             let _ = serve_control_client(socket, &targets);
         })

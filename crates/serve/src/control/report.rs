@@ -22,13 +22,13 @@ pub(crate) fn stats_answer(device: &FlashDevice) -> Value {
     let commands = device.host_command_counts();
     let ram = device.device().ram_bytes();
     json!({
-        "design": device.identity().design,
+        "design": device.health_facts().design,
         "capacity_bytes": device.device().capacity_bytes(),
         "page_bytes": ftl.store().geometry().page_bytes,
         "host_reads": commands.reads,
         "host_writes": commands.writes,
         "host_trims": commands.trims,
-        "host_flushes": commands.flushes,
+        "host_flushes": commands.executed_flushes,
         "host_remaps": commands.remaps,
         "host_bytes_read": commands.bytes_read,
         "host_bytes_written": commands.bytes_written,
@@ -72,7 +72,7 @@ pub(crate) fn health_answer_with_wear(device: &mut FlashDevice, wear: &WearRepor
     let lost = device.lost_logical_pages().len();
     let device = &*device;
     let ftl = device.device().ftl();
-    let (identity, commands, stats) = (device.identity(), device.host_command_counts(), ftl.stats());
+    let (identity, commands, stats) = (device.health_facts(), device.host_command_counts(), ftl.stats());
     let page_bytes = u64::from(ftl.store().geometry().page_bytes);
     let blocks = ftl.store().geometry().blocks();
     let spare_percent = ftl.available_spare_percent(wear.bad_blocks) as u64;

@@ -39,7 +39,7 @@ const EVENT_SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A dashboard client that receives snapshots of one device. Dropping this value disconnects the client.
 pub(super) struct SnapshotClient {
-    export_number: usize,
+    export_index: usize,
     socket: Arc<Socket>,
     /// Slot of the client among all dashboard clients. The thread of its connection owns the slot.
     client_slot: Weak<SnapshotClientSlot>,
@@ -52,12 +52,12 @@ pub(super) struct SnapshotClient {
 
 impl SnapshotClient {
     pub(super) fn new(
-        export_number: usize,
+        export_index: usize,
         socket: Arc<Socket>,
         client_slot: &Arc<SnapshotClientSlot>,
     ) -> Self {
         Self {
-            export_number,
+            export_index,
             socket,
             client_slot: Arc::downgrade(client_slot),
             event_being_sent: Arc::from(""),
@@ -108,7 +108,7 @@ impl SnapshotFeed {
             feed_start: now,
             next_snapshots_due: now,
             snapshots_made: 0,
-            recent_snapshot_engine_times: VecDeque::new(),
+            slowest_engine_time_by_round: VecDeque::new(),
         };
         let thread = thread::Builder::new().name("dashboard".into()).spawn(move || sender.run());
         thread.expect("the system has room for a thread when the server starts");
@@ -132,7 +132,7 @@ struct SnapshotSender {
     /// Number of snapshots made so far; each event carries the number of its snapshot.
     snapshots_made: u64,
     /// Engine time of the slowest snapshot of each of the last rounds of snapshots, newest first.
-    recent_snapshot_engine_times: VecDeque<Duration>,
+    slowest_engine_time_by_round: VecDeque<Duration>,
 }
 
 impl SnapshotSender {
@@ -170,7 +170,7 @@ impl SnapshotSender {
         let began = Instant::now();
         let mut longest = Duration::ZERO;
         let watched: BTreeSet<usize> =
-            self.snapshot_clients.iter().map(|watcher| watcher.export_number).collect();
+            self.snapshot_clients.iter().map(|watcher| watcher.export_index).collect();
         for export in watched {
             let at_s = self.feed_start.elapsed().as_secs_f64();
             let event = snapshot::take_snapshot(&self.targets[export].engine).ok().map(|snapshot| {
@@ -180,13 +180,13 @@ impl SnapshotSender {
             });
             let now = Instant::now();
             self.snapshot_clients.retain_mut(|watcher| {
-                watcher.export_number != export
+                watcher.export_index != export
                     || event.as_ref().is_some_and(|event| watcher.send_event(event, now))
             });
         }
-        self.recent_snapshot_engine_times.truncate(KEPT_SNAPSHOT_ENGINE_TIMES_MAX - 1);
-        self.recent_snapshot_engine_times.push_front(longest);
-        let fastest = self.recent_snapshot_engine_times.iter().min().copied().unwrap_or_default();
+        self.slowest_engine_time_by_round.truncate(KEPT_SNAPSHOT_ENGINE_TIMES_MAX - 1);
+        self.slowest_engine_time_by_round.push_front(longest);
+        let fastest = self.slowest_engine_time_by_round.iter().min().copied().unwrap_or_default();
         self.next_snapshots_due = began
             + (fastest * SNAPSHOT_INTERVAL_PER_ENGINE_TIME)
                 .clamp(SNAPSHOT_INTERVAL_MIN, SNAPSHOT_INTERVAL_MAX);

@@ -70,8 +70,8 @@ impl Server<FlashDevice> {
     /// [`ServeError::Listen`].
     pub fn open_dashboard_on(
         &mut self,
-        bound: BoundListener,
-        look: &SharedPageAssets,
+        bound_listener: BoundListener,
+        shared_assets: &SharedPageAssets,
     ) -> Result<Address, ServeError> {
         let watchers_max = SNAPSHOT_CLIENTS_MAX.min(self.connections_max());
         let site = DashboardSite {
@@ -81,13 +81,17 @@ impl Server<FlashDevice> {
                 used_slots: Arc::default(),
                 max_slots: watchers_max,
             },
-            style: Arc::from(format!("{}{STYLE_CSS}", look.style)),
-            script: Arc::from(format!("{}{SCRIPT_JS}", look.script)),
+            style: Arc::from(format!("{}{STYLE_CSS}", shared_assets.style)),
+            script: Arc::from(format!("{}{SCRIPT_JS}", shared_assets.script)),
         };
-        self.accept_clients_up_to(watchers_max + NON_SNAPSHOT_CONNECTIONS_MAX, bound, move |socket| {
-            // A client that disconnects or takes too long is not logged.
-            let _ = site.serve(socket);
-        })
+        self.start_accepting_limited_clients(
+            watchers_max + NON_SNAPSHOT_CONNECTIONS_MAX,
+            bound_listener,
+            move |socket| {
+                // A client that disconnects or takes too long is not logged.
+                let _ = site.serve(socket);
+            },
+        )
     }
 }
 

@@ -23,7 +23,7 @@ const BLOCKS_PER_EXAMINATION_STEP: u32 = 1 << 14;
 pub(super) struct Snapshot {
     stats: Value,
     health: Value,
-    block_survey: BlockExamination,
+    block_examination: BlockExamination,
     /// Time that the engine spent on the snapshot.
     pub(super) engine_time_spent: Duration,
 }
@@ -48,12 +48,9 @@ impl Snapshot {
     /// dashboard was opened.
     pub(super) fn to_json(&self, at_s: f64) -> String {
         let BlockExamination { block_count: blocks, blocks_per_cell, block_map_cells: cells, wear, .. } =
-            &self.block_survey;
-        let EraseHistogram {
-            first_bin_erases: first_erases,
-            bin_width_erases: erases_per_bin,
-            blocks_per_bin: by_erases,
-        } = EraseHistogram::of_erase_counts(wear.erase_counts.iter().copied());
+            &self.block_examination;
+        let EraseHistogram { first_bin_erases, bin_width_erases, blocks_per_bin: by_erases } =
+            EraseHistogram::of_erase_counts(wear.erase_counts.iter().copied());
         json!({
             "at_s": at_s,
             "stats": self.stats,
@@ -62,8 +59,8 @@ impl Snapshot {
             "blocks_per_cell": blocks_per_cell,
             "cells": cells,
             "wear": {
-                "first_erases": first_erases,
-                "erases_per_bin": erases_per_bin,
+                "first_erases": first_bin_erases,
+                "erases_per_bin": bin_width_erases,
                 "blocks": by_erases,
             },
         })
@@ -126,6 +123,6 @@ impl BlockExamination {
             (report::stats_answer(device), report::health_answer_with_wear(device, &self.wear));
         self.engine_time_spent += began.elapsed();
         let engine_time = self.engine_time_spent;
-        Snapshot { stats, health, block_survey: self, engine_time_spent: engine_time }
+        Snapshot { stats, health, block_examination: self, engine_time_spent: engine_time }
     }
 }

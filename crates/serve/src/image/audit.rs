@@ -65,7 +65,7 @@ pub fn audit(directory: &Path) -> Result<AuditReport, ImageError> {
 /// As [`audit`].
 pub fn audit_backing(backing: impl Backing) -> Result<AuditReport, ImageError> {
     match report_panic_as_damage(|| examine_image(backing)) {
-        Err(ImageError::Damaged { findings }) => Ok(corrupt_report(findings)),
+        Err(ImageError::Damaged { findings, .. }) => Ok(corrupt_report(findings)),
         examined => examined,
     }
 }

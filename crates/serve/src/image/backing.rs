@@ -479,15 +479,19 @@ impl<B: Backing> CopyOnWrite<B> {
 
     /// Reads the 4-KiB piece number `at` of a file from the underlying files; bytes after the end of the file are
     /// zeros.
-    fn load_piece(&self, file: ImageFile, at: u64) -> io::Result<Box<[u8]>> {
+    fn load_piece(&self, file: ImageFile, piece_number: u64) -> io::Result<Box<[u8]>> {
         let mut piece = vec![0; COPY_ON_WRITE_PIECE_BYTES as usize];
         let present = self
             .underlying
             .len(file)?
-            .saturating_sub(at * COPY_ON_WRITE_PIECE_BYTES)
+            .saturating_sub(piece_number * COPY_ON_WRITE_PIECE_BYTES)
             .min(COPY_ON_WRITE_PIECE_BYTES);
         if present > 0 {
-            self.underlying.read(file, &mut piece[..present as usize], at * COPY_ON_WRITE_PIECE_BYTES)?;
+            self.underlying.read(
+                file,
+                &mut piece[..present as usize],
+                piece_number * COPY_ON_WRITE_PIECE_BYTES,
+            )?;
         }
         Ok(piece.into())
     }

@@ -109,10 +109,10 @@ pub fn copy(
 pub(super) fn copy_contents(
     original: &mut Image,
     to: &Path,
-    changes: &ImageCopyOptions,
+    copy_options: &ImageCopyOptions,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<CopyReport, ImageError> {
-    let specification = changed_specification(original, changes)?;
+    let specification = changed_specification(original, copy_options)?;
     let old_bytes = original.device.capacity_bytes();
     let size_bytes = specification.size_bytes.unwrap_or(old_bytes);
     if size_bytes < old_bytes {
@@ -122,7 +122,8 @@ pub(super) fn copy_contents(
     }
     create(to, &specification)?;
     let copied = Image::open(to, OpenOptions::default()).and_then(|mut image| {
-        let copied = copy_pages(&mut original.device, &mut image.device, changes.skips_lost_pages, progress)?;
+        let copied =
+            copy_pages(&mut original.device, &mut image.device, copy_options.skips_lost_pages, progress)?;
         close(image.device)?;
         Ok(copied)
     });
@@ -143,17 +144,18 @@ pub(super) fn copy_contents(
 /// that fits the new size.
 fn changed_specification(
     original: &Image,
-    changes: &ImageCopyOptions,
+    copy_options: &ImageCopyOptions,
 ) -> Result<ImageSpecification, ImageError> {
     let superblock = &original.superblock;
     let mut config = Config::from_text_and_settings(Some(("superblock", &superblock.config_toml)), &[])?;
     config.device.blocks_per_plane = None;
     config.device.logical_pages = None;
-    let config = Config::from_text_and_settings(Some(("superblock", &config.to_toml())), &changes.settings)?;
+    let config =
+        Config::from_text_and_settings(Some(("superblock", &config.to_toml())), &copy_options.settings)?;
     Ok(ImageSpecification {
-        design: changes.design.clone().unwrap_or_else(|| superblock.design.clone()),
+        design: copy_options.design.clone().unwrap_or_else(|| superblock.design.clone()),
         config,
-        size_bytes: Some(changes.size_bytes.unwrap_or(original.device.capacity_bytes())),
+        size_bytes: Some(copy_options.size_bytes.unwrap_or(original.device.capacity_bytes())),
         durability: superblock.durability,
     })
 }

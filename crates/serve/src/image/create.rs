@@ -52,7 +52,7 @@ impl ImageSpecification {
         };
         let (parts, _) = parts_and_endurance_cycles_of(&config, &superblock)?;
         let geometry = superblock.geometry.clone();
-        let nvram_bytes = parts.nvram_bytes_with_map(&geometry, superblock.logical_pages);
+        let nvram_bytes = parts.total_nvram_bytes(&geometry, superblock.logical_pages);
         superblock.nvram_words = nvram_bytes / 8;
         // The device is built once in RAM, so that a design that does not fit is refused before files are created.
         let trial: Box<dyn Medium> =

@@ -200,18 +200,18 @@ impl Epoch {
 
     /// Reserves buffer space for `count` pages of host data, of `page_bytes` each, from page `first` on, and returns
     /// it. The pages become part of the epoch one by one, by [`Epoch::add_reserved_page`].
-    pub(super) fn reserve_pages(
+    pub(super) fn reserve_page_buffers(
         &mut self,
         first: Ppn,
         count: usize,
         page_bytes: usize,
-        room: &mut RunBuffers,
+        run_buffers: &mut RunBuffers,
     ) -> &mut [u8] {
-        self.find_or_begin_run(first, page_bytes, false, room).reserve_page_data_buffer(count)
+        self.find_or_begin_run(first, page_bytes, false, run_buffers).reserve_page_data_buffer(count)
     }
 
-    /// Returns the data in the space that [`Epoch::reserve_pages`] reserved for page `ppn`, which must be the next
-    /// page to be added.
+    /// Returns the data in the space that [`Epoch::reserve_page_buffers`] reserved for page `ppn`, which must be the
+    /// next page to be added.
     pub(super) fn reserved_data(&self, ppn: Ppn) -> &[u8] {
         let run = self
             .runs
@@ -223,7 +223,7 @@ impl Epoch {
     }
 
     /// Adds the program of page `ppn`, which has no spare bytes, to the epoch. The page must be the next one of those
-    /// that [`Epoch::reserve_pages`] reserved.
+    /// that [`Epoch::reserve_page_buffers`] reserved.
     pub(super) fn add_reserved_page(&mut self, ppn: Ppn, record: &[u8; RECORD_BYTES]) {
         let mut runs = self.runs.iter_mut();
         let run = runs.rfind(|run| run.is_continued_by(ppn, false)).expect("room was made for the page");
@@ -232,8 +232,8 @@ impl Epoch {
     }
 
     /// Adds the program of a page to the epoch (batch of operations), in a run with its neighbours if there is one.
-    pub(super) fn add_program(&mut self, ppn: Ppn, page: &PageProgram<'_>, room: &mut RunBuffers) {
-        let run = self.find_or_begin_run(ppn, page.data.len(), page.is_metadata, room);
+    pub(super) fn add_program(&mut self, ppn: Ppn, page: &PageProgram<'_>, run_buffers: &mut RunBuffers) {
+        let run = self.find_or_begin_run(ppn, page.data.len(), page.is_metadata, run_buffers);
         run.reserve_page_data_buffer(1).copy_from_slice(page.data);
         run.push_page(page.spare, page.spare_stride_bytes, &page.oob_record);
         self.programmed_data_bytes += page.data.len();
@@ -252,8 +252,8 @@ impl Epoch {
     }
 
     /// Removes the programs of the epoch after they were written, and keeps their buffers in `room`.
-    pub(super) fn remove_programs(&mut self, room: &mut RunBuffers) {
-        self.runs.drain(..).for_each(|run| room.return_run(run));
+    pub(super) fn remove_programs(&mut self, run_buffers: &mut RunBuffers) {
+        self.runs.drain(..).for_each(|run| run_buffers.return_run(run));
         self.programmed_data_bytes = 0;
     }
 }
@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn a_reserved_page_is_part_of_the_write_batch_once_it_is_added() {
         let (mut epoch, mut room) = (Epoch::new(1), RunBuffers::default());
-        epoch.reserve_pages(Ppn(3), 2, PAGE_BYTES, &mut room).copy_from_slice(b"3333four");
+        epoch.reserve_page_buffers(Ppn(3), 2, PAGE_BYTES, &mut room).copy_from_slice(b"3333four");
         assert!(epoch.is_empty() && epoch.runs().next().is_none(), "nothing is programmed yet");
         assert_eq!(epoch.reserved_data(Ppn(3)), b"3333");
         epoch.add_reserved_page(Ppn(3), &OOB_RECORD);

@@ -62,12 +62,15 @@ pub enum ImageError {
     },
     /// Data or metadata that was read is not what was written, and no copy of it is whole.
     #[error(
-        "the image is damaged: {}; nothing of it is served, restore from a copy, or read what is left with `wearwell serve --rescue`",
-        join_findings(.findings)
+        "the image is damaged: {}; nothing of it is served: restore it from a copy{}",
+        join_findings(.findings),
+        if *.may_be_rescued { ", or try to read what is left with `wearwell serve --rescue`" } else { "" }
     )]
     Damaged {
         /// What is damaged, one sentence per place.
         findings: Vec<String>,
+        /// Whether a rescue can begin: the superblock is readable and the image has the version of this program.
+        may_be_rescued: bool,
     },
     /// The image is damaged so that no logical page can be proven to be its newest version.
     #[error("nothing of the image can be rescued: {}; restore from a copy", join_findings(.findings))]
@@ -82,7 +85,7 @@ pub enum ImageError {
     #[error(transparent)]
     Device(#[from] wearwell::Error),
     /// A setting is invalid for an image, or contradicts its files; the text says which.
-    #[error("cannot use the image: {0}")]
+    #[error("{0}")]
     Setting(String),
 }
 

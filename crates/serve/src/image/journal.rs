@@ -72,13 +72,13 @@ impl JournalRecord {
             return None;
         }
         let entries = bytes[RECORD_BYTES..].chunks_exact(JOURNAL_ENTRY_BYTES);
-        let words: Vec<_> = entries.map(|entry| (u64_at(entry, 0), u64_at(entry, 8))).collect();
-        let is_possible = words.iter().all(|&(index, _)| index < layout.state_word_count());
+        let word_changes: Vec<_> = entries.map(|entry| (u64_at(entry, 0), u64_at(entry, 8))).collect();
+        let is_possible = word_changes.iter().all(|&(index, _)| index < layout.state_word_count());
         is_possible.then(|| Self {
             journal_generation: u64_at(bytes, 16),
             record_number: u64_at(bytes, 24),
             synced_record_number: u64_at(bytes, 32),
-            word_changes: words,
+            word_changes,
         })
     }
 
@@ -194,13 +194,13 @@ impl Journal {
                     journal_generation: generation,
                     record_number: number,
                     synced_record_number: synced,
-                    word_changes: words,
+                    word_changes,
                 },
             next_record_offset: at,
             rewritten_sectors: swept,
             ..
         } = append;
-        for (index, word) in words {
+        for (index, word) in word_changes {
             self.state_words[index as usize] = word;
         }
         (self.generation, self.last_record_number, self.synced_record_number) = (generation, number, synced);
@@ -331,10 +331,10 @@ pub(super) fn read(backing: &mut impl Backing, layout: &Layout) -> Result<FoundJ
     };
     let repaired = before.repaired_records + now.repaired_records;
     let older = if begin.journal_generation > 0 { before.records } else { Vec::new() };
-    let words = older.into_iter().chain(now.records).flat_map(|record| record.word_changes).collect();
+    let word_changes = older.into_iter().chain(now.records).flat_map(|record| record.word_changes).collect();
     Ok(FoundJournal {
         journal,
-        word_changes: words,
+        word_changes,
         repaired_records: repaired,
         first_record_number_after_gap: None,
     })
@@ -360,10 +360,11 @@ pub(super) fn salvage_newest_records(backing: &impl Backing, layout: &Layout, la
         next_record_offset: at,
         rewritten_sectors: 0,
     };
-    let words = newest.into_iter().rev().flat_map(|record| record.word_changes.iter().copied()).collect();
+    let word_changes =
+        newest.into_iter().rev().flat_map(|record| record.word_changes.iter().copied()).collect();
     FoundJournal {
         journal,
-        word_changes: words,
+        word_changes,
         repaired_records: 0,
         first_record_number_after_gap: Some(complete_from),
     }

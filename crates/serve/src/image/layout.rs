@@ -38,8 +38,8 @@ const STATE_SECTOR_HEADER_BYTES: usize = 24;
 pub const JOURNAL_ENTRY_BYTES: usize = 16;
 /// Number of changed state words (8 bytes each) after which an epoch (batch of operations) is ended. The operation that
 /// exceeds the number may add a few more words.
-pub const EPOCH_CHANGED_WORDS_MAX: u64 = 1 << 14;
-/// Most changed state words by which one operation may exceed [`EPOCH_CHANGED_WORDS_MAX`] before its epoch (batch of
+pub const EPOCH_END_CHANGED_WORDS: u64 = 1 << 14;
+/// Most changed state words by which one operation may exceed [`EPOCH_END_CHANGED_WORDS`] before its epoch (batch of
 /// operations) is ended.
 const EPOCH_EXCESS_WORDS_MAX: u64 = 1 << 11;
 /// Longest name of a design, bytes.
@@ -239,7 +239,7 @@ pub struct Layout {
     pub nvram_words: u64,
     oob_records_offset: u64,
     spare_areas_offset: u64,
-    page_data_offset: u64,
+    data_region_offset: u64,
     /// Byte offset, in the file `mirror`, of the second copy of the file `session`.
     session_copy_offset: u64,
     /// Offset in the mirror of the copy of the NVRAM file.
@@ -323,7 +323,7 @@ pub struct OobRecord {
     pub spare_bytes: u16,
     /// Checksum of the page's data and spare bytes. For a lost page it is the complement of the right checksum, so that
     /// a reader that does not know of lost pages finds the page damaged.
-    pub data_crc: u32,
+    pub data_and_spare_crc: u32,
     /// Checksum of the spare bytes alone; 0 if there are none, or if the page was written before this checksum existed.
     pub spare_crc: u32,
     /// Whether the page's data was already lost when it was programmed: the program only records to which logical page
@@ -340,7 +340,7 @@ impl OobRecord {
             block_erase_count,
             oob: None,
             spare_bytes: 0,
-            data_crc: 0,
+            data_and_spare_crc: 0,
             spare_crc: 0,
             is_lost: false,
             journal_record_number,
@@ -377,7 +377,7 @@ impl Layout {
             geometry,
             oob_records_offset: oob_at,
             spare_areas_offset: spare_at,
-            page_data_offset: data_at,
+            data_region_offset: data_at,
             session_copy_offset: session_copy_at,
             nvram_copy_offset: session_copy_at + REGION_ALIGNMENT_BYTES,
             journal_copy_offset: 0,
@@ -391,7 +391,7 @@ impl Layout {
 
     /// Returns the length of the flash file, bytes.
     pub fn flash_file_bytes(&self) -> u64 {
-        self.page_data_offset + self.geometry.physical_bytes()
+        self.data_region_offset + self.geometry.physical_bytes()
     }
 
     /// Returns the number of state words (8 bytes each): those of the NVRAM, then one for each block.
@@ -418,7 +418,7 @@ impl Layout {
     /// so that a record fits. It is at least half the length of all sectors, so that the sectors rewritten during one
     /// pass over an area are not many more bytes than the records of that pass.
     pub fn journal_area_bytes(&self) -> u64 {
-        let words = self.state_word_count().min(EPOCH_CHANGED_WORDS_MAX + EPOCH_EXCESS_WORDS_MAX);
+        let words = self.state_word_count().min(EPOCH_END_CHANGED_WORDS + EPOCH_EXCESS_WORDS_MAX);
         let longest_bytes = RECORD_BYTES as u64 + words * JOURNAL_ENTRY_BYTES as u64;
         (2 * longest_bytes).max(self.nvram_file_bytes() / 2).next_multiple_of(REGION_ALIGNMENT_BYTES)
     }
@@ -468,7 +468,7 @@ impl Layout {
 
     /// Returns the offset of a page's data in the flash file.
     pub fn data_offset(&self, ppn: Ppn) -> u64 {
-        self.page_data_offset + u64::from(ppn.0) * u64::from(self.geometry.page_bytes)
+        self.data_region_offset + u64::from(ppn.0) * u64::from(self.geometry.page_bytes)
     }
 
     /// Encodes the OOB record of page `ppn`.
@@ -478,7 +478,7 @@ impl Layout {
         bytes[6..8].copy_from_slice(&record.spare_bytes.to_le_bytes());
         put_u32(&mut bytes, 8, record.block_erase_count);
         put_u32(&mut bytes, 12, ppn.0);
-        put_u32(&mut bytes, 20, record.data_crc);
+        put_u32(&mut bytes, 20, record.data_and_spare_crc);
         put_u32(&mut bytes, 48, record.spare_crc);
         bytes[52] = u8::from(record.is_lost);
         put_u64(&mut bytes, 56, record.journal_record_number);
@@ -495,7 +495,7 @@ impl Layout {
     }
 
     /// Decodes the OOB record of page `ppn`.
-    pub fn decode_oob(&self, ppn: Ppn, bytes: &[u8; RECORD_BYTES]) -> OobSlot {
+    pub fn decode_oob_slot(&self, ppn: Ppn, bytes: &[u8; RECORD_BYTES]) -> OobSlot {
         if bytes.iter().all(|&byte| byte == 0) {
             return OobSlot::Blank;
         }
@@ -525,7 +525,7 @@ impl Layout {
             block_erase_count: u32_at(bytes, 8),
             oob,
             spare_bytes,
-            data_crc: u32_at(bytes, 20),
+            data_and_spare_crc: u32_at(bytes, 20),
             spare_crc: u32_at(bytes, 48),
             is_lost: bytes[52] == 1,
             journal_record_number: u64_at(bytes, 56),

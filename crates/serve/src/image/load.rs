@@ -61,7 +61,7 @@ pub(super) struct SkippedMetadata {
 /// Checksum of a page's data and length of its spare bytes, with which the page is verified when it is read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PageChecksum {
-    pub(super) data_crc: u32,
+    pub(super) data_and_spare_crc: u32,
     pub(super) spare_bytes: u16,
 }
 
@@ -113,7 +113,7 @@ pub(super) fn load_flash_state(
     let retain =
         RetainedFields { keeps_data_bytes: false, keeps_packed_page_bytes: false, ..RetainedFields::ALL };
     let mut loader = Loader {
-        expectation: settings,
+        settings,
         layout,
         backing,
         last_journal_record_number: journal.last_record_number(),
@@ -137,7 +137,7 @@ pub(super) fn load_flash_state(
 }
 
 struct Loader<'a, B> {
-    expectation: LoadSettings,
+    settings: LoadSettings,
     layout: &'a Layout,
     backing: &'a mut B,
     /// Number of the journal's last record.
@@ -152,13 +152,13 @@ impl<B: Backing> Loader<'_, B> {
 
     /// Whether loading an image continues: no damage was found so far, or the image is being rescued.
     fn continues_after_damage(&self) -> bool {
-        self.expectation.skips_damaged_metadata || self.loaded.findings.is_empty()
+        self.settings.skips_damaged_metadata || self.loaded.findings.is_empty()
     }
 
     /// Whether a crash of the server machine may have left a page half programmed. `number` is that of the journal
     /// record for which the page was programmed.
     fn may_be_half_programmed(&self, number: u64) -> bool {
-        number > self.expectation.last_durable_record_number
+        number > self.settings.last_durable_record_number
     }
 
     /// Loads all state words (NVRAM and blocks) from their sectors, and applies the changes of the journal's records.
@@ -271,7 +271,7 @@ impl<B: Backing> Loader<'_, B> {
             if !is_left_out {
                 self.add_finding(format!("the state word of block {id} is invalid: {word:#x}"));
             }
-            return if self.expectation.skips_damaged_metadata { self.rescue_block(id) } else { Ok(()) };
+            return if self.settings.skips_damaged_metadata { self.rescue_block(id) } else { Ok(()) };
         };
         if record.health == BlockHealth::Bad {
             self.loaded.model.set_erase_count(id, record.erase_count);
@@ -294,8 +294,9 @@ impl<B: Backing> Loader<'_, B> {
         let at = self.layout.oob_record_offset(first);
         let sides: [Vec<[u8; RECORD_BYTES]>; 2] =
             METADATA_COPIES.map(|side| self.read_entries_of_copy(side, ImageFile::Flash, at, count as usize));
-        let slots =
-            |k: usize| sides.each_ref().map(|side| self.layout.decode_oob(Ppn(first.0 + k as u32), &side[k]));
+        let slots = |k: usize| {
+            sides.each_ref().map(|side| self.layout.decode_oob_slot(Ppn(first.0 + k as u32), &side[k]))
+        };
         let records = |k: usize| {
             slots(k)
                 .into_iter()
@@ -308,9 +309,8 @@ impl<B: Backing> Loader<'_, B> {
             slots(*k).iter().all(|slot| *slot == OobSlot::Damaged)
                 || records(*k).any(|record| record.block_erase_count == erases)
         };
-        let programmed = pages.rev().find(is_used).map_or(0, |last| last as u32 + 1);
-        let record =
-            BlockRecord { health: BlockHealth::Good, erase_count: erases, programmed_pages: programmed };
+        let programmed_pages = pages.rev().find(is_used).map_or(0, |last| last as u32 + 1);
+        let record = BlockRecord { health: BlockHealth::Good, erase_count: erases, programmed_pages };
         let mut block = self.read_block(id, record);
         self.remove_damaged_oob_records(&mut block);
         self.loaded.skipped_metadata.blocks.push((id, page_kind_of_block(&block)));
@@ -340,7 +340,7 @@ impl<B: Backing> Loader<'_, B> {
         copies: &[[u8; RECORD_BYTES]; 2],
         block: BlockRecord,
     ) -> Option<OobRecord> {
-        let slots = copies.each_ref().map(|bytes| self.layout.decode_oob(ppn, bytes));
+        let slots = copies.each_ref().map(|bytes| self.layout.decode_oob_slot(ppn, bytes));
         let next_number = self.last_journal_record_number + 1;
         let is_known = |record: &OobRecord| record.journal_record_number <= next_number;
         let current = |slot: &OobSlot| match slot {
@@ -430,7 +430,7 @@ impl<B: Backing> Loader<'_, B> {
                 "the OOB of page {ppn} names another kind of page than block {block} holds"
             ));
         }
-        (oob.kind == PageKind::Data && oob.owner >= self.expectation.logical_pages)
+        (oob.kind == PageKind::Data && oob.owner >= self.settings.logical_pages)
             .then(|| format!("page {ppn} belongs to logical page {}, which does not exist", oob.owner))
     }
 
@@ -461,8 +461,8 @@ impl<B: Backing> Loader<'_, B> {
             self.load_as_torn(ppn, record.block_erase_count);
             return Ok(());
         }
-        let OobRecord { data_crc, spare_bytes, is_lost, .. } = *record;
-        self.loaded.page_checksums[ppn.index()] = PageChecksum { data_crc, spare_bytes };
+        let OobRecord { data_and_spare_crc, spare_bytes, is_lost, .. } = *record;
+        self.loaded.page_checksums[ppn.index()] = PageChecksum { data_and_spare_crc, spare_bytes };
         if is_lost {
             self.loaded.model.program_lost_page(ppn, oob, &[]).expect("the model takes what a block holds");
             return Ok(());
@@ -484,7 +484,7 @@ impl<B: Backing> Loader<'_, B> {
     /// recorded as damaged.
     fn verify_loadable_as_programmed(&mut self, ppn: Ppn, record: &OobRecord, oob: &Oob) -> io::Result<bool> {
         let may_be_torn = self.may_be_half_programmed(record.journal_record_number);
-        if !may_be_torn && !self.expectation.verifies_all_data {
+        if !may_be_torn && !self.settings.verifies_all_data {
             return Ok(true);
         }
         if record.is_lost {
@@ -495,7 +495,7 @@ impl<B: Backing> Loader<'_, B> {
         let page = PageToVerify {
             ppn,
             block_erase_count: record.block_erase_count,
-            data_crc: record.data_crc,
+            data_and_spare_crc: record.data_and_spare_crc,
             spare_bytes: record.spare_bytes,
             is_metadata: !oob.kind.is_host_data(),
         };

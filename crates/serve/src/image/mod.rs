@@ -57,6 +57,7 @@ pub use upgrade::{upgrade, upgrade_on};
 use wearwell::DeviceOptions;
 use wearwell::address::Lpn;
 use wearwell::design::{Parts, Persistence};
+use wearwell::nand::Geometry;
 use wearwell::recovery::RecoveryReport;
 use wearwell::store::GC_RESERVE_BLOCKS;
 use wearwell_config::Config;
@@ -81,7 +82,7 @@ pub struct OpenReport {
     pub was_shut_down_uncleanly: bool,
     /// Whether the host machine was restarted after an unclean session of durability `process`. If so, the last writes
     /// of that session may be lost.
-    pub has_server_machine_restarted: bool,
+    pub may_have_lost_last_writes: bool,
     /// Pages that a crash of the host machine left half programmed.
     pub torn_pages: u64,
     /// Number of metadata records and sectors that were missing or damaged in one of their two copies, and were
@@ -154,7 +155,7 @@ impl Image {
     pub fn rescue_on(backing: impl Backing) -> Result<Self, ImageError> {
         report_panic_as_damage(|| Self::recover_on(backing, COPY_ON_WRITE_OPTIONS, true)).map_err(|error| {
             match error {
-                ImageError::Damaged { findings } => ImageError::Lost { findings },
+                ImageError::Damaged { findings, .. } => ImageError::Lost { findings },
                 error => error,
             }
         })
@@ -175,7 +176,7 @@ impl Image {
                 rescue::unmap_unproven_pages(&mut loaded, &superblock, &layout)?;
             report.findings = std::mem::take(&mut loaded.findings);
         } else if !loaded.findings.is_empty() {
-            return Err(ImageError::Damaged { findings: loaded.findings });
+            return Err(ImageError::Damaged { findings: loaded.findings, may_be_rescued: true });
         }
         let torn = loaded.torn_pages_with_erase_counts.clone();
         report.torn_pages = torn.len() as u64;
@@ -233,7 +234,7 @@ impl Image {
 pub fn close(mut device: LiveDevice) -> Result<(), ImageError> {
     let flushed = device.flush();
     let nand = device.medium_mut();
-    if nand.last_os_refusal().is_none() {
+    if nand.unresolved_write_refusal().is_none() {
         flushed?;
     }
     nand.end_session().map_err(|_| medium_failure(nand))
@@ -260,19 +261,29 @@ fn parts_and_endurance_cycles_of(
 ) -> Result<(Parts, u32), ImageError> {
     let resolved = config.resolve_device(u64::from(superblock.logical_pages))?;
     if resolved.geometry != superblock.geometry || resolved.logical_pages != superblock.logical_pages {
-        return Err(ImageError::Setting(
-            "the geometry in its superblock differs from that of the configuration there, so that another version of \
-             this program wrote it: use the image with that version"
-                .into(),
-        ));
+        let described = |geometry: &Geometry, logical_pages: u32| {
+            let Geometry { channels, dies_per_channel, planes_per_die, superblock_planes, .. } = geometry;
+            let Geometry { blocks_per_plane, pages_per_block, page_bytes, spare_bytes, .. } = geometry;
+            format!(
+                "{channels} channels of {dies_per_channel} dies of {planes_per_die} planes (superblocks of \
+                 {superblock_planes}) of {blocks_per_plane} blocks of {pages_per_block} pages of {page_bytes} bytes with \
+                 {spare_bytes} spare bytes, and {logical_pages} exported pages"
+            )
+        };
+        return Err(ImageError::Setting(format!(
+            "the superblock of the image states {}, but the configuration in it means {} in this version of the program: use \
+             the version that made the image",
+            described(&superblock.geometry, superblock.logical_pages),
+            described(&resolved.geometry, resolved.logical_pages)
+        )));
     }
     let parts = config.design_parts(&superblock.design, &resolved)?.without_battery()?;
     Ok((parts, resolved.endurance_cycles))
 }
 
 fn medium_failure(medium: &dyn Medium) -> ImageError {
-    ImageError::Setting(medium.last_os_refusal().map_or_else(
-        || "its files could not be read or written; open the image again".to_owned(),
+    ImageError::Setting(medium.unresolved_write_refusal().map_or_else(
+        || "the files of the image could not be read or written: open the image again".to_owned(),
         |refused| refused.message.clone(),
     ))
 }
@@ -285,7 +296,8 @@ fn report_panic_as_damage<T>(work: impl FnOnce() -> Result<T, ImageError>) -> Re
     panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panicked| {
         let text = panicked.downcast_ref::<String>().map(String::as_str);
         let broken = text.or(panicked.downcast_ref::<&str>().copied()).unwrap_or("an invariant is broken");
-        Err(ImageError::Damaged { findings: vec![format!("its records contradict each other ({broken})")] })
+        let findings = vec![format!("its records contradict each other ({broken})")];
+        Err(ImageError::Damaged { findings, may_be_rescued: true })
     })
 }
 
@@ -343,10 +355,11 @@ impl DevicePlan {
     ) -> Result<RecoveredDevice, ImageError> {
         let options = DeviceOptions { buffer: self.config.configured_write_buffer() };
         let mut device = LiveDevice::new(medium, logical_pages, &self.parts, options)?;
-        let recovery = device.recover().map_err(|error| match device.medium().last_os_refusal() {
-            Some(refused) => ImageError::Setting(refused.message.clone()),
-            None => error.into(),
-        })?;
+        let recovery =
+            device.recover().map_err(|error| match device.medium().unresolved_write_refusal() {
+                Some(refused) => ImageError::Setting(refused.message.clone()),
+                None => error.into(),
+            })?;
         // A backward scan does not read the whole map.
         let mapped_pages = recovery.mapped_pages.or_else(|| device.count_mapped_pages().ok());
         let (config_toml, endurance_cycles) = (self.config.to_toml(), self.endurance_cycles);
@@ -358,10 +371,10 @@ impl DevicePlan {
 /// one sync. It is an eighth of the spare blocks, which costs little write amplification, and at most 32 blocks in all
 /// pools.
 fn free_blocks_per_pool_for_joint_erases(superblock: &Superblock) -> u32 {
-    const FREE_BLOCKS_OF_ALL_POOLS_MAX: u32 = 32;
+    const JOINT_ERASE_FREE_BLOCKS_MAX: u32 = 32;
     let Superblock { geometry, logical_pages, .. } = superblock;
     let spare = geometry.blocks().saturating_sub(logical_pages.div_ceil(geometry.block_pages()));
-    spare.div_ceil(8).min(FREE_BLOCKS_OF_ALL_POOLS_MAX) / geometry.allocation_pools()
+    spare.div_ceil(8).min(JOINT_ERASE_FREE_BLOCKS_MAX) / geometry.allocation_pools()
 }
 
 fn io_error<'a>(
@@ -394,7 +407,7 @@ struct FoundImage {
     layout: Layout,
     session: Session,
     journal: journal::FoundJournal,
-    host_restarted: bool,
+    may_have_lost_last_writes: bool,
     repaired_records: u64,
 }
 
@@ -405,7 +418,7 @@ impl FoundImage {
         let layout = Layout::new(&superblock);
         extend_short_flash_file(backing, &layout)?;
         let (mut session, of_session) = read_session(backing, &layout);
-        let damaged = |finding| ImageError::Damaged { findings: vec![finding] };
+        let damaged = |finding| ImageError::Damaged { findings: vec![finding], may_be_rescued: true };
         let journal = if rescues {
             let last = rescue::newest_journal_record_number(backing, &layout, &session);
             journal::salvage_newest_records(backing, &layout, last)
@@ -424,16 +437,23 @@ impl FoundImage {
         session.was_closed &= session.last_journal_record_number == journal.last_record_number();
         let boot = current_boot_id();
         let is_other_boot = session.boot_id != boot && session.boot_id != [0; 16] && boot != [0; 16];
-        let host_restarted =
+        let may_have_lost_last_writes =
             !session.was_closed && session.durability == Durability::Process && is_other_boot;
         let repaired = of_superblock + of_session;
-        Ok(Self { superblock, layout, session, journal, host_restarted, repaired_records: repaired })
+        Ok(Self {
+            superblock,
+            layout,
+            session,
+            journal,
+            may_have_lost_last_writes,
+            repaired_records: repaired,
+        })
     }
 
     fn open_report(&self) -> OpenReport {
         OpenReport {
             was_shut_down_uncleanly: !self.session.was_closed,
-            has_server_machine_restarted: self.host_restarted,
+            may_have_lost_last_writes: self.may_have_lost_last_writes,
             unsafe_shutdowns: self.session.unsafe_shutdowns + u64::from(!self.session.was_closed),
             session_count: self.session.session_count + 1,
             repaired_records: self.repaired_records,
@@ -444,9 +464,10 @@ impl FoundImage {
     /// Loads the state of the flash, with a list of the damage that cannot be repaired.
     fn load(self, backing: &mut impl Backing, loading: LoadMode) -> Result<LoadedFlash, ImageError> {
         let LoadMode { verifies_all_data: verifies_all, rescues } = loading;
-        let Self { superblock, layout, session, journal, host_restarted, .. } = self;
+        let Self { superblock, layout, session, journal, may_have_lost_last_writes, .. } = self;
         let is_host = !session.was_closed && session.durability == Durability::Host;
-        let whole_up_to = if is_host || host_restarted { journal.synced_record_number() } else { u64::MAX };
+        let whole_up_to =
+            if is_host || may_have_lost_last_writes { journal.synced_record_number() } else { u64::MAX };
         let logical_pages = superblock.logical_pages;
         let expectation = LoadSettings {
             last_durable_record_number: whole_up_to,
@@ -467,7 +488,7 @@ impl FoundImage {
 /// memory before a contradiction is found.
 fn require_plausible_nvram(superblock: &Superblock) -> Result<(), ImageError> {
     let (parts, _) = parts_and_endurance_cycles_of(&config_of(superblock)?, superblock)?;
-    let needed_bytes = parts.nvram_bytes_with_map(&superblock.geometry, superblock.logical_pages);
+    let needed_bytes = parts.total_nvram_bytes(&superblock.geometry, superblock.logical_pages);
     // Another version of Wearwell may need less or more, but not twice as much.
     if superblock.nvram_words <= needed_bytes / 4 + STATE_SECTOR_WORDS as u64 {
         return Ok(());
@@ -477,7 +498,7 @@ fn require_plausible_nvram(superblock: &Superblock) -> Result<(), ImageError> {
         superblock.nvram_words,
         needed_bytes / 8
     );
-    Err(ImageError::Damaged { findings: vec![finding] })
+    Err(ImageError::Damaged { findings: vec![finding], may_be_rescued: false })
 }
 
 /// Reads the superblock from a copy that is whole, and repairs the other. Returns it with the number of copies that
@@ -505,6 +526,7 @@ fn read_superblock(backing: &mut impl Backing) -> Result<(Superblock, u64), Imag
         [Err(_), Err(_)] => {
             return Err(ImageError::Damaged {
                 findings: vec!["both copies of its superblock are damaged".into()],
+                may_be_rescued: false,
             });
         }
     };

@@ -26,7 +26,7 @@
 //! The engine never sees that the operating system refuses a write (disk full, for example): the epochs wait, and
 //! [`FileNand::write_operations_to_files`] returns the reason and tries again at its next call. A sync that failed
 //! cannot be repeated, since the operating system may have dropped the data: from then on nothing is written until the
-//! image is opened again ([`Medium::last_os_refusal`]), and a read returns what was written, or an error.
+//! image is opened again ([`Medium::unresolved_write_refusal`]), and a read returns what was written, or an error.
 
 use std::any::Any;
 use std::collections::{BTreeSet, VecDeque};
@@ -42,7 +42,7 @@ use super::backing::{Backing, ImageFile, OpenImageFiles};
 use super::epoch::{Epoch, PageProgram, RunBuffers};
 use super::journal::Journal;
 use super::layout::{
-    BlockHealth, BlockRecord, Durability, EPOCH_CHANGED_WORDS_MAX, Layout, OobRecord, OobSlot, RECORD_BYTES,
+    BlockHealth, BlockRecord, Durability, EPOCH_END_CHANGED_WORDS, Layout, OobRecord, OobSlot, RECORD_BYTES,
     Session,
 };
 use super::load::{LoadedFlash, PageChecksum, read_spare};
@@ -88,7 +88,7 @@ pub struct FileNand<B = OpenImageFiles> {
     metadata_blocks: BTreeSet<u32>,
     /// For each file, whether it was written to since its last sync.
     has_unsynced_writes: [bool; ImageFile::ALL.len()],
-    last_refusal: Option<OsRefusal>,
+    unresolved_refusal: Option<OsRefusal>,
     damaged_ppns: BTreeSet<u32>,
     /// Whether the file space of blocks erased at present is returned to the file system (by punching holes).
     punches_erased_blocks: bool,
@@ -141,7 +141,7 @@ impl<B: Backing> FileNand<B> {
             journal,
             metadata_blocks: BTreeSet::new(),
             has_unsynced_writes: [true; ImageFile::ALL.len()],
-            last_refusal: None,
+            unresolved_refusal: None,
             damaged_ppns: BTreeSet::new(),
             punches_erased_blocks: false,
             bytes_since_begin_sync: 0,
@@ -179,8 +179,8 @@ impl<B: Backing> FileNand<B> {
             () if self.flash_model.has_failed_program(block) => BlockHealth::Condemned,
             () => BlockHealth::Good,
         };
-        let programmed = self.flash_model.programmed_pages(block);
-        BlockRecord { health, erase_count: self.flash_model.erase_count(block), programmed_pages: programmed }
+        let programmed_pages = self.flash_model.programmed_pages(block);
+        BlockRecord { health, erase_count: self.flash_model.erase_count(block), programmed_pages }
     }
 
     /// Returns the durability of the present session of the image.
@@ -274,7 +274,7 @@ impl<B: Backing> FileNand<B> {
     }
 
     fn remember_os_refusal(&mut self, done: Result<(), OsRefusal>) -> Result<(), OsRefusal> {
-        self.last_refusal = done.clone().err();
+        self.unresolved_refusal = done.clone().err();
         done
     }
 
@@ -351,7 +351,7 @@ impl<B: Backing> FileNand<B> {
     /// only the programs of the open epoch are written, since its journal record would need a sync that was not asked
     /// for.
     fn write_waiting_operations(&mut self) -> Result<(), OsRefusal> {
-        if let Some(refused) = self.last_refusal.as_ref().filter(|refused| refused.needs_image_reopen) {
+        if let Some(refused) = self.unresolved_refusal.as_ref().filter(|refused| refused.needs_image_reopen) {
             return Err(refused.clone());
         }
         while self.waiting_epochs.len() > 1 {
@@ -369,13 +369,13 @@ impl<B: Backing> FileNand<B> {
 
     /// Writes one epoch (batch of waiting operations) to the files: all of it, or only its programs. What could not be
     /// written, or was not to be written, is put back as the oldest epoch.
-    fn write_epoch(&mut self, mut epoch: Epoch, is_whole: bool) -> Result<(), OsRefusal> {
+    fn write_epoch(&mut self, mut epoch: Epoch, writes_journal_record: bool) -> Result<(), OsRefusal> {
         let mut written = self.write_programs(&epoch);
         if written.is_ok() {
             self.waiting_program_bytes -= epoch.programmed_data_bytes;
             self.note_written_bytes(epoch.programmed_data_bytes);
             epoch.remove_programs(&mut self.run_buffers);
-            if is_whole && !epoch.is_empty() {
+            if writes_journal_record && !epoch.is_empty() {
                 written = self.write_journal_record(&epoch);
                 if written.is_ok() {
                     epoch = Epoch::new(epoch.journal_record_number + 1);
@@ -468,13 +468,13 @@ impl<B: Backing> FileNand<B> {
 
     /// Writes all waiting operations if too many wait. Called after each operation that was added.
     fn write_if_too_many_operations_wait(&mut self) {
-        if self.last_epoch().word_changes.len() as u64 > EPOCH_CHANGED_WORDS_MAX {
+        if self.last_epoch().word_changes.len() as u64 > EPOCH_END_CHANGED_WORDS {
             self.end_epoch();
         }
         let is_too_much = self.waiting_program_bytes > WAITING_PROGRAM_BYTES_MAX
             || self.waiting_epochs.len() > WAITING_EPOCHS_MAX;
-        if is_too_much && self.last_refusal.is_none() {
-            // The next `write_deferred` reports the refusal.
+        if is_too_much && self.unresolved_refusal.is_none() {
+            // The next `write_deferred_step` reports the refusal.
             let written = self.write_waiting_operations();
             let _ = self.remember_os_refusal(written);
         }
@@ -520,7 +520,7 @@ impl<B: Backing> FileNand<B> {
         self.last_epoch().word_changes.set(index, word);
         self.waiting_program_bytes += self.layout.geometry.page_bytes as usize;
         self.page_checksums[ppn.index()] =
-            PageChecksum { data_crc: record.data_crc, spare_bytes: record.spare_bytes };
+            PageChecksum { data_and_spare_crc: record.data_and_spare_crc, spare_bytes: record.spare_bytes };
     }
 
     /// Checks the program of a page in the flash model and adds it, with data and spare bytes, to the waiting
@@ -543,7 +543,7 @@ impl<B: Backing> FileNand<B> {
             block_erase_count: epoch,
             oob: Some(oob),
             spare_bytes: spare.len() as u16,
-            data_crc: self.layout.page_crc(ppn, epoch, data, spare),
+            data_and_spare_crc: self.layout.page_crc(ppn, epoch, data, spare),
             spare_crc: if spare.is_empty() { 0 } else { self.layout.spare_crc(ppn, epoch, spare) },
             is_lost: false,
             journal_record_number: 0,
@@ -567,7 +567,7 @@ impl<B: Backing> FileNand<B> {
             self.damaged_ppns.insert(ppn.0);
             return NandError::Uncorrectable(ppn);
         }
-        self.last_refusal = Some(self.os_refusal_of("read", ImageFile::Flash, error));
+        self.unresolved_refusal = Some(self.os_refusal_of("read", ImageFile::Flash, error));
         NandError::PowerLost
     }
 
@@ -579,7 +579,7 @@ impl<B: Backing> FileNand<B> {
             if !side.read_metadata(&self.backing, &self.layout, ImageFile::Flash, &mut bytes, at) {
                 return None;
             }
-            match self.layout.decode_oob(ppn, &bytes) {
+            match self.layout.decode_oob_slot(ppn, &bytes) {
                 OobSlot::Record(record) if record.block_erase_count == epoch => Some(record),
                 OobSlot::Record(_) | OobSlot::Blank | OobSlot::Damaged => None,
             }
@@ -605,7 +605,7 @@ impl<B: Backing> FileNand<B> {
 
     /// Reads data and spare bytes of a programmed page, and verifies them by their checksum.
     fn load_page(&mut self, ppn: Ppn) -> Result<Vec<u8>, NandError> {
-        let PageChecksum { data_crc, spare_bytes } = self.page_checksums[ppn.index()];
+        let PageChecksum { data_and_spare_crc, spare_bytes } = self.page_checksums[ppn.index()];
         if let Some((data, spare)) = self.find_waiting_page(ppn) {
             return Ok([data, &spare[..usize::from(spare_bytes)]].concat());
         }
@@ -613,7 +613,7 @@ impl<B: Backing> FileNand<B> {
         let page = PageToVerify {
             ppn,
             block_erase_count: self.flash_model.erase_count(block),
-            data_crc,
+            data_and_spare_crc,
             spare_bytes,
             is_metadata: self.metadata_blocks.contains(&block.0),
         };
@@ -630,7 +630,7 @@ impl<B: Backing> FileNand<B> {
     /// Whether data and spare bytes of a page, as read, match their checksum.
     fn matches_checksum(&self, ppn: Ppn, data: &[u8], spare: &[u8]) -> bool {
         let epoch = self.flash_model.erase_count(self.block_of(ppn));
-        self.layout.page_crc(ppn, epoch, data, spare) == self.page_checksums[ppn.index()].data_crc
+        self.layout.page_crc(ppn, epoch, data, spare) == self.page_checksums[ppn.index()].data_and_spare_crc
     }
 
     fn note_damage(&mut self, ppn: Ppn) -> NandError {
@@ -687,7 +687,7 @@ impl<B: Backing> FileNand<B> {
         let page_bytes = self.layout.geometry.page_bytes as usize;
         let (epoch, room) =
             (self.waiting_epochs.back_mut().expect("there is always one"), &mut self.run_buffers);
-        let place = epoch.reserve_pages(to, pages.len(), page_bytes, room);
+        let place = epoch.reserve_page_buffers(to, pages.len(), page_bytes, room);
         let at = self.layout.data_offset(run.source_pages[pages.start]);
         self.backing.read(ImageFile::Flash, place, at).is_ok()
     }
@@ -770,8 +770,8 @@ impl<B: Backing> Medium for FileNand<B> {
         self.remember_os_refusal(written)
     }
 
-    fn last_os_refusal(&self) -> Option<&OsRefusal> {
-        self.last_refusal.as_ref()
+    fn unresolved_write_refusal(&self) -> Option<&OsRefusal> {
+        self.unresolved_refusal.as_ref()
     }
 
     fn set_hole_punching(&mut self, gives_back: bool) {
@@ -819,13 +819,13 @@ impl<B: Backing> Nand for FileNand<B> {
         let spare = if spare.iter().all(|&byte| byte == 0) { &[] } else { spare };
         let data = vec![0; self.layout.geometry.page_bytes as usize];
         let (epoch, spare_bytes) = (self.flash_model.erase_count(self.block_of(ppn)), spare.len() as u16);
-        let data_crc = !self.layout.page_crc(ppn, epoch, &data, spare);
+        let data_and_spare_crc = !self.layout.page_crc(ppn, epoch, &data, spare);
         let spare_crc = if spare.is_empty() { 0 } else { self.layout.spare_crc(ppn, epoch, spare) };
         let record = OobRecord {
             block_erase_count: epoch,
             oob: Some(oob),
             spare_bytes,
-            data_crc,
+            data_and_spare_crc,
             spare_crc,
             is_lost: true,
             journal_record_number: 0,

@@ -70,7 +70,7 @@ pub(super) fn newest_journal_record_number(
                 &mut bytes,
                 layout.oob_record_offset(ppn),
             );
-            match layout.decode_oob(ppn, &bytes) {
+            match layout.decode_oob_slot(ppn, &bytes) {
                 OobSlot::Record(record) if is_read => record.journal_record_number.saturating_sub(1),
                 _ => 0,
             }
@@ -127,9 +127,9 @@ fn has_flat_map_in_nvram(parts: &Parts) -> bool {
 
 /// Whether damaged metadata may hide a page of this kind: such a page may be missing from the loaded state, or a loaded
 /// one may have been erased since.
-fn may_lack_page_kind(left_out: &SkippedMetadata, kind: PageKind) -> bool {
-    let is_missing = left_out.pages.iter().any(|&(_, found)| found.is_none_or(|found| found == kind));
-    is_missing || left_out.blocks.iter().any(|&(_, found)| found == Some(kind))
+fn may_lack_page_kind(skipped_metadata: &SkippedMetadata, kind: PageKind) -> bool {
+    let is_missing = skipped_metadata.pages.iter().any(|&(_, found)| found.is_none_or(|found| found == kind));
+    is_missing || skipped_metadata.blocks.iter().any(|&(_, found)| found == Some(kind))
 }
 
 /// Returns the reason why no logical page of a damaged image can be proven, or `None` if some can.
@@ -189,11 +189,11 @@ impl FlatNvramMap<'_> {
         &self,
         lpn: Lpn,
         model: &mut SimNand,
-        left_out: &SkippedMetadata,
+        skipped_metadata: &SkippedMetadata,
         found_chunk_numbers: &BTreeSet<u32>,
     ) -> bool {
         let index = self.map_word_index(lpn);
-        if left_out.unknown_state_word_indices.contains(&index) {
+        if skipped_metadata.unknown_state_word_indices.contains(&index) {
             return false;
         }
         let Some(unit) = model.nvram()[index as usize].checked_sub(1) else { return true };

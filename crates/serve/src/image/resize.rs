@@ -65,8 +65,8 @@ pub fn resize(
 fn hidden_sibling_path(directory: &Path) -> Result<PathBuf, ImageError> {
     let name = directory.file_name().ok_or_else(|| {
         ImageError::Setting(
-            "it is in the root directory, whose name cannot be exchanged with that of the larger image: \
-             move it to another directory"
+            "the directory of the image is the root directory, which cannot exchange its name with that of the larger \
+             image: move the files of the image to a directory of their own"
                 .into(),
         )
     })?;
@@ -86,7 +86,14 @@ fn remove_remains_of_resizing(remains: &Path) -> Result<(), ImageError> {
         lock_unless_replaced(&superblock, remains, Access::Write)?;
     }
     remove_image_files(remains);
-    if remains.exists() { Err(ImageError::Exists { path: remains.display().to_string() }) } else { Ok(()) }
+    if remains.exists() {
+        return Err(ImageError::Setting(format!(
+            "{}, which an interrupted resizing left behind, cannot be removed or has files that are not those of an image: \
+             move it away and resize again",
+            remains.display()
+        )));
+    }
+    Ok(())
 }
 
 /// Gives the larger image and its files the owner and the mode of the image, so that the same users can serve it.
@@ -122,8 +129,8 @@ fn exchange_directories(directory: &Path, larger: &Path) -> Result<(), ImageErro
     use rustix::io::Errno;
     rustix::fs::renameat_with(CWD, directory, CWD, larger, RenameFlags::EXCHANGE).map_err(|error| match error {
         Errno::INVAL | Errno::NOSYS | Errno::NOTSUP | Errno::BUSY | Errno::XDEV => ImageError::Setting(format!(
-            "{} cannot exchange its name with another directory, because it is a mount point or its file system \
-             does not support that: make a larger image elsewhere with `wearwell copy`",
+            "{} cannot exchange its name with the directory of the larger image, because it is a mount point or its file \
+             system does not support that: make the larger image elsewhere with `wearwell copy --size`",
             directory.display()
         )),
         error => io_error_at("exchange", directory)(error.into()),

@@ -70,7 +70,7 @@ impl MetadataCopy {
 pub(super) struct PageToVerify {
     pub(super) ppn: Ppn,
     pub(super) block_erase_count: u32,
-    pub(super) data_crc: u32,
+    pub(super) data_and_spare_crc: u32,
     pub(super) spare_bytes: u16,
     /// Whether the page holds metadata of the engine, whose data is stored twice.
     pub(super) is_metadata: bool,
@@ -107,7 +107,7 @@ pub(super) fn read_page(
             {
                 continue;
             }
-            if layout.page_crc(page.ppn, page.block_erase_count, &bytes, &[]) != page.data_crc {
+            if layout.page_crc(page.ppn, page.block_erase_count, &bytes, &[]) != page.data_and_spare_crc {
                 continue;
             }
             let (data, spare) = bytes.split_at(page_bytes);

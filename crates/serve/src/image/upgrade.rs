@@ -38,7 +38,10 @@ pub fn upgrade(directory: &Path) -> Result<Superblock, ImageError> {
 pub fn upgrade_on<B: Backing>(backing: B) -> Result<Superblock, ImageError> {
     let mut view = CopyOnWrite::new(backing);
     convert_to_version_2(&mut view)?;
-    let image = Image::open_on(view, OpenOptions::default())?;
+    let image = Image::open_on(view, OpenOptions::default()).map_err(|error| match error {
+        ImageError::Damaged { findings, .. } => ImageError::Damaged { findings, may_be_rescued: false },
+        error => error,
+    })?;
     let mut backing = image.into_backing::<CopyOnWrite<B>>().into_underlying();
     let superblock = convert_to_version_2(&mut backing)?;
     // Opening repairs the files that version 1 left.
@@ -51,7 +54,7 @@ fn convert_to_version_2(backing: &mut impl Backing) -> Result<Superblock, ImageE
     let layout = Layout::new(&superblock);
     let image = version1::read(backing, &layout).map_err(io_error(backing, "read", ImageFile::Flash))?;
     if !image.findings.is_empty() {
-        return Err(ImageError::Damaged { findings: image.findings });
+        return Err(ImageError::Damaged { findings: image.findings, may_be_rescued: false });
     }
     for (ppn, page) in (0..).map(Ppn).zip(&image.oob_records) {
         copy_page_to_mirror(backing, &layout, ppn, page.as_ref())?;
@@ -79,13 +82,13 @@ fn read_superblock(backing: &impl Backing) -> Result<Superblock, ImageError> {
     let bytes = read_prefix(backing, file, most).map_err(io_error(backing, "read", file))?;
     Superblock::decode_as(1, &bytes).map_err(|wrong| match wrong {
         SuperblockError::Version(FORMAT_VERSION) => ImageError::Setting(format!(
-            "it has format version {FORMAT_VERSION} already, and needs no upgrade"
+            "the image has format version {FORMAT_VERSION} already, and needs no upgrade"
         )),
-        SuperblockError::Version(found) => {
-            ImageError::Version { image_version: found, known_version: FORMAT_VERSION }
+        SuperblockError::Version(image_version) => {
+            ImageError::Version { image_version, known_version: FORMAT_VERSION }
         }
         SuperblockError::Magic | SuperblockError::Damaged => {
-            ImageError::Damaged { findings: vec!["its superblock is damaged".into()] }
+            ImageError::Damaged { findings: vec!["its superblock is damaged".into()], may_be_rescued: false }
         }
     })
 }

@@ -102,12 +102,12 @@ fn decode_journal_batch(bytes: &[u8], layout: &Layout) -> Option<JournalBatch> {
     {
         return None;
     }
-    let words: Vec<_> = entries
+    let word_changes: Vec<_> = entries
         .chunks_exact(CHECKSUMMED_WORD_BYTES)
         .map(|entry| (u64_at(entry, 0), u64_at(entry, 8)))
         .collect();
-    let is_possible = words.iter().all(|&(index, _)| index < layout.state_word_count());
-    is_possible.then(|| JournalBatch { synced_until_sequence: u64_at(head, 16), word_changes: words })
+    let is_possible = word_changes.iter().all(|&(index, _)| index < layout.state_word_count());
+    is_possible.then(|| JournalBatch { synced_until_sequence: u64_at(head, 16), word_changes })
 }
 
 impl Version1Image {
@@ -151,7 +151,7 @@ impl Version1Image {
         let mut pages = Vec::new();
         for (k, bytes) in (0..).zip(bytes.as_chunks().0) {
             let ppn = Ppn(first.0 + k);
-            pages.push(match layout.decode_oob(ppn, bytes) {
+            pages.push(match layout.decode_oob_slot(ppn, bytes) {
                 OobSlot::Record(page) if page.block_erase_count == record.erase_count => Some(page),
                 OobSlot::Record(page) if page.block_erase_count < record.erase_count => None,
                 OobSlot::Blank => None,
@@ -161,8 +161,8 @@ impl Version1Image {
                 }
             });
         }
-        let programmed = pages.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
-        for k in 0..programmed {
+        let programmed_pages = pages.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        for k in 0..programmed_pages {
             let ppn = Ppn(first.0 + k as u32);
             let is_half_done = match &pages[k] {
                 None => true,
@@ -172,7 +172,7 @@ impl Version1Image {
                 }
             };
             if is_half_done {
-                let is_possible = pages[k..programmed]
+                let is_possible = pages[k..programmed_pages]
                     .iter()
                     .flatten()
                     .all(|page| page.oob.is_none_or(|oob| oob.sequence_number > synced_until_sequence));
@@ -182,7 +182,8 @@ impl Version1Image {
                 pages[k] = Some(OobRecord::torn(record.erase_count, 0));
             }
         }
-        self.state_words[index] = BlockRecord { programmed_pages: programmed as u32, ..record }.encode();
+        self.state_words[index] =
+            BlockRecord { programmed_pages: programmed_pages as u32, ..record }.encode();
         self.oob_records.append(&mut pages);
         Ok(())
     }
@@ -199,7 +200,7 @@ fn matches_checksum(backing: &impl Backing, layout: &Layout, ppn: Ppn, page: &Oo
     if page.is_lost {
         return Ok(layout.matches_spare_crc(ppn, page, &spare));
     }
-    Ok(layout.page_crc(ppn, page.block_erase_count, &data, &spare) == page.data_crc)
+    Ok(layout.page_crc(ppn, page.block_erase_count, &data, &spare) == page.data_and_spare_crc)
 }
 
 fn decode_block_record(layout: &Layout, block: u32, bytes: &[u8; RECORD_BYTES]) -> Option<BlockRecord> {

@@ -201,8 +201,8 @@ impl<'a> Negotiation<'a> {
                 return NegotiationState::Ended;
             }
             option::GO | option::INFO => return self.answer_info_or_go(number, data, reply),
-            option::LIST => self.list_exports(data, reply),
-            option::STARTTLS => return self.start_tls(data, reply),
+            option::LIST => self.answer_list_exports(data, reply),
+            option::STARTTLS => return self.answer_start_tls(data, reply),
             option::STRUCTURED_REPLY | option::EXTENDED_HEADERS => {
                 self.answer_header_form_option(number, data, reply);
             }
@@ -242,7 +242,7 @@ impl<'a> Negotiation<'a> {
 
     /// Answers `NBD_OPT_STARTTLS`. If TLS is offered, the negotiation begins anew: what was agreed on before may come
     /// from an attacker.
-    fn start_tls(&mut self, data: &[u8], reply: &mut Vec<u8>) -> NegotiationState {
+    fn answer_start_tls(&mut self, data: &[u8], reply: &mut Vec<u8>) -> NegotiationState {
         let refusal: Option<(u32, &[u8])> = match self.tls_policy {
             TlsPolicy::Refused => Some((
                 answer::ERR_POLICY,
@@ -305,7 +305,7 @@ impl<'a> Negotiation<'a> {
         NegotiationState::Agreed(self.negotiated)
     }
 
-    fn list_exports(&self, data: &[u8], reply: &mut Vec<u8>) {
+    fn answer_list_exports(&self, data: &[u8], reply: &mut Vec<u8>) {
         if !data.is_empty() {
             return append_option_reply(reply, option::LIST, answer::ERR_INVALID, b"this option has no data");
         }

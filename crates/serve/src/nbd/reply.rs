@@ -20,7 +20,7 @@ const EXTENTS_PER_CONTEXT_MAX: usize = 4096;
 /// Bytes of the header of an extended chunk, the longest header of a reply.
 const EXTENDED_REPLY_HEADER_BYTES: usize = 32;
 /// Longest block-status reply, bytes.
-pub(super) const BLOCK_STATUS_MAX_BYTES: usize =
+pub(super) const BLOCK_STATUS_REPLY_MAX_BYTES: usize =
     2 * (EXTENDED_REPLY_HEADER_BYTES + 8 + 16 * EXTENTS_PER_CONTEXT_MAX);
 
 /// Most bytes of a trim that are executed in one step, before requests of other connections.
@@ -82,7 +82,7 @@ pub enum StepOutcome {
 /// An NBD request that is being executed in steps.
 #[derive(Debug)]
 pub struct RequestExecution {
-    form: ReplyForm,
+    form: ReplyHeaderFields,
     needs_chunked_reply: bool,
     /// The part of the request that is not executed yet; an error if the request was refused.
     remaining_action: Result<Action, Refusal>,
@@ -93,10 +93,10 @@ pub struct RequestExecution {
 impl RequestExecution {
     /// Checks an NBD request against its export and prepares its execution.
     pub fn of(request: Request, export: &Export, negotiated: Negotiated) -> Self {
-        let headers = negotiated.header_form;
+        let header_form = negotiated.header_form;
         Self {
-            form: ReplyForm { header_form: headers, cookie: request.cookie, offset: request.offset },
-            needs_chunked_reply: match headers {
+            form: ReplyHeaderFields { header_form, cookie: request.cookie, offset: request.offset },
+            needs_chunked_reply: match header_form {
                 HeaderForm::Simple => false,
                 HeaderForm::Structured => request.needs_chunked_reply(),
                 HeaderForm::Extended => true,
@@ -112,7 +112,7 @@ impl RequestExecution {
     }
 
     /// Returns the most bytes that the next step of the request reads, writes, trims or zeroes.
-    pub fn step_bytes(&self) -> u64 {
+    pub fn next_step_max_bytes(&self) -> u64 {
         match &self.remaining_action {
             Ok(Action::Read { len, .. }) => (*len).into(),
             Ok(Action::Write { payload, .. }) => payload.len() as u64,
@@ -124,7 +124,7 @@ impl RequestExecution {
 
     /// Returns the bytes of data that the request reads or stores, as counted by the rate limit; 0 for a refused
     /// request.
-    pub fn transferred_bytes(&self) -> u64 {
+    pub fn rate_limited_bytes(&self) -> u64 {
         match &self.remaining_action {
             Ok(Action::Read { len, .. }) => (*len).into(),
             Ok(Action::Write { payload, .. }) => payload.len() as u64,
@@ -178,7 +178,7 @@ impl RequestExecution {
                 return Ok(StepOutcome::Replied(self.final_reply(&Ok(()))));
             }
             &mut Action::Read { offset, len } => {
-                return read_reply(device, (offset, len), form, buffer()).map(StepOutcome::Replied);
+                return execute_read(device, (offset, len), form, buffer()).map(StepOutcome::Replied);
             }
             Action::Status { offset, len, only_first, contexts } => {
                 let scan = self.status_scan.get_or_insert_with(|| Box::new(BlockStatusScan::of(*contexts)));
@@ -245,10 +245,10 @@ pub fn execute_request(
 }
 
 /// Executes an NBD read: reads from the device directly into the buffer of the reply.
-fn read_reply(
+fn execute_read(
     device: &mut impl BlockDevice,
     (offset, len): (u64, u32),
-    form: ReplyForm,
+    form: ReplyHeaderFields,
     buffer: Vec<u8>,
 ) -> Result<Reply, Refusal> {
     let head = if form.header_form.allows_reply_chunks() {
@@ -265,13 +265,13 @@ fn read_reply(
 
 /// What all parts of one reply share: the form of their headers, and the cookie and the offset of the request.
 #[derive(Clone, Copy, Debug)]
-struct ReplyForm {
+struct ReplyHeaderFields {
     header_form: HeaderForm,
     cookie: u64,
     offset: u64,
 }
 
-impl ReplyForm {
+impl ReplyHeaderFields {
     /// Makes the header of the last chunk of a reply, for a payload of `len` bytes, in a buffer that has room for
     /// `capacity` bytes more.
     fn chunk_header_with_capacity(self, kind: u16, len: usize, capacity: usize) -> Vec<u8> {
@@ -374,7 +374,7 @@ impl BlockStatusScan {
         device: &mut impl BlockDevice,
         offset: u64,
         len: u64,
-        limit: usize,
+        max_extents: usize,
     ) -> u64 {
         let most = len.min(BLOCK_STATUS_STEP_BYTES);
         let mut done = 0;
@@ -382,7 +382,7 @@ impl BlockStatusScan {
             let extent = device.first_extent(offset + done, most - done);
             assert!(extent.len_bytes > 0, "an extent has a byte at least");
             for context in &mut self.0 {
-                context.push(extent.len_bytes, extent.page_state, limit);
+                context.push(extent.len_bytes, extent.page_state, max_extents);
             }
             done += extent.len_bytes;
         }
@@ -394,7 +394,7 @@ impl BlockStatusScan {
     }
 
     /// Encodes the reply: one chunk for each context, the last of which ends the reply.
-    fn reply(&self, form: ReplyForm) -> Vec<u8> {
+    fn reply(&self, form: ReplyHeaderFields) -> Vec<u8> {
         let mut reply = Vec::new();
         for (at, context) in self.0.iter().enumerate() {
             let mut chunk = form.status_chunk(context);

@@ -304,11 +304,11 @@ impl Request {
     }
 
     /// Returns the bytes of memory that this request and its reply occupy together.
-    pub fn memory_footprint_bytes(&self) -> usize {
+    pub fn memory_with_reply_bytes(&self) -> usize {
         const REQUEST_OVERHEAD_BYTES: usize = 512;
         let reply = match self.command {
             command::READ => self.len.min(PAYLOAD_MAX_BYTES.into()) as usize,
-            command::BLOCK_STATUS => super::reply::BLOCK_STATUS_MAX_BYTES,
+            command::BLOCK_STATUS => super::reply::BLOCK_STATUS_REPLY_MAX_BYTES,
             _ => 0,
         };
         REQUEST_OVERHEAD_BYTES + self.payload.len() + reply

@@ -101,7 +101,7 @@ impl Served {
     pub fn end(self) -> HostCommandCounts {
         let device = self.server.stop().expect("the engine is sound");
         let commands = device.host_command_counts();
-        device.into_device().check().expect("every law holds");
+        device.into_live_device().check().expect("every law holds");
         commands
     }
 }

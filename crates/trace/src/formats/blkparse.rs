@@ -93,10 +93,10 @@ fn parse_device_number(field: Field<'_>) -> Result<u32, ParseRefusal> {
 }
 
 /// Packs a device number: 12 bits of major and 20 bits of minor number.
-pub(crate) fn pack_device_number(major: u32, minor: u32, at: usize) -> Result<u32, ParseRefusal> {
+pub(crate) fn pack_device_number(major: u32, minor: u32, byte_offset: usize) -> Result<u32, ParseRefusal> {
     if major >= 1 << 12 || minor >= 1 << 20 {
         return Err(ParseRefusal {
-            byte_offset: at,
+            byte_offset,
             expected: "a major number below 4096 and a minor number below 2^20",
         });
     }

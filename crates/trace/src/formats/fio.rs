@@ -34,7 +34,7 @@ impl FioLog {
         Ok(ParseOutcome::Other)
     }
 
-    fn device_of_file(&mut self, name: Field<'_>) -> Result<u32, ParseRefusal> {
+    fn assign_device_of_file(&mut self, name: Field<'_>) -> Result<u32, ParseRefusal> {
         if let Some(&device) = self.device_by_file_name.get(name.text) {
             return Ok(device);
         }
@@ -80,7 +80,7 @@ impl LineFormat for FioLog {
             b"sync" | b"datasync" => Op::Flush,
             _ => return action.refuse("read, write, trim, sync, datasync, wait, add, open or close"),
         };
-        into.device = self.device_of_file(file)?;
+        into.device = self.assign_device_of_file(file)?;
         (into.offset_bytes, into.len_bytes) = (0, 0);
         if into.op != Op::Flush {
             into.offset_bytes = fields.next_number("an offset in bytes")?;

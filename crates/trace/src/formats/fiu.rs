@@ -92,7 +92,7 @@ impl Fiu {
     /// Appends to `into` one content descriptor for each page that the request touches, computed from the parsed
     /// digests.
     fn append_descriptors(&self, unit_bytes: u64, into: &mut Request) {
-        let (start, end) = (into.offset_bytes, into.end_bytes());
+        let (start, end) = (into.offset_bytes, into.end_offset_bytes());
         for page in into.pages() {
             let page_start = page * PAGE_BYTES;
             let from = start.max(page_start);

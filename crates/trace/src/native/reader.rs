@@ -52,7 +52,7 @@ pub(crate) struct NativeReader {
 #[derive(Default)]
 struct KnownContents {
     known_contents: Vec<(Fingerprint, u16)>,
-    last_content_number: u64,
+    previous_content_number: u64,
 }
 
 impl NativeReader {
@@ -363,11 +363,11 @@ impl KnownContents {
         if kind == run::NEW_CONTENTS_RUN_KIND || kind == run::NEW_CONSECUTIVE_CONTENTS_RUN_KIND {
             return self.read_new_contents(kind, count, cursor, into);
         }
-        let first = (self.last_content_number + 1).wrapping_add(unzigzag(cursor.read_varint()?));
+        let first = (self.previous_content_number + 1).wrapping_add(unzigzag(cursor.read_varint()?));
         let step = u64::from(kind == run::KNOWN_CONSECUTIVE_CONTENTS_RUN_KIND);
-        self.last_content_number = first.saturating_add((count - 1) * step);
+        self.previous_content_number = first.saturating_add((count - 1) * step);
         let known_contents = self.known_contents.len() as u64;
-        if first >= known_contents || self.last_content_number >= known_contents {
+        if first >= known_contents || self.previous_content_number >= known_contents {
             return Err(ParseRefusal::of_whole_record("the number of a content that has occurred"));
         }
         into.extend((0..count).map(|index| self.known_descriptor((first + index * step) as usize)));
@@ -394,7 +394,7 @@ impl KnownContents {
                 .push((Fingerprint(fingerprint), u16::from_le_bytes(cursor.read_byte_array()?)));
             into.push(self.known_descriptor(self.known_contents.len() - 1));
         }
-        self.last_content_number = self.known_contents.len() as u64 - 1;
+        self.previous_content_number = self.known_contents.len() as u64 - 1;
         Ok(())
     }
 

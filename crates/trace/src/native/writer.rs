@@ -34,13 +34,10 @@ impl<W: Write> NativeWriter<W> {
     /// return it.
     ///
     /// # Errors
-    /// [`TraceError::UnwritableRequest`] if the provenance exceeds 64 KiB, [`TraceError::Write`] if `out` fails.
+    /// [`TraceError::LongProvenance`] if the provenance exceeds 64 KiB, [`TraceError::Write`] if `out` fails.
     pub fn new(mut out: W, provenance: &str) -> Result<Self, TraceError> {
         if provenance.len() > PROVENANCE_MAX_BYTES {
-            return Err(TraceError::UnwritableRequest {
-                request: 0,
-                reason: "a provenance of at most 64 KiB",
-            });
+            return Err(TraceError::LongProvenance { len_bytes: provenance.len() });
         }
         out.write_all(&encode_header(provenance))?;
         Ok(Self {
@@ -118,8 +115,7 @@ impl<W: Write> TraceWriter for NativeWriter<W> {
         self.written_requests += 1;
         check_writable(request, self.written_requests)?;
         if self.contents.number_by_content.len() + request.content.len() > DISTINCT_CONTENTS_MAX {
-            let reason = "at most 2^28 distinct contents in the trace";
-            return Err(TraceError::UnwritableRequest { request: self.written_requests, reason });
+            return Err(TraceError::TooManyContents { request: self.written_requests });
         }
         self.put_record(request);
         if !request.content.is_empty() {

@@ -52,11 +52,11 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
     #[inline]
     pub(crate) fn next_field(&mut self) -> Field<'a> {
         self.skip_blanks();
-        let at = self.next_byte_index.min(self.end_byte_index);
-        let rest = &self.line[at..self.end_byte_index];
+        let byte_offset = self.next_byte_index.min(self.end_byte_index);
+        let rest = &self.line[byte_offset..self.end_byte_index];
         let len = rest.iter().position(|&byte| Self::is_separator(byte)).unwrap_or(rest.len());
-        self.next_byte_index = at + len + 1;
-        Field { text: &rest[..len], byte_offset: at }
+        self.next_byte_index = byte_offset + len + 1;
+        Field { text: &rest[..len], byte_offset }
     }
 
     /// Takes the next field of the line from the right; it is empty when no field is left.
@@ -70,9 +70,9 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
         }
         let rest = &self.line[self.next_byte_index.min(self.end_byte_index)..self.end_byte_index];
         let len = rest.iter().rev().position(|&byte| Self::is_separator(byte)).unwrap_or(rest.len());
-        let at = self.end_byte_index - len;
-        let field = Field { text: &self.line[at..self.end_byte_index], byte_offset: at };
-        self.end_byte_index = at.saturating_sub(1).max(self.next_byte_index.min(at));
+        let byte_offset = self.end_byte_index - len;
+        let field = Field { text: &self.line[byte_offset..self.end_byte_index], byte_offset };
+        self.end_byte_index = byte_offset.saturating_sub(1).max(self.next_byte_index.min(byte_offset));
         field
     }
 
@@ -100,8 +100,8 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
     /// Takes the next field of the line and parses it as an unsigned number of at most 32 bits.
     #[inline]
     pub(crate) fn next_u32(&mut self, expected: &'static str) -> Result<u32, ParseRefusal> {
-        let at = self.next_byte_index;
-        self.next_number(expected)?.try_into().map_err(|_| ParseRefusal { byte_offset: at, expected })
+        let byte_offset = self.next_byte_index;
+        self.next_number(expected)?.try_into().map_err(|_| ParseRefusal { byte_offset, expected })
     }
 
     /// Takes the next field of the line; an error if it is empty.

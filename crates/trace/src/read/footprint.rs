@@ -140,7 +140,7 @@ impl Footprint {
         }
         let (first, first_touched) = self.rank_of_page(device, pages.start);
         let (last, last_touched) = self.rank_of_page(device, pages.end - 1);
-        let end = request.end_bytes();
+        let end = request.end_offset_bytes();
         let head = if first_touched { request.offset_bytes % PAGE_BYTES } else { 0 };
         let tail = if last_touched { (pages.end * PAGE_BYTES) - end } else { 0 };
         request.offset_bytes = u64::from(first) * PAGE_BYTES + head;

@@ -216,7 +216,7 @@ struct TraceCounter {
     previous_request_ns: u64,
     unsorted_requests: u64,
     empty_request_count: u64,
-    sub_sector_request_count: u64,
+    sector_unaligned_request_count: u64,
     max_end_bytes: u64,
 }
 
@@ -231,14 +231,14 @@ impl TraceCounter {
         self.empty_request_count +=
             u64::from(request.len_bytes == 0 && !matches!(request.op, Op::Flush | Op::Phase));
         let is_whole_sectors = (request.offset_bytes | request.len_bytes).is_multiple_of(SECTOR_BYTES);
-        self.sub_sector_request_count +=
+        self.sector_unaligned_request_count +=
             u64::from(matches!(request.op, Op::Read | Op::Write) && !is_whole_sectors);
         if !matches!(request.op, Op::Flush | Op::Phase) {
             self.devices.insert(request.device);
         }
         if !matches!(request.op, Op::Flush | Op::Trim | Op::Phase) {
             let source_end = request.remap_source_pages().end * PAGE_BYTES;
-            self.max_end_bytes = self.max_end_bytes.max(request.end_bytes()).max(source_end);
+            self.max_end_bytes = self.max_end_bytes.max(request.end_offset_bytes()).max(source_end);
         }
         match request.op {
             Op::Write => self.count_write(request),
@@ -373,7 +373,7 @@ impl TraceCounter {
             devices: self.devices.len() as u64,
             unsorted_times: self.unsorted_requests.max(reader.unsorted_request_count()),
             empty_requests: self.empty_request_count,
-            sub_sector_requests: self.sub_sector_request_count,
+            sub_sector_requests: self.sector_unaligned_request_count,
             rejected: reader.rejected().rejected_count,
             rejected_first: reader.rejected().first_error_messages.clone(),
             damage,

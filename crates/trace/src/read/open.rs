@@ -106,7 +106,7 @@ pub struct OpenOptions {
     pub reads_payloads: bool,
     /// Whether a capture may be read without its `.psz` and `.wdelta` files. The compressed and delta sizes of its
     /// pages are then unknown.
-    pub allows_missing_sidecars: bool,
+    pub allows_missing_size_files: bool,
     /// Description of the columns of a CSV, for [`Format::Columns`].
     pub columns: Option<CsvColumns>,
     /// Name of the trace in messages and result records; `None` for its path.
@@ -215,7 +215,7 @@ fn make_reader(
     tally: ReadCounters,
     options: &OpenOptions,
 ) -> Result<Box<dyn TraceReader>, TraceError> {
-    let action = options.block_layer_stage;
+    let block_layer_stage = options.block_layer_stage;
     Ok(match format {
         Format::Native => Box::new(NativeReader::new(source, tally)?),
         Format::Csv => Box::new(TextReader::new(source, Csv::default(), tally)),
@@ -229,8 +229,8 @@ fn make_reader(
         }
         Format::Capture => Box::new(TextReader::new(source, Capture::default(), tally)),
         Format::Fiu => Box::new(TextReader::new(source, Fiu::default(), tally)),
-        Format::Blkparse => Box::new(TextReader::new(source, Blkparse::new(action), tally)),
-        Format::Blktrace => Box::new(BinaryReader::new(source, Blktrace::new(action), tally)),
+        Format::Blkparse => Box::new(TextReader::new(source, Blkparse::new(block_layer_stage), tally)),
+        Format::Blktrace => Box::new(BinaryReader::new(source, Blktrace::new(block_layer_stage), tally)),
         Format::Msr => Box::new(TextReader::new(source, Msr, tally)),
         Format::Spc => Box::new(TextReader::new(source, Spc, tally)),
         Format::DiskSim => Box::new(TextReader::new(source, DiskSim, tally)),
@@ -241,16 +241,16 @@ fn make_reader(
         Format::Fio => Box::new(TextReader::new(source, FioLog::default(), tally)),
         Format::Vscsi => Box::new(BinaryReader::new(source, Vscsi::default(), tally)),
         Format::OracleGeneral => {
-            let assume = options.assumed_op.ok_or_else(|| TraceError::NeedsOption {
+            let assumed_op = options.assumed_op.ok_or_else(|| TraceError::NeedsOption {
                 file: tally.file_name.clone(),
                 format,
-                reason: "has no operation column: say whether to assume reads or writes",
+                reason: "has no operation column: say with --assume whether its requests are reads or writes",
             })?;
-            Box::new(BinaryReader::new(source, OracleGeneral { assumed_op: assume }, tally))
+            Box::new(BinaryReader::new(source, OracleGeneral { assumed_op }, tally))
         }
         Format::Alibaba => Box::new(TextReader::new(source, Alibaba, tally)),
         Format::Tencent => Box::new(TextReader::new(source, Tencent, tally)),
-        Format::Wiscsee => Box::new(TextReader::new(source, Wiscsee { block_layer_stage: action }, tally)),
+        Format::Wiscsee => Box::new(TextReader::new(source, Wiscsee { block_layer_stage }, tally)),
         Format::Nbd => Box::new(BinaryReader::new(source, Nbd, tally)),
         Format::Systor => Box::new(TextReader::new(source, Systor::default(), tally)),
     })

@@ -56,11 +56,11 @@ fn text_format_candidates(lines: &[&[u8]], options: &OpenOptions) -> Vec<Format>
         // column names.
         return vec![Format::Csv];
     }
-    let action = options.block_layer_stage;
+    let block_layer_stage = options.block_layer_stage;
     let answers = [
         (Format::Capture, accepts_all_lines(Capture::default(), lines)),
         (Format::Fiu, accepts_all_lines(Fiu::default(), lines)),
-        (Format::Blkparse, accepts_all_lines(Blkparse::new(action), lines)),
+        (Format::Blkparse, accepts_all_lines(Blkparse::new(block_layer_stage), lines)),
         (Format::Msr, accepts_all_lines(Msr, lines)),
         (Format::Spc, accepts_all_lines(Spc, lines)),
         // Only integer times have a time unit, so a time unit rules out `DiskSim`.
@@ -69,7 +69,7 @@ fn text_format_candidates(lines: &[&[u8]], options: &OpenOptions) -> Vec<Format>
         (Format::Fio, accepts_all_lines(FioLog::default(), lines)),
         (Format::Alibaba, accepts_all_lines(Alibaba, lines)),
         (Format::Tencent, accepts_all_lines(Tencent, lines)),
-        (Format::Wiscsee, accepts_all_lines(Wiscsee { block_layer_stage: action }, lines)),
+        (Format::Wiscsee, accepts_all_lines(Wiscsee { block_layer_stage }, lines)),
         (Format::Systor, accepts_all_lines(Systor::default(), lines)),
     ];
     answers.into_iter().filter_map(|(format, fits)| fits.then_some(format)).collect()

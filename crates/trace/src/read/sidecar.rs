@@ -17,13 +17,13 @@ use crate::read::source::{DecompressedStream, open_decompressed};
 
 /// Maximum number of distinct page contents whose compressed sizes are kept. This bounds the memory if the file is
 /// damaged.
-const DISTINCT_CONTENT_SIZES_MAX: usize = 1 << 28;
+const CONTENTS_WITH_SIZES_MAX: usize = 1 << 28;
 
 /// Data from the files next to a capture (a trace `NAME.ops`): compressed sizes, delta sizes and bytes of its page
 /// contents.
 #[derive(Default)]
 pub(crate) struct CaptureSidecars {
-    compressed_sizes_bytes: Vec<u16>,
+    lz4_sizes_bytes: Vec<u16>,
     delta_sizes: Option<DecompressedStream>,
     content_bytes: Option<ContentBytes>,
 }
@@ -32,11 +32,11 @@ impl CaptureSidecars {
     /// Opens the files next to a capture, which hold sizes and contents of its pages. If the options request bytes, the
     /// `.pages` file must exist; the other files may be missing, because the bytes determine all sizes. Otherwise
     /// `.psz` and `.wdelta` must exist, because without them compression and delta encoding would silently save
-    /// nothing. [`OpenOptions::allows_missing_sidecars`] waives that.
+    /// nothing. [`OpenOptions::allows_missing_size_files`] waives that.
     pub(crate) fn open_beside_capture(path: &Path, options: &OpenOptions) -> io::Result<Self> {
         let with_bytes = options.reads_payloads;
         for (kind, what) in [("psz", "compressed sizes"), ("wdelta", "delta sizes")] {
-            if !options.allows_missing_sidecars && !with_bytes && find_sidecar(path, kind).is_none() {
+            if !options.allows_missing_size_files && !with_bytes && find_sidecar(path, kind).is_none() {
                 let message = format!(
                     "no .{kind} file ({what}) beside the capture: put it there, replay the bytes (--bytes), or take these \
                      sizes as unknown (--without-sidecars)"
@@ -44,9 +44,8 @@ impl CaptureSidecars {
                 return Err(io::Error::new(io::ErrorKind::NotFound, message));
             }
         }
-        let sizes = find_sidecar(path, "psz")
-            .map(|file| read_compressed_sizes(open_decompressed(&file)?))
-            .transpose()?;
+        let sizes =
+            find_sidecar(path, "psz").map(|file| read_lz4_sizes(open_decompressed(&file)?)).transpose()?;
         let deltas = find_sidecar(path, "wdelta").map(|file| open_decompressed(&file)).transpose()?;
         let pages = match find_sidecar(path, "pages") {
             _ if !with_bytes => None,
@@ -59,7 +58,7 @@ impl CaptureSidecars {
             }
         };
         Ok(Self {
-            compressed_sizes_bytes: sizes.unwrap_or_default(),
+            lz4_sizes_bytes: sizes.unwrap_or_default(),
             delta_sizes: deltas.map(DecompressedStream::new),
             content_bytes: pages,
         })
@@ -76,7 +75,7 @@ impl CaptureSidecars {
         for descriptor in content.iter_mut() {
             let id = descriptor.fingerprint.0 as usize;
             descriptor.compressed_bytes =
-                self.compressed_sizes_bytes.get(id).copied().unwrap_or(ContentDescriptor::UNKNOWN_SIZE);
+                self.lz4_sizes_bytes.get(id).copied().unwrap_or(ContentDescriptor::UNKNOWN_SIZE);
             descriptor.delta_bytes = self.next_delta_size()?;
         }
         Ok(())
@@ -127,10 +126,10 @@ pub fn sidecar_files_of(path: &Path) -> Vec<PathBuf> {
 }
 
 /// Reads the LZ4 sizes of all distinct page contents of a capture and skips their zstd sizes.
-fn read_compressed_sizes(input: Box<dyn Read + Send>) -> io::Result<Vec<u16>> {
+fn read_lz4_sizes(input: Box<dyn Read + Send>) -> io::Result<Vec<u16>> {
     let mut source = DecompressedStream::new(input);
     let mut sizes = Vec::new();
-    while sizes.len() < DISTINCT_CONTENT_SIZES_MAX {
+    while sizes.len() < CONTENTS_WITH_SIZES_MAX {
         let &[low, high, _, _] = source.peek(4)? else { break };
         sizes.push(u16::from_le_bytes([low, high]));
         source.consume_bytes(4);

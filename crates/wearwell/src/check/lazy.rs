@@ -24,7 +24,7 @@ impl<N: Nand> Ftl<N> {
     /// Audits an FTL that identifies invalid pages late: compares valid counts, and the answers of the validity store,
     /// with the L2P table `map`. The reads that this takes are not counted.
     pub(super) fn check_lazy_map(&mut self, map: &[Unit]) -> Result<(), String> {
-        let mapped = self.mapped_pages(map)?;
+        let mapped = self.collect_checked_mapped_ppns(map)?;
         let hidden = self.unidentified_invalid_pages()?;
         let (stats, ops) = (self.store.stats.clone(), self.store.flash_ops.clone());
         let outcome = (0..self.store.geometry().blocks())
@@ -35,7 +35,7 @@ impl<N: Nand> Ftl<N> {
         self.check_block_states()
     }
 
-    fn mapped_pages(&self, map: &[Unit]) -> Result<FxHashSet<Ppn>, String> {
+    fn collect_checked_mapped_ppns(&self, map: &[Unit]) -> Result<FxHashSet<Ppn>, String> {
         let mut mapped = FxHashSet::default();
         for (lpn, unit) in (0..).map(Lpn).zip(map).filter_map(|(lpn, unit)| Some((lpn, unit.to_option()?))) {
             let ppn = Ppn(unit.0);
@@ -82,7 +82,7 @@ impl<N: Nand> Ftl<N> {
             return if counted == 0 {
                 Ok(())
             } else {
-                Err(format!("block {block} is {state:?}, but counts {counted} valid pages"))
+                Err(format!("block {block} is {}, but counts {counted} valid pages", state.name()))
             };
         }
         let first = self.store.geometry().first_page(block).0;
@@ -92,16 +92,18 @@ impl<N: Nand> Ftl<N> {
             PageKind::Validity => self.check_valid_metadata_count(block, Stream::Validity, &pages),
             PageKind::Data => {
                 let mut live = Vec::new();
-                self.append_live_pages(block, &mut live).map_err(|error| error.to_string())?;
+                self.list_live_pages(block, &mut live).map_err(|error| error.to_string())?;
                 self.check_live_pages(block, &live, &pages, mapped, unidentified_invalid_pages)
             }
             kind @ (PageKind::Delta
             | PageKind::Chunk
             | PageKind::RemapLog
             | PageKind::Head
-            | PageKind::Tail) => {
-                Err(format!("block {block} holds {kind:?} pages, which are no part of this design"))
-            }
+            | PageKind::Tail) => Err(format!(
+                "block {block} holds pages of the kind `{}`, but a design with a lazy map has only data, translation and \
+                     validity pages",
+                kind.name()
+            )),
         }
     }
 

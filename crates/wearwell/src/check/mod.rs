@@ -31,7 +31,7 @@ impl<N: Nand> Ftl<N> {
             self.check_blocks(&map, &valid)?;
             self.check_page_sharing(&valid)?;
         }
-        self.check_counters()?;
+        self.check_host_write_counts()?;
         self.store.check_counters()?;
         self.check_recovery_evidence(&map)?;
         self.mapping.as_demand_paged().map_or(Ok(()), |cached| cached.check_nvram(&self.store))?;
@@ -94,7 +94,7 @@ impl<N: Nand> Ftl<N> {
             if self.validity.is_on_flash() && !(in_use && self.store.blocks().kind(block) == PageKind::Data) {
                 continue;
             }
-            self.append_live_pages(block, &mut found).map_err(|error| error.to_string())?;
+            self.list_live_pages(block, &mut found).map_err(|error| error.to_string())?;
             found.drain(..).for_each(|ppn| valid.insert(ppn));
         }
         (self.store.stats, self.store.flash_ops) = (stats, ops);
@@ -136,7 +136,7 @@ impl<N: Nand> Ftl<N> {
             let expected = if valid.contains(ppn) { 1 + extra } else { extra };
             if count != expected {
                 return Err(format!(
-                    "{count} logical pages are mapped to page {ppn}, but its reference count is {expected}"
+                    "{count} logical pages are mapped to page {ppn}, but its valid bit and its reference count say {expected}"
                 ));
             }
         }
@@ -156,9 +156,8 @@ impl<N: Nand> Ftl<N> {
             return Ok(());
         }
         Err(format!(
-            "logical page {lpn} is mapped to chunk member {unit}, which was written for logical page {}, \
-             and no reverse-map entry says that the two share it",
-            writer
+            "logical page {lpn} is mapped to chunk member {unit}, which was written for logical page {writer}, \
+             and no reverse-map entry says that the two share it"
         ))
     }
 
@@ -190,8 +189,8 @@ impl<N: Nand> Ftl<N> {
             }
             if matches!(blocks.state(block), BlockState::Free | BlockState::Retired) && counted > 0 {
                 return Err(format!(
-                    "block {block} is {:?}, but has {counted} valid pages",
-                    blocks.state(block)
+                    "block {block} is {}, but has {counted} valid pages",
+                    blocks.state(block).name()
                 ));
             }
             total += counted as u64;
@@ -224,7 +223,7 @@ impl<N: Nand> Ftl<N> {
         let free = blocks.block_counts_by_state()[BlockState::Free as usize];
         if free != self.store.total_free_blocks() {
             return Err(format!(
-                "{free} blocks are marked free, but the pools hold {}",
+                "{free} blocks are marked free, but the lists of free blocks of all pools have {}",
                 self.store.total_free_blocks()
             ));
         }
@@ -235,14 +234,15 @@ impl<N: Nand> Ftl<N> {
         let open = self.store.programmed_pages_of_open_blocks().count() as u32;
         let marked = self.store.blocks().block_counts_by_state()[BlockState::Open as usize];
         if open != marked {
-            return Err(format!("{marked} blocks are marked open, but {open} are being filled"));
+            return Err(format!("{marked} blocks are marked open, but streams fill or have parked {open}"));
         }
         let misplaced = self
             .store
             .programmed_pages_of_open_blocks()
             .find(|&(block, _)| self.store.blocks().state(block) != BlockState::Open);
         misplaced.map_or(Ok(()), |(block, _)| {
-            Err(format!("block {block} is being filled, but is not marked open"))
+            let state = self.store.blocks().state(block).name();
+            Err(format!("block {block} is filled by a stream or parked, but is marked {state}"))
         })
     }
 
@@ -268,7 +268,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Checks that every host write, and every trim that became a write, is counted either as a program or as a write
     /// that needed no program of its own (silent, recycled, deduplicated, delta, compressed).
-    fn check_counters(&self) -> Result<(), String> {
+    fn check_host_write_counts(&self) -> Result<(), String> {
         let stats = &self.store.stats;
         let host_programs = stats.programs[crate::operation::Cause::Host as usize];
         let forms = [
@@ -280,13 +280,16 @@ impl<N: Nand> Ftl<N> {
         ];
         let without_program: u64 = forms.iter().map(|(_, writes)| writes).sum();
         let (wasted, writes) =
-            (stats.unsuccessful_host_programs, stats.host_page_writes + stats.trims_written_as_zeros);
+            (stats.unsuccessful_host_programs, stats.host_page_writes + stats.trimmed_pages_written_as_zeros);
         if writes > host_programs + without_program || host_programs + without_program > writes + wasted {
+            let forms = forms.map(|(name, writes)| format!("{writes} {name}")).join(", ");
             return Err(format!(
-                "the counters say {} host page writes and {} trims of zeros, but {host_programs} host \
-                 programs ({wasted} without effect) and {without_program} writes without a program, \
-                 {forms:?}; both sums must agree, except for the programs without effect",
-                stats.host_page_writes, stats.trims_written_as_zeros,
+                "the counters say {writes} writes of host pages ({} by the host, {} of trimmed pages as zeros), but \
+                 {host_programs} host programs ({wasted} of them without success) and {without_program} writes without a \
+                 program ({forms}) make {}",
+                stats.host_page_writes,
+                stats.trimmed_pages_written_as_zeros,
+                host_programs + without_program
             ));
         }
         Ok(())
@@ -451,7 +454,7 @@ mod tests {
 
     #[test]
     fn the_audit_notices_a_wrong_reference_count() {
-        assert_audit_notices("but its reference count is", device_with_remaps(), |ftl| {
+        assert_audit_notices("its reference count say", device_with_remaps(), |ftl| {
             let unit = mapped_unit(ftl, 15);
             ftl.sharing.as_mut().expect("it shares").reference_counts.add_referrer(unit);
         });
@@ -467,7 +470,7 @@ mod tests {
 
     #[test]
     fn the_audit_notices_a_wrong_count_of_host_writes() {
-        assert_audit_notices("host page writes", device_with_remaps(), |ftl| {
+        assert_audit_notices("writes of host pages", device_with_remaps(), |ftl| {
             ftl.store.stats.deduplicated_writes += 1;
         });
     }

@@ -128,9 +128,9 @@ impl<N: Nand> Ftl<N> {
             let page_bytes = self.store.geometry().page_bytes as u64;
             let counts = stage.statistics;
             observed.offered_bytes +=
-                (counts.written_chunk_members + counts.incompressible_pages) * page_bytes;
+                (counts.host_written_chunk_members + counts.written_uncompressed_pages) * page_bytes;
             observed.still_written_bytes +=
-                (counts.written_chunk_pages + counts.incompressible_pages) * page_bytes;
+                (counts.host_written_chunk_pages + counts.written_uncompressed_pages) * page_bytes;
         }
         observed
     }

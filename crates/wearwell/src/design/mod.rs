@@ -98,28 +98,50 @@ impl ContentParts {
             self.sharing.is_some_and(|sharing| sharing.reverse_map == ReverseMapKind::OobOnly);
         if self.recycle.is_some() && binds_nothing {
             return Err(Error::InvalidOptions(
-                "a recycled page belongs to another logical page than its spare area names, and a design that shares \
-                 pages records this in a reverse map: choose one (parts.reverse_map=ideal, or remap.reverse_map), or \
-                 leave remap and dedup out of parts.content"
+                "a recycled page belongs to another logical page than its spare area names; a design that shares pages \
+                 records this in its reverse map, and with reverse_map=none there is none: set parts.reverse_map=ideal \
+                 in its place, or leave recycle out of parts.content"
                     .into(),
             ));
         }
         let is_ideal = self.sharing.is_none_or(|sharing| sharing.reverse_map == ReverseMapKind::Ideal);
+        let fits = mapping == MappingPart::Flat && self.chunks.is_none();
+        if binds_nothing && !fits {
+            return Err(Error::InvalidOptions(
+                "reverse_map=none stores every logical page in a page of its own, which is implemented for a flat map \
+                 and without compression only: set parts.reverse_map=ideal in its place, or choose parts.map=flat and \
+                 leave compress out of parts.content"
+                    .into(),
+            ));
+        }
         if !is_ideal && mapping != MappingPart::Flat {
             return Err(Error::InvalidOptions(
-                "this reverse map must look up in the L2P map which of its entries are current, and a map on flash \
-                 cannot answer without a read: choose parts.map=flat or parts.reverse_map=ideal"
+                "a reverse map in NVRAM or in a flash log must look up in the L2P map which of its entries are current, \
+                 and a map on flash cannot answer without a read: choose parts.map=flat or parts.reverse_map=ideal"
                     .into(),
             ));
         }
         if !is_ideal && self.chunks.is_some() {
             return Err(Error::InvalidOptions(
-                "entries of this reverse map name flash pages, not members of compressed chunks: choose \
-                 parts.reverse_map=ideal, or leave compress out of parts.content"
+                "entries of a reverse map in NVRAM or in a flash log name flash pages, not members of compressed chunks: \
+                 choose parts.reverse_map=ideal, or leave compress out of parts.content"
                     .into(),
             ));
         }
         Ok(())
+    }
+
+    /// Returns the names, as `parts.content` has them, of the mechanisms that decide where content is stored.
+    fn placing_mechanisms(&self) -> impl Iterator<Item = &'static str> {
+        let shares = |dedups: bool| self.sharing.is_some_and(|sharing| sharing.dedup.is_some() == dedups);
+        let mechanisms = [
+            ("dedup", shares(true)),
+            ("remap", shares(false)),
+            ("recycle", self.recycle.is_some()),
+            ("delta", self.delta.is_some()),
+            ("compress", self.chunks.is_some()),
+        ];
+        mechanisms.into_iter().filter(|(_, is_part)| *is_part).map(|(name, _)| name)
     }
 }
 
@@ -155,6 +177,19 @@ pub enum Persistence {
 }
 
 impl Persistence {
+    /// Returns the value of `parts.survives` that chooses this means.
+    fn setting_value(self) -> &'static str {
+        match self {
+            Self::OobScan => "oob-scan",
+            Self::NvramEntries => "nvram-entries",
+            Self::BatteryRam => "battery",
+            Self::BatteryFlush => "battery-flush",
+            Self::BackwardScan { writes_map_before_first_request: false } => "backward",
+            Self::BackwardScan { writes_map_before_first_request: true } => "backward-synchronising",
+            Self::NvramMap => "nvram-map",
+        }
+    }
+
     /// Returns whether recovery rebuilds the L2P table from flash pages and reverse-map entries. Every change of the
     /// table must then leave a record in one of them.
     pub(crate) fn replays_reverse_map_entries(self) -> bool {
@@ -243,8 +278,10 @@ impl Parts {
         let is_lazy = matches!(self.mapping, MappingPart::Cached(options) if options.identification == InvalidPageIdentification::AtSynchronisation);
         if is_lazy && self.content.has_mechanism_that_places_content() {
             return Err(Error::InvalidOptions(
-                "content mechanisms must know at once which page a write replaces, and a lazy map finds this out \
-                 only when it writes a translation page: choose parts.map=flat or cached".into(),
+                "dedup, remap, recycle, delta and compress must know at once which page a write replaces, and a lazy map \
+                 finds this out only when it writes a translation page: choose parts.map=flat or cached (and no \
+                 mapping.identification=at-synchronisation), or leave these mechanisms out of parts.content"
+                    .into(),
             ));
         }
         self.check_content_state_recovery()?;
@@ -252,33 +289,31 @@ impl Parts {
         self.check_page_validity_recovery()?;
         let is_backward = matches!(self.persistence, Persistence::BackwardScan { .. });
         if is_backward && !matches!(self.mapping, MappingPart::Cached(_)) {
+            self.check_journal_recovery()?;
             return Err(Error::InvalidOptions(
-                "recovery by a backward scan needs a map on flash: choose parts.map=lazy, or another value of \
-                 parts.survives".into(),
+                "recovery by a backward scan needs a map on flash: choose parts.map=lazy, or parts.survives=oob-scan, \
+                 nvram-map or battery".into(),
             ));
         }
-        let is_in_nvram = self.persistence == Persistence::NvramMap;
-        if let MappingPart::Cached(options) = self.mapping
-            && !is_lazy
-            && (options.makes_checkpoints || options.max_dirty_entries.is_some() && !is_in_nvram)
-        {
+        if is_backward && !is_lazy {
             return Err(Error::InvalidOptions(
-                "checkpoints need a lazy map, and a bound on dirty entries a lazy map or one whose dirty entries are in NVRAM: choose \
-                 parts.map=lazy, or parts.survives=nvram-map for the bound"
+                "recovery by a backward scan needs a lazy map: choose parts.map=lazy and neither mapping.identification \
+                 nor mapping.checkpoints=false, or choose parts.survives=battery (in place of recovery.by, where that is \
+                 set)"
                     .into(),
             ));
         }
-        let finds_changes =
-            matches!(self.mapping, MappingPart::Cached(options) if options.makes_checkpoints && is_lazy);
-        if matches!(self.persistence, Persistence::BackwardScan { .. }) && !finds_changes {
+        self.check_options_of_lazy_maps()?;
+        let makes_checkpoints =
+            matches!(self.mapping, MappingPart::Cached(options) if options.makes_checkpoints);
+        if is_backward && !makes_checkpoints {
             return Err(Error::InvalidOptions(
-                "recovery by a backward scan needs a lazy map with checkpoints: choose parts.map=lazy and leave \
-                 mapping.checkpoints on, or choose another value of parts.survives".into(),
+                "recovery by a backward scan needs checkpoints: set mapping.checkpoints=true, or choose \
+                 parts.survives=battery (in place of recovery.by, where that is set)"
+                    .into(),
             ));
         }
-        if matches!(self.persistence, Persistence::BackwardScan { .. })
-            && matches!(self.validity, ValidityPart::Bitmap(_))
-        {
+        if is_backward && matches!(self.validity, ValidityPart::Bitmap(_)) {
             return Err(Error::InvalidOptions(
                 "recovery by a backward scan reads back to the last write of the page-validity buffer, and a bitmap \
                  on flash has no such buffer: choose ram, log or gecko as parts.validity, or \
@@ -287,13 +322,43 @@ impl Parts {
             ));
         }
         self.check_nvram_map()?;
-        self.check_journal()?;
+        self.check_journal_recovery()?;
         self.check_recovery_block_scan()?;
         if self.gc.metadata_gc != MetadataGcRule::Greedy && self.gc.policy != VictimPolicy::Greedy {
             return Err(Error::InvalidOptions(
                 "GC can spare metadata blocks only with the greedy victim policy: choose gc.policy=greedy, or \
                  gc.metadata=greedy to collect metadata blocks like others".into(),
             ));
+        }
+        Ok(())
+    }
+
+    /// Checks that a map which identifies invalid pages at once has no options of lazy maps.
+    fn check_options_of_lazy_maps(&self) -> Result<()> {
+        let MappingPart::Cached(options) = self.mapping else { return Ok(()) };
+        if options.identification == InvalidPageIdentification::AtSynchronisation {
+            return Ok(());
+        }
+        let may_be_lazy = !self.content.has_mechanism_that_places_content();
+        if options.makes_checkpoints {
+            return Err(Error::InvalidOptions(format!(
+                "checkpoints need a lazy map, and this map marks a replaced page as invalid at once: set \
+                 mapping.checkpoints=false{}",
+                if may_be_lazy { ", or choose parts.map=lazy and no mapping.identification" } else { "" }
+            )));
+        }
+        if options.max_dirty_entries.is_some() && self.persistence != Persistence::NvramMap {
+            let may_be_in_nvram = !matches!(self.validity, ValidityPart::Bitmap(_));
+            return Err(Error::InvalidOptions(format!(
+                "a bound on dirty entries needs a lazy map, or a map whose dirty entries are in NVRAM: set \
+                 mapping.dirty_share=1{}{}",
+                if may_be_lazy { ", or choose parts.map=lazy" } else { "" },
+                if may_be_in_nvram {
+                    ", or choose parts.survives=nvram-map (in place of recovery.by, where that is set)"
+                } else {
+                    ""
+                }
+            )));
         }
         Ok(())
     }
@@ -314,11 +379,28 @@ impl Parts {
         if is_rebuilt {
             return Ok(());
         }
-        Err(Error::InvalidOptions(
-            "recovery cannot rebuild from flash what these content mechanisms keep in RAM: choose \
-             parts.survives=battery, or nvram-map"
-                .into(),
-        ))
+        if matches!(self.mapping, MappingPart::Journalled { .. }) {
+            return self.check_journal_recovery();
+        }
+        let rebuilt: &[&str] = match self.persistence {
+            Persistence::OobScan | Persistence::NvramEntries => &["dedup", "remap"],
+            Persistence::BatteryFlush => &["delta"],
+            _ => &[],
+        };
+        let names = self
+            .content
+            .placing_mechanisms()
+            .filter(|name| !rebuilt.contains(name))
+            .collect::<Vec<_>>()
+            .join("+");
+        let keeps_all =
+            if matches!(self.validity, ValidityPart::Bitmap(_)) { "battery" } else { "battery or nvram-map" };
+        Err(Error::InvalidOptions(format!(
+            "recovery with parts.survives={} cannot rebuild from flash the RAM state of {names}: choose \
+             parts.survives={keeps_all} in its place (and in place of recovery.by, where that is set), or leave {names} out of \
+             parts.content",
+            self.persistence.setting_value()
+        )))
     }
 
     /// Checks that recovery finds the L2P table where the design keeps it, and that every bind (logical page mapped to
@@ -369,46 +451,99 @@ impl Parts {
         if self.validity == ValidityPart::Ram || is_followed {
             return Ok(());
         }
-        Err(Error::InvalidOptions(
-            "page validity on flash survives a loss of power only with parts.survives=battery, nvram-map (but for a \
-             bitmap), backward where the map is on flash and no mechanism looks at content, or battery-flush for a \
-             bitmap with such a map: choose one of these, or parts.validity=ram"
-                .into(),
-        ))
+        if matches!(self.mapping, MappingPart::Journalled { .. }) {
+            return Err(Error::InvalidOptions(
+                "page validity on flash cannot be combined with a journal of the map: set parts.validity=ram, or leave \
+                 delta.journal_pages out"
+                    .into(),
+            ));
+        }
+        if self.persistence == Persistence::NvramMap {
+            return Err(Error::InvalidOptions(
+                "a bitmap of page validity on flash does not survive a loss of power by NVRAM (parts.survives=nvram-map, or \
+                 an image of `wearwell serve`, which has no battery): choose parts.validity=ram, log or gecko (in place of \
+                 validity.kind, where that is set)"
+                    .into(),
+            ));
+        }
+        Err(Error::InvalidOptions(format!(
+            "page validity on flash does not survive a loss of power with parts.survives={} in this design: choose \
+             parts.survives={} (in place of recovery.by, where that is set), or parts.validity=ram (in place of \
+             validity.kind, where that is set)",
+            self.persistence.setting_value(),
+            self.survivals_of_flash_validity()
+        )))
+    }
+
+    /// Returns the values of `parts.survives` with which the design's page validity on flash survives a loss of power,
+    /// as a list in words.
+    fn survivals_of_flash_validity(&self) -> String {
+        let is_bitmap = matches!(self.validity, ValidityPart::Bitmap(_));
+        let places_content = self.content.has_mechanism_that_places_content();
+        let (is_cached, is_lazy, makes_checkpoints) = match self.mapping {
+            MappingPart::Cached(options) => (
+                true,
+                options.identification == InvalidPageIdentification::AtSynchronisation,
+                options.makes_checkpoints,
+            ),
+            MappingPart::Flat | MappingPart::Journalled { .. } => (false, false, false),
+        };
+        let possible = [
+            ("battery", true),
+            ("nvram-map", !is_bitmap && !is_lazy),
+            ("backward", !is_bitmap && is_lazy && makes_checkpoints && !places_content),
+            ("battery-flush", is_bitmap && is_cached && !places_content),
+        ];
+        let names: Vec<&str> = possible.iter().filter(|(_, fits)| *fits).map(|(name, _)| *name).collect();
+        names.join(" or ")
     }
 
     /// Checks that an L2P table in NVRAM is complete after every change: invalid pages are identified at once, and
     /// there is no journal of the table.
     fn check_nvram_map(&self) -> Result<()> {
-        let is_complete = match self.mapping {
-            MappingPart::Flat => true,
-            MappingPart::Cached(options) => options.identification == InvalidPageIdentification::OnUpdate,
-            MappingPart::Journalled { .. } => false,
-        };
-        if is_complete || self.persistence != Persistence::NvramMap {
+        if self.persistence != Persistence::NvramMap {
             return Ok(());
         }
-        Err(Error::InvalidOptions(
-            "a map in NVRAM is flat, or on flash with its dirty entries in NVRAM; a lazy map or one with a journal needs its own \
-             recovery: choose parts.map=flat or cached, and leave delta.journal_pages out"
-                .into(),
-        ))
+        let reason = match self.mapping {
+            MappingPart::Flat => return Ok(()),
+            MappingPart::Cached(options) if options.identification == InvalidPageIdentification::OnUpdate => {
+                return Ok(());
+            }
+            MappingPart::Cached(_) => {
+                "needs a map that marks a replaced page as invalid at once, and this map is lazy: choose parts.map=flat or \
+                 cached, and no mapping.identification=at-synchronisation"
+            }
+            MappingPart::Journalled { .. } => {
+                "cannot replay a journal of the map: leave delta.journal_pages out"
+            }
+        };
+        Err(Error::InvalidOptions(format!(
+            "a design that survives a loss of power by NVRAM (parts.survives=nvram-map, or an image of `wearwell serve`, \
+             which has no battery) {reason}"
+        )))
     }
 
     /// Checks that a journal of the L2P table is combined with a recovery that replays the journal. Only a recovery
     /// that reads all translation pages does so.
-    fn check_journal(&self) -> Result<()> {
+    fn check_journal_recovery(&self) -> Result<()> {
         let MappingPart::Journalled { cache, .. } = self.mapping else { return Ok(()) };
         let is_plain = cache == CachedMapOptions::with_cache_capacity(cache.cache_entries);
-        let reads_all = self.persistence == Persistence::BatteryFlush && self.content.delta.is_some();
+        let ContentParts { recycle, sharing, delta, chunks, stateless_mechanisms: _ } = &self.content;
+        let has_delta_alone = delta.is_some() && recycle.is_none() && sharing.is_none() && chunks.is_none();
+        let reads_all = self.persistence == Persistence::BatteryFlush && has_delta_alone;
         if is_plain && reads_all {
             return Ok(());
         }
-        Err(Error::InvalidOptions(
-            "only the recovery of the design delta replays a journal of the map: use the design delta with \
-             delta.cache_entries, or leave delta.journal_pages out"
-                .into(),
-        ))
+        Err(Error::InvalidOptions(format!(
+            "a journal of the map (delta.journal_pages) is replayed only by the recovery of \
+                 parts.survives=battery-flush with delta as the only mechanism besides silent, and this design has \
+                 parts.survives={} and {}: choose these, or leave delta.journal_pages out",
+            self.persistence.setting_value(),
+            match &*self.content.placing_mechanisms().collect::<Vec<_>>().join("+") {
+                "" => "no mechanism",
+                names => names,
+            }
+        )))
     }
 
     fn check_recovery_block_scan(&self) -> Result<()> {
@@ -429,11 +564,13 @@ impl Parts {
                 ));
             }
         }
-        Err(Error::InvalidOptions(
-            "head and tail pages serve designs that rebuild a flat map from flash after a power loss: choose page-map \
-             without a map in NVRAM or remap (segments, nvram-log, flash-log or none), or recovery.blocks=oob-scan"
-                .into(),
-        ))
+        Err(Error::InvalidOptions(format!(
+            "recovery.blocks=head-tail needs a recovery that rebuilds a flat map from flash, and this design has \
+             parts.survives={}: set recovery.blocks=oob-scan, or choose parts.survives=oob-scan (a flat map without \
+             content mechanisms; not in an image) or nvram-entries (a flat map with remap or dedup, and \
+             reverse_map=segments, nvram-log or flash-log)",
+            self.persistence.setting_value()
+        )))
     }
 
     /// Returns the fields of each page that the flash model must keep if this design runs on content descriptors
@@ -455,13 +592,13 @@ impl Parts {
 
     /// Returns the bytes of NVRAM that the design needs for its reverse map (record of the referrers of shared pages),
     /// if pages have `page_bytes` bytes.
-    pub fn nvram_bytes(&self, page_bytes: u32) -> u64 {
+    pub fn reverse_map_nvram_bytes(&self, page_bytes: u32) -> u64 {
         self.content.sharing.map_or(0, |sharing| sharing.reverse_map.nvram_bytes(page_bytes))
     }
 
-    /// Returns the bytes of NVRAM that the design needs for its reverse map ([`Self::nvram_bytes`]) and for an L2P
-    /// table in NVRAM: 8 bytes per logical page, or per dirty entry if the table is on flash.
-    pub fn nvram_bytes_with_map(&self, geometry: &Geometry, logical_pages: u32) -> u64 {
+    /// Returns the bytes of NVRAM that the design needs for its reverse map ([`Self::reverse_map_nvram_bytes`]) and for
+    /// an L2P table in NVRAM: 8 bytes per logical page, or per dirty entry if the table is on flash.
+    pub fn total_nvram_bytes(&self, geometry: &Geometry, logical_pages: u32) -> u64 {
         let words = match self.mapping {
             _ if self.persistence != Persistence::NvramMap => 0,
             MappingPart::Cached(options) => {
@@ -473,7 +610,7 @@ impl Parts {
             RecoveryBlockScan::FirstPages => recovery_note_words(geometry),
             RecoveryBlockScan::OobScan | RecoveryBlockScan::HeadTail => 0,
         };
-        self.nvram_bytes(geometry.page_bytes).next_multiple_of(8) + 8 * (words + notes)
+        self.reverse_map_nvram_bytes(geometry.page_bytes).next_multiple_of(8) + 8 * (words + notes)
     }
 
     /// Returns whether a recovery of this design can know from notes in NVRAM which data pages it has to look at

@@ -46,7 +46,7 @@ impl<N: Nand> Ftl<N> {
             return Ok(false);
         }
         if !sharing.admit_entry(mapping, store)? {
-            store.stats.requests_demoted_by_full_reverse_map += 1;
+            store.stats.demotions_by_full_reverse_map += 1;
             return Ok(false);
         }
         let sequence = store.take_next_sequence_number();
@@ -83,7 +83,7 @@ impl<N: Nand> Ftl<N> {
             return Ok(true);
         }
         if !sharing.admit_entry(mapping, store)? {
-            store.stats.requests_demoted_by_full_reverse_map += 1;
+            store.stats.demotions_by_full_reverse_map += 1;
             return Ok(false);
         }
         let sequence = store.take_next_sequence_number();
@@ -110,7 +110,7 @@ impl<N: Nand> Ftl<N> {
         let Self { sharing, store, chunks, .. } = self;
         let Some(sharing) = sharing else { return false };
         sharing.unmark_bound(store, lpn, unit);
-        if sharing.reference_counts.remove_referrer(unit) {
+        if sharing.reference_counts.remove_referrer_leaves_others(unit) {
             return true;
         }
         if let Some(index) = &mut sharing.content_index {

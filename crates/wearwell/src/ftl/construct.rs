@@ -37,7 +37,7 @@ impl<N: Nand> Ftl<N> {
         assert!(old.is_none(), "logical page {lpn} is constructed twice");
         self.index_content(fingerprint, ppn.into());
         self.store.stats.host_page_writes += 1;
-        self.validity.mark_valid(ppn);
+        self.validity.mark_valid_in_ram(ppn);
         if let Some(stage) = &mut self.recycle {
             stage.recycler.record_page_programmed(lpn, ppn);
         }
@@ -64,11 +64,11 @@ impl<N: Nand> Ftl<N> {
             cached.finish_construction(&mut self.store)?;
         }
         self.report_opened_blocks_to_validity();
-        self.validity.finish_device_setup(&mut self.store)?;
+        self.validity.write_records_after_device_setup(&mut self.store)?;
         if self.store.keeps_recovery_notes() {
             // Constructed pages were not noted, so no report of them may be left in RAM.
             self.validity.flush_validity_buffer(&mut self.store)?;
-            self.validity.finish_device_setup(&mut self.store)?;
+            self.validity.write_records_after_device_setup(&mut self.store)?;
             self.store.forget_noted_pages(self.validity.durable_until_sequence())?;
         }
         Ok(())

@@ -73,7 +73,7 @@ pub struct Ftl<N> {
     pub(crate) recovery_block_scan: RecoveryBlockScan,
     /// Whether a recovery may have left the valid counts of blocks too high (beyond the pages that a lazy map reports
     /// as invalid only later). If GC then finds no victim, it counts the valid pages anew.
-    pub(crate) valid_counts_are_upper_bounds: bool,
+    pub(crate) has_valid_overcount_from_recovery: bool,
     /// Whether this device has run a recovery by backward scan; audits then accept valid counts that are too high.
     pub(crate) has_recovered_by_backward_scan: bool,
     /// Whether the battery has written RAM contents to flash after a power failure from which recovery has not finished
@@ -142,7 +142,7 @@ impl<N: Nand> Ftl<N> {
             },
             scheme_counters: SchemeCounters::default(),
             logical_pages,
-            valid_counts_are_upper_bounds: false,
+            has_valid_overcount_from_recovery: false,
             has_recovered_by_backward_scan: false,
             battery_has_saved_ram: false,
         };
@@ -187,11 +187,11 @@ impl<N: Nand> Ftl<N> {
             return Err(Error::InvalidOptions(format!(
                 "recovery by first pages marks bound logical pages in one bit of their map entries, and the remaining 31 \
                  bits number at most {} flash pages of this design, but the device has {flash_pages}: set \
-                 recovery.blocks=oob-scan, or make the device smaller or its pages larger",
+                 recovery.blocks=oob-scan, or use fewer blocks or pages per block",
                 MAX_UNITS_WITH_BIND_MARK * flash_pages / units
             )));
         }
-        let words = parts.nvram_bytes_with_map(geometry, self.logical_pages) / 8;
+        let words = parts.total_nvram_bytes(geometry, self.logical_pages) / 8;
         let first_nvram_word = words - recovery_note_words(geometry);
         self.store.enable_recovery_notes(first_nvram_word as usize)?;
         if let Some(map) = self.mapping.as_demand_paged_mut() {
@@ -204,12 +204,12 @@ impl<N: Nand> Ftl<N> {
         let page_bytes = store.geometry().page_bytes;
         Ok(match parts.mapping {
             MappingPart::Flat if parts.persistence == Persistence::NvramMap => {
-                let first_nvram_word = parts.nvram_bytes(page_bytes).div_ceil(8) as usize;
+                let first_nvram_word = parts.reverse_map_nvram_bytes(page_bytes).div_ceil(8) as usize;
                 AnyMapping::Flat(RamMap::with_nvram_copy(store, logical_pages, first_nvram_word)?)
             }
             MappingPart::Flat => AnyMapping::Flat(RamMap::new(logical_pages)),
             MappingPart::Cached(options) if parts.persistence == Persistence::NvramMap => {
-                let first_nvram_word = parts.nvram_bytes(page_bytes).div_ceil(8) as usize;
+                let first_nvram_word = parts.reverse_map_nvram_bytes(page_bytes).div_ceil(8) as usize;
                 let most = parts.max_lpns_per_flash_page();
                 AnyMapping::Cached(Box::new(DemandPagedMap::with_nvram(
                     store,
@@ -236,19 +236,14 @@ impl<N: Nand> Ftl<N> {
         let block_pages = self.store.data_pages() as u64;
         let metadata = self.max_metadata_pages();
         let pools = self.store.allocation_pools() as u64;
-        let reserve =
+        let reserve_pages =
             (pools * self.reserved_blocks_per_pool() * block_pages + metadata + 1).min(good * block_pages);
-        let usable = good * block_pages - reserve;
-        if self.logical_pages == 0 || self.logical_pages as u64 > usable {
-            let (logical, physical) = (self.logical_pages as u64, good * block_pages);
-            return Err(Error::NoSpareSpace {
-                logical_pages: logical,
-                physical_pages: physical,
-                reserve_pages: reserve,
-                usable_pages: usable,
-            });
+        let usable_pages = good * block_pages - reserve_pages;
+        if self.logical_pages == 0 || self.logical_pages as u64 > usable_pages {
+            let (logical_pages, physical_pages) = (self.logical_pages as u64, good * block_pages);
+            return Err(Error::NoSpareSpace { logical_pages, physical_pages, reserve_pages, usable_pages });
         }
-        Ok(usable - self.logical_pages as u64)
+        Ok(usable_pages - self.logical_pages as u64)
     }
 
     /// Returns the number of blocks of each pool (set of planes) that data pages must leave free: the GC reserve, an
@@ -378,7 +373,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Returns whether the logical page `lpn` is mapped, as far as the map entries in RAM show it.
-    pub fn is_mapped(&self, lpn: Lpn) -> bool {
+    pub fn is_known_mapped(&self, lpn: Lpn) -> bool {
         self.mapping.lookup_in_ram(lpn).is_some()
     }
 
@@ -441,7 +436,7 @@ impl<N: Nand> Ftl<N> {
     ) {
         if let Some(stage) = &mut self.recycle {
             stage.recycler.set_policy(policy, capacity_entries);
-            stage.recycler.forget_evicted_pages(|ppn| self.store.owner_in_oob(ppn));
+            stage.recycler.forget_queued_pages(|ppn| self.store.owner_in_oob(ppn));
         }
     }
 

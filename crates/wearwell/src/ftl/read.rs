@@ -54,7 +54,7 @@ impl<N: Nand> Ftl<N> {
             let rest = &mut into[done * page_bytes..];
             if is_direct {
                 places.clear();
-                self.collect_mapped_pages(lpn, rest.len() / page_bytes, &mut places)?;
+                self.list_pages_until_unmapped(lpn, rest.len() / page_bytes, &mut places)?;
             }
             if places.is_empty() {
                 self.read(lpn, &mut rest[..page_bytes])?;
@@ -74,7 +74,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Appends to `places` the physical pages of the logical pages from `first` on: at most `most` pages, up to the
     /// first unmapped logical page.
-    fn collect_mapped_pages(&mut self, first: Lpn, most: usize, places: &mut Vec<Ppn>) -> Result<()> {
+    fn list_pages_until_unmapped(&mut self, first: Lpn, most: usize, places: &mut Vec<Ppn>) -> Result<()> {
         for lpn in (first.0..).take(most).map(Lpn) {
             self.require_in_range(lpn)?;
             let Some(unit) = self.mapping.lookup(&mut self.store, lpn)? else { break };

@@ -71,16 +71,16 @@ impl<N: Nand> Ftl<N> {
     /// Invalidates the physical pages that a lazy map (which identifies invalid pages late) has found to be superseded.
     pub(crate) fn invalidate_identified_pages(&mut self) {
         while let AnyMapping::Cached(cached) = &mut self.mapping
-            && let Some(IdentifiedInvalidPage { ppn, is_certainly_unreported: is_certain }) =
+            && let Some(IdentifiedInvalidPage { ppn, is_certainly_unreported }) =
                 cached.take_identified_invalid_page()
         {
-            if is_certain {
+            if is_certainly_unreported {
                 self.invalidate_page(ppn);
             } else if self.validity.is_on_flash() {
                 // The page may have been invalidated before. Then the valid count of the block stays too high rather
                 // than becoming too low.
                 self.validity.invalidate(ppn);
-                self.valid_counts_are_upper_bounds = true;
+                self.has_valid_overcount_from_recovery = true;
             } else if self.validity.is_valid(ppn) {
                 self.invalidate_page(ppn);
             }

@@ -27,7 +27,7 @@ impl<N: Nand> Ftl<N> {
         if self.can_take_host_page(pool) {
             return Ok(self.store.take_next_pool(Stream::Host));
         }
-        self.find_writable_pool()
+        self.collect_until_pool_is_writable()
     }
 
     #[inline]
@@ -39,7 +39,7 @@ impl<N: Nand> Ftl<N> {
     /// Returns the next pool (set of planes) that can take a host page, for a host write whose own pool holds only
     /// valid data. One round tries every pool and collects garbage in it. Rounds are repeated as long as one collects a
     /// block, because deferred map writes may make new garbage.
-    fn find_writable_pool(&mut self) -> Result<u32> {
+    fn collect_until_pool_is_writable(&mut self) -> Result<u32> {
         loop {
             let victims = self.store.stats.gc_victims;
             for _ in 0..self.store.allocation_pools() {
@@ -76,17 +76,18 @@ impl<N: Nand> Ftl<N> {
         if self.validity.is_on_flash() {
             self.write_deferred_metadata()?;
         } else if self.mapping.max_pages_per_update() > 0 {
-            self.make_room_for_translation_pages()?;
+            self.write_deferred_translation_pages()?;
         }
-        let log_pages = self.sharing.as_ref().map_or(0, |sharing| sharing.reverse_map.max_pages_per_record());
+        let log_pages =
+            self.sharing.as_ref().map_or(0, |sharing| sharing.reverse_map.max_pages_per_recorded_entry());
         if log_pages > 0 { self.make_room_in_metadata_stream(Stream::RemapLog, log_pages) } else { Ok(()) }
     }
 
-    fn make_room_for_translation_pages(&mut self) -> Result<()> {
+    fn write_deferred_translation_pages(&mut self) -> Result<()> {
         let pages = self.mapping.max_pages_per_update();
         loop {
             self.make_room_in_metadata_stream(Stream::Translation, pages)?;
-            if !self.mapping.write_deferred(&mut self.store)? {
+            if !self.mapping.write_deferred_step(&mut self.store)? {
                 return self.make_room_in_metadata_stream(Stream::Translation, pages);
             }
             self.invalidate_identified_pages();
@@ -107,7 +108,7 @@ impl<N: Nand> Ftl<N> {
             }
             let written = self.store.last_sequence();
             while self.store.last_sequence() == written {
-                if !self.mapping.write_deferred(&mut self.store)? {
+                if !self.mapping.write_deferred_step(&mut self.store)? {
                     return Ok(());
                 }
             }
@@ -161,8 +162,8 @@ impl<N: Nand> Ftl<N> {
 
     #[inline]
     fn ensure_room_for_metadata_pages(&mut self, of_map: u32, of_validity: u32) -> Result<()> {
-        let fits = (of_map == 0 || self.store.fits_open_block(Stream::Translation, of_map))
-            && self.store.fits_open_block(Stream::Validity, of_validity);
+        let fits = (of_map == 0 || self.store.fits_only_open_block(Stream::Translation, of_map))
+            && self.store.fits_only_open_block(Stream::Validity, of_validity);
         if fits { Ok(()) } else { self.make_room_for_map_and_validity(of_map, of_validity) }
     }
 
@@ -213,7 +214,7 @@ impl<N: Nand> Ftl<N> {
                 return Ok(());
             }
         }
-        if self.valid_counts_are_upper_bounds {
+        if self.has_valid_overcount_from_recovery {
             self.recount_valid_pages()?;
             return self.collect_in_any_pool();
         }

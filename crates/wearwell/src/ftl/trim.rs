@@ -81,7 +81,7 @@ impl<N: Nand> Ftl<N> {
             Fingerprint::ZERO_PAGE,
         )?;
         self.store.stats.host_page_writes -= 1;
-        self.store.stats.trims_written_as_zeros += 1;
+        self.store.stats.trimmed_pages_written_as_zeros += 1;
         Ok(())
     }
 

@@ -90,7 +90,7 @@ impl<N: Nand> Ftl<N> {
         fingerprint: Fingerprint,
     ) -> Result<()> {
         let ppn = self.store.append_page(Stream::Host, pool, lpn.0, content, fingerprint, Cause::Host)?;
-        self.validity.mark_valid(ppn);
+        self.validity.mark_valid_in_ram(ppn);
         let old = match self.mapping.update(&mut self.store, lpn, Some(ppn.into())) {
             Ok(old) => old,
             Err(error) => {

@@ -56,7 +56,7 @@ impl<N: Nand> Ftl<N> {
         self.store.stats.gc_delta_victims += u64::from(holds_deltas);
         self.store.stats.gc_metadata_victims += u64::from(!self.store.blocks().kind(victim).is_host_data());
         self.empty_and_erase(victim, pool, Cause::Gc)?;
-        if let Some(cold) = self.collector.coldest_block(&mut self.store, pool)
+        if let Some(cold) = self.collector.find_block_to_move(&mut self.store, pool)
             && self.may_move_for_wear(cold, pool)?
         {
             self.empty_and_erase(cold, pool, Cause::Wear)?;
@@ -144,7 +144,7 @@ impl<N: Nand> Ftl<N> {
         let pages = self.mapping.max_pages_per_update();
         while self.mapping.is_nvram_nearly_full() && self.store.has_room_for_pages(Stream::Translation, pages)
         {
-            self.mapping.write_deferred(&mut self.store)?;
+            self.mapping.write_deferred_step(&mut self.store)?;
         }
         Ok(())
     }
@@ -295,7 +295,7 @@ impl<N: Nand> Ftl<N> {
                 continue;
             }
             pages.clear();
-            self.append_live_pages(block, &mut pages)?;
+            self.list_live_pages(block, &mut pages)?;
             pages.retain(|&ppn| !self.mapping.is_unreported_old_page(self.store.owner_in_oob(ppn), ppn));
             let live = pages.len() as u32;
             if live < self.store.geometry().block_pages()
@@ -345,10 +345,10 @@ impl<N: Nand> Ftl<N> {
         let mut batch = std::mem::take(&mut self.collector.batch);
         batch.clear();
         let stream = self.stream_of_copies(PageKind::Data, pool);
-        self.append_live_pages(victim, &mut batch.source_pages)?;
+        self.list_live_pages(victim, &mut batch.source_pages)?;
         self.drop_superseded_pages(&mut batch);
         self.merge_delta_bases(&mut batch.source_pages, stream, pool, cause)?;
-        self.append_lpns_mapped_to_pages(&batch.source_pages, &mut batch.owners);
+        self.list_one_referrer_per_page(&batch.source_pages, &mut batch.owners);
         let moves = PageCopies { source_pages: &batch.source_pages, owners: &batch.owners };
         let outcome = self.store.copy_pages(moves, stream, pool, cause, &mut batch.destination_pages);
         let told = self.record_copied_pages(victim, &batch);
@@ -359,7 +359,7 @@ impl<N: Nand> Ftl<N> {
             batch.superseded_lpns.iter().for_each(|&lpn| self.mapping.forget_unreported_old_page(lpn));
         }
         let finished = if self.validity.is_on_flash() {
-            self.clear_victim_valid_count(victim, &batch, outcome.is_ok())
+            self.adjust_victim_valid_count(victim, &batch, outcome.is_ok())
         } else {
             Ok(())
         };
@@ -370,7 +370,7 @@ impl<N: Nand> Ftl<N> {
     /// Sets the valid count of the GC victim to zero after all its live pages were copied: pages that still count as
     /// valid were superseded or never programmed. If a power loss interrupted the copying, instead marks the pages
     /// copied so far as invalid, which matters only if a battery keeps RAM.
-    fn clear_victim_valid_count(
+    fn adjust_victim_valid_count(
         &mut self,
         victim: BlockId,
         batch: &CopyBatch,
@@ -390,11 +390,11 @@ impl<N: Nand> Ftl<N> {
 
     /// Appends to `pages` the pages of `victim` that are not known to be invalid. Costs a query of the validity store
     /// if page validity is on flash.
-    pub(crate) fn append_live_pages(&mut self, victim: BlockId, pages: &mut Vec<Ppn>) -> Result<()> {
+    pub(crate) fn list_live_pages(&mut self, victim: BlockId, pages: &mut Vec<Ppn>) -> Result<()> {
         if !self.validity.is_on_flash() {
             let (first, count) =
                 (self.store.geometry().first_page(victim), self.store.geometry().block_pages());
-            self.validity.collect_valid_pages(first, count, pages);
+            self.validity.append_valid_pages_in_ram(first, count, pages);
             return Ok(());
         }
         self.report_opened_blocks_to_validity();
@@ -463,7 +463,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Appends to `into`, for each physical page in `pages`, one referrer: a logical page that is mapped to it.
-    fn append_lpns_mapped_to_pages(&self, pages: &[Ppn], into: &mut Vec<Lpn>) {
+    fn list_one_referrer_per_page(&self, pages: &[Ppn], into: &mut Vec<Lpn>) {
         if self.recycle.is_none() && self.sharing.is_none() {
             return self.store.nand().oob_owners(pages, into);
         }
@@ -481,7 +481,7 @@ impl<N: Nand> Ftl<N> {
     pub(crate) fn lpn_mapped_to_page(&self, ppn: Ppn) -> Lpn {
         let spare_owner = self.store.owner_in_oob(ppn);
         match (&self.sharing, &self.recycle) {
-            (Some(sharing), _) => sharing.any_referrer(ppn, spare_owner),
+            (Some(sharing), _) => sharing.referrer_of_victim_page(ppn, spare_owner),
             (None, Some(stage)) => stage.recycler.owner(ppn, spare_owner),
             (None, None) => spare_owner,
         }
@@ -497,13 +497,13 @@ impl<N: Nand> Ftl<N> {
         let [first, .., last] = moved else {
             for (&from, &to) in moved.iter().zip(&batch.destination_pages) {
                 self.validity.mark_invalid(from);
-                self.validity.mark_valid(to);
+                self.validity.mark_valid_in_ram(to);
             }
             return;
         };
-        self.validity.mark_range_invalid(*first, last.0 - first.0 + 1);
+        self.validity.mark_range_invalid_in_ram(*first, last.0 - first.0 + 1);
         for run in batch.destination_pages.chunk_by(|a, b| a.0 + 1 == b.0) {
-            self.validity.mark_range_valid(run[0], run.len() as u32);
+            self.validity.mark_range_valid_in_ram(run[0], run.len() as u32);
         }
     }
 
@@ -601,7 +601,7 @@ impl<'a> DeadPageWeigher<'a> {
                 sum += 1.0 - stage.recycle_probability(ppn);
                 known_dead += 1;
             } else if let Some(stage) = self.delta {
-                sum += stage.dead_delta_share(ppn);
+                sum += stage.page_share_of_dead_deltas(ppn);
             }
         }
         sum + f64::from(invalid - known_dead)

@@ -162,9 +162,9 @@ pub(crate) struct GarbageCollector {
 
 impl GarbageCollector {
     pub(crate) fn new(options: GcOptions) -> Self {
-        let low_blocks = options.low_free_blocks.max(GC_RESERVE_BLOCKS);
-        let urgent_blocks = options.urgent_free_blocks.min(low_blocks - 1);
-        let options = GcOptions { low_free_blocks: low_blocks, urgent_free_blocks: urgent_blocks, ..options };
+        let low_free_blocks = options.low_free_blocks.max(GC_RESERVE_BLOCKS);
+        let urgent_blocks = options.urgent_free_blocks.min(low_free_blocks - 1);
+        let options = GcOptions { low_free_blocks, urgent_free_blocks: urgent_blocks, ..options };
         Self {
             victim_chooser: VictimChooser::new(options.policy, options.seed),
             user_policy: None,
@@ -203,13 +203,13 @@ impl GarbageCollector {
     /// Returns the block of `pool` (set of planes) that static wear leveling requires to be moved; `None` if there is
     /// none. With a table of erase counts in RAM, the blocks are searched only once per N victims, where N is 1/32 of
     /// the pool's blocks.
-    pub(crate) fn coldest_block<N: Nand>(&mut self, store: &mut Store<N>, pool: u32) -> Option<BlockId> {
-        let WearOptions { static_gap_erases: static_gap, scans_erase_counts: scan, .. } = self.options.wear;
-        if static_gap == 0 {
+    pub(crate) fn find_block_to_move<N: Nand>(&mut self, store: &mut Store<N>, pool: u32) -> Option<BlockId> {
+        let WearOptions { static_gap_erases, scans_erase_counts: scan, .. } = self.options.wear;
+        if static_gap_erases == 0 {
             return None;
         }
         if scan {
-            return self.wear_scan.coldest_block(store, pool, static_gap);
+            return self.wear_scan.scan_for_block_to_move(store, pool, static_gap_erases);
         }
         if self.victims_until_wear_search > 0 {
             self.victims_until_wear_search -= 1;

@@ -44,7 +44,7 @@ impl<N: Nand> Ftl<N> {
     /// deallocation is recorded only in entries of the victim.
     fn pages_needed_without_reverse_map_entries(&mut self, block: BlockId) -> Result<u32> {
         let mut valid = Vec::new();
-        self.append_live_pages(block, &mut valid)?;
+        self.list_live_pages(block, &mut valid)?;
         let Some(sharing) = &self.sharing else { return Ok(valid.len() as u32) };
         let referrers: u32 =
             valid.iter().map(|&ppn| 1 + sharing.reference_counts.referrers_beyond_first(ppn.into())).sum();
@@ -169,7 +169,7 @@ impl<N: Nand> Ftl<N> {
             }
         }
         let sharing = self.sharing.as_mut().expect("only sharing has entries");
-        let still_shared = sharing.reference_counts.remove_referrer(at.into());
+        let still_shared = sharing.reference_counts.remove_referrer_leaves_others(at.into());
         assert!(still_shared, "the OOB of the copy at {at} must name a logical page that refers to it");
         Ok(())
     }
@@ -212,7 +212,7 @@ impl<N: Nand> Ftl<N> {
     /// Maps `lpn` to `ppn`, a copy made by GC that no other logical page shares, and marks the copy as valid.
     fn map_to_unshared_copy(&mut self, lpn: Lpn, ppn: Ppn) {
         self.mapping.relocate(lpn, ppn.into());
-        self.validity.mark_valid(ppn);
-        self.store.stats.requests_demoted_by_full_reverse_map += 1;
+        self.validity.mark_valid_in_ram(ppn);
+        self.store.stats.demotions_by_full_reverse_map += 1;
     }
 }

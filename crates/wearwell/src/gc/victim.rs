@@ -90,7 +90,7 @@ impl VictimChooser {
         &mut self,
         blocks: &BlockTable,
         pool: u32,
-        now: u64,
+        now_sequence: u64,
         dirtiness: impl Fn(BlockId, u32) -> f64,
     ) -> Vec<(BlockId, f64)> {
         let valid = |block: BlockId| (block, f64::from(blocks.valid_pages(block)));
@@ -99,7 +99,7 @@ impl VictimChooser {
         match self.policy {
             VictimPolicy::Greedy => closed.map(valid).collect(),
             VictimPolicy::CostBenefit => {
-                closed.map(|block| (block, benefit_over_cost(blocks, block, now))).collect()
+                closed.map(|block| (block, benefit_over_cost(blocks, block, now_sequence))).collect()
             }
             VictimPolicy::DChoices { random_candidates: d } => {
                 (0..d.max(1)).filter_map(|_| self.random_closed_block(blocks, pool)).map(valid).collect()
@@ -107,9 +107,9 @@ impl VictimChooser {
             VictimPolicy::Fifo => {
                 closed.map(|block| (block, blocks.closed_at_sequence(block) as f64)).collect()
             }
-            VictimPolicy::DeadBytes => {
-                closed.map(|block| (block, weighted_dead_pages(blocks, block, &dirtiness))).collect()
-            }
+            VictimPolicy::DeadBytes => closed
+                .map(|block| (block, dead_pages_counting_delta_shares(blocks, block, &dirtiness)))
+                .collect(),
             VictimPolicy::RecycleAware => {
                 closed.map(|block| (block, dirtiness(block, invalid(block)))).collect()
             }
@@ -141,14 +141,14 @@ impl VictimChooser {
 /// Returns the figure by which the cost-benefit policy ranks a block: `(1 - u) / 2u * age`, where `u` is the share of
 /// valid pages and `age` the number of flash programs since the block was closed. Infinite for a block without valid
 /// pages.
-fn benefit_over_cost(blocks: &BlockTable, block: BlockId, now: u64) -> f64 {
+fn benefit_over_cost(blocks: &BlockTable, block: BlockId, now_sequence: u64) -> f64 {
     let used = blocks.valid_pages(block) as f64 / blocks.block_pages() as f64;
-    let age = (now - blocks.closed_at_sequence(block)) as f64 + 1.0;
+    let age = (now_sequence - blocks.closed_at_sequence(block)) as f64 + 1.0;
     if used == 0.0 { f64::INFINITY } else { (1.0 - used) / (2.0 * used) * age }
 }
 
-fn cost_benefit_victim(blocks: &BlockTable, pool: u32, now: u64) -> Option<BlockId> {
-    let score = |block: BlockId| benefit_over_cost(blocks, block, now);
+fn cost_benefit_victim(blocks: &BlockTable, pool: u32, now_sequence: u64) -> Option<BlockId> {
+    let score = |block: BlockId| benefit_over_cost(blocks, block, now_sequence);
     blocks
         .blocks_of_pool(pool)
         .filter(|&b| blocks.state(b) == BlockState::Closed && blocks.valid_pages(b) < blocks.block_pages())
@@ -162,7 +162,7 @@ fn block_with_most_dead_bytes(
     dirtiness: impl Fn(BlockId, u32) -> f64,
 ) -> Option<BlockId> {
     let gain = |block: BlockId| {
-        let dead = weighted_dead_pages(blocks, block, &dirtiness);
+        let dead = dead_pages_counting_delta_shares(blocks, block, &dirtiness);
         collection_frees_page(blocks, block, dead).then_some((dead, block))
     };
     let closed = blocks.blocks_of_pool(pool).filter(|&block| blocks.state(block) == BlockState::Closed);
@@ -180,7 +180,11 @@ fn collection_frees_page(blocks: &BlockTable, block: BlockId, dead: f64) -> bool
 }
 
 /// Returns the number of dead pages of `block`; a page of deltas counts by the share of its bytes that is dead.
-fn weighted_dead_pages(blocks: &BlockTable, block: BlockId, dirtiness: &impl Fn(BlockId, u32) -> f64) -> f64 {
+fn dead_pages_counting_delta_shares(
+    blocks: &BlockTable,
+    block: BlockId,
+    dirtiness: &impl Fn(BlockId, u32) -> f64,
+) -> f64 {
     let invalid = blocks.block_pages() - blocks.valid_pages(block);
     if blocks.kind(block) == PageKind::Delta { dirtiness(block, invalid) } else { f64::from(invalid) }
 }

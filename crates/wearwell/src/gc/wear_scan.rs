@@ -27,8 +27,8 @@ pub(crate) struct WearScan {
     max_erases_in_last_round: u32,
     /// Maximum erase count of any block that the current round of the scan has found so far.
     max_erases_in_round: u32,
-    /// Number of page programs of the device at the last call of [`Self::coldest_block`]; one block is scanned for each
-    /// later program.
+    /// Number of page programs of the device at the last call of [`Self::scan_for_block_to_move`]; one block is scanned
+    /// for each later program.
     programs_at_last_scan: u64,
     block_to_move: Option<BlockId>,
 }
@@ -37,7 +37,7 @@ impl WearScan {
     /// Scans the erase count of one block per page programmed since the last call, at most once the whole device; each
     /// block in use costs one read of a spare area. Returns a closed block of `pool` (set of planes) whose erase count
     /// is lower than the maximum by more than `gap` erases; `None` if the scan found none.
-    pub(crate) fn coldest_block<N: Nand>(
+    pub(crate) fn scan_for_block_to_move<N: Nand>(
         &mut self,
         store: &mut Store<N>,
         pool: u32,

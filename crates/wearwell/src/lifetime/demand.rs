@@ -57,7 +57,7 @@ pub struct WriteActivity {
     pub host_bytes: u64,
     /// Bytes programmed for host writes after the lifetime schemes (deduplication, compression) saved some: raw pages
     /// and pages of compressed chunks, without GC copies.
-    pub stored_bytes: u64,
+    pub host_programmed_bytes: u64,
     /// Bytes programmed to flash in all, GC copies included.
     pub flash_bytes: u64,
     /// Time for which throttling delayed host writes, nanoseconds.
@@ -70,7 +70,7 @@ impl WriteActivity {
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             host_bytes: self.host_bytes - earlier.host_bytes,
-            stored_bytes: self.stored_bytes - earlier.stored_bytes,
+            host_programmed_bytes: self.host_programmed_bytes - earlier.host_programmed_bytes,
             flash_bytes: self.flash_bytes - earlier.flash_bytes,
             throttled_ns: self.throttled_ns - earlier.throttled_ns,
         }
@@ -80,8 +80,11 @@ impl WriteActivity {
     /// and throttling, if the host goes on writing at the rate of this period, which lasted `elapsed_ns`. If writes
     /// were throttled all the time, one nanosecond is counted as unthrottled.
     pub fn demand_bytes(&self, elapsed_ns: u64, epoch_ns: u64) -> f64 {
-        let amplification =
-            if self.stored_bytes == 0 { 1.0 } else { self.flash_bytes as f64 / self.stored_bytes as f64 };
+        let amplification = if self.host_programmed_bytes == 0 {
+            1.0
+        } else {
+            self.flash_bytes as f64 / self.host_programmed_bytes as f64
+        };
         let free_ns = elapsed_ns.saturating_sub(self.throttled_ns).max(1);
         self.host_bytes as f64 * amplification * (epoch_ns as f64 / free_ns as f64)
     }

@@ -112,7 +112,7 @@ impl LruQueue {
     /// Returns the cache slots at the first `count` positions of the LRU queue, for prefetching only. Obsolete
     /// positions (of slots that were queued again or removed) are included.
     #[inline]
-    pub(super) fn oldest_slots(&self, count: usize) -> impl Iterator<Item = u32> + Clone {
+    pub(super) fn slots_at_oldest_positions(&self, count: usize) -> impl Iterator<Item = u32> + Clone {
         (self.first_position..self.end_position.min(self.first_position + count as u64))
             .map(|place| self.slot_at_position(place))
     }

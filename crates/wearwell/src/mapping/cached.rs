@@ -106,7 +106,7 @@ pub struct MapCacheCounts {
     /// Number of lookups and updates of the map that did not find their entry in the cache.
     pub misses: u64,
     /// Number of times that a clean map entry in the cache, or a new one, became dirty.
-    pub dirty_inserts: u64,
+    pub entries_made_dirty: u64,
     /// Number of translation pages written because a dirty entry was evicted from the cache, or because a bound (on
     /// dirty entries, unidentified invalid pages or NVRAM words) was reached.
     pub synchronisations: u64,
@@ -115,7 +115,7 @@ pub struct MapCacheCounts {
     pub checkpoint_synchronisations: u64,
     /// Number of writes of translation pages that were omitted because the table on flash already held all their dirty
     /// entries, as may be after a recovery.
-    pub aborted_synchronisations: u64,
+    pub omitted_synchronisations: u64,
     /// Number of spare areas read because a recovery left it uncertain whether an overwritten page had been reported as
     /// invalid.
     pub spare_reads_for_uncertain_entries: u64,
@@ -177,7 +177,7 @@ impl DemandPagedMap {
             || options.max_dirty_entries.is_some()
             || options.identification == InvalidPageIdentification::AtSynchronisation;
         Self {
-            max_pages_per_update: if writes { table.max_pages_per_write() } else { 0 },
+            max_pages_per_update: if writes { table.max_pages_per_translation_write() } else { 0 },
             cache: EntryCache::new(entries, table.translation_pages(), table.entries_per_page()),
             table,
             identified_invalid_pages: Vec::new(),
@@ -232,8 +232,8 @@ impl DemandPagedMap {
         // With fewer words than logical pages, entries of moved pages may have to be written although all fit the
         // cache.
         let writes = words < logical_pages.into() || map.max_pages_per_update > 0;
-        let pages_per_update = if writes { map.table.max_pages_per_write() } else { 0 };
-        Ok(Self { dirty_entries_in_nvram: Some(in_nvram), max_pages_per_update: pages_per_update, ..map })
+        let max_pages_per_update = if writes { map.table.max_pages_per_translation_write() } else { 0 };
+        Ok(Self { dirty_entries_in_nvram: Some(in_nvram), max_pages_per_update, ..map })
     }
 
     /// Returns the options of the demand-paged map.
@@ -277,14 +277,17 @@ impl DemandPagedMap {
     ///
     /// # Errors
     /// Any error of the flash.
-    pub(crate) fn read_checkpoint_sequence<N: Nand>(io: &mut Store<N>, version: Ppn) -> Result<u64> {
+    pub(crate) fn read_sequence_before_dirty_entries<N: Nand>(
+        io: &mut Store<N>,
+        version: Ppn,
+    ) -> Result<u64> {
         let mut page = vec![0; io.geometry().page_bytes as usize + SPARE_SEQUENCE_BYTES];
         io.read(version, &mut page, Cause::Recovery)?;
         Ok(decode_spare_sequence(&page))
     }
 
     /// Sets, after a recovery, the sequence number after which all dirty entries of the map were changed.
-    pub(crate) fn set_sequence_before_dirty_entries(&mut self, sequence: u64) {
+    pub(crate) fn set_sequences_after_recovery(&mut self, sequence: u64) {
         (self.sequence_before_dirty_entries, self.checkpoint_sequence) = (sequence, sequence);
     }
 
@@ -318,7 +321,7 @@ impl DemandPagedMap {
     /// dirty entries in NVRAM stays.
     pub(crate) fn drop_ram_state(&mut self) {
         let (logical_pages, hidden_limit) = (self.logical_pages(), self.max_unidentified_invalid_pages);
-        let (pages_per_update, mut in_nvram) =
+        let (max_pages_per_update, mut in_nvram) =
             (self.max_pages_per_update, self.dirty_entries_in_nvram.take());
         let first_special_entry = self.min_special_entry_value;
         if let Some(in_nvram) = &mut in_nvram {
@@ -327,7 +330,7 @@ impl DemandPagedMap {
         let new = Self::new(logical_pages, self.table.page_bytes(), self.options);
         *self = Self {
             max_unidentified_invalid_pages: hidden_limit,
-            max_pages_per_update: pages_per_update,
+            max_pages_per_update,
             dirty_entries_in_nvram: in_nvram,
             ..new
         };
@@ -346,7 +349,7 @@ impl DemandPagedMap {
             unreachable!("only what is in NVRAM is reloaded")
         };
         let mut taken = Vec::new();
-        for (word, entry) in in_nvram.stored_entries(io) {
+        for (word, entry) in in_nvram.entries_by_word(io) {
             let Some((lpn, unit)) = entry else { continue };
             if lpn.0 >= logical_pages || self.cache.find_slot(lpn).is_some() {
                 return Err(Error::Damaged(format!(
@@ -443,16 +446,16 @@ impl DemandPagedMap {
     }
 
     /// Returns the number of special entries (bound logical pages, chunk members) of translation page `id` on flash.
-    pub(crate) fn special_entries_on_flash(&self, id: u32) -> u32 {
-        self.table.special_entries(id)
+    pub(crate) fn special_entry_count_on_flash(&self, id: u32) -> u32 {
+        self.table.special_entry_count(id)
     }
 
     /// Counts the special entries of translation page `id` on flash anew, from its `bytes`.
     pub(crate) fn recount_special_entries_on_flash(&mut self, id: u32, bytes: &[u8]) {
-        self.table.set_special_entries(id, self.special_entries_in(id, bytes));
+        self.table.set_special_entry_count(id, self.count_special_entries(id, bytes));
     }
 
-    fn special_entries_in(&self, id: u32, bytes: &[u8]) -> u32 {
+    fn count_special_entries(&self, id: u32, bytes: &[u8]) -> u32 {
         self.decode_entries_with_bind_marks(id, bytes).filter(|&(_, entry)| self.is_special(entry)).count()
             as u32
     }
@@ -465,7 +468,7 @@ impl DemandPagedMap {
         if self.min_special_entry_value.is_none() {
             return Ok(());
         }
-        let (counted, found) = (self.table.special_entries(id), self.special_entries_in(id, bytes));
+        let (counted, found) = (self.table.special_entry_count(id), self.count_special_entries(id, bytes));
         if counted == found {
             return Ok(());
         }
@@ -476,8 +479,8 @@ impl DemandPagedMap {
     }
 
     /// Sets the number of special entries of translation page `id` on flash, which recovery found in its OOB.
-    pub(crate) fn set_special_entries_on_flash(&mut self, id: u32, count: u32) {
-        self.table.set_special_entries(id, count);
+    pub(crate) fn set_flash_special_entry_count(&mut self, id: u32, count: u32) {
+        self.table.set_special_entry_count(id, count);
     }
 
     /// Decodes the map entries of translation page `id` that are mapped, from its `bytes`, as (logical page, location).
@@ -543,7 +546,7 @@ impl DemandPagedMap {
         let Some(mut map) = self.steady_state_construction_map.take() else { return Ok(()) };
         for id in 0..self.table.translation_pages() {
             let lpns = self.table.lpn_range_of(id);
-            map.free_parts_before(Lpn(lpns.start));
+            map.free_part_before(Lpn(lpns.start));
             self.table.load_entries(io, id, lpns.clone().map(Lpn), Cause::Translation)?;
             for (k, lpn) in lpns.map(Lpn).enumerate() {
                 self.table.set_loaded_entry(k, map.get(lpn));
@@ -629,7 +632,7 @@ impl DemandPagedMap {
         let dirty = self.cache.dirty_slots_of_page(id).map(|slot| self.cache.entry(slot).lpn);
         self.table.load_entries(io, id, dirty, cause)?;
         let mut changes = 0;
-        let mut special = self.table.special_entries(id);
+        let mut special = self.table.special_entry_count(id);
         // Invalid pages found here are reported only if the new version is written: after a failure they are found
         // again.
         let told = self.identified_invalid_pages.len();
@@ -642,28 +645,28 @@ impl DemandPagedMap {
                 special -= u32::from(is_special_entry(on_flash, first));
             }
             if entry.has_unreported_old_page && on_flash != entry.unit && on_flash.to_option().is_some() {
-                let (ppn, is_certain) = (Ppn(on_flash.0), !entry.is_old_page_report_uncertain);
-                self.counts.spare_reads_for_uncertain_entries += u64::from(!is_certain);
-                if is_certain || is_owner_in_oob(io, ppn, entry.lpn)? {
+                let (ppn, is_certainly_unreported) = (Ppn(on_flash.0), !entry.is_old_page_report_uncertain);
+                self.counts.spare_reads_for_uncertain_entries += u64::from(!is_certainly_unreported);
+                if is_certainly_unreported || is_owner_in_oob(io, ppn, entry.lpn)? {
                     self.identified_invalid_pages
-                        .push(IdentifiedInvalidPage { ppn, is_certainly_unreported: is_certain });
+                        .push(IdentifiedInvalidPage { ppn, is_certainly_unreported });
                 }
             }
         }
         if changes == 0 && self.is_lazy() {
-            self.counts.aborted_synchronisations += 1;
+            self.counts.omitted_synchronisations += 1;
         } else {
-            let before = self.table.special_entries(id);
-            self.table.set_special_entries(id, special);
+            let before = self.table.special_entry_count(id);
+            self.table.set_special_entry_count(id, special);
             if let Err(error) = self.write_loaded_translation_page(io, id, cause) {
-                self.table.set_special_entries(id, before);
+                self.table.set_special_entry_count(id, before);
                 self.identified_invalid_pages.truncate(told);
                 return Err(error);
             }
         }
         self.has_written_page_since_checkpoint |= changes > 0;
-        let Self { cache, dirty_entries_in_nvram: dirty_nvram_entries, .. } = self;
-        cache.mark_translation_page_clean(id, |word| match dirty_nvram_entries {
+        let Self { cache, dirty_entries_in_nvram, .. } = self;
+        cache.mark_translation_page_clean(id, |word| match dirty_entries_in_nvram {
             Some(in_nvram) => in_nvram.clear_entry(io, word),
             None => Ok(()),
         })
@@ -755,14 +758,14 @@ impl DemandPagedMap {
     #[inline]
     fn set_entry_unit(&mut self, slot: CacheSlot, unit: Unit) -> Unit {
         let (old, was_clean) = self.cache.set_unit(slot, unit);
-        self.counts.dirty_inserts += u64::from(was_clean);
+        self.counts.entries_made_dirty += u64::from(was_clean);
         self.count_entry_change();
         old
     }
 
     #[inline]
     fn insert_dirty(&mut self, lpn: Lpn, unit: Unit, hides_unidentified_page: bool) -> CacheSlot {
-        self.counts.dirty_inserts += 1;
+        self.counts.entries_made_dirty += 1;
         self.count_entry_change();
         self.cache.insert_dirty(lpn, unit, hides_unidentified_page)
     }
@@ -1007,7 +1010,7 @@ impl Mapping for DemandPagedMap {
     }
 
     #[inline]
-    fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+    fn write_deferred_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         if self.is_early_translation_write_due() && self.write_due_translation_page(io)? {
             return Ok(true);
         }
@@ -1022,7 +1025,7 @@ impl Mapping for DemandPagedMap {
         io.flash_ops.record_metadata_reason(MetadataWriteReason::WriteBack);
         match self.cache.first_dirty_translation_page() {
             Some(id) => self.synchronise_translation_page(io, id, Cause::Translation).map(|()| true),
-            None => self.table.write_changed_directory_node(io, Cause::Translation),
+            None => self.table.write_one_changed_directory_node(io, Cause::Translation),
         }
     }
 

@@ -182,7 +182,7 @@ impl EntryCache {
         count: usize,
     ) -> ArrayVec<u32, TRANSLATION_PAGES_PER_PREFETCH> {
         self.first_position_not_prefetched = self.entries_by_use.first_position() + count as u64;
-        let oldest = || self.entries_by_use.oldest_slots(count).map(|slot| self.entry(slot));
+        let oldest = || self.entries_by_use.slots_at_oldest_positions(count).map(|slot| self.entry(slot));
         pull_into_cache(oldest().map(|entry| entry.lpn.0.into()));
         self.slot_by_lpn.prefetch(&self.slots, self.slots.len(), oldest().map(|entry| entry.lpn.0));
         let dirty = oldest().filter(|entry| entry.is_dirty);

@@ -180,7 +180,7 @@ impl Mapping for RamMap {
     }
 
     #[inline]
-    fn write_deferred<N: Nand>(&mut self, _: &mut Store<N>) -> Result<bool> {
+    fn write_deferred_step<N: Nand>(&mut self, _: &mut Store<N>) -> Result<bool> {
         Ok(false)
     }
 

@@ -9,8 +9,8 @@
 //! translation page per dirty page.
 //!
 //! The paper leaves open how large a record is and when journals are merged. Here a record is a logical page and its
-//! location, 8 bytes. The journal is merged when it has [`JournalOptions::max_pages`] pages: every translation page
-//! with dirty entries is written, then all pages of the journal are invalid.
+//! location, 8 bytes. The journal is merged when it has [`JournalOptions::merge_start_pages`] pages: every translation
+//! page with dirty entries is written, then all pages of the journal are invalid.
 //!
 //! # Decisions
 //!
@@ -45,15 +45,15 @@ const JOURNAL_RECORD_BYTES: usize = 8;
 /// Bytes of the header of a page of the map's journal: its serial number (8), and the first serial number that is not
 /// merged with the translation pages yet (8).
 const JOURNAL_HEADER_BYTES: usize = 16;
-/// Number of journal pages reserved in addition to [`JournalOptions::max_pages`]. If power is lost while a merge of the
-/// map's journal is due, a capacitor supplies the power to write the buffered records to these pages.
+/// Number of journal pages reserved in addition to [`JournalOptions::merge_start_pages`]. If power is lost while a
+/// merge of the map's journal is due, a capacitor supplies the power to write the buffered records to these pages.
 const CAPACITOR_RESERVE_PAGES: u32 = 2;
 
 /// Length of the journal of an L2P map on flash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct JournalOptions {
     /// Number of journal pages at which the journal of map changes is merged with the translation pages; at least 1.
-    pub max_pages: u32,
+    pub merge_start_pages: u32,
 }
 
 /// Counts of an L2P map's journal on flash: records, pages and merges.
@@ -115,9 +115,9 @@ struct Journal {
 
 impl Journal {
     fn new(page_bytes: u32, options: JournalOptions) -> Self {
-        let options = JournalOptions { max_pages: options.max_pages.max(1) };
+        let options = JournalOptions { merge_start_pages: options.merge_start_pages.max(1) };
         Self {
-            page_ppns: vec![Ppn::NONE; (options.max_pages + CAPACITOR_RESERVE_PAGES) as usize],
+            page_ppns: vec![Ppn::NONE; (options.merge_start_pages + CAPACITOR_RESERVE_PAGES) as usize],
             options,
             page_bytes: page_bytes as usize,
             buffered_records: Vec::new(),
@@ -161,7 +161,7 @@ impl Journal {
     /// Returns the merge of the map's journal that is in progress, or a new one if the journal has reached its maximum
     /// length; `None` if no merge is due.
     fn due_merge(&self) -> Option<MergeProgress> {
-        let is_due = self.live_page_count() >= u64::from(self.options.max_pages);
+        let is_due = self.live_page_count() >= u64::from(self.options.merge_start_pages);
         self.merge.or_else(|| {
             is_due.then_some(MergeProgress { next_translation_page: 0, end_serial: self.next_serial })
         })
@@ -173,7 +173,7 @@ impl Journal {
         let written = self.buffered_records.len().min(self.records_per_page());
         let slot = self.page_slot_of(self.next_serial);
         let page = self.encode_journal_page(&self.buffered_records[..written]);
-        let pool = io.pool_with_most_free_blocks(Stream::Translation);
+        let pool = io.preferred_append_pool(Stream::Translation);
         let (content, id) = (Content::Bytes(&page), first_id + slot as u32);
         let place = io.append_page(
             Stream::Translation,
@@ -314,7 +314,7 @@ impl JournalledMap {
     ///
     /// # Errors
     /// Any error of the flash.
-    pub(crate) fn replay_journal<N: Nand>(
+    pub(crate) fn read_journal_for_replay<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         found_journal_pages: &[Ppn],
@@ -396,7 +396,7 @@ impl Mapping for JournalledMap {
         }
     }
 
-    fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+    fn write_deferred_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         if let Some(merge) = self.journal.due_merge()
             && self.merge_step(io, merge)?
         {
@@ -406,7 +406,7 @@ impl Mapping for JournalledMap {
             io.flash_ops.record_metadata_reason(MetadataWriteReason::JournalFull);
             return self.journal.write_journal_page(io, self.first_journal_page_id()).map(|()| true);
         }
-        self.demand_paged_map.write_deferred(io)
+        self.demand_paged_map.write_deferred_step(io)
     }
 
     fn has_unwritten_changes(&self) -> bool {

@@ -6,7 +6,7 @@
 //! needs no special case.
 //!
 //! GC never runs inside a map. The new location of a page that GC moved is kept in RAM ([`Mapping::relocate`]). Pages
-//! that must be written for it are written later, when the engine has made room ([`Mapping::write_deferred`]).
+//! that must be written for it are written later, when the engine has made room ([`Mapping::write_deferred_step`]).
 
 mod age_order;
 mod cached;
@@ -127,7 +127,7 @@ pub trait Mapping {
     ///
     /// # Errors
     /// Any error of the flash.
-    fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool>;
+    fn write_deferred_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool>;
 
     /// Whether any change of the L2P map exists only in RAM. O(metadata pages) at worst.
     fn has_unwritten_changes(&self) -> bool;
@@ -139,8 +139,8 @@ pub trait Mapping {
     /// Any error of the flash.
     fn write_back_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool>;
 
-    /// Returns the maximum number of metadata pages that one lookup, update or [`Mapping::write_deferred`] of the L2P
-    /// map may append.
+    /// Returns the maximum number of metadata pages that one lookup, update or [`Mapping::write_deferred_step`] of the
+    /// L2P map may append.
     fn max_pages_per_update(&self) -> u32;
 
     /// Returns the maximum number of flash pages that the metadata of the L2P map occupies.
@@ -257,8 +257,8 @@ impl Mapping for AnyMapping {
         delegate!(self, m => m.relocate_metadata_page(id, new));
     }
     #[inline]
-    fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        delegate!(self, m => m.write_deferred(io))
+    fn write_deferred_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+        delegate!(self, m => m.write_deferred_step(io))
     }
     fn has_unwritten_changes(&self) -> bool {
         delegate!(self, m => m.has_unwritten_changes())

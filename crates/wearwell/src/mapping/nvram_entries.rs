@@ -62,7 +62,7 @@ pub(super) struct NvramEntries {
 
 impl NvramEntries {
     /// Creates the RAM state for dirty map entries in `words` NVRAM words from `first_nvram_word` on, all of which
-    /// count as free. A recovery reads their content with [`NvramEntries::stored_entries`].
+    /// count as free. A recovery reads their content with [`NvramEntries::entries_by_word`].
     ///
     /// # Errors
     /// [`Error::InvalidOptions`] if the medium has too little NVRAM.
@@ -102,7 +102,7 @@ impl NvramEntries {
 
     /// Returns the content of all NVRAM words for dirty map entries, as (number of the word, entry); the entry is
     /// `None` for a free word.
-    pub(super) fn stored_entries<'a, N: Nand>(
+    pub(super) fn entries_by_word<'a, N: Nand>(
         &self,
         io: &'a Store<N>,
     ) -> impl Iterator<Item = (NvramWordNumber, Option<(Lpn, Unit)>)> + use<'a, N> {
@@ -152,13 +152,13 @@ impl NvramEntries {
     pub(super) fn clear_entry<N: Nand>(
         &mut self,
         io: &mut Store<N>,
-        word: &mut NvramWordNumber,
+        word_number: &mut NvramWordNumber,
     ) -> Result<()> {
-        if *word == NO_NVRAM_WORD {
+        if *word_number == NO_NVRAM_WORD {
             return Ok(());
         }
-        io.store_nvram_word(self.first_nvram_word + *word as usize, 0)?;
-        self.vacant_words.push(std::mem::replace(word, NO_NVRAM_WORD));
+        io.store_nvram_word(self.first_nvram_word + *word_number as usize, 0)?;
+        self.vacant_words.push(std::mem::replace(word_number, NO_NVRAM_WORD));
         Ok(())
     }
 
@@ -175,9 +175,9 @@ impl NvramEntries {
     pub(super) fn entry_in_nvram<N: Nand>(
         &self,
         io: &Store<N>,
-        word: NvramWordNumber,
+        word_number: NvramWordNumber,
     ) -> Option<(Lpn, Unit)> {
-        match word {
+        match word_number {
             NO_NVRAM_WORD => None,
             word => decode_entry(io.nvram()[self.first_nvram_word + word as usize]),
         }

@@ -64,7 +64,7 @@ pub(super) struct TranslationTable {
     loaded_entry_words: Vec<PageWord>,
     /// Number of *special* entries (bound logical pages, chunk members) of each translation page on flash; empty if
     /// they are not counted. The OOB of the page holds the number, too.
-    special_entries_by_page: Vec<u32>,
+    special_entry_counts_by_page: Vec<u32>,
 }
 
 /// Bytes of the sequence number that the map stores in the spare area of a translation page, for recovery.
@@ -95,25 +95,25 @@ impl TranslationTable {
             directory_tree,
             page_bytes,
             loaded_entry_words: Vec::new(),
-            special_entries_by_page: Vec::new(),
+            special_entry_counts_by_page: Vec::new(),
         }
     }
 
     /// Starts to count the special entries (bound logical pages, chunk members) of each translation page.
     pub(super) fn enable_special_entry_counts(&mut self) {
-        self.special_entries_by_page = vec![0; self.translation_page_ppns.len()];
+        self.special_entry_counts_by_page = vec![0; self.translation_page_ppns.len()];
     }
 
     /// Returns the number of special entries (bound logical pages, chunk members) of translation page `id` on flash; 0
     /// if they are not counted.
-    pub(super) fn special_entries(&self, id: u32) -> u32 {
-        self.special_entries_by_page.get(id as usize).copied().unwrap_or(0)
+    pub(super) fn special_entry_count(&self, id: u32) -> u32 {
+        self.special_entry_counts_by_page.get(id as usize).copied().unwrap_or(0)
     }
 
     /// Sets the number of special entries (bound logical pages, chunk members) of translation page `id`, as its OOB or
     /// its new content has it. Does nothing if they are not counted.
-    pub(super) fn set_special_entries(&mut self, id: u32, count: u32) {
-        if let Some(known) = self.special_entries_by_page.get_mut(id as usize) {
+    pub(super) fn set_special_entry_count(&mut self, id: u32, count: u32) {
+        if let Some(known) = self.special_entry_counts_by_page.get_mut(id as usize) {
             *known = count;
         }
     }
@@ -131,7 +131,7 @@ impl TranslationTable {
 
     /// Returns the maximum number of pages that one write of a translation page appends: the translation page, and a
     /// directory node that is evicted from the cache.
-    pub(super) fn max_pages_per_write(&self) -> u32 {
+    pub(super) fn max_pages_per_translation_write(&self) -> u32 {
         1 + u32::from(self.directory_tree.is_some())
     }
 
@@ -200,7 +200,7 @@ impl TranslationTable {
 
     /// Writes a new version of translation page `id`, whose entries were loaded last. The loaded entries are written as
     /// they are in RAM, all others unchanged, and `note` (a sequence number for recovery) in the spare area if there is
-    /// one. The OOB holds the number of special entries ([`TranslationTable::special_entries`]), in the field for a
+    /// one. The OOB holds the number of special entries ([`TranslationTable::special_entry_count`]), in the field for a
     /// fingerprint. The old version is retained for recovery or discarded.
     pub(super) fn write_translation_page<N: Nand>(
         &mut self,
@@ -209,7 +209,7 @@ impl TranslationTable {
         recovery_sequence_number: Option<u64>,
         cause: Cause,
     ) -> Result<()> {
-        let special = Fingerprint(self.special_entries(id).into());
+        let special = Fingerprint(self.special_entry_count(id).into());
         let entries = self.loaded_entry_words.len();
         if let Some(note) = recovery_sequence_number {
             self.loaded_entry_words.extend_from_slice(&self.sequence_words(note));
@@ -242,7 +242,7 @@ impl TranslationTable {
         has_spare_sequence: bool,
         cause: Cause,
     ) -> Result<Ppn> {
-        let special = Fingerprint(self.special_entries(id).into());
+        let special = Fingerprint(self.special_entry_count(id).into());
         append_metadata_page(io, id, &self.encode_first_page_version(has_spare_sequence), special, cause)
     }
 
@@ -338,7 +338,7 @@ impl TranslationTable {
 
     /// Writes to flash one node of the directory of translation pages that was changed since it was last written;
     /// returns `false` if there is none.
-    pub(super) fn write_changed_directory_node<N: Nand>(
+    pub(super) fn write_one_changed_directory_node<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         cause: Cause,
@@ -410,7 +410,7 @@ fn append_metadata_page<N: Nand>(
     fingerprint: Fingerprint,
     cause: Cause,
 ) -> Result<Ppn> {
-    let pool = io.pool_with_most_free_blocks(Stream::Translation);
+    let pool = io.preferred_append_pool(Stream::Translation);
     io.append_page(Stream::Translation, pool, id, Content::Bytes(page), fingerprint, cause)
 }
 

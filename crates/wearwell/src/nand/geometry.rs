@@ -51,7 +51,8 @@ pub enum GeometryError {
     },
     /// The device has more pages than a 32-bit page number can name.
     #[error(
-        "geometry: {pages} pages; page numbers have 32 bits, so at most 4294967296 pages fit: use larger pages or fewer blocks"
+        "geometry: {pages} pages; page numbers have 32 bits, so at most 4294967296 pages fit: use fewer channels, dies, planes, \
+         blocks or pages per block"
     )]
     TooManyPages {
         /// Number of pages that was rejected.
@@ -59,7 +60,8 @@ pub enum GeometryError {
     },
     /// The device has more blocks than a 32-bit block number can name.
     #[error(
-        "geometry: {blocks} blocks; block numbers have 32 bits, so at most 4294967295 blocks fit: use more pages per block"
+        "geometry: {blocks} blocks; block numbers have 32 bits, so at most 4294967295 blocks fit: use fewer channels, dies, planes or \
+         blocks per plane"
     )]
     TooManyBlocks {
         /// Number of blocks that was rejected.

@@ -22,10 +22,10 @@ pub(super) struct SequenceNumbers {
 /// Flag bit in the stored sequence number of a page. It marks a GC copy whose generation (sequence number of the
 /// program that first wrote the content) is not kept. The other bits are the difference to the sequence number of the
 /// first page of the block.
-const GC_COPY_BIT: u32 = 1 << 31;
+const COPY_WITHOUT_GENERATION_BIT: u32 = 1 << 31;
 /// Marks a page whose sequence number differs too much from that of its block's first page to be stored as a
 /// difference. The numbers of such a page are kept in full in a map.
-const DIFFERENCE_TOO_LARGE: u32 = GC_COPY_BIT - 1;
+const DIFFERENCE_TOO_LARGE: u32 = COPY_WITHOUT_GENERATION_BIT - 1;
 
 /// Sequence number and generation (sequence number of the program that first wrote the content) of every page of the
 /// simulated flash.
@@ -74,7 +74,7 @@ impl PageSequenceNumbers {
                 self.sequence_minus_first_write.set(ppn as usize, age as u32);
             }
             (Some(since_base), _) if !keeps_generations && (!is_copy || kind.is_host_data()) => {
-                let mark = if is_copy { GC_COPY_BIT } else { 0 };
+                let mark = if is_copy { COPY_WITHOUT_GENERATION_BIT } else { 0 };
                 self.sequence_minus_block_base.set(ppn as usize, since_base as u32 | mark);
             }
             _ => {
@@ -92,8 +92,8 @@ impl PageSequenceNumbers {
         if since_base == DIFFERENCE_TOO_LARGE {
             return self.full_numbers_by_ppn[&ppn];
         }
-        let sequence = self.block_base_sequence[block] + u64::from(since_base & !GC_COPY_BIT);
-        let generation = match since_base & GC_COPY_BIT {
+        let sequence = self.block_base_sequence[block] + u64::from(since_base & !COPY_WITHOUT_GENERATION_BIT);
+        let generation = match since_base & COPY_WITHOUT_GENERATION_BIT {
             0 if self.sequence_minus_first_write.len() > 0 => {
                 sequence - u64::from(self.sequence_minus_first_write.get(ppn as usize))
             }

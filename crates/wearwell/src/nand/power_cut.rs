@@ -31,7 +31,7 @@ pub struct PowerCutNand<N> {
     inner: N,
     cut_at_operation: Option<u64>,
     cut_outcome: CutOutcome,
-    operation_count: u64,
+    cuttable_operation_count: u64,
     has_lost_power: bool,
 }
 
@@ -39,12 +39,12 @@ impl<N: FaultInjectable> PowerCutNand<N> {
     /// Wraps the flash medium `inner`. Power is cut at the program, erase or NVRAM store with number
     /// `cut_at_operation`, counted from 0. With `None` power is never cut, and operations are only counted.
     pub fn new(inner: N, cut_at_operation: Option<u64>, cut_outcome: CutOutcome) -> Self {
-        Self { inner, cut_at_operation, cut_outcome, operation_count: 0, has_lost_power: false }
+        Self { inner, cut_at_operation, cut_outcome, cuttable_operation_count: 0, has_lost_power: false }
     }
 
     /// Returns the number of programs, erases and NVRAM stores since power was last restored, or since creation.
-    pub fn operations_since_restore(&self) -> u64 {
-        self.operation_count
+    pub fn cuttable_operations_since_restore(&self) -> u64 {
+        self.cuttable_operation_count
     }
 
     /// Whether power is lost at present, so that every operation fails.
@@ -55,7 +55,7 @@ impl<N: FaultInjectable> PowerCutNand<N> {
     /// Schedules a power cut after `operations` further programs, erases and NVRAM stores: the next one is interrupted,
     /// with this outcome.
     pub fn cut_after(&mut self, operations: u64, outcome: CutOutcome) {
-        self.cut_at_operation = Some(self.operation_count + operations);
+        self.cut_at_operation = Some(self.cuttable_operation_count + operations);
         self.cut_outcome = outcome;
     }
 
@@ -68,7 +68,7 @@ impl<N: FaultInjectable> PowerCutNand<N> {
     /// number `cut_at`; never if that is `None`.
     pub fn restore_power(&mut self, cut_at: Option<u64>) {
         self.has_lost_power = false;
-        self.operation_count = 0;
+        self.cuttable_operation_count = 0;
         self.cut_at_operation = cut_at;
     }
 
@@ -87,8 +87,8 @@ impl<N: FaultInjectable> PowerCutNand<N> {
         if self.has_lost_power {
             return Err(NandError::PowerLost);
         }
-        self.has_lost_power = self.cut_at_operation == Some(self.operation_count);
-        self.operation_count += 1;
+        self.has_lost_power = self.cut_at_operation == Some(self.cuttable_operation_count);
+        self.cuttable_operation_count += 1;
         Ok(self.has_lost_power)
     }
 

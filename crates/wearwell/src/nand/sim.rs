@@ -160,7 +160,7 @@ pub struct WearLimit {
 
 impl SimNand {
     /// Creates a simulated flash device with every block good and erased.
-    pub fn new(geometry: Geometry, retain: RetainedFields) -> Self {
+    pub fn new(geometry: Geometry, retained_fields: RetainedFields) -> Self {
         let blocks = geometry.blocks() as usize;
         let pages = geometry.pages() as usize;
         let fresh = BlockState { erase_count: 0, programmed_pages: 0, health: BlockHealth::Good, kind: None };
@@ -169,15 +169,15 @@ impl SimNand {
             pages_per_block_divider: Divider::new(geometry.block_pages()),
             block_states: vec![fresh; blocks],
             page_owners: DenseTable::zeroed(pages),
-            sequence_numbers: retain
-                .keeps_sequence_numbers
-                .then(|| PageSequenceNumbers::new(blocks, pages, retain.keeps_first_write_sequences)),
-            page_fingerprints: DenseTable::zeroed(if retain.keeps_fingerprints { pages } else { 0 }),
+            sequence_numbers: retained_fields.keeps_sequence_numbers.then(|| {
+                PageSequenceNumbers::new(blocks, pages, retained_fields.keeps_first_write_sequences)
+            }),
+            page_fingerprints: DenseTable::zeroed(if retained_fields.keeps_fingerprints { pages } else { 0 }),
             page_payloads: PagePayloads::new(&geometry),
             packed_pages: PackedPages::default(),
             damaged_pages: FxHashMap::default(),
-            retained_fields: retain,
-            keeps_owner_only: retain == RetainedFields::default(),
+            retained_fields,
+            keeps_owner_only: retained_fields == RetainedFields::default(),
             nvram: Vec::new(),
             wear_limits: Vec::new(),
             head_tail_pages: Vec::new(),
@@ -351,7 +351,7 @@ impl SimNand {
         let row = &mut self.block_states[block as usize];
         let next = row.programmed_pages as u32;
         if offset != next || offset + count > self.block_pages || row.health != BlockHealth::Good {
-            return self.refuse_program(first, count);
+            return self.fail_program_of_worn_block(first, count);
         }
         row.programmed_pages += count as u16;
         Ok(())
@@ -360,7 +360,7 @@ impl SimNand {
     /// Handles a program that the simulated flash does not accept. In a worn-out block, the program of the first page
     /// fails and the page is used up. Every other reason is a bug of the FTL and panics.
     #[cold]
-    fn refuse_program(&mut self, first: PageLocation, count: u32) -> Result<(), NandError> {
+    fn fail_program_of_worn_block(&mut self, first: PageLocation, count: u32) -> Result<(), NandError> {
         let PageLocation { ppn, block, offset } = first;
         let row = &mut self.block_states[block as usize];
         let next = row.programmed_pages as u32;

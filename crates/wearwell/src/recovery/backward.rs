@@ -63,7 +63,7 @@ pub struct RecoverySteps {
     /// Recovery step 2: rebuilds the directory of translation pages from their spare areas.
     pub rebuild_directory: RecoveryStepCost,
     /// Recovery step 3: rebuilds the directories of the validity store on flash from the spare areas of its pages.
-    pub rebuild_validity: RecoveryStepCost,
+    pub rebuild_validity_directories: RecoveryStepCost,
     /// Recovery step 4: restores the reports of invalid pages that were in the RAM buffer of the validity store.
     pub restore_validity_buffer: RecoveryStepCost,
     /// Recovery step 5: counts the valid pages of each block.
@@ -84,7 +84,7 @@ impl RecoverySteps {
             ("block tails", self.read_tails),
             ("open blocks", self.scan_open_blocks),
             ("directory", self.rebuild_directory),
-            ("validity directories", self.rebuild_validity),
+            ("validity directories", self.rebuild_validity_directories),
             ("changed entries", self.restore_map_entries),
             ("validity buffer", self.restore_validity_buffer),
             ("valid counts", self.recount_valid_pages),
@@ -111,7 +111,7 @@ pub(super) struct TranslationPageVersion {
     sequence_number: u64,
     ppn: Ppn,
     /// Number of its special entries (bound logical pages, chunk members), if the map counts them.
-    pub(super) special_entries: u32,
+    pub(super) special_entry_count: u32,
 }
 
 /// Result of steps 1 to 3 of recovery: the blocks and pages found by reading the first page of every block and the
@@ -151,14 +151,14 @@ struct RecoveredMapChanges {
     map_entries: Vec<(Lpn, Ppn)>,
     /// PPNs of invalid pages: earlier versions of logical pages of which recovery has found a newer version, and torn
     /// pages.
-    superseded_pages: Vec<Ppn>,
+    invalid_pages: Vec<Ppn>,
 }
 
 /// Element of the heap by which recovery visits data pages backwards in time: the next page of a block that is being
 /// scanned, or a block that was not read yet, with the upper bound of its sequence numbers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct BackwardScanItem {
-    sequence: u64,
+    sequence_or_upper_bound: u64,
     /// Number of pages of the block still to be visited, the current page included; `None` if the block was not read
     /// yet.
     unvisited_pages: Option<u32>,
@@ -190,7 +190,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Recovers a device whose battery has written all dirty state to flash: rebuilds the directories of translation
     /// and validity pages from the spare areas of these pages, and then the valid counts of blocks from page validity.
-    pub(super) fn rebuild_directories(&mut self) -> Result<RecoverySteps> {
+    pub(super) fn rebuild_after_battery_save(&mut self) -> Result<RecoverySteps> {
         let mut steps = RecoverySteps::default();
         let survey = self.survey_flash(&mut steps)?;
         if self.battery_saves_validity_bitmap() {
@@ -235,7 +235,7 @@ impl<N: Nand> Ftl<N> {
         self.run_counted_step(&mut steps.rebuild_directory, |ftl| {
             ftl.survey_metadata(survey, PageKind::Translation)
         })?;
-        self.run_counted_step(&mut steps.rebuild_validity, |ftl| {
+        self.run_counted_step(&mut steps.rebuild_validity_directories, |ftl| {
             ftl.survey_metadata(survey, PageKind::Validity)?;
             let opened_at = survey.sequence_before_opening_by_block(ftl.store.geometry().blocks());
             let of_block = |block: BlockId| opened_at[block.index()];
@@ -345,7 +345,7 @@ impl<N: Nand> Ftl<N> {
                         first_write_sequence: oob.first_write_sequence,
                         sequence_number: oob.sequence_number,
                         ppn,
-                        special_entries: oob.fingerprint.0 as u32,
+                        special_entry_count: oob.fingerprint.0 as u32,
                     };
                     survey.translation_page_versions.entry(oob.owner).or_default().push(version);
                 }
@@ -389,15 +389,15 @@ impl<N: Nand> Ftl<N> {
     ) -> Result<()> {
         let until = self.sequence_of_durable_map_changes(survey)?;
         let mut heap: BinaryHeap<BackwardScanItem> = (0..survey.data_blocks.len())
-            .map(|index| BackwardScanItem {
-                sequence: survey.data_blocks[index].sequence_upper_bound,
+            .map(|data_block_index| BackwardScanItem {
+                sequence_or_upper_bound: survey.data_blocks[data_block_index].sequence_upper_bound,
                 unvisited_pages: None,
-                data_block_index: index,
+                data_block_index,
             })
             .collect();
         let mut newest = HashMap::<Lpn, Ppn>::new();
         while let Some(next) = heap.pop() {
-            if next.sequence <= until {
+            if next.sequence_or_upper_bound <= until {
                 break;
             }
             let first = self.store.geometry().first_page(survey.data_blocks[next.data_block_index].block);
@@ -405,11 +405,17 @@ impl<N: Nand> Ftl<N> {
                 None => survey.data_blocks[next.data_block_index].programmed_pages,
                 Some(left) => {
                     let ppn = Ppn(first.0 + left - 1);
-                    self.record_data_page_version(survey, changes, &mut newest, ppn, next.sequence);
+                    self.record_data_page_version(
+                        survey,
+                        changes,
+                        &mut newest,
+                        ppn,
+                        next.sequence_or_upper_bound,
+                    );
                     left - 1
                 }
             };
-            heap.extend(self.last_readable_page(first, left, next.data_block_index, changes)?);
+            heap.extend(self.next_backward_scan_item(first, left, next.data_block_index, changes)?);
         }
         Ok(())
     }
@@ -429,20 +435,20 @@ impl<N: Nand> Ftl<N> {
         let Some(newest) = versions.max_by_key(|version| version.first_write_sequence).copied() else {
             return Ok(0);
         };
-        let until = DemandPagedMap::read_checkpoint_sequence(&mut self.store, newest.ppn)?;
+        let until = DemandPagedMap::read_sequence_before_dirty_entries(&mut self.store, newest.ppn)?;
         if let AnyMapping::Cached(cached) = &mut self.mapping {
-            cached.set_sequence_before_dirty_entries(until);
+            cached.set_sequences_after_recovery(until);
         }
         Ok(until)
     }
 
     /// Returns the last readable page among the first `left` pages of a data block, as the next element of the backward
     /// scan; `None` if no page is readable. Torn pages belong to no logical page and are recorded as superseded.
-    fn last_readable_page(
+    fn next_backward_scan_item(
         &mut self,
         first: Ppn,
         mut left: u32,
-        index: usize,
+        data_block_index: usize,
         changes: &mut RecoveredMapChanges,
     ) -> Result<Option<BackwardScanItem>> {
         while left > 0 {
@@ -450,13 +456,13 @@ impl<N: Nand> Ftl<N> {
             match self.store.read_spare_in_recovery(ppn) {
                 Ok(Some(oob)) => {
                     return Ok(Some(BackwardScanItem {
-                        sequence: oob.sequence_number,
+                        sequence_or_upper_bound: oob.sequence_number,
                         unvisited_pages: Some(left),
-                        data_block_index: index,
+                        data_block_index,
                     }));
                 }
                 Ok(None) | Err(Error::Nand(NandError::Uncorrectable(_))) => {
-                    changes.superseded_pages.push(ppn);
+                    changes.invalid_pages.push(ppn);
                 }
                 Err(error) => return Err(error),
             }
@@ -533,7 +539,7 @@ impl<N: Nand> Ftl<N> {
     ) {
         let lpn = self.store.owner_in_oob(ppn);
         if newest_ppn_by_lpn.contains_key(&lpn) {
-            changes.superseded_pages.push(ppn);
+            changes.invalid_pages.push(ppn);
             return;
         }
         newest_ppn_by_lpn.insert(lpn, ppn);
@@ -567,7 +573,7 @@ impl<N: Nand> Ftl<N> {
             self.validity.record_block_opened(data.block);
         }
         let current: HashMap<Lpn, Ppn> = changes.map_entries.iter().copied().collect();
-        for &ppn in &changes.superseded_pages {
+        for &ppn in &changes.invalid_pages {
             self.validity.invalidate(ppn);
         }
         for (&id, versions) in &survey.translation_page_versions {
@@ -659,7 +665,7 @@ impl<N: Nand> Ftl<N> {
         for (block, (_, valid)) in counts {
             store.set_valid_pages(BlockId(block), valid);
         }
-        self.valid_counts_are_upper_bounds = false;
+        self.has_valid_overcount_from_recovery = false;
         Ok(bitmaps)
     }
 
@@ -691,7 +697,7 @@ impl<N: Nand> Ftl<N> {
         }
         for unit in cached.units_of_dirty_entries() {
             if !self.validity.is_valid(Ppn(unit.0)) {
-                self.validity.mark_valid(Ppn(unit.0));
+                self.validity.mark_valid_in_ram(Ppn(unit.0));
                 self.store.adopt_valid_page(Ppn(unit.0));
             }
         }
@@ -711,7 +717,7 @@ fn mark_mapped_page_valid<N: Nand>(
 ) -> Result<()> {
     let is_current = demand_paged_map.cached_unit(lpn).is_none_or(|unit| unit == ppn.into());
     if is_current || is_owner_in_oob(store, ppn, lpn)? {
-        validity.mark_valid(ppn);
+        validity.mark_valid_in_ram(ppn);
         store.adopt_valid_page(ppn);
     }
     Ok(())

@@ -72,7 +72,7 @@ impl<N: Nand> Ftl<N> {
         let mut read = UnitsByTranslationPage::default();
         let mut bound_pages = BTreeSet::new();
         self.run_counted_step(&mut steps.restore_map_entries, |ftl| {
-            ftl.reload_map_entries(&survey)?;
+            ftl.reload_dirty_map_entries(&survey)?;
             let special = ftl.read_special_entries(&mut read)?;
             bound_pages.extend(special.bound_page_entries.iter().map(|&(_, ppn)| ppn));
             ftl.restore_chunks(&survey, &special)?;
@@ -160,12 +160,12 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    fn reload_map_entries(&mut self, survey: &FlashSurvey) -> Result<()> {
+    fn reload_dirty_map_entries(&mut self, survey: &FlashSurvey) -> Result<()> {
         let Self { mapping, store, .. } = self;
         let map = mapping.as_demand_paged_mut().expect("the map is on flash");
         for &id in survey.translation_page_versions.keys() {
             let newest = survey.newest_translation_page(id).expect("a page that is listed has a version");
-            map.set_special_entries_on_flash(id, newest.special_entries);
+            map.set_flash_special_entry_count(id, newest.special_entry_count);
         }
         map.reload_dirty_entries(store)
     }
@@ -176,7 +176,7 @@ impl<N: Nand> Ftl<N> {
         let (flash_pages, page_bytes) = (self.store.geometry().pages(), self.store.geometry().page_bytes);
         for id in 0..self.demand_paged_map().translation_pages() {
             let mut page = None;
-            if self.demand_paged_map().special_entries_on_flash(id) > 0 {
+            if self.demand_paged_map().special_entry_count_on_flash(id) > 0 {
                 page = Some(self.read_translation_page(id, page_bytes, read)?);
             }
             for (lpn, entry) in self.demand_paged_map().special_entries_of_page(id, page.as_deref()) {
@@ -235,7 +235,7 @@ impl<N: Nand> Ftl<N> {
         }
         let pages: Vec<(u64, Ppn, u32)> =
             pages.into_iter().map(|(ppn, oob)| (oob.sequence_number, ppn, oob.owner)).collect();
-        let found = self.read_chunk_directories(&pages)?;
+        let found = self.peek_chunk_directories(&pages)?;
         self.rebuild_chunk_table(special.chunk_member_entries.iter().map(|&(_, unit)| unit).collect(), found)
     }
 
@@ -305,7 +305,7 @@ impl<N: Nand> Ftl<N> {
             let first = geometry.first_page(victim).0;
             (first..first + geometry.block_pages()).map(Ppn)
         });
-        for ppn in notes.replaced_pages.iter().copied().chain(of_victim) {
+        for ppn in notes.maybe_invalid_pages.iter().copied().chain(of_victim) {
             unsettled.entry(ppn).or_insert(None);
         }
         let open: FxHashMap<BlockId, u32> = self.store.programmed_pages_of_open_blocks().collect();
@@ -329,15 +329,15 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Sets the valid counts of all data blocks from page validity on flash, and corrects both for the pages
-    /// `unsettled`, about which the map is asked, and `bound_pages`, which may have been revived.
+    /// `unsettled`, about which the map is asked, and `pages_with_binders`, which may have been revived.
     fn restore_validity(
         &mut self,
         steps: &mut RecoverySteps,
         unsettled: &UnsettledPages,
-        bound_pages: &BTreeSet<Ppn>,
+        pages_with_binders: &BTreeSet<Ppn>,
         read: &mut UnitsByTranslationPage,
     ) -> Result<()> {
-        let doubtful = unsettled.keys().chain(bound_pages).map(|&ppn| self.store.block_of(ppn));
+        let doubtful = unsettled.keys().chain(pages_with_binders).map(|&ppn| self.store.block_of(ppn));
         let open = self.store.programmed_pages_of_open_blocks().map(|(block, _)| block);
         let doubtful: FxHashSet<BlockId> = doubtful.chain(open).collect();
         let mut invalid = FxHashMap::default();
@@ -347,10 +347,10 @@ impl<N: Nand> Ftl<N> {
         })?;
         self.close_blocks_listed_as_closed(|block| invalid.get(&block));
         self.run_counted_step(&mut steps.restore_validity_buffer, |ftl| {
-            for &ppn in bound_pages {
+            for &ppn in pages_with_binders {
                 ftl.correct_page_validity(ppn, &invalid, true)?;
             }
-            for (&ppn, &owner) in unsettled.iter().filter(|(ppn, _)| !bound_pages.contains(ppn)) {
+            for (&ppn, &owner) in unsettled.iter().filter(|(ppn, _)| !pages_with_binders.contains(ppn)) {
                 let is_valid = match owner.filter(|owner| owner.0 < ftl.logical_pages) {
                     Some(owner) => ftl.recovered_unit(owner, read)? == Some(ppn.into()),
                     None => false,

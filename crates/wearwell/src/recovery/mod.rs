@@ -124,7 +124,7 @@ impl<N: Nand> Ftl<N> {
                 if self.has_mechanism_that_places_content() {
                     report.mapped_pages = Some(self.rebuild_from_translation_pages(&mut report.steps)?);
                 } else {
-                    report.steps = self.rebuild_directories()?;
+                    report.steps = self.rebuild_after_battery_save()?;
                 }
                 self.battery_has_saved_ram = false;
             }
@@ -322,7 +322,7 @@ impl<N: Nand> Ftl<N> {
             if validity.is_valid(ppn) {
                 sharing.reference_counts.add_referrer(ppn.into());
             } else {
-                validity.mark_valid(ppn);
+                validity.mark_valid_in_ram(ppn);
                 store.adopt_valid_page(ppn);
             }
             if bound[lpn.index()] {
@@ -398,7 +398,7 @@ impl<N: Nand> Ftl<N> {
     /// cache.
     fn replay_map_journal(&mut self, found: &[Ppn], data: &mut Vec<(Lpn, Ppn)>) -> Result<()> {
         let AnyMapping::Journalled(map) = &mut self.mapping else { return Ok(()) };
-        let newer = map.replay_journal(&mut self.store, found)?;
+        let newer = map.read_journal_for_replay(&mut self.store, found)?;
         map.live_journal_pages().for_each(|place| self.store.adopt_valid_page(place));
         let mut places: BTreeMap<Lpn, Ppn> = data.drain(..).collect();
         for (lpn, unit) in newer {
@@ -420,7 +420,7 @@ impl<N: Nand> Ftl<N> {
         self.validity = AnyValidityStore::Ram(RamBitmap::new(self.store.geometry().pages()));
         let mut mapped = 0;
         for ppn in places {
-            self.validity.mark_valid(ppn);
+            self.validity.mark_valid_in_ram(ppn);
             self.store.adopt_valid_page(ppn);
             mapped += 1;
         }
@@ -473,7 +473,10 @@ mod tests {
             ("deltas", unpowered(delta(gc, DELTA_DESIGN, None))),
             ("deltas, map on flash", unpowered(delta(gc, DELTA_DESIGN, Some(cache)))),
             ("deltas, battery for the map", delta(gc, DELTA_DESIGN, Some(cache))),
-            ("deltas, journal", delta_with_journal(gc, DELTA_DESIGN, cache, JournalOptions { max_pages: 2 })),
+            (
+                "deltas, journal",
+                delta_with_journal(gc, DELTA_DESIGN, cache, JournalOptions { merge_start_pages: 2 }),
+            ),
             ("all", wearwell(gc, all)),
         ]
     }
@@ -489,7 +492,7 @@ mod tests {
             spare_bytes: 64,
             superblock_planes: 1,
         };
-        let nvram_bytes = parts.nvram_bytes_with_map(&geometry, LOGICAL_PAGES);
+        let nvram_bytes = parts.total_nvram_bytes(&geometry, LOGICAL_PAGES);
         SimNand::new(geometry, retain).with_nvram(nvram_bytes)
     }
 

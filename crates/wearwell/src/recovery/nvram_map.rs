@@ -52,7 +52,7 @@ impl<N: Nand> Ftl<N> {
     pub(crate) fn rebuild_from_nvram_map(&mut self, steps: &mut RecoverySteps) -> Result<u64> {
         let scanned = self.scan_pages_by_kind(steps)?;
         self.reload_map(&scanned)?;
-        self.run_counted_step(&mut steps.rebuild_validity, |ftl| {
+        self.run_counted_step(&mut steps.rebuild_validity_directories, |ftl| {
             ftl.reload_validity(&scanned.validity_pages)
         })?;
         let bitmap = AnyValidityStore::Ram(RamBitmap::new(self.store.geometry().pages()));
@@ -60,7 +60,7 @@ impl<N: Nand> Ftl<N> {
             Some(std::mem::replace(&mut self.validity, bitmap)).filter(AnyValidityStore::is_on_flash);
         self.drop_content_state()?;
         if self.chunks.is_some() {
-            let found = self.read_chunk_directories(&scanned.chunk_pages)?;
+            let found = self.peek_chunk_directories(&scanned.chunk_pages)?;
             let members = self.mapped_chunk_members()?;
             self.rebuild_chunk_table(members, found)?;
         }
@@ -260,7 +260,7 @@ impl<N: Nand> Ftl<N> {
     /// sequence number and chunk number. Counts no flash operation, because the scan that found the pages has read and
     /// counted their spare areas. (Where a simulation knows only sizes of contents, it takes those of the members from
     /// the data of the pages: a drive with bytes does not need them.)
-    pub(super) fn read_chunk_directories(&mut self, pages: &[(u64, Ppn, u32)]) -> Result<RecoveredChunks> {
+    pub(super) fn peek_chunk_directories(&mut self, pages: &[(u64, Ppn, u32)]) -> Result<RecoveredChunks> {
         let page_bytes = self.store.geometry().page_bytes as usize;
         let mut bytes = vec![0; page_bytes + CHUNK_DIRECTORY_BYTES];
         let mut found = RecoveredChunks::default();
@@ -336,7 +336,7 @@ impl<N: Nand> Ftl<N> {
         if self.validity.is_valid(ppn) {
             return false;
         }
-        self.validity.mark_valid(ppn);
+        self.validity.mark_valid_in_ram(ppn);
         self.store.adopt_valid_page(ppn);
         true
     }

@@ -77,7 +77,7 @@ impl<N: Nand> Ftl<N> {
             }
             Ok(())
         })?;
-        heads.sort_unstable_by_key(|head| head.opened_sequence);
+        heads.sort_unstable_by_key(|head| head.head_program_sequence);
         self.run_counted_step(&mut steps.read_tails, |ftl| {
             for head in &heads {
                 match ftl.report_tail_entries(head, page)? {
@@ -115,8 +115,8 @@ impl<N: Nand> Ftl<N> {
         Ok(Some(FoundBlock {
             kind: Some(head.kind),
             programmed_pages: self.store.geometry().block_pages(),
-            first_sequence: head.opened_sequence,
-            last_sequence: sequences.max().unwrap_or(0).max(tail.last_sequence),
+            first_sequence: head.head_program_sequence,
+            last_sequence: sequences.max().unwrap_or(0).max(tail.last_tail_page_sequence),
         }))
     }
 

@@ -82,7 +82,7 @@ impl ReferenceCounts {
     /// Counts one logical page less that is mapped to `unit`; returns `true` if another logical page is still mapped to
     /// it.
     #[inline]
-    pub fn remove_referrer(&mut self, unit: Unit) -> bool {
+    pub fn remove_referrer_leaves_others(&mut self, unit: Unit) -> bool {
         let extra = self.referrers_beyond_first(unit);
         if extra > 0 {
             self.set_extra_referrers(unit, extra - 1);

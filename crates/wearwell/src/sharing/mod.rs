@@ -65,7 +65,7 @@ pub(crate) struct Sharing {
     pub(crate) design: SharingDesign,
     /// Lower bound of the sequence numbers at which the blocks in use were opened: all pages in use are newer. A bound
     /// that is too low only keeps tombstones (records of trims) longer.
-    oldest_block_opening_sequence: u64,
+    block_opening_sequence_lower_bound: u64,
     /// Reverse-map entries of the current GC victim. The vector is kept between collections so that it need not be
     /// allocated again.
     pub(crate) victim_entries: Vec<ReverseMapEntry>,
@@ -86,7 +86,7 @@ impl Sharing {
                 .map(|dedup| ContentIndex::new(dedup.capacity_entries, logical_pages)),
             is_deduplication_on: true,
             design,
-            oldest_block_opening_sequence: 0,
+            block_opening_sequence_lower_bound: 0,
             victim_entries: Vec::new(),
             can_record_victim_entries: true,
         })
@@ -123,7 +123,7 @@ impl Sharing {
         let Self {
             reverse_map: reverse,
             bound_lpns: bound,
-            oldest_block_opening_sequence: oldest_evidence,
+            block_opening_sequence_lower_bound: oldest_evidence,
             ..
         } = self;
         reverse.admit_entry(io, &|entry| entry_liveness(mapping, bound, *oldest_evidence, entry))
@@ -140,7 +140,7 @@ impl Sharing {
         let Self {
             reverse_map: reverse,
             bound_lpns: bound,
-            oldest_block_opening_sequence: oldest_evidence,
+            block_opening_sequence_lower_bound: oldest_evidence,
             ..
         } = self;
         reverse.record_entry(io, entry, &|entry| entry_liveness(mapping, bound, *oldest_evidence, entry))
@@ -157,7 +157,7 @@ impl Sharing {
         let Self {
             reverse_map: reverse,
             bound_lpns: bound,
-            oldest_block_opening_sequence: oldest_evidence,
+            block_opening_sequence_lower_bound: oldest_evidence,
             ..
         } = self;
         reverse.admit_command(io, places, &|entry| entry_liveness(mapping, bound, *oldest_evidence, entry))
@@ -176,7 +176,7 @@ impl Sharing {
     /// Returns which meanings of a reverse-map entry still hold: its bind (mapping without a program), its tombstone
     /// (record of a trim), both or neither.
     pub(crate) fn liveness_of(&self, mapping: &AnyMapping, entry: &ReverseMapEntry) -> EntryLiveness {
-        entry_liveness(mapping, &self.bound_lpns, self.oldest_block_opening_sequence, entry)
+        entry_liveness(mapping, &self.bound_lpns, self.block_opening_sequence_lower_bound, entry)
     }
 
     /// Loads the reverse-map entries of `block` for GC, without the binds and tombstones (records of trims) that are
@@ -189,17 +189,17 @@ impl Sharing {
     ) -> Result<()> {
         let mut entries = std::mem::take(&mut self.victim_entries);
         entries.clear();
-        self.oldest_block_opening_sequence = io.blocks_mut().oldest_opening_sequence();
+        self.block_opening_sequence_lower_bound = io.blocks_mut().oldest_opening_sequence();
         let Self {
             reverse_map: reverse,
             bound_lpns: bound,
-            oldest_block_opening_sequence: oldest_evidence,
+            block_opening_sequence_lower_bound: oldest_evidence,
             ..
         } = self;
         let needed = |entry: &ReverseMapEntry| entry_liveness(mapping, bound, *oldest_evidence, entry);
         self.can_record_victim_entries = reverse.make_room_for_victim(io, block, &needed)?;
         let before = io.stats.controller_work.nvram_read_bytes;
-        reverse.entries_of_block(io, block, &mut entries)?;
+        reverse.scan_entries_of_block(io, block, &mut entries)?;
         let scanned = io.stats.controller_work.nvram_read_bytes - before;
         io.stats.referrer_scan_bytes += scanned;
         io.stats.largest_referrer_scan_bytes = io.stats.largest_referrer_scan_bytes.max(scanned);
@@ -227,7 +227,7 @@ impl Sharing {
     /// Returns one of the logical pages that are mapped to `ppn`, a page of the GC victim. It is `spare_owner`, the LPN
     /// in the OOB, if that page is still mapped to `ppn`: then the reverse map has fewer entries for `ppn` than logical
     /// pages are mapped to it. Otherwise it is the LPN of the first reverse-map entry for `ppn`.
-    pub(crate) fn any_referrer(&self, ppn: Ppn, spare_owner: Lpn) -> Lpn {
+    pub(crate) fn referrer_of_victim_page(&self, ppn: Ppn, spare_owner: Lpn) -> Lpn {
         let from =
             self.victim_entries.partition_point(|entry| entry.bound_ppn.is_none_or(|place| place < ppn));
         let binders = self.victim_entries[from..].iter().take_while(|entry| entry.bound_ppn == Some(ppn));
@@ -253,7 +253,7 @@ impl Sharing {
     pub(crate) fn drop_ram_state(&mut self) {
         self.reference_counts.clear();
         self.bound_lpns = self.bound_lpns.empty_of_same_size();
-        self.oldest_block_opening_sequence = 0;
+        self.block_opening_sequence_lower_bound = 0;
         if let Some(index) = &mut self.content_index {
             index.clear();
         }

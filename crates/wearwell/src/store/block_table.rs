@@ -486,13 +486,13 @@ impl BlockTable {
             block_states: state,
             valid_counts: valid,
             closed_at_sequence: closed_at,
-            tie_break: ties,
+            tie_break,
             ..
         } = self;
         let candidates = &mut candidates[pool as usize];
         while (candidates.min_listed_valid_count as usize) < candidates.lists_by_valid_count.len() {
             let list = &mut candidates.lists_by_valid_count[candidates.min_listed_valid_count as usize];
-            if *ties == GreedyTieBreak::Oldest
+            if *tie_break == GreedyTieBreak::Oldest
                 && candidates.valid_counts_of_unsorted_lists.contains(&candidates.min_listed_valid_count)
             {
                 let before = list.len();
@@ -501,7 +501,7 @@ impl BlockTable {
                 list.make_contiguous().sort_unstable_by_key(|block| closed_at[block.index()]);
                 candidates.valid_counts_of_unsorted_lists.start = candidates.min_listed_valid_count + 1;
             }
-            while let Some(&block) = match ties {
+            while let Some(&block) = match tie_break {
                 GreedyTieBreak::Newest => list.back(),
                 GreedyTieBreak::Oldest => list.front(),
             } {
@@ -510,7 +510,7 @@ impl BlockTable {
                 {
                     return Some(block);
                 }
-                match ties {
+                match tie_break {
                     GreedyTieBreak::Newest => list.pop_back(),
                     GreedyTieBreak::Oldest => list.pop_front(),
                 };

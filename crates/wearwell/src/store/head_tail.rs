@@ -76,7 +76,7 @@ pub(crate) struct HeadPage {
     /// Kind of the pages of the block between head and tail pages.
     pub(crate) kind: PageKind,
     /// Sequence number of the program of the block's head page itself: the time at which the block was opened.
-    pub(crate) opened_sequence: u64,
+    pub(crate) head_program_sequence: u64,
     /// Number of erases of the block before it was opened.
     pub(crate) erase_count: u32,
 }
@@ -84,7 +84,7 @@ pub(crate) struct HeadPage {
 impl HeadPage {
     fn encode(&self, page: &mut [u8]) {
         page.fill(0);
-        page[..8].copy_from_slice(&self.opened_sequence.to_le_bytes());
+        page[..8].copy_from_slice(&self.head_program_sequence.to_le_bytes());
         page[8..12].copy_from_slice(&self.block.0.to_le_bytes());
         page[12..16].copy_from_slice(&self.kind.block_kind_code().to_le_bytes());
         page[16..20].copy_from_slice(&self.erase_count.to_le_bytes());
@@ -96,7 +96,7 @@ impl HeadPage {
         Some(Self {
             block: BlockId(word(8)),
             kind: PageKind::from_block_kind_code(word(12))?,
-            opened_sequence: opened,
+            head_program_sequence: opened,
             erase_count: word(16),
         })
     }
@@ -126,7 +126,7 @@ pub(crate) struct TailPages {
     /// Owner and sequence number of each readable page between the head page and the tail pages of the block.
     pub(crate) entries: Vec<TailEntry>,
     /// Largest sequence number of the tail pages at the end of the block themselves.
-    pub(crate) last_sequence: u64,
+    pub(crate) last_tail_page_sequence: u64,
 }
 
 impl<N: Nand> Store<N> {
@@ -169,8 +169,12 @@ impl<N: Nand> Store<N> {
         let sequence = self.last_sequence;
         let kind = stream.kind();
         let mut page = vec![0; self.geometry.page_bytes as usize];
-        let head =
-            HeadPage { block, kind, opened_sequence: sequence, erase_count: self.nand.erase_count(block) };
+        let head = HeadPage {
+            block,
+            kind,
+            head_program_sequence: sequence,
+            erase_count: self.nand.erase_count(block),
+        };
         head.encode(&mut page);
         let oob = Oob {
             kind: PageKind::Head,
@@ -269,7 +273,7 @@ impl<N: Nand> Store<N> {
         let Some(HeadTailLayout { tail_pages, .. }) = self.head_tail else { return };
         if let Some(at) = self.blocks_without_tail.iter().position(|&due| due == block) {
             self.blocks_without_tail.swap_remove(at);
-            self.counter_audit.unwritten_tail_pages += u64::from(tail_pages);
+            self.counter_audit.skipped_tail_pages += u64::from(tail_pages);
         }
     }
 
@@ -295,10 +299,10 @@ impl<N: Nand> Store<N> {
             let belongs = |oob: &Oob| {
                 oob.kind == PageKind::Tail
                     && oob.owner == number
-                    && oob.first_write_sequence == head.opened_sequence
+                    && oob.first_write_sequence == head.head_program_sequence
             };
             let Some(oob) = found.filter(belongs) else { return Ok(None) };
-            tail.last_sequence = tail.last_sequence.max(oob.sequence_number);
+            tail.last_tail_page_sequence = tail.last_tail_page_sequence.max(oob.sequence_number);
             let offsets = number * per_page..data_pages;
             for (k, bytes) in
                 offsets.zip(self.page_buffer.chunks_exact(TAIL_ENTRY_BYTES as usize).take(per_page as usize))
@@ -384,8 +388,12 @@ mod tests {
     fn a_block_head_page_is_decoded_as_encoded() {
         let mut page = vec![0xff; 512];
         for kind in PageKind::BLOCK_KINDS {
-            let head =
-                HeadPage { block: BlockId(u32::MAX - 1), kind, opened_sequence: u64::MAX, erase_count: 7 };
+            let head = HeadPage {
+                block: BlockId(u32::MAX - 1),
+                kind,
+                head_program_sequence: u64::MAX,
+                erase_count: 7,
+            };
             head.encode(&mut page);
             assert_eq!(HeadPage::decode(&page), Some(head));
         }

@@ -22,7 +22,7 @@ pub(crate) struct CounterAudit {
     /// Number of programs and erases that were counted although a loss of power interrupted or prevented them.
     pub(super) interrupted_operations: u64,
     /// Number of tail pages (lists of a block's OOBs) that were never written, because their block was erased first.
-    pub(super) unwritten_tail_pages: u64,
+    pub(super) skipped_tail_pages: u64,
     /// Whether a recovery took place since counting began; it may have closed blocks that were not full.
     pub(super) has_recovered: bool,
 }
@@ -49,7 +49,7 @@ impl<N: Nand> Store<N> {
             initial_erases: first_wear,
             initial_programmed_pages: first_programs,
             interrupted_operations: cut,
-            unwritten_tail_pages: unwritten,
+            skipped_tail_pages: unwritten,
             has_recovered: recovered,
         } = self.counter_audit;
         let programs = first_programs + programs + self.stats.total_programs();
@@ -66,10 +66,14 @@ impl<N: Nand> Store<N> {
         }
         let present = self.programmed_pages();
         let most = (erases + retired) * self.geometry.block_pages() as u64 + present + cut;
-        if programs > most || programs + cut < present || is_exact && programs + unwritten != most {
+        let (least, most) =
+            if is_exact { (most - unwritten, most - unwritten) } else { (present.saturating_sub(cut), most) };
+        if !(least..=most).contains(&programs) {
             return Err(format!(
-                "audit: the counters say {programs} page programs, but {present} pages are programmed, {erases} \
-                 blocks were erased and {retired} retired ({cut} operations interrupted by power loss)"
+                "audit: the counters say {programs} page programs, but the blocks account for {least} to {most}: {present} \
+                 pages are programmed, {unwritten} were skipped, and each of {erases} erased and {retired} retired blocks held \
+                 at most {} pages ({cut} operations interrupted by power loss)",
+                self.geometry.block_pages()
             ));
         }
         Ok(())
@@ -88,8 +92,8 @@ impl<N: Nand> Store<N> {
         (0..self.geometry.blocks()).map(|block| self.programmed_pages_of(BlockId(block))).sum()
     }
 
-    /// Returns the number of programmed pages of a block, unreadable ones included, without a flash operation. The pages
-    /// of a block are programmed in order, so the first one that is not is found by halving.
+    /// Returns the number of programmed pages of a block, unreadable ones included, without a flash operation. The
+    /// pages of a block are programmed in order, so the first one that is not is found by halving.
     fn programmed_pages_of(&mut self, block: BlockId) -> u64 {
         if self.nand.is_bad(block) {
             return 0;

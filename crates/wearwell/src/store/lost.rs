@@ -49,13 +49,13 @@ impl<N: Nand> Store<N> {
     fn record_unreadable_page(&mut self, ppn: Ppn) {
         if self.unreadable_pages.insert(ppn) {
             self.stats.media_errors += 1;
-            self.found_unreadable_pages.push(ppn);
+            self.unreported_unreadable_pages.push(ppn);
         }
     }
 
     /// Returns the pages found unreadable since the last call, in the order in which they were found.
     pub fn take_found_unreadable_pages(&mut self) -> Vec<Ppn> {
-        std::mem::take(&mut self.found_unreadable_pages)
+        std::mem::take(&mut self.unreported_unreadable_pages)
     }
 
     /// Removes the pages of `block`, which is erased or retired, from the list of unreadable pages.

@@ -165,7 +165,7 @@ pub struct Store<N> {
     /// of them fails.
     unreadable_pages: FxHashSet<Ppn>,
     /// Pages found unreadable since the last call of [`Store::take_found_unreadable_pages`].
-    found_unreadable_pages: Vec<Ppn>,
+    unreported_unreadable_pages: Vec<Ppn>,
     /// Division of blocks into a head page and tail pages, which describe the block, and data pages between; `None` if
     /// blocks have only data pages.
     head_tail: Option<HeadTailLayout>,
@@ -222,7 +222,7 @@ impl<N: Nand> Store<N> {
             retained_translation_versions: VecDeque::new(),
             interrupted_programs: Vec::new(),
             unreadable_pages: FxHashSet::default(),
-            found_unreadable_pages: Vec::new(),
+            unreported_unreadable_pages: Vec::new(),
             head_tail,
             blocks_without_tail: Vec::new(),
             opened_data_blocks: None,
@@ -247,7 +247,7 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    fn return_to_free_pool(&mut self, block: BlockId) {
+    fn return_to_free_blocks(&mut self, block: BlockId) {
         self.remove_unreadable_pages_of(block);
         self.blocks.set_free(block);
         let (wear, pool) = (self.nand.erase_count(block), self.pool_of(block));
@@ -349,16 +349,16 @@ impl<N: Nand> Store<N> {
     }
 
     /// Whether `pages` pages of a stream of writes can be appended without using the free blocks reserved for garbage
-    /// collection, if each page goes to the pool (set of planes) that [`Store::pool_with_most_free_blocks`] then
+    /// collection, if each page goes to the pool (set of planes) that [`Store::preferred_append_pool`] then
     /// returns. O(1) if they fit the stream's only open block, as is usual; O(pools) if room is short.
     #[inline]
     pub(crate) fn has_room_for_pages(&self, stream: Stream, pages: u32) -> bool {
-        self.fits_open_block(stream, pages) || self.has_room_in_pools_together(stream, pages)
+        self.fits_only_open_block(stream, pages) || self.has_room_in_pools_together(stream, pages)
     }
 
     /// Whether a stream of writes has exactly one open block and `pages` pages fit into it.
     #[inline]
-    pub(crate) fn fits_open_block(&self, stream: Stream, pages: u32) -> bool {
+    pub(crate) fn fits_only_open_block(&self, stream: Stream, pages: u32) -> bool {
         let open = self.pools_with_open_block[stream as usize].as_slice();
         matches!(open, &[pool] if self.open_block_pages_left(stream, pool) >= pages)
     }
@@ -399,7 +399,7 @@ impl<N: Nand> Store<N> {
 
     /// Returns the pool (set of planes) with the most free blocks, for the write stream's next page: of the pools in
     /// which the stream has an open block, or of all pools if it has none. O(1) for a stream with one open block.
-    pub fn pool_with_most_free_blocks(&self, stream: Stream) -> u32 {
+    pub fn preferred_append_pool(&self, stream: Stream) -> u32 {
         let free_and_first = |&pool: &u32| (self.free_blocks(pool), u32::MAX - pool);
         let richest = match self.pools_with_open_block[stream as usize].as_slice() {
             [] => (0..self.allocation_pools).max_by_key(free_and_first),
@@ -472,7 +472,7 @@ impl<N: Nand> Store<N> {
         fingerprint: Fingerprint,
         cause: Cause,
     ) -> Result<Ppn> {
-        let pool = self.pool_with_most_free_blocks(stream);
+        let pool = self.preferred_append_pool(stream);
         loop {
             let (index, oob) = self.prepare_program(stream, pool, owner, fingerprint)?;
             let outcome = self.nand.program_changed_page(self.frontiers[index].next_page, oob, base, words);
@@ -628,10 +628,10 @@ impl<N: Nand> Store<N> {
         self.opened_data_blocks.as_mut()?.pop()
     }
 
-    /// Opens a block for the next page of a stream of writes, in the pool of [`Store::pool_with_most_free_blocks`], if
+    /// Opens a block for the next page of a stream of writes, in the pool of [`Store::preferred_append_pool`], if
     /// the stream has no open block there.
     pub(crate) fn open_block_in_advance(&mut self, stream: Stream) -> Result<()> {
-        let pool = self.pool_with_most_free_blocks(stream);
+        let pool = self.preferred_append_pool(stream);
         if self.open_block_pages_left(stream, pool) > 0 {
             Ok(())
         } else {
@@ -873,7 +873,7 @@ impl<N: Nand> Store<N> {
             self.record_operation_of_bytes(OpKind::Erase, Ppn(first.0 + plane), cause, 0);
         }
         match outcome {
-            Ok(()) => self.return_to_free_pool(block),
+            Ok(()) => self.return_to_free_blocks(block),
             Err(NandError::EraseFailed(_)) => self.retire_block(block),
             Err(error) => {
                 self.counter_audit.interrupted_operations += 1;
@@ -922,13 +922,11 @@ impl<N: Nand> Store<N> {
         if self.flash_ops.is_recording_pages() {
             self.record_operation_page(kind, ppn);
         }
-        let is_spare_only = bytes < self.geometry.page_bytes;
+        let reads_only_spare_area = bytes < self.geometry.page_bytes;
         match kind {
-            OpKind::Read => self.flash_ops.record_event(|| FtlEvent::Read {
-                ppn,
-                cause,
-                reads_only_spare_area: is_spare_only,
-            }),
+            OpKind::Read => {
+                self.flash_ops.record_event(|| FtlEvent::Read { ppn, cause, reads_only_spare_area });
+            }
             OpKind::Program => self.flash_ops.record_event(|| FtlEvent::Program { ppn, cause }),
             // An erase adds an operation for each of its planes to the list, but is one event. Copies and scans have no
             // single page.

@@ -34,9 +34,9 @@ const PROGRAMS_PER_SETTLED_NOTE: u64 = 128;
 
 /// Word of the last settled program, the first of the notes in NVRAM. The words of the open blocks and the ring follow
 /// the three that are named here.
-const SETTLED_WORD: usize = 0;
+const SETTLED_WORD_INDEX: usize = 0;
 /// Word of the block that GC empties.
-const VICTIM_WORD: usize = 1;
+const VICTIM_WORD_INDEX: usize = 1;
 /// Word of the number of the first noted page that is still needed.
 const FIRST_NEEDED_NOTE_WORD_INDEX: usize = 2;
 /// First word of the open blocks.
@@ -55,12 +55,12 @@ pub(super) struct RecoveryNotes {
     settled_until_sequence: u64,
     ring_words: u32,
     /// Number of pages noted in the ring so far; wraps.
-    noted_pages: u32,
+    next_note_number: u32,
     /// Number of the first noted page that recovery still needs.
     first_needed_note_number: u32,
     /// Number of noted pages that the next write of the buffer of page validity is known to include: those noted when
     /// the last write of it was complete.
-    notes_covered_by_next_flush: u32,
+    first_uncovered_note_number: u32,
     validity_durable_until_sequence: u64,
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct FoundNotes {
     /// Blocks that were open for data when the settled program was noted.
     pub(crate) open_blocks: Vec<BlockId>,
     /// Pages that map entries stopped naming.
-    pub(crate) replaced_pages: Vec<Ppn>,
+    pub(crate) maybe_invalid_pages: Vec<Ppn>,
 }
 
 /// Returns the number of NVRAM words (8 bytes each) of the notes for recovery of a device.
@@ -100,7 +100,7 @@ impl RecoveryNotes {
     }
 
     fn needed_note_count(&self) -> u32 {
-        self.noted_pages.wrapping_sub(self.first_needed_note_number)
+        self.next_note_number.wrapping_sub(self.first_needed_note_number)
     }
 }
 
@@ -134,9 +134,9 @@ impl<N: Nand> Store<N> {
             noted_open_blocks: vec![None; slots as usize],
             settled_until_sequence: 0,
             ring_words: ring_words(&self.geometry),
-            noted_pages: 0,
+            next_note_number: 0,
             first_needed_note_number: 0,
-            notes_covered_by_next_flush: 0,
+            first_uncovered_note_number: 0,
             validity_durable_until_sequence: 0,
         }));
         Ok(())
@@ -180,10 +180,10 @@ impl<N: Nand> Store<N> {
     /// Power loss.
     pub(crate) fn note_unsettled_page(&mut self, ppn: Ppn) -> Result<()> {
         let Some(notes) = &mut self.recovery_notes else { return Ok(()) };
-        let number = notes.noted_pages;
+        let number = notes.next_note_number;
         let word = u64::from(number) << 32 | nvram_word_of_number(ppn.0);
         let index = notes.ring_word_index(number);
-        notes.noted_pages = number.wrapping_add(1);
+        notes.next_note_number = number.wrapping_add(1);
         self.store_nvram_word(index, word)
     }
 
@@ -193,7 +193,7 @@ impl<N: Nand> Store<N> {
     /// Power loss.
     pub(crate) fn note_victim(&mut self, victim: BlockId) -> Result<()> {
         let Some(notes) = &self.recovery_notes else { return Ok(()) };
-        let word = notes.first_nvram_word + VICTIM_WORD;
+        let word = notes.first_nvram_word + VICTIM_WORD_INDEX;
         self.store_nvram_word(word, nvram_word_of_number(victim.0))
     }
 
@@ -243,7 +243,7 @@ impl<N: Nand> Store<N> {
             self.store_nvram_word(notes.open_block_word_index(slot), nvram_word_of_number(block.0))?;
             notes.noted_open_blocks[slot] = Some(block);
         }
-        self.store_nvram_word(notes.first_nvram_word + SETTLED_WORD, self.last_sequence)?;
+        self.store_nvram_word(notes.first_nvram_word + SETTLED_WORD_INDEX, self.last_sequence)?;
         notes.settled_until_sequence = self.last_sequence;
         Ok(())
     }
@@ -271,8 +271,8 @@ impl<N: Nand> Store<N> {
     fn drop_notes_of_flushed_reports(&mut self, durable_until_sequence: u64) -> Result<()> {
         let Some(notes) = &mut self.recovery_notes else { return Ok(()) };
         notes.validity_durable_until_sequence = durable_until_sequence;
-        notes.first_needed_note_number = notes.notes_covered_by_next_flush;
-        notes.notes_covered_by_next_flush = notes.noted_pages;
+        notes.first_needed_note_number = notes.first_uncovered_note_number;
+        notes.first_uncovered_note_number = notes.next_note_number;
         let (word, number) =
             (notes.first_nvram_word + FIRST_NEEDED_NOTE_WORD_INDEX, notes.first_needed_note_number);
         self.store_nvram_word(word, number.into())
@@ -282,7 +282,7 @@ impl<N: Nand> Store<N> {
     /// noted so far will be in this write. Does nothing without notes.
     pub(crate) fn expect_validity_flush(&mut self) {
         if let Some(notes) = &mut self.recovery_notes {
-            notes.notes_covered_by_next_flush = notes.noted_pages;
+            notes.first_uncovered_note_number = notes.next_note_number;
         }
     }
 
@@ -325,16 +325,16 @@ impl<N: Nand> Store<N> {
         for (slot, block) in notes.noted_open_blocks.iter_mut().enumerate() {
             *block = decode_number(words[first_open_block_word + slot]).map(BlockId);
         }
-        notes.settled_until_sequence = words[notes.first_nvram_word + SETTLED_WORD];
+        notes.settled_until_sequence = words[notes.first_nvram_word + SETTLED_WORD_INDEX];
         notes.first_needed_note_number = first_needed;
-        notes.notes_covered_by_next_flush = first_needed;
-        notes.noted_pages = first_needed.wrapping_add(count);
+        notes.first_uncovered_note_number = first_needed;
+        notes.next_note_number = first_needed.wrapping_add(count);
         notes.validity_durable_until_sequence = 0;
         (count <= notes.ring_words).then(|| FoundNotes {
             settled_until_sequence: notes.settled_until_sequence,
-            victim: decode_number(words[notes.first_nvram_word + VICTIM_WORD]).map(BlockId),
+            victim: decode_number(words[notes.first_nvram_word + VICTIM_WORD_INDEX]).map(BlockId),
             open_blocks: notes.noted_open_blocks.iter().flatten().copied().collect(),
-            replaced_pages: needed.into_iter().map(|(_, ppn)| ppn).collect(),
+            maybe_invalid_pages: needed.into_iter().map(|(_, ppn)| ppn).collect(),
         })
     }
 }

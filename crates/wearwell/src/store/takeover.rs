@@ -49,7 +49,7 @@ impl<N: Nand> Store<N> {
         self.last_sequence = self.last_sequence.max(found.last_sequence);
         let Some(kind) = found.kind else {
             return if self.has_usable_pages(block) {
-                self.return_to_free_pool(block);
+                self.return_to_free_blocks(block);
             } else {
                 self.remove_from_service(block);
             };

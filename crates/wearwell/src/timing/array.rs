@@ -21,12 +21,12 @@ use super::{FlashTiming, TimingOptions};
 use crate::operation::OpKind;
 
 /// Index, among the queues of an array (die or plane), of the queue of host reads with priority.
-pub(super) const READ_QUEUE: u8 = 0;
+pub(super) const PRIORITY_READ_QUEUE_INDEX: u8 = 0;
 /// Index, among the queues of an array (die or plane), of the queue of host writes. Host reads without priority, and
 /// background work that does not yield to host work, are in this queue too.
-pub(super) const WRITE_QUEUE: u8 = 1;
+pub(super) const ORDINARY_QUEUE_INDEX: u8 = 1;
 /// Index, among the queues of an array (die or plane), of the queue of background work that yields to host work.
-pub(super) const BACKGROUND_QUEUE: u8 = 2;
+pub(super) const YIELDING_BACKGROUND_QUEUE_INDEX: u8 = 2;
 
 /// Value of the start time `FlashArray::busy_since_ns` that marks an array (die or plane) as idle.
 pub(super) const NOT_BUSY: u64 = u64::MAX;
@@ -49,7 +49,7 @@ pub(super) struct OpGroup {
 impl OpGroup {
     const NONE: Self = Self {
         kind: OpKind::Read,
-        queue_index: WRITE_QUEUE,
+        queue_index: ORDINARY_QUEUE_INDEX,
         op_count: 0,
         transferring_op_index: 0,
         transfer_ns: 0,
@@ -84,10 +84,10 @@ pub(super) struct FlashArray {
     backlog_bound_ops: u32,
     write_pace: WritePace,
     /// Whether background operations beyond the backlog bound are served before all host reads instead of alternating
-    /// with them ([`TimingOptions::gc_delays_reads`]).
+    /// with them ([`TimingOptions::background_delays_reads`]).
     may_delay_reads: bool,
     /// Whether the operation that the array last started or resumed was a host read with priority.
-    last_op_was_read: bool,
+    last_op_was_priority_read: bool,
     pub(super) channel_index: u32,
     /// Number of times that the running or suspended program or erase has been suspended so far.
     pub(super) suspension_count: u32,
@@ -110,10 +110,10 @@ impl FlashArray {
             suspended_group: OpGroup::NONE,
             queues: std::array::from_fn(|_| OpQueue::new()),
             speculative_steps: SpeculativeSteps::default(),
-            backlog_bound_ops: options.max_gc_backlog_ops,
+            backlog_bound_ops: options.max_background_backlog_ops,
             write_pace: WritePace::new(options.free_blocks),
-            may_delay_reads: options.gc_delays_reads,
-            last_op_was_read: false,
+            may_delay_reads: options.background_delays_reads,
+            last_op_was_priority_read: false,
             channel_index,
             suspension_count: 0,
             must_not_suspend: false,
@@ -130,10 +130,10 @@ impl FlashArray {
     #[inline(always)]
     fn queued_background_ops_and_erases(&self) -> (u32, u32) {
         let at_work = |group: OpGroup| {
-            if group.queue_index == BACKGROUND_QUEUE { u32::from(group.op_count) } else { 0 }
+            if group.queue_index == YIELDING_BACKGROUND_QUEUE_INDEX { u32::from(group.op_count) } else { 0 }
         };
         let erases_of = |group: OpGroup| if group.kind == OpKind::Erase { at_work(group) } else { 0 };
-        let background = &self.queues[BACKGROUND_QUEUE as usize];
+        let background = &self.queues[YIELDING_BACKGROUND_QUEUE_INDEX as usize];
         let ops = background.op_count() - at_work(self.running_group) - at_work(self.suspended_group);
         (ops, background.erase_count() - erases_of(self.running_group) - erases_of(self.suspended_group))
     }
@@ -141,7 +141,7 @@ impl FlashArray {
     /// Appends an operation to a queue of the array (die or plane); returns its position in the queue.
     #[inline(always)]
     pub(super) fn push_op(&mut self, op: QueuedOp, queue: u8) -> u32 {
-        if queue == BACKGROUND_QUEUE {
+        if queue == YIELDING_BACKGROUND_QUEUE_INDEX {
             self.write_pace.count_queued_background(&op);
         }
         let fifo = &mut self.queues[queue as usize];
@@ -154,7 +154,7 @@ impl FlashArray {
     #[inline(always)]
     fn set_running_group(&mut self, queue_index: u8, count: u8) {
         let &QueuedOp { kind, transfer_ns, .. } = self.queues[queue_index as usize].front();
-        self.last_op_was_read = queue_index == READ_QUEUE;
+        self.last_op_was_priority_read = queue_index == PRIORITY_READ_QUEUE_INDEX;
         self.running_group =
             OpGroup { kind, queue_index, op_count: count, transferring_op_index: 0, transfer_ns };
     }
@@ -162,7 +162,7 @@ impl FlashArray {
     /// Returns the channel time of operation number `member` of the running multi-plane group, nanoseconds. The
     /// operation must still be in its queue.
     fn transfer_ns_of(&self, member: u8) -> u32 {
-        self.queues[self.running_group.queue_index as usize].queued_op_at(u32::from(member)).transfer_ns
+        self.queues[self.running_group.queue_index as usize].entry_at(u32::from(member)).transfer_ns
     }
 
     /// Removes the first operation of the running multi-plane group from its queue and returns it. In a group of reads,
@@ -214,7 +214,9 @@ impl FlashArray {
     ) {
         debug_assert!(!self.running_group.has_ops(), "one operation at a time");
         let behind = self.serves_background_first::<PLAIN>() && !self.is_turn_of_reads();
-        if !PLAIN && self.suspended_group.has_ops() && (behind || self.queues[READ_QUEUE as usize].is_empty())
+        if !PLAIN
+            && self.suspended_group.has_ops()
+            && (behind || self.queues[PRIORITY_READ_QUEUE_INDEX as usize].is_empty())
         {
             self.must_not_suspend = behind;
             return self.resume(index, shared);
@@ -229,12 +231,14 @@ impl FlashArray {
     /// reads need no free block.
     #[inline(always)]
     fn is_turn_of_reads(&self) -> bool {
-        !self.last_op_was_read && !self.queues[READ_QUEUE as usize].is_empty() && !self.is_delaying_reads()
+        !self.last_op_was_priority_read
+            && !self.queues[PRIORITY_READ_QUEUE_INDEX as usize].is_empty()
+            && !self.is_delaying_reads()
     }
 
     /// Whether the array serves background work before host reads at this moment. It does so only with
-    /// [`TimingOptions::gc_delays_reads`], while more background operations are queued than the bound allows. A lack of
-    /// free blocks never delays reads.
+    /// [`TimingOptions::background_delays_reads`], while more background operations are queued than the bound allows. A
+    /// lack of free blocks never delays reads.
     #[inline(always)]
     fn is_delaying_reads(&self) -> bool {
         self.may_delay_reads && self.queued_background_ops_and_erases().0 > self.backlog_bound_ops
@@ -252,7 +256,7 @@ impl FlashArray {
     /// while no operation runs. A plain array (without suspension) skips the test for suspended operations.
     #[inline(always)]
     fn background_ops_and_erases_when_idle<const PLAIN: bool>(&self) -> (u32, u32) {
-        let background = &self.queues[BACKGROUND_QUEUE as usize];
+        let background = &self.queues[YIELDING_BACKGROUND_QUEUE_INDEX as usize];
         if PLAIN {
             (background.op_count(), background.erase_count())
         } else {
@@ -263,15 +267,15 @@ impl FlashArray {
     #[inline(always)]
     fn choose_queue<const PLAIN: bool>(&mut self, background_first: bool) -> Option<u8> {
         if background_first {
-            return Some(BACKGROUND_QUEUE);
+            return Some(YIELDING_BACKGROUND_QUEUE_INDEX);
         }
         let [reads, writes, background] = &self.queues;
         if !reads.is_empty() {
-            Some(READ_QUEUE)
+            Some(PRIORITY_READ_QUEUE_INDEX)
         } else if !writes.is_empty() {
             Some(self.choose_write_or_background::<PLAIN>())
         } else if !background.is_empty() {
-            Some(BACKGROUND_QUEUE)
+            Some(YIELDING_BACKGROUND_QUEUE_INDEX)
         } else {
             None
         }
@@ -282,7 +286,11 @@ impl FlashArray {
     #[inline(always)]
     fn choose_write_or_background<const PLAIN: bool>(&mut self) -> u8 {
         let (ops, erases) = self.background_ops_and_erases_when_idle::<PLAIN>();
-        if self.write_pace.is_background_due(ops, erases) { BACKGROUND_QUEUE } else { WRITE_QUEUE }
+        if self.write_pace.determine_background_due(ops, erases) {
+            YIELDING_BACKGROUND_QUEUE_INDEX
+        } else {
+            ORDINARY_QUEUE_INDEX
+        }
     }
 
     fn become_idle(&mut self, now_ns: u64) {
@@ -303,7 +311,7 @@ impl FlashArray {
         let groups = !PLAIN && shared.options.multi_plane;
         let count = if groups { multi_plane_group_size(&self.queues[queue_index as usize]) } else { 1 };
         self.set_running_group(queue_index, count);
-        if queue_index == BACKGROUND_QUEUE {
+        if queue_index == YIELDING_BACKGROUND_QUEUE_INDEX {
             self.write_pace.count_started_background(count.into());
         }
         let kind = self.running_group.kind;
@@ -318,7 +326,7 @@ impl FlashArray {
             self.must_not_suspend = background_first;
         }
         if kind == OpKind::Program {
-            if queue_index == WRITE_QUEUE {
+            if queue_index == ORDINARY_QUEUE_INDEX {
                 self.write_pace.count_host_programs(count.into());
             }
             self.request_channel::<PLAIN>(index, shared);
@@ -369,7 +377,7 @@ impl FlashArray {
 
     fn wait_for_channel(&self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
         let channel = &mut shared.channels[self.channel_index as usize];
-        let urgent = self.running_group.queue_index == READ_QUEUE;
+        let urgent = self.running_group.queue_index == PRIORITY_READ_QUEUE_INDEX;
         let queue = if urgent { &mut channel.urgent_arrays } else { &mut channel.waiting_arrays };
         queue.push_back(index);
         if !channel.is_contended {
@@ -387,8 +395,8 @@ impl FlashArray {
         let channel = &mut shared.channels[self.channel_index as usize];
         channel.busy_ns += transfer_ns;
         channel.free_at_ns = end;
-        let OpGroup { queue_index: queue, transferring_op_index: cursor, .. } = self.running_group;
-        shared.observer.op_transferred((index, queue), cursor, (end - transfer_ns, end));
+        let OpGroup { queue_index, transferring_op_index: cursor, .. } = self.running_group;
+        shared.observer.op_given_channel((index, queue_index), cursor, (end - transfer_ns, end));
         if self.running_group.kind == OpKind::Read {
             return shared.events.set_array_event(index, EventClass::Transferred, end);
         }
@@ -437,7 +445,7 @@ impl FlashArray {
             has_stepped_to_program: may_give_way(1),
             has_stepped_to_read: may_give_way(2),
         };
-        self.queues[BACKGROUND_QUEUE as usize].pop_page_copy();
+        self.queues[YIELDING_BACKGROUND_QUEUE_INDEX as usize].pop_page_copy();
         self.write_pace.count_started_background(2);
         shared.completed_ops += 2;
         shared.events.set_array_event(index, EventClass::ReadSensed, begins_at + ns + program_ns + read_ns);
@@ -449,7 +457,7 @@ impl FlashArray {
     fn reserve_channel_for_transfer(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
         let (moment, ns) = (shared.current_event_position, u64::from(self.running_group.transfer_ns));
         let channel = &mut shared.channels[self.channel_index as usize];
-        let urgent = self.running_group.queue_index == READ_QUEUE;
+        let urgent = self.running_group.queue_index == PRIORITY_READ_QUEUE_INDEX;
         let begins_at = if urgent {
             channel.book_urgent_transfer(index, ns, moment, &shared.flash_timing, &mut shared.events)
         } else {
@@ -488,7 +496,7 @@ impl FlashArray {
     #[inline(always)]
     fn next_steps_are_copies(&self, steps: u32) -> bool {
         let [reads, writes, background] = &self.queues;
-        self.running_group.queue_index == BACKGROUND_QUEUE
+        self.running_group.queue_index == YIELDING_BACKGROUND_QUEUE_INDEX
             && background.front().further_ops_of_series() >= steps
             && if reads.is_empty() {
                 writes.is_empty()
@@ -504,26 +512,26 @@ impl FlashArray {
     /// that delay reads). Lack of free blocks is not considered, because arriving copies can end it.
     #[inline(always)]
     fn exceeds_backlog_bound_after_steps(&self, steps: u32) -> bool {
-        self.queues[BACKGROUND_QUEUE as usize].op_count() - steps > self.backlog_bound_ops
+        self.queues[YIELDING_BACKGROUND_QUEUE_INDEX as usize].op_count() - steps > self.backlog_bound_ops
     }
 
     /// Advances the array to the next operation of a series of copies before the simulated time has reached it. No
     /// operation or request waits for the operation that ends.
     #[inline(always)]
     fn take_speculative_step(&mut self, shared: &mut EngineState<impl TimingObserver>) {
-        self.queues[BACKGROUND_QUEUE as usize].pop();
+        self.queues[YIELDING_BACKGROUND_QUEUE_INDEX as usize].pop();
         self.write_pace.count_started_background(1);
         shared.completed_ops += 1;
-        self.running_group.kind = self.queues[BACKGROUND_QUEUE as usize].front().kind;
+        self.running_group.kind = self.queues[YIELDING_BACKGROUND_QUEUE_INDEX as usize].front().kind;
     }
 
     /// Undoes the last [`Self::take_speculative_step`]: returns the array to the previous operation of a series of
     /// copies.
     fn undo_step_ahead(&mut self, shared: &mut EngineState<impl TimingObserver>) {
-        self.queues[BACKGROUND_QUEUE as usize].undo_pop();
+        self.queues[YIELDING_BACKGROUND_QUEUE_INDEX as usize].undo_pop();
         self.write_pace.undo_started_background();
         shared.completed_ops -= 1;
-        self.running_group.kind = self.queues[BACKGROUND_QUEUE as usize].front().kind;
+        self.running_group.kind = self.queues[YIELDING_BACKGROUND_QUEUE_INDEX as usize].front().kind;
     }
 
     /// Makes the array serve background work before host writes (and before reads, on a device that delays reads),
@@ -539,7 +547,7 @@ impl FlashArray {
     /// Gives background work its usual priority again after [`FlashArray::prioritise_background`], because no scan of
     /// NVRAM waits for it any more.
     pub(super) fn restore_background_priority(&mut self, options: &TimingOptions) {
-        self.backlog_bound_ops = options.max_gc_backlog_ops;
+        self.backlog_bound_ops = options.max_background_backlog_ops;
     }
 
     /// Confirms the steps of a series of copies that the array took ahead of the simulated time, because the time has
@@ -646,7 +654,7 @@ impl FlashArray {
     fn may_suspend(&self, max_suspensions_per_op: u32, shared: &EngineState<impl TimingObserver>) -> bool {
         self.is_in_array_phase()
             && self.array_phase_end_ns != shared.now_ns()
-            && !self.queues[READ_QUEUE as usize].is_empty()
+            && !self.queues[PRIORITY_READ_QUEUE_INDEX as usize].is_empty()
             && self.suspension_count < max_suspensions_per_op
             && !self.must_not_suspend
             && !self.is_delaying_reads()
@@ -665,14 +673,22 @@ impl FlashArray {
         self.suspension_count += 1;
         self.suspended_group = std::mem::replace(&mut self.running_group, OpGroup::NONE);
         let count = if shared.options.multi_plane {
-            multi_plane_group_size(&self.queues[READ_QUEUE as usize])
+            multi_plane_group_size(&self.queues[PRIORITY_READ_QUEUE_INDEX as usize])
         } else {
             1
         };
-        self.set_running_group(READ_QUEUE, count);
-        let OpGroup { queue_index: queue, op_count: suspended, .. } = self.suspended_group;
-        shared.observer.ops_suspended((index, queue), suspended, shared.current_event_position.time_ns());
-        shared.observer.ops_started((index, READ_QUEUE), count, shared.current_event_position.time_ns());
+        self.set_running_group(PRIORITY_READ_QUEUE_INDEX, count);
+        let OpGroup { queue_index, op_count: suspended, .. } = self.suspended_group;
+        shared.observer.ops_suspended(
+            (index, queue_index),
+            suspended,
+            shared.current_event_position.time_ns(),
+        );
+        shared.observer.ops_started(
+            (index, PRIORITY_READ_QUEUE_INDEX),
+            count,
+            shared.current_event_position.time_ns(),
+        );
         shared.events.set_array_event(
             index,
             EventClass::ReadSensed,
@@ -682,9 +698,9 @@ impl FlashArray {
 
     fn resume(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
         self.running_group = std::mem::replace(&mut self.suspended_group, OpGroup::NONE);
-        self.last_op_was_read = false;
-        let OpGroup { queue_index: queue, op_count: count, .. } = self.running_group;
-        shared.observer.ops_resumed((index, queue), count, shared.current_event_position.time_ns());
+        self.last_op_was_priority_read = false;
+        let OpGroup { queue_index, op_count: count, .. } = self.running_group;
+        shared.observer.ops_resumed((index, queue_index), count, shared.current_event_position.time_ns());
         let overhead = shared.options.suspension.map_or(0, |suspend| suspend.resume_overhead_ns);
         let class = self.phase_end_class();
         self.start_array_phase::<false>(
@@ -703,7 +719,7 @@ fn multi_plane_group_size(queue: &OpQueue) -> u8 {
     let kind = queue.front().kind;
     let (mut planes, mut size) = (0_u64, 0);
     while u32::from(size) < queue.len() {
-        let op = queue.queued_op_at(u32::from(size));
+        let op = queue.entry_at(u32::from(size));
         if op.kind != kind || planes & 1 << op.plane_in_die != 0 {
             break;
         }

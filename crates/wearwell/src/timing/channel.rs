@@ -191,20 +191,20 @@ impl Channel {
     pub(super) fn book_copy_transfers(
         &mut self,
         array: u32,
-        ns: u64,
+        transfer_ns: u64,
         moment: EventPosition,
         events: &mut EventQueue,
     ) -> u64 {
-        let requested_at = self.reserve_transfer_time(ns, moment, events) + ns;
+        let requested_at = self.reserve_transfer_time(transfer_ns, moment, events) + transfer_ns;
         let (lanes, place) = self.booking_group_and_position(array);
         let lanes = &mut self.bookings_by_eight_arrays[lanes];
         lanes.second_copy_transfer_request_keys[place] =
             event_key(EventClass::Transferred, requested_at) | place as u64;
         self.max_second_copy_transfer_key = lanes.second_copy_transfer_request_keys[place];
-        (lanes.booked_transfer_ns[place], lanes.is_priority_read[place]) = (ns, false);
+        (lanes.booked_transfer_ns[place], lanes.is_priority_read[place]) = (transfer_ns, false);
         let begins_at = self.free_at_ns;
-        self.busy_ns += ns;
-        self.free_at_ns += ns;
+        self.busy_ns += transfer_ns;
+        self.free_at_ns += transfer_ns;
         begins_at
     }
 
@@ -241,12 +241,12 @@ impl Channel {
     pub(super) fn book_urgent_transfer(
         &mut self,
         array: u32,
-        ns: u64,
+        transfer_ns: u64,
         moment: EventPosition,
         flash: &FlashTiming,
         events: &mut EventQueue,
     ) -> u64 {
-        let mut begins_at = self.reserve_transfer_time(ns, moment, events);
+        let mut begins_at = self.reserve_transfer_time(transfer_ns, moment, events);
         let own = self.booking_group_and_position(array);
         for (eight, lanes) in (self.first_array_number / 8..).zip(&mut self.bookings_by_eight_arrays) {
             let last = moment.last_event_key_in_group(eight);
@@ -264,17 +264,17 @@ impl Channel {
                 }
                 begins_at = begins_at.min(other_begins_at);
                 if is_later {
-                    *requested_at += ns << NON_TIME_KEY_BITS;
+                    *requested_at += transfer_ns << NON_TIME_KEY_BITS;
                     self.max_second_copy_transfer_key = self.max_second_copy_transfer_key.max(*requested_at);
                 } else {
-                    events.postpone_array_event(8 * eight + place as u32, ns.cast_signed());
+                    events.postpone_array_event(8 * eight + place as u32, transfer_ns.cast_signed());
                 }
             }
         }
         (
             self.bookings_by_eight_arrays[own.0].booked_transfer_ns[own.1],
             self.bookings_by_eight_arrays[own.0].is_priority_read[own.1],
-        ) = (ns, true);
+        ) = (transfer_ns, true);
         begins_at
     }
 }

@@ -20,8 +20,8 @@
 //!   queued. The overhead is added to the resumed operation, not to the read.
 //! - While an array has no erased block for host writes ([`super::FreeBlocksPerArray`]), or its background operations
 //!   exceed their bound, background work is served before host writes, and alternates with host reads. What starts or
-//!   resumes in such a turn is not suspended. With [`TimingOptions::gc_delays_reads`], work that exceeds the bound also
-//!   precedes reads.
+//!   resumes in such a turn is not suspended. With [`TimingOptions::background_delays_reads`], work that exceeds the
+//!   bound also precedes reads.
 //! - Before all erased blocks are used up, background work keeps pace with host writes: some of it is served before
 //!   each waiting write, so that no write waits for a whole collection.
 //!
@@ -47,7 +47,10 @@
 
 use std::collections::VecDeque;
 
-use super::array::{BACKGROUND_QUEUE, EngineState, FlashArray, NOT_BUSY, READ_QUEUE, WRITE_QUEUE};
+use super::array::{
+    EngineState, FlashArray, NOT_BUSY, ORDINARY_QUEUE_INDEX, PRIORITY_READ_QUEUE_INDEX,
+    YIELDING_BACKGROUND_QUEUE_INDEX,
+};
 use super::channel::{Channel, EventPosition};
 use super::codec::CodecUnits;
 use super::event_queue::{EventClass, EventQueue, MAX_ARRIVAL_NS, TimingEvent};
@@ -214,7 +217,7 @@ impl<T: TimingObserver> EventEngine<T> {
     ) -> u64 {
         let arrival_ns = arrival_ns.min(MAX_ARRIVAL_NS);
         self.advance_clock_to(arrival_ns);
-        let number = self.request_latencies.next_request_number();
+        let number = self.request_latencies.take_next_request_number();
         let overhead = self.engine_state.options.controller_overhead_ns
             + work.parallel_work_ns
             + self.nvram_timing.book_stores(self.engine_state.now_ns(), work.nvram_store_ns);
@@ -249,7 +252,7 @@ impl<T: TimingObserver> EventEngine<T> {
         Some(self.engine_state.now_ns())
     }
 
-    pub(super) fn complete_until(&mut self, to_ns: u64) -> bool {
+    pub(super) fn complete_requests_until(&mut self, to_ns: u64) -> bool {
         while self.unanswered_requests > 0 {
             let Some(event) = self.engine_state.events.pop_event_until(to_ns) else { return false };
             if self.takes_fast_path() {
@@ -352,8 +355,8 @@ impl<T: TimingObserver> EventEngine<T> {
 
     #[inline(always)]
     fn handle_event<const PLAIN: bool>(&mut self, event: TimingEvent) {
-        let TimingEvent { time_ns: time, class, subject_number: subject } = event;
-        self.engine_state.current_event_position = EventPosition::of_event(time, class, subject);
+        let TimingEvent { time_ns, class, subject_number: subject } = event;
+        self.engine_state.current_event_position = EventPosition::of_event(time_ns, class, subject);
         match class {
             EventClass::ReadSensed => {
                 let array = &mut self.arrays[subject as usize];
@@ -390,12 +393,12 @@ impl<T: TimingObserver> EventEngine<T> {
             {
                 self.admit_op(op, request);
             }
-            _ => self.admit_op_list(ops, request),
+            _ => self.admit_ops_expanding_copies(ops, request),
         }
         self.wake_arrays();
     }
 
-    fn admit_op_list(&mut self, ops: &[FlashOp], request: Option<u32>) {
+    fn admit_ops_expanding_copies(&mut self, ops: &[FlashOp], request: Option<u32>) {
         let TimingOptions { multi_plane, blocking_gc, .. } = self.engine_state.options;
         let must_be_single = |op: &FlashOp| {
             let waited_for = request.is_some() && !op.is_background();
@@ -454,7 +457,8 @@ impl<T: TimingObserver> EventEngine<T> {
     fn admit_op(&mut self, flash_op: &FlashOp, request: Option<u32>) -> OpDestination {
         let background = request.is_none() || flash_op.is_background();
         let place = self.array_layout.plane_locations[flash_op.plane.index()];
-        let (array, queue) = (place.array_number, self.queue_index_for(flash_op.kind, background));
+        let (array_or_scan_number, queue_index) =
+            (place.array_number, self.queue_index_for(flash_op.kind, background));
         let role = self.op_role(background || flash_op.reads_reverse_map_log(), request);
         let role = if role == OpRole::Background && !background { OpRole::Awaited } else { role };
         let op = QueuedOp {
@@ -473,26 +477,21 @@ impl<T: TimingObserver> EventEngine<T> {
         if flash_op.ops_back_to_dependency > 0 {
             return self.admit_after_predecessor(
                 flash_op.ops_back_to_dependency,
-                WaitingOp {
-                    op,
-                    array_or_scan_number: array,
-                    queue_index: queue,
-                    next_waiting_op: END_OF_LIST,
-                },
+                WaitingOp { op, array_or_scan_number, queue_index, next_waiting_op: END_OF_LIST },
             );
         }
         if held {
             return self.hold_op_for_foreground_gc(WaitingOp {
                 op,
-                array_or_scan_number: array,
-                queue_index: queue,
+                array_or_scan_number,
+                queue_index,
                 next_waiting_op: END_OF_LIST,
             });
         }
         if background && !flash_op.reads_reverse_map_log() {
-            return self.enqueue_after_nvram_scan(op, array, queue);
+            return self.enqueue_after_nvram_scan(op, array_or_scan_number, queue_index);
         }
-        self.enqueue_op(op, array, queue)
+        self.enqueue_op(op, array_or_scan_number, queue_index)
     }
 
     /// Admits an operation that must wait for its predecessor, the operation `back` positions earlier in the list.
@@ -529,7 +528,7 @@ impl<T: TimingObserver> EventEngine<T> {
         match predecessor {
             OpDestination::Queued { array, queue, index } => {
                 &mut self.arrays[array as usize].queues[queue as usize]
-                    .queued_op_at_mut(index)
+                    .entry_at_mut(index)
                     .waiting_ops_list_head
             }
             OpDestination::Waiting(id) | OpDestination::HeldByScan { id, .. } => {
@@ -552,9 +551,11 @@ impl<T: TimingObserver> EventEngine<T> {
     #[inline(always)]
     fn queue_index_for(&self, kind: OpKind, background: bool) -> u8 {
         match background {
-            true if self.engine_state.options.gc_yields_to_host => BACKGROUND_QUEUE,
-            false if self.engine_state.options.read_priority && kind == OpKind::Read => READ_QUEUE,
-            _ => WRITE_QUEUE,
+            true if self.engine_state.options.background_yields_to_host => YIELDING_BACKGROUND_QUEUE_INDEX,
+            false if self.engine_state.options.read_priority && kind == OpKind::Read => {
+                PRIORITY_READ_QUEUE_INDEX
+            }
+            _ => ORDINARY_QUEUE_INDEX,
         }
     }
 
@@ -610,12 +611,15 @@ impl<T: TimingObserver> EventEngine<T> {
         self.engine_state.observer.op_queued((array_index, queue), 1 + op.further_ops_of_series());
         let index = array.push_op(op, queue);
         // While a host write waits, an array steps ahead only if another write would not change what it does.
-        if is_plain && queue != BACKGROUND_QUEUE && (index == 0 || queue == READ_QUEUE) {
+        if is_plain
+            && queue != YIELDING_BACKGROUND_QUEUE_INDEX
+            && (index == 0 || queue == PRIORITY_READ_QUEUE_INDEX)
+        {
             array.undo_steps_after_arrival(array_index, &mut self.engine_state);
         }
         if index == 0
             && (!array.running_group.has_ops()
-                || (queue == READ_QUEUE && self.engine_state.options.suspension.is_some()))
+                || (queue == PRIORITY_READ_QUEUE_INDEX && self.engine_state.options.suspension.is_some()))
         {
             self.arrays_to_wake.push(array_index);
         }
@@ -627,13 +631,13 @@ impl<T: TimingObserver> EventEngine<T> {
     fn enqueue_held_ops(&mut self, list_head: u32) {
         let mut id = self.waiting_ops.reverse_waiting_list(list_head);
         while id != END_OF_LIST {
-            let WaitingOp { op, array_or_scan_number: array, queue_index: queue, next_waiting_op: next } =
+            let WaitingOp { op, array_or_scan_number, queue_index, next_waiting_op: next } =
                 self.waiting_ops.remove(id);
-            if queue == NVRAM_SCAN_QUEUE_INDEX {
-                self.finish_predecessor_of_scan(array);
+            if queue_index == NVRAM_SCAN_QUEUE_INDEX {
+                self.finish_predecessor_of_scan(array_or_scan_number);
             } else {
                 self.engine_state.observer.op_released(id);
-                self.enqueue_op(op, array, queue);
+                self.enqueue_op(op, array_or_scan_number, queue_index);
             }
             id = next;
         }
@@ -702,17 +706,23 @@ impl<T: TimingObserver> EventEngine<T> {
         self.nvram_scans.get_mut(scan).pending_ops += 1;
     }
 
-    fn hold_op_until_scan_ends(&mut self, scan: u32, op: QueuedOp, array: u32, queue: u8) -> OpDestination {
+    fn hold_op_until_scan_ends(
+        &mut self,
+        scan: u32,
+        op: QueuedOp,
+        array_or_scan_number: u32,
+        queue_index: u8,
+    ) -> OpDestination {
         let held = &mut self.nvram_scans.get_mut(scan).held_ops_list_head;
         let id = self.waiting_ops.insert(WaitingOp {
             op,
-            array_or_scan_number: array,
-            queue_index: queue,
+            array_or_scan_number,
+            queue_index,
             next_waiting_op: *held,
         });
         self.engine_state.observer.op_held(id);
         *held = id;
-        OpDestination::HeldByScan { id, array, queue }
+        OpDestination::HeldByScan { id, array: array_or_scan_number, queue: queue_index }
     }
 
     /// Notes that one of the operations for which a scan of NVRAM waits has completed, and starts the scan if it can.
@@ -730,12 +740,12 @@ impl<T: TimingObserver> EventEngine<T> {
         }
         let NvramScan { scan_op: op, victim_arrays: arrays, .. } = self.nvram_scans.get_mut(number).clone();
         for &array in &arrays {
-            let queue = &self.arrays[array as usize].queues[BACKGROUND_QUEUE as usize];
+            let queue = &self.arrays[array as usize].queues[YIELDING_BACKGROUND_QUEUE_INDEX as usize];
             if !queue.is_empty() {
                 let index = queue.last_entry_index();
                 self.make_nvram_scan_wait_for(
                     number,
-                    OpDestination::Queued { array, queue: BACKGROUND_QUEUE, index },
+                    OpDestination::Queued { array, queue: YIELDING_BACKGROUND_QUEUE_INDEX, index },
                 );
             }
         }

@@ -241,14 +241,14 @@ impl EventTournament {
             group_with_earliest_event(&self.keys_by_group_of_64)
         };
         let EventKeysOf64 {
-            least_key_by_group_of_eight: least_keys_of_eights,
+            least_key_by_group_of_eight,
             least_keys_with_group_number: least_keys_with_group,
             ..
         } = &self.keys_by_group_of_64[group];
         self.least_event_key = least_keys_with_group.least_event_key();
         let eight = (self.least_event_key % 8) as usize;
         self.earliest_event_subject =
-            (64 * group + 8 * eight) as u32 + (least_keys_of_eights[eight] % 8) as u32;
+            (64 * group + 8 * eight) as u32 + (least_key_by_group_of_eight[eight] % 8) as u32;
     }
 }
 
@@ -390,16 +390,12 @@ impl EventQueue {
         if least >= self.next_non_array_event_key {
             return self.pop_non_array_event(limit_ns);
         }
-        let time = time_ns_of_key(least);
-        if time > limit_ns.min(MAX_EVENT_NS) {
+        let time_ns = time_ns_of_key(least);
+        if time_ns > limit_ns.min(MAX_EVENT_NS) {
             return None;
         }
         let subject = self.array_events.pop_earliest_event();
-        Some(TimingEvent {
-            time_ns: time,
-            class: EventClass::event_class_of_key(least),
-            subject_number: subject,
-        })
+        Some(TimingEvent { time_ns, class: EventClass::event_class_of_key(least), subject_number: subject })
     }
 
     #[inline(never)]
@@ -437,7 +433,7 @@ mod tests {
         let next = || {
             queue
                 .pop_event_until(limit)
-                .map(|TimingEvent { time_ns: time, class, subject_number: subject }| (time, class, subject))
+                .map(|TimingEvent { time_ns, class, subject_number: subject }| (time_ns, class, subject))
         };
         std::iter::from_fn(next).collect()
     }

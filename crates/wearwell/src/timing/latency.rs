@@ -103,7 +103,7 @@ impl LatencyRecords {
 
     /// Returns the number of the next submitted host request: 0, 1, 2, ..
     #[inline]
-    pub(super) fn next_request_number(&mut self) -> u64 {
+    pub(super) fn take_next_request_number(&mut self) -> u64 {
         self.submitted_requests += 1;
         self.submitted_requests - 1
     }
@@ -111,18 +111,24 @@ impl LatencyRecords {
     /// Records a request that completes at its arrival, because timing is off. Returns the number of the request.
     pub(super) fn record_untimed_request(&mut self, kind: RequestKind, arrival_ns: u64) -> u64 {
         self.now_ns = self.now_ns.max(arrival_ns);
-        let number = self.next_request_number();
+        let number = self.take_next_request_number();
         self.record_completion(kind, number, arrival_ns, arrival_ns);
         number
     }
 
     #[inline]
-    pub(super) fn record_completion(&mut self, kind: RequestKind, request: u64, arrival_ns: u64, at_ns: u64) {
+    pub(super) fn record_completion(
+        &mut self,
+        kind: RequestKind,
+        request_number: u64,
+        arrival_ns: u64,
+        at_ns: u64,
+    ) {
         let latency_ns = at_ns - arrival_ns;
         self.histograms[kind as usize].saturating_record(latency_ns);
         self.exact_sums_and_maxima[kind as usize].add_latency(latency_ns);
         if let Some(completions) = &mut self.completions {
-            completions.push(Completion { request_number: request, completed_at_ns: at_ns, latency_ns });
+            completions.push(Completion { request_number, completed_at_ns: at_ns, latency_ns });
         }
     }
 

@@ -123,19 +123,19 @@ pub struct TimingOptions {
     pub read_priority: bool,
     /// Whether background work starts only when no host work waits for the same array (die or plane). If false, it is
     /// queued with host writes in order of arrival.
-    pub gc_yields_to_host: bool,
+    pub background_yields_to_host: bool,
     /// Number of background operations queued on one array (die or plane) beyond which they are served before host
     /// writes, and alternate with host reads that have priority.
-    pub max_gc_backlog_ops: u32,
+    pub max_background_backlog_ops: u32,
     /// Free blocks that the FTL keeps per array (die or plane), which determine how urgent background work is. While
     /// the array has no erased page, background work is served before host writes. While it has few, some background
     /// work is served before each host write. This is needed because the FTL counts a block as free when it starts to
     /// collect it, but the erase may be queued for long. `None` disables both rules.
     pub free_blocks: Option<FreeBlocksPerArray>,
-    /// Whether background operations in excess of `max_gc_backlog_ops` are served before host reads, too, and are not
-    /// suspended. The collection of a large block then delays reads until it ends. No drive does this, because reads
-    /// need no free block.
-    pub gc_delays_reads: bool,
+    /// Whether background operations in excess of `max_background_backlog_ops` are served before host reads, too, and
+    /// are not suspended. The collection of a large block then delays reads until it ends. No drive does this, because
+    /// reads need no free block.
+    pub background_delays_reads: bool,
     /// Whether GC is foreground GC: the operations of a request start only after the background operations in its list
     /// have finished.
     pub blocking_gc: bool,
@@ -175,10 +175,10 @@ impl Default for TimingOptions {
     fn default() -> Self {
         Self {
             read_priority: true,
-            gc_yields_to_host: true,
-            max_gc_backlog_ops: u32::MAX,
+            background_yields_to_host: true,
+            max_background_backlog_ops: u32::MAX,
             free_blocks: None,
-            gc_delays_reads: false,
+            background_delays_reads: false,
             blocking_gc: false,
             suspension: None,
             multi_plane: false,
@@ -400,12 +400,12 @@ impl TimingEngine {
     /// Advances the simulated time until no host request is outstanding, but at most to `to_ns`. Returns whether no
     /// request is outstanding then. In that case [`TimingEngine::now_ns`] is the time of the last completion, if there
     /// was one: from then on the device is idle.
-    pub fn complete_until(&mut self, to_ns: u64) -> bool {
+    pub fn complete_requests_until(&mut self, to_ns: u64) -> bool {
         match &mut self.engine {
             Engine::None(_) => true,
-            Engine::Timeline(engine) => engine.complete_until(to_ns),
-            Engine::Event(engine) => engine.complete_until(to_ns),
-            Engine::Traced(engine) => engine.complete_until(to_ns),
+            Engine::Timeline(engine) => engine.complete_requests_until(to_ns),
+            Engine::Event(engine) => engine.complete_requests_until(to_ns),
+            Engine::Traced(engine) => engine.complete_requests_until(to_ns),
         }
     }
 

@@ -161,16 +161,16 @@ impl OpQueue {
     }
 
     /// Returns the queue entry `index` positions after the front, which must exist.
-    pub(super) fn queued_op_at(&self, index: u32) -> &QueuedOp {
+    pub(super) fn entry_at(&self, index: u32) -> &QueuedOp {
         if index == 0 { &self.front } else { &self.ring[self.ring_index(index)] }
     }
 
-    /// Returns the position of the queue's last entry, which must exist, for use with [`OpQueue::queued_op_at`].
+    /// Returns the position of the queue's last entry, which must exist, for use with [`OpQueue::entry_at`].
     pub(super) fn last_entry_index(&self) -> u32 {
         self.entry_count - 1
     }
 
-    pub(super) fn queued_op_at_mut(&mut self, index: u32) -> &mut QueuedOp {
+    pub(super) fn entry_at_mut(&mut self, index: u32) -> &mut QueuedOp {
         if index == 0 {
             return &mut self.front;
         }

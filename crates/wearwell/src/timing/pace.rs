@@ -68,7 +68,7 @@ pub(super) struct WritePace {
     /// Number of background operations that the array has started so far, those of steps ahead included.
     started_background_ops: u64,
     /// Value that `started_background_ops` had when the array could have served the next host write for the first time.
-    started_ops_at_write_arrival: u64,
+    started_ops_when_write_servable: u64,
     /// Value of `started_background_ops` from which the array serves the next host write. 0 if the array could not have
     /// served the write yet.
     started_ops_required_by_write: u64,
@@ -85,7 +85,7 @@ impl WritePace {
             kept_free_blocks,
             erased_page_balance: 0,
             started_background_ops: 0,
-            started_ops_at_write_arrival: 0,
+            started_ops_when_write_servable: 0,
             started_ops_required_by_write: 0,
             has_erase_started_since_due: false,
         }
@@ -139,13 +139,13 @@ impl WritePace {
 
     /// Whether the array serves background work before the host write that waits. If not, it serves the write now.
     #[inline(always)]
-    pub(super) fn is_background_due(&mut self, queued_ops: u32, queued_erases: u32) -> bool {
+    pub(super) fn determine_background_due(&mut self, queued_ops: u32, queued_erases: u32) -> bool {
         if self.started_ops_required_by_write == 0 {
-            self.started_ops_at_write_arrival = self.started_background_ops;
+            self.started_ops_when_write_servable = self.started_background_ops;
             self.has_erase_started_since_due = true;
         }
         if std::mem::take(&mut self.has_erase_started_since_due) {
-            self.started_ops_required_by_write = self.started_ops_at_write_arrival
+            self.started_ops_required_by_write = self.started_ops_when_write_servable
                 + self.background_ops_per_host_write(queued_ops, queued_erases);
         }
         let is_due = self.started_background_ops < self.started_ops_required_by_write;

@@ -168,7 +168,7 @@ impl TimelineEngine {
         work: ControllerWork,
         ops: &[FlashOp],
     ) -> u64 {
-        let number = self.request_latencies.next_request_number();
+        let number = self.request_latencies.take_next_request_number();
         self.current_ns = self.current_ns.max(arrival_ns);
         let overhead_ns =
             work.parallel_work_ns + self.nvram.book_stores(self.current_ns, work.nvram_store_ns);
@@ -255,7 +255,7 @@ impl TimelineEngine {
         Some(self.current_ns)
     }
 
-    pub(super) fn complete_until(&mut self, to_ns: u64) -> bool {
+    pub(super) fn complete_requests_until(&mut self, to_ns: u64) -> bool {
         self.current_ns = self.current_ns.max(self.last_completion_ns.min(to_ns));
         self.last_completion_ns <= self.current_ns
     }

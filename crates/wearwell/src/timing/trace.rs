@@ -51,7 +51,7 @@ pub(super) trait TimingObserver: Clone + Debug {
     /// works independently).
     fn ops_started(&mut self, _queue: ArrayAndQueueIndex, _count: u8, _now_ns: u64) {}
     /// Called when the flash operation `member` positions after the front of a queue is given the channel for a period.
-    fn op_transferred(&mut self, _queue: ArrayAndQueueIndex, _member: u8, _span: TimeSpanNs) {}
+    fn op_given_channel(&mut self, _queue: ArrayAndQueueIndex, _member: u8, _span: TimeSpanNs) {}
     /// Called when the first `count` operations of an array's queue, a program or erase, are suspended for host reads.
     fn ops_suspended(&mut self, _queue: ArrayAndQueueIndex, _count: u8, _now_ns: u64) {}
     /// Called when the first `count` operations of an array's queue, a suspended program or erase, are resumed.
@@ -187,7 +187,7 @@ impl TimingObserver for OpTracer {
         }
     }
 
-    fn ops_submitted(&mut self, request: Option<u64>, now: u64, ops: &[FlashOp]) {
+    fn ops_submitted(&mut self, request_number: Option<u64>, start_ns: u64, ops: &[FlashOp]) {
         (self.current_op_number, self.next_op_number) = (self.submitted_op_count, self.submitted_op_count);
         let mut places = std::mem::take(&mut self.pages_of_next_ops).into_iter();
         for op in expand_copies(ops).into_iter().filter(|op| op.kind != OpKind::Scan) {
@@ -195,10 +195,10 @@ impl TimingObserver for OpTracer {
                 op_number: self.submitted_op_count,
                 op,
                 page: places.next(),
-                request_number: request,
-                submitted_ns: now,
-                start_ns: now,
-                end_ns: now,
+                request_number,
+                submitted_ns: start_ns,
+                start_ns,
+                end_ns: start_ns,
                 transfer_span_ns: None,
                 suspension_spans_ns: Vec::new(),
             };
@@ -229,7 +229,7 @@ impl TimingObserver for OpTracer {
         self.for_each_front_op(queue, count, |op| op.start_ns = now);
     }
 
-    fn op_transferred(&mut self, (array, queue): ArrayAndQueueIndex, member: u8, span: TimeSpanNs) {
+    fn op_given_channel(&mut self, (array, queue): ArrayAndQueueIndex, member: u8, span: TimeSpanNs) {
         let number = self.queued_op_numbers[array as usize][queue as usize][usize::from(member)];
         let op = self.unfinished_ops.get_mut(&number).expect("a queued operation has not ended");
         op.transfer_span_ns = Some(span);

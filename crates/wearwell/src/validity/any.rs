@@ -58,7 +58,7 @@ impl AnyValidityStore {
     /// [`Error::InvalidOptions`](crate::Error::InvalidOptions) if flash pages are too small for the validity store.
     pub(crate) fn new<N: Nand>(store: &Store<N>, logical_pages: u32, part: ValidityPart) -> Result<Self> {
         let geometry = store.geometry();
-        let spare_pages = geometry.pages().saturating_sub(u64::from(logical_pages));
+        let physical_minus_logical_pages = geometry.pages().saturating_sub(u64::from(logical_pages));
         Ok(match part {
             ValidityPart::Ram => Self::Ram(RamBitmap::new(geometry.pages())),
             ValidityPart::Bitmap(options) => Self::Bitmap(Box::new(ValidityStoreWithRevivedPages::new(
@@ -66,10 +66,7 @@ impl AnyValidityStore {
                 geometry,
             ))),
             ValidityPart::Log => {
-                let log = ValidityLog::new(
-                    geometry,
-                    ValidityLogOptions { physical_minus_logical_pages: spare_pages },
-                )?;
+                let log = ValidityLog::new(geometry, ValidityLogOptions { physical_minus_logical_pages })?;
                 Self::Log(Box::new(ValidityStoreWithRevivedPages::new(log, geometry)))
             }
             ValidityPart::Gecko(options) => Self::Gecko(Box::new(ValidityStoreWithRevivedPages::new(
@@ -86,7 +83,7 @@ impl AnyValidityStore {
         match self {
             Self::Ram(_) | Self::Bitmap(_) => 1,
             Self::Log(log) => log.entries_per_log_page(),
-            Self::Gecko(gecko) => gecko.buffer_entries(),
+            Self::Gecko(gecko) => gecko.reports_per_flush(),
         }
     }
 
@@ -114,16 +111,16 @@ impl AnyValidityStore {
             Self::Bitmap(bitmap) if bitmap.waiting_report_count() < MIN_WAITING_PAGES_PER_BITMAP_WRITE => {
                 Ok(())
             }
-            Self::Bitmap(bitmap) => bitmap.write_back(io).map(drop),
+            Self::Bitmap(bitmap) => bitmap.write_back_step(io).map(drop),
             Self::Log(_) => self.write_all_deferred(io),
         }
     }
 
     /// Writes all records of invalid pages from RAM to flash, at the end of the construction of a device. Logarithmic
     /// Gecko writes all of them as one sorted run.
-    pub(crate) fn finish_device_setup<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+    pub(crate) fn write_records_after_device_setup<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         if let Self::Bitmap(bitmap) = self {
-            while bitmap.write_back(io)? {}
+            while bitmap.write_back_step(io)? {}
         }
         self.write_all_deferred(io)
     }
@@ -151,7 +148,7 @@ impl AnyValidityStore {
     pub(crate) fn flush_validity_buffer<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         match self {
             Self::Ram(_) => Ok(()),
-            Self::Bitmap(bitmap) => bitmap.write_back(io).map(drop),
+            Self::Bitmap(bitmap) => bitmap.write_back_step(io).map(drop),
             Self::Log(log) => log.write_log_page(io),
             Self::Gecko(gecko) => {
                 gecko.request_flush();
@@ -273,7 +270,7 @@ impl AnyValidityStore {
     /// Marks the page as valid in a bitmap in RAM. Validity on flash records nothing: pages are valid there until they
     /// are reported as invalid.
     #[inline]
-    pub(crate) fn mark_valid(&mut self, ppn: Ppn) {
+    pub(crate) fn mark_valid_in_ram(&mut self, ppn: Ppn) {
         if let Self::Ram(bitmap) = self {
             bitmap.mark_valid(ppn);
         }
@@ -291,7 +288,7 @@ impl AnyValidityStore {
     }
 
     /// Marks `count` pages from `first` on as valid, in a bitmap in RAM. Validity on flash records nothing.
-    pub(crate) fn mark_range_valid(&mut self, first: Ppn, count: u32) {
+    pub(crate) fn mark_range_valid_in_ram(&mut self, first: Ppn, count: u32) {
         if let Self::Ram(bitmap) = self {
             bitmap.mark_range_valid(first, count);
         }
@@ -299,7 +296,7 @@ impl AnyValidityStore {
 
     /// Marks `count` pages from `first` on as invalid, in a bitmap in RAM, because their block is about to be erased.
     /// Validity on flash records nothing.
-    pub(crate) fn mark_range_invalid(&mut self, first: Ppn, count: u32) {
+    pub(crate) fn mark_range_invalid_in_ram(&mut self, first: Ppn, count: u32) {
         if let Self::Ram(bitmap) = self {
             bitmap.mark_range_invalid(first, count);
         }
@@ -312,7 +309,7 @@ impl AnyValidityStore {
     }
 
     /// Appends to `out` the valid pages among `count` pages from `first` on. Panics if validity is recorded on flash.
-    pub(crate) fn collect_valid_pages(&self, first: Ppn, count: u32, out: &mut Vec<Ppn>) {
+    pub(crate) fn append_valid_pages_in_ram(&self, first: Ppn, count: u32, out: &mut Vec<Ppn>) {
         self.ram_bitmap().collect_valid_pages(first, count, out);
     }
 

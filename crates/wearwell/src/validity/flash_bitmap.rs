@@ -17,7 +17,8 @@
 //!   1/16 of what the table of valid counts takes at two bytes per block: 0.5 MiB on 2 TiB of 128-page blocks, in
 //!   addition to a directory of 0.06 MiB.
 //! - RAM is volatile and there is no log: waiting reports and void flags survive a power cut only because a battery
-//!   writes them ([`FlashBitmap::write_back`]). Without it a reopened block would get its old bits back and lose data.
+//!   writes them ([`FlashBitmap::write_back_step`]). Without it a reopened block would get its old bits back and lose
+//!   data.
 //!
 //! Layout: all bits of a block are in one bitmap page, so that a query is one read. A block with more pages than a
 //! bitmap page has bits takes several bitmap pages of its own. The bits of a bitmap page after the last whole block are
@@ -121,7 +122,7 @@ impl FlashBitmap {
 
     /// Finds, after a loss of RAM, the newest version on flash of each page of the validity bitmap. `pages` are all
     /// pages of the bitmap that a scan of the flash found. Performs no flash operation. Reports that were only in RAM
-    /// are lost: see [`FlashBitmap::write_back`].
+    /// are lost: see [`FlashBitmap::write_back_step`].
     pub fn recover(&mut self, pages: &[(Ppn, Oob)]) {
         let mut newest = vec![0; self.bitmap_page_ppns.len()];
         self.bitmap_page_ppns.fill(Ppn::NONE);
@@ -147,7 +148,7 @@ impl FlashBitmap {
     ///
     /// # Errors
     /// Any error of the flash; nothing is lost then.
-    pub fn write_back<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+    pub fn write_back_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         let waiting =
             self.waiting_invalid_pages.front().map(|&ppn| self.bit_position(ppn).bitmap_page_number);
         let unwritten = waiting.or_else(|| self.first_page_with_obsolete_bits());
@@ -200,10 +201,12 @@ impl FlashBitmap {
             (offset / self.validity_bits_per_slot, offset % self.validity_bits_per_slot)
         };
         let slot = block * self.bitmap_slots_per_block + part;
-        let id = slot / self.slots_per_bitmap_page;
+        let bitmap_page_number = slot / self.slots_per_bitmap_page;
         BitPosition {
-            bitmap_page_number: id,
-            bit_in_page: (slot - id * self.slots_per_bitmap_page) * self.validity_bits_per_slot + bit,
+            bitmap_page_number,
+            bit_in_page: (slot - bitmap_page_number * self.slots_per_bitmap_page)
+                * self.validity_bits_per_slot
+                + bit,
         }
     }
 
@@ -271,7 +274,7 @@ impl FlashBitmap {
             let place = self.bit_position(oldest);
             set_bit(&mut self.page_buffer, place.bit_in_page);
         }
-        let pool = io.pool_with_most_free_blocks(Stream::Validity);
+        let pool = io.preferred_append_pool(Stream::Validity);
         let content = Content::Bytes(&self.page_buffer);
         let place =
             io.append_page(Stream::Validity, pool, id, content, Fingerprint::default(), Cause::Validity)?;

@@ -150,12 +150,17 @@ impl ValidityLog {
         let longest = (2 * pages.max(options.physical_minus_logical_pages)).div_ceil(page_entries as u64)
             + MAX_LOG_PAGES_BEYOND_LIMIT;
         let ring = (longest + 1).next_power_of_two();
-        if options.physical_minus_logical_pages == 0 || ring * page_entries as u64 > u32::MAX as u64 {
+        if options.physical_minus_logical_pages == 0 {
             return Err(Error::InvalidOptions(format!(
-                "page validity log: {} of {pages} pages are spare; the log needs at least one spare page, and a \
-                 device of at most about 2^30 pages (log positions have 32 bits): add spare space or make the device \
-                 smaller",
-                options.physical_minus_logical_pages
+                "the page-validity log needs at least one spare page, and all {pages} pages of the device are exported: \
+                 raise device.over_provisioning"
+            )));
+        }
+        if ring * page_entries as u64 > u32::MAX as u64 {
+            return Err(Error::InvalidOptions(format!(
+                "the page-validity log of a device of {pages} pages needs {} positions, and positions have 32 bits: use \
+                 fewer blocks or pages per block, or another parts.validity",
+                ring * page_entries as u64
             )));
         }
         let blocks = geometry.blocks() as usize;
@@ -321,7 +326,7 @@ impl ValidityLog {
     ///
     /// # Errors
     /// Any error of the flash.
-    pub fn write_back<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+    pub fn write_back_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         self.move_waiting_reports_to_buffer();
         let unwritten = !self.buffered_entries.is_empty();
         if unwritten {
@@ -365,7 +370,7 @@ impl ValidityLog {
         &mut self,
         first_write_sequence: u64,
         opened_at: &impl Fn(BlockId) -> u64,
-        known: &mut [bool],
+        blocks_with_found_entries: &mut [bool],
         dead: &mut PageSet,
     ) {
         for slot in (0..self.entries_per_log_page).rev() {
@@ -375,7 +380,7 @@ impl ValidityLog {
             }
             let block = self.block_of_page(entry.invalid_page);
             let in_force = first_write_sequence > opened_at(block);
-            let first = !std::mem::replace(&mut known[block.index()], true);
+            let first = !std::mem::replace(&mut blocks_with_found_entries[block.index()], true);
             if first {
                 self.opening_counts_by_block[block.index()] =
                     if in_force { entry.opening_count } else { entry.opening_count.wrapping_add(1) };
@@ -510,8 +515,7 @@ impl ValidityLog {
                 self.buffered_entries.get(slot as usize).filter(|entry| self.is_entry_in_force(entry));
             entry.copied().unwrap_or(LogEntry::BLANK).write_to(&mut self.page_buffer, slot);
         }
-        let (pool, content) =
-            (io.pool_with_most_free_blocks(Stream::Validity), Content::Bytes(&self.page_buffer));
+        let (pool, content) = (io.preferred_append_pool(Stream::Validity), Content::Bytes(&self.page_buffer));
         let number = self.next_page_number();
         let place =
             io.append_page(Stream::Validity, pool, number, content, Fingerprint::default(), Cause::Validity)?;
@@ -578,7 +582,7 @@ impl ValidityLog {
 
     /// Follows the block's chain of log entries and sets in `invalid` the bit of each page that an entry names. Entries
     /// on one log page are adjacent in the chain, so each log page is read once.
-    fn mark_invalid_pages_of_chain<N: Nand>(
+    fn copy_invalid_bits_of_chain<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         block: BlockId,
@@ -651,7 +655,7 @@ impl ValidityStore for ValidityLog {
     ) -> Result<()> {
         let first = block.0 * self.block_pages;
         let mut invalid = vec![0; self.block_pages.div_ceil(64) as usize];
-        self.mark_invalid_pages_of_chain(io, block, &mut invalid)?;
+        self.copy_invalid_bits_of_chain(io, block, &mut invalid)?;
         for &ppn in self.waiting_invalid_pages.iter().filter(|&&ppn| self.block_of_page(ppn) == block) {
             set_bit(&mut invalid, ppn.0 - first);
         }
@@ -699,13 +703,13 @@ impl ValidityStore for ValidityLog {
     ///
     /// Proof. Let L be the number of logical pages, d of them unmapped, and D the spare pages. At most D + d data pages
     /// are invalid, so the limit is at most ceil(2·(D + d) / V) pages. Between writes the log has at most the limit of
-    /// uncleaned pages and one cleaned page. During the calls of `write_deferred`, a flush adds a page. The flush
-    /// follows V entries. Either they are reports, and then the log was within the limit; or they come from cleaning,
-    /// which has then finished a page for each flush but the first, whose page may be only partly cleaned. So there are
-    /// at most two pages beyond the limit or the earlier length, and a third while the flush that discards the cleaned
-    /// one is in progress. For d > 0 the limit is higher, but V > 1: ceil(2·(D + d) / V) is at most ceil(2·D / V) + d,
-    /// and the d unmapped pages occupy no flash. Entries of pages reported twice, after a recovery, make the log longer
-    /// by two pages per V of them until their blocks are opened.
+    /// uncleaned pages and one cleaned page. During the calls of `write_deferred_validity_step`, a flush adds a page.
+    /// The flush follows V entries. Either they are reports, and then the log was within the limit; or they come from
+    /// cleaning, which has then finished a page for each flush but the first, whose page may be only partly cleaned. So
+    /// there are at most two pages beyond the limit or the earlier length, and a third while the flush that discards
+    /// the cleaned one is in progress. For d > 0 the limit is higher, but V > 1: ceil(2·(D + d) / V) is at most
+    /// ceil(2·D / V) + d, and the d unmapped pages occupy no flash. Entries of pages reported twice, after a recovery,
+    /// make the log longer by two pages per V of them until their blocks are opened.
     fn max_metadata_pages(&self) -> u64 {
         (2 * self.options.physical_minus_logical_pages).div_ceil(self.entries_per_log_page as u64)
             + MAX_LOG_PAGES_BEYOND_LIMIT

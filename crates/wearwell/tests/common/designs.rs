@@ -204,16 +204,16 @@ fn with_recovery_notes(parts: Parts) -> Parts {
 
 /// Returns a design with delta encoding for tiny devices: a page is hot after two accesses, accesses are counted for
 /// few pages, and the search for cold pages runs every few writes.
-fn delta_design(open_pages: u32, cache_entries: Option<u32>) -> Parts {
+fn delta_design(temp_buffer_pages: u32, cache_entries: Option<u32>) -> Parts {
     let design = DeltaDesign {
         heat_table_entries: Some(24),
-        temp_buffer_pages: open_pages,
+        temp_buffer_pages,
         cold_scan_interval_writes: 16,
         cold_scan_entries: 4,
         delta_share_of_spare_pages: 1.0,
         ..DeltaDesign::default()
     };
-    let gc = gc_with_policy(if open_pages > 1 { VictimPolicy::DeadBytes } else { GREEDY });
+    let gc = gc_with_policy(if temp_buffer_pages > 1 { VictimPolicy::DeadBytes } else { GREEDY });
     delta(gc, design, cache_entries.map(CachedMapOptions::with_cache_capacity))
 }
 
@@ -225,7 +225,7 @@ fn journalled_delta_design(cache_entries: u32, pages: u32) -> Parts {
         gc,
         delta,
         CachedMapOptions::with_cache_capacity(cache_entries),
-        JournalOptions { max_pages: pages },
+        JournalOptions { merge_start_pages: pages },
     )
 }
 
@@ -234,8 +234,8 @@ fn with_map_on_flash(cache_entries: u32, parts: Parts) -> Parts {
     Parts { mapping: MappingPart::Cached(CachedMapOptions::with_cache_capacity(cache_entries)), ..parts }
 }
 
-fn uftl_options(cache_entries: u32, cached_nodes: u32) -> UFtlOptions {
-    UFtlOptions { cache_entries, cached_directory_nodes: cached_nodes }
+fn uftl_options(cache_entries: u32, cached_directory_nodes: u32) -> UFtlOptions {
+    UFtlOptions { cache_entries, cached_directory_nodes }
 }
 
 fn geckoftl_design(cache_entries: u32, size_ratio: u32, parts: u32, merge: MergeMode) -> Parts {

@@ -81,7 +81,7 @@ impl DriveOptions {
         let gc = GcOptions { policy: self.policy, background_free_blocks: u32::MAX, ..GcOptions::default() };
         let parts = Parts { recovery_block_scan: survey, ..remap(gc, sharing) };
         let nand = SimNand::new(self.geometry.clone(), RetainedFields::ALL)
-            .with_nvram(parts.nvram_bytes(PAGE_BYTES as u32));
+            .with_nvram(parts.reverse_map_nvram_bytes(PAGE_BYTES as u32));
         let buffer = BufferOptions { capacity_pages: self.buffer_pages, policy: BufferPolicy::Fifo };
         let nand = medium_with_power_cut(nand, None, self.cut_outcome);
         let device =
@@ -212,7 +212,7 @@ impl Drive {
 
     pub fn demotion_counts(&self) -> (u64, u64) {
         let stats = self.device.ftl().stats();
-        (stats.binds_demoted_by_max_referrers, stats.requests_demoted_by_full_reverse_map)
+        (stats.binds_demoted_by_max_referrers, stats.demotions_by_full_reverse_map)
     }
 
     /// Fills the NVRAM with reverse-map entries that supersede each other, until the reverse map has been compacted
@@ -240,7 +240,7 @@ pub fn run_with_every_power_cut(
         let mut uncut = before.clone();
         uncut.device.ftl_mut().store_mut().nand_mut().restore_power(None);
         step(&mut uncut).expect("the step succeeds uncut");
-        let operations = uncut.device.ftl().store().nand().operations_since_restore();
+        let operations = uncut.device.ftl().store().nand().cuttable_operations_since_restore();
         verify(&mut uncut);
         for cut_at in 0..operations {
             let mut drive = before.clone();

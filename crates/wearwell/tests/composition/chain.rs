@@ -166,7 +166,7 @@ impl Manager {
         let [host, content] = [Cause::Host, Cause::Content].map(|cause| stats.programs[cause as usize]);
         let activity = WriteActivity {
             host_bytes: stats.host_page_writes * page_bytes,
-            stored_bytes: (host + content) * page_bytes,
+            host_programmed_bytes: (host + content) * page_bytes,
             flash_bytes: stats.total_programs() * page_bytes,
             throttled_ns: 0,
         };

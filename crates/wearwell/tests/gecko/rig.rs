@@ -342,7 +342,7 @@ impl<N: Nand> Rig<N> {
     /// block extend over two pages; the share of such runs is S / V.
     pub fn check_costs(&self) {
         let levels = self.gecko.max_levels() as u64;
-        let buffer = self.gecko.buffer_entries() as f64;
+        let buffer = self.gecko.reports_per_flush() as f64;
         let bound = self.options.size_ratio as f64 / buffer * levels as f64;
         let writes = self.programs() as f64 / self.updates as f64;
         let reads = (self.reads() - self.query_reads) as f64 / self.updates as f64;
@@ -375,7 +375,7 @@ impl<N: Nand> Rig<N> {
             self.gecko.max_metadata_pages()
         );
         assert!(mean <= 2.0 * everything as f64, "{:?}", self.options);
-        let largest = self.gecko.largest_run_pages() as u64;
+        let largest = self.gecko.max_run_pages() as u64;
         let ratio = self.options.size_ratio as u64;
         let at_level = |level: u32| (ratio.pow(level + 1) - 1).min(largest);
         let at_rest: u64 = (0..self.gecko.max_levels()).map(at_level).sum();

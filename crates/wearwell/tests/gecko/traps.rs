@@ -91,7 +91,7 @@ fn a_gecko_merge_into_a_lower_level_obsoletes_its_inputs() {
     let (geometry, options) = whole_blocks();
     let mut rig = Rig::new(&geometry, options);
     rig.keeps_obsolete = true;
-    let blocks = 2 * rig.gecko.buffer_entries();
+    let blocks = 2 * rig.gecko.reports_per_flush();
     for block in 0..blocks {
         rig.invalidate(block * BLOCK_PAGES + 3);
         rig.write_deferred();
@@ -122,7 +122,7 @@ fn a_gecko_merge_into_a_higher_level_obsoletes_its_inputs() {
     let (geometry, options) = whole_blocks();
     let mut rig = Rig::new(&geometry, options);
     rig.keeps_obsolete = true;
-    let buffer = rig.gecko.buffer_entries();
+    let buffer = rig.gecko.reports_per_flush();
     // Runs at levels 1 and 0. The fourth flush voids a block that is in the third, and merges all runs into one at
     // level 2, or just below because that block's entry is gone.
     for block in 0..3 * buffer {
@@ -160,7 +160,7 @@ fn a_gecko_merge_into_a_higher_level_obsoletes_its_inputs() {
 fn a_gecko_run_is_dated_by_when_its_buffer_was_frozen() {
     let (geometry, options) = whole_blocks();
     let mut rig = Rig::new(&geometry, options);
-    let buffer = rig.gecko.buffer_entries();
+    let buffer = rig.gecko.reports_per_flush();
     for block in 0..4 * buffer - 1 {
         rig.invalidate(block * BLOCK_PAGES);
         rig.write_deferred();
@@ -224,7 +224,7 @@ fn a_gecko_erase_marker_voids_all_older_entries_of_its_block_and_no_newer_ones()
 fn a_gecko_merge_output_that_shrinks_keeps_the_age_order_of_runs() {
     for mode in [MergeMode::Pairwise, MergeMode::MultiWay] {
         let mut rig = Rig::new(&geometry(2048, BLOCK_PAGES, 512), options_of(2, 1, mode));
-        let buffer = rig.gecko.buffer_entries();
+        let buffer = rig.gecko.reports_per_flush();
         // A large old run, then repeated reports for a few blocks that the next flushes void.
         for block in 0..16 * buffer {
             rig.invalidate(block * BLOCK_PAGES);
@@ -250,7 +250,7 @@ fn recovery_ignores_a_gecko_run_of_which_a_page_was_erased() {
     let (geometry, options) = whole_blocks();
     let mut rig = Rig::new(&geometry, options);
     rig.keeps_obsolete = true;
-    for block in 0..2 * rig.gecko.buffer_entries() {
+    for block in 0..2 * rig.gecko.reports_per_flush() {
         rig.invalidate(block * BLOCK_PAGES);
         rig.write_deferred();
     }
@@ -263,7 +263,7 @@ fn recovery_ignores_a_gecko_run_of_which_a_page_was_erased() {
     assert!(gecko.live_run_pages().all(|(run, _)| run != newest));
 
     // Of three flushes only the third remains, which a power cut cannot cause.
-    for block in 0..rig.gecko.buffer_entries() {
+    for block in 0..rig.gecko.reports_per_flush() {
         rig.invalidate(block * BLOCK_PAGES + 1);
         rig.write_deferred();
     }

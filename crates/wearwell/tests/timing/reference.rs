@@ -235,7 +235,7 @@ impl Reference {
         let urgent = flash.kind == OpKind::Read && self.options.read_priority;
         let queue = match flash.is_background() {
             _ if flash.kind == OpKind::Scan => usize::MAX,
-            true if self.options.gc_yields_to_host => 2,
+            true if self.options.background_yields_to_host => 2,
             false if urgent => 0,
             _ => 1,
         };
@@ -316,12 +316,12 @@ impl Reference {
     }
 
     fn exceeds_bound(&self, array: usize) -> bool {
-        let bound = if self.is_hurried(array) { 0 } else { self.options.max_gc_backlog_ops as usize };
+        let bound = if self.is_hurried(array) { 0 } else { self.options.max_background_backlog_ops as usize };
         self.arrays[array].queues[2].len() > bound
     }
 
     fn holds_reads(&self, array: usize) -> bool {
-        self.options.gc_delays_reads && self.exceeds_bound(array)
+        self.options.background_delays_reads && self.exceeds_bound(array)
     }
 
     fn behind(&self, array: usize) -> bool {

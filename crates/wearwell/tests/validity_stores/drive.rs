@@ -304,7 +304,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
             "what the store owns is what counts as valid"
         );
         let owners: Vec<Lpn> = from.iter().map(|&ppn| self.io.owner_in_oob(ppn)).collect();
-        let (pool, mut places) = (self.io.pool_with_most_free_blocks(Stream::Validity), Vec::new());
+        let (pool, mut places) = (self.io.preferred_append_pool(Stream::Validity), Vec::new());
         let moves = PageCopies { source_pages: &from, owners: &owners };
         let outcome = self.io.copy_pages(moves, Stream::Validity, pool, Cause::Gc, &mut places);
         for ((&from, owner), to) in from.iter().zip(owners).zip(places) {

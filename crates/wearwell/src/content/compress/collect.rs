@@ -112,7 +112,7 @@ impl<N: Nand> Ftl<N> {
     pub(crate) fn move_chunks(&mut self, victim: BlockId, pool: u32, cause: Cause) -> Result<()> {
         let pages = self.live_packed_pages(victim);
         let numbers = self.chunks_to_repack(&pages, pool);
-        self.prefetch_members(&numbers);
+        self.prefetch_member_moves(&numbers);
         for number in numbers {
             self.repack_chunk(number, pool, cause)?;
         }
@@ -154,7 +154,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Reads the entries of map and sharing tables that moving the live members of these compressed chunks will need,
     /// so that their cache misses overlap ([`crate::tables::prefetch`]).
-    fn prefetch_members(&self, numbers: &[u32]) {
+    fn prefetch_member_moves(&self, numbers: &[u32]) {
         let stage = self.chunks.as_ref().expect("only the chunk stage has members");
         let members_of = |&number: &u32| {
             let members = stage.chunks[number as usize].live_members();

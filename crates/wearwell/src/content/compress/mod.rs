@@ -52,13 +52,13 @@ pub struct ChunkDesign {}
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CompressionStatistics {
     /// Number of chunks (pages compressed together) that were written for the host.
-    pub written_chunks: u64,
+    pub host_written_chunks: u64,
     /// Number of host pages (members) in the compressed chunks that were written for the host.
-    pub written_chunk_members: u64,
+    pub host_written_chunk_members: u64,
     /// Number of flash pages of the compressed chunks that were written for the host.
-    pub written_chunk_pages: u64,
+    pub host_written_chunk_pages: u64,
     /// Number of host pages stored as plain pages, because compression would not have saved a flash page.
-    pub incompressible_pages: u64,
+    pub written_uncompressed_pages: u64,
     /// Number of compressed chunks that GC moved out of a victim and packed anew.
     pub repacked_chunks: u64,
     /// Number of compressed chunks that were split into plain pages because they took more flash pages than they had
@@ -143,7 +143,7 @@ mod tests {
             ftl.write(lpn, Content::Descriptor(descriptor)).expect("there is room");
         }
         let stage = ftl.chunks.as_ref().expect("the design compresses");
-        assert!(stage.statistics.written_chunks > 40_000, "{:?}", stage.statistics);
+        assert!(stage.statistics.host_written_chunks > 40_000, "{:?}", stage.statistics);
         assert!(stage.wasteful_chunks.len() < 1000, "{} chunks are noted", stage.wasteful_chunks.len());
         assert_eq!(stage.check(), Ok(()));
     }

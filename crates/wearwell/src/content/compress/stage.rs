@@ -45,8 +45,9 @@ impl CompressionState {
         // Member numbers must fit in 32 bits after the page numbers, with at most one chunk per page.
         if unit_count(geometry.pages(), true) > u32::MAX as u64 {
             return Err(Error::InvalidOptions(format!(
-                "compression: the device has {} flash pages, at most {} are possible, because page numbers and \
-                 chunk-member numbers share 32 bits; make the device smaller or its pages larger",
+                "compression: the device has {} flash pages, but page numbers and numbers of chunk members share 32 \
+                 bits, which number at most {} flash pages: use fewer blocks or pages per block, or leave compress out of \
+                 parts.content",
                 geometry.pages(),
                 u32::MAX as u64 / unit_count(1, true)
             )));

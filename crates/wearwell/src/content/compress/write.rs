@@ -166,9 +166,9 @@ impl<N: Nand> Ftl<N> {
                 return Err(error);
             }
         };
-        stage.statistics.written_chunks += 1;
-        stage.statistics.written_chunk_members += members.len() as u64;
-        stage.statistics.written_chunk_pages += pages as u64;
+        stage.statistics.host_written_chunks += 1;
+        stage.statistics.host_written_chunk_members += members.len() as u64;
+        stage.statistics.host_written_chunk_pages += pages as u64;
         for (k, member) in members.iter().enumerate() {
             let unit = self.chunks.as_ref().expect("asked above").member_unit(number, k);
             match self.change_map_entry(member.lpn, Some(unit)) {
@@ -215,7 +215,7 @@ impl<N: Nand> Ftl<N> {
             self.store.stats.compressed_chunk_writes -= 1;
             let stage = self.chunks.as_mut().expect("asked above");
             stage.pending_pages.remove(0);
-            stage.statistics.incompressible_pages += 1;
+            stage.statistics.written_uncompressed_pages += 1;
         }
         Ok(())
     }
@@ -234,7 +234,7 @@ impl<N: Nand> Ftl<N> {
             let content = Content::of_page(&page.page_content, fingerprint);
             self.store.append_page(stream, pool, lpn, content, fingerprint, cause)?
         };
-        self.validity.mark_valid(ppn);
+        self.validity.mark_valid_in_ram(ppn);
         Ok(ppn)
     }
 

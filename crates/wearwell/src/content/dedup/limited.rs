@@ -50,7 +50,7 @@ impl IndexWord {
         Unit((self.0 as u32).wrapping_sub(1))
     }
 
-    fn is_hit(self) -> bool {
+    fn has_hit_bit(self) -> bool {
         self.0 & Self::HIT_BIT != 0
     }
 }
@@ -269,7 +269,7 @@ impl BoundedIndex {
             let bucket = self.clock_hand.current_bucket;
             self.clock_hand.advance_to_next_bucket();
             let word = self.word_in_bucket(bucket);
-            if word != IndexWord::EMPTY && !word.is_hit() {
+            if word != IndexWord::EMPTY && !word.has_hit_bit() {
                 return self.empty_bucket(bucket);
             }
             self.bucket_words.set(bucket, word.0 & !IndexWord::HIT_BIT);

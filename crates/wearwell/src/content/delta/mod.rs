@@ -110,10 +110,10 @@ pub struct DeltaStatistics {
     pub gc_merges: u64,
     /// Number of host writes of hot pages stored as full pages because deltas saved too little on average, or because
     /// flash pages of deltas had reached their maximum number.
-    pub hot_writes_stored_whole: u64,
+    pub hot_writes_bypassing_deltas: u64,
     /// Number of host writes of hot pages stored as full pages because the delta was too large, its size was unknown,
     /// or the base (stored page) could not be read.
-    pub incompressible_writes: u64,
+    pub hot_writes_without_usable_delta: u64,
     /// Number of host reads that had to read both base page and delta from flash.
     pub base_and_delta_reads: u64,
 }
@@ -272,7 +272,7 @@ impl DeltaState {
     /// Whether `lpn` must not be bound (mapped to stored content), because recovery could take an obsolete delta on
     /// flash for current.
     pub(crate) fn forbids_bind(&self, lpn: Lpn) -> bool {
-        self.deltas_on_flash.as_ref().is_some_and(|written| written.has_delta(lpn))
+        self.deltas_on_flash.as_ref().is_some_and(|written| written.has_any_flash_delta(lpn))
     }
 
     /// Records that a flash page of `block` holds deltas of the logical pages `lpns`.
@@ -335,7 +335,7 @@ impl DeltaState {
     /// little, counts a bypassed write; after [`WRITES_UNTIL_DELTA_RETRY`] of them, the average is reset and deltas are
     /// tried again.
     fn accepts_deltas(&mut self) -> bool {
-        if !self.are_deltas_small_enough() {
+        if !self.are_deltas_small_on_average() {
             self.writes_bypassed_since_rejection += 1;
             if self.writes_bypassed_since_rejection < WRITES_UNTIL_DELTA_RETRY {
                 return false;
@@ -365,7 +365,7 @@ impl DeltaState {
     /// Whether a delta takes a small enough share of a flash page on average, header and unused end included (the
     /// paper's write-overhead test). The share is pages divided by deltas. A mean of `1 / deltas` over pages would be
     /// larger, because a page with one delta would weigh as much as a page with two.
-    fn are_deltas_small_enough(&self) -> bool {
+    fn are_deltas_small_on_average(&self) -> bool {
         self.delta_pages_in_average < MIN_DELTA_PAGES_TO_JUDGE_SAVING
             || self.mean_deltas_per_page * self.design.max_delta_page_share >= 1.0
     }
@@ -470,7 +470,7 @@ impl DeltaState {
 
     /// Returns the share (0 to 1) of the flash page `ppn` that obsolete deltas occupy; 0 if the page holds no current
     /// delta.
-    pub(crate) fn dead_delta_share(&self, ppn: Ppn) -> f64 {
+    pub(crate) fn page_share_of_dead_deltas(&self, ppn: Ppn) -> f64 {
         self.live_delta_pages
             .get(&ppn)
             .map_or(0.0, |page| page.obsolete_delta_bytes as f64 / self.page_bytes as f64)
@@ -588,7 +588,7 @@ impl<N: Nand> Ftl<N> {
     /// Stores a host write of `lpn` as a delta if the page is write-hot and read-cold, has a base (stored page), and
     /// the delta saves enough. Returns `false` if the write must be stored as a page. While delta encoding is off,
     /// always returns `false`.
-    pub(crate) fn store_delta(
+    pub(crate) fn try_store_as_delta(
         &mut self,
         lpn: Lpn,
         content: &Content<'_>,
@@ -601,17 +601,17 @@ impl<N: Nand> Ftl<N> {
             self.sample_delta(lpn, is_eligible, content, fingerprint)?;
             return Ok(false);
         }
-        let base = if is_eligible { self.base_of_delta(lpn)? } else { None };
+        let base = if is_eligible { self.base_for_new_delta(lpn)? } else { None };
         let Some(base) = base.filter(|_| self.may_store_write_as_delta()) else {
             self.count_scheme_outcome(SchemeKind::Delta, SchemeOutcome::NotTried);
             return Ok(false);
         };
         let Some(delta) = self.encode_delta(lpn, base, content, fingerprint)? else {
-            self.delta.as_mut().expect("asked above").statistics.incompressible_writes += 1;
+            self.delta.as_mut().expect("asked above").statistics.hot_writes_without_usable_delta += 1;
             self.count_scheme_outcome(SchemeKind::Delta, SchemeOutcome::PassedOn);
             return Ok(false);
         };
-        let at = self.find_buffer_page_with_room(delta.delta_bytes as usize)?;
+        let at = self.ensure_buffer_page_with_room(delta.delta_bytes as usize)?;
         self.drop_delta(lpn);
         let stage = self.delta.as_mut().expect("asked above");
         let has_bytes = matches!(content, Content::Bytes(_));
@@ -644,7 +644,7 @@ impl<N: Nand> Ftl<N> {
             return Ok(());
         }
         let has_space = self.delta.as_ref().is_some_and(|stage| stage.has_space_for_delta_page());
-        let base = if is_eligible && has_space { self.base_of_delta(lpn)? } else { None };
+        let base = if is_eligible && has_space { self.base_for_new_delta(lpn)? } else { None };
         let seen = match base {
             None => SchemeOutcome::NotTried,
             Some(base) => match self.encode_delta(lpn, base, content, fingerprint)? {
@@ -663,7 +663,7 @@ impl<N: Nand> Ftl<N> {
     /// Returns the base for a delta of `lpn`: the unit (physical page or member of a compressed chunk) to which `lpn`
     /// is mapped. `None` if it is unmapped. If the map is in NVRAM, also `None` for a chunk member: a delta names its
     /// base by the generation of a page, which a chunk member does not have.
-    fn base_of_delta(&mut self, lpn: Lpn) -> Result<Option<Unit>> {
+    fn base_for_new_delta(&mut self, lpn: Lpn) -> Result<Option<Unit>> {
         let base = self.mapping.lookup(&mut self.store, lpn)?;
         let pages = self.store.geometry().pages();
         Ok(base.filter(|&base| self.base_tag_bytes() == 0 || is_flash_page(base, pages)))
@@ -674,7 +674,7 @@ impl<N: Nand> Ftl<N> {
     fn may_store_write_as_delta(&mut self) -> bool {
         let stage = self.delta.as_mut().expect("only the delta stage asks");
         let is_open = stage.accepts_deltas();
-        stage.statistics.hot_writes_stored_whole += u64::from(!is_open);
+        stage.statistics.hot_writes_bypassing_deltas += u64::from(!is_open);
         is_open
     }
 
@@ -742,7 +742,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns the index of a page of the RAM buffer with room for a delta of `bytes` bytes. If there is none, writes
     /// the fullest page to flash and returns its index.
-    fn find_buffer_page_with_room(&mut self, bytes: usize) -> Result<usize> {
+    fn ensure_buffer_page_with_room(&mut self, bytes: usize) -> Result<usize> {
         let buffer = &self.delta.as_ref().expect("only the delta stage packs").buffer;
         if let Some(at) = buffer.page_with_room(bytes) {
             return Ok(at);
@@ -827,7 +827,7 @@ impl<N: Nand> Ftl<N> {
         let Some(stage) = &mut self.delta else { return Ok(()) };
         let Some(&place) = stage.delta_locations.get(&lpn) else { return Ok(()) };
         let work = &mut self.store.stats.controller_work;
-        *(if cause == Cause::Host { &mut work.decoded_deltas } else { &mut work.merged_deltas }) += 1;
+        *(if cause == Cause::Host { &mut work.host_decoded_deltas } else { &mut work.merged_deltas }) += 1;
         let Some(ppn) = place.flash_page else {
             let staged = stage.buffer.buffered_delta(lpn).expect("a delta without a page is staged");
             let payload = &staged.payload[..staged.payload.len().saturating_sub(tag_bytes)];
@@ -989,7 +989,7 @@ impl<N: Nand> Ftl<N> {
         self.mapping.relocate(lpn, ppn.into());
         // A delta of the new base must not be combined with the old base after a power loss.
         self.mapping.store_moves_in_nvram(&mut self.store)?;
-        self.validity.mark_valid(ppn);
+        self.validity.mark_valid_in_ram(ppn);
         self.release_reference(lpn, Some(base));
         if !is_lost {
             self.index_content(fingerprint, ppn.into());

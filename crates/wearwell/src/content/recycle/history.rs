@@ -85,9 +85,9 @@ impl DeadPageLists {
     /// Creates empty lists of dead pages. Memory: 4 bytes and 3 bits per physical page, 4 bytes per slot of the
     /// fingerprint store, 10 to 20 bytes per dead page that has an older one, and 10 to 20 bytes per logical page whose
     /// list has no valid page.
-    pub(super) fn new(heads: HeadStorage, physical_pages: usize, logical_pages: u32) -> Self {
+    pub(super) fn new(head_storage: HeadStorage, physical_pages: usize, logical_pages: u32) -> Self {
         Self {
-            head_storage: heads,
+            head_storage,
             newer_links_or_slots: DenseTable::filled(physical_pages, END_OF_LIST),
             older_links: SparseTable::new(physical_pages),
             heads_by_lpn: HashMap::default(),
@@ -129,7 +129,7 @@ impl DeadPageLists {
     /// Returns the newest dead page of the logical page whose valid page is `valid`. `None` if it has no dead page, or
     /// if lists of dead pages do not begin at valid pages but in a hash map by LPN.
     #[inline]
-    pub(super) fn newest_dead(&self, valid: Ppn) -> Option<Ppn> {
+    pub(super) fn newest_dead_linked_from(&self, valid: Ppn) -> Option<Ppn> {
         if self.head_storage == HeadStorage::AtValidPages {
             linked_page(self.newer_links_or_slots.get(valid.index()))
         } else {
@@ -141,7 +141,7 @@ impl DeadPageLists {
     /// is unmapped).
     pub(super) fn newest_dead_of(&self, lpn: Lpn, valid: Option<Ppn>) -> Option<Ppn> {
         match valid.filter(|_| self.head_storage == HeadStorage::AtValidPages) {
-            Some(valid) => self.newest_dead(valid),
+            Some(valid) => self.newest_dead_linked_from(valid),
             None => self.heads_by_lpn.get(&lpn).copied(),
         }
     }
@@ -236,14 +236,14 @@ impl DeadPageLists {
 
     /// Returns the number of dead pages that have a slot in the fingerprint store (index of dead pages). Counts set
     /// bits over all physical pages.
-    pub(super) fn pages_with_store_slot(&self) -> u64 {
+    pub(super) fn store_slot_page_count(&self) -> u64 {
         self.pages_in_fingerprint_store.len()
     }
 
     /// Returns the position of dead page `ppn`: the number of newer dead pages of its logical page, at most
     /// [`MAX_COUNTED_NEWER_VERSIONS`]. Takes at most 15 steps.
     #[inline]
-    pub(super) fn newer_version_count(&self, ppn: Ppn) -> u8 {
+    pub(super) fn capped_newer_version_count(&self, ppn: Ppn) -> u8 {
         let newer = std::iter::successors(self.next_newer_dead(ppn), |&ppn| self.next_newer_dead(ppn));
         newer.take(MAX_COUNTED_NEWER_VERSIONS.into()).count() as u8
     }
@@ -293,7 +293,7 @@ impl DeadPageLists {
         if self.head_storage == HeadStorage::InMap {
             return self.push_at_head(lpn, ppn);
         }
-        let older = self.newest_dead(ppn);
+        let older = self.newest_dead_linked_from(ppn);
         if let Some(older) = older {
             self.older_links.insert(ppn, older);
         }
@@ -308,7 +308,7 @@ impl DeadPageLists {
     /// Detaches `ppn`, the former valid page of `lpn`, from the list of dead pages of `lpn` without adding it. The list
     /// then begins at `successor`, the new valid page, or in the hash map if there is none.
     pub(super) fn detach_valid_page(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
-        match (self.newest_dead(ppn), successor) {
+        match (self.newest_dead_linked_from(ppn), successor) {
             (Some(newest), Some(successor)) => self.link_valid_to_newest(successor, newest),
             (Some(newest), None) => {
                 self.insert_head_by_lpn(lpn, newest);
@@ -391,10 +391,10 @@ impl DeadPageLists {
         }
         for (from, to) in from.chunks(HOST_WRITES_PER_PREFETCH).zip(to.chunks(HOST_WRITES_PER_PREFETCH)) {
             let newest: ArrayVec<Ppn, HOST_WRITES_PER_PREFETCH> =
-                from.iter().filter_map(|&ppn| self.newest_dead(ppn)).collect();
+                from.iter().filter_map(|&ppn| self.newest_dead_linked_from(ppn)).collect();
             self.prefetch_links(newest.iter().copied());
             for (&from, &to) in from.iter().zip(to) {
-                match self.newest_dead(from) {
+                match self.newest_dead_linked_from(from) {
                     Some(newest) => self.link_valid_to_newest(to, newest),
                     None => self.newer_links_or_slots.set(to.index(), END_OF_LIST),
                 }
@@ -403,7 +403,7 @@ impl DeadPageLists {
     }
 
     /// Appends to `out` the dead (invalid, not erased) pages among the `count` physical pages from `first` on.
-    pub(super) fn collect_dead(&self, first: Ppn, count: u32, out: &mut Vec<Ppn>) {
+    pub(super) fn list_dead_pages(&self, first: Ppn, count: u32, out: &mut Vec<Ppn>) {
         self.dead_page_set.append_pages_in_range(first, count, out);
     }
 
@@ -426,8 +426,13 @@ impl DeadPageLists {
         }
         if orphaned != self.heads_by_lpn.len() {
             return Err(format!(
-                "{orphaned} lists of dead pages belong to logical pages without a valid page, but {} heads are \
-                 stored for such lists",
+                "{orphaned} lists of dead pages{} need their head in the table of heads by logical page, but the table has {} \
+                 heads",
+                if self.head_storage == HeadStorage::AtValidPages {
+                    " of logical pages without a valid page"
+                } else {
+                    ""
+                },
                 self.heads_by_lpn.len()
             ));
         }
@@ -458,9 +463,15 @@ impl DeadPageLists {
             if let Some(other) = owners[ppn.index()].replace(lpn) {
                 return Err(format!("dead page {ppn} is in the lists of logical pages {other} and {lpn}"));
             }
-            if self.next_newer(ppn) != newer {
+            let linked = self.next_newer(ppn);
+            if linked != newer {
+                let name = |page: Option<Ppn>| {
+                    page.map_or_else(|| "no page".to_owned(), |ppn| format!("page {ppn}"))
+                };
                 return Err(format!(
-                    "dead page {ppn} of logical page {lpn} does not link to the next newer page of its list"
+                    "dead page {ppn} of logical page {lpn} links to {} as the next newer one, but in its list {} is before it",
+                    name(linked),
+                    name(newer)
                 ));
             }
             newer = Some(ppn);
@@ -527,11 +538,11 @@ mod tests {
         let map = |lpn| (lpn == Lpn(0)).then_some(Ppn(4));
         history.check(map).unwrap();
         assert_eq!([0, 1, 2].map(|p| history.store_slot(Ppn(p))), [Some(7), Some(0), None]);
-        assert_eq!([0, 1].map(|p| history.newer_version_count(Ppn(p))), [3, 2]);
+        assert_eq!([0, 1].map(|p| history.capped_newer_version_count(Ppn(p))), [3, 2]);
         history.unassign_store_slot(Ppn(1));
         history.remove_dead(Lpn(0), Ppn(1));
         assert_eq!(
-            (history.newer_version_count(Ppn(0)), dead_page_numbers(&history, 0, Some(Ppn(4)))),
+            (history.capped_newer_version_count(Ppn(0)), dead_page_numbers(&history, 0, Some(Ppn(4)))),
             (2, vec![3, 2, 0])
         );
         history.check(map).unwrap();
@@ -540,7 +551,10 @@ mod tests {
     #[test]
     fn version_positions_of_dead_pages_stop_at_15() {
         let history = history_of_overwrites(21, 0);
-        assert_eq!([19, 18, 5, 4, 3, 0].map(|p| history.newer_version_count(Ppn(p))), [0, 1, 14, 15, 15, 15]);
+        assert_eq!(
+            [19, 18, 5, 4, 3, 0].map(|p| history.capped_newer_version_count(Ppn(p))),
+            [0, 1, 14, 15, 15, 15]
+        );
     }
 
     #[test]
@@ -570,10 +584,16 @@ mod tests {
             (dead_page_numbers(&history, 0, Some(Ppn(3))), dead_page_numbers(&history, 1, None)),
             (vec![2, 0], vec![1])
         );
-        assert_eq!((history.newer_version_count(Ppn(0)), history.newer_version_count(Ppn(2))), (1, 0));
+        assert_eq!(
+            (history.capped_newer_version_count(Ppn(0)), history.capped_newer_version_count(Ppn(2))),
+            (1, 0)
+        );
         history.relocate_heads(&[Ppn(3)], &[Ppn(3)]);
         history.remove_dead(Lpn(0), Ppn(2));
-        assert_eq!((history.newer_version_count(Ppn(0)), history.newest_dead(Ppn(3))), (0, None));
+        assert_eq!(
+            (history.capped_newer_version_count(Ppn(0)), history.newest_dead_linked_from(Ppn(3))),
+            (0, None)
+        );
         history.check(|_| None).unwrap();
     }
 

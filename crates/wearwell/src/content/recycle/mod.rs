@@ -25,7 +25,7 @@
 //!    queried per page, not once per block.
 //! 6. Power failure: [`Recycler::clear_store_after_power_loss`], then [`Recycler::pages_to_reload`] and one
 //!    [`Recycler::load_dead_page_after_restart`] each, then [`Recycler::forget_unloaded_pages`].
-//! 7. After 1, 2 and 6, and whenever entries may have been evicted: [`Recycler::forget_evicted_pages`].
+//! 7. After 1, 2 and 6, and whenever entries may have been evicted: [`Recycler::forget_queued_pages`].
 //!
 //! Only the engine knows the valid page of a logical page, so it passes that page (or a look-up) where only the logical
 //! page is given. The owner of a dead or valid page is [`Recycler::owner`]: the spare area alone is wrong for recycled
@@ -45,22 +45,22 @@
 //!   keeps the history of these alone: its RAM is bounded. The price: a version that is not in the store does not lower
 //!   the probability of older ones, and fast loading knows no page that the store does not have.
 
-mod accesses;
 mod buckets;
 mod history;
 mod order;
 mod owners;
 mod probability;
+mod read_counts;
 mod sparse;
 mod stage;
 mod store;
 
-pub use accesses::MAX_READ_COUNT;
-use accesses::ReadCounts;
 use arrayvec::ArrayVec;
 use history::{DeadPageLists, HeadStorage, MAX_LINKED_PAGES};
 use owners::OwnerTable;
 pub use probability::{MAX_COUNTED_NEWER_VERSIONS, ProbabilityTable};
+pub use read_counts::MAX_READ_COUNT;
+use read_counts::ReadCounts;
 pub(crate) use stage::{RecycleState, Recycling};
 use store::{AdmissionOutcome, DeadPageCandidate, FingerprintStore};
 
@@ -187,10 +187,10 @@ pub struct RecycleStatistics {
     pub misses: u64,
     /// Number of comparisons at all hits if the fingerprint store (index of dead pages) were scanned from its best
     /// entry: the sum of the ranks of the entries found, the best rank being 1.
-    pub comparisons_on_hits: u64,
+    pub linear_scan_comparisons_on_hits: u64,
     /// Number of comparisons at all misses if the fingerprint store (index of dead pages) were scanned: the sum of its
     /// numbers of entries at the misses.
-    pub comparisons_on_misses: u64,
+    pub linear_scan_comparisons_on_misses: u64,
     /// Number of dead pages that became entries of the fingerprint store.
     pub inserted_pages: u64,
     /// Number of dead pages that were evicted from the fingerprint store because it was full.
@@ -199,13 +199,13 @@ pub struct RecycleStatistics {
     /// better.
     pub refused_pages: u64,
     /// Number of dead pages offered to the fingerprint store whose content already had an entry.
-    pub duplicate_contents: u64,
+    pub offered_duplicates: u64,
     /// Number of entries of the fingerprint store (index of dead pages) that fast loading moved to the best rank: after
     /// a hit, the newest dead pages of neighbouring logical pages. This needs no flash read.
     pub entries_raised_by_fast_loading: u64,
     /// Number of dead pages that fast loading offered to the fingerprint store: after a hit, newest dead pages of
     /// neighbouring logical pages that were not in the store. Each costs one spare-area read.
-    pub fast_loaded_pages: u64,
+    pub pages_offered_by_fast_loading: u64,
     /// Number of look-ups in the fingerprint store that found a dead page too old to be revived. They count neither as
     /// hits nor as misses.
     pub hits_on_expired_pages: u64,
@@ -218,7 +218,8 @@ impl RecycleStatistics {
     /// Returns the mean number of fingerprint comparisons per hit in the fingerprint store (index of dead pages);
     /// `None` before the first hit, or if ranks are not computed.
     pub fn mean_comparisons_on_hit(&self) -> Option<f64> {
-        (self.comparisons_on_hits > 0).then(|| self.comparisons_on_hits as f64 / self.hits as f64)
+        (self.linear_scan_comparisons_on_hits > 0)
+            .then(|| self.linear_scan_comparisons_on_hits as f64 / self.hits as f64)
     }
 }
 
@@ -249,7 +250,7 @@ pub struct Recycler {
     history_scope: HistoryScope,
     /// Dead pages that left the fingerprint store and must be removed from the history next (used with
     /// [`HistoryScope::Store`]).
-    evicted_pages: Vec<Ppn>,
+    pages_to_forget: Vec<Ppn>,
     count_comparisons: bool,
     statistics: RecycleStatistics,
     /// Buffer for the dead pages of the block that is being erased, kept between erases so that it is not allocated
@@ -287,7 +288,7 @@ impl Recycler {
             unhashed_pages: PageSet::new(physical_pages),
             policy: options.policy,
             history_scope: options.history_scope,
-            evicted_pages: Vec::new(),
+            pages_to_forget: Vec::new(),
             count_comparisons: options.counts_store_comparisons,
             statistics: RecycleStatistics::default(),
             dead_pages_of_block: Vec::new(),
@@ -310,12 +311,12 @@ impl Recycler {
     pub fn find_dead_page(&mut self, fingerprint: Fingerprint) -> Option<Ppn> {
         let Some(slot) = self.store.find_slot(fingerprint) else {
             self.statistics.misses += 1;
-            self.statistics.comparisons_on_misses += self.store.len() as u64;
+            self.statistics.linear_scan_comparisons_on_misses += self.store.len() as u64;
             return None;
         };
         self.statistics.hits += 1;
         if self.count_comparisons {
-            self.statistics.comparisons_on_hits += self.store.eviction_rank(slot) as u64;
+            self.statistics.linear_scan_comparisons_on_hits += self.store.best_first_rank(slot) as u64;
         }
         Some(self.store.page_in_slot(slot).ppn)
     }
@@ -347,7 +348,7 @@ impl Recycler {
         self.history.prefetch_heads_by_lpn(lpns);
         pull_into_cache(ppns.iter().map(|&ppn| self.read_counts.read_count(ppn).into()));
         let newest: ArrayVec<Ppn, HOST_WRITES_PER_PREFETCH> =
-            ppns.iter().filter_map(|&ppn| self.history.newest_dead(ppn)).collect();
+            ppns.iter().filter_map(|&ppn| self.history.newest_dead_linked_from(ppn)).collect();
         self.history.prefetch_links(newest.iter().copied());
         let slots = self.store_slots_of(&newest);
         self.history.prefetch_newer_links_by_slot(&slots);
@@ -511,8 +512,8 @@ impl Recycler {
     /// With [`HistoryScope::Store`], removes from the history the dead pages that left the fingerprint store since the
     /// last call. `spare_owner` returns the owner in the spare area of a page.
     #[inline]
-    pub fn forget_evicted_pages(&mut self, spare_owner: impl Fn(Ppn) -> Lpn) {
-        while let Some(ppn) = self.evicted_pages.pop() {
+    pub fn forget_queued_pages(&mut self, spare_owner: impl Fn(Ppn) -> Lpn) {
+        while let Some(ppn) = self.pages_to_forget.pop() {
             self.remove_dead_page(self.owner(ppn, spare_owner(ppn)), ppn);
             self.owners.remove_owner(ppn);
         }
@@ -521,8 +522,8 @@ impl Recycler {
     /// With [`HistoryScope::Store`], removes from the history the dead pages that were not loaded into the fingerprint
     /// store after a restart. Scans all pages. `spare_owner` returns the owner in the spare area of a page.
     pub fn forget_unloaded_pages(&mut self, spare_owner: impl Fn(Ppn) -> Lpn) {
-        self.note_all_evicted_pages();
-        self.forget_evicted_pages(spare_owner);
+        self.queue_unstored_pages_to_forget();
+        self.forget_queued_pages(spare_owner);
     }
 
     /// With [`HistoryScope::Store`], records that the dead page `ppn` must be removed from the history if it has no
@@ -530,15 +531,15 @@ impl Recycler {
     #[inline]
     fn note_if_evicted(&mut self, ppn: Ppn) {
         if self.history_scope == HistoryScope::Store && self.history.store_slot(ppn).is_none() {
-            self.evicted_pages.push(ppn);
+            self.pages_to_forget.push(ppn);
         }
     }
 
     /// With [`HistoryScope::Store`], records that all dead pages without a slot in the fingerprint store must be
     /// removed from the history, as [`Recycler::note_if_evicted`] does for one.
-    fn note_all_evicted_pages(&mut self) {
+    fn queue_unstored_pages_to_forget(&mut self) {
         if self.history_scope == HistoryScope::Store {
-            self.evicted_pages =
+            self.pages_to_forget =
                 self.history.all_dead_pages().filter(|&ppn| self.history.store_slot(ppn).is_none()).collect();
         }
     }
@@ -627,7 +628,7 @@ impl Recycler {
     pub fn record_block_erased(&mut self, first: Ppn, pages: u32, spare_owner: impl Fn(Ppn) -> Lpn) {
         let mut dead = std::mem::take(&mut self.dead_pages_of_block);
         dead.clear();
-        self.history.collect_dead(first, pages, &mut dead);
+        self.history.list_dead_pages(first, pages, &mut dead);
         for dead in dead.chunks(HOST_WRITES_PER_PREFETCH) {
             self.prefetch_removals(dead, &spare_owner);
             for &ppn in dead {
@@ -694,10 +695,10 @@ impl Recycler {
             "page {ppn} is fast-loaded into the fingerprint store, but is not dead"
         );
         if !self.raise_to_best_rank(ppn) {
-            self.statistics.fast_loaded_pages += 1;
+            self.statistics.pages_offered_by_fast_loading += 1;
             self.offer_to_store(
                 DeadPageCandidate { ppn, fingerprint, read_count: MAX_READ_COUNT },
-                self.history.newer_version_count(ppn),
+                self.history.capped_newer_version_count(ppn),
             );
         }
     }
@@ -713,7 +714,7 @@ impl Recycler {
         if accesses == 0 || !self.history.is_dead(ppn) {
             return 0.0;
         }
-        self.probability.recycle_probability(accesses, self.history.newer_version_count(ppn))
+        self.probability.recycle_probability(accesses, self.history.capped_newer_version_count(ppn))
     }
 
     /// Returns the probability level of the page `ppn` if it is an entry of the fingerprint store. `None` for other
@@ -776,10 +777,10 @@ impl Recycler {
             "page {ppn} is loaded into the fingerprint store, but is not dead"
         );
         if self.history.store_slot(ppn).is_none() {
-            let accesses = self.read_counts.read_count(ppn);
+            let read_count = self.read_counts.read_count(ppn);
             self.offer_to_store(
-                DeadPageCandidate { ppn, fingerprint, read_count: accesses },
-                self.history.newer_version_count(ppn),
+                DeadPageCandidate { ppn, fingerprint, read_count },
+                self.history.capped_newer_version_count(ppn),
             );
         }
     }
@@ -790,9 +791,14 @@ impl Recycler {
         self.policy = policy;
         let Self { store, history, probability, .. } = self;
         store.set_capacity_and_levels(history, capacity_entries, |history, page| {
-            level_under_policy(policy, probability, page.read_count, history.newer_version_count(page.ppn))
+            level_under_policy(
+                policy,
+                probability,
+                page.read_count,
+                history.capped_newer_version_count(page.ppn),
+            )
         });
-        self.note_all_evicted_pages();
+        self.queue_unstored_pages_to_forget();
     }
 
     /// Returns the current policy of the fingerprint store (index of dead pages).
@@ -839,14 +845,12 @@ impl Recycler {
 
     /// Returns the entries of the fingerprint store (index of dead pages); the entry to be evicted last comes first.
     pub fn store_entries(&self) -> impl Iterator<Item = FingerprintStoreEntry> + '_ {
-        self.store.entries().map(|DeadPageCandidate { ppn, fingerprint, read_count: accesses }| {
-            FingerprintStoreEntry {
-                ppn,
-                fingerprint,
-                probability: self
-                    .probability
-                    .recycle_probability(accesses, self.history.newer_version_count(ppn)),
-            }
+        self.store.entries().map(|DeadPageCandidate { ppn, fingerprint, read_count }| FingerprintStoreEntry {
+            ppn,
+            fingerprint,
+            probability: self
+                .probability
+                .recycle_probability(read_count, self.history.capped_newer_version_count(ppn)),
         })
     }
 
@@ -891,15 +895,18 @@ impl Recycler {
             }
         }
         self.owners.check_stored_owners(&owners)?;
-        let (dead, entries) = (self.history.dead_page_count(), self.history.pages_with_store_slot());
+        let (dead, entries) = (self.history.dead_page_count(), self.history.store_slot_page_count());
         if self.history_scope == HistoryScope::Store && dead != entries {
             return Err(format!(
-                "the history has {dead} dead pages, but the fingerprint store has {entries}"
+                "with recycle.history=store the history has only dead pages with a slot in the fingerprint store, but it \
+                 has {dead} dead pages, of which {entries} have a slot"
             ));
         }
         self.store.check_invariants(&self.history, |candidate| {
             let dead = self.history.is_dead(candidate.ppn);
-            dead.then(|| self.candidate_level(candidate, self.history.newer_version_count(candidate.ppn)))
+            dead.then(|| {
+                self.candidate_level(candidate, self.history.capped_newer_version_count(candidate.ppn))
+            })
         })
     }
 
@@ -910,7 +917,7 @@ impl Recycler {
         let slot = self.history.store_slot(ppn);
         let heir = slot.and_then(|slot| self.store.remove_dead_page(&mut self.history, slot));
         if let Some(older) = self.history.next_older(ppn) {
-            let position = self.history.newer_version_count(ppn);
+            let position = self.history.capped_newer_version_count(ppn);
             self.history.remove_dead(owner, ppn);
             self.update_probability_levels(older, position);
         } else {
@@ -925,7 +932,8 @@ impl Recycler {
     fn promote_duplicate(&mut self, heir: Option<u32>) {
         if let Some(slot) = heir {
             let candidate = self.store.page_in_slot(slot);
-            let level = self.candidate_level(candidate, self.history.newer_version_count(candidate.ppn));
+            let level =
+                self.candidate_level(candidate, self.history.capped_newer_version_count(candidate.ppn));
             self.store.add_to_eviction_order(slot, level);
         }
     }
@@ -950,23 +958,23 @@ impl Recycler {
     /// Returns the level at which the fingerprint store orders a dead page under its policy. `position` is the page's
     /// number of newer dead versions.
     #[inline]
-    fn candidate_level(&self, candidate: DeadPageCandidate, position: u8) -> u8 {
-        level_under_policy(self.policy, &self.probability, candidate.read_count, position)
+    fn candidate_level(&self, candidate: DeadPageCandidate, newer_versions: u8) -> u8 {
+        level_under_policy(self.policy, &self.probability, candidate.read_count, newer_versions)
     }
 
     /// Offers a dead page to the fingerprint store, unless its content was not hashed. `position` is the page's number
     /// of newer dead versions.
     #[inline]
-    fn offer_to_store(&mut self, candidate: DeadPageCandidate, position: u8) {
+    fn offer_to_store(&mut self, candidate: DeadPageCandidate, newer_versions: u8) {
         if self.unhashed_pages.contains(candidate.ppn) {
             return;
         }
-        let level = self.candidate_level(candidate, position);
+        let level = self.candidate_level(candidate, newer_versions);
         if let Some(rival) = self.store.find_slot(candidate.fingerprint) {
             self.resolve_duplicate(rival, candidate, level);
             return;
         }
-        match self.store.admit_dead_page(&mut self.history, candidate, level) {
+        match self.store.try_insert_dead_page(&mut self.history, candidate, level) {
             AdmissionOutcome::Inserted => self.statistics.inserted_pages += 1,
             AdmissionOutcome::Refused => {
                 self.statistics.refused_pages += 1;
@@ -983,7 +991,7 @@ impl Recycler {
     /// Decides which of two dead pages with equal content is the fingerprint-store entry: the present one in slot
     /// `rival`, or `candidate`. The more probable page wins; if both are equal, `candidate`.
     fn resolve_duplicate(&mut self, rival: u32, candidate: DeadPageCandidate, level: u8) {
-        self.statistics.duplicate_contents += 1;
+        self.statistics.offered_duplicates += 1;
         let entry = self.store.page_in_slot(rival);
         let newcomer_wins = self.level_by_probability(candidate.ppn, candidate.read_count)
             >= self.level_by_probability(entry.ppn, entry.read_count);
@@ -1023,8 +1031,8 @@ impl Recycler {
 
     /// Returns the level (rank from 0 to 255) that the recycle probability of the dead page `ppn` would give for the
     /// read count `accesses`, whatever the policy of the fingerprint store.
-    fn level_by_probability(&self, ppn: Ppn, accesses: u8) -> u8 {
-        self.probability.probability_level_of_page(accesses, self.history.newer_version_count(ppn))
+    fn level_by_probability(&self, ppn: Ppn, read_count: u8) -> u8 {
+        self.probability.probability_level_of_page(read_count, self.history.capped_newer_version_count(ppn))
     }
 
     /// Returns the read count from which the recycle probability of `ppn` is computed: the count in the fingerprint
@@ -1043,13 +1051,13 @@ impl Recycler {
 fn level_under_policy(
     policy: FingerprintStorePolicy,
     probability: &ProbabilityTable,
-    accesses: u8,
-    position: u8,
+    read_count: u8,
+    newer_versions: u8,
 ) -> u8 {
     match policy {
         FingerprintStorePolicy::Lru => 0,
         FingerprintStorePolicy::Probability | FingerprintStorePolicy::ProbabilityFastLoading { .. } => {
-            probability.probability_level_of_page(accesses, position)
+            probability.probability_level_of_page(read_count, newer_versions)
         }
     }
 }

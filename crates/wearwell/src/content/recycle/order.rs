@@ -122,16 +122,27 @@ impl LevelQueue {
         }
         let blanks = |places: &[u32]| places.iter().filter(|&&slot| slot == BLANK_SLOT).count();
         let counted = || self.slot_log.chunks(LOG_CHUNK_POSITIONS).map(|chunk| blanks(chunk) as u16);
-        if !self.blanks_per_log_chunk.iter().copied().eq(counted())
-            || self.slot_log.len() - blanks(&self.slot_log) != live as usize
-        {
-            let counted: Vec<u16> = counted().collect();
+        let chunks = self.slot_log.len().div_ceil(LOG_CHUNK_POSITIONS);
+        if self.blanks_per_log_chunk.len() != chunks {
             return Err(format!(
-                "the log counts {:?} blank positions in its chunks, but has {counted:?}; of its {} \
-                 positions, {live} must be entries",
-                self.blanks_per_log_chunk,
-                self.slot_log.len()
+                "the eviction order has {chunks} parts, but counters of blank positions for {}",
+                self.blanks_per_log_chunk.len()
             ));
+        }
+        let wrong = self
+            .blanks_per_log_chunk
+            .iter()
+            .zip(counted())
+            .enumerate()
+            .find(|(_, (have, found))| *have != found);
+        if let Some((chunk, (counted, found))) = wrong {
+            return Err(format!(
+                "part {chunk} of the eviction order has {found} blank positions, but its counter says {counted}"
+            ));
+        }
+        let entries = self.slot_log.len() - blanks(&self.slot_log);
+        if entries != live as usize {
+            return Err(format!("the eviction order has {entries} entries, but their counter says {live}"));
         }
         let oldest = self.slot_log.iter().position(|&slot| slot != BLANK_SLOT).unwrap_or(self.slot_log.len());
         if self.oldest_entry_index == oldest {
@@ -237,7 +248,7 @@ impl EvictionOrder {
 
     /// Returns the rank of an entry of the fingerprint store (index of dead pages), given its probability level and
     /// ticket (log position): 1 plus the number of entries that are evicted later. Costs a few hundred additions.
-    pub(super) fn eviction_rank(&self, level: u8, ticket: u32) -> u32 {
+    pub(super) fn best_first_rank(&self, level: u8, ticket: u32) -> u32 {
         let better: u32 = self.entries_per_level[level as usize + 1..].iter().sum();
         1 + better + self.level_queues[level as usize].count_newer_than(ticket)
     }
@@ -308,7 +319,7 @@ mod tests {
                 assert!(order.slots_in_eviction_order().eq(sorted.iter().rev().copied()));
                 for (before, &slot) in (1..).zip(&sorted) {
                     let level = naive.0.iter().find(|entry| entry.2 == slot).unwrap().0;
-                    assert_eq!(order.eviction_rank(level, tickets[slot as usize]), before);
+                    assert_eq!(order.best_first_rank(level, tickets[slot as usize]), before);
                 }
             }
         }
@@ -327,6 +338,6 @@ mod tests {
             }
         }
         assert!(order.level_queues[5].slot_log.len() <= 4 * (LOG_CHUNK_POSITIONS + 1));
-        assert_eq!((order.first_to_evict(), order.eviction_rank(5, tickets[0])), (Some((5, 0)), 1));
+        assert_eq!((order.first_to_evict(), order.best_first_rank(5, tickets[0])), (Some((5, 0)), 1));
     }
 }

@@ -17,7 +17,7 @@
 //!
 //! Source: LX-SSD (Zhou et al.), section IV-C.1, equations 1 to 4.
 
-use super::accesses::MAX_READ_COUNT;
+use super::read_counts::MAX_READ_COUNT;
 
 /// Largest position (number of newer dead versions of the same logical page) that is distinguished: a dead page with
 /// more than 15 newer dead versions has position 15, too. The recycle probability decreases with the position.
@@ -67,9 +67,9 @@ impl ProbabilityTable {
     /// Returns the recycle probability of a dead page, 0 to 1, from `accesses`, its number of reads, and `position`,
     /// its number of newer dead versions. Numbers greater than 15 count as 15.
     #[inline]
-    pub fn recycle_probability(&self, accesses: u8, position: u8) -> f64 {
-        self.recycle_probabilities[accesses.min(MAX_READ_COUNT) as usize]
-            [position.min(MAX_COUNTED_NEWER_VERSIONS) as usize]
+    pub fn recycle_probability(&self, read_count: u8, newer_versions: u8) -> f64 {
+        self.recycle_probabilities[read_count.min(MAX_READ_COUNT) as usize]
+            [newer_versions.min(MAX_COUNTED_NEWER_VERSIONS) as usize]
     }
 
     /// Returns the recycle probability of a dead page whose probability level is `level` (0 to 255; 255 is the most
@@ -83,17 +83,17 @@ impl ProbabilityTable {
     /// newer dead versions. The level is the rank of this pair among all 256 by probability, then by position; 255 is
     /// the best.
     #[inline]
-    pub fn probability_level_of_page(&self, accesses: u8, position: u8) -> u8 {
-        self.probability_levels[accesses.min(MAX_READ_COUNT) as usize]
-            [position.min(MAX_COUNTED_NEWER_VERSIONS) as usize]
+    pub fn probability_level_of_page(&self, read_count: u8, newer_versions: u8) -> u8 {
+        self.probability_levels[read_count.min(MAX_READ_COUNT) as usize]
+            [newer_versions.min(MAX_COUNTED_NEWER_VERSIONS) as usize]
     }
 }
 
 /// Returns the recycle probability of a page that has just been invalidated, from its number of reads (equations 1 and
 /// 2 of the LX-SSD paper).
-fn initial_probability(alpha: f64, accesses: u8) -> f64 {
+fn initial_probability(alpha: f64, read_count: u8) -> f64 {
     let popularity = |count: u8| (1.0 + alpha).powi(i32::from(count));
-    (popularity(accesses) - 1.0) / (popularity(MAX_READ_COUNT) - 1.0)
+    (popularity(read_count) - 1.0) / (popularity(MAX_READ_COUNT) - 1.0)
 }
 
 fn rank_probabilities(

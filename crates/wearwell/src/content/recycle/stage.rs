@@ -89,7 +89,7 @@ impl RecycleState {
 /// `lpn` is stored in a compressed chunk, the returned number is that of the chunk member and not of a physical page;
 /// callers may then only test whether it is `None`.
 #[inline]
-fn place_in_ram_map(mapping: &AnyMapping, lpn: Lpn) -> Option<Ppn> {
+fn place_known_in_ram(mapping: &AnyMapping, lpn: Lpn) -> Option<Ppn> {
     mapping.lookup_in_ram(lpn).map(|unit| Ppn(unit.0))
 }
 
@@ -127,18 +127,18 @@ impl<N: Nand> Ftl<N> {
         if sharing.is_some() {
             stage.recycler.store_last_owner(dead, lpn, store.owner_in_oob(dead));
         }
-        let successor = place_in_ram_map(mapping, lpn);
+        let successor = place_known_in_ram(mapping, lpn);
         if stage.options.options.max_revival_age_programs.is_some() {
             let RecycleState { recycler: part, options, .. } = &mut **stage;
             part.expire_next_entry(|ppn| exceeds_age_limit(options, store, ppn));
             if exceeds_age_limit(options, store, dead) {
                 part.record_unrevivable_page(lpn, dead, successor);
-                return part.forget_evicted_pages(|ppn| store.owner_in_oob(ppn));
+                return part.forget_queued_pages(|ppn| store.owner_in_oob(ppn));
             }
         }
         let fingerprint = store.nand().fingerprint(dead);
         stage.recycler.record_page_invalidated(lpn, dead, successor, fingerprint);
-        stage.recycler.forget_evicted_pages(|ppn| store.owner_in_oob(ppn));
+        stage.recycler.forget_queued_pages(|ppn| store.owner_in_oob(ppn));
     }
 
     /// Finds a dead (invalid) page with this content in the fingerprint store. With `verify_on_hit`, reads the page
@@ -172,7 +172,7 @@ impl<N: Nand> Ftl<N> {
         let fresh = found.filter(|&dead| !exceeds_age_limit(&stage.options, &self.store, dead));
         if let Some(aged) = found.filter(|_| is_on && fresh.is_none()) {
             stage.recycler.remove_expired_hit(aged);
-            stage.recycler.forget_evicted_pages(|ppn| self.store.owner_in_oob(ppn));
+            stage.recycler.forget_queued_pages(|ppn| self.store.owner_in_oob(ppn));
         }
         self.count_scheme_outcome(
             SchemeKind::Recycle,
@@ -246,14 +246,14 @@ impl<N: Nand> Ftl<N> {
         let mut neighbours = std::mem::take(&mut stage.neighbour_page_buffer);
         stage.recycler.neighbour_pages_to_load(
             owner,
-            |lpn| place_in_ram_map(&self.mapping, lpn),
+            |lpn| place_known_in_ram(&self.mapping, lpn),
             &mut neighbours,
         );
         neighbours.retain(|&ppn| !exceeds_age_limit(&stage.options, &self.store, ppn));
         for ppn in neighbours.drain(..) {
             let oob = self.store.read_spare(ppn, Cause::Content)?;
             stage.recycler.offer_fast_loaded_page(ppn, oob.fingerprint);
-            stage.recycler.forget_evicted_pages(|ppn| self.store.owner_in_oob(ppn));
+            stage.recycler.forget_queued_pages(|ppn| self.store.owner_in_oob(ppn));
         }
         stage.neighbour_page_buffer = neighbours;
         Ok(())

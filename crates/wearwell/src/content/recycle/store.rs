@@ -116,14 +116,14 @@ pub(super) struct FingerprintStore {
 impl FingerprintStore {
     /// Creates an empty fingerprint store (index of dead pages) of at most `capacity` entries; `None` means unbounded.
     /// Memory grows with the entries.
-    pub(super) fn new(capacity: Option<u32>) -> Self {
+    pub(super) fn new(max_entries: Option<u32>) -> Self {
         Self {
             slots: Vec::new(),
             free_slots: Vec::new(),
             buckets: HashBuckets::new(),
             entry_count: 0,
             eviction_order: EvictionOrder::new(),
-            max_entries: capacity,
+            max_entries,
             level_change_clock: 0,
             expiry_scan_slot: 0,
         }
@@ -157,8 +157,8 @@ impl FingerprintStore {
 
     #[inline]
     pub(super) fn page_in_slot(&self, slot: u32) -> DeadPageCandidate {
-        let FingerprintStoreSlot { ppn, fingerprint, read_count: accesses, .. } = self.slots[slot as usize];
-        DeadPageCandidate { ppn, fingerprint, read_count: accesses }
+        let FingerprintStoreSlot { ppn, fingerprint, read_count, .. } = self.slots[slot as usize];
+        DeadPageCandidate { ppn, fingerprint, read_count }
     }
 
     /// Returns the number of reads from which the recycle probability of the dead page in `slot` is computed.
@@ -171,16 +171,15 @@ impl FingerprintStore {
     /// a duplicate (page with the content of an entry), which has no level.
     #[inline]
     pub(super) fn probability_level(&self, slot: u32) -> Option<u8> {
-        let FingerprintStoreSlot { slot_state: standing, probability_level: level, .. } =
-            self.slots[slot as usize];
-        (standing == SlotState::Entry).then_some(level)
+        let FingerprintStoreSlot { slot_state: standing, probability_level, .. } = self.slots[slot as usize];
+        (standing == SlotState::Entry).then_some(probability_level)
     }
 
     /// Returns the rank of the entry in `slot` in the eviction order of the fingerprint store (index of dead pages), 1
     /// being the last to be evicted.
-    pub(super) fn eviction_rank(&self, slot: u32) -> u32 {
+    pub(super) fn best_first_rank(&self, slot: u32) -> u32 {
         let slot = &self.slots[slot as usize];
-        self.eviction_order.eviction_rank(slot.probability_level, slot.eviction_order_ticket)
+        self.eviction_order.best_first_rank(slot.probability_level, slot.eviction_order_ticket)
     }
 
     /// Advances the cyclic scan for pages that are too old to the next slot of the fingerprint store. Returns the dead
@@ -200,7 +199,7 @@ impl FingerprintStore {
     /// Offers to the fingerprint store a dead page whose content has no entry yet. If the store has room, inserts the
     /// page. If the store is full, the page replaces the entry that is evicted first, provided that its level is not
     /// greater than `level`. Amortised O(1).
-    pub(super) fn admit_dead_page(
+    pub(super) fn try_insert_dead_page(
         &mut self,
         history: &mut DeadPageLists,
         candidate: DeadPageCandidate,
@@ -293,10 +292,10 @@ impl FingerprintStore {
     /// Sets the read count of the entry of the fingerprint store (index of dead pages) in `slot` to `accesses` and
     /// makes it the most recent one of probability level `level`. Returns `false` for a duplicate (page with the
     /// content of an entry), which does not change.
-    pub(super) fn raise_to_best_rank(&mut self, slot: u32, accesses: u8, level: u8) -> bool {
+    pub(super) fn raise_to_best_rank(&mut self, slot: u32, read_count: u8, level: u8) -> bool {
         let is_entry = self.slots[slot as usize].slot_state == SlotState::Entry;
         if is_entry {
-            self.slots[slot as usize].read_count = accesses;
+            self.slots[slot as usize].read_count = read_count;
             self.remove_from_eviction_order(slot);
             self.add_to_eviction_order(slot, level);
         }
@@ -346,9 +345,9 @@ impl FingerprintStore {
     pub(super) fn prefetch_eviction_order_positions(&self, slots: &[u32]) {
         pull_into_cache(slots.iter().map(|&slot| self.slots[slot as usize].eviction_order_ticket.into()));
         pull_into_cache(slots.iter().map(|&slot| {
-            let FingerprintStoreSlot { probability_level: level, eviction_order_ticket: ticket, .. } =
+            let FingerprintStoreSlot { probability_level, eviction_order_ticket: ticket, .. } =
                 self.slots[slot as usize];
-            self.eviction_order.slot_of(level, ticket).into()
+            self.eviction_order.slot_of(probability_level, ticket).into()
         }));
     }
 
@@ -451,10 +450,10 @@ impl FingerprintStore {
 
     #[inline]
     fn remove_from_eviction_order(&mut self, slot: u32) {
-        let FingerprintStoreSlot { probability_level: level, eviction_order_ticket: ticket, .. } =
+        let FingerprintStoreSlot { probability_level, eviction_order_ticket: ticket, .. } =
             self.slots[slot as usize];
-        if self.eviction_order.remove(level, ticket) {
-            self.compact_eviction_order_level(level);
+        if self.eviction_order.remove(probability_level, ticket) {
+            self.compact_eviction_order_level(probability_level);
         }
     }
 
@@ -476,11 +475,11 @@ impl FingerprintStore {
     /// duplicate (without a level) until [`FingerprintStore::add_to_eviction_order`] makes it an entry.
     #[inline]
     fn fill_slot(&mut self, history: &mut DeadPageLists, slot: u32, candidate: DeadPageCandidate) {
-        let DeadPageCandidate { ppn, fingerprint, read_count: accesses } = candidate;
+        let DeadPageCandidate { ppn, fingerprint, read_count } = candidate;
         self.slots[slot as usize] = FingerprintStoreSlot {
             fingerprint,
             ppn,
-            read_count: accesses,
+            read_count,
             slot_state: SlotState::Duplicate,
             ..FingerprintStoreSlot::FREE
         };
@@ -573,7 +572,7 @@ impl FingerprintStore {
     ) -> Result<(), String> {
         self.eviction_order.check()?;
         let in_use = self.slots.iter().filter(|slot| slot.slot_state != SlotState::Free).count();
-        let counts = [history.pages_with_store_slot() as usize, self.slots.len() - self.free_slots.len()];
+        let counts = [history.store_slot_page_count() as usize, self.slots.len() - self.free_slots.len()];
         if counts != [in_use; 2] {
             return Err(format!(
                 "the fingerprint store uses {in_use} slots, but {} dead pages have a slot, and {} slots are \
@@ -616,17 +615,25 @@ impl FingerprintStore {
         slot: u32,
         level_of: impl Fn(DeadPageCandidate) -> Option<u8>,
     ) -> Result<(), String> {
-        let FingerprintStoreSlot { ppn, fingerprint, probability_level: level, slot_state: standing, .. } =
+        let FingerprintStoreSlot { ppn, fingerprint, probability_level, slot_state: standing, .. } =
             self.slots[slot as usize];
-        if standing != SlotState::Entry || self.find_slot(fingerprint) != Some(slot) {
+        if standing != SlotState::Entry {
+            let marked = if standing == SlotState::Free { "free" } else { "a duplicate" };
             return Err(format!(
-                "the fingerprint-store entry of page {ppn} is {standing:?}, or is not found by its content"
+                "slot {slot} of the fingerprint store, with page {ppn}, is in the eviction order, but is marked as {marked}"
+            ));
+        }
+        let found = self.find_slot(fingerprint);
+        if found != Some(slot) {
+            return Err(format!(
+                "the fingerprint store has page {ppn} in slot {slot}, but a search for its content finds {}",
+                slot_name(found)
             ));
         }
         let expected = level_of(self.page_in_slot(slot));
-        if expected != Some(level) {
+        if expected != Some(probability_level) {
             return Err(format!(
-                "page {ppn} is on level {level} of the fingerprint store, but belongs on {}",
+                "page {ppn} is on level {probability_level} of the fingerprint store, but belongs on {}",
                 expected.map_or_else(
                     || "none, because it is not dead".to_owned(),
                     |level| format!("level {level}")
@@ -650,19 +657,30 @@ impl FingerprintStore {
         let mut at = entry;
         while at != NO_STORE_SLOT {
             let page = self.page_in_slot(at);
-            if history.store_slot(page.ppn) != Some(at)
-                || page.fingerprint != fingerprint
-                || level_of(page).is_none()
-            {
+            let (ppn, named) = (page.ppn, history.store_slot(page.ppn));
+            if named != Some(at) {
                 return Err(format!(
-                    "page {} is in slot {at} of the fingerprint store, but the history names another slot, \
-                     the chain is of other content, or the page is not dead",
-                    page.ppn
+                    "page {ppn} is in slot {at} of the fingerprint store, but the history names {}",
+                    slot_name(named)
                 ));
+            }
+            if page.fingerprint != fingerprint {
+                return Err(format!(
+                    "page {ppn}, of content {:016x}, is in the chain of slot {entry} of the fingerprint store, whose \
+                     content is {:016x}",
+                    page.fingerprint.0, fingerprint.0
+                ));
+            }
+            if level_of(page).is_none() {
+                return Err(format!("page {ppn} is in slot {at} of the fingerprint store, but is not dead"));
             }
             length += 1;
             at = self.slots[at as usize].next_duplicate;
         }
         Ok(length)
     }
+}
+
+fn slot_name(slot: Option<u32>) -> String {
+    slot.map_or_else(|| "no slot".to_owned(), |slot| format!("slot {slot}"))
 }

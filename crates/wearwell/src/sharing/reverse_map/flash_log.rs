@@ -93,7 +93,11 @@ impl FlashLog {
     ///
     /// # Errors
     /// Those of [`FlashLog::new`].
-    pub fn with_entry_layout<N: Nand>(io: &Store<N>, log_bytes: u64, form: EntryLayout) -> Result<Self> {
+    pub fn with_entry_layout<N: Nand>(
+        io: &Store<N>,
+        log_bytes: u64,
+        entry_layout: EntryLayout,
+    ) -> Result<Self> {
         let (page_bytes, pages) = (io.geometry().page_bytes, io.geometry().pages());
         let (present, wanted) = (io.nvram().len() as u64 * 8, page_bytes as u64 + 8);
         let log_pages = log_bytes / page_bytes as u64;
@@ -111,8 +115,8 @@ impl FlashLog {
             )));
         }
         Ok(Self {
-            entry_layout: form,
-            entries_per_page: page_bytes / form.entry_bytes() as u32,
+            entry_layout,
+            entries_per_page: page_bytes / entry_layout.entry_bytes() as u32,
             max_log_pages: log_pages as u32,
             oldest_page_number: 0,
             live_page_ppns: VecDeque::new(),
@@ -124,7 +128,7 @@ impl FlashLog {
         })
     }
 
-    fn clear_index(&mut self) {
+    fn clear_ram_state(&mut self) {
         self.live_page_ppns.clear();
         self.index.clear();
         self.superseded_entries_by_bind.clear();
@@ -191,7 +195,7 @@ impl FlashLog {
         command: Option<RemapCommand>,
     ) -> Result<()> {
         if self.buffered_entries == self.entries_per_page {
-            self.flush_buffer(io)?;
+            self.flush_nvram_buffer(io)?;
         }
         self.entry_layout.store_entry(
             io,
@@ -207,7 +211,7 @@ impl FlashLog {
     /// Returns the number of flash pages that the reverse-map log can append without using the free block that GC keeps
     /// for its copies.
     fn appendable_pages<N: Nand>(io: &Store<N>) -> u64 {
-        io.free_pages_above_reserve(Stream::RemapLog, io.pool_with_most_free_blocks(Stream::RemapLog)) as u64
+        io.free_pages_above_reserve(Stream::RemapLog, io.preferred_append_pool(Stream::RemapLog)) as u64
     }
 
     fn copy_nvram_to_page_buffer<N: Nand>(&mut self, io: &Store<N>) {
@@ -217,18 +221,18 @@ impl FlashLog {
     }
 
     /// Programs the NVRAM buffer of reverse-map entries as the next page of the flash log, then zeroes the buffer.
-    fn flush_buffer<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+    fn flush_nvram_buffer<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         self.copy_nvram_to_page_buffer(io);
         io.flash_ops.record_metadata_reason(MetadataWriteReason::LogBufferFull);
-        let pool = io.pool_with_most_free_blocks(Stream::RemapLog);
+        let pool = io.preferred_append_pool(Stream::RemapLog);
         let (id, content) = (self.next_page_number(), Content::Bytes(&self.page_buffer));
         let place =
             io.append_page(Stream::RemapLog, pool, id, content, Fingerprint::default(), Cause::RemapLog)?;
         self.live_page_ppns.push_back(place);
-        self.zero_buffer(io)
+        self.zero_nvram_buffer(io)
     }
 
-    fn zero_buffer<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+    fn zero_nvram_buffer<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         for at in 0..self.oldest_page_number_word_index() {
             if io.nvram()[at] != 0 {
                 io.store_nvram_word(at, 0)?;
@@ -250,7 +254,7 @@ impl FlashLog {
 
     /// Cleans the oldest page of the flash log: appends copies of those of its entries that are still needed to the
     /// log, and discards the page. Costs one page read and at most one program.
-    fn clean_oldest_page<N: Nand>(&mut self, io: &mut Store<N>, needed: LivenessOf<'_>) -> Result<()> {
+    fn clean_oldest_page<N: Nand>(&mut self, io: &mut Store<N>, liveness_of: LivenessOf<'_>) -> Result<()> {
         let Some(&place) = self.live_page_ppns.front() else { return Ok(()) };
         io.read(place, &mut self.page_buffer, Cause::RemapLog)?;
         let mut groups: Vec<usize> =
@@ -264,7 +268,7 @@ impl FlashLog {
         let entries: Vec<ReverseMapEntry> = groups.iter().flat_map(of_group).collect();
         let dropped = self.take_superseded_entries(io, &entries);
         let need = |entry: &ReverseMapEntry| {
-            let need = needed(entry);
+            let need = liveness_of(entry);
             EntryLiveness {
                 is_bind_live: need.is_bind_live
                     && !dropped.contains(&(entry.lpn, entry.bound_ppn, entry.sequence_number)),
@@ -299,7 +303,7 @@ impl FlashLog {
             if *count == 0 {
                 self.superseded_entries_by_bind.remove(&(entry.lpn, place));
             }
-            self.index.unmark_superseded(self.index.group_of(io, entry));
+            self.index.uncount_dropped_superseded_entry(self.index.group_of(io, entry));
             taken.insert((entry.lpn, entry.bound_ppn, entry.sequence_number));
         }
         taken
@@ -317,7 +321,7 @@ impl FlashLog {
     /// Recovers the NVRAM buffer of reverse-map entries after a power loss: zeroes the buffer if its entries were
     /// already programmed as a log page, otherwise continues with them. The page buffer in RAM must hold the youngest
     /// log page.
-    fn recover_buffer<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+    fn recover_nvram_buffer<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         io.charge_nvram_scan(self.page_buffer.len() as u64);
         let buffered: Vec<_> =
             (0..self.entries_per_page).map_while(|slot| self.buffered_entry(io, slot)).collect();
@@ -325,7 +329,7 @@ impl FlashLog {
         let flushed = !self.live_page_ppns.is_empty() && entries.eq(self.entries_in_page_buffer());
         self.buffered_entries = buffered.len() as u32;
         if flushed || self.buffered_entries == 0 {
-            return self.zero_buffer(io);
+            return self.zero_nvram_buffer(io);
         }
         if self.entry_layout == EntryLayout::WithCommand {
             self.discard_torn_command(io, &buffered)
@@ -339,16 +343,17 @@ impl FlashLog {
     fn discard_torn_command<N: Nand>(
         &mut self,
         io: &mut Store<N>,
-        entries_in_buffer: &[(ReverseMapEntry, Option<RemapCommand>)],
+        nvram_buffer_entries: &[(ReverseMapEntry, Option<RemapCommand>)],
     ) -> Result<()> {
         if self.buffered_entries < self.entries_per_page {
             self.entry_layout.zero_entry(io, self.first_word_of_slot(self.buffered_entries))?;
         }
-        let torn = incomplete_commands(entries_in_buffer);
+        let torn = incomplete_commands(nvram_buffer_entries);
         let is_torn = |&(entry, command): &(ReverseMapEntry, Option<RemapCommand>)| {
             command.is_some_and(|command| torn.contains(&command.first_entry_sequence(&entry)))
         };
-        while self.buffered_entries > 0 && is_torn(&entries_in_buffer[self.buffered_entries as usize - 1]) {
+        while self.buffered_entries > 0 && is_torn(&nvram_buffer_entries[self.buffered_entries as usize - 1])
+        {
             self.entry_layout.zero_entry(io, self.first_word_of_slot(self.buffered_entries - 1))?;
             self.buffered_entries -= 1;
         }
@@ -370,11 +375,11 @@ fn remove_older_entry_copies(entries: &mut Vec<(u32, ReverseMapEntry)>) {
 }
 
 impl ReverseMap for FlashLog {
-    fn admit_entry<N: Nand>(&mut self, io: &mut Store<N>, needed: LivenessOf<'_>) -> Result<bool> {
+    fn admit_entry<N: Nand>(&mut self, io: &mut Store<N>, liveness_of: LivenessOf<'_>) -> Result<bool> {
         if !self.has_room_for_entries(1)
             && self.reclaimable_entries() > self.capacity_entries() / MIN_CLEANING_GAIN_DIVISOR
         {
-            self.clean_oldest_page(io, needed)?;
+            self.clean_oldest_page(io, liveness_of)?;
         }
         Ok(self.has_room_for_entries(1))
     }
@@ -413,20 +418,20 @@ impl ReverseMap for FlashLog {
         &mut self,
         io: &mut Store<N>,
         places: &[Option<Ppn>],
-        needed: LivenessOf<'_>,
+        liveness_of: LivenessOf<'_>,
     ) -> Result<bool> {
         let count = places.len() as u64;
         if self.entry_layout == EntryLayout::Single || count > u64::from(self.entries_per_page) {
             return Ok(false);
         }
         if !self.has_room_for_entries(count) && self.reclaimable_entries() > 0 {
-            self.clean_oldest_page(io, needed)?;
+            self.clean_oldest_page(io, liveness_of)?;
         }
         if !self.has_room_for_entries(count) {
             return Ok(false);
         }
         if u64::from(self.buffered_entries) + count > u64::from(self.entries_per_page) {
-            self.flush_buffer(io)?;
+            self.flush_nvram_buffer(io)?;
         }
         // The page that was flushed early counts as a full page of the log.
         Ok(self.has_room_for_entries(count))
@@ -450,7 +455,7 @@ impl ReverseMap for FlashLog {
         *self.superseded_entries_by_bind.entry((lpn, place)).or_default() += 1;
     }
 
-    fn entries_of_block<N: Nand>(
+    fn scan_entries_of_block<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         block: BlockId,
@@ -480,7 +485,7 @@ impl ReverseMap for FlashLog {
     }
 
     fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<ReverseMapEntry>> {
-        self.clear_index();
+        self.clear_ram_state();
         let found: HashMap<u32, Ppn, FxBuildHasher> = self.surveyed_log_pages.drain(..).collect();
         self.oldest_page_number = io.nvram()[self.oldest_page_number_word_index()] as u32;
         let mut entries = Vec::new();
@@ -490,7 +495,7 @@ impl ReverseMap for FlashLog {
             entries.extend(self.entries_in_page_buffer().map(|entry| (id, entry)));
             self.live_page_ppns.push_back(place);
         }
-        self.recover_buffer(io)?;
+        self.recover_nvram_buffer(io)?;
         let buffered = (0..self.buffered_entries).filter_map(|slot| self.buffered_entry(io, slot));
         entries.extend(buffered.map(|(entry, _)| (self.next_page_number(), entry)));
         remove_older_entry_copies(&mut entries);
@@ -510,7 +515,7 @@ impl ReverseMap for FlashLog {
     }
 
     /// Returns 2: an admission may append one flash page by cleaning the log, and the record after it another.
-    fn max_pages_per_record(&self) -> u32 {
+    fn max_pages_per_recorded_entry(&self) -> u32 {
         2
     }
 
@@ -539,8 +544,8 @@ impl ReverseMap for FlashLog {
         let named: u32 = self.superseded_entries_by_bind.values().sum();
         if named != self.index.superseded_entry_count() {
             return Err(format!(
-                "audit of the flash log: the counts by bind have {named} superseded entries, but those by \
-                 block {}",
+                "audit of the flash log: {named} entries are counted as superseded in the table by bind, but {} in the \
+                 index by block",
                 self.index.superseded_entry_count()
             ));
         }

@@ -72,7 +72,7 @@ pub struct IdealReverseMap {
     unused_list_indices: Vec<usize>,
     /// Physical pages to which logical pages are bound, so that a query for a whole block reads only a few words of
     /// this bitmap. Members of compressed chunks are not included.
-    bound_pages: PageSet,
+    pages_with_binders: PageSet,
     physical_pages: u64,
     entry_count: u64,
 }
@@ -84,7 +84,7 @@ impl IdealReverseMap {
             bound_lpns_by_ppn: HashMap::default(),
             bound_lpn_lists: Vec::new(),
             unused_list_indices: Vec::new(),
-            bound_pages: PageSet::new(physical_pages),
+            pages_with_binders: PageSet::new(physical_pages),
             physical_pages,
             entry_count: 0,
         }
@@ -112,7 +112,7 @@ impl IdealReverseMap {
     fn remove_unbound_page(&mut self, place: Ppn) {
         self.bound_lpns_by_ppn.remove(&place);
         if self.is_physical_page(place) {
-            self.bound_pages.remove(place);
+            self.pages_with_binders.remove(place);
         }
     }
 
@@ -164,7 +164,7 @@ impl ReverseMap for IdealReverseMap {
             }
             self.entry_count += 1;
             if self.is_physical_page(place) {
-                self.bound_pages.insert(place);
+                self.pages_with_binders.insert(place);
             }
         }
         Ok(())
@@ -179,14 +179,14 @@ impl ReverseMap for IdealReverseMap {
         self.entry_count -= 1;
     }
 
-    fn entries_of_block<N: Nand>(
+    fn scan_entries_of_block<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         block: BlockId,
         out: &mut Vec<ReverseMapEntry>,
     ) -> Result<()> {
         let mut places = Vec::new();
-        self.bound_pages.append_pages_in_range(
+        self.pages_with_binders.append_pages_in_range(
             io.geometry().first_page(block),
             io.geometry().block_pages(),
             &mut places,
@@ -197,7 +197,7 @@ impl ReverseMap for IdealReverseMap {
 
     fn drop_entries_of_block<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()> {
         let is_free =
-            self.bound_pages.is_disjoint(io.geometry().first_page(block), io.geometry().block_pages());
+            self.pages_with_binders.is_disjoint(io.geometry().first_page(block), io.geometry().block_pages());
         assert!(is_free, "a page of erased block {block} is still bound");
         Ok(())
     }
@@ -228,14 +228,14 @@ impl ReverseMap for IdealReverseMap {
             ));
         }
         let of_pages = self.bound_lpns_by_ppn.keys().filter(|&&place| self.is_physical_page(place));
-        let marked = of_pages.clone().filter(|&&place| self.bound_pages.contains(place)).count();
-        if (marked, marked as u64) == (of_pages.clone().count(), self.bound_pages.len()) {
+        let marked = of_pages.clone().filter(|&&place| self.pages_with_binders.contains(place)).count();
+        if (marked, marked as u64) == (of_pages.clone().count(), self.pages_with_binders.len()) {
             Ok(())
         } else {
             Err(format!(
                 "audit of the ideal reverse map: {} pages are marked as bound, but {} pages have binders, \
                  of which {marked} have the mark",
-                self.bound_pages.len(),
+                self.pages_with_binders.len(),
                 of_pages.count()
             ))
         }

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use super::{BlockId, EntriesPerBlockHistogram, Lpn, MAX_FILL_PERCENT_FOR_BINDS, Ppn, ReverseMapEntry};
+use super::{BlockCountHistogram, BlockId, Lpn, MAX_FILL_PERCENT_FOR_BINDS, Ppn, ReverseMapEntry};
 use crate::nand::Nand;
 use crate::store::Store;
 
@@ -27,7 +27,7 @@ struct EntryGroup<T> {
 #[derive(Clone, Debug)]
 pub(super) struct LogIndex<T> {
     groups: Vec<EntryGroup<T>>,
-    entries_per_block_histogram: EntriesPerBlockHistogram,
+    entries_per_block_histogram: BlockCountHistogram,
     indexed_entries: u32,
     superseded_entries: u32,
     /// Number of tombstones (records of trims) that may have become unnecessary since the log examined them last.
@@ -40,7 +40,7 @@ impl<T: Clone> LogIndex<T> {
         let empty = EntryGroup { entries: VecDeque::new(), superseded_entries: 0 };
         Self {
             groups: vec![empty; blocks as usize + 1],
-            entries_per_block_histogram: EntriesPerBlockHistogram::default(),
+            entries_per_block_histogram: BlockCountHistogram::default(),
             indexed_entries: 0,
             superseded_entries: 0,
             maybe_obsolete_tombstones: 0,
@@ -81,7 +81,7 @@ impl<T: Clone> LogIndex<T> {
         let entries = &mut self.groups[group].entries;
         entries.push_back(entry);
         let count = entries.len() as u32;
-        self.entries_per_block_histogram.update_entry_count(count - 1, count);
+        self.entries_per_block_histogram.move_block_to_count(count - 1, count);
         self.indexed_entries += 1;
     }
 
@@ -90,7 +90,7 @@ impl<T: Clone> LogIndex<T> {
         let EntryGroup { entries, superseded_entries } = &mut self.groups[group];
         self.superseded_entries -= std::mem::take(superseded_entries);
         let dropped = std::mem::take(entries);
-        self.entries_per_block_histogram.update_entry_count(dropped.len() as u32, 0);
+        self.entries_per_block_histogram.move_block_to_count(dropped.len() as u32, 0);
         self.indexed_entries -= dropped.len() as u32;
         dropped
     }
@@ -104,7 +104,7 @@ impl<T: Clone> LogIndex<T> {
             entries.pop_front();
         }
         let after = entries.len() as u32;
-        self.entries_per_block_histogram.update_entry_count(before, after);
+        self.entries_per_block_histogram.move_block_to_count(before, after);
         self.indexed_entries -= before - after;
         if group == self.tombstone_group() {
             self.maybe_obsolete_tombstones = self.maybe_obsolete_tombstones.saturating_sub(before - after);
@@ -121,7 +121,7 @@ impl<T: Clone> LogIndex<T> {
     }
 
     /// Counts one superseded entry less in a group, because cleaning is about to drop the entry.
-    pub(super) fn unmark_superseded(&mut self, group: GroupNumber) {
+    pub(super) fn uncount_dropped_superseded_entry(&mut self, group: GroupNumber) {
         self.groups[group].superseded_entries -= 1;
         self.superseded_entries -= 1;
     }
@@ -133,7 +133,7 @@ impl<T: Clone> LogIndex<T> {
     }
 
     /// Records that cleaning has examined all tombstones and kept the necessary ones.
-    pub(super) fn clear_maybe_obsolete_tombstones(&mut self) {
+    pub(super) fn reset_maybe_obsolete_tombstone_count(&mut self) {
         self.maybe_obsolete_tombstones = 0;
     }
 
@@ -152,7 +152,7 @@ impl<T: Clone> LogIndex<T> {
     /// entries, `free` of which are free. The new entries must fit, and GC must be able to record once more all entries
     /// of the block that has the most, the new ones included.
     pub(super) fn has_room_for_entries(&self, capacity: u64, free: u64, count: u64) -> bool {
-        let largest = u64::from(self.entries_per_block_histogram.largest_entry_count());
+        let largest = u64::from(self.entries_per_block_histogram.largest_count_per_block());
         self.current_entry_count() + count <= capacity * MAX_FILL_PERCENT_FOR_BINDS / 100
             && free >= count + largest + count
     }
@@ -177,7 +177,7 @@ impl<T: Clone> LogIndex<T> {
             ));
         }
         let largest = self.groups.iter().map(|group| group.entries.len()).max();
-        let known = self.entries_per_block_histogram.largest_entry_count() as usize;
+        let known = self.entries_per_block_histogram.largest_count_per_block() as usize;
         if largest == Some(known) {
             Ok(())
         } else {

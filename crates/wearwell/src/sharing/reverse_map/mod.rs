@@ -87,7 +87,7 @@ pub const COMMAND_ENTRY_BYTES: u64 = 24;
 /// refused: the host must write instead (Remap-SSD, section 4.4).
 const MAX_FILL_PERCENT_FOR_BINDS: u64 = 95;
 
-const TORN_BIT: u64 = 1;
+const INTACT_WORD_BIT: u64 = 1;
 const PAGE_OFFSET_BITS: u32 = 21;
 const SEQUENCE_BITS: u32 = 42;
 const LPN_BITS: u32 = 31;
@@ -129,15 +129,15 @@ impl ReverseMapEntry {
         let source = self.relocation_source_or_range_end.map_or(NO_LPN, |lpn| lpn.0 as u64);
         let flag = u64::from(self.relocation_source_or_range_end.is_some());
         [
-            TORN_BIT | offset << 1 | self.sequence_number << (1 + PAGE_OFFSET_BITS),
-            TORN_BIT | (self.lpn.0 as u64) << 1 | flag << (1 + LPN_BITS) | source << (2 + LPN_BITS),
+            INTACT_WORD_BIT | offset << 1 | self.sequence_number << (1 + PAGE_OFFSET_BITS),
+            INTACT_WORD_BIT | (self.lpn.0 as u64) << 1 | flag << (1 + LPN_BITS) | source << (2 + LPN_BITS),
         ]
     }
 
     /// Decodes a reverse-map entry from its two 8-byte words; `first` is the first page of its block. Returns `None` if
     /// a word lacks its torn bit: the slot is empty, or the store was interrupted.
     pub fn decode(words: [u64; 2], first: Ppn) -> Option<Self> {
-        if words[0] & words[1] & TORN_BIT == 0 {
+        if words[0] & words[1] & INTACT_WORD_BIT == 0 {
             return None;
         }
         let offset = words[0] >> 1 & NO_PAGE_OFFSET;
@@ -168,9 +168,9 @@ impl RemapCommand {
     /// Encodes an atomic remap command as the third word of a reverse-map entry; `None` marks an entry that belongs to
     /// no command.
     pub fn encode(command: Option<Self>) -> u64 {
-        let Some(Self { first_target: start, target_pages: pages }) = command else { return TORN_BIT };
+        let Some(Self { first_target: start, target_pages: pages }) = command else { return INTACT_WORD_BIT };
         assert!((start.0 as u64) < NO_LPN && (pages as u64) < NO_LPN, "{command:?} does not fit 31 bits");
-        TORN_BIT | (start.0 as u64) << 1 | (pages as u64) << (1 + LPN_BITS) | COMMAND_FLAG
+        INTACT_WORD_BIT | (start.0 as u64) << 1 | (pages as u64) << (1 + LPN_BITS) | COMMAND_FLAG
     }
 
     /// Decodes the atomic remap command from the third word of an intact reverse-map entry; `None` if the entry belongs
@@ -225,14 +225,14 @@ impl EntryLayout {
     fn store_entry<N: Nand>(
         self,
         io: &mut Store<N>,
-        at: usize,
+        first_word_index: usize,
         encoded: [u64; 2],
         command: Option<RemapCommand>,
     ) -> Result<()> {
-        io.store_nvram_word(at, encoded[0])?;
-        io.store_nvram_word(at + 1, encoded[1])?;
+        io.store_nvram_word(first_word_index, encoded[0])?;
+        io.store_nvram_word(first_word_index + 1, encoded[1])?;
         if self == Self::WithCommand {
-            io.store_nvram_word(at + 2, RemapCommand::encode(command))
+            io.store_nvram_word(first_word_index + 2, RemapCommand::encode(command))
         } else {
             Ok(())
         }
@@ -242,14 +242,14 @@ impl EntryLayout {
     /// Returns `None` if a word lacks its torn bit (an interrupted store).
     fn split_entry_words(self, words: &[u64]) -> Option<([u64; 2], Option<RemapCommand>)> {
         let words = &words[..self.words_per_entry()];
-        let is_intact = words.iter().all(|word| word & TORN_BIT != 0);
+        let is_intact = words.iter().all(|word| word & INTACT_WORD_BIT != 0);
         is_intact.then(|| ([words[0], words[1]], words.get(2).and_then(|&word| RemapCommand::decode(word))))
     }
 
     /// Zeroes a reverse-map entry in NVRAM, its last word first, so that an interrupted zeroing never leaves an intact
     /// entry.
-    fn zero_entry<N: Nand>(self, io: &mut Store<N>, at: usize) -> Result<()> {
-        for at in (at..at + self.words_per_entry()).rev() {
+    fn zero_entry<N: Nand>(self, io: &mut Store<N>, first_word_index: usize) -> Result<()> {
+        for at in (first_word_index..first_word_index + self.words_per_entry()).rev() {
             if io.nvram()[at] != 0 {
                 io.store_nvram_word(at, 0)?;
             }
@@ -272,8 +272,8 @@ struct RemapCommandState {
 }
 
 impl RemapCommandState {
-    fn new(form: EntryLayout, complete_until_word_index: usize) -> Self {
-        Self { entry_layout: form, complete_until_word_index, ..Self::default() }
+    fn new(entry_layout: EntryLayout, complete_until_word_index: usize) -> Self {
+        Self { entry_layout, complete_until_word_index, ..Self::default() }
     }
 
     /// Stores the current sequence number in NVRAM, as the number up to which all atomic remap commands count as
@@ -353,8 +353,10 @@ fn require_device_fits_log(pages: u64) -> Result<()> {
     }
     Err(Error::InvalidOptions(format!(
         "a reverse map in one log (nvram-log, flash-log) serves a device of at most {MAX_DEVICE_PAGES_FOR_LOG} pages (1 TiB of \
-         4-KiB pages), because its 16-byte entries number pages with 28 bits; this device has {pages} pages: use \
-         remap.reverse_map=segments"
+         4-KiB pages), because its 16-byte entries number pages with 28 bits; this device has {pages} pages: set \
+         parts.reverse_map (in the design remap: remap.reverse_map) to segments, and remap.size_mib or \
+         remap.segment_bytes so that there are at most {} segments",
+        segments::MAX_SEGMENTS
     )))
 }
 
@@ -377,8 +379,8 @@ impl ReverseMapEntry {
         assert!(fits, "{self:?} has a page number that does not fit 28 bits");
         let (low, high) = (place & ((1 << LOG_PPN_LOW_BITS) - 1), place >> LOG_PPN_LOW_BITS);
         [
-            TORN_BIT | low << 1 | self.sequence_number << (1 + LOG_PPN_LOW_BITS),
-            TORN_BIT
+            INTACT_WORD_BIT | low << 1 | self.sequence_number << (1 + LOG_PPN_LOW_BITS),
+            INTACT_WORD_BIT
                 | high << 1
                 | lpn << LOG_LPN_SHIFT
                 | source << (LOG_LPN_SHIFT + LOG_ENTRY_PAGE_NUMBER_BITS),
@@ -386,7 +388,7 @@ impl ReverseMapEntry {
     }
 
     fn decode_log_words(words: [u64; 2]) -> Option<Self> {
-        if words[0] & words[1] & TORN_BIT == 0 {
+        if words[0] & words[1] & INTACT_WORD_BIT == 0 {
             return None;
         }
         let low = words[0] >> 1 & ((1 << LOG_PPN_LOW_BITS) - 1);
@@ -451,14 +453,14 @@ pub type LivenessOf<'a> = &'a dyn Fn(&ReverseMapEntry) -> EntryLiveness;
 /// Returns for each of the reverse-map `entries` what compaction must keep of it; `None` for nothing. Of several
 /// entries of one bind (mapping without a program), or several tombstones (records of trims) of one range, only the
 /// newest is kept. An older relocation may still be kept as the tombstone of its source.
-fn entries_to_keep(entries: &[ReverseMapEntry], needed: LivenessOf<'_>) -> Vec<Option<ReverseMapEntry>> {
+fn entries_to_keep(entries: &[ReverseMapEntry], liveness_of: LivenessOf<'_>) -> Vec<Option<ReverseMapEntry>> {
     let mut newest: HashMap<(Lpn, Option<Ppn>), u64, FxBuildHasher> = HashMap::default();
     for entry in entries {
         let sequence = newest.entry((entry.lpn, entry.bound_ppn)).or_default();
         *sequence = entry.sequence_number.max(*sequence);
     }
     let rest = |entry: &ReverseMapEntry| {
-        let need = needed(entry);
+        let need = liveness_of(entry);
         let bind = need.is_bind_live && newest[&(entry.lpn, entry.bound_ppn)] == entry.sequence_number;
         EntryLiveness { is_bind_live: bind, ..need }.live_part_of(*entry)
     };
@@ -482,31 +484,31 @@ fn entries_to_keep(entries: &[ReverseMapEntry], needed: LivenessOf<'_>) -> Vec<O
 /// Histogram of the number of reverse-map entries (or NVRAM segments) per block, which gives the largest of these
 /// numbers. A change costs amortised O(1).
 #[derive(Clone, Debug, Default)]
-struct EntriesPerBlockHistogram {
+struct BlockCountHistogram {
     /// Number of blocks that have `k + 1` reverse-map entries (or NVRAM segments), at index `k`; the last number is
     /// never 0.
-    blocks_by_entry_count: Vec<u32>,
+    blocks_by_count: Vec<u32>,
 }
 
-impl EntriesPerBlockHistogram {
-    fn largest_entry_count(&self) -> u32 {
-        self.blocks_by_entry_count.len() as u32
+impl BlockCountHistogram {
+    fn largest_count_per_block(&self) -> u32 {
+        self.blocks_by_count.len() as u32
     }
 
     /// Updates the histogram for one block whose number of entries (or segments) changed from `before` to `after`.
-    fn update_entry_count(&mut self, before: u32, after: u32) {
+    fn move_block_to_count(&mut self, before: u32, after: u32) {
         if before == after {
             return;
         }
         if after > 0 {
-            self.blocks_by_entry_count.resize(self.blocks_by_entry_count.len().max(after as usize), 0);
-            self.blocks_by_entry_count[after as usize - 1] += 1;
+            self.blocks_by_count.resize(self.blocks_by_count.len().max(after as usize), 0);
+            self.blocks_by_count[after as usize - 1] += 1;
         }
         if before > 0 {
-            self.blocks_by_entry_count[before as usize - 1] -= 1;
+            self.blocks_by_count[before as usize - 1] -= 1;
         }
-        while self.blocks_by_entry_count.last() == Some(&0) {
-            self.blocks_by_entry_count.pop();
+        while self.blocks_by_count.last() == Some(&0) {
+            self.blocks_by_count.pop();
         }
     }
 }
@@ -519,7 +521,7 @@ pub trait ReverseMap {
     ///
     /// # Errors
     /// Errors of the medium.
-    fn admit_entry<N: Nand>(&mut self, io: &mut Store<N>, needed: LivenessOf<'_>) -> Result<bool>;
+    fn admit_entry<N: Nand>(&mut self, io: &mut Store<N>, liveness_of: LivenessOf<'_>) -> Result<bool>;
 
     /// Whether all reverse-map entries of `block`, the next GC victim, can be recorded once more now. May compact
     /// entries, so GC calls this while the L2P map still names the victim's pages. A log on flash appends pages only if
@@ -588,7 +590,7 @@ pub trait ReverseMap {
     ///
     /// # Errors
     /// Errors of the medium.
-    fn entries_of_block<N: Nand>(
+    fn scan_entries_of_block<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         block: BlockId,
@@ -624,7 +626,7 @@ pub trait ReverseMap {
 
     /// Returns the maximum number of flash pages that one [`ReverseMap::admit_entry`] or [`ReverseMap::record_entry`]
     /// may append; 0 for reverse maps without pages on flash.
-    fn max_pages_per_record(&self) -> u32 {
+    fn max_pages_per_recorded_entry(&self) -> u32 {
         0
     }
 
@@ -732,7 +734,8 @@ impl AnyReverseMap {
         {
             return Err(Error::InvalidOptions(
                 "atomic remap commands (remap.atomic_commands) need a reverse map in NVRAM or on flash: set \
-                 remap.reverse_map to segments, nvram-log or flash-log"
+                 parts.reverse_map (in the design remap: remap.reverse_map) to segments, nvram-log or flash-log, or leave \
+                 remap.atomic_commands out"
                     .into(),
             ));
         }
@@ -766,16 +769,16 @@ macro_rules! delegate {
 }
 
 impl ReverseMap for AnyReverseMap {
-    fn admit_entry<N: Nand>(&mut self, io: &mut Store<N>, needed: LivenessOf<'_>) -> Result<bool> {
-        delegate!(self, m => m.admit_entry(io, needed), else Ok(false))
+    fn admit_entry<N: Nand>(&mut self, io: &mut Store<N>, liveness_of: LivenessOf<'_>) -> Result<bool> {
+        delegate!(self, m => m.admit_entry(io, liveness_of), else Ok(false))
     }
     fn make_room_for_victim<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         block: BlockId,
-        needed: LivenessOf<'_>,
+        liveness_of: LivenessOf<'_>,
     ) -> Result<bool> {
-        delegate!(self, m => m.make_room_for_victim(io, block, needed), else Ok(true))
+        delegate!(self, m => m.make_room_for_victim(io, block, liveness_of), else Ok(true))
     }
     fn record_entry<N: Nand>(
         &mut self,
@@ -791,9 +794,9 @@ impl ReverseMap for AnyReverseMap {
         &mut self,
         io: &mut Store<N>,
         places: &[Option<Ppn>],
-        needed: LivenessOf<'_>,
+        liveness_of: LivenessOf<'_>,
     ) -> Result<bool> {
-        delegate!(self, m => m.admit_command(io, places, needed), else Ok(false))
+        delegate!(self, m => m.admit_command(io, places, liveness_of), else Ok(false))
     }
     fn record_command<N: Nand>(
         &mut self,
@@ -808,13 +811,13 @@ impl ReverseMap for AnyReverseMap {
     fn mark_bind_superseded<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn) {
         delegate!(self, m => m.mark_bind_superseded(io, lpn, place), else ());
     }
-    fn entries_of_block<N: Nand>(
+    fn scan_entries_of_block<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         block: BlockId,
         out: &mut Vec<ReverseMapEntry>,
     ) -> Result<()> {
-        delegate!(self, m => m.entries_of_block(io, block, out), else Ok(()))
+        delegate!(self, m => m.scan_entries_of_block(io, block, out), else Ok(()))
     }
     fn drop_entries_of_block<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()> {
         delegate!(self, m => m.drop_entries_of_block(io, block), else Ok(()))
@@ -831,8 +834,8 @@ impl ReverseMap for AnyReverseMap {
     fn valid_entry_count(&self) -> u64 {
         delegate!(self, m => m.valid_entry_count(), else 0)
     }
-    fn max_pages_per_record(&self) -> u32 {
-        delegate!(self, m => m.max_pages_per_record(), else 0)
+    fn max_pages_per_recorded_entry(&self) -> u32 {
+        delegate!(self, m => m.max_pages_per_recorded_entry(), else 0)
     }
     fn max_metadata_pages(&self) -> u64 {
         delegate!(self, m => m.max_metadata_pages(), else 0)
@@ -928,11 +931,11 @@ mod tests {
 
     #[test]
     fn the_histogram_tracks_the_largest_number_of_reverse_map_entries_per_block() {
-        let mut sizes = EntriesPerBlockHistogram::default();
+        let mut sizes = BlockCountHistogram::default();
         let steps = [(0, 3, 3), (0, 1, 3), (3, 4, 4), (4, 2, 2), (2, 0, 1), (1, 0, 0)];
         for (before, after, largest) in steps {
-            sizes.update_entry_count(before, after);
-            assert_eq!(sizes.largest_entry_count(), largest);
+            sizes.move_block_to_count(before, after);
+            assert_eq!(sizes.largest_count_per_block(), largest);
         }
     }
 }

@@ -84,9 +84,10 @@ impl NvramLog {
         require_device_fits_log(pages)?;
         if !(MIN_SLOTS..=u32::MAX as u64).contains(&slots) {
             return Err(Error::InvalidOptions(format!(
-                "an NVRAM log of {nvram_bytes} bytes is not possible: set remap.size_mib so that the log has {} \
-                 bytes to 64 GiB",
-                MIN_SLOTS * form.entry_bytes() + form.complete_until_field_bytes()
+                "an NVRAM log of {nvram_bytes} bytes has {slots} slots of {} bytes, but there must be {MIN_SLOTS} to {}: \
+                 change remap.size_mib",
+                form.entry_bytes(),
+                u32::MAX
             )));
         }
         Ok(Self {
@@ -99,7 +100,7 @@ impl NvramLog {
         })
     }
 
-    fn clear_index(&mut self) {
+    fn clear_ram_state(&mut self) {
         self.index.clear();
         self.is_slot_indexed.fill(false);
         (self.oldest_slot, self.used_slots) = (0, 0);
@@ -215,22 +216,22 @@ impl NvramLog {
 
     /// Compacts the NVRAM log in one pass over all slots in use: appends a copy of each entry that is still needed
     /// after the youngest entry, and zeroes the old slot.
-    fn compact_log<N: Nand>(&mut self, io: &mut Store<N>, needed: LivenessOf<'_>) -> Result<()> {
+    fn compact_log<N: Nand>(&mut self, io: &mut Store<N>, liveness_of: LivenessOf<'_>) -> Result<()> {
         io.charge_nvram_scan(self.used_bytes());
         self.command_state.declare_commands_complete(io)?;
         let run: Vec<u32> = (0..self.used_slots).map(|k| self.slot_of_kth_entry(k)).collect();
         let live: Vec<u32> =
             run.iter().copied().filter(|&slot| self.is_slot_indexed[slot as usize]).collect();
         let entries: Vec<ReverseMapEntry> = live.iter().map(|&slot| self.entry_in_slot(io, slot)).collect();
-        let mut rests = live.into_iter().zip(entries_to_keep(&entries, needed)).peekable();
+        let mut rests = live.into_iter().zip(entries_to_keep(&entries, liveness_of)).peekable();
         (0..self.index.group_count()).for_each(|group| self.drop_group_from_index(group));
         for slot in run {
             if let Some((_, rest)) = rests.next_if(|&(live, _)| live == slot) {
                 rest.map_or(Ok(()), |rest| self.append_entry(io, rest, None))?;
             }
-            self.zero_oldest_entry(io)?;
+            self.remove_oldest_entry(io)?;
         }
-        self.index.clear_maybe_obsolete_tombstones();
+        self.index.reset_maybe_obsolete_tombstone_count();
         Ok(())
     }
 
@@ -247,12 +248,12 @@ impl NvramLog {
         );
         let buried = young.bound_ppn.is_none() && old.relocation_source_or_range_end == Some(young.lpn);
         if old == young || (buried && old.sequence_number == young.sequence_number) {
-            self.zero_oldest_entry(io)?;
+            self.remove_oldest_entry(io)?;
         }
         Ok(())
     }
 
-    fn zero_oldest_entry<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+    fn remove_oldest_entry<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         self.zero_slot(io, self.oldest_slot)?;
         self.oldest_slot = self.slot_of_kth_entry(1);
         self.used_slots -= 1;
@@ -270,11 +271,11 @@ impl NvramLog {
 }
 
 impl ReverseMap for NvramLog {
-    fn admit_entry<N: Nand>(&mut self, io: &mut Store<N>, needed: LivenessOf<'_>) -> Result<bool> {
+    fn admit_entry<N: Nand>(&mut self, io: &mut Store<N>, liveness_of: LivenessOf<'_>) -> Result<bool> {
         if !self.has_room_for_entries(1)
             && self.reclaimable_slots() > u64::from(self.slot_count / MIN_CLEANING_GAIN_DIVISOR)
         {
-            self.compact_log(io, needed)?;
+            self.compact_log(io, liveness_of)?;
         }
         Ok(self.has_room_for_entries(1))
     }
@@ -311,14 +312,14 @@ impl ReverseMap for NvramLog {
         &mut self,
         io: &mut Store<N>,
         places: &[Option<Ppn>],
-        needed: LivenessOf<'_>,
+        liveness_of: LivenessOf<'_>,
     ) -> Result<bool> {
         let count = places.len() as u64;
         if self.command_state.entry_layout == EntryLayout::Single {
             return Ok(false);
         }
         if !self.has_room_for_entries(count) && self.reclaimable_slots() > 0 {
-            self.compact_log(io, needed)?;
+            self.compact_log(io, liveness_of)?;
         }
         Ok(self.has_room_for_entries(count))
     }
@@ -338,7 +339,7 @@ impl ReverseMap for NvramLog {
         self.index.mark_superseded(io, lpn, place);
     }
 
-    fn entries_of_block<N: Nand>(
+    fn scan_entries_of_block<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         block: BlockId,
@@ -359,7 +360,7 @@ impl ReverseMap for NvramLog {
     }
 
     fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<ReverseMapEntry>> {
-        self.clear_index();
+        self.clear_ram_state();
         io.charge_nvram_scan(self.slot_count as u64 * self.command_state.entry_layout.entry_bytes());
         for slot in 0..self.slot_count {
             if self.decode_slot(io, slot).is_none() {

@@ -52,7 +52,7 @@ use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
 use super::{
-    BlockId, EntriesPerBlockHistogram, EntryLayout, LivenessOf, Lpn, MAX_FILL_PERCENT_FOR_BINDS, Ppn,
+    BlockCountHistogram, BlockId, EntryLayout, LivenessOf, Lpn, MAX_FILL_PERCENT_FOR_BINDS, Ppn,
     RemapCommand, RemapCommandState, ReverseMap, ReverseMapEntry, entries_to_keep,
 };
 use crate::address::Address;
@@ -70,8 +70,10 @@ const EXTRA_GC_DESTINATION_BLOCKS: u32 = 2;
 /// more, and one for each of [`EXTRA_GC_DESTINATION_BLOCKS`].
 const MIN_SEGMENTS: u64 = 2 + EXTRA_GC_DESTINATION_BLOCKS as u64;
 
-const TORN_BIT: u64 = 1;
+const INTACT_WORD_BIT: u64 = 1;
 const CHAIN_POSITION_BITS: u32 = 21;
+/// Largest number of segments that fits in the position bits of a chain.
+pub(super) const MAX_SEGMENTS: u64 = 1 << CHAIN_POSITION_BITS;
 const NEXT_SEGMENT_BITS: u32 = 31;
 /// Value of the next-segment field in the last NVRAM segment of a block's chain: all bits one.
 const NO_NEXT_SEGMENT: u64 = (1 << NEXT_SEGMENT_BITS) - 1;
@@ -96,15 +98,15 @@ impl SegmentHead {
     fn encode(self) -> [u64; 2] {
         let next = self.next_segment.map_or(NO_NEXT_SEGMENT, u64::from);
         [
-            TORN_BIT
+            INTACT_WORD_BIT
                 | (self.position_in_chain as u64) << 1
                 | self.allocation_sequence << (1 + CHAIN_POSITION_BITS),
-            TORN_BIT | next << 1 | (self.owner.0 as u64) << (1 + NEXT_SEGMENT_BITS),
+            INTACT_WORD_BIT | next << 1 | (self.owner.0 as u64) << (1 + NEXT_SEGMENT_BITS),
         ]
     }
 
     fn decode(words: [u64; 2]) -> Option<Self> {
-        if words[0] & words[1] & TORN_BIT == 0 {
+        if words[0] & words[1] & INTACT_WORD_BIT == 0 {
             return None;
         }
         let next = words[1] >> 1 & NO_NEXT_SEGMENT;
@@ -146,7 +148,7 @@ pub struct NvramSegments {
     /// Chain of NVRAM segments of each block; the last one holds the tombstones (records of trims).
     chains_by_block: Vec<SegmentChain>,
     /// Histogram of the lengths of the blocks' chains of NVRAM segments, in segments.
-    chain_length_histogram: EntriesPerBlockHistogram,
+    chain_length_histogram: BlockCountHistogram,
     entry_count: u64,
     superseded_entries: u64,
     /// Whether a tombstone (record of a trim) may have become unnecessary since tombstones were last compacted.
@@ -195,7 +197,7 @@ impl NvramSegments {
             free_segments: 0,
             free_search_word_index: 0,
             chains_by_block: vec![SegmentChain::default(); blocks + 1],
-            chain_length_histogram: EntriesPerBlockHistogram::default(),
+            chain_length_histogram: BlockCountHistogram::default(),
             entry_count: 0,
             superseded_entries: 0,
             may_tombstones_be_obsolete: false,
@@ -221,15 +223,14 @@ impl NvramSegments {
         }
         if segment_bytes < least || !segment_bytes.is_multiple_of(unit) {
             return Some(format!(
-                "NVRAM segments of {segment_bytes} bytes are not possible: set remap.segment_bytes to a multiple of \
-                 {unit}, at least {least}"
+                "remap.segment_bytes is {segment_bytes}; the size of an NVRAM segment must be a multiple of {unit} bytes, at \
+                 least {least}"
             ));
         }
-        let most = 1 << CHAIN_POSITION_BITS;
-        (!(MIN_SEGMENTS..=most).contains(&segments)).then(|| {
+        (!(MIN_SEGMENTS..=MAX_SEGMENTS).contains(&segments)).then(|| {
             format!(
                 "{nvram_bytes} bytes of NVRAM hold {segments} reverse-map segments of {segment_bytes} bytes, but \
-                 there must be {MIN_SEGMENTS} to {most}: change remap.size_mib or remap.segment_bytes"
+                 there must be {MIN_SEGMENTS} to {MAX_SEGMENTS}: change remap.size_mib or remap.segment_bytes"
             )
         })
     }
@@ -243,7 +244,7 @@ impl NvramSegments {
         }
         (self.free_segments, self.free_search_word_index) = (self.segment_count, 0);
         self.chains_by_block.fill(SegmentChain::default());
-        self.chain_length_histogram = EntriesPerBlockHistogram::default();
+        self.chain_length_histogram = BlockCountHistogram::default();
         (self.entry_count, self.superseded_entries) = (0, 0);
         (self.may_tombstones_be_obsolete, self.may_compaction_free_segment) = (true, true);
     }
@@ -288,7 +289,7 @@ impl NvramSegments {
     /// the new entry, enough to copy the longest chain (entries of one block), which this entry may have lengthened,
     /// and one for each of [`EXTRA_GC_DESTINATION_BLOCKS`].
     fn free_segments_needed_for_bind(&self) -> u32 {
-        1 + (self.chain_length_histogram.largest_entry_count() + 1) + EXTRA_GC_DESTINATION_BLOCKS
+        1 + (self.chain_length_histogram.largest_count_per_block() + 1) + EXTRA_GC_DESTINATION_BLOCKS
     }
 
     fn max_entries_for_binds(&self) -> u64 {
@@ -297,7 +298,7 @@ impl NvramSegments {
 
     fn replace_chain(&mut self, group: usize, new: SegmentChain) {
         let old = std::mem::replace(&mut self.chains_by_block[group], new);
-        self.chain_length_histogram.update_entry_count(
+        self.chain_length_histogram.move_block_to_count(
             self.segments_needed_for(old.entry_count),
             self.segments_needed_for(new.entry_count),
         );
@@ -408,17 +409,12 @@ impl NvramSegments {
         &mut self,
         io: &mut Store<N>,
         (owner, group): (BlockId, &mut SegmentChain),
-        sequence: u64,
+        allocation_sequence: u64,
     ) -> Result<()> {
         let segment = self.take_free_segment();
         let number = group.entry_count / self.entries_per_segment();
-        let head = SegmentHead {
-            owner,
-            position_in_chain: number,
-            allocation_sequence: sequence,
-            next_segment: None,
-        }
-        .encode();
+        let head = SegmentHead { owner, position_in_chain: number, allocation_sequence, next_segment: None }
+            .encode();
         let at = self.first_word_of_slot(segment, 0);
         io.store_nvram_word(at + 1, head[1])?;
         io.store_nvram_word(at, head[0])?;
@@ -549,7 +545,7 @@ impl NvramSegments {
         &mut self,
         io: &mut Store<N>,
         index: usize,
-        needed: LivenessOf<'_>,
+        liveness_of: LivenessOf<'_>,
     ) -> Result<()> {
         let tombstones = self.tombstone_chain_index();
         self.may_tombstones_be_obsolete &= index != tombstones;
@@ -558,7 +554,7 @@ impl NvramSegments {
         io.charge_nvram_scan(self.chain_bytes(index));
         self.read_chain_entries(io, index, &mut entries);
         let needed_entries: Vec<ReverseMapEntry> =
-            entries_to_keep(&entries, needed).into_iter().flatten().collect();
+            entries_to_keep(&entries, liveness_of).into_iter().flatten().collect();
         let superseded = old.entry_count - needed_entries.len() as u32;
         let (kept, buried): (Vec<_>, Vec<_>) =
             needed_entries.into_iter().partition(|entry| entry.bound_ppn.is_some() || index == tombstones);
@@ -703,23 +699,24 @@ impl NvramSegments {
 }
 
 impl ReverseMap for NvramSegments {
-    fn admit_entry<N: Nand>(&mut self, io: &mut Store<N>, needed: LivenessOf<'_>) -> Result<bool> {
+    fn admit_entry<N: Nand>(&mut self, io: &mut Store<N>, liveness_of: LivenessOf<'_>) -> Result<bool> {
         if self.valid_entry_count() >= self.max_entries_for_binds() && self.may_tombstones_be_obsolete {
-            self.compact_chain(io, self.tombstone_chain_index(), needed)?;
+            self.compact_chain(io, self.tombstone_chain_index(), liveness_of)?;
         }
         Ok(self.valid_entry_count() < self.max_entries_for_binds()
-            && self
-                .compact_until(io, needed, |map| map.free_segments >= map.free_segments_needed_for_bind())?)
+            && self.compact_until(io, liveness_of, |map| {
+                map.free_segments >= map.free_segments_needed_for_bind()
+            })?)
     }
 
     fn make_room_for_victim<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         block: BlockId,
-        needed: LivenessOf<'_>,
+        liveness_of: LivenessOf<'_>,
     ) -> Result<bool> {
         let index = block.index();
-        self.compact_until(io, needed, |map| {
+        self.compact_until(io, liveness_of, |map| {
             map.chains_by_block[index].entry_count == 0
                 || map.free_segments >= map.chain_segments(index) + EXTRA_GC_DESTINATION_BLOCKS
         })
@@ -741,11 +738,11 @@ impl ReverseMap for NvramSegments {
         &mut self,
         io: &mut Store<N>,
         places: &[Option<Ppn>],
-        needed: LivenessOf<'_>,
+        liveness_of: LivenessOf<'_>,
     ) -> Result<bool> {
         let after = self.valid_entry_count() + places.len() as u64;
         if after > self.max_entries_for_binds() && self.may_tombstones_be_obsolete {
-            self.compact_chain(io, self.tombstone_chain_index(), needed)?;
+            self.compact_chain(io, self.tombstone_chain_index(), liveness_of)?;
         }
         if self.command_state.entry_layout == EntryLayout::Single
             || self.valid_entry_count() + places.len() as u64 > self.max_entries_for_binds()
@@ -756,7 +753,7 @@ impl ReverseMap for NvramSegments {
         for place in places {
             *counts.entry(self.chain_index_of(place.map(|place| io.block_of(place)))).or_default() += 1;
         }
-        self.compact_until(io, needed, |map| {
+        self.compact_until(io, liveness_of, |map| {
             let grown = |(&group, &count): (&usize, &u32)| {
                 map.chain_segments(group) + map.segments_opened_by_entries(group, count)
             };
@@ -767,7 +764,7 @@ impl ReverseMap for NvramSegments {
                 .map(grown)
                 .max()
                 .unwrap_or(0)
-                .max(map.chain_length_histogram.largest_entry_count());
+                .max(map.chain_length_histogram.largest_count_per_block());
             map.free_segments >= opened + largest + EXTRA_GC_DESTINATION_BLOCKS
         })
     }
@@ -800,7 +797,7 @@ impl ReverseMap for NvramSegments {
         self.may_compaction_free_segment |= self.is_worth_compacting(&group);
     }
 
-    fn entries_of_block<N: Nand>(
+    fn scan_entries_of_block<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         block: BlockId,
@@ -889,14 +886,14 @@ impl ReverseMap for NvramSegments {
             ));
         }
         let largest = (0..self.chains_by_block.len()).map(|group| self.chain_segments(group)).max();
-        if largest == Some(self.chain_length_histogram.largest_entry_count()) {
+        if largest == Some(self.chain_length_histogram.largest_count_per_block()) {
             Ok(())
         } else {
             Err(format!(
                 "audit of the NVRAM segments: the longest chain has {} segments, but {} is recorded as the \
                  largest number",
                 largest.unwrap_or(0),
-                self.chain_length_histogram.largest_entry_count()
+                self.chain_length_histogram.largest_count_per_block()
             ))
         }
     }

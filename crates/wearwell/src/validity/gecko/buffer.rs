@@ -23,7 +23,7 @@ pub(super) struct GeckoBuffer {
 
 impl GeckoBuffer {
     pub(super) fn new(layout: &GeckoLayout) -> Self {
-        let capacity = layout.buffer_entries as usize;
+        let capacity = layout.buffer_capacity_entries as usize;
         Self {
             entry_keys: Vec::with_capacity(capacity),
             bitmaps: vec![0; capacity * layout.part_bitmap_bytes()],
@@ -89,7 +89,7 @@ impl GeckoBuffer {
 
     /// Sets in `invalid` the bits of the block's pages that the buffer of the Gecko LSM tree in RAM records as invalid.
     /// Returns whether the buffer holds the block's erase marker, so that older runs on flash need not be read.
-    pub(super) fn mark_invalid_pages(
+    pub(super) fn copy_invalid_bits(
         &self,
         layout: &GeckoLayout,
         block: BlockId,
@@ -98,7 +98,7 @@ impl GeckoBuffer {
         let marker = layout.erase_marker_key(block);
         for part in 1..layout.keys_per_block {
             if let Some(slot) = self.find_entry_slot(marker + part) {
-                layout.mark_invalid_pages_of_part(part, self.bitmap(slot as usize), invalid_page_bitmap);
+                layout.copy_invalid_bits_of_part(part, self.bitmap(slot as usize), invalid_page_bitmap);
             }
         }
         self.find_entry_slot(marker).is_some()
@@ -133,7 +133,7 @@ impl GeckoBuffer {
     /// was built in a known state) is reallocated, because clearing a large table at every flush costs as much as its
     /// size.
     pub(super) fn clear(&mut self, layout: &GeckoLayout) {
-        if self.entry_keys.capacity() > 16 * layout.buffer_entries as usize {
+        if self.entry_keys.capacity() > 16 * layout.buffer_capacity_entries as usize {
             *self = Self::new(layout);
         }
         let used = self.entry_keys.len() * self.part_bitmap_bytes;

@@ -46,7 +46,7 @@ pub(super) struct GeckoLayout {
     pub(super) entries_per_page: u32,
     /// Number of Gecko LSM entries (key and bitmap of a part of a block) for which the buffer in RAM is sized (the
     /// paper's V). The buffer is flushed to flash after this number of reports (invalid pages and opened blocks).
-    pub(super) buffer_entries: u32,
+    pub(super) buffer_capacity_entries: u32,
     block_pages_divider: Divider,
     part_pages_divider: Divider,
     keys_per_block_divider: Divider,
@@ -78,12 +78,13 @@ impl GeckoLayout {
         let stride = GECKO_KEY_BYTES + part_pages.div_ceil(8) as usize;
         let room = page_bytes - PAGE_HEADER_BYTES;
         let page_entries = room / stride;
-        let buffer_entries =
+        let buffer_capacity_entries =
             ((room - RUN_POSTAMBLE_BYTES - GECKO_KEY_BYTES) / stride).min(page_entries.saturating_sub(1));
-        if buffer_entries < 2 {
+        if buffer_capacity_entries < 2 {
             return Err(Error::InvalidOptions(format!(
-                "Logarithmic Gecko: a flash page of {page_bytes} bytes does not hold two entries of {stride} bytes; \
-                 use more parts per block (gecko.parts)"
+                "Logarithmic Gecko: a flash page of {page_bytes} bytes, {room} without its header, must hold three entries, \
+                 and an entry has {stride} bytes; use more parts per block than {} (gecko.parts)",
+                slots - 1
             )));
         }
         Ok(Self {
@@ -94,7 +95,7 @@ impl GeckoLayout {
             pages_per_block_part: part_pages,
             entry_bytes: stride,
             entries_per_page: page_entries as u32,
-            buffer_entries: buffer_entries as u32,
+            buffer_capacity_entries: buffer_capacity_entries as u32,
             block_pages_divider: Divider::new(block_pages),
             part_pages_divider: Divider::new(part_pages),
             keys_per_block_divider: Divider::new(slots),
@@ -166,7 +167,7 @@ impl GeckoLayout {
 
     /// Sets in `invalid`, the bitmap of invalid pages of a block, the bits that a Gecko LSM entry holds. `bitmap` is
     /// the entry's bitmap, and `slot` the number of its part of the block.
-    pub(super) fn mark_invalid_pages_of_part(&self, slot: u32, bitmap: &[u8], invalid: &mut [u64]) {
+    pub(super) fn copy_invalid_bits_of_part(&self, slot: u32, bitmap: &[u8], invalid: &mut [u64]) {
         let first = (slot - 1) * self.pages_per_block_part;
         for (byte, at) in bitmap.iter().zip((first..).step_by(8)) {
             let mut left = *byte;
@@ -181,7 +182,7 @@ impl GeckoLayout {
     /// Returns the size of a sorted run of the Gecko LSM tree with `entries` entries, as a multiple of the buffer's
     /// size, rounded up. The level of the run in the tree depends on it.
     pub(super) fn run_size_in_buffers(&self, entries: u32) -> u32 {
-        entries.div_ceil(self.buffer_entries).max(1)
+        entries.div_ceil(self.buffer_capacity_entries).max(1)
     }
 
     /// Returns the number of pages with entries of a sorted run of the Gecko LSM tree that has `entries` entries. Pages
@@ -284,7 +285,7 @@ impl<'a> GeckoEntries<'a> {
 
     /// Sets in `invalid` the bits of the pages of `block` that these Gecko LSM entries record as invalid. Returns
     /// whether the block's erase marker is among the entries, in which case older runs need not be read.
-    pub(super) fn mark_invalid_pages(
+    pub(super) fn copy_invalid_bits(
         &self,
         layout: &GeckoLayout,
         block: BlockId,
@@ -297,7 +298,7 @@ impl<'a> GeckoEntries<'a> {
             match read_entry_key(entry, 0) - marker {
                 0 => erased = true,
                 slot if slot < layout.keys_per_block => {
-                    layout.mark_invalid_pages_of_part(slot, &entry[GECKO_KEY_BYTES..], invalid);
+                    layout.copy_invalid_bits_of_part(slot, &entry[GECKO_KEY_BYTES..], invalid);
                 }
                 _ => break,
             }
@@ -412,7 +413,7 @@ impl RunPageDraft {
 
     /// Appends as many of these Gecko LSM entries as fit to the page. Returns the number of entries appended, and their
     /// bytes.
-    pub(super) fn push_entries(&mut self, entries: &[u8], layout: &GeckoLayout) -> (u32, usize) {
+    pub(super) fn push_entries_that_fit(&mut self, entries: &[u8], layout: &GeckoLayout) -> (u32, usize) {
         let count =
             ((entries.len() / layout.entry_bytes) as u32).min(layout.entries_per_page - self.entry_count);
         let bytes = count as usize * layout.entry_bytes;
@@ -507,7 +508,8 @@ mod tests {
 
     #[test]
     fn the_default_gecko_buffer_holds_506_entries_and_202_without_partitioning() {
-        let entries = |parts| GeckoLayout::new(&geometry(4096, 128), parts).expect("valid").buffer_entries;
+        let entries =
+            |parts| GeckoLayout::new(&geometry(4096, 128), parts).expect("valid").buffer_capacity_entries;
         assert_eq!([entries(4), entries(1), entries(16)], [506, 202, 810]);
     }
 
@@ -515,7 +517,7 @@ mod tests {
     fn a_gecko_run_of_u_buffers_has_at_most_u_pages() {
         for layout in valid_layouts() {
             for units in (1..3000).chain([10_000, 40_000]) {
-                let pages = layout.run_pages(units * layout.buffer_entries);
+                let pages = layout.run_pages(units * layout.buffer_capacity_entries);
                 assert!(pages <= units, "{units} buffers make {pages} pages: {layout:?}");
             }
             assert_eq!([0, 1].map(|entries| layout.run_pages(entries)), [1, 1]);

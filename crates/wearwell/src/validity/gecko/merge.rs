@@ -386,7 +386,7 @@ impl RunMerge {
             if next.is_empty() {
                 return Ok(true);
             }
-            let taken = self.writer.push_entries(next, layout);
+            let taken = self.writer.push_entries_that_fit(next, layout);
             if taken == 0 {
                 return Ok(false);
             }

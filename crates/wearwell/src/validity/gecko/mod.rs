@@ -184,8 +184,8 @@ impl Gecko {
 
     /// Returns the number of reports (invalid pages and opened blocks) after which the buffer of Logarithmic Gecko is
     /// flushed to flash (V). It equals the number of entries that fit a sorted run of one page.
-    pub fn buffer_entries(&self) -> u32 {
-        self.layout.buffer_entries
+    pub fn reports_per_flush(&self) -> u32 {
+        self.layout.buffer_capacity_entries
     }
 
     /// Returns the number of flash pages of a sorted run of the Gecko LSM tree that has `entries` entries.
@@ -201,7 +201,7 @@ impl Gecko {
 
     /// Returns the maximum number of pages of a sorted run of the Gecko LSM tree: that of a run with an entry for every
     /// part of every block.
-    pub fn largest_run_pages(&self) -> u32 {
+    pub fn max_run_pages(&self) -> u32 {
         self.layout.max_run_size_in_buffers()
     }
 
@@ -240,7 +240,7 @@ impl Gecko {
     pub fn invalid_pages_for_audit<N: Nand>(&self, io: &mut Store<N>, block: BlockId) -> Result<Vec<Ppn>> {
         let mut invalid = vec![0; self.layout.words_per_block_bitmap()];
         let mut page = self.layout.blank_page();
-        self.mark_invalid_pages_of_block(block, &mut invalid, |place, look| {
+        self.copy_invalid_bits_of_block(block, &mut invalid, |place, look| {
             Ok(io.nand_mut().inspect_page(place, &mut page, look)?)
         })?;
         Ok(self
@@ -255,20 +255,20 @@ impl Gecko {
     /// flash, newest first, up to the first that holds the block's erase marker. Reads one page per run, or two
     /// adjacent ones if the entries of the block straddle them (more only if a block has more parts than a page has
     /// entries). Reads no page of a run whose keys cannot include the block.
-    fn mark_invalid_pages_of_block(
+    fn copy_invalid_bits_of_block(
         &self,
         block: BlockId,
         invalid: &mut [u64],
         mut read: impl FnMut(Ppn, &mut dyn FnMut(&[u8])) -> Result<()>,
     ) -> Result<()> {
         let layout = &self.layout;
-        if self.buffer.mark_invalid_pages(layout, block, invalid) {
+        if self.buffer.copy_invalid_bits(layout, block, invalid) {
             return Ok(());
         }
         if self
             .flush_in_progress
             .as_ref()
-            .is_some_and(|flush| flush.frozen_buffer.entries().mark_invalid_pages(layout, block, invalid))
+            .is_some_and(|flush| flush.frozen_buffer.entries().copy_invalid_bits(layout, block, invalid))
         {
             return Ok(());
         }
@@ -277,7 +277,7 @@ impl Gecko {
             let mut erased = false;
             for &place in run.pages_with_keys_between(marker, marker + layout.keys_per_block - 1) {
                 read(place, &mut |page| {
-                    erased |= GeckoEntries::of_page(page, layout).mark_invalid_pages(layout, block, invalid);
+                    erased |= GeckoEntries::of_page(page, layout).copy_invalid_bits(layout, block, invalid);
                 })?;
             }
             if erased {
@@ -324,12 +324,12 @@ impl Gecko {
 
     #[inline]
     fn is_flush_due(&self) -> bool {
-        self.flush_requested || self.buffer.report_count >= self.layout.buffer_entries as u64
+        self.flush_requested || self.buffer.report_count >= self.layout.buffer_capacity_entries as u64
     }
 
     /// Writes one page of the merge or flush of the Gecko LSM tree that is in progress; if none is, starts the next one
-    /// that is due and writes its first page. Marked cold, because most calls of `write_deferred` have nothing to
-    /// write.
+    /// that is due and writes its first page. Marked cold, because most calls of `write_deferred_validity_step` have
+    /// nothing to write.
     #[cold]
     fn write_merge_or_flush_page<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         let is_early = self.flush_requested;
@@ -410,7 +410,7 @@ impl Gecko {
     /// Replaces the input runs of a finished merge of the Gecko LSM tree by its output run and discards the flash pages
     /// of the inputs.
     fn finish_merge<N: Nand>(&mut self, io: &mut Store<N>, merge: RunMerge) {
-        let RunMerge { input_runs: inputs, includes_buffer: flushes, writer, .. } = merge;
+        let RunMerge { input_runs: inputs, includes_buffer, writer, .. } = merge;
         let at = inputs.start;
         let output = writer.into_finished_run(&self.layout);
         let mut runs = std::mem::take(&mut self.runs);
@@ -418,7 +418,7 @@ impl Gecko {
             replaced.page_ppns.into_iter().for_each(|place| io.discard_page(place));
         }
         self.set_runs(runs);
-        if flushes {
+        if includes_buffer {
             self.flush_in_progress = None;
         }
         let covered = |k: usize| self.runs.get(k).map(|run| run.coverage);
@@ -467,7 +467,7 @@ impl ValidityStore for Gecko {
         invalid.fill(0);
         self.prefetch_query(io, block);
         let mut reads = 0;
-        let outcome = self.mark_invalid_pages_of_block(block, &mut invalid, |place, look| {
+        let outcome = self.copy_invalid_bits_of_block(block, &mut invalid, |place, look| {
             reads += 1;
             io.inspect_page(place, &mut page, look, Cause::Validity)
         });

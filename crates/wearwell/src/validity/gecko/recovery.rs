@@ -84,7 +84,7 @@ impl Gecko {
                     invalid.fill(0);
                 }
                 current = Some(block);
-                layout.mark_invalid_pages_of_part(slot, &entry[GECKO_KEY_BYTES..], &mut invalid);
+                layout.copy_invalid_bits_of_part(slot, &entry[GECKO_KEY_BYTES..], &mut invalid);
             }
             let taken = entries.len();
             merged.consume_bytes(taken);

@@ -87,9 +87,9 @@ impl RunWriter {
 
     /// Adds as many of these Gecko LSM entries as fit to the current page of the run. Returns the number of bytes
     /// added.
-    pub(super) fn push_entries(&mut self, entries: &[u8], layout: &GeckoLayout) -> usize {
+    pub(super) fn push_entries_that_fit(&mut self, entries: &[u8], layout: &GeckoLayout) -> usize {
         let is_first = self.page_draft.entry_count == 0;
-        let (count, bytes) = self.page_draft.push_entries(entries, layout);
+        let (count, bytes) = self.page_draft.push_entries_that_fit(entries, layout);
         if count > 0 {
             if is_first {
                 self.unfinished_run.first_keys.push(read_entry_key(entries, 0));
@@ -111,7 +111,7 @@ impl RunWriter {
         self.page_draft.zero_unused_bytes(layout);
         let (keys, last) = if is_last_entry_page { self.write_directory(layout) } else { (0, false) };
         self.page_draft.write_header(self.unfinished_run.page_ppns.len() as u32, last);
-        let pool = io.pool_with_most_free_blocks(Stream::Validity);
+        let pool = io.preferred_append_pool(Stream::Validity);
         let content = Content::Bytes(&self.page_draft.bytes);
         let number = self.unfinished_run.run_number;
         let place =

@@ -68,7 +68,7 @@
 //!
 //! ```
 //! use wearwell::device::HostData;
-//! use wearwell::nand::{CutOutcome, PowerCut, RetainedFields, SimNand};
+//! use wearwell::nand::{CutOutcome, PowerCutNand, RetainedFields, SimNand};
 //! # use wearwell::nand::Geometry;
 //! # use wearwell::{Device, DeviceOptions, design, gc::GcOptions};
 //! # fn main() -> wearwell::Result<()> {
@@ -79,7 +79,7 @@
 //! # let parts = design::page_map(GcOptions::default());
 //!
 //! // The 21st flash operation is cut in the middle of a program.
-//! let nand = PowerCut::new(SimNand::new(geometry, RetainedFields::ALL), Some(20), CutOutcome::Torn);
+//! let nand = PowerCutNand::new(SimNand::new(geometry, RetainedFields::ALL), Some(20), CutOutcome::Torn);
 //! let mut drive = Device::new(nand, 1000, &parts, DeviceOptions::default())?;
 //! let mut acknowledged = 0;
 //! while drive.write(acknowledged * 4096, 4096, HostData::Bytes(&[7; 4096])).is_ok() {

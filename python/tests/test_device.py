@@ -218,7 +218,7 @@ def test_what_it_cannot_do_is_said() -> None:
         device.write(device.logical_pages, "A")
     with pytest.raises(ww.WearwellError, match="multiples of the sector size"):
         device.write(0, b"123")
-    with pytest.raises(ww.WearwellError, match="precondition has no effect"):
+    with pytest.raises(ww.WearwellError, match="precondition.mode has no effect"):
         ww.Device("page-map", SMALL, settings={"precondition.mode": "steady"})
     with pytest.raises(ww.WearwellError, match="recycle.policy has no effect"):
         ww.Device("page-map", SMALL, settings={"recycle.policy": "inf"})

@@ -123,10 +123,10 @@ def designs() -> list[tuple[str, str, str, str]]:
 def unknown_name(what: str, name: str, known: list[str]) -> WearwellError:
     """Returns the error about an unknown name; the message suggests the most similar known name."""
 
-def kept(folder: str | PathLike[str], key: str) -> str | None:
+def stored_run(folder: str | PathLike[str], key: str) -> str | None:
     """Returns the finished run with this key as JSON; None if there is none."""
 
-def keep(folder: str | PathLike[str], key: str, record: str) -> None:
+def store_run(folder: str | PathLike[str], key: str, record: str) -> None:
     """Stores the record of a run, if the run is complete. A concurrent reader sees the whole file or none."""
 
 def table(records: list[str]) -> str:

@@ -253,7 +253,7 @@ def _look_up(points: list[_Point], store: Path) -> dict[str, list[_Point]]:
             point.outcome = Outcome(None, str(error))
             continue
         if point.key not in known:
-            record = _native.kept(store, point.key)
+            record = _native.stored_run(store, point.key)
             known[point.key] = None if record is None else Outcome(record, None)
         point.outcome = known[point.key]
         if point.outcome is None:

@@ -32,7 +32,7 @@ class Runs:
             trace = self._trace(task["trace"])
             configuration = Configuration(task["settings"], task["config"])
             record = trace._input.replay(configuration, task["design"])
-            _native.keep(task["store"], task["key"], record)
+            _native.store_run(task["store"], task["key"], record)
         except WearwellError as error:
             return {"error": str(error)}
         except BaseException as error:  # A panic of the engine is not an Exception.

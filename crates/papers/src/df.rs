@@ -420,8 +420,8 @@ fn delta_load_run_experiments(
     experiments
 }
 
-/// Adds the content model in which overwrites have deltas of size `ratio`: to the specification of a generated
-/// substitute, or to the settings if the trace is an original.
+/// Adds the content model in which overwrites have deltas of size `delta_compression_ratio`: to the specification of a
+/// generated substitute, or to the settings if the trace is an original.
 fn with_delta_content(
     source: &RequestSource,
     delta_compression_ratio: &str,

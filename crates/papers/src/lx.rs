@@ -802,8 +802,8 @@ fn store_comparisons_saved_percent(baseline: ExperimentRun<'_>, run: ExperimentR
     to_percent(1.0 - mean_comparisons_per_store_hit(run) / mean_comparisons_per_store_hit(baseline))
 }
 
-/// Returns one value for each triple in `compared`: its first string names the value, which is computed from the
-/// baseline run that the second names and the run that the third names.
+/// Returns one value for each triple in `names_baselines_and_runs`: its first string names the value, which is computed
+/// from the baseline run that the second names and the run that the third names.
 fn values_of_compared_runs(
     runs: &ExperimentRecords,
     names_baselines_and_runs: &[(&str, &str, &str)],

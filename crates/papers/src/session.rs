@@ -38,7 +38,7 @@ pub struct ExperimentRunOptions {
 
 /// Receives the progress of a run of experiments and can end it.
 pub trait ExperimentObserver {
-    /// Called before an experiment starts; `Break` ends the run before it. `left` is the estimated time for all
+    /// Called before an experiment starts; `Break` ends the run before it. `time_left` is the estimated time for all
     /// remaining experiments, if there is an estimate.
     fn experiment_begins(
         &mut self,

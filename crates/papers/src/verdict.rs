@@ -23,7 +23,7 @@ pub struct Value {
 }
 
 impl Value {
-    /// Creates a value of Wearwell's with the name `of`.
+    /// Creates a value of Wearwell's with the name `value_name`.
     pub fn new(value_name: impl Into<String>, value: f64) -> Self {
         Self { of: value_name.into(), value }
     }
@@ -164,10 +164,10 @@ fn round_up_percent(percent: f64) -> f64 {
     if percent < 10.0 { up(percent * 10.0) / 10.0 } else { up(percent) }
 }
 
-/// Compares Wearwell's values of a row (reported result) with its target. `substitute` states whether Wearwell's input
-/// was generated to replace the paper's. The row counts as not run if a value that the target names is missing. It also
-/// counts as not run if the target does not mention one of Wearwell's values, because that value may be the one to be
-/// judged.
+/// Compares Wearwell's values of a row (reported result) with its target. `is_substitute` states whether Wearwell's
+/// input was generated to replace the paper's. The row counts as not run if a value that the target names is missing.
+/// It also counts as not run if the target does not mention one of Wearwell's values, because that value may be the one
+/// to be judged.
 pub fn judge_values(target: &Target, ours: &[Value], is_substitute: bool) -> Verdict {
     let is_given = |reported: &&ReportedValue| is_substitute && reported.given;
     let (given, judged): (Vec<&ReportedValue>, Vec<&ReportedValue>) =

@@ -250,7 +250,7 @@ pub(crate) fn lifetime_record(
 }
 
 /// Adds the extrapolated lifetime to the record: host bytes until the rated cycles of all blocks are used, drive writes
-/// per day, and years. Assumes the write amplification of `steady`, the steady part of the run, and the rate of
+/// per day, and years. Assumes the write amplification of `steadiness`, the steady part of the run, and the rate of
 /// `host_bytes` per `record.elapsed_s`.
 pub(crate) fn extrapolate_lifetime(
     record: &mut LifetimeRecord,

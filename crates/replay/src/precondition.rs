@@ -60,10 +60,10 @@ pub fn fill_sequentially<N: Nand>(
     device.flush().map(|()| Continue(()))
 }
 
-/// Writes every exported page, then overwrites random pages until `capacities` physical capacities are written after
-/// the first garbage collection. Returns how steady write amplification was during these overwrites. They end there
-/// whether write amplification is steady or not, so that the resulting state does not depend on the threshold of
-/// steadiness.
+/// Writes every exported page, then overwrites random pages until `physical_capacity_overwrites` physical capacities
+/// are written after the first garbage collection. Returns how steady write amplification was during these overwrites.
+/// They end there whether write amplification is steady or not, so that the resulting state does not depend on the
+/// threshold of steadiness.
 ///
 /// # Errors
 /// As [`overwrite_at_random`].
@@ -85,9 +85,10 @@ pub fn write_to_steady_state<N: Nand>(
     Ok(flow.map_continue(|()| Steadiness::of_samples(&points, exported_bytes)))
 }
 
-/// Builds the steady state of uniform random writes by [`construct_steady_state`], then overwrites `capacities`
-/// physical capacities of random pages as [`overwrite_at_random`] does (none for 0). The overwrites let maps and page
-/// validity on flash occupy the space that was left for them, so that every design has the same number of free blocks.
+/// Builds the steady state of uniform random writes by [`construct_steady_state`], then overwrites
+/// `physical_capacity_overwrites` physical capacities of random pages as [`overwrite_at_random`] does (none for 0). The
+/// overwrites let maps and page validity on flash occupy the space that was left for them, so that every design has the
+/// same number of free blocks.
 ///
 /// # Errors
 /// Errors of [`construct_steady_state`] and [`overwrite_at_random`].
@@ -130,7 +131,8 @@ pub fn bring_into_used_state<N: Nand>(
     }
 }
 
-/// Writes uniform random pages until the first garbage collection, and then `capacities` more physical capacities.
+/// Writes uniform random pages until the first garbage collection, and then `physical_capacity_overwrites` more
+/// physical capacities.
 ///
 /// # Errors
 /// Errors of the device; [`Error::InvalidOptions`] if a write buffer absorbs so much that collection never starts.

@@ -627,8 +627,8 @@ fn page_and_byte_amplification_differ(run: &RunRecord) -> bool {
     (bytes - run.write_amplification).abs() > 0.001 * run.write_amplification
 }
 
-/// Returns a figure of a latency distribution; `None` if the distribution has fewer than `samples` requests, or if the
-/// drive was overloaded, because latencies then grow with the run.
+/// Returns a figure of a latency distribution; `None` if the distribution has fewer than `min_samples` requests, or if
+/// the drive was overloaded, because latencies then grow with the run.
 fn latency_figure(
     run: &RunRecord,
     latency: &Latency,

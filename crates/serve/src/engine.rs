@@ -54,8 +54,8 @@ pub trait Work<D>: Send {
     /// Executes the next step of the work on the device.
     fn step(&mut self, device: &mut D) -> StepProgress;
 
-    /// Answers the requests that the last step finished. `settled` is the outcome of the flush, or of the write of
-    /// deferred operations, that the engine did after the step.
+    /// Answers the requests that the last step finished. `flush_or_write_outcome` is the outcome of the flush, or of
+    /// the write of deferred operations, that the engine did after the step.
     fn answer_requests(&mut self, flush_or_write_outcome: &Result<(), DeviceError>);
 }
 

@@ -88,7 +88,8 @@ impl Volume {
     /// gets an empty list. `remaps` states whether checkpoints become remaps.
     ///
     /// # Errors
-    /// [`Error::Foreign`], [`Error::Damaged`], [`Error::Version`], [`Error::Resized`], [`Error::Unsuitable`], those of the device.
+    /// [`Error::Foreign`], [`Error::Damaged`], [`Error::Version`], [`Error::Resized`], [`Error::Unsuitable`], those of
+    /// the device.
     pub fn open(mut drive: Box<dyn Drive>, remaps: bool) -> Result<Self, Error> {
         let (capacity_bytes, block_bytes) = (drive.capacity_bytes(), drive.block_bytes());
         let empty = Directory::new(capacity_bytes, block_bytes)?;

@@ -30,8 +30,8 @@ pub fn blocks_per_map_cell(blocks: u32, most_cells: u32) -> u32 {
     blocks.div_ceil(most_cells.max(1)).max(1)
 }
 
-/// Appends to `digits` the cells of the block map for the blocks in the range `blocks`, two characters per cell of
-/// `blocks_per_cell` blocks. The range begins with the first block of a cell; its last cell may have fewer blocks.
+/// Appends to `encoded_cells` the cells of the block map for the blocks in the range `blocks`, two characters per cell
+/// of `blocks_per_cell` blocks. The range begins with the first block of a cell; its last cell may have fewer blocks.
 /// O(blocks of the range).
 pub fn append_map_cells<N: Nand>(
     store: &Store<N>,

@@ -355,8 +355,8 @@ impl<N: Nand> Device<N> {
         self.ftl.trim_range(Lpn(first as u32), pages)
     }
 
-    /// Gives the `len` bytes at `target_offset` the contents of those at `source_offset` (a remap command), by changing
-    /// the L2P table if the design can.
+    /// Gives the `len` bytes at `target_offset_bytes` the contents of those at `source_offset_bytes` (a remap command),
+    /// by changing the L2P table if the design can.
     ///
     /// A source page that holds nothing deallocates its target. A page that is its own source is unchanged. Ranges may
     /// overlap: the result is as if the source had been copied before. Buffered pages of both ranges are written to the

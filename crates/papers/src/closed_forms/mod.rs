@@ -183,8 +183,8 @@ pub fn flash_scan_ms(bytes: f64, dies: f64, read_us: f64) -> f64 {
     bytes / PAGE_BYTES / dies * read_us / 1e3
 }
 
-/// Returns the share of the page writes that remain when four pages are compressed together and `ratio` of their bytes
-/// are saved: the rest is rounded up to whole pages (integrated lifetime management paper, III-A).
+/// Returns the share of the page writes that remain when four pages are compressed together and `saved_share` of their
+/// bytes are saved: the rest is rounded up to whole pages (integrated lifetime management paper, III-A).
 pub fn compressed_chunk_write_share(saved_share: f64) -> f64 {
     (4.0 * (1.0 - saved_share)).ceil() / 4.0
 }
@@ -212,9 +212,9 @@ pub fn bytes_per_s_for_lifetime(budget_bytes: f64, years: f64) -> f64 {
 }
 
 /// Computes Algorithm 1 of the integrated lifetime management paper (IL) as printed. The pairs are the write ratio D
-/// and the energy ratio E of deduplication and of compression; `demand` is the write rate of the host, and `capacity`
-/// the write rate that the lifetime target allows. Returns whether deduplication, compression and throttling are
-/// enabled.
+/// and the energy ratio E of deduplication and of compression; `host_write_rate` is the write rate of the host, and
+/// `allowed_write_rate` the write rate that the lifetime target allows. Returns whether deduplication, compression and
+/// throttling are enabled.
 pub fn schemes_enabled_by_algorithm_1(
     dedup_write_and_energy_ratio: (f64, f64),
     compression_write_and_energy_ratio: (f64, f64),

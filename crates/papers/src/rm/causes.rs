@@ -65,7 +65,7 @@ impl DifferenceCauseExperiments<'_> {
     }
 
     /// Returns a changed experiment as [`Self::with_changed_settings`] does, with a load of the Remap-SSD paper's
-    /// section 5.2 in which the number of distinct contents is `contents` times the logical pages.
+    /// section 5.2 in which the number of distinct contents is `contents_per_logical_page` times the logical pages.
     fn with_distinct_content_ratio(
         &self,
         name: &str,

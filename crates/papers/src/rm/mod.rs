@@ -428,8 +428,8 @@ fn mean_ratio_to_baseline(
 }
 
 /// Computes `value` for every generated load and every share of duplicates, from a run of `Opt` (ideal reverse map) and
-/// the run of `NoRemap`. Each entry of `shares` is a percentage of duplicates and the name of the `Opt` run with it.
-/// `NoRemap` does not deduplicate, so its run is the same for all shares.
+/// the run of `NoRemap`. Each entry of `duplicate_percents_and_runs` is a percentage of duplicates and the name of the
+/// `Opt` run with it. `NoRemap` does not deduplicate, so its run is the same for all shares.
 fn values_by_load_and_duplicates(
     runs: &ExperimentRecords,
     duplicate_percents_and_runs: &[(&str, &str)],

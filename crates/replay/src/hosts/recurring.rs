@@ -392,8 +392,8 @@ impl PageContents {
         }
     }
 
-    /// Returns the content that request number `done` writes to `address`; the content that the address held becomes
-    /// dead.
+    /// Returns the content that request number `requests_done` writes to `page_address`; the content that the address
+    /// held becomes dead.
     fn next_written_version(
         &mut self,
         page_address: u64,

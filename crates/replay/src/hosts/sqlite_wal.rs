@@ -132,9 +132,9 @@ impl Database {
         first
     }
 
-    /// Stores a value in the database, and adds the pages that change to `touched`. Returns the two leaves that change
-    /// and already hold entries: the table leaf of the replaced row (if a row is replaced), and the index leaf. The
-    /// host reads them first if they are not cached.
+    /// Stores a value in the database, and adds the pages that change to `changed_pages`. Returns the two leaves that
+    /// change and already hold entries: the table leaf of the replaced row (if a row is replaced), and the index leaf.
+    /// The host reads them first if they are not cached.
     fn store_value(
         &mut self,
         key: u64,

@@ -61,7 +61,8 @@ fn html_table_with_row_classes(
     )
 }
 
-/// Returns an HTML table as [`html_table`] does, with a switch that hides the rows whose last cell is `common`.
+/// Returns an HTML table as [`html_table`] does, with a switch that hides the rows whose last cell is
+/// `hideable_last_cell`.
 pub(super) fn filterable_html_table(
     class: &str,
     caption: &str,

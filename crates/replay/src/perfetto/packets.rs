@@ -61,7 +61,7 @@ impl TraceSlice {
     }
 
     /// Returns this slice (of a flash operation) with an inner slice for each suspension of the operation; that inner
-    /// slice contains the slices of `meanwhile` that ran during the suspension.
+    /// slice contains the slices of `slices_during_suspensions` that ran during the suspension.
     pub(super) fn split_by_suspensions(
         mut self,
         suspension_spans_ns: &[(u64, u64)],
@@ -92,7 +92,8 @@ impl InternedNames {
         Self { interned_field_number, number_by_name: FxHashMap::default() }
     }
 
-    /// Returns the number by which packets refer to a name; a new name gets the next number and is added to `interned`.
+    /// Returns the number by which packets refer to a name; a new name gets the next number and is added to
+    /// `interned_data`.
     fn intern_name(&mut self, name: &str, interned_data: &mut ProtobufMessage) -> u64 {
         if let Some(&number) = self.number_by_name.get(name) {
             return number;

@@ -21,9 +21,9 @@ pub(super) struct ChunkResponseTimes {
 }
 
 impl ChunkResponseTimes {
-    /// Records a write (number `request`), with the number of pages in the compression buffer before and after it.
-    /// `gathers` is whether the write was buffered for a compressed chunk. An emptied buffer means that this write
-    /// completed the chunk.
+    /// Records a write (number `request_number`), with the number of pages in the compression buffer before and after
+    /// it. `is_buffered_for_chunk` is whether the write was buffered for a compressed chunk. An emptied buffer means
+    /// that this write completed the chunk.
     pub(super) fn record_chunk_write(
         &mut self,
         request_number: u64,

@@ -423,7 +423,8 @@ impl<'a> Run<'a> {
         emptied.err().map(|error| error.to_string())
     }
 
-    /// Replays the measured part of the input with a loss of power, and recovery, after request `cut`.
+    /// Replays the measured part of the input with a loss of power, and recovery, after request
+    /// `power_cut_after_requests`.
     fn replay_with_power_cut(
         &mut self,
         power_cut_after_requests: u64,
@@ -448,9 +449,9 @@ impl<'a> Run<'a> {
         )
     }
 
-    /// Executes at most `limit` requests of the input, or all until its end if there is no limit. `total` is the number
-    /// of requests that the survey of the input counted, for reports of progress. The survey stops where the input is
-    /// damaged, so reading continues after `total` requests to detect damage.
+    /// Executes at most `max_requests` requests of the input, or all until its end if there is no limit. `total` is the
+    /// number of requests that the survey of the input counted, for reports of progress. The survey stops where the
+    /// input is damaged, so reading continues after `total` requests to detect damage.
     fn execute_requests(
         &mut self,
         max_requests: Option<u64>,

@@ -477,8 +477,8 @@ impl<B: Backing> CopyOnWrite<B> {
         self.underlying
     }
 
-    /// Reads the 4-KiB piece number `at` of a file from the underlying files; bytes after the end of the file are
-    /// zeros.
+    /// Reads the 4-KiB piece number `piece_number` of a file from the underlying files; bytes after the end of the file
+    /// are zeros.
     fn load_piece(&self, file: ImageFile, piece_number: u64) -> io::Result<Box<[u8]>> {
         let mut piece = vec![0; COPY_ON_WRITE_PIECE_BYTES as usize];
         let present = self

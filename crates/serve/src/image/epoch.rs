@@ -251,7 +251,7 @@ impl Epoch {
         Some((&run.page_data[at * run.page_bytes..(at + 1) * run.page_bytes], spare))
     }
 
-    /// Removes the programs of the epoch after they were written, and keeps their buffers in `room`.
+    /// Removes the programs of the epoch after they were written, and keeps their buffers in `run_buffers`.
     pub(super) fn remove_programs(&mut self, run_buffers: &mut RunBuffers) {
         self.runs.drain(..).for_each(|run| run_buffers.return_run(run));
         self.programmed_data_bytes = 0;

@@ -147,8 +147,8 @@ impl Journal {
         JournalRecord::default().encode(layout, 0)
     }
 
-    /// Prepares the journal record that sets the state words `words` (pairs of index and value), and the sectors of
-    /// state words that have to be rewritten before it. `syncs`: whether the files are synced with this record. The
+    /// Prepares the journal record that sets the state words `word_changes` (pairs of index and value), and the sectors
+    /// of state words that have to be rewritten before it. `syncs`: whether the files are synced with this record. The
     /// state of the journal changes only in [`Journal::note_appended`], after both were written.
     pub(super) fn prepare_append(
         &self,

@@ -201,7 +201,7 @@ impl<B: Backing> Loader<'_, B> {
     }
 
     /// Reads `count` entries of equal size (sectors of state words, or OOB records) from one copy of a file, from byte
-    /// `at` on. An entry that cannot be read is filled with 0xff, which is neither a valid record nor blank.
+    /// `offset_bytes` on. An entry that cannot be read is filled with 0xff, which is neither a valid record nor blank.
     fn read_entries_of_copy<const BYTES: usize>(
         &self,
         metadata_copy: MetadataCopy,

@@ -368,7 +368,7 @@ impl BlockStatusScan {
     }
 
     /// Looks up the page states at the front of a range of bytes, at most [`BLOCK_STATUS_STEP_BYTES`], until every
-    /// context has `limit` extents. Returns how many bytes it looked at.
+    /// context has `max_extents` extents. Returns how many bytes it looked at.
     fn scan_page_states(
         &mut self,
         device: &mut impl BlockDevice,

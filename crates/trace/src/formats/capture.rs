@@ -78,7 +78,7 @@ impl Capture {
 }
 
 /// Parses one field of content ids and appends them to `into`: `id` is one page, `id+k` is `k + 1` pages with
-/// consecutive ids. An error if these are more than `left` pages.
+/// consecutive ids. An error if these are more than `remaining_pages` pages.
 fn append_content_ids(
     field: Field<'_>,
     remaining_pages: u64,

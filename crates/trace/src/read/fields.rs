@@ -191,7 +191,7 @@ impl Field<'_> {
     }
 }
 
-/// Returns `a * b`; an error at byte `at` of the line if the product overflows.
+/// Returns `a * b`; an error at byte `byte_offset` of the line if the product overflows.
 #[inline]
 pub(crate) fn checked_product(
     a: u64,

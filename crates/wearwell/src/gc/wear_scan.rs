@@ -36,7 +36,7 @@ pub(crate) struct WearScan {
 impl WearScan {
     /// Scans the erase count of one block per page programmed since the last call, at most once the whole device; each
     /// block in use costs one read of a spare area. Returns a closed block of `pool` (set of planes) whose erase count
-    /// is lower than the maximum by more than `gap` erases; `None` if the scan found none.
+    /// is lower than the maximum by more than `gap_erases` erases; `None` if the scan found none.
     pub(crate) fn scan_for_block_to_move<N: Nand>(
         &mut self,
         store: &mut Store<N>,

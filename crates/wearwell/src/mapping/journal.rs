@@ -216,8 +216,9 @@ impl Journal {
     }
 
     /// Adopts the live pages of the map's journal that recovery found and returns their records, oldest first.
-    /// `found_journal_pages` has the PPN of each page by serial number modulo length. `newest` is the journal page that
-    /// was written last; the horizon in it (the first serial number not merged) tells which pages are live.
+    /// `found_journal_pages` has the PPN of each page by serial number modulo length. `newest_journal_page` is the
+    /// journal page that was written last; the horizon in it (the first serial number not merged) tells which pages are
+    /// live.
     fn adopt_live_pages<N: Nand>(
         &mut self,
         io: &mut Store<N>,

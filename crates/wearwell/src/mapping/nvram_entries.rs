@@ -61,7 +61,7 @@ pub(super) struct NvramEntries {
 }
 
 impl NvramEntries {
-    /// Creates the RAM state for dirty map entries in `words` NVRAM words from `first_nvram_word` on, all of which
+    /// Creates the RAM state for dirty map entries in `word_count` NVRAM words from `first_nvram_word` on, all of which
     /// count as free. A recovery reads their content with [`NvramEntries::entries_by_word`].
     ///
     /// # Errors
@@ -118,8 +118,8 @@ impl NvramEntries {
         (self.vacant_words.len() as u32) < self.min_vacant_words
     }
 
-    /// Stores the location `unit` of `lpn` in `word`, the NVRAM word of its map entry. An entry without a word gets a
-    /// free one, whose number is stored in `word`.
+    /// Stores the location `unit` of `lpn` in `word_number`, the NVRAM word of its map entry. An entry without a word
+    /// gets a free one, whose number is stored in `word_number`.
     ///
     /// # Errors
     /// Power loss; [`Error::Full`] if no word is vacant.
@@ -143,8 +143,8 @@ impl NvramEntries {
         Ok(())
     }
 
-    /// Frees `word`, the NVRAM word of a map entry, because the entry is on flash now. Does nothing if the entry has
-    /// none.
+    /// Frees `word_number`, the NVRAM word of a map entry, because the entry is on flash now. Does nothing if the entry
+    /// has none.
     ///
     /// # Errors
     /// Power loss.
@@ -170,7 +170,7 @@ impl NvramEntries {
             (0..self.nvram_word_count).rev().filter(|&word| !is_taken[word as usize]).collect();
     }
 
-    /// Reads from NVRAM the dirty map entry in `word`, as (logical page, location); `None` if `word` is
+    /// Reads from NVRAM the dirty map entry in `word_number`, as (logical page, location); `None` if `word_number` is
     /// [`NO_NVRAM_WORD`] or free.
     pub(super) fn entry_in_nvram<N: Nand>(
         &self,

@@ -199,9 +199,10 @@ impl TranslationTable {
     }
 
     /// Writes a new version of translation page `id`, whose entries were loaded last. The loaded entries are written as
-    /// they are in RAM, all others unchanged, and `note` (a sequence number for recovery) in the spare area if there is
-    /// one. The OOB holds the number of special entries ([`TranslationTable::special_entry_count`]), in the field for a
-    /// fingerprint. The old version is retained for recovery or discarded.
+    /// they are in RAM, all others unchanged, and `recovery_sequence_number` (a sequence number for recovery) in the
+    /// spare area if there is one. The OOB holds the number of special entries
+    /// ([`TranslationTable::special_entry_count`]), in the field for a fingerprint. The old version is retained for
+    /// recovery or discarded.
     pub(super) fn write_translation_page<N: Nand>(
         &mut self,
         io: &mut Store<N>,

@@ -593,7 +593,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Reports the data pages that became invalid between consecutive `versions` of translation page `id`: those that
     /// one version maps to a logical page, the next one does not, and whose OOB still names that logical page.
-    /// `current` holds the restored map entries, newer than all versions.
+    /// `restored_ppn_by_lpn` holds the restored map entries, newer than all versions.
     fn invalidate_replaced_pages(
         &mut self,
         id: u32,
@@ -638,8 +638,8 @@ impl<N: Nand> Ftl<N> {
         self.recount_valid_pages_with_bitmaps(&FxHashSet::default()).map(drop)
     }
 
-    /// As [`Ftl::recount_valid_pages`], and returns the bitmaps of invalid pages of the blocks `wanted`, as far as they
-    /// have any.
+    /// As [`Ftl::recount_valid_pages`], and returns the bitmaps of invalid pages of the blocks
+    /// `blocks_with_wanted_bitmap`, as far as they have any.
     pub(super) fn recount_valid_pages_with_bitmaps(
         &mut self,
         blocks_with_wanted_bitmap: &FxHashSet<BlockId>,

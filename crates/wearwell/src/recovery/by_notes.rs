@@ -131,8 +131,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Adds to `unsettled` those of the first `programmed` pages from `first` on that were programmed after the last
-    /// settled program, and torn pages among them. Returns the largest sequence number found.
+    /// Adds to `unsettled` those of the first `programmed_pages` pages from `first` on that were programmed after the
+    /// last settled program, and torn pages among them. Returns the largest sequence number found.
     fn add_unsettled_pages(
         &mut self,
         first: Ppn,
@@ -361,8 +361,8 @@ impl<N: Nand> Ftl<N> {
         })
     }
 
-    /// Corrects page validity on flash and the valid count of the block for page `ppn`. `invalid` has the pages that
-    /// page validity on flash lists as invalid, by block.
+    /// Corrects page validity on flash and the valid count of the block for page `ppn`. `invalid_page_bitmaps` has the
+    /// pages that page validity on flash lists as invalid, by block.
     fn correct_page_validity(
         &mut self,
         ppn: Ppn,

@@ -72,8 +72,8 @@ impl NewestPageVersions {
 }
 
 /// Applies reverse-map entries (records of binds and trims) to `newest`, which holds the newest versions found in page
-/// OOBs. Returns for each logical page whether its physical page is taken from a reverse-map entry. `programmed` holds
-/// the sequence number of each data page, by PPN.
+/// OOBs. Returns for each logical page whether its physical page is taken from a reverse-map entry.
+/// `program_sequence_by_ppn` holds the sequence number of each data page, by PPN.
 pub(crate) fn apply_reverse_map_entries(
     newest: &mut NewestPageVersions,
     entries: &[ReverseMapEntry],

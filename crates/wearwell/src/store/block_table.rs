@@ -443,8 +443,8 @@ impl BlockTable {
         least.filter(|&least| least < u16::MAX)
     }
 
-    /// Appends to `found` the GC candidates of `pool` (set of planes) with at most `limit` valid pages, in order of
-    /// their block numbers.
+    /// Appends to `found` the GC candidates of `pool` (set of planes) with at most `max_valid_count` valid pages, in
+    /// order of their block numbers.
     fn collect_candidates_up_to(&self, pool: u32, max_valid_count: u16, found: &mut Vec<BlockId>) {
         if self.allocation_pools > 1 || self.gc_spares_nonempty_metadata {
             let candidates = self.blocks_of_pool(pool).filter(|&block| self.is_gc_candidate(block));

@@ -67,8 +67,8 @@ impl FreeBlockQueue {
     }
 
     /// Removes from the free blocks of a pool (set of planes) the one to open next, and returns it; `None` if no block
-    /// is free. If the blocks are ordered by wear, it is the most worn one if `worn` is set, otherwise the least worn
-    /// one.
+    /// is free. If the blocks are ordered by wear, it is the most worn one if `most_worn` is set, otherwise the least
+    /// worn one.
     pub(super) fn take_next_block(&mut self, most_worn: bool) -> Option<BlockId> {
         match self {
             Self::Fifo(queue) => queue.pop_front(),

@@ -45,7 +45,7 @@ impl<N: Nand> Store<N> {
     }
 
     /// Discards the retained old versions of translation pages whose newer version was programmed with a sequence
-    /// number of at most `sequence`.
+    /// number of at most `replaced_until_sequence`.
     #[inline]
     pub(crate) fn discard_retained_versions(&mut self, replaced_until_sequence: u64) {
         if self
@@ -69,8 +69,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Retains again, in a recovery, an old version of a translation page that a later recovery may need. `replaced` is
-    /// the sequence number of the program that replaced it.
+    /// Retains again, in a recovery, an old version of a translation page that a later recovery may need.
+    /// `replaced_at_sequence` is the sequence number of the program that replaced it.
     pub(crate) fn retain_version_again(&mut self, replaced_at_sequence: u64, ppn: Ppn) {
         if self.retains_translation_versions {
             self.adopt_valid_page(ppn);

@@ -538,8 +538,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Handles a failed program of the next page of the open block at `index`, and closes the block. Returns the error
-    /// if repeating the program in another block is pointless, as after a loss of power.
+    /// Handles a failed program of the next page of the open block at `frontier_index`, and closes the block. Returns
+    /// the error if repeating the program in another block is pointless, as after a loss of power.
     fn handle_program_failure(
         &mut self,
         frontier_index: usize,
@@ -558,7 +558,8 @@ impl<N: Nand> Store<N> {
         Err(error.into())
     }
 
-    /// Advances the next page of the open block at `index` by `count` programmed pages; closes the block if it is full.
+    /// Advances the next page of the open block at `frontier_index` by `count` programmed pages; closes the block if it
+    /// is full.
     #[inline]
     fn advance_open_block(&mut self, frontier_index: usize, count: u32) {
         let frontier = &mut self.frontiers[frontier_index];

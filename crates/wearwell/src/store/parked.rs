@@ -38,7 +38,7 @@ impl<N: Nand> Store<N> {
     }
 
     /// Removes and returns the block that was parked (set aside partly filled) for the write stream and pool (set of
-    /// planes) at `index` of the open blocks; [`Frontier::NONE`] if none is parked.
+    /// planes) at `frontier_index` of the open blocks; [`Frontier::NONE`] if none is parked.
     pub(super) fn unpark_block(&mut self, frontier_index: usize) -> Frontier {
         std::mem::replace(&mut self.parked_blocks[frontier_index], Frontier::NONE)
     }

@@ -50,7 +50,7 @@ impl PoolStride {
 
     /// Returns the pool (set of planes) that follows a pool on the last channel: the pool on the first channel and the
     /// next die; after the last die, the pool on the first die and the next plane; after the last plane, pool 0.
-    /// `beyond` is the number of the pool plus the distance between channels, minus the number of pools.
+    /// `pools_beyond_last` is the number of the pool plus the distance between channels, minus the number of pools.
     fn pool_after_last_channel(self, pools_beyond_last: u32) -> u32 {
         match pools_beyond_last + self.pools_per_die {
             next if next < self.pools_per_step => next,

@@ -31,8 +31,8 @@ fn masked_words(first: Ppn, count: u32) -> impl Iterator<Item = MaskedWord> {
     })
 }
 
-/// Calls `found` in order for the pages whose bits are set in `word`, the 64-bit word at index `at` of a page set's
-/// bitmap.
+/// Calls `found` in order for the pages whose bits are set in `word`, the 64-bit word at index `word_number` of a page
+/// set's bitmap.
 #[inline]
 fn for_each_page(word_number: usize, mut word: u64, mut found: impl FnMut(Ppn)) {
     while word != 0 {
@@ -128,8 +128,8 @@ impl PageSet {
         (0..self.words.len()).map(|at| self.words.get(at).count_ones() as u64).sum()
     }
 
-    /// Copies the bitmap of the page set into `page`, from byte `from` of the bitmap on, with zeros beyond the end of
-    /// the bitmap. `from` and the length of `page` are multiples of 8 bytes.
+    /// Copies the bitmap of the page set into `page`, from byte `byte_offset` of the bitmap on, with zeros beyond the
+    /// end of the bitmap. `byte_offset` and the length of `page` are multiples of 8 bytes.
     pub(crate) fn copy_bitmap_to(&self, byte_offset: usize, page: &mut [u8]) {
         for (at, bytes) in (byte_offset / 8..).zip(page.chunks_exact_mut(8)) {
             let word = if at < self.words.len() { self.words.get(at) } else { 0 };
@@ -137,7 +137,7 @@ impl PageSet {
         }
     }
 
-    /// Restores a part of the page set's bitmap, from byte `from` of the bitmap on, from the bytes that
+    /// Restores a part of the page set's bitmap, from byte `byte_offset` of the bitmap on, from the bytes that
     /// [`PageSet::copy_bitmap_to`] wrote into `page`.
     pub(crate) fn copy_bitmap_from(&mut self, byte_offset: usize, page: &[u8]) {
         let words =

@@ -81,8 +81,8 @@ impl EventPosition {
         Self { time_and_class_key: event_key(class, time_ns), subject_number }
     }
 
-    /// Returns the position, in the order of simulated events, of a request that arrives at `time`: after all events of
-    /// that time.
+    /// Returns the position, in the order of simulated events, of a request that arrives at `time_ns`: after all events
+    /// of that time.
     #[inline(always)]
     pub(super) fn after_events_at(time_ns: u64) -> Self {
         Self { time_and_class_key: last_event_key_at(time_ns), subject_number: u32::MAX }
@@ -94,9 +94,9 @@ impl EventPosition {
         time_ns_of_key(self.time_and_class_key)
     }
 
-    /// Returns the greatest event key that an array in group number `eight` of eight arrays can have at or before this
-    /// position. The key includes the array's position in the group; among events of one time and class, smaller array
-    /// numbers come first.
+    /// Returns the greatest event key that an array in group number `group_index` of eight arrays can have at or before
+    /// this position. The key includes the array's position in the group; among events of one time and class, smaller
+    /// array numbers come first.
     #[inline(always)]
     fn last_event_key_in_group(self, group_index: u32) -> u64 {
         match (self.subject_number / 8).cmp(&group_index) {
@@ -124,8 +124,8 @@ impl Channel {
         ((array - self.first_array_number) as usize / 8, array as usize % 8)
     }
 
-    /// Postpones by `ns` nanoseconds all booked channel transfers that are requested only after `moment`. Returns the
-    /// total duration of these transfers, nanoseconds.
+    /// Postpones by `delay_ns` nanoseconds all booked channel transfers that are requested only after
+    /// `request_position`. Returns the total duration of these transfers, nanoseconds.
     #[inline(always)]
     fn postpone_unrequested_transfers(
         &self,
@@ -150,8 +150,8 @@ impl Channel {
         later_ns
     }
 
-    /// Reserves `ns` nanoseconds on the channel for a transfer, after all transfers that have been requested so far.
-    /// Returns the start of the transfer.
+    /// Reserves `transfer_ns` nanoseconds on the channel for a transfer, after all transfers that have been requested
+    /// so far. Returns the start of the transfer.
     #[inline(always)]
     fn reserve_transfer_time(
         &mut self,
@@ -166,8 +166,8 @@ impl Channel {
         begins_at
     }
 
-    /// Books a channel transfer of `ns` nanoseconds for an array (die or plane) that requests it at `moment`. Returns
-    /// the start of the transfer.
+    /// Books a channel transfer of `transfer_ns` nanoseconds for an array (die or plane) that requests it at
+    /// `request_position`. Returns the start of the transfer.
     #[inline(always)]
     pub(super) fn book_transfer(
         &mut self,
@@ -185,8 +185,8 @@ impl Channel {
         begins_at
     }
 
-    /// Books both channel transfers of a page copy, `ns` nanoseconds each. The first is requested at once, the second
-    /// will be requested when the first ends. Returns the start of the second.
+    /// Books both channel transfers of a page copy, `transfer_ns` nanoseconds each. The first is requested at once, the
+    /// second will be requested when the first ends. Returns the start of the second.
     #[inline(always)]
     pub(super) fn book_copy_transfers(
         &mut self,
@@ -236,8 +236,8 @@ impl Channel {
         Some(time_ns_of_key(requested_at))
     }
 
-    /// Books a channel transfer of `ns` nanoseconds for a host read with priority. It precedes all other transfers that
-    /// have not begun, which are postponed. Returns the start of the transfer.
+    /// Books a channel transfer of `transfer_ns` nanoseconds for a host read with priority. It precedes all other
+    /// transfers that have not begun, which are postponed. Returns the start of the transfer.
     pub(super) fn book_urgent_transfer(
         &mut self,
         array: u32,

@@ -318,8 +318,8 @@ impl<T: TimingObserver> EventEngine<T> {
         !T::RECORDS_OP_STEPS && self.allows_fast_path
     }
 
-    /// Advances the simulation to time `to`, nanoseconds: handles all events up to and including this time. Operations
-    /// that end just when a new request arrives are therefore complete before the request is admitted.
+    /// Advances the simulation to time `to_ns`, nanoseconds: handles all events up to and including this time.
+    /// Operations that end just when a new request arrives are therefore complete before the request is admitted.
     #[inline(always)]
     fn advance_clock_to(&mut self, to_ns: u64) {
         if self.engine_state.events.may_have_due_event(to_ns) {
@@ -494,7 +494,8 @@ impl<T: TimingObserver> EventEngine<T> {
         self.enqueue_op(op, array_or_scan_number, queue_index)
     }
 
-    /// Admits an operation that must wait for its predecessor, the operation `back` positions earlier in the list.
+    /// Admits an operation that must wait for its predecessor, the operation `ops_back_to_predecessor` positions
+    /// earlier in the list.
     #[inline(always)]
     fn admit_after_predecessor(
         &mut self,

@@ -95,7 +95,7 @@ pub(super) fn event_key(class: EventClass, time_ns: u64) -> u64 {
     time_ns << NON_TIME_KEY_BITS | (class as u64).wrapping_sub(EventClass::ReadSensed as u64) << 3 & 0x1f
 }
 
-/// Returns an event key that is greater than those of all events at `time`.
+/// Returns an event key that is greater than those of all events at `time_ns`.
 #[inline(always)]
 pub(super) fn last_event_key_at(time_ns: u64) -> u64 {
     time_ns << NON_TIME_KEY_BITS | 0x1f
@@ -221,7 +221,7 @@ impl EventTournament {
         &mut self.keys_by_group_of_64[eight / 8].keys_by_group_of_eight[eight % 8].0
     }
 
-    /// Recomputes the least event key of group `eight` (eight arrays or channels) after keys of the group were
+    /// Recomputes the least event key of group `group_index` (eight arrays or channels) after keys of the group were
     /// increased, if the least key was among them.
     #[inline(always)]
     fn update_after_key_increase(&mut self, group_index: usize) {
@@ -297,8 +297,8 @@ impl EventQueue {
         time_ns_of_key(self.array_events.event_key_of_subject(array))
     }
 
-    /// Postpones the next event of an array (die or plane) by `ns` nanoseconds, or moves it forward in time if `ns` is
-    /// negative. The event must exist.
+    /// Postpones the next event of an array (die or plane) by `delay_ns` nanoseconds, or moves it forward in time if
+    /// `delay_ns` is negative. The event must exist.
     #[inline(always)]
     pub(super) fn postpone_array_event(&mut self, array: u32, delay_ns: i64) {
         self.array_events.set_event_key(
@@ -354,7 +354,7 @@ impl EventQueue {
         self.update_non_array_event_key();
     }
 
-    /// Schedules the controller's answer to a request at `time`.
+    /// Schedules the controller's answer to a request at `time_ns`.
     pub(super) fn schedule_answer(&mut self, request: u32, time_ns: u64) {
         self.answers_and_scan_ends.push(Reverse((time_ns, request)));
         self.update_non_array_event_key();
@@ -376,14 +376,14 @@ impl EventQueue {
         self.next_non_array_event_key = answer.min(free);
     }
 
-    /// Whether an event may be due at time `limit` or before. `false` is certain, `true` is not.
+    /// Whether an event may be due at time `limit_ns` or before. `false` is certain, `true` is not.
     #[inline(always)]
     pub(super) fn may_have_due_event(&self, limit_ns: u64) -> bool {
         self.array_events.least_event_key.min(self.next_non_array_event_key)
             <= (limit_ns.min(MAX_EVENT_NS) + 1) << NON_TIME_KEY_BITS
     }
 
-    /// Removes and returns the earliest event of the simulation, if it is due at time `limit` or before.
+    /// Removes and returns the earliest event of the simulation, if it is due at time `limit_ns` or before.
     #[inline(always)]
     pub(super) fn pop_event_until(&mut self, limit_ns: u64) -> Option<TimingEvent> {
         let least = self.array_events.least_event_key;

@@ -232,8 +232,8 @@ impl ArrayLayout {
         }
     }
 
-    /// Returns the arrays (dies or planes) that hold the block whose first plane is `plane`, each once; empty if
-    /// `plane` is `NONE`.
+    /// Returns the arrays (dies or planes) that hold the block whose first plane is `first_plane`, each once; empty if
+    /// `first_plane` is `NONE`.
     fn arrays_of_block(&self, first_plane: PlaneId) -> Vec<u32> {
         let Some(first) = first_plane.to_option() else { return Vec::new() };
         let planes = &self.plane_locations[first.index()..first.index() + self.planes_per_block];

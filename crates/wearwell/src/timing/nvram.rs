@@ -16,7 +16,7 @@ impl NvramTiming {
         Self { free_at_ns: 0, line_read_ps: options.nvram_line_read_ps }
     }
 
-    /// Books a scan of NVRAM that can begin at time `ready`. Returns the time when the scan ends, nanoseconds.
+    /// Books a scan of NVRAM that can begin at time `ready_ns`. Returns the time when the scan ends, nanoseconds.
     pub(super) fn book_scan(&mut self, scan: &FlashOp, ready_ns: u64) -> u64 {
         self.book_nvram_time(ready_ns, self.scan_ns(scan))
     }
@@ -26,8 +26,8 @@ impl NvramTiming {
         u64::from(scan.copy_or_nvram_line_count).saturating_mul(self.line_read_ps) / 1000
     }
 
-    /// Books stores to NVRAM that take `ns` nanoseconds in all, for a request that starts at time `now`. Returns the
-    /// time from `now` until the stores end, nanoseconds.
+    /// Books stores to NVRAM that take `duration_ns` nanoseconds in all, for a request that starts at time `start_ns`.
+    /// Returns the time from `start_ns` until the stores end, nanoseconds.
     #[inline]
     pub(super) fn book_stores(&mut self, start_ns: u64, duration_ns: u64) -> u64 {
         if duration_ns == 0 { 0 } else { self.book_nvram_time(start_ns, duration_ns) - start_ns }

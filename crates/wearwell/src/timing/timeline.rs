@@ -26,8 +26,8 @@ struct ResourceTimeline {
 }
 
 impl ResourceTimeline {
-    /// Books an array or channel for `ns` nanoseconds, from time `ready` or from the time when it is free, whichever is
-    /// later. Returns the start of the booked period, nanoseconds.
+    /// Books an array or channel for `duration_ns` nanoseconds, from time `ready_ns` or from the time when it is free,
+    /// whichever is later. Returns the start of the booked period, nanoseconds.
     #[inline]
     fn book_duration(&mut self, ready_ns: u64, duration_ns: u64) -> u64 {
         let start = self.free_at_ns.max(ready_ns);
@@ -36,7 +36,7 @@ impl ResourceTimeline {
         start
     }
 
-    /// Books an array or channel from time `start` to time `end`, nanoseconds.
+    /// Books an array or channel from time `start_ns` to time `end_ns`, nanoseconds.
     #[inline]
     fn book_interval(&mut self, start_ns: u64, end_ns: u64) {
         self.free_at_ns = end_ns;
@@ -69,8 +69,8 @@ impl DeviceTimelines {
         }
     }
 
-    /// Books one flash operation on its array (die or plane) and channel, from time `ready` on at the earliest. Returns
-    /// the time when the operation ends.
+    /// Books one flash operation on its array (die or plane) and channel, from time `ready_ns` on at the earliest.
+    /// Returns the time when the operation ends.
     #[inline]
     fn book_op(&mut self, op: &FlashOp, ready_ns: u64) -> u64 {
         let FlashTiming { read_ns, program_ns, erase_ns, .. } = self.flash;
@@ -89,7 +89,7 @@ impl DeviceTimelines {
     }
 
     /// Returns the time at which all operations have ended that are booked on the arrays of the block whose first plane
-    /// is `plane`.
+    /// is `first_plane`.
     fn block_arrays_free_at_ns(&self, first_plane: PlaneId) -> u64 {
         let arrays = self.layout.arrays_of_block(first_plane);
         arrays.into_iter().map(|array| self.arrays[array as usize].free_at_ns).max().unwrap_or(0)

@@ -51,7 +51,7 @@ impl UnfinishedRequests {
         self.sorted_earliest_completions_ns.last().copied()
     }
 
-    /// Removes and returns the earliest completion time of an unfinished request, if it is not later than `to`; both
+    /// Removes and returns the earliest completion time of an unfinished request, if it is not later than `to_ns`; both
     /// are simulated times, nanoseconds.
     #[inline]
     pub(super) fn pop_completion_until(&mut self, to_ns: u64) -> Option<u64> {

@@ -246,8 +246,8 @@ impl FlashBitmap {
         Ok(())
     }
 
-    /// Sets, in the copy in RAM of page `id` of the validity bitmap, the bits of all invalid pages that wait for this
-    /// bitmap page.
+    /// Sets, in the copy in RAM of page `bitmap_page_number` of the validity bitmap, the bits of all invalid pages that
+    /// wait for this bitmap page.
     fn apply_waiting_reports(&mut self, bitmap_page_number: u32) {
         for &ppn in &self.waiting_invalid_pages {
             let place = self.bit_position(ppn);
@@ -257,9 +257,9 @@ impl FlashBitmap {
         }
     }
 
-    /// Writes page `id` of the validity bitmap. With `all`, the bits of all invalid pages that wait for this bitmap
-    /// page are set first. Without, only the bit of the page that waits longest is set, which must belong to this
-    /// bitmap page.
+    /// Writes page `id` of the validity bitmap. With `applies_all_reports`, the bits of all invalid pages that wait for
+    /// this bitmap page are set first. Without, only the bit of the page that waits longest is set, which must belong
+    /// to this bitmap page.
     fn write_bitmap_page<N: Nand>(
         &mut self,
         io: &mut Store<N>,

@@ -1,7 +1,7 @@
 //! Recyclable SSD: a dead (invalid) page whose content is written again becomes valid again, without a program.
 //!
 //! Source: "LX-SSD: Enhancing the Lifespan of NAND Flash-based Memory via Recycling Invalid Pages", Zhou, Hu, Huang,
-//! Zhao. Modelled here: the log-like mapping table (`history`), the accessing table (`accesses`), the recycle
+//! Zhao. Modelled here: the log-like mapping table (`history`), the accessing table (`read_counts`), the recycle
 //! probability (`probability`), the fingerprint store with its policies and its order (`store`, `order`), fast loading,
 //! and the weights of the recycling-aware garbage collection. Not here: hashing, flash operations, victim choice and
 //! timing, which belong to the engine.
@@ -955,15 +955,15 @@ impl Recycler {
         }
     }
 
-    /// Returns the level at which the fingerprint store orders a dead page under its policy. `position` is the page's
-    /// number of newer dead versions.
+    /// Returns the level at which the fingerprint store orders a dead page under its policy. `newer_versions` is the
+    /// page's number of newer dead versions.
     #[inline]
     fn candidate_level(&self, candidate: DeadPageCandidate, newer_versions: u8) -> u8 {
         level_under_policy(self.policy, &self.probability, candidate.read_count, newer_versions)
     }
 
-    /// Offers a dead page to the fingerprint store, unless its content was not hashed. `position` is the page's number
-    /// of newer dead versions.
+    /// Offers a dead page to the fingerprint store, unless its content was not hashed. `newer_versions` is the page's
+    /// number of newer dead versions.
     #[inline]
     fn offer_to_store(&mut self, candidate: DeadPageCandidate, newer_versions: u8) {
         if self.unhashed_pages.contains(candidate.ppn) {
@@ -1030,7 +1030,7 @@ impl Recycler {
     }
 
     /// Returns the level (rank from 0 to 255) that the recycle probability of the dead page `ppn` would give for the
-    /// read count `accesses`, whatever the policy of the fingerprint store.
+    /// number of reads `read_count`, whatever the policy of the fingerprint store.
     fn level_by_probability(&self, ppn: Ppn, read_count: u8) -> u8 {
         self.probability.probability_level_of_page(read_count, self.history.capped_newer_version_count(ppn))
     }

@@ -64,8 +64,8 @@ impl ProbabilityTable {
         Self { recycle_probabilities, probability_levels, probability_of_level }
     }
 
-    /// Returns the recycle probability of a dead page, 0 to 1, from `accesses`, its number of reads, and `position`,
-    /// its number of newer dead versions. Numbers greater than 15 count as 15.
+    /// Returns the recycle probability of a dead page, 0 to 1, from `read_count`, its number of reads, and
+    /// `newer_versions`, its number of newer dead versions. Numbers greater than 15 count as 15.
     #[inline]
     pub fn recycle_probability(&self, read_count: u8, newer_versions: u8) -> f64 {
         self.recycle_probabilities[read_count.min(MAX_READ_COUNT) as usize]
@@ -79,9 +79,9 @@ impl ProbabilityTable {
         self.probability_of_level[level as usize]
     }
 
-    /// Returns the probability level of a dead page from `accesses`, its number of reads, and `position`, its number of
-    /// newer dead versions. The level is the rank of this pair among all 256 by probability, then by position; 255 is
-    /// the best.
+    /// Returns the probability level of a dead page from `read_count`, its number of reads, and `newer_versions`, its
+    /// number of newer dead versions. The level is the rank of this pair among all 256 by probability, then by
+    /// position; 255 is the best.
     #[inline]
     pub fn probability_level_of_page(&self, read_count: u8, newer_versions: u8) -> u8 {
         self.probability_levels[read_count.min(MAX_READ_COUNT) as usize]

@@ -114,8 +114,8 @@ pub(super) struct FingerprintStore {
 }
 
 impl FingerprintStore {
-    /// Creates an empty fingerprint store (index of dead pages) of at most `capacity` entries; `None` means unbounded.
-    /// Memory grows with the entries.
+    /// Creates an empty fingerprint store (index of dead pages) of at most `max_entries` entries; `None` means
+    /// unbounded. Memory grows with the entries.
     pub(super) fn new(max_entries: Option<u32>) -> Self {
         Self {
             slots: Vec::new(),
@@ -231,8 +231,8 @@ impl FingerprintStore {
         !self.is_full() || self.eviction_order.first_to_evict().is_some_and(|(worst, _)| worst <= level)
     }
 
-    /// Replaces the entry of the fingerprint store (index of dead pages) in slot `rival` by `candidate`, a dead page of
-    /// equal content. An unbounded store keeps the replaced page as a duplicate, chained to the new entry.
+    /// Replaces the entry of the fingerprint store (index of dead pages) in slot `rival_slot` by `candidate`, a dead
+    /// page of equal content. An unbounded store keeps the replaced page as a duplicate, chained to the new entry.
     pub(super) fn replace_entry_of_equal_content(
         &mut self,
         history: &mut DeadPageLists,
@@ -253,9 +253,9 @@ impl FingerprintStore {
         self.add_to_eviction_order(slot, level);
     }
 
-    /// Keeps the entry of the fingerprint store (index of dead pages) in slot `rival` rather than `candidate`, a dead
-    /// page of equal content. An unbounded store adds `candidate` as a duplicate, chained to the entry; a bounded store
-    /// drops it.
+    /// Keeps the entry of the fingerprint store (index of dead pages) in slot `rival_slot` rather than `candidate`, a
+    /// dead page of equal content. An unbounded store adds `candidate` as a duplicate, chained to the entry; a bounded
+    /// store drops it.
     pub(super) fn keep_entry_of_equal_content(
         &mut self,
         history: &mut DeadPageLists,
@@ -289,7 +289,7 @@ impl FingerprintStore {
         self.add_to_eviction_order(slot, self.slots[slot as usize].probability_level);
     }
 
-    /// Sets the read count of the entry of the fingerprint store (index of dead pages) in `slot` to `accesses` and
+    /// Sets the read count of the entry of the fingerprint store (index of dead pages) in `slot` to `read_count` and
     /// makes it the most recent one of probability level `level`. Returns `false` for a duplicate (page with the
     /// content of an entry), which does not change.
     pub(super) fn raise_to_best_rank(&mut self, slot: u32, read_count: u8, level: u8) -> bool {

@@ -89,7 +89,7 @@ impl FlashLog {
         Self::with_entry_layout(io, log_bytes, EntryLayout::Single)
     }
 
-    /// Creates an empty reverse-map log on flash, as [`FlashLog::new`], with entries of layout `form`.
+    /// Creates an empty reverse-map log on flash, as [`FlashLog::new`], with entries of layout `entry_layout`.
     ///
     /// # Errors
     /// Those of [`FlashLog::new`].

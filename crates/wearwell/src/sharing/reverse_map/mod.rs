@@ -220,8 +220,8 @@ impl EntryLayout {
         }
     }
 
-    /// Stores a reverse-map entry in NVRAM from word `at` on: the two words `encoded` and, in the three-word layout,
-    /// the atomic command.
+    /// Stores a reverse-map entry in NVRAM from word `first_word_index` on: the two words `encoded` and, in the
+    /// three-word layout, the atomic command.
     fn store_entry<N: Nand>(
         self,
         io: &mut Store<N>,

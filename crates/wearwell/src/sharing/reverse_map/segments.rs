@@ -168,7 +168,7 @@ impl NvramSegments {
         Self::with_entry_layout(io, nvram_bytes, segment_bytes, EntryLayout::Single)
     }
 
-    /// Creates an empty reverse map in NVRAM segments, as [`NvramSegments::new`], for entries of layout `form`.
+    /// Creates an empty reverse map in NVRAM segments, as [`NvramSegments::new`], for entries of layout `entry_layout`.
     ///
     /// # Errors
     /// Those of [`NvramSegments::new`].

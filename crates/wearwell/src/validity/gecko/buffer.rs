@@ -87,8 +87,9 @@ impl GeckoBuffer {
         self.bitmaps[of_last].fill(0);
     }
 
-    /// Sets in `invalid` the bits of the block's pages that the buffer of the Gecko LSM tree in RAM records as invalid.
-    /// Returns whether the buffer holds the block's erase marker, so that older runs on flash need not be read.
+    /// Sets in `invalid_page_bitmap` the bits of the block's pages that the buffer of the Gecko LSM tree in RAM records
+    /// as invalid. Returns whether the buffer holds the block's erase marker, so that older runs on flash need not be
+    /// read.
     pub(super) fn copy_invalid_bits(
         &self,
         layout: &GeckoLayout,

@@ -150,7 +150,7 @@ impl GeckoLayout {
     }
 
     /// Returns the 4-byte words that a search for a key reads on a page of a sorted run of the Gecko LSM tree: the page
-    /// header, the last entry, and the cache lines around entry `rank`, where the key is expected.
+    /// header, the last entry, and the cache lines around entry `expected_entry_index`, where the key is expected.
     pub(super) fn page_words_read_by_search(
         &self,
         expected_entry_index: usize,
@@ -308,7 +308,7 @@ impl<'a> GeckoEntries<'a> {
 }
 
 /// Returns the index that the Gecko LSM entry with `key` would have if keys were evenly spread from `first_key` to
-/// `last_key`, the key of the entry at index `last`.
+/// `last_key`, the key of the entry at index `last_entry_index`.
 pub(super) fn interpolated_key_rank(
     key: u32,
     first_key: u32,
@@ -433,8 +433,8 @@ impl RunPageDraft {
     }
 
     /// Writes to the page, after its entries, as many `keys` of the run's directory as fit. Also writes the summary
-    /// `end` of the run, if all keys and the summary fit. Returns the number of keys written, and whether this is the
-    /// last page of the run.
+    /// `postamble` of the run, if all keys and the summary fit. Returns the number of keys written, and whether this is
+    /// the last page of the run.
     pub(super) fn write_directory(
         &mut self,
         keys: &[u32],
@@ -462,7 +462,7 @@ impl RunPageDraft {
 }
 
 /// Appends to `keys` the part of a run's directory (first key of each page) that a page of the Gecko LSM run holds.
-/// `missing` is the number of directory keys that earlier pages did not hold.
+/// `missing_key_count` is the number of directory keys that earlier pages did not hold.
 pub(super) fn read_directory_keys(
     page: &[u8],
     missing_key_count: usize,

@@ -100,8 +100,9 @@ impl RunWriter {
         bytes
     }
 
-    /// Appends the current page of the sorted run of the Gecko LSM tree to flash. `exhausted`: no entry follows.
-    /// Returns `true` if that was the last page of the run. After an error the next call appends the same page.
+    /// Appends the current page of the sorted run of the Gecko LSM tree to flash. `is_last_entry_page`: no entry
+    /// follows. Returns `true` if that was the last page of the run. After an error the next call appends the same
+    /// page.
     pub(super) fn append_page<N: Nand>(
         &mut self,
         io: &mut Store<N>,

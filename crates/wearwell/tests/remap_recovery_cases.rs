@@ -89,6 +89,31 @@ fn a_tombstone_is_kept_while_an_older_version_of_its_page_exists() {
     }
 }
 
+/// Bug: a block without valid pages that is erased before GC needs it took the tombstones in its entries along, so that
+/// trimmed and moved pages returned to an older version. (A live device erases such blocks after a trim.)
+#[test]
+fn a_dead_block_that_is_erased_early_loses_no_tombstone() {
+    for part in nvram_reverse_maps() {
+        let mut drive = DriveOptions::with_reverse_map(part).build_drive();
+        fill_block_0(&mut drive);
+        // The newest versions of pages 0 and 1 are in the next block, of which every other page is overwritten.
+        drive.write(0, 11);
+        drive.write(1, 12);
+        for k in 0..24 {
+            drive.write(17, 60 + k);
+        }
+        drive.remap(19, 1, Relocate);
+        drive.write(19, 99);
+        drive.trim(0);
+        let erased = drive.device.ftl_mut().erase_dead_blocks(8).expect("power is on");
+        assert!(erased > 0, "{part:?}: a block is dead");
+        assert_eq!(drive.erase_counts()[0], 0, "the older versions are still on flash");
+        drive.assert_content_ids(&[(0, 0), (1, 0), (19, 99)]);
+        drive.lose_power();
+        drive.assert_content_ids(&[(0, 0), (1, 0), (2, 3), (19, 99)]);
+    }
+}
+
 /// Requirement M25, the converse: tombstones (records of trims) do not fill the NVRAM. Naive implementation: they are
 /// kept for ever, and trims alone fill it.
 #[test]

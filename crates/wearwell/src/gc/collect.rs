@@ -115,7 +115,8 @@ impl<N: Nand> Ftl<N> {
 
     /// Erases up to `most` blocks without valid pages before GC needs them, and returns the number of erased blocks.
     /// This causes no extra wear, because each such block would be erased anyway before its next program. Erases none
-    /// if recycling may revive dead pages, or if page validity is on flash, where a query costs reads.
+    /// if recycling may revive dead pages, or if page validity is on flash, where a query costs reads. Leaves a block to
+    /// GC if the reverse map has no room for the deallocations that only entries of this block record.
     ///
     /// # Errors
     /// Power loss.
@@ -128,6 +129,7 @@ impl<N: Nand> Ftl<N> {
             while erased < most
                 && let Some(block) = self.store.blocks_mut().block_with_fewest_valid(pool)
                 && self.store.blocks().valid_pages(block) == 0
+                && self.can_empty_block(block, 0)?
             {
                 self.store.stats.gc_victims += 1;
                 self.empty_and_erase(block, pool, Cause::Gc)?;
@@ -455,11 +457,7 @@ impl<N: Nand> Ftl<N> {
             let (first, pages) = (geometry.first_page(victim), geometry.block_pages());
             stage.recycler.record_pages_moved(first, pages, &batch.source_pages, &batch.destination_pages);
         }
-        if self.sharing.is_some() {
-            self.relocate_shared_pages(self.store.pool_of(victim), batch)
-        } else {
-            Ok(())
-        }
+        if self.sharing.is_some() { self.relocate_shared_pages(victim, batch) } else { Ok(()) }
     }
 
     /// Appends to `into`, for each physical page in `pages`, one referrer: a logical page that is mapped to it.

@@ -61,9 +61,19 @@ impl<N: Nand> Ftl<N> {
     /// Updates the sharing state after GC copied pages: moves reference counts and content-index entries to the copies.
     /// The logical page that the OOB of a copy names needs no reverse-map entry any more. Every other referrer (logical
     /// page mapped to the page) gets a new entry or a page of its own, durable before the victim is erased.
-    pub(super) fn relocate_shared_pages(&mut self, pool: u32, batch: &CopyBatch) -> Result<()> {
+    ///
+    /// # Panics
+    /// The entries of `victim` were not loaded before ([`Self::can_empty_block`]): the deallocations that they record
+    /// would be lost with the block.
+    pub(super) fn relocate_shared_pages(&mut self, victim: BlockId, batch: &CopyBatch) -> Result<()> {
+        let pool = self.store.pool_of(victim);
         let Self { sharing, store, .. } = self;
         let Some(sharing) = sharing else { return Ok(()) };
+        assert_eq!(
+            sharing.block_of_victim_entries,
+            Some(victim),
+            "the reverse-map entries of another block are loaded"
+        );
         for (&from, &to) in batch.source_pages.iter().zip(&batch.destination_pages) {
             sharing.reference_counts.move_reference_count(from.into(), to.into());
         }

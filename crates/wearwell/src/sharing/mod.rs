@@ -69,6 +69,8 @@ pub(crate) struct Sharing {
     /// Reverse-map entries of the current GC victim. The vector is kept between collections so that it need not be
     /// allocated again.
     pub(crate) victim_entries: Vec<ReverseMapEntry>,
+    /// The block whose entries [`Sharing::victim_entries`] holds.
+    pub(crate) block_of_victim_entries: Option<BlockId>,
     /// Whether the reverse map has room to record [`Sharing::victim_entries`], the entries of the GC victim, once more.
     pub(crate) can_record_victim_entries: bool,
 }
@@ -88,6 +90,7 @@ impl Sharing {
             design,
             block_opening_sequence_lower_bound: 0,
             victim_entries: Vec::new(),
+            block_of_victim_entries: None,
             can_record_victim_entries: true,
         })
     }
@@ -123,10 +126,10 @@ impl Sharing {
         let Self {
             reverse_map: reverse,
             bound_lpns: bound,
-            block_opening_sequence_lower_bound: oldest_evidence,
+            block_opening_sequence_lower_bound: opening_lower_bound,
             ..
         } = self;
-        reverse.admit_entry(io, &|entry| entry_liveness(mapping, bound, *oldest_evidence, entry))
+        reverse.admit_entry(io, &|entry| entry_liveness(mapping, bound, *opening_lower_bound, entry))
     }
 
     /// Records a bind (mapping without a program) or trim as an entry in the reverse map; see
@@ -140,10 +143,10 @@ impl Sharing {
         let Self {
             reverse_map: reverse,
             bound_lpns: bound,
-            block_opening_sequence_lower_bound: oldest_evidence,
+            block_opening_sequence_lower_bound: opening_lower_bound,
             ..
         } = self;
-        reverse.record_entry(io, entry, &|entry| entry_liveness(mapping, bound, *oldest_evidence, entry))
+        reverse.record_entry(io, entry, &|entry| entry_liveness(mapping, bound, *opening_lower_bound, entry))
     }
 
     /// Whether the reverse map can record an atomic remap command with one entry for each of the physical pages
@@ -157,10 +160,11 @@ impl Sharing {
         let Self {
             reverse_map: reverse,
             bound_lpns: bound,
-            block_opening_sequence_lower_bound: oldest_evidence,
+            block_opening_sequence_lower_bound: opening_lower_bound,
             ..
         } = self;
-        reverse.admit_command(io, places, &|entry| entry_liveness(mapping, bound, *oldest_evidence, entry))
+        reverse
+            .admit_command(io, places, &|entry| entry_liveness(mapping, bound, *opening_lower_bound, entry))
     }
 
     /// Records the entries of an atomic remap command in the reverse map; see [`ReverseMap::record_command`].
@@ -193,10 +197,10 @@ impl Sharing {
         let Self {
             reverse_map: reverse,
             bound_lpns: bound,
-            block_opening_sequence_lower_bound: oldest_evidence,
+            block_opening_sequence_lower_bound: opening_lower_bound,
             ..
         } = self;
-        let needed = |entry: &ReverseMapEntry| entry_liveness(mapping, bound, *oldest_evidence, entry);
+        let needed = |entry: &ReverseMapEntry| entry_liveness(mapping, bound, *opening_lower_bound, entry);
         self.can_record_victim_entries = reverse.make_room_for_victim(io, block, &needed)?;
         let before = io.stats.controller_work.nvram_read_bytes;
         reverse.scan_entries_of_block(io, block, &mut entries)?;
@@ -221,6 +225,7 @@ impl Sharing {
         entries.clear();
         entries.extend(rests);
         self.victim_entries = entries;
+        self.block_of_victim_entries = Some(block);
         Ok(())
     }
 
@@ -317,7 +322,7 @@ impl Sharing {
 pub(crate) fn entry_liveness(
     mapping: &AnyMapping,
     bound: &PageSet,
-    oldest_evidence_sequence: u64,
+    block_opening_sequence_lower_bound: u64,
     entry: &ReverseMapEntry,
 ) -> EntryLiveness {
     let AnyMapping::Flat(map) = mapping else {
@@ -326,7 +331,7 @@ pub(crate) fn entry_liveness(
     let bind = entry.bound_ppn.is_some_and(|place| {
         bound.contains(Ppn(entry.lpn.0)) && map.get(entry.lpn) == Some(Unit::from(place))
     });
-    let tombstone = entry.sequence_number > oldest_evidence_sequence
+    let tombstone = entry.sequence_number > block_opening_sequence_lower_bound
         && entry.tombstoned_lpns().any(|lpn| map.get(lpn).is_none());
     EntryLiveness { is_bind_live: bind, is_tombstone_needed: tombstone }
 }

@@ -3,7 +3,7 @@
 //! A design has parts of its own, and a section replaces one of them. So every variant that the `GeckoFTL` paper
 //! compares (Figure 14, and garbage collection of metadata switched on and off) is a configuration and not a design of
 //! its own. The sections concern designs whose map is on flash: `dftl`, `lazyftl`, `u-ftl`, `ib-ftl`, `geckoftl` and
-//! `wearwell`. The engine decides which parts can be combined, and its refusal is passed on unchanged.
+//! `wearwell`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -261,6 +261,16 @@ impl MappingConfig {
 /// the index takes a sixteenth of a page map's RAM.
 const WEARWELL_CONTENT_INDEX_ENTRIES_PER_PAGE: f64 = 1.0 / 64.0;
 
+/// Logical pages per entry of delta encoding's table of access counts, on a drive with a map on flash that is so small
+/// that the table has at most [`MIN_ACCESS_COUNTS_OF_LARGE_DRIVE`] entries.
+const PAGES_PER_ACCESS_COUNT_OF_SMALL_DRIVE: u32 = 32;
+/// Logical pages per entry of delta encoding's table of access counts, on a large drive with a map on flash. At this
+/// share the table takes a thirtieth of a page map's RAM.
+const PAGES_PER_ACCESS_COUNT_OF_LARGE_DRIVE: u32 = 128;
+/// Minimum number of entries of delta encoding's table of access counts on a large drive with a map on flash (1.75 MiB
+/// of RAM).
+const MIN_ACCESS_COUNTS_OF_LARGE_DRIVE: u32 = 1 << 17;
+
 /// Minimum number of entries of the L2P map's cache on the design wearwell (one MiB of RAM). A drive of at most 512 MiB
 /// therefore caches its whole map and writes no translation page.
 const WEARWELL_MIN_MAP_CACHE_ENTRIES: u32 = 1 << 17;
@@ -284,7 +294,9 @@ impl Config {
     /// Returns the number of entries of delta encoding's table of access counts (to find hot pages) on a design with a
     /// map on flash.
     pub(super) fn access_count_table_entries(resolved: &ResolvedDevice) -> u32 {
-        (resolved.logical_pages / DEFAULT_PAGES_PER_MAP_CACHE_ENTRY).max(1)
+        let on_small_drive = (resolved.logical_pages / PAGES_PER_ACCESS_COUNT_OF_SMALL_DRIVE).max(1);
+        let on_large_drive = resolved.logical_pages / PAGES_PER_ACCESS_COUNT_OF_LARGE_DRIVE;
+        on_small_drive.min(MIN_ACCESS_COUNTS_OF_LARGE_DRIVE).max(on_large_drive)
     }
 
     /// Returns how many inner nodes of the tree that locates translation pages are cached in RAM.

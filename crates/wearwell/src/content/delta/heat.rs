@@ -34,9 +34,21 @@ pub enum AccessKind {
     Write,
 }
 
-/// Bytes of controller RAM per entry of the table of access counts: logical page number, two physical page numbers, two
-/// counts and links (Delta-FTL, section 3.5, with two counts).
-const HEAT_ENTRY_BYTES: u64 = 22;
+/// Number of entries of the table of access counts, and what each takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HeatTableSize {
+    /// Maximum number of entries of the table of access counts; each is for one logical page.
+    pub capacity_entries: u32,
+    /// Bytes of controller RAM per entry of the table of access counts.
+    pub entry_bytes: u32,
+}
+
+/// Bytes of controller RAM per entry of the table of access counts, if the L2P table or its cache is another table:
+/// logical page number, two counts, and links of the LRU list.
+pub const HEAT_ENTRY_BYTES: u32 = 14;
+/// Bytes of controller RAM per entry of the table of access counts, if its entries are also those of the mapping table:
+/// two physical page numbers more (Delta-FTL, section 3.5, with two counts).
+pub const HEAT_AND_MAP_ENTRY_BYTES: u32 = 22;
 
 #[derive(Clone, Copy, Debug)]
 struct HeatEntry {
@@ -53,20 +65,20 @@ pub struct HeatTable {
     free_slots: Vec<u32>,
     probationary_segment: LruList,
     protected_segment: LruList,
-    capacity_entries: u32,
+    size: HeatTableSize,
 }
 
 impl HeatTable {
-    /// Creates an empty table of access counts with at most `capacity_entries` entries, up to half of them in the
-    /// protected segment of the LRU list. With capacity 0 no page is ever hot.
-    pub fn new(capacity_entries: u32) -> Self {
+    /// Creates an empty table of access counts of this size. Up to half of its entries are in the protected segment of
+    /// the LRU list. With capacity 0 no page is ever hot.
+    pub fn new(size: HeatTableSize) -> Self {
         Self {
             slots_by_lpn: SlotIndex::with_capacity(0),
             entries: Vec::new(),
             free_slots: Vec::new(),
             probationary_segment: LruList::default(),
             protected_segment: LruList::default(),
-            capacity_entries,
+            size,
         }
     }
 
@@ -76,7 +88,7 @@ impl HeatTable {
 
     /// Counts a host access to `lpn` and returns the access counts of `lpn`, including this access.
     pub fn count_access(&mut self, lpn: Lpn, access: AccessKind) -> AccessCounts {
-        if self.capacity_entries == 0 {
+        if self.size.capacity_entries == 0 {
             return AccessCounts::default();
         }
         let slot = match self.slot_of(lpn) {
@@ -105,7 +117,7 @@ impl HeatTable {
         self.slots_by_lpn.prefetch(lpns.iter().map(|lpn| lpn.0));
         let known = lpns.iter().filter_map(|&lpn| self.slot_of(lpn));
         pull_into_cache(known.map(|slot| self.entries[slot as usize].heat.writes.into()));
-        if self.slots_by_lpn.len() + lpns.len() > self.capacity_entries as usize {
+        if self.slots_by_lpn.len() + lpns.len() > self.size.capacity_entries as usize {
             let leaving = self.probationary_segment.oldest_first().take(HOST_WRITES_PER_PREFETCH);
             let pages: ArrayVec<u32, HOST_WRITES_PER_PREFETCH> =
                 leaving.map(|slot| self.entries[slot as usize].lpn.0).collect();
@@ -120,7 +132,7 @@ impl HeatTable {
         self.probationary_segment.remove(slot);
         self.protected_segment.push_newest(slot);
         self.entries[slot as usize].is_in_protected_segment = true;
-        if self.protected_segment.len() > self.capacity_entries / 2
+        if self.protected_segment.len() > self.size.capacity_entries / 2
             && let Some(cold) = self.protected_segment.oldest()
         {
             self.protected_segment.remove(cold);
@@ -130,7 +142,7 @@ impl HeatTable {
     }
 
     fn insert_entry(&mut self, lpn: Lpn) -> u32 {
-        if self.slots_by_lpn.len() >= self.capacity_entries as usize {
+        if self.slots_by_lpn.len() >= self.size.capacity_entries as usize {
             self.evict_entry();
         }
         let entry = HeatEntry { lpn, heat: AccessCounts::default(), is_in_protected_segment: false };
@@ -181,6 +193,7 @@ impl HeatTable {
 
     /// Returns the bytes of RAM that the controller of a real drive needs for the table of access counts.
     pub fn ram_bytes(&self) -> u64 {
-        HEAT_ENTRY_BYTES * self.capacity_entries.min(self.entries.len() as u32) as u64
+        let entries = self.size.capacity_entries.min(self.entries.len() as u32);
+        u64::from(self.size.entry_bytes) * u64::from(entries)
     }
 }

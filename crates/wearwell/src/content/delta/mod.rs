@@ -32,7 +32,7 @@ mod written;
 use std::collections::VecDeque;
 
 use hashbrown::{HashMap, HashSet};
-use heat::{AccessCounts, AccessKind, HeatTable};
+use heat::{AccessCounts, AccessKind, HEAT_AND_MAP_ENTRY_BYTES, HEAT_ENTRY_BYTES, HeatTable, HeatTableSize};
 use packing::{
     BufferedDelta, DeltaTempBuffer, decode_delta_owners, decode_delta_page_header, encode_delta_owners,
     max_deltas_in_spare, placeholder_delta, placeholder_fingerprint,
@@ -163,7 +163,7 @@ struct DeltaPage {
 #[derive(Clone, Debug)]
 pub(crate) struct DeltaState {
     design: DeltaDesign,
-    heat_table_entries: u32,
+    heat_table_size: HeatTableSize,
     heat: HeatTable,
     buffer: DeltaTempBuffer,
     /// RAM buffer for the deltas that are sampled while delta encoding is off; their bytes are not kept. A page of this
@@ -212,22 +212,37 @@ const LOGICAL_PAGES_PER_HEAT_ENTRY: u32 = 16;
 /// Minimum number of entries of the table of access counts, for designs with the map in RAM.
 const MIN_HEAT_TABLE_ENTRIES: u32 = 64;
 
-/// Returns the number of entries of the table of access counts: the number that the design gives, or the default of
-/// [`DeltaDesign::heat_table_entries`].
-pub(crate) fn heat_table_capacity(design: &DeltaDesign, mapping: MappingPart, logical_pages: u32) -> u32 {
-    design.heat_table_entries.unwrap_or(match mapping {
-        MappingPart::Cached(cache) | MappingPart::Journalled { cache, .. } => cache.cache_entries,
-        MappingPart::Flat => (logical_pages / LOGICAL_PAGES_PER_HEAT_ENTRY).max(MIN_HEAT_TABLE_ENTRIES),
-    })
+/// Returns the size of the table of access counts, with the number of entries that the design gives, or the default of
+/// [`DeltaDesign::heat_table_entries`]. On a map in RAM the table is counted as the paper's mapping table with access
+/// counts; a map on flash has a cache of its own.
+pub(crate) fn heat_table_size(
+    design: &DeltaDesign,
+    mapping: MappingPart,
+    logical_pages: u32,
+) -> HeatTableSize {
+    let (default_entries, entry_bytes) = match mapping {
+        MappingPart::Cached(cache) | MappingPart::Journalled { cache, .. } => {
+            (cache.cache_entries, HEAT_ENTRY_BYTES)
+        }
+        MappingPart::Flat => {
+            let entries = (logical_pages / LOGICAL_PAGES_PER_HEAT_ENTRY).max(MIN_HEAT_TABLE_ENTRIES);
+            (entries, HEAT_AND_MAP_ENTRY_BYTES)
+        }
+    };
+    HeatTableSize { capacity_entries: design.heat_table_entries.unwrap_or(default_entries), entry_bytes }
 }
 
 impl DeltaState {
-    /// Creates the state of delta encoding of a device, with a table of `heat_table_entries` access counts
-    /// ([`heat_table_capacity`]).
-    pub(crate) fn new<N: Nand>(store: &Store<N>, design: DeltaDesign, heat_table_entries: u32) -> Self {
+    /// Creates the state of delta encoding of a device, with a table of access counts of this size
+    /// ([`heat_table_size`]).
+    pub(crate) fn new<N: Nand>(
+        store: &Store<N>,
+        design: DeltaDesign,
+        heat_table_size: HeatTableSize,
+    ) -> Self {
         Self {
-            heat_table_entries,
-            heat: HeatTable::new(heat_table_entries),
+            heat_table_size,
+            heat: HeatTable::new(heat_table_size),
             buffer: DeltaTempBuffer::new(design.temp_buffer_pages, store.geometry().page_bytes),
             sample_buffer: DeltaTempBuffer::new(design.temp_buffer_pages, store.geometry().page_bytes),
             is_delta_encoding_on: true,
@@ -390,7 +405,7 @@ impl DeltaState {
 
     /// Resets all access counts of logical pages by which delta encoding finds hot pages.
     pub(crate) fn clear_access_counts(&mut self) {
-        self.heat = HeatTable::new(self.heat_table_entries);
+        self.heat = HeatTable::new(self.heat_table_size);
     }
 
     /// Returns the logical pages that the next scan for write-cold pages examines: those with current deltas in the
@@ -486,7 +501,7 @@ impl DeltaState {
             ..
         } = *self;
         let written = self.deltas_on_flash.as_ref().map(|_| FlashDeltaTable::default());
-        let new = Self::new(store, self.design, self.heat_table_entries);
+        let new = Self::new(store, self.design, self.heat_table_size);
         *self = Self {
             is_delta_encoding_on: is_on,
             deltas_on_flash: written,

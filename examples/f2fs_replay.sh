@@ -25,15 +25,16 @@ replay() { # name, design, what else
         --set device.blocks_per_plane=144 --set "device.pages_per_block=$PAGES" --json "$WORK/$1" "${OTHER[@]}" "${@:3}"
 }
 
-scheme() { # name, reverse map
-    replay "$1" remap --set remap.dedup=false --set "remap.reverse_map=$2" --set "remap.size_mib=$LOG_MIB"
+scheme() { # name, reverse map, its size if it has one
+    replay "$1" remap --set remap.dedup=false --set "remap.reverse_map=$2" "${@:3}"
 }
+LIMITED=(--set "remap.size_mib=$LOG_MIB")
 
 # A design that shares no pages carries a remap out as a read and a write.
 replay NoRemap page-map
-scheme Remap-SSD segments
-scheme NLog nvram-log
-scheme FLog flash-log
+scheme Remap-SSD segments "${LIMITED[@]}"
+scheme NLog nvram-log "${LIMITED[@]}"
+scheme FLog flash-log "${LIMITED[@]}"
 scheme Opt ideal
 cd "$WORK"
 python3 "$HERE/f2fs_rows.py" NoRemap Remap-SSD NLog FLog Opt

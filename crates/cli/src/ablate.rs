@@ -1,13 +1,13 @@
 //! The command `ablate`: runs every subset of a design's content mechanisms on each input and reports what each
 //! mechanism gains.
 
-use wearwell_config::Config;
+use wearwell_config::{Config, ConfigError};
 use wearwell_replay::ablate::{self, AblatedMechanisms, Ablation, Ablations, SubsetOutcome};
 use wearwell_replay::input::Input;
 use wearwell_replay::json::ToJson;
 use wearwell_replay::kept::ResultFolder;
 use wearwell_replay::record::RunRecord;
-use wearwell_replay::replay::Plan;
+use wearwell_replay::replay::{Plan, ReplayError};
 
 use crate::args::AblateArgs;
 use crate::jobs::run_concurrently;
@@ -118,10 +118,10 @@ impl RunContext<'_> {
         ablations: &mut Vec<Ablation>,
     ) -> Result<(), Failure> {
         let opened = source.open()?;
-        let designs = std::slice::from_ref(&self.args.design);
         let mut plans: Vec<Plan<'_>> = Vec::new();
         for point in points {
-            plans.push(checked_plan(&point.base_config, &opened.input, plans.first(), designs)?);
+            // Which parts can be combined is checked for each subset.
+            plans.push(checked_plan(&point.base_config, &opened.input, plans.first(), &[])?);
         }
         for (point, plan) in points.iter().zip(&plans) {
             ablations.extend(self.ablate_point(point, plan, &opened.input)?);
@@ -207,6 +207,10 @@ impl RunContext<'_> {
     ) -> Result<Result<RunRecord, String>, Failure> {
         let record = match plan.run(&self.args.design, &mut self.reporter.design_progress(subset_name)) {
             Ok(record) => record,
+            // A change that would be accepted is no advice here: it is another subset.
+            Err(ReplayError::Config(ConfigError::IncompatibleParts { reason, .. })) => {
+                return Ok(Err(reason.to_owned()));
+            }
             Err(error) if error.is_due_to_configuration_or_device() => return Ok(Err(error.to_string())),
             Err(error) => return Err(replay_failure(&error)),
         };

@@ -150,6 +150,13 @@ fn an_ablation_names_a_refused_subset_and_leaves_its_cells_blank() {
     assert!(table.contains("the engine refuses dedup+compress"), "{table}");
     let csv = stdout_of(&[&asked[..], &["--csv", "-"]].concat());
     assert!(csv.lines().nth(4).unwrap().starts_with("dedup+compress,"), "{csv}");
+    // What the design is without any change need not be possible, because no subset is that.
+    let changed = ["--design", "recyclable", "--set", "parts.survives=oob-scan", "--parts", "silent"];
+    let ablation = only_ablation(&stdout_of(&[&asked[..3], &changed, &["--json", "-"]].concat()));
+    assert!(
+        ablation["subsets"].as_array().unwrap().iter().all(|subset| subset["run"].is_object()),
+        "{ablation}"
+    );
     let lazy = ["--design", "geckoftl", "--set", "parts.map=lazy", "--parts", "dedup"];
     let ablation = only_ablation(&stdout_of(&[&asked[..3], &lazy, &["--json", "-"]].concat()));
     assert!(ablation["subsets"][0]["run"].is_object() && ablation["subsets"][1]["run"].is_null());

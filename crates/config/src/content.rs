@@ -10,7 +10,7 @@ use wearwell::gc::GcOptions;
 use wearwell::mapping::{CachedMapOptions, JournalOptions};
 use wearwell::nand::{FlashTiming, Geometry};
 use wearwell::sharing::counts::ReferenceCountForm;
-use wearwell::sharing::reverse_map::{DEFAULT_SEGMENT_BYTES, ENTRY_BYTES, ReverseMapKind};
+use wearwell::sharing::reverse_map::{DEFAULT_SEGMENT_BYTES, ENTRY_BYTES, MAX_SEGMENTS, ReverseMapKind};
 
 /// Default size of the reverse map's NVRAM as a share of the flash: 80 MiB for 36 GiB, as in Remap-SSD's standard
 /// configuration.
@@ -122,9 +122,9 @@ impl RemapConfig {
         let segment_bytes = self.segment_bytes.max(1) as u64;
         let scaled = (flash_bytes * REVERSE_MAP_SHARE_OF_FLASH) as u64;
         let wanted = self.size_mib.map(|mib| (mib * 1024.0 * 1024.0) as u64);
-        let nvram_bytes = wanted.unwrap_or(scaled.max(MIN_REVERSE_MAP_SEGMENTS * segment_bytes))
-            / segment_bytes
-            * segment_bytes;
+        let of_segments = |segments: u64| segments.saturating_mul(segment_bytes);
+        let of_ratio = scaled.clamp(of_segments(MIN_REVERSE_MAP_SEGMENTS), of_segments(MAX_SEGMENTS));
+        let nvram_bytes = wanted.unwrap_or(of_ratio) / segment_bytes * segment_bytes;
         let page_bytes = geometry.page_bytes as u64;
         let log_pages =
             (wanted.unwrap_or(scaled.max(MIN_REVERSE_MAP_LOG_PAGES * page_bytes)) / page_bytes) as u32;
@@ -153,7 +153,8 @@ impl RemapConfig {
 #[serde(default, deny_unknown_fields)]
 pub struct DeltaConfig {
     /// Entries of the delta design's table of access counts, which finds hot pages. Absent: as many as `cache_entries`;
-    /// on other designs with a map on flash one for 32 logical pages, and with tables in RAM one for 16.
+    /// on other designs with a map on flash one for 32 logical pages, but beyond 131,072 entries only one for 128; with
+    /// tables in RAM one for 16.
     pub heat_entries: Option<u32>,
     /// Number of accesses from which a logical page counts as hot, for reads and for writes.
     pub hot_accesses: u8,

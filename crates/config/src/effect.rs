@@ -7,13 +7,18 @@
 
 use std::fmt;
 
+use wearwell::content::{ContentSchemes, SchemeKind};
 use wearwell::design::{MappingPart, Parts};
+use wearwell::gc::MetadataGcRule;
+use wearwell::mapping::DirectoryLocation;
+use wearwell::sharing::reverse_map::ReverseMapKind;
 use wearwell::validity::ValidityPart;
 
+use super::origin::values_by_key;
 use super::resolve::AUTO_SIZED_PRESET_NAME;
 use super::{
     Arrival, Config, ContentConfig, LifetimeConfig, LifetimeSchemes, Mode, Policy, Precondition,
-    PreconditionConfig, ReplayConfig, TimingConfig,
+    PreconditionConfig, ReplayConfig, StripingName, TimingConfig,
 };
 
 /// A rule that states under which condition the settings of one key or section have an effect on a run.
@@ -48,6 +53,11 @@ const WHEN_MAP_IS_ON_FLASH: &str =
 const WHEN_DESIGN_OWNS_FLASH_MAP: &str = "the design is dftl, lazyftl, u-ftl, ib-ftl, geckoftl or wearwell and has its map on \
                                      flash; other designs have parts.validity and parts.survives";
 const WHEN_PAGES_ARE_SHARED: &str = "pages are shared: remap, or parts.content with remap or dedup";
+const WHEN_DELTAS_ARE_ENCODED: &str = "overwrites are stored as deltas: delta, or parts.content with delta";
+const WHEN_PAGES_ARE_COMPRESSED: &str = "pages are compressed: integrated, or parts.content with compress";
+const WHEN_REVERSE_MAP_IS_OF_REMAP: &str = "the design is remap; other designs have parts.reverse_map";
+const WHEN_REVERSE_MAP_HAS_SIZE: &str = "parts.reverse_map (in the design remap: remap.reverse_map) is segments, nvram-log or flash-log, or precondition.bound_share is set";
+const WHEN_SHARING_HAS_OPTIONS: &str = "pages are shared and the design is not wearwell: remap, or parts.content with remap or dedup on another design";
 const WHEN_WRITES_ARE_BUFFERED: &str =
     "buffer.pages is above 0, or unset on a drive whose pages are larger than 4 KiB";
 const WHEN_TIME_IS_MODELLED: &str = "there is a time model: timing.mode is timeline or event";
@@ -86,6 +96,35 @@ fn uses_remap_section(_: &Config, chosen: &DesignWithParts<'_>) -> bool {
     chosen.parts.content.sharing.is_some() && chosen.design != "integrated"
 }
 
+fn encodes_deltas(_: &Config, chosen: &DesignWithParts<'_>) -> bool {
+    chosen.parts.content.delta.is_some()
+}
+
+fn compresses(_: &Config, chosen: &DesignWithParts<'_>) -> bool {
+    chosen.parts.content.chunks.is_some()
+}
+
+fn hashes_contents(_: &Config, chosen: &DesignWithParts<'_>) -> bool {
+    ContentSchemes::of_design(&chosen.parts.content).iter().any(SchemeKind::needs_hash)
+}
+
+fn reverse_map_kind(chosen: &DesignWithParts<'_>) -> Option<ReverseMapKind> {
+    chosen.parts.content.sharing.map(|sharing| sharing.reverse_map)
+}
+
+/// Returns whether the reverse map has a size, or the precondition fills a part of that size.
+fn uses_size_of_reverse_map(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
+    reverse_map_kind(chosen).is_some_and(|kind| {
+        let is_limited = !matches!(kind, ReverseMapKind::Ideal | ReverseMapKind::OobOnly);
+        is_limited || config.precondition.bound_share.is_some()
+    })
+}
+
+/// Returns whether the section `[remap]` sets the options of sharing. The design wearwell has its own.
+fn has_own_sharing_options(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
+    uses_remap_section(config, chosen) && chosen.design != "wearwell"
+}
+
 fn has_write_buffer(config: &Config, _: &DesignWithParts<'_>) -> bool {
     config.has_write_buffer()
 }
@@ -117,7 +156,7 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
     ),
     SettingEffectRule {
         key: "remap.",
-        excepted_keys: &["remap.dedup"],
+        excepted_keys: &["remap.dedup", "remap.size_mib", "remap.segment_bytes"],
         is_used: uses_remap_section,
         effect_condition: WHEN_PAGES_ARE_SHARED,
     },
@@ -126,15 +165,28 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
         |config, chosen| config.parts.content.is_none() && chosen.design == "remap",
         "the design is remap; parts.content names dedup or leaves it out",
     ),
+    rule_for_key("remap.reverse_map", |_, chosen| chosen.design == "remap", WHEN_REVERSE_MAP_IS_OF_REMAP),
+    rule_for_key("remap.size_mib", uses_size_of_reverse_map, WHEN_REVERSE_MAP_HAS_SIZE),
+    rule_for_key(
+        "remap.segment_bytes",
+        |_, chosen| {
+            let kind = reverse_map_kind(chosen);
+            matches!(kind, Some(ReverseMapKind::Segments { .. } | ReverseMapKind::NvramLog { .. }))
+        },
+        "the reverse map is in NVRAM: parts.reverse_map (in the design remap: remap.reverse_map) is segments or nvram-log",
+    ),
+    rule_for_key("remap.sparse_counts", has_own_sharing_options, WHEN_SHARING_HAS_OPTIONS),
+    rule_for_key("remap.atomic_commands", has_own_sharing_options, WHEN_SHARING_HAS_OPTIONS),
     rule_for_key(
         "parts.reverse_map",
         |_, chosen| chosen.parts.content.sharing.is_some(),
         WHEN_PAGES_ARE_SHARED,
     ),
+    rule_for_key("delta.", encodes_deltas, WHEN_DELTAS_ARE_ENCODED),
     rule_for_key(
-        "delta.",
-        |_, chosen| chosen.parts.content.delta.is_some(),
-        "overwrites are stored as deltas: delta, or parts.content with delta",
+        "delta.open_pages",
+        |config, chosen| chosen.design != "wearwell" || config.parts.content.is_some(),
+        "the design is not wearwell, which fills one page of deltas at a time",
     ),
     rule_for_key("delta.cache_entries", |_, chosen| chosen.design == "delta", "the design is delta"),
     rule_for_key("delta.journal_pages", |_, chosen| chosen.design == "delta", "the design is delta"),
@@ -148,8 +200,31 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
     ),
     rule_for_key("validity.kind", has_own_map_on_flash, WHEN_DESIGN_OWNS_FLASH_MAP),
     rule_for_key("recovery.by", has_own_map_on_flash, WHEN_DESIGN_OWNS_FLASH_MAP),
+    rule_for_key(
+        "recovery.by",
+        |config, _| !config.parts.replaces_default_of_survives(),
+        "parts.content, parts.map and parts.reverse_map are not set; with one of them, parts.survives chooses the recovery",
+    ),
     rule_for_key("gc.metadata", uses_mapping_section, WHEN_MAP_IS_ON_FLASH),
     rule_for_key("gc.metadata_share", uses_mapping_section, WHEN_MAP_IS_ON_FLASH),
+    rule_for_key(
+        "gc.metadata_share",
+        |_, chosen| matches!(chosen.parts.gc.metadata_gc, MetadataGcRule::WhenEmpty { .. }),
+        "gc.metadata is when-empty, as on geckoftl and wearwell",
+    ),
+    rule_for_key(
+        "mapping.cached_nodes",
+        |_, chosen| {
+            let MappingPart::Cached(map) = chosen.parts.mapping else { return false };
+            matches!(map.directory, DirectoryLocation::Tree { .. })
+        },
+        "mapping.directory is tree, as on u-ftl",
+    ),
+    rule_for_key(
+        "validity.batch",
+        |_, chosen| matches!(chosen.parts.validity, ValidityPart::Bitmap(_)),
+        "page validity is in a bitmap on flash: u-ftl, or parts.validity=bitmap",
+    ),
     rule_for_key("gc.d", |config, _| config.gc.policy == Policy::DChoices, "gc.policy is d-choices"),
     rule_for_key(
         "gc.ties",
@@ -166,6 +241,16 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
         is_used: has_time_model,
         effect_condition: WHEN_TIME_IS_MODELLED,
     },
+    rule_for_key(
+        "timing.hash_us",
+        hashes_contents,
+        "contents are hashed: dedup or recycle is a part of the design",
+    ),
+    rule_for_key("timing.compress_us", compresses, WHEN_PAGES_ARE_COMPRESSED),
+    rule_for_key("timing.decompress_us", compresses, WHEN_PAGES_ARE_COMPRESSED),
+    rule_for_key("timing.delta_encode_us", encodes_deltas, WHEN_DELTAS_ARE_ENCODED),
+    rule_for_key("timing.delta_decode_us", encodes_deltas, WHEN_DELTAS_ARE_ENCODED),
+    rule_for_key("timing.delta_codec_units", encodes_deltas, WHEN_DELTAS_ARE_ENCODED),
     rule_for_key("timing.read_priority", has_event_engine, "timing.mode is event"),
     rule_for_key("timing.gc_yields", has_event_engine, "timing.mode is event"),
     rule_for_key("timing.gc_backlog_ops", has_event_engine, "timing.mode is event"),
@@ -182,6 +267,16 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
             config.lifetime.schemes != LifetimeSchemes::Best || has_lifetime_management(config, chosen)
         },
         WHEN_BEST_SCHEMES_RUN,
+    ),
+    rule_for_key(
+        "device.over_provisioning",
+        |config, _| config.device.logical_pages.is_none(),
+        "device.logical_pages is not set",
+    ),
+    rule_for_key(
+        "precondition.bound_share",
+        |_, chosen| chosen.parts.content.sharing.is_some(),
+        WHEN_PAGES_ARE_SHARED,
     ),
     rule_for_key("replay.arrival", has_time_model, WHEN_TIME_IS_MODELLED),
     rule_for_key(
@@ -253,7 +348,8 @@ impl fmt::Display for IgnoredSetting {
 pub struct SettingWithoutEffect {
     /// Key of the setting, `section.key`.
     pub key: String,
-    /// Why it has no effect, as the end of a sentence whose subject is the life or the drive: `has no clock`.
+    /// Why it has no effect, as the end of a sentence whose subject is the life, the drive or the live device: `has no
+    /// clock`.
     pub reason: &'static str,
 }
 
@@ -265,6 +361,7 @@ const NO_LIFETIME_MANAGEMENT: &str = "has no lifetime management";
 const BEGINS_NEW: &str = "begins new";
 const CLOCK_OF_INPUT: &str = "has no clock but the input's";
 const KEEPS_BYTES: &str = "stores the bytes that the program writes";
+const KEEPS_CLIENT_BYTES: &str = "stores the bytes that its clients write";
 
 /// Settings that a life (`wearwell life`: a trace repeated until the drive is worn out) ignores. A life starts with a
 /// new drive and has no clock except the times of the input.
@@ -308,6 +405,37 @@ const SETTINGS_IGNORED_BY_STEPPED_DRIVE: [SettingCheck; 8] = [
     ),
 ];
 
+/// Settings that are ignored on a live device: its clients send the requests with their bytes, its flash is memory or
+/// files, and it has no time model.
+const SETTINGS_IGNORED_BY_LIVE_DEVICE: [SettingCheck; 7] = [
+    (
+        "device.factory_bad_share",
+        |config| config.device.factory_bad_share.is_some_and(|share| share > 0.0),
+        "has no bad blocks",
+    ),
+    ("device.wear_out", |config| config.device.wear_out == Some(true), "does not wear out"),
+    (
+        "precondition",
+        |config| {
+            config.precondition != PreconditionConfig::default()
+                && config.precondition.mode != Precondition::None
+        },
+        "begins empty",
+    ),
+    ("content", |config| config.content != ContentConfig::default(), KEEPS_CLIENT_BYTES),
+    ("timing.mode", |config| config.timing.mode != Mode::default(), "models no time"),
+    (
+        "lifetime.schemes",
+        |config| config.lifetime.is_throttling(),
+        "models no time, so that no write can be delayed",
+    ),
+    (
+        "device.striping",
+        |config| config.device.striping.is_some_and(|order| order != StripingName::PlaneFirst),
+        "stripes its pages plane first",
+    ),
+];
+
 /// Returns the keys of the settings that some designs or devices ignore; a key that ends in `.` stands for its section.
 pub fn ignorable_setting_keys() -> impl Iterator<Item = &'static str> {
     SETTING_EFFECT_RULES.iter().map(|rule| rule.key)
@@ -317,31 +445,34 @@ impl Config {
     /// Returns a setting of this configuration that would be ignored on a drive that a program controls step by step,
     /// if there is one.
     pub fn setting_ignored_by_stepped_drive(&self) -> Option<SettingWithoutEffect> {
-        self.first_setting_of(&SETTINGS_IGNORED_BY_STEPPED_DRIVE)
+        self.first_setting_without_effect(&SETTINGS_IGNORED_BY_STEPPED_DRIVE)
     }
 
     /// Returns a setting of this configuration that a life (a trace repeated until the drive is worn out) would ignore,
     /// set by file or by setting.
     pub fn setting_ignored_by_life_run(&self) -> Option<SettingWithoutEffect> {
-        self.first_setting_of(&SETTINGS_IGNORED_BY_LIFE_RUN)
+        self.first_setting_without_effect(&SETTINGS_IGNORED_BY_LIFE_RUN)
     }
 
-    fn first_setting_of(&self, checks: &[SettingCheck]) -> Option<SettingWithoutEffect> {
+    /// Returns a setting of this configuration that a live device (`wearwell serve`) would ignore, if there is one.
+    pub fn setting_ignored_by_live_device(&self) -> Option<SettingWithoutEffect> {
+        self.first_setting_without_effect(&SETTINGS_IGNORED_BY_LIVE_DEVICE)
+    }
+
+    fn first_setting_without_effect(&self, checks: &[SettingCheck]) -> Option<SettingWithoutEffect> {
         let &(name, _, reason) = checks.iter().find(|(_, is_asked_for, _)| is_asked_for(self))?;
         Some(SettingWithoutEffect { key: self.changed_key_of_section(name), reason })
     }
 
     /// Returns the first key of a section, other than `replay.seed`, whose value is not the default, as `section.key`;
     /// `section` itself if it is a key already.
-    pub fn changed_key_of_section(&self, section: &str) -> String {
-        let table = |config: &Self| toml::Table::try_from(config).expect("a configuration is plain data");
-        let (values, defaults) = (table(self), table(&Self::default()));
-        let Some(values) = values.get(section).and_then(toml::Value::as_table) else {
-            return section.to_owned();
+    fn changed_key_of_section(&self, section: &str) -> String {
+        let defaults = values_by_key(&Self::default());
+        let is_changed = |(key, value): &(String, toml::Value)| {
+            key.split('.').next() == Some(section) && key != "replay.seed" && defaults.get(key) != Some(value)
         };
-        let default_of = |key: &str| defaults.get(section).and_then(|table| table.get(key));
-        let changed = values.iter().find(|&(key, value)| key != "seed" && default_of(key) != Some(value));
-        changed.map_or_else(|| section.to_owned(), |(key, _)| format!("{section}.{key}"))
+        let changed = values_by_key(self).into_iter().find(is_changed);
+        changed.map_or_else(|| section.to_owned(), |(key, _)| key)
     }
 
     /// Returns which of these settings (`section.key=value`) are ignored by runs of these designs.
@@ -354,10 +485,10 @@ impl Config {
     }
 
     /// Returns the parts of a design on a default device, because which parts it has does not depend on the device.
-    /// `None` if the choice of parts is refused, which is reported later.
+    /// `None` if a part is chosen twice, which is reported later.
     fn parts_on_default_device(&self, design: &str) -> Option<Parts> {
         let resolved = Self::default().resolve_device(1 << 16).ok()?;
-        self.design_parts(design, &resolved).ok()
+        self.unchecked_design_parts(design, &resolved).ok()
     }
 
     fn ignored_setting_of_key(&self, key: &str, designs: &[String]) -> Option<IgnoredSetting> {

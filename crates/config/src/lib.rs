@@ -6,12 +6,13 @@
 //! the run record contains it in full.
 //!
 //! This file has the sections about the device and the run. `timing.rs`, `content.rs`, `metadata.rs` and `lifetime.rs`
-//! have the sections of the mechanisms. `parts.rs` exchanges parts of a design, `read.rs` parses, `resolve.rs` computes
-//! what a run uses, `effective.rs` writes that back as a configuration, and `effect.rs` finds settings that a run would
-//! ignore.
+//! have the sections of the mechanisms. `parts.rs` exchanges parts of a design, and `alternatives.rs` refuses those that
+//! cannot be combined. `read.rs` parses, `resolve.rs` computes what a run uses, `effective.rs` writes that back as a
+//! configuration, and `effect.rs` finds settings that a run would ignore.
 
 #![forbid(unsafe_code)]
 
+mod alternatives;
 mod content;
 mod effect;
 mod effective;
@@ -26,7 +27,7 @@ mod timing;
 pub use content::{
     ContentConfig, DeltaConfig, HistoryName, RecycleConfig, RecyclePolicy, RemapConfig, ReverseMapName,
 };
-pub use effect::{IgnoredSetting, ignorable_setting_keys};
+pub use effect::{IgnoredSetting, SettingWithoutEffect, ignorable_setting_keys};
 pub use lifetime::{LifetimeConfig, LifetimeSchemes};
 pub use metadata::{
     DftlConfig, DirectoryName, GeckoConfig, IdentificationName, MappingConfig, MergeName, MetadataName,

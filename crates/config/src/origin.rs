@@ -97,6 +97,16 @@ impl Origins {
         origins
     }
 
+    /// Returns the keys (`section.key`) of all settings of the user.
+    pub(crate) fn keys(&self) -> Vec<String> {
+        self.0.keys().cloned().collect()
+    }
+
+    /// Forgets the setting with this key, which the user is to leave out.
+    pub(crate) fn forget_setting(&mut self, key: &str) {
+        self.0.remove(key);
+    }
+
     /// Records that the key of a setting (`section.key=value`) got its value from a setting and not from a file.
     pub(crate) fn note_setting(&mut self, setting: &str) {
         let key = setting.split('=').next().unwrap_or_default().trim();
@@ -105,7 +115,7 @@ impl Origins {
 }
 
 /// Returns the values of a configuration by key (`section.key`), without absent ones.
-fn values_by_key(config: &Config) -> BTreeMap<String, toml::Value> {
+pub(super) fn values_by_key(config: &Config) -> BTreeMap<String, toml::Value> {
     let sections = toml::Table::try_from(config).expect("a configuration is plain data");
     let keys = |(section, keys): (String, toml::Value)| {
         let keys = if let toml::Value::Table(keys) = keys { keys } else { toml::Table::new() };

@@ -2,8 +2,8 @@
 //!
 //! A named design is a set of defaults for this section ([`Config::design_as_toml`] prints it); a part named here
 //! replaces the design's own. Options of a part stay in the section of its mechanism (`[recycle]`, `[remap]`,
-//! `[delta]`, `[mapping]`, `[gecko]`). The engine decides which parts can be combined, and its refusal is passed on
-//! unchanged. `docs/composition.md` lists all mixtures of content, map and page validity.
+//! `[delta]`, `[mapping]`, `[gecko]`). The engine decides which parts can be combined; `alternatives.rs` adds to a refusal
+//! what would be accepted. `docs/composition.md` lists all mixtures of content, map and page validity.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -202,6 +202,12 @@ impl ContentList {
         Self(names)
     }
 
+    /// Returns the list as it is written in a setting: names joined by plus signs, or `none`.
+    pub fn in_words(&self) -> String {
+        let names: Vec<&str> = self.0.iter().map(|name| name.name()).collect();
+        if names.is_empty() { "none".to_owned() } else { names.join("+") }
+    }
+
     /// Returns whether the list contains the content mechanism `name`.
     pub fn contains(&self, name: ContentName) -> bool {
         self.0.contains(&name)
@@ -257,7 +263,7 @@ impl SurvivalName {
         }
     }
 
-    fn of_persistence(persistence: Persistence) -> Self {
+    pub(super) fn of_persistence(persistence: Persistence) -> Self {
         match persistence {
             Persistence::OobScan => Self::OobScan,
             Persistence::BatteryRam => Self::Battery,
@@ -273,6 +279,12 @@ impl SurvivalName {
 }
 
 impl PartsConfig {
+    /// Returns whether a part is set that replaces the design's own way to survive a loss of power by the default for
+    /// the new parts.
+    pub(super) fn replaces_default_of_survives(&self) -> bool {
+        self.content.is_some() || self.map.is_some() || self.reverse_map.is_some()
+    }
+
     /// Returns the parts that the section `[parts]` sets, written as settings (`parts.key=value`, joined by blanks);
     /// empty if it sets none.
     pub fn as_settings(&self) -> String {
@@ -326,10 +338,9 @@ impl Config {
         if let Some(name) = asked.validity {
             parts.validity = self.validity.validity_part(name, self.gecko.gecko_options(&resolved.geometry));
         }
-        let is_another = asked.content.is_some() || asked.map.is_some() || asked.reverse_map.is_some();
         match asked.survives {
             Some(name) => parts.persistence = name.persistence(),
-            None if is_another => parts.persistence = parts.default_persistence(),
+            None if asked.replaces_default_of_survives() => parts.persistence = parts.default_persistence(),
             None => {}
         }
     }
@@ -406,9 +417,7 @@ impl Config {
     /// Never: the parts of a design have names.
     pub fn all_parts(&self, design: &str) -> Result<PartsConfig, ConfigError> {
         let resolved = Self::default().resolve_device(LARGE_DRIVE_FOOTPRINT_PAGES)?;
-        let mut file = toml_sections_of(&self.design_parts(design, &resolved)?, resolved.logical_pages);
-        let parts = file.remove("parts").expect("a design has parts");
-        Ok(parts.try_into().expect("parts have the names of the section"))
+        Ok(names_of_parts(&self.unchecked_design_parts(design, &resolved)?, resolved.logical_pages))
     }
 
     /// Returns a named design as the text of a configuration file: its parts, and those options of the parts that
@@ -419,7 +428,7 @@ impl Config {
     pub fn design_as_toml(design: &str) -> Result<String, ConfigError> {
         let config = Self::default();
         let resolved = config.resolve_device(LARGE_DRIVE_FOOTPRINT_PAGES)?;
-        let parts = config.design_parts(design, &resolved)?;
+        let parts = config.unchecked_design_parts(design, &resolved)?;
         let known = design::ALL.iter().find(|known| known.name == design);
         let source = known.map_or("", |known| known.source);
         let head = format!(
@@ -441,6 +450,11 @@ const LARGE_DRIVE_FOOTPRINT_PAGES: u64 = 1 << 24;
 /// Returns the name of a design's part as a TOML value of a configuration file.
 fn toml_name_of(name: impl Serialize) -> toml::Value {
     toml::Value::try_from(name).expect("a name is a string")
+}
+
+/// Returns the name of a design's part as it is written in a setting.
+pub(super) fn name_of(name: impl Serialize) -> String {
+    toml_name_of(name).as_str().expect("a name is a string").to_owned()
 }
 
 fn content_list_of(content: &ContentParts) -> ContentList {
@@ -465,6 +479,12 @@ fn reverse_map_name(part: ReverseMapKind) -> ReverseMapName {
         ReverseMapKind::Ideal => ReverseMapName::Ideal,
         ReverseMapKind::OobOnly => ReverseMapName::None,
     }
+}
+
+/// Returns the names of the parts of a design, all of them set.
+pub(super) fn names_of_parts(parts: &Parts, logical_pages: u32) -> PartsConfig {
+    let parts = toml_sections_of(parts, logical_pages).remove("parts").expect("a design has parts");
+    parts.try_into().expect("parts have the names of the section")
 }
 
 /// Returns the parts of a design and their options as the TOML sections of a configuration file.

@@ -39,6 +39,14 @@ pub enum ConfigError {
     /// A configuration value out of its range, or values that contradict each other.
     #[error("{0}")]
     InvalidValue(String),
+    /// Parts of a design that cannot be combined.
+    #[error("{reason}: {advice}")]
+    IncompatibleParts {
+        /// Why the engine cannot combine the parts.
+        reason: &'static str,
+        /// Changes of the configuration, any one of which suffices for parts that can be combined.
+        advice: String,
+    },
     /// A layout of the flash that is impossible.
     #[error(transparent)]
     Geometry(#[from] wearwell::nand::GeometryError),

@@ -41,7 +41,9 @@ impl ResolvedDevice {
     /// Returns the number of physical pages without the reserve blocks, that is the exported pages and the
     /// over-provisioning.
     pub fn exported_and_spare_pages(&self) -> u64 {
-        self.geometry.pages() - reserve_page_count(&self.geometry, self.reserve_blocks_per_plane)
+        self.geometry
+            .pages()
+            .saturating_sub(reserve_page_count(&self.geometry, self.reserve_blocks_per_plane))
     }
 }
 
@@ -112,6 +114,12 @@ impl Config {
                 geometry.pages()
             )));
         }
+        if self.device.reserve_blocks.is_some() && logical >= shared_pages {
+            return Err(ConfigError::InvalidValue(format!(
+                "device.reserve_blocks leaves {shared_pages} flash pages for {logical} exported pages and \
+                 over-provisioning, too few: lower it, or export fewer pages (device.logical_pages)"
+            )));
+        }
         let logical_pages = u32::try_from(logical).map_err(|_| {
             ConfigError::InvalidValue(format!(
                 "the device would export {logical} logical pages, more than 2^32 - 1: make it smaller, or its pages \
@@ -147,6 +155,8 @@ impl Config {
     /// Refuses configuration values out of their range, for numbers that no other check covers.
     fn require_values_in_range(&self) -> Result<(), ConfigError> {
         const MAX_TIME_IN_OWN_UNIT: f64 = 1e9;
+        // A simulated NVRAM is memory of this machine. The log on flash has the same limit.
+        const MAX_REVERSE_MAP_MIB: f64 = 16384.0;
         let (device, timing) = (&self.device, &self.timing);
         let replay = &self.replay;
         let count = |value: Option<u32>| value.map(f64::from);
@@ -160,8 +170,9 @@ impl Config {
             ("device.over_provisioning", device.over_provisioning, 0.005, 4.0),
             ("device.reserve_blocks", device.reserve_blocks, 0.0, 1e6),
             ("device.endurance_cycles", count(device.endurance_cycles), 1.0, any),
+            ("device.spare_bytes", count(device.spare_bytes), 0.0, 65536.0),
             ("gc.d", count(self.gc.d), 1.0, any),
-            ("remap.size_mib", self.remap.size_mib, 0.0, 1e6),
+            ("remap.size_mib", self.remap.size_mib, 0.0, MAX_REVERSE_MAP_MIB),
             ("remap.index_share", self.remap.index_share, 1e-6, 1.0),
             ("remap.segment_bytes", Some(f64::from(self.remap.segment_bytes)), 32.0, 1e6),
             ("delta.hot_accesses", Some(f64::from(self.delta.hot_accesses)), 1.0, 255.0),
@@ -178,6 +189,7 @@ impl Config {
             ("mapping.cached_nodes", count(self.mapping.cached_nodes), 1.0, any),
             ("timing.suspend_overhead_us", Some(timing.suspend_overhead_us), 0.0, MAX_TIME_IN_OWN_UNIT),
             ("timing.controller_overhead_us", Some(timing.controller_overhead_us), 0.0, MAX_TIME_IN_OWN_UNIT),
+            ("timing.delta_codec_units", count(Some(timing.delta_codec_units)), 1.0, 1024.0),
             ("timing.hash_us", Some(timing.hash_us), 0.0, MAX_TIME_IN_OWN_UNIT),
             ("timing.delta_encode_us", Some(timing.delta_encode_us), 0.0, MAX_TIME_IN_OWN_UNIT),
             ("timing.delta_decode_us", Some(timing.delta_decode_us), 0.0, MAX_TIME_IN_OWN_UNIT),
@@ -371,11 +383,16 @@ impl Config {
         reserve
     }
 
-    /// Returns the parts of the design called `design`, with those that `[parts]` replaces.
+    /// Returns the parts of the design called `design`, with those that `[parts]` replaces, even if they cannot be
+    /// combined.
     ///
     /// # Errors
     /// [`ConfigError::UnknownName`]; [`ConfigError::InvalidValue`] if a part is chosen twice.
-    pub fn design_parts(&self, design: &str, resolved: &ResolvedDevice) -> Result<Parts, ConfigError> {
+    pub(super) fn unchecked_design_parts(
+        &self,
+        design: &str,
+        resolved: &ResolvedDevice,
+    ) -> Result<Parts, ConfigError> {
         self.refuse_parts_set_twice()?;
         let gc = resolved.gc_options;
         let mut parts = match design {
@@ -415,7 +432,9 @@ impl Config {
     pub(super) fn recycle_design(&self, resolved: &ResolvedDevice) -> RecycleDesign {
         let config = &self.recycle;
         let paper_ratio = (resolved.geometry.pages() / 80).min(DEFAULT_STORE_ENTRIES as u64) as u32;
-        let entries = config.entries.unwrap_or(paper_ratio);
+        // A store never has more dead pages than the device has flash pages.
+        let most = u32::try_from(resolved.geometry.pages()).unwrap_or(u32::MAX);
+        let entries = config.entries.unwrap_or(paper_ratio).min(most);
         let policy = match config.policy {
             RecyclePolicy::Lru => FingerprintStorePolicy::Lru,
             RecyclePolicy::Prob | RecyclePolicy::Inf => FingerprintStorePolicy::Probability,

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use wearwell::content::recycle::HistoryScope;
 use wearwell::gc::VictimPolicy;
 use wearwell::nand::preset;
+use wearwell::sharing::reverse_map::{MAX_SEGMENTS, ReverseMapKind};
 use wearwell_config::{Arrival, Config, ConfigError, DeviceConfig, Policy, RecyclePolicy, ResolvedDevice};
 
 const GIB: u64 = 1 << 30;
@@ -248,6 +249,11 @@ fn every_preset_resolves_to_its_listed_geometry_timing_and_capacity() {
         for design in wearwell::design::ALL {
             config.design_parts(design.name, &resolved).unwrap();
         }
+        let remap = config.design_parts("remap", &resolved).unwrap().content.sharing.unwrap();
+        let ReverseMapKind::Segments { nvram_bytes, segment_bytes } = remap.reverse_map else {
+            panic!("it has segments")
+        };
+        assert!(nvram_bytes / u64::from(segment_bytes) <= MAX_SEGMENTS, "{}: {nvram_bytes}", device.name);
     }
 }
 

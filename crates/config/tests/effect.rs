@@ -52,16 +52,77 @@ fn settings_without_effect_on_a_drive_operated_step_by_step_are_reported() {
     }
 }
 
+#[test]
+fn settings_without_effect_on_a_live_device_are_reported() {
+    let of = |setting: &str| {
+        Config::from_text_and_settings(None, &[setting.to_owned()])
+            .unwrap()
+            .setting_ignored_by_live_device()
+            .map(|setting| setting.key)
+    };
+    for used in ["gc.policy=fifo", "precondition.mode=none", "device.wear_out=false", "lifetime.schemes=best"]
+    {
+        assert_eq!(of(used), None, "{used}");
+    }
+    for left_out in [
+        "timing.mode=event",
+        "precondition.mode=steady",
+        "content.model=unique",
+        "lifetime.schemes=throttling",
+        "device.wear_out=true",
+        "device.factory_bad_share=0.1",
+        "device.striping=channel-first",
+    ] {
+        assert_eq!(of(left_out).as_deref(), left_out.split('=').next(), "{left_out}");
+    }
+}
+
+/// Regression: options of sharing were accepted, without effect, on the design wearwell, which has its own, and sizes
+/// of reverse maps that have none.
+#[test]
+fn options_of_sharing_without_effect_are_reported() {
+    for ignored in ["remap.atomic_commands=true", "remap.sparse_counts=true", "remap.size_mib=10"] {
+        let key = ignored.split('=').next().unwrap().to_owned();
+        assert_eq!(ignored_by_designs(&[ignored], &["wearwell"]), [(key, true)], "{ignored}");
+    }
+    for used in ["remap.atomic_commands=true", "remap.sparse_counts=true", "remap.size_mib=10"] {
+        assert_eq!(ignored_by_designs(&[used], &["remap"]), [], "{used}");
+    }
+    for ignored in [
+        "timing.compress_us=1",
+        "timing.hash_us=1",
+        "timing.delta_codec_units=2",
+        "precondition.bound_share=0.5",
+        "mapping.cached_nodes=4",
+        "validity.batch=true",
+        "gc.metadata_share=0.1",
+    ] {
+        let settings = ["timing.mode=event", ignored];
+        let key = ignored.split('=').next().unwrap().to_owned();
+        for design in ["page-map", "lazyftl"] {
+            assert_eq!(
+                ignored_by_designs(&settings, &[design]),
+                [(key.clone(), true)],
+                "{ignored} on {design}"
+            );
+        }
+    }
+    let sized = ["device.logical_pages=3200", "device.over_provisioning=0.2"];
+    assert_eq!(ignored_by_designs(&sized, &["page-map"]), [("device.over_provisioning".to_owned(), true)]);
+    let with_ideal_map = ["parts.content=remap", "remap.reverse_map=nvram-log"];
+    assert_eq!(ignored_by_designs(&with_ideal_map, &["page-map"]), [("remap.reverse_map".to_owned(), true)]);
+}
+
 /// Regression: `validity.kind` and `recovery.by` were accepted, without effect, on designs that get a map on flash from
 /// `parts.map`.
 #[test]
 fn page_validity_and_recovery_of_a_mixture_are_set_by_its_parts() {
-    for (setting, name) in [("validity.kind=bitmap", "validity.kind"), ("recovery.by=battery", "recovery.by")]
-    {
-        let of = |designs| ignored_by_designs(&["parts.map=cached", setting], designs);
-        assert_eq!(of(&["page-map"]), [(name.to_owned(), true)]);
-        assert_eq!(of(&["geckoftl"]), []);
-    }
+    let of = |setting, designs| ignored_by_designs(&["parts.map=cached", setting], designs);
+    assert_eq!(of("validity.kind=bitmap", &["page-map"]), [("validity.kind".to_owned(), true)]);
+    assert_eq!(of("validity.kind=bitmap", &["geckoftl"]), []);
+    // With another map, the recovery is the default of the parts, or parts.survives.
+    assert_eq!(of("recovery.by=battery", &["page-map", "geckoftl"]), [("recovery.by".to_owned(), true)]);
+    assert_eq!(ignored_by_designs(&["recovery.by=battery"], &["geckoftl"]), []);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Tests of the configuration, in one program. Each file is a module; `cargo test -p wearwell-config FILE::` runs one.
 
+mod alternatives;
 mod config;
 mod docs;
 mod effect;

@@ -10,7 +10,7 @@ use wearwell::design::{Parts, Persistence};
 use wearwell::device::HostData;
 use wearwell::nand::{RetainedFields, SimNand};
 use wearwell::{Device, DeviceOptions, Error};
-use wearwell_config::Config;
+use wearwell_config::{Config, ConfigError};
 use wearwell_replay::json::ToJson;
 use wearwell_replay::record::RunRecord;
 
@@ -41,10 +41,14 @@ fn mixture_settings(content: &str, map: &str, validity: &str) -> Vec<String> {
 }
 
 /// Builds the device of the configuration, on simulated flash that retains `fields` of each page, or those that the
-/// design needs. Returns the sentence with which the engine refuses the combination of parts.
+/// design needs. Returns the reason for which the combination of parts is refused.
 fn build_device(config: &Config, fields: Option<RetainedFields>) -> Result<(Device<SimNand>, Parts), String> {
     let resolved = config.resolve_device(8000).unwrap();
-    let parts = config.design_parts("page-map", &resolved).unwrap();
+    let parts = match config.design_parts("page-map", &resolved) {
+        Ok(parts) => parts,
+        Err(ConfigError::IncompatibleParts { reason, .. }) => return Err(reason.to_owned()),
+        Err(other) => panic!("{config:?}: {other}"),
+    };
     let nvram_bytes = parts.total_nvram_bytes(&resolved.geometry, resolved.logical_pages);
     let fields = fields.unwrap_or_else(|| parts.needed_retained_page_fields());
     let nand = SimNand::new(resolved.geometry.clone(), fields).with_nvram(nvram_bytes);
@@ -55,7 +59,7 @@ fn build_device(config: &Config, fields: Option<RetainedFields>) -> Result<(Devi
     }
 }
 
-/// Returns the sentence with which the engine refuses a device with these settings; `None` if the engine accepts them.
+/// Returns the reason for which a device with these settings is refused; `None` if it is accepted.
 fn engine_refusal(settings: &[String]) -> Option<String> {
     let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
     build_device(&small_device_config(&settings), None).err()

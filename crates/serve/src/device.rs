@@ -133,6 +133,7 @@ impl From<wearwell::Error> for DeviceError {
             Error::OutOfRange { .. }
             | Error::NotWholeSectors { .. }
             | Error::NotWholePages { .. }
+            | Error::IncompatibleParts { .. }
             | Error::InvalidOptions(_) => Self::Invalid(sentence),
             _ => Self::Failed(sentence),
         }

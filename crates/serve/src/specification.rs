@@ -16,7 +16,7 @@ pub(crate) fn make_config_explicit(
     config: &mut Config,
     size_bytes: Option<u64>,
 ) -> Result<ResolvedDevice, ConfigError> {
-    refuse_replay_only_settings(config)?;
+    refuse_settings_without_effect(config)?;
     // Equal 64-bit fingerprints are no proof that the bytes are equal.
     config.remap.verify_on_hit = true;
     config.recycle.verify_on_hit = true;
@@ -54,37 +54,11 @@ pub(crate) fn make_config_explicit(
     Ok(resolved)
 }
 
-fn refuse_replay_only_settings(config: &Config) -> Result<(), ConfigError> {
-    let defaults = Config::default();
-    let settings = [
-        (
-            "device.factory_bad_share",
-            config.device.factory_bad_share.is_some_and(|share| share > 0.0),
-            "its flash has no bad blocks",
-        ),
-        ("device.wear_out", config.device.wear_out == Some(true), "its flash does not wear out"),
-        (
-            "precondition",
-            config.precondition != defaults.precondition && config.precondition.mode != Precondition::None,
-            "it begins empty",
-        ),
-        ("content", config.content != defaults.content, "its clients write the contents"),
-        ("timing.mode", config.timing.mode != defaults.timing.mode, "it models no time"),
-        (
-            "lifetime.schemes",
-            config.lifetime.is_throttling(),
-            "it models no time, so that no write can be delayed",
-        ),
-        (
-            "device.striping",
-            config.device.striping.is_some_and(|order| order != StripingName::PlaneFirst),
-            "its pages are striped plane first",
-        ),
-    ];
-    match settings.into_iter().find(|&(_, is_set, _)| is_set) {
-        Some((name, _, reason)) => Err(ConfigError::InvalidValue(format!(
-            "{} has no effect on a live device, because {reason}: leave it out",
-            config.changed_key_of_section(name)
+fn refuse_settings_without_effect(config: &Config) -> Result<(), ConfigError> {
+    match config.setting_ignored_by_live_device() {
+        Some(setting) => Err(ConfigError::InvalidValue(format!(
+            "{} has no effect on a live device, which {}: leave it out",
+            setting.key, setting.reason
         ))),
         None => Ok(()),
     }

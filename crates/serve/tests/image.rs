@@ -163,8 +163,7 @@ fn served_parts(superblock: &Superblock) -> Parts {
     let config = Config::from_text_and_settings(Some(("superblock", &superblock.config_toml)), &[])
         .expect("it was pinned");
     let resolved = config.resolve_device(1).expect("it was resolved before");
-    let parts = config.design_parts(&superblock.design, &resolved).expect("a known design");
-    parts.without_battery().expect("it was served")
+    config.image_parts(&superblock.design, &resolved).expect("it was served")
 }
 
 /// Returns the device of an image over another medium.
@@ -458,12 +457,12 @@ fn designs_and_settings_that_need_hardware_an_image_lacks_are_refused() {
         specification.build_superblock(7).expect_err("it has no meaning for an image").to_string()
     };
     let lazy = refused(specification("u-ftl", 4096));
-    assert!(lazy.contains("choose parts.map=flat or cached"), "{lazy}");
+    assert!(lazy.contains("choose parts.map=cached and parts.validity=ram"), "{lazy}");
     let journal =
         refused(with_settings("delta", 4096, &["delta.cache_entries=100", "delta.journal_pages=4"]));
     assert!(journal.contains("leave delta.journal_pages out"), "{journal}");
     let buffers = refused(with_settings("delta", 4096, &["delta.open_pages=2"]));
-    assert!(buffers.contains("set delta.open_pages to 1"), "{buffers}");
+    assert!(buffers.contains("choose delta.open_pages=1"), "{buffers}");
     let spare = refused(with_settings("integrated", 4096, &["device.spare_bytes=16"]));
     assert!(spare.contains("64 spare bytes"), "{spare}");
     let worn = refused(with_settings("page-map", 4096, &["device.wear_out=true"]));

@@ -112,6 +112,12 @@ pub enum Error {
         /// Error message of the user-supplied policy, or what is wrong with its choice.
         why: String,
     },
+    /// Parts of the design (map, page validity, content mechanisms, GC, recovery) that cannot be combined.
+    #[error("the parts of the design cannot be combined: {reason}")]
+    IncompatibleParts {
+        /// Why the parts cannot be combined, without advice: which other parts are possible depends on the caller.
+        reason: &'static str,
+    },
     /// Options of the device contradict each other or the flash geometry; the text says which.
     #[error("the configuration of the device is refused: {0}")]
     InvalidOptions(String),

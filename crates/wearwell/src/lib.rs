@@ -57,7 +57,7 @@
 //! let mut parts: Parts = design::page_map(gc);
 //! parts.content.chunks = Some(ChunkDesign::default()); // compression
 //! let refused = Device::new(nand(), 1000, &parts, DeviceOptions::default()).unwrap_err();
-//! assert!(refused.to_string().contains("parts.survives=battery"), "{refused}");
+//! assert!(refused.to_string().contains("recycle, delta and compress"), "{refused}");
 //!
 //! // What such parts survive a loss of power by in the papers: a battery.
 //! parts.persistence = parts.default_persistence();

@@ -34,8 +34,8 @@ impl ImageSpecification {
     /// Makes the superblock (header) of a new image.
     ///
     /// # Errors
-    /// [`ImageError::Config`]; [`ImageError::Device`] for a design that cannot run without a battery or does not fit on
-    /// the flash.
+    /// [`ImageError::Config`], also for a design that cannot run without a battery; [`ImageError::Device`] for one that
+    /// does not fit on the flash.
     pub fn build_superblock(&self, salt: u64) -> Result<Superblock, ImageError> {
         let mut config = self.config.clone();
         let resolved = make_config_explicit(&mut config, self.size_bytes)?;

@@ -254,7 +254,7 @@ fn config_of(superblock: &Superblock) -> Result<Config, ImageError> {
 /// Returns the parts that make up the device of an image, and the program/erase cycles for which its blocks are rated.
 ///
 /// # Errors
-/// [`ImageError::Config`], and [`ImageError::Device`] for a design that needs a battery.
+/// [`ImageError::Config`], also for a design that needs a battery.
 fn parts_and_endurance_cycles_of(
     config: &Config,
     superblock: &Superblock,
@@ -277,7 +277,7 @@ fn parts_and_endurance_cycles_of(
             described(&resolved.geometry, resolved.logical_pages)
         )));
     }
-    let parts = config.design_parts(&superblock.design, &resolved)?.without_battery()?;
+    let parts = config.image_parts(&superblock.design, &resolved)?;
     Ok((parts, resolved.endurance_cycles))
 }
 

@@ -3,6 +3,7 @@
 //! A design is data. Each has a file that names its source, lists its parts, and states what is modelled and what is
 //! not. The engine never tests which design it runs, only which parts are present.
 
+mod compatibility;
 mod delta;
 mod dftl;
 mod geckoftl;
@@ -32,13 +33,11 @@ use crate::content::ContentSchemes;
 pub use crate::content::compress::ChunkDesign;
 use crate::content::compress::{CHUNK_MEMBERS, unit_count};
 pub use crate::content::delta::DeltaDesign;
-use crate::error::{Error, Result};
-use crate::gc::{GcOptions, MetadataGcRule, VictimPolicy};
+use crate::gc::GcOptions;
 use crate::mapping::{CachedMapOptions, InvalidPageIdentification, JournalOptions, nvram_words_needed};
 use crate::nand::{Geometry, RetainedFields};
 pub use crate::sharing::SharingDesign;
 use crate::sharing::counts::MAX_REFERRERS;
-use crate::sharing::reverse_map::ReverseMapKind;
 use crate::store::recovery_note_words;
 use crate::validity::ValidityPart;
 
@@ -90,59 +89,6 @@ impl ContentParts {
     pub(crate) fn has_at_most_recycling(&self) -> bool {
         self.sharing.is_none() && self.delta.is_none() && self.chunks.is_none()
     }
-
-    /// Checks that the content mechanisms of the design can be combined with each other and with `mapping`, its L2P
-    /// table.
-    pub(crate) fn require_compatible(&self, mapping: MappingPart) -> Result<()> {
-        let binds_nothing =
-            self.sharing.is_some_and(|sharing| sharing.reverse_map == ReverseMapKind::OobOnly);
-        if self.recycle.is_some() && binds_nothing {
-            return Err(Error::InvalidOptions(
-                "a recycled page belongs to another logical page than its spare area names; a design that shares pages \
-                 records this in its reverse map, and with reverse_map=none there is none: set parts.reverse_map=ideal \
-                 in its place, or leave recycle out of parts.content"
-                    .into(),
-            ));
-        }
-        let is_ideal = self.sharing.is_none_or(|sharing| sharing.reverse_map == ReverseMapKind::Ideal);
-        let fits = mapping == MappingPart::Flat && self.chunks.is_none();
-        if binds_nothing && !fits {
-            return Err(Error::InvalidOptions(
-                "reverse_map=none stores every logical page in a page of its own, which is implemented for a flat map \
-                 and without compression only: set parts.reverse_map=ideal in its place, or choose parts.map=flat and \
-                 leave compress out of parts.content"
-                    .into(),
-            ));
-        }
-        if !is_ideal && mapping != MappingPart::Flat {
-            return Err(Error::InvalidOptions(
-                "a reverse map in NVRAM or in a flash log must look up in the L2P map which of its entries are current, \
-                 and a map on flash cannot answer without a read: choose parts.map=flat or parts.reverse_map=ideal"
-                    .into(),
-            ));
-        }
-        if !is_ideal && self.chunks.is_some() {
-            return Err(Error::InvalidOptions(
-                "entries of a reverse map in NVRAM or in a flash log name flash pages, not members of compressed chunks: \
-                 choose parts.reverse_map=ideal, or leave compress out of parts.content"
-                    .into(),
-            ));
-        }
-        Ok(())
-    }
-
-    /// Returns the names, as `parts.content` has them, of the mechanisms that decide where content is stored.
-    fn placing_mechanisms(&self) -> impl Iterator<Item = &'static str> {
-        let shares = |dedups: bool| self.sharing.is_some_and(|sharing| sharing.dedup.is_some() == dedups);
-        let mechanisms = [
-            ("dedup", shares(true)),
-            ("remap", shares(false)),
-            ("recycle", self.recycle.is_some()),
-            ("delta", self.delta.is_some()),
-            ("compress", self.chunks.is_some()),
-        ];
-        mechanisms.into_iter().filter(|(_, is_part)| *is_part).map(|(name, _)| name)
-    }
 }
 
 /// Means by which flushed data survives a power loss: flash alone, NVRAM or a battery.
@@ -177,19 +123,6 @@ pub enum Persistence {
 }
 
 impl Persistence {
-    /// Returns the value of `parts.survives` that chooses this means.
-    fn setting_value(self) -> &'static str {
-        match self {
-            Self::OobScan => "oob-scan",
-            Self::NvramEntries => "nvram-entries",
-            Self::BatteryRam => "battery",
-            Self::BatteryFlush => "battery-flush",
-            Self::BackwardScan { writes_map_before_first_request: false } => "backward",
-            Self::BackwardScan { writes_map_before_first_request: true } => "backward-synchronising",
-            Self::NvramMap => "nvram-map",
-        }
-    }
-
     /// Returns whether recovery rebuilds the L2P table from flash pages and reverse-map entries. Every change of the
     /// table must then leave a record in one of them.
     pub(crate) fn replays_reverse_map_entries(self) -> bool {
@@ -271,308 +204,6 @@ impl Parts {
         }
     }
 
-    /// Checks that the parts of the design (map, page validity, content mechanisms, GC, recovery) can be combined.
-    pub(crate) fn require_compatible(&self) -> Result<()> {
-        self.content.require_compatible(self.mapping)?;
-        self.gc.wear.require_at_most_one_leveling()?;
-        let is_lazy = matches!(self.mapping, MappingPart::Cached(options) if options.identification == InvalidPageIdentification::AtSynchronisation);
-        if is_lazy && self.content.has_mechanism_that_places_content() {
-            return Err(Error::InvalidOptions(
-                "dedup, remap, recycle, delta and compress must know at once which page a write replaces, and a lazy map \
-                 finds this out only when it writes a translation page: choose parts.map=flat or cached (and no \
-                 mapping.identification=at-synchronisation), or leave these mechanisms out of parts.content"
-                    .into(),
-            ));
-        }
-        self.check_content_state_recovery()?;
-        self.check_map_recovery()?;
-        self.check_page_validity_recovery()?;
-        let is_backward = matches!(self.persistence, Persistence::BackwardScan { .. });
-        if is_backward && !matches!(self.mapping, MappingPart::Cached(_)) {
-            self.check_journal_recovery()?;
-            return Err(Error::InvalidOptions(
-                "recovery by a backward scan needs a map on flash: choose parts.map=lazy, or parts.survives=oob-scan, \
-                 nvram-map or battery".into(),
-            ));
-        }
-        if is_backward && !is_lazy {
-            return Err(Error::InvalidOptions(
-                "recovery by a backward scan needs a lazy map: choose parts.map=lazy and neither mapping.identification \
-                 nor mapping.checkpoints=false, or choose parts.survives=battery (in place of recovery.by, where that is \
-                 set)"
-                    .into(),
-            ));
-        }
-        self.check_options_of_lazy_maps()?;
-        let makes_checkpoints =
-            matches!(self.mapping, MappingPart::Cached(options) if options.makes_checkpoints);
-        if is_backward && !makes_checkpoints {
-            return Err(Error::InvalidOptions(
-                "recovery by a backward scan needs checkpoints: set mapping.checkpoints=true, or choose \
-                 parts.survives=battery (in place of recovery.by, where that is set)"
-                    .into(),
-            ));
-        }
-        if is_backward && matches!(self.validity, ValidityPart::Bitmap(_)) {
-            return Err(Error::InvalidOptions(
-                "recovery by a backward scan reads back to the last write of the page-validity buffer, and a bitmap \
-                 on flash has no such buffer: choose ram, log or gecko as parts.validity, or \
-                 parts.survives=battery-flush"
-                    .into(),
-            ));
-        }
-        self.check_nvram_map()?;
-        self.check_journal_recovery()?;
-        self.check_recovery_block_scan()?;
-        if self.gc.metadata_gc != MetadataGcRule::Greedy && self.gc.policy != VictimPolicy::Greedy {
-            return Err(Error::InvalidOptions(
-                "GC can spare metadata blocks only with the greedy victim policy: choose gc.policy=greedy, or \
-                 gc.metadata=greedy to collect metadata blocks like others".into(),
-            ));
-        }
-        Ok(())
-    }
-
-    /// Checks that a map which identifies invalid pages at once has no options of lazy maps.
-    fn check_options_of_lazy_maps(&self) -> Result<()> {
-        let MappingPart::Cached(options) = self.mapping else { return Ok(()) };
-        if options.identification == InvalidPageIdentification::AtSynchronisation {
-            return Ok(());
-        }
-        let may_be_lazy = !self.content.has_mechanism_that_places_content();
-        if options.makes_checkpoints {
-            return Err(Error::InvalidOptions(format!(
-                "checkpoints need a lazy map, and this map marks a replaced page as invalid at once: set \
-                 mapping.checkpoints=false{}",
-                if may_be_lazy { ", or choose parts.map=lazy and no mapping.identification" } else { "" }
-            )));
-        }
-        if options.max_dirty_entries.is_some() && self.persistence != Persistence::NvramMap {
-            let may_be_in_nvram = !matches!(self.validity, ValidityPart::Bitmap(_));
-            return Err(Error::InvalidOptions(format!(
-                "a bound on dirty entries needs a lazy map, or a map whose dirty entries are in NVRAM: set \
-                 mapping.dirty_share=1{}{}",
-                if may_be_lazy { ", or choose parts.map=lazy" } else { "" },
-                if may_be_in_nvram {
-                    ", or choose parts.survives=nvram-map (in place of recovery.by, where that is set)"
-                } else {
-                    ""
-                }
-            )));
-        }
-        Ok(())
-    }
-
-    /// Checks that recovery can rebuild the state that the design's content mechanisms keep in RAM, or that RAM
-    /// survives a power loss.
-    fn check_content_state_recovery(&self) -> Result<()> {
-        let ContentParts { recycle, sharing, delta, chunks, stateless_mechanisms: _ } = &self.content;
-        let mechanisms = [recycle.is_some(), sharing.is_some(), delta.is_some(), chunks.is_some()];
-        let is_rebuilt = match self.persistence {
-            Persistence::BatteryRam | Persistence::NvramMap => true,
-            Persistence::OobScan | Persistence::NvramEntries => {
-                mechanisms == [false, sharing.is_some(), false, false]
-            }
-            Persistence::BatteryFlush => mechanisms == [false, false, delta.is_some(), false],
-            Persistence::BackwardScan { .. } => !self.content.has_mechanism_that_places_content(),
-        };
-        if is_rebuilt {
-            return Ok(());
-        }
-        if matches!(self.mapping, MappingPart::Journalled { .. }) {
-            return self.check_journal_recovery();
-        }
-        let rebuilt: &[&str] = match self.persistence {
-            Persistence::OobScan | Persistence::NvramEntries => &["dedup", "remap"],
-            Persistence::BatteryFlush => &["delta"],
-            _ => &[],
-        };
-        let names = self
-            .content
-            .placing_mechanisms()
-            .filter(|name| !rebuilt.contains(name))
-            .collect::<Vec<_>>()
-            .join("+");
-        let keeps_all =
-            if matches!(self.validity, ValidityPart::Bitmap(_)) { "battery" } else { "battery or nvram-map" };
-        Err(Error::InvalidOptions(format!(
-            "recovery with parts.survives={} cannot rebuild from flash the RAM state of {names}: choose \
-             parts.survives={keeps_all} in its place (and in place of recovery.by, where that is set), or leave {names} out of \
-             parts.content",
-            self.persistence.setting_value()
-        )))
-    }
-
-    /// Checks that recovery finds the L2P table where the design keeps it, and that every bind (logical page mapped to
-    /// stored content without a program) is recorded where recovery looks for it.
-    fn check_map_recovery(&self) -> Result<()> {
-        let is_flat = self.mapping == MappingPart::Flat;
-        let reverse_map = self.content.sharing.map(|sharing| sharing.reverse_map);
-        let binds = reverse_map.is_some_and(|kind| kind != ReverseMapKind::OobOnly);
-        let has_durable_entries = binds && reverse_map != Some(ReverseMapKind::Ideal);
-        let reason = match self.persistence {
-            Persistence::OobScan | Persistence::NvramEntries if !is_flat => {
-                "recovery from the spare areas of all pages rebuilds a flat map, and this map is on flash: choose \
-                 parts.map=flat, or parts.survives=battery, nvram-map, battery-flush or backward"
-            }
-            Persistence::OobScan if binds => {
-                "a logical page that is mapped to the page of another one is named by no spare area, so that a recovery \
-                 which reads only spare areas would return older data: choose parts.survives=nvram-entries, nvram-map or \
-                 battery, or parts.reverse_map=none, which stores every logical page in a page of its own"
-            }
-            Persistence::NvramEntries if !has_durable_entries => {
-                "parts.survives=nvram-entries replays the entries of a reverse map in NVRAM or on flash, and this design \
-                 has none: choose parts.reverse_map=segments, nvram-log or flash-log (for parts.content=remap or dedup), or \
-                 parts.survives=oob-scan, nvram-map or battery"
-            }
-            Persistence::BatteryFlush if is_flat => {
-                "parts.survives=battery-flush writes the changed part of a map on flash, and this map is in RAM: choose \
-                 parts.map=cached or lazy, or parts.survives=battery"
-            }
-            _ => return Ok(()),
-        };
-        Err(Error::InvalidOptions(reason.into()))
-    }
-
-    /// Checks that page validity on flash is combined with a recovery that keeps the reports of invalid pages, or that
-    /// derives them from the map on flash.
-    fn check_page_validity_recovery(&self) -> Result<()> {
-        let has_map_alone = matches!(self.mapping, MappingPart::Cached(_))
-            && !self.content.has_mechanism_that_places_content();
-        let is_followed = match self.persistence {
-            Persistence::BatteryRam => true,
-            // Power loss may interrupt a merge of the log or the tree of invalid pages, and the progress of the merge
-            // is known only in RAM.
-            Persistence::BatteryFlush => has_map_alone && matches!(self.validity, ValidityPart::Bitmap(_)),
-            Persistence::BackwardScan { .. } => has_map_alone,
-            Persistence::NvramMap => !matches!(self.validity, ValidityPart::Bitmap(_)),
-            Persistence::OobScan | Persistence::NvramEntries => false,
-        };
-        if self.validity == ValidityPart::Ram || is_followed {
-            return Ok(());
-        }
-        if matches!(self.mapping, MappingPart::Journalled { .. }) {
-            return Err(Error::InvalidOptions(
-                "page validity on flash cannot be combined with a journal of the map: set parts.validity=ram, or leave \
-                 delta.journal_pages out"
-                    .into(),
-            ));
-        }
-        if self.persistence == Persistence::NvramMap {
-            return Err(Error::InvalidOptions(
-                "a bitmap of page validity on flash does not survive a loss of power by NVRAM (parts.survives=nvram-map, or \
-                 an image of `wearwell serve`, which has no battery): choose parts.validity=ram, log or gecko (in place of \
-                 validity.kind, where that is set)"
-                    .into(),
-            ));
-        }
-        Err(Error::InvalidOptions(format!(
-            "page validity on flash does not survive a loss of power with parts.survives={} in this design: choose \
-             parts.survives={} (in place of recovery.by, where that is set), or parts.validity=ram (in place of \
-             validity.kind, where that is set)",
-            self.persistence.setting_value(),
-            self.survivals_of_flash_validity()
-        )))
-    }
-
-    /// Returns the values of `parts.survives` with which the design's page validity on flash survives a loss of power,
-    /// as a list in words.
-    fn survivals_of_flash_validity(&self) -> String {
-        let is_bitmap = matches!(self.validity, ValidityPart::Bitmap(_));
-        let places_content = self.content.has_mechanism_that_places_content();
-        let (is_cached, is_lazy, makes_checkpoints) = match self.mapping {
-            MappingPart::Cached(options) => (
-                true,
-                options.identification == InvalidPageIdentification::AtSynchronisation,
-                options.makes_checkpoints,
-            ),
-            MappingPart::Flat | MappingPart::Journalled { .. } => (false, false, false),
-        };
-        let possible = [
-            ("battery", true),
-            ("nvram-map", !is_bitmap && !is_lazy),
-            ("backward", !is_bitmap && is_lazy && makes_checkpoints && !places_content),
-            ("battery-flush", is_bitmap && is_cached && !places_content),
-        ];
-        let names: Vec<&str> = possible.iter().filter(|(_, fits)| *fits).map(|(name, _)| *name).collect();
-        names.join(" or ")
-    }
-
-    /// Checks that an L2P table in NVRAM is complete after every change: invalid pages are identified at once, and
-    /// there is no journal of the table.
-    fn check_nvram_map(&self) -> Result<()> {
-        if self.persistence != Persistence::NvramMap {
-            return Ok(());
-        }
-        let reason = match self.mapping {
-            MappingPart::Flat => return Ok(()),
-            MappingPart::Cached(options) if options.identification == InvalidPageIdentification::OnUpdate => {
-                return Ok(());
-            }
-            MappingPart::Cached(_) => {
-                "needs a map that marks a replaced page as invalid at once, and this map is lazy: choose parts.map=flat or \
-                 cached, and no mapping.identification=at-synchronisation"
-            }
-            MappingPart::Journalled { .. } => {
-                "cannot replay a journal of the map: leave delta.journal_pages out"
-            }
-        };
-        Err(Error::InvalidOptions(format!(
-            "a design that survives a loss of power by NVRAM (parts.survives=nvram-map, or an image of `wearwell serve`, \
-             which has no battery) {reason}"
-        )))
-    }
-
-    /// Checks that a journal of the L2P table is combined with a recovery that replays the journal. Only a recovery
-    /// that reads all translation pages does so.
-    fn check_journal_recovery(&self) -> Result<()> {
-        let MappingPart::Journalled { cache, .. } = self.mapping else { return Ok(()) };
-        let is_plain = cache == CachedMapOptions::with_cache_capacity(cache.cache_entries);
-        let ContentParts { recycle, sharing, delta, chunks, stateless_mechanisms: _ } = &self.content;
-        let has_delta_alone = delta.is_some() && recycle.is_none() && sharing.is_none() && chunks.is_none();
-        let reads_all = self.persistence == Persistence::BatteryFlush && has_delta_alone;
-        if is_plain && reads_all {
-            return Ok(());
-        }
-        Err(Error::InvalidOptions(format!(
-            "a journal of the map (delta.journal_pages) is replayed only by the recovery of \
-                 parts.survives=battery-flush with delta as the only mechanism besides silent, and this design has \
-                 parts.survives={} and {}: choose these, or leave delta.journal_pages out",
-            self.persistence.setting_value(),
-            match &*self.content.placing_mechanisms().collect::<Vec<_>>().join("+") {
-                "" => "no mechanism",
-                names => names,
-            }
-        )))
-    }
-
-    fn check_recovery_block_scan(&self) -> Result<()> {
-        let ContentParts { recycle, delta, chunks, sharing: _, stateless_mechanisms: _ } = &self.content;
-        let reads_blocks = matches!(self.persistence, Persistence::OobScan | Persistence::NvramEntries);
-        let has_other_pages = recycle.is_some() || delta.is_some() || chunks.is_some();
-        match self.recovery_block_scan {
-            RecoveryBlockScan::OobScan => return Ok(()),
-            RecoveryBlockScan::HeadTail if reads_blocks && !has_other_pages => return Ok(()),
-            RecoveryBlockScan::HeadTail => {}
-            RecoveryBlockScan::FirstPages if self.can_recover_by_first_pages() => return Ok(()),
-            RecoveryBlockScan::FirstPages => {
-                return Err(Error::InvalidOptions(
-                    "recovery by first pages needs the dirty entries of a map on flash in NVRAM and a log or a tree of \
-                     invalid pages on flash: choose parts.map=cached, parts.survives=nvram-map and parts.validity=gecko \
-                     or log, or recovery.blocks=oob-scan"
-                        .into(),
-                ));
-            }
-        }
-        Err(Error::InvalidOptions(format!(
-            "recovery.blocks=head-tail needs a recovery that rebuilds a flat map from flash, and this design has \
-             parts.survives={}: set recovery.blocks=oob-scan, or choose parts.survives=oob-scan (a flat map without \
-             content mechanisms; not in an image) or nvram-entries (a flat map with remap or dedup, and \
-             reverse_map=segments, nvram-log or flash-log)",
-            self.persistence.setting_value()
-        )))
-    }
-
     /// Returns the fields of each page that the flash model must keep if this design runs on content descriptors
     /// (fingerprint and sizes) instead of bytes.
     pub fn needed_retained_page_fields(&self) -> RetainedFields {
@@ -649,19 +280,16 @@ impl Parts {
     /// battery, or cannot make trims durable, the L2P table (or its dirty entries, if it is on flash) is kept in NVRAM
     /// instead. Contents are compared before pages are shared or revived, because equal 64-bit fingerprints do not
     /// prove equal bytes. Recovery reads all spare areas: on such a device they are small files, and the notes of
-    /// [`RecoveryBlockScan::FirstPages`] would cost a store for every overwritten page.
-    ///
-    /// # Errors
-    /// [`Error::InvalidOptions`] for a design that requires a battery and whose L2P table is lazy (identifies invalid
-    /// pages late) or has a journal.
-    pub fn without_battery(mut self) -> Result<Self> {
+    /// [`RecoveryBlockScan::FirstPages`] would cost a store for every overwritten page. The result may be parts that
+    /// cannot be combined ([`Parts::require_compatible`]).
+    #[must_use]
+    pub fn without_battery(mut self) -> Self {
         match self.persistence {
             Persistence::OobScan | Persistence::BatteryRam | Persistence::BatteryFlush => {
                 self.persistence = Persistence::NvramMap;
             }
             Persistence::NvramEntries | Persistence::NvramMap | Persistence::BackwardScan { .. } => {}
         }
-        self.check_nvram_map()?;
         if self.recovery_block_scan == RecoveryBlockScan::FirstPages {
             self.recovery_block_scan = RecoveryBlockScan::OobScan;
         }
@@ -671,7 +299,7 @@ impl Parts {
         if let Some(dedup) = self.content.sharing.as_mut().and_then(|sharing| sharing.dedup.as_mut()) {
             dedup.verify_on_hit = true;
         }
-        Ok(self)
+        self
     }
 }
 

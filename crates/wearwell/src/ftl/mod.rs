@@ -106,9 +106,9 @@ impl<N: Nand> Ftl<N> {
         };
         parts.require_compatible()?;
         let mapping = Self::new_mapping(&store, logical_pages, parts)?;
-        if parts.persistence.recovery_compares_map_versions() && store.geometry().spare_bytes < 8 {
+        if parts.makes_checkpoints() && store.geometry().spare_bytes < 8 {
             return Err(Error::InvalidOptions(
-                "recovery by a backward scan keeps eight bytes in the spare area of translation pages: set \
+                "checkpoints of the map keep eight bytes in the spare area of translation pages: set \
                  device.spare_bytes to at least 8"
                     .into(),
             ));
@@ -120,7 +120,7 @@ impl<N: Nand> Ftl<N> {
         let sharing = parts.content.sharing;
         let sharing = sharing.map(|design| Sharing::new(&store, logical_pages, design)).transpose()?;
         let delta = parts.content.delta.map(|design| {
-            DeltaState::new(&store, design, delta::heat_table_capacity(&design, parts.mapping, logical_pages))
+            DeltaState::new(&store, design, delta::heat_table_size(&design, parts.mapping, logical_pages))
         });
         require_nvram_map_options(parts, store.geometry().spare_bytes)?;
         let chunks = parts.content.chunks.map(|_| CompressionState::new(&store)).transpose()?;
@@ -384,7 +384,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns the number of logical pages that were acknowledged to the host but wait in RAM until a compressed chunk
     /// is complete.
-    pub fn buffered_chunk_pages(&self) -> usize {
+    pub fn logical_pages_awaiting_compression(&self) -> usize {
         self.chunks.as_ref().map_or(0, |stage| stage.pending_page_count())
     }
 
@@ -469,15 +469,6 @@ fn require_nvram_map_options(parts: &Parts, spare_bytes: u32) -> Result<()> {
     let content = &parts.content;
     let refusal = if parts.persistence != Persistence::NvramMap {
         None
-    } else if content.delta.is_some()
-        && content.sharing.is_some_and(|sharing| sharing.has_atomic_remap_commands)
-    {
-        Some(
-            "where the map is in NVRAM, a page of which flash holds a delta cannot be bound, but an atomic remap \
-             command binds all of its pages: leave out remap.atomic_commands, or delta in parts.content",
-        )
-    } else if content.delta.is_some_and(|delta| delta.temp_buffer_pages > 1) {
-        Some("without a battery one page of deltas is filled at a time: set delta.open_pages to 1")
     } else if content.chunks.is_some() && spare_bytes < CHUNK_DIRECTORY_BYTES as u32 {
         Some(
             "without a battery the directory of a compressed chunk needs 64 spare bytes per page: set \

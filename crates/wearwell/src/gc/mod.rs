@@ -17,7 +17,6 @@ pub use victim::{VictimChooser, VictimPolicy};
 use wear_scan::WearScan;
 
 use crate::address::{BlockId, Lpn, Ppn};
-use crate::error::{Error, Result};
 use crate::nand::Nand;
 pub use crate::store::GreedyTieBreak;
 use crate::store::{BlockState, FreeBlockOrder, GC_RESERVE_BLOCKS, Store};
@@ -95,13 +94,6 @@ pub struct WearOptions {
 }
 
 impl WearOptions {
-    /// Checks that at most one of static and dual-pool wear leveling is on; both move cold data.
-    pub(crate) fn require_at_most_one_leveling(self) -> Result<()> {
-        let both = self.static_gap_erases > 0 && self.dual_pool_gap_erases > 0;
-        let refusal = "static and dual-pool wear leveling exclude each other: set wear.static_gap or wear.dual_pool_gap to 0";
-        if both { Err(Error::InvalidOptions(refusal.into())) } else { Ok(()) }
-    }
-
     /// Returns the bytes of RAM that wear leveling needs on a device of `blocks` blocks, as one pair of name and bytes
     /// per data structure.
     pub fn ram_bytes(self, blocks: u32) -> Vec<(&'static str, u64)> {

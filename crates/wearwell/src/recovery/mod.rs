@@ -465,7 +465,7 @@ mod tests {
             ..Default::default()
         };
         let recycle = RecycleDesign { options, verify_on_hit: true };
-        let unpowered = |parts: Parts| parts.without_battery().expect("its map can be in NVRAM");
+        let unpowered = Parts::without_battery;
         let all = WearwellOptions { cache_entries: 32, gecko, recycle, dedup, delta: DELTA_DESIGN };
         vec![
             ("chunks", unpowered(integrated(gc, None, true))),

@@ -251,7 +251,7 @@ fn with_silent_write_elimination(mut parts: Parts) -> Parts {
 
 /// Changes a design to its variant that needs no battery.
 fn without_battery(parts: Parts) -> Parts {
-    parts.without_battery().expect("its map can be in NVRAM")
+    parts.without_battery()
 }
 
 /// Changes a design so that its map is kept in NVRAM, also if the design could recover its map from flash alone.

@@ -97,7 +97,7 @@ pub fn in_gecko(parts: Parts) -> Parts {
 
 /// Changes a design so that its map, or the dirty entries of it, are in NVRAM instead of on a battery.
 pub fn without_battery(parts: Parts) -> Parts {
-    parts.without_battery().expect("its map can be in NVRAM")
+    parts.without_battery()
 }
 
 /// Returns the design without a battery, with map and page validity on flash, that has these mechanisms.

@@ -44,10 +44,13 @@ fn a_revived_page_replaces_an_older_version_buffered_for_a_chunk() {
         rig.write_through(0, &noise(1));
         rig.write_through(0, &noise(2));
         rig.write(0, &noise(3));
-        assert_eq!(rig.device.ftl().buffered_chunk_pages(), 1);
+        assert_eq!(rig.device.ftl().logical_pages_awaiting_compression(), 1);
         rig.write(0, &noise(1));
         rig.expect(0);
-        assert_eq!((rig.stats().recycled_writes, rig.device.ftl().buffered_chunk_pages()), (1, 0));
+        assert_eq!(
+            (rig.stats().recycled_writes, rig.device.ftl().logical_pages_awaiting_compression()),
+            (1, 0)
+        );
         (1..5).for_each(|lpn| rig.write(lpn, &light(u64::from(lpn))));
         rig.flush();
         rig.expect_all();

@@ -92,8 +92,7 @@ mod tests {
     /// sizes of the members must be restored, because packing them again needs them.
     #[test]
     fn recovery_restores_the_member_sizes_of_a_compressed_chunk_without_page_bytes() {
-        let parts =
-            integrated(GcOptions::default(), None, true).without_battery().expect("it has a flat map");
+        let parts = integrated(GcOptions::default(), None, true).without_battery();
         let retain = RetainedFields { keeps_data_bytes: false, ..RetainedFields::ALL };
         let nand = SimNand::new(small_geometry(), retain).with_nvram(8 * 480);
         let mut ftl = Ftl::new(nand, 480, &parts).expect("it fits");

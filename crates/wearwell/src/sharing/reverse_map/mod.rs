@@ -54,7 +54,7 @@ use hashbrown::{HashMap, HashSet};
 pub use ideal::IdealReverseMap;
 pub use nvram_log::NvramLog;
 use rustc_hash::FxBuildHasher;
-pub use segments::{DEFAULT_SEGMENT_BYTES, NvramSegments};
+pub use segments::{DEFAULT_SEGMENT_BYTES, MAX_SEGMENTS, NvramSegments};
 
 use crate::address::{BlockId, Lpn, Ppn};
 use crate::error::{Error, Result};
@@ -356,7 +356,7 @@ fn require_device_fits_log(pages: u64) -> Result<()> {
          4-KiB pages), because its 16-byte entries number pages with 28 bits; this device has {pages} pages: set \
          parts.reverse_map (in the design remap: remap.reverse_map) to segments, and remap.size_mib or \
          remap.segment_bytes so that there are at most {} segments",
-        segments::MAX_SEGMENTS
+        MAX_SEGMENTS
     )))
 }
 
@@ -733,9 +733,8 @@ impl AnyReverseMap {
             && matches!(reverse_map_kind, ReverseMapKind::OobOnly | ReverseMapKind::Ideal)
         {
             return Err(Error::InvalidOptions(
-                "atomic remap commands (remap.atomic_commands) need a reverse map in NVRAM or on flash: set \
-                 parts.reverse_map (in the design remap: remap.reverse_map) to segments, nvram-log or flash-log, or leave \
-                 remap.atomic_commands out"
+                "entries with the fields of an atomic remap command need a reverse map in NVRAM segments, or in a log in \
+                 NVRAM or on flash"
                     .into(),
             ));
         }

@@ -73,7 +73,7 @@ const MIN_SEGMENTS: u64 = 2 + EXTRA_GC_DESTINATION_BLOCKS as u64;
 const INTACT_WORD_BIT: u64 = 1;
 const CHAIN_POSITION_BITS: u32 = 21;
 /// Largest number of segments that fits in the position bits of a chain.
-pub(super) const MAX_SEGMENTS: u64 = 1 << CHAIN_POSITION_BITS;
+pub const MAX_SEGMENTS: u64 = 1 << CHAIN_POSITION_BITS;
 const NEXT_SEGMENT_BITS: u32 = 31;
 /// Value of the next-segment field in the last NVRAM segment of a block's chain: all bits one.
 const NO_NEXT_SEGMENT: u64 = (1 << NEXT_SEGMENT_BITS) - 1;

@@ -1,0 +1,299 @@
+//! Which parts of a design can be combined: a table of rules, each with the reason for which it refuses a combination.
+//!
+//! A reason states what is impossible and why, not what to choose instead: that depends on what the user may change.
+//! The configuration finds it by trying changes against this table, so that it never advises what the table refuses.
+//! The price is that a reason may not name settings. A refused combination breaks at least one rule; the first broken
+//! one is reported, so more general reasons come first.
+
+use super::{ContentParts, MappingPart, Parts, Persistence, RecoveryBlockScan};
+use crate::error::{Error, Result};
+use crate::gc::{MetadataGcRule, VictimPolicy};
+use crate::mapping::{CachedMapOptions, InvalidPageIdentification};
+use crate::sharing::reverse_map::ReverseMapKind;
+use crate::validity::ValidityPart;
+
+/// A combination of parts that is impossible.
+struct Rule {
+    /// Whether a design has the impossible combination.
+    is_broken: fn(&Parts) -> bool,
+    /// Why the combination is impossible.
+    reason: &'static str,
+}
+
+const RULES: &[Rule] = &[
+    // Parts that exclude each other, however the design recovers.
+    Rule {
+        is_broken: |parts| parts.content.recycle.is_some() && parts.executes_binds_as_writes(),
+        reason: "a recycled page belongs to another logical page than its spare area names; a design that shares pages \
+                 records this in its reverse map, and this design has none",
+    },
+    Rule {
+        is_broken: |parts| {
+            parts.executes_binds_as_writes() && !(parts.is_flat() && parts.content.chunks.is_none())
+        },
+        reason: "a design that shares pages without a reverse map stores every logical page in a flash page of its own, \
+                 which is implemented for a flat map without compression only",
+    },
+    Rule {
+        is_broken: |parts| parts.has_reverse_map_entries() && !parts.is_flat(),
+        reason: "a reverse map in NVRAM or in a flash log must look up in the L2P map which of its entries are current, \
+                 and a map on flash cannot answer without a read",
+    },
+    Rule {
+        is_broken: |parts| parts.has_reverse_map_entries() && parts.content.chunks.is_some(),
+        reason: "entries of a reverse map in NVRAM or in a flash log name flash pages, not members of compressed chunks",
+    },
+    Rule {
+        is_broken: |parts| parts.has_atomic_remap_commands() && !parts.has_reverse_map_entries(),
+        reason: "atomic remap commands need a reverse map in NVRAM or in a flash log, where the last entry of a command \
+                 makes all of it durable",
+    },
+    Rule {
+        is_broken: |parts| {
+            let has_map_in_nvram = parts.persistence == Persistence::NvramMap;
+            parts.has_atomic_remap_commands() && parts.content.delta.is_some() && has_map_in_nvram
+        },
+        reason: "an atomic remap command binds all of its pages, and where the map is in NVRAM, a page of which flash \
+                 holds a delta cannot be bound",
+    },
+    Rule {
+        is_broken: |parts| parts.gc.wear.static_gap_erases > 0 && parts.gc.wear.dual_pool_gap_erases > 0,
+        reason: "static and dual-pool wear leveling exclude each other, because both move cold data",
+    },
+    Rule {
+        is_broken: |parts| parts.is_lazy() && parts.content.has_mechanism_that_places_content(),
+        reason: "dedup, remap, recycle, delta and compress must know at once which page a write replaces, and a lazy map \
+                 finds this out only when it writes a translation page",
+    },
+    Rule {
+        is_broken: |parts| parts.is_journalled() && !parts.replays_journal(),
+        reason: "a journal of the map is replayed only after a battery has lasted until dirty map entries were written \
+                 to flash, on a design whose map has no other options and whose only mechanism besides silent is delta",
+    },
+    // Content mechanisms whose state in RAM is lost.
+    Rule {
+        is_broken: |parts| parts.recovers_from_spare_areas() && parts.content.has_mechanism_besides_sharing(),
+        reason: "recovery from the spare areas of all pages rebuilds the state of dedup and remap, but not that of \
+                 recycle, delta and compress",
+    },
+    Rule {
+        is_broken: |parts| {
+            parts.persistence == Persistence::BatteryFlush && parts.content.has_mechanism_besides_delta()
+        },
+        reason: "a battery that only lasts until dirty map entries are written to flash keeps the state of delta, but \
+                 not that of dedup, remap, recycle and compress",
+    },
+    Rule {
+        is_broken: |parts| parts.scans_backward() && parts.content.has_mechanism_that_places_content(),
+        reason: "recovery by a backward scan does not rebuild the state of dedup, remap, recycle, delta and compress",
+    },
+    // The map, and the binds in it.
+    Rule {
+        is_broken: |parts| parts.recovers_from_spare_areas() && !parts.is_flat(),
+        reason: "recovery from the spare areas of all pages rebuilds a flat map, and this map is on flash",
+    },
+    Rule {
+        is_broken: |parts| parts.persistence == Persistence::OobScan && parts.binds_pages(),
+        reason: "a logical page that is mapped to the page of another one is named by no spare area, so that a recovery \
+                 which reads only spare areas would return older data",
+    },
+    Rule {
+        is_broken: |parts| parts.persistence == Persistence::NvramEntries && !parts.has_reverse_map_entries(),
+        reason: "recovery from spare areas and reverse-map entries replays the entries of a reverse map in NVRAM or on \
+                 flash, and this design has none",
+    },
+    Rule {
+        is_broken: |parts| parts.persistence == Persistence::BatteryFlush && parts.is_flat(),
+        reason: "a battery that lasts until dirty map entries are written to flash needs a map on flash, and this map is \
+                 in RAM",
+    },
+    Rule {
+        is_broken: |parts| {
+            let fills_several = parts.content.delta.is_some_and(|delta| delta.temp_buffer_pages > 1);
+            parts.persistence == Persistence::NvramMap && fills_several
+        },
+        reason: "where the map is in NVRAM, one page of deltas is filled at a time, because no battery keeps several",
+    },
+    // Page validity on flash.
+    Rule {
+        is_broken: |parts| parts.persistence == Persistence::NvramMap && parts.has_validity_bitmap_on_flash(),
+        reason: "a bitmap of page validity on flash is not corrected by a recovery from a map in NVRAM",
+    },
+    Rule {
+        is_broken: |parts| parts.is_journalled() && parts.validity != ValidityPart::Ram,
+        reason: "page validity on flash cannot be combined with a journal of the map",
+    },
+    Rule {
+        is_broken: |parts| parts.recovers_from_spare_areas() && parts.validity != ValidityPart::Ram,
+        reason: "recovery from the spare areas of all pages rebuilds page validity in RAM, and this design has it on flash",
+    },
+    Rule {
+        is_broken: |parts| {
+            parts.persistence == Persistence::BatteryFlush
+                && parts.validity != ValidityPart::Ram
+                && !parts.has_validity_bitmap_on_flash()
+        },
+        reason: "a battery that lasts until dirty map entries are written to flash does not end a merge of the log or the \
+                 tree of invalid pages, and how far the merge has come is known only in RAM",
+    },
+    Rule {
+        is_broken: |parts| {
+            parts.persistence == Persistence::BatteryFlush
+                && parts.has_validity_bitmap_on_flash()
+                && parts.content.delta.is_some()
+        },
+        reason: "with delta, page validity is rebuilt in RAM from all translation pages after the battery has written \
+                 them, and this design has it on flash",
+    },
+    // Backward scan, and options of lazy maps.
+    Rule {
+        is_broken: |parts| parts.scans_backward() && parts.is_flat(),
+        reason: "recovery by a backward scan needs a map on flash, and this map is in RAM",
+    },
+    Rule {
+        is_broken: |parts| parts.scans_backward() && !parts.is_lazy(),
+        reason: "recovery by a backward scan needs a lazy map, and this map marks a replaced page as invalid at once",
+    },
+    Rule {
+        is_broken: |parts| parts.makes_checkpoints() && !parts.is_lazy(),
+        reason: "checkpoints need a lazy map, and this map marks a replaced page as invalid at once",
+    },
+    Rule {
+        is_broken: |parts| {
+            parts.bounds_dirty_entries() && !parts.is_lazy() && parts.persistence != Persistence::NvramMap
+        },
+        reason: "a bound on dirty entries needs a lazy map, or a map whose dirty entries are in NVRAM",
+    },
+    Rule {
+        is_broken: |parts| parts.scans_backward() && !parts.makes_checkpoints(),
+        reason: "recovery by a backward scan needs checkpoints, which bound how far it reads",
+    },
+    Rule {
+        is_broken: |parts| parts.scans_backward() && parts.has_validity_bitmap_on_flash(),
+        reason: "recovery by a backward scan reads back to the last write of the page-validity buffer, and a bitmap on \
+                 flash has no such buffer",
+    },
+    Rule {
+        is_broken: |parts| parts.persistence == Persistence::NvramMap && parts.is_lazy(),
+        reason: "recovery from a map in NVRAM needs a map that marks a replaced page as invalid at once, and this map is \
+                 lazy",
+    },
+    // Pages of each block that recovery reads.
+    Rule {
+        is_broken: |parts| {
+            parts.recovery_block_scan == RecoveryBlockScan::FirstPages && !parts.can_recover_by_first_pages()
+        },
+        reason: "recovery by first pages needs the dirty entries of a map on flash in NVRAM, and a log or a tree of \
+                 invalid pages on flash",
+    },
+    Rule {
+        is_broken: |parts| {
+            parts.recovery_block_scan == RecoveryBlockScan::HeadTail && !parts.recovers_from_spare_areas()
+        },
+        reason: "head and tail pages describe the pages of their block to a recovery that rebuilds a flat map from flash, \
+                 which the recovery of this design does not",
+    },
+    // Garbage collection.
+    Rule {
+        is_broken: |parts| {
+            parts.gc.metadata_gc != MetadataGcRule::Greedy && parts.gc.policy != VictimPolicy::Greedy
+        },
+        reason: "GC can spare metadata blocks only with the greedy victim policy",
+    },
+];
+
+impl Parts {
+    /// Checks that the parts of the design (map, page validity, content mechanisms, GC, recovery) can be combined.
+    ///
+    /// # Errors
+    /// [`Error::IncompatibleParts`] with the reason of the first broken rule.
+    pub fn require_compatible(&self) -> Result<()> {
+        match RULES.iter().find(|rule| (rule.is_broken)(self)) {
+            Some(rule) => Err(Error::IncompatibleParts { reason: rule.reason }),
+            None => Ok(()),
+        }
+    }
+
+    fn is_flat(&self) -> bool {
+        self.mapping == MappingPart::Flat
+    }
+
+    fn is_journalled(&self) -> bool {
+        matches!(self.mapping, MappingPart::Journalled { .. })
+    }
+
+    fn cached_map_options(&self) -> Option<CachedMapOptions> {
+        match self.mapping {
+            MappingPart::Cached(options) => Some(options),
+            MappingPart::Flat | MappingPart::Journalled { .. } => None,
+        }
+    }
+
+    fn is_lazy(&self) -> bool {
+        self.cached_map_options()
+            .is_some_and(|map| map.identification == InvalidPageIdentification::AtSynchronisation)
+    }
+
+    /// Whether a lazy map writes checkpoints.
+    pub(crate) fn makes_checkpoints(&self) -> bool {
+        self.cached_map_options().is_some_and(|map| map.makes_checkpoints)
+    }
+
+    fn bounds_dirty_entries(&self) -> bool {
+        self.cached_map_options().is_some_and(|map| map.max_dirty_entries.is_some())
+    }
+
+    /// Whether recovery replays the journal of the design's L2P map: only a recovery that reads all translation pages
+    /// does, for a map without other options.
+    fn replays_journal(&self) -> bool {
+        let MappingPart::Journalled { cache, .. } = self.mapping else { return false };
+        let is_plain = cache == CachedMapOptions::with_cache_capacity(cache.cache_entries);
+        let has_delta_alone = self.content.delta.is_some() && !self.content.has_mechanism_besides_delta();
+        is_plain && has_delta_alone && self.persistence == Persistence::BatteryFlush
+    }
+
+    fn has_validity_bitmap_on_flash(&self) -> bool {
+        matches!(self.validity, ValidityPart::Bitmap(_))
+    }
+
+    fn recovers_from_spare_areas(&self) -> bool {
+        matches!(self.persistence, Persistence::OobScan | Persistence::NvramEntries)
+    }
+
+    fn scans_backward(&self) -> bool {
+        matches!(self.persistence, Persistence::BackwardScan { .. })
+    }
+
+    fn reverse_map_kind(&self) -> Option<ReverseMapKind> {
+        self.content.sharing.map(|sharing| sharing.reverse_map)
+    }
+
+    /// Whether the design shares pages, but has no reverse map: each bind is executed as a write.
+    fn executes_binds_as_writes(&self) -> bool {
+        self.reverse_map_kind() == Some(ReverseMapKind::OobOnly)
+    }
+
+    /// Whether the design maps logical pages to stored pages without a program, and records that in a reverse map.
+    fn binds_pages(&self) -> bool {
+        self.reverse_map_kind().is_some_and(|kind| kind != ReverseMapKind::OobOnly)
+    }
+
+    fn has_atomic_remap_commands(&self) -> bool {
+        self.content.sharing.is_some_and(|sharing| sharing.has_atomic_remap_commands)
+    }
+
+    /// Whether the reverse map of the design is in NVRAM segments, or in a log in NVRAM or on flash.
+    fn has_reverse_map_entries(&self) -> bool {
+        self.binds_pages() && self.reverse_map_kind() != Some(ReverseMapKind::Ideal)
+    }
+}
+
+impl ContentParts {
+    fn has_mechanism_besides_sharing(&self) -> bool {
+        self.recycle.is_some() || self.delta.is_some() || self.chunks.is_some()
+    }
+
+    fn has_mechanism_besides_delta(&self) -> bool {
+        self.recycle.is_some() || self.sharing.is_some() || self.chunks.is_some()
+    }
+}

@@ -13,8 +13,9 @@ use wearwell::lifetime::{
     EpochLength, LifetimeController, LifetimeCounters, LifetimeOptions, SchemeKind, WriteActivity, YEAR_S,
     remaining_endurance_bytes,
 };
-use wearwell::nand::{Geometry, Nand, SimNand};
+use wearwell::nand::{Nand, SimNand};
 use wearwell::operation::Cause;
+use wearwell::store::Store;
 use wearwell::{Device, Error};
 
 use crate::record::{LifetimeRecord, SchemeRecord};
@@ -60,7 +61,7 @@ impl LifetimeManagement {
         let erases_before_run = erases.sum::<u64>() * geometry.superblock_planes as u64;
         Self {
             erases_before_run,
-            endurance_bytes_at_start: endurance_bytes_left(geometry, endurance_cycles, erases_before_run),
+            endurance_bytes_at_start: endurance_bytes_left(store, endurance_cycles, erases_before_run),
             controller: LifetimeController::new(options),
             endurance_cycles,
             total_throttle_delay_ns: 0,
@@ -159,7 +160,7 @@ impl LifetimeManagement {
         // A block that is full and not erased yet has used its cycle, so programs count if they are more than the
         // erases.
         let erases = self.erases_before_run + stats.total_erases();
-        let remaining_bytes = endurance_bytes_left(geometry, self.endurance_cycles, erases)
+        let remaining_bytes = endurance_bytes_left(device.ftl().store(), self.endurance_cycles, erases)
             .min(self.endurance_bytes_at_start.saturating_sub(activity.flash_bytes));
         let schemes = self.controller.options().schemes.iter();
         let schemes = schemes.map(|scheme| device.ftl().scheme_bytes(scheme.kind)).collect();
@@ -205,9 +206,26 @@ fn programmed_bytes(device: &Device<SimNand>) -> u64 {
     device.ftl().stats().total_programs() * device.ftl().store().geometry().page_bytes as u64
 }
 
+/// Returns the blocks that were good when the drive was new. Blocks that are bad from the factory are never erased, and
+/// have no cycles that a workload could use.
+pub(crate) fn blocks_good_from_factory(store: &Store<SimNand>) -> impl Iterator<Item = BlockId> + Clone + '_ {
+    let is_good = |&block: &BlockId| !store.nand().is_bad(block) || store.nand().erase_count(block) > 0;
+    (0..store.geometry().blocks()).map(BlockId).filter(is_good)
+}
+
+/// Returns the number of physical blocks that were good when the drive was new; each block of a superblock counts.
+pub(crate) fn physical_blocks_good_from_factory(store: &Store<SimNand>) -> u64 {
+    blocks_good_from_factory(store).count() as u64 * u64::from(store.geometry().superblock_planes)
+}
+
+fn pages_good_from_factory(store: &Store<SimNand>) -> f64 {
+    physical_blocks_good_from_factory(store) as f64 * f64::from(store.geometry().pages_per_block)
+}
+
 /// Returns how many bytes can still be programmed within the rated cycles after `erases` erases of physical blocks.
-fn endurance_bytes_left(geometry: &Geometry, endurance_cycles: u32, erases: u64) -> u64 {
-    let blocks = geometry.blocks() as u64 * geometry.superblock_planes as u64;
+fn endurance_bytes_left(store: &Store<SimNand>, endurance_cycles: u32, erases: u64) -> u64 {
+    let geometry = store.geometry();
+    let blocks = physical_blocks_good_from_factory(store);
     let block_bytes = geometry.pages_per_block as u64 * geometry.page_bytes as u64;
     remaining_endurance_bytes(blocks, endurance_cycles, erases, block_bytes)
 }
@@ -220,7 +238,7 @@ fn years_at_program_rate(
     programs: u64,
     elapsed_s: f64,
 ) -> Option<f64> {
-    let budget = device.ftl().store().geometry().pages() as f64 * endurance_cycles as f64;
+    let budget = pages_good_from_factory(device.ftl().store()) * f64::from(endurance_cycles);
     let used = programs as f64 / budget;
     (used > 0.0 && elapsed_s > 0.0).then(|| elapsed_s / YEAR_S as f64 / used)
 }
@@ -233,9 +251,8 @@ pub(crate) fn lifetime_record(
     elapsed_s: f64,
 ) -> LifetimeRecord {
     let store = device.ftl().store();
-    let geometry = store.geometry();
-    let wear = (0..geometry.blocks()).map(|block| store.nand().erase_count(BlockId(block)));
-    let blocks = geometry.blocks() as f64 * geometry.superblock_planes as f64;
+    let wear = blocks_good_from_factory(store).map(|block| store.nand().erase_count(block));
+    let blocks = physical_blocks_good_from_factory(store) as f64;
     let stats = device.ftl().stats();
     let mean = stats.total_erases() as f64 / blocks;
     LifetimeRecord {
@@ -265,7 +282,8 @@ pub(crate) fn extrapolate_lifetime(
     let geometry = device.ftl().store().geometry();
     let page_bytes = f64::from(geometry.page_bytes);
     let amplification = steadiness.programs as f64 * page_bytes / steadiness.host_bytes as f64;
-    let written = geometry.pages() as f64 * page_bytes * f64::from(endurance_cycles) / amplification;
+    let written = pages_good_from_factory(device.ftl().store()) * page_bytes * f64::from(endurance_cycles)
+        / amplification;
     record.is_from_steady_part = steadiness.is_steady;
     record.host_tb_written_until_worn = Some(written / 1e12);
     record.drive_writes_per_day = Some(written / device.capacity_bytes() as f64 / RATING_PERIOD_DAYS);

@@ -222,7 +222,7 @@ impl WriteCounters {
 /// # Errors
 /// Errors of the device.
 pub fn write_partial_chunks<N: Nand>(device: &mut Device<N>) -> Result<(), Error> {
-    if device.ftl().buffered_chunk_pages() > 0 { device.flush() } else { Ok(()) }
+    if device.ftl().logical_pages_awaiting_compression() > 0 { device.flush() } else { Ok(()) }
 }
 
 /// Remaps random logical pages to the flash pages of others, until the reverse map holds `entries` valid entries or is
@@ -440,10 +440,19 @@ impl PoolPlan {
         let closed_blocks = free.saturating_sub(kept_free + streams + metadata.metadata_blocks);
         let valid = ftl.logical_pages() as u64 / u64::from(store.allocation_pools());
         let collected = valid + metadata.metadata_pages_in_data_blocks;
-        if valid == 0 || collected >= u64::from(closed_blocks) * u64::from(block_pages) {
+        if valid == 0 {
             return Err(Error::InvalidOptions(format!(
-                "precondition.mode constructed: pool {pool} has {free} blocks of {block_pages} pages, too few for \
-                 {valid} valid pages in addition to metadata and the blocks that garbage collection keeps free; use steady"
+                "precondition.mode=constructed: the drive exports {} pages, fewer than its {} pools (sets of planes), so \
+                 that a pool would have no valid page: set precondition.mode=steady",
+                ftl.logical_pages(),
+                store.allocation_pools()
+            )));
+        }
+        if collected >= u64::from(closed_blocks) * u64::from(block_pages) {
+            return Err(Error::InvalidOptions(format!(
+                "precondition.mode=constructed: pool {pool} (a set of planes) has {free} blocks of {block_pages} pages, too few \
+                 for {valid} valid pages in addition to metadata, open blocks and the blocks that garbage collection keeps \
+                 free: set precondition.mode=steady"
             )));
         }
         let utilisation = theory::effective_utilisation(

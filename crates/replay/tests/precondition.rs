@@ -183,7 +183,7 @@ fn steady_state_construction_refuses_a_device_without_spare_blocks() {
     let config = common::small_device_config(&["device.blocks_per_plane=8", "device.logical_pages=1500"]);
     let mut device = device_of_config(&config, "page-map");
     let refused = precondition::construct_steady_state(&mut device, 1, &mut |_, _| Continue(())).unwrap_err();
-    assert!(refused.to_string().contains("use steady"), "{refused}");
+    assert!(refused.to_string().contains("set precondition.mode=steady"), "{refused}");
 }
 
 /// A fill leaves no dead page, so recycling would find none whatever the content is. Deduplication shows whether

@@ -709,6 +709,74 @@ fn factory_bad_blocks_cost_spare_space() {
     assert_close(of("0.08", "constructed"), of("0.08", "steady"), 0.05);
 }
 
+/// Bug: the rated cycles of factory-bad blocks, which nothing can use, counted as endurance.
+#[test]
+fn lifetime_figures_leave_out_the_cycles_of_factory_bad_blocks() {
+    let of = |share: &str| {
+        let settings = ["device.over_provisioning=0.4", share];
+        run_on_small_device(&settings, "uniform:pages=11700,requests=60000", "page-map")
+    };
+    let (all_good, some_bad) = (of("device.factory_bad_share=0"), of("device.factory_bad_share=0.1"));
+    let bad = {
+        let config = small_device_config(&["device.factory_bad_share=0.1"]);
+        config.factory_bad_blocks(&config.resolve_device(1).unwrap().geometry).len()
+    };
+    assert!(bad > 10, "{bad} blocks are bad");
+    assert!(some_bad.lifetime.min_erase_count > 0, "every good block is erased");
+    assert_close(some_bad.lifetime.mean_erases_per_block, some_bad.erases as f64 / (256 - bad) as f64, 1e-9);
+    let written_per_erase =
+        |record: &RunRecord| record.lifetime.host_tb_written_until_worn.unwrap() * record.write_amplification;
+    let good_share = (256 - bad) as f64 / 256.0;
+    assert_close(written_per_erase(&some_bad) / written_per_erase(&all_good), good_share, 0.02);
+}
+
+/// Bug: the duration of a trace was the time of its last request, so that one late record made years and rates wrong by
+/// orders of magnitude. With think time, each time that ran backwards counted its gap again.
+#[test]
+fn a_time_that_runs_backwards_changes_neither_duration_nor_think_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let request = |k: u64, time_ms: u64| Request { time_ns: time_ms * 1_000_000, ..page_write(k % 500, 1) };
+    let sorted: Vec<Request> = (0..1000).map(|k| request(k, 10 * k)).collect();
+    let mut late = sorted.clone();
+    late[999].time_ns = 1_000_000;
+    let mut lagging = sorted.clone();
+    lagging.iter_mut().skip(1).step_by(2).for_each(|request| request.time_ns /= 2);
+    let of = |name: &str, requests: &[Request], settings: &[&str]| {
+        let input = csv_trace(folder.path(), name, requests);
+        run_input(&small_device_config(settings), &input, "page-map")
+    };
+    let [in_order, with_late] =
+        [("sorted.csv", &sorted), ("late.csv", &late)].map(|(name, requests)| of(name, requests, &[]));
+    assert_close(with_late.trace.duration_s, in_order.trace.duration_s, 0.01);
+    let think = ["timing.mode=event", "replay.arrival=think"];
+    let device_s = of("lagging.csv", &lagging, &think).lifetime.elapsed_s;
+    assert_close(device_s, of("sorted.csv", &sorted, &think).lifetime.elapsed_s, 0.05);
+}
+
+/// Bug: a power loss after the last request, or after more requests than there are, did not happen, without a word.
+#[test]
+fn a_power_loss_after_the_last_request_happens_and_a_later_one_is_refused() {
+    let spec = "uniform:pages=2000,requests=3000";
+    let at_end = run_on_small_device(&["recovery.after_requests=3000"], spec, "geckoftl");
+    assert!(at_end.recovery.is_some(), "power was lost after request 3000 of 3000");
+    let config = small_device_config(&["recovery.after_requests=3001"]);
+    let input = generated_input(spec);
+    let refused =
+        Plan::new(&config, &input).unwrap().run("geckoftl", &mut |_| ControlFlow::Continue(())).unwrap_err();
+    assert!(refused.to_string().contains("only 3000 are replayed"), "{refused}");
+}
+
+/// Bug: lazy maps with checkpoints panicked on pages without the eight spare bytes that a checkpoint keeps, unless
+/// recovery was a backward scan.
+#[test]
+fn checkpoints_without_spare_bytes_are_refused() {
+    let config = small_device_config(&["device.spare_bytes=4", "recovery.by=battery"]);
+    let input = generated_input("uniform:pages=3000,requests=3000");
+    let refused =
+        Plan::new(&config, &input).unwrap().run("lazyftl", &mut |_| ControlFlow::Continue(())).unwrap_err();
+    assert!(refused.to_string().contains("device.spare_bytes to at least 8"), "{refused}");
+}
+
 #[test]
 fn write_zeroes_requests_are_executed_as_trim_or_write_as_configured() {
     let folder = tempfile::tempdir().unwrap();

@@ -214,6 +214,19 @@ fn a_recorded_gc_victim_has_the_best_figure_of_its_candidates() {
     }
 }
 
+/// Bug: the bytes of a page were made for 4 KiB, and larger pages of a drive that compresses ended the command.
+#[test]
+fn a_drive_with_larger_or_smaller_pages_that_compresses_can_be_watched() {
+    let extent = WalkthroughOptions { requests: 60, power_cut_after_requests: Some(40) };
+    let input = Input::of_generator_spec("uniform:pages=40+dup:share=0.1,compress=0.5").unwrap();
+    for page_bytes in [512, 8192, 16384] {
+        let config = config_of_only(&[&format!("device.page_bytes={page_bytes}")]);
+        let walk = walkthrough(&config, "wearwell", &input, extent);
+        let walk = walk.unwrap_or_else(|error| panic!("{page_bytes}: {error}"));
+        assert!(walk.steps.len() > 60, "{page_bytes}: {} steps", walk.steps.len());
+    }
+}
+
 #[test]
 fn a_watch_record_that_is_too_large_is_refused() {
     let small = WalkthroughOptions { requests: 10, power_cut_after_requests: None };

@@ -289,7 +289,7 @@ fn ram_and_recovery_by_capacity(design: ComparedFtl) -> impl Iterator<Item = (f6
     })
 }
 
-fn capacity_curve_values(design: ComparedFtl) -> Vec<Value> {
+fn ram_and_recovery_values_by_capacity(design: ComparedFtl) -> Vec<Value> {
     let name = |k: usize, what: &str| format!("{} {what}", FIGURE_1_CAPACITIES[k].0);
     let ram = ram_and_recovery_by_capacity(design)
         .enumerate()
@@ -309,7 +309,7 @@ fn capacity_growth_values() -> Vec<Value> {
         ("RAM is linear", truth_value(steps.windows(2).all(doubles))),
         ("recovery grows", truth_value(steps.windows(2).all(|pair| pair[1].1 > pair[0].1))),
     ]);
-    [claims, capacity_curve_values(ComparedFtl::LazyFtl)].concat()
+    [claims, ram_and_recovery_values_by_capacity(ComparedFtl::LazyFtl)].concat()
 }
 
 /// Returns the RAM of an FTL design including the mapping cache of 4 MiB, MiB.
@@ -472,7 +472,7 @@ pub(super) fn row_values(id: &str) -> Option<Vec<Value>> {
             recovery_step_values(ComparedFtl::LazyFtl),
         ),
         "GK-03" => capacity_growth_values(),
-        "GK-04" => capacity_curve_values(ComparedFtl::GeckoFtl),
+        "GK-04" => ram_and_recovery_values_by_capacity(ComparedFtl::GeckoFtl),
         "GK-05" => one_value(scale.translation_table_bytes() / GIB),
         "GK-06" => one_value(scale.translation_directory_bytes() / MIB),
         "GK-07" => one_value(scale.validity_bitmap_bytes() / MIB),

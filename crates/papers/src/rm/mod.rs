@@ -297,8 +297,9 @@ fn require_duplicates_in_traces(runs: &ExperimentRecords) -> Result<()> {
         let opt = runs.run_named(&format!("{trace}/opt"))?;
         if opt.figure("writes_by_form.deduplicated") < 0.01 * opt.figure("host_page_writes") {
             return Err(format!(
-                "under 1 % of the writes of {trace} are deduplicated, too few for a result about \
-                 deduplicated traces"
+                "under 1 % of the writes of the trace {trace} were deduplicated, too few for a result about \
+                 deduplicated traces: if its file in the folder of --traces has no hashes of page contents, put one \
+                 that has them there, or take it out to run the substitute"
             ));
         }
     }

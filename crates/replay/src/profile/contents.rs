@@ -262,13 +262,19 @@ impl ContentCounts {
             .filter(|entry| u64::from(entry.earlier_distinct_contents) < pool)
             .count();
         let counts: Vec<u32> = repeated.iter().map(|&(_, times)| times).collect();
-        (zipf_theta_of_growing_items(&counts, &self.content_growth_stages(pool, inside as u64)), pool)
+        (
+            zipf_theta_of_growing_items(
+                &counts,
+                &self.repeats_by_doubling_of_distinct_contents(pool, inside as u64),
+            ),
+            pool,
+        )
     }
 
     /// Divides the input into stages, in each of which the number of distinct contents doubled, as the content model
     /// extends its popularity in the same steps. Returns for each stage the number of distinct contents in the sample
     /// and the share of all repetitions that occurred in it. Contents after the first `pool` are not counted.
-    fn content_growth_stages(&self, pool: u64, inside: u64) -> Vec<(u64, f64)> {
+    fn repeats_by_doubling_of_distinct_contents(&self, pool: u64, inside: u64) -> Vec<(u64, f64)> {
         let total: u64 = self.repeats_by_content_count_octave.iter().sum();
         let of = |(octave, &count): (usize, &u64)| {
             let contents = if 2 << octave > pool { pool } else { 1_u64 << octave };

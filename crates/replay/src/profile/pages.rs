@@ -109,7 +109,7 @@ impl PageWriteCounts {
         }
         let held = content.map_or(0, |content| content.0.wrapping_add(1));
         let weight = self.sample.sampled_one_of;
-        if !self.entries_by_page_key.contains_key(&key) && !self.insert_page(key) {
+        if !self.entries_by_page_key.contains_key(&key) && !self.insert_page_if_in_sample(key) {
             return None;
         }
         let entry = self.entries_by_page_key.get_mut(&key).expect("it is in the table");
@@ -140,13 +140,13 @@ impl PageWriteCounts {
     pub(super) fn add_touched_page(&mut self, device: u32, page: u64) {
         let key = page_key(device, page);
         if self.sample.contains(key) && !self.entries_by_page_key.contains_key(&key) {
-            self.insert_page(key);
+            self.insert_page_if_in_sample(key);
         }
     }
 
     /// Adds an entry to the table of sampled pages. If the table is full, the sample is halved first. Returns false if
     /// the page is outside the halved sample.
-    fn insert_page(&mut self, key: u64) -> bool {
+    fn insert_page_if_in_sample(&mut self, key: u64) -> bool {
         if self.entries_by_page_key.len() == self.max_page_entries {
             self.sample = self.sample.half_of_sample();
             let sample = self.sample;

@@ -128,11 +128,14 @@ pub fn profile_files(
         notes.push(format!("{unreadable} could not be read: {named}"));
     }
     let profile = profiler.to_profile(name.clone());
-    if profile.content.is_none() {
-        return Err(ProfileError::of_input(
-            name,
-            io::Error::other("no file here has a byte to profile; name a file or a directory with data"),
-        ));
+    if profile.content.is_none() && is_whole {
+        let sentence = match notes.get(1) {
+            Some(unreadable) => format!("no page was read: {unreadable}"),
+            None => "no regular file here has a byte to profile (symbolic links are not followed): name a file or a \
+                     directory with data"
+                .to_owned(),
+        };
+        return Err(ProfileError::of_input(name, io::Error::other(sentence)));
     }
     Ok(with_notes(profile, notes, !is_whole || unreadable > 0))
 }

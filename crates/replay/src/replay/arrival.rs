@@ -58,7 +58,8 @@ impl RequestClock {
     pub(super) fn set_arrival_time(&mut self, timing: &mut TimingEngine, trace_ns: u64, first_ns: u64) {
         let pace = self.pace;
         let gap_ns = trace_ns.saturating_sub(self.previous_request_trace_ns);
-        self.previous_request_trace_ns = trace_ns;
+        // After a time that runs backwards the next gap is not counted again.
+        self.previous_request_trace_ns = self.previous_request_trace_ns.max(trace_ns);
         let arrival_ns = match pace.arrival {
             Arrival::Auto | Arrival::Open => pace.scaled_time_ns(trace_ns.saturating_sub(first_ns)),
             Arrival::Closed => self.complete_until_below_depth(pace.queue_depth, timing).max(timing.now_ns()),

@@ -50,7 +50,7 @@ impl Run<'_> {
         (batch.len(), Ok(()))
     }
 
-    /// Writes a batch in which every request is a write of one whole page. The pages are in [`Run::batch_lookahead`]
+    /// Writes a batch in which every request is a write of one whole page. The pages are in `self.input.lookahead`
     /// already, so only the requests' times are read here.
     fn write_batch(&mut self, batch: &[Request]) -> (usize, Result<(), Error>) {
         let (written, outcome) = self.device.write_pages(&self.input.lookahead.first_lpns_of_writes);

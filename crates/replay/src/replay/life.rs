@@ -18,6 +18,7 @@ use super::{
     WRITES_PER_BATCH,
 };
 use crate::life::{self, End, Endurance, Leveling, Life, LifePoint, LifeRecord, Wear};
+use crate::lifetime::{blocks_good_from_factory, physical_blocks_good_from_factory};
 use crate::record::SeriesPoint;
 use crate::{precondition, process};
 
@@ -123,7 +124,7 @@ struct LifeSimulation<'a> {
     spare_block_count: u64,
     /// Number of failed blocks at which the simulated drive has ended.
     failed_blocks_ending_life: u64,
-    /// Number of the drive's physical blocks; each block of a superblock counts.
+    /// Number of the drive's physical blocks that were good when it was new; each block of a superblock counts.
     physical_blocks: f64,
     /// Rated number of block erases of the whole drive: physical blocks times rated cycles.
     rated_drive_erases: f64,
@@ -155,7 +156,7 @@ impl<'a> LifeSimulation<'a> {
         let needed = u64::from(resolved.logical_pages).div_ceil(u64::from(store.data_pages()));
         let spare_block_count = blocks - bad.count() as u64 - needed;
         let series_interval_bytes = run.device.capacity_bytes() / 4;
-        let physical_blocks = blocks as f64 * f64::from(resolved.geometry.superblock_planes);
+        let physical_blocks = physical_blocks_good_from_factory(store) as f64;
         Self {
             host_bytes: 0,
             requests: 0,
@@ -331,8 +332,8 @@ impl<'a> LifeSimulation<'a> {
     }
 
     fn erase_counts(&self) -> impl Iterator<Item = u32> + '_ {
-        let nand = self.run.device.ftl().store().nand();
-        (0..self.run.plan.resolved_device.geometry.blocks()).map(|block| nand.erase_count(BlockId(block)))
+        let store = self.run.device.ftl().store();
+        blocks_good_from_factory(store).map(|block| store.nand().erase_count(block))
     }
 
     /// Returns the drive's lifetime in host bytes, extrapolated from the measured range: its host bytes divided by the

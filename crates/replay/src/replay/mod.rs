@@ -172,7 +172,7 @@ struct RequestedCounts {
     /// Time in the input of the first request, nanoseconds; `None` before the first request.
     first_request_ns: Option<u64>,
     /// Time in the input of the latest request, nanoseconds.
-    last_request_ns: u64,
+    latest_request_ns: u64,
 }
 
 /// Observations of the run that the counters of the device do not contain.
@@ -380,7 +380,13 @@ impl<'a> Run<'a> {
         let left = self.plan.survey.requests.saturating_sub(aged);
         let limit = config.replay.requests;
         let total = limit.map_or(left, |limit| limit.min(left));
-        let ended = match config.recovery.after_requests.filter(|&cut| cut < total) {
+        if let Some(cut) = config.recovery.after_requests.filter(|&cut| cut > total) {
+            return Err(ConfigError::InvalidValue(format!(
+                "power is to be lost after {cut} requests, but only {total} are replayed: lower recovery.after_requests"
+            ))
+            .into());
+        }
+        let ended = match config.recovery.after_requests {
             Some(cut) => self.replay_with_power_cut(cut, total, on_progress)?,
             None => self.execute_requests(limit, total, RunPhase::Replay, on_progress)?,
         };
@@ -498,11 +504,13 @@ impl<'a> Run<'a> {
     }
 
     fn record_request_time(&mut self, time_ns: u64) {
-        if self.requested_counts.first_request_ns.is_none() {
-            (self.requested_counts.first_request_ns, self.clock.previous_request_trace_ns) =
-                (Some(time_ns), time_ns);
+        let counts = &mut self.requested_counts;
+        if counts.first_request_ns.is_none() {
+            (counts.first_request_ns, counts.latest_request_ns) = (Some(time_ns), time_ns);
+            self.clock.previous_request_trace_ns = time_ns;
         }
-        self.requested_counts.last_request_ns = time_ns;
+        // Times may run backwards: the input lasts until its latest time.
+        counts.latest_request_ns = counts.latest_request_ns.max(time_ns);
     }
 
     fn execute_request(&mut self, request: &Request) -> Result<(), Error> {
@@ -518,7 +526,7 @@ impl<'a> Run<'a> {
         if self.lifetime_management.is_some() {
             self.apply_lifetime_management(request)?;
         }
-        let gathering = self.device.ftl().buffered_chunk_pages();
+        let gathering = self.device.ftl().logical_pages_awaiting_compression();
         let packed = self.device.ftl().stats().compressed_chunk_writes;
         let reads = self.all_and_unwritten_page_reads();
         let kind = match self.perform_request(request)? {
@@ -549,7 +557,7 @@ impl<'a> Run<'a> {
                 let gathers = ftl.stats().compressed_chunk_writes > packed;
                 gathered_responses.record_chunk_write(
                     number,
-                    (gathering, ftl.buffered_chunk_pages()),
+                    (gathering, ftl.logical_pages_awaiting_compression()),
                     gathers,
                 );
                 gathered_responses.charge_waiting_writes(&timing.take_completions());
@@ -591,7 +599,7 @@ impl<'a> Run<'a> {
 /// Converts the error of a device that cannot be built as configured into an error of the configuration.
 fn to_config_error(error: Error) -> ReplayError {
     match error {
-        Error::NoSpareSpace { .. } | Error::InvalidOptions(_) => {
+        Error::NoSpareSpace { .. } | Error::IncompatibleParts { .. } | Error::InvalidOptions(_) => {
             ConfigError::InvalidValue(error.to_string()).into()
         }
         other => other.into(),

@@ -72,7 +72,7 @@ impl Run<'_> {
         // No request waits for them: the time of a recovery is a figure of its own.
         self.device.ftl_mut().store_mut().flash_ops.clear();
         if let Some(gathered) = &mut self.chunk_response_times {
-            gathered.forget_lost_writes(self.device.ftl().buffered_chunk_pages());
+            gathered.forget_lost_writes(self.device.ftl().logical_pages_awaiting_compression());
         }
         let stats = self.device.ftl().stats();
         let spare_reads = stats.total_spare_reads() - before.total_spare_reads();
@@ -199,7 +199,7 @@ impl Run<'_> {
 
     pub(super) fn duration_s(&self) -> f64 {
         self.requested_counts
-            .last_request_ns
+            .latest_request_ns
             .saturating_sub(self.requested_counts.first_request_ns.unwrap_or(0)) as f64
             / 1e9
     }
@@ -485,7 +485,7 @@ impl Run<'_> {
 
     /// Returns a note if pages are still buffered for an incomplete compressed chunk at the end of the run.
     fn note_of_unfinished_chunk(&self) -> Option<String> {
-        let pages = self.device.ftl().buffered_chunk_pages();
+        let pages = self.device.ftl().logical_pages_awaiting_compression();
         (pages > 0).then(|| {
             format!("pages in the chunk buffer at the end: {pages}; the host wrote them, and they are not programmed")
         })

@@ -126,19 +126,24 @@ impl WatchedRequests {
     }
 
     /// Generates the page bytes of writes that have only content descriptors. Designs whose recovery reads packed pages
-    /// (deltas, chunks) need them, because the simulated flash keeps what a page packs only for pages with bytes.
-    pub(super) fn generate_page_bytes(&mut self) {
-        let mut made = PageByteGenerator::default();
+    /// (deltas, chunks) need them, because the simulated flash keeps what a page packs only for pages with bytes. There
+    /// is one descriptor for each `page_bytes` bytes.
+    pub(super) fn generate_page_bytes(&mut self, page_bytes: u64) {
+        let mut made = PageByteGenerator {
+            page_bytes: page_bytes as usize,
+            bytes_by_fingerprint: HashMap::default(),
+            fingerprint_by_page: HashMap::default(),
+        };
         for request in &mut self.requests {
             let is_described = request.payload.is_empty() && !request.content.is_empty();
             let is_whole = (request.offset_bytes | request.len_bytes).is_multiple_of(SECTOR_BYTES);
             if request.op != Op::Write || !is_described || !is_whole {
                 continue;
             }
-            let pages = request.pages().zip(&request.content);
+            let pages = (request.offset_bytes / page_bytes..).zip(&request.content);
             let pages: Vec<u8> =
                 pages.flat_map(|(page, content)| made.bytes_of_write(page, content)).collect();
-            let from = (request.offset_bytes % PAGE_BYTES) as usize;
+            let from = (request.offset_bytes % page_bytes) as usize;
             request.payload = pages[from..from + request.len_bytes as usize].to_vec();
         }
     }
@@ -157,8 +162,9 @@ impl WatchedRequests {
 
 /// Generates page bytes that match content descriptors. They are equal for equal fingerprints, and have the compressed
 /// size and the difference from the page's earlier content that the descriptor states.
-#[derive(Default)]
 struct PageByteGenerator {
+    /// Size of the pages whose bytes are generated. Descriptors state sizes for pages of 4 KiB, which are scaled.
+    page_bytes: usize,
     /// Bytes of each content, by fingerprint.
     bytes_by_fingerprint: HashMap<Fingerprint, Vec<u8>>,
     /// Content of each page, by page number.
@@ -173,9 +179,9 @@ impl PageByteGenerator {
             return known.clone();
         }
         let base = before.and_then(|before| self.bytes_by_fingerprint.get(&before));
-        let mut bytes = base.cloned().unwrap_or_else(|| vec![0; PAGE_BYTES as usize]);
+        let mut bytes = base.cloned().unwrap_or_else(|| vec![0; self.page_bytes]);
         let changed = if base.is_some() { content.delta_bytes } else { content.compressed_bytes };
-        let changed = usize::from(changed).min(bytes.len());
+        let changed = (usize::from(changed) * self.page_bytes / PAGE_BYTES as usize).min(bytes.len());
         if content.fingerprint != Fingerprint::ZERO_PAGE {
             fill_pseudo_randomly(&mut bytes[..changed], content.fingerprint.0);
         }
@@ -207,7 +213,7 @@ fn require_few_pages(pages: u64, requests: u64) -> Result<(), ConfigError> {
         return Ok(());
     }
     Err(ConfigError::InvalidValue(format!(
-        "the first {requests} requests touch {pages} logical pages, and an HTML page shows at most {most}: \
-         choose fewer requests"
+        "the requests to show, at most {requests}, touch {pages} logical pages, and an HTML page shows at most {most}: \
+         choose fewer requests (--requests), shorter ones, or a workload of fewer pages"
     )))
 }

@@ -102,7 +102,7 @@ pub fn walkthrough_with_step_callback(
     if bytes > WALKTHROUGH_JSON_BYTES_MAX {
         return Err(ConfigError::InvalidValue(format!(
             "the record of {} steps has {} MiB, and an HTML page holds at most {} MiB: choose fewer \
-             requests or a smaller drive",
+             requests (--requests), or shorter ones",
             walk.steps.len(),
             bytes.div_ceil(1 << 20),
             WALKTHROUGH_JSON_BYTES_MAX >> 20

@@ -7,7 +7,7 @@ use wearwell::mapping::InvalidPageIdentification;
 use wearwell::nand::{CutOutcome, Geometry};
 use wearwell::operation::Cause;
 use wearwell_config::{Config, ResolvedDevice};
-use wearwell_trace::Request;
+use wearwell_trace::{PAGE_BYTES, Request};
 
 use super::load::{WATCHED_REQUEST_PAGES_MAX, WatchedRequests};
 use super::record::{
@@ -36,11 +36,14 @@ pub(super) fn record_walkthrough(
     let mut load = WatchedRequests::read_from(input, walk_options.requests, &config)?;
     let SmallDriveSetup { device, resolved, parts } =
         small_drive::new_small_drive(&config, design, load.exported_pages)?;
-    if !matches!(input, Input::Trace { .. }) {
+    let described_page_bytes = if matches!(input, Input::Trace { .. }) {
+        PAGE_BYTES
+    } else {
         load.scale_to_page_size(resolved.geometry.page_bytes);
-    }
+        resolved.geometry.page_bytes.into()
+    };
     if parts.content.chunks.is_some() && parts.persistence == Persistence::NvramMap {
-        load.generate_page_bytes();
+        load.generate_page_bytes(described_page_bytes);
     }
     let drive = describe_drive(&device, &resolved, &parts);
     let notes = walkthrough_notes(&load, input, &config, &resolved, &parts);

@@ -181,12 +181,20 @@ impl<'a> SpecOptions<'a> {
     /// Returns the value of `key` as a list of pairs `a:b/a:b`; `None` if the key is absent. A single `a` is read as
     /// `a:1`.
     pub fn weighted_values(&self, key: &'static str) -> Result<Option<Vec<(f64, f64)>>, SpecError> {
-        let expected = "value:weight, several of them separated by /";
-        let read = |item: &str| {
+        let number = |text: &str| text.trim().parse::<f64>().ok();
+        let pair = |item: &str| {
             let (value, weight) = item.split_once(':').unwrap_or((item, "1"));
-            Ok((parse_value(key, value, expected)?, parse_value(key, weight, expected)?))
+            Some((number(value)?, number(weight)?))
         };
-        self.text_value(key).map(|list| list.split('/').map(read).collect()).transpose()
+        let Some(list) = self.text_value(key) else { return Ok(None) };
+        match list.split('/').map(pair).collect() {
+            Some(pairs) => Ok(Some(pairs)),
+            None => Err(SpecError::BadValue {
+                key,
+                value: list.into(),
+                expected: "numbers, each alone or as number:weight, separated by /, such as 4:0.7/8:0.3",
+            }),
+        }
     }
 }
 

@@ -49,6 +49,12 @@ pub enum GeometryError {
         /// Page size that was rejected, bytes.
         page_bytes: u32,
     },
+    /// The spare area of a page is larger than the largest page.
+    #[error("geometry: spare_bytes is {spare_bytes}; it must be at most 65536")]
+    SpareBytes {
+        /// Size of the spare area that was rejected, bytes.
+        spare_bytes: u32,
+    },
     /// The device has more pages than a 32-bit page number can name.
     #[error(
         "geometry: {pages} pages; page numbers have 32 bits, so at most 4294967296 pages fit: use fewer channels, dies, planes, \
@@ -117,6 +123,9 @@ impl Geometry {
         }
         if !self.page_bytes.is_power_of_two() || !(512..=65536).contains(&self.page_bytes) {
             return Err(GeometryError::PageBytes { page_bytes: self.page_bytes });
+        }
+        if self.spare_bytes > 65536 {
+            return Err(GeometryError::SpareBytes { spare_bytes: self.spare_bytes });
         }
         // A configuration file may contain any numbers, so products saturate and are checked before use.
         let planes =

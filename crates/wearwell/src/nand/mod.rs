@@ -232,7 +232,7 @@ pub enum NandError {
     #[error("flash page {0} is uncorrectable, so its data cannot be read")]
     Uncorrectable(Ppn),
     /// Power is lost. Every operation fails until power is restored and the device is recovered.
-    #[error("power is lost: recover the device before further requests")]
+    #[error("power is lost: restore power and recover the device before further requests")]
     PowerLost,
 }
 

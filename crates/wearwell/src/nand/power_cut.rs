@@ -55,7 +55,7 @@ impl<N: FaultInjectable> PowerCutNand<N> {
     /// Schedules a power cut after `operations` further programs, erases and NVRAM stores: the next one is interrupted,
     /// with this outcome.
     pub fn cut_after(&mut self, operations: u64, outcome: CutOutcome) {
-        self.cut_at_operation = Some(self.cuttable_operation_count + operations);
+        self.cut_at_operation = Some(self.cuttable_operation_count.saturating_add(operations));
         self.cut_outcome = outcome;
     }
 

@@ -9,7 +9,7 @@ use wearwell_replay::input::Input;
 use wearwell_replay::json::ToJson;
 use wearwell_replay::profile::files::ProfiledFiles;
 use wearwell_replay::profile::{self, Profile, Profiles};
-use wearwell_trace::OpenOptions;
+use wearwell_trace::{OpenOptions, TraceError};
 
 use crate::args::ProfileArgs;
 use crate::input::TraceFile;
@@ -138,7 +138,13 @@ fn write_temporary_trace_of_files(path: &Path, reporter: &Reporter) -> Result<Te
     let mut progress = reporter.reading_progress("run", "bytes");
     let (file, trace) = NamedTempFile::with_prefix("wearwell-").map_err(of_input)?.into_parts();
     let written = files.write_trace(BufWriter::new(file), &mut |done| progress(done, total));
-    written.map_err(|error| Failure::of_run(&error))?;
+    written.map_err(|error| match error {
+        TraceError::Write(error) => Failure::of_run_message(format!(
+            "cannot write the temporary trace of --run in {}: {error}; free space there, or set TMPDIR to another directory",
+            std::env::temp_dir().display()
+        )),
+        other => Failure::of_run(&other),
+    })?;
     Ok(trace)
 }
 

@@ -123,6 +123,8 @@ impl Outputs {
     pub(crate) fn of_result_args(args: &ResultArgs, inputs: &[&Path]) -> Result<Self, Failure> {
         let ResultArgs { json, csv, parquet, report } = args;
         let overwrite = OverwriteRule { input_paths: inputs, force: report.force };
+        let named = [("--json", json), ("--csv", csv), ("--parquet", parquet), ("--report", &report.page)];
+        refuse_outputs_named_twice(named.map(|(option, path)| (option, path.as_deref())))?;
         let mut outputs = Self::of_json_and_report(json.as_deref(), report, inputs)?;
         if let Some(path) = csv {
             outputs.table_outputs.push(DataOutput::csv(path, &overwrite)?);
@@ -173,6 +175,22 @@ impl Outputs {
     pub(crate) fn write_html_page(&self, result: &dyn HtmlReport) -> Result<(), Failure> {
         self.html_output.as_ref().map_or(Ok(()), |output| output.write(&page::html_page(result)))
     }
+}
+
+/// Refuses two results in one file, or on standard output (`-`), where the second would replace or break the first.
+fn refuse_outputs_named_twice<const COUNT: usize>(
+    outputs: [(&str, Option<&Path>); COUNT],
+) -> Result<(), Failure> {
+    for (at, (option, path)) in outputs.iter().enumerate() {
+        let same = outputs[..at].iter().find(|(_, other)| path.is_some() && other == path);
+        if let (Some((other, _)), Some(path)) = (same, path) {
+            return Err(Failure::of_usage(format!(
+                "{other} and {option} both name {}: name two files",
+                path.display()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// The runs that a command has made, and its output files.

@@ -6,7 +6,7 @@ use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use wearwell_replay::report::with_thousands_separators;
-use wearwell_trace::{CsvWriter, Format, NativeWriter, OpenOptions, TraceInfo, TraceWriter};
+use wearwell_trace::{CsvWriter, Format, NativeWriter, OpenOptions, TraceError, TraceInfo, TraceWriter};
 
 use crate::args::{InputArgs, TraceCommand};
 use crate::input::TraceFile;
@@ -117,8 +117,8 @@ fn info_rows(info: &TraceInfo) -> Vec<(&'static str, String)> {
         ("pages remapped", count(pages.remap)),
         ("written, MiB", with_thousands_separators(info.written_mib, 1)),
         ("unique pages written", count(info.unique_pages_written)),
-        ("overwrites (live data)", share(info.over_share)),
-        ("rewrites", share(info.rewritten_share)),
+        ("overwrites (live data)", share(info.share_of_overwriting_writes)),
+        ("rewrites", share(info.share_of_writes_to_written_pages)),
         ("duration, s", with_thousands_separators(info.duration_ns as f64 / 1e9, 3)),
         ("devices", count(info.devices)),
         ("highest address, MiB", with_thousands_separators(info.max_end_bytes as f64 / 1_048_576.0, 1)),
@@ -181,13 +181,16 @@ fn convert_into(from: &TraceFile, to: &Path, is_csv: bool, provenance: &str) -> 
         wearwell_trace::open(&from.path, &from.options).map_err(|error| Failure::of_run(&error))?;
     let out = File::create(to).map_err(|error| Failure::of_output(to, &error))?;
     let out = BufWriter::new(out);
-    let mut writer: Box<dyn TraceWriter> = if is_csv {
-        Box::new(CsvWriter::new(out).map_err(|error| Failure::of_run(&error))?)
-    } else {
-        Box::new(NativeWriter::new(out, provenance).map_err(|error| Failure::of_run(&error))?)
+    let of_copy = |error: TraceError| match error {
+        TraceError::Write(error) => Failure::of_output(to, &error),
+        other => Failure::of_run(&other),
     };
-    let requests = wearwell_trace::copy_trace(reader.as_mut(), writer.as_mut())
-        .map_err(|error| Failure::of_run(&error))?;
+    let mut writer: Box<dyn TraceWriter> = if is_csv {
+        Box::new(CsvWriter::new(out).map_err(of_copy)?)
+    } else {
+        Box::new(NativeWriter::new(out, provenance).map_err(of_copy)?)
+    };
+    let requests = wearwell_trace::copy_trace(reader.as_mut(), writer.as_mut()).map_err(of_copy)?;
     eprintln!(
         "{} requests, {} bad lines skipped",
         with_thousands_separators(requests as f64, 0),

@@ -818,6 +818,11 @@ fn an_unwritable_output_file_is_refused_before_the_run() {
     // The trace does not exist either: the output is what the message is about.
     assert_refused(USAGE, &["replay", "no.csv", "--json", &missing], &["nowhere/run.json", "No such file"]);
     assert_refused(USAGE, &["replay", "no.csv", "--json", &folder], &["directory"]);
+    // Bug: the second result replaced the first, or both were mixed on standard output.
+    for twice in ["results", "-"] {
+        let arguments = ["replay", "no.csv", "--json", twice, "--csv", twice];
+        assert_refused(USAGE, &arguments, &["--json and --csv both name"]);
+    }
 }
 
 #[test]

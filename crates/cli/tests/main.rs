@@ -10,6 +10,7 @@ mod help;
 mod inputs;
 mod licences;
 mod live_kill;
+mod names;
 mod parquet_file;
 mod perfetto;
 mod profile;

@@ -19,7 +19,7 @@ pub fn export_source_digest(includes_file: impl Fn(&Path) -> bool) {
     collect_files(Path::new("src"), &mut files);
     files.sort();
     let digest = files.iter().filter(|path| includes_file(path)).fold(FNV_OFFSET, |digest, path| {
-        add_text_to_digest(digest, &fs::read_to_string(path).expect("sources are UTF-8"))
+        add_source_code_to_digest(digest, &fs::read_to_string(path).expect("sources are UTF-8"))
     });
     println!("cargo::rustc-env=CODE_DIGEST={digest:016x}");
 }
@@ -36,7 +36,7 @@ fn collect_files(folder: &Path, files: &mut Vec<PathBuf>) {
 }
 
 /// Adds the code lines of a source text, as rustfmt formats it, to a digest.
-pub fn add_text_to_digest(digest: u64, text: &str) -> u64 {
+pub fn add_source_code_to_digest(digest: u64, text: &str) -> u64 {
     let mut lines = text.lines();
     let mut result = digest;
     while let Some(line) = lines.next() {
@@ -76,11 +76,11 @@ fn add_line_to_fnv(digest: u64, line: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::add_text_to_digest;
+    use super::add_source_code_to_digest;
 
     #[test]
     fn comments_and_layout_do_not_change_the_digest() {
-        let digest = |text: &str| add_text_to_digest(7, text);
+        let digest = |text: &str| add_source_code_to_digest(7, text);
         let code = digest("fn a() {\n    b(1);\n}\n");
         assert_eq!(
             code,

@@ -106,7 +106,7 @@ pub enum TraceError {
         option: &'static str,
     },
     /// The operating system failed to write a trace to the output.
-    #[error("cannot write the trace to its output file: {0}")]
+    #[error("cannot write the trace: {0}")]
     Write(#[from] io::Error),
     /// A request has a property that the output trace format cannot hold.
     #[error("request {request} cannot be written to the output trace: expected {expected}")]

@@ -128,7 +128,7 @@ pub(crate) fn check_request_limits(request: &Request) -> Result<(), &'static str
     }
     let parts = request.offset_bytes | request.len_bytes | request.remap_source_offset_bytes;
     if matches!(request.op, Op::Remap(_)) && !parts.is_multiple_of(PAGE_BYTES) {
-        return Err("a remap of whole 4-KiB pages");
+        return Err("a remap whose offset, length and source are multiples of 4096 bytes");
     }
     Ok(())
 }

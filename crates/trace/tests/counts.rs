@@ -29,15 +29,15 @@ fn unaligned_requests_count_every_page_they_touch() {
 #[test]
 fn a_write_after_a_trim_of_the_whole_page_is_no_overwrite() {
     let written = info_of_csv_rows("0,W,0,8192,0,\n1,W,0,8192,0,\n");
-    assert_eq!((written.over_share, written.rewritten_share), (0.5, 0.5));
+    assert_eq!((written.share_of_overwriting_writes, written.share_of_writes_to_written_pages), (0.5, 0.5));
     let trimmed = info_of_csv_rows("0,W,0,8192,0,\n1,T,0,4096,0,\n2,W,0,8192,0,\n");
-    assert_eq!((trimmed.over_share, trimmed.rewritten_share), (0.25, 0.5));
+    assert_eq!((trimmed.share_of_overwriting_writes, trimmed.share_of_writes_to_written_pages), (0.25, 0.5));
     let in_part = info_of_csv_rows("0,W,0,8192,0,\n1,T,0,4095,0,\n2,W,0,8192,0,\n");
-    assert_eq!(in_part.over_share, 0.5, "a page trimmed in part still holds data");
+    assert_eq!(in_part.share_of_overwriting_writes, 0.5, "a page trimmed in part still holds data");
     let wide = info_of_csv_rows("0,W,0,8192,0,\n1,T,0,17592186044416,0,\n2,W,0,8192,0,\n");
-    assert_eq!(wide.over_share, 0.0, "a trim of 16 TiB is no loop over its pages");
+    assert_eq!(wide.share_of_overwriting_writes, 0.0, "a trim of 16 TiB is no loop over its pages");
     let elsewhere = info_of_csv_rows("0,W,0,8192,0,\n1,T,0,17592186044416,1,\n2,W,0,8192,0,\n");
-    assert_eq!(elsewhere.over_share, 0.5, "another device");
+    assert_eq!(elsewhere.share_of_overwriting_writes, 0.5, "another device");
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn a_compacted_trace_repeats_the_counts_of_the_original() {
     }
     let (original, small) = (info_of_csv_rows(&rows), info_of_csv_rows(&compacted));
     assert_eq!(original.unique_pages_written, small.unique_pages_written);
-    assert_eq!(original.over_share, small.over_share);
+    assert_eq!(original.share_of_overwriting_writes, small.share_of_overwriting_writes);
     assert_eq!((original.pages.read, original.pages.write), (small.pages.read, small.pages.write));
 }
 
@@ -176,7 +176,7 @@ fn trace_info_moves_page_contents_with_remaps() {
     let mut reader = open_stream(Cursor::new(csv.into_bytes()), "f", &OpenOptions::default()).unwrap();
     let info = TraceInfo::of_requests(reader.as_mut()).unwrap();
     assert_eq!((info.requests.remap, info.pages.remap, info.requests.phase, info.pages.write), (2, 3, 1, 5));
-    assert_eq!(info.over_share, 2.0 / 5.0);
+    assert_eq!(info.share_of_overwriting_writes, 2.0 / 5.0);
     assert_eq!(info.content.unwrap().silent_share, 2.0 / 5.0);
     assert_eq!(info.unique_pages_written, 4);
     assert_eq!(info.max_end_bytes, 20_480);

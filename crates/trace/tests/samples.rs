@@ -53,7 +53,7 @@ fn assert_facts(path: &str, format: Format, options: &OpenOptions, facts: &Sampl
     };
     assert_eq!(round_to_digits(info.written_mib, digits), facts.written_mib, "MiB written");
     assert_eq!(info.unique_pages_written, facts.unique, "unique pages");
-    assert_eq!(round_to_digits(info.over_share, 3), facts.over, "overwritten");
+    assert_eq!(round_to_digits(info.share_of_overwriting_writes, 3), facts.over, "overwritten");
     if let Some((duplicate, silent)) = facts.content {
         let content = info.content.as_ref().unwrap();
         assert_eq!(round_to_digits(content.duplicate_share, 3), duplicate, "duplicates");
@@ -161,7 +161,7 @@ fn the_wiscsee_sqlite_sample_has_its_known_counts() {
         return;
     };
     assert_eq!(info.requests.trim, 905);
-    assert_eq!(round_to_digits(info.rewritten_share, 3), 0.624, "rewritten");
+    assert_eq!(round_to_digits(info.share_of_writes_to_written_pages, 3), 0.624, "rewritten");
 }
 
 /// The list beside the samples gives 0.171 duplicates, which counts the nine repeated zero pages; by the definition of
@@ -256,8 +256,8 @@ fn assert_capture(name: &str, expected: &CaptureCounts) {
     assert_eq!(info.unique_pages_written, expected.unique);
     let content = info.content.unwrap();
     let shares = [
-        info.over_share,
-        info.rewritten_share,
+        info.share_of_overwriting_writes,
+        info.share_of_writes_to_written_pages,
         content.duplicate_share,
         content.silent_share,
         content.zero_share,

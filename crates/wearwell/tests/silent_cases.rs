@@ -93,7 +93,7 @@ fn silent_write_detection_compares_a_buffered_page_in_ram() {
     write(&mut device, 3, 8);
     write(&mut device, 3, 7);
     assert_eq!(counts(&device).2, 1, "the content before the newest one does not count");
-    assert_eq!(device.ftl().buffered_chunk_pages(), 1);
+    assert_eq!(device.ftl().logical_pages_awaiting_compression(), 1);
 }
 
 /// While the mechanism is off, one page in 64 is compared, so that the mechanism can be switched on when it would save

@@ -376,9 +376,9 @@ fn a_scheme_that_is_off_serves_no_write_and_its_write_ratio_is_sampled() {
 fn buffered_pages_are_written_when_their_scheme_is_switched_off() {
     let mut drive = Drive::new(set(&[Delta, Compression]));
     (0..3).for_each(|lpn| drive.write_unique(100 + lpn));
-    assert_eq!(drive.device.ftl().buffered_chunk_pages(), 3);
+    assert_eq!(drive.device.ftl().logical_pages_awaiting_compression(), 3);
     drive.switch(&[Delta]);
-    assert_eq!(drive.device.ftl().buffered_chunk_pages(), 0);
+    assert_eq!(drive.device.ftl().logical_pages_awaiting_compression(), 0);
 
     drive.overwrite(300, &[Delta]);
     let committed = drive.device.ftl().delta_statistics().expect("it encodes").committed_deltas;

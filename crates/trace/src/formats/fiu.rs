@@ -24,7 +24,7 @@ const MD5_HEX_DIGITS: usize = 32;
 
 #[derive(Default)]
 pub(crate) struct Fiu {
-    digest_halves: Vec<u64>,
+    first_halves_of_digests: Vec<u64>,
     has_read_line: bool,
 }
 
@@ -68,8 +68,8 @@ impl Fiu {
         Ok(ParseOutcome::Request)
     }
 
-    /// Parses the MD5 digests of a request, stores the first half of each in `self.digest_halves`, and returns how many
-    /// bytes each digest covers (4096 or 512).
+    /// Parses the MD5 digests of a request, stores the first half of each in `self.first_halves_of_digests`, and returns
+    /// how many bytes each digest covers (4096 or 512).
     fn parse_digests(&mut self, field: Field<'_>, len_bytes: u64) -> Result<u64, ParseRefusal> {
         let digits = field.text.len();
         let count = (digits / MD5_HEX_DIGITS) as u64;
@@ -78,13 +78,13 @@ impl Fiu {
         let (Some(unit_bytes), 0) = (unit_bytes.filter(|_| count > 0), digits % MD5_HEX_DIGITS) else {
             return field.refuse("one MD5 of 32 digits for every 4096 or every 512 bytes");
         };
-        self.digest_halves.clear();
+        self.first_halves_of_digests.clear();
         for start in (0..digits).step_by(MD5_HEX_DIGITS) {
             let digest = Field {
                 text: &field.text[start..start + MD5_HEX_DIGITS],
                 byte_offset: field.byte_offset + start,
             };
-            self.digest_halves.push(first_half_of_digest(digest)?);
+            self.first_halves_of_digests.push(first_half_of_digest(digest)?);
         }
         Ok(unit_bytes)
     }
@@ -101,7 +101,7 @@ impl Fiu {
             let whole = units.len() as u64 * unit_bytes == PAGE_BYTES && to - from == PAGE_BYTES;
             let place = if whole { 0 } else { ((from - page_start) << 32) | ((from - start) % unit_bytes) };
             into.content.push(ContentDescriptor::of_fingerprint(page_fingerprint(
-                &self.digest_halves[units],
+                &self.first_halves_of_digests[units],
                 whole,
                 place,
             )));

@@ -95,9 +95,9 @@ pub struct TraceInfo {
     /// Number of distinct 4-KiB pages written.
     pub unique_pages_written: u64,
     /// Share of page writes whose page held data at that time (overwrites).
-    pub over_share: f64,
+    pub share_of_overwriting_writes: f64,
     /// Share of page writes whose page had been written before, whether or not it still held data.
-    pub rewritten_share: f64,
+    pub share_of_writes_to_written_pages: f64,
     /// Statistics of the page contents; `None` if the trace has no contents.
     pub content: Option<ContentInfo>,
     /// Time from the first to the latest request, nanoseconds.
@@ -365,8 +365,8 @@ impl TraceCounter {
             write_share: fraction(self.requests.write, self.requests.write + self.requests.read),
             written_mib: self.written_bytes as f64 / f64::from(1 << 20),
             unique_pages_written: self.distinct_pages_written,
-            over_share: fraction(self.overwriting_page_writes, written),
-            rewritten_share: fraction(written - self.distinct_pages_written, written),
+            share_of_overwriting_writes: fraction(self.overwriting_page_writes, written),
+            share_of_writes_to_written_pages: fraction(written - self.distinct_pages_written, written),
             content: (self.known_content_page_writes > 0).then(|| self.content_info(written)),
             duration_ns: self.duration_ns,
             max_end_bytes: self.max_end_bytes,

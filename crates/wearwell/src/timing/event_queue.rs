@@ -314,19 +314,19 @@ impl EventQueue {
     pub(super) fn delay_transfers_requested_after(
         &mut self,
         after_request_key: u64,
-        group_of_eight: usize,
+        index_of_eight_arrays: usize,
         request_keys: &[u64; 8],
         transfer_ns: &[u64; 8],
         delay_ns: u64,
     ) -> u64 {
         let (mut sum_ns, delay) = (0, delay_ns << NON_TIME_KEY_BITS);
-        let keys = self.array_events.event_keys_of_group_mut(group_of_eight);
+        let keys = self.array_events.event_keys_of_group_mut(index_of_eight_arrays);
         for place in 0..8 {
             let mask = u64::from(request_keys[place] > after_request_key).wrapping_neg();
             sum_ns += mask & transfer_ns[place];
             keys[place] = keys[place].wrapping_add(mask & delay);
         }
-        self.array_events.update_after_key_increase(group_of_eight);
+        self.array_events.update_after_key_increase(index_of_eight_arrays);
         sum_ns
     }
 

@@ -140,12 +140,12 @@ impl FullSizeIndex {
     }
 
     #[inline]
-    fn home_line(&self, hash: u64) -> usize {
+    fn home_cache_line(&self, hash: u64) -> usize {
         (((hash >> 32) * self.cache_line_count() as u64) >> 32) as usize
     }
 
     #[inline]
-    fn line_after(&self, line: usize) -> usize {
+    fn next_cache_line_cyclic(&self, line: usize) -> usize {
         if line + 1 == self.cache_line_count() { 0 } else { line + 1 }
     }
 
@@ -220,7 +220,7 @@ impl FullSizeIndex {
         while line != end {
             let at = line * WORDS_PER_CACHE_LINE + LAST_TAG_WORD;
             self.table_words.set(at, self.table_words.get(at).wrapping_add(passed));
-            line = self.line_after(line);
+            line = self.next_cache_line_cyclic(line);
         }
     }
 
@@ -228,7 +228,7 @@ impl FullSizeIndex {
     /// `is_match` accepts; `None` if there is none.
     #[inline]
     fn search(&self, hash: u64, is_match: impl Fn(Unit) -> bool) -> Option<EntryPosition> {
-        let mut line = self.home_line(hash);
+        let mut line = self.home_cache_line(hash);
         loop {
             let tags = self.tag_words(line);
             let mut spots = SlotSet::slots_with_tag(tags, hash_tag(hash))
@@ -239,7 +239,7 @@ impl FullSizeIndex {
             if tags[1] < OVERFLOW_COUNT_INCREMENT {
                 return None;
             }
-            line = self.line_after(line);
+            line = self.next_cache_line_cyclic(line);
         }
     }
 
@@ -253,11 +253,9 @@ impl FullSizeIndex {
     /// Reads the lines of the hash table that searches for these content hashes will need, so that their cache misses
     /// overlap ([`crate::tables::prefetch`]).
     pub(super) fn prefetch_buckets(&self, hashes: impl Iterator<Item = u64>) {
-        pull_into_cache(
-            hashes.map(|hash| {
-                self.table_words.get(self.home_line(hash) * WORDS_PER_CACHE_LINE + LAST_TAG_WORD)
-            }),
-        );
+        pull_into_cache(hashes.map(|hash| {
+            self.table_words.get(self.home_cache_line(hash) * WORDS_PER_CACHE_LINE + LAST_TAG_WORD)
+        }));
     }
 
     /// Inserts a content-index entry for `unit` (page or member of a compressed chunk). If there is an entry with this
@@ -273,7 +271,7 @@ impl FullSizeIndex {
             self.max_units
         );
         let Some((spot, distance)) = self.find_free_slot(hash) else { return };
-        self.add_to_overflow_counts(self.home_line(hash), spot.line, OVERFLOW_COUNT_INCREMENT);
+        self.add_to_overflow_counts(self.home_cache_line(hash), spot.line, OVERFLOW_COUNT_INCREMENT);
         self.store_entry(spot, hash_tag(hash), unit, distance);
         self.entry_count += 1;
     }
@@ -283,7 +281,7 @@ impl FullSizeIndex {
     /// line between them has its largest value.
     #[inline]
     fn find_free_slot(&self, hash: u64) -> Option<(EntryPosition, usize)> {
-        let (mut line, mut distance) = (self.home_line(hash), 0);
+        let (mut line, mut distance) = (self.home_cache_line(hash), 0);
         loop {
             let tags = self.tag_words(line);
             if let Some(place) = SlotSet::slots_with_tag(tags, FREE_SLOT_TAG).next() {
@@ -292,7 +290,7 @@ impl FullSizeIndex {
             if tags[1] / OVERFLOW_COUNT_INCREMENT == MAX_OVERFLOW_COUNT {
                 return None;
             }
-            (line, distance) = (self.line_after(line), distance + 1);
+            (line, distance) = (self.next_cache_line_cyclic(line), distance + 1);
         }
     }
 
@@ -301,7 +299,7 @@ impl FullSizeIndex {
     #[inline]
     pub(super) fn remove(&mut self, hash: u64, unit: Unit, hash_of: impl Fn(Unit) -> u64) {
         let Some(spot) = self.search(hash, |other| other == unit) else { return };
-        self.add_to_overflow_counts(self.home_line(hash), spot.line, OVERFLOW_COUNT_DECREMENT);
+        self.add_to_overflow_counts(self.home_cache_line(hash), spot.line, OVERFLOW_COUNT_DECREMENT);
         self.entry_count -= 1;
         self.close_gap(spot, hash_of);
     }
@@ -324,7 +322,7 @@ impl FullSizeIndex {
     /// Returns its position and the number of lines from its home line to `line`.
     #[inline]
     fn nearest_overflowed_entry(&self, line: usize, hash_of: impl Fn(Unit) -> u64) -> (EntryPosition, usize) {
-        let (mut at, mut away) = (self.line_after(line), 1);
+        let (mut at, mut away) = (self.next_cache_line_cyclic(line), 1);
         loop {
             for place in overflowed_slots(self.tag_words(at)) {
                 let spot = EntryPosition { line: at, slot: place };
@@ -336,7 +334,7 @@ impl FullSizeIndex {
                 away < self.cache_line_count(),
                 "line {line} counts an overflowed entry, but no later line holds one"
             );
-            (at, away) = (self.line_after(at), away + 1);
+            (at, away) = (self.next_cache_line_cyclic(at), away + 1);
         }
     }
 
@@ -346,7 +344,7 @@ impl FullSizeIndex {
     fn true_probe_distance_lines(&self, spot: EntryPosition, hash_of: impl Fn(Unit) -> u64) -> usize {
         match self.stored_probe_distance_lines(spot) {
             MAX_STORED_PROBE_DISTANCE_LINES => {
-                self.lines_between(self.home_line(hash_of(self.unit_at(spot))), spot.line)
+                self.lines_between(self.home_cache_line(hash_of(self.unit_at(spot))), spot.line)
             }
             distance => distance,
         }

@@ -660,7 +660,7 @@ impl FingerprintStore {
             let (ppn, named) = (page.ppn, history.store_slot(page.ppn));
             if named != Some(at) {
                 return Err(format!(
-                    "page {ppn} is in slot {at} of the fingerprint store, but the history names {}",
+                    "page {ppn} is in slot {at} of the fingerprint store, but the lists of dead pages record {} for it",
                     slot_name(named)
                 ));
             }

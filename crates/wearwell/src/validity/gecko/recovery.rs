@@ -167,15 +167,27 @@ fn drop_obsolete_runs(mut complete: Vec<GeckoRun>) -> Result<Vec<GeckoRun>> {
             continue;
         }
         if run.coverage.first_flush_number != covered + 1 {
-            return Err(Error::Damaged(format!(
-                "page validity (Logarithmic Gecko): run {} begins with buffer flush {}, but the older runs end with \
-                 flush {covered}: a run between them is missing or doubled",
-                run.run_number, run.coverage.first_flush_number
-            )));
+            return Err(run_sequence_error(&run, covered));
         }
         kept.push(run);
     }
     Ok(kept)
+}
+
+/// Returns the error for a run of the Gecko LSM tree that does not follow the older runs, which have the buffer flushes
+/// up to number `covered`.
+fn run_sequence_error(run: &GeckoRun, covered: u64) -> Error {
+    let GeckoRun { run_number, coverage, .. } = run;
+    let (first, last) = (coverage.first_flush_number, coverage.last_flush_number);
+    let older = if covered == 0 {
+        "no older run is on flash".to_owned()
+    } else {
+        format!("the older runs end with flush {covered}")
+    };
+    let fault = if first > covered { "a run before it is missing" } else { "it overlaps them" };
+    Error::Damaged(format!(
+        "page validity (Logarithmic Gecko): run {run_number} has the buffer flushes {first} to {last}, but {older}: {fault}"
+    ))
 }
 
 fn sort_runs_newest_first(mut runs: Vec<GeckoRun>) -> Vec<GeckoRun> {

@@ -1,0 +1,100 @@
+//! Names in comments and documents exist: a renamed function, field, setting or file leaves no mention of its old name.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+/// Names of others: programs, protocols, file formats and formulas that comments and documents mention.
+const NAMES_OF_OTHERS: [&str; 9] =
+    ["close_notify", "db_bench_sqlite3", "e_c", "e_d", "mmap_size", "S_i", "sqlite3_", "NBD_", "Time_Unit"];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two levels down")
+}
+
+/// Returns the files of the project below `folder` that have one of these endings.
+fn files_of(folder: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a folder of the project") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().expect("it has a name").to_string_lossy().into_owned();
+        if path.is_dir() {
+            let is_made =
+                name.starts_with('.') || ["target", "node_modules", "__pycache__"].contains(&&*name);
+            if !is_made {
+                files_of(&path, endings, found);
+            }
+        } else if endings.iter().any(|ending| name.ends_with(ending)) {
+            found.push(path);
+        }
+    }
+}
+
+fn texts(endings: &[&str]) -> Vec<(PathBuf, String)> {
+    let mut files = Vec::new();
+    files_of(root(), endings, &mut files);
+    files
+        .into_iter()
+        .map(|path| (path.clone(), std::fs::read_to_string(&path).expect("it is text")))
+        .collect()
+}
+
+fn is_word_character(character: char) -> bool {
+    character.is_ascii_alphanumeric() || character == '_'
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|character| !is_word_character(character)).filter(|word| !word.is_empty())
+}
+
+/// Returns what stands in backquotes on a line, if it can only be a name of code: words joined by `::` or dots, with an
+/// underscore or a `::` in them.
+fn names_in_backquotes(line: &str) -> impl Iterator<Item = &str> {
+    let quoted = line.split('`').skip(1).step_by(2).map(|text| text.trim_end_matches("()"));
+    quoted.filter(|text| {
+        let is_path = !text.is_empty() && text.chars().all(|c| is_word_character(c) || c == ':' || c == '.');
+        is_path && (text.contains('_') || text.contains("::"))
+    })
+}
+
+fn is_of_others(name: &str) -> bool {
+    NAMES_OF_OTHERS.iter().any(|&other| name == other || other.ends_with('_') && name.starts_with(other))
+}
+
+#[test]
+fn names_in_comments_and_documents_exist() {
+    let mut known: HashSet<String> = HashSet::new();
+    let mut mentions: Vec<(PathBuf, String)> = Vec::new();
+    for (path, text) in texts(&[".rs"]) {
+        for line in text.lines() {
+            if line.trim_start().starts_with("//") {
+                mentions.push((path.clone(), line.to_owned()));
+            } else {
+                known.extend(words(line).map(str::to_owned));
+            }
+        }
+    }
+    let others = [".py", ".pyi", ".sh", ".toml", ".json", "check", "justfile"];
+    for (path, text) in texts(&others) {
+        known.extend(words(&text).map(str::to_owned));
+        known.extend(words(&path.to_string_lossy()).map(str::to_owned));
+    }
+    for (path, text) in texts(&[".md"]) {
+        // The changelog tells of names that are gone.
+        if !path.ends_with("CHANGELOG.md") {
+            mentions.extend(text.lines().map(|line| (path.clone(), line.to_owned())));
+        }
+    }
+    let mut gone = Vec::new();
+    let mut seen = 0;
+    for (path, line) in &mentions {
+        for name in names_in_backquotes(line).filter(|name| !is_of_others(name)) {
+            seen += 1;
+            // Counters of the server have this prefix, and the ending that Prometheus wants.
+            let counter = name.strip_prefix("wearwell_").unwrap_or(name).trim_end_matches("_total");
+            if [name, counter].iter().all(|name| words(name).any(|word| !known.contains(word))) {
+                gone.push(format!("{}: `{name}`", path.strip_prefix(root()).unwrap_or(path).display()));
+            }
+        }
+    }
+    assert!(seen > 1500, "only {seen} names were found");
+    assert!(gone.is_empty(), "names that no code, setting or file has:\n{}", gone.join("\n"));
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import random
@@ -15,6 +16,7 @@ from pathlib import Path
 import pandas
 import pytest
 import wearwell as ww
+from wearwell import _native
 
 from common import PGBENCH, TINY, Command, measured
 
@@ -103,6 +105,7 @@ def test_no_process_outlives_a_sweep_that_is_killed(tmp_path: Path) -> None:
     sweep = subprocess.Popen([sys.executable, "-c", script])
     children: list[int] = []
     while len(children) < 2:
+        assert sweep.poll() is None, "the sweep ended before its runs began"
         time.sleep(0.02)
         children = [
             int(child) for child in Path(f"/proc/{sweep.pid}/task/{sweep.pid}/children").read_text().split()
@@ -168,13 +171,19 @@ def test_the_processes_of_a_sweep_write_nothing_to_the_terminal(capfd: pytest.Ca
     assert capfd.readouterr() == ("", "")
 
 
+def be_the_worker(program: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes the interpreter of the workers a program that runs these lines."""
+    fake = folder / "python"
+    fake.write_text(f"#!{sys.executable} -P\n{program}")
+    fake.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(fake))
+
+
 def test_a_process_that_dies_fails_its_run_and_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The interpreter of the workers is a program that kills itself for one of the runs.
-    fake = tmp_path / "python"
-    fake.write_text(
-        f"""#!{sys.executable} -P
+    be_the_worker(
+        """
 import os, signal
 from wearwell import _worker
 
@@ -186,13 +195,107 @@ class Runs(_worker.Runs):
 
 _worker.Runs = Runs
 _worker.main()
-"""
+""",
+        tmp_path,
+        monkeypatch,
     )
-    fake.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(fake))
     sweep = ww.sweep(ww.Trace.workload(TINY), seed=[1, 2, 3, 4], jobs=2, progress=False)
     assert [row["error"] is None for row in sweep.rows] == [True, False, True, True]
     assert "was killed by signal 9" in sweep.errors[0]
+
+
+def test_a_process_whose_input_cannot_be_read_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    # The thread that reads tasks died, and the process and the sweep waited for each other. The alarm is the time
+    # limit.
+    be_the_worker(
+        """
+import signal, sys
+from wearwell import _worker
+
+class Unreadable:
+    def __iter__(self):
+        raise MemoryError("no room for a task")
+
+signal.alarm(20)
+sys.stdin = Unreadable()
+_worker.main()
+""",
+        tmp_path,
+        monkeypatch,
+    )
+    sweep = ww.sweep(ww.Trace.workload(TINY), jobs=1, progress=False)
+    (error,) = sweep.errors
+    assert "ended with status 1" in error
+    assert "MemoryError: no room for a task" in capfd.readouterr().err
+
+
+def test_a_run_that_cannot_be_stored_is_a_row_and_the_others_are_stored(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        be_the_worker(
+            """
+import json
+from wearwell import _native, _worker
+
+store_run = _native.store_run
+
+def refuse_the_second(folder, key, record):
+    if json.loads(record)["seed"] == 2:
+        raise AttributeError("no such function")
+    store_run(folder, key, record)
+
+_native.store_run = refuse_the_second
+_worker.main()
+""",
+            tmp_path,
+            monkeypatch,
+        )
+        first = ww.sweep(ww.Trace.workload(TINY), seed=[1, 2, 3, 4], store=store, jobs=2, progress=False)
+    assert [row["error"] for row in first.rows] == [None, "AttributeError: no such function", None, None]
+    second = ww.sweep(ww.Trace.workload(TINY), seed=[1, 2, 3, 4], store=store, jobs=2, progress=False)
+    assert (second.errors, second.ran, second.kept) == ([], 1, 3)
+
+
+def test_an_unexpected_error_of_the_store_ends_the_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(folder: Path, key: str) -> str | None:
+        raise AttributeError("no such function")
+
+    monkeypatch.setattr(_native, "stored_run", refuse)
+    with pytest.raises(AttributeError, match="no such function"):
+        ww.sweep(ww.Trace.workload(TINY), seed=[1, 2], store=tmp_path, jobs=2, progress=False)
+
+
+def test_a_sweep_that_an_unexpected_error_ends_runs_nothing_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The workers went on, until the last run, for as long as somebody kept the traceback: here `raised`, in a program
+    # Python itself.
+    def sweep() -> ww.Sweep:
+        load = ww.Trace.workload("uniform:pages=20000,requests=400000")
+        return ww.sweep(load, seed=range(40), jobs=2, store=tmp_path)
+
+    class Closed(io.StringIO):
+        def write(self, text: str) -> int:
+            if runs_in(tmp_path):
+                raise BrokenPipeError("who reads standard error has ended")
+            return len(text)
+
+    # Standard error is a terminal, which gets a line after each run.
+    closed = Closed()
+    monkeypatch.setattr(closed, "isatty", lambda: True)
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "stderr", closed)
+        with pytest.raises(BrokenPipeError) as raised:
+            sweep()
+    finished = runs_in(tmp_path)
+    time.sleep(0.3)
+    assert runs_in(tmp_path) == finished, "a worker goes on"
+    assert 1 <= len(finished) < 40
+    again = sweep()
+    assert (again.ran, again.kept) == (40 - len(finished), len(finished))
+    assert raised.traceback
 
 
 def test_ctrl_c_gives_what_is_done(tmp_path: Path) -> None:
@@ -208,6 +311,7 @@ print(sweep.partial, len(sweep), [str(one.message) for one in caught])
 """
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     while len(runs_in(tmp_path)) < 3:
+        assert process.poll() is None, "the sweep ended without three finished runs"
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60)

@@ -12,7 +12,8 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -222,13 +223,14 @@ def _run_all(
     try:
         missing = _look_up(points, store)
         teller.begin(len(points), sum(len(same) for same in missing.values()))
-        ended = executor.run([_task(same[0], key, store) for key, same in missing.items()])
+        tasks = [_task(same[0], key, store) for key, same in missing.items()]
         by_number = list(missing.values())
-        for number, outcome in ended:
-            for point in by_number[number]:
-                point.outcome = outcome
-            ran += 1
-            teller.ended(len(by_number[number]))
+        with closing(_outcomes(executor, tasks)) as outcomes:
+            for number, outcome in outcomes:
+                for point in by_number[number]:
+                    point.outcome = outcome
+                ran += 1
+                teller.ended(len(by_number[number]))
     except KeyboardInterrupt:
         partial = True
     done = [point for point in points if point.outcome is not None]
@@ -240,6 +242,15 @@ def _run_all(
     refused = sum(point.key is None for point in done)
     variants = [point.variant() for point in done]
     return Sweep(rows, results, ran, len(done) - ran - refused, partial, variants)
+
+
+def _outcomes(executor: Executor, tasks: Sequence[Task]) -> Generator[tuple[int, Outcome], None, None]:
+    """Yields what the executor yields. Closing it closes the iterator of the executor, if that can be closed.
+
+    An iterator that is not closed lives as long as the traceback of the exception that ended the sweep. Its runs go on
+    meanwhile, and Python does not end before all runs of the sweep are done.
+    """
+    yield from executor.run(tasks)
 
 
 def _look_up(points: list[_Point], store: Path) -> dict[str, list[_Point]]:

@@ -12,6 +12,7 @@ import queue
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Mapping
 from typing import Any
 
@@ -63,9 +64,16 @@ def main() -> None:
     tasks: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def listen() -> None:
-        for line in sys.stdin:
-            tasks.put(line)
-        os._exit(0)
+        status = 1
+        try:
+            for line in sys.stdin:
+                tasks.put(line)
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            # Whatever ends this thread ends the process: without it no task arrives, and the sweep waits for an answer.
+            os._exit(status)
 
     threading.Thread(target=listen, daemon=True).start()
     runs = Runs()

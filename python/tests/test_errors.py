@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 import wearwell as ww
+from wearwell._native import Configuration
+from wearwell._settings import file_of, flag, setting
 
 from common import PGBENCH, TINY, Command, refused_alike, sentence_of
 
@@ -86,6 +90,68 @@ def test_a_workload_that_is_none_is_refused(command: Command) -> None:
 
 def test_an_error_is_a_value_error() -> None:
     assert issubclass(ww.WearwellError, ValueError)
+
+
+@pytest.mark.parametrize(
+    "text", ["/data/\U0001f600", "/data/\u00e9 \u4e2d", 'a "b" \\c', "a\tb\n\x01\x1b\x7f\x85"]
+)
+def test_a_setting_may_be_any_text(text: str) -> None:
+    # Above U+FFFF the text was written as two surrogates, which TOML refuses; keywords wrote quotes as they are.
+    for written in (setting("content.model", text), *flag("content.model", text)):
+        read = tomllib.loads(Configuration([written]).to_toml())
+        assert read["content"]["model"] == text
+    file = file_of({"gc.policy": text, "parts.content": [text]})
+    assert tomllib.loads(file) == {"gc": {"policy": text}, "parts": {"content": [text]}}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ww.replay(LOAD, content_model="files:/data/\udcff"),
+        lambda: ww.replay(LOAD, settings={"content.model": "files:/data/\udcff"}),
+        lambda: ww.replay(LOAD, settings={"gc.\udcff": "fifo"}),
+        lambda: ww.Trace.workload("files:/data/\udcff"),
+    ],
+)
+def test_a_setting_that_is_not_utf_8_is_refused(call: Callable[[], object]) -> None:
+    # This raised UnicodeEncodeError, which does not say where the text comes from.
+    with pytest.raises(ww.WearwellError, match=r"udcff.* cannot be written in UTF-8"):
+        call()
+
+
+def test_truth_values_of_numpy_are_settings() -> None:
+    # They were written as True and False, which TOML has not.
+    drives = [ww.Drive("lab-8g", wear_out=one) for one in (True, numpy.True_)]  # type: ignore[arg-type]
+    assert drives[0].settings() == drives[1].settings()
+    assert ww.Drive("lab-8g", wear_out=numpy.False_) != drives[0]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("scale_to", [-1, 0, 1 << 64, 1e12, "1TB"])
+def test_a_size_to_scale_to_that_is_none_is_refused_before_anything_runs(scale_to: Any) -> None:
+    # The error came after the run: after hours, and without its result.
+    def refuse(*_: object) -> None:
+        raise AssertionError("it runs")
+
+    calls: list[Callable[[], object]] = [
+        lambda: ww.replay(LOAD, scale_to=scale_to, progress=refuse),
+        lambda: ww.sweep(LOAD, scale_to=scale_to, executor=Refusing(), progress=False),
+        lambda: ww.life(LOAD, scale_to=scale_to, progress=refuse),
+    ]
+    for call in calls:
+        with pytest.raises(ww.WearwellError, match=r"scale_to is .*: give the bytes"):
+            call()
+
+
+class Refusing(ww.Executor):
+    """An executor that runs nothing."""
+
+    def run(self, tasks: Sequence[ww.Task]) -> Iterator[tuple[int, ww.Outcome]]:
+        raise AssertionError("it runs")
+
+
+def test_a_size_of_numpy_is_one_to_scale_to() -> None:
+    result = ww.replay(LOAD, scale_to=numpy.int64(10**12))  # type: ignore[arg-type]
+    assert result.lifetime.scale_to_bytes == 10**12
 
 
 def test_a_stream_is_refused() -> None:

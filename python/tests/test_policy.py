@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
+from typing import Any
 
 import numpy
 import pytest
@@ -103,15 +105,21 @@ def test_what_a_policy_raises_ends_the_run_and_is_raised() -> None:
     ("answer", "sentence"),
     [
         (100_000, "it chose block 100000, which is not one of the candidates that it was given"),
-        (-1, "out of range"),
+        (-1, "it chose block -1, which is not one of the candidates that it was given"),
+        (1 << 32, "it chose block 4294967296, which is not one of the candidates that it was given"),
+        (2.9, "it returned 2.9, which is no integer"),
+        ("7", "it returned '7', which is no integer"),
+        (math.nan, "it returned nan, which is no integer"),
+        (numpy.float64(3.0), "it returned .*3.0.*, which is no integer"),
     ],
 )
-def test_a_choice_that_cannot_be_is_refused(answer: int, sentence: str) -> None:
+def test_a_choice_that_cannot_be_is_refused(answer: Any, sentence: str) -> None:
+    # Numbers were truncated and texts parsed, and the errors about -1 and NaN did not name the policy.
     class Wrong:
         def choose(self, blocks: ww.Blocks) -> int:
-            return answer
+            return answer  # type: ignore[no-any-return]
 
-    with pytest.raises((ww.WearwellError, OverflowError), match=sentence):
+    with pytest.raises(ww.WearwellError, match=f"the victim policy Wrong failed: {sentence}"):
         run(Wrong())
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import random
+import subprocess
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -153,4 +155,27 @@ def test_ctrl_c_gives_a_partial_profile(phase: str) -> None:
     assert profile["partial"]
     assert any(one["when_run"] is None for one in profile["savings"])
     assert phase != "profile" or profile["runs"] is None
-    assert len(warned) == 1 and warned[0].startswith("the profile is partial: ")
+    more = " before every mechanism was run" if phase == "replay" else ""
+    assert warned == [f"the profile is partial: interrupted{more}"]
+
+
+def test_ctrl_c_is_the_reason_of_a_partial_profile_that_has_notes() -> None:
+    # The reason was the note that the requests have no content.
+    load = f"uniform:pages=2000,requests={10**11},write=1.0"
+    profile, warned = interrupted("profile", 100_000, f"ww.profile(ww.Trace.workload({load!r}), progress=began)")
+    assert profile["notes"]
+    assert warned == ["the profile is partial: interrupted"]
+
+
+def test_a_directory_whose_name_is_not_utf_8_is_run_as_by_the_command_line(
+    command_path: Path, tmp_path: Path
+) -> None:
+    # With run=True this raised UnicodeEncodeError.
+    folder = os.path.join(os.fsencode(tmp_path), b"bad\xff")
+    os.mkdir(folder)
+    with open(os.path.join(folder, b"file"), "wb") as file:
+        file.write(bytes(range(256)) * 160)
+    done = subprocess.run([command_path, "profile", folder, "--run", "--json", "-"], capture_output=True, check=True)
+    profile = ww.profile(os.fsdecode(folder), run=True)
+    assert profile.input == json.loads(done.stdout)["profiles"][0]["input"] == f"{tmp_path}/bad\ufffd"
+    assert profile.runs is not None

@@ -124,6 +124,65 @@ def test_what_runs_survives_pickling() -> None:
     assert pickle.loads(pickle.dumps(run)) == run
 
 
+def test_a_copy_of_a_trace_of_a_table_has_its_requests() -> None:
+    # Its file was deleted with the trace that was copied.
+    for copied in (copy.copy(ww.Trace(TABLE)), copy.deepcopy(ww.Trace(TABLE))):
+        assert ww.replay(copied, precondition="none").host_page_writes == 3
+    path = Path(copied._description["path"])
+    assert path.exists()
+    del copied
+    assert not path.exists()
+
+
+def test_a_pickle_of_a_trace_of_a_table_has_its_requests() -> None:
+    # It had the path of a file that was deleted.
+    trace = ww.Trace(TABLE)
+    pickled, digest = pickle.dumps(trace), hash(trace)
+    del trace
+    loaded, again = pickle.loads(pickled), pickle.loads(pickled)
+    assert ww.replay(loaded, precondition="none").host_page_writes == 3
+    assert (loaded, loaded.name, hash(loaded)) == (again, "a table of 5 requests", digest)
+    assert loaded == ww.Trace(TABLE) != ww.Trace({**TABLE, "length_bytes": [4096, 4096, 4096, 4096, 0]})
+
+
+def test_a_process_of_a_pool_returns_a_trace_of_a_table() -> None:
+    # The thread that receives results died of the missing file, and the pool waited for ever.
+    script = f"""
+import multiprocessing, signal
+import wearwell as ww
+
+def made(number):
+    return ww.Trace({TABLE!r})
+
+if __name__ == "__main__":
+    signal.alarm(20)
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        (trace,) = pool.map(made, [0])
+    print(ww.replay(trace, precondition="none").host_page_writes)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("3\n", "")
+
+
+def test_a_forked_process_leaves_the_file_of_a_table_to_its_parent() -> None:
+    # The end of the child deleted the file.
+    script = f"""
+import os, sys
+import wearwell as ww
+
+trace = ww.Trace({TABLE!r})
+child = os.fork()
+if child == 0:
+    sys.exit()
+os.waitpid(child, 0)
+print(ww.replay(trace, precondition="none").host_page_writes, trace._description["path"])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    writes, path = done.stdout.split()
+    assert writes == "3" and not Path(path).exists()
+
+
 @pytest.mark.parametrize("kind", ["mapping", "pandas", "arrow"])
 def test_a_table_of_requests_is_a_trace(kind: str) -> None:
     arrow: Any = pyarrow.table(TABLE)

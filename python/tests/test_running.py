@@ -36,11 +36,14 @@ def test_another_thread_works_during_a_run() -> None:
     worker = threading.Thread(target=work)
     load = "uniform:pages=100000,requests=4000000,write=1.0"
     worker.start()
-    began = time.monotonic()
-    ww.replay(ww.Trace.workload(load), progress=lambda phase, *_: phases.append(phase))
-    seconds, during = time.monotonic() - began, rounds
-    ended.set()
-    worker.join()
+    try:
+        began = time.monotonic()
+        ww.replay(ww.Trace.workload(load), progress=lambda phase, *_: phases.append(phase))
+        seconds, during = time.monotonic() - began, rounds
+    finally:
+        # Python does not end before this thread: a replay that fails must not leave it behind.
+        ended.set()
+        worker.join()
     assert "replay" in phases
     # A thread that sleeps a millisecond each time has hundreds of rounds in a second; with the lock held it has none between two
     # looks at signals, of which there are twenty in a second.

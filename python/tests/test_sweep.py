@@ -12,7 +12,9 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy
 import pandas
 import pytest
 import wearwell as ww
@@ -399,6 +401,72 @@ def test_an_executor_is_one_class() -> None:
     ]
     local, here = [sweep.to_pandas().drop(columns=OF_MACHINE) for sweep in sweeps]
     pandas.testing.assert_frame_equal(local, here)
+
+
+def test_an_executor_object_and_a_number_of_jobs_are_refused() -> None:
+    # The number was ignored.
+    with pytest.raises(ww.WearwellError, match="jobs has no effect beside an executor object"):
+        ww.sweep(ww.Trace.workload(TINY), executor=ww.LocalExecutor(1), jobs=7, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "sentence"),
+    [
+        ([], "Own yielded no outcome of 2 of 2 tasks"),
+        ([1], "Own yielded no outcome of 1 of 2 tasks"),
+        ([0, 0, 1], "Own yielded an outcome of task 0, of which none is missing"),
+        ([0, -1], "Own yielded an outcome of task -1, of which none is missing"),
+    ],
+)
+def test_an_executor_that_does_not_yield_each_task_once_is_an_error(numbers: list[int], sentence: str) -> None:
+    # Runs without an outcome had no row: the sweep was empty. An outcome too many was counted, or counted for another.
+    class Own(ww.Executor):
+        def run(self, tasks: Sequence[ww.Task]) -> Iterator[tuple[int, ww.Outcome]]:
+            return iter([(number, ww.Outcome(None, "not run")) for number in numbers])
+
+    with pytest.raises(ww.WearwellError, match=sentence):
+        ww.sweep(ww.Trace.workload(TINY), seed=[1, 2], executor=Own(), progress=False)
+
+
+def test_partial_runs_of_a_sweep_are_told(tmp_path: Path) -> None:
+    # Neither a warning nor the repr said so.
+    damaged = tmp_path / "damaged.wwt"
+    content = Path(PGBENCH).read_bytes()
+    damaged.write_bytes(content[: len(content) // 2])
+    with pytest.warns(ww.PartialResultWarning, match="2 of 4 results are partial .*, the first: .*truncated") as warned:
+        sweep = ww.sweep([PGBENCH, str(damaged)], seed=[1, 2], jobs=2, progress=False)
+    assert (len(warned), warned[0].filename) == (1, __file__)
+    assert [row["partial"] for row in sweep.rows] == [False, False, True, True]
+    assert repr(sweep) == "<Sweep of 4 runs: 4 made now, 0 known, 2 partial>"
+    assert not sweep.partial, "nothing interrupted it"
+
+
+def test_numbers_of_numpy_are_columns_of_numbers() -> None:
+    # Beside numbers of Python they made a column of texts.
+    seeds: list[Any] = [numpy.int64(1), 2]
+    sweep = ww.sweep(
+        ww.Trace.workload(TINY),
+        over_provisioning=[*numpy.linspace(0.1, 0.2, 2), 0.28],
+        seed=seeds,
+        settings={"device.wear_out": numpy.False_},  # type: ignore[dict-item]
+        jobs=2,
+        progress=False,
+    )
+    assert not sweep.errors
+    frame = sweep.to_pandas()
+    assert [str(frame[name].dtype) for name in ("over_provisioning", "seed")] == ["float64", "int64"]
+    assert list(frame["seed"]) == [1, 2] * 3
+    assert [type(row["seed"]) for row in sweep.rows] == [int] * 6
+
+
+@pytest.mark.parametrize("progress", [False, True])
+def test_a_sweep_needs_no_standard_error(progress: bool) -> None:
+    # It failed, because `sys.stderr` is None then. A worker took the pipe of its answers for its standard error.
+    call = f"ww.sweep(ww.Trace.workload({TINY!r}), jobs=1, progress={progress})"
+    script = f"import wearwell as ww; print(len({call}.results))"
+    closed = ["sh", "-c", 'exec "$0" -c "$1" 2>&-', sys.executable, script]
+    done = subprocess.run(closed, stdout=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "1\n")
 
 
 def test_a_setting_that_no_run_uses_is_refused(capfd: pytest.CaptureFixture[str]) -> None:

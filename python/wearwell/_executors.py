@@ -111,8 +111,10 @@ class _Worker:
     def _start(self) -> subprocess.Popen[str]:
         # Not `-m`: the module is imported with the package, and Python warns if it is then run a second time.
         command = [sys.executable, "-P", "-c", "from wearwell._worker import main; main()"]
+        # Without standard error (`2>&-`) descriptor 2 is free: the worker would take the pipe of its answers for it.
+        errors = subprocess.DEVNULL if sys.stderr is None else None
         return subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, encoding="utf-8"
         )
 
     def run(self, task: Task) -> Outcome:
@@ -173,8 +175,12 @@ EXECUTORS: Mapping[str, Callable[[int | None], Executor]] = {
 
 
 def executor_of(named: str | Executor, jobs: int | None) -> Executor:
-    """Returns the executor with this name; an executor object is returned as it is."""
+    """Returns the executor with this name; an executor object, which has its own `jobs`, is returned as it is."""
     if isinstance(named, Executor):
+        if jobs is not None:
+            raise WearwellError(
+                f"jobs has no effect beside an executor object: give it to {type(named).__name__}, or leave it out"
+            )
         return named
     if named not in EXECUTORS:
         raise unknown_name("executor", named, list(EXECUTORS))

@@ -17,7 +17,7 @@ from ._drive import Drive
 from ._native import Configuration, WearwellError
 from ._records import LifeRecord
 from ._result import PartialResultWarning
-from ._run import Run, common
+from ._run import Run, common, size_of_larger_drive
 from ._settings import Value, refuse_ignored
 from ._trace import Trace
 
@@ -65,6 +65,7 @@ def life(
     """
     if seeds < 1 or jobs < 1:
         raise WearwellError(f"seeds is {seeds} and jobs is {jobs}: give at least 1 for both")
+    scale_to = size_of_larger_drive(scale_to)
     keywords = common(
         over_provisioning=over_provisioning, content_model=content_model, seed=seed, settings=settings
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -53,11 +54,27 @@ def native_choice(policy: VictimPolicy | None) -> tuple[str, NativeChoice] | Non
             f"victim_policy is {chosen_by!r}: give an object with a method choose(blocks) that returns the number of a block"
         )
 
-    def choose(pool: int, block_pages: int, now: int, columns: Sequence[_Column]) -> int | None:
-        chosen = policy.choose(Blocks(pool, block_pages, now, columns))
-        return None if chosen is None else int(chosen)
+    name = type(policy).__name__
 
-    return type(policy).__name__, choose
+    def choose(pool: int, block_pages: int, now: int, columns: Sequence[_Column]) -> int | None:
+        chosen: Any = policy.choose(Blocks(pool, block_pages, now, columns))
+        if chosen is None:
+            return None
+        try:
+            block = operator.index(chosen)
+        except TypeError:
+            raise WearwellError(
+                f"the victim policy {name} failed: it returned {chosen!r}, which is no integer; "
+                "return a number of the column `block`, or None"
+            ) from None
+        if not 0 <= block < 1 << 32:  # The engine has no such number, and compares others with the candidates.
+            raise WearwellError(
+                f"the victim policy {name} failed: it chose block {block}, which is not one of the candidates "
+                "that it was given; correct the policy"
+            )
+        return block
+
+    return name, choose
 
 
 def refuse_two_policies(policy: VictimPolicy | None, settings: Sequence[str]) -> None:

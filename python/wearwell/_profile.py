@@ -15,7 +15,7 @@ from ._drive import Drive
 from ._native import Configuration, Input, WearwellError
 from ._records import Profile
 from ._result import PartialResultWarning
-from ._settings import Value, setting
+from ._settings import Value, readable, setting
 from ._trace import Trace, refuse_stream
 
 if TYPE_CHECKING:
@@ -67,7 +67,9 @@ def profile(
         text = _run(source, made_of_files, configuration, text, progress)
     result = ProfileResult(text)
     if result.partial:
-        said = "; ".join(result.notes) or "interrupted"
+        # An interruption of the runs has a note of its own, one of the profile has none.
+        of_runs = [note for note in result.notes if note.startswith("interrupted")]
+        said = "; ".join(of_runs or (["interrupted"] if is_interrupted else result.notes))
         warnings.warn(f"the profile is partial: {said}", PartialResultWarning, stacklevel=2)
     return result
 
@@ -118,7 +120,7 @@ def _run(
         path = os.path.join(folder, "files.wwt")
         _native.write_trace_of_files(source, path)
         return _native.run_mechanisms(
-            Input.trace(path, name=os.fspath(source)), configuration, text, progress
+            Input.trace(path, name=readable(os.fspath(source))), configuration, text, progress
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import warnings
 from collections.abc import Callable, Mapping
@@ -11,7 +12,7 @@ from typing import Any
 from . import _native
 from ._design import Design
 from ._drive import Drive
-from ._native import Configuration
+from ._native import Configuration, WearwellError
 from ._policy import VictimPolicy, native_choice, refuse_two_policies
 from ._result import PartialResultWarning, Result
 from ._settings import Value, flag, refuse_ignored, setting
@@ -48,6 +49,7 @@ def replay(
 
     Raises `WearwellError` with the error message of the command line.
     """
+    scale_to = size_of_larger_drive(scale_to)
     run = Run.of(
         trace,
         drive,
@@ -103,6 +105,19 @@ class Run:
 
     def configuration(self) -> Configuration:
         return Configuration(list(self.settings), self.config)
+
+
+def size_of_larger_drive(scale_to: Any) -> int | None:
+    """Returns the argument `scale_to` as an integer. Raises an error if it is no number of bytes."""
+    if scale_to is None:
+        return None
+    try:
+        size_bytes = operator.index(scale_to)
+    except TypeError:
+        size_bytes = 0
+    if not 0 < size_bytes < 1 << 64:
+        raise WearwellError(f"scale_to is {scale_to!r}: give the bytes that a drive exports, an integer above 0")
+    return size_bytes
 
 
 def common(

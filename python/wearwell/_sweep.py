@@ -24,8 +24,8 @@ from ._drive import Drive
 from ._executors import Executor, Outcome, Task, executor_of
 from ._native import WearwellError
 from ._result import PartialResultWarning, Result
-from ._run import Run, common
-from ._settings import Value
+from ._run import Run, common, size_of_larger_drive
+from ._settings import Value, without_numpy
 from ._trace import Trace
 
 if TYPE_CHECKING:
@@ -56,17 +56,19 @@ def sweep(
 ) -> Sweep:
     """Runs every combination of the arguments that have several values: arguments and values in `settings` may be lists.
 
-    `jobs` worker processes run at a time (default: one per core). A run that ends is stored in the folder `store`. So a
-    sweep that is called again continues where it ended, and a larger one runs only what is new. Without `store` nothing
-    is stored.
+    `jobs` worker processes run at a time (default: one per core); an executor object has its own `jobs`. A run that
+    ends is stored in the folder `store`. So a sweep that is called again continues where it ended, and a larger one
+    runs only what is new. Without `store` nothing is stored.
 
-    A run that fails becomes a row with the message in the column `error`. Ctrl-C ends the current runs and returns the
-    finished ones.
+    A run that fails becomes a row with the message in the column `error`. A run that ends before the end of its input
+    (a full device, a damaged trace) becomes a row with true in the column `partial`, and a `PartialResultWarning` says
+    how many there are. Ctrl-C ends the current runs and returns the finished ones.
 
     Raises `WearwellError` for errors that concern all runs: an unknown executor, a trace that cannot be opened, a setting
     that none of the runs uses.
     """
     chosen = executor_of(executor, jobs)
+    scale_to = size_of_larger_drive(scale_to)
     keywords = {
         "over_provisioning": over_provisioning,
         "precondition": precondition,
@@ -174,7 +176,8 @@ class Sweep:
     kept: int
     """Number of combinations that were not executed: their run was in the store or is the run of another combination."""
     partial: bool
-    """The sweep was interrupted by ctrl-C; runs that were not finished have no row."""
+    """The sweep was interrupted by ctrl-C; runs that were not finished have no row. Whether the result of a run is
+    partial is in the column `partial` of its row."""
     variants: list[str]
     """For each row, the settings that distinguish it from other runs of the sweep, joined by blanks."""
 
@@ -212,8 +215,14 @@ class Sweep:
 
     def __repr__(self) -> str:
         failed = f", {len(self.errors)} failed" if self.errors else ""
-        partial = ", interrupted" if self.partial else ""
-        return f"<Sweep of {len(self)} runs: {self.ran} made now, {self.kept} known{failed}{partial}>"
+        count = len(_partial(self.results))
+        partial = f", {count} partial" if count else ""
+        interrupted = ", interrupted" if self.partial else ""
+        return f"<Sweep of {len(self)} runs: {self.ran} made now, {self.kept} known{failed}{partial}{interrupted}>"
+
+
+def _partial(results: Iterable[Result | None]) -> list[Result]:
+    return [result for result in results if result is not None and result.partial]
 
 
 def _run_all(
@@ -224,13 +233,24 @@ def _run_all(
         missing = _look_up(points, store)
         teller.begin(len(points), sum(len(same) for same in missing.values()))
         tasks = [_task(same[0], key, store) for key, same in missing.items()]
-        by_number = list(missing.values())
+        waiting = dict(enumerate(missing.values()))
         with closing(_outcomes(executor, tasks)) as outcomes:
             for number, outcome in outcomes:
-                for point in by_number[number]:
+                if number not in waiting:
+                    raise WearwellError(
+                        f"{type(executor).__name__} yielded an outcome of task {number}, of which none is missing: "
+                        f"yield one for each of the {len(tasks)} tasks, with its index in the list"
+                    )
+                same = waiting.pop(number)
+                for point in same:
                     point.outcome = outcome
                 ran += 1
-                teller.ended(len(by_number[number]))
+                teller.ended(len(same))
+        if waiting:
+            raise WearwellError(
+                f"{type(executor).__name__} yielded no outcome of {len(waiting)} of {len(tasks)} tasks: "
+                "yield one for each task"
+            )
     except KeyboardInterrupt:
         partial = True
     done = [point for point in points if point.outcome is not None]
@@ -240,6 +260,12 @@ def _run_all(
         warnings.warn(message, PartialResultWarning, stacklevel=3)
     rows, results = [point.row(scale_to) for point in done], [point.result(scale_to) for point in done]
     refused = sum(point.key is None for point in done)
+    if partial_results := _partial(results):
+        message = (
+            f"{len(partial_results)} of {len(done)} results are partial (column `partial`), "
+            f"the first: {partial_results[0].partial_reason}"
+        )
+        warnings.warn(message, PartialResultWarning, stacklevel=3)
     variants = [point.variant() for point in done]
     return Sweep(rows, results, ran, len(done) - ran - refused, partial, variants)
 
@@ -307,8 +333,8 @@ def _refuse_ignored(points: list[_Point]) -> list[str]:
 def _several(value: Any) -> list[Any]:
     """Returns the values of a list; a single value becomes a list of one."""
     if isinstance(value, str) or not isinstance(value, Iterable):
-        return [value]
-    return list(value)
+        return [without_numpy(value)]
+    return [without_numpy(one) for one in value]
 
 
 def _traces(trace: Any) -> list[Any]:
@@ -319,7 +345,9 @@ class _Teller:
     """Writes a sweep's progress to standard error: a line that is updated on a terminal, else a line every ten seconds."""
 
     def __init__(self, wanted: bool) -> None:
-        self._wanted, self._is_terminal = wanted, sys.stderr.isatty()
+        # Without standard error (`2>&-`) `sys.stderr` is None.
+        self._wanted = wanted and sys.stderr is not None
+        self._is_terminal = wanted and sys.stderr is not None and sys.stderr.isatty()
         self._began = self._said = time.monotonic()
         self._done = self._total = self._kept = 0
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import stat
 import tempfile
 import weakref
+from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 from ._native import Input, WearwellError, write_trace
+from ._settings import readable, refuse_surrogates
 
 _COLUMNS = ("time_us", "op", "offset_bytes", "length_bytes")
 
@@ -21,7 +25,13 @@ class Trace:
     A table is a data frame of pandas or polars, a table of Arrow, or a mapping of columns: `time_us`, `op` (read, write,
     trim, zero or flush), `offset_bytes`, `length_bytes`. The keywords have the meaning of the command line's flags with these
     names: how a file is read. `Trace.workload` creates a generated input.
+
+    A table is written to a temporary file. Copies of the trace share it, and it is deleted with the last of them, or at
+    the end of the process that wrote it. A pickle holds the requests, and loading it writes a file of its own.
     """
+
+    _table: _TableFile | None = None
+    """File of a table of requests."""
 
     def __init__(
         self,
@@ -54,21 +64,28 @@ class Trace:
         else:
             if options:
                 raise WearwellError(f"{next(iter(options))} has no effect on a table of requests")
-            path, requests = _written(source)
-            weakref.finalize(self, Path(path).unlink, missing_ok=True)
-            self._take({"path": path, "options": {"name": f"a table of {requests:,} requests"}})
+            self._table, requests = _written(source)
+            self._take({"path": self._table.path, "options": {"name": f"a table of {requests:,} requests"}})
 
     @classmethod
     def workload(cls, spec: str) -> Trace:
         """Creates a generated input from a specification such as `zipf:pages=50000,requests=400000,read=0.5`; `wearwell
         workloads` lists them."""
-        return cls._of({"workload": spec})
+        return cls._of({"workload": refuse_surrogates("a workload", spec)})
 
     @classmethod
     def _of(cls, description: dict[str, Any]) -> Trace:
         """Creates the trace from its description as plain data, in which form it is sent to a worker process."""
         trace = cls.__new__(cls)
         trace._take(description)
+        return trace
+
+    @classmethod
+    def _of_table(cls, name: str, content: bytes) -> Trace:
+        """Creates the trace from the bytes of the file of a table of requests."""
+        table = _TableFile(lambda path: Path(path).write_bytes(content))
+        trace = cls._of({"path": table.path, "options": {"name": name}})
+        trace._table = table
         return trace
 
     def _take(self, description: dict[str, Any]) -> None:
@@ -82,7 +99,7 @@ class Trace:
     def name(self) -> str:
         """Name of the trace in records."""
         given = self._description.get("options", {}).get("name")
-        return str(given or self._description.get("path") or self._description["workload"])
+        return str(given or readable(self._description.get("path") or self._description["workload"]))
 
     @property
     def format(self) -> str | None:
@@ -90,13 +107,29 @@ class Trace:
         return self._input.format
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Trace._of, (self._description,)
+        if self._table is None:
+            return Trace._of, (self._description,)
+        return Trace._of_table, (self.name, Path(self._table.path).read_bytes())
+
+    def __copy__(self) -> Trace:
+        copied = type(self).__new__(type(self))
+        copied.__dict__.update(self.__dict__)
+        return copied
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Trace:
+        return self.__copy__()  # Nothing of it ever changes.
+
+    def _identity(self) -> str:
+        """Text that is equal for equal traces: tables are equal if their requests are."""
+        if self._table is None:
+            return json.dumps(self._description, sort_keys=True)
+        return self._table.sha256
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Trace) and other._description == self._description
+        return isinstance(other, Trace) and other._identity() == self._identity()
 
     def __hash__(self) -> int:
-        return hash(json.dumps(self._description, sort_keys=True))
+        return hash(self._identity())
 
     def __repr__(self) -> str:
         if "workload" in self._description:
@@ -105,7 +138,35 @@ class Trace:
             key: value for key, value in self._description["options"].items() if key not in ("format", "name")
         }
         more = "".join(f", {key}={value!r}" for key, value in options.items())
-        return f"Trace({self.name!r}, format={self.format!r}{more})"
+        named = self.name if self._table is not None else self._description["path"]
+        return f"Trace({named!r}, format={self.format!r}{more})"
+
+
+class _TableFile:
+    """The temporary file of a table of requests.
+
+    It is deleted with this object, but only by the process that wrote it: a forked process has this object, too.
+    """
+
+    def __init__(self, write: Callable[[str], object]) -> None:
+        handle, self.path = tempfile.mkstemp(prefix="wearwell-", suffix=".wwt")
+        os.close(handle)
+        delete = weakref.finalize(self, _delete, self.path, os.getpid())
+        try:
+            write(self.path)
+        except BaseException:
+            delete()
+            raise
+
+    @cached_property
+    def sha256(self) -> str:
+        with open(self.path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _delete(path: str, writer: int) -> None:
+    if os.getpid() == writer:
+        Path(path).unlink(missing_ok=True)
 
 
 def refuse_stream(path: str) -> None:
@@ -118,8 +179,8 @@ def refuse_stream(path: str) -> None:
         raise WearwellError(f"{path}: a trace is read more than once: copy the stream to a file")
 
 
-def _written(table: Any) -> tuple[str, int]:
-    """Writes a table of requests to a temporary file in the native format; returns its path and the number of requests."""
+def _written(table: Any) -> tuple[_TableFile, int]:
+    """Writes a table of requests to a temporary file in the native format; returns it and the number of requests."""
     missing = [name for name in _COLUMNS if name not in _names(table)]
     if missing:
         raise WearwellError(
@@ -131,15 +192,11 @@ def _written(table: Any) -> tuple[str, int]:
             "the columns of the table of requests have different lengths, "
             f"{len(time_us)}, {len(op)}, {len(offset_bytes)} and {len(length_bytes)}: give each one value per request"
         )
-    handle, path = tempfile.mkstemp(prefix="wearwell-", suffix=".wwt")
-    os.close(handle)
     try:
-        return path, write_trace(path, time_us, op, offset_bytes, length_bytes)
-    except BaseException as error:
-        Path(path).unlink()
-        if isinstance(error, (TypeError, OverflowError)):
-            raise WearwellError(f"a table of requests: {error}") from error
-        raise
+        file = _TableFile(lambda path: write_trace(path, time_us, op, offset_bytes, length_bytes))
+    except (TypeError, OverflowError) as error:
+        raise WearwellError(f"a table of requests: {error}") from error
+    return file, len(time_us)
 
 
 def _names(table: Any) -> list[Any]:

@@ -1,12 +1,17 @@
 //! Databases that are open in this process: files and locks of each, shared by all connections to it.
+//!
+//! `SQLite` looks up and deletes a journal or log only by its name: the database's name with a suffix. So a name with
+//! such a suffix always means a file of the database that is named before the suffix, even if a database with the whole
+//! name is open. Databases themselves are found only by [`Database::open`]; `SQLite` never deletes one.
 
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::directory::FileKind;
 use crate::drive;
 use crate::error::Error;
 use crate::locks::{FileLocks, ShmLocks};
-use crate::options::Options;
+use crate::options::{Backend, Options};
 use crate::shm::ShmRegion;
 use crate::volume::Volume;
 
@@ -26,6 +31,8 @@ pub(crate) struct Database {
     /// Text that identifies the database's device ([`Options::device_identity`]). Connections that name the same
     /// device have the same text.
     device_identity: String,
+    /// Resolved path of the directory of the database's image; `None` if its device is no image in this process.
+    image_directory: Option<PathBuf>,
     state: Mutex<DatabaseState>,
 }
 
@@ -42,36 +49,55 @@ fn find_by_name(open: &[Weak<Database>], name: &str) -> Option<Arc<Database>> {
     open.iter().filter_map(Weak::upgrade).find(|database| database.name == name)
 }
 
-impl Database {
-    /// Returns the database with this name that is open in this process, if there is one.
-    pub(crate) fn find_open(name: &str) -> Option<Arc<Self>> {
-        find_by_name(&lock_open_databases(), name)
-    }
+fn find_by_image(open: &[Weak<Database>], directory: &Path) -> Option<Arc<Database>> {
+    let mut databases = open.iter().filter_map(Weak::upgrade);
+    databases.find(|database| database.image_directory.as_deref() == Some(directory))
+}
 
-    /// Returns the open database to which the file `name` belongs, and the kind of the file.
-    pub(crate) fn find_open_file(name: &str) -> Option<(Arc<Self>, FileKind)> {
+/// Returns the path of the image's directory without links; `None` if the device is no image, or does not exist.
+fn resolved_image_directory(options: &Options) -> Option<PathBuf> {
+    let Backend::Image { directory, .. } = &options.backend else { return None };
+    directory.canonicalize().ok()
+}
+
+impl Database {
+    /// Returns the open database to which the journal or log `name` belongs, and the kind of the file.
+    pub(crate) fn find_journal_or_log(name: &str) -> Option<(Arc<Self>, FileKind)> {
         let open = lock_open_databases();
-        let mut kinds = FileKind::ALL.into_iter();
+        let mut kinds = FileKind::NAMED_AFTER_DATABASE.into_iter();
         kinds.find_map(|kind| Some((find_by_name(&open, name.strip_suffix(kind.suffix())?)?, kind)))
     }
 
-    /// Opens a database, or returns it if it is already open in this process on the same device.
-    pub(crate) fn open(name: &str, options: &Options) -> Result<Arc<Self>, Error> {
+    /// Opens a database, or returns it if it is already open in this process on the same device. `may_create` states
+    /// whether an image that does not exist may be created.
+    pub(crate) fn open(name: &str, options: &Options, may_create: bool) -> Result<Arc<Self>, Error> {
+        if name.is_empty() {
+            return Err(Error::UnreadableName);
+        }
         let mut open = lock_open_databases();
         if let Some(database) = find_by_name(&open, name) {
             let is_same = database.device_identity == options.device_identity;
             return if is_same { Ok(database) } else { Err(Error::Name { name: name.to_owned() }) };
         }
+        if let Some(directory) = resolved_image_directory(options)
+            && let Some(user) = find_by_image(&open, &directory)
+        {
+            let place = directory.display().to_string();
+            return Err(Error::OpenAs { place, name: user.name.clone() });
+        }
         let state = DatabaseState {
-            volume: Volume::open(drive::open_drive(options)?, options.remaps_checkpoints)?,
+            volume: Volume::open(drive::open_drive(options, may_create)?, options.remaps_checkpoints)?,
             locks: FileLocks::default(),
             shm_locks: ShmLocks::default(),
             shm_regions: Vec::new(),
             wal_index_user_count: 0,
         };
-        let identity = options.device_identity.clone();
-        let database =
-            Arc::new(Self { name: name.to_owned(), device_identity: identity, state: Mutex::new(state) });
+        let database = Arc::new(Self {
+            name: name.to_owned(),
+            device_identity: options.device_identity.clone(),
+            image_directory: resolved_image_directory(options),
+            state: Mutex::new(state),
+        });
         open.push(Arc::downgrade(&database));
         Ok(database)
     }

@@ -40,6 +40,8 @@ pub(crate) enum FileKind {
 
 impl FileKind {
     pub(crate) const ALL: [Self; 3] = [Self::Database, Self::Journal, Self::Wal];
+    /// The files that `SQLite` looks up and deletes by their names, which it makes of the database's name.
+    pub(crate) const NAMED_AFTER_DATABASE: [Self; 2] = [Self::Journal, Self::Wal];
 
     /// Returns the suffix that `SQLite` appends to the database's name for this file.
     pub(crate) fn suffix(self) -> &'static str {

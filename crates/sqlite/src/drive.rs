@@ -3,9 +3,10 @@
 use serde_json::Value;
 use wearwell::address::RemapMode;
 use wearwell_serve::device::BlockDevice;
-use wearwell_serve::image::{self, Image, OpenOptions};
+use wearwell_serve::image::{self, Image, ImageSpecification, OpenOptions};
 use wearwell_serve::{DeviceError, FlashDevice, control};
 
+use crate::directory::Directory;
 use crate::error::Error;
 use crate::options::{Backend, Options};
 use crate::remote::RemoteDrive;
@@ -65,25 +66,42 @@ pub trait Drive: Send {
     fn close(self: Box<Self>) -> Result<(), Error>;
 }
 
-/// Opens the device that the parameters of a database's URI name.
+/// Opens the device that the parameters of a database's URI name. `may_create` states whether an image that does not
+/// exist may be created.
 ///
 /// # Errors
-/// An [`Error`] that describes why the device cannot be opened.
-pub fn open_drive(options: &Options) -> Result<Box<dyn Drive>, Error> {
+/// An [`Error`] that describes why the device cannot be opened. A new image is created only if it can hold a database.
+pub fn open_drive(options: &Options, may_create: bool) -> Result<Box<dyn Drive>, Error> {
     Ok(match &options.backend {
         Backend::Memory(specification) => Box::new(LocalDrive { device: specification.build()? }),
-        Backend::Image { directory, new_image_specification } => {
-            if let Some(specification) = new_image_specification
+        Backend::Image { directory, requested } => {
+            if let Some(specification) = requested.new_image_specification()?
                 && !directory.exists()
             {
-                image::create(directory, specification)?;
+                if !may_create {
+                    return Err(Error::NotCreated { missing: format!("the image {}", directory.display()) });
+                }
+                require_database_fits(&specification)?;
+                image::create(directory, &specification)?;
             }
-            let image = Image::open(directory, OpenOptions::default())?;
+            let image = Image::open(directory, OpenOptions { durability: requested.durability })?;
+            if let Err(refusal) = requested.require_fulfilled_by(&image.superblock, directory) {
+                image.close()?;
+                return Err(refusal);
+            }
             let identity = image.health_facts();
             Box::new(LocalDrive { device: FlashDevice::new(image.device, identity)? })
         }
         Backend::Server { nbd_socket, control } => Box::new(RemoteDrive::connect(nbd_socket, control)?),
     })
+}
+
+/// Refuses an image that is too small for a database, or has too small pages, before it is created.
+fn require_database_fits(specification: &ImageSpecification) -> Result<(), Error> {
+    let superblock = specification.build_superblock(0)?;
+    let block_bytes = superblock.geometry.page_bytes;
+    Directory::new(u64::from(superblock.logical_pages) * u64::from(block_bytes), block_bytes)?;
+    Ok(())
 }
 
 /// A drive whose device runs in this process.

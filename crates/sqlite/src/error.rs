@@ -109,6 +109,41 @@ pub enum Error {
         /// Name of the database that is already open with other URI parameters.
         name: String,
     },
+    /// A database of another name is open in this process on the same image.
+    #[error(
+        "the image {place} is already open in this process as database {name}: use that name and the same URI \
+         parameters, or close that database first"
+    )]
+    OpenAs {
+        /// Path of the image's directory.
+        place: String,
+        /// Name of the open database.
+        name: String,
+    },
+    /// The name of a database is empty, or is not UTF-8.
+    #[error("the name of the database is empty or is not UTF-8: use another name")]
+    UnreadableName,
+    /// An existing image is not as the URI states.
+    #[error(
+        "the image {place} {actual}, which the database URI contradicts: change or leave out {parameter}="
+    )]
+    OtherImage {
+        /// Path of the image's directory.
+        place: String,
+        /// Parameter of the URI that the image contradicts.
+        parameter: &'static str,
+        /// What is true of the image, as a predicate.
+        actual: String,
+    },
+    /// A database or its image does not exist, and the connection may not create it.
+    #[error(
+        "{missing} does not exist, and this connection may not create it (mode=ro, mode=rw, or flags without \
+         SQLITE_OPEN_CREATE): open it once with mode=rwc"
+    )]
+    NotCreated {
+        /// What does not exist.
+        missing: String,
+    },
     /// `SQLite` wanted to open a super-journal, a kind of file that cannot be stored on a device.
     #[error(
         "transactions over several databases need a super-journal, which is not kept on a device: use journal_mode=WAL"

@@ -68,11 +68,13 @@ pub struct Vfs {
 /// Indices of functions in `sqlite3_api_routines`, the table of pointers that `SQLite` passes to an extension.
 #[allow(missing_docs, reason = "names of sqlite3ext.h")]
 pub mod routine {
+    pub const LIBVERSION_NUMBER_INDEX: usize = 67;
     pub const MPRINTF_INDEX: usize = 69;
     pub const VFS_FIND_INDEX: usize = 141;
     pub const VFS_REGISTER_INDEX: usize = 142;
     pub const LOG_ROUTINE_INDEX: usize = 167;
     pub const URI_PARAMETER_ROUTINE_INDEX: usize = 189;
+    pub const URI_KEY_ROUTINE_INDEX: usize = 245;
 }
 
 /// Result codes of `SQLite`.
@@ -185,6 +187,24 @@ impl SqliteFunctions {
         type UriParameterFn = unsafe extern "C" fn(*const c_char, *const c_char) -> *const c_char;
         // SAFETY: as in `vfs_find`.
         unsafe { self.function_at::<UriParameterFn>(routine::URI_PARAMETER_ROUTINE_INDEX)(file, parameter) }
+    }
+
+    /// Calls `sqlite3_uri_key`: returns the name of the parameter with this index in the database's URI, or null after
+    /// the last one. Null for all indices if `SQLite` is older than this function (3.31).
+    ///
+    /// # Safety
+    /// `file` is the name of a database as `xOpen` got it.
+    pub unsafe fn uri_key(self, file: *const c_char, index: c_int) -> *const c_char {
+        type LibversionNumberFn = unsafe extern "C" fn() -> c_int;
+        type UriKeyFn = unsafe extern "C" fn(*const c_char, c_int) -> *const c_char;
+        const FIRST_VERSION_WITH_URI_KEY: c_int = 3_031_000;
+        // SAFETY: as in `vfs_find`.
+        let version = unsafe { self.function_at::<LibversionNumberFn>(routine::LIBVERSION_NUMBER_INDEX)() };
+        if version < FIRST_VERSION_WITH_URI_KEY {
+            return std::ptr::null();
+        }
+        // SAFETY: as in `vfs_find`; the table of this version has the routine.
+        unsafe { self.function_at::<UriKeyFn>(routine::URI_KEY_ROUTINE_INDEX)(file, index) }
     }
 
     /// Calls `sqlite3_log`: writes a text to `SQLite`'s error log.

@@ -6,36 +6,55 @@
 //! file:NAME?vfs=wearwell&nbd=SOCKET&control=SOCKET         the device of a running `wearwell serve`
 //! ```
 //!
-//! For a new device there are also `design=`, `size=`, `durability=` and `set=key=value,key=value`. With `remap=off`
-//! checkpoints write pages instead of remapping them.
+//! For a new device there are also `design=`, `size=` and `set=key=value,key=value`, and for an image `durability=`.
+//! With `remap=off` checkpoints write pages instead of remapping them.
+//!
+//! No parameter is ignored: one that is unknown, is given twice, or has no effect on the device is refused.
 
 use std::path::PathBuf;
 
-use wearwell_config::Config;
-use wearwell_serve::image::{self, Durability};
+use wearwell_config::{Config, ConfigError};
+use wearwell_serve::image::Durability;
 use wearwell_serve::{memory, parse_size_bytes};
 
 use crate::error::Error;
-
-/// Design (kind of FTL) of a new device if the URI names none.
-pub const DEFAULT_DESIGN: &str = "remap";
+pub use crate::requested::{DEFAULT_DESIGN, RequestedImage};
 
 /// Names of all URI parameters of this VFS.
 pub(crate) const URI_PARAMETERS: [&str; 9] =
     ["image", "memory", "nbd", "control", "design", "size", "durability", "set", "remap"];
+
+/// Names of URI parameters that `SQLite`, its own VFSs or its encryption extension read.
+const SQLITE_URI_PARAMETERS: [&str; 15] = [
+    "vfs",
+    "mode",
+    "cache",
+    "psow",
+    "nolock",
+    "immutable",
+    "modeof",
+    "ptr",
+    "8_3_names",
+    "readonly_shm",
+    "exclusive",
+    "reserve",
+    "key",
+    "hexkey",
+    "textkey",
+];
 
 /// Where the device that stores the database is: in the memory of this process, in an image file, or on a running
 /// server.
 #[derive(Clone, Debug)]
 pub enum Backend {
     /// A device in this process with simulated flash in memory.
-    Memory(memory::MemoryDeviceSpecification),
+    Memory(Box<memory::MemoryDeviceSpecification>),
     /// A device in this process whose flash is stored in an image (a directory of files).
     Image {
         /// Directory that holds the image of the device.
         directory: PathBuf,
-        /// Specification of the image that is created if the directory does not exist; `None`: the image must exist.
-        new_image_specification: Option<image::ImageSpecification>,
+        /// What the URI requests of the image.
+        requested: RequestedImage,
     },
     /// The device of a running `wearwell serve`.
     Server {
@@ -70,23 +89,31 @@ impl Options {
         let is_memory = parse_switch("memory", parameter("memory").as_deref(), false)?;
         let size = parameter("size").map(|text| parse_size_bytes(&text)).transpose();
         let size_bytes = size.map_err(|sentence| Error::Parameter(format!("size: {sentence}")))?;
-        let design = parameter("design").unwrap_or_else(|| DEFAULT_DESIGN.to_owned());
+        let durability = parse_durability(parameter("durability").as_deref())?;
         let settings: Vec<String> =
             parameter("set").iter().flat_map(|text| text.split(',')).map(str::to_owned).collect();
         let config = Config::from_text_and_settings(None, &settings)?;
+        let refuse_parameters_without_effect = |names: &[&str], device: &str| {
+            let given = names.iter().find(|&&name| parameter(name).is_some());
+            given.map_or(Ok(()), |name| {
+                Err(Error::Parameter(format!("{name}= has no effect on {device}: leave it out")))
+            })
+        };
         let backend = match (is_memory, parameter("image"), parameter("nbd"), parameter("control")) {
             (true, None, None, None) => {
-                Backend::Memory(memory::MemoryDeviceSpecification::new(&design, config, size_bytes)?)
+                refuse_parameters_without_effect(&["durability"], "a device in memory")?;
+                let design = parameter("design").unwrap_or_else(|| DEFAULT_DESIGN.to_owned());
+                let specification = memory::MemoryDeviceSpecification::new(&design, config, size_bytes)?;
+                Backend::Memory(specification.into())
             }
             (false, Some(directory), None, None) => {
-                let durability = parse_durability(parameter("durability").as_deref())?;
-                let specification = image::ImageSpecification { design, config, size_bytes, durability };
-                Backend::Image {
-                    directory: directory.into(),
-                    new_image_specification: size_bytes.map(|_| specification),
-                }
+                let requested =
+                    RequestedImage { design: parameter("design"), size_bytes, durability, settings };
+                Backend::Image { directory: directory.into(), requested }
             }
             (false, None, Some(nbd), Some(control)) => {
+                let names = ["design", "size", "durability", "set"];
+                refuse_parameters_without_effect(&names, "the device of a running server")?;
                 Backend::Server { nbd_socket: nbd.into(), control: control.into() }
             }
             (false, None, Some(_), None) | (false, None, None, Some(_)) => {
@@ -114,12 +141,33 @@ fn parse_switch(name: &str, value: Option<&str>, default: bool) -> Result<bool, 
     }
 }
 
-fn parse_durability(value: Option<&str>) -> Result<Durability, Error> {
+fn parse_durability(value: Option<&str>) -> Result<Option<Durability>, Error> {
     match value {
-        None | Some("process") => Ok(Durability::Process),
-        Some("host") => Ok(Durability::Host),
+        None => Ok(None),
+        Some("process") => Ok(Some(Durability::Process)),
+        Some("host") => Ok(Some(Durability::Host)),
         Some(other) => Err(Error::Parameter(format!("durability is process or host, not `{other}`"))),
     }
+}
+
+/// Checks the names of all parameters of a database's URI.
+///
+/// # Errors
+/// [`Error::Config`] for a name that neither this VFS nor `SQLite` knows; [`Error::Parameter`] for a parameter of this
+/// VFS that is given twice.
+pub fn require_known_parameters(names: &[String]) -> Result<(), Error> {
+    for (k, name) in names.iter().enumerate() {
+        let is_known = URI_PARAMETERS.contains(&name.as_str());
+        if !is_known && !SQLITE_URI_PARAMETERS.contains(&name.as_str()) {
+            return Err(
+                ConfigError::unknown_name("parameter of the database URI", name, URI_PARAMETERS).into()
+            );
+        }
+        if is_known && names[..k].contains(name) {
+            return Err(Error::Parameter(format!("{name}= is given twice: give it once")));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -137,12 +185,12 @@ mod tests {
     fn every_sqlite_backend_is_selected_by_its_parameter() {
         let image = parse_uri_parameter_pairs(&[("image", "x"), ("remap", "off")]).expect("it is complete");
         assert!(
-            matches!(image.backend, Backend::Image { new_image_specification: None, .. })
+            matches!(&image.backend, Backend::Image { requested, .. } if *requested == RequestedImage::default())
                 && !image.remaps_checkpoints
         );
         let new = parse_uri_parameter_pairs(&[("image", "x"), ("size", "64MiB")]).expect("it is complete");
         assert!(
-            matches!(new.backend, Backend::Image { new_image_specification: Some(_), .. })
+            matches!(&new.backend, Backend::Image { requested, .. } if requested.size_bytes == Some(64 << 20))
                 && new.remaps_checkpoints
         );
         let set = ("set", "remap.dedup=false,remap.sparse_counts=true");
@@ -156,7 +204,7 @@ mod tests {
 
     #[test]
     fn contradictory_sqlite_parameters_are_refused() {
-        let refused: [&[(&str, &str)]; 8] = [
+        let refused: [&[(&str, &str)]; 12] = [
             &[],
             &[("memory", "on")],
             &[("memory", "maybe"), ("size", "64MiB")],
@@ -165,6 +213,10 @@ mod tests {
             &[("image", "x"), ("size", "64 potatoes")],
             &[("image", "x"), ("durability", "forever")],
             &[("memory", "on"), ("size", "64MiB"), ("set", "remap.dedupe=false")],
+            &[("memory", "on"), ("size", "64MiB"), ("durability", "forever")],
+            &[("memory", "on"), ("size", "64MiB"), ("durability", "host")],
+            &[("nbd", "y"), ("control", "z"), ("size", "64MiB")],
+            &[("nbd", "y"), ("control", "z"), ("design", "delta")],
         ];
         for parameters in refused {
             let error = parse_uri_parameter_pairs(parameters).expect_err("it is unclear");

@@ -19,7 +19,7 @@ use crate::directory::FileKind;
 use crate::error::Error;
 use crate::ffi::{self, IoMethods, SqliteFunctions, Vfs, code};
 use crate::locks::{HeldShmLocks, LockBusy, level};
-use crate::options::Options;
+use crate::options::{self, Options};
 use crate::shm::ShmRegion;
 
 /// Name of the VFS, as URIs state it: `vfs=wearwell`.
@@ -229,12 +229,13 @@ unsafe extern "C" fn open(
         // SAFETY: the name of a database ends with a zero, and has the parameters of its URI.
         let path = unsafe { str_of_c_string(name) };
         // SAFETY: as above.
-        open_database_file(
-            kind,
-            path,
-            |key| unsafe { uri_parameter(name, key) },
-            flags & ffi::open::OPEN_CREATE != 0,
-        )
+        let parameter = |key: &str| unsafe { uri_parameter(name, key) };
+        let names = match kind {
+            // SAFETY: as above.
+            FileKind::Database => unsafe { uri_parameter_names(name) },
+            FileKind::Journal | FileKind::Wal => Vec::new(),
+        };
+        open_database_file(kind, path, &names, parameter, flags & ffi::open::OPEN_CREATE != 0)
     });
     let handle = match opened.unwrap_or(Err(Error::Broken)) {
         Ok(Some(handle)) => Box::into_raw(Box::new(handle)),
@@ -268,20 +269,38 @@ unsafe fn uri_parameter(name: *const c_char, key: &str) -> Option<String> {
     (!value.is_null()).then(|| unsafe { str_of_c_string(value) }.to_owned())
 }
 
-/// Opens a file of a database. `None` if the file does not exist and `may_create` is false.
+/// Returns the names of all parameters of a database's URI, in the order of the URI. Versions of `SQLite` before 3.31
+/// do not tell the names: the list is then empty.
+///
+/// # Safety
+/// `name` is a name that `xOpen` got.
+unsafe fn uri_parameter_names(name: *const c_char) -> Vec<String> {
+    let names = (0..).map_while(|index| {
+        // SAFETY: the name is one of `xOpen`.
+        let key = unsafe { sqlite_api().sqlite_routines.uri_key(name, index) };
+        // SAFETY: a name of a parameter ends with a zero.
+        (!key.is_null()).then(|| unsafe { CStr::from_ptr(key) }.to_string_lossy().into_owned())
+    });
+    names.collect()
+}
+
+/// Opens a file of a database. `None` if a journal or log does not exist and `may_create` is false.
 fn open_database_file(
     kind: FileKind,
     path: &str,
+    parameter_names: &[String],
     parameter: impl Fn(&str) -> Option<String>,
     may_create: bool,
 ) -> Result<Option<OpenFileState>, Error> {
     let database = match kind {
-        FileKind::Database => Database::open(path, &Options::from_uri_parameters(parameter)?)?,
-        FileKind::Journal | FileKind::Wal => {
-            let base = path.strip_suffix(kind.suffix()).unwrap_or(path);
-            let Some(database) = Database::find_open(base) else { return Ok(None) };
-            database
+        FileKind::Database => {
+            options::require_known_parameters(parameter_names)?;
+            Database::open(path, &Options::from_uri_parameters(parameter)?, may_create)?
         }
+        FileKind::Journal | FileKind::Wal => match Database::find_journal_or_log(path) {
+            Some((database, _)) => database,
+            None => return Ok(None),
+        },
     };
     let is_there = database.lock_state().map(|mut state| {
         if may_create {
@@ -291,7 +310,11 @@ fn open_database_file(
     });
     if !matches!(is_there, Ok(true)) {
         database.release()?;
-        return is_there.map(|_| None);
+        is_there?;
+        return match kind {
+            FileKind::Database => Err(Error::NotCreated { missing: format!("the database {path}") }),
+            FileKind::Journal | FileKind::Wal => Ok(None),
+        };
     }
     Ok(Some(OpenFileState {
         database,
@@ -500,7 +523,7 @@ fn unmap_shm(handle: &mut OpenFileState) {
 unsafe extern "C" fn delete(_vfs: *mut Vfs, name: *const c_char, _syncs_directory: c_int) -> c_int {
     run_catching_panics(code::IOERR_DELETE, || {
         // SAFETY: a name ends with a zero.
-        let Some((database, kind)) = Database::find_open_file(unsafe { str_of_c_string(name) }) else {
+        let Some((database, kind)) = Database::find_journal_or_log(unsafe { str_of_c_string(name) }) else {
             return Ok(code::IOERR_DELETE_NOENT);
         };
         let was_there = database.lock_state().and_then(|mut state| state.volume.delete(kind));
@@ -512,7 +535,7 @@ unsafe extern "C" fn delete(_vfs: *mut Vfs, name: *const c_char, _syncs_director
 unsafe extern "C" fn access(_vfs: *mut Vfs, name: *const c_char, _flags: c_int, found: *mut c_int) -> c_int {
     run_catching_panics(code::IOERR, || {
         // SAFETY: a name ends with a zero.
-        let file = Database::find_open_file(unsafe { str_of_c_string(name) });
+        let file = Database::find_journal_or_log(unsafe { str_of_c_string(name) });
         let is_there = match file {
             Some((database, kind)) => {
                 let is_there = database.lock_state().map(|state| {

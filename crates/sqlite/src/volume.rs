@@ -482,7 +482,7 @@ mod tests {
         let value =
             |name: &str| parameters.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_string());
         let options = Options::from_uri_parameters(value).expect("they are complete");
-        let drive = drive::open_drive(&options).expect("it is possible");
+        let drive = drive::open_drive(&options, true).expect("it is possible");
         let mut volume = Volume::open(drive, true).expect("it is new");
         let mut header = [0; WAL_HEADER_BYTES as usize];
         header[8..12].copy_from_slice(&(PAGE_BYTES as u32).to_be_bytes());

@@ -198,6 +198,30 @@ fn a_full_device_fails_a_transaction_and_keeps_the_database() {
     }
 }
 
+/// A database named like the journal or log of another one was erased when `SQLite` deleted that file.
+#[test]
+fn a_database_is_never_taken_for_the_journal_or_log_of_another() {
+    for (mode, suffix) in [("delete", "-journal"), ("truncate", "-journal"), ("wal", "-wal")] {
+        let folder = tempfile::tempdir().expect("there is room for a folder");
+        let parameters = |name: &str| format!("image={}&size=64MiB", folder.path().join(name).display());
+        let (name, longer_name) = ("a", format!("a{suffix}"));
+        let longer = open(&longer_name, &parameters("longer"));
+        set_journal_mode(&longer, mode);
+        churn(&longer, 7, 20);
+        let other = open(name, &parameters("other"));
+        set_journal_mode(&other, mode);
+        churn(&other, 8, 20);
+        churn(&longer, 9, 20);
+        let expected = [rows(&longer), rows(&other)];
+        drop(other);
+        require_integrity(&longer);
+        drop(longer);
+        let reopened = [open(&longer_name, &parameters("longer")), open(name, &parameters("other"))];
+        reopened.iter().for_each(require_integrity);
+        assert_eq!(reopened.each_ref().map(rows), expected, "{mode}");
+    }
+}
+
 #[test]
 fn sqlite_databases_with_unusable_devices_or_parameters_are_refused() {
     let refused = |parameters: &str| {

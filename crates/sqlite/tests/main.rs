@@ -6,6 +6,7 @@ mod database;
 mod kill;
 mod layout;
 mod loadable;
+mod refusal;
 
 /// A test file that is not declared as a module above would not be compiled, and its tests would not run.
 #[test]

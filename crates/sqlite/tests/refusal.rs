@@ -1,0 +1,171 @@
+//! A database whose name or parameters contradict something is refused with a reason, and the refusal changes nothing.
+
+use std::path::Path;
+use std::process::Command;
+
+use common::{churn, image, open, require_integrity, rows, try_open};
+use wearwell_serve::image::layout::{Session, Superblock};
+use wearwell_serve::image::{Durability, Image, OpenOptions};
+
+use crate::common;
+
+const CHILD: &str = "WEARWELL_SQLITE_REFUSED_URIS";
+
+/// Opens the databases of a list, one a line: name and parameters. Started as a test of its own, it does nothing.
+#[test]
+fn the_child_process_opens_databases_and_keeps_them_open() {
+    let Ok(databases) = std::env::var(CHILD) else { return };
+    let opened = databases.lines().map(|line| {
+        let (name, parameters) = line.split_once(' ').expect("name and parameters");
+        try_open(name, parameters)
+    });
+    let opened: Vec<_> = opened.collect();
+    assert!(opened.iter().rev().skip(1).all(Result::is_ok), "only the last one is to be refused");
+    assert!(opened.last().expect("there is one").is_err(), "the last one is to be refused");
+}
+
+/// Opens databases (names with parameters) in a child process, of which the last must be refused. Returns what the
+/// child wrote on standard error.
+fn message_of_refusing_the_last_of(databases: &[(&str, &str)]) -> String {
+    let lines: Vec<String> =
+        databases.iter().map(|(name, parameters)| format!("{name} {parameters}")).collect();
+    let output = Command::new(std::env::current_exe().expect("a test knows where it is"))
+        .args(["--exact", "refusal::the_child_process_opens_databases_and_keeps_them_open", "--nocapture"])
+        .env(CHILD, lines.join("\n"))
+        .output()
+        .expect("it can be started");
+    let message = String::from_utf8(output.stderr).expect("it is text");
+    assert!(output.status.success(), "{databases:?}: {message}");
+    message
+}
+
+/// Requires that a database is refused, and that the message on standard error contains `part`.
+fn require_refusal(name: &str, parameters: &str, part: &str) {
+    let message = message_of_refusing_the_last_of(&[(name, parameters)]);
+    assert!(message.contains(part), "{name} with {parameters}: {message}");
+}
+
+/// Returns the durability of the session of an image that is open or was closed.
+fn session_durability(directory: &Path) -> Durability {
+    let file = |name: &str| std::fs::read(directory.join(name)).expect("it is a file of the image");
+    let superblock = Superblock::decode(&file("superblock")).expect("it is whole");
+    let session = file("session");
+    let record = session.first_chunk().expect("it holds a record");
+    Session::decode(record, superblock.checksum_salt).expect("it is whole").durability
+}
+
+/// The name was read as an empty text, and the deletion of the journal with an empty name erased the database.
+#[test]
+fn a_database_name_that_is_not_utf_8_is_refused() {
+    require_refusal("%FF", "memory=on&size=32MiB", "is not UTF-8");
+}
+
+/// The parameter was ignored if the image existed.
+#[test]
+fn the_durability_of_the_uri_is_that_of_the_session_on_an_existing_image() {
+    let folder = tempfile::tempdir().expect("there is room for a folder");
+    let directory = folder.path().join("image");
+    let parameters = |more: &str| image(folder.path(), more);
+    let durability = |more: &str| {
+        let connection = open("durable", &parameters(more));
+        let found = session_durability(&directory);
+        drop(connection);
+        found
+    };
+    assert_eq!(durability(""), Durability::Process);
+    assert_eq!(durability("&durability=host"), Durability::Host);
+    assert_eq!(durability(""), Durability::Process, "the image keeps its own");
+    let created = folder.path().join("host");
+    let of_host = format!("image={}&size=64MiB&durability=host", created.display());
+    drop(open("durable", &of_host));
+    drop(open("durable", &format!("image={}", created.display())));
+    assert_eq!(session_durability(&created), Durability::Host, "it was created with it");
+}
+
+/// Parameters that contradict the image were ignored.
+#[test]
+fn an_existing_image_is_opened_only_by_a_uri_that_describes_it() {
+    let folder = tempfile::tempdir().expect("there is room for a folder");
+    let place = format!("image={}", folder.path().join("image").display());
+    let created = "&size=64MiB&design=delta&set=gc.policy=fifo,remap.verify_on_hit=false,device.preset=auto";
+    let connection = open("described", &format!("{place}{created}"));
+    churn(&connection, 7, 20);
+    let expected = rows(&connection);
+    drop(connection);
+    let agreeing = [
+        created,
+        "",
+        "&size=67108864",
+        "&design=delta",
+        "&set=gc.policy=fifo",
+        "&set=device.page_bytes=4096",
+    ];
+    for more in agreeing {
+        assert_eq!(rows(&open("described", &format!("{place}{more}"))), expected, "{more}");
+    }
+    for (more, part) in [
+        ("&size=32MiB", "has size=67108864"),
+        ("&design=remap", "was made with design=delta"),
+        ("&set=gc.policy=greedy", "was made without `gc.policy=greedy`"),
+        ("&size=64MiB&set=gc.policy=fifo,device.pages_per_block=32", "without `device.pages_per_block=32`"),
+    ] {
+        require_refusal("described", &format!("{place}{more}"), part);
+    }
+    let image = Image::open(&folder.path().join("image"), OpenOptions::default()).expect("it is sound");
+    assert_eq!(image.report.unsafe_shutdowns, 0, "refusals close the image");
+    image.close().expect("it can be closed");
+    assert_eq!(rows(&open("described", &place)), expected);
+}
+
+/// Misspelled parameters, and those that have no effect on the device, were ignored.
+#[test]
+fn unknown_and_ineffective_uri_parameters_are_refused() {
+    for (parameters, part) in [
+        ("memory=on&size=32MiB&durabilty=host", "did you mean `durability`?"),
+        ("memory=on&size=32MiB&imag=x", "did you mean `image`?"),
+        ("memory=on&size=32MiB&size=64MiB", "size= is given twice"),
+        ("memory=on&size=32MiB&durability=forever", "not `forever`"),
+        ("memory=on&size=32MiB&durability=host", "durability= has no effect"),
+        ("nbd=/nowhere&control=/nowhere&size=32MiB", "size= has no effect"),
+    ] {
+        require_refusal("misspelled", parameters, part);
+    }
+    let of_sqlite =
+        "memory=on&size=32MiB&mode=rwc&cache=private&psow=1&nolock=0&immutable=0&modeof=x&8_3_names=0";
+    drop(open("spelled", of_sqlite));
+}
+
+/// The image was created and left, so that the corrected URI was refused too, and no reason was printed.
+#[test]
+fn a_refused_open_creates_no_image() {
+    let folder = tempfile::tempdir().expect("there is room for a folder");
+    let directory = folder.path().join("image");
+    for (more, part) in [
+        ("&mode=ro", "may not create it"),
+        ("&mode=rw", "may not create it"),
+        ("&set=device.page_bytes=2048", "cannot hold a database"),
+        ("&set=device.page_bytes=3000", "page"),
+        ("&design=unknown", "unknown"),
+    ] {
+        require_refusal("new", &image(folder.path(), more), part);
+        assert!(!directory.exists(), "{more}");
+    }
+    churn(&open("new", &image(folder.path(), "")), 7, 5);
+    for mode in ["ro", "rw"] {
+        require_integrity(&open("new", &image(folder.path(), &format!("&mode={mode}"))));
+        require_refusal("new", &format!("memory=on&size=32MiB&mode={mode}"), "may not create it");
+    }
+}
+
+/// The message told the user to stop another process.
+#[test]
+fn an_image_that_is_open_under_another_name_is_refused_with_this_name() {
+    let folder = tempfile::tempdir().expect("there is room for a folder");
+    let parameters = image(folder.path(), "");
+    let message = message_of_refusing_the_last_of(&[("once", &parameters), ("twice", &parameters)]);
+    assert!(message.contains("already open in this process as database once"), "{message}");
+    let connection = open("once", &parameters);
+    let message = message_of_refusing_the_last_of(&[("once", &parameters)]);
+    assert!(message.contains("in use by another process"), "{message}");
+    drop(connection);
+}

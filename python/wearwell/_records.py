@@ -79,8 +79,8 @@ class DeltaConfig(Section):
     tables are in capacitor-backed RAM."""
     heat_entries: int | None
     """Entries of the delta design's table of access counts, which finds hot pages. Absent: as many as
-    `cache_entries`; on other designs with a map on flash one for 32 logical pages, and with tables in RAM one
-    for 16."""
+    `cache_entries`; on other designs with a map on flash one for 32 logical pages, but beyond 131,072 entries
+    only one for 128; with tables in RAM one for 16."""
     hot_accesses: int
     """Number of accesses from which a logical page counts as hot, for reads and for writes."""
     journal_pages: int | None

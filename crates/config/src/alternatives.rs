@@ -193,6 +193,29 @@ const SURVIVALS: [SurvivalName; 7] = [
     SurvivalName::Battery,
 ];
 
+/// The key of a setting, and a function that gives it its default value.
+type SettingToLeaveOut = (&'static str, fn(&mut Config));
+
+/// Settings about parts that advice may name as to be left out.
+const DEFAULTS: [SettingToLeaveOut; 10] = [
+    ("mapping.identification", |config| {
+        config.mapping.identification = MappingConfig::default().identification;
+    }),
+    ("mapping.checkpoints", |config| {
+        config.mapping.checkpoints = MappingConfig::default().checkpoints;
+    }),
+    ("mapping.dirty_share", |config| {
+        config.mapping.dirty_share = MappingConfig::default().dirty_share;
+    }),
+    ("remap.atomic_commands", |config| config.remap.atomic_commands = false),
+    ("delta.journal_pages", |config| config.delta.journal_pages = None),
+    ("recovery.by", |config| config.recovery.by = RecoveryConfig::default().by),
+    ("recovery.blocks", |config| config.recovery.blocks = RecoveryConfig::default().blocks),
+    ("validity.kind", |config| config.validity.kind = None),
+    ("wear.static_gap", |config| config.wear.static_gap = WearConfig::default().static_gap),
+    ("wear.dual_pool_gap", |config| config.wear.dual_pool_gap = WearConfig::default().dual_pool_gap),
+];
+
 /// Returns `config` with each single change of a part or of an option that the engine's rules look at. `present` are the
 /// parts of the refused design.
 fn single_changes(config: &Config, present: &PartsConfig) -> Vec<Change> {
@@ -256,26 +279,8 @@ fn single_changes(config: &Config, present: &PartsConfig) -> Vec<Change> {
         config.gc.metadata = Some(MetadataName::Greedy);
     });
     add("gc.policy", Some("greedy".into()), None, &|config| config.gc.policy = Policy::Greedy);
-    let defaults: [(&'static str, &dyn Fn(&mut Config)); 10] = [
-        ("mapping.identification", &|config| {
-            config.mapping.identification = MappingConfig::default().identification;
-        }),
-        ("mapping.checkpoints", &|config| {
-            config.mapping.checkpoints = MappingConfig::default().checkpoints;
-        }),
-        ("mapping.dirty_share", &|config| {
-            config.mapping.dirty_share = MappingConfig::default().dirty_share;
-        }),
-        ("remap.atomic_commands", &|config| config.remap.atomic_commands = false),
-        ("delta.journal_pages", &|config| config.delta.journal_pages = None),
-        ("recovery.by", &|config| config.recovery.by = RecoveryConfig::default().by),
-        ("recovery.blocks", &|config| config.recovery.blocks = RecoveryConfig::default().blocks),
-        ("validity.kind", &|config| config.validity.kind = None),
-        ("wear.static_gap", &|config| config.wear.static_gap = WearConfig::default().static_gap),
-        ("wear.dual_pool_gap", &|config| config.wear.dual_pool_gap = WearConfig::default().dual_pool_gap),
-    ];
-    for (key, apply) in defaults {
-        add(key, None, None, apply);
+    for (key, apply) in DEFAULTS {
+        add(key, None, None, &apply);
     }
     changes
 }

@@ -355,8 +355,7 @@ fn require_device_fits_log(pages: u64) -> Result<()> {
         "a reverse map in one log (nvram-log, flash-log) serves a device of at most {MAX_DEVICE_PAGES_FOR_LOG} pages (1 TiB of \
          4-KiB pages), because its 16-byte entries number pages with 28 bits; this device has {pages} pages: set \
          parts.reverse_map (in the design remap: remap.reverse_map) to segments, and remap.size_mib or \
-         remap.segment_bytes so that there are at most {} segments",
-        MAX_SEGMENTS
+         remap.segment_bytes so that there are at most {MAX_SEGMENTS} segments"
     )))
 }
 

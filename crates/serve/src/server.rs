@@ -28,6 +28,8 @@ use crate::tls::Tls;
 /// Default limit of simultaneous connections on one listening socket. A client beyond the limit is disconnected at
 /// once.
 pub const DEFAULT_CONNECTIONS_PER_LISTENER_MAX: usize = 1024;
+/// Time after which a listener tries again when the operating system could not accept a client.
+const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(10);
 /// Number that the next connection gets in log events.
 static NEXT_LOGGED_CONNECTION_NUMBER: AtomicU64 = AtomicU64::new(1);
 /// Time for which a stopping server waits until clients have received the replies to their requests.
@@ -264,9 +266,9 @@ impl<D: BlockDevice> Server<D> {
             let (listener, clients) = (Arc::clone(&listener), Arc::clone(&clients));
             let at = address.clone();
             let thread = thread::Builder::new().name("listener".into()).stack_size(SMALL_THREAD_STACK_BYTES);
-            let turned_away = move |why: &str| warn!("{at}: a client was turned away: {why}");
+            let warn = move |problem: &str| warn!("{at}: {problem}");
             thread
-                .spawn(move || accept_until_closed(&listener, &clients, &serve, &turned_away))
+                .spawn(move || accept_until_closed(|| listener.accept(), &clients, &serve, &warn))
                 .map_err(failed)?
         };
         self.open_listeners.push(OpenListener { listener, clients, accepting_thread: acceptor });
@@ -330,42 +332,53 @@ fn stop_engine<D: BlockDevice>(thread: EngineThread<D>) -> Result<D, ServeError>
     Ok(device)
 }
 
-/// Accepts clients until the listening socket is closed. A client beyond the limit of connections is disconnected.
-/// `turned_away` is called with the reason for the first such client, and again for the next one only after another
-/// client was accepted in between.
+/// Accepts clients until the listening socket is closed, when `accept` returns `None`. A client beyond the limit of
+/// connections is disconnected. `warn` is called for the first such client, and again for the next one only after
+/// another client was accepted in between.
+///
+/// No error of `accept` ends the listener. `accept` also returns errors of the network that concern one client, and
+/// shortages (of descriptors, of memory) that pass; Linux may add further ones. `warn` is called for the first of
+/// consecutive errors.
 fn accept_until_closed(
-    listener: &Listener,
+    accept: impl Fn() -> io::Result<Option<Socket>>,
     clients: &Arc<Clients>,
     serve: &(impl Fn(&Arc<Socket>) + Clone + Send + 'static),
-    turned_away: &impl Fn(&str),
+    warn: &impl Fn(&str),
 ) {
-    let mut is_full = false;
+    let (mut is_full, mut is_failing) = (false, false);
     loop {
-        let admitted = match listener.accept() {
-            Ok(socket) => clients.serve_on_new_thread(socket, serve.clone()),
-            Err(error) if is_temporary_accept_error(&error) => {
-                thread::sleep(Duration::from_millis(10));
+        let admitted = match accept() {
+            Ok(Some(socket)) => clients.serve_on_new_thread(socket, serve.clone()),
+            Ok(None) => return,
+            Err(error) => {
+                if !is_failing && !is_disconnection(&error) {
+                    is_failing = true;
+                    warn(&format!(
+                        "no client can be accepted: {error}; the server keeps trying, and further errors are not logged \
+                         until a client is accepted"
+                    ));
+                }
+                thread::sleep(ACCEPT_RETRY_INTERVAL);
                 continue;
             }
-            Err(_) => return,
         };
+        is_failing = false;
         if let Err(why) = &admitted
             && !is_full
         {
-            turned_away(&format!("{why}; until there is room, later refusals are not logged"));
+            warn(&format!(
+                "a client was turned away: {why}; until there is room, later refusals are not logged"
+            ));
         }
         is_full = admitted.is_err();
     }
 }
 
-/// Whether an error of `accept` is temporary, so that the socket still listens: the client has disconnected already, or
-/// the process has no free file descriptor.
-fn is_temporary_accept_error(error: &io::Error) -> bool {
-    const OUT_OF_DESCRIPTORS_ERRNOS: [i32; 2] = [23, 24];
-    let of_client =
+/// Whether an error of `accept` only says that the client has disconnected already, or that a signal arrived.
+fn is_disconnection(error: &io::Error) -> bool {
+    let kinds =
         [io::ErrorKind::ConnectionAborted, io::ErrorKind::ConnectionReset, io::ErrorKind::Interrupted];
-    of_client.contains(&error.kind())
-        || error.raw_os_error().is_some_and(|number| OUT_OF_DESCRIPTORS_ERRNOS.contains(&number))
+    kinds.contains(&error.kind())
 }
 
 /// The connected clients of one listening socket, with their limit.
@@ -459,6 +472,7 @@ impl Drop for RemoveClientOnDrop {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
     use std::io::Read as _;
     use std::net::{Ipv4Addr, TcpStream};
     use std::os::unix::net::UnixStream;
@@ -489,9 +503,9 @@ mod tests {
         let (tell, told) = mpsc::channel();
         let acceptor = {
             let (listener, clients) = (Arc::clone(&listener), Arc::clone(&clients));
-            let turned_away = move |why: &str| tell.send(why.to_owned()).expect("somebody listens");
+            let warn = move |problem: &str| tell.send(problem.to_owned()).expect("somebody listens");
             thread::spawn(move || {
-                accept_until_closed(&listener, &clients, &|_: &Arc<Socket>| (), &turned_away);
+                accept_until_closed(|| listener.accept(), &clients, &|_: &Arc<Socket>| (), &warn);
             })
         };
         let is_hung_up_on = || {
@@ -508,6 +522,30 @@ mod tests {
         acceptor.join().expect("it only ends");
         let lines: Vec<String> = told.iter().collect();
         assert_eq!(lines.len(), 2, "{lines:?}");
-        assert!(lines[0].starts_with("the limit of connected clients, 1024, is reached"), "{lines:?}");
+        let limit = "a client was turned away: the limit of connected clients, 1024, is reached";
+        assert!(lines[0].starts_with(limit), "{lines:?}");
+    }
+
+    /// Regression: one error of `accept`, such as a shortage of memory, ended a listener without a log line.
+    #[test]
+    fn errors_of_accept_are_logged_once_and_end_no_listener() {
+        const ENOMEM: i32 = 12;
+        const EPROTO: i32 = 71;
+        const ECONNABORTED: i32 = 103;
+        const ENOBUFS: i32 = 105;
+        let clients = Arc::new(Clients::with_limit(10));
+        let errors = [ECONNABORTED, ENOMEM, ENOBUFS, EPROTO, 0, ECONNABORTED, 0, ENOMEM];
+        let (errors, lines) = (RefCell::new(errors.into_iter()), RefCell::new(Vec::new()));
+        let accept = || match errors.borrow_mut().next() {
+            None => Ok(None),
+            Some(0) => Ok(Some(Stream::Unix(UnixStream::pair()?.0).into())),
+            Some(number) => Err(io::Error::from_raw_os_error(number)),
+        };
+        let warn = |problem: &str| lines.borrow_mut().push(problem.to_owned());
+        accept_until_closed(accept, &clients, &|_: &Arc<Socket>| (), &warn);
+        assert_eq!(errors.borrow().len(), 0, "it goes on until the listener is closed");
+        let lines = lines.into_inner();
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(lines.iter().all(|line| line.starts_with("no client can be accepted: ")), "{lines:?}");
     }
 }

@@ -178,11 +178,11 @@ impl Listener {
         })
     }
 
-    /// Waits for the next client and returns its socket.
+    /// Waits for the next client and returns its socket; `None` once the listener is closed.
     ///
     /// # Errors
-    /// The listener is closed, or an error of the operating system.
-    pub(crate) fn accept(&self) -> io::Result<Socket> {
+    /// An error of the operating system. The listener may accept clients again later.
+    pub(crate) fn accept(&self) -> io::Result<Option<Socket>> {
         loop {
             let mut events = [
                 PollFd::new(&self.close_signal_reader, PollFlags::IN),
@@ -190,11 +190,11 @@ impl Listener {
             ];
             rustix::event::poll(&mut events, None)?;
             if !events[0].revents().is_empty() {
-                return Err(io::Error::other("the listener is closed"));
+                return Ok(None);
             }
             match self.socket.accept() {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                accepted => return accepted,
+                accepted => return accepted.map(Some),
             }
         }
     }
@@ -204,7 +204,7 @@ impl Listener {
         self.socket.address()
     }
 
-    /// Closes the listener: calls of [`Listener::accept`] fail, those that wait now and all later ones.
+    /// Closes the listener: calls of [`Listener::accept`] return `None`, those that wait now and all later ones.
     pub(crate) fn close(&self) {
         // The write to the pipe succeeds, because its read end is a field and still open.
         let _ = { &self.close_signal_writer }.write_all(&[0]);

@@ -1,13 +1,15 @@
 //! Limits of a server, measured by its counters and by what it answers; rates in virtual time are tested in `rate.rs`.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use common::client::*;
 use common::{MIB, specification};
 use serde_json::Value;
-use wearwell_serve::{Address, FlashDevice, Limits, NamedDevice, Server};
+use wearwell_serve::{Address, BoundListener, FlashDevice, Limits, NamedDevice, NetworkReach, Server};
 
 use crate::common;
 
@@ -128,6 +130,28 @@ fn a_socket_accepts_connections_up_to_its_limit() {
         std::thread::yield_now();
     }
     drop(second);
+    limited.server.stop().expect("the engine is sound");
+}
+
+/// Regression: one error of `accept` ended the listener without a word, and new clients waited for ever. Here a socket
+/// that was passed to the server is shut down and listens again.
+#[test]
+fn a_listener_accepts_clients_again_after_errors_of_the_operating_system() {
+    use rustix::net::{Shutdown, listen, shutdown};
+    let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let mut limited = Limited::start(Limits::default());
+    let passed = socket.try_clone().unwrap();
+    let passed = BoundListener::inherited_tcp(passed, NetworkReach::Loopback).unwrap();
+    limited.server.open_nbd_on(passed).unwrap();
+    shutdown(&socket, Shutdown::Both).unwrap();
+    // Time for the server to see the error. A server that is later than that passes without having seen one.
+    std::thread::sleep(Duration::from_millis(200));
+    listen(&socket, 16).unwrap();
+    let mut client = TcpStream::connect(socket.local_addr().unwrap()).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut greeting = [0; 8];
+    client.read_exact(&mut greeting).expect("the server accepts the client");
+    assert_eq!(&greeting, b"NBDMAGIC");
     limited.server.stop().expect("the engine is sound");
 }
 

@@ -5,7 +5,7 @@ use std::io::{self, IoSlice, PipeReader, PipeWriter, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -75,7 +75,7 @@ fn bind_unix_with_mode(path: &Path, SocketMode(mode): SocketMode) -> io::Result<
 pub(crate) struct Listener {
     socket: ListeningSocket,
     is_inherited: bool,
-    own_socket_file: Option<PathBuf>,
+    own_socket_file: Option<OwnSocketFile>,
     /// Read end of a pipe that [`Listener::accept`] waits on; it is readable once the listener is closed.
     close_signal_reader: PipeReader,
     close_signal_writer: PipeWriter,
@@ -132,7 +132,7 @@ impl Listener {
                 remove_stale_socket_file(path)?;
                 let socket = ListeningSocket::Unix(bind_unix_with_mode(path, mode)?);
                 let mut listener = Self::from_listening_socket(socket)?;
-                listener.own_socket_file = Some(path.clone());
+                listener.own_socket_file = Some(OwnSocketFile::made_at(path)?);
                 Ok(listener)
             }
             Address::Tcp(address) => {
@@ -217,9 +217,36 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Some(path) = &self.own_socket_file {
-            // The file may have been removed already.
-            let _ = std::fs::remove_file(path);
+        if let Some(file) = &self.own_socket_file {
+            file.remove();
+        }
+    }
+}
+
+/// A socket file that was made for a listener, identified by its device and inode: another server may have put its own
+/// file in this place, since nobody listens here from the moment the listener is closed. The inode is not given to
+/// another file while the socket is open.
+#[derive(Debug)]
+struct OwnSocketFile {
+    path: PathBuf,
+    device_and_inode: (u64, u64),
+}
+
+impl OwnSocketFile {
+    fn made_at(path: &Path) -> io::Result<Self> {
+        Ok(Self { path: path.to_owned(), device_and_inode: Self::device_and_inode_of(path)? })
+    }
+
+    fn device_and_inode_of(path: &Path) -> io::Result<(u64, u64)> {
+        let metadata = std::fs::symlink_metadata(path)?;
+        Ok((metadata.dev(), metadata.ino()))
+    }
+
+    /// Removes the file, unless it is gone or another file has its name.
+    fn remove(&self) {
+        if Self::device_and_inode_of(&self.path).is_ok_and(|found| found == self.device_and_inode) {
+            // A file that cannot be removed is replaced by the next server.
+            let _ = std::fs::remove_file(&self.path);
         }
     }
 }

@@ -155,6 +155,23 @@ fn a_listener_accepts_clients_again_after_errors_of_the_operating_system() {
     limited.server.stop().expect("the engine is sound");
 }
 
+/// Regression: a server that ended removed the socket file at its path, also if it was that of another server, which
+/// no client could reach then.
+#[test]
+fn a_server_that_ends_leaves_the_socket_file_of_its_successor() {
+    let first = Limited::start(Limits::default());
+    let (nbd, control) = (first.socket(), first.control());
+    std::fs::remove_file(&nbd).unwrap();
+    let device = specification("page-map", 8 * MIB).build().expect("it fits");
+    let mut second = Server::start(device, "drive", "");
+    second.open_nbd(&Address::Unix(nbd.clone())).unwrap();
+    first.server.stop().expect("the engine is sound");
+    assert!(!control.exists(), "its own socket file is removed");
+    let _client = Client::connect(&nbd).ready();
+    second.stop().expect("the engine is sound");
+    assert!(!nbd.exists());
+}
+
 /// A claim of more memory than the whole limit is granted when no other claim is held.
 #[test]
 fn requests_larger_than_the_memory_limit_are_executed_one_at_a_time() {

@@ -5,6 +5,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use image_support::{DESIGNS, PROCESS, SHARED, page_of, with_settings};
 use rand::{RngExt, SeedableRng};
@@ -267,6 +268,51 @@ fn an_interrupted_image_resizing_leaves_the_old_or_the_larger_image() {
     resize(&written.image, 16 << 20, &mut |_, _| {}).expect("the remains are no obstacle");
     assert_eq!(names_beside(&written), ["image"]);
     assert!(contents(&mut device(&written.image)) == written.bytes);
+}
+
+/// Name of the environment variable that makes a test run its body: it changes the limits of its process, so it is
+/// started in one of its own.
+const OWN_PROCESS: &str = "WEARWELL_TEST_HAS_OWN_PROCESS";
+
+/// Runs a test of this file again in a process of its own, with more environment variables. The process ignores
+/// SIGXFSZ, so that a write beyond its limit on the size of files is refused, as on a full disk.
+fn run_in_own_process(test: &str, variables: &[(&str, &str)]) {
+    let output = Command::new("sh")
+        .args(["-c", "trap '' XFSZ; exec \"$@\"", "sh"])
+        .arg(std::env::current_exe().expect("this test has a file"))
+        .args(["--ignored", "--exact", &format!("image_copy::{test}"), "--test-threads=1"])
+        .env(OWN_PROCESS, "1")
+        .envs(variables.iter().copied())
+        .output()
+        .expect("there is a shell");
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}
+
+#[test]
+fn an_image_is_flushed_by_a_process_that_can_start_no_thread() {
+    // Stacks of this size fit into no address space.
+    run_in_own_process(
+        "the_own_process_flushes_without_threads",
+        &[("RUST_MIN_STACK", "4611686018427387904")],
+    );
+}
+
+/// Regression: a flush started threads to sync the files of an image at once, and panicked if none could be started.
+#[test]
+#[ignore = "needs a process without threads; an_image_is_flushed_by_a_process_that_can_start_no_thread starts it"]
+fn the_own_process_flushes_without_threads() {
+    assert!(std::thread::Builder::new().spawn(|| ()).is_err(), "this test is started by another one");
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let image = directory.path().join("image");
+    create(&image, &with_settings("page-map", 4096, &[])).expect("a new directory");
+    let mut opened = Image::open(&image, image_support::HOST).expect("an image");
+    for page in 0..PAGES {
+        opened.device.write(page * PAGE_BYTES, &[7; PAGE_BYTES as usize]).expect("there is room");
+    }
+    opened.device.flush().expect("the files are synced one after the other");
+    opened.close().expect("the disk takes it");
+    assert!(contents(&mut device(&image)).iter().all(|&byte| byte == 7));
 }
 
 #[test]

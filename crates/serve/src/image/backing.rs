@@ -410,15 +410,22 @@ impl Backing for OpenImageFiles {
         }
     }
 
-    /// Syncs the files in parallel: a disk that gets several flush requests at once can serve them by one flush.
+    /// Syncs the files in parallel: a disk that gets several flush requests at once can serve them by one flush. A file
+    /// for which no thread can be started (a container may limit their number) is synced by this thread.
     fn sync_all(&mut self, files: &[ImageFile]) -> Result<(), (ImageFile, io::Error)> {
         let sync = |file: ImageFile| self.handle_of(file).sync_data().map_err(|error| (file, error));
         let Some((&last, others)) = files.split_last() else { return Ok(()) };
         thread::scope(|scope| {
-            let others: Vec<_> = others.iter().map(|&file| scope.spawn(move || sync(file))).collect();
+            let start =
+                |&file: &ImageFile| (file, thread::Builder::new().spawn_scoped(scope, move || sync(file)));
+            let others: Vec<_> = others.iter().map(start).collect();
             let mut synced = sync(last);
-            for other in others {
-                synced = synced.and(other.join().expect("a sync does not panic"));
+            for (file, thread) in others {
+                let other = match thread {
+                    Ok(thread) => thread.join().expect("a sync does not panic"),
+                    Err(_) => sync(file),
+                };
+                synced = synced.and(other);
             }
             synced
         })

@@ -10,6 +10,7 @@ use std::process::Command;
 use image_support::{DESIGNS, PROCESS, SHARED, page_of, with_settings};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::Value as Json;
 use wearwell_serve::control::answer;
 use wearwell_serve::image::layout::{Layout, Superblock};
@@ -270,6 +271,31 @@ fn an_interrupted_image_resizing_leaves_the_old_or_the_larger_image() {
     assert!(contents(&mut device(&written.image)) == written.bytes);
 }
 
+/// Regression: a repair that was refused left its copy of the image behind.
+#[test]
+fn a_refused_repair_of_an_image_removes_the_copy_that_it_made() {
+    let written = written("page-map");
+    for file in ["nvram", "mirror"] {
+        let path = written.image.join(file);
+        let len = fs::metadata(&path).expect("it exists").len();
+        let superblock = fs::read(written.image.join("superblock")).expect("readable");
+        let mut bytes = vec![0x55; len as usize];
+        if file == "mirror" {
+            bytes[..superblock.len()].copy_from_slice(&superblock);
+        }
+        fs::write(&path, bytes).expect("writable");
+    }
+    let refused = repair(&written.image, Some(&written.path("repaired"))).expect_err("both copies are lost");
+    assert!(matches!(refused, ImageError::Damaged { .. }), "{refused}");
+    assert_eq!(names_beside(&written), ["image"]);
+    // What somebody else has made stays.
+    let other = written.path("other");
+    fs::create_dir(&other).expect("a new name");
+    fs::write(other.join("flash"), "of somebody else").expect("writable");
+    repair(&written.image, Some(&other)).expect_err("the directory exists");
+    assert_eq!(fs::read(other.join("flash")).expect("it is still there"), b"of somebody else");
+}
+
 /// Name of the environment variable that makes a test run its body: it changes the limits of its process, so it is
 /// started in one of its own.
 const OWN_PROCESS: &str = "WEARWELL_TEST_HAS_OWN_PROCESS";
@@ -313,6 +339,33 @@ fn the_own_process_flushes_without_threads() {
     opened.device.flush().expect("the files are synced one after the other");
     opened.close().expect("the disk takes it");
     assert!(contents(&mut device(&image)).iter().all(|&byte| byte == 7));
+}
+
+fn limit_file_size(bytes: Option<u64>) {
+    let maximum = getrlimit(Resource::Fsize).maximum;
+    setrlimit(Resource::Fsize, Rlimit { current: bytes, maximum }).expect("a lower limit is permitted");
+}
+
+#[test]
+fn a_snapshot_on_a_full_disk_leaves_no_files() {
+    run_in_own_process("the_own_process_takes_a_snapshot_on_a_full_disk", &[]);
+}
+
+/// Regression: a failed snapshot left its files behind.
+#[test]
+#[ignore = "changes the limits of its process; a_snapshot_on_a_full_disk_leaves_no_files starts it"]
+fn the_own_process_takes_a_snapshot_on_a_full_disk() {
+    assert!(std::env::var_os(OWN_PROCESS).is_some(), "this test is started by another one");
+    let written = written("page-map");
+    let mut original = device(&written.image);
+    let at = written.path("snapshot");
+    let line = format!("{{\"command\": \"snapshot\", \"directory\": \"{}\"}}", at.display());
+    limit_file_size(Some(4096));
+    let reply: Json = serde_json::from_str(&answer(line.as_bytes(), &mut original)).expect("JSON");
+    limit_file_size(None);
+    let error = reply["error"].as_str().expect("the disk is full");
+    assert!(error.starts_with("cannot copy the image to") && error.contains("File too large"), "{error}");
+    assert_eq!(names_beside(&written), ["image"], "what was begun is removed");
 }
 
 #[test]

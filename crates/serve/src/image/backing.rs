@@ -111,7 +111,8 @@ pub trait Backing: Debug + Send + 'static {
         Ok(())
     }
 
-    /// Copies all files to a new directory, syncs the copies and opens them.
+    /// Copies all files to a new directory, syncs the copies and opens them. After an error, what was created is
+    /// removed.
     ///
     /// # Errors
     /// Errors of the operating system; the directory exists already; this backing is not a directory of files.
@@ -446,7 +447,10 @@ impl Backing for OpenImageFiles {
 
     fn copy_files_to(&self, directory: &Path) -> io::Result<OpenImageFiles> {
         copy_files(&ImageFile::ALL.map(|file| (file, self.handle_of(file))), directory)?;
-        OpenImageFiles::open(directory, Access::Write).map_err(io::Error::other)
+        OpenImageFiles::open(directory, Access::Write).map_err(|error| {
+            remove_image_files(directory);
+            io::Error::other(error)
+        })
     }
 
     fn len(&self, file: ImageFile) -> io::Result<u64> {

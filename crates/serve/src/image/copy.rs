@@ -11,19 +11,28 @@ use wearwell::address::Lpn;
 use wearwell::page_state::PageState;
 use wearwell_config::Config;
 
-use super::backing::{Access, ImageFile, OpenImageFiles};
+use super::backing::{Access, ImageFile, OpenImageFiles, remove_image_files};
 use super::create::{ImageSpecification, create};
 use super::error::ImageError;
 use super::{Image, OpenOptions, close};
 use crate::live_device::LiveDevice;
 
 /// Copies the files `from` to a new directory that only its owner can read. If the file system supports it, the copies
-/// share their disk blocks with the originals; otherwise holes are copied as holes.
+/// share their disk blocks with the originals; otherwise holes are copied as holes. After an error, what was created is
+/// removed.
 ///
 /// # Errors
 /// Errors of the operating system; the directory exists.
 pub(super) fn copy_files(from: &[(ImageFile, &File)], to: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(to)?;
+    let copied = copy_files_into(from, to);
+    if copied.is_err() {
+        remove_image_files(to);
+    }
+    copied
+}
+
+fn copy_files_into(from: &[(ImageFile, &File)], to: &Path) -> io::Result<()> {
     // The superblock is copied last: before that the directory is no image.
     for &(file, original) in from.iter().rev() {
         let mut options = fs::OpenOptions::new();

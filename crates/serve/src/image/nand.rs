@@ -788,12 +788,15 @@ impl<B: Backing> Medium for FileNand<B> {
             ..self.session
         };
         let bytes = session.encode(self.layout.checksum_salt);
-        for side in METADATA_COPIES {
+        let closed = METADATA_COPIES.into_iter().try_for_each(|side| {
             let (file, offset) = side.location_of(&self.layout, ImageFile::Session, 0);
             copy.write(file, &bytes, offset)?;
-            copy.sync(file)?;
+            copy.sync(file)
+        });
+        if closed.is_err() {
+            copy.remove_image();
         }
-        Ok(())
+        closed
     }
 }
 

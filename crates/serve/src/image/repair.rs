@@ -5,7 +5,7 @@ use std::path::Path;
 
 use wearwell::address::{Lpn, Ppn};
 
-use super::backing::{Access, Backing as _, OpenImageFiles, io_error_at};
+use super::backing::{Access, Backing as _, OpenImageFiles, io_error_at, remove_image_files};
 use super::error::ImageError;
 use super::{Image, OpenOptions};
 use crate::device::lost_page_sentence;
@@ -32,16 +32,23 @@ impl RepairReport {
 
 /// Repairs the image in a directory, or first makes a copy of it and repairs the copy. All metadata is read, and
 /// rewritten where one of its two copies is damaged; all data is compared with its checksum. Reads of lost pages stay
-/// errors until the pages are written or trimmed.
+/// errors until the pages are written or trimmed. A copy that cannot be repaired is removed.
 ///
 /// # Errors
 /// As [`Image::open`]; the directory of the copy exists.
 pub fn repair(directory: &Path, copy: Option<&Path>) -> Result<RepairReport, ImageError> {
-    if let Some(copy) = copy {
-        let files = OpenImageFiles::open(directory, Access::Read)?;
-        files.copy_files_to(copy).map_err(io_error_at("copy the image to", copy))?;
+    let Some(copy) = copy else { return repair_in_place(directory) };
+    let files = OpenImageFiles::open(directory, Access::Read)?;
+    files.copy_files_to(copy).map_err(io_error_at("copy the image to", copy))?;
+    let repaired = repair_in_place(copy);
+    if repaired.is_err() {
+        remove_image_files(copy);
     }
-    let mut image = Image::open(copy.unwrap_or(directory), OpenOptions::default())?;
+    repaired
+}
+
+fn repair_in_place(directory: &Path) -> Result<RepairReport, ImageError> {
+    let mut image = Image::open(directory, OpenOptions::default())?;
     let read_pages = read_all_used_pages(&mut image.device)?;
     let report = RepairReport {
         repaired_records: image.report.repaired_records,

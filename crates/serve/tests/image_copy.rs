@@ -271,6 +271,24 @@ fn an_interrupted_image_resizing_leaves_the_old_or_the_larger_image() {
     assert!(contents(&mut device(&written.image)) == written.bytes);
 }
 
+/// Regression: an interrupted copy left an image that lacked pages and was served as a good one.
+#[test]
+fn an_interrupted_copy_of_an_image_is_no_image() {
+    let written = written("remap");
+    let to = written.path("copy");
+    let copy = |progress: &mut dyn FnMut(u64, u64)| {
+        copy(&written.image, &to, &ImageCopyOptions::default(), progress)
+    };
+    let interrupted =
+        catch_unwind(std::panic::AssertUnwindSafe(|| copy(&mut |_, _| panic!("the process ends here"))));
+    assert!(interrupted.is_err());
+    let opened = Image::open(&to, PROCESS).expect_err("it lacks pages");
+    assert!(matches!(opened, ImageError::NoImage { .. }), "{opened}");
+    copy(&mut |_, _| ()).expect("the remains are no obstacle");
+    assert_eq!(audit(&to).expect("an image").verdict, Verdict::Clean);
+    assert!(contents(&mut device(&to)) == written.bytes);
+}
+
 /// Regression: a repair that was refused left its copy of the image behind.
 #[test]
 fn a_refused_repair_of_an_image_removes_the_copy_that_it_made() {

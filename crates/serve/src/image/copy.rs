@@ -12,9 +12,10 @@ use wearwell::page_state::PageState;
 use wearwell_config::Config;
 
 use super::backing::{Access, ImageFile, OpenImageFiles, remove_image_files};
-use super::create::{ImageSpecification, create};
+use super::create::{ImageSpecification, new_salt};
 use super::error::ImageError;
-use super::{Image, OpenOptions, close};
+use super::unfinished::UnfinishedImage;
+use super::{Image, OpenOptions, end_session};
 use crate::live_device::LiveDevice;
 
 /// Copies the files `from` to a new directory that only its owner can read. If the file system supports it, the copies
@@ -98,8 +99,8 @@ pub struct CopyReport {
 /// and the total number.
 ///
 /// # Errors
-/// As [`Image::open`] and [`create`]; a size that is too small; lost pages, unless they are skipped. Files that were
-/// created are removed then.
+/// As [`Image::open`] and [`create`](super::create()); a size that is too small; lost pages, unless they are skipped.
+/// Files that were created are removed then.
 pub fn copy(
     from: &Path,
     to: &Path,
@@ -114,7 +115,8 @@ pub fn copy(
     )
 }
 
-/// Makes a new image with the contents of an open one, as [`copy`] does.
+/// Makes a new image with the contents of an open one, as [`copy`] does. Until the copy is complete, its directory is
+/// no image.
 pub(super) fn copy_contents(
     original: &mut Image,
     to: &Path,
@@ -129,11 +131,13 @@ pub(super) fn copy_contents(
             "the new size, {size_bytes} bytes, is smaller than the image, {old_bytes} bytes: choose at least as many"
         )));
     }
-    create(to, &specification)?;
-    let copied = Image::open(to, OpenOptions::default()).and_then(|mut image| {
+    let superblock = specification.build_superblock(new_salt())?;
+    let unfinished = UnfinishedImage::create(to, &superblock)?;
+    let copied = Image::open_on(unfinished, OpenOptions::default()).and_then(|mut image| {
         let copied =
             copy_pages(&mut original.device, &mut image.device, copy_options.skips_lost_pages, progress)?;
-        close(image.device)?;
+        end_session(&mut image.device)?;
+        image.into_backing::<UnfinishedImage>().finish(&superblock)?;
         Ok(copied)
     });
     match copied {
@@ -141,9 +145,7 @@ pub(super) fn copy_contents(
             Ok(CopyReport { copied_pages: pages, lost_pages, size_bytes, design: specification.design })
         }
         Err(error) => {
-            if let Ok(files) = OpenImageFiles::open(to, Access::Write) {
-                files.remove_image();
-            }
+            remove_image_files(to);
             Err(error)
         }
     }

@@ -82,8 +82,7 @@ pub fn create_with_progress(
     specification: &ImageSpecification,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Superblock, ImageError> {
-    let salt = RandomState::new().hash_one(std::process::id());
-    let superblock = specification.build_superblock(salt)?;
+    let superblock = specification.build_superblock(new_salt())?;
     require_permitted_file_size(Layout::new(&superblock).flash_file_bytes())?;
     let mut files = OpenImageFiles::create(directory)?;
     let written = write_image_files(&mut files, &superblock, progress)
@@ -95,6 +94,11 @@ pub fn create_with_progress(
             Err(error)
         }
     }
+}
+
+/// Returns the salt of a new image's checksums, by which its metadata is told from that of other images.
+pub(super) fn new_salt() -> u64 {
+    RandomState::new().hash_one(std::process::id())
 }
 
 /// Writes the files of a new image to `backing`. All metadata is written now, so that later, when the disk of the
@@ -129,7 +133,7 @@ fn write_image_files(
 
 /// Syncs all files of a new image, then writes both copies of its superblock. The copy in its own file is written
 /// first, which makes the directory an image.
-fn finish_creation(backing: &mut impl Backing, superblock: &Superblock) -> Result<(), ImageError> {
+pub(super) fn finish_creation(backing: &mut impl Backing, superblock: &Superblock) -> Result<(), ImageError> {
     sync_image_files(backing, &ImageFile::ALL)?;
     write_superblock(backing, superblock, ImageFile::Superblock)?;
     write_superblock(backing, superblock, ImageFile::Mirror)

@@ -30,6 +30,7 @@ mod repair;
 mod rescue;
 mod resize;
 mod sides;
+mod unfinished;
 mod upgrade;
 mod version1;
 
@@ -232,6 +233,10 @@ impl Image {
 /// # Errors
 /// Errors of [`LiveDevice::flush`]; a refusal of the operating system. The image is then as after an unclean end.
 pub fn close(mut device: LiveDevice) -> Result<(), ImageError> {
+    end_session(&mut device)
+}
+
+fn end_session(device: &mut LiveDevice) -> Result<(), ImageError> {
     let flushed = device.flush();
     let nand = device.medium_mut();
     if nand.unresolved_write_refusal().is_none() {
@@ -520,7 +525,10 @@ fn read_superblock(backing: &mut impl Backing) -> Result<(Superblock, u64), Imag
         [Err(SuperblockError::Version(found)), _] => {
             return Err(ImageError::Version { image_version: *found, known_version: FORMAT_VERSION });
         }
-        [Err(SuperblockError::Magic), _] if home.is_empty() && mirror.is_empty() => {
+        // An interrupted creation or copy.
+        [Err(SuperblockError::Magic), _]
+            if home.is_empty() && mirror.iter().take(SUPERBLOCK_BYTES).all(|&byte| byte == 0) =>
+        {
             return Err(ImageError::NoImage { path: backing.path_for_messages(ImageFile::Superblock) });
         }
         [Err(_), Err(_)] => {

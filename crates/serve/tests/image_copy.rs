@@ -289,6 +289,45 @@ fn an_interrupted_copy_of_an_image_is_no_image() {
     assert!(contents(&mut device(&to)) == written.bytes);
 }
 
+/// Regression: the parts that the configuration of an image exchanged in its design stayed in a copy of another design,
+/// so that the copy had the name of a design and the mechanisms of another one.
+#[test]
+fn an_image_copied_to_another_design_has_the_parts_of_that_design() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let image = directory.path().join("image");
+    let exchanged = ["parts.content=dedup", "parts.map=cached", "parts.validity=gecko"];
+    create(&image, &with_settings("page-map", 4096, &exchanged)).expect("a new directory");
+    for design in DESIGNS {
+        let to = directory.path().join(design);
+        for settings in [vec![], vec!["parts.content=none".to_owned()]] {
+            let changes =
+                ImageCopyOptions { design: Some(design.into()), settings, ..ImageCopyOptions::default() };
+            copy(&image, &to, &changes, &mut |_, _| {}).expect("there is room");
+            let copied = Image::open(&to, PROCESS).expect("an image");
+            let parts: Vec<_> =
+                copied.superblock.config_toml.lines().skip_while(|&line| line != "[parts]").skip(1).collect();
+            let parts: Vec<_> = parts.into_iter().take_while(|line| !line.is_empty()).collect();
+            let expected = if changes.settings.is_empty() { vec![] } else { vec!["content = []"] };
+            assert_eq!(parts, expected, "{design}: {}", copied.superblock.config_toml);
+            drop(copied);
+            fs::remove_dir_all(&to).expect("it is ours");
+        }
+    }
+    let (wearwell, dftl) = (directory.path().join("wearwell"), directory.path().join("dftl"));
+    create(&wearwell, &with_settings("wearwell", 4096, &[])).expect("a new directory");
+    let changes = ImageCopyOptions { design: Some("dftl".into()), ..ImageCopyOptions::default() };
+    copy(&wearwell, &dftl, &changes, &mut |_, _| {}).expect("there is room");
+    let config = Image::open(&dftl, PROCESS).expect("an image").superblock.config_toml;
+    assert!(!config.contains("least_cache_entries"), "that is the minimum of `wearwell`: {config}");
+    let to = directory.path().join("same");
+    copy(&image, &to, &ImageCopyOptions::default(), &mut |_, _| {}).expect("there is room");
+    let copied = Image::open(&to, PROCESS).expect("an image");
+    assert!(
+        copied.superblock.config_toml.contains("content = [\"dedup\"]"),
+        "without a design, a copy has the same parts"
+    );
+}
+
 /// Regression: a repair that was refused left its copy of the image behind.
 #[test]
 fn a_refused_repair_of_an_image_removes_the_copy_that_it_made() {

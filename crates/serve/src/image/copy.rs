@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::fs::SeekFrom;
 use wearwell::address::Lpn;
 use wearwell::page_state::PageState;
-use wearwell_config::Config;
+use wearwell_config::{Config, PartsConfig};
 
 use super::backing::{Access, ImageFile, OpenImageFiles, remove_image_files};
 use super::create::{ImageSpecification, new_salt};
@@ -72,7 +72,7 @@ fn copy_sparse(original: &File, copy: &File) -> io::Result<()> {
 pub struct ImageCopyOptions {
     /// Bytes that the new image exports; `None`: as many as the old image.
     pub size_bytes: Option<u64>,
-    /// Name of the new image's design; `None`: that of the old image.
+    /// Name of the new image's design, which then has its own parts; `None`: design and parts of the old image.
     pub design: Option<String>,
     /// Settings of the new image, such as `gc.policy=fifo`.
     pub settings: Vec<String>,
@@ -161,6 +161,14 @@ fn changed_specification(
     let mut config = Config::from_text_and_settings(Some(("superblock", &superblock.config_toml)), &[])?;
     config.device.blocks_per_plane = None;
     config.device.logical_pages = None;
+    if copy_options.design.is_some() {
+        // What belongs to the old design only: the parts that were exchanged in it, and its own least number of
+        // entries, which every new image of the design records.
+        config.parts = PartsConfig::default();
+        if config.mapping.least_cache_entries == Config::least_cache_entries(&superblock.design) {
+            config.mapping.least_cache_entries = None;
+        }
+    }
     let config =
         Config::from_text_and_settings(Some(("superblock", &config.to_toml())), &copy_options.settings)?;
     Ok(ImageSpecification {

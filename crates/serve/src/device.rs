@@ -63,6 +63,8 @@ pub enum DeviceError {
 pub struct OsRefusal {
     /// Error message: which operation failed on which file, why, and what the server does now.
     pub message: String,
+    /// The beginning of the message: which operation failed on which file, and why.
+    pub refusal: String,
     /// Whether the operating system refused the operation only because the disk is full, or because a quota or a limit
     /// on the size of files is reached.
     pub is_disk_full: bool,

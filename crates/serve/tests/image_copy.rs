@@ -426,6 +426,33 @@ fn the_own_process_takes_a_snapshot_on_a_full_disk() {
 }
 
 #[test]
+fn a_copy_of_an_image_to_a_full_disk_is_refused_with_the_reason() {
+    run_in_own_process("the_own_process_copies_an_image_to_a_full_disk", &[]);
+}
+
+/// Regression: a full disk was reported as a failure of the healthy image that was copied.
+#[test]
+#[ignore = "changes the limits of its process; a_copy_of_an_image_to_a_full_disk_is_refused_with_the_reason starts it"]
+fn the_own_process_copies_an_image_to_a_full_disk() {
+    assert!(std::env::var_os(OWN_PROCESS).is_some(), "this test is started by another one");
+    let written = written("page-map");
+    let fill = &mut |_, _| limit_file_size(Some(4096));
+    let to = written.path("copy");
+    let refused =
+        copy(&written.image, &to, &ImageCopyOptions::default(), fill).expect_err("the disk is full");
+    let message = refused.message_about(&written.image);
+    assert!(message.starts_with(&format!("cannot write {}", to.display())), "{message}");
+    assert!(message.contains("File too large") && !message.contains("again with the next"), "{message}");
+    limit_file_size(None);
+    let refused = resize(&written.image, 8 << 20, fill).expect_err("the disk is full");
+    let message = refused.message_about(&written.image);
+    let hidden = written.path(".image.resizing");
+    assert!(message.starts_with(&format!("cannot write {}", hidden.display())), "{message}");
+    limit_file_size(None);
+    assert_eq!(names_beside(&written), ["image"], "what was begun is removed");
+}
+
+#[test]
 fn an_image_served_read_only_is_not_changed() {
     let written = written("remap");
     let files = || ImageFile::ALL.map(|file| fs::read(written.image.join(file.name())).expect("readable"));

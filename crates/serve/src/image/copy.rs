@@ -135,8 +135,9 @@ pub(super) fn copy_contents(
     let unfinished = UnfinishedImage::create(to, &superblock)?;
     let copied = Image::open_on(unfinished, OpenOptions::default()).and_then(|mut image| {
         let copied =
-            copy_pages(&mut original.device, &mut image.device, copy_options.skips_lost_pages, progress)?;
-        end_session(&mut image.device)?;
+            copy_pages(&mut original.device, &mut image.device, copy_options.skips_lost_pages, progress)
+                .and_then(|copied| end_session(&mut image.device).map(|()| copied))
+                .map_err(|error| refusal_of_new_image(&image.device).unwrap_or(error))?;
         image.into_backing::<UnfinishedImage>().finish(&superblock)?;
         Ok(copied)
     });
@@ -149,6 +150,13 @@ pub(super) fn copy_contents(
             Err(error)
         }
     }
+}
+
+/// Returns the refusal of the operating system that ended the copy, if there was one. The engine reports it as a
+/// failure of the medium.
+fn refusal_of_new_image(device: &LiveDevice) -> Option<ImageError> {
+    let refused = device.medium().unresolved_write_refusal()?;
+    Some(ImageError::Refused { refusal: refused.refusal.clone(), is_disk_full: refused.is_disk_full })
 }
 
 /// Returns the specification of the new image: that of the original with the changes applied, and with a flash geometry

@@ -21,6 +21,14 @@ pub enum ImageError {
         /// Error of the operating system.
         source: io::Error,
     },
+    /// The operating system refused an operation on a file of a new image while contents were copied to it.
+    #[error("{refusal}; {} and try again", if *.is_disk_full { "free some space" } else { "remove the cause" })]
+    Refused {
+        /// Which operation failed on which file, and why.
+        refusal: String,
+        /// Whether the disk is full, or a quota or a limit on the size of files is reached.
+        is_disk_full: bool,
+    },
     /// The directory for a new image exists and is not empty.
     #[error("{path} exists and is not empty: name a new or empty directory for the image")]
     Exists {
@@ -94,6 +102,7 @@ impl ImageError {
     pub fn message_about(&self, directory: &Path) -> String {
         match self {
             Self::Io { .. }
+            | Self::Refused { .. }
             | Self::Exists { .. }
             | Self::NoImage { .. }
             | Self::Missing { .. }

@@ -290,8 +290,10 @@ impl<B: Backing> FileNand<B> {
         } else {
             "it is tried again with the next request that writes"
         };
+        let refusal = format!("cannot {doing} {place}: {error}");
         OsRefusal {
-            message: format!("cannot {doing} {place}: {error}; {advice}"),
+            message: format!("{refusal}; {advice}"),
+            refusal,
             is_disk_full: is_full,
             needs_image_reopen: is_final,
         }

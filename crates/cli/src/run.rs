@@ -123,8 +123,14 @@ impl Outputs {
     pub(crate) fn of_result_args(args: &ResultArgs, inputs: &[&Path]) -> Result<Self, Failure> {
         let ResultArgs { json, csv, parquet, report } = args;
         let overwrite = OverwriteRule { input_paths: inputs, force: report.force };
-        let named = [("--json", json), ("--csv", csv), ("--parquet", parquet), ("--report", &report.page)];
-        refuse_outputs_named_twice(named.map(|(option, path)| (option, path.as_deref())))?;
+        // Parquet on standard output excludes every other output there, also those that other options name.
+        let parquet_file = parquet.as_deref().filter(|path| *path != Path::new("-"));
+        refuse_outputs_named_twice([
+            ("--json", json.as_deref()),
+            ("--csv", csv.as_deref()),
+            ("--parquet", parquet_file),
+            ("--report", report.page.as_deref()),
+        ])?;
         let mut outputs = Self::of_json_and_report(json.as_deref(), report, inputs)?;
         if let Some(path) = csv {
             outputs.table_outputs.push(DataOutput::csv(path, &overwrite)?);

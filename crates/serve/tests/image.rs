@@ -457,7 +457,7 @@ fn designs_and_settings_that_need_hardware_an_image_lacks_are_refused() {
         specification.build_superblock(7).expect_err("it has no meaning for an image").to_string()
     };
     let lazy = refused(specification("u-ftl", 4096));
-    assert!(lazy.contains("choose parts.map=cached and parts.validity=ram"), "{lazy}");
+    assert!(lazy.contains("choose parts.map=cached and choose parts.validity=ram"), "{lazy}");
     let journal =
         refused(with_settings("delta", 4096, &["delta.cache_entries=100", "delta.journal_pages=4"]));
     assert!(journal.contains("leave delta.journal_pages out"), "{journal}");

@@ -30,7 +30,7 @@ use common::{
 use wearwell::address::RemapMode;
 use wearwell::design::Persistence;
 use wearwell::device::SECTOR_BYTES;
-use wearwell::nand::{CutOutcome, FaultPlan};
+use wearwell::nand::{CutOutcome, FaultPlan, NandError};
 use wearwell::write_buffer::BufferOptions;
 use wearwell::{Device, Error, Result};
 
@@ -402,7 +402,13 @@ fn perform(device: &mut Fragile, oracle: &mut Oracle, op: Op) -> Result<()> {
             let mut into = vec![0; sectors as usize * SECTOR_LEN];
             device.read(bytes(first), bytes(sectors), &mut into)
         }
-        Op::Trim { first, sectors } => device.trim(bytes(first), bytes(sectors)),
+        Op::Trim { first, sectors } => {
+            device.trim(bytes(first), bytes(sectors))?;
+            // As a live device does. An erase that fails at the instant of the cut is reported as failed.
+            device.ftl_mut().erase_dead_blocks(2)?;
+            let has_power = !device.ftl().store().nand().is_power_lost();
+            if has_power { Ok(()) } else { Err(NandError::PowerLost.into()) }
+        }
         Op::Remap { target, source, pages, mode } => {
             let page_bytes = bytes(oracle.page_sectors());
             device.remap(target * page_bytes, source * page_bytes, pages * page_bytes, mode)

@@ -1,6 +1,6 @@
-//! Which settings have no effect: on a design, on a life, on a drive operated step by step.
+//! Which settings have no effect: on a design, on a life, on a drive operated step by step, on a live device.
 
-use wearwell_config::Config;
+use wearwell_config::{Config, SettingWithoutEffect};
 
 fn ignored_by_designs(settings: &[&str], designs: &[&str]) -> Vec<(String, bool)> {
     let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
@@ -28,16 +28,17 @@ fn settings_without_effect_on_a_life_are_reported() {
     assert_eq!(of("", &["replay.requests=5"]), Some("replay.requests".into()));
 }
 
+/// Returns the key that `find` reports as without effect in a configuration with this setting alone.
+fn key_without_effect(setting: &str, find: fn(&Config) -> Option<SettingWithoutEffect>) -> Option<String> {
+    let config = Config::from_text_and_settings(None, &[setting.to_owned()]).unwrap();
+    find(&config).map(|setting| setting.key)
+}
+
 #[test]
 fn settings_without_effect_on_a_drive_operated_step_by_step_are_reported() {
-    let of = |setting: &str| {
-        Config::from_text_and_settings(None, &[setting.to_owned()])
-            .unwrap()
-            .setting_ignored_by_stepped_drive()
-            .map(|setting| setting.key)
-    };
+    let find = Config::setting_ignored_by_stepped_drive;
     for used in ["gc.policy=fifo", "replay.seed=3", "device.wear_out=true", "timing.delta_encode_us=5.0"] {
-        assert_eq!(of(used), None, "{used}");
+        assert_eq!(key_without_effect(used, find), None, "{used}");
     }
     for left_out in [
         "timing.mode=event",
@@ -48,21 +49,17 @@ fn settings_without_effect_on_a_drive_operated_step_by_step_are_reported() {
         "gc.background_share=0.1",
         "recovery.after_requests=5",
     ] {
-        assert_eq!(of(left_out).as_deref(), left_out.split('=').next(), "{left_out}");
+        let key = key_without_effect(left_out, find);
+        assert_eq!(key.as_deref(), left_out.split('=').next(), "{left_out}");
     }
 }
 
 #[test]
 fn settings_without_effect_on_a_live_device_are_reported() {
-    let of = |setting: &str| {
-        Config::from_text_and_settings(None, &[setting.to_owned()])
-            .unwrap()
-            .setting_ignored_by_live_device()
-            .map(|setting| setting.key)
-    };
+    let find = Config::setting_ignored_by_live_device;
     for used in ["gc.policy=fifo", "precondition.mode=none", "device.wear_out=false", "lifetime.schemes=best"]
     {
-        assert_eq!(of(used), None, "{used}");
+        assert_eq!(key_without_effect(used, find), None, "{used}");
     }
     for left_out in [
         "timing.mode=event",
@@ -73,7 +70,8 @@ fn settings_without_effect_on_a_live_device_are_reported() {
         "device.factory_bad_share=0.1",
         "device.striping=channel-first",
     ] {
-        assert_eq!(of(left_out).as_deref(), left_out.split('=').next(), "{left_out}");
+        let key = key_without_effect(left_out, find);
+        assert_eq!(key.as_deref(), left_out.split('=').next(), "{left_out}");
     }
 }
 

@@ -1,10 +1,11 @@
 //! Power is cut at every program and erase of a scenario, and no data is lost that the design promises to keep.
 //!
 //! A scenario of 300 operations (duplicate contents, partial writes, trims, flushes, with garbage collection running)
-//! runs on a nearly full device. For each of its programs and erases, and for each state in which the interrupted
-//! operation may leave the flash, a copy of the device can lose power there and recover. Then every page must hold its
-//! last durable version or one issued later, never a mix of two versions and never another page's data. After that,
-//! fifty more operations must agree with a plain array.
+//! runs on a nearly full device. After each trim, blocks without valid pages are erased, as on a live device. For each
+//! of its programs and erases, and for each state in which the interrupted operation may leave the flash, a copy of the
+//! device can lose power there and recover. Then every page must hold its last durable version or one issued later,
+//! never a mix of two versions and never another page's data. After that, fifty more operations must agree with a plain
+//! array.
 //!
 //! What a design promises depends on its hardware:
 //! - page-map: flash alone. The map is rebuilt from the OOB. Trims are not durable, so a page that was trimmed since

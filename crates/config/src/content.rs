@@ -12,6 +12,8 @@ use wearwell::nand::{FlashTiming, Geometry};
 use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::{DEFAULT_SEGMENT_BYTES, ENTRY_BYTES, MAX_SEGMENTS, ReverseMapKind};
 
+use super::{Config, ResolvedDevice};
+
 /// Default size of the reverse map's NVRAM as a share of the flash: 80 MiB for 36 GiB, as in Remap-SSD's standard
 /// configuration.
 const REVERSE_MAP_SHARE_OF_FLASH: f64 = 80.0 / (36.0 * 1024.0);
@@ -84,6 +86,41 @@ impl Default for RemapConfig {
             sparse_counts: false,
             atomic_commands: false,
         }
+    }
+}
+
+/// Limit of the controller RAM for tables that grow with the stored contents.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct TablesConfig {
+    /// Bytes of controller RAM per flash page that the tables of content mechanisms may take: who refers to shared
+    /// pages, deltas, directory of chunks. While they are full, pages are stored whole. Absent: no limit, and 1/8 on
+    /// the design `wearwell`.
+    pub content_bytes_per_page: Option<f64>,
+    /// Least limit of the controller RAM for the tables of content mechanisms, MiB. Absent: 16.
+    pub content_least_mib: Option<f64>,
+}
+
+/// Bytes of controller RAM per flash page for the tables of content mechanisms on the design wearwell: on a drive of 512
+/// GiB, 16 MiB.
+const WEARWELL_CONTENT_TABLE_BYTES_PER_PAGE: f64 = 0.125;
+
+/// Least limit of the controller RAM for the tables of content mechanisms where none is configured, MiB.
+const LEAST_CONTENT_TABLES_MIB: f64 = 16.0;
+
+impl Config {
+    /// Returns the bytes of controller RAM per flash page to which a design limits the tables of its content mechanisms
+    /// by default (`tables.content_bytes_per_page`), or `None`.
+    pub(super) fn content_table_bytes_per_page(design: &str) -> Option<f64> {
+        (design == "wearwell").then_some(WEARWELL_CONTENT_TABLE_BYTES_PER_PAGE)
+    }
+
+    /// Returns the limit of the controller RAM for the tables of content mechanisms, bytes; `None` if there is no limit.
+    pub(super) fn content_table_limit_bytes(&self, design: &str, resolved: &ResolvedDevice) -> Option<u64> {
+        let own = Self::content_table_bytes_per_page(design);
+        let bytes_per_page = self.tables.content_bytes_per_page.or(own)?;
+        let least_mib = self.tables.content_least_mib.unwrap_or(LEAST_CONTENT_TABLES_MIB);
+        Some((resolved.geometry.pages() as f64 * bytes_per_page).max(least_mib * 1024.0 * 1024.0) as u64)
     }
 }
 

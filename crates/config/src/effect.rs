@@ -190,6 +190,16 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
     ),
     rule_for_key("delta.cache_entries", |_, chosen| chosen.design == "delta", "the design is delta"),
     rule_for_key("delta.journal_pages", |_, chosen| chosen.design == "delta", "the design is delta"),
+    rule_for_key(
+        "tables.",
+        |_, chosen| chosen.parts.content.has_growing_tables(),
+        "pages are shared, compressed or stored as deltas: wearwell, delta, integrated, or parts.content with remap, dedup, delta or compress",
+    ),
+    rule_for_key(
+        "tables.content_least_mib",
+        |_, chosen| chosen.parts.content.table_limit_bytes.is_some(),
+        "tables.content_bytes_per_page is set, as on wearwell",
+    ),
     rule_for_key("dftl.", |_, chosen| chosen.design == "dftl", "the design is dftl"),
     rule_for_key("mapping.", uses_mapping_section, WHEN_MAP_IS_ON_FLASH),
     rule_for_key("validity.", uses_mapping_section, WHEN_MAP_IS_ON_FLASH),

@@ -26,6 +26,7 @@ mod timing;
 
 pub use content::{
     ContentConfig, DeltaConfig, HistoryName, RecycleConfig, RecyclePolicy, RemapConfig, ReverseMapName,
+    TablesConfig,
 };
 pub use effect::{IgnoredSetting, SettingWithoutEffect, ignorable_setting_keys};
 pub use lifetime::{LifetimeConfig, LifetimeSchemes};
@@ -78,6 +79,8 @@ pub struct Config {
     pub remap: RemapConfig,
     /// Options of the delta design (Delta-FTL), which stores overwrites as differences.
     pub delta: DeltaConfig,
+    /// Limit of the controller RAM for tables that grow with the stored contents.
+    pub tables: TablesConfig,
     /// Options of the time model.
     pub timing: TimingConfig,
     /// Preconditioning: the state of the device before the first measured request.

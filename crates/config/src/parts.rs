@@ -363,6 +363,7 @@ impl Config {
             stateless_mechanisms: stateless_mechanisms()
                 .filter(|&kind| list.contains(ContentName::Mechanism(kind)))
                 .collect(),
+            table_limit_bytes: None,
         }
     }
 
@@ -440,6 +441,10 @@ impl Config {
             let section = mapping.as_table_mut().expect("a section is a table");
             section.insert("least_cache_entries".into(), i64::from(least).into());
         }
+        if let Some(bytes) = Self::content_table_bytes_per_page(design) {
+            let limit = toml::Table::from_iter([("content_bytes_per_page".to_owned(), bytes.into())]);
+            file.insert("tables".into(), limit.into());
+        }
         Ok(head + &file.to_string())
     }
 }
@@ -458,7 +463,8 @@ pub(super) fn name_of(name: impl Serialize) -> String {
 }
 
 fn content_list_of(content: &ContentParts) -> ContentList {
-    let ContentParts { recycle, sharing, delta, chunks, stateless_mechanisms: filters } = content;
+    let ContentParts { recycle, sharing, delta, chunks, stateless_mechanisms: filters, table_limit_bytes: _ } =
+        content;
     let deduplicates = sharing.is_some_and(|sharing| sharing.dedup.is_some());
     let present = [
         (ContentName::RECYCLE, recycle.is_some()),

@@ -181,6 +181,8 @@ impl Config {
             ("delta.area_share", Some(self.delta.area_share), 0.0, 1.0),
             ("delta.cache_entries", count(self.delta.cache_entries), 1.0, any),
             ("delta.journal_pages", count(self.delta.journal_pages), 1.0, 1e6),
+            ("tables.content_bytes_per_page", self.tables.content_bytes_per_page, 0.0, 1e6),
+            ("tables.content_least_mib", self.tables.content_least_mib, 0.0, 1e6),
             ("dftl.cache_entries", count(self.dftl.cache_entries), 1.0, any),
             ("gc.metadata_share", self.gc.metadata_share, 0.0, 1.0),
             ("mapping.cache_entries", count(self.mapping.cache_entries), 1.0, any),
@@ -420,6 +422,9 @@ impl Config {
             && design != "delta"
         {
             delta.heat_table_entries.get_or_insert(Self::access_count_table_entries(resolved));
+        }
+        if parts.content.has_growing_tables() {
+            parts.content.table_limit_bytes = self.content_table_limit_bytes(design, resolved);
         }
         Ok(parts)
     }

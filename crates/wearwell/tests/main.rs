@@ -33,6 +33,7 @@ mod remap_recovery_cases;
 mod reverse_map;
 mod silent_cases;
 mod switching;
+mod table_limit;
 mod theory;
 mod timing;
 mod validity_stores;

@@ -31,11 +31,12 @@ pub(super) fn figures_of_parts(ftl: &Ftl<SimNand>) -> BTreeMap<String, f64> {
     figures.filter(|&(_, value)| value != 0.0).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-fn engine_figures(ftl: &Ftl<SimNand>) -> [PartFigure; 15] {
+fn engine_figures(ftl: &Ftl<SimNand>) -> [PartFigure; 16] {
     let stats = ftl.stats();
     [
         ("demoted_saturated", stats.binds_demoted_by_max_referrers as f64),
         ("demoted_full", stats.demotions_by_full_reverse_map as f64),
+        ("demotions_by_full_tables", stats.demotions_by_full_content_tables as f64),
         ("trims_written_as_zeros", stats.trimmed_pages_written_as_zeros as f64),
         ("refused_commands", stats.refused_remap_commands as f64),
         ("bound_pages_by_remap", stats.remapped_pages as f64),

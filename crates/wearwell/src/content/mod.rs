@@ -13,6 +13,7 @@ pub mod recycle;
 mod schemes;
 mod silent;
 mod stage;
+mod table_limit;
 
 pub(crate) use observe::{SchemeCounters, SchemeOutcome};
 pub use schemes::ContentSchemes;

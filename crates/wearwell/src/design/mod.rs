@@ -37,7 +37,8 @@ use crate::gc::GcOptions;
 use crate::mapping::{CachedMapOptions, InvalidPageIdentification, JournalOptions, nvram_words_needed};
 use crate::nand::{Geometry, RetainedFields};
 pub use crate::sharing::SharingDesign;
-use crate::sharing::counts::MAX_REFERRERS;
+use crate::sharing::counts::{MAX_REFERRERS, ReferenceCountForm};
+use crate::sharing::reverse_map::ReverseMapKind;
 use crate::store::recovery_note_words;
 use crate::validity::ValidityPart;
 
@@ -75,6 +76,10 @@ pub struct ContentParts {
     /// ([`SchemeKind::is_stateless`](crate::content::SchemeKind::is_stateless)). They can be combined with every other
     /// part.
     pub stateless_mechanisms: ContentSchemes,
+    /// Limit of the bytes of controller RAM that the tables of the content mechanisms take together: logical pages
+    /// bound to shared pages, their reference counts, deltas, and the directory of compressed chunks. While they are
+    /// full, pages are stored whole. `None` means no limit.
+    pub table_limit_bytes: Option<u64>,
 }
 
 impl ContentParts {
@@ -82,6 +87,16 @@ impl ContentParts {
     /// Not every logical page then has a flash page of its own.
     pub(crate) fn has_mechanism_that_places_content(&self) -> bool {
         self.recycle.is_some() || self.sharing.is_some() || self.delta.is_some() || self.chunks.is_some()
+    }
+
+    /// Returns whether the design has tables in controller RAM that grow with the stored contents, so that
+    /// [`Self::table_limit_bytes`] has an effect: of chunks, of deltas, of binds, or of shared pages only.
+    pub fn has_growing_tables(&self) -> bool {
+        let sharing_grows = self.sharing.is_some_and(|sharing| {
+            sharing.reverse_map == ReverseMapKind::Ideal
+                || sharing.reference_count_form == ReferenceCountForm::Sparse
+        });
+        sharing_grows || self.delta.is_some() || self.chunks.is_some()
     }
 
     /// Returns whether the design has no content mechanism with state on flash except recycling (reviving dead pages of
@@ -179,7 +194,8 @@ impl Parts {
     ///   flash (u-FTL);
     /// - a battery that keeps all RAM for all other designs.
     pub fn default_persistence(&self) -> Persistence {
-        let ContentParts { recycle, sharing, delta, chunks, stateless_mechanisms: _ } = &self.content;
+        let ContentParts { recycle, sharing, delta, chunks, stateless_mechanisms: _, table_limit_bytes: _ } =
+            &self.content;
         let has_content_stage = self.content.has_mechanism_that_places_content();
         if self.validity != ValidityPart::Ram && (has_content_stage || self.mapping == MappingPart::Flat) {
             return Persistence::BatteryRam;

@@ -55,6 +55,7 @@ pub fn wearwell(gc: GcOptions, options: WearwellOptions) -> Parts {
             delta: Some(DeltaDesign { temp_buffer_pages: 1, ..options.delta }),
             chunks: Some(ChunkDesign::default()),
             stateless_mechanisms: ContentSchemes::NONE,
+            table_limit_bytes: None,
         },
         gc,
         persistence: Persistence::NvramMap,

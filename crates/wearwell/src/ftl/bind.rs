@@ -27,9 +27,9 @@ impl<N: Nand> Ftl<N> {
             return Ok(false);
         }
         let Self { sharing, mapping, store, .. } = self;
-        let Some(sharing) = sharing.as_mut().filter(|sharing| sharing.can_map_without_program()) else {
+        if !sharing.as_ref().is_some_and(|sharing| sharing.can_map_without_program()) {
             return Ok(false);
-        };
+        }
         if mapping.as_demand_paged().is_some() {
             // If the map entry is fetched here, the map changes below without a flash operation, so the bind happens
             // completely or not at all.
@@ -41,6 +41,11 @@ impl<N: Nand> Ftl<N> {
             self.drop_delta(lpn);
             return Ok(true);
         }
+        if !self.has_room_in_content_tables(1) {
+            return Ok(false);
+        }
+        let Self { sharing, mapping, store, .. } = self;
+        let sharing = sharing.as_mut().expect("sharing binds");
         if !sharing.reference_counts.can_add_referrer(unit) {
             store.stats.binds_demoted_by_max_referrers += 1;
             return Ok(false);

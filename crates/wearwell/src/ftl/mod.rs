@@ -62,6 +62,8 @@ pub struct Ftl<N> {
     pub(crate) sharing: Option<Box<Sharing>>,
     pub(crate) delta: Option<Box<DeltaState>>,
     pub(crate) chunks: Option<Box<CompressionState>>,
+    /// Limit of the controller RAM for the tables of content mechanisms; `u64::MAX` means no limit.
+    pub(crate) content_table_limit_bytes: u64,
     pub(crate) stateless_mechanisms: StatelessMechanisms,
     pub(crate) scheme_counters: SchemeCounters,
     pub(crate) collector: GarbageCollector,
@@ -136,6 +138,7 @@ impl<N: Nand> Ftl<N> {
             sharing: sharing.map(Box::new),
             delta: delta.map(Box::new),
             chunks: chunks.map(Box::new),
+            content_table_limit_bytes: parts.content.table_limit_bytes.unwrap_or(u64::MAX),
             stateless_mechanisms: StatelessMechanisms {
                 in_design: parts.content.stateless_mechanisms,
                 switched_on: parts.content.stateless_mechanisms,
@@ -169,6 +172,7 @@ impl<N: Nand> Ftl<N> {
             stage.set_excess_page_limit(spare_pages);
             if parts.persistence == Persistence::NvramMap {
                 stage.hold_chunk_numbers_until_sync();
+                stage.count_flash_directories();
             }
         }
         if parts.recovery_block_scan == RecoveryBlockScan::FirstPages {

@@ -120,9 +120,14 @@ impl ReferenceCounts {
         self.extra_referrers_by_unit.clear();
     }
 
+    /// Returns the bytes of controller RAM of the counts of shared units, about six per unit; 0 in the dense form.
+    pub(crate) fn sparse_ram_bytes(&self) -> u64 {
+        6 * self.extra_referrers_by_unit.len() as u64
+    }
+
     /// Returns the bytes of controller RAM that the reference counts take: half a byte per physical page in the dense
     /// form, about six bytes per shared unit in the sparse form.
     pub fn ram_bytes(&self) -> u64 {
-        self.extra_referrers_by_page.len() as u64 + 6 * self.extra_referrers_by_unit.len() as u64
+        self.extra_referrers_by_page.len() as u64 + self.sparse_ram_bytes()
     }
 }

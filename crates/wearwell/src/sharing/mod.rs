@@ -307,6 +307,16 @@ impl Sharing {
         Ok(true)
     }
 
+    /// Returns the bytes of controller RAM of the tables that grow with the number of shared pages: a reverse map in RAM,
+    /// and reference counts of shared pages only.
+    pub(crate) fn growing_table_bytes(&self) -> u64 {
+        let of_reverse_map = match &self.reverse_map {
+            AnyReverseMap::Ideal(reverse_map) => reverse_map.entry_bytes(),
+            _ => 0,
+        };
+        of_reverse_map + self.reference_counts.sparse_ram_bytes()
+    }
+
     pub(crate) fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         let mut parts = self.reverse_map.ram_bytes();
         parts.push(("reference counts", self.reference_counts.ram_bytes()));

@@ -166,6 +166,13 @@ fn small_wearwell_design() -> Parts {
     )
 }
 
+/// Returns the design `wearwell` with tables of content mechanisms so small that they are full most of the time.
+fn wearwell_design_with_full_tables() -> Parts {
+    let mut parts = small_wearwell_design();
+    parts.content.table_limit_bytes = Some(400);
+    parts
+}
+
 fn demand_paged_design(cache_entries: u32) -> Parts {
     dftl(GcOptions::default(), DftlOptions { cache_entries })
 }
@@ -546,6 +553,7 @@ pub fn designs() -> Vec<DesignUnderTest> {
             )))),
         ),
         ("mixture of the design wearwell", small_wearwell_design()),
+        ("mixture of the design wearwell with full tables", wearwell_design_with_full_tables()),
         (
             "mixture of the design wearwell dual-pool",
             with_wear_leveling(small_wearwell_design(), DUAL_POOL_LEVELING),

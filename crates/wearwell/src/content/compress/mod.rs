@@ -14,7 +14,7 @@
 //!   bytes.
 //! - The directory of a chunk (its logical pages, sizes) is counted as battery-backed RAM of the controller. It is also
 //!   written to the spare areas of the chunk's pages (`directory.rs`), from which a device without a battery recovers
-//!   it. A simulation without bytes writes it only if its medium keeps it
+//!   it. On such a device the logical pages of chunks are therefore not counted as RAM. A simulation without bytes writes it only if its medium keeps it
 //!   ([`crate::nand::RetainedFields::keeps_packed_page_bytes`]).
 //! - The pages of a chunk stay valid until its last member dies. Chunks with fewer live members than pages waste space;
 //!   when they waste more than the spare space allows, the next write splits one first.
@@ -40,8 +40,11 @@ pub(crate) fn unit_count(flash_pages: u64, compresses: bool) -> u64 {
     if compresses { flash_pages * (1 + CHUNK_MEMBERS as u64) } else { flash_pages }
 }
 
-/// Bytes of controller RAM for a compressed chunk's directory: three flash pages, four logical pages, live mask.
+/// Bytes of controller RAM for the directory of a compressed chunk: three flash pages, four logical pages, live mask.
 const RAM_BYTES_PER_CHUNK: u64 = 32;
+/// Bytes of controller RAM for a compressed chunk whose directory is also in the spare areas of its pages: three flash
+/// pages, live mask. The logical pages are needed only by GC and by splits, which have read the chunk then.
+const RAM_BYTES_PER_CHUNK_WITH_FLASH_DIRECTORY: u64 = 16;
 
 /// Options of compression. There are none; the type marks that a design compresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -3,7 +3,10 @@
 use rustc_hash::FxHashSet;
 
 use super::chunk::{Chunk, PendingPage, WASTEFUL_CHUNKS_PRUNING_MIN_LEN};
-use super::{CHUNK_MEMBERS, CompressionStatistics, RAM_BYTES_PER_CHUNK, unit_count};
+use super::{
+    CHUNK_MEMBERS, CompressionStatistics, RAM_BYTES_PER_CHUNK, RAM_BYTES_PER_CHUNK_WITH_FLASH_DIRECTORY,
+    unit_count,
+};
 use crate::address::{Lpn, Ppn, Unit};
 use crate::content::compress::directory::RecoveredChunks;
 use crate::data::Fingerprint;
@@ -26,6 +29,7 @@ pub(crate) struct CompressionState {
     /// medium may still name the old chunk.
     pub(super) chunk_numbers_freed_since_sync: Vec<u32>,
     pub(super) holds_freed_chunk_numbers: bool,
+    ram_bytes_per_chunk: u64,
     pub(super) first_member_unit: u32,
     pub(super) page_bytes: u32,
     /// Sum over all chunks of the flash pages beyond the number of live members. The maximum allowed is
@@ -59,6 +63,7 @@ impl CompressionState {
             free_chunk_numbers: Vec::new(),
             chunk_numbers_freed_since_sync: Vec::new(),
             holds_freed_chunk_numbers: false,
+            ram_bytes_per_chunk: RAM_BYTES_PER_CHUNK,
             first_member_unit: geometry.pages() as u32,
             page_bytes: geometry.page_bytes,
             pages_beyond_live_members: 0,
@@ -67,6 +72,12 @@ impl CompressionState {
             is_enabled: true,
             statistics: CompressionStatistics::default(),
         })
+    }
+
+    /// Counts as RAM only what is not also in the spare areas of the pages of a chunk. For designs whose recovery reads
+    /// the directories of chunks from there.
+    pub(crate) fn count_flash_directories(&mut self) {
+        self.ram_bytes_per_chunk = RAM_BYTES_PER_CHUNK_WITH_FLASH_DIRECTORY;
     }
 
     /// Makes the numbers of freed compressed chunks stay unused until the medium is next synced. Needed if the L2P
@@ -242,12 +253,16 @@ impl CompressionState {
         Ok(())
     }
 
+    /// Returns the bytes of controller RAM of the chunk directory, which has an entry for each stored chunk.
+    #[inline]
+    pub(crate) fn chunk_directory_bytes(&self) -> u64 {
+        let unused = self.free_chunk_numbers.len() + self.chunk_numbers_freed_since_sync.len();
+        self.ram_bytes_per_chunk * (self.chunks.len() - unused) as u64
+    }
+
     pub(crate) fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        let chunks = (self.chunks.len()
-            - self.free_chunk_numbers.len()
-            - self.chunk_numbers_freed_since_sync.len()) as u64;
         vec![
-            ("chunk directory", RAM_BYTES_PER_CHUNK * chunks),
+            ("chunk directory", self.chunk_directory_bytes()),
             ("chunk buffer", CHUNK_MEMBERS as u64 * self.page_bytes as u64),
         ]
     }

@@ -143,12 +143,17 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Compresses the pages in the chunk buffer together and writes them to flash as a chunk of up to four pages, or as
-    /// plain pages if compression saves no flash page.
+    /// plain pages if compression saves no flash page or the tables of content mechanisms are full.
     pub(crate) fn write_buffered_chunk(&mut self) -> Result<()> {
         let Some(stage) = &self.chunks else { return Ok(()) };
         if stage.pending_pages.is_empty() {
             return Ok(());
         }
+        let pending_pages = stage.pending_pages.len() as u64;
+        if !self.has_room_in_content_tables(pending_pages) {
+            return self.write_buffered_pages_uncompressed();
+        }
+        let stage = self.chunks.as_ref().expect("asked above");
         self.store.stats.controller_work.compressed_pages += stage.pending_pages.len() as u64;
         let (pages, payload) = compress_chunk(&stage.pending_pages, stage.page_bytes);
         if pages >= stage.pending_pages.len() {
@@ -197,7 +202,7 @@ impl<N: Nand> Ftl<N> {
         self.chunks.as_mut().expect("asked above").pending_pages = members;
     }
 
-    /// Writes the pages of the chunk buffer to flash as plain pages, because compression would not save a flash page.
+    /// Writes the pages of the chunk buffer to flash as plain pages, because they are not compressed.
     fn write_buffered_pages_uncompressed(&mut self) -> Result<()> {
         while let Some(page) = self.chunks.as_ref().and_then(|stage| stage.pending_pages.first()).cloned() {
             let pool = self.make_room_for_write()?;

@@ -109,7 +109,7 @@ pub struct DeltaStatistics {
     /// Number of merges (base and delta rewritten as one page) that took the place of a GC copy of the base.
     pub gc_merges: u64,
     /// Number of host writes of hot pages stored as full pages because deltas saved too little on average, or because
-    /// flash pages of deltas had reached their maximum number.
+    /// flash pages of deltas or the tables in RAM had reached their limit.
     pub hot_writes_bypassing_deltas: u64,
     /// Number of host writes of hot pages stored as full pages because the delta was too large, its size was unknown,
     /// or the base (stored page) could not be read.
@@ -512,10 +512,22 @@ impl DeltaState {
         self.set_deltas_per_page_limit(most_deltas);
     }
 
+    /// Returns the bytes of controller RAM of the delta table. Its entry for a logical page with a delta has the logical
+    /// page and the delta page, 4 bytes each.
+    fn delta_table_bytes(&self) -> u64 {
+        8 * self.delta_locations.len() as u64
+    }
+
+    /// Returns the bytes of controller RAM of the tables that grow with the number of deltas: current deltas, and deltas
+    /// on flash.
+    #[inline]
+    pub(crate) fn growing_table_bytes(&self) -> u64 {
+        self.delta_table_bytes() + self.deltas_on_flash.as_ref().map_or(0, FlashDeltaTable::ram_bytes)
+    }
+
     pub(crate) fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        // An entry of the delta table has a logical page and a delta page, 4 bytes each.
         let mut parts = vec![
-            ("delta table", 8 * self.delta_locations.len() as u64),
+            ("delta table", self.delta_table_bytes()),
             ("access counts", self.heat.ram_bytes()),
             ("delta temp buffer", self.buffer.ram_bytes()),
         ];
@@ -688,7 +700,8 @@ impl<N: Nand> Ftl<N> {
     /// flash page of deltas. If not, counts an eligible host write as stored whole.
     fn may_store_write_as_delta(&mut self) -> bool {
         let stage = self.delta.as_mut().expect("only the delta stage asks");
-        let is_open = stage.accepts_deltas();
+        let is_open = stage.accepts_deltas() && self.has_room_in_content_tables(1);
+        let stage = self.delta.as_mut().expect("asked above");
         stage.statistics.hot_writes_bypassing_deltas += u64::from(!is_open);
         is_open
     }

@@ -21,6 +21,8 @@ const RAM_BYTES_PER_FLASH_DELTA: u64 = 8;
 pub(super) struct FlashDeltaTable {
     flash_delta_count_by_lpn: HashMap<Lpn, u32, FxBuildHasher>,
     delta_lpns_by_block: HashMap<BlockId, Vec<Lpn>, FxBuildHasher>,
+    /// Number of all deltas in the table.
+    flash_delta_count: u64,
 }
 
 impl FlashDeltaTable {
@@ -30,6 +32,7 @@ impl FlashDeltaTable {
             *self.flash_delta_count_by_lpn.entry(lpn).or_default() += 1;
         }
         self.delta_lpns_by_block.entry(block).or_default().extend_from_slice(lpns);
+        self.flash_delta_count += lpns.len() as u64;
     }
 
     /// Removes the records of the deltas in `block`, which was erased.
@@ -37,6 +40,7 @@ impl FlashDeltaTable {
         for lpn in self.delta_lpns_by_block.remove(&block).unwrap_or_default() {
             let count = self.flash_delta_count_by_lpn.get_mut(&lpn).expect("the delta was noted");
             *count -= 1;
+            self.flash_delta_count -= 1;
             if *count == 0 {
                 self.flash_delta_count_by_lpn.remove(&lpn);
             }
@@ -48,8 +52,8 @@ impl FlashDeltaTable {
         self.flash_delta_count_by_lpn.contains_key(&lpn)
     }
 
+    #[inline]
     pub(super) fn ram_bytes(&self) -> u64 {
-        RAM_BYTES_PER_FLASH_DELTA
-            * self.delta_lpns_by_block.values().map(|lpns| lpns.len() as u64).sum::<u64>()
+        RAM_BYTES_PER_FLASH_DELTA * self.flash_delta_count
     }
 }

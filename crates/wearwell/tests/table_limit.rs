@@ -1,0 +1,116 @@
+//! Limit of the RAM for tables of content mechanisms: pages are stored whole while the tables are full, and shared,
+//! delta-encoded or compressed again when entries are free.
+
+use common::{audit, geometry_without_superblocks};
+use wearwell::address::{Lpn, RemapMode};
+use wearwell::content::dedup::DedupOptions;
+use wearwell::design::{DeltaDesign, Parts, delta, integrated};
+use wearwell::device::HostData;
+use wearwell::gc::GcOptions;
+use wearwell::nand::{RetainedFields, SimNand};
+use wearwell::{Device, DeviceOptions};
+
+use crate::common;
+
+const PAGE: usize = 4096;
+
+fn device(mut parts: Parts, limit_bytes: u64) -> Device<SimNand> {
+    parts.content.table_limit_bytes = Some(limit_bytes);
+    let nand = SimNand::new(geometry_without_superblocks([1, 40, 8, PAGE as u32]), RetainedFields::ALL);
+    Device::new(nand, 200, &parts, DeviceOptions::default()).expect("it fits")
+}
+
+/// Returns a page that takes `noise_words` words of eight bytes when it is compressed; these differ for every `id`.
+fn page(id: u64, noise_words: usize) -> Vec<u8> {
+    let word = |k: usize| wearwell::data::mix_bits(id << 16 | k as u64).to_le_bytes();
+    (0..PAGE / 8).flat_map(|k| if k < noise_words { word(k) } else { [id as u8; 8] }).collect()
+}
+
+fn write(device: &mut Device<SimNand>, lpn: u64, bytes: &[u8]) {
+    device.write(lpn * PAGE as u64, PAGE as u64, HostData::Bytes(bytes)).expect("there is room");
+}
+
+fn read(device: &mut Device<SimNand>, lpn: u64) -> Vec<u8> {
+    let mut bytes = vec![0xa5; PAGE];
+    device.read(lpn * PAGE as u64, PAGE as u64, &mut bytes).expect("a healthy medium reads");
+    bytes
+}
+
+fn trim(device: &mut Device<SimNand>, lpns: std::ops::Range<u64>) {
+    device.trim(lpns.start * PAGE as u64, (lpns.end - lpns.start) * PAGE as u64).expect("a trim");
+}
+
+fn demotions(device: &Device<SimNand>) -> u64 {
+    device.ftl().stats().demotions_by_full_content_tables
+}
+
+fn compressing(deduplicates: bool) -> Parts {
+    let dedup = deduplicates.then_some(DedupOptions { capacity_entries: None, verify_on_hit: true });
+    integrated(GcOptions::default(), dedup, true)
+}
+
+#[test]
+fn pages_are_stored_uncompressed_while_the_chunk_directory_is_full() {
+    // Room for two chunks of 32 bytes: the limit is reached by the second.
+    let mut device = device(compressing(false), 33);
+    (0..16).for_each(|lpn| write(&mut device, lpn, &page(lpn, 100)));
+    let chunks = |device: &Device<SimNand>| device.ftl().chunk_statistics().expect("it compresses");
+    assert_eq!((chunks(&device).host_written_chunks, demotions(&device)), (2, 8));
+    assert_eq!(device.ftl().content_table_bytes(), 64);
+    // The first chunk dies, so one more may be written.
+    trim(&mut device, 0..4);
+    (16..24).for_each(|lpn| write(&mut device, lpn, &page(lpn, 100)));
+    assert_eq!((chunks(&device).host_written_chunks, demotions(&device)), (3, 12));
+    (4..24).for_each(|lpn| assert_eq!(read(&mut device, lpn), page(lpn, 100), "page {lpn}"));
+    audit(&mut device);
+}
+
+#[test]
+fn duplicates_and_remaps_are_written_while_the_reverse_map_is_full() {
+    // A bind takes 14 bytes if it is the first of its page: entry and reference count.
+    let mut device = device(compressing(true), 15);
+    (0..4).for_each(|lpn| write(&mut device, lpn, &page(lpn, 512)));
+    (4..8).for_each(|lpn| write(&mut device, lpn, &page(lpn - 4, 512)));
+    assert_eq!((device.ftl().stats().deduplicated_writes, demotions(&device)), (2, 2));
+    device.ftl_mut().remap_page(Lpn(9), Lpn(3), RemapMode::Copy).expect("there is room");
+    assert_eq!((device.ftl().stats().remapped_pages, demotions(&device)), (0, 3));
+    trim(&mut device, 4..6);
+    device.ftl_mut().remap_page(Lpn(10), Lpn(3), RemapMode::Copy).expect("there is room");
+    assert_eq!((device.ftl().stats().remapped_pages, demotions(&device)), (1, 3));
+    device.flush().expect("there is room");
+    for (lpn, content) in [(0, 0), (1, 1), (2, 2), (3, 3), (6, 2), (7, 3), (9, 3), (10, 3)] {
+        assert_eq!(read(&mut device, lpn), page(content, 512), "page {lpn}");
+    }
+    audit(&mut device);
+}
+
+#[test]
+fn overwrites_are_stored_whole_while_the_delta_table_is_full() {
+    let design = DeltaDesign { hot_access_threshold: 1, ..DeltaDesign::default() };
+    let parts = delta(GcOptions::default(), design, None);
+    let mut device = device(parts, 3 * 8);
+    (0..6).for_each(|lpn| write(&mut device, lpn, &page(lpn, 512)));
+    let changed = |lpn: u64| [&page(lpn, 512)[..PAGE - 8], &[7; 8]].concat();
+    (0..6).for_each(|lpn| write(&mut device, lpn, &changed(lpn)));
+    assert_eq!((device.ftl().stats().delta_writes, demotions(&device)), (3, 3));
+    (0..6).for_each(|lpn| assert_eq!(read(&mut device, lpn), changed(lpn), "page {lpn}"));
+    audit(&mut device);
+}
+
+/// The tables may exceed their limit by the entries of one chunk, also when GC repacks chunks.
+#[test]
+fn tables_stay_within_their_limit_in_a_long_run() {
+    const LIMIT_BYTES: u64 = 600;
+    let mut device = device(compressing(true), LIMIT_BYTES);
+    for k in 0..20_000 {
+        let draw = wearwell::data::mix_bits(k);
+        let content = if draw % 3 == 0 { draw >> 8 & 15 } else { k };
+        write(&mut device, (draw >> 32) % 200, &page(content, (draw >> 20) as usize % 512));
+        let bytes = device.ftl().content_table_bytes();
+        assert!(bytes <= LIMIT_BYTES + 32, "the tables take {bytes} bytes after write {k}");
+    }
+    let stats = device.ftl().stats();
+    assert!(stats.gc_victims > 100 && stats.deduplicated_writes > 0, "{stats:?}");
+    assert!(demotions(&device) > 1000, "{} demotions", demotions(&device));
+    audit(&mut device);
+}

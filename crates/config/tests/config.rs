@@ -327,6 +327,31 @@ fn later_configuration_sources_override_only_the_keys_they_set() {
     );
 }
 
+/// `wearwell` takes at most 1/8 byte per flash page for tables of contents, but small drives may use 16 MiB.
+#[test]
+fn tables_of_contents_are_limited_on_wearwell_and_where_a_limit_is_set() {
+    let limit_bytes = |settings: &[&str], design: &str, pages: u64| {
+        let settings: Vec<String> = settings.iter().map(|&text| text.to_owned()).collect();
+        let config = Config::from_text_and_settings(None, &settings).unwrap();
+        let resolved = config.resolve_device(pages).unwrap();
+        let limit = config.design_parts(design, &resolved).unwrap().content.table_limit_bytes;
+        (limit, resolved.geometry.pages())
+    };
+    const MIB: u64 = 1 << 20;
+    assert_eq!(limit_bytes(&[], "wearwell", 100_000).0, Some(16 * MIB));
+    let (limit, pages) = limit_bytes(&[], "wearwell", 200_000_000);
+    assert!(limit == Some(pages / 8) && pages / 8 > 16 * MIB, "{limit:?} of {pages} pages");
+    assert_eq!(limit_bytes(&["tables.content_least_mib=2"], "wearwell", 100_000).0, Some(2 * MIB));
+    assert_eq!(limit_bytes(&["parts.content=delta"], "wearwell", 100_000).0, Some(16 * MIB));
+    assert_eq!(limit_bytes(&["parts.content=silent"], "wearwell", 100_000).0, None);
+    for design in ["page-map", "remap", "delta", "integrated"] {
+        assert_eq!(limit_bytes(&[], design, 100_000).0, None, "{design}");
+    }
+    let settings = ["tables.content_bytes_per_page=4", "tables.content_least_mib=0"];
+    let (limit, pages) = limit_bytes(&settings, "integrated", 100_000);
+    assert_eq!(limit, Some(4 * pages));
+}
+
 #[test]
 fn a_configuration_written_as_toml_is_read_back_equal() {
     let config = config_of_settings(&[

@@ -75,6 +75,23 @@ fn settings_without_effect_on_a_live_device_are_reported() {
     }
 }
 
+#[test]
+fn limits_of_content_tables_without_effect_are_reported() {
+    let (limit, least) = ("tables.content_bytes_per_page=2", "tables.content_least_mib=1");
+    let without_effect = |setting: &str| [(setting.split('=').next().unwrap().to_owned(), true)];
+    for design in ["page-map", "geckoftl", "recyclable", "remap"] {
+        assert_eq!(ignored_by_designs(&[limit], &[design]), without_effect(limit), "{design}");
+        assert_eq!(ignored_by_designs(&[least], &[design]), without_effect(least), "{design}");
+    }
+    for design in ["delta", "integrated"] {
+        assert_eq!(ignored_by_designs(&[limit, least], &[design]), [], "{design}");
+        assert_eq!(ignored_by_designs(&[least], &[design]), without_effect(least), "{design}");
+    }
+    assert_eq!(ignored_by_designs(&[least], &["wearwell"]), []);
+    assert_eq!(ignored_by_designs(&[limit, "remap.sparse_counts=true"], &["remap"]), []);
+    assert_eq!(ignored_by_designs(&["parts.content=silent", least], &["wearwell"]), without_effect(least));
+}
+
 /// Regression: options of sharing were accepted, without effect, on the design wearwell, which has its own, and sizes
 /// of reverse maps that have none.
 #[test]

@@ -52,8 +52,8 @@ pub struct Stats {
     /// Number of binds (a further logical page mapped to a stored page without a program) that were executed as writes,
     /// and of trims that became writes of zeros, because the reverse map had no room for their entry.
     pub demotions_by_full_reverse_map: u64,
-    /// Number of host pages that were stored whole, although a content mechanism could have shared, delta-encoded or
-    /// compressed them, because the tables of the content mechanisms in RAM had reached their limit.
+    /// Number of host pages that a content mechanism did not share, delta-encode or compress because the tables of the
+    /// content mechanisms in RAM had reached their limit. A page counts once for each mechanism.
     pub demotions_by_full_content_tables: u64,
     /// Number of trimmed pages that were overwritten with zeros because the reverse map could not record the trim. They
     /// count as host programs, but not as host page writes.

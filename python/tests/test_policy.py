@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
+import subprocess
+import sys
 from typing import Any
 
 import numpy
@@ -130,3 +133,67 @@ def test_what_is_no_policy_is_refused_before_anything_runs() -> None:
         ww.replay(ww.Trace.workload(TINY), victim_policy=Fewest)  # type: ignore[arg-type]
     with pytest.raises(ww.WearwellError, match=r"gc\.policy has no effect beside victim_policy"):
         ww.replay(ww.Trace.workload(TINY), victim_policy=Fewest(), settings={"gc.policy": "fifo"})
+
+
+INTERRUPTED = """
+import json, os, signal, warnings
+import wearwell as ww
+# Who starts the tests in the background may have ctrl-C ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+class Interrupted:
+    victims = 0
+
+    def choose(self, blocks):
+        self.victims += 1
+        if self.victims == 100:
+            os.kill(os.getpid(), signal.SIGINT)
+            while True:
+                pass  # Ctrl-C arrives here.
+        return None
+
+policy = Interrupted()
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    load = ww.Trace.workload({load!r})
+    drive = ww.Drive("lab-8g", blocks_per_plane={blocks}, pages_per_block=32)
+    result = ww.replay(load, drive, precondition={precondition!r}, victim_policy=policy)
+print(json.dumps([policy.victims, result.to_dict(), [str(one.message) for one in caught]]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("blocks", "requests", "precondition", "reason"),
+    [
+        (64, 200_000_000, "none", "interrupted"),
+        (4096, 200_000_000, "steady", "interrupted before the first measured request"),
+        # The run has no progress to report after ctrl-C.
+        (64, 40_000, "none", "interrupted"),
+    ],
+)
+def test_ctrl_c_in_a_policy_gives_a_partial_result(
+    blocks: int, requests: int, precondition: str, reason: str
+) -> None:
+    # It was raised, and the result was lost.
+    script = INTERRUPTED.format(
+        load=f"uniform:pages=1500,requests={requests},write=1.0", precondition=precondition, blocks=blocks
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    victims, record, warned = json.loads(done.stdout)
+    assert victims == 100, "the policy is not asked again"
+    assert record["partial"] and record["partial_reason"] == reason
+    assert warned == [f"the result is partial: {reason}"]
+    (note,) = [note for note in record["notes"] if "ctrl-C interrupted the victim policy" in note]
+    assert "victims, until the run ended, were chosen by greedy" in note
+
+
+def test_ctrl_c_in_the_policy_of_a_device_ends_the_request() -> None:
+    class Interrupted:
+        def choose(self, blocks: ww.Blocks) -> int:
+            raise KeyboardInterrupt
+
+    device = ww.Device("page-map", ww.Drive(fit=1.0), footprint_pages=256, victim_policy=Interrupted())
+    with pytest.raises(KeyboardInterrupt):
+        for lpn in range(10_000):
+            device.write(lpn % device.logical_pages, f"{lpn} ")

@@ -19,7 +19,7 @@ use wearwell_config::ConfigError;
 use wearwell_replay::step::SteppedDrive;
 
 use crate::configuration::Configuration;
-use crate::policy::{RaisedException, python_victim_policy};
+use crate::policy::{OnInterrupt, PolicyOutcome, python_victim_policy};
 use crate::refusal_error;
 
 pyo3::create_exception!(
@@ -119,8 +119,8 @@ type KindCausePlaneCount = (&'static str, &'static str, u32, u32);
 #[pyclass(module = "wearwell._native")]
 pub(crate) struct Device {
     drive: SteppedDrive,
-    /// Exceptions that a victim policy written in Python has raised.
-    raised_exception: RaisedException,
+    /// Whether a victim policy written in Python has raised an exception.
+    policy_outcome: PolicyOutcome,
 }
 
 impl Device {
@@ -137,7 +137,7 @@ impl Device {
     /// operations of this call.
     fn call_drive<T>(&mut self, call: impl FnOnce(&mut SteppedDrive) -> wearwell::Result<T>) -> PyResult<T> {
         self.drive.clear_flash_ops();
-        call(&mut self.drive).map_err(|error| self.raised_exception.or_engine_error(engine_exception(&error)))
+        call(&mut self.drive).map_err(|error| self.policy_outcome.or_engine_error(engine_exception(&error)))
     }
 
     /// Refuses a request while power is lost. Without this check the engine would answer some requests from RAM,
@@ -169,13 +169,13 @@ impl Device {
     ) -> PyResult<Self> {
         let mut drive =
             SteppedDrive::new(&configuration.config, design, footprint_pages).map_err(refusal_error)?;
-        let mut raised_exception = RaisedException::default();
+        let mut policy_outcome = PolicyOutcome::default();
         if let Some((name, choose)) = victim_policy {
-            let (policy, its_raised) = python_victim_policy(name, choose);
+            let (policy, its_outcome) = python_victim_policy(name, choose, OnInterrupt::Raise);
             drive.set_user_victim_policy(policy);
-            raised_exception = its_raised;
+            policy_outcome = its_outcome;
         }
-        Ok(Self { drive, raised_exception })
+        Ok(Self { drive, policy_outcome })
     }
 
     /// Size of the drive's pages, bytes.

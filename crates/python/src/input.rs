@@ -4,6 +4,7 @@
 //! change.
 
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
@@ -18,7 +19,7 @@ use wearwell_replay::replay::{Plan, SurveyResults};
 use wearwell_trace::{self as trace, AssumedOp, BlockLayerStage, CsvColumns, Format, OpenOptions, TimeUnit};
 
 use crate::configuration::Configuration;
-use crate::policy::python_victim_policy;
+use crate::policy::{OnInterrupt, python_victim_policy};
 use crate::refusal_error;
 use crate::watch::ProgressWatch;
 
@@ -122,14 +123,23 @@ impl Input {
         let config = &configuration.config;
         py.detach(|| {
             let mut watch = ProgressWatch::new(on_progress);
-            let (policy, raised) =
-                victim_policy.map(|(name, choose)| python_victim_policy(name, choose)).unzip();
+            let (policy, outcome) = victim_policy
+                .map(|(name, choose)| python_victim_policy(name, choose, OnInterrupt::EndRun))
+                .unzip();
+            let outcome = outcome.unwrap_or_default();
             let record = self.with_checked_plan(config, design, policy, |plan| {
-                plan.run(design, &mut |progress| watch.report_progress(progress)).map_err(refusal_error)
+                let on_progress = &mut |progress| match outcome.victims_since_interruption() {
+                    Some(_) => ControlFlow::Break(()),
+                    None => watch.report_progress(progress),
+                };
+                plan.run(design, on_progress).map_err(refusal_error)
             });
-            let record = record.map_err(|error| raised.unwrap_or_default().or_engine_error(error));
+            let record = record.map_err(|error| outcome.or_engine_error(error));
             watch.into_exception()?;
-            let record = RunRecord { variant: config.run_label(""), ..record? };
+            let mut record = RunRecord { variant: config.run_label(""), ..record? };
+            if let Some(victims) = outcome.victims_since_interruption() {
+                note_interruption_of_policy(&mut record, victims);
+            }
             Ok(record.to_json())
         })
     }
@@ -192,6 +202,16 @@ impl Input {
         *known = Some((stamp, plan.survey_results()));
         Ok(plan)
     }
+}
+
+/// Notes in a record that ctrl-C interrupted the victim policy, and that the engine chose the last `victims`. A run whose
+/// last requests were already executed is partial, too: its figures are not those of the policy alone.
+fn note_interruption_of_policy(record: &mut RunRecord, victims: u64) {
+    record.partial = true;
+    record.partial_reason.get_or_insert_with(|| "interrupted".to_owned());
+    record.notes.push(format!(
+        "ctrl-C interrupted the victim policy: the last {victims} victims, until the run ended, were chosen by greedy"
+    ));
 }
 
 fn file_length_and_mtime(path: &Path) -> FileLengthAndMtime {

@@ -3,9 +3,14 @@
 //! The engine runs without the interpreter's lock and acquires it for each victim. The candidate blocks are passed as
 //! one `bytes` object per column, which `NumPy` uses without a copy. If the policy raises an exception, the run ends
 //! with an error that has the exception's message, and the exception itself is then raised to the caller.
+//!
+//! Ctrl-C during a replay is no such exception: it ends the run with a partial result, as it does without a policy. The
+//! engine asks whether a run is to end only between requests, so it chooses the last victims itself, and the record has
+//! a note of their number.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use wearwell::address::BlockId;
@@ -13,16 +18,53 @@ use wearwell::gc::{ChooseVictim, UserVictimPolicy, VictimCandidate, VictimCandid
 
 use crate::device::{NumpyColumn, PAGE_KINDS_BY_CODE, code_column, code_of, names_of_codes, number_column};
 
-/// The exception that a GC victim policy in Python has raised, if there is one.
-#[derive(Clone, Default)]
-pub(crate) struct RaisedException(Arc<Mutex<Option<PyErr>>>);
+/// How the policy's part in a run ended, if it has ended.
+#[derive(Default)]
+enum PolicyEnd {
+    #[default]
+    None,
+    /// The policy raised an exception.
+    Exception(PyErr),
+    /// Ctrl-C interrupted the policy. The engine has chosen so many victims since then.
+    Interruption(u64),
+}
 
-impl RaisedException {
+/// What the caller of the engine has to know of a GC victim policy in Python: whether it raised an exception, or was
+/// interrupted by ctrl-C.
+#[derive(Clone, Default)]
+pub(crate) struct PolicyOutcome(Arc<Mutex<PolicyEnd>>);
+
+impl PolicyOutcome {
+    fn lock(&self) -> MutexGuard<'_, PolicyEnd> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns the exception that the GC victim policy raised, if there is one; otherwise the engine's error
     /// `otherwise`.
     pub(crate) fn or_engine_error(&self, otherwise: PyErr) -> PyErr {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or(otherwise)
+        match std::mem::take(&mut *self.lock()) {
+            PolicyEnd::Exception(raised) => raised,
+            PolicyEnd::None | PolicyEnd::Interruption(_) => otherwise,
+        }
     }
+
+    /// Returns the number of victims that the engine has chosen since ctrl-C interrupted the policy; `None` if it was
+    /// not interrupted.
+    pub(crate) fn victims_since_interruption(&self) -> Option<u64> {
+        match &*self.lock() {
+            PolicyEnd::Interruption(victims) => Some(*victims),
+            PolicyEnd::None | PolicyEnd::Exception(_) => None,
+        }
+    }
+}
+
+/// What ctrl-C in a GC victim policy does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnInterrupt {
+    /// The exception ends the request, and is raised to its caller.
+    Raise,
+    /// The engine chooses the victims until the run ends.
+    EndRun,
 }
 
 /// A GC victim policy that calls a Python function with the pool (a plane, or the planes of a superblock), the pages of
@@ -31,21 +73,20 @@ impl RaisedException {
 struct PythonPolicy {
     name: String,
     python_function: Py<PyAny>,
-    raised_exception: RaisedException,
+    on_interrupt: OnInterrupt,
+    outcome: PolicyOutcome,
 }
 
-/// Creates a GC victim policy for the engine that calls `choose`, and the cell in which the policy stores its
-/// exceptions.
-pub(crate) fn python_victim_policy(name: String, choose: Py<PyAny>) -> (UserVictimPolicy, RaisedException) {
-    let raised_exception = RaisedException::default();
-    (
-        UserVictimPolicy::new(PythonPolicy {
-            name,
-            python_function: choose,
-            raised_exception: raised_exception.clone(),
-        }),
-        raised_exception,
-    )
+/// Creates a GC victim policy for the engine that calls `choose`, and the cell in which the policy stores how its part
+/// in the run ended.
+pub(crate) fn python_victim_policy(
+    name: String,
+    choose: Py<PyAny>,
+    on_interrupt: OnInterrupt,
+) -> (UserVictimPolicy, PolicyOutcome) {
+    let outcome = PolicyOutcome::default();
+    let policy = PythonPolicy { name, python_function: choose, on_interrupt, outcome: outcome.clone() };
+    (UserVictimPolicy::new(policy), outcome)
 }
 
 impl ChooseVictim for PythonPolicy {
@@ -54,6 +95,10 @@ impl ChooseVictim for PythonPolicy {
     }
 
     fn choose(&mut self, candidates: &VictimCandidates<'_>) -> Result<Option<BlockId>, String> {
+        if let PolicyEnd::Interruption(victims) = &mut *self.outcome.lock() {
+            *victims += 1;
+            return Ok(None);
+        }
         let rows: Vec<VictimCandidate> = candidates.iter().collect();
         let asked = (candidates.pool(), candidates.block_pages(), candidates.programs_so_far());
         Python::attach(|py| {
@@ -61,10 +106,15 @@ impl ChooseVictim for PythonPolicy {
                 .python_function
                 .call1(py, (asked.0, asked.1, asked.2, victim_candidate_columns(py, &rows)));
             let chosen = answer.and_then(|answer| answer.extract::<Option<u32>>(py));
-            chosen.map(|block| block.map(BlockId)).map_err(|error| {
+            chosen.map(|block| block.map(BlockId)).or_else(|error| {
+                if self.on_interrupt == OnInterrupt::EndRun && error.is_instance_of::<PyKeyboardInterrupt>(py)
+                {
+                    *self.outcome.lock() = PolicyEnd::Interruption(1);
+                    return Ok(None);
+                }
                 let why = error.to_string();
-                *self.raised_exception.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                why
+                *self.outcome.lock() = PolicyEnd::Exception(error);
+                Err(why)
             })
         })
     }

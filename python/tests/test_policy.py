@@ -7,6 +7,9 @@ import math
 import random
 import subprocess
 import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy
@@ -197,3 +200,54 @@ def test_ctrl_c_in_the_policy_of_a_device_ends_the_request() -> None:
     with pytest.raises(KeyboardInterrupt):
         for lpn in range(10_000):
             device.write(lpn % device.logical_pages, f"{lpn} ")
+
+
+def test_a_policy_cannot_use_the_device_that_asks_it() -> None:
+    # It raised "Already borrowed", even for the size of a page.
+    refusals: list[str] = []
+    texts: set[str] = set()
+
+    class Curious:
+        def choose(self, blocks: ww.Blocks) -> None:
+            assert device.page_bytes * device.logical_pages > 0 and not device.is_powerless
+            texts.add(repr(device))
+            calls: list[Callable[[], object]] = [
+                lambda: device.read(0),
+                lambda: device.write(0, "A"),
+                lambda: device.counters,
+                lambda: device.operations,
+                device.view,
+                device.power_cut,
+                device.check,
+            ]
+            for call in calls:
+                with pytest.raises(ww.WearwellError, match="in choose, use the argument blocks") as raised:
+                    call()
+                refusals.append(str(raised.value))
+
+    device = ww.Device("page-map", ww.Drive(fit=1.0), footprint_pages=256, victim_policy=Curious())
+    for number in range(4000):
+        device.write(number % device.logical_pages, f"{number} ")
+    assert len(refusals) > 100 and len(texts) == 1
+    device.check()
+
+
+def test_threads_take_turns_at_a_device_whose_policy_is_in_python() -> None:
+    # While a policy runs, another thread may run, too: it got "Already borrowed".
+    class Slow:
+        def choose(self, blocks: ww.Blocks) -> None:
+            time.sleep(0.0005)  # Another thread begins a request meanwhile.
+
+    device = ww.Device("page-map", ww.Drive(fit=1.0), footprint_pages=256, victim_policy=Slow())
+    half = device.logical_pages // 2
+
+    def work(first: int) -> None:
+        for number in range(2000):
+            lpn = first + number % half
+            device.write(lpn, f"{lpn} {number} ")
+            assert device.read(lpn) == device.page_of(f"{lpn} {number} ")
+
+    with ThreadPoolExecutor(2) as threads:
+        for one in [threads.submit(work, first) for first in (0, half)]:
+            one.result()
+    device.check()

@@ -42,7 +42,9 @@ class Device:
     `footprint_pages` (4 KiB each).
 
     `victim_policy` chooses GC victims instead of `gc.policy`. An exception of the policy is raised by the request that
-    triggered GC.
+    triggered GC. The policy cannot send requests to the drive that asks it, or look at its state.
+
+    Several threads can use a drive: a request waits until that of another thread has ended.
 
     Raises `WearwellError` for errors of the caller (an address beyond the end, a full drive) and `PowerLoss` while power
     is lost.

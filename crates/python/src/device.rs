@@ -2,6 +2,14 @@
 //!
 //! A request takes microseconds, so the interpreter's lock is not released during it. The state of the flash is
 //! returned as one `bytes` object per column, which `NumPy` and Arrow use without a copy.
+//!
+//! A victim policy in Python may let other threads run in the middle of a request. So threads take turns: one that finds
+//! the drive in a request of another waits. The policy itself cannot use the drive that asks it, and is told so.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
 
 use pyo3::exceptions::{PyAssertionError, PyRuntimeError};
 use pyo3::prelude::*;
@@ -10,10 +18,11 @@ use serde_json::json;
 use wearwell::Error;
 use wearwell::address::RemapMode;
 use wearwell::flash_view::FlashPageState;
-use wearwell::nand::{CutOutcome, PageKind};
+use wearwell::nand::{CutOutcome, Geometry, PageKind};
 use wearwell::operation::{Cause, OpKind};
 use wearwell::page_state::PageState;
 use wearwell::recovery::RecoveryStepCost;
+use wearwell::stats::Stats;
 use wearwell::store::{BlockState, Stream};
 use wearwell_config::ConfigError;
 use wearwell_replay::step::SteppedDrive;
@@ -115,40 +124,149 @@ pub(crate) fn number_column<'py>(
 /// lines).
 type KindCausePlaneCount = (&'static str, &'static str, u32, u32);
 
+/// Longest time for which a thread waits for its turn without looking for ctrl-C.
+const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Decides which thread uses the drive.
+#[derive(Default)]
+struct Turns {
+    /// Thread whose request the drive serves.
+    user: Mutex<Option<ThreadId>>,
+    ended: Condvar,
+}
+
+/// The turn of this thread, which ends when it is dropped.
+struct Turn<'a>(&'a Turns);
+
+impl Turns {
+    fn lock_user(&self) -> MutexGuard<'_, Option<ThreadId>> {
+        self.user.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until no other thread uses the drive. An error if this thread does, or if ctrl-C ends the wait.
+    fn begin(&self, py: Python<'_>) -> PyResult<Turn<'_>> {
+        let thread = thread::current().id();
+        loop {
+            match &mut *self.lock_user() {
+                free @ None => {
+                    *free = Some(thread);
+                    return Ok(Turn(self));
+                }
+                Some(user) if *user == thread => {
+                    return Err(refusal_error(
+                        "the device is in the middle of a request, for which it asks its victim policy: in choose, use the \
+                         argument blocks; call methods of the device before or after the request",
+                    ));
+                }
+                Some(_) => {}
+            }
+            // The other thread may need the interpreter to end its request.
+            py.detach(|| {
+                let user = self.lock_user();
+                if user.is_some() {
+                    drop(self.ended.wait_timeout(user, SIGNAL_CHECK_INTERVAL));
+                }
+            });
+            py.check_signals()?;
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        *self.0.lock_user() = None;
+        self.0.ended.notify_one();
+    }
+}
+
 /// A simulated drive that serves requests from Python.
-#[pyclass(module = "wearwell._native")]
+#[pyclass(frozen, module = "wearwell._native")]
 pub(crate) struct Device {
-    drive: SteppedDrive,
+    turns: Turns,
+    /// The drive, which only the thread whose turn it is locks.
+    drive: Mutex<SteppedDrive>,
+    geometry: Geometry,
+    logical_pages: u32,
+    /// Whether the drive had lost power after the last request.
+    is_powerless: AtomicBool,
     /// Whether a victim policy written in Python has raised an exception.
     policy_outcome: PolicyOutcome,
 }
 
 impl Device {
+    /// Calls the drive by `call` when no other thread uses it.
+    fn with_drive<T>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(&mut SteppedDrive) -> PyResult<T>,
+    ) -> PyResult<T> {
+        let _turn = self.turns.begin(py)?;
+        let mut drive = self.drive.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcome = call(&mut drive);
+        self.is_powerless.store(drive.is_power_lost(), Ordering::Relaxed);
+        outcome
+    }
+
     /// Calls the drive by `call`, for a request of the host: refuses it while power is lost.
     fn execute_request<T>(
-        &mut self,
+        &self,
+        py: Python<'_>,
         call: impl FnOnce(&mut SteppedDrive) -> wearwell::Result<T>,
     ) -> PyResult<T> {
-        self.require_power()?;
-        self.call_drive(call)
+        self.with_drive(py, |drive| {
+            require_power(drive)?;
+            self.call_drive(drive, call)
+        })
     }
 
     /// Empties the drive's list of flash operations and then calls the drive by `call`, so that the list has only the
     /// operations of this call.
-    fn call_drive<T>(&mut self, call: impl FnOnce(&mut SteppedDrive) -> wearwell::Result<T>) -> PyResult<T> {
-        self.drive.clear_flash_ops();
-        call(&mut self.drive).map_err(|error| self.policy_outcome.or_engine_error(engine_exception(&error)))
+    fn call_drive<T>(
+        &self,
+        drive: &mut SteppedDrive,
+        call: impl FnOnce(&mut SteppedDrive) -> wearwell::Result<T>,
+    ) -> PyResult<T> {
+        drive.clear_flash_ops();
+        call(drive).map_err(|error| self.policy_outcome.or_engine_error(engine_exception(&error)))
     }
+}
 
-    /// Refuses a request while power is lost. Without this check the engine would answer some requests from RAM,
-    /// without a flash operation that could fail.
-    fn require_power(&self) -> PyResult<()> {
-        if self.is_powerless() {
-            Err(PowerLoss::new_err("power is lost: call Device.recover() before further requests"))
-        } else {
-            Ok(())
-        }
+/// Refuses a request while power is lost. Without this check the engine would answer some requests from RAM, without a
+/// flash operation that could fail.
+fn require_power(drive: &SteppedDrive) -> PyResult<()> {
+    if drive.is_power_lost() {
+        Err(PowerLoss::new_err("power is lost: call Device.recover() before further requests"))
+    } else {
+        Ok(())
     }
+}
+
+/// Returns the counters of a drive as JSON.
+fn counters_of(stats: &Stats) -> String {
+    let by_cause = |counts: &[u64; Cause::COUNT]| -> serde_json::Map<String, serde_json::Value> {
+        Cause::ALL.iter().map(|&cause| (cause.name().to_owned(), counts[cause as usize].into())).collect()
+    };
+    json!({
+        "host_page_writes": stats.host_page_writes,
+        "host_page_reads": stats.host_page_reads,
+        "host_page_trims": stats.host_page_trims,
+        "unchanged_writes": stats.unchanged_writes,
+        "recycled_writes": stats.recycled_writes,
+        "deduplicated_writes": stats.deduplicated_writes,
+        "delta_writes": stats.delta_writes,
+        "packed_writes": stats.compressed_chunk_writes,
+        "remapped_pages": stats.remapped_pages,
+        "programs": stats.total_programs(),
+        "reads": stats.total_reads(),
+        "erases": stats.total_erases(),
+        "write_amplification": stats.write_amplification(),
+        "gc_victims": stats.gc_victims,
+        "retired_blocks": stats.retired_blocks,
+        "programs_by_cause": by_cause(&stats.programs),
+        "reads_by_cause": by_cause(&stats.reads),
+        "erases_by_cause": by_cause(&stats.erases),
+    })
+    .to_string()
 }
 
 fn engine_exception(error: &Error) -> PyErr {
@@ -175,78 +293,87 @@ impl Device {
             drive.set_user_victim_policy(policy);
             policy_outcome = its_outcome;
         }
-        Ok(Self { drive, policy_outcome })
+        Ok(Self {
+            turns: Turns::default(),
+            geometry: drive.geometry().clone(),
+            logical_pages: drive.logical_pages(),
+            is_powerless: AtomicBool::new(false),
+            drive: Mutex::new(drive),
+            policy_outcome,
+        })
     }
 
     /// Size of the drive's pages, bytes.
     #[getter]
     fn page_bytes(&self) -> u32 {
-        self.drive.geometry().page_bytes
+        self.geometry.page_bytes
     }
 
     /// Number of pages of a block of the drive.
     #[getter]
     fn block_pages(&self) -> u32 {
-        self.drive.geometry().block_pages()
+        self.geometry.block_pages()
     }
 
     /// Number of pages that are exported to the host.
     #[getter]
     fn logical_pages(&self) -> u32 {
-        self.drive.logical_pages()
+        self.logical_pages
     }
 
     /// Number of physical pages of the drive.
     #[getter]
     fn physical_pages(&self) -> u64 {
-        self.drive.geometry().pages()
+        self.geometry.pages()
     }
 
     /// Whether the drive has lost power.
     #[getter]
     fn is_powerless(&self) -> bool {
-        self.drive.is_power_lost()
+        self.is_powerless.load(Ordering::Relaxed)
     }
 
-    fn write(&mut self, offset: u64, data: &[u8]) -> PyResult<()> {
-        self.execute_request(|drive| drive.write(offset, data))
+    fn write(&self, py: Python<'_>, offset: u64, data: &[u8]) -> PyResult<()> {
+        self.execute_request(py, |drive| drive.write(offset, data))
     }
 
-    fn read<'py>(&mut self, py: Python<'py>, offset: u64, length: usize) -> PyResult<Bound<'py, PyBytes>> {
-        PyBytes::new_with(py, length, |bytes| self.execute_request(|drive| drive.read(offset, bytes)))
+    fn read<'py>(&self, py: Python<'py>, offset: u64, length: usize) -> PyResult<Bound<'py, PyBytes>> {
+        PyBytes::new_with(py, length, |bytes| self.execute_request(py, |drive| drive.read(offset, bytes)))
     }
 
-    fn trim(&mut self, offset: u64, length: u64) -> PyResult<()> {
-        self.execute_request(|drive| drive.trim(offset, length))
+    fn trim(&self, py: Python<'_>, offset: u64, length: u64) -> PyResult<()> {
+        self.execute_request(py, |drive| drive.trim(offset, length))
     }
 
-    fn remap(&mut self, target: u64, source: u64, length: u64, relocate: bool) -> PyResult<()> {
+    fn remap(&self, py: Python<'_>, target: u64, source: u64, length: u64, relocate: bool) -> PyResult<()> {
         let mode = if relocate { RemapMode::Relocate } else { RemapMode::Copy };
-        self.execute_request(|drive| drive.remap(target, source, length, mode))
+        self.execute_request(py, |drive| drive.remap(target, source, length, mode))
     }
 
-    fn flush(&mut self) -> PyResult<()> {
-        self.execute_request(SteppedDrive::flush)
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        self.execute_request(py, SteppedDrive::flush)
     }
 
     /// Cuts the drive's power now, or at the flash operation with number `after` from now on; `outcome` names what is
     /// left of the operation that is cut.
     #[pyo3(signature = (after, outcome))]
-    fn power_cut(&mut self, after: Option<u64>, outcome: &str) -> PyResult<()> {
+    fn power_cut(&self, py: Python<'_>, after: Option<u64>, outcome: &str) -> PyResult<()> {
         let outcome = cut_outcome_named(outcome)?;
-        match after {
-            Some(operations) => self.drive.cut_power_after(operations, outcome),
-            None => self.drive.cut_power_now(),
-        }
-        Ok(())
+        self.with_drive(py, |drive| {
+            match after {
+                Some(operations) => drive.cut_power_after(operations, outcome),
+                None => drive.cut_power_now(),
+            }
+            Ok(())
+        })
     }
 
     /// Restores the drive's power and runs the recovery. Returns a report of the recovery's costs as JSON.
     #[pyo3(signature = (cut_after, outcome))]
-    fn recover(&mut self, cut_after: Option<u64>, outcome: &str) -> PyResult<String> {
+    fn recover(&self, py: Python<'_>, cut_after: Option<u64>, outcome: &str) -> PyResult<String> {
         let outcome = cut_outcome_named(outcome)?;
         let next_cut = cut_after.map(|operations| (operations, outcome));
-        let report = self.call_drive(|drive| drive.recover(next_cut))?;
+        let report = self.with_drive(py, |drive| self.call_drive(drive, |drive| drive.recover(next_cut)))?;
         let cost = |cost: RecoveryStepCost| json!({ "spare_reads": cost.spare_reads, "page_reads": cost.page_reads, "programs": cost.programs });
         let steps = report.steps.named_step_costs().map(|(name, step)| (name.replace(' ', "_"), cost(step)));
         Ok(json!({
@@ -261,47 +388,25 @@ impl Device {
     }
 
     /// Checks every invariant of the engine; raises `AssertionError` if one does not hold.
-    fn check(&mut self) -> PyResult<()> {
-        self.require_power()?;
-        self.drive.check().map_err(PyAssertionError::new_err)
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        self.with_drive(py, |drive| {
+            require_power(drive)?;
+            drive.check().map_err(PyAssertionError::new_err)
+        })
     }
 
     /// Returns the counters of the drive since it was new, as JSON.
-    fn counters(&self) -> String {
-        let stats = self.drive.stats();
-        let by_cause = |counts: &[u64; Cause::COUNT]| -> serde_json::Map<String, serde_json::Value> {
-            Cause::ALL.iter().map(|&cause| (cause.name().to_owned(), counts[cause as usize].into())).collect()
-        };
-        json!({
-            "host_page_writes": stats.host_page_writes,
-            "host_page_reads": stats.host_page_reads,
-            "host_page_trims": stats.host_page_trims,
-            "unchanged_writes": stats.unchanged_writes,
-            "recycled_writes": stats.recycled_writes,
-            "deduplicated_writes": stats.deduplicated_writes,
-            "delta_writes": stats.delta_writes,
-            "packed_writes": stats.compressed_chunk_writes,
-            "remapped_pages": stats.remapped_pages,
-            "programs": stats.total_programs(),
-            "reads": stats.total_reads(),
-            "erases": stats.total_erases(),
-            "write_amplification": stats.write_amplification(),
-            "gc_victims": stats.gc_victims,
-            "retired_blocks": stats.retired_blocks,
-            "programs_by_cause": by_cause(&stats.programs),
-            "reads_by_cause": by_cause(&stats.reads),
-            "erases_by_cause": by_cause(&stats.erases),
-        })
-        .to_string()
+    fn counters(&self, py: Python<'_>) -> PyResult<String> {
+        self.with_drive(py, |drive| Ok(counters_of(drive.stats())))
     }
 
     /// Returns how many bytes of RAM a controller needs for the drive, by data structure.
-    fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        self.drive.ram_bytes()
+    fn ram_bytes(&self, py: Python<'_>) -> PyResult<Vec<(&'static str, u64)>> {
+        self.with_drive(py, |drive| Ok(drive.ram_bytes()))
     }
 
     /// Returns the flash operations of the drive's last request, in order.
-    fn operations(&self) -> Vec<KindCausePlaneCount> {
+    fn operations(&self, py: Python<'_>) -> PyResult<Vec<KindCausePlaneCount>> {
         let kind = |kind: OpKind| match kind {
             OpKind::Read => "read",
             OpKind::Program => "program",
@@ -309,16 +414,20 @@ impl Device {
             OpKind::Copies => "copy",
             OpKind::Scan => "nvram-scan",
         };
-        self.drive
-            .flash_ops()
-            .map(|op| (kind(op.kind), op.cause.name(), op.plane.0, op.copy_or_nvram_line_count))
-            .collect()
+        self.with_drive(py, |drive| {
+            let operations = drive.flash_ops();
+            Ok(operations
+                .map(|op| (kind(op.kind), op.cause.name(), op.plane.0, op.copy_or_nvram_line_count))
+                .collect())
+        })
     }
 
     /// Returns the drive's state as three lists of columns: of all flash pages, of all blocks and of all logical pages.
-    fn view<'py>(&mut self, py: Python<'py>) -> PyResult<[Vec<NumpyColumn<'py>>; 3]> {
-        self.require_power()?;
-        let view = self.drive.flash_view().map_err(|error| engine_exception(&error))?;
+    fn view<'py>(&self, py: Python<'py>) -> PyResult<[Vec<NumpyColumn<'py>>; 3]> {
+        let view = self.with_drive(py, |drive| {
+            require_power(drive)?;
+            drive.flash_view().map_err(|error| engine_exception(&error))
+        })?;
         let block_pages = self.block_pages();
         let (pages, blocks) = (&view.pages, &view.blocks);
         let states = FlashPageState::ALL.map(FlashPageState::name).to_vec();

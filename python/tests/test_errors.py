@@ -25,7 +25,11 @@ MISTAKES: list[tuple[str, list[str], Callable[[], Any]]] = [
     ("replay", ["--set", "gc.polcy=fifo"], lambda: ww.Design(settings={"gc.polcy": "fifo"})),
     ("replay", ["--set", "gc.policy=fif"], lambda: ww.replay(LOAD, settings={"gc.policy": "fif"})),
     ("replay", ["--set", "parts.content=dedup,recylce"], lambda: ww.Design(content=["dedup", "recylce"])),
-    ("replay", ["--set", "gecko.size_ratio=3"], lambda: ww.Design(settings={"gecko.size_ratio": 3})),
+    (
+        "replay",
+        ["--set", "gecko.size_ratio=3"],
+        lambda: ww.replay(LOAD, design=ww.Design(settings={"gecko.size_ratio": 3})),
+    ),
     ("replay", ["--content", "dup:shar=0.3"], lambda: ww.replay(LOAD, content_model="dup:shar=0.3")),
     ("replay", ["--set", "parts.validity=gecko"], lambda: ww.replay(LOAD, design=ww.Design(validity="gecko"))),
     ("life", ["--spread", "3"], lambda: ww.life(LOAD, spread=3.0)),
@@ -179,3 +183,29 @@ def test_the_trace_is_read_again_when_it_changed(tmp_path: Path) -> None:
 
 def test_a_trace_tells_its_format() -> None:
     assert repr(ww.Trace(PGBENCH)) == f"Trace({PGBENCH!r}, format='native')"
+
+
+def test_settings_of_a_design_are_checked_with_those_of_the_run() -> None:
+    # A design was refused because of settings that the run gives it, and a sweep ignored settings of designs.
+    gecko = ww.Design(settings={"gecko.size_ratio": 3})
+    assert "size_ratio = 3" in repr(gecko)
+    parts = {"parts.map": "cached", "parts.validity": "gecko", "parts.survives": "battery"}
+    result = ww.replay(LOAD, design=gecko, settings=parts)
+    assert result.to_dict()["config"]["gecko"]["size_ratio"] == 3
+    refused: list[Callable[[], object]] = [
+        lambda: ww.replay(LOAD, design=gecko),
+        lambda: ww.life(LOAD, design=gecko),
+        lambda: ww.Device(gecko),
+        lambda: ww.sweep(LOAD, design=["page-map", gecko], progress=False),
+        lambda: ww.replay(LOAD, design=ww.Design(content=["recycle"], settings={"recycle.policy": "inf"}), settings={"parts.content": "none"}),
+    ]
+    for call in refused:
+        with pytest.raises(ww.WearwellError, match="has no effect"):
+            call()
+
+
+def test_a_setting_of_a_design_that_some_runs_use_is_noted(capfd: pytest.CaptureFixture[str]) -> None:
+    design = ww.Design(content=["recycle"], settings={"recycle.policy": "inf"})
+    sweep = ww.sweep(LOAD, design=design, settings={"parts.content": ["recycle", "none"]}, jobs=1)
+    assert len(sweep) == 2 and sweep.errors == []
+    assert "note: recycle.policy has no effect" in capfd.readouterr().err

@@ -311,23 +311,34 @@ def _task(point: _Point, key: str, store: Path) -> Task:
 
 
 def _refuse_ignored(points: list[_Point]) -> list[str]:
-    """Raises an error about a setting that no run of the sweep uses. Returns messages about settings that some do not use."""
-    ignored: dict[str, list[str]] = {}
-    given: dict[str, int] = {}
+    """Raises an error about a setting that no run of the sweep uses. Returns messages about settings that some do not use.
+
+    A setting of a drive or of a design concerns only the runs of this drive or design.
+    """
+    ignored: dict[tuple[str, str], list[str]] = {}
+    given: dict[tuple[str, str], int] = {}
     for point in points:
-        for setting in point.shared:
-            key = setting.partition("=")[0]
-            given[key] = given.get(key, 0) + 1
+        owners = _owners(point)
+        for key, owner in owners.items():
+            given[owner, key] = given.get((owner, key), 0) + 1
         try:
             configuration = point.run.configuration()
         except WearwellError:
             continue  # The row of this run will have the error.
-        for key, sentence in configuration.ignored(point.shared, point.run.design.name):
-            ignored.setdefault(key, []).append(sentence)
-    for key, sentences in ignored.items():
-        if len(sentences) == given[key]:
+        for key, sentence in configuration.ignored(list(point.run.settings), point.run.design.name):
+            ignored.setdefault((owners[key], key), []).append(sentence)
+    for setting, sentences in ignored.items():
+        if len(sentences) == given[setting]:
             raise WearwellError(sentences[0])
     return list(dict.fromkeys(sentence for sentences in ignored.values() for sentence in sentences))
+
+
+def _owners(point: _Point) -> dict[str, str]:
+    """Returns the keys of all settings of a run, each with what it belongs to: a drive, a design or, by "", the sweep."""
+    drive, design = point.run.drive, point.run.design
+    given = [(f"drive {drive.label}", drive.settings()), (f"design {design.label}", design.settings()), ("", point.shared)]
+    # The last setting of a key is the one that counts.
+    return {setting.partition("=")[0].strip(): owner for owner, settings in given for setting in settings}
 
 
 def _several(value: Any) -> list[Any]:

@@ -154,3 +154,24 @@ def test_an_exception_in_the_progress_function_ends_the_lives() -> None:
                 settings={"device.endurance_cycles": 100000},
                 progress=fail,
             )
+
+
+def test_a_life_says_what_its_years_are_scaled_to(three: ww.LifeResult) -> None:
+    # The years of the larger drive were in the text only.
+    assert three.scale_factor is None and "scaled_years" not in three.to_rows("lives")[0]
+    scaled = ww.life(ww.Trace.workload(LOAD), seeds=3, settings=CYCLES, scale_to=1 << 40)
+    assert scaled.scale_to_bytes == 1 << 40
+    assert scaled.scale_factor == (1 << 40) / scaled.exported_bytes
+    for one, row in zip(scaled.lives, scaled.to_rows("lives"), strict=True):
+        assert one.years is not None
+        assert row["scaled_years"] == pytest.approx(one.years * scaled.scale_factor, rel=1e-12)
+    assert [one.years for one in scaled.lives] == [one.years for one in three.lives]
+
+
+def test_the_years_of_the_larger_drive_are_those_of_the_command_line(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "lives.csv"
+    done = command("life", "--workload", LOAD, *FLAGS, "--scale-to", "1TiB", "--csv", str(path), "--quiet")
+    assert done.returncode == 0, done.stderr
+    frame = pandas.read_csv(path, comment="#")
+    result = ww.life(ww.Trace.workload(LOAD), settings=CYCLES, scale_to=1 << 40)
+    assert result.to_rows("lives")[0]["scaled_years"] == pytest.approx(frame["scaled_years"][0], rel=1e-9)

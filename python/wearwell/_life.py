@@ -56,7 +56,7 @@ def life(
     its own weak blocks, its own content and, from a generator, its own requests. The rated cycles are
     `settings={"device.endurance_cycles": 300}`; `spread`, `early_share`, `program_share` and `spare_minimum` say how blocks
     differ and when the drive has ended (docs/life.md). `empty` does not fill the new drive first. `scale_to` is the size in
-    bytes of a larger drive whose years are computed.
+    bytes of a larger drive whose years are computed (`scale_factor` of the result).
 
     `progress` is called at intervals with the phase, what is done and the total: pages in `precondition`, the first fill; in
     `life` the erases done and those that all blocks are rated for. Other Python threads run meanwhile. Ctrl-C ends the lives in hand: the result is partial, with a `PartialResultWarning`.
@@ -143,6 +143,14 @@ class LifeResult(LifeRecord):
         self._text = text
 
     @property
+    def scale_factor(self) -> float | None:
+        """How many times as large as the simulated drive the drive of `scale_to` is: its years are `scale_factor` times
+        `years`, in each life and in `estimates`. None without `scale_to`."""
+        if self.scale_to_bytes is None:
+            return None
+        return self.scale_to_bytes / self.exported_bytes
+
+    @property
     def partial(self) -> bool:
         """Whether a life was interrupted before the drive had ended."""
         return any(one.end == "interrupted" for one in self.lives)
@@ -159,8 +167,13 @@ class LifeResult(LifeRecord):
         if of == "lives":
             left_out = ("lives", "curves", "estimates")
             drive = _tables.flat({name: field for name, field in self._fields.items() if name not in left_out})
-            return [{**drive, **_tables.flat(one)} for one in self._fields["lives"]]
+            return [{**drive, **_tables.flat(one), **self._scaled(one)} for one in self._fields["lives"]]
         raise WearwellError(f"a life has tables of curves and lives, not of {of}")
+
+    def _scaled(self, one: dict[str, Any]) -> dict[str, Any]:
+        """Returns the years of the larger drive in a life, as a column of the table of lives; nothing without `scale_to`."""
+        factor, years = self.scale_factor, one.get("years")
+        return {} if factor is None else {"scaled_years": None if years is None else years * factor}
 
     def to_pandas(self, of: Literal["curves", "lives"] = "curves") -> pandas.DataFrame:
         """Returns a data frame with a row for each moment of the curves, or for each life."""

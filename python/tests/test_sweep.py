@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import os
 import random
@@ -501,3 +502,31 @@ def test_the_table_of_requests_of_a_data_frame_is_swept() -> None:
     sweep = ww.sweep(ww.Trace(pandas.DataFrame(table)), seed=[1, 2], jobs=2, progress=False)
     assert [row["host_page_writes"] for row in sweep.rows] == [4000, 4000]
     assert not [name for name in os.listdir("/tmp") if name.endswith(".wwt.partial")]
+
+
+def test_values_of_an_iterator_are_those_of_a_list() -> None:
+    # After the first design an iterator had no values left, and the runs of the others were missing without a word.
+    sweep = ww.sweep(
+        (ww.Trace.workload(TINY) for _ in range(1)),
+        design=(name for name in ("page-map", "remap")),  # type: ignore[arg-type]
+        seed=(seed for seed in (1, 2)),
+        settings={"gc.policy": iter(["greedy", "fifo"])},  # type: ignore[dict-item]
+        jobs=2,
+        progress=False,
+    )
+    found = [(row["design"], row["seed"], row["gc.policy"]) for row in sweep.rows]
+    expected = itertools.product(("page-map", "remap"), (1, 2), ("greedy", "fifo"))
+    assert found == list(expected) and sweep.errors == []
+
+
+@pytest.mark.parametrize(
+    "yielded", [0, None, (0, None), (0, ww.Outcome(None, None)), (0, ww.Outcome("{}", "failed")), ("0", ww.Outcome("{}", None))]
+)
+def test_what_an_executor_yields_is_an_outcome_or_an_error(yielded: Any) -> None:
+    # A TypeError named no executor, and an outcome without record and error was a row that said nothing.
+    class Own(ww.Executor):
+        def run(self, tasks: Sequence[ww.Task]) -> Iterator[tuple[int, ww.Outcome]]:
+            yield yielded
+
+    with pytest.raises(ww.WearwellError, match=r"^Own yielded .*: yield the index of a task and its Outcome"):
+        ww.sweep(ww.Trace.workload(TINY), executor=Own(), progress=False)

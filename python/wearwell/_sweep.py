@@ -81,10 +81,11 @@ def sweep(
     }
     traces = [one if isinstance(one, Trace) else Trace(one) for one in _traces(trace)]
     inputs = itertools.product(traces, _several(drive), _several(design))
+    combinations = list(_combinations(keywords, settings or {}))  # An iterator gives its values only once.
     points = [
         _Point.of(one_trace, one_drive, one_design, values, config)
         for one_trace, one_drive, one_design in inputs
-        for values in _combinations(keywords, settings or {})
+        for values in combinations
     ]
     if not points:
         raise WearwellError("the sweep has no run, because one of its lists (traces, drives, designs, settings) is empty: give each at least one value")
@@ -235,7 +236,8 @@ def _run_all(
         tasks = [_task(same[0], key, store) for key, same in missing.items()]
         waiting = dict(enumerate(missing.values()))
         with closing(_outcomes(executor, tasks)) as outcomes:
-            for number, outcome in outcomes:
+            for yielded in outcomes:
+                number, outcome = _checked(yielded, executor)
                 if number not in waiting:
                     raise WearwellError(
                         f"{type(executor).__name__} yielded an outcome of task {number}, of which none is missing: "
@@ -268,6 +270,17 @@ def _run_all(
         warnings.warn(message, PartialResultWarning, stacklevel=3)
     variants = [point.variant() for point in done]
     return Sweep(rows, results, ran, len(done) - ran - refused, partial, variants)
+
+
+def _checked(yielded: Any, executor: Executor) -> tuple[int, Outcome]:
+    """Returns what an executor has yielded. Raises an error if it is not the outcome of a task."""
+    match yielded:
+        case (int() as number, Outcome() as outcome) if (outcome.record is None) != (outcome.error is None):
+            return number, outcome
+    raise WearwellError(
+        f"{type(executor).__name__} yielded {yielded!r}: yield the index of a task and its Outcome, which has either a record or "
+        "an error"
+    )
 
 
 def _outcomes(executor: Executor, tasks: Sequence[Task]) -> Generator[tuple[int, Outcome], None, None]:
@@ -349,7 +362,7 @@ def _several(value: Any) -> list[Any]:
 
 
 def _traces(trace: Any) -> list[Any]:
-    return list(trace) if isinstance(trace, (list, tuple)) else [trace]
+    return list(trace) if isinstance(trace, (list, tuple, Iterator)) else [trace]
 
 
 class _Teller:

@@ -1,6 +1,7 @@
 //! Errors of a database on a device, each with a message for the user.
 
 use std::io;
+use std::time::Duration;
 
 use wearwell_config::ConfigError;
 use wearwell_serve::DeviceError;
@@ -28,6 +29,39 @@ pub enum Error {
         /// Path of the server's socket.
         place: String,
         /// Error of the operating system on the connection to the server.
+        source: io::Error,
+    },
+    /// A running server did not answer in time.
+    #[error(
+        "{place}: the server has not answered for {} s: look at its log, and at the load of its machine; \
+         then open the database again",
+        waited.as_secs()
+    )]
+    NoAnswer {
+        /// Path of the server's socket.
+        place: String,
+        /// How long the client has waited.
+        waited: Duration,
+    },
+    /// A running server refused the connection.
+    #[error("{place}: the server refuses the connection: {reason}; {advice}")]
+    Refused {
+        /// Path of the server's socket.
+        place: String,
+        /// Reason that the server gave.
+        reason: String,
+        /// What the user can do.
+        advice: &'static str,
+    },
+    /// The file that marks the device of a server as used cannot be opened.
+    #[error(
+        "the lock file {place} cannot be opened: {source}; it keeps other processes from the device, so this process \
+         must be able to write it, and files beside the NBD socket"
+    )]
+    LockFile {
+        /// Path of the lock file.
+        place: String,
+        /// Error of the operating system.
         source: io::Error,
     },
     /// A running server sent an answer that violates its protocol.
@@ -123,6 +157,22 @@ pub enum Error {
     /// The name of a database is empty, or is not UTF-8.
     #[error("the name of the database is empty or is not UTF-8: use another name")]
     UnreadableName,
+    /// The name of a database is too long.
+    #[error("the name of the database has {len_bytes} bytes, and may have {max_bytes}: use a shorter name")]
+    LongName {
+        /// Length of the name, bytes.
+        len_bytes: usize,
+        /// Most bytes of a name.
+        max_bytes: usize,
+    },
+    /// The image does not exist, and the URI does not say how large to make it.
+    #[error(
+        "there is no image {place}: correct image=, or add size=, such as size=256MiB, which creates the image"
+    )]
+    NoImage {
+        /// Path of the image's directory.
+        place: String,
+    },
     /// An existing image is not as the URI states.
     #[error(
         "the image {place} {actual}, which the database URI contradicts: change or leave out {parameter}="
@@ -146,7 +196,8 @@ pub enum Error {
     },
     /// `SQLite` wanted to open a super-journal, a kind of file that cannot be stored on a device.
     #[error(
-        "transactions over several databases need a super-journal, which is not kept on a device: use journal_mode=WAL"
+        "a transaction over several databases with rollback journals needs a super-journal, which cannot be stored on a \
+         device: execute `pragma journal_mode=wal`, which concerns all attached databases"
     )]
     SuperJournal,
     /// A write-ahead log was written before its header.

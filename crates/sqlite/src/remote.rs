@@ -46,8 +46,7 @@ impl RemoteDrive {
         let mut wire = NbdClient::connect(nbd)?;
         wire.negotiate()?;
         let control_place = control.display().to_string();
-        let stream = connect_with_timeout(control)
-            .map_err(|source| Error::Server { place: control_place.clone(), source })?;
+        let stream = connect_with_timeout(control).map_err(|source| server_error(&control_place, source))?;
         let control_socket = BufReader::new(stream);
         let mut remote = Self {
             nbd: wire,
@@ -70,10 +69,10 @@ impl RemoteDrive {
         let mut line = String::new();
         let asked = writeln!(self.control_socket.get_mut(), "{command}")
             .and_then(|()| self.control_socket.read_line(&mut line));
-        asked.map_err(|source| Error::Server { place: self.control_socket_path.clone(), source })?;
-        let answer: Value = serde_json::from_str(&line).map_err(|_| Error::Answer {
-            place: self.control_socket_path.clone(),
-            answer: format!("`{line}`"),
+        asked.map_err(|source| server_error(&self.control_socket_path, source))?;
+        let answer: Value = serde_json::from_str(&line).map_err(|_| match line.trim_end() {
+            "" => server_error(&self.control_socket_path, io::ErrorKind::UnexpectedEof.into()),
+            line => Error::Answer { place: self.control_socket_path.clone(), answer: format!("`{line}`") },
         })?;
         if answer["ok"] == true {
             return Ok(answer);
@@ -165,9 +164,25 @@ fn lock_device_of_socket(socket: &Path) -> Result<DeviceLock, Error> {
     path.push(".sqlite-lock");
     let place = Path::new(&path).display().to_string();
     let file = File::options().create(true).append(true).open(&path);
-    let file = file.map_err(|source| Error::Server { place: place.clone(), source })?;
+    let file = file.map_err(|source| match source.kind() {
+        // The folder of the socket is missing, and with it the socket.
+        io::ErrorKind::NotFound => server_error(&socket.display().to_string(), source),
+        _ => Error::LockFile { place: place.clone(), source },
+    })?;
     flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| Error::Locked { place })?;
     Ok(DeviceLock(file))
+}
+
+/// Returns the error about a failed connection to the socket `place` of a server.
+fn server_error(place: &str, source: io::Error) -> Error {
+    let place = place.to_owned();
+    match source.kind() {
+        // What Unix answers when the time of a socket is over.
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            Error::NoAnswer { place, waited: SERVER_REPLY_TIMEOUT }
+        }
+        _ => Error::Server { place, source },
+    }
 }
 
 fn connect_with_timeout(path: &Path) -> io::Result<UnixStream> {
@@ -188,19 +203,18 @@ struct NbdClient {
 impl NbdClient {
     fn connect(path: &Path) -> Result<Self, Error> {
         let place = path.display().to_string();
-        let stream =
-            connect_with_timeout(path).map_err(|source| Error::Server { place: place.clone(), source })?;
+        let stream = connect_with_timeout(path).map_err(|source| server_error(&place, source))?;
         Ok(Self { stream, socket_path: place, last_cookie: 0 })
     }
 
     fn send(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let sent = self.stream.write_all(bytes);
-        sent.map_err(|source| Error::Server { place: self.socket_path.clone(), source })
+        sent.map_err(|source| server_error(&self.socket_path, source))
     }
 
     fn receive(&mut self, into: &mut [u8]) -> Result<(), Error> {
         let received = self.stream.read_exact(into);
-        received.map_err(|source| Error::Server { place: self.socket_path.clone(), source })
+        received.map_err(|source| server_error(&self.socket_path, source))
     }
 
     fn receive_array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
@@ -241,12 +255,17 @@ impl NbdClient {
             if len > OPTION_MAX_BYTES {
                 return Err(self.protocol_error("an option reply of more than 64 KiB"));
             }
-            self.receive(&mut vec![0; len as usize])?;
-            match kind {
+            let mut data = vec![0; len as usize];
+            self.receive(&mut data)?;
+            let advice = match kind {
                 answer::ACK => return Ok(()),
-                answer::INFO => {}
+                answer::INFO => continue,
+                answer::ERR_TLS_REQD => "the database needs a socket without TLS",
+                answer::ERR_UNKNOWN => "the database needs a server of one device",
                 _ => return Err(self.protocol_error(format!("option reply {kind:#x}"))),
-            }
+            };
+            let reason = String::from_utf8_lossy(&data).into_owned();
+            return Err(Error::Refused { place: self.socket_path.clone(), reason, advice });
         }
     }
 
@@ -277,8 +296,9 @@ impl NbdClient {
                 }
             ))
             .into()),
+            errno::EPERM => Err(DeviceError::ReadOnly.into()),
             errno => Err(DeviceError::Failed(format!(
-                "the server refuses {len} bytes at byte {offset}: {}",
+                "the server refuses {len} bytes at byte {offset}: {}; the log of the server says why",
                 io::Error::from_raw_os_error(errno.cast_signed())
             ))
             .into()),
@@ -302,5 +322,66 @@ impl NbdClient {
     fn disconnect(&mut self) {
         // If this fails, the server still notices the end of the connection.
         let _ = self.send_request(command::DISCONNECT, 0, 0, &[]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+    use std::thread;
+
+    use super::*;
+
+    /// Returns the error of a connection to a server that answers the choice of an export with an error reply.
+    fn error_of_option_reply(kind: u32, sentence: &'static str) -> Error {
+        let folder = tempfile::tempdir().expect("there is room for a folder");
+        let socket = folder.path().join("nbd");
+        let listener = UnixListener::bind(&socket).expect("the path is free");
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a client comes");
+            let greeting = [GREETING_MAGIC, OPTION_MAGIC].map(u64::to_be_bytes).concat();
+            stream.write_all(&[&greeting[..], &[0; 2]].concat()).expect("the client reads");
+            // Flags, and an option with the length of an empty name and of an empty list.
+            stream.read_exact(&mut [0; 4 + 16 + 6]).expect("the client chooses an export");
+            let head = [kind, sentence.len() as u32].map(u32::to_be_bytes).concat();
+            stream.write_all(&[&[0; 12], &head[..], sentence.as_bytes()].concat()).expect("the client reads");
+        });
+        let error = RemoteDrive::connect(&socket, &socket).expect_err("the server refuses");
+        server.join().expect("it ends");
+        error
+    }
+
+    /// The reason was the number of the reply, with the question whether the server is `wearwell serve`.
+    #[test]
+    fn a_refusal_of_the_nbd_server_is_told_in_its_words_with_advice() {
+        let error = error_of_option_reply(answer::ERR_UNKNOWN, "this server has several exports");
+        assert!(
+            error.to_string().ends_with(
+                "nbd: the server refuses the connection: this server has several exports; the database needs a server \
+                 of one device"
+            ),
+            "{error}"
+        );
+        let error = error_of_option_reply(answer::ERR_TLS_REQD, "this server requires TLS");
+        assert!(
+            error.to_string().ends_with("requires TLS; the database needs a socket without TLS"),
+            "{error}"
+        );
+        let error = error_of_option_reply(answer::ERR_INVALID, "");
+        assert!(matches!(error, Error::Answer { .. }), "{error}");
+    }
+
+    /// The message asked whether the server is running.
+    #[test]
+    fn a_lock_file_that_cannot_be_opened_is_named_as_such() {
+        let folder = tempfile::tempdir().expect("there is room for a folder");
+        let socket = folder.path().join("nbd");
+        std::fs::create_dir(folder.path().join("nbd.sqlite-lock")).expect("the path is free");
+        let error = RemoteDrive::connect(&socket, &socket).expect_err("a folder cannot be locked");
+        assert!(error.to_string().contains("nbd.sqlite-lock cannot be opened"), "{error}");
+        let missing = folder.path().join("missing/nbd");
+        let error = RemoteDrive::connect(&missing, &missing).expect_err("there is no server");
+        assert!(error.to_string().contains("missing/nbd: No such file"), "{error}");
+        assert!(error.to_string().contains("is `wearwell serve` running there?"), "{error}");
     }
 }

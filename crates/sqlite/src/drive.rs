@@ -75,9 +75,11 @@ pub fn open_drive(options: &Options, may_create: bool) -> Result<Box<dyn Drive>,
     Ok(match &options.backend {
         Backend::Memory(specification) => Box::new(LocalDrive { device: specification.build()? }),
         Backend::Image { directory, requested } => {
-            if let Some(specification) = requested.new_image_specification()?
-                && !directory.exists()
-            {
+            let specification = requested.new_image_specification()?;
+            if !directory.exists() {
+                let Some(specification) = specification else {
+                    return Err(Error::NoImage { place: directory.display().to_string() });
+                };
                 if !may_create {
                     return Err(Error::NotCreated { missing: format!("the image {}", directory.display()) });
                 }

@@ -85,6 +85,7 @@ impl Options {
     /// [`Error::Parameter`], [`Error::Config`].
     pub fn from_uri_parameters(parameter: impl Fn(&str) -> Option<String>) -> Result<Self, Error> {
         let refuse = |sentence: &str| Err(Error::Parameter(sentence.to_owned()));
+        require_texts(&parameter)?;
         let remap = parse_switch("remap", parameter("remap").as_deref(), true)?;
         let is_memory = parse_switch("memory", parameter("memory").as_deref(), false)?;
         let size = parameter("size").map(|text| parse_size_bytes(&text)).transpose();
@@ -92,6 +93,12 @@ impl Options {
         let durability = parse_durability(parameter("durability").as_deref())?;
         let settings: Vec<String> =
             parameter("set").iter().flat_map(|text| text.split(',')).map(str::to_owned).collect();
+        if let Some(part) = settings.iter().find(|part| !part.contains('=')) {
+            return Err(Error::Parameter(format!(
+                "set: `{part}` is no setting: separate settings by commas, and the names of a list by +, such as \
+                 set=gc.policy=fifo,parts.content=dedup+recycle"
+            )));
+        }
         let config = Config::from_text_and_settings(None, &settings)?;
         let refuse_parameters_without_effect = |names: &[&str], device: &str| {
             let given = names.iter().find(|&&name| parameter(name).is_some());
@@ -103,6 +110,12 @@ impl Options {
             (true, None, None, None) => {
                 refuse_parameters_without_effect(&["durability"], "a device in memory")?;
                 let design = parameter("design").unwrap_or_else(|| DEFAULT_DESIGN.to_owned());
+                if size_bytes.is_none()
+                    && config.device.preset.is_none()
+                    && config.device.logical_pages.is_none()
+                {
+                    return refuse("a device in memory has no size: add size=, such as size=256MiB");
+                }
                 let specification = memory::MemoryDeviceSpecification::new(&design, config, size_bytes)?;
                 Backend::Memory(specification.into())
             }
@@ -122,7 +135,7 @@ impl Options {
             _ => {
                 return refuse(
                     "the database's URI does not name one device: give exactly one of image=DIR, \
-                     memory=on&size=256MiB, nbd=SOCKET&control=SOCKET",
+                     memory=on&size=256MiB, nbd=SOCKET&control=SOCKET; or vfs=unix for a database that is a file",
                 );
             }
         };
@@ -130,6 +143,24 @@ impl Options {
             URI_PARAMETERS.iter().map(|&name| parameter(name).unwrap_or_default()).collect();
         Ok(Self { backend, remaps_checkpoints: remap, device_identity: identity.join("&") })
     }
+}
+
+/// Refuses values that are empty, or that were not UTF-8 and so have replacement characters.
+fn require_texts(parameter: impl Fn(&str) -> Option<String>) -> Result<(), Error> {
+    for name in URI_PARAMETERS {
+        match parameter(name) {
+            Some(value) if value.is_empty() => {
+                return Err(Error::Parameter(format!("{name}= is empty: give a value, or leave it out")));
+            }
+            Some(value) if value.contains(char::REPLACEMENT_CHARACTER) => {
+                return Err(Error::Parameter(format!(
+                    "{name}={value} is not UTF-8: use names of files and folders in UTF-8"
+                )));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn parse_switch(name: &str, value: Option<&str>, default: bool) -> Result<bool, Error> {
@@ -204,8 +235,12 @@ mod tests {
 
     #[test]
     fn contradictory_sqlite_parameters_are_refused() {
-        let refused: [&[(&str, &str)]; 12] = [
+        let refused: [&[(&str, &str)]; 16] = [
             &[],
+            &[("image", "")],
+            &[("image", "/data/\u{FFFD}")],
+            &[("memory", "on"), ("size", "64MiB"), ("set", "")],
+            &[("memory", "on"), ("size", "64MiB"), ("set", "parts.content=dedup,recycle")],
             &[("memory", "on")],
             &[("memory", "maybe"), ("size", "64MiB")],
             &[("image", "x"), ("nbd", "y"), ("control", "z")],

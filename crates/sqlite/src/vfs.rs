@@ -1,18 +1,19 @@
 //! The functions of the VFS that `SQLite` calls.
 //!
 //! Each converts its C arguments, calls [`Database`], and converts the outcome into a result code. The message of an
-//! error is written to `sqlite3_log`. If a database cannot be opened, the message is also written to the standard error
-//! stream, because `SQLite` itself then only reports "unable to open database file". A panic never unwinds into C: a
-//! panic of the engine becomes an I/O error, and the database refuses all later requests.
+//! error is written to `sqlite3_log` and to the standard error stream, because `SQLite` itself only reports "unable to
+//! open database file", "disk I/O error" or "database or disk is full", and few programs have a log of `SQLite`. A panic
+//! never unwinds into C: a panic of the engine becomes an I/O error, and the database refuses all later requests.
 //!
 //! Every function relies on these guarantees of `sqlite3.h`: a file is used by one thread at a time, between its
 //! `xOpen` and its `xClose`; a `sqlite3_file` has the `szOsFile` bytes that the VFS requires; names end with a zero.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::io::{self, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::{Ordering, fence};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::database::Database;
 use crate::directory::FileKind;
@@ -157,6 +158,24 @@ static FILE_METHODS: IoMethods = IoMethods {
     shm_unmap,
 };
 
+/// The message that was last written to the standard error stream.
+static LAST_MESSAGE: Mutex<String> = Mutex::new(String::new());
+
+/// Writes an error to `SQLite`'s log and returns its result code: `SQLITE_FULL` for a full device, otherwise the code
+/// of the operation. Also writes it to the standard error stream; of the same error in a row, such as that of a request
+/// which a program repeats, only the first.
+fn report_error(error: &Error, operation: c_int) -> c_int {
+    let message = error.to_string();
+    let mut last = LAST_MESSAGE.lock().unwrap_or_else(PoisonError::into_inner);
+    if *last != message {
+        // If standard error is closed, there is nobody to tell.
+        let _ = writeln!(io::stderr(), "wearwell: {message}");
+        *last = message;
+    }
+    drop(last);
+    log_error(error, operation)
+}
+
 /// Writes an error to `SQLite`'s log and returns its result code: `SQLITE_FULL` for a full device, otherwise the code
 /// of the operation.
 fn log_error(error: &Error, operation: c_int) -> c_int {
@@ -175,8 +194,8 @@ fn log_error(error: &Error, operation: c_int) -> c_int {
 fn run_catching_panics(operation: c_int, body: impl FnOnce() -> Result<c_int, Error>) -> c_int {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(code)) => code,
-        Ok(Err(error)) => log_error(&error, operation),
-        Err(_) => log_error(&Error::Broken, operation),
+        Ok(Err(error)) => report_error(&error, operation),
+        Err(_) => report_error(&Error::Broken, operation),
     }
 }
 
@@ -213,7 +232,7 @@ unsafe extern "C" fn open(
         _ if flags & ffi::open::OPEN_MAIN_JOURNAL != 0 => FileKind::Journal,
         _ if flags & ffi::open::OPEN_WAL != 0 => FileKind::Wal,
         _ if flags & ffi::open::OPEN_SUPER_JOURNAL != 0 => {
-            return log_error(&Error::SuperJournal, code::CANTOPEN);
+            return report_error(&Error::SuperJournal, code::CANTOPEN);
         }
         // Temporary files are not stored on the device: the default VFS opens them, with its own methods.
         // SAFETY: the file has room for one of the default VFS.
@@ -241,7 +260,7 @@ unsafe extern "C" fn open(
         Ok(Some(handle)) => Box::into_raw(Box::new(handle)),
         Ok(None) => return code::CANTOPEN,
         Err(error) => {
-            eprintln!("wearwell: {error}");
+            let _ = writeln!(io::stderr(), "wearwell: {error}");
             return log_error(&error, code::CANTOPEN);
         }
     };
@@ -257,7 +276,8 @@ unsafe extern "C" fn open(
     code::OK
 }
 
-/// Returns the value of the parameter `key` of a database's URI; `None` if the URI does not have it.
+/// Returns the value of the parameter `key` of a database's URI; `None` if the URI does not have it. What is not UTF-8
+/// becomes replacement characters.
 ///
 /// # Safety
 /// `name` is a name that `xOpen` got.
@@ -266,7 +286,7 @@ unsafe fn uri_parameter(name: *const c_char, key: &str) -> Option<String> {
     // SAFETY: the name is one of `xOpen`, the key ends with a zero.
     let value = unsafe { sqlite_api().sqlite_routines.uri_parameter(name, key.as_ptr()) };
     // SAFETY: a parameter ends with a zero.
-    (!value.is_null()).then(|| unsafe { str_of_c_string(value) }.to_owned())
+    (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) }.to_string_lossy().into_owned())
 }
 
 /// Returns the names of all parameters of a database's URI, in the order of the URI. Versions of `SQLite` before 3.31
@@ -562,8 +582,11 @@ unsafe extern "C" fn full_pathname(
 ) -> c_int {
     // SAFETY: a name ends with a zero.
     let name = unsafe { CStr::from_ptr(name) }.to_bytes_with_nul();
-    if name.len() > buffer_bytes as usize {
-        return code::CANTOPEN;
+    // SQLite makes the name of the journal in the same number of bytes.
+    let max_bytes = (buffer_bytes as usize).saturating_sub(1 + FileKind::Journal.suffix().len());
+    let len_bytes = name.len() - 1;
+    if len_bytes > max_bytes {
+        return report_error(&Error::LongName { len_bytes, max_bytes }, code::CANTOPEN);
     }
     // SAFETY: SQLite gives `buffer_bytes` bytes, which are enough, and which are not those of the name.
     unsafe { ptr::copy_nonoverlapping(name.as_ptr().cast(), into, name.len()) };

@@ -82,6 +82,12 @@ fn the_durability_of_the_uri_is_that_of_the_session_on_an_existing_image() {
     assert_eq!(session_durability(&created), Durability::Host, "it was created with it");
 }
 
+/// `SQLite` said "unable to open database file", and nothing said more.
+#[test]
+fn a_database_name_that_is_too_long_is_refused_with_its_length() {
+    require_refusal(&"x".repeat(2000), "memory=on&size=32MiB", "has 2000 bytes, and may have 1016");
+}
+
 /// Parameters that contradict the image were ignored.
 #[test]
 fn an_existing_image_is_opened_only_by_a_uri_that_describes_it() {
@@ -127,6 +133,12 @@ fn unknown_and_ineffective_uri_parameters_are_refused() {
         ("memory=on&size=32MiB&durability=forever", "not `forever`"),
         ("memory=on&size=32MiB&durability=host", "durability= has no effect"),
         ("nbd=/nowhere&control=/nowhere&size=32MiB", "size= has no effect"),
+        ("memory=on", "add size=, such as size=256MiB"),
+        ("memory=on&size=32MiB&set=parts.content=dedup,recycle", "the names of a list by +"),
+        ("image=/nowhere", "add size=, such as size=256MiB, which creates the image"),
+        ("image=&size=32MiB", "image= is empty"),
+        ("image=/nowhere/%FF&size=32MiB", "is not UTF-8"),
+        ("", "or vfs=unix for a database that is a file"),
     ] {
         require_refusal("misspelled", parameters, part);
     }
@@ -168,4 +180,59 @@ fn an_image_that_is_open_under_another_name_is_refused_with_this_name() {
     let message = message_of_refusing_the_last_of(&[("once", &parameters)]);
     assert!(message.contains("in use by another process"), "{message}");
     drop(connection);
+}
+
+const FAILING_WORK: &str = "WEARWELL_SQLITE_FAILING_WORK";
+
+/// Executes the work that an environment variable names, which fails. Started as a test of its own, it does nothing.
+#[test]
+fn the_child_process_does_work_that_fails() {
+    match std::env::var(FAILING_WORK).as_deref() {
+        Ok("full") => {
+            let connection = open("full", "memory=on&size=4MiB");
+            connection.execute_batch("create table t(body blob)").expect("it is new");
+            let mut insert = connection.prepare("insert into t values(zeroblob(20000))").expect("it is SQL");
+            while insert.execute([]).is_ok() {}
+            for _ in 0..5 {
+                insert.execute([]).expect_err("the device is still full");
+            }
+        }
+        Ok("attached") => {
+            let connection = open("main", "memory=on&size=32MiB");
+            let other = "file:other?vfs=wearwell&memory=on&size=32MiB";
+            connection.execute("attach ?1 as other", [other]).expect("it is another device");
+            let work = "create table main.t(x); create table other.t(x);
+                begin; insert into main.t values(1); insert into other.t values(1); commit";
+            connection.execute_batch(work).expect_err("there is no super-journal");
+            // The advice of the message.
+            // SQLite may have rolled back already.
+            let _ = connection.execute_batch("rollback");
+            connection.execute_batch("pragma journal_mode=wal").expect("a log is possible");
+            connection
+                .execute_batch("begin; insert into main.t values(1); insert into other.t values(1); commit")
+                .expect("a log needs no super-journal");
+        }
+        _ => {}
+    }
+}
+
+/// `SQLite` said "database or disk is full" and "unable to open database file", and nothing said more.
+#[test]
+fn the_reason_of_a_failed_request_is_printed_once() {
+    for (work, part) in [
+        ("full", "wearwell: the device is full: the database needs"),
+        (
+            "attached",
+            "wearwell: a transaction over several databases with rollback journals needs a super-journal",
+        ),
+    ] {
+        let output = Command::new(std::env::current_exe().expect("a test knows where it is"))
+            .args(["--exact", "refusal::the_child_process_does_work_that_fails", "--nocapture"])
+            .env(FAILING_WORK, work)
+            .output()
+            .expect("it can be started");
+        let message = String::from_utf8(output.stderr).expect("it is text");
+        assert!(output.status.success(), "{work}: {message}");
+        assert_eq!(message.matches(part).count(), 1, "{work}: {message}");
+    }
 }

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import random
+import re
 from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import numpy
 import pandas
@@ -215,7 +220,7 @@ def test_a_cut_in_the_middle_of_recovery_is_a_cut() -> None:
 def test_what_it_cannot_do_is_said() -> None:
     device = ww.Device("page-map", SMALL)
     with pytest.raises(ww.WearwellError, match="beyond the end of the device"):
-        device.write(device.logical_pages, "A")
+        device.write(device.logical_pages - 1, bytes(2 * device.page_bytes))
     with pytest.raises(ww.WearwellError, match="multiples of the sector size"):
         device.write(0, b"123")
     with pytest.raises(ww.WearwellError, match="precondition.mode has no effect"):
@@ -228,3 +233,70 @@ def test_what_it_cannot_do_is_said() -> None:
     for request in (lambda: device.read(0), device.check, device.view):
         with pytest.raises(ww.PowerLoss):
             request()
+
+
+@pytest.mark.parametrize(
+    "wrong", [-1, 1 << 40, 1 << 64, 1 << 200, 1.5, "7", None], ids=lambda wrong: repr(wrong)[:20]
+)
+def test_an_address_that_cannot_be_is_refused_with_its_name_and_bounds(wrong: Any) -> None:
+    # A bare OverflowError or TypeError was raised, and a read of 2^40 pages was a MemoryError.
+    device = ww.Device("page-map", SMALL)
+    last, value = device.logical_pages - 1, re.escape(repr(wrong))
+    addresses: dict[str, list[Callable[[], object]]] = {
+        "lpn": [lambda: device.read(wrong), lambda: device.write(wrong, "A"), lambda: device.trim(wrong)],
+        "target": [lambda: device.remap(wrong, 0)],
+        "source": [lambda: device.remap(0, wrong)],
+    }
+    for name, calls in addresses.items():
+        sentence = rf"{name} is {value}, and the device has {last + 1} logical pages: give an integer from 0 to {last}$"
+        for call in calls:
+            with pytest.raises(ww.WearwellError, match=sentence):
+                call()
+    sentence = rf"pages is {value}, and the device has {last - 4} logical pages from 5 on: give an integer from 0 to {last - 4}$"
+    counts: list[Callable[[], object]] = [
+        lambda: device.read(5, wrong),
+        lambda: device.trim(5, wrong),
+        lambda: device.remap(5, 3, wrong),
+        lambda: device.remap(3, 5, wrong),
+    ]
+    for call in counts:
+        with pytest.raises(ww.WearwellError, match=sentence):
+            call()
+    if wrong is not None and wrong != 1 << 40:
+        with pytest.raises(ww.WearwellError, match=rf"^after is {value}: give an integer from 0 to {(1 << 64) - 1}$"):
+            device.power_cut(after=wrong)
+        with pytest.raises(ww.WearwellError, match=rf"^cut_after is {value}: give an integer from 0 to"):
+            device.recover(cut_after=wrong)
+    with pytest.raises(ww.WearwellError, match=rf"^footprint_pages is {value}: give an integer from 1 to"):
+        ww.Device(footprint_pages=wrong)
+
+
+def test_integers_and_bytes_of_numpy_are_addresses_and_data() -> None:
+    # The product with the size of a page was computed in 32 bits, so that another page was written.
+    device = ww.Device("page-map", ww.Drive("lab-8g"))
+    lpn = numpy.int32((1 << 20) + 3)
+    page = numpy.arange(device.page_bytes, dtype="u1")
+    for data in (page, bytearray(page), memoryview(page.tobytes())):
+        device.trim(lpn)  # type: ignore[arg-type]
+        device.write(lpn, data)  # type: ignore[arg-type]
+        assert device.read((1 << 20) + 3) == page.tobytes()
+    assert device.read(3) == bytes(device.page_bytes)
+    for wrong in (5, None, ["a"]):
+        with pytest.raises(ww.WearwellError, match=rf"data is of type {type(wrong).__name__}: give bytes"):
+            device.write(0, wrong)  # type: ignore[arg-type]
+
+
+def test_the_whole_device_is_read_and_no_more() -> None:
+    device = ww.Device("page-map", SMALL)
+    device.write(device.logical_pages - 1, "last ")
+    assert device.read(0, device.logical_pages).endswith(device.page_of("last "))
+    assert device.read(0, 0) == b""
+
+
+def test_a_device_is_not_copied() -> None:
+    # The error named a class that the user does not know.
+    device = ww.Device("page-map", SMALL)
+    copies: list[Callable[[], object]] = [lambda: pickle.dumps(device), lambda: copy.copy(device), lambda: copy.deepcopy(device)]
+    for call in copies:
+        with pytest.raises(TypeError, match="a Device cannot be copied or pickled"):
+            call()

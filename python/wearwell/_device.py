@@ -11,14 +11,18 @@ from . import _native
 from ._columns import Columns
 from ._design import Design
 from ._drive import Drive
-from ._native import Configuration
+from ._native import Configuration, WearwellError
 from ._policy import VictimPolicy, native_choice, refuse_two_policies
-from ._settings import Value, refuse_ignored, setting
+from ._settings import Value, integer, items_of, path_text, refuse_ignored, refuse_surrogates, setting, text
 
 CutOutcome: TypeAlias = Literal["before", "torn", "after"]
 """Outcome of a power cut for the operation that it interrupts: not done, a torn page or block, or fully done."""
 
 _LETTERS = {"free": ".", "valid": "#", "invalid": "-", "recyclable": "r", "torn": "x"}
+
+
+_FOOTPRINT_PAGES_MAX = (1 << 32) - 1
+"""Largest footprint of a drive whose size fits it: numbers of pages have 32 bits."""
 
 
 class Operation(NamedTuple):
@@ -64,13 +68,14 @@ class Device:
         """Design of the drive."""
         self.drive = drive if isinstance(drive, Drive) else Drive(drive)
         """Preset and figures of the drive."""
-        own = [setting(key, value) for key, value in (settings or {}).items()]
+        own = [setting(key, value) for key, value in items_of(settings)]
         chosen = [*self.drive.settings(), *self.design.settings(), *own]
-        configuration = Configuration(chosen, None if config is None else os.fspath(config))
+        configuration = Configuration(chosen, path_text("config", config))
         refuse_ignored(configuration, chosen, self.design.name)
         refuse_two_policies(victim_policy, chosen)
         choice = native_choice(victim_policy)
-        self._native = _native.Device(configuration, self.design.name, footprint_pages, choice)
+        footprint = integer("footprint_pages", footprint_pages, 1, _FOOTPRINT_PAGES_MAX)
+        self._native = _native.Device(configuration, self.design.name, footprint, choice)
 
     @property
     def page_bytes(self) -> int:
@@ -97,30 +102,33 @@ class Device:
         """Whether power is lost. `recover()` restores it."""
         return self._native.is_powerless
 
-    def write(self, lpn: int, data: bytes | str) -> None:
-        """Writes bytes (whole 512-byte sectors) from the start of a logical page on. A text is repeated to fill one page."""
-        if isinstance(data, str):
-            data = self.page_of(data)
-        self._native.write(lpn * self.page_bytes, data)
+    def write(self, lpn: int, data: bytes | bytearray | memoryview | str) -> None:
+        """Writes bytes (whole 512-byte sectors) from the start of a logical page on. A text is repeated to fill one page.
+
+        Any object whose bytes Python can see is written as its bytes, such as an array of NumPy.
+        """
+        if not isinstance(data, bytes):
+            data = self.page_of(data) if isinstance(data, str) else _bytes_of(data)
+        self._native.write(lpn, data)
 
     def page_of(self, text: str) -> bytes:
         """Returns the bytes of a page that is filled with repetitions of a text."""
-        once = text.encode() or bytes(1)
+        if not isinstance(text, str):
+            raise WearwellError(f"the text of a page is {text!r}: give a text")
+        once = refuse_surrogates("the text of a page", text).encode() or bytes(1)
         return (once * (self.page_bytes // len(once) + 1))[: self.page_bytes]
 
     def read(self, lpn: int, pages: int = 1) -> bytes:
         """Returns the bytes of logical pages; those never written are zeros."""
-        return self._native.read(lpn * self.page_bytes, pages * self.page_bytes)
+        return self._native.read(lpn, pages)
 
     def trim(self, lpn: int, pages: int = 1) -> None:
         """Deallocates logical pages."""
-        self._native.trim(lpn * self.page_bytes, pages * self.page_bytes)
+        self._native.trim(lpn, pages)
 
     def remap(self, target: int, source: int, pages: int = 1, *, relocate: bool = False) -> None:
         """Gives `target` the content of `source`, by a map update if the design supports it. `relocate` unmaps `source`."""
-        self._native.remap(
-            target * self.page_bytes, source * self.page_bytes, pages * self.page_bytes, relocate
-        )
+        self._native.remap(target, source, pages, relocate)
 
     def flush(self) -> None:
         """Makes all writes durable."""
@@ -128,11 +136,11 @@ class Device:
 
     def power_cut(self, after: int | None = None, outcome: CutOutcome = "torn") -> None:
         """Cuts power now, or at a later program, erase or NVRAM store: `after` counts them from now on, 0 is the next one."""
-        self._native.power_cut(after, outcome)
+        self._native.power_cut(after, text("outcome", outcome))
 
     def recover(self, cut_after: int | None = None, outcome: CutOutcome = "torn") -> dict[str, Any]:
         """Restores power and runs the recovery. Returns what it cost. `cut_after` cuts power again at that operation of it."""
-        report: dict[str, Any] = json.loads(self._native.recover(cut_after, outcome))
+        report: dict[str, Any] = json.loads(self._native.recover(cut_after, text("outcome", outcome)))
         return report
 
     def check(self) -> None:
@@ -177,12 +185,28 @@ class Device:
                 f"{state} {filled_by}, {blocks['erases'][block]} erases"
             )
 
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "a Device cannot be copied or pickled, because the state of its flash is in the engine: make another one, and repeat "
+            "the requests"
+        )
+
     def __repr__(self) -> str:
         power = ", no power" if self.is_powerless else ""
         return (
             f"<Device {self.design.label} on {self.drive.label}: {self.logical_pages} logical pages of "
             f"{self.page_bytes} bytes, {self.physical_pages} of flash{power}>"
         )
+
+
+def _bytes_of(data: Any) -> bytes:
+    """Returns the bytes of an object that has some, such as a `bytearray`, a `memoryview` or an array of NumPy."""
+    try:
+        return memoryview(data).tobytes()
+    except TypeError:
+        raise WearwellError(
+            f"data is of type {type(data).__name__}: give bytes (whole 512-byte sectors), or a text that is repeated to fill a page"
+        ) from None
 
 
 class View(NamedTuple):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import operator
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,15 +15,40 @@ from ._native import Configuration, WearwellError
 Value: TypeAlias = bool | int | float | str | Sequence[str]
 """Type of the value of a setting."""
 
+JOBS_MAX = 1 << 16
+"""Most runs at a time. Many more than the cores of any machine; more processes could not be started."""
+
 _WORD = re.compile(r"[A-Za-z][\w.:+,/=-]*")
 
 
 def setting(key: str, value: Value) -> str:
     """Returns a setting in the notation of the flag `--set`."""
+    if not isinstance(key, str):
+        raise WearwellError(f"the key of a setting is {key!r}: give a text such as 'gc.policy'")
     refuse_surrogates("the key of a setting", key)
     if isinstance(value, str) and _WORD.fullmatch(value) and value not in ("true", "false"):
         return f"{key}={refuse_surrogates(key, value)}"
     return f"{key}={_toml_of(key, value)}"
+
+
+def items_of(settings: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
+    """Returns keys and values of the argument `settings`."""
+    if settings is None:
+        return []
+    if not isinstance(settings, Mapping):
+        raise WearwellError(
+            f"settings is {settings!r}: give a mapping from dotted keys to values, such as {{'gc.policy': 'fifo'}}"
+        )
+    return list(settings.items())
+
+
+def path_text(name: str, path: str | bytes | os.PathLike[Any] | None) -> str | None:
+    """Returns the argument `name`, the path of a file, as a text; None if it is left out."""
+    if path is None:
+        return None
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise WearwellError(f"{name} is {path!r}: give the path of a file or folder")
+    return os.fsdecode(path)
 
 
 def flag(key: str, value: str | int | float | None) -> list[str]:
@@ -29,6 +56,43 @@ def flag(key: str, value: str | int | float | None) -> list[str]:
     if value is None:
         return []
     return [f"{key}={_toml_of(key, value)}"]
+
+
+def integer(name: str, value: Any, least: int, most: int, meaning: str = "") -> int:
+    """Returns an argument as an integer. Raises an error that names it if it is none, or not from `least` to `most`."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or not least <= number <= most:
+        said = f" ({meaning})" if meaning else ""
+        raise WearwellError(f"{name} is {value!r}: give an integer from {least} to {most}{said}")
+    return number
+
+
+def real(name: str, value: Any) -> float:
+    """Returns an argument as a number. Raises an error that names it if it is none."""
+    if not isinstance(value, str):
+        try:
+            return float(value)
+        except (TypeError, OverflowError):
+            pass
+    raise WearwellError(f"{name} is {value!r}: give a number")
+
+
+def text(name: str, value: Any) -> str:
+    """Returns an argument that is a text. Raises an error that names it if it is none."""
+    if isinstance(value, str):
+        return value
+    raise WearwellError(f"{name} is {value!r}: give a text")
+
+
+def refuse_no_function(progress: Any) -> None:
+    """Raises an error if the argument `progress` cannot be called."""
+    if progress is not None and not callable(progress):
+        raise WearwellError(
+            f"progress is {progress!r}: give a function of three arguments: the phase, what is done of it, and the total"
+        )
 
 
 def without_numpy(value: Any) -> Any:
@@ -61,9 +125,13 @@ def _toml_of(key: str, value: Value) -> str:
     if isinstance(value, str):
         # Of the escapes of JSON, TOML has all but UTF-16 surrogates. It refuses 0x7f, which JSON leaves as it is.
         return json.dumps(refuse_surrogates(key, value), ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, Sequence):
+    if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray, memoryview)):
         return "[" + ", ".join(_toml_of(key, item) for item in value) + "]"
-    return repr(value)
+    if isinstance(value, int):
+        return repr(integer(key, value, -(1 << 63), (1 << 63) - 1))
+    if isinstance(value, float) and math.isfinite(value):
+        return repr(value)
+    raise WearwellError(f"{key} is {value!r}: give a number, a text, True or False")
 
 
 def file_of(settings: Mapping[str, Value]) -> str:

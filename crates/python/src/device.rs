@@ -28,6 +28,7 @@ use wearwell_config::ConfigError;
 use wearwell_replay::step::SteppedDrive;
 
 use crate::configuration::Configuration;
+use crate::integer::{integer_in, repr_of};
 use crate::policy::{OnInterrupt, PolicyOutcome, python_victim_policy};
 use crate::refusal_error;
 
@@ -194,6 +195,28 @@ pub(crate) struct Device {
 }
 
 impl Device {
+    /// Converts the number of a logical page, the argument `name`, into its first byte; an error if the drive has no
+    /// such page.
+    fn offset_of_page(&self, name: &str, lpn: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let most = u64::from(self.logical_pages) - 1;
+        let lpn = integer_in(lpn, 0..=most, || {
+            format!("{name} is {}, and the device has {} logical pages", repr_of(lpn), self.logical_pages)
+        })?;
+        Ok(lpn * u64::from(self.geometry.page_bytes))
+    }
+
+    /// Converts a number of logical pages into bytes; an error if the drive does not have so many from each of the
+    /// bytes `offsets` on.
+    fn length_of_pages<const N: usize>(&self, pages: &Bound<'_, PyAny>, offsets: [u64; N]) -> PyResult<u64> {
+        let page_bytes = u64::from(self.geometry.page_bytes);
+        let lpn = offsets.into_iter().max().unwrap_or_default() / page_bytes;
+        let most = u64::from(self.logical_pages) - lpn;
+        let pages = integer_in(pages, 0..=most, || {
+            format!("pages is {}, and the device has {most} logical pages from {lpn} on", repr_of(pages))
+        })?;
+        Ok(pages * page_bytes)
+    }
+
     /// Calls the drive by `call` when no other thread uses it.
     fn with_drive<T>(
         &self,
@@ -239,6 +262,11 @@ fn require_power(drive: &SteppedDrive) -> PyResult<()> {
     } else {
         Ok(())
     }
+}
+
+/// Converts the argument `name`, a number of flash operations before a power cut.
+fn count_of_operations(name: &str, count: Option<&Bound<'_, PyAny>>) -> PyResult<Option<u64>> {
+    count.map(|count| integer_in(count, 0..=u64::MAX, || format!("{name} is {}", repr_of(count)))).transpose()
 }
 
 /// Returns the counters of a drive as JSON.
@@ -333,20 +361,43 @@ impl Device {
         self.is_powerless.load(Ordering::Relaxed)
     }
 
-    fn write(&self, py: Python<'_>, offset: u64, data: &[u8]) -> PyResult<()> {
+    /// Writes bytes from the start of a logical page on.
+    fn write(&self, py: Python<'_>, lpn: &Bound<'_, PyAny>, data: &[u8]) -> PyResult<()> {
+        let offset = self.offset_of_page("lpn", lpn)?;
         self.execute_request(py, |drive| drive.write(offset, data))
     }
 
-    fn read<'py>(&self, py: Python<'py>, offset: u64, length: usize) -> PyResult<Bound<'py, PyBytes>> {
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        lpn: &Bound<'py, PyAny>,
+        pages: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let offset = self.offset_of_page("lpn", lpn)?;
+        // Not more than the drive has: the bytes are allocated before the drive sees the request.
+        let length = self.length_of_pages(pages, [offset])?;
+        let length = usize::try_from(length).expect("a simulated drive keeps its bytes in memory");
         PyBytes::new_with(py, length, |bytes| self.execute_request(py, |drive| drive.read(offset, bytes)))
     }
 
-    fn trim(&self, py: Python<'_>, offset: u64, length: u64) -> PyResult<()> {
+    fn trim(&self, py: Python<'_>, lpn: &Bound<'_, PyAny>, pages: &Bound<'_, PyAny>) -> PyResult<()> {
+        let offset = self.offset_of_page("lpn", lpn)?;
+        let length = self.length_of_pages(pages, [offset])?;
         self.execute_request(py, |drive| drive.trim(offset, length))
     }
 
-    fn remap(&self, py: Python<'_>, target: u64, source: u64, length: u64, relocate: bool) -> PyResult<()> {
+    fn remap(
+        &self,
+        py: Python<'_>,
+        target: &Bound<'_, PyAny>,
+        source: &Bound<'_, PyAny>,
+        pages: &Bound<'_, PyAny>,
+        relocate: bool,
+    ) -> PyResult<()> {
         let mode = if relocate { RemapMode::Relocate } else { RemapMode::Copy };
+        let target = self.offset_of_page("target", target)?;
+        let source = self.offset_of_page("source", source)?;
+        let length = self.length_of_pages(pages, [target, source])?;
         self.execute_request(py, |drive| drive.remap(target, source, length, mode))
     }
 
@@ -357,8 +408,9 @@ impl Device {
     /// Cuts the drive's power now, or at the flash operation with number `after` from now on; `outcome` names what is
     /// left of the operation that is cut.
     #[pyo3(signature = (after, outcome))]
-    fn power_cut(&self, py: Python<'_>, after: Option<u64>, outcome: &str) -> PyResult<()> {
+    fn power_cut(&self, py: Python<'_>, after: Option<&Bound<'_, PyAny>>, outcome: &str) -> PyResult<()> {
         let outcome = cut_outcome_named(outcome)?;
+        let after = count_of_operations("after", after)?;
         self.with_drive(py, |drive| {
             match after {
                 Some(operations) => drive.cut_power_after(operations, outcome),
@@ -370,8 +422,14 @@ impl Device {
 
     /// Restores the drive's power and runs the recovery. Returns a report of the recovery's costs as JSON.
     #[pyo3(signature = (cut_after, outcome))]
-    fn recover(&self, py: Python<'_>, cut_after: Option<u64>, outcome: &str) -> PyResult<String> {
+    fn recover(
+        &self,
+        py: Python<'_>,
+        cut_after: Option<&Bound<'_, PyAny>>,
+        outcome: &str,
+    ) -> PyResult<String> {
         let outcome = cut_outcome_named(outcome)?;
+        let cut_after = count_of_operations("cut_after", cut_after)?;
         let next_cut = cut_after.map(|operations| (operations, outcome));
         let report = self.with_drive(py, |drive| self.call_drive(drive, |drive| drive.recover(next_cut)))?;
         let cost = |cost: RecoveryStepCost| json!({ "spare_reads": cost.spare_reads, "page_reads": cost.page_reads, "programs": cost.programs });

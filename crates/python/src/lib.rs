@@ -16,6 +16,7 @@
 mod configuration;
 mod device;
 mod input;
+mod integer;
 mod kept;
 mod life;
 mod policy;

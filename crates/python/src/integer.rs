@@ -1,0 +1,34 @@
+//! Integers that a user gives. An error says which argument it was, its value, and what it may be; those of the
+//! conversion say nothing of this.
+
+use std::ops::RangeInclusive;
+
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
+use pyo3::prelude::*;
+
+use crate::refusal_error;
+
+/// Converts a value into an integer of `range`. An error begins with what `found` returns: the argument and its value.
+pub(crate) fn integer_in(
+    value: &Bound<'_, PyAny>,
+    range: RangeInclusive<u64>,
+    found: impl FnOnce() -> String,
+) -> PyResult<u64> {
+    match value.extract::<u64>() {
+        Ok(number) if range.contains(&number) => return Ok(number),
+        Ok(_) => {}
+        Err(error) => {
+            let py = value.py();
+            // Any other exception was raised by the value itself, when it was asked for an integer.
+            if !error.is_instance_of::<PyOverflowError>(py) && !error.is_instance_of::<PyTypeError>(py) {
+                return Err(error);
+            }
+        }
+    }
+    Err(refusal_error(format!("{}: give an integer from {} to {}", found(), range.start(), range.end())))
+}
+
+/// Returns a value as Python shows it.
+pub(crate) fn repr_of(value: &Bound<'_, PyAny>) -> String {
+    value.repr().map_or_else(|_| "a value without a repr".to_owned(), |text| text.to_string())
+}

@@ -21,7 +21,7 @@ import pandas
 import pytest
 import wearwell as ww
 
-from common import ROOT
+from common import ROOT, TINY
 
 POINTS = 40
 OF_MACHINE = ["cpu_seconds", "precondition_cpu_seconds", "peak_rss_bytes"]
@@ -126,6 +126,21 @@ def test_dask_gives_the_table_of_the_local_sweep(
     assert not killer.is_alive(), "no worker was killed"
     assert not found.errors
     pandas.testing.assert_frame_equal(table_of(found), undisturbed)
+
+
+def test_a_cluster_of_dask_is_used_and_left_open(tmp_path: Path) -> None:
+    # An object that is neither a client nor an address was ignored: the sweep started a cluster of its own.
+    distributed: Any = importlib.import_module("distributed")
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+        found = ww.sweep(
+            ww.Trace.workload(TINY), executor=ww.DaskExecutor(cluster), store=tmp_path, progress=False
+        )
+        assert (found.ran, found.errors) == (1, [])
+        assert cluster.status.name == "running"
+        with pytest.raises(ww.WearwellError, match="jobs has no effect beside cluster"):
+            ww.DaskExecutor(cluster, jobs=2)
+    with pytest.raises(ww.WearwellError, match="cluster is 5: give a distributed.Client"):
+        ww.DaskExecutor(5)
 
 
 def test_an_error_of_a_run_on_dask_is_a_row(dask: Any, tmp_path: Path) -> None:

@@ -293,6 +293,14 @@ def test_the_whole_device_is_read_and_no_more() -> None:
     assert device.read(0, 0) == b""
 
 
+def test_a_column_that_is_not_there_and_names_that_it_has_not_are_said() -> None:
+    pages = ww.Device("page-map", SMALL).view().pages
+    with pytest.raises(KeyError, match="no column 'stat': the columns are block, state, kind, owner"):
+        pages["stat"]
+    with pytest.raises(ww.WearwellError, match="the column owner holds numbers"):
+        pages.texts("owner")
+
+
 def test_a_device_is_not_copied() -> None:
     # The error named a class that the user does not know.
     device = ww.Device("page-map", SMALL)

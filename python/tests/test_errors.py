@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -142,7 +143,7 @@ def test_a_size_to_scale_to_that_is_none_is_refused_before_anything_runs(scale_t
         lambda: ww.life(LOAD, scale_to=scale_to, progress=refuse),
     ]
     for call in calls:
-        with pytest.raises(ww.WearwellError, match=r"scale_to is .*: give the bytes"):
+        with pytest.raises(ww.WearwellError, match=r"scale_to is .*: give an integer from 1 to .*bytes"):
             call()
 
 
@@ -183,6 +184,114 @@ def test_the_trace_is_read_again_when_it_changed(tmp_path: Path) -> None:
 
 def test_a_trace_tells_its_format() -> None:
     assert repr(ww.Trace(PGBENCH)) == f"Trace({PGBENCH!r}, format='native')"
+
+
+EMPTY: dict[str, Any] = {"time_us": [], "op": [], "offset_bytes": [], "length_bytes": []}
+NUMBERS: dict[str, Callable[[Any], object]] = {
+    "seeds": lambda number: ww.life(LOAD, seeds=number),
+    "jobs": lambda number: ww.life(LOAD, jobs=number),
+    "sample": lambda number: ww.profile(LOAD, sample=number),
+    "scale_to": lambda number: ww.life(LOAD, scale_to=number),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("number", [-1, 0, 1 << 64, 2.5, "3"])
+def test_a_number_that_cannot_be_is_refused_with_its_name_and_bounds(name: str, number: Any) -> None:
+    # A TypeError of a comparison was raised, or an OverflowError.
+    with pytest.raises(ww.WearwellError, match=rf"^{name} is {number!r}: give an integer from 1 to \d+"):
+        NUMBERS[name](number)
+    if name == "jobs":
+        with pytest.raises(ww.WearwellError, match=rf"^jobs is {number!r}: give an integer from 1 to \d+"):
+            ww.sweep(LOAD, jobs=number, progress=False)
+
+
+@pytest.mark.parametrize("name", ["spread", "early_share", "program_share", "spare_minimum"])
+def test_a_share_that_is_no_number_is_refused_with_its_name(name: str) -> None:
+    # The error named an argument that the caller does not have.
+    shares: dict[str, Any] = {name: "0.1"}
+    with pytest.raises(ww.WearwellError, match=f"^{name} is '0.1': give a number"):
+        ww.life(LOAD, **shares)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "sentence"),
+    [
+        ("offset_bytes", -4096, f"-4096: give an integer from 0 to {(1 << 64) - 1}"),
+        ("offset_bytes", float("nan"), "nan: give an integer"),
+        ("length_bytes", 1 << 64, "18446744073709551616: give an integer"),
+        ("length_bytes", "4096", "'4096': give an integer"),
+        ("time_us", "0.0", "'0.0': give a number"),
+        ("time_us", None, "None: give a number"),
+        ("time_us", float("inf"), "inf: give a finite number"),
+        ("time_us", 1e300, "more than 292 years after that of the first row"),
+        ("offset_bytes", 1 << 63, "offset_bytes is 9223372036854775808 and length_bytes 4096: give an address below 2^62"),
+        ("length_bytes", 1 << 40, "and length_bytes 1099511627776: give a read or write of at most 1 GiB"),
+        ("op", None, "None: give read, write"),
+        ("op", "erase", "unknown operation `erase`"),
+    ],
+)
+def test_a_value_of_a_table_that_cannot_be_is_refused_with_its_row(column: str, value: Any, sentence: str) -> None:
+    # The errors named neither row nor column, and the first row was compared with a row before it.
+    table: dict[str, list[Any]] = {
+        "time_us": [0.0, 1.0],
+        "op": ["write", "write"],
+        "offset_bytes": [0, 4096],
+        "length_bytes": [4096, 4096],
+    }
+    for row in [1] if value == 1e300 else [0, 1]:
+        wrong = {**table, column: list(table[column])}
+        wrong[column][row] = value
+        with pytest.raises(ww.WearwellError, match=rf"^row {row} of the table of requests: .*{re.escape(sentence)}"):
+            ww.Trace(wrong)
+
+
+WRONG: Any = 5
+"""An argument of a wrong type."""
+SENTENCES: list[tuple[str, Callable[[], Any]]] = [
+    (r"^settings is 5: give a mapping from dotted keys", lambda: ww.replay(LOAD, settings=WRONG)),
+    (r"^the key of a setting is 5: give a text such as", lambda: ww.replay(LOAD, settings={WRONG: "fifo"})),
+    (r"^gc.policy is None: give a number, a text,", lambda: ww.Design(settings={"gc.policy": None})),  # type: ignore[dict-item]
+    (r"^gc.policy is b'fifo': give a number, a text", lambda: ww.Design(settings={"gc.policy": b"fifo"})),  # type: ignore[dict-item]
+    (r"^device.read_us is nan: give a number", lambda: ww.Drive(read_us=float("nan"))),
+    (r"^device.channels is 1180591620717411303424: give an integer", lambda: ww.Drive(channels=1 << 70)),
+    (r"^timing is 5: give a text", lambda: ww.replay(LOAD, timing=WRONG)),
+    (r"^seed is -1: give an integer from 0 to 9223372036854775807", lambda: ww.replay(LOAD, seed=-1)),
+    (r"^queue_depth is 1.5: give an integer from 1 to", lambda: ww.replay(LOAD, queue_depth=1.5)),  # type: ignore[arg-type]
+    (r"^requests is 0: give an integer from 1 to", lambda: ww.replay(LOAD, requests=0)),
+    (r"^over_provisioning is 'lots': give a number", lambda: ww.replay(LOAD, over_provisioning="lots")),  # type: ignore[arg-type]
+    (r"^config is 5: give the path of a file", lambda: ww.replay(LOAD, config=WRONG)),
+    (r"^design is 5: give the name of a design, or a Design", lambda: ww.replay(LOAD, design=WRONG)),
+    (r"^drive is 5: give the name of a preset, or a Drive", lambda: ww.replay(LOAD, WRONG)),
+    (r"^content is 5: give a list of names", lambda: ww.Design(content=WRONG)),
+    (r"^map is 5: give a text", lambda: ww.Design(map=WRONG)),
+    (r"^format is 5: give a text", lambda: ww.Trace(PGBENCH, format=WRONG)),
+    (r"^a workload is 5: give a text such as", lambda: ww.Trace.workload(WRONG)),
+    (r"^the path of the trace is empty: give", lambda: ww.Trace("")),
+    (r"^progress is 5: give a function of three arguments", lambda: ww.replay(LOAD, progress=WRONG)),
+    (r"^progress is 5: give a function of three arguments", lambda: ww.life(LOAD, progress=WRONG)),
+    (r"^progress is 5: give a function of three arguments", lambda: ww.profile(LOAD, progress=WRONG)),
+    (r"^leveling is 5: give a text", lambda: ww.life(LOAD, leveling=WRONG)),
+    (r"^store is 5: give the path of a file or folder", lambda: ww.sweep(LOAD, store=WRONG)),
+    (r"^outcome is 5: give a text", lambda: ww.Device().power_cut(outcome=WRONG)),
+    (r"^the text of a page is '.udcff', which cannot be written in UTF-8", lambda: ww.Device().write(0, "\udcff")),
+    (r"^the column op of the table of requests is 5: give one value", lambda: ww.Trace({**EMPTY, "op": WRONG})),
+    (r"^the column op of the table of requests is 'write': give", lambda: ww.Trace({**EMPTY, "op": "write"})),
+    (r"^a trace is 5: give the path of a trace, a Trace, or a table", lambda: ww.replay(5)),
+    (r"^executor is 5: give local, dask, slurm, or an object", lambda: ww.sweep(LOAD, executor=5)),  # type: ignore[arg-type]
+    (r"^executor is <class .*: give local", lambda: ww.sweep(LOAD, executor=ww.LocalExecutor)),  # type: ignore[arg-type]
+    (r"^drive has no effect without run=True: add run=True, or leave drive out", lambda: ww.profile(LOAD, drive="lab-8g")),
+    (r"^files has no effect on requests, .*: give the path", lambda: ww.profile(LOAD, files=True)),
+    (r"^against has no effect on requests, .*: give the path", lambda: ww.profile(LOAD, against="old")),
+    (r"^run has no effect beside against, .*: leave one", lambda: ww.profile(".", against="old", run=True)),
+    (r"^unknown assume `write` \(did you mean `writes`\?\)", lambda: ww.Trace(PGBENCH, assume="write")),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize(("sentence", "call"), SENTENCES, ids=[sentence[1:25] for sentence, _ in SENTENCES])
+def test_an_argument_that_cannot_be_is_refused_with_advice(sentence: str, call: Callable[[], Any]) -> None:
+    with pytest.raises(ww.WearwellError, match=sentence):
+        call()
 
 
 def test_settings_of_a_design_are_checked_with_those_of_the_run() -> None:

@@ -175,3 +175,17 @@ def test_the_years_of_the_larger_drive_are_those_of_the_command_line(command: Co
     frame = pandas.read_csv(path, comment="#")
     result = ww.life(ww.Trace.workload(LOAD), settings=CYCLES, scale_to=1 << 40)
     assert result.to_rows("lives")[0]["scaled_years"] == pytest.approx(frame["scaled_years"][0], rel=1e-9)
+
+
+def test_the_last_seed_is_looked_at_before_the_first_drive_lives() -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("it runs")
+
+    with pytest.raises(ww.WearwellError, match="seed is 9223372036854775807 and seeds is 2"):
+        ww.life(ww.Trace.workload(LOAD), seeds=2, seed=(1 << 63) - 1, progress=refuse)
+
+
+def test_what_is_beside_a_life_are_lives(three: ww.LifeResult, tmp_path: Path) -> None:
+    # A result is iterable, too: its fields were taken for results.
+    with pytest.raises(ww.WearwellError, match="^beside is .*: give a list of results of life"):
+        three.report(tmp_path / "page.html", beside=three)  # type: ignore[arg-type]

@@ -208,14 +208,14 @@ def test_a_table_of_requests_is_replayed_as_its_file_is(tmp_path: Path) -> None:
     [
         (
             {"op": ["write", "read", "erase", "trim", "flush"]},
-            "row 2 of the table: unknown operation `erase`",
+            "row 2 of the table of requests: unknown operation `erase`",
         ),
         (
             {"time_us": [0.0, 2.0, 1.0, 3.0, 4.0]},
-            "row 2 of the table: time_us is 1, and that of the row before 2",
+            "row 2 of the table of requests: time_us is 1, and that of the row before 2",
         ),
         ({"length_bytes": [1]}, "different lengths"),
-        ({"offset_bytes": [-1, 0, 0, 0, 0]}, "a table of requests: "),
+        ({"offset_bytes": [-1, 0, 0, 0, 0]}, "row 0 of the table of requests: offset_bytes is -1: give"),
     ],
 )
 def test_a_bad_table_of_requests_is_refused(change: dict[str, list[object]], sentence: str) -> None:

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from . import _worker
 from ._executors import Executor, Outcome, Task
 from ._native import WearwellError
+from ._settings import JOBS_MAX, integer
 
 TRIES = 3
 """How often a task is begun whose worker dies."""
@@ -41,17 +42,25 @@ def _package(name: str, extra: str) -> Any:
 class DaskExecutor(Executor):
     """Workers of a Dask cluster.
 
-    `cluster` is a `distributed.Client`, the address of a scheduler (`tcp://host:8786`), or `None` for a cluster of `jobs` processes on
-    this machine that lives as long as the sweep. Give each worker one thread: a run uses one core.
+    `cluster` is a `distributed.Client`, a cluster of Dask such as a `LocalCluster`, the address of a scheduler
+    (`tcp://host:8786`), or `None` for a cluster of `jobs` processes on this machine that lives as long as the sweep. Give each
+    worker one thread: a run uses one core.
     """
 
     def __init__(self, cluster: Any = None, jobs: int | None = None) -> None:
         self._distributed = _package("distributed", "dask")
+        is_cluster = isinstance(cluster, (str, self._distributed.Client)) or hasattr(cluster, "scheduler_address")
+        if cluster is not None and not is_cluster:
+            raise WearwellError(
+                f"cluster is {cluster!r}: give a distributed.Client, a cluster of Dask, or the address of a scheduler"
+            )
+        if cluster is not None and jobs is not None:
+            raise WearwellError("jobs has no effect beside cluster, whose workers are as many as they are: leave jobs out")
         self._cluster = cluster
-        self._jobs = jobs
+        self._jobs = None if jobs is None else integer("jobs", jobs, 1, JOBS_MAX)
 
     def _client(self) -> Any:
-        if isinstance(self._cluster, str):
+        if self._cluster is not None:
             return self._distributed.Client(self._cluster)
         local = self._distributed.LocalCluster(n_workers=self._jobs, threads_per_worker=1, dashboard_address=None)
         return self._distributed.Client(local)
@@ -69,10 +78,10 @@ class DaskExecutor(Executor):
         finally:
             client.cancel(list(futures))
             if not is_given:
-                cluster = client.cluster
+                own = client.cluster if self._cluster is None else None
                 client.close()
-                if cluster is not None:
-                    cluster.close()
+                if own is not None:
+                    own.close()
 
     @staticmethod
     def _outcome_of(future: Any) -> Outcome:
@@ -111,7 +120,7 @@ class SlurmExecutor(Executor):
         if shutil.which("sbatch") is None:
             raise WearwellError("this machine has no `sbatch`: start the sweep on a machine that can submit jobs to Slurm")
         self._executor = submitit.AutoExecutor(folder=str(folder), cluster="slurm")
-        parallel = {} if jobs is None else {"slurm_array_parallelism": jobs}
+        parallel = {} if jobs is None else {"slurm_array_parallelism": integer("jobs", jobs, 1, JOBS_MAX)}
         self._executor.update_parameters(**{"name": "wearwell", "cpus_per_task": 1, **parallel, **parameters})
         self._tries = tries
         self._outage_s = outage_s

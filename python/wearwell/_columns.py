@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from ._native import WearwellError
 from ._tables import needed
 
 if TYPE_CHECKING:
@@ -24,8 +25,14 @@ class Columns(Mapping[str, memoryview]):
         self._columns = {name: (data, kind, names) for name, data, kind, names in columns}
 
     def __getitem__(self, name: str) -> memoryview:
-        data, kind, _ = self._columns[name]
+        data, kind, _ = self._column(name)
         return memoryview(data).cast(_FORMATS[kind])
+
+    def _column(self, name: str) -> tuple[bytes, str, list[str]]:
+        try:
+            return self._columns[name]
+        except KeyError:
+            raise KeyError(f"no column {name!r}: the columns are {', '.join(self._columns)}") from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._columns)
@@ -40,11 +47,13 @@ class Columns(Mapping[str, memoryview]):
 
     def names(self, column: str) -> list[str]:
         """Returns the names of a column's codes, by code; empty for a column of numbers."""
-        return self._columns[column][2]
+        return self._column(column)[2]
 
     def texts(self, column: str) -> list[str]:
         """Returns a column of codes with each code replaced by its name."""
         names = self.names(column)
+        if not names:
+            raise WearwellError(f"the column {column} holds numbers, which have no names: read them by [{column!r}]")
         return [names[code] for code in self[column]]
 
     def to_numpy(self) -> dict[str, Any]:

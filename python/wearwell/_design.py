@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from ._native import Configuration, WearwellError, designs, unknown_name
-from ._settings import Value, file_of, setting
+from ._settings import Value, file_of, items_of, setting, text
+
+
+def _names(content: Any) -> list[str]:
+    """Returns the argument `content` as a list of names."""
+    names = [content] if isinstance(content, str) else list(content) if isinstance(content, Iterable) else [content]
+    if not all(isinstance(name, str) for name in names):
+        raise WearwellError(f"content is {content!r}: give a list of names of content mechanisms, such as ['dedup']")
+    return names
 
 
 class Design:
@@ -32,17 +41,17 @@ class Design:
     ) -> None:
         self.name = name
         """Name of the design, as in `Design.names()`."""
-        names = [content] if isinstance(content, str) else content
+        if not isinstance(name, str):
+            raise WearwellError(f"design is {name!r}: give the name of a design, or a Design")
+        names = None if content is None else _names(content)
         parts: dict[str, Value | None] = {
             "parts.content": None if names is None else ",".join(names) or "none",
-            "parts.map": map,
-            "parts.validity": validity,
-            "parts.reverse_map": reverse_map,
-            "parts.survives": survives,
         }
+        named = {"map": map, "validity": validity, "reverse_map": reverse_map, "survives": survives}
+        parts.update({f"parts.{key}": text(key, value) for key, value in named.items() if value is not None})
         self.values: dict[str, Value] = {key: value for key, value in parts.items() if value is not None}
         """Settings that differ from those of the named design, by dotted key."""
-        self.values.update(settings or {})
+        self.values.update(items_of(settings))
         known = list(Design.names())
         if name not in known:
             raise unknown_name("design", name, known)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ._native import Configuration, devices, unknown_name
+from ._native import Configuration, WearwellError, devices, unknown_name
 from ._settings import Value, setting
 
 
@@ -68,6 +68,8 @@ class Drive:
         """Name of the preset; None for a drive whose size fits the input."""
         self.values = {key: value for key, value in given.items() if value is not None}
         """Figures that replace those of the preset, by key of `[device]`."""
+        if preset is not None and not isinstance(preset, str):
+            raise WearwellError(f"drive is {preset!r}: give the name of a preset, or a Drive")
         known = [name for name, _ in devices()]
         if preset is not None and preset not in known:
             raise unknown_name("device", preset, known)

@@ -22,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any, NamedTuple, TypedDict
 
 from ._native import WearwellError, unknown_name
+from ._settings import JOBS_MAX, integer
 
 
 class Task(TypedDict):
@@ -67,9 +68,8 @@ class LocalExecutor(Executor):
     """Runs tasks in processes of this machine, `jobs` at a time (default: one per core)."""
 
     def __init__(self, jobs: int | None = None) -> None:
-        if jobs is not None and jobs < 1:
-            raise WearwellError(f"jobs is {jobs}; it is the number of runs at a time, 1 or more")
-        self.jobs = jobs or os.cpu_count() or 1
+        given = None if jobs is None else integer("jobs", jobs, 1, JOBS_MAX)
+        self.jobs = given or os.cpu_count() or 1
         """Number of runs at a time."""
 
     def run(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Outcome]]:
@@ -182,6 +182,10 @@ def executor_of(named: str | Executor, jobs: int | None) -> Executor:
                 f"jobs has no effect beside an executor object: give it to {type(named).__name__}, or leave it out"
             )
         return named
+    if not isinstance(named, str):
+        raise WearwellError(
+            f"executor is {named!r}: give {', '.join(EXECUTORS)}, or an object of a subclass of Executor"
+        )
     if named not in EXECUTORS:
         raise unknown_name("executor", named, list(EXECUTORS))
     return EXECUTORS[named](jobs)

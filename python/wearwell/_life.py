@@ -18,7 +18,7 @@ from ._native import Configuration, WearwellError
 from ._records import LifeRecord
 from ._result import PartialResultWarning
 from ._run import Run, common, size_of_larger_drive
-from ._settings import Value, refuse_ignored
+from ._settings import JOBS_MAX, Value, integer, real, refuse_ignored, refuse_no_function, text
 from ._trace import Trace
 
 if TYPE_CHECKING:
@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 
 Leveling = Literal["configured", "none", "dynamic", "static", "dual-pool"]
 Progress = Callable[[str, int, int], object]
+
+_SEEDS_MAX = (1 << 32) - 1
+"""Most drives of a call, as of the command."""
+_SEED_MAX = (1 << 63) - 1
+"""Largest seed that a configuration can hold."""
 
 
 def life(
@@ -63,8 +68,9 @@ def life(
 
     Raises `WearwellError` with the error message of the command line.
     """
-    if seeds < 1 or jobs < 1:
-        raise WearwellError(f"seeds is {seeds} and jobs is {jobs}: give at least 1 for both")
+    text("leveling", leveling)
+    refuse_no_function(progress)
+    seeds, jobs = integer("seeds", seeds, 1, _SEEDS_MAX), integer("jobs", jobs, 1, JOBS_MAX)
     scale_to = size_of_larger_drive(scale_to)
     keywords = common(
         over_provisioning=over_provisioning, content_model=content_model, seed=seed, settings=settings
@@ -73,8 +79,18 @@ def life(
     configuration = run.configuration()
     refuse_ignored(configuration, run.settings, run.design.name)
     of_leveling = _native.leveling_settings(run.trace._input, configuration, run.design.name, leveling)
-    endurance = (spread, early_share, program_share, spare_minimum)
+    endurance = (
+        real("spread", spread),
+        real("early_share", early_share),
+        real("program_share", program_share),
+        real("spare_minimum", spare_minimum),
+    )
     first = configuration.seed()
+    if first + seeds - 1 > _SEED_MAX:
+        raise WearwellError(
+            f"seed is {first} and seeds is {seeds}: the drives have successive seeds, of which the last may be {_SEED_MAX}; "
+            "lower one of them"
+        )
 
     def worn_out(number: int, watch: Progress) -> str:
         drive_settings = [*run.settings, *of_leveling, f"replay.seed={first + number}"]
@@ -168,7 +184,7 @@ class LifeResult(LifeRecord):
             left_out = ("lives", "curves", "estimates")
             drive = _tables.flat({name: field for name, field in self._fields.items() if name not in left_out})
             return [{**drive, **_tables.flat(one), **self._scaled(one)} for one in self._fields["lives"]]
-        raise WearwellError(f"a life has tables of curves and lives, not of {of}")
+        raise WearwellError(f"a life has tables of curves and lives, not of {of!r}: give one of these names")
 
     def _scaled(self, one: dict[str, Any]) -> dict[str, Any]:
         """Returns the years of the larger drive in a life, as a column of the table of lives; nothing without `scale_to`."""
@@ -190,7 +206,10 @@ class LifeResult(LifeRecord):
     def report(self, path: str | os.PathLike[str], *, beside: Iterable[LifeResult] = ()) -> None:
         """Writes an HTML page, which needs no network, like `wearwell life --report`; `beside` are other drives, which the
         page compares with this one. Maps of the blocks are included if the lives had the setting `replay.timeline_cells`."""
-        page = _native.page_of_lives([self._text, *(other._text for other in beside)])
+        others = list(beside)
+        if not all(isinstance(other, LifeResult) for other in others):
+            raise WearwellError(f"beside is {beside!r}: give a list of results of life")
+        page = _native.page_of_lives([self._text, *(other._text for other in others)])
         Path(path).write_text(page, encoding="utf-8")
 
     def __reduce__(self) -> tuple[type[LifeResult], tuple[str]]:

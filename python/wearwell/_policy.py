@@ -70,7 +70,7 @@ def native_choice(policy: VictimPolicy | None) -> tuple[str, NativeChoice] | Non
         if not 0 <= block < 1 << 32:  # The engine has no such number, and compares others with the candidates.
             raise WearwellError(
                 f"the victim policy {name} failed: it chose block {block}, which is not one of the candidates "
-                "that it was given; correct the policy"
+                "that it was given; return a number of the column `block`, or None"
             )
         return block
 

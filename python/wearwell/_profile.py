@@ -15,7 +15,7 @@ from ._drive import Drive
 from ._native import Configuration, Input, WearwellError
 from ._records import Profile
 from ._result import PartialResultWarning
-from ._settings import Value, readable, setting
+from ._settings import Value, integer, items_of, path_text, readable, refuse_no_function, setting
 from ._trace import Trace, refuse_stream
 
 if TYPE_CHECKING:
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     import polars
 
 Progress = Callable[[str, int, int], object]
+
+_SAMPLE_MAX = 1_000_000
+"""Largest value of `sample`: the smallest sample."""
 
 
 def profile(
@@ -52,13 +55,22 @@ def profile(
 
     Raises `WearwellError` with the error message of the command line.
     """
+    refuse_no_function(progress)
+    sample = integer("sample", sample, 1, _SAMPLE_MAX)
     configuration = _configuration(run, drive, settings, config)
     if run and against is not None:
-        raise WearwellError("run has no effect with against: only one of the two versions would be written")
-    if isinstance(source, (str, os.PathLike)):
-        text, is_interrupted, made_of_files = _of_path(os.fspath(source), against, files, sample, progress)
+        raise WearwellError(
+            "run has no effect beside against, because only one of the two versions would be written: leave one of them out"
+        )
+    if isinstance(source, (str, bytes, os.PathLike)):
+        source = os.fsdecode(source)
+        text, is_interrupted, made_of_files = _of_path(source, path_text("against", against), files, sample, progress)
     elif files or against is not None:
-        raise WearwellError("files and against profile the bytes of a path, and this is no path")
+        name = "files" if files else "against"
+        raise WearwellError(
+            f"{name} has no effect on requests, because it concerns the bytes of files: give the path of a file or directory as "
+            f"source, or leave {name} out"
+        )
     else:
         source = source if isinstance(source, Trace) else Trace(source)
         text, is_interrupted = _native.profile_requests(source._input, sample, progress)
@@ -85,11 +97,11 @@ def _configuration(
     if not run:
         for name, value in given.items():
             if value is not None:
-                raise WearwellError(f"{name} has no effect without run=True")
+                raise WearwellError(f"{name} has no effect without run=True: add run=True, or leave {name} out")
         return None
     drive = drive if isinstance(drive, Drive) else Drive(drive)
-    all_settings = [*drive.settings(), *(setting(key, value) for key, value in (settings or {}).items())]
-    configuration = Configuration(all_settings, None if config is None else os.fspath(config))
+    all_settings = [*drive.settings(), *(setting(key, value) for key, value in items_of(settings))]
+    configuration = Configuration(all_settings, path_text("config", config))
     for sentence in _native.ignored_by_profile(configuration, all_settings):
         raise WearwellError(sentence)
     return configuration
@@ -97,7 +109,7 @@ def _configuration(
 
 def _of_path(
     path: str,
-    against: str | os.PathLike[str] | None,
+    against: str | None,
     files: bool,
     sample: int,
     progress: Progress | None,
@@ -120,7 +132,7 @@ def _run(
         path = os.path.join(folder, "files.wwt")
         _native.write_trace_of_files(source, path)
         return _native.run_mechanisms(
-            Input.trace(path, name=readable(os.fspath(source))), configuration, text, progress
+            Input.trace(path, name=readable(source)), configuration, text, progress
         )
 
 
@@ -144,7 +156,7 @@ class ProfileResult(Profile):
             return [_tables.flat(self._fields)]
         if of == "savings":
             return [{"input": self.input, **_tables.flat(saving)} for saving in self._fields["savings"]]
-        raise WearwellError(f"a profile has tables of figures and savings, not of {of}")
+        raise WearwellError(f"a profile has tables of figures and savings, not of {of!r}: give one of these names")
 
     def to_pandas(self, of: Literal["figures", "savings"] = "figures") -> pandas.DataFrame:
         """Returns a data frame of one row with all figures, or with a row for each content mechanism."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 import warnings
 from collections.abc import Callable, Mapping
@@ -12,10 +11,10 @@ from typing import Any
 from . import _native
 from ._design import Design
 from ._drive import Drive
-from ._native import Configuration, WearwellError
+from ._native import Configuration
 from ._policy import VictimPolicy, native_choice, refuse_two_policies
 from ._result import PartialResultWarning, Result
-from ._settings import Value, flag, refuse_ignored, setting
+from ._settings import Value, flag, integer, items_of, path_text, real, refuse_ignored, refuse_no_function, setting, text
 from ._trace import Trace
 
 
@@ -50,6 +49,7 @@ def replay(
     Raises `WearwellError` with the error message of the command line.
     """
     scale_to = size_of_larger_drive(scale_to)
+    refuse_no_function(progress)
     run = Run.of(
         trace,
         drive,
@@ -70,11 +70,15 @@ def replay(
     configuration = run.configuration()
     refuse_ignored(configuration, run.settings, run.design.name)
     refuse_two_policies(victim_policy, run.settings)
-    text = run.trace._input.replay(configuration, run.design.name, progress, native_choice(victim_policy))
-    result = Result(text if scale_to is None else _native.scaled(text, scale_to))
+    record = run.trace._input.replay(configuration, run.design.name, progress, native_choice(victim_policy))
+    result = Result(record if scale_to is None else _native.scaled(record, scale_to))
     if result.partial:
         warnings.warn(f"the result is partial: {result.partial_reason}", PartialResultWarning, stacklevel=2)
     return result
+
+
+_INTEGER_MAX = (1 << 63) - 1
+"""Largest integer that a configuration can hold."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,7 @@ class Run:
         drive = drive if isinstance(drive, Drive) else Drive(drive)
         design = design if isinstance(design, Design) else Design(design)
         settings = (*drive.settings(), *design.settings(), *common)
-        return cls(trace, drive, design, settings, None if config is None else os.fspath(config))
+        return cls(trace, drive, design, settings, path_text("config", config))
 
     def configuration(self) -> Configuration:
         return Configuration(list(self.settings), self.config)
@@ -111,13 +115,24 @@ def size_of_larger_drive(scale_to: Any) -> int | None:
     """Returns the argument `scale_to` as an integer. Raises an error if it is no number of bytes."""
     if scale_to is None:
         return None
-    try:
-        size_bytes = operator.index(scale_to)
-    except TypeError:
-        size_bytes = 0
-    if not 0 < size_bytes < 1 << 64:
-        raise WearwellError(f"scale_to is {scale_to!r}: give the bytes that a drive exports, an integer above 0")
-    return size_bytes
+    return integer("scale_to", scale_to, 1, (1 << 64) - 1, "bytes that the larger drive exports")
+
+
+def _integer_flag(name: str, value: int | None, least: int, most: int) -> list[str]:
+    """Returns the setting of the section `replay` for a keyword of the same name."""
+    return [] if value is None else flag(f"replay.{name}", integer(name, value, least, most))
+
+
+def _real_flag(name: str, value: float | None) -> list[str]:
+    """Returns the setting of the section `device` for a keyword of the same name, which is a number."""
+    if value is not None:
+        real(name, value)
+    return flag(f"device.{name}", value)
+
+
+def _text_flag(name: str, key: str, value: str | None) -> list[str]:
+    """Returns the setting of the dotted key for the keyword `name`, which is a text."""
+    return flag(key, None if value is None else text(name, value))
 
 
 def common(
@@ -134,13 +149,13 @@ def common(
 ) -> list[str]:
     """Returns the keywords of a run as settings."""
     return [
-        *flag("device.over_provisioning", over_provisioning),
-        *flag("timing.mode", timing),
-        *flag("precondition.mode", precondition),
-        *flag("content.model", content_model),
-        *flag("replay.arrival", arrival),
-        *flag("replay.queue_depth", queue_depth),
-        *flag("replay.requests", requests),
-        *flag("replay.seed", seed),
-        *(setting(key, value) for key, value in (settings or {}).items()),
+        *_real_flag("over_provisioning", over_provisioning),
+        *_text_flag("timing", "timing.mode", timing),
+        *_text_flag("precondition", "precondition.mode", precondition),
+        *_text_flag("content_model", "content.model", content_model),
+        *_text_flag("arrival", "replay.arrival", arrival),
+        *_integer_flag("queue_depth", queue_depth, 1, (1 << 32) - 1),
+        *_integer_flag("requests", requests, 1, _INTEGER_MAX),
+        *_integer_flag("seed", seed, 0, _INTEGER_MAX),
+        *(setting(key, value) for key, value in items_of(settings)),
     ]

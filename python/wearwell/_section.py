@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -27,13 +28,21 @@ class Section:
         except (KeyError, AttributeError):
             if name in self._optional:
                 return None
-            raise AttributeError(f"a {type(self).__name__} has no field `{name}`") from None
+            raise AttributeError(self._no_field(name)) from None
         if name in self._tables:
             return {key: self._tables[name](item) for key, item in value.items()}
         if name not in self._sections or value is None:
             return value
         section = self._sections[name]
         return [section(item) for item in value] if isinstance(value, list) else section(value)
+
+    def _no_field(self, name: str) -> str:
+        """Returns the sentence about a field that the section does not have."""
+        sentence = f"a {type(self).__name__} has no field `{name}`"
+        if name.startswith("_"):
+            return sentence  # Protocols of Python and of notebooks ask for such names, often in vain.
+        near = difflib.get_close_matches(name, [one for one in dir(self) if not one.startswith("_")], 1)
+        return f"{sentence}: did you mean `{near[0]}`?" if near else f"{sentence}: dir() of it lists its fields"
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self._fields]

@@ -25,7 +25,7 @@ from ._executors import Executor, Outcome, Task, executor_of
 from ._native import WearwellError
 from ._result import PartialResultWarning, Result
 from ._run import Run, common, size_of_larger_drive
-from ._settings import Value, without_numpy
+from ._settings import Value, items_of, path_text, without_numpy
 from ._trace import Trace
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def sweep(
     that none of the runs uses.
     """
     chosen = executor_of(executor, jobs)
+    folder_of_results = path_text("store", store)
     scale_to = size_of_larger_drive(scale_to)
     keywords = {
         "over_provisioning": over_provisioning,
@@ -81,7 +82,7 @@ def sweep(
     }
     traces = [one if isinstance(one, Trace) else Trace(one) for one in _traces(trace)]
     inputs = itertools.product(traces, _several(drive), _several(design))
-    combinations = list(_combinations(keywords, settings or {}))  # An iterator gives its values only once.
+    combinations = list(_combinations(keywords, dict(items_of(settings))))  # An iterator gives its values only once.
     points = [
         _Point.of(one_trace, one_drive, one_design, values, config)
         for one_trace, one_drive, one_design in inputs
@@ -92,8 +93,8 @@ def sweep(
     teller = _Teller(progress)
     for note in _refuse_ignored(points):
         teller.say(f"wearwell: note: {note}")
-    if store is not None:
-        return _run_all(points, chosen, Path(store), scale_to, teller)
+    if folder_of_results is not None:
+        return _run_all(points, chosen, Path(folder_of_results), scale_to, teller)
     with tempfile.TemporaryDirectory(prefix="wearwell-") as folder:
         return _run_all(points, chosen, Path(folder), scale_to, teller)
 

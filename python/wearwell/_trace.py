@@ -8,14 +8,15 @@ import os
 import stat
 import tempfile
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 from ._native import Input, WearwellError, write_trace
-from ._settings import readable, refuse_surrogates
+from ._settings import integer, readable, real, refuse_surrogates, text
 
+_PATH_TYPES = (str, bytes, os.PathLike)
 _COLUMNS = ("time_us", "op", "offset_bytes", "length_bytes")
 
 
@@ -57,13 +58,19 @@ class Trace:
             "columns": columns,
         }
         options = {key: value for key, value in options.items() if value is not None}
-        if isinstance(source, (str, os.PathLike)):
-            path = os.fspath(source)
+        for key, value in options.items():
+            if not isinstance(value, bool):
+                text(key, value)
+        if isinstance(source, _PATH_TYPES):
+            path = os.fsdecode(source)
+            if not path:
+                raise WearwellError("the path of the trace is empty: give the path of a file")
             refuse_stream(path)
             self._take({"path": path, "options": options})
         else:
             if options:
-                raise WearwellError(f"{next(iter(options))} has no effect on a table of requests")
+                name = next(iter(options))
+                raise WearwellError(f"{name} has no effect on a table of requests: leave it out, or give the path of a trace")
             self._table, requests = _written(source)
             self._take({"path": self._table.path, "options": {"name": f"a table of {requests:,} requests"}})
 
@@ -71,6 +78,8 @@ class Trace:
     def workload(cls, spec: str) -> Trace:
         """Creates a generated input from a specification such as `zipf:pages=50000,requests=400000,read=0.5`; `wearwell
         workloads` lists them."""
+        if not isinstance(spec, str):
+            raise WearwellError(f"a workload is {spec!r}: give a text such as 'zipf:pages=50000,requests=400000'")
         return cls._of({"workload": refuse_surrogates("a workload", spec)})
 
     @classmethod
@@ -176,17 +185,23 @@ def refuse_stream(path: str) -> None:
     except (OSError, ValueError):
         return  # The error of opening the file is clearer.
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-        raise WearwellError(f"{path}: a trace is read more than once: copy the stream to a file")
+        raise WearwellError(f"{path} is no file, and an input is read more than once: copy the stream to a file")
 
 
 def _written(table: Any) -> tuple[_TableFile, int]:
     """Writes a table of requests to a temporary file in the native format; returns it and the number of requests."""
-    missing = [name for name in _COLUMNS if name not in _names(table)]
+    try:
+        names = _names(table)
+    except TypeError:
+        raise WearwellError(
+            f"a trace is {table!r}: give the path of a trace, a Trace, or a table of requests with the columns {', '.join(_COLUMNS)}"
+        ) from None
+    missing = [name for name in _COLUMNS if name not in names]
     if missing:
         raise WearwellError(
             f"the table of requests has no column {missing[0]}: it needs {', '.join(_COLUMNS)}"
         )
-    time_us, op, offset_bytes, length_bytes = (_values(table[name]) for name in _COLUMNS)
+    time_us, op, offset_bytes, length_bytes = (_values(name, table[name]) for name in _COLUMNS)
     if not len(time_us) == len(op) == len(offset_bytes) == len(length_bytes):
         raise WearwellError(
             "the columns of the table of requests have different lengths, "
@@ -195,8 +210,22 @@ def _written(table: Any) -> tuple[_TableFile, int]:
     try:
         file = _TableFile(lambda path: write_trace(path, time_us, op, offset_bytes, length_bytes))
     except (TypeError, OverflowError) as error:
-        raise WearwellError(f"a table of requests: {error}") from error
+        _refuse_first_wrong_value(time_us, op, offset_bytes, length_bytes)
+        raise WearwellError(f"the table of requests cannot be written: {error}; correct its values") from error
     return file, len(time_us)
+
+
+def _refuse_first_wrong_value(
+    time_us: list[Any], op: list[Any], offset_bytes: list[Any], length_bytes: list[Any]
+) -> None:
+    """Raises an error about the first value of a table of requests that does not have the type of its column."""
+    for row, values in enumerate(zip(time_us, op, offset_bytes, length_bytes, strict=True)):
+        at = f"row {row} of the table of requests: "
+        real(f"{at}time_us", values[0])
+        if not isinstance(values[1], str):
+            raise WearwellError(f"{at}op is {values[1]!r}: give read, write, trim, zero or flush")
+        for name, value in zip(_COLUMNS[2:], values[2:], strict=True):
+            integer(f"{at}{name}", value, 0, (1 << 64) - 1)
 
 
 def _names(table: Any) -> list[Any]:
@@ -204,7 +233,9 @@ def _names(table: Any) -> list[Any]:
     return list(getattr(table, "column_names", None) or getattr(table, "columns", table))
 
 
-def _values(column: Any) -> list[Any]:
+def _values(name: str, column: Any) -> list[Any]:
+    if isinstance(column, (str, bytes)) or not isinstance(column, Iterable):
+        raise WearwellError(f"the column {name} of the table of requests is {column!r}: give one value per request")
     for method in ("to_pylist", "to_list", "tolist"):
         if hasattr(column, method):
             return list(getattr(column, method)())

@@ -69,8 +69,8 @@ impl Input {
         let options = OpenOptions {
             format: format.map(trace_format_named).transpose().map_err(refusal_error)?,
             block_layer_stage: value_named("action", action, &BLKTRACE_ACTIONS)?.unwrap_or_default(),
-            time_unit: value_named("time unit", time_unit, &TIME_UNITS)?,
-            assumed_op: value_named("kind of requests", assume, &ASSUMED_OPS)?,
+            time_unit: value_named("time_unit", time_unit, &TIME_UNITS)?,
+            assumed_op: value_named("assume", assume, &ASSUMED_OPS)?,
             skip_bad_lines,
             reads_payloads: bytes,
             allows_missing_size_files: without_sidecars,

@@ -16,7 +16,10 @@ fn open_result_folder(folder: &Path) -> PyResult<ResultFolder<RunRecord>> {
 }
 
 fn unusable_folder_error(folder: &Path, error: &io::Error) -> PyErr {
-    refusal_error(format!("{}: {error}", folder.display()))
+    refusal_error(format!(
+        "{}: {error}: give as store a folder in which files can be written, or leave it out",
+        folder.display()
+    ))
 }
 
 /// Returns the finished run with this key from a folder of results, as JSON; `None` if there is none.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use wearwell_config::ConfigError;
-use wearwell_trace::{NativeWriter, Op, Request, TraceWriter};
+use wearwell_trace::{NativeWriter, Op, Request, TraceError, TraceWriter};
 
 use crate::refusal_error;
 
@@ -24,6 +24,9 @@ const OPS_BY_NAME: [(&str, Op); 10] = [
     ("F", Op::Flush),
 ];
 
+/// Latest time of a request after the first one, nanoseconds: 292 years.
+const LAST_TIME_NS: f64 = i64::MAX as f64;
+
 /// Writes a table of requests to a trace file in the native format and returns the number of requests.
 #[pyfunction]
 pub(crate) fn write_trace(
@@ -35,27 +38,46 @@ pub(crate) fn write_trace(
     length_bytes: Vec<u64>,
 ) -> PyResult<u64> {
     py.detach(|| {
-        let file =
-            File::create(&path).map_err(|error| refusal_error(format!("{}: {error}", path.display())))?;
+        let file = File::create(&path).map_err(|error| {
+            refusal_error(format!(
+                "the table of requests cannot be written to {}: {error}; let the variable TMPDIR name a folder with space",
+                path.display()
+            ))
+        })?;
         let mut writer =
             NativeWriter::new(BufWriter::new(file), "a table of requests").map_err(refusal_error)?;
         let (mut request, mut before_us) = (Request::default(), f64::NEG_INFINITY);
         let first_us = time_us.first().copied().unwrap_or(0.0);
         let extents = offset_bytes.iter().zip(&length_bytes);
         for (row, ((&time_us, op), (&offset, &length))) in time_us.iter().zip(&op).zip(extents).enumerate() {
-            let at = |error: &str| refusal_error(format!("row {row} of the table: {error}"));
-            if !time_us.is_finite() || time_us < before_us {
+            let at = |error: &str| refusal_error(format!("row {row} of the table of requests: {error}"));
+            if !time_us.is_finite() {
+                return Err(at(&format!("time_us is {time_us}: give a finite number of microseconds")));
+            }
+            if time_us < before_us {
                 return Err(at(&format!(
-                    "time_us is {time_us}, and that of the row before {before_us}: give finite times, and \
-                     sort by time_us"
+                    "time_us is {time_us}, and that of the row before {before_us}: sort the table by time_us"
                 )));
             }
             before_us = time_us;
-            request.time_ns = ((time_us - first_us) * 1000.0).round() as u64;
+            let time_ns = ((time_us - first_us) * 1000.0).round();
+            if time_ns > LAST_TIME_NS {
+                return Err(at(&format!(
+                    "time_us is {time_us}, more than 292 years after that of the first row, {first_us}: give \
+                     microseconds"
+                )));
+            }
+            request.time_ns = time_ns as u64;
             request.op = op_of_name(op).map_err(|error| at(&error.to_string()))?;
             (request.offset_bytes, request.len_bytes) =
                 if request.op == Op::Flush { (0, 0) } else { (offset, length) };
-            writer.write(&request).map_err(refusal_error)?;
+            writer.write(&request).map_err(|error| match error {
+                TraceError::UnwritableRequest { expected, .. } => at(&format!(
+                    "offset_bytes is {} and length_bytes {}: give {expected}",
+                    request.offset_bytes, request.len_bytes
+                )),
+                other => refusal_error(other),
+            })?;
         }
         writer.finish().map_err(refusal_error)
     })

@@ -262,7 +262,7 @@ def test_an_address_that_cannot_be_is_refused_with_its_name_and_bounds(wrong: An
     for call in counts:
         with pytest.raises(ww.WearwellError, match=sentence):
             call()
-    if wrong is not None and wrong != 1 << 40:
+    if value not in ("None", str(1 << 40)):
         with pytest.raises(ww.WearwellError, match=rf"^after is {value}: give an integer from 0 to {(1 << 64) - 1}$"):
             device.power_cut(after=wrong)
         with pytest.raises(ww.WearwellError, match=rf"^cut_after is {value}: give an integer from 0 to"):

@@ -161,10 +161,11 @@ def test_a_life_says_what_its_years_are_scaled_to(three: ww.LifeResult) -> None:
     assert three.scale_factor is None and "scaled_years" not in three.to_rows("lives")[0]
     scaled = ww.life(ww.Trace.workload(LOAD), seeds=3, settings=CYCLES, scale_to=1 << 40)
     assert scaled.scale_to_bytes == 1 << 40
-    assert scaled.scale_factor == (1 << 40) / scaled.exported_bytes
+    factor = scaled.scale_factor
+    assert factor is not None and factor == (1 << 40) / scaled.exported_bytes
     for one, row in zip(scaled.lives, scaled.to_rows("lives"), strict=True):
         assert one.years is not None
-        assert row["scaled_years"] == pytest.approx(one.years * scaled.scale_factor, rel=1e-12)
+        assert row["scaled_years"] == pytest.approx(one.years * factor, rel=1e-12)
     assert [one.years for one in scaled.lives] == [one.years for one in three.lives]
 
 

@@ -56,7 +56,7 @@ class DaskExecutor(Executor):
             )
         if cluster is not None and jobs is not None:
             raise WearwellError("jobs has no effect beside cluster, whose workers are as many as they are: leave jobs out")
-        self._cluster = cluster
+        self._cluster: Any = cluster
         self._jobs = None if jobs is None else integer("jobs", jobs, 1, JOBS_MAX)
 
     def _client(self) -> Any:

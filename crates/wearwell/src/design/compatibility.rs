@@ -24,15 +24,15 @@ const RULES: &[Rule] = &[
     // Parts that exclude each other, however the design recovers.
     Rule {
         is_broken: |parts| parts.content.recycle.is_some() && parts.executes_binds_as_writes(),
-        reason: "a recycled page belongs to another logical page than its spare area names; a design that shares pages \
-                 records this in its reverse map, and this design has none",
+        reason: "the spare area of a recycled page names another logical page than the one that is mapped to it; with dedup or \
+                 remap only a reverse map can record that, and this design has none",
     },
     Rule {
         is_broken: |parts| {
             parts.executes_binds_as_writes() && !(parts.is_flat() && parts.content.chunks.is_none())
         },
-        reason: "a design that shares pages without a reverse map stores every logical page in a flash page of its own, \
-                 which is implemented for a flat map without compression only",
+        reason: "without a reverse map, dedup and remap are executed as writes, each to a flash page of its own, which is \
+                 implemented only for a flat map without compress",
     },
     Rule {
         is_broken: |parts| parts.has_reverse_map_entries() && !parts.is_flat(),
@@ -53,8 +53,8 @@ const RULES: &[Rule] = &[
             let has_map_in_nvram = parts.persistence == Persistence::NvramMap;
             parts.has_atomic_remap_commands() && parts.content.delta.is_some() && has_map_in_nvram
         },
-        reason: "an atomic remap command binds all of its pages, and where the map is in NVRAM, a page of which flash \
-                 holds a delta cannot be bound",
+        reason: "an atomic remap command may change only map entries, but with the map in NVRAM a page that is stored as a \
+                 delta has to be written",
     },
     Rule {
         is_broken: |parts| parts.gc.wear.static_gap_erases > 0 && parts.gc.wear.dual_pool_gap_erases > 0,
@@ -67,8 +67,8 @@ const RULES: &[Rule] = &[
     },
     Rule {
         is_broken: |parts| parts.is_journalled() && !parts.replays_journal(),
-        reason: "a journal of the map is replayed only after a battery has lasted until dirty map entries were written \
-                 to flash, on a design whose map has no other options and whose only mechanism besides silent is delta",
+        reason: "a journal of the map is recovered only with a battery that lasts until dirty map entries are written to flash, \
+                 with delta as the only mechanism besides silent, and without other options of the map",
     },
     // Content mechanisms whose state in RAM is lost.
     Rule {
@@ -94,8 +94,8 @@ const RULES: &[Rule] = &[
     },
     Rule {
         is_broken: |parts| parts.persistence == Persistence::OobScan && parts.binds_pages(),
-        reason: "a logical page that is mapped to the page of another one is named by no spare area, so that a recovery \
-                 which reads only spare areas would return older data",
+        reason: "the spare area of a page that dedup or remap shares names only one of its logical pages, so that recovery from \
+                 spare areas alone would return older data for the others",
     },
     Rule {
         is_broken: |parts| parts.persistence == Persistence::NvramEntries && !parts.has_reverse_map_entries(),
@@ -112,16 +112,16 @@ const RULES: &[Rule] = &[
             let fills_several = parts.content.delta.is_some_and(|delta| delta.temp_buffer_pages > 1);
             parts.persistence == Persistence::NvramMap && fills_several
         },
-        reason: "where the map is in NVRAM, one page of deltas is filled at a time, because no battery keeps several",
+        reason: "with the map in NVRAM and no battery, only one page of deltas can be open",
     },
     // Page validity on flash.
     Rule {
         is_broken: |parts| parts.persistence == Persistence::NvramMap && parts.has_validity_bitmap_on_flash(),
-        reason: "a bitmap of page validity on flash is not corrected by a recovery from a map in NVRAM",
+        reason: "recovery from a map in NVRAM cannot correct a bitmap of page validity on flash",
     },
     Rule {
         is_broken: |parts| parts.is_journalled() && parts.validity != ValidityPart::Ram,
-        reason: "page validity on flash cannot be combined with a journal of the map",
+        reason: "recovery with a journal of the map rebuilds page validity in RAM, and this design has it on flash",
     },
     Rule {
         is_broken: |parts| parts.recovers_from_spare_areas() && parts.validity != ValidityPart::Ram,
@@ -133,8 +133,8 @@ const RULES: &[Rule] = &[
                 && parts.validity != ValidityPart::Ram
                 && !parts.has_validity_bitmap_on_flash()
         },
-        reason: "a battery that lasts until dirty map entries are written to flash does not end a merge of the log or the \
-                 tree of invalid pages, and how far the merge has come is known only in RAM",
+        reason: "the battery lasts only until dirty map entries are written to flash: a cleaning of the log of invalid pages, or a \
+                 merge in the tree of them, may be unfinished then, and only RAM holds how far it has come",
     },
     Rule {
         is_broken: |parts| {
@@ -142,8 +142,8 @@ const RULES: &[Rule] = &[
                 && parts.has_validity_bitmap_on_flash()
                 && parts.content.delta.is_some()
         },
-        reason: "with delta, page validity is rebuilt in RAM from all translation pages after the battery has written \
-                 them, and this design has it on flash",
+        reason: "with delta and a battery that lasts until dirty map entries are written to flash, recovery rebuilds page validity \
+                 in RAM, and this design has it on flash",
     },
     // Backward scan, and options of lazy maps.
     Rule {
@@ -183,22 +183,22 @@ const RULES: &[Rule] = &[
         is_broken: |parts| {
             parts.recovery_block_scan == RecoveryBlockScan::FirstPages && !parts.can_recover_by_first_pages()
         },
-        reason: "recovery by first pages needs the dirty entries of a map on flash in NVRAM, and a log or a tree of \
-                 invalid pages on flash",
+        reason: "recovery by first pages needs a map on flash whose dirty entries are in NVRAM, and page validity in a log or a \
+                 tree on flash",
     },
     Rule {
         is_broken: |parts| {
             parts.recovery_block_scan == RecoveryBlockScan::HeadTail && !parts.recovers_from_spare_areas()
         },
-        reason: "head and tail pages describe the pages of their block to a recovery that rebuilds a flat map from flash, \
-                 which the recovery of this design does not",
+        reason: "only a recovery that rebuilds a flat map from flash reads head and tail pages, and this design recovers \
+                 otherwise",
     },
     // Garbage collection.
     Rule {
         is_broken: |parts| {
             parts.gc.metadata_gc != MetadataGcRule::Greedy && parts.gc.policy != VictimPolicy::Greedy
         },
-        reason: "GC can spare metadata blocks only with the greedy victim policy",
+        reason: "GC can spare metadata blocks until they are empty only with the greedy victim policy",
     },
 ];
 

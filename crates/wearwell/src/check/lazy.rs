@@ -41,12 +41,12 @@ impl<N: Nand> Ftl<N> {
             let ppn = Ppn(unit.0);
             if self.store.owner_in_oob(ppn) != lpn {
                 return Err(format!(
-                    "logical page {lpn} is mapped to page {ppn}, whose spare area names logical page {}",
+                    "logical page {lpn} is mapped to flash page {ppn}, whose spare area names logical page {}",
                     self.store.owner_in_oob(ppn)
                 ));
             }
             if !mapped.insert(ppn) {
-                return Err(format!("two logical pages are mapped to page {ppn}"));
+                return Err(format!("two logical pages are mapped to flash page {ppn}"));
             }
         }
         Ok(mapped)
@@ -135,7 +135,7 @@ impl<N: Nand> Ftl<N> {
     ) -> Result<(), String> {
         if let Some(lost) = pages.iter().find(|&ppn| mapped.contains(ppn) && live.binary_search(ppn).is_err())
         {
-            return Err(format!("page {lost} is mapped, but was reported invalid"));
+            return Err(format!("flash page {lost} is mapped, but was reported invalid"));
         }
         let counted = self.store.blocks().valid_pages(block);
         let needed = pages
@@ -156,7 +156,7 @@ impl<N: Nand> Ftl<N> {
             live.iter().find(|ppn| !mapped.contains(ppn) && !unidentified_invalid_pages.contains(ppn));
         match superfluous {
             Some(ppn) => Err(format!(
-                "page {ppn} counts as valid, but is neither mapped nor an unidentified invalid page"
+                "flash page {ppn} counts as valid, but is neither mapped nor an unidentified invalid page"
             )),
             None if counted != needed => {
                 Err(format!("block {block} counts {counted} valid pages, but has {needed}"))

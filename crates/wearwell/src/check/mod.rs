@@ -116,7 +116,9 @@ impl<N: Nand> Ftl<N> {
             let ppn = Ppn(unit.0);
             referrers[ppn.index()] += 1;
             if !valid.contains(ppn) {
-                return Err(format!("logical page {lpn} is mapped to page {ppn}, which is not marked valid"));
+                return Err(format!(
+                    "logical page {lpn} is mapped to flash page {ppn}, which is not marked valid"
+                ));
             }
             self.check_referrer(lpn, ppn)?;
         }
@@ -136,7 +138,7 @@ impl<N: Nand> Ftl<N> {
             let expected = if valid.contains(ppn) { 1 + extra } else { extra };
             if count != expected {
                 return Err(format!(
-                    "{count} logical pages are mapped to page {ppn}, but its valid bit and its reference count say {expected}"
+                    "{count} logical pages are mapped to flash page {ppn}, but its valid bit and its reference count say {expected}"
                 ));
             }
         }
@@ -170,7 +172,7 @@ impl<N: Nand> Ftl<N> {
         if referrer == lpn {
             Ok(())
         } else {
-            Err(format!("logical page {lpn} is mapped to page {ppn}, whose referrer is {referrer}"))
+            Err(format!("logical page {lpn} is mapped to flash page {ppn}, whose referrer is {referrer}"))
         }
     }
 
@@ -234,7 +236,7 @@ impl<N: Nand> Ftl<N> {
         let open = self.store.programmed_pages_of_open_blocks().count() as u32;
         let marked = self.store.blocks().block_counts_by_state()[BlockState::Open as usize];
         if open != marked {
-            return Err(format!("{marked} blocks are marked open, but streams fill or have parked {open}"));
+            return Err(format!("{marked} blocks are marked open, but {open} are open blocks of a stream"));
         }
         let misplaced = self
             .store
@@ -242,7 +244,7 @@ impl<N: Nand> Ftl<N> {
             .find(|&(block, _)| self.store.blocks().state(block) != BlockState::Open);
         misplaced.map_or(Ok(()), |(block, _)| {
             let state = self.store.blocks().state(block).name();
-            Err(format!("block {block} is filled by a stream or parked, but is marked {state}"))
+            Err(format!("block {block} is the open block of a stream, but is marked {state}"))
         })
     }
 
@@ -377,9 +379,9 @@ impl<N: Nand> Ftl<N> {
             }
             let is_bound = self.sharing.as_ref().is_some_and(|sharing| sharing.is_bound(lpn));
             if bound[lpn.index()] != is_bound {
+                let (in_ram, by_entry) = if is_bound { ("is", "no") } else { ("is not", "a") };
                 return Err(format!(
-                    "logical page {lpn}: it is bound in RAM: {is_bound}, but bound by a reverse-map entry: {}",
-                    bound[lpn.index()]
+                    "logical page {lpn} {in_ram} marked as bound in RAM, but has {by_entry} reverse-map entry that binds it"
                 ));
             }
         }
@@ -506,7 +508,7 @@ mod tests {
     #[test]
     fn the_audit_notices_a_page_mapped_without_a_program_and_without_a_reverse_map_entry() {
         assert_audit_notices(
-            "it is bound in RAM: true, but bound by a reverse-map entry: false",
+            "is marked as bound in RAM, but has no reverse-map entry that binds it",
             device_with_remaps(),
             |ftl| {
                 ftl.sharing.as_mut().expect("it shares").mark_bound(Lpn(4));

@@ -60,7 +60,7 @@ impl<N: Nand> Store<N> {
         let least_wear = if is_exact { erases } else { erases.saturating_sub(retired + cut) };
         if !(least_wear..=erases).contains(&wear) {
             return Err(format!(
-                "audit: the counters say {erases} block erases ({retired} blocks retired, {cut} operations \
+                "the counters say {erases} block erases ({retired} blocks retired, {cut} operations \
                  interrupted by power loss), but the erase counts of the medium grew by {wear}"
             ));
         }
@@ -70,7 +70,7 @@ impl<N: Nand> Store<N> {
             if is_exact { (most - unwritten, most - unwritten) } else { (present.saturating_sub(cut), most) };
         if !(least..=most).contains(&programs) {
             return Err(format!(
-                "audit: the counters say {programs} page programs, but the blocks account for {least} to {most}: {present} \
+                "the counters say {programs} page programs, but the blocks account for {least} to {most}: {present} \
                  pages are programmed, {unwritten} were skipped, and each of {erases} erased and {retired} retired blocks held \
                  at most {} pages ({cut} operations interrupted by power loss)",
                 self.geometry.block_pages()

@@ -73,7 +73,7 @@ impl OwnerTable {
             let list = listed[ppn.index()];
             if let Some(list) = list.filter(|&list| list != owner) {
                 return Err(format!(
-                    "the stored owner of page {ppn} is logical page {owner}, but the page is in the list of \
+                    "the stored owner of flash page {ppn} is logical page {owner}, but the page is in the list of \
                      logical page {list}"
                 ));
             }

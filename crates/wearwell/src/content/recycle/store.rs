@@ -620,20 +620,20 @@ impl FingerprintStore {
         if standing != SlotState::Entry {
             let marked = if standing == SlotState::Free { "free" } else { "a duplicate" };
             return Err(format!(
-                "slot {slot} of the fingerprint store, with page {ppn}, is in the eviction order, but is marked as {marked}"
+                "slot {slot} of the fingerprint store, with flash page {ppn}, is in the eviction order, but is marked as {marked}"
             ));
         }
         let found = self.find_slot(fingerprint);
         if found != Some(slot) {
             return Err(format!(
-                "the fingerprint store has page {ppn} in slot {slot}, but a search for its content finds {}",
+                "the fingerprint store has flash page {ppn} in slot {slot}, but a search for its content finds {}",
                 slot_name(found)
             ));
         }
         let expected = level_of(self.page_in_slot(slot));
         if expected != Some(probability_level) {
             return Err(format!(
-                "page {ppn} is on level {probability_level} of the fingerprint store, but belongs on {}",
+                "flash page {ppn} is on level {probability_level} of the fingerprint store, but belongs on {}",
                 expected.map_or_else(
                     || "none, because it is not dead".to_owned(),
                     |level| format!("level {level}")
@@ -660,19 +660,21 @@ impl FingerprintStore {
             let (ppn, named) = (page.ppn, history.store_slot(page.ppn));
             if named != Some(at) {
                 return Err(format!(
-                    "page {ppn} is in slot {at} of the fingerprint store, but the lists of dead pages record {} for it",
+                    "flash page {ppn} is in slot {at} of the fingerprint store, but the lists of dead pages record {} for it",
                     slot_name(named)
                 ));
             }
             if page.fingerprint != fingerprint {
                 return Err(format!(
-                    "page {ppn}, of content {:016x}, is in the chain of slot {entry} of the fingerprint store, whose \
+                    "flash page {ppn}, of content {:016x}, is in the chain of slot {entry} of the fingerprint store, whose \
                      content is {:016x}",
                     page.fingerprint.0, fingerprint.0
                 ));
             }
             if level_of(page).is_none() {
-                return Err(format!("page {ppn} is in slot {at} of the fingerprint store, but is not dead"));
+                return Err(format!(
+                    "flash page {ppn} is in slot {at} of the fingerprint store, but is not dead"
+                ));
             }
             length += 1;
             at = self.slots[at as usize].next_duplicate;

@@ -208,7 +208,7 @@ impl ReverseMap for IdealReverseMap {
             self.binders_by_ppn.values().map(|binders| self.bound_lpns_of(binders).len()).sum();
         if counted as u64 != self.entry_count {
             return Err(format!(
-                "audit of the ideal reverse map: it holds {counted} bound logical pages, but the total says {}",
+                "the ideal reverse map holds {counted} bound logical pages, but the total says {}",
                 self.entry_count
             ));
         }
@@ -218,7 +218,7 @@ impl ReverseMap for IdealReverseMap {
             Ok(())
         } else {
             Err(format!(
-                "audit of the ideal reverse map: {} pages are marked as bound, but {} pages have binders, \
+                "ideal reverse map: {} pages are marked as bound, but {} pages have binders, \
                  of which {marked} have the mark",
                 self.pages_with_binders.len(),
                 of_pages.count()

@@ -171,7 +171,7 @@ impl<T: Clone> LogIndex<T> {
             || indexed as u64 > used
         {
             return Err(format!(
-                "audit of the {log}: the groups of all blocks hold {indexed} entries, {superseded} of them superseded, \
+                "reverse map, {log}: the groups of all blocks hold {indexed} entries, {superseded} of them superseded, \
                  but the totals are {} and {}, and the log has {used}",
                 self.indexed_entries, self.superseded_entries
             ));
@@ -182,7 +182,7 @@ impl<T: Clone> LogIndex<T> {
             Ok(())
         } else {
             Err(format!(
-                "audit of the {log}: the block with the most entries has {}, but {known} is recorded as the \
+                "reverse map, {log}: the block with the most entries has {}, but {known} is recorded as the \
                  largest number",
                 largest.unwrap_or(0)
             ))

@@ -448,6 +448,7 @@ impl<N: Nand> Device<N> {
             _ => Err(Error::OutOfRange {
                 lpn: offset.saturating_add(len_bytes.max(1) - 1) / self.page_bytes,
                 pages: self.ftl.logical_pages(),
+                page_bytes: self.page_bytes as u32,
             }),
         }
     }

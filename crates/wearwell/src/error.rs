@@ -12,31 +12,42 @@ pub enum Error {
     Geometry(#[from] GeometryError),
     /// The logical pages of the device do not fit into its physical pages minus the reserve for GC and open blocks.
     #[error(
-        "{logical_pages} logical pages do not fit on the device: of its {physical_pages} flash pages in good blocks (without \
-         head and tail pages), {reserve_pages} are kept for garbage collection, open blocks and metadata, which leaves \
-         {usable_pages}; raise device.over_provisioning or device.reserve_blocks, or, on a drive of fixed size, lower \
-         device.logical_pages or raise device.blocks_per_plane"
+        "{}",
+        no_spare_space_sentence(
+            *logical_pages,
+            *physical_pages,
+            (*reserve_pages, *metadata_pages),
+            *usable_pages,
+            *has_flash_log
+        )
     )]
     NoSpareSpace {
         /// Number of logical pages requested for the device.
         logical_pages: u64,
-        /// Number of physical pages in good blocks of the device.
+        /// Number of physical pages in good blocks of the device, without head and tail pages.
         physical_pages: u64,
-        /// Physical pages kept in reserve for GC and open blocks, which cannot hold host data.
+        /// Number of physical pages that GC, open blocks and metadata need, which cannot hold host data. May exceed the
+        /// physical pages.
         reserve_pages: u64,
+        /// Number of the reserved pages that metadata may occupy.
+        metadata_pages: u64,
         /// Number of physical pages that can hold host data.
         usable_pages: u64,
+        /// Whether the metadata includes a reverse map in a log on flash.
+        has_flash_log: bool,
     },
     /// A request names a logical page beyond the exported capacity.
     #[error(
-        "logical page {lpn} is beyond the end of the device, which has {pages} logical pages; keep addresses below \
-         its capacity or use a larger device"
+        "logical page {lpn} is beyond the end of the device, which has {pages} logical pages of {page_bytes} bytes; keep \
+         addresses below its capacity or use a larger device"
     )]
     OutOfRange {
         /// Logical page whose access was refused.
         lpn: u64,
         /// Number of logical pages that the device exports.
         pages: u32,
+        /// Page size of the device, bytes.
+        page_bytes: u32,
     },
     /// The address or the length of a request is not a multiple of the sector size.
     #[error(
@@ -54,8 +65,8 @@ pub enum Error {
     /// The addresses or the length of a remap request are not multiples of the page size; only whole pages have map
     /// entries.
     #[error(
-        "remap of {len} bytes from byte {source_offset_bytes} to byte {target_offset_bytes} refused: offsets and length must be \
-         multiples of the page size, {page_bytes} bytes"
+        "a remap of {len} bytes from byte {source_offset_bytes} to byte {target_offset_bytes} is refused: offsets and length \
+         must be multiples of the page size, {page_bytes} bytes"
     )]
     NotWholePages {
         /// First byte of the target range, which receives the contents of the source range.
@@ -67,28 +78,30 @@ pub enum Error {
         /// Page size of the device, bytes.
         page_bytes: u64,
     },
-    /// The reverse map has no room for all entries of an atomic remap command. Nothing was changed.
-    #[error(
-        "remap of {pages} pages: the reverse map has no room for all of its entries, so it would not be atomic; nothing was changed: \
-         remap fewer pages, or write them"
-    )]
+    /// The reverse map cannot record all entries of an atomic remap command together. No content was changed.
+    #[error("{}", not_atomic_sentence(*pages, *max_pages))]
     NotAtomic {
         /// Number of logical pages in the atomic remap command.
         pages: u32,
+        /// Maximum number of pages that the reverse map records in one command; `None` if only its room limits it.
+        max_pages: Option<u32>,
     },
-    /// Garbage collection cannot free a block: every page of every closed block is valid, because retired blocks or
-    /// metadata used up the spare space. The device is read-only then.
+    /// Garbage collection cannot make room for a write, usually because retired blocks or metadata used up the spare
+    /// space, so that every page of every closed block is valid. The device is read-only then.
     #[error(
-        "the device is full: no closed block has an invalid page, and garbage collection keeps the last \
-         {free_blocks} free blocks; it can still be read; to write again, trim pages, or use a device with more \
-         spare blocks"
+        "the device is full: garbage collection cannot make room ({free_blocks} blocks are free, reserved for its copies; \
+         {retired_blocks} are bad); reads still work; to write again, trim logical pages, or use a device with more spare \
+         blocks"
     )]
     Full {
         /// Number of blocks of the device that are free.
         free_blocks: u32,
+        /// Number of blocks of the device that are retired, because they wore out, failed or were bad from the start.
+        retired_blocks: u32,
     },
-    /// The flash medium failed in a way that the engine cannot handle; the field is the medium's own error.
-    #[error("the flash medium failed: {0}")]
+    /// The flash medium failed in a way that the engine cannot handle, or power is lost; the field is the medium's own
+    /// error.
+    #[error("{0}")]
     Nand(NandError),
     /// Data read from the device is not what was written there; the text says which data.
     #[error("the data on the device is damaged: {0}; restore the device from a copy")]
@@ -119,8 +132,50 @@ pub enum Error {
         reason: &'static str,
     },
     /// Options of the device contradict each other or the flash geometry; the text says which.
-    #[error("the configuration of the device is refused: {0}")]
+    #[error("{0}")]
     InvalidOptions(String),
+}
+
+fn no_spare_space_sentence(
+    logical_pages: u64,
+    physical_pages: u64,
+    (reserve_pages, metadata_pages): (u64, u64),
+    usable_pages: u64,
+    has_flash_log: bool,
+) -> String {
+    if logical_pages == 0 {
+        return "a device needs at least one logical page".to_owned();
+    }
+    let log =
+        if has_flash_log { ", or lower remap.size_mib (the log of the reverse map is metadata)" } else { "" };
+    let advice = match usable_pages {
+        0 => {
+            "raise device.blocks_per_plane, or, on a drive that is sized to the input, device.reserve_blocks"
+                .to_owned()
+        }
+        _ => format!(
+            "if device.logical_pages is set, lower it to at most {usable_pages} or raise device.blocks_per_plane; if not, \
+             raise device.over_provisioning or device.reserve_blocks"
+        ),
+    };
+    format!(
+        "{logical_pages} logical pages do not fit on the device: of the {physical_pages} flash pages for data and metadata in \
+         its good blocks, garbage collection, open blocks and metadata need {reserve_pages} ({metadata_pages} of them for \
+         metadata), which leaves {usable_pages}: {advice}{log}"
+    )
+}
+
+fn not_atomic_sentence(pages: u32, max_pages: Option<u32>) -> String {
+    let cause_and_advice = match max_pages.filter(|&most| pages > most) {
+        Some(most) => format!(
+            "a reverse map in a log on flash records at most {most} pages in one command; no content was changed; remap \
+             fewer pages at a time, or write them"
+        ),
+        None => "the reverse map has no room for all of its entries; no content was changed; remap fewer pages at a time, \
+                 write them, or use a larger reverse map (remap.size_mib)"
+            .to_owned(),
+    };
+    format!("a remap of {pages} pages is refused because it would not be atomic: {cause_and_advice}")
 }
 
 impl From<NandError> for Error {
@@ -130,6 +185,16 @@ impl From<NandError> for Error {
 }
 
 impl Error {
+    /// Returns the error of a medium whose NVRAM of `present_words` words (8 bytes each) is too small for a part of the
+    /// design, which `what` names: with it and the parts before it, the design needs `needed_bytes` bytes.
+    pub(crate) fn of_small_nvram(what: &str, needed_bytes: u64, present_words: usize) -> Self {
+        Self::InvalidOptions(format!(
+            "the medium has {} bytes of NVRAM, but with {what} the design needs at least {needed_bytes}: create the medium \
+             with as many bytes as `Parts::total_nvram_bytes` returns",
+            present_words as u64 * 8
+        ))
+    }
+
     /// Returns whether the cause of the error is an uncorrectable flash page. An overwrite of the logical page clears
     /// such an error.
     pub fn is_media_error(&self) -> bool {

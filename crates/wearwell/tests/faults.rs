@@ -166,7 +166,9 @@ fn a_worn_out_device_refuses_writes_and_still_reads() {
                 operation_number: 0,
             };
             let (error, writes) = wear_out(&mut device, &mut oracle, &mut random);
-            assert!(matches!(error, Error::Full { .. }), "{error}");
+            let Error::Full { retired_blocks, .. } = error else { panic!("{error}") };
+            let counts = device.ftl().store().blocks().block_counts_by_state();
+            assert_eq!(retired_blocks, counts[BlockState::Retired as usize]);
             assert!(device.ftl().stats().retired_blocks > 0);
             assert!(writes > 100, "full after {writes} writes");
             assert_retired_blocks_were_worn_out(&device);

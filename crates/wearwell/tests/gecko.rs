@@ -232,9 +232,9 @@ fn a_gecko_flush_on_a_full_device_fails_and_can_be_repeated() {
 fn invalid_gecko_options_are_refused() {
     let geometry = geometry(64, 16, 512);
     for (options, hint) in [
-        (options_of(1, 4, MergeMode::MultiWay), "use 2 or more"),
-        (options_of(2, 17, MergeMode::MultiWay), "use 1 to 16"),
-        (options_of(2, 0, MergeMode::MultiWay), "use 1 to 16"),
+        (options_of(1, 4, MergeMode::MultiWay), "set it to at least 2"),
+        (options_of(2, 17, MergeMode::MultiWay), "can have 1 to 16 parts"),
+        (options_of(2, 0, MergeMode::MultiWay), "can have 1 to 16 parts"),
     ] {
         let Err(Error::InvalidOptions(why)) = Gecko::new(&geometry, options) else {
             panic!("{options:?} is accepted")

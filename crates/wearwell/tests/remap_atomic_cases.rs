@@ -202,7 +202,7 @@ fn an_atomic_remap_command_without_room_is_refused_and_changes_nothing() {
         (0..8).for_each(|lpn| drive.write(lpn, 1 + lpn as u8));
         let before = contents(&mut drive);
         let refused = drive.try_remap(10, 0, 7, Copy);
-        assert_eq!(refused, Err(Error::NotAtomic { pages: 7 }), "{part:?}");
+        assert_eq!(refused, Err(Error::NotAtomic { pages: 7, max_pages: None }), "{part:?}");
         assert_eq!(contents(&mut drive), before);
         drive.lose_power();
         assert_eq!(contents(&mut drive), before);

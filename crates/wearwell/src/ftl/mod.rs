@@ -46,7 +46,7 @@ use crate::gc::{GarbageCollector, GcOptions, MetadataGcRule, UserVictimPolicy, V
 use crate::mapping::{AnyMapping, DemandPagedMap, JournalledMap, Mapping, RamMap};
 use crate::nand::Nand;
 use crate::sharing::Sharing;
-use crate::sharing::reverse_map::ReverseMap;
+use crate::sharing::reverse_map::{AnyReverseMap, ReverseMap};
 use crate::stats::Stats;
 use crate::store::{GC_RESERVE_BLOCKS, Store, recovery_note_words};
 use crate::validity::{AnyValidityStore, RamBitmap, ValidityStore};
@@ -108,12 +108,12 @@ impl<N: Nand> Ftl<N> {
         };
         parts.require_compatible()?;
         let mapping = Self::new_mapping(&store, logical_pages, parts)?;
-        if parts.makes_checkpoints() && store.geometry().spare_bytes < 8 {
-            return Err(Error::InvalidOptions(
-                "checkpoints of the map keep eight bytes in the spare area of translation pages: set \
-                 device.spare_bytes to at least 8"
-                    .into(),
-            ));
+        let spare_bytes = store.geometry().spare_bytes;
+        if parts.makes_checkpoints() && spare_bytes < 8 {
+            return Err(Error::InvalidOptions(format!(
+                "device.spare_bytes is {spare_bytes}, but checkpoints of the map store 8 bytes in the spare area of each \
+                 translation page: set it to at least 8"
+            )));
         }
         let recycle = parts.content.recycle.as_ref();
         let is_alone = parts.content.has_at_most_recycling();
@@ -124,7 +124,7 @@ impl<N: Nand> Ftl<N> {
         let delta = parts.content.delta.map(|design| {
             DeltaState::new(&store, design, delta::heat_table_size(&design, parts.mapping, logical_pages))
         });
-        require_nvram_map_options(parts, store.geometry().spare_bytes)?;
+        require_nvram_map_options(parts, spare_bytes)?;
         let chunks = parts.content.chunks.map(|_| CompressionState::new(&store)).transpose()?;
         let mut ftl = Self {
             validity: AnyValidityStore::new(&store, logical_pages, parts.validity)?,
@@ -189,9 +189,9 @@ impl<N: Nand> Ftl<N> {
         let (flash_pages, units) = (geometry.pages(), parts.max_units(geometry));
         if units > MAX_UNITS_WITH_BIND_MARK {
             return Err(Error::InvalidOptions(format!(
-                "recovery by first pages marks bound logical pages in one bit of their map entries, and the remaining 31 \
-                 bits number at most {} flash pages of this design, but the device has {flash_pages}: set \
-                 recovery.blocks=oob-scan, or use fewer blocks or pages per block",
+                "recovery.blocks=first-pages supports at most {} flash pages on this design, because map entries then have 31 \
+                 bits, but the device has {flash_pages}: set recovery.blocks=oob-scan, or lower device.blocks_per_plane or \
+                 device.pages_per_block",
                 MAX_UNITS_WITH_BIND_MARK * flash_pages / units
             )));
         }
@@ -238,14 +238,20 @@ impl<N: Nand> Ftl<N> {
     fn require_and_count_spare_pages(&self) -> Result<u64> {
         let good = self.store.total_free_blocks() as u64;
         let block_pages = self.store.data_pages() as u64;
-        let metadata = self.max_metadata_pages();
+        let metadata_pages = self.max_metadata_pages();
         let pools = self.store.allocation_pools() as u64;
-        let reserve_pages =
-            (pools * self.reserved_blocks_per_pool() * block_pages + metadata + 1).min(good * block_pages);
-        let usable_pages = good * block_pages - reserve_pages;
+        let reserve_pages = pools * self.reserved_blocks_per_pool() * block_pages + metadata_pages + 1;
+        let usable_pages = (good * block_pages).saturating_sub(reserve_pages);
         if self.logical_pages == 0 || self.logical_pages as u64 > usable_pages {
-            let (logical_pages, physical_pages) = (self.logical_pages as u64, good * block_pages);
-            return Err(Error::NoSpareSpace { logical_pages, physical_pages, reserve_pages, usable_pages });
+            let reverse_map = self.sharing.as_ref().map(|sharing| &sharing.reverse_map);
+            return Err(Error::NoSpareSpace {
+                logical_pages: self.logical_pages.into(),
+                physical_pages: good * block_pages,
+                reserve_pages,
+                metadata_pages,
+                usable_pages,
+                has_flash_log: matches!(reverse_map, Some(AnyReverseMap::FlashLog(_))),
+            });
         }
         Ok(usable_pages - self.logical_pages as u64)
     }
@@ -471,17 +477,17 @@ impl<N: Nand> Ftl<N> {
 /// Rejects options with which a design whose map is in NVRAM could not rebuild all other state from flash.
 fn require_nvram_map_options(parts: &Parts, spare_bytes: u32) -> Result<()> {
     let content = &parts.content;
-    let refusal = if parts.persistence != Persistence::NvramMap {
-        None
-    } else if content.chunks.is_some() && spare_bytes < CHUNK_DIRECTORY_BYTES as u32 {
-        Some(
-            "without a battery the directory of a compressed chunk needs 64 spare bytes per page: set \
-             device.spare_bytes to at least 64",
-        )
-    } else {
-        None
-    };
-    refusal.map_or(Ok(()), |sentence| Err(Error::InvalidOptions(sentence.into())))
+    if parts.persistence == Persistence::NvramMap
+        && content.chunks.is_some()
+        && spare_bytes < CHUNK_DIRECTORY_BYTES as u32
+    {
+        return Err(Error::InvalidOptions(format!(
+            "device.spare_bytes is {spare_bytes}, but without a battery compress needs {CHUNK_DIRECTORY_BYTES} spare bytes \
+             per page for the directories of chunks: set it to at least {CHUNK_DIRECTORY_BYTES}, or set parts.content \
+             without compress"
+        )));
+    }
+    Ok(())
 }
 
 /// Returns the fingerprint of the content of `unit`, a physical page or a member of a compressed chunk.

@@ -23,7 +23,8 @@ impl<N: Nand> Ftl<N> {
         if lpn.0 < self.logical_pages {
             return Ok(());
         }
-        Err(Error::OutOfRange { lpn: lpn.0 as u64, pages: self.logical_pages })
+        let page_bytes = self.store.geometry().page_bytes;
+        Err(Error::OutOfRange { lpn: lpn.0 as u64, pages: self.logical_pages, page_bytes })
     }
 
     /// Removes the reference of `lpn` to `old`, the physical page or member of a compressed chunk to which `lpn` was

@@ -121,7 +121,8 @@ impl<N: Nand> Ftl<N> {
         let places: Vec<Option<Ppn>> = places.iter().map(|place| place.map(|unit| Ppn(unit.0))).collect();
         if !sharing.admit_remap_command(mapping, store, &places)? {
             store.stats.refused_remap_commands += 1;
-            return Err(Error::NotAtomic { pages: remap.page_count });
+            let max_pages = sharing.reverse_map.max_pages_per_command();
+            return Err(Error::NotAtomic { pages: remap.page_count, max_pages });
         }
         let mut entries = Vec::with_capacity(places.len());
         for ((lpn, source), place) in remap.targets().zip(remap.sources()).zip(places) {

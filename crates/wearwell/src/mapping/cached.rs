@@ -351,10 +351,14 @@ impl DemandPagedMap {
         let mut taken = Vec::new();
         for (word, entry) in in_nvram.entries_by_word(io) {
             let Some((lpn, unit)) = entry else { continue };
-            if lpn.0 >= logical_pages || self.cache.find_slot(lpn).is_some() {
+            let refused = if lpn.0 >= logical_pages {
+                Some(format!("but the device has only {logical_pages}"))
+            } else {
+                self.cache.find_slot(lpn).map(|_| "which another word names too".to_owned())
+            };
+            if let Some(why) = refused {
                 return Err(Error::Damaged(format!(
-                    "word {word} of the dirty map entries in NVRAM names logical page {lpn}, which does not exist or \
-                     has another word"
+                    "word {word} of the dirty map entries in NVRAM names logical page {lpn}, {why}"
                 )));
             }
             let slot = self.cache.insert_dirty(lpn, unit, false);
@@ -373,7 +377,7 @@ impl DemandPagedMap {
             let CachedEntry { lpn, unit, nvram_word, .. } = *self.cache.entry(slot);
             if in_nvram.entry_in_nvram(io, nvram_word) != Some((lpn, unit)) {
                 return Err(format!(
-                    "audit: the map entry of logical page {lpn} at location {unit} is dirty in the cache, \
+                    "the map entry of logical page {lpn} at location {unit} is dirty in the cache, \
                      but NVRAM does not hold it"
                 ));
             }
@@ -383,7 +387,7 @@ impl DemandPagedMap {
             return Ok(());
         }
         Err(format!(
-            "audit: {words} words of NVRAM hold map entries, but {entries} map entries are dirty in the cache"
+            "{words} words of NVRAM hold map entries, but {entries} map entries are dirty in the cache"
         ))
     }
 
@@ -473,7 +477,7 @@ impl DemandPagedMap {
             return Ok(());
         }
         Err(format!(
-            "audit: translation page {id} is counted as having {counted} entries of bound logical pages and chunk \
+            "translation page {id} is counted as having {counted} entries of bound logical pages and chunk \
              members, but has {found}"
         ))
     }

@@ -45,12 +45,9 @@ impl RamMap {
         pages: u32,
         first_nvram_word: usize,
     ) -> Result<Self> {
-        let (needed, present) = (first_nvram_word + pages as usize, io.nvram().len());
-        if present < needed {
-            return Err(Error::InvalidOptions(format!(
-                "the L2P map in NVRAM needs {needed} words of 8 bytes, but the medium has only {present}: use a \
-                 medium with more NVRAM"
-            )));
+        let needed_words = first_nvram_word + pages as usize;
+        if io.nvram().len() < needed_words {
+            return Err(Error::of_small_nvram("the L2P map", needed_words as u64 * 8, io.nvram().len()));
         }
         Ok(Self {
             nvram_copy: Some(NvramCopy { first_nvram_word, moved_lpns: Vec::new() }),
@@ -77,8 +74,8 @@ impl RamMap {
                 Some(unit) => {
                     u32::try_from(unit).ok().map(Unit).filter(|&unit| is_place(unit)).ok_or_else(|| {
                         Error::Damaged(format!(
-                            "the L2P map in NVRAM has logical page {lpn} at location {unit}, which this device does \
-                             not have"
+                            "the L2P map in NVRAM maps logical page {lpn} to {unit}, which is neither a flash page with \
+                             data nor a chunk member of this device"
                         ))
                     })?
                 }

@@ -73,12 +73,10 @@ impl NvramEntries {
         logical_pages: u32,
         entries_per_page: u32,
     ) -> Result<Self> {
-        let (needed, present) = (first_nvram_word as u64 + word_count, io.nvram().len() as u64);
-        if present < needed {
-            return Err(Error::InvalidOptions(format!(
-                "the dirty map entries in NVRAM need {needed} words of 8 bytes, but the medium has only {present}: \
-                 use a medium with more NVRAM, or lower the bound of dirty entries (mapping.dirty_share)"
-            )));
+        let needed_words = first_nvram_word as u64 + word_count;
+        if (io.nvram().len() as u64) < needed_words {
+            let part = "the dirty entries of the map";
+            return Err(Error::of_small_nvram(part, needed_words * 8, io.nvram().len()));
         }
         // With one word per logical page, words never run short.
         let is_whole = word_count == u64::from(logical_pages);

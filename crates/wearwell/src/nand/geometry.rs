@@ -38,27 +38,27 @@ pub const PLANES_MAX: u32 = 1 << 16;
 #[non_exhaustive]
 pub enum GeometryError {
     /// A count (channels, dies, planes, blocks or pages) is zero.
-    #[error("geometry: {field} is 0; set it to at least 1")]
+    #[error("device.{field} is 0; set it to at least 1")]
     Zero {
         /// Name of the geometry field that is zero.
         field: &'static str,
     },
     /// The page size is not a power of two from 512 to 65536 bytes.
-    #[error("geometry: page_bytes is {page_bytes}; it must be a power of two from 512 to 65536")]
+    #[error("device.page_bytes is {page_bytes}; set it to a power of two from 512 to 65536")]
     PageBytes {
         /// Page size that was rejected, bytes.
         page_bytes: u32,
     },
     /// The spare area of a page is larger than the largest page.
-    #[error("geometry: spare_bytes is {spare_bytes}; it must be at most 65536")]
+    #[error("device.spare_bytes is {spare_bytes}; set it to at most 65536")]
     SpareBytes {
         /// Size of the spare area that was rejected, bytes.
         spare_bytes: u32,
     },
     /// The device has more pages than a 32-bit page number can name.
     #[error(
-        "geometry: {pages} pages; page numbers have 32 bits, so at most 4294967296 pages fit: use fewer channels, dies, planes, \
-         blocks or pages per block"
+        "the device would have {pages} pages, but page numbers have 32 bits: lower device.channels, device.dies_per_channel, \
+         device.planes_per_die, device.blocks_per_plane or device.pages_per_block so that it has at most 4294967296"
     )]
     TooManyPages {
         /// Number of pages that was rejected.
@@ -66,8 +66,8 @@ pub enum GeometryError {
     },
     /// The device has more blocks than a 32-bit block number can name.
     #[error(
-        "geometry: {blocks} blocks; block numbers have 32 bits, so at most 4294967295 blocks fit: use fewer channels, dies, planes or \
-         blocks per plane"
+        "the device would have {blocks} blocks, but block numbers have 32 bits: lower device.channels, \
+         device.dies_per_channel, device.planes_per_die or device.blocks_per_plane so that it has at most 4294967295"
     )]
     TooManyBlocks {
         /// Number of blocks that was rejected.
@@ -76,7 +76,8 @@ pub enum GeometryError {
     /// The device has more planes than [`PLANES_MAX`]. Every plane has queues and open blocks of its own, so their
     /// number is bounded far below that of pages.
     #[error(
-        "geometry: {planes} planes; at most {PLANES_MAX} make a device: use fewer channels, dies or planes"
+        "the device would have {planes} planes, but it can have at most {PLANES_MAX}: lower device.channels, \
+         device.dies_per_channel or device.planes_per_die"
     )]
     TooManyPlanes {
         /// Number of planes that was rejected.
@@ -84,8 +85,8 @@ pub enum GeometryError {
     },
     /// The number of planes in a superblock does not divide the number of planes of the device.
     #[error(
-        "geometry: superblock_planes is {superblock_planes}, which does not divide the {planes} planes of the \
-         device; use a divisor"
+        "device.superblock_planes is {superblock_planes}, which does not divide the {planes} planes of the device: set it to \
+         a divisor of {planes} (1: no superblocks)"
     )]
     Superblock {
         /// Planes per superblock that were rejected.
@@ -95,8 +96,8 @@ pub enum GeometryError {
     },
     /// A block or superblock has more pages than the FTL's 16-bit valid counts allow.
     #[error(
-        "geometry: a (super)block of {pages} pages; valid counts have 16 bits, so at most 65535 pages per \
-         (super)block fit: use fewer pages per block or planes per superblock"
+        "a block would have {pages} pages (device.pages_per_block x device.superblock_planes), but valid counts have 16 bits: \
+         lower one of the two so that it has at most 65535"
     )]
     BlockTooLarge {
         /// Pages per block or superblock that were rejected.

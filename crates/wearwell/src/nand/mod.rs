@@ -223,10 +223,10 @@ pub struct Oob {
 #[non_exhaustive]
 pub enum NandError {
     /// A page program failed. The page cannot be programmed again before an erase, and its block should be retired.
-    #[error("program of flash page {0} failed; its block has to be retired")]
+    #[error("the program of flash page {0} failed, so its block is bad")]
     ProgramFailed(Ppn),
     /// A block erase failed; the block is unusable from now on.
-    #[error("erase of block {0} failed; the block has to be retired")]
+    #[error("the erase of block {0} failed, so the block is bad")]
     EraseFailed(BlockId),
     /// The page cannot be read: torn by a power cut or damaged beyond correction.
     #[error("flash page {0} is uncorrectable, so its data cannot be read")]

@@ -363,7 +363,7 @@ impl<N: Nand> Ftl<N> {
             return Ok(());
         }
         Err(Error::Damaged(format!(
-            "the map in NVRAM maps logical page {lpn} to {unit} (flash page or chunk member), which was \
+            "the L2P map maps logical page {lpn} to {unit} (flash page or chunk member), which was \
              written for logical page {writer} and is not shared"
         )))
     }
@@ -374,6 +374,6 @@ fn require_data_page(lpn: Lpn, unit: Unit, data: &PageSet) -> Result<()> {
         return Ok(());
     }
     Err(Error::Damaged(format!(
-        "the map in NVRAM maps logical page {lpn} to flash page {unit}, which holds no data"
+        "the L2P map maps logical page {lpn} to flash page {unit}, which holds no data"
     )))
 }

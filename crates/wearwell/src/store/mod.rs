@@ -323,9 +323,13 @@ impl<N: Nand> Store<N> {
         self.free_block_queues.iter().map(FreeBlockQueue::len).sum()
     }
 
-    /// Returns [`Error::Full`] with the number of free blocks of the device, for a request that finds no free block.
+    /// Returns [`Error::Full`] with the numbers of free and retired blocks of the device, for a request that finds no
+    /// free block.
     pub(crate) fn device_full_error(&self) -> Error {
-        Error::Full { free_blocks: self.total_free_blocks() }
+        Error::Full {
+            free_blocks: self.total_free_blocks(),
+            retired_blocks: self.pool_rotation.retired_blocks(),
+        }
     }
 
     /// Returns the number of unprogrammed pages of all open blocks. Blocks that were set aside partly filled (parked)

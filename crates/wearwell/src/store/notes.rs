@@ -120,13 +120,10 @@ impl<N: Nand> Store<N> {
     /// # Errors
     /// [`Error::InvalidOptions`] if the medium has too little NVRAM.
     pub(crate) fn enable_recovery_notes(&mut self, first_nvram_word: usize) -> Result<()> {
-        let (needed, present) =
-            (first_nvram_word as u64 + recovery_note_words(&self.geometry), self.nvram().len() as u64);
-        if present < needed {
-            return Err(Error::InvalidOptions(format!(
-                "the notes for recovery in NVRAM need {needed} words of 8 bytes together with the map, but the medium \
-                 has only {present}: use a medium with more NVRAM, or set recovery.blocks to oob-scan"
-            )));
+        let needed_words = first_nvram_word as u64 + recovery_note_words(&self.geometry);
+        if (self.nvram().len() as u64) < needed_words {
+            let part = "the notes for recovery by first pages";
+            return Err(Error::of_small_nvram(part, needed_words * 8, self.nvram().len()));
         }
         let slots = MAX_OPEN_DATA_BLOCKS_PER_POOL * self.allocation_pools;
         self.recovery_notes = Some(Box::new(RecoveryNotes {

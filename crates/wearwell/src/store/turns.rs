@@ -111,6 +111,11 @@ impl PoolRotation {
         self.has_retired_block = true;
     }
 
+    /// Returns the number of blocks that all pools (sets of planes) together have lost to retirement.
+    pub(super) fn retired_blocks(&self) -> u32 {
+        self.retired_blocks_by_pool.iter().sum()
+    }
+
     #[inline]
     pub(super) fn next_pool(&self, stream: Stream) -> u32 {
         self.next_pools[stream as usize]

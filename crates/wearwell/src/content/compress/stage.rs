@@ -49,11 +49,11 @@ impl CompressionState {
         // Member numbers must fit in 32 bits after the page numbers, with at most one chunk per page.
         if unit_count(geometry.pages(), true) > u32::MAX as u64 {
             return Err(Error::InvalidOptions(format!(
-                "compression: the device has {} flash pages, but page numbers and numbers of chunk members share 32 \
-                 bits, which number at most {} flash pages: use fewer blocks or pages per block, or leave compress out of \
-                 parts.content",
-                geometry.pages(),
-                u32::MAX as u64 / unit_count(1, true)
+                "compress supports at most {} flash pages, because flash pages and chunk members share 32-bit numbers, but \
+                 the device has {}: lower device.blocks_per_plane or device.pages_per_block, or set parts.content without \
+                 compress",
+                u32::MAX as u64 / unit_count(1, true),
+                geometry.pages()
             )));
         }
         Ok(Self {
@@ -238,7 +238,7 @@ impl CompressionState {
             let chunk = &mut self.chunks[number as usize];
             if member >= chunk.member_count() {
                 return Err(Error::Damaged(format!(
-                    "the map in NVRAM names member {member} of compressed chunk {number}, but recovery found no such \
+                    "the L2P map names member {member} of compressed chunk {number}, but recovery found no such \
                      member on flash"
                 )));
             }

@@ -365,7 +365,10 @@ impl<N: Nand> Ftl<N> {
             return Ok(Vec::new());
         }
         let damaged = |error: &dyn std::fmt::Display| {
-            Error::Damaged(format!("compressed chunk {number} cannot be decompressed: {error}"))
+            let pages = chunk.pages().iter().map(Ppn::to_string).collect::<Vec<_>>().join(", ");
+            Error::Damaged(format!(
+                "compressed chunk {number} (flash pages {pages}) cannot be decompressed: {error}"
+            ))
         };
         let compressed = compressed
             .get(..payload_bytes)

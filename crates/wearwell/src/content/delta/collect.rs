@@ -135,8 +135,10 @@ impl<N: Nand> Ftl<N> {
         let mut ranges = HashMap::<_, _, FxBuildHasher>::default();
         if !bytes.is_empty() {
             let damaged = || {
+                let lpns = self.lpns_of_current_deltas_in(ppn);
+                let lpns = lpns.iter().map(Lpn::to_string).collect::<Vec<_>>().join(", ");
                 Error::Damaged(format!(
-                    "flash page {ppn} should be a page of deltas, but its header is malformed"
+                    "flash page {ppn} should hold the deltas of the logical pages {lpns}, but its header is malformed"
                 ))
             };
             ranges.extend(decode_delta_page_header(&bytes).ok_or_else(damaged)?);

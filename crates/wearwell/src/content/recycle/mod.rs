@@ -154,10 +154,10 @@ impl Default for RecycleOptions {
 #[non_exhaustive]
 pub enum RecycleError {
     /// Option `alpha` (growth of popularity per read) is out of range.
-    #[error("recycle.alpha is {0}; set it from 0.10 to 0.15")]
+    #[error("recycle.alpha is {0}; set it to a value from 0.10 to 0.15, the range of the LX-SSD paper")]
     Alpha(f64),
     /// Option `beta` (decay of probability per newer version) is out of range.
-    #[error("recycle.beta is {0}; set it from 0.15 to 0.20")]
+    #[error("recycle.beta is {0}; set it to a value from 0.15 to 0.20, the range of the LX-SSD paper")]
     Beta(f64),
 }
 
@@ -890,7 +890,7 @@ impl Recycler {
             let Some(ppn) = mapping(lpn) else { continue };
             if let Some(other) = owners[ppn.index()].replace(lpn) {
                 return Err(format!(
-                    "page {ppn} is the valid page of logical page {lpn}, but is in the list of logical page {other}"
+                    "flash page {ppn} is the valid page of logical page {lpn}, but is in the list of logical page {other}"
                 ));
             }
         }

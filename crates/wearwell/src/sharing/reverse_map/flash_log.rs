@@ -99,19 +99,24 @@ impl FlashLog {
         entry_layout: EntryLayout,
     ) -> Result<Self> {
         let (page_bytes, pages) = (io.geometry().page_bytes, io.geometry().pages());
-        let (present, wanted) = (io.nvram().len() as u64 * 8, page_bytes as u64 + 8);
+        let buffer_bytes = page_bytes as u64 + 8;
         let log_pages = log_bytes / page_bytes as u64;
-        if present < wanted {
-            return Err(Error::InvalidOptions(format!(
-                "the reverse map in a flash log needs {wanted} bytes of NVRAM (one page buffer and a word of 8 \
-                 bytes), but the medium has only {present}: use a medium with more NVRAM"
-            )));
+        if (io.nvram().len() as u64 * 8) < buffer_bytes {
+            let part = "the page buffer of the reverse map";
+            return Err(Error::of_small_nvram(part, buffer_bytes, io.nvram().len()));
         }
         require_device_fits_log(pages)?;
-        if !(MIN_LOG_PAGES..pages).contains(&log_pages) {
+        if log_pages < MIN_LOG_PAGES {
             return Err(Error::InvalidOptions(format!(
-                "the flash log of the reverse map has {log_pages} pages on a device of {pages} pages: set \
-                 remap.size_mib so that it has at least {MIN_LOG_PAGES} and fewer than the device"
+                "the flash log of the reverse map would have {log_pages} pages of {page_bytes} bytes, but it needs at least \
+                 {MIN_LOG_PAGES}: set remap.size_mib to at least {}",
+                (MIN_LOG_PAGES * page_bytes as u64) as f64 / f64::from(1 << 20)
+            )));
+        }
+        if log_pages >= pages {
+            return Err(Error::InvalidOptions(format!(
+                "the flash log of the reverse map would have {log_pages} pages, but the whole device has {pages}: lower \
+                 remap.size_mib"
             )));
         }
         Ok(Self {
@@ -544,14 +549,14 @@ impl ReverseMap for FlashLog {
         let named: u32 = self.superseded_entries_by_bind.values().sum();
         if named != self.index.superseded_entry_count() {
             return Err(format!(
-                "audit of the flash log: {named} entries are counted as superseded in the table by bind, but {} in the \
+                "reverse map, flash log: {named} entries are counted as superseded in the table by bind, but {} in the \
                  index by block",
                 self.index.superseded_entry_count()
             ));
         }
         if self.live_pages() > self.max_log_pages || self.buffered_entries > self.entries_per_page {
             return Err(format!(
-                "audit of the flash log: it has {} live pages (at most {} may be) and {} entries in the \
+                "reverse map, flash log: it has {} live pages (at most {} may be) and {} entries in the \
                  buffer (a page holds {})",
                 self.live_pages(),
                 self.max_log_pages,

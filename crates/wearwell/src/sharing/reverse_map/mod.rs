@@ -352,10 +352,9 @@ fn require_device_fits_log(pages: u64) -> Result<()> {
         return Ok(());
     }
     Err(Error::InvalidOptions(format!(
-        "a reverse map in one log (nvram-log, flash-log) serves a device of at most {MAX_DEVICE_PAGES_FOR_LOG} pages (1 TiB of \
-         4-KiB pages), because its 16-byte entries number pages with 28 bits; this device has {pages} pages: set \
-         parts.reverse_map (in the design remap: remap.reverse_map) to segments, and remap.size_mib or \
-         remap.segment_bytes so that there are at most {MAX_SEGMENTS} segments"
+        "the device has {pages} pages, but a reverse map in one log (nvram-log, flash-log) supports at most \
+         {MAX_DEVICE_PAGES_FOR_LOG} (1 TiB of 4-KiB pages), because its entries have page numbers of 28 bits: set \
+         parts.reverse_map=segments (on the design remap: remap.reverse_map=segments)"
     )))
 }
 
@@ -732,8 +731,8 @@ impl AnyReverseMap {
             && matches!(reverse_map_kind, ReverseMapKind::OobOnly | ReverseMapKind::Ideal)
         {
             return Err(Error::InvalidOptions(
-                "entries with the fields of an atomic remap command need a reverse map in NVRAM segments, or in a log in \
-                 NVRAM or on flash"
+                "atomic remap commands (remap.atomic_commands) need a reverse map that stores entries: set \
+                 parts.reverse_map to segments, nvram-log or flash-log"
                     .into(),
             ));
         }
@@ -751,6 +750,15 @@ impl AnyReverseMap {
             }
             ReverseMapKind::Ideal => Self::Ideal(IdealReverseMap::new(io.geometry().pages())),
         })
+    }
+
+    /// Returns the maximum number of pages of an atomic remap command, whatever room the reverse map has: a log on
+    /// flash records a command in one page. `None` if only the room limits it.
+    pub(crate) fn max_pages_per_command(&self) -> Option<u32> {
+        match self {
+            Self::FlashLog(log) => Some(log.entries_per_page()),
+            Self::OobOnly | Self::Segments(_) | Self::NvramLog(_) | Self::Ideal(_) => None,
+        }
     }
 }
 

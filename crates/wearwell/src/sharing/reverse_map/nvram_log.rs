@@ -72,22 +72,24 @@ impl NvramLog {
     /// # Errors
     /// Those of [`NvramLog::new`].
     pub fn with_entry_layout<N: Nand>(io: &Store<N>, nvram_bytes: u64, form: EntryLayout) -> Result<Self> {
-        let (present, pages) = (io.nvram().len() as u64 * 8, io.geometry().pages());
         let slots = nvram_bytes.saturating_sub(form.complete_until_field_bytes()) / form.entry_bytes();
-        if present < nvram_bytes {
-            let sentence = format!(
-                "the reverse map needs {nvram_bytes} bytes of NVRAM, but the medium has only {present}: use a medium \
-                 with more NVRAM, or lower remap.size_mib"
-            );
-            return Err(Error::InvalidOptions(sentence));
+        if (io.nvram().len() as u64 * 8) < nvram_bytes {
+            return Err(Error::of_small_nvram("the reverse map", nvram_bytes, io.nvram().len()));
         }
-        require_device_fits_log(pages)?;
-        if !(MIN_SLOTS..=u32::MAX as u64).contains(&slots) {
+        require_device_fits_log(io.geometry().pages())?;
+        if slots < MIN_SLOTS {
             return Err(Error::InvalidOptions(format!(
-                "an NVRAM log of {nvram_bytes} bytes has {slots} slots of {} bytes, but there must be {MIN_SLOTS} to {}: \
-                 change remap.size_mib",
-                form.entry_bytes(),
-                u32::MAX
+                "the reverse map needs room for at least {MIN_SLOTS} entries of {} bytes, but its {nvram_bytes} bytes of \
+                 NVRAM hold {slots}: raise remap.size_mib",
+                form.entry_bytes()
+            )));
+        }
+        if slots > u32::MAX as u64 {
+            return Err(Error::InvalidOptions(format!(
+                "the reverse map can have at most {} entries of {} bytes, but its {nvram_bytes} bytes of NVRAM hold {slots}: \
+                 lower remap.size_mib",
+                u32::MAX,
+                form.entry_bytes()
             )));
         }
         Ok(Self {
@@ -408,13 +410,13 @@ impl ReverseMap for NvramLog {
         let bits = self.is_slot_indexed.iter().filter(|&&is_indexed| is_indexed).count();
         if bits != self.index.len() {
             return Err(format!(
-                "audit of the NVRAM log: {bits} slots are marked as indexed, but the index has {} entries",
+                "reverse map, NVRAM log: {bits} slots are marked as indexed, but the index has {} entries",
                 self.index.len()
             ));
         }
         if self.used_slots > self.capacity_entries() {
             return Err(format!(
-                "audit of the NVRAM log: {} of {} slots are used, so that the gap which marks the oldest entry is gone",
+                "reverse map, NVRAM log: {} of {} slots are used, so that the gap which marks the oldest entry is gone",
                 self.used_slots, self.slot_count
             ));
         }

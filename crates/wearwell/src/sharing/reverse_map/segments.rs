@@ -180,8 +180,11 @@ impl NvramSegments {
     ) -> Result<Self> {
         let segments = nvram_bytes.saturating_sub(entry_layout.complete_until_field_bytes())
             / segment_bytes.max(1) as u64;
+        if (io.nvram().len() as u64 * 8) < nvram_bytes {
+            return Err(Error::of_small_nvram("the reverse map", nvram_bytes, io.nvram().len()));
+        }
         if let Some(sentence) =
-            Self::segment_size_problem(io, nvram_bytes, (segment_bytes, entry_layout), segments)
+            Self::segment_size_problem(nvram_bytes, (segment_bytes, entry_layout), segments)
         {
             return Err(Error::InvalidOptions(sentence));
         }
@@ -207,30 +210,28 @@ impl NvramSegments {
         Ok(map)
     }
 
-    fn segment_size_problem<N: Nand>(
-        io: &Store<N>,
+    fn segment_size_problem(
         nvram_bytes: u64,
         (segment_bytes, form): (u32, EntryLayout),
         segments: u64,
     ) -> Option<String> {
         let (least, unit) = (2 * form.entry_bytes() as u32, if form == EntryLayout::Single { 16 } else { 8 });
-        let present = io.nvram().len() as u64 * 8;
-        if present < nvram_bytes {
-            return Some(format!(
-                "the reverse map needs {nvram_bytes} bytes of NVRAM, but the medium has only {present}: use a medium \
-                 with more NVRAM, or lower remap.size_mib"
-            ));
-        }
         if segment_bytes < least || !segment_bytes.is_multiple_of(unit) {
             return Some(format!(
                 "remap.segment_bytes is {segment_bytes}; the size of an NVRAM segment must be a multiple of {unit} bytes, at \
                  least {least}"
             ));
         }
-        (!(MIN_SEGMENTS..=MAX_SEGMENTS).contains(&segments)).then(|| {
+        if segments < MIN_SEGMENTS {
+            return Some(format!(
+                "the reverse map needs at least {MIN_SEGMENTS} segments of {segment_bytes} bytes, but its {nvram_bytes} bytes \
+                 of NVRAM hold {segments}: raise remap.size_mib or lower remap.segment_bytes"
+            ));
+        }
+        (segments > MAX_SEGMENTS).then(|| {
             format!(
-                "{nvram_bytes} bytes of NVRAM hold {segments} reverse-map segments of {segment_bytes} bytes, but \
-                 there must be {MIN_SEGMENTS} to {MAX_SEGMENTS}: change remap.size_mib or remap.segment_bytes"
+                "the reverse map can have at most {MAX_SEGMENTS} segments of {segment_bytes} bytes, but its {nvram_bytes} \
+                 bytes of NVRAM hold {segments}: lower remap.size_mib or raise remap.segment_bytes"
             )
         })
     }
@@ -861,7 +862,7 @@ impl ReverseMap for NvramSegments {
         if bits != self.free_segments || sizes + self.free_segments != self.segment_count {
             let (free, segments) = (self.free_segments, self.segment_count);
             return Err(format!(
-                "audit of the NVRAM segments: of {segments}, {sizes} are in chains of blocks; {free} are counted as \
+                "reverse map, NVRAM segments: of {segments}, {sizes} are in chains of blocks; {free} are counted as \
                  free, and {bits} bits of the bitmap are free"
             ));
         }
@@ -869,7 +870,7 @@ impl ReverseMap for NvramSegments {
             self.chains_by_block.iter().position(|group| group.superseded_entries > group.entry_count)
         {
             return Err(format!(
-                "audit of the NVRAM segments: the chain with index {group} has {} superseded entries, but \
+                "reverse map, NVRAM segments: the chain with index {group} has {} superseded entries, but \
                  only {} entries",
                 self.chains_by_block[group].superseded_entries, self.chains_by_block[group].entry_count
             ));
@@ -880,7 +881,7 @@ impl ReverseMap for NvramSegments {
         let (entries, superseded) = (sum(|group| group.entry_count), sum(|group| group.superseded_entries));
         if (entries, superseded) != (self.entry_count, self.superseded_entries) {
             return Err(format!(
-                "audit of the NVRAM segments: the chains of all blocks hold {entries} entries, {superseded} \
+                "reverse map, NVRAM segments: the chains of all blocks hold {entries} entries, {superseded} \
                  of them superseded, but the totals are {} and {}",
                 self.entry_count, self.superseded_entries
             ));
@@ -890,7 +891,7 @@ impl ReverseMap for NvramSegments {
             Ok(())
         } else {
             Err(format!(
-                "audit of the NVRAM segments: the longest chain has {} segments, but {} is recorded as the \
+                "reverse map, NVRAM segments: the longest chain has {} segments, but {} is recorded as the \
                  largest number",
                 largest.unwrap_or(0),
                 self.chain_length_histogram.largest_count_per_block()

@@ -59,8 +59,7 @@ impl GeckoLayout {
         let (blocks, block_pages) = (geometry.blocks(), geometry.block_pages());
         if parts == 0 || parts > block_pages {
             return Err(Error::InvalidOptions(format!(
-                "Logarithmic Gecko: the bitmap of a block of {block_pages} pages cannot be cut into {parts} parts; \
-                 use 1 to {block_pages} parts (gecko.parts)"
+                "gecko.parts is {parts}, but the bitmap of a block of {block_pages} pages can have 1 to {block_pages} parts"
             )));
         }
         let part_pages = block_pages.div_ceil(parts);
@@ -69,9 +68,9 @@ impl GeckoLayout {
         let slots = block_pages.div_ceil(part_pages) + 1;
         if blocks.checked_mul(slots).is_none() {
             return Err(Error::InvalidOptions(format!(
-                "Logarithmic Gecko: {blocks} blocks of {} parts need entry keys of more than 32 bits; use fewer \
-                 parts per block (gecko.parts)",
-                slots - 1
+                "gecko.parts is {parts}, but the parts of all {blocks} blocks then need keys of more than 32 bits: set gecko.parts \
+                 to at most {}, or lower device.blocks_per_plane",
+                u32::MAX / blocks - 1
             )));
         }
         let page_bytes = geometry.page_bytes as usize;
@@ -82,9 +81,9 @@ impl GeckoLayout {
             ((room - RUN_POSTAMBLE_BYTES - GECKO_KEY_BYTES) / stride).min(page_entries.saturating_sub(1));
         if buffer_capacity_entries < 2 {
             return Err(Error::InvalidOptions(format!(
-                "Logarithmic Gecko: a flash page of {page_bytes} bytes, {room} without its header, must hold three entries, \
-                 and an entry has {stride} bytes; use more parts per block than {} (gecko.parts)",
-                slots - 1
+                "gecko.parts is {parts}: an entry for a part of a block then has {stride} bytes, and a flash page of {page_bytes} \
+                 bytes does not hold three of them: set gecko.parts to at least {}",
+                block_pages.div_ceil(8 * (room / 3 - GECKO_KEY_BYTES) as u32)
             )));
         }
         Ok(Self {
@@ -554,11 +553,13 @@ mod tests {
             Err(Error::InvalidOptions(why)) => why,
             other => panic!("{other:?}"),
         };
-        assert!(refused(&geometry(4096, 128), 0).contains("use 1 to 128"));
-        assert!(refused(&geometry(4096, 128), 129).contains("use 1 to 128"));
-        assert!(refused(&geometry(512, 4096), 1).contains("use more parts"));
+        assert!(refused(&geometry(4096, 128), 0).contains("can have 1 to 128 parts"));
+        assert!(refused(&geometry(4096, 128), 129).contains("can have 1 to 128 parts"));
+        assert!(refused(&geometry(512, 4096), 1).contains("set gecko.parts to at least 4"));
+        assert!(GeckoLayout::new(&geometry(512, 4096), 3).is_err());
+        assert!(GeckoLayout::new(&geometry(512, 4096), 4).is_ok());
         let wide = Geometry { blocks_per_plane: 1 << 30, pages_per_block: 4, ..geometry(4096, 4) };
-        assert!(refused(&wide, 4).contains("use fewer parts"));
+        assert!(refused(&wide, 4).contains("set gecko.parts to at most 2"));
         assert!(GeckoLayout::new(&wide, 2).is_ok());
     }
 }

@@ -144,8 +144,7 @@ impl Gecko {
     pub fn new(geometry: &Geometry, options: GeckoOptions) -> Result<Self> {
         if options.size_ratio < 2 {
             return Err(Error::InvalidOptions(format!(
-                "Logarithmic Gecko: a size ratio of {} between levels makes no levels; use 2 or more \
-                 (gecko.size_ratio)",
+                "gecko.size_ratio is {}; set it to at least 2",
                 options.size_ratio
             )));
         }

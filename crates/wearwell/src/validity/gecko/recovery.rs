@@ -131,9 +131,9 @@ fn read_run_directory<N: Nand>(
     }
     if header.page_index_in_run != last {
         return Err(Error::Damaged(format!(
-            "page validity (Logarithmic Gecko): the last page of run {number} should have index {last}, but its \
+            "page validity (Logarithmic Gecko): flash page {}, the last of run {number}, should have index {last}, but its \
              header says {}",
-            header.page_index_in_run
+            places[last as usize], header.page_index_in_run
         )));
     }
     let with_entries = layout.entry_pages_of_run(entries) as usize;

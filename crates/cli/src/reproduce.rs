@@ -29,7 +29,7 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<Outcome, Failure> {
     for paper in papers {
         let folder = out.join(paper.name());
         if args.render {
-            let described = |error| file_failure(&folder.join("results.json"), &error);
+            let described = |error| stored_results_failure(&folder.join("results.json"), &error);
             session::reevaluate_stored_results(paper, &folder).map_err(described)?;
         } else if !run_experiments(args, paper, &folder, &reporter)? {
             return Ok(Outcome::Partial);
@@ -43,6 +43,21 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<Outcome, Failure> {
 
 fn file_failure(path: &Path, error: &dyn std::fmt::Display) -> Failure {
     Failure::of_usage(format!("{}: {error}", path.display()))
+}
+
+/// Makes the failure to use the results in a file that an earlier run of a paper's experiments should have written.
+fn stored_results_failure(path: &Path, error: &std::io::Error) -> Failure {
+    use std::io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
+    let path_name = path.display();
+    match error.kind() {
+        NotFound => {
+            Failure::of_usage(format!("{path_name}: {error}: run the experiments first, without --render"))
+        }
+        InvalidData | UnexpectedEof => Failure::of_usage(format!(
+            "{path_name} does not hold results of this version: {error}: run the experiments again, without --render"
+        )),
+        _ => file_failure(path, error),
+    }
 }
 
 /// Returns the folder for the results of reproduced papers. Full-size results have a different default, because they
@@ -98,8 +113,9 @@ fn write_summary_of_all_papers(args: &ReproduceArgs, document: &Path) -> Result<
 fn stored_results(paper: Paper, papers: &Path) -> Result<PaperQuickAndFullResults, Failure> {
     let read = |folder: PathBuf| {
         let path = folder.join("results.json");
-        let text = std::fs::read_to_string(&path).map_err(|error| file_failure(&path, &error))?;
-        Results::from_json(&text).map_err(|error| file_failure(&path, &error))
+        let described = |error| stored_results_failure(&path, &error);
+        let text = std::fs::read_to_string(&path).map_err(described)?;
+        Results::from_json(&text).map_err(|error| described(error.into()))
     };
     let full = papers.join("full").join(paper.name());
     let of_full = if full.exists() { Some(read(full)?) } else { None };
@@ -108,8 +124,9 @@ fn stored_results(paper: Paper, papers: &Path) -> Result<PaperQuickAndFullResult
 
 fn original_traces(args: &ReproduceArgs) -> Result<OriginalTraces, Failure> {
     let Some(folder) = &args.traces else { return Ok(OriginalTraces::default()) };
-    let traces = OriginalTraces::find_in(folder)
-        .map_err(|error| Failure::of_usage(format!("{}: {error}", folder.display())))?;
+    let traces = OriginalTraces::find_in(folder).map_err(|error| {
+        Failure::of_usage(format!("{}: the folder of --traces cannot be read: {error}", folder.display()))
+    })?;
     if traces.is_empty() {
         return Err(Failure::of_usage(format!(
             "{}: no trace here has one of the names that docs/reproduce.md lists: name the folder with the traces, \
@@ -180,6 +197,6 @@ impl ExperimentObserver for ExperimentReporter<'_> {
     }
 
     fn experiment_not_run(&mut self, name: &str, why: &str) {
-        self.reporter.print_message(&format!("{name}: not run: {why}"));
+        self.reporter.print_message(&format!("{name}: no result: {why}"));
     }
 }

@@ -69,7 +69,7 @@ impl RequestSource {
     fn input(&self) -> Result<Input, String> {
         match self {
             Self::Generated(spec) | Self::Substitute(spec) => Input::of_generator_spec(spec)
-                .map_err(|error| format!("this version of wearwell does not know the workload: {error}")),
+                .map_err(|error| unsupported(&format!("the workload `{spec}`"), &error.to_string())),
             Self::Original(path) => Ok(Input::Trace { path: path.clone(), options: OpenOptions::default() }),
         }
     }
@@ -256,7 +256,7 @@ fn replay(
     match record.map_err(|error| not_run_because(&error))? {
         _ if interrupted => Err(MissingRecord::Interrupted),
         RunRecord { partial_reason: Some(reason), .. } => {
-            Err(MissingRecord::NotRun(format!("ended early: {reason}")))
+            Err(MissingRecord::NotRun(format!("the run was stopped before its last request: {reason}")))
         }
         record => Ok(record),
     }
@@ -267,8 +267,17 @@ fn require_design(name: &str) -> Result<(), String> {
     if is_known {
         Ok(())
     } else {
-        Err(format!("this version of wearwell has no design `{name}`; `wearwell designs` lists those it has"))
+        Err(unsupported(&format!("the design `{name}`"), "there is no such design"))
     }
+}
+
+/// Returns the sentence that this binary cannot run an experiment because of `part`, a part of its definition. The
+/// definitions are in the same binary, so the user cannot mend it.
+fn unsupported(part: &str, why: &str) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    format!(
+        "{part} of this experiment is not supported by wearwell {version}: {why}; report this as a defect"
+    )
 }
 
 /// Builds the configuration of an experiment: its settings, on top of defaults that match the papers.
@@ -283,7 +292,7 @@ fn experiment_config(settings: &[String]) -> Result<Config, String> {
         std::iter::once("precondition.mode=none".to_owned()).chain(settings.iter().cloned()).collect();
     let mut config = Config::from_text_and_settings(None, &all).map_err(|error| match error {
         ConfigError::Toml { location, message } if message.starts_with("unknown") => {
-            format!("this version of wearwell does not know the setting {location}")
+            unsupported(&format!("the setting {location}"), &message)
         }
         error => error.to_string(),
     })?;
@@ -503,7 +512,9 @@ impl ExperimentRecords {
         match self.records.get(name) {
             Some(Ok(record)) => Ok(ExperimentRun(record)),
             Some(Err(why)) => Err(why.clone()),
-            None => Err(format!("experiment {name} was not run yet")),
+            None => Err(format!(
+                "experiment {name} has no result in results.json: it was not run yet, or is not run at this size"
+            )),
         }
     }
 
@@ -525,6 +536,11 @@ impl ExperimentRecords {
 pub struct ExperimentRun<'a>(&'a Record);
 
 impl ExperimentRun<'_> {
+    /// Returns the record of the experiment.
+    pub fn record(&self) -> &Record {
+        self.0
+    }
+
     /// Returns a figure of the experiment by its dotted name; 0 if it is absent.
     pub fn figure(self, name: &str) -> f64 {
         self.0.figures.get(name).copied().unwrap_or(0.0)
@@ -541,7 +557,13 @@ impl ExperimentRun<'_> {
     /// # Errors
     /// The record has no figure of this name.
     pub fn required_figure(self, name: &str) -> Result<f64, String> {
-        let missing = || format!("{} reports no {name}", self.0.name);
+        let missing = || {
+            format!(
+                "the record of experiment {} in results.json has no figure `{name}`: the run had none (for example, \
+                 nothing was erased), or an older version wrote the record, which --fresh repeats",
+                self.0.name
+            )
+        };
         self.0.figures.get(name).copied().ok_or_else(missing)
     }
 

@@ -179,12 +179,17 @@ pub fn update_summary_in_document(
     document: &str,
     results_of_papers: &[PaperQuickAndFullResults],
 ) -> Result<String, String> {
-    let (before, rest) = document.split_once(SUMMARY_BEGIN_LINE).ok_or_else(|| {
-        format!("it has no line {} before the summary: add it", SUMMARY_BEGIN_LINE.trim_end())
-    })?;
-    let (_, after) = rest
-        .split_once(SUMMARY_END_LINE)
-        .ok_or_else(|| format!("it has no line {} after the summary: add it", SUMMARY_END_LINE.trim_end()))?;
+    let missing = |line: &str| {
+        let (begin, end) = (SUMMARY_BEGIN_LINE.trim_end(), SUMMARY_END_LINE.trim_end());
+        format!(
+            "the file has no line `{}`: the summary is written between the lines `{begin}` and `{end}`, so add them in \
+             this order",
+            line.trim_end()
+        )
+    };
+    let (before, rest) =
+        document.split_once(SUMMARY_BEGIN_LINE).ok_or_else(|| missing(SUMMARY_BEGIN_LINE))?;
+    let (_, after) = rest.split_once(SUMMARY_END_LINE).ok_or_else(|| missing(SUMMARY_END_LINE))?;
     Ok([before, SUMMARY_BEGIN_LINE, &summary_block(results_of_papers), SUMMARY_END_LINE, after].concat())
 }
 

@@ -78,7 +78,7 @@ impl FromStr for Paper {
     fn from_str(text: &str) -> Result<Self, String> {
         let known = Self::ALL.map(Self::name);
         let found = Self::ALL.into_iter().find(|paper| paper.name() == text);
-        found.ok_or_else(|| format!("unknown paper `{text}`; one of {}", known.join(", ")))
+        found.ok_or_else(|| format!("unknown paper `{text}`: use one of {}", known.join(", ")))
     }
 }
 

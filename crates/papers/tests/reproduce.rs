@@ -696,10 +696,14 @@ fn experiments_with_unknown_designs_settings_or_loads_are_reported_as_not_run() 
     assert_eq!(results.experiments.len(), 1);
     assert_eq!(
         results.not_run["a"],
-        "this version of wearwell has no design `no-such-design`; `wearwell designs` lists those it has"
+        format!(
+            "the design `no-such-design` of this experiment is not supported by wearwell {}: there is no such design; \
+             report this as a defect",
+            env!("CARGO_PKG_VERSION")
+        )
     );
-    assert!(results.not_run["b"].contains("does not know the setting"), "{}", results.not_run["b"]);
-    assert!(results.not_run["c"].contains("does not know the workload"), "{}", results.not_run["c"]);
+    assert!(results.not_run["b"].starts_with("the setting "), "{}", results.not_run["b"]);
+    assert!(results.not_run["c"].starts_with("the workload `"), "{}", results.not_run["c"]);
 }
 
 #[test]
@@ -773,7 +777,10 @@ fn the_markdown_page_has_a_line_for_every_row() {
         "{line}"
     );
     assert!(line.contains("X11") && page.contains("- **X11**: "), "{line}");
-    assert!(page.contains("| LX-20 |") && page.contains("not run: experiment homes/64k was not run yet"));
+    assert!(
+        page.contains("| LX-20 |")
+            && page.contains("not run: experiment homes/64k has no result in results.json")
+    );
 }
 
 #[test]

@@ -295,11 +295,23 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
 fn require_duplicates_in_traces(runs: &ExperimentRecords) -> Result<()> {
     for trace in ["homes", "mail"] {
         let opt = runs.run_named(&format!("{trace}/opt"))?;
-        if opt.figure("writes_by_form.deduplicated") < 0.01 * opt.figure("host_page_writes") {
+        let (deduplicated, writes) =
+            (opt.figure("writes_by_form.deduplicated"), opt.figure("host_page_writes"));
+        if deduplicated < 0.01 * writes {
+            let record = opt.record();
+            let advice = if record.substitute {
+                String::new()
+            } else {
+                format!(
+                    ": replace fiu-{trace}.* in the folder of --traces by a file with fingerprints of page contents, or \
+                     remove it, so that the substitute is run, and repeat with --fresh"
+                )
+            };
             return Err(format!(
-                "under 1 % of the writes of the trace {trace} were deduplicated, too few for a result about \
-                 deduplicated traces: if its file in the folder of --traces has no hashes of page contents, put one \
-                 that has them there, or take it out to run the substitute"
+                "only {:.2} % of the writes of the trace fiu-{trace} ({}) were deduplicated, but rows about deduplicated \
+                 traces need at least 1 %{advice}",
+                100.0 * deduplicated / writes,
+                record.input
             ));
         }
     }
@@ -548,10 +560,12 @@ fn host_page_rates_after_first_erase(runs: &ExperimentRecords) -> Result<Vec<Val
     let (remap, none) = (runs.run_named("fillseq/segments")?, runs.run_named("fillseq/noremap")?);
     let from = remap.required_figure("first_erase.device_s")?;
     let to = from + 0.1 * remap.required_figure("timing.device_s")?;
-    if to > none.required_figure("timing.device_s")? {
-        return Err(
-            "the run without remaps (NoRemap) ends before the end of the compared window of time".into()
-        );
+    let end_without_remaps = none.required_figure("timing.device_s")?;
+    if to > end_without_remaps {
+        return Err(format!(
+            "experiment fillseq/noremap ends after {end_without_remaps:.1} s of simulated time, before the end of the \
+             compared window, {from:.1} to {to:.1} s (from the first erase of fillseq/segments, a tenth of its run)"
+        ));
     }
     let rate = |run: ExperimentRun<'_>| {
         (host_pages_written_until(run, to) - host_pages_written_until(run, from)) / (to - from)
@@ -605,8 +619,9 @@ fn performance_losses_by_reverse_map(runs: &ExperimentRecords) -> Result<Vec<Val
             let demoted = run.figure("parts.demoted_full") / run.figure("host_page_writes");
             if demoted > 0.01 {
                 return Err(format!(
-                    "with a reverse map ({scheme}) of {mb} MB, {:.1} % of the host page writes are remaps that were demoted, \
-                     because the reverse map was full; this row compares reverse maps with enough room, so at most 1 % may be",
+                    "in experiment random writes/{scheme}-{mb}, {:.1} % of the host page writes are remaps that were executed as \
+                     writes because the reverse map of {mb} MB was full; this row compares reverse maps with enough room, so \
+                     the limit is 1 %",
                     100.0 * demoted
                 ));
             }

@@ -3,19 +3,24 @@
 //! A connection may hold a small allowance freely. For more it first claims bytes of this budget, and waits until they
 //! are free: for a payload when its first part has arrived, for replies before they are made. So a thousand clients
 //! hold a thousand small allowances and one budget. A connection that holds a claim has to make progress: it is closed
-//! if the rest of its payload does not arrive within [`CLAIM_HOLDER_TIMEOUT`], or if its client accepts no reply for
-//! that time.
+//! if the rest of its payload does not arrive within [`CLAIM_HOLDER_TIMEOUT`], or if its client falls behind in
+//! accepting replies ([`ReplyPatience`]).
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Default of the memory budget, bytes: the most that the large requests of all connections may hold together.
 pub const DEFAULT_MEMORY_BUDGET_BYTES: usize = 256 << 20;
 /// Bytes that one connection may hold without a claim on the shared memory budget.
 pub(crate) const CONNECTION_UNCLAIMED_MAX_BYTES: usize = 1 << 20;
 /// Longest time for which a client that holds a memory claim may delay the server: for the rest of a payload to arrive,
-/// or for a reply to be accepted. After that its connection is closed.
+/// or for replies to be accepted. After that its connection is closed.
 pub(crate) const CLAIM_HOLDER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Rate, in bytes per second, at which a client that holds a memory claim has to accept replies. It may be behind this
+/// rate by [`CLAIM_HOLDER_TIMEOUT`] at most. The rate is low, because a client on a slow line is no enemy: the largest
+/// amount of replies in flight, 64 MiB, is sent in less than ten minutes.
+const CLAIM_HOLDER_BYTES_PER_SECOND: u64 = 128 << 10;
 
 /// Memory budget, in bytes, that all connections of a server share: each claims part of it before it holds a large
 /// request.
@@ -32,13 +37,24 @@ impl MemoryBudget {
     }
 
     /// Waits until `bytes` of the memory budget are free, and takes them. A claim larger than the whole budget is
-    /// granted when no other claim is held.
-    pub(crate) fn claim(self: &Arc<Self>, bytes: usize) -> MemoryClaim {
+    /// granted when no other claim is held. `holder` counts the claims of the connection that makes the claim.
+    pub(crate) fn claim(self: &Arc<Self>, bytes: usize, holder: &Arc<HeldClaims>) -> MemoryClaim {
         let used = self.used_bytes.lock().unwrap_or_else(PoisonError::into_inner);
         let is_too_much = |used: &mut usize| *used > 0 && *used + bytes > self.max_bytes;
         let waited = self.bytes_released.wait_while(used, is_too_much);
         *waited.unwrap_or_else(PoisonError::into_inner) += bytes;
-        MemoryClaim { budget: Arc::clone(self), claimed_bytes: bytes }
+        holder.0.fetch_add(1, Ordering::AcqRel);
+        MemoryClaim { budget: Arc::clone(self), claimed_bytes: bytes, holder: Arc::clone(holder) }
+    }
+}
+
+/// Number of claims that one connection holds.
+#[derive(Debug, Default)]
+pub(crate) struct HeldClaims(AtomicUsize);
+
+impl HeldClaims {
+    fn is_any_held(&self) -> bool {
+        self.0.load(Ordering::Acquire) > 0
     }
 }
 
@@ -47,12 +63,56 @@ impl MemoryBudget {
 pub(crate) struct MemoryClaim {
     budget: Arc<MemoryBudget>,
     claimed_bytes: usize,
+    holder: Arc<HeldClaims>,
 }
 
 impl Drop for MemoryClaim {
     fn drop(&mut self) {
         *self.budget.used_bytes.lock().unwrap_or_else(PoisonError::into_inner) -= self.claimed_bytes;
         self.budget.bytes_released.notify_all();
+        self.holder.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// How long the server still waits for the client of a connection to accept replies. The wait has no limit while the
+/// connection holds no claim on the memory budget. A client that holds one is granted a time
+/// ([`CLAIM_HOLDER_TIMEOUT`]); every byte that it accepts restores as much of it as the byte takes at the required rate
+/// ([`CLAIM_HOLDER_BYTES_PER_SECOND`]). A limit for each
+/// write to the socket would not do: a client that accepts a byte from time to time would hold memory for ever.
+#[derive(Debug)]
+pub(crate) struct ReplyPatience {
+    held_claims: Arc<HeldClaims>,
+    longest_wait: Duration,
+    /// Instant at which the patience ends; `None` while no claim is held or no reply waits.
+    end: Option<Instant>,
+}
+
+impl ReplyPatience {
+    pub(crate) fn of(held_claims: Arc<HeldClaims>, longest_wait: Duration) -> Self {
+        Self { held_claims, longest_wait, end: None }
+    }
+
+    /// Returns the time that is left for the client to accept more bytes, zero if it has none; `None` if there is no
+    /// limit at present, because the connection holds no claim.
+    pub(crate) fn time_left(&mut self, now: Instant) -> Option<Duration> {
+        if !self.held_claims.is_any_held() {
+            self.end = None;
+            return None;
+        }
+        Some(self.end.get_or_insert(now + self.longest_wait).saturating_duration_since(now))
+    }
+
+    /// Restores the time that the client has earned by accepting `bytes`.
+    pub(crate) fn note_accepted_bytes(&mut self, now: Instant, bytes: usize) {
+        if let Some(end) = &mut self.end {
+            let earned = Duration::from_nanos(bytes as u64 * 1_000_000_000 / CLAIM_HOLDER_BYTES_PER_SECOND);
+            *end = (*end + earned).min(now + self.longest_wait);
+        }
+    }
+
+    /// Restores all time: every reply was accepted.
+    pub(crate) fn restore(&mut self) {
+        self.end = None;
     }
 }
 
@@ -63,16 +123,63 @@ mod tests {
     #[test]
     fn a_memory_claim_beyond_the_free_budget_waits_for_others_to_release() {
         let budget = Arc::new(MemoryBudget::of(1000));
-        let first = budget.claim(999);
+        let holder = Arc::new(HeldClaims::default());
+        let first = budget.claim(999, &holder);
         let (sender, granted) = std::sync::mpsc::channel();
         let waiter = {
             let budget = Arc::clone(&budget);
-            std::thread::spawn(move || sender.send(budget.claim(2)).unwrap())
+            std::thread::spawn(move || sender.send(budget.claim(2, &Arc::default())).unwrap())
         };
         assert!(granted.recv_timeout(Duration::from_millis(50)).is_err(), "there is one byte left");
         drop(first);
         drop(granted.recv().expect("there is room"));
         waiter.join().unwrap();
         assert_eq!(*budget.used_bytes.lock().unwrap(), 0);
+        assert!(!holder.is_any_held());
+    }
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// Returns the seconds after which patience ends with a client that accepts `bytes` every second, if that is within
+    /// an hour.
+    fn seconds_of_patience(bytes: usize) -> Option<u32> {
+        let budget = Arc::new(MemoryBudget::of(1000));
+        let holder = Arc::new(HeldClaims::default());
+        let _claim = budget.claim(1, &holder);
+        let (mut patience, begin) = (ReplyPatience::of(holder, CLAIM_HOLDER_TIMEOUT), Instant::now());
+        patience.time_left(begin);
+        (1..3600).find(|&second| {
+            let is_over = patience.time_left(begin + second * SECOND) == Some(Duration::ZERO);
+            patience.note_accepted_bytes(begin + second * SECOND, bytes);
+            is_over
+        })
+    }
+
+    #[test]
+    fn a_holder_of_memory_has_to_accept_replies_at_a_rate() {
+        assert_eq!(seconds_of_patience(0), Some(30));
+        assert_eq!(seconds_of_patience(1), Some(31), "a byte now and then buys next to nothing");
+        assert_eq!(seconds_of_patience(64 << 10), Some(59), "half of the rate");
+        assert_eq!(seconds_of_patience(128 << 10), None, "the rate itself");
+        assert_eq!(seconds_of_patience(1 << 30), None);
+    }
+
+    #[test]
+    fn patience_begins_when_memory_is_claimed_and_is_restored_when_all_is_sent() {
+        let budget = Arc::new(MemoryBudget::of(1000));
+        let holder = Arc::new(HeldClaims::default());
+        let mut patience = ReplyPatience::of(Arc::clone(&holder), CLAIM_HOLDER_TIMEOUT);
+        let begin = Instant::now();
+        assert_eq!(patience.time_left(begin), None);
+        let claim = budget.claim(1, &holder);
+        assert_eq!(patience.time_left(begin + 100 * SECOND), Some(CLAIM_HOLDER_TIMEOUT));
+        assert_eq!(patience.time_left(begin + 129 * SECOND), Some(SECOND));
+        patience.note_accepted_bytes(begin + 129 * SECOND, 1 << 30);
+        assert_eq!(patience.time_left(begin + 129 * SECOND), Some(CLAIM_HOLDER_TIMEOUT), "time is not saved");
+        assert_eq!(patience.time_left(begin + 158 * SECOND), Some(SECOND));
+        patience.restore();
+        assert_eq!(patience.time_left(begin + 158 * SECOND), Some(CLAIM_HOLDER_TIMEOUT));
+        drop(claim);
+        assert_eq!(patience.time_left(begin + 200 * SECOND), None);
     }
 }

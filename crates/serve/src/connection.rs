@@ -16,14 +16,17 @@ use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tracing::{Span, debug, info, warn};
 
-use crate::budget::{CLAIM_HOLDER_TIMEOUT, CONNECTION_UNCLAIMED_MAX_BYTES, MemoryBudget, MemoryClaim};
+use crate::budget::{
+    CLAIM_HOLDER_TIMEOUT, CONNECTION_UNCLAIMED_MAX_BYTES, HeldClaims, MemoryBudget, MemoryClaim,
+    ReplyPatience,
+};
 use crate::device::{BlockDevice, DeviceError};
 use crate::engine::{Engine, StepProgress, Work};
 use crate::nbd::{
@@ -166,6 +169,7 @@ fn run_transmission<D: BlockDevice>(
         log_span: Span::current(),
         socket: Arc::clone(socket),
         in_flight: InFlightLimit::default(),
+        held_claims: Arc::default(),
         reply_buffers: ReplyBuffers::default(),
         reply_sender: replies,
         queued_reply_batches: AtomicUsize::new(0),
@@ -173,9 +177,10 @@ fn run_transmission<D: BlockDevice>(
     let writer = {
         // The writer ends when the last request of this client has been answered, so it must not hold the sending end
         // itself.
+        let patience = ReplyPatience::of(Arc::clone(&shared.held_claims), CLAIM_HOLDER_TIMEOUT);
         let (shared, socket) = (Arc::downgrade(&shared), Arc::clone(socket));
         let thread = thread::Builder::new().name("replies".into()).stack_size(SMALL_THREAD_STACK_BYTES);
-        thread.spawn(move || send_replies(&shared, &socket, &to_send))?
+        thread.spawn(move || send_replies(&shared, &socket, patience, &to_send))?
     };
     let session = RequestReceiver { budget, target, negotiated, shared };
     let received = session.receive_requests(bytes_after_handshake, buffer);
@@ -227,7 +232,8 @@ fn negotiate(
             NegotiationState::Agreed(_) | NegotiationState::Ended => {}
         }
         socket.set_read_timeout(None)?;
-        socket.set_write_timeout(None)?;
+        // Replies are sent without blocking. The timeout is for what the TLS protocol itself sends.
+        socket.set_write_timeout(Some(CLAIM_HOLDER_TIMEOUT))?;
         return Ok(match outcome {
             NegotiationState::Agreed(negotiated) => Some((negotiated, input)),
             _ => None,
@@ -242,7 +248,8 @@ struct ReplyBatch {
     released_bytes: usize,
     /// Number of bytes at the beginning of the batch of replies that were sent already.
     sent_bytes: usize,
-    /// Claims of the batch on the shared memory budget, held until the last of its replies is sent.
+    /// Claims of the batch on the shared memory budget.
+    #[expect(dead_code, reason = "they are held until the last reply of the batch is sent")]
     claims: Arc<Vec<MemoryClaim>>,
 }
 
@@ -281,6 +288,8 @@ struct SharedConnection {
     log_span: Span,
     socket: Arc<Socket>,
     in_flight: InFlightLimit,
+    /// Number of claims of this connection on the shared memory budget.
+    held_claims: Arc<HeldClaims>,
     reply_buffers: ReplyBuffers,
     reply_sender: Sender<ReplyBatch>,
     /// Number of reply batches that were handed to the writer thread and are not sent yet.
@@ -439,7 +448,7 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
                     return Ok(ConnectionEnd::Vanished);
                 }
                 if payload.len() >= CONNECTION_UNCLAIMED_MAX_BYTES {
-                    claim = Some(self.budget.claim(payload.len() + *to_come));
+                    claim = Some(self.budget.claim(payload.len() + *to_come, &self.shared.held_claims));
                     deadline = Instant::now() + CLAIM_HOLDER_TIMEOUT;
                 }
             }
@@ -537,7 +546,7 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
         if claims.is_empty()
             && self.shared.in_flight.in_flight_bytes() + footprint_bytes > CONNECTION_UNCLAIMED_MAX_BYTES
         {
-            claims.push(self.budget.claim(footprint_bytes));
+            claims.push(self.budget.claim(footprint_bytes, &self.shared.held_claims));
         }
         self.shared.in_flight.add_in_flight(footprint_bytes);
         let (shared, claims) = (Arc::clone(&self.shared), Arc::new(claims));
@@ -585,18 +594,38 @@ impl ReceiveBuffers {
 
 /// Runs the writer thread of a connection: sends batches of replies in order. Once the client is gone, replies are
 /// dropped.
-fn send_replies(shared: &Weak<SharedConnection>, socket: &Socket, replies: &Receiver<ReplyBatch>) {
+fn send_replies(
+    shared: &Weak<SharedConnection>,
+    socket: &Socket,
+    mut patience: ReplyPatience,
+    replies: &Receiver<ReplyBatch>,
+) {
     let mut is_gone = false;
-    while let Ok(sent) = replies.recv() {
-        let patience = (!sent.claims.is_empty()).then_some(CLAIM_HOLDER_TIMEOUT);
-        is_gone = is_gone
-            || socket.set_write_timeout(patience).is_err()
-            || socket.write_replies(&sent.batch_replies, sent.sent_bytes).is_err();
+    loop {
+        let next = replies.try_recv().or_else(|none| {
+            if none == TryRecvError::Empty {
+                patience.restore();
+            }
+            replies.recv()
+        });
+        let Ok(sent) = next else { return };
+        let outcome = if is_gone {
+            Ok(())
+        } else {
+            socket.write_replies(&sent.batch_replies, sent.sent_bytes, &mut patience)
+        };
+        is_gone |= outcome.is_err();
         if is_gone {
             // A client that accepts no replies may send no more requests.
             socket.shutdown(Shutdown::Both);
         }
         let Some(shared) = shared.upgrade() else { continue };
+        if outcome.is_err_and(|error| error.kind() == io::ErrorKind::TimedOut) {
+            let _logged_as = shared.log_span.enter();
+            warn!(
+                "the client does not accept its replies in time, and they hold shared memory: hung up on it"
+            );
+        }
         if is_gone {
             shared.in_flight.is_client_gone.store(true, Ordering::Relaxed);
         }

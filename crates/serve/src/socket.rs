@@ -15,11 +15,15 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SendAncillaryBuffer, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 
+use crate::budget::ReplyPatience;
 use crate::nbd::Reply;
 use crate::tls::{Session, Tls};
 
 /// Most buffers that one call of `sendmsg` accepts.
 const SENDMSG_BUFFERS_MAX: usize = 1024;
+/// Longest time for which a thread that sends replies waits for the socket, before it looks again whether its patience
+/// with the client has a limit now.
+const PATIENCE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Address on which a server listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -313,10 +317,50 @@ impl Stream {
         }
     }
 
-    fn write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        match self {
-            Self::Unix(socket) => { socket }.write_vectored(slices),
-            Self::Tcp(socket) => { socket }.write_vectored(slices),
+    /// Sends as many of the bytes as the socket accepts without blocking, and returns their number.
+    fn try_send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        let slices = &slices[..slices.len().min(SENDMSG_BUFFERS_MAX)];
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        Ok(rustix::net::sendmsg(self, slices, &mut SendAncillaryBuffer::default(), flags)?)
+    }
+
+    /// Sends all of the bytes. Waits while the socket accepts none, until the patience with the client ends; that is
+    /// the error [`io::ErrorKind::TimedOut`]. A blocking write would not return while a client accepts a few bytes from
+    /// time to time.
+    pub(crate) fn send_patiently(
+        &self,
+        mut slices: &mut [IoSlice<'_>],
+        patience: &mut ReplyPatience,
+    ) -> io::Result<()> {
+        IoSlice::advance_slices(&mut slices, 0);
+        while !slices.is_empty() {
+            match self.try_send(slices) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => {
+                    patience.note_accepted_bytes(Instant::now(), count);
+                    IoSlice::advance_slices(&mut slices, count);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.wait_until_writable(patience)?;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the socket accepts bytes or is closed, or for [`PATIENCE_CHECK_INTERVAL`].
+    fn wait_until_writable(&self, patience: &mut ReplyPatience) -> io::Result<()> {
+        let wait = match patience.time_left(Instant::now()) {
+            Some(Duration::ZERO) => return Err(io::ErrorKind::TimedOut.into()),
+            Some(left) => left.min(PATIENCE_CHECK_INTERVAL),
+            None => PATIENCE_CHECK_INTERVAL,
+        };
+        let timeout = rustix::event::Timespec::try_from(wait).expect("a second at most");
+        match rustix::event::poll(&mut [PollFd::new(self, PollFlags::OUT)], Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
 }
@@ -405,8 +449,7 @@ impl Socket {
         }
         let slices: Vec<_> =
             replies.iter().take(SENDMSG_BUFFERS_MAX).map(|reply| IoSlice::new(reply.bytes())).collect();
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        Ok(rustix::net::sendmsg(&self.stream, &slices, &mut SendAncillaryBuffer::default(), flags)?)
+        self.stream.try_send(&slices)
     }
 
     /// Sends as many of the bytes as the socket accepts without blocking, and returns their number. Only for sockets
@@ -421,24 +464,23 @@ impl Socket {
         Ok(rustix::net::sockopt::set_socket_send_buffer_size(&self.stream, bytes)?)
     }
 
-    /// Sends all bytes of the replies except the first `sent_bytes`, and blocks until they are sent.
-    pub(crate) fn write_replies(&self, replies: &[Reply], sent_bytes: usize) -> io::Result<()> {
-        if self.tls_session.get().is_some() {
+    /// Sends all bytes of the replies except the first `sent_bytes`, and blocks until they are sent or the patience
+    /// with the client ends ([`io::ErrorKind::TimedOut`]).
+    pub(crate) fn write_replies(
+        &self,
+        replies: &[Reply],
+        sent_bytes: usize,
+        patience: &mut ReplyPatience,
+    ) -> io::Result<()> {
+        if let Some(session) = self.tls_session.get() {
             debug_assert_eq!(sent_bytes, 0, "nothing is sent in parts");
-            return { self }.write_all(&replies.iter().map(Reply::bytes).collect::<Vec<_>>().concat());
+            let bytes = replies.iter().map(Reply::bytes).collect::<Vec<_>>().concat();
+            return session.write_all_patiently(&self.stream, &bytes, patience);
         }
         let mut slices: Vec<_> = replies.iter().map(|reply| IoSlice::new(reply.bytes())).collect();
         let mut slices = &mut slices[..];
         IoSlice::advance_slices(&mut slices, sent_bytes);
-        while !slices.is_empty() {
-            match self.stream.write_vectored(slices) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => IoSlice::advance_slices(&mut slices, count),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+        self.stream.send_patiently(slices, patience)
     }
 
     pub(crate) fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
@@ -472,5 +514,59 @@ impl Write for &Socket {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::thread;
+
+    use super::*;
+    use crate::budget::{HeldClaims, MemoryBudget};
+
+    /// Sends a megabyte to a client that accepts 512 bytes every 10 ms, 50 KiB/s, with a patience of 200 ms. Each write
+    /// of a few KiB to the socket ends in time.
+    fn outcome_with_a_slow_reader(holder: &Arc<HeldClaims>) -> io::Result<()> {
+        let (server, client) = UnixStream::pair().unwrap();
+        let socket = Socket::from(Stream::Unix(server));
+        socket.set_send_buffer_bytes(4096).unwrap();
+        let reader = thread::spawn(move || {
+            while { &client }.read(&mut [0; 512]).is_ok_and(|count| count > 0) {
+                thread::sleep(Duration::from_millis(10));
+            }
+        });
+        let mut patience = ReplyPatience::of(Arc::clone(holder), Duration::from_millis(200));
+        let outcome = socket.write_replies(&[Reply::from(vec![1; 1 << 20])], 0, &mut patience);
+        drop(socket);
+        reader.join().unwrap();
+        outcome
+    }
+
+    /// Regression: each write to the socket had a deadline, and not the replies as a whole. A client that read a few
+    /// bytes every second held its share of the memory of all clients for ever.
+    #[test]
+    fn a_client_that_holds_memory_and_reads_slowly_is_given_up() {
+        let (budget, holder) = (Arc::new(MemoryBudget::of(1000)), Arc::default());
+        let _claim = budget.claim(1, &holder);
+        let outcome = outcome_with_a_slow_reader(&holder);
+        assert_eq!(outcome.unwrap_err().kind(), io::ErrorKind::TimedOut);
+    }
+
+    /// Regression: replies that were sent before any memory was claimed had no deadline. A client that read none of
+    /// them, and then asked for more, held memory for ever.
+    #[test]
+    fn a_client_that_claims_memory_while_it_is_waited_for_is_given_up() {
+        let (budget, holder) = (Arc::new(MemoryBudget::of(1000)), Arc::default());
+        let claimed_later = {
+            let holder = Arc::clone(&holder);
+            thread::spawn(move || {
+                thread::sleep(Duration::from_millis(400));
+                budget.claim(1, &holder)
+            })
+        };
+        let outcome = outcome_with_a_slow_reader(&holder);
+        assert_eq!(outcome.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        drop(claimed_later.join().unwrap());
     }
 }

@@ -36,7 +36,7 @@ pub enum TlsError {
 
 #[cfg(feature = "tls")]
 mod with_tls {
-    use std::io::{self, Read as _, Write as _};
+    use std::io::{self, IoSlice, Read as _, Write as _};
     use std::path::Path;
     use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
     use std::time::Instant;
@@ -47,6 +47,7 @@ mod with_tls {
     use rustls::{RootCertStore, ServerConfig, ServerConnection};
 
     use super::TlsError;
+    use crate::budget::ReplyPatience;
     use crate::socket::Stream;
 
     /// Bytes that are encrypted, and read from the network, at once.
@@ -212,10 +213,30 @@ mod with_tls {
 
         /// Encrypts and sends bytes.
         pub(crate) fn write_all(&self, stream: &Stream, bytes: &[u8]) -> io::Result<()> {
+            self.write_in_pieces(bytes, |encrypted| { stream }.write_all(encrypted))
+        }
+
+        /// Encrypts and sends bytes, until the patience with the client ends.
+        pub(crate) fn write_all_patiently(
+            &self,
+            stream: &Stream,
+            bytes: &[u8],
+            patience: &mut ReplyPatience,
+        ) -> io::Result<()> {
+            self.write_in_pieces(bytes, |encrypted| {
+                stream.send_patiently(&mut [IoSlice::new(encrypted)], patience)
+            })
+        }
+
+        fn write_in_pieces(
+            &self,
+            bytes: &[u8],
+            mut send: impl FnMut(&[u8]) -> io::Result<()>,
+        ) -> io::Result<()> {
             for piece in bytes.chunks(TLS_PIECE_BYTES) {
                 let _sending = self.send_lock.lock().unwrap_or_else(PoisonError::into_inner);
                 self.lock_tls_connection().writer().write_all(piece)?;
-                self.send_ready_encrypted_bytes(stream)?;
+                send(&self.take_ready_encrypted_bytes()?)?;
             }
             Ok(())
         }
@@ -235,13 +256,16 @@ mod with_tls {
 
         /// Sends all encrypted bytes that are ready. The caller holds the lock that keeps their order.
         fn send_ready_encrypted_bytes(&self, stream: &Stream) -> io::Result<()> {
+            { stream }.write_all(&self.take_ready_encrypted_bytes()?)
+        }
+
+        fn take_ready_encrypted_bytes(&self) -> io::Result<Vec<u8>> {
             let mut encrypted = Vec::new();
             let mut state = self.lock_tls_connection();
             while state.wants_write() {
                 state.write_tls(&mut encrypted)?;
             }
-            drop(state);
-            { stream }.write_all(&encrypted)
+            Ok(encrypted)
         }
     }
 }
@@ -251,6 +275,7 @@ mod without_tls {
     use std::io;
     use std::time::Instant;
 
+    use crate::budget::ReplyPatience;
     use crate::socket::Stream;
 
     /// TLS configuration of the server. It has no value, because this build has no TLS.
@@ -278,6 +303,15 @@ mod without_tls {
         }
 
         pub(crate) fn write_all(&self, _: &Stream, _: &[u8]) -> io::Result<()> {
+            match *self {}
+        }
+
+        pub(crate) fn write_all_patiently(
+            &self,
+            _: &Stream,
+            _: &[u8],
+            _: &mut ReplyPatience,
+        ) -> io::Result<()> {
             match *self {}
         }
 

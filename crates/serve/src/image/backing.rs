@@ -228,12 +228,19 @@ impl OpenImageFiles {
     fn open_and_lock(directory: &Path, options: &OpenOptions, access: Access) -> Result<Self, ImageError> {
         let path = directory.display().to_string();
         let superblock = open_file(directory, ImageFile::Superblock, options, access)?;
-        if !lock_unless_replaced(&superblock, directory, access)? {
+        // The null device that stands for a missing file is not locked: it belongs to all processes.
+        let is_present = superblock.metadata().is_ok_and(|metadata| metadata.is_file());
+        if is_present && !lock_unless_replaced(&superblock, directory, access)? {
             return Self::open_and_lock(directory, options, access);
         }
         let [_, session, flash, nvram, journal, mirror] = ImageFile::ALL;
         let open = |file| open_file(directory, file, options, access);
-        let files = [superblock, open(session)?, open(flash)?, open(nvram)?, open(journal)?, open(mirror)?];
+        let flash = open(flash)?;
+        // A reader of an image without a superblock file has no file of the image to lock but this one.
+        if !lock_unless_replaced(&flash, directory, access)? {
+            return Self::open_and_lock(directory, options, access);
+        }
+        let files = [superblock, open(session)?, flash, open(nvram)?, open(journal)?, open(mirror)?];
         // Pages are read one by one. Readahead would leave large folios in the page cache, which make small writes
         // expensive.
         for file in &files {
@@ -255,10 +262,10 @@ impl OpenImageFiles {
     }
 }
 
-/// Locks an image by its open superblock file. Returns false if this file has no name any more: a resize put a larger
-/// image in the place of this one between the opening and the lock.
+/// Locks an image by one of its open files, its superblock or flash. Returns false if this file has no name any more: a
+/// resize put a larger image in the place of this one between the opening and the lock.
 pub(super) fn lock_unless_replaced(
-    superblock: &File,
+    file: &File,
     directory: &Path,
     access: Access,
 ) -> Result<bool, ImageError> {
@@ -266,11 +273,11 @@ pub(super) fn lock_unless_replaced(
         Access::Read => FlockOperation::NonBlockingLockShared,
         Access::Write => FlockOperation::NonBlockingLockExclusive,
     };
-    rustix::fs::flock(superblock, operation).map_err(|error| match error {
+    rustix::fs::flock(file, operation).map_err(|error| match error {
         rustix::io::Errno::WOULDBLOCK => ImageError::Locked { path: directory.display().to_string() },
         error => io_error_at("lock", directory)(error.into()),
     })?;
-    superblock.metadata().map(|metadata| metadata.nlink() > 0).map_err(io_error_at("inspect", directory))
+    file.metadata().map(|metadata| metadata.nlink() > 0).map_err(io_error_at("inspect", directory))
 }
 
 /// Opens one file of an image. A missing metadata file is treated as damaged and created empty, because its other copy
@@ -381,8 +388,10 @@ pub(super) fn require_permitted_file_size(bytes: u64) -> Result<(), ImageError> 
 /// forked shares the open file until it executes another program.
 impl Drop for OpenImageFiles {
     fn drop(&mut self) {
-        // If this fails, closing the file unlocks it.
-        let _ = rustix::fs::flock(self.handle_of(ImageFile::Superblock), FlockOperation::Unlock);
+        for file in [ImageFile::Flash, ImageFile::Superblock] {
+            // If this fails, closing the file unlocks it.
+            let _ = rustix::fs::flock(self.handle_of(file), FlockOperation::Unlock);
+        }
     }
 }
 
@@ -579,6 +588,29 @@ mod tests {
         OpenImageFiles::open(&path, Access::Write).expect("nobody uses it");
         drop(of_the_child);
     }
+
+    /// Regression: a reader of an image without a superblock file locked no file of the image but the null device. A
+    /// writer could open the image meanwhile, and the reader took its unfinished changes for damage.
+    #[test]
+    fn an_image_without_a_superblock_file_is_locked_for_reading_and_for_writing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("image");
+        drop(OpenImageFiles::create(&path).unwrap());
+        let superblock = path.join(ImageFile::Superblock.name());
+        fs::remove_file(&superblock).unwrap();
+        let is_locked =
+            |access| matches!(OpenImageFiles::open(&path, access), Err(ImageError::Locked { .. }));
+        let reader =
+            OpenImageFiles::open(&path, Access::Read).expect("the mirror has a copy of the superblock");
+        assert!(is_locked(Access::Write));
+        assert!(!is_locked(Access::Read), "an image has many readers");
+        drop(reader);
+        let _ = fs::remove_file(&superblock);
+        let _writer = OpenImageFiles::open(&path, Access::Write).unwrap();
+        fs::remove_file(&superblock).unwrap();
+        assert!(is_locked(Access::Read));
+    }
+
     /// An image is replaced between the instants at which another process opens its superblock and locks it.
     #[test]
     fn a_lock_of_an_image_that_was_replaced_meanwhile_is_noticed() {

@@ -271,6 +271,51 @@ fn an_interrupted_image_resizing_leaves_the_old_or_the_larger_image() {
     assert!(contents(&mut device(&written.image)) == written.bytes);
 }
 
+/// Regression: files that somebody had put beside those of an image were left in the hidden directory of the old image,
+/// which therefore stayed.
+#[test]
+fn files_of_others_stay_with_an_image_that_is_made_larger() {
+    let written = written("page-map");
+    fs::write(written.image.join("letter"), "not of an image").expect("writable");
+    fs::create_dir(written.image.join("folder")).expect("a new name");
+    fs::write(written.image.join("folder/flash"), "not of an image either").expect("writable");
+    resize(&written.image, 8 << 20, &mut |_, _| {}).expect("there is room").expect("it was smaller");
+    assert_eq!(names_beside(&written), ["image"]);
+    assert_eq!(fs::read(written.image.join("letter")).expect("it is still there"), b"not of an image");
+    let inner = fs::read(written.image.join("folder/flash")).expect("it is still there");
+    assert_eq!(inner, b"not of an image either");
+    assert!(contents(&mut device(&written.image)) == written.bytes);
+}
+
+/// Regression: a resizing that was killed after the exchange of the directories left a second copy of all data, and the
+/// files of others in it, until the image was resized again.
+#[test]
+fn the_next_start_clears_what_a_killed_image_resizing_left() {
+    let written = written("page-map");
+    let old = written.path(".image.resizing");
+    let changes = ImageCopyOptions { size_bytes: Some(8 << 20), ..ImageCopyOptions::default() };
+    let leave_remains = |letter: &str| {
+        copy(&written.image, &old, &changes, &mut |_, _| {}).expect("there is room");
+        fs::write(old.join("letter"), letter).expect("writable");
+    };
+    leave_remains("first");
+    // Whoever only reads changes nothing.
+    assert_eq!(audit(&written.image).expect("an image").verdict, Verdict::Clean);
+    assert_eq!(names_beside(&written), [".image.resizing", "image"]);
+    assert!(contents(&mut device(&written.image)) == written.bytes);
+    assert_eq!(names_beside(&written), ["image"]);
+    let letter = || fs::read_to_string(written.image.join("letter")).expect("it is here");
+    assert_eq!(letter(), "first");
+    // A file never replaces another one.
+    leave_remains("second");
+    assert!(contents(&mut device(&written.image)) == written.bytes);
+    assert_eq!(letter(), "first");
+    assert_eq!(fs::read_to_string(old.join("letter")).expect("it is still there"), "second");
+    assert!(!old.join("flash").exists(), "the second copy of the data is gone");
+    let refused = resize(&written.image, 8 << 20, &mut |_, _| {}).expect_err("it needs the name");
+    assert!(refused.to_string().contains("move it away and resize again"), "{refused}");
+}
+
 /// Regression: an interrupted copy left an image that lacked pages and was served as a good one.
 #[test]
 fn an_interrupted_copy_of_an_image_is_no_image() {

@@ -16,6 +16,7 @@ use rustix::fs::{FallocateFlags, FlockOperation};
 
 use super::copy::copy_files;
 use super::error::ImageError;
+use super::resize::clear_remains_of_resizing;
 
 /// One of the six files in which an image stores a device: flash, NVRAM, journal and others.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -208,7 +209,8 @@ impl OpenImageFiles {
         remove_image_files(Path::new(&self.image_directory));
     }
 
-    /// Opens and locks the files of an existing image.
+    /// Opens and locks the files of an existing image. If it is opened for writing, what an interrupted resizing left
+    /// behind is removed.
     ///
     /// # Errors
     /// [`ImageError::NoImage`], [`ImageError::Missing`], [`ImageError::Locked`], [`ImageError::Io`].
@@ -221,6 +223,7 @@ impl OpenImageFiles {
         if access == Access::Write {
             let flash = files.len(ImageFile::Flash).map_err(io_error_at("measure", directory))?;
             require_permitted_file_size(flash)?;
+            clear_remains_of_resizing(directory);
         }
         Ok(files)
     }

@@ -4,16 +4,20 @@
 //! longer files. Instead a larger image is made beside it, and the two directories exchange their names in one atomic
 //! step. The price is disk space for the contents of both images meanwhile, and a drive without wear.
 //!
+//! Files of others in the directory, which are none of an image, are moved to the larger image after the exchange.
+//!
 //! If this ends at any instant, the directory holds either the image of before or the larger one, and the other one is
-//! left under a hidden name. The next resizing removes it.
+//! left under a hidden name, perhaps with files of others. The next opening of the image for writing takes these files
+//! back and removes the rest ([`clear_remains_of_resizing`]).
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, RenameFlags};
+use tracing::warn;
 
 use super::Image;
 use super::backing::{
@@ -29,8 +33,8 @@ use super::error::ImageError;
 ///
 /// # Errors
 /// As [`Image::open`](super::Image::open) and [`create`](super::create()); a size that is smaller; lost pages; a file
-/// system that cannot exchange two directories. The image is unchanged then, unless the last step, a sync of the parent
-/// directory, is what failed.
+/// system that cannot exchange two directories. The image is unchanged then, unless one of the last steps is what
+/// failed: a sync of the parent directory, or the move of a file of others from the old directory.
 pub fn resize(
     directory: &Path,
     size_bytes: u64,
@@ -45,7 +49,7 @@ pub fn resize(
         return Ok(None);
     }
     let larger = hidden_sibling_path(&directory)?;
-    remove_remains_of_resizing(&larger)?;
+    remove_remains_of_resizing(&directory, &larger)?;
     let changes = ImageCopyOptions { size_bytes: Some(size_bytes), ..ImageCopyOptions::default() };
     let report = copy_contents(&mut original, &larger, &changes, progress)?;
     let exchanged = copy_owner_and_mode(&directory, &larger)
@@ -56,9 +60,67 @@ pub fn resize(
     }
     exchanged?;
     // The hidden name is that of the image of before now. It stays if the exchange may be undone by a crash.
-    sync_parent_directory(&directory).map_err(io_error_at("sync the parent of", &directory))?;
-    remove_image_files(&larger);
+    empty_replaced_directory(&directory, &larger)?;
     Ok(Some(report))
+}
+
+/// Removes what an interrupted resizing of the image in `directory` left behind, as far as that is possible. The caller
+/// has opened the image for writing and holds its lock, so no resizing that has not exchanged the directories is at
+/// work.
+pub(super) fn clear_remains_of_resizing(directory: &Path) {
+    let remains = fs::canonicalize(directory).ok().and_then(|directory| {
+        let remains = hidden_sibling_path(&directory).ok()?;
+        has_image_files(&remains).then_some((directory, remains))
+    });
+    let Some((directory, remains)) = remains else { return };
+    match remove_remains_of_resizing(&directory, &remains) {
+        // A resizing that has exchanged the directories is at work, and removes the old one itself.
+        Ok(()) | Err(ImageError::Locked { .. }) => {}
+        // The image itself is whole and can be used.
+        Err(error) => warn!("{}", error.message_about(&directory)),
+    }
+}
+
+fn has_image_files(directory: &Path) -> bool {
+    ImageFile::ALL.iter().any(|file| directory.join(file.name()).is_file())
+}
+
+/// Removes the directory `replaced`, whose image that in `directory` has replaced. First the exchange of their names is
+/// made durable, and files that are none of an image are moved to `directory`.
+fn empty_replaced_directory(directory: &Path, replaced: &Path) -> Result<(), ImageError> {
+    // If the exchange may be undone by a crash, both images stay.
+    sync_parent_directory(directory).map_err(io_error_at("sync the parent of", directory))?;
+    let moved = move_files_of_others(replaced, directory);
+    remove_image_files(replaced);
+    moved
+}
+
+/// Moves all files and directories except the files of an image. Those that cannot be moved stay, and the error names
+/// the first one.
+fn move_files_of_others(from: &Path, to: &Path) -> Result<(), ImageError> {
+    let is_of_image = |name: &OsStr| ImageFile::ALL.iter().any(|file| name == file.name());
+    let entries = fs::read_dir(from).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+    let names = entries.map_err(io_error_at("list", from))?.into_iter().map(|entry| entry.file_name());
+    let mut outcome = Ok(());
+    let mut is_any_moved = false;
+    for name in names.filter(|name| !is_of_image(name)) {
+        let path = from.join(&name);
+        let moved = rustix::fs::renameat_with(CWD, &path, CWD, to.join(&name), RenameFlags::NOREPLACE);
+        is_any_moved |= moved.is_ok();
+        outcome = outcome.and(moved.map_err(|error| {
+            let error = io::Error::from(error);
+            ImageError::Setting(format!(
+                "the larger image is in its place, but {}, which was beside the files of the old one, cannot be moved to \
+                 it: {error}; move it yourself",
+                path.display()
+            ))
+        }));
+    }
+    if is_any_moved {
+        let synced = File::open(to).and_then(|directory| directory.sync_all());
+        synced.map_err(io_error_at("sync", to))?;
+    }
+    outcome
 }
 
 /// Returns the hidden name beside a directory under which the larger image is made.
@@ -76,20 +138,26 @@ fn hidden_sibling_path(directory: &Path) -> Result<PathBuf, ImageError> {
     Ok(directory.with_file_name(hidden))
 }
 
-/// Removes what an interrupted resizing left behind: either an unfinished larger image, or the old image, whose
-/// contents the larger one already holds.
-fn remove_remains_of_resizing(remains: &Path) -> Result<(), ImageError> {
+/// Removes what an interrupted resizing of the image in `directory` left behind: either an unfinished larger image, or
+/// the old image, whose contents the larger one already holds.
+fn remove_remains_of_resizing(directory: &Path, remains: &Path) -> Result<(), ImageError> {
     if !remains.exists() {
         return Ok(());
     }
-    if let Ok(superblock) = File::open(remains.join(ImageFile::Superblock.name())) {
-        lock_unless_replaced(&superblock, remains, Access::Write)?;
+    let superblock = File::open(remains.join(ImageFile::Superblock.name()));
+    if let Ok(superblock) = &superblock {
+        lock_unless_replaced(superblock, remains, Access::Write)?;
     }
-    remove_image_files(remains);
+    // A directory without a file of an image is somebody else's.
+    if has_image_files(remains) {
+        empty_replaced_directory(directory, remains)?;
+    } else {
+        let _ = fs::remove_dir(remains);
+    }
     if remains.exists() {
         return Err(ImageError::Setting(format!(
-            "{}, which an interrupted resizing left behind, cannot be removed or has files that are not those of an image: \
-             move it away and resize again",
+            "{}, the name under which a larger image is made, cannot be removed or has files that are not those of an \
+             image: move it away and resize again",
             remains.display()
         )));
     }

@@ -92,13 +92,13 @@ fn image_failure(directory: &Path, error: &ImageError) -> Failure {
     }
 }
 
-/// The command `repair`: repairs the image of a live device; exit status 3 if logical pages are lost.
+/// The command `repair`: repairs the image of a live device; exit status 3 if logical pages are lost or damage is left.
 pub(crate) fn repair(args: &RepairArgs) -> Result<Outcome, Failure> {
     let report = image::repair(&args.directory, args.to.as_deref())
         .map_err(|error| image_failure(&args.directory, &error))?;
     let place = args.to.as_deref().unwrap_or(&args.directory).display();
     let mut text = String::new();
-    for finding in report.loss_sentences() {
+    for finding in report.sentences() {
         let _ = writeln!(text, "{place}: {finding}");
     }
     let _ = writeln!(
@@ -109,7 +109,7 @@ pub(crate) fn repair(args: &RepairArgs) -> Result<Outcome, Failure> {
         report.lost_pages.len()
     );
     print(&text)?;
-    if report.lost_pages.is_empty() { Ok(Outcome::Done) } else { Ok(Outcome::Partial) }
+    if report.leaves_damage() { Ok(Outcome::Partial) } else { Ok(Outcome::Done) }
 }
 
 pub(crate) fn copy(args: &CopyArgs) -> Result<Outcome, Failure> {

@@ -56,7 +56,7 @@ pub use resize::resize;
 use sides::{METADATA_COPIES, MetadataCopy};
 pub use upgrade::{upgrade, upgrade_on};
 use wearwell::DeviceOptions;
-use wearwell::address::Lpn;
+use wearwell::address::{Lpn, Ppn};
 use wearwell::design::{Parts, Persistence};
 use wearwell::nand::Geometry;
 use wearwell::recovery::RecoveryReport;
@@ -89,6 +89,8 @@ pub struct OpenReport {
     /// Number of metadata records and sectors that were missing or damaged in one of their two copies, and were
     /// rewritten from the other copy. After an unclean session the mirror may only have lagged.
     pub repaired_records: u64,
+    /// Number of pages whose data was compared with its checksum.
+    pub verified_pages: u64,
     /// Sessions in the life of the image that did not end cleanly.
     pub unsafe_shutdowns: u64,
     /// Sessions in the life of the image, this session included.
@@ -119,6 +121,8 @@ pub struct Image {
     /// The configuration in force, as TOML. A replay with it does the same flash operations.
     pub config_toml: String,
     endurance_cycles: u32,
+    /// Pages whose data does not match its checksum, if opening verified all data.
+    damaged_pages: Vec<Ppn>,
 }
 
 impl Image {
@@ -145,7 +149,15 @@ impl Image {
     /// # Errors
     /// As [`Image::open`].
     pub fn open_on(backing: impl Backing, options: OpenOptions) -> Result<Self, ImageError> {
-        report_panic_as_damage(|| Self::recover_on(backing, options, false))
+        let loading = LoadMode { verifies_all_data: false, rescues: false };
+        report_panic_as_damage(|| Self::recover_on(backing, options, loading))
+    }
+
+    /// Opens the image in the files of `backing` as [`Image::open_on`] does, and compares the data of all pages with
+    /// its checksum.
+    fn open_and_verify(backing: impl Backing) -> Result<Self, ImageError> {
+        let loading = LoadMode { verifies_all_data: true, rescues: false };
+        report_panic_as_damage(|| Self::recover_on(backing, OpenOptions::default(), loading))
     }
 
     /// Opens what can be rescued of an image of which both copies of some metadata are damaged (see the module
@@ -154,24 +166,25 @@ impl Image {
     /// # Errors
     /// As [`Image::open`]; damage after which no logical page can be proven.
     pub fn rescue_on(backing: impl Backing) -> Result<Self, ImageError> {
-        report_panic_as_damage(|| Self::recover_on(backing, COPY_ON_WRITE_OPTIONS, true)).map_err(|error| {
-            match error {
-                ImageError::Damaged { findings, .. } => ImageError::Lost { findings },
-                error => error,
-            }
+        let loading = LoadMode { verifies_all_data: false, rescues: true };
+        let rescued = report_panic_as_damage(|| Self::recover_on(backing, COPY_ON_WRITE_OPTIONS, loading));
+        rescued.map_err(|error| match error {
+            ImageError::Damaged { findings, .. } => ImageError::Lost { findings },
+            error => error,
         })
     }
 
     fn recover_on(
         mut backing: impl Backing,
         options: OpenOptions,
-        rescues: bool,
+        loading: LoadMode,
     ) -> Result<Self, ImageError> {
+        let rescues = loading.rescues;
         let found = FoundImage::read(&mut backing, rescues)?;
         let mut report = found.open_report();
         let superblock = found.superblock.clone();
         let layout = found.layout.clone();
-        let mut loaded = found.load(&mut backing, LoadMode { verifies_all_data: false, rescues })?;
+        let mut loaded = found.load(&mut backing, loading)?;
         if rescues {
             report.lpns_with_unproven_version =
                 rescue::unmap_unproven_pages(&mut loaded, &superblock, &layout)?;
@@ -180,6 +193,8 @@ impl Image {
             return Err(ImageError::Damaged { findings: loaded.findings, may_be_rescued: true });
         }
         let torn = loaded.torn_pages_with_erase_counts.clone();
+        let damaged_pages = std::mem::take(&mut loaded.damaged_pages);
+        report.verified_pages = loaded.verified_pages;
         report.torn_pages = torn.len() as u64;
         report.repaired_records += loaded.repaired_records;
         let session = Session {
@@ -198,7 +213,15 @@ impl Image {
         let RecoveredDevice { device, recovery, mapped_pages, config_toml: config, endurance_cycles } =
             recover(nand, &superblock)?;
         (report.recovery, report.mapped_pages) = (recovery, mapped_pages);
-        Ok(Self { device, superblock, durability, report, config_toml: config, endurance_cycles })
+        Ok(Self {
+            device,
+            superblock,
+            durability,
+            report,
+            config_toml: config,
+            endurance_cycles,
+            damaged_pages,
+        })
     }
 
     /// Writes all data and metadata to the files and records that the image was closed.

@@ -224,6 +224,18 @@ impl<B: Backing> FileNand<B> {
         self.write_now(|nand| nand.write_torn_mark(ppn, epoch))
     }
 
+    /// Records in the files that the data of a page is lost, after it was found damaged and no logical page needs it.
+    /// Later readers then take the page for what it is, and not for new damage. Returns `false`, and changes nothing,
+    /// if the page holds metadata, which recovery may want to read, or if its OOB record cannot be read.
+    pub(super) fn mark_dead_page_lost(&mut self, ppn: Ppn) -> Result<bool, NandError> {
+        let is_of_host = |record: &OobRecord| record.oob.is_some_and(|oob| oob.kind.is_host_data());
+        let Some(record) = self.load_oob_record(ppn).filter(is_of_host) else { return Ok(false) };
+        let record = OobRecord { is_lost: true, data_and_spare_crc: !record.data_and_spare_crc, ..record };
+        let (bytes, at) = (self.layout.encode_oob(ppn, &record), self.layout.oob_record_offset(ppn));
+        self.write_now(|nand| nand.write_both_copies(ImageFile::Flash, &bytes, at))?;
+        Ok(true)
+    }
+
     /// Returns the medium of the device of an image.
     ///
     /// # Panics

@@ -1,5 +1,6 @@
 //! Repair of an image: metadata that is damaged in one of its two copies is rewritten from the other, all data is
-//! compared with its checksums, and each logical page that is lost is named.
+//! compared with its checksums, and each logical page that is lost is named. A damaged page that no logical page needs
+//! is marked as lost, so that an audit finds nothing wrong with it, and no mechanism uses its former content.
 
 use std::path::Path;
 
@@ -7,9 +8,9 @@ use wearwell::address::{Lpn, Ppn};
 
 use super::backing::{Access, Backing as _, OpenImageFiles, io_error_at, remove_image_files};
 use super::error::ImageError;
-use super::{Image, OpenOptions};
+use super::nand::FileNand;
+use super::{Image, medium_failure};
 use crate::device::lost_page_sentence;
-use crate::live_device::LiveDevice;
 
 /// Report of the repair of an image.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -20,13 +21,34 @@ pub struct RepairReport {
     pub verified_pages: u64,
     /// Logical pages that are lost, each with the flash page that cannot be read.
     pub lost_pages: Vec<(Lpn, Ppn)>,
+    /// Damaged flash pages that no logical page needs, and that were marked as lost.
+    pub marked_pages: Vec<Ppn>,
+    /// Damaged flash pages that no logical page needs, and that were left as they are, because they hold metadata.
+    pub left_pages: Vec<Ppn>,
     page_bytes: u64,
 }
 
 impl RepairReport {
-    /// Returns one sentence for each logical page that is lost.
-    pub fn loss_sentences(&self) -> impl Iterator<Item = String> + '_ {
-        self.lost_pages.iter().map(|&(lpn, ppn)| lost_page_sentence(lpn, ppn, self.page_bytes))
+    /// Returns one sentence for each logical page that is lost, and for each damaged flash page that none needs.
+    pub fn sentences(&self) -> impl Iterator<Item = String> + '_ {
+        let lost = self.lost_pages.iter().map(|&(lpn, ppn)| lost_page_sentence(lpn, ppn, self.page_bytes));
+        let marked = self.marked_pages.iter().map(|ppn| {
+            format!(
+                "flash page {ppn} is damaged; no logical page needs its data, and it is marked as lost now"
+            )
+        });
+        let left = self.left_pages.iter().map(|ppn| {
+            format!(
+                "flash page {ppn} is damaged and stays so, because it holds old metadata; no logical page needs it: \
+                 serve the image until garbage collection erases its block, or make a new image with `wearwell copy`"
+            )
+        });
+        lost.chain(marked).chain(left)
+    }
+
+    /// Whether an audit still finds damage.
+    pub fn leaves_damage(&self) -> bool {
+        !self.lost_pages.is_empty() || !self.left_pages.is_empty()
     }
 }
 
@@ -48,26 +70,28 @@ pub fn repair(directory: &Path, copy: Option<&Path>) -> Result<RepairReport, Ima
 }
 
 fn repair_in_place(directory: &Path) -> Result<RepairReport, ImageError> {
-    let mut image = Image::open(directory, OpenOptions::default())?;
-    let read_pages = read_all_used_pages(&mut image.device)?;
+    let mut image = Image::open_and_verify(OpenImageFiles::open(directory, Access::Write)?)?;
+    let (mut marked_pages, mut left_pages) = (Vec::new(), Vec::new());
+    for ppn in std::mem::take(&mut image.damaged_pages) {
+        if image.device.may_hold_needed_data(ppn)? {
+            image.device.report_unreadable_page(ppn);
+            continue;
+        }
+        let nand: &mut FileNand = FileNand::medium_of_device_mut(&mut image.device);
+        match nand.mark_dead_page_lost(ppn) {
+            Ok(true) => marked_pages.push(ppn),
+            Ok(false) => left_pages.push(ppn),
+            Err(_) => return Err(medium_failure(nand)),
+        }
+    }
     let report = RepairReport {
         repaired_records: image.report.repaired_records,
-        verified_pages: read_pages,
+        verified_pages: image.report.verified_pages,
         lost_pages: image.device.lost_logical_pages(),
+        marked_pages,
+        left_pages,
         page_bytes: image.superblock.geometry.page_bytes.into(),
     };
     image.close()?;
     Ok(report)
-}
-
-/// Reads every flash page that is in use, and returns their number.
-fn read_all_used_pages(device: &mut LiveDevice) -> Result<u64, ImageError> {
-    const SCRUB_PAGES_PER_STEP: u32 = 1024;
-    let (mut next, mut read_pages) = (Some(Ppn(0)), 0);
-    while let Some(first) = next {
-        let scrubbed = device.scrub(first, SCRUB_PAGES_PER_STEP)?;
-        read_pages += u64::from(scrubbed.read_pages);
-        next = scrubbed.next_page;
-    }
-    Ok(read_pages)
 }

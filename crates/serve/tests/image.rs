@@ -467,6 +467,24 @@ fn designs_and_settings_that_need_hardware_an_image_lacks_are_refused() {
     assert!(spare.contains("64 spare bytes"), "{spare}");
     let worn = refused(with_settings("page-map", 4096, &["device.wear_out=true"]));
     assert!(worn.contains("device.wear_out has no effect"), "{worn}");
+    // Regression: settings of replays were accepted without effect.
+    for setting in [
+        "replay.requests=5",
+        "replay.queue_depth=4",
+        "device.fit=0.5",
+        "buffer.keep_at_end=true",
+        "timing.suspend=true",
+        "timing.hash_us=3.5",
+        "gc.background_share=0.1",
+        "recovery.after_run=true",
+        "recovery.after_requests=9",
+    ] {
+        let ignored = refused(with_settings("page-map", 4096, &[setting]));
+        let key = setting.split('=').next().expect("it has one");
+        assert!(ignored.starts_with(&format!("{key} has no effect on a live device, which ")), "{ignored}");
+        assert!(ignored.ends_with(": leave it out"), "{ignored}");
+    }
+    with_settings("page-map", 4096, &["replay.seed=7"]).build_superblock(7).expect("the seed counts");
     let sizeless = ImageSpecification {
         design: "page-map".into(),
         config: Config::default(),
@@ -481,6 +499,17 @@ fn designs_and_settings_that_need_hardware_an_image_lacks_are_refused() {
         durability: Durability::Process,
     };
     assert!(refused(odd).contains("a positive multiple of the page size, 4096 bytes"));
+    // Regression: a size silently replaced these settings.
+    for setting in ["device.logical_pages=100", "device.blocks_per_plane=50"] {
+        let overruled = ImageSpecification {
+            design: "page-map".into(),
+            config: Config::from_text_and_settings(None, &[setting.to_owned()]).expect("the setting exists"),
+            size_bytes: Some(8 << 20),
+            durability: Durability::Process,
+        };
+        let overruled = refused(overruled);
+        assert!(overruled.contains(setting) && overruled.contains("leave out one of the two"), "{overruled}");
+    }
 }
 
 #[test]

@@ -16,7 +16,7 @@ use wearwell_serve::control::answer;
 use wearwell_serve::image::layout::{Layout, Superblock};
 use wearwell_serve::image::{
     Access, CopyOnWrite, Image, ImageCopyOptions, ImageError, ImageFile, OpenImageFiles, Verdict, audit,
-    copy, create, repair, resize,
+    copy, create, create_on, repair, resize,
 };
 use wearwell_serve::{BlockDevice, DeviceError, FlashDevice};
 
@@ -414,6 +414,21 @@ fn an_image_is_clean_after_the_repair_of_damage_that_loses_no_logical_page() {
         assert!(contents(&mut device) == written.bytes, "{design}");
         device.check_engine_invariants().expect("every law holds");
     }
+}
+
+/// Settings that only replays read are refused for new images, but images from before may have some.
+#[test]
+fn an_image_with_settings_of_replays_can_be_copied_and_made_larger() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let image = directory.path().join("image");
+    let mut superblock = with_settings("page-map", 4096, &[]).build_superblock(7).expect("the device fits");
+    superblock.config_toml = superblock.config_toml.replace("suspend = false", "suspend = true");
+    assert!(superblock.config_toml.contains("suspend = true"));
+    create_on(&mut OpenImageFiles::create(&image).expect("a new directory"), &superblock)
+        .expect("there is room");
+    resize(&image, 8 << 20, &mut |_, _| {}).expect("there is room").expect("it was smaller");
+    let config = Image::open(&image, PROCESS).expect("an image").superblock.config_toml;
+    assert!(config.contains("suspend = false"), "{config}");
 }
 
 /// Regression: a repair that was refused left its copy of the image behind.

@@ -17,6 +17,7 @@ use super::error::ImageError;
 use super::unfinished::UnfinishedImage;
 use super::{Image, OpenOptions, end_session};
 use crate::live_device::LiveDevice;
+use crate::specification::leave_out_replay_settings;
 
 /// Copies the files `from` to a new directory that only its owner can read. If the file system supports it, the copies
 /// share their disk blocks with the originals; otherwise holes are copied as holes. After an error, what was created is
@@ -169,6 +170,7 @@ fn changed_specification(
     let mut config = Config::from_text_and_settings(Some(("superblock", &superblock.config_toml)), &[])?;
     config.device.blocks_per_plane = None;
     config.device.logical_pages = None;
+    leave_out_replay_settings(&mut config);
     if copy_options.design.is_some() {
         // What belongs to the old design only: the parts that were exchanged in it, and its own least number of
         // entries, which every new image of the design records.

@@ -464,8 +464,16 @@ impl FlashDevice {
     /// if files of the file system can share blocks, else for as long as the copy takes.
     ///
     /// # Errors
-    /// [`DeviceError::Failed`]: the operating system refuses, the directory exists, or the device is in memory.
+    /// [`DeviceError::Invalid`]: the image is served read-only. [`DeviceError::Failed`]: the operating system refuses,
+    /// the directory exists, or the device is in memory.
     pub fn snapshot(&mut self, directory: &Path) -> Result<(), DeviceError> {
+        if self.is_read_only {
+            return Err(DeviceError::Invalid(
+                "an image that is served read-only needs no snapshot, because its files do not change: copy its \
+                 directory, for example with `cp -r --sparse=always`"
+                    .into(),
+            ));
+        }
         self.flush()?;
         let copied = self.device.medium_mut().copy_image_to(directory);
         copied.map_err(|error| {

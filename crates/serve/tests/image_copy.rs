@@ -581,6 +581,10 @@ fn an_image_served_read_only_is_not_changed() {
         "the device is served read-only: to write to it, start the server without --read-only; a damaged image that is \
          served with --rescue must first be restored from a copy"
     );
+    let snapshot = format!(r#"{{"command": "snapshot", "directory": "{}"}}"#, written.path("copy").display());
+    let reply: Json = serde_json::from_str(&answer(snapshot.as_bytes(), &mut one)).expect("JSON");
+    let error = reply["error"].as_str().expect("it is refused");
+    assert!(error.contains("served read-only") && error.contains("copy its directory"), "{error}");
     one.flush().expect("there is nothing to do");
     assert!(matches!(Image::open(&written.image, PROCESS), Err(ImageError::Locked { .. })));
     assert!(contents(&mut one) == written.bytes);

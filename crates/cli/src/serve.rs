@@ -1,6 +1,8 @@
 //! The command `serve`: serves devices over NBD, control and metrics sockets until a signal ends it.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -473,20 +475,44 @@ fn start_listening(
         let address = server.open_dashboard_on(bound, &look)?;
         info!("dashboard at http://{address}/");
     }
+    let offers_tls = listening_sockets.tls.is_some();
     if let Some(tls) = listening_sockets.tls {
         server.offer_tls(tls);
     }
     for bound in listening_sockets.nbd {
         let address = server.open_nbd_on(bound)?;
         for (name, description) in served_exports {
-            let uri = match &address {
-                Address::Unix(path) => format!("nbd+unix:///{name}?socket={}", path.display()),
-                Address::Tcp(address) => format!("nbd://{address}/{name}"),
-            };
-            info!("serving {description} at {uri}");
+            info!("serving {description} at {}", nbd_uri(&address, name, offers_tls));
         }
     }
     Ok(())
+}
+
+/// Returns the NBD URI of an export. Over TCP, a server that offers TLS requires it, so the scheme is `nbds` then.
+fn nbd_uri(address: &Address, export: &str, offers_tls: bool) -> String {
+    // The slashes of a path separate nothing in a query, and stay readable.
+    let export = percent_encoded(export.as_bytes(), b"");
+    match address {
+        Address::Unix(path) => {
+            format!("nbd+unix:///{export}?socket={}", percent_encoded(path.as_os_str().as_bytes(), b"/"))
+        }
+        Address::Tcp(address) if offers_tls => format!("nbds://{address}/{export}"),
+        Address::Tcp(address) => format!("nbd://{address}/{export}"),
+    }
+}
+
+/// Encodes the bytes of a component of a URI: all but the characters that RFC 3986 calls unreserved, and those of
+/// `kept`, become `%` and two hexadecimal digits.
+fn percent_encoded(bytes: &[u8], kept: &[u8]) -> String {
+    let mut text = String::new();
+    for &byte in bytes {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) || kept.contains(&byte) {
+            text.push(byte.into());
+        } else {
+            let _ = write!(text, "%{byte:02X}");
+        }
+    }
+    text
 }
 
 /// Handles Ctrl-C and SIGTERM: the first signal is sent to the returned channel, and the second one ends the process at

@@ -96,6 +96,26 @@ fn sigint_and_sigterm_end_a_server_in_order_and_remove_its_sockets() {
     }
 }
 
+/// Regression: names and paths were printed as they are, so that no client could connect to the printed address.
+#[test]
+fn the_printed_address_of_a_server_is_a_percent_encoded_uri() {
+    let folder = tempfile::Builder::new().prefix("a b?").tempdir().unwrap();
+    let socket = folder.path().join("n&d");
+    let mut command = Command::new(WEARWELL);
+    command
+        .args(["serve", "--memory", "--size", "16MiB", "--export", "my disk/\u{e4}", "--socket"])
+        .arg(&socket);
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    wait_for_file(&socket);
+    assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(child.wait().unwrap().success(), "{said}");
+    let path = socket.to_str().unwrap().replace(' ', "%20").replace('?', "%3F").replace('&', "%26");
+    let uri = format!("nbd+unix:///my%20disk%2F%C3%A4?socket={path}\n");
+    assert!(said.contains(&uri), "{said}");
+}
+
 #[test]
 fn a_server_on_a_local_port_prints_its_address() {
     let mut server = Server::start(&["--tcp", "127.0.0.1:0"]);

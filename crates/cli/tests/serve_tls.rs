@@ -30,8 +30,8 @@ fn a_server_with_certificates_refuses_clients_without_tls() {
     command.arg("--tls-client-ca").arg(certificate_file("authority.pem")).args(["--tcp", "0.0.0.0:0"]);
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-    let said = lines.into_iter().find(|line| line.contains("nbd://0.0.0.0:")).unwrap();
-    let port = said.split("nbd://0.0.0.0:").nth(1).unwrap().split('/').next().unwrap();
+    let said = lines.into_iter().find(|line| line.contains("nbds://0.0.0.0:")).unwrap();
+    let port = said.split("nbds://0.0.0.0:").nth(1).unwrap().split('/').next().unwrap();
     let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
     stream.read_exact(&mut [0; 18]).unwrap();
     stream.write_all(&3_u32.to_be_bytes()).unwrap();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use wearwell_serve::image::{self, AuditReport, ImageCopyOptions, ImageError, ImageSpecification, Verdict};
 
 use crate::args::{CopyArgs, CreateArgs, RepairArgs};
-use crate::output::print;
+use crate::output::{print, print_message};
 use crate::run::read_config;
 use crate::{Failure, Outcome};
 
@@ -63,7 +63,7 @@ impl CreateProgress {
     fn report_progress(&mut self, done: u64, all: u64) {
         if self.last_report_time.elapsed() >= Self::PROGRESS_LINE_INTERVAL {
             self.last_report_time = Instant::now();
-            eprintln!("writing metadata: {} of {} MiB", done >> 20, all >> 20);
+            print_message(&format!("writing metadata: {} of {} MiB", done >> 20, all >> 20));
         }
     }
 }
@@ -75,10 +75,10 @@ fn warn_of_a_small_disk(directory: &Path, flash_bytes: u64) {
     let Ok(disk) = rustix::fs::statvfs(directory) else { return };
     let free_bytes = disk.f_bavail * disk.f_frsize;
     if free_bytes < flash_bytes {
-        eprintln!(
+        print_message(&format!(
             "note: the flash takes up to {flash_bytes} bytes when it is full, and its file system has {free_bytes} left; \
              clients get ENOSPC when it has none"
-        );
+        ));
     }
 }
 
@@ -141,7 +141,7 @@ fn copy_progress() -> impl FnMut(u64, u64) {
     move |done, all| {
         if last_report.elapsed() >= CreateProgress::PROGRESS_LINE_INTERVAL {
             last_report = Instant::now();
-            eprintln!("copying: {done} of {all} logical pages");
+            print_message(&format!("copying: {done} of {all} logical pages"));
         }
     }
 }
@@ -175,7 +175,7 @@ pub(crate) fn check(directory: &Path) -> ExitCode {
     let report = match image::audit(directory) {
         Ok(report) => report,
         Err(error) => {
-            eprintln!("wearwell: {}", error.message_about(directory));
+            image_failure(directory, &error).print();
             return ExitCode::from(3);
         }
     };
@@ -203,7 +203,7 @@ pub(crate) fn check(directory: &Path) -> ExitCode {
         directory.display(),
     );
     if let Err(failure) = print(&text) {
-        eprintln!("wearwell: {}", failure.message);
+        failure.print();
         return ExitCode::from(3);
     }
     ExitCode::from(match report.verdict {

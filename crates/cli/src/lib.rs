@@ -96,9 +96,14 @@ impl Failure {
     /// Prints the message, unless it was logged, and returns the exit status.
     pub(crate) fn print_unless_logged(&self) -> ExitCode {
         if !self.is_logged {
-            eprintln!("wearwell: {}", self.message);
+            self.print();
         }
         ExitCode::from(self.exit_status)
+    }
+
+    /// Prints the message to standard error, with the name of the command.
+    pub(crate) fn print(&self) {
+        output::print_message(&format!("wearwell: {}", self.message));
     }
 
     /// Returns the message of the failure, one sentence.

@@ -51,6 +51,14 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     print_bytes(text.as_bytes())
 }
 
+/// Prints a message, one or more lines, to standard error. If it cannot be written there, it is dropped: a message that
+/// nobody takes must not end a command, as the panic of `eprintln!` would, nor change its exit status.
+pub(crate) fn print_message(text: &str) {
+    let mut line = text.to_owned();
+    line.push('\n');
+    let _ = io::stderr().write_all(line.as_bytes());
+}
+
 fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {

@@ -37,7 +37,7 @@ pub(crate) fn profile(args: &ProfileArgs) -> Result<Outcome, Failure> {
         match source.profile(args, &reporter) {
             Ok(profile) => profiles.push(profile),
             Err(failure) if args.paths.len() > 1 && !failure.is_usage_failure() => {
-                eprintln!("wearwell: {}", failure.message);
+                failure.print();
                 failed += 1;
             }
             Err(failure) => return Err(failure),

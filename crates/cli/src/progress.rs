@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use wearwell_replay::replay::{Progress, RunPhase};
 
+use crate::output::print_message;
+
 /// Time between two lines of progress when standard error is no terminal.
 const PROGRESS_LINE_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -48,7 +50,7 @@ impl Reporter {
     /// Prints a message between two runs, unless the command is quiet.
     pub(crate) fn print_message(&self, text: &str) {
         if self.style != DisplayStyle::Quiet {
-            eprintln!("{text}");
+            print_message(text);
         }
     }
 
@@ -69,7 +71,7 @@ impl Reporter {
                     let unit = if progress.phase == RunPhase::Life { "erases" } else { "requests" };
                     let Progress { phase: at, done_requests: done, total_requests: total } = progress;
                     let left = time_left_text(start_time.elapsed(), done, total);
-                    eprintln!("{design}: {} {done} of {total} {unit}{left}", phase_name(at));
+                    print_message(&format!("{design}: {} {done} of {total} {unit}{left}", phase_name(at)));
                 }
                 DisplayStyle::Quiet | DisplayStyle::Lines => {}
             }
@@ -102,7 +104,7 @@ impl Reporter {
                 DisplayStyle::Lines if last_line.elapsed() >= PROGRESS_LINE_INTERVAL => {
                     last_line = Instant::now();
                     let of = if total > 0 { format!(" of {total}") } else { String::new() };
-                    eprintln!("{name}: {done}{of} {unit}");
+                    print_message(&format!("{name}: {done}{of} {unit}"));
                 }
                 DisplayStyle::Quiet | DisplayStyle::Lines => {}
             }

@@ -17,7 +17,7 @@ use crate::args::{CompareArgs, ReplayArgs, ReportArgs, ResultArgs, RunArgs};
 use crate::data_output::DataOutput;
 use crate::input::TraceFile;
 use crate::jobs::run_concurrently;
-use crate::output::{Output, OverwriteRule, print};
+use crate::output::{Output, OverwriteRule, print, print_message};
 use crate::progress::Reporter;
 use crate::{Failure, Outcome};
 
@@ -63,15 +63,15 @@ impl PerfettoOutput {
     fn write(&self, trace: &RunTrace, quiet: bool) -> Result<(), Failure> {
         let last = trace.requests.iter().map(|request| request.traced_request.request_number).max();
         if !quiet && last.is_none() {
-            eprintln!(
-                "wearwell: note: the trace is empty: the run has nothing in the window (--perfetto-window)"
+            print_message(
+                "wearwell: note: the trace is empty: the run has nothing in the window (--perfetto-window)",
             );
         }
         if let (false, true, Some(last)) = (quiet, trace.is_truncated, last) {
-            eprintln!(
+            print_message(&format!(
                 "wearwell: note: the trace ends with request {last}, because it is bounded to about {MAX_TRACED_OPS_AND_REQUESTS} operations \
                  and requests; --perfetto-window {last}.. continues it"
-            );
+            ));
         }
         self.output.write_bytes(&trace.to_perfetto())
     }
@@ -295,7 +295,7 @@ pub(crate) fn for_each_input(
         }
         match run(source) {
             Err(failure) if sources.len() > 1 && !failure.is_usage_failure() => {
-                eprintln!("wearwell: {}", failure.message);
+                failure.print();
                 complete = false;
             }
             ended => ended?,
@@ -390,7 +390,7 @@ pub(crate) fn refuse_ignored_settings(
             return Err(Failure::of_usage(ignored.to_string()));
         }
         if !args.quiet {
-            eprintln!("wearwell: note: {ignored}");
+            print_message(&format!("wearwell: note: {ignored}"));
         }
     }
     Ok(())

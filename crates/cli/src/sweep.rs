@@ -11,7 +11,7 @@ use wearwell_replay::sweep::{FailedRun, SweepFile, Swept};
 
 use crate::args::SweepArgs;
 use crate::jobs::run_concurrently;
-use crate::output::print;
+use crate::output::{print, print_message};
 use crate::progress::{Countdown, Reporter};
 use crate::run::{Configurations, DesignVariant, InputSource, Outputs, open_result_folder};
 use crate::{Failure, Outcome};
@@ -245,6 +245,9 @@ fn write_sweep_results(args: &SweepArgs, swept: &Swept, outputs: &Outputs) -> Re
     if !args.quiet && !outputs.has_stdout_result() {
         print(&if args.markdown { swept.to_markdown() } else { swept.to_table() })?;
     }
-    eprint!("{}", swept.failure_lines());
+    let failures = swept.failure_lines();
+    if !failures.is_empty() {
+        print_message(failures.trim_end_matches('\n'));
+    }
     Ok(())
 }

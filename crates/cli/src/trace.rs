@@ -10,7 +10,7 @@ use wearwell_trace::{CsvWriter, Format, NativeWriter, OpenOptions, TraceError, T
 
 use crate::args::{InputArgs, TraceCommand};
 use crate::input::TraceFile;
-use crate::output::{Output, OverwriteRule, print};
+use crate::output::{Output, OverwriteRule, print, print_message};
 use crate::{Failure, Outcome};
 
 pub(crate) fn trace(command: &TraceCommand) -> Result<Outcome, Failure> {
@@ -54,7 +54,7 @@ impl TraceInfos {
             match info {
                 Ok(info) => infos.trace_infos.push(info),
                 Err(failure) => {
-                    eprintln!("wearwell: {}", failure.message);
+                    failure.print();
                     infos.unreadable_trace_count += 1;
                 }
             }
@@ -191,10 +191,10 @@ fn convert_into(from: &TraceFile, to: &Path, is_csv: bool, provenance: &str) -> 
         Box::new(NativeWriter::new(out, provenance).map_err(of_copy)?)
     };
     let requests = wearwell_trace::copy_trace(reader.as_mut(), writer.as_mut()).map_err(of_copy)?;
-    eprintln!(
+    print_message(&format!(
         "{} requests, {} bad lines skipped",
         with_thousands_separators(requests as f64, 0),
         reader.rejected().rejected_count
-    );
+    ));
     Ok(Outcome::Done)
 }

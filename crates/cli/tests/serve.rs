@@ -116,6 +116,41 @@ fn the_printed_address_of_a_server_is_a_percent_encoded_uri() {
     assert!(said.contains(&uri), "{said}");
 }
 
+/// Regression: a message that could not be written to standard error ended the command in a panic, with status 101.
+#[test]
+fn a_broken_standard_error_changes_no_exit_status() {
+    let full = || Stdio::from(std::fs::File::options().write(true).open("/dev/full").unwrap());
+    let pipe = || {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        Stdio::from(writer)
+    };
+    let status = |arguments: &[&str], stderr: Stdio| {
+        Command::new(WEARWELL).args(arguments).stderr(stderr).status().unwrap().code()
+    };
+    for arguments in [["check", "/nowhere"], ["upgrade", "/nowhere"]] {
+        let expected = if arguments[0] == "check" { 3 } else { 2 };
+        assert_eq!(status(&arguments, full()), Some(expected), "{arguments:?}");
+        assert_eq!(status(&arguments, pipe()), Some(expected), "{arguments:?}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(
+        path("trace.csv"),
+        "time_ns,op,offset_bytes,len_bytes,device,fingerprints,source_bytes\n0,W,0,4096,0,,\n",
+    )
+    .unwrap();
+    let convert = ["trace", "convert", &path("trace.csv"), &path("trace.wwt")];
+    assert_eq!(status(&convert, full()), Some(0), "it says how many requests it converted");
+    let mut server = Command::new(WEARWELL);
+    server.args(["serve", "--memory", "--size", "16MiB", "--socket", &path("nbd")]).stderr(full());
+    let mut server = server.spawn().unwrap();
+    wait_for_file(Path::new(&path("nbd")));
+    choose_export(&mut UnixStream::connect(path("nbd")).unwrap());
+    assert!(Command::new("kill").arg(server.id().to_string()).status().unwrap().success());
+    assert_eq!(server.wait().unwrap().code(), Some(0));
+}
+
 #[test]
 fn a_server_on_a_local_port_prints_its_address() {
     let mut server = Server::start(&["--tcp", "127.0.0.1:0"]);

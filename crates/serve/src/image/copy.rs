@@ -35,8 +35,11 @@ pub(super) fn copy_files(from: &[(ImageFile, &File)], to: &Path) -> io::Result<(
 }
 
 fn copy_files_into(from: &[(ImageFile, &File)], to: &Path) -> io::Result<()> {
-    // The superblock is copied last: before that the directory is no image.
-    for &(file, original) in from.iter().rev() {
+    // The two files that hold a copy of the superblock are copied last: before that the directory is no image.
+    let has_superblock =
+        |&&(file, _): &&(ImageFile, &File)| matches!(file, ImageFile::Superblock | ImageFile::Mirror);
+    let (last, first): (Vec<_>, Vec<_>) = from.iter().partition(has_superblock);
+    for &(file, original) in first.into_iter().chain(last) {
         let mut options = fs::OpenOptions::new();
         let copy = options.read(true).write(true).create_new(true).mode(0o600).open(to.join(file.name()))?;
         if rustix::fs::ioctl_ficlone(&copy, original).is_err() {
@@ -222,4 +225,30 @@ fn copy_pages(
     }
     to.flush()?;
     Ok((pages, lost))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Regression: the mirror, which has a copy of the superblock, was copied first. A snapshot that was killed while
+    /// the flash file was copied left an image that lacked pages.
+    #[test]
+    fn an_interrupted_copy_of_the_files_of_an_image_is_no_image() {
+        let folder = tempfile::tempdir().unwrap();
+        let (image, to) = (folder.path().join("image"), folder.path().join("copy"));
+        drop(OpenImageFiles::create(&image).unwrap());
+        fs::write(image.join(ImageFile::Flash.name()), "data").unwrap();
+        // The copy of the flash file fails, because its handle cannot be read.
+        let originals = ImageFile::ALL.map(|file| {
+            let can_be_read = file != ImageFile::Flash;
+            let mut options = fs::OpenOptions::new();
+            (file, options.read(can_be_read).write(true).open(image.join(file.name())).unwrap())
+        });
+        DirBuilder::new().create(&to).unwrap();
+        copy_files_into(&originals.each_ref().map(|(file, original)| (*file, original)), &to).unwrap_err();
+        assert!(to.join(ImageFile::Flash.name()).exists());
+        let opened = OpenImageFiles::open(&to, Access::Read).unwrap_err();
+        assert!(matches!(opened, ImageError::NoImage { .. } | ImageError::Missing { .. }), "{opened}");
+    }
 }

@@ -42,6 +42,13 @@ fn read_result(path: &Path) -> Result<ResultFile, Failure> {
     let name = path.display().to_string();
     let text =
         if is_standard_stream(path) { io::read_to_string(io::stdin()) } else { fs::read_to_string(path) };
-    let text = text.map_err(|error| Failure::of_usage(format!("{name}: {error}")))?;
+    let text = text.map_err(|error| {
+        Failure::of_usage(match error.kind() {
+            io::ErrorKind::InvalidData => {
+                format!("{name}: this is no text: name a result that a command wrote with --json")
+            }
+            _ => format!("{name}: {error}"),
+        })
+    })?;
     ResultFile::parse(&name, &text).map_err(|error| Failure::of_usage(error.to_string()))
 }

@@ -78,13 +78,27 @@ impl Failure {
 
     /// Makes the failure to write a result, exit status 2.
     pub(crate) fn of_output(path: &std::path::Path, error: &std::io::Error) -> Self {
-        Self::new(format!("{}: {error}", path.display()), 2)
+        let advice = match error.kind() {
+            std::io::ErrorKind::NotFound => "; make the folder that is to contain it first",
+            std::io::ErrorKind::IsADirectory => "; name a file",
+            std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
+                "; name a file in a folder in which this user may create files"
+            }
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => "; free some space",
+            _ => "",
+        };
+        Self::new(format!("{}: {error}{advice}", path.display()), 2)
     }
 
     /// Makes the failure of a command that could replay none of its inputs; the reason for each input was reported
     /// before.
     pub(crate) fn no_replayable_input() -> Self {
         Self::new("none of the inputs could be replayed, for the reasons above", 1)
+    }
+
+    /// Makes the failure of a command that could read none of its inputs; the reason for each input was reported before.
+    pub(crate) fn no_readable_input() -> Self {
+        Self::new("none of the inputs could be read, for the reasons above", 1)
     }
 
     /// Makes the failure of a command that could profile none of its inputs; the reason for each input was reported

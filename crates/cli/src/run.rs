@@ -436,7 +436,17 @@ pub(crate) fn input_sources<'a>(
         return Ok(vec![InputSource::Generated(input)]);
     }
     let options = args.input.open_options()?;
-    Ok(traces.map(|path| InputSource::Trace(path.clone(), options.clone())).collect())
+    let open = |path: &PathBuf| {
+        let is_workload =
+            |spec: &str| Input::of_generator_spec_with_default_seed(spec, config.seed()).is_ok();
+        match path.to_str().filter(|&spec| !path.exists() && is_workload(spec)) {
+            Some(spec) => Err(Failure::of_usage(format!(
+                "there is no trace `{spec}`: to generate this workload, give it as --workload {spec}"
+            ))),
+            None => Ok(InputSource::Trace(path.clone(), options.clone())),
+        }
+    };
+    traces.map(open).collect()
 }
 
 /// Runs every design and configuration on one input, several at a time.

@@ -1,6 +1,6 @@
 //! The command `serve`: serves devices over NBD, control and metrics sockets until a signal ends it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -167,7 +167,7 @@ fn serve_images(args: &ServeArgs, signals: &TerminationSignals) -> Result<(), Fa
     let is_read_only = args.image_or_memory.is_read_only();
     let access = if is_read_only { Access::Read } else { Access::Write };
     let images = args.images();
-    require_different_names(&images)?;
+    require_different_images(&images)?;
     let mut failures = ImageFailures { requested_image_count: images.len(), failures: Vec::new() };
     // Images are locked before sockets are bound: the error that an image is in use says more than that its socket is.
     let lock = |image: NamedImage| {
@@ -212,15 +212,26 @@ fn serve_images(args: &ServeArgs, signals: &TerminationSignals) -> Result<(), Fa
     failures.take_first_failure()
 }
 
-fn require_different_names(images: &[NamedImage]) -> Result<(), Failure> {
-    let mut names = BTreeSet::new();
-    match images.iter().find(|image| !names.insert(&image.name)) {
-        Some(image) => Err(Failure::of_usage(format!(
-            "two exports are called `{}`: give each image a name of its own (NAME=DIRECTORY)",
-            image.name
-        ))),
-        None => Ok(()),
+fn require_different_images(images: &[NamedImage]) -> Result<(), Failure> {
+    let (mut names, mut directories) = (BTreeSet::new(), BTreeMap::new());
+    for image in images {
+        if !names.insert(&image.name) {
+            return Err(Failure::of_usage(format!(
+                "two exports are called `{}`: give each image a name of its own (NAME=DIRECTORY)",
+                image.name
+            )));
+        }
+        // A directory that does not exist is refused later.
+        let Ok(directory) = std::fs::canonicalize(&image.directory) else { continue };
+        if let Some(other) = directories.insert(directory, &image.name) {
+            return Err(Failure::of_usage(format!(
+                "the exports `{other}` and `{}` both name the image {}: leave one of them out",
+                image.name,
+                image.directory.display()
+            )));
+        }
     }
+    Ok(())
 }
 
 /// Failures of images that were to be served.
@@ -283,7 +294,7 @@ fn open_image_copy_on_write(
 /// Opens a read-only view of a damaged image that was refused, with the logical pages that can be rescued, and logs the
 /// refusal.
 fn open_damaged_image_read_only(directory: &Path, refusal: &ImageError) -> Result<Image, Failure> {
-    warn!("{}: {refusal}", directory.display());
+    warn!("{}: the image is damaged: {}", directory.display(), refusal.damage_text());
     let files =
         OpenImageFiles::open(directory, Access::Read).map_err(|error| image_failure(directory, &error))?;
     let image =

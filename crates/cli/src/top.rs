@@ -66,6 +66,9 @@ pub fn visible_part(text: &str, (columns, rows): (usize, usize)) -> String {
     format!("\x1b[H\x1b[2J{}", lines.collect::<Vec<_>>().join("\r\n"))
 }
 
+/// First bytes that an NBD server sends.
+const NBD_GREETING: &[u8] = b"NBDMAGIC";
+
 /// A connection to the control socket of a running `wearwell serve`.
 struct ControlConnection {
     socket_reader: BufReader<UnixStream>,
@@ -78,7 +81,13 @@ impl ControlConnection {
     fn connect(path: &Path, export: Option<String>) -> Result<Self, Failure> {
         let name = path.display().to_string();
         let socket = UnixStream::connect(path).map_err(|error| {
-            Failure::of_usage(format!("{name}: {error}; start the server with --control {name}"))
+            let advice = match error.kind() {
+                std::io::ErrorKind::PermissionDenied => {
+                    "run this as the user who started the server, or start the server with another --socket-mode".into()
+                }
+                _ => format!("start the server with --control {name}"),
+            };
+            Failure::of_usage(format!("{name}: {error}; {advice}"))
         })?;
         Ok(Self { socket_reader: BufReader::new(socket), socket_name: name, export })
     }
@@ -99,7 +108,14 @@ impl ControlConnection {
         }
         let mut reply = String::new();
         let asked = writeln!(self.socket_reader.get_mut(), "{command}");
-        let answered = asked.and_then(|()| self.socket_reader.read_line(&mut reply));
+        let answered = asked.and_then(|()| self.socket_reader.fill_buf().map(<[u8]>::to_vec));
+        if answered.as_ref().is_ok_and(|bytes| bytes.starts_with(NBD_GREETING)) {
+            return Err(Failure::of_usage(format!(
+                "{}: this is the NBD socket of a server: name its control socket (--control)",
+                self.socket_name
+            )));
+        }
+        let answered = answered.and_then(|_| self.socket_reader.read_line(&mut reply));
         match (answered, serde_json::from_str::<Value>(&reply)) {
             (Ok(_), Ok(reply)) => Ok(reply),
             _ => Err(self.connection_ended_failure()),

@@ -90,7 +90,7 @@ impl TraceInfos {
 
     fn outcome(&self) -> Result<Outcome, Failure> {
         if self.trace_infos.is_empty() {
-            return Err(Failure::no_replayable_input());
+            return Err(Failure::no_readable_input());
         }
         let is_whole = self.unreadable_trace_count == 0
             && self.trace_infos.iter().all(|(_, info)| info.damage.is_none());

@@ -288,6 +288,9 @@ fn invalid_serve_options_are_refused_with_a_sentence() {
     refused(&["serve", "--socket", &socket, "--size", "1GiB"], 2, "--memory");
     refused_serve(&[], 2, "the size of the device is missing");
     refused_serve(&["--size", "1GB"], 2, "unknown unit `GB`");
+    refused_serve(&["--size", "large"], 2, "expected a whole number of bytes");
+    refused_serve(&["--size", "900TiB"], 2, "choose a smaller size, or larger pages");
+    refused_serve(&["--size", "16TiB"], 2, "choose a smaller size, or larger pages");
     refused_serve(&["--size", "1000"], 2, "give a positive multiple of the page size");
     refused_serve(&["--size", "16MiB", "--design", "page-mop"], 2, "did you mean `page-map`");
     refused_serve(
@@ -300,5 +303,11 @@ fn invalid_serve_options_are_refused_with_a_sentence() {
     refused_serve(&["--size", "16MiB", "--dashboard", "0.0.0.0:0"], 2, "loopback");
     refused_serve(&["--size", "16MiB", "--record", "/no/folder/x.wwt"], 2, "/no/folder/x.wwt");
     refused(&["top", &socket], 2, "--control");
+    let long = format!("{socket}{}", "x".repeat(200));
+    refused(
+        &["serve", "--memory", "--size", "16MiB", "--socket", &long],
+        2,
+        "choose a path of at most 107 bytes",
+    );
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
 }

@@ -176,8 +176,21 @@ fn top_and_snapshot_print_the_name_of_the_export() {
     assert!(text(&output.stdout).contains("page-map, 8 MiB"), "{}", text(&output.stdout));
     let output = run(&[&["top", "control"][..], &once].concat());
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("there are root, home"), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("name one of root, home by the option --export"),
+        "{}",
+        text(&output.stderr)
+    );
     assert!(run(&["snapshot", "control", "copy", "--export", "root"]).status.success());
+    let again = run(&["snapshot", "control", "copy", "--export", "root"]);
+    let said = text(&again.stderr);
+    assert!(said.ends_with("; name a directory that does not exist yet\n"), "{said}");
+    let wrong_socket = run(&["top", "nbd"]);
+    assert_eq!(wrong_socket.status.code(), Some(2));
+    assert!(text(&wrong_socket.stderr).contains("name its control socket"), "{}", text(&wrong_socket.stderr));
+    let twice = run(&["serve", "one=a", "two=a", "--socket", "other"]);
+    assert_eq!(twice.status.code(), Some(2));
+    assert!(text(&twice.stderr).contains("`one` and `two` both name the image a"), "{}", text(&twice.stderr));
     assert_eq!(interrupt_and_wait(server).status.code(), Some(0));
     assert_eq!(bench.check_status("copy"), Some(0));
     let served = bench.start(&["only=copy"]);

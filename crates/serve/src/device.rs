@@ -21,6 +21,7 @@ use wearwell::nand::{FaultInjectable, Nand, NandError, PowerCutNand, SimNand};
 use wearwell::page_state::PageState;
 use wearwell_trace::Op;
 
+use crate::image::advice_for_io_error;
 use crate::live_device::LiveDevice;
 use crate::record::{OperationDetails, OperationRecorder};
 
@@ -477,7 +478,8 @@ impl FlashDevice {
         self.flush()?;
         let copied = self.device.medium_mut().copy_image_to(directory);
         copied.map_err(|error| {
-            DeviceError::Failed(format!("cannot copy the image to {}: {error}", directory.display()))
+            let advice = advice_for_io_error("copy", &error);
+            DeviceError::Failed(format!("cannot copy the image to {}: {error}{advice}", directory.display()))
         })
     }
 

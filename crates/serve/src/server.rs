@@ -40,7 +40,7 @@ const STOP_GRACE_TIME: Duration = Duration::from_secs(5);
 #[non_exhaustive]
 pub enum ServeError {
     /// The server cannot listen on an address.
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address}: {source}{}", advice_for_refused_address(address, source))]
     Listen {
         /// The address on which the server was to listen.
         address: Address,
@@ -62,6 +62,25 @@ pub enum ServeError {
          remove the cause, start the server again, and check what was written last"
     )]
     Flush(DeviceError),
+}
+
+/// Returns what to do when the operating system refused an address, as the end of a sentence. Refusals of our own give
+/// their advice themselves.
+fn advice_for_refused_address(address: &Address, error: &io::Error) -> &'static str {
+    if error.raw_os_error().is_none() {
+        return "";
+    }
+    match (error.kind(), address) {
+        (io::ErrorKind::AddrInUse, _) => "; stop the program that listens there, or choose another address",
+        (io::ErrorKind::AddrNotAvailable, _) => "; choose an address of this machine",
+        (io::ErrorKind::PermissionDenied, Address::Tcp(_)) => "; choose a port above 1023",
+        (io::ErrorKind::PermissionDenied, Address::Unix(_)) => {
+            "; choose a path in a directory in which this user may create files"
+        }
+        (io::ErrorKind::NotFound, _) => "; make the directory that is to contain the socket first",
+        (io::ErrorKind::InvalidFilename, _) => "; choose a path of at most 107 bytes",
+        _ => "",
+    }
 }
 
 /// A listening socket for a server that has not started yet. Clients that connect wait until the server accepts them.

@@ -154,29 +154,34 @@ fn default_to_one_plane(config: &mut Config) {
 
 /// Derives a flash geometry with which the device exports `bytes`, and returns the resolved device.
 fn resolve_for_size(config: &mut Config, bytes: u64) -> Result<ResolvedDevice, ConfigError> {
+    const TRIAL_FOOTPRINT_PAGES: u64 = 1 << 24;
     // `resolve` takes a footprint in pages of 4 KiB.
     let footprint_pages = bytes.div_ceil(4096).max(1);
     config.device.fit = Some(1.0);
-    // One logical page is enough here: only the page size is read from the result.
+    // One logical page, and a device that certainly has few enough pages, are enough here: only the page size is read
+    // from the result.
     config.device.logical_pages = Some(1);
-    let page_bytes = u64::from(config.resolve_device(footprint_pages)?.geometry.page_bytes);
+    let resolved = config.resolve_device(footprint_pages.min(TRIAL_FOOTPRINT_PAGES))?;
+    let page_bytes = u64::from(resolved.geometry.page_bytes);
     if bytes == 0 || !bytes.is_multiple_of(page_bytes) {
         return Err(ConfigError::InvalidValue(format!(
             "a size of {bytes} bytes is not possible: give a positive multiple of the page size, {page_bytes} bytes"
         )));
     }
-    let pages = u32::try_from(bytes / page_bytes).map_err(|_| {
+    let too_large = || {
         ConfigError::InvalidValue(format!(
-            "a size of {bytes} bytes has more than 2^32 - 1 pages: choose a smaller size, or larger pages \
-             (device.page_bytes)"
+            "a size of {bytes} bytes needs more flash than 2^32 - 1 pages of {page_bytes} bytes: choose a smaller size, \
+             or larger pages (device.page_bytes)"
         ))
-    })?;
+    };
+    let pages = u32::try_from(bytes / page_bytes).map_err(|_| too_large())?;
     config.device.logical_pages = Some(pages);
     let reserve_blocks = config.device.reserve_blocks;
     config.device.reserve_blocks = reserve_blocks.or(Some(0.0));
     let resolved = config.resolve_device(footprint_pages);
     config.device.reserve_blocks = reserve_blocks;
-    resolved
+    // A smaller device of this configuration was accepted above.
+    resolved.map_err(|error| if pages > u32::MAX / 4 { too_large() } else { error })
 }
 
 /// Parses a size in bytes with an optional binary suffix, and returns bytes: `4GiB`, `512MiB`, `1000000512`.
@@ -185,6 +190,10 @@ fn resolve_for_size(config: &mut Config, bytes: u64) -> Result<ResolvedDevice, C
 /// A sentence: what is wrong with `text`.
 pub fn parse_size_bytes(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let no_number = || "expected a whole number of bytes with an optional unit, such as 4GiB".to_owned();
+    if digits.is_empty() {
+        return Err(no_number());
+    }
     let shift = match &text[digits.len()..] {
         "" | "B" => 0,
         "K" | "KiB" => 10,
@@ -194,9 +203,7 @@ pub fn parse_size_bytes(text: &str) -> Result<u64, String> {
         "P" | "PiB" => 50,
         unit => return Err(format!("unknown unit `{unit}`; one of KiB, MiB, GiB, TiB, PiB")),
     };
-    let count: u64 = digits
-        .parse()
-        .map_err(|_| "expected a whole number of bytes with an optional unit, such as 4GiB".to_owned())?;
+    let count: u64 = digits.parse().map_err(|_| no_number())?;
     count
         .checked_mul(1 << shift)
         .ok_or_else(|| "the size is more than 2^64 - 1 bytes: give a smaller one".to_owned())

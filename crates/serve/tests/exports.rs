@@ -147,8 +147,11 @@ fn control_commands_apply_to_the_export_that_they_name() {
     assert_eq!(names, ["first", "second"]);
     assert_eq!(exports["exports"][1]["capacity_bytes"], 16 * MIB);
     for (line, part) in [
-        (r#"{"command": "stats"}"#, "which export?"),
-        (r#"{"command": "stats", "export": "third"}"#, "there is no export `third`; there are first, second"),
+        (r#"{"command": "stats"}"#, "the server has several exports: name one of first, second"),
+        (
+            r#"{"command": "stats", "export": "third"}"#,
+            "there is no export `third`: name one of first, second",
+        ),
         (r#"{"command": "stats", "export": 7}"#, "`export` is 7; give the name of an export, a string"),
         (r#"{"command": "sing", "export": "first"}"#, "unknown variant `sing`"),
     ] {

@@ -16,7 +16,7 @@ use wearwell_config::Config;
 use wearwell_serve::image::layout::Superblock;
 use wearwell_serve::image::{
     Backing as _, Durability, FileNand, Image, ImageError, ImageFile, ImageSpecification, OpenImageFiles,
-    OpenOptions, Verdict, audit, audit_backing, create, create_on,
+    OpenOptions, Verdict, audit, audit_backing, create, create_on, repair,
 };
 use wearwell_serve::{LiveDevice, Medium};
 
@@ -317,8 +317,10 @@ fn a_directory_without_an_image_is_refused_with_its_name() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = directory.path().join("image");
     let sentence = |result: Result<Image, ImageError>| result.expect_err("it is no image").to_string();
+    let missing = sentence(Image::open(&path, PROCESS));
     assert!(
-        sentence(Image::open(&path, PROCESS)).contains("holds no image; make one with `wearwell create`")
+        missing.contains("holds no image: check the path, or make an image with `wearwell create`"),
+        "{missing}"
     );
     create(&path, &specification("page-map", 4096)).expect("a new directory");
     let again = create(&path, &specification("page-map", 4096)).expect_err("there is one");
@@ -343,6 +345,28 @@ fn a_directory_without_an_image_is_refused_with_its_name() {
     assert!(
         sentence(Image::open(&path, PROCESS)).contains("lacks the file `flash` of its image: put it back")
     );
+    // Regression: an image without both copies of its superblock was called none, with the advice to make one.
+    fs::write(path.join("flash"), "").expect("writable");
+    fs::remove_file(&superblock).expect("it exists");
+    fs::remove_file(path.join("mirror")).expect("it exists");
+    assert!(sentence(Image::open(&path, PROCESS)).contains("lacks the file `superblock` of its image"));
+}
+
+/// Regression: these messages did not say what to do, or the wrong thing.
+#[test]
+fn a_refusal_of_the_operating_system_has_advice() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let at = |name: &str| directory.path().join(name);
+    let refused = |name: &str| {
+        create(&at(name), &specification("page-map", 4096)).expect_err("it is refused").to_string()
+    };
+    fs::write(at("file"), "").expect("writable");
+    assert!(refused("file").ends_with("; name a directory"), "{}", refused("file"));
+    let nested = refused("none/image");
+    assert!(nested.ends_with("; make the directory that is to contain it first"), "{nested}");
+    create(&at("image"), &specification("page-map", 4096)).expect("a new directory");
+    let repaired = repair(&at("image"), Some(directory.path())).expect_err("it exists").to_string();
+    assert!(repaired.ends_with("; name a directory that does not exist yet"), "{repaired}");
 }
 
 /// Regression: one file that was missing or cut short made the whole image unusable.

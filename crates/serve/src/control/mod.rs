@@ -140,8 +140,11 @@ fn unknown_export_answer<D>(export: Option<&str>, targets: &[ServedExport<D>]) -
     let names: Vec<_> = targets.iter().map(|target| target.export.name.as_str()).collect();
     let names = names.join(", ");
     commands::error_answer(&match export {
-        Some(name) => format!("there is no export `{name}`; there are {names}"),
-        None => format!("which export? Add \"export\": \"NAME\" to the command; there are {names}"),
+        Some(name) => format!("there is no export `{name}`: name one of {names}"),
+        None => format!(
+            "the server has several exports: name one of {names} by the option --export, or in JSON by \"export\": \
+             \"NAME\""
+        ),
     })
 }
 

@@ -117,9 +117,9 @@ fn examine_device(
     report.lost_pages = lost_pages(&mut device, &damaged_pages);
     let dead = damaged_pages.into_iter().filter(|&ppn| device.may_hold_needed_data(ppn) == Ok(false));
     report.findings.extend(loss_sentences(&report.lost_pages, superblock));
-    report
-        .findings
-        .extend(dead.map(|ppn| format!("flash page {ppn} is damaged; no logical page needs its data")));
+    let sentence =
+        |ppn| format!("flash page {ppn} is damaged; no logical page needs its data: run `wearwell repair`");
+    report.findings.extend(dead.map(sentence));
     report.findings.extend(device.check().err());
 }
 

@@ -307,7 +307,7 @@ fn open_file(
                 });
             }
             if file == ImageFile::Superblock && !has(ImageFile::Mirror) {
-                return Err(ImageError::NoImage { path: place() });
+                return Err(ImageError::Missing { path: place(), file });
             }
             let anew = match access {
                 Access::Read => File::open("/dev/null"),

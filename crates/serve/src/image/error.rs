@@ -12,7 +12,7 @@ use super::backing::ImageFile;
 #[non_exhaustive]
 pub enum ImageError {
     /// The operating system refused an operation on a file.
-    #[error("cannot {refused_operation} {path}: {source}{}", advice_for_io_error(.source))]
+    #[error("cannot {refused_operation} {path}: {source}{}", advice_for_io_error(refused_operation, .source))]
     Io {
         /// Refused operation, as a verb.
         refused_operation: &'static str,
@@ -22,7 +22,10 @@ pub enum ImageError {
         source: io::Error,
     },
     /// The operating system refused an operation on a file of a new image while contents were copied to it.
-    #[error("{refusal}; {} and try again", if *.is_disk_full { "free some space" } else { "remove the cause" })]
+    #[error(
+        "{refusal}; {} and try again",
+        if *.is_disk_full { "free some space, or permit larger files," } else { "remove the cause" }
+    )]
     Refused {
         /// Which operation failed on which file, and why.
         refusal: String,
@@ -36,7 +39,7 @@ pub enum ImageError {
         path: String,
     },
     /// The directory holds no image, or one whose creation was interrupted.
-    #[error("{path} holds no image; make one with `wearwell create`")]
+    #[error("{path} holds no image: check the path, or make an image with `wearwell create`")]
     NoImage {
         /// Path of the directory without an image.
         path: String,
@@ -111,16 +114,33 @@ impl ImageError {
         }
     }
 
+    /// Returns what is damaged, in a few words, without advice; the whole message if the error is no damage.
+    pub fn damage_text(&self) -> String {
+        match self {
+            Self::Damaged { findings, .. } => join_findings(findings),
+            _ => self.to_string(),
+        }
+    }
+
     /// Whether the files of the image exist and their contents are wrong, so that `--rescue` may help.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Damaged { .. } | Self::Device(_))
     }
 }
 
-fn advice_for_io_error(error: &io::Error) -> &'static str {
+/// Returns what to do when the operating system refused an operation (a verb, perhaps with an object) on an image, as
+/// the end of a sentence; empty if the error says it.
+pub(crate) fn advice_for_io_error(refused_operation: &str, error: &io::Error) -> &'static str {
+    let makes_directory = refused_operation.starts_with("create") || refused_operation.starts_with("copy");
     match error.kind() {
-        io::ErrorKind::StorageFull => "; free some space and try again",
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => "; the image must be writable",
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "; free some space and try again",
+        io::ErrorKind::PermissionDenied => {
+            "; run the command as a user who may access it, or change the permissions"
+        }
+        io::ErrorKind::ReadOnlyFilesystem => "; choose a file system that can be written to",
+        io::ErrorKind::NotFound if makes_directory => "; make the directory that is to contain it first",
+        io::ErrorKind::AlreadyExists if makes_directory => "; name a directory that does not exist yet",
+        io::ErrorKind::NotADirectory => "; name a directory",
         _ => "",
     }
 }

@@ -327,7 +327,7 @@ pub struct OobRecord {
     /// Checksum of the spare bytes alone; 0 if there are none, or if the page was written before this checksum existed.
     pub spare_crc: u32,
     /// Whether the page's data was already lost when it was programmed: the program only records to which logical page
-    /// the lost data belonged.
+    /// the lost data belonged. Or a repair found the data damaged and needed by no logical page.
     pub is_lost: bool,
     /// Number of the journal record that counts the page as programmed; 0 in pages that format version 1 wrote.
     pub journal_record_number: u64,

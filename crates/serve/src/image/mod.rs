@@ -44,6 +44,7 @@ pub use backing::{Access, Backing, CopyOnWrite, ImageFile, OpenImageFiles};
 pub use copy::{CopyReport, ImageCopyOptions, copy};
 pub use create::{ImageSpecification, create, create_on, create_with_progress};
 pub use error::ImageError;
+pub(crate) use error::advice_for_io_error;
 pub use layout::Durability;
 use layout::{
     FORMAT_VERSION, Layout, MAX_CONFIG_BYTES, RECORD_BYTES, STATE_SECTOR_WORDS, SUPERBLOCK_BYTES, Session,

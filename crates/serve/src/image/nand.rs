@@ -299,6 +299,8 @@ impl<B: Backing> FileNand<B> {
         let is_final = doing != "write";
         let advice = if is_final {
             "nothing is written any more, open the image again"
+        } else if error.kind() == io::ErrorKind::StorageFull {
+            "free some space: it is tried again with the next request that writes"
         } else {
             "it is tried again with the next request that writes"
         };

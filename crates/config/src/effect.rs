@@ -8,7 +8,7 @@
 use std::fmt;
 
 use wearwell::content::{ContentSchemes, SchemeKind};
-use wearwell::design::{MappingPart, Parts};
+use wearwell::design::{ContentParts, MappingPart, Parts, Persistence};
 use wearwell::gc::MetadataGcRule;
 use wearwell::mapping::DirectoryLocation;
 use wearwell::sharing::reverse_map::ReverseMapKind;
@@ -18,7 +18,7 @@ use super::origin::values_by_key;
 use super::resolve::AUTO_SIZED_PRESET_NAME;
 use super::{
     Arrival, Config, ContentConfig, LifetimeConfig, LifetimeSchemes, Mode, Policy, Precondition,
-    PreconditionConfig, ReplayConfig, StripingName, TimingConfig,
+    PreconditionConfig, RecyclePolicy, ReplayConfig, StripingName, TimingConfig,
 };
 
 /// A rule that states under which condition the settings of one key or section have an effect on a run.
@@ -61,6 +61,8 @@ const WHEN_SHARING_HAS_OPTIONS: &str = "pages are shared and the design is not w
 const WHEN_WRITES_ARE_BUFFERED: &str =
     "buffer.pages is above 0, or unset on a drive whose pages are larger than 4 KiB";
 const WHEN_TIME_IS_MODELLED: &str = "there is a time model: timing.mode is timeline or event";
+
+const WHEN_TRANSFERS_COUNT: &str = "there is a time model (timing.mode is timeline or event), or overwrites are stored as deltas and delta.max_ratio is not set";
 
 const WHEN_WRITES_ARE_THROTTLED: &str = "writes are held back: lifetime.schemes is throttling, or integrated on the designs integrated and wearwell or with parts.content";
 const WHEN_BEST_SCHEMES_RUN: &str =
@@ -137,6 +139,32 @@ fn has_event_engine(config: &Config, _: &DesignWithParts<'_>) -> bool {
     config.timing.mode == Mode::Event
 }
 
+/// Returns whether the largest delta that is worth storing follows from the times of flash operations and of encoding:
+/// a decision of the design, which needs no time model.
+fn derives_max_delta_from_times(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
+    encodes_deltas(config, chosen) && config.delta.max_ratio.is_none()
+}
+
+fn uses_transfer_rate(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
+    has_time_model(config, chosen) || derives_max_delta_from_times(config, chosen)
+}
+
+/// Returns whether the reverse map is in NVRAM, where a collection scans it.
+fn scans_nvram(_: &Config, chosen: &DesignWithParts<'_>) -> bool {
+    matches!(
+        reverse_map_kind(chosen),
+        Some(ReverseMapKind::Segments { .. } | ReverseMapKind::NvramLog { .. })
+    )
+}
+
+/// Returns whether stores to NVRAM take time in a run. The controller's work is timed only in designs with a content
+/// mechanism.
+fn times_nvram_stores(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
+    let has_content_mechanism = chosen.parts.content != ContentParts::default();
+    let stores_words = chosen.parts.persistence == Persistence::NvramMap || scans_nvram(config, chosen);
+    has_content_mechanism && stores_words
+}
+
 /// Returns whether the device has the size that its configuration keys set, instead of being resized to the input.
 fn has_fixed_device_size(config: &Config, _: &DesignWithParts<'_>) -> bool {
     let is_auto = config.device.preset.as_deref().is_none_or(|name| name == AUTO_SIZED_PRESET_NAME);
@@ -154,6 +182,16 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
         |_, chosen| chosen.parts.content.recycle.is_some(),
         "dead pages are recycled: recyclable, or parts.content with recycle",
     ),
+    rule_for_key(
+        "recycle.window",
+        |config, _| config.recycle.policy == RecyclePolicy::ProbFl,
+        "recycle.policy is prob-fl",
+    ),
+    rule_for_key(
+        "recycle.entries",
+        |config, _| config.recycle.policy != RecyclePolicy::Inf,
+        "recycle.policy is not inf, which has no limit",
+    ),
     SettingEffectRule {
         key: "remap.",
         excepted_keys: &["remap.dedup", "remap.size_mib", "remap.segment_bytes"],
@@ -169,10 +207,7 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
     rule_for_key("remap.size_mib", uses_size_of_reverse_map, WHEN_REVERSE_MAP_HAS_SIZE),
     rule_for_key(
         "remap.segment_bytes",
-        |_, chosen| {
-            let kind = reverse_map_kind(chosen);
-            matches!(kind, Some(ReverseMapKind::Segments { .. } | ReverseMapKind::NvramLog { .. }))
-        },
+        scans_nvram,
         "the reverse map is in NVRAM: parts.reverse_map (in the design remap: remap.reverse_map) is segments or nvram-log",
     ),
     rule_for_key("remap.sparse_counts", has_own_sharing_options, WHEN_SHARING_HAS_OPTIONS),
@@ -247,10 +282,11 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
     rule_for_key("buffer.keep_at_end", has_write_buffer, WHEN_WRITES_ARE_BUFFERED),
     SettingEffectRule {
         key: "timing.",
-        excepted_keys: &["timing.mode"],
+        excepted_keys: &["timing.mode", "timing.delta_encode_us"],
         is_used: has_time_model,
         effect_condition: WHEN_TIME_IS_MODELLED,
     },
+    rule_for_key("timing.delta_encode_us", uses_transfer_rate, WHEN_TRANSFERS_COUNT),
     rule_for_key(
         "timing.hash_us",
         hashes_contents,
@@ -266,6 +302,18 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
     rule_for_key("timing.gc_backlog_ops", has_event_engine, "timing.mode is event"),
     rule_for_key("timing.gc_holds_reads", has_event_engine, "timing.mode is event"),
     rule_for_key("timing.suspend", has_event_engine, "timing.mode is event"),
+    rule_for_key("timing.buffered_writes", has_event_engine, "timing.mode is event"),
+    rule_for_key(
+        "timing.nvram_read_ns",
+        scans_nvram,
+        "the reverse map is in NVRAM: parts.reverse_map (in the design remap: remap.reverse_map) is segments or nvram-log",
+    ),
+    rule_for_key(
+        "timing.nvram_write_ns",
+        times_nvram_stores,
+        "the design has a content mechanism, and its map (wearwell, or parts.survives=nvram-map) or its reverse map \
+         (segments or nvram-log) is in NVRAM",
+    ),
     rule_for_key("timing.suspend_overhead_us", |config, _| config.timing.suspend, "timing.suspend is true"),
     rule_for_key("timing.suspend_max", |config, _| config.timing.suspend, "timing.suspend is true"),
     rule_for_key("lifetime.target_years", has_lifetime_target, WHEN_WRITES_ARE_THROTTLED),
@@ -279,6 +327,26 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
         WHEN_BEST_SCHEMES_RUN,
     ),
     rule_for_key(
+        "lifetime.schemes",
+        |config, chosen| {
+            let chooses_mechanisms = matches!(
+                config.lifetime.schemes,
+                LifetimeSchemes::Baseline | LifetimeSchemes::Dedup | LifetimeSchemes::Compression
+            );
+            !chooses_mechanisms || chosen.design == "integrated"
+        },
+        "the design is integrated, of which baseline, dedup and compression choose the mechanisms; other designs have \
+         parts.content",
+    ),
+    rule_for_key(
+        "lifetime.verify_on_hit",
+        |_, chosen| {
+            let dedups = chosen.parts.content.sharing.is_some_and(|sharing| sharing.dedup.is_some());
+            chosen.design == "integrated" && dedups
+        },
+        "the design is integrated and deduplicates; other designs have remap.verify_on_hit",
+    ),
+    rule_for_key(
         "device.over_provisioning",
         |config, _| config.device.logical_pages.is_none(),
         "device.logical_pages is not set",
@@ -289,6 +357,11 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
         WHEN_PAGES_ARE_SHARED,
     ),
     rule_for_key("replay.arrival", has_time_model, WHEN_TIME_IS_MODELLED),
+    rule_for_key(
+        "replay.time_scale",
+        |config, _| config.replay.arrival != Arrival::Closed,
+        "replay.arrival is not closed, which ignores the times of the input",
+    ),
     rule_for_key(
         "replay.queue_depth",
         |config, chosen| {
@@ -376,7 +449,7 @@ const KEEPS_CLIENT_BYTES: &str = "stores the bytes that its clients write";
 /// Settings that a life (`wearwell life`: a trace repeated until the drive is worn out) ignores. A life starts with a
 /// new drive and has no clock except the times of the input.
 const SETTINGS_IGNORED_BY_LIFE_RUN: [SettingCheck; 9] = [
-    ("timing", |config| config.timing != TimingConfig::default(), CLOCK_OF_INPUT),
+    ("timing", |config| config.timing.describes_time_model(), CLOCK_OF_INPUT),
     ("recovery.after_run", |config| config.recovery.after_run, "ends when the drive is worn out"),
     ("recovery.after_requests", |config| config.recovery.after_requests.is_some(), "never loses power"),
     ("lifetime", |config| config.lifetime != LifetimeConfig::default(), NO_LIFETIME_MANAGEMENT),
@@ -408,11 +481,7 @@ const SETTINGS_IGNORED_BY_STEPPED_DRIVE: [SettingCheck; 8] = [
     ("precondition", |config| config.precondition != PreconditionConfig::default(), BEGINS_NEW),
     ("content", |config| config.content != ContentConfig::default(), KEEPS_BYTES),
     ("gc.background_share", |config| config.gc.background_share.is_some(), NO_CLOCK),
-    (
-        "replay",
-        |config| config.replay != ReplayConfig { seed: config.replay.seed, ..ReplayConfig::default() },
-        "gets its requests one by one",
-    ),
+    ("replay", |config| config.replay.differs_from_default_but_for_seed(), "gets its requests one by one"),
 ];
 
 /// Settings that are ignored on a live device: its clients send the requests with their bytes, its flash is memory or
@@ -451,6 +520,20 @@ pub fn ignorable_setting_keys() -> impl Iterator<Item = &'static str> {
     SETTING_EFFECT_RULES.iter().map(|rule| rule.key)
 }
 
+impl TimingConfig {
+    /// Returns whether a setting differs from its default that only a time model uses. The time to encode a delta is
+    /// none of them: it also decides how large a delta may be.
+    fn describes_time_model(&self) -> bool {
+        *self != Self { delta_encode_us: self.delta_encode_us, ..Self::default() }
+    }
+}
+
+impl ReplayConfig {
+    fn differs_from_default_but_for_seed(&self) -> bool {
+        *self != Self { seed: self.seed, ..Self::default() }
+    }
+}
+
 impl Config {
     /// Returns a setting of this configuration that would be ignored on a drive that a program controls step by step,
     /// if there is one.
@@ -474,12 +557,14 @@ impl Config {
         Some(SettingWithoutEffect { key: self.changed_key_of_section(name), reason })
     }
 
-    /// Returns the first key of a section, other than `replay.seed`, whose value is not the default, as `section.key`;
-    /// `section` itself if it is a key already.
+    /// Returns the first key of a section whose value is not the default, as `section.key`, but not a key that every
+    /// kind of run uses; `section` itself if it is a key already.
     fn changed_key_of_section(&self, section: &str) -> String {
         let defaults = values_by_key(&Self::default());
         let is_changed = |(key, value): &(String, toml::Value)| {
-            key.split('.').next() == Some(section) && key != "replay.seed" && defaults.get(key) != Some(value)
+            key.split('.').next() == Some(section)
+                && !["replay.seed", "timing.delta_encode_us"].contains(&key.as_str())
+                && defaults.get(key) != Some(value)
         };
         let changed = values_by_key(self).into_iter().find(is_changed);
         changed.map_or_else(|| section.to_owned(), |(key, _)| key)

@@ -25,6 +25,8 @@ fn settings_without_effect_on_a_life_are_reported() {
     assert_eq!(of("[precondition]\nmode = 'steady'", &[]), Some("precondition.mode".into()));
     assert_eq!(of("[recovery]\nafter_run = true", &[]), Some("recovery.after_run".into()));
     assert_eq!(of("", &["timing.mode=event"]), Some("timing.mode".into()));
+    assert_eq!(of("", &["timing.delta_encode_us=5.0"]), None, "it decides how large a delta may be");
+    assert_eq!(of("", &["timing.delta_encode_us=5.0", "timing.suspend=true"]), Some("timing.suspend".into()));
     assert_eq!(of("", &["replay.requests=5"]), Some("replay.requests".into()));
 }
 
@@ -57,8 +59,14 @@ fn settings_without_effect_on_a_drive_operated_step_by_step_are_reported() {
 #[test]
 fn settings_without_effect_on_a_live_device_are_reported() {
     let find = Config::setting_ignored_by_live_device;
-    for used in ["gc.policy=fifo", "precondition.mode=none", "device.wear_out=false", "lifetime.schemes=best"]
-    {
+    for used in [
+        "gc.policy=fifo",
+        "precondition.mode=none",
+        "device.wear_out=false",
+        "lifetime.schemes=best",
+        "replay.seed=3",
+        "timing.delta_encode_us=5.0",
+    ] {
         assert_eq!(key_without_effect(used, find), None, "{used}");
     }
     for left_out in [
@@ -212,6 +220,66 @@ fn settings_of_a_mode_that_is_off_are_reported_as_ignored() {
     assert_eq!(ignored_by_designs(&["buffer.policy=slru", "device.preset=tlc-1t"], &["page-map"]), []);
     let suspended = ["timing.mode=timeline", "timing.suspend=true"];
     assert_eq!(ignored_by_designs(&suspended, &["page-map"]), [("timing.suspend".into(), true)]);
+}
+
+/// Returns whether the last of these settings is refused on the design.
+fn last_is_ignored(settings: &[&str], design: &str) -> bool {
+    let key = settings.last().unwrap().split('=').next().unwrap();
+    ignored_by_designs(settings, &[design]).iter().any(|(ignored, _)| ignored == key)
+}
+
+/// Regression: these settings were accepted, without effect, where nothing reads them. In the first column they have an
+/// effect, in the second they have none: two runs with different values gave the same record.
+#[test]
+fn settings_that_nothing_reads_are_reported_as_ignored() {
+    type Run<'a> = (&'a [&'a str], &'a str);
+    let event: &[&str] = &["timing.mode=event"];
+    let bounded: &[&str] = &["delta.max_ratio=0.5"];
+    let cases: &[(&str, &[Run<'_>], &[Run<'_>])] = &[
+        (
+            "timing.delta_encode_us=9",
+            &[(event, "delta"), (&[], "delta")],
+            &[(bounded, "delta"), (event, "page-map")],
+        ),
+        (
+            "timing.nvram_read_ns=9",
+            &[(event, "remap")],
+            &[(event, "page-map"), (event, "wearwell"), (&[], "remap")],
+        ),
+        (
+            "timing.nvram_write_ns=9",
+            &[(event, "remap"), (event, "wearwell")],
+            &[(event, "page-map"), (event, "delta"), (event, "geckoftl"), (&[], "remap")],
+        ),
+        ("timing.buffered_writes=9", &[(event, "page-map")], &[(&["timing.mode=timeline"], "page-map")]),
+        ("lifetime.schemes=baseline", &[(&[], "integrated")], &[(&[], "wearwell"), (&[], "remap")]),
+        ("lifetime.schemes=dedup", &[(&[], "integrated")], &[(&[], "wearwell"), (&[], "remap")]),
+        ("lifetime.schemes=compression", &[(&[], "integrated")], &[(&[], "wearwell"), (&[], "page-map")]),
+        (
+            "lifetime.verify_on_hit=true",
+            &[(&[], "integrated"), (&["parts.content=dedup"], "integrated")],
+            &[(&["lifetime.schemes=compression"], "integrated"), (&[], "wearwell"), (&[], "remap")],
+        ),
+        (
+            "recycle.window=9",
+            &[(&["recycle.policy=prob-fl"], "recyclable")],
+            &[(&[], "recyclable"), (&["recycle.policy=inf"], "recyclable")],
+        ),
+        ("recycle.entries=9", &[(&[], "recyclable")], &[(&["recycle.policy=inf"], "recyclable")]),
+        (
+            "replay.time_scale=9",
+            &[(&[], "page-map"), (&["timing.mode=event", "replay.arrival=think"], "page-map")],
+            &[(&["timing.mode=event", "replay.arrival=closed"], "page-map")],
+        ),
+    ];
+    for (setting, effective, ignored) in cases {
+        for (runs, is_ignored) in [(effective, false), (ignored, true)] {
+            for (others, design) in *runs {
+                let settings = [*others, &[*setting]].concat();
+                assert_eq!(last_is_ignored(&settings, design), is_ignored, "{settings:?} on {design}");
+            }
+        }
+    }
 }
 
 /// A rule for a key that does not exist would never apply.

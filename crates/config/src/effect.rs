@@ -496,7 +496,8 @@ const SETTINGS_IGNORED_BY_STEPPED_DRIVE: [SettingCheck; 8] = [
 
 /// Settings that are ignored on a live device: its clients send the requests with their bytes, its flash is memory or
 /// files, and it has no time model.
-const SETTINGS_IGNORED_BY_LIVE_DEVICE: [SettingCheck; 7] = [
+const SETTINGS_IGNORED_BY_LIVE_DEVICE: [SettingCheck; 10] = [
+    ("device.fit", |config| config.device.fit.is_some(), "has the size that it is created with"),
     (
         "device.factory_bad_share",
         |config| config.device.factory_bad_share.is_some_and(|share| share > 0.0),
@@ -512,7 +513,13 @@ const SETTINGS_IGNORED_BY_LIVE_DEVICE: [SettingCheck; 7] = [
         "begins empty",
     ),
     ("content", |config| config.content != ContentConfig::default(), KEEPS_CLIENT_BYTES),
-    ("timing.mode", |config| config.timing.mode != Mode::default(), "models no time"),
+    ("buffer.keep_at_end", |config| config.buffer.keep_at_end, "has no last request"),
+    ("timing", |config| config.timing.describes_time_model(), "models no time"),
+    (
+        "replay",
+        |config| config.replay.differs_from_default_but_for_seed(),
+        "gets its requests from its clients",
+    ),
     (
         "lifetime.schemes",
         |config| config.lifetime.is_throttling(),

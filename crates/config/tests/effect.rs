@@ -77,6 +77,10 @@ fn settings_without_effect_on_a_live_device_are_reported() {
         "device.wear_out=true",
         "device.factory_bad_share=0.1",
         "device.striping=channel-first",
+        "device.fit=0.5",
+        "buffer.keep_at_end=true",
+        "timing.suspend=true",
+        "replay.requests=5",
     ] {
         let key = key_without_effect(left_out, find);
         assert_eq!(key.as_deref(), left_out.split('=').next(), "{left_out}");

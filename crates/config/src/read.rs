@@ -48,7 +48,7 @@ pub enum ConfigError {
         advice: String,
     },
     /// A layout of the flash that is impossible.
-    #[error(transparent)]
+    #[error("{0} (settings of the section [device])")]
     Geometry(#[from] wearwell::nand::GeometryError),
 }
 
@@ -151,6 +151,9 @@ fn apply_setting(table: &mut toml::Table, setting: &str) -> Result<(), ConfigErr
         .trim()
         .split_once('.')
         .ok_or_else(|| refuse("expected a key `section.key`, such as `gc.policy`"))?;
+    if is_too_large_integer(value.trim()) {
+        return Err(refuse(TOO_LARGE_INTEGER));
+    }
     let value = parse_literal(value.trim());
     let single = toml::Table::from_iter([(key.to_owned(), value)]);
     let alone = toml::Table::from_iter([(section.to_owned(), toml::Value::Table(single.clone()))]);
@@ -160,6 +163,39 @@ fn apply_setting(table: &mut toml::Table, setting: &str) -> Result<(), ConfigErr
         section.extend(single);
     }
     Ok(())
+}
+
+/// Sentence on a number that is larger than the integers of TOML.
+const TOO_LARGE_INTEGER: &str = "whole numbers are at most 9223372036854775807 (2^63 - 1): set a smaller one";
+
+fn is_too_large_integer(text: &str) -> bool {
+    let digits = text.replace('_', "");
+    !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit()) && digits.parse::<i64>().is_err()
+}
+
+/// What the parser calls the types of values, and what they are.
+const NAMES_OF_TYPES: [(&str, &str); 6] = [
+    ("expected u64", "expected a whole number, not negative"),
+    ("expected u32", "expected a whole number from 0 to 4294967295"),
+    ("expected u8", "expected a whole number from 0 to 255"),
+    ("expected usize", "expected a whole number, not negative"),
+    ("expected f64", "expected a number"),
+    ("expected a boolean", "expected true or false"),
+];
+
+/// Returns a message of the TOML parser in words that a user knows.
+fn plain_message(message: &str) -> String {
+    if message.ends_with("value was too large") {
+        return TOO_LARGE_INTEGER.to_owned();
+    }
+    if message.starts_with("invalid type: unit variant") {
+        return "expected a name (docs/configuration.md lists the names of each key)".to_owned();
+    }
+    let named = NAMES_OF_TYPES.iter().find(|(named, _)| message.ends_with(named));
+    named.map_or_else(
+        || message.to_owned(),
+        |(named, plain)| format!("{}{plain}", message.strip_suffix(named).unwrap_or(message)),
+    )
 }
 
 /// Parses the value of a setting as a TOML literal. A word is a string, even if TOML takes it for a number (`inf`,
@@ -179,7 +215,7 @@ fn parse_literal(text: &str) -> toml::Value {
 /// Converts an error of the TOML parser. A message about an "unknown field" or "unknown variant" gets the most similar
 /// valid name as a suggestion.
 fn toml_error(location: String, error: &toml::de::Error) -> ConfigError {
-    let message = error.message().to_owned();
+    let message = plain_message(error.message());
     let mut quoted = message.split('`').skip(1).step_by(2);
     let near = match quoted.next() {
         Some(name) if message.starts_with("unknown") => {

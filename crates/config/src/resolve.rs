@@ -170,7 +170,6 @@ impl Config {
             ("device.over_provisioning", device.over_provisioning, 0.005, 4.0),
             ("device.reserve_blocks", device.reserve_blocks, 0.0, 1e6),
             ("device.endurance_cycles", count(device.endurance_cycles), 1.0, any),
-            ("device.spare_bytes", count(device.spare_bytes), 0.0, 65536.0),
             ("gc.d", count(self.gc.d), 1.0, any),
             ("remap.size_mib", self.remap.size_mib, 0.0, MAX_REVERSE_MAP_MIB),
             ("remap.index_share", self.remap.index_share, 1e-6, 1.0),

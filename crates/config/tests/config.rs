@@ -60,7 +60,36 @@ fn an_unknown_named_value_is_refused_with_the_nearest_valid_one() {
 #[test]
 fn a_value_of_the_wrong_kind_is_refused_with_its_line() {
     let refused = sentence(config_of_file("[device]\n\nchannels = \"four\"\n"));
-    assert_contains_all(&refused, &["drive.toml:3:", "four", "u32"]);
+    assert_contains_all(&refused, &["drive.toml:3:", "four", "expected a whole number"]);
+}
+
+/// Regression: messages named types of the program, such as `u64` and `unit variant`, and a seed above 2^63 - 1 was called
+/// a string.
+#[test]
+fn values_of_the_wrong_kind_are_refused_in_words_of_the_user() {
+    for (setting, said) in [
+        ("gc.d=x", "expected a whole number from 0 to 4294967295"),
+        ("gc.d=1.5", "expected a whole number from 0 to 4294967295"),
+        ("wear.dynamic=3", "expected true or false"),
+        ("delta.hot_accesses=300", "expected a whole number from 0 to 255"),
+        ("device.read_us=abc", "expected a number"),
+        ("gc.policy=3", "expected a name"),
+        ("replay.seed=-1", "expected a whole number, not negative"),
+        ("replay.seed=9223372036854775808", "at most 9223372036854775807 (2^63 - 1)"),
+        ("replay.seed=18_446_744_073_709_551_615", "at most 9223372036854775807 (2^63 - 1)"),
+    ] {
+        let refused = sentence(Config::from_text_and_settings(None, &[setting.to_owned()]));
+        assert!(
+            refused.starts_with(&format!("setting `{setting}`: ")) && refused.contains(said),
+            "{refused}"
+        );
+    }
+    let in_file = sentence(config_of_file("[replay]\nseed = 18446744073709551615\n"));
+    assert_contains_all(&in_file, &["drive.toml:2: ", "at most 9223372036854775807"]);
+    assert!(Config::from_text_and_settings(None, &["replay.seed=9223372036854775807".into()]).is_ok());
+    let spare = Config::from_text_and_settings(None, &["device.spare_bytes=65537".into()]).unwrap();
+    let refused = spare.resolve_device(1000).unwrap_err().to_string();
+    assert_contains_all(&refused, &["spare_bytes is 65537", "at most 65536", "[device]"]);
 }
 
 #[test]

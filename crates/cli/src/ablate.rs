@@ -117,7 +117,7 @@ impl RunContext<'_> {
         points: &[SweepPoint],
         ablations: &mut Vec<Ablation>,
     ) -> Result<(), Failure> {
-        let opened = source.open()?;
+        let opened = source.open_for_runs(points.iter().map(|point| &point.base_config), self.reporter)?;
         let mut plans: Vec<Plan<'_>> = Vec::new();
         for point in points {
             // Which parts can be combined is checked for each subset.

@@ -59,7 +59,8 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
         return Err(Failure::of_usage(sentence));
     }
     refuse_ignored_settings(&config, &args.designs, &args.run)?;
-    let opened = life_input_source(args, &config)?.open()?;
+    let reporter = Reporter::new(args.run.quiet);
+    let opened = life_input_source(args, &config)?.open_for_runs([&config], &reporter)?;
     let plan = checked_plan(&config, &opened.input, None, &args.designs)?;
     let (mut records, mut tasks) = (Vec::new(), Vec::new());
     for design in &args.designs {
@@ -80,7 +81,6 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
             records.push(LifeRecord { is_filled: !args.empty, scale_to_bytes: args.run.scale_to, ..record });
         }
     }
-    let reporter = Reporter::new(args.run.quiet);
     wear_out_drives(
         &tasks,
         args.run.jobs,

@@ -98,7 +98,7 @@ fn profile_input_at_path(path: &Path, args: &ProfileArgs, reporter: &Reporter) -
         return profile_files(path, args, reporter);
     }
     let options = args.input.open_options()?;
-    let file = TraceFile::open_repeatable(path, &options)?;
+    let file = TraceFile::open_repeatable(path, &options, None, || reporter.is_interrupted())?;
     let name = file.options.trace_name_of(path);
     if !profile::is_profiled_as_trace(&file.path, &file.options).map_err(|error| Failure::of_run(&error))? {
         let profile = profile_files(&file.path, args, reporter)?;

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use wearwell_config::{Config, MAX_BLOCK_CHART_CELLS};
+use wearwell_config::{Config, MAX_BLOCK_CHART_CELLS, Precondition};
 use wearwell_replay::data_table::DataTable;
 use wearwell_replay::input::Input;
 use wearwell_replay::json::ToJson;
@@ -282,7 +282,7 @@ pub(crate) fn timeline_cells_setting(args: &RunArgs, config: &Config, cells: u32
 }
 
 /// Calls `run` for each input until ctrl-C. If there are several inputs, one that cannot be read is reported and
-/// skipped. Returns whether all inputs could be read.
+/// skipped. Returns whether all inputs until then could be read.
 pub(crate) fn for_each_input(
     sources: &[InputSource],
     reporter: &Reporter,
@@ -294,6 +294,7 @@ pub(crate) fn for_each_input(
             break;
         }
         match run(source) {
+            Err(_) if reporter.is_interrupted() => break,
             Err(failure) if sources.len() > 1 && !failure.is_usage_failure() => {
                 failure.print();
                 complete = false;
@@ -405,24 +406,62 @@ pub(crate) enum InputSource {
 /// An opened input, and the temporary copy of an input that could be read only once.
 pub(crate) struct OpenedInput {
     pub(crate) input: Input,
-    _file: Option<TraceFile>,
+    file: Option<TraceFile>,
 }
 
 impl InputSource {
-    /// Opens the input in a form that can be read repeatedly: a pipe or standard input is copied to a temporary file.
+    /// Opens the input for runs of these configurations, as [`Self::open_repeatable`] does: of a pipe or standard input
+    /// is copied what the runs read.
     ///
     /// # Errors
     /// Those of [`TraceFile::open_repeatable`].
-    pub(crate) fn open(&self) -> Result<OpenedInput, Failure> {
+    pub(crate) fn open_for_runs<'a>(
+        &self,
+        configs: impl IntoIterator<Item = &'a Config>,
+        reporter: &Reporter,
+    ) -> Result<OpenedInput, Failure> {
+        let max_requests = max_requests_read(configs);
+        let opened = self.open_repeatable(max_requests, || reporter.is_interrupted())?;
+        if let (Some(TraceFile { is_part: true, .. }), Some(requests)) = (&opened.file, max_requests) {
+            reporter.print_message(&format!(
+                "wearwell: note: {}: only {requests} requests are read (replay.requests), and a drive that is sized to its \
+                 input is sized to these",
+                opened.input.name()
+            ));
+        }
+        Ok(opened)
+    }
+
+    /// Opens the input in a form that can be read repeatedly: a pipe or standard input is copied to a temporary file, up
+    /// to `max_requests` requests if this is set, and until `is_interrupted` returns true.
+    ///
+    /// # Errors
+    /// Those of [`TraceFile::open_repeatable`].
+    pub(crate) fn open_repeatable(
+        &self,
+        max_requests: Option<u64>,
+        is_interrupted: impl Fn() -> bool,
+    ) -> Result<OpenedInput, Failure> {
         match self {
-            Self::Generated(input) => Ok(OpenedInput { input: input.clone(), _file: None }),
+            Self::Generated(input) => Ok(OpenedInput { input: input.clone(), file: None }),
             Self::Trace(path, options) => {
-                let file = TraceFile::open_repeatable(path, options)?;
+                let file = TraceFile::open_repeatable(path, options, max_requests, is_interrupted)?;
                 let input = Input::Trace { path: file.path.clone(), options: file.options.clone() };
-                Ok(OpenedInput { input, _file: Some(file) })
+                Ok(OpenedInput { input, file: Some(file) })
             }
         }
     }
+}
+
+/// Returns how many requests runs of these configurations read of their input; `None` if a run reads it to the end.
+fn max_requests_read<'a>(configs: impl IntoIterator<Item = &'a Config>) -> Option<u64> {
+    let of_config = |config: &Config| {
+        // A share of all requests of the input ages the drive.
+        let is_aged_by_part =
+            config.precondition.mode == Precondition::Aged && config.precondition.trace.is_none();
+        config.replay.requests.filter(|_| !is_aged_by_part)
+    };
+    configs.into_iter().map(of_config).try_fold(0, |most: u64, requests| Some(most.max(requests?)))
 }
 
 pub(crate) fn input_sources<'a>(
@@ -458,7 +497,7 @@ fn run_input(
     reporter: &Reporter,
     comparison: &mut Comparison,
 ) -> Result<(), Failure> {
-    let opened = source.open()?;
+    let opened = source.open_for_runs(&configurations.configs, reporter)?;
     let mut plans: Vec<Plan<'_>> = Vec::new();
     for (number, config) in configurations.configs.iter().enumerate() {
         let of_config = configurations.config_design_settings_of_runs.iter().filter(|run| run.0 == number);

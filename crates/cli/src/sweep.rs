@@ -155,8 +155,9 @@ impl RunContext<'_> {
             variant: self.configurations.configs[task.0].run_label(&task.2),
             error,
         };
-        let opened = match source.input.open() {
+        let opened = match source.input.open_for_runs(&self.configurations.configs, self.reporter) {
             Ok(opened) => opened,
+            Err(_) if self.reporter.is_interrupted() => return,
             Err(failure) => {
                 return tasks
                     .iter()

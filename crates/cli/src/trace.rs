@@ -46,7 +46,7 @@ impl TraceInfos {
         let mut infos =
             Self { trace_infos: Vec::new(), unreadable_trace_count: 0, is_single_trace: traces.len() == 1 };
         for path in traces {
-            let info = TraceFile::open_repeatable(path, options).and_then(|file| {
+            let info = TraceFile::open_repeatable(path, options, None, || false).and_then(|file| {
                 let info = TraceInfo::of_file(&file.path, &file.options);
                 let info = info.map_err(|error| Failure::of_run(&error))?;
                 Ok((file.options.trace_name_of(path), info))
@@ -172,7 +172,7 @@ fn convert_trace(
         }
     };
     let options = OpenOptions { reads_payloads: false, ..input.open_options()? };
-    let file = TraceFile::open_repeatable(from, &options)?;
+    let file = TraceFile::open_repeatable(from, &options, None, || false)?;
     output.write_with(|to| convert_into(&file, to, is_csv, provenance))
 }
 

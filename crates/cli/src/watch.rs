@@ -19,7 +19,7 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<Outcome, Failure> {
     let config =
         read_config(args.config.as_deref(), &[args.all_settings(), variant.settings.clone()].concat())?;
     refuse_ignored_settings(&config, &variant.design, args)?;
-    let opened = watch_input(args, &config, &variant.design)?.open()?;
+    let opened = watch_input(args, &config, &variant.design)?.open_repeatable(None, || false)?;
     let extent = WalkthroughOptions { requests: args.requests, power_cut_after_requests: args.cut_after };
     let walk = walkthrough(&config, &variant.design, &opened.input, extent)
         .map_err(|error| replay_failure(&error))?;

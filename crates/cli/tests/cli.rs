@@ -666,6 +666,60 @@ mod interruption {
         assert!(child.try_wait().unwrap().is_none(), "the run is over already");
     }
 
+    /// Starts a command whose standard input is a pipe, and returns it with the pipe.
+    fn start_with_pipe(arguments: &[&str]) -> (Child, std::process::ChildStdin) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wearwell"));
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let pipe = child.stdin.take().unwrap();
+        (child, pipe)
+    }
+
+    /// Regression: a trace that came through a pipe was copied to its end, although only some requests were replayed.
+    #[test]
+    fn of_a_pipe_that_never_ends_only_the_replayed_requests_are_read() {
+        let header = "time_ns,op,offset_bytes,len_bytes,device,fingerprints,source_bytes\n";
+        for (arguments, sample) in [
+            (&["replay", "-", "--requests", "50", "--json", "-"][..], "0,W,4096,4096,0,,\n"),
+            (
+                &["compare", "-", "--requests", "50", "--designs", "page-map,dftl", "--json", "-"],
+                "5,W,0,8192,0,,\n",
+            ),
+        ] {
+            let (child, mut pipe) = start_with_pipe(arguments);
+            let writer = std::thread::spawn(move || {
+                use std::io::Write as _;
+                // Ends when the command has ended and closed the pipe.
+                pipe.write_all(header.as_bytes()).unwrap();
+                while pipe.write_all(sample.repeat(1000).as_bytes()).is_ok() {}
+            });
+            let output = output_of_interrupted(child);
+            writer.join().unwrap();
+            assert_eq!(output.status.code(), Some(DONE), "{}", stderr(&output));
+            let records: Value = serde_json::from_slice(&output.stdout).unwrap();
+            assert_eq!(records["runs"][0]["trace"]["requests"], 50);
+            assert!(
+                stderr(&output).contains("standard input: only 50 requests are read"),
+                "{}",
+                stderr(&output)
+            );
+        }
+    }
+
+    /// Regression: ctrl-C was noticed only after the end of the pipe. The pipe of this test stays open, and empty.
+    #[test]
+    fn ctrl_c_ends_the_copy_of_a_pipe() {
+        for command in ["replay", "profile"] {
+            let (mut child, pipe) = start_with_pipe(&[command, "-"]);
+            wait_until_running(&mut child);
+            interrupt(&child);
+            let output = output_of_interrupted(child);
+            drop(pipe);
+            assert_eq!(output.status.code(), Some(PARTIAL), "{}", stderr(&output));
+            assert!(stderr(&output).contains("interrupted before the first request"), "{}", stderr(&output));
+        }
+    }
+
     #[test]
     fn ctrl_c_during_a_replay_writes_a_partial_record() {
         let fixture = Fixture::new(1);

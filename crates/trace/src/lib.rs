@@ -35,8 +35,8 @@ pub use native::NativeWriter;
 #[cfg(feature = "readers")]
 pub use read::{
     AssumedOp, BlockLayerStage, Compression, ContentInfo, CountsByOp, CsvColumns, CsvColumnsError, Footprint,
-    FootprintBuilder, LINE_MAX_BYTES, OpenOptions, TimeUnit, TraceInfo, TraceReader, copy_trace, file_sha256,
-    open, open_stream, sidecar_files_of,
+    FootprintBuilder, LINE_MAX_BYTES, OpenOptions, TimeUnit, TraceInfo, TraceReader, copy_first_requests,
+    copy_trace, file_sha256, open, open_stream, sidecar_files_of,
 };
 pub use request::{OFFSET_MAX_BYTES, Op, REQUEST_MAX_BYTES, Request, SECTOR_BYTES, TRIM_MAX_BYTES};
 pub use wearwell::data::PAGE_BYTES;

@@ -7,7 +7,7 @@ use fixtures::{Fixture, capture_rows, expected_fields_of, fixtures, mqsim_rows, 
 use wearwell::data::{ContentDescriptor, Fingerprint};
 use wearwell_trace::{
     AssumedOp, BlockLayerStage, CsvWriter, Format, NativeWriter, OpenOptions, Request, TimeUnit, TraceError,
-    copy_trace, open, open_stream,
+    copy_first_requests, copy_trace, open, open_stream,
 };
 
 use crate::fixtures;
@@ -365,4 +365,41 @@ fn a_truncated_compressed_trace_delivers_its_whole_requests() {
         Some(10),
         "even when the damage lies within the bytes used for detection"
     );
+}
+
+/// Copies the first `max_requests` requests of a trace. Returns whether the trace has so many, and the bytes of the two
+/// copies: of all that was read, and of the part.
+fn copied(bytes: Vec<u8>, options: &OpenOptions, max_requests: u64) -> (Option<Format>, [Vec<u8>; 2]) {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = ["whole", "part"].map(|name| folder.path().join(name));
+    let files = paths.each_ref().map(|path| std::fs::File::create(path).unwrap());
+    let stream = std::io::Cursor::new(bytes);
+    let format = copy_first_requests(stream, "fixture", options, max_requests, files).unwrap();
+    (format, paths.map(|path| std::fs::read(path).unwrap()))
+}
+
+/// A copy of the first requests ends exactly behind them, although readers look ahead, and compressed bytes do not.
+#[test]
+fn the_copy_of_the_first_requests_of_a_trace_contains_no_more() {
+    for fixture in fixtures() {
+        let Fixture { name, format, options, bytes, rows } = fixture;
+        let (found, [_, part]) = copied(gzip(&bytes), &options, 2);
+        assert_eq!(found, Some(format), "{name}");
+        let options = OpenOptions { format: Some(format), ..options };
+        let (requests, end) = read_all(&part, &options);
+        let fields: Vec<_> = requests.iter().map(expected_fields_of).collect();
+        assert_eq!((fields, end.unwrap()), (rows[..2].to_vec(), 0), "{name}");
+    }
+}
+
+/// A trace that ends or is damaged before the last wanted request is copied as it is.
+#[test]
+fn the_copy_of_a_trace_with_fewer_requests_is_the_trace() {
+    let Fixture { options, bytes, rows, .. } = fixture("msr");
+    let compressed = gzip(&bytes);
+    let (format, [whole, _]) = copied(compressed.clone(), &options, rows.len() as u64 + 1);
+    assert_eq!((format, whole), (None, compressed.clone()));
+    let cut = compressed[..compressed.len() - 20].to_vec();
+    let (format, [whole, _]) = copied(cut.clone(), &options, rows.len() as u64);
+    assert_eq!((format, whole), (None, cut));
 }

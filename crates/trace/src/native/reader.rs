@@ -230,6 +230,10 @@ impl TraceReader for NativeReader {
         &self.counters.rejected
     }
 
+    fn consumed_bytes(&self) -> Option<u64> {
+        Some(self.source.offset_bytes())
+    }
+
     fn provenance(&self) -> Option<&str> {
         Some(&self.provenance)
     }

@@ -11,6 +11,7 @@ pub(crate) mod fields;
 mod footprint;
 mod info;
 pub(crate) mod open;
+mod part;
 mod recognise;
 pub(crate) mod sidecar;
 pub(crate) mod source;
@@ -20,6 +21,7 @@ pub use convert::copy_trace;
 pub use footprint::{Footprint, FootprintBuilder};
 pub use info::{ContentInfo, CountsByOp, TraceInfo, file_sha256};
 pub use open::{AssumedOp, BlockLayerStage, OpenOptions, TimeUnit, open, open_stream};
+pub use part::copy_first_requests;
 pub use sidecar::sidecar_files_of;
 pub use source::{Compression, LINE_MAX_BYTES};
 use source::{DecompressedStream, LineResult};
@@ -51,6 +53,12 @@ pub trait TraceReader: Send {
     /// is 0 for readers that deliver the file's times unchanged, because the caller can count there.
     fn unsorted_request_count(&self) -> u64 {
         0
+    }
+
+    /// Returns the number of bytes of the decompressed trace up to the end of the last delivered request, or of the frame
+    /// of requests that contains it; `None` if the reader does not know it.
+    fn consumed_bytes(&self) -> Option<u64> {
+        None
     }
 
     /// Returns the text about the trace's origin that its file contains; `None` if the format stores none.
@@ -243,6 +251,10 @@ impl<F: LineFormat> TraceReader for TextReader<F> {
     fn unsorted_request_count(&self) -> u64 {
         self.counters.unsorted_requests
     }
+
+    fn consumed_bytes(&self) -> Option<u64> {
+        Some(self.source.offset_bytes())
+    }
 }
 
 /// Reader of a trace in a binary format whose records contain their own length.
@@ -328,5 +340,9 @@ impl<F: RecordFormat> TraceReader for BinaryReader<F> {
 
     fn unsorted_request_count(&self) -> u64 {
         self.counters.unsorted_requests
+    }
+
+    fn consumed_bytes(&self) -> Option<u64> {
+        Some(self.source.offset_bytes())
     }
 }

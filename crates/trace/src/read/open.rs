@@ -157,7 +157,17 @@ fn open_with_sidecars(
     sidecars: impl FnOnce() -> Result<CaptureSidecars, TraceError>,
 ) -> Result<Box<dyn TraceReader>, TraceError> {
     let open_error = |source| TraceError::CannotOpen { file: file.clone(), source };
-    let mut source = DecompressedStream::new(decompress_stream(raw).map_err(open_error)?);
+    let source = DecompressedStream::new(decompress_stream(raw).map_err(open_error)?);
+    open_decompressed_trace(source, file, options, sidecars)
+}
+
+/// Opens a trace whose decompressed bytes `source` delivers; `file` is its name.
+pub(crate) fn open_decompressed_trace(
+    mut source: DecompressedStream,
+    file: String,
+    options: &OpenOptions,
+    sidecars: impl FnOnce() -> Result<CaptureSidecars, TraceError>,
+) -> Result<Box<dyn TraceReader>, TraceError> {
     let format = match options.format {
         Some(format) => format,
         None if options.columns.is_some() => Format::Columns,

@@ -1,0 +1,91 @@
+//! Copies the first requests of a trace that can be read only once, such as a pipe that never ends.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::read::open::{OpenOptions, open_decompressed_trace};
+use crate::read::sidecar::CaptureSidecars;
+use crate::read::source::{DecompressedStream, decompress_stream};
+use crate::{Format, Request};
+
+/// Copies to `part` the beginning of a trace, decompressed, up to the end of its request `max_requests`, and returns the
+/// format of the trace; of a native trace a whole frame of requests is copied. `name` is its name.
+///
+/// Returns `None` if the trace ends, is damaged or cannot be read before that request. All that was read of it, as it
+/// was, is then in `whole`, where a reader finds the same end, damage or bad line; `part` is then of no use.
+///
+/// # Errors
+/// The stream cannot be read, or a copy cannot be written.
+pub fn copy_first_requests(
+    stream: impl Read + Send + 'static,
+    name: &str,
+    options: &OpenOptions,
+    max_requests: u64,
+    [whole, mut part]: [File; 2],
+) -> io::Result<Option<Format>> {
+    let failure = Failure::default();
+    let raw = CopyingReader { stream, copy: whole, failure: failure.clone(), is_source: true };
+    let copied = decompress_stream(raw).ok().and_then(|stream| {
+        let decompressed = CopyingReader {
+            stream,
+            copy: part.try_clone().ok()?,
+            failure: failure.clone(),
+            is_source: false,
+        };
+        let source = DecompressedStream::new(Box::new(decompressed));
+        let sidecars = || Ok(CaptureSidecars::default());
+        let mut reader = open_decompressed_trace(source, name.to_owned(), options, sidecars).ok()?;
+        let mut request = Request::default();
+        while reader.delivered_requests() < max_requests {
+            reader.next(&mut request).ok().filter(|&is_request| is_request)?;
+        }
+        Some((reader.format(), reader.consumed_bytes()?))
+    });
+    if let Some(error) = failure.take() {
+        return Err(error);
+    }
+    let Some((format, len_bytes)) = copied else { return Ok(None) };
+    part.flush()?;
+    part.set_len(len_bytes)?;
+    Ok(Some(format))
+}
+
+/// The error that ended a copy; the reader of a trace would report it as damage of the trace.
+#[derive(Clone, Default)]
+struct Failure(Arc<Mutex<Option<io::Error>>>);
+
+impl Failure {
+    /// Keeps `error` unless there is an earlier one, and returns an error of its kind.
+    fn keep(&self, error: io::Error) -> io::Error {
+        let kind = error.kind();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        kind.into()
+    }
+
+    fn take(&self) -> Option<io::Error> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// A stream of which everything that is read is also written to a file.
+struct CopyingReader<R> {
+    stream: R,
+    copy: File,
+    failure: Failure,
+    /// Whether errors of the stream are those of the source, and not damage that its decompressor finds.
+    is_source: bool,
+}
+
+impl<R: Read> Read for CopyingReader<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let count = match self.stream.read(into) {
+            Err(error) if self.is_source && error.kind() != io::ErrorKind::Interrupted => {
+                return Err(self.failure.keep(error));
+            }
+            read => read?,
+        };
+        self.copy.write_all(&into[..count]).map_err(|error| self.failure.keep(error))?;
+        Ok(count)
+    }
+}

@@ -570,6 +570,21 @@ fn the_write_buffer_absorbs_overwrites() {
         let record = run_on_small_device(&["buffer.pages=500", &policy], mixed, "page-map");
         assert!(record.buffer_absorbed_writes > 5000);
         assert_eq!(record.buffer_absorbed_writes + record.host_page_writes, 50_000);
+/// Regression: with exact addresses, pages of different devices at the same address silently became one page.
+#[test]
+fn exact_addresses_of_several_devices_are_refused_if_pages_coincide() {
+    let folder = tempfile::tempdir().unwrap();
+    let of_device = |device, page| Request { device, ..page_write(page, 2) };
+    let exact = small_device_config(&["replay.addresses=exact"]);
+    let together = csv_trace(folder.path(), "together.csv", &[of_device(0, 8), of_device(1, 9)]);
+    let refused = Plan::new(&exact, &together).unwrap_err().to_string();
+    assert!(refused.contains("several devices") && refused.contains("replay.addresses=compact"), "{refused}");
+    let compact = small_device_config(&["replay.addresses=compact"]);
+    assert_eq!(run_input(&compact, &together, "page-map").trace.footprint_pages, 4);
+    let apart = csv_trace(folder.path(), "apart.csv", &[of_device(0, 8), of_device(1, 10)]);
+    assert!(Plan::new(&exact, &apart).is_ok(), "no page of one device is a page of the other");
+}
+
         let kept = ["buffer.pages=500", "buffer.keep_at_end=true", &policy];
         let kept = run_on_small_device(&kept, mixed, "page-map");
         // Written pages that were neither absorbed nor passed on to the FTL are still in the buffer.
@@ -847,12 +862,32 @@ fn remaps_on_a_design_without_remaps_are_counted_and_executed_as_reads_writes_an
 }
 
 #[test]
-fn a_remap_of_parts_of_device_pages_ends_the_run_with_a_reason() {
+fn remaps_of_parts_of_device_pages_are_copied() {
     let folder = tempfile::tempdir().unwrap();
-    let remap = Request { op: Op::Remap(RemapMode::Copy), remap_source_offset_bytes: 0, ..page_write(4, 1) };
-    let input = csv_trace(folder.path(), "part.csv", &[page_write(0, 8), remap]);
-    let record = run_input(&common::config_of_settings(&SMALL_TLC), &input, "page-map");
-    assert!(record.partial_reason.unwrap().contains("multiples of the page size, 16384 bytes"));
+    let remap = |mode, target: u64, source: u64, pages| Request {
+        op: Op::Remap(mode),
+        remap_source_offset_bytes: source * 4096,
+        ..page_write(target, pages)
+    };
+    let requests = [
+        page_write(0, 16),
+        remap(RemapMode::Copy, 20, 3, 4),
+        remap(RemapMode::Copy, 35, 3, 6),
+        remap(RemapMode::Relocate, 60, 7, 7),
+    ];
+    let input = native_trace(folder.path(), "parts.wwt", &requests);
+    let settings = [&SMALL_TLC[..], &["buffer.pages=0"]].concat();
+    for design in ["page-map", "remap"] {
+        let record = run_input(&common::config_of_settings(&settings), &input, design);
+        assert!(!record.partial, "{design}: {:?}", record.partial_reason);
+        // Pages of the drive that the targets 20..24, 35..41 and 60..67 touch.
+        assert_eq!(record.host_page_remaps, 1 + 3 + 2, "{design}");
+        assert_eq!(record.host_page_trims, 1, "{design}: pages 8..12 of the source 7..14");
+        let noted = record.notes.iter().any(|note| note.ends_with("executed as reads and writes: 3"));
+        let is_unknown = record.notes.iter().any(|note| note.contains("their contents count as new"));
+        assert!(noted != is_unknown && is_unknown == (design == "remap"), "{design}: {:?}", record.notes);
+        assert_counts_add_up(&record);
+    }
 }
 
 #[test]

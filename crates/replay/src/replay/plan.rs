@@ -138,6 +138,7 @@ impl<'a> Plan<'a> {
             user_policy: None,
         };
         plan.require_input_fits()?;
+        plan.refuse_merged_devices()?;
         plan.refuse_unused_queue_depth()?;
         Ok(plan)
     }
@@ -170,6 +171,23 @@ impl<'a> Plan<'a> {
     }
 
     /// Refuses a queue depth if requests arrive at the times of the input, where the depth would have no effect.
+    /// Refuses exact addresses if they would make one page of pages of different devices. A drive that another trace ages
+    /// is replayed on at the addresses of that trace, whichever device they were recorded on.
+    fn refuse_merged_devices(&self) -> Result<(), ConfigError> {
+        let has_merged_pages = self.config.replay.addresses == Addresses::Exact
+            && self.survey.has_several_devices
+            && self.aging_input.is_none()
+            && self.survey.footprint.as_ref().is_some_and(|pages| pages.has_addresses_of_several_devices());
+        if !has_merged_pages {
+            return Ok(());
+        }
+        Err(ConfigError::InvalidValue(format!(
+            "{}: the trace has requests of several devices at the same addresses, and with replay.addresses=exact they would \
+             overwrite each other on one drive: set replay.addresses=compact, which gives each device pages of its own",
+            self.input.name()
+        )))
+    }
+
     fn refuse_unused_queue_depth(&self) -> Result<(), ConfigError> {
         let is_auto = self.config.replay.arrival == Arrival::Auto;
         if is_auto && self.survey.has_different_times && self.config.replay.queue_depth.is_some() {

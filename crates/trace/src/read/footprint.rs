@@ -100,6 +100,17 @@ impl Footprint {
         self.touched_page_count
     }
 
+    /// Returns whether the trace touches some address on more than one device.
+    pub fn has_addresses_of_several_devices(&self) -> bool {
+        let mut masks_of_devices: FxHashMap<u64, u64> = FxHashMap::default();
+        self.touched_groups.iter().any(|group| {
+            let touched = masks_of_devices.entry(group.group_number).or_default();
+            let is_shared = *touched & group.touched_mask != 0;
+            *touched |= group.touched_mask;
+            is_shared
+        })
+    }
+
     /// Returns the number of a page among the touched pages of the trace, in order of address; `None` if the trace does
     /// not touch it.
     pub fn compacted_page_number(&self, device: u32, page: u64) -> Option<u32> {

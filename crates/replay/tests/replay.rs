@@ -200,6 +200,22 @@ fn open_loop_runs_at_the_times_of_the_trace_and_closed_loop_at_the_rate_of_the_d
     assert_close(in_flight, 64.0, 0.02);
 }
 
+/// Regression: a time scale was accepted, without effect, for inputs without times.
+#[test]
+fn a_time_scale_without_times_is_refused() {
+    let plan_error = |settings: &[&str], spec: &str| {
+        Plan::new(&small_device_config(settings), &generated_input(spec))
+            .map(drop)
+            .err()
+            .map(|e| e.to_string())
+    };
+    let (untimed, timed) = ("uniform:pages=100,requests=100", "uniform:pages=100,requests=100,rate=10");
+    let refused = plan_error(&["replay.time_scale=2"], untimed).expect("the input has no times");
+    assert!(refused.starts_with("replay.time_scale has no effect: uniform:"), "{refused}");
+    assert_eq!(plan_error(&["replay.time_scale=2"], timed), None);
+    assert_eq!(plan_error(&["replay.time_scale=1"], untimed), None, "as the configuration of a record");
+}
+
 #[test]
 fn think_time_is_kept_after_every_completion() {
     let settings = ["timing.mode=event", "precondition.mode=fill", "replay.arrival=think"];

@@ -140,6 +140,7 @@ impl<'a> Plan<'a> {
         plan.require_input_fits()?;
         plan.refuse_merged_devices()?;
         plan.refuse_unused_queue_depth()?;
+        plan.refuse_unused_time_scale()?;
         Ok(plan)
     }
 
@@ -170,7 +171,6 @@ impl<'a> Plan<'a> {
             .timing_options(&self.resolved_device.geometry, self.resolved_device.gc_options.low_free_blocks)
     }
 
-    /// Refuses a queue depth if requests arrive at the times of the input, where the depth would have no effect.
     /// Refuses exact addresses if they would make one page of pages of different devices. A drive that another trace ages
     /// is replayed on at the addresses of that trace, whichever device they were recorded on.
     fn refuse_merged_devices(&self) -> Result<(), ConfigError> {
@@ -188,6 +188,7 @@ impl<'a> Plan<'a> {
         )))
     }
 
+    /// Refuses a queue depth if requests arrive at the times of the input, where the depth would have no effect.
     fn refuse_unused_queue_depth(&self) -> Result<(), ConfigError> {
         let is_auto = self.config.replay.arrival == Arrival::Auto;
         if is_auto && self.survey.has_different_times && self.config.replay.queue_depth.is_some() {
@@ -198,6 +199,20 @@ impl<'a> Plan<'a> {
             ));
         }
         Ok(())
+    }
+
+    /// Refuses a time scale for an input without times, which has no gaps to scale. A scale of 1 is not refused, because
+    /// the configuration in the record of any run has it.
+    fn refuse_unused_time_scale(&self) -> Result<(), ConfigError> {
+        let is_set = self.config.replay.time_scale.is_some_and(|scale| scale != 1.0);
+        if !is_set || self.survey.has_different_times {
+            return Ok(());
+        }
+        Err(ConfigError::InvalidValue(format!(
+            "replay.time_scale has no effect: {} has no times, or all its requests have the same: leave it out, or choose \
+             an input with times (a workload has them with rate=)",
+            self.input.name()
+        )))
     }
 
     /// Returns the device that the configuration describes, on which every design runs.

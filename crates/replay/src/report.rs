@@ -48,7 +48,7 @@ impl Comparison {
                 .iter()
                 .map(|page| aligned_text(&rows_with_stacked_titles(page, &said)))
                 .collect();
-            lines_above_table(&runs[0]) + &parts.concat() + &lines_below_table(&labelled_runs(runs))
+            lines_above_table(&runs[0]) + &parts.concat() + &lines_below_comparison(runs)
         };
         self.runs_grouped_by_input().map(table).collect::<Vec<_>>().join("\n")
     }
@@ -58,7 +58,7 @@ impl Comparison {
         let table = |runs: &[RunRecord]| {
             let rows =
                 figure_rows(&runs.iter().collect::<Vec<_>>(), &common_over_provisioning_settings(runs));
-            lines_above_table(&runs[0]) + &markdown_table(&rows) + &lines_below_table(&labelled_runs(runs))
+            lines_above_table(&runs[0]) + &markdown_table(&rows) + &lines_below_comparison(runs)
         };
         self.runs_grouped_by_input().map(table).collect::<Vec<_>>().join("\n")
     }
@@ -72,6 +72,11 @@ impl Comparison {
 
 /// Width of a terminal, in columns, into which tables are fitted; a table with only two runs may be wider.
 pub const LINE_WIDTH_CHARS: usize = 80;
+
+/// Returns the lines below a table of runs with ratios: what marked ratios compare, and [`lines_below_table`].
+pub(crate) fn lines_below_comparison(runs: &[RunRecord]) -> String {
+    whole_run_ratio_line(runs) + &lines_below_table(&labelled_runs(runs))
+}
 
 fn labelled_runs(runs: &[RunRecord]) -> Vec<(String, &RunRecord)> {
     runs.iter().map(|run| (run.design_and_variant(), run)).collect()
@@ -224,6 +229,29 @@ impl FigureColumn {
         self.figure_of(run).map_or_else(|| "-".to_owned(), |value| self.format_value(value) + mark)
     }
 
+    /// Returns the figure of a run as its whole measured part gives it. Only an extrapolated figure differs: it is
+    /// proportional to what the host can write until the drive is worn, and so to the inverse of write amplification.
+    pub(crate) fn figure_of_whole_run(&self, run: &RunRecord) -> Option<f64> {
+        let figure = self.figure_of(run)?;
+        if !self.is_extrapolated || !run.lifetime.is_from_steady_part || run.bytes.programmed == 0 {
+            return Some(figure);
+        }
+        let page_bytes = f64::from(run.device.page_bytes);
+        let of_steady_part = run.steady.programs as f64 * page_bytes / run.steady.host_bytes as f64;
+        let of_whole_run = run.bytes.programmed as f64 / run.bytes.host_written as f64;
+        Some(figure * of_steady_part / of_whole_run)
+    }
+
+    /// Whether the figure is extrapolated from steady parts of some of these runs and from the whole of others, so that
+    /// only the figures of whole runs can be compared.
+    pub(crate) fn is_from_unlike_parts<'a>(&self, runs: impl IntoIterator<Item = &'a RunRecord>) -> bool {
+        let with_figure = runs.into_iter().filter(|run| self.figure_of(run).is_some());
+        let mut are_from_steady_part = with_figure.map(|run| run.lifetime.is_from_steady_part);
+        let first = are_from_steady_part.next();
+        self.is_extrapolated
+            && are_from_steady_part.any(|is_from_steady_part| Some(is_from_steady_part) != first)
+    }
+
     /// Whether the run has the figure, and no part of the run was steady although the figure is extrapolated.
     pub(crate) fn needs_unsteady_mark(&self, run: &RunRecord) -> bool {
         self.is_extrapolated && !run.lifetime.is_from_steady_part && self.figure_of(run).is_some()
@@ -232,6 +260,9 @@ impl FigureColumn {
 
 /// Mark after lifetimes that are extrapolated from a run that was not steady, and before the sentence that explains it.
 pub(crate) const NOT_STEADY_MARK: &str = "*";
+/// Mark after the ratio of two lifetimes of which one is extrapolated from the steady part of its run, and before the
+/// sentence that explains it.
+const WHOLE_RUNS_MARK: &str = "**";
 
 /// Returns the number of digits after the decimal point that show the first three significant digits of a value less
 /// than 1 (at most 9), or 0 for other values.
@@ -730,13 +761,36 @@ fn header_row(runs: &[&RunRecord], stated_settings: &[&str]) -> Vec<String> {
 }
 
 /// Returns the ratio of a figure to that of the baseline; blank if one of the two is missing, or describes only a part
-/// of the input.
+/// of the input. If only one of two lifetimes is extrapolated from a steady part, their ratio is that of the whole runs.
 fn ratio_to_baseline(column: &FigureColumn, run: &RunRecord, baseline: &RunRecord) -> String {
     let comparable = column.shows_ratio_to_baseline && !run.partial && !baseline.partial;
-    match (column.figure_of(run), column.figure_of(baseline)) {
-        (Some(value), Some(base)) if comparable && base != 0.0 => format!("{:.3}", value / base),
+    let is_of_whole_runs = column.is_from_unlike_parts([run, baseline]);
+    let (figure, mark): (fn(&FigureColumn, &RunRecord) -> Option<f64>, _) = if is_of_whole_runs {
+        (FigureColumn::figure_of_whole_run, WHOLE_RUNS_MARK)
+    } else {
+        (FigureColumn::figure_of, "")
+    };
+    match (figure(column, run), figure(column, baseline)) {
+        (Some(value), Some(base)) if comparable && base != 0.0 => format!("{:.3}{mark}", value / base),
         _ => String::new(),
     }
+}
+
+/// Returns a line on what marked ratios compare; empty if a table of these runs marks none. The first run is the
+/// baseline.
+pub(crate) fn whole_run_ratio_line(runs: &[RunRecord]) -> String {
+    let Some((baseline, others)) = runs.split_first() else { return String::new() };
+    let is_marked = |run: &RunRecord| {
+        FIGURE_COLUMNS
+            .iter()
+            .any(|column| ratio_to_baseline(column, run, baseline).ends_with(WHOLE_RUNS_MARK))
+    };
+    if !others.iter().any(is_marked) {
+        return String::new();
+    }
+    format!(
+        "{WHOLE_RUNS_MARK} ratio of the whole runs, because only one of the two was steady: not the ratio of the figures shown\n"
+    )
 }
 
 /// Returns the lines above a table of runs: the input, the device, and the drive's initial state.

@@ -223,6 +223,30 @@ fn lifetime_changes_in_an_ablation_carry_the_unsteady_marks_of_their_runs() {
     }
 }
 
+/// Regression: the change of a lifetime was the difference between a whole run and the steady part of another run.
+#[test]
+fn lifetime_changes_in_an_ablation_with_an_unsteady_run_compare_whole_runs() {
+    let mechanisms = mechanisms_of_names(&["dedup"]);
+    let mut outcomes = run_all_subsets(&mechanisms, LOAD);
+    outcomes[1] = outcomes[0].clone();
+    for (outcome, is_steady) in outcomes.iter_mut().zip([true, false]) {
+        let SubsetOutcome::Ran(run) = outcome else { panic!("it ran") };
+        run.lifetime.is_from_steady_part = is_steady;
+        run.lifetime.host_tb_written_until_worn = Some(if is_steady { 5.0 } else { 9.0 });
+        // Of the steady part, with 1.8 times the write amplification of the whole run.
+        (run.steady.programs, run.steady.host_bytes) = (run.programs * 9 / 10, run.bytes.host_written / 2);
+    }
+    let ablation = ablation_of_outcomes(&mechanisms, outcomes);
+    let gains = gains_of_figure(&ablation, "tb_written_until_worn");
+    let change = gains.mechanisms[0].alone.unwrap();
+    assert!((gains.baseline.unwrap() - 9.0).abs() < 0.01, "{gains:?}");
+    // Programs of the steady part are rounded to a whole number.
+    assert!(change.absolute.abs() < 0.01 && change.is_from_unsteady_run, "{change:?}");
+    let table = ablate::ablation_text(&ablation);
+    let said = "changes and overlaps of TB written until worn are those of the whole runs";
+    assert!(table.contains(said), "{table}");
+}
+
 #[test]
 fn an_ablation_of_inseparable_mechanisms_is_refused_with_a_sentence() {
     let refused = |names: &[&str]| {

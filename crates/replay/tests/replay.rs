@@ -341,6 +341,39 @@ fn the_ratio_to_a_partial_run_is_blank_in_a_comparison() {
     assert_eq!(row_of(&table(part)).len(), 2, "two figures and no ratio");
 }
 
+/// Returns the record of a run whose figures of lifetime rest on its whole measured part, and a record of the same run as
+/// if its last half were steady, with 1.8 times the write amplification of the whole.
+fn whole_and_steady_records() -> (RunRecord, RunRecord) {
+    let spec = "uniform:pages=4000,requests=60000,write=1.0";
+    let mut whole = run_on_small_device(&["precondition.mode=fill"], spec, "page-map");
+    (whole.lifetime.is_from_steady_part, whole.steady.is_steady) = (false, false);
+    let mut steady = whole.clone();
+    (steady.lifetime.is_from_steady_part, steady.steady.is_steady) = (true, true);
+    whole.lifetime.host_tb_written_until_worn = Some(9.0);
+    steady.lifetime.host_tb_written_until_worn = Some(5.0);
+    steady.steady.programs = whole.programs * 9 / 10;
+    steady.steady.host_bytes = whole.bytes.host_written / 2;
+    (whole, steady)
+}
+
+/// Regression: the lifetime of a whole run was divided by that of the steady part of another run, which gave two equal
+/// runs different lifetimes.
+#[test]
+fn a_lifetime_ratio_of_a_steady_and_an_unsteady_run_compares_whole_runs() {
+    let (whole, steady) = whole_and_steady_records();
+    let ratio_and_sentence = |runs: [&RunRecord; 2]| {
+        let table = Comparison::of_runs(runs.map(RunRecord::clone).to_vec()).to_table();
+        let row = table.lines().find(|line| line.starts_with("TB written until worn")).unwrap();
+        (row.split_whitespace().last().unwrap().to_owned(), table.contains("\n** ratio of the whole runs"))
+    };
+    for unlike in [[&whole, &steady], [&steady, &whole]] {
+        assert_eq!(ratio_and_sentence(unlike), ("1.000**".to_owned(), true));
+    }
+    for alike in [[&whole, &whole], [&steady, &steady]] {
+        assert_eq!(ratio_and_sentence(alike), ("1.000".to_owned(), false));
+    }
+}
+
 #[test]
 fn preconditioning_can_be_interrupted() {
     let input = generated_input("uniform:pages=10000,requests=1000");

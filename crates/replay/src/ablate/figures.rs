@@ -107,12 +107,17 @@ pub(super) struct FigureValues<'a> {
 
 impl<'a> FigureValues<'a> {
     /// Collects the values of a figure from the runs of all subsets of the mechanisms. A run that ended early counts as
-    /// missing, because it describes only a part of the input.
+    /// missing, because it describes only a part of the input. If only some runs were steady, an extrapolated figure is
+    /// that of the whole run for all subsets: a change between a steady part and a whole run has no meaning.
     pub(super) fn of_subsets(figure: &'a AblationFigure, subsets: &[SubsetRun]) -> Self {
         let runs: Vec<Option<&RunRecord>> =
             subsets.iter().map(|subset| subset.run.as_ref().filter(|run| !run.partial)).collect();
         let column = figure.figure_column();
-        let values = runs.iter().map(|run| run.and_then(|run| column.figure_of(run))).collect();
+        let is_of_whole_runs = column.is_from_unlike_parts(runs.iter().copied().flatten());
+        let value = |run| {
+            if is_of_whole_runs { column.figure_of_whole_run(run) } else { column.figure_of(run) }
+        };
+        let values = runs.iter().map(|run| run.and_then(value)).collect();
         let is_subset_unsteady =
             runs.iter().map(|run| run.is_some_and(|run| column.needs_unsteady_mark(run))).collect();
         Self { figure, subset_game: CooperativeGame::of_subset_values(values), is_subset_unsteady }

@@ -57,6 +57,7 @@ impl Ablation {
             sentences_below_tables: of_overlaps
                 + &missing_subset_sentences(self)
                 + &missing_shapley_sentences(self)
+                + &whole_run_changes_sentence(self)
                 + &lines_below_table(&runs),
         })
     }
@@ -249,4 +250,20 @@ fn missing_shapley_sentences(ablation: &Ablation) -> String {
             .expect("a string takes everything");
     }
     text
+}
+
+/// Returns a sentence on the figures whose changes compare whole runs although some runs were steady; empty if there is
+/// no such figure.
+fn whole_run_changes_sentence(ablation: &Ablation) -> String {
+    let runs = || ablation.subsets.iter().filter_map(|subset| subset.run.as_ref()).filter(|run| !run.partial);
+    let is_concerned = |figure: &&FigureGains| figure_column(&figure.figure).is_from_unlike_parts(runs());
+    let titles: Vec<&str> =
+        ablation.figures.iter().filter(is_concerned).map(|figure| figure.title.as_str()).collect();
+    if titles.is_empty() {
+        return String::new();
+    }
+    format!(
+        "changes and overlaps of {} are those of the whole runs, because only some runs were steady\n",
+        titles.join("; ")
+    )
 }

@@ -7,6 +7,7 @@ use super::markup::{
 use super::runs::{NOTES_TITLE, distinct_values, join_up_to_three, page_title, run_details_html};
 use crate::ablate::{Ablation, Ablations};
 use crate::record::RunRecord;
+use crate::report::whole_run_ratio_line;
 
 impl HtmlReport for Ablations {
     fn kind(&self) -> &'static str {
@@ -31,7 +32,10 @@ fn ablation_html(number: usize, ablation: &Ablation) -> String {
         + &html_element("p", "lead", shown.title.trim_end())
         + &html_table("", "What each changes: the change, and % of the baseline", &shown.gains)
         + &html_element("p", "facts", shown.preamble.trim_end())
-        + &html_notes_list(NOTES_TITLE, shown.sentences_below_tables.lines())
+        + &html_notes_list(
+            NOTES_TITLE,
+            (whole_run_ratio_line(&runs) + &shown.sentences_below_tables).lines(),
+        )
         + &charts_element(number)
         + &html_table("", "The subsets", &shown.subsets);
     if let Some(overlaps) = &shown.overlaps {

@@ -12,7 +12,7 @@ use super::markup::{
 };
 use crate::record::RunRecord;
 use crate::report::{
-    Comparison, all_figure_rows, figure_cell, lines_above_table, lines_below_table, main_figure_rows,
+    Comparison, all_figure_rows, figure_cell, lines_above_table, lines_below_comparison, main_figure_rows,
 };
 
 /// Title of the notes on a result in its HTML page.
@@ -120,9 +120,7 @@ fn tb_until_worn_cell(run: &RunRecord) -> String {
 /// Returns the notes on the runs as HTML: whether each run was steady, remarks, and which runs are partial. They are
 /// the lines that the terminal prints below the table of runs.
 fn notes_html(runs: &[RunRecord]) -> String {
-    let labelled: Vec<(String, &RunRecord)> =
-        runs.iter().map(|run| (run.design_and_variant(), run)).collect();
-    html_notes_list(NOTES_TITLE, lines_below_table(&labelled).lines())
+    html_notes_list(NOTES_TITLE, lines_below_comparison(runs).lines())
 }
 
 /// Returns the collapsible parts of a page of runs: all figures, the RAM of the controller, and the configuration.

@@ -601,3 +601,23 @@ fn host_models_replay_on_every_design_with_a_note_that_they_are_models() {
         assert!(record.notes.iter().any(|note| note.contains("host model")), "{:?}", record.notes);
     }
 }
+
+/// Regression: on a drive whose pages are larger than 4 KiB, a run of a host model ended at its first remap of a part of
+/// a page, with designs without remaps too.
+#[test]
+fn remaps_of_parts_of_pages_are_executed_as_reads_and_writes() {
+    for design in ["page-map", "remap", "integrated"] {
+        for model in COPYING_MODELS {
+            let config = config_of_settings(&["device.page_bytes=16384", "buffer.pages=0", "device.fit=0.5"]);
+            let input = Input::Host(Box::new(model.parse().unwrap()));
+            let run = run_input(&config, &input, design);
+            assert!(!run.partial, "{design}, {model}: {:?}", run.partial_reason);
+            assert!(run.host_page_remaps > 0 && run.bytes.partial_page_writes > 0, "{design}, {model}");
+            let note = run.notes.iter().find(|note| note.starts_with("remap requests of parts"));
+            // The volume of a snapshot consists of whole pages of the drive.
+            let has_parts = !model.starts_with("snapshot");
+            assert_eq!(note.is_some(), has_parts, "{model}: {:?}", run.notes);
+            assert!(note.is_none_or(|note| !note.contains("count as new")), "{note:?}");
+        }
+    }
+}

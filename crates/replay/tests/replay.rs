@@ -570,6 +570,21 @@ fn addresses_beyond_the_device_are_compacted_and_noted() {
     assert!(refused.to_string().contains("at its addresses"), "{refused}");
 }
 
+/// Regression: with exact addresses, pages of different devices at the same address silently became one page.
+#[test]
+fn exact_addresses_of_several_devices_are_refused_if_pages_coincide() {
+    let folder = tempfile::tempdir().unwrap();
+    let of_device = |device, page| Request { device, ..page_write(page, 2) };
+    let exact = small_device_config(&["replay.addresses=exact"]);
+    let together = csv_trace(folder.path(), "together.csv", &[of_device(0, 8), of_device(1, 9)]);
+    let refused = Plan::new(&exact, &together).unwrap_err().to_string();
+    assert!(refused.contains("several devices") && refused.contains("replay.addresses=compact"), "{refused}");
+    let compact = small_device_config(&["replay.addresses=compact"]);
+    assert_eq!(run_input(&compact, &together, "page-map").trace.footprint_pages, 4);
+    let apart = csv_trace(folder.path(), "apart.csv", &[of_device(0, 8), of_device(1, 10)]);
+    assert!(Plan::new(&exact, &apart).is_ok(), "no page of one device is a page of the other");
+}
+
 #[test]
 fn addresses_within_the_device_are_not_compacted() {
     let folder = tempfile::tempdir().unwrap();
@@ -619,21 +634,6 @@ fn the_write_buffer_absorbs_overwrites() {
         let record = run_on_small_device(&["buffer.pages=500", &policy], mixed, "page-map");
         assert!(record.buffer_absorbed_writes > 5000);
         assert_eq!(record.buffer_absorbed_writes + record.host_page_writes, 50_000);
-/// Regression: with exact addresses, pages of different devices at the same address silently became one page.
-#[test]
-fn exact_addresses_of_several_devices_are_refused_if_pages_coincide() {
-    let folder = tempfile::tempdir().unwrap();
-    let of_device = |device, page| Request { device, ..page_write(page, 2) };
-    let exact = small_device_config(&["replay.addresses=exact"]);
-    let together = csv_trace(folder.path(), "together.csv", &[of_device(0, 8), of_device(1, 9)]);
-    let refused = Plan::new(&exact, &together).unwrap_err().to_string();
-    assert!(refused.contains("several devices") && refused.contains("replay.addresses=compact"), "{refused}");
-    let compact = small_device_config(&["replay.addresses=compact"]);
-    assert_eq!(run_input(&compact, &together, "page-map").trace.footprint_pages, 4);
-    let apart = csv_trace(folder.path(), "apart.csv", &[of_device(0, 8), of_device(1, 10)]);
-    assert!(Plan::new(&exact, &apart).is_ok(), "no page of one device is a page of the other");
-}
-
         let kept = ["buffer.pages=500", "buffer.keep_at_end=true", &policy];
         let kept = run_on_small_device(&kept, mixed, "page-map");
         // Written pages that were neither absorbed nor passed on to the FTL are still in the buffer.
@@ -910,6 +910,9 @@ fn remaps_on_a_design_without_remaps_are_counted_and_executed_as_reads_writes_an
     }
 }
 
+/// A page of the drive has four of the trace. The source begins at another place in its page than the target, so that
+/// nothing can be remapped; the second remap has one whole page between two parts, and of the relocation the whole page
+/// of the source is trimmed.
 #[test]
 fn remaps_of_parts_of_device_pages_are_copied() {
     let folder = tempfile::tempdir().unwrap();

@@ -171,8 +171,9 @@ impl RequestScript {
             }
             PlannedStep::Remap { source, .. } => {
                 into.remap_source_offset_bytes = source * PAGE_BYTES;
-                let copied = self.page_contents(source..source + pages).to_vec();
-                self.record_contents(range.clone(), &copied);
+                // A drive with larger pages cannot remap parts of them, so that the request becomes a write.
+                into.content.extend_from_slice(self.page_contents(source..source + pages));
+                self.record_contents(range.clone(), &into.content);
             }
             PlannedStep::Read | PlannedStep::Trim | PlannedStep::Flush | PlannedStep::Phase => {}
         }

@@ -379,6 +379,7 @@ impl Run<'_> {
         notes.extend(self.note_of_input_duration());
         notes.extend(self.note_of_precondition());
         notes.extend(self.note_of_page_size());
+        notes.extend(self.note_of_copied_remaps());
         if self.device.buffered_pages() > 0 {
             notes.push(format!(
                 "{} pages are in the write buffer at the end and not programmed, those of preconditioning among them",
@@ -414,6 +415,23 @@ impl Run<'_> {
              half (precondition.overwrite sets their number)",
             100.0 * settled.deviation
         ))
+    }
+
+    /// Returns a note if remap requests concerned parts of pages, which no drive can remap.
+    fn note_of_copied_remaps(&self) -> Option<String> {
+        let copied = self.executor.copied_remaps();
+        let unknown = if copied.unknown_contents > 0 {
+            "; the trace does not say what they copied, so their contents count as new"
+        } else {
+            ""
+        };
+        (copied.requests > 0).then(|| {
+            format!(
+                "remap requests of parts of the drive's pages ({} bytes), which the host executed as reads and writes: \
+                 {}{unknown}",
+                self.page_bytes, copied.requests
+            )
+        })
     }
 
     fn note_of_unsorted_times(&self) -> Option<String> {

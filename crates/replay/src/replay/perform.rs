@@ -1,6 +1,8 @@
 //! Converts a request into calls of the device: whole pages directly, all other ranges in sectors.
 
-use wearwell::address::Lpn;
+use std::ops::Range;
+
+use wearwell::address::{Lpn, RemapMode};
 use wearwell::data::{ContentDescriptor, Fingerprint};
 use wearwell::device::{HostData, SECTOR_BYTES};
 use wearwell::nand::Nand;
@@ -18,7 +20,9 @@ impl Run<'_> {
             return self.device.write_page(lpn, descriptor).map(|()| RequestKind::Write);
         }
         if matches!(request.op, Op::Remap(_)) {
-            self.requested_counts.remapped_pages += request.len_bytes / self.page_bytes;
+            let pages =
+                request.offset_bytes / self.page_bytes..request.end_offset_bytes().div_ceil(self.page_bytes);
+            self.requested_counts.remapped_pages += pages.end - pages.start;
         }
         self.executor.perform_request(&mut self.device, request)
     }
@@ -50,6 +54,16 @@ pub(crate) struct RequestExecutor {
     content_descriptors: Vec<ContentDescriptor>,
     /// Bytes that the last read request returned, if the medium keeps bytes.
     read_buffer: Vec<u8>,
+    copied_remaps: CopiedRemapCounts,
+}
+
+/// Counts of remap requests of parts of pages, which the host executes as reads and writes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct CopiedRemapCounts {
+    /// Remap requests of which at least a part of a page was read and written.
+    pub(super) requests: u64,
+    /// Writes of such parts whose content is unknown and therefore counts as new.
+    pub(super) unknown_contents: u64,
 }
 
 impl RequestExecutor {
@@ -61,7 +75,13 @@ impl RequestExecutor {
             write_zeroes_mode,
             content_descriptors: Vec::new(),
             read_buffer: Vec::new(),
+            copied_remaps: CopiedRemapCounts::default(),
         }
+    }
+
+    /// Returns how many remap requests concerned parts of pages.
+    pub(super) fn copied_remaps(&self) -> CopiedRemapCounts {
+        self.copied_remaps
     }
 
     /// Executes a request on the drive, rounded to whole sectors. Returns the kind of request that the drive executed
@@ -90,9 +110,7 @@ impl RequestExecutor {
             }
             Op::Trim | Op::Zero => device.trim(offset, len).map(|()| RequestKind::Trim),
             Op::Flush => device.flush().map(|()| RequestKind::Flush),
-            Op::Remap(mode) => device
-                .remap(offset, request.remap_source_offset_bytes, len, mode)
-                .map(|()| RequestKind::Write),
+            Op::Remap(mode) => self.remap(device, request, (offset, len), mode).map(|()| RequestKind::Write),
             Op::Phase => unreachable!("a phase asks nothing of the device"),
         }
     }
@@ -115,6 +133,75 @@ impl RequestExecutor {
         device.read(offset, len, &mut self.read_buffer)
     }
 
+    /// Executes a remap request. A drive remaps whole pages only. If pages are larger than the ranges of the request, or
+    /// these begin at unlike places in their pages, the host reads and writes the parts of pages, as it would copy on a
+    /// drive without remaps; of a relocation it trims the source.
+    fn remap<N: Nand>(
+        &mut self,
+        device: &mut Device<N>,
+        request: &Request,
+        (target, len): (u64, u64),
+        mode: RemapMode,
+    ) -> Result<(), Error> {
+        let (source, page_bytes) = (request.remap_source_offset_bytes, self.page_bytes);
+        if [target, source, len].iter().all(|bytes| bytes.is_multiple_of(page_bytes)) {
+            return device.remap(target, source, len, mode);
+        }
+        self.copied_remaps.requests += 1;
+        let is_disjoint = target.abs_diff(source) >= len;
+        let (head, whole) = if is_disjoint && target % page_bytes == source % page_bytes {
+            let head = (target.next_multiple_of(page_bytes) - target).min(len);
+            (head, (len - head) / page_bytes * page_bytes)
+        } else {
+            (len, 0)
+        };
+        self.copy(device, request, 0..head)?;
+        if whole > 0 {
+            device.remap(target + head, source + head, whole, mode)?;
+        }
+        self.copy(device, request, head + whole..len)?;
+        if mode == RemapMode::Relocate {
+            // What is the target too keeps its new content.
+            let emptied = if source < target {
+                source..target.min(source + len)
+            } else {
+                source.max(target + len)..source + len
+            };
+            device.trim(emptied.start, emptied.end - emptied.start)?;
+        }
+        Ok(())
+    }
+
+    /// Reads `part` of the source of a remap request, which counts from its first byte, and writes it to the target.
+    fn copy<N: Nand>(
+        &mut self,
+        device: &mut Device<N>,
+        request: &Request,
+        part: Range<u64>,
+    ) -> Result<(), Error> {
+        let len = part.end - part.start;
+        if len == 0 {
+            return Ok(());
+        }
+        let target = request.offset_bytes + part.start;
+        self.read(device, request.remap_source_offset_bytes + part.start, len)?;
+        if !self.read_buffer.is_empty() {
+            return device.write(target, len, HostData::Bytes(&self.read_buffer));
+        }
+        let first_content = (target / PAGE_BYTES - request.offset_bytes / PAGE_BYTES) as usize;
+        let contents = request.content.get(first_content..).unwrap_or_default();
+        if !contents.is_empty() || !self.has_content_stage {
+            return self.write_contents(device, contents, target, len);
+        }
+        self.copied_remaps.unknown_contents += 1;
+        let unknown =
+            Fingerprint::combine([request.remap_source_offset_bytes, self.copied_remaps.unknown_contents]);
+        let pages = len.div_ceil(PAGE_BYTES) + 1;
+        let contents = (0..pages).map(|page| Fingerprint::combine([unknown.0, page]));
+        let contents: Vec<_> = contents.map(ContentDescriptor::of_fingerprint).collect();
+        self.write_contents(device, &contents, target, len)
+    }
+
     fn write<N: Nand>(
         &mut self,
         device: &mut Device<N>,
@@ -125,12 +212,23 @@ impl RequestExecutor {
         if !request.payload.is_empty() {
             return device.write(offset, len, HostData::Bytes(&request.payload));
         }
+        self.write_contents(device, &request.content, offset, len)
+    }
+
+    /// Writes a byte range with the contents of its 4-KiB pages; none if they are unknown or no mechanism needs them.
+    fn write_contents<N: Nand>(
+        &mut self,
+        device: &mut Device<N>,
+        contents: &[ContentDescriptor],
+        offset: u64,
+        len: u64,
+    ) -> Result<(), Error> {
         self.content_descriptors.clear();
-        if !self.has_content_stage || request.content.is_empty() {
+        if !self.has_content_stage || contents.is_empty() {
             self.content_descriptors.push(ContentDescriptor::of_fingerprint(Fingerprint::ZERO_PAGE));
             return self.write_descriptors(device, offset, len);
         }
-        self.content_descriptors.extend_from_slice(&request.content);
+        self.content_descriptors.extend_from_slice(contents);
         if self.page_bytes != PAGE_BYTES {
             self.convert_descriptors_to_device_pages(offset, len);
         }

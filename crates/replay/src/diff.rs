@@ -49,7 +49,7 @@ const RECORD_LIST_NAMES: [&str; 4] = ["runs", "drives", "ablations", "profiles"]
 pub enum DiffError {
     /// The text of a file is not JSON.
     #[error(
-        "{file}: the file is not JSON ({message}); give a file that --json of replay, compare, life, ablate or \
+        "{file}: the file is not JSON ({message}); give a file that --json of replay, compare, sweep, life, ablate or \
          profile wrote"
     )]
     NotJson {
@@ -61,7 +61,7 @@ pub enum DiffError {
     /// The file is JSON, but contains no list of records.
     #[error(
         "{file}: JSON without a list of results (runs, drives, ablations or profiles); give a file that --json of \
-         replay, compare, life, ablate or profile wrote"
+         replay, compare, sweep, life, ablate or profile wrote"
     )]
     NoRecords {
         /// Name of the result file.

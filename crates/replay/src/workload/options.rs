@@ -64,7 +64,10 @@ fn add_help_line(text: &mut String, key: &SpecKey) {
 #[non_exhaustive]
 pub enum SpecError {
     /// The word before the colon of a specification string is not a known kind.
-    #[error("there is no {kind_noun} `{name}`; did you mean `{nearest_name}`? Valid: {valid_names}")]
+    #[error(
+        "there is no {kind_noun} `{name}`{} Valid: {valid_names}",
+        question_if_similar(name, nearest_name)
+    )]
     UnknownKind {
         /// What the unknown name should be: a "generator" or a "content model".
         kind_noun: &'static str,
@@ -76,7 +79,7 @@ pub enum SpecError {
         valid_names: String,
     },
     /// The kind of generator or model does not accept the key.
-    #[error("`{kind}` has no key `{key}`; did you mean `{nearest_name}`? Valid: {valid_names}")]
+    #[error("`{kind}` has no key `{key}`{} Valid: {valid_names}", question_if_similar(key, nearest_name))]
     UnknownKey {
         /// The kind of generator or model before the colon.
         kind: &'static str,
@@ -243,6 +246,17 @@ fn find_key(
         nearest_name: most_similar_name(key, &valid),
         valid_names: valid.join(", "),
     })
+}
+
+/// Returns the middle of a message about an unknown name: whether the nearest valid name was meant, if the two are
+/// similar, or else the end of the sentence.
+fn question_if_similar(name: &str, nearest_name: &str) -> String {
+    const MIN_SIMILARITY: f64 = 0.7;
+    if strsim::jaro_winkler(name, nearest_name) > MIN_SIMILARITY {
+        format!("; did you mean `{nearest_name}`?")
+    } else {
+        ".".to_owned()
+    }
 }
 
 /// Returns the most similar of the `valid` names; the first one if several are equally similar.

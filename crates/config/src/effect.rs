@@ -454,6 +454,7 @@ const NO_LIFETIME_MANAGEMENT: &str = "has no lifetime management";
 const BEGINS_NEW: &str = "begins new";
 const CLOCK_OF_INPUT: &str = "has no clock but the input's";
 const KEEPS_BYTES: &str = "stores the bytes that the program writes";
+const RECOVERS_AT_START: &str = "recovers whenever it is started";
 const KEEPS_CLIENT_BYTES: &str = "stores the bytes that its clients write";
 
 /// Settings that a life (`wearwell life`: a trace repeated until the drive is worn out) ignores. A life starts with a
@@ -496,7 +497,7 @@ const SETTINGS_IGNORED_BY_STEPPED_DRIVE: [SettingCheck; 8] = [
 
 /// Settings that are ignored on a live device: its clients send the requests with their bytes, its flash is memory or
 /// files, and it has no time model.
-const SETTINGS_IGNORED_BY_LIVE_DEVICE: [SettingCheck; 10] = [
+const SETTINGS_IGNORED_BY_LIVE_DEVICE: [SettingCheck; 13] = [
     ("device.fit", |config| config.device.fit.is_some(), "has the size that it is created with"),
     (
         "device.factory_bad_share",
@@ -514,6 +515,13 @@ const SETTINGS_IGNORED_BY_LIVE_DEVICE: [SettingCheck; 10] = [
     ),
     ("content", |config| config.content != ContentConfig::default(), KEEPS_CLIENT_BYTES),
     ("buffer.keep_at_end", |config| config.buffer.keep_at_end, "has no last request"),
+    (
+        "gc.background_share",
+        |config| config.gc.background_share.is_some(),
+        "collects only when it is written to",
+    ),
+    ("recovery.after_run", |config| config.recovery.after_run, RECOVERS_AT_START),
+    ("recovery.after_requests", |config| config.recovery.after_requests.is_some(), RECOVERS_AT_START),
     ("timing", |config| config.timing.describes_time_model(), "models no time"),
     (
         "replay",

@@ -80,6 +80,9 @@ fn settings_without_effect_on_a_live_device_are_reported() {
         "device.fit=0.5",
         "buffer.keep_at_end=true",
         "timing.suspend=true",
+        "gc.background_share=0.1",
+        "recovery.after_run=true",
+        "recovery.after_requests=5",
         "replay.requests=5",
     ] {
         let key = key_without_effect(left_out, find);

@@ -57,38 +57,12 @@ pub(crate) fn make_config_explicit(
     Ok(resolved)
 }
 
-/// A section or key that only replays read, a function that returns whether a configuration sets it, and why it has no
-/// effect on a live device.
-type ReplaySetting = (&'static str, fn(&Config) -> bool, &'static str);
-
-/// Settings of replays that a live device ignores, besides those of [`Config::setting_ignored_by_live_device`].
-const REPLAY_SETTINGS: [ReplaySetting; 7] = [
-    (
-        "replay",
-        |config| config.replay != ReplayConfig { seed: config.replay.seed, ..ReplayConfig::default() },
-        "gets its requests from its clients",
-    ),
-    ("timing", |config| config.timing != TimingConfig::default(), "models no time"),
-    (
-        "gc.background_share",
-        |config| config.gc.background_share.is_some(),
-        "collects only when it is written to",
-    ),
-    ("device.fit", |config| config.device.fit.is_some(), "has the size that was asked for"),
-    ("buffer.keep_at_end", |config| config.buffer.keep_at_end, "programs all of its buffer when it ends"),
-    ("recovery.after_run", |config| config.recovery.after_run, "recovers whenever it is started"),
-    (
-        "recovery.after_requests",
-        |config| config.recovery.after_requests.is_some(),
-        "recovers whenever it is started",
-    ),
-];
-
 /// Resets the settings of a configuration that only replays read. Images that were made before such settings were
 /// refused may have some.
 pub(crate) fn leave_out_replay_settings(config: &mut Config) {
     config.replay = ReplayConfig { seed: config.replay.seed, ..ReplayConfig::default() };
-    config.timing = TimingConfig::default();
+    config.timing =
+        TimingConfig { delta_encode_us: config.timing.delta_encode_us, ..TimingConfig::default() };
     config.gc.background_share = None;
     config.device.fit = None;
     config.buffer.keep_at_end = false;
@@ -96,31 +70,13 @@ pub(crate) fn leave_out_replay_settings(config: &mut Config) {
 }
 
 fn refuse_settings_without_effect(config: &Config) -> Result<(), ConfigError> {
-    let of_replays = || {
-        let &(place, _, reason) = REPLAY_SETTINGS.iter().find(|(_, is_set, _)| is_set(config))?;
-        Some((changed_key_of(place, config).unwrap_or_else(|| place.to_owned()), reason))
-    };
-    let ignored = config.setting_ignored_by_live_device().map(|setting| (setting.key, setting.reason));
-    match ignored.or_else(of_replays) {
-        Some((key, reason)) => Err(ConfigError::InvalidValue(format!(
-            "{key} has no effect on a live device, which {reason}: leave it out"
+    match config.setting_ignored_by_live_device() {
+        Some(setting) => Err(ConfigError::InvalidValue(format!(
+            "{} has no effect on a live device, which {}: leave it out",
+            setting.key, setting.reason
         ))),
         None => Ok(()),
     }
-}
-
-/// Returns the first key of a section, other than the seed, whose value is not the default, as `section.key`.
-fn changed_key_of(section: &str, config: &Config) -> Option<String> {
-    let header = format!("[{section}]");
-    let lines = |config: &Config| -> Vec<String> {
-        let text = config.to_toml();
-        let of_section = text.lines().skip_while(|&line| line != header).skip(1);
-        of_section.take_while(|line| !line.starts_with('[')).map(str::to_owned).collect()
-    };
-    let defaults = lines(&Config::default());
-    let changed =
-        lines(config).into_iter().find(|line| !defaults.contains(line) && !line.starts_with("seed "))?;
-    Some(format!("{section}.{}", changed.split_once(" = ")?.0))
 }
 
 /// Refuses settings that a size would silently replace.

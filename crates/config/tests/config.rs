@@ -359,6 +359,7 @@ fn later_configuration_sources_override_only_the_keys_they_set() {
 /// `wearwell` takes at most 1/8 byte per flash page for tables of contents, but small drives may use 16 MiB.
 #[test]
 fn tables_of_contents_are_limited_on_wearwell_and_where_a_limit_is_set() {
+    const MIB: u64 = 1 << 20;
     let limit_bytes = |settings: &[&str], design: &str, pages: u64| {
         let settings: Vec<String> = settings.iter().map(|&text| text.to_owned()).collect();
         let config = Config::from_text_and_settings(None, &settings).unwrap();
@@ -366,7 +367,6 @@ fn tables_of_contents_are_limited_on_wearwell_and_where_a_limit_is_set() {
         let limit = config.design_parts(design, &resolved).unwrap().content.table_limit_bytes;
         (limit, resolved.geometry.pages())
     };
-    const MIB: u64 = 1 << 20;
     assert_eq!(limit_bytes(&[], "wearwell", 100_000).0, Some(16 * MIB));
     let (limit, pages) = limit_bytes(&[], "wearwell", 200_000_000);
     assert!(limit == Some(pages / 8) && pages / 8 > 16 * MIB, "{limit:?} of {pages} pages");

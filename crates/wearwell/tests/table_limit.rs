@@ -104,7 +104,7 @@ fn tables_stay_within_their_limit_in_a_long_run() {
     let mut device = device(compressing(true), LIMIT_BYTES);
     for k in 0..20_000 {
         let draw = wearwell::data::mix_bits(k);
-        let content = if draw % 3 == 0 { draw >> 8 & 15 } else { k };
+        let content = if draw.is_multiple_of(3) { draw >> 8 & 15 } else { k };
         write(&mut device, (draw >> 32) % 200, &page(content, (draw >> 20) as usize % 512));
         let bytes = device.ftl().content_table_bytes();
         assert!(bytes <= LIMIT_BYTES + 32, "the tables take {bytes} bytes after write {k}");

@@ -204,8 +204,8 @@ impl<'a> Plan<'a> {
     /// Refuses a time scale for an input without times, which has no gaps to scale. A scale of 1 is not refused, because
     /// the configuration in the record of any run has it.
     fn refuse_unused_time_scale(&self) -> Result<(), ConfigError> {
-        let is_set = self.config.replay.time_scale.is_some_and(|scale| scale != 1.0);
-        if !is_set || self.survey.has_different_times {
+        let changes_times = (self.config.replay.time_scale() - 1.0).abs() > 0.0;
+        if !changes_times || self.survey.has_different_times {
             return Ok(());
         }
         Err(ConfigError::InvalidValue(format!(

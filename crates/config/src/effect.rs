@@ -62,7 +62,6 @@ const WHEN_WRITES_ARE_BUFFERED: &str =
     "buffer.pages is above 0, or unset on a drive whose pages are larger than 4 KiB";
 const WHEN_TIME_IS_MODELLED: &str = "there is a time model: timing.mode is timeline or event";
 
-const WHEN_TIMES_OF_FLASH_COUNT: &str = "there is a time model (timing.mode is timeline or event), power is lost (recovery.after_run, recovery.after_requests), or overwrites are stored as deltas and delta.max_ratio is not set";
 const WHEN_TRANSFERS_COUNT: &str = "there is a time model (timing.mode is timeline or event), or overwrites are stored as deltas and delta.max_ratio is not set";
 
 const WHEN_WRITES_ARE_THROTTLED: &str = "writes are held back: lifetime.schemes is throttling, or integrated on the designs integrated and wearwell or with parts.content";
@@ -146,11 +145,6 @@ fn derives_max_delta_from_times(config: &Config, chosen: &DesignWithParts<'_>) -
     encodes_deltas(config, chosen) && config.delta.max_ratio.is_none()
 }
 
-/// Returns whether a run uses the times of reads and programs: for requests, for a recovery, or to judge deltas.
-fn uses_read_or_program_time(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
-    config.recovery.has_power_loss() || uses_transfer_rate(config, chosen)
-}
-
 fn uses_transfer_rate(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
     has_time_model(config, chosen) || derives_max_delta_from_times(config, chosen)
 }
@@ -183,10 +177,6 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
         has_fixed_device_size,
         "the device has a fixed size: its preset is not sized to the input (device.fit), or device.logical_pages is given",
     ),
-    rule_for_key("device.read_us", uses_read_or_program_time, WHEN_TIMES_OF_FLASH_COUNT),
-    rule_for_key("device.program_us", uses_read_or_program_time, WHEN_TIMES_OF_FLASH_COUNT),
-    rule_for_key("device.erase_us", has_time_model, WHEN_TIME_IS_MODELLED),
-    rule_for_key("device.channel_mb_per_s", uses_transfer_rate, WHEN_TRANSFERS_COUNT),
     rule_for_key(
         "recycle.",
         |_, chosen| chosen.parts.content.recycle.is_some(),

@@ -241,29 +241,8 @@ fn last_is_ignored(settings: &[&str], design: &str) -> bool {
 fn settings_that_nothing_reads_are_reported_as_ignored() {
     type Run<'a> = (&'a [&'a str], &'a str);
     let event: &[&str] = &["timing.mode=event"];
-    let lossy: &[&str] = &["recovery.after_run=true"];
     let bounded: &[&str] = &["delta.max_ratio=0.5"];
     let cases: &[(&str, &[Run<'_>], &[Run<'_>])] = &[
-        (
-            "device.read_us=9",
-            &[(event, "page-map"), (lossy, "page-map"), (&[], "delta"), (&[], "wearwell")],
-            &[(&[], "page-map"), (bounded, "delta"), (&[], "geckoftl")],
-        ),
-        (
-            "device.program_us=9",
-            &[(event, "page-map"), (lossy, "lazyftl"), (&[], "delta")],
-            &[(&[], "page-map")],
-        ),
-        (
-            "device.erase_us=9",
-            &[(event, "page-map")],
-            &[(&[], "page-map"), (lossy, "page-map"), (&[], "delta")],
-        ),
-        (
-            "device.channel_mb_per_s=9",
-            &[(event, "page-map"), (&[], "delta")],
-            &[(lossy, "page-map"), (bounded, "delta")],
-        ),
         (
             "timing.delta_encode_us=9",
             &[(event, "delta"), (&[], "delta")],

@@ -2,7 +2,7 @@
 
 /// Sources that make no figure of a record: pages, folders of finished results, and what is worked out of several
 /// records.
-const MAKES_NO_FIGURE: [&str; 3] = ["src/report.rs", "src/kept.rs", "src/ablate"];
+const MAKES_NO_FIGURE: [&str; 3] = ["src/report.rs", "src/result_folder.rs", "src/ablate"];
 
 fn main() {
     wearwell_digest::export_source_digest(|path| {

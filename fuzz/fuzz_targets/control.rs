@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use libfuzzer_sys::fuzz_target;
 use wearwell_config::Config;
 use wearwell_serve::control::answer;
-use wearwell_serve::memory::MemoryDeviceSpecification;
+use wearwell_serve::memory_device::MemoryDeviceSpecification;
 use wearwell_serve::{BlockDevice as _, FlashDevice};
 
 fn device() -> FlashDevice {

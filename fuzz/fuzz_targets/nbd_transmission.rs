@@ -12,7 +12,7 @@ use std::sync::Arc;
 use libfuzzer_sys::fuzz_target;
 use wearwell_config::Config;
 use wearwell_serve::FlashDevice;
-use wearwell_serve::memory::MemoryDeviceSpecification;
+use wearwell_serve::memory_device::MemoryDeviceSpecification;
 use wearwell_serve::nbd::wire::EXTENDED_REPLY_MAGIC;
 use wearwell_serve::nbd::{
     Contexts, DecodedInput, Export, HeaderForm, Negotiated, PAYLOAD_MAX_BYTES, RequestDecoder,

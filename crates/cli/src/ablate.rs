@@ -5,14 +5,14 @@ use wearwell_config::{Config, ConfigError};
 use wearwell_replay::ablate::{self, AblatedMechanisms, Ablation, Ablations, SubsetOutcome};
 use wearwell_replay::input::Input;
 use wearwell_replay::json::ToJson;
-use wearwell_replay::kept::ResultFolder;
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::{Plan, ReplayError};
+use wearwell_replay::result_folder::ResultFolder;
 
 use crate::args::AblateArgs;
 use crate::jobs::run_concurrently;
 use crate::output::print;
-use crate::progress::{Countdown, Reporter};
+use crate::progress::{Reporter, RunTimeEstimate};
 use crate::run::{
     InputSource, Outputs, checked_plan, config_with_settings, for_each_input, input_sources,
     open_result_folder, refuse_ignored_settings, replay_failure,
@@ -180,7 +180,7 @@ impl RunContext<'_> {
             let known = plans.len() - tasks.len();
             self.reporter.print_message(&format!("{known} of {} runs were made before", plans.len()));
         }
-        let countdown = Countdown::of_runs(self.reporter, tasks.len());
+        let countdown = RunTimeEstimate::of_runs(self.reporter, tasks.len());
         let run = |(number, key): &(usize, String)| {
             let outcome = self.execute_run(&plans[*number], &point.subset_names[*number], key);
             countdown.count_finished_run();

@@ -58,10 +58,10 @@ impl Default for CreateProgress {
 }
 
 impl CreateProgress {
-    const PROGRESS_LINE_INTERVAL: Duration = Duration::from_secs(2);
+    const IMAGE_PROGRESS_LINE_INTERVAL: Duration = Duration::from_secs(2);
 
     fn report_progress(&mut self, done: u64, all: u64) {
-        if self.last_report_time.elapsed() >= Self::PROGRESS_LINE_INTERVAL {
+        if self.last_report_time.elapsed() >= Self::IMAGE_PROGRESS_LINE_INTERVAL {
             self.last_report_time = Instant::now();
             print_message(&format!("writing metadata: {} of {} MiB", done >> 20, all >> 20));
         }
@@ -139,7 +139,7 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<Outcome, Failure> {
 fn copy_progress() -> impl FnMut(u64, u64) {
     let mut last_report = Instant::now();
     move |done, all| {
-        if last_report.elapsed() >= CreateProgress::PROGRESS_LINE_INTERVAL {
+        if last_report.elapsed() >= CreateProgress::IMAGE_PROGRESS_LINE_INTERVAL {
             last_report = Instant::now();
             print_message(&format!("copying: {done} of {all} logical pages"));
         }

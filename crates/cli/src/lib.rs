@@ -19,7 +19,7 @@ mod progress;
 mod reproduce;
 mod run;
 mod serve;
-mod suggested;
+mod suggested_names;
 mod sweep;
 mod systemd;
 mod top;

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use wearwell_config::Config;
 use wearwell_replay::input::Input;
 use wearwell_replay::json::ToJson;
-use wearwell_replay::kept::ResultFolder;
 use wearwell_replay::life::{self, End, Leveling, LifeRecord, Lives};
 use wearwell_replay::replay::Plan;
+use wearwell_replay::result_folder::ResultFolder;
 
 use crate::args::LifeArgs;
 use crate::data_output::DataOutput;

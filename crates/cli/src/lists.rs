@@ -15,7 +15,7 @@ use wearwell_replay::life::Lives;
 use wearwell_replay::profile::Profiles;
 use wearwell_replay::report::Comparison;
 use wearwell_replay::sweep::Swept;
-use wearwell_replay::{content_model, hosts, workload};
+use wearwell_replay::{content_model, host_models, workload};
 
 use crate::args::SchemaOf;
 use crate::command_line;
@@ -53,7 +53,7 @@ pub(crate) fn design_as_file_text(design: &str) -> Result<String, Failure> {
 pub(crate) fn workloads_text() -> String {
     [
         workload::WORKLOAD_GRAMMAR.help_text(),
-        hosts::HOST_GRAMMAR.help_text(),
+        host_models::HOST_GRAMMAR.help_text(),
         content_model::CONTENT_MODEL_GRAMMAR.help_text(),
     ]
     .join("\n")

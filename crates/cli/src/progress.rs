@@ -69,7 +69,7 @@ impl Reporter {
                 DisplayStyle::Lines if last_line.get().elapsed() >= PROGRESS_LINE_INTERVAL => {
                     last_line.set(Instant::now());
                     let unit = if progress.phase == RunPhase::Life { "erases" } else { "requests" };
-                    let Progress { phase: at, done_requests: done, total_requests: total } = progress;
+                    let Progress { phase: at, done_units: done, total_units: total } = progress;
                     let left = time_left_text(start_time.elapsed(), done, total);
                     print_message(&format!("{design}: {} {done} of {total} {unit}{left}", phase_name(at)));
                 }
@@ -129,7 +129,7 @@ impl Reporter {
 }
 
 /// Counts finished runs and reports at intervals how long the remaining ones will take.
-pub(crate) struct Countdown<'a> {
+pub(crate) struct RunTimeEstimate<'a> {
     reporter: &'a Reporter,
     start_time: Instant,
     run_counts: Mutex<RunCounts>,
@@ -141,7 +141,7 @@ struct RunCounts {
     last_progress_line_time: Instant,
 }
 
-impl<'a> Countdown<'a> {
+impl<'a> RunTimeEstimate<'a> {
     /// Starts the countdown of `total` runs, which estimates the time left.
     pub(crate) fn of_runs(reporter: &'a Reporter, total: usize) -> Self {
         let start_time = Instant::now();
@@ -191,8 +191,8 @@ fn time_left_text(elapsed: Duration, done: u64, total: u64) -> String {
 
 fn update_bar(bar: &ProgressBar, progress: Progress) {
     bar.set_message(phase_name(progress.phase));
-    bar.set_length(progress.total_requests);
-    bar.set_position(progress.done_requests);
+    bar.set_length(progress.total_units);
+    bar.set_position(progress.done_units);
 }
 
 fn phase_name(phase: RunPhase) -> &'static str {

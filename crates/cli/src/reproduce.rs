@@ -7,10 +7,11 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use wearwell_papers::result_counts::ResultCounts;
 use wearwell_papers::summary::{self, PaperQuickAndFullResults};
-use wearwell_papers::tally::ResultCounts;
 use wearwell_papers::{
-    ExperimentObserver, ExperimentRunOptions, ExperimentSize, OriginalTraces, Paper, Results, session,
+    ExperimentObserver, ExperimentRunOptions, ExperimentSize, OriginalTraces, Paper, Results,
+    experiment_runner,
 };
 use wearwell_replay::replay::Progress;
 
@@ -30,7 +31,7 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<Outcome, Failure> {
         let folder = out.join(paper.name());
         if args.render {
             let described = |error| stored_results_failure(&folder.join("results.json"), &error);
-            session::reevaluate_stored_results(paper, &folder).map_err(described)?;
+            experiment_runner::reevaluate_stored_results(paper, &folder).map_err(described)?;
         } else if !run_experiments(args, paper, &folder, &reporter)? {
             return Ok(Outcome::Partial);
         }

@@ -7,11 +7,11 @@ use wearwell_config::{Config, MAX_BLOCK_CHART_CELLS, Precondition};
 use wearwell_replay::data_table::DataTable;
 use wearwell_replay::input::Input;
 use wearwell_replay::json::ToJson;
-use wearwell_replay::kept::{ResultFolder, StorableResult};
 use wearwell_replay::page::{self, HtmlReport};
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::{MAX_TRACED_OPS_AND_REQUESTS, Plan, ReplayError, RunTrace, TraceWindow};
 use wearwell_replay::report::Comparison;
+use wearwell_replay::result_folder::{ResultFolder, StorableResult};
 
 use crate::args::{CompareArgs, ReplayArgs, ReportArgs, ResultArgs, RunArgs};
 use crate::data_output::DataOutput;
@@ -129,7 +129,7 @@ impl Outputs {
             ("--json", json.as_deref()),
             ("--csv", csv.as_deref()),
             ("--parquet", parquet_file),
-            ("--report", report.page.as_deref()),
+            ("--report", report.report_path.as_deref()),
         ])?;
         let mut outputs = Self::of_json_and_report(json.as_deref(), report, inputs)?;
         if let Some(path) = csv {
@@ -157,7 +157,7 @@ impl Outputs {
     ) -> Result<Self, Failure> {
         let overwrite = OverwriteRule { input_paths: inputs, force: report.force };
         let at = |path: Option<&Path>| path.map(|path| Output::for_path(path, &overwrite)).transpose();
-        let (json, page) = (at(json)?, at(report.page.as_deref())?);
+        let (json, page) = (at(json)?, at(report.report_path.as_deref())?);
         Ok(Self {
             json_output: json,
             table_outputs: Vec::new(),
@@ -258,26 +258,26 @@ fn run_designs_on_inputs<'a>(
     if comparison.runs.is_empty() && !complete {
         return Err(Failure::no_replayable_input());
     }
-    complete &= comparison.runs.len() == sources.len() * configurations.config_design_settings_of_runs.len();
+    complete &= comparison.runs.len() == sources.len() * configurations.runs.len();
     complete &= comparison.runs.iter().all(|run| !run.partial);
     Ok(FinishedRuns { comparison, outputs, is_complete: complete })
 }
 
 /// Number of cells of the block maps (charts of the blocks' state) in an HTML page: the total over all runs of the
 /// page, and the least per run.
-const BLOCK_MAP_CELLS_TOTAL_AND_MIN: [usize; 2] = [8192, 64];
+const BLOCK_CHART_CELLS_TOTAL_AND_MIN_PER_RUN: [usize; 2] = [8192, 64];
 
 /// Returns the number of cells per run of the block map (a chart of the blocks' state); it decreases with the number of
 /// runs on the page.
 fn block_map_cells_per_run(runs: usize) -> u32 {
-    let [of_all, least] = BLOCK_MAP_CELLS_TOTAL_AND_MIN;
+    let [of_all, least] = BLOCK_CHART_CELLS_TOTAL_AND_MIN_PER_RUN;
     (of_all / runs.max(1)).clamp(least, MAX_BLOCK_CHART_CELLS as usize) as u32
 }
 
 /// Returns the setting that records the block map (a chart of the blocks' state) for the HTML page; `None` if the user
 /// has set it or requested no page.
 pub(crate) fn timeline_cells_setting(args: &RunArgs, config: &Config, cells: u32) -> Option<String> {
-    let is_wanted = args.results.report.page.is_some() && config.replay.timeline_cells.is_none();
+    let is_wanted = args.results.report.report_path.is_some() && config.replay.timeline_cells.is_none();
     is_wanted.then(|| format!("replay.timeline_cells={cells}"))
 }
 
@@ -351,7 +351,7 @@ pub(crate) struct Configurations {
     pub(crate) configs: Vec<Config>,
     /// Runs on every input. Of each run: index into `configs`, name of the design, and the settings that distinguish it
     /// from other runs.
-    pub(crate) config_design_settings_of_runs: Vec<(usize, String, String)>,
+    pub(crate) runs: Vec<(usize, String, String)>,
 }
 
 impl Configurations {
@@ -376,7 +376,7 @@ impl Configurations {
                 runs.push((number, variant.design.clone(), settings.join(" ").replace('"', "")));
             }
         }
-        Ok(Self { configs, config_design_settings_of_runs: runs })
+        Ok(Self { configs, runs })
     }
 }
 
@@ -500,7 +500,7 @@ fn run_input(
     let opened = source.open_for_runs(&configurations.configs, reporter)?;
     let mut plans: Vec<Plan<'_>> = Vec::new();
     for (number, config) in configurations.configs.iter().enumerate() {
-        let of_config = configurations.config_design_settings_of_runs.iter().filter(|run| run.0 == number);
+        let of_config = configurations.runs.iter().filter(|run| run.0 == number);
         let designs: Vec<String> = of_config.map(|(_, design, _)| design.clone()).collect();
         plans.push(checked_plan(config, &opened.input, plans.first(), &designs)?);
     }
@@ -522,12 +522,7 @@ fn run_input(
         let variant = configurations.configs[*number].run_label(settings);
         Ok((RunRecord { variant, ..record }.with_years_scaled_to(args.scale_to), trace))
     };
-    for (_, outcome) in run_concurrently(
-        &configurations.config_design_settings_of_runs,
-        args.jobs,
-        || reporter.is_interrupted(),
-        run,
-    ) {
+    for (_, outcome) in run_concurrently(&configurations.runs, args.jobs, || reporter.is_interrupted(), run) {
         let (record, trace) = outcome.map_err(|error: ReplayError| replay_failure(&error))?;
         comparison.runs.push(record);
         if let (Some(perfetto), Some(trace)) = (perfetto, trace) {

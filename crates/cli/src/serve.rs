@@ -12,8 +12,8 @@ use wearwell_replay::page;
 use wearwell_serve::dashboard::SharedPageAssets;
 use wearwell_serve::image::{self, Access, CopyOnWrite, Image, ImageError, OpenImageFiles, OpenReport};
 use wearwell_serve::{
-    Address, BoundListener, DeviceError, FlashDevice, NamedDevice, NetworkReach, ServeError, Server,
-    SocketMode, Tls, memory,
+    AllowedClients, BoundListener, DeviceError, FlashDevice, ListenAddress, NamedDevice, ServeError, Server,
+    SocketMode, Tls, memory_device,
 };
 
 use crate::args::{NamedImage, ServeArgs};
@@ -62,27 +62,31 @@ struct ListeningSockets {
 impl ListeningSockets {
     fn bind(args: &ServeArgs) -> Result<Self, Failure> {
         let mut listening_sockets = Self { tls: tls_of(args)?, ..Self::default() };
-        let reach = listening_sockets.tcp_reach();
+        let reach = listening_sockets.tcp_allowed_clients();
         let unix = [(Protocol::Control, &args.control), (Protocol::Nbd, &args.socket)];
         for (protocol, path) in
             unix.into_iter().filter_map(|(protocol, path)| Some((protocol, path.clone()?)))
         {
-            listening_sockets.bind_address(protocol, &Address::Unix(path), args.socket_mode)?;
+            listening_sockets.bind_address(protocol, &ListenAddress::Unix(path), args.socket_mode)?;
         }
         let http = [(Protocol::Metrics, args.metrics), (Protocol::Dashboard, args.dashboard)];
         for (protocol, address) in
             http.into_iter().filter_map(|(protocol, address)| Some((protocol, address?)))
         {
-            listening_sockets.bind_address(protocol, &Address::Tcp(address), args.socket_mode)?;
+            listening_sockets.bind_address(protocol, &ListenAddress::Tcp(address), args.socket_mode)?;
         }
         match args.tcp {
-            Some(address) if reach == NetworkReach::Everywhere => {
+            Some(address) if reach == AllowedClients::Everywhere => {
                 listening_sockets.nbd.push(
                     BoundListener::listen_beyond_loopback(address).map_err(|error| server_failure(&error))?,
                 );
             }
             Some(address) => {
-                listening_sockets.bind_address(Protocol::Nbd, &Address::Tcp(address), args.socket_mode)?;
+                listening_sockets.bind_address(
+                    Protocol::Nbd,
+                    &ListenAddress::Tcp(address),
+                    args.socket_mode,
+                )?;
             }
             None => {}
         }
@@ -96,18 +100,18 @@ impl ListeningSockets {
 
     /// Returns from where clients may reach NBD over TCP: from everywhere if they have to show a certificate, else from
     /// loopback.
-    fn tcp_reach(&self) -> NetworkReach {
+    fn tcp_allowed_clients(&self) -> AllowedClients {
         if self.tls.as_ref().is_some_and(Tls::requires_client_certificate) {
-            NetworkReach::Everywhere
+            AllowedClients::Everywhere
         } else {
-            NetworkReach::Loopback
+            AllowedClients::Loopback
         }
     }
 
     fn bind_address(
         &mut self,
         protocol: Protocol,
-        address: &Address,
+        address: &ListenAddress,
         mode: SocketMode,
     ) -> Result<(), Failure> {
         let bound = BoundListener::listen_with_mode(address, mode).map_err(|error| server_failure(&error))?;
@@ -140,13 +144,13 @@ fn serve_memory(args: &ServeArgs, signals: &TerminationSignals) -> Result<(), Fa
     let live = &args.live;
     let config = read_config(live.config.as_deref(), &live.all_settings())?;
     let usage = |error: &dyn std::fmt::Display| Failure::of_usage(error.to_string());
-    let specification = memory::MemoryDeviceSpecification::new(&live.design, config, live.size)
+    let specification = memory_device::MemoryDeviceSpecification::new(&live.design, config, live.size)
         .map_err(|error| usage(&error))?;
     let device = specification.build().map_err(|error| usage(&error))?;
     let listening_sockets = ListeningSockets::bind(args)?;
     let device = log_losses_and_start_recording(device, &specification.config.to_toml(), args)?;
     for (_, device) in
-        serve_until_signal(vec![name_device(&args.export, device)], listening_sockets, args, signals)?
+        serve_until_signal(vec![named_device(&args.export, device)], listening_sockets, args, signals)?
     {
         end_recording(&mut device.map_err(|error| server_failure(&error))?)?;
     }
@@ -177,7 +181,7 @@ fn serve_images(args: &ServeArgs, signals: &TerminationSignals) -> Result<(), Fa
     };
     let locked: Vec<_> = images
         .into_iter()
-        .filter_map(|image| failures.keep_failure(&image.name.clone(), lock(image)))
+        .filter_map(|image| failures.record_failure(&image.name.clone(), lock(image)))
         .collect();
     failures.require_remaining_image(&locked)?;
     let listening_sockets = ListeningSockets::bind(args)?;
@@ -191,11 +195,11 @@ fn serve_images(args: &ServeArgs, signals: &TerminationSignals) -> Result<(), Fa
         };
         let how = if is_read_only { "; served for reading" } else { "" };
         info!("{}{how}", opening_report(&image.directory, &opened));
-        Ok(name_device(&image.name, start_device_of_image(opened, args)?))
+        Ok(named_device(&image.name, start_device_of_image(opened, args)?))
     };
     let devices: Vec<_> = locked
         .into_iter()
-        .filter_map(|(image, files)| failures.keep_failure(&image.name, open(&image, files)))
+        .filter_map(|(image, files)| failures.record_failure(&image.name, open(&image, files)))
         .collect();
     failures.require_remaining_image(&devices)?;
     for (name, device) in serve_until_signal(devices, listening_sockets, args, signals)? {
@@ -207,7 +211,7 @@ fn serve_images(args: &ServeArgs, signals: &TerminationSignals) -> Result<(), Fa
             }
             recorded
         });
-        failures.keep_failure(&name, closed);
+        failures.record_failure(&name, closed);
     }
     failures.take_first_failure()
 }
@@ -245,7 +249,7 @@ impl ImageFailures {
     /// Returns the value of a successful step in serving the image `name`; a failure is added to the list of failures
     /// instead. If there are several images, the failure is logged at once, because the server continues with the other
     /// images.
-    fn keep_failure<T>(&mut self, name: &str, outcome: Result<T, Failure>) -> Option<T> {
+    fn record_failure<T>(&mut self, name: &str, outcome: Result<T, Failure>) -> Option<T> {
         let keep = |failure: Failure| {
             let failure = if self.requested_image_count > 1 {
                 failure.with_export_name(name).log_message()
@@ -341,7 +345,7 @@ fn end_recording(device: &mut FlashDevice) -> Result<(), Failure> {
     Ok(())
 }
 
-fn name_device(name: &str, device: FlashDevice) -> NamedDevice<FlashDevice> {
+fn named_device(name: &str, device: FlashDevice) -> NamedDevice<FlashDevice> {
     let size_mib = device.device().capacity_bytes() as f64 / (1 << 20) as f64;
     let description = format!("{}, {size_mib} MiB", device.health_facts().design);
     NamedDevice { name: name.to_owned(), description, device }
@@ -500,15 +504,15 @@ fn start_listening(
 }
 
 /// Returns the NBD URI of an export. Over TCP, a server that offers TLS requires it, so the scheme is `nbds` then.
-fn nbd_uri(address: &Address, export: &str, offers_tls: bool) -> String {
+fn nbd_uri(address: &ListenAddress, export: &str, offers_tls: bool) -> String {
     // The slashes of a path separate nothing in a query, and stay readable.
     let export = percent_encoded(export.as_bytes(), b"");
     match address {
-        Address::Unix(path) => {
+        ListenAddress::Unix(path) => {
             format!("nbd+unix:///{export}?socket={}", percent_encoded(path.as_os_str().as_bytes(), b"/"))
         }
-        Address::Tcp(address) if offers_tls => format!("nbds://{address}/{export}"),
-        Address::Tcp(address) => format!("nbd://{address}/{export}"),
+        ListenAddress::Tcp(address) if offers_tls => format!("nbds://{address}/{export}"),
+        ListenAddress::Tcp(address) => format!("nbd://{address}/{export}"),
     }
 }
 

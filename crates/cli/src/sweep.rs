@@ -3,16 +3,16 @@
 use wearwell_config::{Config, ConfigError};
 use wearwell_replay::input::Input;
 use wearwell_replay::json::ToJson;
-use wearwell_replay::kept::ResultFolder;
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::Plan;
 use wearwell_replay::report::Comparison;
+use wearwell_replay::result_folder::ResultFolder;
 use wearwell_replay::sweep::{FailedRun, SweepFile, Swept};
 
 use crate::args::SweepArgs;
 use crate::jobs::run_concurrently;
 use crate::output::{print, print_message};
-use crate::progress::{Countdown, Reporter};
+use crate::progress::{Reporter, RunTimeEstimate};
 use crate::run::{Configurations, DesignVariant, InputSource, Outputs, open_result_folder};
 use crate::{Failure, Outcome};
 
@@ -29,7 +29,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<Outcome, Failure> {
     refuse_ignored_settings(&sweep, &variants, &reporter)?;
     let sources = sweep_inputs(&sweep, args, &configurations.configs)?;
     let total = sources.iter().map(|source| source.runs_using_input(&configurations).count()).sum();
-    let countdown = Countdown::of_runs(&reporter, total);
+    let countdown = RunTimeEstimate::of_runs(&reporter, total);
     let desk = RunContext {
         args,
         configurations: &configurations,
@@ -98,10 +98,7 @@ impl SweepInput {
         configurations: &'a Configurations,
     ) -> impl Iterator<Item = &'a (usize, String, String)> {
         let is_of = |config: &Config| self.seed.is_none_or(|seed| config.seed() == seed);
-        configurations
-            .config_design_settings_of_runs
-            .iter()
-            .filter(move |run| is_of(&configurations.configs[run.0]))
+        configurations.runs.iter().filter(move |run| is_of(&configurations.configs[run.0]))
     }
 }
 
@@ -137,19 +134,18 @@ struct RunContext<'a> {
     configurations: &'a Configurations,
     reporter: &'a Reporter,
     finished_results: Option<&'a ResultFolder<RunRecord>>,
-    countdown: Countdown<'a>,
+    countdown: RunTimeEstimate<'a>,
 }
 
 /// One run of a sweep: index of its configuration, name of the design, settings that distinguish it.
-type ConfigIndexDesignSettings = (usize, String, String);
+type SweepRun = (usize, String, String);
 
 impl RunContext<'_> {
     /// Runs all configurations of the sweep on one input until ctrl-C. A run that fails is recorded, and the others
     /// continue.
     fn run_sweep_on_input(&self, source: &SweepInput, swept: &mut Swept) {
-        let tasks: Vec<ConfigIndexDesignSettings> =
-            source.runs_using_input(self.configurations).cloned().collect();
-        let failed = |task: &ConfigIndexDesignSettings, error: String| FailedRun {
+        let tasks: Vec<SweepRun> = source.runs_using_input(self.configurations).cloned().collect();
+        let failed = |task: &SweepRun, error: String| FailedRun {
             trace: source.name.clone(),
             design: task.1.clone(),
             variant: self.configurations.configs[task.0].run_label(&task.2),
@@ -165,7 +161,7 @@ impl RunContext<'_> {
             }
         };
         let plans = self.plans_of_configurations(&opened.input, &tasks);
-        let run = |task: &ConfigIndexDesignSettings| {
+        let run = |task: &SweepRun| {
             let outcome = match &plans[task.0] {
                 Some(Ok(plan)) => self.load_or_execute_run(plan, task),
                 Some(Err(error)) => Err(error.clone()),
@@ -184,7 +180,7 @@ impl RunContext<'_> {
     fn plans_of_configurations<'a>(
         &'a self,
         input: &'a Input,
-        tasks: &[ConfigIndexDesignSettings],
+        tasks: &[SweepRun],
     ) -> Vec<Option<Result<Plan<'a>, String>>> {
         let mut plans: Vec<Option<Result<Plan<'_>, String>>> = Vec::new();
         for (number, config) in self.configurations.configs.iter().enumerate() {
@@ -200,7 +196,7 @@ impl RunContext<'_> {
     fn load_or_execute_run(
         &self,
         plan: &Plan<'_>,
-        (number, design, settings): &ConfigIndexDesignSettings,
+        (number, design, settings): &SweepRun,
     ) -> Result<RunRecord, String> {
         let variant = self.configurations.configs[*number].run_label(settings);
         let key = plan.run_result_key(design);

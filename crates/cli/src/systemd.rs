@@ -8,7 +8,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use listenfd::ListenFd;
 use tracing::debug;
-use wearwell_serve::{BoundListener, NetworkReach, ServeError};
+use wearwell_serve::{AllowedClients, BoundListener, ServeError};
 
 use crate::Failure;
 
@@ -41,7 +41,7 @@ impl Protocol {
 
 /// Takes over the listening sockets that systemd passed to this process; an error if none of them is for NBD, or if a
 /// TCP address has a wider reach than allowed.
-pub(crate) fn inherited_sockets(reach: NetworkReach) -> Result<Vec<(Protocol, BoundListener)>, Failure> {
+pub(crate) fn inherited_sockets(reach: AllowedClients) -> Result<Vec<(Protocol, BoundListener)>, Failure> {
     let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
     let mut passed = ListenFd::from_env();
     let names = names.split(':').chain(std::iter::repeat(""));
@@ -61,7 +61,7 @@ fn inherited_socket(
     passed_sockets: &mut ListenFd,
     index: usize,
     name: &str,
-    reach: NetworkReach,
+    reach: AllowedClients,
 ) -> Result<(Protocol, BoundListener), Failure> {
     let Some(protocol) = Protocol::of_name(name) else {
         return Err(Failure::of_usage(format!(
@@ -75,7 +75,7 @@ fn inherited_socket(
     }
     match passed_sockets.take_tcp_listener(index) {
         Ok(Some(listener)) => {
-            let reach = if protocol == Protocol::Nbd { reach } else { NetworkReach::Loopback };
+            let reach = if protocol == Protocol::Nbd { reach } else { AllowedClients::Loopback };
             Ok((protocol, BoundListener::inherited_tcp(listener, reach).map_err(usage)?))
         }
         Ok(None) => unreachable!("each index is taken once"),

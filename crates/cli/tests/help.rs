@@ -49,6 +49,6 @@ fn every_workload_and_setting_in_help_examples_parses() {
 #[test]
 fn workload_help_does_not_use_the_word_closed() {
     let help = wearwell_replay::workload::WORKLOAD_GRAMMAR.help_text()
-        + &wearwell_replay::hosts::HOST_GRAMMAR.help_text();
+        + &wearwell_replay::host_models::HOST_GRAMMAR.help_text();
     assert!(!help.contains("closed"), "{help}");
 }

@@ -5,9 +5,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wearwell::content::dedup::DedupOptions;
 use wearwell::content::recycle::{HistoryScope, RecycleOptions};
-use wearwell::design::{self, DeltaDesign, Parts, SharingDesign, delta_with_journal};
+use wearwell::design::{self, DeltaOptions, Parts, SharingOptions, delta_with_journal};
 use wearwell::gc::GcOptions;
-use wearwell::mapping::{CachedMapOptions, JournalOptions};
+use wearwell::mapping::{DemandPagedMapOptions, JournalOptions};
 use wearwell::nand::{FlashTiming, Geometry};
 use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::{DEFAULT_SEGMENT_BYTES, ENTRY_BYTES, MAX_SEGMENTS, ReverseMapKind};
@@ -140,8 +140,8 @@ impl RemapConfig {
 
     /// Returns the parts of a design whose logical pages share flash pages (reverse map, reference counts,
     /// deduplication), for a device.
-    pub fn page_sharing_design(&self, geometry: &Geometry, logical_pages: u32) -> SharingDesign {
-        SharingDesign {
+    pub fn page_sharing_design(&self, geometry: &Geometry, logical_pages: u32) -> SharingOptions {
+        SharingOptions {
             reverse_map: self.reverse_map_part(self.reverse_map, geometry),
             reference_count_form: if self.sparse_counts {
                 ReferenceCountForm::Sparse
@@ -217,9 +217,9 @@ pub struct DeltaConfig {
 
 impl Default for DeltaConfig {
     fn default() -> Self {
-        let design = DeltaDesign::default();
+        let design = DeltaOptions::default();
         Self {
-            heat_entries: design.heat_table_entries,
+            heat_entries: design.access_count_table_entries,
             hot_accesses: design.hot_access_threshold,
             open_pages: design.temp_buffer_pages,
             max_ratio: None,
@@ -234,12 +234,12 @@ impl Default for DeltaConfig {
 
 impl DeltaConfig {
     /// Returns the options of the delta design for flash with these times, if encoding a delta takes `encode_ns`.
-    pub fn delta_design(&self, flash: &FlashTiming, page_bytes: u32, encode_ns: f64) -> DeltaDesign {
+    pub fn delta_design(&self, flash: &FlashTiming, page_bytes: u32, encode_ns: f64) -> DeltaOptions {
         let transfer_ns = page_bytes as f64 * flash.transfer_ps_per_byte as f64 / 1000.0;
         let slowest_ns = encode_ns.max(transfer_ns).max(flash.read_ns as f64);
         let worth_it = (1.0 - slowest_ns / flash.program_ns.max(1) as f64).clamp(0.0, 1.0);
-        DeltaDesign {
-            heat_table_entries: self.heat_entries,
+        DeltaOptions {
+            access_count_table_entries: self.heat_entries,
             hot_access_threshold: self.hot_accesses,
             temp_buffer_pages: self.open_pages,
             max_delta_page_share: self.max_ratio.unwrap_or(worth_it),
@@ -251,8 +251,8 @@ impl DeltaConfig {
 
     /// Returns the parts of the delta design, with its map in RAM, on flash, or on flash with a journal. The journal
     /// needs `cache_entries`.
-    pub fn delta_parts(&self, gc: GcOptions, delta: DeltaDesign) -> Parts {
-        let cache = self.cache_entries.map(CachedMapOptions::with_cache_capacity);
+    pub fn delta_parts(&self, gc: GcOptions, delta: DeltaOptions) -> Parts {
+        let cache = self.cache_entries.map(DemandPagedMapOptions::with_cache_capacity);
         match (cache, self.journal_pages) {
             (Some(cache), Some(pages)) => {
                 delta_with_journal(gc, delta, cache, JournalOptions { merge_start_pages: pages })

@@ -22,7 +22,7 @@ impl Config {
         config.device.striping = Some(self.striping_name());
         config.replay.arrival = arrival;
         config.buffer.pages = Some(self.write_buffer_options(&resolved.geometry).capacity_pages);
-        config.gc.low_blocks = Some(resolved.gc_options.low_free_blocks);
+        config.gc.low_blocks = Some(resolved.gc_options.gc_start_free_blocks);
         // A share would be applied to more blocks than the threshold was computed from, and so raise it.
         config.gc.free_share = None;
         config.gc.background_share = Some(self.gc.background_share.unwrap_or(0.0));

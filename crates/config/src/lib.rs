@@ -6,16 +6,16 @@
 //! the run record contains it in full.
 //!
 //! This file has the sections about the device and the run. `timing.rs`, `content.rs`, `metadata.rs` and `lifetime.rs`
-//! have the sections of the mechanisms. `parts.rs` exchanges parts of a design, and `alternatives.rs` refuses those that
-//! cannot be combined. `read.rs` parses, `resolve.rs` computes what a run uses, `effective.rs` writes that back as a
-//! configuration, and `effect.rs` finds settings that a run would ignore.
+//! have the sections of the mechanisms. `parts.rs` exchanges parts of a design, and `configuration_advice.rs` refuses
+//! those that cannot be combined. `read.rs` parses, `resolve.rs` computes what a run uses, `effective.rs` writes that
+//! back as a configuration, and `ignored_settings.rs` finds settings that a run would ignore.
 
 #![forbid(unsafe_code)]
 
-mod alternatives;
+mod configuration_advice;
 mod content;
-mod effect;
 mod effective;
+mod ignored_settings;
 mod lifetime;
 mod metadata;
 mod origin;
@@ -28,7 +28,7 @@ pub use content::{
     ContentConfig, DeltaConfig, HistoryName, RecycleConfig, RecyclePolicy, RemapConfig, ReverseMapName,
     TablesConfig,
 };
-pub use effect::{IgnoredSetting, SettingWithoutEffect, ignorable_setting_keys};
+pub use ignored_settings::{IgnoredSetting, SettingWithoutEffect, ignorable_setting_keys};
 pub use lifetime::{LifetimeConfig, LifetimeSchemes};
 pub use metadata::{
     DftlConfig, DirectoryName, GeckoConfig, IdentificationName, MappingConfig, MergeName, MetadataName,

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use wearwell::content::dedup::DedupOptions;
 use wearwell::design::ContentParts;
 use wearwell::lifetime::{
-    ContentSchemes, EnergyModel, EpochLength, LifetimeOptions, LifetimeScheme, PaperConfiguration, SchemeKind,
+    EnergyModel, EpochLength, IlPaperConfiguration, LifetimeOptions, LifetimeScheme, MechanismKind,
+    MechanismSet,
 };
 
 use super::Config;
@@ -69,14 +70,14 @@ pub enum LifetimeSchemes {
 }
 
 impl LifetimeConfig {
-    fn paper_configuration(&self) -> Option<PaperConfiguration> {
+    fn paper_configuration(&self) -> Option<IlPaperConfiguration> {
         match self.schemes {
             LifetimeSchemes::Always | LifetimeSchemes::Best => None,
-            LifetimeSchemes::Baseline => Some(PaperConfiguration::Baseline),
-            LifetimeSchemes::Throttling => Some(PaperConfiguration::Throttling),
-            LifetimeSchemes::Compression => Some(PaperConfiguration::Compression),
-            LifetimeSchemes::Dedup => Some(PaperConfiguration::Dedup),
-            LifetimeSchemes::Integrated => Some(PaperConfiguration::Integrated),
+            LifetimeSchemes::Baseline => Some(IlPaperConfiguration::Baseline),
+            LifetimeSchemes::Throttling => Some(IlPaperConfiguration::Throttling),
+            LifetimeSchemes::Compression => Some(IlPaperConfiguration::Compression),
+            LifetimeSchemes::Dedup => Some(IlPaperConfiguration::Dedup),
+            LifetimeSchemes::Integrated => Some(IlPaperConfiguration::Integrated),
         }
     }
 
@@ -95,13 +96,13 @@ impl LifetimeConfig {
     /// Returns the options of lifetime management on a device with these content mechanisms; `None` if nothing is
     /// managed.
     fn lifetime_options_for_mechanisms(&self, content: &ContentParts) -> Option<LifetimeOptions> {
-        let (schemes, energy) = (ContentSchemes::of_design(content), self.energy_model());
+        let (schemes, energy) = (MechanismSet::of_design(content), self.energy_model());
         if self.schemes == LifetimeSchemes::Best {
             let options = LifetimeOptions::without_target(schemes, self.epoch_writes, &energy);
-            return (schemes != ContentSchemes::NONE).then_some(options);
+            return (schemes != MechanismSet::NONE).then_some(options);
         }
         let (epoch, target_years) = (EpochLength::Seconds(self.epoch_s), self.target_years);
-        let options = LifetimeOptions::of_paper(self.paper_configuration()?, &energy);
+        let options = LifetimeOptions::of_il_paper(self.paper_configuration()?, &energy);
         let options = LifetimeOptions { epoch, target_years, ..options };
         match self.schemes {
             LifetimeSchemes::Throttling => Some(options),
@@ -118,12 +119,12 @@ impl LifetimeConfig {
     /// and whether compression is needed.
     pub(super) fn needed_dedup_and_compression(&self) -> (Option<DedupOptions>, bool) {
         let kinds = self.paper_configuration().map(|configuration| {
-            let options = LifetimeOptions::of_paper(configuration, &self.energy_model());
+            let options = LifetimeOptions::of_il_paper(configuration, &self.energy_model());
             options.schemes.iter().map(|scheme| scheme.kind).collect::<Vec<_>>()
         });
         let has = |kind| kinds.as_ref().is_none_or(|kinds| kinds.contains(&kind));
         let dedup = DedupOptions { verify_on_hit: self.verify_on_hit, ..DedupOptions::default() };
-        (has(SchemeKind::Dedup).then_some(dedup), has(SchemeKind::Compression))
+        (has(MechanismKind::Dedup).then_some(dedup), has(MechanismKind::Compression))
     }
 }
 

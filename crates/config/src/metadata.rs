@@ -13,9 +13,9 @@ use wearwell::design::{
     RecoveryBlockScan, UFtlOptions, WearwellOptions,
 };
 use wearwell::gc::{GcOptions, MetadataGcRule};
-use wearwell::mapping::{CachedMapOptions, DirectoryLocation, InvalidPageIdentification};
+use wearwell::mapping::{DemandPagedMapOptions, DirectoryLocation, InvalidPageIdentification};
 use wearwell::nand::Geometry;
-use wearwell::validity::{FlashBitmapOptions, GeckoOptions, MergeMode, ValidityPart};
+use wearwell::validity::{FlashBitmapOptions, GeckoOptions, MergeMode, ValidityStoreKind};
 
 use super::{Config, RemapConfig, ResolvedDevice};
 
@@ -206,11 +206,11 @@ impl GeckoConfig {
 }
 
 impl ValidityConfig {
-    fn validity_part_or_own(&self, own: ValidityPart, gecko: GeckoOptions) -> ValidityPart {
+    fn validity_part_or_own(&self, own: ValidityStoreKind, gecko: GeckoOptions) -> ValidityStoreKind {
         let batches_updates = self.batch;
         match self.kind {
-            None if matches!(own, ValidityPart::Bitmap(_)) => {
-                ValidityPart::Bitmap(FlashBitmapOptions { batches_updates })
+            None if matches!(own, ValidityStoreKind::Bitmap(_)) => {
+                ValidityStoreKind::Bitmap(FlashBitmapOptions { batches_updates })
             }
             None => own,
             Some(name) => self.validity_part(name, gecko),
@@ -219,18 +219,24 @@ impl ValidityConfig {
 
     /// Returns the part of a design that stores page validity (which pages of each block are valid), of the kind
     /// `name`.
-    pub(super) fn validity_part(&self, name: ValidityName, gecko: GeckoOptions) -> ValidityPart {
+    pub(super) fn validity_part(&self, name: ValidityName, gecko: GeckoOptions) -> ValidityStoreKind {
         match name {
-            ValidityName::Ram => ValidityPart::Ram,
-            ValidityName::Bitmap => ValidityPart::Bitmap(FlashBitmapOptions { batches_updates: self.batch }),
-            ValidityName::Log => ValidityPart::Log,
-            ValidityName::Gecko => ValidityPart::Gecko(gecko),
+            ValidityName::Ram => ValidityStoreKind::Ram,
+            ValidityName::Bitmap => {
+                ValidityStoreKind::Bitmap(FlashBitmapOptions { batches_updates: self.batch })
+            }
+            ValidityName::Log => ValidityStoreKind::Log,
+            ValidityName::Gecko => ValidityStoreKind::Gecko(gecko),
         }
     }
 }
 
 impl MappingConfig {
-    pub(super) fn demand_paged_map_options(&self, own: CachedMapOptions, nodes: u32) -> CachedMapOptions {
+    pub(super) fn demand_paged_map_options(
+        &self,
+        own: DemandPagedMapOptions,
+        nodes: u32,
+    ) -> DemandPagedMapOptions {
         let identification = match self.identification {
             None => own.identification,
             Some(IdentificationName::OnUpdate) => InvalidPageIdentification::OnUpdate,
@@ -247,7 +253,7 @@ impl MappingConfig {
             Some(DirectoryName::Tree) => DirectoryLocation::Tree { cached_nodes: nodes },
         };
         let makes_checkpoints = self.checkpoints.unwrap_or(own.makes_checkpoints);
-        CachedMapOptions {
+        DemandPagedMapOptions {
             identification,
             max_dirty_entries: dirty_entries,
             makes_checkpoints,
@@ -258,14 +264,14 @@ impl MappingConfig {
 }
 
 /// Entries of the content index (fingerprint to stored page) per exported page on the design wearwell. At this share
-/// the index takes a sixteenth of a page map's RAM.
+/// the index takes a thirteenth of a page map's RAM (20 B per entry, 4 B per page).
 const WEARWELL_CONTENT_INDEX_ENTRIES_PER_PAGE: f64 = 1.0 / 64.0;
 
 /// Logical pages per entry of delta encoding's table of access counts, on a drive with a map on flash that is so small
 /// that the table has at most [`MIN_ACCESS_COUNTS_OF_LARGE_DRIVE`] entries.
 const PAGES_PER_ACCESS_COUNT_OF_SMALL_DRIVE: u32 = 32;
 /// Logical pages per entry of delta encoding's table of access counts, on a large drive with a map on flash. At this
-/// share the table takes a thirtieth of a page map's RAM.
+/// share the table takes a 37th of a page map's RAM (14 B per entry, 4 B per page).
 const PAGES_PER_ACCESS_COUNT_OF_LARGE_DRIVE: u32 = 128;
 /// Minimum number of entries of delta encoding's table of access counts on a large drive with a map on flash (1.75 MiB
 /// of RAM).
@@ -277,7 +283,7 @@ const WEARWELL_MIN_MAP_CACHE_ENTRIES: u32 = 1 << 17;
 
 impl Config {
     /// Returns the number of L2P entries that a map on flash caches in RAM. `own_least` is the minimum that the design
-    /// has of its own ([`Self::least_cache_entries`]).
+    /// has of its own ([`Self::min_cache_entries`]).
     pub(super) fn cached_map_entries(&self, own_least: Option<u32>, resolved: &ResolvedDevice) -> u32 {
         let least = self.mapping.least_cache_entries.or(own_least).unwrap_or(1).min(resolved.logical_pages);
         self.mapping
@@ -287,7 +293,7 @@ impl Config {
 
     /// Returns the least number of entries of the L2P map's cache that a design has by default
     /// (`mapping.least_cache_entries`), or `None`.
-    pub fn least_cache_entries(design: &str) -> Option<u32> {
+    pub fn min_cache_entries(design: &str) -> Option<u32> {
         (design == "wearwell").then_some(WEARWELL_MIN_MAP_CACHE_ENTRIES)
     }
 
@@ -309,7 +315,7 @@ impl Config {
     /// design.
     pub fn parts_of_metadata_design(&self, design: &str, resolved: &ResolvedDevice) -> Option<Parts> {
         let gc = resolved.gc_options;
-        let cache_entries = self.cached_map_entries(Self::least_cache_entries(design), resolved);
+        let cache_entries = self.cached_map_entries(Self::min_cache_entries(design), resolved);
         let gecko = self.gecko.gecko_options(&resolved.geometry);
         let cached_directory_nodes = self.cached_directory_nodes(resolved);
         let tree = UFtlOptions { cache_entries, cached_directory_nodes };

@@ -103,12 +103,12 @@ impl Origins {
     }
 
     /// Forgets the setting with this key, which the user is to leave out.
-    pub(crate) fn forget_setting(&mut self, key: &str) {
+    pub(crate) fn remove_setting(&mut self, key: &str) {
         self.0.remove(key);
     }
 
     /// Records that the key of a setting (`section.key=value`) got its value from a setting and not from a file.
-    pub(crate) fn note_setting(&mut self, setting: &str) {
+    pub(crate) fn record_setting_origin(&mut self, setting: &str) {
         let key = setting.split('=').next().unwrap_or_default().trim();
         self.0.insert(key.to_owned(), Origin::of_kind(Source::Set));
     }

@@ -2,22 +2,24 @@
 //!
 //! A named design is a set of defaults for this section ([`Config::design_as_toml`] prints it); a part named here
 //! replaces the design's own. Options of a part stay in the section of its mechanism (`[recycle]`, `[remap]`,
-//! `[delta]`, `[mapping]`, `[gecko]`). The engine decides which parts can be combined; `alternatives.rs` adds to a refusal
-//! what would be accepted. `docs/composition.md` lists all mixtures of content, map and page validity.
+//! `[delta]`, `[mapping]`, `[gecko]`). The engine decides which parts can be combined; `configuration_advice.rs` adds
+//! to a refusal what would be accepted. `docs/composition.md` lists all mixtures of content, map and page validity.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use wearwell::content::SchemeKind;
+use wearwell::content::MechanismKind;
 use wearwell::content::recycle::HistoryScope;
-use wearwell::design::{self, ChunkDesign, ContentParts, MappingPart, Parts, Persistence, SharingDesign};
+use wearwell::design::{
+    self, CompressionOptions, ContentParts, MappingPart, Parts, Persistence, SharingOptions,
+};
 use wearwell::gc::MetadataGcRule;
-use wearwell::mapping::{CachedMapOptions, DirectoryLocation, InvalidPageIdentification};
+use wearwell::mapping::{DemandPagedMapOptions, DirectoryLocation, InvalidPageIdentification};
 use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::ReverseMapKind;
-use wearwell::validity::ValidityPart;
+use wearwell::validity::ValidityStoreKind;
 
 use super::{Config, ConfigError, HistoryName, MetadataName, ResolvedDevice, ReverseMapName, ValidityName};
 
@@ -46,7 +48,7 @@ pub enum ContentName {
     /// The host's remap commands let several logical pages share a flash page (Remap-SSD).
     Remap,
     /// A content mechanism of the engine, by its kind.
-    Mechanism(SchemeKind),
+    Mechanism(MechanismKind),
 }
 
 /// The content mechanisms of the five papers, in the order in which lists name them.
@@ -55,13 +57,13 @@ const PAPER_MECHANISMS: [ContentName; 5] =
 
 impl ContentName {
     /// Recycling: a dead page becomes valid again if its content is written again (recyclable-SSD paper).
-    pub const RECYCLE: Self = Self::Mechanism(SchemeKind::Recycle);
+    pub const RECYCLE: Self = Self::Mechanism(MechanismKind::Recycle);
     /// Deduplication: logical pages share a flash page by remap commands (Remap-SSD), and by writes of equal content.
-    pub const DEDUP: Self = Self::Mechanism(SchemeKind::Dedup);
+    pub const DEDUP: Self = Self::Mechanism(MechanismKind::Dedup);
     /// Delta encoding: an overwrite is stored as its difference from the earlier version (Delta-FTL).
-    pub const DELTA: Self = Self::Mechanism(SchemeKind::Delta);
+    pub const DELTA: Self = Self::Mechanism(MechanismKind::Delta);
     /// Compression: pages are compressed together in chunks (paper on integrated lifetime management).
-    pub const COMPRESS: Self = Self::Mechanism(SchemeKind::Compression);
+    pub const COMPRESS: Self = Self::Mechanism(MechanismKind::Compression);
 
     /// Returns all content mechanisms (which decide how a write is stored), in the order of tables and help texts:
     /// first those of the papers, then the others.
@@ -100,8 +102,8 @@ impl ContentName {
 }
 
 /// Returns the content mechanisms that keep nothing on flash and have no options.
-fn stateless_mechanisms() -> impl Iterator<Item = SchemeKind> + Clone {
-    SchemeKind::ALL.into_iter().filter(|kind| kind.is_stateless())
+fn stateless_mechanisms() -> impl Iterator<Item = MechanismKind> + Clone {
+    MechanismKind::ALL.into_iter().filter(|kind| kind.is_stateless())
 }
 
 impl PartialOrd for ContentName {
@@ -203,7 +205,7 @@ impl ContentList {
     }
 
     /// Returns the list as it is written in a setting: names joined by plus signs, or `none`.
-    pub fn in_words(&self) -> String {
+    pub fn setting_value(&self) -> String {
         let names: Vec<&str> = self.0.iter().map(|name| name.name()).collect();
         if names.is_empty() { "none".to_owned() } else { names.join("+") }
     }
@@ -281,7 +283,7 @@ impl SurvivalName {
 impl PartsConfig {
     /// Returns whether a part is set that replaces the design's own way to survive a loss of power by the default for
     /// the new parts.
-    pub(super) fn replaces_default_of_survives(&self) -> bool {
+    pub(super) fn changes_default_persistence(&self) -> bool {
         self.content.is_some() || self.map.is_some() || self.reverse_map.is_some()
     }
 
@@ -340,7 +342,7 @@ impl Config {
         }
         match asked.survives {
             Some(name) => parts.persistence = name.persistence(),
-            None if asked.replaces_default_of_survives() => parts.persistence = parts.default_persistence(),
+            None if asked.changes_default_persistence() => parts.persistence = parts.default_persistence(),
             None => {}
         }
     }
@@ -359,7 +361,7 @@ impl Config {
                 .then(|| design_content.recycle.clone().unwrap_or_else(|| self.recycle_design(resolved))),
             sharing: shares.then(|| self.page_sharing_part(deduplicates, design_content.sharing, resolved)),
             delta: list.contains(ContentName::DELTA).then(|| self.delta_design(resolved)),
-            chunks: list.contains(ContentName::COMPRESS).then(ChunkDesign::default),
+            chunks: list.contains(ContentName::COMPRESS).then(CompressionOptions::default),
             stateless_mechanisms: stateless_mechanisms()
                 .filter(|&kind| list.contains(ContentName::Mechanism(kind)))
                 .collect(),
@@ -370,13 +372,13 @@ impl Config {
     fn page_sharing_part(
         &self,
         deduplicates: bool,
-        own: Option<SharingDesign>,
+        own: Option<SharingOptions>,
         resolved: &ResolvedDevice,
-    ) -> SharingDesign {
+    ) -> SharingOptions {
         let configured = self.remap.page_sharing_design(&resolved.geometry, resolved.logical_pages);
-        let base = own.unwrap_or(SharingDesign { reverse_map: ReverseMapKind::Ideal, ..configured });
+        let base = own.unwrap_or(SharingOptions { reverse_map: ReverseMapKind::Ideal, ..configured });
         let dedup = base.dedup.unwrap_or_else(|| self.remap.dedup_options(resolved.logical_pages));
-        SharingDesign { dedup: deduplicates.then_some(dedup), ..base }
+        SharingOptions { dedup: deduplicates.then_some(dedup), ..base }
     }
 
     fn map_part(&self, name: MapName, own: MappingPart, resolved: &ResolvedDevice) -> MappingPart {
@@ -384,8 +386,8 @@ impl Config {
             MappingPart::Cached(cache) | MappingPart::Journalled { cache, .. } => cache.cache_entries,
             MappingPart::Flat => self.cached_map_entries(None, resolved),
         };
-        let eager = CachedMapOptions::with_cache_capacity(entries);
-        let lazy = CachedMapOptions {
+        let eager = DemandPagedMapOptions::with_cache_capacity(entries);
+        let lazy = DemandPagedMapOptions {
             identification: InvalidPageIdentification::AtSynchronisation,
             makes_checkpoints: true,
             ..eager
@@ -436,7 +438,7 @@ impl Config {
             "# {design}: {source}\n# Save it as {design}.toml, and: wearwell replay TRACE --config {design}.toml\n\n"
         );
         let mut file = toml_sections_of(&parts, resolved.logical_pages);
-        if let Some(least) = Self::least_cache_entries(design) {
+        if let Some(least) = Self::min_cache_entries(design) {
             let mapping = file.entry("mapping").or_insert_with(|| toml::Table::new().into());
             let section = mapping.as_table_mut().expect("a section is a table");
             section.insert("least_cache_entries".into(), i64::from(least).into());
@@ -520,10 +522,10 @@ fn toml_sections_of(parts: &Parts, logical_pages: u32) -> toml::Table {
         }
     }
     let validity = match parts.validity {
-        ValidityPart::Ram => ValidityName::Ram,
-        ValidityPart::Bitmap(_) => ValidityName::Bitmap,
-        ValidityPart::Log => ValidityName::Log,
-        ValidityPart::Gecko(_) => ValidityName::Gecko,
+        ValidityStoreKind::Ram => ValidityName::Ram,
+        ValidityStoreKind::Bitmap(_) => ValidityName::Bitmap,
+        ValidityStoreKind::Log => ValidityName::Log,
+        ValidityStoreKind::Gecko(_) => ValidityName::Gecko,
     };
     set("parts", "validity", toml_name_of(validity));
     let map = match parts.mapping {

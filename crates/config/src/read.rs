@@ -63,7 +63,7 @@ impl ConfigError {
         Self::UnknownName {
             name_kind,
             name: name.to_owned(),
-            suggestion: nearest_name_question(name, &known),
+            suggestion: did_you_mean_text(name, &known),
             valid_names: known.join(", "),
         }
     }
@@ -96,7 +96,7 @@ impl Config {
         let mut origins = file.map(|(name, text)| Origins::of_config_file(name, text)).unwrap_or_default();
         for setting in settings {
             apply_setting(&mut table, setting)?;
-            origins.note_setting(setting);
+            origins.record_setting_origin(setting);
         }
         let place = || "configuration".to_owned();
         let config: Self = table.try_into().map_err(|error| toml_error(place(), &error))?;
@@ -114,7 +114,7 @@ impl Config {
 
 /// Returns `(did you mean "x"?)` for the most similar known name, or an empty text if none is similar. A name with
 /// one letter wrong, missing or exchanged always counts as similar; otherwise similarity weighs common beginnings.
-fn nearest_name_question(name: &str, known: &[&str]) -> String {
+fn did_you_mean_text(name: &str, known: &[&str]) -> String {
     let similarity = |near: &str| match strsim::damerau_levenshtein(name, near) {
         0 | 1 => 1.0,
         _ => strsim::jaro_winkler(name, near),
@@ -218,9 +218,7 @@ fn toml_error(location: String, error: &toml::de::Error) -> ConfigError {
     let message = plain_message(error.message());
     let mut quoted = message.split('`').skip(1).step_by(2);
     let near = match quoted.next() {
-        Some(name) if message.starts_with("unknown") => {
-            nearest_name_question(name, &quoted.collect::<Vec<_>>())
-        }
+        Some(name) if message.starts_with("unknown") => did_you_mean_text(name, &quoted.collect::<Vec<_>>()),
         _ => String::new(),
     };
     ConfigError::Toml { location, message: message + &near }

@@ -2,13 +2,13 @@
 //! design.
 
 use wearwell::address::BlockId;
-use wearwell::content::recycle::{DEFAULT_STORE_ENTRIES, FingerprintStorePolicy, RecycleOptions};
+use wearwell::content::recycle::{DEFAULT_FINGERPRINT_STORE_ENTRIES, FingerprintStorePolicy, RecycleOptions};
 use wearwell::data::{PAGE_BYTES, mix_bits};
-use wearwell::design::{self, DeltaDesign, MappingPart, Parts, RecycleDesign};
+use wearwell::design::{self, DeltaOptions, MappingPart, Parts, RecyclingPart};
 use wearwell::gc::{GcOptions, MetadataGcRule, VictimPolicy, WearOptions};
 use wearwell::nand::{FlashTiming, Geometry, preset};
 use wearwell::store::GC_RESERVE_BLOCKS;
-use wearwell::write_buffer::{BufferOptions, BufferPolicy};
+use wearwell::write_buffer::{WriteBufferOptions, WriteBufferPolicy};
 
 use super::metadata::SurveyName;
 use super::{
@@ -306,16 +306,16 @@ impl Config {
             }
         }
         let pool_blocks = geometry.blocks_per_plane as f64;
-        let low_free_blocks = self.gc_threshold_blocks(geometry.blocks_per_plane, share);
+        let gc_start_free_blocks = self.gc_threshold_blocks(geometry.blocks_per_plane, share);
         Ok(GcOptions {
             policy: self.gc.victim_policy(),
-            low_free_blocks,
+            gc_start_free_blocks,
             urgent_free_blocks: GC_RESERVE_BLOCKS,
             background_free_blocks: (pool_blocks * background) as u32,
             tie_break: self.gc.ties.into(),
             metadata_gc: MetadataGcRule::default(),
             wear: WearOptions {
-                dynamic_leveling: self.wear.dynamic,
+                levels_wear_dynamically: self.wear.dynamic,
                 static_gap_erases: self.wear.static_gap,
                 scans_erase_counts: self.wear.scan,
                 dual_pool_gap_erases: self.wear.dual_pool_gap,
@@ -420,7 +420,7 @@ impl Config {
         if let (Some(delta), MappingPart::Cached(_)) = (&mut parts.content.delta, parts.mapping)
             && design != "delta"
         {
-            delta.heat_table_entries.get_or_insert(Self::access_count_table_entries(resolved));
+            delta.access_count_table_entries.get_or_insert(Self::access_count_table_entries(resolved));
         }
         if parts.content.has_growing_tables() {
             parts.content.table_limit_bytes = self.content_table_limit_bytes(design, resolved);
@@ -428,14 +428,15 @@ impl Config {
         Ok(parts)
     }
 
-    pub(super) fn delta_design(&self, resolved: &ResolvedDevice) -> DeltaDesign {
+    pub(super) fn delta_design(&self, resolved: &ResolvedDevice) -> DeltaOptions {
         let encode_ns = self.timing.delta_encode_us * 1000.0;
         self.delta.delta_design(&resolved.flash_timing, resolved.geometry.page_bytes, encode_ns)
     }
 
-    pub(super) fn recycle_design(&self, resolved: &ResolvedDevice) -> RecycleDesign {
+    pub(super) fn recycle_design(&self, resolved: &ResolvedDevice) -> RecyclingPart {
         let config = &self.recycle;
-        let paper_ratio = (resolved.geometry.pages() / 80).min(DEFAULT_STORE_ENTRIES as u64) as u32;
+        let paper_ratio =
+            (resolved.geometry.pages() / 80).min(DEFAULT_FINGERPRINT_STORE_ENTRIES as u64) as u32;
         // A store never has more dead pages than the device has flash pages.
         let most = u32::try_from(resolved.geometry.pages()).unwrap_or(u32::MAX);
         let entries = config.entries.unwrap_or(paper_ratio).min(most);
@@ -453,25 +454,25 @@ impl Config {
             max_revival_age_programs: config.refresh_age_programs,
             history_scope: config.history.map(HistoryName::history_scope).unwrap_or_default(),
         };
-        RecycleDesign { options, verify_on_hit: config.verify_on_hit }
+        RecyclingPart { options, verify_on_hit: config.verify_on_hit }
     }
 
     /// Returns the write buffer that the configuration explicitly sets; 0 pages if it sets none. Used by a live device,
     /// which has no default buffer because it completes partial pages itself.
-    pub fn configured_write_buffer(&self) -> BufferOptions {
+    pub fn configured_write_buffer(&self) -> WriteBufferOptions {
         let policy = match self.buffer.policy {
-            BufferOrder::Fifo => BufferPolicy::Fifo,
-            BufferOrder::Slru => BufferPolicy::Slru,
+            BufferOrder::Fifo => WriteBufferPolicy::Fifo,
+            BufferOrder::Slru => WriteBufferPolicy::Slru,
         };
-        BufferOptions { capacity_pages: self.buffer.pages.unwrap_or(0), policy }
+        WriteBufferOptions { capacity_pages: self.buffer.pages.unwrap_or(0), policy }
     }
 
     /// Returns the write buffer of a replay on a device of this layout: the configured one, or the default for the page
     /// size.
-    pub fn write_buffer_options(&self, geometry: &Geometry) -> BufferOptions {
+    pub fn write_buffer_options(&self, geometry: &Geometry) -> WriteBufferOptions {
         let joins_small_writes = u64::from(geometry.page_bytes) > PAGE_BYTES;
         let default = if joins_small_writes { WRITE_BUFFER_PAGES_PER_PLANE * geometry.planes() } else { 0 };
-        BufferOptions {
+        WriteBufferOptions {
             capacity_pages: self.buffer.pages.unwrap_or(default),
             ..self.configured_write_buffer()
         }

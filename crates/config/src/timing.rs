@@ -119,7 +119,7 @@ impl TimingConfig {
         let nvram_ns = work.nvram_written_bytes as f64 / f64::from(NVRAM_LINE_BYTES) * self.nvram_write_ns;
         ControllerWork {
             parallel_work_ns: ((hash_us + delta_us + compression_us) * 1000.0) as u64,
-            codec_work_ns: (delta_us * 1000.0) as u64,
+            delta_codec_work_ns: (delta_us * 1000.0) as u64,
             nvram_store_ns: nvram_ns as u64,
         }
     }
@@ -153,7 +153,7 @@ impl TimingConfig {
             multi_plane: self.multi_plane,
             independent_planes: self.independent_planes,
             controller_overhead_ns: ns(self.controller_overhead_us),
-            codec_units: self.delta_codec_units as usize,
+            delta_codec_units: self.delta_codec_units as usize,
             nvram_line_read_ps: ns(self.nvram_read_ns),
             max_buffered_writes: self.buffered_writes as usize,
             ..TimingOptions::default()

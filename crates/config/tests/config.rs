@@ -298,7 +298,7 @@ fn paper_presets_have_the_capacity_of_their_papers() {
     let (lx, pages, _) = preset_capacity("lx-40g");
     assert_eq!((pages, lx.geometry.allocation_pools()), (10_485_760, 80));
     // 5 % of 2048 blocks per plane.
-    assert_eq!(lx.gc_options.low_free_blocks, 102);
+    assert_eq!(lx.gc_options.gc_start_free_blocks, 102);
 
     let (rm, pages, logical) = preset_capacity("rm-36g");
     assert_eq!((rm.geometry.blocks(), rm.geometry.block_pages()), (576, 16_384));
@@ -349,7 +349,7 @@ fn later_configuration_sources_override_only_the_keys_they_set() {
     assert_eq!(config.seed(), 5);
     // What nothing names comes from the preset or is the default.
     assert_eq!(Config::default().seed(), 1);
-    assert_eq!(config.resolve_device(1000).unwrap().gc_options.low_free_blocks, 5);
+    assert_eq!(config.resolve_device(1000).unwrap().gc_options.gc_start_free_blocks, 5);
     assert_eq!(
         config.resolve_device(1000).unwrap().gc_options.policy,
         VictimPolicy::DChoices { random_candidates: 1 }
@@ -453,7 +453,7 @@ fn over_provisioning_excludes_the_blocks_that_gc_keeps_free() {
             assert!((shared / spare - 1.0).abs() < 0.01, "{shared} for {spare} at {footprint}");
             let reserve = auto.geometry.pages() - auto.exported_and_spare_pages();
             let block_pages = u64::from(auto.geometry.pages_per_block * auto.geometry.planes());
-            assert_eq!(auto.gc_options.low_free_blocks, 2);
+            assert_eq!(auto.gc_options.gc_start_free_blocks, 2);
             assert!(
                 reserve > 3 * block_pages && reserve <= 10 * block_pages,
                 "{reserve} pages at {footprint}"
@@ -484,10 +484,10 @@ fn a_device_fit_that_no_geometry_reaches_is_refused() {
 #[test]
 fn a_gc_threshold_set_by_the_user_overrides_the_default() {
     let by_hand = resolved_for_footprint(&["device.preset=lx-40g", "gc.low_blocks=3"], 1_000);
-    assert_eq!(by_hand.gc_options.low_free_blocks, 3);
+    assert_eq!(by_hand.gc_options.gc_start_free_blocks, 3);
     let both =
         resolved_for_footprint(&["device.preset=lx-40g", "gc.low_blocks=3", "gc.free_share=0.05"], 1_000);
-    assert_eq!(both.gc_options.low_free_blocks, 102);
+    assert_eq!(both.gc_options.gc_start_free_blocks, 102);
 }
 
 fn try_resolve_for_footprint(list: &[&str], footprint: u64) -> Result<ResolvedDevice, ConfigError> {

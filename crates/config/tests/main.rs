@@ -1,9 +1,9 @@
 //! Tests of the configuration, in one program. Each file is a module; `cargo test -p wearwell-config FILE::` runs one.
 
-mod alternatives;
 mod config;
+mod configuration_advice;
 mod docs;
-mod effect;
+mod ignored_settings;
 
 /// A file that is not named above would not be compiled, and its tests would not run.
 #[test]

@@ -20,7 +20,7 @@ use wearwell_replay::theory;
 use super::experiment::{
     Experiment, ExperimentConditions, ExperimentRecords, ExperimentRun, ExperimentSize, RequestSource,
 };
-use super::verdict::Value;
+use super::verdict::NamedValue;
 
 /// Traces of the Delta-FTL paper: the paper's name and the name of our substitute.
 const TRACES: [(&str, &str); 6] =
@@ -464,7 +464,7 @@ type Result<T> = std::result::Result<T, String>;
 
 /// Computes our values for one row (reported result) of the Delta-FTL paper from the finished experiments; `None` if no
 /// experiment is about the row.
-pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
+pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<NamedValue>>> {
     Some(match id {
         "DF-08" => trace_table_values(runs, "F1"),
         "DF-09" => trace_table_values(runs, "F2"),
@@ -491,12 +491,14 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
             .map(|(trace, ..)| {
                 let run = runs.run_named(&format!("{trace}/0.20"))?;
                 let share = run.figure("parts.collections_of_deltas") / run.figure("parts.collections");
-                Ok(Value::new(*trace, 100.0 * share))
+                Ok(NamedValue::new(*trace, 100.0 * share))
             })
             .collect(),
         "DF-26" => COMPRESSION_RATIOS
             .iter()
-            .map(|ratio| Ok(Value::new(*ratio, mean_over_traces(runs, ratio, write_latency_saved_percent)?)))
+            .map(|ratio| {
+                Ok(NamedValue::new(*ratio, mean_over_traces(runs, ratio, write_latency_saved_percent)?))
+            })
             .collect(),
         "DF-27" => median_over_traces(runs, gc_time_per_victim_ratio),
         "DF-28" => {
@@ -507,7 +509,7 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
             ] {
                 for ratio in COMPRESSION_RATIOS {
                     match mean_over_traces(runs, ratio, value) {
-                        Ok(mean) => values.push(Value::new(format!("{name}{ratio}"), mean)),
+                        Ok(mean) => values.push(NamedValue::new(format!("{name}{ratio}"), mean)),
                         Err(why) => return Some(Err(why)),
                     }
                 }
@@ -528,10 +530,10 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
     })
 }
 
-fn read_latency_on_trace_f2(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn read_latency_on_trace_f2(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let value = delta_vs_baseline_value(runs, "F2", "", "0.50", read_latency_added_percent)?;
     let two_pages = delta_vs_baseline_value(runs, "F2", "", "0.50", two_page_read_percent)?;
-    Ok(vec![Value::new("F2", value), Value::new("two pages F2", two_pages)])
+    Ok(vec![NamedValue::new("F2", value), NamedValue::new("two pages F2", two_pages)])
 }
 
 /// Returns the delta run on a load with a given share of delta writes (Pc), and its baseline.
@@ -559,21 +561,26 @@ fn delta_load_variant_and_baseline<'a>(
     ))
 }
 
-fn delta_load_gc_counts(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn delta_load_gc_counts(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     for (drive, _) in DELTA_LOAD_DRIVE_SPARE_SHARES {
         let of = format!("{drive}-light");
         for ratio in COMPRESSION_RATIOS {
             let (run, baseline) = delta_load_run_and_baseline(runs, &of, ratio)?;
-            values.push(Value::new(format!("{drive} {ratio}"), gc_count_percent_of_baseline(run, baseline)));
+            values.push(NamedValue::new(
+                format!("{drive} {ratio}"),
+                gc_count_percent_of_baseline(run, baseline),
+            ));
         }
         let (run, baseline) = delta_load_run_and_baseline(runs, &of, "0.35")?;
-        values.push(Value::new(format!("{drive} Pc %"), 100.0 * delta_write_share(run)));
-        values
-            .push(Value::new(format!("{drive} invalid pages per victim"), freed_pages_per_victim(baseline)));
+        values.push(NamedValue::new(format!("{drive} Pc %"), 100.0 * delta_write_share(run)));
+        values.push(NamedValue::new(
+            format!("{drive} invalid pages per victim"),
+            freed_pages_per_victim(baseline),
+        ));
         for (variant, name, _) in [DELTA_DESIGN_VARIANTS[0], DELTA_DESIGN_VARIANTS[3]] {
             let (run, baseline) = delta_load_variant_and_baseline(runs, &of, variant)?;
-            values.push(Value::new(
+            values.push(NamedValue::new(
                 format!("{drive} 0.50, {name}"),
                 gc_count_percent_of_baseline(run, baseline),
             ));
@@ -584,14 +591,14 @@ fn delta_load_gc_counts(runs: &ExperimentRecords) -> Result<Vec<Value>> {
 
 /// Returns how much of the mean write latency the delta design saves relative to the baseline, percent, on the
 /// generated load for each drive, level of load and compression ratio.
-fn delta_load_write_latencies_saved(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn delta_load_write_latencies_saved(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     for (drive, _) in DELTA_LOAD_DRIVE_SPARE_SHARES {
         for (level, _) in LOAD_LEVELS {
             let of = format!("{drive}-{level}");
             for ratio in COMPRESSION_RATIOS {
                 let (run, baseline) = delta_load_run_and_baseline(runs, &of, ratio)?;
-                values.push(Value::new(
+                values.push(NamedValue::new(
                     format!("{drive} {level} {ratio}"),
                     write_latency_saved_percent(run, baseline),
                 ));
@@ -601,7 +608,7 @@ fn delta_load_write_latencies_saved(runs: &ExperimentRecords) -> Result<Vec<Valu
             }
             for (variant, name, _) in DELTA_DESIGN_VARIANTS {
                 let (run, baseline) = delta_load_variant_and_baseline(runs, &of, variant)?;
-                values.push(Value::new(
+                values.push(NamedValue::new(
                     format!("{drive} {level} 0.50, {name}"),
                     write_latency_saved_percent(run, baseline),
                 ));
@@ -611,19 +618,21 @@ fn delta_load_write_latencies_saved(runs: &ExperimentRecords) -> Result<Vec<Valu
     Ok(values)
 }
 
-fn delta_load_read_latencies_added(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn delta_load_read_latencies_added(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     for (drive, _) in DELTA_LOAD_DRIVE_SPARE_SHARES {
         for ratio in COMPRESSION_RATIOS {
             let (run, baseline) = delta_load_run_and_baseline(runs, &format!("{drive}-light"), ratio)?;
-            values.push(Value::new(
+            values.push(NamedValue::new(
                 format!("{drive} light {ratio}"),
                 read_latency_added_percent(run, baseline),
             ));
-            values
-                .push(Value::new(format!("two pages {drive} {ratio}"), two_page_read_percent(run, baseline)));
+            values.push(NamedValue::new(
+                format!("two pages {drive} {ratio}"),
+                two_page_read_percent(run, baseline),
+            ));
             let (run, baseline) = delta_load_run_and_baseline(runs, &format!("{drive}-saturated"), ratio)?;
-            values.push(Value::new(
+            values.push(NamedValue::new(
                 format!("{drive} saturated {ratio}"),
                 read_latency_added_percent(run, baseline),
             ));
@@ -632,12 +641,12 @@ fn delta_load_read_latencies_added(runs: &ExperimentRecords) -> Result<Vec<Value
     Ok(values)
 }
 
-fn gc_counts_by_spare_share(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn gc_counts_by_spare_share(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     for ratio in COMPRESSION_RATIOS {
         for spare in SPARE_SHARES {
             let (run, baseline) = delta_load_run_and_baseline(runs, &format!("spare-{spare}"), ratio)?;
-            values.push(Value::new(
+            values.push(NamedValue::new(
                 format!("Rc {ratio} spare {spare}"),
                 gc_count_percent_of_baseline(run, baseline),
             ));
@@ -646,28 +655,30 @@ fn gc_counts_by_spare_share(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn values_by_load_variation(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn values_by_load_variation(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     for (name, _) in DELTA_LOAD_CHANGED_KEYS {
         for ratio in EXTREME_COMPRESSION_RATIOS {
             let (run, baseline) = delta_load_run_and_baseline(runs, name, ratio)?;
-            values
-                .push(Value::new(format!("{name}, Rc {ratio}"), gc_count_percent_of_baseline(run, baseline)));
+            values.push(NamedValue::new(
+                format!("{name}, Rc {ratio}"),
+                gc_count_percent_of_baseline(run, baseline),
+            ));
         }
         let (run, baseline) = delta_load_run_and_baseline(runs, name, "0.20")?;
-        values.push(Value::new(format!("{name}, Pc %"), 100.0 * delta_write_share(run)));
-        values.push(Value::new(format!("{name}, two pages %"), two_page_read_percent(run, baseline)));
+        values.push(NamedValue::new(format!("{name}, Pc %"), 100.0 * delta_write_share(run)));
+        values.push(NamedValue::new(format!("{name}, two pages %"), two_page_read_percent(run, baseline)));
     }
     Ok(values)
 }
 
-fn values_by_access_count_table_size(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn values_by_access_count_table_size(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     for pages in PAGES_PER_ACCESS_COUNT_ENTRY {
         let run = runs.run_named(&format!("F1/heat-{pages}"))?;
         let left = gc_count_percent_of_baseline(run, runs.run_named("F1/baseline")?);
-        values.push(Value::new(format!("Pc %, 1 of {pages}"), 100.0 * delta_write_share(run)));
-        values.push(Value::new(format!("collections %, 1 of {pages}"), left));
+        values.push(NamedValue::new(format!("Pc %, 1 of {pages}"), 100.0 * delta_write_share(run)));
+        values.push(NamedValue::new(format!("collections %, 1 of {pages}"), left));
     }
     Ok(values)
 }
@@ -675,22 +686,22 @@ fn values_by_access_count_table_size(runs: &ExperimentRecords) -> Result<Vec<Val
 /// Returns the change of the mean write latency relative to the baseline, percent, with the whole delta design and
 /// without the delta codec's times, the scan for cold pages, or both; and how many GCs the scan causes, in percent of
 /// the baseline's.
-fn latency_without_codec_or_scan(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn latency_without_codec_or_scan(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     for (trace, _) in CODEC_AND_SCAN_TRACES {
         for ratio in EXTREME_COMPRESSION_RATIOS {
             let baseline = runs.run_named(&format!("{trace}/baseline"))?;
             let whole = runs.run_named(&format!("{trace}/{ratio}"))?;
             let all = -write_latency_saved_percent(whole, baseline);
-            values.push(Value::new(format!("{trace} {ratio}: write latency"), all));
+            values.push(NamedValue::new(format!("{trace} {ratio}: write latency"), all));
             for (what, _) in CAUSE_REMOVING_SETTINGS {
                 let run = runs.run_named(&format!("{trace}/{ratio}-without-{what}"))?;
                 let without = -write_latency_saved_percent(run, baseline);
-                values.push(Value::new(format!("{trace} {ratio}: without {what}"), without));
+                values.push(NamedValue::new(format!("{trace} {ratio}: without {what}"), without));
                 if what == "scan" {
                     let scan = gc_count_percent_of_baseline(whole, baseline)
                         - gc_count_percent_of_baseline(run, baseline);
-                    values.push(Value::new(format!("{trace} {ratio}: collections by the scan"), scan));
+                    values.push(NamedValue::new(format!("{trace} {ratio}: collections by the scan"), scan));
                 }
             }
         }
@@ -702,7 +713,7 @@ fn latency_without_codec_or_scan(runs: &ExperimentRecords) -> Result<Vec<Value>>
 /// Rc the size of a delta in pages. Programs per host write are compared with 1 - Pc + Pc Rc, once with the configured
 /// Rc and once with the flash pages that were used per delta. GC counts relative to the baseline are compared with the
 /// paper's expression 4 (consumption over gain).
-fn formula_and_run_values(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn formula_and_run_values(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     let drives = DELTA_LOAD_DRIVE_SPARE_SHARES.map(|(drive, _)| format!("set/{drive}-light"));
     for of in drives.iter().map(String::as_str).chain(["F1", "C8"]) {
@@ -716,8 +727,9 @@ fn formula_and_run_values(runs: &ExperimentRecords) -> Result<Vec<Value>> {
             let merged = run.figure("parts.merges_read_hot") + run.figure("parts.merges_write_cold");
             let host = run.figure("host_page_writes");
             let consumed = host_programs_per_write(run) + merged / host;
-            let mut add =
-                |what: &str, value: f64| values.push(Value::new(format!("{name} {ratio} {what}"), value));
+            let mut add = |what: &str, value: f64| {
+                values.push(NamedValue::new(format!("{name} {ratio} {what}"), value));
+            };
             add("foreground", host_programs_per_write(run));
             add("form", theory::delta_programs_per_host_write(share, rate));
             add("form, packed", theory::delta_programs_per_host_write(share, packed));
@@ -731,13 +743,13 @@ fn formula_and_run_values(runs: &ExperimentRecords) -> Result<Vec<Value>> {
 
 /// Returns, for each merge interval of the journal of L2P updates: programs for the L2P table per thousand host writes,
 /// in total and by kind, and the number of pages that are programmed on capacitor power when power is lost.
-fn journal_costs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn journal_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let of = |journal| Ok((journal, runs.run_named(&journal_experiment_name(journal))?));
     let all = JOURNAL_MERGE_PAGES.into_iter().map(of).collect::<Result<Vec<_>>>()?;
     let mut values = Vec::new();
     for (journal, run) in all {
         let name = journal.map_or_else(|| "no journal".to_owned(), |pages| format!("{pages} pages"));
-        let mut add = |what: &str, value: f64| values.push(Value::new(format!("{name}, {what}"), value));
+        let mut add = |what: &str, value: f64| values.push(NamedValue::new(format!("{name}, {what}"), value));
         let per_thousand = |count: f64| 1000.0 * count / run.figure("host_page_writes");
         add("map", per_thousand(run.programs_by_cause("translation")));
         add("evictions", per_thousand(run.figure("parts.synchronisations")));
@@ -752,14 +764,14 @@ fn journal_costs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn trace_table_values(runs: &ExperimentRecords, trace: &str) -> Result<Vec<Value>> {
+fn trace_table_values(runs: &ExperimentRecords, trace: &str) -> Result<Vec<NamedValue>> {
     let run = runs.run_named(&format!("{trace}/counts"))?;
     let millions = |figure: &str| run.extrapolated_figure(figure) / 1e6;
     Ok(vec![
-        Value::new("reads, M", millions("reads")),
-        Value::new("writes, M", millions("writes")),
-        Value::new("reads, %", 100.0 * run.figure("reads") / run.figure("requests")),
-        Value::new("hours", run.extrapolated_figure("duration_s") / 3600.0),
+        NamedValue::new("reads, M", millions("reads")),
+        NamedValue::new("writes, M", millions("writes")),
+        NamedValue::new("reads, %", 100.0 * run.figure("reads") / run.figure("requests")),
+        NamedValue::new("hours", run.extrapolated_figure("duration_s") / 3600.0),
     ])
 }
 
@@ -782,10 +794,13 @@ fn values_on_both_drives(
     trace: &str,
     ratio: &str,
     value: DeltaVsBaselineFunction,
-) -> Result<Vec<Value>> {
+) -> Result<Vec<NamedValue>> {
     Ok(vec![
-        Value::new(trace, delta_vs_baseline_value(runs, trace, "", ratio, value)?),
-        Value::new(format!("{trace} fitted"), delta_vs_baseline_value(runs, trace, "fitted-", ratio, value)?),
+        NamedValue::new(trace, delta_vs_baseline_value(runs, trace, "", ratio, value)?),
+        NamedValue::new(
+            format!("{trace} fitted"),
+            delta_vs_baseline_value(runs, trace, "fitted-", ratio, value)?,
+        ),
     ])
 }
 
@@ -810,23 +825,23 @@ fn means_on_both_drives(
     runs: &ExperimentRecords,
     ratio: &str,
     value: DeltaVsBaselineFunction,
-) -> Result<Vec<Value>> {
+) -> Result<Vec<NamedValue>> {
     let mut values = vec![
-        Value::new("mean", mean_over_traces(runs, ratio, value)?),
-        Value::new("mean fitted", mean_value_on_drive(runs, "fitted-", ratio, value)?),
+        NamedValue::new("mean", mean_over_traces(runs, ratio, value)?),
+        NamedValue::new("mean fitted", mean_value_on_drive(runs, "fitted-", ratio, value)?),
     ];
     for (trace, _) in TRACES {
-        values.push(Value::new(trace, delta_vs_baseline_value(runs, trace, "", ratio, value)?));
+        values.push(NamedValue::new(trace, delta_vs_baseline_value(runs, trace, "", ratio, value)?));
     }
     Ok(values)
 }
 
-fn median_over_traces(runs: &ExperimentRecords, value: DeltaVsBaselineFunction) -> Result<Vec<Value>> {
+fn median_over_traces(runs: &ExperimentRecords, value: DeltaVsBaselineFunction) -> Result<Vec<NamedValue>> {
     let values: Result<Vec<f64>> =
         TRACES.iter().map(|(trace, _)| delta_vs_baseline_value(runs, trace, "", "0.50", value)).collect();
     let mut values = values?;
     values.sort_by(f64::total_cmp);
-    Ok(vec![Value::new("median", f64::midpoint(values[2], values[3]))])
+    Ok(vec![NamedValue::new("median", f64::midpoint(values[2], values[3]))])
 }
 
 fn gc_count(run: ExperimentRun<'_>) -> f64 {
@@ -879,15 +894,15 @@ fn host_programs_per_write(run: ExperimentRun<'_>) -> f64 {
         / run.figure("host_page_writes")
 }
 
-fn named_truth_value(value_name: &str, statement: bool) -> Value {
-    Value::new(value_name, f64::from(u8::from(statement)))
+fn named_truth_value(value_name: &str, statement: bool) -> NamedValue {
+    NamedValue::new(value_name, f64::from(u8::from(statement)))
 }
 
 fn is_decreasing(values: &[f64]) -> bool {
     values.windows(2).all(|pair| pair[1] < pair[0])
 }
 
-fn host_program_monotonicity_values(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn host_program_monotonicity_values(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let of = |skew: &str, ratio: &str| runs.run_named(&format!("synthetic/{skew}-{ratio}"));
     let by_ratio: Result<Vec<f64>> =
         COMPRESSION_RATIOS.iter().map(|ratio| Ok(host_programs_per_write(of("0.9", ratio)?))).collect();
@@ -907,7 +922,7 @@ fn host_program_monotonicity_values(runs: &ExperimentRecords) -> Result<Vec<Valu
     ])
 }
 
-fn delta_write_shares(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn delta_write_shares(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut shares = Vec::new();
     for (trace, _) in TRACES {
         let of: Result<Vec<f64>> = COMPRESSION_RATIOS
@@ -924,19 +939,19 @@ fn delta_write_shares(runs: &ExperimentRecords) -> Result<Vec<Value>> {
         named_truth_value("F1, F2 lowest", lowest_two(0) && lowest_two(1)),
     ];
     values.extend(
-        TRACES.iter().zip(&shares).map(|((trace, _), of)| Value::new(format!("Pc {trace}"), mean(of))),
+        TRACES.iter().zip(&shares).map(|((trace, _), of)| NamedValue::new(format!("Pc {trace}"), mean(of))),
     );
     Ok(values)
 }
 
-fn freed_pages_of_two_runs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn freed_pages_of_two_runs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     Ok(vec![
-        Value::new("C8 baseline", freed_pages_per_victim(runs.run_named("C8/baseline")?)),
-        Value::new("F2 at 0.20", freed_pages_per_victim(runs.run_named("F2/0.20")?)),
+        NamedValue::new("C8 baseline", freed_pages_per_victim(runs.run_named("C8/baseline")?)),
+        NamedValue::new("F2 at 0.20", freed_pages_per_victim(runs.run_named("F2/0.20")?)),
     ])
 }
 
-fn f1_f2_free_most_pages(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn f1_f2_free_most_pages(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let of: Result<Vec<f64>> = TRACES
         .iter()
         .map(|(trace, _)| Ok(freed_pages_per_victim(runs.run_named(&format!("{trace}/baseline"))?)))

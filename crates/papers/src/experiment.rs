@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use wearwell::lifetime::YEAR_S;
 use wearwell_config::{Arrival, Config, ConfigError, Precondition, StripingName, TiesName};
-use wearwell_replay::code;
+use wearwell_replay::code_digest;
 use wearwell_replay::input::Input;
 use wearwell_replay::json::ToJson;
 use wearwell_replay::record::RunRecord;
@@ -165,7 +165,7 @@ impl Experiment {
         };
         let (name, input, scale, curve) =
             (&self.name, self.source.name(), self.input_share, self.has_progress_curve);
-        code::short_sha256(&format!("{name}\n{kind} {bytes} {input}\n{scale}\n{work}\n{curve}"))
+        code_digest::short_sha256(&format!("{name}\n{kind} {bytes} {input}\n{scale}\n{work}\n{curve}"))
     }
 
     /// Returns whether the experiment's input is the paper's original trace file.
@@ -226,7 +226,7 @@ impl Experiment {
 /// Returns a digest of the code that determines figures (that of the replay library and of this crate), without
 /// comments and layout. If it changes, every figure may have changed.
 pub fn code_digest() -> String {
-    format!("{}-{}", code::code_digest_of_runs(), env!("CODE_DIGEST"))
+    format!("{}-{}", code_digest::code_digest_of_runs(), env!("CODE_DIGEST"))
 }
 
 /// Reason why an experiment has no record (result).
@@ -370,7 +370,7 @@ impl Record {
     /// Returns a digest of all figures of the record, which changes with any bit of any of them.
     pub fn figures_digest(&self) -> String {
         let lines = self.figures.iter().map(|(name, value)| format!("{name} {:016x}\n", value.to_bits()));
-        code::short_sha256(&lines.collect::<String>())
+        code_digest::short_sha256(&lines.collect::<String>())
     }
 
     fn set_figures(&mut self, run: &RunRecord) {
@@ -520,7 +520,7 @@ impl ExperimentRecords {
 
     /// Returns the names of the experiments whose figures were used since the last call of this function, and whether
     /// the input of one of these experiments was generated to replace a trace or an application.
-    pub fn take_experiment_names_and_substitute(&self) -> (Vec<String>, bool) {
+    pub fn take_used_experiments_and_is_substitute(&self) -> (Vec<String>, bool) {
         let asked: Vec<String> =
             std::mem::take(&mut *self.used_experiment_names.borrow_mut()).into_iter().collect();
         let substitute = asked

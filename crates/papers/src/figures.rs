@@ -13,7 +13,7 @@ use kuva::render::plots::Plot;
 use kuva::render::render::render_multiple;
 
 use super::results::Results;
-use super::target::Targets;
+use super::target::ReportedResults;
 
 /// A drawn figure about the results for a paper, with the name of its file.
 #[derive(Clone, PartialEq, Debug)]
@@ -309,11 +309,11 @@ struct BarGroup {
 }
 
 /// Draws all figures of a paper for which the results have values.
-pub fn draw_figures(targets: &Targets, results: &Results) -> Vec<DrawnFigure> {
+pub fn draw_figures(targets: &ReportedResults, results: &Results) -> Vec<DrawnFigure> {
     let prefix = format!("{}-", results.paper);
-    let of_paper = COMPARISON_FIGURES.iter().filter(|plan| plan.name.starts_with(&prefix));
+    let of_il_paper = COMPARISON_FIGURES.iter().filter(|plan| plan.name.starts_with(&prefix));
     let own = OWN_VALUE_FIGURES.iter().filter(|plan| plan.name.starts_with(&prefix));
-    let compared = of_paper.filter_map(|plan| {
+    let compared = of_il_paper.filter_map(|plan| {
         let bars: Vec<BarGroup> = plan
             .labels_and_row_ids
             .iter()
@@ -364,7 +364,7 @@ fn draw_own_values(plan: &OwnValueFigurePlan, results: &Results) -> Option<Strin
 }
 
 /// Returns one group of bars for each reported value of row `id` for which Wearwell has a value.
-fn bar_groups_of_row(targets: &Targets, results: &Results, label: &str, id: &str) -> Vec<BarGroup> {
+fn bar_groups_of_row(targets: &ReportedResults, results: &Results, label: &str, id: &str) -> Vec<BarGroup> {
     let (Some(target), Some(row)) =
         (targets.target_with_id(id), results.rows.iter().find(|row| row.id == id))
     else {

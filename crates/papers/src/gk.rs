@@ -23,7 +23,7 @@ use super::closed_forms::metadata::{
 use super::experiment::{
     Experiment, ExperimentConditions, ExperimentRecords, ExperimentRun, ExperimentSize, RequestSource,
 };
-use super::verdict::Value;
+use super::verdict::NamedValue;
 
 /// Number of blocks of the GeckoFTL paper's device; [`PAPER_PAGES_PER_BLOCK`] is its number of pages per block.
 const PAPER_DEVICE_BLOCKS: u64 = 1 << 22;
@@ -285,7 +285,7 @@ type Result<T> = std::result::Result<T, String>;
 
 /// Computes our values for one row (reported result) of the GeckoFTL paper from the finished experiments; `None` if no
 /// experiment is about the row.
-pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
+pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<NamedValue>>> {
     let values = match id {
         "GK-16" => bitmap_operation_costs(runs),
         "GK-18" => gecko_operation_costs(runs),
@@ -321,14 +321,14 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Valu
     Some(values)
 }
 
-fn named_truth_value(value_name: impl Into<String>, statement: bool) -> Value {
-    Value::new(value_name, f64::from(u8::from(statement)))
+fn named_truth_value(value_name: impl Into<String>, statement: bool) -> NamedValue {
+    NamedValue::new(value_name, f64::from(u8::from(statement)))
 }
 
 /// Returns the capacity of a run's device, GiB, as a value that is shown with a row (reported result).
-fn device_capacity_value(run: ExperimentRun<'_>) -> Value {
+fn device_capacity_value(run: ExperimentRun<'_>) -> NamedValue {
     let bytes = run.figure("device.physical_pages") * run.figure("device.page_bytes");
-    Value::new("device, GiB", bytes / f64::from(1 << 30))
+    NamedValue::new("device, GiB", bytes / f64::from(1 << 30))
 }
 
 fn figure_per_host_write(run: ExperimentRun<'_>, figure: &str) -> f64 {
@@ -384,25 +384,25 @@ fn validity_query_count(run: ExperimentRun<'_>) -> f64 {
     run.figure("parts.collections") - run.figure("parts.collections_of_metadata")
 }
 
-fn bitmap_operation_costs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn bitmap_operation_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let run = runs.run_named("bitmap")?;
     let (writes, reads) = (run.programs_by_cause("validity"), run.figure("reads_by_cause.validity"));
     let updates = run.figure("host_page_writes");
     Ok(vec![
         // Every host write reports an invalid page. Reads of queries are attributed to validity as well, one per query.
-        Value::new("reads per update", (reads - validity_query_count(run)) / updates),
-        Value::new("writes per update", writes / updates),
-        Value::new("reads per query", (reads - writes) / validity_query_count(run)),
+        NamedValue::new("reads per update", (reads - validity_query_count(run)) / updates),
+        NamedValue::new("writes per update", writes / updates),
+        NamedValue::new("reads per query", (reads - writes) / validity_query_count(run)),
         device_capacity_value(run),
     ])
 }
 
-fn bitmap_operations_per_10000_writes(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn bitmap_operations_per_10000_writes(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let run = runs.run_named("bitmap")?;
     let of = |figure: &str| 10_000.0 * figure_per_host_write(run, figure);
     Ok(vec![
-        Value::new("reads", of("reads_by_cause.validity")),
-        Value::new("writes", of("programs_by_cause.validity")),
+        NamedValue::new("reads", of("reads_by_cause.validity")),
+        NamedValue::new("writes", of("programs_by_cause.validity")),
         device_capacity_value(run),
     ])
 }
@@ -420,7 +420,7 @@ fn validity_update_write_amplification(run: ExperimentRun<'_>) -> f64 {
         + gecko_merge_reads(run) / run.figure("host_page_writes") / PROGRAM_TO_READ_RATIO
 }
 
-fn gecko_operation_costs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn gecko_operation_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let run = runs.run_named("GeckoFTL")?;
     let levels = run.required_figure("parts.gecko_levels")?;
     let updates = run.required_figure("parts.gecko_reports")? + run.figure("parts.gecko_markers");
@@ -431,13 +431,13 @@ fn gecko_operation_costs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     Ok(vec![
         named_truth_value("updates within the bound", writes <= bound && reads <= bound),
         named_truth_value("queries within the bound", per_query <= 2.0 * levels),
-        Value::new("writes per update", writes),
-        Value::new("merge reads per update", reads),
-        Value::new("bound of each", bound),
-        Value::new("reads per query", per_query),
-        Value::new("levels", levels),
-        Value::new("writes per host write", figure_per_host_write(run, "programs_by_cause.validity")),
-        Value::new("query reads per host write", figure_per_host_write(run, "parts.gecko_query_reads")),
+        NamedValue::new("writes per update", writes),
+        NamedValue::new("merge reads per update", reads),
+        NamedValue::new("bound of each", bound),
+        NamedValue::new("reads per query", per_query),
+        NamedValue::new("levels", levels),
+        NamedValue::new("writes per host write", figure_per_host_write(run, "programs_by_cause.validity")),
+        NamedValue::new("query reads per host write", figure_per_host_write(run, "parts.gecko_query_reads")),
         device_capacity_value(run),
     ])
 }
@@ -453,29 +453,29 @@ fn size_ratio_write_amplifications(runs: &ExperimentRecords) -> Result<Vec<(u32,
         .collect()
 }
 
-fn validity_costs_by_size_ratio(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn validity_costs_by_size_ratio(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let bitmap = runs.run_named("bitmap")?;
     let (costs, bitmap_cost) = (size_ratio_write_amplifications(runs)?, validity_write_amplification(bitmap));
     let mut values =
         vec![named_truth_value("for every T", costs.iter().all(|&(_, cost)| cost < bitmap_cost))];
-    values.extend(costs.iter().map(|(ratio, cost)| Value::new(format!("T = {ratio}"), *cost)));
-    values.extend([Value::new("bitmap", bitmap_cost), device_capacity_value(bitmap)]);
+    values.extend(costs.iter().map(|(ratio, cost)| NamedValue::new(format!("T = {ratio}"), *cost)));
+    values.extend([NamedValue::new("bitmap", bitmap_cost), device_capacity_value(bitmap)]);
     Ok(values)
 }
 
-fn best_size_ratio(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn best_size_ratio(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let costs = size_ratio_write_amplifications(runs)?;
     let best = costs.iter().min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0.0, |&(ratio, _)| f64::from(ratio));
-    Ok(vec![Value::new("T", best), device_capacity_value(run_of_size_ratio(runs, 2)?)])
+    Ok(vec![NamedValue::new("T", best), device_capacity_value(run_of_size_ratio(runs, 2)?)])
 }
 
-fn validity_cost_saved(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn validity_cost_saved(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let (gecko, bitmap) = (runs.run_named("GeckoFTL")?, runs.run_named("bitmap")?);
     let (ours, theirs) = (validity_write_amplification(gecko), validity_write_amplification(bitmap));
     Ok(vec![
-        Value::new("saved, %", 100.0 * (1.0 - ours / theirs)),
-        Value::new("Logarithmic Gecko", ours),
-        Value::new("bitmap", theirs),
+        NamedValue::new("saved, %", 100.0 * (1.0 - ours / theirs)),
+        NamedValue::new("Logarithmic Gecko", ours),
+        NamedValue::new("bitmap", theirs),
         device_capacity_value(gecko),
     ])
 }
@@ -500,11 +500,11 @@ fn block_size_sweep(runs: &ExperimentRecords, name: &str) -> Result<BlockSizeSwe
     })
 }
 
-fn values_by_block_size<'a>(what: &'a str, costs: &'a [f64]) -> impl Iterator<Item = Value> + 'a {
+fn values_by_block_size<'a>(what: &'a str, costs: &'a [f64]) -> impl Iterator<Item = NamedValue> + 'a {
     BLOCK_SIZES_PAGES
         .iter()
         .zip(costs)
-        .map(move |(pages, cost)| Value::new(format!("{what}B = {pages}"), *cost))
+        .map(move |(pages, cost)| NamedValue::new(format!("{what}B = {pages}"), *cost))
 }
 
 /// Returns, from the costs for all block sizes, those for the GeckoFTL paper's block size and all larger ones.
@@ -519,27 +519,33 @@ fn largest_over_smallest(costs: &[f64]) -> f64 {
 
 /// Returns, for validity bitmaps of whole blocks, how the cost of page validity grows with each doubling of the block
 /// size, and from the GeckoFTL paper's block size to the largest.
-fn cost_growth_with_block_size(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn cost_growth_with_block_size(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let BlockSizeSweep { validity_write_amplifications: all, write_amplifications_without_queries: updates } =
         block_size_sweep(runs, "whole")?;
-    let mut values: Vec<Value> = BLOCK_SIZES_PAGES
+    let mut values: Vec<NamedValue> = BLOCK_SIZES_PAGES
         .windows(2)
         .zip(all.windows(2))
-        .map(|(pages, cost)| Value::new(format!("B = {} over B = {}", pages[1], pages[0]), cost[1] / cost[0]))
+        .map(|(pages, cost)| {
+            NamedValue::new(format!("B = {} over B = {}", pages[1], pages[0]), cost[1] / cost[0])
+        })
         .collect();
     let large = costs_from_paper_block_size(&all);
-    values.push(Value::new("B = 1024 over B = 128", large[large.len() - 1] / large[0]));
+    values.push(NamedValue::new("B = 1024 over B = 128", large[large.len() - 1] / large[0]));
     values.extend(values_by_block_size("", &all));
     values.extend(values_by_block_size("without queries, ", &updates));
-    values.push(Value::new("blocks", runs.run_named("whole/B=128")?.figure("device.physical_pages") / 128.0));
+    values.push(NamedValue::new(
+        "blocks",
+        runs.run_named("whole/B=128")?.figure("device.physical_pages") / 128.0,
+    ));
     Ok(values)
 }
 
-fn cost_of_balanced_parts(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn cost_of_balanced_parts(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let (growing, same) =
         (block_size_sweep(runs, "parts of 32")?, block_size_sweep(runs, "parts of 32, same capacity")?);
-    let spread =
-        |of: &str, costs: &[f64]| Value::new(of, largest_over_smallest(costs_from_paper_block_size(costs)));
+    let spread = |of: &str, costs: &[f64]| {
+        NamedValue::new(of, largest_over_smallest(costs_from_paper_block_size(costs)))
+    };
     let mut values = vec![
         spread("largest over smallest", &growing.validity_write_amplifications),
         spread("without queries", &growing.write_amplifications_without_queries),
@@ -551,14 +557,14 @@ fn cost_of_balanced_parts(runs: &ExperimentRecords) -> Result<Vec<Value>> {
         "without queries, same capacity, ",
         &same.write_amplifications_without_queries,
     ));
-    values.push(Value::new(
+    values.push(NamedValue::new(
         "blocks",
         runs.run_named("parts of 32/B=128")?.figure("device.physical_pages") / 128.0,
     ));
     Ok(values)
 }
 
-fn costs_by_part_count(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn costs_by_part_count(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let run_of = |parts: u32| {
         if parts == 4 { runs.run_named("GeckoFTL") } else { runs.run_named(&format!("S={parts}")) }
     };
@@ -568,22 +574,22 @@ fn costs_by_part_count(runs: &ExperimentRecords) -> Result<Vec<Value>> {
         .collect::<Result<_>>()?;
     let best = costs.iter().map(|&(_, cost)| cost).fold(f64::MAX, f64::min);
     let last = costs.last().map_or(f64::NAN, |&(_, cost)| cost);
-    let mut values = vec![Value::new("ratio", last / best)];
-    values.extend(costs.iter().map(|(parts, cost)| Value::new(format!("S = {parts}"), *cost)));
+    let mut values = vec![NamedValue::new("ratio", last / best)];
+    values.extend(costs.iter().map(|(parts, cost)| NamedValue::new(format!("S = {parts}"), *cost)));
     let updates: Vec<(u32, f64)> = PARTS_PER_BITMAP
         .into_iter()
         .map(|parts| Ok((parts, validity_update_write_amplification(run_of(parts)?))))
         .collect::<Result<_>>()?;
     let best = updates.iter().map(|&(_, cost)| cost).fold(f64::MAX, f64::min);
     let last = updates.last().map_or(f64::NAN, |&(_, cost)| cost);
-    values.push(Value::new("without queries, ratio", last / best));
-    let of = |(parts, cost): &(u32, f64)| Value::new(format!("without queries, S = {parts}"), *cost);
+    values.push(NamedValue::new("without queries, ratio", last / best));
+    let of = |(parts, cost): &(u32, f64)| NamedValue::new(format!("without queries, S = {parts}"), *cost);
     values.extend(updates.iter().map(of));
     values.push(device_capacity_value(run_of(4)?));
     Ok(values)
 }
 
-fn cost_growth_with_capacity(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn cost_growth_with_capacity(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let (base, small_bitmap) = (runs.run_named("bitmap")?, runs.run_named("bitmap/K=4096")?);
     let gecko = runs.run_named("GeckoFTL")?;
     let base_gib = device_capacity_value(gecko).value;
@@ -600,13 +606,13 @@ fn cost_growth_with_capacity(runs: &ExperimentRecords) -> Result<Vec<Value>> {
         named_truth_value("by less than a tenth of capacity", last.1 / first.1 < 0.1 * last.0 / first.0),
         named_truth_value("bitmap constant", (bitmaps.0 / bitmaps.1 - 1.0).abs() < 0.01),
     ];
-    values.extend(points.iter().map(|(gib, cost)| Value::new(format!("{gib} GiB"), *cost)));
-    values.push(Value::new("bitmap, 2 GiB", bitmaps.0));
-    values.push(Value::new(format!("bitmap, {base_gib} GiB"), bitmaps.1));
+    values.extend(points.iter().map(|(gib, cost)| NamedValue::new(format!("{gib} GiB"), *cost)));
+    values.push(NamedValue::new("bitmap, 2 GiB", bitmaps.0));
+    values.push(NamedValue::new(format!("bitmap, {base_gib} GiB"), bitmaps.1));
     Ok(values)
 }
 
-fn validity_costs_by_utilisation(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn validity_costs_by_utilisation(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let run_of = |utilisation: u32| match utilisation {
         UTILISATION_PERCENT => runs.run_named("GeckoFTL"),
         _ => runs.run_named(&format!("R={}", percent_to_fraction(utilisation))),
@@ -624,10 +630,10 @@ fn validity_costs_by_utilisation(runs: &ExperimentRecords) -> Result<Vec<Value>>
         named_truth_value("query reads rise", reads.windows(2).all(|pair| pair[1] > pair[0])),
         named_truth_value("total rises by less than 1 % of the bitmap's", rise < 0.01 * bitmap),
     ];
-    let points = |what: &str, points: &[f64]| -> Vec<Value> {
+    let points = |what: &str, points: &[f64]| -> Vec<NamedValue> {
         all.iter()
             .zip(points)
-            .map(|((share, _), value)| Value::new(format!("{what}R = {share}"), *value))
+            .map(|((share, _), value)| NamedValue::new(format!("{what}R = {share}"), *value))
             .collect()
     };
     values.extend(points("", &costs));
@@ -635,7 +641,7 @@ fn validity_costs_by_utilisation(runs: &ExperimentRecords) -> Result<Vec<Value>>
     let updates: Vec<f64> = all.iter().map(|(_, run)| validity_update_write_amplification(*run)).collect();
     values.extend(points("without queries, ", &updates));
     let rise = updates[updates.len() - 1] - updates[0];
-    values.push(Value::new("rise without queries, % of the bitmap's", 100.0 * rise / bitmap));
+    values.push(NamedValue::new("rise without queries, % of the bitmap's", 100.0 * rise / bitmap));
     values.push(device_capacity_value(all[0].1));
     Ok(values)
 }
@@ -644,11 +650,11 @@ fn validity_costs_by_utilisation(runs: &ExperimentRecords) -> Result<Vec<Value>>
 fn value_per_design(
     runs: &ExperimentRecords,
     figure: impl Fn(ExperimentRun<'_>) -> f64,
-) -> Result<Vec<Value>> {
-    FTLS.iter().map(|(name, _)| Ok(Value::new(*name, figure(runs.run_named(name)?)))).collect()
+) -> Result<Vec<NamedValue>> {
+    FTLS.iter().map(|(name, _)| Ok(NamedValue::new(*name, figure(runs.run_named(name)?)))).collect()
 }
 
-fn largest_over_smallest_value(values: &[Value]) -> f64 {
+fn largest_over_smallest_value(values: &[NamedValue]) -> f64 {
     let of = |f: fn(f64, f64) -> f64, start| values.iter().map(|value| value.value).fold(start, f);
     of(f64::max, f64::MIN) / of(f64::min, f64::MAX)
 }
@@ -678,17 +684,17 @@ const RECOVERY_STEPS: [&str; 7] = [
     "synchronisation",
 ];
 
-fn executed_recovery_steps(run: ExperimentRun<'_>) -> impl Iterator<Item = Value> + '_ {
+fn executed_recovery_steps(run: ExperimentRun<'_>) -> impl Iterator<Item = NamedValue> + '_ {
     RECOVERY_STEPS
         .into_iter()
-        .map(move |step| Value::new(format!("executed, {step}"), recovery_step_s(run, step)))
+        .map(move |step| NamedValue::new(format!("executed, {step}"), recovery_step_s(run, step)))
 }
 
 /// Returns what the formulas for recovery time give for a row (reported result) on a device of 2 TiB, to be shown next
 /// to executed recoveries.
-fn formula_values(id: &str) -> Vec<Value> {
+fn formula_values(id: &str) -> Vec<NamedValue> {
     let values = recovery_row_values(id).unwrap_or_default();
-    values.into_iter().map(|value| Value::new(format!("2 TiB, {}", value.of), value.value)).collect()
+    values.into_iter().map(|value| NamedValue::new(format!("2 TiB, {}", value.of), value.value)).collect()
 }
 
 /// Returns the size of the device on which recoveries are executed, as parameters of the formulas for RAM and recovery
@@ -702,18 +708,18 @@ fn recovery_device_size() -> ModelledDeviceSize {
     }
 }
 
-fn gecko_recovery_times(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn gecko_recovery_times(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let run = recovery_run_of(runs, ComparedFtl::GeckoFtl)?;
     let of_formula = recovery_device_size().recovery_step_durations_s(ComparedFtl::GeckoFtl);
     let mut values = formula_values("GK-35");
-    values.extend(of_formula.into_iter().map(|(step, s)| Value::new(format!("formula, {step}"), s)));
+    values.extend(of_formula.into_iter().map(|(step, s)| NamedValue::new(format!("formula, {step}"), s)));
     values.extend(executed_recovery_steps(run));
-    values.push(Value::new("executed, all", executed_recovery_s(runs, ComparedFtl::GeckoFtl)?));
+    values.push(NamedValue::new("executed, all", executed_recovery_s(runs, ComparedFtl::GeckoFtl)?));
     values.push(device_capacity_value(run));
     Ok(values)
 }
 
-fn recovery_times_of_all_designs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn recovery_times_of_all_designs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let of_formula = |design: ComparedFtl| recovery_device_size().recovery_s(design);
     let executed: Vec<(ComparedFtl, f64)> = ComparedFtl::ALL
         .into_iter()
@@ -727,14 +733,14 @@ fn recovery_times_of_all_designs(runs: &ExperimentRecords) -> Result<Vec<Value>>
     ];
     values.extend(formula_values("GK-36"));
     for (design, time_s) in executed {
-        values.push(Value::new(format!("formula, {}", design.name()), of_formula(design)));
-        values.push(Value::new(format!("executed, {}", design.name()), time_s));
+        values.push(NamedValue::new(format!("formula, {}", design.name()), of_formula(design)));
+        values.push(NamedValue::new(format!("executed, {}", design.name()), time_s));
     }
     values.push(device_capacity_value(recovery_run_of(runs, ComparedFtl::Dftl)?));
     Ok(values)
 }
 
-fn invalid_page_log_recovery_times(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn invalid_page_log_recovery_times(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let run = recovery_run_of(runs, ComparedFtl::IbFtl)?;
     let all = executed_recovery_s(runs, ComparedFtl::IbFtl)?;
     // IB-FTL's log is read in the step that restores its chains and the erase times of blocks; the valid counts follow
@@ -743,12 +749,12 @@ fn invalid_page_log_recovery_times(runs: &ExperimentRecords) -> Result<Vec<Value
     let mut values = formula_values("GK-37");
     values.insert(0, named_truth_value("executed", both > 0.5 * all));
     values.extend(executed_recovery_steps(run));
-    values.push(Value::new("executed, all", all));
+    values.push(NamedValue::new("executed, all", all));
     values.push(device_capacity_value(run));
     Ok(values)
 }
 
-fn recovery_share_of_block_scan(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn recovery_share_of_block_scan(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let run = recovery_run_of(runs, ComparedFtl::GeckoFtl)?;
     let all = executed_recovery_s(runs, ComparedFtl::GeckoFtl)?;
     let blocks = recovery_step_s(run, "blocks");
@@ -760,48 +766,48 @@ fn recovery_share_of_block_scan(runs: &ExperimentRecords) -> Result<Vec<Value>> 
             RECOVERY_STEPS[1..].iter().all(|step| recovery_step_s(run, step) < blocks),
         ),
     );
-    values.push(Value::new("executed, share, %", 100.0 * blocks / all));
+    values.push(NamedValue::new("executed, share, %", 100.0 * blocks / all));
     values.push(device_capacity_value(run));
     Ok(values)
 }
 
-fn executed_recovery_time_saved(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn executed_recovery_time_saved(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let (gecko, lazy) =
         (executed_recovery_s(runs, ComparedFtl::GeckoFtl)?, recovery_run_of(runs, ComparedFtl::LazyFtl)?);
     let all = executed_recovery_s(runs, ComparedFtl::LazyFtl)?;
     let others = all - recovery_step_s(lazy, "synchronisation") - recovery_step_s(lazy, "changed entries");
     let saved = |of: f64| 100.0 * (1.0 - gecko / of);
     let mut values = recovery_row_values("GK-39").unwrap_or_default();
-    values.push(Value::new("executed", saved(all)));
-    values.push(Value::new("executed, without its synchronisation", saved(others)));
+    values.push(NamedValue::new("executed", saved(all)));
+    values.push(NamedValue::new("executed, without its synchronisation", saved(others)));
     values.push(device_capacity_value(lazy));
     Ok(values)
 }
 
-fn data_programs_by_design(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn data_programs_by_design(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = value_per_design(runs, data_programs_per_host_write)?;
-    values.insert(0, Value::new("largest over smallest", largest_over_smallest_value(&values)));
+    values.insert(0, NamedValue::new("largest over smallest", largest_over_smallest_value(&values)));
     values.push(device_capacity_value(runs.run_named("GeckoFTL")?));
     Ok(values)
 }
 
-fn map_cost_of_similar_designs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
-    let alike = |values: &mut Vec<Value>| {
+fn map_cost_of_similar_designs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+    let alike = |values: &mut Vec<NamedValue>| {
         values.retain(|value| ["DFTL", "u-FTL", "GeckoFTL"].contains(&value.of.as_str()));
     };
     let mut values = value_per_design(runs, map_write_amplification)?;
     alike(&mut values);
-    values.insert(0, Value::new("largest over smallest", largest_over_smallest_value(&values)));
+    values.insert(0, NamedValue::new("largest over smallest", largest_over_smallest_value(&values)));
     let mut updates = value_per_design(runs, synchronisation_write_amplification)?;
     alike(&mut updates);
-    values.insert(1, Value::new("updates alone", largest_over_smallest_value(&updates)));
+    values.insert(1, NamedValue::new("updates alone", largest_over_smallest_value(&updates)));
     values.push(device_capacity_value(runs.run_named("GeckoFTL")?));
     Ok(values)
 }
 
-fn highest_map_costs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn highest_map_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = value_per_design(runs, map_write_amplification)?;
-    let is_bound = |value: &&Value| ["LazyFTL", "IB-FTL"].contains(&value.of.as_str());
+    let is_bound = |value: &&NamedValue| ["LazyFTL", "IB-FTL"].contains(&value.of.as_str());
     let least_bound = values.iter().filter(is_bound).map(|value| value.value).fold(f64::MAX, f64::min);
     let most_other =
         values.iter().filter(|value| !is_bound(value)).map(|value| value.value).fold(f64::MIN, f64::max);
@@ -812,20 +818,20 @@ fn highest_map_costs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
 
 /// Compares the cost of updating translation pages with checkpoints (`GeckoFTL`) and without (u-FTL), with caches of
 /// the same size.
-fn checkpoint_cost(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn checkpoint_cost(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let (gecko, without) = (runs.run_named("GeckoFTL")?, runs.run_named("u-FTL")?);
     let by = |cause: &str| gecko.programs_by_cause(cause);
     Ok(vec![
-        Value::new(
+        NamedValue::new(
             "GeckoFTL over u-FTL",
             synchronisation_write_amplification(gecko) / synchronisation_write_amplification(without),
         ),
-        Value::new("share of checkpoints", by("checkpoint") / (by("checkpoint") + by("translation"))),
+        NamedValue::new("share of checkpoints", by("checkpoint") / (by("checkpoint") + by("translation"))),
         device_capacity_value(gecko),
     ])
 }
 
-fn validity_costs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn validity_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = value_per_design(runs, validity_write_amplification)?;
     let of = |name: &str| values.iter().find(|value| value.of == name).map_or(f64::NAN, |value| value.value);
     let claims = [
@@ -849,7 +855,7 @@ fn total_write_amplification(run: ExperimentRun<'_>) -> f64 {
     figure_per_host_write(run, "programs") + figure_per_host_write(run, "reads") / PROGRAM_TO_READ_RATIO
 }
 
-fn costs_with_metadata_collected(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn costs_with_metadata_collected(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let (spared, greedy) = (runs.run_named("GeckoFTL")?, runs.run_named("GeckoFTL/metadata collected")?);
     let mut values = vec![
         named_truth_value(
@@ -857,25 +863,25 @@ fn costs_with_metadata_collected(runs: &ExperimentRecords) -> Result<Vec<Value>>
             total_write_amplification(greedy) > total_write_amplification(spared),
         ),
         named_truth_value("none collected", metadata_copy_write_amplification(spared) <= 0.0),
-        Value::new("all, spared", total_write_amplification(spared)),
-        Value::new("all, collected", total_write_amplification(greedy)),
-        Value::new("copies of metadata, collected", metadata_copy_write_amplification(greedy)),
+        NamedValue::new("all, spared", total_write_amplification(spared)),
+        NamedValue::new("all, collected", total_write_amplification(greedy)),
+        NamedValue::new("copies of metadata, collected", metadata_copy_write_amplification(greedy)),
     ];
     values.extend(value_per_design(runs, metadata_copy_write_amplification)?);
     values.push(device_capacity_value(spared));
     Ok(values)
 }
 
-fn map_cost_small_and_large_cache(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn map_cost_small_and_large_cache(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let (small, large) = (runs.run_named("Fig. 14/DFTL")?, runs.run_named("Fig. 14/GeckoFTL")?);
     Ok(vec![
-        Value::new("4 MB", map_write_amplification(small)),
-        Value::new("68 MB", map_write_amplification(large)),
+        NamedValue::new("4 MB", map_write_amplification(small)),
+        NamedValue::new("68 MB", map_write_amplification(large)),
         device_capacity_value(large),
     ])
 }
 
-fn design_with_least_cost(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn design_with_least_cost(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let names = ["DFTL", "u-FTL", "GeckoFTL"];
     let all: Vec<(&str, ExperimentRun<'_>)> = names
         .into_iter()
@@ -885,27 +891,27 @@ fn design_with_least_cost(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     let gecko = cost(all[2].1);
     let mut values =
         vec![named_truth_value("GeckoFTL lowest", all[..2].iter().all(|(_, run)| cost(*run) > gecko))];
-    values.extend(all.iter().map(|(name, run)| Value::new(*name, cost(*run))));
+    values.extend(all.iter().map(|(name, run)| NamedValue::new(*name, cost(*run))));
     for (name, run) in &all {
-        values.push(Value::new(format!("{name}, map"), map_write_amplification(*run)));
-        values.push(Value::new(format!("{name}, validity"), validity_write_amplification(*run)));
+        values.push(NamedValue::new(format!("{name}, map"), map_write_amplification(*run)));
+        values.push(NamedValue::new(format!("{name}, validity"), validity_write_amplification(*run)));
     }
     values.push(device_capacity_value(all[0].1));
     Ok(values)
 }
 
-fn multi_way_merge_costs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn multi_way_merge_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let (multi, pair) = (runs.run_named("GeckoFTL")?, runs.run_named("pairwise")?);
     let writes = |run: ExperimentRun<'_>| figure_per_host_write(run, "programs_by_cause.validity");
     Ok(vec![
-        Value::new("ratio", writes(multi) / writes(pair)),
-        Value::new("multi-way, writes", writes(multi)),
-        Value::new("pairwise, writes", writes(pair)),
+        NamedValue::new("ratio", writes(multi) / writes(pair)),
+        NamedValue::new("multi-way, writes", writes(multi)),
+        NamedValue::new("pairwise, writes", writes(pair)),
         device_capacity_value(multi),
     ])
 }
 
-fn gecko_space_ratios(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn gecko_space_ratios(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let of = |run: ExperimentRun<'_>| -> Result<f64> {
         Ok(run.required_figure("parts.gecko_pages")?
             / run.required_figure("parts.gecko_largest_run_pages")?)
@@ -915,40 +921,43 @@ fn gecko_space_ratios(runs: &ExperimentRecords) -> Result<Vec<Value>> {
         .map(|ratio| Ok((ratio, of(run_of_size_ratio(runs, ratio)?)?)))
         .collect::<Result<_>>()?;
     let largest = all.iter().map(|&(_, pages)| pages).fold(f64::MIN, f64::max);
-    let mut values = vec![Value::new("largest", largest)];
-    values.extend(all.iter().map(|(ratio, pages)| Value::new(format!("T = {ratio}"), *pages)));
+    let mut values = vec![NamedValue::new("largest", largest)];
+    values.extend(all.iter().map(|(ratio, pages)| NamedValue::new(format!("T = {ratio}"), *pages)));
     values.push(device_capacity_value(run_of_size_ratio(runs, 2)?));
     Ok(values)
 }
 
-fn backward_scan_spare_reads(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn backward_scan_spare_reads(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let run = runs.run_named("GeckoFTL/recovered")?;
     let reads = run.required_figure("recovery.steps.changed entries.spare_reads")?;
     Ok(vec![
-        Value::new("reads over C", reads / run.required_figure("parts.cache_entries")?),
-        Value::new("all of the recovery, s", run.figure("recovery.total.time_s")),
+        NamedValue::new("reads over C", reads / run.required_figure("parts.cache_entries")?),
+        NamedValue::new("all of the recovery, s", run.figure("recovery.total.time_s")),
         device_capacity_value(run),
     ])
 }
 
-fn recovery_correction_costs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn recovery_correction_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let run = runs.run_named("GeckoFTL/recovered")?;
     let pages = run.required_figure("parts.translation_pages")?;
     let entries = run.required_figure("parts.cache_entries")?;
     Ok(vec![
-        Value::new("aborted synchronisations over TPT", run.figure("parts.aborted_synchronisations") / pages),
-        Value::new("spare reads over C", run.figure("parts.uncertain_spare_reads") / entries),
+        NamedValue::new(
+            "aborted synchronisations over TPT",
+            run.figure("parts.aborted_synchronisations") / pages,
+        ),
+        NamedValue::new("spare reads over C", run.figure("parts.uncertain_spare_reads") / entries),
         device_capacity_value(run),
     ])
 }
 
-fn log_cleaning_costs(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn log_cleaning_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let run = runs.run_named("IB-FTL/log")?;
     let reports = run.required_figure("parts.log_reports")?;
     let per_page = run.required_figure("parts.log_page_entries")?;
     Ok(vec![
-        Value::new("inserted again", run.figure("parts.log_reinserted") / reports),
-        Value::new("pages times V", run.programs_by_cause("validity") * per_page / reports),
+        NamedValue::new("inserted again", run.figure("parts.log_reinserted") / reports),
+        NamedValue::new("pages times V", run.programs_by_cause("validity") * per_page / reports),
         device_capacity_value(run),
     ])
 }

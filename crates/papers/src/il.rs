@@ -28,7 +28,7 @@ use super::closed_forms::{bytes_per_s_for_lifetime, endurance_budget_bytes};
 use super::experiment::{
     Experiment, ExperimentConditions, ExperimentRecords, ExperimentRun, ExperimentSize, RequestSource,
 };
-use super::verdict::Value;
+use super::verdict::NamedValue;
 
 /// A trace of the integrated lifetime management paper, and its generated substitute.
 #[derive(Clone, Copy)]
@@ -302,7 +302,7 @@ type Result<T> = std::result::Result<T, String>;
 
 /// Computes our values for one row (reported result) of the integrated lifetime management paper from the finished
 /// experiments; `None` if no experiment is about the row.
-pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
+pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<NamedValue>>> {
     Some(match id {
         "IL-01" => lifetime_values(runs, "WKSN"),
         "IL-02" => lifetime_values(runs, "Media"),
@@ -329,12 +329,12 @@ fn programs_per_write(run: ExperimentRun<'_>) -> f64 {
     run.figure("programs") / run.figure("host_page_writes")
 }
 
-fn lifetime_values(runs: &ExperimentRecords, trace: &str) -> Result<Vec<Value>> {
+fn lifetime_values(runs: &ExperimentRecords, trace: &str) -> Result<Vec<NamedValue>> {
     let run = |scheme: &str| runs.run_named(&format!("{trace}/{scheme}"));
-    let of = |name: &str, figure: fn(ExperimentRun<'_>) -> f64| -> Result<Vec<Value>> {
+    let of = |name: &str, figure: fn(ExperimentRun<'_>) -> f64| -> Result<Vec<NamedValue>> {
         LIFETIME_SCHEMES
             .iter()
-            .map(|scheme| Ok(Value::new(format!("{name}{scheme}"), figure(run(scheme)?))))
+            .map(|scheme| Ok(NamedValue::new(format!("{name}{scheme}"), figure(run(scheme)?))))
             .collect()
     };
     let whole_run = |run: ExperimentRun<'_>| run.figure("lifetime.years_by_programs");
@@ -343,13 +343,13 @@ fn lifetime_values(runs: &ExperimentRecords, trace: &str) -> Result<Vec<Value>> 
     values.extend(of("erases per block, ", |run| run.figure("lifetime.mean_erases_per_block"))?);
     if trace != "WKSN" {
         let run = run(COMPRESSION_WITHOUT_GC_RUN_NAME)?;
-        values.push(Value::new(
+        values.push(NamedValue::new(
             format!("programs per host write, {COMPRESSION_WITHOUT_GC_RUN_NAME}"),
             programs_per_write(run),
         ));
     }
-    values.push(Value::new("first epoch included, throttling", whole_run(run("throttling")?)));
-    values.push(Value::new("first epoch included, integrated", whole_run(run("integrated")?)));
+    values.push(NamedValue::new("first epoch included, throttling", whole_run(run("throttling")?)));
+    values.push(NamedValue::new("first epoch included, integrated", whole_run(run("integrated")?)));
     Ok(values)
 }
 
@@ -383,24 +383,24 @@ fn saved_percent(
     Ok(100.0 * (1.0 - of(variant)? / of("baseline")?))
 }
 
-fn values_of_response_times(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn values_of_response_times(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let through = ("WKSN", "integrated", AcknowledgeMoment::UntilProgrammed);
     let mut values = vec![
-        Value::new("until programmed", saved_percent(runs, through, mean_until_programmed_us)?),
+        NamedValue::new("until programmed", saved_percent(runs, through, mean_until_programmed_us)?),
         // With the chunk buffer counted as acknowledgement: three of four writes have a response time of zero.
-        Value::new(
+        NamedValue::new(
             "acknowledged by the chunk buffer alone",
             saved_percent(runs, through, mean_acknowledge_us)?,
         ),
-        Value::new("programs", saved_percent(runs, through, |run| Ok(programs_per_write(run)))?),
+        NamedValue::new("programs", saved_percent(runs, through, |run| Ok(programs_per_write(run)))?),
     ];
     for scheme in LIFETIME_SCHEMES {
         let run = |answer: AcknowledgeMoment| runs.run_named(&answer.experiment_name("WKSN", scheme));
-        values.push(Value::new(
+        values.push(NamedValue::new(
             format!("equal buffers, {scheme}, us"),
             mean_acknowledge_us(run(AcknowledgeMoment::EqualBuffers)?)?,
         ));
-        values.push(Value::new(
+        values.push(NamedValue::new(
             format!("until programmed, {scheme}, us"),
             mean_until_programmed_us(run(AcknowledgeMoment::UntilProgrammed)?)?,
         ));
@@ -408,10 +408,10 @@ fn values_of_response_times(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn throttled_response_times(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn throttled_response_times(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     for scheme in ["throttling", "integrated"] {
-        values.push(Value::new(
+        values.push(NamedValue::new(
             scheme,
             mean_acknowledge_us(
                 runs.run_named(&AcknowledgeMoment::EqualBuffers.experiment_name("DVMT", scheme))?,
@@ -420,39 +420,42 @@ fn throttled_response_times(runs: &ExperimentRecords) -> Result<Vec<Value>> {
     }
     for scheme in ["throttling", "integrated"] {
         let run = runs.run_named(&AcknowledgeMoment::UntilProgrammed.experiment_name("DVMT", scheme))?;
-        values.push(Value::new(format!("until programmed, {scheme}"), mean_until_programmed_us(run)?));
+        values.push(NamedValue::new(format!("until programmed, {scheme}"), mean_until_programmed_us(run)?));
     }
     Ok(values)
 }
 
-fn target_lifetime_values(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn target_lifetime_values(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     for scheme in ["throttling", "integrated"] {
         let run = runs.run_named(&format!("synthetic/{scheme}"))?;
-        values.push(Value::new(scheme, lifetime_years(run)));
-        values.push(Value::new(format!("programs per host write, {scheme}"), programs_per_write(run)));
+        values.push(NamedValue::new(scheme, lifetime_years(run)));
+        values.push(NamedValue::new(format!("programs per host write, {scheme}"), programs_per_write(run)));
     }
     Ok(values)
 }
 
 /// Returns the energy that the scheme `integrated` saves relative to the baseline, percent: with the powers that the
 /// paper prints, and with twice the energy of compression. With `sign` -1, returns the increase.
-fn energy_saved_values(runs: &ExperimentRecords, trace: &str, sign: f64) -> Result<Vec<Value>> {
+fn energy_saved_values(runs: &ExperimentRecords, trace: &str, sign: f64) -> Result<Vec<NamedValue>> {
     let of = |variant: &str| {
         saved_percent(runs, (trace, variant, AcknowledgeMoment::EqualBuffers), energy_uj_per_page_write)
     };
-    Ok(vec![Value::new("", sign * of("integrated")?), Value::new("2x", sign * of("integrated-2x")?)])
+    Ok(vec![
+        NamedValue::new("", sign * of("integrated")?),
+        NamedValue::new("2x", sign * of("integrated-2x")?),
+    ])
 }
 
 /// Returns what the integrated management decided about the trace Media, derived from the run. Compression counts as
 /// off if less than a tenth of the pages were compressed or tried. Deduplication counts as on if it found more than
 /// half of the duplicates that it finds alone.
-fn lifetime_management_decisions(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn lifetime_management_decisions(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let (run, dedup) = (runs.run_named("Media/integrated")?, runs.run_named("Media/dedup")?);
     let compressed = run.figure("parts.chunk_members") + run.figure("parts.chunk_incompressible_pages");
     let shared = |run: ExperimentRun<'_>| run.figure("writes_by_form.deduplicated");
     let throttled = run.figure("lifetime.throttled_epochs") / run.figure("lifetime.epochs");
-    let holds = |of: &str, statement: bool| Value::new(of, f64::from(u8::from(statement)));
+    let holds = |of: &str, statement: bool| NamedValue::new(of, f64::from(u8::from(statement)));
     Ok(vec![
         holds("compression off", compressed < 0.1 * run.figure("host_page_writes")),
         holds("dedup on", shared(run) > 0.5 * shared(dedup)),
@@ -462,18 +465,18 @@ fn lifetime_management_decisions(runs: &ExperimentRecords) -> Result<Vec<Value>>
 
 /// Returns the greatest savings in response time and energy relative to the baseline, percent, and the savings on the
 /// control load. The latter should be zero; otherwise the savings do not come from lifetime management.
-fn greatest_response_and_energy_gains(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn greatest_response_and_energy_gains(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let of = |trace, variant, answer, value: fn(ExperimentRun<'_>) -> Result<f64>| {
         saved_percent(runs, (trace, variant, answer), value)
     };
     let (buffers, programs) = (AcknowledgeMoment::EqualBuffers, AcknowledgeMoment::UntilProgrammed);
     let mut values = vec![
-        Value::new("response time", of("WKSN", "integrated", programs, mean_until_programmed_us)?),
-        Value::new("energy", of("WKSN", "integrated", buffers, energy_uj_per_page_write)?),
-        Value::new("energy 2x", of("WKSN", "integrated-2x", buffers, energy_uj_per_page_write)?),
+        NamedValue::new("response time", of("WKSN", "integrated", programs, mean_until_programmed_us)?),
+        NamedValue::new("energy", of("WKSN", "integrated", buffers, energy_uj_per_page_write)?),
+        NamedValue::new("energy 2x", of("WKSN", "integrated-2x", buffers, energy_uj_per_page_write)?),
     ];
     for scheme in &LIFETIME_SCHEMES[1..] {
-        let control = |what: &str, gain: f64| Value::new(format!("control, {scheme}, {what}"), gain);
+        let control = |what: &str, gain: f64| NamedValue::new(format!("control, {scheme}, {what}"), gain);
         values.push(control("response time", of("control", scheme, programs, mean_until_programmed_us)?));
         values.push(control(
             "acknowledged by the chunk buffer alone",

@@ -12,28 +12,28 @@
 pub mod closed_forms;
 mod df;
 pub mod experiment;
+pub mod experiment_runner;
 pub mod figures;
 mod gk;
 mod il;
 mod lx;
 pub mod render;
+pub mod result_counts;
 pub mod results;
 mod rm;
-pub mod session;
 pub mod statistics;
 pub mod summary;
-pub mod tally;
 pub mod target;
 pub mod traces;
 pub mod verdict;
 
 use experiment::ExperimentRecords;
 pub use experiment::{Experiment, ExperimentConditions, ExperimentSize};
+pub use experiment_runner::{ExperimentJob, ExperimentObserver, ExperimentRunOptions, run_paper_experiments};
 pub use results::Results;
-pub use session::{ExperimentJob, ExperimentObserver, ExperimentRunOptions, run_paper_experiments};
 pub use target::Paper;
 pub use traces::OriginalTraces;
-use verdict::Value;
+use verdict::NamedValue;
 
 /// Returns the experiments from which Wearwell's values for a paper's rows (reported results) are computed.
 pub fn experiments(paper: Paper, conditions: &ExperimentConditions) -> Vec<Experiment> {
@@ -48,7 +48,11 @@ pub fn experiments(paper: Paper, conditions: &ExperimentConditions) -> Vec<Exper
 
 /// Computes Wearwell's values for one row (reported result) of a paper from the finished experiments. Returns an error
 /// with the reason if one of them was not run, and `None` if the row depends on no experiment.
-pub fn measure_row(paper: Paper, id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>, String>> {
+pub fn measure_row(
+    paper: Paper,
+    id: &str,
+    runs: &ExperimentRecords,
+) -> Option<Result<Vec<NamedValue>, String>> {
     match paper {
         Paper::Lx => lx::measure_row(id, runs),
         Paper::Df => df::measure_row(id, runs),

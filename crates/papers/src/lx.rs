@@ -17,7 +17,7 @@ use super::closed_forms::to_percent;
 use super::experiment::{
     Experiment, ExperimentConditions, ExperimentRecords, ExperimentRun, ExperimentSize, RequestSource,
 };
-use super::verdict::Value;
+use super::verdict::NamedValue;
 
 /// A trace of the Recyclable SSD paper, with its figures in Table I.
 struct Trace {
@@ -425,14 +425,14 @@ type Result<T> = std::result::Result<T, String>;
 
 /// Computes our values for one row (reported result) of the Recyclable SSD paper from the finished experiments; `None`
 /// if no experiment is about the row.
-pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
+pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<NamedValue>>> {
     measure_trace_row(id, runs)
         .or_else(|| measure_store_row(id, runs))
         .or_else(|| measure_policy_row(id, runs))
 }
 
 /// Computes our values for rows (reported results) about the traces themselves, without a design.
-fn measure_trace_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
+fn measure_trace_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<NamedValue>>> {
     let traces = ["homes", "mail", "web"];
     Some(match id {
         "LX-02" => trace_table_values(runs, "homes"),
@@ -449,7 +449,7 @@ fn measure_trace_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Va
         "LX-12" => value_per_trace(runs, &traces, "counts", |run| {
             percent_of_classes_from_8(run, "invalid_by_popularity")
         })
-        .map(|values| [values, reads_explaining_popularity(runs)].concat()),
+        .map(|values| [values, reads_needed_for_popularity(runs)].concat()),
         "LX-13" => value_per_trace(runs, &traces, "counts", |run| {
             percent_of_classes_from_8(run, "recycled_by_popularity")
         }),
@@ -466,7 +466,7 @@ fn measure_trace_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Va
 
 /// Computes our values for rows (reported results) about fingerprint stores of several sizes and eviction policies.
 #[expect(clippy::too_many_lines, reason = "one arm per row of the table")]
-fn measure_store_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
+fn measure_store_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<NamedValue>>> {
     let reduction = |run: ExperimentRun<'_>| 100.0 * run.figure("write_reduction");
     let traces = ["homes", "mail", "web"];
     Some(match id {
@@ -577,7 +577,7 @@ fn measure_store_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Va
 
 /// Computes our values for rows (reported results) that compare two eviction policies, each on a load for which the
 /// Recyclable SSD paper claims a gain and on one for which it does not.
-fn measure_policy_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
+fn measure_policy_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<NamedValue>>> {
     Some(match id {
         "LX-40" => {
             value_per_trace_against_baseline(runs, "128k-lru", "128k", recycling_gain_percent).map(|values| {
@@ -632,8 +632,9 @@ fn value_per_trace(
     traces: &[&str],
     variant: &str,
     value: impl Fn(ExperimentRun<'_>) -> f64,
-) -> Result<Vec<Value>> {
-    let of = |trace: &&str| Ok(Value::new(*trace, value(runs.run_named(&format!("{trace}/{variant}"))?)));
+) -> Result<Vec<NamedValue>> {
+    let of =
+        |trace: &&str| Ok(NamedValue::new(*trace, value(runs.run_named(&format!("{trace}/{variant}"))?)));
     traces.iter().map(of).collect()
 }
 
@@ -643,21 +644,21 @@ fn value_per_trace_against_baseline(
     baseline: &str,
     variant: &str,
     value: impl Fn(ExperimentRun<'_>, ExperimentRun<'_>) -> f64,
-) -> Result<Vec<Value>> {
+) -> Result<Vec<NamedValue>> {
     let of = |Trace { short_name: short, .. }: &Trace| {
         let baseline = runs.run_named(&format!("{short}/{baseline}"))?;
-        Ok(Value::new(*short, value(baseline, runs.run_named(&format!("{short}/{variant}"))?)))
+        Ok(NamedValue::new(*short, value(baseline, runs.run_named(&format!("{short}/{variant}"))?)))
     };
     TRACES.iter().map(of).collect()
 }
 
-fn trace_table_values(runs: &ExperimentRecords, trace: &str) -> Result<Vec<Value>> {
+fn trace_table_values(runs: &ExperimentRecords, trace: &str) -> Result<Vec<NamedValue>> {
     let counts = runs.run_named(&format!("{trace}/table-counts"))?;
     let millions = |figure: &str| counts.extrapolated_figure(figure) / 1e6;
     Ok(vec![
-        Value::new("requests, M", millions("requests")),
-        Value::new("writes, %", to_percent(counts.figure("writes") / counts.figure("requests"))),
-        Value::new("addresses, M", millions("addresses")),
+        NamedValue::new("requests, M", millions("requests")),
+        NamedValue::new("writes, %", to_percent(counts.figure("writes") / counts.figure("requests"))),
+        NamedValue::new("addresses, M", millions("addresses")),
     ])
 }
 
@@ -721,15 +722,15 @@ fn erases_percent_of_baseline(run: ExperimentRun<'_>, baseline: ExperimentRun<'_
 /// was not run.
 fn with_unjudged_variants(
     runs: &ExperimentRecords,
-    values: Result<Vec<Value>>,
+    values: Result<Vec<NamedValue>>,
     variants_and_names: &[(&str, &str)],
     value: impl Fn(ExperimentRun<'_>) -> f64,
-) -> Result<Vec<Value>> {
+) -> Result<Vec<NamedValue>> {
     let mut values = values?;
     for (variant, name) in variants_and_names {
         for Trace { short_name: short, .. } in &TRACES {
             if let Ok(run) = runs.run_named(&format!("{short}/{variant}")) {
-                values.push(Value::new(format!("{short} {name}"), value(run)));
+                values.push(NamedValue::new(format!("{short} {name}"), value(run)));
             }
         }
     }
@@ -737,8 +738,8 @@ fn with_unjudged_variants(
 }
 
 /// Appends the text `name` to the name of each value of a reported result.
-fn with_name_appended(values: Vec<Value>, name: &str) -> Vec<Value> {
-    values.into_iter().map(|value| Value::new(format!("{} {name}", value.of), value.value)).collect()
+fn with_name_appended(values: Vec<NamedValue>, name: &str) -> Vec<NamedValue> {
+    values.into_iter().map(|value| NamedValue::new(format!("{} {name}", value.of), value.value)).collect()
 }
 
 /// Returns one value per trace as [`value_per_trace_against_baseline`] does, with the text `name` appended to the names
@@ -749,7 +750,7 @@ fn named_value_against_baseline(
     variant: &str,
     name: &str,
     value: impl Fn(ExperimentRun<'_>, ExperimentRun<'_>) -> f64,
-) -> Vec<Value> {
+) -> Vec<NamedValue> {
     with_name_appended(
         value_per_trace_against_baseline(runs, baseline, variant, value).unwrap_or_default(),
         name,
@@ -762,14 +763,17 @@ fn named_value_against_baseline(
 fn with_other_drive_states<'a>(
     runs: &'a ExperimentRecords,
     traces: &'a [&str],
-) -> impl Fn(Vec<Value>) -> Vec<Value> + 'a {
+) -> impl Fn(Vec<NamedValue>) -> Vec<NamedValue> + 'a {
     move |mut values| {
         for (variant, name) in
             [("filled-infinite", "filled"), ("both-weeks-infinite", "returns in both weeks")]
         {
             for trace in traces {
                 if let Ok(run) = runs.run_named(&format!("{trace}/{variant}")) {
-                    values.push(Value::new(format!("{trace} {name}"), 100.0 * run.figure("write_reduction")));
+                    values.push(NamedValue::new(
+                        format!("{trace} {name}"),
+                        100.0 * run.figure("write_reduction"),
+                    ));
                 }
             }
         }
@@ -779,15 +783,15 @@ fn with_other_drive_states<'a>(
 
 /// Returns, for each trace, the number of reads (million) that the reported popularity of the invalid pages would
 /// require, and the number of reads in Table I of the Recyclable SSD paper.
-fn reads_explaining_popularity(runs: &ExperimentRecords) -> Vec<Value> {
+fn reads_needed_for_popularity(runs: &ExperimentRecords) -> Vec<NamedValue> {
     let of = |trace: &Trace| {
         let reads = |counts: &str| {
             let run = runs.run_named(&format!("{}/{counts}", trace.short_name)).ok()?;
             Some(run.extrapolated_figure("reads") / 1e6)
         };
         Some([
-            Value::new(format!("{} reads, M", trace.short_name), reads("counts")?),
-            Value::new(format!("{} reads of Table I, M", trace.short_name), reads("table-counts")?),
+            NamedValue::new(format!("{} reads, M", trace.short_name), reads("counts")?),
+            NamedValue::new(format!("{} reads of Table I, M", trace.short_name), reads("table-counts")?),
         ])
     };
     TRACES.iter().filter_map(of).flatten().collect()
@@ -808,16 +812,16 @@ fn values_of_compared_runs(
     runs: &ExperimentRecords,
     names_baselines_and_runs: &[(&str, &str, &str)],
     value: impl Fn(ExperimentRun<'_>, ExperimentRun<'_>) -> f64,
-) -> Result<Vec<Value>> {
+) -> Result<Vec<NamedValue>> {
     let of = |(name, baseline, run): &(&str, &str, &str)| {
-        Ok(Value::new(*name, value(runs.run_named(baseline)?, runs.run_named(run)?)))
+        Ok(NamedValue::new(*name, value(runs.run_named(baseline)?, runs.run_named(run)?)))
     };
     names_baselines_and_runs.iter().map(of).collect()
 }
 
 /// Returns, for each trace, how many of the pages that could have been recycled were recycled by a variant (design with
 /// settings), percent.
-fn recycled_percent_per_trace(runs: &ExperimentRecords, variant: &str) -> Result<Vec<Value>> {
+fn recycled_percent_per_trace(runs: &ExperimentRecords, variant: &str) -> Result<Vec<NamedValue>> {
     value_per_trace_against_baseline(runs, "recyclable", variant, |all, got| {
         to_percent(recycled_pages(got) / recycled_pages(all))
     })
@@ -825,7 +829,7 @@ fn recycled_percent_per_trace(runs: &ExperimentRecords, variant: &str) -> Result
 
 /// Returns the write reduction by recycling on a load in which popular pages are never written again, percent: with
 /// each eviction policy, and with a filled drive or the removal of old entries, which could help.
-fn reduction_if_popular_pages_never_return(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn reduction_if_popular_pages_never_return(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let named_runs = [
         ("PROB", "prob"),
         ("LRU", "lru"),
@@ -836,14 +840,14 @@ fn reduction_if_popular_pages_never_return(runs: &ExperimentRecords) -> Result<V
         ("filled infinite", "filled-infinite"),
     ];
     let of = |(name, run): (&str, &str)| {
-        Ok(Value::new(name, 100.0 * runs.run_named(&format!("skewed/{run}"))?.figure("write_reduction")))
+        Ok(NamedValue::new(name, 100.0 * runs.run_named(&format!("skewed/{run}"))?.figure("write_reduction")))
     };
     named_runs.into_iter().map(of).collect()
 }
 
 /// Returns the effect of the write buffer: writes that reach the FTL and recycled pages, each in percent of those
 /// without the buffer.
-fn write_buffer_effect(runs: &ExperimentRecords) -> Vec<Value> {
+fn write_buffer_effect(runs: &ExperimentRecords) -> Vec<NamedValue> {
     let writes = |all: ExperimentRun<'_>, buffered: ExperimentRun<'_>| {
         to_percent(buffered.figure("host_page_writes") / all.figure("host_page_writes"))
     };
@@ -864,7 +868,12 @@ fn erases_saved_percent(baseline: ExperimentRun<'_>, run: ExperimentRun<'_>) -> 
 
 /// Returns the erases that a variant (design with settings) saves relative to the baseline on one of the drives,
 /// percent, with the text `name` appended to the names of the traces.
-fn erases_saved_on_drive(runs: &ExperimentRecords, drive: &str, variant: &str, name: &str) -> Vec<Value> {
+fn erases_saved_on_drive(
+    runs: &ExperimentRecords,
+    drive: &str,
+    variant: &str,
+    name: &str,
+) -> Vec<NamedValue> {
     named_value_against_baseline(
         runs,
         &format!("{drive}baseline"),
@@ -876,7 +885,7 @@ fn erases_saved_on_drive(runs: &ExperimentRecords, drive: &str, variant: &str, n
 
 /// Returns the erases with fingerprint stores of several sizes in percent of the baseline's: first with the Recyclable
 /// SSD paper's eviction policy (PROB), then with LRU.
-fn erases_by_store_size(runs: &ExperimentRecords, trace: &str, stores: &[&str]) -> Result<Vec<Value>> {
+fn erases_by_store_size(runs: &ExperimentRecords, trace: &str, stores: &[&str]) -> Result<Vec<NamedValue>> {
     let baseline = runs.run_named(&format!("{trace}/sized-baseline"))?;
     let of = |store: &str| {
         Ok::<_, String>(erases_percent_of_baseline(
@@ -887,12 +896,12 @@ fn erases_by_store_size(runs: &ExperimentRecords, trace: &str, stores: &[&str]) 
     let mut values = Vec::new();
     for store in stores {
         let name = if *store == "infinite" { (*store).to_owned() } else { store.to_uppercase() };
-        values.push(Value::new(name, of(store)?));
+        values.push(NamedValue::new(name, of(store)?));
     }
     for store in stores.iter().filter(|store| **store != "infinite") {
-        values.push(Value::new(format!("{} LRU", store.to_uppercase()), of(&format!("{store}-lru"))?));
+        values.push(NamedValue::new(format!("{} LRU", store.to_uppercase()), of(&format!("{store}-lru"))?));
     }
-    values.push(Value::new("128K leaving", of("128k-leaving")?));
+    values.push(NamedValue::new("128K leaving", of("128k-leaving")?));
     Ok(values)
 }
 
@@ -908,7 +917,11 @@ const PROB_POLICY_RESPONSE_TIME_VARIANTS: [(&str, &str); 4] = [
 /// Returns the change of the mean response time with each of the variants (design with settings) relative to the
 /// baseline, percent; with `sign` -1 its reduction. The text of the variant is appended to the names of the traces.
 /// Variants with a write buffer are compared with the baseline that has one.
-fn response_times_of_variants(runs: &ExperimentRecords, variants: &[(&str, &str)], sign: f64) -> Vec<Value> {
+fn response_times_of_variants(
+    runs: &ExperimentRecords,
+    variants: &[(&str, &str)],
+    sign: f64,
+) -> Vec<NamedValue> {
     let of = |(variant, name): &(&str, &str)| {
         let is_buffered = variant.contains("buffered");
         let baseline = if is_buffered { "timed-buffered-baseline" } else { "timed-baseline" };
@@ -922,12 +935,12 @@ fn response_times_of_variants(runs: &ExperimentRecords, variants: &[(&str, &str)
 
 /// Returns the erases that a fingerprint store saves, percent, on drives of several sizes, given as host writes per
 /// page of the drive.
-fn erases_saved_by_drive_size(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn erases_saved_by_drive_size(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     for overrun in WRITES_PER_PHYSICAL_PAGE {
         let run = |variant: &str| runs.run_named(&format!("web/overrun-{overrun}-{variant}"));
         for (variant, name) in [("128k-lru", "LRU"), ("infinite", "infinite")] {
-            values.push(Value::new(
+            values.push(NamedValue::new(
                 format!("{overrun}: {name}"),
                 erases_saved_percent(run("baseline")?, run(variant)?),
             ));
@@ -944,7 +957,7 @@ fn weighted_response_us(run: ExperimentRun<'_>, write_share: f64) -> f64 {
 }
 
 /// Returns the change of the mean response time relative to the baseline, percent; with `sign` -1 its reduction.
-fn response_time_changes(runs: &ExperimentRecords, variant: &str, sign: f64) -> Result<Vec<Value>> {
+fn response_time_changes(runs: &ExperimentRecords, variant: &str, sign: f64) -> Result<Vec<NamedValue>> {
     response_time_changes_against(runs, "timed-baseline", variant, sign)
 }
 
@@ -953,7 +966,7 @@ fn response_time_changes_against(
     baseline: &str,
     variant: &str,
     change_sign: f64,
-) -> Result<Vec<Value>> {
+) -> Result<Vec<NamedValue>> {
     let of = |Trace { short_name: short, write_share, .. }: &Trace| {
         let mean = |variant: &str| {
             Ok::<_, String>(weighted_response_us(
@@ -961,28 +974,31 @@ fn response_time_changes_against(
                 *write_share,
             ))
         };
-        Ok(Value::new(*short, change_sign * to_percent(mean(variant)? / mean(baseline)? - 1.0)))
+        Ok(NamedValue::new(*short, change_sign * to_percent(mean(variant)? / mean(baseline)? - 1.0)))
     };
     TRACES.iter().map(of).collect()
 }
 
-fn mean_comparisons_by_policy(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn mean_comparisons_by_policy(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     [("LRU", "lru"), ("PROB", "prob"), ("PROB+FL", "fl")]
         .into_iter()
         .map(|(name, variant)| {
-            Ok(Value::new(name, mean_comparisons_per_store_hit(runs.run_named(&format!("runs/{variant}"))?)))
+            Ok(NamedValue::new(
+                name,
+                mean_comparisons_per_store_hit(runs.run_named(&format!("runs/{variant}"))?),
+            ))
         })
         .collect()
 }
 
 /// Returns the erases that each doubling of the fingerprint store saves, percent of the baseline's erases.
-fn erases_saved_per_doubling(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn erases_saved_per_doubling(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let baseline = runs.run_named("synthetic/baseline")?;
     let left = |store: &str| {
         Ok::<_, String>(erases_percent_of_baseline(runs.run_named(&format!("synthetic/{store}"))?, baseline))
     };
     Ok(vec![
-        Value::new("64K to 128K", left("64k")? - left("128k")?),
-        Value::new("128K to 256K", left("128k")? - left("256k")?),
+        NamedValue::new("64K to 128K", left("64k")? - left("128k")?),
+        NamedValue::new("128K to 256K", left("128k")? - left("256k")?),
     ])
 }

@@ -7,11 +7,11 @@ use std::fmt::Write as _;
 
 use super::experiment::{ExperimentSize, Record};
 use super::figures::DrawnFigure;
-use super::results::{Results, Row};
+use super::result_counts::ResultCounts;
+use super::results::{ReproducedResult, Results};
 use super::summary;
-use super::tally::ResultCounts;
-use super::target::{Difference, Evidence, ReportedValue, Target, Targets};
-use super::verdict::{Outcome, Value, deviation_percent};
+use super::target::{Difference, Evidence, ReportedResult, ReportedResults, ReportedValue};
+use super::verdict::{NamedValue, Outcome, deviation_percent};
 
 /// First line of every generated page of results.
 pub const GENERATED_NOTICE: &str =
@@ -37,7 +37,7 @@ const DIFFERENCES_TITLE: &str = "Why rows differ";
 const EXPERIMENT_COLUMNS: [&str; 4] = ["experiment", "design", "input", "settings"];
 
 /// Returns the page of a paper's results in Markdown.
-pub fn results_markdown(targets: &Targets, results: &Results, figures: &[DrawnFigure]) -> String {
+pub fn results_markdown(targets: &ReportedResults, results: &Results, figures: &[DrawnFigure]) -> String {
     let page = results_page(targets, results);
     let mut parts = vec![format!("<!-- {GENERATED_NOTICE} -->\n\n# {}\n\n", page.title)];
     parts.extend(page.paragraphs.iter().map(|paragraph| format!("{paragraph}\n\n")));
@@ -91,7 +91,7 @@ vertical-align:top}th{background:#eee}tr.good td:nth-child(6){background:#dfd}tr
 tr.bad td:nth-child(6){background:#fdd}code{font-size:12px}img{max-width:100%}";
 
 /// Returns the page of a paper's results in HTML. It refers to the figures in the folder `figures` next to it.
-pub fn results_html(targets: &Targets, results: &Results, figures: &[DrawnFigure]) -> String {
+pub fn results_html(targets: &ReportedResults, results: &Results, figures: &[DrawnFigure]) -> String {
     let page = results_page(targets, results);
     let title = escape_html(&page.title);
     let mut parts = vec![format!(
@@ -106,7 +106,9 @@ pub fn results_html(targets: &Targets, results: &Results, figures: &[DrawnFigure
         parts.push(format!("<h2>{HEADLINES_TITLE}</h2>\n{}", html_table(&HEADLINE_COLUMNS, &plain, &[])));
         parts.push("<h2>All rows</h2>\n".to_owned());
     }
-    let class = |row: &Row| targets.target_with_id(&row.id).map_or("", |target| css_class_of(target, row));
+    let class = |row: &ReproducedResult| {
+        targets.target_with_id(&row.id).map_or("", |target| css_class_of(target, row))
+    };
     let classes: Vec<&str> = results.rows.iter().map(class).collect();
     parts.push(html_table(&RESULT_COLUMNS, &page.result_rows, &classes));
     for figure in figures {
@@ -157,7 +159,7 @@ fn escape_html(text: &str) -> String {
 
 /// Returns the CSS class of a row (reported result), which determines its colour by verdict; empty for rows that do not
 /// count as results.
-fn css_class_of(target: &Target, row: &Row) -> &'static str {
+fn css_class_of(target: &ReportedResult, row: &ReproducedResult) -> &'static str {
     let verdict = row.judge(target);
     if !verdict.evidence.is_some_and(Evidence::counts_as_reproduced) {
         return "";
@@ -170,7 +172,7 @@ fn css_class_of(target: &Target, row: &Row) -> &'static str {
     }
 }
 
-fn results_page(targets: &Targets, results: &Results) -> ResultsPage {
+fn results_page(targets: &ReportedResults, results: &Results) -> ResultsPage {
     let rows = || results.rows.iter().filter_map(|row| Some((targets.target_with_id(&row.id)?, row)));
     let touched = |name: &String| rows().any(|(target, _)| target.contradictions.contains(name));
     ResultsPage {
@@ -195,7 +197,7 @@ fn results_page(targets: &Targets, results: &Results) -> ResultsPage {
 
 /// Returns the reasons why rows (reported results) differ from the paper, each with the ids of the differing rows that
 /// it explains. The last entry has the differing rows without a known reason.
-fn difference_reasons(targets: &Targets, results: &Results) -> Vec<(String, String)> {
+fn difference_reasons(targets: &ReportedResults, results: &Results) -> Vec<(String, String)> {
     let differing: Vec<&str> = differing_row_ids(targets, results).collect();
     let mut reasons = Vec::new();
     for difference in &targets.differences {
@@ -217,7 +219,7 @@ fn difference_reasons(targets: &Targets, results: &Results) -> Vec<(String, Stri
 /// Returns whether Wearwell's values differ from the reported ones in at least one of the rows (reported results) that
 /// the reason explains.
 pub(super) fn explains_a_differing_row(
-    targets: &Targets,
+    targets: &ReportedResults,
     results: &Results,
     difference: &Difference,
 ) -> bool {
@@ -225,8 +227,11 @@ pub(super) fn explains_a_differing_row(
 }
 
 /// Returns the ids of the reported results that Wearwell's results do not reproduce, or only in their direction.
-pub fn differing_row_ids<'a>(targets: &'a Targets, results: &'a Results) -> impl Iterator<Item = &'a str> {
-    let differs = |target: &Target, row: &Row| {
+pub fn differing_row_ids<'a>(
+    targets: &'a ReportedResults,
+    results: &'a Results,
+) -> impl Iterator<Item = &'a str> {
+    let differs = |target: &ReportedResult, row: &ReproducedResult| {
         matches!(row.judge(target).outcome, Outcome::DirectionOnly | Outcome::Missed(_))
     };
     let rows = results.rows.iter();
@@ -234,7 +239,7 @@ pub fn differing_row_ids<'a>(targets: &'a Targets, results: &'a Results) -> impl
         .map(|row| row.id.as_str())
 }
 
-fn introduction_paragraphs(targets: &Targets, results: &Results) -> Vec<String> {
+fn introduction_paragraphs(targets: &ReportedResults, results: &Results) -> Vec<String> {
     let size = match results.size {
         ExperimentSize::Quick => "quick (scaled down)",
         ExperimentSize::Full => "full",
@@ -272,7 +277,7 @@ fn introduction_paragraphs(targets: &Targets, results: &Results) -> Vec<String> 
     paragraphs
 }
 
-fn row_cells(target: &Target, row: &Row) -> [String; 7] {
+fn row_cells(target: &ReportedResult, row: &ReproducedResult) -> [String; 7] {
     let mut remarks = vec![target.class.describe().to_owned()];
     remarks.extend(target.contradictions.iter().cloned());
     if !target.note.is_empty() {
@@ -295,7 +300,7 @@ fn row_cells(target: &Target, row: &Row) -> [String; 7] {
 
 /// Returns the reasons why some of Wearwell's values in a row (reported result) are shown but get no verdict, each
 /// reason once.
-fn reasons_for_unjudged_values(target: &Target, row: &Row) -> Vec<String> {
+fn reasons_for_unjudged_values(target: &ReportedResult, row: &ReproducedResult) -> Vec<String> {
     let is_shown = |why: &str| row.ours.iter().any(|value| target.reason_not_judged(&value.of) == Some(why));
     let reasons = target.beside.iter().filter(|beside| is_shown(&beside.why));
     reasons.map(|beside| format!("beside: {}", beside.why)).collect()
@@ -303,19 +308,19 @@ fn reasons_for_unjudged_values(target: &Target, row: &Row) -> Vec<String> {
 
 /// Returns Wearwell's values of a row (reported result) as text: first the values with a verdict and those from which
 /// the load is generated, then those that are only shown.
-pub(super) fn values_text(target: &Target, values: &[Value]) -> String {
+pub(super) fn values_text(target: &ReportedResult, values: &[NamedValue]) -> String {
     let unit = if target.unit.is_empty() { String::new() } else { format!(" {}", target.unit) };
     let is_given = |of: &str| target.values.iter().any(|reported| reported.given && reported.of == of);
-    let one = |value: &&Value| {
+    let one = |value: &&NamedValue| {
         let given = if is_given(&value.of) { " (given)" } else { "" };
         match value.of.as_str() {
             "" => format!("{}{unit}", format_number(value.value)),
             of => format!("{of} {}{unit}{given}", format_number(value.value)),
         }
     };
-    let (beside, judged): (Vec<&Value>, Vec<&Value>) =
+    let (beside, judged): (Vec<&NamedValue>, Vec<&NamedValue>) =
         values.iter().partition(|value| target.reason_not_judged(&value.of).is_some());
-    let list = |values: &[&Value]| values.iter().map(one).collect::<Vec<_>>().join(", ");
+    let list = |values: &[&NamedValue]| values.iter().map(one).collect::<Vec<_>>().join(", ");
     match (judged.is_empty(), beside.is_empty()) {
         (_, true) => list(&judged),
         (true, false) => format!("beside: {}", list(&beside)),
@@ -325,7 +330,7 @@ pub(super) fn values_text(target: &Target, values: &[Value]) -> String {
 
 /// Returns, as text, the ratio of Wearwell's value to each reported number. For a range, the text states whether
 /// Wearwell's value is inside or how far outside.
-fn ratios_text(target: &Target, values: &[Value]) -> String {
+fn ratios_text(target: &ReportedResult, values: &[NamedValue]) -> String {
     let ratio = |reported: &ReportedValue| {
         let ours = values.iter().find(|value| value.of == reported.of)?.value;
         match (reported.value, reported.low.or(reported.high)) {

@@ -14,9 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::experiment::{self, ExperimentConditions, ExperimentRecords, ExperimentSize, Record};
-use super::target::{Paper, Target};
+use super::target::{Paper, ReportedResult};
 use super::traces::OriginalTraces;
-use super::verdict::{self, Value, Verdict};
+use super::verdict::{self, NamedValue, Verdict};
 use super::{closed_forms, experiments, measure_row};
 
 /// Wearwell's results for one paper: all its rows (reported results) with Wearwell's values and verdicts, and the
@@ -35,7 +35,7 @@ pub struct Results {
     /// finish are reported as not run.
     pub partial: bool,
     /// Wearwell's result for each row (reported result) of the paper, in the order of the paper's evaluation.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ReproducedResult>,
     /// Records of the finished experiments, in the order in which the paper's experiments are listed.
     pub experiments: Vec<Record>,
     /// Names of the experiments that were not run, each with the reason.
@@ -48,11 +48,11 @@ pub struct Results {
 
 /// Wearwell's result for one row (reported result) of a paper.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Row {
+pub struct ReproducedResult {
     /// Id of the reported result, e.g. `LX-17`.
     pub id: String,
     /// Wearwell's values for the row (reported result); empty if nothing was measured.
-    pub ours: Vec<Value>,
+    pub ours: Vec<NamedValue>,
     /// Names of the experiments from which Wearwell's values of the row come; empty if they come from a formula instead
     /// of an experiment.
     pub experiments: Vec<String>,
@@ -69,9 +69,9 @@ pub struct Row {
     pub verdict: String,
 }
 
-impl Row {
+impl ReproducedResult {
     /// Compares Wearwell's values of this row with the reported ones in its target, and returns the verdict.
-    pub fn judge(&self, target: &Target) -> Verdict {
+    pub fn judge(&self, target: &ReportedResult) -> Verdict {
         if self.ours.is_empty() {
             verdict::not_run_verdict(target, &self.not_run)
         } else {
@@ -108,7 +108,7 @@ impl Results {
         let mut runs = ExperimentRecords::default();
         self.experiments.iter().for_each(|record| runs.add_record(record.clone()));
         self.not_run.iter().for_each(|(name, why)| runs.add_not_run_reason(name, why));
-        let row = |target: &Target| {
+        let row = |target: &ReportedResult| {
             let mut row = evaluate_row(paper, target, &runs);
             row.older_code = row.experiments.iter().any(|name| self.older_code.contains(name));
             row.verdict = row.judge(target).to_string();
@@ -170,8 +170,8 @@ impl Results {
     }
 }
 
-fn evaluate_row(paper: Paper, target: &Target, runs: &ExperimentRecords) -> Row {
-    let mut row = Row {
+fn evaluate_row(paper: Paper, target: &ReportedResult, runs: &ExperimentRecords) -> ReproducedResult {
+    let mut row = ReproducedResult {
         id: target.id.clone(),
         ours: Vec::new(),
         experiments: Vec::new(),
@@ -186,6 +186,6 @@ fn evaluate_row(paper: Paper, target: &Target, runs: &ExperimentRecords) -> Row 
         Some(Err(why)) => row.not_run = why,
         None => {}
     }
-    (row.experiments, row.substitute) = runs.take_experiment_names_and_substitute();
+    (row.experiments, row.substitute) = runs.take_used_experiments_and_is_substitute();
     row
 }

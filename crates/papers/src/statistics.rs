@@ -81,7 +81,7 @@ pub fn count_trace_figures(
         count.count_request(&request);
         done += 1;
         if done % REQUESTS_PER_PROGRESS_REPORT == 0 {
-            let progress = Progress { phase: RunPhase::Replay, done_requests: done, total_requests: done };
+            let progress = Progress { phase: RunPhase::Replay, done_units: done, total_units: done };
             if on_progress(progress).is_break() {
                 return Err(MissingRecord::Interrupted);
             }

@@ -5,12 +5,13 @@
 //! suspected cause. The summary is one block of a document, between two marks; a test compares it with the records.
 
 use super::render::{explains_a_differing_row, markdown_table, values_text};
-use super::results::{Results, Row};
-use super::tally::ResultCounts;
+use super::result_counts::ResultCounts;
+use super::results::{ReproducedResult, Results};
 use super::target::{
-    Difference, Headline, Paper, PaperStatement, ReasonSupport, Target, Targets, matches_pattern,
+    Difference, Headline, Paper, PaperStatement, ReasonSupport, ReportedResult, ReportedResults,
+    matches_pattern,
 };
-use super::verdict::Value;
+use super::verdict::NamedValue;
 
 /// One line of the summary: a claim of the paper's abstract, with Wearwell's result.
 #[derive(Clone, PartialEq, Debug)]
@@ -28,7 +29,7 @@ pub struct SummaryLine {
 }
 
 /// Returns the claims of the paper's abstract, each with Wearwell's result.
-pub fn headline_lines(targets: &Targets, results: &Results) -> Vec<SummaryLine> {
+pub fn headline_lines(targets: &ReportedResults, results: &Results) -> Vec<SummaryLine> {
     let line = |headline: &Headline| {
         let target = targets.target_with_id(&headline.row)?;
         let row = results.rows.iter().find(|row| row.id == headline.row)?;
@@ -38,15 +39,15 @@ pub fn headline_lines(targets: &Targets, results: &Results) -> Vec<SummaryLine> 
 }
 
 fn summary_line(
-    targets: &Targets,
+    targets: &ReportedResults,
     results: &Results,
     headline: &Headline,
-    target: &Target,
-    row: &Row,
+    target: &ReportedResult,
+    row: &ReproducedResult,
 ) -> SummaryLine {
     let (target, row) = (
         target_of_headline(target, headline),
-        Row { ours: headline_values(target, headline, row), ..row.clone() },
+        ReproducedResult { ours: headline_values(target, headline, row), ..row.clone() },
     );
     let verdict = row.judge(&target);
     let differs = verdict.outcome.is_compared() && !verdict.outcome.agrees();
@@ -62,7 +63,7 @@ fn summary_line(
 }
 
 /// Returns the target (reported result) reduced to the values that a claim of the abstract is about.
-fn target_of_headline(target: &Target, headline: &Headline) -> Target {
+fn target_of_headline(target: &ReportedResult, headline: &Headline) -> ReportedResult {
     let mut target = target.clone();
     target.values.retain(|reported| headline.of.is_empty() || headline.of.contains(&reported.of));
     target
@@ -70,8 +71,8 @@ fn target_of_headline(target: &Target, headline: &Headline) -> Target {
 
 /// Returns those values of Wearwell that a claim of the abstract is about: those that the claim names, or else those
 /// that its row (reported result) judges.
-fn headline_values(target: &Target, headline: &Headline, row: &Row) -> Vec<Value> {
-    let is_wanted = |value: &&Value| {
+fn headline_values(target: &ReportedResult, headline: &Headline, row: &ReproducedResult) -> Vec<NamedValue> {
+    let is_wanted = |value: &&NamedValue| {
         let is_judged = target.values.iter().any(|reported| reported.of == value.of);
         if headline.of.is_empty() { is_judged } else { headline.of.contains(&value.of) }
     };
@@ -79,7 +80,7 @@ fn headline_values(target: &Target, headline: &Headline, row: &Row) -> Vec<Value
 }
 
 /// Returns one sentence about why Wearwell's result differs from a claim of the abstract, and what tested the reason.
-fn difference_reason(targets: &Targets, results: &Results, headline: &Headline) -> String {
+fn difference_reason(targets: &ReportedResults, results: &Results, headline: &Headline) -> String {
     let of_row = targets.differences.iter().find(|difference| difference.rows.contains(&headline.row));
     let sentence = match (headline.why.as_str(), of_row) {
         ("", None) => return "No reason is known.".to_owned(),
@@ -137,7 +138,7 @@ fn tested_by_sentence(difference: &Difference, results: &Results) -> String {
 }
 
 /// Returns a sentence that counts how many of the reasons for differences from the paper were tested.
-pub fn tested_reasons_sentence(targets: &Targets, results: &Results) -> String {
+pub fn tested_reasons_sentence(targets: &ReportedResults, results: &Results) -> String {
     let used = targets
         .differences
         .iter()
@@ -214,7 +215,7 @@ fn summary_block(results_of_papers: &[PaperQuickAndFullResults]) -> String {
     format!("{}\n", papers.concat())
 }
 
-fn result_counts_line(size: &str, page: &str, targets: &Targets, results: &Results) -> String {
+fn result_counts_line(size: &str, page: &str, targets: &ReportedResults, results: &Results) -> String {
     let tally = ResultCounts::of_results(targets, results);
     let reasons = tested_reasons_sentence(targets, results);
     format!(
@@ -226,7 +227,7 @@ fn result_counts_line(size: &str, page: &str, targets: &Targets, results: &Resul
 
 /// Returns the table of the abstract's claims with Wearwell's results. The reason of a difference is taken from the
 /// full-size results if they exist.
-fn claims_table(targets: &Targets, quick: &Results, full: Option<&Results>) -> String {
+fn claims_table(targets: &ReportedResults, quick: &Results, full: Option<&Results>) -> String {
     let of_quick = headline_lines(targets, quick);
     let of_full = full.map(|full| headline_lines(targets, full)).unwrap_or_default();
     let row = |(k, quick): (usize, &SummaryLine)| {

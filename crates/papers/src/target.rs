@@ -54,7 +54,7 @@ impl Paper {
     ///
     /// # Panics
     /// Never: a test parses the embedded files.
-    pub fn targets(self) -> Targets {
+    pub fn targets(self) -> ReportedResults {
         let text = match self {
             Self::Lx => include_str!("../../../papers/lx/targets.toml"),
             Self::Df => include_str!("../../../papers/df/targets.toml"),
@@ -62,7 +62,8 @@ impl Paper {
             Self::Il => include_str!("../../../papers/il/targets.toml"),
             Self::Gk => include_str!("../../../papers/gk/targets.toml"),
         };
-        Targets::parse(text).unwrap_or_else(|error| panic!("papers/{}/targets.toml: {error}", self.name()))
+        ReportedResults::parse(text)
+            .unwrap_or_else(|error| panic!("papers/{}/targets.toml: {error}", self.name()))
     }
 }
 
@@ -85,7 +86,7 @@ impl FromStr for Paper {
 /// The targets (reported results) of one paper: contents of its file `targets.toml`.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Targets {
+pub struct ReportedResults {
     /// Title and source of the paper.
     pub paper: Citation,
     /// Places, each with a name, where the paper contradicts itself or leaves something open, and how Wearwell reads
@@ -103,7 +104,7 @@ pub struct Targets {
     pub differences: Vec<Difference>,
     /// The results that the paper reports (rows of its evaluation), in the order of their ids.
     #[serde(rename = "target")]
-    pub rows: Vec<Target>,
+    pub rows: Vec<ReportedResult>,
 }
 
 /// A reason why some results of Wearwell differ from the reported ones, found when they were compared.
@@ -213,7 +214,7 @@ pub struct Citation {
 /// One result that the paper reports: a row of its evaluation.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Target {
+pub struct ReportedResult {
     /// Id of the reported result, e.g. `LX-17`.
     pub id: String,
     /// Figure, table or section of the paper that reports the result.
@@ -246,7 +247,7 @@ pub struct Target {
     #[serde(default)]
     pub beside: Vec<UnjudgedValues>,
     /// How Wearwell's values may be compared with the reported ones.
-    pub compare: Comparison,
+    pub compare: ComparisonRule,
     /// Names of the paper's contradictions that affect this row (reported result).
     #[serde(default)]
     pub contradictions: Vec<String>,
@@ -386,7 +387,7 @@ impl ReportedValue {
 /// How a value of Wearwell's may be compared with the reported one.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Comparison {
+pub struct ComparisonRule {
     /// Kind of the comparison: by printed digits, within a percentage, by range, direction or order.
     pub kind: ComparisonKind,
     /// Deviation up to which a value of Wearwell's counts as reproduced, percent of the reported value. For an
@@ -423,7 +424,7 @@ pub enum ComparisonKind {
     Context,
 }
 
-impl Targets {
+impl ReportedResults {
     /// Parses a file of targets (reported results of a paper).
     ///
     /// # Errors
@@ -437,12 +438,12 @@ impl Targets {
     }
 
     /// Returns the target (reported result) with this id.
-    pub fn target_with_id(&self, id: &str) -> Option<&Target> {
+    pub fn target_with_id(&self, id: &str) -> Option<&ReportedResult> {
         self.rows.iter().find(|row| row.id == id)
     }
 }
 
-impl Target {
+impl ReportedResult {
     /// Returns why Wearwell's value of this name is shown but not judged; `None` if it is judged, or if the target
     /// (reported result) does not mention it.
     pub fn reason_not_judged(&self, value_name: &str) -> Option<&str> {

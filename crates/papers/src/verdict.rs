@@ -11,18 +11,18 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::target::{ComparisonKind, Evidence, NeededInput, ReportedValue, Target};
+use super::target::{ComparisonKind, Evidence, NeededInput, ReportedResult, ReportedValue};
 
 /// A value that Wearwell measured or computed for a row (reported result) of a paper, with its name in the target.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Value {
+pub struct NamedValue {
     /// Name of the value: the trace, size or variant that it is about.
     pub of: String,
     /// The value, in the unit of the reported value.
     pub value: f64,
 }
 
-impl Value {
+impl NamedValue {
     /// Creates a value of Wearwell's with the name `value_name`.
     pub fn new(value_name: impl Into<String>, value: f64) -> Self {
         Self { of: value_name.into(), value }
@@ -168,7 +168,7 @@ fn round_up_percent(percent: f64) -> f64 {
 /// input was generated to replace the paper's. The row counts as not run if a value that the target names is missing.
 /// It also counts as not run if the target does not mention one of Wearwell's values, because that value may be the one
 /// to be judged.
-pub fn judge_values(target: &Target, ours: &[Value], is_substitute: bool) -> Verdict {
+pub fn judge_values(target: &ReportedResult, ours: &[NamedValue], is_substitute: bool) -> Verdict {
     let is_given = |reported: &&ReportedValue| is_substitute && reported.given;
     let (given, judged): (Vec<&ReportedValue>, Vec<&ReportedValue>) =
         target.values.iter().partition(is_given);
@@ -198,9 +198,9 @@ pub fn judge_values(target: &Target, ours: &[Value], is_substitute: bool) -> Ver
 /// Compares Wearwell's values with those reported figures from which the load that replaces a trace is generated. A
 /// figure for which Wearwell has no value counts as missed by 100 %.
 fn deviation_from_generator_inputs(
-    target: &Target,
+    target: &ReportedResult,
     generator_inputs: &[&ReportedValue],
-    our_values: &[Value],
+    our_values: &[NamedValue],
 ) -> Option<GeneratorInputDeviation> {
     let deviation = |reported: &&ReportedValue| {
         let ours = our_values.iter().find(|value| value.of == reported.of);
@@ -214,7 +214,7 @@ fn deviation_from_generator_inputs(
 }
 
 /// Returns the verdict about a row (reported result) for which Wearwell has no values.
-pub fn not_run_verdict(target: &Target, why: &str) -> Verdict {
+pub fn not_run_verdict(target: &ReportedResult, why: &str) -> Verdict {
     let outcome = match (target.compare.kind, target.class) {
         (ComparisonKind::Context, _) => Outcome::ContextOnly,
         _ if !target.not_reproducible.is_empty() => Outcome::NotReproducible(target.not_reproducible.clone()),
@@ -237,7 +237,7 @@ pub fn not_run_verdict(target: &Target, why: &str) -> Verdict {
     }
 }
 
-fn compare_values(target: &Target, judged: &[&ReportedValue], ours: &[Value]) -> Outcome {
+fn compare_values(target: &ReportedResult, judged: &[&ReportedValue], ours: &[NamedValue]) -> Outcome {
     if target.compare.kind == ComparisonKind::Context {
         return Outcome::ContextOnly;
     }
@@ -267,7 +267,7 @@ fn compare_values(target: &Target, judged: &[&ReportedValue], ours: &[Value]) ->
 
 /// Returns whether each value of Wearwell is smaller than the preceding one by at least the margin that the target
 /// (reported result) states.
-fn values_decrease(target: &Target, pairs: &[(&ReportedValue, f64)]) -> bool {
+fn values_decrease(target: &ReportedResult, pairs: &[(&ReportedValue, f64)]) -> bool {
     let left = 1.0 - target.compare.percent / 100.0;
     pairs.windows(2).all(|pair| pair[1].1 < pair[0].1 && pair[1].1 <= pair[0].1 * left)
 }
@@ -303,7 +303,7 @@ fn rounds_to(ours: f64, printed: f64, decimals: u32) -> bool {
     (ours - printed).abs() <= half_unit * (1.0 + 1e-9)
 }
 
-fn compare_with_tolerance(target: &Target, pairs: &[(&ReportedValue, f64)]) -> Outcome {
+fn compare_with_tolerance(target: &ReportedResult, pairs: &[(&ReportedValue, f64)]) -> Outcome {
     let worst = worst_deviation_percent(pairs);
     match worst {
         Some(0.0) if target.compare.kind == ComparisonKind::Range => Outcome::InsideRange,
@@ -322,7 +322,7 @@ fn worst_deviation_percent(pairs: &[(&ReportedValue, f64)]) -> Option<f64> {
 
 /// Returns whether each value of Wearwell is on the same side of `neutral` (the value that means no effect) as the
 /// reported one.
-fn has_reported_direction(target: &Target, pairs: &[(&ReportedValue, f64)]) -> bool {
+fn has_reported_direction(target: &ReportedResult, pairs: &[(&ReportedValue, f64)]) -> bool {
     let Some(neutral) = target.compare.neutral else { return false };
     pairs.iter().all(|(reported, ours)| {
         let (low, high) = reported.range_bounds();

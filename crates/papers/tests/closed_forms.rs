@@ -4,12 +4,12 @@ use wearwell_papers::Paper;
 use wearwell_papers::closed_forms::metadata::recovery_row_values;
 use wearwell_papers::closed_forms::{compressed_chunk_write_share, packed_pages_per_delta, row_values};
 use wearwell_papers::target::NeededInput;
-use wearwell_papers::verdict::Value;
+use wearwell_papers::verdict::NamedValue;
 
 /// Returns the values that a formula gives for the row `id` (a reported result): those of the row's closed form, or
 /// those of the recovery formula that are shown beside measured values. Checks that all are finite numbers with
 /// different names.
-fn formula_values(id: &str) -> Option<Vec<Value>> {
+fn formula_values(id: &str) -> Option<Vec<NamedValue>> {
     let (of_row, of_recovery) = (row_values(id), recovery_row_values(id));
     assert!(of_row.is_none() || of_recovery.is_none(), "{id} has two formulas");
     let values = of_row.or(of_recovery)?;

@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use wearwell_papers::experiment::{Experiment, ExperimentRecords, ExperimentWork, Record, RequestSource};
-use wearwell_papers::results::Row;
-use wearwell_papers::tally::{ComparedCounts, ResultCounts};
+use wearwell_papers::result_counts::{ComparedCounts, ResultCounts};
+use wearwell_papers::results::ReproducedResult;
 use wearwell_papers::target::{
-    ComparisonKind, Difference, Evidence, NeededInput, ReasonSupport, ReportedValue, Target, Targets,
-    UnjudgedValues,
+    ComparisonKind, Difference, Evidence, NeededInput, ReasonSupport, ReportedResult, ReportedResults,
+    ReportedValue, UnjudgedValues,
 };
-use wearwell_papers::verdict::{self, Outcome, Value};
+use wearwell_papers::verdict::{self, NamedValue, Outcome};
 use wearwell_papers::{
     ExperimentConditions, ExperimentJob, ExperimentObserver, ExperimentRunOptions, ExperimentSize,
-    OriginalTraces, Paper, Results, closed_forms, experiments, figures, measure_row, render, session,
-    summary,
+    OriginalTraces, Paper, Results, closed_forms, experiment_runner, experiments, figures, measure_row,
+    render, summary,
 };
 use wearwell_replay::replay::Progress;
 
@@ -46,7 +46,7 @@ fn every_reported_result_of_a_paper_has_one_row_in_order() {
 #[test]
 fn every_target_has_a_valid_comparison() {
     for target in Paper::ALL.into_iter().flat_map(|paper| paper.targets().rows) {
-        let Target { id, values, compare, .. } = &target;
+        let ReportedResult { id, values, compare, .. } = &target;
         let names: BTreeSet<&str> = values.iter().map(|value| value.of.as_str()).collect();
         assert_eq!(names.len(), values.len(), "{id} names a value twice");
         assert_eq!(
@@ -95,7 +95,7 @@ fn the_declared_evidence_of_a_row_matches_how_its_values_are_computed() {
         for target in paper.targets().rows {
             let is_computed = closed_forms::row_values(&target.id).is_some();
             let is_measured = measure_row(paper, &target.id, &runs).is_some();
-            let has_asked = !runs.take_experiment_names_and_substitute().0.is_empty();
+            let has_asked = !runs.take_used_experiments_and_is_substitute().0.is_empty();
             let (id, evidence) = (&target.id, target.evidence.expect("another test insists"));
             assert_eq!(has_asked, is_measured, "{id} measures without an experiment");
             let fits = match evidence {
@@ -147,9 +147,10 @@ fn reported_results_that_repeat_others_name_existing_ones() {
 fn reported_results_that_judge_values_of_others_are_declared_as_repeats() {
     for paper in Paper::ALL {
         let (targets, results) = (paper.targets(), results_in(&papers_folder().join(paper.name())));
-        let judged = |row: &Row| -> Vec<u64> {
+        let judged = |row: &ReproducedResult| -> Vec<u64> {
             let target = targets.target_with_id(&row.id).unwrap();
-            let is_judged = |value: &&Value| target.values.iter().any(|reported| reported.of == value.of);
+            let is_judged =
+                |value: &&NamedValue| target.values.iter().any(|reported| reported.of == value.of);
             // Statements that hold are 1 and say nothing about which figures they are about.
             let numbers = row.ours.iter().filter(is_judged).map(|value| value.value.abs().to_bits());
             let numbers: Vec<u64> =
@@ -160,8 +161,9 @@ fn reported_results_that_judge_values_of_others_are_declared_as_repeats() {
         };
         for (k, row) in results.rows.iter().enumerate() {
             for other in results.rows[..k].iter().filter(|other| !judged(other).is_empty()) {
-                let is_marked =
-                    |a: &Row, b: &Row| targets.target_with_id(&a.id).unwrap().repeats.contains(&b.id);
+                let is_marked = |a: &ReproducedResult, b: &ReproducedResult| {
+                    targets.target_with_id(&a.id).unwrap().repeats.contains(&b.id)
+                };
                 assert!(
                     judged(row) != judged(other) || is_marked(row, other) || is_marked(other, row),
                     "{} judges the values of {}",
@@ -176,7 +178,7 @@ fn reported_results_that_judge_values_of_others_are_declared_as_repeats() {
 #[test]
 fn unknown_keys_in_a_targets_file_are_refused() {
     let text = include_str!("../../../papers/lx/targets.toml").replacen("metric =", "metrik =", 1);
-    assert!(Targets::parse(&text).is_err());
+    assert!(ReportedResults::parse(&text).is_err());
 }
 
 // Experiments.
@@ -242,7 +244,8 @@ fn every_experiment_is_used_by_a_row_and_every_row_finds_its_experiments() {
         for target in paper.targets().rows {
             measure_row(paper, &target.id, &runs);
         }
-        let mut asked: BTreeSet<String> = runs.take_experiment_names_and_substitute().0.into_iter().collect();
+        let mut asked: BTreeSet<String> =
+            runs.take_used_experiments_and_is_substitute().0.into_iter().collect();
         let differences = paper.targets().differences;
         let is_test = |name: &&String| differences.iter().any(|difference| difference.is_tested_by(name));
         asked.extend(names.iter().filter(is_test).cloned());
@@ -367,16 +370,16 @@ fn original_traces_replace_generated_substitutes() {
 
 // Verdicts.
 
-fn parsed_target(text: &str) -> Target {
+fn parsed_target(text: &str) -> ReportedResult {
     let text = format!(
         "[paper]\nkey = \"lx\"\ntitle = \"\"\nsource = \"\"\n[[target]]\nid = \"X-01\"\nplace = \"\"\nmetric = \"\"\n\
          configuration = \"\"\nclass = \"PUB\"\nevidence = \"measured\"\nreported = \"\"\n{text}"
     );
-    Targets::parse(&text).unwrap().rows.remove(0)
+    ReportedResults::parse(&text).unwrap().rows.remove(0)
 }
 
-fn verdict_of(target: &Target, ours: &[(&str, f64)], substitute: bool) -> String {
-    let ours: Vec<Value> = ours.iter().map(|(of, value)| Value::new(*of, *value)).collect();
+fn verdict_of(target: &ReportedResult, ours: &[(&str, f64)], substitute: bool) -> String {
+    let ours: Vec<NamedValue> = ours.iter().map(|(of, value)| NamedValue::new(*of, *value)).collect();
     verdict::judge_values(target, &ours, substitute).to_string()
 }
 
@@ -628,7 +631,7 @@ fn run_session(
         ..RecordingObserver::default()
     };
     let jobs: Vec<ExperimentJob> = wanted.iter().cloned().map(ExperimentJob::from).collect();
-    let results = session::run_experiment_jobs(Paper::Lx, &jobs, options, &mut watch).unwrap();
+    let results = experiment_runner::run_experiment_jobs(Paper::Lx, &jobs, options, &mut watch).unwrap();
     (results, watch)
 }
 
@@ -764,7 +767,7 @@ fn example_results() -> Results {
 fn the_markdown_page_has_a_line_for_every_row() {
     let (targets, mut results) = (Paper::Lx.targets(), example_results());
     let row = results.rows.iter_mut().find(|row| row.id == "LX-17").unwrap();
-    row.ours = vec![Value::new("mail", 30.0)];
+    row.ours = vec![NamedValue::new("mail", 30.0)];
     row.substitute = true;
     let page = render::results_markdown(&targets, &results, &[]);
     assert!(page.starts_with("<!-- Generated by `wearwell reproduce`"), "{page}");
@@ -798,7 +801,8 @@ fn the_html_page_escapes_text_and_has_the_rows_of_the_markdown_page() {
 fn a_figure_is_drawn_only_if_its_values_exist() {
     let (targets, mut results) = (Paper::Lx.targets(), example_results());
     assert!(figures::draw_figures(&targets, &results).is_empty());
-    let values = [("homes", 14.0), ("mail", 20.0), ("web", 10.0)].map(|(of, value)| Value::new(of, value));
+    let values =
+        [("homes", 14.0), ("mail", 20.0), ("web", 10.0)].map(|(of, value)| NamedValue::new(of, value));
     results.rows.iter_mut().find(|row| row.id == "LX-28").unwrap().ours = values.to_vec();
     let drawn = figures::draw_figures(&targets, &results);
     assert_eq!(drawn.len(), 1);
@@ -811,7 +815,7 @@ fn a_figure_is_drawn_only_if_its_values_exist() {
 fn results_written_as_json_are_read_back_equal() {
     let results = example_results();
     assert!(Results::from_json(&results.to_json()).unwrap() == results, "a record read back is the record");
-    let Row { verdict, .. } = &results.rows[4];
+    let ReproducedResult { verdict, .. } = &results.rows[4];
     assert_eq!(verdict, "arithmetic; agrees exactly", "LX-05 is a closed form");
 }
 
@@ -896,7 +900,7 @@ fn reasons_for_differences_name_the_experiments_that_tested_them() {
 /// Checks that the reason for a difference has at most one ground: experiments, a contradiction in the paper, or no
 /// reported figure. A contradiction must quote figures from at least two places of the paper. Rows without a reported
 /// figure must compare only a direction.
-fn assert_single_ground(targets: &Targets, difference: &Difference) {
+fn assert_single_ground(targets: &ReportedResults, difference: &Difference) {
     let Difference { rows, tested_by, contradiction, has_no_figure, .. } = difference;
     let of = rows.join(", ");
     let grounds = [!tested_by.is_empty(), !contradiction.is_empty(), *has_no_figure];
@@ -959,7 +963,10 @@ fn checked_in_result_pages_are_generated_from_their_records() {
         let results = Results::from_json(&read("results.json")).unwrap();
         let again = format!("; make it again with `wearwell reproduce {paper} --render`");
         let mut evaluated = results.clone();
-        evaluated.evaluate_all_rows(paper, session::quick_results_for(paper, results.size, &folder).as_ref());
+        evaluated.evaluate_all_rows(
+            paper,
+            experiment_runner::quick_results_for(paper, results.size, &folder).as_ref(),
+        );
         for (ours, written) in evaluated.rows.iter().zip(&results.rows) {
             assert_eq!(ours, written, "rows of {paper}{again}");
         }
@@ -1064,8 +1071,12 @@ fn a_deleted_result_folder_ends_the_reproduction() {
     let options = ExperimentRunOptions { parallel_runs: 2, ..session_options(&folder.path().join("lx")) };
     let jobs: Vec<ExperimentJob> =
         (1..=4).map(|seed| small_experiment(&format!("e{seed}"), "page-map", seed).into()).collect();
-    let outcome =
-        session::run_experiment_jobs(Paper::Lx, &jobs, &options, &mut Vandal(options.result_folder.clone()));
+    let outcome = experiment_runner::run_experiment_jobs(
+        Paper::Lx,
+        &jobs,
+        &options,
+        &mut Vandal(options.result_folder.clone()),
+    );
     assert!(outcome.is_err());
 }
 
@@ -1076,7 +1087,7 @@ fn a_full_size_record_keeps_the_figures_digest_of_its_scaled_down_run() {
         experiment: small_experiment("a", "recyclable", 1),
         scaled_down_experiment: Some(small_experiment("a", "recyclable", 2)),
     };
-    let results = session::run_experiment_jobs(
+    let results = experiment_runner::run_experiment_jobs(
         Paper::Lx,
         &[job],
         &session_options(folder.path()),
@@ -1098,7 +1109,7 @@ fn a_full_size_record_of_older_code_is_kept_if_the_scaled_down_run_is_unchanged(
     };
     let jobs = [job("same"), job("other")];
     let run = |watch: &mut RecordingObserver| {
-        session::run_experiment_jobs(Paper::Lx, &jobs, &session_options(folder.path()), watch)
+        experiment_runner::run_experiment_jobs(Paper::Lx, &jobs, &session_options(folder.path()), watch)
             .unwrap()
             .experiments
     };

@@ -18,9 +18,9 @@ use serde_json::json;
 use wearwell::Error;
 use wearwell::address::RemapMode;
 use wearwell::flash_view::FlashPageState;
+use wearwell::logical_page_form::LogicalPageForm;
 use wearwell::nand::{CutOutcome, Geometry, PageKind};
 use wearwell::operation::{Cause, OpKind};
-use wearwell::page_state::PageState;
 use wearwell::recovery::RecoveryStepCost;
 use wearwell::stats::Stats;
 use wearwell::store::{BlockState, Stream};
@@ -524,10 +524,10 @@ impl Device {
             number_column(py, "programmed_pages", blocks.iter().map(|block| Some(block.programmed_pages))),
             number_column(py, "erases", blocks.iter().map(|block| Some(block.erases))),
         ];
-        let forms = PageState::ALL.map(PageState::name).to_vec();
+        let forms = LogicalPageForm::ALL.map(LogicalPageForm::name).to_vec();
         let of_logical = vec![
             number_column(py, "ppn", view.first_page_of_lpn.iter().map(|place| place.map(|ppn| ppn.0))),
-            code_column(py, "form", view.page_state_of_lpn.iter().map(|&form| form as u8), forms),
+            code_column(py, "form", view.form_of_lpn.iter().map(|&form| form as u8), forms),
         ];
         Ok([of_pages, of_blocks, of_logical])
     }

@@ -17,11 +17,11 @@ mod configuration;
 mod device;
 mod input;
 mod integer;
-mod kept;
 mod life;
 mod policy;
 mod profile;
 mod report;
+mod result_folder;
 mod table;
 mod watch;
 
@@ -54,8 +54,6 @@ mod _native {
     #[pymodule_export]
     use super::input::Input;
     #[pymodule_export]
-    use super::kept::{store_run, stored_run};
-    #[pymodule_export]
     use super::life::{
         joined_lives, leveling_settings, life, page_of_lives, table_of_lives, tables_of_lives,
     };
@@ -66,6 +64,8 @@ mod _native {
     };
     #[pymodule_export]
     use super::report::{markdown, page_of_runs, page_of_sweep, scaled, table};
+    #[pymodule_export]
+    use super::result_folder::{store_run, stored_run};
     #[pymodule_export]
     use super::table::write_trace;
 

@@ -29,7 +29,7 @@ impl ProgressWatch {
 
     pub(crate) fn report_progress(
         &mut self,
-        Progress { phase, done_requests: done, total_requests: total }: Progress,
+        Progress { phase, done_units: done, total_units: total }: Progress,
     ) -> ControlFlow<()> {
         self.report_phase_progress(phase_name(phase), done, total)
     }

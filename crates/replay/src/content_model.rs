@@ -34,7 +34,7 @@ use wearwell_trace::{Op, Request};
 
 use crate::workload::PAGE_BYTES;
 use crate::workload::draw::{EventProbability, Zipf};
-use crate::workload::options::{GeneratorKind, SpecError, SpecGrammar, SpecKey, SpecOptions};
+use crate::workload::spec_grammar::{SpecError, SpecGrammar, SpecKey, SpecKind, SpecOptions};
 
 const GOLDEN_RATIO_64: u64 = 0x9e37_79b9_7f4a_7c15;
 const SIZE_CLASS_BITS: u32 = 12;
@@ -49,9 +49,9 @@ const PAGE_VERSION_BITS: u32 = CONTENT_NUMBER_BITS - u32::BITS;
 pub const CONTENT_MODEL_GRAMMAR: SpecGrammar = SpecGrammar {
     kind_noun: "content model",
     kinds: &[
-        GeneratorKind { name: "unique", meaning: "no page repeats another", keys: &[] },
-        GeneratorKind { name: "same", meaning: "all pages alike (and not zero)", keys: &[] },
-        GeneratorKind {
+        SpecKind { name: "unique", meaning: "no page repeats another", keys: &[] },
+        SpecKind { name: "same", meaning: "all pages alike (and not zero)", keys: &[] },
+        SpecKind {
             name: "dup",
             meaning: "a share of writes repeats one of the first distinct contents",
             keys: &[
@@ -72,7 +72,7 @@ pub const CONTENT_MODEL_GRAMMAR: SpecGrammar = SpecGrammar {
                 },
             ],
         },
-        GeneratorKind {
+        SpecKind {
             name: "zipf",
             meaning: "every write draws independently from a universe of contents",
             keys: &[
@@ -80,7 +80,7 @@ pub const CONTENT_MODEL_GRAMMAR: SpecGrammar = SpecGrammar {
                 SpecKey { name: "contents", default: "900000", meaning: "size of the universe, 1 to 1e12" },
             ],
         },
-        GeneratorKind {
+        SpecKind {
             name: "revert",
             meaning: "a share of requests brings back an older version of all its pages, the newest most often",
             keys: &[

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use wearwell_config::ConfigError;
 use wearwell_trace::{Footprint, FootprintBuilder, Format, OpenOptions, Request, TraceError, TraceReader};
 
-use crate::hosts;
+use crate::host_models;
 use crate::workload::{self, SpecError, WorkloadGenerator, WorkloadSpec};
 
 /// Returns the trace format called `name`.
@@ -33,7 +33,7 @@ pub enum Input {
     /// A synthetic workload from a generator.
     Workload(Box<WorkloadSpec>),
     /// A model of host software (file system, database), or a synthetic substitute for a trace.
-    Host(Box<hosts::HostModelSpec>),
+    Host(Box<host_models::HostModelSpec>),
 }
 
 /// An input that is being read, request by request.
@@ -44,7 +44,7 @@ pub enum InputReader {
     /// Requests from a workload generator.
     Workload(Box<WorkloadGenerator>),
     /// Requests from a model of host software.
-    Host(Box<hosts::HostGenerator>),
+    Host(Box<host_models::HostGenerator>),
 }
 
 impl Input {
@@ -53,7 +53,7 @@ impl Input {
     /// # Errors
     /// [`SpecError`] if `spec` is valid in neither grammar.
     pub fn of_generator_spec(spec: &str) -> Result<Self, SpecError> {
-        if hosts::HostModelSpec::is_host_model_text(spec) {
+        if host_models::HostModelSpec::is_host_model_text(spec) {
             return Ok(Self::Host(Box::new(spec.parse()?)));
         }
         spec.parse().map(|spec| Self::Workload(Box::new(spec))).map_err(suggest_workload_or_host_model)
@@ -85,7 +85,7 @@ impl Input {
         Ok(match self {
             Self::Trace { path, options } => InputReader::Trace(wearwell_trace::open(path, options)?),
             Self::Workload(spec) => InputReader::Workload(Box::new(WorkloadGenerator::new(spec))),
-            Self::Host(spec) => InputReader::Host(Box::new(hosts::HostGenerator::new(spec))),
+            Self::Host(spec) => InputReader::Host(Box::new(host_models::HostGenerator::new(spec))),
         })
     }
 
@@ -144,7 +144,7 @@ struct RequestTotals {
 impl RequestTotals {
     /// Returns the totals of the requests that this specification generates; a process computes them once per
     /// specification and then reuses them.
-    fn of_host_model(spec: &hosts::HostModelSpec) -> Self {
+    fn of_host_model(spec: &host_models::HostModelSpec) -> Self {
         static REQUEST_TOTALS_BY_SPEC: Mutex<BTreeMap<String, RequestTotals>> = Mutex::new(BTreeMap::new());
         let name = spec.to_string();
         if let Some(extent) = REQUEST_TOTALS_BY_SPEC.lock().unwrap_or_else(PoisonError::into_inner).get(&name)
@@ -152,7 +152,7 @@ impl RequestTotals {
             return *extent;
         }
         let mut survey = InputSurvey::default();
-        let mut generator = hosts::HostGenerator::new(spec);
+        let mut generator = host_models::HostGenerator::new(spec);
         let mut request = Request::default();
         while generator.next_request(&mut request) {
             survey.count_request(&request);
@@ -170,9 +170,9 @@ impl RequestTotals {
 /// Adds the names of both grammars (workloads and host models) to the error for an unknown name.
 fn suggest_workload_or_host_model(error: SpecError) -> SpecError {
     let SpecError::UnknownKind { name, .. } = error else { return error };
-    let kinds = workload::WORKLOAD_GRAMMAR.kinds.iter().chain(hosts::HOST_GRAMMAR.kinds);
+    let kinds = workload::WORKLOAD_GRAMMAR.kinds.iter().chain(host_models::HOST_GRAMMAR.kinds);
     let valid: Vec<&'static str> = kinds.map(|kind| kind.name).collect();
-    let nearest_name = workload::options::most_similar_name(&name, &valid);
+    let nearest_name = workload::spec_grammar::most_similar_name(&name, &valid);
     SpecError::UnknownKind { kind_noun: "workload", name, nearest_name, valid_names: valid.join(", ") }
 }
 

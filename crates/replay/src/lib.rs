@@ -4,14 +4,13 @@
 #![forbid(unsafe_code)]
 
 pub mod ablate;
-pub mod code;
+pub mod code_digest;
 pub mod content_model;
 pub mod data_table;
 pub mod diff;
-pub mod hosts;
+pub mod host_models;
 pub mod input;
 pub mod json;
-pub mod kept;
 pub mod life;
 mod lifetime;
 pub mod page;
@@ -22,6 +21,7 @@ pub mod profile;
 pub mod record;
 pub mod replay;
 pub mod report;
+pub mod result_folder;
 pub mod steadiness;
 pub mod step;
 pub mod sweep;

@@ -10,7 +10,7 @@
 
 use wearwell::address::BlockId;
 use wearwell::lifetime::{
-    EpochLength, LifetimeController, LifetimeCounters, LifetimeOptions, SchemeKind, WriteActivity, YEAR_S,
+    EpochLength, LifetimeController, LifetimeCounters, LifetimeOptions, MechanismKind, WriteActivity, YEAR_S,
     remaining_endurance_bytes,
 };
 use wearwell::nand::{Nand, SimNand};
@@ -35,8 +35,9 @@ pub(crate) struct LifetimeManagement {
     throttled_writes: u64,
     epochs: u64,
     throttled_epochs: u64,
-    /// For each write-saving scheme (deduplication, compression, ...; index [`SchemeKind`]), how long it was running.
-    scheme_activity: [SchemeActivity; SchemeKind::COUNT],
+    /// For each write-saving scheme (deduplication, compression, ...; index [`MechanismKind`]), how long it was
+    /// running.
+    scheme_activity: [SchemeActivity; MechanismKind::COUNT],
     /// Host page writes up to the last decision on the write-saving schemes.
     host_writes_at_last_decision: u64,
     /// Start of the second epoch in which lifetime management received a request, in nanoseconds, and the page programs
@@ -68,7 +69,7 @@ impl LifetimeManagement {
             throttled_writes: 0,
             epochs: 0,
             throttled_epochs: 0,
-            scheme_activity: [SchemeActivity::default(); SchemeKind::COUNT],
+            scheme_activity: [SchemeActivity::default(); MechanismKind::COUNT],
             host_writes_at_last_decision: 0,
             second_epoch_start_ns_and_programs: None,
         }

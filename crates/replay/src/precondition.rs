@@ -55,7 +55,7 @@ pub fn fill_sequentially<N: Nand>(
         if report_step(on_step, page as u64, pages as u64).is_break() {
             return Ok(Break(()));
         }
-        device.write_page(Lpn(page), unique_content(page as u64, 0))?;
+        device.write_page_descriptor(Lpn(page), unique_content(page as u64, 0))?;
     }
     device.flush().map(|()| Continue(()))
 }
@@ -221,12 +221,12 @@ impl WriteCounters {
 ///
 /// # Errors
 /// Errors of the device.
-pub fn write_partial_chunks<N: Nand>(device: &mut Device<N>) -> Result<(), Error> {
+pub fn flush_if_pages_await_compression<N: Nand>(device: &mut Device<N>) -> Result<(), Error> {
     if device.ftl().logical_pages_awaiting_compression() > 0 { device.flush() } else { Ok(()) }
 }
 
-/// Remaps random logical pages to the flash pages of others, until the reverse map holds `entries` valid entries or is
-/// full. Does nothing on a design without remaps.
+/// Remaps random logical pages to the flash pages of others, until the reverse map holds `wanted_reverse_map_entries`
+/// valid entries or is full, or until 64 remaps per logical page were tried. Does nothing on a design without remaps.
 ///
 /// # Errors
 /// Errors of the device.
@@ -241,7 +241,7 @@ pub fn remap_random_pages<N: Nand>(
     let page_bytes = device.ftl().store().geometry().page_bytes as u64;
     let refused = device.ftl().stats().demotions_by_full_reverse_map;
     let mut tried = 0;
-    while device.ftl().can_share_pages()
+    while device.ftl().can_map_without_program()
         && device.ftl().valid_reverse_map_entries() < wanted_reverse_map_entries
         && device.ftl().stats().demotions_by_full_reverse_map == refused
         && tried < MAX_PHYSICAL_OVERWRITES_WITHOUT_GC * pages
@@ -274,7 +274,7 @@ fn overwrite_random_page<N: Nand>(
 ) -> Result<(), Error> {
     *page_write_count += 1;
     let page = uniform_below(random, logical_pages);
-    device.write_page(Lpn(page as u32), unique_content(page, *page_write_count))
+    device.write_page_descriptor(Lpn(page as u32), unique_content(page, *page_write_count))
 }
 
 /// Fills an empty device so that it is in the steady state of uniform random writes under greedy collection. Closed
@@ -319,7 +319,7 @@ pub fn construct_steady_state<N: Nand>(
     while let Some(lpn) = pages.next() {
         ftl.write(lpn, Content::Descriptor(unique_content(lpn.0 as u64, 0)))?;
     }
-    write_partial_chunks(device)?;
+    flush_if_pages_await_compression(device)?;
     device.ftl_mut().clear_stats();
     Ok(Continue(()))
 }
@@ -435,7 +435,7 @@ impl PoolPlan {
         let (block_pages, free) = (store.data_pages(), store.free_blocks(pool));
         let metadata = MetadataSpace::estimate(ftl);
         // Besides closed blocks a pool has the free blocks that GC keeps, and the open block of each stream.
-        let kept_free = ftl.gc_options().low_free_blocks + 1;
+        let kept_free = ftl.gc_options().gc_start_free_blocks + 1;
         let streams = 2 + metadata.open_metadata_blocks;
         let closed_blocks = free.saturating_sub(kept_free + streams + metadata.metadata_blocks);
         let valid = ftl.logical_pages() as u64 / u64::from(store.allocation_pools());

@@ -52,7 +52,7 @@ impl SteppedDrive {
         let parts = config.design_parts(design, &resolved)?;
         let mut device = drive_of_parts(config, &resolved, &parts)
             .map_err(|error| ConfigError::InvalidValue(error.to_string()))?;
-        device.ftl_mut().store_mut().flash_ops.set_collecting_ops(true);
+        device.ftl_mut().store_mut().flash_ops.set_op_recording(true);
         Ok(Self { device })
     }
 
@@ -78,7 +78,7 @@ impl SteppedDrive {
 
     /// Returns the flash operations since [`SteppedDrive::clear_flash_ops`], in order, those that may wait last.
     pub fn flash_ops(&self) -> impl Iterator<Item = &FlashOp> {
-        self.device.flash_ops().iter().chain(self.device.deferred_flash_ops())
+        self.device.flash_ops_of_last_request().iter().chain(self.device.deferred_flash_ops())
     }
 
     /// Empties the list of flash operations.

@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wearwell::Ftl;
 use wearwell::address::BlockId;
-use wearwell::block_map::{self, EraseHistogram};
+use wearwell::block_chart::{self, EraseHistogram};
 use wearwell::nand::{Nand as _, SimNand};
 use wearwell::stats::nonzero_counts_by_cause;
 use wearwell::store::{BlockState, Store};
@@ -232,7 +232,7 @@ impl TimelineRecorder {
     /// Creates a timeline recorder for a drive of `blocks` blocks, whose block maps have at most `cells` cells.
     pub(crate) fn new(cells: u32, blocks: u32) -> Self {
         Self {
-            blocks_per_cell: block_map::blocks_per_map_cell(blocks, cells.min(MAX_BLOCK_CHART_CELLS)),
+            blocks_per_cell: block_chart::blocks_per_chart_cell(blocks, cells.min(MAX_BLOCK_CHART_CELLS)),
             windows: BoundedSamples::new(MAX_COUNTER_SAMPLES, TimelineWindow::merge_latencies_of),
             frames: BoundedSamples::new(MAX_BLOCK_MAP_FRAMES, |_, _| ()),
             latencies_until_previous_sample: [None, None],
@@ -304,7 +304,7 @@ fn take_latencies_since(now: &Histogram<u64>, before: &mut Option<Histogram<u64>
 fn make_frame(counters: &SeriesPoint, store: &Store<SimNand>, blocks_per_cell: u32) -> TimelineFrame {
     let blocks = store.blocks().len();
     let mut cells = String::new();
-    block_map::append_map_cells(store, 0..blocks, blocks_per_cell, &mut cells);
+    block_chart::append_chart_cells(store, 0..blocks, blocks_per_cell, &mut cells);
     let in_use = (0..blocks).map(BlockId).filter(|&block| store.blocks().state(block) != BlockState::Retired);
     let erases = in_use.map(|block| store.nand().erase_count(block));
     TimelineFrame {

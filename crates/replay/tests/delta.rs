@@ -6,7 +6,7 @@ use std::ops::ControlFlow::Continue;
 use wearwell::data::Fingerprint;
 use wearwell_config::Config;
 use wearwell_replay::content_model::ContentModel;
-use wearwell_replay::hosts::{HostGenerator, HostModelSpec};
+use wearwell_replay::host_models::{HostGenerator, HostModelSpec};
 use wearwell_replay::input::Input;
 use wearwell_replay::replay::Plan;
 use wearwell_trace::{Op, Request};

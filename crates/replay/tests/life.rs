@@ -243,8 +243,10 @@ fn endurance_limits_of_blocks_follow_the_stated_distribution() {
     let mean = cycles.iter().sum::<f64>() / 1e5;
     let deviation = (cycles.iter().map(|c| (c - mean) * (c - mean)).sum::<f64>() / 1e5).sqrt();
     assert!((mean - 3000.0).abs() < 4.0 && (deviation - 300.0).abs() < 4.0, "{mean} {deviation}");
-    let programs =
-        limits.iter().filter(|limit| limit.failing_operation == wearwell::nand::WearFailure::Program).count();
+    let programs = limits
+        .iter()
+        .filter(|limit| limit.failing_operation == wearwell::nand::WornBlockFailure::Program)
+        .count();
     assert!((24_000..26_000).contains(&programs), "{programs}");
     let early = Endurance { early_share: 1.0, ..endurance }.draw_wear_limits(100_000, 3000, 9);
     let below = early.iter().filter(|limit| limit.erase_cycles < 1500).count();

@@ -7,7 +7,7 @@ mod composition;
 mod defaults;
 mod delta;
 mod docs;
-mod hosts;
+mod host_models;
 mod life;
 mod lifetime;
 mod log_scans;

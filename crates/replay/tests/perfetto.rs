@@ -470,7 +470,7 @@ fn a_trace_window_contains_the_operations_that_overlap_it() {
             .traced_request
     };
     let start = arrival(2000).arrival_ns;
-    let end = (2000..2100).map(|number| arrival(number).answered_ns).max().unwrap();
+    let end = (2000..2100).map(|number| arrival(number).completed_at_ns).max().unwrap();
     let expected: Vec<u64> = whole
         .flash_ops
         .iter()

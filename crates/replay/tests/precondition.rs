@@ -51,7 +51,7 @@ fn measured_amplification(device: &mut Device<SimNand>, times: f64, seed: u64) -
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     for _ in 0..(pages as f64 * times) as u64 {
         let page = Lpn(uniform_below(&mut random, pages) as u32);
-        device.write_page(page, ContentDescriptor::of_fingerprint(Fingerprint(1))).unwrap();
+        device.write_page_descriptor(page, ContentDescriptor::of_fingerprint(Fingerprint(1))).unwrap();
     }
     device.ftl().stats().write_amplification()
 }
@@ -61,7 +61,7 @@ fn measured_amplification(device: &mut Device<SimNand>, times: f64, seed: u64) -
 fn predicted_amplification(device: &Device<SimNand>) -> f64 {
     let ftl = device.ftl();
     let (geometry, pools) = (ftl.store().geometry(), ftl.store().allocation_pools() as u64);
-    let kept_free = ftl.gc_options().low_free_blocks as u64 * pools;
+    let kept_free = ftl.gc_options().gc_start_free_blocks as u64 * pools;
     let u = theory::effective_utilisation(
         ftl.logical_pages() as u64,
         geometry.pages(),
@@ -167,7 +167,7 @@ fn every_page_is_mapped_once_after_construction() {
 #[test]
 fn steady_state_construction_requires_an_empty_device() {
     let mut device = device_of_config(&common::small_device_config(&[]), "page-map");
-    device.write_page(Lpn(0), ContentDescriptor::of_fingerprint(Fingerprint(1))).unwrap();
+    device.write_page_descriptor(Lpn(0), ContentDescriptor::of_fingerprint(Fingerprint(1))).unwrap();
     let refused = precondition::construct_steady_state(&mut device, 1, &mut |_, _| Continue(())).unwrap_err();
     assert!(refused.to_string().contains("empty device"), "{refused}");
     device.ftl_mut().clear_stats();
@@ -200,7 +200,7 @@ fn the_fill_precondition_writes_every_page_once_with_unique_content() {
     assert!((0..pages as u32).all(|page| device.ftl().is_known_mapped(Lpn(page))));
     let mut alike = device_of_config(&config, "integrated");
     for page in 0..pages as u32 {
-        alike.write_page(Lpn(page), ContentDescriptor::of_fingerprint(Fingerprint(1))).unwrap();
+        alike.write_page_descriptor(Lpn(page), ContentDescriptor::of_fingerprint(Fingerprint(1))).unwrap();
     }
     assert!(alike.ftl().stats().deduplicated_writes > pages / 2, "equal contents would have been found");
 }

@@ -179,7 +179,7 @@ fn an_interrupted_profile_is_partial_and_has_a_note() {
     let mut runs = 0;
     let mut until_second_run = |progress: wearwell_replay::replay::Progress| {
         let is_first =
-            progress.phase == wearwell_replay::replay::RunPhase::Replay && progress.done_requests < 100_000;
+            progress.phase == wearwell_replay::replay::RunPhase::Replay && progress.done_units < 100_000;
         runs += u32::from(is_first);
         if runs > 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };

@@ -154,7 +154,9 @@ fn a_drive_constructed_in_steady_state_recovers_its_map() {
         for number in 0..40 {
             if number > 0 {
                 let page = Lpn((mix_bits(number) % u64::from(PAGES)) as u32 + 1);
-                device.write_page(page, ContentDescriptor::of_fingerprint(Fingerprint(number))).unwrap();
+                device
+                    .write_page_descriptor(page, ContentDescriptor::of_fingerprint(Fingerprint(number)))
+                    .unwrap();
             }
             if number % 13 == 0 {
                 device.flush().unwrap();

@@ -310,7 +310,7 @@ fn an_interrupted_run_is_partial_and_consistent() {
     let config = small_device_config(&["precondition.mode=fill"]);
     let plan = Plan::new(&config, &input).unwrap();
     let stop = |progress: wearwell_replay::replay::Progress| {
-        if progress.phase == RunPhase::Replay && progress.done_requests > 0 {
+        if progress.phase == RunPhase::Replay && progress.done_units > 0 {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())

@@ -23,17 +23,17 @@ use std::time::{Duration, Instant};
 
 use tracing::{Span, debug, info, warn};
 
-use crate::budget::{
+use crate::device::{BlockDevice, DeviceError};
+use crate::engine::{Engine, EngineWork, StepProgress};
+use crate::memory_budget::{
     CLAIM_HOLDER_TIMEOUT, CONNECTION_UNCLAIMED_MAX_BYTES, HeldClaims, MemoryBudget, MemoryClaim,
     ReplyPatience,
 };
-use crate::device::{BlockDevice, DeviceError};
-use crate::engine::{Engine, StepProgress, Work};
 use crate::nbd::{
     DecodedInput, Export, Negotiated, Negotiation, NegotiationState, Reply, RequestDecoder, RequestExecution,
     StepOutcome, TlsPolicy,
 };
-use crate::rate::RateLimit;
+use crate::rate_limit::RateLimit;
 use crate::socket::Socket;
 use crate::tls::Tls;
 
@@ -165,7 +165,7 @@ fn run_transmission<D: BlockDevice>(
 ) -> io::Result<ConnectionEnd> {
     let (replies, to_send) = mpsc::channel();
     let shared = Arc::new(SharedConnection {
-        connection_number: NEXT_WORK_SOURCE_NUMBER.fetch_add(1, Ordering::Relaxed),
+        work_source_number: NEXT_WORK_SOURCE_NUMBER.fetch_add(1, Ordering::Relaxed),
         log_span: Span::current(),
         socket: Arc::clone(socket),
         in_flight: InFlightLimit::default(),
@@ -283,7 +283,7 @@ impl ReplyBuffers {
 
 /// State of one connection that its requests, its receiving thread and its writer thread share.
 struct SharedConnection {
-    connection_number: u64,
+    work_source_number: u64,
     /// Span of the connection, for log events.
     log_span: Span,
     socket: Arc<Socket>,
@@ -349,9 +349,9 @@ impl Drop for RequestBatch {
     }
 }
 
-impl<D: BlockDevice> Work<D> for RequestBatch {
-    fn connection_number(&self) -> Option<u64> {
-        Some(self.shared.connection_number)
+impl<D: BlockDevice> EngineWork<D> for RequestBatch {
+    fn work_source_number(&self) -> Option<u64> {
+        Some(self.shared.work_source_number)
     }
 
     fn is_next_step_short(&self) -> bool {
@@ -501,7 +501,8 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
                 DecodedInput::Request(request) => {
                     let (bytes, is_read) = (request.memory_with_reply_bytes(), request.is_read());
                     let execution = RequestExecution::of(request, &self.target.export, self.negotiated);
-                    if let Some(moment) = self.target.rate_limit.book_request(execution.rate_limited_bytes())
+                    if let Some(moment) =
+                        self.target.rate_limit.reserve_request_time(execution.rate_limited_bytes())
                     {
                         // Requests that may be executed already are queued before the wait for the rate limit.
                         end = self.queue_requests(&mut requests, footprint_bytes, claim);

@@ -17,8 +17,8 @@ use std::path::Path;
 use tracing::{error, info};
 use wearwell::ScrubProgress;
 use wearwell::address::{Lpn, Ppn, RemapMode};
+use wearwell::logical_page_form::LogicalPageForm;
 use wearwell::nand::{FaultInjectable, Nand, NandError, PowerCutNand, SimNand};
-use wearwell::page_state::PageState;
 use wearwell_trace::Op;
 
 use crate::image::advice_for_io_error;
@@ -61,7 +61,7 @@ pub enum DeviceError {
 
 /// A refusal of the operating system: a read, write or sync of the files that store a device failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct OsRefusal {
+pub struct FileIoError {
     /// Error message: which operation failed on which file, why, and what the server does now.
     pub message: String,
     /// The beginning of the message: which operation failed on which file, and why.
@@ -73,8 +73,8 @@ pub struct OsRefusal {
     pub needs_image_reopen: bool,
 }
 
-impl From<OsRefusal> for DeviceError {
-    fn from(refused: OsRefusal) -> Self {
+impl From<FileIoError> for DeviceError {
+    fn from(refused: FileIoError) -> Self {
         if refused.is_disk_full { Self::Full(refused.message) } else { Self::Failed(refused.message) }
     }
 }
@@ -87,7 +87,7 @@ pub trait Medium: Nand + Any + Debug + Send {
     ///
     /// # Errors
     /// The reason for which the operating system refused a write. No operation is lost; the call may be repeated.
-    fn write_operations_to_files(&mut self) -> Result<(), OsRefusal> {
+    fn write_operations_to_files(&mut self) -> Result<(), FileIoError> {
         Ok(())
     }
 
@@ -110,14 +110,14 @@ pub trait Medium: Nand + Any + Debug + Send {
     /// closed.
     ///
     /// # Errors
-    /// [`NandError::PowerLost`] if the operating system refuses ([`Medium::unresolved_write_refusal`]).
+    /// [`NandError::PowerLost`] if the operating system refuses ([`Medium::unresolved_write_error`]).
     fn end_session(&mut self) -> Result<(), NandError> {
         Ok(())
     }
 
     /// Returns the last refusal of a write by the operating system; `None` if a write succeeded since, or none was
     /// refused. Reads return correct data in either case.
-    fn unresolved_write_refusal(&self) -> Option<&OsRefusal> {
+    fn unresolved_write_error(&self) -> Option<&FileIoError> {
         None
     }
 }
@@ -149,7 +149,7 @@ pub struct Extent {
     /// Length of the extent, bytes.
     pub len_bytes: u64,
     /// Way in which all pages of the extent are stored.
-    pub page_state: PageState,
+    pub logical_page_form: LogicalPageForm,
 }
 
 /// A block device as the servers (NBD, control socket) use it. Addresses are bytes; callers stay inside
@@ -269,7 +269,7 @@ pub struct FlashDevice {
     /// Logical pages of a rescued image whose newest version cannot be proven; reads of these pages are refused.
     lpns_with_unproven_version: BTreeSet<Lpn>,
     /// The refusal of the operating system that was logged last; `None` if there was none, or its end was logged.
-    logged_os_refusal: Option<OsRefusal>,
+    logged_os_refusal: Option<FileIoError>,
     logged_damage: LoggedDamage,
     idle_scrub: IdleScrub,
 }
@@ -504,7 +504,7 @@ impl FlashDevice {
 
     /// Returns the message of the last write that the operating system refused; `None` if writes succeed again.
     pub fn write_failure_message(&self) -> Option<&str> {
-        self.medium().unresolved_write_refusal().map(|refused| refused.message.as_str())
+        self.medium().unresolved_write_error().map(|refused| refused.message.as_str())
     }
 
     /// Returns facts about the drive for its health report: design, rated endurance, and numbers of starts and unclean
@@ -547,11 +547,11 @@ impl FlashDevice {
         if self.is_read_only {
             return Err(DeviceError::ReadOnly);
         }
-        if self.medium().unresolved_write_refusal().is_some() {
+        if self.medium().unresolved_write_error().is_some() {
             self.write_operations_to_files()?;
         }
         let outcome = self.run_engine_operation(operation);
-        self.log_os_refusal_change()?;
+        self.log_file_io_error_change()?;
         outcome
     }
 
@@ -566,7 +566,7 @@ impl FlashDevice {
         }
         match outcome {
             Err(error) if error.is_power_loss() => {
-                self.log_os_refusal_change()?;
+                self.log_file_io_error_change()?;
                 Err(error.into())
             }
             outcome => Ok(outcome?),
@@ -575,8 +575,8 @@ impl FlashDevice {
 
     /// Logs once that the operating system refused a write, and once that it accepts writes again. Returns a refusal
     /// that still holds as an error.
-    fn log_os_refusal_change(&mut self) -> Result<(), DeviceError> {
-        let refused = self.medium().unresolved_write_refusal().cloned();
+    fn log_file_io_error_change(&mut self) -> Result<(), DeviceError> {
+        let refused = self.medium().unresolved_write_error().cloned();
         if refused != self.logged_os_refusal {
             if let Some(refused) = &refused {
                 error!("{}", refused.message);
@@ -667,7 +667,7 @@ impl FlashDevice {
 
     /// Makes a part of one logical page zeros. Does nothing if the page is a hole, which reads as zeros already.
     fn zero_page_part(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
-        if len == 0 || self.page_state_at(offset) == PageState::Hole {
+        if len == 0 || self.page_state_at(offset) == LogicalPageForm::Hole {
             return Ok(());
         }
         self.overwrite_page_part(offset, &ZERO_BYTES[..len as usize])
@@ -684,12 +684,12 @@ impl FlashDevice {
 
     /// Returns how the logical page that contains byte `offset` is stored. An unproven page (of a rescued image) is not
     /// reported as a hole, so that a client that skips holes reads the page and receives the error.
-    fn page_state_at(&self, offset: u64) -> PageState {
+    fn page_state_at(&self, offset: u64) -> LogicalPageForm {
         let lpn = Lpn((offset / self.page_bytes()) as u32);
         if self.lpns_with_unproven_version.contains(&lpn) {
-            PageState::Stored
+            LogicalPageForm::Stored
         } else {
-            self.device.page_state(lpn)
+            self.device.logical_page_form(lpn)
         }
     }
 
@@ -778,9 +778,9 @@ impl BlockDevice for FlashDevice {
     }
 
     fn write_operations_to_files(&mut self) -> Result<(), DeviceError> {
-        // `log_os_refusal_change` reports the refusal.
+        // `log_file_io_error_change` reports the refusal.
         let _ = self.device.medium_mut().write_operations_to_files();
-        self.log_os_refusal_change()
+        self.log_file_io_error_change()
     }
 
     fn flush(&mut self) -> Result<(), DeviceError> {
@@ -799,6 +799,6 @@ impl BlockDevice for FlashDevice {
         while end < offset + len && self.page_state_at(end) == state {
             end += page_bytes;
         }
-        Extent { len_bytes: len.min(end - offset), page_state: state }
+        Extent { len_bytes: len.min(end - offset), logical_page_form: state }
     }
 }

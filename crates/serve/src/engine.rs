@@ -38,11 +38,11 @@ pub struct StepProgress {
 }
 
 /// A piece of work for the engine: for example, the requests that arrived together on one connection.
-pub trait Work<D>: Send {
+pub trait EngineWork<D>: Send {
     /// Returns the source of the work (a number for its connection). Work of one source is executed in the order in
     /// which it was queued, and enters the log span of its source itself. `None`: the work has no such order, and is
     /// logged in the span of the engine.
-    fn connection_number(&self) -> Option<u64> {
+    fn work_source_number(&self) -> Option<u64> {
         None
     }
 
@@ -114,7 +114,7 @@ impl<D: BlockDevice> Engine<D> {
     ///
     /// # Errors
     /// [`EngineStopped`] if the engine has ended, or ends by a panic of the device at this work; the work is dropped.
-    pub fn submit(&self, work: impl Work<D> + 'static) -> Result<(), EngineStopped> {
+    pub fn submit(&self, work: impl EngineWork<D> + 'static) -> Result<(), EngineStopped> {
         let is_short = work.is_next_step_short();
         let mut state = self.shared.lock_state();
         if state.phase != EnginePhase::Serving {
@@ -155,7 +155,7 @@ struct AwaitedJob<F, T> {
     result_sender: Sender<T>,
 }
 
-impl<D, T: Send, F: FnOnce(&mut D) -> T + Send> Work<D> for AwaitedJob<F, T> {
+impl<D, T: Send, F: FnOnce(&mut D) -> T + Send> EngineWork<D> for AwaitedJob<F, T> {
     fn step(&mut self, device: &mut D) -> StepProgress {
         self.result = self.job.take().map(|job| job(device));
         StepProgress::default()
@@ -220,7 +220,7 @@ enum EnginePhase {
 
 /// Queue of new work, and the device while no thread uses it.
 struct EngineState<D> {
-    arrived_work: VecDeque<Box<dyn Work<D>>>,
+    arrived_work: VecDeque<Box<dyn EngineWork<D>>>,
     /// The device, while no thread uses it; `None` while a thread executes work on it, and after the engine has ended.
     idle_executor: Option<Box<RoundExecutor<D>>>,
     phase: EnginePhase,
@@ -309,10 +309,10 @@ struct RoundExecutor<D> {
     device: D,
     /// Log span of the device. Work that has a source enters the span of its source instead.
     log_span: Span,
-    waiting_work: VecDeque<Box<dyn Work<D>>>,
+    waiting_work: VecDeque<Box<dyn EngineWork<D>>>,
     /// Work that has done a step in the current round (one step of each waiting piece of work), each piece with whether
     /// it has another step.
-    stepped_work: Vec<(Box<dyn Work<D>>, bool)>,
+    stepped_work: Vec<(Box<dyn EngineWork<D>>, bool)>,
 }
 
 impl<D: BlockDevice> RoundExecutor<D> {
@@ -329,7 +329,7 @@ impl<D: BlockDevice> RoundExecutor<D> {
         let mut unfinished = Vec::new();
         for _ in 0..self.waiting_work.len() {
             let work = self.waiting_work.pop_front().expect("so many wait");
-            let source = work.connection_number();
+            let source = work.work_source_number();
             if source.is_some() && unfinished.contains(&source) {
                 self.waiting_work.push_back(work);
                 continue;
@@ -361,7 +361,7 @@ mod tests {
     use std::sync::mpsc::Receiver;
     use std::thread::ThreadId;
 
-    use wearwell::page_state::PageState;
+    use wearwell::logical_page_form::LogicalPageForm;
 
     use super::*;
     use crate::device::Extent;
@@ -396,7 +396,7 @@ mod tests {
             Ok(())
         }
         fn first_extent(&mut self, _: u64, len_bytes: u64) -> Extent {
-            Extent { len_bytes, page_state: PageState::Hole }
+            Extent { len_bytes, logical_page_form: LogicalPageForm::Hole }
         }
     }
 
@@ -413,8 +413,8 @@ mod tests {
         executed_by: Sender<(&'static str, ThreadId)>,
     }
 
-    impl Work<RecordingDevice> for RecordedWork {
-        fn connection_number(&self) -> Option<u64> {
+    impl EngineWork<RecordingDevice> for RecordedWork {
+        fn work_source_number(&self) -> Option<u64> {
             self.source
         }
 

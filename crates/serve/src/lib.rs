@@ -1,43 +1,42 @@
 //! The live device: the Wearwell engine as a block device that other programs attach over NBD.
 //!
 //! The path of a request: [`server`] accepts clients; [`nbd`] decodes their bytes into requests; [`engine`] executes
-//! the requests, one thread at a time; [`device`] completes partial pages and calls the engine.
-//! [`control`] is a second socket for commands that NBD does not have, [`metrics`] exports the counters to Prometheus,
-//! and [`dashboard`] shows the device in a browser. The flash is in memory ([`memory`]) or in the files of an image
-//! ([`image`]). Every operation can be recorded as a trace ([`record`]); a replay of that trace does the same flash
-//! operations.
+//! the requests, one thread at a time; [`device`] completes partial pages and calls the engine. [`control`] is a second
+//! socket for commands that NBD does not have, [`metrics`] exports the counters to Prometheus, and [`dashboard`] shows
+//! the device in a browser. The flash is in memory ([`memory_device`]) or in the files of an image ([`image`]). Every
+//! operation can be recorded as a trace ([`record`]); a replay of that trace does the same flash operations.
 //!
 //! Events for the operator are `tracing` events in the span of a connection or of an engine, and the span names the
 //! export. The program that starts the server decides where the events are written.
 
 #![forbid(unsafe_code)]
 
-mod budget;
 mod connection;
 pub mod control;
 pub mod dashboard;
 pub mod device;
 pub mod engine;
+mod explicit_config;
 pub mod http;
 pub mod image;
 mod limits;
 pub mod live_device;
-pub mod memory;
+mod memory_budget;
+pub mod memory_device;
 pub mod metrics;
 pub mod nbd;
-mod rate;
+mod rate_limit;
 pub mod record;
 pub mod server;
 mod socket;
-mod specification;
 mod tls;
 
-pub use budget::DEFAULT_MEMORY_BUDGET_BYTES;
 pub use connection::CONNECTION_IN_FLIGHT_MAX_BYTES;
-pub use device::{BlockDevice, DeviceError, FlashDevice, Medium, OsRefusal};
+pub use device::{BlockDevice, DeviceError, FileIoError, FlashDevice, Medium};
+pub use explicit_config::parse_size_bytes;
 pub use limits::Limits;
 pub use live_device::LiveDevice;
+pub use memory_budget::DEFAULT_MEMORY_BUDGET_BYTES;
 pub use server::{BoundListener, NamedDevice, ServeError, Server};
-pub use socket::{Address, NetworkReach, SocketMode};
-pub use specification::parse_size_bytes;
+pub use socket::{AllowedClients, ListenAddress, SocketMode};
 pub use tls::{Tls, TlsError};

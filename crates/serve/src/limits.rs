@@ -1,6 +1,6 @@
 //! Limits of what the clients of a server may use: connections, memory, bytes and requests per second.
 
-use crate::budget::DEFAULT_MEMORY_BUDGET_BYTES;
+use crate::memory_budget::DEFAULT_MEMORY_BUDGET_BYTES;
 use crate::server::DEFAULT_CONNECTIONS_PER_LISTENER_MAX;
 
 /// Limits of what the clients of a server may use. Rates are unlimited by default.

@@ -6,8 +6,8 @@
 use wearwell::address::{Lpn, Ppn, RemapMode};
 use wearwell::design::Parts;
 use wearwell::device::HostData;
+use wearwell::logical_page_form::LogicalPageForm;
 use wearwell::nand::Geometry;
-use wearwell::page_state::PageState;
 use wearwell::recovery::RecoveryReport;
 use wearwell::stats::Stats;
 use wearwell::{Device, DeviceOptions, Ftl, Result, ScrubProgress};
@@ -138,8 +138,8 @@ impl LiveDevice {
     }
 
     /// Returns how logical page `lpn` is stored. Does no flash operation.
-    pub fn page_state(&self, lpn: Lpn) -> PageState {
-        self.device.page_state(lpn)
+    pub fn logical_page_form(&self, lpn: Lpn) -> LogicalPageForm {
+        self.device.logical_page_form(lpn)
     }
 
     /// Returns the number of logical pages that hold data; see [`Ftl::count_mapped_pages`].

@@ -21,7 +21,7 @@ use crate::control::report;
 use crate::device::FlashDevice;
 use crate::http::{self, Answer};
 use crate::server::{BoundListener, ServeError, Server};
-use crate::socket::{Address, Socket};
+use crate::socket::{ListenAddress, Socket};
 
 const METRICS_CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -211,7 +211,7 @@ impl Server<FlashDevice> {
     ///
     /// # Errors
     /// [`ServeError::Listen`].
-    pub fn open_metrics(&mut self, address: &Address) -> Result<Address, ServeError> {
+    pub fn open_metrics(&mut self, address: &ListenAddress) -> Result<ListenAddress, ServeError> {
         self.open_metrics_on(BoundListener::listen_at(address)?)
     }
 
@@ -219,7 +219,7 @@ impl Server<FlashDevice> {
     ///
     /// # Errors
     /// [`ServeError::Listen`].
-    pub fn open_metrics_on(&mut self, bound_listener: BoundListener) -> Result<Address, ServeError> {
+    pub fn open_metrics_on(&mut self, bound_listener: BoundListener) -> Result<ListenAddress, ServeError> {
         let (targets, has_names) = (Arc::clone(self.export_targets()), self.reports_export_names());
         self.start_accepting_clients(bound_listener, move |socket: &Arc<Socket>| {
             // A client that disconnects or takes too long is not logged.

@@ -15,14 +15,14 @@ use std::time::Duration;
 
 use tracing::{debug, error_span, field, warn};
 
-use crate::budget::MemoryBudget;
 use crate::connection::{self, SMALL_THREAD_STACK_BYTES, ServedExport, TlsMode};
 use crate::device::{BlockDevice, DeviceError};
 use crate::engine::{Engine, EngineStopped, EngineThread};
 use crate::limits::Limits;
+use crate::memory_budget::MemoryBudget;
 use crate::nbd::Export;
-use crate::rate::RateLimit;
-use crate::socket::{Address, Listener, NetworkReach, Socket, SocketMode};
+use crate::rate_limit::RateLimit;
+use crate::socket::{AllowedClients, ListenAddress, Listener, Socket, SocketMode};
 use crate::tls::Tls;
 
 /// Default limit of simultaneous connections on one listening socket. A client beyond the limit is disconnected at
@@ -43,7 +43,7 @@ pub enum ServeError {
     #[error("cannot listen on {address}: {source}{}", advice_for_refused_address(address, source))]
     Listen {
         /// The address on which the server was to listen.
-        address: Address,
+        address: ListenAddress,
         /// Error of the operating system.
         source: io::Error,
     },
@@ -66,15 +66,15 @@ pub enum ServeError {
 
 /// Returns what to do when the operating system refused an address, as the end of a sentence. Refusals of our own give
 /// their advice themselves.
-fn advice_for_refused_address(address: &Address, error: &io::Error) -> &'static str {
+fn advice_for_refused_address(address: &ListenAddress, error: &io::Error) -> &'static str {
     if error.raw_os_error().is_none() {
         return "";
     }
     match (error.kind(), address) {
         (io::ErrorKind::AddrInUse, _) => "; stop the program that listens there, or choose another address",
         (io::ErrorKind::AddrNotAvailable, _) => "; choose an address of this machine",
-        (io::ErrorKind::PermissionDenied, Address::Tcp(_)) => "; choose a port above 1023",
-        (io::ErrorKind::PermissionDenied, Address::Unix(_)) => {
+        (io::ErrorKind::PermissionDenied, ListenAddress::Tcp(_)) => "; choose a port above 1023",
+        (io::ErrorKind::PermissionDenied, ListenAddress::Unix(_)) => {
             "; choose a path in a directory in which this user may create files"
         }
         (io::ErrorKind::NotFound, _) => "; make the directory that is to contain the socket first",
@@ -87,7 +87,7 @@ fn advice_for_refused_address(address: &Address, error: &io::Error) -> &'static 
 #[derive(Debug)]
 pub struct BoundListener {
     listener: Listener,
-    address: Address,
+    address: ListenAddress,
 }
 
 impl BoundListener {
@@ -95,7 +95,7 @@ impl BoundListener {
     ///
     /// # Errors
     /// [`ServeError::Listen`].
-    pub fn listen_at(address: &Address) -> Result<Self, ServeError> {
+    pub fn listen_at(address: &ListenAddress) -> Result<Self, ServeError> {
         Self::listen_with_mode(address, SocketMode::default())
     }
 
@@ -103,9 +103,9 @@ impl BoundListener {
     ///
     /// # Errors
     /// [`ServeError::Listen`].
-    pub fn listen_with_mode(address: &Address, mode: SocketMode) -> Result<Self, ServeError> {
+    pub fn listen_with_mode(address: &ListenAddress, mode: SocketMode) -> Result<Self, ServeError> {
         let failed = |source| ServeError::Listen { address: address.clone(), source };
-        let listener = Listener::bind(address, mode, NetworkReach::Loopback).map_err(failed)?;
+        let listener = Listener::bind(address, mode, AllowedClients::Loopback).map_err(failed)?;
         let address = listener.address().map_err(failed)?;
         Ok(Self { listener, address })
     }
@@ -115,10 +115,10 @@ impl BoundListener {
     /// # Errors
     /// [`ServeError::Listen`].
     pub fn listen_beyond_loopback(address: SocketAddr) -> Result<Self, ServeError> {
-        let address = Address::Tcp(address);
+        let address = ListenAddress::Tcp(address);
         let failed = |source| ServeError::Listen { address: address.clone(), source };
         let listener =
-            Listener::bind(&address, SocketMode::default(), NetworkReach::Everywhere).map_err(failed)?;
+            Listener::bind(&address, SocketMode::default(), AllowedClients::Everywhere).map_err(failed)?;
         let address = listener.address().map_err(failed)?;
         Ok(Self { listener, address })
     }
@@ -136,7 +136,7 @@ impl BoundListener {
     ///
     /// # Errors
     /// [`ServeError::Inherit`], also for an address with a wider reach than `reach`.
-    pub fn inherited_tcp(listener: TcpListener, reach: NetworkReach) -> Result<Self, ServeError> {
+    pub fn inherited_tcp(listener: TcpListener, reach: AllowedClients) -> Result<Self, ServeError> {
         Self::from_inherited(Listener::inherit_tcp(listener, reach))
     }
 
@@ -236,7 +236,7 @@ impl<D: BlockDevice> Server<D> {
     ///
     /// # Errors
     /// [`ServeError::Listen`].
-    pub fn open_nbd(&mut self, address: &Address) -> Result<Address, ServeError> {
+    pub fn open_nbd(&mut self, address: &ListenAddress) -> Result<ListenAddress, ServeError> {
         self.open_nbd_on(BoundListener::listen_at(address)?)
     }
 
@@ -244,12 +244,12 @@ impl<D: BlockDevice> Server<D> {
     ///
     /// # Errors
     /// [`ServeError::Listen`].
-    pub fn open_nbd_on(&mut self, bound_listener: BoundListener) -> Result<Address, ServeError> {
+    pub fn open_nbd_on(&mut self, bound_listener: BoundListener) -> Result<ListenAddress, ServeError> {
         let (targets, budget) = (Arc::clone(&self.served_exports), Arc::clone(&self.request_memory_budget));
         let security = match (self.tls.clone(), &bound_listener.address) {
             (None, _) => TlsMode::None,
-            (Some(tls), Address::Unix(_)) => TlsMode::Offered(tls),
-            (Some(tls), Address::Tcp(_)) => TlsMode::Required(tls),
+            (Some(tls), ListenAddress::Unix(_)) => TlsMode::Offered(tls),
+            (Some(tls), ListenAddress::Tcp(_)) => TlsMode::Required(tls),
         };
         self.start_accepting_clients(bound_listener, move |socket| {
             connection::serve_nbd_client(socket, &targets, &budget, &security);
@@ -264,7 +264,7 @@ impl<D: BlockDevice> Server<D> {
         &mut self,
         bound_listener: BoundListener,
         serve: impl Fn(&Arc<Socket>) + Clone + Send + 'static,
-    ) -> Result<Address, ServeError> {
+    ) -> Result<ListenAddress, ServeError> {
         self.start_accepting_limited_clients(self.connections_per_listener_max, bound_listener, serve)
     }
 
@@ -277,7 +277,7 @@ impl<D: BlockDevice> Server<D> {
         max_clients: usize,
         BoundListener { listener, address }: BoundListener,
         serve: impl Fn(&Arc<Socket>) + Clone + Send + 'static,
-    ) -> Result<Address, ServeError> {
+    ) -> Result<ListenAddress, ServeError> {
         let listener = Arc::new(listener);
         let failed = |source| ServeError::Listen { address: address.clone(), source };
         let clients = Arc::new(Clients::with_limit(max_clients));
@@ -323,7 +323,7 @@ impl<D: BlockDevice> Server<D> {
         for door in &self.open_listeners {
             door.listener.close();
         }
-        self.served_exports.iter().for_each(|target| target.rate_limit.lift_limit());
+        self.served_exports.iter().for_each(|target| target.rate_limit.disable_limit());
         for door in self.open_listeners {
             // An accepting thread only ends; there is no panic to report.
             let _ = door.accepting_thread.join();
@@ -498,12 +498,12 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
-    use crate::socket::Stream;
+    use crate::socket::PlainSocket;
 
     /// Registers as many open connections as one listening socket may have.
     fn fill_all_connections(clients: &Clients) {
         let (one, _) = UnixStream::pair().expect("the system has sockets");
-        let one = Arc::new(Socket::from(Stream::Unix(one)));
+        let one = Arc::new(Socket::from(PlainSocket::Unix(one)));
         let taken =
             (1_000_000..).take(DEFAULT_CONNECTIONS_PER_LISTENER_MAX).map(|number| (number, Arc::clone(&one)));
         clients.lock_open_clients().open_sockets.extend(taken);
@@ -512,12 +512,12 @@ mod tests {
     /// Regression: 1,024 idle connections kept all other clients out without a log line.
     #[test]
     fn only_the_first_client_beyond_the_connection_limit_is_logged_per_shortage() {
-        let any_port = Address::Tcp((Ipv4Addr::LOCALHOST, 0).into());
+        let any_port = ListenAddress::Tcp((Ipv4Addr::LOCALHOST, 0).into());
         let listener = Arc::new(
-            Listener::bind(&any_port, SocketMode::default(), NetworkReach::Loopback)
+            Listener::bind(&any_port, SocketMode::default(), AllowedClients::Loopback)
                 .expect("there is a port"),
         );
-        let Ok(Address::Tcp(address)) = listener.address() else { panic!("it was bound") };
+        let Ok(ListenAddress::Tcp(address)) = listener.address() else { panic!("it was bound") };
         let clients = Arc::new(Clients::with_limit(DEFAULT_CONNECTIONS_PER_LISTENER_MAX));
         let (tell, told) = mpsc::channel();
         let acceptor = {
@@ -557,7 +557,7 @@ mod tests {
         let (errors, lines) = (RefCell::new(errors.into_iter()), RefCell::new(Vec::new()));
         let accept = || match errors.borrow_mut().next() {
             None => Ok(None),
-            Some(0) => Ok(Some(Stream::Unix(UnixStream::pair()?.0).into())),
+            Some(0) => Ok(Some(PlainSocket::Unix(UnixStream::pair()?.0).into())),
             Some(number) => Err(io::Error::from_raw_os_error(number)),
         };
         let warn = |problem: &str| lines.borrow_mut().push(problem.to_owned());

@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SendAncillaryBuffer, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 
-use crate::budget::ReplyPatience;
+use crate::memory_budget::ReplyPatience;
 use crate::nbd::Reply;
 use crate::tls::{Session, Tls};
 
@@ -27,14 +27,14 @@ const PATIENCE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Address on which a server listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Address {
+pub enum ListenAddress {
     /// Path of a Unix socket file.
     Unix(PathBuf),
     /// Loopback address with a port.
     Tcp(SocketAddr),
 }
 
-impl std::fmt::Display for Address {
+impl std::fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Unix(path) => write!(f, "{}", path.display()),
@@ -103,43 +103,43 @@ impl AsFd for ListeningSocket {
 impl ListeningSocket {
     fn accept(&self) -> io::Result<Socket> {
         match self {
-            Self::Unix(listener) => Ok(Stream::Unix(listener.accept()?.0).into()),
+            Self::Unix(listener) => Ok(PlainSocket::Unix(listener.accept()?.0).into()),
             Self::Tcp(listener) => {
                 let socket = listener.accept()?.0;
                 socket.set_nodelay(true)?;
-                Ok(Stream::Tcp(socket).into())
+                Ok(PlainSocket::Tcp(socket).into())
             }
         }
     }
 
     /// Returns the address on which the socket listens. An abstract Unix address begins with `@`.
-    fn address(&self) -> io::Result<Address> {
+    fn address(&self) -> io::Result<ListenAddress> {
         let address = match self {
             Self::Unix(listener) => listener.local_addr()?,
-            Self::Tcp(listener) => return Ok(Address::Tcp(listener.local_addr()?)),
+            Self::Tcp(listener) => return Ok(ListenAddress::Tcp(listener.local_addr()?)),
         };
         let path = match (address.as_pathname(), address.as_abstract_name()) {
             (Some(path), _) => path.to_owned(),
             (None, Some(name)) => PathBuf::from(format!("@{}", String::from_utf8_lossy(name))),
             (None, None) => PathBuf::from("an unnamed socket"),
         };
-        Ok(Address::Unix(path))
+        Ok(ListenAddress::Unix(path))
     }
 }
 
 impl Listener {
     /// Listens on an address. A socket file on which no process listens any more is replaced. A TCP address must not
     /// have a wider reach than `reach`: loopback only, where clients are not authenticated.
-    pub(crate) fn bind(address: &Address, mode: SocketMode, reach: NetworkReach) -> io::Result<Self> {
+    pub(crate) fn bind(address: &ListenAddress, mode: SocketMode, reach: AllowedClients) -> io::Result<Self> {
         match address {
-            Address::Unix(path) => {
+            ListenAddress::Unix(path) => {
                 remove_stale_socket_file(path)?;
                 let socket = ListeningSocket::Unix(bind_unix_with_mode(path, mode)?);
                 let mut listener = Self::from_listening_socket(socket)?;
                 listener.own_socket_file = Some(OwnSocketFile::made_at(path)?);
                 Ok(listener)
             }
-            Address::Tcp(address) => {
+            ListenAddress::Tcp(address) => {
                 reach.require_allowed(*address)?;
                 Self::from_listening_socket(ListeningSocket::Tcp(TcpListener::bind(address)?))
             }
@@ -152,7 +152,7 @@ impl Listener {
     }
 
     /// Takes over a listening TCP socket that another process opened, if its address has no wider reach than `reach`.
-    pub(crate) fn inherit_tcp(listener: TcpListener, reach: NetworkReach) -> io::Result<Self> {
+    pub(crate) fn inherit_tcp(listener: TcpListener, reach: AllowedClients) -> io::Result<Self> {
         reach.require_allowed(listener.local_addr()?)?;
         Self::from_inherited(ListeningSocket::Tcp(listener))
     }
@@ -204,7 +204,7 @@ impl Listener {
     }
 
     /// Returns the address on which the socket listens, with the port that the system chose.
-    pub(crate) fn address(&self) -> io::Result<Address> {
+    pub(crate) fn address(&self) -> io::Result<ListenAddress> {
         self.socket.address()
     }
 
@@ -257,7 +257,7 @@ impl OwnSocketFile {
 
 /// Which machines can reach a TCP socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum NetworkReach {
+pub enum AllowedClients {
     /// Only programs on this machine.
     #[default]
     Loopback,
@@ -265,7 +265,7 @@ pub enum NetworkReach {
     Everywhere,
 }
 
-impl NetworkReach {
+impl AllowedClients {
     fn require_allowed(self, address: SocketAddr) -> io::Result<()> {
         if self == Self::Everywhere || address.ip().is_loopback() {
             return Ok(());
@@ -295,12 +295,12 @@ fn remove_stale_socket_file(path: &Path) -> io::Result<()> {
 
 /// A connected socket of the operating system, without encryption.
 #[derive(Debug)]
-pub(crate) enum Stream {
+pub(crate) enum PlainSocket {
     Unix(UnixStream),
     Tcp(TcpStream),
 }
 
-impl AsFd for Stream {
+impl AsFd for PlainSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Unix(socket) => socket.as_fd(),
@@ -309,7 +309,7 @@ impl AsFd for Stream {
     }
 }
 
-impl Stream {
+impl PlainSocket {
     pub(crate) fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         match self {
             Self::Unix(socket) => socket.set_read_timeout(timeout),
@@ -365,12 +365,12 @@ impl Stream {
     }
 }
 
-impl Read for &Stream {
+impl Read for &PlainSocket {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         loop {
             let read = match self {
-                Stream::Unix(socket) => (&mut &*socket).read(into),
-                Stream::Tcp(socket) => (&mut &*socket).read(into),
+                PlainSocket::Unix(socket) => (&mut &*socket).read(into),
+                PlainSocket::Tcp(socket) => (&mut &*socket).read(into),
             };
             match read {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -380,11 +380,11 @@ impl Read for &Stream {
     }
 }
 
-impl Write for &Stream {
+impl Write for &PlainSocket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Stream::Unix(socket) => (&mut &*socket).write(bytes),
-            Stream::Tcp(socket) => (&mut &*socket).write(bytes),
+            PlainSocket::Unix(socket) => (&mut &*socket).write(bytes),
+            PlainSocket::Tcp(socket) => (&mut &*socket).write(bytes),
         }
     }
 
@@ -396,12 +396,12 @@ impl Write for &Stream {
 /// A connected socket, which the client may have encrypted by TLS after it has connected.
 #[derive(Debug)]
 pub(crate) struct Socket {
-    stream: Stream,
+    stream: PlainSocket,
     tls_session: OnceLock<Session>,
 }
 
-impl From<Stream> for Socket {
-    fn from(stream: Stream) -> Self {
+impl From<PlainSocket> for Socket {
+    fn from(stream: PlainSocket) -> Self {
         Self { stream, tls_session: OnceLock::new() }
     }
 }
@@ -416,8 +416,8 @@ impl Socket {
     pub(crate) fn shutdown(&self, how: Shutdown) {
         // An error means that the socket is not connected any more.
         let _ = match &self.stream {
-            Stream::Unix(socket) => socket.shutdown(how),
-            Stream::Tcp(socket) => socket.shutdown(how),
+            PlainSocket::Unix(socket) => socket.shutdown(how),
+            PlainSocket::Tcp(socket) => socket.shutdown(how),
         };
     }
 
@@ -435,8 +435,8 @@ impl Socket {
             return { self }.take(count as u64).read_to_end(into);
         }
         match &self.stream {
-            Stream::Unix(socket) => socket.take(count as u64).read_to_end(into),
-            Stream::Tcp(socket) => socket.take(count as u64).read_to_end(into),
+            PlainSocket::Unix(socket) => socket.take(count as u64).read_to_end(into),
+            PlainSocket::Tcp(socket) => socket.take(count as u64).read_to_end(into),
         }
     }
 
@@ -489,8 +489,8 @@ impl Socket {
 
     pub(crate) fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         match &self.stream {
-            Stream::Unix(socket) => socket.set_write_timeout(timeout),
-            Stream::Tcp(socket) => socket.set_write_timeout(timeout),
+            PlainSocket::Unix(socket) => socket.set_write_timeout(timeout),
+            PlainSocket::Tcp(socket) => socket.set_write_timeout(timeout),
         }
     }
 }
@@ -523,13 +523,13 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::budget::{HeldClaims, MemoryBudget};
+    use crate::memory_budget::{HeldClaims, MemoryBudget};
 
     /// Sends a megabyte to a client that accepts 512 bytes every 10 ms, 50 KiB/s, with a patience of 200 ms. Each write
     /// of a few KiB to the socket ends in time.
     fn outcome_with_a_slow_reader(holder: &Arc<HeldClaims>) -> io::Result<()> {
         let (server, client) = UnixStream::pair().unwrap();
-        let socket = Socket::from(Stream::Unix(server));
+        let socket = Socket::from(PlainSocket::Unix(server));
         socket.set_send_buffer_bytes(4096).unwrap();
         let reader = thread::spawn(move || {
             while { &client }.read(&mut [0; 512]).is_ok_and(|count| count > 0) {

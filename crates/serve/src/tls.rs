@@ -47,8 +47,8 @@ mod with_tls {
     use rustls::{RootCertStore, ServerConfig, ServerConnection};
 
     use super::TlsError;
-    use crate::budget::ReplyPatience;
-    use crate::socket::Stream;
+    use crate::memory_budget::ReplyPatience;
+    use crate::socket::PlainSocket;
 
     /// Bytes that are encrypted, and read from the network, at once.
     const TLS_PIECE_BYTES: usize = 16 << 10;
@@ -104,7 +104,7 @@ mod with_tls {
         ///
         /// # Errors
         /// The client disconnects, takes too long, speaks no TLS, or shows no certificate that is wanted.
-        pub(crate) fn accept(&self, stream: &Stream, deadline: Instant) -> io::Result<Session> {
+        pub(crate) fn accept(&self, stream: &PlainSocket, deadline: Instant) -> io::Result<Session> {
             let state = ServerConnection::new(Arc::clone(&self.server_config)).map_err(io::Error::other)?;
             let session = Session {
                 state: Mutex::new(state),
@@ -162,7 +162,7 @@ mod with_tls {
         }
 
         /// Reads decrypted bytes; returns 0 when the client has ended the connection.
-        pub(crate) fn read(&self, stream: &Stream, into: &mut [u8]) -> io::Result<usize> {
+        pub(crate) fn read(&self, stream: &PlainSocket, into: &mut [u8]) -> io::Result<usize> {
             loop {
                 match self.lock_tls_connection().reader().read(into) {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -180,7 +180,7 @@ mod with_tls {
         /// Sends what the TLS protocol has to answer to received bytes, unless another thread is sending. That thread
         /// may wait for a client that first sends more itself, so waiting for it here could last forever; the bytes are
         /// then sent together with the next data.
-        fn send_tls_messages_if_idle(&self, stream: &Stream) -> io::Result<()> {
+        fn send_tls_messages_if_idle(&self, stream: &PlainSocket) -> io::Result<()> {
             if !self.lock_tls_connection().wants_write() {
                 return Ok(());
             }
@@ -192,7 +192,7 @@ mod with_tls {
 
         /// Receives encrypted bytes, unless some are left, and decrypts a part of them. Returns the number of bytes
         /// processed; 0 when the connection has ended.
-        fn receive_and_decrypt(&self, stream: &Stream) -> io::Result<usize> {
+        fn receive_and_decrypt(&self, stream: &PlainSocket) -> io::Result<usize> {
             let mut received = self.encrypted_input.lock().unwrap_or_else(PoisonError::into_inner);
             if received.is_empty() {
                 let mut piece = [0; TLS_PIECE_BYTES];
@@ -212,14 +212,14 @@ mod with_tls {
         }
 
         /// Encrypts and sends bytes.
-        pub(crate) fn write_all(&self, stream: &Stream, bytes: &[u8]) -> io::Result<()> {
+        pub(crate) fn write_all(&self, stream: &PlainSocket, bytes: &[u8]) -> io::Result<()> {
             self.write_in_pieces(bytes, |encrypted| { stream }.write_all(encrypted))
         }
 
         /// Encrypts and sends bytes, until the patience with the client ends.
         pub(crate) fn write_all_patiently(
             &self,
-            stream: &Stream,
+            stream: &PlainSocket,
             bytes: &[u8],
             patience: &mut ReplyPatience,
         ) -> io::Result<()> {
@@ -242,20 +242,20 @@ mod with_tls {
         }
 
         /// Sends the client the end of the data (TLS `close_notify`).
-        pub(crate) fn send_tls_close(&self, stream: &Stream) {
+        pub(crate) fn send_tls_close(&self, stream: &PlainSocket) {
             self.lock_tls_connection().send_close_notify();
             // The client may be gone.
             let _ = self.send_pending_tls_messages(stream);
         }
 
         /// Sends the bytes that the TLS protocol produced by itself, such as handshake messages.
-        fn send_pending_tls_messages(&self, stream: &Stream) -> io::Result<()> {
+        fn send_pending_tls_messages(&self, stream: &PlainSocket) -> io::Result<()> {
             let _sending = self.send_lock.lock().unwrap_or_else(PoisonError::into_inner);
             self.send_ready_encrypted_bytes(stream)
         }
 
         /// Sends all encrypted bytes that are ready. The caller holds the lock that keeps their order.
-        fn send_ready_encrypted_bytes(&self, stream: &Stream) -> io::Result<()> {
+        fn send_ready_encrypted_bytes(&self, stream: &PlainSocket) -> io::Result<()> {
             { stream }.write_all(&self.take_ready_encrypted_bytes()?)
         }
 
@@ -275,8 +275,8 @@ mod without_tls {
     use std::io;
     use std::time::Instant;
 
-    use crate::budget::ReplyPatience;
-    use crate::socket::Stream;
+    use crate::memory_budget::ReplyPatience;
+    use crate::socket::PlainSocket;
 
     /// TLS configuration of the server. It has no value, because this build has no TLS.
     #[derive(Clone, Debug)]
@@ -288,7 +288,7 @@ mod without_tls {
             match *self {}
         }
 
-        pub(crate) fn accept(&self, _: &Stream, _: Instant) -> io::Result<Session> {
+        pub(crate) fn accept(&self, _: &PlainSocket, _: Instant) -> io::Result<Session> {
             match *self {}
         }
     }
@@ -298,24 +298,24 @@ mod without_tls {
     pub(crate) enum Session {}
 
     impl Session {
-        pub(crate) fn read(&self, _: &Stream, _: &mut [u8]) -> io::Result<usize> {
+        pub(crate) fn read(&self, _: &PlainSocket, _: &mut [u8]) -> io::Result<usize> {
             match *self {}
         }
 
-        pub(crate) fn write_all(&self, _: &Stream, _: &[u8]) -> io::Result<()> {
+        pub(crate) fn write_all(&self, _: &PlainSocket, _: &[u8]) -> io::Result<()> {
             match *self {}
         }
 
         pub(crate) fn write_all_patiently(
             &self,
-            _: &Stream,
+            _: &PlainSocket,
             _: &[u8],
             _: &mut ReplyPatience,
         ) -> io::Result<()> {
             match *self {}
         }
 
-        pub(crate) fn send_tls_close(&self, _: &Stream) {
+        pub(crate) fn send_tls_close(&self, _: &PlainSocket) {
             match *self {}
         }
     }

@@ -183,7 +183,7 @@ fn counters_on_the_control_socket_equal_those_of_the_engine() {
 #[test]
 fn the_health_command_uses_the_names_and_units_of_an_nvme_health_log() {
     let settings = ["device.endurance_cycles=100"];
-    let specification = wearwell_serve::memory::MemoryDeviceSpecification::new(
+    let specification = wearwell_serve::memory_device::MemoryDeviceSpecification::new(
         "page-map",
         common::config(&settings),
         Some(8 * MIB),

@@ -10,7 +10,7 @@ use common::{Client, DESIGNS, MIB, PAGE, Random, Served, specification};
 use serde_json::Value;
 use wearwell_replay::page;
 use wearwell_serve::dashboard::{SNAPSHOT_CLIENTS_MAX, SharedPageAssets};
-use wearwell_serve::{Address, FlashDevice, Limits, NamedDevice, Server};
+use wearwell_serve::{FlashDevice, Limits, ListenAddress, NamedDevice, Server};
 
 use crate::common;
 
@@ -23,8 +23,10 @@ fn look() -> SharedPageAssets {
 }
 
 fn open(server: &mut Server<FlashDevice>) -> SocketAddr {
-    let any = Address::Tcp("127.0.0.1:0".parse().unwrap());
-    let Ok(Address::Tcp(address)) = server.open_dashboard(&any, &look()) else { panic!("a port is free") };
+    let any = ListenAddress::Tcp("127.0.0.1:0".parse().unwrap());
+    let Ok(ListenAddress::Tcp(address)) = server.open_dashboard(&any, &look()) else {
+        panic!("a port is free")
+    };
     address
 }
 
@@ -254,7 +256,7 @@ fn the_dashboard_refuses_requests_that_other_sites_cause() {
 fn the_dashboard_listens_only_on_loopback_addresses() {
     let mut served = Served::new("page-map", 8 * MIB);
     for everybody in ["0.0.0.0:0", "[::]:0"] {
-        let everybody = Address::Tcp(everybody.parse().unwrap());
+        let everybody = ListenAddress::Tcp(everybody.parse().unwrap());
         let error = served.server().open_dashboard(&everybody, &look()).expect_err("it is refused");
         assert!(error.to_string().contains("only loopback addresses are served"), "{error}");
     }
@@ -423,7 +425,7 @@ fn stalled_dashboard_clients_are_disconnected_and_delay_no_other_client() {
     let (mut server, address) = drives(&["drive"], limits);
     let folder = tempfile::tempdir().unwrap();
     let nbd = folder.path().join("nbd");
-    server.open_nbd(&Address::Unix(nbd.clone())).expect("the path is free");
+    server.open_nbd(&ListenAddress::Unix(nbd.clone())).expect("the path is free");
     let stalled: Vec<TcpStream> = (0..STALLED)
         .map(|_| {
             let stream = watch(address).lines.into_inner();

@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use common::client::*;
 use common::{MIB, PAGE, specification};
 use serde_json::Value;
-use wearwell::page_state::PageState;
+use wearwell::logical_page_form::LogicalPageForm;
 use wearwell_serve::device::Extent;
-use wearwell_serve::{Address, BlockDevice, DeviceError, FlashDevice, Limits, NamedDevice, Server};
+use wearwell_serve::{BlockDevice, DeviceError, FlashDevice, Limits, ListenAddress, NamedDevice, Server};
 
 use crate::common;
 
@@ -33,8 +33,11 @@ impl Drives {
             server: Server::start_all(devices, Limits::default()),
             folder: tempfile::tempdir().unwrap(),
         };
-        drives.server.open_nbd(&Address::Unix(drives.file("nbd"))).expect("the path is free");
-        drives.server.open_control_socket(&Address::Unix(drives.file("control"))).expect("the path is free");
+        drives.server.open_nbd(&ListenAddress::Unix(drives.file("nbd"))).expect("the path is free");
+        drives
+            .server
+            .open_control_socket(&ListenAddress::Unix(drives.file("control")))
+            .expect("the path is free");
         drives
     }
 
@@ -166,8 +169,8 @@ fn prometheus_metrics_have_a_label_for_their_export() {
     let mut drives = Drives::start();
     let mut client = drives.client("second");
     (0..3).for_each(|page| client.write(page * PAGE, &[page as u8 + 1; 4096]));
-    let any = Address::Tcp("127.0.0.1:0".parse().unwrap());
-    let Ok(Address::Tcp(address)) = drives.server.open_metrics(&any) else { panic!("a port is free") };
+    let any = ListenAddress::Tcp("127.0.0.1:0".parse().unwrap());
+    let Ok(ListenAddress::Tcp(address)) = drives.server.open_metrics(&any) else { panic!("a port is free") };
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
     let mut answer = String::new();
@@ -215,7 +218,7 @@ impl BlockDevice for Fragile {
         Ok(())
     }
     fn first_extent(&mut self, _: u64, len_bytes: u64) -> Extent {
-        Extent { len_bytes, page_state: PageState::Stored }
+        Extent { len_bytes, logical_page_form: LogicalPageForm::Stored }
     }
 }
 
@@ -230,7 +233,7 @@ fn a_failed_engine_leaves_the_other_exports_served() {
     };
     let mut server =
         Server::start_all(vec![device("sound", false), device("broken", true)], Limits::default());
-    server.open_nbd(&Address::Unix(path.clone())).unwrap();
+    server.open_nbd(&ListenAddress::Unix(path.clone())).unwrap();
     let connect = || {
         let mut client = Client::connect(&path);
         client.send(&3_u32.to_be_bytes());

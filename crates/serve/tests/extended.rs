@@ -2,7 +2,7 @@
 
 use common::client::*;
 use common::{DESIGNS, MIB, PAGE, Random, Served};
-use wearwell::page_state::PageState;
+use wearwell::logical_page_form::LogicalPageForm;
 use wearwell_serve::device::Extent;
 use wearwell_serve::nbd::{
     Contexts, DecodedInput, Export, HeaderForm, Negotiated, RequestDecoder, RequestExecution, StepOutcome,
@@ -114,7 +114,7 @@ impl BlockDevice for Endless {
     }
     fn first_extent(&mut self, _: u64, len_bytes: u64) -> Extent {
         self.longest = self.longest.max(len_bytes);
-        Extent { len_bytes, page_state: PageState::Hole }
+        Extent { len_bytes, logical_page_form: LogicalPageForm::Hole }
     }
 }
 

@@ -127,7 +127,7 @@ fn every_flash_state_after_a_power_cut_equals_the_state_read_back_from_the_image
                 let image = open(new_image(&specification), PROCESS);
                 let superblock = image.superblock.clone();
                 let nand = PowerCutNand::new(
-                    FileNand::<MemoryFiles>::take_out_of_device(image.device),
+                    FileNand::<MemoryFiles>::into_medium_of_device(image.device),
                     Some(cut_at),
                     outcome,
                 );

@@ -8,7 +8,7 @@ use image_support::{DESIGNS, HOST, MemoryFiles, Oracle, PROCESS, SECTOR, Violati
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::{Lpn, Ppn};
-use wearwell::page_state::PageState;
+use wearwell::logical_page_form::LogicalPageForm;
 use wearwell_serve::image::layout::{OobSlot, RECORD_BYTES, STATE_SECTOR_WORDS};
 use wearwell_serve::image::{Image, ImageError, ImageFile};
 use wearwell_serve::{BlockDevice, DeviceError, FlashDevice};
@@ -199,7 +199,10 @@ fn a_rescued_image_reports_unproven_pages_as_errors_not_as_holes() {
     for page in unproven {
         let sentence = device.read(page * page_bytes, &mut [0; 1024]).unwrap_err().to_string();
         assert!(sentence.starts_with(&format!("logical page {} (", Lpn(page as u32))), "{sentence}");
-        assert_eq!(device.first_extent(page * page_bytes, page_bytes).page_state, PageState::Stored);
+        assert_eq!(
+            device.first_extent(page * page_bytes, page_bytes).logical_page_form,
+            LogicalPageForm::Stored
+        );
         assert!(matches!(device.write(page * page_bytes, &[1; 1024]), Err(DeviceError::ReadOnly)));
     }
 }

@@ -1,4 +1,5 @@
-//! Limits of a server, measured by its counters and by what it answers; rates in virtual time are tested in `rate.rs`.
+//! Limits of a server, measured by its counters and by what it answers; rates in virtual time are tested in
+//! `rate_limit.rs`.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -9,7 +10,9 @@ use std::time::Duration;
 use common::client::*;
 use common::{MIB, specification};
 use serde_json::Value;
-use wearwell_serve::{Address, BoundListener, FlashDevice, Limits, NamedDevice, NetworkReach, Server};
+use wearwell_serve::{
+    AllowedClients, BoundListener, FlashDevice, Limits, ListenAddress, NamedDevice, Server,
+};
 
 use crate::common;
 
@@ -25,8 +28,8 @@ impl Limited {
         let drive = NamedDevice { name: "drive".into(), description: String::new(), device };
         let folder = tempfile::tempdir().unwrap();
         let mut limited = Self { server: Server::start_all(vec![drive], limits), folder };
-        limited.server.open_nbd(&Address::Unix(limited.socket())).unwrap();
-        limited.server.open_control_socket(&Address::Unix(limited.control())).unwrap();
+        limited.server.open_nbd(&ListenAddress::Unix(limited.socket())).unwrap();
+        limited.server.open_control_socket(&ListenAddress::Unix(limited.control())).unwrap();
         limited
     }
 
@@ -141,7 +144,7 @@ fn a_listener_accepts_clients_again_after_errors_of_the_operating_system() {
     let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let mut limited = Limited::start(Limits::default());
     let passed = socket.try_clone().unwrap();
-    let passed = BoundListener::inherited_tcp(passed, NetworkReach::Loopback).unwrap();
+    let passed = BoundListener::inherited_tcp(passed, AllowedClients::Loopback).unwrap();
     limited.server.open_nbd_on(passed).unwrap();
     shutdown(&socket, Shutdown::Both).unwrap();
     // Time for the server to see the error. A server that is later than that passes without having seen one.
@@ -164,7 +167,7 @@ fn a_server_that_ends_leaves_the_socket_file_of_its_successor() {
     std::fs::remove_file(&nbd).unwrap();
     let device = specification("page-map", 8 * MIB).build().expect("it fits");
     let mut second = Server::start(device, "drive", "");
-    second.open_nbd(&Address::Unix(nbd.clone())).unwrap();
+    second.open_nbd(&ListenAddress::Unix(nbd.clone())).unwrap();
     first.server.stop().expect("the engine is sound");
     assert!(!control.exists(), "its own socket file is removed");
     let _client = Client::connect(&nbd).ready();

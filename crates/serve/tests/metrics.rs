@@ -12,15 +12,17 @@ use std::time::{Duration, Instant};
 use common::client::FLUSH;
 use common::{DESIGNS, MIB, PAGE, Random, Served};
 use serde_json::Value;
-use wearwell_serve::Address;
+use wearwell_serve::ListenAddress;
 use wearwell_serve::http::{HTTP_TRANSFER_TIMEOUT, REQUEST_HEADER_MAX_BYTES};
 
 use crate::common;
 
 fn with_metrics(design: &str) -> (Served, SocketAddr) {
     let mut served = Served::new(design, 8 * MIB);
-    let any = Address::Tcp("127.0.0.1:0".parse().unwrap());
-    let Ok(Address::Tcp(address)) = served.server().open_metrics(&any) else { panic!("a port is free") };
+    let any = ListenAddress::Tcp("127.0.0.1:0".parse().unwrap());
+    let Ok(ListenAddress::Tcp(address)) = served.server().open_metrics(&any) else {
+        panic!("a port is free")
+    };
     (served, address)
 }
 
@@ -210,7 +212,7 @@ fn the_metrics_port_refuses_requests_other_than_scrapes() {
 #[test]
 fn metrics_are_served_only_on_loopback_addresses() {
     let mut served = Served::new("page-map", 8 * MIB);
-    let everybody = Address::Tcp("0.0.0.0:0".parse().unwrap());
+    let everybody = ListenAddress::Tcp("0.0.0.0:0".parse().unwrap());
     let error = served.server().open_metrics(&everybody).expect_err("it is refused");
     assert!(error.to_string().contains("loopback"), "{error}");
 }

@@ -11,7 +11,7 @@ use wearwell_config::Config;
 use wearwell_replay::input::Input;
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::Plan;
-use wearwell_serve::memory::MemoryDeviceSpecification;
+use wearwell_serve::memory_device::MemoryDeviceSpecification;
 use wearwell_trace::OpenOptions;
 
 use crate::common;

@@ -14,7 +14,7 @@ use common::{MIB, Random, specification};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
-use wearwell_serve::{Address, BoundListener, FlashDevice, Server, Tls};
+use wearwell_serve::{BoundListener, FlashDevice, ListenAddress, Server, Tls};
 
 const ERR_TLS_REQD: u32 = (1 << 31) + 5;
 
@@ -43,9 +43,9 @@ impl Secure {
         let folder = tempfile::tempdir().unwrap();
         let mut server = Server::start(device, "drive", "");
         server.offer_tls(tls(requires_client_certificate));
-        server.open_nbd(&Address::Unix(folder.path().join("nbd"))).unwrap();
+        server.open_nbd(&ListenAddress::Unix(folder.path().join("nbd"))).unwrap();
         let any = BoundListener::listen_beyond_loopback("127.0.0.1:0".parse().unwrap()).unwrap();
-        let Ok(Address::Tcp(port)) = server.open_nbd_on(any) else { panic!("a port is free") };
+        let Ok(ListenAddress::Tcp(port)) = server.open_nbd_on(any) else { panic!("a port is free") };
         Self { server, port, folder }
     }
 

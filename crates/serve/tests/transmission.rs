@@ -2,10 +2,10 @@
 
 use common::client::*;
 use common::{DESIGNS, MIB, PAGE, Random, Served, config};
-use wearwell::page_state::PageState;
+use wearwell::logical_page_form::LogicalPageForm;
 use wearwell_serve::device::Extent;
-use wearwell_serve::memory::MemoryDeviceSpecification;
-use wearwell_serve::{Address, BlockDevice, DeviceError, ServeError, Server};
+use wearwell_serve::memory_device::MemoryDeviceSpecification;
+use wearwell_serve::{BlockDevice, DeviceError, ListenAddress, ServeError, Server};
 
 use crate::common;
 
@@ -363,7 +363,7 @@ impl BlockDevice for Broken {
         Ok(())
     }
     fn first_extent(&mut self, _: u64, len_bytes: u64) -> Extent {
-        Extent { len_bytes, page_state: PageState::Stored }
+        Extent { len_bytes, logical_page_form: LogicalPageForm::Stored }
     }
 }
 
@@ -372,7 +372,7 @@ fn device_errors_reach_the_client_and_an_engine_panic_disconnects_all_clients() 
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
     let mut server = Server::start(Broken, "drive", "");
-    server.open_nbd(&Address::Unix(path.clone())).unwrap();
+    server.open_nbd(&ListenAddress::Unix(path.clone())).unwrap();
     let (mut client, mut other) = (Client::connect(&path).ready(), Client::connect(&path).ready());
     assert_eq!(client.call(TRIM, 0, 0, 4096, &[]).errno, EIO);
     let reply = client.call(ZERO, 0, 0, 4096, &[]);
@@ -392,16 +392,16 @@ fn a_server_refuses_addresses_in_use_or_not_local_and_replaces_stale_socket_file
     let folder = tempfile::tempdir().unwrap();
     let device = || common::specification("page-map", SIZE).build().unwrap();
     let mut server = Server::start(device(), "drive", "");
-    let mut refusal = |address: &Address| server.open_nbd(address).unwrap_err().to_string();
-    assert!(refusal(&Address::Unix(served.socket())).contains("another server listens on this socket"));
+    let mut refusal = |address: &ListenAddress| server.open_nbd(address).unwrap_err().to_string();
+    assert!(refusal(&ListenAddress::Unix(served.socket())).contains("another server listens on this socket"));
     let file = folder.path().join("file");
     std::fs::write(&file, "data").unwrap();
-    assert!(refusal(&Address::Unix(file.clone())).contains("no socket"));
+    assert!(refusal(&ListenAddress::Unix(file.clone())).contains("no socket"));
     assert_eq!(std::fs::read(&file).unwrap(), b"data");
-    assert!(refusal(&Address::Tcp("0.0.0.0:0".parse().unwrap())).contains("loopback"));
+    assert!(refusal(&ListenAddress::Tcp("0.0.0.0:0".parse().unwrap())).contains("loopback"));
     let stale = folder.path().join("stale");
     drop(std::os::unix::net::UnixListener::bind(&stale).unwrap());
-    server.open_nbd(&Address::Unix(stale.clone())).unwrap();
+    server.open_nbd(&ListenAddress::Unix(stale.clone())).unwrap();
     Client::connect(&stale).ready().write(0, &[1; 512]);
     server.stop().unwrap();
     assert!(!stale.exists(), "a server takes its socket away");
@@ -410,8 +410,8 @@ fn a_server_refuses_addresses_in_use_or_not_local_and_replaces_stale_socket_file
 #[test]
 fn a_tcp_client_is_served_like_one_on_a_socket_file() {
     let mut served = Served::new("page-map", SIZE);
-    let any_port = Address::Tcp("127.0.0.1:0".parse().unwrap());
-    let Ok(Address::Tcp(address)) = served.server().open_nbd(&any_port) else { panic!("it is free") };
+    let any_port = ListenAddress::Tcp("127.0.0.1:0".parse().unwrap());
+    let Ok(ListenAddress::Tcp(address)) = served.server().open_nbd(&any_port) else { panic!("it is free") };
     let mut stream = std::net::TcpStream::connect(address).unwrap();
     let mut greeting = [0; 18];
     std::io::Read::read_exact(&mut stream, &mut greeting).unwrap();

@@ -64,7 +64,7 @@ impl Database {
     /// Returns the open database to which the journal or log `name` belongs, and the kind of the file.
     pub(crate) fn find_journal_or_log(name: &str) -> Option<(Arc<Self>, FileKind)> {
         let open = lock_open_databases();
-        let mut kinds = FileKind::NAMED_AFTER_DATABASE.into_iter();
+        let mut kinds = FileKind::FOUND_BY_NAME.into_iter();
         kinds.find_map(|kind| Some((find_by_name(&open, name.strip_suffix(kind.suffix())?)?, kind)))
     }
 

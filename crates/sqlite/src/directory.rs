@@ -2,29 +2,29 @@
 //! stored.
 //!
 //! A device holds the files of one database: the database itself, its rollback journal and its write-ahead log. The
-//! directory is the first page of the device. The rest is divided into at most [`CHUNKS_MAX`] *chunks* (runs of pages
-//! of one size), and a file is a list of chunks. The device writes a page entirely or not at all, so the directory is
+//! directory is the first page of the device. The rest is divided into at most [`EXTENTS_MAX`] *extents* (runs of pages
+//! of one size), and a file is a list of extents. The device writes a page entirely or not at all, so the directory is
 //! never torn; a checksum verifies it.
 //!
-//! Layout of the directory page, little-endian: `WWSQLITE`, version, bytes of a device page, pages of a chunk, number
-//! of chunks, page size of the log (4 bytes each); per file a flag, the number of its chunks (4 bytes each) and its
-//! length (8 bytes); the chunk numbers of all files (2 bytes each); CRC-32C of everything before it, in the last 4
+//! Layout of the directory page, little-endian: `WWSQLITE`, version, bytes of a device page, pages of an extent, number
+//! of extents, page size of the log (4 bytes each); per file a flag, the number of its extents (4 bytes each) and its
+//! length (8 bytes); the extent numbers of all files (2 bytes each); CRC-32C of everything before it, in the last 4
 //! bytes of the page.
 //!
-//! Invariant: a chunk belongs to at most one file. A chunk that a file gives up can be assigned again only after a
-//! directory without it is durable ([`crate::volume`]). So no durable directory lists a chunk that another file has
+//! Invariant: an extent belongs to at most one file. An extent that a file gives up can be assigned again only after a
+//! directory without it is durable ([`crate::volume`]). So no durable directory lists an extent that another file has
 //! written to.
 
 use crc_fast::CrcAlgorithm;
 
 use crate::error::Error;
 
-/// Most chunks (runs of pages assigned to one file) into which a device is divided. All their numbers fit into the
+/// Most extents (runs of pages assigned to one file) into which a device is divided. All their numbers fit into the
 /// directory page.
-pub(crate) const CHUNKS_MAX: u64 = 1024;
-/// Fewest device pages of a chunk (run of pages assigned to one file): the largest database page divided by the
-/// smallest device page, so that the space of one database page in the log fits into a chunk.
-const CHUNK_PAGES_MIN: u64 = 16;
+pub(crate) const EXTENTS_MAX: u64 = 1024;
+/// Fewest device pages of an extent (run of pages assigned to one file): the largest database page divided by the
+/// smallest device page, so that the space of one database page in the log fits into an extent.
+const EXTENT_PAGES_MIN: u64 = 16;
 const BLOCK_BYTES_MIN: u32 = 4096;
 const DIRECTORY_MAGIC: [u8; 8] = *b"WWSQLITE";
 const DIRECTORY_VERSION: u32 = 1;
@@ -41,7 +41,7 @@ pub(crate) enum FileKind {
 impl FileKind {
     pub(crate) const ALL: [Self; 3] = [Self::Database, Self::Journal, Self::Wal];
     /// The files that `SQLite` looks up and deletes by their names, which it makes of the database's name.
-    pub(crate) const NAMED_AFTER_DATABASE: [Self; 2] = [Self::Journal, Self::Wal];
+    pub(crate) const FOUND_BY_NAME: [Self; 2] = [Self::Journal, Self::Wal];
 
     /// Returns the suffix that `SQLite` appends to the database's name for this file.
     pub(crate) fn suffix(self) -> &'static str {
@@ -53,7 +53,7 @@ impl FileKind {
     }
 }
 
-/// Entry of one file in the directory of a device: whether it exists, its length, and its chunks (runs of device
+/// Entry of one file in the directory of a device: whether it exists, its length, and its extents (runs of device
 /// pages).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct FileEntry {
@@ -61,17 +61,17 @@ pub(crate) struct FileEntry {
     /// Length of the file, bytes. The length of a write-ahead log is rounded up to whole groups of frames (frames whose
     /// headers share a page).
     pub(crate) len_bytes: u64,
-    chunk_numbers: Vec<u16>,
+    extent_numbers: Vec<u16>,
 }
 
-/// The decoded directory page of a device: its geometry, the database's files, and the chunks (runs of device pages)
+/// The decoded directory page of a device: its geometry, the database's files, and the extents (runs of device pages)
 /// assigned to them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Directory {
     block_bytes: u32,
-    chunk_pages: u32,
+    extent_pages: u32,
     file_entries: [FileEntry; FileKind::ALL.len()],
-    is_chunk_taken: Vec<bool>,
+    is_extent_taken: Vec<bool>,
     /// Page size of the database whose write-ahead log is stored, bytes; 0 if there has been no log.
     pub(crate) wal_page_bytes: u32,
 }
@@ -80,16 +80,16 @@ impl Directory {
     /// Creates the directory of a device that holds no files yet.
     pub(crate) fn new(capacity_bytes: u64, block_bytes: u32) -> Result<Self, Error> {
         let pages = capacity_bytes / u64::from(block_bytes);
-        if block_bytes < BLOCK_BYTES_MIN || pages < 4 * CHUNK_PAGES_MIN {
+        if block_bytes < BLOCK_BYTES_MIN || pages < 4 * EXTENT_PAGES_MIN {
             return Err(Error::Unsuitable { capacity_bytes, block_bytes });
         }
-        let chunk_pages = pages.div_ceil(CHUNKS_MAX).next_power_of_two().max(CHUNK_PAGES_MIN);
-        let chunks = ((pages - 1) / chunk_pages).min(CHUNKS_MAX) as usize;
+        let extent_pages = pages.div_ceil(EXTENTS_MAX).next_power_of_two().max(EXTENT_PAGES_MIN);
+        let extents = ((pages - 1) / extent_pages).min(EXTENTS_MAX) as usize;
         Ok(Self {
             block_bytes,
-            chunk_pages: chunk_pages as u32,
+            extent_pages: extent_pages as u32,
             file_entries: Default::default(),
-            is_chunk_taken: vec![false; chunks],
+            is_extent_taken: vec![false; extents],
             wal_page_bytes: 0,
         })
     }
@@ -102,75 +102,75 @@ impl Directory {
         &mut self.file_entries[kind as usize]
     }
 
-    pub(crate) fn chunk_bytes(&self) -> u64 {
-        u64::from(self.chunk_pages) * u64::from(self.block_bytes)
+    pub(crate) fn extent_bytes(&self) -> u64 {
+        u64::from(self.extent_pages) * u64::from(self.block_bytes)
     }
 
-    /// Returns the device address of byte `at` of a file's stored pages; `None` if no chunk (run of device pages) has
+    /// Returns the device address of byte `at` of a file's stored pages; `None` if no extent (run of device pages) has
     /// been assigned there.
     pub(crate) fn device_address(&self, kind: FileKind, at: u64) -> Option<u64> {
-        let chunk = *self.entry(kind).chunk_numbers.get((at / self.chunk_bytes()) as usize)?;
-        Some(self.chunk_address(chunk) + at % self.chunk_bytes())
+        let extent = *self.entry(kind).extent_numbers.get((at / self.extent_bytes()) as usize)?;
+        Some(self.extent_address(extent) + at % self.extent_bytes())
     }
 
-    fn chunk_address(&self, chunk: u16) -> u64 {
-        u64::from(self.block_bytes) + u64::from(chunk) * self.chunk_bytes()
+    fn extent_address(&self, extent: u16) -> u64 {
+        u64::from(self.block_bytes) + u64::from(extent) * self.extent_bytes()
     }
 
-    /// Returns how many more chunks (runs of device pages) a file needs to store its first `bytes` bytes.
-    pub(crate) fn missing_chunk_count(&self, kind: FileKind, bytes: u64) -> usize {
-        (bytes.div_ceil(self.chunk_bytes()) as usize).saturating_sub(self.entry(kind).chunk_numbers.len())
+    /// Returns how many more extents (runs of device pages) a file needs to store its first `bytes` bytes.
+    pub(crate) fn missing_extent_count(&self, kind: FileKind, bytes: u64) -> usize {
+        (bytes.div_ceil(self.extent_bytes()) as usize).saturating_sub(self.entry(kind).extent_numbers.len())
     }
 
-    /// Checks that at least `chunks` chunks (runs of device pages) are free; [`Error::Full`] if fewer are.
-    pub(crate) fn require_free_chunks(&self, chunks: usize) -> Result<(), Error> {
-        let free = self.is_chunk_taken.iter().filter(|&&is_taken| !is_taken).count();
-        if chunks <= free {
+    /// Checks that at least `extents` extents (runs of device pages) are free; [`Error::Full`] if fewer are.
+    pub(crate) fn require_free_extents(&self, extents: usize) -> Result<(), Error> {
+        let free = self.is_extent_taken.iter().filter(|&&is_taken| !is_taken).count();
+        if extents <= free {
             return Ok(());
         }
         Err(Error::Full {
-            needed_chunk_count: chunks,
-            free_chunk_count: free,
-            device_chunk_count: self.is_chunk_taken.len(),
+            needed_extent_count: extents,
+            free_extent_count: free,
+            device_extent_count: self.is_extent_taken.len(),
         })
     }
 
-    /// Assigns free chunks (runs of device pages) to a file until it can store its first `bytes` bytes. Returns whether
-    /// the directory changed. An error if fewer than `min_chunks_left_free`
-    /// chunks would remain free.
-    pub(crate) fn assign_chunks(
+    /// Assigns free extents (runs of device pages) to a file until it can store its first `bytes` bytes. Returns
+    /// whether the directory changed. An error if fewer than `min_extents_left_free` extents would remain free.
+    pub(crate) fn assign_extents(
         &mut self,
         kind: FileKind,
         bytes: u64,
-        min_chunks_left_free: usize,
+        min_extents_left_free: usize,
     ) -> Result<bool, Error> {
-        let wanted = bytes.div_ceil(self.chunk_bytes()) as usize;
-        let missing_chunks = self.missing_chunk_count(kind, bytes);
-        if missing_chunks > 0 {
-            self.require_free_chunks(missing_chunks + min_chunks_left_free)?;
+        let wanted = bytes.div_ceil(self.extent_bytes()) as usize;
+        let missing_extents = self.missing_extent_count(kind, bytes);
+        if missing_extents > 0 {
+            self.require_free_extents(missing_extents + min_extents_left_free)?;
         }
         let mut has_changed = false;
-        while self.entry(kind).chunk_numbers.len() < wanted {
-            let free = self.is_chunk_taken.iter().position(|&is_taken| !is_taken).expect("they were counted");
-            self.is_chunk_taken[free] = true;
-            self.entry_mut(kind).chunk_numbers.push(free as u16);
+        while self.entry(kind).extent_numbers.len() < wanted {
+            let free =
+                self.is_extent_taken.iter().position(|&is_taken| !is_taken).expect("they were counted");
+            self.is_extent_taken[free] = true;
+            self.entry_mut(kind).extent_numbers.push(free as u16);
             has_changed = true;
         }
         Ok(has_changed)
     }
 
-    /// Removes the chunks (runs of device pages) that a file does not need for its first `bytes` bytes, and returns
-    /// them. They cannot be assigned to a file before [`Directory::release_chunk`].
-    pub(crate) fn detach_chunks_after_length(&mut self, kind: FileKind, bytes: u64) -> Vec<u16> {
-        let kept = bytes.div_ceil(self.chunk_bytes()) as usize;
-        let chunks = &mut self.entry_mut(kind).chunk_numbers;
-        chunks.split_off(kept.min(chunks.len()))
+    /// Removes the extents (runs of device pages) that a file does not need for its first `bytes` bytes, and returns
+    /// them. They cannot be assigned to a file before [`Directory::release_extent`].
+    pub(crate) fn detach_extents_after_length(&mut self, kind: FileKind, bytes: u64) -> Vec<u16> {
+        let kept = bytes.div_ceil(self.extent_bytes()) as usize;
+        let extents = &mut self.entry_mut(kind).extent_numbers;
+        extents.split_off(kept.min(extents.len()))
     }
 
-    /// Marks a chunk (run of device pages) that a file gave up as free, and returns its device address.
-    pub(crate) fn release_chunk(&mut self, chunk: u16) -> u64 {
-        self.is_chunk_taken[usize::from(chunk)] = false;
-        self.chunk_address(chunk)
+    /// Marks an extent (run of device pages) that a file gave up as free, and returns its device address.
+    pub(crate) fn release_extent(&mut self, extent: u16) -> u64 {
+        self.is_extent_taken[usize::from(extent)] = false;
+        self.extent_address(extent)
     }
 
     /// Encodes the directory (which files exist, and where they are stored) as one device page.
@@ -179,18 +179,18 @@ impl Directory {
         let head = [
             DIRECTORY_VERSION,
             self.block_bytes,
-            self.chunk_pages,
-            self.is_chunk_taken.len() as u32,
+            self.extent_pages,
+            self.is_extent_taken.len() as u32,
             self.wal_page_bytes,
         ];
         bytes.extend(head.iter().flat_map(|number| number.to_le_bytes()));
         for entry in &self.file_entries {
             bytes.extend(u32::from(entry.exists).to_le_bytes());
-            bytes.extend((entry.chunk_numbers.len() as u32).to_le_bytes());
+            bytes.extend((entry.extent_numbers.len() as u32).to_le_bytes());
             bytes.extend(entry.len_bytes.to_le_bytes());
         }
-        let chunks = self.file_entries.iter().flat_map(|entry| &entry.chunk_numbers);
-        bytes.extend(chunks.flat_map(|chunk| chunk.to_le_bytes()));
+        let extents = self.file_entries.iter().flat_map(|entry| &entry.extent_numbers);
+        bytes.extend(extents.flat_map(|extent| extent.to_le_bytes()));
         bytes.resize(self.block_bytes as usize - DIRECTORY_CRC_BYTES, 0);
         bytes.extend(crc32c(&bytes).to_le_bytes());
         bytes
@@ -214,12 +214,13 @@ impl Directory {
             return Err(Error::Version { found: version, known: DIRECTORY_VERSION });
         }
         let mut directory = Self::new(capacity_bytes, page.len() as u32)?;
-        let (page_bytes, chunk_pages, chunks) = (numbers.take_u32(), numbers.take_u32(), numbers.take_u32());
-        let stored = [chunks, chunk_pages, page_bytes];
-        let actual = [directory.is_chunk_taken.len() as u32, directory.chunk_pages, page.len() as u32];
+        let (page_bytes, extent_pages, extents) =
+            (numbers.take_u32(), numbers.take_u32(), numbers.take_u32());
+        let stored = [extents, extent_pages, page_bytes];
+        let actual = [directory.is_extent_taken.len() as u32, directory.extent_pages, page.len() as u32];
         if stored != actual {
-            let in_words = |[chunks, chunk_pages, page_bytes]: [u32; 3]| {
-                format!("{chunks} chunks of {chunk_pages} pages of {page_bytes} bytes")
+            let in_words = |[extents, extent_pages, page_bytes]: [u32; 3]| {
+                format!("{extents} chunks of {extent_pages} pages of {page_bytes} bytes")
             };
             return Err(Error::Resized { stored: in_words(stored), actual: in_words(actual) });
         }
@@ -237,7 +238,7 @@ impl Directory {
             count
         });
         let (listed, present) =
-            (counts.iter().map(|&count| count as usize).sum::<usize>(), self.is_chunk_taken.len());
+            (counts.iter().map(|&count| count as usize).sum::<usize>(), self.is_extent_taken.len());
         if listed > present {
             return Err(Error::Damaged(format!(
                 "its files have {listed} chunks, and the device has {present}"
@@ -245,17 +246,17 @@ impl Directory {
         }
         for (kind, count) in FileKind::ALL.into_iter().zip(counts) {
             for _ in 0..count {
-                let chunk = numbers.take_u16();
-                match self.is_chunk_taken.get_mut(usize::from(chunk)) {
+                let extent = numbers.take_u16();
+                match self.is_extent_taken.get_mut(usize::from(extent)) {
                     Some(is_taken) if !*is_taken => *is_taken = true,
-                    Some(_) => return Err(Error::Damaged(format!("it lists chunk {chunk} twice"))),
+                    Some(_) => return Err(Error::Damaged(format!("it lists chunk {extent} twice"))),
                     None => {
                         return Err(Error::Damaged(format!(
-                            "it lists chunk {chunk}, and the device has {present} chunks"
+                            "it lists chunk {extent}, and the device has {present} chunks"
                         )));
                     }
                 }
-                self.entry_mut(kind).chunk_numbers.push(chunk);
+                self.entry_mut(kind).extent_numbers.push(extent);
             }
         }
         Ok(())
@@ -298,10 +299,10 @@ mod tests {
 
     fn directory_with_files() -> Directory {
         let mut directory = Directory::new(DEVICE_CAPACITY_BYTES, 4096).expect("it is large enough");
-        assert!(directory.assign_chunks(FileKind::Database, 3 << 16, 0).expect("there is room"));
-        assert!(directory.assign_chunks(FileKind::Wal, 1, 0).expect("there is room"));
-        assert!(directory.assign_chunks(FileKind::Database, (3 << 16) + 1, 0).expect("there is room"));
-        assert!(!directory.assign_chunks(FileKind::Database, 4 << 16, 0).expect("it has it"));
+        assert!(directory.assign_extents(FileKind::Database, 3 << 16, 0).expect("there is room"));
+        assert!(directory.assign_extents(FileKind::Wal, 1, 0).expect("there is room"));
+        assert!(directory.assign_extents(FileKind::Database, (3 << 16) + 1, 0).expect("there is room"));
+        assert!(!directory.assign_extents(FileKind::Database, 4 << 16, 0).expect("it has it"));
         *directory.entry_mut(FileKind::Wal) =
             FileEntry { exists: true, len_bytes: 77, ..directory.entry(FileKind::Wal).clone() };
         directory.wal_page_bytes = 8192;
@@ -323,12 +324,12 @@ mod tests {
         assert_eq!(directory.device_address(FileKind::Wal, 5), Some(4096 + (3 << 16) + 5));
         assert_eq!(directory.device_address(FileKind::Database, 3 << 16), Some(4096 + (4 << 16)));
         assert_eq!(directory.device_address(FileKind::Wal, 1 << 16), None);
-        let given_up = directory.detach_chunks_after_length(FileKind::Database, 1);
+        let given_up = directory.detach_extents_after_length(FileKind::Database, 1);
         assert_eq!(given_up, [1, 2, 4]);
-        assert!(directory.assign_chunks(FileKind::Journal, 1, 0).expect("there is room"));
+        assert!(directory.assign_extents(FileKind::Journal, 1, 0).expect("there is room"));
         assert_eq!(directory.device_address(FileKind::Journal, 0), Some(4096 + (5 << 16)), "not yet free");
-        assert_eq!(directory.release_chunk(1), 4096 + (1 << 16));
-        assert!(directory.assign_chunks(FileKind::Journal, 1 << 17, 0).expect("there is room"));
+        assert_eq!(directory.release_extent(1), 4096 + (1 << 16));
+        assert!(directory.assign_extents(FileKind::Journal, 1 << 17, 0).expect("there is room"));
         assert_eq!(directory.device_address(FileKind::Journal, 1 << 16), Some(4096 + (1 << 16)));
     }
 
@@ -336,9 +337,9 @@ mod tests {
     fn growing_a_file_on_a_full_device_is_refused() {
         let mut directory = directory_with_files();
         let error = directory
-            .assign_chunks(FileKind::Journal, DEVICE_CAPACITY_BYTES, 0)
+            .assign_extents(FileKind::Journal, DEVICE_CAPACITY_BYTES, 0)
             .expect_err("there is no such room");
-        assert!(matches!(error, Error::Full { device_chunk_count: 24, .. }), "{error}");
+        assert!(matches!(error, Error::Full { device_extent_count: 24, .. }), "{error}");
     }
 
     #[test]

@@ -87,7 +87,7 @@ pub fn open_drive(options: &Options, may_create: bool) -> Result<Box<dyn Drive>,
                 image::create(directory, &specification)?;
             }
             let image = Image::open(directory, OpenOptions { durability: requested.durability })?;
-            if let Err(refusal) = requested.require_fulfilled_by(&image.superblock, directory) {
+            if let Err(refusal) = requested.require_matching_image(&image.superblock, directory) {
                 image.close()?;
                 return Err(refusal);
             }

@@ -87,7 +87,7 @@ pub enum Error {
     /// The directory page of the device, which lists the database's files, is damaged.
     #[error("the file directory of the device is damaged: {0}; restore the image from a copy")]
     Damaged(String),
-    /// The directory page is of a device with another number or size of chunks or pages: the device was resized.
+    /// The directory page is of a device with another number or size of extents or pages: the device was resized.
     #[error(
         "the database on this device was made for a device of {stored}, and this one has {actual}: restore the image of \
          before it was resized, and copy the database to a larger device by `vacuum into`"
@@ -109,19 +109,19 @@ pub enum Error {
         /// Format version that this program reads.
         known: u32,
     },
-    /// All chunks (runs of device pages) of the device are in use by the database, its journal and its log.
+    /// All extents (runs of device pages) of the device are in use by the database, its journal and its log.
     #[error(
-        "the device is full: the database needs {needed_chunk_count} more chunks, and {free_chunk_count} of its \
-         {device_chunk_count} chunks are free; in WAL mode, shorten the log by `pragma wal_checkpoint(truncate)`, or copy \
+        "the device is full: the database needs {needed_extent_count} more chunks, and {free_extent_count} of its \
+         {device_extent_count} chunks are free; in WAL mode, shorten the log by `pragma wal_checkpoint(truncate)`, or copy \
          the database to a larger device by `vacuum into`"
     )]
     Full {
-        /// Number of chunks that the write needs, with those that a checkpoint of the log will need.
-        needed_chunk_count: usize,
-        /// Number of chunks that no file has.
-        free_chunk_count: usize,
-        /// Number of chunks (runs of device pages) that the device has for files.
-        device_chunk_count: usize,
+        /// Number of extents that the write needs, with those that a checkpoint of the log will need.
+        needed_extent_count: usize,
+        /// Number of extents that no file has.
+        free_extent_count: usize,
+        /// Number of extents (runs of device pages) that the device has for files.
+        device_extent_count: usize,
     },
     /// The device or its pages are too small for a database.
     #[error(

@@ -10,9 +10,9 @@
 //! the device instead.
 //!
 //! The layers from `SQLite`'s calls to the flash: `vfs` converts C calls into calls of `database`. `database` holds the
-//! locks and the [`volume`]. The volume stores the files of one database in chunks of a device (`directory`). The
+//! locks and the [`volume`]. The volume stores the files of one database in extents of a device (`directory`). The
 //! device ([`drive`]) is an image or memory in this process, or belongs to a running server (`remote`). [`options`]
-//! parses the parameters of the URI, and [`requested`] compares them with an existing image.
+//! parses the parameters of the URI, and [`requested_image`] compares them with an existing image.
 //!
 //! `unsafe` is only in `ffi` (the C declarations), `vfs` (the functions that `SQLite` calls) and `shm` (memory that
 //! `SQLite` shares between threads).
@@ -28,7 +28,7 @@ pub mod ffi;
 mod locks;
 pub mod options;
 mod remote;
-pub mod requested;
+pub mod requested_image;
 #[allow(unsafe_code, reason = "memory whose address SQLite gets")]
 mod shm;
 #[allow(unsafe_code, reason = "functions that SQLite calls")]

@@ -15,10 +15,10 @@ use std::path::PathBuf;
 
 use wearwell_config::{Config, ConfigError};
 use wearwell_serve::image::Durability;
-use wearwell_serve::{memory, parse_size_bytes};
+use wearwell_serve::{memory_device, parse_size_bytes};
 
 use crate::error::Error;
-pub use crate::requested::{DEFAULT_DESIGN, RequestedImage};
+pub use crate::requested_image::{DEFAULT_DESIGN, RequestedImage};
 
 /// Names of all URI parameters of this VFS.
 pub(crate) const URI_PARAMETERS: [&str; 9] =
@@ -48,7 +48,7 @@ const SQLITE_URI_PARAMETERS: [&str; 15] = [
 #[derive(Clone, Debug)]
 pub enum Backend {
     /// A device in this process with simulated flash in memory.
-    Memory(Box<memory::MemoryDeviceSpecification>),
+    Memory(Box<memory_device::MemoryDeviceSpecification>),
     /// A device in this process whose flash is stored in an image (a directory of files).
     Image {
         /// Directory that holds the image of the device.
@@ -116,7 +116,8 @@ impl Options {
                 {
                     return refuse("a device in memory has no size: add size=, such as size=256MiB");
                 }
-                let specification = memory::MemoryDeviceSpecification::new(&design, config, size_bytes)?;
+                let specification =
+                    memory_device::MemoryDeviceSpecification::new(&design, config, size_bytes)?;
                 Backend::Memory(specification.into())
             }
             (false, Some(directory), None, None) => {

@@ -24,7 +24,7 @@ use crate::drive::Drive;
 use crate::error::Error;
 
 /// Longest payload of one NBD request, bytes; longer reads and writes are split.
-const PAYLOAD_MAX_BYTES: usize = 1 << 20;
+const REQUEST_PAYLOAD_MAX_BYTES: usize = 1 << 20;
 /// Longest time for which the client waits for a server's answer to a request.
 const SERVER_REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -97,7 +97,9 @@ impl Drive for RemoteDrive {
     }
 
     fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), Error> {
-        for (at, part) in (offset..).step_by(PAYLOAD_MAX_BYTES).zip(into.chunks_mut(PAYLOAD_MAX_BYTES)) {
+        for (at, part) in
+            (offset..).step_by(REQUEST_PAYLOAD_MAX_BYTES).zip(into.chunks_mut(REQUEST_PAYLOAD_MAX_BYTES))
+        {
             self.nbd.send_and_await_reply(command::READ, at, part.len(), &[])?;
             self.nbd.receive(part)?;
         }
@@ -105,7 +107,9 @@ impl Drive for RemoteDrive {
     }
 
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        for (at, part) in (offset..).step_by(PAYLOAD_MAX_BYTES).zip(bytes.chunks(PAYLOAD_MAX_BYTES)) {
+        for (at, part) in
+            (offset..).step_by(REQUEST_PAYLOAD_MAX_BYTES).zip(bytes.chunks(REQUEST_PAYLOAD_MAX_BYTES))
+        {
             self.nbd.send_and_await_reply(command::WRITE, at, part.len(), part)?;
         }
         Ok(())

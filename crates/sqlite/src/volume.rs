@@ -13,7 +13,7 @@
 //!
 //! Invariants:
 //! - A sync stores every file on the device, then the directory, then flushes the device.
-//! - A directory without given-up chunks is durable before the contents of these chunks are trimmed or another file
+//! - A directory without given-up extents is durable before the contents of these extents are trimmed or another file
 //!   gets them. So the deletion of a journal, which commits a transaction, is durable when it returns.
 //! - The log is extended only while the database has room for all pages in the log. So a full device can be
 //!   checkpointed.
@@ -56,7 +56,7 @@ pub struct VolumeCounters {
 /// The frame payload (database page) that was last read from the write-ahead log. A write of the same bytes to the
 /// database can become a remap of it.
 #[derive(Debug)]
-struct WalRead {
+struct LastReadWalFrame {
     /// Device address of this frame payload, bytes.
     device_address: u64,
     payload: Vec<u8>,
@@ -78,7 +78,7 @@ pub struct Volume {
     wal_len_bytes: u64,
     /// Length that the database file will have after a checkpoint of the whole write-ahead log, bytes.
     database_len_after_checkpoint_bytes: u64,
-    last_wal_read: Option<WalRead>,
+    last_wal_read: Option<LastReadWalFrame>,
     remaps_checkpoints: bool,
     counters: VolumeCounters,
 }
@@ -201,7 +201,7 @@ impl Volume {
         let is_payload =
             kind == FileKind::Wal && !piece.may_cover_partial_pages && piece.len_bytes == into.len() as u64;
         if is_payload && self.is_whole_pages(into.len()) {
-            self.last_wal_read = Some(WalRead { device_address: at, payload: into.to_vec() });
+            self.last_wal_read = Some(LastReadWalFrame { device_address: at, payload: into.to_vec() });
         }
         Ok(())
     }
@@ -230,12 +230,12 @@ impl Volume {
     /// Returns the range of a file that begins at byte `offset` and is also contiguous on the device. `None` for a
     /// write-ahead log whose header has not been written, because its page size is then unknown.
     fn contiguous_range(&self, kind: FileKind, offset: u64) -> Option<ContiguousRange> {
-        let chunk_bytes = self.directory.chunk_bytes();
+        let extent_bytes = self.directory.extent_bytes();
         match kind {
             FileKind::Wal => self.wal_layout().map(|layout| layout.contiguous_range_at(offset)),
             FileKind::Database | FileKind::Journal => Some(ContiguousRange {
                 stored_offset_bytes: offset,
-                len_bytes: chunk_bytes - offset % chunk_bytes,
+                len_bytes: extent_bytes - offset % extent_bytes,
                 may_cover_partial_pages: kind == FileKind::Journal,
             }),
         }
@@ -272,7 +272,7 @@ impl Volume {
                 let end = u64::from(number(0)) * u64::from(self.directory.wal_page_bytes);
                 if end > self.database_len_after_checkpoint_bytes {
                     self.directory
-                        .require_free_chunks(self.directory.missing_chunk_count(FileKind::Database, end))?;
+                        .require_free_extents(self.directory.missing_extent_count(FileKind::Database, end))?;
                     self.database_len_after_checkpoint_bytes = end;
                 }
             }
@@ -300,10 +300,10 @@ impl Volume {
         let kept = match kind {
             FileKind::Wal => self
                 .directory
-                .missing_chunk_count(FileKind::Database, self.database_len_after_checkpoint_bytes),
+                .missing_extent_count(FileKind::Database, self.database_len_after_checkpoint_bytes),
             FileKind::Database | FileKind::Journal => 0,
         };
-        self.is_directory_dirty |= self.directory.assign_chunks(kind, end, kept)?;
+        self.is_directory_dirty |= self.directory.assign_extents(kind, end, kept)?;
         let at = self.directory.device_address(kind, piece.stored_offset_bytes).expect("room was made");
         match kind {
             _ if piece.may_cover_partial_pages => self.write_to_partial_pages(at, bytes),
@@ -404,7 +404,7 @@ impl Volume {
             Some(layout) => layout.stored_log_bytes(len),
             None => len,
         };
-        self.free_chunks_after_length(kind, stored)
+        self.free_extents_after_length(kind, stored)
     }
 
     /// Deletes a file of the database; returns whether it existed.
@@ -412,32 +412,32 @@ impl Volume {
         if !self.exists(kind) {
             return Ok(false);
         }
-        let given_up = self.directory.detach_chunks_after_length(kind, 0);
+        let given_up = self.directory.detach_extents_after_length(kind, 0);
         *self.directory.entry_mut(kind) = FileEntry::default();
         if kind == FileKind::Wal {
             self.wal_len_bytes = 0;
         }
         self.is_directory_dirty = true;
-        self.free_chunks_durably(given_up)?;
+        self.free_extents_durably(given_up)?;
         Ok(true)
     }
 
-    fn free_chunks_after_length(&mut self, kind: FileKind, bytes: u64) -> Result<(), Error> {
-        let given_up = self.directory.detach_chunks_after_length(kind, bytes);
-        if given_up.is_empty() { Ok(()) } else { self.free_chunks_durably(given_up) }
+    fn free_extents_after_length(&mut self, kind: FileKind, bytes: u64) -> Result<(), Error> {
+        let given_up = self.directory.detach_extents_after_length(kind, bytes);
+        if given_up.is_empty() { Ok(()) } else { self.free_extents_durably(given_up) }
     }
 
-    /// Frees chunks (runs of device pages) that no file of the volume contains any more: first writes the volume's
+    /// Frees extents (runs of device pages) that no file of the volume contains any more: first writes the volume's
     /// directory without them durably to the device, then trims them.
-    fn free_chunks_durably(&mut self, chunks: Vec<u16>) -> Result<(), Error> {
+    fn free_extents_durably(&mut self, extents: Vec<u16>) -> Result<(), Error> {
         self.write_directory()?;
         self.drive.flush()?;
-        let chunk_bytes = self.directory.chunk_bytes();
-        for chunk in chunks {
-            let at = self.directory.release_chunk(chunk);
-            self.partial_pages.retain(|page_at, _| !(at..at + chunk_bytes).contains(page_at));
+        let extent_bytes = self.directory.extent_bytes();
+        for extent in extents {
+            let at = self.directory.release_extent(extent);
+            self.partial_pages.retain(|page_at, _| !(at..at + extent_bytes).contains(page_at));
             self.last_wal_read = None;
-            self.drive.trim(at, chunk_bytes)?;
+            self.drive.trim(at, extent_bytes)?;
         }
         Ok(())
     }

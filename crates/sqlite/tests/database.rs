@@ -3,7 +3,7 @@
 use common::{churn, count, image, open, require_integrity, rows, set_journal_mode, stats, try_open};
 use rusqlite::{Connection, ErrorCode};
 use wearwell_config::Config;
-use wearwell_serve::{Address, FlashDevice, Server, memory};
+use wearwell_serve::{FlashDevice, ListenAddress, Server, memory_device};
 
 use crate::common;
 
@@ -263,13 +263,13 @@ fn sqlite_works_on_the_device_of_a_running_server() {
     let folder = tempfile::tempdir().expect("there is room for a folder");
     let config =
         Config::from_text_and_settings(None, &["remap.dedup=false".to_owned()]).expect("it is valid");
-    let specification =
-        memory::MemoryDeviceSpecification::new("remap", config, Some(32 << 20)).expect("it is possible");
+    let specification = memory_device::MemoryDeviceSpecification::new("remap", config, Some(32 << 20))
+        .expect("it is possible");
     let device = specification.build().expect("it fits");
     let mut server: Server<FlashDevice> = Server::start(device, "drive", "a test drive");
     let socket = |name: &str| folder.path().join(name);
-    server.open_nbd(&Address::Unix(socket("nbd"))).expect("the path is free");
-    server.open_control_socket(&Address::Unix(socket("control"))).expect("the path is free");
+    server.open_nbd(&ListenAddress::Unix(socket("nbd"))).expect("the path is free");
+    server.open_control_socket(&ListenAddress::Unix(socket("control"))).expect("the path is free");
     let parameters = format!("nbd={}&control={}", socket("nbd").display(), socket("control").display());
 
     let connection = open("served", &parameters);

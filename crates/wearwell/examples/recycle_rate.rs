@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use wearwell::address::{Address, Lpn, Ppn};
+use wearwell::address::{Lpn, OptionalAddress, Ppn};
 use wearwell::content::recycle::{FingerprintStorePolicy, RecycleOptions, Recycler};
 use wearwell::data::Fingerprint;
 
@@ -251,7 +251,7 @@ fn report(name: &str, engine: &Engine, (warm, tables): (Recycler, Tables)) {
         100.0 * statistics.hits as f64 / MEASURED_WRITES as f64,
         copies as f64 / MEASURED_WRITES as f64,
         statistics.mean_comparisons_on_hit().unwrap_or(f64::NAN),
-        engine.recycle.store_len(),
+        engine.recycle.fingerprint_store_len(),
     );
 }
 

@@ -64,10 +64,10 @@ pub enum RemapMode {
 }
 
 /// A 32-bit address that dense tables store with `u32::MAX` for "none".
-pub trait Address: Copy + PartialEq {
+pub trait OptionalAddress: Copy + PartialEq {
     /// The value that means "no address" in a dense table: `u32::MAX`.
     const NONE: Self;
-    /// Returns the address, or `None` if it is [`Address::NONE`].
+    /// Returns the address, or `None` if it is [`OptionalAddress::NONE`].
     #[inline]
     fn to_option(self) -> Option<Self> {
         if self == Self::NONE { None } else { Some(self) }
@@ -76,7 +76,7 @@ pub trait Address: Copy + PartialEq {
 
 macro_rules! address {
     ($($name:ident),*) => {$(
-        impl Address for $name {
+        impl OptionalAddress for $name {
             const NONE: Self = Self(u32::MAX);
         }
         impl $name {

@@ -15,7 +15,7 @@ use crate::ftl::Ftl;
 use crate::nand::Nand;
 use crate::operation::FlashOp;
 use crate::recovery::RecoveryReport;
-use crate::write_buffer::{BufferOptions, BufferedPage, PageData, SectorMask, WriteBuffer};
+use crate::write_buffer::{BufferedPage, PageData, SectorMask, WriteBuffer, WriteBufferOptions};
 
 /// Bytes per sector, the unit of host addresses.
 pub const SECTOR_BYTES: u64 = 512;
@@ -24,7 +24,7 @@ pub const SECTOR_BYTES: u64 = 512;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DeviceOptions {
     /// Size and eviction policy of the drive's write buffer.
-    pub buffer: BufferOptions,
+    pub buffer: WriteBufferOptions,
 }
 
 /// Data of a host write request, as bytes or as content descriptors.
@@ -137,13 +137,13 @@ impl<N: Nand> Device<N> {
     }
 
     /// Returns the flash operations of the last host request; empty unless
-    /// [`FlashOpList::set_collecting_ops`](crate::stats::FlashOpList::set_collecting_ops) is on.
-    pub fn flash_ops(&self) -> &[FlashOp] {
+    /// [`RequestOpLog::set_op_recording`](crate::stats::RequestOpLog::set_op_recording) is on.
+    pub fn flash_ops_of_last_request(&self) -> &[FlashOp] {
         self.ftl.store().flash_ops.request_ops()
     }
 
     /// Returns the deferred flash operations of the last host request: those that the FTL started on its own and for
-    /// which no request waits ([`FlashOpList`](crate::stats::FlashOpList)).
+    /// which no request waits ([`RequestOpLog`](crate::stats::RequestOpLog)).
     pub fn deferred_flash_ops(&self) -> &[FlashOp] {
         self.ftl.store().flash_ops.deferred_ops()
     }
@@ -193,7 +193,7 @@ impl<N: Nand> Device<N> {
     /// # Errors
     /// The errors of [`Ftl::write`].
     #[inline(always)]
-    pub fn write_page(&mut self, lpn: Lpn, descriptor: ContentDescriptor) -> Result<()> {
+    pub fn write_page_descriptor(&mut self, lpn: Lpn, descriptor: ContentDescriptor) -> Result<()> {
         let content = Content::Descriptor(descriptor);
         if self.buffer.is_off() {
             return self.ftl.write(lpn, content);
@@ -205,7 +205,8 @@ impl<N: Nand> Device<N> {
         )
     }
 
-    /// Whether [`Device::write_pages`] is faster than repeated [`Device::write_page`] for the design of this drive.
+    /// Whether [`Device::write_pages_without_content`] is faster than repeated [`Device::write_page_descriptor`] for
+    /// the design of this drive.
     #[inline]
     pub fn supports_write_batches(&self) -> bool {
         self.buffer.is_off() && self.ftl.supports_write_batches()
@@ -217,13 +218,15 @@ impl<N: Nand> Device<N> {
     /// # Errors
     /// The errors of [`Ftl::write`].
     #[inline]
-    pub fn write_pages(&mut self, lpns: &[Lpn]) -> (usize, Result<()>) {
+    pub fn write_pages_without_content(&mut self, lpns: &[Lpn]) -> (usize, Result<()>) {
         if self.buffer.is_off() {
             return self.ftl.write_page_batch(lpns);
         }
         let descriptor = ContentDescriptor::of_fingerprint(Fingerprint::ZERO_PAGE);
-        let refused =
-            lpns.iter().zip(0..).find_map(|(&lpn, k)| Some((k, self.write_page(lpn, descriptor).err()?)));
+        let refused = lpns
+            .iter()
+            .zip(0..)
+            .find_map(|(&lpn, k)| Some((k, self.write_page_descriptor(lpn, descriptor).err()?)));
         refused.map_or((lpns.len(), Ok(())), |(written, error)| (written, Err(error)))
     }
 
@@ -238,7 +241,7 @@ impl<N: Nand> Device<N> {
         Ok(())
     }
 
-    /// Evicts the oldest page from the write buffer and writes it to the FTL.
+    /// Evicts the page that the policy of the write buffer chooses, and writes it to the FTL.
     fn evict_page(&mut self) -> Result<()> {
         let page = self.buffer.take_next_to_evict();
         self.write_evicted_page(page)
@@ -279,7 +282,7 @@ impl<N: Nand> Device<N> {
         let mut whole = match data {
             PageData::Bytes(_) => PageData::Bytes(page.clone()),
             PageData::Descriptor(_) => {
-                let old = ftl.fingerprint_of(lpn, &[])?.unwrap_or(Fingerprint::ZERO_PAGE);
+                let old = ftl.current_fingerprint_of(lpn, &[])?.unwrap_or(Fingerprint::ZERO_PAGE);
                 PageData::Descriptor(ContentDescriptor::of_fingerprint(old))
             }
         };

@@ -2,7 +2,7 @@
 //!
 //! The list of [`FlashOp`](crate::operation::FlashOp) has what a timing model needs: planes and causes. A reader who
 //! follows the engine page by page also needs the pages, why a metadata page was written, and from which candidates GC
-//! chose. [`FlashOpList::enable_event_recording`](crate::stats::FlashOpList::enable_event_recording) turns the
+//! chose. [`RequestOpLog::enable_event_recording`](crate::stats::RequestOpLog::enable_event_recording) turns the
 //! recording on. It is off in every simulation: nothing on the way of a write checks for it that does not check for
 //! listeners anyway, and a choice of a victim or a write of a metadata page checks it once.
 
@@ -66,12 +66,12 @@ pub struct VictimChoice {
     pub rule: VictimRule,
     /// Closed blocks of the pool from which GC could choose (those with an invalid page), in order of their numbers;
     /// the victim is always among them.
-    pub candidates: Vec<CandidateFigures>,
+    pub candidates: Vec<CandidateProperties>,
 }
 
 /// Figures of a block that GC could choose as victim, as the victim policy sees them.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct CandidateFigures {
+pub struct CandidateProperties {
     /// Number of the candidate block.
     pub block: BlockId,
     /// Number of valid pages of the block that the FTL counts: an upper bound if the map identifies invalid pages late.
@@ -83,7 +83,7 @@ pub struct CandidateFigures {
     /// Kind of data in the block's pages.
     pub kind: PageKind,
     /// Figure by which the rule that chose the victim ranks this block; `None` if the rule did not examine the block.
-    pub rank_figure: Option<f64>,
+    pub rank_score: Option<f64>,
 }
 
 /// Rule by which GC chose a victim.

@@ -7,12 +7,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::address::{Address, BlockId, Lpn, Ppn, Unit, is_flash_page};
+use crate::address::{BlockId, Lpn, OptionalAddress, Ppn, Unit, is_flash_page};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
+use crate::logical_page_form::LogicalPageForm;
 use crate::nand::{Nand, NandError, Oob, PageKind};
-use crate::page_state::PageState;
 use crate::store::{BlockState, Stream};
 
 /// State of a flash page: free, valid, invalid, recyclable (invalid, but a write of equal content can revive it) or
@@ -71,7 +71,7 @@ pub struct FlashPage {
 pub struct FlashBlock {
     /// State of the block: free, open, closed, erasing or retired.
     pub state: BlockState,
-    /// Kind of data that the block's pages hold; `None` if the block is free.
+    /// Kind of data that the block's pages hold, or held before it was erased or retired; `None` if the block is free.
     pub kind: Option<PageKind>,
     /// Stream of writes (host, GC, ...) that fills the block; `None` if the block is not open.
     pub stream: Option<Stream>,
@@ -94,7 +94,7 @@ pub struct FlashView {
     /// `None` if nothing is stored, or if the content is only in RAM.
     pub first_page_of_lpn: Vec<Option<Ppn>>,
     /// Form in which each logical page is stored, by LPN: whole, shared, delta, compressed, or buffered.
-    pub page_state_of_lpn: Vec<PageState>,
+    pub form_of_lpn: Vec<LogicalPageForm>,
     /// Flash pages that a read of the logical page needs in addition to the one in `first_page_of_lpn`, by LPN: the
     /// page of its delta (none while the delta is in RAM), or the other pages of its compressed chunk. Logical pages
     /// without further pages have no entry.
@@ -128,7 +128,7 @@ impl<N: Nand> Ftl<N> {
             pages,
             blocks,
             first_page_of_lpn: places,
-            page_state_of_lpn: forms,
+            form_of_lpn: forms,
             further_pages_of_lpn: further_places,
         })
     }
@@ -255,7 +255,7 @@ impl<N: Nand> Ftl<N> {
         further
     }
 
-    fn first_flash_page_and_state(&self, lpn: Lpn, unit: Option<Unit>) -> (Option<Ppn>, PageState) {
+    fn first_flash_page_and_state(&self, lpn: Lpn, unit: Option<Unit>) -> (Option<Ppn>, LogicalPageForm) {
         let place = unit.map(|unit| match &self.chunks {
             Some(stage) if !is_flash_page(unit, self.store.geometry().pages()) => {
                 stage.flash_pages_of(unit)[0]
@@ -265,9 +265,9 @@ impl<N: Nand> Ftl<N> {
         (
             place,
             if self.is_buffered_for_chunk(lpn) {
-                PageState::Waiting
+                LogicalPageForm::Waiting
             } else {
-                self.page_state_for_map_entry(lpn, unit)
+                self.form_of_map_entry(lpn, unit)
             },
         )
     }
@@ -275,15 +275,15 @@ impl<N: Nand> Ftl<N> {
 
 impl<N: Nand> Device<N> {
     /// Returns the snapshot of [`Ftl::flash_view`], in which logical pages in the write buffer are marked
-    /// [`PageState::Waiting`].
+    /// [`LogicalPageForm::Waiting`].
     ///
     /// # Errors
     /// The errors of [`Ftl::flash_view`].
     pub fn flash_view(&mut self) -> Result<FlashView> {
         let mut view = self.ftl_mut().flash_view()?;
-        for (lpn, form) in (0..).map(Lpn).zip(&mut view.page_state_of_lpn) {
+        for (lpn, form) in (0..).map(Lpn).zip(&mut view.form_of_lpn) {
             if self.is_buffered(lpn) {
-                *form = PageState::Waiting;
+                *form = LogicalPageForm::Waiting;
             }
         }
         Ok(view)

@@ -43,7 +43,7 @@
 //!
 //! ```
 //! use wearwell::content::dedup::DedupOptions;
-//! use wearwell::design::{self, ChunkDesign, Parts};
+//! use wearwell::design::{self, CompressionOptions, Parts};
 //! use wearwell::gc::{GcOptions, VictimPolicy};
 //! # use wearwell::nand::{Geometry, RetainedFields, SimNand};
 //! # use wearwell::{Device, DeviceOptions};
@@ -55,7 +55,7 @@
 //!
 //! let gc = GcOptions { policy: VictimPolicy::CostBenefit, ..GcOptions::default() };
 //! let mut parts: Parts = design::page_map(gc);
-//! parts.content.chunks = Some(ChunkDesign::default()); // compression
+//! parts.content.chunks = Some(CompressionOptions::default()); // compression
 //! let refused = Device::new(nand(), 1000, &parts, DeviceOptions::default()).unwrap_err();
 //! assert!(refused.to_string().contains("recycle, delta and compress"), "{refused}");
 //!
@@ -99,10 +99,9 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
-pub mod block_map;
+pub mod block_chart;
 pub mod check;
 pub mod content;
-mod damage;
 pub mod data;
 pub mod design;
 pub mod device;
@@ -113,11 +112,12 @@ pub mod flash_view;
 pub mod ftl;
 pub mod gc;
 pub mod lifetime;
+pub mod logical_page_form;
 pub mod mapping;
 pub mod nand;
 pub mod operation;
-pub mod page_state;
 pub mod recovery;
+mod scrub;
 pub mod sharing;
 pub mod stats;
 pub mod store;
@@ -130,7 +130,7 @@ pub mod write_buffer;
 /// them.
 pub const CODE_DIGEST: &str = env!("CODE_DIGEST");
 
-pub use damage::ScrubProgress;
 pub use device::{Device, DeviceOptions};
 pub use error::{Error, Result};
 pub use ftl::Ftl;
+pub use scrub::ScrubProgress;

@@ -1,7 +1,7 @@
 //! Flash operations as records: kind, plane, cause and dependency. The engine lists the operations of a request;
 //! [`crate::timing`] computes their times afterwards.
 
-use crate::address::{Address as _, PlaneId};
+use crate::address::{OptionalAddress as _, PlaneId};
 
 /// Kind of a flash operation: read, program, erase, copies, or scan of NVRAM.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,6 +112,7 @@ pub struct FlashOp {
     /// arrives. Never refers to a batch of copies or a scan.
     pub ops_back_to_dependency: u16,
     /// Bytes transferred over the channel: 0 for an erase, only the bytes of the spare area for a read of a spare area.
+    /// For a scan of NVRAM, which uses no channel, the bytes of a line.
     pub transfer_bytes: u32,
     /// Number of page copies in a batch, or of NVRAM lines in a scan; 1 for all other kinds of operations.
     pub copy_or_nvram_line_count: u32,

@@ -118,7 +118,7 @@ pub struct ControllerWorkCounts {
     pub decompressed_pages: u64,
     /// Number of bytes that the controller wrote to NVRAM.
     pub nvram_written_bytes: u64,
-    /// Number of bytes of NVRAM read by scans for the referrers of GC victims.
+    /// Number of bytes of NVRAM read by scans: for the referrers of GC victims, for log cleaning, and by recovery.
     pub nvram_read_bytes: u64,
 }
 
@@ -169,7 +169,7 @@ impl Stats {
     }
 }
 
-/// Page and kind of data of one flash operation, for a trace of single operations ([`FlashOpList::request_op_pages`]).
+/// Page and kind of data of one flash operation, for a trace of single operations ([`RequestOpLog::request_op_pages`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlashOpPage {
     /// Page that is read or programmed; for an erase, the block's first page on the plane.
@@ -181,13 +181,13 @@ pub struct FlashOpPage {
 }
 
 /// Flash operations of the current request, collected for a timing engine; stays empty unless collecting is switched on
-/// ([`FlashOpList::set_collecting_ops`]).
+/// ([`RequestOpLog::set_op_recording`]).
 ///
 /// There are two lists. The first holds the operations of the request itself. The second holds *deferred* operations:
 /// work that the FTL starts on its own while it handles the request, and for which no request waits, whatever its
 /// cause.
 #[derive(Clone, Debug, Default)]
-pub struct FlashOpList {
+pub struct RequestOpLog {
     collects_ops: bool,
     records_op_pages: bool,
     is_deferring_ops: bool,
@@ -200,15 +200,15 @@ pub struct FlashOpList {
     events: Option<Vec<FtlEvent>>,
 }
 
-impl FlashOpList {
+impl RequestOpLog {
     /// Switches the collection of flash operations for a timing engine on or off, and empties both lists.
-    pub fn set_collecting_ops(&mut self, listening: bool) {
+    pub fn set_op_recording(&mut self, listening: bool) {
         self.collects_ops = listening;
         self.clear();
     }
 
     /// Switches the recording of the page of every collected flash operation on or off, for a trace of single
-    /// operations ([`FlashOpList::request_op_pages`]). Costs 12 bytes and a look-up of the page's owner per operation.
+    /// operations ([`RequestOpLog::request_op_pages`]). Costs 12 bytes and a look-up of the page's owner per operation.
     pub fn set_op_page_recording(&mut self, enabled: bool) {
         self.records_op_pages = enabled;
         self.clear();
@@ -224,7 +224,7 @@ impl FlashOpList {
     /// the reasons for them. Empties all lists.
     pub fn enable_event_recording(&mut self) {
         self.events = Some(Vec::new());
-        self.set_collecting_ops(true);
+        self.set_op_recording(true);
     }
 
     /// Returns whether the events of requests (victims, copies, metadata writes) are recorded.
@@ -247,8 +247,8 @@ impl FlashOpList {
         self.record_event(|| FtlEvent::Metadata(reason));
     }
 
-    /// Returns the events of the request since the last [`FlashOpList::clear`], in order. Empty unless
-    /// [`FlashOpList::enable_event_recording`] was called.
+    /// Returns the events of the request since the last [`RequestOpLog::clear`], in order. Empty unless
+    /// [`RequestOpLog::enable_event_recording`] was called.
     pub fn events(&self) -> &[FtlEvent] {
         self.events.as_deref().unwrap_or_default()
     }
@@ -261,7 +261,7 @@ impl FlashOpList {
 
     /// Returns whether flash operations are collected for a timing engine.
     #[inline]
-    pub fn is_collecting_ops(&self) -> bool {
+    pub fn is_recording_ops(&self) -> bool {
         self.collects_ops
     }
 
@@ -279,23 +279,23 @@ impl FlashOpList {
     }
 
     /// Returns the pages of the flash operations of the request, in order: one for each read, program and erase, two
-    /// for each copy of a batch, none for a scan of NVRAM. Empty unless [`FlashOpList::set_op_page_recording`] is on.
+    /// for each copy of a batch, none for a scan of NVRAM. Empty unless [`RequestOpLog::set_op_page_recording`] is on.
     pub fn request_op_pages(&self) -> &[FlashOpPage] {
         &self.request_and_deferred_op_pages[0]
     }
 
-    /// Returns the pages of the deferred flash operations, in the form of [`FlashOpList::request_op_pages`].
+    /// Returns the pages of the deferred flash operations, in the form of [`RequestOpLog::request_op_pages`].
     pub fn deferred_op_pages(&self) -> &[FlashOpPage] {
         &self.request_and_deferred_op_pages[1]
     }
 
-    /// Returns the flash operations of the request since the last [`FlashOpList::clear`], in the order of issue.
+    /// Returns the flash operations of the request since the last [`RequestOpLog::clear`], in the order of issue.
     pub fn request_ops(&self) -> &[FlashOp] {
         &self.ops
     }
 
-    /// Returns the deferred flash operations, for which no request waits, since the last [`FlashOpList::clear`], in the
-    /// order of issue. They are the input of
+    /// Returns the deferred flash operations, for which no request waits, since the last [`RequestOpLog::clear`], in
+    /// the order of issue. They are the input of
     /// [`TimingEngine::submit_background`](crate::timing::TimingEngine::submit_background).
     pub fn deferred_ops(&self) -> &[FlashOp] {
         &self.deferred

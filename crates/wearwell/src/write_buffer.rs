@@ -13,7 +13,7 @@ use crate::tables::LruList;
 
 /// Order in which the write buffer evicts pages: FIFO or segmented LRU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum BufferPolicy {
+pub enum WriteBufferPolicy {
     /// First in, first out: an overwrite does not change the position of the page in the order of eviction.
     #[default]
     Fifo,
@@ -23,11 +23,11 @@ pub enum BufferPolicy {
 
 /// Size and policy of the write buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct BufferOptions {
+pub struct WriteBufferOptions {
     /// Capacity of the write buffer in pages. 0 means no buffer: every write is passed to the FTL at once.
     pub capacity_pages: u32,
     /// Order in which the write buffer evicts pages.
-    pub policy: BufferPolicy,
+    pub policy: WriteBufferPolicy,
 }
 
 /// Set of 512-byte sectors of one page, one bit per sector; for pages of up to 64 KiB.
@@ -116,7 +116,7 @@ pub(crate) struct BufferedPage {
 /// Write buffer: an index by LPN, the buffered pages, and their order of eviction.
 #[derive(Clone, Debug)]
 pub(crate) struct WriteBuffer {
-    options: BufferOptions,
+    options: WriteBufferOptions,
     page_sectors: u32,
     slot_of_lpn: FxHashMap<Lpn, u32>,
     slots: Vec<Option<BufferedPage>>,
@@ -127,7 +127,7 @@ pub(crate) struct WriteBuffer {
 }
 
 impl WriteBuffer {
-    pub(crate) fn new(options: BufferOptions, page_sectors: u32) -> Self {
+    pub(crate) fn new(options: WriteBufferOptions, page_sectors: u32) -> Self {
         Self {
             options,
             page_sectors,
@@ -215,7 +215,7 @@ impl WriteBuffer {
     }
 
     fn protect_rewritten_page(&mut self, slot: u32) {
-        if self.options.policy == BufferPolicy::Fifo {
+        if self.options.policy == WriteBufferPolicy::Fifo {
             return;
         }
         if std::mem::replace(&mut self.page_in_slot(slot).is_protected, true) {

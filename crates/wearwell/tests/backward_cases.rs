@@ -10,7 +10,7 @@ use wearwell::data::{Content, ContentDescriptor, Fingerprint};
 use wearwell::design::{GeckoFtlOptions, MappingPart, Parts, Persistence, geckoftl};
 use wearwell::ftl::Ftl;
 use wearwell::gc::GcOptions;
-use wearwell::mapping::{AnyMapping, CachedMapOptions};
+use wearwell::mapping::{AnyMapping, DemandPagedMapOptions};
 use wearwell::nand::{Nand, Oob, PageKind, RetainedFields, SimNand};
 use wearwell::recovery::RecoverySteps;
 use wearwell::validity::{AnyValidityStore, GeckoOptions, MergeMode};
@@ -78,7 +78,7 @@ impl Rig {
     /// Returns a device without map checkpoints, so that a map entry stays dirty until a test case writes it.
     fn patient() -> Self {
         let MappingPart::Cached(options) = parts().mapping else { panic!("the map is on flash") };
-        let mapping = MappingPart::Cached(CachedMapOptions { makes_checkpoints: false, ..options });
+        let mapping = MappingPart::Cached(DemandPagedMapOptions { makes_checkpoints: false, ..options });
         Self::new(&Parts { mapping, persistence: Persistence::BatteryRam, ..parts() }, 4)
     }
 

@@ -5,7 +5,7 @@ use wearwell::content::dedup::DedupOptions;
 use wearwell::design::integrated;
 use wearwell::device::HostData;
 use wearwell::gc::GcOptions;
-use wearwell::lifetime::{ContentSchemes, SchemeKind};
+use wearwell::lifetime::{MechanismKind, MechanismSet};
 use wearwell::nand::{RetainedFields, SimNand};
 use wearwell::operation::Cause;
 use wearwell::stats::Stats;
@@ -91,7 +91,7 @@ fn gc_loses_no_live_member_of_partly_dead_chunks() {
         }
         audit(&mut device);
     }
-    let counts = device.ftl().chunk_statistics().expect("the design compresses");
+    let counts = device.ftl().compression_statistics().expect("the design compresses");
     assert!(counts.repacked_chunks + counts.split_chunks > 0 && stats(&device).gc_victims > 0, "{counts:?}");
     (0..40).for_each(|lpn| assert_eq!(read(&mut device, lpn), page(newest[lpn as usize], 30), "page {lpn}"));
 }
@@ -135,7 +135,10 @@ fn an_overwrite_replaces_a_page_buffered_for_a_chunk() {
     write(&mut device, 0, &page(3, 30));
     assert_eq!(read(&mut device, 0), page(3, 30));
     (2..4).for_each(|lpn| write(&mut device, lpn, &page(lpn, 30)));
-    assert_eq!(device.ftl().chunk_statistics().map(|counts| counts.host_written_chunk_members), Some(4));
+    assert_eq!(
+        device.ftl().compression_statistics().map(|counts| counts.host_written_chunk_members),
+        Some(4)
+    );
     assert_eq!(read(&mut device, 0), page(3, 30));
     audit(&mut device);
 }
@@ -174,11 +177,11 @@ fn a_switched_off_deduplication_index_still_drops_contents_without_a_valid_page(
     (4..8).for_each(|lpn| write(&mut device, lpn, if lpn == 4 { &old } else { &new }));
     device
         .ftl_mut()
-        .switch_content_schemes(ContentSchemes::ALL.without(SchemeKind::Dedup))
+        .switch_content_schemes(MechanismSet::ALL.without(MechanismKind::Dedup))
         .expect("nothing waits");
     (4..8).for_each(|lpn| write(&mut device, lpn, &page(20 + lpn, 100)));
     audit(&mut device);
-    device.ftl_mut().switch_content_schemes(ContentSchemes::ALL).expect("nothing waits");
+    device.ftl_mut().switch_content_schemes(MechanismSet::ALL).expect("nothing waits");
     let hits = stats(&device).deduplicated_writes;
     write(&mut device, 9, &old);
     device.flush().expect("there is room");

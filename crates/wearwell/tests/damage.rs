@@ -12,7 +12,7 @@ use common::{
 use wearwell::address::{Lpn, Ppn, RemapMode};
 use wearwell::device::{HostData, SECTOR_BYTES};
 use wearwell::nand::{FaultInjectable, Nand, SimNand};
-use wearwell::write_buffer::BufferOptions;
+use wearwell::write_buffer::WriteBufferOptions;
 use wearwell::{Device, Error};
 
 use crate::common;
@@ -196,7 +196,13 @@ struct Tally {
     carried: u64,
 }
 
-fn run(design: &DesignUnderTest, world: &World, buffer: BufferOptions, operations: u64, seed: u64) -> Tally {
+fn run(
+    design: &DesignUnderTest,
+    world: &World,
+    buffer: WriteBufferOptions,
+    operations: u64,
+    seed: u64,
+) -> Tally {
     let contents = design.distinct_contents(CONTENTS);
     let mut device = device(world, &design.parts, buffer, full_medium(world));
     let mut witness = Witness::of(&device, contents);

@@ -8,11 +8,11 @@ use wearwell::content::delta::DeltaStatistics;
 use wearwell::content::recycle::RecycleOptions;
 use wearwell::data::{ContentDescriptor, Fingerprint, mix_bits};
 use wearwell::design::{
-    DeltaDesign, DftlOptions, MappingPart, RecycleDesign, SharingDesign, delta, delta_with_journal, dftl,
+    DeltaOptions, DftlOptions, MappingPart, RecyclingPart, SharingOptions, delta, delta_with_journal, dftl,
 };
 use wearwell::device::HostData;
 use wearwell::gc::{GcOptions, VictimPolicy};
-use wearwell::mapping::{AnyMapping, CachedMapOptions, JournalCounts, JournalOptions};
+use wearwell::mapping::{AnyMapping, DemandPagedMapOptions, JournalCounts, JournalOptions};
 use wearwell::nand::{PageKind, RetainedFields, SimNand};
 use wearwell::operation::{Cause, FlashOp, OpKind};
 use wearwell::sharing::counts::ReferenceCountForm;
@@ -38,8 +38,8 @@ struct Operations {
     programs: u64,
 }
 
-fn unscanned() -> DeltaDesign {
-    DeltaDesign { cold_scan_interval_writes: 0, delta_share_of_spare_pages: 1.0, ..DeltaDesign::default() }
+fn unscanned() -> DeltaOptions {
+    DeltaOptions { cold_scan_interval_writes: 0, delta_share_of_spare_pages: 1.0, ..DeltaOptions::default() }
 }
 
 /// Returns GC options by which victims are only collected when a test requests it.
@@ -66,7 +66,7 @@ impl Drive {
     ) -> Self {
         let mut parts = delta(GcOptions::default(), unscanned(), None);
         let reverse_map = ReverseMapKind::Ideal;
-        parts.content.sharing = Some(SharingDesign {
+        parts.content.sharing = Some(SharingOptions {
             reverse_map,
             reference_count_form,
             dedup,
@@ -80,13 +80,13 @@ impl Drive {
         Self { device }
     }
 
-    fn new(design: DeltaDesign) -> Self {
+    fn new(design: DeltaOptions) -> Self {
         Self::with(design, GcOptions::default(), None)
     }
 
-    fn with(design: DeltaDesign, gc: GcOptions, cache_entries: Option<u32>) -> Self {
+    fn with(design: DeltaOptions, gc: GcOptions, cache_entries: Option<u32>) -> Self {
         let nand = SimNand::new(geometry_without_superblocks([1, 16, 8, PAGE as u32]), RetainedFields::ALL);
-        let parts = delta(gc, design, cache_entries.map(CachedMapOptions::with_cache_capacity));
+        let parts = delta(gc, design, cache_entries.map(DemandPagedMapOptions::with_cache_capacity));
         let device = Device::new(nand, LOGICAL, &parts, DeviceOptions::default()).expect("it fits");
         Self { device }
     }
@@ -104,7 +104,7 @@ impl Drive {
     /// Writes a page of which only the fingerprint and the size of the delta to its old version are given.
     fn write_sized(&mut self, lpn: u32, id: u64, delta_bytes: u16) {
         let content = ContentDescriptor { delta_bytes, ..ContentDescriptor::of_fingerprint(Fingerprint(id)) };
-        self.device.write_page(Lpn(lpn), content).expect("there is room");
+        self.device.write_page_descriptor(Lpn(lpn), content).expect("there is room");
         audit(&mut self.device);
     }
 
@@ -218,7 +218,7 @@ fn an_incompressible_difference_is_stored_as_a_whole_page() {
 /// is.
 #[test]
 fn a_delta_larger_than_permitted_is_stored_as_a_whole_page() {
-    let mut drive = Drive::new(DeltaDesign { max_delta_page_share: 0.5, ..unscanned() });
+    let mut drive = Drive::new(DeltaOptions { max_delta_page_share: 0.5, ..unscanned() });
     drive.write_sized(0, 1, 0);
     drive.write_sized(0, 2, 2_100);
     assert_eq!((drive.delta_writes(), drive.statistics().hot_writes_without_usable_delta), (0, 1));
@@ -243,7 +243,7 @@ fn every_delta_is_relative_to_the_stored_page() {
 /// bypasses deltas at a bound between the two.
 #[test]
 fn the_packed_delta_ratio_is_pages_written_over_deltas_stored() {
-    let mut drive = Drive::new(DeltaDesign { max_delta_page_share: 0.7, ..unscanned() });
+    let mut drive = Drive::new(DeltaOptions { max_delta_page_share: 0.7, ..unscanned() });
     (0..6).for_each(|lpn| drive.write_sized(lpn, u64::from(lpn) + 1, 0));
     // A large delta, then two that share a page: pages alternately hold one and two deltas.
     for write in 0..900_u64 {
@@ -260,7 +260,7 @@ fn the_packed_delta_ratio_is_pages_written_over_deltas_stored() {
 /// A device that tries single deltas never notices that they became smaller.
 #[test]
 fn deltas_that_save_nothing_are_bypassed_and_existing_ones_stay_readable() {
-    let mut drive = Drive::new(DeltaDesign { max_delta_page_share: 0.8, ..unscanned() });
+    let mut drive = Drive::new(DeltaOptions { max_delta_page_share: 0.8, ..unscanned() });
     let mut id = 100;
     drive.write(20, 0);
     drive.write(20, 1);
@@ -288,7 +288,7 @@ fn deltas_that_save_nothing_are_bypassed_and_existing_ones_stay_readable() {
 /// the double-read model ignores; with its delta in the temp buffer it costs one.
 #[test]
 fn a_page_stored_as_a_delta_takes_two_reads() {
-    let mut drive = Drive::new(DeltaDesign { hot_access_threshold: 3, ..unscanned() });
+    let mut drive = Drive::new(DeltaOptions { hot_access_threshold: 3, ..unscanned() });
     (0..2).for_each(|_| drive.write(0, 0));
     assert_eq!(drive.cost(|drive| drive.expect(0, 0)), cost(1, 0));
     drive.write(0, 1);
@@ -323,9 +323,9 @@ fn a_delta_page_that_becomes_read_hot_is_merged_once() {
 /// a program, and the write that starts a scan for all of its merges; the mean write of trace F1 took a tenth longer.
 #[test]
 fn delta_merges_delay_no_host_request() {
-    let design = DeltaDesign { cold_scan_interval_writes: 8, cold_scan_entries: 8, ..unscanned() };
+    let design = DeltaOptions { cold_scan_interval_writes: 8, cold_scan_entries: 8, ..unscanned() };
     let mut drive = Drive::new(design);
-    drive.device.ftl_mut().store_mut().flash_ops.set_collecting_ops(true);
+    drive.device.ftl_mut().store_mut().flash_ops.set_op_recording(true);
     let mut read_hot_merges = 0;
     let mut write_cold_merges = 0;
     for step in 0..400_u64 {
@@ -344,11 +344,16 @@ fn delta_merges_delay_no_host_request() {
             ops.iter().filter(|op| op.kind == OpKind::Program && op.cause == Cause::Content).count() as u64
         };
         let committed = drive.statistics().committed_delta_pages - before.committed_delta_pages;
-        assert_eq!(programs(drive.device.flash_ops()), committed, "step {step}: the request's own programs");
+        assert_eq!(
+            programs(drive.device.flash_ops_of_last_request()),
+            committed,
+            "step {step}: the request's own programs"
+        );
         assert_eq!(programs(drive.device.deferred_flash_ops()), merges, "step {step}: one program per merge");
         read_hot_merges += drive.statistics().read_hot_merges - before.read_hot_merges;
         write_cold_merges += drive.statistics().write_cold_merges - before.write_cold_merges;
-        let host_reads = drive.device.flash_ops().iter().filter(|op| op.kind == OpKind::Read).count();
+        let host_reads =
+            drive.device.flash_ops_of_last_request().iter().filter(|op| op.kind == OpKind::Read).count();
         assert!(host_reads <= 2, "step {step}: base and delta are read once");
     }
     assert!(read_hot_merges > 0 && write_cold_merges > 5, "{read_hot_merges} {write_cold_merges}");
@@ -358,7 +363,7 @@ fn delta_merges_delay_no_host_request() {
 /// is still written remains a delta. With counts that only increase, a page that was hot once would be hot for ever.
 #[test]
 fn a_delta_page_that_becomes_write_cold_is_merged() {
-    let design = DeltaDesign { cold_scan_interval_writes: 8, cold_scan_entries: 2, ..unscanned() };
+    let design = DeltaOptions { cold_scan_interval_writes: 8, cold_scan_entries: 2, ..unscanned() };
     let mut drive = Drive::new(design);
     drive.write(0, 0);
     drive.write(0, 1);
@@ -401,7 +406,7 @@ fn gc_keeps_the_base_of_a_delta() {
 /// page.
 #[test]
 fn gc_merges_base_and_delta_of_a_page_that_is_read_often() {
-    let design = DeltaDesign { heat_table_entries: Some(4), ..unscanned() };
+    let design = DeltaOptions { access_count_table_entries: Some(4), ..unscanned() };
     let mut drive = Drive::with(design, on_demand(VictimPolicy::Greedy), None);
     (0..8).for_each(|lpn| drive.write(lpn, 0));
     drive.write(7, 1);
@@ -589,7 +594,7 @@ fn a_write_that_changes_nothing_is_stored_as_a_delta_of_no_bytes() {
 #[test]
 fn a_delta_over_a_shared_base_belongs_to_one_logical_page() {
     let mut parts = delta(GcOptions::default(), unscanned(), None);
-    let sharing = SharingDesign {
+    let sharing = SharingOptions {
         reverse_map: ReverseMapKind::Ideal,
         reference_count_form: ReferenceCountForm::Dense,
         dedup: None,
@@ -661,7 +666,7 @@ fn a_page_merged_after_a_power_loss_has_the_fingerprint_of_its_bytes() {
 /// Requirement D31: with tables on flash, map entries are evicted and fetched while their pages are in delta form.
 #[test]
 fn deltas_survive_the_eviction_of_their_map_entries() {
-    let design = DeltaDesign { heat_table_entries: Some(64), ..unscanned() };
+    let design = DeltaOptions { access_count_table_entries: Some(64), ..unscanned() };
     let mut drive = Drive::with(design, GcOptions::default(), Some(1));
     for version in 0..3 {
         (0..20).for_each(|lpn| drive.write(lpn, version));
@@ -676,8 +681,8 @@ fn deltas_survive_the_eviction_of_their_map_entries() {
 /// merge a delta.
 #[test]
 fn a_full_device_serves_requests_without_delta_merges() {
-    let design = DeltaDesign {
-        heat_table_entries: Some(8),
+    let design = DeltaOptions {
+        access_count_table_entries: Some(8),
         cold_scan_interval_writes: 1,
         cold_scan_entries: 8,
         ..unscanned()
@@ -715,10 +720,10 @@ fn a_full_device_serves_requests_without_delta_merges() {
 /// a page written with bytes reads as it was written.
 #[test]
 fn pages_written_with_bytes_survive_packing_with_deltas_of_which_only_the_size_is_known() {
-    let design = DeltaDesign {
+    let design = DeltaOptions {
         cold_scan_interval_writes: 16,
         delta_share_of_spare_pages: 1.0,
-        ..DeltaDesign::default()
+        ..DeltaOptions::default()
     };
     for seed in 0..20 {
         let nand = SimNand::new(geometry_without_superblocks([1, 16, 8, PAGE as u32]), RetainedFields::ALL);
@@ -765,8 +770,8 @@ const RECORDS_PER_PAGE: u64 = 62;
 /// every page reads as its last version. Returns the pages that the capacitor programmed, and the counts of the
 /// journal.
 fn after_power_loss(journal: Option<JournalOptions>) -> (u64, JournalCounts) {
-    let cache = CachedMapOptions::with_cache_capacity(MAPPED);
-    let (gc, never_hot) = (GcOptions::default(), DeltaDesign { hot_access_threshold: 255, ..unscanned() });
+    let cache = DemandPagedMapOptions::with_cache_capacity(MAPPED);
+    let (gc, never_hot) = (GcOptions::default(), DeltaOptions { hot_access_threshold: 255, ..unscanned() });
     let parts = match journal {
         Some(journal) => delta_with_journal(gc, never_hot, cache, journal),
         None => delta(gc, never_hot, Some(cache)),
@@ -814,15 +819,15 @@ fn a_map_journal_reduces_what_the_capacitor_writes_to_one_page() {
 /// refuse one.
 #[test]
 fn a_map_journal_is_refused_on_designs_that_cannot_replay_it() {
-    let cache = CachedMapOptions::with_cache_capacity(8);
+    let cache = DemandPagedMapOptions::with_cache_capacity(8);
     let journal = JournalOptions { merge_start_pages: 4 };
     let mut parts = dftl(GcOptions::default(), DftlOptions { cache_entries: 8 });
     parts.mapping = MappingPart::Journalled { cache, journal };
-    let lazy = CachedMapOptions { makes_checkpoints: true, ..cache };
+    let lazy = DemandPagedMapOptions { makes_checkpoints: true, ..cache };
     let lazily = delta_with_journal(GcOptions::default(), unscanned(), lazy, journal);
     let mut recycling = delta_with_journal(GcOptions::default(), unscanned(), cache, journal);
     recycling.content.recycle =
-        Some(RecycleDesign { options: RecycleOptions::default(), verify_on_hit: false });
+        Some(RecyclingPart { options: RecycleOptions::default(), verify_on_hit: false });
     for parts in [parts, lazily, recycling] {
         let nand = SimNand::new(geometry_without_superblocks([1, 16, 8, PAGE as u32]), RetainedFields::ALL);
         let refused = Device::new(nand, LOGICAL, &parts, DeviceOptions::default()).err();

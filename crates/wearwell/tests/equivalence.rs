@@ -15,22 +15,22 @@ use wearwell::data::{
     Content, ContentDescriptor, Fingerprint, compressed_len, delta_len, fingerprint_of, mix_bits,
 };
 use wearwell::design::{
-    DeltaDesign, DftlOptions, Parts, RecycleDesign, SharingDesign, delta, dftl, integrated, page_map,
+    DeltaOptions, DftlOptions, Parts, RecyclingPart, SharingOptions, delta, dftl, integrated, page_map,
     recyclable, remap,
 };
 use wearwell::device::HostData;
 use wearwell::gc::{GcOptions, VictimPolicy};
-use wearwell::lifetime::ContentSchemes;
+use wearwell::lifetime::MechanismSet;
 use wearwell::mapping::AnyMapping;
 use wearwell::nand::{
-    CopyRun, CutOutcome, FaultPlan, Nand, NandError, Oob, PageKind, PageWord, RecordedOp, RetainedFields,
-    SimNand,
+    CopyRun, CutOutcome, FaultProbabilities, Nand, NandError, Oob, PageKind, PageWord, RecordedOp,
+    RetainedFields, SimNand,
 };
 use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::ReverseMapKind;
 use wearwell::stats::Stats;
 use wearwell::store::BlockState;
-use wearwell::write_buffer::BufferOptions;
+use wearwell::write_buffer::WriteBufferOptions;
 use wearwell::{Device, DeviceOptions};
 
 use crate::common;
@@ -46,7 +46,7 @@ fn gc(policy: VictimPolicy) -> GcOptions {
 
 fn recycling(gc: GcOptions, policy: FingerprintStorePolicy, capacity_entries: Option<u32>) -> Parts {
     let options = RecycleOptions { capacity_entries, policy, ..RecycleOptions::default() };
-    recyclable(gc, RecycleDesign { options, verify_on_hit: false })
+    recyclable(gc, RecyclingPart { options, verify_on_hit: false })
 }
 
 fn everything_cached(gc: GcOptions) -> Parts {
@@ -54,7 +54,7 @@ fn everything_cached(gc: GcOptions) -> Parts {
 }
 
 /// Executes a random run of operations on a device of `logical` pages, and returns the device.
-fn run<N: Nand>(nand: N, logical: u32, parts: &Parts, buffer: BufferOptions, seed: u64) -> Device<N> {
+fn run<N: Nand>(nand: N, logical: u32, parts: &Parts, buffer: WriteBufferOptions, seed: u64) -> Device<N> {
     let mut device = Device::new(nand, logical, parts, DeviceOptions { buffer }).expect("it fits");
     let mut oracle = Oracle::for_device(&device, CONTENTS as usize);
     let (sectors, page_sectors) = (oracle.sectors(), oracle.page_sectors());
@@ -67,7 +67,13 @@ fn run<N: Nand>(nand: N, logical: u32, parts: &Parts, buffer: BufferOptions, see
     device
 }
 
-fn log_of(world: &World, logical: u32, parts: &Parts, buffer: BufferOptions, seed: u64) -> Vec<RecordedOp> {
+fn log_of(
+    world: &World,
+    logical: u32,
+    parts: &Parts,
+    buffer: WriteBufferOptions,
+    seed: u64,
+) -> Vec<RecordedOp> {
     let device = run(recording_medium(full_medium(world)), logical, parts, buffer, seed);
     recorded_ops(&device).to_vec()
 }
@@ -153,12 +159,12 @@ fn bursts(logical: u32) -> Vec<(Vec<Lpn>, Option<Lpn>)> {
 fn outcome_of_bursts<N: Nand>(mut device: Device<N>, together: bool) -> Device<N> {
     for (burst, trimmed) in bursts(device.ftl().logical_pages()) {
         if together {
-            let (written, outcome) = device.write_pages(&burst);
+            let (written, outcome) = device.write_pages_without_content(&burst);
             assert_eq!((written, outcome), (burst.len(), Ok(())));
         } else {
             let zeros = ContentDescriptor::of_fingerprint(Fingerprint::ZERO_PAGE);
             for &lpn in &burst {
-                device.write_page(lpn, zeros).expect("there is room");
+                device.write_page_descriptor(lpn, zeros).expect("there is room");
             }
         }
         if let Some(lpn) = trimmed {
@@ -197,8 +203,11 @@ fn batched_writes_cause_the_same_operations_as_single_writes() {
 /// follows.
 #[test]
 fn batched_writes_continue_after_failed_programs() {
-    let plan =
-        FaultPlan { program_failure_probability: 0.01, erase_failure_probability: 0.0, max_failures: 2 };
+    let plan = FaultProbabilities {
+        program_failure_probability: 0.01,
+        erase_failure_probability: 0.0,
+        max_failures: 2,
+    };
     let parts = page_map(GcOptions::default());
     for world in worlds() {
         let nand = medium_with_faults(full_medium(&world), plan, 5);
@@ -229,7 +238,7 @@ fn pages_reported_written_by_a_batch_survive_every_power_cut() {
             let mut device = device(&world, &parts, BUFFERS[0], nand);
             let mut acknowledged = Vec::new();
             for (burst, _) in bursts(device.ftl().logical_pages()) {
-                let (written, outcome) = device.write_pages(&burst);
+                let (written, outcome) = device.write_pages_without_content(&burst);
                 acknowledged.extend_from_slice(&burst[..written]);
                 if outcome.is_err() {
                     break;
@@ -274,7 +283,7 @@ fn sharing(reverse_map: ReverseMapKind, index_entries: Option<u32>) -> Parts {
     let dedup = Some(DedupOptions { capacity_entries: index_entries, verify_on_hit: true });
     remap(
         gc(VictimPolicy::Greedy),
-        SharingDesign {
+        SharingOptions {
             reverse_map,
             reference_count_form: ReferenceCountForm::Dense,
             dedup,
@@ -291,8 +300,8 @@ fn remap_design_without_a_reverse_map_behaves_like_page_map() {
 
 #[test]
 fn delta_encoding_that_never_applies_behaves_like_page_map() {
-    let never_hot = DeltaDesign { heat_table_entries: Some(0), ..DeltaDesign::default() };
-    let no_space = DeltaDesign { delta_share_of_spare_pages: 0.0, ..DeltaDesign::default() };
+    let never_hot = DeltaOptions { access_count_table_entries: Some(0), ..DeltaOptions::default() };
+    let no_space = DeltaOptions { delta_share_of_spare_pages: 0.0, ..DeltaOptions::default() };
     for design in [never_hot, no_space] {
         assert_equal_logs(&page_map(GcOptions::default()), &delta(GcOptions::default(), design, None));
     }
@@ -736,7 +745,7 @@ struct Twins {
 }
 
 impl Twins {
-    fn new(world: &World, parts: &Parts, buffer: BufferOptions) -> Self {
+    fn new(world: &World, parts: &Parts, buffer: WriteBufferOptions) -> Self {
         let live = device(world, parts, buffer, full_medium(world));
         let described = SimNand::new(world.geometry.clone(), parts.needed_retained_page_fields())
             .with_nvram(common::nvram_bytes(&world.geometry));
@@ -762,7 +771,7 @@ impl Twins {
         };
         let offset = lpn as u64 * page_bytes;
         self.live.write(offset, page_bytes, HostData::Bytes(&page)).expect("there is room");
-        self.replay.write_page(Lpn(lpn as u32), descriptor).expect("there is room");
+        self.replay.write_page_descriptor(Lpn(lpn as u32), descriptor).expect("there is room");
         self.contents[lpn] = Some(page);
     }
 
@@ -831,7 +840,7 @@ fn writes_of_bytes_and_of_content_descriptors_give_the_same_counters() {
     for (number, design) in (0u64..).zip(designs()) {
         let content = &design.parts.content;
         let sizes_matter = content.delta.is_some() || content.chunks.is_some();
-        let is_silent = content.stateless_mechanisms != ContentSchemes::NONE;
+        let is_silent = content.stateless_mechanisms != MechanismSet::NONE;
         let binds_equal = content.recycle.is_some() || content.sharing.is_some();
         let finds_equal = is_silent || binds_equal;
         let remaps = if sizes_matter { 0 } else { 10 };

@@ -16,7 +16,7 @@ use common::{
 use wearwell::design::Parts;
 use wearwell::device::HostData;
 use wearwell::nand::{Geometry, RetainedFields, SimNand};
-use wearwell::write_buffer::{BufferOptions, BufferPolicy};
+use wearwell::write_buffer::{WriteBufferOptions, WriteBufferPolicy};
 use wearwell::{Device, DeviceOptions};
 
 use crate::common;
@@ -75,7 +75,7 @@ struct Node {
 impl Node {
     /// Creates the device from which all operation sequences start (the root of their tree): both logical pages were
     /// written several times, and only the blocks that the engine reserves are free.
-    fn new(design: &DesignUnderTest, buffer: BufferOptions) -> Self {
+    fn new(design: &DesignUnderTest, buffer: WriteBufferOptions) -> Self {
         let geometry = geometry(&design.parts);
         let nand = SimNand::new(geometry.clone(), RetainedFields::ALL).with_nvram(nvram_bytes(&geometry));
         let device = Device::new(nand, LOGICAL, &design.parts, DeviceOptions { buffer }).expect("it fits");
@@ -140,7 +140,7 @@ fn compare(device: &mut Device<SimNand>, expected: &[usize], lpn: usize) {
     assert!(got == CONTENTS[expected[lpn]], "page {lpn} does not hold content {}", expected[lpn]);
 }
 
-fn every_sequence(buffer: BufferOptions) {
+fn every_sequence(buffer: WriteBufferOptions) {
     let ops = alphabet(buffer.capacity_pages > 0);
     let (mut nodes, mut leaves, mut victims) = (0, 0, 0);
     for (number, design) in (0u64..).zip(designs()) {
@@ -164,10 +164,10 @@ fn every_sequence(buffer: BufferOptions) {
 
 #[test]
 fn every_short_request_sequence_without_a_write_buffer_matches_a_plain_array() {
-    every_sequence(BufferOptions::default());
+    every_sequence(WriteBufferOptions::default());
 }
 
 #[test]
 fn every_short_request_sequence_with_a_one_page_write_buffer_matches_a_plain_array() {
-    every_sequence(BufferOptions { capacity_pages: 1, policy: BufferPolicy::Fifo });
+    every_sequence(WriteBufferOptions { capacity_pages: 1, policy: WriteBufferPolicy::Fifo });
 }

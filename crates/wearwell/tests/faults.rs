@@ -7,7 +7,7 @@ use common::{
 };
 use wearwell::address::BlockId;
 use wearwell::content::compress::CHUNK_MEMBERS;
-use wearwell::nand::{FaultPlan, Nand, SimNand, WearFailure, WearLimit};
+use wearwell::nand::{FaultProbabilities, Nand, SimNand, WearLimit, WornBlockFailure};
 use wearwell::store::BlockState;
 use wearwell::{Device, Error};
 
@@ -39,8 +39,11 @@ fn count<N: Nand>(device: &Device<N>, what: impl Fn(&Device<N>, BlockId) -> bool
 /// failures that were planned.
 fn survive(world: &World, design: &DesignUnderTest, seed: u64) -> (u64, u64) {
     let max_failures = tolerable_block_failures(world, &design.parts);
-    let plan =
-        FaultPlan { program_failure_probability: 0.005, erase_failure_probability: 0.02, max_failures };
+    let plan = FaultProbabilities {
+        program_failure_probability: 0.005,
+        erase_failure_probability: 0.02,
+        max_failures,
+    };
     let nand = medium_with_faults(full_medium(world), plan, seed);
     let mut device = roomy_device(world, &design.parts, BUFFERS[0], nand);
     let mut oracle = Oracle::for_device(&device, CONTENTS as usize);
@@ -194,7 +197,7 @@ fn a_device_with_blocks_of_unequal_endurance_wears_out_block_by_block_and_still_
             let mut nand = full_medium(&world);
             let limit =
                 |ends_by| WearLimit { erase_cycles: 4 + random.below(6) as u32, failing_operation: ends_by };
-            let kinds = [WearFailure::Erase, WearFailure::Program].into_iter().cycle();
+            let kinds = [WornBlockFailure::Erase, WornBlockFailure::Program].into_iter().cycle();
             nand.set_wear_limits(kinds.take(world.geometry.blocks() as usize).map(limit).collect());
             let mut device = roomy_device(&world, &design.parts, BUFFERS[0], nand);
             if gathers_everything(&device, &design) {

@@ -5,8 +5,8 @@ use common::{
 };
 use wearwell::Device;
 use wearwell::flash_view::{FlashPageState, FlashView};
+use wearwell::logical_page_form::LogicalPageForm;
 use wearwell::nand::{Nand, PageKind};
-use wearwell::page_state::PageState;
 use wearwell::store::BlockState;
 
 use crate::common;
@@ -40,11 +40,14 @@ fn compare<N: Nand>(device: &mut Device<N>, what: &str) -> FlashView {
 /// Asserts that each mapped logical page has a valid flash page, and that each valid data page has a logical page.
 fn compare_places<N: Nand>(device: &Device<N>, view: &FlashView, what: &str) {
     let mut counted = vec![0; view.pages.len()];
-    for (lpn, (place, form)) in view.first_page_of_lpn.iter().zip(&view.page_state_of_lpn).enumerate() {
+    for (lpn, (place, form)) in view.first_page_of_lpn.iter().zip(&view.form_of_lpn).enumerate() {
         let has_place = match form {
-            PageState::Hole => false,
-            PageState::Waiting => place.is_some(),
-            PageState::Stored | PageState::Shared | PageState::Delta | PageState::Packed => true,
+            LogicalPageForm::Hole => false,
+            LogicalPageForm::Waiting => place.is_some(),
+            LogicalPageForm::Stored
+            | LogicalPageForm::Shared
+            | LogicalPageForm::Delta
+            | LogicalPageForm::Packed => true,
         };
         assert_eq!(place.is_some(), has_place, "{what}: {form:?} page {lpn}");
         if let Some(place) = place {
@@ -86,10 +89,10 @@ fn the_flash_view_agrees_with_the_counters_of_the_engine() {
                 if operation % LOOK_EVERY == 0 {
                     audit(&mut device);
                     let view = compare(&mut device, &what);
-                    let forms = |form| view.page_state_of_lpn.iter().filter(|&&each| each == form).count();
-                    shared += forms(PageState::Shared);
-                    packed += forms(PageState::Packed);
-                    deltas += forms(PageState::Delta);
+                    let forms = |form| view.form_of_lpn.iter().filter(|&&each| each == form).count();
+                    shared += forms(LogicalPageForm::Shared);
+                    packed += forms(LogicalPageForm::Packed);
+                    deltas += forms(LogicalPageForm::Delta);
                     recyclable +=
                         view.pages.iter().filter(|page| page.state == FlashPageState::Recyclable).count();
                 }

@@ -79,7 +79,7 @@ fn a_burst_of_invalid_pages_becomes_a_gecko_run_of_several_pages() {
             }
             rig.settle_with_questions(&mut random);
             longest =
-                longest.max(rig.gecko.level_entries_pages_of_runs().next().map_or(0, |(_, _, pages)| pages));
+                longest.max(rig.gecko.run_levels_entries_and_pages().next().map_or(0, |(_, _, pages)| pages));
         }
         assert!(longest > 1);
         rig.check_scan();
@@ -127,10 +127,10 @@ fn without_key_collisions_gecko_runs_follow_a_binary_counter() {
             assert_eq!(rig.programs() - programs, 1 + merged, "{mode:?}: pages written by flush {flush}");
             assert_eq!(rig.reads() - reads, merged, "{mode:?}: pages read by flush {flush}");
             let levels: Vec<u32> =
-                rig.gecko.level_entries_pages_of_runs().map(|(level, _, _)| level).collect();
+                rig.gecko.run_levels_entries_and_pages().map(|(level, _, _)| level).collect();
             let digits: Vec<u32> = (0..8).filter(|level| flush >> level & 1 == 1).collect();
             assert_eq!(levels, digits, "{mode:?}: levels after flush {flush}");
-            assert!(rig.gecko.level_entries_pages_of_runs().all(|(level, _, pages)| pages == 1 << level));
+            assert!(rig.gecko.run_levels_entries_and_pages().all(|(level, _, pages)| pages == 1 << level));
         }
         rig.check_scan();
     }
@@ -221,7 +221,7 @@ fn a_gecko_flush_on_a_full_device_fails_and_can_be_repeated() {
         rig.check_scan();
     }
     rig.open(5);
-    places[..4].iter().for_each(|&page| rig.store.discard_page(page));
+    places[..4].iter().for_each(|&page| rig.store.count_page_invalid(page));
     rig.store.erase(BlockId(0), Cause::Gc).expect("healthy");
     assert!(rig.settle_step() && !rig.settle_step());
     assert_eq!((rig.programs(), rig.gecko.unflushed_report_count()), (1, 1));
@@ -255,5 +255,5 @@ fn gecko_ram_and_flash_space_at_two_tebibytes_match_the_closed_forms() {
     assert_eq!(bytes, [4096, 4096 * 18, 8 * gecko.max_metadata_pages()]);
     // The largest run, a run of 2^(i+1) - 1 pages at each smaller level, and an output.
     assert_eq!(gecko.max_metadata_pages(), 2 * 41_446 + (0..15).map(|i| (2u64 << i) - 1).sum::<u64>());
-    assert_eq!(gecko.pages_per_deferred_write(), 1);
+    assert_eq!(gecko.max_pages_per_deferred_step(), 1);
 }

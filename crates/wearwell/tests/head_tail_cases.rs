@@ -190,8 +190,9 @@ fn recovery_of_full(superblocks: u32) -> (RecoverySteps, u64) {
     let mut device = Device::new(nand, logical, &parts, DeviceOptions::default()).expect("it fits");
     let written = (superblocks - 2) as u64 * (16384 - 49) + 1;
     let zeros = wearwell::data::ContentDescriptor::of_fingerprint(wearwell::data::Fingerprint::ZERO_PAGE);
-    (0..written)
-        .for_each(|k| device.write_page(Lpn((k % logical as u64) as u32), zeros).expect("there is room"));
+    (0..written).for_each(|k| {
+        device.write_page_descriptor(Lpn((k % logical as u64) as u32), zeros).expect("there is room");
+    });
     let in_use = superblocks as u64 - u64::from(Ftl::store(device.ftl()).total_free_blocks());
     let report = device.recover().expect("power is on");
     assert_eq!(report.mapped_pages, Some(logical as u64));

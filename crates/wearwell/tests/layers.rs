@@ -15,10 +15,10 @@ const LAYERS: [&[&str]; 10] = [
     &["error"],
     &["store"],
     &["mapping", "validity", "timing", "sharing/counts", "sharing/reverse_map"],
-    &["check", "content", "damage", "design", "ftl", "gc", "lifetime", "recovery", "sharing"],
+    &["check", "content", "scrub", "design", "ftl", "gc", "lifetime", "recovery", "sharing"],
     &["write_buffer"],
     &["device"],
-    &["flash_view", "block_map", "page_state"],
+    &["flash_view", "block_chart", "logical_page_form"],
 ];
 
 /// Returns the layer of a module, given by its path in `src`, such as `sharing/reverse_map/ideal`.
@@ -85,7 +85,7 @@ fn the_layer_check_detects_a_use_of_a_higher_layer() {
     let named =
         named_modules("use crate::store::{Store, Stream};\n// crate::device\nfn a() { crate::gc::b() }");
     assert_eq!(named, ["store", "gc/b"]);
-    assert_eq!((layer("store/turns"), layer("gc/b")), (Some(4), Some(6)));
+    assert_eq!((layer("store/pool_rotation"), layer("gc/b")), (Some(4), Some(6)));
     assert_eq!((layer("sharing/reverse_map/ideal"), layer("sharing/bind")), (Some(5), Some(6)));
     assert_eq!(layer("storekeeper"), None);
 }

@@ -7,8 +7,8 @@
 use proptest::prelude::*;
 use wearwell::data::Fingerprint;
 use wearwell::lifetime::{
-    EnergyModel, EpochAverage, EpochDecision, LifetimeController, LifetimeCounters, LifetimeOptions,
-    PaperConfiguration, SchemeBytes, SchemeEstimate, SchemeSet, ShadowSampler, Throttle, WriteActivity,
+    EnergyModel, EpochDecision, IlPaperConfiguration, LifetimeController, LifetimeCounters, LifetimeOptions,
+    SchemeBytes, SchemeEstimate, SchemeSet, ShadowSampler, Throttle, WeightedEpochHistory, WriteActivity,
     WriteRatioEstimate, chunk_written_share, decide_schemes, dedup_written_share, epoch_capacity_bytes,
     pages_per_chunk, remaining_endurance_bytes,
 };
@@ -102,7 +102,8 @@ fn deduplication_saves_writes_and_energy_in_proportion_to_duplicates() {
 /// Capacity of an epoch of a new device: 64 GiB and 3000 cycles for five years.
 #[test]
 fn the_epoch_capacity_of_a_new_device_equals_the_papers() {
-    let options = LifetimeOptions::of_paper(PaperConfiguration::Integrated, &EnergyModel::STATED_IN_PAPER);
+    let options =
+        LifetimeOptions::of_il_paper(IlPaperConfiguration::Integrated, &EnergyModel::STATED_IN_PAPER);
     assert_eq!(options.target_epochs(), 525_600);
     let blocks = 131_072;
     let left = remaining_endurance_bytes(blocks, 3000, 0, 128 * 4096);
@@ -138,7 +139,7 @@ fn the_epoch_capacity_divides_the_remaining_endurance_over_the_remaining_epochs(
 
 #[test]
 fn expected_write_demand_weighs_the_newest_epoch_ten_times_the_oldest() {
-    let mut history = EpochAverage::default();
+    let mut history = WeightedEpochHistory::default();
     assert_eq!(history.average(), None);
     history.push_epoch(7.0);
     assert_eq!(history.average(), Some(7.0));
@@ -524,20 +525,20 @@ fn wrote(bytes: u64) -> WriteActivity {
     WriteActivity { host_bytes: bytes, host_programmed_bytes: bytes, flash_bytes: bytes, throttled_ns: 0 }
 }
 
-fn manager(configuration: PaperConfiguration) -> LifetimeController {
-    LifetimeController::new(LifetimeOptions::of_paper(configuration, &EnergyModel::STATED_IN_PAPER))
+fn manager(configuration: IlPaperConfiguration) -> LifetimeController {
+    LifetimeController::new(LifetimeOptions::of_il_paper(configuration, &EnergyModel::STATED_IN_PAPER))
 }
 
 #[test]
 fn lifetime_epochs_are_numbered_by_elapsed_time_from_zero() {
-    let lifetime = manager(PaperConfiguration::Baseline);
+    let lifetime = manager(IlPaperConfiguration::Baseline);
     let numbers = [0, EPOCH_NS - 1, EPOCH_NS, 5 * EPOCH_NS + 1].map(|now_ns| lifetime.epoch_at(now_ns));
     assert_eq!(numbers, [0, 0, 1, 5]);
 }
 
 #[test]
 fn lifetime_management_decides_once_per_epoch_at_its_first_request() {
-    let mut lifetime = manager(PaperConfiguration::Throttling);
+    let mut lifetime = manager(IlPaperConfiguration::Throttling);
     let idle = device(wrote(0), vec![]);
     let decided = [0, 1, EPOCH_NS - 1, EPOCH_NS, EPOCH_NS, 5 * EPOCH_NS + 3, 6 * EPOCH_NS - 1]
         .map(|now_ns| lifetime.advance_to(now_ns, &idle).is_some());
@@ -546,7 +547,7 @@ fn lifetime_management_decides_once_per_epoch_at_its_first_request() {
 
 #[test]
 fn without_write_history_no_scheme_runs_and_no_write_is_throttled() {
-    for configuration in [PaperConfiguration::Integrated, PaperConfiguration::Throttling] {
+    for configuration in [IlPaperConfiguration::Integrated, IlPaperConfiguration::Throttling] {
         let mut lifetime = manager(configuration);
         let schemes = vec![SchemeBytes::default(); lifetime.options().schemes.len()];
         let first = lifetime.advance_to(0, &device(wrote(0), schemes)).unwrap();
@@ -558,7 +559,7 @@ fn without_write_history_no_scheme_runs_and_no_write_is_throttled() {
 /// A scheme that was never observed, because no page was sampled, does not run.
 #[test]
 fn a_scheme_of_which_no_write_was_sampled_stays_off() {
-    let mut lifetime = manager(PaperConfiguration::Integrated);
+    let mut lifetime = manager(IlPaperConfiguration::Integrated);
     let unknown = vec![SchemeBytes::default(); 2];
     lifetime.advance_to(0, &device(wrote(0), unknown.clone())).unwrap();
     let second = lifetime.advance_to(EPOCH_NS, &device(wrote(10 << 20), unknown)).unwrap();
@@ -569,7 +570,7 @@ fn a_scheme_of_which_no_write_was_sampled_stays_off() {
 #[test]
 fn configurations_with_a_single_scheme_always_run_it_and_never_throttle() {
     for configuration in
-        [PaperConfiguration::Baseline, PaperConfiguration::Compression, PaperConfiguration::Dedup]
+        [IlPaperConfiguration::Baseline, IlPaperConfiguration::Compression, IlPaperConfiguration::Dedup]
     {
         let mut lifetime = manager(configuration);
         let schemes = lifetime.options().schemes.len();
@@ -587,7 +588,7 @@ fn configurations_with_a_single_scheme_always_run_it_and_never_throttle() {
 
 #[test]
 fn throttling_stops_when_demand_falls_and_resumes_when_it_rises() {
-    let mut lifetime = manager(PaperConfiguration::Throttling);
+    let mut lifetime = manager(IlPaperConfiguration::Throttling);
     let mut bytes = 0;
     let mut throttled = Vec::new();
     for epoch in 0..40 {
@@ -605,7 +606,7 @@ fn throttling_stops_when_demand_falls_and_resumes_when_it_rises() {
 /// epoch.
 #[test]
 fn a_host_that_always_writes_too_much_is_never_released_from_throttling() {
-    let mut lifetime = manager(PaperConfiguration::Throttling);
+    let mut lifetime = manager(IlPaperConfiguration::Throttling);
     let (mut now_ns, mut activity) = (0, WriteActivity::default());
     let (mut released, mut throttled_since) = (0, None);
     for _ in 0..20_000 {
@@ -644,7 +645,7 @@ fn a_host_that_always_writes_too_much_is_never_released_from_throttling() {
 /// A scheme that saves nothing is switched off after the first epoch, and on again when its samples show savings.
 #[test]
 fn a_scheme_is_switched_off_and_on_with_its_observed_savings() {
-    let mut lifetime = manager(PaperConfiguration::Integrated);
+    let mut lifetime = manager(IlPaperConfiguration::Integrated);
     let (mut bytes, mut dedup, mut comp) = (0, SchemeBytes::default(), SchemeBytes::default());
     let mut enabled = Vec::new();
     for epoch in 0..40 {
@@ -665,7 +666,7 @@ fn a_scheme_is_switched_off_and_on_with_its_observed_savings() {
 
 #[test]
 fn throttling_slows_a_worn_out_device_and_does_not_stop_it() {
-    let mut lifetime = manager(PaperConfiguration::Throttling);
+    let mut lifetime = manager(IlPaperConfiguration::Throttling);
     let worn =
         LifetimeCounters { activity: wrote(1 << 40), remaining_endurance_bytes: 0, scheme_bytes: vec![] };
     lifetime.advance_to(0, &worn);

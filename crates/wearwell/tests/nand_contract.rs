@@ -4,8 +4,8 @@
 use wearwell::address::{BlockId, Lpn, Ppn};
 use wearwell::data::{Content, ContentDescriptor, Fingerprint};
 use wearwell::nand::{
-    CopyRun, CutOutcome, FaultInjectable, FaultPlan, FaultyNand, Geometry, Nand, NandError, Oob, PageKind,
-    PowerCutNand, RecordedOp, RecordingNand, RetainedFields, SimNand, WearFailure, WearLimit,
+    CopyRun, CutOutcome, FaultInjectable, FaultProbabilities, FaultyNand, Geometry, Nand, NandError, Oob,
+    PageKind, PowerCutNand, RecordedOp, RecordingNand, RetainedFields, SimNand, WearLimit, WornBlockFailure,
 };
 
 const FIRST: BlockId = BlockId(0);
@@ -281,10 +281,10 @@ fn an_erase_beyond_the_endurance_fails_and_leaves_the_block_readable() {
 fn a_block_that_wears_out_by_programs_fails_the_first_program_after_its_last_erase() {
     let mut nand = medium();
     let mut limits = vec![
-        WearLimit { erase_cycles: 9, failing_operation: WearFailure::Erase };
+        WearLimit { erase_cycles: 9, failing_operation: WornBlockFailure::Erase };
         nand.geometry().blocks() as usize
     ];
-    limits[FIRST.index()] = WearLimit { erase_cycles: 1, failing_operation: WearFailure::Program };
+    limits[FIRST.index()] = WearLimit { erase_cycles: 1, failing_operation: WornBlockFailure::Program };
     nand.set_wear_limits(limits);
     nand.erase(FIRST).unwrap();
     program(&mut nand, 0).unwrap();
@@ -297,8 +297,11 @@ fn a_block_that_wears_out_by_programs_fails_the_first_program_after_its_last_era
 
 #[test]
 fn a_faulty_medium_fails_exactly_as_often_as_planned() {
-    let plan =
-        FaultPlan { program_failure_probability: 1.0, erase_failure_probability: 1.0, max_failures: 2 };
+    let plan = FaultProbabilities {
+        program_failure_probability: 1.0,
+        erase_failure_probability: 1.0,
+        max_failures: 2,
+    };
     let mut nand = FaultyNand::new(medium(), plan, 1);
     assert_eq!(program(&mut nand, 0), Err(NandError::ProgramFailed(Ppn(0))));
     assert_eq!(nand.erase(FIRST), Err(NandError::EraseFailed(FIRST)));

@@ -6,10 +6,10 @@ use wearwell::data::{ContentDescriptor, Fingerprint};
 use wearwell::design::RecoveryBlockScan;
 use wearwell::device::HostData;
 use wearwell::flash_view::FlashView;
-use wearwell::nand::{CutOutcome, FaultPlan, RetainedFields, SimNand};
+use wearwell::nand::{CutOutcome, FaultProbabilities, RetainedFields, SimNand};
 use wearwell::operation::Cause;
 use wearwell::store::BlockState;
-use wearwell::write_buffer::BufferOptions;
+use wearwell::write_buffer::WriteBufferOptions;
 use wearwell::{Device, DeviceOptions, Error, Result};
 
 use crate::common::{
@@ -35,7 +35,7 @@ fn execute_request(drive: &mut Drive, random: &mut Random) -> Result<()> {
     match random.below(24) {
         0 => drive.flush(),
         1 => drive.trim(lpn * page_bytes, page_bytes * (1 + random.below(3).min(pages - 1 - lpn))),
-        2 if drive.ftl().can_share_pages() => {
+        2 if drive.ftl().can_map_without_program() => {
             let mode = if random.below(2) == 0 { RemapMode::Copy } else { RemapMode::Relocate };
             let source = random.below(pages);
             if source == lpn {
@@ -141,7 +141,7 @@ fn designs_with_notes() -> Vec<DesignUnderTest> {
 fn drive(
     design: &DesignUnderTest,
     world: &World,
-    buffer: BufferOptions,
+    buffer: WriteBufferOptions,
     is_failing: bool,
     seed: u64,
 ) -> Drive {
@@ -150,7 +150,7 @@ fn drive(
         let medium = medium_with_power_cut(full_medium(world), None, CutOutcome::Before);
         return device(world, parts, buffer, medium);
     }
-    let plan = FaultPlan {
+    let plan = FaultProbabilities {
         program_failure_probability: 0.02,
         erase_failure_probability: 0.01,
         max_failures: tolerable_block_failures(world, parts),
@@ -211,7 +211,7 @@ fn recovery_by_notes_reads_a_small_part_of_a_large_drive() {
         for _ in 0..2 * pages {
             let lpn = Lpn(random.below(u64::from(drive.ftl().logical_pages())) as u32);
             let content = ContentDescriptor::of_fingerprint(Fingerprint(1 + random.below(contents)));
-            drive.write_page(lpn, content).expect("there is room");
+            drive.write_page_descriptor(lpn, content).expect("there is room");
         }
         drive.flush().expect("there is room");
         let mut scanned = drive.clone();
@@ -234,7 +234,7 @@ fn the_note_of_an_invalid_page_outlives_any_number_of_later_notes() {
     let mut drive = drive(design, world, BUFFERS[0], false, 0);
     let content = |number: u64| ContentDescriptor::of_fingerprint(Fingerprint(number));
     let write = |drive: &mut Drive, lpn: u32, number: u64| {
-        drive.write_page(Lpn(lpn), content(number)).expect("there is room");
+        drive.write_page_descriptor(Lpn(lpn), content(number)).expect("there is room");
     };
     (0..8).for_each(|lpn| write(&mut drive, lpn, 1 + u64::from(lpn)));
     let page_bytes = u64::from(world.geometry.page_bytes);

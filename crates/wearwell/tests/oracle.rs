@@ -13,9 +13,9 @@ use common::{
     BUFFERS, DesignUnderTest, FailureContext, OperationGenerator, Oracle, Random, SchemeSwitcher, World,
     audit, designs, device, exploration_interval, full_medium,
 };
-use wearwell::lifetime::ContentSchemes;
+use wearwell::lifetime::MechanismSet;
 use wearwell::sharing::reverse_map::ReverseMapKind;
-use wearwell::write_buffer::BufferOptions;
+use wearwell::write_buffer::WriteBufferOptions;
 
 use crate::common;
 
@@ -36,7 +36,13 @@ struct Rare {
     recycled_writes: u64,
 }
 
-fn run(design: &DesignUnderTest, world: &World, buffer: BufferOptions, operations: u64, seed: u64) -> Rare {
+fn run(
+    design: &DesignUnderTest,
+    world: &World,
+    buffer: WriteBufferOptions,
+    operations: u64,
+    seed: u64,
+) -> Rare {
     let contents = design.distinct_contents(CONTENTS);
     let mut device = device(world, &design.parts, buffer, full_medium(world));
     let mut oracle = Oracle::for_device(&device, contents as usize);
@@ -66,10 +72,10 @@ fn run(design: &DesignUnderTest, world: &World, buffer: BufferOptions, operation
         assert!(stats.deduplicated_writes > operations / 1000, "deduplication has to be at work");
         assert!(stats.remapped_pages > operations / 1000, "remaps have to be at work");
     }
-    if let Some(statistics) = device.ftl().chunk_statistics() {
+    if let Some(statistics) = device.ftl().compression_statistics() {
         assert!(statistics.host_written_chunks > operations / 1000, "compression has to be at work");
     }
-    if design.parts.content.stateless_mechanisms != ContentSchemes::NONE {
+    if design.parts.content.stateless_mechanisms != MechanismSet::NONE {
         // A page is seldom written again with one of many contents.
         let least = operations * u64::from(CONTENTS) / u64::from(contents) / 1000;
         assert!(stats.unchanged_writes > least, "silent writes have to occur: {}", stats.unchanged_writes);

@@ -31,8 +31,8 @@ use common::{
 use wearwell::address::RemapMode;
 use wearwell::design::Persistence;
 use wearwell::device::SECTOR_BYTES;
-use wearwell::nand::{CutOutcome, FaultPlan, NandError};
-use wearwell::write_buffer::BufferOptions;
+use wearwell::nand::{CutOutcome, FaultProbabilities, NandError};
+use wearwell::write_buffer::WriteBufferOptions;
 use wearwell::{Device, Error, Result};
 
 use crate::common;
@@ -84,7 +84,7 @@ struct Witness {
 }
 
 impl Witness {
-    fn new(device: &Fragile, design: &DesignUnderTest, buffer: BufferOptions) -> Self {
+    fn new(device: &Fragile, design: &DesignUnderTest, buffer: WriteBufferOptions) -> Self {
         let oracle = Oracle::for_device(device, design.distinct_contents(CONTENTS) as usize);
         let pages = oracle.sectors() / oracle.page_sectors();
         Self {
@@ -195,7 +195,7 @@ struct Tally {
 struct Scenario<'a> {
     design: &'a DesignUnderTest,
     world: &'a World,
-    buffer: BufferOptions,
+    buffer: WriteBufferOptions,
     seed: u64,
     /// Whether programs and erases fail too, on a device with enough room for that.
     is_failing: bool,
@@ -252,11 +252,14 @@ impl Scenario<'_> {
         let parts = &self.design.parts;
         let medium = |plan| medium_with_faults(full_medium(self.world), plan, self.seed);
         if !self.is_failing {
-            return device(self.world, parts, self.buffer, medium(FaultPlan::default()));
+            return device(self.world, parts, self.buffer, medium(FaultProbabilities::default()));
         }
         let max_failures = tolerable_block_failures(self.world, parts);
-        let plan =
-            FaultPlan { program_failure_probability: 0.01, erase_failure_probability: 0.02, max_failures };
+        let plan = FaultProbabilities {
+            program_failure_probability: 0.01,
+            erase_failure_probability: 0.02,
+            max_failures,
+        };
         roomy_device(self.world, parts, self.buffer, medium(plan))
     }
 

@@ -5,7 +5,7 @@ use common::{audit, geometry_without_superblocks};
 use wearwell::address::{BlockId, Lpn, Ppn};
 use wearwell::content::recycle::{FingerprintStorePolicy, RecycleOptions, Recycler};
 use wearwell::data::{ContentDescriptor, Fingerprint};
-use wearwell::design::{Parts, RecycleDesign, recyclable};
+use wearwell::design::{Parts, RecyclingPart, recyclable};
 use wearwell::gc::{GcOptions, VictimPolicy};
 use wearwell::mapping::AnyMapping;
 use wearwell::nand::{Nand, RetainedFields, SimNand};
@@ -19,7 +19,7 @@ const LOGICAL: u32 = 20;
 
 fn parts(gc: GcOptions, policy: FingerprintStorePolicy, capacity_entries: Option<u32>) -> Parts {
     let options = RecycleOptions { capacity_entries, policy, ..RecycleOptions::default() };
-    recyclable(gc, RecycleDesign { options, verify_on_hit: false })
+    recyclable(gc, RecyclingPart { options, verify_on_hit: false })
 }
 
 /// Returns a device with one pool of twelve blocks of four pages, whose victims are collected only when a test requires
@@ -44,7 +44,7 @@ impl Drive {
     fn write(&mut self, lpn: u32, id: u64) -> bool {
         let before = self.device.ftl().stats().recycled_writes;
         self.device
-            .write_page(Lpn(lpn), ContentDescriptor::of_fingerprint(Fingerprint(id)))
+            .write_page_descriptor(Lpn(lpn), ContentDescriptor::of_fingerprint(Fingerprint(id)))
             .expect("there is room");
         audit(&mut self.device);
         self.device.ftl().stats().recycled_writes > before
@@ -150,7 +150,7 @@ fn recycling_programs_content_that_only_a_valid_page_has() {
     drive.write(0, 5);
     assert!(!drive.write(0, 5), "equal to the current version of the same page");
     assert_eq!(drive.programs(Cause::Host), 2);
-    assert_eq!(drive.recycle().store_len(), 1, "the old copy is a candidate");
+    assert_eq!(drive.recycle().fingerprint_store_len(), 1, "the old copy is a candidate");
     assert!(drive.write(1, 5), "which the next write of the content takes");
     assert!(!drive.write(2, 5), "now both copies are valid");
     assert_eq!(drive.programs(Cause::Host), 3);
@@ -170,7 +170,11 @@ fn of_dead_pages_with_equal_content_the_fingerprint_store_holds_the_one_with_gre
     let never_read = drive.newest_dead(1).expect("it died");
     assert_eq!(drive.recycle().statistics().offered_duplicates, 1);
     assert_eq!(
-        drive.recycle().store_entries().filter(|entry| entry.fingerprint == Fingerprint(5)).count(),
+        drive
+            .recycle()
+            .fingerprint_store_entries()
+            .filter(|entry| entry.fingerprint == Fingerprint(5))
+            .count(),
         1
     );
     assert!(drive.write(2, 5));
@@ -240,8 +244,12 @@ fn recycling_aware_gc_makes_progress_when_all_block_weights_are_about_zero() {
 /// never read.
 fn two_closed_blocks(urgent_blocks: u32) -> Drive {
     let policy = VictimPolicy::RecycleAware;
-    let gc =
-        GcOptions { policy, low_free_blocks: 11, urgent_free_blocks: urgent_blocks, ..GcOptions::default() };
+    let gc = GcOptions {
+        policy,
+        gc_start_free_blocks: 11,
+        urgent_free_blocks: urgent_blocks,
+        ..GcOptions::default()
+    };
     let gc = GcOptions { background_free_blocks: u32::MAX, ..gc };
     let mut drive = Drive::new(&parts(gc, FingerprintStorePolicy::Probability, Some(30)));
     for lpn in 0..8 {
@@ -296,7 +304,7 @@ fn a_dead_page_beyond_the_age_limit_is_not_revived() {
     let options =
         RecycleOptions { capacity_entries: Some(30), max_revival_age_programs, ..RecycleOptions::default() };
     let mut drive =
-        Drive::new(&recyclable(GcOptions::default(), RecycleDesign { options, verify_on_hit: false }));
+        Drive::new(&recyclable(GcOptions::default(), RecyclingPart { options, verify_on_hit: false }));
     drive.write(0, 1);
     drive.write(0, 2);
     assert!(drive.write(1, 1), "two programs after its own, the page is young");
@@ -317,14 +325,15 @@ fn aged_fingerprint_store_entries_are_evicted_first() {
     let options =
         RecycleOptions { capacity_entries: Some(2), max_revival_age_programs, ..RecycleOptions::default() };
     let mut drive =
-        Drive::new(&recyclable(GcOptions::default(), RecycleDesign { options, verify_on_hit: false }));
+        Drive::new(&recyclable(GcOptions::default(), RecyclingPart { options, verify_on_hit: false }));
     for lpn in [0, 1] {
         drive.write(lpn, 1 + u64::from(lpn));
         drive.read(lpn, 15);
         drive.trim(lpn);
     }
-    let kept =
-        |drive: &Drive| drive.recycle().store_entries().map(|entry| entry.fingerprint.0).collect::<Vec<_>>();
+    let kept = |drive: &Drive| {
+        drive.recycle().fingerprint_store_entries().map(|entry| entry.fingerprint.0).collect::<Vec<_>>()
+    };
     assert_eq!(kept(&drive), [2, 1]);
     for round in 0..6 {
         drive.write(5, 100 + round);
@@ -349,12 +358,14 @@ fn of_never_read_dead_pages_the_newer_version_stays_in_the_fingerprint_store() {
     for (lpn, id) in [(0, 1), (0, 2), (0, 3), (1, 4), (1, 5)] {
         drive.write(lpn, id);
     }
-    let kept: Vec<u64> = drive.recycle().store_entries().map(|entry| entry.fingerprint.0).collect();
+    let kept: Vec<u64> =
+        drive.recycle().fingerprint_store_entries().map(|entry| entry.fingerprint.0).collect();
     assert_eq!(kept, [4, 2], "newest death first, version 15 both; content 1 has version 14");
-    assert!(drive.recycle().store_entries().all(|entry| entry.probability == 0.0));
+    assert!(drive.recycle().fingerprint_store_entries().all(|entry| entry.probability == 0.0));
     drive.write(2, 6);
     drive.write(2, 7);
-    let kept: Vec<u64> = drive.recycle().store_entries().map(|entry| entry.fingerprint.0).collect();
+    let kept: Vec<u64> =
+        drive.recycle().fingerprint_store_entries().map(|entry| entry.fingerprint.0).collect();
     assert_eq!(kept, [6, 4], "of equal versions the one that died first makes room");
 }
 

@@ -403,7 +403,7 @@ impl Pair {
 
     fn settle(&mut self) {
         self.model.settle();
-        self.recycle.forget_queued_pages(|ppn| Lpn(self.model.spare[ppn.index()]));
+        self.recycle.remove_queued_pages_from_history(|ppn| Lpn(self.model.spare[ppn.index()]));
     }
 
     /// Returns the valid flash page of a logical page.
@@ -472,8 +472,8 @@ impl Pair {
     fn restart(&mut self) {
         self.model.entries.clear();
         self.model.twins.clear();
-        self.recycle.clear_store_after_power_loss();
-        assert_eq!(self.recycle.store_len(), 0);
+        self.recycle.clear_fingerprint_store_after_power_loss();
+        assert_eq!(self.recycle.fingerprint_store_len(), 0);
         let pages: Vec<u32> = self.recycle.pages_to_reload().into_iter().map(|ppn| ppn.0).collect();
         assert_eq!(pages, self.model.reload_candidates());
         for ppn in pages {
@@ -482,7 +482,7 @@ impl Pair {
                 .load_dead_page_after_restart(Ppn(ppn), Self::fingerprint(self.model.contents[ppn as usize]));
         }
         self.model.settle();
-        self.recycle.forget_unloaded_pages(|ppn| Lpn(self.model.spare[ppn.index()]));
+        self.recycle.remove_unloaded_pages_from_history(|ppn| Lpn(self.model.spare[ppn.index()]));
     }
 
     fn set_policy(&mut self, policy: FingerprintStorePolicy, capacity: Option<u32>) {
@@ -515,7 +515,7 @@ impl Pair {
         self.recycle.check(|lpn| model.mapping[lpn.index()].map(Ppn)).unwrap();
         let expected: Vec<(u32, u64)> = model.best_first().iter().map(|e| (e.ppn, e.content)).collect();
         let actual: Vec<(u32, u64)> =
-            self.recycle.store_entries().map(|e| (e.ppn.0, e.fingerprint.0)).collect();
+            self.recycle.fingerprint_store_entries().map(|e| (e.ppn.0, e.fingerprint.0)).collect();
         assert_eq!(actual, expected);
         for (lpn, list) in (0..).zip(&model.lists) {
             assert_eq!(&self.versions(lpn), list);
@@ -541,7 +541,7 @@ impl Pair {
     }
 
     fn entry_pages(&self) -> Vec<u32> {
-        self.recycle.store_entries().map(|entry| entry.ppn.0).collect()
+        self.recycle.fingerprint_store_entries().map(|entry| entry.ppn.0).collect()
     }
 
     fn versions(&self, lpn: u32) -> Vec<u32> {
@@ -663,7 +663,7 @@ fn recycling_with_a_history_of_stored_dead_pages_only_equals_a_naive_model() {
             pair.check();
             assert_eq!(
                 pair.recycle.dead_page_count(),
-                u64::from(pair.recycle.store_len()) + pair.model.twins.len() as u64
+                u64::from(pair.recycle.fingerprint_store_len()) + pair.model.twins.len() as u64
             );
         }
         assert!(pair.hits > 500, "{} hits with {policy:?} and {capacity:?}", pair.hits);
@@ -697,7 +697,7 @@ fn large_fingerprint_stores_rank_entries_like_a_sorted_list() {
                 pair.check();
             }
         }
-        assert!(pair.recycle.store_len() > 1_000 && pair.hits > 500, "{} hits", pair.hits);
+        assert!(pair.recycle.fingerprint_store_len() > 1_000 && pair.hits > 500, "{} hits", pair.hits);
     }
 }
 
@@ -705,7 +705,7 @@ fn large_fingerprint_stores_rank_entries_like_a_sorted_list() {
 fn a_fingerprint_store_of_capacity_0_never_hits() {
     for policy in [LRU, PROB, FAST] {
         let pair = drive(24, 8, policy, Some(0), 20_000);
-        assert_eq!((pair.hits, pair.recycle.store_len()), (0, 0));
+        assert_eq!((pair.hits, pair.recycle.fingerprint_store_len()), (0, 0));
         assert!(pair.recycle.statistics().misses > 10_000);
     }
 }
@@ -809,7 +809,7 @@ impl Pair {
     fn erase_all_versions_and_check(&mut self) {
         self.garbage().into_iter().for_each(|ppn| self.erase(ppn));
         self.check();
-        assert_eq!((self.recycle.dead_page_count(), self.recycle.store_len()), (0, 0));
+        assert_eq!((self.recycle.dead_page_count(), self.recycle.fingerprint_store_len()), (0, 0));
     }
 }
 
@@ -857,7 +857,7 @@ fn never_read_dead_pages_are_evicted_by_version_then_recency() {
     let mut pair = Pair::new(8, 2, PROB, Some(8));
     let a: Vec<u32> = [10, 11, 12].iter().map(|&content| pair.write(0, content).unwrap()).collect();
     let b: Vec<u32> = [20, 21].iter().map(|&content| pair.write(1, content).unwrap()).collect();
-    assert!(pair.recycle.store_entries().all(|entry| entry.probability == 0.0));
+    assert!(pair.recycle.fingerprint_store_entries().all(|entry| entry.probability == 0.0));
     assert_eq!(pair.entry_pages(), [b[0], a[1], a[0]], "newest versions first, the later death before");
 }
 
@@ -902,7 +902,8 @@ fn fast_loading_puts_dead_pages_of_neighbouring_lpns_at_the_head_of_the_store() 
     assert_eq!(pair.entry_pages(), [dying[4], dying[3], dying[2]]);
     pair.write(5, 102);
     assert_eq!(pair.entry_pages(), [dying[1], dying[3], dying[4]]);
-    let probabilities: Vec<f64> = pair.recycle.store_entries().map(|entry| entry.probability).collect();
+    let probabilities: Vec<f64> =
+        pair.recycle.fingerprint_store_entries().map(|entry| entry.probability).collect();
     assert_eq!(probabilities, [1.0, 1.0, 0.0]);
     let statistics = pair.recycle.statistics();
     assert_eq!(
@@ -923,7 +924,7 @@ fn fast_loading_with_window_2_loads_two_neighbours_on_each_side_and_still_decays
     pair.write(5, 102);
     assert_eq!(pair.entry_pages(), [dying[3], dying[1], dying[4], dying[0]]);
     pair.write(3, 303);
-    let decayed = pair.recycle.store_entries().find(|entry| entry.ppn.0 == dying[3]).unwrap();
+    let decayed = pair.recycle.fingerprint_store_entries().find(|entry| entry.ppn.0 == dying[3]).unwrap();
     assert!((decayed.probability - 0.85).abs() < 1e-12);
     pair.check();
 }

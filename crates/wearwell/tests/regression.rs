@@ -9,14 +9,14 @@ use wearwell::data::{ContentDescriptor, Fingerprint};
 use wearwell::design::{DftlOptions, MappingPart, Parts, dftl, page_map};
 use wearwell::events::{FtlEvent, VictimChoice, VictimRule};
 use wearwell::gc::{GcOptions, VictimPolicy};
-use wearwell::nand::{CutOutcome, FaultPlan, Nand, SimNand};
+use wearwell::nand::{CutOutcome, FaultProbabilities, Nand, SimNand};
 use wearwell::store::{BlockState, Store};
-use wearwell::write_buffer::BufferOptions;
+use wearwell::write_buffer::WriteBufferOptions;
 use wearwell::{Device, DeviceOptions, Error};
 
 use crate::common;
 
-const NO_BUFFER: BufferOptions = common::BUFFERS[0];
+const NO_BUFFER: WriteBufferOptions = common::BUFFERS[0];
 
 fn world(name: &str) -> World {
     worlds().into_iter().find(|world| world.name == name).expect("a known world")
@@ -122,7 +122,7 @@ fn a_failed_eviction_from_the_write_buffer_loses_no_page() {
     let world = world("tiny");
     // Every block fails at its second erase, so that the device is soon full.
     let nand = full_medium(&world).with_endurance(1);
-    let buffer = BufferOptions { capacity_pages: 3, ..NO_BUFFER };
+    let buffer = WriteBufferOptions { capacity_pages: 3, ..NO_BUFFER };
     let mut device = device(&world, &parts("page-map greedy"), buffer, nand);
     let mut oracle = Oracle::for_device(&device, 9);
     let mut random = Random::new(7);
@@ -167,7 +167,7 @@ fn recovery_corrects_the_next_page_of_an_open_block_after_many_requests_without_
 /// its translation page. The translation page then used up the reserve, and the next victim had no room for its copies.
 #[test]
 fn a_host_page_leaves_the_free_block_needed_for_its_translation_page() {
-    let gc = GcOptions { low_free_blocks: 1, ..GcOptions::default() };
+    let gc = GcOptions { gc_start_free_blocks: 1, ..GcOptions::default() };
     let parts = dftl(gc, DftlOptions { cache_entries: 1 });
     fill_and_overwrite_largest_device(&parts, &geometry_without_superblocks([2, 12, 8, 512]), "dftl of 1");
 }
@@ -199,8 +199,11 @@ fn a_full_device_with_a_demand_paged_map_serves_reads() {
 fn a_condemned_block_is_not_used_again_after_recovery() {
     let world = world("slc");
     for design in designs() {
-        let plan =
-            FaultPlan { program_failure_probability: 0.01, erase_failure_probability: 0.0, max_failures: 1 };
+        let plan = FaultProbabilities {
+            program_failure_probability: 0.01,
+            erase_failure_probability: 0.0,
+            max_failures: 1,
+        };
         let mut device =
             device(&world, &design.parts, NO_BUFFER, medium_with_faults(full_medium(&world), plan, 3));
         let mut oracle = Oracle::for_device(&device, 61);
@@ -253,7 +256,7 @@ fn dirtiness_before_the_stop(choice: &VictimChoice, block_pages: u32) -> f64 {
         if f64::from(block_pages - candidate.valid_pages) <= best {
             break;
         }
-        best = best.max(candidate.rank_figure.expect("the policy looks at every candidate"));
+        best = best.max(candidate.rank_score.expect("the policy looks at every candidate"));
     }
     best
 }
@@ -280,7 +283,7 @@ fn recycling_aware_gc_collects_blocks_of_dead_deltas() {
             device.read(offset, 4096, &mut []).expect("a healthy medium reads");
         }
         device
-            .write_page(
+            .write_page_descriptor(
                 Lpn(lpn as u32),
                 ContentDescriptor { delta_bytes, ..ContentDescriptor::of_fingerprint(content) },
             )
@@ -295,10 +298,10 @@ fn recycling_aware_gc_collects_blocks_of_dead_deltas() {
                     .candidates
                     .iter()
                     .find(|candidate| candidate.block == block)
-                    .and_then(|of| of.rank_figure)
+                    .and_then(|of| of.rank_score)
             };
             let dirtiest =
-                choice.candidates.iter().filter_map(|candidate| candidate.rank_figure).fold(0.0, f64::max);
+                choice.candidates.iter().filter_map(|candidate| candidate.rank_score).fold(0.0, f64::max);
             assert_eq!(figure(choice.block), Some(dirtiest), "{choice:?}");
             passed_over += u32::from(dirtiness_before_the_stop(choice, geometry.block_pages()) < dirtiest);
             choices += 1;

@@ -7,7 +7,7 @@ use common::{
 use wearwell::address::RemapMode::{self, Copy, Relocate};
 use wearwell::device::{HostData, SECTOR_BYTES};
 use wearwell::nand::SimNand;
-use wearwell::write_buffer::{BufferOptions, BufferPolicy};
+use wearwell::write_buffer::{WriteBufferOptions, WriteBufferPolicy};
 use wearwell::{Device, Error};
 
 use crate::common;
@@ -29,7 +29,7 @@ struct Pair {
 }
 
 impl Pair {
-    fn new(world: &World, design: &common::DesignUnderTest, buffer: BufferOptions) -> Self {
+    fn new(world: &World, design: &common::DesignUnderTest, buffer: WriteBufferOptions) -> Self {
         let device = device(world, &design.parts, buffer, full_medium(world));
         let contents = design.distinct_contents(CONTENTS);
         let oracle = Oracle::for_device(&device, contents as usize);
@@ -39,7 +39,7 @@ impl Pair {
 
     /// Returns a device of the first design on a small world, whose pages 0, 1, .. hold `ids`.
     fn holding(ids: &[u16], buffer_pages: u32) -> Self {
-        let buffer = BufferOptions { capacity_pages: buffer_pages, policy: BufferPolicy::Fifo };
+        let buffer = WriteBufferOptions { capacity_pages: buffer_pages, policy: WriteBufferPolicy::Fifo };
         let mut pair = Self::new(&world("slc"), &designs()[0], buffer);
         for (page, &id) in (0..).zip(ids).filter(|&(_, &id)| id > 0) {
             pair.write(page, id);

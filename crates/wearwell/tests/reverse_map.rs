@@ -159,9 +159,9 @@ impl World {
             let mut to = Vec::new();
             let moves = PageCopies { source_pages: &from, owners: &owners };
             self.io.copy_pages(moves, Stream::RemapLog, 0, Cause::RemapLog, &mut to)?;
-            owners.iter().zip(to).for_each(|(id, to)| self.map.relocate_metadata_page(id.0, to));
+            owners.iter().zip(to).for_each(|(id, to)| self.map.record_metadata_page_move(id.0, to));
             for ppn in from {
-                self.io.discard_page(ppn);
+                self.io.count_page_invalid(ppn);
             }
             self.io.erase(victim, Cause::RemapLog)?;
         }
@@ -194,14 +194,14 @@ impl World {
                 (found.iter().filter(owned).count() as u32, self.io.blocks().valid_pages(block));
             let first = Ppn(block.0 * BLOCK_PAGES);
             (counted..owned).for_each(|_| self.io.revive_page(first));
-            (owned..counted).for_each(|_| self.io.discard_page(first));
+            (owned..counted).for_each(|_| self.io.count_page_invalid(first));
         }
     }
 
     fn admit(&mut self) -> Result<bool> {
         self.room()?;
         let model = &self.model;
-        let admitted = self.map.admit_entry(&mut self.io, &|entry| model.need(entry))?;
+        let admitted = self.map.make_room_for_entry(&mut self.io, &|entry| model.need(entry))?;
         self.refused += u32::from(!admitted);
         Ok(admitted)
     }

@@ -7,7 +7,7 @@ use wearwell::data::{ContentDescriptor, Fingerprint};
 use wearwell::design::{Parts, integrated, page_map};
 use wearwell::device::HostData;
 use wearwell::gc::GcOptions;
-use wearwell::lifetime::SchemeKind;
+use wearwell::lifetime::MechanismKind;
 use wearwell::nand::{FaultInjectable, Nand, Oob, RetainedFields, SimNand};
 use wearwell::operation::Cause;
 use wearwell::{Device, DeviceOptions};
@@ -17,7 +17,7 @@ use crate::common;
 const PAGE: usize = 4096;
 
 fn device(mut parts: Parts, retain: RetainedFields) -> Device<SimNand> {
-    parts.content.stateless_mechanisms = parts.content.stateless_mechanisms.with(SchemeKind::Silent);
+    parts.content.stateless_mechanisms = parts.content.stateless_mechanisms.with(MechanismKind::Silent);
     let nand = SimNand::new(geometry_without_superblocks([1, 12, 8, PAGE as u32]), retain);
     Device::new(nand, 40, &parts, DeviceOptions::default()).expect("it fits")
 }
@@ -51,7 +51,9 @@ fn writes_of_equal_descriptors_are_silent_like_writes_of_equal_bytes() {
         RetainedFields { keeps_fingerprints: true, ..RetainedFields::default() },
     );
     for id in [5, 5, 6, 5] {
-        device.write_page(Lpn(0), ContentDescriptor::of_fingerprint(Fingerprint(id))).expect("there is room");
+        device
+            .write_page_descriptor(Lpn(0), ContentDescriptor::of_fingerprint(Fingerprint(id)))
+            .expect("there is room");
     }
     assert_eq!(counts(&device), (3, 3, 1));
 }

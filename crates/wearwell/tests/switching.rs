@@ -2,7 +2,7 @@
 //! work is paid only once, and which schemes are chosen because they pay. `oracle.rs` and `power_cut.rs` verify on all
 //! mixtures that switching loses no data.
 
-use SchemeKind::{Compression, Dedup, Delta, Recycle, Silent};
+use MechanismKind::{Compression, Dedup, Delta, Recycle, Silent};
 use std::collections::HashMap;
 
 use common::{Random, audit, geometry_without_superblocks};
@@ -11,12 +11,12 @@ use wearwell::content::dedup::DedupOptions;
 use wearwell::content::recycle::RecycleOptions;
 use wearwell::data::{ContentDescriptor, Fingerprint};
 use wearwell::design::{
-    ChunkDesign, DeltaDesign, Parts, Persistence, RecycleDesign, SharingDesign, page_map,
+    CompressionOptions, DeltaOptions, Parts, Persistence, RecyclingPart, SharingOptions, page_map,
 };
 use wearwell::gc::{GcOptions, VictimPolicy};
 use wearwell::lifetime::{
-    ContentSchemes, EnergyModel, EpochDecision, LifetimeController, LifetimeCounters, LifetimeOptions,
-    SchemeBytes, SchemeKind, WriteActivity,
+    EnergyModel, EpochDecision, LifetimeController, LifetimeCounters, LifetimeOptions, MechanismKind,
+    MechanismSet, SchemeBytes, WriteActivity,
 };
 use wearwell::nand::SimNand;
 use wearwell::sharing::counts::ReferenceCountForm;
@@ -33,28 +33,28 @@ const EPOCH_WRITES: u32 = 4096;
 /// Lower bound of the fingerprints of unique contents, which no other write has unless a test repeats them on purpose.
 const FRESH: u64 = 1_000_000;
 
-fn set(kinds: &[SchemeKind]) -> ContentSchemes {
+fn set(kinds: &[MechanismKind]) -> MechanismSet {
     kinds.iter().copied().collect()
 }
 
 /// Returns a design with these content schemes, an unbounded fingerprint store (for recycling) and an unbounded
 /// deduplication index.
-fn parts(schemes: ContentSchemes, policy: VictimPolicy) -> Parts {
+fn parts(schemes: MechanismSet, policy: VictimPolicy) -> Parts {
     let gc = GcOptions { policy, ..GcOptions::default() };
     let mut parts = Parts { persistence: Persistence::BatteryRam, ..page_map(gc) };
     let options = RecycleOptions { capacity_entries: None, ..RecycleOptions::default() };
     let dedup = Some(DedupOptions::default());
     let (reverse_map, refs) = (ReverseMapKind::Ideal, ReferenceCountForm::Sparse);
     let has = |kind| schemes.contains(kind);
-    parts.content.recycle = has(Recycle).then_some(RecycleDesign { options, verify_on_hit: false });
-    parts.content.sharing = has(Dedup).then_some(SharingDesign {
+    parts.content.recycle = has(Recycle).then_some(RecyclingPart { options, verify_on_hit: false });
+    parts.content.sharing = has(Dedup).then_some(SharingOptions {
         reverse_map,
         reference_count_form: refs,
         dedup,
         has_atomic_remap_commands: false,
     });
-    parts.content.delta = has(Delta).then(DeltaDesign::default);
-    parts.content.chunks = has(Compression).then(ChunkDesign::default);
+    parts.content.delta = has(Delta).then(DeltaOptions::default);
+    parts.content.chunks = has(Compression).then(CompressionOptions::default);
     parts.content.stateless_mechanisms = schemes.iter().filter(|kind| kind.is_stateless()).collect();
     parts
 }
@@ -69,7 +69,7 @@ struct Drive {
 }
 
 impl Drive {
-    fn new(schemes: ContentSchemes) -> Self {
+    fn new(schemes: MechanismSet) -> Self {
         Self::with(&parts(schemes, VictimPolicy::Greedy))
     }
 
@@ -87,13 +87,13 @@ impl Drive {
         drive
     }
 
-    fn switch(&mut self, running: &[SchemeKind]) {
+    fn switch(&mut self, running: &[MechanismKind]) {
         self.device.ftl_mut().switch_content_schemes(set(running)).expect("there is room");
         audit(&mut self.device);
     }
 
     fn write(&mut self, lpn: u64, content: ContentDescriptor) {
-        self.device.write_page(Lpn(lpn as u32), content).expect("there is room");
+        self.device.write_page_descriptor(Lpn(lpn as u32), content).expect("there is room");
         self.contents.insert(lpn, content);
     }
 
@@ -110,7 +110,7 @@ impl Drive {
     }
 
     /// Returns a content for `lpn` that the scheme `kind` can serve without a program, and no other scheme can.
-    fn welcome(&mut self, kind: SchemeKind, lpn: u64) -> ContentDescriptor {
+    fn welcome(&mut self, kind: MechanismKind, lpn: u64) -> ContentDescriptor {
         let unique = self.unique();
         let again = |id: u64| ContentDescriptor { fingerprint: Fingerprint(1 + id), ..unique };
         match kind {
@@ -130,7 +130,7 @@ impl Drive {
     }
 
     /// Overwrites hot pages with contents that the schemes `welcome_to` can serve, one scheme after the other.
-    fn overwrite(&mut self, writes: u64, welcome_to: &[SchemeKind]) {
+    fn overwrite(&mut self, writes: u64, welcome_to: &[MechanismKind]) {
         for k in 0..writes {
             let lpn = self.random.below(HOT);
             let content = match welcome_to {
@@ -142,7 +142,7 @@ impl Drive {
         audit(&mut self.device);
     }
 
-    fn served(&self, kind: SchemeKind) -> u64 {
+    fn served(&self, kind: MechanismKind) -> u64 {
         let stats = self.device.ftl().stats();
         match kind {
             Silent => stats.unchanged_writes,
@@ -159,7 +159,7 @@ impl Drive {
     }
 
     /// Returns the share of the bytes offered to a content scheme that the scheme left to be written.
-    fn write_ratio(&self, kind: SchemeKind) -> f64 {
+    fn write_ratio(&self, kind: MechanismKind) -> f64 {
         let SchemeBytes { offered_bytes, still_written_bytes: kept_bytes, .. } =
             self.device.ftl().scheme_bytes(kind);
         kept_bytes as f64 / offered_bytes as f64
@@ -170,10 +170,10 @@ impl Drive {
     /// serve the contents of an epoch.
     fn live(
         &mut self,
-        schemes: ContentSchemes,
+        schemes: MechanismSet,
         epochs: u64,
-        welcome_to: impl Fn(u64) -> Vec<SchemeKind>,
-    ) -> Vec<ContentSchemes> {
+        welcome_to: impl Fn(u64) -> Vec<MechanismKind>,
+    ) -> Vec<MechanismSet> {
         let mut lifetime = LifetimeController::new(LifetimeOptions::without_target(
             schemes,
             EPOCH_WRITES,
@@ -204,7 +204,7 @@ impl Drive {
 /// twenty that it cannot.
 #[test]
 fn each_scheme_is_switched_off_when_it_saves_nothing_and_on_again_when_content_changes() {
-    for kind in SchemeKind::ALL {
+    for kind in MechanismKind::ALL {
         let mut drive = Drive::new(set(&[kind]));
         let is_welcome = |epoch: u64| (20..40).contains(&epoch);
         let ran = drive.live(set(&[kind]), 60, |epoch| if is_welcome(epoch) { vec![kind] } else { vec![] });
@@ -264,7 +264,7 @@ fn with_all_schemes_off_a_design_programs_like_a_page_map() {
         let stats = drive.device.ftl().stats();
         (stats.total_programs() - before, stats.total_erases())
     };
-    let plain = run(&parts(ContentSchemes::NONE, VictimPolicy::Greedy));
+    let plain = run(&parts(MechanismSet::NONE, VictimPolicy::Greedy));
     assert!(plain.0 > 20_000, "collection copies pages");
     for kinds in [
         &[Dedup][..],
@@ -282,7 +282,7 @@ fn with_all_schemes_off_a_design_programs_like_a_page_map() {
 
 #[test]
 fn one_hash_serves_deduplication_and_recycling() {
-    let hashed_of_1000 = |has: &[SchemeKind], running: &[SchemeKind]| {
+    let hashed_of_1000 = |has: &[MechanismKind], running: &[MechanismKind]| {
         let mut drive = Drive::new(set(has));
         drive.switch(running);
         drive.overwrite(1000, &[]);
@@ -303,7 +303,7 @@ fn one_hash_serves_deduplication_and_recycling() {
 #[test]
 fn a_page_written_without_a_hash_is_not_recycled() {
     let contents = [Fingerprint(500), Fingerprint(501)].map(ContentDescriptor::of_fingerprint);
-    let recycled_after = |running: &[SchemeKind]| {
+    let recycled_after = |running: &[MechanismKind]| {
         let mut drive = Drive::new(set(&[Dedup, Recycle]));
         drive.switch(running);
         drive.write(3, contents[0]);
@@ -348,7 +348,7 @@ fn gc_copies_of_unhashed_pages_stay_unknown_to_recycling() {
 
 #[test]
 fn a_scheme_that_is_off_serves_no_write_and_its_write_ratio_is_sampled() {
-    for kind in SchemeKind::ALL {
+    for kind in MechanismKind::ALL {
         let mut drive = Drive::new(set(&[kind]));
         drive.overwrite(64_000, &[kind]);
         assert!(drive.served(kind) > 30_000, "{kind:?} serves what is made for it");
@@ -460,11 +460,11 @@ fn delta_encoding_runs_beside_compression_only_if_deltas_are_smaller() {
 /// Algorithm 1 treats schemes as independent, and so do the paper's configurations.
 #[test]
 fn the_design_integrated_switches_deduplication_and_compression_and_begins_with_both_off() {
-    let options = LifetimeOptions::of_paper(
-        wearwell::lifetime::PaperConfiguration::Integrated,
+    let options = LifetimeOptions::of_il_paper(
+        wearwell::lifetime::IlPaperConfiguration::Integrated,
         &EnergyModel::STATED_IN_PAPER,
     );
-    let kinds: Vec<SchemeKind> = options.schemes.iter().map(|scheme| scheme.kind).collect();
+    let kinds: Vec<MechanismKind> = options.schemes.iter().map(|scheme| scheme.kind).collect();
     assert_eq!(kinds, [Dedup, Compression]);
     let mut lifetime = LifetimeController::new(options);
     let nothing = LifetimeCounters {
@@ -473,5 +473,5 @@ fn the_design_integrated_switches_deduplication_and_compression_and_begins_with_
         scheme_bytes: vec![SchemeBytes::default(); 2],
     };
     assert_eq!(lifetime.advance_to(0, &nothing), Some(EpochDecision::default()));
-    assert_eq!(lifetime.running_schemes(), ContentSchemes::NONE);
+    assert_eq!(lifetime.running_schemes(), MechanismSet::NONE);
 }

@@ -4,7 +4,7 @@
 use common::{audit, geometry_without_superblocks};
 use wearwell::address::{Lpn, RemapMode};
 use wearwell::content::dedup::DedupOptions;
-use wearwell::design::{DeltaDesign, Parts, delta, integrated};
+use wearwell::design::{DeltaOptions, Parts, delta, integrated};
 use wearwell::device::HostData;
 use wearwell::gc::GcOptions;
 use wearwell::nand::{RetainedFields, SimNand};
@@ -54,7 +54,7 @@ fn pages_are_stored_uncompressed_while_the_chunk_directory_is_full() {
     // Room for two chunks of 32 bytes: the limit is reached by the second.
     let mut device = device(compressing(false), 33);
     (0..16).for_each(|lpn| write(&mut device, lpn, &page(lpn, 100)));
-    let chunks = |device: &Device<SimNand>| device.ftl().chunk_statistics().expect("it compresses");
+    let chunks = |device: &Device<SimNand>| device.ftl().compression_statistics().expect("it compresses");
     assert_eq!((chunks(&device).host_written_chunks, demotions(&device)), (2, 8));
     assert_eq!(device.ftl().content_table_bytes(), 64);
     // The first chunk dies, so one more may be written.
@@ -86,7 +86,7 @@ fn duplicates_and_remaps_are_written_while_the_reverse_map_is_full() {
 
 #[test]
 fn overwrites_are_stored_whole_while_the_delta_table_is_full() {
-    let design = DeltaDesign { hot_access_threshold: 1, ..DeltaDesign::default() };
+    let design = DeltaOptions { hot_access_threshold: 1, ..DeltaOptions::default() };
     let parts = delta(GcOptions::default(), design, None);
     let mut device = device(parts, 3 * 8);
     (0..6).for_each(|lpn| write(&mut device, lpn, &page(lpn, 512)));

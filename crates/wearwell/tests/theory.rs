@@ -121,7 +121,7 @@ impl Run {
 
     fn write(&mut self, lpn: u32) {
         let content = ContentDescriptor::of_fingerprint(Fingerprint(1));
-        self.device.write_page(Lpn(lpn), content).expect("there is room");
+        self.device.write_page_descriptor(Lpn(lpn), content).expect("there is room");
     }
 
     fn overwrite(&mut self, writes: u64) {

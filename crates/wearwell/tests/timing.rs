@@ -183,12 +183,15 @@ fn deltas_pending_on_one_chip_each_take_the_longest_of_sensing_transfer_and_enco
     let flash = FlashTiming { read_ns: 25_000, transfer_ps_per_byte: 40_000_000 / 4096, ..FLASH };
     let count = 2000;
     for mode in [TimingMode::Timeline, TimingMode::Event] {
-        let ends_us = |codec_units, encode_us: f64| {
-            let options = TimingOptions { codec_units, independent_planes: true, ..keeping() };
+        let ends_us = |delta_codec_units, encode_us: f64| {
+            let options = TimingOptions { delta_codec_units, independent_planes: true, ..keeping() };
             let mut timing = TimingEngine::new(mode, &geometry(1, 1, 4), flash, options);
             let codec_ns = (encode_us * 1000.0) as u64;
-            let work =
-                ControllerWork { parallel_work_ns: codec_ns, codec_work_ns: codec_ns, nvram_store_ns: 0 };
+            let work = ControllerWork {
+                parallel_work_ns: codec_ns,
+                delta_codec_work_ns: codec_ns,
+                nvram_store_ns: 0,
+            };
             for plane in (0..4).cycle().take(count) {
                 timing.submit_with_controller_work(RequestKind::Write, 0, work, &[read(plane)]);
             }
@@ -217,7 +220,7 @@ fn controller_work_of_requests_overlaps_and_their_nvram_work_does_not() {
         let work = |own_ns, nvram_ns| ControllerWork {
             parallel_work_ns: own_ns,
             nvram_store_ns: nvram_ns,
-            codec_work_ns: 0,
+            delta_codec_work_ns: 0,
         };
         for (arrival_ns, work) in [
             (0, work(500, 0)),
@@ -355,12 +358,12 @@ fn a_write_waits_for_the_erase_of_the_block_that_it_is_written_to() {
     let victim = [gc(OpKind::Read, 0), after(1, gc(OpKind::Program, 0)), gc(OpKind::Erase, 0)];
     let collected = [victim, victim].concat();
     let script: Script = &[(0, &collected), (10, &[program(0)])];
-    let answered_ns = |blocks| {
+    let completed_at_ns = |blocks| {
         let free_blocks = Some(FreeBlocksPerArray { free_blocks: blocks, pages_per_block: 2 });
         times(&geometry(1, 1, 1), TimingOptions { free_blocks, ..keeping() }, script)[1]
     };
     let copy = (R + X) + (X + P);
-    assert_eq!([3, 0].map(answered_ns), [(R + X) + (X + P), (copy + E) + (R + X) + (X + P)]);
+    assert_eq!([3, 0].map(completed_at_ns), [(R + X) + (X + P), (copy + E) + (R + X) + (X + P)]);
 }
 
 /// A write waits for its share of a collection, never for a whole one. Four victims give one block, which is then
@@ -809,7 +812,7 @@ fn foreground_gc_scans_the_reverse_map_before_it_copies() {
 #[test]
 fn an_nvram_scan_delays_other_scans_and_stores() {
     let scan = |plane| FlashOp::nvram_scan(Some(PlaneId(plane)), u64::from(NVRAM_LINE_BYTES) * 10_000);
-    let store = ControllerWork { parallel_work_ns: 0, nvram_store_ns: 125, codec_work_ns: 0 };
+    let store = ControllerWork { parallel_work_ns: 0, nvram_store_ns: 125, delta_codec_work_ns: 0 };
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let mut timing = TimingEngine::new(mode, &geometry(2, 1, 1), FLASH, keeping());
         timing.submit(RequestKind::Write, 0, &[scan(0)]);

@@ -478,7 +478,7 @@ fn the_validity_log_can_write_back_a_partly_filled_buffer() {
         assert_eq!(known, drive.dead_before(u64::MAX));
         assert!(log.durable_before_sequence() >= drive.io.last_sequence());
         let dead = known.iter().filter(|&&dead| dead).count() as u64;
-        assert_eq!(log.count_entries_in_force(), dead, "pages that were cleaned are not found again");
+        assert_eq!(log.current_entry_count(), dead, "pages that were cleaned are not found again");
     }
 }
 

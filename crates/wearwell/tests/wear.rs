@@ -134,8 +134,9 @@ fn a_rolling_scan_of_spare_areas_bounds_the_erase_count_gap() {
 #[test]
 fn dual_pool_leveling_bounds_the_erase_count_gap() {
     for dual_pool_gap_erases in [5, 20] {
-        for dynamic_leveling in [false, true] {
-            let wear = WearOptions { dual_pool_gap_erases, dynamic_leveling, ..WearOptions::default() };
+        for levels_wear_dynamically in [false, true] {
+            let wear =
+                WearOptions { dual_pool_gap_erases, levels_wear_dynamically, ..WearOptions::default() };
             for writes in [20_000, 80_000, 320_000] {
                 let ftl = hot_and_cold(wear, writes);
                 let worn = gap(&ftl);
@@ -159,8 +160,11 @@ fn dual_pool_leveling_copies_less_than_static_leveling() {
         hot_and_cold(wear, 320_000).stats().programs[wearwell::operation::Cause::Wear as usize]
     };
     for gap in [5, 20] {
-        let by_table =
-            copies(WearOptions { dynamic_leveling: true, static_gap_erases: gap, ..WearOptions::default() });
+        let by_table = copies(WearOptions {
+            levels_wear_dynamically: true,
+            static_gap_erases: gap,
+            ..WearOptions::default()
+        });
         let by_pools = copies(WearOptions { dual_pool_gap_erases: gap, ..WearOptions::default() });
         assert!(0 < by_pools && 3 * by_pools < by_table, "gap {gap}: {by_pools} and {by_table} copies");
     }
@@ -183,8 +187,8 @@ fn opened_since(before: &[(u32, BlockId)], ftl: &Ftl<SimNand>) -> Option<(u32, B
 /// worn one.
 #[test]
 fn dynamic_wear_leveling_gives_worn_blocks_to_cold_streams() {
-    let wear = WearOptions { dynamic_leveling: true, ..WearOptions::default() };
-    let gc = GcOptions { wear, low_free_blocks: 8, background_free_blocks: 12, ..GcOptions::default() };
+    let wear = WearOptions { levels_wear_dynamically: true, ..WearOptions::default() };
+    let gc = GcOptions { wear, gc_start_free_blocks: 8, background_free_blocks: 12, ..GcOptions::default() };
     let nand = SimNand::new(geometry_without_superblocks([1, 64, 16, 4096]), RetainedFields::default());
     let mut ftl = Ftl::new(nand, 700, &page_map(gc)).expect("it fits");
     let content = wearwell::data::Content::Descriptor(ContentDescriptor::of_fingerprint(Fingerprint(1)));
@@ -219,17 +223,18 @@ fn gc_never_deadlocks_at_the_smallest_spare_space() {
     for policy in POLICIES {
         for pools in 1..=4 {
             let gc = GcOptions { policy, ..GcOptions::default() };
-            for low_free_blocks in [1, 2] {
-                let gc = GcOptions { low_free_blocks, ..gc };
-                let what = format!("page-map {policy:?}, {pools} pools, low {low_free_blocks}");
+            for gc_start_free_blocks in [1, 2] {
+                let gc = GcOptions { gc_start_free_blocks, ..gc };
+                let what = format!("page-map {policy:?}, {pools} pools, low {gc_start_free_blocks}");
                 fill_and_overwrite_largest_device(
                     &page_map(gc),
                     &geometry_without_superblocks([pools, 9, 5, 512]),
                     &what,
                 );
                 for cache_entries in [1, 9, u32::MAX] {
-                    let what =
-                        format!("dftl of {cache_entries}, {policy:?}, {pools} pools, low {low_free_blocks}");
+                    let what = format!(
+                        "dftl of {cache_entries}, {policy:?}, {pools} pools, low {gc_start_free_blocks}"
+                    );
                     let parts = dftl(gc, DftlOptions { cache_entries });
                     fill_and_overwrite_largest_device(
                         &parts,

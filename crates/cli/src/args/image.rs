@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::suggested::SuggestedNames;
+use crate::suggested_names::SuggestedNames;
 
 #[derive(Args)]
 pub(crate) struct CreateArgs {

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use wearwell_replay::life::{Endurance, Leveling};
 
 use super::run::RunArgs;
-use crate::suggested::SuggestedNames;
+use crate::suggested_names::SuggestedNames;
 
 #[derive(Args)]
 pub(crate) struct LifeArgs {

@@ -23,7 +23,7 @@ pub(crate) use self::results::{DiffArgs, ProfileArgs, ReportArgs, ResultArgs};
 pub(crate) use self::run::{AblateArgs, CompareArgs, ReplayArgs, RunArgs, SweepArgs};
 pub(crate) use self::serve::{NamedImage, ServeArgs, TopArgs};
 pub(crate) use self::watch::WatchArgs;
-use crate::suggested::SuggestedNames;
+use crate::suggested_names::SuggestedNames;
 
 #[derive(Parser)]
 #[command(

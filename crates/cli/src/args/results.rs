@@ -84,7 +84,7 @@ pub(crate) struct ResultArgs {
 pub(crate) struct ReportArgs {
     /// Write the result as a page for a browser (HTML), which needs no network (`-` = standard output)
     #[arg(long = "report", value_name = "FILE")]
-    pub(crate) page: Option<PathBuf>,
+    pub(crate) report_path: Option<PathBuf>,
     /// Replace existing files of results
     #[arg(long)]
     pub(crate) force: bool,

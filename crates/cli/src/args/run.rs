@@ -8,7 +8,7 @@ use wearwell_replay::replay::TraceWindow;
 
 use super::input::InputArgs;
 use super::results::ResultArgs;
-use crate::suggested::SuggestedNames;
+use crate::suggested_names::SuggestedNames;
 
 #[derive(Args)]
 pub(crate) struct ReplayArgs {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::input::InputArgs;
-use crate::suggested::SuggestedNames;
+use crate::suggested_names::SuggestedNames;
 
 #[derive(Args)]
 pub(crate) struct WatchArgs {

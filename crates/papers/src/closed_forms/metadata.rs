@@ -12,7 +12,7 @@ use wearwell_replay::theory;
 
 use super::rows::{named_values, one_value, truth_value};
 use super::{GIB, KIB, MIB, PAGE_BYTES, TIB, to_percent};
-use crate::verdict::Value;
+use crate::verdict::NamedValue;
 
 /// Size of a PPN and of a key (block, or part of a block) of Logarithmic Gecko (page validity on flash), bytes.
 const ADDRESS_BYTES: f64 = 4.0;
@@ -289,20 +289,20 @@ fn ram_and_recovery_by_capacity(design: ComparedFtl) -> impl Iterator<Item = (f6
     })
 }
 
-fn ram_and_recovery_values_by_capacity(design: ComparedFtl) -> Vec<Value> {
+fn ram_and_recovery_values_by_capacity(design: ComparedFtl) -> Vec<NamedValue> {
     let name = |k: usize, what: &str| format!("{} {what}", FIGURE_1_CAPACITIES[k].0);
     let ram = ram_and_recovery_by_capacity(design)
         .enumerate()
-        .map(|(k, (ram, _))| Value::new(name(k, "RAM MiB"), ram / MIB));
+        .map(|(k, (ram, _))| NamedValue::new(name(k, "RAM MiB"), ram / MIB));
     let recovery = ram_and_recovery_by_capacity(design)
         .enumerate()
-        .map(|(k, (_, time_s))| Value::new(name(k, "recovery s"), time_s));
+        .map(|(k, (_, time_s))| NamedValue::new(name(k, "recovery s"), time_s));
     ram.chain(recovery).collect()
 }
 
 /// Returns the values of the curves of the GeckoFTL paper's Figure 1, and whether its two claims hold: RAM grows
 /// linearly with capacity, and recovery time grows.
-fn capacity_growth_values() -> Vec<Value> {
+fn capacity_growth_values() -> Vec<NamedValue> {
     let steps: Vec<(f64, f64)> = ram_and_recovery_by_capacity(ComparedFtl::LazyFtl).collect();
     let doubles = |pair: &[(f64, f64)]| (pair[1].0 / pair[0].0 - 2.0).abs() < 1e-3;
     let claims = named_values([
@@ -317,7 +317,7 @@ fn ram_with_cache_mib(design: ComparedFtl) -> f64 {
     (paper_device_size().ram_bytes(design) + paper_device_size().mapping_cache_bytes()) / MIB
 }
 
-fn ram_of_all_designs() -> Vec<Value> {
+fn ram_of_all_designs() -> Vec<NamedValue> {
     named_values([
         ("DFTL, LazyFTL", ram_with_cache_mib(ComparedFtl::LazyFtl)),
         ("IB-FTL", ram_with_cache_mib(ComparedFtl::IbFtl)),
@@ -354,20 +354,20 @@ fn recovery_step_duration_s(steps: &[(&str, f64)], name: &str) -> f64 {
     steps.iter().find(|step| step.0 == name).map_or(0.0, |step| step.1)
 }
 
-fn recovery_step_values(design: ComparedFtl) -> Vec<Value> {
+fn recovery_step_values(design: ComparedFtl) -> Vec<NamedValue> {
     let steps = paper_device_size().recovery_step_durations_s(design);
-    let total = Value::new("all", paper_device_size().recovery_s(design));
-    steps.iter().map(|&(name, time_s)| Value::new(name, time_s)).chain([total]).collect()
+    let total = NamedValue::new("all", paper_device_size().recovery_s(design));
+    steps.iter().map(|&(name, time_s)| NamedValue::new(name, time_s)).chain([total]).collect()
 }
 
-fn concatenated_values(mut values: Vec<Value>, more: Vec<Value>) -> Vec<Value> {
+fn concatenated_values(mut values: Vec<NamedValue>, more: Vec<NamedValue>) -> Vec<NamedValue> {
     values.extend(more);
     values
 }
 
 /// Returns the recovery time that `GeckoFTL` saves compared with `LazyFTL`, percent. The second value leaves out
 /// `LazyFTL`'s recovery steps `synchronisation` and `changed entries`.
-fn recovery_time_saved_percent() -> Vec<Value> {
+fn recovery_time_saved_percent() -> Vec<NamedValue> {
     let lazy = paper_device_size().recovery_step_durations_s(ComparedFtl::LazyFtl);
     let all = paper_device_size().recovery_s(ComparedFtl::LazyFtl);
     let others = all
@@ -377,7 +377,7 @@ fn recovery_time_saved_percent() -> Vec<Value> {
     named_values([("", saved(all)), ("without its synchronisation", saved(others))])
 }
 
-fn ram_saved_percent() -> Vec<Value> {
+fn ram_saved_percent() -> Vec<NamedValue> {
     let saved = |bytes: f64| to_percent(1.0 - bytes / paper_device_size().ram_bytes(ComparedFtl::LazyFtl));
     named_values([
         ("without counts", saved(paper_device_size().gecko_ram_bytes_without_counters())),
@@ -385,7 +385,7 @@ fn ram_saved_percent() -> Vec<Value> {
     ])
 }
 
-fn invalid_page_log_dominance_values() -> Vec<Value> {
+fn invalid_page_log_dominance_values() -> Vec<NamedValue> {
     let steps = paper_device_size().recovery_step_durations_s(ComparedFtl::IbFtl);
     let both = recovery_step_duration_s(&steps, "log") + recovery_step_duration_s(&steps, "synchronisation");
     let claim = named_values([(
@@ -395,7 +395,7 @@ fn invalid_page_log_dominance_values() -> Vec<Value> {
     concatenated_values(claim, recovery_step_values(ComparedFtl::IbFtl))
 }
 
-fn recovery_scan_dominance_values() -> Vec<Value> {
+fn recovery_scan_dominance_values() -> Vec<NamedValue> {
     let steps = paper_device_size().recovery_step_durations_s(ComparedFtl::GeckoFtl);
     let share =
         recovery_step_duration_s(&steps, "blocks") / paper_device_size().recovery_s(ComparedFtl::GeckoFtl);
@@ -407,7 +407,7 @@ fn recovery_scan_dominance_values() -> Vec<Value> {
 
 /// Returns, for GeckoFTL and u-FTL, whether the counters of valid pages take more than half of the RAM that is not the
 /// cached mapping table.
-fn valid_counter_dominance_values() -> Vec<Value> {
+fn valid_counter_dominance_values() -> Vec<NamedValue> {
     let of = |design: ComparedFtl| {
         truth_value(
             paper_device_size().valid_page_counters_bytes() > 0.5 * paper_device_size().ram_bytes(design),
@@ -418,7 +418,7 @@ fn valid_counter_dominance_values() -> Vec<Value> {
 
 /// Returns the RAM of each design of the GeckoFTL paper's Figure 14, including its mapping cache, in MiB. As in the
 /// figure, counters of valid pages are left out; their size is returned as a value of its own.
-fn figure_14_ram_mib() -> Vec<Value> {
+fn figure_14_ram_mib() -> Vec<NamedValue> {
     let of = |design: ComparedFtl, cache_mib: f64, counters: f64| {
         (paper_device_size().ram_bytes(design) - counters) / MIB + cache_mib
     };
@@ -431,7 +431,7 @@ fn figure_14_ram_mib() -> Vec<Value> {
     ])
 }
 
-fn read_slowdown_values() -> Vec<Value> {
+fn read_slowdown_values() -> Vec<NamedValue> {
     let writes = theory::large_block_write_amplification(0.7);
     let copies = (writes - 1.0) * (1.0 + 1.0 / PROGRAM_TO_READ_RATIO);
     let dirty = paper_device_size().cache_entries / paper_device_size().translation_pages();
@@ -445,11 +445,11 @@ fn read_slowdown_values() -> Vec<Value> {
 
 /// Returns the formula's values for a row (reported result) about recovery at 2 TiB that is also measured by executed
 /// recoveries; `None` for other rows.
-pub fn recovery_row_values(id: &str) -> Option<Vec<Value>> {
+pub fn recovery_row_values(id: &str) -> Option<Vec<NamedValue>> {
     Some(match id {
         "GK-35" => recovery_step_values(ComparedFtl::GeckoFtl),
         "GK-36" => ComparedFtl::ALL
-            .map(|design| Value::new(design.name(), paper_device_size().recovery_s(design)))
+            .map(|design| NamedValue::new(design.name(), paper_device_size().recovery_s(design)))
             .to_vec(),
         "GK-37" => invalid_page_log_dominance_values(),
         "GK-38" => recovery_scan_dominance_values(),
@@ -460,7 +460,7 @@ pub fn recovery_row_values(id: &str) -> Option<Vec<Value>> {
 
 /// Returns Wearwell's values of a reported result of the GeckoFTL paper that follows from a formula; `None` for other
 /// results.
-pub(super) fn row_values(id: &str) -> Option<Vec<Value>> {
+pub(super) fn row_values(id: &str) -> Option<Vec<NamedValue>> {
     let scale = paper_device_size();
     let recovery = |design: ComparedFtl| scale.recovery_s(design);
     Some(match id {

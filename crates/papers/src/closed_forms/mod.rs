@@ -10,7 +10,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::lifetime::{SchemeEstimate, decide_schemes};
 use wearwell_replay::theory;
 
-use super::verdict::Value;
+use super::verdict::NamedValue;
 
 /// Size of a page in all five papers, bytes.
 const PAGE_BYTES: f64 = 4096.0;
@@ -279,7 +279,7 @@ pub fn agreeing_decisions_percent() -> f64 {
 
 /// Returns Wearwell's values of a reported result that follows from the paper's parameters by a formula; `None` for
 /// other results.
-pub fn row_values(id: &str) -> Option<Vec<Value>> {
+pub fn row_values(id: &str) -> Option<Vec<NamedValue>> {
     rows::recyclable_ssd_row_values(id)
         .or_else(|| rows::delta_ftl_row_values(id))
         .or_else(|| rows::remap_ssd_row_values(id))
@@ -300,16 +300,16 @@ mod rows {
         ("web", TraceTableRow { requests: 5.9e6, write_share: 0.825, distinct_addresses: 0.8e6 }, 2.5),
     ];
 
-    fn value_per_trace(value: impl Fn(TraceTableRow, f64) -> f64) -> Vec<Value> {
-        FIU_TRACES.map(|(name, table, recyclable)| Value::new(name, value(table, recyclable))).into()
+    fn value_per_trace(value: impl Fn(TraceTableRow, f64) -> f64) -> Vec<NamedValue> {
+        FIU_TRACES.map(|(name, table, recyclable)| NamedValue::new(name, value(table, recyclable))).into()
     }
 
-    pub(super) fn one_value(value: f64) -> Vec<Value> {
-        vec![Value::new("", value)]
+    pub(super) fn one_value(value: f64) -> Vec<NamedValue> {
+        vec![NamedValue::new("", value)]
     }
 
-    pub(super) fn named_values<const N: usize>(values: [(&str, f64); N]) -> Vec<Value> {
-        values.map(|(name, value)| Value::new(name, value)).into()
+    pub(super) fn named_values<const N: usize>(values: [(&str, f64); N]) -> Vec<NamedValue> {
+        values.map(|(name, value)| NamedValue::new(name, value)).into()
     }
 
     /// Returns the value of a row that is a statement: 1 if it holds, otherwise 0.
@@ -317,7 +317,7 @@ mod rows {
         f64::from(u8::from(statement))
     }
 
-    pub(super) fn recyclable_ssd_row_values(id: &str) -> Option<Vec<Value>> {
+    pub(super) fn recyclable_ssd_row_values(id: &str) -> Option<Vec<NamedValue>> {
         Some(match id {
             "LX-05" => value_per_trace(|table, _| to_percent(table.overwrite_share())),
             "LX-06" => value_per_trace(|table, _| table.invalidated_gib()),
@@ -349,14 +349,14 @@ mod rows {
         }
     }
 
-    fn value_per_encoder_clock(value: impl Fn(f64) -> f64) -> Vec<Value> {
+    fn value_per_encoder_clock(value: impl Fn(f64) -> f64) -> Vec<NamedValue> {
         named_values(ENCODER_CLOCKS_MHZ.map(|(name, mhz)| (name, value(mhz))))
     }
 
     /// Returns a value for every combination of the share of delta writes (Pc) and the compression ratio (Rc).
-    fn value_per_delta_share_and_ratio(value: impl Fn(f64, f64) -> f64) -> Vec<Value> {
+    fn value_per_delta_share_and_ratio(value: impl Fn(f64, f64) -> f64) -> Vec<NamedValue> {
         let cell = |(name, ratio): (&str, f64), share: f64| {
-            Value::new(format!("Rc {name} Pc {share}"), value(share, ratio))
+            NamedValue::new(format!("Rc {name} Pc {share}"), value(share, ratio))
         };
         COMPRESSION_RATIOS
             .iter()
@@ -364,7 +364,7 @@ mod rows {
             .collect()
     }
 
-    pub(super) fn delta_ftl_row_values(id: &str) -> Option<Vec<Value>> {
+    pub(super) fn delta_ftl_row_values(id: &str) -> Option<Vec<NamedValue>> {
         Some(match id {
             "DF-01" => value_per_encoder_clock(|mhz| cycles_to_us(DELTA_ENCODE_CYCLES, mhz)),
             "DF-02" => value_per_encoder_clock(|mhz| cycles_to_us(DELTA_DECODE_CYCLES, mhz)),
@@ -397,11 +397,12 @@ mod rows {
 
     /// Returns, for each compression ratio tested in the Delta-FTL paper, whether deltas cost no additional time even
     /// at the slowest clock, and the pages used per delta when deltas are packed.
-    fn delta_overhead_at_tested_ratios() -> Vec<Value> {
+    fn delta_overhead_at_tested_ratios() -> Vec<NamedValue> {
         let slowest = delta_pipeline_at(ENCODER_CLOCKS_MHZ[0].1).compression_ratio_limit(PAGE_PROGRAM_US);
-        let ideal = COMPRESSION_RATIOS.map(|(name, ratio)| Value::new(name, truth_value(ratio < slowest)));
+        let ideal =
+            COMPRESSION_RATIOS.map(|(name, ratio)| NamedValue::new(name, truth_value(ratio < slowest)));
         let packed = COMPRESSION_RATIOS
-            .map(|(name, ratio)| Value::new(format!("packed {name}"), packed_pages_per_delta(ratio)));
+            .map(|(name, ratio)| NamedValue::new(format!("packed {name}"), packed_pages_per_delta(ratio)));
         [ideal, packed].concat()
     }
 
@@ -419,7 +420,7 @@ mod rows {
         LOGICAL_CAPACITY_BYTES / PAGE_BYTES * remapped_share * 12.0
     }
 
-    fn zipf_content_values(contents_per_page: f64) -> Vec<Value> {
+    fn zipf_content_values(contents_per_page: f64) -> Vec<NamedValue> {
         let content = theory::zipf_dedup_steady_state(0.2, contents_per_page);
         named_values([
             ("flash writes", content.dedup_miss_probability),
@@ -427,7 +428,7 @@ mod rows {
         ])
     }
 
-    pub(super) fn remap_ssd_row_values(id: &str) -> Option<Vec<Value>> {
+    pub(super) fn remap_ssd_row_values(id: &str) -> Option<Vec<NamedValue>> {
         let duplicates_of = |nvram_bytes: f64| nvram_bytes / nvram_bytes_for_duplicates(1.0);
         let superblocks = 36.0 * GIB / (SUPERBLOCK_PAGES * PAGE_BYTES);
         let tail_pages = SUPERBLOCK_PAGES * 12.0 / PAGE_BYTES;
@@ -493,7 +494,7 @@ mod rows {
 
     const LIFETIME_EPOCH_S: f64 = 300.0;
 
-    pub(super) fn integrated_lifetime_row_values(id: &str) -> Option<Vec<Value>> {
+    pub(super) fn integrated_lifetime_row_values(id: &str) -> Option<Vec<NamedValue>> {
         let cost = page_compression_uj() / page_program_uj();
         let hash = page_hash_uj() / page_program_uj();
         let budget = endurance_budget_bytes(64.0 * GIB, 3000.0);

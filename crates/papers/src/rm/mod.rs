@@ -16,7 +16,7 @@ use super::experiment::{
     Experiment, ExperimentConditions, ExperimentRecords, ExperimentRun, ExperimentSize, MAX_CURVE_POINTS,
     RequestSource,
 };
-use super::verdict::Value;
+use super::verdict::NamedValue;
 
 /// Sizes of the reverse map (log on flash, or NVRAM) for the drive of 36 GiB, MB, as in the Remap-SSD paper.
 const REVERSE_MAP_MB: [u32; 3] = [40, 80, 120];
@@ -280,7 +280,7 @@ type Result<T> = std::result::Result<T, String>;
 
 /// Computes our values for one row (reported result) of the Remap-SSD paper from the finished experiments; `None` if no
 /// experiment is about the row.
-pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
+pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<NamedValue>>> {
     let row = measure_row_without_trace_check(id, runs)?;
     let is_of_traces = ["RM-24", "RM-25", "RM-26", "RM-27", "RM-28"].contains(&id);
     Some(if is_of_traces {
@@ -318,7 +318,7 @@ fn require_duplicates_in_traces(runs: &ExperimentRecords) -> Result<()> {
     Ok(())
 }
 
-fn measure_row_without_trace_check(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Value>>> {
+fn measure_row_without_trace_check(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<NamedValue>>> {
     Some(match id {
         "RM-15" => values_by_load_and_duplicates(runs, &[("10", "opt-10"), ("30", "opt")], |opt, none| {
             requests_per_s(opt) / requests_per_s(none)
@@ -340,12 +340,12 @@ fn measure_row_without_trace_check(id: &str, runs: &ExperimentRecords) -> Option
             })?;
             let renamed = on_timelines
                 .into_iter()
-                .map(|value| Value::new(format!("{}, timelines", value.of), value.value));
+                .map(|value| NamedValue::new(format!("{}, timelines", value.of), value.value));
             Ok(values.into_iter().chain(renamed).collect())
         }),
         "RM-23" => REVERSE_MAP_MB
             .iter()
-            .map(|&mb| Ok(Value::new(format!("{mb} MB"), extra_write_amplification_percent(runs, mb)?)))
+            .map(|&mb| Ok(NamedValue::new(format!("{mb} MB"), extra_write_amplification_percent(runs, mb)?)))
             .collect(),
         "RM-24" => throughput_gains_by_reverse_map_size(runs, "flog"),
         "RM-25" => throughput_gains_by_reverse_map_size(runs, "nlog"),
@@ -353,13 +353,13 @@ fn measure_row_without_trace_check(id: &str, runs: &ExperimentRecords) -> Option
         "RM-27" => ["homes", "mail"]
             .iter()
             .map(|trace| {
-                Ok(Value::new(*trace, ratio_to_baseline(runs, trace, "opt", "noremap", requests_per_s)?))
+                Ok(NamedValue::new(*trace, ratio_to_baseline(runs, trace, "opt", "noremap", requests_per_s)?))
             })
             .collect(),
         "RM-28" => [("FLog", "flog"), ("NLog", "nlog")]
             .iter()
             .map(|(name, scheme)| {
-                Ok(Value::new(
+                Ok(NamedValue::new(
                     *name,
                     mean_ratio_to_baseline(
                         runs,
@@ -372,11 +372,11 @@ fn measure_row_without_trace_check(id: &str, runs: &ExperimentRecords) -> Option
             })
             .collect(),
         "RM-29" => effect_of_nvram_segment_size(runs),
-        "RM-33" => Ok(vec![]).and_then(|_: Vec<Value>| {
+        "RM-33" => Ok(vec![]).and_then(|_: Vec<NamedValue>| {
             let left = mean_ratio_to_baseline(runs, &SQLITE_TESTS, "segments", "noremap", |run| {
                 run.figure("programs")
             })?;
-            Ok(vec![Value::new("", 100.0 * (1.0 - left))])
+            Ok(vec![NamedValue::new("", 100.0 * (1.0 - left))])
         }),
         "RM-34" => percent_gains_over_logs(|scheme| {
             mean_ratio_to_baseline(runs, &SQLITE_TESTS, "segments", scheme, requests_per_s_after_first_erase)
@@ -389,7 +389,7 @@ fn measure_row_without_trace_check(id: &str, runs: &ExperimentRecords) -> Option
                 let begins = |variant: &str| {
                     runs.run_named(&format!("{test}/{variant}"))?.required_figure("first_erase.share")
                 };
-                Ok(Value::new(*test, f64::from(u8::from(begins("segments")? > begins("noremap")?))))
+                Ok(NamedValue::new(*test, f64::from(u8::from(begins("segments")? > begins("noremap")?))))
             })
             .collect(),
         "RM-39" => phase_speedup_percent(runs, "noremap", 1),
@@ -447,11 +447,11 @@ fn values_by_load_and_duplicates(
     runs: &ExperimentRecords,
     duplicate_percents_and_runs: &[(&str, &str)],
     value: impl Fn(ExperimentRun<'_>, ExperimentRun<'_>) -> f64,
-) -> Result<Vec<Value>> {
+) -> Result<Vec<NamedValue>> {
     let of = |(duplicates, scheme): (&str, &str), load: &str| {
         let (opt, none) =
             (runs.run_named(&format!("{load}/{scheme}"))?, runs.run_named(&format!("{load}/noremap"))?);
-        Ok(Value::new(format!("{load} {duplicates} %"), value(opt, none)))
+        Ok(NamedValue::new(format!("{load} {duplicates} %"), value(opt, none)))
     };
     duplicate_percents_and_runs
         .iter()
@@ -461,22 +461,22 @@ fn values_by_load_and_duplicates(
 
 /// Returns in percent how many of the wanted remaps (mappings of a further LPN to a stored page) became page programs
 /// because no NVRAM entry was free.
-fn demoted_remap_percents(runs: &ExperimentRecords, mb: u32) -> Result<Vec<Value>> {
+fn demoted_remap_percents(runs: &ExperimentRecords, mb: u32) -> Result<Vec<NamedValue>> {
     let of = |load: &&str| {
         let run = runs.run_named(&format!("{load}/segments-{mb}"))?;
         let full = run.figure("parts.demoted_full");
         let all = full + run.figure("parts.demoted_saturated") + run.figure("writes_by_form.deduplicated");
-        Ok(Value::new(*load, 100.0 * full / all))
+        Ok(NamedValue::new(*load, 100.0 * full / all))
     };
     GENERATED_LOADS.iter().map(of).collect()
 }
 
 /// Returns the performance gain of Remap-SSD over the reverse map in a log on flash (`FLog`) and in a log in NVRAM
 /// (`NLog`), percent. `ratio` gets `flog` or `nlog` and returns Remap-SSD's performance divided by that of this log.
-fn percent_gains_over_logs(ratio: impl Fn(&str) -> Result<f64>) -> Result<Vec<Value>> {
+fn percent_gains_over_logs(ratio: impl Fn(&str) -> Result<f64>) -> Result<Vec<NamedValue>> {
     [("FLog", "flog"), ("NLog", "nlog")]
         .iter()
-        .map(|(name, scheme)| Ok(Value::new(*name, 100.0 * (ratio(scheme)? - 1.0))))
+        .map(|(name, scheme)| Ok(NamedValue::new(*name, 100.0 * (ratio(scheme)? - 1.0))))
         .collect()
 }
 
@@ -484,7 +484,7 @@ fn mean_throughput_gains_over_logs(
     runs: &ExperimentRecords,
     load_names: &[&str],
     mb: u32,
-) -> Result<Vec<Value>> {
+) -> Result<Vec<NamedValue>> {
     percent_gains_over_logs(|scheme| {
         mean_ratio_to_baseline(
             runs,
@@ -509,7 +509,7 @@ fn extra_write_amplification_percent(runs: &ExperimentRecords, mb: u32) -> Resul
     Ok(100.0 * (f64::midpoint(over("flog")?, over("nlog")?) - 1.0))
 }
 
-fn throughput_gains_by_reverse_map_size(runs: &ExperimentRecords, scheme: &str) -> Result<Vec<Value>> {
+fn throughput_gains_by_reverse_map_size(runs: &ExperimentRecords, scheme: &str) -> Result<Vec<NamedValue>> {
     let of = |mb: &u32| {
         let gain = mean_ratio_to_baseline(
             runs,
@@ -518,12 +518,12 @@ fn throughput_gains_by_reverse_map_size(runs: &ExperimentRecords, scheme: &str) 
             &format!("{scheme}-{mb}"),
             requests_per_s,
         )?;
-        Ok(Value::new(format!("{mb} MB"), 100.0 * (gain - 1.0)))
+        Ok(NamedValue::new(format!("{mb} MB"), 100.0 * (gain - 1.0)))
     };
     LARGE_DRIVE_REVERSE_MAP_MB.iter().map(of).collect()
 }
 
-fn throughput_losses_against_opt(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn throughput_losses_against_opt(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut gaps = Vec::new();
     for trace in ["homes", "mail"] {
         for mb in LARGE_DRIVE_REVERSE_MAP_MB {
@@ -535,28 +535,31 @@ fn throughput_losses_against_opt(runs: &ExperimentRecords) -> Result<Vec<Value>>
         }
     }
     let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
-    Ok(vec![Value::new("mean", mean), Value::new("largest", gaps.into_iter().fold(f64::MIN, f64::max))])
-}
-
-fn effect_of_nvram_segment_size(runs: &ExperimentRecords) -> Result<Vec<Value>> {
-    let of = |value: fn(ExperimentRun<'_>) -> f64| ratio_to_baseline(runs, "segment", "8192", "1024", value);
     Ok(vec![
-        Value::new("performance lost", 100.0 * (1.0 - of(requests_per_s)?)),
-        Value::new("write amplification", 100.0 * (of(write_amplification)? - 1.0)),
+        NamedValue::new("mean", mean),
+        NamedValue::new("largest", gaps.into_iter().fold(f64::MIN, f64::max)),
     ])
 }
 
-fn largest_referrer_scan_kb(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn effect_of_nvram_segment_size(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+    let of = |value: fn(ExperimentRun<'_>) -> f64| ratio_to_baseline(runs, "segment", "8192", "1024", value);
+    Ok(vec![
+        NamedValue::new("performance lost", 100.0 * (1.0 - of(requests_per_s)?)),
+        NamedValue::new("write amplification", 100.0 * (of(write_amplification)? - 1.0)),
+    ])
+}
+
+fn largest_referrer_scan_kb(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let sizes: Result<Vec<f64>> = SQLITE_TESTS
         .iter()
         .map(|test| runs.run_named(&format!("{test}/segments"))?.required_figure("parts.largest_group_bytes"))
         .collect();
-    Ok(vec![Value::new("", sizes?.into_iter().fold(0.0, f64::max) / 1000.0)])
+    Ok(vec![NamedValue::new("", sizes?.into_iter().fold(0.0, f64::max) / 1000.0)])
 }
 
 /// Returns the host pages written or remapped per second after Remap-SSD's first erase, with Remap-SSD and without
 /// remaps, and which is faster. The window is a tenth of Remap-SSD's run, as shown by the paper's Figure 8b.
-fn host_page_rates_after_first_erase(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn host_page_rates_after_first_erase(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let (remap, none) = (runs.run_named("fillseq/segments")?, runs.run_named("fillseq/noremap")?);
     let from = remap.required_figure("first_erase.device_s")?;
     let to = from + 0.1 * remap.required_figure("timing.device_s")?;
@@ -572,9 +575,9 @@ fn host_page_rates_after_first_erase(runs: &ExperimentRecords) -> Result<Vec<Val
     };
     let (remap, none) = (rate(remap), rate(none));
     Ok(vec![
-        Value::new("NoRemap is faster", f64::from(u8::from(none > remap))),
-        Value::new("NoRemap, pages/s", none),
-        Value::new("Remap-SSD, pages/s", remap),
+        NamedValue::new("NoRemap is faster", f64::from(u8::from(none > remap))),
+        NamedValue::new("NoRemap, pages/s", none),
+        NamedValue::new("Remap-SSD, pages/s", remap),
     ])
 }
 
@@ -605,13 +608,13 @@ fn phase_duration_ratio(runs: &ExperimentRecords, baseline: &str, phase: usize) 
 
 /// Returns by how many percent phase number `phase` of the F2FS load is faster with Remap-SSD than in the run of the
 /// design `baseline`: one value.
-fn phase_speedup_percent(runs: &ExperimentRecords, baseline: &str, phase: usize) -> Result<Vec<Value>> {
-    Ok(vec![Value::new("", 100.0 * (phase_duration_ratio(runs, baseline, phase)? - 1.0))])
+fn phase_speedup_percent(runs: &ExperimentRecords, baseline: &str, phase: usize) -> Result<Vec<NamedValue>> {
+    Ok(vec![NamedValue::new("", 100.0 * (phase_duration_ratio(runs, baseline, phase)? - 1.0))])
 }
 
 /// Returns the performance lost relative to `Opt` (ideal reverse map), percent, for reverse maps so large that hardly
 /// any remap is executed as a write. What remains is the cost of scans.
-fn performance_losses_by_reverse_map(runs: &ExperimentRecords) -> Result<Vec<Value>> {
+fn performance_losses_by_reverse_map(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let opt = requests_per_s(runs.run_named("random writes/opt")?);
     let lost = |scheme: &str| -> Result<Vec<f64>> {
         let of = |mb: &u32| {
@@ -630,15 +633,15 @@ fn performance_losses_by_reverse_map(runs: &ExperimentRecords) -> Result<Vec<Val
         AMPLE_REVERSE_MAP_MB.iter().map(of).collect()
     };
     let (nlog, segments) = (lost("nlog")?, lost("segments")?);
-    let holds = |of: &str, statement: bool| Value::new(of, f64::from(u8::from(statement)));
+    let holds = |of: &str, statement: bool| NamedValue::new(of, f64::from(u8::from(statement)));
     let grows = nlog.windows(2).all(|pair| pair[1] > pair[0] + 1.0);
     let spread = segments.iter().fold(f64::MIN, |most, &lost| most.max(lost))
         - segments.iter().fold(f64::MAX, |least, &lost| least.min(lost));
-    let named = |name: &str, lost: &[f64]| -> Vec<Value> {
+    let named = |name: &str, lost: &[f64]| -> Vec<NamedValue> {
         AMPLE_REVERSE_MAP_MB
             .iter()
             .zip(lost)
-            .map(|(mb, lost)| Value::new(format!("{name} {mb} MB, %"), *lost))
+            .map(|(mb, lost)| NamedValue::new(format!("{name} {mb} MB, %"), *lost))
             .collect()
     };
     let judged = vec![holds("NLog loses more", grows), holds("Remap-SSD does not", spread < 1.0)];

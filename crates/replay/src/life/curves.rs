@@ -77,7 +77,7 @@ fn curve_points(lives: &[Life]) -> Vec<CurvePoint> {
     let Some(last) = curve_end_host_bytes(lives) else { return Vec::new() };
     let spacing = lives.iter().map(max_bytes_between_points).max().unwrap_or(0);
     let step = last.div_ceil(MAX_CURVE_POINTS).max(spacing).max(1);
-    let mut courses: Vec<LifeReader<'_>> = lives.iter().map(LifeReader::of_life).collect();
+    let mut courses: Vec<LifePointCursor<'_>> = lives.iter().map(LifePointCursor::of_life).collect();
     let moments = (1..last.div_ceil(step)).map(|number| number * step).chain([last]);
     moments.map(|host_bytes| curve_point_at(&mut courses, host_bytes)).collect()
 }
@@ -96,7 +96,7 @@ fn max_bytes_between_points(life: &Life) -> u64 {
     gaps.max().unwrap_or(0)
 }
 
-fn curve_point_at(courses: &mut [LifeReader<'_>], host_bytes: u64) -> CurvePoint {
+fn curve_point_at(courses: &mut [LifePointCursor<'_>], host_bytes: u64) -> CurvePoint {
     let states: Vec<DriveLifeState> =
         courses.iter_mut().map(|course| course.advance_to(host_bytes)).collect();
     let of = |figure: fn(&DriveLifeState) -> f64| {
@@ -149,7 +149,7 @@ impl DriveLifeState {
 }
 
 /// Reader of one life's recorded states, which are visited in order from the beginning of the life.
-struct LifeReader<'a> {
+struct LifePointCursor<'a> {
     life: &'a Life,
     page_bytes: f64,
     /// Smallest number of host bytes in an interval for which write amplification is computed.
@@ -159,7 +159,7 @@ struct LifeReader<'a> {
     write_amplification: f64,
 }
 
-impl<'a> LifeReader<'a> {
+impl<'a> LifePointCursor<'a> {
     fn of_life(life: &'a Life) -> Self {
         let page_bytes = life.media_bytes as f64 / life.programs().max(1) as f64;
         let min_interval_bytes = (0.5 * max_bytes_between_points(life) as f64).max(1.0);

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 pub use table::lives_table;
 pub(crate) use table::{LivesTable, to_lives_table};
 use wearwell::lifetime::YEAR_S;
-use wearwell::nand::{WearFailure, WearLimit};
+use wearwell::nand::{WearLimit, WornBlockFailure};
 use wearwell_config::{Config, ConfigError, Origin};
 
 use crate::report::RESULT_SCHEMA_VERSION;
@@ -85,7 +85,11 @@ impl Endurance {
             let cycles = if is_early { early } else { normal };
             WearLimit {
                 erase_cycles: cycles.max(1.0) as u32,
-                failing_operation: if fails_program { WearFailure::Program } else { WearFailure::Erase },
+                failing_operation: if fails_program {
+                    WornBlockFailure::Program
+                } else {
+                    WornBlockFailure::Erase
+                },
             }
         };
         (0..blocks).map(&mut limit).collect()

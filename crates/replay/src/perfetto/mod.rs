@@ -64,7 +64,7 @@ impl RunTrace {
                 lanes.push((0, packets.add_track(host, "requests")));
                 lanes.len() - 1
             });
-            lanes[lane].0 = traced_request.answered_ns;
+            lanes[lane].0 = traced_request.completed_at_ns;
             let flows = caused.get(&traced_request.request_number).map_or(&[][..], Vec::as_slice);
             packets.add_slice(lanes[lane].1, &request_slice(request, flows));
         }
@@ -76,7 +76,7 @@ impl RunTrace {
         let depth = packets.add_counter_track(host, "queue depth", "requests");
         let mut changes: Vec<(u64, i64)> = Vec::new();
         for WindowRequest { traced_request, .. } in &self.requests {
-            changes.extend([(traced_request.arrival_ns, 1), (traced_request.answered_ns, -1)]);
+            changes.extend([(traced_request.arrival_ns, 1), (traced_request.completed_at_ns, -1)]);
         }
         changes.sort_unstable_by_key(|change| change.0);
         let mut in_flight = 0;
@@ -257,7 +257,8 @@ fn request_slice(request: &WindowRequest, flows: &[u64]) -> TraceSlice {
         (_, RequestKind::Trim) => "trim",
         (_, RequestKind::Flush) => "flush",
     };
-    let mut slice = TraceSlice::named(name, "request", traced_request.arrival_ns, traced_request.answered_ns);
+    let mut slice =
+        TraceSlice::named(name, "request", traced_request.arrival_ns, traced_request.completed_at_ns);
     slice.arguments.extend([
         ("request", SliceArgument::Number(traced_request.request_number)),
         ("offset_bytes", SliceArgument::Number(*offset_bytes)),

@@ -19,7 +19,7 @@ mod sample;
 mod savings;
 mod skew;
 mod source;
-mod spell;
+mod specification_text;
 mod table;
 mod traffic;
 
@@ -171,7 +171,7 @@ impl Profiler {
             Op::Write => self.add_write_request(request),
             Op::Trim | Op::Zero => {
                 for page in request.whole_pages() {
-                    let content = self.page_writes.forget_trimmed_content(request.device, page);
+                    let content = self.page_writes.remove_trimmed_content(request.device, page);
                     self.remove_copy(content);
                 }
             }
@@ -250,13 +250,13 @@ impl Profiler {
             versions => Some(self.unchanged_file_pages as f64 / versions as f64),
         };
         let silent = if is_trace { unchanged_share } else { unchanged_share.filter(|share| *share > 0.0) };
-        let content_line = content
-            .as_ref()
-            .map(|content| spell::content_specification(content, delta.as_ref(), silent, rewrites.as_ref()));
+        let content_line = content.as_ref().map(|content| {
+            specification_text::content_specification(content, delta.as_ref(), silent, rewrites.as_ref())
+        });
         let skew = self.page_writes.skew_figures();
-        let workload_line = traffic
-            .as_ref()
-            .map(|traffic| spell::workload_specification(traffic, skew.as_ref(), content_line.as_deref()));
+        let workload_line = traffic.as_ref().map(|traffic| {
+            specification_text::workload_specification(traffic, skew.as_ref(), content_line.as_deref())
+        });
         let savings = content.as_ref().map_or_else(Vec::new, |content| {
             self.max_savings_by_mechanism(content, delta.as_ref(), rewrites.as_ref())
         });

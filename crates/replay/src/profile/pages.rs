@@ -131,7 +131,7 @@ impl PageWriteCounts {
     }
 
     /// Forgets the content of a page that was trimmed. Returns the content that it held, if that is known.
-    pub(super) fn forget_trimmed_content(&mut self, device: u32, page: u64) -> Option<Fingerprint> {
+    pub(super) fn remove_trimmed_content(&mut self, device: u32, page: u64) -> Option<Fingerprint> {
         let entry = self.entries_by_page_key.get_mut(&page_key(device, page))?;
         stored_fingerprint(std::mem::take(&mut entry.held_fingerprint_plus_one))
     }

@@ -135,10 +135,10 @@ impl Run<'_> {
             OpKind::Scan => u64::from(op.copy_or_nvram_line_count) * line_read_ps / 1000 * dies,
         };
         while idle_ns > flash.erase_ns && self.device.ftl_mut().collect_in_background()? {
-            let busy_ns: u64 = self.device.flash_ops().iter().map(cost).sum();
+            let busy_ns: u64 = self.device.flash_ops_of_last_request().iter().map(cost).sum();
             if let Some(timing) = &mut self.timing {
                 timing.set_pages_of_next_ops(self.device.ftl().store().flash_ops.request_op_pages());
-                timing.submit_background(since_ns, self.device.flash_ops());
+                timing.submit_background(since_ns, self.device.flash_ops_of_last_request());
             }
             self.device.ftl_mut().store_mut().flash_ops.clear();
             idle_ns = idle_ns.saturating_sub(busy_ns / dies);

@@ -53,7 +53,8 @@ impl Run<'_> {
     /// Writes a batch in which every request is a write of one whole page. The pages are in `self.input.lookahead`
     /// already, so only the requests' times are read here.
     fn write_batch(&mut self, batch: &[Request]) -> (usize, Result<(), Error>) {
-        let (written, outcome) = self.device.write_pages(&self.input.lookahead.first_lpns_of_writes);
+        let (written, outcome) =
+            self.device.write_pages_without_content(&self.input.lookahead.first_lpns_of_writes);
         let batch = &batch[..written];
         batch
             .first()
@@ -75,7 +76,7 @@ impl Run<'_> {
         };
         let Some(first_ns) = requested_counts.first_request_ns else { return };
         let is_host_program = |op: &FlashOp| (op.kind, op.cause) == (OpKind::Program, Cause::Host);
-        let mut lists = device.flash_ops().split_inclusive(is_host_program);
+        let mut lists = device.flash_ops_of_last_request().split_inclusive(is_host_program);
         for request in batch {
             clock.set_arrival_time(timing, request.time_ns, first_ns);
             let list = lists.next().expect("a write ends with its program");

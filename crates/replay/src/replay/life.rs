@@ -207,11 +207,7 @@ impl<'a> LifeSimulation<'a> {
     /// interrupts, otherwise `None`.
     fn fill_drive(&mut self, on_progress: OnProgress<'_>) -> Result<Option<End>, ReplayError> {
         let mut step = |done, total| {
-            on_progress(Progress {
-                phase: RunPhase::Precondition,
-                done_requests: done,
-                total_requests: total,
-            })
+            on_progress(Progress { phase: RunPhase::Precondition, done_units: done, total_units: total })
         };
         let filled = precondition::fill_sequentially(&mut self.run.device, &mut step)?;
         self.host_bytes += self.run.device.capacity_bytes();
@@ -240,7 +236,7 @@ impl<'a> LifeSimulation<'a> {
                 Err(Error::Full { .. }) => return Ok(Some(End::Full)),
                 other => other?,
             }
-            if self.failed_blocks() > 0 && self.has_drive_ended() {
+            if self.failed_blocks() > 0 && self.check_drive_end_after_block_failure() {
                 return Ok(Some(End::Spare));
             }
             if let Some(damage) = damage {
@@ -263,8 +259,8 @@ impl<'a> LifeSimulation<'a> {
         let done = self.run.device.ftl().stats().total_erases().min(self.rated_drive_erases as u64);
         let flow = on_progress(Progress {
             phase: RunPhase::Life,
-            done_requests: done,
-            total_requests: self.rated_drive_erases as u64,
+            done_units: done,
+            total_units: self.rated_drive_erases as u64,
         });
         match flow {
             Break(()) => true,
@@ -276,7 +272,7 @@ impl<'a> LifeSimulation<'a> {
         self.run.device.ftl().stats().retired_blocks
     }
 
-    fn has_drive_ended(&mut self) -> bool {
+    fn check_drive_end_after_block_failure(&mut self) -> bool {
         self.host_bytes_at_first_failure.get_or_insert(self.host_bytes);
         self.failed_blocks() >= self.failed_blocks_ending_life
     }

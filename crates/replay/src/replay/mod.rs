@@ -12,37 +12,37 @@
 //! |---|---|
 //! | `plan.rs` | which device the input runs on, once for all designs |
 //! | `mod.rs` | the order of phases: preconditioning, aging, the batches of the measured part |
-//! | `prepared.rs` | how requests are read and prepared: contents, dense addresses |
+//! | `prepared_input.rs` | how requests are read and prepared: contents, dense addresses |
 //! | `batch.rs` | which requests of a batch are executed in one call |
 //! | `arrival.rs` | when a request starts |
-//! | `perform.rs` | which device calls a request becomes |
-//! | `gathered.rs` | the response time of a write that is buffered for a compressed chunk |
+//! | `request_executor.rs` | which device calls a request becomes |
+//! | `chunk_response_times.rs` | the response time of a write that is buffered for a compressed chunk |
 //! | `life.rs` | when a drive has ended, if the input is repeated until then |
-//! | `outcome.rs`, `part_figures.rs` | what the run record contains |
-//! | `tape.rs` | which flash operations and requests a trace contains |
-//! | `key.rs` | the key under which a finished result is stored |
+//! | `run_record.rs`, `part_figures.rs` | what the run record contains |
+//! | `run_trace.rs` | which flash operations and requests a trace contains |
+//! | `result_key.rs` | the key under which a finished result is stored |
 
 mod arrival;
 mod batch;
-mod gathered;
-mod key;
+mod chunk_response_times;
 mod life;
-mod outcome;
 mod part_figures;
-mod perform;
 mod plan;
-mod prepared;
-mod tape;
+mod prepared_input;
+mod request_executor;
+mod result_key;
+mod run_record;
+mod run_trace;
 
 use std::ops::ControlFlow::{self, Break, Continue};
 
 use arrival::{ArrivalPace, RequestClock};
-use gathered::ChunkResponseTimes;
-pub(crate) use perform::RequestExecutor;
+use chunk_response_times::ChunkResponseTimes;
 pub use plan::{Plan, SurveyResults};
-use prepared::PreparedInput;
-use tape::RunTraceRecorder;
-pub use tape::{FtlStateSample, MAX_TRACED_OPS_AND_REQUESTS, RunTrace, TraceWindow, WindowRequest};
+use prepared_input::PreparedInput;
+pub(crate) use request_executor::RequestExecutor;
+use run_trace::RunTraceRecorder;
+pub use run_trace::{FtlStateSample, MAX_TRACED_OPS_AND_REQUESTS, RunTrace, TraceWindow, WindowRequest};
 use wearwell::data::mix_bits;
 use wearwell::device::PartialWriteCounts;
 use wearwell::lifetime::LifetimeOptions;
@@ -112,10 +112,12 @@ pub enum RunPhase {
 pub struct Progress {
     /// The current phase of the run.
     pub phase: RunPhase,
-    /// Number of requests executed in this phase of the run; erases in [`RunPhase::Life`].
-    pub done_requests: u64,
-    /// Expected number of requests in this phase of the run; erases in [`RunPhase::Life`].
-    pub total_requests: u64,
+    /// Number of requests executed in this phase of the run; page writes in [`RunPhase::Precondition`], erases in
+    /// [`RunPhase::Life`].
+    pub done_units: u64,
+    /// Expected number of requests in this phase of the run; page writes in [`RunPhase::Precondition`], erases in
+    /// [`RunPhase::Life`].
+    pub total_units: u64,
 }
 
 /// Callback that receives the progress of a run; `Break` ends the run with a partial result.
@@ -256,11 +258,7 @@ impl<'a> Run<'a> {
         let seed = mix_bits(self.plan.config.seed());
         let device = &mut self.device;
         let mut step = |done, total| {
-            on_progress(Progress {
-                phase: RunPhase::Precondition,
-                done_requests: done,
-                total_requests: total,
-            })
+            on_progress(Progress { phase: RunPhase::Precondition, done_units: done, total_units: total })
         };
         let capacities = config.overwrites_in_physical_capacities();
         let flow = match config.mode {
@@ -291,7 +289,7 @@ impl<'a> Run<'a> {
         if ended.is_none() {
             self.remap_pages_at_random(on_progress)?;
         }
-        precondition::write_partial_chunks(&mut self.device)?;
+        precondition::flush_if_pages_await_compression(&mut self.device)?;
         if !self.plan.config.buffer.keep_at_end {
             self.device.write_out_buffer()?;
         }
@@ -310,11 +308,7 @@ impl<'a> Run<'a> {
         let entries =
             config.remap.reverse_map_capacity_entries(&self.plan.resolved_device.geometry) as f64 * share;
         let mut step = |done, total| {
-            on_progress(Progress {
-                phase: RunPhase::Precondition,
-                done_requests: done,
-                total_requests: total,
-            })
+            on_progress(Progress { phase: RunPhase::Precondition, done_units: done, total_units: total })
         };
         // An interruption is noticed in the next phase.
         let _ = precondition::remap_random_pages(
@@ -352,7 +346,7 @@ impl<'a> Run<'a> {
             let resolved = &self.plan.resolved_device;
             let open_loop = self.plan.arrival_mode() == Arrival::Open;
             self.chunk_response_times =
-                self.device.ftl().chunk_statistics().map(|_| ChunkResponseTimes::default());
+                self.device.ftl().compression_statistics().map(|_| ChunkResponseTimes::default());
             let keep_completions = self.chunk_response_times.is_some();
             let trace = self.trace_recorder.is_some();
             let options = TimingOptions {
@@ -367,7 +361,7 @@ impl<'a> Run<'a> {
                 resolved.flash_timing,
                 options,
             ));
-            self.device.ftl_mut().store_mut().flash_ops.set_collecting_ops(true);
+            self.device.ftl_mut().store_mut().flash_ops.set_op_recording(true);
             self.device.ftl_mut().store_mut().flash_ops.set_op_page_recording(trace);
         }
         let endurance_cycles = self.plan.resolved_device.endurance_cycles;
@@ -395,7 +389,7 @@ impl<'a> Run<'a> {
             self.observations.last_answer_ns = timing.now_ns();
             timing.run_to_completion();
             if let Some(gathered_responses) = &mut self.chunk_response_times {
-                gathered_responses.charge_waiting_writes(&timing.take_completions());
+                gathered_responses.add_waiting_write_latencies(&timing.take_completions());
             }
         }
         let ended = ended.or(self.write_out_buffer_at_end());
@@ -419,7 +413,7 @@ impl<'a> Run<'a> {
         let emptied = self.device.write_out_buffer();
         if let Some(timing) = &mut self.timing {
             timing.set_pages_of_next_ops(self.device.ftl().store().flash_ops.request_op_pages());
-            timing.submit_background(timing.now_ns(), self.device.flash_ops());
+            timing.submit_background(timing.now_ns(), self.device.flash_ops_of_last_request());
             timing.run_to_completion();
         }
         self.device.ftl_mut().store_mut().flash_ops.clear();
@@ -495,7 +489,7 @@ impl<'a> Run<'a> {
                 return Ok(None);
             }
             if done % REQUESTS_PER_PROGRESS_REPORT < lookahead as u64
-                && on_progress(Progress { phase, done_requests: done, total_requests: total }).is_break()
+                && on_progress(Progress { phase, done_units: done, total_units: total }).is_break()
             {
                 return Ok(Some("interrupted".into()));
             }
@@ -545,7 +539,7 @@ impl<'a> Run<'a> {
                 kind,
                 self.clock.arrival_ns,
                 priced,
-                self.device.flash_ops(),
+                self.device.flash_ops_of_last_request(),
             );
             if !self.device.deferred_flash_ops().is_empty() {
                 timing.set_pages_of_next_ops(self.device.ftl().store().flash_ops.deferred_op_pages());
@@ -560,7 +554,7 @@ impl<'a> Run<'a> {
                     (gathering, ftl.logical_pages_awaiting_compression()),
                     gathers,
                 );
-                gathered_responses.charge_waiting_writes(&timing.take_completions());
+                gathered_responses.add_waiting_write_latencies(&timing.take_completions());
             }
             if self.trace_recorder.is_some() {
                 self.record_request_in_trace(number, request);

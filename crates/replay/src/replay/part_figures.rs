@@ -27,7 +27,7 @@ pub(super) fn figures_of_parts(ftl: &Ftl<SimNand>) -> BTreeMap<String, f64> {
         .chain(journal.into_iter().flat_map(journal_figures))
         .chain(validity_figures(ftl.validity()))
         .chain(ftl.delta_statistics().into_iter().flat_map(delta_figures))
-        .chain(ftl.chunk_statistics().into_iter().flat_map(chunk_figures));
+        .chain(ftl.compression_statistics().into_iter().flat_map(chunk_figures));
     figures.filter(|&(_, value)| value != 0.0).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
@@ -56,7 +56,7 @@ fn engine_figures(ftl: &Ftl<SimNand>) -> [PartFigure; 16] {
 fn recycling_figures(recycle: &Recycler) -> [PartFigure; 6] {
     let counts = recycle.statistics();
     [
-        ("store_entries", recycle.store_len() as f64),
+        ("store_entries", recycle.fingerprint_store_len() as f64),
         ("store_hits", counts.hits as f64),
         ("store_misses", counts.misses as f64),
         ("mean_comparisons_on_hit", counts.mean_comparisons_on_hit().unwrap_or(0.0)),
@@ -116,8 +116,8 @@ fn gecko_figures(gecko: &Gecko) -> [PartFigure; 9] {
         ("gecko_query_reads", counts.query_reads as f64),
         ("gecko_levels", f64::from(gecko.max_levels())),
         ("gecko_buffer_entries", f64::from(gecko.reports_per_flush())),
-        ("gecko_runs", gecko.level_entries_pages_of_runs().count() as f64),
-        ("gecko_pages", gecko.level_entries_pages_of_runs().map(|(_, _, pages)| f64::from(pages)).sum()),
+        ("gecko_runs", gecko.run_levels_entries_and_pages().count() as f64),
+        ("gecko_pages", gecko.run_levels_entries_and_pages().map(|(_, _, pages)| f64::from(pages)).sum()),
         ("gecko_largest_run_pages", f64::from(gecko.max_run_pages())),
     ]
 }

@@ -166,9 +166,10 @@ impl<'a> Plan<'a> {
 
     /// Returns the options of the timing engine for this device.
     pub(super) fn timing_options(&self) -> TimingOptions {
-        self.config
-            .timing
-            .timing_options(&self.resolved_device.geometry, self.resolved_device.gc_options.low_free_blocks)
+        self.config.timing.timing_options(
+            &self.resolved_device.geometry,
+            self.resolved_device.gc_options.gc_start_free_blocks,
+        )
     }
 
     /// Refuses exact addresses if they would make one page of pages of different devices. A drive that another trace ages

@@ -10,17 +10,17 @@
 //! |---|---|
 //! | `record.rs` | the record, which is embedded in the page |
 //! | `small_drive.rs` | the size of the drive |
-//! | `load.rs` | the requests, and a workload that shows what a design does |
+//! | `watched_requests.rs` | the requests, and a workload that shows what a design does |
 //! | `recorder.rs` | the execution of the requests |
 //! | `sentences.rs`, `collection.rs`, `recovery.rs` | what happened in a step, in sentences |
 
 mod collection;
-mod load;
 mod record;
 mod recorder;
 mod recovery;
 mod sentences;
 mod small_drive;
+mod watched_requests;
 
 pub use record::{
     BlockRow, CandidateRow, CodeNames, DriveCounters, DriveState, EventRow, MapRow, PageRow, Step, StepMark,
@@ -59,7 +59,7 @@ pub type OnWatchStep<'a> = &'a mut dyn FnMut(&Step, &mut SmallDrive);
 /// # Errors
 /// Those of the configuration; an unknown design.
 pub fn default_workload(config: &Config, design: &str) -> Result<String, ConfigError> {
-    Ok(load::demonstration_workload(&parts_on_default_drive(config, design)?))
+    Ok(watched_requests::demonstration_workload(&parts_on_default_drive(config, design)?))
 }
 
 /// Returns the parts (such as map, GC and content mechanisms) of a design on a drive of default size, to determine

@@ -7,8 +7,8 @@
 
 use serde::Serialize;
 use wearwell::flash_view::{FlashPageState, FlashView};
+use wearwell::logical_page_form::LogicalPageForm;
 use wearwell::nand::PageKind;
-use wearwell::page_state::PageState;
 use wearwell::store::{BlockState, Stream};
 
 /// Record of a step-by-step run (`wearwell watch`): the small drive, and every step of the run.
@@ -84,7 +84,7 @@ impl Default for CodeNames {
             kinds: none.clone().chain(PageKind::ALL.map(PageKind::name)).collect(),
             block_states: BlockState::ALL.map(BlockState::name).to_vec(),
             streams: none.chain(Stream::ALL.map(Stream::name)).collect(),
-            forms: PageState::ALL.map(PageState::name).to_vec(),
+            forms: LogicalPageForm::ALL.map(LogicalPageForm::name).to_vec(),
         }
     }
 }
@@ -267,12 +267,11 @@ impl DriveState {
             let state = code_in_list(&BlockState::ALL, &block.state, 0);
             BlockRow(number, state, stream, block.valid_pages, block.erases)
         });
-        let map =
-            (0..).zip(&view.first_page_of_lpn).zip(&view.page_state_of_lpn).map(|((lpn, place), form)| {
-                let further = view.further_pages_of_lpn.get(&wearwell::address::Lpn(lpn));
-                let places = place.iter().chain(further.into_iter().flatten()).map(|ppn| ppn.0).collect();
-                MapRow(lpn, code_in_list(&PageState::ALL, form, 0), places)
-            });
+        let map = (0..).zip(&view.first_page_of_lpn).zip(&view.form_of_lpn).map(|((lpn, place), form)| {
+            let further = view.further_pages_of_lpn.get(&wearwell::address::Lpn(lpn));
+            let places = place.iter().chain(further.into_iter().flatten()).map(|ppn| ppn.0).collect();
+            MapRow(lpn, code_in_list(&LogicalPageForm::ALL, form, 0), places)
+        });
         Self { pages: pages.collect(), blocks: blocks.collect(), map: map.collect() }
     }
 
@@ -288,8 +287,8 @@ impl DriveState {
     }
 
     /// Returns the form in which a logical page is stored, such as a whole page, a delta or a compressed chunk.
-    pub(super) fn stored_form_of_lpn(&self, lpn: u32) -> PageState {
-        PageState::ALL[self.map[lpn as usize].1 as usize]
+    pub(super) fn stored_form_of_lpn(&self, lpn: u32) -> LogicalPageForm {
+        LogicalPageForm::ALL[self.map[lpn as usize].1 as usize]
     }
 
     /// Changes this state of the drive to its state after `step`.

@@ -2,20 +2,20 @@
 
 use wearwell::design;
 use wearwell::design::{ContentParts, MappingPart, Parts, Persistence};
-use wearwell::events::{CandidateFigures, FtlEvent};
+use wearwell::events::{CandidateProperties, FtlEvent};
 use wearwell::mapping::InvalidPageIdentification;
 use wearwell::nand::{CutOutcome, Geometry};
 use wearwell::operation::Cause;
 use wearwell_config::{Config, ResolvedDevice};
 use wearwell_trace::{PAGE_BYTES, Request};
 
-use super::load::{WATCHED_REQUEST_PAGES_MAX, WatchedRequests};
 use super::record::{
     CandidateRow, CodeNames, DriveCounters, DriveState, EventRow, Step, Walkthrough, WatchedDrive,
     code_of_page_kind,
 };
 use super::sentences::{DriveBeforeAndAfter, StepKind, describe_step, with_plural};
 use super::small_drive::{self, PageAndBlockSize, SmallDrive, SmallDriveSetup};
+use super::watched_requests::{WATCHED_REQUEST_PAGES_MAX, WatchedRequests};
 use super::{OnWatchStep, WalkthroughOptions, collection, parts_on_default_drive, recovery};
 use crate::input::Input;
 use crate::replay::{ReplayError, RequestExecutor};
@@ -81,7 +81,7 @@ fn describe_drive(device: &SmallDrive, resolved: &ResolvedDevice, parts: &Parts)
         block_pages: geometry.block_pages(),
         page_bytes: geometry.page_bytes,
         logical_pages: resolved.logical_pages,
-        low_blocks: device.ftl().gc_options().low_free_blocks,
+        low_blocks: device.ftl().gc_options().gc_start_free_blocks,
         policy: collection::policy_name(parts.gc.policy).to_owned(),
         figure: collection::ranking_figure_name(parts.gc.policy).to_owned(),
     }
@@ -259,7 +259,8 @@ fn event_row(event: &FtlEvent) -> EventRow {
     }
 }
 
-fn candidate_row(candidate: &CandidateFigures) -> CandidateRow {
-    let CandidateFigures { block, valid_pages, age_programs, erases, kind, rank_figure: figure } = *candidate;
+fn candidate_row(candidate: &CandidateProperties) -> CandidateRow {
+    let CandidateProperties { block, valid_pages, age_programs, erases, kind, rank_score: figure } =
+        *candidate;
     CandidateRow(block.0, valid_pages, age_programs, erases, code_of_page_kind(Some(kind)), figure)
 }

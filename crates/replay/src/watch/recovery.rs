@@ -1,7 +1,7 @@
 //! Sentences about a loss of power and the recovery after it.
 
 use wearwell::design::Persistence;
-use wearwell::page_state::PageState;
+use wearwell::logical_page_form::LogicalPageForm;
 use wearwell::recovery::RecoveryReport;
 
 use super::record::EventRow;
@@ -109,8 +109,8 @@ fn changed_page_sentences(scene: &DriveBeforeAndAfter<'_>) -> Vec<String> {
     let (mut trimmed, mut waited, mut moved) = (Vec::new(), Vec::new(), Vec::new());
     for lpn in scene.changed_lpns() {
         match scene.before.stored_form_of_lpn(lpn) {
-            PageState::Hole => trimmed.push(lpn),
-            PageState::Waiting => waited.push(lpn),
+            LogicalPageForm::Hole => trimmed.push(lpn),
+            LogicalPageForm::Waiting => waited.push(lpn),
             _ if scene.before.map[lpn as usize].2 == scene.after.map[lpn as usize].2 => waited.push(lpn),
             _ => moved.push(lpn),
         }

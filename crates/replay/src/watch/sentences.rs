@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use wearwell::design::Persistence;
+use wearwell::logical_page_form::LogicalPageForm;
 use wearwell::nand::PageKind;
-use wearwell::page_state::PageState;
 use wearwell::recovery::RecoveryReport;
 use wearwell::store::GreedyTieBreak;
 use wearwell_trace::{Op, Request};
@@ -396,7 +396,7 @@ impl SentenceWriter<'_> {
         if self.is_mapped_without_program(lpn) {
             self.marks.insert(StepMark::Bind);
         }
-        if self.before_and_after.after.stored_form_of_lpn(lpn) == PageState::Delta
+        if self.before_and_after.after.stored_form_of_lpn(lpn) == LogicalPageForm::Delta
             && self.before_and_after.before.map[lpn as usize] != *row
         {
             self.marks.insert(StepMark::Delta);
@@ -423,14 +423,14 @@ impl SentenceWriter<'_> {
         let scene = self.before_and_after;
         let row = &scene.after.map[lpn as usize];
         let sentence = match (scene.after.stored_form_of_lpn(lpn), row.2.as_slice()) {
-            (PageState::Hole, _) => format!("Logical page {lpn} holds nothing now; it reads as zeros."),
-            (PageState::Waiting, _) => {
+            (LogicalPageForm::Hole, _) => format!("Logical page {lpn} holds nothing now; it reads as zeros."),
+            (LogicalPageForm::Waiting, _) => {
                 format!(
                     "Logical page {lpn} waits in RAM: for pages to be compressed with it, or in the write buffer."
                 )
             }
-            (PageState::Delta, [base, further @ ..]) => self.delta_sentence(lpn, *base, further),
-            (PageState::Packed, pages) if !self.is_mapped_without_program(lpn) => {
+            (LogicalPageForm::Delta, [base, further @ ..]) => self.delta_sentence(lpn, *base, further),
+            (LogicalPageForm::Packed, pages) if !self.is_mapped_without_program(lpn) => {
                 self.chunk_sentence(lpn, pages)
             }
             (_, [place, ..]) if self.is_mapped_without_program(lpn) => {
@@ -541,8 +541,8 @@ impl SentenceWriter<'_> {
         let scene = self.before_and_after;
         let is_of_request = |lpn: u32| (first..end).contains(&lpn) && op != Op::Flush;
         let was_waiting = |lpn: &u32| {
-            scene.before.stored_form_of_lpn(*lpn) == PageState::Waiting
-                && scene.after.stored_form_of_lpn(*lpn) != PageState::Waiting
+            scene.before.stored_form_of_lpn(*lpn) == LogicalPageForm::Waiting
+                && scene.after.stored_form_of_lpn(*lpn) != LogicalPageForm::Waiting
         };
         let stored: Vec<u32> =
             scene.changed_lpns().filter(|&lpn| !is_of_request(lpn)).filter(was_waiting).collect();

@@ -13,16 +13,16 @@
 //! popular.
 
 pub mod draw;
-pub mod options;
 pub mod permutation;
 mod spec;
+pub mod spec_grammar;
 
 use draw::{EventProbability, Zipf, uniform_below};
-pub use options::SpecError;
 use permutation::Permutation;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 pub use spec::{AccessPattern, ArrivalProcess, RequestSize, WORKLOAD_GRAMMAR, WorkloadSpec, Zone};
+pub use spec_grammar::SpecError;
 use wearwell::data::mix_bits;
 use wearwell_trace::{Op, Request};
 

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::options::{GeneratorKind, SpecError, SpecGrammar, SpecKey, SpecOptions, require_within};
+use super::spec_grammar::{SpecError, SpecGrammar, SpecKey, SpecKind, SpecOptions, require_within};
 use crate::content_model;
 
 const SCRAMBLE_MEANING: &str =
@@ -17,13 +17,13 @@ const SCRAMBLE_MEANING: &str =
 pub const WORKLOAD_GRAMMAR: SpecGrammar = SpecGrammar {
     kind_noun: "generator",
     kinds: &[
-        GeneratorKind {
+        SpecKind {
             name: "sequential",
             meaning: "page after page, from the start again at the end; the request that meets the end is cut short",
             keys: &[],
         },
-        GeneratorKind { name: "uniform", meaning: "every first page with equal probability", keys: &[] },
-        GeneratorKind {
+        SpecKind { name: "uniform", meaning: "every first page with equal probability", keys: &[] },
+        SpecKind {
             name: "zipf",
             meaning: "the k-th most popular page with probability proportional to k^-theta",
             keys: &[
@@ -31,7 +31,7 @@ pub const WORKLOAD_GRAMMAR: SpecGrammar = SpecGrammar {
                 SpecKey { name: "scramble", default: "yes", meaning: SCRAMBLE_MEANING },
             ],
         },
-        GeneratorKind {
+        SpecKind {
             name: "hotcold",
             meaning: "zones of equal popularity inside; what the zones leave over is one more zone",
             keys: &[

@@ -7,8 +7,8 @@
 use std::ops::ControlFlow;
 
 use wearwell::lifetime::{
-    EnergyModel, EpochAverage, SchemeEstimate, chunk_written_share, decide_schemes, dedup_written_share,
-    epoch_capacity_bytes, remaining_endurance_bytes,
+    EnergyModel, SchemeEstimate, WeightedEpochHistory, chunk_written_share, decide_schemes,
+    dedup_written_share, epoch_capacity_bytes, remaining_endurance_bytes,
 };
 use wearwell_config::Config;
 use wearwell_replay::input::Input;
@@ -96,7 +96,7 @@ fn scheme_decisions_are_those_of_the_papers_algorithm_listing() {
 #[test]
 fn predicted_demand_is_the_linear_average_of_ten_epochs() {
     let demands: Vec<f64> = (0..40).map(|epoch| ((epoch * 7919) % 101) as f64 + 1.0).collect();
-    let mut history = EpochAverage::default();
+    let mut history = WeightedEpochHistory::default();
     assert_eq!(history.average(), None);
     for (epoch, &demand) in demands.iter().enumerate() {
         history.push_epoch(demand);
@@ -168,7 +168,7 @@ const PROGRAM_UJ: f64 = 600.0 * 48.5 / 1e3;
 #[test]
 fn the_energy_of_a_page_operation_is_time_times_power() {
     let energy = EnergyModel::STATED_IN_PAPER;
-    let uj = |cost: wearwell::lifetime::PageCost| cost.energy_pj() as f64 / 1e6;
+    let uj = |cost: wearwell::lifetime::PageOperationCost| cost.energy_pj() as f64 / 1e6;
     assert_eq!((uj(energy.compress), uj(energy.hash), uj(energy.program)), (COMPRESS_UJ, 0.4214, PROGRAM_UJ));
     assert!((energy.compression_energy_in_programs() - COMPRESS_UJ / PROGRAM_UJ).abs() < 1e-12);
     assert!((energy.dedup_energy_in_programs() - HASH_UJ / PROGRAM_UJ).abs() < 1e-12);

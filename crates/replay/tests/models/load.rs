@@ -76,7 +76,7 @@ impl Drive {
     }
 
     pub fn write_described(&mut self, lpn: u32, descriptor: ContentDescriptor) {
-        self.device.write_page(Lpn(lpn), descriptor).expect("there is room");
+        self.device.write_page_descriptor(Lpn(lpn), descriptor).expect("there is room");
     }
 
     pub fn read(&mut self, lpn: u32) {

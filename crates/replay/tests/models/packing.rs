@@ -9,7 +9,7 @@
 //! from the stationary distribution of how full the page is.
 
 use wearwell::data::{ContentDescriptor, Fingerprint};
-use wearwell::design::{DeltaDesign, delta};
+use wearwell::design::{DeltaOptions, delta};
 use wearwell::gc::GcOptions;
 use wearwell::operation::Cause;
 
@@ -97,10 +97,10 @@ const BATCHES: u32 = 60;
 
 fn new_drive() -> Drive {
     // The table counts accesses of every page, so that every overwrite becomes a delta.
-    let design = DeltaDesign {
-        heat_table_entries: Some(1 << 16),
+    let design = DeltaOptions {
+        access_count_table_entries: Some(1 << 16),
         cold_scan_interval_writes: 0,
-        ..DeltaDesign::default()
+        ..DeltaOptions::default()
     };
     // The drive has more pages than the test programs, so that GC never runs.
     Drive::new(

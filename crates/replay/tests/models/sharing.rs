@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 use wearwell::address::RemapMode;
 use wearwell::content::dedup::DedupOptions;
-use wearwell::design::{SharingDesign, remap};
+use wearwell::design::{SharingOptions, remap};
 use wearwell::gc::GcOptions;
 use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::ReverseMapKind;
@@ -99,7 +99,7 @@ const REQUESTS: u32 = 400_000;
 /// contents, popular ones far more often; some requests are trims and copies.
 fn run_model_and_engine(reverse_map: ReverseMapKind, blocks: u32, commands: bool, seed: u64) -> Drive {
     let dedup = Some(DedupOptions { capacity_entries: None, verify_on_hit: false });
-    let sharing = SharingDesign {
+    let sharing = SharingOptions {
         reverse_map,
         reference_count_form: ReferenceCountForm::Dense,
         dedup,

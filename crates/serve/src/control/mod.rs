@@ -24,7 +24,7 @@ use crate::connection::ServedExport;
 use crate::device::{BlockDevice, FlashDevice};
 use crate::engine::{Engine, EngineStopped};
 use crate::server::{BoundListener, ServeError, Server};
-use crate::socket::{Address, Socket};
+use crate::socket::{ListenAddress, Socket};
 
 /// Longest command line of the control socket, bytes.
 pub const COMMAND_LINE_MAX_BYTES: usize = 1 << 20;
@@ -55,7 +55,7 @@ impl Server<FlashDevice> {
     ///
     /// # Errors
     /// [`ServeError::Listen`].
-    pub fn open_control_socket(&mut self, address: &Address) -> Result<Address, ServeError> {
+    pub fn open_control_socket(&mut self, address: &ListenAddress) -> Result<ListenAddress, ServeError> {
         self.open_control_socket_on(BoundListener::listen_at(address)?)
     }
 
@@ -63,7 +63,10 @@ impl Server<FlashDevice> {
     ///
     /// # Errors
     /// [`ServeError::Listen`].
-    pub fn open_control_socket_on(&mut self, bound_listener: BoundListener) -> Result<Address, ServeError> {
+    pub fn open_control_socket_on(
+        &mut self,
+        bound_listener: BoundListener,
+    ) -> Result<ListenAddress, ServeError> {
         let targets = Arc::clone(self.export_targets());
         self.start_accepting_clients(bound_listener, move |socket| {
             // A client that disconnects is not logged.

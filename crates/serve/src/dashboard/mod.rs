@@ -26,7 +26,7 @@ use crate::control;
 use crate::device::FlashDevice;
 use crate::http::{self, Answer, Request};
 use crate::server::{BoundListener, ServeError, Server};
-use crate::socket::{Address, Socket};
+use crate::socket::{ListenAddress, Socket};
 
 /// Most dashboard clients that receive snapshots of a device at a time; a further client is refused with HTTP status
 /// 503.
@@ -58,9 +58,9 @@ impl Server<FlashDevice> {
     /// [`ServeError::Listen`], also for an address that other machines reach.
     pub fn open_dashboard(
         &mut self,
-        address: &Address,
+        address: &ListenAddress,
         shared_assets: &SharedPageAssets,
-    ) -> Result<Address, ServeError> {
+    ) -> Result<ListenAddress, ServeError> {
         self.open_dashboard_on(BoundListener::listen_at(address)?, shared_assets)
     }
 
@@ -72,7 +72,7 @@ impl Server<FlashDevice> {
         &mut self,
         bound_listener: BoundListener,
         shared_assets: &SharedPageAssets,
-    ) -> Result<Address, ServeError> {
+    ) -> Result<ListenAddress, ServeError> {
         let watchers_max = SNAPSHOT_CLIENTS_MAX.min(self.connections_max());
         let site = DashboardSite {
             targets: Arc::clone(self.export_targets()),

@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use wearwell::block_map::{self, EraseHistogram};
+use wearwell::block_chart::{self, EraseHistogram};
 
 use crate::control::report::{self, WearReport};
 use crate::device::FlashDevice;
@@ -81,13 +81,13 @@ struct BlockExamination {
 }
 
 impl BlockExamination {
-    /// Begins the survey of a device's blocks for a snapshot, and examines the first blocks of the device, as many as
-    /// [`BlockExamination::examine_next_blocks`] examines in one call.
+    /// Begins the examination of a device's blocks for a snapshot, and examines the first blocks of the device, as many
+    /// as [`BlockExamination::examine_next_blocks`] examines in one call.
     fn begin_examination(device: &FlashDevice) -> Self {
         let blocks = device.device().geometry().blocks();
         let mut survey = Self {
             block_count: blocks,
-            blocks_per_cell: block_map::blocks_per_map_cell(blocks, BLOCK_MAP_CELLS_MAX),
+            blocks_per_cell: block_chart::blocks_per_chart_cell(blocks, BLOCK_MAP_CELLS_MAX),
             next_block_to_examine: 0,
             block_map_cells: String::new(),
             wear: WearReport::default(),
@@ -105,7 +105,7 @@ impl BlockExamination {
         let end =
             self.next_block_to_examine.saturating_add(cells * self.blocks_per_cell).min(self.block_count);
         let store = device.device().ftl().store();
-        block_map::append_map_cells(
+        block_chart::append_chart_cells(
             store,
             self.next_block_to_examine..end,
             self.blocks_per_cell,

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rustix::fs::SeekFrom;
 use wearwell::address::Lpn;
-use wearwell::page_state::PageState;
+use wearwell::logical_page_form::LogicalPageForm;
 use wearwell_config::{Config, PartsConfig};
 
 use super::backing::{Access, ImageFile, OpenImageFiles, remove_image_files};
@@ -16,8 +16,8 @@ use super::create::{ImageSpecification, new_salt};
 use super::error::ImageError;
 use super::unfinished::UnfinishedImage;
 use super::{Image, OpenOptions, end_session};
+use crate::explicit_config::leave_out_replay_settings;
 use crate::live_device::LiveDevice;
-use crate::specification::leave_out_replay_settings;
 
 /// Copies the files `from` to a new directory that only its owner can read. If the file system supports it, the copies
 /// share their disk blocks with the originals; otherwise holes are copied as holes. After an error, what was created is
@@ -159,7 +159,7 @@ pub(super) fn copy_contents(
 /// Returns the refusal of the operating system that ended the copy, if there was one. The engine reports it as a
 /// failure of the medium.
 fn refusal_of_new_image(device: &LiveDevice) -> Option<ImageError> {
-    let refused = device.medium().unresolved_write_refusal()?;
+    let refused = device.medium().unresolved_write_error()?;
     Some(ImageError::Refused { refusal: refused.refusal.clone(), is_disk_full: refused.is_disk_full })
 }
 
@@ -178,7 +178,7 @@ fn changed_specification(
         // What belongs to the old design only: the parts that were exchanged in it, and its own least number of
         // entries, which every new image of the design records.
         config.parts = PartsConfig::default();
-        if config.mapping.least_cache_entries == Config::least_cache_entries(&superblock.design) {
+        if config.mapping.least_cache_entries == Config::min_cache_entries(&superblock.design) {
             config.mapping.least_cache_entries = None;
         }
     }
@@ -209,7 +209,7 @@ fn copy_pages(
             progress(number, all);
         }
         let lpn = Lpn(number as u32);
-        if from.page_state(lpn) == PageState::Hole {
+        if from.logical_page_form(lpn) == LogicalPageForm::Hole {
             continue;
         }
         match from.read(number * page_bytes, &mut page) {

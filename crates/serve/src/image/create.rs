@@ -11,11 +11,11 @@ use super::backing::{Backing, ImageFile, OpenImageFiles, require_permitted_file_
 use super::error::ImageError;
 use super::journal::Journal;
 use super::layout::{BlockHealth, BlockRecord, Durability, Layout, STATE_SECTOR_BYTES, Session, Superblock};
-use super::sides::METADATA_COPIES;
+use super::metadata_copy::METADATA_COPIES;
 use super::{io_error, parts_and_endurance_cycles_of};
 use crate::device::Medium;
+use crate::explicit_config::make_config_explicit;
 use crate::live_device::LiveDevice;
-use crate::specification::make_config_explicit;
 
 /// Design, configuration, size and durability of a new image.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ impl ImageSpecification {
     pub fn build_superblock(&self, salt: u64) -> Result<Superblock, ImageError> {
         let mut config = self.config.clone();
         let resolved = make_config_explicit(&mut config, self.size_bytes)?;
-        let own_least = Config::least_cache_entries(&self.design);
+        let own_least = Config::min_cache_entries(&self.design);
         config.mapping.least_cache_entries = config.mapping.least_cache_entries.or(own_least);
         let mut superblock = Superblock {
             geometry: resolved.geometry,

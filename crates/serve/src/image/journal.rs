@@ -23,7 +23,7 @@ use super::layout::{
     JOURNAL_ENTRY_BYTES, Layout, RECORD_BYTES, STATE_SECTOR_BYTES, STATE_SECTOR_WORDS, StateSector, checksum,
     put_u32, put_u64, u32_at, u64_at,
 };
-use super::sides::{METADATA_COPIES, MetadataCopy};
+use super::metadata_copy::{METADATA_COPIES, MetadataCopy};
 
 /// Fewest sectors of state words that are rewritten together, except when the journal turns (begins its other area).
 const REWRITTEN_STATE_SECTORS_MIN: u64 = 16;
@@ -128,7 +128,7 @@ impl Journal {
     }
 
     /// Notes that all records so far are on the disk of the server machine.
-    pub(super) fn note_synced(&mut self) {
+    pub(super) fn record_synced(&mut self) {
         self.synced_record_number = self.last_record_number;
     }
 
@@ -149,7 +149,7 @@ impl Journal {
 
     /// Prepares the journal record that sets the state words `word_changes` (pairs of index and value), and the sectors
     /// of state words that have to be rewritten before it. `syncs`: whether the files are synced with this record. The
-    /// state of the journal changes only in [`Journal::note_appended`], after both were written.
+    /// state of the journal changes only in [`Journal::apply_append`], after both were written.
     pub(super) fn prepare_append(
         &self,
         layout: &Layout,
@@ -187,7 +187,7 @@ impl Journal {
     }
 
     /// Updates the journal in RAM after the sectors and the record of `append` were written.
-    pub(super) fn note_appended(&mut self, append: PreparedAppend) {
+    pub(super) fn apply_append(&mut self, append: PreparedAppend) {
         let PreparedAppend {
             record:
                 JournalRecord {

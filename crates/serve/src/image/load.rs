@@ -28,7 +28,7 @@ use super::layout::{
     BlockHealth, BlockRecord, Layout, OobRecord, OobSlot, RECORD_BYTES, STATE_SECTOR_BYTES,
     STATE_SECTOR_WORDS, StateSector,
 };
-use super::sides::{METADATA_COPIES, MetadataCopy, PageToVerify, read_page};
+use super::metadata_copy::{METADATA_COPIES, MetadataCopy, PageToVerify, read_page};
 
 /// Number of sectors of state words that are read in one read.
 const STATE_SECTORS_PER_READ: u64 = 256;
@@ -457,7 +457,7 @@ impl<B: Backing> Loader<'_, B> {
     }
 
     fn load_page_into_model(&mut self, ppn: Ppn, record: &OobRecord, oob: Oob) -> io::Result<()> {
-        if !self.is_fully_programmed_noting_damage(ppn, record, &oob)? {
+        if !self.check_fully_programmed(ppn, record, &oob)? {
             self.load_as_torn(ppn, record.block_erase_count);
             return Ok(());
         }
@@ -482,12 +482,7 @@ impl<B: Backing> Loader<'_, B> {
     /// Whether a page is to be loaded as programmed. The data is compared with its checksum if the page may be torn, or
     /// if all pages are verified. If they differ, a page that may be torn is not loaded; any other page is loaded and
     /// recorded as damaged.
-    fn is_fully_programmed_noting_damage(
-        &mut self,
-        ppn: Ppn,
-        record: &OobRecord,
-        oob: &Oob,
-    ) -> io::Result<bool> {
+    fn check_fully_programmed(&mut self, ppn: Ppn, record: &OobRecord, oob: &Oob) -> io::Result<bool> {
         let may_be_torn = self.may_be_half_programmed(record.journal_record_number);
         if !may_be_torn && !self.settings.verifies_all_data {
             return Ok(true);

@@ -25,11 +25,11 @@ mod error;
 pub mod journal;
 pub mod layout;
 mod load;
+mod metadata_copy;
 mod nand;
 mod repair;
 mod rescue;
 mod resize;
-mod sides;
 mod unfinished;
 mod upgrade;
 mod version1;
@@ -51,10 +51,10 @@ use layout::{
     Superblock, SuperblockError,
 };
 use load::{LoadSettings, LoadedFlash, load_flash_state};
+use metadata_copy::{METADATA_COPIES, MetadataCopy};
 pub use nand::FileNand;
 pub use repair::{RepairReport, repair};
 pub use resize::resize;
-use sides::{METADATA_COPIES, MetadataCopy};
 pub use upgrade::{upgrade, upgrade_on};
 use wearwell::DeviceOptions;
 use wearwell::address::{Lpn, Ppn};
@@ -248,7 +248,7 @@ impl Image {
     /// # Panics
     /// If the image was opened on a backing of another type.
     pub fn into_backing<B: Backing>(self) -> B {
-        FileNand::take_out_of_device(self.device).into_backing()
+        FileNand::into_medium_of_device(self.device).into_backing()
     }
 }
 
@@ -263,7 +263,7 @@ pub fn close(mut device: LiveDevice) -> Result<(), ImageError> {
 fn end_session(device: &mut LiveDevice) -> Result<(), ImageError> {
     let flushed = device.flush();
     let nand = device.medium_mut();
-    if nand.unresolved_write_refusal().is_none() {
+    if nand.unresolved_write_error().is_none() {
         flushed?;
     }
     nand.end_session().map_err(|_| medium_failure(nand))
@@ -311,7 +311,7 @@ fn parts_and_endurance_cycles_of(
 }
 
 fn medium_failure(medium: &dyn Medium) -> ImageError {
-    ImageError::Setting(medium.unresolved_write_refusal().map_or_else(
+    ImageError::Setting(medium.unresolved_write_error().map_or_else(
         || "the files of the image could not be read or written: open the image again".to_owned(),
         |refused| refused.message.clone(),
     ))
@@ -367,10 +367,10 @@ impl DevicePlan {
             _ if needs_erases_in_order => 0,
             Durability::Process => u32::MAX,
             Durability::Host => {
-                parts.gc.low_free_blocks =
-                    parts.gc.low_free_blocks.max(free_blocks_per_pool_for_joint_erases(superblock));
-                config.gc.low_blocks = Some(parts.gc.low_free_blocks);
-                parts.gc.low_free_blocks.saturating_sub(GC_RESERVE_BLOCKS)
+                parts.gc.gc_start_free_blocks =
+                    parts.gc.gc_start_free_blocks.max(free_blocks_per_pool_for_joint_erases(superblock));
+                config.gc.low_blocks = Some(parts.gc.gc_start_free_blocks);
+                parts.gc.gc_start_free_blocks.saturating_sub(GC_RESERVE_BLOCKS)
             }
         };
         Ok(Self { config, parts, endurance_cycles, max_waiting_erases_per_pool })
@@ -384,11 +384,10 @@ impl DevicePlan {
     ) -> Result<RecoveredDevice, ImageError> {
         let options = DeviceOptions { buffer: self.config.configured_write_buffer() };
         let mut device = LiveDevice::new(medium, logical_pages, &self.parts, options)?;
-        let recovery =
-            device.recover().map_err(|error| match device.medium().unresolved_write_refusal() {
-                Some(refused) => ImageError::Setting(refused.message.clone()),
-                None => error.into(),
-            })?;
+        let recovery = device.recover().map_err(|error| match device.medium().unresolved_write_error() {
+            Some(refused) => ImageError::Setting(refused.message.clone()),
+            None => error.into(),
+        })?;
         // A backward scan does not read the whole map.
         let mapped_pages = recovery.mapped_pages.or_else(|| device.count_mapped_pages().ok());
         let (config_toml, endurance_cycles) = (self.config.to_toml(), self.endurance_cycles);
@@ -507,7 +506,7 @@ impl FoundImage {
         let loaded = load_flash_state(backing, &layout, journal, expectation);
         let mut loaded = loaded.map_err(io_error(backing, "read", ImageFile::Flash))?;
         if session.was_closed {
-            loaded.journal.note_synced();
+            loaded.journal.record_synced();
         }
         Ok(loaded)
     }

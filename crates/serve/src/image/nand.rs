@@ -6,7 +6,7 @@
 //! writes the state word of its block with the next epoch (erase count), which makes all pages of the block erased at
 //! once. A store to NVRAM writes a state word too. Each of the three is completed by one write that cannot be torn, so
 //! the end of the process leaves an operation either not begun or done. All metadata is written twice
-//! ([`sides`](super::sides)).
+//! ([`metadata_copy`](super::metadata_copy)).
 //!
 //! Operations are not written one by one. They wait in an [`Epoch`] (a batch) until
 //! [`FileNand::write_operations_to_files`], which is called before requests are acknowledged. Programs of adjacent
@@ -26,7 +26,7 @@
 //! The engine never sees that the operating system refuses a write (disk full, for example): the epochs wait, and
 //! [`FileNand::write_operations_to_files`] returns the reason and tries again at its next call. A sync that failed
 //! cannot be repeated, since the operating system may have dropped the data: from then on nothing is written until the
-//! image is opened again ([`Medium::unresolved_write_refusal`]), and a read returns what was written, or an error.
+//! image is opened again ([`Medium::unresolved_write_error`]), and a read returns what was written, or an error.
 
 use std::any::Any;
 use std::collections::{BTreeSet, VecDeque};
@@ -46,8 +46,8 @@ use super::layout::{
     Session,
 };
 use super::load::{LoadedFlash, PageChecksum, read_spare};
-use super::sides::{METADATA_COPIES, PageToVerify, is_single_place_read_error, read_page};
-use crate::device::{Medium, OsRefusal};
+use super::metadata_copy::{METADATA_COPIES, PageToVerify, is_page_local_read_error, read_page};
+use crate::device::{FileIoError, Medium};
 use crate::live_device::LiveDevice;
 
 /// Most flash pages that are read from the file in one read.
@@ -88,7 +88,7 @@ pub struct FileNand<B = OpenImageFiles> {
     metadata_blocks: BTreeSet<u32>,
     /// For each file, whether it was written to since its last sync.
     has_unsynced_writes: [bool; ImageFile::ALL.len()],
-    unresolved_refusal: Option<OsRefusal>,
+    unresolved_refusal: Option<FileIoError>,
     damaged_ppns: BTreeSet<u32>,
     /// Whether the file space of blocks erased at present is returned to the file system (by punching holes).
     punches_erased_blocks: bool,
@@ -204,7 +204,7 @@ impl<B: Backing> FileNand<B> {
 
     /// Begins the session: writes the session record. In a `host` session all files are synced first.
     pub(super) fn begin_session(&mut self) -> Result<(), NandError> {
-        self.write_now(|nand| {
+        self.run_file_write(|nand| {
             if nand.durability() == Durability::Host {
                 nand.sync_files(&MEDIUM_FILES)?;
             }
@@ -212,7 +212,7 @@ impl<B: Backing> FileNand<B> {
         })
     }
 
-    fn write_session(&mut self) -> Result<(), OsRefusal> {
+    fn write_session(&mut self) -> Result<(), FileIoError> {
         let bytes = self.session.encode(self.layout.checksum_salt);
         self.write_both_copies(ImageFile::Session, &bytes, 0)?;
         self.sync_files(&[ImageFile::Session, ImageFile::Mirror])
@@ -221,7 +221,7 @@ impl<B: Backing> FileNand<B> {
     /// Marks a page torn (consumed and unreadable) in the files, after a crash of the host machine left it half
     /// programmed.
     pub(super) fn mark_page_torn(&mut self, ppn: Ppn, epoch: u32) -> Result<(), NandError> {
-        self.write_now(|nand| nand.write_torn_mark(ppn, epoch))
+        self.run_file_write(|nand| nand.write_torn_mark(ppn, epoch))
     }
 
     /// Records in the files that the data of a page is lost, after it was found damaged and no logical page needs it.
@@ -232,7 +232,7 @@ impl<B: Backing> FileNand<B> {
         let Some(record) = self.load_oob_record(ppn).filter(is_of_host) else { return Ok(false) };
         let record = OobRecord { is_lost: true, data_and_spare_crc: !record.data_and_spare_crc, ..record };
         let (bytes, at) = (self.layout.encode_oob(ppn, &record), self.layout.oob_record_offset(ppn));
-        self.write_now(|nand| nand.write_both_copies(ImageFile::Flash, &bytes, at))?;
+        self.run_file_write(|nand| nand.write_both_copies(ImageFile::Flash, &bytes, at))?;
         Ok(true)
     }
 
@@ -240,15 +240,15 @@ impl<B: Backing> FileNand<B> {
     ///
     /// # Panics
     /// If the image is not stored in a backing of the type `B`.
-    pub fn of(device: &LiveDevice) -> &Self {
+    pub fn medium_of_device(device: &LiveDevice) -> &Self {
         let medium: &dyn Any = device.medium();
         medium.downcast_ref().expect("the image is stored in this kind of backing")
     }
 
-    /// Returns the medium of the device of an image, as [`FileNand::of`].
+    /// Returns the medium of the device of an image, as [`FileNand::medium_of_device`].
     ///
     /// # Panics
-    /// As [`FileNand::of`].
+    /// As [`FileNand::medium_of_device`].
     pub fn medium_of_device_mut(device: &mut LiveDevice) -> &mut Self {
         let medium: &mut dyn Any = device.medium_mut();
         medium.downcast_mut().expect("the image is stored in this kind of backing")
@@ -257,8 +257,8 @@ impl<B: Backing> FileNand<B> {
     /// Returns the medium of the device of an image without closing the image.
     ///
     /// # Panics
-    /// As [`FileNand::of`].
-    pub fn take_out_of_device(device: LiveDevice) -> Self {
+    /// As [`FileNand::medium_of_device`].
+    pub fn into_medium_of_device(device: LiveDevice) -> Self {
         let medium: Box<dyn Any> = device.into_medium();
         *medium.downcast().expect("the image is stored in this kind of backing")
     }
@@ -280,17 +280,20 @@ impl<B: Backing> FileNand<B> {
 
     /// Runs `work`, which writes to files immediately. A refusal of the operating system is kept as the failure of the
     /// medium and returned as a loss of power.
-    fn write_now(&mut self, work: impl FnOnce(&mut Self) -> Result<(), OsRefusal>) -> Result<(), NandError> {
+    fn run_file_write(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<(), FileIoError>,
+    ) -> Result<(), NandError> {
         let done = work(self);
-        self.remember_os_refusal(done).map_err(|_| NandError::PowerLost)
+        self.record_file_io_outcome(done).map_err(|_| NandError::PowerLost)
     }
 
-    fn remember_os_refusal(&mut self, done: Result<(), OsRefusal>) -> Result<(), OsRefusal> {
+    fn record_file_io_outcome(&mut self, done: Result<(), FileIoError>) -> Result<(), FileIoError> {
         self.unresolved_refusal = done.clone().err();
         done
     }
 
-    fn os_refusal_of(&self, doing: &str, file: ImageFile, error: &io::Error) -> OsRefusal {
+    fn file_io_error_of(&self, doing: &str, file: ImageFile, error: &io::Error) -> FileIoError {
         let place = self.backing.path_for_messages(file);
         let is_full = matches!(
             error.kind(),
@@ -305,7 +308,7 @@ impl<B: Backing> FileNand<B> {
             "it is tried again with the next request that writes"
         };
         let refusal = format!("cannot {doing} {place}: {error}");
-        OsRefusal {
+        FileIoError {
             message: format!("{refusal}; {advice}"),
             refusal,
             is_disk_full: is_full,
@@ -313,13 +316,13 @@ impl<B: Backing> FileNand<B> {
         }
     }
 
-    fn write(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> Result<(), OsRefusal> {
+    fn write(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> Result<(), FileIoError> {
         self.has_unsynced_writes[file as usize] = true;
-        self.backing.write(file, bytes, offset).map_err(|error| self.os_refusal_of("write", file, &error))
+        self.backing.write(file, bytes, offset).map_err(|error| self.file_io_error_of("write", file, &error))
     }
 
     /// Writes metadata to both copies: its own file and the mirror.
-    fn write_both_copies(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> Result<(), OsRefusal> {
+    fn write_both_copies(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> Result<(), FileIoError> {
         METADATA_COPIES.into_iter().try_for_each(|side| {
             let (file, offset) = side.location_of(&self.layout, file, offset);
             self.write(file, bytes, offset)
@@ -327,10 +330,12 @@ impl<B: Backing> FileNand<B> {
     }
 
     /// Syncs those of the files that were written to since their last sync.
-    fn sync_files(&mut self, files: &[ImageFile]) -> Result<(), OsRefusal> {
+    fn sync_files(&mut self, files: &[ImageFile]) -> Result<(), FileIoError> {
         let written: Vec<_> =
             files.iter().copied().filter(|&file| self.has_unsynced_writes[file as usize]).collect();
-        self.backing.sync_all(&written).map_err(|(file, error)| self.os_refusal_of("sync", file, &error))?;
+        self.backing
+            .sync_all(&written)
+            .map_err(|(file, error)| self.file_io_error_of("sync", file, &error))?;
         for file in written {
             self.has_unsynced_writes[file as usize] = false;
         }
@@ -342,7 +347,7 @@ impl<B: Backing> FileNand<B> {
     }
 
     /// Marks a page as torn (consumed and unreadable) in the files.
-    fn write_torn_mark(&mut self, ppn: Ppn, epoch: u32) -> Result<(), OsRefusal> {
+    fn write_torn_mark(&mut self, ppn: Ppn, epoch: u32) -> Result<(), FileIoError> {
         let record = OobRecord::torn(epoch, self.journal.last_record_number() + 1);
         let bytes = self.layout.encode_oob(ppn, &record);
         self.write_both_copies(ImageFile::Flash, &bytes, self.layout.oob_record_offset(ppn))
@@ -366,7 +371,7 @@ impl<B: Backing> FileNand<B> {
     /// Writes the waiting operations to the files: all complete epochs (batches), and the open one. In a `host` session
     /// only the programs of the open epoch are written, since its journal record would need a sync that was not asked
     /// for.
-    fn write_waiting_operations(&mut self) -> Result<(), OsRefusal> {
+    fn write_waiting_operations(&mut self) -> Result<(), FileIoError> {
         if let Some(refused) = self.unresolved_refusal.as_ref().filter(|refused| refused.needs_image_reopen) {
             return Err(refused.clone());
         }
@@ -385,11 +390,11 @@ impl<B: Backing> FileNand<B> {
 
     /// Writes one epoch (batch of waiting operations) to the files: all of it, or only its programs. What could not be
     /// written, or was not to be written, is put back as the oldest epoch.
-    fn write_epoch(&mut self, mut epoch: Epoch, writes_journal_record: bool) -> Result<(), OsRefusal> {
+    fn write_epoch(&mut self, mut epoch: Epoch, writes_journal_record: bool) -> Result<(), FileIoError> {
         let mut written = self.write_programs(&epoch);
         if written.is_ok() {
             self.waiting_program_bytes -= epoch.programmed_data_bytes;
-            self.note_written_bytes(epoch.programmed_data_bytes);
+            self.count_written_bytes_and_begin_sync(epoch.programmed_data_bytes);
             epoch.remove_programs(&mut self.run_buffers);
             if writes_journal_record && !epoch.is_empty() {
                 written = self.write_journal_record(&epoch);
@@ -406,7 +411,7 @@ impl<B: Backing> FileNand<B> {
 
     /// Counts bytes of pages that were written. In a `host` session, asks the disk from time to time to begin writing
     /// them before a sync needs it.
-    fn note_written_bytes(&mut self, bytes: usize) {
+    fn count_written_bytes_and_begin_sync(&mut self, bytes: usize) {
         self.bytes_since_begin_sync += bytes;
         if self.durability() == Durability::Host && self.bytes_since_begin_sync > BYTES_BEFORE_BEGIN_SYNC {
             self.bytes_since_begin_sync = 0;
@@ -415,7 +420,7 @@ impl<B: Backing> FileNand<B> {
     }
 
     /// Writes the programs of an epoch (batch of operations): all spare areas and data, then all OOB records.
-    fn write_programs(&mut self, epoch: &Epoch) -> Result<(), OsRefusal> {
+    fn write_programs(&mut self, epoch: &Epoch) -> Result<(), FileIoError> {
         for run in epoch.runs() {
             if let Some(spare) = run.spare_areas() {
                 self.write_both_copies(
@@ -442,7 +447,7 @@ impl<B: Backing> FileNand<B> {
 
     /// Writes the journal record of an epoch (batch of operations) whose programs are written already; this makes the
     /// epoch valid. In a `host` session the flash file is synced before the record, and the journal after it.
-    fn write_journal_record(&mut self, epoch: &Epoch) -> Result<(), OsRefusal> {
+    fn write_journal_record(&mut self, epoch: &Epoch) -> Result<(), FileIoError> {
         let syncs = self.durability() == Durability::Host;
         assert_eq!(
             epoch.journal_record_number,
@@ -463,7 +468,7 @@ impl<B: Backing> FileNand<B> {
         if syncs {
             self.sync_files(&[ImageFile::Journal])?;
         }
-        self.journal.note_appended(append);
+        self.journal.apply_append(append);
         self.punch_erased_blocks(epoch);
         Ok(())
     }
@@ -492,7 +497,7 @@ impl<B: Backing> FileNand<B> {
         if is_too_much && self.unresolved_refusal.is_none() {
             // The next `write_deferred_step` reports the refusal.
             let written = self.write_waiting_operations();
-            let _ = self.remember_os_refusal(written);
+            let _ = self.record_file_io_outcome(written);
         }
     }
 
@@ -525,12 +530,12 @@ impl<B: Backing> FileNand<B> {
         let (epoch, room) =
             (self.waiting_epochs.back_mut().expect("there is always one"), &mut self.run_buffers);
         epoch.add_program(ppn, &page, room);
-        self.note_program(ppn, &record);
+        self.update_state_after_program(ppn, &record);
     }
 
     /// Updates the block's state word, the waiting bytes and the page's checksum in RAM after a program was added to
     /// the last epoch.
-    fn note_program(&mut self, ppn: Ppn, record: &OobRecord) {
+    fn update_state_after_program(&mut self, ppn: Ppn, record: &OobRecord) {
         let block = self.block_of(ppn);
         let (index, word) = (self.layout.block_word_index(block), self.block_record(block).encode());
         self.last_epoch().word_changes.set(index, word);
@@ -579,11 +584,11 @@ impl<B: Backing> FileNand<B> {
     /// Handles a read that the operating system refused. If only this place of the file is unreadable, the page is
     /// lost; any other error stops the device.
     fn handle_refused_read(&mut self, ppn: Ppn, error: &io::Error) -> NandError {
-        if is_single_place_read_error(error) {
+        if is_page_local_read_error(error) {
             self.damaged_ppns.insert(ppn.0);
             return NandError::Uncorrectable(ppn);
         }
-        self.unresolved_refusal = Some(self.os_refusal_of("read", ImageFile::Flash, error));
+        self.unresolved_refusal = Some(self.file_io_error_of("read", ImageFile::Flash, error));
         NandError::PowerLost
     }
 
@@ -649,7 +654,7 @@ impl<B: Backing> FileNand<B> {
         self.layout.page_crc(ppn, epoch, data, spare) == self.page_checksums[ppn.index()].data_and_spare_crc
     }
 
-    fn note_damage(&mut self, ppn: Ppn) -> NandError {
+    fn record_damaged_page(&mut self, ppn: Ppn) -> NandError {
         self.damaged_ppns.insert(ppn.0);
         NandError::Uncorrectable(ppn)
     }
@@ -657,7 +662,7 @@ impl<B: Backing> FileNand<B> {
     /// Verifies data that was read of a page without spare bytes by the page's checksum, and records the page as
     /// damaged if they differ.
     fn verify_page_data(&mut self, ppn: Ppn, data: &[u8]) -> Result<(), NandError> {
-        if self.matches_checksum(ppn, data, &[]) { Ok(()) } else { Err(self.note_damage(ppn)) }
+        if self.matches_checksum(ppn, data, &[]) { Ok(()) } else { Err(self.record_damaged_page(ppn)) }
     }
 
     /// Whether a page may be read from the flash file in one read together with its neighbours: the page does not wait
@@ -680,7 +685,7 @@ impl<B: Backing> FileNand<B> {
 
     /// Begins the copy of page number `k` of the copy run `run`: checks the read of the source page in the flash model.
     /// Returns the source, the destination, and the OOB of the copy.
-    fn begin_copy(&mut self, run: &CopyRun<'_>, k: usize) -> Result<(Ppn, Ppn, Oob), NandError> {
+    fn check_copy_source(&mut self, run: &CopyRun<'_>, k: usize) -> Result<(Ppn, Ppn, Oob), NandError> {
         let (from, to) = (run.source_pages[k], Ppn(run.first_destination.0 + k as u32));
         let oob = self.flash_model.read(from, &mut [])?;
         Ok((from, to, Oob { owner: run.owners[k].0, sequence_number: run.first_sequence + k as u64, ..oob }))
@@ -688,7 +693,7 @@ impl<B: Backing> FileNand<B> {
 
     /// Copies page number `k` of a run by itself: reads and verifies the source, and programs the destination.
     fn copy_page(&mut self, run: &CopyRun<'_>, k: usize) -> Result<(), NandError> {
-        let (from, to, oob) = self.begin_copy(run, k)?;
+        let (from, to, oob) = self.check_copy_source(run, k)?;
         let bytes = self.load_page(from)?;
         let (data, spare) = bytes.split_at(self.layout.geometry.page_bytes as usize);
         self.program_page(to, oob, data, spare)
@@ -711,11 +716,11 @@ impl<B: Backing> FileNand<B> {
     /// Verifies and programs the copy of page number `k` of a run, after [`FileNand::read_copy_sources`] has read its
     /// data into the write buffer.
     fn program_copy(&mut self, run: &CopyRun<'_>, k: usize) -> Result<(), NandError> {
-        let (from, to, oob) = self.begin_copy(run, k)?;
+        let (from, to, oob) = self.check_copy_source(run, k)?;
         let last = self.waiting_epochs.back().expect("there is always one");
         let data = last.reserved_data(to);
         if !self.matches_checksum(from, data, &[]) {
-            return Err(self.note_damage(from));
+            return Err(self.record_damaged_page(from));
         }
         let record = OobRecord {
             journal_record_number: last.journal_record_number,
@@ -728,7 +733,7 @@ impl<B: Backing> FileNand<B> {
         )?;
         let bytes = self.layout.encode_oob(to, &record);
         self.last_epoch().add_reserved_page(to, &bytes);
-        self.note_program(to, &record);
+        self.update_state_after_program(to, &record);
         Ok(())
     }
 
@@ -773,7 +778,7 @@ impl<B: Backing> FileNand<B> {
 impl<B: Backing> Medium for FileNand<B> {
     fn end_session(&mut self) -> Result<(), NandError> {
         self.sync()?;
-        self.write_now(|nand| {
+        self.run_file_write(|nand| {
             nand.sync_files(&MEDIUM_FILES)?;
             nand.session.was_closed = true;
             nand.session.last_journal_record_number = nand.journal.last_record_number();
@@ -781,12 +786,12 @@ impl<B: Backing> Medium for FileNand<B> {
         })
     }
 
-    fn write_operations_to_files(&mut self) -> Result<(), OsRefusal> {
+    fn write_operations_to_files(&mut self) -> Result<(), FileIoError> {
         let written = self.write_waiting_operations();
-        self.remember_os_refusal(written)
+        self.record_file_io_outcome(written)
     }
 
-    fn unresolved_write_refusal(&self) -> Option<&OsRefusal> {
+    fn unresolved_write_error(&self) -> Option<&FileIoError> {
         self.unresolved_refusal.as_ref()
     }
 
@@ -999,7 +1004,7 @@ impl<B: Backing> Nand for FileNand<B> {
         if self.durability() == Durability::Host {
             self.end_epoch();
         }
-        self.write_now(Self::write_waiting_operations)
+        self.run_file_write(Self::write_waiting_operations)
     }
 
     fn fence(&mut self) -> Result<(), NandError> {
@@ -1019,7 +1024,7 @@ impl<B: Backing> FaultInjectable for FileNand<B> {
         self.flash_model.tear_program(ppn);
         let epoch = self.flash_model.erase_count(self.block_of(ppn));
         // The next sync reports a refusal of the operating system.
-        let _ = self.write_now(|nand| {
+        let _ = self.run_file_write(|nand| {
             nand.write_waiting_operations()?;
             nand.write_torn_mark(ppn, epoch)
         });
@@ -1029,7 +1034,7 @@ impl<B: Backing> FaultInjectable for FileNand<B> {
         self.flash_model.tear_erase(block);
         let record = BlockRecord { health: BlockHealth::HalfErased, ..self.block_record(block) };
         let index = self.layout.block_word_index(block);
-        let _ = self.write_now(|nand| {
+        let _ = self.run_file_write(|nand| {
             nand.end_epoch();
             nand.last_epoch().word_changes.set(index, record.encode());
             nand.end_epoch();
@@ -1040,10 +1045,10 @@ impl<B: Backing> FaultInjectable for FileNand<B> {
     /// Makes a page unreadable: flips a bit in the first byte of its data in the file.
     fn make_uncorrectable(&mut self, ppn: Ppn) {
         let (mut byte, at) = ([0], self.layout.data_offset(ppn));
-        let _ = self.write_now(|nand| {
+        let _ = self.run_file_write(|nand| {
             nand.write_waiting_operations()?;
             let read = nand.backing.read(ImageFile::Flash, &mut byte, at);
-            read.map_err(|error| nand.os_refusal_of("read", ImageFile::Flash, &error))?;
+            read.map_err(|error| nand.file_io_error_of("read", ImageFile::Flash, &error))?;
             byte[0] ^= 1;
             nand.write(ImageFile::Flash, &byte, at)
         });

@@ -31,8 +31,8 @@ use super::backing::{Backing, ImageFile};
 use super::error::ImageError;
 use super::layout::{Layout, OobSlot, RECORD_BYTES, STATE_SECTOR_BYTES, Session, Superblock};
 use super::load::{LoadedFlash, SkippedMetadata};
+use super::metadata_copy::METADATA_COPIES;
 use super::parts_and_endurance_cycles_of;
-use super::sides::METADATA_COPIES;
 
 /// Returns the highest journal record number that other metadata names (session record, sectors, OOB records). An OOB
 /// record counts with its number minus one, because its page may have been programmed for a record that was never

@@ -18,7 +18,7 @@ use super::layout::{
     FORMAT_VERSION, Layout, MAX_CONFIG_BYTES, OobRecord, RECORD_BYTES, SUPERBLOCK_BYTES, Session, Superblock,
     SuperblockError,
 };
-use super::sides::MetadataCopy;
+use super::metadata_copy::MetadataCopy;
 use super::{Image, OpenOptions, close, io_error, version1};
 
 /// Upgrades the image in a directory from version 1 of the format to version 2. Takes time in proportion to the

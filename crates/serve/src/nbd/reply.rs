@@ -5,7 +5,7 @@
 //! for each metadata context.
 
 use tracing::debug;
-use wearwell::page_state::PageState;
+use wearwell::logical_page_form::LogicalPageForm;
 
 use super::negotiation::{Contexts, HeaderForm, Negotiated};
 use super::request::{Action, Refusal, Request};
@@ -329,18 +329,18 @@ impl ReplyHeaderFields {
 struct ContextExtents {
     context_id: u32,
     /// Maps a page state to the number that is reported for it.
-    status_value_of: fn(PageState) -> u32,
+    status_value_of: fn(LogicalPageForm) -> u32,
     extents: Vec<(u64, u32)>,
     has_reached_limit: bool,
 }
 
 impl ContextExtents {
-    fn of(context_id: u32, status_value_of: fn(PageState) -> u32) -> Self {
+    fn of(context_id: u32, status_value_of: fn(LogicalPageForm) -> u32) -> Self {
         Self { context_id, status_value_of, extents: Vec::new(), has_reached_limit: false }
     }
 
     /// Adds `len` bytes of one state, unless there are `limit` extents and these bytes are not a part of the last one.
-    fn push(&mut self, len: u64, state: PageState, limit: usize) {
+    fn push(&mut self, len: u64, state: LogicalPageForm, limit: usize) {
         let value = (self.status_value_of)(state);
         let has_limit = self.extents.len() == limit;
         match self.extents.last_mut() {
@@ -382,7 +382,7 @@ impl BlockStatusScan {
             let extent = device.first_extent(offset + done, most - done);
             assert!(extent.len_bytes > 0, "an extent has a byte at least");
             for context in &mut self.0 {
-                context.push(extent.len_bytes, extent.page_state, max_extents);
+                context.push(extent.len_bytes, extent.logical_page_form, max_extents);
             }
             done += extent.len_bytes;
         }
@@ -408,13 +408,13 @@ impl BlockStatusScan {
 }
 
 /// Returns the value of a page state in `base:allocation`: bit 0 means a hole, bit 1 that it reads as zeros.
-fn allocation_status_flags(state: PageState) -> u32 {
-    if state == PageState::Hole { 0b11 } else { 0 }
+fn allocation_status_flags(state: LogicalPageForm) -> u32 {
+    if state == LogicalPageForm::Hole { 0b11 } else { 0 }
 }
 
-/// Returns the value of a page state in Wearwell's own NBD metadata context: its index in [`PageState::ALL`].
-fn page_state_status_code(state: PageState) -> u32 {
-    PageState::ALL.iter().position(|&each| each == state).expect("ALL has every state") as u32
+/// Returns the value of a page state in Wearwell's own NBD metadata context: its index in [`LogicalPageForm::ALL`].
+fn page_state_status_code(state: LogicalPageForm) -> u32 {
+    LogicalPageForm::ALL.iter().position(|&each| each == state).expect("ALL has every state") as u32
 }
 
 fn simple_reply(errno: u32, cookie: u64) -> Vec<u8> {

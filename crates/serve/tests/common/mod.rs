@@ -9,8 +9,8 @@ pub use client::Client;
 use wearwell_config::Config;
 use wearwell_serve::device::HostCommandCounts;
 use wearwell_serve::image;
-use wearwell_serve::memory::MemoryDeviceSpecification;
-use wearwell_serve::{Address, FlashDevice, Server};
+use wearwell_serve::memory_device::MemoryDeviceSpecification;
+use wearwell_serve::{FlashDevice, ListenAddress, Server};
 
 /// Designs that the tests serve.
 pub const DESIGNS: [&str; 7] = ["page-map", "recyclable", "remap", "delta", "integrated", "dftl", "wearwell"];
@@ -69,8 +69,8 @@ impl Served {
 
     fn start(device: FlashDevice, folder: tempfile::TempDir) -> Self {
         let mut served = Self { server: Server::start(device, "drive", "a test drive"), folder };
-        served.server.open_nbd(&Address::Unix(served.socket())).expect("the path is free");
-        served.server.open_control_socket(&Address::Unix(served.control())).expect("the path is free");
+        served.server.open_nbd(&ListenAddress::Unix(served.socket())).expect("the path is free");
+        served.server.open_control_socket(&ListenAddress::Unix(served.control())).expect("the path is free");
         served
     }
 

@@ -241,7 +241,7 @@ pub fn perform(device: &mut LiveDevice, op: Op) -> Result<()> {
 
 /// Returns the medium of a device on files in memory.
 pub fn medium_of(device: &LiveDevice) -> &FileNand<MemoryFiles> {
-    FileNand::of(device)
+    FileNand::medium_of_device(device)
 }
 
 /// Returns the medium of a device on files in memory, so that a test can inject faults.

@@ -38,8 +38,8 @@ pub(crate) const MAX_REQUEST_PAGES: u64 = (1 << 18) + 1;
 const DISTINCT_CONTENTS_MAX: usize = 1 << 28;
 
 /// Flags in the first byte of a request's record: which fields follow. The low three bits are the operation, see
-/// [`code`].
-mod head {
+/// [`operation_code`].
+mod record_flags {
     pub const HAS_DEVICE: u8 = 1 << 3;
     pub const HAS_LENGTH: u8 = 1 << 4;
     pub const HAS_CONTENT: u8 = 1 << 5;
@@ -48,7 +48,7 @@ mod head {
 }
 
 /// Numbers of the operations (read, write, ...) in the low three bits of a record's first byte.
-mod code {
+mod operation_code {
     pub const OP_READ: u8 = 0;
     pub const OP_WRITE: u8 = 1;
     pub const OP_TRIM: u8 = 2;

@@ -7,12 +7,12 @@ use wearwell::data::{ContentDescriptor, Fingerprint};
 
 use super::{
     DISTINCT_CONTENTS_MAX, FORMAT_VERSION, FRAME_HEADER_BYTES, FRAME_KIND_END, FRAME_KIND_RECORDS,
-    FRAME_MAX_RECORDS, HEADER_BYTES, MAGIC, MAX_REQUEST_PAGES, PROVENANCE_MAX_BYTES, PreviousRecord, code,
-    frame_checksum, head, run,
+    FRAME_MAX_RECORDS, HEADER_BYTES, MAGIC, MAX_REQUEST_PAGES, PROVENANCE_MAX_BYTES, PreviousRecord,
+    frame_checksum, operation_code, record_flags, run,
 };
 use crate::error::{ParseRefusal, RejectedRecords};
 use crate::read::ReadCounters;
-use crate::read::source::DecompressedStream;
+use crate::read::decompressed_stream::DecompressedStream;
 use crate::request::check_request_limits;
 use crate::{Format, Op, PAGE_BYTES, Request, TraceError, TraceReader};
 
@@ -154,43 +154,43 @@ impl NativeReader {
         let mut cursor = Cursor { frame_bytes: &self.frame_bytes, next_byte_index: self.next_byte_index };
         let head = cursor.read_byte()?;
         let previous = self.previous;
-        let unit = if head & head::ADDRESSES_ARE_IN_BYTES == 0 { PAGE_BYTES } else { 1 };
+        let unit = if head & record_flags::ADDRESSES_ARE_IN_BYTES == 0 { PAGE_BYTES } else { 1 };
         into.op = op_of_code(head);
         into.time_ns = previous.time_ns.wrapping_add(unzigzag(cursor.read_varint()?));
         let offset = (previous.end_offset_bytes / unit).wrapping_add(unzigzag(cursor.read_varint()?));
         into.offset_bytes =
             offset.checked_mul(unit).ok_or(ParseRefusal::of_whole_record("an offset that fits"))?;
         into.len_bytes = previous.len_bytes;
-        if head & head::HAS_LENGTH != 0 {
+        if head & record_flags::HAS_LENGTH != 0 {
             into.len_bytes = cursor
                 .read_varint()?
                 .checked_mul(unit)
                 .ok_or(ParseRefusal::of_whole_record("a length that fits"))?;
         }
         into.device = previous.device;
-        if head & head::HAS_DEVICE != 0 {
+        if head & record_flags::HAS_DEVICE != 0 {
             into.device = cursor
                 .read_varint()?
                 .try_into()
                 .map_err(|_| ParseRefusal::of_whole_record("a device number of 32 bits"))?;
         }
         match head & OP_MASK {
-            code::OP_REMAP_COPY | code::OP_REMAP_RELOCATE => {
+            operation_code::OP_REMAP_COPY | operation_code::OP_REMAP_RELOCATE => {
                 let source = (into.offset_bytes / unit).wrapping_add(unzigzag(cursor.read_varint()?));
                 into.remap_source_offset_bytes =
                     source.checked_mul(unit).ok_or(ParseRefusal::of_whole_record("a source that fits"))?;
             }
-            code::OP_MARK if cursor.read_varint()? != code::PHASE_MARK_CODE => {
+            operation_code::OP_MARK if cursor.read_varint()? != operation_code::PHASE_MARK_CODE => {
                 return Err(ParseRefusal::of_whole_record("the mark of a phase"));
             }
             _ => {}
         }
         check_request_limits(into).map_err(ParseRefusal::of_whole_record)?;
         self.previous = PreviousRecord::of_request(into);
-        if head & head::HAS_CONTENT != 0 {
+        if head & record_flags::HAS_CONTENT != 0 {
             self.contents.read_page_contents(&mut cursor, into)?;
             self.pages_with_content += into.content.len() as u64;
-            if head & head::HAS_DELTA_SIZES != 0 {
+            if head & record_flags::HAS_DELTA_SIZES != 0 {
                 read_delta_sizes(&mut cursor, &mut into.content)?;
             }
         }
@@ -277,13 +277,13 @@ fn read_header(source: &mut DecompressedStream) -> Result<String, Error> {
 #[inline]
 fn op_of_code(number: u8) -> Op {
     match number & OP_MASK {
-        code::OP_READ => Op::Read,
-        code::OP_WRITE => Op::Write,
-        code::OP_TRIM => Op::Trim,
-        code::OP_ZERO => Op::Zero,
-        code::OP_FLUSH => Op::Flush,
-        code::OP_REMAP_COPY => Op::Remap(RemapMode::Copy),
-        code::OP_REMAP_RELOCATE => Op::Remap(RemapMode::Relocate),
+        operation_code::OP_READ => Op::Read,
+        operation_code::OP_WRITE => Op::Write,
+        operation_code::OP_TRIM => Op::Trim,
+        operation_code::OP_ZERO => Op::Zero,
+        operation_code::OP_FLUSH => Op::Flush,
+        operation_code::OP_REMAP_COPY => Op::Remap(RemapMode::Copy),
+        operation_code::OP_REMAP_RELOCATE => Op::Remap(RemapMode::Relocate),
         _ => Op::Phase,
     }
 }

@@ -8,8 +8,8 @@ use wearwell::data::{ContentDescriptor, Fingerprint};
 
 use super::{
     DISTINCT_CONTENTS_MAX, FORMAT_VERSION, FRAME_HEADER_BYTES, FRAME_KIND_END, FRAME_KIND_RECORDS,
-    FRAME_MAX_RECORDS, FRAME_TARGET_BYTES, HEADER_BYTES, MAGIC, PROVENANCE_MAX_BYTES, PreviousRecord, code,
-    frame_checksum, head, run, zigzag,
+    FRAME_MAX_RECORDS, FRAME_TARGET_BYTES, HEADER_BYTES, MAGIC, PROVENANCE_MAX_BYTES, PreviousRecord,
+    frame_checksum, operation_code, record_flags, run, zigzag,
 };
 use crate::write::{TraceWriter, check_writable};
 use crate::{Op, PAGE_BYTES, Request, TraceError};
@@ -71,7 +71,7 @@ impl<W: Write> NativeWriter<W> {
                     (request.remap_source_offset_bytes / unit).wrapping_sub(request.offset_bytes / unit);
                 put_varint(&mut self.frame_bytes, zigzag(apart));
             }
-            Op::Phase => put_varint(&mut self.frame_bytes, code::PHASE_MARK_CODE),
+            Op::Phase => put_varint(&mut self.frame_bytes, operation_code::PHASE_MARK_CODE),
             _ => {}
         }
         self.previous = PreviousRecord::of_request(request);
@@ -175,23 +175,23 @@ fn address_unit_bytes(request: &Request) -> u64 {
 fn record_head_byte(request: &Request, previous: PreviousRecord) -> u8 {
     let flag = |set: bool, bit: u8| if set { bit } else { 0 };
     op_code(request.op)
-        | flag(request.device != previous.device, head::HAS_DEVICE)
-        | flag(request.len_bytes != previous.len_bytes, head::HAS_LENGTH)
-        | flag(!request.content.is_empty(), head::HAS_CONTENT)
-        | flag(has_delta_sizes(&request.content), head::HAS_DELTA_SIZES)
-        | flag(address_unit_bytes(request) == 1, head::ADDRESSES_ARE_IN_BYTES)
+        | flag(request.device != previous.device, record_flags::HAS_DEVICE)
+        | flag(request.len_bytes != previous.len_bytes, record_flags::HAS_LENGTH)
+        | flag(!request.content.is_empty(), record_flags::HAS_CONTENT)
+        | flag(has_delta_sizes(&request.content), record_flags::HAS_DELTA_SIZES)
+        | flag(address_unit_bytes(request) == 1, record_flags::ADDRESSES_ARE_IN_BYTES)
 }
 
 fn op_code(op: Op) -> u8 {
     match op {
-        Op::Read => code::OP_READ,
-        Op::Write => code::OP_WRITE,
-        Op::Trim => code::OP_TRIM,
-        Op::Zero => code::OP_ZERO,
-        Op::Flush => code::OP_FLUSH,
-        Op::Remap(RemapMode::Copy) => code::OP_REMAP_COPY,
-        Op::Remap(RemapMode::Relocate) => code::OP_REMAP_RELOCATE,
-        Op::Phase => code::OP_MARK,
+        Op::Read => operation_code::OP_READ,
+        Op::Write => operation_code::OP_WRITE,
+        Op::Trim => operation_code::OP_TRIM,
+        Op::Zero => operation_code::OP_ZERO,
+        Op::Flush => operation_code::OP_FLUSH,
+        Op::Remap(RemapMode::Copy) => operation_code::OP_REMAP_COPY,
+        Op::Remap(RemapMode::Relocate) => operation_code::OP_REMAP_RELOCATE,
+        Op::Phase => operation_code::OP_MARK,
     }
 }
 

@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 
-use crate::read::chunk::{
+use crate::read::page_group::{
     PAGES_PER_MASK_GROUP, PageGroup, group_numbers, mask_of_low_bits, page_mask_in_group,
 };
 use crate::{Op, PAGE_BYTES, Request, TraceError, TraceReader};

@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 use wearwell::address::RemapMode;
 use wearwell::data::Fingerprint;
 
-use crate::read::chunk::{PageGroup, group_numbers, page_mask_in_group};
+use crate::read::page_group::{PageGroup, group_numbers, page_mask_in_group};
 use crate::{Format, Op, OpenOptions, PAGE_BYTES, Request, SECTOR_BYTES, TraceError, TraceReader, open};
 
 /// A count for each kind of request of a trace: numbers of requests, or of pages that they touch.

@@ -4,27 +4,27 @@
 //! time base and the limits. A format only parses one line or record. The time of the first request is subtracted from
 //! all times. In unsorted traces a time before that of the first request becomes 0, because replay starts at time 0.
 
-mod chunk;
 pub(crate) mod columns;
 mod convert;
+pub(crate) mod decompressed_stream;
 pub(crate) mod fields;
 mod footprint;
 mod info;
 pub(crate) mod open;
+mod page_group;
 mod part;
 mod recognise;
 pub(crate) mod sidecar;
-pub(crate) mod source;
 
 pub use columns::{CsvColumns, CsvColumnsError};
 pub use convert::copy_trace;
+pub use decompressed_stream::{Compression, LINE_MAX_BYTES};
+use decompressed_stream::{DecompressedStream, LineResult};
 pub use footprint::{Footprint, FootprintBuilder};
 pub use info::{ContentInfo, CountsByOp, TraceInfo, file_sha256};
 pub use open::{AssumedOp, BlockLayerStage, OpenOptions, TimeUnit, open, open_stream};
 pub use part::copy_first_requests;
 pub use sidecar::sidecar_files_of;
-pub use source::{Compression, LINE_MAX_BYTES};
-use source::{DecompressedStream, LineResult};
 
 use crate::error::{ParseRefusal, RejectedRecords, TraceError};
 use crate::request::check_request_limits;

@@ -24,8 +24,8 @@ use crate::formats::vscsi::Vscsi;
 use crate::formats::wiscsee::Wiscsee;
 use crate::native::NativeReader;
 use crate::read::columns::CsvColumns;
+use crate::read::decompressed_stream::{DecompressedStream, decompress_stream};
 use crate::read::sidecar::CaptureSidecars;
-use crate::read::source::{DecompressedStream, decompress_stream};
 use crate::read::{BinaryReader, ReadCounters, TextReader};
 use crate::{Format, TraceError, TraceReader};
 

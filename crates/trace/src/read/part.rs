@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::read::decompressed_stream::{DecompressedStream, decompress_stream};
 use crate::read::open::{OpenOptions, open_decompressed_trace};
 use crate::read::sidecar::CaptureSidecars;
-use crate::read::source::{DecompressedStream, decompress_stream};
 use crate::{Format, Request};
 
 /// Copies to `part` the beginning of a trace, decompressed, up to the end of its request `max_requests`, and returns the

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use wearwell::data::ContentDescriptor;
 
 use crate::PAGE_BYTES;
+use crate::read::decompressed_stream::{DecompressedStream, open_decompressed};
 use crate::read::open::OpenOptions;
-use crate::read::source::{DecompressedStream, open_decompressed};
 
 /// Maximum number of distinct page contents whose compressed sizes are kept. This bounds the memory if the file is
 /// damaged.

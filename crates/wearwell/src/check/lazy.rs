@@ -6,7 +6,7 @@
 
 use rustc_hash::FxHashSet;
 
-use crate::address::{Address, BlockId, Lpn, Ppn, Unit};
+use crate::address::{BlockId, Lpn, OptionalAddress, Ppn, Unit};
 use crate::design::Persistence;
 use crate::ftl::Ftl;
 use crate::mapping::{AnyMapping, Mapping};
@@ -63,7 +63,7 @@ impl<N: Nand> Ftl<N> {
             self.store.nand_mut().read(place, &mut page).map_err(|error| error.to_string())?;
             let named = cached.decode_mapped_entries(id, &page).into_iter();
             let is_hidden = |&(lpn, unit): &(Lpn, Unit)| {
-                cached.has_unreported_old_page(lpn) && cached.cached_unit(lpn) != Some(unit)
+                cached.has_unidentified_invalid_page(lpn) && cached.cached_unit(lpn) != Some(unit)
             };
             hidden.extend(named.filter(is_hidden).map(|(_, unit)| Ppn(unit.0)));
         }

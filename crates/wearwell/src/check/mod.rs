@@ -3,7 +3,7 @@
 //! Tests run the audit after every operation on tiny devices; longer runs may call it now and then. Its reads of the
 //! flash are not counted.
 
-use crate::address::{Address, BlockId, Lpn, Ppn, Unit, is_flash_page};
+use crate::address::{BlockId, Lpn, OptionalAddress, Ppn, Unit, is_flash_page};
 use crate::design::Persistence;
 use crate::error::Error;
 use crate::ftl::Ftl;
@@ -68,7 +68,7 @@ impl<N: Nand> Ftl<N> {
             for id in 0..cached.translation_pages() {
                 let Some(place) = cached.translation_page_ppn(id) else { continue };
                 self.store.nand_mut().read(place, &mut page).map_err(|error| error.to_string())?;
-                cached.check_special_entry_count(id, &page)?;
+                cached.check_bind_and_chunk_entry_count(id, &page)?;
                 for (lpn, unit) in cached.decode_mapped_entries(id, &page) {
                     map[lpn.index()] = unit;
                 }
@@ -398,13 +398,14 @@ mod tests {
     use super::*;
     use crate::address::RemapMode;
     use crate::data::{Content, ContentDescriptor, Fingerprint, mix_bits};
-    use crate::design::{SharingDesign, page_map, remap};
+    use crate::design::{SharingOptions, page_map, remap};
     use crate::gc::GcOptions;
     use crate::mapping::Mapping;
     use crate::nand::{Geometry, RetainedFields, SimNand};
     use crate::operation::Cause;
     use crate::sharing::counts::ReferenceCountForm;
     use crate::sharing::reverse_map::ReverseMapKind;
+    use crate::validity::ValidityStore;
 
     /// Returns a device on which pages were shared and trimmed, and on which garbage was collected.
     fn device_with_shared_pages(parts: &crate::design::Parts) -> Ftl<SimNand> {
@@ -434,7 +435,7 @@ mod tests {
 
     fn device_with_remaps() -> Ftl<SimNand> {
         let reverse_map = ReverseMapKind::Segments { nvram_bytes: 1536, segment_bytes: 64 };
-        let sharing = SharingDesign {
+        let sharing = SharingOptions {
             reverse_map,
             reference_count_form: ReferenceCountForm::Dense,
             dedup: None,
@@ -451,7 +452,10 @@ mod tests {
     }
 
     fn mapped_unit(ftl: &mut Ftl<SimNand>, lpn: u32) -> Unit {
-        ftl.mapping.peek(&mut ftl.store, Lpn(lpn)).expect("a flat map").expect("it is mapped")
+        ftl.mapping
+            .lookup_without_caching(&mut ftl.store, Lpn(lpn))
+            .expect("a flat map")
+            .expect("it is mapped")
     }
 
     #[test]
@@ -466,7 +470,7 @@ mod tests {
     fn the_audit_notices_a_mapped_page_that_is_marked_invalid() {
         assert_audit_notices("which is not marked valid", device_with_remaps(), |ftl| {
             let unit = mapped_unit(ftl, 4);
-            ftl.validity.mark_invalid(Ppn(unit.0));
+            ftl.validity.invalidate(Ppn(unit.0));
         });
     }
 

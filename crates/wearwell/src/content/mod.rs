@@ -8,16 +8,16 @@
 pub mod compress;
 pub mod dedup;
 pub mod delta;
-mod observe;
 pub mod recycle;
+mod scheme_counters;
 mod schemes;
 mod silent;
 mod stage;
 mod table_limit;
 
-pub(crate) use observe::{SchemeCounters, SchemeOutcome};
-pub use schemes::ContentSchemes;
-pub(crate) use stage::{ContentStage, HostWrite, OfferResult, StatelessMechanisms};
+pub(crate) use scheme_counters::{SchemeCounters, SchemeOutcome};
+pub use schemes::MechanismSet;
+pub(crate) use stage::{ContentMechanism, HostWrite, OfferResult, StatelessMechanisms};
 
 stage::content_mechanisms! {
     /// Silent writes: a write of the content that the logical page already has changes nothing.

@@ -1,7 +1,7 @@
 //! The interface of content mechanisms: what the engine asks of each of them.
 //!
-//! A mechanism is a type that implements [`ContentStage`], in a folder of its own, and a line in the list of
-//! [`content`](crate::content). The list makes the enum [`SchemeKind`] and the order in
+//! A mechanism is a type that implements [`ContentMechanism`], in a folder of its own, and a line in the list of
+//! [`content`](crate::content). The list makes the enum [`MechanismKind`] and the order in
 //! which a host write is offered to the mechanisms. The first that ends the write ends the chain; a write that all of
 //! them pass on is programmed as a page.
 //!
@@ -12,7 +12,7 @@
 //! The calls are resolved at compile time: a device without a mechanism pays one branch per host write for it.
 
 use crate::address::Lpn;
-use crate::content::{ContentSchemes, SchemeKind};
+use crate::content::{MechanismKind, MechanismSet};
 use crate::data::{Content, Fingerprint};
 use crate::design::ContentParts;
 use crate::error::Result;
@@ -32,9 +32,9 @@ pub(crate) struct HostWrite<'a> {
 }
 
 /// A content mechanism on the path of a host write (deduplication, recycling and so on).
-pub(crate) trait ContentStage {
+pub(crate) trait ContentMechanism {
     /// Kind of the content mechanism.
-    const KIND: SchemeKind;
+    const KIND: MechanismKind;
 
     /// Name of the content mechanism in `parts.content`, in records and in tables.
     const NAME: &'static str;
@@ -102,8 +102,8 @@ pub(crate) trait ContentStage {
 /// design has, and the set that is switched on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StatelessMechanisms {
-    pub(crate) in_design: ContentSchemes,
-    pub(crate) switched_on: ContentSchemes,
+    pub(crate) in_design: MechanismSet,
+    pub(crate) switched_on: MechanismSet,
 }
 
 /// Result of offering a host write to the content mechanisms: whether one completed it, and how many received it.
@@ -115,7 +115,7 @@ pub(crate) struct OfferResult {
     pub(crate) stages_offered: usize,
 }
 
-/// Makes [`SchemeKind`] and the chain of a host write from the list of mechanisms.
+/// Makes [`MechanismKind`] and the chain of a host write from the list of mechanisms.
 macro_rules! content_mechanisms {
     ($($(#[$doc:meta])* $kind:ident: $stage:ty,)*) => {
         /// Kind of a content mechanism (deduplication, recycling, delta encoding and so on). The kinds are in the order
@@ -123,11 +123,11 @@ macro_rules! content_mechanisms {
         /// switches *schemes*.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[non_exhaustive]
-        pub enum SchemeKind {
+        pub enum MechanismKind {
             $($(#[$doc])* $kind,)*
         }
 
-        impl SchemeKind {
+        impl MechanismKind {
             /// All kinds of content mechanisms, in the order in which a host write is offered to them.
             pub const ALL: [Self; Self::COUNT] = [$(Self::$kind),*];
 
@@ -195,7 +195,7 @@ macro_rules! content_mechanisms {
             #[inline(always)]
             pub(crate) fn finish_write_in_mechanisms(&mut self, seen: usize) -> $crate::error::Result<()> {
                 $(
-                    if (SchemeKind::$kind as usize) < seen {
+                    if (MechanismKind::$kind as usize) < seen {
                         <$stage>::finish_write(self)?;
                     }
                 )*
@@ -205,10 +205,10 @@ macro_rules! content_mechanisms {
             /// Writes to flash the pages that the content mechanisms outside the set `running` have buffered.
             pub(crate) fn write_buffers_of_stopping_mechanisms(
                 &mut self,
-                running: $crate::content::ContentSchemes,
+                running: $crate::content::MechanismSet,
             ) -> $crate::error::Result<()> {
                 $(
-                    if !running.contains(SchemeKind::$kind) {
+                    if !running.contains(MechanismKind::$kind) {
                         <$stage>::write_buffered_pages(self)?;
                     }
                 )*
@@ -216,8 +216,8 @@ macro_rules! content_mechanisms {
             }
 
             /// Switches the content mechanisms in `running` on, and all others off.
-            pub(crate) fn switch_mechanisms(&mut self, running: $crate::content::ContentSchemes) {
-                $(<$stage>::set_on(self, running.contains(SchemeKind::$kind));)*
+            pub(crate) fn switch_mechanisms(&mut self, running: $crate::content::MechanismSet) {
+                $(<$stage>::set_on(self, running.contains(MechanismKind::$kind));)*
             }
         }
     };

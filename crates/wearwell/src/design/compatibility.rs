@@ -8,47 +8,47 @@
 use super::{ContentParts, MappingPart, Parts, Persistence, RecoveryBlockScan};
 use crate::error::{Error, Result};
 use crate::gc::{MetadataGcRule, VictimPolicy};
-use crate::mapping::{CachedMapOptions, InvalidPageIdentification};
+use crate::mapping::{DemandPagedMapOptions, InvalidPageIdentification};
 use crate::sharing::reverse_map::ReverseMapKind;
-use crate::validity::ValidityPart;
+use crate::validity::ValidityStoreKind;
 
 /// A combination of parts that is impossible.
-struct Rule {
+struct IncompatiblePartsRule {
     /// Whether a design has the impossible combination.
     is_broken: fn(&Parts) -> bool,
     /// Why the combination is impossible.
     reason: &'static str,
 }
 
-const RULES: &[Rule] = &[
+const INCOMPATIBLE_PARTS_RULES: &[IncompatiblePartsRule] = &[
     // Parts that exclude each other, however the design recovers.
-    Rule {
+    IncompatiblePartsRule {
         is_broken: |parts| parts.content.recycle.is_some() && parts.executes_binds_as_writes(),
         reason: "the spare area of a recycled page names another logical page than the one that is mapped to it; with dedup or \
                  remap only a reverse map can record that, and this design has none",
     },
-    Rule {
+    IncompatiblePartsRule {
         is_broken: |parts| {
-            parts.executes_binds_as_writes() && !(parts.is_flat() && parts.content.chunks.is_none())
+            parts.executes_binds_as_writes() && !(parts.has_flat_map() && parts.content.chunks.is_none())
         },
         reason: "without a reverse map, dedup and remap are executed as writes, each to a flash page of its own, which is \
                  implemented only for a flat map without compress",
     },
-    Rule {
-        is_broken: |parts| parts.has_reverse_map_entries() && !parts.is_flat(),
+    IncompatiblePartsRule {
+        is_broken: |parts| parts.has_reverse_map_entries() && !parts.has_flat_map(),
         reason: "a reverse map in NVRAM or in a flash log must look up in the L2P map which of its entries are current, \
                  and a map on flash cannot answer without a read",
     },
-    Rule {
+    IncompatiblePartsRule {
         is_broken: |parts| parts.has_reverse_map_entries() && parts.content.chunks.is_some(),
         reason: "entries of a reverse map in NVRAM or in a flash log name flash pages, not members of compressed chunks",
     },
-    Rule {
+    IncompatiblePartsRule {
         is_broken: |parts| parts.has_atomic_remap_commands() && !parts.has_reverse_map_entries(),
         reason: "atomic remap commands need a reverse map in NVRAM or in a flash log, where the last entry of a command \
                  makes all of it durable",
     },
-    Rule {
+    IncompatiblePartsRule {
         is_broken: |parts| {
             let has_map_in_nvram = parts.persistence == Persistence::NvramMap;
             parts.has_atomic_remap_commands() && parts.content.delta.is_some() && has_map_in_nvram
@@ -56,58 +56,60 @@ const RULES: &[Rule] = &[
         reason: "an atomic remap command may change only map entries, but with the map in NVRAM a page that is stored as a \
                  delta has to be written",
     },
-    Rule {
+    IncompatiblePartsRule {
         is_broken: |parts| parts.gc.wear.static_gap_erases > 0 && parts.gc.wear.dual_pool_gap_erases > 0,
         reason: "static and dual-pool wear leveling exclude each other, because both move cold data",
     },
-    Rule {
-        is_broken: |parts| parts.is_lazy() && parts.content.has_mechanism_that_places_content(),
+    IncompatiblePartsRule {
+        is_broken: |parts| parts.has_lazy_map() && parts.content.has_content_mechanism_with_state(),
         reason: "dedup, remap, recycle, delta and compress must know at once which page a write replaces, and a lazy map \
                  finds this out only when it writes a translation page",
     },
-    Rule {
-        is_broken: |parts| parts.is_journalled() && !parts.replays_journal(),
+    IncompatiblePartsRule {
+        is_broken: |parts| parts.has_map_journal() && !parts.replays_journal(),
         reason: "a journal of the map is recovered only with a battery that lasts until dirty map entries are written to flash, \
                  with delta as the only mechanism besides silent, and without other options of the map",
     },
     // Content mechanisms whose state in RAM is lost.
-    Rule {
+    IncompatiblePartsRule {
         is_broken: |parts| parts.recovers_from_spare_areas() && parts.content.has_mechanism_besides_sharing(),
         reason: "recovery from the spare areas of all pages rebuilds the state of dedup and remap, but not that of \
                  recycle, delta and compress",
     },
-    Rule {
+    IncompatiblePartsRule {
         is_broken: |parts| {
             parts.persistence == Persistence::BatteryFlush && parts.content.has_mechanism_besides_delta()
         },
         reason: "a battery that only lasts until dirty map entries are written to flash keeps the state of delta, but \
                  not that of dedup, remap, recycle and compress",
     },
-    Rule {
-        is_broken: |parts| parts.scans_backward() && parts.content.has_mechanism_that_places_content(),
+    IncompatiblePartsRule {
+        is_broken: |parts| {
+            parts.recovers_by_backward_scan() && parts.content.has_content_mechanism_with_state()
+        },
         reason: "recovery by a backward scan does not rebuild the state of dedup, remap, recycle, delta and compress",
     },
     // The map, and the binds in it.
-    Rule {
-        is_broken: |parts| parts.recovers_from_spare_areas() && !parts.is_flat(),
+    IncompatiblePartsRule {
+        is_broken: |parts| parts.recovers_from_spare_areas() && !parts.has_flat_map(),
         reason: "recovery from the spare areas of all pages rebuilds a flat map, and this map is on flash",
     },
-    Rule {
+    IncompatiblePartsRule {
         is_broken: |parts| parts.persistence == Persistence::OobScan && parts.binds_pages(),
         reason: "the spare area of a page that dedup or remap shares names only one of its logical pages, so that recovery from \
                  spare areas alone would return older data for the others",
     },
-    Rule {
+    IncompatiblePartsRule {
         is_broken: |parts| parts.persistence == Persistence::NvramEntries && !parts.has_reverse_map_entries(),
         reason: "recovery from spare areas and reverse-map entries replays the entries of a reverse map in NVRAM or on \
                  flash, and this design has none",
     },
-    Rule {
-        is_broken: |parts| parts.persistence == Persistence::BatteryFlush && parts.is_flat(),
+    IncompatiblePartsRule {
+        is_broken: |parts| parts.persistence == Persistence::BatteryFlush && parts.has_flat_map(),
         reason: "a battery that lasts until dirty map entries are written to flash needs a map on flash, and this map is \
                  in RAM",
     },
-    Rule {
+    IncompatiblePartsRule {
         is_broken: |parts| {
             let fills_several = parts.content.delta.is_some_and(|delta| delta.temp_buffer_pages > 1);
             parts.persistence == Persistence::NvramMap && fills_several
@@ -115,28 +117,28 @@ const RULES: &[Rule] = &[
         reason: "with the map in NVRAM and no battery, only one page of deltas can be open",
     },
     // Page validity on flash.
-    Rule {
+    IncompatiblePartsRule {
         is_broken: |parts| parts.persistence == Persistence::NvramMap && parts.has_validity_bitmap_on_flash(),
         reason: "recovery from a map in NVRAM cannot correct a bitmap of page validity on flash",
     },
-    Rule {
-        is_broken: |parts| parts.is_journalled() && parts.validity != ValidityPart::Ram,
+    IncompatiblePartsRule {
+        is_broken: |parts| parts.has_map_journal() && parts.validity != ValidityStoreKind::Ram,
         reason: "recovery with a journal of the map rebuilds page validity in RAM, and this design has it on flash",
     },
-    Rule {
-        is_broken: |parts| parts.recovers_from_spare_areas() && parts.validity != ValidityPart::Ram,
+    IncompatiblePartsRule {
+        is_broken: |parts| parts.recovers_from_spare_areas() && parts.validity != ValidityStoreKind::Ram,
         reason: "recovery from the spare areas of all pages rebuilds page validity in RAM, and this design has it on flash",
     },
-    Rule {
+    IncompatiblePartsRule {
         is_broken: |parts| {
             parts.persistence == Persistence::BatteryFlush
-                && parts.validity != ValidityPart::Ram
+                && parts.validity != ValidityStoreKind::Ram
                 && !parts.has_validity_bitmap_on_flash()
         },
         reason: "the battery lasts only until dirty map entries are written to flash: a cleaning of the log of invalid pages, or a \
                  merge in the tree of them, may be unfinished then, and only RAM holds how far it has come",
     },
-    Rule {
+    IncompatiblePartsRule {
         is_broken: |parts| {
             parts.persistence == Persistence::BatteryFlush
                 && parts.has_validity_bitmap_on_flash()
@@ -146,47 +148,50 @@ const RULES: &[Rule] = &[
                  in RAM, and this design has it on flash",
     },
     // Backward scan, and options of lazy maps.
-    Rule {
-        is_broken: |parts| parts.scans_backward() && parts.is_flat(),
+    IncompatiblePartsRule {
+        is_broken: |parts| parts.recovers_by_backward_scan() && parts.has_flat_map(),
         reason: "recovery by a backward scan needs a map on flash, and this map is in RAM",
     },
-    Rule {
-        is_broken: |parts| parts.scans_backward() && !parts.is_lazy(),
+    IncompatiblePartsRule {
+        is_broken: |parts| parts.recovers_by_backward_scan() && !parts.has_lazy_map(),
         reason: "recovery by a backward scan needs a lazy map, and this map marks a replaced page as invalid at once",
     },
-    Rule {
-        is_broken: |parts| parts.makes_checkpoints() && !parts.is_lazy(),
+    IncompatiblePartsRule {
+        is_broken: |parts| parts.makes_checkpoints() && !parts.has_lazy_map(),
         reason: "checkpoints need a lazy map, and this map marks a replaced page as invalid at once",
     },
-    Rule {
+    IncompatiblePartsRule {
         is_broken: |parts| {
-            parts.bounds_dirty_entries() && !parts.is_lazy() && parts.persistence != Persistence::NvramMap
+            parts.limits_dirty_map_entries()
+                && !parts.has_lazy_map()
+                && parts.persistence != Persistence::NvramMap
         },
         reason: "a bound on dirty entries needs a lazy map, or a map whose dirty entries are in NVRAM",
     },
-    Rule {
-        is_broken: |parts| parts.scans_backward() && !parts.makes_checkpoints(),
+    IncompatiblePartsRule {
+        is_broken: |parts| parts.recovers_by_backward_scan() && !parts.makes_checkpoints(),
         reason: "recovery by a backward scan needs checkpoints, which bound how far it reads",
     },
-    Rule {
-        is_broken: |parts| parts.scans_backward() && parts.has_validity_bitmap_on_flash(),
+    IncompatiblePartsRule {
+        is_broken: |parts| parts.recovers_by_backward_scan() && parts.has_validity_bitmap_on_flash(),
         reason: "recovery by a backward scan reads back to the last write of the page-validity buffer, and a bitmap on \
                  flash has no such buffer",
     },
-    Rule {
-        is_broken: |parts| parts.persistence == Persistence::NvramMap && parts.is_lazy(),
+    IncompatiblePartsRule {
+        is_broken: |parts| parts.persistence == Persistence::NvramMap && parts.has_lazy_map(),
         reason: "recovery from a map in NVRAM needs a map that marks a replaced page as invalid at once, and this map is \
                  lazy",
     },
     // Pages of each block that recovery reads.
-    Rule {
+    IncompatiblePartsRule {
         is_broken: |parts| {
-            parts.recovery_block_scan == RecoveryBlockScan::FirstPages && !parts.can_recover_by_first_pages()
+            parts.recovery_block_scan == RecoveryBlockScan::FirstPages
+                && !parts.can_recover_from_first_pages_of_blocks()
         },
         reason: "recovery by first pages needs a map on flash whose dirty entries are in NVRAM, and page validity in a log or a \
                  tree on flash",
     },
-    Rule {
+    IncompatiblePartsRule {
         is_broken: |parts| {
             parts.recovery_block_scan == RecoveryBlockScan::HeadTail && !parts.recovers_from_spare_areas()
         },
@@ -194,7 +199,7 @@ const RULES: &[Rule] = &[
                  otherwise",
     },
     // Garbage collection.
-    Rule {
+    IncompatiblePartsRule {
         is_broken: |parts| {
             parts.gc.metadata_gc != MetadataGcRule::Greedy && parts.gc.policy != VictimPolicy::Greedy
         },
@@ -208,28 +213,28 @@ impl Parts {
     /// # Errors
     /// [`Error::IncompatibleParts`] with the reason of the first broken rule.
     pub fn require_compatible(&self) -> Result<()> {
-        match RULES.iter().find(|rule| (rule.is_broken)(self)) {
+        match INCOMPATIBLE_PARTS_RULES.iter().find(|rule| (rule.is_broken)(self)) {
             Some(rule) => Err(Error::IncompatibleParts { reason: rule.reason }),
             None => Ok(()),
         }
     }
 
-    fn is_flat(&self) -> bool {
+    fn has_flat_map(&self) -> bool {
         self.mapping == MappingPart::Flat
     }
 
-    fn is_journalled(&self) -> bool {
+    fn has_map_journal(&self) -> bool {
         matches!(self.mapping, MappingPart::Journalled { .. })
     }
 
-    fn cached_map_options(&self) -> Option<CachedMapOptions> {
+    fn cached_map_options(&self) -> Option<DemandPagedMapOptions> {
         match self.mapping {
             MappingPart::Cached(options) => Some(options),
             MappingPart::Flat | MappingPart::Journalled { .. } => None,
         }
     }
 
-    fn is_lazy(&self) -> bool {
+    fn has_lazy_map(&self) -> bool {
         self.cached_map_options()
             .is_some_and(|map| map.identification == InvalidPageIdentification::AtSynchronisation)
     }
@@ -239,7 +244,7 @@ impl Parts {
         self.cached_map_options().is_some_and(|map| map.makes_checkpoints)
     }
 
-    fn bounds_dirty_entries(&self) -> bool {
+    fn limits_dirty_map_entries(&self) -> bool {
         self.cached_map_options().is_some_and(|map| map.max_dirty_entries.is_some())
     }
 
@@ -247,20 +252,20 @@ impl Parts {
     /// does, for a map without other options.
     fn replays_journal(&self) -> bool {
         let MappingPart::Journalled { cache, .. } = self.mapping else { return false };
-        let is_plain = cache == CachedMapOptions::with_cache_capacity(cache.cache_entries);
+        let is_plain = cache == DemandPagedMapOptions::with_cache_capacity(cache.cache_entries);
         let has_delta_alone = self.content.delta.is_some() && !self.content.has_mechanism_besides_delta();
         is_plain && has_delta_alone && self.persistence == Persistence::BatteryFlush
     }
 
     fn has_validity_bitmap_on_flash(&self) -> bool {
-        matches!(self.validity, ValidityPart::Bitmap(_))
+        matches!(self.validity, ValidityStoreKind::Bitmap(_))
     }
 
     fn recovers_from_spare_areas(&self) -> bool {
         matches!(self.persistence, Persistence::OobScan | Persistence::NvramEntries)
     }
 
-    fn scans_backward(&self) -> bool {
+    fn recovers_by_backward_scan(&self) -> bool {
         matches!(self.persistence, Persistence::BackwardScan { .. })
     }
 

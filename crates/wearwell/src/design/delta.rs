@@ -1,11 +1,11 @@
 //! Delta-FTL (DF): overwrites of write-hot pages are stored as compressed differences.
 
 use super::{
-    ContentParts, DeltaDesign, DesignDescription, MappingPart, Parts, Persistence, RecoveryBlockScan,
+    ContentParts, DeltaOptions, DesignDescription, MappingPart, Parts, Persistence, RecoveryBlockScan,
 };
 use crate::gc::GcOptions;
-use crate::mapping::{CachedMapOptions, JournalOptions};
-use crate::validity::ValidityPart;
+use crate::mapping::{DemandPagedMapOptions, JournalOptions};
+use crate::validity::ValidityStoreKind;
 
 pub(super) const DESIGN: DesignDescription = DesignDescription {
     name: "delta",
@@ -16,10 +16,10 @@ pub(super) const DESIGN: DesignDescription = DesignDescription {
 
 /// Returns the design of Delta-FTL, with the L2P table in RAM that a capacitor keeps. With `cache` the table is on
 /// flash, and a capacitor writes dirty entries at power loss.
-pub fn delta(gc: GcOptions, delta: DeltaDesign, cache: Option<CachedMapOptions>) -> Parts {
+pub fn delta(gc: GcOptions, delta: DeltaOptions, cache: Option<DemandPagedMapOptions>) -> Parts {
     Parts {
         mapping: cache.map_or(MappingPart::Flat, MappingPart::Cached),
-        validity: ValidityPart::Ram,
+        validity: ValidityStoreKind::Ram,
         content: ContentParts { delta: Some(delta), ..ContentParts::default() },
         gc,
         persistence: if cache.is_some() { Persistence::BatteryFlush } else { Persistence::BatteryRam },
@@ -31,8 +31,8 @@ pub fn delta(gc: GcOptions, delta: DeltaDesign, cache: Option<CachedMapOptions>)
 /// last page of the journal at power loss.
 pub fn delta_with_journal(
     gc: GcOptions,
-    delta: DeltaDesign,
-    cache: CachedMapOptions,
+    delta: DeltaOptions,
+    cache: DemandPagedMapOptions,
     journal: JournalOptions,
 ) -> Parts {
     Parts { mapping: MappingPart::Journalled { cache, journal }, ..self::delta(gc, delta, Some(cache)) }

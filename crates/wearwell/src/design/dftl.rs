@@ -2,8 +2,8 @@
 
 use super::{ContentParts, DesignDescription, MappingPart, Parts, Persistence, RecoveryBlockScan};
 use crate::gc::GcOptions;
-use crate::mapping::CachedMapOptions;
-use crate::validity::ValidityPart;
+use crate::mapping::DemandPagedMapOptions;
+use crate::validity::ValidityStoreKind;
 
 pub(super) const DESIGN: DesignDescription = DesignDescription {
     name: "dftl",
@@ -23,8 +23,8 @@ pub struct DftlOptions {
 /// entries and the validity bitmap.
 pub fn dftl(gc: GcOptions, options: DftlOptions) -> Parts {
     Parts {
-        mapping: MappingPart::Cached(CachedMapOptions::with_cache_capacity(options.cache_entries)),
-        validity: ValidityPart::Ram,
+        mapping: MappingPart::Cached(DemandPagedMapOptions::with_cache_capacity(options.cache_entries)),
+        validity: ValidityStoreKind::Ram,
         content: ContentParts::default(),
         gc,
         persistence: Persistence::BatteryFlush,

@@ -2,8 +2,8 @@
 
 use super::{ContentParts, DesignDescription, MappingPart, Parts, Persistence, RecoveryBlockScan};
 use crate::gc::{GcOptions, MetadataGcRule};
-use crate::mapping::{CachedMapOptions, DirectoryLocation, InvalidPageIdentification};
-use crate::validity::{GeckoOptions, ValidityPart};
+use crate::mapping::{DemandPagedMapOptions, DirectoryLocation, InvalidPageIdentification};
+use crate::validity::{GeckoOptions, ValidityStoreKind};
 
 pub(super) const DESIGN: DesignDescription = DesignDescription {
     name: "geckoftl",
@@ -30,7 +30,7 @@ pub struct GeckoFtlOptions {
 /// page validity in Logarithmic Gecko (a log-structured merge tree on flash). GC spares metadata blocks, and no battery
 /// is needed.
 pub fn geckoftl(gc: GcOptions, options: GeckoFtlOptions) -> Parts {
-    let cache = CachedMapOptions {
+    let cache = DemandPagedMapOptions {
         cache_entries: options.cache_entries,
         identification: InvalidPageIdentification::AtSynchronisation,
         max_dirty_entries: None,
@@ -39,7 +39,7 @@ pub fn geckoftl(gc: GcOptions, options: GeckoFtlOptions) -> Parts {
     };
     Parts {
         mapping: MappingPart::Cached(cache),
-        validity: ValidityPart::Gecko(options.gecko),
+        validity: ValidityStoreKind::Gecko(options.gecko),
         content: ContentParts::default(),
         gc: GcOptions {
             metadata_gc: MetadataGcRule::WhenEmpty { max_metadata_block_share: MAX_METADATA_BLOCK_SHARE },

@@ -4,8 +4,8 @@ use super::lazyftl::max_dirty_entries;
 use super::uftl::UFtlOptions;
 use super::{ContentParts, DesignDescription, MappingPart, Parts, Persistence, RecoveryBlockScan};
 use crate::gc::GcOptions;
-use crate::mapping::{CachedMapOptions, DirectoryLocation, InvalidPageIdentification};
-use crate::validity::ValidityPart;
+use crate::mapping::{DemandPagedMapOptions, DirectoryLocation, InvalidPageIdentification};
+use crate::validity::ValidityStoreKind;
 
 pub(super) const DESIGN: DesignDescription = DesignDescription {
     name: "ib-ftl",
@@ -17,7 +17,7 @@ pub(super) const DESIGN: DesignDescription = DesignDescription {
 /// Returns the design of IB-FTL: a demand-paged L2P table under a tree of translation pages, with at most a tenth of
 /// the cached entries dirty, and page validity in a log on flash.
 pub fn ibftl(gc: GcOptions, options: UFtlOptions) -> Parts {
-    let cache = CachedMapOptions {
+    let cache = DemandPagedMapOptions {
         cache_entries: options.cache_entries,
         identification: InvalidPageIdentification::AtSynchronisation,
         max_dirty_entries: Some(max_dirty_entries(options.cache_entries)),
@@ -26,7 +26,7 @@ pub fn ibftl(gc: GcOptions, options: UFtlOptions) -> Parts {
     };
     Parts {
         mapping: MappingPart::Cached(cache),
-        validity: ValidityPart::Log,
+        validity: ValidityStoreKind::Log,
         content: ContentParts::default(),
         gc,
         persistence: Persistence::BackwardScan { writes_map_before_first_request: true },

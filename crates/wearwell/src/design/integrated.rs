@@ -1,14 +1,14 @@
 //! Integrated lifetime management (IL): deduplication, compression and throttling, controlled by one manager.
 
 use super::{
-    ChunkDesign, ContentParts, DesignDescription, MappingPart, Parts, Persistence, RecoveryBlockScan,
-    SharingDesign,
+    CompressionOptions, ContentParts, DesignDescription, MappingPart, Parts, Persistence, RecoveryBlockScan,
+    SharingOptions,
 };
 use crate::content::dedup::DedupOptions;
 use crate::gc::GcOptions;
 use crate::sharing::counts::ReferenceCountForm;
 use crate::sharing::reverse_map::ReverseMapKind;
-use crate::validity::ValidityPart;
+use crate::validity::ValidityStoreKind;
 
 pub(super) const DESIGN: DesignDescription = DesignDescription {
     name: "integrated",
@@ -21,16 +21,16 @@ pub(super) const DESIGN: DesignDescription = DesignDescription {
 /// and compression if they are requested. Lifetime management ([`crate::lifetime`]) decides at run time which of them
 /// are on.
 pub fn integrated(gc: GcOptions, dedup: Option<DedupOptions>, compresses: bool) -> Parts {
-    let sharing = dedup.map(|dedup| SharingDesign {
+    let sharing = dedup.map(|dedup| SharingOptions {
         reverse_map: ReverseMapKind::Ideal,
         reference_count_form: ReferenceCountForm::Sparse,
         dedup: Some(dedup),
         has_atomic_remap_commands: false,
     });
-    let chunks = compresses.then(ChunkDesign::default);
+    let chunks = compresses.then(CompressionOptions::default);
     Parts {
         mapping: MappingPart::Flat,
-        validity: ValidityPart::Ram,
+        validity: ValidityStoreKind::Ram,
         content: ContentParts { sharing, chunks, ..ContentParts::default() },
         gc,
         persistence: Persistence::BatteryRam,

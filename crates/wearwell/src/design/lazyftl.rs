@@ -2,8 +2,8 @@
 
 use super::{ContentParts, DesignDescription, MappingPart, Parts, Persistence, RecoveryBlockScan};
 use crate::gc::GcOptions;
-use crate::mapping::{CachedMapOptions, DirectoryLocation, InvalidPageIdentification};
-use crate::validity::ValidityPart;
+use crate::mapping::{DemandPagedMapOptions, DirectoryLocation, InvalidPageIdentification};
+use crate::validity::ValidityStoreKind;
 
 pub(super) const DESIGN: DesignDescription = DesignDescription {
     name: "lazyftl",
@@ -21,7 +21,7 @@ pub(super) fn max_dirty_entries(cache_entries: u32) -> u32 {
 /// Returns the design of LazyFTL: a demand-paged L2P table with `cache_entries` cached entries, of which at most a
 /// tenth is dirty, and page validity in RAM.
 pub fn lazyftl(gc: GcOptions, cache_entries: u32) -> Parts {
-    let options = CachedMapOptions {
+    let options = DemandPagedMapOptions {
         cache_entries,
         identification: InvalidPageIdentification::AtSynchronisation,
         max_dirty_entries: Some(max_dirty_entries(cache_entries)),
@@ -30,7 +30,7 @@ pub fn lazyftl(gc: GcOptions, cache_entries: u32) -> Parts {
     };
     Parts {
         mapping: MappingPart::Cached(options),
-        validity: ValidityPart::Ram,
+        validity: ValidityStoreKind::Ram,
         content: ContentParts::default(),
         gc,
         persistence: Persistence::BackwardScan { writes_map_before_first_request: true },

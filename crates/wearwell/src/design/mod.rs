@@ -23,24 +23,24 @@ pub use ibftl::ibftl;
 pub use integrated::integrated;
 pub use lazyftl::lazyftl;
 pub use page_map::page_map;
-pub use recyclable::{RecycleDesign, recyclable};
+pub use recyclable::{RecyclingPart, recyclable};
 pub use remap::remap;
 pub use uftl::{UFtlOptions, uftl};
 pub use wearwell::{WearwellOptions, wearwell};
 
 use crate::address::MAX_UNITS_WITH_BIND_MARK;
-use crate::content::ContentSchemes;
-pub use crate::content::compress::ChunkDesign;
+use crate::content::MechanismSet;
+pub use crate::content::compress::CompressionOptions;
 use crate::content::compress::{CHUNK_MEMBERS, unit_count};
-pub use crate::content::delta::DeltaDesign;
+pub use crate::content::delta::DeltaOptions;
 use crate::gc::GcOptions;
-use crate::mapping::{CachedMapOptions, InvalidPageIdentification, JournalOptions, nvram_words_needed};
+use crate::mapping::{DemandPagedMapOptions, InvalidPageIdentification, JournalOptions, nvram_words_needed};
 use crate::nand::{Geometry, RetainedFields};
-pub use crate::sharing::SharingDesign;
+pub use crate::sharing::SharingOptions;
 use crate::sharing::counts::{MAX_REFERRERS, ReferenceCountForm};
 use crate::sharing::reverse_map::ReverseMapKind;
 use crate::store::recovery_note_words;
-use crate::validity::ValidityPart;
+use crate::validity::ValidityStoreKind;
 
 /// Where a design stores its L2P table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,13 +48,13 @@ pub enum MappingPart {
     /// The whole L2P table is in RAM (page map without cache).
     Flat,
     /// The L2P table is on flash, with a cache of its entries in RAM.
-    Cached(CachedMapOptions),
+    Cached(DemandPagedMapOptions),
     /// The L2P table is on flash with a cache of its entries in RAM, and its changes are also logged in a journal on
     /// flash (Delta-FTL, section 3.5.1).
     Journalled {
         /// Options of the cache of L2P entries. With a journal, the old PPN of a page must be identified when the map
         /// entry is updated, not later.
-        cache: CachedMapOptions,
+        cache: DemandPagedMapOptions,
         /// Options of the journal of L2P table changes.
         journal: JournalOptions,
     },
@@ -65,17 +65,17 @@ pub enum MappingPart {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ContentParts {
     /// Recycling: a write revives a dead page of equal content.
-    pub recycle: Option<RecycleDesign>,
+    pub recycle: Option<RecyclingPart>,
     /// Sharing of stored pages between logical pages of equal content: deduplication and the remap command.
-    pub sharing: Option<SharingDesign>,
+    pub sharing: Option<SharingOptions>,
     /// Delta encoding: overwrites are stored as compressed differences to the older version.
-    pub delta: Option<DeltaDesign>,
+    pub delta: Option<DeltaOptions>,
     /// Compression: several logical pages are compressed together into fewer flash pages.
-    pub chunks: Option<ChunkDesign>,
+    pub chunks: Option<CompressionOptions>,
     /// Content mechanisms that keep nothing on flash and have no options
-    /// ([`SchemeKind::is_stateless`](crate::content::SchemeKind::is_stateless)). They can be combined with every other
-    /// part.
-    pub stateless_mechanisms: ContentSchemes,
+    /// ([`MechanismKind::is_stateless`](crate::content::MechanismKind::is_stateless)). They can be combined with every
+    /// other part.
+    pub stateless_mechanisms: MechanismSet,
     /// Limit of the bytes of controller RAM that the tables of the content mechanisms take together: logical pages
     /// bound to shared pages, their reference counts, deltas, and the directory of compressed chunks. While they are
     /// full, pages are stored whole. `None` means no limit.
@@ -85,7 +85,7 @@ pub struct ContentParts {
 impl ContentParts {
     /// Returns whether a mechanism of the design decides where content is stored (all do except those without state).
     /// Not every logical page then has a flash page of its own.
-    pub(crate) fn has_mechanism_that_places_content(&self) -> bool {
+    pub(crate) fn has_content_mechanism_with_state(&self) -> bool {
         self.recycle.is_some() || self.sharing.is_some() || self.delta.is_some() || self.chunks.is_some()
     }
 
@@ -173,7 +173,7 @@ pub struct Parts {
     /// Place where the L2P table of the design is stored: RAM or flash.
     pub mapping: MappingPart,
     /// Place where page validity (which flash pages are valid) is stored: RAM or flash.
-    pub validity: ValidityPart,
+    pub validity: ValidityStoreKind,
     /// Mechanisms of the design that depend on the content of pages.
     pub content: ContentParts,
     /// Options of garbage collection and wear leveling.
@@ -196,23 +196,24 @@ impl Parts {
     pub fn default_persistence(&self) -> Persistence {
         let ContentParts { recycle, sharing, delta, chunks, stateless_mechanisms: _, table_limit_bytes: _ } =
             &self.content;
-        let has_content_stage = self.content.has_mechanism_that_places_content();
-        if self.validity != ValidityPart::Ram && (has_content_stage || self.mapping == MappingPart::Flat) {
+        let has_content_stage = self.content.has_content_mechanism_with_state();
+        if self.validity != ValidityStoreKind::Ram && (has_content_stage || self.mapping == MappingPart::Flat)
+        {
             return Persistence::BatteryRam;
         }
         match (self.mapping, [recycle.is_some(), sharing.is_some(), delta.is_some(), chunks.is_some()]) {
             (MappingPart::Flat, [false, false, false, false]) => Persistence::OobScan,
             (MappingPart::Flat, [false, true, false, false]) => {
-                sharing.map_or(Persistence::OobScan, SharingDesign::default_persistence)
+                sharing.map_or(Persistence::OobScan, SharingOptions::default_persistence)
             }
             (MappingPart::Cached(cache), [false, false, false, false])
                 if cache.identification == InvalidPageIdentification::AtSynchronisation
-                    && !matches!(self.validity, ValidityPart::Bitmap(_)) =>
+                    && !matches!(self.validity, ValidityStoreKind::Bitmap(_)) =>
             {
                 Persistence::BackwardScan { writes_map_before_first_request: false }
             }
             (MappingPart::Cached(_), [false, false, _, false])
-                if !matches!(self.validity, ValidityPart::Log | ValidityPart::Gecko(_)) =>
+                if !matches!(self.validity, ValidityStoreKind::Log | ValidityStoreKind::Gecko(_)) =>
             {
                 Persistence::BatteryFlush
             }
@@ -224,7 +225,7 @@ impl Parts {
     /// (fingerprint and sizes) instead of bytes.
     pub fn needed_retained_page_fields(&self) -> RetainedFields {
         RetainedFields {
-            keeps_fingerprints: ContentSchemes::of_design(&self.content) != ContentSchemes::NONE,
+            keeps_fingerprints: MechanismSet::of_design(&self.content) != MechanismSet::NONE,
             ..RetainedFields::default()
         }
     }
@@ -263,17 +264,19 @@ impl Parts {
     /// Returns whether a recovery of this design can know from notes in NVRAM which data pages it has to look at
     /// ([`RecoveryBlockScan::FirstPages`]): the dirty entries of a map on flash are in NVRAM, and the record of invalid
     /// pages is on flash and tells up to which program it is complete.
-    pub fn can_recover_by_first_pages(&self) -> bool {
+    pub fn can_recover_from_first_pages_of_blocks(&self) -> bool {
         self.persistence == Persistence::NvramMap
             && matches!(self.mapping, MappingPart::Cached(_))
-            && matches!(self.validity, ValidityPart::Log | ValidityPart::Gecko(_))
+            && matches!(self.validity, ValidityStoreKind::Log | ValidityStoreKind::Gecko(_))
     }
 
     /// Returns what recovery of this design reads of each block unless it is configured otherwise: first pages if the
     /// design can recover by them and map entries of a device of this `geometry` have a bit for the bind mark, else all
     /// spare areas.
     pub fn default_recovery_block_scan(&self, geometry: &Geometry) -> RecoveryBlockScan {
-        if self.can_recover_by_first_pages() && self.max_units(geometry) <= MAX_UNITS_WITH_BIND_MARK {
+        if self.can_recover_from_first_pages_of_blocks()
+            && self.max_units(geometry) <= MAX_UNITS_WITH_BIND_MARK
+        {
             RecoveryBlockScan::FirstPages
         } else {
             RecoveryBlockScan::OobScan

@@ -2,7 +2,7 @@
 
 use super::{ContentParts, DesignDescription, MappingPart, Parts, Persistence, RecoveryBlockScan};
 use crate::gc::GcOptions;
-use crate::validity::ValidityPart;
+use crate::validity::ValidityStoreKind;
 
 pub(super) const DESIGN: DesignDescription = DesignDescription {
     name: "page-map",
@@ -16,7 +16,7 @@ pub(super) const DESIGN: DesignDescription = DesignDescription {
 pub fn page_map(gc: GcOptions) -> Parts {
     Parts {
         mapping: MappingPart::Flat,
-        validity: ValidityPart::Ram,
+        validity: ValidityStoreKind::Ram,
         content: ContentParts::default(),
         gc,
         persistence: Persistence::OobScan,

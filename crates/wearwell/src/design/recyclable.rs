@@ -3,7 +3,7 @@
 use super::{ContentParts, DesignDescription, MappingPart, Parts, Persistence, RecoveryBlockScan};
 use crate::content::recycle::RecycleOptions;
 use crate::gc::GcOptions;
-use crate::validity::ValidityPart;
+use crate::validity::ValidityStoreKind;
 
 pub(super) const DESIGN: DesignDescription = DesignDescription {
     name: "recyclable",
@@ -14,7 +14,7 @@ pub(super) const DESIGN: DesignDescription = DesignDescription {
 
 /// Options of the design [`recyclable`].
 #[derive(Clone, PartialEq, Debug)]
-pub struct RecycleDesign {
+pub struct RecyclingPart {
     /// Options of recycling: size and policy of the fingerprint store of dead pages, and the recycle probability.
     pub options: RecycleOptions,
     /// Whether a write reads the dead page that was found and compares its content before it revives the page. The read
@@ -25,10 +25,10 @@ pub struct RecycleDesign {
 
 /// Returns the design of the Recyclable SSD: the whole L2P table in battery-backed RAM, and recycling (a write revives
 /// a dead page of equal content). `gc.policy` chooses greedy or recycling-aware GC.
-pub fn recyclable(gc: GcOptions, design: RecycleDesign) -> Parts {
+pub fn recyclable(gc: GcOptions, design: RecyclingPart) -> Parts {
     Parts {
         mapping: MappingPart::Flat,
-        validity: ValidityPart::Ram,
+        validity: ValidityStoreKind::Ram,
         content: ContentParts { recycle: Some(design), ..ContentParts::default() },
         gc,
         persistence: Persistence::BatteryRam,

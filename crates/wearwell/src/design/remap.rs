@@ -1,11 +1,11 @@
 //! Remap-SSD (RM): pages are remapped instead of copied, and remaps are durable.
 
 use super::{
-    ContentParts, DesignDescription, MappingPart, Parts, Persistence, RecoveryBlockScan, SharingDesign,
+    ContentParts, DesignDescription, MappingPart, Parts, Persistence, RecoveryBlockScan, SharingOptions,
 };
 use crate::gc::GcOptions;
 use crate::sharing::reverse_map::ReverseMapKind;
-use crate::validity::ValidityPart;
+use crate::validity::ValidityStoreKind;
 
 pub(super) const DESIGN: DesignDescription = DesignDescription {
     name: "remap",
@@ -14,7 +14,7 @@ pub(super) const DESIGN: DesignDescription = DesignDescription {
     model_limits: "deduplication in the background; L2P, counts and bitmap are held in RAM in full and rebuilt after a power loss",
 };
 
-impl SharingDesign {
+impl SharingOptions {
     /// Returns the persistence (means to survive a power loss) with which shared pages stay shared. It depends on where
     /// the reverse map (record of the referrers of shared pages) is stored.
     pub(super) fn default_persistence(self) -> Persistence {
@@ -31,10 +31,10 @@ impl SharingDesign {
 /// Returns the design of Remap-SSD: the whole L2P table in RAM, and pages that are remapped (shared) instead of copied.
 /// Data survives power loss in flash and NVRAM, unless the reverse map (referrers of shared pages) itself needs a
 /// battery.
-pub fn remap(gc: GcOptions, sharing: SharingDesign) -> Parts {
+pub fn remap(gc: GcOptions, sharing: SharingOptions) -> Parts {
     Parts {
         mapping: MappingPart::Flat,
-        validity: ValidityPart::Ram,
+        validity: ValidityStoreKind::Ram,
         content: ContentParts { sharing: Some(sharing), ..ContentParts::default() },
         gc,
         persistence: sharing.default_persistence(),

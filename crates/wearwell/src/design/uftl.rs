@@ -3,8 +3,8 @@
 
 use super::{ContentParts, DesignDescription, MappingPart, Parts, Persistence, RecoveryBlockScan};
 use crate::gc::GcOptions;
-use crate::mapping::{CachedMapOptions, DirectoryLocation, InvalidPageIdentification};
-use crate::validity::{FlashBitmapOptions, ValidityPart};
+use crate::mapping::{DemandPagedMapOptions, DirectoryLocation, InvalidPageIdentification};
+use crate::validity::{FlashBitmapOptions, ValidityStoreKind};
 
 pub(super) const DESIGN: DesignDescription = DesignDescription {
     name: "u-ftl",
@@ -25,7 +25,7 @@ pub struct UFtlOptions {
 /// Returns the design of u-FTL: a demand-paged L2P table under a tree, which identifies invalid pages late, and page
 /// validity in a bitmap on flash. A battery writes dirty entries at power loss.
 pub fn uftl(gc: GcOptions, options: UFtlOptions) -> Parts {
-    let cache = CachedMapOptions {
+    let cache = DemandPagedMapOptions {
         cache_entries: options.cache_entries,
         identification: InvalidPageIdentification::AtSynchronisation,
         max_dirty_entries: None,
@@ -34,7 +34,7 @@ pub fn uftl(gc: GcOptions, options: UFtlOptions) -> Parts {
     };
     Parts {
         mapping: MappingPart::Cached(cache),
-        validity: ValidityPart::Bitmap(FlashBitmapOptions::default()),
+        validity: ValidityStoreKind::Bitmap(FlashBitmapOptions::default()),
         content: ContentParts::default(),
         gc,
         persistence: Persistence::BatteryFlush,

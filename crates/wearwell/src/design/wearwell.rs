@@ -2,16 +2,16 @@
 //! loss and needs no battery.
 
 use super::{
-    ChunkDesign, ContentParts, DeltaDesign, DesignDescription, MappingPart, Parts, Persistence,
-    RecoveryBlockScan, RecycleDesign, SharingDesign,
+    CompressionOptions, ContentParts, DeltaOptions, DesignDescription, MappingPart, Parts, Persistence,
+    RecoveryBlockScan, RecyclingPart, SharingOptions,
 };
-use crate::content::ContentSchemes;
+use crate::content::MechanismSet;
 use crate::content::dedup::DedupOptions;
 use crate::gc::GcOptions;
-use crate::mapping::CachedMapOptions;
+use crate::mapping::DemandPagedMapOptions;
 use crate::sharing::counts::ReferenceCountForm;
 use crate::sharing::reverse_map::ReverseMapKind;
-use crate::validity::{GeckoOptions, ValidityPart};
+use crate::validity::{GeckoOptions, ValidityStoreKind};
 
 pub(super) const DESIGN: DesignDescription = DesignDescription {
     name: "wearwell",
@@ -29,32 +29,32 @@ pub struct WearwellOptions {
     /// Options of Logarithmic Gecko, the tree that stores page validity on flash.
     pub gecko: GeckoOptions,
     /// Options of recycling: a write revives a dead page of equal content.
-    pub recycle: RecycleDesign,
+    pub recycle: RecyclingPart,
     /// Options of deduplication: the size of the index of stored contents, and whether hits are verified.
     pub dedup: DedupOptions,
     /// Options of delta encoding. Only one delta page is filled at a time, because no battery saves open ones.
-    pub delta: DeltaDesign,
+    pub delta: DeltaOptions,
 }
 
 /// Returns the design `wearwell`: every content mechanism, over a demand-paged L2P table and page validity on flash.
 /// Deltas and compressed pages that do not yet fill a flash page are buffered in RAM until a flush, like pages in any
 /// write buffer.
 pub fn wearwell(gc: GcOptions, options: WearwellOptions) -> Parts {
-    let sharing = SharingDesign {
+    let sharing = SharingOptions {
         reverse_map: ReverseMapKind::Ideal,
         reference_count_form: ReferenceCountForm::Sparse,
         dedup: Some(options.dedup),
         has_atomic_remap_commands: false,
     };
     Parts {
-        mapping: MappingPart::Cached(CachedMapOptions::with_cache_capacity(options.cache_entries)),
-        validity: ValidityPart::Gecko(options.gecko),
+        mapping: MappingPart::Cached(DemandPagedMapOptions::with_cache_capacity(options.cache_entries)),
+        validity: ValidityStoreKind::Gecko(options.gecko),
         content: ContentParts {
             recycle: Some(options.recycle),
             sharing: Some(sharing),
-            delta: Some(DeltaDesign { temp_buffer_pages: 1, ..options.delta }),
-            chunks: Some(ChunkDesign::default()),
-            stateless_mechanisms: ContentSchemes::NONE,
+            delta: Some(DeltaOptions { temp_buffer_pages: 1, ..options.delta }),
+            chunks: Some(CompressionOptions::default()),
+            stateless_mechanisms: MechanismSet::NONE,
             table_limit_bytes: None,
         },
         gc,

@@ -50,7 +50,7 @@ impl<N: Nand> Ftl<N> {
             store.stats.binds_demoted_by_max_referrers += 1;
             return Ok(false);
         }
-        if !sharing.admit_entry(mapping, store)? {
+        if !sharing.make_room_for_entry(mapping, store)? {
             store.stats.demotions_by_full_reverse_map += 1;
             return Ok(false);
         }
@@ -87,7 +87,7 @@ impl<N: Nand> Ftl<N> {
         if (first.0..=last.0).all(|lpn| mapping.lookup_in_ram(Lpn(lpn)).is_none()) {
             return Ok(true);
         }
-        if !sharing.admit_entry(mapping, store)? {
+        if !sharing.make_room_for_entry(mapping, store)? {
             store.stats.demotions_by_full_reverse_map += 1;
             return Ok(false);
         }
@@ -110,7 +110,7 @@ impl<N: Nand> Ftl<N> {
     /// mapped. Returns `true` if other logical pages still refer to `unit`; otherwise removes `unit` from the content
     /// index.
     #[inline]
-    pub(crate) fn remove_reference(&mut self, lpn: Lpn, unit: Unit) -> bool {
+    pub(crate) fn remove_sharing_reference(&mut self, lpn: Lpn, unit: Unit) -> bool {
         let fingerprint = self.fingerprint_of_unit(unit);
         let Self { sharing, store, chunks, .. } = self;
         let Some(sharing) = sharing else { return false };
@@ -126,7 +126,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns whether a unit (page or member of a compressed chunk) is known to be unreadable. No further logical page
     /// may be mapped to such a unit.
-    pub(crate) fn is_unit_lost(&self, unit: Unit) -> bool {
+    pub(crate) fn is_unit_unreadable(&self, unit: Unit) -> bool {
         match &self.chunks {
             Some(stage) if !is_flash_page(unit, self.store.geometry().pages()) => {
                 stage.flash_pages_of(unit).iter().any(|&ppn| self.store.is_unreadable(ppn))
@@ -136,8 +136,8 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Returns whether a stored unit (page or member of a compressed chunk) holds exactly `content`; `false` if the
-    /// unit cannot be read. Costs one flash read.
-    pub(crate) fn holds_content(&mut self, unit: Unit, content: &Content<'_>) -> Result<bool> {
+    /// unit cannot be read. Of a descriptor, only whether the unit can be read. Costs one flash read.
+    pub(crate) fn read_and_compare_content(&mut self, unit: Unit, content: &Content<'_>) -> Result<bool> {
         let mut stored = self.zero_page_bytes();
         let read = self.read_unit(unit, &mut stored, Cause::Content);
         let equal = match content {

@@ -1,7 +1,7 @@
 //! Construction of a used drive without replaying its history: each page is programmed once, valid or already invalid,
 //! in a layout as a long run of writes would have left it.
 
-use crate::address::{Address, Lpn, Ppn};
+use crate::address::{Lpn, OptionalAddress, Ppn};
 use crate::data::{Content, ContentDescriptor};
 use crate::error::Result;
 use crate::ftl::Ftl;
@@ -35,7 +35,7 @@ impl<N: Nand> Ftl<N> {
             None => self.mapping.update(&mut self.store, lpn, Some(ppn.into()))?,
         };
         assert!(old.is_none(), "logical page {lpn} is constructed twice");
-        self.index_content(fingerprint, ppn.into());
+        self.index_or_mark_unhashed(fingerprint, ppn.into());
         self.store.stats.host_page_writes += 1;
         self.validity.mark_valid_in_ram(ppn);
         if let Some(stage) = &mut self.recycle {
@@ -46,7 +46,7 @@ impl<N: Nand> Ftl<N> {
 
     fn construct_initial_dead_page(&mut self, ppn: Ppn) -> Result<()> {
         if !self.validity.is_on_flash() {
-            self.store.discard_page(ppn);
+            self.store.count_page_invalid(ppn);
             return Ok(());
         }
         self.invalidate_page(ppn);

@@ -1,7 +1,7 @@
 //! Writes data and metadata buffered in RAM to flash: at a flush command, at shutdown, and when content schemes
 //! (compression, deltas) are switched off.
 
-use crate::content::ContentSchemes;
+use crate::content::MechanismSet;
 use crate::design::Persistence;
 use crate::error::Result;
 use crate::events::MetadataWriteReason;
@@ -36,7 +36,7 @@ impl<N: Nand> Ftl<N> {
     /// # Errors
     /// Those of [`Ftl::write`]: pages buffered for a compressed chunk and deltas buffered for a page are written before
     /// their scheme is switched off.
-    pub fn switch_content_schemes(&mut self, running: ContentSchemes) -> Result<()> {
+    pub fn switch_content_schemes(&mut self, running: MechanismSet) -> Result<()> {
         self.write_buffers_of_stopping_mechanisms(running)?;
         self.switch_mechanisms(running);
         Ok(())

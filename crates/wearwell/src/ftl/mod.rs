@@ -20,16 +20,16 @@
 //! After an error that is a power loss, RAM is in a state from which [`Ftl::recover`](crate::recovery) can start: each
 //! flash operation precedes the RAM changes that depend on it, or no RAM change depends on it.
 
+mod batch_write;
 mod bind;
 mod construct;
 mod flush;
+mod free_space;
 mod prefetch;
 mod read;
 mod release;
 mod remap;
 mod remap_command;
-mod room;
-mod run;
 mod trim;
 mod write;
 
@@ -38,7 +38,7 @@ use crate::content::compress::directory::CHUNK_DIRECTORY_BYTES;
 use crate::content::compress::{CompressionState, CompressionStatistics};
 use crate::content::delta::{self, DeltaState, DeltaStatistics};
 use crate::content::recycle::{FingerprintStorePolicy, RecycleState, Recycler};
-use crate::content::{ContentSchemes, SchemeCounters, StatelessMechanisms};
+use crate::content::{MechanismSet, SchemeCounters, StatelessMechanisms};
 use crate::data::Fingerprint;
 use crate::design::{MappingPart, Parts, Persistence, RecoveryBlockScan};
 use crate::error::{Error, Result};
@@ -67,7 +67,7 @@ pub struct Ftl<N> {
     pub(crate) stateless_mechanisms: StatelessMechanisms,
     pub(crate) scheme_counters: SchemeCounters,
     pub(crate) collector: GarbageCollector,
-    pub(crate) flush_limits: FlushLimits,
+    pub(crate) flush_limits: ValidityFlushLimits,
     pub(crate) logical_pages: u32,
     pub(crate) persistence: Persistence,
     /// Pages that recovery reads of each block of the device: the spare area of every page, or only the head and tail
@@ -75,7 +75,7 @@ pub struct Ftl<N> {
     pub(crate) recovery_block_scan: RecoveryBlockScan,
     /// Whether a recovery may have left the valid counts of blocks too high (beyond the pages that a lazy map reports
     /// as invalid only later). If GC then finds no victim, it counts the valid pages anew.
-    pub(crate) has_valid_overcount_from_recovery: bool,
+    pub(crate) may_valid_counts_be_too_high: bool,
     /// Whether this device has run a recovery by backward scan; audits then accept valid counts that are too high.
     pub(crate) has_recovered_by_backward_scan: bool,
     /// Whether the battery has written RAM contents to flash after a power failure from which recovery has not finished
@@ -86,7 +86,7 @@ pub struct Ftl<N> {
 /// Limits at which the RAM buffer of a validity store on flash is written before it is full. They are checked whenever
 /// room for metadata is made, that is, at every host request.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct FlushLimits {
+pub(crate) struct ValidityFlushLimits {
     /// Maximum number of superseded versions of translation pages that are retained before the RAM buffer of the
     /// validity store is written.
     pub(crate) max_retained_translation_pages: usize,
@@ -122,14 +122,18 @@ impl<N: Nand> Ftl<N> {
         let sharing = parts.content.sharing;
         let sharing = sharing.map(|design| Sharing::new(&store, logical_pages, design)).transpose()?;
         let delta = parts.content.delta.map(|design| {
-            DeltaState::new(&store, design, delta::heat_table_size(&design, parts.mapping, logical_pages))
+            DeltaState::new(
+                &store,
+                design,
+                delta::access_count_table_size(&design, parts.mapping, logical_pages),
+            )
         });
         require_nvram_map_options(parts, spare_bytes)?;
         let chunks = parts.content.chunks.map(|_| CompressionState::new(&store)).transpose()?;
         let mut ftl = Self {
             validity: AnyValidityStore::new(&store, logical_pages, parts.validity)?,
             collector: GarbageCollector::new(parts.gc),
-            flush_limits: FlushLimits::default(),
+            flush_limits: ValidityFlushLimits::default(),
             persistence: parts.persistence,
             recovery_block_scan: parts.recovery_block_scan,
             store,
@@ -145,11 +149,11 @@ impl<N: Nand> Ftl<N> {
             },
             scheme_counters: SchemeCounters::default(),
             logical_pages,
-            has_valid_overcount_from_recovery: false,
+            may_valid_counts_be_too_high: false,
             has_recovered_by_backward_scan: false,
             battery_has_saved_ram: false,
         };
-        ftl.flush_limits = FlushLimits {
+        ftl.flush_limits = ValidityFlushLimits {
             max_retained_translation_pages: ftl.max_retained_translation_pages(),
             max_programs_between_validity_flushes: ftl.max_programs_between_validity_flushes(),
         };
@@ -165,13 +169,13 @@ impl<N: Nand> Ftl<N> {
             }
             if parts.persistence == Persistence::NvramMap && (ftl.sharing.is_some() || ftl.recycle.is_some())
             {
-                stage.forbid_binds_of_written_deltas();
+                stage.track_flash_deltas_and_forbid_binds();
             }
         }
         if let Some(stage) = &mut ftl.chunks {
             stage.set_excess_page_limit(spare_pages);
             if parts.persistence == Persistence::NvramMap {
-                stage.hold_chunk_numbers_until_sync();
+                stage.enable_holding_of_freed_chunk_numbers();
                 stage.count_flash_directories();
             }
         }
@@ -199,7 +203,7 @@ impl<N: Nand> Ftl<N> {
         let first_nvram_word = words - recovery_note_words(geometry);
         self.store.enable_recovery_notes(first_nvram_word as usize)?;
         if let Some(map) = self.mapping.as_demand_paged_mut() {
-            map.enable_special_entry_counts(flash_pages as u32);
+            map.enable_bind_and_chunk_entry_counts(flash_pages as u32);
         }
         Ok(())
     }
@@ -359,20 +363,19 @@ impl<N: Nand> Ftl<N> {
     /// Returns whether the design has a content mechanism, so that each write needs the fingerprint of its content.
     #[inline]
     pub fn has_content_stage(&self) -> bool {
-        self.has_mechanism_that_places_content()
-            || self.stateless_mechanisms.in_design != ContentSchemes::NONE
+        self.has_content_mechanism_with_state() || self.stateless_mechanisms.in_design != MechanismSet::NONE
     }
 
     /// Returns whether the design has a content mechanism that decides where content is stored (deduplication, remaps,
     /// recycling, deltas or compression). Not every logical page then has a flash page of its own.
     #[inline]
-    pub(crate) fn has_mechanism_that_places_content(&self) -> bool {
+    pub(crate) fn has_content_mechanism_with_state(&self) -> bool {
         self.recycle.is_some() || self.sharing.is_some() || self.delta.is_some() || self.chunks.is_some()
     }
 
     /// Returns whether this design can map logical pages to stored pages without a program (deduplication or remap
     /// commands).
-    pub fn can_share_pages(&self) -> bool {
+    pub fn can_map_without_program(&self) -> bool {
         self.sharing.as_ref().is_some_and(|sharing| sharing.can_map_without_program())
     }
 
@@ -388,7 +391,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Returns the counters of compression; `None` if compression is not part of the design.
-    pub fn chunk_statistics(&self) -> Option<CompressionStatistics> {
+    pub fn compression_statistics(&self) -> Option<CompressionStatistics> {
         self.chunks.as_ref().map(|stage| stage.statistics)
     }
 
@@ -424,9 +427,7 @@ impl<N: Nand> Ftl<N> {
         self.collector.user_policy = own;
         self.store.blocks_mut().track_closing_order(policy == VictimPolicy::Fifo);
         self.store.blocks_mut().set_tie_break(options.tie_break);
-        self.store
-            .blocks_mut()
-            .set_gc_spares_nonempty_metadata(options.metadata_gc != MetadataGcRule::Greedy);
+        self.store.blocks_mut().set_gc_skips_nonempty_metadata(options.metadata_gc != MetadataGcRule::Greedy);
     }
 
     /// Installs a user-supplied policy that chooses GC victims in place of the built-in policy; `None` restores the
@@ -446,7 +447,7 @@ impl<N: Nand> Ftl<N> {
     ) {
         if let Some(stage) = &mut self.recycle {
             stage.recycler.set_policy(policy, capacity_entries);
-            stage.recycler.forget_queued_pages(|ppn| self.store.owner_in_oob(ppn));
+            stage.recycler.remove_queued_pages_from_history(|ppn| self.store.owner_in_oob(ppn));
         }
     }
 

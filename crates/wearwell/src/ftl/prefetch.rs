@@ -3,12 +3,12 @@
 
 use arrayvec::ArrayVec;
 
-use crate::address::{Address, Lpn, Ppn, Unit, is_flash_page};
+use crate::address::{Lpn, OptionalAddress, Ppn, Unit, is_flash_page};
 use crate::data::Fingerprint;
 use crate::ftl::Ftl;
 use crate::mapping::{AnyMapping, DemandPagedMap, RamMap};
 use crate::nand::Nand;
-use crate::tables::prefetch::{HOST_WRITES_PER_PREFETCH, pull_into_cache};
+use crate::tables::prefetch::{HOST_WRITES_PER_PREFETCH, load_into_cpu_cache};
 
 impl<N: Nand> Ftl<N> {
     /// Prefetches the entries of map, page validity and content tables that host writes to the logical pages `upcoming`
@@ -18,17 +18,17 @@ impl<N: Nand> Ftl<N> {
     pub fn prefetch_writes(&self, upcoming: &[Lpn], fingerprints: &[Fingerprint]) {
         match &self.mapping {
             AnyMapping::Flat(map) => {
-                upcoming.chunks(HOST_WRITES_PER_PREFETCH).for_each(|lpns| self.prefetch_flat_map(map, lpns));
+                upcoming.chunks(HOST_WRITES_PER_PREFETCH).for_each(|lpns| self.prefetch_ram_map(map, lpns));
             }
             AnyMapping::Cached(map) => {
                 upcoming
                     .chunks(HOST_WRITES_PER_PREFETCH)
-                    .for_each(|lpns| self.prefetch_cached_map(map, lpns));
+                    .for_each(|lpns| self.prefetch_demand_paged_map(map, lpns));
             }
             AnyMapping::Journalled(map) => {
                 upcoming
                     .chunks(HOST_WRITES_PER_PREFETCH)
-                    .for_each(|lpns| self.prefetch_cached_map(map.demand_paged_map(), lpns));
+                    .for_each(|lpns| self.prefetch_demand_paged_map(map.demand_paged_map(), lpns));
             }
         }
         if let Some(stage) = &self.delta {
@@ -54,12 +54,12 @@ impl<N: Nand> Ftl<N> {
             let spare = |place| {
                 u64::from(self.store.nand().oob_owner(place)) ^ self.store.nand().fingerprint(place).0
             };
-            pull_into_cache(places.map(spare));
+            load_into_cpu_cache(places.map(spare));
         }
     }
 
     #[inline]
-    fn prefetch_flat_map(&self, map: &RamMap, lpns: &[Lpn]) {
+    fn prefetch_ram_map(&self, map: &RamMap, lpns: &[Lpn]) {
         let mut units = [Unit(0); HOST_WRITES_PER_PREFETCH];
         let units = &mut units[..lpns.len()];
         for (unit, &lpn) in units.iter_mut().zip(lpns) {
@@ -69,7 +69,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     #[inline(never)]
-    fn prefetch_cached_map(&self, map: &DemandPagedMap, lpns: &[Lpn]) {
+    fn prefetch_demand_paged_map(&self, map: &DemandPagedMap, lpns: &[Lpn]) {
         let mut units = map.prefetch_updates(&self.store, lpns);
         units.iter_mut().filter(|unit| **unit == Unit::NONE).for_each(|unit| *unit = Unit(0));
         if !units.is_empty() {
@@ -99,7 +99,7 @@ impl<N: Nand> Ftl<N> {
     fn prefetch_validity(&self, places: impl Iterator<Item = Ppn>) {
         let in_ram = !self.validity.is_on_flash();
         let counted = |place| u64::from(self.store.blocks().valid_pages(self.store.block_of(place)));
-        pull_into_cache(
+        load_into_cpu_cache(
             places.map(|place| counted(place) + u64::from(in_ram && self.validity.is_valid(place))),
         );
     }
@@ -121,7 +121,7 @@ impl<N: Nand> Ftl<N> {
         if let Some(stage) = &self.recycle {
             stage.recycler.prefetch(lpns, places, contents, |place| self.store.owner_in_oob(place));
             if self.sharing.is_some() {
-                pull_into_cache(places.iter().map(|&place| self.store.owner_in_oob(place).0.into()));
+                load_into_cpu_cache(places.iter().map(|&place| self.store.owner_in_oob(place).0.into()));
             }
         }
         if let Some(sharing) = &self.sharing {

@@ -102,7 +102,7 @@ impl<N: Nand> Ftl<N> {
         match self.make_room_for_metadata() {
             Ok(()) => self.mapping.lookup(&mut self.store, lpn),
             Err(error) if matches!(error, Error::Full { .. }) || error.is_media_error() => {
-                self.mapping.peek(&mut self.store, lpn)
+                self.mapping.lookup_without_caching(&mut self.store, lpn)
             }
             Err(error) => Err(error),
         }
@@ -149,7 +149,7 @@ impl<N: Nand> Ftl<N> {
     /// Returns the fingerprint of the current content of `lpn`, also if its newest version is a delta or is still
     /// buffered in RAM; `None` if `lpn` is unmapped. `page` holds the bytes of this content, which the caller has just
     /// read; it is empty on a medium that keeps no bytes.
-    pub(crate) fn fingerprint_of(&mut self, lpn: Lpn, page: &[u8]) -> Result<Option<Fingerprint>> {
+    pub(crate) fn current_fingerprint_of(&mut self, lpn: Lpn, page: &[u8]) -> Result<Option<Fingerprint>> {
         if let Some(pending) = self.chunks.as_ref().and_then(|stage| stage.pending_fingerprint(lpn)) {
             return Ok(Some(pending));
         }

@@ -36,7 +36,7 @@ impl<N: Nand> Ftl<N> {
         if self.delta.is_some() {
             self.drop_delta(lpn);
         }
-        if self.sharing.is_some() && self.remove_reference(lpn, old) {
+        if self.sharing.is_some() && self.remove_sharing_reference(lpn, old) {
             return;
         }
         if self.chunks.is_some() && !is_flash_page(old, self.store.geometry().pages()) {
@@ -54,7 +54,7 @@ impl<N: Nand> Ftl<N> {
     pub(crate) fn invalidate_page(&mut self, page: Ppn) {
         self.report_opened_blocks_to_validity();
         self.validity.invalidate(page);
-        self.store.discard_page(page);
+        self.store.count_page_invalid(page);
     }
 
     /// Reports newly opened blocks to a validity store on flash, which then discards the invalid pages that it recorded
@@ -81,7 +81,7 @@ impl<N: Nand> Ftl<N> {
                 // The page may have been invalidated before. Then the valid count of the block stays too high rather
                 // than becoming too low.
                 self.validity.invalidate(ppn);
-                self.has_valid_overcount_from_recovery = true;
+                self.may_valid_counts_be_too_high = true;
             } else if self.validity.is_valid(ppn) {
                 self.invalidate_page(ppn);
             }

@@ -68,7 +68,7 @@ impl<N: Nand> Ftl<N> {
         if !self.read(source, &mut page)? {
             return self.trim(target);
         }
-        let identity = self.fingerprint_of(source, &page)?.unwrap_or(Fingerprint::ZERO_PAGE);
+        let identity = self.current_fingerprint_of(source, &page)?.unwrap_or(Fingerprint::ZERO_PAGE);
         self.write_instead_of_bind(target, Content::of_page(&page, identity), identity)?;
         if mode == RemapMode::Relocate { self.trim(source) } else { Ok(()) }
     }

@@ -109,7 +109,7 @@ impl<N: Nand> Ftl<N> {
     fn rewrite_unshared(&mut self, lpn: Lpn) -> Result<()> {
         let mut page = self.zero_page_bytes();
         self.read(lpn, &mut page)?;
-        let identity = self.fingerprint_of(lpn, &page)?.unwrap_or(Fingerprint::ZERO_PAGE);
+        let identity = self.current_fingerprint_of(lpn, &page)?.unwrap_or(Fingerprint::ZERO_PAGE);
         self.retry_after_program_failure(|ftl| {
             ftl.write_instead_of_bind(lpn, Content::of_page(&page, identity), identity)
         })
@@ -119,7 +119,7 @@ impl<N: Nand> Ftl<N> {
         let Self { sharing, mapping, store, .. } = self;
         let Some(sharing) = sharing else { unreachable!("only sharing has atomic commands") };
         let places: Vec<Option<Ppn>> = places.iter().map(|place| place.map(|unit| Ppn(unit.0))).collect();
-        if !sharing.admit_remap_command(mapping, store, &places)? {
+        if !sharing.make_room_for_remap_command(mapping, store, &places)? {
             store.stats.refused_remap_commands += 1;
             let max_pages = sharing.reverse_map.max_pages_per_command();
             return Err(Error::NotAtomic { pages: remap.page_count, max_pages });

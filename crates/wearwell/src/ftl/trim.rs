@@ -58,7 +58,7 @@ impl<N: Nand> Ftl<N> {
 
     fn trim_page(&mut self, lpn: Lpn, is_recorded: bool) -> Result<()> {
         self.make_room_for_metadata()?;
-        if !is_recorded && self.mapping.peek(&mut self.store, lpn)?.is_some() {
+        if !is_recorded && self.mapping.lookup_without_caching(&mut self.store, lpn)?.is_some() {
             self.overwrite_with_zeros(lpn)?;
         } else {
             let old = self.change_map_entry(lpn, None)?;

@@ -95,7 +95,7 @@ impl<N: Nand> Ftl<N> {
             Ok(old) => old,
             Err(error) => {
                 self.store.stats.unsuccessful_host_programs += 1;
-                self.store.note_unsettled_page(ppn)?;
+                self.store.note_maybe_invalid_page(ppn)?;
                 self.invalidate_page(ppn);
                 return Err(error);
             }
@@ -105,7 +105,7 @@ impl<N: Nand> Ftl<N> {
             stage.recycler.record_page_programmed(lpn, ppn);
         }
         self.release_reference(lpn, old);
-        self.index_content(fingerprint, ppn.into());
+        self.index_or_mark_unhashed(fingerprint, ppn.into());
         Ok(())
     }
 
@@ -113,7 +113,7 @@ impl<N: Nand> Ftl<N> {
     /// which deduplication finds stored contents. If the content was not hashed, marks the unit so that recycling
     /// ignores it.
     #[inline]
-    pub(crate) fn index_content(&mut self, fingerprint: Fingerprint, unit: Unit) {
+    pub(crate) fn index_or_mark_unhashed(&mut self, fingerprint: Fingerprint, unit: Unit) {
         if self.sharing.is_none() && self.recycle.is_none() {
             return;
         }

@@ -1,4 +1,5 @@
-//! Garbage collection as the engine runs it: choose a victim, move its pages, erase it. `ftl/room.rs` decides when.
+//! Garbage collection as the engine runs it: choose a victim, move its pages, erase it. `ftl/free_space.rs` decides
+//! when.
 //!
 //! A victim is emptied according to its kind. Data pages are copied in one batch, and then the map, page validity and
 //! content mechanisms are updated. For metadata pages their owner decides which are current. Packed pages (deltas,
@@ -6,13 +7,14 @@
 //!
 //! Invariant: emptying a victim appends fewer pages than it frees (for static wear leveling: as many). So one free
 //! block per pool is always enough, and collection never recurses. Each valid page is copied once. Only if the reverse
-//! map has no room for the entries of a victim more pages are needed; [`Ftl::can_empty_block`] counts them first.
+//! map has no room for the entries of a victim more pages are needed; [`Ftl::prepare_to_empty_block`] counts them
+//! first.
 
 use crate::address::{BlockId, Lpn, Ppn};
 use crate::content::delta::DeltaState;
 use crate::content::recycle::RecycleState;
 use crate::error::Result;
-use crate::events::{CandidateFigures, FtlEvent, VictimChoice, VictimRule};
+use crate::events::{CandidateProperties, FtlEvent, VictimChoice, VictimRule};
 use crate::ftl::Ftl;
 use crate::gc::{CopyBatch, MetadataGcRule, VictimCandidates, VictimChooser, VictimPolicy};
 use crate::mapping::Mapping;
@@ -25,7 +27,7 @@ use crate::validity::ValidityStore;
 impl<N: Nand> Ftl<N> {
     /// Collects one victim in the background (idle time), in the first pool (set of planes) with fewer free blocks than
     /// [`GcOptions::background_free_blocks`](crate::gc::GcOptions::background_free_blocks). Returns `false` if no pool
-    /// has so few.
+    /// has so few, or if GC can free no page. Afterwards makes room for deferred writes of metadata.
     ///
     /// # Errors
     /// The errors of [`Ftl::write`].
@@ -61,7 +63,7 @@ impl<N: Nand> Ftl<N> {
         {
             self.empty_and_erase(cold, pool, Cause::Wear)?;
         }
-        if let Some(cold) = self.collector.cold_block_to_swap(&self.store, victim)
+        if let Some(cold) = self.collector.count_erase_and_choose_swap_block(&self.store, victim)
             && self.may_move_for_wear(cold, pool)?
         {
             self.execute_dirty_swap(victim, cold, pool)?;
@@ -81,7 +83,7 @@ impl<N: Nand> Ftl<N> {
         let Self { store, recycle, delta, .. } = self;
         let (blocks, now) = (store.blocks(), store.last_sequence());
         let figures: Vec<(BlockId, f64)> = if rule == VictimRule::Policy {
-            let dirtiness = DeadPageWeigher::new(
+            let dirtiness = DirtinessFunction::new(
                 chooser.policy(),
                 store.geometry(),
                 recycle.as_deref(),
@@ -96,13 +98,13 @@ impl<N: Nand> Ftl<N> {
             closed.map(|closed| (closed, f64::from(blocks.valid_pages(closed)))).collect()
         };
         let nand = store.nand();
-        let figures_of = |candidate: BlockId| CandidateFigures {
+        let figures_of = |candidate: BlockId| CandidateProperties {
             block: candidate,
             valid_pages: blocks.valid_pages(candidate),
             age_programs: now.saturating_sub(blocks.closed_at_sequence(candidate)),
             erases: nand.erase_count(candidate),
             kind: blocks.kind(candidate),
-            rank_figure: figures.iter().find(|(known, _)| *known == candidate).map(|&(_, figure)| figure),
+            rank_score: figures.iter().find(|(known, _)| *known == candidate).map(|&(_, figure)| figure),
         };
         let is_listed = |closed: &BlockId| {
             *closed == block
@@ -129,7 +131,7 @@ impl<N: Nand> Ftl<N> {
             while erased < most
                 && let Some(block) = self.store.blocks_mut().block_with_fewest_valid(pool)
                 && self.store.blocks().valid_pages(block) == 0
-                && self.can_empty_block(block, 0)?
+                && self.prepare_to_empty_block(block, 0)?
             {
                 self.store.stats.gc_victims += 1;
                 self.empty_and_erase(block, pool, Cause::Gc)?;
@@ -155,7 +157,7 @@ impl<N: Nand> Ftl<N> {
     /// the reverse map can record all referrers (logical pages mapped to the block's pages).
     fn may_move_for_wear(&mut self, block: BlockId, pool: u32) -> Result<bool> {
         Ok(self.store.free_blocks(pool) > GC_RESERVE_BLOCKS
-            && self.can_empty_block(block, self.store.blocks().block_pages())?)
+            && self.prepare_to_empty_block(block, self.store.blocks().block_pages())?)
     }
 
     /// Executes a dirty swap of dual-pool wear leveling: moves the data of `cold` to the block `worn`, which was just
@@ -178,13 +180,13 @@ impl<N: Nand> Ftl<N> {
     /// page.
     fn choose_collectable_victim(&mut self, pool: u32) -> Result<Option<(BlockId, VictimRule)>> {
         let Some((chosen, rule)) = self.choose_victim(pool)? else { return Ok(None) };
-        if self.can_empty_block(chosen, self.max_pages_to_append(chosen, pool))? {
+        if self.prepare_to_empty_block(chosen, self.max_pages_to_append(chosen, pool))? {
             return Ok(Some((chosen, rule)));
         }
         for block in self.store.blocks().closed_blocks_by_valid_count(pool) {
             let most_pages = self.max_pages_to_append(block, pool);
             let gains = self.store.blocks().valid_pages(block) <= most_pages;
-            if block != chosen && gains && self.can_empty_block(block, most_pages)? {
+            if block != chosen && gains && self.prepare_to_empty_block(block, most_pages)? {
                 return Ok(Some((block, VictimRule::Recordable)));
             }
         }
@@ -231,7 +233,7 @@ impl<N: Nand> Ftl<N> {
         let (geometry, now) = (store.geometry().clone(), store.last_sequence());
         let chooser = &mut collector.victim_chooser;
         let dirtiness =
-            DeadPageWeigher::new(chooser.policy(), &geometry, recycle.as_deref(), delta.as_deref());
+            DirtinessFunction::new(chooser.policy(), &geometry, recycle.as_deref(), delta.as_deref());
         let may_have_delta_blocks = dirtiness.delta.is_some();
         let weigh = |block, invalid| dirtiness.weighted_dead_pages(block, invalid);
         Ok(chooser
@@ -267,7 +269,7 @@ impl<N: Nand> Ftl<N> {
         let blocks = self.store.blocks();
         // If all blocks hold plain data pages, copies use one stream, and nothing fits if the block with the fewest
         // valid pages does not.
-        let is_of_one_kind = blocks.metadata_blocks() == 0 && !self.has_mechanism_that_places_content();
+        let is_of_one_kind = blocks.metadata_blocks() == 0 && !self.has_content_mechanism_with_state();
         if is_of_one_kind && !self.mapping.identifies_invalid_pages_late() {
             return Ok(None);
         }
@@ -298,7 +300,8 @@ impl<N: Nand> Ftl<N> {
             }
             pages.clear();
             self.list_live_pages(block, &mut pages)?;
-            pages.retain(|&ppn| !self.mapping.is_unreported_old_page(self.store.owner_in_oob(ppn), ppn));
+            pages
+                .retain(|&ppn| !self.mapping.is_unidentified_invalid_page(self.store.owner_in_oob(ppn), ppn));
             let live = pages.len() as u32;
             if live < self.store.geometry().block_pages()
                 && live <= self.store.open_block_pages_left(self.stream_of_copies(PageKind::Data, pool), pool)
@@ -323,7 +326,7 @@ impl<N: Nand> Ftl<N> {
             PageKind::Chunk => self.move_chunks(victim, pool, cause)?,
             PageKind::Head | PageKind::Tail => unreachable!("they describe blocks of other pages"),
         }
-        self.forget_dead_pages(victim);
+        self.remove_dead_pages_of_block(victim);
         self.mapping.store_moves_in_nvram(&mut self.store)?;
         self.store.erase(victim, cause)?;
         if let Some(stage) = &mut self.chunks
@@ -358,7 +361,7 @@ impl<N: Nand> Ftl<N> {
         // In RAM, superseded pages are invalid from this moment, even if copying was interrupted: the map must not find
         // them again.
         if outcome.is_ok() || !self.validity.is_on_flash() {
-            batch.superseded_lpns.iter().for_each(|&lpn| self.mapping.forget_unreported_old_page(lpn));
+            batch.superseded_lpns.iter().for_each(|&lpn| self.mapping.drop_unidentified_invalid_page(lpn));
         }
         let finished = if self.validity.is_on_flash() {
             self.adjust_victim_valid_count(victim, &batch, outcome.is_ok())
@@ -385,7 +388,7 @@ impl<N: Nand> Ftl<N> {
         }
         for &moved in &batch.source_pages[..batch.destination_pages.len()] {
             self.validity.invalidate(moved);
-            self.store.note_unsettled_page(moved)?;
+            self.store.note_maybe_invalid_page(moved)?;
         }
         Ok(())
     }
@@ -403,7 +406,7 @@ impl<N: Nand> Ftl<N> {
         self.validity.append_valid_pages(&mut self.store, victim, pages)?;
         // Pages that were never programmed or are torn belong to no logical page. The copy reads the spare areas of the
         // other pages anyway.
-        Ok(self.store.nand_mut().retain_readable_pages(pages)?)
+        Ok(self.store.nand_mut().read_spares_and_retain_readable(pages)?)
     }
 
     /// Returns the pages of a block of packed pages (deltas or compressed chunks) that still hold live data, as the
@@ -435,13 +438,13 @@ impl<N: Nand> Ftl<N> {
         batch.owners.clear();
         batch.source_pages.retain(|&ppn| {
             let lpn = store.owner_in_oob(ppn);
-            let superseded = mapping.is_unreported_old_page(lpn, ppn);
+            let superseded = mapping.is_unidentified_invalid_page(lpn, ppn);
             if superseded {
                 store.record_spare_read(ppn, Cause::Gc);
                 batch.superseded_lpns.push(lpn);
                 if !validity.is_on_flash() {
-                    validity.mark_invalid(ppn);
-                    store.discard_page(ppn);
+                    validity.invalidate(ppn);
+                    store.count_page_invalid(ppn);
                 }
             }
             !superseded
@@ -449,7 +452,8 @@ impl<N: Nand> Ftl<N> {
     }
 
     fn record_copied_pages(&mut self, victim: BlockId, batch: &CopyBatch) -> Result<()> {
-        self.mapping.relocate_all(&batch.owners[..batch.destination_pages.len()], &batch.destination_pages);
+        self.mapping
+            .record_gc_moves(&batch.owners[..batch.destination_pages.len()], &batch.destination_pages);
         self.move_valid_bits(batch);
         self.store.lower_valid_count(victim, batch.destination_pages.len() as u32);
         if let Some(stage) = &mut self.recycle {
@@ -494,7 +498,7 @@ impl<N: Nand> Ftl<N> {
         let moved = &batch.source_pages[..batch.destination_pages.len()];
         let [first, .., last] = moved else {
             for (&from, &to) in moved.iter().zip(&batch.destination_pages) {
-                self.validity.mark_invalid(from);
+                self.validity.invalidate(from);
                 self.validity.mark_valid_in_ram(to);
             }
             return;
@@ -522,11 +526,11 @@ impl<N: Nand> Ftl<N> {
         for ((id, &from), &to) in batch.owners.iter().zip(&batch.source_pages).zip(&batch.destination_pages) {
             match &mut self.sharing {
                 Some(sharing) if stream == Stream::RemapLog => {
-                    sharing.reverse_map.relocate_metadata_page(id.0, to);
+                    sharing.reverse_map.record_metadata_page_move(id.0, to);
                 }
-                _ if stream == Stream::Validity => self.validity.relocate_metadata_page(id.0, from, to),
+                _ if stream == Stream::Validity => self.validity.record_metadata_page_move(id.0, from, to),
                 _ if self.store.move_retained_version(from, to) => {}
-                _ => self.mapping.relocate_metadata_page(id.0, to),
+                _ => self.mapping.record_metadata_page_move(id.0, to),
             }
         }
         let copies = batch.destination_pages.len() as u64;
@@ -573,13 +577,13 @@ impl<N: Nand> Ftl<N> {
 /// Computes the dirtiness of a block for the victim policy: the weighted number of its dead pages. A dead page weighs
 /// less if its content may be revived, and a page of deltas counts by the share of its deltas that is dead. Page
 /// validity is not queried, because that may cost flash reads.
-struct DeadPageWeigher<'a> {
+struct DirtinessFunction<'a> {
     geometry: &'a Geometry,
     recycle: Option<&'a RecycleState>,
     delta: Option<&'a DeltaState>,
 }
 
-impl<'a> DeadPageWeigher<'a> {
+impl<'a> DirtinessFunction<'a> {
     fn new(
         policy: VictimPolicy,
         geometry: &'a Geometry,

@@ -111,7 +111,7 @@ impl DualPool {
     }
 
     /// Moves `block` to the hot pool of dual-pool wear leveling if `is_hot`, otherwise to the cold pool.
-    fn move_to_pool(&mut self, block: BlockId, is_hot: bool) {
+    fn move_to_hot_or_cold_pool(&mut self, block: BlockId, is_hot: bool) {
         self.remove(block);
         self.wear_of_block[block.index()].is_hot = is_hot;
         self.insert(block);
@@ -133,10 +133,10 @@ impl DualPool {
 
     fn apply_resize_rules(&mut self, pool: u32) {
         if let Some(block) = self.often_erased_cold_block(pool as usize) {
-            self.move_to_pool(block, true);
+            self.move_to_hot_or_cold_pool(block, true);
         }
         if let Some(block) = self.rarely_erased_hot_block(pool as usize) {
-            self.move_to_pool(block, false);
+            self.move_to_hot_or_cold_pool(block, false);
         }
     }
 
@@ -158,7 +158,11 @@ impl DualPool {
 
     /// Returns the cold block whose data a dirty swap moves to the block `worn`, which was just erased; `None` if no
     /// swap is due. Removes retired blocks that it finds from the cold pool.
-    pub(crate) fn cold_block_to_swap<N: Nand>(&mut self, store: &Store<N>, worn: BlockId) -> Option<BlockId> {
+    pub(crate) fn count_erase_and_choose_swap_block<N: Nand>(
+        &mut self,
+        store: &Store<N>,
+        worn: BlockId,
+    ) -> Option<BlockId> {
         let BlockWear { erases, is_hot, .. } = self.wear_of_block[worn.index()];
         if !is_hot || store.blocks().state(worn) != BlockState::Free {
             return None;

@@ -6,13 +6,13 @@
 
 mod collect;
 mod dual_pool;
-mod own_policy;
 mod referrers;
+mod user_policy;
 mod victim;
 mod wear_scan;
 
 use dual_pool::DualPool;
-pub use own_policy::{ChooseVictim, UserVictimPolicy, VictimCandidate, VictimCandidates};
+pub use user_policy::{ChooseVictim, UserVictimPolicy, VictimCandidate, VictimCandidates};
 pub use victim::{VictimChooser, VictimPolicy};
 use wear_scan::WearScan;
 
@@ -28,9 +28,9 @@ pub struct GcOptions {
     pub policy: VictimPolicy,
     /// Number of free blocks at or below which GC collects a pool (set of planes) before a host write to this pool; at
     /// least [`GC_RESERVE_BLOCKS`].
-    pub low_free_blocks: u32,
+    pub gc_start_free_blocks: u32,
     /// Number of free blocks of a pool (set of planes) at or below which GC uses the greedy policy instead of the
-    /// configured one; less than [`Self::low_free_blocks`]. A pool has so few only if the device is nearly full,
+    /// configured one; less than [`Self::gc_start_free_blocks`]. A pool has so few only if the device is nearly full,
     /// failing or just recovered. The victim must then have few enough valid pages that their copies fit into the pool.
     pub urgent_free_blocks: u32,
     /// Number of free blocks below which GC collects a pool (set of planes) in idle time; 0 means no background GC.
@@ -49,7 +49,7 @@ impl Default for GcOptions {
     fn default() -> Self {
         Self {
             policy: VictimPolicy::Greedy,
-            low_free_blocks: GC_RESERVE_BLOCKS + 1,
+            gc_start_free_blocks: GC_RESERVE_BLOCKS + 1,
             urgent_free_blocks: GC_RESERVE_BLOCKS,
             background_free_blocks: 0,
             tie_break: GreedyTieBreak::default(),
@@ -81,7 +81,7 @@ pub enum MetadataGcRule {
 pub struct WearOptions {
     /// Whether the FTL opens free blocks by their erase counts (dynamic wear leveling): the least worn for host data,
     /// the most worn for cold copies.
-    pub dynamic_leveling: bool,
+    pub levels_wear_dynamically: bool,
     /// Gap of static wear leveling, in erases: a closed block is moved if its erase count is lower than the maximum of
     /// its pool (set of planes) by more than this number. 0 turns static wear leveling off.
     pub static_gap_erases: u32,
@@ -99,7 +99,7 @@ impl WearOptions {
     pub fn ram_bytes(self, blocks: u32) -> Vec<(&'static str, u64)> {
         let blocks = u64::from(blocks);
         let has_scan = self.scans_erase_counts && self.static_gap_erases > 0;
-        let counts = self.dynamic_leveling || self.static_gap_erases > 0 && !self.scans_erase_counts;
+        let counts = self.levels_wear_dynamically || self.static_gap_erases > 0 && !self.scans_erase_counts;
         let structures = [
             ("wear scan", has_scan, wear_scan::WEAR_SCAN_RAM_BYTES),
             ("erase counts", counts && self.dual_pool_gap_erases == 0, 4 * blocks),
@@ -109,7 +109,7 @@ impl WearOptions {
     }
 
     pub(crate) fn free_block_order(self) -> FreeBlockOrder {
-        if self.dynamic_leveling { FreeBlockOrder::ByWear } else { FreeBlockOrder::Fifo }
+        if self.levels_wear_dynamically { FreeBlockOrder::ByWear } else { FreeBlockOrder::Fifo }
     }
 }
 
@@ -154,9 +154,9 @@ pub(crate) struct GarbageCollector {
 
 impl GarbageCollector {
     pub(crate) fn new(options: GcOptions) -> Self {
-        let low_free_blocks = options.low_free_blocks.max(GC_RESERVE_BLOCKS);
-        let urgent_blocks = options.urgent_free_blocks.min(low_free_blocks - 1);
-        let options = GcOptions { low_free_blocks, urgent_free_blocks: urgent_blocks, ..options };
+        let gc_start_free_blocks = options.gc_start_free_blocks.max(GC_RESERVE_BLOCKS);
+        let urgent_blocks = options.urgent_free_blocks.min(gc_start_free_blocks - 1);
+        let options = GcOptions { gc_start_free_blocks, urgent_free_blocks: urgent_blocks, ..options };
         Self {
             victim_chooser: VictimChooser::new(options.policy, options.seed),
             user_policy: None,
@@ -170,7 +170,7 @@ impl GarbageCollector {
 
     /// Counts the erase of `block` for dual-pool wear leveling. Returns the cold block whose data must be moved to
     /// `block`; `None` if no swap is due.
-    pub(crate) fn cold_block_to_swap<N: Nand>(
+    pub(crate) fn count_erase_and_choose_swap_block<N: Nand>(
         &mut self,
         store: &Store<N>,
         block: BlockId,
@@ -181,7 +181,7 @@ impl GarbageCollector {
         }
         let pools = self.dual_pool.get_or_insert_with(|| Box::new(DualPool::new(store, threshold)));
         pools.count_erase(store, block);
-        pools.cold_block_to_swap(store, block)
+        pools.count_erase_and_choose_swap_block(store, block)
     }
 
     /// Records for dual-pool wear leveling that the data of block `cold` were moved to block `worn` and `cold` was

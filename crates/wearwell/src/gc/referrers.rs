@@ -6,10 +6,10 @@
 //! Then no entry is needed.
 //!
 //! This takes more pages than the victim has valid ones. So it is only done if the collection still frees a page
-//! ([`Ftl::can_empty_block`]), and other victims are skipped. There always is a victim: stored once per referrer, all
-//! logical pages fit the device (its size is checked for this), so some closed block has fewer referrers than pages.
-//! The estimate is only too high if entries in several blocks deallocate one logical page; then the device reports that
-//! it is full too early.
+//! ([`Ftl::prepare_to_empty_block`]), and other victims are skipped. There always is a victim: stored once per
+//! referrer, all logical pages fit the device (its size is checked for this), so some closed block has fewer referrers
+//! than pages. The estimate is only too high if entries in several blocks deallocate one logical page; then the device
+//! reports that it is full too early.
 
 use super::CopyBatch;
 use crate::address::{BlockId, Lpn, Ppn};
@@ -28,7 +28,7 @@ impl<N: Nand> Ftl<N> {
     ///
     /// # Errors
     /// Errors of the medium.
-    pub(super) fn can_empty_block(&mut self, block: BlockId, most_pages: u32) -> Result<bool> {
+    pub(super) fn prepare_to_empty_block(&mut self, block: BlockId, most_pages: u32) -> Result<bool> {
         let Self { sharing, mapping, store, .. } = self;
         let Some(sharing) = sharing else { return Ok(true) };
         if store.blocks().kind(block) != PageKind::Data {
@@ -49,13 +49,13 @@ impl<N: Nand> Ftl<N> {
         let referrers: u32 =
             valid.iter().map(|&ppn| 1 + sharing.reference_counts.referrers_beyond_first(ppn.into())).sum();
         let needing = sharing
-            .victim_entries
+            .victim_reverse_map_entries
             .iter()
             .filter(|entry| sharing.liveness_of(&self.mapping, entry).is_tombstone_needed);
-        let mut buried: Vec<Lpn> = needing.flat_map(ReverseMapEntry::tombstoned_lpns).collect();
-        buried.sort_unstable_by_key(|lpn| lpn.0);
-        buried.dedup();
-        Ok(referrers + buried.len() as u32)
+        let mut tombstoned: Vec<Lpn> = needing.flat_map(ReverseMapEntry::tombstoned_lpns).collect();
+        tombstoned.sort_unstable_by_key(|lpn| lpn.0);
+        tombstoned.dedup();
+        Ok(referrers + tombstoned.len() as u32)
     }
 
     /// Updates the sharing state after GC copied pages: moves reference counts and content-index entries to the copies.
@@ -63,8 +63,8 @@ impl<N: Nand> Ftl<N> {
     /// page mapped to the page) gets a new entry or a page of its own, durable before the victim is erased.
     ///
     /// # Panics
-    /// The entries of `victim` were not loaded before ([`Self::can_empty_block`]): the deallocations that they record
-    /// would be lost with the block.
+    /// The entries of `victim` were not loaded before ([`Self::prepare_to_empty_block`]): the deallocations that they
+    /// record would be lost with the block.
     pub(super) fn relocate_shared_pages(&mut self, victim: BlockId, batch: &CopyBatch) -> Result<()> {
         let pool = self.store.pool_of(victim);
         let Self { sharing, store, .. } = self;
@@ -84,7 +84,7 @@ impl<N: Nand> Ftl<N> {
                 index.relocate(content(to), from.into(), (*to).into());
             }
         }
-        let entries = std::mem::take(&mut sharing.victim_entries);
+        let entries = std::mem::take(&mut sharing.victim_reverse_map_entries);
         let is_recordable = sharing.can_record_victim_entries;
         let outcome = entries.iter().try_for_each(|&entry| {
             let Some(place) = entry.bound_ppn else {
@@ -100,7 +100,7 @@ impl<N: Nand> Ftl<N> {
             self.renew_reverse_map_entry(entry, to, batch.owners[at], is_recordable)
         });
         if let Some(sharing) = &mut self.sharing {
-            sharing.victim_entries = entries;
+            sharing.victim_reverse_map_entries = entries;
         }
         outcome
     }
@@ -126,7 +126,7 @@ impl<N: Nand> Ftl<N> {
                 let source = entry
                     .relocation_source_or_range_end
                     .filter(|_| sharing.liveness_of(mapping, &entry).is_tombstone_needed);
-                mapping.relocate(entry.lpn, store.entry_of_bind(to.into()));
+                mapping.record_gc_move(entry.lpn, store.entry_of_bind(to.into()));
                 sharing.mark_bound(entry.lpn);
                 let sequence = store.take_next_sequence_number();
                 return sharing.record_entry(
@@ -221,7 +221,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Maps `lpn` to `ppn`, a copy made by GC that no other logical page shares, and marks the copy as valid.
     fn map_to_unshared_copy(&mut self, lpn: Lpn, ppn: Ppn) {
-        self.mapping.relocate(lpn, ppn.into());
+        self.mapping.record_gc_move(lpn, ppn.into());
         self.validity.mark_valid_in_ram(ppn);
         self.store.stats.demotions_by_full_reverse_map += 1;
     }

@@ -18,12 +18,12 @@ pub const HISTORY_EPOCHS: usize = 10;
 /// oldest 1. The integrated-lifetime paper (IL) says "weighted average of previous 10 epochs" and gives no weights;
 /// linear weights are our choice.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct EpochAverage {
+pub struct WeightedEpochHistory {
     /// Values to be averaged, one for each of the last epochs, oldest first.
     epoch_values: Vec<f64>,
 }
 
-impl EpochAverage {
+impl WeightedEpochHistory {
     /// Adds the value of the newest epoch to the history; drops the oldest value if there are more than
     /// [`HISTORY_EPOCHS`].
     pub fn push_epoch(&mut self, value: f64) {

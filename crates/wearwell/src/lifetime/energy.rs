@@ -10,14 +10,14 @@
 
 /// Time and power of one operation (program, compression or hash) on one page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PageCost {
+pub struct PageOperationCost {
     /// Duration of the operation on the page, nanoseconds.
     pub time_ns: u64,
     /// Power during the operation on the page, microwatts.
     pub power_uw: u64,
 }
 
-impl PageCost {
+impl PageOperationCost {
     /// Returns the energy of one page operation in picojoules, rounded down (nanoseconds times microwatts are
     /// femtojoules).
     pub fn energy_pj(self) -> u64 {
@@ -30,27 +30,27 @@ impl PageCost {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EnergyModel {
     /// Time and power of programming a page.
-    pub program: PageCost,
+    pub program: PageOperationCost,
     /// Time and power of compressing a page.
-    pub compress: PageCost,
+    pub compress: PageOperationCost,
     /// Time and power of hashing a page.
-    pub hash: PageCost,
+    pub hash: PageOperationCost,
 }
 
 impl EnergyModel {
     /// Energy model stated in the paper (IL, section IV): program 600 us at 48.5 mW, compression 64 us at 60 mW, hash
     /// 8.6 us at 49 mW, pages of 4 KiB.
     pub const STATED_IN_PAPER: Self = Self {
-        program: PageCost { time_ns: 600_000, power_uw: 48_500 },
-        compress: PageCost { time_ns: 64_000, power_uw: 60_000 },
-        hash: PageCost { time_ns: 8_600, power_uw: 49_000 },
+        program: PageOperationCost { time_ns: 600_000, power_uw: 48_500 },
+        compress: PageOperationCost { time_ns: 64_000, power_uw: 60_000 },
+        hash: PageOperationCost { time_ns: 8_600, power_uw: 49_000 },
     };
 
     /// The energy model [`EnergyModel::STATED_IN_PAPER`] with twice the energy of compression, so that compression
     /// breaks even in energy at a compression ratio of 0.5, as the text of the paper (IL) says. The factor is expressed
     /// as twice the power; it might as well be twice the time.
     pub const FITTED_TO_PAPER: Self = Self {
-        compress: PageCost { power_uw: 120_000, ..Self::STATED_IN_PAPER.compress },
+        compress: PageOperationCost { power_uw: 120_000, ..Self::STATED_IN_PAPER.compress },
         ..Self::STATED_IN_PAPER
     };
 
@@ -70,7 +70,7 @@ impl EnergyModel {
         self.compression_energy_in_programs()
     }
 
-    fn energy_in_programs(&self, cost: PageCost) -> f64 {
+    fn energy_in_programs(&self, cost: PageOperationCost) -> f64 {
         cost.energy_pj() as f64 / self.program.energy_pj() as f64
     }
 }

@@ -12,14 +12,14 @@
 //! In the first epoch there is no history, so no scheme runs and nothing is throttled, as in the paper. Schemes that do
 //! not run are sampled ([`sampling`]), so ratios are known for the second epoch.
 //!
-//! A drive without a target lifetime has no capacity per epoch. For it there is [`SchemeChoice::Best`], which is the
-//! first step of the algorithm alone: every scheme that saves writes and energy runs. Delta encoding only runs together
-//! with compression if a delta costs less than a page's share of a chunk, because each write uses only one of the two
-//! ([`needs_less_energy_than`]). All schemes run in the first epoch, which so measures them in full. Epochs are counted
-//! in host writes ([`EpochLength`]), so no times are needed. A scheme that ran is judged by that epoch alone, because
-//! all its pages were measured: if it did not pay, it does not run in the next. Its earlier history is dropped, so that
-//! good results of the past do not enable it again at once. A bad epoch keeps it off until samples outweigh that epoch,
-//! which takes about nine epochs.
+//! A drive without a target lifetime has no capacity per epoch. For it there is [`SchemeSelectionRule::Best`], which is
+//! the first step of the algorithm alone: every scheme that saves writes and energy runs. Delta encoding only runs
+//! together with compression if a delta costs less than a page's share of a chunk, because each write uses only one of
+//! the two ([`needs_less_energy_than`]). All schemes run in the first epoch, which so measures them in full. Epochs are
+//! counted in host writes ([`EpochLength`]), so no times are needed. A scheme that ran is judged by that epoch alone,
+//! because all its pages were measured: if it did not pay, it does not run in the next. Its earlier history is dropped,
+//! so that good results of the past do not enable it again at once. A bad epoch keeps it off until samples outweigh
+//! that epoch, which takes about nine epochs.
 //!
 //! The product of the ratios is the share of writes left over if each scheme passes on what it does not serve. Delta
 //! pages count as left over by delta encoding, although compression never receives them. Where both run, demand is
@@ -37,12 +37,12 @@ pub mod energy;
 pub mod sampling;
 pub mod throttle;
 
-pub use crate::content::{ContentSchemes, SchemeKind};
+pub use crate::content::{MechanismKind, MechanismSet};
 pub use algorithm::{
     EpochDecision, SchemeEstimate, SchemeSet, combined_estimate, decide_schemes, needs_less_energy_than,
 };
-pub use demand::{EpochAverage, WriteActivity, epoch_capacity_bytes, remaining_endurance_bytes};
-pub use energy::{EnergyModel, PageCost, chunk_written_share, dedup_written_share, pages_per_chunk};
+pub use demand::{WeightedEpochHistory, WriteActivity, epoch_capacity_bytes, remaining_endurance_bytes};
+pub use energy::{EnergyModel, PageOperationCost, chunk_written_share, dedup_written_share, pages_per_chunk};
 pub use sampling::{SchemeBytes, ShadowSampler, WriteRatioEstimate};
 pub use throttle::Throttle;
 
@@ -51,7 +51,7 @@ pub const YEAR_S: u64 = 365 * 86_400;
 
 /// The five configurations that the integrated-lifetime paper (IL, table I) compares.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum PaperConfiguration {
+pub enum IlPaperConfiguration {
     /// No lifetime schemes (such as compression) and no throttling.
     #[default]
     Baseline,
@@ -69,21 +69,21 @@ pub enum PaperConfiguration {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LifetimeScheme {
     /// Kind of the lifetime scheme (such as compression).
-    pub kind: SchemeKind,
+    pub kind: MechanismKind,
     /// Energy that the scheme (such as compression) needs per page it processes, in units of a page program.
     pub energy_overhead_in_programs: f64,
 }
 
 impl LifetimeScheme {
     /// Returns the lifetime scheme (such as compression) of kind `kind` with its energy cost in the given energy model.
-    pub fn with_energy_of(kind: SchemeKind, energy: &EnergyModel) -> Self {
+    pub fn with_energy_of(kind: MechanismKind, energy: &EnergyModel) -> Self {
         Self { kind, energy_overhead_in_programs: kind.energy_per_page_in_programs(energy) }
     }
 }
 
 /// Rule by which lifetime management decides which lifetime schemes (such as compression) run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SchemeChoice {
+pub enum SchemeSelectionRule {
     /// All lifetime schemes (such as compression) always run.
     Always,
     /// Algorithm 1 of the paper decides for each epoch which schemes (such as compression) run.
@@ -123,7 +123,7 @@ pub struct LifetimeOptions {
     /// Lifetime schemes that may run, in the order of the write pipeline.
     pub schemes: Vec<LifetimeScheme>,
     /// Rule by which it is decided which lifetime schemes (such as compression) run.
-    pub choice: SchemeChoice,
+    pub choice: SchemeSelectionRule,
     /// Whether lifetime management may throttle host writes.
     pub may_throttle: bool,
 }
@@ -131,28 +131,30 @@ pub struct LifetimeOptions {
 impl LifetimeOptions {
     /// Returns the lifetime-management options of one of the five configurations of the integrated-lifetime paper (IL):
     /// epochs of five minutes, a target of five years.
-    pub fn of_paper(configuration: PaperConfiguration, energy: &EnergyModel) -> Self {
-        let [dedup, compression] = [SchemeKind::Dedup, SchemeKind::Compression]
+    pub fn of_il_paper(configuration: IlPaperConfiguration, energy: &EnergyModel) -> Self {
+        let [dedup, compression] = [MechanismKind::Dedup, MechanismKind::Compression]
             .map(|kind| LifetimeScheme::with_energy_of(kind, energy));
         let (schemes, choice, throttles) = match configuration {
-            PaperConfiguration::Baseline => (vec![], SchemeChoice::Always, false),
-            PaperConfiguration::Throttling => (vec![], SchemeChoice::Algorithm, true),
-            PaperConfiguration::Compression => (vec![compression], SchemeChoice::Always, false),
-            PaperConfiguration::Dedup => (vec![dedup], SchemeChoice::Always, false),
-            PaperConfiguration::Integrated => (vec![dedup, compression], SchemeChoice::Algorithm, true),
+            IlPaperConfiguration::Baseline => (vec![], SchemeSelectionRule::Always, false),
+            IlPaperConfiguration::Throttling => (vec![], SchemeSelectionRule::Algorithm, true),
+            IlPaperConfiguration::Compression => (vec![compression], SchemeSelectionRule::Always, false),
+            IlPaperConfiguration::Dedup => (vec![dedup], SchemeSelectionRule::Always, false),
+            IlPaperConfiguration::Integrated => {
+                (vec![dedup, compression], SchemeSelectionRule::Algorithm, true)
+            }
         };
         Self { epoch: EpochLength::Seconds(300), target_years: 5.0, schemes, choice, may_throttle: throttles }
     }
 
     /// Returns lifetime-management options without a target lifetime and without throttling: of `schemes`, those run
     /// that save writes and energy, decided every `epoch_writes` page writes of the host.
-    pub fn without_target(schemes: ContentSchemes, epoch_writes: u32, energy: &EnergyModel) -> Self {
+    pub fn without_target(schemes: MechanismSet, epoch_writes: u32, energy: &EnergyModel) -> Self {
         Self {
             epoch: EpochLength::HostWrites(epoch_writes),
             schemes: schemes.iter().map(|kind| LifetimeScheme::with_energy_of(kind, energy)).collect(),
-            choice: SchemeChoice::Best,
+            choice: SchemeSelectionRule::Best,
             may_throttle: false,
-            ..Self::of_paper(PaperConfiguration::Baseline, energy)
+            ..Self::of_il_paper(IlPaperConfiguration::Baseline, energy)
         }
     }
 
@@ -192,7 +194,7 @@ pub struct LifetimeController {
     /// Time of the last decision, in nanoseconds or page writes; `last_counters` holds the counters at that time.
     decision_time_ticks: u64,
     last_counters: LifetimeCounters,
-    demand_history: EpochAverage,
+    demand_history: WeightedEpochHistory,
     write_ratios: Vec<WriteRatioEstimate>,
     decision: EpochDecision,
     throttle: Option<Throttle>,
@@ -216,7 +218,7 @@ impl LifetimeController {
             decided_epoch: None,
             decision_time_ticks: 0,
             last_counters: LifetimeCounters::default(),
-            demand_history: EpochAverage::default(),
+            demand_history: WeightedEpochHistory::default(),
             write_ratios: vec![WriteRatioEstimate::default(); options.schemes.len()],
             decision: EpochDecision::default(),
             throttle: None,
@@ -242,7 +244,7 @@ impl LifetimeController {
     }
 
     /// Returns the lifetime schemes (such as compression) that run in the current epoch.
-    pub fn running_schemes(&self) -> ContentSchemes {
+    pub fn running_schemes(&self) -> MechanismSet {
         let schemes = self.options.schemes.iter().enumerate();
         schemes
             .filter(|&(at, _)| self.decision.enabled_schemes.contains(at))
@@ -301,7 +303,7 @@ impl LifetimeController {
             self.demand_history.push_epoch(demand_bytes);
         }
         let observed = counters.scheme_bytes.iter().zip(&self.last_counters.scheme_bytes);
-        let is_best = self.options.choice == SchemeChoice::Best;
+        let is_best = self.options.choice == SchemeSelectionRule::Best;
         for (at, (ratio, (now, before))) in self.write_ratios.iter_mut().zip(observed).enumerate() {
             ratio.push_epoch(now.since(before));
             if is_best && self.decision.enabled_schemes.contains(at) {
@@ -314,15 +316,17 @@ impl LifetimeController {
         let all = SchemeSet::of_first_schemes(self.options.schemes.len());
         let demand_bytes = self.demand_history.average();
         let mut decision = match self.options.choice {
-            SchemeChoice::Always => EpochDecision { enabled_schemes: all, throttle_bytes_per_epoch: None },
-            SchemeChoice::Algorithm => match demand_bytes {
+            SchemeSelectionRule::Always => {
+                EpochDecision { enabled_schemes: all, throttle_bytes_per_epoch: None }
+            }
+            SchemeSelectionRule::Algorithm => match demand_bytes {
                 Some(demand_bytes) => self.decide_by_paper_algorithm(demand_bytes, capacity_bytes),
                 None => EpochDecision::default(),
             },
-            SchemeChoice::Best if self.decided_epoch.is_none() => {
+            SchemeSelectionRule::Best if self.decided_epoch.is_none() => {
                 EpochDecision { enabled_schemes: all, throttle_bytes_per_epoch: None }
             }
-            SchemeChoice::Best => self
+            SchemeSelectionRule::Best => self
                 .without_delta_if_compression_is_cheaper(self.decide_by_paper_algorithm(0.0, f64::INFINITY)),
         };
         if !self.options.may_throttle {
@@ -357,7 +361,8 @@ impl LifetimeController {
     /// Removes delta encoding from the decision if compression runs as well and needs less energy for the same writes.
     fn without_delta_if_compression_is_cheaper(&self, decision: EpochDecision) -> EpochDecision {
         let place = |kind| self.options.schemes.iter().position(|scheme| scheme.kind == kind);
-        let (Some(delta), Some(compression)) = (place(SchemeKind::Delta), place(SchemeKind::Compression))
+        let (Some(delta), Some(compression)) =
+            (place(MechanismKind::Delta), place(MechanismKind::Compression))
         else {
             return decision;
         };
@@ -402,6 +407,6 @@ impl LifetimeController {
 /// Returns the expected effect of a lifetime scheme (such as compression), derived from its observations; a scheme
 /// without observations is expected to save nothing.
 fn scheme_estimate((scheme, ratio): (&LifetimeScheme, &WriteRatioEstimate)) -> SchemeEstimate {
-    let overhead = scheme.energy_overhead_in_programs * ratio.processed_share();
+    let overhead = scheme.energy_overhead_in_programs * ratio.tried_share();
     SchemeEstimate::new(ratio.written_share().unwrap_or(1.0), overhead)
 }

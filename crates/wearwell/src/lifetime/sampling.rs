@@ -5,7 +5,7 @@
 //! (IL) says that ratios come "from the history of the previous epochs" and does not mention disabled schemes; sampling
 //! is our addition.
 //!
-//! Each scheme that does not run is sampled as follows (`content/observe.rs`):
+//! Each scheme that does not run is sampled as follows (`content/scheme_counters.rs`):
 //!
 //! - Deduplication and recycling sample some contents: pages with these contents are hashed and recorded, so that their
 //!   copies are recognised, and look-ups of them are counted. A hash computed for one scheme is used for the other,
@@ -25,7 +25,7 @@
 //! Ratios are conditional: scheme k counts the pages left over by the running schemes before it. So the product of all
 //! ratios is the share that is really written, however much the schemes overlap.
 
-use super::demand::EpochAverage;
+use super::demand::WeightedEpochHistory;
 use crate::data::{Fingerprint, mix_bits};
 
 /// Chooses the pages on which a lifetime scheme (such as compression) is tried while it does not run (shadow sampling).
@@ -107,10 +107,10 @@ impl SchemeBytes {
 /// more bytes has more weight.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct WriteRatioEstimate {
-    offered_bytes: EpochAverage,
-    unsaved_bytes: EpochAverage,
-    scheme_programmed_bytes: EpochAverage,
-    untried_bytes: EpochAverage,
+    offered_bytes: WeightedEpochHistory,
+    unsaved_bytes: WeightedEpochHistory,
+    scheme_programmed_bytes: WeightedEpochHistory,
+    untried_bytes: WeightedEpochHistory,
 }
 
 impl WriteRatioEstimate {
@@ -133,7 +133,9 @@ impl WriteRatioEstimate {
             scheme_programmed_bytes: own,
             untried_bytes: untried,
         } = self;
-        [offered_bytes, kept_bytes, own, untried].into_iter().for_each(EpochAverage::drop_older_epochs);
+        [offered_bytes, kept_bytes, own, untried]
+            .into_iter()
+            .for_each(WeightedEpochHistory::drop_older_epochs);
     }
 
     /// Returns the predicted write ratio of a lifetime scheme (bytes that it does not save over bytes offered to it);
@@ -144,7 +146,7 @@ impl WriteRatioEstimate {
 
     /// Returns the share of the bytes offered to a lifetime scheme (such as compression) that it tries to save; 1
     /// before the first observation.
-    pub fn processed_share(&self) -> f64 {
+    pub fn tried_share(&self) -> f64 {
         1.0 - self.share_of_offered(&self.untried_bytes)
     }
 
@@ -154,7 +156,7 @@ impl WriteRatioEstimate {
         self.share_of_offered(&self.scheme_programmed_bytes)
     }
 
-    fn share_of_offered(&self, part: &EpochAverage) -> f64 {
+    fn share_of_offered(&self, part: &WeightedEpochHistory) -> f64 {
         part.average()
             .zip(self.offered_bytes.average())
             .map_or(0.0, |(part, offered_bytes)| part / offered_bytes)

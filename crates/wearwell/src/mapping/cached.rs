@@ -10,8 +10,9 @@
 //! `OnUpdate` reads the table at a write that misses the cache. `AtSynchronisation` (Dayan, Bonnet, Idreos, "GeckoFTL:
 //! Scalable Flash Translation Techniques For Very Large Flash Devices", SIGMOD 2016, section 4.1) saves that read. The
 //! entry notes that the location named on flash is an *unidentified invalid page*, and the next write of the
-//! translation page finds it. GC queries [`Mapping::is_unreported_old_page`] before it moves a page. The price: valid
-//! counts are upper bounds, too high by at most one page per dirty entry, and the engine has to bound that excess.
+//! translation page finds it. GC queries [`Mapping::is_unidentified_invalid_page`] before it moves a page. The price:
+//! valid counts are upper bounds, too high by at most one page per dirty entry, and the engine has to bound that
+//! excess.
 //!
 //! Entries of pages moved by GC may exceed the cache's capacity for a moment, because GC must not write translation
 //! pages while it needs the last free pages itself. The engine evicts the excess as soon as it has room. The excess is
@@ -38,13 +39,15 @@ use super::nvram_entries::{self, NvramEntries};
 use super::translation_table::{
     DirectoryLocation, SPARE_SEQUENCE_BYTES, TranslationTable, decode_entry, decode_spare_sequence,
 };
-use crate::address::{Address, Lpn, Ppn, Unit};
+use crate::address::{Lpn, OptionalAddress, Ppn, Unit};
 use crate::error::{Error, Result};
 use crate::events::MetadataWriteReason;
 use crate::nand::{Nand, PageKind};
 use crate::operation::Cause;
 use crate::store::Store;
-use crate::tables::prefetch::{HOST_WRITES_PER_PREFETCH, TRANSLATION_PAGES_PER_PREFETCH, pull_into_cache};
+use crate::tables::prefetch::{
+    HOST_WRITES_PER_PREFETCH, TRANSLATION_PAGES_PER_PREFETCH, load_into_cpu_cache,
+};
 
 /// Bytes of one entry in the cache of map entries: LPN and PPN.
 const CACHE_ENTRY_BYTES: u64 = 8;
@@ -68,7 +71,7 @@ pub enum InvalidPageIdentification {
 /// Options of a demand-paged L2P map: cache size, bounds, checkpoints (early writes of entries that are dirty for
 /// long).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CachedMapOptions {
+pub struct DemandPagedMapOptions {
     /// Capacity of the cache of map entries, in entries; at least 1.
     pub cache_entries: u32,
     /// When the old page of an overwritten logical page is reported as invalid: at the write, or when its translation
@@ -84,7 +87,7 @@ pub struct CachedMapOptions {
     pub directory: DirectoryLocation,
 }
 
-impl CachedMapOptions {
+impl DemandPagedMapOptions {
     /// Returns DFTL's options with a cache of `entries` map entries: old pages reported as invalid at the write,
     /// directory of translation pages in RAM, no checkpoints.
     pub fn with_cache_capacity(entries: u32) -> Self {
@@ -135,7 +138,7 @@ pub(crate) struct IdentifiedInvalidPage {
 /// Demand-paged L2P map: the table on flash in translation pages, and a cache of entries in RAM.
 #[derive(Clone, Debug)]
 pub struct DemandPagedMap {
-    options: CachedMapOptions,
+    options: DemandPagedMapOptions,
     table: TranslationTable,
     cache: EntryCache,
     /// Invalid pages that the map found when it wrote translation pages, until the FTL takes them and updates page
@@ -161,15 +164,15 @@ pub struct DemandPagedMap {
     dirty_entries_in_nvram: Option<NvramEntries>,
     /// Smallest number that a *special* map entry can have, that is, one of a chunk member or with a bind mark
     /// ([`Unit::with_bind_mark`]); `None` if entries have no bind marks.
-    min_special_entry_value: Option<u32>,
+    min_bind_or_chunk_entry_value: Option<u32>,
     counts: MapCacheCounts,
 }
 
 impl DemandPagedMap {
     /// Creates a demand-paged map of `logical_pages` unmapped logical pages, with an empty cache and translation pages
     /// of `page_bytes` bytes.
-    pub fn new(logical_pages: u32, page_bytes: u32, options: CachedMapOptions) -> Self {
-        let options = CachedMapOptions { cache_entries: options.cache_entries.max(1), ..options };
+    pub fn new(logical_pages: u32, page_bytes: u32, options: DemandPagedMapOptions) -> Self {
+        let options = DemandPagedMapOptions { cache_entries: options.cache_entries.max(1), ..options };
         let table = TranslationTable::new(logical_pages, page_bytes, options.directory);
         let entries = options.cache_entries.min(logical_pages);
         let writes = options.cache_entries < logical_pages
@@ -189,7 +192,7 @@ impl DemandPagedMap {
             sequence_before_dirty_entries: 0,
             steady_state_construction_map: None,
             dirty_entries_in_nvram: None,
-            min_special_entry_value: None,
+            min_bind_or_chunk_entry_value: None,
             counts: MapCacheCounts::default(),
             options,
         }
@@ -197,20 +200,20 @@ impl DemandPagedMap {
 
     /// Makes the map count, in the OOB of each translation page, the entries by which a recovery finds shared pages and
     /// chunk members: those with a bind mark, and those of units after the device's `flash_pages` flash pages.
-    pub(crate) fn enable_special_entry_counts(&mut self, flash_pages: u32) {
-        self.min_special_entry_value = Some(flash_pages);
-        self.table.enable_special_entry_counts();
+    pub(crate) fn enable_bind_and_chunk_entry_counts(&mut self, flash_pages: u32) {
+        self.min_bind_or_chunk_entry_value = Some(flash_pages);
+        self.table.enable_bind_and_chunk_entry_counts();
     }
 
     #[inline]
-    fn is_special(&self, entry: Unit) -> bool {
-        self.min_special_entry_value.is_some_and(|first| is_special_entry(entry, first))
+    fn is_bind_or_chunk_entry(&self, entry: Unit) -> bool {
+        self.min_bind_or_chunk_entry_value.is_some_and(|first| is_bind_or_chunk_entry_value(entry, first))
     }
 
     /// Returns the unit that the map entry `entry` names, without the bind mark that it may have.
     #[inline]
     fn unit_of_entry(&self, entry: Unit) -> Unit {
-        if self.min_special_entry_value.is_some() { entry.without_bind_mark() } else { entry }
+        if self.min_bind_or_chunk_entry_value.is_some() { entry.without_bind_mark() } else { entry }
     }
 
     /// Creates a demand-paged map of unmapped logical pages whose dirty entries are also kept in NVRAM, from word (8
@@ -221,7 +224,7 @@ impl DemandPagedMap {
     pub(crate) fn with_nvram<N: Nand>(
         io: &Store<N>,
         logical_pages: u32,
-        options: CachedMapOptions,
+        options: DemandPagedMapOptions,
         first_nvram_word: usize,
         entries_per_page: u32,
     ) -> Result<Self> {
@@ -237,7 +240,7 @@ impl DemandPagedMap {
     }
 
     /// Returns the options of the demand-paged map.
-    pub fn options(&self) -> &CachedMapOptions {
+    pub fn options(&self) -> &DemandPagedMapOptions {
         &self.options
     }
 
@@ -287,7 +290,7 @@ impl DemandPagedMap {
     }
 
     /// Sets, after a recovery, the sequence number after which all dirty entries of the map were changed.
-    pub(crate) fn set_sequences_after_recovery(&mut self, sequence: u64) {
+    pub(crate) fn set_sequence_before_dirty_entries(&mut self, sequence: u64) {
         (self.sequence_before_dirty_entries, self.checkpoint_sequence) = (sequence, sequence);
     }
 
@@ -323,7 +326,7 @@ impl DemandPagedMap {
         let (logical_pages, hidden_limit) = (self.logical_pages(), self.max_unidentified_invalid_pages);
         let (max_pages_per_update, mut in_nvram) =
             (self.max_pages_per_update, self.dirty_entries_in_nvram.take());
-        let first_special_entry = self.min_special_entry_value;
+        let first_special_entry = self.min_bind_or_chunk_entry_value;
         if let Some(in_nvram) = &mut in_nvram {
             in_nvram.drop_ram_state();
         }
@@ -335,7 +338,7 @@ impl DemandPagedMap {
             ..new
         };
         if let Some(flash_pages) = first_special_entry {
-            self.enable_special_entry_counts(flash_pages);
+            self.enable_bind_and_chunk_entry_counts(flash_pages);
         }
     }
 
@@ -365,7 +368,7 @@ impl DemandPagedMap {
             *self.cache.nvram_word_mut(slot) = word;
             taken.push(word);
         }
-        in_nvram.rebuild_vacant_word_list(taken.into_iter());
+        in_nvram.rebuild_free_word_list(taken.into_iter());
         Ok(())
     }
 
@@ -437,42 +440,48 @@ impl DemandPagedMap {
     /// Returns the special entries (bound logical pages, chunk members) of translation page `id`, with their bind
     /// marks: the dirty ones in the cache and, if `bytes` of the page on flash are given, those of logical pages that
     /// are not cached. For recovery, after which the cache has dirty entries only. O(entries of the page).
-    pub(crate) fn special_entries_of_page(&self, id: u32, bytes: Option<&[u8]>) -> Vec<(Lpn, Unit)> {
+    pub(crate) fn bind_and_chunk_entries_of_page(&self, id: u32, bytes: Option<&[u8]>) -> Vec<(Lpn, Unit)> {
         let dirty = self.cache.dirty_slots_of_page(id).map(|slot| self.cache.entry(slot));
         let mut entries: Vec<(Lpn, Unit)> = dirty.map(|entry| (entry.lpn, entry.unit)).collect();
         if let Some(bytes) = bytes {
             let on_flash = self.decode_entries_with_bind_marks(id, bytes);
             entries.extend(on_flash.filter(|&(lpn, _)| self.cache.find_slot(lpn).is_none()));
         }
-        entries.retain(|&(_, entry)| self.is_special(entry));
+        entries.retain(|&(_, entry)| self.is_bind_or_chunk_entry(entry));
         entries.sort_unstable_by_key(|(lpn, _)| lpn.0);
         entries
     }
 
     /// Returns the number of special entries (bound logical pages, chunk members) of translation page `id` on flash.
-    pub(crate) fn special_entry_count_on_flash(&self, id: u32) -> u32 {
-        self.table.special_entry_count(id)
+    pub(crate) fn bind_and_chunk_entry_count_on_flash(&self, id: u32) -> u32 {
+        self.table.bind_and_chunk_entry_count(id)
     }
 
     /// Counts the special entries of translation page `id` on flash anew, from its `bytes`.
-    pub(crate) fn recount_special_entries_on_flash(&mut self, id: u32, bytes: &[u8]) {
-        self.table.set_special_entry_count(id, self.count_special_entries(id, bytes));
+    pub(crate) fn recount_bind_and_chunk_entries_on_flash(&mut self, id: u32, bytes: &[u8]) {
+        self.table.set_bind_and_chunk_entry_count(id, self.count_bind_and_chunk_entries(id, bytes));
     }
 
-    fn count_special_entries(&self, id: u32, bytes: &[u8]) -> u32 {
-        self.decode_entries_with_bind_marks(id, bytes).filter(|&(_, entry)| self.is_special(entry)).count()
-            as u32
+    fn count_bind_and_chunk_entries(&self, id: u32, bytes: &[u8]) -> u32 {
+        self.decode_entries_with_bind_marks(id, bytes)
+            .filter(|&(_, entry)| self.is_bind_or_chunk_entry(entry))
+            .count() as u32
     }
 
     /// Compares the counted special entries of translation page `id` on flash with those in its `bytes`, for the audit.
     ///
     /// # Errors
     /// A sentence with both numbers if they differ.
-    pub(crate) fn check_special_entry_count(&self, id: u32, bytes: &[u8]) -> std::result::Result<(), String> {
-        if self.min_special_entry_value.is_none() {
+    pub(crate) fn check_bind_and_chunk_entry_count(
+        &self,
+        id: u32,
+        bytes: &[u8],
+    ) -> std::result::Result<(), String> {
+        if self.min_bind_or_chunk_entry_value.is_none() {
             return Ok(());
         }
-        let (counted, found) = (self.table.special_entry_count(id), self.count_special_entries(id, bytes));
+        let (counted, found) =
+            (self.table.bind_and_chunk_entry_count(id), self.count_bind_and_chunk_entries(id, bytes));
         if counted == found {
             return Ok(());
         }
@@ -483,8 +492,8 @@ impl DemandPagedMap {
     }
 
     /// Sets the number of special entries of translation page `id` on flash, which recovery found in its OOB.
-    pub(crate) fn set_flash_special_entry_count(&mut self, id: u32, count: u32) {
-        self.table.set_special_entry_count(id, count);
+    pub(crate) fn set_bind_and_chunk_entry_count_on_flash(&mut self, id: u32, count: u32) {
+        self.table.set_bind_and_chunk_entry_count(id, count);
     }
 
     /// Decodes the map entries of translation page `id` that are mapped, from its `bytes`, as (logical page, location).
@@ -501,8 +510,8 @@ impl DemandPagedMap {
 
     /// Whether the table on flash holds for `lpn` the location of an earlier version that is still counted as valid (an
     /// unidentified invalid page).
-    pub(crate) fn has_unreported_old_page(&self, lpn: Lpn) -> bool {
-        self.cache.find_slot(lpn).is_some_and(|slot| self.cache.entry(slot).has_unreported_old_page)
+    pub(crate) fn has_unidentified_invalid_page(&self, lpn: Lpn) -> bool {
+        self.cache.find_slot(lpn).is_some_and(|slot| self.cache.entry(slot).has_unidentified_invalid_page)
     }
 
     /// Writes translation page `id` once more with its present content on flash, under a new sequence number. Dirty
@@ -550,7 +559,7 @@ impl DemandPagedMap {
         let Some(mut map) = self.steady_state_construction_map.take() else { return Ok(()) };
         for id in 0..self.table.translation_pages() {
             let lpns = self.table.lpn_range_of(id);
-            map.free_part_before(Lpn(lpns.start));
+            map.free_segment_before(Lpn(lpns.start));
             self.table.load_entries(io, id, lpns.clone().map(Lpn), Cause::Translation)?;
             for (k, lpn) in lpns.map(Lpn).enumerate() {
                 self.table.set_loaded_entry(k, map.get(lpn));
@@ -636,7 +645,7 @@ impl DemandPagedMap {
         let dirty = self.cache.dirty_slots_of_page(id).map(|slot| self.cache.entry(slot).lpn);
         self.table.load_entries(io, id, dirty, cause)?;
         let mut changes = 0;
-        let mut special = self.table.special_entry_count(id);
+        let mut special = self.table.bind_and_chunk_entry_count(id);
         // Invalid pages found here are reported only if the new version is written: after a failure they are found
         // again.
         let told = self.identified_invalid_pages.len();
@@ -644,12 +653,13 @@ impl DemandPagedMap {
             let entry = self.cache.entry(slot);
             let on_flash = Unit(std::mem::replace(&mut word.word_value, entry.unit.0));
             changes += u32::from(on_flash != entry.unit);
-            if let Some(first) = self.min_special_entry_value {
-                special += u32::from(is_special_entry(entry.unit, first));
-                special -= u32::from(is_special_entry(on_flash, first));
+            if let Some(first) = self.min_bind_or_chunk_entry_value {
+                special += u32::from(is_bind_or_chunk_entry_value(entry.unit, first));
+                special -= u32::from(is_bind_or_chunk_entry_value(on_flash, first));
             }
-            if entry.has_unreported_old_page && on_flash != entry.unit && on_flash.to_option().is_some() {
-                let (ppn, is_certainly_unreported) = (Ppn(on_flash.0), !entry.is_old_page_report_uncertain);
+            if entry.has_unidentified_invalid_page && on_flash != entry.unit && on_flash.to_option().is_some()
+            {
+                let (ppn, is_certainly_unreported) = (Ppn(on_flash.0), !entry.may_old_page_be_reported);
                 self.counts.spare_reads_for_uncertain_entries += u64::from(!is_certainly_unreported);
                 if is_certainly_unreported || is_owner_in_oob(io, ppn, entry.lpn)? {
                     self.identified_invalid_pages
@@ -660,10 +670,10 @@ impl DemandPagedMap {
         if changes == 0 && self.is_lazy() {
             self.counts.omitted_synchronisations += 1;
         } else {
-            let before = self.table.special_entry_count(id);
-            self.table.set_special_entry_count(id, special);
+            let before = self.table.bind_and_chunk_entry_count(id);
+            self.table.set_bind_and_chunk_entry_count(id, special);
             if let Err(error) = self.write_loaded_translation_page(io, id, cause) {
-                self.table.set_special_entry_count(id, before);
+                self.table.set_bind_and_chunk_entry_count(id, before);
                 self.identified_invalid_pages.truncate(told);
                 return Err(error);
             }
@@ -751,7 +761,7 @@ impl DemandPagedMap {
         // Unmapped entries are clamped to the last page, whose block is read in vain: cheaper than a branch.
         let last = io.geometry().pages() - 1;
         let named = words.iter().map(|word| Ppn(u64::from(word.word_value).min(last) as u32));
-        pull_into_cache(named.map(|ppn| io.blocks().valid_pages(io.block_of(ppn)).into()));
+        load_into_cpu_cache(named.map(|ppn| io.blocks().valid_pages(io.block_of(ppn)).into()));
     }
 
     #[inline]
@@ -768,10 +778,10 @@ impl DemandPagedMap {
     }
 
     #[inline]
-    fn insert_dirty(&mut self, lpn: Lpn, unit: Unit, hides_unidentified_page: bool) -> CacheSlot {
+    fn insert_dirty(&mut self, lpn: Lpn, unit: Unit, has_unidentified_invalid_page: bool) -> CacheSlot {
         self.counts.entries_made_dirty += 1;
         self.count_entry_change();
-        self.cache.insert_dirty(lpn, unit, hides_unidentified_page)
+        self.cache.insert_dirty(lpn, unit, has_unidentified_invalid_page)
     }
 
     /// Maps `lpn` to `new` without a flash read. Returns the old location if the map entry was cached. Otherwise
@@ -862,7 +872,7 @@ impl DemandPagedMap {
 /// Whether a map entry is special, that is, of a chunk member or with a bind mark; `first` is the smallest number of
 /// such an entry.
 #[inline]
-fn is_special_entry(entry: Unit, first: u32) -> bool {
+fn is_bind_or_chunk_entry_value(entry: Unit, first: u32) -> bool {
     entry.0 >= first && entry != Unit::NONE
 }
 
@@ -879,7 +889,7 @@ impl Mapping for DemandPagedMap {
         Ok(self.unit_of_entry(self.cache.entry(slot).unit).to_option())
     }
 
-    fn peek<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>> {
+    fn lookup_without_caching<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>> {
         if let Some(unit) = self.cached_unit(lpn) {
             return Ok(unit.to_option());
         }
@@ -947,7 +957,7 @@ impl Mapping for DemandPagedMap {
         Ok(Some(last))
     }
 
-    fn relocate(&mut self, lpn: Lpn, new: Unit) {
+    fn record_gc_move(&mut self, lpn: Lpn, new: Unit) {
         let slot = if let Some(slot) = self.cache.find_slot(lpn) {
             self.cache.touch(slot);
             self.set_entry_unit(slot, new);
@@ -984,10 +994,10 @@ impl Mapping for DemandPagedMap {
         self.cache.prefetch(lpns);
     }
 
-    fn is_unreported_old_page(&self, lpn: Lpn, ppn: Ppn) -> bool {
+    fn is_unidentified_invalid_page(&self, lpn: Lpn, ppn: Ppn) -> bool {
         self.cache.find_slot(lpn).is_some_and(|slot| {
             let entry = self.cache.entry(slot);
-            entry.has_unreported_old_page && entry.unit != Unit::from(ppn)
+            entry.has_unidentified_invalid_page && entry.unit != Unit::from(ppn)
         })
     }
 
@@ -997,11 +1007,11 @@ impl Mapping for DemandPagedMap {
     ///
     /// An entry that a recovery left uncertain keeps its flag: more than one earlier version may be unidentified, and
     /// the spare area is read before any of them is reported.
-    fn forget_unreported_old_page(&mut self, lpn: Lpn) {
+    fn drop_unidentified_invalid_page(&mut self, lpn: Lpn) {
         if let Some(slot) = self.cache.find_slot(lpn)
-            && !self.cache.entry(slot).is_old_page_report_uncertain
+            && !self.cache.entry(slot).may_old_page_be_reported
         {
-            self.cache.set_has_unreported_old_page(slot, false);
+            self.cache.set_has_unidentified_invalid_page(slot, false);
         }
     }
 
@@ -1009,7 +1019,7 @@ impl Mapping for DemandPagedMap {
         self.table.owns_metadata_page(id, ppn)
     }
 
-    fn relocate_metadata_page(&mut self, id: u32, new: Ppn) {
+    fn record_metadata_page_move(&mut self, id: u32, new: Ppn) {
         self.table.set_metadata_page_ppn(id, new);
     }
 

@@ -5,9 +5,9 @@
 //! and each part is freed as soon as its translation pages are written. The price is one more step per access to an
 //! entry.
 
-use crate::address::{Address, Lpn, Unit};
+use crate::address::{Lpn, OptionalAddress, Unit};
 use crate::tables::DenseTable;
-use crate::tables::prefetch::pull_into_cache;
+use crate::tables::prefetch::load_into_cpu_cache;
 
 /// Binary logarithm of the number of map entries per part of [`ConstructionMap`]. A part has 4 MiB, large enough that
 /// freeing it returns the memory to the operating system.
@@ -51,12 +51,12 @@ impl ConstructionMap {
     /// Prefetches the L2P entries of `lpns`, to which locations are about to be assigned (see
     /// [`crate::tables::prefetch`]).
     pub(super) fn prefetch(&self, lpns: &[Lpn]) {
-        pull_into_cache(lpns.iter().map(|&lpn| self.get(lpn).0.into()));
+        load_into_cpu_cache(lpns.iter().map(|&lpn| self.get(lpn).0.into()));
     }
 
     /// Frees the memory of the last part of the L2P map in RAM that lies entirely before `lpn`. The logical pages of
     /// this part are not accessed again.
-    pub(super) fn free_part_before(&mut self, lpn: Lpn) {
+    pub(super) fn free_segment_before(&mut self, lpn: Lpn) {
         let (part, _) = Self::part_and_index(lpn);
         if let Some(before) = part.checked_sub(1) {
             self.map_parts[before] = DenseTable::zeroed(0);
@@ -84,7 +84,7 @@ mod tests {
             assert_eq!(map.replace(lpn, Unit(lpn.0 + 7)), Unit::NONE);
         }
         for lpn in lpns {
-            map.free_part_before(lpn);
+            map.free_segment_before(lpn);
             assert_eq!(map.get(lpn), Unit(lpn.0 + 7));
         }
         assert_eq!(map.map_parts.iter().map(DenseTable::len).collect::<Vec<_>>(), [0, 0, 5]);

@@ -15,12 +15,12 @@
 
 use arrayvec::ArrayVec;
 
-use super::age_order::{LruQueue, QueuePosition, QueuePositions};
+use super::lru_queue::{LruQueue, QueuePosition, QueuePositions};
 use super::nvram_entries::{NO_NVRAM_WORD, NvramWordNumber};
-use crate::address::{Address, Lpn, Unit};
+use crate::address::{Lpn, OptionalAddress, Unit};
 use crate::divide::Divider;
 use crate::error::Result;
-use crate::tables::prefetch::{TRANSLATION_PAGES_PER_PREFETCH, pull_into_cache};
+use crate::tables::prefetch::{TRANSLATION_PAGES_PER_PREFETCH, load_into_cpu_cache};
 use crate::tables::{ChainedIndex, ChainedSlots};
 
 /// Number that means "no slot" in the cache of map entries.
@@ -52,10 +52,10 @@ pub(super) struct CachedEntry {
     pub(super) is_dirty: bool,
     /// Whether the table on flash still holds the location of an earlier version of the logical page that was not
     /// reported as invalid yet (an unidentified invalid page).
-    pub(super) has_unreported_old_page: bool,
+    pub(super) has_unidentified_invalid_page: bool,
     /// Whether a recovery created this map entry, so that it is unknown whether the earlier version of the logical page
     /// was reported as invalid before the power loss.
-    pub(super) is_old_page_report_uncertain: bool,
+    pub(super) may_old_page_be_reported: bool,
 }
 
 const _: () = assert!(size_of::<CachedEntry>() == 32);
@@ -91,8 +91,8 @@ impl CachedEntry {
             queue_positions: [0; 2],
             nvram_word: NO_NVRAM_WORD,
             is_dirty: false,
-            has_unreported_old_page: false,
-            is_old_page_report_uncertain: false,
+            has_unidentified_invalid_page: false,
+            may_old_page_be_reported: false,
         }
     }
 }
@@ -156,7 +156,7 @@ impl EntryCache {
         self.dirty_entries_by_change.len()
     }
 
-    /// Returns the number of cached map entries with [`CachedEntry::has_unreported_old_page`] set: for each, one
+    /// Returns the number of cached map entries with [`CachedEntry::has_unidentified_invalid_page`] set: for each, one
     /// invalid flash page is still counted as valid.
     #[inline]
     pub(super) fn unidentified_invalid_pages(&self) -> u32 {
@@ -183,7 +183,7 @@ impl EntryCache {
     ) -> ArrayVec<u32, TRANSLATION_PAGES_PER_PREFETCH> {
         self.first_position_not_prefetched = self.entries_by_use.first_position() + count as u64;
         let oldest = || self.entries_by_use.slots_at_oldest_positions(count).map(|slot| self.entry(slot));
-        pull_into_cache(oldest().map(|entry| entry.lpn.0.into()));
+        load_into_cpu_cache(oldest().map(|entry| entry.lpn.0.into()));
         self.slot_by_lpn.prefetch(&self.slots, self.slots.len(), oldest().map(|entry| entry.lpn.0));
         let dirty = oldest().filter(|entry| entry.is_dirty);
         let pages: ArrayVec<u32, TRANSLATION_PAGES_PER_PREFETCH> = dirty
@@ -204,7 +204,7 @@ impl EntryCache {
     /// Prefetches the ends of the arrays of dirty entries of these translation pages.
     fn prefetch_dirty_slots(&self, pages: impl Iterator<Item = u32>) {
         let newest = |page: u32| self.dirty_slots_by_page[page as usize].last().copied();
-        pull_into_cache(pages.map(|page| newest(page).unwrap_or(NO_SLOT).into()));
+        load_into_cpu_cache(pages.map(|page| newest(page).unwrap_or(NO_SLOT).into()));
     }
 
     #[inline]
@@ -229,13 +229,18 @@ impl EntryCache {
         self.insert_entry(CachedEntry::new_clean(lpn, unit))
     }
 
-    /// Inserts into the cache a dirty map entry of a logical page that is not cached. `hides_unidentified_page`: an
-    /// earlier version of the logical page is still counted as valid.
-    pub(super) fn insert_dirty(&mut self, lpn: Lpn, unit: Unit, hides_unidentified_page: bool) -> CacheSlot {
-        self.unidentified_invalid_pages += u32::from(hides_unidentified_page);
+    /// Inserts into the cache a dirty map entry of a logical page that is not cached. `has_unidentified_invalid_page`:
+    /// an earlier version of the logical page is still counted as valid.
+    pub(super) fn insert_dirty(
+        &mut self,
+        lpn: Lpn,
+        unit: Unit,
+        has_unidentified_invalid_page: bool,
+    ) -> CacheSlot {
+        self.unidentified_invalid_pages += u32::from(has_unidentified_invalid_page);
         let slot = self.insert_entry(CachedEntry {
             is_dirty: true,
-            has_unreported_old_page: hides_unidentified_page,
+            has_unidentified_invalid_page,
             ..CachedEntry::new_clean(lpn, unit)
         });
         self.link_dirty_entry(slot, lpn);
@@ -306,15 +311,15 @@ impl EntryCache {
 
     /// Sets or clears, for the map entry in cache slot `slot`, the flag which says that an earlier version of its
     /// logical page is still counted as valid. Also updates the number of entries with this flag.
-    pub(super) fn set_has_unreported_old_page(&mut self, slot: CacheSlot, hides: bool) {
+    pub(super) fn set_has_unidentified_invalid_page(&mut self, slot: CacheSlot, hides: bool) {
         let entry = &mut self.slots[slot as usize];
-        self.unidentified_invalid_pages -= u32::from(entry.has_unreported_old_page);
+        self.unidentified_invalid_pages -= u32::from(entry.has_unidentified_invalid_page);
         self.unidentified_invalid_pages += u32::from(hides);
-        entry.has_unreported_old_page = hides;
+        entry.has_unidentified_invalid_page = hides;
     }
 
     pub(super) fn mark_old_page_report_uncertain(&mut self, slot: CacheSlot) {
-        self.slots[slot as usize].is_old_page_report_uncertain = true;
+        self.slots[slot as usize].may_old_page_be_reported = true;
     }
 
     /// Returns the number of the translation page that holds the map entry of `lpn`.
@@ -360,8 +365,8 @@ impl EntryCache {
             self.dirty_entries_by_change
                 .make_position_obsolete(&mut QueueEntries::<LAST_CHANGE_QUEUE_INDEX>(&mut self.slots), slot);
             let entry = &mut self.slots[slot as usize];
-            self.unidentified_invalid_pages -= u32::from(entry.has_unreported_old_page);
-            (entry.is_dirty, entry.has_unreported_old_page, entry.is_old_page_report_uncertain) =
+            self.unidentified_invalid_pages -= u32::from(entry.has_unidentified_invalid_page);
+            (entry.is_dirty, entry.has_unidentified_invalid_page, entry.may_old_page_be_reported) =
                 (false, false, false);
         }
         self.dirty_slots_by_page[page as usize] = dirty;
@@ -398,7 +403,7 @@ mod tests {
     use rand_xoshiro::Xoshiro256PlusPlus;
 
     use super::{CachedEntry, ChainedIndex};
-    use crate::address::{Address, Lpn, Unit};
+    use crate::address::{Lpn, OptionalAddress, Unit};
 
     #[test]
     fn the_index_of_the_map_entry_cache_behaves_like_a_hash_map() {

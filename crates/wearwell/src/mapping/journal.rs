@@ -31,8 +31,8 @@
 use std::collections::BTreeMap;
 
 use super::cached::DemandPagedMap;
-use super::{CachedMapOptions, Mapping};
-use crate::address::{Address, Lpn, Ppn, Unit};
+use super::{DemandPagedMapOptions, Mapping};
+use crate::address::{Lpn, OptionalAddress, Ppn, Unit};
 use crate::data::{Content, Fingerprint};
 use crate::error::Result;
 use crate::events::MetadataWriteReason;
@@ -208,7 +208,7 @@ impl Journal {
     fn finish_merge<N: Nand>(&mut self, io: &mut Store<N>, end: u64) {
         for serial in self.first_unmerged_serial..end {
             let slot = self.page_slot_of(serial);
-            io.discard_metadata_page(std::mem::replace(&mut self.page_ppns[slot], Ppn::NONE));
+            io.count_metadata_page_invalid(std::mem::replace(&mut self.page_ppns[slot], Ppn::NONE));
         }
         self.first_unmerged_serial = end;
         self.merge = None;
@@ -273,7 +273,7 @@ impl JournalledMap {
     pub fn new(
         logical_pages: u32,
         page_bytes: u32,
-        cache: CachedMapOptions,
+        cache: DemandPagedMapOptions,
         journal: JournalOptions,
     ) -> Self {
         Self {
@@ -364,8 +364,8 @@ impl Mapping for JournalledMap {
         self.demand_paged_map.lookup(io, lpn)
     }
 
-    fn peek<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>> {
-        self.demand_paged_map.peek(io, lpn)
+    fn lookup_without_caching<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>> {
+        self.demand_paged_map.lookup_without_caching(io, lpn)
     }
 
     fn update<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, new: Option<Unit>) -> Result<Option<Unit>> {
@@ -374,8 +374,8 @@ impl Mapping for JournalledMap {
         Ok(old)
     }
 
-    fn relocate(&mut self, lpn: Lpn, new: Unit) {
-        self.demand_paged_map.relocate(lpn, new);
+    fn record_gc_move(&mut self, lpn: Lpn, new: Unit) {
+        self.demand_paged_map.record_gc_move(lpn, new);
         self.journal.buffer_record(lpn, new);
     }
 
@@ -390,10 +390,10 @@ impl Mapping for JournalledMap {
         }
     }
 
-    fn relocate_metadata_page(&mut self, id: u32, new: Ppn) {
+    fn record_metadata_page_move(&mut self, id: u32, new: Ppn) {
         match id.checked_sub(self.first_journal_page_id()) {
             Some(slot) => self.journal.page_ppns[slot as usize] = new,
-            None => self.demand_paged_map.relocate_metadata_page(id, new),
+            None => self.demand_paged_map.record_metadata_page_move(id, new),
         }
     }
 

@@ -5,26 +5,27 @@
 //! appends real pages through the store. So its cost shows in write amplification, wear and latency, and the engine
 //! needs no special case.
 //!
-//! GC never runs inside a map. The new location of a page that GC moved is kept in RAM ([`Mapping::relocate`]). Pages
-//! that must be written for it are written later, when the engine has made room ([`Mapping::write_deferred_step`]).
+//! GC never runs inside a map. The new location of a page that GC moved is kept in RAM ([`Mapping::record_gc_move`]).
+//! Pages that must be written for it are written later, when the engine has made room
+//! ([`Mapping::write_deferred_step`]).
 
-mod age_order;
 mod cached;
 mod construction;
 mod entry_cache;
-mod flat;
 mod journal;
+mod lru_queue;
 mod nvram_entries;
+mod ram_map;
 mod translation_table;
 
-pub use cached::{CachedMapOptions, DemandPagedMap, InvalidPageIdentification, MapCacheCounts};
+pub use cached::{DemandPagedMap, DemandPagedMapOptions, InvalidPageIdentification, MapCacheCounts};
 pub(crate) use cached::{IdentifiedInvalidPage, is_owner_in_oob};
-pub use flat::RamMap;
 pub use journal::{JournalCounts, JournalOptions, JournalledMap};
 pub(crate) use nvram_entries::nvram_words_needed;
+pub use ram_map::RamMap;
 pub use translation_table::DirectoryLocation;
 
-use crate::address::{Address, Lpn, Ppn, Unit};
+use crate::address::{Lpn, OptionalAddress, Ppn, Unit};
 use crate::error::Result;
 use crate::nand::Nand;
 use crate::store::Store;
@@ -43,7 +44,7 @@ pub trait Mapping {
     ///
     /// # Errors
     /// Any error of the flash.
-    fn peek<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>>;
+    fn lookup_without_caching<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>>;
 
     /// Maps `lpn` to the location `new` (`None` deallocates it) and returns the old location. A lazy map
     /// ([`Mapping::identifies_invalid_pages_late`]) may not know the old location yet; it returns `None` then.
@@ -54,7 +55,7 @@ pub trait Mapping {
 
     /// Whether the map is lazy: it learns which page an overwrite made invalid only when it writes the translation
     /// page, not at the update. With a lazy map, [`Mapping::trim_in_one_translation_page`] deallocates pages, and GC
-    /// queries [`Mapping::is_unreported_old_page`] before it moves a page.
+    /// queries [`Mapping::is_unidentified_invalid_page`] before it moves a page.
     fn identifies_invalid_pages_late(&self) -> bool {
         false
     }
@@ -76,29 +77,29 @@ pub trait Mapping {
 
     /// Whether the page at `ppn`, whose spare area names `lpn` as owner, is an earlier version of `lpn` that the L2P
     /// map has not reported as invalid yet. Only a lazy map has such pages.
-    fn is_unreported_old_page(&self, _: Lpn, _: Ppn) -> bool {
+    fn is_unidentified_invalid_page(&self, _: Lpn, _: Ppn) -> bool {
         false
     }
 
     /// Informs a lazy map (which identifies invalid pages late) that the block with an earlier version of `lpn` is
     /// about to be erased, so that the map does not report that version as invalid later.
-    fn forget_unreported_old_page(&mut self, _: Lpn) {}
+    fn drop_unidentified_invalid_page(&mut self, _: Lpn) {}
 
     /// Records in the L2P map that GC moved the page of `lpn` to `new`. Causes no flash operation.
-    fn relocate(&mut self, lpn: Lpn, new: Unit);
+    fn record_gc_move(&mut self, lpn: Lpn, new: Unit);
 
     /// Records in the L2P map that GC moved the pages of `lpns` to the PPNs `new`, which have the same order. Map
     /// entries are at random addresses in memory, so all are prefetched first and their cache misses overlap. A lazy
     /// map needs no prefetch: GC has just queried it for these pages.
-    fn relocate_all(&mut self, lpns: &[Lpn], new: &[Ppn]) {
+    fn record_gc_moves(&mut self, lpns: &[Lpn], new: &[Ppn]) {
         if !self.identifies_invalid_pages_late() {
             self.prefetch(lpns);
         }
-        lpns.iter().zip(new).for_each(|(&lpn, &new)| self.relocate(lpn, new.into()));
+        lpns.iter().zip(new).for_each(|(&lpn, &new)| self.record_gc_move(lpn, new.into()));
     }
 
-    /// Makes the moves that [`Mapping::relocate`] recorded durable, if the L2P map keeps its entries in NVRAM. Must be
-    /// called before an erase, and before any other operation that needs the new locations to be durable.
+    /// Makes the moves that [`Mapping::record_gc_move`] recorded durable, if the L2P map keeps its entries in NVRAM.
+    /// Must be called before an erase, and before any other operation that needs the new locations to be durable.
     ///
     /// # Errors
     /// Power loss.
@@ -120,7 +121,7 @@ pub trait Mapping {
     fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool;
 
     /// Records that GC moved the map's metadata page `id` to `new`.
-    fn relocate_metadata_page(&mut self, id: u32, new: Ppn);
+    fn record_metadata_page_move(&mut self, id: u32, new: Ppn);
 
     /// Executes deferred work of the L2P map (evictions, checkpoints, journal) until one metadata page is written;
     /// returns `false` if no work is left.
@@ -178,8 +179,10 @@ impl AnyMapping {
     pub(crate) fn lookup_in_ram(&self, lpn: Lpn) -> Option<Unit> {
         match self {
             Self::Flat(map) => map.get(lpn),
-            Self::Cached(map) => map.cached_unit(lpn).and_then(Address::to_option),
-            Self::Journalled(map) => map.demand_paged_map().cached_unit(lpn).and_then(Address::to_option),
+            Self::Cached(map) => map.cached_unit(lpn).and_then(OptionalAddress::to_option),
+            Self::Journalled(map) => {
+                map.demand_paged_map().cached_unit(lpn).and_then(OptionalAddress::to_option)
+            }
         }
     }
 
@@ -206,19 +209,19 @@ impl Mapping for AnyMapping {
     fn lookup<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>> {
         delegate!(self, m => m.lookup(io, lpn))
     }
-    fn peek<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>> {
-        delegate!(self, m => m.peek(io, lpn))
+    fn lookup_without_caching<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>> {
+        delegate!(self, m => m.lookup_without_caching(io, lpn))
     }
     #[inline]
     fn update<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, new: Option<Unit>) -> Result<Option<Unit>> {
         delegate!(self, m => m.update(io, lpn, new))
     }
     #[inline]
-    fn relocate(&mut self, lpn: Lpn, new: Unit) {
-        delegate!(self, m => m.relocate(lpn, new));
+    fn record_gc_move(&mut self, lpn: Lpn, new: Unit) {
+        delegate!(self, m => m.record_gc_move(lpn, new));
     }
-    fn relocate_all(&mut self, lpns: &[Lpn], new: &[Ppn]) {
-        delegate!(self, m => m.relocate_all(lpns, new));
+    fn record_gc_moves(&mut self, lpns: &[Lpn], new: &[Ppn]) {
+        delegate!(self, m => m.record_gc_moves(lpns, new));
     }
     #[inline]
     fn store_moves_in_nvram<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
@@ -244,17 +247,17 @@ impl Mapping for AnyMapping {
         delegate!(self, m => m.trim_in_one_translation_page(io, first, last))
     }
     #[inline]
-    fn is_unreported_old_page(&self, lpn: Lpn, ppn: Ppn) -> bool {
-        delegate!(self, m => m.is_unreported_old_page(lpn, ppn))
+    fn is_unidentified_invalid_page(&self, lpn: Lpn, ppn: Ppn) -> bool {
+        delegate!(self, m => m.is_unidentified_invalid_page(lpn, ppn))
     }
-    fn forget_unreported_old_page(&mut self, lpn: Lpn) {
-        delegate!(self, m => m.forget_unreported_old_page(lpn));
+    fn drop_unidentified_invalid_page(&mut self, lpn: Lpn) {
+        delegate!(self, m => m.drop_unidentified_invalid_page(lpn));
     }
     fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
         delegate!(self, m => m.owns_metadata_page(id, ppn))
     }
-    fn relocate_metadata_page(&mut self, id: u32, new: Ppn) {
-        delegate!(self, m => m.relocate_metadata_page(id, new));
+    fn record_metadata_page_move(&mut self, id: u32, new: Ppn) {
+        delegate!(self, m => m.record_metadata_page_move(id, new));
     }
     #[inline]
     fn write_deferred_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {

@@ -14,7 +14,7 @@
 //!
 //! Invariants: a logical page has at most one word; between operations every dirty entry has a word with its location.
 
-use super::CachedMapOptions;
+use super::DemandPagedMapOptions;
 use super::entry_cache::CacheSlot;
 use crate::address::{Lpn, Unit};
 use crate::error::{Error, Result};
@@ -38,7 +38,7 @@ fn nvram_words_for_gc_moves(geometry: &Geometry, entries_per_page: u32) -> u64 {
 /// Returns the number of NVRAM words (8 bytes each, one map entry) that a demand-paged map with these options needs for
 /// its dirty entries.
 pub(crate) fn nvram_words_needed(
-    options: &CachedMapOptions,
+    options: &DemandPagedMapOptions,
     geometry: &Geometry,
     logical_pages: u32,
     entries_per_page: u32,
@@ -161,7 +161,7 @@ impl NvramEntries {
     }
 
     /// Rebuilds the list of free NVRAM words after a recovery, which has assigned the words `taken` to map entries.
-    pub(super) fn rebuild_vacant_word_list(&mut self, taken: impl Iterator<Item = NvramWordNumber>) {
+    pub(super) fn rebuild_free_word_list(&mut self, taken: impl Iterator<Item = NvramWordNumber>) {
         let mut is_taken = vec![false; self.nvram_word_count as usize];
         taken.for_each(|word| is_taken[word as usize] = true);
         self.vacant_words =

@@ -9,10 +9,10 @@
 //! The spare area of a translation page may hold a note of the map: a sequence number that recovery needs
 //! ([`TranslationTable::write_translation_page`]).
 //!
-//! Old versions of translation pages are discarded through [`Store::discard_metadata_page`], or retained by the store
-//! as long as a recovery may have to compare them.
+//! Old versions of translation pages are discarded through [`Store::count_metadata_page_invalid`], or retained by the
+//! store as long as a recovery may have to compare them.
 
-use crate::address::{Address, Lpn, Ppn, Unit};
+use crate::address::{Lpn, OptionalAddress, Ppn, Unit};
 use crate::data::{Content, Fingerprint};
 use crate::error::Result;
 use crate::nand::{Nand, PageWord};
@@ -71,10 +71,10 @@ pub(super) struct TranslationTable {
 pub(super) const SPARE_SEQUENCE_BYTES: usize = 8;
 
 impl TranslationTable {
-    pub(super) fn new(logical_pages: u32, page_bytes: u32, part: DirectoryLocation) -> Self {
+    pub(super) fn new(logical_pages: u32, page_bytes: u32, location: DirectoryLocation) -> Self {
         let entries_per_page = page_bytes / TABLE_ENTRY_BYTES;
         let pages = logical_pages.div_ceil(entries_per_page);
-        let directory_tree = match part {
+        let directory_tree = match location {
             DirectoryLocation::Ram => None,
             DirectoryLocation::Tree { cached_nodes } => {
                 let nodes = pages.div_ceil(entries_per_page) as usize;
@@ -100,19 +100,19 @@ impl TranslationTable {
     }
 
     /// Starts to count the special entries (bound logical pages, chunk members) of each translation page.
-    pub(super) fn enable_special_entry_counts(&mut self) {
+    pub(super) fn enable_bind_and_chunk_entry_counts(&mut self) {
         self.special_entry_counts_by_page = vec![0; self.translation_page_ppns.len()];
     }
 
     /// Returns the number of special entries (bound logical pages, chunk members) of translation page `id` on flash; 0
     /// if they are not counted.
-    pub(super) fn special_entry_count(&self, id: u32) -> u32 {
+    pub(super) fn bind_and_chunk_entry_count(&self, id: u32) -> u32 {
         self.special_entry_counts_by_page.get(id as usize).copied().unwrap_or(0)
     }
 
     /// Sets the number of special entries (bound logical pages, chunk members) of translation page `id`, as its OOB or
     /// its new content has it. Does nothing if they are not counted.
-    pub(super) fn set_special_entry_count(&mut self, id: u32, count: u32) {
+    pub(super) fn set_bind_and_chunk_entry_count(&mut self, id: u32, count: u32) {
         if let Some(known) = self.special_entry_counts_by_page.get_mut(id as usize) {
             *known = count;
         }
@@ -201,8 +201,8 @@ impl TranslationTable {
     /// Writes a new version of translation page `id`, whose entries were loaded last. The loaded entries are written as
     /// they are in RAM, all others unchanged, and `recovery_sequence_number` (a sequence number for recovery) in the
     /// spare area if there is one. The OOB holds the number of special entries
-    /// ([`TranslationTable::special_entry_count`]), in the field for a fingerprint. The old version is retained for
-    /// recovery or discarded.
+    /// ([`TranslationTable::bind_and_chunk_entry_count`]), in the field for a fingerprint. The old version is retained
+    /// for recovery or discarded.
     pub(super) fn write_translation_page<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -210,7 +210,7 @@ impl TranslationTable {
         recovery_sequence_number: Option<u64>,
         cause: Cause,
     ) -> Result<()> {
-        let special = Fingerprint(self.special_entry_count(id).into());
+        let special = Fingerprint(self.bind_and_chunk_entry_count(id).into());
         let entries = self.loaded_entry_words.len();
         if let Some(note) = recovery_sequence_number {
             self.loaded_entry_words.extend_from_slice(&self.sequence_words(note));
@@ -243,18 +243,18 @@ impl TranslationTable {
         has_spare_sequence: bool,
         cause: Cause,
     ) -> Result<Ppn> {
-        let special = Fingerprint(self.special_entry_count(id).into());
+        let special = Fingerprint(self.bind_and_chunk_entry_count(id).into());
         append_metadata_page(io, id, &self.encode_first_page_version(has_spare_sequence), special, cause)
     }
 
-    /// Returns `note`, the sequence number that recovery needs, as two 4-byte words to be written at the beginning of
+    /// Returns `sequence_number`, which recovery needs, as two 4-byte words to be written at the beginning of
     /// the spare area of a translation page.
     #[inline]
-    fn sequence_words(&self, note: u64) -> [PageWord; 2] {
+    fn sequence_words(&self, sequence_number: u64) -> [PageWord; 2] {
         let first = self.page_bytes / TABLE_ENTRY_BYTES;
         [
-            PageWord { word_index: first, word_value: note as u32 },
-            PageWord { word_index: first + 1, word_value: (note >> 32) as u32 },
+            PageWord { word_index: first, word_value: sequence_number as u32 },
+            PageWord { word_index: first + 1, word_value: (sequence_number >> 32) as u32 },
         ]
     }
 
@@ -332,7 +332,7 @@ impl TranslationTable {
         )?;
         nodes.is_node_changed[node as usize] = false;
         if let Some(old) = std::mem::replace(&mut nodes.node_ppns[node as usize], place).to_option() {
-            io.discard_metadata_page(old);
+            io.count_metadata_page_invalid(old);
         }
         Ok(())
     }

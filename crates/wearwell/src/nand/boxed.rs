@@ -53,8 +53,8 @@ impl<N: Nand + ?Sized> Nand for Box<N> {
     fn probe_page(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {
         (**self).probe_page(ppn)
     }
-    fn retain_readable_pages(&mut self, pages: &mut Vec<Ppn>) -> Result<(), NandError> {
-        (**self).retain_readable_pages(pages)
+    fn read_spares_and_retain_readable(&mut self, pages: &mut Vec<Ppn>) -> Result<(), NandError> {
+        (**self).read_spares_and_retain_readable(pages)
     }
     fn erase(&mut self, block: BlockId) -> Result<(), NandError> {
         (**self).erase(block)

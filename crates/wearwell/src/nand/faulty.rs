@@ -9,7 +9,7 @@ use crate::data::Content;
 
 /// Probabilities with which programs and erases of a medium fail, and a bound on the number of failures.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct FaultPlan {
+pub struct FaultProbabilities {
     /// Probability that a page program fails. The page is then unreadable, and cannot be programmed again.
     pub program_failure_probability: f64,
     /// Probability that a block erase fails. The block then keeps its content and has to be retired.
@@ -22,14 +22,14 @@ pub struct FaultPlan {
 #[derive(Clone, Debug)]
 pub struct FaultyNand<N> {
     inner: N,
-    plan: FaultPlan,
+    plan: FaultProbabilities,
     failure_count: u32,
     random: Xoshiro256PlusPlus,
 }
 
 impl<N: FaultInjectable> FaultyNand<N> {
     /// Wraps the flash medium `inner`; its failures follow `plan` and are drawn with the random seed `seed`.
-    pub fn new(inner: N, plan: FaultPlan, seed: u64) -> Self {
+    pub fn new(inner: N, plan: FaultProbabilities, seed: u64) -> Self {
         Self { inner, plan, failure_count: 0, random: Xoshiro256PlusPlus::seed_from_u64(seed) }
     }
 

@@ -85,19 +85,19 @@ mod boxed;
 mod faulty;
 mod frames;
 mod geometry;
-mod numbers;
 mod packed;
 mod payloads;
 mod power_cut;
 pub mod preset;
 mod recording;
+mod sequence_numbers;
 mod sim;
 
-pub use faulty::{FaultPlan, FaultyNand};
+pub use faulty::{FaultProbabilities, FaultyNand};
 pub use geometry::{FlashTiming, Geometry, GeometryError, PLANES_MAX};
 pub use power_cut::{CutOutcome, PowerCutNand};
 pub use recording::{RecordedOp, RecordingNand};
-pub use sim::{RetainedFields, SimNand, WearFailure, WearLimit};
+pub use sim::{RetainedFields, SimNand, WearLimit, WornBlockFailure};
 
 use crate::address::{BlockId, Lpn, Ppn};
 use crate::data::{Content, ContentDescriptor, Fingerprint};
@@ -479,7 +479,7 @@ pub trait Nand {
     ///
     /// # Errors
     /// [`NandError::PowerLost`].
-    fn retain_readable_pages(&mut self, pages: &mut Vec<Ppn>) -> Result<(), NandError> {
+    fn read_spares_and_retain_readable(&mut self, pages: &mut Vec<Ppn>) -> Result<(), NandError> {
         let mut outcome = Ok(());
         pages.retain(|&ppn| match self.probe_page(ppn) {
             Ok(found) => found.is_some(),

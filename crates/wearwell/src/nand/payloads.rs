@@ -18,7 +18,9 @@ use super::frames::{FrameNumber, FramePool};
 use super::{Geometry, PageWord};
 use crate::address::{BlockId, Ppn};
 use crate::tables::DenseTable;
-use crate::tables::prefetch::{HOST_WRITES_PER_PREFETCH, TRANSLATION_PAGES_PER_PREFETCH, pull_into_cache};
+use crate::tables::prefetch::{
+    HOST_WRITES_PER_PREFETCH, TRANSLATION_PAGES_PER_PREFETCH, load_into_cpu_cache,
+};
 
 type VersionSlot = u32;
 
@@ -28,7 +30,7 @@ const NO_SLOT_OR_LIST: u32 = 0;
 
 /// Number of 4-byte words at the beginning of the spare area that [`PageVersion`] stores in full for every version of a
 /// page. A map on flash stores a number there that differs in each version of its pages.
-const SPARE_HEAD_WORDS: usize = 2;
+const SPARE_PREFIX_WORDS: usize = 2;
 
 #[derive(Clone, Copy, Debug)]
 struct PageVersion {
@@ -45,14 +47,14 @@ struct PageVersion {
     version_user_count: u32,
     /// First words of the spare area of this page version, which replace those in the frame (the memory with the bytes
     /// of the newest version).
-    spare_head: [u32; SPARE_HEAD_WORDS],
+    spare_head: [u32; SPARE_PREFIX_WORDS],
 }
 
 impl PageVersion {
     fn new_newest_version(
         frame: FrameNumber,
         version_user_count: u32,
-        spare_head: [u32; SPARE_HEAD_WORDS],
+        spare_head: [u32; SPARE_PREFIX_WORDS],
     ) -> Self {
         Self {
             frame,
@@ -98,7 +100,7 @@ impl PagePayloads {
             version_row_of_block: DenseTable::zeroed(geometry.blocks() as usize),
             version_of_page: vec![NO_SLOT_OR_LIST; block_pages as usize],
             free_version_rows: Vec::new(),
-            versions: vec![PageVersion::new_newest_version(0, 0, [0; SPARE_HEAD_WORDS])],
+            versions: vec![PageVersion::new_newest_version(0, 0, [0; SPARE_PREFIX_WORDS])],
             free_version_slots: Vec::new(),
             difference_lists: vec![Vec::new()],
             unused_difference_lists: Vec::new(),
@@ -115,7 +117,7 @@ impl PagePayloads {
     pub(super) fn store_page(&mut self, page: PageLocation, bytes: &[u8]) {
         let frame = self.frames.allocate();
         copy_padded(bytes, self.frames.get_mut(frame));
-        let head = self.spare_head_of(bytes);
+        let head = self.spare_prefix_of(bytes);
         let slot = self.add_version(PageVersion::new_newest_version(frame, 1, head));
         self.set_version_of(page, slot);
     }
@@ -145,12 +147,12 @@ impl PagePayloads {
         let mut words = words;
         // Words of the spare area are last. Handled first, they cost no branch that is mispredicted.
         while let Some((word, others)) = words.split_last()
-            && let Some(at) = spare_head_index(word.word_index, self.page_words)
+            && let Some(at) = spare_prefix_index(word.word_index, self.page_words)
         {
             (head[at], words) = (word.word_value, others);
         }
         for &word in words {
-            match spare_head_index(word.word_index, self.page_words) {
+            match spare_prefix_index(word.word_index, self.page_words) {
                 Some(at) => head[at] = word.word_value,
                 None => replaced.push(word.swap_into_page(bytes)),
             }
@@ -173,7 +175,7 @@ impl PagePayloads {
             word.swap_into_page(&mut bytes);
         }
         self.frames.get_mut(frame).copy_from_slice(&bytes);
-        let head = self.spare_head_of(&bytes);
+        let head = self.spare_prefix_of(&bytes);
         let slot = self.add_version(PageVersion::new_newest_version(frame, 1, head));
         self.set_version_of(page, slot);
     }
@@ -254,7 +256,7 @@ impl PagePayloads {
                 pages.iter().map(|&page| self.version_slot_of(page)).collect();
             let newer: ArrayVec<VersionSlot, HOST_WRITES_PER_PREFETCH> =
                 slots.iter().map(|&slot| self.version(slot).newer_version).collect();
-            pull_into_cache(newer.iter().map(|&slot| self.version(slot).version_user_count.into()));
+            load_into_cpu_cache(newer.iter().map(|&slot| self.version(slot).version_user_count.into()));
             for &page in pages {
                 self.drop_page_bytes(page);
             }
@@ -389,7 +391,7 @@ impl PagePayloads {
     }
 
     /// Returns, from the bytes of a page, the first 4-byte words of its spare area; zeros if `bytes` ends before.
-    fn spare_head_of(&self, bytes: &[u8]) -> [u32; SPARE_HEAD_WORDS] {
+    fn spare_prefix_of(&self, bytes: &[u8]) -> [u32; SPARE_PREFIX_WORDS] {
         let word = |index: u32| {
             let at = (self.page_words + index) as usize * size_of::<u32>();
             if bytes.len() >= at + size_of::<u32>() {
@@ -411,7 +413,7 @@ impl PagePayloads {
     }
 
     fn word_of_version(&self, mut slot: VersionSlot, index: u32) -> u32 {
-        if let Some(at) = spare_head_index(index, self.page_words) {
+        if let Some(at) = spare_prefix_index(index, self.page_words) {
             return self.version(slot).spare_head[at];
         }
         loop {
@@ -430,8 +432,8 @@ impl PagePayloads {
 /// Returns the index of a 4-byte word of a page among the first words of the spare area, which each version keeps in
 /// its own record; `None` if the word is not one of these.
 #[inline]
-fn spare_head_index(index: u32, page_words: u32) -> Option<usize> {
-    index.checked_sub(page_words).map(|at| at as usize).filter(|&at| at < SPARE_HEAD_WORDS)
+fn spare_prefix_index(index: u32, page_words: u32) -> Option<usize> {
+    index.checked_sub(page_words).map(|at| at as usize).filter(|&at| at < SPARE_PREFIX_WORDS)
 }
 
 /// A flash page: PPN, block and offset in the block.

@@ -1,9 +1,9 @@
 //! Simulated flash: the rules of [`Nand`] with panics for violations, wear, and as much of each page as the run needs.
 //!
 //! Replay of a 2-TiB device has half a billion pages, so the model keeps four bytes of OOB per page (the owner) and the
-//! rest only on request ([`RetainedFields`]): sequence numbers for recovery (`numbers`), fingerprints for content
-//! mechanisms, bytes for a device that is read back. Metadata pages always keep their bytes: they are few, and a
-//! recovery must be able to read from them what was lost with RAM. So must pages of deltas and chunks, of which a
+//! rest only on request ([`RetainedFields`]): sequence numbers for recovery (`sequence_numbers`), fingerprints for
+//! content mechanisms, bytes for a device that is read back. Metadata pages always keep their bytes: they are few, and
+//! a recovery must be able to read from them what was lost with RAM. So must pages of deltas and chunks, of which a
 //! device without bytes keeps what is not zero (`packed`). The kind of page is kept per block, because all pages of a
 //! block have the same kind.
 
@@ -12,15 +12,15 @@
 use arrayvec::ArrayVec;
 use rustc_hash::FxHashMap;
 
-use super::numbers::{PageSequenceNumbers, SequenceNumbers};
 use super::packed::PackedPages;
 use super::payloads::{PageLocation, PagePayloads};
+use super::sequence_numbers::{PageSequenceNumbers, SequenceNumbers};
 use super::{CopyRun, FaultInjectable, Geometry, Nand, NandError, Oob, PageKind, PageWord, ProgramRun};
 use crate::address::{BlockId, Lpn, Ppn};
 use crate::data::{Content, Fingerprint};
 use crate::divide::Divider;
 use crate::tables::DenseTable;
-use crate::tables::prefetch::{TRANSLATION_PAGES_PER_PREFETCH, pull_into_cache};
+use crate::tables::prefetch::{TRANSLATION_PAGES_PER_PREFETCH, load_into_cpu_cache};
 
 /// Choice of what the simulated flash keeps of each data page in addition to its owner (the LPN in its OOB).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -60,7 +60,7 @@ pub struct SimNand {
     geometry: Geometry,
     block_pages: u32,
     pages_per_block_divider: Divider,
-    block_states: Vec<BlockState>,
+    block_states: Vec<SimBlockState>,
     page_owners: DenseTable<u32>,
     sequence_numbers: Option<PageSequenceNumbers>,
     page_fingerprints: DenseTable<u64>,
@@ -105,7 +105,7 @@ impl HeadTailPages {
 
 /// State of a block of the simulated flash. Eight bytes, so that a program touches one cache line of these states.
 #[derive(Clone, Copy, Debug)]
-struct BlockState {
+struct SimBlockState {
     erase_count: u32,
     /// Number of pages of the block programmed since its last erase.
     programmed_pages: u16,
@@ -142,7 +142,7 @@ enum BlockHealth {
 
 /// Which operation of a worn-out block fails first: erase or program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum WearFailure {
+pub enum WornBlockFailure {
     /// The next erase of a worn-out block fails, and the block keeps its content.
     Erase,
     /// The last erase of a worn-out block succeeds, and the first program after it fails.
@@ -155,7 +155,7 @@ pub struct WearLimit {
     /// Number of erases of the block that succeed before the failure.
     pub erase_cycles: u32,
     /// Operation (erase or program) that fails when the block has reached its wear limit.
-    pub failing_operation: WearFailure,
+    pub failing_operation: WornBlockFailure,
 }
 
 impl SimNand {
@@ -163,7 +163,8 @@ impl SimNand {
     pub fn new(geometry: Geometry, retained_fields: RetainedFields) -> Self {
         let blocks = geometry.blocks() as usize;
         let pages = geometry.pages() as usize;
-        let fresh = BlockState { erase_count: 0, programmed_pages: 0, health: BlockHealth::Good, kind: None };
+        let fresh =
+            SimBlockState { erase_count: 0, programmed_pages: 0, health: BlockHealth::Good, kind: None };
         Self {
             block_pages: geometry.block_pages(),
             pages_per_block_divider: Divider::new(geometry.block_pages()),
@@ -190,7 +191,10 @@ impl SimNand {
     #[must_use]
     pub fn with_endurance(mut self, cycles: u32) -> Self {
         self.set_wear_limits(vec![
-            WearLimit { erase_cycles: cycles, failing_operation: WearFailure::Erase };
+            WearLimit {
+                erase_cycles: cycles,
+                failing_operation: WornBlockFailure::Erase
+            };
             self.block_states.len()
         ]);
         self
@@ -284,7 +288,7 @@ impl SimNand {
 
     #[inline]
     fn oob_of(&self, ppn: Ppn, block: usize) -> Oob {
-        let numbers = self.sequence_numbers.as_ref().map(|numbers| numbers.numbers_of(ppn.0, block));
+        let numbers = self.sequence_numbers.as_ref().map(|numbers| numbers.sequence_numbers_of(ppn.0, block));
         let SequenceNumbers { sequence_number: sequence, first_write_sequence: generation } =
             numbers.unwrap_or_default();
         Oob {
@@ -408,12 +412,12 @@ impl SimNand {
         let kind = self.block_states[source].kind.expect("a readable page gave its block a kind");
         let Some(numbers) = &mut self.sequence_numbers else { return };
         for (k, from) in (0..).zip(run.source_pages) {
-            let generation = numbers.numbers_of(from.0, source).first_write_sequence;
+            let generation = numbers.sequence_numbers_of(from.0, source).first_write_sequence;
             let copied = SequenceNumbers {
                 sequence_number: run.first_sequence + u64::from(k),
                 first_write_sequence: generation,
             };
-            numbers.set_numbers(run.first_destination.0 + k, (block, offset + k), kind, copied);
+            numbers.set_sequence_numbers(run.first_destination.0 + k, (block, offset + k), kind, copied);
         }
     }
 
@@ -444,7 +448,7 @@ impl SimNand {
     fn store_sequence_and_fingerprint(&mut self, ppn: Ppn, place: (usize, u32), oob: &Oob) {
         if let Some(numbers) = &mut self.sequence_numbers {
             let Oob { sequence_number: sequence, first_write_sequence: generation, .. } = *oob;
-            numbers.set_numbers(
+            numbers.set_sequence_numbers(
                 ppn.0,
                 place,
                 oob.kind,
@@ -595,7 +599,7 @@ impl Nand for SimNand {
             let places: ArrayVec<_, TRANSLATION_PAGES_PER_PREFETCH> =
                 pages.iter().map(|&(ppn, count)| (self.page_location(ppn), count)).collect();
             let row = |place: &PageLocation| &self.block_states[place.block as usize];
-            pull_into_cache(places.iter().map(|(place, _)| row(place).programmed_pages.into()));
+            load_into_cpu_cache(places.iter().map(|(place, _)| row(place).programmed_pages.into()));
             let (words, behind) = rest.split_at_mut(places.iter().map(|(_, count)| count).sum());
             self.page_payloads.peek_words(&places, words);
             rest = behind;
@@ -654,7 +658,7 @@ impl Nand for SimNand {
         Ok((offset < self.block_states[block].programmed_pages as u32).then(|| self.oob_of(ppn, block)))
     }
 
-    fn retain_readable_pages(&mut self, pages: &mut Vec<Ppn>) -> Result<(), NandError> {
+    fn read_spares_and_retain_readable(&mut self, pages: &mut Vec<Ppn>) -> Result<(), NandError> {
         let Some(&first) = pages.first() else { return Ok(()) };
         let (block, offset) = self.block_and_offset(first);
         let row = &self.block_states[block];
@@ -673,8 +677,8 @@ impl Nand for SimNand {
         let erases = self.block_states[block.index()].erase_count;
         let worn_out = self.wear_limits.get(block.index()).filter(|limit| erases >= limit.erase_cycles);
         let health = match worn_out.map(|limit| limit.failing_operation) {
-            Some(WearFailure::Erase) => return Err(NandError::EraseFailed(block)),
-            Some(WearFailure::Program) => BlockHealth::WornOut,
+            Some(WornBlockFailure::Erase) => return Err(NandError::EraseFailed(block)),
+            Some(WornBlockFailure::Program) => BlockHealth::WornOut,
             None => BlockHealth::Good,
         };
         self.drop_block_data(block);
@@ -746,7 +750,7 @@ impl Nand for SimNand {
         let owners = (first..first + self.geometry.block_pages() as usize).step_by(OWNERS_PER_CACHE_LINE);
         let cycles = self.wear_limits.get(block.index()).map_or(0, |limit| limit.erase_cycles);
         let row = self.block_states[block.index()].erase_count;
-        pull_into_cache(self.page_owners.get_each(owners).chain([cycles, row]).map(u64::from));
+        load_into_cpu_cache(self.page_owners.get_each(owners).chain([cycles, row]).map(u64::from));
     }
 
     #[inline]

@@ -30,7 +30,7 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Ftl;
-use crate::address::{Address, BlockId, Lpn, Ppn, Unit};
+use crate::address::{BlockId, Lpn, OptionalAddress, Ppn, Unit};
 use crate::error::{Error, Result};
 use crate::mapping::{AnyMapping, DemandPagedMap, is_owner_in_oob};
 use crate::nand::{Nand, NandError, Oob, PageKind};
@@ -111,7 +111,7 @@ pub(super) struct TranslationPageVersion {
     sequence_number: u64,
     ppn: Ppn,
     /// Number of its special entries (bound logical pages, chunk members), if the map counts them.
-    pub(super) special_entry_count: u32,
+    pub(super) bind_and_chunk_entry_count: u32,
 }
 
 /// Result of steps 1 to 3 of recovery: the blocks and pages found by reading the first page of every block and the
@@ -240,7 +240,7 @@ impl<N: Nand> Ftl<N> {
             let opened_at = survey.sequence_before_opening_by_block(ftl.store.geometry().blocks());
             let of_block = |block: BlockId| opened_at[block.index()];
             ftl.validity.recover(&mut ftl.store, &survey.validity_pages, of_block)?;
-            ftl.adopt_validity_pages(&survey.validity_pages);
+            ftl.count_live_validity_pages(&survey.validity_pages);
             Ok(())
         })?;
         self.adopt_translation_directory(survey);
@@ -293,11 +293,11 @@ impl<N: Nand> Ftl<N> {
         let mut damaged = Vec::new();
         for block in (0..self.store.geometry().blocks()).map(BlockId) {
             if self.store.nand().is_bad(block) {
-                self.store.adopt_block(block, FoundBlock::default());
+                self.store.register_found_block_state(block, FoundBlock::default());
                 continue;
             }
             match self.store.read_spare_in_recovery(self.store.geometry().first_page(block)) {
-                Ok(None) => self.store.adopt_block(block, FoundBlock::default()),
+                Ok(None) => self.store.register_found_block_state(block, FoundBlock::default()),
                 Ok(Some(oob)) if oob.kind == PageKind::Data => {
                     survey.data_blocks.push(data_block_from_first_oob(block, &oob));
                 }
@@ -336,7 +336,7 @@ impl<N: Nand> Ftl<N> {
         for block in of_kind {
             let mut pages = Vec::new();
             let found = self.scan_block(block, &mut |ppn, oob| pages.push((ppn, oob)))?;
-            self.store.adopt_block(block, found);
+            self.store.register_found_block_state(block, found);
             for (ppn, oob) in pages {
                 if kind == PageKind::Validity {
                     survey.validity_pages.push((ppn, oob));
@@ -345,7 +345,7 @@ impl<N: Nand> Ftl<N> {
                         first_write_sequence: oob.first_write_sequence,
                         sequence_number: oob.sequence_number,
                         ppn,
-                        special_entry_count: oob.fingerprint.0 as u32,
+                        bind_and_chunk_entry_count: oob.fingerprint.0 as u32,
                     };
                     survey.translation_page_versions.entry(oob.owner).or_default().push(version);
                 }
@@ -366,16 +366,16 @@ impl<N: Nand> Ftl<N> {
         for &id in survey.translation_page_versions.keys() {
             let newest = survey.newest_translation_page(id).expect("a page that is listed has a version");
             cached.set_translation_page_ppn(id, newest.ppn);
-            self.store.adopt_valid_page(newest.ppn);
+            self.store.count_recovered_page_valid(newest.ppn);
         }
     }
 
     /// Counts as valid, in the block table, those pages of the validity store on flash that the store still uses.
     /// `pages` are all validity pages that recovery found, from which the store was just rebuilt.
-    pub(super) fn adopt_validity_pages(&mut self, pages: &[(Ppn, Oob)]) {
+    pub(super) fn count_live_validity_pages(&mut self, pages: &[(Ppn, Oob)]) {
         for &(ppn, oob) in pages {
             if self.validity.owns_metadata_page(oob.owner, ppn) {
-                self.store.adopt_valid_page(ppn);
+                self.store.count_recovered_page_valid(ppn);
             }
         }
     }
@@ -437,7 +437,7 @@ impl<N: Nand> Ftl<N> {
         };
         let until = DemandPagedMap::read_sequence_before_dirty_entries(&mut self.store, newest.ppn)?;
         if let AnyMapping::Cached(cached) = &mut self.mapping {
-            cached.set_sequences_after_recovery(until);
+            cached.set_sequence_before_dirty_entries(until);
         }
         Ok(until)
     }
@@ -665,7 +665,7 @@ impl<N: Nand> Ftl<N> {
         for (block, (_, valid)) in counts {
             store.set_valid_pages(BlockId(block), valid);
         }
-        self.has_valid_overcount_from_recovery = false;
+        self.may_valid_counts_be_too_high = false;
         Ok(bitmaps)
     }
 
@@ -698,7 +698,7 @@ impl<N: Nand> Ftl<N> {
         for unit in cached.units_of_dirty_entries() {
             if !self.validity.is_valid(Ppn(unit.0)) {
                 self.validity.mark_valid_in_ram(Ppn(unit.0));
-                self.store.adopt_valid_page(Ppn(unit.0));
+                self.store.count_recovered_page_valid(Ppn(unit.0));
             }
         }
         Ok(())
@@ -718,7 +718,7 @@ fn mark_mapped_page_valid<N: Nand>(
     let is_current = demand_paged_map.cached_unit(lpn).is_none_or(|unit| unit == ppn.into());
     if is_current || is_owner_in_oob(store, ppn, lpn)? {
         validity.mark_valid_in_ram(ppn);
-        store.adopt_valid_page(ppn);
+        store.count_recovered_page_valid(ppn);
     }
     Ok(())
 }

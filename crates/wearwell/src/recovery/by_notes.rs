@@ -26,7 +26,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::RecoverySteps;
 use super::backward::FlashSurvey;
-use crate::address::{Address, BlockId, Lpn, Ppn, Unit, is_flash_page};
+use crate::address::{BlockId, Lpn, OptionalAddress, Ppn, Unit, is_flash_page};
 use crate::design::RecoveryBlockScan;
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
@@ -38,14 +38,14 @@ use crate::validity::{ValidityStore, is_page_bit_set};
 
 /// Data pages of which page validity on flash may not tell the truth, each with the logical page in its OOB as far as
 /// it was read.
-type UnsettledPages = BTreeMap<Ppn, Option<Lpn>>;
+type PagesWithUncertainValidity = BTreeMap<Ppn, Option<Lpn>>;
 
 /// Translation pages that recovery has read: units of their logical pages, by number of the translation page.
 type UnitsByTranslationPage = FxHashMap<u32, Vec<Unit>>;
 
 /// Logical pages with special map entries.
 #[derive(Default)]
-struct SpecialEntries {
+struct BindAndChunkEntries {
     /// Logical pages that a bind has mapped to a flash page.
     bound_page_entries: Vec<(Lpn, Ppn)>,
     /// Logical pages that are mapped to chunk members.
@@ -60,20 +60,20 @@ impl<N: Nand> Ftl<N> {
         let Some(notes) = notes.filter(|_| self.recovery_block_scan == RecoveryBlockScan::FirstPages) else {
             return Ok(false);
         };
-        let (mut survey, mut unsettled) = (FlashSurvey::default(), UnsettledPages::new());
+        let (mut survey, mut unsettled) = (FlashSurvey::default(), PagesWithUncertainValidity::new());
         self.store.drop_ram_state();
         self.run_counted_step(&mut steps.find_blocks, |ftl| {
             ftl.find_blocks(&mut survey)?;
             ftl.register_data_blocks(&survey, &notes, &mut unsettled)
         })?;
         self.survey_map_and_validity(&mut survey, steps)?;
-        self.store.give_emptier_open_block_to_gc();
+        self.store.swap_open_blocks_if_host_has_more_pages();
         self.drop_content_state()?;
         let mut read = UnitsByTranslationPage::default();
         let mut bound_pages = BTreeSet::new();
         self.run_counted_step(&mut steps.restore_map_entries, |ftl| {
             ftl.reload_dirty_map_entries(&survey)?;
-            let special = ftl.read_special_entries(&mut read)?;
+            let special = ftl.read_bind_and_chunk_entries(&mut read)?;
             bound_pages.extend(special.bound_page_entries.iter().map(|&(_, ppn)| ppn));
             ftl.restore_chunks(&survey, &special)?;
             ftl.restore_referrers(special, &mut read)?;
@@ -95,7 +95,7 @@ impl<N: Nand> Ftl<N> {
         &mut self,
         survey: &FlashSurvey,
         notes: &FoundNotes,
-        unsettled: &mut UnsettledPages,
+        unsettled: &mut PagesWithUncertainValidity,
     ) -> Result<()> {
         let block_pages = self.store.geometry().block_pages();
         let mut blocks: Vec<(BlockId, u64)> =
@@ -104,7 +104,7 @@ impl<N: Nand> Ftl<N> {
         for (block, first_sequence) in blocks {
             let first = self.store.geometry().first_page(block);
             let was_open =
-                first_sequence > notes.settled_until_sequence || notes.open_blocks.contains(&block);
+                first_sequence > notes.validity_known_until_sequence || notes.open_blocks.contains(&block);
             // The age of a full block is not known without a further read: it counts from the block's first page.
             let mut found = FoundBlock {
                 kind: Some(PageKind::Data),
@@ -116,10 +116,11 @@ impl<N: Nand> Ftl<N> {
                 found.programmed_pages = self.count_programmed_pages(first)?;
             }
             if was_open {
-                let last = self.add_unsettled_pages(first, found.programmed_pages, notes, unsettled)?;
+                let last =
+                    self.add_pages_with_uncertain_validity(first, found.programmed_pages, notes, unsettled)?;
                 found.last_sequence = found.last_sequence.max(last);
             }
-            self.store.adopt_block(block, found);
+            self.store.register_found_block_state(block, found);
             let is_full =
                 found.programmed_pages == block_pages || self.store.nand().has_failed_program(block);
             if !is_full && self.store.blocks().state(block) == BlockState::Closed {
@@ -133,18 +134,18 @@ impl<N: Nand> Ftl<N> {
 
     /// Adds to `unsettled` those of the first `programmed_pages` pages from `first` on that were programmed after the
     /// last settled program, and torn pages among them. Returns the largest sequence number found.
-    fn add_unsettled_pages(
+    fn add_pages_with_uncertain_validity(
         &mut self,
         first: Ppn,
         programmed_pages: u32,
         notes: &FoundNotes,
-        unsettled: &mut UnsettledPages,
+        unsettled: &mut PagesWithUncertainValidity,
     ) -> Result<u64> {
         let mut newest = 0;
         for ppn in (first.0..first.0 + programmed_pages).rev().map(Ppn) {
             let oob = self.read_oob_if_readable(ppn)?;
             newest = newest.max(oob.map_or(0, |oob| oob.sequence_number));
-            if oob.is_some_and(|oob| oob.sequence_number <= notes.settled_until_sequence) {
+            if oob.is_some_and(|oob| oob.sequence_number <= notes.validity_known_until_sequence) {
                 break;
             }
             unsettled.insert(ppn, oob.map(|oob| Lpn(oob.owner)));
@@ -165,21 +166,24 @@ impl<N: Nand> Ftl<N> {
         let map = mapping.as_demand_paged_mut().expect("the map is on flash");
         for &id in survey.translation_page_versions.keys() {
             let newest = survey.newest_translation_page(id).expect("a page that is listed has a version");
-            map.set_flash_special_entry_count(id, newest.special_entry_count);
+            map.set_bind_and_chunk_entry_count_on_flash(id, newest.bind_and_chunk_entry_count);
         }
         map.reload_dirty_entries(store)
     }
 
     /// Returns the special map entries, in the order of logical pages. Reads those translation pages that have some.
-    fn read_special_entries(&mut self, read: &mut UnitsByTranslationPage) -> Result<SpecialEntries> {
-        let mut special = SpecialEntries::default();
+    fn read_bind_and_chunk_entries(
+        &mut self,
+        read: &mut UnitsByTranslationPage,
+    ) -> Result<BindAndChunkEntries> {
+        let mut special = BindAndChunkEntries::default();
         let (flash_pages, page_bytes) = (self.store.geometry().pages(), self.store.geometry().page_bytes);
         for id in 0..self.demand_paged_map().translation_pages() {
             let mut page = None;
-            if self.demand_paged_map().special_entry_count_on_flash(id) > 0 {
+            if self.demand_paged_map().bind_and_chunk_entry_count_on_flash(id) > 0 {
                 page = Some(self.read_translation_page(id, page_bytes, read)?);
             }
-            for (lpn, entry) in self.demand_paged_map().special_entries_of_page(id, page.as_deref()) {
+            for (lpn, entry) in self.demand_paged_map().bind_and_chunk_entries_of_page(id, page.as_deref()) {
                 let unit = entry.without_bind_mark();
                 if is_flash_page(unit, flash_pages) {
                     special.bound_page_entries.push((lpn, Ppn(unit.0)));
@@ -228,7 +232,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Rebuilds the table of compressed chunks. Reads all pages of blocks of chunks.
-    fn restore_chunks(&mut self, survey: &FlashSurvey, special: &SpecialEntries) -> Result<()> {
+    fn restore_chunks(&mut self, survey: &FlashSurvey, special: &BindAndChunkEntries) -> Result<()> {
         let pages = self.scan_blocks_of_kind(survey, PageKind::Chunk)?;
         if self.chunks.is_none() {
             return Ok(());
@@ -258,7 +262,7 @@ impl<N: Nand> Ftl<N> {
         let mut pages = Vec::new();
         for &(block, _) in survey.metadata_blocks.iter().filter(|&&(_, found)| found == kind) {
             let found = self.scan_block(block, &mut |ppn, oob| pages.push((ppn, oob)))?;
-            self.store.adopt_block(block, found);
+            self.store.register_found_block_state(block, found);
         }
         Ok(pages)
     }
@@ -268,7 +272,7 @@ impl<N: Nand> Ftl<N> {
     /// entry; the OOB of the page names it.
     fn restore_referrers(
         &mut self,
-        special: SpecialEntries,
+        special: BindAndChunkEntries,
         read: &mut UnitsByTranslationPage,
     ) -> Result<()> {
         let mut referrers: BTreeMap<Lpn, Unit> = special.chunk_member_entries.into_iter().collect();
@@ -299,7 +303,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Adds the pages that notes in NVRAM name, and those of the block that GC was emptying.
-    fn add_noted_pages(&self, notes: &FoundNotes, unsettled: &mut UnsettledPages) {
+    fn add_noted_pages(&self, notes: &FoundNotes, unsettled: &mut PagesWithUncertainValidity) {
         let geometry = self.store.geometry();
         let of_victim = notes.victim.into_iter().flat_map(|victim| {
             let first = geometry.first_page(victim).0;
@@ -321,7 +325,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Reads the spare areas of the unsettled pages whose owner is not known yet.
-    fn read_owners(&mut self, unsettled: &mut UnsettledPages) -> Result<()> {
+    fn read_owners(&mut self, unsettled: &mut PagesWithUncertainValidity) -> Result<()> {
         for (&ppn, owner) in unsettled.iter_mut().filter(|(_, owner)| owner.is_none()) {
             *owner = self.read_oob_if_readable(ppn)?.map(|oob| Lpn(oob.owner));
         }
@@ -333,7 +337,7 @@ impl<N: Nand> Ftl<N> {
     fn restore_validity(
         &mut self,
         steps: &mut RecoverySteps,
-        unsettled: &UnsettledPages,
+        unsettled: &PagesWithUncertainValidity,
         pages_with_binders: &BTreeSet<Ppn>,
         read: &mut UnitsByTranslationPage,
     ) -> Result<()> {
@@ -375,14 +379,14 @@ impl<N: Nand> Ftl<N> {
         match (is_listed, is_valid) {
             (true, true) => {
                 self.validity.revive(ppn);
-                self.store.adopt_valid_page(ppn);
+                self.store.count_recovered_page_valid(ppn);
             }
             (false, false) => {
-                self.store.note_unsettled_page(ppn)?;
+                self.store.note_maybe_invalid_page(ppn)?;
                 self.validity.invalidate(ppn);
                 // In a block with a failed program, only readable pages were counted.
                 if !self.store.nand().has_failed_program(block) || self.read_oob_if_readable(ppn)?.is_some() {
-                    self.store.discard_page(ppn);
+                    self.store.count_page_invalid(ppn);
                 }
             }
             (true, false) | (false, true) => {}

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use crate::address::{Address, Lpn, Ppn, Unit};
+use crate::address::{Lpn, OptionalAddress, Ppn, Unit};
 use crate::design::Persistence;
 use crate::error::Result;
 use crate::ftl::Ftl;
@@ -32,11 +32,13 @@ pub(crate) use survey::FoundPage;
 pub struct RecoveryReport {
     /// Number of pages and spare areas that recovery read, reads on battery power included.
     pub page_and_spare_reads: u64,
-    /// Number of blocks that recovery erased again because power was lost during their erase.
+    /// Number of physical blocks erased during recovery: again, because power was lost during their erase, or by GC on
+    /// battery power.
     pub repeated_erases: u64,
     /// Number of pages programmed on battery power to save RAM contents.
     pub battery_programs: u64,
-    /// Number of map pages read on battery power in order to update them; also counted in `page_and_spare_reads`.
+    /// Number of pages read on battery power: map pages to be updated, and pages that GC copied; also counted in
+    /// `page_and_spare_reads`.
     pub battery_reads: u64,
     /// Number of logical pages mapped after recovery; `None` if the map survived in RAM or remains on flash, so that
     /// recovery counted nothing.
@@ -121,7 +123,7 @@ impl<N: Nand> Ftl<N> {
                 self.save_ram_on_battery()?;
                 report.battery_programs = self.store.stats.total_programs() - before.total_programs();
                 report.battery_reads = self.store.stats.total_reads() - before.total_reads();
-                if self.has_mechanism_that_places_content() {
+                if self.has_content_mechanism_with_state() {
                     report.mapped_pages = Some(self.rebuild_from_translation_pages(&mut report.steps)?);
                 } else {
                     report.steps = self.rebuild_after_battery_save()?;
@@ -150,14 +152,14 @@ impl<N: Nand> Ftl<N> {
             }
         }
         let Some(stage) = &mut self.recycle else { return Ok(()) };
-        stage.recycler.clear_store_after_power_loss();
+        stage.recycler.clear_fingerprint_store_after_power_loss();
         let mut candidates = stage.recycler.pages_to_reload();
         candidates.retain(|&ppn| !stage.is_too_old(&self.store, ppn));
         for ppn in candidates {
             let oob = self.store.read_spare(ppn, Cause::Recovery)?;
             stage.recycler.load_dead_page_after_restart(ppn, oob.fingerprint);
         }
-        stage.recycler.forget_unloaded_pages(|ppn| self.store.owner_in_oob(ppn));
+        stage.recycler.remove_unloaded_pages_from_history(|ppn| self.store.owner_in_oob(ppn));
         Ok(())
     }
 
@@ -180,7 +182,7 @@ impl<N: Nand> Ftl<N> {
     /// state of content mechanisms, recovery has to scan all spare areas, which also rebuilds the bitmap.
     pub(crate) fn battery_saves_validity_bitmap(&self) -> bool {
         let by_battery = self.persistence == Persistence::BatteryFlush;
-        by_battery && !self.validity.is_on_flash() && !self.has_mechanism_that_places_content()
+        by_battery && !self.validity.is_on_flash() && !self.has_content_mechanism_with_state()
     }
 
     /// Saves the bitmap of page validity to flash. Before that, makes room for the bitmap's pages and writes the map,
@@ -262,7 +264,8 @@ impl<N: Nand> Ftl<N> {
         for (lpn, place) in data.ppn_of_owner.iter().enumerate() {
             flat.set(Lpn(lpn as u32), place.to_option().map(Unit::from));
         }
-        Ok(self.rebuild_validity_from_ppns(data.ppn_of_owner.into_iter().filter_map(Address::to_option)))
+        Ok(self
+            .rebuild_validity_from_ppns(data.ppn_of_owner.into_iter().filter_map(OptionalAddress::to_option)))
     }
 
     /// Rebuilds map and sharing state from the OOB of every page and from the entries of the reverse map, in the order
@@ -300,7 +303,7 @@ impl<N: Nand> Ftl<N> {
         self.mark_superseded_entries(&entries);
         for (id, ppn) in log_pages {
             if self.is_current_metadata_page(Stream::RemapLog, id, ppn) {
-                self.store.adopt_valid_page(ppn);
+                self.store.count_recovered_page_valid(ppn);
             }
         }
         Ok(mapped)
@@ -323,7 +326,7 @@ impl<N: Nand> Ftl<N> {
                 sharing.reference_counts.add_referrer(ppn.into());
             } else {
                 validity.mark_valid_in_ram(ppn);
-                store.adopt_valid_page(ppn);
+                store.count_recovered_page_valid(ppn);
             }
             if bound[lpn.index()] {
                 sharing.mark_bound(lpn);
@@ -385,7 +388,7 @@ impl<N: Nand> Ftl<N> {
         of_table
             .iter()
             .filter_map(|place| place.to_option())
-            .for_each(|place| self.store.adopt_valid_page(place));
+            .for_each(|place| self.store.count_recovered_page_valid(place));
         self.replay_map_journal(of_journal, &mut data)?;
         let mapped = self.rebuild_validity_from_ppns(data.iter().map(|&(_, ppn)| ppn));
         let bases: FxHashMap<Lpn, Ppn> = data.into_iter().collect();
@@ -399,7 +402,7 @@ impl<N: Nand> Ftl<N> {
     fn replay_map_journal(&mut self, found: &[Ppn], data: &mut Vec<(Lpn, Ppn)>) -> Result<()> {
         let AnyMapping::Journalled(map) = &mut self.mapping else { return Ok(()) };
         let newer = map.read_journal_for_replay(&mut self.store, found)?;
-        map.live_journal_pages().for_each(|place| self.store.adopt_valid_page(place));
+        map.live_journal_pages().for_each(|place| self.store.count_recovered_page_valid(place));
         let mut places: BTreeMap<Lpn, Ppn> = data.drain(..).collect();
         for (lpn, unit) in newer {
             let place = unit.to_option().map(|unit| Ppn(unit.0));
@@ -421,7 +424,7 @@ impl<N: Nand> Ftl<N> {
         let mut mapped = 0;
         for ppn in places {
             self.validity.mark_valid_in_ram(ppn);
-            self.store.adopt_valid_page(ppn);
+            self.store.count_recovered_page_valid(ppn);
             mapped += 1;
         }
         mapped
@@ -436,16 +439,16 @@ mod tests {
     use crate::content::recycle::RecycleOptions;
     use crate::data::{Content, ContentDescriptor, Fingerprint, mix_bits};
     use crate::design::{
-        DeltaDesign, Parts, RecycleDesign, WearwellOptions, delta, delta_with_journal, integrated, wearwell,
+        DeltaOptions, Parts, RecyclingPart, WearwellOptions, delta, delta_with_journal, integrated, wearwell,
     };
     use crate::gc::GcOptions;
-    use crate::mapping::{CachedMapOptions, JournalOptions};
+    use crate::mapping::{DemandPagedMapOptions, JournalOptions};
     use crate::nand::{Geometry, RetainedFields, SimNand};
     use crate::validity::{GeckoOptions, MergeMode};
 
     const LOGICAL_PAGES: u32 = 480;
-    const DELTA_DESIGN: DeltaDesign = DeltaDesign {
-        heat_table_entries: Some(64),
+    const DELTA_DESIGN: DeltaOptions = DeltaOptions {
+        access_count_table_entries: Some(64),
         hot_access_threshold: 2,
         temp_buffer_pages: 1,
         max_delta_page_share: 1.0,
@@ -456,7 +459,7 @@ mod tests {
 
     /// Returns designs whose recovery reads pages of deltas and chunks to learn which logical pages these hold.
     fn delta_and_chunk_designs() -> Vec<(&'static str, Parts)> {
-        let (gc, cache) = (GcOptions::default(), CachedMapOptions::with_cache_capacity(32));
+        let (gc, cache) = (GcOptions::default(), DemandPagedMapOptions::with_cache_capacity(32));
         let dedup = DedupOptions { capacity_entries: None, verify_on_hit: true };
         let gecko = GeckoOptions { size_ratio: 2, parts_per_block: 1, merge_mode: MergeMode::MultiWay };
         let options = RecycleOptions {
@@ -464,7 +467,7 @@ mod tests {
             counts_store_comparisons: false,
             ..Default::default()
         };
-        let recycle = RecycleDesign { options, verify_on_hit: true };
+        let recycle = RecyclingPart { options, verify_on_hit: true };
         let unpowered = Parts::without_battery;
         let all = WearwellOptions { cache_entries: 32, gecko, recycle, dedup, delta: DELTA_DESIGN };
         vec![
@@ -543,7 +546,7 @@ mod tests {
                     ftl.recover().expect("a healthy medium recovers");
                     ftl.check().unwrap_or_else(|violation| panic!("{name}, loss {loss}: {violation}"));
                     for (lpn, expected) in (0..).map(Lpn).zip(&held) {
-                        let content = ftl.fingerprint_of(lpn, &[]).expect("it is mapped or not");
+                        let content = ftl.current_fingerprint_of(lpn, &[]).expect("it is mapped or not");
                         assert_eq!(content, *expected, "{name}, page {lpn}, loss {loss}");
                     }
                 }

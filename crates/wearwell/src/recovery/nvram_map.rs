@@ -19,7 +19,7 @@ use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
 use super::RecoverySteps;
-use crate::address::{Address, BlockId, Lpn, Ppn, Unit, is_flash_page};
+use crate::address::{BlockId, Lpn, OptionalAddress, Ppn, Unit, is_flash_page};
 use crate::content::compress::directory::{CHUNK_DIRECTORY_BYTES, ChunkDirectory, RecoveredChunks};
 use crate::content::compress::unit_count;
 use crate::error::{Error, Result};
@@ -64,7 +64,7 @@ impl<N: Nand> Ftl<N> {
             let members = self.mapped_chunk_members()?;
             self.rebuild_chunk_table(members, found)?;
         }
-        let (mapped, bases) = self.adopt_mapped_pages(&scanned.data_pages)?;
+        let (mapped, bases) = self.rebuild_state_of_mapped_pages(&scanned.data_pages)?;
         if self.delta.is_some() {
             self.rebuild_deltas(scanned.delta_pages, |_, lpn| Ok(bases.get(&lpn).copied()))?;
         }
@@ -100,7 +100,7 @@ impl<N: Nand> Ftl<N> {
         let opened_at = self.sequence_before_opening_by_block();
         let of_block = |block: BlockId| opened_at[block.index()];
         self.validity.recover(&mut self.store, &found, of_block)?;
-        self.adopt_validity_pages(&found);
+        self.count_live_validity_pages(&found);
         Ok(())
     }
 
@@ -133,7 +133,7 @@ impl<N: Nand> Ftl<N> {
                 match (is_invalid, derived.is_valid(ppn)) {
                     (true, true) => self.validity.revive(ppn),
                     (false, false) => {
-                        self.store.note_unsettled_page(ppn)?;
+                        self.store.note_maybe_invalid_page(ppn)?;
                         self.validity.invalidate(ppn);
                     }
                     (true, false) | (false, true) => {}
@@ -212,7 +212,7 @@ impl<N: Nand> Ftl<N> {
                 for (&id, &(_, ppn)) in &scanned.newest_translation_pages {
                     if id < cached.translation_pages() {
                         cached.set_translation_page_ppn(id, ppn);
-                        store.adopt_valid_page(ppn);
+                        store.count_recovered_page_valid(ppn);
                     }
                 }
                 cached.reload_dirty_entries(store)
@@ -249,7 +249,7 @@ impl<N: Nand> Ftl<N> {
         let mut page = vec![0xff; store.geometry().page_bytes as usize];
         if let Some(place) = cached.translation_page_ppn(id) {
             store.read(place, &mut page, Cause::Recovery)?;
-            cached.recount_special_entries_on_flash(id, &page);
+            cached.recount_bind_and_chunk_entries_on_flash(id, &page);
         }
         let newest = |(lpn, unit)| (lpn, cached.cached_unit(lpn).unwrap_or(unit));
         let mapped = cached.decode_entries(id, &page).map(newest);
@@ -304,14 +304,14 @@ impl<N: Nand> Ftl<N> {
         stage.rebuild_chunk_table(members.into_iter(), found)?;
         let chunk_pages: Vec<Ppn> = stage.pages_of_all_chunks().collect();
         for ppn in chunk_pages {
-            self.store.adopt_valid_page(ppn);
+            self.store.count_recovered_page_valid(ppn);
         }
         Ok(())
     }
 
     /// Rebuilds page validity, reference counts and referrers of all mapped logical pages. Returns the number of mapped
     /// logical pages and, if the design has deltas, the physical page of each, which is its base page.
-    fn adopt_mapped_pages(&mut self, data: &PageSet) -> Result<(u64, PpnOfLpn)> {
+    fn rebuild_state_of_mapped_pages(&mut self, data: &PageSet) -> Result<(u64, PpnOfLpn)> {
         let (mut mapped, mut bases) = (0, PpnOfLpn::default());
         let mut members = std::collections::BTreeSet::new();
         self.for_each_mapped_lpn(|ftl, lpn, unit| {
@@ -337,7 +337,7 @@ impl<N: Nand> Ftl<N> {
             return false;
         }
         self.validity.mark_valid_in_ram(ppn);
-        self.store.adopt_valid_page(ppn);
+        self.store.count_recovered_page_valid(ppn);
         true
     }
 

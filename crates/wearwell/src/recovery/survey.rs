@@ -51,7 +51,7 @@ impl<N: Nand> Ftl<N> {
             }
             RecoveryBlockScan::HeadTail => self.survey_heads_and_tails(steps, &mut page)?,
         }
-        self.store.give_emptier_open_block_to_gc();
+        self.store.swap_open_blocks_if_host_has_more_pages();
         let policy = self.collector.options.policy;
         self.set_victim_policy(policy);
         Ok(())
@@ -135,7 +135,7 @@ impl<N: Nand> Ftl<N> {
         if found.programmed_pages > 0 && found.kind.is_none() {
             return self.store.erase_unreadable_block(block);
         }
-        self.store.adopt_block(block, found);
+        self.store.register_found_block_state(block, found);
         Ok(())
     }
 

@@ -41,8 +41,8 @@ pub struct ReferenceCounts {
 
 impl ReferenceCounts {
     /// Creates reference counts for `pages` physical pages, each with at most one referrer (logical page mapped to it).
-    pub fn new(part: ReferenceCountForm, pages: u64) -> Self {
-        let dense_pages = if part == ReferenceCountForm::Dense { pages } else { 0 };
+    pub fn new(form: ReferenceCountForm, pages: u64) -> Self {
+        let dense_pages = if form == ReferenceCountForm::Dense { pages } else { 0 };
         Self {
             extra_referrers_by_page: DenseTable::zeroed(dense_pages.div_ceil(2) as usize),
             extra_referrers_by_unit: HashMap::default(),

@@ -27,11 +27,11 @@ use crate::sharing::reverse_map::{
 };
 use crate::store::Store;
 use crate::tables::PageSet;
-use crate::tables::prefetch::pull_into_cache;
+use crate::tables::prefetch::load_into_cpu_cache;
 
 /// Options of a design that maps several logical pages to one physical page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SharingDesign {
+pub struct SharingOptions {
     /// Kind of reverse map, which records the logical pages that refer to a physical page.
     pub reverse_map: ReverseMapKind,
     /// Form of the reference counts, the number of logical pages that refer to a physical page.
@@ -44,7 +44,7 @@ pub struct SharingDesign {
     pub has_atomic_remap_commands: bool,
 }
 
-impl SharingDesign {
+impl SharingOptions {
     fn entry_layout(&self) -> EntryLayout {
         if self.has_atomic_remap_commands { EntryLayout::WithCommand } else { EntryLayout::Single }
     }
@@ -62,21 +62,22 @@ pub(crate) struct Sharing {
     /// Whether deduplication is on, so that host writes are served by hits in the content index (hash table of stored
     /// contents).
     pub(crate) is_deduplication_on: bool,
-    pub(crate) design: SharingDesign,
+    pub(crate) design: SharingOptions,
     /// Lower bound of the sequence numbers at which the blocks in use were opened: all pages in use are newer. A bound
     /// that is too low only keeps tombstones (records of trims) longer.
     block_opening_sequence_lower_bound: u64,
     /// Reverse-map entries of the current GC victim. The vector is kept between collections so that it need not be
     /// allocated again.
-    pub(crate) victim_entries: Vec<ReverseMapEntry>,
-    /// The block whose entries [`Sharing::victim_entries`] holds.
+    pub(crate) victim_reverse_map_entries: Vec<ReverseMapEntry>,
+    /// The block whose entries [`Sharing::victim_reverse_map_entries`] holds.
     pub(crate) block_of_victim_entries: Option<BlockId>,
-    /// Whether the reverse map has room to record [`Sharing::victim_entries`], the entries of the GC victim, once more.
+    /// Whether the reverse map has room to record [`Sharing::victim_reverse_map_entries`], the entries of the GC
+    /// victim, once more.
     pub(crate) can_record_victim_entries: bool,
 }
 
 impl Sharing {
-    pub(crate) fn new<N: Nand>(store: &Store<N>, logical_pages: u32, design: SharingDesign) -> Result<Self> {
+    pub(crate) fn new<N: Nand>(store: &Store<N>, logical_pages: u32, design: SharingOptions) -> Result<Self> {
         Ok(Self {
             reference_counts: ReferenceCounts::new(design.reference_count_form, store.geometry().pages()),
             reverse_map: AnyReverseMap::with_entry_layout(design.reverse_map, design.entry_layout(), store)?,
@@ -89,7 +90,7 @@ impl Sharing {
             is_deduplication_on: true,
             design,
             block_opening_sequence_lower_bound: 0,
-            victim_entries: Vec::new(),
+            victim_reverse_map_entries: Vec::new(),
             block_of_victim_entries: None,
             can_record_victim_entries: true,
         })
@@ -110,8 +111,10 @@ impl Sharing {
     /// overlap ([`crate::tables::prefetch`]). `units` and `contents` are the present locations and contents of these
     /// logical pages.
     pub(crate) fn prefetch(&self, lpns: &[Lpn], units: &[Unit], contents: &[Fingerprint]) {
-        pull_into_cache(lpns.iter().map(|&lpn| self.is_bound(lpn).into()));
-        pull_into_cache(units.iter().map(|&unit| self.reference_counts.referrers_beyond_first(unit).into()));
+        load_into_cpu_cache(lpns.iter().map(|&lpn| self.is_bound(lpn).into()));
+        load_into_cpu_cache(
+            units.iter().map(|&unit| self.reference_counts.referrers_beyond_first(unit).into()),
+        );
         if let Some(index) = &self.content_index {
             index.prefetch_entries(contents.iter().copied());
         }
@@ -121,15 +124,20 @@ impl Sharing {
         self.bound_lpns.insert(Ppn(lpn.0));
     }
 
-    /// Whether the reverse map has room for one more entry from a host request; see [`ReverseMap::admit_entry`].
-    pub(crate) fn admit_entry<N: Nand>(&mut self, mapping: &AnyMapping, io: &mut Store<N>) -> Result<bool> {
+    /// Whether the reverse map has room for one more entry from a host request; see
+    /// [`ReverseMap::make_room_for_entry`].
+    pub(crate) fn make_room_for_entry<N: Nand>(
+        &mut self,
+        mapping: &AnyMapping,
+        io: &mut Store<N>,
+    ) -> Result<bool> {
         let Self {
             reverse_map: reverse,
             bound_lpns: bound,
             block_opening_sequence_lower_bound: opening_lower_bound,
             ..
         } = self;
-        reverse.admit_entry(io, &|entry| entry_liveness(mapping, bound, *opening_lower_bound, entry))
+        reverse.make_room_for_entry(io, &|entry| entry_liveness(mapping, bound, *opening_lower_bound, entry))
     }
 
     /// Records a bind (mapping without a program) or trim as an entry in the reverse map; see
@@ -150,8 +158,8 @@ impl Sharing {
     }
 
     /// Whether the reverse map can record an atomic remap command with one entry for each of the physical pages
-    /// `places`; see [`ReverseMap::admit_command`].
-    pub(crate) fn admit_remap_command<N: Nand>(
+    /// `places`; see [`ReverseMap::make_room_for_command`].
+    pub(crate) fn make_room_for_remap_command<N: Nand>(
         &mut self,
         mapping: &AnyMapping,
         io: &mut Store<N>,
@@ -163,8 +171,9 @@ impl Sharing {
             block_opening_sequence_lower_bound: opening_lower_bound,
             ..
         } = self;
-        reverse
-            .admit_command(io, places, &|entry| entry_liveness(mapping, bound, *opening_lower_bound, entry))
+        reverse.make_room_for_command(io, places, &|entry| {
+            entry_liveness(mapping, bound, *opening_lower_bound, entry)
+        })
     }
 
     /// Records the entries of an atomic remap command in the reverse map; see [`ReverseMap::record_command`].
@@ -191,7 +200,7 @@ impl Sharing {
         io: &mut Store<N>,
         block: BlockId,
     ) -> Result<()> {
-        let mut entries = std::mem::take(&mut self.victim_entries);
+        let mut entries = std::mem::take(&mut self.victim_reverse_map_entries);
         entries.clear();
         self.block_opening_sequence_lower_bound = io.blocks_mut().oldest_opening_sequence();
         let Self {
@@ -224,7 +233,7 @@ impl Sharing {
         rests.sort_by_key(|entry| (entry.bound_ppn.map(|ppn| ppn.0), entry.lpn.0));
         entries.clear();
         entries.extend(rests);
-        self.victim_entries = entries;
+        self.victim_reverse_map_entries = entries;
         self.block_of_victim_entries = Some(block);
         Ok(())
     }
@@ -233,9 +242,11 @@ impl Sharing {
     /// in the OOB, if that page is still mapped to `ppn`: then the reverse map has fewer entries for `ppn` than logical
     /// pages are mapped to it. Otherwise it is the LPN of the first reverse-map entry for `ppn`.
     pub(crate) fn referrer_of_victim_page(&self, ppn: Ppn, spare_owner: Lpn) -> Lpn {
-        let from =
-            self.victim_entries.partition_point(|entry| entry.bound_ppn.is_none_or(|place| place < ppn));
-        let binders = self.victim_entries[from..].iter().take_while(|entry| entry.bound_ppn == Some(ppn));
+        let from = self
+            .victim_reverse_map_entries
+            .partition_point(|entry| entry.bound_ppn.is_none_or(|place| place < ppn));
+        let binders =
+            self.victim_reverse_map_entries[from..].iter().take_while(|entry| entry.bound_ppn == Some(ppn));
         let mut binders = binders.peekable();
         match binders.peek().map(|entry| entry.lpn) {
             Some(binder)

@@ -112,7 +112,7 @@ impl VictimCandidateLists {
 }
 
 /// Number of consecutive blocks that a scan for GC candidates skips at once if none of them has few valid pages.
-const SCAN_CHUNK_BLOCKS: usize = 64;
+const SCAN_GROUP_BLOCKS: usize = 64;
 
 /// Returns for each block its valid page count if it is closed, otherwise `u16::MAX`, which is more pages than a block
 /// can have.
@@ -285,7 +285,7 @@ impl BlockTable {
     }
 
     /// Sets whether metadata blocks are candidates of garbage collection only when they have no valid page.
-    pub(crate) fn set_gc_spares_nonempty_metadata(&mut self, spares: bool) {
+    pub(crate) fn set_gc_skips_nonempty_metadata(&mut self, spares: bool) {
         if self.gc_spares_nonempty_metadata == spares {
             return;
         }
@@ -307,7 +307,7 @@ impl BlockTable {
             .min_by_key(|&b| self.valid_counts[b.index()])
     }
 
-    /// Whether GC may collect the block: it is closed and, if [`BlockTable::set_gc_spares_nonempty_metadata`] is set,
+    /// Whether GC may collect the block: it is closed and, if [`BlockTable::set_gc_skips_nonempty_metadata`] is set,
     /// holds host data or no valid page.
     #[inline]
     pub(crate) fn is_gc_candidate(&self, block: BlockId) -> bool {
@@ -414,7 +414,7 @@ impl BlockTable {
         let least = self.fewest_valid_pages(pool);
         let limit = least.map_or(0, |least| least + CANDIDATE_MARGIN_VALID_PAGES);
         let mut found = Vec::new();
-        self.collect_candidates_up_to(pool, limit, &mut found);
+        self.append_candidates_up_to(pool, limit, &mut found);
         // Of several blocks with the same count, the first that the scan finds is chosen first.
         if self.tie_break == GreedyTieBreak::Newest {
             found.reverse();
@@ -445,15 +445,15 @@ impl BlockTable {
 
     /// Appends to `found` the GC candidates of `pool` (set of planes) with at most `max_valid_count` valid pages, in
     /// order of their block numbers.
-    fn collect_candidates_up_to(&self, pool: u32, max_valid_count: u16, found: &mut Vec<BlockId>) {
+    fn append_candidates_up_to(&self, pool: u32, max_valid_count: u16, found: &mut Vec<BlockId>) {
         if self.allocation_pools > 1 || self.gc_spares_nonempty_metadata {
             let candidates = self.blocks_of_pool(pool).filter(|&block| self.is_gc_candidate(block));
             return found
                 .extend(candidates.filter(|block| self.valid_counts[block.index()] <= max_valid_count));
         }
         for (first, (state, valid)) in (0..)
-            .step_by(SCAN_CHUNK_BLOCKS)
-            .zip(self.block_states.chunks(SCAN_CHUNK_BLOCKS).zip(self.valid_counts.chunks(SCAN_CHUNK_BLOCKS)))
+            .step_by(SCAN_GROUP_BLOCKS)
+            .zip(self.block_states.chunks(SCAN_GROUP_BLOCKS).zip(self.valid_counts.chunks(SCAN_GROUP_BLOCKS)))
         {
             if valid_counts_of_closed_blocks(state, valid).min().is_some_and(|least| least <= max_valid_count)
             {

@@ -102,7 +102,7 @@ impl<N: Nand> Store<N> {
     /// Adds `count` page copies to the list of flash operations for the timing model: as a single operation if source
     /// and destination are in one plane.
     fn record_copy_ops(&mut self, from: &[Ppn], to: Ppn, count: usize, cause: Cause) {
-        if !self.flash_ops.is_collecting_ops() || count == 0 {
+        if !self.flash_ops.is_recording_ops() || count == 0 {
             return;
         }
         if self.flash_ops.is_recording_pages() {

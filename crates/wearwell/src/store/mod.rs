@@ -2,16 +2,17 @@
 //!
 //! A *stream* holds one kind of page with one expected lifetime (host data, GC copies, translation pages). Each stream
 //! has one open block per pool. A *pool* is one plane, or all planes over which a superblock extends. Host writes visit
-//! the pools in turn, page by page (`turns.rs`), which spreads a sequential write over all dies. GC copies stay in
-//! their victim's pool, so that collecting one pool uses no free block of another.
+//! the pools in turn, page by page (`pool_rotation.rs`), which spreads a sequential write over all dies. GC copies stay
+//! in their victim's pool, so that collecting one pool uses no free block of another.
 //!
 //! Only the store picks blocks and only the store calls the NAND, so every program, read and erase is counted here,
 //! under its cause, and is entered in the operation list to which the timing model assigns times.
 //!
-//! This file appends and erases pages. `runs.rs` appends many host pages at once and `copies.rs` copies the pages of a
-//! block. `held.rs` retains old versions of translation pages that a recovery compares. `lost.rs` tracks pages that
-//! cannot be read. `parked.rs` opens a chosen block for copies. `head_tail.rs` programs and reads the pages in which a
-//! block describes itself. `takeover.rs` rebuilds the store after a loss of power. `ledger.rs` audits the counters.
+//! This file appends and erases pages. `batch_append.rs` appends many host pages at once and `copies.rs` copies the
+//! pages of a block. `retained_versions.rs` retains old versions of translation pages that a recovery compares.
+//! `unreadable_pages.rs` tracks pages that cannot be read. `parked_blocks.rs` opens a chosen block for copies.
+//! `head_tail.rs` programs and reads the pages in which a block describes itself. `block_recovery.rs` rebuilds the
+//! store after a loss of power. `counter_audit.rs` audits the counters.
 //!
 //! Invariants: an open block belongs to exactly one frontier (a stream's open block in a pool); a free block has no
 //! valid page and is erased; the valid counts in the block table equal the pages that were appended and not discarded.
@@ -22,40 +23,40 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashSet;
 
+mod batch_append;
+mod block_recovery;
 mod block_table;
 mod copies;
-mod free_pool;
+mod counter_audit;
+mod free_block_queue;
 mod head_tail;
-mod held;
-mod ledger;
-mod lost;
 mod notes;
-mod parked;
-mod runs;
-mod takeover;
-mod turns;
+mod parked_blocks;
+mod pool_rotation;
+mod retained_versions;
+mod unreadable_pages;
 
+pub(crate) use block_recovery::FoundBlock;
 pub use block_table::{BlockState, BlockTable, GreedyTieBreak};
 pub use copies::PageCopies;
-pub use free_pool::FreeBlockOrder;
-use free_pool::FreeBlockQueue;
+pub(crate) use counter_audit::CounterAudit;
+pub use free_block_queue::FreeBlockOrder;
+use free_block_queue::FreeBlockQueue;
 pub(crate) use head_tail::{HeadPage, HeadReadResult};
 pub use head_tail::{HeadTailLayout, TAIL_ENTRY_BYTES};
-pub(crate) use ledger::CounterAudit;
 pub(crate) use notes::{FoundNotes, recovery_note_words};
-pub(crate) use takeover::FoundBlock;
-use turns::PoolRotation;
-pub use turns::Striping;
+use pool_rotation::PoolRotation;
+pub use pool_rotation::Striping;
 
-use crate::address::{Address, BlockId, Lpn, PlaneId, Ppn};
+use crate::address::{BlockId, Lpn, OptionalAddress, PlaneId, Ppn};
 use crate::data::{Content, Fingerprint};
 use crate::divide::Divider;
 use crate::error::{Error, Result};
 use crate::events::FtlEvent;
 use crate::nand::{Geometry, Nand, NandError, Oob, PageKind, PageWord};
 use crate::operation::{Cause, FlashOp, OpKind};
-use crate::stats::{FlashOpList, FlashOpPage, Stats};
-use crate::tables::prefetch::pull_into_cache;
+use crate::stats::{FlashOpPage, RequestOpLog, Stats};
+use crate::tables::prefetch::load_into_cpu_cache;
 
 /// Number of free blocks that each pool (set of planes) keeps in reserve for the copies of the next GC victim.
 pub const GC_RESERVE_BLOCKS: u32 = 1;
@@ -181,7 +182,7 @@ pub struct Store<N> {
     pub stats: Stats,
     counter_audit: CounterAudit,
     /// Flash operations of the current request, to which the timing model assigns times.
-    pub flash_ops: FlashOpList,
+    pub flash_ops: RequestOpLog,
     page_buffer: Vec<u8>,
 }
 
@@ -230,20 +231,20 @@ impl<N: Nand> Store<N> {
             recovery_notes: None,
             stats: Stats::default(),
             counter_audit: CounterAudit::default(),
-            flash_ops: FlashOpList::default(),
+            flash_ops: RequestOpLog::default(),
             page_buffer: page,
             geometry,
             nand,
         };
-        store.adopt_erased_blocks();
+        store.add_erased_blocks_to_free_queues();
         store.counter_audit.initial_erases = store.total_erase_count();
         store.counter_audit.initial_programmed_pages = store.programmed_pages();
         store
     }
 
-    fn adopt_erased_blocks(&mut self) {
+    fn add_erased_blocks_to_free_queues(&mut self) {
         for block in (0..self.geometry.blocks()).map(BlockId) {
-            self.adopt_block(block, FoundBlock::default());
+            self.register_found_block_state(block, FoundBlock::default());
         }
     }
 
@@ -397,7 +398,7 @@ impl<N: Nand> Store<N> {
 
     /// Returns the pool (set of planes) for the write stream's next page, without advancing to the following pool.
     #[inline]
-    pub fn peek_pool(&self, stream: Stream) -> u32 {
+    pub fn next_pool_of_stream(&self, stream: Stream) -> u32 {
         self.pool_rotation.next_pool(stream)
     }
 
@@ -662,7 +663,7 @@ impl<N: Nand> Store<N> {
     /// overlap.
     #[inline]
     pub(crate) fn prefetch_valid_counts(&self, pages: impl Iterator<Item = Ppn>) {
-        pull_into_cache(pages.map(|ppn| u64::from(self.blocks.valid_pages(self.block_of(ppn)))));
+        load_into_cpu_cache(pages.map(|ppn| u64::from(self.blocks.valid_pages(self.block_of(ppn)))));
     }
 
     /// Prefetches the memory that emptying, erasing, opening and closing `block` will access: entries of about ten
@@ -670,14 +671,14 @@ impl<N: Nand> Store<N> {
     #[inline]
     pub(crate) fn prefetch_block(&self, block: BlockId) {
         self.nand.prefetch_block(block);
-        pull_into_cache(
+        load_into_cpu_cache(
             [self.blocks.opened_at_sequence(block), self.blocks.closed_at_sequence(block)].into_iter(),
         );
     }
 
     /// Counts the page at `ppn` as invalid: lowers the valid count of its block. O(1), one random access.
     #[inline]
-    pub fn discard_page(&mut self, ppn: Ppn) {
+    pub fn count_page_invalid(&mut self, ppn: Ppn) {
         let block = self.block_of(ppn);
         self.blocks.remove_valid_pages(block, 1);
     }
@@ -689,9 +690,9 @@ impl<N: Nand> Store<N> {
 
     /// Counts the metadata page at `ppn` as invalid, and allows the simulation to drop its bytes: the page will not be
     /// read again.
-    pub fn discard_metadata_page(&mut self, ppn: Ppn) {
+    pub fn count_metadata_page_invalid(&mut self, ppn: Ppn) {
         self.nand.drop_metadata_bytes(&[ppn]);
-        self.discard_page(ppn);
+        self.count_page_invalid(ppn);
     }
 
     /// Counts an invalid page as valid again; its block must not have been erased since it became invalid.
@@ -835,7 +836,7 @@ impl<N: Nand> Store<N> {
 
     fn record_nvram_scan(&mut self, plane: Option<PlaneId>, bytes: u64) {
         self.stats.controller_work.nvram_read_bytes += bytes;
-        if self.flash_ops.is_collecting_ops() {
+        if self.flash_ops.is_recording_ops() {
             self.flash_ops.push_op(FlashOp::nvram_scan(plane, bytes));
         }
     }
@@ -866,7 +867,7 @@ impl<N: Nand> Store<N> {
         assert_eq!(self.blocks.valid_pages(block), 0, "erase of block {block} with valid pages");
         self.drop_scheduled_tail(block);
         if self.nand.has_failed_program(block) {
-            self.retire_block(block);
+            self.mark_bad_and_retire_block(block);
             return Ok(());
         }
         self.blocks.set_erasing(block);
@@ -879,7 +880,7 @@ impl<N: Nand> Store<N> {
         }
         match outcome {
             Ok(()) => self.return_to_free_blocks(block),
-            Err(NandError::EraseFailed(_)) => self.retire_block(block),
+            Err(NandError::EraseFailed(_)) => self.mark_bad_and_retire_block(block),
             Err(error) => {
                 self.counter_audit.interrupted_operations += 1;
                 return Err(error.into());
@@ -888,30 +889,30 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    fn retire_block(&mut self, block: BlockId) {
+    fn mark_bad_and_retire_block(&mut self, block: BlockId) {
         self.remove_unreadable_pages_of(block);
         self.nand.mark_bad(block);
-        self.remove_from_service(block);
+        self.remove_block_from_pool(block);
         self.stats.retired_blocks += 1;
     }
 
     /// Retires a block without valid pages, so that its pool (set of planes) has one block less for the rest of the
     /// life of the device.
-    fn remove_from_service(&mut self, block: BlockId) {
+    fn remove_block_from_pool(&mut self, block: BlockId) {
         self.blocks.retire(block);
         self.pool_rotation.record_retired_block(self.pool_of(block));
     }
 
     #[inline]
     fn record_operation(&mut self, kind: OpKind, ppn: Ppn, cause: Cause) {
-        if self.flash_ops.is_collecting_ops() {
+        if self.flash_ops.is_recording_ops() {
             self.record_operation_of_bytes(kind, ppn, cause, self.geometry.page_bytes);
         }
     }
 
     #[inline]
     fn record_operation_of_bytes(&mut self, kind: OpKind, ppn: Ppn, cause: Cause, bytes: u32) {
-        if !self.flash_ops.is_collecting_ops() {
+        if !self.flash_ops.is_recording_ops() {
             return;
         }
         let after = if kind == OpKind::Program { self.flash_ops.ops_back_to_last_read() } else { 0 };

@@ -18,7 +18,7 @@
 //! notices that notes were overwritten, and reads all spare areas.
 //!
 //! The price: one store for every page that is replaced, one for every victim, and one or a few every
-//! [`PROGRAMS_PER_SETTLED_NOTE`] programs.
+//! [`PROGRAMS_PER_KNOWN_VALIDITY_NOTE`] programs.
 //!
 //! Invariant: between requests, each data page that is invalid, and that page validity on flash does not list as
 //! invalid, is in the ring. Pages that it lists although they are valid need no note: they are in blocks that were
@@ -30,11 +30,11 @@ use crate::error::{Error, Result};
 use crate::nand::{Geometry, Nand, PageKind};
 
 /// Number of page programs after which the notes of settled pages and open blocks are renewed.
-const PROGRAMS_PER_SETTLED_NOTE: u64 = 128;
+const PROGRAMS_PER_KNOWN_VALIDITY_NOTE: u64 = 128;
 
 /// Word of the last settled program, the first of the notes in NVRAM. The words of the open blocks and the ring follow
 /// the three that are named here.
-const SETTLED_WORD_INDEX: usize = 0;
+const KNOWN_VALIDITY_WORD_INDEX: usize = 0;
 /// Word of the block that GC empties.
 const VICTIM_WORD_INDEX: usize = 1;
 /// Word of the number of the first noted page that is still needed.
@@ -52,7 +52,7 @@ pub(super) struct RecoveryNotes {
     first_nvram_word: usize,
     /// Open data blocks as noted in NVRAM.
     noted_open_blocks: Vec<Option<BlockId>>,
-    settled_until_sequence: u64,
+    validity_known_until_sequence: u64,
     ring_words: u32,
     /// Number of pages noted in the ring so far; wraps.
     next_note_number: u32,
@@ -68,7 +68,7 @@ pub(super) struct RecoveryNotes {
 #[derive(Debug)]
 pub(crate) struct FoundNotes {
     /// Sequence number of the last program up to which every data page was mapped or reported as invalid.
-    pub(crate) settled_until_sequence: u64,
+    pub(crate) validity_known_until_sequence: u64,
     /// Block that GC was emptying, or emptied last.
     pub(crate) victim: Option<BlockId>,
     /// Blocks that were open for data when the settled program was noted.
@@ -129,7 +129,7 @@ impl<N: Nand> Store<N> {
         self.recovery_notes = Some(Box::new(RecoveryNotes {
             first_nvram_word,
             noted_open_blocks: vec![None; slots as usize],
-            settled_until_sequence: 0,
+            validity_known_until_sequence: 0,
             ring_words: ring_words(&self.geometry),
             next_note_number: 0,
             first_needed_note_number: 0,
@@ -146,8 +146,8 @@ impl<N: Nand> Store<N> {
     }
 
     /// Returns the sequence number of the last program that is noted as settled; 0 without notes.
-    pub(super) fn settled_until_sequence(&self) -> u64 {
-        self.recovery_notes.as_ref().map_or(0, |notes| notes.settled_until_sequence)
+    pub(super) fn validity_known_until_sequence(&self) -> u64 {
+        self.recovery_notes.as_ref().map_or(0, |notes| notes.validity_known_until_sequence)
     }
 
     /// Returns the map entry that a bind to `unit` gives to a logical page: with a bind mark if the device keeps notes
@@ -164,7 +164,7 @@ impl<N: Nand> Store<N> {
     #[inline]
     pub(crate) fn note_replaced_unit(&mut self, unit: Unit) -> Result<()> {
         if self.recovery_notes.is_some() && is_flash_page(unit, self.geometry.pages()) {
-            self.note_unsettled_page(Ppn(unit.0))
+            self.note_maybe_invalid_page(Ppn(unit.0))
         } else {
             Ok(())
         }
@@ -175,7 +175,7 @@ impl<N: Nand> Store<N> {
     ///
     /// # Errors
     /// Power loss.
-    pub(crate) fn note_unsettled_page(&mut self, ppn: Ppn) -> Result<()> {
+    pub(crate) fn note_maybe_invalid_page(&mut self, ppn: Ppn) -> Result<()> {
         let Some(notes) = &mut self.recovery_notes else { return Ok(()) };
         let number = notes.next_note_number;
         let word = u64::from(number) << 32 | nvram_word_of_number(ppn.0);
@@ -200,17 +200,20 @@ impl<N: Nand> Store<N> {
     /// # Errors
     /// Power loss.
     #[inline]
-    pub(crate) fn note_settled_programs(&mut self) -> Result<()> {
+    pub(crate) fn note_programs_with_known_validity(&mut self) -> Result<()> {
         match &self.recovery_notes {
-            Some(notes) if self.last_sequence - notes.settled_until_sequence >= PROGRAMS_PER_SETTLED_NOTE => {
-                self.renew_settled_note()
+            Some(notes)
+                if self.last_sequence - notes.validity_known_until_sequence
+                    >= PROGRAMS_PER_KNOWN_VALIDITY_NOTE =>
+            {
+                self.renew_known_validity_note()
             }
             _ => Ok(()),
         }
     }
 
     #[cold]
-    fn renew_settled_note(&mut self) -> Result<()> {
+    fn renew_known_validity_note(&mut self) -> Result<()> {
         let is_data = |stream: Stream| stream.kind() == PageKind::Data;
         let open: Vec<BlockId> = self
             .open_blocks_by_stream()
@@ -218,14 +221,14 @@ impl<N: Nand> Store<N> {
             .map(|(_, block)| block)
             .collect();
         let Some(mut notes) = self.recovery_notes.take() else { return Ok(()) };
-        let outcome = self.store_settled_note(&mut notes, &open);
+        let outcome = self.store_known_validity_note(&mut notes, &open);
         self.recovery_notes = Some(notes);
         outcome
     }
 
     /// Stores the open blocks first: a power loss in between leaves an older settled program with newer open blocks,
     /// and all pages of the blocks that are missing are settled.
-    fn store_settled_note(&mut self, notes: &mut RecoveryNotes, open: &[BlockId]) -> Result<()> {
+    fn store_known_validity_note(&mut self, notes: &mut RecoveryNotes, open: &[BlockId]) -> Result<()> {
         let mut missing = open.iter().filter(|&&block| !notes.noted_open_blocks.contains(&Some(block)));
         let mut changes = Vec::new();
         for (slot, noted) in notes.noted_open_blocks.iter().enumerate() {
@@ -240,8 +243,8 @@ impl<N: Nand> Store<N> {
             self.store_nvram_word(notes.open_block_word_index(slot), nvram_word_of_number(block.0))?;
             notes.noted_open_blocks[slot] = Some(block);
         }
-        self.store_nvram_word(notes.first_nvram_word + SETTLED_WORD_INDEX, self.last_sequence)?;
-        notes.settled_until_sequence = self.last_sequence;
+        self.store_nvram_word(notes.first_nvram_word + KNOWN_VALIDITY_WORD_INDEX, self.last_sequence)?;
+        notes.validity_known_until_sequence = self.last_sequence;
         Ok(())
     }
 
@@ -252,7 +255,7 @@ impl<N: Nand> Store<N> {
     /// # Errors
     /// Power loss.
     #[inline]
-    pub(crate) fn note_validity_flush(&mut self, durable_until_sequence: u64) -> Result<()> {
+    pub(crate) fn note_validity_flush_end(&mut self, durable_until_sequence: u64) -> Result<()> {
         match &self.recovery_notes {
             Some(notes) if notes.validity_durable_until_sequence != durable_until_sequence => {
                 self.drop_notes_of_flushed_reports(durable_until_sequence)
@@ -277,7 +280,7 @@ impl<N: Nand> Store<N> {
 
     /// Records that the buffer of page validity is about to be written, and that no write of it is going on: all pages
     /// noted so far will be in this write. Does nothing without notes.
-    pub(crate) fn expect_validity_flush(&mut self) {
+    pub(crate) fn note_validity_flush_start(&mut self) {
         if let Some(notes) = &mut self.recovery_notes {
             notes.first_uncovered_note_number = notes.next_note_number;
         }
@@ -288,7 +291,7 @@ impl<N: Nand> Store<N> {
     /// # Errors
     /// Power loss.
     pub(crate) fn forget_noted_pages(&mut self, durable_until_sequence: u64) -> Result<()> {
-        self.expect_validity_flush();
+        self.note_validity_flush_start();
         self.drop_notes_of_flushed_reports(durable_until_sequence)
     }
 
@@ -322,13 +325,13 @@ impl<N: Nand> Store<N> {
         for (slot, block) in notes.noted_open_blocks.iter_mut().enumerate() {
             *block = decode_number(words[first_open_block_word + slot]).map(BlockId);
         }
-        notes.settled_until_sequence = words[notes.first_nvram_word + SETTLED_WORD_INDEX];
+        notes.validity_known_until_sequence = words[notes.first_nvram_word + KNOWN_VALIDITY_WORD_INDEX];
         notes.first_needed_note_number = first_needed;
         notes.first_uncovered_note_number = first_needed;
         notes.next_note_number = first_needed.wrapping_add(count);
         notes.validity_durable_until_sequence = 0;
         (count <= notes.ring_words).then(|| FoundNotes {
-            settled_until_sequence: notes.settled_until_sequence,
+            validity_known_until_sequence: notes.validity_known_until_sequence,
             victim: decode_number(words[notes.first_nvram_word + VICTIM_WORD_INDEX]).map(BlockId),
             open_blocks: notes.noted_open_blocks.iter().flatten().copied().collect(),
             maybe_invalid_pages: needed.into_iter().map(|(_, ppn)| ppn).collect(),

@@ -2,12 +2,12 @@
 //! except page numbers.
 
 mod dense;
+mod lru_list;
 mod page_set;
 pub(crate) mod prefetch;
-mod recency;
 mod slot_index;
 
 pub(crate) use dense::DenseTable;
+pub(crate) use lru_list::LruList;
 pub(crate) use page_set::PageSet;
-pub(crate) use recency::LruList;
 pub(crate) use slot_index::{ChainedIndex, ChainedSlots, SlotIndex, hash_key};

@@ -6,7 +6,7 @@
 
 use crate::address::Ppn;
 use crate::tables::DenseTable;
-use crate::tables::prefetch::pull_into_cache;
+use crate::tables::prefetch::load_into_cpu_cache;
 
 /// Set of physical flash pages, as a bitmap with one bit per page of the device.
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ impl PageSet {
     /// Prefetches the bits of `pages` in the set's bitmap, so that the cache misses of later accesses overlap.
     #[inline]
     pub(crate) fn prefetch(&self, pages: impl Iterator<Item = Ppn>) {
-        pull_into_cache(self.words.get_each(pages.map(|ppn| ppn.index() / 64)));
+        load_into_cpu_cache(self.words.get_each(pages.map(|ppn| ppn.index() / 64)));
     }
 
     #[inline]

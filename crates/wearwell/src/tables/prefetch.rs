@@ -21,6 +21,6 @@ pub(crate) const TRANSLATION_PAGES_PER_PREFETCH: usize = 128;
 
 /// Reads all values and discards them, so that their memory is in the processor's cache afterwards.
 #[inline]
-pub(crate) fn pull_into_cache(values: impl Iterator<Item = u64>) {
+pub(crate) fn load_into_cpu_cache(values: impl Iterator<Item = u64>) {
     black_box(values.fold(0, |sum, value| sum ^ value));
 }

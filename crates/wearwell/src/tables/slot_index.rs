@@ -5,7 +5,7 @@
 //! the entries themselves if a look-up is about to use the entry anyway. Otherwise it is a separate table of keys and
 //! links ([`SlotIndex`]), so that a look-up does not touch the entries.
 
-use crate::tables::prefetch::pull_into_cache;
+use crate::tables::prefetch::load_into_cpu_cache;
 
 /// Number that means "no slot" (table entry) in a hash index.
 const NO_SLOT: u32 = u32::MAX;
@@ -82,9 +82,9 @@ impl ChainedIndex {
     ) {
         let Some(last) = count.checked_sub(1) else { return };
         let heads = keys.map(|key| self.chain_heads[self.chain_of_key(key)]);
-        pull_into_cache(heads.clone().map(u64::from));
+        load_into_cpu_cache(heads.clone().map(u64::from));
         // For an empty chain the last slot is read in vain: cheaper than a branch.
-        pull_into_cache(heads.map(|head| slots.next_in_chain(head.min(last as u32)).into()));
+        load_into_cpu_cache(heads.map(|head| slots.next_in_chain(head.min(last as u32)).into()));
     }
 
     /// Inserts a slot into the hash index, at the head of the chain of its key. No other slot in the index may have

@@ -2,8 +2,8 @@
 //! uses its channel.
 //!
 //! The service rules are those of [`super::event`]; this file implements the part that concerns a single array. An
-//! array does not see requests or other arrays, only what all arrays share ([`EngineState`]). So each decision can be
-//! read on its own, and the compiler keeps the state of one array in registers.
+//! array does not see requests or other arrays, only what all arrays share ([`SharedEngineState`]). So each decision
+//! can be read on its own, and the compiler keeps the state of one array in registers.
 //!
 //! Functions are compiled twice. `PLAIN` is for the common device, whose operations run one by one to their end
 //! (neither suspension nor multi-plane groups), and omits what only other devices need. A plain array also acts ahead
@@ -12,10 +12,10 @@
 
 #![expect(clippy::inline_always, reason = "measured: 25 % more operations per second than with plain hints")]
 
+use super::background_share::BackgroundShare;
 use super::channel::{Channel, EventPosition};
 use super::event_queue::{EventClass, EventQueue};
 use super::op_queue::{OpQueue, QueuedOp};
-use super::pace::WritePace;
 use super::trace::TimingObserver;
 use super::{FlashTiming, TimingOptions};
 use crate::operation::OpKind;
@@ -82,7 +82,7 @@ pub(super) struct FlashArray {
     /// Number of queued background operations beyond which the array (die or plane) serves them before host writes. 0
     /// while a scan of NVRAM waits for this array.
     backlog_bound_ops: u32,
-    write_pace: WritePace,
+    write_pace: BackgroundShare,
     /// Whether background operations beyond the backlog bound are served before all host reads instead of alternating
     /// with them ([`TimingOptions::background_delays_reads`]).
     may_delay_reads: bool,
@@ -111,7 +111,7 @@ impl FlashArray {
             queues: std::array::from_fn(|_| OpQueue::new()),
             speculative_steps: SpeculativeSteps::default(),
             backlog_bound_ops: options.max_background_backlog_ops,
-            write_pace: WritePace::new(options.free_blocks),
+            write_pace: BackgroundShare::new(options.free_blocks),
             may_delay_reads: options.background_delays_reads,
             last_op_was_priority_read: false,
             channel_index,
@@ -181,7 +181,7 @@ impl FlashArray {
 
 /// State shared by all arrays (dies or planes): clock, events, channels, and the rules by which operations are served.
 #[derive(Clone, Debug)]
-pub(super) struct EngineState<T> {
+pub(super) struct SharedEngineState<T> {
     /// Position in the order of simulated events that has been reached: that of the event being handled, or of an
     /// arriving request.
     pub(super) current_event_position: EventPosition,
@@ -194,7 +194,7 @@ pub(super) struct EngineState<T> {
     pub(super) observer: T,
 }
 
-impl<T> EngineState<T> {
+impl<T> SharedEngineState<T> {
     /// Returns the simulated time, nanoseconds.
     #[inline(always)]
     pub(super) fn now_ns(&self) -> u64 {
@@ -210,10 +210,10 @@ impl FlashArray {
     pub(super) fn start_next_op<const PLAIN: bool>(
         &mut self,
         index: u32,
-        shared: &mut EngineState<impl TimingObserver>,
+        shared: &mut SharedEngineState<impl TimingObserver>,
     ) {
         debug_assert!(!self.running_group.has_ops(), "one operation at a time");
-        let behind = self.serves_background_first::<PLAIN>() && !self.is_turn_of_reads();
+        let behind = self.serves_background_first::<PLAIN>() && !self.is_host_read_next();
         if !PLAIN
             && self.suspended_group.has_ops()
             && (behind || self.queues[PRIORITY_READ_QUEUE_INDEX as usize].is_empty())
@@ -230,7 +230,7 @@ impl FlashArray {
     /// Whether the array serves a host read next although background work is urgent. The two then alternate, because
     /// reads need no free block.
     #[inline(always)]
-    fn is_turn_of_reads(&self) -> bool {
+    fn is_host_read_next(&self) -> bool {
         !self.last_op_was_priority_read
             && !self.queues[PRIORITY_READ_QUEUE_INDEX as usize].is_empty()
             && !self.is_delaying_reads()
@@ -286,7 +286,7 @@ impl FlashArray {
     #[inline(always)]
     fn choose_write_or_background<const PLAIN: bool>(&mut self) -> u8 {
         let (ops, erases) = self.background_ops_and_erases_when_idle::<PLAIN>();
-        if self.write_pace.determine_background_due(ops, erases) {
+        if self.write_pace.must_background_precede_write(ops, erases) {
             YIELDING_BACKGROUND_QUEUE_INDEX
         } else {
             ORDINARY_QUEUE_INDEX
@@ -306,7 +306,7 @@ impl FlashArray {
         index: u32,
         queue_index: u8,
         background_first: bool,
-        shared: &mut EngineState<impl TimingObserver>,
+        shared: &mut SharedEngineState<impl TimingObserver>,
     ) {
         let groups = !PLAIN && shared.options.multi_plane;
         let count = if groups { multi_plane_group_size(&self.queues[queue_index as usize]) } else { 1 };
@@ -362,7 +362,7 @@ impl FlashArray {
     pub(super) fn request_channel<const PLAIN: bool>(
         &mut self,
         index: u32,
-        shared: &mut EngineState<impl TimingObserver>,
+        shared: &mut SharedEngineState<impl TimingObserver>,
     ) {
         if PLAIN {
             return self.reserve_channel_for_transfer(index, shared);
@@ -375,7 +375,7 @@ impl FlashArray {
         }
     }
 
-    fn wait_for_channel(&self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
+    fn wait_for_channel(&self, index: u32, shared: &mut SharedEngineState<impl TimingObserver>) {
         let channel = &mut shared.channels[self.channel_index as usize];
         let urgent = self.running_group.queue_index == PRIORITY_READ_QUEUE_INDEX;
         let queue = if urgent { &mut channel.urgent_arrays } else { &mut channel.waiting_arrays };
@@ -389,7 +389,7 @@ impl FlashArray {
 
     /// Starts the data transfer of the running operation on the channel, and schedules the event that follows it.
     #[inline(always)]
-    pub(super) fn start_transfer(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
+    pub(super) fn start_transfer(&mut self, index: u32, shared: &mut SharedEngineState<impl TimingObserver>) {
         let transfer_ns = u64::from(self.running_group.transfer_ns);
         let end = shared.now_ns() + transfer_ns;
         let channel = &mut shared.channels[self.channel_index as usize];
@@ -419,12 +419,12 @@ impl FlashArray {
     pub(super) fn finish_sensing<const PLAIN: bool>(
         &mut self,
         index: u32,
-        shared: &mut EngineState<impl TimingObserver>,
+        shared: &mut SharedEngineState<impl TimingObserver>,
     ) {
         if !PLAIN {
             return self.request_channel::<PLAIN>(index, shared);
         }
-        self.confirm_steps_ahead();
+        self.confirm_speculative_steps();
         if self.next_steps_are_copies(2) {
             self.reserve_channel_for_copy(index, shared);
         } else {
@@ -435,7 +435,7 @@ impl FlashArray {
     /// Reserves the channel for both transfers of a page copy whose page has been sensed (tR ended), and schedules the
     /// end of tR of the next read.
     #[inline(always)]
-    fn reserve_channel_for_copy(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
+    fn reserve_channel_for_copy(&mut self, index: u32, shared: &mut SharedEngineState<impl TimingObserver>) {
         let (moment, ns) = (shared.current_event_position, u64::from(self.running_group.transfer_ns));
         let FlashTiming { read_ns, program_ns, .. } = shared.flash_timing;
         let channel = &mut shared.channels[self.channel_index as usize];
@@ -454,7 +454,11 @@ impl FlashArray {
     /// Reserves the channel for the data transfer of the running operation, and schedules the event that follows the
     /// transfer.
     #[inline(always)]
-    fn reserve_channel_for_transfer(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
+    fn reserve_channel_for_transfer(
+        &mut self,
+        index: u32,
+        shared: &mut SharedEngineState<impl TimingObserver>,
+    ) {
         let (moment, ns) = (shared.current_event_position, u64::from(self.running_group.transfer_ns));
         let channel = &mut shared.channels[self.channel_index as usize];
         let urgent = self.running_group.queue_index == PRIORITY_READ_QUEUE_INDEX;
@@ -478,7 +482,7 @@ impl FlashArray {
         &mut self,
         start: u64,
         index: u32,
-        shared: &mut EngineState<impl TimingObserver>,
+        shared: &mut SharedEngineState<impl TimingObserver>,
     ) {
         let end = start + shared.flash_timing.program_ns;
         if self.next_steps_are_copies(1) {
@@ -518,7 +522,7 @@ impl FlashArray {
     /// Advances the array to the next operation of a series of copies before the simulated time has reached it. No
     /// operation or request waits for the operation that ends.
     #[inline(always)]
-    fn take_speculative_step(&mut self, shared: &mut EngineState<impl TimingObserver>) {
+    fn take_speculative_step(&mut self, shared: &mut SharedEngineState<impl TimingObserver>) {
         self.queues[YIELDING_BACKGROUND_QUEUE_INDEX as usize].pop();
         self.write_pace.count_started_background(1);
         shared.completed_ops += 1;
@@ -527,7 +531,7 @@ impl FlashArray {
 
     /// Undoes the last [`Self::take_speculative_step`]: returns the array to the previous operation of a series of
     /// copies.
-    fn undo_step_ahead(&mut self, shared: &mut EngineState<impl TimingObserver>) {
+    fn undo_speculative_step(&mut self, shared: &mut SharedEngineState<impl TimingObserver>) {
         self.queues[YIELDING_BACKGROUND_QUEUE_INDEX as usize].undo_pop();
         self.write_pace.undo_started_background();
         shared.completed_ops -= 1;
@@ -553,7 +557,7 @@ impl FlashArray {
     /// Confirms the steps of a series of copies that the array took ahead of the simulated time, because the time has
     /// reached them.
     #[inline(always)]
-    pub(super) fn confirm_steps_ahead(&mut self) {
+    pub(super) fn confirm_speculative_steps(&mut self) {
         self.speculative_steps = SpeculativeSteps::default();
     }
 
@@ -563,15 +567,15 @@ impl FlashArray {
     pub(super) fn undo_steps_after_arrival(
         &mut self,
         index: u32,
-        shared: &mut EngineState<impl TimingObserver>,
+        shared: &mut SharedEngineState<impl TimingObserver>,
     ) {
         if self.speculative_steps.has_stepped_to_read || self.speculative_steps.has_stepped_to_program {
-            self.take_back_steps_ahead(index, shared);
+            self.undo_speculative_steps(index, shared);
         }
     }
 
     #[inline(never)]
-    fn take_back_steps_ahead(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
+    fn undo_speculative_steps(&mut self, index: u32, shared: &mut SharedEngineState<impl TimingObserver>) {
         let (moment, due) = (shared.current_event_position, shared.events.next_array_event_ns(index));
         let SpeculativeSteps { has_stepped_to_program: program, has_stepped_to_read: read } =
             std::mem::take(&mut self.speculative_steps);
@@ -579,7 +583,7 @@ impl FlashArray {
         let reads_later =
             read && moment < EventPosition::of_event(programmed_at, EventClass::Programmed, index);
         if reads_later {
-            self.undo_step_ahead(shared);
+            self.undo_speculative_step(shared);
         }
         let channel = &mut shared.channels[self.channel_index as usize];
         let moved_at = if program {
@@ -588,7 +592,7 @@ impl FlashArray {
             None
         };
         if let Some(moved_at) = moved_at {
-            self.undo_step_ahead(shared);
+            self.undo_speculative_step(shared);
             shared.events.set_array_event(index, EventClass::Transferred, moved_at);
         } else if reads_later {
             shared.events.set_array_event(index, EventClass::Programmed, programmed_at);
@@ -603,7 +607,7 @@ impl FlashArray {
     pub(super) fn try_suspend<const PLAIN: bool>(
         &mut self,
         index: u32,
-        shared: &mut EngineState<impl TimingObserver>,
+        shared: &mut SharedEngineState<impl TimingObserver>,
     ) {
         if PLAIN {
             return;
@@ -617,7 +621,7 @@ impl FlashArray {
         &mut self,
         index: u32,
         max_suspensions_per_op: u32,
-        shared: &mut EngineState<impl TimingObserver>,
+        shared: &mut SharedEngineState<impl TimingObserver>,
     ) {
         if !self.may_suspend(max_suspensions_per_op, shared) {
             return;
@@ -633,7 +637,11 @@ impl FlashArray {
 
     /// Handles the start of an array phase (tPROG or tBERS) while host reads wait: suspends the operation, or schedules
     /// the end of the phase.
-    pub(super) fn handle_phase_start(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
+    pub(super) fn handle_phase_start(
+        &mut self,
+        index: u32,
+        shared: &mut SharedEngineState<impl TimingObserver>,
+    ) {
         let max_suspensions_per_op =
             shared.options.suspension.map_or(0, |suspend| suspend.max_suspensions_per_op);
         if self.may_suspend(max_suspensions_per_op, shared) {
@@ -651,7 +659,11 @@ impl FlashArray {
     /// Whether the array's running operation may be suspended for a waiting host read; an operation is suspended at
     /// most `max_suspensions_per_op` times. Only a program or erase in its array phase (tPROG or tBERS) may be
     /// suspended; before that phase, [`Self::start_transfer`] tries the suspension again.
-    fn may_suspend(&self, max_suspensions_per_op: u32, shared: &EngineState<impl TimingObserver>) -> bool {
+    fn may_suspend(
+        &self,
+        max_suspensions_per_op: u32,
+        shared: &SharedEngineState<impl TimingObserver>,
+    ) -> bool {
         self.is_in_array_phase()
             && self.array_phase_end_ns != shared.now_ns()
             && !self.queues[PRIORITY_READ_QUEUE_INDEX as usize].is_empty()
@@ -668,7 +680,7 @@ impl FlashArray {
     }
 
     /// Suspends the running program or erase of the array and starts the waiting host reads.
-    fn suspend(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
+    fn suspend(&mut self, index: u32, shared: &mut SharedEngineState<impl TimingObserver>) {
         self.suspended_remaining_ns = self.array_phase_end_ns - shared.now_ns();
         self.suspension_count += 1;
         self.suspended_group = std::mem::replace(&mut self.running_group, OpGroup::NONE);
@@ -696,7 +708,7 @@ impl FlashArray {
         );
     }
 
-    fn resume(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
+    fn resume(&mut self, index: u32, shared: &mut SharedEngineState<impl TimingObserver>) {
         self.running_group = std::mem::replace(&mut self.suspended_group, OpGroup::NONE);
         self.last_op_was_priority_read = false;
         let OpGroup { queue_index, op_count: count, .. } = self.running_group;

@@ -12,18 +12,18 @@
 /// Codec units of the controller, which encode and decode deltas: for each unit, the time from which it is free. An
 /// empty list means that the number of units is not limited, and no request waits.
 #[derive(Clone, Debug)]
-pub(super) struct CodecUnits {
+pub(super) struct DeltaCodecUnits {
     units_free_at_ns: Vec<u64>,
 }
 
-impl CodecUnits {
+impl DeltaCodecUnits {
     pub(super) fn new(units: usize) -> Self {
         Self { units_free_at_ns: vec![0; units] }
     }
 
     /// Books `work_ns` nanoseconds of delta encoding or decoding, from `ready_ns` on, at the codec unit that becomes
     /// free first. Returns the time that the work waits for the unit, nanoseconds.
-    pub(super) fn book_codec_work(&mut self, ready_ns: u64, work_ns: u64) -> u64 {
+    pub(super) fn book_delta_codec_work(&mut self, ready_ns: u64, work_ns: u64) -> u64 {
         if work_ns == 0 {
             return 0;
         }

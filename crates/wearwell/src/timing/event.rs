@@ -12,7 +12,7 @@
 //!   joins at once, because the queue keeps the order (so a collection copies page by page). Multi-plane groups could
 //!   break that order, so with `multi_plane` it always waits.
 //! - A scan holds back the background operations after it in its list, except those with a predecessor. When it ends,
-//!   they join their queues in order ([`super::scans`]).
+//!   they join their queues in order ([`super::nvram_scans`]).
 //! - At each event, all operations that became ready are queued before any starts. Then arrays start operations: first
 //!   the array that became free, then the others in the order in which they received work that they can start.
 //! - A host read that arrives during the array phase of a program or erase suspends it. A read that arrives during the
@@ -48,16 +48,16 @@
 use std::collections::VecDeque;
 
 use super::array::{
-    EngineState, FlashArray, NOT_BUSY, ORDINARY_QUEUE_INDEX, PRIORITY_READ_QUEUE_INDEX,
+    FlashArray, NOT_BUSY, ORDINARY_QUEUE_INDEX, PRIORITY_READ_QUEUE_INDEX, SharedEngineState,
     YIELDING_BACKGROUND_QUEUE_INDEX,
 };
 use super::channel::{Channel, EventPosition};
-use super::codec::CodecUnits;
+use super::codec::DeltaCodecUnits;
 use super::event_queue::{EventClass, EventQueue, MAX_ARRIVAL_NS, TimingEvent};
 use super::latency::LatencyRecords;
 use super::nvram::NvramTiming;
+use super::nvram_scans::{NvramScan, NvramScans};
 use super::op_queue::{END_OF_LIST, NVRAM_SCAN_QUEUE_INDEX, OpRole, QueuedOp, WaitingOp, WaitingOps};
-use super::scans::{NvramScan, NvramScans};
 use super::trace::TimingObserver;
 use super::{ArrayLayout, ControllerWork, FlashTiming, RequestKind, TimingOptions};
 use crate::operation::{FlashOp, OpKind};
@@ -106,7 +106,7 @@ struct Request {
     controller_overhead_ns: u64,
     /// Part of the request's controller time during which the request needs a codec unit (encoder and decoder of
     /// deltas), nanoseconds.
-    codec_work_ns: u64,
+    delta_codec_work_ns: u64,
     /// Number of unfinished flash operations and NVRAM scans for which the request waits. For a flush, unfinished
     /// earlier writes count too.
     pending_ops: u32,
@@ -138,13 +138,13 @@ pub(super) struct EventEngine<T> {
     /// Whether the device supports neither suspension nor multi-plane operations. The engine can then complete
     /// operations on a faster path: see [`super::array`].
     allows_fast_path: bool,
-    engine_state: EngineState<T>,
+    engine_state: SharedEngineState<T>,
     /// Arrays (dies or planes) of the device, a multiple of eight per channel, of which the last may be unused.
     arrays: Vec<FlashArray>,
     /// Numbers of the arrays (dies or planes) that exist. The other array numbers only fill up groups of eight.
     existing_array_numbers: Vec<u32>,
     waiting_ops: WaitingOps,
-    codec_units: CodecUnits,
+    delta_codec_units: DeltaCodecUnits,
     requests: Vec<Request>,
     free_request_slots: Vec<u32>,
     /// Number of writes acknowledged but not yet programmed.
@@ -182,8 +182,8 @@ impl<T: TimingObserver> EventEngine<T> {
             nvram_scans: NvramScans::default(),
             preceding_nvram_scan: None,
             request_latencies: LatencyRecords::new(options.keep_completions),
-            codec_units: CodecUnits::new(options.codec_units),
-            engine_state: EngineState {
+            delta_codec_units: DeltaCodecUnits::new(options.delta_codec_units),
+            engine_state: SharedEngineState {
                 current_event_position: EventPosition::after_events_at(0),
                 events: EventQueue::new(array_layout.array_count(), array_layout.channel_count),
                 channels: (0..array_layout.channel_count)
@@ -221,14 +221,14 @@ impl<T: TimingObserver> EventEngine<T> {
         let overhead = self.engine_state.options.controller_overhead_ns
             + work.parallel_work_ns
             + self.nvram_timing.book_stores(self.engine_state.now_ns(), work.nvram_store_ns);
-        let slot = self.add_request(kind, arrival_ns, number, [overhead, work.codec_work_ns]);
+        let slot = self.add_request(kind, arrival_ns, number, [overhead, work.delta_codec_work_ns]);
         self.unanswered_requests += 1;
         if kind == RequestKind::Flush {
             self.make_flush_wait(slot);
         }
         self.admit_submission(ops, Some(slot));
         if self.requests[slot as usize].pending_ops == 0 {
-            self.answer_request(slot);
+            self.schedule_request_completion(slot);
         } else if self.uses_write_buffer(kind) {
             self.put_write_into_buffer(slot);
         }
@@ -831,7 +831,7 @@ impl<T: TimingObserver> EventEngine<T> {
     #[inline(always)]
     fn complete_last_op_of_group<const PLAIN: bool>(&mut self, index: u32) {
         let array = &mut self.arrays[index as usize];
-        array.confirm_steps_ahead();
+        array.confirm_speculative_steps();
         let op = array.pop_group_member::<PLAIN>();
         self.engine_state.observer.op_ended(
             (index, array.running_group.queue_index),
@@ -906,7 +906,7 @@ impl<T: TimingObserver> EventEngine<T> {
             arrival_ns: arrival,
             request_number: number,
             controller_overhead_ns: overhead,
-            codec_work_ns: codec_ns,
+            delta_codec_work_ns: codec_ns,
             pending_ops: 0,
             pending_blocking_ops: 0,
             held_ops_list_head: END_OF_LIST,
@@ -931,7 +931,7 @@ impl<T: TimingObserver> EventEngine<T> {
     fn put_write_into_buffer(&mut self, slot: u32) {
         if self.buffered_write_count < self.engine_state.options.max_buffered_writes {
             self.buffered_write_count += 1;
-            self.answer_request(slot);
+            self.schedule_request_completion(slot);
         } else {
             self.writes_waiting_for_buffer.push_back(slot);
         }
@@ -972,13 +972,13 @@ impl<T: TimingObserver> EventEngine<T> {
         let Request { kind, is_acknowledged: acknowledged, request_number: number, .. } =
             self.requests[slot as usize];
         if !self.uses_write_buffer(kind) {
-            return self.answer_request(slot);
+            return self.schedule_request_completion(slot);
         }
         if !self.waiting_flushes.is_empty() {
             self.count_programmed_write_for_flushes(number);
         }
         match self.writes_waiting_for_buffer.pop_front() {
-            Some(oldest) => self.answer_request(oldest),
+            Some(oldest) => self.schedule_request_completion(oldest),
             None => self.buffered_write_count -= 1,
         }
         if acknowledged {
@@ -988,12 +988,14 @@ impl<T: TimingObserver> EventEngine<T> {
 
     /// Answers a host request after its controller overhead, and after its wait for a codec unit if it needs one.
     #[inline(always)]
-    fn answer_request(&mut self, slot: u32) {
+    fn schedule_request_completion(&mut self, slot: u32) {
         match self.requests[slot as usize].controller_overhead_ns {
             0 => self.record_request_answer(slot),
             overhead => {
                 let now = self.engine_state.now_ns();
-                let wait = self.codec_units.book_codec_work(now, self.requests[slot as usize].codec_work_ns);
+                let wait = self
+                    .delta_codec_units
+                    .book_delta_codec_work(now, self.requests[slot as usize].delta_codec_work_ns);
                 self.engine_state.events.schedule_answer(slot, now + overhead + wait);
             }
         }
@@ -1005,7 +1007,7 @@ impl<T: TimingObserver> EventEngine<T> {
         request.is_acknowledged = true;
         let Request { kind, request_number: number, arrival_ns: arrival, pending_ops: pending, .. } =
             *request;
-        self.engine_state.observer.request_answered(
+        self.engine_state.observer.request_completed(
             number,
             kind,
             (arrival, self.engine_state.current_event_position.time_ns()),

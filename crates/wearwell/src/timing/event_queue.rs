@@ -2,7 +2,7 @@
 //!
 //! An array (die or plane) waits for one thing at a time: the end of a read, of a transfer, of a program. So each array
 //! has one next event, stored as a number that it may replace or postpone; there are no void or cancelled events. The
-//! earliest event is found by a [`EventTournament`]: the least in each group of eight, then the least of eight such
+//! earliest event is found by a [`EventKeyTree`]: the least in each group of eight, then the least of eight such
 //! groups. Removing the earliest event plays two rounds, each a minimum of eight numbers without branches. Setting an
 //! event is a comparison with the least of its eight, which rarely changes. The next array is thus known while the
 //! current event is still being handled. This matters more than the number of instructions, because the state of the
@@ -173,7 +173,7 @@ impl EventKeysOf64 {
 
 /// Search structure for the earliest of many events: finds the array or channel with the least event key.
 #[derive(Clone, Debug)]
-struct EventTournament {
+struct EventKeyTree {
     keys_by_group_of_64: Vec<EventKeysOf64>,
     /// Least event key of all arrays or channels; the position bits of the key are undefined.
     least_event_key: u64,
@@ -181,7 +181,7 @@ struct EventTournament {
     earliest_event_subject: u32,
 }
 
-impl EventTournament {
+impl EventKeyTree {
     fn new(subjects: usize) -> Self {
         Self {
             keys_by_group_of_64: vec![EventKeysOf64::EMPTY; subjects.div_ceil(64).max(1)],
@@ -264,9 +264,9 @@ fn group_with_earliest_event(groups: &[EventKeysOf64]) -> usize {
 #[derive(Clone, Debug)]
 pub(super) struct EventQueue {
     /// Next event of each array (die or plane).
-    array_events: EventTournament,
+    array_events: EventKeyTree,
     /// For each channel for which a transfer waits, the time at which the channel becomes free.
-    channel_free_events: EventTournament,
+    channel_free_events: EventKeyTree,
     /// Times at which the controller answers host requests and at which NVRAM scans end, each with the number of the
     /// request or scan. They are kept in a heap, because there are few.
     answers_and_scan_ends: BinaryHeap<Reverse<(u64, u32)>>,
@@ -278,8 +278,8 @@ pub(super) struct EventQueue {
 impl EventQueue {
     pub(super) fn new(arrays: usize, channels: usize) -> Self {
         Self {
-            array_events: EventTournament::new(arrays),
-            channel_free_events: EventTournament::new(channels),
+            array_events: EventKeyTree::new(arrays),
+            channel_free_events: EventKeyTree::new(channels),
             answers_and_scan_ends: BinaryHeap::new(),
             next_non_array_event_key: u64::MAX,
         }

@@ -42,28 +42,28 @@
 //! - Equal calls give equal times: nothing is random, and simultaneous events have a fixed order.
 
 mod array;
+mod background_share;
 mod channel;
 mod codec;
 mod event;
 mod event_queue;
 mod latency;
 mod nvram;
+mod nvram_scans;
 mod op_queue;
-mod pace;
-mod scans;
 mod timeline;
 mod trace;
-mod unfinished;
+mod unfinished_requests;
 
+pub use background_share::FreeBlocksPerArray;
 use event::EventEngine;
 use hdrhistogram::Histogram;
 pub use latency::{Completion, LatencySummary};
-pub use pace::FreeBlocksPerArray;
 use timeline::TimelineEngine;
 use trace::{NoObserver, OpTracer};
 pub use trace::{TimingTrace, TracedOp, TracedRequest};
 
-use crate::address::{Address, PlaneId};
+use crate::address::{OptionalAddress, PlaneId};
 use crate::nand::{FlashTiming, Geometry};
 use crate::operation::FlashOp;
 use crate::stats::FlashOpPage;
@@ -114,8 +114,8 @@ pub struct SuspensionOptions {
 }
 
 /// How the device schedules flash operations. The timeline engine has neither queues nor priorities. Of these options
-/// it uses only `independent_planes`, `blocking_gc`, `controller_overhead_ns`, `codec_units`, `nvram_line_read_ps`,
-/// `keep_completions` and `open_loop`.
+/// it uses only `independent_planes`, `blocking_gc`, `controller_overhead_ns`, `delta_codec_units`,
+/// `nvram_line_read_ps`, `keep_completions` and `open_loop`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches; any combination means something")]
 pub struct TimingOptions {
@@ -148,8 +148,8 @@ pub struct TimingOptions {
     pub independent_planes: bool,
     /// Controller time added to every request, nanoseconds.
     pub controller_overhead_ns: u64,
-    /// Number of units that encode and decode deltas ([`ControllerWork::codec_work_ns`]); 0 means no limit.
-    pub codec_units: usize,
+    /// Number of units that encode and decode deltas ([`ControllerWork::delta_codec_work_ns`]); 0 means no limit.
+    pub delta_codec_units: usize,
     /// Time in which a scan of NVRAM reads one line of [`NVRAM_LINE_BYTES`](crate::operation::NVRAM_LINE_BYTES),
     /// picoseconds.
     pub nvram_line_read_ps: u64,
@@ -184,7 +184,7 @@ impl Default for TimingOptions {
             multi_plane: false,
             independent_planes: false,
             controller_overhead_ns: 0,
-            codec_units: 0,
+            delta_codec_units: 0,
             nvram_line_read_ps: 50_000,
             max_buffered_writes: 0,
             keep_completions: false,
@@ -282,8 +282,8 @@ pub struct ControllerWork {
     /// requests and for a running scan.
     pub nvram_store_ns: u64,
     /// Time to encode and decode the request's deltas, after its flash operations, nanoseconds. A part of
-    /// `parallel_work_ns`. If [`TimingOptions::codec_units`] is set, requests wait for a free codec unit.
-    pub codec_work_ns: u64,
+    /// `parallel_work_ns`. If [`TimingOptions::delta_codec_units`] is set, requests wait for a free codec unit.
+    pub delta_codec_work_ns: u64,
 }
 
 /// Timing engine: computes the times of host requests from their flash operations. All times are nanoseconds since the

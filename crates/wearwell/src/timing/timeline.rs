@@ -9,10 +9,10 @@
 //!
 //! It agrees exactly with the event engine where bookings are in order of time: FIFO service on one die.
 
-use super::codec::CodecUnits;
+use super::codec::DeltaCodecUnits;
 use super::latency::LatencyRecords;
 use super::nvram::NvramTiming;
-use super::unfinished::UnfinishedRequests;
+use super::unfinished_requests::UnfinishedRequests;
 use super::{ArrayLayout, ControllerWork, FlashTiming, PlaneLocation, RequestKind, TimingOptions};
 use crate::address::PlaneId;
 use crate::operation::{FlashOp, OpKind};
@@ -130,7 +130,7 @@ pub(super) struct TimelineEngine {
     nvram: NvramTiming,
     blocking_gc: bool,
     controller_overhead_ns: u64,
-    codec_units: CodecUnits,
+    delta_codec_units: DeltaCodecUnits,
     /// End time of each flash operation of the list being booked, nanoseconds.
     op_ends_ns: Vec<u64>,
     /// Completion times of unfinished requests. Times that have passed are removed only when a query needs it. `None`
@@ -150,7 +150,7 @@ impl TimelineEngine {
             nvram: NvramTiming::new(options),
             blocking_gc: options.blocking_gc,
             controller_overhead_ns: options.controller_overhead_ns,
-            codec_units: CodecUnits::new(options.codec_units),
+            delta_codec_units: DeltaCodecUnits::new(options.delta_codec_units),
             op_ends_ns: Vec::new(),
             unfinished_requests: (!options.open_loop).then(UnfinishedRequests::default),
             last_completion_ns: 0,
@@ -173,7 +173,7 @@ impl TimelineEngine {
         let overhead_ns =
             work.parallel_work_ns + self.nvram.book_stores(self.current_ns, work.nvram_store_ns);
         let flash_end = self.book_ops(ops);
-        let wait_ns = self.codec_units.book_codec_work(flash_end, work.codec_work_ns);
+        let wait_ns = self.delta_codec_units.book_delta_codec_work(flash_end, work.delta_codec_work_ns);
         let end = flash_end + self.controller_overhead_ns + overhead_ns + wait_ns;
         self.request_latencies.record_completion(kind, number, arrival_ns, end);
         self.last_completion_ns = self.last_completion_ns.max(end);

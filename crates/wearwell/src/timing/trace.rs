@@ -61,7 +61,7 @@ pub(super) trait TimingObserver: Clone + Debug {
     /// Called when a scan of NVRAM occupies the NVRAM for a period.
     fn nvram_scanned(&mut self, _span: TimeSpanNs) {}
     /// Called when a host request is answered. The period begins with its arrival and ends with the answer.
-    fn request_answered(&mut self, _number: u64, _kind: RequestKind, _span: TimeSpanNs) {}
+    fn request_completed(&mut self, _number: u64, _kind: RequestKind, _span: TimeSpanNs) {}
 }
 
 /// Observer of the event engine that records nothing and costs nothing.
@@ -114,7 +114,7 @@ pub struct TracedRequest {
     /// Time at which the request arrived, nanoseconds since the start of the run.
     pub arrival_ns: u64,
     /// Time at which the request was answered, nanoseconds since the start of the run.
-    pub answered_ns: u64,
+    pub completed_at_ns: u64,
 }
 
 /// Flash operations, host requests and NVRAM scans that ended since the trace was last taken.
@@ -257,12 +257,17 @@ impl TimingObserver for OpTracer {
         self.finished_trace.nvram_scan_spans_ns.push(span);
     }
 
-    fn request_answered(&mut self, number: u64, kind: RequestKind, (arrival_ns, answered_ns): TimeSpanNs) {
+    fn request_completed(
+        &mut self,
+        number: u64,
+        kind: RequestKind,
+        (arrival_ns, completed_at_ns): TimeSpanNs,
+    ) {
         self.finished_trace.requests.push(TracedRequest {
             request_number: number,
             kind,
             arrival_ns,
-            answered_ns,
+            completed_at_ns,
         });
     }
 }

@@ -14,7 +14,7 @@ use crate::store::Store;
 
 /// Choice of how a device records which of its data pages are valid, in RAM or on flash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum ValidityPart {
+pub enum ValidityStoreKind {
     /// Validity of data pages is a bitmap in RAM, one bit per page.
     #[default]
     Ram,
@@ -52,24 +52,28 @@ macro_rules! on_flash {
 }
 
 impl AnyValidityStore {
-    /// Creates the record of invalid data pages for a device without data, in RAM or on flash as `part` selects.
+    /// Creates the record of invalid data pages for a device without data, in RAM or on flash as `kind` selects.
     ///
     /// # Errors
     /// [`Error::InvalidOptions`](crate::Error::InvalidOptions) if flash pages are too small for the validity store.
-    pub(crate) fn new<N: Nand>(store: &Store<N>, logical_pages: u32, part: ValidityPart) -> Result<Self> {
+    pub(crate) fn new<N: Nand>(
+        store: &Store<N>,
+        logical_pages: u32,
+        kind: ValidityStoreKind,
+    ) -> Result<Self> {
         let geometry = store.geometry();
         let physical_minus_logical_pages = geometry.pages().saturating_sub(u64::from(logical_pages));
-        Ok(match part {
-            ValidityPart::Ram => Self::Ram(RamBitmap::new(geometry.pages())),
-            ValidityPart::Bitmap(options) => Self::Bitmap(Box::new(ValidityStoreWithRevivedPages::new(
+        Ok(match kind {
+            ValidityStoreKind::Ram => Self::Ram(RamBitmap::new(geometry.pages())),
+            ValidityStoreKind::Bitmap(options) => Self::Bitmap(Box::new(ValidityStoreWithRevivedPages::new(
                 FlashBitmap::new(geometry, options),
                 geometry,
             ))),
-            ValidityPart::Log => {
+            ValidityStoreKind::Log => {
                 let log = ValidityLog::new(geometry, ValidityLogOptions { physical_minus_logical_pages })?;
                 Self::Log(Box::new(ValidityStoreWithRevivedPages::new(log, geometry)))
             }
-            ValidityPart::Gecko(options) => Self::Gecko(Box::new(ValidityStoreWithRevivedPages::new(
+            ValidityStoreKind::Gecko(options) => Self::Gecko(Box::new(ValidityStoreWithRevivedPages::new(
                 Gecko::new(geometry, options)?,
                 geometry,
             ))),
@@ -211,7 +215,7 @@ impl ValidityStore for AnyValidityStore {
     ) -> Result<()> {
         on_flash!(self, store => store.append_valid_pages(io, block, out), in RAM bitmap => {
             let (first, pages) = (io.geometry().first_page(block), io.geometry().block_pages());
-            bitmap.collect_valid_pages(first, pages, out);
+            bitmap.append_valid_pages(first, pages, out);
             Ok(())
         })
     }
@@ -225,15 +229,15 @@ impl ValidityStore for AnyValidityStore {
         on_flash!(self, store => store.owns_metadata_page(id, ppn), in RAM _bitmap => false)
     }
 
-    fn relocate_metadata_page(&mut self, id: u32, from: Ppn, to: Ppn) {
-        on_flash!(self, store => store.relocate_metadata_page(id, from, to), in RAM _bitmap => {
+    fn record_metadata_page_move(&mut self, id: u32, from: Ppn, to: Ppn) {
+        on_flash!(self, store => store.record_metadata_page_move(id, from, to), in RAM _bitmap => {
             unreachable!("a bitmap in RAM has no pages")
         });
     }
 
     #[inline]
-    fn pages_per_deferred_write(&self) -> u32 {
-        on_flash!(self, store => store.pages_per_deferred_write(), in RAM _bitmap => 0)
+    fn max_pages_per_deferred_step(&self) -> u32 {
+        on_flash!(self, store => store.max_pages_per_deferred_step(), in RAM _bitmap => 0)
     }
 
     fn max_metadata_pages(&self) -> u64 {
@@ -281,12 +285,6 @@ impl AnyValidityStore {
         on_flash!(self, store => store.revive(ppn), in RAM bitmap => bitmap.mark_valid(ppn));
     }
 
-    /// Records the page at `ppn` as invalid, in the bitmap in RAM or as a report that is written to flash later.
-    #[inline]
-    pub(crate) fn mark_invalid(&mut self, ppn: Ppn) {
-        self.invalidate(ppn);
-    }
-
     /// Marks `count` pages from `first` on as valid, in a bitmap in RAM. Validity on flash records nothing.
     pub(crate) fn mark_range_valid_in_ram(&mut self, first: Ppn, count: u32) {
         if let Self::Ram(bitmap) = self {
@@ -310,7 +308,7 @@ impl AnyValidityStore {
 
     /// Appends to `out` the valid pages among `count` pages from `first` on. Panics if validity is recorded on flash.
     pub(crate) fn append_valid_pages_in_ram(&self, first: Ppn, count: u32, out: &mut Vec<Ppn>) {
-        self.ram_bitmap().collect_valid_pages(first, count, out);
+        self.ram_bitmap().append_valid_pages(first, count, out);
     }
 
     /// Returns the number of valid pages among `count` pages from `first` on. Panics if validity is recorded on flash.

@@ -30,7 +30,7 @@
 use std::collections::VecDeque;
 
 use super::ValidityStore;
-use crate::address::{Address, BlockId, Ppn};
+use crate::address::{BlockId, OptionalAddress, Ppn};
 use crate::data::{Content, Fingerprint};
 use crate::divide::Divider;
 use crate::error::Result;
@@ -283,7 +283,7 @@ impl FlashBitmap {
         self.are_slot_bits_obsolete[slots].fill(false);
         self.drop_waiting_reports(id, applies_all_reports);
         if let Some(old) = old.to_option() {
-            io.discard_page(old);
+            io.count_page_invalid(old);
         }
         Ok(())
     }
@@ -362,7 +362,7 @@ impl ValidityStore for FlashBitmap {
         self.bitmap_page_ppns.get(id as usize) == Some(&ppn)
     }
 
-    fn relocate_metadata_page(&mut self, id: u32, from: Ppn, to: Ppn) {
+    fn record_metadata_page_move(&mut self, id: u32, from: Ppn, to: Ppn) {
         assert!(
             self.owns_metadata_page(id, from),
             "GC moved page {from}, which is not the current version of page {id} of the validity bitmap"
@@ -370,7 +370,7 @@ impl ValidityStore for FlashBitmap {
         self.bitmap_page_ppns[id as usize] = to;
     }
 
-    fn pages_per_deferred_write(&self) -> u32 {
+    fn max_pages_per_deferred_step(&self) -> u32 {
         1
     }
 

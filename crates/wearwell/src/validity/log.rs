@@ -52,7 +52,7 @@ use rustc_hash::FxBuildHasher;
 
 use super::log_page::{END_OF_CHAIN, LOG_ENTRY_BYTES, LogEntry, LogPageHead};
 use super::{ValidityStore, is_page_bit_set};
-use crate::address::{Address, BlockId, Ppn};
+use crate::address::{BlockId, OptionalAddress, Ppn};
 use crate::data::{Content, Fingerprint};
 use crate::divide::Divider;
 use crate::error::{Error, Result};
@@ -205,7 +205,7 @@ impl ValidityLog {
 
     /// Returns the number of entries of the validity log in force: those whose block was not opened since they were
     /// made. A page that was reported twice counts twice.
-    pub fn count_entries_in_force(&self) -> u64 {
+    pub fn current_entry_count(&self) -> u64 {
         self.total_entries_in_force
     }
 
@@ -292,7 +292,7 @@ impl ValidityLog {
         let buffered = self
             .buffered_entries
             .iter()
-            .filter(|entry| self.is_entry_in_force(entry))
+            .filter(|entry| self.is_entry_current(entry))
             .map(|entry| entry.invalid_page);
         buffered.chain(self.waiting_invalid_pages.iter().copied()).for_each(|ppn| dead.insert(ppn));
         self.visit_blocks_with_invalid_pages(&dead, invalid);
@@ -308,7 +308,7 @@ impl ValidityLog {
             let entries =
                 (0..self.entries_per_log_page).map(|slot| LogEntry::read_from(&self.page_buffer, slot));
             entries
-                .filter(|entry| self.is_entry_in_force(entry))
+                .filter(|entry| self.is_entry_current(entry))
                 .for_each(|entry| dead.insert(entry.invalid_page));
         }
         Ok(dead)
@@ -420,7 +420,7 @@ impl ValidityLog {
         BlockId(self.block_pages_divider.quotient(ppn.0))
     }
 
-    fn is_entry_in_force(&self, entry: &LogEntry) -> bool {
+    fn is_entry_current(&self, entry: &LogEntry) -> bool {
         entry.invalid_page.to_option().is_some()
             && entry.opening_count
                 == self.opening_counts_by_block[self.block_of_page(entry.invalid_page).index()]
@@ -512,8 +512,7 @@ impl ValidityLog {
         LogPageHead { durable_before_sequence: durable_until, oldest_page_number: oldest }
             .write_to(&mut self.page_buffer);
         for slot in 0..self.entries_per_log_page {
-            let entry =
-                self.buffered_entries.get(slot as usize).filter(|entry| self.is_entry_in_force(entry));
+            let entry = self.buffered_entries.get(slot as usize).filter(|entry| self.is_entry_current(entry));
             entry.copied().unwrap_or(LogEntry::BLANK).write_to(&mut self.page_buffer, slot);
         }
         let (pool, content) = (io.preferred_append_pool(Stream::Validity), Content::Bytes(&self.page_buffer));
@@ -540,7 +539,7 @@ impl ValidityLog {
     fn discard_oldest_page<N: Nand>(&mut self, io: &mut Store<N>) {
         let place = self.log_page_ppns.pop_front().expect("a cleaned page is in the directory");
         self.oldest_page_number = self.oldest_page_number.wrapping_add(1);
-        io.discard_page(place);
+        io.count_page_invalid(place);
     }
 
     /// Cleans the oldest page of the validity log: appends its entries in force (whose block was not opened since) to
@@ -559,7 +558,7 @@ impl ValidityLog {
             let entry =
                 LogEntry::read_from(&self.cleaning_page_buffer, self.processed_entries_of_cleaned_page);
             self.processed_entries_of_cleaned_page += 1;
-            if self.is_entry_in_force(&entry) {
+            if self.is_entry_current(&entry) {
                 self.add_entry_to_block_chain(entry.invalid_page);
                 self.has_reinserted_entries = true;
                 self.counts.reinserted_entries += 1;
@@ -613,7 +612,7 @@ impl ValidityLog {
                 }
                 LogEntry::read_from(&self.page_buffer, age % self.entries_per_log_page)
             };
-            debug_assert!(self.is_entry_in_force(&entry), "the chain of block {block} names {entry:?}");
+            debug_assert!(self.is_entry_current(&entry), "the chain of block {block} names {entry:?}");
             set_bit(invalid, entry.invalid_page.0 - block.0 * self.block_pages);
             position = entry.previous_entry_position;
         }
@@ -686,7 +685,7 @@ impl ValidityStore for ValidityLog {
         self.log_page_ppns.get(id.wrapping_sub(self.oldest_page_number) as usize) == Some(&ppn)
     }
 
-    fn relocate_metadata_page(&mut self, id: u32, from: Ppn, to: Ppn) {
+    fn record_metadata_page_move(&mut self, id: u32, from: Ppn, to: Ppn) {
         assert!(
             self.owns_metadata_page(id, from),
             "GC moved page {from}, which is not page {id} of the validity log"
@@ -694,7 +693,7 @@ impl ValidityStore for ValidityLog {
         self.log_page_ppns[id.wrapping_sub(self.oldest_page_number) as usize] = to;
     }
 
-    fn pages_per_deferred_write(&self) -> u32 {
+    fn max_pages_per_deferred_step(&self) -> u32 {
         1
     }
 

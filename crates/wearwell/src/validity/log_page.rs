@@ -4,7 +4,7 @@
 //! An entry has 12 bytes (address, stamp and pointer) because the recovery times of IB-FTL in the `GeckoFTL` paper
 //! imply that size. The head takes the room of one of the 341 entries that 4 KiB would hold.
 
-use crate::address::{Address, Ppn};
+use crate::address::{OptionalAddress, Ppn};
 
 /// Bytes of an entry of the validity log, which records one invalid page. The head of a log page has the same size.
 pub(super) const LOG_ENTRY_BYTES: usize = 12;

@@ -25,7 +25,7 @@ mod log_page;
 mod ram_bitmap;
 mod revived;
 
-pub use any::{AnyValidityStore, ValidityPart};
+pub use any::{AnyValidityStore, ValidityStoreKind};
 pub use flash_bitmap::{FlashBitmap, FlashBitmapOptions};
 pub use gecko::{Gecko, GeckoCounts, GeckoOptions, MergeMode};
 pub use log::{ValidityLog, ValidityLogCounts, ValidityLogOptions};
@@ -77,11 +77,11 @@ pub trait ValidityStore {
 
     /// Records that GC moved a flash page of the record of invalid pages from PPN `from` to PPN `to`. `id` is the owner
     /// in the page's OOB.
-    fn relocate_metadata_page(&mut self, id: u32, from: Ppn, to: Ppn);
+    fn record_metadata_page_move(&mut self, id: u32, from: Ppn, to: Ppn);
 
     /// Returns the maximum number of pages that one [`ValidityStore::write_deferred_validity_step`] appends; 0 for a
     /// validity bitmap in RAM.
-    fn pages_per_deferred_write(&self) -> u32;
+    fn max_pages_per_deferred_step(&self) -> u32;
 
     /// Returns the maximum number of flash pages that the record of invalid pages occupies. Pages that are being
     /// replaced, and are still needed until then, are included.

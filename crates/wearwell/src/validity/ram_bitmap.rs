@@ -7,7 +7,7 @@
 //! of the `k`-th range of physical pages, and `k` is the owner in its spare area. The copy is obsolete as soon as it
 //! has been read back, because the device then programs pages that the copy does not show.
 
-use crate::address::{Address, Ppn};
+use crate::address::{OptionalAddress, Ppn};
 use crate::data::{Content, Fingerprint};
 use crate::error::Result;
 use crate::events::MetadataWriteReason;
@@ -74,7 +74,7 @@ impl RamBitmap {
 
     /// Appends to `out`, in ascending order, those of `count` pages from `first` on that are valid. O(count / 64 +
     /// found).
-    pub fn collect_valid_pages(&self, first: Ppn, count: u32, out: &mut Vec<Ppn>) {
+    pub fn append_valid_pages(&self, first: Ppn, count: u32, out: &mut Vec<Ppn>) {
         self.valid_pages.append_pages_in_range(first, count, out);
     }
 
@@ -113,7 +113,7 @@ impl RamBitmap {
             }
         }
         for place in places {
-            io.discard_page(place);
+            io.count_page_invalid(place);
         }
         outcome
     }

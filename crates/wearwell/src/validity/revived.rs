@@ -121,13 +121,13 @@ impl<V: ValidityStore> ValidityStore for ValidityStoreWithRevivedPages<V> {
         self.validity_store.owns_metadata_page(id, ppn)
     }
 
-    fn relocate_metadata_page(&mut self, id: u32, from: Ppn, to: Ppn) {
-        self.validity_store.relocate_metadata_page(id, from, to);
+    fn record_metadata_page_move(&mut self, id: u32, from: Ppn, to: Ppn) {
+        self.validity_store.record_metadata_page_move(id, from, to);
     }
 
     #[inline]
-    fn pages_per_deferred_write(&self) -> u32 {
-        self.validity_store.pages_per_deferred_write()
+    fn max_pages_per_deferred_step(&self) -> u32 {
+        self.validity_store.max_pages_per_deferred_step()
     }
 
     fn max_metadata_pages(&self) -> u64 {

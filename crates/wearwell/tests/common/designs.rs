@@ -3,17 +3,17 @@
 use wearwell::content::dedup::DedupOptions;
 use wearwell::content::recycle::{FingerprintStorePolicy, HistoryScope, RecycleOptions};
 use wearwell::design::{
-    DeltaDesign, DftlOptions, GeckoFtlOptions, MappingPart, Parts, Persistence, RecoveryBlockScan,
-    RecycleDesign, SharingDesign, UFtlOptions, WearwellOptions, delta, delta_with_journal, dftl, geckoftl,
+    DeltaOptions, DftlOptions, GeckoFtlOptions, MappingPart, Parts, Persistence, RecoveryBlockScan,
+    RecyclingPart, SharingOptions, UFtlOptions, WearwellOptions, delta, delta_with_journal, dftl, geckoftl,
     ibftl, integrated, lazyftl, page_map, recyclable, remap, uftl, wearwell,
 };
 use wearwell::gc::{GcOptions, VictimPolicy, WearOptions};
-use wearwell::lifetime::{ContentSchemes, SchemeKind};
-use wearwell::mapping::{CachedMapOptions, JournalOptions};
+use wearwell::lifetime::{MechanismKind, MechanismSet};
+use wearwell::mapping::{DemandPagedMapOptions, JournalOptions};
 use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::ReverseMapKind;
-use wearwell::validity::{FlashBitmapOptions, GeckoOptions, MergeMode, ValidityPart};
-use wearwell::write_buffer::BufferOptions;
+use wearwell::validity::{FlashBitmapOptions, GeckoOptions, MergeMode, ValidityStoreKind};
+use wearwell::write_buffer::WriteBufferOptions;
 use wearwell::{Error, Ftl};
 
 use super::worlds::{World, worlds};
@@ -37,9 +37,9 @@ impl DesignUnderTest {
     /// Returns the content schemes (deduplication, compression and others) that a test may switch on and off: all
     /// schemes of a mixture (a design that tests compose of several mechanisms); none of a published design, which
     /// always runs all its schemes.
-    pub fn switchable_schemes(&self) -> ContentSchemes {
+    pub fn switchable_schemes(&self) -> MechanismSet {
         let is_mixture = self.name.starts_with("mixture");
-        if is_mixture { ContentSchemes::of_design(&self.parts.content) } else { ContentSchemes::NONE }
+        if is_mixture { MechanismSet::of_design(&self.parts.content) } else { MechanismSet::NONE }
     }
 
     /// Returns whether a device of the design on this world (tiny device) has at least one page for the host. Some
@@ -98,25 +98,25 @@ fn with_wear_leveling(parts: Parts, wear: WearOptions) -> Parts {
 }
 
 const STATIC_LEVELING_BY_TABLE: WearOptions = WearOptions {
-    dynamic_leveling: true,
+    levels_wear_dynamically: true,
     static_gap_erases: 4,
     scans_erase_counts: false,
     dual_pool_gap_erases: 0,
 };
 const STATIC_LEVELING_BY_SCAN: WearOptions = WearOptions {
-    dynamic_leveling: false,
+    levels_wear_dynamically: false,
     static_gap_erases: 1,
     scans_erase_counts: true,
     dual_pool_gap_erases: 0,
 };
 const DUAL_POOL_LEVELING: WearOptions = WearOptions {
-    dynamic_leveling: false,
+    levels_wear_dynamically: false,
     static_gap_erases: 0,
     scans_erase_counts: false,
     dual_pool_gap_erases: 2,
 };
 const DUAL_POOL_AND_DYNAMIC_LEVELING: WearOptions =
-    WearOptions { dynamic_leveling: true, ..DUAL_POOL_LEVELING };
+    WearOptions { levels_wear_dynamically: true, ..DUAL_POOL_LEVELING };
 
 /// Changes a recycling design so that dead pages soon exceed the age limit, and some hits are refused.
 fn with_fast_aging(parts: Parts) -> Parts {
@@ -135,7 +135,7 @@ fn recycling_design(
     verify_on_hit: bool,
 ) -> Parts {
     let options = RecycleOptions { capacity_entries: entries, policy, ..RecycleOptions::default() };
-    recyclable(gc_with_policy(victims), RecycleDesign { options, verify_on_hit })
+    recyclable(gc_with_policy(victims), RecyclingPart { options, verify_on_hit })
 }
 
 /// Changes a recycling design so that its history contains only the dead pages that its fingerprint store holds.
@@ -183,14 +183,14 @@ fn remap_design(reverse_map: ReverseMapKind, refs: ReferenceCountForm, index_ent
     let dedup = Some(DedupOptions { capacity_entries: index_entries, verify_on_hit: true });
     remap(
         GcOptions::default(),
-        SharingDesign { reverse_map, reference_count_form: refs, dedup, has_atomic_remap_commands: false },
+        SharingOptions { reverse_map, reference_count_form: refs, dedup, has_atomic_remap_commands: false },
     )
 }
 
 /// Returns a remap design with deduplication and atomic remap commands.
 fn atomic_remap_design(reverse_map: ReverseMapKind) -> Parts {
     let dedup = Some(VERIFIED_DEDUP);
-    let sharing = SharingDesign {
+    let sharing = SharingOptions {
         reverse_map,
         reference_count_form: ReferenceCountForm::Dense,
         dedup,
@@ -212,16 +212,16 @@ fn with_recovery_notes(parts: Parts) -> Parts {
 /// Returns a design with delta encoding for tiny devices: a page is hot after two accesses, accesses are counted for
 /// few pages, and the search for cold pages runs every few writes.
 fn delta_design(temp_buffer_pages: u32, cache_entries: Option<u32>) -> Parts {
-    let design = DeltaDesign {
-        heat_table_entries: Some(24),
+    let design = DeltaOptions {
+        access_count_table_entries: Some(24),
         temp_buffer_pages,
         cold_scan_interval_writes: 16,
         cold_scan_entries: 4,
         delta_share_of_spare_pages: 1.0,
-        ..DeltaDesign::default()
+        ..DeltaOptions::default()
     };
     let gc = gc_with_policy(if temp_buffer_pages > 1 { VictimPolicy::DeadBytes } else { GREEDY });
-    delta(gc, design, cache_entries.map(CachedMapOptions::with_cache_capacity))
+    delta(gc, design, cache_entries.map(DemandPagedMapOptions::with_cache_capacity))
 }
 
 /// Returns a design with delta encoding, the map on flash, and a map journal that is merged when it has `pages` pages.
@@ -231,14 +231,14 @@ fn journalled_delta_design(cache_entries: u32, pages: u32) -> Parts {
     delta_with_journal(
         gc,
         delta,
-        CachedMapOptions::with_cache_capacity(cache_entries),
+        DemandPagedMapOptions::with_cache_capacity(cache_entries),
         JournalOptions { merge_start_pages: pages },
     )
 }
 
 /// Changes a design so that its map is on flash, with a cache of a few entries in RAM.
 fn with_map_on_flash(cache_entries: u32, parts: Parts) -> Parts {
-    Parts { mapping: MappingPart::Cached(CachedMapOptions::with_cache_capacity(cache_entries)), ..parts }
+    Parts { mapping: MappingPart::Cached(DemandPagedMapOptions::with_cache_capacity(cache_entries)), ..parts }
 }
 
 fn uftl_options(cache_entries: u32, cached_directory_nodes: u32) -> UFtlOptions {
@@ -252,7 +252,7 @@ fn geckoftl_design(cache_entries: u32, size_ratio: u32, parts: u32, merge: Merge
 
 /// Adds the elimination of silent writes (writes that change nothing) to a design.
 fn with_silent_write_elimination(mut parts: Parts) -> Parts {
-    parts.content.stateless_mechanisms = parts.content.stateless_mechanisms.with(SchemeKind::Silent);
+    parts.content.stateless_mechanisms = parts.content.stateless_mechanisms.with(MechanismKind::Silent);
     parts
 }
 
@@ -323,12 +323,12 @@ fn mixtures_under_test() -> impl Iterator<Item = (&'static str, Parts)> {
 }
 
 /// Returns the kinds of page validity on flash, with their names.
-fn validity_on_flash() -> [(&'static str, ValidityPart); 3] {
+fn validity_on_flash() -> [(&'static str, ValidityStoreKind); 3] {
     let gecko = GeckoOptions { size_ratio: 2, parts_per_block: 1, merge_mode: MergeMode::MultiWay };
     [
-        ("bitmap", ValidityPart::Bitmap(FlashBitmapOptions::default())),
-        ("log", ValidityPart::Log),
-        ("gecko", ValidityPart::Gecko(gecko)),
+        ("bitmap", ValidityStoreKind::Bitmap(FlashBitmapOptions::default())),
+        ("log", ValidityStoreKind::Log),
+        ("gecko", ValidityStoreKind::Gecko(gecko)),
     ]
 }
 
@@ -352,7 +352,7 @@ fn mixtures() -> Vec<(&'static str, Parts)> {
                 cached.persistence = cached.default_persistence();
             }
             mixtures.push((named(&format!("cached+{store}")), cached.clone()));
-            if !matches!(validity, ValidityPart::Bitmap(_)) {
+            if !matches!(validity, ValidityStoreKind::Bitmap(_)) {
                 let in_nvram = with_map_in_nvram(cached);
                 mixtures
                     .push((named(&format!("noted cached+{store}")), with_recovery_notes(in_nvram.clone())));
@@ -396,7 +396,7 @@ pub fn exploration_interval(n: u64) -> u64 {
 
 /// Returns the write buffers with which case number `turn` of a test is run: all of them if explorations are run in
 /// full, otherwise one, in rotation over the cases.
-pub fn buffers_for_case(turn: u64) -> Vec<BufferOptions> {
+pub fn buffers_for_case(turn: u64) -> Vec<WriteBufferOptions> {
     if is_full_exploration() {
         BUFFERS.to_vec()
     } else {

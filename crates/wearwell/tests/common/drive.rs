@@ -4,7 +4,7 @@
 use wearwell::address::RemapMode::{self, Copy};
 use wearwell::address::{BlockId, Ppn};
 use wearwell::content::dedup::DedupOptions;
-use wearwell::design::{Parts, RecoveryBlockScan, SharingDesign, remap};
+use wearwell::design::{Parts, RecoveryBlockScan, SharingOptions, remap};
 use wearwell::device::HostData;
 use wearwell::gc::{GcOptions, VictimPolicy};
 use wearwell::nand::{CutOutcome, Geometry, Nand, RetainedFields, SimNand};
@@ -12,7 +12,7 @@ use wearwell::operation::Cause;
 use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::ReverseMapKind;
 use wearwell::store::BlockState;
-use wearwell::write_buffer::{BufferOptions, BufferPolicy};
+use wearwell::write_buffer::{WriteBufferOptions, WriteBufferPolicy};
 use wearwell::{Device, DeviceOptions, Result};
 
 use super::{FragileNand, audit, geometry_without_superblocks, medium_with_power_cut};
@@ -72,7 +72,7 @@ impl DriveOptions {
     pub fn build_drive(&self) -> Drive {
         let dedup = self.dedup.then_some(DedupOptions { capacity_entries: None, verify_on_hit: true });
         let Self { reverse_map, atomic_commands, survey, .. } = *self;
-        let sharing = SharingDesign {
+        let sharing = SharingOptions {
             reverse_map,
             reference_count_form: ReferenceCountForm::Dense,
             dedup,
@@ -82,7 +82,8 @@ impl DriveOptions {
         let parts = Parts { recovery_block_scan: survey, ..remap(gc, sharing) };
         let nand = SimNand::new(self.geometry.clone(), RetainedFields::ALL)
             .with_nvram(parts.reverse_map_nvram_bytes(PAGE_BYTES as u32));
-        let buffer = BufferOptions { capacity_pages: self.buffer_pages, policy: BufferPolicy::Fifo };
+        let buffer =
+            WriteBufferOptions { capacity_pages: self.buffer_pages, policy: WriteBufferPolicy::Fifo };
         let nand = medium_with_power_cut(nand, None, self.cut_outcome);
         let device =
             Device::new(nand, self.logical_pages, &parts, DeviceOptions { buffer }).expect("it fits");

@@ -22,10 +22,10 @@ use wearwell::data::{ContentDescriptor, Fingerprint, mix_bits};
 use wearwell::design::Parts;
 use wearwell::device::{HostData, SECTOR_BYTES};
 use wearwell::nand::{
-    CutOutcome, FaultPlan, FaultyNand, Geometry, Nand, PowerCutNand, RecordedOp, RecordingNand,
+    CutOutcome, FaultProbabilities, FaultyNand, Geometry, Nand, PowerCutNand, RecordedOp, RecordingNand,
     RetainedFields, SimNand,
 };
-use wearwell::write_buffer::{BufferOptions, BufferPolicy};
+use wearwell::write_buffer::{WriteBufferOptions, WriteBufferPolicy};
 use wearwell::{Device, DeviceOptions, Error, Result};
 pub use worlds::{World, accepts_logical_pages, geometry_without_superblocks, max_logical_pages, worlds};
 
@@ -33,10 +33,10 @@ pub use worlds::{World, accepts_logical_pages, geometry_without_superblocks, max
 pub const SECTOR_LEN: usize = SECTOR_BYTES as usize;
 
 /// Write buffers under test: none, and a few pages with each of the two policies.
-pub const BUFFERS: [BufferOptions; 3] = [
-    BufferOptions { capacity_pages: 0, policy: BufferPolicy::Fifo },
-    BufferOptions { capacity_pages: 5, policy: BufferPolicy::Fifo },
-    BufferOptions { capacity_pages: 4, policy: BufferPolicy::Slru },
+pub const BUFFERS: [WriteBufferOptions; 3] = [
+    WriteBufferOptions { capacity_pages: 0, policy: WriteBufferPolicy::Fifo },
+    WriteBufferOptions { capacity_pages: 5, policy: WriteBufferPolicy::Fifo },
+    WriteBufferOptions { capacity_pages: 4, policy: WriteBufferPolicy::Slru },
 ];
 
 /// Bytes of NVRAM for reverse-map entries on the media under test: room for some tens of entries, so that tests fill
@@ -71,22 +71,26 @@ pub fn recorded_ops(device: &Device<FragileNand>) -> &[RecordedOp] {
 
 /// Returns a medium whose power is cut at operation `cut_at`, and which never fails otherwise.
 pub fn medium_with_power_cut(medium: SimNand, cut_at: Option<u64>, outcome: CutOutcome) -> FragileNand {
-    PowerCutNand::new(FaultyNand::new(RecordingNand::new(medium), FaultPlan::default(), 0), cut_at, outcome)
+    PowerCutNand::new(
+        FaultyNand::new(RecordingNand::new(medium), FaultProbabilities::default(), 0),
+        cut_at,
+        outcome,
+    )
 }
 
 /// Returns a medium whose programs and erases fail as planned, and whose power is never cut.
-pub fn medium_with_faults(medium: SimNand, plan: FaultPlan, seed: u64) -> FragileNand {
+pub fn medium_with_faults(medium: SimNand, plan: FaultProbabilities, seed: u64) -> FragileNand {
     PowerCutNand::new(FaultyNand::new(RecordingNand::new(medium), plan, seed), None, CutOutcome::Before)
 }
 
 /// Returns a device with the logical size of the world (tiny device) on the medium `nand`.
-pub fn device<N: Nand>(world: &World, parts: &Parts, buffer: BufferOptions, nand: N) -> Device<N> {
+pub fn device<N: Nand>(world: &World, parts: &Parts, buffer: WriteBufferOptions, nand: N) -> Device<N> {
     let logical = world.logical_pages(parts);
     Device::new(nand, logical, parts, DeviceOptions { buffer }).expect("a world fits every design")
 }
 
 /// Returns a device with half of the largest possible logical size, so that it can lose some blocks.
-pub fn roomy_device<N: Nand>(world: &World, parts: &Parts, buffer: BufferOptions, nand: N) -> Device<N> {
+pub fn roomy_device<N: Nand>(world: &World, parts: &Parts, buffer: WriteBufferOptions, nand: N) -> Device<N> {
     let logical = (world.logical_pages(parts) / 2).max(1);
     Device::new(nand, logical, parts, DeviceOptions { buffer }).expect("it fits")
 }
@@ -116,7 +120,9 @@ pub fn fill_and_overwrite_largest_device(parts: &Parts, geometry: &Geometry, wha
         scene.operation_number = operation;
         let lpn = if operation < logical as u64 { operation } else { random.below(logical as u64) };
         let content = ContentDescriptor::of_fingerprint(Fingerprint(random.below(12)));
-        device.write_page(Lpn(lpn as u32), content).unwrap_or_else(|error| panic!("{what}: {error}"));
+        device
+            .write_page_descriptor(Lpn(lpn as u32), content)
+            .unwrap_or_else(|error| panic!("{what}: {error}"));
         if operation % 64 == 0 {
             audit(&mut device);
         }

@@ -4,7 +4,7 @@ use wearwell::address::RemapMode;
 use wearwell::content::recycle::FingerprintStorePolicy;
 use wearwell::data::mix_bits;
 use wearwell::gc::VictimPolicy;
-use wearwell::lifetime::ContentSchemes;
+use wearwell::lifetime::MechanismSet;
 
 /// Random generator `SplitMix64`: short, and equal on every machine.
 #[derive(Clone)]
@@ -62,7 +62,7 @@ pub enum Op {
     Victims(VictimPolicy),
     Fingerprints(FingerprintStorePolicy, Option<u32>),
     /// Switches the given content schemes on, and all others off.
-    Schemes(ContentSchemes),
+    Schemes(MechanismSet),
 }
 
 /// Random generator of the host operations of a test run.
@@ -151,14 +151,14 @@ impl OperationGenerator {
 /// Random generator that switches content schemes on and off between the operations of a run.
 pub struct SchemeSwitcher {
     pub random: Random,
-    pub schemes: ContentSchemes,
+    pub schemes: MechanismSet,
 }
 
 impl SchemeSwitcher {
     /// Draws a switch of content schemes once in sixty calls, otherwise `None`. Each scheme is then on with a
     /// probability of 75 %.
     pub fn draw(&mut self) -> Option<Op> {
-        let is_due = self.schemes != ContentSchemes::NONE && self.random.below(60) == 0;
+        let is_due = self.schemes != MechanismSet::NONE && self.random.below(60) == 0;
         is_due.then(|| {
             Op::Schemes(self.schemes.iter().filter(|_| self.random.is_true_with_percent(75)).collect())
         })

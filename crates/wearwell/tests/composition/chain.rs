@@ -5,28 +5,28 @@
 //! Where an assumption differs, the operations that differ are counted by cause, on the world `slc` without a buffer:
 //! first those of the composed drive, then those of the other. `docs/verification.md` has these counts.
 
-use SchemeKind::{Dedup, Delta, Recycle};
+use MechanismKind::{Dedup, Delta, Recycle};
 use wearwell::Device;
 use wearwell::DeviceOptions;
 use wearwell::content::dedup::DedupOptions;
 use wearwell::content::recycle::{FingerprintStorePolicy, RecycleOptions};
 use wearwell::design::{
-    DeltaDesign, GeckoFtlOptions, MappingPart, Parts, Persistence, RecoveryBlockScan, RecycleDesign,
-    SharingDesign, WearwellOptions, delta, geckoftl, integrated, page_map, recyclable, remap, wearwell,
+    DeltaOptions, GeckoFtlOptions, MappingPart, Parts, Persistence, RecoveryBlockScan, RecyclingPart,
+    SharingOptions, WearwellOptions, delta, geckoftl, integrated, page_map, recyclable, remap, wearwell,
 };
 use wearwell::gc::GcOptions;
 use wearwell::lifetime::{
-    ContentSchemes, EnergyModel, EpochDecision, LifetimeController, LifetimeCounters, LifetimeOptions,
-    PaperConfiguration, SchemeKind, WriteActivity,
+    EnergyModel, EpochDecision, IlPaperConfiguration, LifetimeController, LifetimeCounters, LifetimeOptions,
+    MechanismKind, MechanismSet, WriteActivity,
 };
-use wearwell::mapping::{CachedMapOptions, InvalidPageIdentification};
+use wearwell::mapping::{DemandPagedMapOptions, InvalidPageIdentification};
 use wearwell::nand::{RecordedOp, RetainedFields, SimNand};
 use wearwell::operation::{Cause, FlashOp, OpKind};
 use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::ReverseMapKind;
 use wearwell::stats::Stats;
-use wearwell::validity::{GeckoOptions, MergeMode, ValidityPart};
-use wearwell::write_buffer::BufferOptions;
+use wearwell::validity::{GeckoOptions, MergeMode, ValidityStoreKind};
+use wearwell::write_buffer::WriteBufferOptions;
 
 use super::DOCUMENT;
 use crate::common::{
@@ -47,7 +47,7 @@ const DEDUP: DedupOptions = DedupOptions { capacity_entries: None, verify_on_hit
 enum Running {
     /// All mechanisms that the design has are on.
     All,
-    Only(&'static [SchemeKind]),
+    Only(&'static [MechanismKind]),
     /// Deduplication and compression are switched by the paper's algorithm from epoch to epoch.
     Managed,
 }
@@ -83,16 +83,16 @@ struct Run {
 
 /// Returns the options of recycling and of delta encoding, with tables of so few entries that entries are evicted
 /// during a run.
-fn options() -> (RecycleDesign, DeltaDesign) {
+fn options() -> (RecyclingPart, DeltaOptions) {
     let policy = FingerprintStorePolicy::ProbabilityFastLoading { window: 1 };
     let options = RecycleOptions { capacity_entries: Some(6), policy, ..RecycleOptions::default() };
-    let deltas = DeltaDesign {
-        heat_table_entries: Some(24),
+    let deltas = DeltaOptions {
+        access_count_table_entries: Some(24),
         cold_scan_interval_writes: 16,
         cold_scan_entries: 4,
-        ..DeltaDesign::default()
+        ..DeltaOptions::default()
     };
-    (RecycleDesign { options, verify_on_hit: true }, deltas)
+    (RecyclingPart { options, verify_on_hit: true }, deltas)
 }
 
 /// Returns the design `wearwell`, composed of all content mechanisms, with a map cache of `cache_entries` entries.
@@ -104,7 +104,7 @@ fn composed(cache_entries: u32) -> Parts {
 
 /// Returns the design `wearwell` with map and page validity in RAM, which a battery keeps.
 fn on_a_battery() -> Parts {
-    let (mapping, validity) = (MappingPart::Flat, ValidityPart::Ram);
+    let (mapping, validity) = (MappingPart::Flat, ValidityStoreKind::Ram);
     without_notes(Parts { mapping, validity, persistence: Persistence::BatteryRam, ..composed(1) })
 }
 
@@ -116,7 +116,7 @@ fn without_notes(parts: Parts) -> Parts {
 /// Changes a design so that no page ever counts as hot in its delta encoding. Delta encoding that is switched off then
 /// reads no pages to estimate, from a sample of the writes, what it would save.
 fn without_samples(mut parts: Parts) -> Parts {
-    let never_hot = DeltaDesign { heat_table_entries: Some(0), ..options().1 };
+    let never_hot = DeltaOptions { access_count_table_entries: Some(0), ..options().1 };
     parts.content.delta = parts.content.delta.and(Some(never_hot));
     parts
 }
@@ -137,7 +137,7 @@ fn plain(parts: Parts) -> Variant {
     Variant { parts, running: Running::All }
 }
 
-fn only(running: &'static [SchemeKind], parts: Parts) -> Variant {
+fn only(running: &'static [MechanismKind], parts: Parts) -> Variant {
     Variant { parts, running: Running::Only(running) }
 }
 
@@ -154,7 +154,7 @@ impl Manager {
     /// Returns a lifetime manager for a drive that may program 40 pages per epoch, fewer than the host writes.
     fn new(page_bytes: u32) -> Self {
         let options =
-            LifetimeOptions::of_paper(PaperConfiguration::Integrated, &EnergyModel::STATED_IN_PAPER);
+            LifetimeOptions::of_il_paper(IlPaperConfiguration::Integrated, &EnergyModel::STATED_IN_PAPER);
         let capacity_bytes = 40 * u64::from(page_bytes) * options.target_epochs();
         Self { lifetime: LifetimeController::new(options), capacity_bytes }
     }
@@ -189,20 +189,20 @@ fn on_flash(operations: &[FlashOp]) -> impl Iterator<Item = FlashOp> {
     on_flash.map(|&operation| FlashOp { ops_back_to_dependency: 0, ..operation })
 }
 
-fn run(variant: &Variant, world: &World, logical: u32, buffer: BufferOptions, load: Load) -> Run {
+fn run(variant: &Variant, world: &World, logical: u32, buffer: WriteBufferOptions, load: Load) -> Run {
     let medium = SimNand::new(world.geometry.clone(), RetainedFields::ALL).with_nvram(NVRAM_BYTES);
     let mut device = Device::new(recording_medium(medium), logical, &variant.parts, DeviceOptions { buffer })
         .expect("it fits");
     let mut manager = match variant.running {
         Running::All => None,
         Running::Only(kinds) => {
-            let running: ContentSchemes = kinds.iter().copied().collect();
+            let running: MechanismSet = kinds.iter().copied().collect();
             device.ftl_mut().switch_content_schemes(running).expect("nothing is buffered");
             None
         }
         Running::Managed => Some(Manager::new(world.geometry.page_bytes)),
     };
-    device.ftl_mut().store_mut().flash_ops.set_collecting_ops(true);
+    device.ftl_mut().store_mut().flash_ops.set_op_recording(true);
     let mut oracle = Oracle::for_device(&device, load.contents as usize);
     let (sectors, page_sectors) = (oracle.sectors(), oracle.page_sectors());
     let random = Random::new(u64::from(logical));
@@ -220,7 +220,7 @@ fn run(variant: &Variant, world: &World, logical: u32, buffer: BufferOptions, lo
         if load.remaps || !matches!(op, Op::Remap { .. }) {
             oracle.apply(&mut device, op).expect("there is room");
         }
-        operations[0].extend(on_flash(device.flash_ops()));
+        operations[0].extend(on_flash(device.flash_ops_of_last_request()));
         operations[1].extend(on_flash(device.deferred_flash_ops()));
         device.ftl_mut().store_mut().flash_ops.clear();
     }
@@ -314,7 +314,7 @@ fn differences_on(world: &str, one: &Variant, other: &Variant, load: Load) -> St
 #[test]
 fn wearwell_without_content_mechanisms_and_with_its_map_cached_runs_the_operations_of_page_map() {
     let other = plain(page_map(GcOptions::default()));
-    let validity_in_ram = |parts: Parts| without_notes(Parts { validity: ValidityPart::Ram, ..parts });
+    let validity_in_ram = |parts: Parts| without_notes(Parts { validity: ValidityStoreKind::Ram, ..parts });
     let equal = without_samples(validity_in_ram(composed(u32::MAX)));
     assert_equal(&only(&[], equal), &other, FEW_CONTENTS);
     let samples = only(&[], validity_in_ram(composed(u32::MAX)));
@@ -334,7 +334,8 @@ fn wearwell_without_content_mechanisms_and_with_its_map_cached_runs_the_operatio
 /// A remap command binds pages even while deduplication is off, and a page map has to write them.
 #[test]
 fn remap_commands_share_pages_even_while_deduplication_is_off() {
-    let parts = without_samples(without_notes(Parts { validity: ValidityPart::Ram, ..composed(u32::MAX) }));
+    let parts =
+        without_samples(without_notes(Parts { validity: ValidityStoreKind::Ram, ..composed(u32::MAX) }));
     let other = plain(page_map(GcOptions::default()));
     let load = Load { remaps: true, ..FEW_CONTENTS };
     assert_eq!(
@@ -355,16 +356,16 @@ fn published_geckoftl() -> Parts {
 fn wearwell_without_content_mechanisms_runs_the_operations_of_geckoftl_with_an_eager_map() {
     let on_battery = |parts: Parts| without_notes(Parts { persistence: Persistence::BatteryRam, ..parts });
     let eager = |parts: Parts| {
-        let mapping = MappingPart::Cached(CachedMapOptions::with_cache_capacity(FEW_ENTRIES));
+        let mapping = MappingPart::Cached(DemandPagedMapOptions::with_cache_capacity(FEW_ENTRIES));
         on_battery(Parts { mapping, ..parts })
     };
     let off = only(&[], on_battery(without_samples(composed(FEW_ENTRIES))));
     let collects_metadata = plain(eager(Parts { gc: GcOptions::default(), ..published_geckoftl() }));
     assert_equal(&off, &collects_metadata, FEW_CONTENTS);
 
-    let late = CachedMapOptions {
+    let late = DemandPagedMapOptions {
         identification: InvalidPageIdentification::AtSynchronisation,
-        ..CachedMapOptions::with_cache_capacity(FEW_ENTRIES)
+        ..DemandPagedMapOptions::with_cache_capacity(FEW_ENTRIES)
     };
     let as_it_is = only(&[], composed(FEW_ENTRIES));
     let spares_metadata = plain(eager(published_geckoftl()));
@@ -415,7 +416,7 @@ fn wearwell_without_content_mechanisms_runs_the_operations_of_geckoftl_with_an_e
 
 fn remap_ssd(reverse_map: ReverseMapKind) -> Variant {
     let dedup = Some(DEDUP);
-    let sharing = SharingDesign {
+    let sharing = SharingOptions {
         reverse_map,
         reference_count_form: ReferenceCountForm::Dense,
         dedup,

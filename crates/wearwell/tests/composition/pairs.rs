@@ -1,18 +1,18 @@
 //! What each pair of mechanisms promises beyond losing nothing: which of them serves a write, what stays valid for
 //! whom, what is counted, and what it costs.
 
-use SchemeKind::{Compression, Dedup, Delta, Recycle};
+use MechanismKind::{Compression, Dedup, Delta, Recycle};
 use wearwell::design::Parts;
 use wearwell::flash_view::FlashPageState;
 use wearwell::gc::{GcOptions, VictimPolicy};
-use wearwell::lifetime::{ContentSchemes, SchemeKind};
+use wearwell::lifetime::{MechanismKind, MechanismSet};
+use wearwell::logical_page_form::LogicalPageForm;
 use wearwell::mapping::{AnyMapping, Mapping as _};
 use wearwell::nand::PageKind;
 use wearwell::operation::Cause;
-use wearwell::page_state::PageState;
 use wearwell::sharing::reverse_map::ReverseMapKind;
 use wearwell::store::BlockState;
-use wearwell::validity::{AnyValidityStore, FlashBitmapOptions, ValidityPart};
+use wearwell::validity::{AnyValidityStore, FlashBitmapOptions, ValidityStoreKind};
 
 use super::rig::{
     Rig, composed, gecko, in_gecko, light, mixture, noise, on_flash, page, refusal, without_battery,
@@ -36,7 +36,7 @@ fn duplicates_remaps_and_revivals_all_map_a_stored_page_without_a_program() {
     rig.write(0, &noise(2));
     rig.write(1, &noise(1));
     assert_eq!((rig.programs(), rig.device.ftl().valid_reverse_map_entries()), (2, 1));
-    assert_eq!((rig.place(1), rig.form(1)), (dead, PageState::Stored));
+    assert_eq!((rig.place(1), rig.form(1)), (dead, LogicalPageForm::Stored));
 }
 
 /// Note 2: a dead page can become a shared page and die again. Hits on live and on dead content are counted separately.
@@ -70,9 +70,9 @@ fn content_stored_as_a_delta_is_not_found_by_deduplication() {
     let mut rig = Rig::new(&mixture(&[Dedup, Delta]));
     rig.write(0, &page(1, 100, 0));
     rig.write(0, &page(1, 100, 1));
-    assert_eq!(rig.form(0), PageState::Delta);
+    assert_eq!(rig.form(0), LogicalPageForm::Delta);
     rig.write(1, &page(1, 100, 1));
-    assert_eq!((rig.stats().deduplicated_writes, rig.form(1)), (0, PageState::Stored));
+    assert_eq!((rig.stats().deduplicated_writes, rig.form(1)), (0, LogicalPageForm::Stored));
     rig.write(2, &page(1, 100, 0));
     assert_eq!((rig.stats().deduplicated_writes, rig.place(2)), (1, rig.place(0)), "its base is found");
     rig.expect_all();
@@ -167,7 +167,7 @@ fn an_eager_map_reads_a_translation_page_for_a_write_that_misses_the_map_cache_a
 /// Note 8: a mechanism that is switched off serves no write, and what it stored stays readable in its form.
 #[test]
 fn content_stays_readable_after_its_mechanism_is_switched_off() {
-    for parts in [mixture(&SchemeKind::ALL), composed(&SchemeKind::ALL)] {
+    for parts in [mixture(&MechanismKind::ALL), composed(&MechanismKind::ALL)] {
         let mut rig = Rig::new(&parts);
         rig.write_chunk(0);
         rig.write_through(5, &noise(1));
@@ -180,13 +180,21 @@ fn content_stays_readable_after_its_mechanism_is_switched_off() {
         rig.flush();
         let forms = |rig: &mut Rig| [0, 5, 6, 7, 9].map(|lpn| rig.form(lpn));
         let stored = forms(&mut rig);
-        assert_eq!(stored[..4], [PageState::Packed, PageState::Shared, PageState::Shared, PageState::Delta]);
+        assert_eq!(
+            stored[..4],
+            [
+                LogicalPageForm::Packed,
+                LogicalPageForm::Shared,
+                LogicalPageForm::Shared,
+                LogicalPageForm::Delta
+            ]
+        );
         assert_eq!(rig.stats().recycled_writes, 1);
-        rig.device.ftl_mut().switch_content_schemes(ContentSchemes::NONE).expect("there is room");
+        rig.device.ftl_mut().switch_content_schemes(MechanismSet::NONE).expect("there is room");
         rig.audit();
         assert_eq!(forms(&mut rig), stored);
         rig.write(10, &noise(1));
-        assert_eq!(rig.form(10), PageState::Stored, "no mechanism serves it");
+        assert_eq!(rig.form(10), LogicalPageForm::Stored, "no mechanism serves it");
         rig.expect_all();
         rig.lose_power();
         rig.expect_all();
@@ -201,9 +209,9 @@ fn a_remap_first_merges_a_source_stored_as_a_delta() {
         rig.write(0, &page(1, 100, 0));
         rig.write(0, &page(1, 100, 1));
         let base = rig.place(0);
-        assert_eq!(rig.form(0), PageState::Delta);
+        assert_eq!(rig.form(0), LogicalPageForm::Delta);
         rig.remap(5, 0);
-        assert_eq!([rig.form(0), rig.form(5)], [PageState::Shared; 2]);
+        assert_eq!([rig.form(0), rig.form(5)], [LogicalPageForm::Shared; 2]);
         assert_eq!(rig.place(0), rig.place(5));
         assert_ne!(rig.state(base), FlashPageState::Valid);
         rig.expect_all();
@@ -219,7 +227,7 @@ fn a_delta_base_can_be_revived_only_after_its_logical_page_is_rewritten() {
     rig.expect(0);
     let base = rig.place(0);
     rig.write(0, &page(1, 100, 1));
-    assert_eq!((rig.form(0), rig.recycler().dead_page_count()), (PageState::Delta, 0));
+    assert_eq!((rig.form(0), rig.recycler().dead_page_count()), (LogicalPageForm::Delta, 0));
     rig.write(1, &page(1, 100, 0));
     assert_eq!(rig.stats().recycled_writes, 0, "its content is needed for the delta");
     rig.write(0, &noise(2));
@@ -251,7 +259,9 @@ fn recycling_does_not_revive_dead_chunk_members() {
 /// revived is valid all the same, may die again, and be revived again.
 #[test]
 fn a_page_can_die_and_be_revived_repeatedly_with_validity_on_flash() {
-    for validity in [ValidityPart::Bitmap(FlashBitmapOptions::default()), ValidityPart::Log, gecko()] {
+    for validity in
+        [ValidityStoreKind::Bitmap(FlashBitmapOptions::default()), ValidityStoreKind::Log, gecko()]
+    {
         let mut rig = Rig::new(&Parts { validity, ..mixture(&[Recycle]) });
         rig.write(0, &noise(1));
         let place = rig.place(0);
@@ -358,12 +368,12 @@ fn recovery_finds_the_newest_delta_of_each_page() {
     }
     rig.write(3, &noise(77));
     rig.trim(4);
-    assert_eq!(rig.form(0), PageState::Delta);
+    assert_eq!(rig.form(0), LogicalPageForm::Delta);
     for _ in 0..2 {
         rig.lose_power();
         assert_eq!(
             [0, 3, 4].map(|lpn| rig.form(lpn)),
-            [PageState::Delta, PageState::Stored, PageState::Hole]
+            [LogicalPageForm::Delta, LogicalPageForm::Stored, LogicalPageForm::Hole]
         );
         rig.expect_all();
     }
@@ -373,12 +383,12 @@ fn recovery_finds_the_newest_delta_of_each_page() {
 /// plain page have entries elsewhere.
 #[test]
 fn compression_does_not_enlarge_the_l2p_map() {
-    let sizes = |kinds: &[SchemeKind]| {
+    let sizes = |kinds: &[MechanismKind]| {
         let rig = Rig::new(&on_flash(6, mixture(kinds)));
         let AnyMapping::Cached(cached) = rig.device.ftl().mapping() else { panic!("the map is on flash") };
         (cached.translation_pages(), cached.metadata_pages(), cached.ram_bytes())
     };
-    assert_eq!(sizes(&[]), sizes(&SchemeKind::ALL));
+    assert_eq!(sizes(&[]), sizes(&MechanismKind::ALL));
     let ram = |rig: &Rig, name: &str| {
         let parts = rig.device.ftl().ram_bytes();
         parts.into_iter().find(|(part, _)| *part == name).map(|(_, bytes)| bytes)
@@ -394,7 +404,7 @@ fn compression_does_not_enlarge_the_l2p_map() {
 /// Note 20: data, deltas, chunks, translation pages and page validity fill blocks of their own in the full mixture.
 #[test]
 fn each_block_holds_one_kind_of_page_with_all_content_mechanisms() {
-    let mut rig = Rig::new(&composed(&SchemeKind::ALL));
+    let mut rig = Rig::new(&composed(&MechanismKind::ALL));
     for round in 0..60 {
         (0..4).for_each(|lpn| rig.write(lpn, &light(100 * round + u64::from(lpn))));
         (5..9).for_each(|lpn| rig.write(lpn, &page(u64::from(lpn), 100, round)));

@@ -2,25 +2,25 @@
 //! which block is collected.
 
 use wearwell::address::{Lpn, Ppn, RemapMode};
-use wearwell::content::compress::ChunkDesign;
+use wearwell::content::compress::CompressionOptions;
 use wearwell::content::dedup::DedupOptions;
 use wearwell::content::recycle::{RecycleOptions, Recycler};
 use wearwell::data::mix_bits;
 use wearwell::design::{
-    DeltaDesign, MappingPart, Parts, Persistence, RecycleDesign, SharingDesign, page_map,
+    DeltaOptions, MappingPart, Parts, Persistence, RecyclingPart, SharingOptions, page_map,
 };
 use wearwell::device::HostData;
 use wearwell::flash_view::{FlashPageState, FlashView};
 use wearwell::gc::GcOptions;
-use wearwell::lifetime::{ContentSchemes, SchemeKind};
-use wearwell::mapping::CachedMapOptions;
+use wearwell::lifetime::{MechanismKind, MechanismSet};
+use wearwell::logical_page_form::LogicalPageForm;
+use wearwell::mapping::DemandPagedMapOptions;
 use wearwell::nand::{Geometry, Nand as _, RetainedFields, SimNand};
-use wearwell::page_state::PageState;
 use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::ReverseMapKind;
 use wearwell::stats::Stats;
 use wearwell::store::{BlockState, Stream};
-use wearwell::validity::{GeckoOptions, MergeMode, ValidityPart};
+use wearwell::validity::{GeckoOptions, MergeMode, ValidityStoreKind};
 use wearwell::{Device, DeviceOptions, Ftl};
 
 use crate::common::{audit, geometry_without_superblocks, nvram_bytes};
@@ -56,38 +56,45 @@ pub fn light(id: u64) -> Vec<u8> {
     page(id, 30, 0)
 }
 
-pub fn gecko() -> ValidityPart {
-    ValidityPart::Gecko(GeckoOptions { size_ratio: 2, parts_per_block: 1, merge_mode: MergeMode::MultiWay })
+pub fn gecko() -> ValidityStoreKind {
+    ValidityStoreKind::Gecko(GeckoOptions {
+        size_ratio: 2,
+        parts_per_block: 1,
+        merge_mode: MergeMode::MultiWay,
+    })
 }
 
 /// Returns a design with these content mechanisms, whose map and page validity are in RAM on a battery. It starts GC
 /// and the search for cold pages only if a test requests them.
-pub fn mixture(kinds: &[SchemeKind]) -> Parts {
+pub fn mixture(kinds: &[MechanismKind]) -> Parts {
     let gc = GcOptions { background_free_blocks: u32::MAX, ..GcOptions::default() };
     let mut parts = Parts { persistence: Persistence::BatteryRam, ..page_map(gc) };
-    let schemes: ContentSchemes = kinds.iter().copied().collect();
+    let schemes: MechanismSet = kinds.iter().copied().collect();
     let has = |kind| schemes.contains(kind);
     let options = RecycleOptions { capacity_entries: None, ..RecycleOptions::default() };
     let dedup = Some(DedupOptions { capacity_entries: None, verify_on_hit: true });
     let (reverse_map, refs) = (ReverseMapKind::Ideal, ReferenceCountForm::Sparse);
-    let deltas =
-        DeltaDesign { cold_scan_interval_writes: 0, heat_table_entries: Some(64), ..DeltaDesign::default() };
+    let deltas = DeltaOptions {
+        cold_scan_interval_writes: 0,
+        access_count_table_entries: Some(64),
+        ..DeltaOptions::default()
+    };
     parts.content.recycle =
-        has(SchemeKind::Recycle).then_some(RecycleDesign { options, verify_on_hit: true });
-    parts.content.sharing = has(SchemeKind::Dedup).then_some(SharingDesign {
+        has(MechanismKind::Recycle).then_some(RecyclingPart { options, verify_on_hit: true });
+    parts.content.sharing = has(MechanismKind::Dedup).then_some(SharingOptions {
         reverse_map,
         reference_count_form: refs,
         dedup,
         has_atomic_remap_commands: false,
     });
-    parts.content.delta = has(SchemeKind::Delta).then_some(deltas);
-    parts.content.chunks = has(SchemeKind::Compression).then(ChunkDesign::default);
+    parts.content.delta = has(MechanismKind::Delta).then_some(deltas);
+    parts.content.chunks = has(MechanismKind::Compression).then(CompressionOptions::default);
     parts
 }
 
 /// Changes a design so that its map is on flash behind a cache of `entries` entries.
 pub fn on_flash(entries: u32, parts: Parts) -> Parts {
-    Parts { mapping: MappingPart::Cached(CachedMapOptions::with_cache_capacity(entries)), ..parts }
+    Parts { mapping: MappingPart::Cached(DemandPagedMapOptions::with_cache_capacity(entries)), ..parts }
 }
 
 /// Changes a design so that its page validity is in Logarithmic Gecko.
@@ -101,7 +108,7 @@ pub fn without_battery(parts: Parts) -> Parts {
 }
 
 /// Returns the design without a battery, with map and page validity on flash, that has these mechanisms.
-pub fn composed(kinds: &[SchemeKind]) -> Parts {
+pub fn composed(kinds: &[MechanismKind]) -> Parts {
     without_battery(in_gecko(on_flash(6, mixture(kinds))))
 }
 
@@ -148,9 +155,9 @@ impl Rig {
     /// Writes the four logical pages from `first` on, which are compressed into one chunk.
     pub fn write_chunk(&mut self, first: u32) {
         (first..first + 4).for_each(|lpn| self.write(lpn, &light(u64::from(lpn))));
-        let forms = self.view().page_state_of_lpn;
+        let forms = self.view().form_of_lpn;
         let members = &forms[first as usize..first as usize + 4];
-        assert!(members.iter().all(|&form| form == PageState::Packed), "{members:?}");
+        assert!(members.iter().all(|&form| form == LogicalPageForm::Packed), "{members:?}");
     }
 
     pub fn trim(&mut self, lpn: u32) {
@@ -219,8 +226,8 @@ impl Rig {
         self.view().first_page_of_lpn[lpn as usize].expect("it is stored")
     }
 
-    pub fn form(&mut self, lpn: u32) -> PageState {
-        self.view().page_state_of_lpn[lpn as usize]
+    pub fn form(&mut self, lpn: u32) -> LogicalPageForm {
+        self.view().form_of_lpn[lpn as usize]
     }
 
     pub fn state(&mut self, ppn: Ppn) -> FlashPageState {

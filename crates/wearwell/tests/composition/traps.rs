@@ -2,15 +2,15 @@
 //! for true in a mixture: that the spare area names the owner, that a unit is a page, that an entry which is not cached
 //! does not exist, that the place which an overwrite replaces is known.
 
-use SchemeKind::{Compression, Dedup, Delta, Recycle};
+use MechanismKind::{Compression, Dedup, Delta, Recycle};
 use wearwell::address::Lpn;
 use wearwell::content::recycle::FingerprintStorePolicy;
 use wearwell::design::{MappingPart, Parts, Persistence};
 use wearwell::flash_view::FlashPageState;
-use wearwell::lifetime::SchemeKind;
-use wearwell::mapping::{AnyMapping, CachedMapOptions, InvalidPageIdentification};
+use wearwell::lifetime::MechanismKind;
+use wearwell::logical_page_form::LogicalPageForm;
+use wearwell::mapping::{AnyMapping, DemandPagedMapOptions, InvalidPageIdentification};
 use wearwell::nand::PageKind;
-use wearwell::page_state::PageState;
 use wearwell::sharing::reverse_map::ReverseMapKind;
 
 use super::rig::{Rig, composed, light, mixture, noise, on_flash, page, refusal, without_battery};
@@ -25,10 +25,10 @@ fn a_write_equal_to_its_delta_base_drops_the_delta() {
         let mut rig = Rig::new(&parts);
         rig.write(0, &page(1, 100, 0));
         rig.write(0, &page(1, 100, 1));
-        assert_eq!(rig.form(0), PageState::Delta);
+        assert_eq!(rig.form(0), LogicalPageForm::Delta);
         rig.write(0, &page(1, 100, 0));
         rig.expect(0);
-        assert_eq!((rig.form(0), rig.stats().deduplicated_writes), (PageState::Stored, 1));
+        assert_eq!((rig.form(0), rig.stats().deduplicated_writes), (LogicalPageForm::Stored, 1));
         rig.flush();
         rig.lose_power();
         rig.expect_all();
@@ -104,11 +104,11 @@ fn gc_merges_a_delta_base_with_the_delta_of_its_referrer() {
         assert_eq!(rig.spare_owner(base), Lpn(0), "the spare area names its writer");
         rig.write(0, &page(2, 100, 1));
         rig.write(1, &page(1, 100, 1));
-        assert_eq!([rig.form(0), rig.form(1)], [PageState::Delta; 2]);
+        assert_eq!([rig.form(0), rig.form(1)], [LogicalPageForm::Delta; 2]);
         rig.device.ftl_mut().reset_page_access_counts();
         rig.collect_block_of(base);
         assert!(rig.device.ftl().delta_statistics().expect("it encodes").gc_merges > 0);
-        assert_eq!(rig.form(1), PageState::Stored, "base and delta became one page");
+        assert_eq!(rig.form(1), LogicalPageForm::Stored, "base and delta became one page");
         rig.expect_all();
     }
 }
@@ -120,17 +120,17 @@ fn a_delta_over_a_chunk_member_is_read_and_merged_from_the_chunk() {
     let mut rig = Rig::new(&mixture(&[Delta, Compression]));
     rig.write_chunk(0);
     rig.write(0, &page(0, 30, 1));
-    assert_eq!((rig.form(0), rig.stats().delta_writes), (PageState::Delta, 1));
+    assert_eq!((rig.form(0), rig.stats().delta_writes), (LogicalPageForm::Delta, 1));
     rig.expect(0);
     rig.expect(0);
     assert_eq!(rig.device.ftl().delta_statistics().expect("it encodes").read_hot_merges, 1);
-    assert_ne!(rig.form(0), PageState::Delta);
+    assert_ne!(rig.form(0), LogicalPageForm::Delta);
     rig.expect_all();
     // A remap merges its source without anybody having read it.
     let mut rig = Rig::new(&mixture(&[Dedup, Delta, Compression]));
     rig.write_chunk(0);
     rig.write(0, &page(0, 30, 1));
-    assert_eq!(rig.form(0), PageState::Delta);
+    assert_eq!(rig.form(0), LogicalPageForm::Delta);
     rig.remap(10, 0);
     assert_eq!(rig.place(10), rig.place(0));
     rig.expect_all();
@@ -184,10 +184,10 @@ fn a_trim_of_a_page_whose_map_entry_is_not_cached_is_durable() {
 
 /// Changes a design so that its map is lazy and is recovered by a backward scan.
 fn scanned_backwards(parts: Parts) -> Parts {
-    let cache = CachedMapOptions {
+    let cache = DemandPagedMapOptions {
         identification: InvalidPageIdentification::AtSynchronisation,
         makes_checkpoints: true,
-        ..CachedMapOptions::with_cache_capacity(8)
+        ..DemandPagedMapOptions::with_cache_capacity(8)
     };
     let persistence = Persistence::BackwardScan { writes_map_before_first_request: false };
     Parts { mapping: MappingPart::Cached(cache), persistence, ..parts }
@@ -208,7 +208,7 @@ fn recovery_adopts_blocks_of_deltas_and_chunks() {
     rig.write_chunk(0);
     rig.write_through(5, &page(50, 100, 0));
     rig.write_through(5, &page(50, 100, 1));
-    assert_eq!((rig.form(0), rig.form(5)), (PageState::Packed, PageState::Delta));
+    assert_eq!((rig.form(0), rig.form(5)), (LogicalPageForm::Packed, LogicalPageForm::Delta));
     rig.lose_power();
     let in_use = rig.view().pages.into_iter().filter(|page| page.state == FlashPageState::Valid);
     let kinds: Vec<PageKind> = in_use.filter_map(|page| page.kind).collect();

@@ -104,7 +104,7 @@ fn recover_and_compare(rig: &mut Rig<FragileNand>, options: GeckoOptions) -> boo
     recovered.recover(&mut rig.store, &pages).expect("what is complete covers every flush");
     assert_eq!(rig.store.nand().cuttable_operations_since_restore(), 0, "recovery writes nothing");
     let durable_until =
-        recovered.level_entries_pages_of_runs().next().map(|_| recovered.durable_until_sequence());
+        recovered.run_levels_entries_and_pages().next().map(|_| recovered.durable_until_sequence());
     // If the last page of a run was programmed but not acknowledged, the run is complete.
     assert!(recovered.durable_until_sequence() >= rig.gecko.durable_until_sequence());
     let (shadow, lost) = split(rig.journal.as_ref().expect("kept"), durable_until);

@@ -206,7 +206,7 @@ impl<N: Nand> Rig<N> {
         }
         if worked {
             let levels: Vec<u32> =
-                self.gecko.level_entries_pages_of_runs().map(|(level, _, _)| level).collect();
+                self.gecko.run_levels_entries_and_pages().map(|(level, _, _)| level).collect();
             assert!(levels.is_sorted_by(|newer, older| newer < older), "levels at rest: {levels:?}");
             self.note_rest();
         }
@@ -287,8 +287,8 @@ impl<N: Nand> Rig<N> {
         let pool = self.store.pool_of(block);
         self.store.copy_pages(moves, Stream::Validity, pool, Cause::Gc, &mut places).expect("there is room");
         for ((&from, owner), &to) in owned.iter().zip(owners).zip(&places) {
-            self.gecko.relocate_metadata_page(owner.0, from, to);
-            self.store.discard_page(from);
+            self.gecko.record_metadata_page_move(owner.0, from, to);
+            self.store.count_page_invalid(from);
         }
         owned.len()
     }
@@ -306,7 +306,7 @@ impl<N: Nand> Rig<N> {
                 self.gecko.owns_metadata_page(oob.owner, ppn),
                 recovered.owns_metadata_page(oob.owner, ppn),
             ) {
-                (true, false) => self.store.discard_page(ppn),
+                (true, false) => self.store.count_page_invalid(ppn),
                 (false, true) => self.store.revive_page(ppn),
                 _ => {}
             }

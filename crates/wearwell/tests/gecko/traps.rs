@@ -96,13 +96,13 @@ fn a_gecko_merge_into_a_lower_level_obsoletes_its_inputs() {
         rig.invalidate(block * BLOCK_PAGES + 3);
         rig.write_deferred();
     }
-    assert_eq!(rig.gecko.level_entries_pages_of_runs().map(|(level, _, _)| level).collect::<Vec<_>>(), [1]);
+    assert_eq!(rig.gecko.run_levels_entries_and_pages().map(|(level, _, _)| level).collect::<Vec<_>>(), [1]);
     for block in 0..blocks {
         rig.open(block);
         rig.write_deferred();
     }
     assert_eq!(
-        rig.gecko.level_entries_pages_of_runs().collect::<Vec<_>>(),
+        rig.gecko.run_levels_entries_and_pages().collect::<Vec<_>>(),
         [(0, 0, 1)],
         "nothing is left to say"
     );
@@ -130,7 +130,7 @@ fn a_gecko_merge_into_a_higher_level_obsoletes_its_inputs() {
         rig.write_deferred();
     }
     assert_eq!(
-        rig.gecko.level_entries_pages_of_runs().map(|(level, _, _)| level).collect::<Vec<_>>(),
+        rig.gecko.run_levels_entries_and_pages().map(|(level, _, _)| level).collect::<Vec<_>>(),
         [0, 1]
     );
     let voided = 3 * buffer - 1;
@@ -139,10 +139,10 @@ fn a_gecko_merge_into_a_higher_level_obsoletes_its_inputs() {
         rig.invalidate(block * BLOCK_PAGES + 3);
     }
     rig.write_deferred();
-    let levels: Vec<u32> = rig.gecko.level_entries_pages_of_runs().map(|(level, _, _)| level).collect();
+    let levels: Vec<u32> = rig.gecko.run_levels_entries_and_pages().map(|(level, _, _)| level).collect();
     assert_eq!(
         levels,
-        [2 - u32::from(rig.gecko.level_entries_pages_of_runs().next().expect("a run").1 <= 3 * buffer)]
+        [2 - u32::from(rig.gecko.run_levels_entries_and_pages().next().expect("a run").1 <= 3 * buffer)]
     );
 
     let naive = newest_per_level(complete_runs(&mut rig));
@@ -285,7 +285,7 @@ fn gecko_run_directories_of_several_pages_are_recovered() {
     }
     rig.gecko.request_flush();
     rig.write_deferred();
-    let (_, entries, pages) = rig.gecko.level_entries_pages_of_runs().next().expect("a run");
+    let (_, entries, pages) = rig.gecko.run_levels_entries_and_pages().next().expect("a run");
     assert!(pages > entries.div_ceil(100) + 1, "a directory of several pages");
     let store = Store::new(rig.store.into_nand(), FreeBlockOrder::Fifo);
     rig.store = store;

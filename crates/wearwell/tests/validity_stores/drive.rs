@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use wearwell::Result;
-use wearwell::address::{Address, BlockId, Lpn, Ppn};
+use wearwell::address::{BlockId, Lpn, OptionalAddress, Ppn};
 use wearwell::data::{Content, Fingerprint, mix_bits};
 use wearwell::nand::{Geometry, Nand, Oob, PageKind};
 use wearwell::operation::Cause;
@@ -180,7 +180,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         let settled = self.validity.write_deferred_validity_step(&mut self.io)?;
         let programs = self.io.stats.total_programs() - programs;
         assert!(
-            programs <= self.validity.pages_per_deferred_write() as u64,
+            programs <= self.validity.max_pages_per_deferred_step() as u64,
             "{programs} pages in one write_deferred"
         );
         // The new page was programmed before the old one was released.
@@ -308,8 +308,8 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         let moves = PageCopies { source_pages: &from, owners: &owners };
         let outcome = self.io.copy_pages(moves, Stream::Validity, pool, Cause::Gc, &mut places);
         for ((&from, owner), to) in from.iter().zip(owners).zip(places) {
-            self.validity.relocate_metadata_page(owner.0, from, to);
-            self.io.discard_page(from);
+            self.validity.record_metadata_page_move(owner.0, from, to);
+            self.io.count_page_invalid(from);
         }
         outcome
     }
@@ -345,7 +345,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         let old = std::mem::replace(&mut self.validity, recovered);
         for &(ppn, oob) in found {
             match (old.owns_metadata_page(oob.owner, ppn), self.validity.owns_metadata_page(oob.owner, ppn)) {
-                (true, false) => self.io.discard_page(ppn),
+                (true, false) => self.io.count_page_invalid(ppn),
                 (false, true) => self.io.revive_page(ppn),
                 (true, true) | (false, false) => {}
             }

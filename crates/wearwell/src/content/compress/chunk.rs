@@ -1,7 +1,7 @@
 //! A compressed chunk, its members (logical pages), and the buffered pages that will become a chunk.
 
 use super::CHUNK_MEMBERS;
-use crate::address::{Address, Lpn, Ppn};
+use crate::address::{Lpn, OptionalAddress, Ppn};
 use crate::content::compress::directory::RecoveredChunk;
 use crate::data::Fingerprint;
 

@@ -12,7 +12,7 @@ use crate::nand::Nand;
 use crate::operation::Cause;
 use crate::sharing::reverse_map::{AnyReverseMap, ReverseMapEntry};
 use crate::store::{PageCopies, Stream};
-use crate::tables::prefetch::pull_into_cache;
+use crate::tables::prefetch::load_into_cpu_cache;
 
 impl<N: Nand> Ftl<N> {
     /// Splits compressed chunks that take more flash pages than they have live members, until the excess pages of all
@@ -85,7 +85,7 @@ impl<N: Nand> Ftl<N> {
             writer_refers = binders.len() as u32 <= sharing.reference_counts.referrers_beyond_first(from);
             for entry in binders {
                 sharing.unmark_bound(store, entry.lpn, from);
-                mapping.relocate(entry.lpn, store.entry_of_bind(to));
+                mapping.record_gc_move(entry.lpn, store.entry_of_bind(to));
                 sharing.mark_bound(entry.lpn);
                 let entry = ReverseMapEntry {
                     bound_ppn: Some(Ppn(to.0)),
@@ -100,7 +100,7 @@ impl<N: Nand> Ftl<N> {
             }
         }
         if writer_refers {
-            mapping.relocate(writer, to);
+            mapping.record_gc_move(writer, to);
         }
         self.release_chunk_member(from);
         Ok(())
@@ -138,7 +138,7 @@ impl<N: Nand> Ftl<N> {
         let stage = self.chunks.as_ref().expect("only the chunk stage has such pages");
         let mut numbers: Vec<u32> = pages.iter().map(|&ppn| self.store.owner_in_oob(ppn).0).collect();
         numbers.sort_unstable();
-        pull_into_cache(numbers.iter().map(|&number| stage.chunks[number as usize].live_mask.into()));
+        load_into_cpu_cache(numbers.iter().map(|&number| stage.chunks[number as usize].live_mask.into()));
         let mut room_pages = self.store.open_block_pages_left(Stream::Gc, pool) as usize;
         let mut chosen = Vec::new();
         for same in numbers.chunk_by(|a, b| a == b) {

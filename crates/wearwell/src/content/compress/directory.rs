@@ -14,7 +14,7 @@ use rustc_hash::FxBuildHasher;
 
 use super::CHUNK_MEMBERS;
 use super::chunk::ChunkMember;
-use crate::address::{Address, Lpn, Ppn};
+use crate::address::{Lpn, OptionalAddress, Ppn};
 use crate::data::Fingerprint;
 
 /// Bytes of the directory of a compressed chunk in the spare area of each of its pages.

@@ -24,11 +24,11 @@
 
 mod chunk;
 mod collect;
+mod compression_state;
 pub(crate) mod directory;
-mod stage;
 mod write;
 
-pub(crate) use stage::CompressionState;
+pub(crate) use compression_state::CompressionState;
 pub(crate) use write::Compression;
 
 /// Number of members (logical pages compressed together) in a full chunk (Lee et al., DATE 2013, section III-A).
@@ -48,7 +48,7 @@ const RAM_BYTES_PER_CHUNK_WITH_FLASH_DIRECTORY: u64 = 16;
 
 /// Options of compression. There are none; the type marks that a design compresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ChunkDesign {}
+pub struct CompressionOptions {}
 
 /// Counters of compression: chunks (pages compressed together), members and pages written, and chunks that were
 /// repacked or split.

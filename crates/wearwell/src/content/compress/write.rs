@@ -6,7 +6,7 @@ use super::CHUNK_MEMBERS;
 use super::chunk::{Chunk, ChunkMember, PendingPage, WHOLE_PAGE_MARK, compress_chunk};
 use crate::address::{Lpn, Ppn, Unit};
 use crate::content::compress::directory::{CHUNK_DIRECTORY_BYTES, ChunkDirectory};
-use crate::content::{ContentStage, HostWrite, SchemeKind};
+use crate::content::{ContentMechanism, HostWrite, MechanismKind};
 use crate::data::{Content, Fingerprint};
 use crate::design::ContentParts;
 use crate::error::{Error, Result};
@@ -20,8 +20,8 @@ use crate::store::Stream;
 /// Content mechanism of compression: compresses several logical pages together into a chunk.
 pub(crate) struct Compression;
 
-impl ContentStage for Compression {
-    const KIND: SchemeKind = SchemeKind::Compression;
+impl ContentMechanism for Compression {
+    const KIND: MechanismKind = MechanismKind::Compression;
     const NAME: &'static str = "compress";
     const SUMMARY: &'static str =
         "Pages are compressed together in chunks (paper on integrated lifetime management).";
@@ -183,7 +183,7 @@ impl<N: Nand> Ftl<N> {
                     return Err(error);
                 }
             }
-            self.index_content(member.fingerprint, unit);
+            self.index_or_mark_unhashed(member.fingerprint, unit);
         }
         members.clear();
         self.chunks.as_mut().expect("asked above").pending_pages = members;
@@ -211,12 +211,12 @@ impl<N: Nand> Ftl<N> {
                 Ok(old) => self.release_reference(page.lpn, old),
                 Err(error) => {
                     self.store.stats.unsuccessful_host_programs += 1;
-                    self.store.note_unsettled_page(ppn)?;
+                    self.store.note_maybe_invalid_page(ppn)?;
                     self.invalidate_page(ppn);
                     return Err(error);
                 }
             }
-            self.index_content(page.fingerprint, ppn.into());
+            self.index_or_mark_unhashed(page.fingerprint, ppn.into());
             self.store.stats.compressed_chunk_writes -= 1;
             let stage = self.chunks.as_mut().expect("asked above");
             stage.pending_pages.remove(0);
@@ -311,7 +311,7 @@ impl<N: Nand> Ftl<N> {
         } else {
             stage.free_chunk_numbers.push(number);
         }
-        chunk.pages().iter().for_each(|&ppn| store.discard_page(ppn));
+        chunk.pages().iter().for_each(|&ppn| store.count_page_invalid(ppn));
     }
 
     /// Marks the compressed chunk member `unit`, whose last referring logical page is gone, as dead. Frees the chunk

@@ -9,24 +9,24 @@
 //! relocating a unit needs no query, because a unit has one content. The price: each look-up needs a callback that
 //! queries the flash.
 //!
-//! There are two forms. An index with a capacity (`limited.rs`) is small, grows with its entries, and evicts some of
-//! them. An index of every stored page (`whole.rs`) is large, is allocated at its final size, and stores only tags and
-//! units.
+//! There are two forms. An index with a capacity (`bounded_index.rs`) is small, grows with its entries, and evicts some
+//! of them. An index of every stored page (`full_size_index.rs`) is large, is allocated at its final size, and stores
+//! only tags and units.
 //!
 //! Invariants: each entry names a unit that a logical page refers to; there is at most one entry per fingerprint, for
 //! the newest copy.
 
-mod limited;
+mod bounded_index;
+mod full_size_index;
 mod stage;
-mod whole;
 
-use limited::BoundedIndex;
+use bounded_index::BoundedIndex;
+use full_size_index::FullSizeIndex;
 pub(crate) use stage::Deduplication;
-use whole::FullSizeIndex;
 
 use crate::address::Unit;
 use crate::data::{Fingerprint, mix_bits};
-use crate::tables::prefetch::pull_into_cache;
+use crate::tables::prefetch::load_into_cpu_cache;
 
 /// Bytes of controller RAM per entry of the content index in a real drive: 16 bytes of digest, 4 bytes of unit number.
 const INDEX_ENTRY_BYTES: u64 = 20;
@@ -109,7 +109,7 @@ impl ContentIndex {
             let is_match = |unit| content(unit) == wanted;
             delegate!(&self.index_form, index => index.peek(hash_of(wanted), is_match))
         };
-        pull_into_cache(fingerprints.iter().filter_map(found).map(|unit| unit.0.into()));
+        load_into_cpu_cache(fingerprints.iter().filter_map(found).map(|unit| unit.0.into()));
     }
 
     /// Reads the entries of the content index that the removal or relocation of these contents will need, so that their

@@ -7,7 +7,7 @@
 )]
 
 use crate::address::{Lpn, Unit};
-use crate::content::{ContentStage, HostWrite, SchemeKind, SchemeOutcome};
+use crate::content::{ContentMechanism, HostWrite, MechanismKind, SchemeOutcome};
 use crate::data::{Content, Fingerprint};
 use crate::design::ContentParts;
 use crate::error::Result;
@@ -18,8 +18,8 @@ use crate::nand::Nand;
 /// Deduplication: a page whose content is already stored is not written again.
 pub(crate) struct Deduplication;
 
-impl ContentStage for Deduplication {
-    const KIND: SchemeKind = SchemeKind::Dedup;
+impl ContentMechanism for Deduplication {
+    const KIND: MechanismKind = MechanismKind::Dedup;
     const NAME: &'static str = "dedup";
     const SUMMARY: &'static str = "Logical pages share a flash page by remap commands (Remap-SSD), and by writes of equal content (deduplication).";
     const NEEDS_HASH: bool = true;
@@ -87,15 +87,15 @@ impl<N: Nand> Ftl<N> {
         let is_on = sharing.is_deduplication_on;
         let found = index.find(fingerprint, |unit| stored_fingerprint(store, chunks.as_deref(), unit));
         self.count_scheme_outcome(
-            SchemeKind::Dedup,
+            MechanismKind::Dedup,
             if found.is_some() { SchemeOutcome::Served } else { SchemeOutcome::PassedOn },
         );
         let Some(unit) = found.filter(|_| is_on) else { return Ok(None) };
-        if self.is_unit_lost(unit) {
+        if self.is_unit_unreadable(unit) {
             return Ok(None);
         }
         let verify = self.verifies_hits();
-        if verify && !self.holds_content(unit, content)? {
+        if verify && !self.read_and_compare_content(unit, content)? {
             return Ok(None);
         }
         Ok(Some(unit))

@@ -12,7 +12,7 @@
 use arrayvec::ArrayVec;
 
 use crate::address::Lpn;
-use crate::tables::prefetch::{HOST_WRITES_PER_PREFETCH, pull_into_cache};
+use crate::tables::prefetch::{HOST_WRITES_PER_PREFETCH, load_into_cpu_cache};
 use crate::tables::{LruList, SlotIndex};
 
 /// Numbers of host reads and host writes of a logical page since the page entered the table of access counts. Both
@@ -36,7 +36,7 @@ pub enum AccessKind {
 
 /// Number of entries of the table of access counts, and what each takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct HeatTableSize {
+pub struct AccessCountTableSize {
     /// Maximum number of entries of the table of access counts; each is for one logical page.
     pub capacity_entries: u32,
     /// Bytes of controller RAM per entry of the table of access counts.
@@ -45,13 +45,13 @@ pub struct HeatTableSize {
 
 /// Bytes of controller RAM per entry of the table of access counts, if the L2P table or its cache is another table:
 /// logical page number, two counts, and links of the LRU list.
-pub const HEAT_ENTRY_BYTES: u32 = 14;
+pub const ACCESS_COUNT_ENTRY_BYTES: u32 = 14;
 /// Bytes of controller RAM per entry of the table of access counts, if its entries are also those of the mapping table:
 /// two physical page numbers more (Delta-FTL, section 3.5, with two counts).
-pub const HEAT_AND_MAP_ENTRY_BYTES: u32 = 22;
+pub const ACCESS_COUNT_AND_MAP_ENTRY_BYTES: u32 = 22;
 
 #[derive(Clone, Copy, Debug)]
-struct HeatEntry {
+struct AccessCountEntry {
     lpn: Lpn,
     heat: AccessCounts,
     is_in_protected_segment: bool,
@@ -59,19 +59,19 @@ struct HeatEntry {
 
 /// Table of access counts of recently accessed logical pages, as a segmented LRU list.
 #[derive(Clone, Debug)]
-pub struct HeatTable {
+pub struct AccessCountTable {
     slots_by_lpn: SlotIndex,
-    entries: Vec<HeatEntry>,
+    entries: Vec<AccessCountEntry>,
     free_slots: Vec<u32>,
     probationary_segment: LruList,
     protected_segment: LruList,
-    size: HeatTableSize,
+    size: AccessCountTableSize,
 }
 
-impl HeatTable {
+impl AccessCountTable {
     /// Creates an empty table of access counts of this size. Up to half of its entries are in the protected segment of
     /// the LRU list. With capacity 0 no page is ever hot.
-    pub fn new(size: HeatTableSize) -> Self {
+    pub fn new(size: AccessCountTableSize) -> Self {
         Self {
             slots_by_lpn: SlotIndex::with_capacity(0),
             entries: Vec::new(),
@@ -116,7 +116,7 @@ impl HeatTable {
     pub(crate) fn prefetch(&self, lpns: &[Lpn]) {
         self.slots_by_lpn.prefetch(lpns.iter().map(|lpn| lpn.0));
         let known = lpns.iter().filter_map(|&lpn| self.slot_of(lpn));
-        pull_into_cache(known.map(|slot| self.entries[slot as usize].heat.writes.into()));
+        load_into_cpu_cache(known.map(|slot| self.entries[slot as usize].heat.writes.into()));
         if self.slots_by_lpn.len() + lpns.len() > self.size.capacity_entries as usize {
             let leaving = self.probationary_segment.oldest_first().take(HOST_WRITES_PER_PREFETCH);
             let pages: ArrayVec<u32, HOST_WRITES_PER_PREFETCH> =
@@ -145,7 +145,7 @@ impl HeatTable {
         if self.slots_by_lpn.len() >= self.size.capacity_entries as usize {
             self.evict_entry();
         }
-        let entry = HeatEntry { lpn, heat: AccessCounts::default(), is_in_protected_segment: false };
+        let entry = AccessCountEntry { lpn, heat: AccessCounts::default(), is_in_protected_segment: false };
         let slot = self.free_slots.pop().unwrap_or(self.entries.len() as u32);
         if slot as usize == self.entries.len() {
             self.entries.push(entry);

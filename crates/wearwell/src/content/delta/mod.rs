@@ -24,25 +24,28 @@
 //! deltas is valid exactly while one of its deltas is current. A base is valid like any mapped page.
 
 mod collect;
+mod flash_delta_table;
 pub mod heat;
 pub mod packing;
 mod stage;
-mod written;
 
 use std::collections::VecDeque;
 
+use flash_delta_table::FlashDeltaTable;
 use hashbrown::{HashMap, HashSet};
-use heat::{AccessCounts, AccessKind, HEAT_AND_MAP_ENTRY_BYTES, HEAT_ENTRY_BYTES, HeatTable, HeatTableSize};
+use heat::{
+    ACCESS_COUNT_AND_MAP_ENTRY_BYTES, ACCESS_COUNT_ENTRY_BYTES, AccessCountTable, AccessCountTableSize,
+    AccessCounts, AccessKind,
+};
 use packing::{
     BufferedDelta, DeltaTempBuffer, decode_delta_owners, decode_delta_page_header, encode_delta_owners,
     max_deltas_in_spare, placeholder_delta, placeholder_fingerprint,
 };
 use rustc_hash::FxBuildHasher;
 pub(crate) use stage::DeltaEncoding;
-use written::FlashDeltaTable;
 
 use crate::address::{BlockId, Lpn, Ppn, Unit, is_flash_page};
-use crate::content::{SchemeKind, SchemeOutcome};
+use crate::content::{MechanismKind, SchemeOutcome};
 use crate::data::{Content, ContentDescriptor, Fingerprint, apply_delta, compute_delta, fingerprint_of};
 use crate::design::{MappingPart, Persistence};
 use crate::error::{Error, Result};
@@ -51,16 +54,16 @@ use crate::mapping::Mapping;
 use crate::nand::{Nand, PageKind};
 use crate::operation::Cause;
 use crate::store::{Store, Stream};
-use crate::tables::prefetch::pull_into_cache;
+use crate::tables::prefetch::load_into_cpu_cache;
 
 /// Options of delta encoding (storing an overwrite as its difference to the stored version). The defaults follow the
 /// Delta-FTL paper where it gives values.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct DeltaDesign {
+pub struct DeltaOptions {
     /// Number of entries of the table of access counts, by which hot pages are found. With a mapping cache, `None`
     /// means as many as the cache has: the Delta-FTL paper keeps the counts in the entries of its cache (section
     /// 3.5.2). With a map in RAM, `None` means one entry per 16 logical pages, at least 64.
-    pub heat_table_entries: Option<u32>,
+    pub access_count_table_entries: Option<u32>,
     /// Minimum number of host reads or host writes at which a logical page counts as read-hot or write-hot.
     pub hot_access_threshold: u8,
     /// Number of pages of the RAM buffer that are filled with deltas at the same time.
@@ -79,10 +82,10 @@ pub struct DeltaDesign {
     pub delta_share_of_spare_pages: f64,
 }
 
-impl Default for DeltaDesign {
+impl Default for DeltaOptions {
     fn default() -> Self {
         Self {
-            heat_table_entries: None,
+            access_count_table_entries: None,
             hot_access_threshold: 2,
             temp_buffer_pages: 1,
             max_delta_page_share: 1.0,
@@ -162,9 +165,9 @@ struct DeltaPage {
 /// State of delta encoding: table of deltas, RAM buffer of deltas, log of flash pages with deltas, and access counts.
 #[derive(Clone, Debug)]
 pub(crate) struct DeltaState {
-    design: DeltaDesign,
-    heat_table_size: HeatTableSize,
-    heat: HeatTable,
+    design: DeltaOptions,
+    access_count_table_size: AccessCountTableSize,
+    heat: AccessCountTable,
     buffer: DeltaTempBuffer,
     /// RAM buffer for the deltas that are sampled while delta encoding is off; their bytes are not kept. A page of this
     /// buffer that is full is counted and discarded, not written.
@@ -201,48 +204,52 @@ const BASE_TAG_BYTES: usize = 4;
 /// hot page makes its delta obsolete before the page of deltas is full.
 const WRITES_UNTIL_DELTA_RETRY: u64 = 4096;
 /// Number of flash pages of deltas over which the moving average of deltas per page is taken. A page holds one, two or
-/// three deltas, so an average over few pages would exceed [`DeltaDesign::max_delta_page_share`] by chance.
+/// three deltas, so an average over few pages would exceed [`DeltaOptions::max_delta_page_share`] by chance.
 const MAX_DELTA_PAGES_IN_AVERAGE: u64 = 512;
 /// Number of flash pages of deltas that must be written before host writes may bypass delta encoding because it saves
 /// too little: the mean over fewer pages varies by chance.
 const MIN_DELTA_PAGES_TO_JUDGE_SAVING: u64 = 64;
 
 /// Number of logical pages per entry of the table of access counts, for designs with the map in RAM.
-const LOGICAL_PAGES_PER_HEAT_ENTRY: u32 = 16;
+const LOGICAL_PAGES_PER_ACCESS_COUNT_ENTRY: u32 = 16;
 /// Minimum number of entries of the table of access counts, for designs with the map in RAM.
-const MIN_HEAT_TABLE_ENTRIES: u32 = 64;
+const MIN_ACCESS_COUNT_TABLE_ENTRIES: u32 = 64;
 
 /// Returns the size of the table of access counts, with the number of entries that the design gives, or the default of
-/// [`DeltaDesign::heat_table_entries`]. On a map in RAM the table is counted as the paper's mapping table with access
-/// counts; a map on flash has a cache of its own.
-pub(crate) fn heat_table_size(
-    design: &DeltaDesign,
+/// [`DeltaOptions::access_count_table_entries`]. On a map in RAM the table is counted as the paper's mapping table with
+/// access counts; a map on flash has a cache of its own.
+pub(crate) fn access_count_table_size(
+    design: &DeltaOptions,
     mapping: MappingPart,
     logical_pages: u32,
-) -> HeatTableSize {
+) -> AccessCountTableSize {
     let (default_entries, entry_bytes) = match mapping {
         MappingPart::Cached(cache) | MappingPart::Journalled { cache, .. } => {
-            (cache.cache_entries, HEAT_ENTRY_BYTES)
+            (cache.cache_entries, ACCESS_COUNT_ENTRY_BYTES)
         }
         MappingPart::Flat => {
-            let entries = (logical_pages / LOGICAL_PAGES_PER_HEAT_ENTRY).max(MIN_HEAT_TABLE_ENTRIES);
-            (entries, HEAT_AND_MAP_ENTRY_BYTES)
+            let entries =
+                (logical_pages / LOGICAL_PAGES_PER_ACCESS_COUNT_ENTRY).max(MIN_ACCESS_COUNT_TABLE_ENTRIES);
+            (entries, ACCESS_COUNT_AND_MAP_ENTRY_BYTES)
         }
     };
-    HeatTableSize { capacity_entries: design.heat_table_entries.unwrap_or(default_entries), entry_bytes }
+    AccessCountTableSize {
+        capacity_entries: design.access_count_table_entries.unwrap_or(default_entries),
+        entry_bytes,
+    }
 }
 
 impl DeltaState {
     /// Creates the state of delta encoding of a device, with a table of access counts of this size
-    /// ([`heat_table_size`]).
+    /// ([`access_count_table_size`]).
     pub(crate) fn new<N: Nand>(
         store: &Store<N>,
-        design: DeltaDesign,
-        heat_table_size: HeatTableSize,
+        design: DeltaOptions,
+        access_count_table_size: AccessCountTableSize,
     ) -> Self {
         Self {
-            heat_table_size,
-            heat: HeatTable::new(heat_table_size),
+            access_count_table_size,
+            heat: AccessCountTable::new(access_count_table_size),
             buffer: DeltaTempBuffer::new(design.temp_buffer_pages, store.geometry().page_bytes),
             sample_buffer: DeltaTempBuffer::new(design.temp_buffer_pages, store.geometry().page_bytes),
             is_delta_encoding_on: true,
@@ -262,7 +269,7 @@ impl DeltaState {
         }
     }
 
-    /// Limits the number of flash pages of deltas to [`DeltaDesign::delta_share_of_spare_pages`] of `spare_pages`, the
+    /// Limits the number of flash pages of deltas to [`DeltaOptions::delta_share_of_spare_pages`] of `spare_pages`, the
     /// device's spare flash pages.
     pub(crate) fn set_delta_page_limit(&mut self, spare_pages: u64) {
         self.max_delta_pages = (spare_pages as f64 * self.design.delta_share_of_spare_pages) as u64;
@@ -273,14 +280,14 @@ impl DeltaState {
     /// there is no list and no limit.
     pub(crate) fn limit_deltas_to_owner_list(&mut self, spare_bytes: u32) {
         if max_deltas_in_spare(spare_bytes) > 0 {
-            self.set_deltas_per_page_limit(max_deltas_in_spare(spare_bytes));
+            self.replace_delta_buffers_with_limit(max_deltas_in_spare(spare_bytes));
         }
     }
 
     /// Starts to record which logical pages have deltas on flash, and forbids to bind these pages (map them to stored
     /// content without a program). Needed if recovery has nothing but the map: after a bind it could take an obsolete
     /// delta on flash for current.
-    pub(crate) fn forbid_binds_of_written_deltas(&mut self) {
+    pub(crate) fn track_flash_deltas_and_forbid_binds(&mut self) {
         self.deltas_on_flash = Some(FlashDeltaTable::default());
     }
 
@@ -304,7 +311,7 @@ impl DeltaState {
         }
     }
 
-    fn set_deltas_per_page_limit(&mut self, most_deltas: usize) {
+    fn replace_delta_buffers_with_limit(&mut self, most_deltas: usize) {
         self.max_deltas_per_page = most_deltas;
         self.buffer = DeltaTempBuffer::new(self.design.temp_buffer_pages, self.page_bytes)
             .with_delta_limit(most_deltas);
@@ -325,7 +332,7 @@ impl DeltaState {
     /// table that they will drop, so that their cache misses overlap ([`crate::tables::prefetch`]).
     pub(crate) fn prefetch_writes(&self, lpns: &[Lpn]) {
         self.heat.prefetch(lpns);
-        pull_into_cache(lpns.iter().map(|&lpn| self.has_delta(lpn).into()));
+        load_into_cpu_cache(lpns.iter().map(|&lpn| self.has_delta(lpn).into()));
     }
 
     fn is_write_hot(&self, heat: AccessCounts) -> bool {
@@ -349,7 +356,7 @@ impl DeltaState {
     /// Whether delta encoding saves enough at present and has space for another flash page of deltas. If it saves too
     /// little, counts a bypassed write; after [`WRITES_UNTIL_DELTA_RETRY`] of them, the average is reset and deltas are
     /// tried again.
-    fn accepts_deltas(&mut self) -> bool {
+    fn accept_delta_or_count_bypass(&mut self) -> bool {
         if !self.are_deltas_small_on_average() {
             self.writes_bypassed_since_rejection += 1;
             if self.writes_bypassed_since_rejection < WRITES_UNTIL_DELTA_RETRY {
@@ -405,7 +412,7 @@ impl DeltaState {
 
     /// Resets all access counts of logical pages by which delta encoding finds hot pages.
     pub(crate) fn clear_access_counts(&mut self) {
-        self.heat = HeatTable::new(self.heat_table_size);
+        self.heat = AccessCountTable::new(self.access_count_table_size);
     }
 
     /// Returns the logical pages that the next scan for write-cold pages examines: those with current deltas in the
@@ -430,7 +437,7 @@ impl DeltaState {
 
     /// Halves the access counts of the logical page `lpn`. Returns `true` if the page has a delta that should be merged
     /// with its base.
-    fn halve_heat_and_check_merge(&mut self, lpn: Lpn) -> bool {
+    fn halve_access_counts_and_check_merge(&mut self, lpn: Lpn) -> bool {
         self.heat.halve_access_counts(lpn);
         self.should_merge_delta(lpn)
     }
@@ -501,7 +508,7 @@ impl DeltaState {
             ..
         } = *self;
         let written = self.deltas_on_flash.as_ref().map(|_| FlashDeltaTable::default());
-        let new = Self::new(store, self.design, self.heat_table_size);
+        let new = Self::new(store, self.design, self.access_count_table_size);
         *self = Self {
             is_delta_encoding_on: is_on,
             deltas_on_flash: written,
@@ -509,7 +516,7 @@ impl DeltaState {
             statistics,
             ..new
         };
-        self.set_deltas_per_page_limit(most_deltas);
+        self.replace_delta_buffers_with_limit(most_deltas);
     }
 
     /// Returns the bytes of controller RAM of the delta table. Its entry for a logical page with a delta has the logical
@@ -629,13 +636,13 @@ impl<N: Nand> Ftl<N> {
             return Ok(false);
         }
         let base = if is_eligible { self.base_for_new_delta(lpn)? } else { None };
-        let Some(base) = base.filter(|_| self.may_store_write_as_delta()) else {
-            self.count_scheme_outcome(SchemeKind::Delta, SchemeOutcome::NotTried);
+        let Some(base) = base.filter(|_| self.accept_write_as_delta_or_count_bypass()) else {
+            self.count_scheme_outcome(MechanismKind::Delta, SchemeOutcome::NotTried);
             return Ok(false);
         };
         let Some(delta) = self.encode_delta(lpn, base, content, fingerprint)? else {
             self.delta.as_mut().expect("asked above").statistics.hot_writes_without_usable_delta += 1;
-            self.count_scheme_outcome(SchemeKind::Delta, SchemeOutcome::PassedOn);
+            self.count_scheme_outcome(MechanismKind::Delta, SchemeOutcome::PassedOn);
             return Ok(false);
         };
         let at = self.ensure_buffer_page_with_room(delta.delta_bytes as usize)?;
@@ -652,7 +659,7 @@ impl<N: Nand> Ftl<N> {
             },
         );
         stage.buffer.push(at, delta);
-        self.count_scheme_outcome(SchemeKind::Delta, SchemeOutcome::Served);
+        self.count_scheme_outcome(MechanismKind::Delta, SchemeOutcome::Served);
         self.store.stats.host_page_writes += 1;
         self.store.stats.delta_writes += 1;
         Ok(true)
@@ -667,7 +674,7 @@ impl<N: Nand> Ftl<N> {
         content: &Content<'_>,
         fingerprint: Fingerprint,
     ) -> Result<()> {
-        if !self.scheme_counters.count_and_sample_write(SchemeKind::Delta) {
+        if !self.scheme_counters.count_and_sample_write(MechanismKind::Delta) {
             return Ok(());
         }
         let has_space = self.delta.as_ref().is_some_and(|stage| stage.has_space_for_delta_page());
@@ -678,12 +685,12 @@ impl<N: Nand> Ftl<N> {
                 None => SchemeOutcome::PassedOn,
                 Some(delta) => {
                     let pages = self.delta.as_mut().map_or(0, |stage| stage.pack_into_sample_buffer(&delta));
-                    self.charge_delta_pages(pages);
+                    self.count_delta_pages(pages);
                     SchemeOutcome::Served
                 }
             },
         };
-        self.count_scheme_outcome(SchemeKind::Delta, seen);
+        self.count_scheme_outcome(MechanismKind::Delta, seen);
         Ok(())
     }
 
@@ -698,9 +705,9 @@ impl<N: Nand> Ftl<N> {
 
     /// Whether host writes may become deltas now: delta encoding saves enough at present and has space for another
     /// flash page of deltas. If not, counts an eligible host write as stored whole.
-    fn may_store_write_as_delta(&mut self) -> bool {
+    fn accept_write_as_delta_or_count_bypass(&mut self) -> bool {
         let stage = self.delta.as_mut().expect("only the delta stage asks");
-        let is_open = stage.accepts_deltas() && self.has_room_in_content_tables(1);
+        let is_open = stage.accept_delta_or_count_bypass() && self.has_room_in_content_tables(1);
         let stage = self.delta.as_mut().expect("asked above");
         stage.statistics.hot_writes_bypassing_deltas += u64::from(!is_open);
         is_open
@@ -803,7 +810,7 @@ impl<N: Nand> Ftl<N> {
         for delta in deltas {
             stage.record_stored_delta(delta.lpn, ppn);
         }
-        self.charge_program_to_delta_encoding();
+        self.count_program_for_delta_encoding();
         Ok(())
     }
 
@@ -845,7 +852,7 @@ impl<N: Nand> Ftl<N> {
         page.obsolete_delta_bytes += place.delta_bytes as u32;
         if page.live_deltas == 0 {
             stage.live_delta_pages.remove(&ppn);
-            store.discard_page(ppn);
+            store.count_page_invalid(ppn);
         }
     }
 
@@ -905,7 +912,7 @@ impl<N: Nand> Ftl<N> {
         outcome
     }
 
-    /// Counts a host write; every [`DeltaDesign::cold_scan_interval_writes`] of them, scans for logical pages with
+    /// Counts a host write; every [`DeltaOptions::cold_scan_interval_writes`] of them, scans for logical pages with
     /// deltas that became write-cold, and merges them (rewrites base and delta as one page) in the background.
     pub(crate) fn merge_cold_deltas_if_due(&mut self) -> Result<()> {
         let Some(stage) = &mut self.delta else { return Ok(()) };
@@ -923,7 +930,7 @@ impl<N: Nand> Ftl<N> {
 
     fn merge_cold_pages(&mut self, lpns: &[Lpn]) -> Result<()> {
         for &lpn in lpns {
-            if self.delta.as_mut().is_some_and(|stage| stage.halve_heat_and_check_merge(lpn)) {
+            if self.delta.as_mut().is_some_and(|stage| stage.halve_access_counts_and_check_merge(lpn)) {
                 self.merge_delta(lpn, None)?;
             }
         }
@@ -964,15 +971,15 @@ impl<N: Nand> Ftl<N> {
             Some(_) => statistics.read_hot_merges += 1,
             None => statistics.write_cold_merges += 1,
         }
-        self.charge_program_to_delta_encoding();
+        self.count_program_for_delta_encoding();
         Ok(())
     }
 
     /// Charges delta encoding with the program of one flash page (page of deltas or merged page), in the counters by
     /// which lifetime management compares content schemes. Does nothing while delta encoding is off.
-    fn charge_program_to_delta_encoding(&mut self) {
+    fn count_program_for_delta_encoding(&mut self) {
         if self.delta.as_ref().is_some_and(|stage| stage.is_delta_encoding_on) {
-            self.charge_delta_pages(1);
+            self.count_delta_pages(1);
         }
     }
 
@@ -1014,13 +1021,13 @@ impl<N: Nand> Ftl<N> {
             }
         };
         self.store.note_replaced_unit(base)?;
-        self.mapping.relocate(lpn, ppn.into());
+        self.mapping.record_gc_move(lpn, ppn.into());
         // A delta of the new base must not be combined with the old base after a power loss.
         self.mapping.store_moves_in_nvram(&mut self.store)?;
         self.validity.mark_valid_in_ram(ppn);
         self.release_reference(lpn, Some(base));
         if !is_lost {
-            self.index_content(fingerprint, ppn.into());
+            self.index_or_mark_unhashed(fingerprint, ppn.into());
         }
         Ok(())
     }
@@ -1070,7 +1077,7 @@ impl<N: Nand> Ftl<N> {
                 stage.record_stored_delta(lpn, ppn);
             }
             if self.delta.as_ref().is_some_and(|stage| stage.has_live_deltas(ppn)) {
-                self.store.adopt_valid_page(ppn);
+                self.store.count_recovered_page_valid(ppn);
             }
         }
         // Pages were found from the newest to the oldest.

@@ -1,6 +1,6 @@
 //! Delta encoding as a step of a host write.
 
-use crate::content::{ContentStage, HostWrite, SchemeKind};
+use crate::content::{ContentMechanism, HostWrite, MechanismKind};
 use crate::design::ContentParts;
 use crate::error::Result;
 use crate::ftl::Ftl;
@@ -10,8 +10,8 @@ use crate::nand::Nand;
 /// Content mechanism of delta encoding: stores overwrites as compressed differences to the stored version.
 pub(crate) struct DeltaEncoding;
 
-impl ContentStage for DeltaEncoding {
-    const KIND: SchemeKind = SchemeKind::Delta;
+impl ContentMechanism for DeltaEncoding {
+    const KIND: MechanismKind = MechanismKind::Delta;
     const NAME: &'static str = "delta";
     const SUMMARY: &'static str =
         "An overwrite is stored as its difference from the earlier version (Delta-FTL).";

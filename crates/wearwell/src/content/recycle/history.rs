@@ -35,9 +35,9 @@ use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
 use super::probability::MAX_COUNTED_NEWER_VERSIONS;
-use super::sparse::SparseTable;
+use super::sparse_table::SparseTable;
 use crate::address::{Lpn, Ppn};
-use crate::tables::prefetch::{HOST_WRITES_PER_PREFETCH, pull_into_cache};
+use crate::tables::prefetch::{HOST_WRITES_PER_PREFETCH, load_into_cpu_cache};
 use crate::tables::{DenseTable, PageSet};
 
 const END_OF_LIST: u32 = u32::MAX;
@@ -170,8 +170,8 @@ impl DeadPageLists {
     pub(super) fn prefetch_links(&self, ppns: impl Iterator<Item = Ppn> + Clone) {
         let bits =
             |ppn| u64::from(self.is_dead(ppn)) + u64::from(self.pages_in_fingerprint_store.contains(ppn));
-        pull_into_cache(ppns.clone().map(bits));
-        pull_into_cache(ppns.map(|ppn| self.newer_links_or_slots.get(ppn.index()).into()));
+        load_into_cpu_cache(ppns.clone().map(bits));
+        load_into_cpu_cache(ppns.map(|ppn| self.newer_links_or_slots.get(ppn.index()).into()));
     }
 
     /// Reads the links of the dead pages `ppns` to the next older ones, so that their cache misses overlap.
@@ -184,14 +184,14 @@ impl DeadPageLists {
     pub(super) fn prefetch_heads_by_lpn(&self, lpns: &[Lpn]) {
         if self.head_storage == HeadStorage::InMap {
             let head = |lpn| self.heads_by_lpn.get(lpn).map_or(0, |ppn| ppn.0.into());
-            pull_into_cache(lpns.iter().map(head));
+            load_into_cpu_cache(lpns.iter().map(head));
         }
     }
 
     /// Reads the list links of the dead pages in these slots of the fingerprint store (index of dead pages), so that
     /// their cache misses overlap.
     pub(super) fn prefetch_newer_links_by_slot(&self, slots: &[u32]) {
-        pull_into_cache(slots.iter().map(|&slot| self.newer_links_by_slot[slot as usize].into()));
+        load_into_cpu_cache(slots.iter().map(|&slot| self.newer_links_by_slot[slot as usize].into()));
     }
 
     /// Returns the dead (invalid, not erased) pages of `lpn`, newest first; `valid` is its valid page.
@@ -201,14 +201,14 @@ impl DeadPageLists {
 
     /// Returns the slot of the dead page `ppn` in the fingerprint store; `None` if it has none.
     #[inline]
-    pub(super) fn store_slot(&self, ppn: Ppn) -> Option<u32> {
+    pub(super) fn fingerprint_slot(&self, ppn: Ppn) -> Option<u32> {
         self.pages_in_fingerprint_store.contains(ppn).then(|| self.newer_links_or_slots.get(ppn.index()))
     }
 
     /// Assigns `slot` of the fingerprint store to the dead page `ppn`. In the table of links the slot number replaces
     /// the page's list link, which is kept elsewhere.
     #[inline]
-    pub(super) fn assign_store_slot(&mut self, ppn: Ppn, slot: u32) {
+    pub(super) fn assign_fingerprint_slot(&mut self, ppn: Ppn, slot: u32) {
         debug_assert!(
             self.is_dead(ppn) && !self.pages_in_fingerprint_store.contains(ppn),
             "page {ppn} cannot take slot {slot}"
@@ -228,7 +228,7 @@ impl DeadPageLists {
     /// Ends the assignment of a fingerprint-store slot to the dead page `ppn`, and restores the page's list link, which
     /// the slot number had replaced.
     #[inline]
-    pub(super) fn unassign_store_slot(&mut self, ppn: Ppn) {
+    pub(super) fn unassign_fingerprint_slot(&mut self, ppn: Ppn) {
         let slot = self.newer_links_or_slots.get(ppn.index());
         self.newer_links_or_slots.set(ppn.index(), self.newer_links_by_slot[slot as usize]);
         self.pages_in_fingerprint_store.remove(ppn);
@@ -236,7 +236,7 @@ impl DeadPageLists {
 
     /// Returns the number of dead pages that have a slot in the fingerprint store (index of dead pages). Counts set
     /// bits over all physical pages.
-    pub(super) fn store_slot_page_count(&self) -> u64 {
+    pub(super) fn fingerprint_slot_page_count(&self) -> u64 {
         self.pages_in_fingerprint_store.len()
     }
 
@@ -532,14 +532,14 @@ mod tests {
         let mut history = DeadPageLists::new(HeadStorage::AtValidPages, 5, 1);
         history.set_valid_page(Lpn(0), Ppn(0));
         overwrite_with_page(&mut history, 0, 1);
-        history.assign_store_slot(Ppn(0), 7);
+        history.assign_fingerprint_slot(Ppn(0), 7);
         (2..5).for_each(|p| overwrite_with_page(&mut history, 0, p));
-        history.assign_store_slot(Ppn(1), 0);
+        history.assign_fingerprint_slot(Ppn(1), 0);
         let map = |lpn| (lpn == Lpn(0)).then_some(Ppn(4));
         history.check(map).unwrap();
-        assert_eq!([0, 1, 2].map(|p| history.store_slot(Ppn(p))), [Some(7), Some(0), None]);
+        assert_eq!([0, 1, 2].map(|p| history.fingerprint_slot(Ppn(p))), [Some(7), Some(0), None]);
         assert_eq!([0, 1].map(|p| history.capped_newer_version_count(Ppn(p))), [3, 2]);
-        history.unassign_store_slot(Ppn(1));
+        history.unassign_fingerprint_slot(Ppn(1));
         history.remove_dead(Lpn(0), Ppn(1));
         assert_eq!(
             (history.capped_newer_version_count(Ppn(0)), dead_page_numbers(&history, 0, Some(Ppn(4)))),
@@ -576,7 +576,7 @@ mod tests {
         let mut history = DeadPageLists::new(HeadStorage::InMap, 4, 2);
         (0..3).for_each(|p| history.set_valid_page(Lpn(0), Ppn(p)));
         assert_eq!(history.push_dead(Lpn(0), Ppn(0), Some(Ppn(3))), None);
-        history.assign_store_slot(Ppn(0), 1);
+        history.assign_fingerprint_slot(Ppn(0), 1);
         assert_eq!(history.push_dead(Lpn(1), Ppn(1), Some(Ppn(3))), None);
         assert_eq!(history.push_dead(Lpn(0), Ppn(2), None), Some(Ppn(0)));
         history.check(|_| Some(Ppn(3))).unwrap();

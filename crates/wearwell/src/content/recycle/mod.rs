@@ -2,9 +2,9 @@
 //!
 //! Source: "LX-SSD: Enhancing the Lifespan of NAND Flash-based Memory via Recycling Invalid Pages", Zhou, Hu, Huang,
 //! Zhao. Modelled here: the log-like mapping table (`history`), the accessing table (`read_counts`), the recycle
-//! probability (`probability`), the fingerprint store with its policies and its order (`store`, `order`), fast loading,
-//! and the weights of the recycling-aware garbage collection. Not here: hashing, flash operations, victim choice and
-//! timing, which belong to the engine.
+//! probability (`probability`), the fingerprint store with its policies and its order (`fingerprint_store`,
+//! `eviction_order`), fast loading, and the weights of the recycling-aware garbage collection. Not here: hashing, flash
+//! operations, victim choice and timing, which belong to the engine.
 //!
 //! # What the engine must do
 //!
@@ -23,9 +23,9 @@
 //!    [`Recycler::record_page_erased`] for *every* page) before the block can be programmed again. If GC is
 //!    interruptible, a dead page of the victim may be revived between two copies and is then valid: validity must be
 //!    queried per page, not once per block.
-//! 6. Power failure: [`Recycler::clear_store_after_power_loss`], then [`Recycler::pages_to_reload`] and one
-//!    [`Recycler::load_dead_page_after_restart`] each, then [`Recycler::forget_unloaded_pages`].
-//! 7. After 1, 2 and 6, and whenever entries may have been evicted: [`Recycler::forget_queued_pages`].
+//! 6. Power failure: [`Recycler::clear_fingerprint_store_after_power_loss`], then [`Recycler::pages_to_reload`] and one
+//!    [`Recycler::load_dead_page_after_restart`] each, then [`Recycler::remove_unloaded_pages_from_history`].
+//! 7. After 1, 2 and 6, and whenever entries may have been evicted: [`Recycler::remove_queued_pages_from_history`].
 //!
 //! Only the engine knows the valid page of a logical page, so it passes that page (or a look-up) where only the logical
 //! page is given. The owner of a dead or valid page is [`Recycler::owner`]: the spare area alone is wrong for recycled
@@ -46,32 +46,32 @@
 //!   the probability of older ones, and fast loading knows no page that the store does not have.
 
 mod buckets;
+mod eviction_order;
+mod fingerprint_store;
 mod history;
-mod order;
 mod owners;
 mod probability;
 mod read_counts;
-mod sparse;
+mod sparse_table;
 mod stage;
-mod store;
 
 use arrayvec::ArrayVec;
+use fingerprint_store::{AdmissionOutcome, DeadPageCandidate, FingerprintStore};
 use history::{DeadPageLists, HeadStorage, MAX_LINKED_PAGES};
 use owners::OwnerTable;
 pub use probability::{MAX_COUNTED_NEWER_VERSIONS, ProbabilityTable};
 pub use read_counts::MAX_READ_COUNT;
 use read_counts::ReadCounts;
 pub(crate) use stage::{RecycleState, Recycling};
-use store::{AdmissionOutcome, DeadPageCandidate, FingerprintStore};
 
 use crate::address::{Lpn, Ppn};
 use crate::data::Fingerprint;
 use crate::tables::PageSet;
-use crate::tables::prefetch::{HOST_WRITES_PER_PREFETCH, pull_into_cache};
+use crate::tables::prefetch::{HOST_WRITES_PER_PREFETCH, load_into_cpu_cache};
 
 /// Number of entries of the standard fingerprint store (index of dead pages) of the LX-SSD paper: 3 MiB of 24-byte
 /// entries.
-pub const DEFAULT_STORE_ENTRIES: u32 = 128 * 1024;
+pub const DEFAULT_FINGERPRINT_STORE_ENTRIES: u32 = 128 * 1024;
 
 /// Bytes of an entry of the fingerprint store (index of dead pages) in a drive: 16 of digest, 4 of page number, 4 of
 /// probability.
@@ -138,7 +138,7 @@ pub struct RecycleOptions {
 impl Default for RecycleOptions {
     fn default() -> Self {
         Self {
-            capacity_entries: Some(DEFAULT_STORE_ENTRIES),
+            capacity_entries: Some(DEFAULT_FINGERPRINT_STORE_ENTRIES),
             policy: FingerprintStorePolicy::default(),
             popularity_growth_alpha: 0.10,
             probability_decay_beta: 0.15,
@@ -162,8 +162,8 @@ pub enum RecycleError {
 }
 
 impl RecycleOptions {
-    /// Returns the recycling options unchanged if `alpha` is from 0.10 to 0.15 and `beta` from 0.15 to 0.20, the ranges
-    /// of the LX-SSD paper.
+    /// Returns the recycling options unchanged if `popularity_growth_alpha` is from 0.10 to 0.15 and
+    /// `probability_decay_beta` from 0.15 to 0.20, the ranges of the LX-SSD paper.
     ///
     /// # Errors
     /// [`RecycleError`] with the option that is out of range.
@@ -346,7 +346,7 @@ impl Recycler {
     ) {
         self.history.prefetch_links(ppns.iter().copied());
         self.history.prefetch_heads_by_lpn(lpns);
-        pull_into_cache(ppns.iter().map(|&ppn| self.read_counts.read_count(ppn).into()));
+        load_into_cpu_cache(ppns.iter().map(|&ppn| self.read_counts.read_count(ppn).into()));
         let newest: ArrayVec<Ppn, HOST_WRITES_PER_PREFETCH> =
             ppns.iter().filter_map(|&ppn| self.history.newest_dead_linked_from(ppn)).collect();
         self.history.prefetch_links(newest.iter().copied());
@@ -377,7 +377,7 @@ impl Recycler {
     }
 
     fn store_slots_of(&self, dead: &[Ppn]) -> ArrayVec<u32, HOST_WRITES_PER_PREFETCH> {
-        dead.iter().filter_map(|&ppn| self.history.store_slot(ppn)).collect()
+        dead.iter().filter_map(|&ppn| self.history.fingerprint_slot(ppn)).collect()
     }
 
     /// Reads the entries of the fingerprint store (index of dead pages) that look-ups of these contents will need, so
@@ -405,7 +405,7 @@ impl Recycler {
 
     /// Stores `lpn` as the last owner of the physical page `ppn`, which is being invalidated, if the spare area of
     /// `ppn` names another logical page (`spare_owner`).
-    pub(crate) fn store_last_owner(&mut self, ppn: Ppn, lpn: Lpn, spare_owner: Lpn) {
+    pub(crate) fn record_last_owner(&mut self, ppn: Ppn, lpn: Lpn, spare_owner: Lpn) {
         if lpn == spare_owner {
             self.owners.remove_owner(ppn);
         } else {
@@ -446,8 +446,8 @@ impl Recycler {
         successor: Option<Ppn>,
         fingerprint: Fingerprint,
     ) {
-        if self.history_scope == HistoryScope::Store && self.store_will_refuse(ppn, fingerprint) {
-            return self.forget_valid_page(lpn, ppn, successor);
+        if self.history_scope == HistoryScope::Store && self.count_if_store_refuses(ppn, fingerprint) {
+            return self.detach_overwritten_page(lpn, ppn, successor);
         }
         if let Some(older) = self.history.push_dead(lpn, ppn, successor) {
             self.update_probability_levels(older, 1);
@@ -461,7 +461,7 @@ impl Recycler {
     /// Whether the fingerprint store surely refuses the page `ppn`, which has just become invalid. Counts the refusal
     /// in the statistics if the page's content was hashed.
     #[inline(never)]
-    fn store_will_refuse(&mut self, ppn: Ppn, fingerprint: Fingerprint) -> bool {
+    fn count_if_store_refuses(&mut self, ppn: Ppn, fingerprint: Fingerprint) -> bool {
         if self.unhashed_pages.contains(ppn) {
             return true;
         }
@@ -474,7 +474,7 @@ impl Recycler {
 
     /// Removes `ppn`, the former valid page of `lpn`, from the recycling state without adding it to the history.
     /// `successor` is the new valid page of `lpn`, if any.
-    fn forget_valid_page(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
+    fn detach_overwritten_page(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
         self.history.detach_valid_page(lpn, ppn, successor);
         self.owners.remove_owner(ppn);
     }
@@ -483,7 +483,7 @@ impl Recycler {
     /// the fingerprint store, because it is too old to be revived.
     pub fn record_unrevivable_page(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
         if self.history_scope == HistoryScope::Store {
-            return self.forget_valid_page(lpn, ppn, successor);
+            return self.detach_overwritten_page(lpn, ppn, successor);
         }
         if let Some(older) = self.history.push_dead(lpn, ppn, successor) {
             self.update_probability_levels(older, 1);
@@ -491,7 +491,7 @@ impl Recycler {
     }
 
     /// Removes the fingerprint-store entry of `ppn`, which the last look-up found and which is too old to be revived.
-    /// The page stays dead.
+    /// The page stays dead. The look-up does not count as a hit any more, but as a hit on an expired page.
     pub fn remove_expired_hit(&mut self, ppn: Ppn) {
         self.statistics.hits -= 1;
         self.statistics.hits_on_expired_pages += 1;
@@ -501,7 +501,7 @@ impl Recycler {
     /// Checks the next entry of the fingerprint store in a cyclic scan, and removes it if its page is too old to be
     /// revived. The engine calls this once per page that is invalidated, so every entry of a full store is checked once
     /// in as many invalidations as the store has entries.
-    pub fn expire_next_entry(&mut self, is_aged: impl Fn(Ppn) -> bool) {
+    pub fn expire_next_entry_if_aged(&mut self, is_aged: impl Fn(Ppn) -> bool) {
         if let Some(ppn) = self.store.advance_expiry_scan()
             && is_aged(ppn)
         {
@@ -512,7 +512,7 @@ impl Recycler {
     /// With [`HistoryScope::Store`], removes from the history the dead pages that left the fingerprint store since the
     /// last call. `spare_owner` returns the owner in the spare area of a page.
     #[inline]
-    pub fn forget_queued_pages(&mut self, spare_owner: impl Fn(Ppn) -> Lpn) {
+    pub fn remove_queued_pages_from_history(&mut self, spare_owner: impl Fn(Ppn) -> Lpn) {
         while let Some(ppn) = self.pages_to_forget.pop() {
             self.remove_dead_page(self.owner(ppn, spare_owner(ppn)), ppn);
             self.owners.remove_owner(ppn);
@@ -521,37 +521,40 @@ impl Recycler {
 
     /// With [`HistoryScope::Store`], removes from the history the dead pages that were not loaded into the fingerprint
     /// store after a restart. Scans all pages. `spare_owner` returns the owner in the spare area of a page.
-    pub fn forget_unloaded_pages(&mut self, spare_owner: impl Fn(Ppn) -> Lpn) {
-        self.queue_unstored_pages_to_forget();
-        self.forget_queued_pages(spare_owner);
+    pub fn remove_unloaded_pages_from_history(&mut self, spare_owner: impl Fn(Ppn) -> Lpn) {
+        self.queue_unstored_pages_for_history_removal();
+        self.remove_queued_pages_from_history(spare_owner);
     }
 
     /// With [`HistoryScope::Store`], records that the dead page `ppn` must be removed from the history if it has no
     /// slot in the fingerprint store.
     #[inline]
-    fn note_if_evicted(&mut self, ppn: Ppn) {
-        if self.history_scope == HistoryScope::Store && self.history.store_slot(ppn).is_none() {
+    fn queue_for_history_removal_if_evicted(&mut self, ppn: Ppn) {
+        if self.history_scope == HistoryScope::Store && self.history.fingerprint_slot(ppn).is_none() {
             self.pages_to_forget.push(ppn);
         }
     }
 
     /// With [`HistoryScope::Store`], records that all dead pages without a slot in the fingerprint store must be
-    /// removed from the history, as [`Recycler::note_if_evicted`] does for one.
-    fn queue_unstored_pages_to_forget(&mut self) {
+    /// removed from the history, as [`Recycler::queue_for_history_removal_if_evicted`] does for one.
+    fn queue_unstored_pages_for_history_removal(&mut self) {
         if self.history_scope == HistoryScope::Store {
-            self.pages_to_forget =
-                self.history.all_dead_pages().filter(|&ppn| self.history.store_slot(ppn).is_none()).collect();
+            self.pages_to_forget = self
+                .history
+                .all_dead_pages()
+                .filter(|&ppn| self.history.fingerprint_slot(ppn).is_none())
+                .collect();
         }
     }
 
     /// Removes the fingerprint-store entry of the dead page `ppn`, which is too old. The page stays in the list of its
     /// logical page.
     fn drop_expired_store_entry(&mut self, ppn: Ppn) {
-        let Some(slot) = self.history.store_slot(ppn) else { return };
+        let Some(slot) = self.history.fingerprint_slot(ppn) else { return };
         self.statistics.expired_entries += 1;
         let heir = self.store.remove_dead_page(&mut self.history, slot);
         self.promote_duplicate(heir);
-        self.note_if_evicted(ppn);
+        self.queue_for_history_removal_if_evicted(ppn);
     }
 
     /// Counts a host read of the valid page `ppn`. Once the page is dead, its recycle probability is computed from this
@@ -682,7 +685,7 @@ impl Recycler {
         for distance in (1..=window).rev() {
             let around = [owner.0.checked_sub(distance), owner.0.checked_add(distance)];
             for lpn in around.into_iter().flatten().filter(|&lpn| lpn < pages) {
-                self.raise_or_list_newest_dead_page(Lpn(lpn), map(Lpn(lpn)), out);
+                self.raise_or_append_newest_dead_page(Lpn(lpn), map(Lpn(lpn)), out);
             }
         }
     }
@@ -707,7 +710,7 @@ impl Recycler {
     /// probability of an entry of the fingerprint store follows from its level. For other dead pages it takes up to 15
     /// steps along the list of dead pages.
     pub fn recycle_probability(&self, ppn: Ppn) -> f64 {
-        if let Some(level) = self.store_entry_level(ppn) {
+        if let Some(level) = self.fingerprint_entry_level(ppn) {
             return self.probability.recycle_probability_at_level(level);
         }
         let accesses = self.read_count_for_probability(ppn);
@@ -719,8 +722,9 @@ impl Recycler {
 
     /// Returns the probability level of the page `ppn` if it is an entry of the fingerprint store. `None` for other
     /// pages, and under the LRU policy, whose levels do not depend on probability.
-    fn store_entry_level(&self, ppn: Ppn) -> Option<u8> {
-        let slot = self.history.store_slot(ppn).filter(|_| self.policy != FingerprintStorePolicy::Lru)?;
+    fn fingerprint_entry_level(&self, ppn: Ppn) -> Option<u8> {
+        let slot =
+            self.history.fingerprint_slot(ppn).filter(|_| self.policy != FingerprintStorePolicy::Lru)?;
         self.store.probability_level(slot)
     }
 
@@ -736,7 +740,7 @@ impl Recycler {
 
     /// Clears the fingerprint store (index of dead pages), as a power failure does. History, read counts and owners are
     /// in battery-backed RAM and survive.
-    pub fn clear_store_after_power_loss(&mut self) {
+    pub fn clear_fingerprint_store_after_power_loss(&mut self) {
         self.store.clear(&mut self.history);
     }
 
@@ -776,7 +780,7 @@ impl Recycler {
             self.history.is_dead(ppn),
             "page {ppn} is loaded into the fingerprint store, but is not dead"
         );
-        if self.history.store_slot(ppn).is_none() {
+        if self.history.fingerprint_slot(ppn).is_none() {
             let read_count = self.read_counts.read_count(ppn);
             self.offer_to_store(
                 DeadPageCandidate { ppn, fingerprint, read_count },
@@ -798,7 +802,7 @@ impl Recycler {
                 history.capped_newer_version_count(page.ppn),
             )
         });
-        self.queue_unstored_pages_to_forget();
+        self.queue_unstored_pages_for_history_removal();
     }
 
     /// Returns the current policy of the fingerprint store (index of dead pages).
@@ -818,7 +822,7 @@ impl Recycler {
 
     /// Returns the number of entries of the fingerprint store (index of dead pages), without duplicates (pages with the
     /// content of an entry).
-    pub fn store_len(&self) -> u32 {
+    pub fn fingerprint_store_len(&self) -> u32 {
         self.store.len()
     }
 
@@ -844,7 +848,7 @@ impl Recycler {
     }
 
     /// Returns the entries of the fingerprint store (index of dead pages); the entry to be evicted last comes first.
-    pub fn store_entries(&self) -> impl Iterator<Item = FingerprintStoreEntry> + '_ {
+    pub fn fingerprint_store_entries(&self) -> impl Iterator<Item = FingerprintStoreEntry> + '_ {
         self.store.entries().map(|DeadPageCandidate { ppn, fingerprint, read_count }| FingerprintStoreEntry {
             ppn,
             fingerprint,
@@ -895,7 +899,7 @@ impl Recycler {
             }
         }
         self.owners.check_stored_owners(&owners)?;
-        let (dead, entries) = (self.history.dead_page_count(), self.history.store_slot_page_count());
+        let (dead, entries) = (self.history.dead_page_count(), self.history.fingerprint_slot_page_count());
         if self.history_scope == HistoryScope::Store && dead != entries {
             return Err(format!(
                 "with recycle.history=store the history has only dead pages with a slot in the fingerprint store, but it \
@@ -914,7 +918,7 @@ impl Recycler {
     /// probability of the older pages in that list increases.
     #[inline]
     fn remove_dead_page(&mut self, owner: Lpn, ppn: Ppn) {
-        let slot = self.history.store_slot(ppn);
+        let slot = self.history.fingerprint_slot(ppn);
         let heir = slot.and_then(|slot| self.store.remove_dead_page(&mut self.history, slot));
         if let Some(older) = self.history.next_older(ppn) {
             let position = self.history.capped_newer_version_count(ppn);
@@ -947,7 +951,7 @@ impl Recycler {
         let mut page = Some(page);
         for position in first..=MAX_COUNTED_NEWER_VERSIONS {
             let Some(ppn) = page else { return };
-            if let Some(slot) = self.history.store_slot(ppn) {
+            if let Some(slot) = self.history.fingerprint_slot(ppn) {
                 let level = self.probability.probability_level_of_page(self.store.read_count(slot), position);
                 self.store.set_probability_level(slot, level);
             }
@@ -978,12 +982,12 @@ impl Recycler {
             AdmissionOutcome::Inserted => self.statistics.inserted_pages += 1,
             AdmissionOutcome::Refused => {
                 self.statistics.refused_pages += 1;
-                self.note_if_evicted(candidate.ppn);
+                self.queue_for_history_removal_if_evicted(candidate.ppn);
             }
             AdmissionOutcome::Replaced(evicted) => {
                 self.statistics.inserted_pages += 1;
                 self.statistics.evicted_pages += 1;
-                self.note_if_evicted(evicted);
+                self.queue_for_history_removal_if_evicted(evicted);
             }
         }
     }
@@ -997,10 +1001,10 @@ impl Recycler {
             >= self.level_by_probability(entry.ppn, entry.read_count);
         if newcomer_wins {
             self.store.replace_entry_of_equal_content(&mut self.history, rival, candidate, level);
-            return self.note_if_evicted(entry.ppn);
+            return self.queue_for_history_removal_if_evicted(entry.ppn);
         }
         self.store.keep_entry_of_equal_content(&mut self.history, rival, candidate);
-        self.note_if_evicted(candidate.ppn);
+        self.queue_for_history_removal_if_evicted(candidate.ppn);
         if self.policy == FingerprintStorePolicy::Lru {
             self.store.make_most_recent(rival);
         }
@@ -1008,7 +1012,7 @@ impl Recycler {
 
     /// Moves the newest dead page of `lpn` to the best rank of the fingerprint store, or appends the page to `out` if
     /// the store does not have it. `valid` is the valid page of `lpn`.
-    fn raise_or_list_newest_dead_page(&mut self, lpn: Lpn, valid: Option<Ppn>, out: &mut Vec<Ppn>) {
+    fn raise_or_append_newest_dead_page(&mut self, lpn: Lpn, valid: Option<Ppn>, out: &mut Vec<Ppn>) {
         if let Some(ppn) = self.history.newest_dead_of(lpn, valid)
             && !self.raise_to_best_rank(ppn)
         {
@@ -1019,7 +1023,7 @@ impl Recycler {
     /// Moves the entry of the dead page `ppn` to the best rank of the fingerprint store. Returns `false` if `ppn` is
     /// not in the store. A duplicate (page with the content of an entry) does not move: its entry has equal content.
     fn raise_to_best_rank(&mut self, ppn: Ppn) -> bool {
-        let Some(slot) = self.history.store_slot(ppn) else { return false };
+        let Some(slot) = self.history.fingerprint_slot(ppn) else { return false };
         let raised = self.store.raise_to_best_rank(
             slot,
             MAX_READ_COUNT,
@@ -1038,7 +1042,7 @@ impl Recycler {
     /// Returns the read count from which the recycle probability of `ppn` is computed: the count in the fingerprint
     /// store (index of dead pages), which fast loading raises, or else the page's own.
     fn read_count_for_probability(&self, ppn: Ppn) -> u8 {
-        match self.history.store_slot(ppn) {
+        match self.history.fingerprint_slot(ppn) {
             Some(slot) => self.store.read_count(slot),
             None => self.read_counts.read_count(ppn),
         }

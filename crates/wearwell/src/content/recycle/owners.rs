@@ -7,7 +7,7 @@
 //!
 //! Invariant: a page has an entry from its first recycling by another logical page until it is erased or copied.
 
-use super::sparse::SparseTable;
+use super::sparse_table::SparseTable;
 use crate::address::{Lpn, Ppn};
 
 /// Table of the logical pages that own recycled physical pages. The spare areas of these pages name an earlier owner.

@@ -13,7 +13,7 @@
 //! Invariants: a counter saturates at 15; only valid pages are counted; an erase resets to 0. Source: LX-SSD (Zhou et
 //! al.), section IV-B.2.
 
-use crate::address::{Address, Ppn};
+use crate::address::{OptionalAddress, Ppn};
 use crate::divide::Divider;
 use crate::tables::PageSet;
 

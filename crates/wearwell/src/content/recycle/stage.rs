@@ -8,9 +8,9 @@
 
 use super::Recycler;
 use crate::address::{BlockId, Lpn, Ppn, Unit, is_flash_page};
-use crate::content::{ContentStage, HostWrite, SchemeKind, SchemeOutcome};
+use crate::content::{ContentMechanism, HostWrite, MechanismKind, SchemeOutcome};
 use crate::data::{Content, Fingerprint};
-use crate::design::{ContentParts, RecycleDesign};
+use crate::design::{ContentParts, RecyclingPart};
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
 use crate::lifetime::EnergyModel;
@@ -26,15 +26,15 @@ pub(crate) struct RecycleState {
     pub(crate) recycler: Recycler,
     /// Whether recycling is switched on, so that host writes may revive dead (invalid) pages.
     pub(crate) is_on: bool,
-    options: RecycleDesign,
+    options: RecyclingPart,
     neighbour_page_buffer: Vec<Ppn>,
 }
 
 /// Recycling: a write revives a dead page of equal content.
 pub(crate) struct Recycling;
 
-impl ContentStage for Recycling {
-    const KIND: SchemeKind = SchemeKind::Recycle;
+impl ContentMechanism for Recycling {
+    const KIND: MechanismKind = MechanismKind::Recycle;
     const NAME: &'static str = "recycle";
     const SUMMARY: &'static str =
         "A dead page becomes valid again if its content is written again (recyclable-SSD paper).";
@@ -74,7 +74,7 @@ impl RecycleState {
     pub(crate) fn new<N: Nand>(
         store: &Store<N>,
         logical_pages: u32,
-        design: &RecycleDesign,
+        design: &RecyclingPart,
         is_only_content_mechanism: bool,
     ) -> Result<Self> {
         let options =
@@ -89,14 +89,14 @@ impl RecycleState {
 /// `lpn` is stored in a compressed chunk, the returned number is that of the chunk member and not of a physical page;
 /// callers may then only test whether it is `None`.
 #[inline]
-fn place_known_in_ram(mapping: &AnyMapping, lpn: Lpn) -> Option<Ppn> {
+fn unit_number_known_in_ram(mapping: &AnyMapping, lpn: Lpn) -> Option<Ppn> {
     mapping.lookup_in_ram(lpn).map(|unit| Ppn(unit.0))
 }
 
 /// Whether the physical page `ppn` was programmed too long ago to be revived. The age of a page is counted in flash
 /// programs since its block was opened, because a controller can store this per block. It is therefore up to one
 /// block's pages too large.
-fn exceeds_age_limit<N: Nand>(design: &RecycleDesign, store: &Store<N>, ppn: Ppn) -> bool {
+fn exceeds_age_limit<N: Nand>(design: &RecyclingPart, store: &Store<N>, ppn: Ppn) -> bool {
     design.options.max_revival_age_programs.is_some_and(|limit| {
         let opened_at = store.blocks().opened_at_sequence(store.block_of(ppn));
         store.last_sequence() - opened_at > limit
@@ -110,8 +110,8 @@ impl RecycleState {
         if self.is_on { self.recycler.recycle_probability(ppn) } else { 0.0 }
     }
 
-    /// Whether the dead page `ppn` is older than the design's limit (`refresh_age_programs`), so that it must not be
-    /// revived.
+    /// Whether the dead page `ppn` is older than the design's limit (`max_revival_age_programs`), so that it must not
+    /// be revived.
     pub(crate) fn is_too_old<N: Nand>(&self, store: &Store<N>, ppn: Ppn) -> bool {
         exceeds_age_limit(&self.options, store, ppn)
     }
@@ -125,20 +125,20 @@ impl<N: Nand> Ftl<N> {
         let Self { recycle, sharing, store, mapping, .. } = self;
         let Some(stage) = recycle else { return };
         if sharing.is_some() {
-            stage.recycler.store_last_owner(dead, lpn, store.owner_in_oob(dead));
+            stage.recycler.record_last_owner(dead, lpn, store.owner_in_oob(dead));
         }
-        let successor = place_known_in_ram(mapping, lpn);
+        let successor = unit_number_known_in_ram(mapping, lpn);
         if stage.options.options.max_revival_age_programs.is_some() {
             let RecycleState { recycler: part, options, .. } = &mut **stage;
-            part.expire_next_entry(|ppn| exceeds_age_limit(options, store, ppn));
+            part.expire_next_entry_if_aged(|ppn| exceeds_age_limit(options, store, ppn));
             if exceeds_age_limit(options, store, dead) {
                 part.record_unrevivable_page(lpn, dead, successor);
-                return part.forget_queued_pages(|ppn| store.owner_in_oob(ppn));
+                return part.remove_queued_pages_from_history(|ppn| store.owner_in_oob(ppn));
             }
         }
         let fingerprint = store.nand().fingerprint(dead);
         stage.recycler.record_page_invalidated(lpn, dead, successor, fingerprint);
-        stage.recycler.forget_queued_pages(|ppn| store.owner_in_oob(ppn));
+        stage.recycler.remove_queued_pages_from_history(|ppn| store.owner_in_oob(ppn));
     }
 
     /// Finds a dead (invalid) page with this content in the fingerprint store. With `verify_on_hit`, reads the page
@@ -172,10 +172,10 @@ impl<N: Nand> Ftl<N> {
         let fresh = found.filter(|&dead| !exceeds_age_limit(&stage.options, &self.store, dead));
         if let Some(aged) = found.filter(|_| is_on && fresh.is_none()) {
             stage.recycler.remove_expired_hit(aged);
-            stage.recycler.forget_queued_pages(|ppn| self.store.owner_in_oob(ppn));
+            stage.recycler.remove_queued_pages_from_history(|ppn| self.store.owner_in_oob(ppn));
         }
         self.count_scheme_outcome(
-            SchemeKind::Recycle,
+            MechanismKind::Recycle,
             if fresh.is_some() { SchemeOutcome::Served } else { SchemeOutcome::PassedOn },
         );
         let Some(dead) = fresh.filter(|_| is_on) else { return Ok(None) };
@@ -183,7 +183,7 @@ impl<N: Nand> Ftl<N> {
         if self.store.is_unreadable(dead) {
             return Ok(None);
         }
-        if stage.options.verify_on_hit && !self.holds_content(dead.into(), content)? {
+        if stage.options.verify_on_hit && !self.read_and_compare_content(dead.into(), content)? {
             return Ok(None);
         }
         Ok(Some(dead))
@@ -207,7 +207,7 @@ impl<N: Nand> Ftl<N> {
             let old = self.mapping.update(&mut self.store, lpn, Some(entry))?;
             let stage = self.recycle.as_mut().expect("asked above");
             stage.recycler.revive_page(dead, former, lpn);
-            self.revalidate_page(dead);
+            self.mark_dead_page_valid(dead);
             self.release_reference(lpn, old);
         }
         self.drop_buffered_page(lpn);
@@ -228,12 +228,12 @@ impl<N: Nand> Ftl<N> {
         }
         let former = stage.recycler.owner(ppn, self.store.owner_in_oob(ppn));
         stage.recycler.revive_page_without_owner(ppn, former);
-        self.revalidate_page(ppn);
-        self.index_content(self.store.nand().fingerprint(ppn), unit);
+        self.mark_dead_page_valid(ppn);
+        self.index_or_mark_unhashed(self.store.nand().fingerprint(ppn), unit);
         true
     }
 
-    fn revalidate_page(&mut self, dead: Ppn) {
+    fn mark_dead_page_valid(&mut self, dead: Ppn) {
         self.validity.revive(dead);
         self.store.revive_page(dead);
     }
@@ -246,14 +246,14 @@ impl<N: Nand> Ftl<N> {
         let mut neighbours = std::mem::take(&mut stage.neighbour_page_buffer);
         stage.recycler.neighbour_pages_to_load(
             owner,
-            |lpn| place_known_in_ram(&self.mapping, lpn),
+            |lpn| unit_number_known_in_ram(&self.mapping, lpn),
             &mut neighbours,
         );
         neighbours.retain(|&ppn| !exceeds_age_limit(&stage.options, &self.store, ppn));
         for ppn in neighbours.drain(..) {
             let oob = self.store.read_spare(ppn, Cause::Content)?;
             stage.recycler.offer_fast_loaded_page(ppn, oob.fingerprint);
-            stage.recycler.forget_queued_pages(|ppn| self.store.owner_in_oob(ppn));
+            stage.recycler.remove_queued_pages_from_history(|ppn| self.store.owner_in_oob(ppn));
         }
         stage.neighbour_page_buffer = neighbours;
         Ok(())
@@ -261,7 +261,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Removes the dead pages of `block` from the history of dead pages and from the fingerprint store, before the
     /// block is reused.
-    pub(crate) fn forget_dead_pages(&mut self, block: BlockId) {
+    pub(crate) fn remove_dead_pages_of_block(&mut self, block: BlockId) {
         let Some(stage) = &mut self.recycle else { return };
         let (first, pages) = (self.store.geometry().first_page(block), self.store.geometry().block_pages());
         stage.recycler.record_block_erased(first, pages, |ppn| self.store.owner_in_oob(ppn));

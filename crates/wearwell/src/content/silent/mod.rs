@@ -7,7 +7,7 @@
 //! Invariant: neither map nor flash changes, so recovery has nothing more to restore.
 
 use crate::address::{Lpn, Unit};
-use crate::content::{ContentStage, HostWrite, SchemeKind, SchemeOutcome};
+use crate::content::{ContentMechanism, HostWrite, MechanismKind, SchemeOutcome};
 use crate::data::Content;
 use crate::error::Result;
 use crate::ftl::Ftl;
@@ -19,8 +19,8 @@ use crate::operation::Cause;
 /// Content mechanism that eliminates silent writes (host writes of the content that the logical page already has).
 pub(crate) struct SilentWrites;
 
-impl ContentStage for SilentWrites {
-    const KIND: SchemeKind = SchemeKind::Silent;
+impl ContentMechanism for SilentWrites {
+    const KIND: MechanismKind = MechanismKind::Silent;
     const NAME: &'static str = "silent";
     const SUMMARY: &'static str = "A write of the content that its logical page already has is not programmed; each overwrite reads the page.";
     const NEEDS_HASH: bool = false;
@@ -88,7 +88,7 @@ impl<N: Nand> Ftl<N> {
     /// another entry.
     fn look_up_for_comparison(&mut self, lpn: Lpn) -> Result<Option<Unit>> {
         if self.mapping.identifies_invalid_pages_late() {
-            self.mapping.peek(&mut self.store, lpn)
+            self.mapping.lookup_without_caching(&mut self.store, lpn)
         } else {
             self.mapping.lookup(&mut self.store, lpn)
         }

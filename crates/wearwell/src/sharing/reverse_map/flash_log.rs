@@ -286,7 +286,7 @@ impl FlashLog {
         io.store_nvram_word(self.oldest_page_number_word_index(), id.wrapping_add(1) as u64)?;
         self.oldest_page_number = id.wrapping_add(1);
         self.live_page_ppns.pop_front();
-        io.discard_page(place);
+        io.count_page_invalid(place);
         for index in groups {
             self.index.drop_oldest_while(index, |&(page, _)| page == id);
         }
@@ -308,7 +308,7 @@ impl FlashLog {
             if *count == 0 {
                 self.superseded_entries_by_bind.remove(&(entry.lpn, place));
             }
-            self.index.uncount_dropped_superseded_entry(self.index.group_of(io, entry));
+            self.index.decrement_superseded_count_of_group(self.index.group_of(io, entry));
             taken.insert((entry.lpn, entry.bound_ppn, entry.sequence_number));
         }
         taken
@@ -380,7 +380,11 @@ fn remove_older_entry_copies(entries: &mut Vec<(u32, ReverseMapEntry)>) {
 }
 
 impl ReverseMap for FlashLog {
-    fn admit_entry<N: Nand>(&mut self, io: &mut Store<N>, liveness_of: LivenessOf<'_>) -> Result<bool> {
+    fn make_room_for_entry<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        liveness_of: LivenessOf<'_>,
+    ) -> Result<bool> {
         if !self.has_room_for_entries(1)
             && self.reclaimable_entries() > self.capacity_entries() / MIN_CLEANING_GAIN_DIVISOR
         {
@@ -414,12 +418,12 @@ impl ReverseMap for FlashLog {
     ) -> Result<()> {
         assert!(
             self.free_entries() > 0,
-            "the flash log is full: the caller must call admit_entry or make_room_for_victim before it records an entry"
+            "the flash log is full: the caller must call make_room_for_entry or make_room_for_victim before it records an entry"
         );
         self.buffer_entry(io, entry, None)
     }
 
-    fn admit_command<N: Nand>(
+    fn make_room_for_command<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         places: &[Option<Ppn>],
@@ -450,7 +454,7 @@ impl ReverseMap for FlashLog {
     ) -> Result<()> {
         assert!(
             self.buffered_entries + command.target_pages <= self.entries_per_page,
-            "{command:?} is recorded, but admit_command did not admit it"
+            "{command:?} is recorded, but make_room_for_command did not admit it"
         );
         entries.iter().try_for_each(|&entry| self.buffer_entry(io, entry, Some(command)))
     }
@@ -532,7 +536,7 @@ impl ReverseMap for FlashLog {
         self.live_page_ppns.get(id.wrapping_sub(self.oldest_page_number) as usize) == Some(&ppn)
     }
 
-    fn relocate_metadata_page(&mut self, id: u32, new: Ppn) {
+    fn record_metadata_page_move(&mut self, id: u32, new: Ppn) {
         self.live_page_ppns[id.wrapping_sub(self.oldest_page_number) as usize] = new;
     }
 

@@ -132,7 +132,7 @@ impl IdealReverseMap {
 }
 
 impl ReverseMap for IdealReverseMap {
-    fn admit_entry<N: Nand>(&mut self, _: &mut Store<N>, _: LivenessOf<'_>) -> Result<bool> {
+    fn make_room_for_entry<N: Nand>(&mut self, _: &mut Store<N>, _: LivenessOf<'_>) -> Result<bool> {
         Ok(true)
     }
 

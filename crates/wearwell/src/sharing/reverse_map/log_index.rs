@@ -121,7 +121,7 @@ impl<T: Clone> LogIndex<T> {
     }
 
     /// Counts one superseded entry less in a group, because cleaning is about to drop the entry.
-    pub(super) fn uncount_dropped_superseded_entry(&mut self, group: GroupNumber) {
+    pub(super) fn decrement_superseded_count_of_group(&mut self, group: GroupNumber) {
         self.groups[group].superseded_entries -= 1;
         self.superseded_entries -= 1;
     }

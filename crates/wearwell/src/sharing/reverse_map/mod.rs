@@ -87,7 +87,7 @@ pub const COMMAND_ENTRY_BYTES: u64 = 24;
 /// refused: the host must write instead (Remap-SSD, section 4.4).
 const MAX_FILL_PERCENT_FOR_BINDS: u64 = 95;
 
-const INTACT_WORD_BIT: u64 = 1;
+const TORN_BIT: u64 = 1;
 const PAGE_OFFSET_BITS: u32 = 21;
 const SEQUENCE_BITS: u32 = 42;
 const LPN_BITS: u32 = 31;
@@ -129,15 +129,15 @@ impl ReverseMapEntry {
         let source = self.relocation_source_or_range_end.map_or(NO_LPN, |lpn| lpn.0 as u64);
         let flag = u64::from(self.relocation_source_or_range_end.is_some());
         [
-            INTACT_WORD_BIT | offset << 1 | self.sequence_number << (1 + PAGE_OFFSET_BITS),
-            INTACT_WORD_BIT | (self.lpn.0 as u64) << 1 | flag << (1 + LPN_BITS) | source << (2 + LPN_BITS),
+            TORN_BIT | offset << 1 | self.sequence_number << (1 + PAGE_OFFSET_BITS),
+            TORN_BIT | (self.lpn.0 as u64) << 1 | flag << (1 + LPN_BITS) | source << (2 + LPN_BITS),
         ]
     }
 
     /// Decodes a reverse-map entry from its two 8-byte words; `first` is the first page of its block. Returns `None` if
     /// a word lacks its torn bit: the slot is empty, or the store was interrupted.
     pub fn decode(words: [u64; 2], first: Ppn) -> Option<Self> {
-        if words[0] & words[1] & INTACT_WORD_BIT == 0 {
+        if words[0] & words[1] & TORN_BIT == 0 {
             return None;
         }
         let offset = words[0] >> 1 & NO_PAGE_OFFSET;
@@ -168,9 +168,9 @@ impl RemapCommand {
     /// Encodes an atomic remap command as the third word of a reverse-map entry; `None` marks an entry that belongs to
     /// no command.
     pub fn encode(command: Option<Self>) -> u64 {
-        let Some(Self { first_target: start, target_pages: pages }) = command else { return INTACT_WORD_BIT };
+        let Some(Self { first_target: start, target_pages: pages }) = command else { return TORN_BIT };
         assert!((start.0 as u64) < NO_LPN && (pages as u64) < NO_LPN, "{command:?} does not fit 31 bits");
-        INTACT_WORD_BIT | (start.0 as u64) << 1 | (pages as u64) << (1 + LPN_BITS) | COMMAND_FLAG
+        TORN_BIT | (start.0 as u64) << 1 | (pages as u64) << (1 + LPN_BITS) | COMMAND_FLAG
     }
 
     /// Decodes the atomic remap command from the third word of an intact reverse-map entry; `None` if the entry belongs
@@ -212,7 +212,7 @@ impl EntryLayout {
     }
 
     /// Returns the bytes of NVRAM that the reverse map needs in addition to its entries: with atomic commands 8, for
-    /// the sequence number up to which all commands count as complete (the vouched number), otherwise 0.
+    /// the sequence number up to which all commands count as complete, otherwise 0.
     fn complete_until_field_bytes(self) -> u64 {
         match self {
             Self::Single => 0,
@@ -242,7 +242,7 @@ impl EntryLayout {
     /// Returns `None` if a word lacks its torn bit (an interrupted store).
     fn split_entry_words(self, words: &[u64]) -> Option<([u64; 2], Option<RemapCommand>)> {
         let words = &words[..self.words_per_entry()];
-        let is_intact = words.iter().all(|word| word & INTACT_WORD_BIT != 0);
+        let is_intact = words.iter().all(|word| word & TORN_BIT != 0);
         is_intact.then(|| ([words[0], words[1]], words.get(2).and_then(|&word| RemapCommand::decode(word))))
     }
 
@@ -377,8 +377,8 @@ impl ReverseMapEntry {
         assert!(fits, "{self:?} has a page number that does not fit 28 bits");
         let (low, high) = (place & ((1 << LOG_PPN_LOW_BITS) - 1), place >> LOG_PPN_LOW_BITS);
         [
-            INTACT_WORD_BIT | low << 1 | self.sequence_number << (1 + LOG_PPN_LOW_BITS),
-            INTACT_WORD_BIT
+            TORN_BIT | low << 1 | self.sequence_number << (1 + LOG_PPN_LOW_BITS),
+            TORN_BIT
                 | high << 1
                 | lpn << LOG_LPN_SHIFT
                 | source << (LOG_LPN_SHIFT + LOG_ENTRY_PAGE_NUMBER_BITS),
@@ -386,7 +386,7 @@ impl ReverseMapEntry {
     }
 
     fn decode_log_words(words: [u64; 2]) -> Option<Self> {
-        if words[0] & words[1] & INTACT_WORD_BIT == 0 {
+        if words[0] & words[1] & TORN_BIT == 0 {
             return None;
         }
         let low = words[0] >> 1 & ((1 << LOG_PPN_LOW_BITS) - 1);
@@ -519,7 +519,11 @@ pub trait ReverseMap {
     ///
     /// # Errors
     /// Errors of the medium.
-    fn admit_entry<N: Nand>(&mut self, io: &mut Store<N>, liveness_of: LivenessOf<'_>) -> Result<bool>;
+    fn make_room_for_entry<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        liveness_of: LivenessOf<'_>,
+    ) -> Result<bool>;
 
     /// Whether all reverse-map entries of `block`, the next GC victim, can be recorded once more now. May compact
     /// entries, so GC calls this while the L2P map still names the victim's pages. A log on flash appends pages only if
@@ -537,8 +541,8 @@ pub trait ReverseMap {
         Ok(true)
     }
 
-    /// Records a reverse-map entry, which is durable on return. For a host request, [`ReverseMap::admit_entry`] must
-    /// have returned `true` before. GC may always record as many entries as its current victim had.
+    /// Records a reverse-map entry, which is durable on return. For a host request, [`ReverseMap::make_room_for_entry`]
+    /// must have returned `true` before. GC may always record as many entries as its current victim had.
     ///
     /// # Errors
     /// Errors of the medium.
@@ -550,12 +554,12 @@ pub trait ReverseMap {
     ) -> Result<()>;
 
     /// Whether the host may record a remap command with several reverse-map entries at once, one for each physical page
-    /// in `places`. Space for GC is kept as by [`ReverseMap::admit_entry`]. Always `false` unless entries have 24
-    /// bytes.
+    /// in `places`. Space for GC is kept as by [`ReverseMap::make_room_for_entry`]. Always `false` unless entries have
+    /// 24 bytes.
     ///
     /// # Errors
     /// Errors of the medium.
-    fn admit_command<N: Nand>(
+    fn make_room_for_command<N: Nand>(
         &mut self,
         _: &mut Store<N>,
         _places: &[Option<Ppn>],
@@ -565,8 +569,8 @@ pub trait ReverseMap {
     }
 
     /// Records the reverse-map entries of an atomic remap command, one for each of its pages in order;
-    /// [`ReverseMap::admit_command`] must have returned `true` before. All entries are durable on return; if power is
-    /// lost before, recovery drops all.
+    /// [`ReverseMap::make_room_for_command`] must have returned `true` before. All entries are durable on return; if
+    /// power is lost before, recovery drops all.
     ///
     /// # Errors
     /// Errors of the medium.
@@ -576,7 +580,7 @@ pub trait ReverseMap {
         command: RemapCommand,
         _: &[ReverseMapEntry],
     ) -> Result<()> {
-        unreachable!("{command:?} is recorded, but admit_command did not admit it")
+        unreachable!("{command:?} is recorded, but make_room_for_command did not admit it")
     }
 
     /// Marks the reverse-map entry of a bind (mapping without a program) as superseded: `lpn` is no longer bound to
@@ -622,8 +626,8 @@ pub trait ReverseMap {
     /// (records of trims) included.
     fn valid_entry_count(&self) -> u64;
 
-    /// Returns the maximum number of flash pages that one [`ReverseMap::admit_entry`] or [`ReverseMap::record_entry`]
-    /// may append; 0 for reverse maps without pages on flash.
+    /// Returns the maximum number of flash pages that one [`ReverseMap::make_room_for_entry`] or
+    /// [`ReverseMap::record_entry`] may append; 0 for reverse maps without pages on flash.
     fn max_pages_per_recorded_entry(&self) -> u32 {
         0
     }
@@ -639,7 +643,7 @@ pub trait ReverseMap {
     }
 
     /// Records that GC moved page `id` of the reverse map's log on flash to `_new`.
-    fn relocate_metadata_page(&mut self, id: u32, _new: Ppn) {
+    fn record_metadata_page_move(&mut self, id: u32, _new: Ppn) {
         unreachable!("there is no log page {id}")
     }
 
@@ -713,8 +717,8 @@ impl AnyReverseMap {
     ///
     /// # Errors
     /// [`Error::InvalidOptions`] if the size is not usable for this kind, or the medium has too little NVRAM.
-    pub fn new<N: Nand>(part: ReverseMapKind, io: &Store<N>) -> Result<Self> {
-        Self::with_entry_layout(part, EntryLayout::Single, io)
+    pub fn new<N: Nand>(kind: ReverseMapKind, io: &Store<N>) -> Result<Self> {
+        Self::with_entry_layout(kind, EntryLayout::Single, io)
     }
 
     /// Creates an empty reverse map, as [`AnyReverseMap::new`], with entries of layout `form`.
@@ -775,8 +779,12 @@ macro_rules! delegate {
 }
 
 impl ReverseMap for AnyReverseMap {
-    fn admit_entry<N: Nand>(&mut self, io: &mut Store<N>, liveness_of: LivenessOf<'_>) -> Result<bool> {
-        delegate!(self, m => m.admit_entry(io, liveness_of), else Ok(false))
+    fn make_room_for_entry<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        liveness_of: LivenessOf<'_>,
+    ) -> Result<bool> {
+        delegate!(self, m => m.make_room_for_entry(io, liveness_of), else Ok(false))
     }
     fn make_room_for_victim<N: Nand>(
         &mut self,
@@ -796,13 +804,13 @@ impl ReverseMap for AnyReverseMap {
             "{entry:?} is recorded, but the design has no reverse map",
         ))
     }
-    fn admit_command<N: Nand>(
+    fn make_room_for_command<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         places: &[Option<Ppn>],
         liveness_of: LivenessOf<'_>,
     ) -> Result<bool> {
-        delegate!(self, m => m.admit_command(io, places, liveness_of), else Ok(false))
+        delegate!(self, m => m.make_room_for_command(io, places, liveness_of), else Ok(false))
     }
     fn record_command<N: Nand>(
         &mut self,
@@ -849,8 +857,8 @@ impl ReverseMap for AnyReverseMap {
     fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
         delegate!(self, m => m.owns_metadata_page(id, ppn), else false)
     }
-    fn relocate_metadata_page(&mut self, id: u32, new: Ppn) {
-        delegate!(self, m => m.relocate_metadata_page(id, new), else unreachable!("no log page {id}"));
+    fn record_metadata_page_move(&mut self, id: u32, new: Ppn) {
+        delegate!(self, m => m.record_metadata_page_move(id, new), else unreachable!("no log page {id}"));
     }
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         delegate!(self, m => m.ram_bytes(), else Vec::new())

@@ -273,7 +273,11 @@ impl NvramLog {
 }
 
 impl ReverseMap for NvramLog {
-    fn admit_entry<N: Nand>(&mut self, io: &mut Store<N>, liveness_of: LivenessOf<'_>) -> Result<bool> {
+    fn make_room_for_entry<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        liveness_of: LivenessOf<'_>,
+    ) -> Result<bool> {
         if !self.has_room_for_entries(1)
             && self.reclaimable_slots() > u64::from(self.slot_count / MIN_CLEANING_GAIN_DIVISOR)
         {
@@ -305,12 +309,12 @@ impl ReverseMap for NvramLog {
     ) -> Result<()> {
         assert!(
             self.free_slots() > 0,
-            "the NVRAM log is full: the caller must call admit_entry or make_room_for_victim before it records an entry"
+            "the NVRAM log is full: the caller must call make_room_for_entry or make_room_for_victim before it records an entry"
         );
         self.append_entry(io, entry, None)
     }
 
-    fn admit_command<N: Nand>(
+    fn make_room_for_command<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         places: &[Option<Ppn>],

@@ -55,7 +55,7 @@ use super::{
     BlockCountHistogram, BlockId, EntryLayout, LivenessOf, Lpn, MAX_FILL_PERCENT_FOR_BINDS, Ppn,
     RemapCommand, RemapCommandState, ReverseMap, ReverseMapEntry, entries_to_keep,
 };
-use crate::address::Address;
+use crate::address::OptionalAddress;
 use crate::error::{Error, Result};
 use crate::nand::Nand;
 use crate::store::Store;
@@ -70,7 +70,7 @@ const EXTRA_GC_DESTINATION_BLOCKS: u32 = 2;
 /// more, and one for each of [`EXTRA_GC_DESTINATION_BLOCKS`].
 const MIN_SEGMENTS: u64 = 2 + EXTRA_GC_DESTINATION_BLOCKS as u64;
 
-const INTACT_WORD_BIT: u64 = 1;
+const TORN_BIT: u64 = 1;
 const CHAIN_POSITION_BITS: u32 = 21;
 /// Largest number of segments that fits in the position bits of a chain.
 pub const MAX_SEGMENTS: u64 = 1 << CHAIN_POSITION_BITS;
@@ -98,15 +98,15 @@ impl SegmentHead {
     fn encode(self) -> [u64; 2] {
         let next = self.next_segment.map_or(NO_NEXT_SEGMENT, u64::from);
         [
-            INTACT_WORD_BIT
+            TORN_BIT
                 | (self.position_in_chain as u64) << 1
                 | self.allocation_sequence << (1 + CHAIN_POSITION_BITS),
-            INTACT_WORD_BIT | next << 1 | (self.owner.0 as u64) << (1 + NEXT_SEGMENT_BITS),
+            TORN_BIT | next << 1 | (self.owner.0 as u64) << (1 + NEXT_SEGMENT_BITS),
         ]
     }
 
     fn decode(words: [u64; 2]) -> Option<Self> {
-        if words[0] & words[1] & INTACT_WORD_BIT == 0 {
+        if words[0] & words[1] & TORN_BIT == 0 {
             return None;
         }
         let next = words[1] >> 1 & NO_NEXT_SEGMENT;
@@ -273,8 +273,8 @@ impl NvramSegments {
         block.map_or(self.tombstone_chain_index(), BlockId::index)
     }
 
-    fn owner_of_chain(&self, group: usize) -> BlockId {
-        if group == self.tombstone_chain_index() { BlockId::NONE } else { BlockId(group as u32) }
+    fn owner_of_chain(&self, chain: usize) -> BlockId {
+        if chain == self.tombstone_chain_index() { BlockId::NONE } else { BlockId(chain as u32) }
     }
 
     /// Returns the number of NVRAM segments that `entries` entries of one block need.
@@ -282,8 +282,8 @@ impl NvramSegments {
         entries.div_ceil(self.entries_per_segment())
     }
 
-    fn chain_segments(&self, group: usize) -> u32 {
-        self.segments_needed_for(self.chains_by_block[group].entry_count)
+    fn chain_segments(&self, chain: usize) -> u32 {
+        self.segments_needed_for(self.chains_by_block[chain].entry_count)
     }
 
     /// Returns the number of free NVRAM segments without which the host may not bind (map without a program): one for
@@ -297,8 +297,8 @@ impl NvramSegments {
         self.capacity_entries() * MAX_FILL_PERCENT_FOR_BINDS / 100
     }
 
-    fn replace_chain(&mut self, group: usize, new: SegmentChain) {
-        let old = std::mem::replace(&mut self.chains_by_block[group], new);
+    fn replace_chain(&mut self, chain: usize, new: SegmentChain) {
+        let old = std::mem::replace(&mut self.chains_by_block[chain], new);
         self.chain_length_histogram.move_block_to_count(
             self.segments_needed_for(old.entry_count),
             self.segments_needed_for(new.entry_count),
@@ -356,7 +356,7 @@ impl NvramSegments {
     fn take_free_segment(&mut self) -> u32 {
         assert!(
             self.free_segments > 0,
-            "no NVRAM segment is free: the caller must call admit_entry or make_room_for_victim before it records an \
+            "no NVRAM segment is free: the caller must call make_room_for_entry or make_room_for_victim before it records an \
              entry"
         );
         while self.used_segments_bitmap[self.free_search_word_index] == u64::MAX {
@@ -383,48 +383,48 @@ impl NvramSegments {
     }
 
     /// Appends an entry to a chain of NVRAM segments of block `owner`: to the block's present chain, or to the one that
-    /// compaction is building. `group` is the state of this chain.
+    /// compaction is building. `chain` is its state.
     fn append_entry<N: Nand>(
         &mut self,
         io: &mut Store<N>,
-        (owner, group): (BlockId, &mut SegmentChain),
+        (owner, chain): (BlockId, &mut SegmentChain),
         (entry, command): (ReverseMapEntry, Option<RemapCommand>),
         sequence: u64,
     ) -> Result<()> {
-        let slot = group.entry_count % self.entries_per_segment();
+        let slot = chain.entry_count % self.entries_per_segment();
         if slot == 0 {
-            self.append_segment(io, (owner, group), sequence)?;
+            self.append_segment(io, (owner, chain), sequence)?;
         }
         let words = entry.encode(Self::first_page_of_owner(io, owner));
         self.command_state.entry_layout.store_entry(
             io,
-            self.first_word_of_slot(group.last_segment, 1 + slot),
+            self.first_word_of_slot(chain.last_segment, 1 + slot),
             words,
             command,
         )?;
-        group.entry_count += 1;
+        chain.entry_count += 1;
         Ok(())
     }
 
     fn append_segment<N: Nand>(
         &mut self,
         io: &mut Store<N>,
-        (owner, group): (BlockId, &mut SegmentChain),
+        (owner, chain): (BlockId, &mut SegmentChain),
         allocation_sequence: u64,
     ) -> Result<()> {
         let segment = self.take_free_segment();
-        let number = group.entry_count / self.entries_per_segment();
+        let number = chain.entry_count / self.entries_per_segment();
         let head = SegmentHead { owner, position_in_chain: number, allocation_sequence, next_segment: None }
             .encode();
         let at = self.first_word_of_slot(segment, 0);
         io.store_nvram_word(at + 1, head[1])?;
         io.store_nvram_word(at, head[0])?;
         if number > 0 {
-            self.link_next_segment(io, group.last_segment, Some(segment))?;
+            self.link_next_segment(io, chain.last_segment, Some(segment))?;
         } else {
-            group.first_segment = segment;
+            chain.first_segment = segment;
         }
-        group.last_segment = segment;
+        chain.last_segment = segment;
         Ok(())
     }
 
@@ -435,15 +435,15 @@ impl NvramSegments {
         entry: ReverseMapEntry,
         command: Option<RemapCommand>,
     ) -> Result<()> {
-        let mut group = self.chains_by_block[index];
-        let opens = group.entry_count.is_multiple_of(self.entries_per_segment());
+        let mut chain = self.chains_by_block[index];
+        let opens = chain.entry_count.is_multiple_of(self.entries_per_segment());
         self.append_entry(
             io,
-            (self.owner_of_chain(index), &mut group),
+            (self.owner_of_chain(index), &mut chain),
             (entry, command),
             entry.sequence_number,
         )?;
-        self.replace_chain(index, group);
+        self.replace_chain(index, chain);
         if opens && index == self.tombstone_chain_index() {
             (self.may_tombstones_be_obsolete, self.may_compaction_free_segment) = (true, true);
         }
@@ -456,10 +456,10 @@ impl NvramSegments {
     }
 
     fn read_chain_entries<N: Nand>(&self, io: &Store<N>, index: usize, out: &mut Vec<ReverseMapEntry>) {
-        let group = self.chains_by_block[index];
+        let chain = self.chains_by_block[index];
         let owner = self.owner_of_chain(index);
         let first = Self::first_page_of_owner(io, owner);
-        let (mut segment, mut left) = (group.first_segment, group.entry_count);
+        let (mut segment, mut left) = (chain.first_segment, chain.entry_count);
         while left > 0 {
             let count = left.min(self.entries_per_segment());
             let entry =
@@ -499,11 +499,11 @@ impl NvramSegments {
 
     /// Whether compacting the NVRAM segments of one block is expected to free a segment, and enough segments are free
     /// for the entries that are kept.
-    fn is_worth_compacting(&self, group: &SegmentChain) -> bool {
-        let kept = group.entry_count - group.superseded_entries;
+    fn is_worth_compacting(&self, chain: &SegmentChain) -> bool {
+        let kept = chain.entry_count - chain.superseded_entries;
         let after = self.segments_needed_for(kept);
-        group.superseded_entries > group.superseded_at_futile_compaction
-            && after < self.segments_needed_for(group.entry_count)
+        chain.superseded_entries > chain.superseded_at_futile_compaction
+            && after < self.segments_needed_for(chain.entry_count)
             && (kept == 0 || after < self.free_segments)
     }
 
@@ -587,8 +587,8 @@ impl NvramSegments {
     }
 
     /// Returns the number of NVRAM segments that `more` further entries open in a block's chain.
-    fn segments_opened_by_entries(&self, group: usize, more: u32) -> u32 {
-        self.segments_needed_for(self.chains_by_block[group].entry_count + more) - self.chain_segments(group)
+    fn segments_opened_by_entries(&self, chain: usize, more: u32) -> u32 {
+        self.segments_needed_for(self.chains_by_block[chain].entry_count + more) - self.chain_segments(chain)
     }
 
     /// Finds, during recovery, the first segment of each block's chain in NVRAM, as `(sequence number, segment)`. Of
@@ -671,7 +671,7 @@ impl NvramSegments {
     /// Registers during recovery the chain of NVRAM segments that begins with `first`: marks its segments as used and
     /// counts its intact reverse-map entries. A torn entry after the last one is overwritten by the next entry.
     fn adopt_chain<N: Nand>(&mut self, io: &mut Store<N>, index: usize, first: u32) -> Result<()> {
-        let mut group = SegmentChain { first_segment: first, last_segment: first, ..SegmentChain::default() };
+        let mut chain = SegmentChain { first_segment: first, last_segment: first, ..SegmentChain::default() };
         let mut at = first;
         loop {
             let intact = |&slot: &u32| self.decode_slot(io, (at, slot), Ppn(0)).is_some();
@@ -681,7 +681,7 @@ impl NvramSegments {
                 break;
             }
             self.mark_segment_used(at);
-            (group.last_segment, group.entry_count) = (at, group.entry_count + count);
+            (chain.last_segment, chain.entry_count) = (at, chain.entry_count + count);
             let Some(next) = self.following_segment(io, at) else { break };
             let head = self.read_segment_head(io, next).expect("links lead to heads");
             assert_eq!(
@@ -691,16 +691,20 @@ impl NvramSegments {
             );
             at = next;
         }
-        if group.entry_count > 0 && group.last_segment != at {
-            self.link_next_segment(io, group.last_segment, None)?;
+        if chain.entry_count > 0 && chain.last_segment != at {
+            self.link_next_segment(io, chain.last_segment, None)?;
         }
-        self.replace_chain(index, group);
+        self.replace_chain(index, chain);
         Ok(())
     }
 }
 
 impl ReverseMap for NvramSegments {
-    fn admit_entry<N: Nand>(&mut self, io: &mut Store<N>, liveness_of: LivenessOf<'_>) -> Result<bool> {
+    fn make_room_for_entry<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        liveness_of: LivenessOf<'_>,
+    ) -> Result<bool> {
         if self.valid_entry_count() >= self.max_entries_for_binds() && self.may_tombstones_be_obsolete {
             self.compact_chain(io, self.tombstone_chain_index(), liveness_of)?;
         }
@@ -735,7 +739,7 @@ impl ReverseMap for NvramSegments {
         self.append_entry_to_chain(io, index, entry, None)
     }
 
-    fn admit_command<N: Nand>(
+    fn make_room_for_command<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         places: &[Option<Ppn>],
@@ -755,11 +759,11 @@ impl ReverseMap for NvramSegments {
             *counts.entry(self.chain_index_of(place.map(|place| io.block_of(place)))).or_default() += 1;
         }
         self.compact_until(io, liveness_of, |map| {
-            let grown = |(&group, &count): (&usize, &u32)| {
-                map.chain_segments(group) + map.segments_opened_by_entries(group, count)
+            let grown = |(&chain, &count): (&usize, &u32)| {
+                map.chain_segments(chain) + map.segments_opened_by_entries(chain, count)
             };
             let opened: u32 =
-                counts.iter().map(|(&group, &count)| map.segments_opened_by_entries(group, count)).sum();
+                counts.iter().map(|(&chain, &count)| map.segments_opened_by_entries(chain, count)).sum();
             let largest = counts
                 .iter()
                 .map(grown)
@@ -786,16 +790,16 @@ impl ReverseMap for NvramSegments {
 
     fn mark_bind_superseded<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn) {
         let index = io.block_of(place).index();
-        let group = SegmentChain {
+        let chain = SegmentChain {
             superseded_entries: self.chains_by_block[index].superseded_entries + 1,
             ..self.chains_by_block[index]
         };
         assert!(
-            group.superseded_entries <= group.entry_count,
+            chain.superseded_entries <= chain.entry_count,
             "the bind of page {lpn} to {place} was never recorded"
         );
-        self.replace_chain(index, group);
-        self.may_compaction_free_segment |= self.is_worth_compacting(&group);
+        self.replace_chain(index, chain);
+        self.may_compaction_free_segment |= self.is_worth_compacting(&chain);
     }
 
     fn scan_entries_of_block<N: Nand>(
@@ -858,7 +862,7 @@ impl ReverseMap for NvramSegments {
 
     fn check_invariants(&self) -> std::result::Result<(), String> {
         let bits: u32 = self.used_segments_bitmap.iter().map(|word| word.count_zeros()).sum();
-        let sizes: u32 = (0..self.chains_by_block.len()).map(|group| self.chain_segments(group)).sum();
+        let sizes: u32 = (0..self.chains_by_block.len()).map(|chain| self.chain_segments(chain)).sum();
         if bits != self.free_segments || sizes + self.free_segments != self.segment_count {
             let (free, segments) = (self.free_segments, self.segment_count);
             return Err(format!(
@@ -866,19 +870,19 @@ impl ReverseMap for NvramSegments {
                  free, and {bits} bits of the bitmap are free"
             ));
         }
-        if let Some(group) =
-            self.chains_by_block.iter().position(|group| group.superseded_entries > group.entry_count)
+        if let Some(chain) =
+            self.chains_by_block.iter().position(|chain| chain.superseded_entries > chain.entry_count)
         {
             return Err(format!(
-                "reverse map, NVRAM segments: the chain with index {group} has {} superseded entries, but \
+                "reverse map, NVRAM segments: the chain with index {chain} has {} superseded entries, but \
                  only {} entries",
-                self.chains_by_block[group].superseded_entries, self.chains_by_block[group].entry_count
+                self.chains_by_block[chain].superseded_entries, self.chains_by_block[chain].entry_count
             ));
         }
         let sum = |of: fn(&SegmentChain) -> u32| {
-            self.chains_by_block.iter().map(|group| of(group) as u64).sum::<u64>()
+            self.chains_by_block.iter().map(|chain| of(chain) as u64).sum::<u64>()
         };
-        let (entries, superseded) = (sum(|group| group.entry_count), sum(|group| group.superseded_entries));
+        let (entries, superseded) = (sum(|chain| chain.entry_count), sum(|chain| chain.superseded_entries));
         if (entries, superseded) != (self.entry_count, self.superseded_entries) {
             return Err(format!(
                 "reverse map, NVRAM segments: the chains of all blocks hold {entries} entries, {superseded} \
@@ -886,7 +890,7 @@ impl ReverseMap for NvramSegments {
                 self.entry_count, self.superseded_entries
             ));
         }
-        let largest = (0..self.chains_by_block.len()).map(|group| self.chain_segments(group)).max();
+        let largest = (0..self.chains_by_block.len()).map(|chain| self.chain_segments(chain)).max();
         if largest == Some(self.chain_length_histogram.largest_count_per_block()) {
             Ok(())
         } else {

@@ -20,7 +20,7 @@ use crate::operation::Cause;
 use crate::store::Store;
 
 /// Key that is greater than those of all Gecko LSM entries.
-const ABOVE_ALL_KEYS: u32 = u32::MAX;
+const KEY_GREATER_THAN_ALL: u32 = u32::MAX;
 
 /// One sorted input of a merge in the Gecko LSM tree: a buffer, or a run with its current page in RAM.
 #[derive(Clone, Debug)]
@@ -66,7 +66,7 @@ impl MergeInput {
         if self.has_unread_pages(runs) {
             read_entry_key(&self.loaded_entry_bytes, self.entries_end_offset - layout.entry_bytes) + 1
         } else {
-            ABOVE_ALL_KEYS
+            KEY_GREATER_THAN_ALL
         }
     }
 

@@ -205,7 +205,7 @@ impl Gecko {
     }
 
     /// Returns level, entries and pages of each complete sorted run of the Gecko LSM tree on flash, newest first.
-    pub fn level_entries_pages_of_runs(&self) -> impl Iterator<Item = (u32, u32, u32)> + '_ {
+    pub fn run_levels_entries_and_pages(&self) -> impl Iterator<Item = (u32, u32, u32)> + '_ {
         self.runs.iter().map(|run| (self.level_of_run(run), run.entry_count, run.page_ppns.len() as u32))
     }
 
@@ -414,7 +414,7 @@ impl Gecko {
         let output = writer.into_finished_run(&self.layout);
         let mut runs = std::mem::take(&mut self.runs);
         for replaced in runs.splice(inputs, [output]) {
-            replaced.page_ppns.into_iter().for_each(|place| io.discard_page(place));
+            replaced.page_ppns.into_iter().for_each(|place| io.count_page_invalid(place));
         }
         self.set_runs(runs);
         if includes_buffer {
@@ -496,7 +496,7 @@ impl ValidityStore for Gecko {
             || unfinished.is_some_and(|writer| writer.run_number() == id && writer.page_ppns().contains(&ppn))
     }
 
-    fn relocate_metadata_page(&mut self, id: u32, from: Ppn, to: Ppn) {
+    fn record_metadata_page_move(&mut self, id: u32, from: Ppn, to: Ppn) {
         let of_run =
             self.runs.iter_mut().find(|run| run.run_number == id).map(|run| run.relocate_page(from, to));
         let moved = of_run.unwrap_or_else(|| {
@@ -506,7 +506,7 @@ impl ValidityStore for Gecko {
         assert!(moved, "GC moved page {from} of run {id} of Logarithmic Gecko, but the run has no such page");
     }
 
-    fn pages_per_deferred_write(&self) -> u32 {
+    fn max_pages_per_deferred_step(&self) -> u32 {
         1
     }
 

@@ -1,0 +1,316 @@
+//! Refuses parts of a design that cannot be combined, and finds changes of the configuration with which they can.
+//!
+//! The changes are found by trying: other values of map, page validity, reverse map and survival, fewer content
+//! mechanisms, and settings of the user left out; then two to four of these together. So the engine's table of rules is
+//! the only one, and no rule refuses the advice. (A device may still be refused for its layout.) The price is up to some
+//! ten thousand trials for a refused configuration, under a second.
+//!
+//! Invariant: with the advised change the engine can combine the parts, and no setting of the user loses its effect.
+
+use wearwell::Error;
+use wearwell::design::Parts;
+
+use super::parts::{name_of, names_of_parts};
+use super::{
+    Config, ConfigError, ContentList, ContentName, DeviceConfig, MapName, MappingConfig, MetadataName,
+    PartsConfig, Policy, RecoveryConfig, ResolvedDevice, ReverseMapName, SurvivalName, ValidityName,
+    WearConfig,
+};
+
+/// What a device survives a loss of power with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum PowerLossAssumption {
+    /// Whatever its design assumes, a battery included.
+    AsDesigned,
+    /// Flash and NVRAM alone, as an image of `wearwell serve`.
+    NoBattery,
+}
+
+impl PowerLossAssumption {
+    fn parts_of(
+        self,
+        config: &Config,
+        design: &str,
+        resolved: &ResolvedDevice,
+    ) -> Result<Parts, ConfigError> {
+        let parts = config.unchecked_design_parts(design, resolved)?;
+        Ok(match self {
+            Self::AsDesigned => parts,
+            Self::NoBattery => parts.without_battery(),
+        })
+    }
+}
+
+/// A configuration in which one key was changed.
+#[derive(Clone)]
+struct KeyChange {
+    key: &'static str,
+    /// The new value of the key; `None` if the key is left out.
+    value: Option<String>,
+    /// A key for the same part, set by the user, that the changed key replaces.
+    replaced_key: Option<&'static str>,
+    config: Config,
+}
+
+impl Config {
+    /// Returns the parts of the design called `design`, with those that `[parts]` replaces.
+    ///
+    /// # Errors
+    /// [`ConfigError::UnknownName`]; [`ConfigError::InvalidValue`] if a part is chosen twice;
+    /// [`ConfigError::IncompatibleParts`] if the parts cannot be combined, with changes that can.
+    pub fn design_parts(&self, design: &str, resolved: &ResolvedDevice) -> Result<Parts, ConfigError> {
+        self.compatible_parts(design, resolved, PowerLossAssumption::AsDesigned)
+    }
+
+    /// Returns the parts of the design called `design` for an image of a live device, which has no battery
+    /// ([`Parts::without_battery`]).
+    ///
+    /// # Errors
+    /// Those of [`Self::design_parts`].
+    pub fn image_parts(&self, design: &str, resolved: &ResolvedDevice) -> Result<Parts, ConfigError> {
+        self.compatible_parts(design, resolved, PowerLossAssumption::NoBattery)
+    }
+
+    fn compatible_parts(
+        &self,
+        design: &str,
+        resolved: &ResolvedDevice,
+        backup: PowerLossAssumption,
+    ) -> Result<Parts, ConfigError> {
+        let parts = backup.parts_of(self, design, resolved)?;
+        match parts.require_compatible() {
+            Ok(()) => Ok(parts),
+            Err(Error::IncompatibleParts { reason }) => Err(ConfigError::IncompatibleParts {
+                reason,
+                advice: Search { design, resolved, backup, refused: self }.advice(&parts),
+            }),
+            Err(other) => Err(ConfigError::InvalidValue(other.to_string())),
+        }
+    }
+}
+
+/// Search for changes of a refused configuration with which the parts of its design can be combined.
+struct Search<'a> {
+    design: &'a str,
+    resolved: &'a ResolvedDevice,
+    backup: PowerLossAssumption,
+    refused: &'a Config,
+}
+
+impl Search<'_> {
+    /// Returns the changes with which the parts can be combined, as the predicate of a sentence: `choose
+    /// parts.map=flat, or leave recovery.by out`. `parts` are the refused ones.
+    fn advice(&self, parts: &Parts) -> String {
+        let present = names_of_parts(parts, self.resolved.logical_pages);
+        let ignored_before = self.keys_without_effect(self.refused);
+        let singles = single_key_changes(self.refused, &present);
+        let accepted = singles.iter().filter(|change| self.is_accepted(change, &ignored_before));
+        let accepted: Vec<&KeyChange> = accepted.collect();
+        if !accepted.is_empty() {
+            return changes_text(&accepted);
+        }
+        let several = (2..=MAX_ADVISED_CHANGES)
+            .find_map(|count| self.first_accepted(self.refused, &[], count, &present, &ignored_before));
+        match several {
+            Some(changes) => {
+                changes.iter().map(|change| changes_text(&[change])).collect::<Vec<_>>().join(" and ")
+            }
+            None => {
+                format!(
+                    "start again from the parts of a design, which `wearwell designs {}` prints",
+                    self.design
+                )
+            }
+        }
+    }
+
+    /// Returns the first accepted combination of `count` more changes of `config`, which has the changes `made`. Each
+    /// key is changed at most once.
+    fn first_accepted(
+        &self,
+        config: &Config,
+        made: &[KeyChange],
+        count: usize,
+        present: &PartsConfig,
+        ignored_before: &[String],
+    ) -> Option<Vec<KeyChange>> {
+        let last_key = made.last().map_or("", |change| change.key);
+        let changes = single_key_changes(config, present);
+        changes.into_iter().filter(|change| change.key > last_key).find_map(|change| {
+            let all = [made, std::slice::from_ref(&change)].concat();
+            if count > 1 {
+                return self.first_accepted(&change.config, &all, count - 1, present, ignored_before);
+            }
+            self.is_accepted(&change, ignored_before).then_some(all)
+        })
+    }
+
+    fn is_accepted(&self, change: &KeyChange, ignored_before: &[String]) -> bool {
+        let config = &change.config;
+        // Which parts can be combined does not depend on the device, and the changed configuration may not fit this one.
+        let on_any_device = Config { device: DeviceConfig::default(), ..config.clone() };
+        let resolved = on_any_device.resolve_device(ADVICE_FOOTPRINT_PAGES);
+        let parts = resolved.and_then(|resolved| self.backup.parts_of(config, self.design, &resolved));
+        let Ok(parts) = parts else { return false };
+        // Without a battery, some values of `parts.survives` stand for another one.
+        let is_as_chosen = config.parts.survives.is_none_or(|name| {
+            Some(name) == self.refused.parts.survives
+                || name == SurvivalName::of_persistence(parts.persistence)
+        });
+        is_as_chosen
+            && parts.require_compatible().is_ok()
+            && self.keys_without_effect(config).iter().all(|key| ignored_before.contains(key))
+    }
+
+    fn keys_without_effect(&self, config: &Config) -> Vec<String> {
+        let ignored = config.ignored_settings(&config.origins.keys(), &[self.design.to_owned()]);
+        ignored.into_iter().map(|setting| setting.setting_key).collect()
+    }
+}
+
+/// Footprint of the device for which changes are tried, pages of 4 KiB.
+const ADVICE_FOOTPRINT_PAGES: u64 = 1 << 16;
+/// Number of changes that advice names at most together.
+const MAX_ADVISED_CHANGES: usize = 4;
+
+const MAPS: [MapName; 3] = [MapName::Cached, MapName::Flat, MapName::Lazy];
+const VALIDITY_STORES: [ValidityName; 4] =
+    [ValidityName::Ram, ValidityName::Bitmap, ValidityName::Log, ValidityName::Gecko];
+const REVERSE_MAPS: [ReverseMapName; 5] = [
+    ReverseMapName::Ideal,
+    ReverseMapName::Segments,
+    ReverseMapName::NvramLog,
+    ReverseMapName::FlashLog,
+    ReverseMapName::None,
+];
+const PERSISTENCES: [SurvivalName; 7] = [
+    SurvivalName::NvramMap,
+    SurvivalName::OobScan,
+    SurvivalName::NvramEntries,
+    SurvivalName::Backward,
+    SurvivalName::BackwardSynchronising,
+    SurvivalName::BatteryFlush,
+    SurvivalName::Battery,
+];
+
+/// The key of a setting, and a function that gives it its default value.
+type SettingToLeaveOut = (&'static str, fn(&mut Config));
+
+/// Settings about parts that advice may name as to be left out.
+const REMOVABLE_SETTINGS: [SettingToLeaveOut; 10] = [
+    ("mapping.identification", |config| {
+        config.mapping.identification = MappingConfig::default().identification;
+    }),
+    ("mapping.checkpoints", |config| {
+        config.mapping.checkpoints = MappingConfig::default().checkpoints;
+    }),
+    ("mapping.dirty_share", |config| {
+        config.mapping.dirty_share = MappingConfig::default().dirty_share;
+    }),
+    ("remap.atomic_commands", |config| config.remap.atomic_commands = false),
+    ("delta.journal_pages", |config| config.delta.journal_pages = None),
+    ("recovery.by", |config| config.recovery.by = RecoveryConfig::default().by),
+    ("recovery.blocks", |config| config.recovery.blocks = RecoveryConfig::default().blocks),
+    ("validity.kind", |config| config.validity.kind = None),
+    ("wear.static_gap", |config| config.wear.static_gap = WearConfig::default().static_gap),
+    ("wear.dual_pool_gap", |config| config.wear.dual_pool_gap = WearConfig::default().dual_pool_gap),
+];
+
+/// Returns `config` with each single change of a part or of an option that the engine's rules look at. `present` are the
+/// parts of the refused design.
+fn single_key_changes(config: &Config, present: &PartsConfig) -> Vec<KeyChange> {
+    let mut changes = Vec::new();
+    let mut add = |key, value: Option<String>, replaced_key, apply: &dyn Fn(&mut Config)| {
+        let mut changed = config.clone();
+        apply(&mut changed);
+        if changed != *config {
+            [Some(key), replaced_key]
+                .into_iter()
+                .flatten()
+                .for_each(|key| changed.origins.remove_setting(key));
+            if let Some(value) = &value {
+                changed.origins.record_setting_origin(&format!("{key}={value}"));
+            }
+            changes.push(KeyChange { key, value, replaced_key, config: changed });
+        }
+    };
+    let replaced = |is_set: bool, key: &'static str| is_set.then_some(key);
+    for name in MAPS.into_iter().filter(|&name| present.map != Some(name)) {
+        let replaced = replaced(config.delta.cache_entries.is_some(), "delta.cache_entries");
+        add("parts.map", Some(name_of(name)), replaced, &|config| {
+            config.parts.map = Some(name);
+            config.delta.cache_entries = None;
+        });
+    }
+    for name in VALIDITY_STORES.into_iter().filter(|&name| present.validity != Some(name)) {
+        let replaced = replaced(config.validity.kind.is_some(), "validity.kind");
+        add("parts.validity", Some(name_of(name)), replaced, &|config| {
+            config.parts.validity = Some(name);
+            config.validity.kind = None;
+        });
+    }
+    for name in REVERSE_MAPS.into_iter().filter(|&name| present.reverse_map != Some(name)) {
+        let is_set = config.remap.reverse_map != ReverseMapName::default();
+        let replaced = replaced(is_set, "remap.reverse_map");
+        add("parts.reverse_map", Some(name_of(name)), replaced, &|config| {
+            config.parts.reverse_map = Some(name);
+            config.remap.reverse_map = ReverseMapName::default();
+        });
+    }
+    for name in PERSISTENCES.into_iter().filter(|&name| present.survives != Some(name)) {
+        let replaced = replaced(config.recovery.by.is_some(), "recovery.by");
+        add("parts.survives", Some(name_of(name)), replaced, &|config| {
+            config.parts.survives = Some(name);
+            config.recovery.by = None;
+        });
+    }
+    for list in lists_with_one_mechanism_less(present.content.as_ref()) {
+        add("parts.content", Some(list.setting_value()), None, &|config| {
+            config.parts.content = Some(list.clone());
+        });
+    }
+    add("delta.open_pages", Some("1".into()), None, &|config| config.delta.open_pages = 1);
+    for checkpoints in [true, false] {
+        add("mapping.checkpoints", Some(checkpoints.to_string()), None, &|config| {
+            config.mapping.checkpoints = Some(checkpoints);
+        });
+    }
+    add("gc.metadata", Some("greedy".into()), None, &|config| {
+        config.gc.metadata = Some(MetadataName::Greedy);
+    });
+    add("gc.policy", Some("greedy".into()), None, &|config| config.gc.policy = Policy::Greedy);
+    for (key, apply) in REMOVABLE_SETTINGS {
+        add(key, None, None, &apply);
+    }
+    changes
+}
+
+/// Returns the lists of content mechanisms that have one mechanism less than `mechanisms`, and the list of none.
+fn lists_with_one_mechanism_less(mechanisms: Option<&ContentList>) -> Vec<ContentList> {
+    let names: Vec<ContentName> = mechanisms.cloned().map_or_else(Vec::new, Into::into);
+    let without = |left_out: &ContentName| -> Vec<ContentName> {
+        names.iter().filter(|name| *name != left_out).copied().collect()
+    };
+    let mut lists: Vec<ContentList> =
+        names.iter().map(|name| ContentList::of_names(&without(name))).collect();
+    if names.len() > 1 {
+        lists.push(ContentList::default());
+    }
+    lists
+}
+
+/// Returns changes, any one of which suffices, as the predicate of a sentence. Values of one key stand together.
+fn changes_text(changes: &[&KeyChange]) -> String {
+    let of_one_key = |of_key: &[&KeyChange]| {
+        let KeyChange { key, replaced_key, .. } = of_key[0];
+        let values: Vec<&str> = of_key.iter().filter_map(|change| change.value.as_deref()).collect();
+        let values = values.join(" or ");
+        match replaced_key {
+            _ if values.is_empty() => format!("leave {key} out"),
+            Some(replaced) => format!("choose {key}={values} in place of {replaced}"),
+            None => format!("choose {key}={values}"),
+        }
+    };
+    let choices: Vec<String> = changes.chunk_by(|a, b| a.key == b.key).map(of_one_key).collect();
+    choices.join(", or ")
+}

@@ -1,0 +1,622 @@
+//! Finds settings that a run would ignore.
+//!
+//! A setting without effect misleads as much as a misspelt one: comparing two cache sizes on a design without a cache
+//! suggests that the size does not matter. A rule states for which runs a key, or a whole section, has an effect; a key
+//! without a rule always has one. The rules are written by hand, because a trial run cannot distinguish a setting
+//! without effect from one that was set to its default.
+
+use std::fmt;
+
+use wearwell::content::{MechanismKind, MechanismSet};
+use wearwell::design::{ContentParts, MappingPart, Parts, Persistence};
+use wearwell::gc::MetadataGcRule;
+use wearwell::mapping::DirectoryLocation;
+use wearwell::sharing::reverse_map::ReverseMapKind;
+use wearwell::validity::ValidityStoreKind;
+
+use super::origin::values_by_key;
+use super::resolve::AUTO_SIZED_PRESET_NAME;
+use super::{
+    Arrival, Config, ContentConfig, LifetimeConfig, LifetimeSchemes, Mode, Policy, Precondition,
+    PreconditionConfig, RecyclePolicy, ReplayConfig, StripingName, TimingConfig,
+};
+
+/// A rule that states under which condition the settings of one key or section have an effect on a run.
+struct SettingEffectRule {
+    /// The key of the rule's setting as `section.key`, or `section.` for all keys of the section.
+    key: &'static str,
+    /// Keys of the section to which this rule does not apply.
+    excepted_keys: &'static [&'static str],
+    /// Whether a run of this design with this configuration reads the setting of the rule. A setting that no run reads
+    /// is refused.
+    is_used: fn(&Config, &DesignWithParts<'_>) -> bool,
+    /// The condition under which the rule's setting has an effect, in words, for the error message.
+    effect_condition: &'static str,
+}
+
+/// A design, and the parts that it has under the configuration that is checked.
+struct DesignWithParts<'a> {
+    design: &'a str,
+    parts: Parts,
+}
+
+const fn rule_for_key(
+    key: &'static str,
+    is_used: fn(&Config, &DesignWithParts<'_>) -> bool,
+    effect_condition: &'static str,
+) -> SettingEffectRule {
+    SettingEffectRule { key, excepted_keys: &[], is_used, effect_condition }
+}
+
+const WHEN_MAP_IS_ON_FLASH: &str =
+    "the design has a map on flash: dftl, lazyftl, u-ftl, ib-ftl, geckoftl, wearwell, or any with parts.map";
+const WHEN_DESIGN_OWNS_FLASH_MAP: &str = "the design is dftl, lazyftl, u-ftl, ib-ftl, geckoftl or wearwell and has its map on \
+                                     flash; other designs have parts.validity and parts.survives";
+const WHEN_PAGES_ARE_SHARED: &str = "pages are shared: remap, or parts.content with remap or dedup";
+const WHEN_DELTAS_ARE_ENCODED: &str = "overwrites are stored as deltas: delta, or parts.content with delta";
+const WHEN_PAGES_ARE_COMPRESSED: &str = "pages are compressed: integrated, or parts.content with compress";
+const WHEN_REVERSE_MAP_IS_OF_REMAP: &str = "the design is remap; other designs have parts.reverse_map";
+const WHEN_REVERSE_MAP_HAS_SIZE: &str = "parts.reverse_map (in the design remap: remap.reverse_map) is segments, nvram-log or flash-log, or precondition.bound_share is set";
+const WHEN_SHARING_HAS_OPTIONS: &str = "pages are shared and the design is not wearwell: remap, or parts.content with remap or dedup on another design";
+const WHEN_WRITES_ARE_BUFFERED: &str =
+    "buffer.pages is above 0, or unset on a drive whose pages are larger than 4 KiB";
+const WHEN_TIME_IS_MODELLED: &str = "there is a time model: timing.mode is timeline or event";
+
+const WHEN_TRANSFERS_COUNT: &str = "there is a time model (timing.mode is timeline or event), or overwrites are stored as deltas and delta.max_ratio is not set";
+
+const WHEN_WRITES_ARE_THROTTLED: &str = "writes are held back: lifetime.schemes is throttling, or integrated on the designs integrated and wearwell or with parts.content";
+const WHEN_BEST_SCHEMES_RUN: &str =
+    "lifetime.schemes is best, and the design deduplicates, recycles, encodes deltas or compresses";
+
+fn has_lifetime_management(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
+    config.lifetime_options(chosen.design, &chosen.parts.content).is_some()
+}
+
+fn has_lifetime_target(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
+    has_lifetime_management(config, chosen) && config.lifetime.schemes != LifetimeSchemes::Best
+}
+
+fn chooses_best_lifetime_schemes(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
+    has_lifetime_management(config, chosen) && config.lifetime.schemes == LifetimeSchemes::Best
+}
+
+/// Returns whether the design has a map on flash that the section `[mapping]` configures. The map of the design `delta`
+/// is configured by `[delta]` instead.
+fn uses_mapping_section(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
+    let is_described = chosen.design != "delta" || config.parts.map.is_some();
+    matches!(chosen.parts.mapping, MappingPart::Cached(_)) && is_described
+}
+
+/// Returns whether the design takes page validity and recovery of its map on flash from the sections `[validity]` and
+/// `[recovery]`. A mixture of parts on any other design takes them from `[parts]`.
+fn has_own_map_on_flash(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
+    let is_own = matches!(chosen.design, "dftl" | "lazyftl" | "u-ftl" | "ib-ftl" | "geckoftl" | "wearwell");
+    is_own && uses_mapping_section(config, chosen)
+}
+
+fn uses_remap_section(_: &Config, chosen: &DesignWithParts<'_>) -> bool {
+    chosen.parts.content.sharing.is_some() && chosen.design != "integrated"
+}
+
+fn encodes_deltas(_: &Config, chosen: &DesignWithParts<'_>) -> bool {
+    chosen.parts.content.delta.is_some()
+}
+
+fn compresses(_: &Config, chosen: &DesignWithParts<'_>) -> bool {
+    chosen.parts.content.chunks.is_some()
+}
+
+fn hashes_contents(_: &Config, chosen: &DesignWithParts<'_>) -> bool {
+    MechanismSet::of_design(&chosen.parts.content).iter().any(MechanismKind::needs_hash)
+}
+
+fn reverse_map_kind(chosen: &DesignWithParts<'_>) -> Option<ReverseMapKind> {
+    chosen.parts.content.sharing.map(|sharing| sharing.reverse_map)
+}
+
+/// Returns whether the reverse map has a size, or the precondition fills a part of that size.
+fn uses_size_of_reverse_map(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
+    reverse_map_kind(chosen).is_some_and(|kind| {
+        let is_limited = !matches!(kind, ReverseMapKind::Ideal | ReverseMapKind::OobOnly);
+        is_limited || config.precondition.bound_share.is_some()
+    })
+}
+
+/// Returns whether the section `[remap]` sets the options of sharing. The design wearwell has its own.
+fn has_own_sharing_options(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
+    uses_remap_section(config, chosen) && chosen.design != "wearwell"
+}
+
+fn has_write_buffer(config: &Config, _: &DesignWithParts<'_>) -> bool {
+    config.has_write_buffer()
+}
+
+fn has_time_model(config: &Config, _: &DesignWithParts<'_>) -> bool {
+    config.timing.mode != Mode::None
+}
+
+fn has_event_engine(config: &Config, _: &DesignWithParts<'_>) -> bool {
+    config.timing.mode == Mode::Event
+}
+
+/// Returns whether the largest delta that is worth storing follows from the times of flash operations and of encoding:
+/// a decision of the design, which needs no time model.
+fn derives_max_delta_from_times(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
+    encodes_deltas(config, chosen) && config.delta.max_ratio.is_none()
+}
+
+fn uses_transfer_rate(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
+    has_time_model(config, chosen) || derives_max_delta_from_times(config, chosen)
+}
+
+/// Returns whether the reverse map is in NVRAM, where a collection scans it.
+fn scans_nvram(_: &Config, chosen: &DesignWithParts<'_>) -> bool {
+    matches!(
+        reverse_map_kind(chosen),
+        Some(ReverseMapKind::Segments { .. } | ReverseMapKind::NvramLog { .. })
+    )
+}
+
+/// Returns whether stores to NVRAM take time in a run. The controller's work is timed only in designs with a content
+/// mechanism.
+fn times_nvram_stores(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
+    let has_content_mechanism = chosen.parts.content != ContentParts::default();
+    let stores_words = chosen.parts.persistence == Persistence::NvramMap || scans_nvram(config, chosen);
+    has_content_mechanism && stores_words
+}
+
+/// Returns whether the device has the size that its configuration keys set, instead of being resized to the input.
+fn has_fixed_device_size(config: &Config, _: &DesignWithParts<'_>) -> bool {
+    let is_auto = config.device.preset.as_deref().is_none_or(|name| name == AUTO_SIZED_PRESET_NAME);
+    config.device.fit.is_none() && (!is_auto || config.device.logical_pages.is_some())
+}
+
+const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
+    rule_for_key(
+        "device.blocks_per_plane",
+        has_fixed_device_size,
+        "the device has a fixed size: its preset is not sized to the input (device.fit), or device.logical_pages is given",
+    ),
+    rule_for_key(
+        "recycle.",
+        |_, chosen| chosen.parts.content.recycle.is_some(),
+        "dead pages are recycled: recyclable, or parts.content with recycle",
+    ),
+    rule_for_key(
+        "recycle.window",
+        |config, _| config.recycle.policy == RecyclePolicy::ProbFl,
+        "recycle.policy is prob-fl",
+    ),
+    rule_for_key(
+        "recycle.entries",
+        |config, _| config.recycle.policy != RecyclePolicy::Inf,
+        "recycle.policy is not inf, which has no limit",
+    ),
+    SettingEffectRule {
+        key: "remap.",
+        excepted_keys: &["remap.dedup", "remap.size_mib", "remap.segment_bytes"],
+        is_used: uses_remap_section,
+        effect_condition: WHEN_PAGES_ARE_SHARED,
+    },
+    rule_for_key(
+        "remap.dedup",
+        |config, chosen| config.parts.content.is_none() && chosen.design == "remap",
+        "the design is remap; parts.content names dedup or leaves it out",
+    ),
+    rule_for_key("remap.reverse_map", |_, chosen| chosen.design == "remap", WHEN_REVERSE_MAP_IS_OF_REMAP),
+    rule_for_key("remap.size_mib", uses_size_of_reverse_map, WHEN_REVERSE_MAP_HAS_SIZE),
+    rule_for_key(
+        "remap.segment_bytes",
+        scans_nvram,
+        "the reverse map is in NVRAM: parts.reverse_map (in the design remap: remap.reverse_map) is segments or nvram-log",
+    ),
+    rule_for_key("remap.sparse_counts", has_own_sharing_options, WHEN_SHARING_HAS_OPTIONS),
+    rule_for_key("remap.atomic_commands", has_own_sharing_options, WHEN_SHARING_HAS_OPTIONS),
+    rule_for_key(
+        "parts.reverse_map",
+        |_, chosen| chosen.parts.content.sharing.is_some(),
+        WHEN_PAGES_ARE_SHARED,
+    ),
+    rule_for_key("delta.", encodes_deltas, WHEN_DELTAS_ARE_ENCODED),
+    rule_for_key(
+        "delta.open_pages",
+        |config, chosen| chosen.design != "wearwell" || config.parts.content.is_some(),
+        "the design is not wearwell, which fills one page of deltas at a time",
+    ),
+    rule_for_key("delta.cache_entries", |_, chosen| chosen.design == "delta", "the design is delta"),
+    rule_for_key("delta.journal_pages", |_, chosen| chosen.design == "delta", "the design is delta"),
+    rule_for_key(
+        "tables.",
+        |_, chosen| chosen.parts.content.has_growing_tables(),
+        "pages are shared, compressed or stored as deltas: wearwell, delta, integrated, or parts.content with remap, dedup, delta or compress",
+    ),
+    rule_for_key(
+        "tables.content_least_mib",
+        |_, chosen| chosen.parts.content.table_limit_bytes.is_some(),
+        "tables.content_bytes_per_page is set, as on wearwell",
+    ),
+    rule_for_key("dftl.", |_, chosen| chosen.design == "dftl", "the design is dftl"),
+    rule_for_key("mapping.", uses_mapping_section, WHEN_MAP_IS_ON_FLASH),
+    rule_for_key("validity.", uses_mapping_section, WHEN_MAP_IS_ON_FLASH),
+    rule_for_key(
+        "gecko.",
+        |_, chosen| matches!(chosen.parts.validity, ValidityStoreKind::Gecko(_)),
+        "the design is geckoftl or wearwell, or has a map on flash and validity.kind or parts.validity is gecko",
+    ),
+    rule_for_key("validity.kind", has_own_map_on_flash, WHEN_DESIGN_OWNS_FLASH_MAP),
+    rule_for_key("recovery.by", has_own_map_on_flash, WHEN_DESIGN_OWNS_FLASH_MAP),
+    rule_for_key(
+        "recovery.by",
+        |config, _| !config.parts.changes_default_persistence(),
+        "parts.content, parts.map and parts.reverse_map are not set; with one of them, parts.survives chooses the recovery",
+    ),
+    rule_for_key("gc.metadata", uses_mapping_section, WHEN_MAP_IS_ON_FLASH),
+    rule_for_key("gc.metadata_share", uses_mapping_section, WHEN_MAP_IS_ON_FLASH),
+    rule_for_key(
+        "gc.metadata_share",
+        |_, chosen| matches!(chosen.parts.gc.metadata_gc, MetadataGcRule::WhenEmpty { .. }),
+        "gc.metadata is when-empty, as on geckoftl and wearwell",
+    ),
+    rule_for_key(
+        "mapping.cached_nodes",
+        |_, chosen| {
+            let MappingPart::Cached(map) = chosen.parts.mapping else { return false };
+            matches!(map.directory, DirectoryLocation::Tree { .. })
+        },
+        "mapping.directory is tree, as on u-ftl",
+    ),
+    rule_for_key(
+        "validity.batch",
+        |_, chosen| matches!(chosen.parts.validity, ValidityStoreKind::Bitmap(_)),
+        "page validity is in a bitmap on flash: u-ftl, or parts.validity=bitmap",
+    ),
+    rule_for_key("gc.d", |config, _| config.gc.policy == Policy::DChoices, "gc.policy is d-choices"),
+    rule_for_key(
+        "gc.ties",
+        |config, chosen| config.gc.policy == Policy::Greedy || uses_mapping_section(config, chosen),
+        "gc.policy is greedy",
+    ),
+    rule_for_key("gc.background_share", has_time_model, WHEN_TIME_IS_MODELLED),
+    rule_for_key("wear.scan", |config, _| config.wear.static_gap > 0, "wear.static_gap is above 0"),
+    rule_for_key("buffer.policy", has_write_buffer, WHEN_WRITES_ARE_BUFFERED),
+    rule_for_key("buffer.keep_at_end", has_write_buffer, WHEN_WRITES_ARE_BUFFERED),
+    SettingEffectRule {
+        key: "timing.",
+        excepted_keys: &["timing.mode", "timing.delta_encode_us"],
+        is_used: has_time_model,
+        effect_condition: WHEN_TIME_IS_MODELLED,
+    },
+    rule_for_key("timing.delta_encode_us", uses_transfer_rate, WHEN_TRANSFERS_COUNT),
+    rule_for_key(
+        "timing.hash_us",
+        hashes_contents,
+        "contents are hashed: dedup or recycle is a part of the design",
+    ),
+    rule_for_key("timing.compress_us", compresses, WHEN_PAGES_ARE_COMPRESSED),
+    rule_for_key("timing.decompress_us", compresses, WHEN_PAGES_ARE_COMPRESSED),
+    rule_for_key("timing.delta_encode_us", encodes_deltas, WHEN_DELTAS_ARE_ENCODED),
+    rule_for_key("timing.delta_decode_us", encodes_deltas, WHEN_DELTAS_ARE_ENCODED),
+    rule_for_key("timing.delta_codec_units", encodes_deltas, WHEN_DELTAS_ARE_ENCODED),
+    rule_for_key("timing.read_priority", has_event_engine, "timing.mode is event"),
+    rule_for_key("timing.gc_yields", has_event_engine, "timing.mode is event"),
+    rule_for_key("timing.gc_backlog_ops", has_event_engine, "timing.mode is event"),
+    rule_for_key("timing.gc_holds_reads", has_event_engine, "timing.mode is event"),
+    rule_for_key("timing.suspend", has_event_engine, "timing.mode is event"),
+    rule_for_key("timing.buffered_writes", has_event_engine, "timing.mode is event"),
+    rule_for_key(
+        "timing.nvram_read_ns",
+        scans_nvram,
+        "the reverse map is in NVRAM: parts.reverse_map (in the design remap: remap.reverse_map) is segments or nvram-log",
+    ),
+    rule_for_key(
+        "timing.nvram_write_ns",
+        times_nvram_stores,
+        "the design has a content mechanism, and its map (wearwell, or parts.survives=nvram-map) or its reverse map \
+         (segments or nvram-log) is in NVRAM",
+    ),
+    rule_for_key("timing.suspend_overhead_us", |config, _| config.timing.suspend, "timing.suspend is true"),
+    rule_for_key("timing.suspend_max", |config, _| config.timing.suspend, "timing.suspend is true"),
+    rule_for_key("lifetime.target_years", has_lifetime_target, WHEN_WRITES_ARE_THROTTLED),
+    rule_for_key("lifetime.epoch_s", has_lifetime_target, WHEN_WRITES_ARE_THROTTLED),
+    rule_for_key("lifetime.epoch_writes", chooses_best_lifetime_schemes, WHEN_BEST_SCHEMES_RUN),
+    rule_for_key(
+        "lifetime.schemes",
+        |config, chosen| {
+            config.lifetime.schemes != LifetimeSchemes::Best || has_lifetime_management(config, chosen)
+        },
+        WHEN_BEST_SCHEMES_RUN,
+    ),
+    rule_for_key(
+        "lifetime.schemes",
+        |config, chosen| {
+            let chooses_mechanisms = matches!(
+                config.lifetime.schemes,
+                LifetimeSchemes::Baseline | LifetimeSchemes::Dedup | LifetimeSchemes::Compression
+            );
+            !chooses_mechanisms || chosen.design == "integrated"
+        },
+        "the design is integrated, of which baseline, dedup and compression choose the mechanisms; other designs have \
+         parts.content",
+    ),
+    rule_for_key(
+        "lifetime.verify_on_hit",
+        |_, chosen| {
+            let dedups = chosen.parts.content.sharing.is_some_and(|sharing| sharing.dedup.is_some());
+            chosen.design == "integrated" && dedups
+        },
+        "the design is integrated and deduplicates; other designs have remap.verify_on_hit",
+    ),
+    rule_for_key(
+        "device.over_provisioning",
+        |config, _| config.device.logical_pages.is_none(),
+        "device.logical_pages is not set",
+    ),
+    rule_for_key(
+        "precondition.bound_share",
+        |_, chosen| chosen.parts.content.sharing.is_some(),
+        WHEN_PAGES_ARE_SHARED,
+    ),
+    rule_for_key("replay.arrival", has_time_model, WHEN_TIME_IS_MODELLED),
+    rule_for_key(
+        "replay.time_scale",
+        |config, _| config.replay.arrival != Arrival::Closed,
+        "replay.arrival is not closed, which ignores the times of the input",
+    ),
+    rule_for_key(
+        "replay.queue_depth",
+        |config, chosen| {
+            has_time_model(config, chosen) && matches!(config.replay.arrival, Arrival::Auto | Arrival::Closed)
+        },
+        "replay.arrival is closed and there is a time model (timing.mode)",
+    ),
+    rule_for_key(
+        "precondition.overwrite",
+        |config, _| {
+            !matches!(config.precondition.mode, Precondition::None | Precondition::Fill | Precondition::Aged)
+        },
+        "precondition.mode is in-use, steady, constructed or random",
+    ),
+    rule_for_key(
+        "precondition.trace",
+        |config, _| config.precondition.mode == Precondition::Aged,
+        "precondition.mode is aged",
+    ),
+    rule_for_key(
+        "precondition.share",
+        |config, _| config.precondition.mode == Precondition::Aged && config.precondition.trace.is_none(),
+        "precondition.mode is aged and precondition.trace is not set",
+    ),
+    rule_for_key(
+        "precondition.filled",
+        |config, _| config.precondition.mode == Precondition::Aged,
+        "precondition.mode is aged",
+    ),
+];
+
+impl SettingEffectRule {
+    fn applies_to_key(&self, key: &str) -> bool {
+        let whole_section = self.key.ends_with('.') && key.starts_with(self.key);
+        (key == self.key || whole_section) && !self.excepted_keys.contains(&key)
+    }
+}
+
+/// A setting that some of the designs of a run ignore.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct IgnoredSetting {
+    /// Key of the ignored setting, as `section.key`.
+    pub setting_key: String,
+    /// Names of the designs that ignore the setting.
+    pub ignoring_designs: Vec<String>,
+    /// The condition under which the ignored setting would have an effect.
+    pub effect_condition: &'static str,
+    /// Whether all designs of the run ignore the setting, so that it is refused.
+    pub is_ignored_by_all_designs: bool,
+}
+
+/// Writes the sentence that tells the user which setting is ignored and when it would have an effect.
+impl fmt::Display for IgnoredSetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} has no effect on {}: it counts when {}",
+            self.setting_key,
+            self.ignoring_designs.join(", "),
+            self.effect_condition
+        )
+    }
+}
+
+/// A setting of the user that has no effect on a kind of run, whatever the design.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SettingWithoutEffect {
+    /// Key of the setting, `section.key`.
+    pub key: String,
+    /// Why it has no effect, as the end of a sentence whose subject is the life, the drive or the live device: `has no
+    /// clock`.
+    pub reason: &'static str,
+}
+
+/// A section or key, a function that returns whether a configuration sets it, and why it has no effect.
+type SettingCheck = (&'static str, fn(&Config) -> bool, &'static str);
+
+const NO_CLOCK_REASON: &str = "has no clock";
+const NO_LIFETIME_MANAGEMENT_REASON: &str = "has no lifetime management";
+const BEGINS_NEW_REASON: &str = "begins new";
+const CLOCK_OF_INPUT_REASON: &str = "has no clock but the input's";
+const STORES_PROGRAM_BYTES_REASON: &str = "stores the bytes that the program writes";
+const RECOVERS_AT_START: &str = "recovers whenever it is started";
+const STORES_CLIENT_BYTES_REASON: &str = "stores the bytes that its clients write";
+
+/// Settings that a life (`wearwell life`: a trace repeated until the drive is worn out) ignores. A life starts with a
+/// new drive and has no clock except the times of the input.
+const SETTINGS_IGNORED_BY_LIFE_RUN: [SettingCheck; 9] = [
+    ("timing", |config| config.timing.describes_time_model(), CLOCK_OF_INPUT_REASON),
+    ("recovery.after_run", |config| config.recovery.after_run, "ends when the drive is worn out"),
+    ("recovery.after_requests", |config| config.recovery.after_requests.is_some(), "never loses power"),
+    ("lifetime", |config| config.lifetime != LifetimeConfig::default(), NO_LIFETIME_MANAGEMENT_REASON),
+    (
+        "precondition",
+        |config| config.precondition != PreconditionConfig::default(),
+        "begins with a new drive, filled or --empty",
+    ),
+    ("replay.arrival", |config| config.replay.arrival != Arrival::default(), CLOCK_OF_INPUT_REASON),
+    ("replay.queue_depth", |config| config.replay.queue_depth.is_some(), CLOCK_OF_INPUT_REASON),
+    (
+        "replay.requests",
+        |config| config.replay.requests.is_some(),
+        "repeats the whole input until the drive is worn out",
+    ),
+    ("device.wear_out", |config| config.device.wear_out.is_some(), "always wears blocks out"),
+];
+
+/// Settings that are ignored on a drive that a program controls step by step, which has neither clock nor input.
+const SETTINGS_IGNORED_BY_STEPPED_DRIVE: [SettingCheck; 8] = [
+    ("timing.mode", |config| config.timing.mode != Mode::default(), NO_CLOCK_REASON),
+    ("recovery.after_run", |config| config.recovery.after_run, "loses power only when it is told to"),
+    (
+        "recovery.after_requests",
+        |config| config.recovery.after_requests.is_some(),
+        "loses power only when it is told to",
+    ),
+    ("lifetime", |config| config.lifetime != LifetimeConfig::default(), NO_LIFETIME_MANAGEMENT_REASON),
+    ("precondition", |config| config.precondition != PreconditionConfig::default(), BEGINS_NEW_REASON),
+    ("content", |config| config.content != ContentConfig::default(), STORES_PROGRAM_BYTES_REASON),
+    ("gc.background_share", |config| config.gc.background_share.is_some(), NO_CLOCK_REASON),
+    ("replay", |config| config.replay.differs_from_default_but_for_seed(), "gets its requests one by one"),
+];
+
+/// Settings that are ignored on a live device: its clients send the requests with their bytes, its flash is memory or
+/// files, and it has no time model.
+const SETTINGS_IGNORED_BY_LIVE_DEVICE: [SettingCheck; 13] = [
+    ("device.fit", |config| config.device.fit.is_some(), "has the size that it is created with"),
+    (
+        "device.factory_bad_share",
+        |config| config.device.factory_bad_share.is_some_and(|share| share > 0.0),
+        "has no bad blocks",
+    ),
+    ("device.wear_out", |config| config.device.wear_out == Some(true), "does not wear out"),
+    (
+        "precondition",
+        |config| {
+            config.precondition != PreconditionConfig::default()
+                && config.precondition.mode != Precondition::None
+        },
+        "begins empty",
+    ),
+    ("content", |config| config.content != ContentConfig::default(), STORES_CLIENT_BYTES_REASON),
+    ("buffer.keep_at_end", |config| config.buffer.keep_at_end, "has no last request"),
+    (
+        "gc.background_share",
+        |config| config.gc.background_share.is_some(),
+        "collects only when it is written to",
+    ),
+    ("recovery.after_run", |config| config.recovery.after_run, RECOVERS_AT_START),
+    ("recovery.after_requests", |config| config.recovery.after_requests.is_some(), RECOVERS_AT_START),
+    ("timing", |config| config.timing.describes_time_model(), "models no time"),
+    (
+        "replay",
+        |config| config.replay.differs_from_default_but_for_seed(),
+        "gets its requests from its clients",
+    ),
+    (
+        "lifetime.schemes",
+        |config| config.lifetime.is_throttling(),
+        "models no time, so that no write can be delayed",
+    ),
+    (
+        "device.striping",
+        |config| config.device.striping.is_some_and(|order| order != StripingName::PlaneFirst),
+        "stripes its pages plane first",
+    ),
+];
+
+/// Returns the keys of the settings that some designs or devices ignore; a key that ends in `.` stands for its section.
+pub fn ignorable_setting_keys() -> impl Iterator<Item = &'static str> {
+    SETTING_EFFECT_RULES.iter().map(|rule| rule.key)
+}
+
+impl TimingConfig {
+    /// Returns whether a setting differs from its default that only a time model uses. The time to encode a delta is
+    /// none of them: it also decides how large a delta may be.
+    fn describes_time_model(&self) -> bool {
+        *self != Self { delta_encode_us: self.delta_encode_us, ..Self::default() }
+    }
+}
+
+impl ReplayConfig {
+    fn differs_from_default_but_for_seed(&self) -> bool {
+        *self != Self { seed: self.seed, ..Self::default() }
+    }
+}
+
+impl Config {
+    /// Returns a setting of this configuration that would be ignored on a drive that a program controls step by step,
+    /// if there is one.
+    pub fn setting_ignored_by_stepped_drive(&self) -> Option<SettingWithoutEffect> {
+        self.first_setting_without_effect(&SETTINGS_IGNORED_BY_STEPPED_DRIVE)
+    }
+
+    /// Returns a setting of this configuration that a life (a trace repeated until the drive is worn out) would ignore,
+    /// set by file or by setting.
+    pub fn setting_ignored_by_life_run(&self) -> Option<SettingWithoutEffect> {
+        self.first_setting_without_effect(&SETTINGS_IGNORED_BY_LIFE_RUN)
+    }
+
+    /// Returns a setting of this configuration that a live device (`wearwell serve`) would ignore, if there is one.
+    pub fn setting_ignored_by_live_device(&self) -> Option<SettingWithoutEffect> {
+        self.first_setting_without_effect(&SETTINGS_IGNORED_BY_LIVE_DEVICE)
+    }
+
+    fn first_setting_without_effect(&self, checks: &[SettingCheck]) -> Option<SettingWithoutEffect> {
+        let &(name, _, reason) = checks.iter().find(|(_, is_asked_for, _)| is_asked_for(self))?;
+        Some(SettingWithoutEffect { key: self.changed_key_of_section(name), reason })
+    }
+
+    /// Returns the first key of a section whose value is not the default, as `section.key`, but not a key that every
+    /// kind of run uses; `section` itself if it is a key already.
+    fn changed_key_of_section(&self, section: &str) -> String {
+        let defaults = values_by_key(&Self::default());
+        let is_changed = |(key, value): &(String, toml::Value)| {
+            key.split('.').next() == Some(section)
+                && !["replay.seed", "timing.delta_encode_us"].contains(&key.as_str())
+                && defaults.get(key) != Some(value)
+        };
+        let changed = values_by_key(self).into_iter().find(is_changed);
+        changed.map_or_else(|| section.to_owned(), |(key, _)| key)
+    }
+
+    /// Returns which of these settings (`section.key=value`) are ignored by runs of these designs.
+    pub fn ignored_settings(&self, settings: &[String], designs: &[String]) -> Vec<IgnoredSetting> {
+        let key_of = |setting: &String| setting.split('=').next().unwrap_or_default().trim().to_owned();
+        let mut keys: Vec<String> = settings.iter().map(key_of).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys.iter().filter_map(|key| self.ignored_setting_of_key(key, designs)).collect()
+    }
+
+    /// Returns the parts of a design on a default device, because which parts it has does not depend on the device.
+    /// `None` if a part is chosen twice, which is reported later.
+    fn parts_on_default_device(&self, design: &str) -> Option<Parts> {
+        let resolved = Self::default().resolve_device(1 << 16).ok()?;
+        self.unchecked_design_parts(design, &resolved).ok()
+    }
+
+    fn ignored_setting_of_key(&self, key: &str, designs: &[String]) -> Option<IgnoredSetting> {
+        let broken = |design: &String| {
+            let chosen = DesignWithParts { design, parts: self.parts_on_default_device(design)? };
+            SETTING_EFFECT_RULES
+                .iter()
+                .find(|rule| rule.applies_to_key(key) && !(rule.is_used)(self, &chosen))
+        };
+        let ignoring: Vec<String> =
+            designs.iter().filter(|&design| broken(design).is_some()).cloned().collect();
+        let effect_condition = ignoring.first().and_then(broken)?.effect_condition;
+        let by_all = ignoring.len() == designs.len();
+        Some(IgnoredSetting {
+            setting_key: key.to_owned(),
+            ignoring_designs: ignoring,
+            effect_condition,
+            is_ignored_by_all_designs: by_all,
+        })
+    }
+}

@@ -1,0 +1,190 @@
+//! Counts the rows of a paper by verdict and by evidence, for the sentences before the table of results.
+//!
+//! The key decision is that rows are counted separately for each kind of evidence. Agreement of a formula, of
+//! arithmetic, or of a band that cannot fail is never added to the reproduced rows. The price is a summary of several
+//! lines.
+
+use super::results::Results;
+use super::target::{Evidence, ReportedResults};
+use super::verdict::{Outcome, Verdict};
+
+/// Numbers of those results of Wearwell with one kind of evidence (measured, formula, ...) that were compared with a
+/// paper's, by outcome of the comparison.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ComparedCounts {
+    /// Number of Wearwell's results that agree with the reported ones.
+    pub agreeing_results: usize,
+    /// Number of Wearwell's results that only have the reported direction.
+    pub direction_only_results: usize,
+    /// Number of Wearwell's results that neither agree nor have the reported direction.
+    pub missed_results: usize,
+}
+
+impl ComparedCounts {
+    /// Returns the number of compared results, whatever the outcome (agreeing, only the direction, missed).
+    pub fn total_compared(self) -> usize {
+        self.agreeing_results + self.direction_only_results + self.missed_results
+    }
+
+    fn count_outcome(&mut self, outcome: &Outcome) {
+        match outcome {
+            Outcome::DirectionOnly => self.direction_only_results += 1,
+            Outcome::Missed(_) => self.missed_results += 1,
+            _ => self.agreeing_results += 1,
+        }
+    }
+
+    fn to_text(self, agree: &str, missed: &str) -> String {
+        let parts = [
+            (self.agreeing_results, agree),
+            (self.direction_only_results, "in the reported direction only"),
+            (self.missed_results, missed),
+        ];
+        let parts = parts.iter().filter(|(count, _)| *count > 0);
+        parts.map(|(count, name)| format!("{count} {name}")).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Counts of the results that a paper reports (rows of its evaluation), by kind of evidence and by verdict.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct ResultCounts {
+    /// Number of all rows (reported results) of the paper.
+    pub total_rows: usize,
+    /// Comparisons of results that are based on executed runs with the load or trace that the paper used.
+    pub measured: ComparedCounts,
+    /// Comparisons of results that are based on executed runs with generated loads that replace a trace or an
+    /// application.
+    pub measured_on_substitute: ComparedCounts,
+    /// Comparisons of results that come from executing the code of one mechanism alone, without replaying an input
+    /// through a design.
+    pub executed_mechanisms: ComparedCounts,
+    /// Comparisons of results that are based on formulas, without an executed design.
+    pub formula: ComparedCounts,
+    /// Comparisons of results that are based on arithmetic on the paper's constants.
+    pub arithmetic: ComparedCounts,
+    /// Comparisons of results with a reported range so wide that no plausible run could miss it.
+    pub cannot_fail_results: ComparedCounts,
+    /// Number of rows (reported results) for which the kind of evidence is not stated.
+    pub rows_without_evidence: usize,
+    /// Number of rows (reported results) that were measured by older code.
+    pub older_code_rows: usize,
+    /// Number of rows (reported results) whose verdict uses the measured values of other rows, so that they are no
+    /// evidence of their own.
+    pub repeating_rows: usize,
+    /// Number of rows (reported results) that are not compared because the generated load was made from their figures.
+    pub generator_input_rows: usize,
+    /// Number of rows (reported results) without a comparison, because they are background or an input.
+    pub context_only_rows: usize,
+    /// Number of rows (reported results) that only the authors can measure.
+    pub not_reproducible_rows: usize,
+    /// Number of rows (reported results) that were not measured by Wearwell.
+    pub not_run_rows: usize,
+}
+
+impl ResultCounts {
+    /// Counts the rows (reported results) of a paper by evidence and verdict.
+    pub fn of_results(targets: &ReportedResults, results: &Results) -> Self {
+        let mut tally = Self::default();
+        for row in &results.rows {
+            if let Some(target) = targets.target_with_id(&row.id) {
+                tally.count_verdict(&row.judge(target));
+            }
+        }
+        tally
+    }
+
+    fn count_verdict(&mut self, verdict: &Verdict) {
+        self.total_rows += 1;
+        let counted = match &verdict.outcome {
+            Outcome::ContextOnly => &mut self.context_only_rows,
+            Outcome::GivenAsInput => &mut self.generator_input_rows,
+            Outcome::NotReproducible(_) => &mut self.not_reproducible_rows,
+            Outcome::NotRun(_) => &mut self.not_run_rows,
+            _ if verdict.is_of_older_code => &mut self.older_code_rows,
+            _ if !verdict.repeated_rows.is_empty() => &mut self.repeating_rows,
+            outcome => return self.count_compared_verdict(verdict, outcome),
+        };
+        *counted += 1;
+    }
+
+    fn count_compared_verdict(&mut self, verdict: &Verdict, outcome: &Outcome) {
+        let compared = match verdict.evidence {
+            Some(Evidence::Measured) if verdict.is_substitute => &mut self.measured_on_substitute,
+            Some(Evidence::Measured) => &mut self.measured,
+            Some(Evidence::Executed) => &mut self.executed_mechanisms,
+            Some(Evidence::Formula) => &mut self.formula,
+            Some(Evidence::Arithmetic) => &mut self.arithmetic,
+            Some(Evidence::CannotFail) => &mut self.cannot_fail_results,
+            Some(Evidence::None) | None => {
+                self.rows_without_evidence += 1;
+                return;
+            }
+        };
+        compared.count_outcome(outcome);
+    }
+
+    /// Returns the number of reported results with which Wearwell's agree, on the basis of an execution on the paper's
+    /// own kind of input.
+    pub fn reproduced_count(&self) -> usize {
+        self.measured.agreeing_results + self.executed_mechanisms.agreeing_results
+    }
+
+    /// Returns the counts of a paper's rows (reported results) as sentences: first the rows that count as results of
+    /// Wearwell, then the rows that do not.
+    pub fn result_count_sentences(&self) -> Vec<String> {
+        let results = [
+            ("Executed runs on the paper's kind of load", self.measured, "reproduced"),
+            (
+                "Executed runs on substitutes for traces and applications",
+                self.measured_on_substitute,
+                "agree",
+            ),
+            ("Mechanisms executed without a run", self.executed_mechanisms, "reproduced"),
+        ];
+        let results = results.iter().filter(|(_, compared, _)| compared.total_compared() > 0);
+        let results = results.map(|(name, compared, agree)| {
+            format!(
+                "{name}: {} ({}).",
+                row_count_text(compared.total_compared()),
+                compared.to_text(agree, "not reproduced")
+            )
+        });
+        let mut sentences: Vec<String> = results.collect();
+        if sentences.is_empty() && self.older_code_rows == 0 {
+            sentences.push("Nothing was executed.".to_owned());
+        }
+        sentences.extend(self.uncounted_rows_sentence());
+        sentences
+    }
+
+    /// Returns one sentence about the rows (reported results) that do not count as results of Wearwell; `None` if there
+    /// are none.
+    fn uncounted_rows_sentence(&self) -> Option<String> {
+        let compared = [
+            (self.formula, "by formula without an executed design"),
+            (self.arithmetic, "by arithmetic on the paper's constants"),
+            (self.cannot_fail_results, "that cannot fail"),
+        ];
+        let compared = compared.iter().filter(|(compared, _)| compared.total_compared() > 0);
+        let compared = compared.map(|(compared, name)| {
+            format!("{} {name} ({})", compared.total_compared(), compared.to_text("agree", "disagree"))
+        });
+        let others = [
+            (self.rows_without_evidence, "without a class of evidence"),
+            (self.older_code_rows, "measured by older code"),
+            (self.repeating_rows, "repeating other rows"),
+            (self.generator_input_rows, "given to the substitute"),
+            (self.context_only_rows, "with nothing to compare"),
+            (self.not_reproducible_rows, "not reproducible"),
+            (self.not_run_rows, "not run"),
+        ];
+        let others = others.iter().filter(|(count, _)| *count > 0);
+        let parts: Vec<String> =
+            compared.chain(others.map(|(count, name)| format!("{count} {name}"))).collect();
+        (!parts.is_empty()).then(|| format!("Not counted as results: {}.", parts.join(", ")))
+    }
+}
+
+fn row_count_text(count: usize) -> String {
+    if count == 1 { "1 row".to_owned() } else { format!("{count} rows") }
+}

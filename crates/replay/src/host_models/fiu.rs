@@ -1,0 +1,229 @@
+//! Substitutes for the FIU traces `homes`, `mail` and `web-vm`: generated requests with the counts that the Recyclable
+//! SSD paper (LX, section III) publishes for two weeks of each trace.
+//!
+//! Published by the paper, and reproduced here:
+//!
+//! - requests, write share and distinct addresses (Table I); hence the share of overwrites (72.5, 90.2 and 83.6 %) and
+//!   the invalidated pages;
+//! - mean length of the lists of dead pages (7.3, 12.1, 6.7), read as overwrites per address that is overwritten at
+//!   all: that many addresses are overwritten, and the others are written once;
+//! - recyclable pages as a share of the invalidated ones (2.8 of 24.1, 7.4 of 42.2, 2.5 of 15.5 GB). They return in the
+//!   second week only: "the first week is used to age the SSD, and the second week is used to observe the amount of the
+//!   useful data" (section III-B);
+//! - the share of recyclable pages with versions 15 to 12, that is those among the four newest dead pages of an address
+//!   (Figure 4: 79.1, 59.6, 86.5 %);
+//! - how often invalidated pages were read (Figure 2), and what share of them returns by number of reads (Figure 3).
+//!   The paper prints ranges over the three traces without saying which value belongs to which trace;
+//!   [`ReadPopularity`] has the values chosen here, which lie inside all of these ranges.
+//!
+//! Figures 2 and 3 contradict Table I: a fifth to a third of the invalidated pages are said to be read eight times or
+//! more, which takes 10.5 million reads for `homes`, whose trace has 0.58 million. So each trace has two substitutes:
+//! `reads=table` has as many reads as Table I, a random sample of those of Figure 2; `reads=figures` has as many reads
+//! as Figure 2 needs, and therefore a smaller share of writes than Table I.
+//!
+//! The key `duplicates` sets the share of writes that repeat a content; the repetitions beyond the recycled pages
+//! repeat live pages. The Remap-SSD paper (section 3.1) quotes 33 to 92 % for the three systems without saying which
+//! share belongs to which.
+//!
+//! Assumed: everything that `recurring.rs` assumes; requests have one page; the published number of addresses counts
+//! written ones; contents that neither recycle nor repeat are new; contents return one by one (`run=1`), although
+//! section IV-C states that neighbours return together, because it does not state how many.
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::recurring::{READ_COUNT_CLASSES, RecurringContent, RecurringPlan, SharesByReadCount};
+use super::spec_values::SpecValues;
+use super::substitute::SCALE_KEY;
+use crate::workload::spec_grammar::{SpecError, SpecKey, SpecKind};
+
+const DUPLICATES_KEY: SpecKey = SpecKey {
+    name: "duplicates",
+    default: "0",
+    meaning: "share of writes that repeat a content, 0 to 1; what is not recycled repeats live pages; 0: recycled ones only",
+};
+const THETA_KEY: SpecKey = SpecKey {
+    name: "theta",
+    default: "0.9",
+    meaning: "zipf exponent of overwrites and returns (assumed), 0 to 2",
+};
+const READS_KEY: SpecKey = SpecKey {
+    name: "reads",
+    default: "table",
+    meaning: "table: as many as Table I has; figures: as many as Figure 2 of the paper needs",
+};
+pub(super) const SHARE_BEFORE_FIRST_RECURRENCE_KEY: SpecKey = SpecKey {
+    name: "from",
+    default: "0.5",
+    meaning: "share of the requests before the first return, 0 to 1",
+};
+pub(super) const RECURRENCE_RUN_LENGTH_KEY: SpecKey = SpecKey {
+    name: "run",
+    default: "1",
+    meaning: "neighbouring addresses whose newest dead pages return one after the other, 1 to 1024",
+};
+
+const KEYS: &[SpecKey] = &[
+    SCALE_KEY,
+    THETA_KEY,
+    DUPLICATES_KEY,
+    READS_KEY,
+    SHARE_BEFORE_FIRST_RECURRENCE_KEY,
+    RECURRENCE_RUN_LENGTH_KEY,
+];
+
+pub(super) const FIU_HOMES: SpecKind =
+    SpecKind { name: "fiu-homes", meaning: "substitute for FIU homes, 9.3 million requests", keys: KEYS };
+pub(super) const FIU_MAIL: SpecKind =
+    SpecKind { name: "fiu-mail", meaning: "substitute for FIU mail, 16.3 million requests", keys: KEYS };
+pub(super) const FIU_WEB: SpecKind =
+    SpecKind { name: "fiu-web", meaning: "substitute for FIU web-vm, 5.9 million requests", keys: KEYS };
+
+const TWO_WEEKS_S: f64 = 14.0 * 86_400.0;
+
+/// Model of how often pages are read before they are invalidated, and with which probability their content is written
+/// again ("returns"), by the number of reads (Figures 2 and 3 of the Recyclable SSD paper).
+///
+/// Published: most invalidated pages were read at most three times, and 20.8 to 32.9 % eight times or more. The share
+/// that returns is 0.7 to 6.9 % of the pages that were never read, and increases with the reads, "exponentially", to 26
+/// to 39.1 %. Of the pages that return, 52.8 to 80.2 % were read eight times or more.
+///
+/// The increase is modelled as `unread * (most / unread)^((reads / 15)^exponent)`; `exponent` is chosen so that the
+/// share of recyclable pages is the published one. Pages are divided into those with 0 to 3, 4 to 7 and 8 to 15 reads;
+/// within each of these ranges all numbers of reads are equally frequent.
+#[derive(Clone, Copy, Debug)]
+struct ReadPopularity {
+    /// Share of the invalidated pages with 8 to 15 reads. (52 % of the invalidated pages have 0 to 3 reads.)
+    share_read_8_or_more_times: f64,
+    /// Probability that the content of a page with 0 reads is written again after it became dead.
+    return_probability_of_unread_content: f64,
+    /// Probability that the content of a page with 15 reads is written again after it became dead.
+    return_probability_of_most_read_content: f64,
+    recurrence_growth_exponent: f64,
+}
+
+const SHARE_READ_UP_TO_3_TIMES: f64 = 0.52;
+
+impl ReadPopularity {
+    /// Returns the share of the invalidated pages for each number of reads.
+    fn shares_by_read_count(self) -> SharesByReadCount {
+        std::array::from_fn(|reads| match reads {
+            0..4 => SHARE_READ_UP_TO_3_TIMES / 4.0,
+            4..8 => (1.0 - SHARE_READ_UP_TO_3_TIMES - self.share_read_8_or_more_times) / 4.0,
+            _ => self.share_read_8_or_more_times / 8.0,
+        })
+    }
+
+    /// Returns the probability that the content of a dead page is written again, for each number of reads.
+    fn recurrence_probabilities(self) -> SharesByReadCount {
+        let last = (READ_COUNT_CLASSES - 1) as f64;
+        std::array::from_fn(|reads| {
+            self.return_probability_of_unread_content
+                * (self.return_probability_of_most_read_content / self.return_probability_of_unread_content)
+                    .powf((reads as f64 / last).powf(self.recurrence_growth_exponent))
+        })
+    }
+}
+
+/// Published figures of an FIU trace, as parameters of its substitute.
+#[derive(Clone, Copy, Debug)]
+struct FiuTraceFacts {
+    name: &'static str,
+    /// Number of requests, share of writes, and number of addresses (Table I of the Recyclable SSD paper).
+    requests_write_share_addresses: [f64; 3],
+    recyclable_gb: f64,
+    invalid_gb: f64,
+    newest_four_recurrence_share: f64,
+    dead_pages_per_overwritten_address: f64,
+    read_popularity: ReadPopularity,
+}
+
+const TRACES: [FiuTraceFacts; 3] = [
+    FiuTraceFacts {
+        name: "fiu-homes",
+        requests_write_share_addresses: [9.3e6, 0.938, 2.4e6],
+        recyclable_gb: 2.8,
+        invalid_gb: 24.1,
+        newest_four_recurrence_share: 0.791,
+        dead_pages_per_overwritten_address: 7.3,
+        read_popularity: ReadPopularity {
+            share_read_8_or_more_times: 0.27,
+            return_probability_of_unread_content: 0.04,
+            return_probability_of_most_read_content: 0.35,
+            recurrence_growth_exponent: 0.801,
+        },
+    },
+    FiuTraceFacts {
+        name: "fiu-mail",
+        requests_write_share_addresses: [16.3e6, 0.753, 1.2e6],
+        recyclable_gb: 7.4,
+        invalid_gb: 42.2,
+        newest_four_recurrence_share: 0.596,
+        dead_pages_per_overwritten_address: 12.1,
+        read_popularity: ReadPopularity {
+            share_read_8_or_more_times: 0.32,
+            return_probability_of_unread_content: 0.06,
+            return_probability_of_most_read_content: 0.37,
+            recurrence_growth_exponent: 0.511,
+        },
+    },
+    FiuTraceFacts {
+        name: "fiu-web",
+        requests_write_share_addresses: [5.9e6, 0.825, 0.8e6],
+        recyclable_gb: 2.5,
+        invalid_gb: 15.5,
+        newest_four_recurrence_share: 0.865,
+        dead_pages_per_overwritten_address: 6.7,
+        read_popularity: ReadPopularity {
+            share_read_8_or_more_times: 0.32,
+            return_probability_of_unread_content: 0.04,
+            return_probability_of_most_read_content: 0.345,
+            recurrence_growth_exponent: 0.404,
+        },
+    },
+];
+
+/// Whether `kind` is a substitute for an FIU trace. Such a host model chooses the contents of its pages itself, so it
+/// takes no content model.
+pub(super) fn chooses_contents(kind: &str) -> bool {
+    TRACES.iter().any(|facts| facts.name == kind)
+}
+
+pub(super) fn substitute_generator(
+    kind: &str,
+    keys: &SpecValues,
+    random: Xoshiro256PlusPlus,
+) -> Result<RecurringContent, SpecError> {
+    let facts = TRACES.iter().find(|facts| facts.name == kind).expect("a row for each kind");
+    let scale = keys.number_of_key("scale", 0.0001..=1.0)?;
+    let scaled = |count: f64| ((count * scale).round() as u64).max(1);
+    let [requests, write_share, addresses] = facts.requests_write_share_addresses;
+    let writes = scaled(requests * write_share);
+    let addresses = scaled(addresses).min(writes);
+    let overwrites = (writes - addresses) as f64;
+    let returns = (facts.recyclable_gb / facts.invalid_gb * overwrites).round() as u64;
+    let repeated = (keys.number_of_key("duplicates", 0.0..=1.0)? * writes as f64).round() as u64;
+    let takes_table = keys.is_value_first_of("reads", ["table", "figures"], "table or figures")?;
+    let (shares, probabilities) =
+        (facts.read_popularity.shares_by_read_count(), facts.read_popularity.recurrence_probabilities());
+    let plan = RecurringPlan {
+        writes,
+        distinct_addresses: addresses,
+        overwritten_addresses: (overwrites / facts.dead_pages_per_overwritten_address).round() as u64,
+        reads: takes_table.then(|| scaled(requests * (1.0 - write_share))),
+        duration_s: TWO_WEEKS_S * scale,
+        dead_content_writes: returns,
+        live_content_writes: repeated.saturating_sub(returns),
+        request_share_before_first_recurrence: keys.number_of_key("from", 0.0..=1.0)?,
+        newest_four_recurrence_share: facts.newest_four_recurrence_share,
+        // A page that returned is invalidated again, with its reads. So the fresh pages have the remaining shares.
+        new_content_read_count_shares: std::array::from_fn(|reads| {
+            shares[reads] * (1.0 - probabilities[reads])
+        }),
+        recurring_read_count_shares: std::array::from_fn(|reads| shares[reads] * probabilities[reads]),
+        has_read_count_per_address: false,
+        addresses_per_recurrence_run: keys.integer_of_key("run", 1..=1024)?,
+        zipf_theta: keys.number_of_key("theta", 0.0..=2.0)?,
+        seed: keys.integer_of_key("seed", 0..=u64::MAX)?,
+    };
+    Ok(RecurringContent::new(&plan, random))
+}

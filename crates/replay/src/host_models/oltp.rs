@@ -1,0 +1,83 @@
+//! Transaction processing, modelled after filebench's `oltp`.
+//!
+//! Modelled: the data files are written in a first phase. Then follow rounds of random one-page reads (shadow
+//! processes), 100 random one-page writes (database writer) and one sequential write of 256 KiB to a circular log with
+//! a flush (log writer). The number of reads per round is our assumption: in filebench it follows from the speed of the
+//! drive. Not modelled: pages of 2 KiB (here 4 KiB), and the limits that couple filebench's processes.
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::HostModel;
+use super::script::RequestScript;
+use super::spec_values::SpecValues;
+use crate::workload::draw::uniform_below;
+use crate::workload::spec_grammar::{SpecError, SpecKey, SpecKind};
+
+pub(super) const KIND: SpecKind = SpecKind {
+    name: "oltp",
+    meaning: "random reads and writes of a database and a sequential log (filebench's mix)",
+    keys: &[
+        SpecKey { name: "pages", default: "65536", meaning: "of the data files, 1 to 4294967295" },
+        SpecKey { name: "log", default: "2560", meaning: "pages of the circular log, 64 to 16777216" },
+        SpecKey { name: "reads", default: "100", meaning: "random reads per round, 0 to 1e6" },
+        SpecKey { name: "writes", default: "100", meaning: "random writes per round, 0 to 1e6" },
+        SpecKey { name: "rounds", default: "2000", meaning: "0 to 1e9" },
+    ],
+};
+
+const LOG_WRITE_PAGES: u64 = 64;
+
+/// Generator of the host model `oltp`: transaction processing as in filebench.
+#[derive(Debug)]
+pub(super) struct Oltp {
+    random: Xoshiro256PlusPlus,
+    data_pages: u64,
+    /// Length of the database's circular log, in writes of [`LOG_WRITE_PAGES`] pages.
+    log_write_slots: u64,
+    reads_per_round: u64,
+    writes_per_round: u64,
+    total_rounds: u64,
+    has_written_data_files: bool,
+    rounds_done: u64,
+}
+
+impl Oltp {
+    pub(super) fn new(keys: &SpecValues, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
+        Ok(Self {
+            random,
+            data_pages: keys.integer_of_key("pages", 1..=u64::from(u32::MAX))?,
+            log_write_slots: keys.integer_of_key("log", LOG_WRITE_PAGES..=1 << 24)? / LOG_WRITE_PAGES,
+            reads_per_round: keys.integer_of_key("reads", 0..=1_000_000)?,
+            writes_per_round: keys.integer_of_key("writes", 0..=1_000_000)?,
+            total_rounds: keys.integer_of_key("rounds", 0..=1_000_000_000)?,
+            has_written_data_files: false,
+            rounds_done: 0,
+        })
+    }
+
+    /// Draws a page of the database's data files, which follow the log in the volume.
+    fn draw_data_page(&mut self) -> u64 {
+        self.log_write_slots * LOG_WRITE_PAGES + uniform_below(&mut self.random, self.data_pages)
+    }
+}
+
+impl HostModel for Oltp {
+    fn plan_next_requests(&mut self, script: &mut RequestScript) {
+        if !std::mem::replace(&mut self.has_written_data_files, true) {
+            script.plan_write(self.log_write_slots * LOG_WRITE_PAGES, self.data_pages);
+            return script.plan_phase_mark();
+        }
+        if self.rounds_done == self.total_rounds {
+            return;
+        }
+        for _ in 0..self.reads_per_round {
+            script.plan_read(self.draw_data_page(), 1);
+        }
+        for _ in 0..self.writes_per_round {
+            script.plan_write(self.draw_data_page(), 1);
+        }
+        script.plan_write(self.rounds_done % self.log_write_slots * LOG_WRITE_PAGES, LOG_WRITE_PAGES);
+        script.plan_flush();
+        self.rounds_done += 1;
+    }
+}

@@ -1,0 +1,543 @@
+//! Generates page writes whose contents are written again after they became dead, more often the more they were read.
+//!
+//! A *version* is what an address holds from one write to the next. Every version has a class, which is the number of
+//! its reads, 0 to 15. Returns (writes of a dead content) are dealt by class, so that reads predict returns exactly as
+//! far as the classes do.
+//!
+//! Counts are exact, not expected values. First writes, first overwrites and returns are dealt like cards from a deck
+//! that contains the right number of each: if k of the n remaining cards are of a kind, the next one is of it with
+//! probability k/n. Only if the drawn addresses have no dead version of the wanted class is a return postponed.
+//!
+//! - The popularity of addresses that are overwritten at all is a zipf law over the order of their first write, for
+//!   overwrites and for returns alike. The other addresses are written once.
+//! - A returned content is written to an address drawn like that of any overwrite. Its reads are not repeated.
+//! - The reads of a version are spread over its life: a twentieth of all reads is pending, and the next read is drawn
+//!   from these at random. Reads that are still pending when the version is overwritten are sent just before the write.
+//! - If the trace has fewer reads than the classes need, its reads are a random sample of those.
+//! - Requests arrive at equal intervals over the duration.
+//!
+//! The key decision is to deal classes instead of simulating why a host reads what it will write again, because no
+//! paper describes that. The price is that reads and returns depend on each other through the class alone.
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+use wearwell::data::{Fingerprint, mix_bits};
+
+use super::HostModel;
+use super::script::RequestScript;
+use crate::workload::draw::{Zipf, uniform_below, uniform_in_unit_interval};
+use crate::workload::permutation::Permutation;
+
+/// Number of classes of page versions: a class is the number of reads of a version, 0 to 15.
+pub(super) const READ_COUNT_CLASSES: usize = 16;
+/// Largest number of dead versions (overwritten contents) kept per address. The paper numbers versions with 4 bits.
+const MAX_DEAD_VERSIONS_PER_ADDRESS: usize = 16;
+/// Number of dead versions (overwritten contents) of an address that count as its newest: versions 15 to 12 in the
+/// numbering of the Recyclable SSD paper.
+const NEWEST_DEAD_VERSION_COUNT: usize = 4;
+/// Number of addresses that are tried before a return (the write of a dead content) is postponed.
+const MAX_RECURRENCE_ADDRESS_TRIES: usize = 64;
+
+/// A share for each class of page versions, that is for each number of reads.
+pub(super) type SharesByReadCount = [f64; READ_COUNT_CLASSES];
+
+/// Parameters of a host model whose contents are written again after they became dead.
+#[derive(Clone, Debug)]
+pub(super) struct RecurringPlan {
+    /// Number of page writes that the host model generates.
+    pub writes: u64,
+    /// Number of distinct addresses that the host model writes.
+    pub distinct_addresses: u64,
+    /// Number of addresses that the host model overwrites at least once.
+    pub overwritten_addresses: u64,
+    /// Number of reads that the host model generates. `None` generates all reads that the page versions need, each as
+    /// many as its class states.
+    pub reads: Option<u64>,
+    pub duration_s: f64,
+    /// Number of writes whose content is dead: it was overwritten before, and is now written again.
+    pub dead_content_writes: u64,
+    /// Number of writes that repeat the content of a valid page; not counted as returns.
+    pub live_content_writes: u64,
+    /// Share of the requests before the first return (write of a dead content).
+    pub request_share_before_first_recurrence: f64,
+    /// Share of the returns (writes of a dead content) that write one of the four newest dead versions of their
+    /// address.
+    pub newest_four_recurrence_share: f64,
+    /// Share of each class (number of reads) among page versions with new content, which are not returns of a dead one.
+    pub new_content_read_count_shares: SharesByReadCount,
+    /// Share of each class (number of reads) among returns (writes of a dead content).
+    pub recurring_read_count_shares: SharesByReadCount,
+    /// Whether all versions (contents) of an address have one class (number of reads).
+    pub has_read_count_per_address: bool,
+    /// Number of neighbouring addresses whose newest dead versions are written again one after the other; 1 = single
+    /// returns.
+    pub addresses_per_recurrence_run: u64,
+    /// Zipf exponent of the popularity of addresses for overwrites.
+    pub zipf_theta: f64,
+    pub seed: u64,
+}
+
+impl RecurringPlan {
+    /// Returns the total number of reads of all page versions: the expected sum of their classes, where a class is the
+    /// number of reads of a version.
+    fn total_version_reads(&self) -> u64 {
+        let total: f64 = self.new_content_read_count_shares.iter().sum();
+        let mean = (0u32..)
+            .zip(self.new_content_read_count_shares)
+            .map(|(class, share)| f64::from(class) * share)
+            .sum::<f64>();
+        ((self.writes - self.dead_content_writes) as f64 * mean / total).round() as u64
+    }
+}
+
+/// Decides at random in which of the next `draws_left` draws an event happens, such that it happens in exactly
+/// `events_left` of them, as when cards are dealt from a shuffled deck.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ExactCountSampler {
+    pub events_left: u64,
+    pub draws_left: u64,
+}
+
+impl ExactCountSampler {
+    /// Makes the next draw, and returns whether the event happens in it. `must` forces the event; at least one event
+    /// must then be left.
+    pub(super) fn draw_event(&mut self, must: bool, random: &mut Xoshiro256PlusPlus) -> bool {
+        let is_wanted = must || uniform_below(random, self.draws_left) < self.events_left;
+        self.draws_left -= 1;
+        self.events_left -= u64::from(is_wanted);
+        is_wanted
+    }
+}
+
+/// Draws a class (number of reads) with its share as the probability.
+fn draw_read_count_class(shares: &SharesByReadCount, random: &mut Xoshiro256PlusPlus) -> u8 {
+    let mut left = uniform_in_unit_interval(random) * shares.iter().sum::<f64>();
+    for (class, share) in (0u8..).zip(shares) {
+        left -= share;
+        if left < 0.0 {
+            return class;
+        }
+    }
+    shares.iter().rposition(|&share| share > 0.0).unwrap_or(0) as u8
+}
+
+/// Generator of a host model whose page contents are written again after they became dead.
+#[derive(Debug)]
+pub(super) struct RecurringContent {
+    random: Xoshiro256PlusPlus,
+    total_requests: u64,
+    arrival_interval_ns: f64,
+    requests_done: u64,
+    writes_left: u64,
+    first_write_draws: ExactCountSampler,
+    first_overwrite_draws: ExactCountSampler,
+    /// Number of first overwrites of an address that are postponed: the deck dealt them when every written address had
+    /// been overwritten already. They are made as soon as a new address is written.
+    postponed_first_overwrites: u64,
+    /// Number of addresses that the host model has written so far; addresses are numbered in the order of their first
+    /// write.
+    written_addresses: u64,
+    /// Number of addresses that the host model has overwritten so far.
+    overwritten_addresses_so_far: u64,
+    address_ranks: Zipf,
+    address_permutation: Permutation,
+    pending_reads: PendingReads,
+    contents: PageContents,
+}
+
+impl RecurringContent {
+    pub(super) fn new(plan: &RecurringPlan, mut random: Xoshiro256PlusPlus) -> Self {
+        let needed = plan.total_version_reads();
+        let reads = plan.reads.unwrap_or(needed);
+        let total_requests = plan.writes + reads;
+        let overwritten = plan.overwritten_addresses.clamp(1, plan.distinct_addresses);
+        let content_seed = rand::Rng::next_u64(&mut random);
+        Self {
+            total_requests,
+            arrival_interval_ns: plan.duration_s * 1e9 / total_requests as f64,
+            requests_done: 0,
+            writes_left: plan.writes,
+            first_write_draws: ExactCountSampler {
+                events_left: plan.distinct_addresses,
+                draws_left: plan.writes,
+            },
+            first_overwrite_draws: ExactCountSampler {
+                events_left: overwritten,
+                draws_left: plan.writes - plan.distinct_addresses,
+            },
+            postponed_first_overwrites: 0,
+            written_addresses: 0,
+            overwritten_addresses_so_far: 0,
+            address_ranks: Zipf::new(overwritten, plan.zipf_theta),
+            address_permutation: Permutation::new(plan.distinct_addresses, plan.seed),
+            pending_reads: PendingReads::new(plan.distinct_addresses, reads, needed),
+            contents: PageContents::new(plan, total_requests, content_seed),
+            random,
+        }
+    }
+
+    /// Returns the address that the next overwrite writes: one that was overwritten before, or one for its first
+    /// overwrite.
+    fn draw_overwrite_address(&mut self) -> u64 {
+        let must = self.overwritten_addresses_so_far + self.postponed_first_overwrites == 0;
+        let is_first = self.first_overwrite_draws.draw_event(must, &mut self.random);
+        self.postponed_first_overwrites += u64::from(is_first);
+        if self.postponed_first_overwrites > 0 && self.overwritten_addresses_so_far < self.written_addresses {
+            self.postponed_first_overwrites -= 1;
+            self.overwritten_addresses_so_far += 1;
+            return self.overwritten_addresses_so_far - 1;
+        }
+        draw_popular_address(&self.address_ranks, self.overwritten_addresses_so_far, &mut self.random)
+    }
+
+    fn plan_content_write(&mut self, script: &mut RequestScript) {
+        self.writes_left -= 1;
+        let is_first = self.first_write_draws.draw_event(self.written_addresses == 0, &mut self.random);
+        let address = if is_first { self.written_addresses } else { self.draw_overwrite_address() };
+        self.written_addresses += u64::from(is_first);
+        for _ in 0..self.pending_reads.take_pending_reads(address) {
+            self.plan_content_read(address, script);
+        }
+        let known = OverwrittenAddresses {
+            address_popularity: &self.address_ranks,
+            overwritten_address_count: self.overwritten_addresses_so_far,
+            page_of_address: &self.address_permutation,
+        };
+        let content = self.contents.next_written_version(
+            address,
+            is_first,
+            self.requests_done,
+            known,
+            &mut self.random,
+        );
+        if content.was_written_as_new {
+            self.pending_reads.add_version_reads(address, content.read_count_class, &mut self.random);
+        }
+        self.set_next_arrival(script);
+        script.plan_write_of_content(
+            self.address_permutation.apply(address),
+            Fingerprint(content.content_number),
+        );
+    }
+
+    fn plan_content_read(&mut self, address: u64, script: &mut RequestScript) {
+        self.set_next_arrival(script);
+        script.plan_read(self.address_permutation.apply(address), 1);
+    }
+
+    fn set_next_arrival(&mut self, script: &mut RequestScript) {
+        script.set_arrival_time((self.requests_done as f64 * self.arrival_interval_ns) as u64);
+        self.requests_done += 1;
+    }
+}
+
+/// Returns one of the first `known` addresses, popular addresses more often. While `known` is small, most random draws
+/// yield a higher address; after 16 such draws any of the known addresses is returned.
+fn draw_popular_address(ranks: &Zipf, known: u64, random: &mut Xoshiro256PlusPlus) -> u64 {
+    let drawn = (0..16).map(|_| ranks.draw(random) - 1).find(|&rank| rank < known);
+    drawn.unwrap_or_else(|| uniform_below(random, known))
+}
+
+impl HostModel for RecurringContent {
+    fn plan_next_requests(&mut self, script: &mut RequestScript) {
+        if self.writes_left > 0 {
+            self.plan_content_write(script);
+            while let Some(address) = self.pending_reads.next_address_to_read(&mut self.random) {
+                self.plan_content_read(address, script);
+            }
+        } else if self.requests_done < self.total_requests {
+            let waiting = self.pending_reads.next_pending_read_address(&mut self.random);
+            let address = waiting.unwrap_or_else(|| {
+                draw_popular_address(
+                    &self.address_ranks,
+                    self.overwritten_addresses_so_far.max(1),
+                    &mut self.random,
+                )
+            });
+            self.plan_content_read(address, script);
+        }
+    }
+}
+
+/// The reads that are still to be sent to the present version (content) of each address.
+#[derive(Debug)]
+struct PendingReads {
+    /// Selects at random which of the reads that page versions need by their class are generated, so that their total
+    /// is exactly the planned number of reads.
+    read_sample_draws: ExactCountSampler,
+    /// Number of pending reads of the present version (content) of each address.
+    pending_reads_by_address: Vec<u8>,
+    /// One address for each pending read of a present version (content). May also contain addresses of reads that are
+    /// no longer pending, which are skipped when they are drawn.
+    pending_read_addresses: Vec<u32>,
+    pending_read_count: u64,
+    /// Number of pending reads that are held back: reads are sent only while more are pending. This spreads the reads
+    /// of a page version over its life.
+    held_back_read_count: u64,
+}
+
+impl PendingReads {
+    fn new(addresses: u64, reads: u64, needed: u64) -> Self {
+        Self {
+            read_sample_draws: ExactCountSampler { events_left: reads.min(needed), draws_left: needed },
+            pending_reads_by_address: vec![0; addresses as usize],
+            pending_read_addresses: Vec::new(),
+            pending_read_count: 0,
+            held_back_read_count: reads / 20,
+        }
+    }
+
+    /// Adds the pending reads of a new page version at `address`: as many as its class, or a random sample of them.
+    fn add_version_reads(&mut self, address: u64, class: u8, random: &mut Xoshiro256PlusPlus) {
+        let cards = u64::from(class).min(self.read_sample_draws.draws_left);
+        let reads = (0..cards).filter(|_| self.read_sample_draws.draw_event(false, random)).count();
+        self.pending_reads_by_address[address as usize] = reads as u8;
+        self.pending_read_count += reads as u64;
+        self.pending_read_addresses.extend(std::iter::repeat_n(address as u32, reads));
+    }
+
+    /// Removes the pending reads of the present version (content) of `address`, and returns their number.
+    fn take_pending_reads(&mut self, address: u64) -> u8 {
+        let rest = std::mem::take(&mut self.pending_reads_by_address[address as usize]);
+        self.pending_read_count -= u64::from(rest);
+        rest
+    }
+
+    /// Returns an address to read now, if more reads are pending than the backlog that is kept; otherwise `None`.
+    fn next_address_to_read(&mut self, random: &mut Xoshiro256PlusPlus) -> Option<u64> {
+        if self.pending_read_count > self.held_back_read_count {
+            self.next_pending_read_address(random)
+        } else {
+            None
+        }
+    }
+
+    fn next_pending_read_address(&mut self, random: &mut Xoshiro256PlusPlus) -> Option<u64> {
+        while self.pending_read_count > 0 && !self.pending_read_addresses.is_empty() {
+            let address = self
+                .pending_read_addresses
+                .swap_remove(uniform_below(random, self.pending_read_addresses.len() as u64) as usize);
+            let unread = &mut self.pending_reads_by_address[address as usize];
+            if *unread > 0 {
+                *unread -= 1;
+                self.pending_read_count -= 1;
+                return Some(u64::from(address));
+            }
+        }
+        None
+    }
+}
+
+/// A version of an address: a content that it holds or held, and its class (number of reads).
+#[derive(Clone, Copy, Debug, Default)]
+struct ContentVersion {
+    /// Number of the content; 0 = none.
+    content_number: u64,
+    read_count_class: u8,
+    was_written_as_new: bool,
+}
+
+/// The addresses that have been overwritten so far: their number, the Zipf distribution by which popular ones are
+/// drawn, and the page number of each.
+#[derive(Clone, Copy)]
+struct OverwrittenAddresses<'a> {
+    address_popularity: &'a Zipf,
+    overwritten_address_count: u64,
+    page_of_address: &'a Permutation,
+}
+
+/// The present and dead versions (contents) of every address, from which the content of each write is chosen. A write
+/// either returns a dead version (writes it again and removes it from the dead versions), or has a new content, or
+/// repeats the content of a valid page.
+#[derive(Debug)]
+struct PageContents {
+    plan: RecurringPlan,
+    /// Number of the request from which on dead contents are written again.
+    first_recurrence_request_number: u64,
+    /// Deals which overwrites write a dead content again (returns); created when the first return is possible.
+    recurrence_draws: Option<ExactCountSampler>,
+    /// Number of overwrites that are still to be generated.
+    overwrites_left: u64,
+    live_repeat_draws: ExactCountSampler,
+    /// Writes of a dead content ("returns") that are due but for which no dead version was found yet: class (number of
+    /// reads) of the version, and whether it must be among the newest of its address.
+    due_recurrences: Vec<(u8, bool)>,
+    present_versions: Vec<ContentVersion>,
+    /// Dead versions (overwritten contents) of each address, oldest first.
+    dead_versions: Vec<Vec<ContentVersion>>,
+    /// The page after that of the last return (write of a dead content), and how many further pages of its run of
+    /// neighbours are to return.
+    recurrence_run_remainder: Option<(u64, u64)>,
+    created_contents: u64,
+    seed: u64,
+}
+
+impl PageContents {
+    fn new(plan: &RecurringPlan, requests: u64, seed: u64) -> Self {
+        Self {
+            plan: plan.clone(),
+            first_recurrence_request_number: (plan.request_share_before_first_recurrence * requests as f64)
+                .ceil() as u64,
+            recurrence_draws: None,
+            overwrites_left: plan.writes - plan.distinct_addresses,
+            live_repeat_draws: ExactCountSampler {
+                events_left: plan.live_content_writes,
+                draws_left: plan.writes - plan.dead_content_writes,
+            },
+            due_recurrences: Vec::new(),
+            present_versions: vec![ContentVersion::default(); plan.distinct_addresses as usize],
+            dead_versions: vec![Vec::new(); plan.distinct_addresses as usize],
+            recurrence_run_remainder: None,
+            created_contents: 0,
+            seed,
+        }
+    }
+
+    /// Returns the content that request number `requests_done` writes to `page_address`; the content that the address
+    /// held becomes dead.
+    fn next_written_version(
+        &mut self,
+        page_address: u64,
+        is_first_write: bool,
+        requests_done: u64,
+        known_addresses: OverwrittenAddresses<'_>,
+        random: &mut Xoshiro256PlusPlus,
+    ) -> ContentVersion {
+        let returned = if is_first_write {
+            None
+        } else {
+            self.take_recurring_version(requests_done, known_addresses, random)
+        };
+        let version = returned.unwrap_or_else(|| self.new_version(page_address, known_addresses, random));
+        let held = std::mem::replace(&mut self.present_versions[page_address as usize], version);
+        if held.content_number != 0 {
+            let dead = &mut self.dead_versions[page_address as usize];
+            if dead.len() == MAX_DEAD_VERSIONS_PER_ADDRESS {
+                dead.remove(0);
+            }
+            dead.push(held);
+        }
+        version
+    }
+
+    /// If this overwrite is to write a dead content again, removes and returns that dead version; otherwise returns
+    /// `None`.
+    fn take_recurring_version(
+        &mut self,
+        requests_done: u64,
+        known_addresses: OverwrittenAddresses<'_>,
+        random: &mut Xoshiro256PlusPlus,
+    ) -> Option<ContentVersion> {
+        let left = self.overwrites_left;
+        self.overwrites_left -= 1;
+        if requests_done < self.first_recurrence_request_number {
+            return None;
+        }
+        let wanted = self.plan.dead_content_writes.min(left);
+        let deck =
+            self.recurrence_draws.get_or_insert(ExactCountSampler { events_left: wanted, draws_left: left });
+        if deck.draw_event(false, random) {
+            let class = draw_read_count_class(&self.plan.recurring_read_count_shares, random);
+            self.due_recurrences
+                .push((class, uniform_in_unit_interval(random) < self.plan.newest_four_recurrence_share));
+        }
+        self.continue_recurrence_run(known_addresses)
+            .or_else(|| self.take_version_for_due_recurrence(known_addresses, random))
+    }
+
+    /// Removes and returns the newest dead version of the page next to the last return (write of a dead content). It
+    /// serves a return that is due, so that contents of neighbouring pages return together.
+    fn continue_recurrence_run(
+        &mut self,
+        known_addresses: OverwrittenAddresses<'_>,
+    ) -> Option<ContentVersion> {
+        let (place, left) = self.recurrence_run_remainder?;
+        if self.due_recurrences.is_empty() {
+            return None;
+        }
+        self.recurrence_run_remainder = (left > 1).then_some((place + 1, left - 1));
+        if place >= known_addresses.page_of_address.domain_size() {
+            return None;
+        }
+        let version = self.dead_versions[known_addresses.page_of_address.invert(place) as usize].pop()?;
+        self.due_recurrences.pop();
+        Some(ContentVersion { was_written_as_new: false, ..version })
+    }
+
+    /// Removes and returns a dead version (overwritten content) that can serve one of the due returns: it has the class
+    /// (number of reads) drawn for that return, and a popular address. Returns `None` if no dead version is found.
+    fn take_version_for_due_recurrence(
+        &mut self,
+        known_addresses: OverwrittenAddresses<'_>,
+        random: &mut Xoshiro256PlusPlus,
+    ) -> Option<ContentVersion> {
+        let at = uniform_below(random, self.due_recurrences.len().max(1) as u64) as usize;
+        let &(class, is_new) = self.due_recurrences.get(at)?;
+        for _ in 0..MAX_RECURRENCE_ADDRESS_TRIES {
+            let address = known_addresses.address_popularity.draw(random) - 1;
+            if address >= known_addresses.overwritten_address_count {
+                continue;
+            }
+            let dead = &mut self.dead_versions[address as usize];
+            let older = dead.len() - dead.len().min(NEWEST_DEAD_VERSION_COUNT);
+            let range = if is_new { older..dead.len() } else { 0..older };
+            let of_class = |&k: &usize| dead[k].read_count_class == class;
+            let count = range.clone().filter(of_class).count() as u64;
+            if count > 0 {
+                let k = range.filter(of_class).nth(uniform_below(random, count) as usize).expect("counted");
+                let version = dead.remove(k);
+                self.due_recurrences.swap_remove(at);
+                self.recurrence_run_remainder = (self.plan.addresses_per_recurrence_run > 1).then(|| {
+                    (
+                        known_addresses.page_of_address.apply(address) + 1,
+                        self.plan.addresses_per_recurrence_run - 1,
+                    )
+                });
+                return Some(ContentVersion { was_written_as_new: false, ..version });
+            }
+        }
+        None
+    }
+
+    /// Returns a version with a new content, or with that of a valid page, and draws its class (number of reads).
+    fn new_version(
+        &mut self,
+        address: u64,
+        known_addresses: OverwrittenAddresses<'_>,
+        random: &mut Xoshiro256PlusPlus,
+    ) -> ContentVersion {
+        let number = self.draw_live_content(known_addresses, random).unwrap_or_else(|| {
+            self.created_contents += 1;
+            // A bijection of the number, so that contents never collide.
+            mix_bits(self.created_contents ^ self.seed)
+        });
+        let class = if self.plan.has_read_count_per_address {
+            let mut of_address = rand::SeedableRng::seed_from_u64(mix_bits(address ^ self.seed));
+            draw_read_count_class(&self.plan.new_content_read_count_shares, &mut of_address)
+        } else {
+            draw_read_count_class(&self.plan.new_content_read_count_shares, random)
+        };
+        ContentVersion { content_number: number, read_count_class: class, was_written_as_new: true }
+    }
+
+    /// Returns the content of a valid page, if this write is to repeat one, else `None`. Pages are chosen by the
+    /// popularity of their address.
+    fn draw_live_content(
+        &mut self,
+        known_addresses: OverwrittenAddresses<'_>,
+        random: &mut Xoshiro256PlusPlus,
+    ) -> Option<u64> {
+        if self.live_repeat_draws.events_left == 0
+            || self.live_repeat_draws.draws_left == 0
+            || !self.live_repeat_draws.draw_event(false, random)
+        {
+            return None;
+        }
+        let source = draw_popular_address(
+            known_addresses.address_popularity,
+            known_addresses.overwritten_address_count.max(1),
+            random,
+        );
+        let content = self.present_versions[source as usize].content_number;
+        (content != 0).then_some(content)
+    }
+}

@@ -1,0 +1,55 @@
+//! Typed access to the keys of a host model's specification. All keys are present, because defaults were filled in from
+//! the grammar.
+
+use std::ops::RangeInclusive;
+
+use crate::workload::spec_grammar::{SpecError, SpecOptions};
+
+/// Reads the typed values of a host model's specification in which all keys are present.
+#[derive(Debug)]
+pub(super) struct SpecValues<'a> {
+    options: &'a SpecOptions<'a>,
+}
+
+const COMPLETE_SPEC_MESSAGE: &str = "a completed specification has every key";
+
+impl<'a> SpecValues<'a> {
+    pub(super) fn new(options: &'a SpecOptions<'a>) -> Self {
+        Self { options }
+    }
+
+    pub(super) fn integer_of_key(
+        &self,
+        key: &'static str,
+        bounds: RangeInclusive<u64>,
+    ) -> Result<u64, SpecError> {
+        self.options.integer_value(key, bounds).map(|value| value.expect(COMPLETE_SPEC_MESSAGE))
+    }
+
+    pub(super) fn number_of_key(
+        &self,
+        key: &'static str,
+        bounds: RangeInclusive<f64>,
+    ) -> Result<f64, SpecError> {
+        self.options.number_value(key, bounds).map(|value| value.expect(COMPLETE_SPEC_MESSAGE))
+    }
+
+    /// Whether the value of `key` is the first of two allowed words; any third word is an error.
+    pub(super) fn is_value_first_of(
+        &self,
+        key: &'static str,
+        [first, second]: [&str; 2],
+        expected: &'static str,
+    ) -> Result<bool, SpecError> {
+        match self.options.text_value(key).expect(COMPLETE_SPEC_MESSAGE) {
+            value if value == first => Ok(true),
+            value if value == second => Ok(false),
+            value => Err(SpecError::BadValue { key, value: value.into(), expected }),
+        }
+    }
+
+    /// Returns whether the value of `key` is `on`; the only other value is `off`.
+    pub(super) fn is_key_on(&self, key: &'static str) -> Result<bool, SpecError> {
+        self.is_value_first_of(key, ["on", "off"], "on or off")
+    }
+}

@@ -1,0 +1,116 @@
+//! YCSB updates with zipfian popularity on a B-tree that never overwrites pages in place, as `MongoDB`'s `WiredTiger`.
+//! Not a log-structured merge tree: the compactions of `RocksDB`, the other YCSB target of Remap-SSD, send different
+//! requests.
+//!
+//! Modelled: records of 1 KB, four to a leaf. An update is appended to a circular journal (four to a page, a flush per
+//! journal page) and makes its leaf dirty. A checkpoint writes every dirty leaf once, to free pages in order of
+//! address, and frees the old pages. Popular records are scattered over the leaves, because YCSB hashes its keys.
+//!
+//! Not modelled: interior pages, splits, compression and eviction between checkpoints; also reads, because the cache
+//! holds all leaves.
+
+use std::collections::BTreeSet;
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::HostModel;
+use super::files::for_each_consecutive_run;
+use super::script::RequestScript;
+use super::spec_values::SpecValues;
+use crate::workload::draw::Zipf;
+use crate::workload::permutation::Permutation;
+use crate::workload::spec_grammar::{SpecError, SpecKey, SpecKind};
+
+pub(super) const KIND: SpecKind = SpecKind {
+    name: "ycsb",
+    meaning: "zipfian updates of 1-KB records in a B-tree that writes dirty leaves elsewhere at checkpoints",
+    keys: &[
+        SpecKey { name: "records", default: "200000", meaning: "1 to 1e9" },
+        SpecKey { name: "updates", default: "400000", meaning: "0 to 1e12" },
+        SpecKey { name: "theta", default: "0.99", meaning: "zipf exponent, 0 to 2" },
+        SpecKey { name: "checkpoint", default: "20000", meaning: "updates between checkpoints, 1 to 1e9" },
+        SpecKey { name: "journal", default: "4096", meaning: "pages of the circular journal, 1 to 16777216" },
+    ],
+};
+
+const RECORDS_PER_PAGE: u64 = 4;
+
+/// Generator of the host model `ycsb`: updates of a B-tree that never overwrites pages in place.
+#[derive(Debug)]
+pub(super) struct Ycsb {
+    random: Xoshiro256PlusPlus,
+    record_ranks: Zipf,
+    record_permutation: Permutation,
+    total_updates: u64,
+    updates_per_checkpoint: u64,
+    journal_pages: u64,
+    has_loaded_records: bool,
+    updates_issued: u64,
+    /// Page that holds each B-tree leaf, counted from the end of the journal.
+    leaf_pages: Vec<u32>,
+    free_pages: BTreeSet<u32>,
+    dirty_leaves: BTreeSet<u32>,
+}
+
+impl Ycsb {
+    pub(super) fn new(keys: &SpecValues, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
+        let records = keys.integer_of_key("records", 1..=1_000_000_000)?;
+        let leaves = records.div_ceil(RECORDS_PER_PAGE) as u32;
+        Ok(Self {
+            random,
+            record_ranks: Zipf::new(records, keys.number_of_key("theta", 0.0..=2.0)?),
+            record_permutation: Permutation::new(records, keys.integer_of_key("seed", 0..=u64::MAX)?),
+            total_updates: keys.integer_of_key("updates", 0..=1_000_000_000_000)?,
+            updates_per_checkpoint: keys.integer_of_key("checkpoint", 1..=1_000_000_000)?,
+            journal_pages: keys.integer_of_key("journal", 1..=1 << 24)?,
+            has_loaded_records: false,
+            updates_issued: 0,
+            leaf_pages: (0..leaves).collect(),
+            // Twice as many pages as leaves, because a checkpoint can move all of them.
+            free_pages: (leaves..2 * leaves).collect(),
+            dirty_leaves: BTreeSet::new(),
+        })
+    }
+
+    fn plan_update(&mut self, script: &mut RequestScript) {
+        let record = self.record_permutation.apply(self.record_ranks.draw(&mut self.random) - 1);
+        self.dirty_leaves.insert((record / RECORDS_PER_PAGE) as u32);
+        self.updates_issued += 1;
+        if self.updates_issued.is_multiple_of(RECORDS_PER_PAGE) {
+            script.plan_write((self.updates_issued / RECORDS_PER_PAGE - 1) % self.journal_pages, 1);
+            script.plan_flush();
+        }
+    }
+
+    fn write_dirty_leaves(&mut self, script: &mut RequestScript) {
+        let mut freed = Vec::new();
+        let mut written = Vec::new();
+        for leaf in std::mem::take(&mut self.dirty_leaves) {
+            let place = self.free_pages.pop_first().expect("there are as many free places as leaves");
+            freed.push(std::mem::replace(&mut self.leaf_pages[leaf as usize], place));
+            written.push(place);
+        }
+        for_each_consecutive_run(&written, |first, pages| {
+            script.plan_write(self.journal_pages + first, pages);
+        });
+        script.plan_flush();
+        self.free_pages.extend(freed);
+    }
+}
+
+impl HostModel for Ycsb {
+    fn plan_next_requests(&mut self, script: &mut RequestScript) {
+        if !std::mem::replace(&mut self.has_loaded_records, true) {
+            script.plan_write(self.journal_pages, self.leaf_pages.len() as u64);
+            return script.plan_phase_mark();
+        }
+        while script.is_empty() && self.updates_issued < self.total_updates {
+            self.plan_update(script);
+            if self.updates_issued.is_multiple_of(self.updates_per_checkpoint)
+                || self.updates_issued == self.total_updates
+            {
+                self.write_dirty_leaves(script);
+            }
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Converts a request into calls of the device: whole pages directly, all other ranges in sectors.
+
+use std::ops::Range;
+
+use wearwell::address::{Lpn, RemapMode};
+use wearwell::data::{ContentDescriptor, Fingerprint};
+use wearwell::device::{HostData, SECTOR_BYTES};
+use wearwell::nand::Nand;
+use wearwell::timing::RequestKind;
+use wearwell::{Device, Error};
+use wearwell_config::Zeroes;
+use wearwell_trace::{Op, PAGE_BYTES, Request};
+
+use super::Run;
+
+impl Run<'_> {
+    #[inline]
+    pub(super) fn perform_request(&mut self, request: &Request) -> Result<RequestKind, Error> {
+        if let Some((lpn, descriptor)) = self.as_page_write(request) {
+            return self.device.write_page_descriptor(lpn, descriptor).map(|()| RequestKind::Write);
+        }
+        if matches!(request.op, Op::Remap(_)) {
+            let pages =
+                request.offset_bytes / self.page_bytes..request.end_offset_bytes().div_ceil(self.page_bytes);
+            self.requested_counts.remapped_pages += pages.end - pages.start;
+        }
+        self.executor.perform_request(&mut self.device, request)
+    }
+
+    /// Returns logical page and content of a write that covers exactly one page; `None` for any other request. Such
+    /// writes are the bulk of most runs, and need no conversion to sectors.
+    #[inline]
+    pub(super) fn as_page_write(&self, request: &Request) -> Option<(Lpn, ContentDescriptor)> {
+        let plain = request.op == Op::Write
+            && request.len_bytes == self.page_bytes
+            && request.offset_bytes & (self.page_bytes - 1) == 0
+            && request.offset_bytes < self.device.capacity_bytes()
+            && request.payload.is_empty();
+        let descriptor = match (self.has_content_stage, &request.content[..]) {
+            (false, _) => ContentDescriptor::of_fingerprint(Fingerprint::ZERO_PAGE),
+            (true, [one]) if self.page_bytes == PAGE_BYTES => *one,
+            _ => return None,
+        };
+        plain.then_some((Lpn((request.offset_bytes >> self.page_bytes.trailing_zeros()) as u32), descriptor))
+    }
+}
+
+/// Executes the requests of an input on a drive, as its host does.
+#[derive(Debug)]
+pub(crate) struct RequestExecutor {
+    has_content_stage: bool,
+    page_bytes: u64,
+    write_zeroes_mode: Zeroes,
+    content_descriptors: Vec<ContentDescriptor>,
+    /// Bytes that the last read request returned, if the medium keeps bytes.
+    read_buffer: Vec<u8>,
+    copied_remaps: CopiedRemapCounts,
+}
+
+/// Counts of remap requests of parts of pages, which the host executes as reads and writes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct CopiedRemapCounts {
+    /// Remap requests of which at least a part of a page was read and written.
+    pub(super) requests: u64,
+    /// Writes of such parts whose content is unknown and therefore counts as new.
+    pub(super) unknown_contents: u64,
+}
+
+impl RequestExecutor {
+    /// Creates the executor of a host's requests on `device`; `write_zeroes_mode` sets what write-zeroes requests do.
+    pub(crate) fn of_device<N: Nand>(device: &Device<N>, write_zeroes_mode: Zeroes) -> Self {
+        Self {
+            has_content_stage: device.ftl().has_content_stage(),
+            page_bytes: u64::from(device.ftl().store().geometry().page_bytes),
+            write_zeroes_mode,
+            content_descriptors: Vec::new(),
+            read_buffer: Vec::new(),
+            copied_remaps: CopiedRemapCounts::default(),
+        }
+    }
+
+    /// Returns how many remap requests concerned parts of pages.
+    pub(super) fn copied_remaps(&self) -> CopiedRemapCounts {
+        self.copied_remaps
+    }
+
+    /// Executes a request on the drive, rounded to whole sectors. Returns the kind of request that the drive executed
+    /// (a zeroing request is a write or a trim).
+    ///
+    /// # Errors
+    /// Errors of the drive.
+    ///
+    /// # Panics
+    /// If the request is the marker of a workload phase, which is not executed on a drive.
+    pub(crate) fn perform_request<N: Nand>(
+        &mut self,
+        device: &mut Device<N>,
+        request: &Request,
+    ) -> Result<RequestKind, Error> {
+        let (offset, len) = Self::sector_aligned_byte_range(request);
+        match request.op {
+            Op::Read => self.read(device, offset, len).map(|()| RequestKind::Read),
+            Op::Write => self.write(device, request, offset, len).map(|()| RequestKind::Write),
+            Op::Zero if self.write_zeroes_mode == Zeroes::Write => {
+                self.content_descriptors.clear();
+                let pages = len.div_ceil(self.page_bytes) as usize + 1;
+                self.content_descriptors
+                    .resize(pages, ContentDescriptor::of_fingerprint(Fingerprint::ZERO_PAGE));
+                self.write_descriptors(device, offset, len).map(|()| RequestKind::Write)
+            }
+            Op::Trim | Op::Zero => device.trim(offset, len).map(|()| RequestKind::Trim),
+            Op::Flush => device.flush().map(|()| RequestKind::Flush),
+            Op::Remap(mode) => self.remap(device, request, (offset, len), mode).map(|()| RequestKind::Write),
+            Op::Phase => unreachable!("a phase asks nothing of the device"),
+        }
+    }
+
+    /// Returns the byte range of a request rounded to whole sectors (offset and length), because traces may contain
+    /// single bytes.
+    fn sector_aligned_byte_range(request: &Request) -> (u64, u64) {
+        if request.len_bytes == 0 {
+            return (0, 0);
+        }
+        let start = request.offset_bytes / SECTOR_BYTES * SECTOR_BYTES;
+        (start, request.end_offset_bytes().div_ceil(SECTOR_BYTES) * SECTOR_BYTES - start)
+    }
+
+    /// Reads a byte range from the device. If the medium keeps the bytes of pages, they are copied out as for a host,
+    /// because a mechanism may use them (such as merging a delta).
+    fn read<N: Nand>(&mut self, device: &mut Device<N>, offset: u64, len: u64) -> Result<(), Error> {
+        let wanted = if device.ftl().store().nand().keeps_host_bytes() { len as usize } else { 0 };
+        self.read_buffer.resize(wanted, 0);
+        device.read(offset, len, &mut self.read_buffer)
+    }
+
+    /// Executes a remap request. A drive remaps whole pages only. If pages are larger than the ranges of the request, or
+    /// these begin at unlike places in their pages, the host reads and writes the parts of pages, as it would copy on a
+    /// drive without remaps; of a relocation it trims the source.
+    fn remap<N: Nand>(
+        &mut self,
+        device: &mut Device<N>,
+        request: &Request,
+        (target, len): (u64, u64),
+        mode: RemapMode,
+    ) -> Result<(), Error> {
+        let (source, page_bytes) = (request.remap_source_offset_bytes, self.page_bytes);
+        if [target, source, len].iter().all(|bytes| bytes.is_multiple_of(page_bytes)) {
+            return device.remap(target, source, len, mode);
+        }
+        self.copied_remaps.requests += 1;
+        let is_disjoint = target.abs_diff(source) >= len;
+        let (head, whole) = if is_disjoint && target % page_bytes == source % page_bytes {
+            let head = (target.next_multiple_of(page_bytes) - target).min(len);
+            (head, (len - head) / page_bytes * page_bytes)
+        } else {
+            (len, 0)
+        };
+        self.copy(device, request, 0..head)?;
+        if whole > 0 {
+            device.remap(target + head, source + head, whole, mode)?;
+        }
+        self.copy(device, request, head + whole..len)?;
+        if mode == RemapMode::Relocate {
+            // What is the target too keeps its new content.
+            let emptied = if source < target {
+                source..target.min(source + len)
+            } else {
+                source.max(target + len)..source + len
+            };
+            device.trim(emptied.start, emptied.end - emptied.start)?;
+        }
+        Ok(())
+    }
+
+    /// Reads `part` of the source of a remap request, which counts from its first byte, and writes it to the target.
+    fn copy<N: Nand>(
+        &mut self,
+        device: &mut Device<N>,
+        request: &Request,
+        part: Range<u64>,
+    ) -> Result<(), Error> {
+        let len = part.end - part.start;
+        if len == 0 {
+            return Ok(());
+        }
+        let target = request.offset_bytes + part.start;
+        self.read(device, request.remap_source_offset_bytes + part.start, len)?;
+        if !self.read_buffer.is_empty() {
+            return device.write(target, len, HostData::Bytes(&self.read_buffer));
+        }
+        let first_content = (target / PAGE_BYTES - request.offset_bytes / PAGE_BYTES) as usize;
+        let contents = request.content.get(first_content..).unwrap_or_default();
+        if !contents.is_empty() || !self.has_content_stage {
+            return self.write_contents(device, contents, target, len);
+        }
+        self.copied_remaps.unknown_contents += 1;
+        let unknown =
+            Fingerprint::combine([request.remap_source_offset_bytes, self.copied_remaps.unknown_contents]);
+        let pages = len.div_ceil(PAGE_BYTES) + 1;
+        let contents = (0..pages).map(|page| Fingerprint::combine([unknown.0, page]));
+        let contents: Vec<_> = contents.map(ContentDescriptor::of_fingerprint).collect();
+        self.write_contents(device, &contents, target, len)
+    }
+
+    fn write<N: Nand>(
+        &mut self,
+        device: &mut Device<N>,
+        request: &Request,
+        offset: u64,
+        len: u64,
+    ) -> Result<(), Error> {
+        if !request.payload.is_empty() {
+            return device.write(offset, len, HostData::Bytes(&request.payload));
+        }
+        self.write_contents(device, &request.content, offset, len)
+    }
+
+    /// Writes a byte range with the contents of its 4-KiB pages; none if they are unknown or no mechanism needs them.
+    fn write_contents<N: Nand>(
+        &mut self,
+        device: &mut Device<N>,
+        contents: &[ContentDescriptor],
+        offset: u64,
+        len: u64,
+    ) -> Result<(), Error> {
+        self.content_descriptors.clear();
+        if !self.has_content_stage || contents.is_empty() {
+            self.content_descriptors.push(ContentDescriptor::of_fingerprint(Fingerprint::ZERO_PAGE));
+            return self.write_descriptors(device, offset, len);
+        }
+        self.content_descriptors.extend_from_slice(contents);
+        if self.page_bytes != PAGE_BYTES {
+            self.convert_descriptors_to_device_pages(offset, len);
+        }
+        self.write_descriptors(device, offset, len)
+    }
+
+    fn write_descriptors<N: Nand>(&self, device: &mut Device<N>, offset: u64, len: u64) -> Result<(), Error> {
+        device.write(offset, len, HostData::Descriptors(&self.content_descriptors))
+    }
+
+    /// Converts content descriptors of 4-KiB pages to descriptors of the device's pages. A larger page gets a
+    /// fingerprint combined from those of its 4-KiB parts. A smaller page gets the fingerprint of its 4-KiB page,
+    /// combined with its position in that page.
+    fn convert_descriptors_to_device_pages(&mut self, offset: u64, len: u64) {
+        let small = std::mem::take(&mut self.content_descriptors);
+        let first_small = offset / PAGE_BYTES;
+        let pages = offset / self.page_bytes..(offset + len).div_ceil(self.page_bytes);
+        for page in pages {
+            let (start, end) = (page * self.page_bytes, (page + 1) * self.page_bytes);
+            let covered = start.max(offset) / PAGE_BYTES..end.min(offset + len).div_ceil(PAGE_BYTES);
+            let parts =
+                covered.map(|k| small[((k - first_small) as usize).min(small.len() - 1)].fingerprint.0);
+            let parts: Vec<u64> = parts.collect();
+            let zero = parts.iter().all(|&part| part == 0);
+            let within = if self.page_bytes < PAGE_BYTES { Some(start % PAGE_BYTES) } else { None };
+            let identity = if zero {
+                Fingerprint::ZERO_PAGE
+            } else {
+                Fingerprint::combine(parts.into_iter().chain(within))
+            };
+            self.content_descriptors.push(ContentDescriptor::of_fingerprint(identity));
+        }
+    }
+}

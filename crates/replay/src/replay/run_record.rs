@@ -1,0 +1,570 @@
+//! Reports on a run: samples of the counters during the run, and the run record at its end.
+
+use std::collections::BTreeMap;
+
+use wearwell::lifetime::YEAR_S;
+use wearwell::operation::Cause;
+use wearwell::recovery::RecoveryStepCost;
+use wearwell::stats::{Stats, nonzero_counts_by_cause};
+use wearwell::timing::{LatencySummary, RequestKind, TimingMode};
+use wearwell_config::{Arrival, Precondition, ResolvedDevice};
+use wearwell_trace::PAGE_BYTES;
+
+use super::{EarlyEndReason, ReplayError, Run, part_figures};
+use crate::input::InputReader;
+use crate::lifetime;
+use crate::record::{
+    BytesRecord, DeviceRecord, Latency, LatencyRecord, LayoutRecord, LifetimeRecord, RecoveryOpTimes,
+    RecoveryRecord, RunRecord, SeriesPoint, ServiceRecord, TimeRecord, TraceRecord,
+};
+use crate::report::with_thousands_separators;
+use crate::steadiness::Steadiness;
+use crate::timeline::{Timeline, TimelineRecorder};
+
+impl Run<'_> {
+    pub(super) fn sample_counters(&mut self) {
+        let counters = self.current_counters();
+        self.observations.series.push(counters);
+        self.sample_timeline(&counters);
+    }
+
+    /// Starts recording the run's timeline, if the configuration sets one.
+    pub(super) fn start_timeline(&mut self) {
+        let blocks = self.device.ftl().store().blocks().len();
+        self.observations.timeline =
+            self.plan.config.replay.timeline_cells.map(|cells| TimelineRecorder::new(cells, blocks));
+    }
+
+    /// Samples the present state of the drive for the timeline; does nothing without a timeline.
+    pub(super) fn sample_timeline(&mut self, counters: &SeriesPoint) {
+        if let Some(recorder) = &mut self.observations.timeline {
+            recorder.add_sample(counters, self.device.ftl(), self.timing.as_ref());
+        }
+    }
+
+    /// Returns the timeline, with the present state of the drive as its last sample; `None` without a timeline.
+    pub(super) fn finish_timeline(&mut self, counters: &SeriesPoint) -> Option<Timeline> {
+        let recorder = self.observations.timeline.take()?;
+        Some(recorder.into_timeline(counters, self.device.ftl(), self.timing.as_ref()))
+    }
+
+    pub(super) fn current_counters(&self) -> SeriesPoint {
+        let ftl = self.device.ftl();
+        let stats = ftl.stats();
+        SeriesPoint {
+            requests: self.requested_counts.requests,
+            host_page_writes: stats.host_page_writes,
+            host_bytes: self.requested_counts.written_bytes,
+            host_page_remaps: self.requested_counts.remapped_pages,
+            programs: stats.total_programs(),
+            erases: stats.total_erases(),
+            recycled_writes: stats.recycled_writes,
+            free_blocks: ftl.store().total_free_blocks(),
+            device_s: self.timing.as_ref().map_or(0.0, |timing| timing.now_ns() as f64 / 1e9),
+        }
+    }
+
+    /// Executes the recovery from a loss of power at this moment of the run, and returns its cost.
+    pub(super) fn recover(&mut self) -> Result<RecoveryRecord, ReplayError> {
+        let costs = RecoveryOpTimes::of_flash(&self.plan.resolved_device.flash_timing);
+        let before = self.device.ftl().stats().clone();
+        let report = self.device.recover()?;
+        // No request waits for them: the time of a recovery is a figure of its own.
+        self.device.ftl_mut().store_mut().flash_ops.clear();
+        if let Some(gathered) = &mut self.chunk_response_times {
+            gathered.drop_lost_writes(self.device.ftl().logical_pages_awaiting_compression());
+        }
+        let stats = self.device.ftl().stats();
+        let spare_reads = stats.total_spare_reads() - before.total_spare_reads();
+        let total = RecoveryStepCost {
+            spare_reads,
+            page_reads: stats.total_reads() - before.total_reads() - spare_reads - report.battery_reads,
+            programs: stats.total_programs() - before.total_programs() - report.battery_programs,
+        };
+        let steps = report
+            .steps
+            .named_step_costs()
+            .into_iter()
+            .filter(|(_, cost)| *cost != RecoveryStepCost::default());
+        Ok(RecoveryRecord {
+            total: costs.cost_with_time(&total),
+            battery_programs: report.battery_programs,
+            steps: steps.map(|(name, cost)| (name.to_owned(), costs.cost_with_time(&cost))).collect(),
+        })
+    }
+
+    pub(super) fn make_record(&mut self, design: &str, ended: EarlyEndReason) -> RunRecord {
+        let stats = self.device.ftl().stats().clone();
+        let ram = self.device.ram_bytes();
+        let host_writes = stats.host_page_writes;
+        let steady = Steadiness::of_samples(&self.counter_series_to_run_end(), self.device.capacity_bytes());
+        RunRecord {
+            design: design.to_owned(),
+            variant: String::new(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            seed: self.plan.config.seed(),
+            partial: ended.is_some(),
+            partial_reason: ended,
+            trace: self.trace_record(),
+            device: self.device_record(),
+            bytes: self.bytes_record(&stats),
+            host_page_writes: host_writes,
+            host_page_reads: stats.host_page_reads,
+            host_page_trims: stats.host_page_trims,
+            host_page_remaps: self.requested_counts.remapped_pages,
+            buffer_absorbed_writes: self.device.absorbed_writes()
+                - self.earlier_counters.buffer_absorbed_writes,
+            recycled_writes: stats.recycled_writes,
+            writes_by_form: writes_by_form(&stats),
+            write_reduction: write_reduction(&stats),
+            programs: stats.total_programs(),
+            programs_by_cause: nonzero_counts_by_cause(&stats.programs),
+            reads: stats.total_reads(),
+            reads_by_cause: nonzero_counts_by_cause(&stats.reads),
+            spare_reads_by_cause: nonzero_counts_by_cause(&stats.spare_reads),
+            media_errors: stats.media_errors,
+            lost_pages: stats.lost_pages,
+            erases: stats.total_erases(),
+            erases_by_cause: nonzero_counts_by_cause(&stats.erases),
+            write_amplification: stats.write_amplification(),
+            service: self.service_record(&stats),
+            latency_us: self.latency_record(),
+            timing: self.time_record(),
+            lifetime: self.lifetime_record(&steady),
+            steady,
+            parts: part_figures::figures_of_parts(self.device.ftl()),
+            ram_bytes: ram.iter().map(|(_, bytes)| bytes).sum(),
+            ram_bytes_by_structure: ram.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect(),
+            notes: self.notes(),
+            series: std::mem::take(&mut self.observations.series),
+            timeline: self.finish_timeline(&self.current_counters()),
+            phases: std::mem::take(&mut self.observations.phase_counters),
+            recovery: self.observations.recovery.take(),
+            peak_rss_bytes: 0,
+            cpu_seconds: 0.0,
+            precondition_cpu_seconds: 0.0,
+            config: self.plan.effective_config(),
+            origins: self.plan.setting_origins(design),
+        }
+    }
+
+    /// Returns the run's time series of counters, with a point for the end of the run if the last regular sample is
+    /// earlier.
+    fn counter_series_to_run_end(&self) -> Vec<SeriesPoint> {
+        let end = self.current_counters();
+        let is_missing = self.observations.series.last().is_none_or(|last| last.requests < end.requests);
+        self.observations.series.iter().copied().chain(is_missing.then_some(end)).collect()
+    }
+
+    fn bytes_record(&self, stats: &Stats) -> BytesRecord {
+        let programmed = stats.total_programs() * self.page_bytes;
+        let partial = self.device.partial_writes().since(self.earlier_counters.partial_writes);
+        BytesRecord {
+            host_written: self.requested_counts.written_bytes,
+            programmed,
+            write_amplification: (self.requested_counts.written_bytes > 0)
+                .then(|| programmed as f64 / self.requested_counts.written_bytes as f64),
+            mapping_unit: self.plan.resolved_device.geometry.page_bytes,
+            buffered: self.device.buffered_pages() as u64 * self.page_bytes,
+            partial_page_writes: partial.partial_page_writes,
+            completed_page_writes: partial.read_modify_writes,
+            ram_of_4k_map: self.ram_bytes_with_4k_map(),
+        }
+    }
+
+    /// Returns the RAM that a controller would need for this design if its map had units of 4 KiB, bytes; `None` if the
+    /// device's pages are not larger. Only structures with an entry per mapped page grow; the cache of a map on flash
+    /// keeps its configured size.
+    fn ram_bytes_with_4k_map(&self) -> Option<u64> {
+        const NAMES_OF_PER_PAGE_STRUCTURES: [&str; 3] =
+            ["l2p table", "page validity bitmap", "global mapping directory"];
+        let units = self.page_bytes / PAGE_BYTES;
+        let finer = |(name, bytes): (&str, u64)| {
+            if NAMES_OF_PER_PAGE_STRUCTURES.contains(&name) { bytes * units } else { bytes }
+        };
+        (units > 1).then(|| self.device.ram_bytes().into_iter().map(finer).sum())
+    }
+
+    fn trace_record(&self) -> TraceRecord {
+        TraceRecord {
+            path: self.plan.input.name(),
+            sha256: self.plan.input_sha256.clone(),
+            requests: self.requested_counts.requests,
+            aging_requests: self.aging_requests,
+            rejected: self.input.requests.rejected_lines(),
+            footprint_pages: self.plan.survey.footprint_pages,
+            duration_s: self.duration_s(),
+        }
+    }
+
+    pub(super) fn duration_s(&self) -> f64 {
+        self.requested_counts
+            .latest_request_ns
+            .saturating_sub(self.requested_counts.first_request_ns.unwrap_or(0)) as f64
+            / 1e9
+    }
+
+    fn device_record(&self) -> DeviceRecord {
+        let ResolvedDevice {
+            preset_name: preset,
+            geometry,
+            endurance_cycles,
+            logical_pages,
+            reserve_blocks_per_plane,
+            gc_options: gc,
+            ..
+        } = &self.plan.resolved_device;
+        DeviceRecord {
+            preset: preset.clone(),
+            layout: LayoutRecord {
+                channels: geometry.channels,
+                dies_per_channel: geometry.dies_per_channel,
+                planes_per_die: geometry.planes_per_die,
+                blocks_per_plane: geometry.blocks_per_plane,
+                pages_per_block: geometry.pages_per_block,
+            },
+            superblock_planes: geometry.superblock_planes,
+            page_bytes: geometry.page_bytes,
+            physical_pages: geometry.pages(),
+            logical_pages: *logical_pages as u64,
+            over_provisioning: self.plan.resolved_device.exported_and_spare_pages() as f64
+                / *logical_pages as f64
+                - 1.0,
+            reserve_blocks: *reserve_blocks_per_plane,
+            gc_low_blocks: gc.gc_start_free_blocks,
+            endurance_cycles: *endurance_cycles,
+        }
+    }
+
+    fn latency_record(&self) -> LatencyRecord {
+        let Some(timing) = &self.timing else { return LatencyRecord::default() };
+        let summary = |kind, binned: &_| {
+            let binned = LatencySummary::of_histogram(binned).into();
+            Latency { binned: Some(Box::new(binned)), ..timing.latency_summary(kind).into() }
+        };
+        let mut all_reads = timing.latency_histogram(RequestKind::Read).clone();
+        all_reads
+            .add(timing.latency_histogram(RequestKind::UnwrittenRead))
+            .expect("kinds have equal histograms");
+        LatencyRecord {
+            read: summary(RequestKind::Read, &all_reads),
+            write: summary(RequestKind::Write, timing.latency_histogram(RequestKind::Write)),
+            flush: summary(RequestKind::Flush, timing.latency_histogram(RequestKind::Flush)),
+        }
+    }
+
+    /// Returns how requests of the run arrived, and how many the drive answered.
+    fn service_record(&self, stats: &Stats) -> ServiceRecord {
+        let arrival = self.plan.arrival_mode();
+        let service =
+            ServiceRecord { unwritten_page_reads: stats.unwritten_page_reads, ..ServiceRecord::default() };
+        if self.timing.is_none() {
+            return service;
+        }
+        let answered_s = self.observations.last_answer_ns as f64 / 1e9;
+        let per_second = |amount: f64| (answered_s > 0.0).then(|| amount / answered_s);
+        ServiceRecord {
+            arrival: Some(arrival),
+            queue_depth: (arrival == Arrival::Closed).then(|| self.plan.config.replay.queue_depth()),
+            requests_per_s: per_second(self.requested_counts.requests as f64),
+            mb_per_s: per_second(
+                (self.requested_counts.written_bytes + self.requested_counts.read_bytes) as f64 / 1e6,
+            ),
+            queue_at_end_s: self.queue_drain_s(),
+            is_overloaded: self.is_overloaded(),
+            ..service
+        }
+    }
+
+    /// Returns the time from the last arrival of a request to the last answer, seconds; `None` unless requests arrive
+    /// at the input's times.
+    fn queue_drain_s(&self) -> Option<f64> {
+        let is_open = self.plan.arrival_mode() == Arrival::Open;
+        (is_open && self.observations.last_answer_ns > 0)
+            .then(|| (self.observations.last_answer_ns as f64 / 1e9 - self.arrival_span_s()).max(0.0))
+    }
+
+    /// Whether requests arrived faster than the drive answered them: the queue at the end is longer than a fiftieth of
+    /// the time in which requests arrived plus 0.02 s, which is more than any collection takes.
+    fn is_overloaded(&self) -> bool {
+        self.queue_drain_s().is_some_and(|queue_s| queue_s > 0.02 + 0.02 * self.arrival_span_s())
+    }
+
+    /// Returns the time from the first arrival of a request to the last in open loop, seconds.
+    fn arrival_span_s(&self) -> f64 {
+        self.duration_s() * self.plan.config.replay.time_scale()
+    }
+
+    fn time_record(&self) -> TimeRecord {
+        let Some(timing) = &self.timing else {
+            return TimeRecord { mode: "none".into(), ..TimeRecord::default() };
+        };
+        let now = timing.now_ns().max(1) as f64;
+        let share = |busy: Vec<u64>| busy.iter().sum::<u64>() as f64 / (busy.len().max(1) as f64 * now);
+        TimeRecord {
+            mode: format!("{:?}", self.plan.config.timing.mode).to_lowercase(),
+            device_s: now / 1e9,
+            array_utilisation: share(timing.array_busy_ns()),
+            channel_utilisation: share(timing.channel_busy_ns()),
+        }
+    }
+
+    fn lifetime_record(&self, steady: &Steadiness) -> LifetimeRecord {
+        let cycles = self.plan.resolved_device.endurance_cycles;
+        let mut record = lifetime::lifetime_record(&self.device, cycles, self.elapsed_s());
+        lifetime::extrapolate_lifetime(
+            &mut record,
+            &self.device,
+            cycles,
+            steady,
+            self.requested_counts.written_bytes,
+        );
+        if let Some(managed) = &self.lifetime_management {
+            managed.add_to_record(&self.device, &mut record);
+        }
+        record.write_until_programmed_us = self.mean_write_to_program_us();
+        record.energy_uj_per_page =
+            self.energy_uj() / host_page_writes_at_least_one(self.device.ftl().stats());
+        record
+    }
+
+    fn mean_write_to_program_us(&self) -> f64 {
+        let (Some(timing), Some(gathered)) = (&self.timing, &self.chunk_response_times) else { return 0.0 };
+        let answered = LatencySummary::of_histogram(timing.latency_histogram(RequestKind::Write));
+        gathered.mean_write_to_program_us(answered.mean_ns / 1e3, answered.request_count)
+    }
+
+    /// Returns the duration of the measured part, seconds: in open loop that of the trace, scaled by
+    /// `replay.time_scale`, else the device time. If earlier writes have exceeded the throttling budget, the time until
+    /// the next write could start is added.
+    fn elapsed_s(&self) -> f64 {
+        let arrivals_s = self.arrival_span_s();
+        let Some(timing) = &self.timing else { return arrivals_s };
+        if self.plan.arrival_mode() == Arrival::Open {
+            return arrivals_s;
+        }
+        let now_ns = timing.now_ns();
+        let pending_delay_ns = self
+            .lifetime_management
+            .as_ref()
+            .map_or(0, |managed| managed.pending_delay_ns(&self.device, now_ns));
+        (now_ns + pending_delay_ns) as f64 / 1e9
+    }
+
+    fn energy_uj(&self) -> f64 {
+        let energy = self.plan.config.lifetime.energy_model();
+        let stats = self.device.ftl().stats();
+        let in_programs = stats.total_programs() as f64
+            + stats.controller_work.hashed_pages as f64 * energy.dedup_energy_in_programs()
+            + stats.controller_work.compressed_pages as f64 * energy.compression_energy_in_programs();
+        in_programs * energy.program.energy_pj() as f64 / 1e6
+    }
+
+    pub(super) fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.has_content_stage && self.plan.survey.has_writes_without_content {
+            notes.push(format!(
+                "figures that depend on content rest on a model: {}",
+                self.input.content.describe()
+            ));
+        }
+        if let InputReader::Host(generator) = &self.input.requests {
+            notes.push(format!("requests come from a host model; {}", generator.describe_content()));
+        }
+        if self.plan.compacts_addresses() {
+            notes.push("addresses are compacted: only touched pages exist, in order".to_owned());
+        }
+        notes.extend(self.note_of_user_policy());
+        notes.extend(self.note_of_unsorted_times());
+        notes.extend(self.note_of_input_duration());
+        notes.extend(self.note_of_precondition());
+        notes.extend(self.note_of_page_size());
+        notes.extend(self.note_of_copied_remaps());
+        if self.device.buffered_pages() > 0 {
+            notes.push(format!(
+                "{} pages are in the write buffer at the end and not programmed, those of preconditioning among them",
+                self.device.buffered_pages()
+            ));
+        }
+        notes.extend(self.note_of_buffered_writes());
+        notes.extend(self.note_of_chunk_buffer());
+        notes.extend(self.note_of_unfinished_chunk());
+        notes.extend(self.note_of_overload());
+        notes.extend(self.note_of_unwritten_pages());
+        if self.plan.config.timing.timing_mode() == TimingMode::Timeline {
+            notes.push(
+                "timelines price operations in order: latencies under GC are not meaningful".to_owned(),
+            );
+        }
+        notes
+    }
+}
+
+impl Run<'_> {
+    fn note_of_user_policy(&self) -> Option<String> {
+        let name = self.plan.user_policy.as_ref()?.name();
+        Some(format!("victims were chosen by {name}, a policy from outside the engine, and not by gc.policy"))
+    }
+
+    /// Returns a note if the random overwrites of preconditioning ended before write amplification was steady.
+    fn note_of_precondition(&self) -> Option<String> {
+        let settled =
+            self.observations.precondition_steadiness.as_ref().filter(|settled| !settled.is_steady)?;
+        Some(format!(
+            "preconditioning ended before its random overwrites were steady: write amplification moved by {:.0} % in their last \
+             half (precondition.overwrite sets their number)",
+            100.0 * settled.deviation
+        ))
+    }
+
+    /// Returns a note if remap requests concerned parts of pages, which no drive can remap.
+    fn note_of_copied_remaps(&self) -> Option<String> {
+        let copied = self.executor.copied_remaps();
+        let unknown = if copied.unknown_contents > 0 {
+            "; the trace does not say what they copied, so their contents count as new"
+        } else {
+            ""
+        };
+        (copied.requests > 0).then(|| {
+            format!(
+                "remap requests of parts of the drive's pages ({} bytes), which the host executed as reads and writes: \
+                 {}{unknown}",
+                self.page_bytes, copied.requests
+            )
+        })
+    }
+
+    fn note_of_unsorted_times(&self) -> Option<String> {
+        let unsorted = self.plan.survey.unsorted_request_count;
+        (unsorted > 0).then(|| {
+            format!("times run backwards at {unsorted} requests of the trace: each comes together with the request in front of it")
+        })
+    }
+
+    /// Returns a note if the input lasts for more than a year, which more likely means that its times were read in a
+    /// wrong unit.
+    fn note_of_input_duration(&self) -> Option<String> {
+        let years = self.duration_s() / YEAR_S as f64;
+        (years > 1.0).then(|| {
+            format!(
+                "the input lasts {years:.1} years: if it does not, its times are in another unit or it is in another format"
+            )
+        })
+    }
+
+    /// Returns a note if host writes can be smaller than a page, with the RAM that a map of 4-KiB units would need.
+    fn note_of_page_size(&self) -> Option<String> {
+        let page_bytes = self.page_bytes;
+        let mib = |bytes: u64| with_thousands_separators(bytes as f64 / 1_048_576.0, 2);
+        let table = self.device.ram_bytes().into_iter().find(|&(name, _)| name == "l2p table");
+        let ram = table.map(|(_, bytes)| {
+            let finer = mib(bytes * page_bytes / PAGE_BYTES);
+            format!(
+                "; its table takes {} MiB of the controller's RAM, and one of {PAGE_BYTES}-byte units would take {finer}",
+                mib(bytes)
+            )
+        });
+        let joined =
+            match self.plan.config.write_buffer_options(&self.plan.resolved_device.geometry).capacity_pages {
+                0 => String::new(),
+                pages => format!(
+                    ", unless its neighbours come while it is among the {pages} pages of the write buffer"
+                ),
+            };
+        (page_bytes > PAGE_BYTES).then(|| {
+            format!(
+                "the map places pages of {page_bytes} bytes: a smaller write programs a whole one, after reading the rest{joined}{}",
+                ram.unwrap_or_default()
+            )
+        })
+    }
+
+    /// Returns a note that a write that finds the write buffer full is answered only when a page of the buffer is
+    /// programmed; `None` without a buffer or timing, or if `timing.buffered_writes` is set.
+    fn note_of_buffered_writes(&self) -> Option<String> {
+        let config = self.plan.config;
+        let has_buffer = config.write_buffer_options(&self.plan.resolved_device.geometry).capacity_pages > 0;
+        (has_buffer && self.timing.is_some() && config.timing.buffered_writes == 0).then(|| {
+            "a write that finds the write buffer full is answered when the page that leaves it is programmed; \
+             timing.buffered_writes answers it before"
+                .to_owned()
+        })
+    }
+
+    /// Returns a note on the effect of buffering pages for compressed chunks: apart from compression itself, it
+    /// shortens response times and saves programs.
+    fn note_of_chunk_buffer(&self) -> Option<String> {
+        (self.device.ftl().stats().compressed_chunk_writes > 0).then(|| {
+            "pages gather for a chunk in RAM: such a write is answered at once, is durable by a battery or after a flush, and \
+             costs no program if the page is written again while it waits, whatever its content"
+                .to_owned()
+        })
+    }
+
+    /// Returns a note if pages are still buffered for an incomplete compressed chunk at the end of the run.
+    fn note_of_unfinished_chunk(&self) -> Option<String> {
+        let pages = self.device.ftl().logical_pages_awaiting_compression();
+        (pages > 0).then(|| {
+            format!("pages in the chunk buffer at the end: {pages}; the host wrote them, and they are not programmed")
+        })
+    }
+
+    /// Returns a note if requests arrived at the trace's times faster than the drive could answer them; otherwise
+    /// `None`.
+    fn note_of_overload(&self) -> Option<String> {
+        let queue_s = self.queue_drain_s().filter(|_| self.is_overloaded())?;
+        Some(format!(
+            "overload: requests came for {:.1} s, and the last was answered {queue_s:.1} s after it came; latencies would be the \
+             length of that queue and are left out of the table (replay.arrival=closed asks for a number of requests in \
+             flight instead)",
+            self.arrival_span_s()
+        ))
+    }
+
+    /// Returns a note if reads needed no flash operation because their pages were never written, or were deallocated.
+    fn note_of_unwritten_pages(&self) -> Option<String> {
+        let stats = self.device.ftl().stats();
+        let (unwritten, all) = (stats.unwritten_page_reads, stats.host_page_reads);
+        let is_partly_empty = matches!(
+            self.plan.config.precondition.mode,
+            Precondition::None | Precondition::Random | Precondition::Aged
+        );
+        (self.timing.is_some() && unwritten > 0).then(|| {
+            let why = if is_partly_empty {
+                "were never written, or deallocated (precondition.mode=fill writes every page before)"
+            } else {
+                "had been deallocated"
+            };
+            format!(
+                "{unwritten} of {all} pages read {why}: no flash page was read, and reads of nothing else are left out of read \
+                 latencies"
+            )
+        })
+    }
+}
+
+fn host_page_writes_at_least_one(stats: &Stats) -> f64 {
+    stats.host_page_writes.max(1) as f64
+}
+
+/// Returns host page writes by how they were stored; forms with a count of zero are absent.
+fn writes_by_form(stats: &Stats) -> BTreeMap<String, u64> {
+    let without_page = [
+        ("unchanged", stats.unchanged_writes),
+        ("recycled", stats.recycled_writes),
+        ("deduplicated", stats.deduplicated_writes),
+        ("delta", stats.delta_writes),
+        ("packed", stats.compressed_chunk_writes),
+    ];
+    let pages = stats.host_page_writes - without_page.iter().map(|(_, count)| count).sum::<u64>();
+    let forms = without_page.into_iter().chain([("page", pages)]).filter(|&(_, count)| count > 0);
+    forms.map(|(form, count)| (form.to_owned(), count)).collect()
+}
+
+/// Returns the share of host page writes that needed no program: `(n - m) / n`, where n counts the host's page writes
+/// and m the programs of host data, packed pages included, but not those of garbage collection (Recyclable SSD paper,
+/// section V-B).
+fn write_reduction(stats: &Stats) -> f64 {
+    let programs = stats.programs[Cause::Host as usize] + stats.programs[Cause::Content as usize];
+    1.0 - programs as f64 / host_page_writes_at_least_one(stats)
+}

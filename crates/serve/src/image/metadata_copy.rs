@@ -1,0 +1,130 @@
+//! Two copies of all metadata: at home (in its own file), and in the mirror.
+//!
+//! Metadata is written to both sides, home first. A reader takes the copy that is whole and newest, from whichever
+//! side, and repairs the other one. So damage to one side (a flipped bit, a sector, or a file that is missing) loses
+//! nothing.
+
+use std::io;
+
+use wearwell::address::Ppn;
+
+use super::backing::{Backing, ImageFile};
+use super::layout::Layout;
+
+/// One of the two copies of an image's metadata: in its own file, or in the file `mirror`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum MetadataCopy {
+    /// The copy of the metadata in its own file.
+    Home,
+    /// The copy of the metadata in the file `mirror`.
+    Mirror,
+}
+
+/// Both copies of metadata, in the order in which they are written.
+pub(super) const METADATA_COPIES: [MetadataCopy; 2] = [MetadataCopy::Home, MetadataCopy::Mirror];
+
+/// `EIO`, the error of a disk that cannot read or write.
+const EIO: i32 = 5;
+
+impl MetadataCopy {
+    /// Returns the file and offset in which this copy of the metadata at `offset` of `file` is stored.
+    pub(super) fn location_of(self, layout: &Layout, file: ImageFile, offset: u64) -> (ImageFile, u64) {
+        match self {
+            Self::Home => (file, offset),
+            Self::Mirror => (ImageFile::Mirror, layout.mirror_offset(file, offset)),
+        }
+    }
+
+    /// Fills `bytes` from this copy of the metadata, at `offset` of `file`. Returns `false` if the operating system
+    /// refuses the read, or the file is too short.
+    pub(super) fn read_metadata(
+        self,
+        backing: &impl Backing,
+        layout: &Layout,
+        file: ImageFile,
+        bytes: &mut [u8],
+        offset: u64,
+    ) -> bool {
+        let (file, offset) = self.location_of(layout, file, offset);
+        backing.read(file, bytes, offset).is_ok()
+    }
+
+    /// Overwrites this copy of the metadata with `bytes`, the content of the other copy. If the write is refused, the
+    /// next opening tries again.
+    pub(super) fn repair_metadata(
+        self,
+        backing: &mut impl Backing,
+        layout: &Layout,
+        file: ImageFile,
+        bytes: &[u8],
+        offset: u64,
+    ) {
+        let (file, offset) = self.location_of(layout, file, offset);
+        let _ = backing.write(file, bytes, offset);
+    }
+}
+
+/// A page to be read and verified: its number, the epoch (erase count) of its block, its checksum, and the length of
+/// its spare bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PageToVerify {
+    pub(super) ppn: Ppn,
+    pub(super) block_erase_count: u32,
+    pub(super) data_and_spare_crc: u32,
+    pub(super) spare_bytes: u16,
+    /// Whether the page holds metadata of the engine, whose data is stored twice.
+    pub(super) is_metadata: bool,
+}
+
+/// Reads data and spare bytes of a page from copies that match the page's checksum, and rewrites copies that do not
+/// match. `None` if no combination of copies matches.
+///
+/// # Errors
+/// Errors of the operating system, except a disk error (`EIO`), which counts as a copy that does not match.
+pub(super) fn read_page(
+    backing: &mut impl Backing,
+    layout: &Layout,
+    page: PageToVerify,
+) -> io::Result<Option<Vec<u8>>> {
+    let page_bytes = layout.geometry.page_bytes as usize;
+    let mut bytes = vec![0; page_bytes + usize::from(page.spare_bytes)];
+    let (data_at, spare_at) = (layout.data_offset(page.ppn), layout.spare_area_offset(page.ppn));
+    let data_sides = if page.is_metadata { &METADATA_COPIES[..] } else { &METADATA_COPIES[..1] };
+    let spare_sides = if page.spare_bytes > 0 { &METADATA_COPIES[..] } else { &METADATA_COPIES[..1] };
+    for &data_side in data_sides {
+        let (file, at) = data_side.location_of(layout, ImageFile::Flash, data_at);
+        match backing.read(file, &mut bytes[..page_bytes], at) {
+            Err(error) if data_side == MetadataCopy::Home && !is_page_local_read_error(&error) => {
+                return Err(error);
+            }
+            Err(_) => continue,
+            Ok(()) => {}
+        }
+        for &spare_side in spare_sides {
+            let spare = &mut bytes[page_bytes..];
+            if !spare.is_empty()
+                && !spare_side.read_metadata(backing, layout, ImageFile::Flash, spare, spare_at)
+            {
+                continue;
+            }
+            if layout.page_crc(page.ppn, page.block_erase_count, &bytes, &[]) != page.data_and_spare_crc {
+                continue;
+            }
+            let (data, spare) = bytes.split_at(page_bytes);
+            if data_side == MetadataCopy::Mirror {
+                MetadataCopy::Home.repair_metadata(backing, layout, ImageFile::Flash, data, data_at);
+            }
+            if spare_side == MetadataCopy::Mirror {
+                MetadataCopy::Home.repair_metadata(backing, layout, ImageFile::Flash, spare, spare_at);
+            }
+            return Ok(Some(bytes));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a read failed only because this place of the file cannot be read, so that no more than this page is lost: an
+/// error of the disk (`EIO`), or a file that was cut short.
+pub(super) fn is_page_local_read_error(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(EIO) || error.kind() == io::ErrorKind::UnexpectedEof
+}

@@ -1,0 +1,95 @@
+//! What the URI of a database requests of an image: properties of a new image, which an existing image must already
+//! have, and the durability of the session.
+//!
+//! A request that an existing image does not fulfil is refused, because a user who reads a URI would take it for the
+//! truth. Equal values are accepted, so that the URI that created an image also opens it. The price: each setting of
+//! `set=` is applied to the image's configuration once more, at every open.
+
+use std::path::Path;
+
+use wearwell_config::{Config, ConfigError};
+use wearwell_serve::image::layout::Superblock;
+use wearwell_serve::image::{Durability, ImageSpecification};
+
+use crate::error::Error;
+
+/// Design (kind of FTL) of a new device if the URI names none.
+pub const DEFAULT_DESIGN: &str = "remap";
+
+/// Properties of an image that a database's URI names. `None` or an empty list: the URI leaves them open.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RequestedImage {
+    /// Name of the design of the device.
+    pub design: Option<String>,
+    /// Bytes that the image exports. An image that does not exist is created only if this is given.
+    pub size_bytes: Option<u64>,
+    /// Durability of the session; a new image is created with it.
+    pub durability: Option<Durability>,
+    /// Settings of the device, each of the form `key=value`.
+    pub settings: Vec<String>,
+}
+
+impl RequestedImage {
+    /// Returns the specification by which the image is created; `None` if the URI names no size, so that the image has
+    /// to exist.
+    ///
+    /// # Errors
+    /// A setting is invalid.
+    pub fn new_image_specification(&self) -> Result<Option<ImageSpecification>, ConfigError> {
+        self.size_bytes.map(|size_bytes| self.specification(size_bytes, None)).transpose()
+    }
+
+    /// Compares the request with an existing image.
+    ///
+    /// # Errors
+    /// [`Error::OtherImage`] if the image has another design, another size or other settings.
+    pub fn require_matching_image(&self, image: &Superblock, directory: &Path) -> Result<(), Error> {
+        let refuse = |parameter: &'static str, actual: String| {
+            Err(Error::OtherImage { place: directory.display().to_string(), parameter, actual })
+        };
+        if self.design.as_ref().is_some_and(|design| *design != image.design) {
+            return refuse("design", format!("was made with design={}", image.design));
+        }
+        let image_bytes = u64::from(image.logical_pages) * u64::from(image.geometry.page_bytes);
+        if self.size_bytes.is_some_and(|bytes| bytes != image_bytes) {
+            return refuse("size", format!("has size={image_bytes}"));
+        }
+        // Some settings are replaced when an image is created, such as a preset by the geometry that it means. So they
+        // differ from the image's configuration, but the same image would be made of them again.
+        let is_made_again = || {
+            let specification = self.specification(image_bytes, Some(&image.design)).ok()?;
+            let again = specification.build_superblock(image.checksum_salt).ok()?;
+            Some(again.config_toml == image.config_toml)
+        };
+        match self.settings.iter().find(|setting| !is_setting_of(image, setting)) {
+            Some(setting) if is_made_again() != Some(true) => {
+                refuse("set", format!("was made without `{setting}`"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn specification(
+        &self,
+        size_bytes: u64,
+        design: Option<&str>,
+    ) -> Result<ImageSpecification, ConfigError> {
+        let design = self.design.as_deref().or(design).unwrap_or(DEFAULT_DESIGN);
+        Ok(ImageSpecification {
+            design: design.to_owned(),
+            config: Config::from_text_and_settings(None, &self.settings)?,
+            size_bytes: Some(size_bytes),
+            durability: self.durability.unwrap_or_default(),
+        })
+    }
+}
+
+/// Whether the image's configuration stays the same if `setting` is applied to it.
+fn is_setting_of(image: &Superblock, setting: &str) -> bool {
+    let with = |settings: &[String]| {
+        Config::from_text_and_settings(Some(("superblock", &image.config_toml)), settings)
+            .map(|config| config.to_toml())
+            .ok()
+    };
+    with(&[setting.to_owned()]).is_some_and(|changed| Some(changed) == with(&[]))
+}

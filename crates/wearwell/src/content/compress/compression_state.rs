@@ -1,0 +1,306 @@
+//! State of compression: pages in the chunk buffer, stored chunks, and the flash pages that chunks waste.
+
+use rustc_hash::FxHashSet;
+
+use super::chunk::{Chunk, PendingPage, WASTEFUL_CHUNKS_PRUNING_MIN_LEN};
+use super::{
+    CHUNK_MEMBERS, CompressionStatistics, RAM_BYTES_PER_CHUNK, RAM_BYTES_PER_CHUNK_WITH_FLASH_DIRECTORY,
+    unit_count,
+};
+use crate::address::{Lpn, Ppn, Unit};
+use crate::content::compress::directory::RecoveredChunks;
+use crate::data::Fingerprint;
+use crate::error::{Error, Result};
+use crate::nand::Nand;
+use crate::store::Store;
+use crate::tables::prefetch::load_into_cpu_cache;
+
+/// State of compression: the RAM buffer of the next chunk, the table of chunks (pages compressed together), and the
+/// list of wasteful chunks (those with more flash pages than live members).
+#[derive(Clone, Debug)]
+pub(crate) struct CompressionState {
+    pub(super) pending_pages: Vec<PendingPage>,
+    pub(super) chunks: Vec<Chunk>,
+    /// Size of the compressed bytes of each chunk, by chunk number. 0 (or no element) if the bytes of a member are not
+    /// known, because a capture may contain only the sizes of some pages.
+    pub(super) chunk_payload_bytes: Vec<u32>,
+    pub(super) free_chunk_numbers: Vec<u32>,
+    /// Numbers of freed compressed chunks that must not be used again before the medium is synced, because a map on the
+    /// medium may still name the old chunk.
+    pub(super) chunk_numbers_freed_since_sync: Vec<u32>,
+    pub(super) holds_freed_chunk_numbers: bool,
+    ram_bytes_per_chunk: u64,
+    pub(super) first_member_unit: u32,
+    pub(super) page_bytes: u32,
+    /// Sum over all chunks of the flash pages beyond the number of live members. The maximum allowed is
+    /// `max_pages_beyond_live_members`.
+    pub(super) pages_beyond_live_members: u64,
+    pub(super) max_pages_beyond_live_members: u64,
+    /// Numbers of compressed chunks with more flash pages than live members, in the order in which they became so. May
+    /// also contain chunks that were wasteful only earlier.
+    pub(super) wasteful_chunks: Vec<u32>,
+    pub(crate) is_enabled: bool,
+    pub(crate) statistics: CompressionStatistics,
+}
+
+impl CompressionState {
+    pub(crate) fn new<N: Nand>(store: &Store<N>) -> Result<Self> {
+        let geometry = store.geometry();
+        // Member numbers must fit in 32 bits after the page numbers, with at most one chunk per page.
+        if unit_count(geometry.pages(), true) > u32::MAX as u64 {
+            return Err(Error::InvalidOptions(format!(
+                "compress supports at most {} flash pages, because flash pages and chunk members share 32-bit numbers, but \
+                 the device has {}: lower device.blocks_per_plane or device.pages_per_block, or set parts.content without \
+                 compress",
+                u32::MAX as u64 / unit_count(1, true),
+                geometry.pages()
+            )));
+        }
+        Ok(Self {
+            pending_pages: Vec::new(),
+            chunks: Vec::new(),
+            chunk_payload_bytes: Vec::new(),
+            free_chunk_numbers: Vec::new(),
+            chunk_numbers_freed_since_sync: Vec::new(),
+            holds_freed_chunk_numbers: false,
+            ram_bytes_per_chunk: RAM_BYTES_PER_CHUNK,
+            first_member_unit: geometry.pages() as u32,
+            page_bytes: geometry.page_bytes,
+            pages_beyond_live_members: 0,
+            max_pages_beyond_live_members: 0,
+            wasteful_chunks: Vec::new(),
+            is_enabled: true,
+            statistics: CompressionStatistics::default(),
+        })
+    }
+
+    /// Counts as RAM only what is not also in the spare areas of the pages of a chunk. For designs whose recovery reads
+    /// the directories of chunks from there.
+    pub(crate) fn count_flash_directories(&mut self) {
+        self.ram_bytes_per_chunk = RAM_BYTES_PER_CHUNK_WITH_FLASH_DIRECTORY;
+    }
+
+    /// Makes the numbers of freed compressed chunks stay unused until the medium is next synced. Needed if the L2P
+    /// table is stored on the medium: after a crash it may still map logical pages to the freed chunk.
+    pub(crate) fn enable_holding_of_freed_chunk_numbers(&mut self) {
+        self.holds_freed_chunk_numbers = true;
+    }
+
+    /// Makes the numbers of freed compressed chunks usable again; called after a flush or an erase has synced the
+    /// medium.
+    pub(crate) fn release_freed_chunk_numbers(&mut self) {
+        self.free_chunk_numbers.append(&mut self.chunk_numbers_freed_since_sync);
+    }
+
+    /// Limits the excess pages of compression (flash pages of all chunks beyond the number of live members) to half of
+    /// `spare_pages`, the device's spare flash pages.
+    pub(crate) fn set_excess_page_limit(&mut self, spare_pages: u64) {
+        self.max_pages_beyond_live_members = spare_pages / 2;
+    }
+
+    /// Adds the compressed chunk `number`, which has just come to have more flash pages than live members, to the list
+    /// of wasteful chunks. Prunes the list before stale elements become the majority.
+    pub(super) fn add_wasteful_chunk(&mut self, number: u32) {
+        if self.wasteful_chunks.len() as u64
+            > 2 * self.pages_beyond_live_members + WASTEFUL_CHUNKS_PRUNING_MIN_LEN
+        {
+            self.prune_wasteful_chunks();
+        }
+        self.wasteful_chunks.push(number);
+    }
+
+    /// Prunes the list of wasteful compressed chunks (those with more flash pages than live members): removes chunks
+    /// that stopped being wasteful, and all but the latest mention of each other chunk.
+    #[cold]
+    pub(super) fn prune_wasteful_chunks(&mut self) {
+        let Self { chunks, wasteful_chunks: wasteful, .. } = self;
+        let mut seen = FxHashSet::default();
+        wasteful.reverse();
+        wasteful
+            .retain(|&number| chunks[number as usize].pages_beyond_live_members() > 0 && seen.insert(number));
+        wasteful.reverse();
+    }
+
+    #[inline]
+    pub(super) fn exceeds_excess_page_limit(&self) -> bool {
+        self.pages_beyond_live_members > self.max_pages_beyond_live_members
+    }
+
+    pub(super) fn member_unit(&self, chunk: u32, member: usize) -> Unit {
+        Unit(self.first_member_unit + chunk * CHUNK_MEMBERS as u32 + member as u32)
+    }
+
+    pub(super) fn chunk_and_member_of(&self, unit: Unit) -> (u32, usize) {
+        let at = unit.0 - self.first_member_unit;
+        (at / CHUNK_MEMBERS as u32, at as usize % CHUNK_MEMBERS)
+    }
+
+    pub(crate) fn member_fingerprint(&self, unit: Unit) -> Fingerprint {
+        let (chunk, member) = self.chunk_and_member_of(unit);
+        self.chunks[chunk as usize].fingerprints[member]
+    }
+
+    /// Returns the flash pages of the compressed chunk that contains the member `unit`.
+    pub(crate) fn flash_pages_of(&self, unit: Unit) -> &[Ppn] {
+        self.chunks[self.chunk_and_member_of(unit).0 as usize].pages()
+    }
+
+    pub(crate) fn is_member_live(&self, unit: Unit) -> bool {
+        let (chunk, member) = self.chunk_and_member_of(unit);
+        self.chunks.get(chunk as usize).is_some_and(|chunk| chunk.is_member_live(member))
+    }
+
+    /// Reads the entries of the table of compressed chunks that dropping the chunk members `units` will need, so that
+    /// their cache misses overlap ([`crate::tables::prefetch`]).
+    pub(crate) fn prefetch_member_drops(&self, units: impl Iterator<Item = Unit>) {
+        let chunks = units.map(|unit| &self.chunks[self.chunk_and_member_of(unit).0 as usize]);
+        load_into_cpu_cache(
+            chunks.map(|chunk| u64::from(chunk.live_mask) + u64::from(chunk.writer_lpns[0].0)),
+        );
+    }
+
+    /// Returns the logical page whose write was stored as the member `unit` of a compressed chunk.
+    pub(crate) fn writer_lpn_of(&self, unit: Unit) -> Lpn {
+        let (chunk, member) = self.chunk_and_member_of(unit);
+        self.chunks[chunk as usize].writer_lpns[member]
+    }
+
+    pub(super) fn allocate_chunk(&mut self, chunk: Chunk, payload_bytes: u32) -> u32 {
+        let number = self.free_chunk_numbers.pop().unwrap_or_else(|| {
+            self.chunks.push(Chunk::EMPTY);
+            self.chunks.len() as u32 - 1
+        });
+        self.chunks[number as usize] = chunk;
+        self.set_chunk_payload_bytes(number, payload_bytes);
+        number
+    }
+
+    pub(super) fn set_chunk_payload_bytes(&mut self, number: u32, bytes: u32) {
+        let at = number as usize;
+        if bytes > 0 && at >= self.chunk_payload_bytes.len() {
+            self.chunk_payload_bytes.resize(at + 1, 0);
+        }
+        if let Some(known) = self.chunk_payload_bytes.get_mut(at) {
+            *known = bytes;
+        }
+    }
+
+    pub(super) fn chunk_payload_bytes_of(&self, number: u32) -> u32 {
+        self.chunk_payload_bytes.get(number as usize).copied().unwrap_or(0)
+    }
+
+    pub(super) fn pending_page(&self, lpn: Lpn) -> Option<&PendingPage> {
+        self.pending_pages.iter().find(|page| page.lpn == lpn)
+    }
+
+    pub(crate) fn pending_fingerprint(&self, lpn: Lpn) -> Option<Fingerprint> {
+        self.pending_page(lpn).map(|page| page.fingerprint)
+    }
+
+    pub(crate) fn pending_page_count(&self) -> usize {
+        self.pending_pages.len()
+    }
+
+    /// Returns the flash pages of all compressed chunks.
+    pub(crate) fn pages_of_all_chunks(&self) -> impl Iterator<Item = Ppn> + '_ {
+        self.chunks.iter().flat_map(|chunk| chunk.pages().iter().copied())
+    }
+
+    /// Returns those of `pages` that belong to a stored compressed chunk. Each of `pages` is given with the chunk
+    /// number in its spare area.
+    pub(crate) fn filter_pages_in_chunks(&self, mut pages: Vec<(Ppn, u32)>) -> Vec<Ppn> {
+        pages.retain(|&(_, number)| (number as usize) < self.chunks.len());
+        load_into_cpu_cache(pages.iter().map(|&(_, number)| self.chunks[number as usize].pages[0].0.into()));
+        pages.retain(|(ppn, number)| self.chunks[*number as usize].pages().contains(ppn));
+        pages.into_iter().map(|(ppn, _)| ppn).collect()
+    }
+
+    /// Rebuilds the table of compressed chunks in recovery, from the mapped members and the chunks found on flash. The
+    /// RAM buffer of the next chunk is empty afterwards.
+    pub(crate) fn rebuild_chunk_table(
+        &mut self,
+        mapped: impl Iterator<Item = Unit>,
+        mut found: RecoveredChunks,
+    ) -> Result<()> {
+        self.pending_pages.clear();
+        self.chunks.clear();
+        self.chunk_payload_bytes.clear();
+        self.chunk_numbers_freed_since_sync.clear();
+        for unit in mapped {
+            let (number, member) = self.chunk_and_member_of(unit);
+            if self.chunks.len() <= number as usize {
+                self.chunks.resize(number as usize + 1, Chunk::EMPTY);
+            }
+            if self.chunks[number as usize].is_empty()
+                && let Some(found) = found.take_newest_complete_chunk(number)
+            {
+                self.chunks[number as usize] = Chunk::from_recovered(&found);
+                self.set_chunk_payload_bytes(number, found.directory.compressed_bytes);
+            }
+            let chunk = &mut self.chunks[number as usize];
+            if member >= chunk.member_count() {
+                return Err(Error::Damaged(format!(
+                    "the L2P map names member {member} of compressed chunk {number}, but recovery found no such \
+                     member on flash"
+                )));
+            }
+            chunk.live_mask |= 1 << member;
+        }
+        let numbers = 0..self.chunks.len() as u32;
+        let is_vacant = |number: &u32| self.chunks[*number as usize].is_empty();
+        self.free_chunk_numbers = numbers.clone().filter(is_vacant).collect();
+        self.wasteful_chunks =
+            numbers.filter(|&number| self.chunks[number as usize].pages_beyond_live_members() > 0).collect();
+        self.pages_beyond_live_members = self.chunks.iter().map(Chunk::pages_beyond_live_members).sum();
+        Ok(())
+    }
+
+    /// Returns the bytes of controller RAM of the chunk directory, which has an entry for each stored chunk.
+    #[inline]
+    pub(crate) fn chunk_directory_bytes(&self) -> u64 {
+        let unused = self.free_chunk_numbers.len() + self.chunk_numbers_freed_since_sync.len();
+        self.ram_bytes_per_chunk * (self.chunks.len() - unused) as u64
+    }
+
+    pub(crate) fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("chunk directory", self.chunk_directory_bytes()),
+            ("chunk buffer", CHUNK_MEMBERS as u64 * self.page_bytes as u64),
+        ]
+    }
+
+    pub(crate) fn check(&self) -> std::result::Result<(), String> {
+        let excess: u64 = self.chunks.iter().map(Chunk::pages_beyond_live_members).sum();
+        if excess != self.pages_beyond_live_members {
+            return Err(format!(
+                "compressed chunks have {excess} flash pages more than live members, but the counter says {}",
+                self.pages_beyond_live_members
+            ));
+        }
+        for (number, chunk) in self.chunks.iter().enumerate().filter(|(_, chunk)| !chunk.is_empty()) {
+            if chunk.live_member_count() == 0 || chunk.pages().is_empty() {
+                return Err(format!(
+                    "compressed chunk {number} has {} flash pages and {} live members; neither may be 0",
+                    chunk.pages().len(),
+                    chunk.live_member_count()
+                ));
+            }
+        }
+        let noted: FxHashSet<u32> = self.wasteful_chunks.iter().copied().collect();
+        let is_wasteful = |number: &u32| self.chunks[*number as usize].pages_beyond_live_members() > 0;
+        if let Some(number) = (0..self.chunks.len() as u32).find(|n| is_wasteful(n) && !noted.contains(n)) {
+            return Err(format!(
+                "compressed chunk {number} has more flash pages than live members, but is not in the list of \
+                 wasteful chunks"
+            ));
+        }
+        let twice = self
+            .pending_pages
+            .iter()
+            .enumerate()
+            .find(|(k, page)| self.pending_pages[..*k].iter().any(|p| p.lpn == page.lpn));
+        twice.map_or(Ok(()), |(_, page)| {
+            Err(format!("logical page {} is twice in the chunk buffer", page.lpn))
+        })
+    }
+}

@@ -1,0 +1,183 @@
+//! Measures what each content scheme saves, or would save if it were switched on.
+//!
+//! Lifetime management chooses schemes by their write ratios (bytes kept over bytes offered). A scheme that is on
+//! counts every page that reaches it. A scheme that is off examines one page in 64 and changes nothing but counters.
+//! Deduplication and recycling sample by content: all pages with a sampled content stay in content index and
+//! fingerprint store, so that duplicates among them are found. The other schemes sample groups of consecutive writes,
+//! whose outcome they compute and discard. The work of sampling is counted like any other, because it takes
+//! time and energy.
+//!
+//! One hash serves deduplication and recycling. A page is hashed if one of them runs, or if its content is sampled;
+//! both then learn and look up the hash, but a scheme that is off does not use its hits. A page that is not hashed has
+//! no fingerprint in its spare area, so recycling cannot identify it when it becomes invalid.
+//!
+//! Delta encoding is charged with the pages of deltas that it programs, for the host or in GC, and with the merges that
+//! write a base and its delta as one full page. A merge in GC replaces a copy and costs nothing. Deltas keep costing
+//! that after the scheme is switched off, but are not counted then, because they do not predict the next write.
+
+use crate::content::compress::CHUNK_MEMBERS;
+use crate::content::{MechanismKind, MechanismSet};
+use crate::data::{Content, Fingerprint, compressed_len};
+use crate::ftl::Ftl;
+use crate::lifetime::{SchemeBytes, ShadowSampler};
+use crate::nand::Nand;
+
+/// Outcome of a page write that reached a content scheme (such as compression): whether the scheme stored the page,
+/// tried without success, or did not try.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SchemeOutcome {
+    /// The scheme (such as compression) stored the page or found its content on flash. If the scheme is on, no later
+    /// scheme receives the page; if it is off, this outcome is only counted.
+    Served,
+    /// The scheme (such as deduplication) spent work on the page (a hash, a look-up or an encoding) without success;
+    /// the page passes to the next scheme.
+    PassedOn,
+    /// The scheme (such as compression) passed the page on to the next one without any work on it.
+    NotTried,
+}
+
+/// Counters of the pages that reached each content scheme (such as compression), and the group of pages that is being
+/// sampled for compression while compression is off.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SchemeCounters {
+    sampler: ShadowSampler,
+    /// For each content scheme (such as compression), indexed by [`MechanismKind`]: bytes offered to it, bytes that it
+    /// did not save, and bytes of flash programs charged to it.
+    bytes_by_scheme: [SchemeBytes; MechanismKind::COUNT],
+    /// Number of page writes that reached each content scheme while it was switched off, indexed by [`MechanismKind`].
+    bypassed_writes: [u64; MechanismKind::COUNT],
+    sampled_page_group: SampledPageGroup,
+}
+
+#[derive(Clone, Debug, Default)]
+struct SampledPageGroup {
+    page_count: usize,
+    compressed_bytes: usize,
+    sampled_content: Vec<u8>,
+}
+
+impl SchemeCounters {
+    /// Whether pages with this content are in the sample: hashed and looked up even while deduplication and recycling
+    /// are off.
+    pub(crate) fn is_content_sampled(&self, fingerprint: Fingerprint) -> bool {
+        self.sampler.samples_content(fingerprint)
+    }
+
+    /// Counts a page of `page_bytes` bytes that reached the content scheme `kind` (such as compression), with its
+    /// outcome.
+    pub(crate) fn count_page_outcome(&mut self, kind: MechanismKind, page_bytes: u64, seen: SchemeOutcome) {
+        let counts = &mut self.bytes_by_scheme[kind as usize];
+        counts.offered_bytes += page_bytes;
+        counts.still_written_bytes += if seen == SchemeOutcome::Served { 0 } else { page_bytes };
+        counts.untried_bytes += if seen == SchemeOutcome::NotTried { page_bytes } else { 0 };
+    }
+
+    /// Charges the content scheme `kind` (such as delta encoding) with `bytes` bytes of flash programs. If the scheme
+    /// is off, these are the bytes that it would have programmed.
+    pub(crate) fn count_programmed_bytes(&mut self, kind: MechanismKind, bytes: u64) {
+        let counts = &mut self.bytes_by_scheme[kind as usize];
+        counts.still_written_bytes += bytes;
+        counts.scheme_programmed_bytes += bytes;
+    }
+
+    /// Counts a host write that the content scheme `kind` does not process because it is off. Returns `true` if the
+    /// write is one of the sample on which the scheme's saving is measured.
+    pub(crate) fn count_and_sample_write(&mut self, kind: MechanismKind) -> bool {
+        let past = &mut self.bypassed_writes[kind as usize];
+        *past += 1;
+        self.sampler.samples_write(*past - 1)
+    }
+
+    /// Counts a page that compression does not process because it is off. If the write is sampled, adds the page to the
+    /// sampled group. A complete group of four pages is compressed to measure the saving, and discarded. Returns `true`
+    /// if this page completed the group.
+    fn sample_bypassed_page(&mut self, content: &Content<'_>, page_bytes: usize) -> bool {
+        if !self.count_and_sample_write(MechanismKind::Compression) {
+            return false;
+        }
+        self.sampled_page_group.page_count += 1;
+        match content {
+            Content::Bytes(bytes) => self.sampled_page_group.sampled_content.extend_from_slice(bytes),
+            Content::Descriptor(_) => {
+                self.sampled_page_group.compressed_bytes += content.compressed_bytes().unwrap_or(page_bytes);
+            }
+        }
+        if self.sampled_page_group.page_count < CHUNK_MEMBERS {
+            return false;
+        }
+        let group = std::mem::take(&mut self.sampled_page_group);
+        let bytes = if group.sampled_content.is_empty() {
+            group.compressed_bytes
+        } else {
+            compressed_len(&group.sampled_content)
+        };
+        let kept_pages = bytes.div_ceil(page_bytes).clamp(1, CHUNK_MEMBERS);
+        let counts = &mut self.bytes_by_scheme[MechanismKind::Compression as usize];
+        counts.offered_bytes += (CHUNK_MEMBERS * page_bytes) as u64;
+        counts.still_written_bytes += (kept_pages * page_bytes) as u64;
+        true
+    }
+}
+
+impl<N: Nand> Ftl<N> {
+    /// Returns the bytes that reached the content scheme `kind` (such as compression) and the bytes that the scheme did
+    /// not save, since the counters were cleared. Both are 0 if the design does not have the scheme.
+    pub fn scheme_bytes(&self, kind: MechanismKind) -> SchemeBytes {
+        let mut observed = self.scheme_counters.bytes_by_scheme[kind as usize];
+        if let Some(stage) = self.chunks.as_ref().filter(|_| kind == MechanismKind::Compression) {
+            let page_bytes = self.store.geometry().page_bytes as u64;
+            let counts = stage.statistics;
+            observed.offered_bytes +=
+                (counts.host_written_chunk_members + counts.written_uncompressed_pages) * page_bytes;
+            observed.still_written_bytes +=
+                (counts.host_written_chunk_pages + counts.written_uncompressed_pages) * page_bytes;
+        }
+        observed
+    }
+
+    /// Returns the content schemes (such as compression) that the design has and that are switched on now.
+    pub fn running_schemes(&self) -> MechanismSet {
+        MechanismKind::ALL.into_iter().filter(|kind| kind.is_on(self)).collect()
+    }
+
+    pub(crate) fn is_deduplication_on(&self) -> bool {
+        self.sharing
+            .as_ref()
+            .is_some_and(|sharing| sharing.is_deduplication_on && sharing.content_index.is_some())
+    }
+
+    /// Whether the FTL computes the hash of pages with this content: deduplication or recycling is on, or the content
+    /// is sampled.
+    #[inline]
+    pub(crate) fn must_hash_content(&self, fingerprint: Fingerprint) -> bool {
+        let has_index = self.sharing.as_ref().is_some_and(|sharing| sharing.content_index.is_some());
+        if !has_index && self.recycle.is_none() {
+            return false;
+        }
+        self.is_deduplication_on()
+            || self.recycle.as_ref().is_some_and(|stage| stage.is_on)
+            || self.scheme_counters.is_content_sampled(fingerprint)
+    }
+
+    /// Counts a page write that reached the content scheme `kind` (such as compression), with its outcome.
+    pub(crate) fn count_scheme_outcome(&mut self, kind: MechanismKind, seen: SchemeOutcome) {
+        let page_bytes = self.store.geometry().page_bytes as u64;
+        self.scheme_counters.count_page_outcome(kind, page_bytes, seen);
+    }
+
+    /// Charges delta encoding with `pages` programs of flash pages. If delta encoding is off, these are the pages that
+    /// it would have programmed.
+    pub(crate) fn count_delta_pages(&mut self, pages: u64) {
+        let page_bytes = self.store.geometry().page_bytes as u64;
+        self.scheme_counters.count_programmed_bytes(MechanismKind::Delta, pages * page_bytes);
+    }
+
+    /// Counts a page write that compression does not process because it is off. One page in 64 joins a group of a
+    /// chunk's size, and each full group is compressed to measure the saving.
+    pub(crate) fn sample_for_compression(&mut self, content: &Content<'_>) {
+        let page_bytes = self.store.geometry().page_bytes as usize;
+        if self.chunks.is_some() && self.scheme_counters.sample_bypassed_page(content, page_bytes) {
+            self.store.stats.controller_work.compressed_pages += CHUNK_MEMBERS as u64;
+        }
+    }
+}

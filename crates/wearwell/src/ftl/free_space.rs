@@ -1,0 +1,223 @@
+//! Makes room before an operation starts: for the page that the operation appends, and for the metadata pages that it
+//! may cause.
+//!
+//! Invariant: no GC runs inside a component of the FTL, so GC never recurses.
+
+#![expect(clippy::inline_always, reason = "measured: the way of a write costs a tenth less in one piece")]
+
+use crate::error::Result;
+use crate::events::MetadataWriteReason;
+use crate::ftl::Ftl;
+use crate::mapping::Mapping;
+use crate::nand::Nand;
+use crate::sharing::reverse_map::ReverseMap;
+use crate::store::{GC_RESERVE_BLOCKS, Stream};
+use crate::validity::ValidityStore;
+
+impl<N: Nand> Ftl<N> {
+    /// Frees blocks by GC until the next host page, and the metadata pages that its write may cause, can be appended.
+    /// Returns the pool (set of planes) in which the host page is to be placed.
+    #[inline(always)]
+    pub(crate) fn make_room_for_write(&mut self) -> Result<u32> {
+        let pool = self.store.next_pool_of_stream(Stream::Host);
+        if self.store.free_blocks(pool) <= self.collector.options.gc_start_free_blocks {
+            self.collect_until_free_blocks_suffice(pool)?;
+        }
+        self.make_room_for_metadata()?;
+        if self.can_take_host_page(pool) {
+            return Ok(self.store.take_next_pool(Stream::Host));
+        }
+        self.collect_until_pool_is_writable()
+    }
+
+    #[inline]
+    fn can_take_host_page(&self, pool: u32) -> bool {
+        self.store.open_block_pages_left(Stream::Host, pool) > 0
+            || self.store.free_blocks(pool) > GC_RESERVE_BLOCKS
+    }
+
+    /// Returns the next pool (set of planes) that can take a host page, for a host write whose own pool holds only
+    /// valid data. One round tries every pool and collects garbage in it. Rounds are repeated as long as one collects a
+    /// block, because deferred map writes may make new garbage.
+    fn collect_until_pool_is_writable(&mut self) -> Result<u32> {
+        loop {
+            let victims = self.store.stats.gc_victims;
+            for _ in 0..self.store.allocation_pools() {
+                let pool = self.store.take_next_pool(Stream::Host);
+                self.collect_until_free_blocks_suffice(pool)?;
+                self.make_room_for_metadata()?;
+                if self.can_take_host_page(pool) {
+                    return Ok(pool);
+                }
+            }
+            if self.store.stats.gc_victims == victims {
+                return Err(self.store.device_full_error());
+            }
+        }
+    }
+
+    fn collect_until_free_blocks_suffice(&mut self, pool: u32) -> Result<()> {
+        while self.store.free_blocks(pool) <= self.collector.options.gc_start_free_blocks {
+            if !self.collect_victim(pool)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Executes the deferred metadata writes of mapping and validity store, and makes room for the next metadata pages,
+    /// by GC if needed.
+    #[expect(
+        clippy::inline_always,
+        reason = "measured for eight functions together: 5 to 6 % fewer instructions per write, on wearwell 1 %"
+    )]
+    #[inline(always)]
+    pub(crate) fn make_room_for_metadata(&mut self) -> Result<()> {
+        if self.validity.is_on_flash() {
+            self.write_deferred_metadata()?;
+        } else if self.mapping.max_pages_per_update() > 0 {
+            self.write_deferred_translation_pages()?;
+        }
+        let log_pages =
+            self.sharing.as_ref().map_or(0, |sharing| sharing.reverse_map.max_pages_per_recorded_entry());
+        if log_pages > 0 { self.make_room_in_metadata_stream(Stream::RemapLog, log_pages) } else { Ok(()) }
+    }
+
+    fn write_deferred_translation_pages(&mut self) -> Result<()> {
+        let pages = self.mapping.max_pages_per_update();
+        loop {
+            self.make_room_in_metadata_stream(Stream::Translation, pages)?;
+            if !self.mapping.write_deferred_step(&mut self.store)? {
+                return self.make_room_in_metadata_stream(Stream::Translation, pages);
+            }
+            self.invalidate_identified_pages();
+        }
+    }
+
+    /// Executes the deferred writes of mapping and validity store, for designs with both on flash. Validity is written
+    /// first, because pages that the map identifies as invalid are added to the buffer of the validity store. After a
+    /// step of the map that programmed nothing, the validity store has no new work and is not checked again.
+    fn write_deferred_metadata(&mut self) -> Result<()> {
+        let (of_map, of_validity) =
+            (self.mapping.max_pages_per_update(), self.validity.max_pages_per_deferred_step());
+        self.store.note_programs_with_known_validity()?;
+        loop {
+            self.ensure_room_for_metadata_pages(of_map, of_validity)?;
+            if self.write_deferred_validity_step()? {
+                continue;
+            }
+            let written = self.store.last_sequence();
+            while self.store.last_sequence() == written {
+                if !self.mapping.write_deferred_step(&mut self.store)? {
+                    return Ok(());
+                }
+            }
+            self.invalidate_identified_pages();
+        }
+    }
+
+    /// Executes one deferred write of the validity store on flash, at most one page; returns `false` if none was due.
+    /// The RAM buffer of the store is written when it is full, when too many superseded translation pages are retained
+    /// because of it, after too many programs since the last write of the buffer, or when the notes for recovery are
+    /// nearly full.
+    #[inline(always)]
+    fn write_deferred_validity_step(&mut self) -> Result<bool> {
+        self.report_opened_blocks_to_validity();
+        let is_settled = !self.validity.write_deferred_validity_step(&mut self.store)?;
+        let durable_until = self.validity.durable_until_sequence();
+        self.store.discard_retained_versions(durable_until);
+        self.store.note_validity_flush_end(durable_until)?;
+        if !is_settled {
+            return Ok(true);
+        }
+        let is_due = self.persistence.recovery_compares_map_versions()
+            && self.is_validity_flush_due(durable_until)
+            || self.store.are_recovery_notes_nearly_full();
+        if is_due {
+            self.store.note_validity_flush_start();
+            self.store.flash_ops.record_metadata_reason(MetadataWriteReason::ValidityDue);
+            self.validity.flush_validity_buffer(&mut self.store)?;
+        }
+        Ok(is_due)
+    }
+
+    #[inline(always)]
+    fn is_validity_flush_due(&self, durable_until: u64) -> bool {
+        self.store.retained_version_count() > self.flush_limits.max_retained_translation_pages
+            || (self.store.last_sequence() - durable_until
+                > self.flush_limits.max_programs_between_validity_flushes
+                && self.validity.has_unwritten_records())
+    }
+
+    /// Executes the deferred writes of a validity store on flash until none is due. Executes no writes of the mapping.
+    pub(crate) fn write_deferred_validity(&mut self) -> Result<()> {
+        while self.validity.is_on_flash() {
+            self.make_room_in_metadata_stream(Stream::Validity, self.validity.max_pages_per_deferred_step())?;
+            if !self.write_deferred_validity_step()? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn ensure_room_for_metadata_pages(&mut self, of_map: u32, of_validity: u32) -> Result<()> {
+        let fits = (of_map == 0 || self.store.fits_only_open_block(Stream::Translation, of_map))
+            && self.store.fits_only_open_block(Stream::Validity, of_validity);
+        if fits { Ok(()) } else { self.make_room_for_map_and_validity(of_map, of_validity) }
+    }
+
+    #[cold]
+    fn make_room_for_map_and_validity(&mut self, of_map: u32, of_validity: u32) -> Result<()> {
+        loop {
+            self.make_room_in_metadata_stream(Stream::Translation, of_map)?;
+            self.make_room_in_metadata_stream(Stream::Validity, of_validity)?;
+            // Opening a validity block may have used up the free block that the translation page needs.
+            if self.store.has_room_for_pages(Stream::Translation, of_map) {
+                return Ok(());
+            }
+        }
+    }
+
+    pub(crate) fn make_room_in_metadata_stream(&mut self, stream: Stream, pages: u32) -> Result<()> {
+        if pages == 0 {
+            return Ok(());
+        }
+        while !self.store.has_room_for_pages(stream, pages) {
+            self.collect_in_any_pool()?;
+        }
+        // The block is opened here, so that the host page of this request cannot use it and leave GC without its
+        // reserve.
+        self.store.open_block_in_advance(stream)
+    }
+
+    /// Frees blocks by GC until `pages` pages of `stream` (deltas or compressed chunks) can be appended, and returns a
+    /// pool (set of planes) with this room. For streams that host writes fill in addition to the stream of host data.
+    pub(crate) fn make_room_for_pages(&mut self, stream: Stream, pages: u32) -> Result<u32> {
+        loop {
+            for _ in 0..self.store.allocation_pools() {
+                let pool = self.store.take_next_pool(stream);
+                if self.store.free_pages_above_reserve(stream, pool) < pages {
+                    self.collect_until_free_blocks_suffice(pool)?;
+                }
+                if self.store.free_pages_above_reserve(stream, pool) >= pages {
+                    return Ok(pool);
+                }
+            }
+            self.collect_in_any_pool()?;
+        }
+    }
+
+    fn collect_in_any_pool(&mut self) -> Result<()> {
+        for pool in 0..self.store.allocation_pools() {
+            if self.collect_victim(pool)? {
+                return Ok(());
+            }
+        }
+        if self.may_valid_counts_be_too_high {
+            self.recount_valid_pages()?;
+            return self.collect_in_any_pool();
+        }
+        Err(self.store.device_full_error())
+    }
+}

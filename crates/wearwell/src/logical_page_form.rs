@@ -1,0 +1,152 @@
+//! Reports in which form a logical page is stored: as a flash page, shared, as a delta, in a compressed chunk, or
+//! buffered.
+//!
+//! For programs that show the state of a device to its users (block status, maps of the drive). A query costs no flash
+//! operation and changes no counter or state. The price: a design with its map on flash reports every page that is not
+//! buffered as stored, because the exact form could cost a read.
+
+use crate::address::{Lpn, Unit, is_flash_page};
+use crate::device::Device;
+use crate::ftl::Ftl;
+use crate::mapping::AnyMapping;
+use crate::nand::Nand;
+
+/// Form in which a logical page is stored.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum LogicalPageForm {
+    /// Nothing is stored (never written, or trimmed): the page reads as zeros.
+    Hole,
+    /// Stored in a flash page of its own, uncompressed and unshared.
+    Stored,
+    /// Stored in a flash page, or in a member of a compressed chunk (pages compressed together), to which other logical
+    /// pages are mapped too.
+    Shared,
+    /// Stored as a flash page (the base) and a delta (compressed difference) to that page.
+    Delta,
+    /// Stored in a compressed chunk, together with other logical pages.
+    Packed,
+    /// Buffered in RAM only: in the write buffer, or in the buffer of a compressed chunk that is not complete.
+    Waiting,
+}
+
+impl LogicalPageForm {
+    /// All forms in which a logical page may be stored, in the order of their numbers.
+    pub const ALL: [Self; 6] =
+        [Self::Hole, Self::Stored, Self::Shared, Self::Delta, Self::Packed, Self::Waiting];
+
+    /// Returns the name of the form in which a logical page is stored: one word, lower case.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Hole => "hole",
+            Self::Stored => "stored",
+            Self::Shared => "shared",
+            Self::Delta => "delta",
+            Self::Packed => "packed",
+            Self::Waiting => "waiting",
+        }
+    }
+}
+
+impl<N: Nand> Ftl<N> {
+    /// Returns the form in which logical page `lpn` is stored; `lpn` must be within the device. O(1).
+    pub fn logical_page_form(&self, lpn: Lpn) -> LogicalPageForm {
+        if self.is_buffered_for_chunk(lpn) {
+            return LogicalPageForm::Waiting;
+        }
+        let place = match &self.mapping {
+            AnyMapping::Flat(flat) => flat.get(lpn),
+            AnyMapping::Cached(_) | AnyMapping::Journalled(_) => return LogicalPageForm::Stored,
+        };
+        self.form_of_map_entry(lpn, place)
+    }
+
+    /// Returns the form in which logical page `lpn` is stored if the L2P table maps it to `place` (a flash page or a
+    /// member of a compressed chunk; `None`: unmapped). Ignores buffers in RAM.
+    pub(crate) fn form_of_map_entry(&self, lpn: Lpn, place: Option<Unit>) -> LogicalPageForm {
+        let Some(unit) = place else { return LogicalPageForm::Hole };
+        if self
+            .sharing
+            .as_ref()
+            .is_some_and(|sharing| sharing.reference_counts.referrers_beyond_first(unit) > 0)
+        {
+            return LogicalPageForm::Shared;
+        }
+        if self.delta.as_ref().is_some_and(|stage| stage.has_delta(lpn)) {
+            return LogicalPageForm::Delta;
+        }
+        if self.is_compressed_chunk_member(unit) { LogicalPageForm::Packed } else { LogicalPageForm::Stored }
+    }
+
+    fn is_compressed_chunk_member(&self, unit: Unit) -> bool {
+        self.chunks.is_some() && !is_flash_page(unit, self.store.geometry().pages())
+    }
+
+    /// Returns the percentage of the spare blocks that are still good. Spare blocks are those that the device has in
+    /// addition to the blocks that the logical pages fill. 100 on a device without bad blocks, 0 if no good block is
+    /// spare. `bad_blocks` is the number of bad blocks of the device.
+    pub fn available_spare_percent(&self, bad_blocks: u32) -> f64 {
+        let geometry = self.store.geometry();
+        let blocks = geometry.blocks() as f64;
+        let needed = (self.logical_pages as u64).div_ceil(geometry.block_pages() as u64) as f64;
+        let spare = blocks - bad_blocks as f64 - needed;
+        (100.0 * spare / (blocks - needed)).clamp(0.0, 100.0)
+    }
+}
+
+impl<N: Nand> Device<N> {
+    /// Returns the form in which logical page `lpn` is stored, the write buffer included; `lpn` must be within the
+    /// device. O(1).
+    pub fn logical_page_form(&self, lpn: Lpn) -> LogicalPageForm {
+        if self.is_buffered(lpn) { LogicalPageForm::Waiting } else { self.ftl().logical_page_form(lpn) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DeviceOptions;
+    use crate::address::RemapMode;
+    use crate::design::{SharingOptions, remap};
+    use crate::device::HostData;
+    use crate::gc::GcOptions;
+    use crate::nand::{Geometry, RetainedFields, SimNand};
+    use crate::sharing::counts::ReferenceCountForm;
+    use crate::sharing::reverse_map::ReverseMapKind;
+
+    #[test]
+    fn the_page_state_query_reports_unmapped_stored_and_shared_pages_without_counting_reads() {
+        let geometry = Geometry {
+            channels: 1,
+            dies_per_channel: 1,
+            planes_per_die: 1,
+            blocks_per_plane: 16,
+            pages_per_block: 8,
+            page_bytes: 512,
+            spare_bytes: 64,
+            superblock_planes: 1,
+        };
+        let sharing = SharingOptions {
+            reverse_map: ReverseMapKind::Ideal,
+            reference_count_form: ReferenceCountForm::Sparse,
+            dedup: None,
+            has_atomic_remap_commands: false,
+        };
+        let parts = remap(GcOptions::default(), sharing);
+        let medium = SimNand::new(geometry, RetainedFields::ALL);
+        let mut device = Device::new(medium, 20, &parts, DeviceOptions::default()).expect("it fits");
+        let states = |device: &Device<SimNand>| [0, 1, 2].map(|lpn| device.logical_page_form(Lpn(lpn)));
+        assert_eq!(states(&device), [LogicalPageForm::Hole; 3]);
+        device.write(512, 512, HostData::Bytes(&[7; 512])).expect("there is room");
+        assert_eq!(states(&device), [LogicalPageForm::Hole, LogicalPageForm::Stored, LogicalPageForm::Hole]);
+        device.remap(1024, 512, 512, RemapMode::Copy).expect("it is in range");
+        let before = device.ftl().stats().clone();
+        assert_eq!(
+            states(&device),
+            [LogicalPageForm::Hole, LogicalPageForm::Shared, LogicalPageForm::Shared]
+        );
+        assert_eq!(*device.ftl().stats(), before);
+        device.trim(512, 512).expect("it is in range");
+        assert_eq!(states(&device), [LogicalPageForm::Hole, LogicalPageForm::Hole, LogicalPageForm::Stored]);
+        assert!((device.ftl().available_spare_percent(0) - 100.0).abs() < f64::EPSILON);
+    }
+}

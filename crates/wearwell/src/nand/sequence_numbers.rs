@@ -1,0 +1,168 @@
+//! Sequence numbers and generations of pages in the simulated flash: exact, in four bytes each.
+//!
+//! Two numbers of eight bytes per page are 8 GiB on a device of 2 TiB. But the pages of a block are programmed soon
+//! after its first one, and a generation is usually not much older than the page's own number. So a page keeps two
+//! differences: from a base number of its block to its sequence number, and from its generation to its sequence number.
+//! A page whose differences do not fit (in a block that stayed open for 2^32 programs) has its numbers in full in a
+//! separate map. If the user of the medium needs no generations of host data, one bit replaces the second difference:
+//! whether the page is a copy.
+
+use rustc_hash::FxHashMap;
+
+use super::PageKind;
+use crate::tables::DenseTable;
+
+/// Sequence number of a page's program, and of the program that first wrote the page's content (generation).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct SequenceNumbers {
+    pub(super) sequence_number: u64,
+    pub(super) first_write_sequence: u64,
+}
+
+/// Flag bit in the stored sequence number of a page. It marks a GC copy whose generation (sequence number of the
+/// program that first wrote the content) is not kept. The other bits are the difference to the sequence number of the
+/// first page of the block.
+const COPY_WITHOUT_FIRST_WRITE_SEQUENCE_BIT: u32 = 1 << 31;
+/// Marks a page whose sequence number differs too much from that of its block's first page to be stored as a
+/// difference. The numbers of such a page are kept in full in a map.
+const DIFFERENCE_TOO_LARGE: u32 = COPY_WITHOUT_FIRST_WRITE_SEQUENCE_BIT - 1;
+
+/// Sequence number and generation (sequence number of the program that first wrote the content) of every page of the
+/// simulated flash.
+#[derive(Clone, Debug)]
+pub(super) struct PageSequenceNumbers {
+    /// For each block, the sequence number to which those of its pages are stored as differences: that of the block's
+    /// first page.
+    block_base_sequence: Vec<u64>,
+    sequence_minus_block_base: DenseTable<u32>,
+    /// For each page, its sequence number minus its generation (number of the program that first wrote the content).
+    /// Empty if generations of host data are not kept.
+    sequence_minus_first_write: DenseTable<u32>,
+    full_numbers_by_ppn: FxHashMap<u32, SequenceNumbers>,
+}
+
+impl PageSequenceNumbers {
+    pub(super) fn new(blocks: usize, pages: usize, keeps_first_write_sequences: bool) -> Self {
+        Self {
+            block_base_sequence: vec![0; blocks],
+            sequence_minus_block_base: DenseTable::zeroed(pages),
+            sequence_minus_first_write: DenseTable::zeroed(if keeps_first_write_sequences {
+                pages
+            } else {
+                0
+            }),
+            full_numbers_by_ppn: FxHashMap::default(),
+        }
+    }
+
+    /// Sets the sequence number and generation of page `ppn`, which is page `offset` of `block`.
+    pub(super) fn set_sequence_numbers(
+        &mut self,
+        ppn: u32,
+        (block, offset): (usize, u32),
+        kind: PageKind,
+        numbers: SequenceNumbers,
+    ) {
+        let SequenceNumbers { sequence_number: sequence, first_write_sequence: generation } = numbers;
+        if offset == 0 {
+            self.block_base_sequence[block] = sequence;
+        }
+        let keeps_first_write_sequences = self.sequence_minus_first_write.len() > 0;
+        let is_copy = generation != sequence;
+        let fits = |difference: &u64| *difference < u64::from(DIFFERENCE_TOO_LARGE);
+        let since_base = sequence.checked_sub(self.block_base_sequence[block]).filter(fits);
+        let age = sequence.checked_sub(generation).filter(fits);
+        match (since_base, age) {
+            (Some(since_base), Some(age)) if keeps_first_write_sequences => {
+                self.sequence_minus_block_base.set(ppn as usize, since_base as u32);
+                self.sequence_minus_first_write.set(ppn as usize, age as u32);
+            }
+            (Some(since_base), _) if !keeps_first_write_sequences && (!is_copy || kind.is_host_data()) => {
+                let mark = if is_copy { COPY_WITHOUT_FIRST_WRITE_SEQUENCE_BIT } else { 0 };
+                self.sequence_minus_block_base.set(ppn as usize, since_base as u32 | mark);
+            }
+            _ => {
+                self.sequence_minus_block_base.set(ppn as usize, DIFFERENCE_TOO_LARGE);
+                self.full_numbers_by_ppn.insert(ppn, numbers);
+            }
+        }
+    }
+
+    /// Returns the sequence number of page `ppn` in `block` (the order of its program) and its generation (the order of
+    /// the program that first wrote its content, which copies inherit). The generation is 0 for a copy whose generation
+    /// is not kept.
+    pub(super) fn sequence_numbers_of(&self, ppn: u32, block: usize) -> SequenceNumbers {
+        let since_base = self.sequence_minus_block_base.get(ppn as usize);
+        if since_base == DIFFERENCE_TOO_LARGE {
+            return self.full_numbers_by_ppn[&ppn];
+        }
+        let sequence =
+            self.block_base_sequence[block] + u64::from(since_base & !COPY_WITHOUT_FIRST_WRITE_SEQUENCE_BIT);
+        let generation = match since_base & COPY_WITHOUT_FIRST_WRITE_SEQUENCE_BIT {
+            0 if self.sequence_minus_first_write.len() > 0 => {
+                sequence - u64::from(self.sequence_minus_first_write.get(ppn as usize))
+            }
+            0 => sequence,
+            _ => 0,
+        };
+        SequenceNumbers { sequence_number: sequence, first_write_sequence: generation }
+    }
+
+    /// Drops the stored sequence numbers of these pages, because their block is erased.
+    pub(super) fn drop_sequence_numbers_of_pages(&mut self, pages: impl Iterator<Item = u32>) {
+        if !self.full_numbers_by_ppn.is_empty() {
+            pages.for_each(|ppn| _ = self.full_numbers_by_ppn.remove(&ppn));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(sequence: u64, generation: u64) -> SequenceNumbers {
+        SequenceNumbers { sequence_number: sequence, first_write_sequence: generation }
+    }
+
+    #[test]
+    fn page_sequence_numbers_are_stored_exactly_however_far_apart_they_are() {
+        let far = u64::from(u32::MAX);
+        let written = [
+            numbers(1 << 40, 1 << 40),
+            numbers((1 << 40) + 5, 7),
+            numbers((1 << 40) + u64::from(DIFFERENCE_TOO_LARGE) - 1, (1 << 40) + 1),
+            numbers((1 << 40) + u64::from(DIFFERENCE_TOO_LARGE), (1 << 40) + u64::from(DIFFERENCE_TOO_LARGE)),
+            numbers((1 << 40) + far + 9, (1 << 40) + 8),
+            numbers(3, 3),
+        ];
+        for kind in [PageKind::Data, PageKind::Translation] {
+            let mut all = PageSequenceNumbers::new(2, 16, true);
+            for (offset, &pair) in (0..).zip(&written) {
+                all.set_sequence_numbers(8 + offset, (1, offset), kind, pair);
+            }
+            for (offset, &pair) in (0..).zip(&written) {
+                assert_eq!(all.sequence_numbers_of(8 + offset, 1), pair, "page {offset} of {kind:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn sequence_numbers_stored_without_first_write_numbers_distinguish_gc_copies_of_data() {
+        let mut all = PageSequenceNumbers::new(1, 4, false);
+        all.set_sequence_numbers(0, (0, 0), PageKind::Data, numbers(10, 10));
+        all.set_sequence_numbers(1, (0, 1), PageKind::Data, numbers(1 << 30, 0));
+        all.set_sequence_numbers(2, (0, 2), PageKind::Validity, numbers(12, 4));
+        assert_eq!(
+            [0, 1, 2].map(|ppn| all.sequence_numbers_of(ppn, 0)),
+            [numbers(10, 10), numbers(1 << 30, 0), numbers(12, 4)]
+        );
+    }
+
+    #[test]
+    fn erasing_a_block_drops_the_sequence_numbers_of_its_pages() {
+        let mut all = PageSequenceNumbers::new(1, 4, false);
+        all.set_sequence_numbers(0, (0, 0), PageKind::Validity, numbers(12, 4));
+        all.drop_sequence_numbers_of_pages(0..4);
+        assert!(all.full_numbers_by_ppn.is_empty());
+    }
+}

@@ -1,0 +1,175 @@
+//! How collection keeps pace with host writes in the event engine: how much background work an array (a die, or a plane
+//! if planes are independent) serves before each host write.
+//!
+//! The FTL counts a victim as a free block as soon as it has decided to collect it, while the copies and the erase may
+//! still be queued. So an array knows how many of its pages are really erased. While many are, host writes go first.
+//! While more than half of the kept blocks wait for their erase, a share of the background work goes before each write,
+//! so that no write waits for a whole collection. Without an erased page, background work goes first.
+//!
+//! Key decision: the share is determined when the array could serve the write for the first time, and again after each
+//! erase, not for each operation. So an array may take the copies of a share ahead of the clock ([`super::array`]). The
+//! price: what is queued meanwhile counts from the next write or erase on.
+
+#![expect(
+    clippy::inline_always,
+    reason = "called for every operation by functions of array.rs, whose hints were measured"
+)]
+
+use super::op_queue::QueuedOp;
+use crate::operation::OpKind;
+
+/// Number and size of the free blocks that the FTL keeps on each array (die or plane).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FreeBlocksPerArray {
+    /// Number of free blocks on each array (die or plane) while no GC runs.
+    pub free_blocks: u32,
+    /// Number of pages per free block.
+    pub pages_per_block: u32,
+}
+
+impl FreeBlocksPerArray {
+    fn free_pages(self) -> i64 {
+        i64::from(self.pages_per_block) * i64::from(self.free_blocks)
+    }
+
+    /// Returns the number of pages of one array (die or plane) that will be free only after queued erases: the pages of
+    /// all blocks whose erase is queued, minus the pages that the queued GC copies will program. A copy is a read and a
+    /// program, so half of the queued operations other than erases are programs.
+    #[inline]
+    fn pages_awaiting_erase(self, queued_ops: u32, queued_erases: u32) -> i64 {
+        let to_program = i64::from((queued_ops - queued_erases).div_ceil(2));
+        i64::from(self.pages_per_block) * i64::from(queued_erases) - to_program
+    }
+
+    /// Returns the number of background operations that an array (die or plane) serves before a host write. It is 0
+    /// while at most half of the free blocks wait for their erase. Otherwise it is chosen so that half of the blocks
+    /// are erased again when host writes have used the pages that GC gained, and the next GC begins.
+    #[inline]
+    fn background_ops_before_host_write(self, queued_ops: u32, queued_erases: u32, gained_pages: i64) -> u32 {
+        let awaited = self.pages_awaiting_erase(queued_ops, queued_erases);
+        let excess = awaited - self.free_pages() / 2;
+        if excess <= 0 {
+            return 0;
+        }
+        let per_write = i64::from(queued_ops) * excess / (awaited * gained_pages.max(1));
+        per_write.try_into().unwrap_or(u32::MAX)
+    }
+}
+
+/// What an array (die or plane) knows of its erased pages, and the background work that it serves before the next host
+/// write. Of a device whose background work has a fixed bound instead, nothing is ever due here.
+#[derive(Clone, Debug)]
+pub(super) struct BackgroundShare {
+    kept_free_blocks: Option<FreeBlocksPerArray>,
+    /// Number of erased pages that collection has gained on the array and host writes have not used yet, queued
+    /// operations included. A queued erase adds the pages of a block, a queued program of a GC copy takes one page, and
+    /// a started program of the host takes one, but never below 0.
+    erased_page_balance: i64,
+    /// Number of background operations that the array has started so far, those of steps ahead included.
+    started_background_ops: u64,
+    /// Value that `started_background_ops` had when the array could have served the next host write for the first time.
+    started_ops_when_write_servable: u64,
+    /// Value of `started_background_ops` from which the array serves the next host write. 0 if the array could not have
+    /// served the write yet.
+    started_ops_required_by_write: u64,
+    /// Whether the array has started an erase since it determined `started_ops_required_by_write`. An erase gains the
+    /// pages of a whole block, so the value is determined again then.
+    has_erase_started_since_due: bool,
+}
+
+impl BackgroundShare {
+    /// Creates the state of an array (die or plane) on which the FTL keeps `kept_free_blocks` free. They are `None` if
+    /// the number of background operations that may wait on the array has a fixed bound instead.
+    pub(super) fn new(kept_free_blocks: Option<FreeBlocksPerArray>) -> Self {
+        Self {
+            kept_free_blocks,
+            erased_page_balance: 0,
+            started_background_ops: 0,
+            started_ops_when_write_servable: 0,
+            started_ops_required_by_write: 0,
+            has_erase_started_since_due: false,
+        }
+    }
+
+    /// Counts the pages that a background operation gains or takes that has just been queued.
+    #[inline(always)]
+    pub(super) fn count_queued_background(&mut self, op: &QueuedOp) {
+        let Some(kept) = self.kept_free_blocks else { return };
+        self.erased_page_balance += match op.kind {
+            OpKind::Erase => i64::from(kept.pages_per_block),
+            OpKind::Program => -1,
+            _ => -i64::from(op.further_ops_of_series().div_ceil(2)),
+        };
+    }
+
+    /// Counts the erased pages that `pages` programs of the host take.
+    #[inline(always)]
+    pub(super) fn count_host_programs(&mut self, pages: u32) {
+        self.erased_page_balance = (self.erased_page_balance - i64::from(pages)).max(0);
+    }
+
+    /// Counts `ops` background operations that the array starts.
+    #[inline(always)]
+    pub(super) fn count_started_background(&mut self, ops: u64) {
+        self.started_background_ops += ops;
+    }
+
+    /// Takes back the start of one background operation, which was a step ahead of the simulated time.
+    pub(super) fn undo_started_background(&mut self) {
+        self.started_background_ops -= 1;
+    }
+
+    /// Records that the array starts an erase, so that the work due before the next host write is determined again.
+    #[inline(always)]
+    pub(super) fn record_erase_start(&mut self) {
+        self.has_erase_started_since_due = true;
+    }
+
+    /// Whether the array has no erased page for host writes, because all free blocks of the FTL, and all pages that GC
+    /// gained, still wait for their erase. `queued_ops` background operations are queued, `queued_erases` of them
+    /// erases.
+    #[inline(always)]
+    pub(super) fn are_free_pages_used_up(&self, queued_ops: u32, queued_erases: u32) -> bool {
+        queued_erases > 0
+            && self.kept_free_blocks.is_some_and(|kept| {
+                kept.pages_awaiting_erase(queued_ops, queued_erases)
+                    >= kept.free_pages() + self.erased_page_balance
+            })
+    }
+
+    /// Whether the array serves background work before the host write that waits. If not, it serves the write now.
+    #[inline(always)]
+    pub(super) fn must_background_precede_write(&mut self, queued_ops: u32, queued_erases: u32) -> bool {
+        if self.started_ops_required_by_write == 0 {
+            self.started_ops_when_write_servable = self.started_background_ops;
+            self.has_erase_started_since_due = true;
+        }
+        if std::mem::take(&mut self.has_erase_started_since_due) {
+            self.started_ops_required_by_write = self.started_ops_when_write_servable
+                + self.background_ops_per_host_write(queued_ops, queued_erases);
+        }
+        let is_due = self.started_background_ops < self.started_ops_required_by_write;
+        if !is_due {
+            self.started_ops_required_by_write = 0;
+        }
+        is_due
+    }
+
+    #[inline(always)]
+    fn background_ops_per_host_write(&self, queued_ops: u32, queued_erases: u32) -> u64 {
+        match self.kept_free_blocks {
+            Some(kept) if queued_erases > 0 => kept
+                .background_ops_before_host_write(queued_ops, queued_erases, self.erased_page_balance)
+                .into(),
+            _ => 0,
+        }
+    }
+
+    /// Whether the next `steps` background operations certainly precede the host write that waits, whatever is queued
+    /// meanwhile. No erase may be among them. After an erase nothing is certain until the share is determined again.
+    #[inline(always)]
+    pub(super) fn are_further_steps_due(&self, steps: u32) -> bool {
+        !self.has_erase_started_since_due
+            && self.started_background_ops + u64::from(steps) <= self.started_ops_required_by_write
+    }
+}

@@ -475,6 +475,22 @@ class ReplayConfig(Section):
     """Whether a write-zeroes request is a trim or a write."""
 
 
+class TablesConfig(Section):
+    """Limit of the controller RAM for tables that grow with the stored contents."""
+
+    _optional = frozenset({
+        "content_bytes_per_page",
+        "content_least_mib",
+    })
+
+    content_bytes_per_page: float | None
+    """Bytes of controller RAM per flash page that the tables of content mechanisms may take: who refers to
+    shared pages, deltas, directory of chunks. While they are full, pages are stored whole. Absent: no limit,
+    and 1/8 on the design `wearwell`."""
+    content_least_mib: float | None
+    """Least limit of the controller RAM for the tables of content mechanisms, MiB. Absent: 16."""
+
+
 class TimingConfig(Section):
     """Options of the time model."""
 
@@ -585,6 +601,7 @@ class Config(Section):
         "recycle": RecycleConfig,
         "remap": RemapConfig,
         "replay": ReplayConfig,
+        "tables": TablesConfig,
         "timing": TimingConfig,
         "validity": ValidityConfig,
         "wear": WearConfig,
@@ -621,6 +638,8 @@ class Config(Section):
     """Options of the remap design (Remap-SSD), in which several logical pages may share a flash page."""
     replay: ReplayConfig
     """How the requests of the input are issued to the device."""
+    tables: TablesConfig
+    """Limit of the controller RAM for tables that grow with the stored contents."""
     timing: TimingConfig
     """Options of the time model."""
     validity: ValidityConfig

@@ -53,7 +53,7 @@ pub(crate) fn inherited_sockets(reach: AllowedClients) -> Result<Vec<(Protocol, 
         return Ok(sockets);
     }
     Err(Failure::of_usage(
-        "systemd passed no socket for NBD to this process: start it by its .socket unit, or name a socket with --socket or --tcp",
+        "systemd passed no socket for NBD to this process, which --socket-activation needs: start it by its .socket unit, or replace --socket-activation by --socket or --tcp",
     ))
 }
 

@@ -320,7 +320,7 @@ fn delta_load_spec(conditions: &ExperimentConditions, pages: u64, requests: f64,
 
 /// Experiments on one drive with one generated load `delta-load`: the baseline, and the delta design at several
 /// compression ratios.
-struct DeltaLoadRun<'a> {
+struct DeltaLoadExperiments<'a> {
     name: String,
     spare_share: &'a str,
     load_spec_keys: String,
@@ -348,7 +348,7 @@ fn delta_load_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> 
             };
             settings.push("timing.mode=event".to_owned());
             let name = format!("set/{drive}-{level}");
-            let of = |name: String, of_delta: Vec<String>, ratios| DeltaLoadRun {
+            let of = |name: String, of_delta: Vec<String>, ratios| DeltaLoadExperiments {
                 name,
                 spare_share: spare,
                 load_spec_keys: keys.clone(),
@@ -369,7 +369,7 @@ fn delta_load_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> 
             }
         }
     }
-    let counted = |name: String, spare, keys: &str, ratios| DeltaLoadRun {
+    let counted = |name: String, spare, keys: &str, ratios| DeltaLoadExperiments {
         name,
         spare_share: spare,
         load_spec_keys: keys.to_owned(),
@@ -390,7 +390,7 @@ fn delta_load_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> 
 fn delta_load_run_experiments(
     conditions: &ExperimentConditions,
     scale: f64,
-    run: &DeltaLoadRun<'_>,
+    run: &DeltaLoadExperiments<'_>,
 ) -> Vec<Experiment> {
     let spare: f64 = run.spare_share.parse().expect("a share");
     let pages = DriveShape::at_scale(scale).logical_pages(spare) - 1;

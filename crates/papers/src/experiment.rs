@@ -560,7 +560,7 @@ impl ExperimentRun<'_> {
         let missing = || {
             format!(
                 "the record of experiment {} in results.json has no figure `{name}`: the run had none (for example, \
-                 nothing was erased), or an older version wrote the record, which --fresh repeats",
+                 nothing was erased), or an older version wrote the record: repeat it with --fresh",
                 self.0.name
             )
         };

@@ -22,7 +22,7 @@ const MAX_SAMPLE_DIVISOR: u64 = 1_000_000;
 
 fn parse_profile(profile: &str) -> PyResult<Profile> {
     Profile::from_json(profile).map_err(|error| {
-        refusal_error(format!("this JSON is no profile ({error}): give the JSON of a profile"))
+        refusal_error(format!("this text is not the JSON of a profile ({error}): give what ProfileResult.to_json() returns, or one element of `profiles` in the output of wearwell profile --json"))
     })
 }
 

@@ -132,8 +132,8 @@ pub(crate) fn serve_nbd_client<D: BlockDevice>(
             info!("the client attached");
             log_connection_end(&run_transmission(socket, target, budget, negotiated, early, buffer));
         }
-        Ok(None) => debug!("the client left before it chose an export"),
-        Err(error) => debug!("the client left before it chose an export: {error}"),
+        Ok(None) => debug!("the connection ended before the client chose an export"),
+        Err(error) => debug!("the connection ended before the client chose an export: {error}"),
     }
     socket.send_tls_close();
 }

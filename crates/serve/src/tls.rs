@@ -29,9 +29,20 @@ pub enum TlsError {
     },
     /// Certificates and private key do not belong together, or cannot be used; the text says why.
     #[error(
-        "the certificates and the key cannot be used together: {0}; check --tls-certificate, --tls-key and --tls-client-ca"
+        "the server's certificates and its key cannot be used together: {0}; give the private key of the first certificate in \
+         --tls-certificate as --tls-key"
     )]
     Certificates(String),
+    /// A file has no certificate of an authority that can sign certificates of clients.
+    #[error(
+        "{path}: cannot be used as certificates of the authority that signs those of clients: {reason}; check --tls-client-ca"
+    )]
+    ClientAuthority {
+        /// Path of the PEM file.
+        path: String,
+        /// Reason why its certificates cannot be used.
+        reason: String,
+    },
 }
 
 #[cfg(feature = "tls")]
@@ -82,6 +93,10 @@ mod with_tls {
             let builder = match client_ca {
                 None => builder.with_no_client_auth(),
                 Some(path) => {
+                    let unusable = |error: &dyn std::fmt::Display| TlsError::ClientAuthority {
+                        path: path.display().to_string(),
+                        reason: error.to_string(),
+                    };
                     let mut signers = RootCertStore::empty();
                     for signer in read_certificates(path)? {
                         signers.add(signer).map_err(|error| unusable(&error))?;

@@ -211,12 +211,7 @@ fn files_without_valid_certificates_are_refused_with_a_sentence() {
         (&nowhere, &file("server.key"), None, "nowhere.pem"),
         (&empty, &file("server.key"), None, "the file holds none"),
         (&file("server.pem"), &file("server.pem"), None, "cannot read a private key"),
-        (
-            &file("server.pem"),
-            &file("client.key"),
-            None,
-            "the certificates and the key cannot be used together",
-        ),
+        (&file("server.pem"), &file("client.key"), None, "its key cannot be used together"),
         (&file("server.pem"), &file("server.key"), Some(&*empty), "the file holds none"),
     ] {
         let error = Tls::from_files(certificate, key, signer).expect_err("it is refused").to_string();

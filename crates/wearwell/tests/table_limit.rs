@@ -67,8 +67,8 @@ fn pages_are_stored_uncompressed_while_the_chunk_directory_is_full() {
 
 #[test]
 fn duplicates_and_remaps_are_written_while_the_reverse_map_is_full() {
-    // A bind takes 14 bytes if it is the first of its page: entry and reference count.
-    let mut device = device(compressing(true), 15);
+    // A bind takes 22 bytes if it is the first of its page: entry and reference count.
+    let mut device = device(compressing(true), 23);
     (0..4).for_each(|lpn| write(&mut device, lpn, &page(lpn, 512)));
     (4..8).for_each(|lpn| write(&mut device, lpn, &page(lpn - 4, 512)));
     assert_eq!((device.ftl().stats().deduplicated_writes, demotions(&device)), (2, 2));

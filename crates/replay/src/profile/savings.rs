@@ -167,7 +167,7 @@ impl Profile {
         }
         if is_interrupted.get() {
             self.partial = true;
-            self.notes.push("interrupted before every mechanism was run".into());
+            self.notes.push("interrupted before all mechanisms were run".into());
         }
         Ok(())
     }

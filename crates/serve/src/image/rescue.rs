@@ -151,7 +151,9 @@ fn reason_that_rescue_is_impossible(
         return Some("its map is on flash, and a part of it may be missing, of any logical page");
     }
     if parts.content.delta.is_some() && may_lack_page_kind(skipped_metadata, PageKind::Delta) {
-        return Some("a page of deltas may be missing, which may be newer than any logical page");
+        return Some(
+            "a page of deltas may be missing, and it may hold the newest version of any logical page",
+        );
     }
     None
 }

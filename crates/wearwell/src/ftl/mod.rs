@@ -172,6 +172,12 @@ impl<N: Nand> Ftl<N> {
                 stage.track_flash_deltas_and_forbid_binds();
             }
         }
+        if parts.persistence == Persistence::NvramMap
+            && let Some(AnyReverseMap::Ideal(reverse_map)) =
+                ftl.sharing.as_mut().map(|sharing| &mut sharing.reverse_map)
+        {
+            reverse_map.count_rebuilt_entries();
+        }
         if let Some(stage) = &mut ftl.chunks {
             stage.set_excess_page_limit(spare_pages);
             if parts.persistence == Persistence::NvramMap {

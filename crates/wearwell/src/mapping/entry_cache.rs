@@ -97,18 +97,18 @@ impl CachedEntry {
     }
 }
 
-/// The cached map entries with their positions in one of the two [`LruQueue`] queues, by number `ORDER`
+/// The cached map entries with their positions in one of the two [`LruQueue`] queues, by number `QUEUE_INDEX`
 /// ([`LAST_USE_QUEUE_INDEX`] or [`LAST_CHANGE_QUEUE_INDEX`]).
-struct QueueEntries<'a, const ORDER: usize>(&'a mut [CachedEntry]);
+struct EntryQueuePositions<'a, const QUEUE_INDEX: usize>(&'a mut [CachedEntry]);
 
-impl<const ORDER: usize> QueuePositions for QueueEntries<'_, ORDER> {
+impl<const QUEUE_INDEX: usize> QueuePositions for EntryQueuePositions<'_, QUEUE_INDEX> {
     #[inline]
     fn position_of(&self, slot: CacheSlot) -> QueuePosition {
-        self.0[slot as usize].queue_positions[ORDER]
+        self.0[slot as usize].queue_positions[QUEUE_INDEX]
     }
     #[inline]
     fn set_position(&mut self, slot: CacheSlot, place: QueuePosition) {
-        self.0[slot as usize].queue_positions[ORDER] = place;
+        self.0[slot as usize].queue_positions[QUEUE_INDEX] = place;
     }
 }
 
@@ -221,7 +221,7 @@ impl EntryCache {
     /// Records a use of the map entry in cache slot `slot`, which becomes the most recently used one.
     #[inline]
     pub(super) fn touch(&mut self, slot: CacheSlot) {
-        self.entries_by_use.touch(&mut QueueEntries::<LAST_USE_QUEUE_INDEX>(&mut self.slots), slot);
+        self.entries_by_use.touch(&mut EntryQueuePositions::<LAST_USE_QUEUE_INDEX>(&mut self.slots), slot);
     }
 
     /// Inserts into the cache a clean map entry of a logical page that is not cached.
@@ -254,7 +254,7 @@ impl EntryCache {
         // The slot's void positions in the orders must not become valid, so the stored position numbers stay.
         *place = CachedEntry { queue_positions: place.queue_positions, ..entry };
         self.slot_by_lpn.insert(&mut self.slots, slot);
-        self.entries_by_use.push(&mut QueueEntries::<LAST_USE_QUEUE_INDEX>(&mut self.slots), slot);
+        self.entries_by_use.push(&mut EntryQueuePositions::<LAST_USE_QUEUE_INDEX>(&mut self.slots), slot);
         slot
     }
 
@@ -275,7 +275,7 @@ impl EntryCache {
     pub(super) fn remove(&mut self, slot: CacheSlot) {
         let CachedEntry { lpn, is_dirty, .. } = *self.entry(slot);
         assert!(!is_dirty, "the entry of {lpn} would be lost");
-        self.entries_by_use.remove(&mut QueueEntries::<LAST_USE_QUEUE_INDEX>(&mut self.slots), slot);
+        self.entries_by_use.remove(&mut EntryQueuePositions::<LAST_USE_QUEUE_INDEX>(&mut self.slots), slot);
         self.slot_by_lpn.remove(&mut self.slots, slot);
         self.free_slots.push(slot);
     }
@@ -293,7 +293,7 @@ impl EntryCache {
             self.link_dirty_entry(slot, lpn);
         } else {
             self.dirty_entries_by_change
-                .touch(&mut QueueEntries::<LAST_CHANGE_QUEUE_INDEX>(&mut self.slots), slot);
+                .touch(&mut EntryQueuePositions::<LAST_CHANGE_QUEUE_INDEX>(&mut self.slots), slot);
         }
         (old, was_clean)
     }
@@ -306,7 +306,7 @@ impl EntryCache {
         self.first_maybe_dirty_translation_page = self.first_maybe_dirty_translation_page.min(page);
         self.dirty_slots_by_page[page as usize].push(slot);
         self.dirty_entries_by_change
-            .push(&mut QueueEntries::<LAST_CHANGE_QUEUE_INDEX>(&mut self.slots), slot);
+            .push(&mut EntryQueuePositions::<LAST_CHANGE_QUEUE_INDEX>(&mut self.slots), slot);
     }
 
     /// Sets or clears, for the map entry in cache slot `slot`, the flag which says that an earlier version of its
@@ -362,8 +362,10 @@ impl EntryCache {
         let mut dirty = std::mem::take(&mut self.dirty_slots_by_page[page as usize]);
         for slot in dirty.drain(..).rev() {
             free_nvram_word(self.nvram_word_mut(slot))?;
-            self.dirty_entries_by_change
-                .make_position_obsolete(&mut QueueEntries::<LAST_CHANGE_QUEUE_INDEX>(&mut self.slots), slot);
+            self.dirty_entries_by_change.make_position_obsolete(
+                &mut EntryQueuePositions::<LAST_CHANGE_QUEUE_INDEX>(&mut self.slots),
+                slot,
+            );
             let entry = &mut self.slots[slot as usize];
             self.unidentified_invalid_pages -= u32::from(entry.has_unidentified_invalid_page);
             (entry.is_dirty, entry.has_unidentified_invalid_page, entry.may_old_page_be_reported) =
@@ -371,7 +373,7 @@ impl EntryCache {
         }
         self.dirty_slots_by_page[page as usize] = dirty;
         self.dirty_entries_by_change
-            .skip_obsolete_positions(&QueueEntries::<LAST_CHANGE_QUEUE_INDEX>(&mut self.slots));
+            .skip_obsolete_positions(&EntryQueuePositions::<LAST_CHANGE_QUEUE_INDEX>(&mut self.slots));
         Ok(())
     }
 
@@ -390,7 +392,7 @@ impl EntryCache {
     /// checkpoint writes the entries that are then still dirty and were not changed after the mark.
     pub(super) fn end_checkpoint(&mut self) {
         self.dirty_entries_by_change
-            .set_checkpoint_mark(&mut QueueEntries::<LAST_CHANGE_QUEUE_INDEX>(&mut self.slots));
+            .set_checkpoint_mark(&mut EntryQueuePositions::<LAST_CHANGE_QUEUE_INDEX>(&mut self.slots));
     }
 }
 

@@ -277,8 +277,12 @@ impl Sharing {
 
     /// Replaces the reverse map by an empty one, after a power loss in which its entries in RAM were lost.
     pub(crate) fn clear_reverse_map<N: Nand>(&mut self, store: &Store<N>) -> Result<()> {
-        self.reverse_map =
-            AnyReverseMap::with_entry_layout(self.design.reverse_map, self.design.entry_layout(), store)?;
+        if let AnyReverseMap::Ideal(reverse_map) = &mut self.reverse_map {
+            reverse_map.clear();
+        } else {
+            self.reverse_map =
+                AnyReverseMap::with_entry_layout(self.design.reverse_map, self.design.entry_layout(), store)?;
+        }
         Ok(())
     }
 

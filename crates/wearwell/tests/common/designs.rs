@@ -553,11 +553,11 @@ pub fn designs() -> Vec<DesignUnderTest> {
             )))),
         ),
         ("mixture of the design wearwell", small_wearwell_design()),
-        ("mixture of the design wearwell with full tables", wearwell_design_with_full_tables()),
         (
             "mixture of the design wearwell dual-pool",
             with_wear_leveling(small_wearwell_design(), DUAL_POOL_LEVELING),
         ),
+        ("mixture of the design wearwell with full tables", wearwell_design_with_full_tables()),
     ])
     .map(|(name, parts)| DesignUnderTest { name, parts })
     .filter(|design| is_selected(design.name))

@@ -73,8 +73,8 @@ impl OwnerTable {
             let list = listed[ppn.index()];
             if let Some(list) = list.filter(|&list| list != owner) {
                 return Err(format!(
-                    "the stored owner of flash page {ppn} is logical page {owner}, but the page is in the list of \
-                     logical page {list}"
+                    "recycling keeps logical page {owner} as the owner of flash page {ppn}, but the page is in the version list \
+                     of logical page {list}"
                 ));
             }
         }

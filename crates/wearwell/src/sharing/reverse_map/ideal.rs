@@ -13,15 +13,15 @@ use std::slice;
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
-use super::{BlockId, LivenessOf, Lpn, Ppn, ReverseMap, ReverseMapEntry};
+use super::{BlockId, ENTRY_BYTES, LivenessOf, Lpn, Ppn, ReverseMap, ReverseMapEntry};
 use crate::error::Result;
 use crate::nand::Nand;
 use crate::store::Store;
 use crate::tables::PageSet;
 
-/// Bytes of controller RAM per entry: physical page and logical page. All entries are current, so none needs its
-/// sequence number.
-const RAM_BYTES_PER_ENTRY: u64 = 8;
+/// Bytes of controller RAM per entry on a device that rebuilds the reverse map in recovery: physical page and logical
+/// page. All entries are current, so none needs its sequence number.
+const RAM_BYTES_PER_REBUILT_ENTRY: u64 = 8;
 
 /// The logical pages that are bound to one physical page (mapped to it without a program): a single one, or the index
 /// of a list of several.
@@ -46,6 +46,8 @@ pub struct IdealReverseMap {
     pages_with_binders: PageSet,
     physical_pages: u64,
     entry_count: u64,
+    /// Whether recovery rebuilds the entries from the L2P table, so that no battery has to keep them.
+    is_rebuilt_in_recovery: bool,
 }
 
 impl IdealReverseMap {
@@ -58,12 +60,24 @@ impl IdealReverseMap {
             pages_with_binders: PageSet::new(physical_pages),
             physical_pages,
             entry_count: 0,
+            is_rebuilt_in_recovery: false,
         }
+    }
+
+    /// Counts entries as what recovery rebuilds, and not as the paper's entries of 16 bytes that a battery keeps.
+    pub(crate) fn count_rebuilt_entries(&mut self) {
+        self.is_rebuilt_in_recovery = true;
+    }
+
+    /// Removes all entries, after a power loss in which they were lost.
+    pub(crate) fn clear(&mut self) {
+        let is_rebuilt_in_recovery = self.is_rebuilt_in_recovery;
+        *self = Self { is_rebuilt_in_recovery, ..Self::new(self.physical_pages) };
     }
 
     /// Returns the bytes of controller RAM of the entries, one for each bound logical page.
     pub(crate) fn entry_bytes(&self) -> u64 {
-        self.entry_count * RAM_BYTES_PER_ENTRY
+        self.entry_count * if self.is_rebuilt_in_recovery { RAM_BYTES_PER_REBUILT_ENTRY } else { ENTRY_BYTES }
     }
 
     fn is_physical_page(&self, place: Ppn) -> bool {
@@ -200,7 +214,8 @@ impl ReverseMap for IdealReverseMap {
     }
 
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        vec![("reverse map (battery-backed)", self.entry_bytes())]
+        let name = if self.is_rebuilt_in_recovery { "reverse map" } else { "reverse map (battery-backed)" };
+        vec![(name, self.entry_bytes())]
     }
 
     fn check_invariants(&self) -> std::result::Result<(), String> {

@@ -873,9 +873,11 @@ impl ReverseMap for NvramSegments {
         if let Some(chain) =
             self.chains_by_block.iter().position(|chain| chain.superseded_entries > chain.entry_count)
         {
+            let block_count = self.chains_by_block.len() - 1;
+            let whose =
+                if chain < block_count { format!("block {chain}") } else { "the tombstones".to_owned() };
             return Err(format!(
-                "reverse map, NVRAM segments: the chain with index {chain} has {} superseded entries, but \
-                 only {} entries",
+                "reverse map, NVRAM segments: the chain of {whose} has {} superseded entries, but only {} entries",
                 self.chains_by_block[chain].superseded_entries, self.chains_by_block[chain].entry_count
             ));
         }

@@ -3,7 +3,7 @@
 //!
 //! It models designs whose OOB can be rewritten, or which know all referrers in advance, and is the upper bound for any
 //! real reverse map (the paper's Opt). Its entries are in RAM that survives a power loss; the price of that is not
-//! modelled.
+//! modelled. On a device with the map in NVRAM they are lost instead, and recovery rebuilds them from the L2P table.
 //!
 //! Invariant: an entry exists exactly while its bind is current. Tombstones (records of trims) are not kept, because
 //! recovery rebuilds nothing from entries.

@@ -137,7 +137,7 @@ def test_a_cluster_of_dask_is_used_and_left_open(tmp_path: Path) -> None:
         )
         assert (found.ran, found.errors) == (1, [])
         assert cluster.status.name == "running"
-        with pytest.raises(ww.WearwellError, match="jobs has no effect beside cluster"):
+        with pytest.raises(ww.WearwellError, match="jobs has no effect together with cluster"):
             ww.DaskExecutor(cluster, jobs=2)
     with pytest.raises(ww.WearwellError, match="cluster is 5: give a distributed.Client"):
         ww.DaskExecutor(5)

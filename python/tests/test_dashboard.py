@@ -356,7 +356,10 @@ def test_a_client_beyond_the_limit_is_told_why(browser: Browser, command_path: P
         context = browser.new_context()
         page = context.new_page()
         page.goto(server.address)
-        sentence = "the limit of clients that look at the dashboard, 1, is reached: close one of them"
+        sentence = (
+            "the dashboard has the largest possible number of viewers (1): "
+            "close one of the browser tabs or programs that show it"
+        )
         expect(page.locator("#state")).to_contain_text(sentence, timeout=PATIENCE_MS)
         context.close()
     server.end()

@@ -221,7 +221,7 @@ def test_a_policy_cannot_use_the_device_that_asks_it() -> None:
                 device.check,
             ]
             for call in calls:
-                with pytest.raises(ww.WearwellError, match="in choose, use the argument blocks") as raised:
+                with pytest.raises(ww.WearwellError, match="use only the argument blocks in choose") as raised:
                     call()
                 refusals.append(str(raised.value))
 

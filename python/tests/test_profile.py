@@ -155,7 +155,7 @@ def test_ctrl_c_gives_a_partial_profile(phase: str) -> None:
     assert profile["partial"]
     assert any(one["when_run"] is None for one in profile["savings"])
     assert phase != "profile" or profile["runs"] is None
-    more = " before all mechanisms were run" if phase == "replay" else ""
+    more = " before all content mechanisms were run" if phase == "replay" else ""
     assert warned == [f"the profile is partial: interrupted{more}"]
 
 

@@ -212,7 +212,7 @@ def test_a_table_of_requests_is_replayed_as_its_file_is(tmp_path: Path) -> None:
         ),
         (
             {"time_us": [0.0, 2.0, 1.0, 3.0, 4.0]},
-            "row 2 of the table of requests: time_us is 1, and that of the row before 2",
+            "row 2 of the table of requests: time_us is 1, less than 2 in the row before",
         ),
         ({"length_bytes": [1]}, "different lengths"),
         ({"offset_bytes": [-1, 0, 0, 0, 0]}, "row 0 of the table of requests: offset_bytes is -1: give"),

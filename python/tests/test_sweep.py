@@ -382,7 +382,7 @@ def test_equal_points_run_once(tmp_path: Path) -> None:
 
 
 def test_an_unknown_executor_is_refused() -> None:
-    with pytest.raises(ww.WearwellError, match="unknown executor `cloud`; one of local, dask, slurm"):
+    with pytest.raises(ww.WearwellError, match="unknown executor `cloud`; expected one of local, dask, slurm"):
         ww.sweep(ww.Trace.workload(TINY), executor="cloud")
 
 
@@ -415,8 +415,8 @@ def test_an_executor_object_and_a_number_of_jobs_are_refused() -> None:
     [
         ([], "Own yielded no outcome of 2 of 2 tasks"),
         ([1], "Own yielded no outcome of 1 of 2 tasks"),
-        ([0, 0, 1], "Own yielded an outcome of task 0, of which none is missing"),
-        ([0, -1], "Own yielded an outcome of task -1, of which none is missing"),
+        ([0, 0, 1], "Own yielded an outcome of task 0, which is not one of those without an outcome"),
+        ([0, -1], "Own yielded an outcome of task -1, which is not one of those without an outcome"),
     ],
 )
 def test_an_executor_that_does_not_yield_each_task_once_is_an_error(numbers: list[int], sentence: str) -> None:

@@ -55,7 +55,9 @@ class DaskExecutor(Executor):
                 f"cluster is {cluster!r}: give a distributed.Client, a cluster of Dask, or the address of a scheduler"
             )
         if cluster is not None and jobs is not None:
-            raise WearwellError("jobs has no effect beside cluster, whose workers are as many as they are: leave jobs out")
+            raise WearwellError(
+                "jobs has no effect together with cluster, which determines the number of workers: leave jobs out"
+            )
         self._cluster: Any = cluster
         self._jobs = None if jobs is None else integer("jobs", jobs, 1, JOBS_MAX)
 

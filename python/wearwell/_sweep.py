@@ -241,7 +241,8 @@ def _run_all(
                 number, outcome = _checked(yielded, executor)
                 if number not in waiting:
                     raise WearwellError(
-                        f"{type(executor).__name__} yielded an outcome of task {number}, of which none is missing: "
+                        f"{type(executor).__name__} yielded an outcome of task {number}, "
+                        "which is not one of those without an outcome: "
                         f"yield one for each of the {len(tasks)} tasks, with its index in the list"
                     )
                 same = waiting.pop(number)

@@ -27,7 +27,8 @@ pub(crate) fn ablate(args: &AblateArgs) -> Result<Outcome, Failure> {
     let config = config_with_settings(&args.run, &[])?;
     if config.parts.content.is_some() {
         return Err(Failure::of_usage(
-            "parts.content is set, and --parts names the content mechanisms that are taken apart: leave parts.content out",
+            "parts.content is set, but ablate runs each subset of the content mechanisms that --parts names: leave \
+             parts.content out",
         ));
     }
     let whole = config_with_settings(&args.run, &[mechanisms.subset_setting(mechanisms.full_subset())])?;

@@ -38,7 +38,8 @@ impl DataOutput {
         let output = Output::for_path(path, overwrite)?;
         if output.is_standard_output() && io::stdout().is_terminal() {
             return Err(Failure::of_usage(
-                "standard output is a terminal, which cannot show Parquet: name a file, or pipe it to a program",
+                "standard output is a terminal, which cannot show a Parquet file: name a file after --parquet, or pipe \
+                 the output to a program",
             ));
         }
         Ok(Self { output, file_format: TableFileFormat::Parquet })

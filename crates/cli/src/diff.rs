@@ -45,7 +45,7 @@ fn read_result(path: &Path) -> Result<ResultFile, Failure> {
     let text = text.map_err(|error| {
         Failure::of_usage(match error.kind() {
             io::ErrorKind::InvalidData => {
-                format!("{name}: this is no text: name a result that a command wrote with --json")
+                format!("{name} is not UTF-8 text: name a result that a wearwell command wrote with --json")
             }
             _ => format!("{name}: {error}"),
         })

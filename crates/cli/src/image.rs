@@ -76,8 +76,8 @@ fn warn_of_a_small_disk(directory: &Path, flash_bytes: u64) {
     let free_bytes = disk.f_bavail * disk.f_frsize;
     if free_bytes < flash_bytes {
         print_message(&format!(
-            "note: the flash takes up to {flash_bytes} bytes when it is full, and its file system has {free_bytes} left; \
-             clients get ENOSPC when it has none"
+            "note: the image takes up to {flash_bytes} bytes when its flash is full, and its file system has \
+             {free_bytes} left; writes of clients fail with ENOSPC when the file system is full"
         ));
     }
 }
@@ -103,8 +103,8 @@ pub(crate) fn repair(args: &RepairArgs) -> Result<Outcome, Failure> {
     }
     let _ = writeln!(
         text,
-        "{place}: {} records of metadata were repaired, {} pages were read, {} logical pages are lost",
-        report.repaired_records,
+        "{place}: repaired metadata records: {}; flash pages read: {}; lost logical pages: {}",
+        report.repaired_metadata_copies,
         report.verified_pages,
         report.lost_pages.len()
     );
@@ -198,8 +198,9 @@ pub(crate) fn check(directory: &Path) -> ExitCode {
     };
     let _ = writeln!(
         text,
-        "{}: {verdict} ({verified_pages} pages verified, {torn_pages} left half done by the host, \
-         {repaired} records whole in one copy only, {mapped}, {unsafe_shutdowns} unsafe shutdowns)",
+        "{}: {verdict} ({verified_pages} pages verified, {torn_pages} left half programmed by a crash of the server \
+         machine, {repaired} metadata records intact in only one of their two copies, {mapped}, {unsafe_shutdowns} \
+         unsafe shutdowns)",
         directory.display(),
     );
     if let Err(failure) = print(&text) {

@@ -48,11 +48,13 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
     if let Some(sentence) = endurance.first_invalid_value_sentence() {
         return Err(Failure::of_usage(sentence));
     }
-    if args.run.sweep_points().len() > 1 || args.run.markdown {
+    if args.run.sweep_points().len() > 1 {
         return Err(Failure::of_usage(
-            "life takes one value of --over-provisioning, one of --gc-policy, and no --markdown: leave the \
-             others out",
+            "life takes one value of --over-provisioning and one of --gc-policy: leave the other values out",
         ));
+    }
+    if args.run.markdown {
+        return Err(Failure::of_usage("life cannot print its table as Markdown: leave --markdown out"));
     }
     let config = config_with_settings(&args.run, &[])?;
     if let Some(sentence) = life::first_ignored_setting_sentence(&config) {

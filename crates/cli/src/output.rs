@@ -27,7 +27,7 @@ impl OverwriteRule<'_> {
         let refuse = |why: &str| Err(Failure::of_usage(format!("{}: {why}", name.display())));
         if self.input_paths.iter().any(|input| is_same_file(input, found)) {
             return refuse(
-                "is an input of this command, and would be replaced by its output: name another output file",
+                "the file is an input of this command, and would be replaced by its output: name another output file",
             );
         }
         if found.len() > 0 && !self.force {

@@ -102,6 +102,9 @@ fn write_values<'a, T: DataType>(
 
 fn to_int64(title: &str, value: u64) -> Result<i64> {
     value.try_into().map_err(|_| {
-        ParquetError::General(format!("{title} is {value}, which INT64 of Parquet cannot hold: use --csv"))
+        ParquetError::General(format!(
+            "the column {title} has the value {value}, which is too large for the type INT64 of Parquet: write the \
+             table as CSV instead"
+        ))
     })
 }

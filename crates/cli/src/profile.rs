@@ -21,7 +21,7 @@ use crate::{Failure, Outcome};
 pub(crate) fn profile(args: &ProfileArgs) -> Result<Outcome, Failure> {
     if args.against.is_some() && args.paths.len() != 1 {
         return Err(Failure::of_usage(
-            "--against OLD needs exactly one path, which is compared with its old version OLD",
+            "--against OLD compares one PATH with OLD, an older version of it: give exactly one PATH",
         ));
     }
     let inputs: Vec<&Path> =
@@ -136,13 +136,17 @@ fn write_temporary_trace_of_files(path: &Path, reporter: &Reporter) -> Result<Te
     let mut files = ProfiledFiles::find(path, None).map_err(of_input)?;
     let total = files.total_bytes;
     let mut progress = reporter.reading_progress("run", "bytes");
-    let (file, trace) = NamedTempFile::with_prefix("wearwell-").map_err(of_input)?.into_parts();
+    let unwritable_trace = |error: io::Error| {
+        Failure::of_run_message(format!(
+            "cannot write a temporary trace for --run in the directory {}: {error}; free space there, or set the \
+             environment variable TMPDIR to another directory",
+            std::env::temp_dir().display()
+        ))
+    };
+    let (file, trace) = NamedTempFile::with_prefix("wearwell-").map_err(unwritable_trace)?.into_parts();
     let written = files.write_trace(BufWriter::new(file), &mut |done| progress(done, total));
     written.map_err(|error| match error {
-        TraceError::Write(error) => Failure::of_run_message(format!(
-            "cannot write the temporary trace of --run in {}: {error}; free space there, or set TMPDIR to another directory",
-            std::env::temp_dir().display()
-        )),
+        TraceError::Write(error) => unwritable_trace(error),
         other => Failure::of_run(&other),
     })?;
     Ok(trace)

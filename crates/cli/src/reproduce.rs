@@ -51,11 +51,13 @@ fn stored_results_failure(path: &Path, error: &std::io::Error) -> Failure {
     use std::io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
     let path_name = path.display();
     match error.kind() {
-        NotFound => {
-            Failure::of_usage(format!("{path_name}: {error}: run the experiments first, without --render"))
-        }
+        NotFound => Failure::of_usage(format!(
+            "{path_name}: {error}; first run the experiments that write this file: `wearwell reproduce PAPER` without \
+             --render"
+        )),
         InvalidData | UnexpectedEof => Failure::of_usage(format!(
-            "{path_name} does not hold results of this version: {error}: run the experiments again, without --render"
+            "{path_name} does not hold results that this version of wearwell can read: {error}; run the experiments \
+             that write this file again: `wearwell reproduce PAPER` without --render"
         )),
         _ => file_failure(path, error),
     }
@@ -126,12 +128,15 @@ fn stored_results(paper: Paper, papers: &Path) -> Result<PaperQuickAndFullResult
 fn original_traces(args: &ReproduceArgs) -> Result<OriginalTraces, Failure> {
     let Some(folder) = &args.traces else { return Ok(OriginalTraces::default()) };
     let traces = OriginalTraces::find_in(folder).map_err(|error| {
-        Failure::of_usage(format!("{}: the folder of --traces cannot be read: {error}", folder.display()))
+        Failure::of_usage(format!(
+            "cannot read the folder {} of --traces: {error}; name a folder that this user can read",
+            folder.display()
+        ))
     })?;
     if traces.is_empty() {
         return Err(Failure::of_usage(format!(
-            "{}: no trace here has one of the names that docs/reproduce.md lists: name the folder with the traces, \
-             or rename them",
+            "no trace in the folder {} (--traces) has one of the names that docs/reproduce.md lists: name the folder \
+             with the traces, or rename the traces",
             folder.display()
         )));
     }

@@ -49,8 +49,8 @@ impl PerfettoOutput {
         let Some(path) = &args.perfetto else { return Ok(None) };
         if args.run.sweep_points().len() > 1 {
             return Err(Failure::of_usage(
-                "--perfetto writes the trace of one run, and these options make several: choose one design, input \
-                 and value of each option",
+                "--perfetto writes the trace of one run, but the values of --over-provisioning and --gc-policy make \
+                 several runs: give one value of each of these options",
             ));
         }
         let inputs: Vec<&Path> = args.trace.iter().chain(&args.run.config).map(PathBuf::as_path).collect();
@@ -139,8 +139,8 @@ impl Outputs {
             let output = DataOutput::parquet(path, &overwrite)?;
             if output.is_standard_output() && outputs.has_stdout_result() {
                 return Err(Failure::of_usage(
-                    "--parquet - writes to standard output, so that no other result can be written there: name files \
-                     for the others",
+                    "--parquet - writes to standard output, so that no other result can be written there: name a \
+                     file for each of the other results",
                 ));
             }
             outputs.table_outputs.push(output);
@@ -191,7 +191,7 @@ fn refuse_outputs_named_twice<const COUNT: usize>(
         let same = outputs[..at].iter().find(|(_, other)| path.is_some() && other == path);
         if let (Some((other, _)), Some(path)) = (same, path) {
             return Err(Failure::of_usage(format!(
-                "{other} and {option} both name {}: name two files",
+                "{other} and {option} both name {}: name a different file for each of them",
                 path.display()
             )));
         }

@@ -304,7 +304,7 @@ fn open_damaged_image_read_only(directory: &Path, refusal: &ImageError) -> Resul
     let image =
         Image::rescue_on(CopyOnWrite::new(files)).map_err(|error| image_failure(directory, &error))?;
     warn!(
-        "{}: rescued; {} logical pages cannot be proven and are read as errors",
+        "{}: rescued; number of logical pages whose newest content is not known, so that reads of them fail: {}",
         directory.display(),
         image.report.lpns_with_unproven_version.len()
     );
@@ -359,7 +359,7 @@ fn opening_report(directory: &Path, image: &Image) -> String {
         was_shut_down_uncleanly: was_unclean,
         may_have_lost_last_writes,
         torn_pages,
-        repaired_records: repaired,
+        repaired_metadata_copies: repaired,
         unsafe_shutdowns,
         ..
     } = image.report;
@@ -370,18 +370,18 @@ fn opening_report(directory: &Path, image: &Image) -> String {
     let end = match (was_unclean, may_have_lost_last_writes) {
         (false, _) => "it was closed".to_owned(),
         (true, false) => {
-            format!("its last session did not close it: recovered, {torn_pages} pages half done")
+            format!("its last session did not close it: recovered, half-programmed pages: {torn_pages}")
         }
         (true, true) => format!(
-            "the host was restarted since its last session, which does not survive that: what was written last may be \
-             missing, {torn_pages} pages half done"
+            "its last session, of durability `process`, did not close it, and the server machine was restarted since: \
+             recovered, but the last writes may be missing, half-programmed pages: {torn_pages}"
         ),
     };
     // After an unclean session the mirror may lag without damage.
     let repairs = if was_unclean || repaired == 0 {
         String::new()
     } else {
-        format!("; {repaired} damaged records of metadata were repaired from their copies")
+        format!("; damaged metadata records that were repaired from their second copies: {repaired}")
     };
     format!(
         "{}: {end}{repairs}; {mapped_pages} logical pages hold data, {unsafe_shutdowns} unsafe shutdowns; survives the end of the \
@@ -452,10 +452,10 @@ fn wait_for_signal_or_failure(server: &Server<FlashDevice>, signals: &Terminatio
             failed = names.len();
             let names = names.join(", ");
             error!(
-                "the device of {names} has stopped, because an invariant of its engine is broken (the panic message \
-                 on standard error says which); the others go on: start the server again to serve it"
+                "stopped by an internal error, which the panic message on standard error describes: {names}; the other \
+                 exports are still served: start the server again to serve all of them, and report that message"
             );
-            systemd::notify_status(&format!("the device of {names} has stopped; the others are served"));
+            systemd::notify_status(&format!("stopped by an internal error: {names}; the others are served"));
         }
     }
 }

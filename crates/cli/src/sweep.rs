@@ -223,7 +223,10 @@ impl RunContext<'_> {
             .map_err(|error| error.to_string())?;
         if let Some(finished_results) = self.finished_results {
             finished_results.store_if_finished(result_key, &record).map_err(|error| {
-                format!("the finished run cannot be kept in the folder of --resume: {error}")
+                format!(
+                    "cannot store the finished run in the folder of --resume: {error}; name a folder in which files \
+                     can be written"
+                )
             })?;
         }
         Ok(record)

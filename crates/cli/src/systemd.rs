@@ -53,7 +53,8 @@ pub(crate) fn inherited_sockets(reach: AllowedClients) -> Result<Vec<(Protocol, 
         return Ok(sockets);
     }
     Err(Failure::of_usage(
-        "systemd passed no socket for NBD to this process, which --socket-activation needs: start it by its .socket unit, or replace --socket-activation by --socket or --tcp",
+        "systemd passed no socket for NBD to this process, which --socket-activation needs: start it by its .socket \
+         unit, or replace --socket-activation by --socket or --tcp",
     ))
 }
 
@@ -65,8 +66,8 @@ fn inherited_socket(
 ) -> Result<(Protocol, BoundListener), Failure> {
     let Some(protocol) = Protocol::of_name(name) else {
         return Err(Failure::of_usage(format!(
-            "systemd passed a socket named `{name}`: set FileDescriptorName= of its .socket unit to nbd, control, \
-             metrics or dashboard"
+            "systemd passed a socket with the unknown name `{name}`: set FileDescriptorName= of its .socket unit to \
+             nbd, control, metrics or dashboard"
         )));
     };
     let usage = |error: ServeError| Failure::of_usage(format!("socket `{name}`: {error}"));
@@ -80,7 +81,8 @@ fn inherited_socket(
         }
         Ok(None) => unreachable!("each index is taken once"),
         Err(error) => Err(Failure::of_usage(format!(
-            "systemd passed a socket `{name}` that is neither a Unix nor a TCP stream: {error}; set ListenStream= in its .socket unit"
+            "systemd passed a socket `{name}` that is neither a Unix nor a TCP stream socket: {error}; set \
+             ListenStream= in its .socket unit"
         ))),
     }
 }

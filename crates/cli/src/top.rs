@@ -111,7 +111,8 @@ impl ControlConnection {
         let answered = asked.and_then(|()| self.socket_reader.fill_buf().map(<[u8]>::to_vec));
         if answered.as_ref().is_ok_and(|bytes| bytes.starts_with(NBD_GREETING)) {
             return Err(Failure::of_usage(format!(
-                "{}: this is the NBD socket of a server: name its control socket (--control)",
+                "{}: this is the NBD socket of a server: name its control socket instead (that of `wearwell serve \
+                 --control`)",
                 self.socket_name
             )));
         }
@@ -124,7 +125,8 @@ impl ControlConnection {
 
     fn connection_ended_failure(&self) -> Failure {
         Failure::of_run(&std::io::Error::other(format!(
-            "{}: the server has ended its connection; was it stopped?",
+            "{}: the server closed the connection or sent no valid reply: check that `wearwell serve` still runs, and \
+             that this is its control socket",
             self.socket_name
         )))
     }

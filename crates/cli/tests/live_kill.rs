@@ -193,7 +193,7 @@ fn kill_repeatedly(design: &str, durability: &str, seed: u64, cycles: u64) -> Ru
         let (status, said) = bench.check();
         assert_eq!(status, Some(1), "{case}: {said}");
         assert!(
-            said.contains("0 left half done by the host"),
+            said.contains("0 left half programmed by a crash of the server machine"),
             "the end of a process tears nothing: {case}: {said}"
         );
         assert!(said.contains(&format!("{} unsafe shutdowns", cycle + 1)), "{case}: {said}");

@@ -268,5 +268,5 @@ fn a_number_beyond_int64_is_refused_with_its_column() {
     assert!(wearwell_cli::parquet_bytes(&table).is_ok());
     table.push(vec![u64::MAX.into()]);
     let sentence = wearwell_cli::parquet_bytes(&table).unwrap_err().to_string();
-    assert!(sentence.contains("seed is 18446744073709551615"), "{sentence}");
+    assert!(sentence.contains("column seed has the value 18446744073709551615"), "{sentence}");
 }

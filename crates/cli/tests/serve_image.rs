@@ -137,11 +137,9 @@ fn an_image_counts_its_successive_server_sessions() {
         drop(client);
         let output = end(server, "-TERM");
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-        assert!(
-            text(&output.stderr).contains(
-                "its last session did not close it: recovered, 0 pages half done; 50 logical pages"
-            )
-        );
+        assert!(text(&output.stderr).contains(
+            "its last session did not close it: recovered, half-programmed pages: 0; 50 logical pages"
+        ));
         let (status, said) = bench.check();
         assert_eq!(status, Some(0), "{said}");
         assert!(said.contains("50 logical pages hold data, 1 unsafe shutdowns"), "{said}");
@@ -166,7 +164,7 @@ fn a_host_write_error_is_reported_and_loses_no_flushed_data() {
         stored += 1;
     };
     assert_eq!(refused.errno, ENOSPC);
-    let sentence = "it is tried again with the next request that writes";
+    let sentence = "the next request that writes repeats the write";
     assert!(
         refused.message.contains("cannot write") && refused.message.contains(sentence),
         "{}",
@@ -333,7 +331,7 @@ fn a_refused_image_is_rescued_for_reading_and_not_changed() {
     let output = end(server, "-TERM");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let said = text(&output.stderr);
-    assert!(said.contains("logical pages cannot be proven"), "{said}");
+    assert!(said.contains("rescued; number of logical pages whose newest content is not known"), "{said}");
     assert!(!said.contains("--rescue"), "it is what the user did: {said}");
     assert!(before == files(), "no file of the image changes");
 }

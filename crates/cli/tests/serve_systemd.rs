@@ -131,7 +131,7 @@ fn unusable_systemd_sockets_are_refused_with_a_sentence() {
         (vec![], "", "$$", "systemd passed no socket for NBD"),
         (vec![unix("a")], "nbd", "1", "systemd passed no socket for NBD"),
         (vec![unix("b")], "control", "$$", "systemd passed no socket for NBD"),
-        (vec![unix("c")], "contrl", "$$", "a socket named `contrl`"),
+        (vec![unix("c")], "contrl", "$$", "a socket with the unknown name `contrl`"),
         (vec![connected.into()], "nbd", "$$", "Accept=no"),
         (vec![everywhere.into()], "nbd", "$$", "only loopback"),
         (vec![datagrams.into()], "nbd", "$$", "ListenStream="),

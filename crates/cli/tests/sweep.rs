@@ -140,7 +140,7 @@ fn mistakes_in_a_sweep_file_are_refused_before_any_run() {
     is_refused("workloads", "workload", "workloads");
     is_refused("replay.seed", "replay.sed", "seed");
     is_refused("replay.seed", "gecko.parts", "gecko.parts has no effect on page-map");
-    is_refused("[1, 2]", "1", "a list of values is expected");
+    is_refused("[1, 2]", "1", "must be a list of values");
     is_refused("mode = \"fill\"", "mood = \"fill\"", "sweep.toml:11");
     is_refused("zipf:", "zip:", "zipf");
     let missing = wearwell(&["sweep", "nothing.toml"]);

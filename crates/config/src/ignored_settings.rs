@@ -567,6 +567,16 @@ impl Config {
         self.first_setting_without_effect(&SETTINGS_IGNORED_BY_LIVE_DEVICE)
     }
 
+    /// Resets every setting that a live device (`wearwell serve`) would ignore to its default. Images that were made
+    /// before such settings were refused may have some.
+    #[must_use]
+    pub fn without_settings_ignored_by_live_device(mut self) -> Self {
+        while let Some(setting) = self.setting_ignored_by_live_device() {
+            self = self.with_default_of(&setting.key);
+        }
+        self
+    }
+
     fn first_setting_without_effect(&self, checks: &[SettingCheck]) -> Option<SettingWithoutEffect> {
         let &(name, _, reason) = checks.iter().find(|(_, is_asked_for, _)| is_asked_for(self))?;
         Some(SettingWithoutEffect { key: self.changed_key_of_section(name), reason })

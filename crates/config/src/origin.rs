@@ -125,6 +125,16 @@ pub(super) fn values_by_key(config: &Config) -> BTreeMap<String, toml::Value> {
 }
 
 impl Config {
+    /// Returns this configuration with the default of the setting `key` (`section.key`).
+    pub(super) fn with_default_of(&self, key: &str) -> Self {
+        let (section, name) = key.split_once('.').expect("a key has a section");
+        let mut sections = toml::Table::try_from(self).expect("a configuration is plain data");
+        if let Some(toml::Value::Table(keys)) = sections.get_mut(section) {
+            keys.remove(name);
+        }
+        sections.try_into().expect("every setting has a default")
+    }
+
     /// Returns where the values of a run of `design` come from, by key (`section.key`). `effective` is this
     /// configuration as the run used it ([`Config::with_effective_values`]). Keys of which the value is the default are
     /// absent.

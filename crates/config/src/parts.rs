@@ -318,9 +318,9 @@ impl Config {
             (parts.map.is_some() && self.delta.cache_entries.is_some(), "parts.map", "delta.cache_entries"),
         ];
         match said_twice.into_iter().find(|(is_said_twice, ..)| *is_said_twice) {
-            Some((_, one, other)) => {
-                Err(ConfigError::InvalidValue(format!("{one} and {other} set the same part: leave one out")))
-            }
+            Some((_, one, other)) => Err(ConfigError::InvalidValue(format!(
+                "{one} and {other} both choose the same part of the design: leave one of them out"
+            ))),
             None => Ok(()),
         }
     }

@@ -25,7 +25,7 @@ pub enum ConfigError {
         message: String,
     },
     /// A name (of a design, device, ...) that does not exist.
-    #[error("unknown {name_kind} `{name}`{suggestion}; one of {valid_names}")]
+    #[error("unknown {name_kind} `{name}`{suggestion}; expected one of {valid_names}")]
     UnknownName {
         /// Kind of name that is expected, such as `design`.
         name_kind: &'static str,
@@ -189,7 +189,12 @@ fn plain_message(message: &str) -> String {
         return TOO_LARGE_INTEGER.to_owned();
     }
     if message.starts_with("invalid type: unit variant") {
-        return "expected a name (docs/configuration.md lists the names of each key)".to_owned();
+        return "expected a name (docs/configuration.md lists the names that each setting accepts)"
+            .to_owned();
+    }
+    // Only a list of content mechanisms has more than one form.
+    if message.starts_with("data did not match any variant of untagged enum") {
+        return "expected names of content mechanisms, such as dedup+recycle, or none".to_owned();
     }
     let named = NAMES_OF_TYPES.iter().find(|(named, _)| message.ends_with(named));
     named.map_or_else(

@@ -107,23 +107,30 @@ impl Config {
             geometry.pages().saturating_sub(reserve_page_count(&geometry, reserve_blocks_per_plane));
         let by_share = (shared_pages as f64 * exported) as u64;
         let logical = self.device.logical_pages.map_or(by_share, u64::from);
-        if logical == 0 || logical >= geometry.pages() {
+        if logical == 0 {
+            return Err(ConfigError::InvalidValue(
+                "the device would export no logical page: raise device.logical_pages or device.blocks_per_plane, or \
+                 lower device.over_provisioning or device.reserve_blocks"
+                    .into(),
+            ));
+        }
+        if logical >= geometry.pages() {
             return Err(ConfigError::InvalidValue(format!(
-                "the device would export {logical} of its {} flash pages, but some, not all, must be exported: \
-                 change device.logical_pages, device.over_provisioning or the number of blocks",
+                "the device would export {logical} logical pages, but its flash has {} pages, of which some must be \
+                 spare: lower device.logical_pages, or raise device.blocks_per_plane",
                 geometry.pages()
             )));
         }
         if self.device.reserve_blocks.is_some() && logical >= shared_pages {
             return Err(ConfigError::InvalidValue(format!(
-                "device.reserve_blocks leaves {shared_pages} flash pages for {logical} exported pages and \
-                 over-provisioning, too few: lower it, or export fewer pages (device.logical_pages)"
+                "device.reserve_blocks leaves {shared_pages} flash pages, too few for {logical} exported pages and \
+                 over-provisioning: lower device.reserve_blocks or device.logical_pages"
             )));
         }
         let logical_pages = u32::try_from(logical).map_err(|_| {
             ConfigError::InvalidValue(format!(
-                "the device would export {logical} logical pages, more than 2^32 - 1: make it smaller, or its pages \
-                 larger (device.logical_pages, device.page_bytes)"
+                "the device would export {logical} logical pages, more than 2^32 - 1: set fewer pages \
+                 (device.logical_pages) or larger ones (device.page_bytes)"
             ))
         })?;
         if let Some(asked) = self.device.fit.filter(|_| name != AUTO_SIZED_PRESET_NAME) {
@@ -234,8 +241,8 @@ impl Config {
         }
         Err(ConfigError::InvalidValue(
             if self.parts.map.is_some() {
-                "delta.journal_pages has no effect with parts.map, whose maps have no journal: leave delta.journal_pages out, or \
-                 set delta.cache_entries in place of parts.map"
+                "delta.journal_pages has no effect with parts.map, because the maps that it chooses have no journal: \
+                 leave delta.journal_pages out, or replace parts.map by delta.cache_entries"
             } else {
                 "delta.journal_pages sets a journal of a map on flash, but without delta.cache_entries the map of the design \
                  delta is in RAM: set delta.cache_entries (how many entries of the map RAM holds), or leave \
@@ -253,15 +260,15 @@ impl Config {
         }
         if self.timing.mode == Mode::None {
             return Err(ConfigError::InvalidValue(
-                "lifetime.schemes throttles, which delays requests, but timing.mode is none, so that requests take no \
-                 time: set timing.mode=timeline or event, and replay.arrival=think or closed"
+                "lifetime.schemes includes throttling, which delays requests, but timing.mode is none, so that \
+                 requests take no time: set timing.mode=timeline or event, and replay.arrival=think or closed"
                     .into(),
             ));
         }
         if matches!(self.replay.arrival, Arrival::Auto | Arrival::Open) {
             return Err(ConfigError::InvalidValue(format!(
-                "lifetime.schemes throttles, and a delayed request must delay those after it, but replay.arrival is {}: set \
-                 replay.arrival=think or closed",
+                "lifetime.schemes includes throttling, which works only if a delayed request also delays the requests \
+                 after it, but replay.arrival is {}: set replay.arrival=think or closed",
                 if self.replay.arrival == Arrival::Open { "open" } else { "auto" }
             )));
         }
@@ -599,9 +606,9 @@ fn require_reachable_fit(
         return Ok(());
     }
     Err(ConfigError::InvalidValue(format!(
-        "device.fit asks for a drive of which the input touches {:.2} %, but it touches only {:.2} % of the smallest \
-         {preset} that can collect garbage, which exports {} MiB; set fewer channels, dies, planes or pages per block, \
-         or leave device.fit out",
+        "device.fit asks for a drive of which the input touches {:.2} %, but the input touches only {:.2} % of the \
+         smallest drive of the preset {preset} that can collect garbage, which exports {} MiB: lower device.channels, \
+         device.dies_per_channel, device.planes_per_die or device.pages_per_block, or leave device.fit out",
         100.0 * touched_share,
         100.0 * reached,
         exported_4k_pages / 256

@@ -74,6 +74,7 @@ fn values_of_the_wrong_kind_are_refused_in_words_of_the_user() {
         ("delta.hot_accesses=300", "expected a whole number from 0 to 255"),
         ("device.read_us=abc", "expected a number"),
         ("gc.policy=3", "expected a name"),
+        ("parts.content=4", "expected names of content mechanisms, such as dedup+recycle, or none"),
         ("replay.seed=-1", "expected a whole number, not negative"),
         ("replay.seed=9223372036854775808", "at most 9223372036854775807 (2^63 - 1)"),
         ("replay.seed=18_446_744_073_709_551_615", "at most 9223372036854775807 (2^63 - 1)"),
@@ -213,10 +214,13 @@ fn over_provisioning_out_of_range_is_refused() {
 #[test]
 fn exported_pages_of_zero_or_of_all_flash_are_refused() {
     let refused = resolve(&["device.preset=lab-8g", "device.logical_pages=2097152"]);
-    assert_contains_all(&sentence(refused), &["the device would export 2097152 of its 2097152 flash pages"]);
+    assert_contains_all(
+        &sentence(refused),
+        &["the device would export 2097152 logical pages, but its flash has 2097152 pages"],
+    );
     assert_contains_all(
         &sentence(resolve(&["device.logical_pages=0"])),
-        &["the device would export 0 of its"],
+        &["the device would export no logical page"],
     );
     assert_eq!(
         resolve(&["device.preset=lab-8g", "device.logical_pages=1000000"]).unwrap().logical_pages,

@@ -91,6 +91,30 @@ fn settings_without_effect_on_a_live_device_are_reported() {
 }
 
 #[test]
+fn settings_without_effect_on_a_live_device_can_be_reset_and_others_stay() {
+    let read = |settings: &[&str]| {
+        let settings: Vec<String> = settings.iter().map(|&text| text.to_owned()).collect();
+        Config::from_text_and_settings(None, &settings).unwrap()
+    };
+    let used = ["gc.policy=fifo", "replay.seed=3", "timing.delta_encode_us=5.0", "device.page_bytes=8192"];
+    let ignored = [
+        "timing.mode=event",
+        "timing.suspend=true",
+        "precondition.mode=steady",
+        "precondition.bound_share=0.5",
+        "content.model=unique",
+        "lifetime.schemes=integrated",
+        "device.fit=0.5",
+        "device.striping=channel-first",
+        "gc.background_share=0.1",
+        "recovery.after_run=true",
+        "replay.requests=5",
+    ];
+    let both = read(&[&used[..], &ignored].concat());
+    assert_eq!(both.without_settings_ignored_by_live_device(), read(&used));
+}
+
+#[test]
 fn limits_of_content_tables_without_effect_are_reported() {
     let (limit, least) = ("tables.content_bytes_per_page=2", "tables.content_least_mib=1");
     let without_effect = |setting: &str| [(setting.split('=').next().unwrap().to_owned(), true)];

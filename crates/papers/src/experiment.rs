@@ -513,7 +513,8 @@ impl ExperimentRecords {
             Some(Ok(record)) => Ok(ExperimentRun(record)),
             Some(Err(why)) => Err(why.clone()),
             None => Err(format!(
-                "experiment {name} has no result in results.json: it was not run yet, or is not run at this size"
+                "experiment {name} has no result in results.json: it was not run yet (run `wearwell reproduce` without \
+                 --render), or it is not run at this size (quick or full)"
             )),
         }
     }
@@ -559,8 +560,9 @@ impl ExperimentRun<'_> {
     pub fn required_figure(self, name: &str) -> Result<f64, String> {
         let missing = || {
             format!(
-                "the record of experiment {} in results.json has no figure `{name}`: the run had none (for example, \
-                 nothing was erased), or an older version wrote the record: repeat it with --fresh",
+                "the record of experiment {} in results.json has no value `{name}`: the run had none (for example, \
+                 because no block was erased), or an older version of wearwell wrote the record: repeat the experiment \
+                 with --fresh",
                 self.0.name
             )
         };

@@ -155,8 +155,9 @@ impl Turns {
                 }
                 Some(user) if *user == thread => {
                     return Err(refusal_error(
-                        "the device is in the middle of a request, for which it asks its victim policy: in choose, use the \
-                         argument blocks; call methods of the device before or after the request",
+                        "the device is in the middle of a request, so that its victim policy cannot call its methods: \
+                         use only the argument blocks in choose, and call methods of the device before or after the \
+                         request",
                     ));
                 }
                 Some(_) => {}

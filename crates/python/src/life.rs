@@ -12,7 +12,10 @@ use crate::watch::ProgressWatch;
 
 fn parse_life_record(record: &str) -> PyResult<LifeRecord> {
     LifeRecord::from_json(record).map_err(|error| {
-        refusal_error(format!("this JSON is no record of lives ({error}): give the JSON of a life"))
+        refusal_error(format!(
+            "this text is not the JSON of a life ({error}): give what LifeResult.to_json() returns, or one element of \
+             `drives` in the output of wearwell life --json"
+        ))
     })
 }
 
@@ -81,8 +84,9 @@ pub(crate) fn life(
 #[pyfunction]
 pub(crate) fn joined_lives(records: Vec<String>) -> PyResult<String> {
     let mut records = records.iter().map(|record| parse_life_record(record));
-    let mut joined =
-        records.next().ok_or_else(|| refusal_error("there is no life to join: give at least one"))??;
+    let mut joined = records
+        .next()
+        .ok_or_else(|| refusal_error("the list of lives to join is empty: give at least one life"))??;
     for record in records {
         joined.add_lives_of(record?);
     }

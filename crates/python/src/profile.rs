@@ -22,7 +22,10 @@ const MAX_SAMPLE_DIVISOR: u64 = 1_000_000;
 
 fn parse_profile(profile: &str) -> PyResult<Profile> {
     Profile::from_json(profile).map_err(|error| {
-        refusal_error(format!("this text is not the JSON of a profile ({error}): give what ProfileResult.to_json() returns, or one element of `profiles` in the output of wearwell profile --json"))
+        refusal_error(format!(
+            "this text is not the JSON of a profile ({error}): give what ProfileResult.to_json() returns, or one \
+             element of `profiles` in the output of wearwell profile --json"
+        ))
     })
 }
 
@@ -32,7 +35,7 @@ fn require_valid_sample_divisor(sample: u64) -> PyResult<()> {
         return Ok(());
     }
     Err(refusal_error(format!(
-        "sample is {sample}: give 1 to {MAX_SAMPLE_DIVISOR}, to profile one of so many pages"
+        "sample is {sample}: give an integer from 1 to {MAX_SAMPLE_DIVISOR}, so that one of so many pages is profiled"
     )))
 }
 

@@ -12,7 +12,10 @@ use crate::refusal_error;
 /// Parses the JSON of a run record.
 pub(crate) fn parse_run_record(record: &str) -> PyResult<RunRecord> {
     RunRecord::from_json(record).map_err(|error| {
-        refusal_error(format!("this JSON is no record of a run ({error}): give the JSON of a result"))
+        refusal_error(format!(
+            "this text is not the JSON of a run ({error}): give what Result.to_json() returns, or one element of \
+             `runs` in the output of wearwell compare --json"
+        ))
     })
 }
 

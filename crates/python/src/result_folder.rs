@@ -17,7 +17,7 @@ fn open_result_folder(folder: &Path) -> PyResult<ResultFolder<RunRecord>> {
 
 fn unusable_folder_error(folder: &Path, error: &io::Error) -> PyErr {
     refusal_error(format!(
-        "{}: {error}: give as store a folder in which files can be written, or leave it out",
+        "{}: {error}: let the argument store name a folder in which files can be written, or leave store out",
         folder.display()
     ))
 }

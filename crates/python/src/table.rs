@@ -40,7 +40,8 @@ pub(crate) fn write_trace(
     py.detach(|| {
         let file = File::create(&path).map_err(|error| {
             refusal_error(format!(
-                "the table of requests cannot be written to {}: {error}; let the variable TMPDIR name a folder with space",
+                "the table of requests cannot be written to the temporary file {}: {error}; let the environment \
+                 variable TMPDIR name a folder in which files can be written",
                 path.display()
             ))
         })?;
@@ -56,7 +57,7 @@ pub(crate) fn write_trace(
             }
             if time_us < before_us {
                 return Err(at(&format!(
-                    "time_us is {time_us}, and that of the row before {before_us}: sort the table by time_us"
+                    "time_us is {time_us}, less than {before_us} in the row before: sort the table by time_us"
                 )));
             }
             before_us = time_us;

@@ -233,7 +233,7 @@ fn parse_size_ratio(
     match options.number_value(mean, MIN_SIZE_RATIO..=1.0)? {
         Some(mean) => Ok(Some(SizeRatioDistribution { mean, sigma: spread.unwrap_or(mean / 4.0) })),
         None if spread.is_some() => Err(SpecError::ConflictingKeys(format!(
-            "{sigma} needs {mean}: set {mean} too, or leave {sigma} out"
+            "{sigma} is the standard deviation of {mean}, which is not given: give {mean} too, or leave {sigma} out"
         ))),
         None => Ok(None),
     }

@@ -49,8 +49,8 @@ const RECORD_LIST_NAMES: [&str; 4] = ["runs", "drives", "ablations", "profiles"]
 pub enum DiffError {
     /// The text of a file is not JSON.
     #[error(
-        "{file}: the file is not JSON ({message}); give a file that --json of replay, compare, sweep, life, ablate or \
-         profile wrote"
+        "{file}: the file is not JSON ({message}): give a file that --json or --report of replay, compare, sweep, \
+         life, ablate or profile wrote"
     )]
     NotJson {
         /// Name of the result file.
@@ -60,8 +60,8 @@ pub enum DiffError {
     },
     /// The file is JSON, but contains no list of records.
     #[error(
-        "{file}: JSON without a list of results (runs, drives, ablations or profiles); give a file that --json of \
-         replay, compare, sweep, life, ablate or profile wrote"
+        "{file}: the file has no list of results (runs, drives, ablations or profiles): give a file that --json or \
+         --report of replay, compare, sweep, life, ablate or profile wrote"
     )]
     NoRecords {
         /// Name of the result file.
@@ -69,8 +69,8 @@ pub enum DiffError {
     },
     /// The files contain results of different kinds, such as runs and lives.
     #[error(
-        "the first file contains {first_list_name} and the second {second_list_name}, which have no figures in common: give two results of the \
-         same command"
+        "the first file contains {first_list_name} and the second {second_list_name}, which have no figures in common: \
+         give two results of the same command"
     )]
     DifferentKinds {
         /// Name of the list of records in the first file.
@@ -437,8 +437,8 @@ mod tests {
     fn diff_error_names_the_file_that_is_no_result() {
         let refused = |text| ResultFile::parse("y.json", text).expect_err("no result").to_string();
         assert!(refused("{").starts_with("y.json: the file is not JSON"));
-        assert!(refused("{}").starts_with("y.json: JSON without a list of results"));
-        assert!(refused(r#"{"runs": 3}"#).starts_with("y.json: JSON without a list of results"));
+        assert!(refused("{}").starts_with("y.json: the file has no list of results"));
+        assert!(refused(r#"{"runs": 3}"#).starts_with("y.json: the file has no list of results"));
         let lives = parse_result_file(r#"{"drives": []}"#);
         assert!(matches!(
             Diff::of_files(parse_result_file(RUN_JSON), lives, 0.0),

@@ -263,8 +263,9 @@ pub fn remap_random_pages<N: Nand>(
 
 /// Physical capacities of overwrites without a garbage collection after which collection is assumed never to start.
 const MAX_PHYSICAL_OVERWRITES_WITHOUT_GC: u64 = 64;
-const GC_NEVER_STARTS_MESSAGE: &str = "precondition.mode steady or random: the write buffer absorbs nearly all writes, so garbage \
-    collection never starts; use fill, or fewer buffer.pages";
+const GC_NEVER_STARTS_MESSAGE: &str = "precondition.mode=steady or random: the write buffer absorbs nearly all \
+                                       writes, so that garbage collection never starts: set precondition.mode=fill, \
+                                       or lower buffer.pages";
 
 fn overwrite_random_page<N: Nand>(
     device: &mut Device<N>,
@@ -295,8 +296,8 @@ pub fn construct_steady_state<N: Nand>(
     let ftl = device.ftl_mut();
     if ftl.store().last_sequence() > 0 {
         return Err(Error::InvalidOptions(
-            "precondition.mode constructed: a steady state is constructed on an empty device only, and this one has \
-             data: use a new device, or steady"
+            "precondition.mode=constructed needs an empty device, but this one was written to: use a new device, or \
+             set precondition.mode=steady"
                 .into(),
         ));
     }
@@ -442,17 +443,17 @@ impl PoolPlan {
         let collected = valid + metadata.metadata_pages_in_data_blocks;
         if valid == 0 {
             return Err(Error::InvalidOptions(format!(
-                "precondition.mode=constructed: the drive exports {} pages, fewer than its {} pools (sets of planes), so \
-                 that a pool would have no valid page: set precondition.mode=steady",
+                "precondition.mode=constructed: the drive exports {} pages, fewer than its {} pools (planes, or \
+                 groups of planes), so that a pool would have no valid page: set precondition.mode=steady",
                 ftl.logical_pages(),
                 store.allocation_pools()
             )));
         }
         if collected >= u64::from(closed_blocks) * u64::from(block_pages) {
             return Err(Error::InvalidOptions(format!(
-                "precondition.mode=constructed: pool {pool} (a set of planes) has {free} blocks of {block_pages} pages, too few \
-                 for {valid} valid pages in addition to metadata, open blocks and the blocks that garbage collection keeps \
-                 free: set precondition.mode=steady"
+                "precondition.mode=constructed: pool {pool} (a plane, or a group of planes) has {free} free blocks of \
+                 {block_pages} pages, too few for {valid} valid pages, metadata, open blocks and the blocks that \
+                 garbage collection keeps free: set precondition.mode=steady"
             )));
         }
         let utilisation = theory::effective_utilisation(

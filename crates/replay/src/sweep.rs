@@ -92,11 +92,13 @@ impl SweepFile {
         }
         if designs.is_empty() {
             return Err(ConfigError::InvalidValue(format!(
-                "{name}: sweep.designs is an empty list: name at least one design, or leave the line out (page-map)"
+                "{name}: sweep.designs is an empty list: name at least one design, or leave the line out to run \
+                 page-map"
             )));
         }
         let mut axes = Vec::new();
-        add_setting_axes(&vary, "", &mut axes)?;
+        add_setting_axes(&vary, "", &mut axes)
+            .map_err(|sentence| ConfigError::InvalidValue(format!("{name}: {sentence}")))?;
         let file = (name.to_owned(), configuration);
         let sweep = Self {
             traces,
@@ -156,11 +158,12 @@ fn split_off_sweep_section(text: &str) -> (String, String) {
 /// The settings (`key=value`) of all values of one key that a sweep varies.
 type SettingAxis = Vec<String>;
 
+/// Adds the settings of each key in `table`, a section below `[sweep.vary]`, to `axes`; the error is a sentence.
 fn add_setting_axes(
     table: &toml::Table,
     key_prefix: &str,
     axes: &mut Vec<SettingAxis>,
-) -> Result<(), ConfigError> {
+) -> Result<(), String> {
     for (name, value) in table {
         let key = format!("{key_prefix}{name}");
         match value {
@@ -169,15 +172,15 @@ fn add_setting_axes(
                 axes.push(values.iter().map(|value| format!("{key}={}", setting_value(value))).collect());
             }
             toml::Value::Array(_) => {
-                return Err(ConfigError::InvalidValue(format!(
+                return Err(format!(
                     "sweep.vary.{key} is an empty list: name at least one value, or leave the line out"
-                )));
+                ));
             }
             _ => {
-                return Err(ConfigError::InvalidValue(format!(
-                    "sweep.vary.{key} is {value}, and a list of values is expected: to use one value in all runs, set {key} outside \
-                     [sweep.vary], in the section to which it belongs"
-                )));
+                return Err(format!(
+                    "sweep.vary.{key} is {value}, but must be a list of values: to use one value in all runs, set \
+                     {key} outside [sweep.vary], in the section to which it belongs"
+                ));
             }
         }
     }

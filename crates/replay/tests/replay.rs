@@ -211,7 +211,10 @@ fn a_time_scale_without_times_is_refused() {
     };
     let (untimed, timed) = ("uniform:pages=100,requests=100", "uniform:pages=100,requests=100,rate=10");
     let refused = plan_error(&["replay.time_scale=2"], untimed).expect("the input has no times");
-    assert!(refused.starts_with("replay.time_scale has no effect: uniform:"), "{refused}");
+    assert!(
+        refused.starts_with("replay.time_scale has no effect, because the requests of uniform:"),
+        "{refused}"
+    );
     assert_eq!(plan_error(&["replay.time_scale=2"], timed), None);
     assert_eq!(plan_error(&["replay.time_scale=1"], untimed), None, "as the configuration of a record");
 }
@@ -567,7 +570,7 @@ fn addresses_beyond_the_device_are_compacted_and_noted() {
     let exact = small_device_config(&["replay.addresses=exact"]);
     let refused = Plan::new(&exact, &input).unwrap_err();
     assert!(matches!(refused, ReplayError::Config(_)), "{refused}");
-    assert!(refused.to_string().contains("at its addresses"), "{refused}");
+    assert!(refused.to_string().starts_with("the addresses of the input reach up to"), "{refused}");
 }
 
 /// Regression: with exact addresses, pages of different devices at the same address silently became one page.
@@ -608,7 +611,7 @@ fn a_trim_beyond_the_device_does_not_end_the_run() {
 fn an_input_larger_than_the_device_is_refused_before_it_runs() {
     let input = generated_input("uniform:pages=1000000,requests=10");
     let refused = Plan::new(&small_device_config(&[]), &input).unwrap_err().to_string();
-    assert!(refused.contains("needs 3,906.2 MiB") && refused.contains("device.fit"), "{refused}");
+    assert!(refused.contains("reach up to 3,906.2 MiB") && refused.contains("device.fit"), "{refused}");
     let fitted = run_input(&small_device_config(&["device.fit=1"]), &input, "page-map");
     assert!(!fitted.partial);
     assert!(fitted.notes.is_empty(), "generated addresses are never compacted");

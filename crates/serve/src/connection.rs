@@ -141,13 +141,19 @@ pub(crate) fn serve_nbd_client<D: BlockDevice>(
 fn log_connection_end(end: &io::Result<ConnectionEnd>) {
     match end {
         Ok(ConnectionEnd::Disconnected) => info!("the client disconnected"),
-        Ok(ConnectionEnd::Vanished) => info!("the connection ended without a goodbye of the client"),
-        Ok(ConnectionEnd::Garbage) => warn!("the client sent what is no request: hung up on it"),
-        Ok(ConnectionEnd::EngineStopped) => warn!("the device has stopped: hung up on the client"),
-        Err(error) if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) => {
-            warn!("the client did not send the rest of a request in time: hung up on it");
+        Ok(ConnectionEnd::Vanished) => {
+            info!("the connection ended without a disconnect request of the client");
         }
-        Err(error) => info!("the client left: {error}"),
+        Ok(ConnectionEnd::Garbage) => {
+            warn!("the client sent bytes that are no NBD request: the server closed the connection");
+        }
+        Ok(ConnectionEnd::EngineStopped) => {
+            warn!("the device of this export has stopped: the server closed the connection");
+        }
+        Err(error) if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) => {
+            warn!("the client did not send the rest of a request in time: the server closed the connection");
+        }
+        Err(error) => info!("the connection to the client failed: {error}"),
     }
 }
 
@@ -624,7 +630,8 @@ fn send_replies(
         if outcome.is_err_and(|error| error.kind() == io::ErrorKind::TimedOut) {
             let _logged_as = shared.log_span.enter();
             warn!(
-                "the client does not accept its replies in time, and they hold shared memory: hung up on it"
+                "the client did not accept its replies in time, and they use memory that all clients share \
+                 (--max-memory): the server closed the connection"
             );
         }
         if is_gone {

@@ -31,7 +31,8 @@ use crate::record::{OperationDetails, OperationRecorder};
 pub enum DeviceError {
     /// The request reaches beyond the end of the device.
     #[error(
-        "{len} bytes at byte {offset} reach beyond the end of the device, which has {capacity_bytes} bytes"
+        "the range of {len} bytes from byte {offset} on reaches beyond the end of the device, which has \
+         {capacity_bytes} bytes: choose a range within the device"
     )]
     OutOfRange {
         /// First byte of the request.
@@ -102,7 +103,7 @@ pub trait Medium: Nand + Any + Debug + Send {
     fn copy_image_to(&mut self, _directory: &Path) -> io::Result<()> {
         Err(io::Error::new(
             io::ErrorKind::Unsupported,
-            "the device is in memory and has no files; serve an image to take snapshots",
+            "the device is in memory and has no files; to take snapshots, serve an image instead",
         ))
     }
 
@@ -359,8 +360,8 @@ impl FlashDevice {
         let end = Lpn((offset + len).div_ceil(page_bytes) as u32);
         match self.lpns_with_unproven_version.range(first..end).next() {
             Some(lpn) => Err(DeviceError::Failed(format!(
-                "logical page {lpn} ({page_bytes} bytes from byte {}) cannot be proven: the image is damaged, and what was \
-                 written there last is not known",
+                "the newest content of logical page {lpn} ({page_bytes} bytes from byte {}) is not known, because the \
+                 image is damaged: take it from a backup",
                 u64::from(lpn.0) * page_bytes
             ))),
             None => Ok(()),
@@ -581,7 +582,7 @@ impl FlashDevice {
             if let Some(refused) = &refused {
                 error!("{}", refused.message);
             } else {
-                info!("the host takes writes again; nothing was lost");
+                info!("the files of the image can be written again; no write was lost");
             }
             self.logged_os_refusal.clone_from(&refused);
         }

@@ -62,7 +62,7 @@ pub trait EngineWork<D>: Send {
 /// Error: the engine executes no work any more, because it was stopped or the device panicked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "the device has stopped, because the server ends or an invariant of its engine is broken (the log of the server \
+    "the device has stopped, because the server is ending or because of an internal error (the log of the server \
      says which): start the server again"
 )]
 pub struct EngineStopped;

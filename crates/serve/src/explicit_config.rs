@@ -4,9 +4,7 @@
 //! same device, and an image means the same to every version. Settings that only apply to replays are refused rather
 //! than ignored.
 
-use wearwell_config::{
-    Config, ConfigError, Precondition, ReplayConfig, ResolvedDevice, StripingName, TimingConfig,
-};
+use wearwell_config::{Config, ConfigError, Precondition, ResolvedDevice, StripingName};
 
 /// Makes every value of `config` explicit that follows from the size of the device. The device exports `size_bytes`,
 /// or, if that is `None`, the size of the preset that the configuration names.
@@ -35,8 +33,9 @@ pub(crate) fn make_config_explicit(
         }
         None if config.device.preset.is_none() && config.device.logical_pages.is_none() => {
             return Err(ConfigError::InvalidValue(
-                "the size of the device is missing: give a size, such as 4GiB, or a device.preset of a fixed \
-                 size".into(),
+                "the size of the device is missing: give one, such as --size 4GiB, or set device.preset to a drive of \
+                 a fixed size"
+                    .into(),
             ));
         }
         None => config.resolve_device(config.device.logical_pages.unwrap_or(1).into())?,
@@ -55,18 +54,6 @@ pub(crate) fn make_config_explicit(
     device.logical_pages = Some(resolved.logical_pages);
     device.fit = None;
     Ok(resolved)
-}
-
-/// Resets the settings of a configuration that only replays read. Images that were made before such settings were
-/// refused may have some.
-pub(crate) fn leave_out_replay_settings(config: &mut Config) {
-    config.replay = ReplayConfig { seed: config.replay.seed, ..ReplayConfig::default() };
-    config.timing =
-        TimingConfig { delta_encode_us: config.timing.delta_encode_us, ..TimingConfig::default() };
-    config.gc.background_share = None;
-    config.device.fit = None;
-    config.buffer.keep_at_end = false;
-    (config.recovery.after_run, config.recovery.after_requests) = (false, None);
 }
 
 fn refuse_settings_without_effect(config: &Config) -> Result<(), ConfigError> {
@@ -89,8 +76,8 @@ fn refuse_settings_overruled_by_size(config: &Config, size_bytes: Option<u64>) -
     ];
     match given.into_iter().find_map(|(key, value)| Some((key, value?))) {
         Some((key, value)) => Err(ConfigError::InvalidValue(format!(
-            "{key}={value} and a size of {bytes} bytes are given, and the size determines {key} too: leave out one of \
-             the two"
+            "{key}={value} and a size of {bytes} bytes are both given, but the size also determines {key}: leave out \
+             one of the two"
         ))),
         None => Ok(()),
     }
@@ -157,7 +144,7 @@ pub fn parse_size_bytes(text: &str) -> Result<u64, String> {
         "G" | "GiB" => 30,
         "T" | "TiB" => 40,
         "P" | "PiB" => 50,
-        unit => return Err(format!("unknown unit `{unit}`; one of KiB, MiB, GiB, TiB, PiB")),
+        unit => return Err(format!("unknown unit `{unit}`; expected one of KiB, MiB, GiB, TiB, PiB")),
     };
     let count: u64 = digits.parse().map_err(|_| no_number())?;
     count

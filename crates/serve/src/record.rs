@@ -117,7 +117,11 @@ impl OperationRecorder {
             }
         };
         finished.map_err(|reason| {
-            DeviceError::Failed(format!("the recording is incomplete, because it ends at request {}: {reason}; record again to have all requests", self.request_count))
+            DeviceError::Failed(format!(
+                "the recording (--record) is incomplete, because it ends at request {}: {reason}; remove the cause, \
+                 and record again to have all requests",
+                self.request_count
+            ))
         })
     }
 }
@@ -156,7 +160,7 @@ impl CaptureWriter {
             Op::Flush => return writeln!(self.operation_file, "F {}", request.time_ns / 1000),
             Op::Remap(_) | Op::Phase => {
                 return Err(io::Error::other(
-                    "a capture with bytes cannot hold a remap; record to a .wwt file",
+                    "a capture with bytes (a .ops file) cannot hold a remap: use a .wwt file",
                 ));
             }
         };

@@ -52,8 +52,8 @@ pub enum ServeError {
     Inherit(io::Error),
     /// The engine of a device panicked.
     #[error(
-        "the device stopped because an invariant of the engine is broken; the panic message on standard error says \
-         which: please report it with that message, and start the server again"
+        "the device stopped after an internal error of wearwell, which the panic message on standard error describes: \
+         please report that message, and start the server again"
     )]
     Broken(#[from] EngineStopped),
     /// The flush at the end of the server failed.
@@ -386,7 +386,7 @@ fn accept_until_closed(
             && !is_full
         {
             warn(&format!(
-                "a client was turned away: {why}; until there is room, later refusals are not logged"
+                "a client was disconnected at once: {why}; further ones are not logged until a client is accepted"
             ));
         }
         is_full = admitted.is_err();
@@ -455,9 +455,9 @@ impl Clients {
             let connection = NEXT_LOGGED_CONNECTION_NUMBER.fetch_add(1, Ordering::Relaxed);
             let span = error_span!("connection", number = connection, export = field::Empty);
             span.in_scope(|| {
-                debug!("accepted");
+                debug!("a client connected");
                 serve(&socket);
-                debug!("closed");
+                debug!("the connection is closed");
             });
             socket.shutdown(Shutdown::Both);
         })?;
@@ -541,7 +541,7 @@ mod tests {
         acceptor.join().expect("it only ends");
         let lines: Vec<String> = told.iter().collect();
         assert_eq!(lines.len(), 2, "{lines:?}");
-        let limit = "a client was turned away: the limit of connected clients, 1024, is reached";
+        let limit = "a client was disconnected at once: the limit of connected clients, 1024, is reached";
         assert!(lines[0].starts_with(limit), "{lines:?}");
     }
 

@@ -272,7 +272,7 @@ impl AllowedClients {
         }
         Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            "there is no authentication, so only loopback addresses are served: use 127.0.0.1 and a tunnel",
+            "clients do not authenticate, so only loopback addresses are allowed: use 127.0.0.1 and a tunnel (ssh -L)",
         ))
     }
 }

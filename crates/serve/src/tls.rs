@@ -35,7 +35,8 @@ pub enum TlsError {
     Certificates(String),
     /// A file has no certificate of an authority that can sign certificates of clients.
     #[error(
-        "{path}: cannot be used as certificates of the authority that signs those of clients: {reason}; check --tls-client-ca"
+        "{path}: client certificates cannot be checked by the certificates in this file: {reason}; name the \
+         certificate of the authority that signs client certificates by --tls-client-ca"
     )]
     ClientAuthority {
         /// Path of the PEM file.

@@ -258,7 +258,7 @@ fn the_dashboard_listens_only_on_loopback_addresses() {
     for everybody in ["0.0.0.0:0", "[::]:0"] {
         let everybody = ListenAddress::Tcp(everybody.parse().unwrap());
         let error = served.server().open_dashboard(&everybody, &look()).expect_err("it is refused");
-        assert!(error.to_string().contains("only loopback addresses are served"), "{error}");
+        assert!(error.to_string().contains("only loopback addresses are allowed"), "{error}");
     }
     served.stop();
 }
@@ -402,7 +402,8 @@ fn a_dashboard_client_beyond_the_limit_is_refused_with_a_sentence() {
         assert_eq!(
             sentence,
             format!(
-                "the limit of clients that look at the dashboard, {most}, is reached: close one of them\n"
+                "the dashboard has the largest possible number of viewers ({most}): close one of the browser tabs or \
+                 programs that show it\n"
             )
         );
         assert!(get(address, "/").0.starts_with("HTTP/1.1 200"), "the page is still there");

@@ -155,7 +155,10 @@ fn control_commands_apply_to_the_export_that_they_name() {
             r#"{"command": "stats", "export": "third"}"#,
             "there is no export `third`: name one of first, second",
         ),
-        (r#"{"command": "stats", "export": 7}"#, "`export` is 7; give the name of an export, a string"),
+        (
+            r#"{"command": "stats", "export": 7}"#,
+            "the field `export` is 7: give the name of an export, a string",
+        ),
         (r#"{"command": "sing", "export": "first"}"#, "unknown variant `sing`"),
     ] {
         let reply = drives.ask(line);

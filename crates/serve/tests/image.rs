@@ -399,7 +399,10 @@ fn missing_metadata_of_an_image_is_restored_from_its_copy() {
             assert_eq!((report.verdict, report.findings), (Verdict::Unclean, vec![]), "{file:?}");
             assert!(report.was_closed_cleanly && report.repairable_records > 0, "{file:?}");
             let mut image = Image::open(&path, PROCESS).expect("there is a copy");
-            assert!(!image.report.was_shut_down_uncleanly && image.report.repaired_records > 0, "{file:?}");
+            assert!(
+                !image.report.was_shut_down_uncleanly && image.report.repaired_metadata_copies > 0,
+                "{file:?}"
+            );
             assert_eq!(oracle.judge(&mut image.device), [], "{file:?}");
             image.close().expect("the disk takes it");
             assert_eq!(audit(&path).expect("an image").verdict, Verdict::Clean, "{file:?}");

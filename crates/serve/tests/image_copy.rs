@@ -178,12 +178,15 @@ fn an_image_repair_restores_metadata_and_lists_lost_pages() {
     let to = written.path("repaired");
     let report = repair(&written.image, Some(&to)).expect("there is a copy of it");
     let lost: Vec<u64> = report.lost_pages.iter().map(|(lpn, _)| u64::from(lpn.0)).collect();
-    assert!(report.repaired_records > 0 && report.verified_pages > 50 && lost.contains(&page), "{report:?}");
+    assert!(
+        report.repaired_metadata_copies > 0 && report.verified_pages > 50 && lost.contains(&page),
+        "{report:?}"
+    );
     assert!(!written.image.join("nvram").exists(), "the original is as it was");
     let audited = audit(&to).expect("an image");
     assert_eq!((audited.verdict, audited.repairable_records), (Verdict::Corrupt, 0));
     let again = repair(&to, None).expect("it is whole");
-    assert_eq!((again.repaired_records, &again.lost_pages), (0, &report.lost_pages));
+    assert_eq!((again.repaired_metadata_copies, &again.lost_pages), (0, &report.lost_pages));
     // A copy says what it would lose, or leaves it out.
     let refused = copy(&to, &written.path("copy"), &ImageCopyOptions::default(), &mut |_, _| {})
         .expect_err("a page is lost");
@@ -313,7 +316,7 @@ fn the_next_start_clears_what_a_killed_image_resizing_left() {
     assert_eq!(fs::read_to_string(old.join("letter")).expect("it is still there"), "second");
     assert!(!old.join("flash").exists(), "the second copy of the data is gone");
     let refused = resize(&written.image, 8 << 20, &mut |_, _| {}).expect_err("it needs the name");
-    assert!(refused.to_string().contains("move it away and resize again"), "{refused}");
+    assert!(refused.to_string().contains("move it away, and repeat a resize"), "{refused}");
 }
 
 /// Regression: an interrupted copy left an image that lacked pages and was served as a good one.
@@ -406,7 +409,7 @@ fn an_image_is_clean_after_the_repair_of_damage_that_loses_no_logical_page() {
         let after = audit(&written.image).expect("an image");
         assert_eq!((after.verdict, after.findings), (Verdict::Clean, vec![]), "{design}");
         let again = repair(&written.image, None).expect("it is whole");
-        assert_eq!((again.repaired_records, again.marked_pages), (0, vec![]), "{design}");
+        assert_eq!((again.repaired_metadata_copies, again.marked_pages), (0, vec![]), "{design}");
         // No mechanism takes a marked page for its former content.
         let mut device = device(&written.image);
         assert!(contents(&mut device) == written.bytes, "{design}");
@@ -545,7 +548,10 @@ fn the_own_process_copies_an_image_to_a_full_disk() {
         copy(&written.image, &to, &ImageCopyOptions::default(), fill).expect_err("the disk is full");
     let message = refused.message_about(&written.image);
     assert!(message.starts_with(&format!("cannot write {}", to.display())), "{message}");
-    assert!(message.contains("File too large") && !message.contains("again with the next"), "{message}");
+    assert!(
+        message.contains("File too large") && !message.contains("the next request that writes"),
+        "{message}"
+    );
     limit_file_size(None);
     let refused = resize(&written.image, 8 << 20, fill).expect_err("the disk is full");
     let message = refused.message_about(&written.image);

@@ -417,7 +417,7 @@ fn an_image_with_both_copies_of_metadata_damaged_is_refused_with_a_sentence() {
     both(ImageFile::Journal, ends[ends.len() - 3] + 70, &mut files);
     assert!(last > before);
     let sentence = refusal(files);
-    assert!(sentence.contains("is missing, but later ones are there"), "{sentence}");
+    assert!(sentence.contains("is missing, but later records exist"), "{sentence}");
     let mut files = worked.files.clone();
     both(ImageFile::Nvram, 100, &mut files);
     let sentence = refusal(files);

@@ -84,7 +84,7 @@ fn an_image_of_version_1_is_refused_until_upgraded_and_then_holds_all_data() {
         let archive = unpacked(design);
         let refused = Image::open(&archive.image, PROCESS).map(drop).expect_err("it is of version 1");
         assert!(matches!(refused, ImageError::Version { image_version: 1, .. }), "{refused}");
-        assert!(refused.to_string().ends_with("bring it up with `wearwell upgrade`"), "{refused}");
+        assert!(refused.to_string().ends_with("upgrade the image with `wearwell upgrade`"), "{refused}");
         let superblock = upgrade(&archive.image).expect("it is whole");
         assert_eq!(superblock.design, design);
         let report = audit(&archive.image).expect("an image");

@@ -220,7 +220,7 @@ impl Directory {
         let actual = [directory.is_extent_taken.len() as u32, directory.extent_pages, page.len() as u32];
         if stored != actual {
             let in_words = |[extents, extent_pages, page_bytes]: [u32; 3]| {
-                format!("{extents} chunks of {extent_pages} pages of {page_bytes} bytes")
+                format!("{extents} extents of {extent_pages} pages of {page_bytes} bytes")
             };
             return Err(Error::Resized { stored: in_words(stored), actual: in_words(actual) });
         }
@@ -241,7 +241,7 @@ impl Directory {
             (counts.iter().map(|&count| count as usize).sum::<usize>(), self.is_extent_taken.len());
         if listed > present {
             return Err(Error::Damaged(format!(
-                "its files have {listed} chunks, and the device has {present}"
+                "its files have {listed} extents, but the device has only {present}"
             )));
         }
         for (kind, count) in FileKind::ALL.into_iter().zip(counts) {
@@ -249,10 +249,10 @@ impl Directory {
                 let extent = numbers.take_u16();
                 match self.is_extent_taken.get_mut(usize::from(extent)) {
                     Some(is_taken) if !*is_taken => *is_taken = true,
-                    Some(_) => return Err(Error::Damaged(format!("it lists chunk {extent} twice"))),
+                    Some(_) => return Err(Error::Damaged(format!("it lists extent {extent} twice"))),
                     None => {
                         return Err(Error::Damaged(format!(
-                            "it lists chunk {extent}, and the device has {present} chunks"
+                            "it lists extent {extent}, but the device has only {present} extents"
                         )));
                     }
                 }

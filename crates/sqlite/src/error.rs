@@ -24,7 +24,10 @@ pub enum Error {
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// The connection to a running server failed.
-    #[error("{place}: {source}; is `wearwell serve` running there?")]
+    #[error(
+        "{place}: the connection to the server failed: {source}; check that `wearwell serve` is running and listens on \
+         this socket"
+    )]
     Server {
         /// Path of the server's socket.
         place: String,
@@ -55,8 +58,8 @@ pub enum Error {
     },
     /// The file that marks the device of a server as used cannot be opened.
     #[error(
-        "the lock file {place} cannot be opened: {source}; it keeps other processes from the device, so this process \
-         must be able to write it, and files beside the NBD socket"
+        "cannot open the lock file {place}, which keeps other processes from the device: {source}; allow this user to \
+         create and write this file"
     )]
     LockFile {
         /// Path of the lock file.
@@ -65,7 +68,10 @@ pub enum Error {
         source: io::Error,
     },
     /// A running server sent an answer that violates its protocol.
-    #[error("{place}: the server sent {answer}; is it `wearwell serve`?")]
+    #[error(
+        "{place}: the server sent {answer}: check that nbd= and control= name the NBD socket and the control socket of \
+         `wearwell serve`"
+    )]
     Answer {
         /// Path of the server's control socket.
         place: String,
@@ -85,12 +91,15 @@ pub enum Error {
     #[error("the device holds data that is no SQLite database of this VFS: use a new or empty device")]
     Foreign,
     /// The directory page of the device, which lists the database's files, is damaged.
-    #[error("the file directory of the device is damaged: {0}; restore the image from a copy")]
+    #[error(
+        "the first page of the device, which lists the files of the database, is damaged: {0}; restore the image from \
+         a copy"
+    )]
     Damaged(String),
     /// The directory page is of a device with another number or size of extents or pages: the device was resized.
     #[error(
-        "the database on this device was made for a device of {stored}, and this one has {actual}: restore the image of \
-         before it was resized, and copy the database to a larger device by `vacuum into`"
+        "the database was made on a device of {stored}, but the device now has {actual}: restore the image from before \
+         it was resized, and copy the database to a larger device by `vacuum into`"
     )]
     Resized {
         /// Size of the device according to the directory page, in words.
@@ -100,8 +109,8 @@ pub enum Error {
     },
     /// Another version of this VFS wrote the directory page of the device, in another format.
     #[error(
-        "the file directory of the device has format version {found}; this program reads version {known}: use a \
-         version of the program that reads it"
+        "the first page of the device, which lists the files of the database, has format version {found}; this program \
+         reads version {known}: use a version of the program that reads version {found}"
     )]
     Version {
         /// Format version of the directory page.
@@ -111,9 +120,9 @@ pub enum Error {
     },
     /// All extents (runs of device pages) of the device are in use by the database, its journal and its log.
     #[error(
-        "the device is full: the database needs {needed_extent_count} more chunks, and {free_extent_count} of its \
-         {device_extent_count} chunks are free; in WAL mode, shorten the log by `pragma wal_checkpoint(truncate)`, or copy \
-         the database to a larger device by `vacuum into`"
+        "the device is full: the database needs {needed_extent_count} more extents (runs of pages), but only \
+         {free_extent_count} of {device_extent_count} are free: if the database is in WAL mode, shorten the log by \
+         `pragma wal_checkpoint(truncate)`; otherwise copy the database to a larger device by `vacuum into`"
     )]
     Full {
         /// Number of extents that the write needs, with those that a checkpoint of the log will need.
@@ -158,7 +167,9 @@ pub enum Error {
     #[error("the name of the database is empty or is not UTF-8: use another name")]
     UnreadableName,
     /// The name of a database is too long.
-    #[error("the name of the database has {len_bytes} bytes, and may have {max_bytes}: use a shorter name")]
+    #[error(
+        "the name of the database has {len_bytes} bytes, and may have at most {max_bytes}: use a shorter name"
+    )]
     LongName {
         /// Length of the name, bytes.
         len_bytes: usize,
@@ -196,8 +207,8 @@ pub enum Error {
     },
     /// `SQLite` wanted to open a super-journal, a kind of file that cannot be stored on a device.
     #[error(
-        "a transaction over several databases with rollback journals needs a super-journal, which cannot be stored on a \
-         device: execute `pragma journal_mode=wal`, which concerns all attached databases"
+        "a transaction over several databases with rollback journals needs a super-journal, which cannot be stored on \
+         a device: execute `pragma journal_mode=wal`, which changes the mode of all attached databases"
     )]
     SuperJournal,
     /// A write-ahead log was written before its header.
@@ -208,8 +219,8 @@ pub enum Error {
     HeaderlessWal,
     /// The engine panicked earlier, so the device refuses all requests.
     #[error(
-        "the device of this database has stopped because an invariant of the engine is broken; the panic message on \
-         standard error says which: report it with that message, and open the database again"
+        "the device of this database has stopped after an internal error of wearwell, which the panic message on \
+         standard error describes: please report that message, and open the database again"
     )]
     Broken,
 }

@@ -89,14 +89,14 @@ impl Options {
         let remap = parse_switch("remap", parameter("remap").as_deref(), true)?;
         let is_memory = parse_switch("memory", parameter("memory").as_deref(), false)?;
         let size = parameter("size").map(|text| parse_size_bytes(&text)).transpose();
-        let size_bytes = size.map_err(|sentence| Error::Parameter(format!("size: {sentence}")))?;
+        let size_bytes = size.map_err(|sentence| Error::Parameter(format!("size=: {sentence}")))?;
         let durability = parse_durability(parameter("durability").as_deref())?;
         let settings: Vec<String> =
             parameter("set").iter().flat_map(|text| text.split(',')).map(str::to_owned).collect();
         if let Some(part) = settings.iter().find(|part| !part.contains('=')) {
             return Err(Error::Parameter(format!(
-                "set: `{part}` is no setting: separate settings by commas, and the names of a list by +, such as \
-                 set=gc.policy=fifo,parts.content=dedup+recycle"
+                "set= has the part `{part}`, which is no setting (section.key=value): separate settings by commas, and \
+                 the names of a list by +, such as set=gc.policy=fifo,parts.content=dedup+recycle"
             )));
         }
         let config = Config::from_text_and_settings(None, &settings)?;
@@ -169,7 +169,7 @@ fn parse_switch(name: &str, value: Option<&str>, default: bool) -> Result<bool, 
         None => Ok(default),
         Some("on" | "1" | "true" | "yes") => Ok(true),
         Some("off" | "0" | "false" | "no") => Ok(false),
-        Some(other) => Err(Error::Parameter(format!("{name} is on or off, not `{other}`"))),
+        Some(other) => Err(Error::Parameter(format!("{name}= is `{other}`: give on or off"))),
     }
 }
 
@@ -178,7 +178,7 @@ fn parse_durability(value: Option<&str>) -> Result<Option<Durability>, Error> {
         None => Ok(None),
         Some("process") => Ok(Some(Durability::Process)),
         Some("host") => Ok(Some(Durability::Host)),
-        Some(other) => Err(Error::Parameter(format!("durability is process or host, not `{other}`"))),
+        Some(other) => Err(Error::Parameter(format!("durability= is `{other}`: give process or host"))),
     }
 }
 

@@ -60,7 +60,10 @@ impl RemoteDrive {
         let number = |name: &str| stats[name].as_u64();
         match (number("capacity_bytes"), number("page_bytes").and_then(|bytes| bytes.try_into().ok())) {
             (Some(capacity_bytes), Some(block_bytes)) => Ok(Self { capacity_bytes, block_bytes, ..remote }),
-            _ => Err(Error::Answer { place: remote.control_socket_path, answer: "no size".into() }),
+            _ => Err(Error::Answer {
+                place: remote.control_socket_path,
+                answer: "no size of the device".into(),
+            }),
         }
     }
 
@@ -80,7 +83,7 @@ impl RemoteDrive {
         Err(DeviceError::Failed(
             answer["error"]
                 .as_str()
-                .unwrap_or("the server refused the command without a reason; its log may say more")
+                .unwrap_or("the server refused a command and gave no reason: look at the log of the server")
                 .to_owned(),
         )
         .into())
@@ -236,7 +239,7 @@ impl NbdClient {
     fn negotiate(&mut self) -> Result<(), Error> {
         let magics = [self.receive_array()?, self.receive_array()?].map(u64::from_be_bytes);
         if magics != [GREETING_MAGIC, OPTION_MAGIC] {
-            return Err(self.protocol_error("something else than NBD"));
+            return Err(self.protocol_error("no NBD greeting"));
         }
         self.receive_array::<2>()?;
         self.send(&(FIXED_NEWSTYLE | NO_ZEROES).to_be_bytes())?;
@@ -264,8 +267,8 @@ impl NbdClient {
             let advice = match kind {
                 answer::ACK => return Ok(()),
                 answer::INFO => continue,
-                answer::ERR_TLS_REQD => "the database needs a socket without TLS",
-                answer::ERR_UNKNOWN => "the database needs a server of one device",
+                answer::ERR_TLS_REQD => "the database needs a socket that does not require TLS",
+                answer::ERR_UNKNOWN => "the database needs a running server of one device",
                 _ => return Err(self.protocol_error(format!("option reply {kind:#x}"))),
             };
             let reason = String::from_utf8_lossy(&data).into_owned();
@@ -286,14 +289,14 @@ impl NbdClient {
         let errno = u32::from_be_bytes(self.receive_array()?);
         let cookie = u64::from_be_bytes(self.receive_array()?);
         if magic != SIMPLE_REPLY_MAGIC || cookie != self.last_cookie {
-            return Err(self.protocol_error("something else than the reply to the request"));
+            return Err(self.protocol_error("bytes that are no reply to the request"));
         }
         match errno {
             0 => Ok(()),
             errno::ENOSPC => Err(DeviceError::Full(format!(
-                "the server has no space for {}: if its log has an error that a file of the image \
-                 cannot be written, free space on that disk; otherwise the flash of the device is full: copy the database to a \
-                 larger device by `vacuum into`",
+                "the server has no space for {}: if its log says that a file of the image cannot be written, free \
+                 space on that disk; otherwise the flash of the device is full: copy the database to a larger device \
+                 by `vacuum into`",
                 match len {
                     0 => "data that was written before".to_owned(),
                     len => format!("{len} bytes at byte {offset}"),
@@ -302,7 +305,11 @@ impl NbdClient {
             .into()),
             errno::EPERM => Err(DeviceError::ReadOnly.into()),
             errno => Err(DeviceError::Failed(format!(
-                "the server refuses {len} bytes at byte {offset}: {}; the log of the server says why",
+                "the server could not execute {}: {}; the log of the server says more",
+                match len {
+                    0 => "a flush".to_owned(),
+                    len => format!("a request of {len} bytes at byte {offset}"),
+                },
                 io::Error::from_raw_os_error(errno.cast_signed())
             ))
             .into()),
@@ -361,14 +368,16 @@ mod tests {
         let error = error_of_option_reply(answer::ERR_UNKNOWN, "this server has several exports");
         assert!(
             error.to_string().ends_with(
-                "nbd: the server refuses the connection: this server has several exports; the database needs a server \
-                 of one device"
+                "nbd: the server refuses the connection: this server has several exports; the database needs a \
+                 running server of one device"
             ),
             "{error}"
         );
         let error = error_of_option_reply(answer::ERR_TLS_REQD, "this server requires TLS");
         assert!(
-            error.to_string().ends_with("requires TLS; the database needs a socket without TLS"),
+            error
+                .to_string()
+                .ends_with("requires TLS; the database needs a socket that does not require TLS"),
             "{error}"
         );
         let error = error_of_option_reply(answer::ERR_INVALID, "");
@@ -382,10 +391,17 @@ mod tests {
         let socket = folder.path().join("nbd");
         std::fs::create_dir(folder.path().join("nbd.sqlite-lock")).expect("the path is free");
         let error = RemoteDrive::connect(&socket, &socket).expect_err("a folder cannot be locked");
-        assert!(error.to_string().contains("nbd.sqlite-lock cannot be opened"), "{error}");
+        assert!(
+            error.to_string().contains("cannot open the lock file ")
+                && error.to_string().contains("nbd.sqlite-lock"),
+            "{error}"
+        );
         let missing = folder.path().join("missing/nbd");
         let error = RemoteDrive::connect(&missing, &missing).expect_err("there is no server");
-        assert!(error.to_string().contains("missing/nbd: No such file"), "{error}");
-        assert!(error.to_string().contains("is `wearwell serve` running there?"), "{error}");
+        assert!(
+            error.to_string().contains("missing/nbd: the connection to the server failed: No such file"),
+            "{error}"
+        );
+        assert!(error.to_string().contains("check that `wearwell serve` is running"), "{error}");
     }
 }

@@ -396,7 +396,7 @@ impl Volume {
         entry.len_bytes = recorded;
     }
 
-    /// Sets the length of a database's file, in bytes. Chunks (runs of device pages) that the file no longer needs are
+    /// Sets the length of a database's file, in bytes. Extents (runs of device pages) that the file no longer needs are
     /// freed.
     pub(crate) fn truncate(&mut self, kind: FileKind, len: u64) -> Result<(), Error> {
         self.set_file_len(kind, len);

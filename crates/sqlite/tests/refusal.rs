@@ -85,7 +85,7 @@ fn the_durability_of_the_uri_is_that_of_the_session_on_an_existing_image() {
 /// `SQLite` said "unable to open database file", and nothing said more.
 #[test]
 fn a_database_name_that_is_too_long_is_refused_with_its_length() {
-    require_refusal(&"x".repeat(2000), "memory=on&size=32MiB", "has 2000 bytes, and may have 1016");
+    require_refusal(&"x".repeat(2000), "memory=on&size=32MiB", "has 2000 bytes, and may have at most 1016");
 }
 
 /// Parameters that contradict the image were ignored.

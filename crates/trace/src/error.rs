@@ -57,14 +57,15 @@ pub enum TraceError {
         source: io::Error,
     },
     /// The trace file is empty.
-    #[error("{file}: the trace file is empty, so there is nothing to replay")]
+    #[error("{file}: the trace file is empty: choose another file")]
     Empty {
         /// Name of the trace file.
         file: String,
     },
     /// No known trace format fits the first lines or bytes of the file.
     #[error(
-        "{file}: not a trace in a known format (first bytes `{start}`); name the format with --format, one of {}",
+        "{file}: the format of the trace is not recognised (first bytes `{start}`): describe the columns of a CSV with \
+         --columns, or name the format with --format, one of {}",
         Format::all_names()
     )]
     UnknownFormat {
@@ -75,9 +76,9 @@ pub enum TraceError {
     },
     /// Several trace formats fit the first lines of the file.
     #[error(
-        "{file}: the columns fit several formats, {}; name the format with --format (and the time unit with \
-         --time-unit)",
-        Format::joined_names(candidates)
+        "{file}: the columns fit several formats, {}: name the format with --format{}",
+        Format::joined_names(candidates),
+        if candidates.contains(&Format::MqSim) { " (for mqsim also the unit of times with --time-unit)" } else { "" }
     )]
     AmbiguousFormat {
         /// Name of the trace file.
@@ -86,7 +87,7 @@ pub enum TraceError {
         candidates: Vec<Format>,
     },
     /// The trace format needs an option that is not set, because the file lacks a fact that only the user knows.
-    #[error("{file}: {format} {reason}")]
+    #[error("{file}: the format {format} {reason}")]
     NeedsOption {
         /// Name of the trace file.
         file: String,
@@ -96,13 +97,13 @@ pub enum TraceError {
         reason: &'static str,
     },
     /// An option is set that has no meaning for the format of the trace.
-    #[error("{file}: {option} has no effect on a {format} trace: leave it out")]
+    #[error("{file}: {option} has no effect on a trace in the format {format}: leave it out")]
     UnusedOption {
         /// Name of the trace file.
         file: String,
         /// Format of the trace file.
         format: Format,
-        /// Description of the unused option, with its name on the command line.
+        /// Name of the unused option on the command line, and what it sets.
         option: &'static str,
     },
     /// The operating system failed to write a trace to the output.
@@ -118,7 +119,8 @@ pub enum TraceError {
     },
     /// The text about where a trace comes from is longer than a native trace can hold.
     #[error(
-        "the provenance of the trace (--provenance) has {len_bytes} bytes, and a native trace holds at most 65536: shorten it"
+        "the provenance of the trace (--provenance) has {len_bytes} bytes, but a native trace holds at most 65536: \
+         shorten it"
     )]
     LongProvenance {
         /// Length of the provenance, bytes.
@@ -126,8 +128,8 @@ pub enum TraceError {
     },
     /// The trace has more distinct contents than a native trace can number.
     #[error(
-        "with request {request} the trace would have more than 2^28 distinct contents, more than a native trace can number; \
-         split the trace into parts"
+        "with request {request} the trace would have more than 2^28 distinct contents, more than a native trace can \
+         number: split the trace into parts"
     )]
     TooManyContents {
         /// Number of the request that brings the trace over the limit, from 1.
@@ -135,7 +137,7 @@ pub enum TraceError {
     },
     /// The trace touches more distinct 4-KiB pages than 32-bit page numbers can address.
     #[error(
-        "the trace touches more than 2^32 - 1 distinct 4-KiB pages, more than a drive can have; split the trace into \
+        "the trace touches more than 2^32 - 1 distinct 4-KiB pages, more than a drive can have: split the trace into \
          parts"
     )]
     TooManyPages,

@@ -318,7 +318,10 @@ fn a_bad_binary_record_is_reported_by_number_and_byte() {
     let request_number_2 = 28 + 16;
     fixture.bytes[request_number_2 + 7] = 99;
     let error = read_all(&fixture.bytes, &fixture.options).1.unwrap_err();
-    assert_eq!(error.to_string(), "fixture: record 3 at byte 44: expected a command number of at most 8");
+    assert_eq!(
+        error.to_string(),
+        "fixture: record 3 at byte 44: expected an NBD command number of at most 8"
+    );
     fixture.options.skip_bad_lines = true;
     let (requests, end) = read_all(&fixture.bytes, &fixture.options);
     assert_eq!((requests.len(), end.unwrap()), (fixture.rows.len() - 1, 1));

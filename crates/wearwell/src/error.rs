@@ -144,7 +144,9 @@ fn no_spare_space_sentence(
     has_flash_log: bool,
 ) -> String {
     if logical_pages == 0 {
-        return "a device needs at least one logical page".to_owned();
+        return "the device would export no logical page: raise device.logical_pages or device.blocks_per_plane, or \
+                lower device.over_provisioning"
+            .to_owned();
     }
     let log =
         if has_flash_log { ", or lower remap.size_mib (the log of the reverse map is metadata)" } else { "" };

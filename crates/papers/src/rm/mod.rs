@@ -308,8 +308,8 @@ fn require_duplicates_in_traces(runs: &ExperimentRecords) -> Result<()> {
                 )
             };
             return Err(format!(
-                "only {:.2} % of the writes of the trace fiu-{trace} ({}) were deduplicated, but rows about deduplicated \
-                 traces need at least 1 %{advice}",
+                "only {:.2} % of the writes of the trace fiu-{trace} ({}) were deduplicated, but a result about \
+                 deduplicated traces needs at least 1 %{advice}",
                 100.0 * deduplicated / writes,
                 record.input
             ));
@@ -566,8 +566,9 @@ fn host_page_rates_after_first_erase(runs: &ExperimentRecords) -> Result<Vec<Nam
     let end_without_remaps = none.required_figure("timing.device_s")?;
     if to > end_without_remaps {
         return Err(format!(
-            "experiment fillseq/noremap ends after {end_without_remaps:.1} s of simulated time, before the end of the \
-             compared window, {from:.1} to {to:.1} s (from the first erase of fillseq/segments, a tenth of its run)"
+            "the experiments fillseq/segments and fillseq/noremap cannot be compared from {from:.1} to {to:.1} s of \
+             simulated time (a tenth of the run of fillseq/segments, from its first erase on), because \
+             fillseq/noremap ends after {end_without_remaps:.1} s"
         ));
     }
     let rate = |run: ExperimentRun<'_>| {
@@ -622,9 +623,9 @@ fn performance_losses_by_reverse_map(runs: &ExperimentRecords) -> Result<Vec<Nam
             let demoted = run.figure("parts.demoted_full") / run.figure("host_page_writes");
             if demoted > 0.01 {
                 return Err(format!(
-                    "in experiment random writes/{scheme}-{mb}, {:.1} % of the host page writes are remaps that were executed as \
-                     writes because the reverse map of {mb} MB was full; this row compares reverse maps with enough room, so \
-                     the limit is 1 %",
+                    "in experiment random writes/{scheme}-{mb}, {:.1} % of the host page writes are remaps that were \
+                     executed as writes because the reverse map of {mb} MB was full; this result compares reverse maps \
+                     with enough room, so the limit is 1 %",
                     100.0 * demoted
                 ));
             }

@@ -235,8 +235,9 @@ impl F2fsClean {
         let filled = files * (mean + append + 1);
         if filled * 10 > segments * u64::from(BLOCKS_PER_SEGMENT) * 8 {
             return Err(SpecError::ConflictingKeys(format!(
-                "files={files} of mean={mean} pages, with append={append} and a node page each, fill {filled} pages, more than 0.8 \
-                 of the {} pages of segments={segments}: set fewer files, a smaller mean or append, or more segments",
+                "the files would fill {filled} pages (files={files}, each of mean={mean}, append={append} and one \
+                 node page), but may fill at most 80 % of the {} pages of segments={segments}: lower files, mean or \
+                 append, or raise segments",
                 segments * u64::from(BLOCKS_PER_SEGMENT)
             )));
         }

@@ -48,7 +48,12 @@ impl ProfiledFiles {
         {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                format!("{} and this path must both be directories or both be files", old.display()),
+                format!(
+                    "this is a {}, but its old version {} (--against) is a {}: give two directories or two files",
+                    if is_directory { "directory" } else { "file" },
+                    old.display(),
+                    if is_directory { "file" } else { "directory" }
+                ),
             ));
         }
         if is_directory {

@@ -137,7 +137,9 @@ impl Profile {
             return Err(ConfigError::InvalidValue(sentence.into()).into());
         }
         if !self.savings.iter().any(Saving::mechanism_may_save_writes) {
-            self.notes.push("nothing was run: no content mechanism can save anything of this input".into());
+            self.notes.push(
+                "no content mechanism was run: as far as the input shows, none can save page writes".into(),
+            );
             return Ok(());
         }
         let without = config_with_mechanisms(config, &[]);
@@ -167,7 +169,7 @@ impl Profile {
         }
         if is_interrupted.get() {
             self.partial = true;
-            self.notes.push("interrupted before all mechanisms were run".into());
+            self.notes.push("interrupted before all content mechanisms were run".into());
         }
         Ok(())
     }

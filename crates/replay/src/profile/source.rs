@@ -90,12 +90,16 @@ pub fn profile_requests(
         }
     }
     if done == 0 {
-        return Err(ProfileError::of_input(
-            input.name(),
-            io::Error::other(
-                "the input has no requests; is the file a trace, and in the format that --format names?",
-            ),
-        ));
+        let sentence = match input {
+            Input::Trace { .. } => {
+                "the trace has no requests: check the file, its format (--format) and, if it records several stages \
+                 of a request, the stage that is read (--action)"
+            }
+            Input::Workload(_) | Input::Host(_) => {
+                "the workload has no requests: raise the numbers in its specification, such as requests="
+            }
+        };
+        return Err(ProfileError::of_input(input.name(), io::Error::other(sentence)));
     }
     if requests.rejected_lines() > 0 {
         notes.push(format!("{} bad lines skipped", requests.rejected_lines()));
@@ -125,7 +129,7 @@ pub fn profile_files(
     let unreadable = files.unreadable_paths.len();
     if unreadable > 0 {
         let named = files.unreadable_paths[..unreadable.min(NAMED_UNREADABLE_FILES_MAX)].join("; ");
-        notes.push(format!("{unreadable} could not be read: {named}"));
+        notes.push(format!("files and directories that could not be read: {unreadable} ({named})"));
     }
     let profile = profiler.to_profile(name.clone());
     if profile.content.is_none() && is_whole {

@@ -376,7 +376,7 @@ impl<'a> Run<'a> {
         let total = limit.map_or(left, |limit| limit.min(left));
         if let Some(cut) = config.recovery.after_requests.filter(|&cut| cut > total) {
             return Err(ConfigError::InvalidValue(format!(
-                "power is to be lost after {cut} requests, but only {total} are replayed: lower recovery.after_requests"
+                "recovery.after_requests is {cut}, but only {total} requests are replayed: lower it to at most {total}"
             ))
             .into());
         }

@@ -194,8 +194,8 @@ impl<'a> Plan<'a> {
         let is_auto = self.config.replay.arrival == Arrival::Auto;
         if is_auto && self.survey.has_different_times && self.config.replay.queue_depth.is_some() {
             return Err(ConfigError::InvalidValue(
-                "replay.queue_depth has no effect: the input has times, and requests come at them; leave it \
-                 out, or set replay.arrival=closed, which ignores the times"
+                "replay.queue_depth has no effect, because requests arrive at the times of the input: leave it out, or \
+                 set replay.arrival=closed, which ignores the times"
                     .into(),
             ));
         }
@@ -210,8 +210,8 @@ impl<'a> Plan<'a> {
             return Ok(());
         }
         Err(ConfigError::InvalidValue(format!(
-            "replay.time_scale has no effect: {} has no times, or all its requests have the same: leave it out, or choose \
-             an input with times (a workload has them with rate=)",
+            "replay.time_scale has no effect, because the requests of {} have no times, or all the same time: leave it \
+             out, or choose an input with times (of a generated workload: add rate=)",
             self.input.name()
         )))
     }
@@ -244,18 +244,19 @@ impl<'a> Plan<'a> {
 
     /// Refuses an input that does not fit the device, before hours are spent on its beginning.
     fn require_input_fits(&self) -> Result<(), ConfigError> {
-        let (touched, how) = if self.compacts_addresses() {
-            (self.survey.footprint_pages * PAGE_BYTES, "")
+        let is_compact = self.compacts_addresses();
+        let (touched, phrase) = if is_compact {
+            (self.survey.footprint_pages * PAGE_BYTES, "the input touches")
         } else {
-            (self.survey.end_offset_bytes, " at its addresses")
+            (self.survey.end_offset_bytes, "the addresses of the input reach up to")
         };
         let exported = self.exported_bytes();
         if touched <= exported {
             return Ok(());
         }
         let mib = |bytes: u64| with_thousands_separators(bytes as f64 / 1_048_576.0, 1);
-        let advice = if !how.is_empty() && self.survey.footprint.is_some() {
-            ", or replay.addresses=compact, which numbers the touched pages densely"
+        let advice = if !is_compact && self.survey.footprint.is_some() {
+            ", or set replay.addresses=compact, which numbers the touched pages without gaps"
         } else if self.config.device.logical_pages.is_some() {
             " (raise device.logical_pages, or leave it out)"
         } else if self.config.is_sized_to_input() || self.config.device.fit.is_some() {
@@ -264,7 +265,7 @@ impl<'a> Plan<'a> {
             ", or set device.fit, which sizes the device to the input"
         };
         Err(ConfigError::InvalidValue(format!(
-            "the input needs {} MiB{how} and the device exports {} MiB: choose a larger device{advice}",
+            "{phrase} {} MiB, but the device exports {} MiB: choose a larger device{advice}",
             mib(touched),
             mib(exported)
         )))
@@ -307,8 +308,8 @@ impl<'a> Plan<'a> {
             return Ok(());
         }
         Err(ConfigError::InvalidValue(
-            "a trace of flash operations needs the time of each one, which only timing.mode=event computes \
-             (--timing event)"
+            "a trace of flash operations needs the time of each operation, which only timing.mode=event computes: set \
+             it (or give --timing event)"
                 .into(),
         ))
     }
@@ -361,7 +362,8 @@ fn block_layer_stage_hint(input: &Input) -> String {
     let has_stages = matches!(reader.format(), Format::Blkparse | Format::Blktrace | Format::Wiscsee);
     let stage = options.block_layer_stage.blkparse_letter();
     if has_stages {
-        format!(" at stage {stage}; --action D, Q or C reads another stage")
+        let others: Vec<&str> = ["D", "Q", "C"].into_iter().filter(|&other| other != stage).collect();
+        format!(" at stage {stage} (--action {} reads another stage)", others.join(" or "))
     } else {
         String::new()
     }

@@ -101,8 +101,8 @@ pub fn walkthrough_with_step_callback(
     let bytes = walk.to_json().len();
     if bytes > WALKTHROUGH_JSON_BYTES_MAX {
         return Err(ConfigError::InvalidValue(format!(
-            "the record of {} steps has {} MiB, and an HTML page holds at most {} MiB: choose fewer \
-             requests (--requests), or shorter ones",
+            "the record of {} steps has {} MiB, but the HTML page holds at most {} MiB: choose fewer requests \
+             (--requests), or shorter ones",
             walk.steps.len(),
             bytes.div_ceil(1 << 20),
             WALKTHROUGH_JSON_BYTES_MAX >> 20
@@ -136,14 +136,14 @@ fn require_valid_walk_options(walk_options: WalkthroughOptions) -> Result<(), Co
     let WalkthroughOptions { requests, power_cut_after_requests: cut_after } = walk_options;
     if requests == 0 || requests > WATCHED_REQUESTS_MAX {
         return Err(ConfigError::InvalidValue(format!(
-            "{requests} requests cannot be shown: an HTML page shows from 1 to {WATCHED_REQUESTS_MAX}, \
-             because a reader steps through them; change --requests"
+            "{requests} requests cannot be shown, because a reader steps through them: set --requests to 1 to \
+             {WATCHED_REQUESTS_MAX}"
         )));
     }
     match cut_after.filter(|&cut| cut > requests) {
         Some(cut) => Err(ConfigError::InvalidValue(format!(
-            "power is to be lost after {cut} requests, but only {requests} are executed: lower --cut-after or raise \
-             --requests"
+            "power is to be lost after {cut} requests (--cut-after), but only {requests} are executed (--requests): \
+             lower --cut-after or raise --requests"
         ))),
         None => Ok(()),
     }

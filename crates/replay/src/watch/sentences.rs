@@ -317,7 +317,7 @@ impl SentenceWriter<'_> {
                 "the map has more dirty entries, or more pages that are not yet found invalid, than it may have"
             }
             (_, "map-checkpoint") => {
-                "a checkpoint writes entries that have been dirty for long, so that recovery reads less"
+                "a checkpoint writes map entries that have long been dirty, so that recovery reads less"
             }
             (_, "trim") => "a trim has to be on flash when it returns",
             (_, "write-back") => "what is only in RAM is saved",
@@ -326,9 +326,12 @@ impl SentenceWriter<'_> {
                 "the journal of map changes is full, and is merged into the translation pages"
             }
             (_, "validity-buffer-full") => "the buffer of invalid pages in RAM is full",
-            (_, "validity-due") => "recovery can find only a bounded number of invalid pages again",
-            (_, "validity-merge") => "two or more sorted runs are merged into one",
-            (_, "validity-bit") => "a page became invalid, and its bit is set in the bitmap",
+            (_, "validity-due") => {
+                "the buffer of invalid pages in RAM is written before it is full, because recovery can find only a \
+                 limited number of invalid pages again"
+            }
+            (_, "validity-merge") => "Logarithmic Gecko merges two or more of its sorted runs into one",
+            (_, "validity-bit") => "a page became invalid, and its bit in the bitmap of invalid pages is set",
             (_, "log-buffer-full") => "the buffer of reverse-map entries in NVRAM is full",
             _ => "metadata changed",
         };

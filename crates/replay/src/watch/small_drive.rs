@@ -147,7 +147,8 @@ fn require_few_flash_pages(resolved: &ResolvedDevice) -> Result<(), ConfigError>
         return Ok(());
     }
     Err(ConfigError::InvalidValue(format!(
-        "the drive has {pages} flash pages, and an HTML page shows at most {WATCHED_FLASH_PAGES_MAX}: set \
-         fewer pages for the workload (pages=) or fewer requests (--requests), or leave settings of the device out"
+        "the drive has {pages} flash pages, but the HTML page shows at most {WATCHED_FLASH_PAGES_MAX}: leave out \
+         settings of [device] that make the drive large, or choose a workload of fewer pages (pages=) or fewer \
+         requests (--requests)"
     )))
 }

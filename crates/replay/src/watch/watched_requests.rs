@@ -213,7 +213,7 @@ fn require_few_pages(pages: u64, requests: u64) -> Result<(), ConfigError> {
         return Ok(());
     }
     Err(ConfigError::InvalidValue(format!(
-        "the requests to show, at most {requests}, touch {pages} logical pages, and an HTML page shows at most {most}: \
-         choose fewer requests (--requests), shorter ones, or a workload of fewer pages"
+        "the requests to show (at most {requests}) touch {pages} logical pages, but the HTML page shows at most \
+         {most}: choose fewer requests (--requests), shorter ones, or a workload of fewer pages (pages=)"
     )))
 }

@@ -280,8 +280,12 @@ fn parse_read_and_trim_shares(options: &SpecOptions) -> Result<(f64, f64), SpecE
     let total = write.unwrap_or(0.0) + read.max(0.0) + trim;
     let complete = write.is_none() && total <= 1.0 + 1e-9 || (total - 1.0).abs() <= 1e-9;
     if !complete {
+        let (sum, advice) = match write {
+            Some(_) => ("1", ", or leave out write or read, which is then the rest"),
+            None => ("at most 1", ""),
+        };
         return Err(SpecError::ConflictingKeys(format!(
-            "the shares write, read and trim sum to {total}, not to 1: change them, or leave one out"
+            "the shares write, read and trim sum to {total}, but must sum to {sum}: correct them{advice}"
         )));
     }
     Ok((read, trim))
@@ -323,8 +327,8 @@ fn parse_arrival(options: &SpecOptions) -> Result<ArrivalProcess, SpecError> {
             _ => "off_ms",
         };
         return Err(SpecError::ConflictingKeys(format!(
-            "{keys} count only with arrival=bursty, and arrival is {name}: set arrival=bursty and rate=REQUESTS_PER_SECOND, or leave \
-             {keys} out"
+            "{keys} can only be set with arrival=bursty, but arrival is {name}: set arrival=bursty and \
+             rate=REQUESTS_PER_SECOND, or leave {keys} out"
         )));
     }
     match (name, rate) {
@@ -345,7 +349,8 @@ fn parse_arrival(options: &SpecOptions) -> Result<ArrivalProcess, SpecError> {
         (other, _) => Err(SpecError::BadValue {
             key: "arrival",
             value: other.into(),
-            expected: "untimed, fixed, poisson or bursty (replay.arrival=closed is a setting of the run)",
+            expected: "untimed, fixed, poisson or bursty (open, closed and think are values of the setting \
+                       replay.arrival)",
         }),
     }
 }
@@ -356,7 +361,7 @@ fn parse_content(
 ) -> Result<Option<content_model::ContentModelSpec>, SpecError> {
     match (options.number_value("dup", 0.0..=1.0)?, content) {
         (Some(_), Some(_)) => Err(SpecError::ConflictingKeys(
-            "dup= and a content model after + are both given: leave one out".into(),
+            "both dup= and a content model (after +) are given: leave one out".into(),
         )),
         (Some(share), None) => Ok(Some(content_model::ContentModelSpec::with_duplicate_share(share))),
         (None, content) => Ok(content),

@@ -91,10 +91,10 @@ pub enum SpecError {
         valid_names: String,
     },
     /// A part of a specification string is not of the form `key=value`.
-    #[error("`{0}` is not of the form key=value, such as pages=1000")]
+    #[error("`{0}` in the specification is not of the form key=value, such as pages=1000")]
     NotAPair(String),
     /// A key appears twice in a specification string.
-    #[error("key `{0}` is given twice: leave one out")]
+    #[error("the key `{0}` is given twice in the specification: leave one out")]
     RepeatedKey(String),
     /// A value in a specification string that cannot be parsed.
     #[error("{key}={value}: expected {expected}")]
@@ -218,7 +218,10 @@ pub(crate) fn require_within<T: PartialOrd + std::fmt::Display>(
     if bounds.contains(&number) {
         return Ok(number);
     }
-    let violated_bound = format!("must lie in {} to {}", bounds.start(), bounds.end());
+    // The value may be a list, of which this is one number.
+    let number = number.to_string();
+    let subject = if number == value { "it" } else { number.as_str() };
+    let violated_bound = format!("{subject} must be from {} to {}", bounds.start(), bounds.end());
     Err(SpecError::OutOfRange { key, value: value.into(), violated_bound })
 }
 

@@ -58,7 +58,7 @@ pub fn answer(line: &[u8], device: &mut FlashDevice) -> String {
     let reply = match serde_json::from_slice(line) {
         Ok(command) => execute_command(command, device),
         Err(error) => error_answer(&format!(
-            "not a command: {error}; a command is a line such as {{\"command\": \"stats\"}}"
+            "the line is not a command: {error}; send a line such as {{\"command\": \"stats\"}}"
         )),
     };
     reply.to_string()
@@ -74,7 +74,7 @@ fn execute_command(command: Command, device: &mut FlashDevice) -> Value {
         Command::Wa {} => success_answer(report::write_amplification_answer(device)),
         Command::Scrub {} => scrub_without_interruption(device),
         Command::Exports {} => error_answer(
-            "the command `exports` is answered by a server only, not by a single device: leave it out",
+            "only a server answers the command `exports`, not a single device: leave the command out",
         ),
     }
 }
@@ -91,7 +91,7 @@ pub(super) fn remove_export_field(line: &[u8]) -> Result<(Option<String>, Vec<u8
     match fields.remove("export") {
         None => Ok((None, line.to_vec())),
         Some(Value::String(name)) => Ok((Some(name), Value::from(fields).to_string().into_bytes())),
-        Some(other) => Err(format!("`export` is {other}; give the name of an export, a string")),
+        Some(other) => Err(format!("the field `export` is {other}: give the name of an export, a string")),
     }
 }
 
@@ -218,8 +218,8 @@ fn refuse_overlapping_move(range: &RemapRange, mode: RemapCommandMode) -> Result
     let RemapRange { target, source, len } = *range;
     if matches!(mode, RemapCommandMode::Move) && target.abs_diff(source) < len {
         return Err(DeviceError::Invalid(format!(
-            "move of {len} bytes from byte {source} to byte {target}: the ranges overlap, and those of a \
-             move must not"
+            "cannot move {len} bytes from byte {source} to byte {target}, because the two ranges overlap: choose \
+             ranges that do not overlap, or the mode copy"
         )));
     }
     Ok(())

@@ -115,8 +115,8 @@ fn execute_command_line(
     };
     match answered {
         Err(EngineStopped) if targets.len() > 1 => Ok(commands::error_answer(&format!(
-            "the device of export `{}` has stopped, because an invariant of its engine is broken (the log of the \
-             server says which): start the server again",
+            "the device of export `{}` has stopped, because the server is ending or because of an internal error (the \
+             log of the server says which): start the server again",
             target.export.name
         ))
         .to_string()),

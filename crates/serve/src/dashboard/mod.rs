@@ -24,6 +24,7 @@ use feed::{SnapshotClient, SnapshotFeed};
 use crate::connection::ServedExport;
 use crate::control;
 use crate::device::FlashDevice;
+use crate::engine::EngineStopped;
 use crate::http::{self, Answer, Request};
 use crate::server::{BoundListener, ServeError, Server};
 use crate::socket::{ListenAddress, Socket};
@@ -151,13 +152,14 @@ impl DashboardSite {
             return Err(Answer::refusal("404 Not Found", "there is no such page; the dashboard is at /"));
         };
         if !target.engine.is_alive() {
-            let sentence = "the device has stopped, because an invariant of its engine is broken (the log of the server says which): start the server again";
-            return Err(Answer::refusal("503 Service Unavailable", sentence));
+            let sentence = EngineStopped.to_string();
+            return Err(Answer::refusal("503 Service Unavailable", &sentence));
         }
         let Some(place) = self.snapshot_client_limit.take_slot() else {
             let max_places = self.snapshot_client_limit.max_slots;
             let sentence = format!(
-                "the limit of clients that look at the dashboard, {max_places}, is reached: close one of them"
+                "the dashboard has the largest possible number of viewers ({max_places}): close one of the browser \
+                 tabs or programs that show it"
             );
             return Err(Answer::refusal("503 Service Unavailable", &sentence));
         };
@@ -233,8 +235,8 @@ fn refuse_cross_site_request(request: &Request) -> Result<(), Answer> {
     };
     if !is_loopback_host(host) {
         return forbidden(
-            "the dashboard is only for this machine: open it as http://localhost:PORT or http://127.0.0.1:PORT, from \
-             another machine through a tunnel (ssh -L)",
+            "the dashboard answers only on its own machine: open it there as http://localhost:PORT or \
+             http://127.0.0.1:PORT, or on another machine through a tunnel (ssh -L)",
         );
     }
     let own = format!("http://{host}");
@@ -242,7 +244,9 @@ fn refuse_cross_site_request(request: &Request) -> Result<(), Answer> {
     let is_foreign_fetch =
         request.header_values("Sec-Fetch-Site").any(|site| !matches!(site, "same-origin" | "none"));
     if is_foreign_origin || is_foreign_fetch {
-        return forbidden("another site asked for this: open the dashboard by its own address");
+        return forbidden(
+            "the request comes from a page of another site: open the dashboard by its own address",
+        );
     }
     Ok(())
 }

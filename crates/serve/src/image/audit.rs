@@ -75,7 +75,7 @@ fn examine_image(backing: impl Backing) -> Result<AuditReport, ImageError> {
     let found = FoundImage::read(&mut view, false)?;
     let (opened, layout, superblock) = (found.open_report(), found.layout.clone(), found.superblock.clone());
     let loaded = found.load(&mut view, LoadMode { verifies_all_data: true, rescues: false })?;
-    let repaired = opened.repaired_records + loaded.repaired_records;
+    let repaired = opened.repaired_metadata_copies + loaded.repaired_metadata_copies;
     let mut report = AuditReport {
         verdict: if opened.was_shut_down_uncleanly || repaired > 0 {
             Verdict::Unclean

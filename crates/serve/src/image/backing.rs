@@ -380,8 +380,8 @@ fn file_size_limit_bytes() -> Option<u64> {
 pub(super) fn require_permitted_file_size(bytes: u64) -> Result<(), ImageError> {
     match file_size_limit_bytes() {
         Some(limit) if limit < bytes => Err(ImageError::Setting(format!(
-            "a file of this process may have {limit} bytes at most, and the image needs one of {bytes}: raise the limit \
-             (`ulimit -f unlimited`)"
+            "the image needs a file of {bytes} bytes, but the limit on the size of files of this process is {limit} \
+             bytes: raise the limit (`ulimit -f unlimited`)"
         ))),
         _ => Ok(()),
     }

@@ -16,7 +16,6 @@ use super::create::{ImageSpecification, new_salt};
 use super::error::ImageError;
 use super::unfinished::UnfinishedImage;
 use super::{Image, OpenOptions, end_session};
-use crate::explicit_config::leave_out_replay_settings;
 use crate::live_device::LiveDevice;
 
 /// Copies the files `from` to a new directory that only its owner can read. If the file system supports it, the copies
@@ -132,7 +131,7 @@ pub(super) fn copy_contents(
     let size_bytes = specification.size_bytes.unwrap_or(old_bytes);
     if size_bytes < old_bytes {
         return Err(ImageError::Setting(format!(
-            "the new size, {size_bytes} bytes, is smaller than the image, {old_bytes} bytes: choose at least as many"
+            "the new size, {size_bytes} bytes, is smaller than the image: choose at least its {old_bytes} bytes"
         )));
     }
     let superblock = specification.build_superblock(new_salt())?;
@@ -173,7 +172,7 @@ fn changed_specification(
     let mut config = Config::from_text_and_settings(Some(("superblock", &superblock.config_toml)), &[])?;
     config.device.blocks_per_plane = None;
     config.device.logical_pages = None;
-    leave_out_replay_settings(&mut config);
+    config = config.without_settings_ignored_by_live_device();
     if copy_options.design.is_some() {
         // What belongs to the old design only: the parts that were exchanged in it, and its own least number of
         // entries, which every new image of the design records.

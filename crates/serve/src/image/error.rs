@@ -24,7 +24,7 @@ pub enum ImageError {
     /// The operating system refused an operation on a file of a new image while contents were copied to it.
     #[error(
         "{refusal}; {} and try again",
-        if *.is_disk_full { "free some space, or permit larger files," } else { "remove the cause" }
+        if *.is_disk_full { "free some space, or raise the quota or file-size limit," } else { "remove the cause" }
     )]
     Refused {
         /// Which operation failed on which file, and why.
@@ -55,7 +55,11 @@ pub enum ImageError {
     /// The image has another version of the format.
     #[error(
         "the image has format version {image_version}; this program reads version {known_version}: {}",
-        if *.image_version == 1 { "bring it up with `wearwell upgrade`" } else { "use a version of the program that reads it" }
+        if *.image_version == 1 {
+            "upgrade the image with `wearwell upgrade`"
+        } else {
+            "use a version of the program that reads it"
+        }
     )]
     Version {
         /// Format version of the image.
@@ -84,7 +88,7 @@ pub enum ImageError {
         may_be_rescued: bool,
     },
     /// The image is damaged so that no logical page can be proven to be its newest version.
-    #[error("nothing of the image can be rescued: {}; restore from a copy", join_findings(.findings))]
+    #[error("nothing of the image can be rescued: {}; restore the image from a copy", join_findings(.findings))]
     Lost {
         /// What is damaged, or why nothing can be proven, one sentence each.
         findings: Vec<String>,

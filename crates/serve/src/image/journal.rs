@@ -317,7 +317,7 @@ pub(super) fn read(backing: &mut impl Backing, layout: &Layout) -> Result<FoundJ
     });
     if begin.journal_generation > 0 && !follows {
         return Err(format!(
-            "both copies of the journal are damaged: the record before number {} is missing",
+            "both copies of the journal are damaged: the record before record number {} is missing",
             begin.record_number
         ));
     }
@@ -428,8 +428,8 @@ fn read_area(backing: &mut impl Backing, layout: &Layout, number: u64) -> Result
     }
     match area.records.last() {
         Some(last) if has_later_record(backing, layout, begin + area.used_bytes..end, last) => Err(format!(
-            "both copies of the journal are damaged: the record after number {} is missing, but later ones \
-             are there",
+            "both copies of the journal are damaged: the record after record number {} is missing, but later \
+             records exist",
             last.record_number
         )),
         _ => Ok(area),

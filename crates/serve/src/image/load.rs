@@ -81,7 +81,7 @@ pub(super) struct LoadedFlash {
     /// Number of pages whose data was compared with its checksum.
     pub(super) verified_pages: u64,
     /// Metadata records and sectors that were repaired from their other copy.
-    pub(super) repaired_records: u64,
+    pub(super) repaired_metadata_copies: u64,
 }
 
 /// A block as found in the files: its state word, and the OOB records of its pages.
@@ -126,7 +126,7 @@ pub(super) fn load_flash_state(
             findings: Vec::new(),
             skipped_metadata: SkippedMetadata::default(),
             verified_pages: 0,
-            repaired_records: journal.repaired_records,
+            repaired_metadata_copies: journal.repaired_records,
         },
     };
     loader.load_state_words(journal);
@@ -254,7 +254,7 @@ impl<B: Backing> Loader<'_, B> {
             if *copy != bytes {
                 let at = index * STATE_SECTOR_BYTES as u64;
                 side.repair_metadata(self.backing, self.layout, ImageFile::Nvram, &bytes, at);
-                self.loaded.repaired_records += 1;
+                self.loaded.repaired_metadata_copies += 1;
             }
         }
         newest
@@ -355,7 +355,7 @@ impl<B: Backing> Loader<'_, B> {
         let is_beyond = |slot: &OobSlot| matches!(slot, OobSlot::Record(record) if !is_known(record));
         if chosen.is_none() && k >= block.programmed_pages && slots.iter().all(is_beyond) {
             self.add_finding(format!(
-                "page {ppn} was programmed after record {} of the journal, which is its last one",
+                "the OOB record of flash page {ppn} belongs to a journal record after number {}, the last one found",
                 self.last_journal_record_number
             ));
         }
@@ -380,7 +380,7 @@ impl<B: Backing> Loader<'_, B> {
                     &bytes,
                     self.layout.oob_record_offset(ppn),
                 );
-                self.loaded.repaired_records += 1;
+                self.loaded.repaired_metadata_copies += 1;
             }
         }
         chosen
@@ -395,9 +395,10 @@ impl<B: Backing> Loader<'_, B> {
             let ppn = Ppn(first + k as u32);
             let is_counted = k < block.record.programmed_pages as usize;
             let contradiction = match &block.pages[k] {
-                None if is_counted => {
-                    Some(format!("both copies of the OOB of page {ppn} in block {} are damaged", block.id))
-                }
+                None if is_counted => Some(format!(
+                    "both copies of the OOB record of flash page {ppn} in block {} are damaged",
+                    block.id
+                )),
                 None => None,
                 Some(record) => self.describe_contradiction(ppn, record, is_counted, kind, block.id),
             };
@@ -420,18 +421,23 @@ impl<B: Backing> Loader<'_, B> {
     ) -> Option<String> {
         if !is_counted_as_programmed && record.journal_record_number <= self.last_journal_record_number {
             return Some(format!(
-                "page {ppn} was programmed for record {} of the journal, which does not count it",
+                "the OOB record of flash page {ppn} belongs to journal record number {}, but the journal does not \
+                 count the page as programmed",
                 record.journal_record_number
             ));
         }
         let oob = record.oob?;
         if !oob.kind.is_head_or_tail() && kind != Some(oob.kind) {
             return Some(format!(
-                "the OOB of page {ppn} names another kind of page than block {block} holds"
+                "the OOB record of flash page {ppn} states another kind of page than block {block} holds"
             ));
         }
-        (oob.kind == PageKind::Data && oob.owner >= self.settings.logical_pages)
-            .then(|| format!("page {ppn} belongs to logical page {}, which does not exist", oob.owner))
+        (oob.kind == PageKind::Data && oob.owner >= self.settings.logical_pages).then(|| {
+            format!(
+                "the OOB record of flash page {ppn} names logical page {}, which does not exist",
+                oob.owner
+            )
+        })
     }
 
     /// Brings a block of the flash model into the state that was found in the files: erase count, programs, health.

@@ -89,7 +89,7 @@ pub struct OpenReport {
     pub torn_pages: u64,
     /// Number of metadata records and sectors that were missing or damaged in one of their two copies, and were
     /// rewritten from the other copy. After an unclean session the mirror may only have lagged.
-    pub repaired_records: u64,
+    pub repaired_metadata_copies: u64,
     /// Number of pages whose data was compared with its checksum.
     pub verified_pages: u64,
     /// Sessions in the life of the image that did not end cleanly.
@@ -197,7 +197,7 @@ impl Image {
         let damaged_pages = std::mem::take(&mut loaded.damaged_pages);
         report.verified_pages = loaded.verified_pages;
         report.torn_pages = torn.len() as u64;
-        report.repaired_records += loaded.repaired_records;
+        report.repaired_metadata_copies += loaded.repaired_metadata_copies;
         let session = Session {
             was_closed: false,
             durability: options.durability.unwrap_or(superblock.durability),
@@ -300,8 +300,8 @@ fn parts_and_endurance_cycles_of(
             )
         };
         return Err(ImageError::Setting(format!(
-            "the superblock of the image states {}, but the configuration in it means {} in this version of the program: use \
-             the version that made the image",
+            "the superblock of the image describes {}, but this version of wearwell derives {} from the configuration \
+             in it: use the version that made the image",
             described(&superblock.geometry, superblock.logical_pages),
             described(&resolved.geometry, resolved.logical_pages)
         )));
@@ -436,7 +436,7 @@ struct FoundImage {
     session: Session,
     journal: journal::FoundJournal,
     may_have_lost_last_writes: bool,
-    repaired_records: u64,
+    repaired_metadata_copies: u64,
 }
 
 impl FoundImage {
@@ -455,8 +455,8 @@ impl FoundImage {
         };
         if session.was_closed && session.last_journal_record_number > journal.last_record_number() {
             return Err(damaged(format!(
-                "both copies of the journal lack their end: the last record found is {}, but the image was closed \
-                 after record {}",
+                "the end of the journal is missing in both copies: the last record found has number {}, but the image \
+                 was closed after record number {}",
                 journal.last_record_number(),
                 session.last_journal_record_number
             )));
@@ -474,7 +474,7 @@ impl FoundImage {
             session,
             journal,
             may_have_lost_last_writes,
-            repaired_records: repaired,
+            repaired_metadata_copies: repaired,
         })
     }
 
@@ -484,7 +484,7 @@ impl FoundImage {
             may_have_lost_last_writes: self.may_have_lost_last_writes,
             unsafe_shutdowns: self.session.unsafe_shutdowns + u64::from(!self.session.was_closed),
             session_count: self.session.session_count + 1,
-            repaired_records: self.repaired_records,
+            repaired_metadata_copies: self.repaired_metadata_copies,
             ..OpenReport::default()
         }
     }
@@ -522,7 +522,7 @@ fn require_plausible_nvram(superblock: &Superblock) -> Result<(), ImageError> {
         return Ok(());
     }
     let finding = format!(
-        "the superblock names {} words of NVRAM, but its design needs {}",
+        "the superblock states {} words of NVRAM, but the design of the image needs {}",
         superblock.nvram_words,
         needed_bytes / 8
     );

@@ -301,11 +301,11 @@ impl<B: Backing> FileNand<B> {
         );
         let is_final = doing != "write";
         let advice = if is_final {
-            "nothing is written any more, open the image again"
+            "no more writes are accepted: open the image again"
         } else if error.kind() == io::ErrorKind::StorageFull {
-            "free some space: it is tried again with the next request that writes"
+            "free some space: the next request that writes repeats the write"
         } else {
-            "it is tried again with the next request that writes"
+            "the next request that writes repeats the write"
         };
         let refusal = format!("cannot {doing} {place}: {error}");
         FileIoError {

@@ -16,7 +16,7 @@ use crate::device::lost_page_sentence;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RepairReport {
     /// Number of metadata records and sectors that were rewritten from their second copies.
-    pub repaired_records: u64,
+    pub repaired_metadata_copies: u64,
     /// Number of flash pages that were read and verified by their checksums.
     pub verified_pages: u64,
     /// Logical pages that are lost, each with the flash page that cannot be read.
@@ -85,7 +85,7 @@ fn repair_in_place(directory: &Path) -> Result<RepairReport, ImageError> {
         }
     }
     let report = RepairReport {
-        repaired_records: image.report.repaired_records,
+        repaired_metadata_copies: image.report.repaired_metadata_copies,
         verified_pages: image.report.verified_pages,
         lost_pages: image.device.lost_logical_pages(),
         marked_pages,

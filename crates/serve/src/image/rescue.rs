@@ -144,11 +144,12 @@ fn reason_that_rescue_is_impossible(
         !skipped_metadata.unknown_state_word_indices.is_empty() || !skipped_metadata.pages.is_empty();
     if parts.persistence != Persistence::NvramMap && lacks_any {
         return Some(
-            "its map follows from all pages of flash, and the newest page of any logical page may be missing",
+            "recovery rebuilds its map from the spare areas of all flash pages, and the newest page of any logical \
+             page may be missing",
         );
     }
     if !matches!(parts.mapping, MappingPart::Flat) && (lacks_nvram || !skipped_metadata.pages.is_empty()) {
-        return Some("its map is on flash, and a part of it may be missing, of any logical page");
+        return Some("its map is on flash, and the map entry of any logical page may be missing");
     }
     if parts.content.delta.is_some() && may_lack_page_kind(skipped_metadata, PageKind::Delta) {
         return Some(

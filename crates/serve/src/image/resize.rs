@@ -110,8 +110,8 @@ fn move_files_of_others(from: &Path, to: &Path) -> Result<(), ImageError> {
         outcome = outcome.and(moved.map_err(|error| {
             let error = io::Error::from(error);
             ImageError::Setting(format!(
-                "the larger image is in its place, but {}, which was beside the files of the old one, cannot be moved to \
-                 it: {error}; move it yourself",
+                "the image was resized, but {}, which was in its directory and is no file of the image, cannot be \
+                 moved to the new directory: {error}; move it yourself",
                 path.display()
             ))
         }));
@@ -127,8 +127,8 @@ fn move_files_of_others(from: &Path, to: &Path) -> Result<(), ImageError> {
 fn hidden_sibling_path(directory: &Path) -> Result<PathBuf, ImageError> {
     let name = directory.file_name().ok_or_else(|| {
         ImageError::Setting(
-            "the directory of the image is the root directory, which cannot exchange its name with that of the larger \
-             image: move the files of the image to a directory of their own"
+            "the directory of the image is the root directory, which cannot be replaced by that of the larger image: \
+             move the files of the image to a directory of their own"
                 .into(),
         )
     })?;
@@ -156,8 +156,8 @@ fn remove_remains_of_resizing(directory: &Path, remains: &Path) -> Result<(), Im
     }
     if remains.exists() {
         return Err(ImageError::Setting(format!(
-            "{}, the name under which a larger image is made, cannot be removed or has files that are not those of an \
-             image: move it away and resize again",
+            "the directory {}, in which `wearwell resize` makes the larger image, exists and cannot be removed, or has \
+             files that are not those of an image: move it away, and repeat a resize that did not end",
             remains.display()
         )));
     }
@@ -197,8 +197,8 @@ fn exchange_directories(directory: &Path, larger: &Path) -> Result<(), ImageErro
     use rustix::io::Errno;
     rustix::fs::renameat_with(CWD, directory, CWD, larger, RenameFlags::EXCHANGE).map_err(|error| match error {
         Errno::INVAL | Errno::NOSYS | Errno::NOTSUP | Errno::BUSY | Errno::XDEV => ImageError::Setting(format!(
-            "{} cannot exchange its name with the directory of the larger image, because it is a mount point or its file \
-             system does not support that: make the larger image elsewhere with `wearwell copy --size`",
+            "the directory {} cannot be exchanged with that of the larger image, because it is a mount point or its \
+             file system does not support that: make the larger image elsewhere with `wearwell copy --size`",
             directory.display()
         )),
         error => io_error_at("exchange", directory)(error.into()),

@@ -127,7 +127,7 @@ impl Version1Image {
         for (block, bytes) in (0..blocks).zip(bytes.as_chunks().0) {
             let record = decode_block_record(layout, block, bytes);
             if record.is_none() {
-                self.findings.push(format!("the record of block {block} is damaged"));
+                self.findings.push(format!("the state record of block {block} is damaged"));
             }
             self.state_words.push(record.map_or(0, BlockRecord::encode));
         }
@@ -156,7 +156,8 @@ impl Version1Image {
                 OobSlot::Record(page) if page.block_erase_count < record.erase_count => None,
                 OobSlot::Blank => None,
                 OobSlot::Damaged | OobSlot::Record(_) => {
-                    self.findings.push(format!("the OOB of page {ppn} in block {block} is damaged"));
+                    self.findings
+                        .push(format!("the OOB record of flash page {ppn} in block {block} is damaged"));
                     None
                 }
             });
@@ -177,7 +178,8 @@ impl Version1Image {
                     .flatten()
                     .all(|page| page.oob.is_none_or(|oob| oob.sequence_number > synced_until_sequence));
                 if pages[k].is_none() && !is_possible {
-                    self.findings.push(format!("page {ppn} is missing among the pages of block {block}"));
+                    self.findings
+                        .push(format!("flash page {ppn} is missing among the pages of block {block}"));
                 }
                 pages[k] = Some(OobRecord::torn(record.erase_count, 0));
             }

@@ -246,7 +246,8 @@ impl<'a> Negotiation<'a> {
         let refusal: Option<(u32, &[u8])> = match self.tls_policy {
             TlsPolicy::Refused => Some((
                 answer::ERR_POLICY,
-                b"this server has no TLS: it listens on Unix sockets and loopback only, put a TLS tunnel in front",
+                b"this server offers no TLS, and listens on Unix sockets and loopback only: connect without TLS, or \
+                  put a TLS tunnel in front",
             )),
             _ if !data.is_empty() => Some((answer::ERR_INVALID, b"this option has no data")),
             _ if self.is_encrypted => Some((answer::ERR_INVALID, b"the connection is encrypted already")),
@@ -273,7 +274,9 @@ impl<'a> Negotiation<'a> {
     /// Appends the error reply to an option that names an unknown export.
     fn refuse_export_name(&self, number: u32, name: &[u8], reply: &mut Vec<u8>) {
         let sentence: &[u8] = match (name, self.exports.len()) {
-            (_, 0) => b"every device of this server has stopped; the log of the server says why",
+            (_, 0) => {
+                b"every device of this server has stopped (the log of the server says why): start the server again"
+            }
             (b"", _) => b"this server has several exports: choose one of them by its name",
             _ => b"this server has no export of that name: list the exports to choose one",
         };

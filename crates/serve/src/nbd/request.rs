@@ -361,9 +361,9 @@ impl Request {
             command::BLOCK_STATUS if contexts.is_empty() => Err(Refusal::invalid(
                 "a block-status request needs a metadata context: negotiate one, and select it if the request has a payload",
             )),
-            command::BLOCK_STATUS if len == 0 => {
-                Err(Refusal::invalid("a block-status request of 0 bytes is not possible: ask for at least 1"))
-            }
+            command::BLOCK_STATUS if len == 0 => Err(Refusal::invalid(
+                "a block-status request of 0 bytes is not possible: request at least 1 byte",
+            )),
             command::BLOCK_STATUS => {
                 Ok(Action::Status { offset, len, only_first: flags & flag::REQ_ONE != 0, contexts })
             }
@@ -427,7 +427,7 @@ impl Request {
         match self.flags & !(of_command | flag::FUA) {
             0 => Ok(()),
             unknown => Err(Refusal::invalid(format!(
-                "the flags {unknown:#x} are not allowed with NBD command {}",
+                "the flags {unknown:#x} are not allowed with NBD command {}: send it without them",
                 self.command
             ))),
         }
@@ -442,7 +442,8 @@ fn check_range(command: u16, offset: u64, len: u64, capacity: u64) -> Result<(),
     Err(Refusal {
         errno: if writes { errno::ENOSPC } else { errno::EINVAL },
         message: format!(
-            "{len} bytes at byte {offset} reach beyond the end of the device, which has {capacity} bytes"
+            "the range of {len} bytes from byte {offset} on reaches beyond the end of the device, which has {capacity} \
+             bytes: choose a range within the device"
         ),
     })
 }

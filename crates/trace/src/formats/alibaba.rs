@@ -26,7 +26,7 @@ impl LineFormat for Alibaba {
         fields.require_end("five columns")?;
         let time_us = time.parse_number("a time in microseconds")?;
         into.set_common_fields(
-            checked_product(time_us, 1000, time.byte_offset, "a time that fits")?,
+            checked_product(time_us, 1000, time.byte_offset, "a time that fits in 64 bits")?,
             op,
             offset,
             len,

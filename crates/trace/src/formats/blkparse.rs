@@ -97,7 +97,7 @@ pub(crate) fn pack_device_number(major: u32, minor: u32, byte_offset: usize) -> 
     if major >= 1 << 12 || minor >= 1 << 20 {
         return Err(ParseRefusal {
             byte_offset,
-            expected: "a major number below 4096 and a minor number below 2^20",
+            expected: "a device number whose major part is below 4096 and whose minor part is below 2^20",
         });
     }
     Ok(major << 20 | minor)

@@ -113,7 +113,7 @@ impl LineFormat for Capture {
             _ => return kind.refuse("W, R, Z, D, F or M"),
         };
         let time_us = fields.next_number("a time in microseconds")?;
-        into.time_ns = checked_product(time_us, 1000, 0, "a time that fits")?;
+        into.time_ns = checked_product(time_us, 1000, 0, "a time that fits in 64 bits")?;
         (into.offset_bytes, into.len_bytes) = (0, 0);
         if into.op != Op::Flush {
             let pages = Self::parse_address(&mut fields, into)?;

@@ -29,7 +29,11 @@ impl FioLog {
         self.log_version = match line.trim_ascii() {
             b"fio version 2 iolog" => 2,
             b"fio version 3 iolog" => 3,
-            _ => return Err(ParseRefusal::of_whole_record("`fio version 2 iolog` or `fio version 3 iolog`")),
+            _ => {
+                return Err(ParseRefusal::of_whole_record(
+                    "`fio version 2 iolog` or `fio version 3 iolog` as the first line",
+                ));
+            }
         };
         Ok(ParseOutcome::Other)
     }
@@ -51,7 +55,7 @@ impl FioLog {
         self.summed_waits_us = self
             .summed_waits_us
             .checked_add(waited)
-            .ok_or(ParseRefusal::of_whole_record("waits whose sum fits"))?;
+            .ok_or(ParseRefusal::of_whole_record("waits whose sum fits in 64 bits"))?;
         Ok(ParseOutcome::Other)
     }
 }
@@ -68,7 +72,7 @@ impl LineFormat for FioLog {
             3 => fields.next_number("a timestamp in microseconds")?,
             _ => self.summed_waits_us,
         };
-        into.time_ns = checked_product(time_us, 1000, 0, "a time that fits")?;
+        into.time_ns = checked_product(time_us, 1000, 0, "a time that fits in 64 bits")?;
         let file = fields.next_word("a file name")?;
         let action = fields.next_word("an action")?;
         into.op = match action.text {

@@ -21,7 +21,8 @@ impl LineFormat for MqSim {
     fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
         let mut fields = BlankFields::new(line);
         let time = fields.next_number("an integer time")?;
-        into.time_ns = self.time_unit.to_ns(time).ok_or(ParseRefusal::of_whole_record("a time that fits"))?;
+        into.time_ns =
+            self.time_unit.to_ns(time).ok_or(ParseRefusal::of_whole_record("a time that fits in 64 bits"))?;
         parse_address(&mut fields, into)?;
         let kind = fields.next_field();
         into.op = match kind.text {

@@ -30,7 +30,12 @@ impl LineFormat for Msr {
         let len = fields.next_number("a size in bytes")?;
         fields.next_number("a response time")?;
         fields.require_end("seven columns")?;
-        into.set_common_fields(checked_product(time, 100, 0, "a timestamp that fits")?, op, offset, len);
+        into.set_common_fields(
+            checked_product(time, 100, 0, "a timestamp that fits in 64 bits")?,
+            op,
+            offset,
+            len,
+        );
         Ok(ParseOutcome::Request)
     }
 }

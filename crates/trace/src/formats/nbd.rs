@@ -28,7 +28,7 @@ impl RecordFormat for Nbd {
         match head[..4].try_into().expect("four bytes") {
             REQUEST_MAGIC => Ok(REQUEST_HEADER_BYTES),
             REPLY_MAGIC => Ok(REPLY_HEADER_BYTES),
-            _ => Err(ParseRefusal::of_whole_record("the magic number of a request or a reply")),
+            _ => Err(ParseRefusal::of_whole_record("the magic number of an NBD request or reply")),
         }
     }
 
@@ -46,7 +46,7 @@ impl RecordFormat for Nbd {
             4 => Op::Trim,
             6 => Op::Zero,
             2 | 5 | 7 | 8 => return Ok(ParseOutcome::Other), // disconnect, cache, block status, resize
-            _ => return Err(ParseRefusal::of_whole_record("a command number of at most 8")),
+            _ => return Err(ParseRefusal::of_whole_record("an NBD command number of at most 8")),
         };
         match op {
             Op::Flush => into.set_common_fields(0, op, 0, 0),

@@ -27,7 +27,7 @@ impl LineFormat for Tencent {
         };
         into.device = fields.next_u32("a volume number")?;
         fields.require_end("five columns")?;
-        let time_ns = checked_product(seconds, 1_000_000_000, 0, "a time that fits")?;
+        let time_ns = checked_product(seconds, 1_000_000_000, 0, "a time that fits in 64 bits")?;
         into.set_common_fields(time_ns, op, offset, len);
         Ok(ParseOutcome::Request)
     }

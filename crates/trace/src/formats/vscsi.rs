@@ -72,13 +72,15 @@ impl RecordFormat for Vscsi {
         self.layout = layout;
         layout
             .map(|layout| layout.record_bytes)
-            .ok_or(ParseRefusal::of_whole_record("a record of version 1 or 2"))
+            .ok_or(ParseRefusal::of_whole_record("a vSCSI record of version 1 or 2"))
     }
 
     fn parse(&mut self, record: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
         let layout = self.layout.expect("the length was asked for first");
         if !layout.fits_record(record) {
-            return Err(ParseRefusal::of_whole_record("a record of the same version as the first"));
+            return Err(ParseRefusal::of_whole_record(
+                "a vSCSI record of the same version as the first record",
+            ));
         }
         let Some(op) = operation_of_scsi_command(read_little_endian(record, layout.command_field_offset, 2))
         else {
@@ -88,7 +90,7 @@ impl RecordFormat for Vscsi {
             read_little_endian(record, layout.lba_field_offset + 8, 8),
             1000,
             0,
-            "a time that fits",
+            "a time that fits in 64 bits",
         )?;
         let offset = checked_product(
             read_little_endian(record, layout.lba_field_offset, 8),

@@ -80,9 +80,9 @@ impl NativeReader {
     #[cold]
     fn next_frame(&mut self) -> Result<bool, TraceError> {
         if self.next_byte_index != self.frame_bytes.len() {
-            return Err(self
-                .counters
-                .corrupt_error(corrupt_data_error("extra bytes after the last record of a frame")));
+            return Err(self.counters.corrupt_error(corrupt_data_error(
+                "a frame (group of requests) has bytes after its last record",
+            )));
         }
         while self.records_left_in_frame == 0 && !self.has_read_end_record {
             self.read_frame().map_err(|error| self.counters.corrupt_error(error))?;
@@ -104,17 +104,19 @@ impl NativeReader {
             || raw_len as usize > FRAME_MAX_BYTES
             || records > FRAME_MAX_RECORDS
         {
-            return Err(corrupt_data_error("a frame larger than 8 MiB or 65,536 records"));
+            return Err(corrupt_data_error(
+                "a frame (group of requests) has more than 8 MiB or 65,536 records",
+            ));
         }
         self.stored_payload.clear();
         self.source.read_exact(stored_len as usize, &mut self.stored_payload)?;
         if frame_checksum([&header[..16], &self.stored_payload]) != sum {
-            return Err(corrupt_data_error("the checksum of a frame does not match"));
+            return Err(corrupt_data_error("the checksum of a frame (group of requests) does not match"));
         }
         match kind {
             FRAME_KIND_RECORDS => self.decompress_frame(records, raw_len as usize),
             FRAME_KIND_END => self.check_end_record(),
-            _ => Err(corrupt_data_error("a frame of unknown kind")),
+            _ => Err(corrupt_data_error("a frame (group of requests) is of unknown kind")),
         }
     }
 
@@ -123,7 +125,7 @@ impl NativeReader {
         self.frame_bytes.reserve(raw_len);
         self.decompressor.decompress_to_buffer(&self.stored_payload, &mut self.frame_bytes)?;
         if self.frame_bytes.len() != raw_len || records == 0 {
-            return Err(corrupt_data_error("the length of a frame does not match"));
+            return Err(corrupt_data_error("the length of a frame (group of requests) does not match"));
         }
         (self.next_byte_index, self.records_left_in_frame, self.previous) =
             (0, records, PreviousRecord::default());
@@ -139,11 +141,11 @@ impl NativeReader {
         let expected: Vec<u8> = counts.iter().flat_map(|count| count.to_le_bytes()).collect();
         if self.stored_payload.len() != END_RECORD_PAYLOAD_BYTES || self.stored_payload != expected {
             return Err(corrupt_data_error(
-                "the counts of the end record do not match the requests and contents that were read",
+                "the end record states other numbers of requests and contents than were read",
             ));
         }
         if !self.source.peek(1)?.is_empty() {
-            return Err(corrupt_data_error("extra bytes after the end record"));
+            return Err(corrupt_data_error("there are bytes after the end record"));
         }
         self.has_read_end_record = true;
         Ok(())
@@ -158,14 +160,15 @@ impl NativeReader {
         into.op = op_of_code(head);
         into.time_ns = previous.time_ns.wrapping_add(unzigzag(cursor.read_varint()?));
         let offset = (previous.end_offset_bytes / unit).wrapping_add(unzigzag(cursor.read_varint()?));
-        into.offset_bytes =
-            offset.checked_mul(unit).ok_or(ParseRefusal::of_whole_record("an offset that fits"))?;
+        into.offset_bytes = offset
+            .checked_mul(unit)
+            .ok_or(ParseRefusal::of_whole_record("an offset that fits in 64 bits"))?;
         into.len_bytes = previous.len_bytes;
         if head & record_flags::HAS_LENGTH != 0 {
             into.len_bytes = cursor
                 .read_varint()?
                 .checked_mul(unit)
-                .ok_or(ParseRefusal::of_whole_record("a length that fits"))?;
+                .ok_or(ParseRefusal::of_whole_record("a length that fits in 64 bits"))?;
         }
         into.device = previous.device;
         if head & record_flags::HAS_DEVICE != 0 {
@@ -177,8 +180,9 @@ impl NativeReader {
         match head & OP_MASK {
             operation_code::OP_REMAP_COPY | operation_code::OP_REMAP_RELOCATE => {
                 let source = (into.offset_bytes / unit).wrapping_add(unzigzag(cursor.read_varint()?));
-                into.remap_source_offset_bytes =
-                    source.checked_mul(unit).ok_or(ParseRefusal::of_whole_record("a source that fits"))?;
+                into.remap_source_offset_bytes = source
+                    .checked_mul(unit)
+                    .ok_or(ParseRefusal::of_whole_record("a source that fits in 64 bits"))?;
             }
             operation_code::OP_MARK if cursor.read_varint()? != operation_code::PHASE_MARK_CODE => {
                 return Err(ParseRefusal::of_whole_record("the mark of a phase"));
@@ -255,15 +259,17 @@ fn read_header(source: &mut DecompressedStream) -> Result<String, Error> {
     source.read_exact(HEADER_BYTES, &mut header)?;
     let [version_and_flags, page_bytes, provenance_len] = little_endian_words(&header[8..]);
     if !matches_signature(&header) {
-        return Err(corrupt_data_error("the file does not start as a native trace"));
+        return Err(corrupt_data_error(
+            "it does not begin with the signature of a native trace; if it has another format, name that with --format",
+        ));
     }
     if version_and_flags != u32::from(FORMAT_VERSION) || u64::from(page_bytes) != PAGE_BYTES {
         return Err(corrupt_data_error(
-            "a format version, flags or page size that this version of Wearwell cannot read",
+            "its header has a format version, flags or a page size that this version of Wearwell cannot read",
         ));
     }
     if provenance_len as usize > PROVENANCE_MAX_BYTES {
-        return Err(corrupt_data_error("a provenance longer than 64 KiB"));
+        return Err(corrupt_data_error("its provenance is longer than 64 KiB"));
     }
     source.read_exact(provenance_len as usize + 4, &mut header)?;
     let (body, sum) = header.split_at(header.len() - 4);
@@ -271,7 +277,7 @@ fn read_header(source: &mut DecompressedStream) -> Result<String, Error> {
         return Err(corrupt_data_error("the checksum of the header does not match"));
     }
     String::from_utf8(body[HEADER_BYTES..].to_vec())
-        .map_err(|_| corrupt_data_error("a provenance that is not UTF-8"))
+        .map_err(|_| corrupt_data_error("its provenance is not UTF-8"))
 }
 
 #[inline]
@@ -372,7 +378,9 @@ impl KnownContents {
         self.previous_content_number = first.saturating_add((count - 1) * step);
         let known_contents = self.known_contents.len() as u64;
         if first >= known_contents || self.previous_content_number >= known_contents {
-            return Err(ParseRefusal::of_whole_record("the number of a content that has occurred"));
+            return Err(ParseRefusal::of_whole_record(
+                "the number of a page content that occurred earlier in the trace",
+            ));
         }
         into.extend((0..count).map(|index| self.known_descriptor((first + index * step) as usize)));
         Ok(())

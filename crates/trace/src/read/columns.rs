@@ -166,7 +166,7 @@ impl CsvColumns {
                 field.parse_number(expected)?,
                 self.address_unit_bytes,
                 field.byte_offset,
-                "an address that fits",
+                "an address that fits in 64 bits",
             )
         };
         let time_ns = match self.time_column {

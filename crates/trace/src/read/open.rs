@@ -129,7 +129,7 @@ impl OpenOptions {
 pub fn open(path: &Path, options: &OpenOptions) -> Result<Box<dyn TraceReader>, TraceError> {
     let open_error = |source| TraceError::CannotOpen { file: options.trace_name_of(path), source };
     if path.is_dir() {
-        let message = "is a directory: name the trace in it (of a capture the .ops file)";
+        let message = "it is a directory: name a trace file in it (of a capture, the .ops file)";
         return Err(open_error(std::io::Error::new(std::io::ErrorKind::IsADirectory, message)));
     }
     let file = File::open(path).map_err(open_error)?;
@@ -188,13 +188,13 @@ fn unused_option(format: Format, options: &OpenOptions) -> Option<&'static str> 
     let has_stages = matches!(format, Format::Blkparse | Format::Blktrace | Format::Wiscsee);
     let unused = [
         (
-            "the stage of requests (--action)",
+            "--action (the stage of requests)",
             options.block_layer_stage != BlockLayerStage::default() && !has_stages,
         ),
-        ("the unit of times (--time-unit)", options.time_unit.is_some() && format != Format::MqSim),
-        ("what requests are (--assume)", options.assumed_op.is_some() && format != Format::OracleGeneral),
-        ("to replay bytes (--bytes)", options.reads_payloads && format != Format::Capture),
-        ("its columns (--columns)", options.columns.is_some() && format != Format::Columns),
+        ("--time-unit (the unit of times)", options.time_unit.is_some() && format != Format::MqSim),
+        ("--assume (reads or writes)", options.assumed_op.is_some() && format != Format::OracleGeneral),
+        ("--bytes (replaying page bytes)", options.reads_payloads && format != Format::Capture),
+        ("--columns (the columns of a CSV)", options.columns.is_some() && format != Format::Columns),
     ];
     unused.into_iter().find(|&(_, is_unused)| is_unused).map(|(option, _)| option)
 }
@@ -233,7 +233,8 @@ fn make_reader(
             let columns = options.columns.clone().ok_or_else(|| TraceError::NeedsOption {
                 file: tally.file_name.clone(),
                 format,
-                reason: "is a CSV with columns in any order: say with --columns which column holds what",
+                reason: "is a CSV with columns in any order: say with --columns which column holds what, such as \
+                         t=1,op=2,offset=3,length=4",
             })?;
             Box::new(TextReader::new(source, columns, tally))
         }
@@ -254,7 +255,7 @@ fn make_reader(
             let assumed_op = options.assumed_op.ok_or_else(|| TraceError::NeedsOption {
                 file: tally.file_name.clone(),
                 format,
-                reason: "has no operation column: say with --assume whether its requests are reads or writes",
+                reason: "records no operations: say with --assume whether the requests are reads or writes",
             })?;
             Box::new(BinaryReader::new(source, OracleGeneral { assumed_op }, tally))
         }

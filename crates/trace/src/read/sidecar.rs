@@ -53,7 +53,7 @@ impl CaptureSidecars {
             None => {
                 return Err(io::Error::new(
                     io::ErrorKind::NotFound,
-                    "no .pages file beside the capture: put it there, or replay without bytes",
+                    "no .pages file (page bytes) beside the capture: put it there, or leave --bytes out",
                 ));
             }
         };

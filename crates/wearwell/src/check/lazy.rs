@@ -46,7 +46,7 @@ impl<N: Nand> Ftl<N> {
                 ));
             }
             if !mapped.insert(ppn) {
-                return Err(format!("two logical pages are mapped to flash page {ppn}"));
+                return Err(format!("more than one logical page is mapped to flash page {ppn}"));
             }
         }
         Ok(mapped)
@@ -82,7 +82,7 @@ impl<N: Nand> Ftl<N> {
             return if counted == 0 {
                 Ok(())
             } else {
-                Err(format!("block {block} is {}, but counts {counted} valid pages", state.name()))
+                Err(format!("block {block} is {}, but its valid count is {counted}, not 0", state.name()))
             };
         }
         let first = self.store.geometry().first_page(block).0;
@@ -100,8 +100,8 @@ impl<N: Nand> Ftl<N> {
             | PageKind::RemapLog
             | PageKind::Head
             | PageKind::Tail) => Err(format!(
-                "block {block} holds pages of the kind `{}`, but a design with a lazy map has only data, translation and \
-                     validity pages",
+                "block {block} holds pages of the kind `{}`, but this design writes only data, translation and \
+                 validity pages",
                 kind.name()
             )),
         }
@@ -122,7 +122,9 @@ impl<N: Nand> Ftl<N> {
         if counted == used {
             return Ok(());
         }
-        Err(format!("block {block} of metadata counts {counted} valid pages, but has {used}"))
+        Err(format!(
+            "the valid count of metadata block {block} is {counted}, but its number of valid pages is {used}"
+        ))
     }
 
     fn check_live_pages(
@@ -135,7 +137,10 @@ impl<N: Nand> Ftl<N> {
     ) -> Result<(), String> {
         if let Some(lost) = pages.iter().find(|&ppn| mapped.contains(ppn) && live.binary_search(ppn).is_err())
         {
-            return Err(format!("flash page {lost} is mapped, but was reported invalid"));
+            return Err(format!(
+                "a logical page is mapped to flash page {lost}, but the page-validity store reports that page as \
+                 invalid"
+            ));
         }
         let counted = self.store.blocks().valid_pages(block);
         let needed = pages
@@ -144,8 +149,9 @@ impl<N: Nand> Ftl<N> {
             .count() as u32;
         if counted < needed && !self.has_recovered_by_backward_scan || counted < live.len() as u32 {
             return Err(format!(
-                "block {block} counts {counted} valid pages, fewer than its {needed} mapped or unidentified \
-                 invalid pages, or than the {} that the validity store names",
+                "the valid count of block {block}, {counted}, is too low: the number of its pages that are mapped, or \
+                 replaced but not yet identified as invalid, is {needed}, and the page-validity store reports {} as \
+                 valid",
                 live.len()
             ));
         }
@@ -156,11 +162,12 @@ impl<N: Nand> Ftl<N> {
             live.iter().find(|ppn| !mapped.contains(ppn) && !unidentified_invalid_pages.contains(ppn));
         match superfluous {
             Some(ppn) => Err(format!(
-                "flash page {ppn} counts as valid, but is neither mapped nor an unidentified invalid page"
+                "the page-validity store reports flash page {ppn} as valid, but no logical page is mapped to it, and \
+                 it is no replaced page that is yet to be identified as invalid"
             )),
-            None if counted != needed => {
-                Err(format!("block {block} counts {counted} valid pages, but has {needed}"))
-            }
+            None if counted != needed => Err(format!(
+                "the valid count of block {block} is {counted}, but its number of valid pages is {needed}"
+            )),
             None => Ok(()),
         }
     }

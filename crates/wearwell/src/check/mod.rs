@@ -40,7 +40,11 @@ impl<N: Nand> Ftl<N> {
             .as_ref()
             .map_or(Ok(()), |stage| stage.check(|lpn| map[lpn.index()].to_option().is_some()))?;
         match &self.recycle {
-            Some(stage) => stage.recycler.check(|lpn| map[lpn.index()].to_option().map(|unit| Ppn(unit.0))),
+            Some(stage) => {
+                let checked =
+                    stage.recycler.check(|lpn| map[lpn.index()].to_option().map(|unit| Ppn(unit.0)));
+                checked.map_err(|violation| format!("recycling: {violation}"))
+            }
             None => Ok(()),
         }
     }
@@ -128,7 +132,8 @@ impl<N: Nand> Ftl<N> {
         for (unit, count) in of_members {
             if count != 1 + extra(unit) {
                 return Err(format!(
-                    "{count} logical pages are mapped to chunk member {unit}, but its reference count is {}",
+                    "the number of logical pages mapped to member {unit} of a compressed chunk is {count}, but its \
+                     reference count is {}",
                     1 + extra(unit)
                 ));
             }
@@ -138,7 +143,8 @@ impl<N: Nand> Ftl<N> {
             let expected = if valid.contains(ppn) { 1 + extra } else { extra };
             if count != expected {
                 return Err(format!(
-                    "{count} logical pages are mapped to flash page {ppn}, but its valid bit and its reference count say {expected}"
+                    "the number of logical pages mapped to flash page {ppn} is {count}, but should be {expected} by \
+                     its valid bit and its reference count"
                 ));
             }
         }
@@ -148,8 +154,8 @@ impl<N: Nand> Ftl<N> {
     fn check_chunk_member(&self, lpn: Lpn, unit: Unit) -> Result<(), String> {
         let Some(chunks) = self.chunks.as_ref().filter(|stage| stage.is_member_live(unit)) else {
             return Err(format!(
-                "logical page {lpn} is mapped to {unit}, which is neither a flash page nor a live chunk \
-                 member"
+                "logical page {lpn} is mapped to location {unit}, which is neither a flash page nor a live member of a \
+                 compressed chunk"
             ));
         };
         let is_bound = self.sharing.as_ref().is_some_and(|sharing| sharing.is_bound(lpn));
@@ -158,8 +164,8 @@ impl<N: Nand> Ftl<N> {
             return Ok(());
         }
         Err(format!(
-            "logical page {lpn} is mapped to chunk member {unit}, which was written for logical page {writer}, \
-             and no reverse-map entry says that the two share it"
+            "logical page {lpn} is mapped to member {unit} of a compressed chunk, which was written for logical page \
+             {writer}, and no reverse-map entry says that the two share it"
         ))
     }
 
@@ -172,7 +178,10 @@ impl<N: Nand> Ftl<N> {
         if referrer == lpn {
             Ok(())
         } else {
-            Err(format!("logical page {lpn} is mapped to flash page {ppn}, whose referrer is {referrer}"))
+            Err(format!(
+                "logical page {lpn} is mapped to flash page {ppn}, but the owner of that page, named in its spare \
+                 area or recorded by recycling, is logical page {referrer}"
+            ))
         }
     }
 
@@ -185,13 +194,13 @@ impl<N: Nand> Ftl<N> {
             let counted = self.count_valid_pages(block, valid);
             if counted != blocks.valid_pages(block) {
                 return Err(format!(
-                    "block {block} counts {} valid pages, but has {counted}",
+                    "the valid count of block {block} is {}, but its number of valid pages is {counted}",
                     blocks.valid_pages(block)
                 ));
             }
             if matches!(blocks.state(block), BlockState::Free | BlockState::Retired) && counted > 0 {
                 return Err(format!(
-                    "block {block} is {}, but has {counted} valid pages",
+                    "block {block} is {}, but its number of valid pages is {counted}, not 0",
                     blocks.state(block).name()
                 ));
             }
@@ -211,8 +220,8 @@ impl<N: Nand> Ftl<N> {
         let most = self.max_metadata_pages() + packed + spared;
         if total < mapped || metadata > most {
             return Err(format!(
-                "{total} pages are marked valid, but {mapped} are mapped and at most {most} more may hold \
-                 metadata, deltas or chunks"
+                "the number of valid flash pages is {total}, but logical pages are mapped to {mapped}, and at most \
+                 {most} more may hold metadata, deltas or compressed chunks"
             ));
         }
         self.check_block_states()
@@ -225,7 +234,7 @@ impl<N: Nand> Ftl<N> {
         let free = blocks.block_counts_by_state()[BlockState::Free as usize];
         if free != self.store.total_free_blocks() {
             return Err(format!(
-                "{free} blocks are marked free, but the lists of free blocks of all pools have {}",
+                "the block table marks {free} blocks as free, but the lists of free blocks have {}",
                 self.store.total_free_blocks()
             ));
         }
@@ -236,7 +245,9 @@ impl<N: Nand> Ftl<N> {
         let open = self.store.programmed_pages_of_open_blocks().count() as u32;
         let marked = self.store.blocks().block_counts_by_state()[BlockState::Open as usize];
         if open != marked {
-            return Err(format!("{marked} blocks are marked open, but {open} are open blocks of a stream"));
+            return Err(format!(
+                "the block table marks {marked} blocks as open, but the streams of writes have {open} open blocks"
+            ));
         }
         let misplaced = self
             .store
@@ -244,7 +255,9 @@ impl<N: Nand> Ftl<N> {
             .find(|&(block, _)| self.store.blocks().state(block) != BlockState::Open);
         misplaced.map_or(Ok(()), |(block, _)| {
             let state = self.store.blocks().state(block).name();
-            Err(format!("block {block} is the open block of a stream, but is marked {state}"))
+            Err(format!(
+                "a stream of writes fills block {block}, but the block table marks that block as {state}"
+            ))
         })
     }
 
@@ -286,12 +299,10 @@ impl<N: Nand> Ftl<N> {
         if writes > host_programs + without_program || host_programs + without_program > writes + wasted {
             let forms = forms.map(|(name, writes)| format!("{writes} {name}")).join(", ");
             return Err(format!(
-                "the counters say {writes} writes of host pages ({} by the host, {} of trimmed pages as zeros), but \
-                 {host_programs} host programs ({wasted} of them without success) and {without_program} writes without a \
-                 program ({forms}) make {}",
-                stats.host_page_writes,
-                stats.trimmed_pages_written_as_zeros,
-                host_programs + without_program
+                "the operation counters contradict each other: {writes} writes of host pages ({} by the host, {} of \
+                 trimmed pages as zeros), but {host_programs} programs of host pages ({wasted} of them failed) and \
+                 {without_program} writes without a program ({forms})",
+                stats.host_page_writes, stats.trimmed_pages_written_as_zeros
             ));
         }
         Ok(())
@@ -306,7 +317,8 @@ impl<N: Nand> Ftl<N> {
         let valid = sharing.reverse_map.valid_entry_count();
         if valid < bound {
             return Err(format!(
-                "{bound} logical pages are bound, but only {valid} reverse-map entries are valid"
+                "the number of logical pages that were mapped without a program (bound) is {bound}, but the reverse \
+                 map has only {valid} valid entries"
             ));
         }
         let Some(index) = &sharing.content_index else { return Ok(()) };
@@ -319,8 +331,8 @@ impl<N: Nand> Ftl<N> {
             };
             if !is_live || !index.has_entry_for(self.fingerprint_of_unit(unit), unit) {
                 return Err(format!(
-                    "the content index names {unit} (flash page or chunk member), which is not live or has \
-                     other content"
+                    "the content index of dedup names location {unit} (a flash page or a member of a compressed \
+                     chunk), which is not in use or holds other content"
                 ));
             }
         }
@@ -372,7 +384,7 @@ impl<N: Nand> Ftl<N> {
                 (newest.ppn_of_owner[lpn.index()].to_option(), unit.to_option().map(|unit| Ppn(unit.0)));
             if found != place {
                 return Err(format!(
-                    "logical page {lpn} is at {}, but recovery would find it at {}",
+                    "logical page {lpn} is mapped to {}, but recovery would map it to {}",
                     place_name(place),
                     place_name(found)
                 ));
@@ -381,7 +393,8 @@ impl<N: Nand> Ftl<N> {
             if bound[lpn.index()] != is_bound {
                 let (in_ram, by_entry) = if is_bound { ("is", "no") } else { ("is not", "a") };
                 return Err(format!(
-                    "logical page {lpn} {in_ram} marked as bound in RAM, but has {by_entry} reverse-map entry that binds it"
+                    "logical page {lpn} {in_ram} marked in RAM as mapped without a program (bound), but {by_entry} \
+                     reverse-map entry records it so"
                 ));
             }
         }
@@ -460,7 +473,7 @@ mod tests {
 
     #[test]
     fn the_audit_notices_a_wrong_reference_count() {
-        assert_audit_notices("its reference count say", device_with_remaps(), |ftl| {
+        assert_audit_notices("by its valid bit and its reference count", device_with_remaps(), |ftl| {
             let unit = mapped_unit(ftl, 15);
             ftl.sharing.as_mut().expect("it shares").reference_counts.add_referrer(unit);
         });
@@ -498,13 +511,13 @@ mod tests {
 
     #[test]
     fn the_audit_notices_a_wrong_count_of_erases_also_after_a_reset() {
-        assert_audit_notices("the erase counts of the medium grew by", device_with_remaps(), |ftl| {
+        assert_audit_notices("the erase counts of the flash blocks grew by", device_with_remaps(), |ftl| {
             ftl.store.stats.erases[Cause::Gc as usize] += 1;
         });
         let mut ftl = device_with_remaps();
         ftl.clear_stats();
         assert_eq!(ftl.check(), Ok(()));
-        assert_audit_notices("the erase counts of the medium grew by", ftl, |ftl| {
+        assert_audit_notices("the erase counts of the flash blocks grew by", ftl, |ftl| {
             ftl.store.stats.erases[Cause::Wear as usize] += 1;
         });
     }
@@ -512,7 +525,7 @@ mod tests {
     #[test]
     fn the_audit_notices_a_page_mapped_without_a_program_and_without_a_reverse_map_entry() {
         assert_audit_notices(
-            "is marked as bound in RAM, but has no reverse-map entry that binds it",
+            "is marked in RAM as mapped without a program (bound), but no reverse-map entry records it so",
             device_with_remaps(),
             |ftl| {
                 ftl.sharing.as_mut().expect("it shares").mark_bound(Lpn(4));
@@ -522,7 +535,7 @@ mod tests {
 
     #[test]
     fn the_audit_notices_a_wrong_count_of_valid_reverse_map_entries() {
-        assert_audit_notices("entries are valid", device_with_remaps(), |ftl| {
+        assert_audit_notices("but the reverse map has only", device_with_remaps(), |ftl| {
             let Ftl { sharing, store, mapping, .. } = ftl;
             let reverse = &mut sharing.as_mut().expect("it shares").reverse_map;
             let AnyMapping::Flat(map) = mapping else { unreachable!("sharing runs on a flat map") };

@@ -31,17 +31,18 @@ const INCOMPATIBLE_PARTS_RULES: &[IncompatiblePartsRule] = &[
         is_broken: |parts| {
             parts.executes_binds_as_writes() && !(parts.has_flat_map() && parts.content.chunks.is_none())
         },
-        reason: "without a reverse map, dedup and remap are executed as writes, each to a flash page of its own, which is \
-                 implemented only for a flat map without compress",
+        reason: "without a reverse map, dedup and remap are executed as writes, each to a flash page of its own, \
+                 which is implemented only for a flat map (a table in RAM) without compress",
     },
     IncompatiblePartsRule {
         is_broken: |parts| parts.has_reverse_map_entries() && !parts.has_flat_map(),
-        reason: "a reverse map in NVRAM or in a flash log must look up in the L2P map which of its entries are current, \
-                 and a map on flash cannot answer without a read",
+        reason: "a reverse map in NVRAM or in a flash log must look up in the L2P map which of its entries are \
+                 current, and a map on flash cannot answer without a flash read",
     },
     IncompatiblePartsRule {
         is_broken: |parts| parts.has_reverse_map_entries() && parts.content.chunks.is_some(),
-        reason: "entries of a reverse map in NVRAM or in a flash log name flash pages, not members of compressed chunks",
+        reason: "entries of a reverse map in NVRAM or in a flash log name flash pages, and with compress they would \
+                 have to name members of compressed chunks",
     },
     IncompatiblePartsRule {
         is_broken: |parts| parts.has_atomic_remap_commands() && !parts.has_reverse_map_entries(),
@@ -53,8 +54,8 @@ const INCOMPATIBLE_PARTS_RULES: &[IncompatiblePartsRule] = &[
             let has_map_in_nvram = parts.persistence == Persistence::NvramMap;
             parts.has_atomic_remap_commands() && parts.content.delta.is_some() && has_map_in_nvram
         },
-        reason: "an atomic remap command may change only map entries, but with the map in NVRAM a page that is stored as a \
-                 delta has to be written",
+        reason: "an atomic remap command may change only map entries, but with the map in NVRAM, remapping a page \
+                 that is stored as a delta takes a write of that page",
     },
     IncompatiblePartsRule {
         is_broken: |parts| parts.gc.wear.static_gap_erases > 0 && parts.gc.wear.dual_pool_gap_erases > 0,
@@ -67,8 +68,9 @@ const INCOMPATIBLE_PARTS_RULES: &[IncompatiblePartsRule] = &[
     },
     IncompatiblePartsRule {
         is_broken: |parts| parts.has_map_journal() && !parts.replays_journal(),
-        reason: "a journal of the map is recovered only with a battery that lasts until dirty map entries are written to flash, \
-                 with delta as the only mechanism besides silent, and without other options of the map",
+        reason: "a journal of the map is recovered only with a battery that lasts until dirty map entries are written \
+                 to flash, with delta as the only content mechanism (besides silent), and without other options of \
+                 the map (late identification of invalid pages, checkpoints, a bound on dirty entries)",
     },
     // Content mechanisms whose state in RAM is lost.
     IncompatiblePartsRule {
@@ -92,7 +94,8 @@ const INCOMPATIBLE_PARTS_RULES: &[IncompatiblePartsRule] = &[
     // The map, and the binds in it.
     IncompatiblePartsRule {
         is_broken: |parts| parts.recovers_from_spare_areas() && !parts.has_flat_map(),
-        reason: "recovery from the spare areas of all pages rebuilds a flat map, and this map is on flash",
+        reason: "recovery from the spare areas of all pages rebuilds only a flat map (a table in RAM), and this map \
+                 is on flash",
     },
     IncompatiblePartsRule {
         is_broken: |parts| parts.persistence == Persistence::OobScan && parts.binds_pages(),
@@ -102,7 +105,7 @@ const INCOMPATIBLE_PARTS_RULES: &[IncompatiblePartsRule] = &[
     IncompatiblePartsRule {
         is_broken: |parts| parts.persistence == Persistence::NvramEntries && !parts.has_reverse_map_entries(),
         reason: "recovery from spare areas and reverse-map entries replays the entries of a reverse map in NVRAM or on \
-                 flash, and this design has none",
+                 flash, and this design has no such reverse map",
     },
     IncompatiblePartsRule {
         is_broken: |parts| parts.persistence == Persistence::BatteryFlush && parts.has_flat_map(),
@@ -114,7 +117,7 @@ const INCOMPATIBLE_PARTS_RULES: &[IncompatiblePartsRule] = &[
             let fills_several = parts.content.delta.is_some_and(|delta| delta.temp_buffer_pages > 1);
             parts.persistence == Persistence::NvramMap && fills_several
         },
-        reason: "with the map in NVRAM and no battery, only one page of deltas can be open",
+        reason: "with the map in NVRAM and no battery, only one page of deltas can be open (filled in RAM) at a time",
     },
     // Page validity on flash.
     IncompatiblePartsRule {
@@ -135,8 +138,9 @@ const INCOMPATIBLE_PARTS_RULES: &[IncompatiblePartsRule] = &[
                 && parts.validity != ValidityStoreKind::Ram
                 && !parts.has_validity_bitmap_on_flash()
         },
-        reason: "the battery lasts only until dirty map entries are written to flash: a cleaning of the log of invalid pages, or a \
-                 merge in the tree of them, may be unfinished then, and only RAM holds how far it has come",
+        reason: "the battery lasts only until dirty map entries are written to flash: a cleaning of the log of \
+                 invalid pages, or a merge in the tree of invalid pages (Logarithmic Gecko), may be unfinished then, \
+                 and only RAM holds how far it has come",
     },
     IncompatiblePartsRule {
         is_broken: |parts| {
@@ -154,11 +158,13 @@ const INCOMPATIBLE_PARTS_RULES: &[IncompatiblePartsRule] = &[
     },
     IncompatiblePartsRule {
         is_broken: |parts| parts.recovers_by_backward_scan() && !parts.has_lazy_map(),
-        reason: "recovery by a backward scan needs a lazy map, and this map marks a replaced page as invalid at once",
+        reason: "recovery by a backward scan needs a lazy map (which finds replaced pages late), and this map marks a \
+                 replaced page as invalid at once",
     },
     IncompatiblePartsRule {
         is_broken: |parts| parts.makes_checkpoints() && !parts.has_lazy_map(),
-        reason: "checkpoints need a lazy map, and this map marks a replaced page as invalid at once",
+        reason: "checkpoints of the map need a lazy map (which finds replaced pages late), and this map marks a \
+                 replaced page as invalid at once",
     },
     IncompatiblePartsRule {
         is_broken: |parts| {
@@ -166,11 +172,12 @@ const INCOMPATIBLE_PARTS_RULES: &[IncompatiblePartsRule] = &[
                 && !parts.has_lazy_map()
                 && parts.persistence != Persistence::NvramMap
         },
-        reason: "a bound on dirty entries needs a lazy map, or a map whose dirty entries are in NVRAM",
+        reason: "a bound on dirty map entries needs a lazy map (which finds replaced pages late), or a map whose \
+                 dirty entries are in NVRAM",
     },
     IncompatiblePartsRule {
         is_broken: |parts| parts.recovers_by_backward_scan() && !parts.makes_checkpoints(),
-        reason: "recovery by a backward scan needs checkpoints, which bound how far it reads",
+        reason: "recovery by a backward scan needs checkpoints of the map, which bound how far it reads",
     },
     IncompatiblePartsRule {
         is_broken: |parts| parts.recovers_by_backward_scan() && parts.has_validity_bitmap_on_flash(),
@@ -188,22 +195,22 @@ const INCOMPATIBLE_PARTS_RULES: &[IncompatiblePartsRule] = &[
             parts.recovery_block_scan == RecoveryBlockScan::FirstPages
                 && !parts.can_recover_from_first_pages_of_blocks()
         },
-        reason: "recovery by first pages needs a map on flash whose dirty entries are in NVRAM, and page validity in a log or a \
-                 tree on flash",
+        reason: "recovery from the first page of each block needs a map on flash whose dirty entries are in NVRAM, \
+                 and page validity in a log or a tree on flash",
     },
     IncompatiblePartsRule {
         is_broken: |parts| {
             parts.recovery_block_scan == RecoveryBlockScan::HeadTail && !parts.recovers_from_spare_areas()
         },
-        reason: "only a recovery that rebuilds a flat map from flash reads head and tail pages, and this design recovers \
-                 otherwise",
+        reason: "head and tail pages, which describe a block, are read only by a recovery that rebuilds a flat map (a \
+                 table in RAM) from flash, and this design recovers otherwise",
     },
     // Garbage collection.
     IncompatiblePartsRule {
         is_broken: |parts| {
             parts.gc.metadata_gc != MetadataGcRule::Greedy && parts.gc.policy != VictimPolicy::Greedy
         },
-        reason: "GC can spare metadata blocks until they are empty only with the greedy victim policy",
+        reason: "only with the greedy victim policy can GC leave metadata blocks alone until they are empty",
     },
 ];
 

@@ -489,9 +489,9 @@ fn require_nvram_map_options(parts: &Parts, spare_bytes: u32) -> Result<()> {
         && spare_bytes < CHUNK_DIRECTORY_BYTES as u32
     {
         return Err(Error::InvalidOptions(format!(
-            "device.spare_bytes is {spare_bytes}, but without a battery compress needs {CHUNK_DIRECTORY_BYTES} spare bytes \
-             per page for the directories of chunks: set it to at least {CHUNK_DIRECTORY_BYTES}, or set parts.content \
-             without compress"
+            "device.spare_bytes is {spare_bytes}, but without a battery compress needs {CHUNK_DIRECTORY_BYTES} spare \
+             bytes per page for the directories of compressed chunks: set it to at least {CHUNK_DIRECTORY_BYTES}, or \
+             set parts.content without compress"
         )));
     }
     Ok(())

@@ -355,7 +355,7 @@ impl DemandPagedMap {
         for (word, entry) in in_nvram.entries_by_word(io) {
             let Some((lpn, unit)) = entry else { continue };
             let refused = if lpn.0 >= logical_pages {
-                Some(format!("but the device has only {logical_pages}"))
+                Some(format!("but the device has only {logical_pages} logical pages"))
             } else {
                 self.cache.find_slot(lpn).map(|_| "which another word names too".to_owned())
             };
@@ -380,8 +380,8 @@ impl DemandPagedMap {
             let CachedEntry { lpn, unit, nvram_word, .. } = *self.cache.entry(slot);
             if in_nvram.entry_in_nvram(io, nvram_word) != Some((lpn, unit)) {
                 return Err(format!(
-                    "the map entry of logical page {lpn} at location {unit} is dirty in the cache, \
-                     but NVRAM does not hold it"
+                    "the map entry of logical page {lpn}, which names location {unit}, is dirty in the cache in RAM, \
+                     but is not in NVRAM"
                 ));
             }
         }
@@ -390,7 +390,7 @@ impl DemandPagedMap {
             return Ok(());
         }
         Err(format!(
-            "{words} words of NVRAM hold map entries, but {entries} map entries are dirty in the cache"
+            "{words} words of NVRAM hold dirty map entries, but {entries} map entries are dirty in the cache in RAM"
         ))
     }
 
@@ -486,8 +486,8 @@ impl DemandPagedMap {
             return Ok(());
         }
         Err(format!(
-            "translation page {id} is counted as having {counted} entries of bound logical pages and chunk \
-             members, but has {found}"
+            "the recorded number of entries for shared pages and compressed chunks in translation page {id} is \
+             {counted}, but the page has {found}"
         ))
     }
 

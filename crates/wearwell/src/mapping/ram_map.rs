@@ -74,8 +74,8 @@ impl RamMap {
                 Some(unit) => {
                     u32::try_from(unit).ok().map(Unit).filter(|&unit| is_place(unit)).ok_or_else(|| {
                         Error::Damaged(format!(
-                            "the L2P map in NVRAM maps logical page {lpn} to {unit}, which is neither a flash page with \
-                             data nor a chunk member of this device"
+                            "the L2P map in NVRAM maps logical page {lpn} to location {unit}, which is neither a \
+                             flash page with data nor a member of a compressed chunk"
                         ))
                     })?
                 }

@@ -297,7 +297,8 @@ impl<N: Nand> Ftl<N> {
         let writer = oob.map(|oob| Lpn(oob.owner));
         writer.ok_or_else(|| {
             Error::Damaged(format!(
-                "the map binds logical page {lpn} to flash page {ppn}, which has no readable data"
+                "the L2P map maps logical page {lpn} to flash page {ppn}, which is shared or revived and has no \
+                 readable data"
             ))
         })
     }

@@ -362,9 +362,14 @@ impl<N: Nand> Ftl<N> {
         if can_share {
             return Ok(());
         }
+        let fault = if is_first {
+            format!("which was written for logical page {writer} and cannot be shared in this design")
+        } else {
+            "to which another logical page is mapped, and which may not be shared further".to_owned()
+        };
         Err(Error::Damaged(format!(
-            "the L2P map maps logical page {lpn} to {unit} (flash page or chunk member), which was \
-             written for logical page {writer} and is not shared"
+            "the L2P map maps logical page {lpn} to location {unit} (a flash page or a member of a compressed chunk), \
+             {fault}"
         )))
     }
 }

@@ -60,8 +60,8 @@ impl<N: Nand> Store<N> {
         let least_wear = if is_exact { erases } else { erases.saturating_sub(retired + cut) };
         if !(least_wear..=erases).contains(&wear) {
             return Err(format!(
-                "the counters say {erases} block erases ({retired} blocks retired, {cut} operations \
-                 interrupted by power loss), but the erase counts of the medium grew by {wear}"
+                "the counters say {erases} block erases ({retired} blocks retired, {cut} operations interrupted by \
+                 power loss), but the erase counts of the flash blocks grew by {wear}"
             ));
         }
         let present = self.programmed_pages();
@@ -70,9 +70,9 @@ impl<N: Nand> Store<N> {
             if is_exact { (most - unwritten, most - unwritten) } else { (present.saturating_sub(cut), most) };
         if !(least..=most).contains(&programs) {
             return Err(format!(
-                "the counters say {programs} page programs, but the blocks account for {least} to {most}: {present} \
-                 pages are programmed, {unwritten} were skipped, and each of {erases} erased and {retired} retired blocks held \
-                 at most {} pages ({cut} operations interrupted by power loss)",
+                "the counters say {programs} page programs, but the flash shows {least} to {most}: {present} pages \
+                 are programmed now, {unwritten} tail pages were never written, and each of {erases} erased and \
+                 {retired} retired blocks held at most {} pages ({cut} operations interrupted by power loss)",
                 self.geometry.block_pages()
             ));
         }

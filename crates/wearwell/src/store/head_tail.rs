@@ -60,9 +60,9 @@ impl HeadTailLayout {
         let data_pages = rest - tail_pages;
         if data_pages < MIN_DATA_PAGES_PER_BLOCK {
             return Err(Error::InvalidOptions(format!(
-                "recovery.blocks=head-tail uses {} of the {block_pages} pages of a block for head and tail pages and leaves \
-                 {data_pages} for data, fewer than {MIN_DATA_PAGES_PER_BLOCK}: set device.pages_per_block to at least 4, or \
-                 recovery.blocks=oob-scan",
+                "recovery.blocks=head-tail uses {} of the {block_pages} pages of a block for head and tail pages, \
+                 which describe the block, and leaves {data_pages} for data, fewer than {MIN_DATA_PAGES_PER_BLOCK}: \
+                 set device.pages_per_block to at least 4, or recovery.blocks=oob-scan",
                 block_pages - data_pages
             )));
         }

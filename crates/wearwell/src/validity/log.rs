@@ -152,15 +152,15 @@ impl ValidityLog {
         let ring = (longest + 1).next_power_of_two();
         if options.physical_minus_logical_pages == 0 {
             return Err(Error::InvalidOptions(format!(
-                "the page-validity log needs spare pages, but the device exports all of its {pages} pages \
-                 (physical_minus_logical_pages is 0): export fewer"
+                "the page-validity log needs spare pages, but the device exports all of its {pages} pages: lower \
+                 device.logical_pages, or raise device.over_provisioning"
             )));
         }
         if ring * page_entries as u64 > u32::MAX as u64 {
             return Err(Error::InvalidOptions(format!(
-                "the page-validity log of a device of {pages} pages needs {} positions, and positions have 32 bits: use \
-                 fewer blocks or pages per block, or another page validity (parts.validity, or validity.kind on designs that have \
-                 it)",
+                "the page-validity log of a device of {pages} pages needs {} positions, but positions have 32 bits: \
+                 lower device.blocks_per_plane or device.pages_per_block, or choose another page validity \
+                 (parts.validity, or validity.kind on designs that have it)",
                 ring * page_entries as u64
             )));
         }

@@ -113,7 +113,10 @@ fn a_remapped_chunk_member_keeps_its_chunk_valid() {
     let sharing = parts.content.sharing.as_mut().expect("it shares");
     sharing.reverse_map = ReverseMapKind::Segments { nvram_bytes: 1536, segment_bytes: 64 };
     let sentence = refusal(&parts);
-    assert!(sentence.contains("name flash pages, not members of compressed chunks"), "{sentence}");
+    assert!(
+        sentence.contains("with compress they would have to name members of compressed chunks"),
+        "{sentence}"
+    );
 }
 
 fn reports(rig: &Rig) -> u64 {

@@ -179,7 +179,7 @@ fn a_trim_of_a_page_whose_map_entry_is_not_cached_is_durable() {
     let sharing = parts.content.sharing.as_mut().expect("it shares");
     sharing.reverse_map = ReverseMapKind::Segments { nvram_bytes: 1536, segment_bytes: 64 };
     let sentence = refusal(&parts);
-    assert!(sentence.contains("a map on flash cannot answer without a read"), "{sentence}");
+    assert!(sentence.contains("a map on flash cannot answer without a flash read"), "{sentence}");
 }
 
 /// Changes a design so that its map is lazy and is recovered by a backward scan.

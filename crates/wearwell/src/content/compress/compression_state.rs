@@ -273,7 +273,8 @@ impl CompressionState {
         let excess: u64 = self.chunks.iter().map(Chunk::pages_beyond_live_members).sum();
         if excess != self.pages_beyond_live_members {
             return Err(format!(
-                "compressed chunks have {excess} flash pages more than live members, but the counter says {}",
+                "the compressed chunks together have {excess} flash pages more than live members, but the counter \
+                 says {}",
                 self.pages_beyond_live_members
             ));
         }
@@ -290,8 +291,8 @@ impl CompressionState {
         let is_wasteful = |number: &u32| self.chunks[*number as usize].pages_beyond_live_members() > 0;
         if let Some(number) = (0..self.chunks.len() as u32).find(|n| is_wasteful(n) && !noted.contains(n)) {
             return Err(format!(
-                "compressed chunk {number} has more flash pages than live members, but is not in the list of \
-                 wasteful chunks"
+                "compressed chunk {number} has more flash pages than live members, but is not in the list of such \
+                 (wasteful) chunks"
             ));
         }
         let twice = self
@@ -300,7 +301,7 @@ impl CompressionState {
             .enumerate()
             .find(|(k, page)| self.pending_pages[..*k].iter().any(|p| p.lpn == page.lpn));
         twice.map_or(Ok(()), |(_, page)| {
-            Err(format!("logical page {} is twice in the chunk buffer", page.lpn))
+            Err(format!("logical page {} is twice in the RAM buffer of the next compressed chunk", page.lpn))
         })
     }
 }

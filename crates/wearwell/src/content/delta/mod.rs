@@ -566,7 +566,7 @@ impl DeltaState {
         let mut bytes: HashMap<Ppn, u32, FxBuildHasher> = HashMap::default();
         for (&lpn, place) in &self.delta_locations {
             if !is_mapped(lpn) {
-                return Err(format!("logical page {lpn} has a delta, but no base page"));
+                return Err(format!("logical page {lpn} has a delta, but is mapped to no base page"));
             }
             match place.flash_page {
                 Some(ppn) => {
@@ -575,7 +575,7 @@ impl DeltaState {
                 }
                 None if self.buffer.buffered_delta(lpn).is_none() => {
                     return Err(format!(
-                        "the delta of logical page {lpn} is neither in the RAM buffer nor on flash"
+                        "the delta of logical page {lpn} is neither in the RAM buffer of deltas nor on flash"
                     ));
                 }
                 None => {}
@@ -587,14 +587,14 @@ impl DeltaState {
             .find(|delta| self.delta_locations.get(&delta.lpn).is_none_or(|p| p.flash_page.is_some()));
         if let Some(stray) = stray {
             return Err(format!(
-                "the RAM buffer holds a delta of logical page {} that is not current",
+                "the RAM buffer of deltas holds a delta of logical page {} that is not current",
                 stray.lpn
             ));
         }
         if let Some((ppn, bytes)) = bytes.iter().find(|&(ppn, bytes)| self.deltas_exceed_page(*ppn, *bytes)) {
             return Err(format!(
-                "flash page {ppn} of deltas has {bytes} live bytes, which do not fit into a page together \
-                 with its obsolete ones"
+                "the current deltas on flash page {ppn} have {bytes} bytes, which together with the obsolete deltas \
+                 there exceed a page"
             ));
         }
         let counted = |ppn: &Ppn| live.get(ppn).copied().unwrap_or(0);
@@ -604,12 +604,12 @@ impl DeltaState {
             .find(|(ppn, page)| page.live_deltas == 0 || page.live_deltas != counted(ppn))
         {
             Some((ppn, page)) => Err(format!(
-                "flash page {ppn} counts {} current deltas, but the delta table has {} in it",
+                "flash page {ppn} is counted as holding {} current deltas, but the delta table locates {} there",
                 page.live_deltas,
                 counted(ppn)
             )),
             None if live.len() != self.live_delta_pages.len() => Err(format!(
-                "the delta table names {} flash pages, but the table of pages of deltas has {}",
+                "the delta table locates deltas on {} flash pages, but the table of flash pages with deltas has {}",
                 live.len(),
                 self.live_delta_pages.len()
             )),
@@ -880,7 +880,8 @@ impl<N: Nand> Ftl<N> {
         self.store.read(ppn, &mut bytes, cause)?;
         let damaged = || {
             Error::Damaged(format!(
-                "flash page {ppn} should hold the delta of logical page {lpn}, but its header does not list it"
+                "flash page {ppn} should hold the delta of logical page {lpn}, but its header is malformed or does \
+                 not list the delta"
             ))
         };
         let found = decode_delta_page_header(&bytes).ok_or_else(damaged)?;
@@ -1118,6 +1119,6 @@ fn base_tag_of(generation: u64) -> [u8; BASE_TAG_BYTES] {
 
 fn apply_delta_to_base(page: &mut [u8], delta: &[u8], lpn: Lpn) -> Result<()> {
     apply_delta(page, delta).map_err(|error| {
-        Error::Damaged(format!("the delta of logical page {lpn} cannot be applied to its base: {error}"))
+        Error::Damaged(format!("the delta of logical page {lpn} cannot be applied to its base page: {error}"))
     })
 }

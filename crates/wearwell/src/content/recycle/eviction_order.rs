@@ -125,7 +125,8 @@ impl LevelQueue {
         let chunks = self.slot_log.len().div_ceil(LOG_CHUNK_POSITIONS);
         if self.blanks_per_log_chunk.len() != chunks {
             return Err(format!(
-                "the eviction order has {chunks} parts, but counters of blank positions for {}",
+                "the eviction order has {chunks} parts of {LOG_CHUNK_POSITIONS} positions, but counters of blank \
+                 positions for {}",
                 self.blanks_per_log_chunk.len()
             ));
         }
@@ -137,19 +138,22 @@ impl LevelQueue {
             .find(|(_, (have, found))| *have != found);
         if let Some((chunk, (counted, found))) = wrong {
             return Err(format!(
-                "part {chunk} of the eviction order has {found} blank positions, but its counter says {counted}"
+                "the number of blank positions in part {chunk} of the eviction order is {found}, but its counter says \
+                 {counted}"
             ));
         }
         let entries = self.slot_log.len() - blanks(&self.slot_log);
         if entries != live as usize {
-            return Err(format!("the eviction order has {entries} entries, but their counter says {live}"));
+            return Err(format!(
+                "the number of entries in the eviction order is {entries}, but their counter says {live}"
+            ));
         }
         let oldest = self.slot_log.iter().position(|&slot| slot != BLANK_SLOT).unwrap_or(self.slot_log.len());
         if self.oldest_entry_index == oldest {
             Ok(())
         } else {
             Err(format!(
-                "the oldest entry of the eviction order is at position {oldest}, but position {} is recorded as its place",
+                "the oldest entry of the eviction order is at position {oldest}, but position {} is recorded for it",
                 self.oldest_entry_index
             ))
         }
@@ -265,8 +269,9 @@ impl EvictionOrder {
             let marked = self.occupied_level_bits[level / 64] >> (level % 64) & 1 == 1;
             if marked != (live > 0) {
                 return Err(format!(
-                    "level {level} of the fingerprint store has {live} entries, but its bit in the bitmap \
-                     of occupied levels is {marked}"
+                    "fingerprint store, level {level}: the number of entries is {live}, but the bitmap of occupied \
+                     levels marks the level as {}",
+                    if marked { "occupied" } else { "empty" }
                 ));
             }
         }

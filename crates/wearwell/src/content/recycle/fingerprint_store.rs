@@ -576,24 +576,25 @@ impl FingerprintStore {
             [history.fingerprint_slot_page_count() as usize, self.slots.len() - self.free_slots.len()];
         if counts != [in_use; 2] {
             return Err(format!(
-                "the fingerprint store uses {in_use} slots, but {} dead pages have a slot, and {} slots are \
-                 not free",
+                "the number of slots in use in the fingerprint store is {in_use}, but the number of dead (invalid) \
+                 pages with a slot is {}, and {} slots are not in the list of free slots",
                 counts[0], counts[1]
             ));
         }
         let entries: Vec<u32> = self.eviction_order.slots_best_first().collect();
         if entries.len() != self.len() as usize || self.max_entries.is_some_and(|c| self.len() > c) {
             return Err(format!(
-                "the fingerprint store has {} entries in the eviction order, but {} by content and room for \
-                 {}",
+                "the fingerprint store has {} entries in its eviction order and {} in its index by content, which \
+                 must be equal, and may have {}",
                 entries.len(),
                 self.len(),
-                self.max_entries.map_or_else(|| "any number".to_owned(), |most| most.to_string())
+                self.max_entries.map_or_else(|| "any number".to_owned(), |most| format!("at most {most}"))
             ));
         }
         if self.max_entries.is_some() && self.duplicate_count() > 0 {
             return Err(format!(
-                "the fingerprint store is bounded, but holds {} duplicate contents",
+                "the size of the fingerprint store is limited, so that it may hold only one page of each content, but \
+                 it holds further ones: {}",
                 self.duplicate_count()
             ));
         }
@@ -606,7 +607,8 @@ impl FingerprintStore {
             Ok(())
         } else {
             Err(format!(
-                "the chains of equal contents have {chained} pages, but the fingerprint store uses {in_use} slots"
+                "the chains of pages of equal content in the fingerprint store have {chained} pages, but {in_use} \
+                 slots are in use"
             ))
         }
     }
@@ -619,9 +621,10 @@ impl FingerprintStore {
         let FingerprintStoreSlot { ppn, fingerprint, probability_level, slot_state: standing, .. } =
             self.slots[slot as usize];
         if standing != SlotState::Entry {
-            let marked = if standing == SlotState::Free { "free" } else { "a duplicate" };
+            let marked = if standing == SlotState::Free { "free" } else { "a further page of equal content" };
             return Err(format!(
-                "slot {slot} of the fingerprint store, with flash page {ppn}, is in the eviction order, but is marked as {marked}"
+                "slot {slot} of the fingerprint store, with flash page {ppn}, is in the eviction order, but is marked \
+                 as {marked}"
             ));
         }
         let found = self.find_slot(fingerprint);
@@ -634,9 +637,10 @@ impl FingerprintStore {
         let expected = level_of(self.page_in_slot(slot));
         if expected != Some(probability_level) {
             return Err(format!(
-                "flash page {ppn} is on level {probability_level} of the fingerprint store, but belongs on {}",
+                "flash page {ppn} is on probability level {probability_level} of the fingerprint store, but belongs \
+                 on {}",
                 expected.map_or_else(
-                    || "none, because it is not dead".to_owned(),
+                    || "none, because it is not recorded as dead (invalid)".to_owned(),
                     |level| format!("level {level}")
                 )
             ));
@@ -661,20 +665,21 @@ impl FingerprintStore {
             let (ppn, named) = (page.ppn, history.fingerprint_slot(page.ppn));
             if named != Some(at) {
                 return Err(format!(
-                    "flash page {ppn} is in slot {at} of the fingerprint store, but the lists of dead pages record {} for it",
+                    "flash page {ppn} is in slot {at} of the fingerprint store, but the lists of dead (invalid) pages \
+                     record {} for it",
                     slot_name(named)
                 ));
             }
             if page.fingerprint != fingerprint {
                 return Err(format!(
-                    "flash page {ppn}, of content {:016x}, is in the chain of slot {entry} of the fingerprint store, whose \
-                     content is {:016x}",
+                    "flash page {ppn}, with the fingerprint {:016x}, is in the chain of slot {entry} of the \
+                     fingerprint store, which has the fingerprint {:016x}",
                     page.fingerprint.0, fingerprint.0
                 ));
             }
             if level_of(page).is_none() {
                 return Err(format!(
-                    "flash page {ppn} is in slot {at} of the fingerprint store, but is not dead"
+                    "flash page {ppn} is in slot {at} of the fingerprint store, but is not recorded as dead (invalid)"
                 ));
             }
             length += 1;

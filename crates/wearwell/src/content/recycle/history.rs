@@ -426,8 +426,8 @@ impl DeadPageLists {
         }
         if orphaned != self.heads_by_lpn.len() {
             return Err(format!(
-                "{orphaned} lists of dead pages{} need their head in the table of heads by logical page, but the table has {} \
-                 heads",
+                "the number of lists of dead (invalid) pages{} is {orphaned}, but the table of list heads by logical \
+                 page has {}",
                 if self.head_storage == HeadStorage::AtValidPages {
                     " of logical pages without a valid page"
                 } else {
@@ -439,7 +439,7 @@ impl DeadPageLists {
         let older = self.older_links.marked_page_and_value_counts();
         if older.map(|older| lists + older) != [listed; 2] {
             return Err(format!(
-                "{lists} lists have {listed} dead pages, so that {} need a link to an older page, but {} \
+                "{lists} lists have {listed} dead (invalid) pages, so that {} need a link to an older page, but {} \
                  are marked as having one and {} links are stored",
                 listed - lists,
                 older[0],
@@ -449,7 +449,8 @@ impl DeadPageLists {
         let marked = self.all_dead_pages().count() as u64;
         if (listed, listed) != (self.dead_page_count, marked) {
             return Err(format!(
-                "the lists have {listed} dead pages, {marked} pages are marked as dead, and the counter says {}",
+                "the lists of dead (invalid) pages have {listed} pages, but {marked} pages are marked as dead, and \
+                 the counter of dead pages says {}",
                 self.dead_page_count
             ));
         }
@@ -461,15 +462,18 @@ impl DeadPageLists {
         let mut length = 0;
         for ppn in self.dead_versions(lpn, valid) {
             if let Some(other) = owners[ppn.index()].replace(lpn) {
-                return Err(format!("dead page {ppn} is in the lists of logical pages {other} and {lpn}"));
+                return Err(format!(
+                    "flash page {ppn} is in the lists of dead (invalid) pages of two logical pages, {other} and {lpn}"
+                ));
             }
             let linked = self.next_newer(ppn);
             if linked != newer {
                 let name = |page: Option<Ppn>| {
-                    page.map_or_else(|| "no page".to_owned(), |ppn| format!("page {ppn}"))
+                    page.map_or_else(|| "no page".to_owned(), |ppn| format!("flash page {ppn}"))
                 };
                 return Err(format!(
-                    "dead page {ppn} of logical page {lpn} links to {} as the next newer one, but in its list {} is before it",
+                    "flash page {ppn}, a dead (invalid) version of logical page {lpn}, links to {} as the next newer \
+                     version, but in the list of versions {} is before it",
                     name(linked),
                     name(newer)
                 ));

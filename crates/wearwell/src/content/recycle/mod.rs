@@ -894,7 +894,8 @@ impl Recycler {
             let Some(ppn) = mapping(lpn) else { continue };
             if let Some(other) = owners[ppn.index()].replace(lpn) {
                 return Err(format!(
-                    "flash page {ppn} is the valid page of logical page {lpn}, but is in the list of logical page {other}"
+                    "logical page {lpn} is mapped to flash page {ppn}, but logical page {other} is mapped to it, too, \
+                     or has it in its list of dead (invalid) pages"
                 ));
             }
         }
@@ -902,8 +903,8 @@ impl Recycler {
         let (dead, entries) = (self.history.dead_page_count(), self.history.fingerprint_slot_page_count());
         if self.history_scope == HistoryScope::Store && dead != entries {
             return Err(format!(
-                "with recycle.history=store the history has only dead pages with a slot in the fingerprint store, but it \
-                 has {dead} dead pages, of which {entries} have a slot"
+                "with recycle.history=store the history may only have dead (invalid) pages with a slot in the \
+                 fingerprint store, but of its {dead} dead pages {entries} have a slot"
             ));
         }
         self.store.check_invariants(&self.history, |candidate| {

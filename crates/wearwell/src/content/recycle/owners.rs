@@ -66,15 +66,16 @@ impl OwnerTable {
         let [marks, owners] = self.0.marked_page_and_value_counts();
         if marks != owners {
             return Err(format!(
-                "{marks} pages are marked as having a stored owner, but {owners} owners are stored"
+                "the number of recycled flash pages that are marked as having their owner in RAM is {marks}, but the \
+                 number of owners there is {owners}"
             ));
         }
         for (ppn, owner) in self.0.iter() {
             let list = listed[ppn.index()];
             if let Some(list) = list.filter(|&list| list != owner) {
                 return Err(format!(
-                    "recycling keeps logical page {owner} as the owner of flash page {ppn}, but the page is in the version list \
-                     of logical page {list}"
+                    "logical page {owner} is recorded in RAM (in place of the spare area) as the owner of flash page \
+                     {ppn}, but that page is a version of logical page {list}"
                 ));
             }
         }

@@ -553,15 +553,15 @@ impl ReverseMap for FlashLog {
         let named: u32 = self.superseded_entries_by_bind.values().sum();
         if named != self.index.superseded_entry_count() {
             return Err(format!(
-                "reverse map, flash log: {named} entries are counted as superseded in the table by bind, but {} in the \
-                 index by block",
+                "reverse map, flash log: the table by logical and flash page counts {named} superseded entries, but \
+                 the index by block counts {}",
                 self.index.superseded_entry_count()
             ));
         }
         if self.live_pages() > self.max_log_pages || self.buffered_entries > self.entries_per_page {
             return Err(format!(
-                "reverse map, flash log: it has {} live pages (at most {} may be) and {} entries in the \
-                 buffer (a page holds {})",
+                "reverse map, flash log: it has {} live pages (at most {} are allowed) and {} entries in its buffer \
+                 (at most {} are allowed)",
                 self.live_pages(),
                 self.max_log_pages,
                 self.buffered_entries,

@@ -223,7 +223,8 @@ impl ReverseMap for IdealReverseMap {
             self.binders_by_ppn.values().map(|binders| self.bound_lpns_of(binders).len()).sum();
         if counted as u64 != self.entry_count {
             return Err(format!(
-                "the ideal reverse map holds {counted} bound logical pages, but the total says {}",
+                "reverse map, ideal: it records {counted} logical pages that were mapped without a program (bound), \
+                 but its counter says {}",
                 self.entry_count
             ));
         }
@@ -233,8 +234,8 @@ impl ReverseMap for IdealReverseMap {
             Ok(())
         } else {
             Err(format!(
-                "ideal reverse map: {} pages are marked as bound, but {} pages have binders, \
-                 of which {marked} have the mark",
+                "reverse map, ideal: the number of flash pages that are marked as having entries is {}, but {} have \
+                 entries, of which {marked} are marked",
                 self.pages_with_binders.len(),
                 of_pages.count()
             ))

@@ -171,8 +171,8 @@ impl<T: Clone> LogIndex<T> {
             || indexed as u64 > used
         {
             return Err(format!(
-                "reverse map, {log}: the groups of all blocks hold {indexed} entries, {superseded} of them superseded, \
-                 but the totals are {} and {}, and the log has {used}",
+                "reverse map, {log}: the index by block holds {indexed} entries, {superseded} of them superseded, but \
+                 the totals are {} and {}, and the log has {used} entries",
                 self.indexed_entries, self.superseded_entries
             ));
         }

@@ -736,7 +736,7 @@ impl AnyReverseMap {
         {
             return Err(Error::InvalidOptions(
                 "atomic remap commands (remap.atomic_commands) need a reverse map that stores entries: set \
-                 parts.reverse_map to segments, nvram-log or flash-log"
+                 parts.reverse_map (on the design remap: remap.reverse_map) to segments, nvram-log or flash-log"
                     .into(),
             ));
         }

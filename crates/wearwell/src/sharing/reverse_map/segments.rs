@@ -866,16 +866,16 @@ impl ReverseMap for NvramSegments {
         if bits != self.free_segments || sizes + self.free_segments != self.segment_count {
             let (free, segments) = (self.free_segments, self.segment_count);
             return Err(format!(
-                "reverse map, NVRAM segments: of {segments}, {sizes} are in chains of blocks; {free} are counted as \
-                 free, and {bits} bits of the bitmap are free"
+                "reverse map, NVRAM segments: of {segments} segments, {sizes} are in chains of blocks, but the \
+                 counter of free segments says {free}, and the bitmap shows {bits} free segments"
             ));
         }
         if let Some(chain) =
             self.chains_by_block.iter().position(|chain| chain.superseded_entries > chain.entry_count)
         {
             let block_count = self.chains_by_block.len() - 1;
-            let whose =
-                if chain < block_count { format!("block {chain}") } else { "the tombstones".to_owned() };
+            let tombstones = || "the tombstones (records of trims)".to_owned();
+            let whose = if chain < block_count { format!("block {chain}") } else { tombstones() };
             return Err(format!(
                 "reverse map, NVRAM segments: the chain of {whose} has {} superseded entries, but only {} entries",
                 self.chains_by_block[chain].superseded_entries, self.chains_by_block[chain].entry_count

@@ -59,7 +59,7 @@ impl GeckoLayout {
         let (blocks, block_pages) = (geometry.blocks(), geometry.block_pages());
         if parts == 0 || parts > block_pages {
             return Err(Error::InvalidOptions(format!(
-                "gecko.parts is {parts}, but the bitmap of a block of {block_pages} pages can have 1 to {block_pages} parts"
+                "gecko.parts is {parts}; set it to a value from 1 to {block_pages}, the number of pages of a block"
             )));
         }
         let part_pages = block_pages.div_ceil(parts);
@@ -553,8 +553,8 @@ mod tests {
             Err(Error::InvalidOptions(why)) => why,
             other => panic!("{other:?}"),
         };
-        assert!(refused(&geometry(4096, 128), 0).contains("can have 1 to 128 parts"));
-        assert!(refused(&geometry(4096, 128), 129).contains("can have 1 to 128 parts"));
+        assert!(refused(&geometry(4096, 128), 0).contains("set it to a value from 1 to 128"));
+        assert!(refused(&geometry(4096, 128), 129).contains("set it to a value from 1 to 128"));
         assert!(refused(&geometry(512, 4096), 1).contains("set gecko.parts to at least 4"));
         assert!(GeckoLayout::new(&geometry(512, 4096), 3).is_err());
         assert!(GeckoLayout::new(&geometry(512, 4096), 4).is_ok());

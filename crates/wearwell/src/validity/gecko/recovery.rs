@@ -131,8 +131,8 @@ fn read_run_directory<N: Nand>(
     }
     if header.page_index_in_run != last {
         return Err(Error::Damaged(format!(
-            "page validity (Logarithmic Gecko): flash page {}, the last of run {number}, should have index {last}, but its \
-             header says {}",
+            "page validity (Logarithmic Gecko): flash page {}, the last of sorted run {number}, should have index \
+             {last} in the run, but its header says {}",
             places[last as usize], header.page_index_in_run
         )));
     }
@@ -186,7 +186,8 @@ fn run_sequence_error(run: &GeckoRun, covered: u64) -> Error {
     };
     let fault = if first > covered { "a run before it is missing" } else { "it overlaps them" };
     Error::Damaged(format!(
-        "page validity (Logarithmic Gecko): run {run_number} has the buffer flushes {first} to {last}, but {older}: {fault}"
+        "page validity (Logarithmic Gecko): sorted run {run_number} covers the buffer flushes {first} to {last}, but \
+         {older}: {fault}"
     ))
 }
 

@@ -454,8 +454,16 @@ fn replay_of_a_missing_or_unreadable_trace_fails() {
     assert_refused(FAILED, &["replay", "no/such/file.csv"], &["no/such/file.csv", "No such file"]);
     let fixture = Fixture::new(10);
     fs::write(fixture.file("noise"), "this is no trace\n").unwrap();
-    assert_refused(FAILED, &["replay", &fixture.path("noise")], &["noise", "the format of the trace is not recognised"]);
-    assert_refused(FAILED, &["trace", "info", &fixture.path("noise")], &["the format of the trace is not recognised"]);
+    assert_refused(
+        FAILED,
+        &["replay", &fixture.path("noise")],
+        &["noise", "the format of the trace is not recognised"],
+    );
+    assert_refused(
+        FAILED,
+        &["trace", "info", &fixture.path("noise")],
+        &["the format of the trace is not recognised"],
+    );
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use toml::de::DeTable;
 
 use crate::Config;
 use crate::resolve::AUTO_SIZED_PRESET_NAME;
@@ -81,12 +82,11 @@ impl PartialEq for Origins {
 }
 
 impl Origins {
-    /// Returns the origins of the values in a configuration file, by the lines of their keys. A text that is not TOML
-    /// has none.
-    pub(crate) fn of_config_file(name: &str, text: &str) -> Self {
+    /// Returns the origins of the values in a configuration file with this `text`, which was parsed to `document`, by
+    /// the lines of their keys.
+    pub(crate) fn of_config_file(name: &str, text: &str, document: &DeTable<'_>) -> Self {
         let mut origins = Self::default();
-        let Ok(document) = toml::de::DeTable::parse(text) else { return origins };
-        for (section, keys) in document.get_ref() {
+        for (section, keys) in document {
             let Some(keys) = keys.get_ref().as_table() else { continue };
             for key in keys.keys() {
                 let line = text[..key.span().start].matches('\n').count() + 1;

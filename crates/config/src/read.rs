@@ -2,6 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize as _;
+use toml::de::{DeTable, DeValue};
+
 use super::{Config, Origins};
 
 /// Why a configuration is refused.
@@ -89,11 +92,24 @@ impl Config {
         file: Option<(&str, &str)>,
         settings: &[String],
     ) -> Result<Self, ConfigError> {
-        let mut table = match file {
-            Some((name, text)) => parse_config_text(name, text)?,
-            None => toml::Table::new(),
+        let Some((name, text)) = file else {
+            return Self::from_table_and_settings(toml::Table::new(), Origins::default(), settings);
         };
-        let mut origins = file.map(|(name, text)| Origins::of_config_file(name, text)).unwrap_or_default();
+        let (config, origins) = parse_config_text(name, text)?;
+        if settings.is_empty() {
+            return Ok(Self { origins, ..config });
+        }
+        let table = toml::from_str(text).expect("the text was parsed");
+        Self::from_table_and_settings(table, origins, settings)
+    }
+
+    /// Builds a configuration from the `table` of a file, whose values have these `origins`, and settings of the form
+    /// `key=value`.
+    fn from_table_and_settings(
+        mut table: toml::Table,
+        mut origins: Origins,
+        settings: &[String],
+    ) -> Result<Self, ConfigError> {
         for setting in settings {
             apply_setting(&mut table, setting)?;
             origins.record_setting_origin(setting);
@@ -126,15 +142,32 @@ fn did_you_mean_text(name: &str, known: &[&str]) -> String {
     }
 }
 
-/// Parses the configuration file, first without settings, so that an error has a line number.
-fn parse_config_text(name: &str, text: &str) -> Result<toml::Table, ConfigError> {
-    let line_of = |error: &toml::de::Error| {
-        let line =
-            error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-        format!("{name}:{line}")
+/// Parses the configuration file alone, without settings, so that an error has a line number. Returns also where its
+/// values were set.
+fn parse_config_text(name: &str, text: &str) -> Result<(Config, Origins), ConfigError> {
+    let place_of = |at: usize| format!("{name}:{}", text[..at.min(text.len())].matches('\n').count() + 1);
+    let error_of =
+        |error: toml::de::Error| toml_error(place_of(error.span().map_or(0, |span| span.start)), &error);
+    let document = DeTable::parse(text).map_err(error_of)?;
+    if let Some(at) = start_of_too_large_integer(document.get_ref()) {
+        return Err(ConfigError::Toml { location: place_of(at), message: TOO_LARGE_INTEGER.to_owned() });
+    }
+    let origins = Origins::of_config_file(name, text, document.get_ref());
+    let config = Config::deserialize(toml::Deserializer::from(document)).map_err(error_of)?;
+    Ok((config, origins))
+}
+
+/// Returns where in the text of a configuration file the first value begins that is a whole number of more than 63 bits,
+/// as a byte offset.
+fn start_of_too_large_integer(document: &DeTable<'_>) -> Option<usize> {
+    let sections = document.values().filter_map(|section| section.get_ref().as_table());
+    let mut values = sections.flat_map(|keys| keys.values());
+    let is_too_large = |value: &DeValue<'_>| {
+        value
+            .as_integer()
+            .is_some_and(|number| i64::from_str_radix(number.as_str(), number.radix()).is_err())
     };
-    let _: Config = toml::from_str(text).map_err(|error| toml_error(line_of(&error), &error))?;
-    toml::from_str(text).map_err(|error| toml_error(line_of(&error), &error))
+    values.find(|value| is_too_large(value.get_ref())).map(|value| value.span().start)
 }
 
 /// Sets one key `section.key` of the table to the value in `setting` (`section.key=value`). A value that is no TOML

@@ -246,7 +246,7 @@ fn assert_flushed_data_survives(mut device: Device<SimNand>, trims_are_durable: 
     let mut expected: Vec<Option<Option<u64>>> = vec![Some(None); pages as usize];
     let mut found = vec![0; page_bytes as usize];
     for loss in 0..3 {
-        for operation in 0..1000 {
+        for operation in 0..800 {
             let draw = mix_bits(loss << 32 | operation);
             let (at, from) = ((draw >> 8) % pages, (draw >> 24) % pages);
             match draw % 16 {

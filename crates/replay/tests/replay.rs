@@ -830,7 +830,7 @@ fn a_power_loss_after_the_last_request_happens_and_a_later_one_is_refused() {
     let input = generated_input(spec);
     let refused =
         Plan::new(&config, &input).unwrap().run("geckoftl", &mut |_| ControlFlow::Continue(())).unwrap_err();
-    assert!(refused.to_string().contains("only 3000 are replayed"), "{refused}");
+    assert!(refused.to_string().contains("only 3000 requests are replayed"), "{refused}");
 }
 
 /// Bug: lazy maps with checkpoints panicked on pages without the eight spare bytes that a checkpoint keeps, unless

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use common::{
     BUFFERS, DesignUnderTest, FailureContext, FragileNand, Patterns, Random, SECTOR_LEN, World, audit,
-    designs, device, full_medium, medium_with_power_cut,
+    designs, device, exploration_interval, full_medium, medium_with_power_cut,
 };
 use wearwell::address::{Lpn, Ppn, RemapMode};
 use wearwell::design::Persistence;
@@ -348,7 +348,8 @@ fn after_power_cuts_only_damaged_pages_are_lost() {
         let mut tally = Tally::default();
         for (k, world) in (0u64..).zip(design.worlds_with_room()) {
             // Worlds of several hundred pages take long to compare.
-            if world.geometry.pages() > 200 && !(number + k).is_multiple_of(4) {
+            let is_chosen = (number + k).is_multiple_of(4 * exploration_interval(2));
+            if world.geometry.pages() > 200 && !is_chosen {
                 continue;
             }
             let outcome = CutOutcome::ALL[((number + k) % 3) as usize];

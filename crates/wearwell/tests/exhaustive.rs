@@ -28,7 +28,7 @@ fn full_depth() -> u32 {
 
 /// Interval of the first operations from which sequences of full depth are explored: by default one first operation in
 /// this number. From the others, sequences of one operation less are explored.
-const ONE_DEEP_IN: u64 = 3;
+const ONE_DEEP_IN: u64 = 5;
 
 /// Recycling designs that are explored to the full depth: both victim policies, with and without fast loading.
 const DEEP_RECYCLING: [&str; 2] = ["recyclable prob rc-gc", "recyclable prob+fl greedy"];

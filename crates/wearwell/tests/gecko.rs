@@ -233,8 +233,8 @@ fn invalid_gecko_options_are_refused() {
     let geometry = geometry(64, 16, 512);
     for (options, hint) in [
         (options_of(1, 4, MergeMode::MultiWay), "set it to at least 2"),
-        (options_of(2, 17, MergeMode::MultiWay), "can have 1 to 16 parts"),
-        (options_of(2, 0, MergeMode::MultiWay), "can have 1 to 16 parts"),
+        (options_of(2, 17, MergeMode::MultiWay), "gecko.parts is 17; set it to a value from 1 to 16"),
+        (options_of(2, 0, MergeMode::MultiWay), "gecko.parts is 0; set it to a value from 1 to 16"),
     ] {
         let Err(Error::InvalidOptions(why)) = Gecko::new(&geometry, options) else {
             panic!("{options:?} is accepted")

@@ -4,10 +4,10 @@
 //! More than a million operations per design, distributed over the worlds: writes of whole pages and of sectors, reads,
 //! trims, flushes, changes of victim policy and fingerprint store, and for mixtures switches of content schemes. `just
 //! soak` runs all of them, `cargo test` an eighth on most worlds, half on one and all on another (with fewer, some
-//! designs would hardly collect or share anything there). The bytes of every read are compared, and the audit runs
-//! after every operation. On the two worlds of several hundred pages, where it takes most of the time, it runs after
-//! every operation for the first thousand of each run (in `cargo test` the first 250), then after every 16th (`just
-//! soak`) or every 64th.
+//! designs would hardly collect or share anything there). The bytes of every read are compared. `just soak` audits the
+//! device after every operation; on the two worlds of several hundred pages, where the audit takes most of the time, it
+//! does so for the first thousand operations of each run, and then after every 16th. `cargo test` audits after each of
+//! the first 250 operations, and then after every 4th, or every 64th on these two worlds.
 
 use common::{
     BUFFERS, DesignUnderTest, FailureContext, OperationGenerator, Oracle, Random, SchemeSwitcher, World,
@@ -21,11 +21,11 @@ use crate::common;
 
 /// Number of distinct contents: few, so that contents often die and are written again.
 const CONTENTS: u16 = 9;
-/// Maximum number of pages of a world (tiny device) that is audited after every operation.
+/// Maximum number of pages of a world (tiny device) that is audited often.
 const TINY_PAGES: u64 = 160;
-/// Number of first operations after each of which a device of more than [`TINY_PAGES`] pages is audited, in long
-/// explorations; else a quarter of them. After that, it is audited after every 16th operation in long explorations,
-/// else after every 64th.
+/// Number of first operations after each of which a device is audited, in long explorations; else a quarter of them.
+/// After that, a device of more than [`TINY_PAGES`] pages is audited after every 16th operation in long explorations,
+/// else after every 64th; a smaller one after every operation, else after every 4th.
 const AUDITED: u64 = 1_000;
 
 /// Counts of events that are rare on a small world, so that they are only required over several runs together.
@@ -56,12 +56,14 @@ fn run(
     };
     let mut switching = SchemeSwitcher { random: Random::new(!seed), schemes: design.switchable_schemes() };
     let mut scene = FailureContext { run_name: design.name, world: world.name, seed, operation_number: 0 };
-    let (audited, audit_interval) = (AUDITED / exploration_interval(4), 16 * exploration_interval(4));
+    let is_tiny = world.geometry.pages() <= TINY_PAGES;
+    let audited = AUDITED / exploration_interval(4);
+    let audit_interval = if is_tiny { 1 } else { 16 } * exploration_interval(4);
     for operation in 0..operations {
         scene.operation_number = operation;
         let op = switching.draw().unwrap_or_else(|| mix.draw());
         oracle.apply(&mut device, op).unwrap_or_else(|error| panic!("{op:?}: {error}"));
-        if world.geometry.pages() <= TINY_PAGES || operation < audited || operation % audit_interval == 0 {
+        if operation < audited || operation % audit_interval == 0 {
             audit(&mut device);
         }
     }

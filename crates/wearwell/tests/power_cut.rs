@@ -18,7 +18,7 @@
 //! A device with enough room keeps the same promise while its programs and erases fail; there one possible cut in seven
 //! is made.
 //!
-//! By default one of 25 possible cuts is made, and one of 49 where programs and erases fail: others in each scenario,
+//! By default one of 50 possible cuts is made, and one of 98 where programs and erases fail: others in each scenario,
 //! with each outcome in turn. `just soak` makes all.
 //!
 //! Without a write buffer a write must be on flash when it is acknowledged, and the tests verify this.
@@ -41,10 +41,10 @@ const CONTENTS: u16 = 12;
 const SCENARIO: u64 = 300;
 const AFTERWARDS: u64 = 50;
 /// Default interval of cuts: one possible cut in this many is made. No multiple of three, so that the outcomes rotate.
-const ONE_CUT_IN: u64 = 25;
+const ONE_CUT_IN: u64 = 50;
 /// Factor by which power cuts on devices whose programs and erases fail are rarer by default than in long explorations,
 /// which make one possible cut in [`ONE_FAILING_CUT_IN`].
-const FAILING_SHARE: u64 = 7;
+const FAILING_SHARE: u64 = 14;
 const ONE_FAILING_CUT_IN: u64 = 7;
 
 type Fragile = Device<FragileNand>;

@@ -568,51 +568,51 @@ fn drive(
 #[test]
 fn recycling_with_lru_equals_a_naive_model() {
     assert!(
-        drive(24, 8, LRU, Some(5), STEPS / exploration_interval(4)).hits > 10_000 / exploration_interval(4)
+        drive(24, 8, LRU, Some(5), STEPS / exploration_interval(8)).hits > 10_000 / exploration_interval(8)
     );
 }
 
 #[test]
 fn recycling_with_the_probability_policy_equals_a_naive_model() {
     assert!(
-        drive(24, 8, PROB, Some(5), STEPS / exploration_interval(4)).hits > 10_000 / exploration_interval(4)
+        drive(24, 8, PROB, Some(5), STEPS / exploration_interval(8)).hits > 10_000 / exploration_interval(8)
     );
 }
 
 #[test]
 fn recycling_with_fast_loading_window_1_equals_a_naive_model() {
-    let pair = drive(24, 8, FAST, Some(5), STEPS / exploration_interval(4));
+    let pair = drive(24, 8, FAST, Some(5), STEPS / exploration_interval(8));
     assert!(
-        pair.hits > 10_000 / exploration_interval(4)
-            && pair.recycle.statistics().pages_offered_by_fast_loading > 1_000 / exploration_interval(4)
+        pair.hits > 10_000 / exploration_interval(8)
+            && pair.recycle.statistics().pages_offered_by_fast_loading > 1_000 / exploration_interval(8)
     );
 }
 
 #[test]
 fn recycling_with_fast_loading_window_2_equals_a_naive_model() {
-    let pair = drive(24, 8, FAST_2, Some(3), STEPS / exploration_interval(4));
+    let pair = drive(24, 8, FAST_2, Some(3), STEPS / exploration_interval(8));
     assert!(
-        pair.hits > 10_000 / exploration_interval(4)
-            && pair.recycle.statistics().entries_raised_by_fast_loading > 1_000 / exploration_interval(4)
+        pair.hits > 10_000 / exploration_interval(8)
+            && pair.recycle.statistics().entries_raised_by_fast_loading > 1_000 / exploration_interval(8)
     );
 }
 
 #[test]
 fn recycling_with_an_unbounded_store_equals_a_naive_model() {
     assert!(
-        drive(24, 8, PROB, None, STEPS / exploration_interval(4)).hits > 10_000 / exploration_interval(4)
+        drive(24, 8, PROB, None, STEPS / exploration_interval(8)).hits > 10_000 / exploration_interval(8)
     );
 }
 
 #[test]
 fn recycling_with_an_unbounded_lru_store_equals_a_naive_model() {
-    assert!(drive(24, 8, LRU, None, STEPS / exploration_interval(4)).hits > 10_000 / exploration_interval(4));
+    assert!(drive(24, 8, LRU, None, STEPS / exploration_interval(8)).hits > 10_000 / exploration_interval(8));
 }
 
 #[test]
 fn recycling_with_unbounded_fast_loading_equals_a_naive_model() {
     assert!(
-        drive(24, 8, FAST, None, STEPS / exploration_interval(4)).hits > 10_000 / exploration_interval(4)
+        drive(24, 8, FAST, None, STEPS / exploration_interval(8)).hits > 10_000 / exploration_interval(8)
     );
 }
 
@@ -622,7 +622,7 @@ fn recycling_with_long_page_histories_equals_a_naive_model() {
     let mut pair = Pair::new(48, 2, PROB, Some(30));
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
     let mut longest = 0;
-    for _ in 0..100_000 {
+    for _ in 0..100_000 / exploration_interval(2) {
         pair.random(&mut rng, 60);
         pair.check();
         longest = longest.max(pair.versions(0).len());
@@ -691,13 +691,14 @@ fn large_fingerprint_stores_rank_entries_like_a_sorted_list() {
     for policy in [LRU, PROB, FAST] {
         let mut pair = Pair::new(6_000, 2_000, policy, Some(2_000));
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(17);
-        for step in 0..20_000 {
+        for step in 0..20_000 / exploration_interval(2) {
             pair.random(&mut rng, 9_000);
             if step % 500 == 0 {
                 pair.check();
             }
         }
-        assert!(pair.recycle.fingerprint_store_len() > 1_000 && pair.hits > 500, "{} hits", pair.hits);
+        let least = 500 / exploration_interval(2);
+        assert!(pair.recycle.fingerprint_store_len() > 1_000 && pair.hits > least, "{} hits", pair.hits);
     }
 }
 

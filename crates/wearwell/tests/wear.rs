@@ -1,8 +1,8 @@
 //! Wear leveling keeps its bounds, and garbage collection never deadlocks, however little spare space there is.
 
 use common::{
-    BUFFERS, Op, Oracle, Random, World, designs, device, fill_and_overwrite_largest_device, full_medium,
-    geometry_without_superblocks, worlds,
+    BUFFERS, Op, Oracle, Random, World, designs, device, exploration_interval,
+    fill_and_overwrite_largest_device, full_medium, geometry_without_superblocks, worlds,
 };
 use wearwell::Ftl;
 use wearwell::address::{BlockId, Lpn};
@@ -249,8 +249,10 @@ fn gc_never_deadlocks_at_the_smallest_spare_space() {
 
 #[test]
 fn every_design_works_at_the_smallest_spare_space() {
-    for design in designs() {
-        for pools in 1..=4 {
+    for (number, design) in (0u64..).zip(designs()) {
+        for pools in
+            (1..=4).filter(|&pools| (number + u64::from(pools)).is_multiple_of(exploration_interval(2)))
+        {
             fill_and_overwrite_largest_device(
                 &design.parts,
                 &geometry_without_superblocks([pools, 10, 6, 512]),

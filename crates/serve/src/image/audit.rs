@@ -73,7 +73,8 @@ pub fn audit_backing(backing: impl Backing) -> Result<AuditReport, ImageError> {
 fn examine_image(backing: impl Backing) -> Result<AuditReport, ImageError> {
     let mut view = CopyOnWrite::new(backing);
     let found = FoundImage::read(&mut view, false)?;
-    let (opened, layout, superblock) = (found.open_report(), found.layout.clone(), found.superblock.clone());
+    let (opened, layout) = (found.open_report(), found.layout.clone());
+    let (superblock, config) = (found.superblock.clone(), found.config.clone());
     let loaded = found.load(&mut view, LoadMode { verifies_all_data: true, rescues: false })?;
     let repaired = opened.repaired_metadata_copies + loaded.repaired_metadata_copies;
     let mut report = AuditReport {
@@ -94,7 +95,7 @@ fn examine_image(backing: impl Backing) -> Result<AuditReport, ImageError> {
     if report.findings.is_empty() {
         let damaged = loaded.damaged_pages.clone();
         let nand = FileNand::new(view, layout, loaded, Session::default());
-        match recover(nand, &superblock) {
+        match recover(nand, &superblock, config) {
             Ok(recovered) => examine_device(recovered, damaged, &superblock, &mut report),
             Err(error) => report.findings.push(error.to_string()),
         }

@@ -183,12 +183,12 @@ impl Image {
         let rescues = loading.rescues;
         let found = FoundImage::read(&mut backing, rescues)?;
         let mut report = found.open_report();
-        let superblock = found.superblock.clone();
+        let (superblock, config) = (found.superblock.clone(), found.config.clone());
         let layout = found.layout.clone();
         let mut loaded = found.load(&mut backing, loading)?;
         if rescues {
             report.lpns_with_unproven_version =
-                rescue::unmap_unproven_pages(&mut loaded, &superblock, &layout)?;
+                rescue::unmap_unproven_pages(&mut loaded, &superblock, &config, &layout)?;
             report.findings = std::mem::take(&mut loaded.findings);
         } else if !loaded.findings.is_empty() {
             return Err(ImageError::Damaged { findings: loaded.findings, may_be_rescued: true });
@@ -212,7 +212,7 @@ impl Image {
         let repaired = torn.into_iter().try_for_each(|(ppn, epoch)| nand.mark_page_torn(ppn, epoch));
         repaired.and_then(|()| nand.begin_session()).map_err(|_| medium_failure(&nand))?;
         let RecoveredDevice { device, recovery, mapped_pages, config_toml: config, endurance_cycles } =
-            recover(nand, &superblock)?;
+            recover(nand, &superblock, config)?;
         (report.recovery, report.mapped_pages) = (recovery, mapped_pages);
         Ok(Self {
             device,
@@ -339,9 +339,13 @@ struct RecoveredDevice {
 }
 
 /// Builds the device of an image over `nand`, whose state was loaded from the files, and lets the engine recover its
-/// maps and counters from this flash.
-fn recover(mut nand: FileNand<impl Backing>, superblock: &Superblock) -> Result<RecoveredDevice, ImageError> {
-    let plan = DevicePlan::new(superblock, nand.durability())?;
+/// maps and counters from this flash. `config` is the configuration in the superblock.
+fn recover(
+    mut nand: FileNand<impl Backing>,
+    superblock: &Superblock,
+    config: Config,
+) -> Result<RecoveredDevice, ImageError> {
+    let plan = DevicePlan::new(superblock, config, nand.durability())?;
     nand.set_max_waiting_erases(plan.max_waiting_erases_per_pool);
     plan.recover_device(Box::new(nand), superblock.logical_pages)
 }
@@ -355,8 +359,7 @@ struct DevicePlan {
 }
 
 impl DevicePlan {
-    fn new(superblock: &Superblock, durability: Durability) -> Result<Self, ImageError> {
-        let mut config = config_of(superblock)?;
+    fn new(superblock: &Superblock, mut config: Config, durability: Durability) -> Result<Self, ImageError> {
         let (mut parts, endurance_cycles) = parts_and_endurance_cycles_of(&config, superblock)?;
         // Two kinds of designs are excluded. Chunk numbers become free only by erases. A backward scan is tested on
         // media that keep the order of erases and programs; no test of images fails without that order, so this is a
@@ -432,6 +435,8 @@ struct LoadMode {
 /// Contents of an image's small files (superblock, session) and of its journal.
 struct FoundImage {
     superblock: Superblock,
+    /// The configuration in the superblock.
+    config: Config,
     layout: Layout,
     session: Session,
     journal: journal::FoundJournal,
@@ -442,7 +447,8 @@ struct FoundImage {
 impl FoundImage {
     fn read(backing: &mut impl Backing, rescues: bool) -> Result<Self, ImageError> {
         let (superblock, of_superblock) = read_superblock(backing)?;
-        require_plausible_nvram(&superblock)?;
+        let config = config_of(&superblock)?;
+        require_plausible_nvram(&superblock, &config)?;
         let layout = Layout::new(&superblock);
         extend_short_flash_file(backing, &layout)?;
         let (mut session, of_session) = read_session(backing, &layout);
@@ -470,6 +476,7 @@ impl FoundImage {
         let repaired = of_superblock + of_session;
         Ok(Self {
             superblock,
+            config,
             layout,
             session,
             journal,
@@ -514,8 +521,8 @@ impl FoundImage {
 
 /// Refuses a superblock that names much more NVRAM than its design needs: loading that NVRAM would use up time and
 /// memory before a contradiction is found.
-fn require_plausible_nvram(superblock: &Superblock) -> Result<(), ImageError> {
-    let (parts, _) = parts_and_endurance_cycles_of(&config_of(superblock)?, superblock)?;
+fn require_plausible_nvram(superblock: &Superblock, config: &Config) -> Result<(), ImageError> {
+    let (parts, _) = parts_and_endurance_cycles_of(config, superblock)?;
     let needed_bytes = parts.total_nvram_bytes(&superblock.geometry, superblock.logical_pages);
     // Another version of Wearwell may need less or more, but not twice as much.
     if superblock.nvram_words <= needed_bytes / 4 + STATE_SECTOR_WORDS as u64 {

@@ -26,6 +26,7 @@ use wearwell::address::{BlockId, Lpn, Ppn};
 use wearwell::content::compress::CHUNK_MEMBERS;
 use wearwell::design::{MappingPart, Parts, Persistence};
 use wearwell::nand::{Nand as _, Oob, PageKind, SimNand};
+use wearwell_config::Config;
 
 use super::backing::{Backing, ImageFile};
 use super::error::ImageError;
@@ -88,10 +89,10 @@ pub(super) fn newest_journal_record_number(
 pub(super) fn unmap_unproven_pages(
     loaded: &mut LoadedFlash,
     superblock: &Superblock,
+    config: &Config,
     layout: &Layout,
 ) -> Result<BTreeSet<Lpn>, ImageError> {
-    let config = super::config_of(superblock)?;
-    let (parts, _) = parts_and_endurance_cycles_of(&config, superblock)?;
+    let (parts, _) = parts_and_endurance_cycles_of(config, superblock)?;
     if let Some(reason) = reason_that_rescue_is_impossible(&parts, &loaded.skipped_metadata, layout) {
         let findings = std::iter::once(reason.to_owned()).chain(loaded.findings.iter().cloned()).collect();
         return Err(ImageError::Lost { findings });

@@ -55,6 +55,14 @@ impl PerfettoOutput {
         }
         let inputs: Vec<&Path> = args.trace.iter().chain(&args.run.config).map(PathBuf::as_path).collect();
         let overwrite = OverwriteRule { input_paths: &inputs, force: args.run.results.report.force };
+        let ResultArgs { json, csv, parquet, report } = &args.run.results;
+        refuse_outputs_named_twice([
+            ("--json", json.as_deref()),
+            ("--csv", csv.as_deref()),
+            ("--parquet", parquet.as_deref()),
+            ("--report", report.report_path.as_deref()),
+            ("--perfetto", Some(path.as_path())),
+        ])?;
         let window = args.perfetto_window.clone().unwrap_or_default();
         Ok(Some(Self { output: Output::for_path(path, &overwrite)?, window }))
     }

@@ -64,6 +64,7 @@ fn perfetto_needs_event_timing_one_run_and_a_valid_window() {
         (&[][..], "--timing event"),
         (&["--timing", "timeline"], "--timing event"),
         (&["--timing", "event", "--over-provisioning", "0.1,0.2"], "--perfetto writes the trace of one run"),
+        (&["--timing", "event", "--csv", file], "--csv and --perfetto both name"),
         (&["--timing", "event", "--perfetto-window", "9..5"], "a window is a range"),
     ] {
         let output = wearwell(&[&replay[..], more].concat());

@@ -287,6 +287,7 @@ fn invalid_serve_options_are_refused_with_a_sentence() {
     refused(&["serve", "--memory", "--size", "1GiB"], 2, "--socket");
     refused(&["serve", "--socket", &socket, "--size", "1GiB"], 2, "--memory");
     refused_serve(&[], 2, "the size of the device is missing");
+    refused_serve(&["--device", "auto"], 2, "the size of the device is missing");
     refused_serve(&["--size", "1GB"], 2, "unknown unit `GB`");
     refused_serve(&["--size", "large"], 2, "expected a whole number of bytes");
     refused_serve(&["--size", "900TiB"], 2, "choose a smaller size, or larger pages");

@@ -163,9 +163,7 @@ fn start_of_too_large_integer(document: &DeTable<'_>) -> Option<usize> {
     let sections = document.values().filter_map(|section| section.get_ref().as_table());
     let mut values = sections.flat_map(|keys| keys.values());
     let is_too_large = |value: &DeValue<'_>| {
-        value
-            .as_integer()
-            .is_some_and(|number| i64::from_str_radix(number.as_str(), number.radix()).is_err())
+        value.as_integer().is_some_and(|number| i64::from_str_radix(number.as_str(), number.radix()).is_err())
     };
     values.find(|value| is_too_large(value.get_ref())).map(|value| value.span().start)
 }

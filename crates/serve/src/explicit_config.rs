@@ -31,7 +31,7 @@ pub(crate) fn make_config_explicit(
             default_to_one_plane(config);
             resolve_for_size(config, bytes)?
         }
-        None if config.device.preset.is_none() && config.device.logical_pages.is_none() => {
+        None if has_auto_size(config) && config.device.logical_pages.is_none() => {
             return Err(ConfigError::InvalidValue(
                 "the size of the device is missing: give one, such as --size 4GiB, or set device.preset to a drive of \
                  a fixed size"
@@ -83,12 +83,17 @@ fn refuse_settings_overruled_by_size(config: &Config, size_bytes: Option<u64>) -
     }
 }
 
+/// Returns whether no preset sets the size of the device.
+fn has_auto_size(config: &Config) -> bool {
+    config.device.preset.as_deref().is_none_or(|name| name == "auto")
+}
+
 /// Gives the device a geometry of one plane, so that consecutive pages of a block can be written at once: several
 /// planes would separate them, and neither files nor memory have dies that work in parallel. A configuration that names
 /// a preset, or a number of channels, dies or planes, keeps its own geometry.
 fn default_to_one_plane(config: &mut Config) {
+    let is_auto = has_auto_size(config);
     let device = &mut config.device;
-    let is_auto = device.preset.as_deref().is_none_or(|name| name == "auto");
     let counts = [device.channels, device.dies_per_channel, device.planes_per_die];
     if is_auto && counts == [None; 3] {
         (device.channels, device.dies_per_channel, device.planes_per_die) = (Some(1), Some(1), Some(1));

@@ -125,8 +125,8 @@ impl ControlConnection {
 
     fn connection_ended_failure(&self) -> Failure {
         Failure::of_run(&std::io::Error::other(format!(
-            "{}: the server closed the connection or sent no valid reply: check that `wearwell serve` still runs, and \
-             that this is its control socket",
+            "{}: the server closed the connection or sent no valid reply: check that `wearwell serve` still runs and that \
+             this is its control socket; if so, its log says why it disconnects clients",
             self.socket_name
         )))
     }

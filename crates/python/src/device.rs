@@ -437,7 +437,7 @@ impl Device {
         let steps = report.steps.named_step_costs().map(|(name, step)| (name.replace(' ', "_"), cost(step)));
         Ok(json!({
             "reads": report.page_and_spare_reads,
-            "erases": report.repeated_erases,
+            "erases": report.erases,
             "battery_programs": report.battery_programs,
             "battery_reads": report.battery_reads,
             "mapped_pages": report.mapped_pages,

@@ -345,7 +345,7 @@ impl FlashDevice {
     }
 
     /// Returns the number of logical pages whose reads are refused because their newest version cannot be proven.
-    pub fn unproven_page_count(&self) -> usize {
+    pub fn unproven_version_count(&self) -> usize {
         self.lpns_with_unproven_version.len()
     }
 
@@ -354,7 +354,7 @@ impl FlashDevice {
     ///
     /// # Errors
     /// [`DeviceError::Failed`] with the first page of the range whose newest version cannot be proven.
-    fn require_proven_pages(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
+    fn require_proven_versions(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
         let page_bytes = self.page_bytes();
         let first = Lpn((offset / page_bytes) as u32);
         let end = Lpn((offset + len).div_ceil(page_bytes) as u32);
@@ -730,7 +730,7 @@ impl BlockDevice for FlashDevice {
     fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {
         self.host_commands.reads += 1;
         self.host_commands.bytes_read += into.len() as u64;
-        self.require_proven_pages(offset, into.len() as u64)?;
+        self.require_proven_versions(offset, into.len() as u64)?;
         let [before, whole, after] = self.split_at_page_boundaries(offset, into.len() as u64);
         let (head, rest) = into.split_at_mut(before as usize);
         let (body, tail) = rest.split_at_mut(whole as usize);

@@ -18,9 +18,9 @@ pub use without_tls::Tls;
 #[non_exhaustive]
 pub enum TlsError {
     /// A PEM file of a certificate or key cannot be read.
-    #[error("{path}: cannot read {expected_content} (a PEM file is expected): {reason}")]
+    #[error("{path}: cannot read {expected_content}: {reason}")]
     File {
-        /// Content that the file should have: a certificate or a private key.
+        /// Content that the file should have: a certificate or a private key, in PEM format.
         expected_content: &'static str,
         /// Path of the PEM file.
         path: String,
@@ -86,7 +86,7 @@ mod with_tls {
         ) -> Result<Self, TlsError> {
             let chain = read_certificates(certificate)?;
             let key = PrivateKeyDer::from_pem_file(key)
-                .map_err(|error| unreadable_file_error("a private key", key, error))?;
+                .map_err(|error| unreadable_file_error(KEY_FILE_CONTENT, key, error))?;
             let unusable = |error: &dyn std::fmt::Display| TlsError::Certificates(error.to_string());
             let provider = Arc::new(rustls::crypto::ring::default_provider());
             let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
@@ -144,13 +144,19 @@ mod with_tls {
         }
     }
 
+    /// What the file of a certificate must hold, for error messages.
+    const CERTIFICATE_FILE_CONTENT: &str = "a certificate in PEM format";
+    /// What the file of a private key must hold, for error messages.
+    const KEY_FILE_CONTENT: &str = "a private key in PEM format without a passphrase (`openssl pkey -in OLD -out NEW` \
+                                    removes one)";
+
     fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
         let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
         match read {
             Ok(certificates) if certificates.is_empty() => {
-                Err(unreadable_file_error("a certificate", path, "the file holds none"))
+                Err(unreadable_file_error(CERTIFICATE_FILE_CONTENT, path, "the file holds none"))
             }
-            read => read.map_err(|error| unreadable_file_error("a certificate", path, error)),
+            read => read.map_err(|error| unreadable_file_error(CERTIFICATE_FILE_CONTENT, path, error)),
         }
     }
 

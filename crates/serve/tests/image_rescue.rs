@@ -171,7 +171,7 @@ fn a_rescue_of_an_undamaged_image_returns_all_pages() {
         let worked = worked_on(design, PROCESS, End::Closed);
         let mut device = rescue(worked.files.clone()).expect("nothing is damaged");
         assert_eq!(lost(&mut device, &worked.oracle, design), BTreeSet::new(), "{design}");
-        assert_eq!(device.unproven_page_count(), 0, "{design}");
+        assert_eq!(device.unproven_version_count(), 0, "{design}");
     }
 }
 
@@ -194,7 +194,7 @@ fn a_rescued_image_reports_unproven_pages_as_errors_not_as_holes() {
     let page_bytes = u64::from(PAGE_BYTES);
     let unproven: Vec<u64> =
         (0..200).filter(|page| device.read(page * page_bytes, &mut [0; 1]).is_err()).collect();
-    assert_eq!(unproven.len(), device.unproven_page_count());
+    assert_eq!(unproven.len(), device.unproven_version_count());
     assert!(!unproven.is_empty());
     for page in unproven {
         let sentence = device.read(page * page_bytes, &mut [0; 1024]).unwrap_err().to_string();

@@ -47,7 +47,9 @@ pub enum TraceError {
         expected: &'static str,
     },
     /// The trace file ends too early, or its compressed form is damaged.
-    #[error("{file}: the file is truncated or corrupt after {requests} requests: {source}")]
+    #[error(
+        "{file}: the file is truncated or corrupt after {requests} requests: {source}; get the file again from its source"
+    )]
     TruncatedOrCorrupt {
         /// Name of the trace file.
         file: String,
@@ -55,6 +57,14 @@ pub enum TraceError {
         requests: u64,
         /// Error of the decompressor or of the reader.
         source: io::Error,
+    },
+    /// The file is no native trace, or one that this version cannot read; the text says what is wrong and what to do.
+    #[error("{file}: {reason}")]
+    UnreadableHeader {
+        /// Name of the trace file.
+        file: String,
+        /// What is wrong with the header of the file, and what to do.
+        reason: String,
     },
     /// The trace file is empty.
     #[error("{file}: the trace file is empty: choose another file")]

@@ -337,7 +337,7 @@ impl Scenario<'_> {
         device.ftl_mut().store_mut().nand_mut().restore_power(None);
         let report = device.recover().expect("power stays on");
         let operations = device.ftl().store().nand().cuttable_operations_since_restore();
-        operations - u64::from(report.repeated_erases > 0 && operations > report.battery_programs)
+        operations - u64::from(report.erases > 0 && operations > report.battery_programs)
     }
 
     /// Executes further operations on the recovered device, which must work as usual.

@@ -86,10 +86,7 @@ pub(super) fn recovery_sentences(
     did.extend((spare_areas > 0).then(|| format!("reads {}", with_plural(spare_areas, "spare area"))));
     did.extend((whole_pages > 0).then(|| format!("reads {}", with_plural(whole_pages, "whole page"))));
     did.extend((programs > 0).then(|| format!("programs {}", with_plural(programs, "page"))));
-    did.extend(
-        (report.repeated_erases > 0)
-            .then(|| format!("erases {} again", with_plural(report.repeated_erases, "block"))),
-    );
+    did.extend((report.erases > 0).then(|| format!("erases {}", with_plural(report.erases, "block"))));
     let mut sentences = vec![power_loss_persistence_sentence(persistence).to_owned()];
     sentences.push(if did.is_empty() {
         "Recovery needs no flash operation.".to_owned()

@@ -141,7 +141,8 @@ impl NativeReader {
         let expected: Vec<u8> = counts.iter().flat_map(|count| count.to_le_bytes()).collect();
         if self.stored_payload.len() != END_RECORD_PAYLOAD_BYTES || self.stored_payload != expected {
             return Err(corrupt_data_error(
-                "the end record states other numbers of requests and contents than were read",
+                "the end record states other numbers of requests and contents than were read, so that a part is missing \
+                 or was inserted",
             ));
         }
         if !self.source.peek(1)?.is_empty() {
@@ -247,6 +248,10 @@ fn corrupt_data_error(message: &str) -> Error {
     Error::new(ErrorKind::InvalidData, message)
 }
 
+fn unreadable_header_error(reason: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, reason)
+}
+
 fn little_endian_words<const N: usize>(bytes: &[u8]) -> [u32; N] {
     std::array::from_fn(|index| {
         u32::from_le_bytes(bytes[index * 4..index * 4 + 4].try_into().expect("four bytes"))
@@ -259,13 +264,15 @@ fn read_header(source: &mut DecompressedStream) -> Result<String, Error> {
     source.read_exact(HEADER_BYTES, &mut header)?;
     let [version_and_flags, page_bytes, provenance_len] = little_endian_words(&header[8..]);
     if !matches_signature(&header) {
-        return Err(corrupt_data_error(
-            "it does not begin with the signature of a native trace; if it has another format, name that with --format",
+        return Err(unreadable_header_error(
+            "the file does not begin with the signature of a native trace: name its format by --format, or get the file \
+             again from its source",
         ));
     }
     if version_and_flags != u32::from(FORMAT_VERSION) || u64::from(page_bytes) != PAGE_BYTES {
-        return Err(corrupt_data_error(
-            "its header has a format version, flags or a page size that this version of Wearwell cannot read",
+        return Err(unreadable_header_error(
+            "the header of the native trace has a format version, flags or a page size that this version of Wearwell \
+             cannot read: use the version that wrote it, or convert the original trace again by `wearwell trace convert`",
         ));
     }
     if provenance_len as usize > PROVENANCE_MAX_BYTES {

@@ -149,12 +149,14 @@ impl ReadCounters {
         Ok(())
     }
 
+    /// Returns the error of a file that ends too early or is damaged. `source` of the kind `Unsupported`: the header of
+    /// the file cannot be read by this version.
     pub(crate) fn corrupt_error(&self, source: std::io::Error) -> TraceError {
-        TraceError::TruncatedOrCorrupt {
-            file: self.file_name.clone(),
-            requests: self.delivered_requests,
-            source,
+        let file = self.file_name.clone();
+        if source.kind() == std::io::ErrorKind::Unsupported {
+            return TraceError::UnreadableHeader { file, reason: source.to_string() };
         }
+        TraceError::TruncatedOrCorrupt { file, requests: self.delivered_requests, source }
     }
 }
 

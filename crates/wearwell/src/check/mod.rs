@@ -551,7 +551,7 @@ mod tests {
 
     #[test]
     fn the_audit_notices_a_trim_that_recovery_would_not_find() {
-        assert_audit_notices("but recovery would find it", device_with_remaps(), |ftl| {
+        assert_audit_notices("but recovery would map it to", device_with_remaps(), |ftl| {
             let old = ftl.change_map_entry(Lpn(4), None).expect("a flat map");
             ftl.release_reference(Lpn(4), old);
         });

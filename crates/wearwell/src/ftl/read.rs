@@ -30,7 +30,7 @@ impl<N: Nand> Ftl<N> {
             self.read_stored_page(lpn, place, into).map_err(|error| error.lost_page_if_uncorrectable(lpn))?;
         self.store.stats.unwritten_page_reads += u64::from(!found);
         if self.delta.is_some() {
-            self.count_read_and_merge_delta(lpn, into)?;
+            self.count_host_read_and_merge_delta_if_hot(lpn, into)?;
         }
         Ok(found)
     }

@@ -21,13 +21,13 @@ impl<N: Nand + ?Sized> Nand for Box<N> {
     fn read_pages(&mut self, pages: &[Ppn], into: &mut [u8]) -> (usize, Result<(), NandError>) {
         (**self).read_pages(pages, into)
     }
-    fn inspect_page(
+    fn read_page_in_place(
         &mut self,
         ppn: Ppn,
         page: &mut [u8],
         look: &mut dyn FnMut(&[u8]),
     ) -> Result<(), NandError> {
-        (**self).inspect_page(ppn, page, look)
+        (**self).read_page_in_place(ppn, page, look)
     }
     fn read_words(&mut self, ppn: Ppn, words: &mut [PageWord]) -> Result<(), NandError> {
         (**self).read_words(ppn, words)

@@ -376,7 +376,7 @@ pub trait Nand {
     ///
     /// # Errors
     /// As [`Nand::read`].
-    fn inspect_page(
+    fn read_page_in_place(
         &mut self,
         ppn: Ppn,
         page: &mut [u8],

@@ -192,7 +192,7 @@ impl PagePayloads {
     /// Passes the stored bytes of a flash page, without its spare area, to the function `look`. Returns `false` if the
     /// page has none. `scratch` is a buffer of one page, which is used if the bytes have to be assembled from
     /// differences.
-    pub(super) fn inspect_page(
+    pub(super) fn read_page_in_place(
         &self,
         page: PageLocation,
         scratch: &mut [u8],

@@ -565,7 +565,7 @@ impl Nand for SimNand {
         Ok(oob)
     }
 
-    fn inspect_page(
+    fn read_page_in_place(
         &mut self,
         ppn: Ppn,
         page: &mut [u8],
@@ -573,7 +573,7 @@ impl Nand for SimNand {
     ) -> Result<(), NandError> {
         let place = self.location_of_programmed_page(ppn);
         self.require_readable(ppn, place.block as usize)?;
-        let is_kept = self.page_payloads.inspect_page(place, page, look);
+        let is_kept = self.page_payloads.read_page_in_place(place, page, look);
         assert!(
             is_kept,
             "metadata page {ppn} is read, but the medium was told not to keep bytes of its kind (RetainedFields)"

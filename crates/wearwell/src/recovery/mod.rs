@@ -34,7 +34,7 @@ pub struct RecoveryReport {
     pub page_and_spare_reads: u64,
     /// Number of physical blocks erased during recovery: again, because power was lost during their erase, or by GC on
     /// battery power.
-    pub repeated_erases: u64,
+    pub erases: u64,
     /// Number of pages programmed on battery power to save RAM contents.
     pub battery_programs: u64,
     /// Number of pages read on battery power: map pages to be updated, and pages that GC copied; also counted in
@@ -135,7 +135,7 @@ impl<N: Nand> Ftl<N> {
             }
         }
         report.page_and_spare_reads = self.store.stats.total_reads() - before.total_reads();
-        report.repeated_erases = self.store.stats.total_erases() - before.total_erases();
+        report.erases = self.store.stats.total_erases() - before.total_erases();
         Ok(report)
     }
 

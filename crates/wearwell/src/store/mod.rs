@@ -729,7 +729,7 @@ impl<N: Nand> Store<N> {
     ///
     /// # Errors
     /// Uncorrectable page, power loss.
-    pub(crate) fn inspect_page(
+    pub(crate) fn read_page_in_place(
         &mut self,
         ppn: Ppn,
         page: &mut [u8],
@@ -737,7 +737,7 @@ impl<N: Nand> Store<N> {
         cause: Cause,
     ) -> Result<()> {
         self.nand
-            .inspect_page(ppn, page, look)
+            .read_page_in_place(ppn, page, look)
             .map_err(|error| self.record_read_failure(ppn, error, cause))?;
         self.stats.reads[cause as usize] += 1;
         self.record_operation(OpKind::Read, ppn, cause);

@@ -57,7 +57,7 @@ use super::event_queue::{EventClass, EventQueue, MAX_ARRIVAL_NS, TimingEvent};
 use super::latency::LatencyRecords;
 use super::nvram::NvramTiming;
 use super::nvram_scans::{NvramScan, NvramScans};
-use super::op_queue::{END_OF_LIST, NVRAM_SCAN_QUEUE_INDEX, OpRole, QueuedOp, WaitingOp, WaitingOps};
+use super::op_queue::{END_OF_LIST, NVRAM_SCAN_QUEUE_INDEX, OpRole, QueuedOp, UnqueuedOp, UnqueuedOps};
 use super::trace::TimingObserver;
 use super::{ArrayLayout, ControllerWork, FlashTiming, RequestKind, TimingOptions};
 use crate::operation::{FlashOp, OpKind};
@@ -143,7 +143,7 @@ pub(super) struct EventEngine<T> {
     arrays: Vec<FlashArray>,
     /// Numbers of the arrays (dies or planes) that exist. The other array numbers only fill up groups of eight.
     existing_array_numbers: Vec<u32>,
-    waiting_ops: WaitingOps,
+    unqueued_ops: UnqueuedOps,
     delta_codec_units: DeltaCodecUnits,
     requests: Vec<Request>,
     free_request_slots: Vec<u32>,
@@ -195,7 +195,7 @@ impl<T: TimingObserver> EventEngine<T> {
                 observer: T::for_arrays(array_layout.array_count()),
             },
             array_layout,
-            waiting_ops: WaitingOps::new(),
+            unqueued_ops: UnqueuedOps::new(),
             requests: Vec::new(),
             free_request_slots: Vec::new(),
             buffered_write_count: 0,
@@ -462,7 +462,7 @@ impl<T: TimingObserver> EventEngine<T> {
         let role = self.op_role(background || flash_op.reads_reverse_map_log(), request);
         let role = if role == OpRole::Background && !background { OpRole::Awaited } else { role };
         let op = QueuedOp {
-            waiting_ops_list_head: END_OF_LIST,
+            unqueued_ops_list_head: END_OF_LIST,
             request_slot_or_further_ops: if role == OpRole::Background {
                 0
             } else {
@@ -477,15 +477,15 @@ impl<T: TimingObserver> EventEngine<T> {
         if flash_op.ops_back_to_dependency > 0 {
             return self.admit_after_predecessor(
                 flash_op.ops_back_to_dependency,
-                WaitingOp { op, array_or_scan_number, queue_index, next_waiting_op: END_OF_LIST },
+                UnqueuedOp { op, array_or_scan_number, queue_index, next_unqueued_op: END_OF_LIST },
             );
         }
         if held {
-            return self.hold_op_for_foreground_gc(WaitingOp {
+            return self.hold_op_for_foreground_gc(UnqueuedOp {
                 op,
                 array_or_scan_number,
                 queue_index,
-                next_waiting_op: END_OF_LIST,
+                next_unqueued_op: END_OF_LIST,
             });
         }
         if background && !flash_op.reads_reverse_map_log() {
@@ -500,7 +500,7 @@ impl<T: TimingObserver> EventEngine<T> {
     fn admit_after_predecessor(
         &mut self,
         ops_back_to_predecessor: u16,
-        mut waiter: WaitingOp,
+        mut waiter: UnqueuedOp,
     ) -> OpDestination {
         let predecessor = self.admitted_op_destinations
             [self.admitted_op_destinations.len() - ops_back_to_predecessor as usize];
@@ -517,33 +517,33 @@ impl<T: TimingObserver> EventEngine<T> {
         {
             return self.hold_op_until_scan_ends(scan, waiter.op, array, queue);
         }
-        waiter.next_waiting_op = *self.waiting_ops_list_head_mut(predecessor);
-        let id = self.waiting_ops.insert(waiter);
+        waiter.next_unqueued_op = *self.unqueued_ops_list_head_mut(predecessor);
+        let id = self.unqueued_ops.insert(waiter);
         self.engine_state.observer.op_held(id);
-        *self.waiting_ops_list_head_mut(predecessor) = id;
+        *self.unqueued_ops_list_head_mut(predecessor) = id;
         OpDestination::Waiting(id)
     }
 
     /// Returns the head of the linked list of operations that wait for an operation of the list being admitted.
-    fn waiting_ops_list_head_mut(&mut self, predecessor: OpDestination) -> &mut u32 {
+    fn unqueued_ops_list_head_mut(&mut self, predecessor: OpDestination) -> &mut u32 {
         match predecessor {
             OpDestination::Queued { array, queue, index } => {
                 &mut self.arrays[array as usize].queues[queue as usize]
                     .entry_at_mut(index)
-                    .waiting_ops_list_head
+                    .unqueued_ops_list_head
             }
             OpDestination::Waiting(id) | OpDestination::HeldByScan { id, .. } => {
-                &mut self.waiting_ops.op_mut(id).waiting_ops_list_head
+                &mut self.unqueued_ops.op_in_slot_mut(id).unqueued_ops_list_head
             }
             OpDestination::Scan => unreachable!("nothing names a scan"),
         }
     }
 
     /// Holds an operation back until the foreground GC of its host request has finished.
-    fn hold_op_for_foreground_gc(&mut self, mut waiter: WaitingOp) -> OpDestination {
+    fn hold_op_for_foreground_gc(&mut self, mut waiter: UnqueuedOp) -> OpDestination {
         let slot = waiter.op.request_slot_or_further_ops as usize;
-        waiter.next_waiting_op = self.requests[slot].held_ops_list_head;
-        let id = self.waiting_ops.insert(waiter);
+        waiter.next_unqueued_op = self.requests[slot].held_ops_list_head;
+        let id = self.unqueued_ops.insert(waiter);
         self.engine_state.observer.op_held(id);
         self.requests[slot].held_ops_list_head = id;
         OpDestination::Waiting(id)
@@ -630,10 +630,10 @@ impl<T: TimingObserver> EventEngine<T> {
     /// Queues the operations of a linked list that were held back, in the order in which they were added. The head of
     /// the list is the latest.
     fn enqueue_held_ops(&mut self, list_head: u32) {
-        let mut id = self.waiting_ops.reverse_waiting_list(list_head);
+        let mut id = self.unqueued_ops.reverse_waiting_list(list_head);
         while id != END_OF_LIST {
-            let WaitingOp { op, array_or_scan_number, queue_index, next_waiting_op: next } =
-                self.waiting_ops.remove(id);
+            let UnqueuedOp { op, array_or_scan_number, queue_index, next_unqueued_op: next } =
+                self.unqueued_ops.remove(id);
             if queue_index == NVRAM_SCAN_QUEUE_INDEX {
                 self.finish_predecessor_of_scan(array_or_scan_number);
             } else {
@@ -696,14 +696,14 @@ impl<T: TimingObserver> EventEngine<T> {
 
     /// Makes a scan of NVRAM wait until the operation `predecessor` has completed.
     fn make_nvram_scan_wait_for(&mut self, scan: u32, predecessor: OpDestination) {
-        let next = *self.waiting_ops_list_head_mut(predecessor);
-        let id = self.waiting_ops.insert(WaitingOp {
+        let next = *self.unqueued_ops_list_head_mut(predecessor);
+        let id = self.unqueued_ops.insert(UnqueuedOp {
             op: QueuedOp::SCAN_PLACEHOLDER,
             array_or_scan_number: scan,
             queue_index: NVRAM_SCAN_QUEUE_INDEX,
-            next_waiting_op: next,
+            next_unqueued_op: next,
         });
-        *self.waiting_ops_list_head_mut(predecessor) = id;
+        *self.unqueued_ops_list_head_mut(predecessor) = id;
         self.nvram_scans.get_mut(scan).pending_ops += 1;
     }
 
@@ -715,11 +715,11 @@ impl<T: TimingObserver> EventEngine<T> {
         queue_index: u8,
     ) -> OpDestination {
         let held = &mut self.nvram_scans.get_mut(scan).held_ops_list_head;
-        let id = self.waiting_ops.insert(WaitingOp {
+        let id = self.unqueued_ops.insert(UnqueuedOp {
             op,
             array_or_scan_number,
             queue_index,
-            next_waiting_op: *held,
+            next_unqueued_op: *held,
         });
         self.engine_state.observer.op_held(id);
         *held = id;
@@ -865,7 +865,7 @@ impl<T: TimingObserver> EventEngine<T> {
 impl<T: TimingObserver> EventEngine<T> {
     #[inline(always)]
     fn complete_op(&mut self, op: QueuedOp) {
-        let QueuedOp { waiting_ops_list_head: waiters, request_slot_or_further_ops: request, role, .. } = op;
+        let QueuedOp { unqueued_ops_list_head: waiters, request_slot_or_further_ops: request, role, .. } = op;
         if waiters != END_OF_LIST {
             self.enqueue_held_ops(waiters);
         }

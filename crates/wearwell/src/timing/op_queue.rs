@@ -15,7 +15,7 @@ use crate::operation::OpKind;
 /// End mark of the linked lists of flash operations that cannot be queued yet.
 pub(super) const END_OF_LIST: u32 = u32::MAX;
 
-/// Value of [`WaitingOp::queue_index`] that marks the waiting entry as a scan of NVRAM instead of a flash operation.
+/// Value of [`UnqueuedOp::queue_index`] that marks the waiting entry as a scan of NVRAM instead of a flash operation.
 pub(super) const NVRAM_SCAN_QUEUE_INDEX: u8 = 3;
 
 /// How the completion of a flash operation affects the host request in whose list it is.
@@ -34,7 +34,7 @@ pub(super) enum OpRole {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QueuedOp {
     /// Head of the linked list of operations that wait until this operation has completed, latest first.
-    pub(super) waiting_ops_list_head: u32,
+    pub(super) unqueued_ops_list_head: u32,
     /// Slot number of the host request that waits for this operation. In background work ([`OpRole::Background`]), for
     /// which no request waits, instead the number of further operations in this queue entry: alternate programs and
     /// reads of a series of copies.
@@ -49,7 +49,7 @@ pub(super) struct QueuedOp {
 
 impl QueuedOp {
     const EMPTY: Self = Self {
-        waiting_ops_list_head: END_OF_LIST,
+        unqueued_ops_list_head: END_OF_LIST,
         request_slot_or_further_ops: 0,
         transfer_ns: 0,
         kind: OpKind::Erase,
@@ -57,7 +57,7 @@ impl QueuedOp {
         plane_in_die: 0,
     };
 
-    /// Placeholder for the operation in a [`WaitingOp`] that stands for a scan of NVRAM.
+    /// Placeholder for the operation in a [`UnqueuedOp`] that stands for a scan of NVRAM.
     pub(super) const SCAN_PLACEHOLDER: Self = Self::EMPTY;
 
     /// Returns the queue entry for a series of background copies of `count` pages within one array: read, program,
@@ -69,7 +69,7 @@ impl QueuedOp {
     /// Whether neither a host request nor another operation waits for this operation.
     #[inline(always)]
     pub(super) fn has_no_waiting_request_or_op(&self) -> bool {
-        self.role == OpRole::Background && self.waiting_ops_list_head == END_OF_LIST
+        self.role == OpRole::Background && self.unqueued_ops_list_head == END_OF_LIST
     }
 
     /// Returns the number of operations in this queue entry after the first. Greater than 0 only for a series of copies
@@ -207,7 +207,7 @@ impl OpQueue {
         self.queued_ops -= 1;
         if op.further_ops_of_series() > 0 {
             // Operations that wait for a series wait for its last operation.
-            op.waiting_ops_list_head = END_OF_LIST;
+            op.unqueued_ops_list_head = END_OF_LIST;
             self.front.advance_copy_series();
         } else {
             self.entry_count -= 1;
@@ -254,7 +254,7 @@ impl OpQueue {
 
 /// A flash operation that cannot be queued yet, because it waits for another operation, for GC, or for a scan of NVRAM.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct WaitingOp {
+pub(super) struct UnqueuedOp {
     pub(super) op: QueuedOp,
     /// Number of the array (die or plane) whose queue the operation will join. If `queue_index` is
     /// [`NVRAM_SCAN_QUEUE_INDEX`], the number of the NVRAM scan.
@@ -262,41 +262,42 @@ pub(super) struct WaitingOp {
     pub(super) queue_index: u8,
     /// Next element of the linked list to which this operation belongs. A list has the operations that wait for one
     /// operation, request or scan, or the free slots of the slab.
-    pub(super) next_waiting_op: u32,
+    pub(super) next_unqueued_op: u32,
 }
 
 /// Storage of flash operations that cannot be queued yet, as linked lists.
 #[derive(Clone, Debug)]
-pub(super) struct WaitingOps {
-    waiting_op_slots: Vec<WaitingOp>,
+pub(super) struct UnqueuedOps {
+    unqueued_op_slots: Vec<UnqueuedOp>,
     first_free_slot: u32,
 }
 
-impl WaitingOps {
+impl UnqueuedOps {
     pub(super) fn new() -> Self {
-        Self { waiting_op_slots: Vec::new(), first_free_slot: END_OF_LIST }
+        Self { unqueued_op_slots: Vec::new(), first_free_slot: END_OF_LIST }
     }
 
-    pub(super) fn insert(&mut self, waiter: WaitingOp) -> u32 {
+    pub(super) fn insert(&mut self, waiter: UnqueuedOp) -> u32 {
         let id = self.first_free_slot;
         if id == END_OF_LIST {
-            self.waiting_op_slots.push(waiter);
-            return (self.waiting_op_slots.len() - 1) as u32;
+            self.unqueued_op_slots.push(waiter);
+            return (self.unqueued_op_slots.len() - 1) as u32;
         }
         self.first_free_slot =
-            std::mem::replace(&mut self.waiting_op_slots[id as usize], waiter).next_waiting_op;
+            std::mem::replace(&mut self.unqueued_op_slots[id as usize], waiter).next_unqueued_op;
         id
     }
 
-    pub(super) fn remove(&mut self, id: u32) -> WaitingOp {
-        let waiter = self.waiting_op_slots[id as usize];
-        self.waiting_op_slots[id as usize].next_waiting_op = std::mem::replace(&mut self.first_free_slot, id);
+    pub(super) fn remove(&mut self, id: u32) -> UnqueuedOp {
+        let waiter = self.unqueued_op_slots[id as usize];
+        self.unqueued_op_slots[id as usize].next_unqueued_op =
+            std::mem::replace(&mut self.first_free_slot, id);
         waiter
     }
 
-    /// Returns operation number `id` of those that cannot be queued yet.
-    pub(super) fn op_mut(&mut self, id: u32) -> &mut QueuedOp {
-        &mut self.waiting_op_slots[id as usize].op
+    /// Returns the operation in slot `slot`, which cannot be queued yet.
+    pub(super) fn op_in_slot_mut(&mut self, slot: u32) -> &mut QueuedOp {
+        &mut self.unqueued_op_slots[slot as usize].op
     }
 
     /// Reverses a linked list of waiting operations and returns its new head. Lists are built by inserting at the head,
@@ -304,7 +305,7 @@ impl WaitingOps {
     pub(super) fn reverse_waiting_list(&mut self, mut head: u32) -> u32 {
         let mut done = END_OF_LIST;
         while head != END_OF_LIST {
-            let next = std::mem::replace(&mut self.waiting_op_slots[head as usize].next_waiting_op, done);
+            let next = std::mem::replace(&mut self.unqueued_op_slots[head as usize].next_unqueued_op, done);
             done = std::mem::replace(&mut head, next);
         }
         done

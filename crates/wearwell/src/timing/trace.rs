@@ -43,10 +43,10 @@ pub(super) trait TimingObserver: Clone + Debug {
     fn op_queued(&mut self, _queue: ArrayAndQueueIndex, _count: u32) {}
     /// Called when the flash operation just admitted is held back because it waits for another. The operation
     /// is in this slot of the slab of waiting operations.
-    fn op_held(&mut self, _waiting_op_slot: u32) {}
+    fn op_held(&mut self, _unqueued_op_slot: u32) {}
     /// Called when what a held flash operation waited for has ended, before the operation joins the queue of its array.
     /// It was in this slot of the slab of waiting operations.
-    fn op_released(&mut self, _waiting_op_slot: u32) {}
+    fn op_released(&mut self, _unqueued_op_slot: u32) {}
     /// Called when the first `count` flash operations of an array's queue start (an array is a die, or a plane that
     /// works independently).
     fn ops_started(&mut self, _queue: ArrayAndQueueIndex, _count: u8, _now_ns: u64) {}
@@ -217,13 +217,13 @@ impl TimingObserver for OpTracer {
         self.queued_op_numbers[array as usize][queue as usize].extend(numbers);
     }
 
-    fn op_held(&mut self, waiting_op_slot: u32) {
-        self.held_op_numbers.insert(waiting_op_slot, self.current_op_number);
+    fn op_held(&mut self, unqueued_op_slot: u32) {
+        self.held_op_numbers.insert(unqueued_op_slot, self.current_op_number);
     }
 
-    fn op_released(&mut self, waiting_op_slot: u32) {
+    fn op_released(&mut self, unqueued_op_slot: u32) {
         self.current_op_number =
-            self.held_op_numbers.remove(&waiting_op_slot).expect("what is released was held");
+            self.held_op_numbers.remove(&unqueued_op_slot).expect("what is released was held");
     }
 
     fn ops_started(&mut self, queue: ArrayAndQueueIndex, count: u8, now: u64) {

@@ -895,7 +895,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Counts a host read of `lpn`. If `lpn` has a delta and became read-hot, merges it (rewrites base and delta as one
     /// page). `page` is the content that was read, or empty. The merge is deferred, so that the read returns before it.
-    pub(crate) fn count_read_and_merge_delta(&mut self, lpn: Lpn, page: &[u8]) -> Result<()> {
+    pub(crate) fn count_host_read_and_merge_delta_if_hot(&mut self, lpn: Lpn, page: &[u8]) -> Result<()> {
         let Some(stage) = &mut self.delta else { return Ok(()) };
         let heat = stage.heat.count_access(lpn, AccessKind::Read);
         if !stage.is_read_hot(heat) || !stage.delta_locations.contains_key(&lpn) {

@@ -202,7 +202,7 @@ impl FlashLog {
         if self.buffered_entries == self.entries_per_page {
             self.flush_nvram_buffer(io)?;
         }
-        self.entry_layout.store_entry(
+        self.entry_layout.store_nvram_entry(
             io,
             self.first_word_of_slot(self.buffered_entries),
             entry.encode_log_words(),
@@ -351,7 +351,7 @@ impl FlashLog {
         nvram_buffer_entries: &[(ReverseMapEntry, Option<RemapCommand>)],
     ) -> Result<()> {
         if self.buffered_entries < self.entries_per_page {
-            self.entry_layout.zero_entry(io, self.first_word_of_slot(self.buffered_entries))?;
+            self.entry_layout.zero_nvram_entry(io, self.first_word_of_slot(self.buffered_entries))?;
         }
         let torn = incomplete_commands(nvram_buffer_entries);
         let is_torn = |&(entry, command): &(ReverseMapEntry, Option<RemapCommand>)| {
@@ -359,7 +359,7 @@ impl FlashLog {
         };
         while self.buffered_entries > 0 && is_torn(&nvram_buffer_entries[self.buffered_entries as usize - 1])
         {
-            self.entry_layout.zero_entry(io, self.first_word_of_slot(self.buffered_entries - 1))?;
+            self.entry_layout.zero_nvram_entry(io, self.first_word_of_slot(self.buffered_entries - 1))?;
             self.buffered_entries -= 1;
         }
         Ok(())

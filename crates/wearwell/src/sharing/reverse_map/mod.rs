@@ -222,7 +222,7 @@ impl EntryLayout {
 
     /// Stores a reverse-map entry in NVRAM from word `first_word_index` on: the two words `encoded` and, in the
     /// three-word layout, the atomic command.
-    fn store_entry<N: Nand>(
+    fn store_nvram_entry<N: Nand>(
         self,
         io: &mut Store<N>,
         first_word_index: usize,
@@ -248,7 +248,7 @@ impl EntryLayout {
 
     /// Zeroes a reverse-map entry in NVRAM, its last word first, so that an interrupted zeroing never leaves an intact
     /// entry.
-    fn zero_entry<N: Nand>(self, io: &mut Store<N>, first_word_index: usize) -> Result<()> {
+    fn zero_nvram_entry<N: Nand>(self, io: &mut Store<N>, first_word_index: usize) -> Result<()> {
         for at in (first_word_index..first_word_index + self.words_per_entry()).rev() {
             if io.nvram()[at] != 0 {
                 io.store_nvram_word(at, 0)?;

@@ -161,7 +161,7 @@ impl NvramLog {
         command: Option<RemapCommand>,
     ) -> Result<()> {
         let slot = self.slot_of_kth_entry(self.used_slots);
-        self.command_state.entry_layout.store_entry(
+        self.command_state.entry_layout.store_nvram_entry(
             io,
             self.first_word_of_slot(slot),
             entry.encode_log_words(),

@@ -84,7 +84,7 @@ const CHAIN_RAM_BYTES: u64 = 16;
 /// Head of an NVRAM segment, stored in its first slot: the block whose entries it holds, its position in the block's
 /// chain, and the next segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct SegmentHead {
+struct NvramSegmentHeader {
     /// Block whose entries the segment holds; [`BlockId::NONE`] for the tombstones (records of trims).
     owner: BlockId,
     /// Position of the segment in the chain of its block, from 0.
@@ -94,7 +94,7 @@ struct SegmentHead {
     next_segment: Option<u32>,
 }
 
-impl SegmentHead {
+impl NvramSegmentHeader {
     fn encode(self) -> [u64; 2] {
         let next = self.next_segment.map_or(NO_NEXT_SEGMENT, u64::from);
         [
@@ -313,9 +313,9 @@ impl NvramSegments {
             + slot as usize * self.command_state.entry_layout.words_per_entry()
     }
 
-    fn read_segment_head<N: Nand>(&self, io: &Store<N>, segment: u32) -> Option<SegmentHead> {
+    fn read_segment_header<N: Nand>(&self, io: &Store<N>, segment: u32) -> Option<NvramSegmentHeader> {
         let at = self.first_word_of_slot(segment, 0);
-        SegmentHead::decode([io.nvram()[at], io.nvram()[at + 1]])
+        NvramSegmentHeader::decode([io.nvram()[at], io.nvram()[at + 1]])
     }
 
     /// Decodes the reverse-map entry in a slot of an NVRAM segment, with the atomic remap command to which it belongs,
@@ -342,14 +342,14 @@ impl NvramSegments {
 
     /// Returns the NVRAM segment that follows `segment` in the chain of its block; `None` for the last.
     fn following_segment<N: Nand>(&self, io: &Store<N>, segment: u32) -> Option<u32> {
-        self.read_segment_head(io, segment).expect("a segment in use has a head").next_segment
+        self.read_segment_header(io, segment).expect("a segment in use has a head").next_segment
     }
 
     fn link_next_segment<N: Nand>(&self, io: &mut Store<N>, segment: u32, next: Option<u32>) -> Result<()> {
-        let head = self.read_segment_head(io, segment).expect("a segment in use has a head");
+        let head = self.read_segment_header(io, segment).expect("a segment in use has a head");
         io.store_nvram_word(
             self.first_word_of_slot(segment, 0) + 1,
-            SegmentHead { next_segment: next, ..head }.encode()[1],
+            NvramSegmentHeader { next_segment: next, ..head }.encode()[1],
         )
     }
 
@@ -396,7 +396,7 @@ impl NvramSegments {
             self.append_segment(io, (owner, chain), sequence)?;
         }
         let words = entry.encode(Self::first_page_of_owner(io, owner));
-        self.command_state.entry_layout.store_entry(
+        self.command_state.entry_layout.store_nvram_entry(
             io,
             self.first_word_of_slot(chain.last_segment, 1 + slot),
             words,
@@ -414,8 +414,9 @@ impl NvramSegments {
     ) -> Result<()> {
         let segment = self.take_free_segment();
         let number = chain.entry_count / self.entries_per_segment();
-        let head = SegmentHead { owner, position_in_chain: number, allocation_sequence, next_segment: None }
-            .encode();
+        let head =
+            NvramSegmentHeader { owner, position_in_chain: number, allocation_sequence, next_segment: None }
+                .encode();
         let at = self.first_word_of_slot(segment, 0);
         io.store_nvram_word(at + 1, head[1])?;
         io.store_nvram_word(at, head[0])?;
@@ -575,7 +576,7 @@ impl NvramSegments {
             self.append_entry_to_chain(io, tombstones, entry, None)?;
         }
         let old_head =
-            self.read_segment_head(io, old.first_segment).expect("a group with entries has a first head");
+            self.read_segment_header(io, old.first_segment).expect("a group with entries has a first head");
         let sequence = io.last_sequence().max(old_head.allocation_sequence + 1);
         let mut new = SegmentChain::default();
         for entry in kept {
@@ -596,7 +597,7 @@ impl NvramSegments {
     fn first_segments_of_chains<N: Nand>(&self, io: &Store<N>) -> Vec<Option<(u64, u32)>> {
         let mut firsts: Vec<Option<(u64, u32)>> = vec![None; self.chains_by_block.len()];
         for segment in 0..self.segment_count {
-            let Some(head) = self.read_segment_head(io, segment).filter(|head| head.position_in_chain == 0)
+            let Some(head) = self.read_segment_header(io, segment).filter(|head| head.position_in_chain == 0)
             else {
                 continue;
             };
@@ -615,7 +616,7 @@ impl NvramSegments {
         if form == EntryLayout::Single || count == self.entries_per_segment() {
             return Ok(());
         }
-        form.zero_entry(io, self.first_word_of_slot(segment, 1 + count))
+        form.zero_nvram_entry(io, self.first_word_of_slot(segment, 1 + count))
     }
 
     /// Zeroes, after a power loss, the reverse-map entries of atomic commands that were not recorded completely, newest
@@ -638,7 +639,7 @@ impl NvramSegments {
         };
         slots.retain(|(_, recorded)| is_torn(recorded));
         slots.sort_unstable_by_key(|(_, (entry, _))| u64::MAX - entry.sequence_number);
-        slots.iter().try_for_each(|&(at, _)| self.command_state.entry_layout.zero_entry(io, at))
+        slots.iter().try_for_each(|&(at, _)| self.command_state.entry_layout.zero_nvram_entry(io, at))
     }
 
     /// Appends to `slots` each intact reverse-map entry of the chain of NVRAM segments that begins with `first`, with
@@ -683,7 +684,7 @@ impl NvramSegments {
             self.mark_segment_used(at);
             (chain.last_segment, chain.entry_count) = (at, chain.entry_count + count);
             let Some(next) = self.following_segment(io, at) else { break };
-            let head = self.read_segment_head(io, next).expect("links lead to heads");
+            let head = self.read_segment_header(io, next).expect("links lead to heads");
             assert_eq!(
                 head.owner,
                 self.owner_of_chain(index),
@@ -912,22 +913,22 @@ mod tests {
 
     #[test]
     fn nvram_segment_heads_with_extreme_values_are_decoded_as_encoded() {
-        let most = SegmentHead {
+        let most = NvramSegmentHeader {
             owner: BlockId::NONE,
             position_in_chain: (1 << 21) - 1,
             allocation_sequence: super::super::MAX_SEQUENCE,
             next_segment: None,
         };
-        let least = SegmentHead {
+        let least = NvramSegmentHeader {
             owner: BlockId(0),
             position_in_chain: 0,
             allocation_sequence: 0,
             next_segment: Some(0),
         };
-        for head in [most, least, SegmentHead { next_segment: Some((1 << 21) - 1), ..most }] {
-            assert_eq!(SegmentHead::decode(head.encode()), Some(head));
-            assert_eq!(SegmentHead::decode([0, head.encode()[1]]), None);
-            assert_eq!(SegmentHead::decode([head.encode()[0], 0]), None);
+        for head in [most, least, NvramSegmentHeader { next_segment: Some((1 << 21) - 1), ..most }] {
+            assert_eq!(NvramSegmentHeader::decode(head.encode()), Some(head));
+            assert_eq!(NvramSegmentHeader::decode([0, head.encode()[1]]), None);
+            assert_eq!(NvramSegmentHeader::decode([head.encode()[0], 0]), None);
         }
     }
 }

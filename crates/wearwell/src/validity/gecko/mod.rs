@@ -240,7 +240,7 @@ impl Gecko {
         let mut invalid = vec![0; self.layout.words_per_block_bitmap()];
         let mut page = self.layout.blank_page();
         self.copy_invalid_bits_of_block(block, &mut invalid, |place, look| {
-            Ok(io.nand_mut().inspect_page(place, &mut page, look)?)
+            Ok(io.nand_mut().read_page_in_place(place, &mut page, look)?)
         })?;
         Ok(self
             .layout
@@ -468,7 +468,7 @@ impl ValidityStore for Gecko {
         let mut reads = 0;
         let outcome = self.copy_invalid_bits_of_block(block, &mut invalid, |place, look| {
             reads += 1;
-            io.inspect_page(place, &mut page, look, Cause::Validity)
+            io.read_page_in_place(place, &mut page, look, Cause::Validity)
         });
         self.counts.queries += 1;
         self.counts.query_reads += reads;

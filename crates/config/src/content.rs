@@ -242,7 +242,7 @@ impl DeltaConfig {
             access_count_table_entries: self.heat_entries,
             hot_access_threshold: self.hot_accesses,
             temp_buffer_pages: self.open_pages,
-            max_delta_page_share: self.max_ratio.unwrap_or(worth_it),
+            max_mean_delta_share_of_page: self.max_ratio.unwrap_or(worth_it),
             cold_scan_interval_writes: self.scan_interval_writes,
             cold_scan_entries: self.scan_entries,
             delta_share_of_spare_pages: self.area_share,

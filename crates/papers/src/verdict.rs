@@ -160,7 +160,8 @@ impl Verdict {
 
 /// Rounds the largest deviation of a verdict, in percent, up: to one decimal if less than ten, else to a whole number.
 fn round_up_percent(percent: f64) -> f64 {
-    let up = |value: f64| (value - 1e-9).ceil().max(0.0);
+    // The maximum comes first: rounding a small negative number up gives -0.
+    let up = |value: f64| (value - 1e-9).max(0.0).ceil();
     if percent < 10.0 { up(percent * 10.0) / 10.0 } else { up(percent) }
 }
 

@@ -437,7 +437,8 @@ impl Clients {
             let mut sockets = self.lock_open_clients();
             if sockets.open_sockets.len() >= self.max_clients {
                 return Err(io::Error::other(format!(
-                    "the limit of connected clients, {}, is reached: disconnect one of them",
+                    "this socket has {} connected clients, its limit: disconnect one of them (--max-connections of wearwell \
+                     serve sets the limit of the NBD and control sockets)",
                     self.max_clients
                 )));
             }

@@ -518,7 +518,7 @@ fn designs_and_settings_that_need_hardware_an_image_lacks_are_refused() {
         size_bytes: None,
         durability: Durability::Process,
     };
-    assert!(refused(sizeless).contains("give a size"));
+    assert!(refused(sizeless).contains("the size of the device is missing"));
     let odd = ImageSpecification {
         design: "page-map".into(),
         config: Config::default(),

@@ -220,7 +220,8 @@ pub enum Error {
     /// The engine panicked earlier, so the device refuses all requests.
     #[error(
         "the device of this database has stopped after an internal error of wearwell, which the panic message on \
-         standard error describes: please report that message, and open the database again"
+         standard error describes: please report that message, close all connections of this process to the database, and \
+         open it again"
     )]
     Broken,
 }

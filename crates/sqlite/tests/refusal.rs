@@ -130,7 +130,7 @@ fn unknown_and_ineffective_uri_parameters_are_refused() {
         ("memory=on&size=32MiB&durabilty=host", "did you mean `durability`?"),
         ("memory=on&size=32MiB&imag=x", "did you mean `image`?"),
         ("memory=on&size=32MiB&size=64MiB", "size= is given twice"),
-        ("memory=on&size=32MiB&durability=forever", "not `forever`"),
+        ("memory=on&size=32MiB&durability=forever", "durability= is `forever`: give process or host"),
         ("memory=on&size=32MiB&durability=host", "durability= has no effect"),
         ("nbd=/nowhere&control=/nowhere&size=32MiB", "size= has no effect"),
         ("memory=on", "add size=, such as size=256MiB"),

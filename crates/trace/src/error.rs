@@ -21,7 +21,10 @@ pub enum TraceError {
         source: io::Error,
     },
     /// A line of a trace in a text format cannot be parsed.
-    #[error("{file}: line {line_number}, column {column}: expected {expected}, found `{found}`")]
+    #[error(
+        "{file}: line {line_number}, column {column}: expected {expected}, found {}{BAD_LINE_ADVICE}",
+        if found.is_empty() { "nothing".to_owned() } else { format!("`{found}`") }
+    )]
     BadLine {
         /// Name of the trace file.
         file: String,
@@ -153,6 +156,10 @@ pub enum TraceError {
     TooManyPages,
 }
 
+/// What to do about a line that cannot be parsed. Not said of lines that are left out already.
+const BAD_LINE_ADVICE: &str =
+    "; correct the line, leave bad lines out by --skip-bad-lines, or name another format by --format";
+
 impl TraceError {
     /// Returns the number of requests read before the damage if this error is [`Self::TruncatedOrCorrupt`]; `None` for
     /// other errors.
@@ -200,7 +207,9 @@ impl RejectedRecords {
     pub(crate) fn add_error(&mut self, error: &TraceError) {
         self.rejected_count += 1;
         if self.first_error_messages.len() < Self::KEPT_ERROR_MESSAGES_MAX {
-            self.first_error_messages.push(error.to_string());
+            let message = error.to_string();
+            let finding = message.strip_suffix(BAD_LINE_ADVICE).unwrap_or(&message);
+            self.first_error_messages.push(finding.to_owned());
         }
     }
 }

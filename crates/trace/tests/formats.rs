@@ -274,7 +274,7 @@ fn a_bad_trace_line_is_reported_by_line_column_and_expectation() {
         ("alibaba", "0,W,1,2,3,4", "column 11: expected five columns, found `4`"),
         ("systor", "1.5,,X,0,1,2", "column 6: expected type R or W, found `X`"),
         ("tencent", "1,2,3,7,5", "column 7: expected type 0 (read) or 1 (write), found `7`"),
-        ("disksim", "1.5 0 8 8", "column 10: expected flags, bit 0 set for a read, found ``"),
+        ("disksim", "1.5 0 8 8", "column 10: expected flags, bit 0 set for a read, found nothing"),
         ("mqsim", "1.5 0 8 8 0", "column 1: expected an integer time, found `1.5 0 8 8 0`"),
         ("wiscsee", "1 X read 0 0 0 0 F", "column 3: expected action D or C, found `X`"),
         (
@@ -288,7 +288,7 @@ fn a_bad_trace_line_is_reported_by_line_column_and_expectation() {
             "1 2 é 8 8 W 8 1 abc",
             "column 17: expected one MD5 of 32 digits for every 4096 or every 512 bytes, found `abc`",
         ),
-        ("capture", "W 1 0 2 7", "column 10: expected one content id for every page, found ``"),
+        ("capture", "W 1 0 2 7", "column 10: expected one content id for every page, found nothing"),
         (
             "csv",
             "1,W,0,8192,0,ab",

@@ -218,7 +218,7 @@ fn an_incompressible_difference_is_stored_as_a_whole_page() {
 /// is.
 #[test]
 fn a_delta_larger_than_permitted_is_stored_as_a_whole_page() {
-    let mut drive = Drive::new(DeltaOptions { max_delta_page_share: 0.5, ..unscanned() });
+    let mut drive = Drive::new(DeltaOptions { max_mean_delta_share_of_page: 0.5, ..unscanned() });
     drive.write_sized(0, 1, 0);
     drive.write_sized(0, 2, 2_100);
     assert_eq!((drive.delta_writes(), drive.statistics().hot_writes_without_usable_delta), (0, 1));
@@ -243,7 +243,7 @@ fn every_delta_is_relative_to_the_stored_page() {
 /// bypasses deltas at a bound between the two.
 #[test]
 fn the_packed_delta_ratio_is_pages_written_over_deltas_stored() {
-    let mut drive = Drive::new(DeltaOptions { max_delta_page_share: 0.7, ..unscanned() });
+    let mut drive = Drive::new(DeltaOptions { max_mean_delta_share_of_page: 0.7, ..unscanned() });
     (0..6).for_each(|lpn| drive.write_sized(lpn, u64::from(lpn) + 1, 0));
     // A large delta, then two that share a page: pages alternately hold one and two deltas.
     for write in 0..900_u64 {
@@ -260,7 +260,7 @@ fn the_packed_delta_ratio_is_pages_written_over_deltas_stored() {
 /// A device that tries single deltas never notices that they became smaller.
 #[test]
 fn deltas_that_save_nothing_are_bypassed_and_existing_ones_stay_readable() {
-    let mut drive = Drive::new(DeltaOptions { max_delta_page_share: 0.8, ..unscanned() });
+    let mut drive = Drive::new(DeltaOptions { max_mean_delta_share_of_page: 0.8, ..unscanned() });
     let mut id = 100;
     drive.write(20, 0);
     drive.write(20, 1);

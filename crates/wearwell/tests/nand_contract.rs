@@ -199,7 +199,7 @@ fn the_spare_area_of_a_damaged_page_is_readable() {
     let oob = nand.probe_page(Ppn(1)).unwrap().expect("it is programmed");
     assert_eq!(nand.read_spare(Ppn(1), &mut []), Ok(oob));
     assert_eq!(read(&mut nand, 0), Ok(vec![0; 512]), "its neighbour is unharmed");
-    assert!(nand.lost_pages().is_empty(), "nobody declared it lost");
+    assert!(nand.pages_programmed_as_lost().is_empty(), "nobody declared it lost");
     nand.erase(FIRST).unwrap();
     program(&mut nand, 0).unwrap();
     program(&mut nand, 1).unwrap();
@@ -216,7 +216,7 @@ fn a_page_programmed_as_lost_keeps_its_oob_and_reads_as_uncorrectable() {
     let mut spare = [0; 4];
     assert_eq!(nand.read_spare(Ppn(1), &mut spare), Ok(oob));
     assert_eq!(spare, [7; 4]);
-    assert_eq!(nand.lost_pages(), [Ppn(1)]);
+    assert_eq!(nand.pages_programmed_as_lost(), [Ppn(1)]);
     assert_eq!(
         nand.copy(
             CopyRun {
@@ -231,7 +231,7 @@ fn a_page_programmed_as_lost_keeps_its_oob_and_reads_as_uncorrectable() {
         0
     );
     nand.erase(FIRST).unwrap();
-    assert!(nand.lost_pages().is_empty());
+    assert!(nand.pages_programmed_as_lost().is_empty());
 }
 
 #[test]

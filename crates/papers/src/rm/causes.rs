@@ -37,7 +37,7 @@ pub fn difference_cause_experiments(
             both_sizes,
             causes.gc_difference_experiments(),
             causes.nvram_entry_capacity_experiments(),
-            causes.scan_time_experiments(),
+            causes.mapping_log_scan_cost_experiments(),
             causes.large_drive_experiments(),
             causes.sqlite_cause_experiments(),
             causes.f2fs_cause_experiments(),
@@ -172,7 +172,7 @@ impl DifferenceCauseExperiments<'_> {
     /// Returns experiments for the Remap-SSD paper's rows RM-20 to RM-22 in which the scan of the mapping log costs
     /// less (or more) relative to the programs of a GC victim: other erase, program and NVRAM read times, and smaller
     /// superblocks.
-    fn scan_time_experiments(&self) -> Vec<Experiment> {
+    fn mapping_log_scan_cost_experiments(&self) -> Vec<Experiment> {
         let mut all = Vec::new();
         for of in GENERATED_LOADS {
             for mb in REVERSE_MAP_MB {

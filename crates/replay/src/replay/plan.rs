@@ -178,7 +178,11 @@ impl<'a> Plan<'a> {
         let has_merged_pages = self.config.replay.addresses == Addresses::Exact
             && self.survey.has_several_devices
             && self.aging_input.is_none()
-            && self.survey.footprint.as_ref().is_some_and(|pages| pages.has_addresses_of_several_devices());
+            && self
+                .survey
+                .footprint
+                .as_ref()
+                .is_some_and(|pages| pages.is_one_page_touched_by_several_devices());
         if !has_merged_pages {
             return Ok(());
         }

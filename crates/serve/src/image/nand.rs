@@ -870,8 +870,8 @@ impl<B: Backing> Nand for FileNand<B> {
         Ok(oob)
     }
 
-    fn lost_pages(&self) -> Vec<Ppn> {
-        self.flash_model.lost_pages()
+    fn pages_programmed_as_lost(&self) -> Vec<Ppn> {
+        self.flash_model.pages_programmed_as_lost()
     }
 
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {

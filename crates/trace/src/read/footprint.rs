@@ -101,7 +101,7 @@ impl Footprint {
     }
 
     /// Returns whether the trace touches some address on more than one device.
-    pub fn has_addresses_of_several_devices(&self) -> bool {
+    pub fn is_one_page_touched_by_several_devices(&self) -> bool {
         let mut masks_of_devices: FxHashMap<u64, u64> = FxHashMap::default();
         self.touched_groups.iter().any(|group| {
             let touched = masks_of_devices.entry(group.group_number).or_default();

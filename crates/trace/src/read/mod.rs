@@ -208,8 +208,10 @@ impl<F: LineFormat> TraceReader for TextReader<F> {
             let line = match self.source.next_line() {
                 Ok(LineResult::Whole(range)) => self.source.bytes_of_line(range),
                 Ok(LineResult::TooLong) => {
-                    let error =
-                        self.line_error(&[], ParseRefusal::of_whole_record("a line of less than 1 MiB"));
+                    let error = self.line_error(
+                        b"a longer one",
+                        ParseRefusal::of_whole_record("a line of less than 1 MiB"),
+                    );
                     self.counters.count_rejected(error)?;
                     continue;
                 }

@@ -60,8 +60,8 @@ macro_rules! delegate_queries {
         fn oob_owner(&$self, ppn: Ppn) -> u32 {
             $inner.oob_owner(ppn)
         }
-        fn lost_pages(&$self) -> Vec<Ppn> {
-            $inner.lost_pages()
+        fn pages_programmed_as_lost(&$self) -> Vec<Ppn> {
+            $inner.pages_programmed_as_lost()
         }
         fn fingerprint(&$self, ppn: Ppn) -> crate::data::Fingerprint {
             $inner.fingerprint(ppn)
@@ -347,7 +347,7 @@ pub trait Nand {
 
     /// Returns the pages that were programmed with [`Nand::program_lost_page`], so that every read of them fails.
     /// Performs no flash operation. Recovery uses the list to rebuild the FTL's table of lost pages in RAM.
-    fn lost_pages(&self) -> Vec<Ppn> {
+    fn pages_programmed_as_lost(&self) -> Vec<Ppn> {
         Vec::new()
     }
 

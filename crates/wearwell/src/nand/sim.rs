@@ -528,7 +528,7 @@ impl Nand for SimNand {
         Ok(self.oob_of(ppn, block))
     }
 
-    fn lost_pages(&self) -> Vec<Ppn> {
+    fn pages_programmed_as_lost(&self) -> Vec<Ppn> {
         let lost = self.damaged_pages.iter().filter(|&(_, damage)| *damage == PageDamage::Lost);
         lost.map(|(&ppn, _)| Ppn(ppn)).collect()
     }

@@ -451,7 +451,7 @@ mod tests {
         access_count_table_entries: Some(64),
         hot_access_threshold: 2,
         temp_buffer_pages: 1,
-        max_delta_page_share: 1.0,
+        max_mean_delta_share_of_page: 1.0,
         cold_scan_interval_writes: 64,
         cold_scan_entries: 8,
         delta_share_of_spare_pages: 1.0,

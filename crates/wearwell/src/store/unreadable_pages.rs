@@ -69,7 +69,7 @@ impl<N: Nand> Store<N> {
     /// Replaces, in a recovery, the list of unreadable pages by the pages that were programmed as lost, which the
     /// medium knows.
     pub(super) fn reload_unreadable_pages(&mut self) {
-        self.unreadable_pages = self.nand.lost_pages().into_iter().collect();
+        self.unreadable_pages = self.nand.pages_programmed_as_lost().into_iter().collect();
     }
 
     /// Programs the next page of the write stream `stream` in `pool` (set of planes) as lost (every read of its data

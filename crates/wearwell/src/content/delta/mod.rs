@@ -71,7 +71,7 @@ pub struct DeltaOptions {
     /// Largest share of a flash page, 0 to 1, that a delta may take on average (packing loss included); if deltas take
     /// more, writes bypass delta encoding. The Delta-FTL paper (section 3.3) gives `1 - max(tR, transfer, encode) /
     /// tPROG`. 1 means that writes never bypass delta encoding for this reason.
-    pub max_delta_page_share: f64,
+    pub max_mean_delta_share_of_page: f64,
     /// Number of host writes between two scans for logical pages in delta form that became write-cold; 0 means no
     /// scans.
     pub cold_scan_interval_writes: u32,
@@ -88,7 +88,7 @@ impl Default for DeltaOptions {
             access_count_table_entries: None,
             hot_access_threshold: 2,
             temp_buffer_pages: 1,
-            max_delta_page_share: 1.0,
+            max_mean_delta_share_of_page: 1.0,
             cold_scan_interval_writes: 1024,
             cold_scan_entries: 64,
             delta_share_of_spare_pages: 1.0,
@@ -204,7 +204,7 @@ const BASE_TAG_BYTES: usize = 4;
 /// hot page makes its delta obsolete before the page of deltas is full.
 const WRITES_UNTIL_DELTA_RETRY: u64 = 4096;
 /// Number of flash pages of deltas over which the moving average of deltas per page is taken. A page holds one, two or
-/// three deltas, so an average over few pages would exceed [`DeltaOptions::max_delta_page_share`] by chance.
+/// three deltas, so an average over few pages would exceed [`DeltaOptions::max_mean_delta_share_of_page`] by chance.
 const MAX_DELTA_PAGES_IN_AVERAGE: u64 = 512;
 /// Number of flash pages of deltas that must be written before host writes may bypass delta encoding because it saves
 /// too little: the mean over fewer pages varies by chance.
@@ -389,7 +389,7 @@ impl DeltaState {
     /// larger, because a page with one delta would weigh as much as a page with two.
     fn are_deltas_small_on_average(&self) -> bool {
         self.delta_pages_in_average < MIN_DELTA_PAGES_TO_JUDGE_SAVING
-            || self.mean_deltas_per_page * self.design.max_delta_page_share >= 1.0
+            || self.mean_deltas_per_page * self.design.max_mean_delta_share_of_page >= 1.0
     }
 
     /// Whether a delta of `bytes` bytes fits in a flash page and, by itself, takes a small enough share of the page
@@ -397,7 +397,7 @@ impl DeltaState {
     fn is_delta_small_enough(&self, bytes: usize) -> bool {
         bytes < u16::MAX as usize
             && self.buffer.fits_in_page(bytes)
-            && bytes as f64 <= self.design.max_delta_page_share * self.page_bytes as f64
+            && bytes as f64 <= self.design.max_mean_delta_share_of_page * self.page_bytes as f64
     }
 
     /// Counts a flash page with `deltas` deltas that was written for the host, and updates the moving average of deltas

@@ -526,6 +526,29 @@ fn files_of_another_image_are_detected_as_damage() {
     assert!(!matches!(opened, Ok(violations) if violations == 0), "two files of another image are too many");
 }
 
+/// Regression: with one damaged record in `superblock` or `session` and the `mirror` of another image, the image was
+/// opened as that other image, and all of its own data read as zeros.
+#[test]
+fn a_mirror_of_another_image_replaces_no_damaged_superblock_or_session() {
+    for design in ["page-map", "wearwell", "geckoftl"] {
+        let worked = worked_on(design, PROCESS, End::Closed);
+        let mut other = MemoryFiles::default();
+        create_on(&mut other, &specification(design, 1024).build_superblock(8).expect("it fits"))
+            .expect("memory");
+        let open_with_damaged = |file: ImageFile| {
+            let mut mixed = worked.files.clone();
+            *mixed.bytes_mut(ImageFile::Mirror) = other.bytes(ImageFile::Mirror).to_vec();
+            mixed.bytes_mut(file)[17] ^= 1;
+            Image::open_on(mixed, PROCESS)
+        };
+        let mut image = open_with_damaged(ImageFile::Session).expect("the other files are of this image");
+        assert_eq!(worked.oracle.clone().judge(&mut image.device), [], "{design}");
+        let refused =
+            open_with_damaged(ImageFile::Superblock).expect_err("no superblock of this image is whole");
+        assert!(refused.to_string().contains("is of another image"), "{design}: {refused}");
+    }
+}
+
 /// Regression, found by fuzzing: a superblock with a valid checksum that names a terabyte of NVRAM kept the server
 /// busy for minutes, and took gigabytes of RAM.
 #[test]

@@ -47,8 +47,8 @@ pub use error::ImageError;
 pub(crate) use error::advice_for_io_error;
 pub use layout::Durability;
 use layout::{
-    FORMAT_VERSION, Layout, MAX_CONFIG_BYTES, RECORD_BYTES, STATE_SECTOR_WORDS, SUPERBLOCK_BYTES, Session,
-    Superblock, SuperblockError,
+    FORMAT_VERSION, Layout, MAX_CONFIG_BYTES, OobSlot, RECORD_BYTES, STATE_SECTOR_BYTES, STATE_SECTOR_WORDS,
+    SUPERBLOCK_BYTES, Session, Superblock, SuperblockError,
 };
 use load::{LoadSettings, LoadedFlash, load_flash_state};
 use metadata_copy::{METADATA_COPIES, MetadataCopy};
@@ -57,7 +57,7 @@ pub use repair::{RepairReport, repair};
 pub use resize::resize;
 pub use upgrade::{upgrade, upgrade_on};
 use wearwell::DeviceOptions;
-use wearwell::address::{Lpn, Ppn};
+use wearwell::address::{BlockId, Lpn, Ppn};
 use wearwell::design::{Parts, Persistence};
 use wearwell::nand::Geometry;
 use wearwell::recovery::RecoveryReport;
@@ -551,6 +551,14 @@ fn read_superblock(backing: &mut impl Backing) -> Result<(Superblock, u64), Imag
     let superblock = match &found {
         // The superblock of another image is whole, too, but has another salt.
         [Ok(home), Ok(mirror)] if home != mirror && !belongs_to_this_image(backing, home) => mirror.clone(),
+        [Err(_), Ok(mirror)] if !belongs_to_this_image(backing, mirror) => {
+            return Err(ImageError::Damaged {
+                findings: vec![
+                    "its superblock is damaged, and the copy of the superblock in `mirror` is of another image".into(),
+                ],
+                may_be_rescued: false,
+            });
+        }
         [Ok(superblock), _] | [Err(_), Ok(superblock)] => superblock.clone(),
         [Err(SuperblockError::Version(found)), _] => {
             return Err(ImageError::Version { image_version: *found, known_version: FORMAT_VERSION });
@@ -579,11 +587,26 @@ fn read_superblock(backing: &mut impl Backing) -> Result<(Superblock, u64), Imag
     Ok((superblock, repaired))
 }
 
-/// Whether a superblock belongs to this image: the checksum of a copy of the session record is right under the
-/// superblock's salt.
+/// Whether a superblock belongs to this image: the checksum of a record in another file than `superblock` and `mirror`
+/// is right under the superblock's salt. These records are the session record, the sectors of the NVRAM, and the OOBs of
+/// the first pages of the blocks.
 fn belongs_to_this_image(backing: &impl Backing, superblock: &Superblock) -> bool {
-    let layout = Layout::new(superblock);
-    METADATA_COPIES.into_iter().any(|side| read_session_copy(backing, &layout, side).is_some())
+    let (layout, geometry) = (Layout::new(superblock), &superblock.geometry);
+    let is_state_sector = |index: u64| {
+        let mut sector = [0; STATE_SECTOR_BYTES];
+        let offset = index * STATE_SECTOR_BYTES as u64;
+        MetadataCopy::Home.read_metadata(backing, &layout, ImageFile::Nvram, &mut sector, offset)
+            && layout.decode_state_sector(index, &sector).is_some()
+    };
+    let is_oob = |block: u32| {
+        let (mut record, ppn) = ([0; RECORD_BYTES], geometry.first_page(BlockId(block)));
+        let offset = layout.oob_record_offset(ppn);
+        MetadataCopy::Home.read_metadata(backing, &layout, ImageFile::Flash, &mut record, offset)
+            && matches!(layout.decode_oob_slot(ppn, &record), OobSlot::Record(_))
+    };
+    read_session_copy(backing, &layout, MetadataCopy::Home).is_some()
+        || (0..layout.state_sector_count()).any(is_state_sector)
+        || (0..geometry.blocks()).any(is_oob)
 }
 
 fn read_session_copy(backing: &impl Backing, layout: &Layout, side: MetadataCopy) -> Option<Session> {

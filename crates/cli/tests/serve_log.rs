@@ -202,7 +202,7 @@ fn serve_options_set_the_limits_of_a_server() {
         lines
             .iter()
             .any(|line| line.contains(" WARN ")
-                && line.contains("the limit of connected clients, 1, is reached")),
+                && line.contains("this socket has 1 connected clients, its limit")),
         "{lines:#?}"
     );
     for wrong in [

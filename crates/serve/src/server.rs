@@ -542,7 +542,7 @@ mod tests {
         acceptor.join().expect("it only ends");
         let lines: Vec<String> = told.iter().collect();
         assert_eq!(lines.len(), 2, "{lines:?}");
-        let limit = "a client was disconnected at once: the limit of connected clients, 1024, is reached";
+        let limit = "a client was disconnected at once: this socket has 1024 connected clients, its limit";
         assert!(lines[0].starts_with(limit), "{lines:?}");
     }
 

@@ -254,7 +254,9 @@ fn assert_message(name: &str, bad_line: &str, expected: &str) {
     fixture.bytes.extend(bad_line.as_bytes());
     let (requests, end) = read_all(&fixture.bytes, &fixture.options);
     assert_eq!(requests.len(), fixture.rows.len(), "{name}");
-    assert_eq!(end.unwrap_err().to_string(), format!("fixture: line {line}, {expected}"));
+    let advice =
+        "correct the line, leave bad lines out by --skip-bad-lines, or name another format by --format";
+    assert_eq!(end.unwrap_err().to_string(), format!("fixture: line {line}, {expected}; {advice}"));
     fixture.options.skip_bad_lines = true;
     let (requests, end) = read_all(&fixture.bytes, &fixture.options);
     assert_eq!((requests.len(), end.unwrap()), (fixture.rows.len(), 1), "{name}");

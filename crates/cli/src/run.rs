@@ -55,14 +55,8 @@ impl PerfettoOutput {
         }
         let inputs: Vec<&Path> = args.trace.iter().chain(&args.run.config).map(PathBuf::as_path).collect();
         let overwrite = OverwriteRule { input_paths: &inputs, force: args.run.results.report.force };
-        let ResultArgs { json, csv, parquet, report } = &args.run.results;
-        refuse_outputs_named_twice([
-            ("--json", json.as_deref()),
-            ("--csv", csv.as_deref()),
-            ("--parquet", parquet.as_deref()),
-            ("--report", report.report_path.as_deref()),
-            ("--perfetto", Some(path.as_path())),
-        ])?;
+        let [json, csv, parquet, report] = outputs_by_option(&args.run.results);
+        refuse_outputs_named_twice([json, csv, parquet, report, ("--perfetto", Some(path.as_path()))])?;
         let window = args.perfetto_window.clone().unwrap_or_default();
         Ok(Some(Self { output: Output::for_path(path, &overwrite)?, window }))
     }
@@ -132,13 +126,9 @@ impl Outputs {
         let ResultArgs { json, csv, parquet, report } = args;
         let overwrite = OverwriteRule { input_paths: inputs, force: report.force };
         // Parquet on standard output excludes every other output there, also those that other options name.
-        let parquet_file = parquet.as_deref().filter(|path| *path != Path::new("-"));
-        refuse_outputs_named_twice([
-            ("--json", json.as_deref()),
-            ("--csv", csv.as_deref()),
-            ("--parquet", parquet_file),
-            ("--report", report.report_path.as_deref()),
-        ])?;
+        let [json_path, csv_path, (option, parquet_path), report_path] = outputs_by_option(args);
+        let parquet_file = (option, parquet_path.filter(|path| *path != Path::new("-")));
+        refuse_outputs_named_twice([json_path, csv_path, parquet_file, report_path])?;
         let mut outputs = Self::of_json_and_report(json.as_deref(), report, inputs)?;
         if let Some(path) = csv {
             outputs.table_outputs.push(DataOutput::csv(path, &overwrite)?);
@@ -189,6 +179,17 @@ impl Outputs {
     pub(crate) fn write_html_page(&self, result: &dyn HtmlReport) -> Result<(), Failure> {
         self.html_output.as_ref().map_or(Ok(()), |output| output.write(&page::html_page(result)))
     }
+}
+
+/// Returns the options that name an output for the records of runs, each with its output if it is given.
+fn outputs_by_option(args: &ResultArgs) -> [(&'static str, Option<&Path>); 4] {
+    let ResultArgs { json, csv, parquet, report } = args;
+    [
+        ("--json", json.as_deref()),
+        ("--csv", csv.as_deref()),
+        ("--parquet", parquet.as_deref()),
+        ("--report", report.report_path.as_deref()),
+    ]
 }
 
 /// Refuses two results in one file, or on standard output (`-`), where the second would replace or break the first.

@@ -107,9 +107,10 @@ pub struct FlashOp {
     pub kind: OpKind,
     /// Reason for the flash operation.
     pub cause: Cause,
-    /// Number of operations back, in the request's list of operations, to the one whose result this operation needs, as
-    /// a GC program needs its read: 1 is the operation just before. 0 if this operation can start when the request
-    /// arrives. Never refers to a batch of copies or a scan.
+    /// Number of operations back, in the request's list of operations, to the one whose end this operation awaits, as a
+    /// GC program awaits its read, and an erase the last copy of its block: 1 is the operation just before. 0 if this
+    /// operation can start when the request arrives. Never refers to a scan. What refers to a batch of copies waits for
+    /// its last program.
     pub ops_back_to_dependency: u16,
     /// Bytes transferred over the channel: 0 for an erase, only the bytes of the spare area for a read of a spare area.
     /// For a scan of NVRAM, which uses no channel, the bytes of a line.

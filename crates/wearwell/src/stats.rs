@@ -315,7 +315,22 @@ impl RequestOpLog {
     /// back in the list: 1 if the last flash operation of the list is a read, otherwise 0 (no dependency).
     #[inline]
     pub(crate) fn ops_back_to_last_read(&self) -> u16 {
-        let list = if self.is_deferring_ops { &self.deferred } else { &self.ops };
-        u16::from(list.last().is_some_and(|op| op.kind == OpKind::Read))
+        u16::from(self.current_ops().last().is_some_and(|op| op.kind == OpKind::Read))
+    }
+
+    /// Returns the dependency of an erase that comes next in the list, as a number of operations back: to the last copy
+    /// (or other background program) listed since the previous erase, because the victim's data must be on flash before
+    /// the victim is erased. 0 (no dependency) if there is none.
+    pub(crate) fn ops_back_to_last_copy_of_victim(&self) -> u16 {
+        let since_last_erase = self.current_ops().iter().rev().take_while(|op| op.kind != OpKind::Erase);
+        let is_copy =
+            |op: &FlashOp| op.is_background() && matches!(op.kind, OpKind::Program | OpKind::Copies);
+        let back = since_last_erase.zip(1_usize..).find(|(op, _)| is_copy(op)).map_or(0, |(_, back)| back);
+        u16::try_from(back).unwrap_or(0)
+    }
+
+    /// Returns the list to which flash operations are added at present: that of the request, or the deferred ones.
+    fn current_ops(&self) -> &[FlashOp] {
+        if self.is_deferring_ops { &self.deferred } else { &self.ops }
     }
 }

@@ -608,17 +608,24 @@ fn random_scans(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     ops
 }
 
-/// Returns a random list of flash operations: mostly host writes, sometimes a series of copies and the erase of their
-/// block, so that collection has to keep pace with the writes.
+/// Returns a random list of flash operations: mostly host writes, sometimes the copies of a victim and its erase, so
+/// that collection has to keep pace with the writes. Copies stay in the plane or go to another; the erase waits for the
+/// last copy.
 fn random_collections(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     let mut ops = Vec::new();
     while rng.random_bool(0.3) {
         let victim = rng.random_range(0..planes);
         let copies = rng.random_range(0..8);
-        if copies > 0 {
+        if copies > 0 && rng.random_bool(0.5) {
             ops.push(FlashOp { copy_or_nvram_line_count: copies, ..gc(OpKind::Copies, victim) });
+        } else {
+            let target = rng.random_range(0..planes);
+            for _ in 0..copies {
+                ops.extend([gc(OpKind::Read, victim), after(1, gc(OpKind::Program, target))]);
+            }
         }
-        ops.push(gc(OpKind::Erase, victim));
+        let waits = copies > 0 && rng.random_bool(0.8);
+        ops.push(after(u16::from(waits), gc(OpKind::Erase, victim)));
     }
     let kind = if rng.random_bool(0.1) { OpKind::Read } else { OpKind::Program };
     ops.extend((0..rng.random_range(1..4)).map(|_| op(kind, Cause::Host, rng.random_range(0..planes))));

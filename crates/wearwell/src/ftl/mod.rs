@@ -309,7 +309,16 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Resets all counters of the device to zero, for example after preconditioning. Erase counts (wear) are kept.
+    ///
+    /// # Panics
+    /// If pages await compression ([`Self::logical_pages_awaiting_compression`]): whether their writes needed a page of
+    /// their own is counted only when they are stored. A flush stores them.
     pub fn clear_stats(&mut self) {
+        assert_eq!(
+            self.logical_pages_awaiting_compression(),
+            0,
+            "counters are reset between a write and its storage"
+        );
         self.store.clear_stats();
         if let Some(cached) = self.mapping.as_demand_paged_mut() {
             cached.clear_cache_counts();

@@ -874,10 +874,7 @@ impl<N: Nand> Store<N> {
         let outcome = self.nand.erase(block);
         self.stats.erases[cause as usize] += self.geometry.superblock_planes as u64;
         self.flash_ops.record_event(|| FtlEvent::Erase { block, cause });
-        let first = self.geometry.first_page(block);
-        for plane in 0..self.geometry.superblock_planes {
-            self.record_operation_of_bytes(OpKind::Erase, Ppn(first.0 + plane), cause, 0);
-        }
+        self.record_erase_ops(block, cause);
         match outcome {
             Ok(()) => self.return_to_free_blocks(block),
             Err(NandError::EraseFailed(_)) => self.mark_bad_and_retire_block(block),
@@ -916,18 +913,7 @@ impl<N: Nand> Store<N> {
             return;
         }
         let after = if kind == OpKind::Program { self.flash_ops.ops_back_to_last_read() } else { 0 };
-        let plane = self.plane_of(ppn);
-        self.flash_ops.push_op(FlashOp {
-            plane,
-            kind,
-            cause,
-            ops_back_to_dependency: after,
-            transfer_bytes: bytes,
-            copy_or_nvram_line_count: 1,
-        });
-        if self.flash_ops.is_recording_pages() {
-            self.record_operation_page(kind, ppn);
-        }
+        self.push_single_op(kind, ppn, cause, after, bytes);
         let reads_only_spare_area = bytes < self.geometry.page_bytes;
         match kind {
             OpKind::Read => {
@@ -937,6 +923,42 @@ impl<N: Nand> Store<N> {
             // An erase adds an operation for each of its planes to the list, but is one event. Copies and scans have no
             // single page.
             OpKind::Erase | OpKind::Copies | OpKind::Scan => {}
+        }
+    }
+
+    /// Adds the erases of all planes of a block to the list of flash operations. Each waits for the last copy of the
+    /// block's data.
+    fn record_erase_ops(&mut self, block: BlockId, cause: Cause) {
+        if !self.flash_ops.is_recording_ops() {
+            return;
+        }
+        let back_to_copy = self.flash_ops.ops_back_to_last_copy_of_victim();
+        let first = self.geometry.first_page(block);
+        for plane in 0..self.geometry.superblock_planes {
+            let after = if back_to_copy == 0 { 0 } else { back_to_copy.saturating_add(plane as u16) };
+            self.push_single_op(OpKind::Erase, Ppn(first.0 + plane), cause, after, 0);
+        }
+    }
+
+    fn push_single_op(
+        &mut self,
+        kind: OpKind,
+        ppn: Ppn,
+        cause: Cause,
+        ops_back_to_dependency: u16,
+        bytes: u32,
+    ) {
+        let plane = self.plane_of(ppn);
+        self.flash_ops.push_op(FlashOp {
+            plane,
+            kind,
+            cause,
+            ops_back_to_dependency,
+            transfer_bytes: bytes,
+            copy_or_nvram_line_count: 1,
+        });
+        if self.flash_ops.is_recording_pages() {
+            self.record_operation_page(kind, ppn);
         }
     }
 

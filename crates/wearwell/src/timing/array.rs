@@ -138,12 +138,31 @@ impl FlashArray {
         (ops, background.erase_count() - erases_of(self.running_group) - erases_of(self.suspended_group))
     }
 
+    /// Counts an operation that the FTL has just issued and that will join a queue of the array (die or plane) at once.
+    #[inline(always)]
+    pub(super) fn count_issued_op(&mut self, op: &QueuedOp, queue: u8) {
+        if queue == YIELDING_BACKGROUND_QUEUE_INDEX {
+            self.write_pace.count_issued_background(op);
+        }
+    }
+
+    /// Counts an operation that the FTL has just issued but that cannot be queued yet.
+    pub(super) fn count_unqueued_op(&mut self, op: &QueuedOp, queue: u8) {
+        if queue == YIELDING_BACKGROUND_QUEUE_INDEX {
+            self.write_pace.count_unqueued_background(op);
+        }
+    }
+
+    /// Counts that an operation joins its queue now, which could not be queued when the FTL issued it.
+    pub(super) fn count_released_op(&mut self, op: &QueuedOp, queue: u8) {
+        if queue == YIELDING_BACKGROUND_QUEUE_INDEX {
+            self.write_pace.count_release_to_queue(op);
+        }
+    }
+
     /// Appends an operation to a queue of the array (die or plane); returns its position in the queue.
     #[inline(always)]
     pub(super) fn push_op(&mut self, op: QueuedOp, queue: u8) -> u32 {
-        if queue == YIELDING_BACKGROUND_QUEUE_INDEX {
-            self.write_pace.count_queued_background(&op);
-        }
         let fifo = &mut self.queues[queue as usize];
         let index = fifo.len();
         fifo.push(op);
@@ -249,7 +268,7 @@ impl FlashArray {
     #[inline(always)]
     fn serves_background_first<const PLAIN: bool>(&self) -> bool {
         let (ops, erases) = self.background_ops_and_erases_when_idle::<PLAIN>();
-        ops > self.backlog_bound_ops || self.write_pace.are_free_pages_used_up(ops, erases)
+        ops > self.backlog_bound_ops || self.write_pace.is_background_due_for_free_pages(ops, erases)
     }
 
     /// Returns [`FlashArray::queued_background_ops_and_erases`] (queued background operations, and erases among them)

@@ -6,6 +6,10 @@
 //! While more than half of the kept blocks wait for their erase, a share of the background work goes before each write,
 //! so that no write waits for a whole collection. Without an erased page, background work goes first.
 //!
+//! Operations that the FTL has issued but that cannot be queued yet count like queued ones: an erase that waits for the
+//! last copy of its victim, or a copy that another array reads. Without them an array whose collections wait for other
+//! arrays, or for each other in multi-plane groups, would let host writes pass for ever.
+//!
 //! Key decision: the share is determined when the array could serve the write for the first time, and again after each
 //! erase, not for each operation. So an array may take the copies of a share ahead of the clock ([`super::array`]). The
 //! price: what is queued meanwhile counts from the next write or erase on.
@@ -32,26 +36,26 @@ impl FreeBlocksPerArray {
         i64::from(self.pages_per_block) * i64::from(self.free_blocks)
     }
 
-    /// Returns the number of pages of one array (die or plane) that will be free only after queued erases: the pages of
-    /// all blocks whose erase is queued, minus the pages that the queued GC copies will program. A copy is a read and a
-    /// program, so half of the queued operations other than erases are programs.
+    /// Returns the number of pages of one array (die or plane) that will be free only after issued erases: the pages of
+    /// all blocks whose erase has not started, minus the pages that GC copies will program. A copy is a read and a
+    /// program, so half of the operations other than erases are programs.
     #[inline]
-    fn pages_awaiting_erase(self, queued_ops: u32, queued_erases: u32) -> i64 {
-        let to_program = i64::from((queued_ops - queued_erases).div_ceil(2));
-        i64::from(self.pages_per_block) * i64::from(queued_erases) - to_program
+    fn pages_awaiting_erase(self, ops: u32, erases: u32) -> i64 {
+        let to_program = i64::from((ops - erases).div_ceil(2));
+        i64::from(self.pages_per_block) * i64::from(erases) - to_program
     }
 
     /// Returns the number of background operations that an array (die or plane) serves before a host write. It is 0
     /// while at most half of the free blocks wait for their erase. Otherwise it is chosen so that half of the blocks
     /// are erased again when host writes have used the pages that GC gained, and the next GC begins.
     #[inline]
-    fn background_ops_before_host_write(self, queued_ops: u32, queued_erases: u32, gained_pages: i64) -> u32 {
-        let awaited = self.pages_awaiting_erase(queued_ops, queued_erases);
+    fn background_ops_before_host_write(self, ops: u32, erases: u32, gained_pages: i64) -> u32 {
+        let awaited = self.pages_awaiting_erase(ops, erases);
         let excess = awaited - self.free_pages() / 2;
         if excess <= 0 {
             return 0;
         }
-        let per_write = i64::from(queued_ops) * excess / (awaited * gained_pages.max(1));
+        let per_write = i64::from(ops) * excess / (awaited * gained_pages.max(1));
         per_write.try_into().unwrap_or(u32::MAX)
     }
 }
@@ -61,10 +65,15 @@ impl FreeBlocksPerArray {
 #[derive(Clone, Debug)]
 pub(super) struct BackgroundShare {
     kept_free_blocks: Option<FreeBlocksPerArray>,
-    /// Number of erased pages that collection has gained on the array and host writes have not used yet, queued
-    /// operations included. A queued erase adds the pages of a block, a queued program of a GC copy takes one page, and
-    /// a started program of the host takes one, but never below 0.
+    /// Number of erased pages that collection has gained on the array and host writes have not used yet, issued
+    /// operations included. An issued erase adds the pages of a block, an issued program of a GC copy takes one page,
+    /// and a started program of the host takes one, but never below 0.
     erased_page_balance: i64,
+    /// Number of background operations issued for the array that cannot be queued yet, because they wait for other
+    /// operations.
+    unqueued_ops: u32,
+    /// Number of erases among the background operations that cannot be queued yet.
+    unqueued_erases: u32,
     /// Number of background operations that the array has started so far, those of steps ahead included.
     started_background_ops: u64,
     /// Value that `started_background_ops` had when the array could have served the next host write for the first time.
@@ -84,6 +93,8 @@ impl BackgroundShare {
         Self {
             kept_free_blocks,
             erased_page_balance: 0,
+            unqueued_ops: 0,
+            unqueued_erases: 0,
             started_background_ops: 0,
             started_ops_when_write_servable: 0,
             started_ops_required_by_write: 0,
@@ -91,15 +102,28 @@ impl BackgroundShare {
         }
     }
 
-    /// Counts the pages that a background operation gains or takes that has just been queued.
+    /// Counts the pages that a background operation gains or takes that the FTL has just issued.
     #[inline(always)]
-    pub(super) fn count_queued_background(&mut self, op: &QueuedOp) {
+    pub(super) fn count_issued_background(&mut self, op: &QueuedOp) {
         let Some(kept) = self.kept_free_blocks else { return };
         self.erased_page_balance += match op.kind {
             OpKind::Erase => i64::from(kept.pages_per_block),
             OpKind::Program => -1,
             _ => -i64::from(op.further_ops_of_series().div_ceil(2)),
         };
+    }
+
+    /// Counts a background operation that the FTL has just issued but that cannot be queued yet.
+    pub(super) fn count_unqueued_background(&mut self, op: &QueuedOp) {
+        self.count_issued_background(op);
+        self.unqueued_ops += 1 + op.further_ops_of_series();
+        self.unqueued_erases += u32::from(op.kind == OpKind::Erase);
+    }
+
+    /// Counts that a background operation joins the queue of the array that could not be queued before.
+    pub(super) fn count_release_to_queue(&mut self, op: &QueuedOp) {
+        self.unqueued_ops -= 1 + op.further_ops_of_series();
+        self.unqueued_erases -= u32::from(op.kind == OpKind::Erase);
     }
 
     /// Counts the erased pages that `pages` programs of the host take.
@@ -125,19 +149,21 @@ impl BackgroundShare {
         self.has_erase_started_since_due = true;
     }
 
-    /// Whether the array has no erased page for host writes, because all free blocks of the FTL, and all pages that GC
-    /// gained, still wait for their erase. `queued_ops` background operations are queued, `queued_erases` of them
-    /// erases.
+    /// Whether the array serves background work because it has no erased page for host writes: all free blocks of the
+    /// FTL, and all pages that GC gained, still wait for their erase. `queued_ops` background operations are queued,
+    /// `queued_erases` of them erases. False if none is queued, because then there is nothing to serve.
     #[inline(always)]
-    pub(super) fn are_free_pages_used_up(&self, queued_ops: u32, queued_erases: u32) -> bool {
-        queued_erases > 0
+    pub(super) fn is_background_due_for_free_pages(&self, queued_ops: u32, queued_erases: u32) -> bool {
+        let (ops, erases) = (queued_ops + self.unqueued_ops, queued_erases + self.unqueued_erases);
+        queued_ops > 0
+            && erases > 0
             && self.kept_free_blocks.is_some_and(|kept| {
-                kept.pages_awaiting_erase(queued_ops, queued_erases)
-                    >= kept.free_pages() + self.erased_page_balance
+                kept.pages_awaiting_erase(ops, erases) >= kept.free_pages() + self.erased_page_balance
             })
     }
 
-    /// Whether the array serves background work before the host write that waits. If not, it serves the write now.
+    /// Whether the array serves background work before the host write that waits. If not, it serves the write now. It
+    /// also does if no background work is queued, because all of it waits for other operations.
     #[inline(always)]
     pub(super) fn must_background_precede_write(&mut self, queued_ops: u32, queued_erases: u32) -> bool {
         if self.started_ops_required_by_write == 0 {
@@ -148,7 +174,7 @@ impl BackgroundShare {
             self.started_ops_required_by_write = self.started_ops_when_write_servable
                 + self.background_ops_per_host_write(queued_ops, queued_erases);
         }
-        let is_due = self.started_background_ops < self.started_ops_required_by_write;
+        let is_due = self.started_background_ops < self.started_ops_required_by_write && queued_ops > 0;
         if !is_due {
             self.started_ops_required_by_write = 0;
         }
@@ -157,10 +183,11 @@ impl BackgroundShare {
 
     #[inline(always)]
     fn background_ops_per_host_write(&self, queued_ops: u32, queued_erases: u32) -> u64 {
+        let (ops, erases) = (queued_ops + self.unqueued_ops, queued_erases + self.unqueued_erases);
         match self.kept_free_blocks {
-            Some(kept) if queued_erases > 0 => kept
-                .background_ops_before_host_write(queued_ops, queued_erases, self.erased_page_balance)
-                .into(),
+            Some(kept) if erases > 0 => {
+                kept.background_ops_before_host_write(ops, erases, self.erased_page_balance).into()
+            }
             _ => 0,
         }
     }

@@ -10,7 +10,7 @@
 //!   work (see [`TimingOptions`] for the variants).
 //! - An operation with a predecessor joins its queue when the predecessor ends. If both belong in the same queue, it
 //!   joins at once, because the queue keeps the order (so a collection copies page by page). Multi-plane groups could
-//!   break that order, so with `multi_plane` it always waits.
+//!   break that order, so with `multi_plane` it always waits. The erase of a victim has the last copy as predecessor.
 //! - A scan holds back the background operations after it in its list, except those with a predecessor. When it ends,
 //!   they join their queues in order ([`super::nvram_scans`]).
 //! - At each event, all operations that became ready are queued before any starts. Then arrays start operations: first
@@ -23,7 +23,8 @@
 //!   resumes in such a turn is not suspended. With [`TimingOptions::background_delays_reads`], work that exceeds the
 //!   bound also precedes reads.
 //! - Before all erased blocks are used up, background work keeps pace with host writes: some of it is served before
-//!   each waiting write, so that no write waits for a whole collection.
+//!   each waiting write, so that no write waits for a whole collection. Operations that wait for a predecessor count as
+//!   work to do ([`super::background_share`]).
 //!
 //! Key decision: an event exists only where operations can interact. The transfer and tPROG of a program are one event
 //! once the channel is granted, and the end of a transfer is an event only if another transfer waits. On a *plain*
@@ -518,8 +519,7 @@ impl<T: TimingObserver> EventEngine<T> {
             return self.hold_op_until_scan_ends(scan, waiter.op, array, queue);
         }
         waiter.next_unqueued_op = *self.unqueued_ops_list_head_mut(predecessor);
-        let id = self.unqueued_ops.insert(waiter);
-        self.engine_state.observer.op_held(id);
+        let id = self.insert_unqueued_op(waiter);
         *self.unqueued_ops_list_head_mut(predecessor) = id;
         OpDestination::Waiting(id)
     }
@@ -539,12 +539,19 @@ impl<T: TimingObserver> EventEngine<T> {
         }
     }
 
+    /// Stores a flash operation that cannot be queued yet; returns its slot.
+    fn insert_unqueued_op(&mut self, waiter: UnqueuedOp) -> u32 {
+        self.arrays[waiter.array_or_scan_number as usize].count_unqueued_op(&waiter.op, waiter.queue_index);
+        let id = self.unqueued_ops.insert(waiter);
+        self.engine_state.observer.op_held(id);
+        id
+    }
+
     /// Holds an operation back until the foreground GC of its host request has finished.
     fn hold_op_for_foreground_gc(&mut self, mut waiter: UnqueuedOp) -> OpDestination {
         let slot = waiter.op.request_slot_or_further_ops as usize;
         waiter.next_unqueued_op = self.requests[slot].held_ops_list_head;
-        let id = self.unqueued_ops.insert(waiter);
-        self.engine_state.observer.op_held(id);
+        let id = self.insert_unqueued_op(waiter);
         self.requests[slot].held_ops_list_head = id;
         OpDestination::Waiting(id)
     }
@@ -603,10 +610,18 @@ impl<T: TimingObserver> EventEngine<T> {
         }
     }
 
-    /// Appends an operation that need not wait for another to a queue of its array (die or plane). Notes the array for
-    /// [`Self::wake_arrays`] if it may start the operation, or suspend another for it.
+    /// Counts an operation that the FTL has just issued and that need not wait for another, and appends it to a queue
+    /// of its array (die or plane).
     #[inline(always)]
     fn enqueue_op(&mut self, op: QueuedOp, array_index: u32, queue: u8) -> OpDestination {
+        self.arrays[array_index as usize].count_issued_op(&op, queue);
+        self.append_to_queue(op, array_index, queue)
+    }
+
+    /// Appends an operation to a queue of its array (die or plane). Notes the array for [`Self::wake_arrays`] if it may
+    /// start the operation, or suspend another for it.
+    #[inline(always)]
+    fn append_to_queue(&mut self, op: QueuedOp, array_index: u32, queue: u8) -> OpDestination {
         let is_plain = self.takes_fast_path();
         let array = &mut self.arrays[array_index as usize];
         self.engine_state.observer.op_queued((array_index, queue), 1 + op.further_ops_of_series());
@@ -638,7 +653,8 @@ impl<T: TimingObserver> EventEngine<T> {
                 self.finish_predecessor_of_scan(array_or_scan_number);
             } else {
                 self.engine_state.observer.op_released(id);
-                self.enqueue_op(op, array_or_scan_number, queue_index);
+                self.arrays[array_or_scan_number as usize].count_released_op(&op, queue_index);
+                self.append_to_queue(op, array_or_scan_number, queue_index);
             }
             id = next;
         }
@@ -714,15 +730,10 @@ impl<T: TimingObserver> EventEngine<T> {
         array_or_scan_number: u32,
         queue_index: u8,
     ) -> OpDestination {
-        let held = &mut self.nvram_scans.get_mut(scan).held_ops_list_head;
-        let id = self.unqueued_ops.insert(UnqueuedOp {
-            op,
-            array_or_scan_number,
-            queue_index,
-            next_unqueued_op: *held,
-        });
-        self.engine_state.observer.op_held(id);
-        *held = id;
+        let next_unqueued_op = self.nvram_scans.get_mut(scan).held_ops_list_head;
+        let id =
+            self.insert_unqueued_op(UnqueuedOp { op, array_or_scan_number, queue_index, next_unqueued_op });
+        self.nvram_scans.get_mut(scan).held_ops_list_head = id;
         OpDestination::HeldByScan { id, array: array_or_scan_number, queue: queue_index }
     }
 

@@ -57,7 +57,7 @@ impl QueuedOp {
         plane_in_die: 0,
     };
 
-    /// Placeholder for the operation in a [`UnqueuedOp`] that stands for a scan of NVRAM.
+    /// Placeholder for the operation in an [`UnqueuedOp`] that stands for a scan of NVRAM.
     pub(super) const SCAN_PLACEHOLDER: Self = Self::EMPTY;
 
     /// Returns the queue entry for a series of background copies of `count` pages within one array: read, program,

@@ -50,6 +50,8 @@ struct Array {
     erased: bool,
     /// Number of pages that victims have freed or will free, minus the pages that copies and host writes use.
     gained: f64,
+    /// Background operations of the array that have been issued and wait for others before they join its queue.
+    unqueued: Vec<usize>,
     phase: Option<u64>,
     version: u64,
 }
@@ -91,7 +93,8 @@ fn one_by_one(list: &[FlashOp]) -> Vec<FlashOp> {
                 ops.push(FlashOp { kind: OpKind::Program, ops_back_to_dependency: 1, ..*op });
             }
         } else {
-            let between = &list[index - op.ops_back_to_dependency as usize..index];
+            // What waits for a batch of copies waits for its last program.
+            let between = &list[(index - op.ops_back_to_dependency as usize + 1).min(index)..index];
             let inserted: u32 = between
                 .iter()
                 .map(|op| if op.kind == OpKind::Copies { 2 * op.copy_or_nvram_line_count - 1 } else { 0 })
@@ -137,6 +140,7 @@ impl Reference {
             let held_by = scan.filter(|_| op.flash.is_background());
             self.ops.push(op);
             let id = base + index;
+            self.count_issued(id);
             if flash.kind == OpKind::Scan {
                 scan = Some(id);
                 self.scans.push(id);
@@ -150,6 +154,21 @@ impl Reference {
             }
         }
         self.consider_touched();
+    }
+
+    /// Counts the pages that an operation just issued will free or use, if it is background work that yields.
+    fn count_issued(&mut self, id: usize) {
+        let op = &self.ops[id];
+        if let (2, Some(free)) = (op.queue, self.options.free_blocks) {
+            self.arrays[op.array].gained += match op.flash.kind {
+                OpKind::Erase => f64::from(free.pages_per_block),
+                OpKind::Program => -1.0,
+                _ => 0.0,
+            };
+        }
+        if op.queue == 2 {
+            self.arrays[op.array].unqueued.push(id);
+        }
     }
 
     fn hold(&mut self, op: usize, scan: usize) {
@@ -270,13 +289,7 @@ impl Reference {
         let op = &mut self.ops[id];
         op.queued = true;
         self.arrays[op.array].queues[op.queue].push_back(id);
-        if let (2, Some(free)) = (op.queue, self.options.free_blocks) {
-            self.arrays[op.array].gained += match op.flash.kind {
-                OpKind::Erase => f64::from(free.pages_per_block),
-                OpKind::Program => -1.0,
-                _ => 0.0,
-            };
-        }
+        self.arrays[op.array].unqueued.retain(|&other| other != id);
         // Work that cannot start on a busy array does not affect the order in which arrays start at this event.
         if self.arrays[op.array].running.is_empty() || op.queue == 0 {
             self.touched.push(op.array);
@@ -328,28 +341,33 @@ impl Reference {
         self.exceeds_bound(array) || self.lacks_blocks(&self.arrays[array])
     }
 
+    /// Returns the issued background operations that have not started, whether they are queued or not.
+    fn background<'a>(&self, array: &'a Array) -> impl Iterator<Item = &'a usize> + 'a {
+        array.queues[2].iter().chain(&array.unqueued)
+    }
+
     /// Returns the pages of all blocks that the FTL keeps free, and those of them that wait for an erase, minus those
-    /// that queued copies will fill. `None` if no erase is queued.
-    fn kept_and_awaited(&self, background: &VecDeque<usize>) -> Option<(f64, f64)> {
-        let free = self.options.free_blocks?;
-        let erases = background.iter().filter(|&&id| self.ops[id].flash.kind == OpKind::Erase).count();
-        // Copies are queued as alternating reads and programs; a single program belongs to a copy that has been read.
-        let copied_pages = (background.len() - erases).div_ceil(2);
+    /// that copies will fill. `None` if no erase waits, or no background operation could start.
+    fn kept_and_awaited(&self, array: &Array) -> Option<(f64, f64)> {
+        let free = self.options.free_blocks.filter(|_| !array.queues[2].is_empty())?;
+        let erases = self.background(array).filter(|&&id| self.ops[id].flash.kind == OpKind::Erase).count();
+        // Copies are alternating reads and programs; a single program belongs to a copy that has been read.
+        let copied_pages = (self.background(array).count() - erases).div_ceil(2);
         let pages = |blocks: usize| (blocks * free.pages_per_block as usize) as f64;
         (erases > 0).then(|| (pages(free.free_blocks as usize), pages(erases) - copied_pages as f64))
     }
 
     fn lacks_blocks(&self, array: &Array) -> bool {
-        let waits = self.kept_and_awaited(&array.queues[2]);
+        let waits = self.kept_and_awaited(array);
         waits.is_some_and(|(kept, awaited)| kept + array.gained - awaited < 1.0)
     }
 
     /// Returns the number of background operations before a host write: enough that only half of the kept free blocks
     /// wait for an erase when all gained pages are written.
     fn ops_before_a_write(&self, array: &Array) -> usize {
-        let Some((kept, awaited)) = self.kept_and_awaited(&array.queues[2]) else { return 0 };
+        let Some((kept, awaited)) = self.kept_and_awaited(array) else { return 0 };
         let half = (kept / 2.0).floor();
-        let to_do = array.queues[2].len() as f64 * (awaited - half).max(0.0);
+        let to_do = self.background(array).count() as f64 * (awaited - half).max(0.0);
         (to_do / (awaited.max(1.0) * array.gained.max(1.0))).floor() as usize
     }
 
@@ -378,7 +396,7 @@ impl Reference {
             let (started, all) = array.before_write.unwrap_or((0, due));
             let all = if std::mem::take(&mut array.erased) { due } else { all };
             array.before_write = Some((started, all));
-            if started < all {
+            if started < all && !array.queues[2].is_empty() {
                 chosen = Some(2);
             } else {
                 array.before_write = None;

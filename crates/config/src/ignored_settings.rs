@@ -449,10 +449,11 @@ const STORES_CLIENT_BYTES_REASON: &str = "stores the bytes that its clients writ
 
 /// Settings that a life (`wearwell life`: a trace repeated until the drive is worn out) ignores. A life starts with a
 /// new drive and has no clock except the times of the input.
-const SETTINGS_IGNORED_BY_LIFE_RUN: [SettingCheck; 9] = [
+const SETTINGS_IGNORED_BY_LIFE_RUN: [SettingCheck; 10] = [
     ("timing", |config| config.timing.describes_time_model(), CLOCK_OF_INPUT_REASON),
     ("recovery.after_run", |config| config.recovery.after_run, "ends when the drive is worn out"),
     ("recovery.after_requests", |config| config.recovery.after_requests.is_some(), "never loses power"),
+    ("recovery.spare_read_us", |config| config.recovery.spare_read_us.is_some(), "never loses power"),
     ("lifetime", |config| config.lifetime != LifetimeConfig::default(), NO_LIFETIME_MANAGEMENT_REASON),
     (
         "precondition",
@@ -470,7 +471,7 @@ const SETTINGS_IGNORED_BY_LIFE_RUN: [SettingCheck; 9] = [
 ];
 
 /// Settings that are ignored on a drive that a program controls step by step, which has neither clock nor input.
-const SETTINGS_IGNORED_BY_STEPPED_DRIVE: [SettingCheck; 8] = [
+const SETTINGS_IGNORED_BY_STEPPED_DRIVE: [SettingCheck; 9] = [
     ("timing.mode", |config| config.timing.mode != Mode::default(), NO_CLOCK_REASON),
     ("recovery.after_run", |config| config.recovery.after_run, "loses power only when it is told to"),
     (
@@ -478,6 +479,7 @@ const SETTINGS_IGNORED_BY_STEPPED_DRIVE: [SettingCheck; 8] = [
         |config| config.recovery.after_requests.is_some(),
         "loses power only when it is told to",
     ),
+    ("recovery.spare_read_us", |config| config.recovery.spare_read_us.is_some(), NO_CLOCK_REASON),
     ("lifetime", |config| config.lifetime != LifetimeConfig::default(), NO_LIFETIME_MANAGEMENT_REASON),
     ("precondition", |config| config.precondition != PreconditionConfig::default(), BEGINS_NEW_REASON),
     ("content", |config| config.content != ContentConfig::default(), STORES_PROGRAM_BYTES_REASON),
@@ -487,7 +489,7 @@ const SETTINGS_IGNORED_BY_STEPPED_DRIVE: [SettingCheck; 8] = [
 
 /// Settings that are ignored on a live device: its clients send the requests with their bytes, its flash is memory or
 /// files, and it has no time model.
-const SETTINGS_IGNORED_BY_LIVE_DEVICE: [SettingCheck; 13] = [
+const SETTINGS_IGNORED_BY_LIVE_DEVICE: [SettingCheck; 14] = [
     ("device.fit", |config| config.device.fit.is_some(), "has the size that it is created with"),
     (
         "device.factory_bad_share",
@@ -512,6 +514,7 @@ const SETTINGS_IGNORED_BY_LIVE_DEVICE: [SettingCheck; 13] = [
     ),
     ("recovery.after_run", |config| config.recovery.after_run, RECOVERS_AT_START),
     ("recovery.after_requests", |config| config.recovery.after_requests.is_some(), RECOVERS_AT_START),
+    ("recovery.spare_read_us", |config| config.recovery.spare_read_us.is_some(), "has no time model"),
     ("timing", |config| config.timing.describes_time_model(), "models no time"),
     (
         "replay",

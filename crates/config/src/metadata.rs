@@ -133,6 +133,9 @@ pub struct RecoveryConfig {
     /// Number of measured requests after which the power is cut. Recovery is then run and reported, and the replay
     /// continues. No counter is reset, so that the cost of the recovery and of later corrections is part of the run.
     pub after_requests: Option<u64>,
+    /// Time that recovery takes to read a spare area alone, microseconds. Absent: tR and the transfer of the spare area,
+    /// as in the event engine. The paper on `GeckoFTL` (section 2) has 3 us where a page read takes 100 us.
+    pub spare_read_us: Option<f64>,
 }
 
 impl RecoveryConfig {

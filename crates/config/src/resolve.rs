@@ -191,6 +191,7 @@ impl Config {
             ("tables.content_least_mib", self.tables.content_least_mib, 0.0, 1e6),
             ("dftl.cache_entries", count(self.dftl.cache_entries), 1.0, any),
             ("gc.metadata_share", self.gc.metadata_share, 0.0, 1.0),
+            ("recovery.spare_read_us", self.recovery.spare_read_us, 0.0, MAX_TIME_IN_OWN_UNIT),
             ("mapping.cache_entries", count(self.mapping.cache_entries), 1.0, any),
             ("mapping.least_cache_entries", count(self.mapping.least_cache_entries), 1.0, any),
             ("mapping.dirty_share", self.mapping.dirty_share, 0.0, 1.0),

@@ -126,6 +126,9 @@ const HOST_WRITES_PER_BLOCK: u64 = 10;
 /// of the host writes, when every part of the mapping cache has been replaced several times.
 const RECOVERY_DEVICE_BLOCKS: u64 = 1 << 18;
 const RECOVERY_RUN_HOST_WRITES: u64 = 2_000_000;
+/// Settings for the prices of the paper (section 2): 3 us for a spare area, and times of pages that include the
+/// transfer.
+const PAPER_RECOVERY_PRICES: [&str; 2] = ["recovery.spare_read_us=3", "device.channel_mb_per_s=1000000"];
 
 /// Returns all experiments for the GeckoFTL paper (GK).
 pub fn experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
@@ -265,14 +268,20 @@ fn recovery_experiments(conditions: &ExperimentConditions, load: RandomWriteLoad
     let invalid = small.physical_pages() * u64::from(100 - UTILISATION_PERCENT) / 100;
     let log = RandomWriteLoad { host_writes: 12 * invalid, ..small };
     let mut experiments = vec![
-        load.experiment(conditions, "GeckoFTL/recovered".into(), "geckoftl", &[&cut]),
+        load.experiment(
+            conditions,
+            "GeckoFTL/recovered".into(),
+            "geckoftl",
+            &[&[&*cut], &PAPER_RECOVERY_PRICES[..]].concat(),
+        ),
         log.experiment(conditions, "IB-FTL/log".into(), "ib-ftl", &[]),
     ];
     let executed =
         RandomWriteLoad { blocks: RECOVERY_DEVICE_BLOCKS, host_writes: RECOVERY_RUN_HOST_WRITES, ..load };
     let cut = format!("recovery.after_requests={}", RECOVERY_RUN_HOST_WRITES / 2);
+    let settings = [&[&*cut], &PAPER_RECOVERY_PRICES[..]].concat();
     for (name, design) in FTLS {
-        experiments.push(executed.experiment(conditions, format!("recovery/{name}"), design, &[&cut]));
+        experiments.push(executed.experiment(conditions, format!("recovery/{name}"), design, &settings));
     }
     experiments
 }

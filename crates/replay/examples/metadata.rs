@@ -60,6 +60,9 @@ fn config(footprint_pages: u64) -> Outcome<Config> {
         "precondition.mode=constructed".to_owned(),
         "precondition.overwrite=0".to_owned(),
         "recovery.after_run=true".to_owned(),
+        // The prices of the paper (section 2), whose times of pages include the transfer.
+        "recovery.spare_read_us=3".to_owned(),
+        "device.channel_mb_per_s=1000000".to_owned(),
     ];
     Ok(Config::from_text_and_settings(None, &settings)?)
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use wearwell::nand::FlashTiming;
+use wearwell::nand::{FlashTiming, Geometry};
 use wearwell::recovery::RecoveryStepCost;
 use wearwell::timing::LatencySummary;
 use wearwell_config::{Arrival, Config, Origin, blocks_without_data_per_pool};
@@ -194,14 +194,15 @@ pub struct RecoveryOpTimes {
 }
 
 impl RecoveryOpTimes {
-    /// Returns the times of recovery's operations on a flash device. Reading a spare area takes 0.03 of the time of a
-    /// page read, as 3 us to 100 us in `GeckoFTL`, section 2.
-    pub fn of_flash(timing: &FlashTiming) -> Self {
-        let page_read_us = timing.read_ns as f64 / 1000.0;
+    /// Returns the times of recovery's operations on a flash device: tR or tPROG, and the transfer on the channel. A
+    /// read of a spare area takes `spare_read_us` microseconds; if that is `None`, tR and the transfer of the spare
+    /// area.
+    pub fn of_flash(timing: &FlashTiming, geometry: &Geometry, spare_read_us: Option<f64>) -> Self {
+        let us = |array_ns: u64, bytes: u32| (array_ns + timing.transfer_ns(bytes)) as f64 / 1000.0;
         Self {
-            spare_read_us: 0.03 * page_read_us,
-            page_read_us,
-            program_us: timing.program_ns as f64 / 1000.0,
+            spare_read_us: spare_read_us.unwrap_or_else(|| us(timing.read_ns, geometry.spare_bytes)),
+            page_read_us: us(timing.read_ns, geometry.page_bytes),
+            program_us: us(timing.program_ns, geometry.page_bytes),
         }
     }
 

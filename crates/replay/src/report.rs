@@ -557,6 +557,13 @@ const FIGURE_COLUMNS: &[FigureColumn] = &[
         visibility: FigureVisibility::If(has_timing),
         ..real_number_column("mb_per_s", "MB/s read and written", |run| run.service.mb_per_s)
     },
+    FigureColumn {
+        decimal_digits_min: 3,
+        visibility: FigureVisibility::If(|run| run.recovery.is_some()),
+        ..real_number_column("recovery_s", "recovery from loss of power, s", |run| {
+            run.recovery.as_ref().map(|recovery| recovery.total.time_s)
+        })
+    },
     data_only_column(
         "unwritten_page_reads",
         FigureFunction::Count(|run| Some(run.service.unwritten_page_reads)),

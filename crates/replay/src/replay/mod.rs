@@ -289,10 +289,11 @@ impl<'a> Run<'a> {
         if ended.is_none() {
             self.remap_pages_at_random(on_progress)?;
         }
-        precondition::flush_if_pages_await_compression(&mut self.device)?;
         if !self.plan.config.buffer.keep_at_end {
             self.device.write_out_buffer()?;
         }
+        // Last, because pages of the write buffer may join those that await compression.
+        precondition::flush_if_pages_await_compression(&mut self.device)?;
         self.device.ftl_mut().clear_stats();
         self.earlier_counters.controller_work = ControllerWorkCounts::default();
         self.earlier_counters.buffer_absorbed_writes = self.device.absorbed_writes();

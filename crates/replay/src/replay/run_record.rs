@@ -64,9 +64,15 @@ impl Run<'_> {
         }
     }
 
+    fn recovery_op_times(&self) -> RecoveryOpTimes {
+        let device = &self.plan.resolved_device;
+        let spare_read_us = self.plan.config.recovery.spare_read_us;
+        RecoveryOpTimes::of_flash(&device.flash_timing, &device.geometry, spare_read_us)
+    }
+
     /// Executes the recovery from a loss of power at this moment of the run, and returns its cost.
     pub(super) fn recover(&mut self) -> Result<RecoveryRecord, ReplayError> {
-        let costs = RecoveryOpTimes::of_flash(&self.plan.resolved_device.flash_timing);
+        let costs = self.recovery_op_times();
         let before = self.device.ftl().stats().clone();
         let report = self.device.recover()?;
         // No request waits for them: the time of a recovery is a figure of its own.
@@ -391,6 +397,7 @@ impl Run<'_> {
         notes.extend(self.note_of_unfinished_chunk());
         notes.extend(self.note_of_overload());
         notes.extend(self.note_of_unwritten_pages());
+        notes.extend(self.note_of_recovery_time());
         if self.plan.config.timing.timing_mode() == TimingMode::Timeline {
             notes.push(
                 "timelines price operations in order: latencies under GC are not meaningful".to_owned(),
@@ -404,6 +411,17 @@ impl Run<'_> {
     fn note_of_user_policy(&self) -> Option<String> {
         let name = self.plan.user_policy.as_ref()?.name();
         Some(format!("victims were chosen by {name}, a policy from outside the engine, and not by gc.policy"))
+    }
+
+    /// Returns a note with the prices of a recovery, if there was one.
+    fn note_of_recovery_time(&self) -> Option<String> {
+        let RecoveryOpTimes { spare_read_us, page_read_us, program_us } = self.recovery_op_times();
+        self.observations.recovery.as_ref().map(|_| {
+            format!(
+                "the time of recovery is that of its flash operations one after the other: {spare_read_us:.1} us for a spare \
+                 area, {page_read_us:.1} us for a page read, {program_us:.1} us for a page program"
+            )
+        })
     }
 
     /// Returns a note if the random overwrites of preconditioning ended before write amplification was steady.
